@@ -1,0 +1,23 @@
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doomed.h"
+
+static char doomed[4096];
+static volatile sig_atomic_t armed;
+
+void rf_doomed_set(const char *path)
+{
+	armed = 0;
+	if (path && strlen(path) < sizeof doomed) {
+		strcpy(doomed, path);
+		armed = 1;
+	}
+}
+
+void rf_doomed_unlink(void)
+{
+	if (armed)
+		unlink(doomed);
+}

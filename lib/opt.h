@@ -1,0 +1,34 @@
+/* opt.h -- one option of a program, as data.
+ *
+ * A module that has settings offers a table of them (a struct rf_opt array that ends with a NULL name), so that two
+ * programs that share a module share its options, its --help and what is recorded of them.  The default is whatever
+ * *to holds before the command line is read. */
+#ifndef RF_OPT_H
+#define RF_OPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum rf_opt_kind {
+	RF_OPT_FLAG,  /* bool *      --name                                                  */
+	RF_OPT_INT,   /* int *       a whole number in [min, max]; suffixes k, M: 2^10, 2^20 */
+	RF_OPT_U64,   /* uint64_t *  0 .. 2^64-1                                             */
+	RF_OPT_SIZE,  /* uint64_t *  bytes; suffixes k, M, G: 2^10, 2^20, 2^30               */
+	RF_OPT_REAL,  /* double *    in [min, max], finite                                   */
+	RF_OPT_PAIR,  /* double[2]   two reals "a,b", each in [min, max]                     */
+	RF_OPT_TEXT,  /* const char ** any string that is not empty                          */
+	RF_OPT_ENUM,  /* int *       one of the words of arg "cpu|auto", as its index        */
+};
+
+struct rf_opt {
+	const char *name;      /* the long name, without dashes */
+	char letter;           /* the short one, or 0 */
+	enum rf_opt_kind kind;
+	void *to;              /* where the value goes; holds the default */
+	double min, max;       /* of INT, REAL, PAIR */
+	const char *arg;       /* metavariable for --help; of ENUM the words, separated by | */
+	const char *help;      /* one line, lower case */
+	bool result;           /* changes results, so it is recorded in the stream's history */
+};
+
+#endif

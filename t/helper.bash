@@ -1,0 +1,16 @@
+# What every test file loads.  Tests run in a folder of their own; $ROOT is the project, $RF_BIN its programs,
+# $RF_UNITS the unit programs, $G the reference cases.
+bats_require_minimum_version 1.5.0
+ROOT=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+RF_BIN=${RF_BIN:-$ROOT/bin}
+RF_UNITS=${RF_UNITS:-$ROOT/build/t}
+G=$ROOT/t/golden
+PATH=$RF_BIN:$PATH
+export LC_ALL=C
+cd "$BATS_TEST_TMPDIR" || exit
+
+# unit NAME...: runs a unit program, shows what it printed if it fails
+unit() {
+	run "$RF_UNITS/$1" "${@:2}"
+	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
+}
