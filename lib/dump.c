@@ -13,6 +13,7 @@
 #include "msg.h"
 #include "rng.h"
 #include "stream.h"
+#include "wire.h"
 
 struct job {
 	struct rf_dump *d;
@@ -21,7 +22,7 @@ struct job {
 	bool of_tensors;
 	struct rf_tokenizer *given, *bytes;
 	struct rf_pick pick;
-	struct rf_page page;
+	struct rf_buf page;
 	uint64_t order, shown;
 	uint64_t record, part;    /* whose headings were shown last */
 	uint64_t records;         /* of all files so far */
@@ -37,7 +38,7 @@ static enum rf_code out(struct job *j, const char *text, size_t n, struct rf_err
 
 static enum rf_code flush(struct job *j, struct rf_err *e)
 {
-	enum rf_code rc = j->page.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : out(j, j->page.text, j->page.n, e);
+	enum rf_code rc = j->page.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : out(j, (char *)j->page.p, j->page.n, e);
 
 	rf_page_clear(&j->page);
 	return rc;
@@ -110,7 +111,7 @@ static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *
 
 	if (j->page.failed)
 		return flush(j, e);
-	row->text = j->page.text;
+	row->text = (char *)j->page.p;
 	row->size = j->page.n;
 	if (!rf_pick_holds(&j->pick)) {
 		rc = emit(j, row, e);
@@ -119,7 +120,7 @@ static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *
 	}
 	if (!(row->text = malloc(row->size ? row->size : 1)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	memcpy(row->text, j->page.text, row->size);
+	memcpy(row->text, j->page.p, row->size);
 	rf_page_clear(&j->page);
 	return rf_pick_take(&j->pick, row, e);
 }
@@ -204,17 +205,21 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-/* Offers a record of a stream as its message, if one of its rows is chosen; it stands where the first of them would. */
+/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would.  The end record
+ * is passed over: what is left of a stream is not the stream. */
 static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size, struct rf_err *e)
 {
-	struct rf_pick_row p = { .record = j->records++ };
+	struct rf_pick_row p = { .record = j->records };
 	bool match = false;
 	struct rf_row row;
+	struct rf_msg m;
 	char *line;
 	size_t len;
-	enum rf_code rc = rf_record_decode(rec, msg, size, 0, e);
+	enum rf_code rc = rf_msg_open(&m, msg, size, e);
 
-	if (rc != RF_OK)
+	if (rc != RF_OK || m.type != RF_MSG_SEQ)
+		return rc;
+	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
 		return rc;
 	rf_row_of(&row, NULL, n, rec);
 	for (uint64_t i = 0, rows = rf_row_count(rec, j->d->table.rows); i < rows; i++) {
@@ -228,23 +233,15 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	}
 	p.key.draw = draw(j, rec->id, 0, 0, 0);
 	p.key.order = j->order++;
+	j->records++;
 	if (!match || (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key)))
 		return RF_OK;
 	if ((rc = rf_msg_to_json(msg, size, &line, &len, e)) != RF_OK)
 		return rc;
-	rf_page_add(&j->page, line, len);
+	rf_buf_add(&j->page, line, len);
 	rf_page_puts(&j->page, "\n");
 	free(line);
 	return pass(j, &p, e);
-}
-
-/* Head, records, end: the messages come in this order and no other. */
-static bool is_record(const unsigned char *msg, size_t n)
-{
-	/* [seq, "seq", body]: seq is a whole number of 1 to 9 bytes */
-	size_t at = n > 1 && msg[1] >= 0xCC && msg[1] <= 0xCF ? 2 + ((size_t)1 << (msg[1] - 0xCC)) : 2;
-
-	return n >= at + 4 && !memcmp(msg + at, "\xA3seq", 4);
 }
 
 static enum rf_code write_message(struct job *j, const void *msg, size_t size, struct rf_err *e)
@@ -255,7 +252,7 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 
 	if (rc != RF_OK)
 		return rc;
-	rf_page_add(&j->page, line, len);
+	rf_buf_add(&j->page, line, len);
 	rf_page_puts(&j->page, "\n");
 	free(line);
 	return flush(j, e);
@@ -275,8 +272,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
 		if (!some || n == 0)
 			rc = write_message(j, msg, size, e);
-		else if (is_record(msg, size))
-			rc = offer_message(j, &rec, n - 1, msg, size, e);
+		else if ((rc = offer_message(j, &rec, n - 1, msg, size, e)) == RF_EDATA)
+			rf_in_blame(in, e);
 		if (rc != RF_OK)
 			break;
 	}
@@ -290,16 +287,19 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
 {
 	const void *msg;
+	struct rf_msg m;
 	size_t size;
 	enum rf_code rc = rf_next_message(in, &msg, &size, e);
 
+	if (rc == RF_OK)
+		rc = rf_msg_open(&m, msg, size, e);
 	if (rc != RF_OK)
 		return rc;
 	if (j->d->form == RF_DUMP_JSON) {
 		rc = write_message(j, msg, size, e);
 	} else {
 		title(j, rf_in_name(in));
-		rf_show_head(&j->page, msg, size);
+		rf_show_head(&j->page, m.body);
 		rc = flush(j, e);
 	}
 	if (must_drain(j, path))
@@ -520,6 +520,6 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	rf_pick_free(&j.pick);
 	rf_tokenizer_free(j.given);
 	rf_tokenizer_free(j.bytes);
-	rf_page_free(&j.page);
+	rf_buf_free(&j.page);
 	return rc;
 }

@@ -179,6 +179,7 @@ static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *ou
 	part.count = *n;
 	part.bytes = *n * size;
 	part.data = (const char *)t->data + at * size;
+	part.at = t->at + at * size;
 	return rf_tensor_f32(&part, out, e);
 }
 
@@ -223,7 +224,6 @@ out:
 enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 {
 	struct rf_stats stats;
-	char hash[17];
 	enum rf_code rc;
 
 	for (int i = 0; i < x->tensors->n; i++) {
@@ -233,18 +233,13 @@ enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->path,
 			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count, x->tensors->t[i].name);
 	}
-	if (x->is_ckpt && x->ckpt->in_run) {
-		rf_tensors_hash(x->tensors->t, x->tensors->n, NULL, hash);
-		if (strcmp(hash, x->ckpt->weights))
-			return rf_fail(e, RF_EDATA, "%s: the weights have hash %s, its state.json says %s", x->path, hash, x->ckpt->weights);
-	}
-	return RF_OK;
+	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
 /* The keys of config.json that hold one value. */
-static void write_config(const char *text, int width, struct rf_page *p)
+static void write_config(const char *text, int width, struct rf_buf *p)
 {
 	json_t *config = json_loads(text, 0, NULL), *v;
 	struct rf_flow f;
@@ -253,23 +248,23 @@ static void write_config(const char *text, int width, struct rf_page *p)
 	rf_flow_begin(&f, p, "config", LABEL, width, 0);
 	json_object_foreach(config, key, v) {
 		char *value = json_is_object(v) || json_is_array(v) ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-		struct rf_page item = { 0 };
+		struct rf_buf item = { 0 };
 
 		if (value) {
 			rf_page_safe(&item, key, strlen(key), false);
 			rf_page_puts(&item, " ");
 			rf_page_safe(&item, value, strlen(value), false);
-			rf_flow_item(&f, item.text ? item.text : "", item.n, NULL);
+			rf_flow_item(&f, item.p, item.n, NULL);
 		}
 		p->failed |= item.failed;
-		rf_page_free(&item);
+		rf_buf_free(&item);
 		free(value);
 	}
 	rf_flow_end(&f);
 	json_decref(config);
 }
 
-void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_page *p)
+void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
 
@@ -294,7 +289,7 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_page *p)
 	rf_page_puts(p, "\n");
 }
 
-static void write_shape(const struct rf_tensor *t, struct rf_page *p)
+static void write_shape(const struct rf_tensor *t, struct rf_buf *p)
 {
 	if (!t->ndim)
 		rf_page_puts(p, "scalar");
@@ -302,7 +297,7 @@ static void write_shape(const struct rf_tensor *t, struct rf_page *p)
 		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
 }
 
-void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_page *p)
+void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_buf *p)
 {
 	const struct rf_tensor *t = row->tensor;
 	size_t at;
@@ -332,7 +327,7 @@ void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, b
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
-static void write_json(json_t *o, struct rf_page *p)
+static void write_json(json_t *o, struct rf_buf *p)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
 
@@ -363,7 +358,7 @@ static json_t *step_object(const struct rf_step *s)
 	                 "weights", text_or_null(s->weights), "bytes", (json_int_t)s->bytes);
 }
 
-void rf_inspect_json(const struct rf_inspect *x, struct rf_page *p)
+void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
 
@@ -382,7 +377,7 @@ void rf_inspect_json(const struct rf_inspect *x, struct rf_page *p)
 		write_json(step_object(&x->step[i]), p);
 }
 
-void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_page *p)
+void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_buf *p)
 {
 	const struct rf_tensor *t = row->tensor;
 	json_t *o, *shape;

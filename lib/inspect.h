@@ -30,14 +30,14 @@ void rf_inspect_close(struct rf_inspect *x);
 
 /* Of a tensor's elements, in double, in their order; NaN where the dtype is not one of floats. */
 enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e);
-/* That the weights have the hash that state.json says, and that every number is finite. */
+/* That every number is finite, and every byte of a step what its state.json says. */
 enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e);
 
 /* Everything but the tensors: text of that width; lines of JSON, one for the checkpoint and one for each step. */
-void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_page *p);
-void rf_inspect_json(const struct rf_inspect *x, struct rf_page *p);
+void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p);
+void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p);
 /* A tensor or a step as a line. */
-void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_page *p);
-void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_page *p);
+void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_buf *p);
+void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_buf *p);
 
 #endif

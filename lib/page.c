@@ -12,41 +12,21 @@
 
 #include "page.h"
 
-void rf_page_add(struct rf_page *p, const void *text, size_t n)
+void rf_page_puts(struct rf_buf *p, const char *s)
 {
-	if (p->failed || !n)
-		return;
-	if (p->cap - p->n < n) {
-		size_t cap, need;
-		char *bigger;
-
-		if (__builtin_add_overflow(p->n, n, &need) || __builtin_add_overflow(need, need / 2 + 256, &cap)
-		    || !(bigger = realloc(p->text, cap))) {
-			p->failed = true;
-			return;
-		}
-		p->text = bigger;
-		p->cap = cap;
-	}
-	memcpy(p->text + p->n, text, n);
-	p->n += n;
+	rf_buf_add(p, s, strlen(s));
 }
 
-void rf_page_puts(struct rf_page *p, const char *s)
-{
-	rf_page_add(p, s, strlen(s));
-}
-
-static void page_vprintf(struct rf_page *p, const char *fmt, va_list ap)
+static void page_vprintf(struct rf_buf *p, const char *fmt, va_list ap)
 {
 	char line[512];
 	int n = vsnprintf(line, sizeof line, fmt, ap);
 
 	if (n > 0)
-		rf_page_add(p, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+		rf_buf_add(p, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-void rf_page_printf(struct rf_page *p, const char *fmt, ...)
+void rf_page_printf(struct rf_buf *p, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -55,22 +35,16 @@ void rf_page_printf(struct rf_page *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-void rf_page_fill(struct rf_page *p, char c, size_t n)
+void rf_page_fill(struct rf_buf *p, char c, size_t n)
 {
 	while (n--)
-		rf_page_add(p, &c, 1);
+		rf_buf_add(p, &c, 1);
 }
 
-void rf_page_clear(struct rf_page *p)
+void rf_page_clear(struct rf_buf *p)
 {
 	p->n = 0;
 	p->failed = false;
-}
-
-void rf_page_free(struct rf_page *p)
-{
-	free(p->text);
-	*p = (struct rf_page){ 0 };
 }
 
 /* ---- characters ------------------------------------------------------------------------------------------------- */
@@ -133,9 +107,9 @@ static int width_of(int32_t c)
 	return c < 0x300 ? 1 : WITHIN(over, c) ? 0 : WITHIN(wide, c) ? 2 : 1;
 }
 
-void rf_page_safe(struct rf_page *p, const char *s, size_t n, bool quotes)
+void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 {
-	const unsigned char *u = (const unsigned char *)s;
+	const unsigned char *u = s;
 	size_t len;
 	int32_t c;
 
@@ -150,45 +124,48 @@ void rf_page_safe(struct rf_page *p, const char *s, size_t n, bool quotes)
 		else if (c >= 0x80 && WITHIN(unsafe, c))
 			rf_page_printf(p, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
 		else
-			rf_page_add(p, u + i, len);
+			rf_buf_add(p, u + i, len);
 	}
 }
 
-int rf_columns(const char *s, size_t n)
+int rf_columns(const void *s, size_t n)
 {
+	const unsigned char *u = s;
 	int32_t c;
 	int w = 0;
 
 	for (size_t i = 0; i < n;) {
-		i += character((const unsigned char *)s + i, n - i, &c);
+		i += character(u + i, n - i, &c);
 		w += width_of(c);
 	}
 	return w;
 }
 
-size_t rf_columns_head(const char *s, size_t n, int columns)
+size_t rf_columns_head(const void *s, size_t n, int columns)
 {
+	const unsigned char *u = s;
 	size_t i = 0, len;
 	int32_t c;
 
 	for (; i < n; i += len) {
-		len = character((const unsigned char *)s + i, n - i, &c);
+		len = character(u + i, n - i, &c);
 		if ((columns -= width_of(c)) < 0)
 			break;
 	}
 	return i;
 }
 
-size_t rf_columns_tail(const char *s, size_t n, int columns)
+size_t rf_columns_tail(const void *s, size_t n, int columns)
 {
+	const unsigned char *u = s;
 	size_t i = n;
 	int32_t c;
 
 	while (i > 0) {
 		size_t at = i - 1;
-		while (at > 0 && ((unsigned char)s[at] & 0xC0) == 0x80)
+		while (at > 0 && (u[at] & 0xC0) == 0x80)
 			at--;
-		character((const unsigned char *)s + at, n - at, &c);
+		character(u + at, n - at, &c);
 		if ((columns -= width_of(c)) < 0)
 			break;
 		i = at;
@@ -198,7 +175,7 @@ size_t rf_columns_tail(const char *s, size_t n, int columns)
 
 /* ---- layout ----------------------------------------------------------------------------------------------------- */
 
-void rf_flow_begin(struct rf_flow *f, struct rf_page *p, const char *label, int indent, int width, int max_lines)
+void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width, int max_lines)
 {
 	*f = (struct rf_flow){ .p = p, .indent = indent, .width = width, .max_lines = max_lines };
 	if (label) {
@@ -208,7 +185,7 @@ void rf_flow_begin(struct rf_flow *f, struct rf_page *p, const char *label, int 
 	}
 }
 
-void rf_flow_item(struct rf_flow *f, const char *item, size_t n, const char *paint)
+void rf_flow_item(struct rf_flow *f, const void *item, size_t n, const char *paint)
 {
 	int w = rf_columns(item, n);
 
@@ -230,7 +207,7 @@ void rf_flow_item(struct rf_flow *f, const char *item, size_t n, const char *pai
 	}
 	if (paint)
 		rf_page_printf(f->p, "\033[%sm", paint);
-	rf_page_add(f->p, item, n);
+	rf_buf_add(f->p, item, n);
 	if (paint)
 		rf_page_puts(f->p, "\033[m");
 	f->column += w;
@@ -238,15 +215,15 @@ void rf_flow_item(struct rf_flow *f, const char *item, size_t n, const char *pai
 
 void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...)
 {
-	struct rf_page item = { 0 };
+	struct rf_buf item = { 0 };
 	va_list ap;
 
 	va_start(ap, fmt);
 	page_vprintf(&item, fmt, ap);
 	va_end(ap);
-	rf_flow_item(f, item.text ? item.text : "", item.n, paint);
+	rf_flow_item(f, item.p, item.n, paint);
 	f->p->failed |= item.failed;
-	rf_page_free(&item);
+	rf_buf_free(&item);
 }
 
 void rf_flow_end(struct rf_flow *f)
@@ -255,7 +232,7 @@ void rf_flow_end(struct rf_flow *f)
 		rf_page_printf(f->p, "  ... and %d more", f->left_out);
 	if (!f->column)
 		return;
-	while (f->p->n && f->p->text[f->p->n - 1] == ' ')
+	while (f->p->n && f->p->p[f->p->n - 1] == ' ')
 		f->p->n--;
 	rf_page_puts(f->p, "\n");
 }

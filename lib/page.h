@@ -1,39 +1,33 @@
-/* page.h -- text for people that grows in memory, and what of foreign bytes may stand in it.
+/* page.h -- text for people that grows in a buffer, and what of foreign bytes may stand in it.
  *
- * The first failure (memory) sticks to the page, as ferror() has it: whoever prints the page asks once. */
+ * As with rf_buf_add(), a failure (memory) sticks to the buffer: whoever prints the text asks once. */
 #ifndef RF_PAGE_H
 #define RF_PAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct rf_page {
-	char *text;               /* not terminated; NULL while n is 0 */
-	size_t n, cap;
-	bool failed;              /* memory ran out; what follows is not there */
-};
+#include "pack.h"
 
-void rf_page_add(struct rf_page *p, const void *text, size_t n);
-void rf_page_puts(struct rf_page *p, const char *s);
-void rf_page_printf(struct rf_page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void rf_page_fill(struct rf_page *p, char c, size_t n);
-void rf_page_clear(struct rf_page *p);       /* empties it and forgets the failure; keeps the memory */
-void rf_page_free(struct rf_page *p);
+void rf_page_puts(struct rf_buf *p, const char *s);
+void rf_page_printf(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rf_page_fill(struct rf_buf *p, char c, size_t n);
+void rf_page_clear(struct rf_buf *p);       /* empties it and forgets the failure; keeps the memory */
 
 /* Bytes from outside as UTF-8 that a terminal, a line of TSV and a reader's eyes can take: \t \n \r \\ and \xNN for
  * control characters, \uNNNN for those that steer a terminal or turn the direction of writing, U+FFFD for what is not
  * UTF-8.  Where `quotes` says so, " becomes \". */
-void rf_page_safe(struct rf_page *p, const char *s, size_t n, bool quotes);
+void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
 
 /* Columns that n bytes of such text take on a terminal. */
-int rf_columns(const char *s, size_t n);
+int rf_columns(const void *s, size_t n);
 /* Bytes of the longest beginning, or end, of such text that takes at most so many columns. */
-size_t rf_columns_head(const char *s, size_t n, int columns);
-size_t rf_columns_tail(const char *s, size_t n, int columns);
+size_t rf_columns_head(const void *s, size_t n, int columns);
+size_t rf_columns_tail(const void *s, size_t n, int columns);
 
 /* Text that is laid out item after item, a new line where the width ends. */
 struct rf_flow {
-	struct rf_page *p;
+	struct rf_buf *p;
 	int indent, width;
 	int lines, max_lines;     /* so far; 0: any number */
 	int column;               /* where the line ends so far */
@@ -41,9 +35,9 @@ struct rf_flow {
 };
 
 /* label stands in the indent of the first line; NULL: none. */
-void rf_flow_begin(struct rf_flow *f, struct rf_page *p, const char *label, int indent, int width, int max_lines);
+void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width, int max_lines);
 /* Two blanks, then the item (safe text).  paint: how a terminal is told its colour, or NULL. */
-void rf_flow_item(struct rf_flow *f, const char *item, size_t n, const char *paint);
+void rf_flow_item(struct rf_flow *f, const void *item, size_t n, const char *paint);
 void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Ends the line; says how many items were left out. */
 void rf_flow_end(struct rf_flow *f);

@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <msgpack.h>
-
 #include "show.h"
 
-enum { LABEL = 15, TEXT_LINES = 4, TOKEN_LINES = 8, TOP = 8, BEGINNING = 200, CUT = 80 };
+enum { LABEL = 15, TEXT_LINES = 4, TOKEN_LINES = 8, TOP = 8, BEGINNING = 200, CUT = 80, HEAD_LABEL = 11 };
 
 #define BOLD   "1"
 #define PLACE  "36"
@@ -24,9 +22,9 @@ static const char *paint(const struct rf_show *s, const char *colour)
 /* ---- text that has to fit --------------------------------------------------------------------------------------- */
 
 /* Safe text in quotes (numbers stand without), its beginning or its end if it is too long. */
-static void fit(struct rf_page *p, const struct rf_show *s, const struct rf_page *text, int columns, bool tail)
+static void fit(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, int columns, bool tail)
 {
-	const char *q = s->words.tokenizer ? "\"" : "", *t = text->text ? text->text : "";
+	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	size_t n = text->n;
 	bool cut;
 
@@ -36,15 +34,15 @@ static void fit(struct rf_page *p, const struct rf_show *s, const struct rf_page
 		t += tail ? text->n - n : 0;
 	}
 	rf_page_printf(p, "%s%s", q, cut && tail ? "..." : "");
-	rf_page_add(p, t, n);
+	rf_buf_add(p, t, n);
 	rf_page_printf(p, "%s%s", cut && !tail ? "..." : "", q);
 	p->failed |= text->failed;
 }
 
-/* The same behind a label, over several lines. */
-static void wrap(struct rf_page *p, const struct rf_show *s, const struct rf_page *text)
+/* The same behind a label, over several lines; more: the text goes on where it ends. */
+static void wrap(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, bool more)
 {
-	const char *q = s->words.tokenizer ? "\"" : "", *t = text->text ? text->text : "";
+	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	int columns = s->width - LABEL - 4;
 	size_t left = text->n;
 
@@ -52,43 +50,43 @@ static void wrap(struct rf_page *p, const struct rf_show *s, const struct rf_pag
 	for (int line = 0; left; line++) {
 		size_t n = line == TEXT_LINES ? 0 : rf_columns_head(t, left, columns);
 		if (!n) {
-			rf_page_puts(p, "...");
+			more = true;
 			break;
 		}
-		rf_page_add(p, t, n);
+		rf_buf_add(p, t, n);
 		t += n;
 		if (left -= n) {
 			rf_page_puts(p, "\n");
 			rf_page_fill(p, ' ', LABEL);
 		}
 	}
-	rf_page_printf(p, "%s\n", q);
+	rf_page_printf(p, more ? "...%s\n" : "%s\n", q);
 	p->failed |= text->failed;
 }
 
 static void item_text(struct rf_flow *f, const char *name, const char *value, const char *colour)
 {
-	struct rf_page safe = { 0 }, item = { 0 };
+	struct rf_buf safe = { 0 }, item = { 0 };
 
 	rf_page_safe(&safe, value, strlen(value), true);
 	rf_page_printf(&item, *name ? "%s \"" : "%s\"", name);
-	if (rf_columns(safe.text ? safe.text : "", safe.n) > CUT) {
-		rf_page_add(&item, safe.text, rf_columns_head(safe.text, safe.n, CUT - 3));
+	if (rf_columns(safe.p, safe.n) > CUT) {
+		rf_buf_add(&item, safe.p, rf_columns_head(safe.p, safe.n, CUT - 3));
 		rf_page_puts(&item, "...");
 	} else {
-		rf_page_add(&item, safe.text, safe.n);
+		rf_buf_add(&item, safe.p, safe.n);
 	}
 	rf_page_puts(&item, "\"");
-	rf_flow_item(f, item.text ? item.text : "", item.n, colour);
+	rf_flow_item(f, item.p, item.n, colour);
 	f->p->failed |= safe.failed || item.failed;
-	rf_page_free(&safe);
-	rf_page_free(&item);
+	rf_buf_free(&safe);
+	rf_buf_free(&item);
 }
 
 /* ---- msgpack values --------------------------------------------------------------------------------------------- */
 
 /* The shortest decimal that reads back as the same double. */
-static void write_real(struct rf_page *p, double x)
+static void write_real(struct rf_buf *p, double x)
 {
 	char text[40];
 
@@ -100,172 +98,182 @@ static void write_real(struct rf_page *p, double x)
 	rf_page_puts(p, text);
 }
 
-static void write_string(struct rf_page *p, const char *s, size_t n)
+static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
 {
 	rf_page_puts(p, "\"");
-	rf_page_safe(p, s, n, true);
+	rf_page_safe(p, s->data, s->n, true);
 	rf_page_puts(p, "\"");
 }
 
-/* rf_msg_check() bounded the depth. */
-static void write_value(struct rf_page *p, const msgpack_object *o)
+/* The next value, of a message that rf_msg_check() has seen (so the depth is bounded). */
+static void write_value(struct rf_buf *p, struct rf_mp *m)
 {
-	switch (o->type) {
-	case MSGPACK_OBJECT_BOOLEAN:          rf_page_puts(p, o->via.boolean ? "true" : "false"); break;
-	case MSGPACK_OBJECT_POSITIVE_INTEGER: rf_page_printf(p, "%llu", (unsigned long long)o->via.u64); break;
-	case MSGPACK_OBJECT_NEGATIVE_INTEGER: rf_page_printf(p, "%lld", (long long)o->via.i64); break;
-	case MSGPACK_OBJECT_FLOAT32:
-	case MSGPACK_OBJECT_FLOAT64:          write_real(p, o->via.f64); break;
-	case MSGPACK_OBJECT_STR:              write_string(p, o->via.str.ptr, o->via.str.size); break;
-	case MSGPACK_OBJECT_BIN:              rf_page_printf(p, "<%u bytes>", (unsigned)o->via.bin.size); break;
-	case MSGPACK_OBJECT_ARRAY:
+	struct rf_mp_item it;
+
+	if (rf_mp_next(m, &it))
+		return;
+	switch (it.type) {
+	case RF_MP_NIL:  rf_page_puts(p, "nil"); break;
+	case RF_MP_BOOL: rf_page_puts(p, it.b ? "true" : "false"); break;
+	case RF_MP_UINT: rf_page_printf(p, "%llu", (unsigned long long)it.u); break;
+	case RF_MP_INT:  rf_page_printf(p, "%lld", (long long)it.i); break;
+	case RF_MP_REAL: write_real(p, it.f); break;
+	case RF_MP_STR:  write_string(p, &it); break;
+	case RF_MP_BIN:  rf_page_printf(p, "<%u bytes>", (unsigned)it.n); break;
+	case RF_MP_ARRAY:
 		rf_page_puts(p, "[");
-		for (uint32_t i = 0; i < o->via.array.size; i++) {
+		for (uint32_t i = 0; i < it.n; i++) {
 			rf_page_puts(p, i ? ", " : "");
-			write_value(p, &o->via.array.ptr[i]);
+			write_value(p, m);
 		}
 		rf_page_puts(p, "]");
 		break;
-	case MSGPACK_OBJECT_MAP:
+	case RF_MP_MAP:
 		rf_page_puts(p, "{");
-		for (uint32_t i = 0; i < o->via.map.size; i++) {
+		for (uint32_t i = 0; i < it.n; i++) {
 			rf_page_puts(p, i ? ", " : "");
-			write_value(p, &o->via.map.ptr[i].key);
+			write_value(p, m);
 			rf_page_puts(p, ": ");
-			write_value(p, &o->via.map.ptr[i].val);
+			write_value(p, m);
 		}
 		rf_page_puts(p, "}");
-		break;
-	default:
-		rf_page_puts(p, "nil");
 	}
 }
 
-static bool is(const msgpack_object *o, const char *word)
+/* The value of a map's key; p NULL: there is none, or this is no map. */
+static struct rf_mp get(struct rf_mp map, const char *word)
 {
-	return o->type == MSGPACK_OBJECT_STR && o->via.str.size == strlen(word) && !memcmp(o->via.str.ptr, word, o->via.str.size);
+	struct rf_mp_item it, key;
+	struct rf_mp value;
+
+	if (map.p && !rf_mp_next(&map, &it) && it.type == RF_MP_MAP)
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_mp_pair(&map, &key, &value);
+			if (rf_mp_is(&key, word))
+				return value;
+		}
+	return (struct rf_mp){ NULL, NULL };
 }
 
-static const msgpack_object *get(const msgpack_object *map, const char *key)
+static bool get_string(struct rf_mp map, const char *word, struct rf_mp_item *s)
 {
-	if (map->type == MSGPACK_OBJECT_MAP)
-		for (uint32_t i = 0; i < map->via.map.size; i++)
-			if (is(&map->via.map.ptr[i].key, key))
-				return &map->via.map.ptr[i].val;
-	return NULL;
+	struct rf_mp v = get(map, word);
+
+	return v.p && !rf_mp_next(&v, s) && s->type == RF_MP_STR;
 }
 
 /* A word of a shell's command line. */
-static void write_word(struct rf_page *p, const char *s, size_t n)
+static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
-	bool simple = n > 0;
+	const unsigned char *s = word->data;
+	bool simple = word->n > 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < word->n; i++)
 		simple &= s[i] && strchr(plain, s[i]);
-	if (simple) {
-		rf_page_add(p, s, n);
+	rf_page_puts(p, simple ? "" : "'");
+	for (size_t i = 0; i < word->n; i++)
+		if (s[i] == '\'')
+			rf_page_puts(p, "'\\''");
+		else {
+			size_t from = i;
+			while (i + 1 < word->n && s[i + 1] != '\'')
+				i++;
+			rf_page_safe(p, s + from, i + 1 - from, false);
+		}
+	rf_page_puts(p, simple ? "" : "'");
+}
+
+static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct rf_mp value)
+{
+	struct rf_mp after = value;
+	struct rf_mp_item it;
+
+	rf_mp_next(&after, &it);
+	if (it.type == RF_MP_BOOL && !it.b)
 		return;
-	}
-	rf_page_puts(p, "'");
-	for (size_t i = 0, run; i < n; i += run + 1) {
-		const char *q = memchr(s + i, '\'', n - i);
-		run = q ? (size_t)(q - s) - i : n - i;
-		rf_page_safe(p, s + i, run, false);
-		rf_page_puts(p, q ? "'\\''" : "");
-	}
-	rf_page_puts(p, "'");
+	rf_page_puts(p, name->n == 1 ? " -" : " --");
+	write_word(p, name);
+	if (it.type == RF_MP_BOOL)
+		return;
+	rf_page_puts(p, " ");
+	if (it.type == RF_MP_STR)
+		write_word(p, &it);
+	else
+		write_value(p, &value);
 }
 
 /* {tool, version, options} as a command, the version as its comment. */
-static void write_stage(struct rf_page *p, const msgpack_object *stage)
+static void write_stage(struct rf_buf *p, struct rf_mp stage)
 {
-	const msgpack_object *tool = get(stage, "tool"), *version = get(stage, "version"), *options = get(stage, "options");
+	struct rf_mp options = get(stage, "options"), value;
+	struct rf_mp_item it, key;
 
 	rf_page_puts(p, "  ");
-	if (!tool || tool->type != MSGPACK_OBJECT_STR) {
-		write_value(p, stage);
+	if (!get_string(stage, "tool", &it)) {
+		write_value(p, &stage);
 		rf_page_puts(p, "\n");
 		return;
 	}
-	write_word(p, tool->via.str.ptr, tool->via.str.size);
-	for (uint32_t i = 0; options && options->type == MSGPACK_OBJECT_MAP && i < options->via.map.size; i++) {
-		const msgpack_object *key = &options->via.map.ptr[i].key, *v = &options->via.map.ptr[i].val;
-
-		if (v->type == MSGPACK_OBJECT_BOOLEAN && !v->via.boolean)
-			continue;
-		rf_page_puts(p, key->via.str.size == 1 ? " -" : " --");
-		write_word(p, key->via.str.ptr, key->via.str.size);
-		if (v->type == MSGPACK_OBJECT_BOOLEAN)
-			continue;
-		rf_page_puts(p, " ");
-		if (v->type == MSGPACK_OBJECT_STR)
-			write_word(p, v->via.str.ptr, v->via.str.size);
-		else
-			write_value(p, v);
-	}
-	if (version && version->type == MSGPACK_OBJECT_STR) {
-		rf_page_puts(p, "  # ");
-		rf_page_safe(p, version->via.str.ptr, version->via.str.size, false);
-	}
-	rf_page_puts(p, "\n");
-}
-
-static void write_entry(struct rf_page *p, const msgpack_object *key, const msgpack_object *v)
-{
-	struct rf_page name = { 0 };
-
-	rf_page_safe(&name, key->via.str.ptr, key->via.str.size, false);
-	rf_page_printf(p, "%-10.*s", (int)name.n, name.n ? name.text : "");
-	rf_page_free(&name);
-	if (v->type == MSGPACK_OBJECT_MAP && v->via.map.size) {
-		for (uint32_t i = 0; i < v->via.map.size; i++) {
-			const msgpack_object *k = &v->via.map.ptr[i].key, *x = &v->via.map.ptr[i].val;
-
-			rf_page_puts(p, i ? "  " : "");
-			rf_page_safe(p, k->via.str.ptr, k->via.str.size, false);
-			rf_page_puts(p, " ");
-			if (x->type == MSGPACK_OBJECT_STR)
-				rf_page_safe(p, x->via.str.ptr, x->via.str.size, false);
-			else
-				write_value(p, x);
+	write_word(p, &it);
+	if (options.p && !rf_mp_next(&options, &it) && it.type == RF_MP_MAP)
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_mp_pair(&options, &key, &value);
+			write_option(p, &key, value);
 		}
-	} else {
-		write_value(p, v);
+	if (get_string(stage, "version", &it)) {
+		rf_page_puts(p, "  # ");
+		rf_page_safe(p, it.data, it.n, false);
 	}
 	rf_page_puts(p, "\n");
 }
 
-void rf_show_head(struct rf_page *p, const void *msg, size_t n)
+/* A key of the head; a map's keys and values follow one another on the line. */
+static void write_entry(struct rf_buf *p, const struct rf_mp_item *key, struct rf_mp value)
 {
-	const msgpack_object *body, *history = NULL;
-	msgpack_unpacked u;
-	size_t at = 0;
+	struct rf_mp in = value, v;
+	struct rf_mp_item it, k;
+	size_t at = p->n;
 
-	msgpack_unpacked_init(&u);
-	if (msgpack_unpack_next(&u, msg, n, &at) != MSGPACK_UNPACK_SUCCESS || u.data.type != MSGPACK_OBJECT_ARRAY
-	    || u.data.via.array.size != 3 || (body = &u.data.via.array.ptr[2])->type != MSGPACK_OBJECT_MAP) {
-		p->failed = true; /* rf_next_message() saw to everything but memory */
-		goto out;
-	}
-	for (uint32_t i = 0; i < body->via.map.size; i++)
-		if (is(&body->via.map.ptr[i].key, "history"))
-			history = &body->via.map.ptr[i].val;
-		else
-			write_entry(p, &body->via.map.ptr[i].key, &body->via.map.ptr[i].val);
-	rf_page_puts(p, "history");
-	if (!history || history->type != MSGPACK_OBJECT_ARRAY || !history->via.array.size)
-		rf_page_puts(p, "   none");
+	rf_page_safe(p, key->data, key->n, false);
+	rf_page_fill(p, ' ', p->n - at < HEAD_LABEL ? HEAD_LABEL - (p->n - at) : 1);
+	rf_mp_next(&in, &it);
+	if (it.type != RF_MP_MAP)
+		write_value(p, &value);
+	else
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_mp_pair(&in, &k, &v);
+			rf_page_puts(p, i ? "  " : "");
+			rf_page_safe(p, k.data, k.n, false);
+			rf_page_puts(p, " ");
+			write_value(p, &v);
+		}
 	rf_page_puts(p, "\n");
-	for (uint32_t i = 0; history && history->type == MSGPACK_OBJECT_ARRAY && i < history->via.array.size; i++)
-		write_stage(p, &history->via.array.ptr[i]);
-out:
-	msgpack_unpacked_destroy(&u);
+}
+
+void rf_show_head(struct rf_buf *p, struct rf_mp body)
+{
+	struct rf_mp history = get(body, "history"), value;
+	struct rf_mp_item it, key;
+
+	rf_mp_next(&body, &it);
+	for (uint32_t i = 0; i < it.n; i++) {
+		rf_mp_pair(&body, &key, &value);
+		if (!rf_mp_is(&key, "history"))
+			write_entry(p, &key, value);
+	}
+	if (!history.p || rf_mp_next(&history, &it) || it.type != RF_MP_ARRAY || !it.n)
+		return;
+	rf_page_puts(p, "history\n");
+	for (uint32_t i = 0; i < it.n; i++) {
+		write_stage(p, history);
+		rf_mp_skip(&history);
+	}
 }
 
 /* ---- a record --------------------------------------------------------------------------------------------------- */
 
-static void heading(struct rf_page *p, const struct rf_show *s, const struct rf_row *row)
+static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_flow f;
@@ -293,30 +301,26 @@ static void heading(struct rf_page *p, const struct rf_show *s, const struct rf_
 	if (rec->reward.kind)
 		item_text(&f, "reward", rec->reward.kind, NULL);
 	if (!isnan(row->reward.mean))
-		rf_flow_printf(&f, NULL, "mean %.4f", row->reward.mean);
+		rf_flow_printf(&f, NULL, "mean %.4f min %.4f max %.4f", row->reward.mean, row->reward.min, row->reward.max);
 	for (int i = 0; i < rec->answers; i++)
 		item_text(&f, "answer", rec->answer[i], NULL);
 	rf_flow_end(&f);
 	if (rec->meta.data) {
-		struct rf_page text = { 0 };
-		msgpack_unpacked u;
-		size_t at = 0;
+		struct rf_buf text = { 0 };
+		struct rf_mp meta = { rec->meta.data, (const unsigned char *)rec->meta.data + rec->meta.size };
 
-		msgpack_unpacked_init(&u);
-		if (msgpack_unpack_next(&u, rec->meta.data, rec->meta.size, &at) == MSGPACK_UNPACK_SUCCESS)
-			write_value(&text, &u.data);
-		msgpack_unpacked_destroy(&u);
+		write_value(&text, &meta);
 		rf_page_puts(p, "  meta ");
-		rf_page_add(p, text.text, rf_columns_head(text.text ? text.text : "", text.n, s->width - 10));
-		rf_page_puts(p, text.n && rf_columns(text.text, text.n) > s->width - 10 ? "...\n" : "\n");
-		rf_page_free(&text);
+		rf_buf_add(p, text.p, rf_columns_head(text.p, text.n, s->width - 10));
+		rf_page_puts(p, text.n && rf_columns(text.p, text.n) > s->width - 10 ? "...\n" : "\n");
+		rf_buf_free(&text);
 	}
 }
 
-static void position(struct rf_page *p, const struct rf_show *s, const struct rf_row *row)
+static void position(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
-	struct rf_page text = { 0 };
+	struct rf_buf text = { 0 };
 	struct rf_flow f;
 
 	rf_flow_begin(&f, p, NULL, 2, s->width, 0);
@@ -333,17 +337,17 @@ static void position(struct rf_page *p, const struct rf_show *s, const struct rf
 	rf_page_clear(&text);
 	rf_page_printf(p, "%-*s", LABEL, "    truth");
 	rf_words_truth(&text, &s->words, rec, row->t + 1);
-	wrap(p, s, &text);
-	rf_page_free(&text);
+	wrap(p, s, &text, false);
+	rf_buf_free(&text);
 }
 
-static void rollout(struct rf_page *p, const struct rf_show *s, const struct rf_row *row)
+static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	const struct rf_rollout *o = &rec->rollout;
 	const struct rf_reward *y = &rec->reward;
 	size_t at = (size_t)row->i * (size_t)o->n + (size_t)row->r, first = at * (size_t)o->k;
-	struct rf_page text = { 0 };
+	struct rf_buf text = { 0 };
 	char name[40];
 	struct rf_flow f;
 
@@ -371,7 +375,7 @@ static void rollout(struct rf_page *p, const struct rf_show *s, const struct rf_
 	if (s->words.tokenizer) {
 		rf_page_fill(p, ' ', LABEL);
 		rf_words(&text, &s->words, o->tokens + first, o->k, false);
-		wrap(p, s, &text);
+		wrap(p, s, &text, false);
 	}
 	rf_flow_begin(&f, p, NULL, LABEL, s->width, TOKEN_LINES);
 	for (int j = 0; j < o->k; j++) {
@@ -384,18 +388,18 @@ static void rollout(struct rf_page *p, const struct rf_show *s, const struct rf_
 			rf_page_puts(&text, "=");
 		if (o->logp)
 			rf_page_printf(&text, " %.2f", o->logp[first + (size_t)j]);
-		rf_flow_item(&f, text.text ? text.text : "", text.n, paint(s, equal ? EQUAL : DIFFER));
+		rf_flow_item(&f, text.p, text.n, paint(s, equal ? EQUAL : DIFFER));
 		p->failed |= text.failed;
 	}
 	rf_flow_end(&f);
-	rf_page_free(&text);
+	rf_buf_free(&text);
 }
 
 /* One token with what is known of the prediction behind it: the text up to it, a bar, what follows. */
-static void token(struct rf_page *p, const struct rf_show *s, const struct rf_row *row)
+static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
-	struct rf_page line = { 0 }, text = { 0 };
+	struct rf_buf line = { 0 }, text = { 0 };
 	int room, t = row->t;
 
 	rf_page_printf(&line, "  t %-7d", t);
@@ -415,14 +419,14 @@ static void token(struct rf_page *p, const struct rf_show *s, const struct rf_ro
 	rf_words(&text, &s->words, rec->tokens + t + 1, rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
 	fit(&line, s, &text, room / 3, false);
 	rf_page_puts(&line, "\n");
-	rf_page_add(p, line.text, line.n);
+	rf_buf_add(p, line.p, line.n);
 	p->failed |= line.failed;
-	rf_page_free(&line);
-	rf_page_free(&text);
+	rf_buf_free(&line);
+	rf_buf_free(&text);
 }
 
 /* The rows where the model knew least what comes next, the highest entropy first. */
-static void uncertain(struct rf_page *p, const struct rf_show *s, struct rf_row row)
+static void uncertain(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
 {
 	const float *H = row.rec->entropy;
 	int top[TOP], n = 0;
@@ -441,17 +445,17 @@ static void uncertain(struct rf_page *p, const struct rf_show *s, struct rf_row 
 	}
 }
 
-static void beginning(struct rf_page *p, const struct rf_show *s, const struct rf_record *rec)
+static void beginning(struct rf_buf *p, const struct rf_show *s, const struct rf_record *rec)
 {
-	struct rf_page text = { 0 };
+	struct rf_buf text = { 0 };
 
 	rf_words(&text, &s->words, rec->tokens, rec->T < BEGINNING ? rec->T : BEGINNING, false);
 	rf_page_printf(p, "%-*s", LABEL, "  text");
-	wrap(p, s, &text);
-	rf_page_free(&text);
+	wrap(p, s, &text, rec->T > BEGINNING);
+	rf_buf_free(&text);
 }
 
-static void whole_record(struct rf_page *p, const struct rf_show *s, struct rf_row row)
+static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;
 	enum rf_rows rows = rec->rollout.tokens ? RF_ROWS_ROLLOUT : RF_ROWS_POSITION;
@@ -470,7 +474,7 @@ static void whole_record(struct rf_page *p, const struct rf_show *s, struct rf_r
 		beginning(p, s, rec);
 }
 
-void rf_show_row(struct rf_page *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row, size_t *lead, size_t *lead_part)
+void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row, size_t *lead, size_t *lead_part)
 {
 	size_t at = p->n;
 

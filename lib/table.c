@@ -1,6 +1,7 @@
 /* table.c -- the columns, as one list: what each is called, which rows have it, how it is got.  The first line of a
  * table, its cells, --where, --sort and the error that names the known columns all come from this list. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ void rf_row_at(struct rf_row *row, enum rf_rows rows, uint64_t index)
 
 /* ---- tokens as text --------------------------------------------------------------------------------------------- */
 
-static void words(struct rf_page *p, const struct rf_words *w, const int32_t *ids, int n, bool cut, bool quotes)
+static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool cut, bool quotes)
 {
 	char *text = NULL, *s;
 	size_t len = 0;
@@ -96,19 +97,19 @@ static void words(struct rf_page *p, const struct rf_words *w, const int32_t *id
 	free(text);
 }
 
-void rf_words(struct rf_page *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes)
+void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes)
 {
 	words(p, w, ids, n, false, quotes);
 }
 
-void rf_words_prefix(struct rf_page *p, const struct rf_words *w, const struct rf_record *rec, int s)
+void rf_words_prefix(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s)
 {
 	int n = s < w->context ? s : w->context;
 
 	words(p, w, rec->tokens + s - n, n, n < s, false);
 }
 
-void rf_words_truth(struct rf_page *p, const struct rf_words *w, const struct rf_record *rec, int s)
+void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s)
 {
 	int k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD;
 
@@ -118,7 +119,7 @@ void rf_words_truth(struct rf_page *p, const struct rf_words *w, const struct rf
 /* ---- columns ---------------------------------------------------------------------------------------------------- */
 
 struct value {
-	enum { MISSING, WHOLE, REAL } is;
+	enum { MISSING, WHOLE, SINGLE, REAL } is; /* SINGLE: a float32 of the stream */
 	uint64_t whole;
 	double real;
 };
@@ -138,15 +139,20 @@ static struct value real(double v)
 	return isnan(v) ? (struct value){ .is = MISSING } : (struct value){ .is = REAL, .real = v };
 }
 
+static struct value single(float v)
+{
+	return (struct value){ .is = SINGLE, .real = (double)v };
+}
+
 static struct value element(const float *x, int at, int n)
 {
-	return x && at >= 0 && at < n ? real(x[at]) : (struct value){ .is = MISSING };
+	return x && at >= 0 && at < n ? single(x[at]) : (struct value){ .is = MISSING };
 }
 
 /* element (i, r) of one of the arrays (c, n) */
 static struct value of_group(const struct rf_row *w, const float *x, int n)
 {
-	return x && w->r >= 0 && w->r < n ? real(x[(size_t)w->i * (size_t)n + (size_t)w->r]) : (struct value){ .is = MISSING };
+	return x && w->r >= 0 && w->r < n ? single(x[(size_t)w->i * (size_t)n + (size_t)w->r]) : (struct value){ .is = MISSING };
 }
 
 static struct value get_record(const struct rf_row *w)      { return whole(w->record); }
@@ -190,10 +196,11 @@ static struct value get_s(const struct rf_row *w)
 
 static struct value get_chosen(const struct rf_row *w)
 {
+	bool chosen = false;
+
 	for (int i = 0; i < w->rec->c; i++)
-		if (w->rec->positions[i] - 1 == w->t)
-			return whole(1);
-	return whole(0);
+		chosen |= w->rec->positions[i] - 1 == w->t;
+	return whole_if(w->rec->positions != NULL, chosen);
 }
 
 static struct value get_temperature(const struct rf_row *w)
@@ -222,7 +229,7 @@ static struct value get_reward_mean(const struct rf_row *w) { return real(reward
 static struct value get_reward_min(const struct rf_row *w)  { return real(rewards(w).min); }
 static struct value get_reward_max(const struct rf_row *w)  { return real(rewards(w).max); }
 
-static void write_string(const char *s, struct rf_page *p)
+static void write_string(const char *s, struct rf_buf *p)
 {
 	if (s)
 		rf_page_safe(p, s, strlen(s), false);
@@ -230,19 +237,19 @@ static void write_string(const char *s, struct rf_page *p)
 		rf_page_puts(p, "NaN");
 }
 
-static void write_file(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_file(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->file, p);
 }
 
-static void write_source(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_source(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->rec->source, p);
 }
 
-static void write_prefix(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_prefix(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	if (w->i < 0)
 		rf_page_puts(p, "NaN");
@@ -250,7 +257,7 @@ static void write_prefix(const struct rf_row *w, const struct rf_words *g, struc
 		rf_words_prefix(p, g, w->rec, w->t + 1);
 }
 
-static void write_truth(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_truth(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	if (w->i < 0)
 		rf_page_puts(p, "NaN");
@@ -258,7 +265,7 @@ static void write_truth(const struct rf_row *w, const struct rf_words *g, struct
 		rf_words_truth(p, g, w->rec, w->t + 1);
 }
 
-static void write_generated(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_generated(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	const struct rf_rollout *o = &w->rec->rollout;
 
@@ -268,24 +275,24 @@ static void write_generated(const struct rf_row *w, const struct rf_words *g, st
 		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k, false);
 }
 
-static void write_text(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_text(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	rf_words(p, g, w->rec->tokens + w->t, 1, false);
 }
 
-static void write_name(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_name(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->tensor->name, p);
 }
 
-static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
 	rf_page_puts(p, rf_dtype_name(w->tensor->dtype));
 }
 
-static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
 	if (!w->tensor->ndim)
@@ -294,7 +301,7 @@ static void write_shape(const struct rf_row *w, const struct rf_words *g, struct
 		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)w->tensor->shape[i]);
 }
 
-static void write_weights(const struct rf_row *w, const struct rf_words *g, struct rf_page *p)
+static void write_weights(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->step->weights, p);
@@ -309,7 +316,7 @@ static const struct column {
 	const char *name;
 	int has, shown;           /* rows that have it; rows whose table shows it unasked */
 	struct value (*get)(const struct rf_row *);
-	void (*write)(const struct rf_row *, const struct rf_words *, struct rf_page *); /* of text */
+	void (*write)(const struct rf_row *, const struct rf_words *, struct rf_buf *); /* of text */
 	bool stats;
 } columns[] = {
 	{ "file",         ALL,           0,             .write = write_file },
@@ -375,7 +382,7 @@ static int mask_of(const struct rf_table *t)
 
 static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found, struct rf_err *e)
 {
-	struct rf_page known = { 0 };
+	struct rf_buf known = { 0 };
 	char quoted[60];
 
 	for (int i = 0; i < COLUMNS; i++)
@@ -388,8 +395,8 @@ static enum rf_code find(struct rf_table *t, const char *option, const char *nam
 		if (columns[i].has & mask_of(t))
 			rf_page_printf(&known, known.n ? ", %s" : "%s", columns[i].name);
 	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s", option, rf_quote(quoted, sizeof quoted, name, n),
-	        (int)known.n, known.n ? known.text : "");
-	rf_page_free(&known);
+	        (int)known.n, (char *)known.p);
+	rf_buf_free(&known);
 	return RF_EUSAGE;
 }
 
@@ -484,8 +491,9 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 			if (columns[i].write == write_file ? spec->files
 			    : columns[i].shown & mask_of(t) && (spec->stats || !columns[i].stats))
 				t->column[t->columns++] = i;
-	for (const char *s = spec->where; s && *s && rc == RF_OK;)
-		rc = read_term(t, &s, e);
+	if (spec->where && rc == RF_OK)
+		for (const char *s = spec->where; (rc = read_term(t, &s, e)) == RF_OK && *s;)
+			;
 	if (spec->sort && rc == RF_OK) {
 		t->descending = *spec->sort == '-';
 		rc = find_number(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending), &t->sort, e);
@@ -494,14 +502,38 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 	return rc;
 }
 
-void rf_table_names(const struct rf_table *t, struct rf_page *p)
+void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++)
 		rf_page_printf(p, i ? "\t%s" : "%s", columns[t->column[i]].name);
 	rf_page_puts(p, "\n");
 }
 
-void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_page *p)
+static void write_value(struct rf_buf *p, struct value v)
+{
+	char text[32];
+
+	switch (v.is) {
+	case MISSING:
+		rf_page_puts(p, "NaN");
+		break;
+	case WHOLE:
+		rf_page_printf(p, "%llu", (unsigned long long)v.whole);
+		break;
+	case SINGLE: /* the shortest decimal that reads back as the same float32 */
+		for (int digits = 6; digits <= 9; digits++) {
+			snprintf(text, sizeof text, "%.*g", digits, v.real);
+			if (strtof(text, NULL) == (float)v.real)
+				break;
+		}
+		rf_page_puts(p, text);
+		break;
+	case REAL:
+		rf_page_printf(p, isinf(v.real) ? v.real > 0 ? "Inf" : "-Inf" : "%.9g", v.real);
+	}
+}
+
+void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++) {
 		const struct column *c = &columns[t->column[i]];
@@ -512,13 +544,7 @@ void rf_table_line(const struct rf_table *t, const struct rf_words *w, const str
 			c->write(row, w, p);
 			continue;
 		}
-		struct value v = c->get(row);
-		if (v.is == WHOLE)
-			rf_page_printf(p, "%llu", (unsigned long long)v.whole);
-		else if (v.is == REAL)
-			rf_page_printf(p, isinf(v.real) ? v.real > 0 ? "Inf" : "-Inf" : "%.9g", v.real);
-		else
-			rf_page_puts(p, "NaN");
+		write_value(p, c->get(row));
 	}
 	rf_page_puts(p, "\n");
 }
@@ -527,7 +553,8 @@ bool rf_table_match(const struct rf_table *t, const struct rf_row *row)
 {
 	for (int i = 0; i < t->terms; i++) {
 		struct value v = columns[t->term[i].column].get(row);
-		double x = v.real, y = t->term[i].number;
+		/* binary=0.2 means the float32 next to 0.2 */
+		double x = v.real, y = v.is == SINGLE ? (double)(float)t->term[i].number : t->term[i].number;
 		bool holds = false;
 
 		switch (t->term[i].op) {

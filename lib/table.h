@@ -59,10 +59,10 @@ struct rf_words {
 enum { RF_AHEAD = 8 };        /* tokens shown of the text behind a position that has no rollouts */
 
 /* The text of n tokens, safe to show; `quotes`: in quotes, if there is a tokenizer. */
-void rf_words(struct rf_page *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes);
+void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes);
 /* The last tokens of the prefix x[0..s-1]; the text from s on that stands against a rollout's k tokens. */
-void rf_words_prefix(struct rf_page *p, const struct rf_words *w, const struct rf_record *rec, int s);
-void rf_words_truth(struct rf_page *p, const struct rf_words *w, const struct rf_record *rec, int s);
+void rf_words_prefix(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s);
+void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s);
 
 /* ---- columns ---------------------------------------------------------------------------------------------------- */
 
@@ -90,8 +90,8 @@ struct rf_table {
 /* RF_EUSAGE: an unknown column (the known ones are named), a comparison that cannot be read. */
 enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e);
 /* The first line, and a row's: tabs between, a newline at the end, as many columns in each. */
-void rf_table_names(const struct rf_table *t, struct rf_page *p);
-void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_page *p);
+void rf_table_names(const struct rf_table *t, struct rf_buf *p);
+void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p);
 bool rf_table_match(const struct rf_table *t, const struct rf_row *row);
 /* What the row is sorted by: smaller first, NaN last. */
 double rf_table_key(const struct rf_table *t, const struct rf_row *row);
