@@ -232,31 +232,31 @@ static bool value(struct scan *c, int depth)
 	}
 }
 
-enum rf_code rf_json_check(char *s, size_t n, struct rf_json *v, struct rf_err *e)
+enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
 {
 	struct scan c = { .s = (unsigned char *)s, .n = n };
 	size_t start;
 
 	space(&c);
 	start = c.i;
-	if (value(&c, RF_JSON_DEPTH)) {
-		*v = (struct rf_json){ s + start, c.i - start };
+	if (value(&c, RF_JSCAN_DEPTH)) {
+		*v = (struct rf_jvalue){ s + start, c.i - start };
 		space(&c);
 		if (c.i == n)
 			return RF_OK;
 		wrong(&c, "the end");
 	}
-	*v = (struct rf_json){ NULL, 0 };
+	*v = (struct rf_jvalue){ NULL, 0 };
 	if (c.i == n)
 		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1, c.wrong);
 	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1, rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
 
-bool rf_json_is_string(const struct rf_json *v) { return v->s[0] == '"'; }
-bool rf_json_is_list(const struct rf_json *v) { return v->s[0] == '['; }
-bool rf_json_is_object(const struct rf_json *v) { return v->s[0] == '{'; }
+bool rf_jscan_is_string(const struct rf_jvalue *v) { return v->s[0] == '"'; }
+bool rf_jscan_is_list(const struct rf_jvalue *v) { return v->s[0] == '['; }
+bool rf_jscan_is_object(const struct rf_jvalue *v) { return v->s[0] == '{'; }
 
-const char *rf_json_kind(const struct rf_json *v)
+const char *rf_jscan_kind(const struct rf_jvalue *v)
 {
 	switch (v->s[0]) {
 	case '{': return "an object";
@@ -269,7 +269,7 @@ const char *rf_json_kind(const struct rf_json *v)
 	}
 }
 
-bool rf_json_next(const struct rf_json *of, struct rf_json *key, struct rf_json *v)
+bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_jvalue *v)
 {
 	struct scan c = { .s = (unsigned char *)of->s, .n = of->n, .i = 1 };
 
@@ -289,19 +289,19 @@ bool rf_json_next(const struct rf_json *of, struct rf_json *key, struct rf_json 
 		space(&c);
 	}
 	v->s = of->s + c.i;
-	value(&c, RF_JSON_DEPTH);
+	value(&c, RF_JSCAN_DEPTH);
 	v->n = (size_t)(of->s + c.i - v->s);
 	return true;
 }
 
-enum rf_code rf_json_get(const struct rf_json *object, const char *key, struct rf_json *v, struct rf_err *e)
+enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v, struct rf_err *e)
 {
-	struct rf_json k, each = { NULL, 0 };
+	struct rf_jvalue k, each = { NULL, 0 };
 	char q[80];
 
 	*v = each;
-	while (rf_json_next(object, &k, &each)) {
-		if (!rf_json_equals(&k, key))
+	while (rf_jscan_next(object, &k, &each)) {
+		if (!rf_jscan_equals(&k, key))
 			continue;
 		if (v->s)
 			return rf_fail(e, RF_EDATA, "the key '%s' is there twice", rf_quote(q, sizeof q, key, strlen(key)));
@@ -312,7 +312,7 @@ enum rf_code rf_json_get(const struct rf_json *object, const char *key, struct r
 	return RF_OK;
 }
 
-bool rf_json_equals(const struct rf_json *v, const char *w)
+bool rf_jscan_equals(const struct rf_jvalue *v, const char *w)
 {
 	const unsigned char *s = (unsigned char *)v->s;
 	size_t n = strlen(w), have = 0;
@@ -332,7 +332,7 @@ bool rf_json_equals(const struct rf_json *v, const char *w)
 	return have == n;
 }
 
-char *rf_json_text(struct rf_json *v, size_t *n)
+char *rf_jscan_text(struct rf_jvalue *v, size_t *n)
 {
 	const unsigned char *s = (unsigned char *)v->s;
 	char *to = v->s, out[4];
@@ -357,7 +357,7 @@ char *rf_json_text(struct rf_json *v, size_t *n)
 }
 
 /* The digits of a whole number; false: it has a fraction or an exponent, or does not fit. */
-static bool whole(const struct rf_json *v, bool *negative, uint64_t *u)
+static bool whole(const struct rf_jvalue *v, bool *negative, uint64_t *u)
 {
 	size_t i = *negative = v->s[0] == '-';
 
@@ -368,7 +368,7 @@ static bool whole(const struct rf_json *v, bool *negative, uint64_t *u)
 	return true;
 }
 
-bool rf_json_int(const struct rf_json *v, int64_t *i)
+bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i)
 {
 	bool negative;
 	uint64_t u;
@@ -379,14 +379,14 @@ bool rf_json_int(const struct rf_json *v, int64_t *i)
 	return true;
 }
 
-bool rf_json_uint(const struct rf_json *v, uint64_t *u)
+bool rf_jscan_uint(const struct rf_jvalue *v, uint64_t *u)
 {
 	bool negative;
 
 	return whole(v, &negative, u) && (!negative || *u == 0);
 }
 
-bool rf_json_real(const struct rf_json *v, double *x)
+bool rf_jscan_real(const struct rf_jvalue *v, double *x)
 {
 	char buf[400], *end;
 

@@ -226,15 +226,21 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	return RF_OK;
 }
 
+/* The ending of n things. */
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
 	char passed[64] = "";
 
 	if (s->o.hold_out)
 		snprintf(passed, sizeof passed, ", %llu of them %sheld out", (unsigned long long)s->passed, s->o.held_out ? "not " : "");
-	snprintf(buf, size, "%llu documents%s: %llu kept (%llu of them cut), %llu dropped; %llu sequences of %llu tokens, %llu tokens left out",
-	         (unsigned long long)s->documents, passed, (unsigned long long)s->kept, (unsigned long long)s->cut,
-	         (unsigned long long)s->dropped, (unsigned long long)s->sequences, (unsigned long long)s->tokens,
-	         (unsigned long long)s->left_out);
+	snprintf(buf, size, "%llu document%s%s: %llu kept (%llu of them cut), %llu dropped; %llu sequence%s of %llu token%s, %llu left out",
+	         (unsigned long long)s->documents, plural(s->documents), passed, (unsigned long long)s->kept, (unsigned long long)s->cut,
+	         (unsigned long long)s->dropped, (unsigned long long)s->sequences, plural(s->sequences), (unsigned long long)s->tokens,
+	         plural(s->tokens), (unsigned long long)s->left_out);
 	return buf;
 }

@@ -46,7 +46,7 @@ int rf_sequences_vocab(const struct rf_sequences *s);
  * where `end` is the tokenizer's end token.  RF_EOF after the last; RF_EDATA names file and line. */
 enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **r, struct rf_err *e);
 
-/* "204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 tokens left out". */
+/* "204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out". */
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size);
 
 #endif

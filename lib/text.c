@@ -186,44 +186,44 @@ static enum rf_code no_memory(struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
-static enum rf_code get_string(const struct rf_json *line, const char *key, struct rf_json *v, struct rf_err *e)
+static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v, struct rf_err *e)
 {
 	char q[80];
-	enum rf_code rc = rf_json_get(line, key, v, e);
+	enum rf_code rc = rf_jscan_get(line, key, v, e);
 
-	if (rc == RF_OK && !rf_json_is_string(v))
-		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", rf_quote(q, sizeof q, key, strlen(key)), rf_json_kind(v));
+	if (rc == RF_OK && !rf_jscan_is_string(v))
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", rf_quote(q, sizeof q, key, strlen(key)), rf_jscan_kind(v));
 	return rc;
 }
 
 /* Unescapes what the record keeps as a C string. */
-static enum rf_code name_text(struct rf_json *v, const char *key, const char **text, struct rf_err *e)
+static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char **text, struct rf_err *e)
 {
 	size_t n;
 	char q[80];
 
-	*text = rf_json_text(v, &n);
+	*text = rf_jscan_text(v, &n);
 	if (strlen(*text) != n)
 		return rf_fail(e, RF_EDATA, "'%s' holds a zero byte, which only texts may", rf_quote(q, sizeof q, key, strlen(key)));
 	return RF_OK;
 }
 
-static enum rf_code read_answers(struct rf_text *t, struct rf_json *v, struct rf_err *e)
+static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct rf_err *e)
 {
 	const char *key = t->o.answer_key;
 	struct rf_doc *d = &t->doc;
-	struct rf_json each = { NULL, 0 };
-	size_t n = rf_json_is_string(v);
+	struct rf_jvalue each = { NULL, 0 };
+	size_t n = rf_jscan_is_string(v);
 	enum rf_code rc;
 	char q[80];
 
 	rf_quote(q, sizeof q, key, strlen(key));
-	if (rf_json_is_list(v))
-		for (; rf_json_next(v, NULL, &each); n++)
-			if (!rf_json_is_string(&each))
-				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q, rf_json_kind(&each), n);
+	if (rf_jscan_is_list(v))
+		for (; rf_jscan_next(v, NULL, &each); n++)
+			if (!rf_jscan_is_string(&each))
+				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q, rf_jscan_kind(&each), n);
 	if (n == 0)
-		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q, rf_json_is_list(v) ? "an empty list" : rf_json_kind(v));
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q, rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
 	if (n > MAX_VALUES)
 		return rf_fail(e, RF_EDATA, "'%s' has %zu answers, at most %d can be kept", q, n, MAX_VALUES);
 	const char **all = room(t->all, &t->all_cap, n, sizeof *all);
@@ -231,16 +231,16 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_json *v, struct rf
 		return no_memory(e);
 	t->all = all;
 
-	if (rf_json_is_string(v)) {
+	if (rf_jscan_is_string(v)) {
 		rc = name_text(v, key, &all[0], e);
 	} else {
 		/* unescaping an element spoils it for the cursor: the next one is found first */
-		struct rf_json next = { NULL, 0 };
-		rf_json_next(v, NULL, &next);
+		struct rf_jvalue next = { NULL, 0 };
+		rf_jscan_next(v, NULL, &next);
 		rc = RF_OK;
 		for (size_t i = 0; i < n && rc == RF_OK; i++) {
 			each = next;
-			rf_json_next(v, NULL, &next);
+			rf_jscan_next(v, NULL, &next);
 			rc = name_text(&each, key, &all[i], e);
 		}
 	}
@@ -253,32 +253,32 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_json *v, struct rf
 	return rc;
 }
 
-static enum rf_code pack(msgpack_packer *p, const struct rf_json *v, int depth, int *nodes, struct rf_err *e);
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *nodes, struct rf_err *e);
 
-static enum rf_code pack_container(msgpack_packer *p, const struct rf_json *v, int depth, int *nodes, struct rf_err *e)
+static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *nodes, struct rf_err *e)
 {
-	bool object = rf_json_is_object(v);
-	struct rf_json key, each = { NULL, 0 };
-	struct rf_json *k = object ? &key : NULL;
+	bool object = rf_jscan_is_object(v);
+	struct rf_jvalue key, each = { NULL, 0 };
+	struct rf_jvalue *k = object ? &key : NULL;
 	size_t n = 0;
 	enum rf_code rc = RF_OK;
 
 	if (depth == 0)
 		return rf_fail(e, RF_EDATA, "nested deeper than %d", META_DEPTH);
-	while (rf_json_next(v, k, &each))
+	while (rf_jscan_next(v, k, &each))
 		n++;
 	if (n > (size_t)(MAX_VALUES - *nodes))
 		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
 	if (object ? msgpack_pack_map(p, n) : msgpack_pack_array(p, n))
 		return no_memory(e);
-	for (each.s = NULL; rc == RF_OK && rf_json_next(v, k, &each);)
+	for (each.s = NULL; rc == RF_OK && rf_jscan_next(v, k, &each);)
 		if (!object || (rc = pack(p, k, depth, nodes, e)) == RF_OK)
 			rc = pack(p, &each, depth - 1, nodes, e);
 	return rc;
 }
 
 /* A JSON value as msgpack. */
-static enum rf_code pack(msgpack_packer *p, const struct rf_json *v, int depth, int *nodes, struct rf_err *e)
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *nodes, struct rf_err *e)
 {
 	int64_t i;
 	uint64_t u;
@@ -287,23 +287,23 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_json *v, int depth, 
 
 	if (++*nodes > MAX_VALUES)
 		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
-	if (rf_json_is_string(v)) {
-		struct rf_json copy = { malloc(v->n), v->n };
+	if (rf_jscan_is_string(v)) {
+		struct rf_jvalue copy = { malloc(v->n), v->n };
 		size_t n;
 
 		if (!copy.s)
 			return no_memory(e);
 		memcpy(copy.s, v->s, v->n);
-		rf_json_text(&copy, &n);
+		rf_jscan_text(&copy, &n);
 		failed = msgpack_pack_str(p, n) || msgpack_pack_str_body(p, copy.s, n);
 		free(copy.s);
-	} else if (rf_json_is_list(v) || rf_json_is_object(v)) {
+	} else if (rf_jscan_is_list(v) || rf_jscan_is_object(v)) {
 		return pack_container(p, v, depth, nodes, e);
-	} else if (rf_json_uint(v, &u)) {
+	} else if (rf_jscan_uint(v, &u)) {
 		failed = msgpack_pack_uint64(p, u);
-	} else if (rf_json_int(v, &i)) {
+	} else if (rf_jscan_int(v, &i)) {
 		failed = msgpack_pack_int64(p, i);
-	} else if (rf_json_real(v, &x)) {
+	} else if (rf_jscan_real(v, &x)) {
 		failed = msgpack_pack_double(p, x);
 	} else if (v->s[0] == 'n') {
 		failed = msgpack_pack_nil(p);
@@ -315,7 +315,7 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_json *v, int depth, 
 	return failed ? no_memory(e) : RF_OK;
 }
 
-static enum rf_code read_meta(struct rf_text *t, const struct rf_json *line, struct rf_err *e)
+static enum rf_code read_meta(struct rf_text *t, const struct rf_jvalue *line, struct rf_err *e)
 {
 	const char *keys = t->o.meta_key;
 	msgpack_packer p;
@@ -331,14 +331,14 @@ static enum rf_code read_meta(struct rf_text *t, const struct rf_json *line, str
 	while (count-- > 0 && rc == RF_OK) {
 		char key[256];
 		size_t n = strcspn(keys, ",");
-		struct rf_json v;
+		struct rf_jvalue v;
 
 		if (n == 0 || n >= sizeof key)
 			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %zu bytes", sizeof key - 1);
 		memcpy(key, keys, n);
 		key[n] = 0;
 		keys += n + (count > 0);
-		if ((rc = rf_json_get(line, key, &v, e)) != RF_OK)
+		if ((rc = rf_jscan_get(line, key, &v, e)) != RF_OK)
 			return rc;
 		if (msgpack_pack_str(&p, n) || msgpack_pack_str_body(&p, key, n))
 			return no_memory(e);
@@ -352,14 +352,14 @@ static enum rf_code read_meta(struct rf_text *t, const struct rf_json *line, str
 	return RF_OK;
 }
 
-static enum rf_code read_ids(struct rf_text *t, const struct rf_json *v, struct rf_err *e)
+static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struct rf_err *e)
 {
-	struct rf_json each = { NULL, 0 };
+	struct rf_jvalue each = { NULL, 0 };
 	size_t n = 0;
 	int64_t id;
 
-	if (!rf_json_is_list(v))
-		return rf_fail(e, RF_EDATA, "'tokens' is %s, not a list of token ids", rf_json_kind(v));
+	if (!rf_jscan_is_list(v))
+		return rf_fail(e, RF_EDATA, "'tokens' is %s, not a list of token ids", rf_jscan_kind(v));
 	/* a comma stands before every element but the first; where they are no numbers there may be too many */
 	for (size_t i = 0; i < v->n; i++)
 		n += v->s[i] == ',';
@@ -367,8 +367,8 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_json *v, struct 
 	if (!ids)
 		return no_memory(e);
 	t->ids = ids;
-	for (n = 0; rf_json_next(v, NULL, &each); n++) {
-		if (!rf_json_int(&each, &id) || id < 0 || id > INT32_MAX)
+	for (n = 0; rf_jscan_next(v, NULL, &each); n++) {
+		if (!rf_jscan_int(&each, &id) || id < 0 || id > INT32_MAX)
 			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at %zu, not a token id", rf_quote((char[40]){ 0 }, 40, each.s, each.n), n);
 		ids[n] = (int32_t)id;
 	}
@@ -381,21 +381,21 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 {
 	const struct rf_text_options *o = &t->o;
 	struct rf_doc *d = &t->doc;
-	struct rf_json line, text, answer, source;
+	struct rf_jvalue line, text, answer, source;
 	enum rf_code rc;
 
-	if ((rc = rf_json_check(s, n, &line, e)) != RF_OK)
+	if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK)
 		return rc;
-	if (!rf_json_is_object(&line))
-		return rf_fail(e, RF_EDATA, "%s, not an object", rf_json_kind(&line));
+	if (!rf_jscan_is_object(&line))
+		return rf_fail(e, RF_EDATA, "%s, not an object", rf_jscan_kind(&line));
 
 	/* everything is found before anything is unescaped */
 	if (t->format == RF_TEXT_IDS)
-		rc = rf_json_get(&line, "tokens", &text, e);
+		rc = rf_jscan_get(&line, "tokens", &text, e);
 	else
 		rc = get_string(&line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
 	if (rc == RF_OK && o->answer_key)
-		rc = rf_json_get(&line, o->answer_key, &answer, e);
+		rc = rf_jscan_get(&line, o->answer_key, &answer, e);
 	if (rc == RF_OK && o->source_key)
 		rc = get_string(&line, o->source_key, &source, e);
 	if (rc == RF_OK && o->meta_key)
@@ -408,7 +408,7 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 	if (rc == RF_OK && o->source_key)
 		rc = name_text(&source, o->source_key, &d->source, e);
 	if (rc == RF_OK && t->format == RF_TEXT_JSONL) {
-		d->text = rf_json_text(&text, &d->text_len);
+		d->text = rf_jscan_text(&text, &d->text_len);
 		d->is_prompt = o->prompt_key != NULL;
 	}
 	return rc;

@@ -37,15 +37,15 @@ enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e)
 }
 
 /* The string at `key` of the object `in`; false: there is none. */
-static bool string_at(const struct rf_json *in, const char *key, struct rf_json *v)
+static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jvalue *v)
 {
-	return rf_json_get(in, key, v, NULL) == RF_OK && rf_json_is_string(v);
+	return rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v);
 }
 
 /* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model. */
 static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 {
-	struct rf_json file, model, v = { NULL, 0 };
+	struct rf_jvalue file, model, v = { NULL, 0 };
 	struct rf_lines *l;
 	char *s;
 	size_t n;
@@ -53,15 +53,15 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 
 	if (rc != RF_OK)
 		return rc;
-	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_json_check(s, n, &file, e)) != RF_OK)
+	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_jscan_check(s, n, &file, e)) != RF_OK)
 		rc = rf_blame(e, "%s", path);
-	if (rc == RF_OK && rf_json_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
-	    && rf_json_get(&file, "model", &model, NULL) == RF_OK && rf_json_is_object(&model))
+	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
+	    && rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
 		string_at(&model, "type", &v);
 	if (rc == RF_OK && !v.s)
 		rc = rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)", path);
 	if (rc == RF_OK) {
-		s = rf_json_text(&v, &n);
+		s = rf_jscan_text(&v, &n);
 		rf_quote(name, 80, s, n);
 	}
 	rf_lines_close(l);
