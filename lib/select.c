@@ -13,13 +13,13 @@ enum { MAX_CHUNKS = 65536, MAX_K = 65536, MAX_MARGIN = 1 << 30 };
 void rf_select_options(struct rf_select *s, struct rf_opt *opts)
 {
 	const struct rf_opt table[] = {
-		{ "chunks", 'c', RF_OPT_INT, &s->chunks, 1, MAX_CHUNKS, "N", "chunks per sequence, one position in each", true },
-		{ "k", 'k', RF_OPT_INT, &s->k, 1, MAX_K, "N", "tokens of a rollout, which must fit behind a position", true },
-		{ "smooth", 0, RF_OPT_INT, &s->smooth, 0, MAX_K, "N", "odd width of the average over entropies; 0: as -k", true },
-		{ "tau", 0, RF_OPT_REAL, &s->tau, 1e-6, 1e6, "X", "temperature of the draw", true },
+		{ "chunks", 0, RF_OPT_INT, &s->chunks, 1, MAX_CHUNKS, "n", "chunks per sequence, one position in each", true },
+		{ "k", 'k', RF_OPT_INT, &s->k, 1, MAX_K, "n", "tokens of a rollout, which must fit behind a position", true },
+		{ "smooth", 0, RF_OPT_INT, &s->smooth, 0, MAX_K, "n", "odd width of the average over entropies; 0: as -k", true },
+		{ "tau", 0, RF_OPT_REAL, &s->tau, 1e-6, 1e6, "x", "temperature of the draw", true },
 		{ "mode", 0, RF_OPT_ENUM, &s->mode, 0, 0, "entropy|uniform|max|min", "how a position is chosen", true },
-		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "N", "tokens before the first and behind the last", true },
-		{ "seed", 's', RF_OPT_U64, &s->seed, 0, 0, "N", "of the random numbers", true },
+		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n", "tokens before the first and behind the last", true },
+		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "of the random numbers", true },
 		{ .name = NULL },
 	};
 
