@@ -282,6 +282,7 @@ static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	if (s->files)
 		item_text(&f, "", row->file, paint(s, BOLD));
 	rf_flow_printf(&f, paint(s, BOLD), "record %llu", (unsigned long long)row->record);
+	f.indent = 2; /* of the lines that follow */
 	rf_flow_printf(&f, paint(s, BOLD), "id %llu", (unsigned long long)rec->id);
 	if (rec->source)
 		item_text(&f, "", rec->source, paint(s, BOLD));
@@ -301,7 +302,7 @@ static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	if (rec->reward.kind)
 		item_text(&f, "reward", rec->reward.kind, NULL);
 	if (!isnan(row->reward.mean))
-		rf_flow_printf(&f, NULL, "mean %.4f min %.4f max %.4f", row->reward.mean, row->reward.min, row->reward.max);
+		rf_flow_printf(&f, NULL, "mean %.3f min %.3f max %.3f", row->reward.mean, row->reward.min, row->reward.max);
 	for (int i = 0; i < rec->answers; i++)
 		item_text(&f, "answer", rec->answer[i], NULL);
 	rf_flow_end(&f);
@@ -355,16 +356,16 @@ static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
 	if (y->kind && row->r < y->n) {
 		size_t g = (size_t)row->i * (size_t)y->n + (size_t)row->r;
-		rf_flow_printf(&f, paint(s, BOLD), "reward %.4f", y->total[g]);
+		rf_flow_printf(&f, paint(s, BOLD), "reward %.3f", y->total[g]);
 		if (y->cosine)
-			rf_flow_printf(&f, NULL, "cosine %.4f", y->cosine[g]);
+			rf_flow_printf(&f, NULL, "cosine %.3f", y->cosine[g]);
 		if (y->binary)
-			rf_flow_printf(&f, NULL, "binary %.4f", y->binary[g]);
+			rf_flow_printf(&f, NULL, "binary %.3f", y->binary[g]);
 		if (y->edit)
-			rf_flow_printf(&f, NULL, "edit %.4f", y->edit[g]);
+			rf_flow_printf(&f, NULL, "edit %.3f", y->edit[g]);
 	}
 	if (rec->advantage)
-		rf_flow_printf(&f, NULL, "advantage %+.4f", rec->advantage[at]);
+		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
 	if (o->logp) {
 		double sum = 0;
 		for (int j = 0; j < o->k; j++)
@@ -404,9 +405,9 @@ static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row
 
 	rf_page_printf(&line, "  t %-7d", t);
 	if (rec->entropy)
-		rf_page_printf(&line, " entropy %.3f ", rec->entropy[t]);
+		rf_page_printf(&line, " entropy %6.3f ", rec->entropy[t]);
 	if (rec->nll && t < rec->T - 1)
-		rf_page_printf(&line, " nll %.3f ", rec->nll[t]);
+		rf_page_printf(&line, " nll %6.3f ", rec->nll[t]);
 	if (rec->correct && t < rec->T - 1)
 		rf_page_puts(&line, rec->correct[t] > 0.5f ? " right" : " wrong");
 	room = s->width - (int)line.n - 5;

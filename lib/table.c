@@ -509,7 +509,8 @@ void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 	rf_page_puts(p, "\n");
 }
 
-static void write_value(struct rf_buf *p, struct value v)
+/* digits: of a real number; what is computed of float32s has no more than 7. */
+static void write_value(struct rf_buf *p, struct value v, int digits)
 {
 	char text[32];
 
@@ -521,15 +522,18 @@ static void write_value(struct rf_buf *p, struct value v)
 		rf_page_printf(p, "%llu", (unsigned long long)v.whole);
 		break;
 	case SINGLE: /* the shortest decimal that reads back as the same float32 */
-		for (int digits = 6; digits <= 9; digits++) {
-			snprintf(text, sizeof text, "%.*g", digits, v.real);
+		for (int n = 6; n <= 9; n++) {
+			snprintf(text, sizeof text, "%.*g", n, v.real);
 			if (strtof(text, NULL) == (float)v.real)
 				break;
 		}
 		rf_page_puts(p, text);
 		break;
 	case REAL:
-		rf_page_printf(p, isinf(v.real) ? v.real > 0 ? "Inf" : "-Inf" : "%.9g", v.real);
+		if (isinf(v.real))
+			rf_page_puts(p, v.real > 0 ? "Inf" : "-Inf");
+		else
+			rf_page_printf(p, "%.*g", digits, v.real);
 	}
 }
 
@@ -544,7 +548,7 @@ void rf_table_line(const struct rf_table *t, const struct rf_words *w, const str
 			c->write(row, w, p);
 			continue;
 		}
-		write_value(p, c->get(row));
+		write_value(p, c->get(row), c->stats ? 9 : 7);
 	}
 	rf_page_puts(p, "\n");
 }
