@@ -164,7 +164,7 @@ static void test_values(void)
 	   "a list's elements in order; infinity and strings are no numbers");
 	strcpy(buf, " { \"a\" : [ { \"a\" : 1 } ] , \"\\u0062\" : 2 , \"c\":3,\"c\":4} ");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
-	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 11 && rf_jscan_is_list(&k), "a key's value, whatever is nested in it");
+	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 15 && rf_jscan_is_list(&k), "a key's value, whatever is nested in it");
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2, "a key that is written with an escape");
 	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' is there twice"), "a key that is there twice");
 	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "no key 'd'") && !k.s, "a key that is not there");
