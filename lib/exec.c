@@ -17,8 +17,6 @@
 
 #include "exec.h"
 
-#define LAST_WORDS 1.0 /* seconds in which a command that cannot go on may say why */
-
 struct rf_exec {
 	pid_t pid;              /* also its group's; 0: reaped */
 	int to, from;           /* our ends of the pipes; -1: closed */
@@ -164,9 +162,9 @@ void rf_exec_close_input(struct rf_exec *x)
 	x->to = -1;
 }
 
-const char *rf_exec_fate(struct rf_exec *x, bool *well)
+const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 {
-	double patience = x->to >= 0 || x->deaf ? LAST_WORDS : x->timeout, start = now();
+	double start = now();
 	int status, rc;
 
 	*well = false;
@@ -305,7 +303,7 @@ enum rf_code rf_exec_receive(struct rf_exec *x, double wait, const char **line, 
 
 	*line = NULL;
 	for (;;) {
-		double patience = x->deaf ? LAST_WORDS : x->timeout, left;
+		double patience = x->deaf ? RF_EXEC_LAST_WORDS : x->timeout, left;
 		bool limited, moved = false, asked_to_return;
 		enum rf_code rc;
 		int n;

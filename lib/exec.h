@@ -14,6 +14,7 @@
 #include "err.h"
 
 enum { RF_EXEC_MAX_LINE = 16 << 20 };   /* bytes of an answer */
+#define RF_EXEC_LAST_WORDS 1.0          /* seconds in which a command that cannot go on may say why */
 
 struct rf_exec;
 
@@ -33,8 +34,9 @@ enum rf_code rf_exec_receive(struct rf_exec *x, double wait, const char **line, 
 /* No further line will be sent. */
 void rf_exec_close_input(struct rf_exec *x);
 
-/* After RF_EOF: waits for its end and says how it came about ("exited with status 1"); *well: with status 0. */
-const char *rf_exec_fate(struct rf_exec *x, bool *well);
+/* After RF_EOF: waits for its end, at most `patience` seconds (0: for ever), and says how it came about ("exited with
+ * status 1"); *well: with status 0. */
+const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well);
 
 /* Kills what is left of the group, waits for the command, frees.  NULL is fine. */
 void rf_exec_stop(struct rf_exec *x);

@@ -173,7 +173,7 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 static enum rf_code unanswered(struct rf_judge *j, struct rf_err *e)
 {
 	bool well;
-	const char *fate = rf_exec_fate(j->x, &well);
+	const char *fate = rf_exec_fate(j->x, RF_EXEC_LAST_WORDS, &well);
 
 	rf_fail(e, RF_EDATA, "%s before it answered record id %llu", fate, (unsigned long long)j->first->r.id);
 	return blame(j, e);
@@ -298,7 +298,7 @@ enum rf_code rf_judge_finish(struct rf_judge *j, struct rf_err *e)
 		return too_many(j, line, len, e);
 	if (rc != RF_EOF)
 		return blame(j, e);
-	fate = rf_exec_fate(j->x, &well);
+	fate = rf_exec_fate(j->x, j->s.timeout, &well);
 	if (!well) {
 		rf_fail(e, RF_EDATA, "%s after its last answer", fate);
 		return blame(j, e);
