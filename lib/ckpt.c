@@ -221,7 +221,7 @@ static enum rf_code check_files(const char *dir, const json_t *files, bool all, 
 
 static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_err *e)
 {
-	const json_t *past = json_object_get(root, "past"), *data = json_object_get(root, "data");
+	const json_t *past = json_object_get(root, "past"), *data = json_object_get(root, "data"), *parent = json_object_get(root, "parent");
 	int64_t format;
 
 	if (!get_count(json_object_get(root, "format"), &format) || format != STATE_FORMAT)
@@ -229,6 +229,8 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	if (!get_count(json_object_get(root, "step"), &c->step) || !get_count(json_object_get(root, "commits"), &c->commits)
 	    || !get_hash(json_object_get(root, "weights"), c->weights) || json_array_size(past) > RF_HASH_HISTORY)
 		return rf_fail(e, RF_EMODEL, "step, commits, weights or past is malformed");
+	if (!json_is_integer(parent) || json_integer_value(parent) >= c->step)
+		return rf_fail(e, RF_EMODEL, "its parent is not an earlier step");
 	strcpy(c->past[0], c->weights);
 	for (c->past_count = 1; (size_t)c->past_count <= json_array_size(past); c->past_count++)
 		if (!get_hash(json_array_get(past, (size_t)c->past_count - 1), c->past[c->past_count]))
@@ -423,9 +425,17 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 	return RF_OK;
 }
 
+/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing costs no second read. */
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
 {
-	return load(&c->tensors, &c->params, "", flat, e) == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
+	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .dtype = RF_F32 };
+	char weights[17];
+	enum rf_code rc;
+
+	if ((rc = load(&c->tensors, &c->params, "", flat, e)) == RF_OK && c->in_run
+	    && (rc = rf_parts_hash(&p, weights, e)) == RF_OK && strcmp(weights, c->weights))
+		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights, c->weights);
+	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)

@@ -9,7 +9,7 @@ struct rf_state {
 	int64_t step, parent, commits;
 	char past[RF_HASH_HISTORY][17];  /* the weights of the commits before, newest first */
 	int past_count;
-	const char *data_hash;           /* "" for none */
+	char data_hash[17];              /* "" for none */
 	int64_t data_next;
 };
 
@@ -29,8 +29,10 @@ struct rf_parts {
 /* Makes dir and fills it; every file and dir itself are synced.  weights (may be NULL) gets the hash of what was
  * written.  On failure dir is gone. */
 enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], struct rf_err *e);
-/* The bytes that it will need on the disk, about. */
+/* The bytes that it needs on the disk, headers and metadata rounded up. */
 uint64_t rf_parts_bytes(const struct rf_parts *p);
+/* The hash of the weights that rf_parts_write() would write, of parts whose dtype is F32. */
+enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e);
 
 /* "step-000012", and back: -1 for any other name. */
 void rf_step_name(char name[32], int64_t step);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -232,6 +233,60 @@ static int remove_at(int dir, const char *name, int levels)
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e)
 {
 	return remove_at(AT_FDCWD, path, 4) == 0 ? RF_OK : rf_fail(e, RF_EIO, "%s: remove: %s", path, strerror(errno));
+}
+
+/* The length of path without slashes at its end, and where its last name begins. */
+static size_t split(const char *path, size_t *name)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (*name = n; *name && path[*name - 1] != '/'; --*name)
+		;
+	return n;
+}
+
+enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
+{
+	size_t name, n = split(path, &name);
+
+	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
+		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
+	if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld", (int)name, path, (int)(n - name), path + name, (long)getpid()) >= 4096)
+		return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
+	return RF_OK;
+}
+
+enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	char parent[4096];
+	size_t name;
+	enum rf_code rc = RF_OK;
+
+	split(path, &name);
+	snprintf(parent, sizeof parent, "%.*s", name ? (int)name : 1, name ? path : ".");
+	if (stop && *stop)
+		rc = rf_fail(e, RF_EIO, "%s: interrupted", path);
+	else if (rename(temp, path) < 0)
+		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
+	if (rc != RF_OK) {
+		rf_disk_remove(temp, NULL);
+		return rc;
+	}
+	if ((rc = rf_disk_sync_dir(parent, e)) != RF_OK)
+		rf_blame(e, "%s is there, but may not survive a power loss", path);
+	return rc;
+}
+
+enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
+{
+	struct statvfs s;
+
+	if (statvfs(path, &s) < 0)
+		return rf_fail(e, RF_EIO, "%s: statvfs: %s", path, strerror(errno));
+	*bytes = (uint64_t)s.f_bavail * s.f_frsize;
+	return RF_OK;
 }
 
 bool rf_disk_plain(const char *name)

@@ -42,7 +42,15 @@ enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e);
 /* Removes a file, a link or a directory with what is in it; links inside are not followed.  Nothing there: fine. */
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
 
-/* A name that stays in its directory: no '/', not hidden, not an option. */
+/* The name of a temporary sibling of path, on the same file system: DIR/.NAME.tmp-PID.  RF_EUSAGE for a path that ends
+ * in no name. */
+enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e);
+/* Renames temp to path, unless stop is set, and makes that last.  After a failure of the renaming temp is gone. */
+enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e);
+/* Bytes free for us where path is. */
+enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
+
+/* A name that stays in its directory: no '/', not hidden, not like an option. */
 bool rf_disk_plain(const char *name);
 /* dir/name into out (4096 bytes). */
 enum rf_code rf_disk_join(char out[4096], const char *dir, const char *name, struct rf_err *e);
