@@ -627,3 +627,8 @@ uint64_t rf_in_bytes(const struct rf_in *in)
 {
 	return in->offset;
 }
+
+int rf_in_fd(const struct rf_in *in)
+{
+	return in->have > in->at || in->eof ? -1 : in->fd;
+}
