@@ -1,6 +1,5 @@
 /* u-table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick of rows.  TAP. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,21 +9,7 @@
 #include "pick.h"
 #include "rng.h"
 #include "table.h"
-
-static int tests, failures;
-
-static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void ok(bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("%sok %d - ", good ? "" : "not ", ++tests);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	failures += !good;
-}
+#include "tap.h"
 
 static bool is(const struct rf_buf *b, const char *want)
 {
@@ -331,6 +316,5 @@ int main(void)
 	test_rows();
 	test_where();
 	test_pick();
-	printf("1..%d\n", tests);
-	return failures != 0;
+	return tap_end();
 }
