@@ -47,11 +47,17 @@ static inline void cpu_tiles(struct rf_dev *d, int tiles, void (*fn)(void *, int
  * of one operation.  NULL: no memory, and the device says so. */
 void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
 
-/* One product on the calling thread: C (m, n) = A (m, k) B (k, n) [+ C], as struct rf_gemm has it, on addresses. */
-struct cpu_product { int m, n, k; bool ta, tb, add, weight; const float *a, *b; float *c; int lda, ldb, ldc; };
-void KERNEL(product)(struct rf_dev *d, int thread, const struct cpu_product *p);
+/* gemm.c, the one file that calls oneDNN; compiled once, since oneDNN looks at the processor itself.
+ *
+ * One product on the calling thread: C (m, n) = A (m, k) B (k, n) [+ C], as struct rf_gemm has it, on addresses.
+ * a16: A is bf16 already.  In bf16 devices B is rounded here, and kept rounded where it is a weight. */
+struct cpu_product { int m, n, k; bool ta, tb, add, weight, a16; const void *a; const float *b; float *c; int lda, ldb, ldc; };
+void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
+void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *a);
+/* n floats as bf16, rounded to the nearest even. */
+void rf_cpu_bf16(uint16_t *to, const float *from, size_t n);
 void rf_cpu_gemm_free(struct rf_dev *d);
-/* A weight (or anything in [p, p + bytes)) changed: forms kept of it are stale. */
+/* [p, p + bytes) changed or is gone: forms kept of weights there are stale. */
 void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 
 #endif

@@ -26,8 +26,8 @@ INLINE vf vload_n(const float *p, int n, float fill)
 }
 INLINE void vstore_n(float *p, vf x, int n) { memcpy(p, &x, (size_t)n * 4); }
 INLINE vf vpick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
-INLINE vf vmax(vf a, vf b) { return vpick(a > b, a, b); }
-INLINE vf vmin(vf a, vf b) { return vpick(a < b, a, b); }
+/* The larger one; a NaN in a stays, so data comes first. */
+INLINE vf vmax(vf a, vf b) { return vpick(a < b, b, a); }
 
 /* A fixed tree: ((0+8)+(4+12))+... the same on every instruction set. */
 INLINE float vsum(vf x)
@@ -65,7 +65,7 @@ INLINE vf vexp(vf x)
 	p = p * r + 1.6666665459e-1f;
 	p = p * r + 0.5f;
 	p = p * (r * r) + r + 1.f;
-	return (vf)((vi)p + e);
+	return vpick(x == x, (vf)((vi)p + e), x);
 }
 INLINE vf vsigmoid(vf x) { return 1.f / (1.f + vexp(-x)); }
 INLINE vf vsilu(vf x) { return x * vsigmoid(x); }

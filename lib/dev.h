@@ -87,8 +87,8 @@ struct rf_rope { int nb, steps, heads, D, from; bool inverse; double theta; rf_i
  * beta = beta_scale sigmoid(b), 1 where b is NULL.
  *
  * States live in slots of (H, K, V).  Sequence b begins from slot start[b / per] of S; start NULL: slot 0.
- * `given`: so many steps of q, k, v, b, u, o are there already (a rollout that grows); `steps` counts the new ones,
- * which come after them; their start state is still the one before step 0.  given > 0 wants steps = 1.
+ * `given`: so many steps are there already (a rollout that grows): k and u hold them, and the new row goes behind them;
+ * q, v, b, o hold the new rows only.  The start state is still the one before step 0.  given > 0 wants steps = 1.
  * Captures (nb = 1 only): the state after row cap_row[i] goes to slot cap_slot[i]; rows ascend. */
 struct rf_delta_fwd {
 	int nb, steps, given, per, H, K, V;
@@ -134,17 +134,18 @@ struct rf_attn_bwd {
 /* ---- the head --------------------------------------------------------------------------------------------------- */
 
 /* z = h w', never stored whole: h (rows, d), w (N, d).  Each output may be NULL (rows):
- * entropy of softmax(z), nats; logp = log softmax(z inv_temp)[target] (target < 0: 0); top = arg max, the lowest of
- * equals. */
+ * entropy of softmax(z inv_temp), nats; logp = log softmax(z inv_temp)[target] (target < 0: 0); top = arg max, the
+ * lowest of equals. */
 struct rf_head_fwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 entropy, logp; rf_i32 top; };
 
 /* z (rows, N) becomes coef * inv_temp * (softmax(z inv_temp) - [target]), the gradient of -coef logp; logp (rows) is
  * written unless NULL.  coef 0: zeros. */
 struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32 coef, logp; };
 
-/* Draws from z (rows, N): p = softmax(z inv_temp), of it the top_k most likely (0: all), of these the fewest whose
- * sum reaches top_p (1: all), without the banned ids; the first id in ascending order whose cumulative sum, in double,
- * exceeds u * total.  logp = log p[token] over the full vocabulary, nothing masked. */
+/* Draws from z (rows, N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
+ * the lowest ids), of these the fewest, most likely first, whose sum reaches top_p of theirs (1: all); then the first id
+ * in ascending order whose cumulative sum, in double, exceeds u * total.  logp = log softmax(z inv_temp)[token], over
+ * the full vocabulary, nothing masked. */
 struct rf_sample {
 	int rows, N, top_k, banned;
 	float inv_temp;
@@ -162,8 +163,8 @@ struct rf_sample {
 struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
 
 /* g <- g scale;  m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;
- * w <- w (1 - lr decay) - lr (m / c1) / (sqrt(v / c2) + eps),  c1, c2: bias corrections.  g itself stays. */
-struct rf_adamw { size_t n; float scale, lr, b1, b2, eps, decay, c1, c2; rf_f32 w, m, v, g; };
+ * w <- w - lr (decay w + (m / c1) / (sqrt(v / c2) + eps)),  c1, c2: bias corrections.  g itself stays. */
+struct rf_adamw { size_t n; double scale, lr, b1, b2, eps, decay, c1, c2; rf_f32 w, m, v, g; };
 
 /* y = scale x [+ y] */
 struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };

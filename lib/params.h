@@ -28,6 +28,7 @@ struct rf_params {
 	int n;
 	size_t total;             /* floats, padding (always 0) included */
 	bool tied;
+	bool others;              /* a checkpoint may hold tensors that are not the model's: they are carried along */
 };
 
 /* tied: the head is the embedding (there is no lm_head.weight). */

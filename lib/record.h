@@ -22,6 +22,8 @@ struct rf_rollout {
 	float *logp;            /* (c, n, k), nats, at the temperature; NULL in rollouts that were made elsewhere */
 	float *h_pred;          /* (c, n, k, d) */
 	float *h_gt;            /* (c, k, d) */
+	int unknowns;           /* keys of the map that we do not know, as read */
+	struct rf_raw unknown;
 };
 
 struct rf_reward {
@@ -29,6 +31,8 @@ struct rf_reward {
 	int n;                  /* rollouts per position */
 	float *total;           /* (c, n), the part that was chosen */
 	float *cosine, *binary, *edit; /* (c, n) each; a part may be NULL in a foreign stream */
+	int unknowns;           /* keys of the map that we do not know, as read */
+	struct rf_raw unknown;
 };
 
 struct rf_record {

@@ -47,6 +47,9 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e);
 /* The optimizer's moments; *there false (and zeros) where the step has none. */
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e);
+/* Compares every byte with what state.json says of it (opening looks at sizes and small files only).  Of a bare
+ * checkpoint there is nothing to compare. */
+enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
 void rf_ckpt_close(struct rf_ckpt *c);
 
 /* A run that is open for training. */
@@ -75,11 +78,17 @@ struct rf_commit {
  * unchanged.  Where nothing was learned the weights may equal the old ones.  After RF_OK it survives a power loss. */
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
 
+/* The three below make a directory that appears whole or not at all; stop (may be NULL) as in struct rf_commit. */
+
 /* Begins a run: RUN/step-000000 from a checkpoint (saved as float32), atomically; RUN must not exist or be empty. */
-enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, struct rf_err *e);
-/* Writes a bare checkpoint of these weights as float32, bf16 or f16 into dir, which must not exist. */
-enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype, const char *dir, struct rf_err *e);
-/* The same for fresh weights: cfg and table are given instead of a checkpoint. */
-enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat, const char *dir, struct rf_err *e);
+enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop, struct rf_err *e);
+/* Writes a bare checkpoint of these weights as float32, bf16 or f16 into dir, which must not exist.  A weight that f16
+ * or bf16 cannot hold is RF_ENUMERIC. */
+enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype, const char *dir,
+                            const volatile sig_atomic_t *stop, struct rf_err *e);
+/* The same for fresh weights: cfg and table are given instead of a checkpoint, and tokenizer is "bytes", a directory to
+ * copy tokenizer files from, or NULL. */
+enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat, const char *tokenizer,
+                            const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
 
 #endif

@@ -20,6 +20,8 @@ struct rf_tensor {
 	uint64_t count;           /* elements */
 	uint64_t bytes;
 	const void *data;         /* mapped, unaligned: memcpy out of it */
+	const int *fd;            /* the file it is mapped from, for rf_tensor_read(); NULL: data is the caller's memory */
+	uint64_t at;              /* its place in that file */
 };
 
 /* One file, or the shards that DIR/model.safetensors.index.json names: a table in order of name (strcmp). */
@@ -39,15 +41,23 @@ enum rf_code rf_tensors_open(struct rf_tensors *out, const char *path, struct rf
 enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct rf_err *e);
 void rf_tensors_close(struct rf_tensors *t);
 const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *name);
+/* What __metadata__ of the (first) file says, or NULL. */
+const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
+/* n bytes of the tensor, from byte `from` on.  Not through the mapping: where the file was cut short since it was
+ * opened, this is RF_EIO and touching data a SIGBUS. */
+enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e);
 /* F32, F16, BF16, F64 elements as float32; another dtype is RF_EMODEL. */
 enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e);
 
 /* XXH64 (seed 0), 16 hex digits, over all tensors in order of name: name, dtype, shape in decimal ("40,16") and
  * bytes; with arch_of != NULL over arch_of first, then the same without the bytes. */
-void rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17]);
+enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17], struct rf_err *e);
 
 /* Writes a file with __metadata__ {"format":"pt"} and the given extra pairs (key, value, key, value, NULL; may be
  * NULL); the tensors must be in order of name.  fsynced; on failure the file is gone.  path must not exist. */
 enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e);
+/* The same into a file that the caller creates and finishes. */
+struct rf_disk;
+enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e);
 
 #endif

@@ -1,0 +1,484 @@
+/* ckpt.c -- reading a checkpoint: which directory a path means, what is in it, and whether it fits together.
+ *
+ * The values are not read before rf_ckpt_load(), and not through the mapping, so that a file cut short meanwhile is an
+ * error and not a fault. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt.h"
+#include "disk.h"
+#include "half.h"
+#include "json.h"
+
+enum { MAX_STATE = 1 << 20, MAX_SMALL = 256 << 20, STATE_FORMAT = 1 };
+
+void rf_step_name(char name[32], int64_t step)
+{
+	snprintf(name, 32, "step-%06lld", (long long)step);
+}
+
+int64_t rf_step_number(const char *name)
+{
+	char again[32];
+	long long n;
+
+	if (strncmp(name, "step-", 5) || strlen(name) > 20 || name[5] < '0' || name[5] > '9')
+		return -1;
+	n = strtoll(name + 5, NULL, 10);
+	rf_step_name(again, n);
+	return strcmp(name, again) ? -1 : n;
+}
+
+/* ---- names and shapes ------------------------------------------------------------------------------------------- */
+
+/* Names for a sentence: as many as fit, then their number. */
+struct names {
+	char text[150];
+	int n, left_out;
+};
+
+static void add_name(struct names *l, const char *name, const char *detail)
+{
+	char q[100], one[140];
+	size_t used = strlen(l->text);
+
+	snprintf(one, sizeof one, "%s%s%s", l->n++ ? ", " : "", rf_quote(q, sizeof q, name, strlen(name)), detail);
+	if (l->left_out || used + strlen(one) >= sizeof l->text)
+		l->left_out++;
+	else
+		strcpy(l->text + used, one);
+}
+
+static void print_names(char *out, size_t size, const char *title, const struct names *l)
+{
+	size_t used = strlen(out);
+
+	if (!l->n)
+		return;
+	used += (size_t)snprintf(out + used, size - used, "%s%s: %s", used ? "; " : "", title, l->text);
+	if (l->left_out && used < size)
+		snprintf(out + used, size - used, " and %d more", l->left_out);
+}
+
+static bool same_shape(const struct rf_tensor *t, const struct rf_param *p)
+{
+	bool same = t->ndim == p->ndim;
+
+	for (int i = 0; same && i < p->ndim; i++)
+		same = t->shape[i] == p->shape[i];
+	return same;
+}
+
+static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
+{
+	size_t used = 0;
+
+	*out = 0;
+	for (int i = 0; i < ndim && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%lld", i ? "," : "", (long long)shape[i]);
+}
+
+/* The tensors against the table: prefix is put before each name of the table. */
+static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias, struct rf_err *e)
+{
+	struct names missing = { .n = 0 }, unexpected = { .n = 0 }, shapes = { .n = 0 }, types = { .n = 0 };
+	char all[560] = "";
+
+	for (int i = 0; i < params->n; i++) {
+		const struct rf_param *p = &params->p[i];
+		const struct rf_tensor *x = rf_tensors_find(t, p->name);
+		char is[60], not[60], detail[140];
+		int64_t want[4];
+
+		if (!x) {
+			add_name(&missing, p->name, "");
+			continue;
+		}
+		if (!same_shape(x, p)) {
+			for (int k = 0; k < p->ndim; k++)
+				want[k] = p->shape[k];
+			print_shape(is, sizeof is, x->shape, x->ndim);
+			print_shape(not, sizeof not, want, p->ndim);
+			snprintf(detail, sizeof detail, " (%s, not %s)", is, not);
+			add_name(&shapes, p->name, detail);
+		} else if (x->dtype != RF_F32 && x->dtype != RF_F16 && x->dtype != RF_BF16 && x->dtype != RF_F64) {
+			snprintf(detail, sizeof detail, " (%s)", rf_dtype_name(x->dtype));
+			add_name(&types, p->name, detail);
+		}
+	}
+	for (int i = 0; i < t->n && !params->others; i++)
+		if (!rf_params_find(params, t->t[i].name) && !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
+			add_name(&unexpected, t->t[i].name, "");
+	print_names(all, sizeof all, "missing", &missing);
+	print_names(all, sizeof all, "unexpected", &unexpected);
+	print_names(all, sizeof all, "of another shape", &shapes);
+	print_names(all, sizeof all, "of a type that holds no weights", &types);
+	return *all ? rf_fail(e, RF_EMODEL, "tensors %s", all) : RF_OK;
+}
+
+static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor *b, bool *same, struct rf_err *e)
+{
+	unsigned char x[1 << 14], y[sizeof x];
+	enum rf_code rc;
+
+	*same = a->dtype == b->dtype && a->bytes == b->bytes && a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof a->shape);
+	for (uint64_t at = 0; *same && at < a->bytes; at += sizeof x) {
+		size_t n = a->bytes - at < sizeof x ? (size_t)(a->bytes - at) : sizeof x;
+		if ((rc = rf_tensor_read(a, at, x, n, e)) != RF_OK || (rc = rf_tensor_read(b, at, y, n, e)) != RF_OK)
+			return rc;
+		*same = !memcmp(x, y, n);
+	}
+	return RF_OK;
+}
+
+static void warn(struct rf_ckpt *c, const char *what)
+{
+	size_t n = strlen(c->warning);
+
+	snprintf(c->warning + n, sizeof c->warning - n, "%s%s", n ? "; " : "", what);
+}
+
+/* The file decides: without a head of its own, or with one that only repeats the embedding, the model is tied.  In the
+ * second case the name stays in the files that we write. */
+static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
+{
+	const struct rf_tensor *head = rf_tensors_find(&c->tensors, "lm_head.weight");
+	const struct rf_tensor *embedding = rf_tensors_find(&c->tensors, "model.embeddings.weight");
+	enum rf_code rc;
+
+	c->tied = !head;
+	if (head && embedding && c->cfg.tied && (rc = same_bytes(head, embedding, &c->tied, e)) != RF_OK)
+		return rc;
+	if (c->tied && !c->cfg.tied)
+		warn(c, "there is no lm_head.weight, so the head is the embedding, although config.json says tie_word_embeddings false");
+	if (!c->tied && c->cfg.tied)
+		warn(c, "lm_head.weight differs from the embedding, so both are used, although config.json says tie_word_embeddings true");
+	return RF_OK;
+}
+
+/* ---- state.json ------------------------------------------------------------------------------------------------- */
+
+static bool get_hash(const json_t *v, char hex[17])
+{
+	const char *s = json_string_value(v);
+
+	if (!s || strlen(s) != 16 || strspn(s, "0123456789abcdef") != 16)
+		return false;
+	strcpy(hex, s);
+	return true;
+}
+
+static bool get_count(const json_t *v, int64_t *to)
+{
+	*to = json_is_integer(v) ? json_integer_value(v) : -1;
+	return *to >= 0;
+}
+
+/* One file against its entry: its size, and its bytes where they are few or all are to be read. */
+static enum rf_code check_file(const char *dir, const char *name, const json_t *entry, bool all, struct rf_err *e)
+{
+	const size_t len = strlen(name);
+	const bool tensors = len > 12 && !strcmp(name + len - 12, ".safetensors");
+	char path[4096], want[17], is[17];
+	enum rf_code rc;
+	int64_t size;
+	struct stat st;
+
+	if (!rf_disk_plain(name) || !get_count(json_object_get(entry, "size"), &size) || !get_hash(json_object_get(entry, "xxh64"), want))
+		return rf_fail(e, RF_EMODEL, "its list of files is malformed");
+	if ((rc = rf_disk_join(path, dir, name, e)) != RF_OK)
+		return rc;
+	if (stat(path, &st) < 0)
+		return rf_fail(e, RF_EMODEL, "'%s': %s", name, strerror(errno));
+	if (st.st_size != size)
+		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes, not %lld", name, (long long)st.st_size, (long long)size);
+	if (tensors && !all)
+		return RF_OK;
+	if ((rc = rf_disk_hash_file(path, is, e)) != RF_OK)
+		return rc;
+	return strcmp(is, want) ? rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s, not %s", name, is, want) : RF_OK;
+}
+
+static enum rf_code check_files(const char *dir, const json_t *files, bool all, struct rf_err *e)
+{
+	const char *const needed[] = { "config.json", "model.safetensors" };
+	const char *name;
+	enum rf_code rc = RF_OK;
+	json_t *entry;
+
+	for (int i = 0; i < 2; i++)
+		if (!json_object_get(files, needed[i]))
+			return rf_fail(e, RF_EMODEL, "its list of files lacks '%s'", needed[i]);
+	json_object_foreach((json_t *)(uintptr_t)files, name, entry)
+		if (rc == RF_OK)
+			rc = check_file(dir, name, entry, all, e);
+	return rc;
+}
+
+static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_err *e)
+{
+	const json_t *past = json_object_get(root, "past"), *data = json_object_get(root, "data"), *parent = json_object_get(root, "parent");
+	int64_t format;
+
+	if (!get_count(json_object_get(root, "format"), &format) || format != STATE_FORMAT)
+		return rf_fail(e, RF_EMODEL, "not of format %d", STATE_FORMAT);
+	if (!get_count(json_object_get(root, "step"), &c->step) || !get_count(json_object_get(root, "commits"), &c->commits)
+	    || !get_hash(json_object_get(root, "weights"), c->weights) || json_array_size(past) > RF_HASH_HISTORY)
+		return rf_fail(e, RF_EMODEL, "step, commits, weights or past is malformed");
+	if (!json_is_integer(parent) || json_integer_value(parent) >= c->step)
+		return rf_fail(e, RF_EMODEL, "its parent is not an earlier step");
+	strcpy(c->past[0], c->weights);
+	for (c->past_count = 1; (size_t)c->past_count <= json_array_size(past); c->past_count++)
+		if (!get_hash(json_array_get(past, (size_t)c->past_count - 1), c->past[c->past_count]))
+			return rf_fail(e, RF_EMODEL, "past is malformed");
+	if (data && (!get_hash(json_object_get(data, "hash"), c->data_hash) || !get_count(json_object_get(data, "next"), &c->data_next)))
+		return rf_fail(e, RF_EMODEL, "data is malformed");
+	return RF_OK;
+}
+
+/* state.json, where there is one: read into c (unless verify) and compared with the files. */
+static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
+{
+	char path[4096], *text;
+	enum rf_code rc;
+	json_t *root;
+	size_t n;
+
+	if ((rc = rf_disk_join(path, c->dir, "state.json", e)) != RF_OK || (rc = rf_disk_read(path, MAX_STATE, &text, &n, e)) != RF_OK)
+		return rc;
+	rc = rf_json_parse(&root, text, n, 4, e);
+	free(text);
+	if (rc == RF_OK && !verify)
+		rc = read_state(c, root, e);
+	if (rc == RF_OK)
+		rc = check_files(c->dir, json_object_get(root, "files"), verify, e);
+	json_decref(root);
+	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+/* The tokenizer's hash: of its file, or of the word bytes. */
+static enum rf_code hash_tokenizer(struct rf_ckpt *c, struct rf_err *e)
+{
+	static const char *const files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json" };
+	char path[4096], *text;
+	enum rf_code rc;
+	json_t *root;
+	size_t n;
+
+	for (int i = 0; i < 3; i++) {
+		if ((rc = rf_disk_join(path, c->dir, files[i], e)) != RF_OK)
+			return rc;
+		if ((rc = rf_disk_read(path, MAX_SMALL, &text, &n, e)) == RF_ENOINPUT)
+			continue;
+		if (rc != RF_OK)
+			return rc;
+		if (i < 2) {
+			rf_disk_hash(text, n, c->tokenizer);
+		} else if ((rc = rf_json_parse(&root, text, n, 16, e)) == RF_OK) {
+			const char *kind = json_string_value(json_object_get(root, "tokenizer_class"));
+			if (kind && !strcmp(kind, "ByT5Tokenizer"))
+				rf_disk_hash("bytes", 5, c->tokenizer);
+			json_decref(root);
+		} else {
+			rf_blame(e, "%s", path);
+		}
+		free(text);
+		return rc;
+	}
+	return RF_OK;
+}
+
+static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
+{
+	char path[4096], what[260];
+	enum rf_code rc;
+
+	if ((rc = load_state(c, false, e)) == RF_ENOINPUT && of_run)
+		return rf_fail(e, RF_EMODEL, "%s: a damaged step: it has no state.json", c->dir);
+	c->in_run = rc == RF_OK;
+	if (rc != RF_OK && rc != RF_ENOINPUT)
+		return rc;
+	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK || (rc = rf_config_read(&c->cfg, path, e)) != RF_OK)
+		return rc;
+	if (*c->cfg.unknown) {
+		snprintf(what, sizeof what, "config.json has keys that are not known: %s", c->cfg.unknown);
+		warn(c, what);
+	}
+	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
+	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
+		return rc;
+	if ((rc = check_names(&c->tensors, &c->params, c->tied, e)) != RF_OK)
+		return rf_blame(e, "%s", c->dir);
+	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK
+	    || (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))
+		return rf_blame(e, "%s", c->dir);
+	if (!c->in_run) {
+		strcpy(c->past[0], c->weights);
+		c->past_count = 1;
+	}
+	return hash_tokenizer(c, e);
+}
+
+/* The directory that path means: itself, or the step that latest points to. */
+static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, struct rf_err *e)
+{
+	char file[4096], target[64];
+	enum rf_code rc;
+	struct stat st;
+	ssize_t n;
+
+	*of_run = false;
+	if (stat(path, &st) < 0)
+		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: not a directory: a checkpoint is one, with config.json in it", path);
+	if ((rc = rf_disk_join(file, path, "config.json", e)) != RF_OK)
+		return rc;
+	if (stat(file, &st) == 0) {
+		strcpy(dir, path);
+		return RF_OK;
+	}
+	if ((rc = rf_disk_join(file, path, "latest", e)) != RF_OK)
+		return rc;
+	if ((n = readlink(file, target, sizeof target)) < 0)
+		return rf_fail(e, RF_ENOINPUT, "%s: neither a checkpoint (no config.json) nor a run (no latest)", path);
+	target[n < (ssize_t)sizeof target ? n : (ssize_t)sizeof target - 1] = 0;
+	if (rf_step_number(target) < 0)
+		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file, rf_quote((char[80]){ 0 }, 80, target, strlen(target)));
+	*of_run = true;
+	return rf_disk_join(dir, path, target, e);
+}
+
+enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
+{
+	char dir[4096], again[4096];
+	enum rf_code rc;
+	bool of_run;
+
+	*c = (struct rf_ckpt){ .dir = "" };
+	if (strlen(path) >= sizeof dir)
+		return rf_fail(e, RF_ENOINPUT, "the path of the model is too long");
+	if ((rc = find_dir(path, dir, &of_run, e)) != RF_OK)
+		return rc;
+	for (;;) {
+		strcpy(c->dir, dir);
+		if ((rc = open_dir(c, of_run, e)) == RF_OK)
+			break;
+		rf_ckpt_close(c);
+		/* a trainer may have committed a step and removed this one since we read latest */
+		if (!of_run || find_dir(path, again, &of_run, NULL) != RF_OK || !strcmp(dir, again))
+			return rc;
+		strcpy(dir, again);
+	}
+	if (of_run && c->step != rf_step_number(strrchr(dir, '/') + 1)) {
+		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld", dir, (long long)c->step);
+		rf_ckpt_close(c);
+	}
+	return rc;
+}
+
+void rf_ckpt_close(struct rf_ckpt *c)
+{
+	rf_tensors_close(&c->tensors);
+	rf_params_free(&c->params);
+	rf_config_free(&c->cfg);
+	*c = (struct rf_ckpt){ .dir = "" };
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+static bool finite(const float *x, size_t n)
+{
+	uint32_t bad = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bad |= (rf_f32_bits(x[i]) & 0x7f800000) == 0x7f800000;
+	return !bad;
+}
+
+/* The tensors prefix + NAME of the table into a flat buffer. */
+static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix, float *flat, struct rf_err *e)
+{
+	char name[160];
+	enum rf_code rc;
+
+	memset(flat, 0, params->total * sizeof *flat);
+	for (int i = 0; i < params->n; i++) {
+		const struct rf_param *p = &params->p[i];
+		const struct rf_tensor *x;
+
+		snprintf(name, sizeof name, "%s%s", prefix, p->name);
+		x = rf_tensors_find(t, name);
+		if (!x || !same_shape(x, p))
+			return rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", name);
+		if ((rc = rf_tensor_f32(x, flat + p->offset, e)) != RF_OK)
+			return rc;
+		if (!finite(flat + p->offset, p->count))
+			return rf_fail(e, RF_ENUMERIC, "'%s' holds NaN or Inf", name);
+	}
+	return RF_OK;
+}
+
+/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing costs no second read. */
+enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
+{
+	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .dtype = RF_F32 };
+	char weights[17];
+	enum rf_code rc;
+
+	if ((rc = load(&c->tensors, &c->params, "", flat, e)) == RF_OK && c->in_run
+	    && (rc = rf_parts_hash(&p, weights, e)) == RF_OK && strcmp(weights, c->weights))
+		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights, c->weights);
+	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
+}
+
+enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)
+{
+	struct rf_tensors t;
+	const char *weights;
+	char path[4096];
+	enum rf_code rc;
+
+	*there = false;
+	memset(m, 0, c->params.total * sizeof *m);
+	memset(v, 0, c->params.total * sizeof *v);
+	if ((rc = rf_disk_join(path, c->dir, "optim.safetensors", e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tensors_open(&t, path, e)) != RF_OK)
+		return rc == RF_ENOINPUT ? RF_OK : rc;
+	weights = rf_tensors_meta(&t, "weights");
+	if (!weights || strcmp(weights, c->weights))
+		rc = rf_fail(e, RF_EMODEL, "the optimizer state of other weights (%s, the model has %s)", weights ? rf_quote((char[40]){ 0 }, 40, weights, strlen(weights)) : "not said", c->weights);
+	else if (t.n != 2 * c->params.n)
+		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
+	else if ((rc = load(&t, &c->params, "exp_avg.", m, e)) == RF_OK)
+		rc = load(&t, &c->params, "exp_avg_sq.", v, e);
+	for (size_t i = 0; rc == RF_OK && i < c->params.total; i++)
+		if (v[i] < 0)
+			rc = rf_fail(e, RF_ENUMERIC, "exp_avg_sq has a negative number");
+	rf_tensors_close(&t);
+	*there = rc == RF_OK;
+	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
+}
+
+enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)
+{
+	struct rf_ckpt copy;
+	char weights[17];
+	enum rf_code rc;
+
+	if (!c->in_run)
+		return RF_OK;
+	copy = *c;
+	if ((rc = load_state(&copy, true, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) != RF_OK)
+		return rf_blame(e, "%s", c->dir);
+	return strcmp(weights, c->weights) ? rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, state.json says %s", c->dir, weights, c->weights) : RF_OK;
+}

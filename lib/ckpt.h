@@ -1,0 +1,41 @@
+/* ckpt.h -- what run.c needs of ckpt.c: writing a checkpoint directory, and the names of steps. */
+#ifndef RF_CKPT_H
+#define RF_CKPT_H
+
+#include "run.h"
+
+/* What makes a directory a step of a run: the contents of state.json but for the files. */
+struct rf_state {
+	int64_t step, parent, commits;
+	char past[RF_HASH_HISTORY][17];  /* the weights of the commits before, newest first */
+	int past_count;
+	char data_hash[17];              /* "" for none */
+	int64_t data_next;
+};
+
+/* What goes into a checkpoint directory. */
+struct rf_parts {
+	const struct rf_ckpt *from;      /* whose other tensors and files are carried along; NULL: fresh weights */
+	const struct rf_config *cfg;
+	const struct rf_params *params;
+	const float *weights;            /* flat */
+	enum rf_dtype dtype;             /* of the file: F32, BF16, F16 */
+	const float *m, *v;              /* NULL: no moments */
+	const char *tokenizer;           /* for fresh weights, as rf_ckpt_create() says */
+	const struct rf_state *state;    /* NULL: a bare checkpoint */
+	const volatile sig_atomic_t *stop;
+};
+
+/* Makes dir and fills it; every file and dir itself are synced.  weights (may be NULL) gets the hash of what was
+ * written.  On failure dir is gone. */
+enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], struct rf_err *e);
+/* The bytes that it needs on the disk, headers and metadata rounded up. */
+uint64_t rf_parts_bytes(const struct rf_parts *p);
+/* The hash of the weights that rf_parts_write() would write, of parts whose dtype is F32. */
+enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e);
+
+/* "step-000012", and back: -1 for any other name. */
+void rf_step_name(char name[32], int64_t step);
+int64_t rf_step_number(const char *name);
+
+#endif

@@ -1,0 +1,715 @@
+/* u-method GOLDEN -- the method's mathematics against reference figures, second implementations and finite
+ * differences.  Prints TAP; GOLDEN is t/golden. */
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "advantage.h"
+#include "policy.h"
+#include "reward.h"
+#include "rng.h"
+#include "select.h"
+
+static int tests, failures;
+
+static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void ok(bool good, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("%sok %d - ", good ? "" : "not ", ++tests);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	failures += !good;
+}
+
+static bool near(double a, double b, double tolerance)
+{
+	return fabs(a - b) <= tolerance; /* false for a NaN */
+}
+
+/* A stream of numbers in [0, 1) for the inputs of tests. */
+static double noise(uint64_t i)
+{
+	return rf_draw(0x9e3779b97f4a7c15, (uint32_t)i);
+}
+
+/* ---- the reference figures of method.json ------------------------------------------------------------------------ */
+
+/* The numbers of a (nested) list, one after the other. */
+static int flatten(json_t *a, double *out, int n)
+{
+	size_t i;
+	json_t *x;
+
+	if (!json_is_array(a)) {
+		out[n] = json_number_value(a);
+		return n + 1;
+	}
+	json_array_foreach(a, i, x)
+		n = flatten(x, out, n);
+	return n;
+}
+
+static int numbers(json_t *of, const char *key, double *out)
+{
+	return flatten(json_object_get(of, key), out, 0);
+}
+
+static int whole(json_t *of, const char *key)
+{
+	return (int)json_integer_value(json_object_get(of, key));
+}
+
+static void words(json_t *of, const char *key, uint32_t *out)
+{
+	size_t i;
+	json_t *x;
+
+	json_array_foreach(json_object_get(of, key), i, x)
+		out[i] = (uint32_t)strtoul(json_string_value(x), NULL, 16);
+}
+
+static void test_philox(json_t *golden)
+{
+	size_t i;
+	json_t *v;
+
+	json_array_foreach(json_object_get(golden, "philox4x32_10"), i, v) {
+		uint32_t counter[4], key[2], want[4], out[4];
+
+		words(v, "counter", counter);
+		words(v, "key", key);
+		words(v, "out", want);
+		rf_philox4x32(counter, key, out);
+		ok(!memcmp(out, want, sizeof out), "philox 4x32-10: published vector %zu", i);
+	}
+	ok(i == 3, "philox 4x32-10: all three vectors were there");
+}
+
+static void test_smooth(json_t *golden, const float *H, int T)
+{
+	const char *kernel;
+	json_t *v;
+	int seen = 0;
+
+	json_object_foreach(json_object_get(golden, "smooth"), kernel, v) {
+		double want[1000], out[1000], worst = 0;
+		int n = flatten(v, want, 0);
+
+		rf_smooth(H, T, atoi(kernel), out);
+		for (int t = 0; t < T; t++)
+			worst = fmax(worst, fabs(out[t] - want[t]));
+		ok(n == T && worst <= 1e-6, "smoothing of width %s: off by %.1e", kernel, worst);
+		seen++;
+	}
+	ok(seen == 5, "smoothing: all five widths were there");
+}
+
+static void test_probabilities(json_t *golden, const float *H, int T)
+{
+	size_t i;
+	json_t *v;
+
+	json_array_foreach(json_object_get(golden, "selection"), i, v) {
+		double want[1000], smooth[1000], p[1000], worst = 0;
+		int c = whole(v, "chunks"), n = T / c, m = numbers(v, "probabilities", want);
+
+		rf_smooth(H, T, whole(v, "smooth"), smooth);
+		for (int j = 0; j < c; j++)
+			rf_select_probabilities(smooth + j * n, n, json_number_value(json_object_get(v, "tau")), p + j * n);
+		for (int t = 0; t < m; t++)
+			worst = fmax(worst, fabs(p[t] - want[t]));
+		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e", c, worst);
+	}
+	ok(i == 3, "selection probabilities: all three cases were there");
+}
+
+static void test_advantages(json_t *golden)
+{
+	size_t i;
+	json_t *v;
+
+	json_array_foreach(json_object_get(golden, "advantage"), i, v) {
+		double R[100], want[100], worst = 0;
+		float total[100];
+		bool sequence = !strcmp(json_string_value(json_object_get(v, "group")), "sequence");
+		int G = numbers(v, "reward", R), c = (int)json_array_size(json_object_get(v, "reward"));
+		struct rf_advantage a = {
+			.group = sequence ? RF_GROUP_SEQUENCE : RF_GROUP_POSITION,
+			.no_std = !json_is_true(json_object_get(v, "std")),
+		};
+		struct rf_group_stats st = { 0, 0 };
+		struct rf_record r;
+		struct rf_err e;
+		int32_t tokens[100] = { 0 };
+
+		numbers(v, "advantage", want);
+		for (int g = 0; g < G; g++)
+			total[g] = (float)R[g];
+		rf_record_init(&r);
+		r.c = c;
+		r.rollout.n = r.reward.n = G / c;
+		r.rollout.tokens = tokens;
+		r.reward.kind = "cosine";
+		r.reward.total = total;
+		if (rf_advantage_record(&a, &r, &st, &e) != RF_OK)
+			worst = INFINITY;
+		for (int g = 0; g < G && worst < INFINITY; g++)
+			worst = fmax(worst, fabs(r.advantage[g] - want[g]));
+		ok(worst <= 1e-6 && st.groups == (sequence ? 1 : c) && st.spread_free == (G == 16),
+		   "advantages, group %s%s: off by %.1e", sequence ? "sequence" : "position", a.no_std ? ", --no-std" : "", worst);
+		rf_record_free(&r);
+	}
+	ok(i == 6, "advantages: all six cases were there");
+}
+
+/* ---- random numbers ---------------------------------------------------------------------------------------------- */
+
+/* Figures of a Python implementation of XXH64 and Philox, written from their descriptions. */
+static void test_draws(void)
+{
+	static const struct { uint64_t in[6], key; double u[3]; } want[] = {
+		{ { 1, 2, 3, 4, 5, 6 }, 0xcc1b402ba7a65b7b, { 0.9041924676311478, 0.9479749894915904, 0.8855861406769425 } },
+		{ { ~0ull, 1, 1ull << 40, (1ull << 63) + 7, 7, 0 }, 0x52ceefcaad0eca64,
+		  { 0.8822332905813343, 0.4835847191328738, 0.5794547589004094 } },
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		const uint64_t *w = want[i].in;
+		uint64_t key = rf_draw_key(w[0], (enum rf_purpose)w[1], w[2], w[3], w[4], w[5]);
+
+		ok(key == want[i].key, "draw key %zu is the XXH64 of six little-endian words", i);
+		ok(rf_draw(key, 0) == want[i].u[0] && rf_draw(key, 1) == want[i].u[1] && rf_draw(key, 0xffffffff) == want[i].u[2],
+		   "draws with key %zu are exact", i);
+	}
+
+	int bins[16] = { 0 };
+	double chi = 0;
+	for (uint64_t i = 0; i < 16000; i++)
+		bins[(int)(16 * rf_draw(rf_draw_key(7, RF_DRAW_ROLLOUT, 0, i, 0, 0), 3))]++;
+	for (int b = 0; b < 16; b++)
+		chi += (bins[b] - 1000.0) * (bins[b] - 1000.0) / 1000;
+	ok(chi < 44.3, "draws of consecutive ids are uniform: chi-square %.1f of 15 degrees", chi); /* 1e-4 */
+}
+
+static void test_draw_index(void)
+{
+	const double p[] = { 0, 0.25, 0, 0.5, 0.25, 0 }, one = 1, tiny[] = { 0x1p-1070, 0x1p-1070 };
+	double below = 1 - 0x1p-53;
+
+	ok(rf_draw_index(p, 6, 0) == 1, "draw: u = 0 takes the first index that has a probability");
+	ok(rf_draw_index(p, 6, below) == 4, "draw: u just below 1 takes the last index that has a probability");
+	ok(rf_draw_index(p, 6, 0.25) == 3 && rf_draw_index(p, 6, nextafter(0.25, 0)) == 1, "draw: the sum must exceed u");
+	ok(rf_draw_index(&one, 1, 0) == 0 && rf_draw_index(&one, 1, below) == 0, "draw: one index");
+	ok(rf_draw_index(tiny, 2, below) <= 1, "draw: denormal probabilities stay inside");
+
+	bool inside = true;
+	for (int i = 0; i < 2000; i++) {
+		double q[7];
+
+		for (int t = 0; t < 7; t++)
+			q[t] = t == 6 ? 0 : exp(40 * noise((uint64_t)(7 * i + t)) - 20);
+		inside &= rf_draw_index(q, 7, below) < 6;
+	}
+	ok(inside, "draw: rounding never reaches an index without probability");
+}
+
+/* ---- selection --------------------------------------------------------------------------------------------------- */
+
+/* A record of T tokens with these entropies; both stay the caller's. */
+static void make_record(struct rf_record *r, uint64_t id, int T, int32_t *tokens, float *entropy)
+{
+	rf_record_init(r);
+	r->id = id;
+	r->T = T;
+	r->tokens = tokens;
+	r->entropy = entropy;
+}
+
+static void test_short_sequences(void)
+{
+	struct rf_select s = RF_SELECT_DEFAULTS;
+	struct rf_record r;
+	struct rf_err e;
+	int32_t tokens[64] = { 0 };
+	float H[64];
+	bool good = true, short_one;
+
+	for (int t = 0; t < 64; t++)
+		H[t] = (float)noise((uint64_t)t);
+	for (s.mode = RF_SELECT_ENTROPY; s.mode <= RF_SELECT_MIN; s.mode++)
+		for (s.margin = 0; s.margin <= 5; s.margin++)
+			for (s.k = 1; s.k <= 4; s.k++)
+				for (int T = 1; T <= 2 * s.chunks; T++) {
+					int first = s.margin ? s.margin : 1, behind = s.k > s.margin ? s.k : s.margin;
+					bool want = T < s.chunks || T < first + behind;
+
+					make_record(&r, 1, T, tokens, H);
+					r.c = 1;
+					r.positions = tokens;
+					good &= rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK && short_one == want;
+					good &= r.c == (want ? 0 : s.chunks) && !r.positions == want;
+					for (int i = 0; i < r.c; i++)
+						good &= r.positions[i] >= first && r.positions[i] <= T - behind;
+					rf_record_free(&r);
+				}
+	ok(good, "selection: lengths 1 to 2 chunks, margins 0 to 5: too short, or every rollout fits");
+}
+
+static void test_extremes(void)
+{
+	struct rf_select s = RF_SELECT_DEFAULTS;
+	struct rf_record r;
+	struct rf_err e;
+	int32_t tokens[43] = { 0 };
+	float H[43];
+	bool short_one, good;
+
+	/* four chunks of ten and three tokens more; ties everywhere */
+	for (int t = 0; t < 43; t++)
+		H[t] = 1;
+	H[3] = H[7] = 2, H[5] = H[8] = 0;    /* chunk 0 */
+	H[19] = 2, H[10] = 0;                /* chunk 1: at its ends */
+	H[41] = 9, H[42] = -9;               /* behind the last chunk: not looked at */
+	s.chunks = 4, s.margin = 1, s.k = 1;
+	make_record(&r, 1, 43, tokens, H);
+	s.mode = RF_SELECT_MAX;
+	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
+	ok(good && r.positions[0] == 4 && r.positions[1] == 20 && r.positions[2] == 21 && r.positions[3] == 31,
+	   "selection: max takes the lowest of equals, and s = t + 1");
+	s.mode = RF_SELECT_MIN;
+	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
+	ok(good && r.positions[0] == 6 && r.positions[1] == 11 && r.positions[2] == 21 && r.positions[3] == 31,
+	   "selection: min takes the lowest of equals");
+	s.margin = 9, s.k = 15;
+	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
+	ok(good && r.positions[0] == 9 && r.positions[1] == 11 && r.positions[2] == 21 && r.positions[3] == 28,
+	   "selection: s is held between the margin and the length less max(k, margin)");
+	s.margin = 15, s.k = 9;
+	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
+	ok(good && r.positions[0] == 15 && r.positions[3] == 28, "selection: a margin above k holds at both ends");
+	rf_record_free(&r);
+}
+
+static void test_select_record(void)
+{
+	struct rf_select s = RF_SELECT_DEFAULTS;
+	struct rf_record r;
+	struct rf_err e;
+	int32_t tokens[80] = { 0 }, first[8];
+	float H[80], total[8] = { 0 };
+	bool short_one, good;
+
+	for (int t = 0; t < 80; t++)
+		H[t] = (float)(3 * noise((uint64_t)t));
+	make_record(&r, 5, 80, tokens, NULL);
+	ok(rf_select_record(&s, 0, &r, &short_one, &e) == RF_EDATA && strstr(e.msg, "entropy"),
+	   "selection: a record without entropies is an error");
+	s.mode = RF_SELECT_UNIFORM;
+	ok(rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK && r.c == 8, "selection: uniform needs no entropies");
+
+	s.mode = RF_SELECT_ENTROPY;
+	r.entropy = H;
+	good = rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK;
+	memcpy(first, r.positions, sizeof first);
+	r.rollout.tokens = tokens;
+	r.rollout.n = r.reward.n = 1;
+	r.reward.kind = "cosine";
+	r.reward.total = r.advantage = total;
+	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK && !memcmp(first, r.positions, sizeof first);
+	ok(good, "selection: the same draws again for the same seed, step and id");
+	ok(!r.rollout.tokens && !r.reward.kind && !r.advantage, "selection: removes rollout, reward and advantage");
+	good &= rf_select_record(&s, 4, &r, &short_one, &e) == RF_OK && memcmp(first, r.positions, sizeof first);
+	s.seed = 1;
+	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK && memcmp(first, r.positions, sizeof first);
+	s.seed = 0, r.id = 6;
+	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK && memcmp(first, r.positions, sizeof first);
+	ok(good, "selection: another step, seed or id draws otherwise");
+
+	good = true;
+	for (int i = 0; i < 20; i++) { /* a tau near 0 is the arg max of the smoothed entropies, a huge one uniform */
+		double p[10], smooth[80];
+		int best = 0;
+
+		rf_smooth(H, 80, 5, smooth);
+		rf_select_probabilities(smooth, 10, i % 2 ? 1e-6 : 1e6, p);
+		for (int t = 1; t < 10; t++)
+			best = smooth[t] > smooth[best] ? t : best;
+		for (int t = 0; t < 10; t++)
+			good &= near(p[t], i % 2 ? t == best : 0.1, 1e-5);
+	}
+	ok(good, "selection: tau of 1e-6 is the arg max, of 1e6 uniform, neither a NaN");
+	rf_record_free(&r);
+}
+
+/* Draws records of ids 0 .. n-1 and returns the chi-square of all chunks against p; *joint: of the pairs that the
+ * first two chunks drew, against independence. */
+static double chi_square(const struct rf_select *s, float *H, int T, const double *p, int n, double *joint)
+{
+	static int count[1000], pair[10000];
+	int32_t tokens[1000] = { 0 };
+	int m = T / s->chunks;
+	double chi = 0;
+
+	memset(count, 0, sizeof count);
+	memset(pair, 0, sizeof pair);
+	for (int id = 0; id < n; id++) {
+		struct rf_record r;
+		struct rf_err e;
+		bool short_one;
+
+		make_record(&r, (uint64_t)id, T, tokens, H);
+		if (rf_select_record(s, 0, &r, &short_one, &e) != RF_OK || short_one)
+			return INFINITY;
+		for (int i = 0; i < s->chunks; i++)
+			count[r.positions[i] - 1]++;
+		pair[(r.positions[0] - 1) * m + r.positions[1] - 1 - m]++;
+		rf_record_free(&r);
+	}
+	for (int t = 0; t < m * s->chunks; t++)
+		chi += (count[t] - n * p[t]) * (count[t] - n * p[t]) / (n * p[t]);
+	*joint = 0;
+	for (int a = 0; a < m; a++)
+		for (int b = 0; b < m; b++) {
+			double want = n * p[a] * p[m + b];
+			*joint += (pair[a * m + b] - want) * (pair[a * m + b] - want) / want;
+		}
+	return chi;
+}
+
+static void test_frequencies(void)
+{
+	enum { T = 83, C = 8, M = 10, N = 4000 };
+	struct rf_select s = RF_SELECT_DEFAULTS;
+	float H[T];
+	double smooth[T], p[T], uniform[T], chi, joint;
+
+	for (int t = 0; t < T; t++) {
+		H[t] = (float)(3 * noise((uint64_t)(100 + t)));
+		uniform[t] = 1.0 / M;
+	}
+	s.k = 2, s.margin = 1, s.smooth = 3, s.tau = 0.7, s.seed = 11; /* nothing is held back at the ends */
+	rf_smooth(H, T, 3, smooth);
+	for (int i = 0; i < C; i++)
+		rf_select_probabilities(smooth + M * i, M, s.tau, p + M * i);
+	/* 72 and 99 degrees of freedom; one sample in 10,000 passes these bounds */
+	chi = chi_square(&s, H, T, p, N, &joint);
+	ok(chi < 124.0, "selection: frequencies follow softmax(smoothed H / tau): chi-square %.1f of 72 degrees", chi);
+	ok(joint < 157.0, "selection: chunks are drawn independently: chi-square %.1f of 99 degrees", joint);
+	chi = chi_square(&s, H, T, uniform, N, &joint);
+	ok(chi > 500, "selection: that test would see uniform draws: %.0f", chi);
+	s.mode = RF_SELECT_UNIFORM;
+	chi = chi_square(&s, H, T, uniform, N, &joint);
+	ok(chi < 124.0 && joint < 157.0, "selection: uniform is uniform: chi-square %.1f of 72 degrees", chi);
+}
+
+/* ---- rewards ----------------------------------------------------------------------------------------------------- */
+
+static int naive_distance(const int32_t *a, int n, const int32_t *b, int m)
+{
+	int change, drop, insert;
+
+	if (!n || !m)
+		return n + m;
+	change = naive_distance(a, n - 1, b, m - 1) + (a[n - 1] != b[m - 1]);
+	drop = naive_distance(a, n - 1, b, m) + 1;
+	insert = naive_distance(a, n, b, m - 1) + 1;
+	return change < drop ? change < insert ? change : insert : drop < insert ? drop : insert;
+}
+
+static void test_levenshtein(void)
+{
+	static int32_t long_one[65536], other[65536];
+	bool good = true;
+
+	for (uint64_t i = 0; i < 600; i++) {
+		int32_t a[6], b[6];
+		int n = (int)(7 * noise(13 * i)), m = (int)(7 * noise(13 * i + 6));
+
+		for (uint64_t j = 0; j < 6; j++) {
+			a[j] = (int32_t)(3 * noise(13 * i + j + 1));
+			b[j] = (int32_t)(3 * noise(13 * i + j + 7));
+		}
+		good &= rf_levenshtein(a, n, b, m) == naive_distance(a, n, b, m);
+	}
+	ok(good, "levenshtein: as by naive recursion, lengths 0 to 6");
+	for (int i = 0; i < 65536; i++)
+		long_one[i] = other[i] = i;
+	ok(rf_levenshtein(long_one, 65536, other, 0) == 65536 && rf_levenshtein(other, 0, long_one, 65536) == 65536,
+	   "levenshtein: the longest against nothing");
+	ok(rf_levenshtein(long_one, 65536, other + 9, 3) == 65533, "levenshtein: the longest against three of its tokens");
+}
+
+static void test_cosine(void)
+{
+	float a[3] = { 1, 2, 2 }, b[3] = { -2, 1, 0 }, zero[3] = { 0 };
+	float tiny[3] = { 3e-9f, 0, 0 }, huge[3] = { 3e38f, 3e38f, 3e38f };
+
+	ok(near(rf_cosine(a, a, 3), 1, 1e-15) && near(rf_cosine(a, b, 3), 0, 1e-15), "cosine: parallel and at right angles");
+	ok(rf_cosine(a, zero, 3) == 0 && rf_cosine(zero, zero, 3) == 0, "cosine: of a zero vector is 0");
+	ok(near(rf_cosine(tiny, a, 3), 0.3 / 3, 1e-7), "cosine: a norm below 1e-8 counts as 1e-8");
+	ok(near(rf_cosine(huge, huge, 3), 1, 1e-15), "cosine: the largest float32 numbers do not overflow");
+}
+
+enum { K = 3, D = 2 };
+struct rewarded {
+	struct rf_record r;
+	int32_t tokens[12], positions[2], roll[2 * 2 * K];
+	float h_pred[2 * 2 * K * D], h_gt[2 * K * D];
+};
+
+/* c = 2 and n = 2: of each position the first rollout is the text, the second its reverse with opposite states. */
+static void make_rewarded(struct rewarded *w)
+{
+	rf_record_init(&w->r);
+	w->r.id = 9;
+	w->r.T = 12;
+	w->r.tokens = w->tokens;
+	w->r.c = 2;
+	w->r.positions = w->positions;
+	w->r.rollout = (struct rf_rollout){ 1, 2, K, D, w->roll, NULL, w->h_pred, w->h_gt };
+	for (int t = 0; t < 12; t++)
+		w->tokens[t] = t;
+	w->positions[0] = 1, w->positions[1] = 9;
+	for (int i = 0; i < 2; i++)
+		for (int j = 0; j < K; j++) {
+			w->roll[(2 * i + 0) * K + j] = w->positions[i] + j;
+			w->roll[(2 * i + 1) * K + j] = w->positions[i] + K - 1 - j;
+			for (int x = 0; x < D; x++) {
+				float h = (float)(x + j + i + 1);
+				w->h_gt[(i * K + j) * D + x] = w->h_pred[((2 * i + 0) * K + j) * D + x] = h;
+				w->h_pred[((2 * i + 1) * K + j) * D + x] = -h;
+			}
+		}
+}
+
+static void test_rewards(void)
+{
+	static const struct { const char *name; double good, bad; } kind[] = {
+		{ "cosine", 1, -1 }, { "binary", 1, 1.0 / 3 }, { "hybrid", 2, -2.0 / 3 }, { "edit", 1, 1.0 / 3 },
+	};
+	struct rewarded w;
+	struct rf_err e;
+	float old[4] = { 0 };
+
+	for (int i = 0; i < 4; i++) {
+		make_rewarded(&w);
+		w.r.advantage = old;
+		bool good = rf_reward_record(&w.r, (enum rf_reward_kind)i, 0, 0, &e) == RF_OK
+		            && !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
+		for (int g = 0; good && g < 4; g++) {
+			good &= near(w.r.reward.total[g], g % 2 ? kind[i].bad : kind[i].good, 1e-6);
+			good &= near(w.r.reward.cosine[g], g % 2 ? -1 : 1, 1e-6);
+			good &= near(w.r.reward.binary[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
+			good &= near(w.r.reward.edit[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
+		}
+		ok(good, "reward: %s is the total, all parts are kept, the advantage is gone", kind[i].name);
+		rf_record_free(&w.r);
+	}
+
+	make_rewarded(&w);
+	bool good = rf_reward_record(&w.r, RF_REWARD_RANDOM, 3, 4, &e) == RF_OK;
+	for (uint64_t g = 0; good && g < 4; g++)
+		good &= w.r.reward.total[g] == (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
+	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: random is drawn for (seed, step, id, position, rollout)");
+	good = rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, &e) == RF_OK;
+	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
+	   "reward: computed again it replaces the old");
+
+	const double given[4] = { 1, -2, 3e5, 0.5 }, bad[4] = { 1, 1e300, 0, 0 }, nan[4] = { 1, 1, 1, NAN };
+	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA
+	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
+	   "reward: a given total that is no finite float32 is an error");
+	good = rf_reward_record_given(&w.r, "mine", given, &e) == RF_OK && !strcmp(w.r.reward.kind, "mine");
+	for (int g = 0; good && g < 4; g++)
+		good &= w.r.reward.total[g] == (float)given[g];
+	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: a given total stands beside the computed parts");
+
+	w.positions[1] = 10;
+	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, &e) == RF_EDATA, "reward: a rollout beyond the text is an error");
+	w.positions[1] = 9;
+	w.r.rollout.h_gt = NULL;
+	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, &e) == RF_EDATA && strstr(e.msg, "h_gt"),
+	   "reward: rollouts without hidden states are an error");
+	rf_record_free(&w.r);
+
+	make_rewarded(&w);
+	w.r.rollout.tokens = NULL;
+	ok(rf_reward_record(&w.r, RF_REWARD_COSINE, 0, 0, &e) == RF_OK && !w.r.reward.kind
+	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
+	   "reward: no rollouts, no reward, no error");
+	rf_record_free(&w.r);
+}
+
+/* ---- advantages -------------------------------------------------------------------------------------------------- */
+
+static void test_groups(void)
+{
+	struct rf_advantage a = { 0 }, plain = { .no_std = true }, single = { .allow_single = true };
+	struct rf_err e;
+	float R[64];
+	double A[64], mean, square;
+	bool zero = true, good = true;
+
+	for (int G = 2; G <= 64; G++)
+		for (float x = 1e-3f; x <= 1e3f; x *= 1.37f) {
+			for (int g = 0; g < G; g++) {
+				R[g] = x;
+				A[g] = 7;
+			}
+			good &= rf_advantage_group(&a, R, G, A, &e) == RF_OK;
+			for (int g = 0; g < G; g++)
+				zero &= A[g] == 0;
+			good &= rf_advantage_group(&plain, R, G, A, &e) == RF_OK;
+			for (int g = 0; g < G; g++)
+				zero &= A[g] == 0;
+		}
+	ok(good && zero, "advantage: equal rewards from 1e-3 to 1e3, groups of 2 to 64, give exactly 0");
+
+	good = true;
+	for (int G = 2; G <= 64; G++) {
+		for (int g = 0; g < G; g++)
+			R[g] = (float)(100 + noise((uint64_t)(64 * G + g)));
+		rf_advantage_group(&a, R, G, A, &e);
+		mean = square = 0;
+		for (int g = 0; g < G; g++) {
+			mean += A[g] / G;
+			square += A[g] * A[g] / (G - 1);
+		}
+		good &= near(mean, 0, 1e-9) && near(square, 1, 1e-3);
+	}
+	ok(good, "advantage: mean 0 and variance 1, with G - 1 in the denominator");
+	R[0] = 1, R[1] = nextafterf(1, 2);
+	rf_advantage_group(&a, R, 2, A, &e);
+	ok(near(A[1], 0.5 * 0x1p-23 / (0x1p-23 / sqrt(2) + 1e-6), 1e-9) && A[0] == -A[1],
+	   "advantage: rewards that differ in the last bit are held down by 1e-6");
+	ok(rf_advantage_group(&a, R, 1, A, &e) == RF_EDATA && strstr(e.msg, "--allow-single"),
+	   "advantage: a group of one is an error");
+	R[0] = 0.3f;
+	ok(rf_advantage_group(&single, R, 1, A, &e) == RF_OK && A[0] == 0.3f, "advantage: --allow-single gives A = R");
+}
+
+static void test_advantage_record(void)
+{
+	struct rf_advantage a = { 0 };
+	struct rf_group_stats st = { 0, 0 };
+	struct rf_record r;
+	struct rf_err e;
+	int32_t tokens[8] = { 0 };
+	float total[4] = { 1, 1, 2, 4 };
+
+	rf_record_init(&r);
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && !r.advantage && !st.groups,
+	   "advantage: no rollouts, no advantage");
+	r.c = 2;
+	r.rollout.n = 2;
+	r.rollout.tokens = tokens;
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA && strstr(e.msg, "rollouts and no reward"),
+	   "advantage: rollouts without a reward are an error");
+	r.reward.kind = "cosine";
+	r.reward.total = total;
+	r.reward.n = 1;
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA, "advantage: a group cut short is an error");
+	r.reward.n = 2;
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && r.advantage[0] == 0 && near(r.advantage[3], sqrt(0.5), 1e-5)
+	   && st.groups == 2 && st.spread_free == 1, "advantage: auto takes positions when n > 1, and counts equal groups");
+	r.c = 4;
+	r.rollout.n = r.reward.n = 1;
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && near(r.advantage[3], 2 / sqrt(2), 1e-5) && st.groups == 3,
+	   "advantage: auto takes the sequence when n = 1");
+	a.group = RF_GROUP_POSITION;
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA, "advantage: --group position with n = 1 is a group of one");
+	a = (struct rf_advantage){ .group = RF_GROUP_POSITION, .allow_single = true };
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && r.advantage[3] == 4 && st.spread_free == 1,
+	   "advantage: groups of one are not counted as equal");
+	rf_record_free(&r);
+}
+
+/* ---- the policy loss --------------------------------------------------------------------------------------------- */
+
+static void test_policy(void)
+{
+	const struct rf_policy p = RF_POLICY_DEFAULTS;
+	const double advantages[] = { -2, -0.7, -1e-3, 0, 1e-3, 0.7, 2 }, h = 1e-6;
+	double worst = 0, other = 0;
+	int cut = 0, dual = 0, clamped = 0;
+
+	for (int x = -230; x <= 230; x++)
+		for (size_t i = 0; i < sizeof advantages / sizeof *advantages; i++)
+			for (int b = 0; b < 2; b++) {
+				/* 0.0037: off the kinks at ln 0.8, ln 1.2, ln 3 and 20, where there is no derivative */
+				double A = advantages[i], old = b ? -3.1 : -0.2, lr = 0.1 * x + 0.0037, r, l;
+				struct rf_policy_token t = rf_policy_token(&p, old + lr, old, A);
+				double up = rf_policy_token(&p, old + lr + h, old, A).loss, down = rf_policy_token(&p, old + lr - h, old, A).loss;
+
+				worst = fmax(worst, fabs((up - down) / (2 * h) - t.dlogp) / fmax(1, fabs(t.dlogp)));
+				/* the same by cases */
+				r = exp(fmin(fmax(lr, -20), 20));
+				l = A >= 0 ? -A * fmin(r, 1.2) : -A * fmin(fmax(r, 0.8), 3);
+				other = fmax(other, fabs(t.loss - l) / fmax(1, fabs(l)));
+				cut += t.clipped;
+				dual += t.dual;
+				clamped += t.clamped;
+			}
+	ok(worst < 1e-7, "policy: the derivative is that of finite differences, off by %.1e", worst);
+	ok(other < 1e-12, "policy: the loss by cases, off by %.1e", other);
+	ok(cut > 100 && dual > 100 && clamped > 100,
+	   "policy: the grid has clips %d, dual clips %d, clamps %d", cut, dual, clamped);
+
+	struct rf_policy_token t = rf_policy_token(&p, 1e3, -1e3, 1);
+	ok(t.clamped && t.ratio == exp(20) && t.loss == -1.2 && t.dlogp == 0,
+	   "policy: log-ratios of 2000 are clamped, the loss is finite");
+	t = rf_policy_token(&p, -1e3, 1e3, -1);
+	ok(t.clamped && t.ratio == exp(-20) && t.loss == 0.8 && t.dlogp == 0 && t.clipped, "policy: and those of -2000");
+	t = rf_policy_token(&p, -1, -1, 0.5);
+	ok(t.ratio == 1 && t.loss == -0.5 && t.dlogp == -0.5 && !t.clipped && !t.dual && !t.clamped,
+	   "policy: ratio 1 is the plain gradient");
+	t = rf_policy_token(&p, -1, -5, 0);
+	ok(t.loss == 0 && t.dlogp == 0, "policy: an advantage of 0 asks for nothing");
+	ok(isnan(rf_policy_token(&p, NAN, -1, 1).loss) && isnan(rf_policy_token(&p, -1, -1, NAN).loss),
+	   "policy: a NaN stays one");
+}
+
+int main(int argc, char *argv[])
+{
+	char path[4096];
+	json_error_t je;
+	json_t *golden;
+	double H64[1000];
+	float H[1000];
+	int T;
+
+	snprintf(path, sizeof path, "%s/method.json", argc > 1 ? argv[1] : "t/golden");
+	if (!(golden = json_load_file(path, 0, &je))) {
+		printf("Bail out! %s: %s\n", path, je.text);
+		return 1;
+	}
+	T = numbers(golden, "entropy", H64);
+	for (int t = 0; t < T; t++)
+		H[t] = (float)H64[t];
+	test_philox(golden);
+	test_smooth(golden, H, T);
+	test_probabilities(golden, H, T);
+	test_advantages(golden);
+	json_decref(golden);
+	test_draws();
+	test_draw_index();
+	test_short_sequences();
+	test_extremes();
+	test_select_record();
+	test_frequencies();
+	test_levenshtein();
+	test_cosine();
+	test_rewards();
+	test_groups();
+	test_advantage_record();
+	test_policy();
+	printf("1..%d\n", tests);
+	return failures > 0;
+}
