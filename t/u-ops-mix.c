@@ -78,7 +78,7 @@ static void convs(void)
 		for (int act = 0; act < 4; act++)
 			for (int norm = 0; norm < 3; norm++) {
 				conv(nbs[(w + act) % 3], 7, 40, 8, w, act, norm, true);
-				conv(1, 65, 34, 17, w, act, norm, w % 2 == 0);
+				conv(1, 65, 34, 17, w, act, norm, w > 1);
 				conv(3, 1, 32, 16, w, act, norm, true);
 			}
 	for (int act = 0; act < 4; act++)
@@ -225,18 +225,23 @@ static void delta(struct delta c, bool backward)
 		if (!c.captures) {      /* step by step is the same as all at once */
 			struct buf u1 = out(u.n), o1 = out(o.n);
 			f.u = u1.m;
-			f.o = o1.m;
 			f.S = S2.m;
 			f.steps = 1;
-			for (f.given = 0; f.given < c.steps; f.given++)
+			for (f.given = 0; f.given < c.steps; f.given++) {
+				size_t row = (size_t)f.given * R / (size_t)c.steps;
+				f.q = rf_at(q.m, row * (size_t)c.K);
+				f.v = rf_at(v.m, row * (size_t)c.V);
+				f.o = rf_at(o1.m, row * (size_t)c.V);
+				f.b = c.beta ? rf_at(b.m, row) : NULL;
 				dev->ops->delta_fwd(dev, &f);
+			}
 			values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL, VALUE);
 			values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL, VALUE);
 		}
 		if (!backward)
 			continue;
 		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
-		   .beta_scale = c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = f.b, .u = u.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
+		   .beta_scale = c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
 		   .dv = dv.m, .db = c.beta ? db.m : NULL, .S = S.m, .dS = dS.m, .start = start, .captures = c.captures,
 		   .cap_row = cap_row, .cap_slot = cap_slot);
 		double *more = NULL;
@@ -415,8 +420,7 @@ static void attns(void)
 
 int main(int argc, char *argv[])
 {
-	if (open_devices(argc, argv))
-		return 1;
+	open_devices(argc, argv, RF_MATH_F32);
 	convs();
 	for (int i = 0; i < 12; i++)
 		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2, (int[]){ 2, 8, 34, 64, 128 }[i % 5],
