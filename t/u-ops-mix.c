@@ -295,10 +295,10 @@ static void deltas(void)
 	/* captures at the first row, inside, at both sides of the chunks' ends, two at one row */
 	delta((struct delta){ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .slots = 9, .start = { 3 }, .captures = 8,
 		.cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } }, true);
-	/* branches: sequences that share start states, in any order of the slots */
+	/* branches: `per` sequences share a start state, in any order of the slots */
 	for (int steps = 1; steps <= 7; steps += 2) {
 		delta((struct delta){ .nb = 3, .steps = steps, .per = 1, .H = 2, .K = 8, .V = 4, .beta = true, .slots = 4,
-			.start = { 3, 0, 3 } }, true);
+			.start = { 3, 0, 1 } }, true);
 		delta((struct delta){ .nb = 3, .steps = steps, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true, .slots = 2, .start = { 1 } }, true);
 		delta((struct delta){ .nb = 8, .steps = steps, .per = 3, .H = 3, .K = 16, .V = 16, .slots = 4, .start = { 2, 1, 3 } }, true);
 		delta((struct delta){ .nb = 8, .steps = steps, .per = 1, .H = 1, .K = 20, .V = 20, .beta = true, .beta_scale = 2, .slots = 8,
