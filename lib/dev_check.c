@@ -303,7 +303,8 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_conv_bwd(H)    H(x) H(weight) H(dy) H(dx) H(dweight)
 #define HANDLES_rope(H)        H(past) H(x)
 #define HANDLES_delta_fwd(H)   H(q) H(k) H(v) H(b) H(u) H(o) H(S) H(start) H(cap_row) H(cap_slot)
-#define HANDLES_delta_bwd(H)   H(q) H(k) H(v) H(b) H(u) H(d_o) H(dq) H(dk) H(dv) H(db) H(S) H(dS) H(start) H(cap_row) H(cap_slot)
+#define HANDLES_delta_bwd(H)   H(q) H(k) H(v) H(b) H(u) H(d_o) H(dq) H(dk) H(dv) H(db) H(S) H(dS) H(start) H(cap_row) \
+                               H(cap_slot)
 #define HANDLES_attn_fwd(H)    H(past) H(q) H(k) H(v) H(cache_k) H(cache_v) H(o) H(lse)
 #define HANDLES_attn_bwd(H)    H(past) H(q) H(k) H(v) H(cache_k) H(cache_v) H(o) H(lse) H(d_o) H(dq) H(dk) H(dv) \
                                H(dcache_k) H(dcache_v)

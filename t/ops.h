@@ -162,8 +162,8 @@ static UNUSED void same_bits(const char *name, void *p, size_t bytes)
 	}
 }
 
-/* Compares b with ref (computed on the first device only): the largest difference, as a part of the largest number (or of
- * 1/100, if all are smaller: the inputs are around 1). */
+/* Compares b with ref (computed on the first device only): the largest difference, as a part of the largest number, or
+ * of 1/100 if all are smaller (the inputs are around 1). */
 static UNUSED void values(const char *name, struct buf b, const double *ref, double limit)
 {
 	float *h = get(b);
@@ -178,6 +178,19 @@ static UNUSED void values(const char *name, struct buf b, const double *ref, dou
 	if (first)
 		judge(name, diff / most, limit);
 	same_bits(name, h, b.n * sizeof *h);
+}
+
+/* A NaN that went in must come out: what swallows it turns a broken model into a plausible result. */
+static UNUSED void keeps_nan(const char *op, struct buf b)
+{
+	float *h = get(b);
+	bool found = false;
+
+	for (size_t i = 0; i < b.n; i++)
+		found |= isnan(h[i]) != 0;
+	snprintf(label, sizeof label, "%s", op);
+	judge("a NaN that goes in comes out", !found, 0);
+	free(h);
 }
 
 /* ---- the tape --------------------------------------------------------------------------------------------------- */

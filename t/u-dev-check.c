@@ -66,9 +66,16 @@ static void read_handle(void)
 }
 
 static void write_handle(void) { *(volatile float *)(void *)floats(4) = 1; }
-static void read_null(void) { RF(&d, axpy, .n = 1, .scale = 1, .x = NULL, .y = floats(1)); rf_dev_sync(&d, &e); }
-static void write_far(void) { RF(&d, axpy, .n = 33, .scale = 1, .x = floats(33), .y = floats(16)); rf_dev_sync(&d, &e); }
-static void nothing(void) { RF(&d, axpy, .n = 16, .scale = 1, .x = floats(33), .y = floats(16)); rf_dev_sync(&d, &e); }
+
+static void copy(int n, rf_f32 x, rf_f32 y)
+{
+	RF(&d, axpy, .n = (size_t)n, .scale = 1, .x = x, .y = y);
+	rf_dev_sync(&d, &e);
+}
+
+static void read_null(void) { copy(1, NULL, floats(1)); }
+static void write_far(void) { copy(33, floats(33), floats(16)); }
+static void nothing(void) { copy(16, floats(33), floats(16)); }
 
 int main(void)
 {
@@ -111,7 +118,8 @@ int main(void)
 	RF(&d, axpy, .n = 16, .scale = 1, .x = x, .y = y);
 	d.ops->download(&d, back, y, sizeof back);
 	ok(isnan(back[3]), "after a failure a download gives NaN");
-	ok(says(RF_ENUMERIC, "axpy: x does not lie in live"), "an operation on released memory is an error, told by sync alone");
+	ok(says(RF_ENUMERIC, "axpy: x does not lie in live"),
+	   "an operation on released memory is an error, told by sync alone");
 
 	reopen();
 	x = floats(15);

@@ -40,7 +40,8 @@ static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
 
 static void conv(int nb, int steps, int d, int head, int w, int act, int norm, bool weighted)
 {
-	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm, .scale = 0.7f };
+	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm,
+		.scale = 0.7f };
 	size_t R = (size_t)nb * (size_t)steps, n = R * (size_t)d, nx = n + (size_t)((w - 1) * nb) * (size_t)d;
 
 	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps, d, head, w, act,
@@ -130,31 +131,31 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 
 /* ---- the delta rule --------------------------------------------------------------------------------------------- */
 
+enum { SLOTS = 9 };
 struct delta {
 	int nb, steps, per, H, K, V;
-	bool beta;               /* is b there */
-	float beta_scale;
-	int slots;
-	int32_t start[8];        /* by sequence / per; with nb = 1 and no_start: NULL */
-	bool no_start;
+	bool beta, forward_only; /* beta: b is there */
+	double beta_scale;
+	int32_t start[8];        /* by sequence / per; one sequence from slot 0: NULL */
 	int captures;
 	int32_t cap_row[8], cap_slot[8];
 };
 
 /* From the numbers of the arrays to those of u, o; S: every slot's numbers, where captures replace what was there.
  * The start states are those of before. */
-static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b, num *S, num *u, num *o)
+static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b, num *S, num *u,
+                      num *o)
 {
 	size_t kv = (size_t)c->K * (size_t)c->V;
 	num *state = room(kv);
 
 	for (int seq = 0; seq < c->nb; seq++)
 		for (int h = 0; h < c->H; h++) {
-			int slot = c->no_start ? 0 : c->start[seq / c->per], cap = 0;
+			int slot = c->start[seq / c->per], cap = 0;
 			memcpy(state, S + ((size_t)slot * (size_t)c->H + (size_t)h) * kv, kv * sizeof *state);
 			for (int j = 0; j < c->steps; j++) {
 				int row = (j * c->nb + seq) * c->H + h;
-				num beta = c->beta ? scaled(sigmoid(b[row]), (double)c->beta_scale) : 0;
+				num beta = c->beta ? scaled(sigmoid(b[row]), c->beta_scale) : 0;
 
 				for (int y = 0; y < c->V; y++) {
 					num wrong = lin(1, v[row * c->V + y], -1, dot(c->K, state + y, c->V, k + row * c->K, 1), 0);
@@ -187,29 +188,28 @@ static struct buf directions(size_t rows, int K)
 	return k;
 }
 
-static void delta(struct delta c, bool backward)
+static void delta(struct delta c)
 {
 	size_t R = (size_t)c.nb * (size_t)c.steps * (size_t)c.H, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V;
 
 	if (!c.per)
 		c.per = 1;
-	if (!c.slots)
-		c.slots = 1;
 	if (c.beta_scale == 0)
 		c.beta_scale = 1;
-	snprintf(label, sizeof label, "nb %d steps %d per %d H %d K %d V %d b %d start %s captures %d (row %d first)", c.nb,
-	         c.steps, c.per, c.H, c.K, c.V, c.beta, c.no_start ? "NULL" : "slots", c.captures, (int)c.cap_row[0]);
+	snprintf(label, sizeof label, "nb %d steps %d per %d H %d K %d V %d b %d start %d captures %d (row %d first)", c.nb,
+	         c.steps, c.per, c.H, c.K, c.V, c.beta, (int)c.start[0], c.captures, (int)c.cap_row[0]);
 	for (EACH_DEVICE) {
 		float small = 1 / sqrtf((float)c.K);
 		struct buf q = in(R * (size_t)c.K, -small, small), k = directions(R, c.K), v = in(R * (size_t)c.V, -1, 1);
 		struct buf b = in(R, -3, 3), u = out(R * (size_t)c.V), o = out(R * (size_t)c.V);
-		struct buf S = in((size_t)c.slots * slot, -1, 1), S2 = of(memcpy(need(S.n + FENCE, 4), S.h, S.n * 4), S.n);
+		struct buf S = in(SLOTS * slot, -1, 1), S2 = of(memcpy(need(S.n + FENCE, 4), S.h, S.n * 4), S.n);
 		struct buf d_o = in(R * (size_t)c.V, -1, 1), dS = in(S.n, -1, 1);
 		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
-		rf_i32 start = c.no_start ? NULL : in_i32(c.start, 8), cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
+		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
+		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
 		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
-			.beta_scale = c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m, .o = o.m, .S = S.m,
-			.start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot };
+			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
+			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot };
 		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *U = NULL, *O = NULL, *before = NULL, *after = NULL;
 
 		dev->ops->delta_fwd(dev, &f);
@@ -238,12 +238,12 @@ static void delta(struct delta c, bool backward)
 			values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL, VALUE);
 			values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL, VALUE);
 		}
-		if (!backward)
+		if (c.forward_only)
 			continue;
 		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
-		   .beta_scale = c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
-		   .dv = dv.m, .db = c.beta ? db.m : NULL, .S = S.m, .dS = dS.m, .start = start, .captures = c.captures,
-		   .cap_row = cap_row, .cap_slot = cap_slot);
+		   .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
+		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL, .S = S.m, .dS = dS.m,
+		   .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
 		double *more = NULL;
 		if (first) {
 			seed_back(O, d_o);
@@ -269,45 +269,45 @@ static void delta(struct delta c, bool backward)
 static void deltas(void)
 {
 	static const int lengths[] = { 1, 2, 15, 16, 17, 63, 64, 65, 130 };
-	static const struct { int K, V; } wide[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 }, { 128, 128 } };
+	static const struct { int K, V; } width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 }, { 128, 128 } };
+	static const struct delta other[] = {
+		/* captures at the first row, inside, at both sides of the chunks' ends, two at one row */
+		{ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .start = { 3 }, .captures = 8,
+		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
+		/* branches that are long, wide, or both */
+		{ .nb = 3, .steps = 65, .H = 1, .K = 8, .V = 8, .beta = true, .start = { 1, 2, 0 } },
+		{ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
+		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true, .start = { 2, 0, 1 } },
+		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
+	};
 
 	for (int i = 0; i < COUNT(lengths); i++) {
 		int T = lengths[i];
-		for (int j = 0; j < 4; j++) {
-			bool big = wide[j].K > 50;
-			delta((struct delta){ .nb = 1, .steps = T, .H = big ? 1 : 3, .K = wide[j].K, .V = wide[j].V, .beta = true,
-				.no_start = true }, true);
-		}
-		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 4, .no_start = true }, true);
-		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true, .beta_scale = 2, .slots = 3,
-			.start = { 2 } }, true);
-		/* the last state */
-		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 8, .beta = true, .slots = 2, .no_start = true,
-			.captures = 1, .cap_row = { T - 1 }, .cap_slot = { 1 } }, true);
-		delta((struct delta){ .nb = 1, .steps = T, .H = 1, .K = 4, .V = 4, .beta = true, .slots = 5, .start = { 1 },
-			.captures = 3, .cap_row = { 0, T / 2, T / 2 }, .cap_slot = { 4, 0, 3 } }, true);
+		for (int j = 0; j < COUNT(width); j++)
+			if (width[j].K * width[j].V < 1000 || T == 1 || T == 65)
+				delta((struct delta){ .nb = 1, .steps = T, .H = width[j].K > 50 ? 1 : 3, .K = width[j].K, .V = width[j].V,
+					.beta = true });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 4 });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true, .beta_scale = 2, .start = { 2 } });
+		/* the last state; some others */
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 8, .beta = true, .captures = 1,
+			.cap_row = { T - 1 }, .cap_slot = { 1 } });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 }, .captures = 3,
+			.cap_row = { 0, T / 2, T / 2 }, .cap_slot = { 4, 0, 3 } });
 	}
-	for (int j = 4; j < COUNT(wide); j++) {
-		delta((struct delta){ .nb = 1, .steps = 66, .H = 1, .K = wide[j].K, .V = wide[j].V, .beta = true, .no_start = true }, true);
-		delta((struct delta){ .nb = 1, .steps = 64, .H = 2, .K = wide[j].K, .V = wide[j].V, .beta = true, .slots = 2,
-			.no_start = true, .captures = 1, .cap_row = { 20 }, .cap_slot = { 1 } }, false);
-	}
-	/* captures at the first row, inside, at both sides of the chunks' ends, two at one row */
-	delta((struct delta){ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .slots = 9, .start = { 3 }, .captures = 8,
-		.cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } }, true);
+	for (int j = 3; j < COUNT(width); j++)
+		delta((struct delta){ .nb = 1, .steps = 64, .H = 2, .K = width[j].K, .V = width[j].V, .beta = true,
+			.captures = 1, .cap_row = { 20 }, .cap_slot = { 1 }, .forward_only = true });
+	for (int i = 0; i < COUNT(other); i++)
+		delta(other[i]);
 	/* branches: `per` sequences share a start state, in any order of the slots */
-	for (int steps = 1; steps <= 7; steps += 2) {
-		delta((struct delta){ .nb = 3, .steps = steps, .per = 1, .H = 2, .K = 8, .V = 4, .beta = true, .slots = 4,
-			.start = { 3, 0, 1 } }, true);
-		delta((struct delta){ .nb = 3, .steps = steps, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true, .slots = 2, .start = { 1 } }, true);
-		delta((struct delta){ .nb = 8, .steps = steps, .per = 3, .H = 3, .K = 16, .V = 16, .slots = 4, .start = { 2, 1, 3 } }, true);
-		delta((struct delta){ .nb = 8, .steps = steps, .per = 1, .H = 1, .K = 20, .V = 20, .beta = true, .beta_scale = 2, .slots = 8,
-			.start = { 7, 1, 2, 6, 4, 5, 3, 0 } }, true);
+	for (int n = 1; n <= 7; n += 2) {
+		delta((struct delta){ .nb = 3, .steps = n, .H = 2, .K = 8, .V = 4, .beta = true, .start = { 3, 0, 1 } });
+		delta((struct delta){ .nb = 3, .steps = n, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true, .start = { 1 } });
+		delta((struct delta){ .nb = 8, .steps = n, .per = 3, .H = 3, .K = 16, .V = 16, .start = { 2, 1, 3 } });
+		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true, .beta_scale = 2,
+			.start = { 7, 1, 2, 6, 4, 5, 3, 0 } });
 	}
-	delta((struct delta){ .nb = 3, .steps = 65, .per = 1, .H = 1, .K = 8, .V = 8, .beta = true, .slots = 3, .start = { 1, 2, 0 } }, true);
-	delta((struct delta){ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .slots = 2, .start = { 1 } }, true);
-	delta((struct delta){ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true, .slots = 3, .start = { 2, 0, 1 } }, true);
-	delta((struct delta){ .nb = 3, .steps = 5, .per = 1, .H = 1, .K = 128, .V = 128, .beta = true, .slots = 3, .start = { 2, 0, 1 } }, true);
 }
 
 /* ---- softmax attention ------------------------------------------------------------------------------------------ */
@@ -318,8 +318,9 @@ struct attn { int nb, steps, H, G, D, window, longest; };
 static void attn_ref(const struct attn *c, const int32_t *past, const num *q, const num *k, const num *v, const num *ck,
                      const num *cv, num *o, num *lse)
 {
-	num *s = room((size_t)(c->longest + c->steps)), *column = room((size_t)(c->longest + c->steps));
-	const num **kr = keep((size_t)(c->longest + c->steps), sizeof *kr), **vr = keep((size_t)(c->longest + c->steps), sizeof *vr);
+	size_t most = (size_t)(c->longest + c->steps);
+	num *s = room(most), *column = room(most);
+	const num **kr = keep(most, sizeof *kr), **vr = keep(most, sizeof *vr);
 
 	for (int row = 0; row < c->nb * c->steps; row++)
 		for (int h = 0; h < c->H; h++) {
@@ -343,12 +344,13 @@ static void attn_ref(const struct attn *c, const int32_t *past, const num *q, co
 		}
 }
 
-static void attn(int nb, int steps, int H, int G, int D, int window, int longest, bool backward)
+static void attn(int nb, int steps, int H, int G, int D, int window, int longest)
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
 	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D, row = (size_t)(G * D);
 
-	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G, D, window, longest);
+	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G, D, window,
+	         longest);
 	for (EACH_DEVICE) {
 		struct buf q = in(nq, -2, 2), k = in(nk, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
 		struct buf ck = in((size_t)longest * row, -1, 1), cv = in(ck.n, -1, 1), d_o = in(nq, -1, 1);
@@ -380,8 +382,6 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			dev->ops->attn_fwd(dev, &f);
 		}
 		values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
-		if (!backward)
-			continue;
 		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
 		   .past = f.past, .q = q.m, .k = k.m, .v = v.m, .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m,
 		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
@@ -403,24 +403,52 @@ static void attns(void)
 	static const int lengths[] = { 1, 3, 16, 63, 64, 65, 130 };
 
 	for (int i = 0; i < COUNT(lengths); i++) {
-		attn(1, lengths[i], 2, 2, 8, 0, 0, true);
-		attn(1, lengths[i], 4, 1, 7, 20, 0, true);
-		attn(1, lengths[i], 2, 1, 40, 0, 70, true);
-		attn(3, lengths[i], 4, 2, 5, 33, 20, true);
+		attn(1, lengths[i], 2, 2, 8, 0, 0);
+		attn(1, lengths[i], 4, 1, 7, 20, 0);
+		attn(1, lengths[i], 2, 1, 40, 0, 70);
+		attn(3, lengths[i], 4, 2, 5, 33, 20);
 	}
-	attn(1, 130, 1, 1, 64, 64, 130, true);
-	attn(1, 66, 1, 1, 128, 0, 3, true);
-	attn(1, 40, 3, 1, 80, 1, 0, true);      /* each row reads itself alone */
-	attn(8, 5, 4, 2, 16, 0, 200, true);
-	attn(8, 5, 4, 4, 8, 7, 200, true);      /* windows that begin inside the branch, and in the cache */
-	attn(8, 1, 2, 1, 17, 0, 65, true);
-	attn(3, 9, 6, 2, 17, 66, 130, true);
-	attn(1, 300, 1, 1, 12, 100, 0, true);
+	attn(1, 130, 1, 1, 64, 64, 130);
+	attn(1, 66, 1, 1, 128, 0, 3);
+	attn(1, 40, 3, 1, 80, 1, 0);      /* each row reads itself alone */
+	attn(8, 5, 4, 2, 16, 0, 200);
+	attn(8, 5, 4, 4, 8, 7, 200);      /* windows that begin inside the branch, and in the cache */
+	attn(8, 1, 2, 1, 17, 0, 65);
+	attn(3, 9, 6, 2, 17, 66, 130);
+	attn(1, 300, 1, 1, 12, 100, 0);
+}
+
+/* In the outputs of the row that the NaN is in, whichever operand has it. */
+static void nans(void)
+{
+	enum { T = 70, H = 2, K = 8, D = H * K };
+
+	for (int which = 0; which < 3; which++)
+		for (EACH_DEVICE) {
+			struct buf q = in(T * D, -1, 1), k = in(T * D, -0.3f, 0.3f), v = in(T * D, -1, 1), b = in(T * H, -1, 1);
+			struct buf o = in(T * D, 0, 0), u = in(T * D, 0, 0), S = in(H * K * K, 0, 0);
+			struct buf lse = in(T * H, 0, 0), *hit = which == 0 ? &q : which == 1 ? &k : &v;
+			float nan = NAN;
+
+			dev->ops->upload(dev, rf_at(hit->m, 66 * D + 3), &nan, sizeof nan);
+			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .K = K, .V = K, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
+			   .b = b.m, .u = u.m, .o = o.m, .S = S.m);
+			keeps_nan("delta_fwd o", o);
+			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m);
+			keeps_nan("attn_fwd o", o);
+			for (int act = 0; act < 4; act++)
+				for (int norm = 0; norm < 3; norm++) {
+					RF(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K, .act = act, .norm = norm, .scale = 1,
+					   .x = hit->m, .y = o.m);
+					keeps_nan("conv_fwd", o);
+				}
+		}
 }
 
 int main(int argc, char *argv[])
 {
 	open_devices(argc, argv, RF_MATH_F32);
+	nans();
 	convs();
 	for (int i = 0; i < 12; i++)
 		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2, (int[]){ 2, 8, 34, 64, 128 }[i % 5],

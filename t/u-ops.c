@@ -41,8 +41,9 @@ static void exponentials(void)
 	}
 	judge("vexp", worst, 2e-7);
 	vf special = vexp((vf){ 0, -0.f, 1000, -1000, INFINITY, -INFINITY, NAN, 88, -87 });
-	judge("vexp: the ends", special[0] != 1 || special[1] != 1 || special[2] != special[7] || special[3] != special[8] ||
-	      special[4] != special[7] || special[5] != special[8] || !isnan(special[6]) || !(special[8] > 0 && special[8] < 2e-38f), 0);
+	bool ends = special[0] == 1 && special[1] == 1 && isnan(special[6]) && special[8] > 0 && special[8] < 2e-38f &&
+		special[2] == special[7] && special[4] == special[7] && special[3] == special[8] && special[5] == special[8];
+	judge("vexp: the ends", !ends, 0);
 }
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
@@ -463,7 +464,8 @@ static int more_likely(const void *a, const void *b)
 }
 
 /* p (N): what may be drawn, 0 elsewhere; their sum is returned. */
-static double allowed(const double *z, int N, double inv_temp, int top_k, double top_p, const int32_t *banned, int bans, double *p)
+static double allowed(const double *z, int N, double inv_temp, int top_k, double top_p, const int32_t *banned, int bans,
+                      double *p)
 {
 	struct likely *order = need((size_t)N, sizeof *order);
 	double ls = log_sum(z, N, inv_temp), sum_k = 0, total = 0;
@@ -491,12 +493,12 @@ static double allowed(const double *z, int N, double inv_temp, int top_k, double
  * rows u is 0 and just below 1. */
 static void sample(int nrows, int N, float inv_temp, int top_k, double top_p, int bans)
 {
-	snprintf(label, sizeof label, "rows %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows, N, (double)inv_temp, top_k,
-	         top_p, bans);
+	snprintf(label, sizeof label, "rows %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows, N, (double)inv_temp,
+	         top_k, top_p, bans);
 	for (EACH_DEVICE) {
 		struct buf z = in((size_t)nrows * (size_t)N, -4, 4), logp = out((size_t)nrows);
-		double *u = keep((size_t)nrows, sizeof *u), *p = keep((size_t)N, sizeof *p), *lp = keep((size_t)nrows, sizeof *lp);
-		double *zd = keep((size_t)N, sizeof *zd), total, ls;
+		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
+		double *p = keep((size_t)N, sizeof *p), *zd = keep((size_t)N, sizeof *zd), total, ls;
 		int32_t banned[3] = { 0, (int32_t)(N - 1), 5 };
 		int32_t *token = need((size_t)nrows, sizeof *token), *count = keep((size_t)N, sizeof *count);
 		rf_i32 tokens = in_i32(token, nrows), banned_ids = in_i32(banned, 3);
@@ -568,7 +570,8 @@ static void adamw(size_t n, double decay)
 	snprintf(label, sizeof label, "n %zu decay %g", n, decay);
 	for (EACH_DEVICE) {
 		struct buf w = in(n, -1, 1), m = in(n, -1, 1), v = in(n, 0, 1), g = in(n, -1, 1);
-		double *rw = keep(n, sizeof *rw), *rm = keep(n, sizeof *rm), *rv = keep(n, sizeof *rv), *rg = keep(n, sizeof *rg);
+		double *rw = keep(n, sizeof *rw), *rm = keep(n, sizeof *rm);
+		double *rv = keep(n, sizeof *rv), *rg = keep(n, sizeof *rg);
 
 		RF(dev, adamw, .n = n, .scale = scale, .lr = lr, .b1 = b1, .b2 = b2, .eps = eps, .decay = decay, .c1 = c1, .c2 = c2,
 		   .w = w.m, .m = m.m, .v = v.m, .g = g.m);
@@ -616,6 +619,48 @@ static void memory(void)
 	}
 }
 
+/* In every output, whichever input it is in. */
+static void nans(void)
+{
+	enum { R = 3, D = 20, N = 50 };
+
+	for (int which = 0; which < 2; which++)
+		for (EACH_DEVICE) {
+			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1), y = in(N * D, 0, 0);
+			struct buf c = in(R * N, 0, 0), a = in(R, 0, 0), b = in(R, 0, 0);
+			int32_t target[R] = { 1, 2, 3 };
+			double u[R] = { 0.1, 0.5, 0.9 }, sum = 0;
+			rf_i32 targets = in_i32(target, R), tokens = in_i32(target, R);
+			rf_f64 us = in_f64(u, R), out = in_f64(&sum, 1);
+			float nan = NAN;
+
+			dev->ops->upload(dev, which ? rf_at(w.m, 7) : rf_at(x.m, D + 7), &nan, sizeof nan);
+			dev->ops->upload(dev, rf_at(z.m, N + 7), &nan, sizeof nan);
+			RF(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m, .lda = D, .ldb = D, .ldc = N);
+			keeps_nan("gemm", c);
+			RF(dev, rmsnorm_fwd, .rows = R, .d = D, .eps = 1e-5f, .x = x.m, .w = w.m, .y = y.m);
+			keeps_nan("rmsnorm_fwd", y);
+			RF(dev, swiglu_fwd, .n = R * D, .gate = x.m, .up = w.m, .y = y.m);
+			keeps_nan("swiglu_fwd", y);
+			RF(dev, swiglu_fwd, .n = R * D, .gate = w.m, .up = x.m, .y = y.m);
+			keeps_nan("swiglu_fwd", y);
+			RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m, .target = targets,
+			   .entropy = a.m, .logp = b.m);
+			keeps_nan("head_fwd entropy", a);
+			keeps_nan("head_fwd logp", b);
+			RF(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us, .token = tokens, .logp = b.m);
+			keeps_nan("sample logp", b);
+			RF(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets, .coef = x.m, .logp = b.m);
+			keeps_nan("ce_grad logp", b);
+			keeps_nan("ce_grad z", z);
+			RF(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);
+			dev->ops->download(dev, &sum, out, sizeof sum);
+			judge("a NaN that goes in comes out", !isnan(sum), 0);
+			RF(dev, axpy, .n = R * D, .scale = 1, .add = true, .x = x.m, .y = w.m);
+			keeps_nan("axpy", w);
+		}
+}
+
 int main(int argc, char *argv[])
 {
 	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 100003 };
@@ -625,6 +670,7 @@ int main(int argc, char *argv[])
 	full_table();
 	exponentials();
 	memory();
+	nans();
 	gemms();
 	weights();
 	for (int i = 0; i < COUNT(rows_of); i++)
