@@ -17,8 +17,6 @@ void rf_engine_options(struct rf_engine *g, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	if (!g->device)
-		g->device = getenv("RF_DEVICE") && *getenv("RF_DEVICE") ? getenv("RF_DEVICE") : "auto";
 	memcpy(opts, table, sizeof table);
 }
 
@@ -48,6 +46,7 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
+	const char *device = g->device ? g->device : getenv("RF_DEVICE") && *getenv("RF_DEVICE") ? getenv("RF_DEVICE") : "auto";
 	enum rf_code rc;
 
 	g->train = train;
@@ -58,8 +57,10 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 			return rc;
 	}
 	g->ckpt = ckpt ? ckpt : &g->own;
-	if ((rc = rf_dev_open(&g->dev, g->device, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
+	if ((rc = rf_dev_open(&g->dev, device, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
+	if (!g->device) /* who asked for nothing is not told what was not to be had */
+		g->note = NULL;
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return RF_OK;
