@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 setup() {
 	load helper
+	load promises
 	J="python3 $ROOT/t/judge.py"
 }
 
@@ -28,6 +29,18 @@ gone() {
 		sleep .01
 	done
 	return 1
+}
+
+@test "rf-reward: keeps the promises of a filter" {
+	promises filter "$G/stream/rewarded.rf" rf-reward --kind hybrid
+}
+
+@test "rf-reward --exec: keeps the promises of a filter" {
+	# "id" is the first number of a line; the stream has 4 positions and 3 rollouts
+	cat >judge.awk <<-'END'
+		{ match($0, /"id":[0-9]+/); print "{" substr($0, RSTART, RLENGTH) ",\"total\":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}" }
+	END
+	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec awk -f judge.awk'
 }
 
 @test "rf-reward: reference cases" {

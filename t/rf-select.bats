@@ -1,7 +1,14 @@
 #!/usr/bin/env bats
-setup() { load helper; }
+setup() {
+	load helper
+	load promises
+}
 
 records() { "$RF_UNITS/u-records" "$@"; }
+
+@test "rf-select: keeps the promises of a filter" {
+	promises filter "$G/stream/tokens.rf" rf-select --mode uniform --chunks 2 -k 2 --margin 2
+}
 
 @test "rf-select: positions are those of another implementation" {
 	# by a Python program written from the description: XXH64, Philox, softmax, all in double
