@@ -87,7 +87,7 @@ gone() {
 
 @test "rf-reward: rollouts without hidden states are an error that says what to do" {
 	records make 2 0 0 >in # no hidden states
-	run -65 --separate-stderr rf-reward in
+	run -65 --separate-stderr rf-reward -o out in
 	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): rollout has no h_pred (rf-rollout --score computes it)" ]]
 }
 
@@ -183,20 +183,20 @@ gone() {
 		$J one-more|gave a line too many: '{"id": 99, "total": []}'
 		exec $J close|closed its output and did not end before it answered record id 1
 	END
-	run -65 --separate-stderr rf-reward --exec ./nothing-here in
+	run -65 --separate-stderr rf-reward -o out --exec ./nothing-here in
 	[[ "${stderr_lines[-1]}" == "rf-reward: --exec './nothing-here': exited with status 127 before it answered record id 0" ]]
 }
 
 @test "rf-reward --exec: a command that hangs is ended after --timeout, with its children" {
 	records make 4 4 0 >in
 	SECONDS=0
-	run -65 --separate-stderr rf-reward --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
+	run -65 --separate-stderr rf-reward -o out --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
 	[[ "$stderr" == "rf-reward: --exec 'echo \$\$ >pid; sleep 61 & sleep 62': neither took nor gave a byte for 0.3 s (--timeout)" ]]
 	gone
-	run -65 --separate-stderr rf-reward --timeout .5 --exec "$J hang" in
+	run -65 --separate-stderr rf-reward -o out --timeout .5 --exec "$J hang" in
 	[[ "$stderr" == *": neither took nor gave a byte for 0.5 s (--timeout)" ]]
 	# deaf: it closed its input and does nothing
-	run -65 --separate-stderr rf-reward --exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 100000 0)
+	run -65 --separate-stderr rf-reward -o out --exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 3000 0)
 	[[ "$stderr" == *": closed its input and says nothing more" ]]
 	gone
 	[ $SECONDS -lt 50 ]
@@ -261,7 +261,7 @@ gone() {
 
 @test "rf-reward --exec: more records than --hold that wait for a first answer are an error" {
 	records make 40 2000 0 >in
-	run -65 --separate-stderr rf-reward --hold 1M --exec "$J late" in
+	run -65 --separate-stderr rf-reward -o out --hold 1M --exec "$J late" in
 	[[ "$stderr" == *": has not answered yet, and more than 1048576 bytes of records wait for it: let it answer earlier, or raise --hold" ]]
 	rf-reward --hold 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
 }

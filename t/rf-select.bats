@@ -60,7 +60,7 @@ records() { "$RF_UNITS/u-records" "$@"; }
 @test "rf-select: uniform needs no entropies, the other modes say who writes them" {
 	rf-select --mode uniform --margin 1 -k 1 --chunks 2 "$G/stream/tokens.rf" >/dev/null
 	for mode in entropy max min; do
-		run -65 --separate-stderr rf-select --mode $mode "$G/stream/tokens.rf"
+		run -65 --separate-stderr rf-select -o out --mode $mode "$G/stream/tokens.rf"
 		[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 1 (byte "*"): no entropy (rf-entropy writes it; "* ]]
 	done
 }
