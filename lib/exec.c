@@ -1,7 +1,7 @@
 /* exec.c -- a command that answers lines with lines.
  *
  * Two pipes between two programs that both wait deadlock as soon as both are full: we would sleep in write() while
- * the command sleeps in its own.  So our ends do not block, and one poll() watches both.  A command that closed its
+ * the command sleeps in its own.  So our writing end does not block, and one poll() watches both.  A command that closed its
  * input is heard to the end, because what it says last, or its exit status, says why. */
 #include <errno.h>
 #include <fcntl.h>
@@ -136,7 +136,7 @@ enum rf_code rf_exec_start(struct rf_exec **xp, const char *command, double time
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	x->timeout = timeout;
 	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
-	if (pipe_above(to) || pipe_above(from) || fcntl(to[1], F_SETFL, O_NONBLOCK) || fcntl(from[0], F_SETFL, O_NONBLOCK))
+	if (pipe_above(to) || pipe_above(from) || fcntl(to[1], F_SETFL, O_NONBLOCK))
 		rc = errno;
 	sigemptyset(&hold);
 	for (int i = 0; i < DEADLY; i++)

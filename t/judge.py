@@ -1,7 +1,9 @@
 """The commands of the tests of rf-reward --exec: judge.py MODE."""
 import json
 import os
+import queue
 import sys
+import threading
 import time
 
 mode = sys.argv[1]
@@ -28,6 +30,17 @@ if mode == "ahead":                                          # reads two, then a
         if len(kept) > 1:
             say(json.dumps(answer(kept.pop(0))))
     lines = kept
+if mode == "threads":                                        # one reads as fast as it can, one answers at leisure
+    todo, begun = queue.Queue(), threading.Event()
+
+    def read():
+        for item in sys.stdin:
+            todo.put(item)
+            begun.wait()
+        todo.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    lines = iter(todo.get, None)
 for count, line in enumerate(lines):
     a = answer(line)
     if mode == "slow-start" and count == 0:
@@ -39,6 +52,8 @@ for count, line in enumerate(lines):
             del a["id"]
         elif mode == "few":
             a["total"][1] = a["total"][1][:-1]
+        elif mode == "many":
+            a["total"][1].append(0)
         elif mode == "rows":
             a["total"] = a["total"][:-1]
         elif mode == "flat":
@@ -51,6 +66,9 @@ for count, line in enumerate(lines):
             a["total"][0][1] = "0.5"
         elif mode == "garbage":
             say("reward: \x1b[31m0.5")
+            continue
+        elif mode == "doubled":
+            say('{"id": 1, "total": [[1, 2], [3, 4]], "total": [[5, 6], [7, 8]]}')
             continue
         elif mode == "list":
             say("[1, 2]")
@@ -84,6 +102,9 @@ for count, line in enumerate(lines):
         print(json.dumps(a))
     else:
         say(json.dumps(a))
+    if mode == "threads":
+        begun.set()
+        time.sleep(0.02)
 if mode == "one-more":
     say('{"id": 99, "total": []}')
 if mode == "last":
