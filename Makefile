@@ -24,7 +24,8 @@ BIN     := $(if $(SANITIZE),build/sanitize/bin,bin)
 STD   = -std=c11 -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L -Ilib -Ikernels
 WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
 HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
-SAN   = $(if $(SANITIZE),-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN   = $(if $(SANITIZE),$(SAN_FLAGS))
 ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which would let the
 # compiler reorder sums.

@@ -206,7 +206,7 @@ static void draw_row(void *arg, int r, int thread)
 {
 	const struct draw *a = arg;
 	int N = a->x->N;
-	const float *z = a->z + (size_t)r * (size_t)N;
+	const float *z = a->z + (size_t)(a->x->per > 1 ? r / a->x->per : r) * (size_t)N;
 	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64);
 	double total = 0, sum = 0, all;
 	struct stat x = { 0, 0, -INFINITY, -INFINITY, 0, 0 };

@@ -142,12 +142,12 @@ struct rf_head_fwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target;
  * written unless NULL.  coef 0: zeros. */
 struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32 coef, logp; };
 
-/* Draws from z (rows, N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
+/* Draws for each row from row / per of z (., N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
  * the lowest ids), of these the fewest, most likely first, whose sum reaches top_p of theirs (1: all); then the first id
  * in ascending order whose cumulative sum, in double, exceeds u * total.  logp = log softmax(z inv_temp)[token], over
  * the full vocabulary, nothing masked. */
 struct rf_sample {
-	int rows, N, top_k, banned;
+	int rows, per, N, top_k, banned;
 	float inv_temp;
 	double top_p;
 	rf_f32 z;

@@ -62,13 +62,13 @@ static enum rf_code unpack_some(struct rf_lines *l, void *p, size_t n, size_t *g
 		}
 		/* at the end there may still be text inside the decompressor, but only while a frame is open: called
 		 * without input between two frames it would begin another */
-		if (l->packed_ended && !l->frame_open)
+		if (l->in.pos == l->in.size && !l->frame_open)
 			break;
 		left = ZSTD_decompressStream(l->zstd, &out, &l->in);
 		if (ZSTD_isError(left))
 			return rf_fail(e, RF_EDATA, "%s: zstd: %s", l->name, ZSTD_getErrorName(left));
 		l->frame_open = left != 0;
-		if (l->packed_ended && l->frame_open && out.pos == 0)
+		if (l->packed_ended && l->in.pos == l->in.size && l->frame_open && out.pos == 0)
 			return rf_fail(e, RF_EDATA, "%s: truncated: it ends inside a zstd frame", l->name);
 	}
 	*got = out.pos;

@@ -23,27 +23,15 @@ size_t rf_model_bytes(const struct rf_params *params, bool train)
 	return params->total * 4 * (train ? 4 : 1);
 }
 
-enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg, const struct rf_params *params,
-                           bool train, struct rf_err *e)
+enum rf_code rf_model_bind(struct rf_model *m)
 {
-	size_t bytes = params->total * 4;
+	const struct rf_config *cfg = m->cfg;
 
-	*m = (struct rf_model){ .dev = dev, .cfg = cfg, .params = params };
 	if (!(m->layer = calloc((size_t)cfg->layers, sizeof *m->layer)))
-		return rf_fail(e, RF_ENOMEM, "no memory for %d layers", cfg->layers);
-	m->w = dev->ops->alloc(dev, bytes);
-	if (train && m->w) {
-		m->g = dev->ops->alloc(dev, bytes);
-		m->m = dev->ops->alloc(dev, bytes);
-		m->v = dev->ops->alloc(dev, bytes);
-	}
-	if (!m->w || (train && (!m->g || !m->m || !m->v))) {
-		rf_model_free(m);
-		return rf_dev_sync(dev, e);
-	}
+		return RF_ENOMEM;
 	m->embed = rf_model_weight(m, "model.embeddings.weight");
 	m->norm = rf_model_weight(m, "model.norm.weight");
-	m->head = params->tied ? m->embed : rf_model_weight(m, "lm_head.weight");
+	m->head = m->params->tied ? m->embed : rf_model_weight(m, "lm_head.weight");
 	for (int i = 0; i < cfg->layers; i++) {
 		struct rf_layer *l = &m->layer[i];
 
@@ -54,6 +42,27 @@ enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct 
 		l->down = rf_model_weight(m, "model.layers.%d.mlp.down_proj.weight", i);
 		l->mixer = cfg->has_attn && cfg->attn.in_layer[i] ? &rf_mixer_attention : &rf_mixer_delta_net;
 		l->mixer->bind(m, i);
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg, const struct rf_params *params,
+                           bool train, struct rf_err *e)
+{
+	size_t bytes = params->total * 4;
+
+	*m = (struct rf_model){ .dev = dev, .cfg = cfg, .params = params };
+	if (rf_model_bind(m) != RF_OK)
+		return rf_fail(e, RF_ENOMEM, "no memory for %d layers", cfg->layers);
+	m->w = dev->ops->alloc(dev, bytes);
+	if (train && m->w) {
+		m->g = dev->ops->alloc(dev, bytes);
+		m->m = dev->ops->alloc(dev, bytes);
+		m->v = dev->ops->alloc(dev, bytes);
+	}
+	if (!m->w || (train && (!m->g || !m->m || !m->v))) {
+		rf_model_free(m);
+		return rf_dev_sync(dev, e);
 	}
 	return RF_OK;
 }

@@ -41,6 +41,8 @@ struct rf_model {
  * caller's and must outlive the model. */
 enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg, const struct rf_params *params,
                            bool train, struct rf_err *e);
+/* The first half of it: m->layer (malloc'd) says where each weight is; nothing on the device. */
+enum rf_code rf_model_bind(struct rf_model *m);
 /* Device bytes that rf_model_init() takes. */
 size_t rf_model_bytes(const struct rf_params *params, bool train);
 /* Copies flat host buffers of params->total floats to the device (again, for a program that lives on). */

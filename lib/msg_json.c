@@ -1,10 +1,9 @@
-/* json.c -- a message as a line of JSON, and back: rf-stream(5), "JSON form".
+/* msg_json.c -- a message as a line of JSON, and back: rf-stream(5), "JSON form".
  *
  * It works on the msgpack tree, not on records, so that order, unknown keys and the difference between integers and
  * floats survive.  What JSON lacks is written as an object of one key: {"base64": ..} is binary, {"literal": ..} a
  * string or map that would be taken for something else. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jscan.h"
 #include "msg.h"
 #include "wire.h"
 
@@ -396,216 +396,293 @@ enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *l
 
 /* ---- from JSON -------------------------------------------------------------------------------------------------- */
 
-static enum rf_code pack_base64(msgpack_packer *pk, const json_t *v, struct rf_err *e)
+/* Elements of a list or object. */
+static size_t elements(const struct rf_jvalue *of)
 {
-	const char *s = json_string_value(v);
-	size_t n = json_string_length(v), w = 0;
-	unsigned char *out;
+	struct rf_jvalue key, v = { NULL, 0 };
+	size_t n = 0;
+
+	while (rf_jscan_next(of, rf_jscan_is_object(of) ? &key : NULL, &v))
+		n++;
+	return n;
+}
+
+static int base64_digit(char c)
+{
+	return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52
+	     : c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Decodes over the text, which never grows. */
+static enum rf_code pack_base64(msgpack_packer *pk, struct rf_jvalue *v, struct rf_err *e)
+{
+	size_t n, pads, w = 0;
 	uint32_t bits = 0;
+	char *s;
 
-	if (!s || n % 4)
-		return rf_fail(e, RF_EDATA, "\"base64\" wants a string of base64, padded with =");
-	if (!(out = malloc(n / 4 * 3 + 1)))
-		return rf_fail(e, RF_ENOMEM, "out of memory (base64)");
+	if (!rf_jscan_is_string(v))
+		return rf_fail(e, RF_EDATA, "\"base64\" wants a string, not %s", rf_jscan_kind(v));
+	s = rf_jscan_text(v, &n);
+	if (n % 4)
+		return rf_fail(e, RF_EDATA, "\"base64\" wants a multiple of 4 digits, padded with '='");
+	pads = n && s[n - 1] == '=' ? s[n - 2] == '=' ? 2 : 1 : 0;
 	for (size_t i = 0; i < n; i++) {
-		char c = s[i];
-		bool pad = c == '=' && i + 2 >= n && (i + 1 == n || s[i + 1] == '=');
-		int d = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52
-		      : c == '+' ? 62 : c == '/' ? 63 : pad ? 0 : -1;
-
-		if (d < 0) {
-			free(out);
-			return rf_fail(e, RF_EDATA, "\"base64\": byte %zu is no digit of base64", i);
-		}
+		int d = i < n - pads ? base64_digit(s[i]) : 0;
+		if (d < 0)
+			return rf_fail(e, RF_EDATA, "\"base64\": byte %zu is no digit of base64", i + 1);
 		bits = bits << 6 | (uint32_t)d;
-		if (i % 4 == 3) {
-			size_t pads = s[i] == '=' ? s[i - 1] == '=' ? 2 : 1 : 0;
-			for (size_t j = 0; j < 3 - pads; j++)
-				out[w++] = (unsigned char)(bits >> (16 - 8 * j));
-		}
+		if (i % 4 == 3)
+			for (int shift = 16; shift >= 0; shift -= 8)
+				s[w++] = (char)(bits >> shift);
 	}
-	rf_pack_bin(pk, out, w);
-	free(out);
+	rf_pack_bin(pk, s, w - pads);
 	return RF_OK;
 }
 
-/* One number of an array into p. */
-static bool number(const struct dtype *type, const json_t *v, unsigned char *p)
+/* One number of an array, into p. */
+static bool number(const struct dtype *type, struct rf_jvalue *v, unsigned char *p)
 {
-	double x = json_number_value(v);
-	int64_t i = json_integer_value(v);
-	bool negative;
-	uint64_t u;
+	bool big = false, negative = false;
+	uint64_t u = 0;
+	int64_t i = 0;
 	uint16_t h;
+	double x;
+	float f;
+	size_t n;
 
-	if (type == &dtypes[I8] && json_is_string(v) && big_integer(json_string_value(v), json_string_length(v), &negative, &u)) {
-		if (!negative && u > INT64_MAX)
-			return false;
-		u = negative ? 0 - u : u;
-		memcpy(p, &u, 8);
-		return true;
-	}
 	if (type == &dtypes[F4] || type == &dtypes[F2]) {
-		float f = (float)x;
-		if (!json_is_number(v) || !isfinite(f) || (type == &dtypes[F2] && !to_half(x, &h)))
+		if (!rf_jscan_real(v, &x) || !isfinite(f = (float)x) || (type == &dtypes[F2] && !to_half(x, &h)))
 			return false;
 		memcpy(p, type == &dtypes[F4] ? (const void *)&f : (const void *)&h, type->size);
 		return true;
 	}
-	if (!json_is_integer(v) || (type == &dtypes[I4] && (i < INT32_MIN || i > INT32_MAX)) || (type == &dtypes[U1] && (i < 0 || i > 255)))
+	if (type == &dtypes[I8] && rf_jscan_is_string(v)) {
+		const char *s = rf_jscan_text(v, &n);
+		big = big_integer(s, n, &negative, &u) && (negative || u <= INT64_MAX);
+		i = (int64_t)(negative ? 0 - u : u);
+	}
+	if (!big && !rf_jscan_int(v, &i))
+		return false;
+	if ((type == &dtypes[I4] && (i < INT32_MIN || i > INT32_MAX)) || (type == &dtypes[U1] && (i < 0 || i > 255)))
 		return false;
 	memcpy(p, &i, type->size);
 	return true;
 }
 
-static enum rf_code pack_array(struct rf_buf *b, msgpack_packer *pk, const json_t *o, struct rf_err *e)
+static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, const struct rf_jvalue *data, size_t n, struct rf_err *e)
 {
-	const json_t *name = json_object_get(o, "dtype"), *shape = json_object_get(o, "shape"), *data = json_object_get(o, "data");
-	const struct dtype *type = NULL;
-	size_t n = json_array_size(data), bytes;
-	uint64_t need = 1;
+	struct rf_jvalue v = { NULL, 0 };
 	unsigned char *out;
+	size_t i = 0;
 
-	for (int i = 0; i < DTYPES; i++)
-		if (json_is_string(name) && !strcmp(json_string_value(name), dtypes[i].name))
+	/* a number takes a byte of text at least, so this is no more than 8 times the line */
+	if (n > UINT32_MAX / type->size)
+		return rf_fail(e, RF_EDATA, "an array of 4 GiB or more");
+	if (!(out = malloc(n * type->size + 1)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (an array of %zu numbers)", n);
+	for (; rf_jscan_next(data, NULL, &v); i++) {
+		struct rf_jvalue each = v;
+		if (!number(type, &each, out + i * type->size))
+			break;
+	}
+	if (i == n)
+		rf_pack_bin(pk, out, n * type->size);
+	free(out);
+	return i == n ? RF_OK : rf_fail(e, RF_EDATA, "number %zu of an array does not fit its dtype %s", i, type->name);
+}
+
+static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype, const struct rf_jvalue *shape, const struct rf_jvalue *data, struct rf_err *e)
+{
+	const struct dtype *type = NULL;
+	struct rf_jvalue v = { NULL, 0 };
+	size_t n = elements(data);
+	uint64_t need = 1, size;
+
+	for (int i = 0; rf_jscan_is_string(dtype) && i < DTYPES; i++)
+		if (rf_jscan_equals(dtype, dtypes[i].name))
 			type = &dtypes[i];
 	if (!type)
 		return rf_fail(e, RF_EDATA, "an array's dtype is none of <f4 <i4 <f2 <i8 |u1");
-	if (!json_is_array(shape))
-		return rf_fail(e, RF_EDATA, "an array's shape is not a list");
-	for (size_t i = 0; i < json_array_size(shape); i++) {
-		const json_t *s = json_array_get(shape, i);
-		if (!json_is_integer(s) || json_integer_value(s) < 0 || __builtin_mul_overflow(need, (uint64_t)json_integer_value(s), &need))
-			return rf_fail(e, RF_EDATA, "an array's shape is not a list of sizes");
-	}
-	if (need != n)
-		return rf_fail(e, RF_EDATA, "an array has %zu numbers, its shape needs %llu", n, (unsigned long long)need);
-	if (__builtin_mul_overflow(n, type->size, &bytes) || bytes > UINT32_MAX)
-		return rf_fail(e, RF_EDATA, "an array of 4 GiB or more");
-	if (!(out = malloc(bytes + 1)))
-		return rf_fail(e, RF_ENOMEM, "out of memory (an array)");
-	for (size_t i = 0; i < n; i++)
-		if (!number(type, json_array_get(data, i), out + i * type->size)) {
-			free(out);
-			return rf_fail(e, RF_EDATA, "number %zu of an array does not fit its dtype %s", i, type->name);
-		}
+	if (!rf_jscan_is_list(shape))
+		return rf_fail(e, RF_EDATA, "an array's shape is %s, not a list", rf_jscan_kind(shape));
 	msgpack_pack_map(pk, 3);
 	rf_pack_text(pk, "dtype");
 	rf_pack_text(pk, type->name);
 	rf_pack_text(pk, "shape");
-	msgpack_pack_array(pk, json_array_size(shape));
-	for (size_t i = 0; i < json_array_size(shape); i++)
-		msgpack_pack_int64(pk, json_integer_value(json_array_get(shape, i)));
+	msgpack_pack_array(pk, elements(shape));
+	while (rf_jscan_next(shape, NULL, &v)) {
+		if (!rf_jscan_uint(&v, &size) || __builtin_mul_overflow(need, size, &need))
+			return rf_fail(e, RF_EDATA, "an array's shape is not a list of sizes");
+		msgpack_pack_uint64(pk, size);
+	}
+	if (need != n)
+		return rf_fail(e, RF_EDATA, "an array has %zu numbers, its shape needs %llu", n, (unsigned long long)need);
 	rf_pack_text(pk, "data");
-	rf_pack_bin(pk, out, bytes);
-	free(out);
-	return b->failed ? rf_fail(e, RF_ENOMEM, "out of memory (an array)") : RF_OK;
+	return pack_numbers(pk, type, data, n, e);
 }
 
-static enum rf_code pack_value(struct rf_buf *b, const json_t *v, int depth, struct rf_err *e);
+static enum rf_code pack_value(struct rf_buf *b, struct rf_jvalue *v, int depth, struct rf_err *e);
 
-static enum rf_code pack_map(struct rf_buf *b, const json_t *o, int depth, struct rf_err *e)
+static enum rf_code pack_map(struct rf_buf *b, const struct rf_jvalue *o, int depth, struct rf_err *e)
 {
+	struct rf_jvalue key, v = { NULL, 0 };
 	enum rf_code rc = RF_OK;
 	msgpack_packer pk;
-	const char *key;
-	json_t *v;
 
 	rf_pack_init(&pk, b);
-	msgpack_pack_map(&pk, json_object_size(o));
-	json_object_foreach((json_t *)o, key, v) {
-		rf_pack_text(&pk, key);
-		if ((rc = pack_value(b, v, depth + 1, e)) != RF_OK)
-			return rc;
+	msgpack_pack_map(&pk, elements(o));
+	while (rc == RF_OK && rf_jscan_next(o, &key, &v)) {
+		struct rf_jvalue each = v; /* what is decoded is written over: v is where to go on from */
+		size_t n;
+		const char *s = rf_jscan_text(&key, &n);
+		rf_pack_str(&pk, s, n);
+		rc = pack_value(b, &each, depth + 1, e);
 	}
 	return rc;
 }
 
-static enum rf_code pack_object(struct rf_buf *b, const json_t *o, int depth, struct rf_err *e)
+/* The value of a key; s NULL: it is not there (or twice, which rf_msg_check() will refuse). */
+static struct rf_jvalue member(const struct rf_jvalue *o, const char *key)
 {
-	size_t n = json_object_size(o);
+	struct rf_jvalue v;
+
+	rf_jscan_get(o, key, &v, NULL);
+	return v;
+}
+
+static enum rf_code pack_literal(struct rf_buf *b, struct rf_jvalue *v, int depth, struct rf_err *e)
+{
 	msgpack_packer pk;
-	json_t *v;
+	const char *s;
+	size_t n;
+
+	if (rf_jscan_is_object(v))
+		return pack_map(b, v, depth, e);
+	if (!rf_jscan_is_string(v))
+		return rf_fail(e, RF_EDATA, "\"literal\" wants a string or an object, not %s", rf_jscan_kind(v));
+	rf_pack_init(&pk, b);
+	s = rf_jscan_text(v, &n);
+	rf_pack_str(&pk, s, n);
+	return RF_OK;
+}
+
+static enum rf_code pack_object(struct rf_buf *b, const struct rf_jvalue *o, int depth, struct rf_err *e)
+{
+	struct rf_jvalue key, only = { NULL, 0 }, dtype, shape, data;
+	size_t n = elements(o);
+	msgpack_packer pk;
 
 	rf_pack_init(&pk, b);
-	if (n == 1 && (v = json_object_get(o, "base64")))
-		return pack_base64(&pk, v, e);
-	if (n == 1 && (v = json_object_get(o, "literal"))) {
-		if (json_is_object(v))
-			return pack_map(b, v, depth, e);
-		if (!json_is_string(v))
-			return rf_fail(e, RF_EDATA, "\"literal\" wants a string or an object");
-		rf_pack_str(&pk, json_string_value(v), json_string_length(v));
-		return RF_OK;
+	if (n == 1) {
+		rf_jscan_next(o, &key, &only);
+		if (rf_jscan_equals(&key, "base64"))
+			return pack_base64(&pk, &only, e);
+		if (rf_jscan_equals(&key, "literal"))
+			return pack_literal(b, &only, depth, e);
+	} else if (n == 3) {
+		dtype = member(o, "dtype");
+		shape = member(o, "shape");
+		data = member(o, "data");
+		if (dtype.s && shape.s && data.s && rf_jscan_is_list(&data))
+			return pack_array(&pk, &dtype, &shape, &data, e);
 	}
-	if (n == 3 && json_object_get(o, "dtype") && json_object_get(o, "shape") && json_is_array(json_object_get(o, "data")))
-		return pack_array(b, &pk, o, e);
 	return pack_map(b, o, depth, e);
 }
 
-static enum rf_code pack_value(struct rf_buf *b, const json_t *v, int depth, struct rf_err *e)
+static enum rf_code pack_string(msgpack_packer *pk, struct rf_jvalue *v)
 {
-	enum rf_code rc = RF_OK;
-	msgpack_packer pk;
 	bool negative;
 	uint64_t u;
+	size_t n;
+	const char *s = rf_jscan_text(v, &n);
+
+	if (!big_integer(s, n, &negative, &u))
+		rf_pack_str(pk, s, n);
+	else if (negative)
+		msgpack_pack_int64(pk, (int64_t)(0 - u));
+	else
+		msgpack_pack_uint64(pk, u);
+	return RF_OK;
+}
+
+static enum rf_code pack_value(struct rf_buf *b, struct rf_jvalue *v, int depth, struct rf_err *e)
+{
+	struct rf_jvalue each = { NULL, 0 };
+	enum rf_code rc = RF_OK;
+	msgpack_packer pk;
+	int64_t i;
+	uint64_t u;
+	double x;
 
 	if (depth > RF_MSG_DEPTH)
 		return rf_fail(e, RF_EDATA, "nested more than %d deep", RF_MSG_DEPTH);
 	rf_pack_init(&pk, b);
-	switch (json_typeof(v)) {
-	case JSON_NULL:    msgpack_pack_nil(&pk); break;
-	case JSON_TRUE:    msgpack_pack_true(&pk); break;
-	case JSON_FALSE:   msgpack_pack_false(&pk); break;
-	case JSON_INTEGER: msgpack_pack_int64(&pk, json_integer_value(v)); break;
-	case JSON_REAL:    msgpack_pack_double(&pk, json_real_value(v)); break;
-	case JSON_OBJECT:  rc = pack_object(b, v, depth, e); break;
-	case JSON_ARRAY:
-		msgpack_pack_array(&pk, json_array_size(v));
-		for (size_t i = 0; i < json_array_size(v) && rc == RF_OK; i++)
-			rc = pack_value(b, json_array_get(v, i), depth + 1, e);
-		break;
-	case JSON_STRING:
-		if (!big_integer(json_string_value(v), json_string_length(v), &negative, &u))
-			rf_pack_str(&pk, json_string_value(v), json_string_length(v));
-		else if (negative)
-			msgpack_pack_int64(&pk, (int64_t)(0 - u));
-		else
+	switch (*v->s) {
+	case '{': return pack_object(b, v, depth, e);
+	case '"': return pack_string(&pk, v);
+	case 'n': msgpack_pack_nil(&pk); return RF_OK;
+	case 't': msgpack_pack_true(&pk); return RF_OK;
+	case 'f': msgpack_pack_false(&pk); return RF_OK;
+	case '[':
+		msgpack_pack_array(&pk, elements(v));
+		while (rc == RF_OK && rf_jscan_next(v, NULL, &each)) {
+			struct rf_jvalue copy = each;
+			rc = pack_value(b, &copy, depth + 1, e);
+		}
+		return rc;
+	default:
+		if (rf_jscan_int(v, &i))
+			msgpack_pack_int64(&pk, i);
+		else if (rf_jscan_uint(v, &u))
 			msgpack_pack_uint64(&pk, u);
+		else if (rf_jscan_real(v, &x))
+			msgpack_pack_double(&pk, x);
+		else
+			return rf_fail(e, RF_EDATA, "a number that is too large or too long");
+		return RF_OK;
 	}
-	return rc;
 }
 
-static enum rf_code pack_line(struct rf_buf *b, const json_t *line, struct rf_err *e)
+static enum rf_code pack_line(struct rf_buf *b, const struct rf_jvalue *line, struct rf_err *e)
 {
-	const json_t *seq = json_object_get(line, "seq"), *type = json_object_get(line, "type"), *body = json_object_get(line, "body");
+	struct rf_jvalue seq, type, body;
 	msgpack_packer pk;
+	const char *s;
 	enum rf_code rc;
+	uint64_t u;
+	size_t n;
 
-	if (!seq || !json_is_string(type) || !json_is_object(body) || json_object_size(line) != 3)
-		return rf_fail(e, RF_EDATA, "a line is not {\"seq\":..,\"type\":\"..\",\"body\":{..}}");
+	if (!rf_jscan_is_object(line))
+		return rf_fail(e, RF_EDATA, "a line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}", rf_jscan_kind(line));
+	seq = member(line, "seq");
+	type = member(line, "type");
+	body = member(line, "body");
+	if (elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) || !rf_jscan_is_string(&type) || !rf_jscan_is_object(&body))
+		return rf_fail(e, RF_EDATA, "a line is not {\"seq\":..,\"type\":..,\"body\":{..}}");
 	rf_pack_init(&pk, b);
 	msgpack_pack_array(&pk, 3);
-	if ((rc = pack_value(b, seq, 1, e)) != RF_OK)
-		return rc;
-	rf_pack_str(&pk, json_string_value(type), json_string_length(type));
-	if ((rc = pack_map(b, body, 1, e)) != RF_OK)
-		return rc;
-	return b->failed ? rf_fail(e, RF_ENOMEM, "out of memory (a message)") : rf_msg_check(b->p, b->n, e);
+	msgpack_pack_uint64(&pk, u);
+	s = rf_jscan_text(&type, &n);
+	rf_pack_str(&pk, s, n);
+	rc = pack_map(b, &body, 1, e);
+	if (rc == RF_OK && b->failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (a message)");
+	return rc == RF_OK ? rf_msg_check(b->p, b->n, e) : rc;
 }
 
 enum rf_code rf_msg_from_json(const char *line, size_t len, void **msg, size_t *n, struct rf_err *e)
 {
 	struct rf_buf b = { 0 };
-	json_error_t why;
-	json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
-	char quoted[120];
+	struct rf_jvalue root;
+	char *copy = malloc(len + 1); /* strings are decoded where they stand */
 	enum rf_code rc;
 
-	if (!root)
-		return rf_fail(e, RF_EDATA, "bad JSON at byte %d: %s", why.position, rf_quote(quoted, sizeof quoted, why.text, strlen(why.text)));
-	rc = pack_line(&b, root, e);
-	json_decref(root);
+	if (!copy)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
+	memcpy(copy, line, len);
+	if ((rc = rf_jscan_check(copy, len, &root, e)) == RF_OK)
+		rc = pack_line(&b, &root, e);
+	free(copy);
 	if (rc != RF_OK) {
 		rf_buf_free(&b);
 		return rc;

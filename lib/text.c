@@ -2,7 +2,6 @@
  * where they stand (they never grow), so a document costs no memory beyond its line but for lists and meta data. */
 #include <errno.h>
 #include <limits.h>
-#include <msgpack.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +10,13 @@
 #include "jscan.h"
 #include "lines.h"
 #include "msg.h"
+#include "pack.h"
 #include "stream.h"
 #include "text.h"
 
 /* What a record has room for beside its tokens: lists and objects in a value of the meta data may be so deep (a message
  * less message, body and the map), and answers or meta data may have so many values. */
-enum { META_DEPTH = RF_MSG_DEPTH - 4, MAX_VALUES = RF_MSG_NODES / 4 };
+enum { META_DEPTH = RF_MSG_DEPTH - 3, MAX_VALUES = RF_MSG_NODES / 4, MAX_KEY = 255 };
 
 struct rf_text {
 	struct rf_text_options o;
@@ -30,7 +30,7 @@ struct rf_text {
 	size_t ids_cap;
 	const char **all;
 	size_t all_cap;
-	msgpack_sbuffer meta;
+	struct rf_buf meta;
 	char source[600];
 };
 
@@ -88,6 +88,11 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 		for (int j = 0; j < i; j++)
 			if (keys[i] && keys[j] && !strcmp(keys[i], keys[j]))
 				return rf_fail(e, RF_EUSAGE, "two options name the key '%s'", rf_quote(q, sizeof q, keys[i], strlen(keys[i])));
+	for (const char *key = o->meta_key, *end; key; key = *end ? end + 1 : NULL) {
+		end = key + strcspn(key, ",");
+		if (end == key || end - key > MAX_KEY)
+			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %d bytes", MAX_KEY);
+	}
 	if (o->source_key && o->source)
 		return rf_fail(e, RF_EUSAGE, "--source and --source-key exclude each other");
 	for (int i = 0; i < count; i++) {
@@ -134,7 +139,6 @@ enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o,
 	t->o = *o;
 	t->paths = paths;
 	t->count = count;
-	msgpack_sbuffer_init(&t->meta);
 	if ((rc = next_file(t, e)) != RF_OK)
 		rf_text_close(t);
 	else
@@ -147,7 +151,7 @@ void rf_text_close(struct rf_text *t)
 	if (!t)
 		return;
 	rf_lines_close(t->lines);
-	msgpack_sbuffer_destroy(&t->meta);
+	rf_buf_free(&t->meta);
 	free(t->ids);
 	free(t->all);
 	free(t);
@@ -253,9 +257,23 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct 
 	return rc;
 }
 
-static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *nodes, struct rf_err *e);
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e);
 
-static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *nodes, struct rf_err *e)
+static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_jvalue copy = { malloc(v->n), v->n };
+	size_t n;
+
+	if (!copy.s)
+		return no_memory(e);
+	memcpy(copy.s, v->s, v->n);
+	rf_jscan_text(&copy, &n);
+	rf_pack_str(p, copy.s, n);
+	free(copy.s);
+	return RF_OK;
+}
+
+static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e)
 {
 	bool object = rf_jscan_is_object(v);
 	struct rf_jvalue key, each = { NULL, 0 };
@@ -264,91 +282,87 @@ static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v,
 	enum rf_code rc = RF_OK;
 
 	if (depth == 0)
-		return rf_fail(e, RF_EDATA, "nested deeper than %d", META_DEPTH);
+		return rf_fail(e, RF_EDATA, "lists and objects more than %d deep", META_DEPTH);
 	while (rf_jscan_next(v, k, &each))
 		n++;
-	if (n > (size_t)(MAX_VALUES - *nodes))
+	if (n > (size_t)(MAX_VALUES - *values))
 		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
-	if (object ? msgpack_pack_map(p, n) : msgpack_pack_array(p, n))
-		return no_memory(e);
-	for (each.s = NULL; rc == RF_OK && rf_jscan_next(v, k, &each);)
-		if (!object || (rc = pack(p, k, depth, nodes, e)) == RF_OK)
-			rc = pack(p, &each, depth - 1, nodes, e);
+	if (object)
+		msgpack_pack_map(p, n);
+	else
+		msgpack_pack_array(p, n);
+	for (each.s = NULL; rc == RF_OK && rf_jscan_next(v, k, &each);) {
+		if (object)
+			rc = pack_string(p, k, e);
+		if (rc == RF_OK)
+			rc = pack(p, &each, depth - 1, values, e);
+	}
 	return rc;
 }
 
 /* A JSON value as msgpack. */
-static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *nodes, struct rf_err *e)
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e)
 {
 	int64_t i;
 	uint64_t u;
 	double x;
-	int failed;
 
-	if (++*nodes > MAX_VALUES)
+	if (++*values > MAX_VALUES)
 		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
-	if (rf_jscan_is_string(v)) {
-		struct rf_jvalue copy = { malloc(v->n), v->n };
-		size_t n;
-
-		if (!copy.s)
-			return no_memory(e);
-		memcpy(copy.s, v->s, v->n);
-		rf_jscan_text(&copy, &n);
-		failed = msgpack_pack_str(p, n) || msgpack_pack_str_body(p, copy.s, n);
-		free(copy.s);
-	} else if (rf_jscan_is_list(v) || rf_jscan_is_object(v)) {
-		return pack_container(p, v, depth, nodes, e);
-	} else if (rf_jscan_uint(v, &u)) {
-		failed = msgpack_pack_uint64(p, u);
-	} else if (rf_jscan_int(v, &i)) {
-		failed = msgpack_pack_int64(p, i);
-	} else if (rf_jscan_real(v, &x)) {
-		failed = msgpack_pack_double(p, x);
-	} else if (v->s[0] == 'n') {
-		failed = msgpack_pack_nil(p);
-	} else if (v->s[0] == 't' || v->s[0] == 'f') {
-		failed = v->s[0] == 't' ? msgpack_pack_true(p) : msgpack_pack_false(p);
-	} else {
-		return rf_fail(e, RF_EDATA, "a number that does not fit into 64 bits");
-	}
-	return failed ? no_memory(e) : RF_OK;
+	if (rf_jscan_is_list(v) || rf_jscan_is_object(v))
+		return pack_container(p, v, depth, values, e);
+	if (rf_jscan_is_string(v))
+		return pack_string(p, v, e);
+	if (rf_jscan_uint(v, &u))
+		msgpack_pack_uint64(p, u);
+	else if (rf_jscan_int(v, &i))
+		msgpack_pack_int64(p, i);
+	else if (rf_jscan_real(v, &x))
+		msgpack_pack_double(p, x);
+	else if (v->s[0] == 'n')
+		msgpack_pack_nil(p);
+	else if (v->s[0] == 't')
+		msgpack_pack_true(p);
+	else if (v->s[0] == 'f')
+		msgpack_pack_false(p);
+	else
+		return rf_fail(e, RF_EDATA, "%s that does not fit into 64 bits", rf_jscan_kind(v));
+	return RF_OK;
 }
 
 static enum rf_code read_meta(struct rf_text *t, const struct rf_jvalue *line, struct rf_err *e)
 {
 	const char *keys = t->o.meta_key;
 	msgpack_packer p;
-	int nodes = 0, count = 1;
-	enum rf_code rc = RF_OK;
+	int values = 0;
+	size_t count = 1;
+	enum rf_code rc;
 
-	msgpack_sbuffer_clear(&t->meta);
-	msgpack_packer_init(&p, &t->meta, msgpack_sbuffer_write);
+	t->meta.n = 0;
+	rf_pack_init(&p, &t->meta);
 	for (const char *c = keys; *c; c++)
 		count += *c == ',';
-	if (msgpack_pack_map(&p, (size_t)count))
-		return no_memory(e);
-	while (count-- > 0 && rc == RF_OK) {
-		char key[256];
+	msgpack_pack_map(&p, count);
+	for (; count > 0; count--) {
+		char key[MAX_KEY + 1];
 		size_t n = strcspn(keys, ",");
 		struct rf_jvalue v;
 
-		if (n == 0 || n >= sizeof key)
-			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %zu bytes", sizeof key - 1);
 		memcpy(key, keys, n);
 		key[n] = 0;
-		keys += n + (count > 0);
+		keys += n + 1;
 		if ((rc = rf_jscan_get(line, key, &v, e)) != RF_OK)
 			return rc;
-		if (msgpack_pack_str(&p, n) || msgpack_pack_str_body(&p, key, n))
-			return no_memory(e);
-		if ((rc = pack(&p, &v, META_DEPTH, &nodes, e)) != RF_OK)
+		rf_pack_text(&p, key);
+		if ((rc = pack(&p, &v, META_DEPTH, &values, e)) != RF_OK)
 			return rf_blame(e, "'%s'", rf_quote((char[80]){ 0 }, 80, key, n));
 	}
-	/* its maps may not hold a key twice, which JSON allows */
-	if ((rc = rf_msg_check(t->meta.data, t->meta.size, e)) != RF_OK)
+	if (t->meta.failed)
+		return no_memory(e);
+	/* JSON allows a key twice in an object, the stream does not */
+	if ((rc = rf_msg_check(t->meta.p, t->meta.n, e)) != RF_OK)
 		return rf_blame(e, "meta data");
-	t->doc.meta = (struct rf_raw){ t->meta.data, t->meta.size };
+	t->doc.meta = (struct rf_raw){ t->meta.p, t->meta.n };
 	return RF_OK;
 }
 

@@ -80,7 +80,8 @@ static void compare(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	j = json_loadb(copy, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (rf_jscan_check(copy, size, &v, &err) != RF_OK)
-		insist(!j || strstr(err.msg, "no deeper nesting"), "refused what jansson accepts");
+		/* jansson goes deeper, and passes over a zero byte behind a number */
+		insist(!j || strstr(err.msg, "no deeper nesting") || memchr(data, 0, size), "refused what jansson accepts");
 	else if (j)
 		same(&v, j);
 	else
