@@ -51,6 +51,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	at = &t->run.at;
 	t->step = at->step;
+	t->updates = at->updates;
 	if (t->at >= 0 && at->step > t->at) {
 		t->done_before = true;
 		return RF_OK;
@@ -266,7 +267,7 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 	if (rc == RF_OK)
 		rc = write_log(t, e);
 	if (rc == RF_OK)
-		rc = rf_run_commit(&t->run, &(struct rf_commit){ .step = t->step, .weights = w, .m = mm, .v = v, .data_hash = data_hash,
+		rc = rf_run_commit(&t->run, &(struct rf_commit){ .step = t->step, .updates = t->updates, .weights = w, .m = mm, .v = v, .data_hash = data_hash,
 		                   .data_next = t->run.at.data_next + (int64_t)t->records, .keep = t->keep, .keep_every = t->keep_every,
 		                   .stop = t->stop }, e);
 	free(w);
