@@ -224,6 +224,7 @@ out:
 enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 {
 	struct rf_stats stats;
+	char name[120];
 	enum rf_code rc;
 
 	for (int i = 0; i < x->tensors->n; i++) {
@@ -231,7 +232,8 @@ enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 			return rf_blame(e, "%s", x->path);
 		if (stats.nonfinite)
 			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->path,
-			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count, x->tensors->t[i].name);
+			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count,
+			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
 	}
 	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
 }
@@ -329,7 +331,7 @@ void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, b
 
 static void write_json(json_t *o, struct rf_buf *p)
 {
-	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
 	if (text) {
 		rf_page_puts(p, text);
