@@ -24,12 +24,13 @@ BIN     := $(if $(SANITIZE),build/sanitize/bin,bin)
 STD   = -std=c11 -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L -Ilib -Ikernels
 WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
 HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
-SAN   = $(if $(SANITIZE),-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN   = $(if $(SANITIZE),$(SAN_FLAGS))
 ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which would let the
 # compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -Wno-psabi
-LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lpthread -lm
+LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lgomp -lpthread -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the processor has.
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
@@ -40,8 +41,8 @@ ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c))
-KERNELS = $(wildcard kernels/*.c)
-OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c)) \
+KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
+OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
 all: $(TOOLS)

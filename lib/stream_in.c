@@ -262,9 +262,9 @@ enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err 
 	if (rc != RF_OK)
 		return rc;
 	if (!v[0].p || rf_mp_next(&v[0], &count) || count.type != RF_MP_UINT)
-		return rf_fail(e, RF_EDATA, "end record without 'count'");
+		return rf_fail(e, RF_EDATA, "no 'count'");
 	if (!v[1].p || rf_mp_next(&v[1], &hash) || hash.type != RF_MP_UINT)
-		return rf_fail(e, RF_EDATA, "end record without 'xxh64'");
+		return rf_fail(e, RF_EDATA, "no 'xxh64'");
 	*end = (struct rf_end){ count.u, hash.u };
 	return RF_OK;
 }
@@ -277,15 +277,15 @@ static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, stru
 	if (rc != RF_OK)
 		return rc;
 	if (end.count != in->seq - 1)
-		return rf_fail(e, RF_EDATA, "end record counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)in->seq - 1);
+		return rf_fail(e, RF_EDATA, "it counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)in->seq - 1);
 	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
-		return rf_fail(e, RF_EDATA, "end record has another hash than the records before it");
+		return rf_fail(e, RF_EDATA, "its hash is not that of the records before it");
 	if ((rc = fill(in, 4, e)) != RF_OK)
 		return rc;
 	if (!shorter(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
-		return rf_fail(e, RF_EDATA, "a frame after the end record (join streams with rf-cat)");
+		return rf_fail(e, RF_EDATA, "another frame follows it (join streams with rf-cat)");
 	if (!shorter(in, 1))
-		return rf_fail(e, RF_EDATA, "bytes after the end record");
+		return rf_fail(e, RF_EDATA, "bytes follow it");
 	return RF_OK;
 }
 
@@ -336,9 +336,12 @@ static enum rf_code advance(struct rf_in *in, struct rf_msg *m, struct rf_err *e
 	if (in->state == ENDED)
 		return RF_EOF;
 	in->state = RECORDS;
+	m->type = RF_MSG_SEQ;
 	if ((rc = next_message(in, m, e)) == RF_OK)
 		return RF_OK;
-	if (rc != RF_EIO)
+	if (rc != RF_EIO && m->type == RF_MSG_END)
+		rf_blame(e, "%s: end record (byte %llu)", in->name, (unsigned long long)in->frame_offset);
+	else if (rc != RF_EIO)
 		at(in, seq, in->frame_offset, e);
 	return failed(in, rc);
 }
@@ -615,7 +618,17 @@ uint64_t rf_in_count(const struct rf_in *in)
 	return in->seq - 1 - (in->state == ENDED);
 }
 
+uint64_t rf_in_hash(const struct rf_in *in)
+{
+	return XXH64_digest(in->hash);
+}
+
 uint64_t rf_in_bytes(const struct rf_in *in)
 {
 	return in->offset;
+}
+
+int rf_in_fd(const struct rf_in *in)
+{
+	return in->have > in->at || in->eof ? -1 : in->fd;
 }

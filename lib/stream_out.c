@@ -198,7 +198,7 @@ static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, s
 		if ((rc = rf_end_decode(&end, m.body, e)) != RF_OK)
 			return rc;
 		if (end.count != out->seq - 1)
-			return rf_fail(e, RF_EDATA, "end record counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)out->seq - 1);
+			return rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)out->seq - 1);
 		out->ended = true;
 		return put_end(out, e);
 	}

@@ -1,31 +1,30 @@
-/* tap.h -- what unit programs count and print: TAP, and a status that says whether all was well. */
-#ifndef RF_TAP_H
-#define RF_TAP_H
+/* tap.h -- what unit programs print: TAP, and a status that says whether all was well. */
+#ifndef TAP_H
+#define TAP_H
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-static int tap_count, tap_failed;
+static int tap_tests, tap_failures;
 
-__attribute__((format(printf, 2, 3)))
-static bool ok(bool good, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static bool ok(bool good, const char *fmt, ...)
 {
 	va_list ap;
 
-	printf("%sok %d - ", good ? "" : "not ", ++tap_count);
+	printf("%sok %d - ", good ? "" : "not ", ++tap_tests);
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
 	va_end(ap);
 	putchar('\n');
-	tap_failed += !good;
+	tap_failures += !good;
 	return good;
 }
 
-static int tap_done(void)
+static int tap_end(void)
 {
-	printf("1..%d\n", tap_count);
-	return tap_failed != 0;
+	printf("1..%d\n", tap_tests);
+	return tap_failures != 0;
 }
 
 #endif

@@ -248,5 +248,5 @@ int main(int argc, char *argv[])
 	test_values();
 	test_text();
 	test_params();
-	return tap_done();
+	return tap_end();
 }

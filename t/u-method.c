@@ -473,7 +473,9 @@ static void make_rewarded(struct rewarded *w)
 	w->r.tokens = w->tokens;
 	w->r.c = 2;
 	w->r.positions = w->positions;
-	w->r.rollout = (struct rf_rollout){ 1, 2, K, D, w->roll, NULL, w->h_pred, w->h_gt };
+	w->r.rollout = (struct rf_rollout){
+		.temperature = 1, .n = 2, .k = K, .d = D, .tokens = w->roll, .h_pred = w->h_pred, .h_gt = w->h_gt,
+	};
 	for (int t = 0; t < 12; t++)
 		w->tokens[t] = t;
 	w->positions[0] = 1, w->positions[1] = 9;

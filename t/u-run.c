@@ -548,7 +548,7 @@ int main(int argc, char *argv[])
 		test_tied();
 		test_export();
 		test_run();
-		return tap_done();
+		return tap_end();
 	}
 	if (argc == 4 && !strcmp(argv[1], "commit"))
 		return commit(argv[2], atoll(argv[3]));

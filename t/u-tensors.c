@@ -409,5 +409,5 @@ int main(int argc, char *argv[])
 	test_half();
 	test_round_trip();
 	test_shards(argc == 2 ? argv[1] : "t/golden");
-	return tap_done();
+	return tap_end();
 }

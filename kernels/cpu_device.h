@@ -1,0 +1,19 @@
+/* cpu_device.h -- the CPU as a device: its table for this processor, and the memory behind its handles. */
+#ifndef RF_CPU_DEVICE_H
+#define RF_CPU_DEVICE_H
+
+#include "dev.h"
+
+/* The table for the highest level of the instruction set that this processor has. */
+const struct rf_ops *rf_cpu_ops(void);
+
+enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e);
+void rf_cpu_close(struct rf_dev *d);
+void *rf_cpu_alloc(struct rf_dev *d, size_t bytes);
+void rf_cpu_release(struct rf_dev *d, void *p);
+void rf_cpu_upload(struct rf_dev *d, void *to, const void *from, size_t bytes);
+void rf_cpu_download(struct rf_dev *d, void *to, const void *from, size_t bytes);
+void rf_cpu_zero(struct rf_dev *d, void *to, size_t bytes);
+void rf_cpu_sync(struct rf_dev *d);
+
+#endif

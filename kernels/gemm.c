@@ -1,0 +1,471 @@
+/* gemm.c -- matrix products: the one file that calls oneDNN (2.6 and 3.x).
+ *
+ * A product is cut into tiles of TM rows and TN columns whatever the number of threads; each is one single-threaded
+ * primitive.  Primitives are created once per shape and thread and kept: creating one compiles code, and one primitive
+ * executed by two threads at once silently gives wrong numbers, because they share its scratchpad.
+ *
+ * The number of rows differs from text to text.  So that shapes stay few, rows beyond whole tiles are taken in powers
+ * of two. */
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+
+extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
+
+enum { TM = 256, TN = 256, SLOTS = 1 << 10 };
+
+struct shape { int m, n, k, lda, ldb, ldc; uint8_t ta, tb, add, bf16, packed, pad[3]; };
+
+struct primitive {
+	struct shape shape;
+	dnnl_primitive_t p;
+	dnnl_memory_t a, b, c;
+	struct primitive *next;
+};
+
+/* A weight in the form that oneDNN likes best, made once. */
+struct packed {
+	const float *b;
+	int n, k, ldb;
+	bool tb;
+	void *data;
+	struct primitive *like;  /* whose weights description the data has */
+	struct packed *next;
+};
+
+struct thread {
+	dnnl_stream_t stream;
+	struct primitive *slot[SLOTS];
+};
+
+struct gemm {
+	dnnl_engine_t engine;
+	struct thread *thread;   /* one per thread of the device */
+	pthread_mutex_t lock;    /* of packed */
+	struct packed *packed[SLOTS];
+};
+
+static bool failed(struct rf_dev *d, dnnl_status_t s, const char *what)
+{
+	if (s != dnnl_success)
+		rf_dev_fail(d, s == dnnl_out_of_memory ? RF_ENOMEM : RF_EDEVICE, "oneDNN: %s: status %d", what, (int)s);
+	return s != dnnl_success;
+}
+
+static struct gemm *gemm_of(struct rf_dev *d)
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	struct rf_cpu *c = cpu_of(d);
+	struct gemm *g;
+
+	pthread_mutex_lock(&once);
+	if (!c->gemm && (g = calloc(1, sizeof *g))) {
+		g->thread = calloc((size_t)d->threads, sizeof *g->thread);
+		pthread_mutex_init(&g->lock, NULL);
+		if (!g->thread || failed(d, dnnl_engine_create(&g->engine, dnnl_cpu, 0), "engine")) {
+			free(g->thread);
+			free(g);
+		} else {
+			c->gemm = g;
+		}
+	}
+	pthread_mutex_unlock(&once);
+	if (!c->gemm)
+		rf_dev_fail(d, RF_ENOMEM, "out of memory for matrix products");
+	return c->gemm;
+}
+
+static unsigned hash(const void *p, size_t n)
+{
+	const unsigned char *s = p;
+	unsigned h = 2166136261u;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ s[i]) * 16777619u;
+	return (h ^ h >> 15) % SLOTS;
+}
+
+/* ---- the two generations of oneDNN's interface ------------------------------------------------------------------ */
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t desc;
+static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool turned)
+{
+	return dnnl_memory_desc_create_with_strides(md, 2, (dnnl_dims_t){ rows, cols }, t,
+	                                            turned ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
+}
+static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
+{
+	return dnnl_memory_desc_create_with_tag(md, 2, (dnnl_dims_t){ rows, cols }, t, dnnl_format_tag_any);
+}
+static void drop(desc *md) { dnnl_memory_desc_destroy(*md); }
+static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c, dnnl_primitive_attr_t attr)
+{
+	return dnnl_matmul_primitive_desc_create(pd, e, *a, *b, NULL, *c, attr);
+}
+static dnnl_status_t memory(dnnl_memory_t *m, const_dnnl_memory_desc_t md, dnnl_engine_t e) { return dnnl_memory_create(m, md, e, DNNL_MEMORY_NONE); }
+static const_dnnl_memory_desc_t desc_of(dnnl_memory_t m)
+{
+	const_dnnl_memory_desc_t md = NULL;
+	dnnl_memory_get_memory_desc(m, &md);
+	return md;
+}
+static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { (void)s; return dnnl_memory_set_data_handle(m, p); }
+static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1, 0, dnnl_data_type_undef); }
+#define REF(md) (md)
+#else
+typedef dnnl_memory_desc_t desc;
+typedef const dnnl_memory_desc_t *const_desc;
+static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool turned)
+{
+	return dnnl_memory_desc_init_by_strides(md, 2, (dnnl_dims_t){ rows, cols }, t,
+	                                        turned ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
+}
+static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
+{
+	return dnnl_memory_desc_init_by_tag(md, 2, (dnnl_dims_t){ rows, cols }, t, dnnl_format_tag_any);
+}
+static void drop(desc *md) { (void)md; }
+static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c, dnnl_primitive_attr_t attr)
+{
+	dnnl_matmul_desc_t md;
+	dnnl_status_t s = dnnl_matmul_desc_init(&md, a, b, NULL, c);
+
+	return s == dnnl_success ? dnnl_primitive_desc_create(pd, &md, attr, e, NULL) : s;
+}
+static dnnl_status_t memory(dnnl_memory_t *m, const_desc md, dnnl_engine_t e) { return dnnl_memory_create(m, md, e, DNNL_MEMORY_NONE); }
+static const_desc desc_of(dnnl_memory_t m)
+{
+	const_desc md = NULL;
+	dnnl_memory_get_memory_desc(m, &md);
+	return md;
+}
+static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { return dnnl_memory_set_data_handle_v2(m, p, s); }
+static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1); }
+#define REF(md) (&(md))
+#endif
+
+/* ---- primitives ------------------------------------------------------------------------------------------------- */
+
+static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct shape *s)
+{
+	dnnl_data_type_t t = s->bf16 ? dnnl_bf16 : dnnl_f32;
+	struct primitive *p = calloc(1, sizeof *p);
+	dnnl_primitive_attr_t attr = NULL;
+	dnnl_post_ops_t po = NULL;
+	dnnl_primitive_desc_t pd = NULL;
+	desc a, b, c;
+	bool bad;
+
+	if (!p) {
+		rf_dev_fail(d, RF_ENOMEM, "out of memory for a matrix product");
+		return NULL;
+	}
+	p->shape = *s;
+	bad = failed(d, strided(&a, s->m, s->k, t, s->lda, s->ta), "operand A") ||
+	      failed(d, s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb), "operand B") ||
+	      failed(d, strided(&c, s->m, s->n, dnnl_f32, s->ldc, false), "result") ||
+	      failed(d, dnnl_primitive_attr_create(&attr), "attributes");
+	if (!bad && s->add)
+		bad = failed(d, dnnl_post_ops_create(&po), "post-operations") || failed(d, sum_post_op(po), "sum") ||
+		      failed(d, dnnl_primitive_attr_set_post_ops(attr, po), "post-operations");
+	bad = bad || failed(d, matmul(&pd, g->engine, &a, &b, &c, attr), "product") ||
+	      failed(d, dnnl_primitive_create(&p->p, pd), "primitive") ||
+	      failed(d, memory(&p->a, REF(a), g->engine), "memory") ||
+	      failed(d, memory(&p->b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), g->engine), "memory") ||
+	      failed(d, memory(&p->c, REF(c), g->engine), "memory");
+	if (po)
+		dnnl_post_ops_destroy(po);
+	if (attr)
+		dnnl_primitive_attr_destroy(attr);
+	if (pd)
+		dnnl_primitive_desc_destroy(pd);
+	if (bad) {
+		free(p);
+		return NULL;
+	}
+	drop(&a);
+	drop(&b);
+	drop(&c);
+	return p;
+}
+
+static struct primitive *find(struct rf_dev *d, struct gemm *g, int thread, const struct shape *s)
+{
+	struct thread *t = &g->thread[thread];
+	struct primitive **at = &t->slot[hash(s, sizeof *s)], *p;
+
+	if (!t->stream) {
+		omp_set_num_threads(1); /* of this thread: its primitives run on it alone */
+		if (failed(d, dnnl_stream_create(&t->stream, g->engine, dnnl_stream_default_flags), "stream"))
+			return NULL;
+	}
+	for (p = *at; p; p = p->next)
+		if (!memcmp(&p->shape, s, sizeof *s))
+			return p;
+	if ((p = create(d, g, s))) {
+		p->next = *at;
+		*at = p;
+	}
+	return p;
+}
+
+static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primitive *p, const void *a, const void *b, float *c)
+{
+	dnnl_stream_t s = g->thread[thread].stream;
+	dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, p->a }, { DNNL_ARG_WEIGHTS, p->b }, { DNNL_ARG_DST, p->c } };
+
+	/* oneDNN reads a and b only; its interface has no const */
+	if (!failed(d, point(p->a, (void *)(uintptr_t)a, s), "operand A") && !failed(d, point(p->b, (void *)(uintptr_t)b, s), "operand B") &&
+	    !failed(d, point(p->c, c, s), "result") && !failed(d, dnnl_primitive_execute(p->p, s, 3, args), "product"))
+		failed(d, dnnl_stream_wait(s), "product");
+}
+
+/* ---- weights in bf16 -------------------------------------------------------------------------------------------- */
+
+void rf_cpu_bf16(uint16_t *to, const float *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t u;
+		memcpy(&u, from + i, 4);
+		to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? (u >> 16) | 64 : (u + 0x7fff + ((u >> 16) & 1)) >> 16);
+	}
+}
+
+static const void *pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like)
+{
+	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
+	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
+	dnnl_primitive_desc_t rd = NULL;
+	dnnl_primitive_t r = NULL;
+	dnnl_memory_t from = NULL, to = NULL;
+	desc plain;
+
+	pthread_mutex_lock(&g->lock);
+	for (w = *at; w; w = w->next)
+		if (w->b == p->b && w->n == p->n && w->k == p->k && w->ldb == p->ldb && w->tb == p->tb &&
+		    dnnl_memory_desc_equal(desc_of(w->like->b), desc_of(like->b)))
+			break;
+	if (!w && (w = calloc(1, sizeof *w))) {
+		size_t size = dnnl_memory_desc_get_size(desc_of(like->b));
+		dnnl_stream_t s = g->thread[thread].stream;
+
+		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, (size + 63) / 64 * 64), like, *at };
+		*at = w;
+		if (!w->data) {
+			rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB for weights in bf16", size >> 20);
+		} else if (!failed(d, strided(&plain, p->k, p->n, dnnl_f32, p->ldb, p->tb), "weights") &&
+		           !failed(d, memory(&from, REF(plain), g->engine), "weights") &&
+		           !failed(d, memory(&to, desc_of(like->b), g->engine), "weights") &&
+		           !failed(d, point(from, (void *)(uintptr_t)p->b, s), "weights") && !failed(d, point(to, w->data, s), "weights") &&
+		           !failed(d, dnnl_reorder_primitive_desc_create(&rd, desc_of(from), g->engine, desc_of(to), g->engine, NULL), "reorder") &&
+		           !failed(d, dnnl_primitive_create(&r, rd), "reorder")) {
+			dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } };
+			if (!failed(d, dnnl_primitive_execute(r, s, 2, args), "reorder"))
+				failed(d, dnnl_stream_wait(s), "reorder");
+			drop(&plain);
+		}
+		if (r)
+			dnnl_primitive_destroy(r);
+		if (rd)
+			dnnl_primitive_desc_destroy(rd);
+		if (from)
+			dnnl_memory_destroy(from);
+		if (to)
+			dnnl_memory_destroy(to);
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (!w)
+		rf_dev_fail(d, RF_ENOMEM, "out of memory for weights in bf16");
+	return w ? w->data : NULL;
+}
+
+void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
+{
+	struct gemm *g = cpu_of(d)->gemm;
+	const char *first = p;
+
+	if (!g)
+		return;
+	for (int i = 0; i < SLOTS; i++)
+		for (struct packed **at = &g->packed[i], *w; (w = *at);) {
+			const char *b = (const char *)w->b, *end = (const char *)(w->b + (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb);
+			if (end <= first || b >= first + bytes) {
+				at = &w->next;
+				continue;
+			}
+			*at = w->next;
+			free(w->data);
+			free(w);
+		}
+}
+
+void rf_cpu_gemm_free(struct rf_dev *d)
+{
+	struct gemm *g = cpu_of(d)->gemm;
+
+	if (!g)
+		return;
+	for (int i = 0; i < SLOTS; i++)
+		for (struct packed *w = g->packed[i], *next; w; w = next) {
+			next = w->next;
+			free(w->data);
+			free(w);
+		}
+	for (int t = 0; t < d->threads; t++) {
+		for (int i = 0; i < SLOTS; i++)
+			for (struct primitive *p = g->thread[t].slot[i], *next; p; p = next) {
+				next = p->next;
+				dnnl_primitive_destroy(p->p);
+				dnnl_memory_destroy(p->a);
+				dnnl_memory_destroy(p->b);
+				dnnl_memory_destroy(p->c);
+				free(p);
+			}
+		if (g->thread[t].stream)
+			dnnl_stream_destroy(g->thread[t].stream);
+	}
+	dnnl_engine_destroy(g->engine);
+	pthread_mutex_destroy(&g->lock);
+	free(g->thread);
+	free(g);
+	cpu_of(d)->gemm = NULL;
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+/* Of `left` rows the next to take: whole tiles, then powers of two. */
+static int next_rows(int left, int tile)
+{
+	int n = 1;
+
+	if (left >= tile)
+		return tile;
+	while (2 * n <= left)
+		n *= 2;
+	return n;
+}
+
+static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, bool bf16)
+{
+	bool packed = bf16 && p->weight;
+	struct shape s = { p->m, p->n, p->k, p->lda, packed ? 0 : p->ldb, p->ldc, p->ta, packed ? 0 : p->tb, p->add, bf16, packed, { 0 } };
+	struct primitive *prim = find(d, g, thread, &s);
+	const void *b = prim && packed ? pack(d, g, thread, p, prim) : p->b;
+
+	if (prim && b)
+		execute(d, g, thread, prim, p->a, b, p->c);
+}
+
+/* Moves A's start by rows and columns of the product's own (m, k). */
+static const void *a_at(const struct cpu_product *p, int i, int l)
+{
+	size_t at = p->ta ? (size_t)l * (size_t)p->lda + (size_t)i : (size_t)i * (size_t)p->lda + (size_t)l;
+
+	return (const char *)p->a + at * (p->a16 ? 2 : 4);
+}
+
+static const float *b_at(const struct cpu_product *p, int l, int j)
+{
+	return p->b + (p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
+}
+
+void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
+{
+	struct gemm *g = gemm_of(d);
+	int step;
+
+	if (!g)
+		return;
+	if (p->ta) /* k counts rows */
+		for (int l = 0; l < p->k; l += step) {
+			struct cpu_product q = *p;
+			step = p->k - l >= 64 ? (p->k - l) / 64 * 64 : next_rows(p->k - l, 64);
+			q.k = step;
+			q.a = a_at(p, 0, l);
+			q.b = p->a16 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + (b_at(p, l, 0) - p->b)) : b_at(p, l, 0);
+			q.add = p->add || l;
+			piece(d, g, thread, &q, p->a16);
+		}
+	else
+		for (int i = 0; i < p->m; i += step) {
+			struct cpu_product q = *p;
+			step = next_rows(p->m - i, TM);
+			q.m = step;
+			q.a = a_at(p, i, 0);
+			q.c = p->c + (size_t)i * (size_t)p->ldc;
+			piece(d, g, thread, &q, p->a16);
+		}
+}
+
+struct tiles {
+	struct rf_dev *d;
+	struct cpu_product p;
+	const float *bias;
+	int across;
+};
+
+static void tile(void *arg, int t, int thread)
+{
+	const struct tiles *a = arg;
+	struct cpu_product q = a->p;
+	int i = t / a->across * TM, j = t % a->across * TN;
+
+	q.m = q.m - i < TM ? q.m - i : TM;
+	q.n = q.n - j < TN ? q.n - j : TN;
+	q.a = a_at(&a->p, i, 0);
+	q.b = a->p.a16 && !a->p.weight ? (const float *)(const void *)((const uint16_t *)(const void *)a->p.b + (b_at(&a->p, 0, j) - a->p.b)) : b_at(&a->p, 0, j);
+	q.c = a->p.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
+	rf_cpu_product(a->d, thread, &q);
+	if (a->bias)
+		for (int r = 0; r < q.m; r++)
+			for (int c = 0; c < q.n; c++)
+				q.c[(size_t)r * (size_t)q.ldc + (size_t)c] += a->bias[j + c];
+}
+
+/* rows x cols floats, ld apart, as bf16 in rows that touch */
+struct rounding { const float *from; uint16_t *to; int rows, cols, ld; };
+
+static void round_tile(void *arg, int t, int thread)
+{
+	const struct rounding *a = arg;
+	int last = (t + 1) * ROWS_TILE < a->rows ? (t + 1) * ROWS_TILE : a->rows;
+
+	(void)thread;
+	for (int i = t * ROWS_TILE; i < last; i++)
+		rf_cpu_bf16(a->to + (size_t)i * (size_t)a->cols, a->from + (size_t)i * (size_t)a->ld, (size_t)a->cols);
+}
+
+static void round_all(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to)
+{
+	struct rounding r = { from, to, rows, cols, ld };
+
+	cpu_tiles(d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &r);
+}
+
+void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
+{
+	struct tiles a = { d, { x->m, x->n, x->k, x->ta, x->tb, x->add, x->weight, d->math == RF_MATH_BF16, cpu_f32(d, x->a),
+	                        cpu_f32(d, x->b), cpu_f32(d, x->c), x->lda, x->ldb, x->ldc }, cpu_f32(d, x->bias), (x->n + TN - 1) / TN };
+
+	if (a.p.a16) {
+		int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
+		size_t na = ((size_t)ra * (size_t)ca + 31) / 32 * 32;
+		uint16_t *mem = rf_cpu_scratch(d, -1, (na + (x->weight ? 0 : (size_t)rb * (size_t)cb)) * 2);
+
+		if (!mem)
+			return;
+		round_all(d, a.p.a, ra, ca, x->lda, mem);
+		a.p.a = mem;
+		a.p.lda = ca;
+		if (!x->weight) {
+			round_all(d, a.p.b, rb, cb, x->ldb, mem + na);
+			a.p.b = (const float *)(const void *)(mem + na);
+			a.p.ldb = cb;
+		}
+	}
+	cpu_tiles(d, (x->m + TM - 1) / TM * a.across, tile, &a);
+}

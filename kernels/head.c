@@ -1,0 +1,249 @@
+/* head.c -- the language model's head: entropies and log-probabilities without ever holding all logits, the gradient
+ * of the cross-entropy, and drawing.
+ *
+ * Forward, logits are made tile by tile, TILE_ROWS x TILE_COLS, and folded into three numbers a row: with m the largest
+ * logit so far,  s = sum e^(z-m)  and  t = sum e^(z-m) (z-m);  the entropy is  log s - t / s. */
+#include <stdlib.h>
+
+#include "cpu.h"
+#include "vec.h"
+
+enum { TILE_ROWS = 128, TILE_COLS = 640, PART = 8 * TILE_COLS }; /* the vocabulary goes to the threads in parts */
+
+struct stat { double s, t; float m, top_z, target_z; int32_t top; };
+
+struct head {
+	struct rf_dev *dev;
+	int rows, d, N, parts;
+	float inv_temp;
+	const void *h;               /* float, or bf16 where products are */
+	const float *w;
+	const int32_t *target;
+	struct stat *stat;           /* (rows, parts) */
+	float *entropy, *logp;
+	int32_t *top;
+};
+
+/* Takes n logits of columns j, j+1, ... into a row's numbers. */
+static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, int target)
+{
+	vf m0 = vload_n(z, LEFT(0, n), -INFINITY), s = vset(0), t = vset(0);
+	float top, m;
+
+	for (int i = VL; i < n; i += VL)
+		m0 = vmax(vload_n(z + i, LEFT(i, n), -INFINITY), m0);
+	top = vtop(m0);
+	if (top > a->top_z) {
+		int i = 0;
+		while (z[i] != top)
+			i++;
+		a->top_z = top;
+		a->top = j + i;
+	}
+	m = top * inv_temp;
+	if (m > a->m) {
+		double f = exp((double)a->m - (double)m);
+		a->t = a->s ? f * (a->t + ((double)a->m - (double)m) * a->s) : 0;
+		a->s *= f;
+		a->m = m;
+	}
+	for (int i = 0; i + VL <= n; i += VL) {
+		vf x = vmax(vload(z + i) * inv_temp - a->m, vset(-87)), p = vexp(x);
+		s += p;
+		t += p * x;
+	}
+	if (n % VL) { /* the padding counts e^-87, nothing */
+		vf x = vmax(vload_n(z + n / VL * VL, n % VL, -INFINITY) * inv_temp - a->m, vset(-87)), p = vexp(x);
+		s += p;
+		t += p * x;
+	}
+	a->s += (double)vsum(s);
+	a->t += (double)vsum(t);
+	if (target >= j && target < j + n)
+		a->target_z = z[target - j] * inv_temp;
+}
+
+static void head_tile(void *arg, int tile, int thread)
+{
+	const struct head *a = arg;
+	int r0 = tile / a->parts * TILE_ROWS, part = tile % a->parts, n = a->rows - r0 < TILE_ROWS ? a->rows - r0 : TILE_ROWS;
+	int last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
+	float *z = rf_cpu_scratch(a->dev, thread, TILE_ROWS * TILE_COLS * 4);
+	bool bf16 = a->dev->math == RF_MATH_BF16;
+
+	if (!z)
+		return;
+	for (int r = 0; r < n; r++)
+		a->stat[(r0 + r) * a->parts + part] = (struct stat){ 0, 0, -INFINITY, -INFINITY, 0, part * PART };
+	for (int j = part * PART; j < last; j += TILE_COLS) {
+		int w = last - j < TILE_COLS ? last - j : TILE_COLS;
+		struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = true, .weight = true, .a16 = bf16,
+		                         .a = (const char *)a->h + (size_t)r0 * (size_t)a->d * (bf16 ? 2 : 4), .lda = a->d,
+		                         .b = a->w + (size_t)j * (size_t)a->d, .ldb = a->d, .c = z, .ldc = w };
+
+		rf_cpu_product(a->dev, thread, &p);
+		for (int r = 0; r < n; r++)
+			fold(&a->stat[(r0 + r) * a->parts + part], z + r * w, j, w, a->inv_temp, a->target ? a->target[r0 + r] : -1);
+	}
+}
+
+/* The parts of a row, in order, to its results. */
+static void finish(const struct head *a, int r)
+{
+	const struct stat *p = a->stat + r * a->parts;
+	struct stat x = p[0];
+
+	for (int i = 1; i < a->parts; i++) {
+		float m = p[i].m > x.m ? p[i].m : x.m;
+		double f = exp((double)x.m - (double)m), g = exp((double)p[i].m - (double)m);
+
+		x.t = f * (x.t + ((double)x.m - (double)m) * x.s) + g * (p[i].t + ((double)p[i].m - (double)m) * p[i].s);
+		x.s = f * x.s + g * p[i].s;
+		x.m = m;
+		if (p[i].top_z > x.top_z) {
+			x.top_z = p[i].top_z;
+			x.top = p[i].top;
+		}
+		if (a->target && a->target[r] >= i * PART && a->target[r] < (i + 1) * PART)
+			x.target_z = p[i].target_z;
+	}
+	if (a->entropy) {
+		double H = log(x.s) - x.t / x.s;
+		a->entropy[r] = H < 0 ? 0 : (float)H; /* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+	}
+	if (a->logp)
+		a->logp[r] = a->target && a->target[r] >= 0 ? (float)((double)x.target_z - (double)x.m - log(x.s)) : 0;
+	if (a->top)
+		a->top[r] = x.top;
+}
+
+void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
+{
+	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART, .inv_temp = x->inv_temp,
+	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
+	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp), .top = cpu_i32(d, x->top) };
+	size_t stats = (size_t)x->rows * (size_t)a.parts * sizeof *a.stat, half = (size_t)x->rows * (size_t)x->d * 2;
+	char *mem = rf_cpu_scratch(d, -1, stats + (d->math == RF_MATH_BF16 ? half : 0));
+
+	if (!mem)
+		return;
+	a.stat = (struct stat *)(void *)mem;
+	if (d->math == RF_MATH_BF16) {
+		rf_cpu_bf16((uint16_t *)(void *)(mem + stats), a.h, (size_t)x->rows * (size_t)x->d);
+		a.h = mem + stats;
+	}
+	cpu_tiles(d, (x->rows + TILE_ROWS - 1) / TILE_ROWS * a.parts, head_tile, &a);
+	for (int r = 0; r < x->rows; r++)
+		finish(&a, r);
+}
+
+/* ---- the gradient ----------------------------------------------------------------------------------------------- */
+
+struct ce { int N; float inv_temp; float *z; const int32_t *target; const float *coef; float *logp; };
+
+static void ce_row(void *arg, int r, int thread)
+{
+	const struct ce *a = arg;
+	float *z = a->z + (size_t)r * (size_t)a->N, f;
+	int target = a->target[r];
+	struct stat x = { 0, 0, -INFINITY, -INFINITY, 0, 0 };
+
+	(void)thread;
+	fold(&x, z, 0, a->N, a->inv_temp, target);
+	if (a->logp)
+		a->logp[r] = (float)((double)x.target_z - (double)x.m - log(x.s));
+	f = (float)((double)a->coef[r] * (double)a->inv_temp / x.s);
+	if (a->coef[r] == 0) { /* not 0 times a NaN: a row that is not wanted must not matter */
+		memset(z, 0, (size_t)a->N * 4);
+		return;
+	}
+	for (int j = 0; j < a->N; j += VL)
+		vput(z, j, a->N, f * vexp(vget(z, j, a->N) * a->inv_temp - x.m));
+	z[target] -= a->coef[r] * a->inv_temp;
+}
+
+void KERNEL(ce_grad)(struct rf_dev *d, const struct rf_ce_grad *x)
+{
+	struct ce a = { x->N, x->inv_temp, cpu_f32(d, x->z), cpu_i32(d, x->target), cpu_f32(d, x->coef), cpu_f32(d, x->logp) };
+
+	cpu_tiles(d, x->rows, ce_row, &a);
+}
+
+/* ---- drawing ---------------------------------------------------------------------------------------------------- */
+
+struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; const int32_t *banned; const double *u; int32_t *token; float *logp; };
+struct ranked { float p; int32_t id; };
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->id > y->id) - (x->id < y->id);
+}
+
+/* Keeps of p (N) the top_k most likely and of these the fewest that reach top_p; the others become 0. */
+static void cut(float *p, int N, int top_k, double top_p, struct ranked *rank)
+{
+	double total = 0, sum = 0;
+	int n = 0, keep = 0;
+
+	for (int i = 0; i < N; i++)
+		if (p[i] > 0)
+			rank[n++] = (struct ranked){ p[i], i };
+	qsort(rank, (size_t)n, sizeof *rank, by_rank);
+	if (top_k && top_k < n)
+		n = top_k;
+	for (int i = 0; i < n; i++)
+		total += (double)rank[i].p;
+	while (keep < n && (keep == 0 || top_p >= 1 || sum < top_p * total))
+		sum += (double)rank[keep++].p;
+	memset(p, 0, (size_t)N * 4);
+	for (int i = 0; i < keep; i++)
+		p[rank[i].id] = rank[i].p;
+}
+
+static void draw_row(void *arg, int r, int thread)
+{
+	const struct draw *a = arg;
+	int N = a->x->N;
+	const float *z = a->z + (size_t)(a->x->per > 1 ? r / a->x->per : r) * (size_t)N;
+	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64);
+	double total = 0, sum = 0, all;
+	struct stat x = { 0, 0, -INFINITY, -INFINITY, 0, 0 };
+	int token = -1;
+
+	if (!p)
+		return;
+	fold(&x, z, 0, N, a->x->inv_temp, -1);
+	all = x.s;
+	for (int j = 0; j < N; j += VL)
+		vput(p, j, N, vexp(vget(z, j, N) * a->x->inv_temp - x.m));
+	for (int i = 0; i < a->x->banned; i++)
+		if (a->banned[i] >= 0 && a->banned[i] < N)
+			p[a->banned[i]] = 0;
+	if (a->x->top_k || a->x->top_p < 1)
+		cut(p, N, a->x->top_k, a->x->top_p, (struct ranked *)(void *)(p + (N + 15) / 16 * 16));
+	for (int i = 0; i < N; i++)
+		total += (double)p[i];
+	for (int i = 0; i < N; i++) {
+		if (p[i] <= 0)
+			continue;
+		token = i;
+		if ((sum += (double)p[i]) > a->u[r] * total)
+			break;
+	}
+	if (token < 0) {
+		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden, or the logits are NaN", r);
+		token = 0;
+	}
+	a->token[r] = token;
+	if (a->logp)
+		a->logp[r] = (float)((double)(z[token] * a->x->inv_temp) - (double)x.m - log(all));
+}
+
+void KERNEL(sample)(struct rf_dev *d, const struct rf_sample *x)
+{
+	struct draw a = { x, d, cpu_f32(d, x->z), cpu_i32(d, x->banned_ids), cpu_f64(d, x->u), cpu_i32(d, x->token), cpu_f32(d, x->logp) };
+
+	cpu_tiles(d, x->rows, draw_row, &a);
+}

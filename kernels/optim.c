@@ -1,0 +1,89 @@
+/* optim.c -- what the optimizer does to flat buffers. */
+#include "cpu.h"
+#include "vec.h"
+
+/* Elements of a tile: sums are formed per tile and added in the order of the tiles. */
+enum { SPAN = 1 << 16 };
+
+struct job {
+	size_t n;
+	const float *x, *y;
+	double *part;
+	struct rf_adamw opt;
+	float *w, *m, *v, *out;
+	float scale;
+	bool add;
+};
+
+static void dot_tile(void *arg, int tile, int thread)
+{
+	const struct job *a = arg;
+	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
+	double s[8] = { 0 };
+
+	(void)thread;
+	for (; i + 8 <= last; i += 8)
+		for (int j = 0; j < 8; j++)
+			s[j] += (double)a->x[i + (size_t)j] * (double)a->y[i + (size_t)j];
+	for (; i < last; i++)
+		s[0] += (double)a->x[i] * (double)a->y[i];
+	a->part[tile] = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+void KERNEL(dot)(struct rf_dev *d, const struct rf_dot *x)
+{
+	int tiles = (int)((x->n + SPAN - 1) / SPAN);
+	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y) };
+	double *out = cpu_f64(d, x->out), s = 0;
+
+	if (!(a.part = rf_cpu_scratch(d, -1, (size_t)(tiles ? tiles : 1) * sizeof *a.part)))
+		return;
+	cpu_tiles(d, tiles, dot_tile, &a);
+	for (int i = 0; i < tiles; i++)
+		s += a.part[i];
+	*out = s;
+}
+
+static void adamw_tile(void *arg, int tile, int thread)
+{
+	const struct job *a = arg;
+	const struct rf_adamw *o = &a->opt;
+	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
+	/* 1 - b2 and the like are formed in double: in float 1 - 0.999 is off by 1e-5 */
+	float scale = (float)o->scale, b1 = (float)o->b1, a1 = (float)(1 - o->b1), b2 = (float)o->b2, a2 = (float)(1 - o->b2);
+	float r1 = (float)(1 / o->c1), r2 = (float)(1 / o->c2), eps = (float)o->eps, lr = (float)o->lr, decay = (float)o->decay;
+
+	(void)thread;
+	for (; i < last; i++) {
+		float g = a->x[i] * scale;
+
+		a->m[i] = b1 * a->m[i] + a1 * g;
+		a->v[i] = b2 * a->v[i] + a2 * g * g;
+		a->w[i] -= lr * (decay * a->w[i] + a->m[i] * r1 / (sqrtf(a->v[i] * r2) + eps));
+	}
+}
+
+void KERNEL(adamw)(struct rf_dev *d, const struct rf_adamw *x)
+{
+	struct job a = { .n = x->n, .x = cpu_f32(d, x->g), .opt = *x, .w = cpu_f32(d, x->w), .m = cpu_f32(d, x->m), .v = cpu_f32(d, x->v) };
+
+	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), adamw_tile, &a);
+	rf_cpu_gemm_forget(d, a.w, a.n * 4);
+}
+
+static void axpy_tile(void *arg, int tile, int thread)
+{
+	const struct job *a = arg;
+	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
+
+	(void)thread;
+	for (; i < last; i++)
+		a->out[i] = a->add ? a->out[i] + a->scale * a->x[i] : a->scale * a->x[i];
+}
+
+void KERNEL(axpy)(struct rf_dev *d, const struct rf_axpy *x)
+{
+	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .out = cpu_f32(d, x->y), .scale = x->scale, .add = x->add };
+
+	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), axpy_tile, &a);
+}

@@ -1,0 +1,68 @@
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu_device.h"
+#include "dev.h"
+
+extern const struct rf_ops rf_ops_check;
+
+static int cores(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e)
+{
+	*d = (struct rf_dev){ .threads = threads ? threads : cores(), .math = math };
+	if (note)
+		*note = NULL;
+	if (!strcmp(name, "auto")) {
+		if (note)
+			*note = "this build has no CUDA: the CPU it is";
+		d->ops = rf_cpu_ops();
+	} else if (!strcmp(name, "cpu")) {
+		d->ops = rf_cpu_ops();
+	} else if (!strcmp(name, "check")) {
+		d->ops = &rf_ops_check;
+	} else if (!strcmp(name, "cuda")) {
+		return rf_fail(e, RF_EDEVICE, "no device 'cuda': this build has no CUDA (use --device cpu)");
+	} else {
+		return rf_fail(e, RF_EDEVICE, "no device '%s' (there are cpu and auto)", name);
+	}
+	return d->ops->open(d, e);
+}
+
+void rf_dev_close(struct rf_dev *d)
+{
+	if (d->ops)
+		d->ops->close(d);
+}
+
+enum rf_code rf_dev_sync(struct rf_dev *d, struct rf_err *e)
+{
+	d->ops->sync(d);
+	if (d->err.code != RF_OK && e)
+		*e = d->err;
+	return d->err.code;
+}
+
+void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* kernels fail on any thread */
+	va_list ap;
+
+	pthread_mutex_lock(&lock);
+	if (d->err.code == RF_OK) {
+		d->err.code = code;
+		va_start(ap, fmt);
+		vsnprintf(d->err.msg, sizeof d->err.msg, fmt, ap);
+		va_end(ap);
+	}
+	pthread_mutex_unlock(&lock);
+}

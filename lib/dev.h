@@ -1,0 +1,217 @@
+/* dev.h -- a device behind one table of operations.
+ *
+ * Models and losses are written once, on this table.  Device memory is a handle of an incomplete type: host code that
+ * indexes it does not compile.  Operations return nothing: like ferror(3), the first failure sticks to the device,
+ * and rf_dev_sync() reports it.  Operations run in the order of the calls; their arguments are copied, so host memory
+ * is read only by upload and written only by download.
+ *
+ * Rows.  A pass works on nb sequences side by side, `steps` rows each: row (j, b), step j of sequence b, is row
+ * j nb + b of every matrix.  The text itself is nb = 1; rollouts that hang below it are nb > 1, and appending a step
+ * appends rows at the end.  Everything is row-major float32.  R = steps nb rows, D model width, F MLP width, H heads,
+ * K and V head widths, N vocabulary.
+ *
+ * Equal inputs give equal bits for any number of threads: work is cut into tiles of fixed size, reductions run in a
+ * fixed order. */
+#ifndef RF_DEV_H
+#define RF_DEV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+typedef struct rf_f32_mem *rf_f32;
+typedef struct rf_f64_mem *rf_f64;
+typedef struct rf_i32_mem *rf_i32;
+
+/* Element i of an array; of NULL it is NULL, so that an absent array stays absent. */
+static inline rf_f32 rf_at(rf_f32 p, size_t i) { return p ? (rf_f32)(void *)((char *)p + i * 4) : NULL; }
+static inline rf_i32 rf_at_i32(rf_i32 p, size_t i) { return p ? (rf_i32)(void *)((char *)p + i * 4) : NULL; }
+
+struct rf_dev;
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+/* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) if given.  ta: A is stored (k, m); tb: B is stored (n, k).
+ * lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight, which changes only in adamw or an
+ * upload, so a device may keep it in another form. */
+struct rf_gemm {
+	int m, n, k;
+	bool ta, tb, add, weight;
+	rf_f32 a, b, c, bias;
+	int lda, ldb, ldc;
+};
+
+/* y (d) += sum over rows of x (rows, d): the gradient of a bias. */
+struct rf_colsum { int rows, d; rf_f32 x, y; };
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+/* y (rows, d) = w[tokens];  bwd: dw[tokens] += dy, in the order of the rows. */
+struct rf_embed_fwd { int rows, d; rf_i32 tokens; rf_f32 w, y; };
+struct rf_embed_bwd { int rows, d; rf_i32 tokens; rf_f32 dy, dw; };
+
+/* to[ti] = (or +=) from[fi] for n rows of width d in order; an index array that is NULL counts 0, 1, ...  `first`
+ * of the rows are where index 0 points.  With add the same ti may come again. */
+struct rf_rows { int n, d; bool add; rf_f32 from, to; rf_i32 fi, ti; };
+
+/* ---- elementwise ------------------------------------------------------------------------------------------------ */
+
+/* y = x / sqrt(mean(x^2) + eps) * w, rows of width d; with gate (same shape as x) times silu(gate).
+ * bwd: dx = (with add: +=); dw += ; dgate =. */
+struct rf_rmsnorm_fwd { int rows, d; float eps; rf_f32 x, w, gate, y; };
+struct rf_rmsnorm_bwd { int rows, d; float eps; bool add; rf_f32 x, w, gate, dy, dx, dw, dgate; };
+
+/* y = silu(gate) * up, n elements each.  bwd: dgate, dup =, and y again (NULL: not wanted). */
+struct rf_swiglu_fwd { size_t n; rf_f32 gate, up, y; };
+struct rf_swiglu_bwd { size_t n; rf_f32 gate, up, dy, dgate, dup, y; };
+
+/* y = scale * norm(act(conv(x))): the causal depthwise convolution of width w over the steps, the activation, and the
+ * norm of every head (width `head`), each optional (weight NULL; RF_ACT_IDENTITY; norm 0).
+ * x ((w-1 + steps) nb, d): w-1 steps of earlier rows (zeros before the start), then the R new ones; y (R, d).
+ * weight (d, w), last tap = current row.  norm 1: x / sqrt(sum x^2 + 1e-6); 2: x / sum x.
+ * bwd: dx, of x's shape, is written whole; dweight +=. */
+struct rf_conv_fwd { int nb, steps, d, w, head, act, norm; float scale; rf_f32 x, weight, y; };
+struct rf_conv_bwd { int nb, steps, d, w, head, act, norm; float scale; rf_f32 x, weight, dy, dx, dweight; };
+
+/* Rotary embedding, in place: x (R, heads, D), halves rotated together, position of row (j, b) = past[b] + from + j,
+ * frequency i = theta^(-2i/D); inverse turns back (the backward pass). */
+struct rf_rope { int nb, steps, heads, D, from; bool inverse; double theta; rf_i32 past; rf_f32 x; };
+
+/* ---- the delta rule --------------------------------------------------------------------------------------------- */
+
+/*     u_t = beta_t (v_t - S_{t-1}' k_t),  S_t = S_{t-1} + k_t u_t',  o_t = S_t' q_t
+ *
+ * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2.  q comes scaled by 1 / sqrt(K).
+ * beta = beta_scale sigmoid(b), 1 where b is NULL.
+ *
+ * States live in slots of (H, K, V).  Sequence b begins from slot start[b / per] of S; start NULL: slot 0.
+ * `given`: so many steps are there already (a rollout that grows): k and u hold them, and the new row goes behind them;
+ * q, v, b, o hold the new rows only.  The start state is still the one before step 0.  given > 0 wants steps = 1.
+ * Captures (nb = 1 only): the state after row cap_row[i] goes to slot cap_slot[i]; rows ascend. */
+struct rf_delta_fwd {
+	int nb, steps, given, per, H, K, V;
+	float beta_scale;
+	rf_f32 q, k, v, b;        /* (R, H, K), (R, H, K), (R, H, V), (R, H) */
+	rf_f32 u, o;              /* out (R, H, V) each */
+	rf_f32 S;
+	rf_i32 start;
+	int captures;
+	rf_i32 cap_row, cap_slot;
+};
+/* Gradients of q, k, v, b are written; dS of the captured slots is read; to dS of the start slots is added. */
+struct rf_delta_bwd {
+	int nb, steps, per, H, K, V;
+	float beta_scale;
+	rf_f32 q, k, v, b, u, d_o;
+	rf_f32 dq, dk, dv, db;
+	rf_f32 S, dS;
+	rf_i32 start;
+	int captures;
+	rf_i32 cap_row, cap_slot;
+};
+
+/* ---- softmax attention ------------------------------------------------------------------------------------------ */
+
+/* Row (j, b) of q (R, H, D) reads the first past[b] rows of the cache (., G, D) and rows (0..j, b) of k, v (R, G, D);
+ * of these only the last `window` with itself (0: all).  Scores times 1 / sqrt(D).  Head h reads key head h G / H.
+ * o (R, H, D); lse (R, H) is kept for the backward pass.  `given` as above: q and o hold the new rows only, k and v
+ * all of them.  longest: the largest past[b]. */
+struct rf_attn_fwd {
+	int nb, steps, given, H, G, D, window, longest;
+	rf_i32 past;
+	rf_f32 q, k, v, cache_k, cache_v, o, lse;
+};
+/* dq, dk, dv are written, to dcache_k, dcache_v is added. */
+struct rf_attn_bwd {
+	int nb, steps, H, G, D, window, longest;
+	rf_i32 past;
+	rf_f32 q, k, v, cache_k, cache_v, o, lse, d_o;
+	rf_f32 dq, dk, dv, dcache_k, dcache_v;
+};
+
+/* ---- the head --------------------------------------------------------------------------------------------------- */
+
+/* z = h w', never stored whole: h (rows, d), w (N, d).  Each output may be NULL (rows):
+ * entropy of softmax(z inv_temp), nats; logp = log softmax(z inv_temp)[target] (target < 0: 0); top = arg max, the
+ * lowest of equals. */
+struct rf_head_fwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 entropy, logp; rf_i32 top; };
+
+/* z (rows, N) becomes coef * inv_temp * (softmax(z inv_temp) - [target]), the gradient of -coef logp; logp (rows) is
+ * written unless NULL.  coef 0: zeros. */
+struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32 coef, logp; };
+
+/* Draws for each row from row / per of z (., N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
+ * the lowest ids), of these the fewest, most likely first, whose sum reaches top_p of theirs (1: all); then the first id
+ * in ascending order whose cumulative sum, in double, exceeds u * total.  logp = log softmax(z inv_temp)[token], over
+ * the full vocabulary, nothing masked. */
+struct rf_sample {
+	int rows, per, N, top_k, banned;
+	float inv_temp;
+	double top_p;
+	rf_f32 z;
+	rf_i32 banned_ids;
+	rf_f64 u;
+	rf_i32 token;
+	rf_f32 logp;
+};
+
+/* ---- optimizer -------------------------------------------------------------------------------------------------- */
+
+/* out[0] = sum of x^2 in double, in blocks of fixed size;  dot: sum of x y. */
+struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
+
+/* g <- g scale;  m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;
+ * w <- w - lr (decay w + (m / c1) / (sqrt(v / c2) + eps)),  c1, c2: bias corrections.  g itself stays. */
+struct rf_adamw { size_t n; double scale, lr, b1, b2, eps, decay, c1, c2; rf_f32 w, m, v, g; };
+
+/* y = scale x [+ y] */
+struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+#define RF_OPS(X) \
+	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(rmsnorm_fwd) X(rmsnorm_bwd) X(swiglu_fwd) X(swiglu_bwd) \
+	X(conv_fwd) X(conv_bwd) X(rope) X(delta_fwd) X(delta_bwd) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) \
+	X(sample) X(dot) X(adamw) X(axpy)
+
+struct rf_ops {
+	const char *name;
+	enum rf_code (*open)(struct rf_dev *d, struct rf_err *e);
+	void (*close)(struct rf_dev *d);
+	void *(*alloc)(struct rf_dev *d, size_t bytes);               /* NULL: no memory, and the device says so */
+	void (*release)(struct rf_dev *d, void *p);
+	void (*upload)(struct rf_dev *d, void *to, const void *from, size_t bytes);
+	void (*download)(struct rf_dev *d, void *to, const void *from, size_t bytes);  /* waits for it */
+	void (*zero)(struct rf_dev *d, void *to, size_t bytes);
+	void (*sync)(struct rf_dev *d);
+#define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
+	RF_OPS(X)
+#undef X
+};
+
+/* RF(d, gemm, .m = R, ...): one operation, its arguments by name. */
+#define RF(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
+
+enum rf_math { RF_MATH_F32, RF_MATH_BF16 };  /* operands of products; everything else is float32 */
+
+struct rf_dev {
+	const struct rf_ops *ops;
+	struct rf_err err;      /* the first failure, or RF_OK */
+	int threads;
+	enum rf_math math;
+	size_t used, peak;      /* bytes of device memory */
+	void *impl;
+};
+
+/* name: "cpu", "check", "cuda" or "auto" (then *note, if set, says in one sentence why it is not a GPU).  threads 0:
+ * as many as this process may use.  RF_EDEVICE says what is missing. */
+enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e);
+void rf_dev_close(struct rf_dev *d);
+/* Waits for all operations; the device's first failure, if there was one. */
+enum rf_code rf_dev_sync(struct rf_dev *d, struct rf_err *e);
+/* For a backend: keeps the first failure. */
+void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,130 @@
+/* dev_cpu.c -- the CPU as a device: threads, memory, and which table of kernels this processor takes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "cpu_device.h"
+
+#if defined(__x86_64__)
+extern const struct rf_ops rf_cpu_ops_x86_64, rf_cpu_ops_x86_64_v3, rf_cpu_ops_x86_64_v4;
+#else
+extern const struct rf_ops rf_cpu_ops_base;
+#endif
+
+const struct rf_ops *rf_cpu_ops(void)
+{
+#if defined(__x86_64__)
+	const char *most = getenv("RF_ISA"); /* for tests: a lower level than the processor has */
+	int level = most && most[0] >= '1' && most[0] <= '4' ? most[0] - '0' : 4;
+
+	__builtin_cpu_init();
+	if (level >= 4 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+		return &rf_cpu_ops_x86_64_v4;
+	if (level >= 3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+		return &rf_cpu_ops_x86_64_v3;
+	return &rf_cpu_ops_x86_64;
+#else
+	return &rf_cpu_ops_base;
+#endif
+}
+
+enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
+{
+	struct rf_cpu *c = calloc(1, sizeof *c);
+
+	if (!c || !(c->pool = rf_pool_new(d->threads)) || !(c->scratch = calloc((size_t)d->threads + 1, sizeof *c->scratch))) {
+		if (c)
+			rf_pool_free(c->pool);
+		free(c);
+		return rf_fail(e, RF_ENOMEM, "no memory for %d threads", d->threads);
+	}
+	d->impl = c;
+	return RF_OK;
+}
+
+void rf_cpu_close(struct rf_dev *d)
+{
+	struct rf_cpu *c = d->impl;
+
+	if (!c)
+		return;
+	rf_cpu_gemm_free(d);
+	for (int i = 0; i <= d->threads; i++)
+		free(c->scratch[i].p);
+	free(c->scratch);
+	rf_pool_free(c->pool);
+	free(c);
+	d->impl = NULL;
+}
+
+/* The size stands before the block, so that release can count it. */
+enum { BEFORE = 64 };
+
+void *rf_cpu_alloc(struct rf_dev *d, size_t bytes)
+{
+	size_t size = (bytes + BEFORE + 63) / 64 * 64;
+	char *p = size > bytes ? aligned_alloc(64, size) : NULL;
+
+	if (!p) {
+		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB more, %zu MiB are in use (a smaller --segment or --max-len needs less)",
+		            bytes >> 20, d->used >> 20);
+		return NULL;
+	}
+	memcpy(p, &size, sizeof size);
+	d->used += size;
+	d->peak = d->used > d->peak ? d->used : d->peak;
+	return p + BEFORE + cpu_of(d)->skew;
+}
+
+void rf_cpu_release(struct rf_dev *d, void *p)
+{
+	char *q = p;
+	size_t size;
+
+	if (!p)
+		return;
+	q -= BEFORE + cpu_of(d)->skew;
+	memcpy(&size, q, sizeof size);
+	rf_cpu_gemm_forget(d, q, size);
+	d->used -= size;
+	free(q);
+}
+
+void rf_cpu_upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
+{
+	char *p = (char *)to - cpu_of(d)->skew;
+
+	memcpy(p, from, bytes);
+	rf_cpu_gemm_forget(d, p, bytes);
+}
+
+void rf_cpu_download(struct rf_dev *d, void *to, const void *from, size_t bytes)
+{
+	memcpy(to, (const char *)from - cpu_of(d)->skew, bytes);
+}
+
+void rf_cpu_zero(struct rf_dev *d, void *to, size_t bytes)
+{
+	memset((char *)to - cpu_of(d)->skew, 0, bytes);
+}
+
+void rf_cpu_sync(struct rf_dev *d)
+{
+	(void)d;
+}
+
+void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes)
+{
+	struct cpu_scratch *s = &cpu_of(d)->scratch[thread < 0 ? d->threads : thread];
+
+	if (bytes > s->size) {
+		free(s->p);
+		s->size = (bytes + 63) / 64 * 64;
+		if (!(s->p = aligned_alloc(64, s->size))) {
+			s->size = 0;
+			rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB of scratch", bytes >> 20);
+		}
+	}
+	return s->p;
+}

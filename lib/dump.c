@@ -1,0 +1,529 @@
+/* dump.c -- from files to what is shown of them.
+ *
+ * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or --sample
+ * make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one of its rows is. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "dump.h"
+#include "inspect.h"
+#include "msg.h"
+#include "rng.h"
+#include "stream.h"
+#include "wire.h"
+
+enum { PAGE = 64 << 10 };
+
+struct job {
+	struct rf_dump *d;
+	struct rf_table table;
+	bool has_table;           /* and of which kind: */
+	bool of_tensors;
+	struct rf_tokenizer *given, *bytes;
+	struct rf_pick pick;
+	struct rf_buf text, page; /* of the row in hand; what goes out next */
+	uint64_t order, shown;
+	uint64_t record, part;    /* whose headings were shown last */
+	uint64_t records;         /* of all files so far */
+	int file;
+};
+
+/* ---- rows on their way out -------------------------------------------------------------------------------------- */
+
+/* Writes what has gathered on the page. */
+static enum rf_code flush(struct job *j, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (j->page.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if (j->page.n)
+		rc = j->d->write(j->d->to, (char *)j->page.p, j->page.n, e);
+	rf_page_clear(&j->page);
+	return rc;
+}
+
+/* Puts a row's text on the page, without the headings that the one before it had. */
+static enum rf_code emit(struct job *j, const struct rf_pick_row *row, struct rf_err *e)
+{
+	bool same = j->shown && row->lead && j->record == row->record;
+	size_t skip = !same ? 0 : row->lead + (j->part == row->part ? row->lead_part : 0);
+
+	if (row->lead && !same && j->shown)
+		rf_page_puts(&j->page, "\n");
+	rf_buf_add(&j->page, row->text + skip, row->size - skip);
+	j->record = row->record;
+	j->part = row->part;
+	j->shown++;
+	return j->page.n < PAGE ? RF_OK : flush(j, e);
+}
+
+/* Says which of several files comes now, as head(1) does. */
+static void title(struct job *j, const char *path)
+{
+	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
+		return;
+	rf_page_puts(&j->page, j->file ? "\n==> " : "==> ");
+	rf_page_safe(&j->page, path, strlen(path), false);
+	rf_page_puts(&j->page, " <==\n");
+}
+
+static bool done(const struct job *j)
+{
+	return j->d->first && !rf_pick_holds(&j->pick) && j->shown == j->d->first;
+}
+
+static void begin_pick(struct job *j)
+{
+	struct rf_pick_spec spec = { j->d->table.sort, j->d->sample, j->d->first };
+
+	rf_pick_begin(&j->pick, &spec);
+	j->shown = 0;
+}
+
+static enum rf_code end_pick(struct job *j, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (rf_pick_holds(&j->pick)) {
+		rf_pick_end(&j->pick);
+		for (size_t i = 0; i < j->pick.n && rc == RF_OK; i++)
+			rc = emit(j, &j->pick.row[i], e);
+	}
+	rf_pick_free(&j->pick);
+	j->shown = 0;
+	return rc == RF_OK ? flush(j, e) : rc;
+}
+
+static double draw(const struct job *j, uint64_t id, int i, int r, int t)
+{
+	if (!j->d->sample)
+		return 0;
+	return rf_draw(rf_draw_key(j->d->seed, RF_DRAW_SHUFFLE, (uint64_t)j->file, id, (uint64_t)(i < 0 ? 0 : i), (uint64_t)(r < 0 ? 0 : r)),
+	               (uint32_t)(t < 0 ? 0 : t));
+}
+
+/* The row whose text is in j->text goes out, or waits. */
+static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	row->text = (char *)j->text.p;
+	row->size = j->text.n;
+	if (j->text.failed) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	} else if (!rf_pick_holds(&j->pick)) {
+		rc = emit(j, row, e);
+	} else if (!(row->text = malloc(row->size ? row->size : 1))) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	} else {
+		memcpy(row->text, j->text.p, row->size);
+		rc = rf_pick_take(&j->pick, row, e);
+	}
+	rf_page_clear(&j->text);
+	return rc;
+}
+
+/* ---- a stream --------------------------------------------------------------------------------------------------- */
+
+static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
+{
+	enum rf_rows rows = j->d->table.rows;
+	uint64_t n = rf_row_count(row->rec, rows);
+	enum rf_code rc = RF_OK;
+
+	for (uint64_t i = 0; i < n && rc == RF_OK && !done(j); i++) {
+		struct rf_pick_row p = { .record = j->records };
+
+		rf_row_at(row, rows, i);
+		if (!rf_table_match(&j->table, row))
+			continue;
+		p.part = (uint64_t)row->i;
+		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row->i, row->r, rows == RF_ROWS_TOKEN ? row->t : 0), j->order++ };
+		if (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key))
+			continue;
+		if (j->d->form == RF_DUMP_TSV)
+			rf_table_line(&j->table, &j->d->show.words, row, &j->text);
+		else
+			rf_show_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_part);
+		rc = pass(j, &p, e);
+	}
+	return rc == RF_OK ? flush(j, e) : rc;
+}
+
+/* Reads on to the end of a pipe, so that its writer ends well and what is wrong with it is seen. */
+static bool must_drain(const struct job *j, const char *path)
+{
+	struct stat st;
+
+	if (j->d->no_drain)
+		return false;
+	return strcmp(path, "-") ? stat(path, &st) == 0 && !S_ISREG(st.st_mode) : fstat(0, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* The tokenizer that was given, or the one that the head names if it is built in. */
+static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
+{
+	const struct rf_head *h = rf_in_head(in);
+	enum rf_code rc;
+
+	j->d->show.words.tokenizer = j->given;
+	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
+		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s", rf_in_name(in), h->tokenizer_kind,
+		               h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
+	if (j->given || !*h->tokenizer_kind)
+		return RF_OK;
+	if (!strcmp(h->tokenizer_kind, "bytes")) {
+		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
+			return rc;
+		j->d->show.words.tokenizer = j->bytes;
+	} else if (!*j->d->note) {
+		snprintf(j->d->note, sizeof j->d->note, "%s: tokens are shown as numbers: its tokenizer is '%s', give it with --tokenizer or -m",
+		         rf_in_name(in), h->tokenizer_kind);
+	}
+	return RF_OK;
+}
+
+static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
+{
+	struct rf_record *rec;
+	struct rf_row row;
+	enum rf_code rc;
+
+	if ((rc = choose_tokenizer(j, in, e)) != RF_OK)
+		return rc;
+	for (uint64_t n = 0; !done(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
+		rf_row_of(&row, rf_in_name(in), n, rec);
+		if ((rc = offer_rows(j, &row, e)) != RF_OK)
+			return rc;
+		j->records++;
+	}
+	if (done(j) && must_drain(j, path))
+		while ((rc = rf_next(in, &rec, e)) == RF_OK)
+			;
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would.  The end record
+ * is passed over: what is left of a stream is not the stream. */
+static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size, struct rf_err *e)
+{
+	struct rf_pick_row p = { .record = j->records };
+	bool match = false;
+	struct rf_row row;
+	struct rf_msg m;
+	char *line;
+	size_t len;
+	enum rf_code rc = rf_msg_open(&m, msg, size, e);
+
+	if (rc != RF_OK || m.type != RF_MSG_SEQ)
+		return rc;
+	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
+		return rc;
+	rf_row_of(&row, NULL, n, rec);
+	for (uint64_t i = 0, rows = rf_row_count(rec, j->d->table.rows); i < rows; i++) {
+		rf_row_at(&row, j->d->table.rows, i);
+		if (rf_table_match(&j->table, &row)) {
+			double key = rf_table_key(&j->table, &row);
+			if (!match || isnan(p.key.sort) || key < p.key.sort)
+				p.key.sort = key;
+			match = true;
+		}
+	}
+	p.key.draw = draw(j, rec->id, 0, 0, 0);
+	p.key.order = j->order++;
+	j->records++;
+	if (!match || (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key)))
+		return RF_OK;
+	if ((rc = rf_msg_to_json(msg, size, &line, &len, e)) != RF_OK)
+		return rc;
+	rf_buf_add(&j->text, line, len);
+	rf_page_puts(&j->text, "\n");
+	free(line);
+	return pass(j, &p, e);
+}
+
+static enum rf_code write_message(struct job *j, const void *msg, size_t size, struct rf_err *e)
+{
+	char *line;
+	size_t len;
+	enum rf_code rc = rf_msg_to_json(msg, size, &line, &len, e);
+
+	if (rc != RF_OK)
+		return rc;
+	rf_buf_add(&j->page, line, len);
+	rf_page_puts(&j->page, "\n");
+	free(line);
+	return RF_OK;
+}
+
+static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
+{
+	const struct rf_dump *d = j->d;
+	bool some = d->table.where || d->table.sort || d->sample || d->first;
+	struct rf_record rec;
+	const void *msg;
+	size_t size;
+	enum rf_code rc = RF_OK;
+
+	rf_record_init(&rec);
+	begin_pick(j);
+	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
+		if (!some || n == 0)
+			rc = write_message(j, msg, size, e);
+		else if ((rc = offer_message(j, &rec, n - 1, msg, size, e)) == RF_EDATA)
+			rf_in_blame(in, e);
+		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
+			break;
+	}
+	if (done(j) && rc == RF_OK && must_drain(j, path))
+		while ((rc = rf_next_message(in, &msg, &size, e)) == RF_OK)
+			;
+	rf_record_free(&rec);
+	return rc == RF_EOF || rc == RF_OK ? end_pick(j, e) : rc;
+}
+
+static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
+{
+	const void *msg;
+	struct rf_msg m;
+	size_t size;
+	enum rf_code rc = rf_next_message(in, &msg, &size, e);
+
+	if (rc == RF_OK)
+		rc = rf_msg_open(&m, msg, size, e);
+	if (rc != RF_OK)
+		return rc;
+	if (j->d->form == RF_DUMP_JSON) {
+		rc = write_message(j, msg, size, e);
+	} else {
+		title(j, rf_in_name(in));
+		rf_show_head(&j->page, m.body);
+	}
+	if (rc == RF_OK)
+		rc = flush(j, e);
+	if (must_drain(j, path))
+		while (rc == RF_OK)
+			rc = rf_next_message(in, &msg, &size, e);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* ---- a checkpoint ----------------------------------------------------------------------------------------------- */
+
+static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row, uint64_t id, struct rf_err *e)
+{
+	bool stats = j->table.stats;
+	struct rf_pick_row p = { 0 };
+	enum rf_code rc = RF_OK;
+
+	if (row->tensor && stats && (rc = rf_inspect_stats(row->tensor, &row->stats, e)) != RF_OK)
+		return rc;
+	if (!rf_table_match(&j->table, row))
+		return RF_OK;
+	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, 0, 0, 0), j->order++ };
+	if (j->d->form == RF_DUMP_TSV)
+		rf_table_line(&j->table, &j->d->show.words, row, &j->text);
+	else if (j->d->form == RF_DUMP_JSON)
+		rf_inspect_row_json(row, stats, &j->text);
+	else
+		rf_inspect_row_text(x, row, stats, &j->text);
+	return pass(j, &p, e);
+}
+
+static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_err *e)
+{
+	bool of_steps = j->table.rows == RF_ROWS_STEP;
+	struct rf_inspect x;
+	enum rf_code rc = rf_inspect_open(&x, path, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (j->d->form != RF_DUMP_TSV) {
+		begin_pick(j);
+		title(j, path);
+		if (!of_steps && j->d->form == RF_DUMP_TEXT)
+			rf_inspect_text(&x, j->d->show.width, &j->page);
+		else if (!of_steps)
+			rf_inspect_json(&x, &j->page);
+		rc = flush(j, e);
+	}
+	for (int i = 0; i < (of_steps ? x.steps : x.tensors->n) && rc == RF_OK && !done(j); i++) {
+		struct rf_row row = { .file = path, .i = -1, .r = -1, .t = -1 };
+
+		if (of_steps)
+			row.step = &x.step[i];
+		else
+			row.tensor = &x.tensors->t[i];
+		rc = offer_inspected(j, &x, &row, (uint64_t)i, e);
+	}
+	if (j->d->form != RF_DUMP_TSV && rc == RF_OK)
+		rc = end_pick(j, e);
+	rf_inspect_close(&x);
+	return rc;
+}
+
+/* ---- --check ---------------------------------------------------------------------------------------------------- */
+
+struct seen { uint64_t id, record; };
+
+static int by_id(const void *a, const void *b)
+{
+	const struct seen *x = a, *y = b;
+
+	return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->record > y->record) - (x->record < y->record);
+}
+
+/* The first record whose id another had before it. */
+static enum rf_code check_ids(const struct rf_in *in, struct seen *s, size_t n, struct rf_err *e)
+{
+	size_t bad = 0;
+
+	if (n)
+		qsort(s, n, sizeof *s, by_id);
+	for (size_t i = 1; i < n; i++)
+		if (s[i].id == s[i - 1].id && (!bad || s[i].record < s[bad].record))
+			bad = i;
+	return !bad ? RF_OK : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in),
+	                              (unsigned long long)s[bad].record, (unsigned long long)s[bad].id, (unsigned long long)s[bad - 1].record);
+}
+
+static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err *e)
+{
+	struct rf_record *rec;
+	struct seen *seen = NULL, *bigger;
+	size_t n = 0, cap = 0;
+	enum rf_code rc;
+
+	while ((rc = rf_next(in, &rec, e)) == RF_OK) {
+		if (n == cap) {
+			if (!(bigger = realloc(seen, (cap = cap ? 2 * cap : 1024) * sizeof *seen))) {
+				rc = rf_fail(e, RF_ENOMEM, "out of memory");
+				break;
+			}
+			seen = bigger;
+		}
+		seen[n] = (struct seen){ rec->id, n };
+		n++;
+	}
+	if (rc == RF_EOF)
+		rc = check_ids(in, seen, n, e);
+	free(seen);
+	if (rc != RF_OK)
+		return rc;
+	rf_page_safe(&j->page, rf_in_name(in), strlen(rf_in_name(in)), false);
+	rf_page_printf(&j->page, ": ok, %zu record%s, %llu bytes\n", n, n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
+	return RF_OK;
+}
+
+static enum rf_code check_inspected(struct job *j, const char *path, struct rf_err *e)
+{
+	struct rf_inspect x;
+	enum rf_code rc = rf_inspect_open(&x, path, e);
+
+	if (rc != RF_OK)
+		return rc;
+	rc = rf_inspect_check(&x, e);
+	rf_page_safe(&j->page, path, strlen(path), false);
+	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n, x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
+	rf_inspect_close(&x);
+	return rc;
+}
+
+static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
+{
+	struct rf_in *in;
+	enum rf_code rc;
+
+	if (strcmp(path, "-") && rf_inspect_is(path)) {
+		rc = check_inspected(j, path, e);
+	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
+		rc = check_stream(j, in, e);
+		rf_in_close(in);
+	}
+	if (rc != RF_OK || j->d->quiet)
+		rf_page_clear(&j->page);
+	return rc == RF_OK ? flush(j, e) : rc;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* The columns fit the first file, and so must the others. */
+static enum rf_code fit_table(struct job *j, const char *path, bool tensors, struct rf_err *e)
+{
+	struct rf_table_spec spec = j->d->table;
+	enum rf_code rc;
+
+	if (j->has_table)
+		return tensors == j->of_tensors ? RF_OK
+		     : rf_fail(e, RF_EUSAGE, "%s: streams and checkpoints have no columns in common; dump them one at a time", path);
+	if (spec.rows != RF_ROWS_AUTO && tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP))
+		return rf_fail(e, RF_EUSAGE, "--rows: %s", tensors ? "a checkpoint has tensors and steps" : "a stream has records, positions, rollouts and tokens");
+	if (spec.rows == RF_ROWS_AUTO && tensors)
+		spec.rows = RF_ROWS_TENSOR;
+	if ((rc = rf_table_open(&j->table, &spec, e)) != RF_OK)
+		return rc;
+	j->has_table = true;
+	j->of_tensors = tensors;
+	if (j->d->form != RF_DUMP_TSV || j->d->no_header)
+		return RF_OK;
+	rf_table_names(&j->table, &j->page);
+	return flush(j, e);
+}
+
+static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
+{
+	bool tensors = strcmp(path, "-") && rf_inspect_is(path);
+	struct rf_in *in;
+	enum rf_code rc;
+
+	if (tensors && j->d->head)
+		return rf_fail(e, RF_EUSAGE, "%s: --head is of a stream", path);
+	if (tensors)
+		return (rc = fit_table(j, path, true, e)) == RF_OK ? dump_inspected(j, path, e) : rc;
+	if ((rc = rf_in_open(&in, path, j->d->max_record, e)) != RF_OK)
+		return rc;
+	if (j->d->head)
+		rc = dump_head(j, in, path, e);
+	else if ((rc = fit_table(j, path, false, e)) == RF_OK)
+		rc = j->d->form == RF_DUMP_JSON ? dump_messages(j, in, path, e) : dump_rows(j, in, path, e);
+	rf_in_close(in);
+	return rc;
+}
+
+static enum rf_code open_tokenizer(struct job *j, struct rf_err *e)
+{
+	const struct rf_dump *d = j->d;
+	char path[4400];
+	struct stat st;
+
+	if (d->tokenizer)
+		return strcmp(d->tokenizer, "bytes") ? rf_tokenizer_open(&j->given, d->tokenizer, e) : rf_tokenizer_bytes(&j->given, e);
+	if (!d->model)
+		return RF_OK;
+	if (snprintf(path, sizeof path, "%s/latest", d->model) < (int)sizeof path && !stat(path, &st))
+		return rf_tokenizer_open(&j->given, path, e);
+	return rf_tokenizer_open(&j->given, d->model, e);
+}
+
+enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e)
+{
+	struct job j = { .d = d };
+	enum rf_code rc = d->check || d->head ? RF_OK : open_tokenizer(&j, e);
+
+	*d->note = 0;
+	d->table.files = d->show.files = n > 1;
+	begin_pick(&j);
+	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)
+		rc = d->check ? check(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
+	if (rc == RF_OK)
+		rc = end_pick(&j, e);
+	rf_pick_free(&j.pick);
+	rf_tokenizer_free(j.given);
+	rf_tokenizer_free(j.bytes);
+	rf_buf_free(&j.text);
+	rf_buf_free(&j.page);
+	return rc;
+}

@@ -1,0 +1,132 @@
+/* tokenizer.c -- which kind of tokenizer a model has, and the calls that go on to it.  A new kind is a file
+ * tokenizer_NAME.c and its line in `kinds`. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "jscan.h"
+#include "lines.h"
+#include "tokenizer_kind.h"
+
+enum { MAX_FILE = 64 << 20 };
+
+static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes };
+
+static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path, struct rf_err *e)
+{
+	struct rf_tokenizer *t = calloc(1, sizeof *t);
+	enum rf_code rc;
+
+	*out = NULL;
+	if (!t)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	t->kind = kind;
+	t->eos = -1;
+	if ((rc = kind->open(t, path, e)) != RF_OK)
+		rf_tokenizer_free(t);
+	else
+		*out = t;
+	return rc;
+}
+
+enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e)
+{
+	return open_kind(t, &rf_tokenizer_kind_bytes, NULL, e);
+}
+
+/* The string at `key` of the object `in`; false: there is none. */
+static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jvalue *v)
+{
+	return rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v);
+}
+
+/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model. */
+static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
+{
+	struct rf_jvalue file, model, v = { NULL, 0 };
+	struct rf_lines *l;
+	char *s;
+	size_t n;
+	enum rf_code rc = rf_lines_open(&l, path, MAX_FILE, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_jscan_check(s, n, &file, e)) != RF_OK)
+		rc = rf_blame(e, "%s", path);
+	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
+	    && rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
+		string_at(&model, "type", &v);
+	if (rc == RF_OK && !v.s)
+		rc = rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)", path);
+	if (rc == RF_OK) {
+		s = rf_jscan_text(&v, &n);
+		rf_quote(name, 80, s, n);
+	}
+	rf_lines_close(l);
+	if (rc == RF_EDATA)
+		e->code = rc = RF_EMODEL;
+	return rc;
+}
+
+/* The file of a checkpoint that says which tokenizer it has, or of the newest step of a run. */
+static bool find_file(const char *dir, char path[4096])
+{
+	static const char *const names[] = {
+		"tokenizer_config.json", "tokenizer.json", "tokenizer.model",
+		"latest/tokenizer_config.json", "latest/tokenizer.json", "latest/tokenizer.model",
+	};
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (snprintf(path, 4096, "%s/%s", dir, names[i]) < 4096 && !stat(path, &st) && S_ISREG(st.st_mode))
+			return true;
+	return false;
+}
+
+enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
+{
+	char file[4096], name[80] = "SentencePiece";
+	struct stat st;
+	size_t n;
+	enum rf_code rc;
+
+	*t = NULL;
+	if (snprintf(file, sizeof file, "%s", path) >= (int)sizeof file)
+		return rf_fail(e, RF_ENOINPUT, "%.100s...: the path is too long", path);
+	if (stat(path, &st))
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(errno));
+	if (S_ISDIR(st.st_mode) && !find_file(path, file))
+		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer_config.json, tokenizer.json, tokenizer.model); --bytes needs none", path);
+	n = strlen(file);
+	if ((n < 6 || strcmp(file + n - 6, ".model")) && (rc = read_name(file, name, e)) != RF_OK)
+		return rc;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(name, kinds[i]->class))
+			return open_kind(t, kinds[i], file, e);
+	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)", file, name);
+}
+
+void rf_tokenizer_free(struct rf_tokenizer *t)
+{
+	if (t && t->kind->close)
+		t->kind->close(t);
+	free(t);
+}
+
+const char *rf_tokenizer_kind(const struct rf_tokenizer *t) { return t->kind->name; }
+const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
+int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
+int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
+
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count, size_t *cap,
+                                 struct rf_err *e)
+{
+	return t->kind->encode(t, text, n, ids, count, cap, e);
+}
+
+enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n, struct rf_err *e)
+{
+	return t->kind->decode(t, ids, count, text, n, e);
+}

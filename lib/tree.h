@@ -1,0 +1,101 @@
+/* tree.h -- one sequence and the rollouts that hang below its rows, forward and backward: the shared prefix.
+ *
+ *     rows 0 .. T-1: the text.  A rollout that starts at s hangs below row s-1; its row j sits at position s+j.
+ *
+ * Only the mixers know of earlier rows.  The text goes through in segments; what later rows may read of earlier ones is
+ * kept in state slots: one for the start of each segment, one for every row below which rollouts hang.  Going back,
+ * rollouts come before the text and later segments before earlier ones; each adds its gradient to the slots it began
+ * from.  So any number of rollouts costs one pass over the text.
+ *
+ * Order of calls: begin, forward 0 .. segments-1, then branch or grow; training: backward_branch, then backward
+ * segments-1 .. 0.  Everything is queued on the device; failures show at rf_dev_sync(). */
+#ifndef RF_TREE_H
+#define RF_TREE_H
+
+#include "mixer.h"
+#include "model.h"
+
+enum { RF_CHUNK = 64 };   /* segments are whole multiples of it: the delta rule's chunks then never depend on them */
+
+struct rf_plan {
+	int max_len;          /* longest text, tokens */
+	int segment;          /* rows of a segment; rounded up to RF_CHUNK */
+	int sites;            /* most rows with rollouts below */
+	int per;              /* most rollouts below one row */
+	int steps;            /* longest rollout */
+	bool grow;            /* rollouts grow step by step */
+	bool train;           /* there will be a backward pass */
+	bool recompute;       /* train: keep only the states at the segments' starts, and compute each segment again */
+};
+
+/* Rows that are worked on together: a segment of the text (nb = 1), or all rollouts (step-major). */
+struct rf_pass {
+	struct rf_tree *tree;
+	int max_nb, max_steps;       /* what memory is laid out for */
+	bool branch, grow, train;
+	int nb, per, steps, given;   /* now: sequences, rollouts per site, new steps, steps that are there already */
+	int pos;                     /* text: position of its first row */
+	int longest;                 /* most earlier rows that a sequence has */
+	rf_i32 tokens;               /* (rows) */
+	rf_i32 past;                 /* (nb): how many rows of the text come before */
+	rf_i32 start;                /* (sites): slots that the sequences begin from; NULL: slot 0 of the text's segment */
+	int captures;                /* states to keep: after row cap_row[i] of the pass, in slot cap_slot[i] */
+	rf_i32 cap_row, cap_slot;
+	rf_i32 tail_in, tail_out;    /* index lists for the last w-1 rows: slots' rows; see tree.c */
+	rf_i32 cap_in;
+	int tails, cap_tails;
+	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before and inside each layer */
+	rf_f32 *gate, *up;           /* (layers) */
+	union rf_mixer_save *save;   /* (layers) */
+	union rf_mixer_work *work;   /* (layers), mostly the same memory */
+	rf_f32 x, act, hidden, dh, dx;
+};
+
+struct rf_tree {
+	struct rf_model *model;
+	struct rf_plan plan;
+	int w;                       /* width of the short convolution (1: none) */
+	int segments_max;
+	int text_slots, slots;       /* slots of the text (one per segment's start; one in all without a backward pass) and all */
+	union rf_mixer_state *state; /* (layers) */
+	struct rf_pass *text;        /* one per segment that is kept, else one */
+	struct rf_pass branch;
+	int passes;
+	void *memory;
+	size_t bytes, state_bytes;   /* of it all states, which lie first */
+	/* the sequence */
+	int T, segments, sites;
+	int held;                    /* segment whose forward pass is in memory, where only one is; -1: none */
+	int *site_row, *order;       /* (sites): row p = s - 1, and the sites in order of their rows */
+	rf_i32 tokens;               /* (max_len) */
+	int32_t *list;               /* host memory for index lists */
+};
+
+/* Device bytes that a tree of this plan takes. */
+size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan);
+enum rf_code rf_tree_new(struct rf_tree **t, struct rf_model *m, const struct rf_plan *plan, struct rf_err *e);
+void rf_tree_free(struct rf_tree *t);
+
+/* A new sequence of T tokens, with rollouts below rows row[0 .. sites-1] (each in [0, T)); t->segments says how many
+ * segments it has. */
+void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int sites);
+/* Rows first .. first+rows-1 of segment i. */
+int rf_tree_first(const struct rf_tree *t, int i);
+int rf_tree_rows(const struct rf_tree *t, int i);
+/* Runs segment i; returns its hidden states after the final norm, (rows, d), valid until the next call. */
+rf_f32 rf_tree_forward(struct rf_tree *t, int i);
+/* All rollouts at once: per below each site, `steps` rows each; tokens (steps, sites, per) in this order.  Hidden states
+ * (steps, sites, per, d). */
+rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *tokens);
+/* The same, one step at a time: grow_begin, then grow for each step with the device's tokens (sites, per); returns the
+ * new rows' hidden states (sites, per, d). */
+void rf_tree_grow_begin(struct rf_tree *t, int per);
+rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens);
+
+/* Training.  dhidden is overwritten.  Weights' gradients are added to the model's. */
+void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);
+/* Where only the states at the segments' starts were kept, computes segment i again; returns its hidden states. */
+rf_f32 rf_tree_again(struct rf_tree *t, int i);
+void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden);
+
+#endif

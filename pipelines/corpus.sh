@@ -1,0 +1,72 @@
+#!/bin/sh
+# corpus.sh OUT [PACKAGE.deb] -- the default corpus: long English texts, as OUT/*.txt, and where they are from, OUT/SOURCE.
+#
+# The texts are Perl's manuals, as Debian's package perl-doc ships them: written by many people over thirty years, free
+# (GPL-1+ or Artistic), the same bytes wherever the same version is installed, and under /usr/share/perl, so that no slim
+# image drops them.  They are taken from the installed package, or from a package file where one is given.
+#
+# Every manual of 16 KiB or more, with its markup, except what a program listed rather than someone wrote: perltoc
+# (headings), perluniprops (property names); and perldelta, which is a copy of the newest perl*delta.
+set -eu
+LC_ALL=C
+export LC_ALL
+
+package=perl-doc
+smallest=16384
+
+die() {
+	status=$1
+	shift
+	echo "corpus.sh: $*" >&2
+	exit "$status"
+}
+
+[ $# -eq 1 ] || [ $# -eq 2 ] || die 64 "usage: corpus.sh OUT [PACKAGE.deb]"
+out=${1%/}
+deb=${2-}
+[ ! -e "$out" ] || die 65 "$out: already there"
+
+mkdir -p -- "$(dirname -- "$out")"
+tmp=$(mktemp -d -- "$out.tmp.XXXXXX")
+trap 'rm -rf -- "$tmp"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+mkdir "$tmp/out"
+
+if [ -n "$deb" ]; then
+	[ -r "$deb" ] || die 66 "$deb: cannot be read"
+	dpkg-deb --fsys-tarfile "$deb" >"$tmp/tar" || die 65 "$deb: not a package"
+	mkdir "$tmp/root"
+	tar -x -f "$tmp/tar" -C "$tmp/root" ./usr/share/perl
+	rm "$tmp/tar"
+	found=$(dpkg-deb -f "$deb" Package)
+	version=$(dpkg-deb -f "$deb" Version)
+	find "$tmp/root" -name '*.pod' -type f >"$tmp/list"
+else
+	found=$package
+	version=$(dpkg-query -W -f '${Version}' "$package" 2>/dev/null) || version=
+	[ -n "$version" ] || die 66 "the package $package is not installed: make deps, or name a package file"
+	dpkg-query -L "$package" >"$tmp/files"
+	grep '\.pod$' "$tmp/files" >"$tmp/list" || die 66 "the package $package has no manuals"
+fi
+[ "$found" = "$package" ] || die 65 "$deb: it is $found, not $package"
+
+sort "$tmp/list" | while read -r pod; do
+	name=$(basename -- "$pod" .pod)
+	case $name in perltoc | perluniprops | perldelta) continue ;; esac
+	[ -r "$pod" ] || die 66 "$pod: was it dropped at installation? name a package file"
+	[ "$(wc -c <"$pod")" -lt $smallest ] || cp -- "$pod" "$tmp/out/$name.txt"
+done
+
+set -- "$tmp"/out/*.txt
+[ -e "$1" ] || die 66 "the package $package has no manual of $smallest bytes"
+cat >"$tmp/out/SOURCE" <<EOF
+package: $package
+version: $version
+licence: GPL-1+ or Artistic (the package's usr/share/doc/$package/copyright)
+files:   $# manuals of $smallest bytes or more, usr/share/perl/*/pod/*.pod as they are
+EOF
+chmod 755 "$tmp/out"
+chmod 644 "$tmp"/out/*
+mv -T -- "$tmp/out" "$out"

@@ -1,0 +1,66 @@
+#!/usr/bin/env bats
+# The default corpus.  The package file that stands in here is made on the spot: what is tested is which files are
+# taken, never what they say.
+
+setup() {
+	load helper
+	corpus=$ROOT/pipelines/corpus.sh
+}
+
+# package NAME: NAME.deb, version 1, with manuals of 20000, 16384 and 16383 bytes, and those that are never taken
+package() {
+	local pod=root/usr/share/perl/5/pod
+	mkdir -p root/DEBIAN "$pod"
+	printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: d\n' "$1" >root/DEBIAN/control
+	head -c 20000 /dev/zero | tr '\0' 'b' >"$pod/perlb.pod"
+	head -c 16384 /dev/zero | tr '\0' 'a' >"$pod/perla.pod"
+	head -c 16383 /dev/zero | tr '\0' 'c' >"$pod/perlc.pod"
+	cp "$pod/perlb.pod" "$pod/perltoc.pod"
+	cp "$pod/perlb.pod" "$pod/perluniprops.pod"
+	cp "$pod/perlb.pod" "$pod/perldelta.pod"
+	cp "$pod/perlb.pod" "$pod/other.txt"
+	dpkg-deb --root-owner-group -b root "$1.deb" >/dev/null
+}
+
+@test "corpus: the long manuals of a package file, as they are, and where they are from" {
+	package perl-doc
+	"$corpus" deep/out perl-doc.deb
+	[ "$(cd deep/out && echo *)" = "SOURCE perla.txt perlb.txt" ]
+	cmp deep/out/perla.txt root/usr/share/perl/5/pod/perla.pod
+	cmp deep/out/perlb.txt root/usr/share/perl/5/pod/perlb.pod
+	[ "$(sed -n 's/^version: //p' deep/out/SOURCE)" = 1 ]
+	grep -q '^licence: GPL-1+ or Artistic' deep/out/SOURCE
+	[ "$(echo deep/*)" = deep/out ]
+	"$corpus" again perl-doc.deb
+	diff -r deep/out again
+}
+
+@test "corpus: what is already there is left alone" {
+	package perl-doc
+	mkdir out
+	run -65 "$corpus" out perl-doc.deb
+	[ "$output" = "corpus.sh: out: already there" ]
+	[ -z "$(ls out)" ]
+}
+
+@test "corpus: another package, no package and no file are errors, and leave nothing" {
+	package bash-doc
+	run -65 "$corpus" out bash-doc.deb
+	[ "$output" = "corpus.sh: bash-doc.deb: it is bash-doc, not perl-doc" ]
+	echo text >text.deb
+	run -65 "$corpus" out text.deb
+	run -66 "$corpus" out missing.deb
+	[ "$output" = "corpus.sh: missing.deb: cannot be read" ]
+	run -64 "$corpus"
+	[ "$(echo ./*)" = "./bash-doc.deb ./root ./text.deb" ]
+}
+
+@test "corpus: from the installed package, at least 60 documents of 4 to 12 MB" {
+	[ -n "$(dpkg-query -W -f '${Version}' perl-doc 2>/dev/null)" ] || skip "perl-doc is not installed (make deps)"
+	"$corpus" out
+	set -- out/*.txt
+	[ $# -ge 60 ]
+	size=$(cat out/*.txt | wc -c)
+	[ "$size" -gt 4000000 ]
+	[ "$size" -lt 12000000 ]
+}

@@ -1,0 +1,155 @@
+/* f-text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the options; and any
+ * bytes as JSON: the scanner accepts what jansson accepts, and reads the same from it.
+ *
+ * The first byte chooses format and options, the second lengths; the rest is the file. */
+#define _GNU_SOURCE
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "jscan.h"
+#include "sequences.h"
+#include "stream.h"
+#include "text.h"
+#include "tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void insist(bool good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "f-text: %s\n", what);
+		abort();
+	}
+}
+
+static void same(struct rf_jvalue *v, const json_t *j)
+{
+	struct rf_jvalue key, each = { NULL, 0 }, next = { NULL, 0 };
+	size_t n = 0;
+	int64_t i;
+	double x;
+
+	if (rf_jscan_is_list(v)) {
+		/* reading a string spoils it for the cursor: the next element is found first */
+		for (bool more = rf_jscan_next(v, NULL, &next); more; n++) {
+			each = next;
+			more = rf_jscan_next(v, NULL, &next);
+			same(&each, json_array_get(j, n));
+		}
+		insist(json_is_array(j) && n == json_array_size(j), "a list differs");
+	} else if (rf_jscan_is_object(v)) {
+		while (rf_jscan_next(v, &key, &each))
+			n++;
+		insist(json_is_object(j) && n >= json_object_size(j), "an object differs");
+		if (n > json_object_size(j))
+			return; /* a key is there twice: jansson keeps the last */
+		for (bool more = rf_jscan_next(v, &key, &next); more;) {
+			struct rf_jvalue this_key = key;
+			each = next;
+			more = rf_jscan_next(v, &key, &next);
+			const char *name = rf_jscan_text(&this_key, &n);
+			insist(json_object_get(j, name) != NULL, "a key differs");
+			same(&each, json_object_get(j, name));
+		}
+	} else if (rf_jscan_is_string(v)) {
+		const char *s = rf_jscan_text(v, &n);
+		insist(json_is_string(j) && n == json_string_length(j) && !memcmp(s, json_string_value(j), n), "a string differs");
+	} else if (rf_jscan_int(v, &i)) {
+		insist(json_is_integer(j) && i == json_integer_value(j), "an integer differs");
+	} else if (rf_jscan_real(v, &x)) {
+		insist(json_is_real(j) && x == json_real_value(j), "a real differs");
+	} else {
+		insist(v->s[0] == 't' ? json_is_true(j) : v->s[0] == 'f' ? json_is_false(j) : v->s[0] == 'n' ? json_is_null(j) : v->n > 300, "a value differs");
+	}
+}
+
+static void compare(const uint8_t *data, size_t size)
+{
+	char *copy = malloc(size + 1);
+	struct rf_jvalue v;
+	struct rf_err err;
+	json_error_t error;
+	json_t *j;
+
+	insist(copy != NULL, "out of memory");
+	memcpy(copy, data, size);
+	j = json_loadb(copy, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	if (rf_jscan_check(copy, size, &v, &err) != RF_OK)
+		/* jansson goes deeper, and passes over a zero byte behind a number */
+		insist(!j || strstr(err.msg, "no deeper nesting") || memchr(data, 0, size), "refused what jansson accepts");
+	else if (j)
+		same(&v, j);
+	else
+		insist(json_error_code(&error) == json_error_numeric_overflow || json_error_code(&error) == json_error_null_byte_in_key,
+		       "accepted what jansson refuses");
+	json_decref(j);
+	free(copy);
+}
+
+static void read_documents(const uint8_t *data, size_t size, unsigned how, unsigned lengths)
+{
+	char path[40], *const paths[] = { path };
+	struct rf_text_options o = RF_TEXT_DEFAULTS;
+	struct rf_sequences_options c = RF_SEQUENCES_DEFAULTS;
+	struct rf_tokenizer *tok;
+	struct rf_sequences *s;
+	struct rf_text *text;
+	const struct rf_record *r;
+	struct rf_err err;
+	enum rf_code rc;
+	uint64_t id = 0;
+	int fd = memfd_create("documents", MFD_CLOEXEC);
+
+	insist(fd >= 0 && write(fd, data, size) == (ssize_t)size, "memfd");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	o.format = 1 + (int)(how % 3);
+	o.max_record = 1 << 16;
+	if (o.format == RF_TEXT_JSONL && how & 4) {
+		o.prompt_key = "prompt";
+		if (how & 8)
+			o.answer_key = "answers";
+	}
+	if (o.format != RF_TEXT_PLAIN && how & 16)
+		o.meta_key = "meta,task";
+	if (o.format != RF_TEXT_PLAIN && how & 32)
+		o.source_key = "source";
+	else
+		o.source = how & 64;
+	c.no_eos = how & 128;
+	c.max_len = lengths & 15;
+	c.truncate = c.max_len ? (int)(lengths >> 4 & 3) : RF_TRUNCATE_ERROR;
+	if (c.max_len > 1)
+		c.min_len = 1 + (int)(lengths >> 6);
+	if (c.min_len > c.max_len && c.max_len)
+		c.min_len = c.max_len;
+
+	insist(rf_tokenizer_bytes(&tok, &err) == RF_OK && rf_text_open(&text, &o, paths, 1, &err) != RF_EUSAGE, "options");
+	if (text) {
+		insist(rf_sequences_open(&s, &c, tok, text, o.max_record, &err) == RF_OK, "options");
+		while ((rc = rf_sequences_next(s, &r, &err)) == RF_OK) {
+			insist(rf_record_check(r, rf_sequences_vocab(s), &err) == RF_OK, "a bad record");
+			insist(r->id == id++ && r->T >= c.min_len && (!c.max_len || r->T <= c.max_len), "a bad length");
+			insist(r->prompt_len <= r->T && (r->prompt_len >= 0) == (o.prompt_key != NULL), "a bad prompt_len");
+			insist(!r->source || !o.source || r->source[0], "a bad source");
+		}
+		insist(rc == RF_EOF || rc == RF_EDATA, "neither an end nor bad data");
+		rf_sequences_close(s);
+	}
+	rf_text_close(text);
+	rf_tokenizer_free(tok);
+	close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < 2)
+		return 0;
+	compare(data + 2, size - 2);
+	read_documents(data + 2, size - 2, data[0], data[1]);
+	return 0;
+}

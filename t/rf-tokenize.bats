@@ -1,0 +1,370 @@
+#!/usr/bin/env bats
+
+setup() {
+	load helper
+	load promises
+}
+
+# bodies [options] [file ...]: what rf-tokenize --bytes writes as JSON, one sequence a line, without the head and the end
+bodies() {
+	rf-tokenize --bytes "$@" 2>err | rf-dump --json >out.json || return
+	sed -n 's/^{"seq":[0-9]*,"type":"seq","body":\(.*\)}$/\1/p' out.json
+}
+
+# tokens ID TEXT...: the body of a sequence of these bytes; '.' is the end token
+tokens() {
+	local i data=
+	for ((i = 0; i < ${#2}; i++)); do
+		if [ "${2:i:1}" = . ]; then data+=,1; else printf -v data '%s,%d' "$data" $(($(printf '%d' "'${2:i:1}") + 3)); fi
+	done
+	printf '{"id":%d,"tokens":{"dtype":"<i4","shape":[%d],"data":[%s]}%s}\n' "$1" "${#2}" "${data:1}" "${3-}"
+}
+
+# bad LINE: the one line of standard error of a run that ended with 65 because of it
+bad() {
+	printf '%s\n' "$1" >bad.jsonl
+	run -65 --separate-stderr rf-tokenize --bytes -o never "${@:2}" bad.jsonl
+	[ ! -e never ]
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	echo "$stderr"
+}
+
+@test "text: tokenizer, JSON scanner, lines, compression and every edge of a cut" {
+	unit u-text
+}
+
+@test "rf-tokenize: byte by byte the stream that is promised" {
+	printf 'A\377' >a.txt
+	rf-tokenize --bytes a.txt 2>err >a.rf
+	hex=$(zstd -dc <a.rf | od -An -v -tx1 | tr -d ' \n')
+	# [1, "seq", {"id": 0, "tokens": {"dtype": "<i4", "shape": [3], "data": 44 00 00 00  02 01 00 00  01 00 00 00}}]
+	record=9301a373657182a2696400a6746f6b656e7383a56474797065a33c6934a573686170659103a464617461c40c440000000201000001000000
+	# [0, "head", {"format": 1, "vocab": 384, "tokenizer": {"kind": "bytes", "hash": ...
+	head=9300a46865616484a6666f726d617401a5766f636162cd0180a9746f6b656e697a657282a46b696e64a56279746573a468617368b0
+	# [2, "end", {"count": 1, ...
+	[[ $hex == "$head"*"$record"9302a3656e6482a5636f756e7401* ]]
+	[ "$(cat err)" = "rf-tokenize: 1 document: 1 kept (0 of them cut), 0 dropped; 1 sequence of 3 tokens, 0 left out" ]
+}
+
+@test "rf-tokenize: the head says vocabulary, tokenizer and what was done, but no path" {
+	mkdir secret
+	echo '{"text":"a"}' >secret/a.jsonl
+	rf-tokenize --bytes --max-len 4k --truncate left -o secret/a.rf secret/a.jsonl 2>err
+	rf-dump --json secret/a.rf | sed 1q >head
+	grep -q '"vocab":384,"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}' head
+	grep -q '"history":\[{"tool":"rf-tokenize","version":"[0-9.]*","options":{"bytes":true,' head
+	grep -q '"max-len":4096,"min-len":1,"truncate":"left"' head
+	run ! grep -q 'secret\|output' head
+}
+
+@test "rf-tokenize: a file is what its name says, also compressed; standard input is jsonl" {
+	tokens 0 ab. >want
+	printf 'ab' >a.txt
+	printf '{"text":"ab"}\n' >a.jsonl
+	printf '{"text":"ab"}' >a.ndjson
+	printf '{"tokens":[100,101,1]}\n' >a.ids
+	for f in a.txt a.jsonl a.ndjson a.ids; do
+		bodies $f | cmp - want
+		zstd -q $f
+		bodies $f.zst | cmp - want
+	done
+	bodies <a.jsonl | cmp - want
+	bodies - <a.jsonl.zst | cmp - want
+	bodies --format text <a.txt.zst | cmp - want
+	cp a.txt name
+	bodies --format text name | cmp - want
+	run -64 --separate-stderr rf-tokenize --bytes name
+	[ "$stderr" = "rf-tokenize: 'name': the name does not say what it is (.jsonl, .txt, .ids, each also .zst): give --format" ]
+}
+
+@test "rf-tokenize: files in the order of the command line, ids through all of them" {
+	printf '{"text":"b"}\n{"text":""}\n' >b.jsonl
+	printf 'a' >a.txt
+	{ tokens 0 b. && tokens 1 . && tokens 2 a. && tokens 3 b. && tokens 4 .; } >want
+	bodies b.jsonl a.txt b.jsonl | cmp - want
+}
+
+@test "rf-tokenize: a text file is its bytes: zeros, marks, line ends, no newline at the end" {
+	printf '\357\273\277a\r\n\0b' >a.txt
+	bodies a.txt >out
+	grep -q '"data":\[242,190,194,100,16,13,3,101,1\]' out
+	: >empty.txt
+	bodies empty.txt | cmp - <(tokens 0 .)
+}
+
+@test "rf-tokenize: jsonl texts with escapes, zeros and CRLF; --text-key" {
+	printf '{"text":"\\u0041\\u00e9\\u0000\\n","b":"x"}\r\n' >a.jsonl
+	bodies a.jsonl >out
+	grep -q '"data":\[68,198,172,3,13,1\]' out
+	bodies --text-key b a.jsonl | cmp - <(tokens 0 x.)
+}
+
+@test "rf-tokenize: --no-eos leaves out the end; an empty text is then dropped, and counted" {
+	printf '{"text":"ab"}\n{"text":""}\n' >a.jsonl
+	bodies --no-eos a.jsonl | cmp - <(tokens 0 ab)
+	[ "$(cat err)" = "rf-tokenize: 2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 2 tokens, 0 left out" ]
+}
+
+@test "rf-tokenize: no documents are an empty stream" {
+	bodies </dev/null >out
+	[ ! -s out ]
+	[ "$(cat err)" = "rf-tokenize: 0 documents: 0 kept (0 of them cut), 0 dropped; 0 sequences of 0 tokens, 0 left out" ]
+}
+
+@test "rf-tokenize: prompt and answer" {
+	printf '{"q":"ab","a":"c"}\n{"q":"","a":["d","e\\n"]}\n' >a.jsonl
+	{ tokens 0 abc. ',"prompt_len":2,"answers":["c"]' && tokens 1 d. ',"prompt_len":0,"answers":["d","e\n"]'; } >want
+	bodies --prompt-key q --answer-key a a.jsonl | cmp - want
+	# without an answer the document does not end
+	printf '{"q":"ab"}\n' >a.jsonl
+	bodies --prompt-key q a.jsonl | cmp - <(tokens 0 ab ',"prompt_len":2')
+}
+
+@test "rf-tokenize: prompt_len is how much of the prompt is in the piece" {
+	printf '{"q":"abcd","a":"ef"}\n' >a.jsonl
+	{
+		tokens 0 abc ',"prompt_len":3,"answers":["ef"]'
+		tokens 1 def ',"prompt_len":1,"answers":["ef"]'
+		tokens 2 . ',"prompt_len":0,"answers":["ef"]'
+	} >want
+	bodies --prompt-key q --answer-key a --max-len 3 --truncate split a.jsonl | cmp - want
+	bodies --prompt-key q --answer-key a --max-len 4 --truncate left a.jsonl | cmp - <(tokens 0 def. ',"prompt_len":1,"answers":["ef"]')
+	bodies --prompt-key q --answer-key a --max-len 2 --truncate right a.jsonl | cmp - <(tokens 0 ab ',"prompt_len":2,"answers":["ef"]')
+}
+
+@test "rf-tokenize: --source, --source-key and --meta-key keep where and what a document is" {
+	mkdir d
+	printf '{"text":"a","from":"x/y","n":1,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
+	printf 'c' >d/c.txt
+	printf '{"tokens":[5]}\n' >d/i.ids
+	{ tokens 0 a. ',"source":"a.jsonl:1"' && tokens 1 b. ',"source":"a.jsonl:2"' && tokens 2 c. ',"source":"c.txt"'; } >want
+	bodies --source d/a.jsonl d/c.txt | cmp - want
+	bodies --source d/i.ids | grep -q '"source":"i.ids:1"'
+	{
+		tokens 0 a. ',"source":"x/y","meta":{"list":[1.5,null,{"t":true}],"n":1}'
+		tokens 1 b. ',"source":"z","meta":{"list":"é","n":-2}'
+	} >want
+	bodies --source-key from --meta-key list,n d/a.jsonl | cmp - want
+}
+
+@test "rf-tokenize: meta data as deep as a record can hold, and one deeper" {
+	printf '{"text":"a","m":[[[[[1]]]]]}\n' >a.jsonl
+	bodies --meta-key m a.jsonl | grep -q '"meta":{"m":\[\[\[\[\[1\]\]\]\]\]}'
+	[ "$(bad '{"text":"a","m":[[[[[[1]]]]]]}' --meta-key m)" = "rf-tokenize: bad.jsonl: line 1: 'm': lists and objects more than 5 deep" ]
+}
+
+@test "rf-tokenize: a line that is no document is an error that names file and line" {
+	printf '{"text":"a"}\n{"text":"a"\n' >a.jsonl
+	run -65 --separate-stderr rf-tokenize --bytes a.jsonl
+	[ "$stderr" = "rf-tokenize: a.jsonl: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
+	run -65 --separate-stderr rf-tokenize --bytes <a.jsonl
+	[ "$stderr" = "rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
+	at="rf-tokenize: bad.jsonl: line 1:"
+	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value should be" ]
+	[ "$(bad '')" = "$at not JSON: it ends at byte 1, where a value should be" ]
+	[ "$(bad '["a"]')" = "$at a list, not an object" ]
+	[ "$(bad '{"a":1}')" = "$at no key 'text'" ]
+	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]
+	[ "$(bad '{"text":null}')" = "$at 'text' is null, not a string" ]
+	[ "$(bad '{"text":"a","text":"b"}')" = "$at the key 'text' is there twice" ]
+	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 should be" ]
+	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at no key 'm'" ]
+	[ "$(bad '{"text":"a","m":{"b":1,"b":2}}' --meta-key m | grep -c 'line 1: meta data: ')" = 1 ]
+	[ "$(bad '{"text":"a","m":1e999}' --meta-key m)" = "$at 'm': a number that does not fit into 64 bits" ]
+	[ "$(bad '{"text":"a","s":"\u0000"}' --source-key s)" = "$at 's' holds a zero byte, which only texts may" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = "$at no key 'a'" ]
+	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answer-key a)" = "$at 'a' is an empty list, not a string or a list of strings" ]
+	[ "$(bad '{"p":"a","a":["b",2]}' --prompt-key p --answer-key a)" = "$at 'a' has a number at 1, not a string" ]
+	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = "$at 'a' is a number, not a string or a list of strings" ]
+}
+
+@test "rf-tokenize: ids are taken as they are, below the vocabulary" {
+	printf '{"tokens":[0,31999]}\n{"tokens":[7,7,7]}\n' >a.ids
+	rf-tokenize --vocab 32000 a.ids 2>err | rf-dump --json >out
+	grep -q '"vocab":32000,"history"' out
+	grep -q '"body":{"id":0,"tokens":{"dtype":"<i4","shape":\[2\],"data":\[0,31999\]}}' out
+	grep -q '"body":{"id":1,"tokens":{"dtype":"<i4","shape":\[3\],"data":\[7,7,7\]}}' out
+	run -65 --separate-stderr rf-tokenize --vocab 31999 a.ids
+	[ "$stderr" = "rf-tokenize: a.ids: line 1: 'tokens' has 31999 at 1, the vocabulary is 31999" ]
+	at="rf-tokenize: bad.jsonl: line 1:"
+	[ "$(bad '{"tokens":[1,384]}' --format ids)" = "$at 'tokens' has 384 at 1, the vocabulary is 384" ]
+	[ "$(bad '{"tokens":[-1]}' --format ids)" = "$at 'tokens' has '-1' at 0, not a token id" ]
+	[ "$(bad '{"tokens":[1.5]}' --format ids)" = "$at 'tokens' has '1.5' at 0, not a token id" ]
+	[ "$(bad '{"tokens":[2147483648]}' --format ids)" = "$at 'tokens' has '2147483648' at 0, not a token id" ]
+	[ "$(bad '{"tokens":["1"]}' --format ids)" = "$at 'tokens' has '\"1\"' at 0, not a token id" ]
+	[ "$(bad '{"tokens":"1"}' --format ids)" = "$at 'tokens' is a string, not a list of token ids" ]
+	[ "$(bad '{"ids":[1]}' --format ids)" = "$at no key 'tokens'" ]
+}
+
+@test "rf-tokenize: a document over --max-len is an error that names it, unless it may be cut" {
+	printf '{"text":"abc"}\n{"text":"abcd"}\n' >a.jsonl
+	run -65 --separate-stderr rf-tokenize --bytes --max-len 4 a.jsonl
+	[ "$stderr" = "rf-tokenize: a.jsonl: line 2: the document has 5 tokens, --max-len is 4 (--truncate left, right or split cuts it)" ]
+	bodies --max-len 4 --truncate left a.jsonl | cmp - <(tokens 0 abc. && tokens 1 bcd.)
+	[ "$(cat err)" = "rf-tokenize: 2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out" ]
+	bodies --max-len 4 --truncate right a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd)
+	bodies --max-len 4 --truncate split a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd && tokens 2 .)
+	[ "$(cat err)" = "rf-tokenize: 2 documents: 2 kept (1 of them cut), 0 dropped; 3 sequences of 9 tokens, 0 left out" ]
+	bodies --max-len 4 --min-len 2 --truncate split a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd)
+	[ "$(cat err)" = "rf-tokenize: 2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out" ]
+	bodies --min-len 5 a.jsonl | cmp - <(tokens 0 abcd.)
+	[ "$(cat err)" = "rf-tokenize: 2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 5 tokens, 4 left out" ]
+}
+
+@test "rf-tokenize: --hold-out and --held-out divide documents, whatever their length" {
+	for t in a bbbb c d eeee; do echo "{\"text\":\"$t\"}"; done >a.jsonl
+	cut="--max-len 3 --truncate split --min-len 2"
+	# shellcheck disable=SC2086
+	bodies $cut --hold-out 4 a.jsonl | cmp - <(tokens 0 bbb && tokens 1 b. && tokens 2 c. && tokens 3 d.)
+	[ "$(cat err)" = "rf-tokenize: 5 documents, 2 of them held out: 3 kept (1 of them cut), 0 dropped; 4 sequences of 9 tokens, 0 left out" ]
+	# shellcheck disable=SC2086
+	bodies $cut --hold-out 4 --held-out a.jsonl | cmp - <(tokens 0 a. && tokens 1 eee && tokens 2 e.)
+	[ "$(cat err)" = "rf-tokenize: 5 documents, 3 of them not held out: 2 kept (1 of them cut), 0 dropped; 3 sequences of 7 tokens, 0 left out" ]
+}
+
+@test "rf-tokenize: the tokenizer of a checkpoint, a run or a file; a kind we do not have is named" {
+	mkdir -p m run/step-000001 other sp empty
+	echo '{"tokenizer_class":"ByT5Tokenizer","extra_ids":125}' >m/tokenizer_config.json
+	cp m/tokenizer_config.json run/step-000001
+	ln -s step-000001 run/latest
+	printf 'ab' >a.txt
+	rf-tokenize --bytes a.txt 2>err | rf-dump --json | sed 1d >want
+	for path in m m/tokenizer_config.json run run/step-000001; do
+		rf-tokenize -m "$path" a.txt 2>err >out.rf
+		rf-dump --json out.rf | sed 1d | sed 's/"xxh64":.*//' | cmp - <(sed 's/"xxh64":.*//' want)
+		rf-dump --json out.rf | sed 1q | grep -q '"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}'
+	done
+	echo '{"tokenizer_class":"LlamaTokenizer"}' >other/tokenizer_config.json
+	run -78 --separate-stderr rf-tokenize --tokenizer other a.txt
+	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: a tokenizer of the kind 'LlamaTokenizer', which is not supported (ByT5Tokenizer is: bytes)" ]
+	echo '{"model":{"type":"BPE"}}' >other/tokenizer.json
+	run -78 --separate-stderr rf-tokenize --tokenizer other/tokenizer.json a.txt
+	[[ "$stderr" == *" of the kind 'BPE', "* ]]
+	: >sp/tokenizer.model
+	run -78 --separate-stderr rf-tokenize --tokenizer sp a.txt
+	[[ "$stderr" == *" of the kind 'SentencePiece', "* ]]
+	run -78 rf-tokenize --tokenizer empty a.txt
+	echo '{' >empty/tokenizer.json
+	run -78 rf-tokenize --tokenizer empty a.txt
+	run -66 rf-tokenize --tokenizer missing a.txt
+}
+
+@test "rf-tokenize: bad usage is 64, and says what to do" {
+	printf 'ab' >a.txt
+	printf '{"tokens":[1]}\n' >a.ids
+	usage() {
+		run -64 --separate-stderr rf-tokenize "${@:2}"
+		[ "$stderr" = "rf-tokenize: $1" ] && [ -z "$output" ]
+	}
+	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" a.txt
+	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" --vocab 4 a.txt
+	usage "ids need the size of their vocabulary: --vocab, or their tokenizer" a.ids
+	usage "--vocab is for ids without a tokenizer" --bytes --vocab 5 a.ids
+	usage "--bytes and --tokenizer exclude each other (try --help)" --bytes -m m a.txt
+	usage "--truncate needs --max-len" --bytes --truncate left a.txt
+	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt
+	usage "--held-out needs --hold-out" --bytes --held-out a.txt
+	usage "--answer-key needs --prompt-key" --bytes --answer-key a
+	usage "--source and --source-key exclude each other" --bytes --source --source-key a
+	usage "two options name the key 'q'" --bytes --prompt-key q --answer-key q
+	usage "--meta-key: a key is empty or longer than 255 bytes" --bytes --meta-key a,
+	usage "'a.txt': a text file has no keys: --prompt-key, --meta-key and --source-key are for jsonl" --bytes --meta-key a a.txt
+	usage "'a.ids': --prompt-key is for jsonl, not for ids" --bytes --prompt-key a a.ids
+	run -64 rf-tokenize --bytes --max-len 0x a.txt
+	run -64 rf-tokenize --bytes --truncate middle a.txt
+}
+
+@test "rf-tokenize: a file that is not there is 66 before anything is written" {
+	printf 'ab' >a.txt
+	run -66 --separate-stderr rf-tokenize --bytes a.txt missing.txt
+	[ "$stderr" = "rf-tokenize: missing.txt: No such file or directory" ]
+	[ -z "$output" ]
+	run -66 rf-tokenize --bytes --format text .
+}
+
+@test "rf-tokenize: damaged and cut .zst are errors" {
+	printf '{"text":"abcdefgh"}\n' | zstd -q >a.jsonl.zst
+	head -c 20 a.jsonl.zst >b.jsonl.zst
+	run -65 --separate-stderr rf-tokenize --bytes b.jsonl.zst
+	[ "$stderr" = "rf-tokenize: b.jsonl.zst: truncated: it ends inside a zstd frame" ]
+	{ head -c 20 a.jsonl.zst; printf 'x'; tail -c +22 a.jsonl.zst; } >c.jsonl.zst
+	run -65 --separate-stderr rf-tokenize --bytes c.jsonl.zst
+	[[ "$stderr" == "rf-tokenize: c.jsonl.zst: zstd: "* ]]
+}
+
+@test "rf-tokenize: a line, a file or a record over --max-record is an error that says so" {
+	head -c 70000 /dev/zero | tr '\0' 'a' >a.txt
+	{ printf '{"text":"a"}\n{"text":"' && cat a.txt && printf '"}\n'; } >a.jsonl
+	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.jsonl
+	[ "$stderr" = "rf-tokenize: a.jsonl: line 2 is longer than 65536 bytes (--max-record)" ]
+	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.txt
+	[ "$stderr" = "rf-tokenize: a.txt: longer than 65536 bytes (--max-record)" ]
+	run -65 --separate-stderr rf-tokenize --bytes --max-record 100k a.txt
+	[[ "$stderr" == "rf-tokenize: a.txt: a record of 70001 tokens would be longer than 102400 bytes (--max-record; "* ]]
+	rf-tokenize --bytes --max-record 100k --max-len 20000 --truncate split a.txt 2>err | rf-dump --json --max-record 100k >/dev/null
+}
+
+@test "rf-tokenize: a hostile line costs no more than its size" {
+	[[ $RF_BIN != *sanitize* ]] || skip "address space is no measure here"
+	# a tree of it takes 2 GB
+	{ printf '{"text":"a","x":[' && yes '{}' | head -n 8000000 | tr '\n' ',' && printf '0]}\n'; } >a.jsonl
+	run -0 bash -c 'ulimit -v 150000 && rf-tokenize --bytes -o a.rf a.jsonl'
+	run -65 bash -c 'ulimit -v 150000 && rf-tokenize --bytes --meta-key x -o b.rf a.jsonl'
+}
+
+@test "rf-tokenize: -o appears whole or not at all" {
+	printf '{"text":"a"}\n' >a.jsonl
+	rf-tokenize --bytes a.jsonl 2>err >want
+	rf-tokenize --bytes -o out.rf a.jsonl 2>err
+	cmp out.rf want
+	echo '{' >>a.jsonl
+	run -65 rf-tokenize --bytes -o out.rf a.jsonl
+	cmp out.rf want
+	run -65 rf-tokenize --bytes -o new.rf a.jsonl
+	[ "$(echo ./*)" = "./a.jsonl ./err ./out.rf ./want" ]
+}
+
+@test "rf-tokenize: after an error the stream on stdout has no end" {
+	printf '{"text":"a"}\n{\n' >a.jsonl
+	run -65 bash -c 'rf-tokenize --bytes a.jsonl >out.rf'
+	run -65 --separate-stderr rf-dump --json out.rf
+	[[ "$stderr" == *"no end record"* ]]
+}
+
+@test "rf-tokenize: help, usage, a full disk, a reader that leaves, -o, a terminal: as every program" {
+	printf '{"text":"abc"}\n{"text":"d"}\n' >a.jsonl
+	for name in help usage full reader output direct terminal_out; do
+		promise "$name" filter a.jsonl rf-tokenize --bytes
+	done
+}
+
+@test "rf-tokenize: a record goes out as soon as its line has come" {
+	mkfifo in
+	rf-tokenize --bytes <in >out.rf 2>err &
+	exec 9>in
+	echo '{"text":"a"}' >&9
+	for _ in $(seq 100); do
+		[ "$(zstd -dc 2>/dev/null <out.rf | grep -ac '"*seq')" = 0 ] || break
+		sleep 0.05
+	done
+	zstd -dc 2>/dev/null <out.rf | grep -aq 'seq'
+	exec 9>&-
+	wait $!
+}
+
+@test "rf-tokenize: the examples of the manual" {
+	mkdir corpus
+	for i in 1 2 3 4 5 6 7 8 9 10 11; do head -c 3000 /dev/zero | tr '\0' 'm' >corpus/$i.txt; done
+	printf '{"prompt":"q","answers":["a","b"],"task":"t"}\n' | zstd -q >qa.jsonl.zst
+	printf 'a "line"\nand one\n' >lines
+	printf '{"tokens":[31999]}\n' | zstd -q >corpus.ids.zst
+	man=$ROOT/man/rf-tokenize.1
+	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$man" | sed -n '/^\.Bd/,/^\.Ed/{/^\./!p}' >examples
+	[ "$(grep -c rf-tokenize examples)" = 5 ]
+	grep -v jq examples >typed
+	! command -v jq >/dev/null || cp examples typed
+	bash -eu -o pipefail typed >out 2>err
+	[ "$(grep -c ' 0 dropped; ' err)" -ge 4 ]
+	[ "$(rf-dump --json train.rf | grep -c '"type":"seq"')" = 18 ]
+	[ "$(rf-dump --json valid.rf | grep -c '"type":"seq"')" = 4 ]
+}

@@ -1,0 +1,320 @@
+/* u-table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick of rows.  TAP. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "page.h"
+#include "pick.h"
+#include "rng.h"
+#include "table.h"
+#include "tap.h"
+
+static bool is(const struct rf_buf *b, const char *want)
+{
+	bool same = b->n == strlen(want) && !memcmp(b->p, want, b->n);
+
+	if (!same)
+		printf("# got  '%.*s'\n# want '%s'\n", (int)b->n, (char *)b->p, want);
+	return same;
+}
+
+/* ---- text that is safe to show ----------------------------------------------------------------------------------- */
+
+static void test_safe(void)
+{
+	static const struct { const char *in; size_t n; const char *out; } c[] = {
+		{ "plain ~", 7, "plain ~" },
+		{ "a\tb\nc\rd\\e", 9, "a\\tb\\nc\\rd\\\\e" },
+		{ "\033[2J\007\0\177", 7, "\\x1b[2J\\x07\\x00\\x7f" },
+		{ "\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80" },
+		{ "\xc2\x9b" "31m", 5, "\\u009b31m" },                                /* CSI in one character */
+		{ "\xe2\x80\xae" "abc", 6, "\\u202eabc" },                            /* turns the direction */
+		{ "\xf3\xa0\x81\x81", 4, "\\U000e0041" },                             /* a tag */
+		{ "\xff", 1, "\xef\xbf\xbd" },
+		{ "\xc0\xaf", 2, "\xef\xbf\xbd\xef\xbf\xbd" },                         /* overlong */
+		{ "\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },         /* a surrogate */
+		{ "\xf4\x90\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* beyond 10FFFF */
+		{ "\xe2\x82" "a", 3, "\xef\xbf\xbd" "a" },                            /* a maximal part is one */
+		{ "\xf0\x9f\x98", 3, "\xef\xbf\xbd" },
+		{ "\x80\xc3", 2, "\xef\xbf\xbd\xef\xbf\xbd" },
+	};
+	struct rf_buf b = { 0 };
+
+	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+		rf_page_clear(&b);
+		rf_page_safe(&b, c[i].in, c[i].n, false);
+		ok(is(&b, c[i].out), "safe text, case %zu", i);
+	}
+	rf_page_clear(&b);
+	rf_page_safe(&b, "say \"a\"", 7, true);
+	ok(is(&b, "say \\\"a\\\""), "safe text in quotes");
+	rf_buf_free(&b);
+}
+
+/* Whatever goes in: printable, without control characters, and the same when made safe once more. */
+static void test_safe_any(void)
+{
+	bool good = true, again = true;
+
+	for (uint32_t seed = 0; seed < 20000; seed++) {
+		struct rf_buf b = { 0 }, twice = { 0 };
+		unsigned char in[12];
+
+		for (uint32_t i = 0; i < sizeof in; i++) {
+			in[i] = (unsigned char)(rf_draw(seed, i) * 256);
+			if (seed % 2 && in[i] >= 0x80)   /* more of what nearly is UTF-8 */
+				in[i] = i % 4 ? 0x80 | (in[i] & 0x3F) : 0xE0 | (in[i] & 0x1F);
+			if (in[i] == '\\')
+				in[i] = '/';
+		}
+		rf_page_safe(&b, in, sizeof in, false);
+		for (size_t i = 0; i < b.n; i++)
+			good &= b.p[i] >= 0x20 && b.p[i] != 0x7F && !(b.p[i] == 0xC2 && i + 1 < b.n && b.p[i + 1] < 0xA0);
+		for (size_t i = 0; i < b.n; i++)
+			if (b.p[i] == '\\')
+				b.p[i] = '/';
+		rf_page_safe(&twice, b.p, b.n, false);
+		again &= twice.n == b.n && !memcmp(twice.p, b.p, b.n);
+		for (int w = 0; w <= rf_columns(b.p, b.n); w++) {
+			size_t head = rf_columns_head(b.p, b.n, w), tail = rf_columns_tail(b.p, b.n, w);
+			good &= rf_columns(b.p, head) <= w && rf_columns(b.p + b.n - tail, tail) <= w;
+		}
+		good &= rf_columns_head(b.p, b.n, 1000) == b.n && rf_columns_tail(b.p, b.n, 1000) == b.n;
+		rf_buf_free(&b);
+		rf_buf_free(&twice);
+	}
+	ok(good, "20000 random strings come out printable, and fit where they are cut");
+	ok(again, "what came out is UTF-8: it passes unchanged");
+}
+
+static void test_columns(void)
+{
+	ok(rf_columns("abc", 3) == 3 && rf_columns("\xc3\xb6", 2) == 1, "columns of letters");
+	ok(rf_columns("\xe4\xbd\xa0\xe5\xa5\xbd", 6) == 4, "columns of wide characters");
+	ok(rf_columns("e\xcc\x81", 3) == 1, "columns of a mark over a letter");
+	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3 && rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3,
+	   "a wide character is shown whole or not at all");
+}
+
+static void test_flow(void)
+{
+	struct rf_buf b = { 0 };
+	struct rf_flow f;
+
+	rf_flow_begin(&f, &b, "ab", 4, 12, 2);
+	for (int i = 0; i < 6; i++)
+		rf_flow_printf(&f, NULL, "%d%d", i, i);
+	rf_flow_end(&f);
+	ok(is(&b, "ab  00  11\n    22  33  ... and 2 more\n"), "items flow over lines, and what is left out is said");
+	rf_page_clear(&b);
+	rf_flow_begin(&f, &b, "ab", 4, 12, 0);
+	rf_flow_end(&f);
+	ok(is(&b, "ab\n"), "a label alone");
+	rf_buf_free(&b);
+}
+
+/* ---- rows, columns, conditions ----------------------------------------------------------------------------------- */
+
+enum { T = 6, C = 2, N = 2, LEN = 2 };
+
+static struct rf_record *example(void)
+{
+	static int32_t tokens[T] = { 10, 11, 12, 13, 14, 15 }, positions[C] = { 2, 5 }, drawn[C * N * LEN] = { 12, 1, 12, 13, 15, 2, 3, 4 };
+	static float entropy[T] = { 0, 1, 2, 3, 4, 5 }, nll[T - 1] = { 1, 1, 1, 1, 2 }, total[C * N] = { 0.5f, 1, -1, 0.25f };
+	static float binary[C * N] = { 0.2f, 0.6f, 0.1f, 1 };
+	static float logp[C * N * LEN] = { -1, -3, -2, -2, 0, -1, -5, -6 };
+	static struct rf_record r;
+
+	rf_record_init(&r);
+	r.id = 18446744073709551615u;
+	r.T = T;
+	r.tokens = tokens;
+	r.entropy = entropy;
+	r.nll = nll;
+	r.c = C;
+	r.positions = positions;
+	r.rollout.temperature = 1;
+	r.rollout.n = N;
+	r.rollout.k = LEN;
+	r.rollout.tokens = drawn;
+	r.rollout.logp = logp;
+	r.reward.kind = "edit";
+	r.reward.n = N;
+	r.reward.total = total;
+	r.reward.binary = binary;
+	return &r;
+}
+
+static const struct rf_words numbers = { NULL, 40 };
+
+static void line(struct rf_buf *b, enum rf_rows rows, const char *names, struct rf_row *row, uint64_t at)
+{
+	struct rf_table t;
+	struct rf_err e;
+
+	rf_page_clear(b);
+	if (rf_table_open(&t, &(struct rf_table_spec){ .rows = rows, .columns = names }, &e) != RF_OK) {
+		rf_page_puts(b, e.msg);
+		return;
+	}
+	rf_row_at(row, rows, at);
+	rf_table_line(&t, &numbers, row, b);
+}
+
+static void test_rows(void)
+{
+	struct rf_record *rec = example();
+	struct rf_buf b = { 0 };
+	struct rf_row row;
+
+	rf_row_of(&row, "x.rf", 3, rec);
+	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C && rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N
+	   && rf_row_count(rec, RF_ROWS_TOKEN) == T && rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
+	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp,prefix,generated,truth", &row, 1);
+	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\t10 11\t12 13\t12 13\n"), "a rollout's columns");
+	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth", &row, 2);
+	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"), "a rollout that reaches beyond the text, and parts that are not there");
+	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,reward_mean,reward_min,reward_max,prompt_len,source", &row, 0);
+	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\t0.1875\t-1\t1\tNaN\tNaN\n"), "a record's columns");
+	line(&b, RF_ROWS_TOKEN, "t,token,entropy,nll,chosen,text", &row, 5);
+	ok(is(&b, "5\t15\t5\tNaN\t0\t15\n"), "the last token predicts nothing");
+	line(&b, RF_ROWS_TOKEN, "t,chosen", &row, 4);
+	ok(is(&b, "4\t1\n"), "a token where rollouts begin is chosen");
+
+	rec->rollout.tokens = NULL;
+	rec->reward.kind = NULL;
+	rec->reward.total = rec->reward.binary = NULL;
+	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && rf_row_count(rec, RF_ROWS_ROLLOUT) == 0, "rows of a record with positions");
+	rf_row_of(&row, "x.rf", 3, rec);
+	line(&b, RF_ROWS_AUTO, "position,rollout,k,reward,generated,truth", &row, 1);
+	ok(is(&b, "1\tNaN\tNaN\tNaN\tNaN\t15\n"), "without rollouts their columns are NaN");
+	rec->positions = NULL;
+	rec->c = 0;
+	rf_row_of(&row, "x.rf", 3, rec);
+	line(&b, RF_ROWS_AUTO, "T,position,entropy,prefix", &row, 0);
+	ok(is(&b, "6\tNaN\tNaN\tNaN\n") && rf_row_count(rec, RF_ROWS_AUTO) == 1, "without positions the record is the row");
+	line(&b, RF_ROWS_TOKEN, "chosen", &row, 0);
+	ok(is(&b, "NaN\n"), "without positions nothing is chosen");
+	rf_buf_free(&b);
+}
+
+static void test_where(void)
+{
+	static const struct { const char *where; const char *rows; } c[] = { /* which rollouts match */
+		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5", ".x.." }, { "reward>=0.5", "xx.." },
+		{ "reward=1", ".x.." }, { "reward==1", ".x.." }, { "reward!=1", "x.xx" }, { "reward<-.5", "..x." },
+		{ "reward<0.5,rollout=1", "...x" }, { "reward<0.5 and rollout=1", "...x" }, { " reward < 0.5  and  rollout = 1 ", "...x" },
+		{ "reward>-2e0,reward<1e0", "x.xx" }, { "binary=0.2", "x..." }, { "binary<=0.1", "..x." }, { "binary>0.6", "...x" },
+		{ "advantage<1", "...." }, { "advantage!=1", "...." }, { "position=1,k=2,T=6", "..xx" },
+	};
+	static const char *const bad[] = {
+		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and", "reward<0.1 or k=1", "reward<0.1 k=1",
+		"reward<nan", "reward<inf", "reward~1", "reward=>1", "rewrd<1", "source=1", "chosen=1", "count>1", "reward<0.1,,k=1", ",k=1",
+		"reward<0.1and k=1", "k=1 andk=1",
+	};
+	struct rf_table t;
+	struct rf_row row;
+	struct rf_err e;
+
+	rf_row_of(&row, "", 0, example());
+	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+		bool good = rf_table_open(&t, &(struct rf_table_spec){ .where = c[i].where }, &e) == RF_OK;
+		for (uint64_t j = 0; good && j < C * N; j++) {
+			rf_row_at(&row, RF_ROWS_AUTO, j);
+			good = rf_table_match(&t, &row) == (c[i].rows[j] == 'x');
+		}
+		ok(good, "where '%s'", c[i].where);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		ok(rf_table_open(&t, &(struct rf_table_spec){ .where = bad[i] }, &e) == RF_EUSAGE, "where '%s' is refused: %s", bad[i], e.msg);
+	ok(rf_table_open(&t, &(struct rf_table_spec){ .sort = "source" }, &e) == RF_EUSAGE
+	   && rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE
+	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE
+	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE, "sort and columns that are not there");
+}
+
+/* ---- the pick of rows -------------------------------------------------------------------------------------------- */
+
+static int by_sort(const void *a, const void *b)
+{
+	const struct rf_pick_key *x = a, *y = b;
+
+	if (isnan(x->sort) != isnan(y->sort))
+		return isnan(x->sort) ? 1 : -1;
+	if (!isnan(x->sort) && x->sort != y->sort)
+		return x->sort < y->sort ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+static int by_draw(const void *a, const void *b)
+{
+	const struct rf_pick_key *x = a, *y = b;
+
+	return x->draw != y->draw ? x->draw < y->draw ? -1 : 1 : x->order < y->order ? -1 : 1;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct rf_pick_key *x = a, *y = b;
+
+	return x->order < y->order ? -1 : 1;
+}
+
+/* Against sorting all rows at once. */
+static void test_pick(void)
+{
+	enum { MOST = 200 };
+	bool good = true, frugal = true;
+
+	for (uint32_t seed = 0; seed < 3000; seed++) {
+		struct rf_pick_key key[MOST];
+		struct rf_pick_spec spec = { .sort = rf_draw(seed, 0) < 0.6, .sample = (uint64_t)(rf_draw(seed, 1) * 30), .first = (uint64_t)(rf_draw(seed, 2) * 20) };
+		size_t n = (size_t)(rf_draw(seed, 3) * MOST), want = n;
+		struct rf_pick p;
+
+		if (!spec.sort && !spec.sample)
+			spec.sort = true;
+		rf_pick_begin(&p, &spec);
+		for (size_t i = 0; i < n; i++) {
+			struct rf_pick_row row = { .text = malloc(1) };
+			uint32_t j = 4 + 2 * (uint32_t)i;
+
+			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12), rf_draw(seed, j + 1), i };
+			if (key[i].sort == 3)
+				key[i].sort = NAN;
+			row.key = key[i];
+			if (rf_pick_wants(&p, &key[i]))
+				good &= rf_pick_take(&p, &row, NULL) == RF_OK;
+			else
+				free(row.text);
+			frugal &= p.n <= (spec.sample ? spec.sample : spec.first ? spec.first : MOST);
+		}
+		rf_pick_end(&p);
+		if (spec.sample) {
+			qsort(key, n, sizeof *key, by_draw);
+			want = n < spec.sample ? n : spec.sample;
+		}
+		qsort(key, want, sizeof *key, spec.sort ? by_sort : by_order);
+		want = spec.first && want > spec.first ? spec.first : want;
+		good &= p.n == want;
+		for (size_t i = 0; i < want && good; i++)
+			good &= p.row[i].key.order == key[i].order;
+		rf_pick_free(&p);
+	}
+	ok(good, "3000 picks as if all rows had been sorted at once");
+	ok(frugal, "no more rows wait than can be shown");
+}
+
+int main(void)
+{
+	test_safe();
+	test_safe_any();
+	test_columns();
+	test_flow();
+	test_rows();
+	test_where();
+	test_pick();
+	return tap_end();
+}

@@ -1,0 +1,374 @@
+/* u-text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their compression, and
+ * where documents are cut.  Prints TAP; works in the current folder. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "jscan.h"
+#include "lines.h"
+#include "sequences.h"
+#include "stream.h"
+#include "tap.h"
+#include "text.h"
+#include "tokenizer.h"
+
+static struct rf_err err;
+
+static void put_file(const char *path, const void *p, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	if (!f || fwrite(p, 1, n, f) != n || fclose(f)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+/* ---- the byte tokenizer ------------------------------------------------------------------------------------------ */
+
+static void test_bytes(void)
+{
+	struct rf_tokenizer *t;
+	char all[256], hash[17], *text;
+	int32_t *ids = NULL, special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN, INT32_MAX };
+	size_t count = 0, cap = 0, n;
+	bool good = true;
+
+	ok(rf_tokenizer_bytes(&t, &err) == RF_OK, "the byte tokenizer opens");
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
+	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 && rf_tokenizer_eos(t) == 1 && !strcmp(rf_tokenizer_hash(t), hash),
+	   "its kind, vocabulary, end token and hash");
+	for (int i = 0; i < 256; i++)
+		all[i] = (char)i;
+	for (int i = 0; i < 3; i++)
+		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &count, &cap, &err) == RF_OK && count == 256u * (unsigned)(i + 1);
+	for (size_t i = 0; i < count; i++)
+		good = good && ids[i] == (int32_t)(i % 256) + 3;
+	ok(good, "every byte is its value + 3, and ids are appended");
+	good = rf_tokenizer_decode(t, ids + 256, 256, &text, &n, &err) == RF_OK && n == 256 && !memcmp(text, all, 256);
+	ok(good, "decoding what was encoded gives back every byte");
+	free(text);
+	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK && !strcmp(text, "<pad><eos><unk>x<extra_id_0><extra_id_124>") && n == strlen(text);
+	ok(good, "special tokens by their names");
+	free(text);
+	good = rf_tokenizer_decode(t, NULL, 0, &text, &n, &err) == RF_OK && n == 0;
+	ok(good, "no ids are no text");
+	free(text);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		ok(rf_tokenizer_decode(t, &bad[i], 1, &text, &n, &err) == RF_EDATA, "id %d is outside the vocabulary", (int)bad[i]);
+	free(ids);
+	rf_tokenizer_free(t);
+}
+
+/* ---- the JSON scanner -------------------------------------------------------------------------------------------- */
+
+static void test_grammar(void)
+{
+	static const char *const good[] = {
+		"{}", " { } ", "[]", "[1,2,3]", "[ 1 , 2 ]\r\n", "\"\"", "0", "-0", "-1.5e+10", "1E5", "0.0", "true", "false", "null",
+		"{\"a\":{\"b\":[{},[],null]}}", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\u00e9\\uFFFF\\ud83d\\ude00\"", "\"\\u0000\"",
+		"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80\"", "\"\x7f\"", "{\"\":0}",
+		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
+	};
+	static const char *const bad[] = {
+		"", " ", "{", "}", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{\"a\" 1}",
+		"{1:1}", "[1}", "{\"a\":1]", "01", "-", "+1", "1.", ".5", "1e", "1e+", "-a", "0x1", "1 1", "NaN", "Infinity", "tru", "True",
+		"nul", "\"", "\"a", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"",
+		"\"\\ud83d\\ud83d\"", "\"\\ud83d\\ue000\"", "\"\n\"", "\"\x01\"", "\"\x80\"", "\"\xc0\xaf\"", "\"\xc3\"", "\"\xe0\x80\xaf\"", "\"\xed\xa0\x80\"",
+		"\"\xf0\x80\x80\xaf\"", "\"\xf4\x90\x80\x80\"", "\"\xf5\x80\x80\x80\"", "\"\xff\"", "\xef\xbb\xbf{}", "{}x", "[] []", "/**/1", "\"\\", "\"\\u", "[\"a\",\n4\n,1,",
+	};
+	char buf[200];
+	struct rf_jvalue v;
+	json_t *j;
+
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		size_t n = strlen(good[i]);
+		memcpy(buf, good[i], n);
+		j = json_loadb(good[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && j, "JSON: %s", rf_quote((char[100]){ 0 }, 100, good[i], n));
+		json_decref(j);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		size_t n = strlen(bad[i]);
+		memcpy(buf, bad[i], n);
+		j = json_loadb(bad[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+		ok(rf_jscan_check(buf, n, &v, &err) == RF_EDATA && !j, "not JSON: %s", rf_quote((char[100]){ 0 }, 100, bad[i], n));
+		json_decref(j);
+	}
+	memset(buf, '[', 65);
+	memset(buf + 65, ']', 65);
+	ok(rf_jscan_check(buf, 130, &v, &err) == RF_EDATA && strstr(err.msg, "byte 65"), "65 lists in each other are too deep");
+	ok(rf_jscan_check(buf + 1, 128, &v, &err) == RF_OK, "64 are not");
+}
+
+static void test_values(void)
+{
+	static const struct { const char *in, *out; size_t n; } strings[] = {
+		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 }, { "\"\\\"\\\\\\/\\b\\f\\r\"", "\"\\/\b\f\r", 6 }, { "\"x\\u0000y\"", "x\0y", 3 },
+		{ "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00z\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11 }, { "\"plain\"", "plain", 5 },
+		{ "\"\\uFFFF\\u007f\\u0080\\u07ff\\u0800\"", "\xef\xbf\xbf\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80", 11 },
+	};
+	static const struct { const char *in; bool is_int, is_uint; int64_t i; } numbers[] = {
+		{ "0", true, true, 0 }, { "-0", true, true, 0 }, { "12", true, true, 12 }, { "-12", true, false, -12 },
+		{ "9223372036854775807", true, true, INT64_MAX }, { "9223372036854775808", false, true, 0 },
+		{ "-9223372036854775808", true, false, INT64_MIN }, { "-9223372036854775809", false, false, 0 },
+		{ "18446744073709551615", false, true, 0 }, { "18446744073709551616", false, false, 0 }, { "1.0", false, false, 0 },
+		{ "1e2", false, false, 0 }, { "\"1\"", false, false, 0 }, { "[1]", false, false, 0 }, { "null", false, false, 0 },
+	};
+	char buf[100];
+	struct rf_jvalue v, k, each = { NULL, 0 };
+	int64_t i;
+	uint64_t u;
+	double x;
+	size_t n;
+
+	for (size_t s = 0; s < sizeof strings / sizeof *strings; s++) {
+		strcpy(buf, strings[s].in);
+		bool good = rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK;
+		if (strlen(strings[s].out) == strings[s].n)
+			good = good && rf_jscan_equals(&v, strings[s].out);
+		good = good && !rf_jscan_equals(&v, "A") && !rf_jscan_equals(&v, "plainly") && !rf_jscan_equals(&v, "plai");
+		good = good && !memcmp(rf_jscan_text(&v, &n), strings[s].out, strings[s].n + 1) && n == strings[s].n;
+		ok(good, "the text of %s", strings[s].in);
+	}
+	for (size_t s = 0; s < sizeof numbers / sizeof *numbers; s++) {
+		strcpy(buf, numbers[s].in);
+		bool good = rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK;
+		good = good && rf_jscan_int(&v, &i) == numbers[s].is_int && (!numbers[s].is_int || i == numbers[s].i);
+		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint && (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
+		ok(good, "the number %s", numbers[s].in);
+	}
+	strcpy(buf, "[1.5,-2e-3,1e999,7,\"1\"]");
+	rf_jscan_check(buf, strlen(buf), &v, &err);
+	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5 && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x)
+	   && x == -2e-3 && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x)
+	   && x == 7 && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
+	   "a list's elements in order; infinity and strings are no numbers");
+	strcpy(buf, " { \"a\" : [ { \"a\" : 1 } ] , \"\\u0062\" : 2 , \"c\":3,\"c\":4} ");
+	rf_jscan_check(buf, strlen(buf), &v, &err);
+	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 15 && rf_jscan_is_list(&k), "a key's value, whatever is nested in it");
+	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2, "a key that is written with an escape");
+	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' is there twice"), "a key that is there twice");
+	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "no key 'd'") && !k.s, "a key that is not there");
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+/* The lines of a file with '|' behind each, or the code as "!65". */
+static char *lines_of(const char *path, size_t max, char *out)
+{
+	struct rf_lines *l;
+	char *line, *o = out;
+	size_t n;
+	enum rf_code rc = rf_lines_open(&l, path, max, &err);
+
+	while (rc == RF_OK && (rc = rf_lines_next(l, &line, &n, &err)) == RF_OK) {
+		memcpy(o, line, n);
+		o += n;
+		*o++ = '|';
+	}
+	*o = 0;
+	if (rc != RF_EOF)
+		sprintf(o, "!%d", rf_exit_status(rc));
+	if (rc == RF_EOF || rc == RF_EDATA || rc == RF_EIO)
+		rf_lines_close(l);
+	return out;
+}
+
+static void test_lines(void)
+{
+	static const struct { const char *in, *out; } cases[] = {
+		{ "", "" }, { "\n", "|" }, { "a", "a|" }, { "a\n", "a|" }, { "a\nb", "a|b|" }, { "\n\na\n", "||a|" }, { "a\r\nb\r\n", "a\r|b\r|" },
+		{ "\x28\xb5\x2f", "\x28\xb5\x2f|" },
+	};
+	static char big[200000], out[400000], packed[400000];
+	struct rf_lines *l;
+	size_t n, m;
+	char *text;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		n = strlen(cases[i].in);
+		put_file("f", cases[i].in, n);
+		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "lines of '%s'", rf_quote((char[80]){ 0 }, 80, cases[i].in, n));
+		n = ZSTD_compress(packed, sizeof packed, cases[i].in, n, 1);
+		put_file("f.zst", packed, n);
+		ok(!strcmp(lines_of("f.zst", 0, out), cases[i].out), "the same, compressed");
+		put_file("f", packed, n);
+		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "the same, known by the magic number");
+	}
+	ok(!strcmp(lines_of("missing", 0, out), "!66") && !strcmp(lines_of(".", 0, out), "!66"), "no file, and a folder");
+
+	/* a bound of 100000 bytes, lines of that length and one more, in every position to the buffer */
+	for (size_t before = 0; before < 3; before++) {
+		memset(big, 'x', sizeof big);
+		for (size_t i = 0; i < before; i++)
+			memcpy(big + 2 * i, "a\n", 2);
+		m = 2 * before + 100000;
+		big[m] = '\n';
+		put_file("f", big, m + 3);
+		n = strlen(lines_of("f", 100000, out));
+		ok(n == m + 4 && !strcmp(out + m, "|xx|"), "a line as long as the bound");
+		put_file("f", big, m);
+		ok(strlen(lines_of("f", 100000, out)) == m + 1, "the same without its newline");
+		big[m] = 'x';
+		big[m + 1] = '\n';
+		put_file("f", big, m + 2);
+		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]) && strstr(err.msg, "longer than 100000 bytes (--max-record)"),
+		   "a line of one byte more");
+		put_file("f", big, m + 1);
+		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]), "the same without its newline");
+	}
+	put_file("f", big, 100000);
+	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 100000 && !memcmp(text, big, n),
+	   "a whole file as long as the bound");
+	ok(rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 0, "and nothing after it");
+	rf_lines_close(l);
+	put_file("f", big, 100001);
+	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_EDATA, "one byte more");
+	rf_lines_close(l);
+}
+
+static void test_zstd(void)
+{
+	static char plain[3000], packed[10000], out[10000];
+	ZSTD_CCtx *c = ZSTD_createCCtx();
+	size_t n, m = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof plain; i++)
+		plain[i] = i % 37 == 36 ? '\n' : (char)('a' + XXH64(&i, sizeof i, 0) % 26);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+	n = ZSTD_compress2(c, packed, sizeof packed, plain, sizeof plain);
+	for (size_t cut = 0; cut < n && good; cut++) {
+		put_file("f.zst", packed, cut);
+		lines_of("f.zst", 0, out);
+		good = strlen(out) >= 3 && !strcmp(out + strlen(out) - 3, "!65");
+	}
+	ok(good, "a .zst cut at any byte is an error");
+	for (size_t bit = 0; bit < 8 * n && good; bit += 7) {
+		packed[bit / 8] ^= (char)(1 << bit % 8);
+		put_file("f.zst", packed, n);
+		packed[bit / 8] ^= (char)(1 << bit % 8);
+		lines_of("f.zst", 0, out);
+		/* a flip in the frame's description can leave what it says the same */
+		good = !strcmp(out + strlen(out) - 3, "!65") || strlen(out) == sizeof plain + 1;
+	}
+	ok(good, "a flipped bit in a .zst is an error");
+
+	/* frames: "a\nb", nothing, a skippable one, "c" */
+	static const unsigned char skip[] = { 0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3 };
+	m = ZSTD_compress(packed, sizeof packed, "a\nb", 3, 1);
+	m += ZSTD_compress(packed + m, sizeof packed - m, "", 0, 1);
+	memcpy(packed + m, skip, sizeof skip);
+	m += sizeof skip;
+	m += ZSTD_compress(packed + m, sizeof packed - m, "c", 1, 1);
+	put_file("f.zst", packed, m);
+	ok(!strcmp(lines_of("f.zst", 0, out), "a|bc|"), "a .zst of several frames");
+	packed[m] = 'x';
+	put_file("f.zst", packed, m + 1);
+	ok(strstr(lines_of("f.zst", 0, out), "!65"), "bytes behind the last frame are an error");
+	put_file("f.zst", "text\n", 5);
+	ok(!strcmp(lines_of("f.zst", 0, out), "!65"), "a .zst that is text is an error");
+	ZSTD_freeCCtx(c);
+}
+
+/* ---- where documents are cut ------------------------------------------------------------------------------------- */
+
+/* The sequences of one text of n bytes 'a', 'b', ... as "abc.|de|": '.' is the end token. */
+static char *cut(int n, const struct rf_sequences_options *o, char summary[400], char *out)
+{
+	static char name[] = "cut.txt", *const paths[] = { name };
+	struct rf_text_options text_options = RF_TEXT_DEFAULTS;
+	struct rf_tokenizer *tok;
+	struct rf_text *text;
+	struct rf_sequences *s;
+	const struct rf_record *r;
+	char letters[26], *p = out;
+	uint64_t id = 0;
+	enum rf_code rc;
+
+	for (int i = 0; i < 26; i++)
+		letters[i] = (char)('a' + i);
+	put_file(name, letters, (size_t)n);
+	if (rf_tokenizer_bytes(&tok, &err) != RF_OK || rf_text_open(&text, &text_options, paths, 1, &err) != RF_OK
+	    || rf_sequences_open(&s, o, tok, text, text_options.max_record, &err) != RF_OK)
+		exit(1);
+	while ((rc = rf_sequences_next(s, &r, &err)) == RF_OK) {
+		if (r->id != id++ || rf_record_check(r, 384, &err) != RF_OK || r->prompt_len != -1 || r->answers != -1)
+			p += sprintf(p, "?");
+		for (int i = 0; i < r->T; i++)
+			*p++ = r->tokens[i] == 1 ? '.' : (char)(r->tokens[i] - 3);
+		*p++ = '|';
+	}
+	*p = 0;
+	if (rc != RF_EOF)
+		sprintf(p, "!%d", rf_exit_status(rc));
+	rf_sequences_summary(s, summary, 400);
+	rf_sequences_close(s);
+	rf_text_close(text);
+	rf_tokenizer_free(tok);
+	return out;
+}
+
+static void test_cuts(void)
+{
+	enum { E = RF_TRUNCATE_ERROR, L = RF_TRUNCATE_LEFT, R = RF_TRUNCATE_RIGHT, S = RF_TRUNCATE_SPLIT };
+	/* bytes, max, min, truncate, no_eos; sequences; kept, cut, dropped, tokens left out */
+	static const struct { int n, max, min, truncate, no_eos; const char *out; int kept, cut, dropped, left_out; } cases[] = {
+		{ 3, 0, 1, E, 0, "abc.|", 1, 0, 0, 0 },
+		{ 0, 0, 1, E, 0, ".|", 1, 0, 0, 0 },
+		{ 0, 0, 1, E, 1, "", 0, 0, 1, 0 },
+		{ 3, 4, 1, E, 0, "abc.|", 1, 0, 0, 0 },
+		{ 4, 4, 1, E, 0, "!65", 0, 0, 0, 0 },
+		{ 4, 4, 1, E, 1, "abcd|", 1, 0, 0, 0 },
+		{ 3, 4, 1, L, 0, "abc.|", 1, 0, 0, 0 },
+		{ 4, 4, 1, L, 0, "bcd.|", 1, 1, 0, 1 },
+		{ 9, 4, 1, L, 0, "ghi.|", 1, 1, 0, 6 },
+		{ 9, 4, 1, L, 1, "fghi|", 1, 1, 0, 5 },
+		{ 3, 4, 1, R, 0, "abc.|", 1, 0, 0, 0 },
+		{ 4, 4, 1, R, 0, "abcd|", 1, 1, 0, 1 },
+		{ 9, 4, 1, R, 0, "abcd|", 1, 1, 0, 6 },
+		{ 3, 4, 1, S, 0, "abc.|", 1, 0, 0, 0 },
+		{ 4, 4, 1, S, 0, "abcd|.|", 1, 1, 0, 0 },
+		{ 7, 4, 1, S, 0, "abcd|efg.|", 1, 1, 0, 0 },
+		{ 8, 4, 1, S, 0, "abcd|efgh|.|", 1, 1, 0, 0 },
+		{ 8, 4, 2, S, 0, "abcd|efgh|", 1, 1, 0, 1 },
+		{ 9, 4, 2, S, 0, "abcd|efgh|i.|", 1, 1, 0, 0 },
+		{ 9, 4, 3, S, 0, "abcd|efgh|", 1, 1, 0, 2 },
+		{ 4, 4, 4, S, 0, "abcd|", 1, 1, 0, 1 },
+		{ 3, 1, 1, S, 0, "a|b|c|.|", 1, 1, 0, 0 },
+		{ 3, 0, 4, E, 0, "abc.|", 1, 0, 0, 0 },
+		{ 3, 0, 5, E, 0, "", 0, 0, 1, 4 },
+		{ 3, 5, 5, S, 0, "", 0, 0, 1, 4 },
+		{ 3, 4, 4, R, 0, "abc.|", 1, 0, 0, 0 },
+	};
+	char out[200], summary[400], want[400];
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rf_sequences_options o = { .max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate, .no_eos = cases[i].no_eos };
+		int sequences = 0, tokens = 0;
+		const char *mode = cases[i].truncate == E ? "error" : cases[i].truncate == L ? "left" : cases[i].truncate == R ? "right" : "split";
+
+		cut(cases[i].n, &o, summary, out);
+		for (const char *c = cases[i].out; *c; c++)
+			*c == '|' ? sequences++ : tokens++;
+		snprintf(want, sizeof want, "1 document: %d kept (%d of them cut), %d dropped; %d sequence%s of %d token%s, %d left out",
+		         cases[i].kept, cases[i].cut, cases[i].dropped, sequences, sequences == 1 ? "" : "s", tokens, tokens == 1 ? "" : "s", cases[i].left_out);
+		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)), "%d bytes%s, from %d to %d, %s: %s", cases[i].n,
+		   cases[i].no_eos ? "" : " and end", cases[i].min, cases[i].max, mode, out);
+	}
+}
+
+int main(void)
+{
+	test_bytes();
+	test_grammar();
+	test_values();
+	test_lines();
+	test_zstd();
+	test_cuts();
+	return tap_end();
+}

@@ -1,0 +1,105 @@
+/* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV; verifies them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "dump.h"
+#include "stream.h"
+
+enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
+
+static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf_err *e)
+{
+	(void)to;
+	if (fwrite(text, 1, n, stdout) != n || fflush(stdout))
+		return rf_fail(e, RF_EIO, "<stdout>: write: %s", strerror(errno));
+	return RF_OK;
+}
+
+static bool knows_colours(int option)
+{
+	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	if (option != COLOUR_AUTO)
+		return option == COLOUR_ALWAYS;
+	return isatty(STDOUT_FILENO) && !(none && *none) && term && strcmp(term, "dumb");
+}
+
+static int width_of_page(void)
+{
+	const char *columns = getenv("COLUMNS");
+	long n = columns ? strtol(columns, NULL, 10) : 0;
+	struct winsize size;
+
+	if (n <= 0 && isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		n = size.ws_col;
+	return n <= 0 ? 100 : n < 40 ? 40 : n > 1000 ? 1000 : (int)n;
+}
+
+int main(int argc, char *argv[])
+{
+	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.words.context = 40, .write = write_stdout };
+	bool json = false, tsv = false;
+	int colour = COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
+	struct rf_err err;
+
+	const struct rf_opt forms[] = {
+		{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "JSON lines, one for each message; rf-cat --json reads them", false },
+		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL, "a table: names, then a line for each row", false },
+		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL, "only the head: model, options, how the stream was made", false },
+		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL, "only verify, and say that all is well", false },
+		{ "quiet", 'q', RF_OPT_FLAG, &d.quiet, 0, 0, NULL, "with --check: say nothing when all is well", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt picks[] = {
+		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row is", false },
+		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...", "columns of --tsv", false },
+		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS", "only rows like 'reward<0.1,k>=5'", false },
+		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN", "ascending by a column; -COLUMN: descending", false },
+		{ "sample", 0, RF_OPT_U64, &d.sample, 0, 0, "N", "N rows drawn at random; 0: all", false },
+		{ "seed", 0, RF_OPT_U64, &d.seed, 0, 0, "N", "of --sample", false },
+		{ "first", 'n', RF_OPT_U64, &d.first, 0, 0, "N", "the first N of these rows (records with --json); 0: all", false },
+		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the first line of --tsv", false },
+		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "with -n or --head: do not read a pipe to its end", false },
+		{ "stats", 0, RF_OPT_FLAG, &d.table.stats, 0, 0, NULL, "of tensors: min, max, mean, std, norm", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt looks[] = {
+		{ "model", 'm', RF_OPT_TEXT, &d.model, 0, 0, "DIR", "run or checkpoint whose tokenizer makes text of tokens", false },
+		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes", "the tokenizer itself", false },
+		{ "context", 0, RF_OPT_INT, &d.show.words.context, 1, 100000, "N", "tokens shown of the prefix", false },
+		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "colours; auto: on a terminal", false },
+		{ "max-record", 0, RF_OPT_SIZE, &d.max_record, 0, 0, "BYTES", "refuse a larger record", false },
+		{ .name = NULL },
+	};
+	const struct rf_cli cli = {
+		.name = "rf-dump",
+		.usage = "[--json | --tsv | --head | --check] [options] [file ...]",
+		.summary = "Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
+		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
+		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
+		.opts = (const struct rf_opt *const[]){ forms, picks, looks, NULL },
+		.max_args = -1,
+	};
+
+	n = rf_cli_parse(&cli, argc, argv);
+	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
+		rf_die(64, "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
+	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : RF_DUMP_TEXT;
+	d.table.rows = (enum rf_rows)rows;
+	d.show.colour = knows_colours(colour);
+	d.show.width = width_of_page();
+
+	const char *const standard_input[] = { "-" };
+	enum rf_code rc = rf_dump(&d, n ? (const char *const *)argv + 1 : standard_input, n ? n : 1, &err);
+	if (rc != RF_OK)
+		rf_die_err(&err);
+	if (*d.note)
+		rf_say("%s", d.note);
+	rf_cli_finish();
+	return 0;
+}

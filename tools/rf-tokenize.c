@@ -1,0 +1,84 @@
+/* rf-tokenize -- text to token sequences: the head of every pipe. */
+#include <stdio.h>
+
+#include "cli.h"
+#include "sequences.h"
+#include "stream.h"
+#include "text.h"
+#include "tokenizer.h"
+
+static bool bytes;
+static const char *model, *output;
+static struct rf_text_options texts = RF_TEXT_DEFAULTS;
+static struct rf_sequences_options cut = RF_SEQUENCES_DEFAULTS;
+
+static const struct rf_opt own[] = {
+	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL, "a token is a byte, as ByT5 has them: id = byte + 3, end 1, vocabulary 384", true },
+	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path", "the tokenizer of a model, a run, or in a file", false },
+	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "the same as --tokenizer", false },
+	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "write here instead of to stdout; it appears whole or not at all", false },
+	{ 0 },
+};
+static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS];
+static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, NULL };
+
+static const struct rf_cli cli = {
+	.name = "rf-tokenize",
+	.usage = "--bytes [-o file] [options] [file ...]",
+	.summary = "Reads documents (jsonl, text, ids; each also .zst) and writes a stream of token sequences.",
+	.example = "rf-tokenize --bytes --max-len 2048 --truncate split corpus/*.txt | rf-dump",
+	.also = "rf-cat(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
+	.opts = opts,
+	.max_args = -1,
+};
+
+int main(int argc, char *argv[])
+{
+	const struct rf_record *record;
+	struct rf_tokenizer *tok = NULL;
+	struct rf_sequences *sequences;
+	struct rf_text *text;
+	struct rf_out *out;
+	struct rf_head head;
+	struct rf_err err;
+	enum rf_code rc;
+	char line[400];
+
+	rf_text_option_table(&texts, text_opts);
+	rf_sequences_option_table(&cut, cut_opts);
+	int files = rf_cli_parse(&cli, argc, argv);
+
+	if (bytes && model)
+		rf_die(64, "--bytes and --tokenizer exclude each other (try --help)");
+	if (bytes && rf_tokenizer_bytes(&tok, &err) != RF_OK)
+		rf_die_err(&err);
+	if (model && rf_tokenizer_open(&tok, model, &err) != RF_OK)
+		rf_die_err(&err);
+	if (rf_text_open(&text, &texts, argv + 1, files, &err) != RF_OK
+	    || rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
+		rf_die_err(&err);
+
+	rf_head_init(&head);
+	head.vocab = rf_sequences_vocab(sequences);
+	if (tok) {
+		snprintf(head.tokenizer_kind, sizeof head.tokenizer_kind, "%s", rf_tokenizer_kind(tok));
+		snprintf(head.tokenizer_hash, sizeof head.tokenizer_hash, "%s", rf_tokenizer_hash(tok));
+	}
+	if (rf_cli_history(&cli, &head, &err) != RF_OK || rf_out_open(&out, output, &head, &err) != RF_OK)
+		rf_die_err(&err);
+
+	while ((rc = rf_sequences_next(sequences, &record, &err)) == RF_OK)
+		if ((rc = rf_put(out, record, &err)) != RF_OK)
+			break;
+	if (rc != RF_EOF)
+		rf_die_err(&err);
+	if (rf_out_finish(out, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_say("%s", rf_sequences_summary(sequences, line, sizeof line));
+
+	rf_head_free(&head);
+	rf_sequences_close(sequences);
+	rf_text_close(text);
+	rf_tokenizer_free(tok);
+	return 0;
+}
