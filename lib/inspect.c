@@ -280,7 +280,17 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step, LABEL, "commits", (long long)c->commits);
 		if (*c->data_hash)
 			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash, (long long)c->data_next);
+		if (*c->warning) {
+			rf_page_printf(p, "%-*s", LABEL, "warning");
+			rf_page_safe(p, c->warning, strlen(c->warning), false);
+			rf_page_puts(p, "\n");
+		}
 		write_config(c->cfg.text, width, p);
+	}
+	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
+		rf_page_printf(p, "%-*s", LABEL, "of weights");
+		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"), strlen(rf_tensors_meta(&x->file, "weights")), false);
+		rf_page_puts(p, "\n");
 	}
 	for (int i = 0; i < x->steps; i++)
 		rf_page_printf(p, "%-*sstep %lld  commits %lld  weights %s  %llu bytes\n", LABEL, i ? "" : "steps", (long long)x->step[i].step,

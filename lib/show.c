@@ -367,7 +367,7 @@ static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	}
 	if (rec->advantage)
 		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
-	if (o->logp) {
+	if (o->logp && o->k) {
 		double sum = 0;
 		for (int j = 0; j < o->k; j++)
 			sum += o->logp[first + (size_t)j];
