@@ -51,7 +51,7 @@ static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 		sigprocmask(SIG_SETMASK, &old, NULL);
 		if (a->fd >= 0)
 			return RF_OK;
-		if (errno != EEXIST)
+		if (errno != EEXIST && errno != EINTR)
 			break;
 	}
 	return io_error(a, "cannot create a file beside it", e);
@@ -107,6 +107,15 @@ enum rf_code rf_atomic_write(struct rf_atomic *a, const void *data, size_t n, st
 	return RF_OK;
 }
 
+static int sync_fd(int fd)
+{
+	int rc;
+
+	while ((rc = fsync(fd)) && errno == EINTR)
+		;
+	return rc;
+}
+
 /* A rename survives a power loss once its directory is on the disk. */
 static enum rf_code sync_directory(const struct rf_atomic *a, struct rf_err *e)
 {
@@ -118,9 +127,10 @@ static enum rf_code sync_directory(const struct rf_atomic *a, struct rf_err *e)
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->path);
 	if (slash)
 		slash[slash == dir] = 0;
-	fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while ((fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == EINTR)
+		;
 	/* EINVAL: a filesystem that has nothing to sync; EACCES: a directory that may be written and not read */
-	if (fd < 0 ? errno != EACCES : fsync(fd) && errno != EINVAL)
+	if (fd < 0 ? errno != EACCES : sync_fd(fd) && errno != EINVAL)
 		rc = io_error(a, "fsync of its directory", e);
 	if (fd >= 0)
 		close(fd);
@@ -133,7 +143,7 @@ enum rf_code rf_atomic_commit(struct rf_atomic *a, struct rf_err *e)
 	enum rf_code rc = RF_OK;
 	int fd = a->fd;
 
-	if (a->tmp && fsync(fd))
+	if (a->tmp && sync_fd(fd))
 		rc = io_error(a, "fsync", e);
 	a->fd = -1;
 	if (close(fd) && errno != EINTR && rc == RF_OK)

@@ -549,6 +549,15 @@ static struct rf_in *fresh(const char *name, uint64_t max_record)
 	return in;
 }
 
+static int open_file(const char *path)
+{
+	int fd;
+
+	while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)) < 0 && errno == EINTR)
+		;
+	return fd;
+}
+
 enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
 {
 	bool standard = !path || !strcmp(path, "-");
@@ -562,7 +571,7 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 		rf_in_close(in);
 		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
 	}
-	in->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	in->fd = standard ? STDIN_FILENO : open_file(path);
 	if (in->fd < 0 || fstat(in->fd, &st) || S_ISDIR(st.st_mode)) {
 		rf_fail(e, RF_ENOINPUT, "%s: %s", standard ? "<stdin>" : path, in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
 		rf_in_close(in);

@@ -62,7 +62,7 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 	}
 	n = ZSTD_compress2(out->zstd, out->frame, out->frame_cap, out->msg.p, out->msg.n);
 	if (ZSTD_isError(n))
-		return rf_fail(e, RF_ENOMEM, "%s: message %llu: zstd: %s", out->file.path, (unsigned long long)out->seq, ZSTD_getErrorName(n));
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu; zstd: %s)", out->file.path, (unsigned long long)out->seq, ZSTD_getErrorName(n));
 	XXH64_update(out->hash, out->msg.p, out->msg.n);
 	out->seq++;
 	return rf_atomic_write(&out->file, out->frame, n, e);
