@@ -70,6 +70,33 @@ reader() {
 	wait
 }
 
+@test "stream: a file's name reaches a terminal only as what it is" {
+	name=$'a\e[31mb\n.rf'
+	run -66 rf-cat "$name"
+	[ "$output" = 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' ]
+	echo x >"$name"
+	run -65 rf-cat -o out.rf "$name"
+	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf: not an rf stream: looks like text'* ]]
+	run -74 rf-cat -o "$name/x" "$S/tokens.rf"
+	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf/x: '* ]]
+}
+
+@test "rf-cat -o: the program's own descriptors are written, never replaced" {
+	rf-cat "$S/tokens.rf" >want.rf
+	rf-cat -o /dev/stdout "$S/tokens.rf" | cmp - want.rf
+	rf-cat -o /dev/fd/5 "$S/tokens.rf" 5>got.rf
+	cmp got.rf want.rf
+	[ -L /dev/stdout ]
+	rf-cat -o - "$S/tokens.rf" | cmp - want.rf
+	run -74 bash -c 'rf-cat "$1" >&-' _ "$S/tokens.rf"
+	[[ "$output" == *"<stdout>: "*"Bad file descriptor" ]]
+	# standard input is not open: nothing takes its place
+	run -66 bash -c 'rf-cat -o out.rf <&-'
+	[[ "$output" == "rf-cat: <stdin>: Bad file descriptor" ]]
+	rf-cat -o out.rf "$S/tokens.rf" <&-
+	cmp out.rf want.rf
+}
+
 # ---- faults of the system, injected one by one
 
 # traced ARGS...: rf-cat under strace, which says in `trace` what it injected
