@@ -128,7 +128,9 @@ static void note_unknown(struct reader *r, struct rf_config *cfg)
 		char name[80], q[64];
 		snprintf(name, sizeof name, "%s%s%s", n ? ", " : "", r->prefix, rf_quote(q, sizeof q, key, strlen(key)));
 		if (n + strlen(name) + 5 > sizeof cfg->unknown) {
-			strcpy(cfg->unknown + n, " ...");
+			/* those of attn come first, and may have taken all the room */
+			if (n + 5 <= sizeof cfg->unknown)
+				strcpy(cfg->unknown + n, " ...");
 			return;
 		}
 		strcpy(cfg->unknown + n, name);
