@@ -14,7 +14,8 @@ enum { MAX_FILE = 64 << 20 };
 
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes };
 
-static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path, struct rf_err *e)
+static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path,
+                              struct rf_err *e)
 {
 	struct rf_tokenizer *t = calloc(1, sizeof *t);
 	enum rf_code rc;
@@ -98,14 +99,16 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
-		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer_config.json, tokenizer.json, tokenizer.model); --bytes needs none", path);
+		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer_config.json, tokenizer.json, tokenizer.model); "
+		               "--bytes needs none", path);
 	n = strlen(file);
 	if ((n < 6 || strcmp(file + n - 6, ".model")) && (rc = read_name(file, name, e)) != RF_OK)
 		return rc;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(name, kinds[i]->class))
 			return open_kind(t, kinds[i], file, e);
-	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)", file, name);
+	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)",
+	               file, name);
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)
@@ -120,13 +123,14 @@ const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
 int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
 
-enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count, size_t *cap,
-                                 struct rf_err *e)
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
+                                 size_t *cap, struct rf_err *e)
 {
 	return t->kind->encode(t, text, n, ids, count, cap, e);
 }
 
-enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n, struct rf_err *e)
+enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
+                                 struct rf_err *e)
 {
 	return t->kind->decode(t, ids, count, text, n, e);
 }

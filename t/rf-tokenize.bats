@@ -134,14 +134,14 @@ bad() {
 
 @test "rf-tokenize: --source, --source-key and --meta-key keep where and what a document is" {
 	mkdir d
-	printf '{"text":"a","from":"x/y","n":1,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
+	printf '{"text":"a","from":"x/y","n":18446744073709551615,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
 	printf 'c' >d/c.txt
 	printf '{"tokens":[5]}\n' >d/i.ids
 	{ tokens 0 a. ',"source":"a.jsonl:1"' && tokens 1 b. ',"source":"a.jsonl:2"' && tokens 2 c. ',"source":"c.txt"'; } >want
 	bodies --source d/a.jsonl d/c.txt | cmp - want
 	bodies --source d/i.ids | grep -q '"source":"i.ids:1"'
 	{
-		tokens 0 a. ',"source":"x/y","meta":{"list":[1.5,null,{"t":true}],"n":1}'
+		tokens 0 a. ',"source":"x/y","meta":{"list":[1.5,null,{"t":true}],"n":"18446744073709551615"}'
 		tokens 1 b. ',"source":"z","meta":{"list":"é","n":-2}'
 	} >want
 	bodies --source-key from --meta-key list,n d/a.jsonl | cmp - want
