@@ -27,9 +27,11 @@ void rf_exec_send(struct rf_exec *x, char *line, size_t len);
 bool rf_exec_sending(const struct rf_exec *x);
 
 /* Moves bytes both ways until there is a line of answer: *line, its newline replaced by 0, valid until the next call.
- * *line NULL: the command took everything and then gave nothing for `wait` seconds (negative: there is no such
- * limit).  RF_EOF: it closed its output; RF_EDATA: a line too long, or the time is out. */
-enum rf_code rf_exec_receive(struct rf_exec *x, double wait, const char **line, size_t *len, struct rf_err *e);
+ * Once the command has taken everything, *line is NULL as soon as the descriptor `other` can be read, so that the
+ * caller waits for two at a time; RF_EXEC_NOW: at once, RF_EXEC_ALONE: never.  RF_EOF: the command closed its output;
+ * RF_EDATA: a line too long, or the time is out (which only runs while nothing but the command is waited for). */
+enum { RF_EXEC_NOW = -1, RF_EXEC_ALONE = -2 };
+enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, size_t *len, struct rf_err *e);
 
 /* No further line will be sent. */
 void rf_exec_close_input(struct rf_exec *x);

@@ -618,7 +618,17 @@ uint64_t rf_in_count(const struct rf_in *in)
 	return in->seq - 1 - (in->state == ENDED);
 }
 
+uint64_t rf_in_hash(const struct rf_in *in)
+{
+	return XXH64_digest(in->hash);
+}
+
 uint64_t rf_in_bytes(const struct rf_in *in)
 {
 	return in->offset;
+}
+
+int rf_in_fd(const struct rf_in *in)
+{
+	return in->have > in->at || in->eof ? -1 : in->fd;
 }

@@ -168,7 +168,7 @@ gone() {
 		$J die|exited with status 3 before it answered record id 1
 		$J last|exited with status 1 after its last answer
 		$J one-more|gave a line too many: '{"id": 99, "total": []}'
-		$J close|closed its output and did not end before it answered record id 1
+		exec $J close|closed its output and did not end before it answered record id 1
 	END
 	run -65 --separate-stderr rf-reward --exec ./nothing-here in
 	[[ "${stderr_lines[-1]}" == "rf-reward: --exec './nothing-here': exited with status 127 before it answered record id 0" ]]
@@ -236,9 +236,10 @@ gone() {
 	records make 1 4 0 >in
 	mkfifo pipe
 	# all but the end record of a stream, then nothing for a while
-	{ head -c "$(($(stat -c %s in) - 30))" in; sleep 5; } >pipe 3>&- &
-	rf-reward --exec "$J right" pipe 2>/dev/null 3>&- >out &
-	for ((i = 0; i < 300; i++)); do [ "$(stat -c %s out)" -gt 400 ] && break; sleep .01; done
+	end=$(grep -abo -P '\x28\xb5\x2f\xfd' in | tail -n 1 | cut -d: -f1)
+	{ head -c "$end" in; exec sleep 20; } >pipe 3>&- &
+	rf-reward --exec "$J slow-start" pipe 2>/dev/null 3>&- >out &
+	for ((i = 0; i < 1000; i++)); do [ "$(stat -c %s out)" -gt 400 ] && break; sleep .01; done
 	size=$(stat -c %s out)
 	kill %1 %2
 	wait

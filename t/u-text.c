@@ -1,8 +1,6 @@
 /* u-text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their compression, and
  * where documents are cut.  Prints TAP; works in the current folder. */
-#include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +11,11 @@
 #include "lines.h"
 #include "sequences.h"
 #include "stream.h"
+#include "tap.h"
 #include "text.h"
 #include "tokenizer.h"
 
-static int tests, failures;
 static struct rf_err err;
-
-static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void ok(bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("%sok %d - ", good ? "" : "not ", ++tests);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	failures += !good;
-}
 
 static void put_file(const char *path, const void *p, size_t n)
 {
@@ -385,6 +370,5 @@ int main(void)
 	test_lines();
 	test_zstd();
 	test_cuts();
-	printf("1..%d\n", tests);
-	return failures > 0;
+	return tap_end();
 }

@@ -62,7 +62,7 @@ int main(int argc, char *argv[])
 			rf_in_blame(in, &err);
 			break;
 		}
-		if ((rc = judge ? rf_judge_record(judge, r, &err) : rf_put(out, r, &err)) != RF_OK)
+		if ((rc = judge ? rf_judge_record(judge, r, rf_in_fd(in), &err) : rf_put(out, r, &err)) != RF_OK)
 			break;
 	}
 	if (rc == RF_EOF)
