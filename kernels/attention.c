@@ -6,9 +6,10 @@
  * (dk, dv): so every sum belongs to one tile, and its order does not depend on the threads.
  *
  * A tile owns a block of 64 rows, the lanes, and goes through blocks of 64 rows of the other side, the partners.  Lanes
- * lie transposed, (width, 64); partners lie as they are, (64, width).  Then every product is
- * (64, n) = partners (64, width) lanes (width, n) or (width, n) = partners' (width, 64) scores (64, n): the operand that
- * is broadcast needs no packing, and maxima and sums over the partners are sums of vectors.
+ * lie transposed, (width, 64); partners lie as they are, (64, width).  Then every product is one of
+ *     scores (64, n) = partners (64, width) lanes (width, n),  sums (width, n) += partners' (width, 64) scores (64, n):
+ * the right operand is read by whole vectors, the left one by single numbers, and a maximum or sum over the partners is
+ * one of vectors.
  *
  * The queries of one key head are counted sequence by sequence, then step by step, then head by head, so that a block
  * holds the rollouts that hang below one text, whose keys (the cache) it then reads once for all of them. */

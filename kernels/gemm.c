@@ -292,8 +292,8 @@ void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 		return;
 	for (int i = 0; i < SLOTS; i++)
 		for (struct packed **at = &g->packed[i], *w; (w = *at);) {
-			const char *b = (const char *)w->b;
-			if (b < first || b >= first + bytes) {
+			const char *b = (const char *)w->b, *end = (const char *)(w->b + (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb);
+			if (end <= first || b >= first + bytes) {
 				at = &w->next;
 				continue;
 			}
@@ -386,7 +386,7 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 			step = p->k - l >= 64 ? (p->k - l) / 64 * 64 : next_rows(p->k - l, 64);
 			q.k = step;
 			q.a = a_at(p, 0, l);
-			q.b = p->a16 ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + (b_at(p, l, 0) - p->b)) : b_at(p, l, 0);
+			q.b = p->a16 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + (b_at(p, l, 0) - p->b)) : b_at(p, l, 0);
 			q.add = p->add || l;
 			piece(d, g, thread, &q, p->a16);
 		}

@@ -227,8 +227,9 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	if (!get_count(json_object_get(root, "format"), &format) || format != STATE_FORMAT)
 		return rf_fail(e, RF_EMODEL, "not of format %d", STATE_FORMAT);
 	if (!get_count(json_object_get(root, "step"), &c->step) || !get_count(json_object_get(root, "commits"), &c->commits)
+	    || !get_count(json_object_get(root, "updates"), &c->updates)
 	    || !get_hash(json_object_get(root, "weights"), c->weights) || json_array_size(past) > RF_HASH_HISTORY)
-		return rf_fail(e, RF_EMODEL, "step, commits, weights or past is malformed");
+		return rf_fail(e, RF_EMODEL, "step, commits, updates, weights or past is malformed");
 	if (!json_is_integer(parent) || json_integer_value(parent) >= c->step)
 		return rf_fail(e, RF_EMODEL, "its parent is not an earlier step");
 	strcpy(c->past[0], c->weights);

@@ -6,7 +6,7 @@
 
 /* What makes a directory a step of a run: the contents of state.json but for the files. */
 struct rf_state {
-	int64_t step, parent, commits;
+	int64_t step, parent, commits, updates;
 	char past[RF_HASH_HISTORY][17];  /* the weights of the commits before, newest first */
 	int past_count;
 	char data_hash[17];              /* "" for none */

@@ -87,6 +87,17 @@ void rf_cli_catch(void)
 	on_signals(stopped);
 }
 
+void rf_cli_stopped(void)
+{
+	if (rf_cli_stop)
+		rf_die(128 + rf_cli_stop, "interrupted before the commit: the run is as it was");
+}
+
+void rf_cli_ignore_pipe(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+}
+
 static noreturn void usage_error(const char *fmt, ...)
 {
 	char what[400];

@@ -29,10 +29,14 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 /* Appends {tool, version, options} to the head's history: every option whose `result` is set, with its value. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);
 
-/* Set by SIGTERM and SIGINT once rf_cli_catch() was called (trainers call it; for other programs these signals
- * remove the unfinished -o file and kill). */
+/* SIGTERM, SIGINT and SIGHUP remove the unfinished -o file and kill; once rf_cli_catch() was called they only set
+ * rf_cli_stop: a trainer calls it before it commits, and rf_cli_stopped() after a failure, which ends the program with
+ * 128 + N if such a signal was the cause. */
 extern volatile sig_atomic_t rf_cli_stop;
 void rf_cli_catch(void);
+void rf_cli_stopped(void);
+/* A trainer whose -o nobody reads any more finishes its commit before it says so. */
+void rf_cli_ignore_pipe(void);
 
 /* One line on stderr, "rf-name: ...", then exit. */
 noreturn void rf_die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

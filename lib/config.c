@@ -336,10 +336,12 @@ void rf_config_free(struct rf_config *cfg)
 	*cfg = (struct rf_config){ .arch = RF_DELTA_NET };
 }
 
-/* *text with the value of key replaced, or with the key put first where it is missing. */
+/* *text with the value of key replaced; where the key is missing it is put first, on a line like that of the next one. */
 static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
 {
-	size_t size = strlen(*text) + strlen(key) + strlen(value) + 8, from, to;
+	const size_t size = 2 * strlen(*text) + strlen(key) + strlen(value) + 8;
+	const char *body, *next;
+	size_t from, to;
 	char *out = malloc(size);
 
 	if (!out)
@@ -347,9 +349,9 @@ static enum rf_code set_value(char **text, const char *key, const char *value, s
 	if (rf_json_span(*text, key, &from, &to)) {
 		snprintf(out, size, "%.*s%s%s", (int)from, *text, value, *text + to);
 	} else {
-		const char *rest = strchr(*text, '{') + 1;
-		const char *comma = rest[strspn(rest, " \t\r\n")] == '}' ? "" : ",";
-		snprintf(out, size, "%.*s\"%s\":%s%s%s", (int)(rest - *text), *text, key, value, comma, rest);
+		body = strchr(*text, '{') + 1;
+		next = body + strspn(body, " \t\r\n");
+		snprintf(out, size, "%.*s%.*s\"%s\": %s%s%s", (int)(body - *text), *text, (int)(next - body), body, key, value, *next == '}' ? "" : ",", body);
 	}
 	free(*text);
 	*text = out;

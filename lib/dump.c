@@ -15,6 +15,8 @@
 #include "stream.h"
 #include "wire.h"
 
+enum { PAGE = 64 << 10 };
+
 struct job {
 	struct rf_dump *d;
 	struct rf_table table;
@@ -22,7 +24,7 @@ struct job {
 	bool of_tensors;
 	struct rf_tokenizer *given, *bytes;
 	struct rf_pick pick;
-	struct rf_buf page;
+	struct rf_buf text, page; /* of the row in hand; what goes out next */
 	uint64_t order, shown;
 	uint64_t record, part;    /* whose headings were shown last */
 	uint64_t records;         /* of all files so far */
@@ -31,32 +33,32 @@ struct job {
 
 /* ---- rows on their way out -------------------------------------------------------------------------------------- */
 
-static enum rf_code out(struct job *j, const char *text, size_t n, struct rf_err *e)
-{
-	return n ? j->d->write(j->d->to, text, n, e) : RF_OK;
-}
-
+/* Writes what has gathered on the page. */
 static enum rf_code flush(struct job *j, struct rf_err *e)
 {
-	enum rf_code rc = j->page.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : out(j, (char *)j->page.p, j->page.n, e);
+	enum rf_code rc = RF_OK;
 
+	if (j->page.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if (j->page.n)
+		rc = j->d->write(j->d->to, (char *)j->page.p, j->page.n, e);
 	rf_page_clear(&j->page);
 	return rc;
 }
 
-/* A row's text, without the headings that the one before it had. */
+/* Puts a row's text on the page, without the headings that the one before it had. */
 static enum rf_code emit(struct job *j, const struct rf_pick_row *row, struct rf_err *e)
 {
 	bool same = j->shown && row->lead && j->record == row->record;
 	size_t skip = !same ? 0 : row->lead + (j->part == row->part ? row->lead_part : 0);
-	enum rf_code rc = RF_OK;
 
 	if (row->lead && !same && j->shown)
-		rc = out(j, "\n", 1, e);
+		rf_page_puts(&j->page, "\n");
+	rf_buf_add(&j->page, row->text + skip, row->size - skip);
 	j->record = row->record;
 	j->part = row->part;
 	j->shown++;
-	return rc == RF_OK ? out(j, row->text + skip, row->size - skip, e) : rc;
+	return j->page.n < PAGE ? RF_OK : flush(j, e);
 }
 
 /* Says which of several files comes now, as head(1) does. */
@@ -93,7 +95,7 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	}
 	rf_pick_free(&j->pick);
 	j->shown = 0;
-	return rc;
+	return rc == RF_OK ? flush(j, e) : rc;
 }
 
 static double draw(const struct job *j, uint64_t id, int i, int r, int t)
@@ -104,25 +106,25 @@ static double draw(const struct job *j, uint64_t id, int i, int r, int t)
 	               (uint32_t)(t < 0 ? 0 : t));
 }
 
-/* What j->page holds goes out, or waits. */
+/* The row whose text is in j->text goes out, or waits. */
 static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *e)
 {
-	enum rf_code rc;
+	enum rf_code rc = RF_OK;
 
-	if (j->page.failed)
-		return flush(j, e);
-	row->text = (char *)j->page.p;
-	row->size = j->page.n;
-	if (!rf_pick_holds(&j->pick)) {
+	row->text = (char *)j->text.p;
+	row->size = j->text.n;
+	if (j->text.failed) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	} else if (!rf_pick_holds(&j->pick)) {
 		rc = emit(j, row, e);
-		rf_page_clear(&j->page);
-		return rc;
+	} else if (!(row->text = malloc(row->size ? row->size : 1))) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	} else {
+		memcpy(row->text, j->text.p, row->size);
+		rc = rf_pick_take(&j->pick, row, e);
 	}
-	if (!(row->text = malloc(row->size ? row->size : 1)))
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	memcpy(row->text, j->page.p, row->size);
-	rf_page_clear(&j->page);
-	return rf_pick_take(&j->pick, row, e);
+	rf_page_clear(&j->text);
+	return rc;
 }
 
 /* ---- a stream --------------------------------------------------------------------------------------------------- */
@@ -144,12 +146,12 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		if (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key))
 			continue;
 		if (j->d->form == RF_DUMP_TSV)
-			rf_table_line(&j->table, &j->d->show.words, row, &j->page);
+			rf_table_line(&j->table, &j->d->show.words, row, &j->text);
 		else
-			rf_show_row(&j->page, &j->d->show, rows, row, &p.lead, &p.lead_part);
+			rf_show_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_part);
 		rc = pass(j, &p, e);
 	}
-	return rc;
+	return rc == RF_OK ? flush(j, e) : rc;
 }
 
 /* Reads on to the end of a pipe, so that its writer ends well and what is wrong with it is seen. */
@@ -238,8 +240,8 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 		return RF_OK;
 	if ((rc = rf_msg_to_json(msg, size, &line, &len, e)) != RF_OK)
 		return rc;
-	rf_buf_add(&j->page, line, len);
-	rf_page_puts(&j->page, "\n");
+	rf_buf_add(&j->text, line, len);
+	rf_page_puts(&j->text, "\n");
 	free(line);
 	return pass(j, &p, e);
 }
@@ -255,7 +257,7 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 	rf_buf_add(&j->page, line, len);
 	rf_page_puts(&j->page, "\n");
 	free(line);
-	return flush(j, e);
+	return RF_OK;
 }
 
 static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
@@ -274,7 +276,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 			rc = write_message(j, msg, size, e);
 		else if ((rc = offer_message(j, &rec, n - 1, msg, size, e)) == RF_EDATA)
 			rf_in_blame(in, e);
-		if (rc != RF_OK)
+		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
 			break;
 	}
 	if (done(j) && rc == RF_OK && must_drain(j, path))
@@ -300,8 +302,9 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 	} else {
 		title(j, rf_in_name(in));
 		rf_show_head(&j->page, m.body);
-		rc = flush(j, e);
 	}
+	if (rc == RF_OK)
+		rc = flush(j, e);
 	if (must_drain(j, path))
 		while (rc == RF_OK)
 			rc = rf_next_message(in, &msg, &size, e);
@@ -322,11 +325,11 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, s
 		return RF_OK;
 	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, 0, 0, 0), j->order++ };
 	if (j->d->form == RF_DUMP_TSV)
-		rf_table_line(&j->table, &j->d->show.words, row, &j->page);
+		rf_table_line(&j->table, &j->d->show.words, row, &j->text);
 	else if (j->d->form == RF_DUMP_JSON)
-		rf_inspect_row_json(row, stats, &j->page);
+		rf_inspect_row_json(row, stats, &j->text);
 	else
-		rf_inspect_row_text(x, row, stats, &j->page);
+		rf_inspect_row_text(x, row, stats, &j->text);
 	return pass(j, &p, e);
 }
 
@@ -493,16 +496,10 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 static enum rf_code open_tokenizer(struct job *j, struct rf_err *e)
 {
 	const struct rf_dump *d = j->d;
-	char path[4400];
-	struct stat st;
 
-	if (d->tokenizer)
-		return strcmp(d->tokenizer, "bytes") ? rf_tokenizer_open(&j->given, d->tokenizer, e) : rf_tokenizer_bytes(&j->given, e);
-	if (!d->model)
-		return RF_OK;
-	if (snprintf(path, sizeof path, "%s/latest", d->model) < (int)sizeof path && !stat(path, &st))
-		return rf_tokenizer_open(&j->given, path, e);
-	return rf_tokenizer_open(&j->given, d->model, e);
+	if (d->tokenizer && !strcmp(d->tokenizer, "bytes"))
+		return rf_tokenizer_bytes(&j->given, e);
+	return d->tokenizer || d->model ? rf_tokenizer_open(&j->given, d->tokenizer ? d->tokenizer : d->model, e) : RF_OK;
 }
 
 enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e)
@@ -520,6 +517,7 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	rf_pick_free(&j.pick);
 	rf_tokenizer_free(j.given);
 	rf_tokenizer_free(j.bytes);
+	rf_buf_free(&j.text);
 	rf_buf_free(&j.page);
 	return rc;
 }

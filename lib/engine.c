@@ -17,8 +17,6 @@ void rf_engine_options(struct rf_engine *g, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	if (!g->device)
-		g->device = getenv("RF_DEVICE") && *getenv("RF_DEVICE") ? getenv("RF_DEVICE") : "auto";
 	memcpy(opts, table, sizeof table);
 }
 
@@ -48,6 +46,7 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
+	const char *device = g->device ? g->device : getenv("RF_DEVICE") && *getenv("RF_DEVICE") ? getenv("RF_DEVICE") : "auto";
 	enum rf_code rc;
 
 	g->train = train;
@@ -58,8 +57,10 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 			return rc;
 	}
 	g->ckpt = ckpt ? ckpt : &g->own;
-	if ((rc = rf_dev_open(&g->dev, g->device, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
+	if ((rc = rf_dev_open(&g->dev, device, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
+	if (!g->device) /* who asked for nothing is not told what was not to be had */
+		g->note = NULL;
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return RF_OK;
@@ -111,7 +112,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		return rf_fail(e, RF_EDATA, "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", want->max_len, g->max_len);
 	p.segment = g->segment;
 	p.max_len = larger(p.max_len, g->max_len);
-	if (!g->tree || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
+	if (!g->tree || p.train != g->plan.train || p.recompute != g->plan.recompute || p.grow != g->plan.grow || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
 		p.max_len = larger(p.max_len, g->plan.max_len);
 		p.sites = larger(p.sites, g->plan.sites);
 		p.per = larger(p.per, g->plan.per);

@@ -1,9 +1,26 @@
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "entropy.h"
 
 enum { LOGIT_ROWS = 256 };
+
+bool rf_entropy_keep(struct rf_entropy *s, const char *words)
+{
+	while (words) {
+		size_t n = strcspn(words, ",");
+
+		if (n == 6 && !memcmp(words, "hidden", n))
+			s->hidden = true;
+		else if (n == 6 && !memcmp(words, "logits", n))
+			s->logits = true;
+		else
+			return false;
+		words = words[n] ? words + n + 1 : NULL;
+	}
+	return true;
+}
 
 /* Device memory of the stage: one number per token each. */
 struct place { rf_f32 entropy, logp, z; rf_i32 target, top; };

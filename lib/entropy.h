@@ -11,6 +11,9 @@ struct rf_entropy {
 	bool hidden, logits;   /* also these, for small models */
 };
 
+/* --keep: "hidden", "logits" or both with a comma; NULL: neither.  False: something else. */
+bool rf_entropy_keep(struct rf_entropy *s, const char *words);
+
 /* Plans memory for sequences of T tokens. */
 enum rf_code rf_entropy_reserve(struct rf_entropy *s, int T, struct rf_err *e);
 void rf_entropy_plan(const struct rf_entropy *s, int T, struct rf_plan *p, size_t *extra);

@@ -17,8 +17,6 @@
 
 #include "exec.h"
 
-#define LAST_WORDS 1.0 /* seconds in which a command that cannot go on may say why */
-
 struct rf_exec {
 	pid_t pid;              /* also its group's; 0: reaped */
 	int to, from;           /* our ends of the pipes; -1: closed */
@@ -164,9 +162,9 @@ void rf_exec_close_input(struct rf_exec *x)
 	x->to = -1;
 }
 
-const char *rf_exec_fate(struct rf_exec *x, bool *well)
+const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 {
-	double patience = x->to >= 0 || x->deaf ? LAST_WORDS : x->timeout, start = now();
+	double start = now();
 	int status, rc;
 
 	*well = false;
@@ -299,16 +297,16 @@ static bool take(struct rf_exec *x, const char **line, size_t *len)
 	return true;
 }
 
-enum rf_code rf_exec_receive(struct rf_exec *x, double wait, const char **line, size_t *len, struct rf_err *e)
+enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, size_t *len, struct rf_err *e)
 {
 	double last = now(); /* when a byte moved */
 
 	*line = NULL;
 	for (;;) {
-		double patience = x->deaf ? LAST_WORDS : x->timeout, left;
-		bool limited, moved = false, asked_to_return;
+		double patience = x->deaf ? RF_EXEC_LAST_WORDS : x->timeout, left = last + patience - now();
+		bool moved = false, alone;
 		enum rf_code rc;
-		int n;
+		int n, ms;
 
 		if (take(x, line, len))
 			return RF_OK;
@@ -316,28 +314,32 @@ enum rf_code rf_exec_receive(struct rf_exec *x, double wait, const char **line, 
 			return RF_EOF;
 		if (x->deaf)
 			sent(x);
-		asked_to_return = wait >= 0 && !x->out && (patience <= 0 || wait < patience);
-		if (asked_to_return)
-			patience = wait;
-		limited = asked_to_return || patience > 0;
-		left = last + patience - now();
+		alone = x->out || other == RF_EXEC_ALONE;
+		if (alone)
+			ms = patience <= 0 ? -1 : left <= 0 ? 0 : left > 3600 ? 3600000 : (int)(left * 1000) + 1;
+		else
+			ms = other == RF_EXEC_NOW ? 0 : -1;
 
-		struct pollfd p[2] = { { .fd = x->from, .events = POLLIN }, { .fd = x->out ? x->to : -1, .events = POLLOUT } };
-		n = poll(p, 2, !limited ? -1 : left <= 0 ? 0 : left > 3600 ? 3600000 : (int)(left * 1000) + 1);
-		if (n < 0 && errno != EINTR)
+		struct pollfd p[3] = {
+			{ .fd = x->from, .events = POLLIN },
+			{ .fd = x->out ? x->to : -1, .events = POLLOUT },
+			{ .fd = alone ? -1 : other, .events = POLLIN },
+		};
+		if ((n = poll(p, 3, ms)) < 0) {
+			if (errno == EINTR)
+				continue;
 			return rf_fail(e, RF_EIO, "poll: %s", strerror(errno));
-		if (n == 0 && now() - last >= patience) {
-			if (asked_to_return)
-				return RF_OK;
-			if (x->deaf)
-				return rf_fail(e, RF_EDATA, "closed its input and says nothing more");
-			return rf_fail(e, RF_EDATA, "neither took nor gave a byte for %g s (--timeout)", x->timeout);
 		}
-		if (n > 0 && p[0].revents && (rc = pull(x, &moved, e)) != RF_OK)
+		if (p[0].revents && (rc = pull(x, &moved, e)) != RF_OK)
 			return rc;
-		if (n > 0 && p[1].revents)
+		if (p[1].revents)
 			moved |= push(x);
 		if (moved)
 			last = now();
+		else if (!alone)
+			return RF_OK;
+		else if (n == 0 && patience > 0 && now() - last >= patience)
+			return rf_fail(e, RF_EDATA, x->deaf ? "closed its input and says nothing more"
+			               : "neither took nor gave a byte for %g s (--timeout)", x->timeout);
 	}
 }

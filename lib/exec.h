@@ -14,6 +14,7 @@
 #include "err.h"
 
 enum { RF_EXEC_MAX_LINE = 16 << 20 };   /* bytes of an answer */
+#define RF_EXEC_LAST_WORDS 1.0          /* seconds in which a command that cannot go on may say why */
 
 struct rf_exec;
 
@@ -26,15 +27,18 @@ void rf_exec_send(struct rf_exec *x, char *line, size_t len);
 bool rf_exec_sending(const struct rf_exec *x);
 
 /* Moves bytes both ways until there is a line of answer: *line, its newline replaced by 0, valid until the next call.
- * *line NULL: the command took everything and then gave nothing for `wait` seconds (negative: there is no such
- * limit).  RF_EOF: it closed its output; RF_EDATA: a line too long, or the time is out. */
-enum rf_code rf_exec_receive(struct rf_exec *x, double wait, const char **line, size_t *len, struct rf_err *e);
+ * Once the command has taken everything, *line is NULL as soon as the descriptor `other` can be read, so that the
+ * caller waits for two at a time; RF_EXEC_NOW: at once, RF_EXEC_ALONE: never.  RF_EOF: the command closed its output;
+ * RF_EDATA: a line too long, or the time is out (which only runs while nothing but the command is waited for). */
+enum { RF_EXEC_NOW = -1, RF_EXEC_ALONE = -2 };
+enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, size_t *len, struct rf_err *e);
 
 /* No further line will be sent. */
 void rf_exec_close_input(struct rf_exec *x);
 
-/* After RF_EOF: waits for its end and says how it came about ("exited with status 1"); *well: with status 0. */
-const char *rf_exec_fate(struct rf_exec *x, bool *well);
+/* After RF_EOF: waits for its end, at most `patience` seconds (0: for ever), and says how it came about ("exited with
+ * status 1"); *well: with status 0. */
+const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well);
 
 /* Kills what is left of the group, waits for the command, frees.  NULL is fine. */
 void rf_exec_stop(struct rf_exec *x);

@@ -326,8 +326,8 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
-	root = json_pack("{s:i, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT, "step", (json_int_t)s->step, "parent", (json_int_t)s->parent,
-	                 "commits", (json_int_t)s->commits, "weights", w->weights, "past", past, "files", w->files);
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT, "step", (json_int_t)s->step, "parent", (json_int_t)s->parent,
+	                 "commits", (json_int_t)s->commits, "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
 	if (*s->data_hash)
 		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash, "next", (json_int_t)s->data_next));
 	text = bad ? NULL : json_dumps(root, JSON_INDENT(1));

@@ -1,9 +1,7 @@
 /* judge.c -- records that wait for a command's answers, in a queue.
  *
- * A command that answers line by line is waited for after each question, so that the record goes on at once.  Each
- * time it lets that pass, twice as many records go by before it is waited for again: one that collects its input
- * costs little, one that was slow to start is found out.  This decides when records are passed on, never what is in
- * them. */
+ * A command may answer each line, or some lines later, or all at the end, and we cannot know which; so after each
+ * question we wait for whichever comes first, an answer or the next record. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +12,6 @@
 #include "judge.h"
 #include "msg.h"
 #include "reward.h"
-
-#define PROMPT 0.1 /* seconds */
 
 struct waiting {
 	struct waiting *next;
@@ -30,7 +26,6 @@ struct rf_judge {
 	struct waiting *first, **last;
 	uint64_t bytes;         /* of the records in the queue */
 	bool heard;             /* it has answered */
-	int misses, skip;       /* waits in vain since the queue was last empty; records until the next wait */
 };
 
 void rf_judge_options(struct rf_judge_settings *s, struct rf_opt *opts)
@@ -173,7 +168,7 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 static enum rf_code unanswered(struct rf_judge *j, struct rf_err *e)
 {
 	bool well;
-	const char *fate = rf_exec_fate(j->x, &well);
+	const char *fate = rf_exec_fate(j->x, RF_EXEC_LAST_WORDS, &well);
 
 	rf_fail(e, RF_EDATA, "%s before it answered record id %llu", fate, (unsigned long long)j->first->r.id);
 	return blame(j, e);
@@ -200,23 +195,20 @@ static enum rf_code pass_on(struct rf_judge *j, bool answered, struct rf_err *e)
 	return rc;
 }
 
-/* Reads answers until at most `rest` bytes of records wait or none comes for `wait` seconds (negative: any time). */
-static enum rf_code collect(struct rf_judge *j, double wait, uint64_t rest, bool *waited_in_vain, struct rf_err *e)
+/* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for rf_exec_receive(). */
+static enum rf_code collect(struct rf_judge *j, int other, uint64_t rest, struct rf_err *e)
 {
 	enum rf_code rc = pass_on(j, false, e);
 	const char *line;
 	size_t len;
 
-	*waited_in_vain = false;
 	while (rc == RF_OK && (j->bytes > rest || rf_exec_sending(j->x))) {
-		if ((rc = rf_exec_receive(j->x, wait, &line, &len, e)) == RF_EOF)
+		if ((rc = rf_exec_receive(j->x, other, &line, &len, e)) == RF_EOF)
 			return j->first ? unanswered(j, e) : RF_OK;
 		if (rc != RF_OK)
 			return blame(j, e);
-		if (!line) {
-			*waited_in_vain = true;
+		if (!line)
 			break;
-		}
 		if (!j->first)
 			return too_many(j, line, len, e);
 		j->heard = true;
@@ -243,13 +235,12 @@ static uint64_t size_of(const struct rf_record *r)
 	return bytes;
 }
 
-enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, struct rf_err *e)
+enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int next, struct rf_err *e)
 {
 	struct waiting *w = calloc(1, sizeof *w);
 	enum rf_code rc;
 	char *line;
 	size_t len;
-	bool vain;
 
 	if (!w)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -267,18 +258,12 @@ enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, stru
 			return rc;
 		rf_exec_send(j->x, line, len);
 	}
-	if ((rc = collect(j, j->skip ? 0 : PROMPT, 0, &vain, e)) != RF_OK)
+	if ((rc = collect(j, next < 0 ? RF_EXEC_NOW : next, 0, e)) != RF_OK)
 		return rc;
-	if (!j->first)
-		j->misses = j->skip = 0;
-	else if (j->skip)
-		j->skip--;
-	else if (vain)
-		j->skip = 1 << (j->misses < 20 ? ++j->misses : 20);
 	if (j->bytes <= j->s.hold || !j->first->next)
 		return RF_OK;
 	if (j->heard)
-		return collect(j, -1, j->s.hold, &vain, e);
+		return collect(j, RF_EXEC_ALONE, j->s.hold, e);
 	rf_fail(e, RF_EDATA, "has not answered yet, and more than %llu bytes of records wait for it: "
 	        "let it answer earlier, or raise --hold", (unsigned long long)j->s.hold);
 	return blame(j, e);
@@ -288,17 +273,17 @@ enum rf_code rf_judge_finish(struct rf_judge *j, struct rf_err *e)
 {
 	const char *line, *fate;
 	size_t len;
-	bool well, vain;
+	bool well;
 	enum rf_code rc;
 
 	rf_exec_close_input(j->x);
-	if ((rc = collect(j, -1, 0, &vain, e)) != RF_OK)
+	if ((rc = collect(j, RF_EXEC_ALONE, 0, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_exec_receive(j->x, -1, &line, &len, e)) == RF_OK)
+	if ((rc = rf_exec_receive(j->x, RF_EXEC_ALONE, &line, &len, e)) == RF_OK)
 		return too_many(j, line, len, e);
 	if (rc != RF_EOF)
 		return blame(j, e);
-	fate = rf_exec_fate(j->x, &well);
+	fate = rf_exec_fate(j->x, j->s.timeout, &well);
 	if (!well) {
 		rf_fail(e, RF_EDATA, "%s after its last answer", fate);
 		return blame(j, e);

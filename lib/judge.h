@@ -31,10 +31,10 @@ struct rf_judge;
 enum rf_code rf_judge_start(struct rf_judge **j, const struct rf_judge_settings *s, struct rf_out *out,
                             struct rf_err *e);
 
-/* Hands a record to the command (one without rollouts only waits for its turn) and passes on those that have their
- * answers.  The command sees the record as it is here, so also the parts that rf_reward_record() computed.
- * RF_EDATA: a wrong answer, or none. */
-enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, struct rf_err *e);
+/* Hands a record to the command (one without rollouts only waits for its turn) and passes records on as their answers
+ * come, until the next one can be read: rf_in_fd().  The command sees the record as it is here, so also the parts that
+ * rf_reward_record() computed.  RF_EDATA: a wrong answer, or none. */
+enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int next, struct rf_err *e);
 
 /* Ends the command's input and passes the rest on; the command must end with status 0 and say nothing more. */
 enum rf_code rf_judge_finish(struct rf_judge *j, struct rf_err *e);

@@ -212,6 +212,7 @@ static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf
 	strcpy(at->dir, dir);
 	at->step = s->step;
 	at->commits = s->commits;
+	at->updates = s->updates;
 	strcpy(at->weights, weights);
 	strcpy(at->past[0], weights);
 	memcpy(at->past + 1, s->past, sizeof s->past);
@@ -236,7 +237,7 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
 {
-	struct rf_state s = { .step = c->step, .parent = r->at.step, .commits = r->at.commits + 1 };
+	struct rf_state s = { .step = c->step, .parent = r->at.step, .commits = r->at.commits + 1, .updates = c->updates };
 	struct rf_parts p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights, .dtype = RF_F32,
 		.m = c->m, .v = c->v, .state = &s, .stop = c->stop,

@@ -32,6 +32,7 @@ struct rf_ckpt {
 	char warning[300];        /* what the user should know; "" for nothing */
 	int64_t step;             /* 0 for a bare checkpoint */
 	int64_t commits;          /* commits since the run began */
+	int64_t updates;          /* steps that changed the weights: what AdamW's bias correction counts */
 	char weights[17], arch[17], tokenizer[17]; /* hashes; tokenizer "" where there is none */
 	char past[RF_HASH_HISTORY + 1][17];        /* weights hashes of this and the last commits, newest first */
 	int past_count;
@@ -66,6 +67,7 @@ void rf_run_close(struct rf_run *r);
 
 struct rf_commit {
 	int64_t step;             /* the number of the new step: optimizer steps since the run began */
+	int64_t updates;          /* those of them that changed the weights */
 	const float *weights, *m, *v; /* flat, as the table of r->at.params says; m, v may be NULL (no moments yet) */
 	const char *data_hash;    /* NULL: as before */
 	int64_t data_next;

@@ -1,4 +1,4 @@
-/* tap.h -- what a unit program of the stream's tests prints: TAP, with the exit status of the whole. */
+/* tap.h -- what unit programs print: TAP, and a status that says whether all was well. */
 #ifndef TAP_H
 #define TAP_H
 

@@ -1,7 +1,7 @@
 /* u-records -- streams for tests.
  *
- * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D; the
- *                  third of every four has no positions; the model's step
+ * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D (0:
+ *                  none); the third of every four has no positions; the model's step
  * reverse FILE     the same records, last one first
  * show FILE        id, positions, the reward's kind and total, the advantage: one line per record
  * same FILE FILE   fails unless the rewards are the same to 1e-6, whatever else differs */
@@ -57,8 +57,10 @@ static void make_record(struct rf_record *r, uint64_t id, int d)
 	r->rollout.d = d;
 	r->rollout.tokens = rf_record_alloc(r, rolls, sizeof *r->rollout.tokens);
 	r->rollout.logp = rf_record_alloc(r, rolls, sizeof *r->rollout.logp);
-	r->rollout.h_pred = rf_record_alloc(r, rolls * width, sizeof *r->rollout.h_pred);
-	r->rollout.h_gt = rf_record_alloc(r, C * K * width, sizeof *r->rollout.h_gt);
+	if (d) {
+		r->rollout.h_pred = rf_record_alloc(r, rolls * width, sizeof *r->rollout.h_pred);
+		r->rollout.h_gt = rf_record_alloc(r, C * K * width, sizeof *r->rollout.h_gt);
+	}
 	for (size_t i = 0; i < rolls; i++) {
 		r->rollout.tokens[i] = (int32_t)(VOCAB * noise(id, j++));
 		r->rollout.logp[i] = (float)log(noise(id, j++) + 1e-9);

@@ -1,4 +1,6 @@
 /* rf-reward -- says how well each rollout agrees with the text. */
+#include <limits.h>
+
 #include "cli.h"
 #include "judge.h"
 #include "reward.h"
@@ -9,11 +11,12 @@ int main(int argc, char *argv[])
 	struct rf_judge_settings exec = RF_JUDGE_DEFAULTS;
 	const char *output = NULL;
 	uint64_t max_record = RF_MAX_RECORD, seed = 0;
-	int kind = RF_REWARD_COSINE;
+	int kind = RF_REWARD_COSINE, draw_step = -1;
 	struct rf_opt judge_opts[5];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &kind, 0, 0, "cosine|binary|hybrid|edit|random", "the part that counts", true },
 		{ "seed", 0, RF_OPT_U64, &seed, 0, 0, "n", "of --kind random", true },
+		{ "draw-step", 0, RF_OPT_INT, &draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
 		{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all", false },
 		{ "max-record", 0, RF_OPT_SIZE, &max_record, 0, 0, "size", "refuse records of more bytes", false },
 		{ .name = NULL },
@@ -53,13 +56,13 @@ int main(int argc, char *argv[])
 	if (exec.command && rf_judge_start(&judge, &exec, out, &err) != RF_OK)
 		rf_die_err(&err);
 
-	uint64_t step = head.step > 0 ? (uint64_t)head.step : 0;
+	int64_t step = draw_step >= 0 ? draw_step : head.step > 0 ? head.step : 0;
 	while ((rc = rf_next(in, &r, &err)) == RF_OK) {
-		if ((rc = rf_reward_record(r, (enum rf_reward_kind)kind, seed, step, &err)) != RF_OK) {
+		if ((rc = rf_reward_record(r, (enum rf_reward_kind)kind, seed, (uint64_t)step, &err)) != RF_OK) {
 			rf_in_blame(in, &err);
 			break;
 		}
-		if ((rc = judge ? rf_judge_record(judge, r, &err) : rf_put(out, r, &err)) != RF_OK)
+		if ((rc = judge ? rf_judge_record(judge, r, rf_in_fd(in), &err) : rf_put(out, r, &err)) != RF_OK)
 			break;
 	}
 	if (rc == RF_EOF)

@@ -1,4 +1,6 @@
 /* rf-select -- chooses the positions of each sequence that get rollouts. */
+#include <limits.h>
+
 #include "cli.h"
 #include "select.h"
 #include "stream.h"
@@ -9,8 +11,10 @@ int main(int argc, char *argv[])
 	const char *output = NULL;
 	uint64_t max_record = RF_MAX_RECORD;
 	bool strict = false, short_one;
+	int draw_step = -1;
 	struct rf_opt method[8];
 	const struct rf_opt stream[] = {
+		{ "draw-step", 0, RF_OPT_INT, &draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
 		{ "strict", 0, RF_OPT_FLAG, &strict, 0, 0, NULL, "a sequence that is too short is an error", false },
 		{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all", false },
 		{ "max-record", 0, RF_OPT_SIZE, &max_record, 0, 0, "size", "refuse records of more bytes", false },
@@ -36,6 +40,8 @@ int main(int argc, char *argv[])
 	rf_select_options(&select, method);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
+	if (!select.smooth)
+		select.smooth = select.k; /* so that the history says it */
 
 	if (rf_in_open(&in, argv[1], max_record, &err) != RF_OK)
 		rf_die_err(&err);
@@ -45,9 +51,9 @@ int main(int argc, char *argv[])
 	if (rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);
 
-	uint64_t step = head.step > 0 ? (uint64_t)head.step : 0;
+	int64_t step = draw_step >= 0 ? draw_step : head.step > 0 ? head.step : 0;
 	while ((rc = rf_next(in, &r, &err)) == RF_OK) {
-		if ((rc = rf_select_record(&select, step, r, &short_one, &err)) == RF_OK && short_one && strict)
+		if ((rc = rf_select_record(&select, (uint64_t)step, r, &short_one, &err)) == RF_OK && short_one && strict)
 			rc = rf_fail(&err, RF_EDATA, "%d tokens are too few for %d chunks and rollouts of %d tokens with margin %d",
 			             r->T, select.chunks, select.k, select.margin);
 		if (rc != RF_OK) {

@@ -1,0 +1,13 @@
+/* cli_model.h -- what programs with a model say.  Only tools/ includes this. */
+#ifndef RF_CLI_MODEL_H
+#define RF_CLI_MODEL_H
+
+#include "cli.h"
+#include "engine.h"
+
+/* What the user should know of the checkpoint and the device, on stderr. */
+void rf_cli_notes(const struct rf_engine *g);
+/* --dry-run: settings and memory, on stdout; ends the program. */
+noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra);
+
+#endif

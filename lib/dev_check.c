@@ -1,0 +1,338 @@
+/* dev_check.c -- the device that distrusts: the CPU's kernels behind memory that the host cannot touch, and errors
+ * that come as late as a GPU's.  The tests run on it, so that host code which would fail on a GPU fails without one.
+ *
+ * - A handle is an address plus a skew that no user address has: dereferenced by the host, it is a fault.
+ * - Every operation waits, with a copy of its arguments, until sync or download: host memory that is changed too late
+ *   or freed too early shows, and a failure is visible at sync alone.
+ * - Fresh memory is full of NaN.  It ends at a page that nobody may touch; what is left of its first page and of its
+ *   last 64 bytes is watched.  Released memory becomes such pages, and its addresses are kept for a while.
+ * - Every handle of an operation must lie in memory that is not released.
+ *
+ * A fault in a kernel, like one in host code, ends the process: the debugger then shows where. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "cpu_device.h"
+
+extern const struct rf_ops rf_ops_check;
+
+/* Not an address on x86-64; on arm64, which ignores the top byte, one of the kernel's. */
+#define SKEW ((uintptr_t)0x5afe << 48)
+
+enum { WATCHED = 0xa5, FRESH = 0xff, LONG = 16 << 20, GRAVES = 1000 };
+
+/* One allocation: pages of which the last bytes are the caller's, between two that nobody may touch. */
+struct area {
+	char *map, *at;          /* at: the caller's first byte */
+	size_t map_bytes, bytes;
+	bool released;           /* for the host; the queue may still hold operations on it */
+	bool buried;             /* its pages are gone */
+};
+
+enum kind {
+	UPLOAD, ZERO, RELEASE,
+#define X(op) OP_##op,
+	RF_OPS(X)
+#undef X
+};
+
+/* What waits in the queue; the bytes to upload or the operation's arguments follow. */
+struct waiting {
+	enum kind kind;
+	void *to;
+	size_t bytes;
+	size_t next;             /* from this one to the next */
+};
+
+struct check {
+	struct rf_dev cpu;       /* what works; its err is what sync will tell */
+	size_t page;
+	struct area *area;
+	size_t areas, room, buried;
+	char *queue;
+	size_t used, size;
+};
+
+static struct check *check_of(struct rf_dev *d) { return d->impl; }
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* The memory that a handle points into, live for the host; NULL if there is none with so many bytes from there on. */
+static struct area *area_of(struct check *c, const void *handle, size_t bytes)
+{
+	uintptr_t p = (uintptr_t)handle - SKEW; /* the end is a place, too: of no rows */
+
+	for (size_t i = c->areas; i-- > 0;) {
+		struct area *a = &c->area[i];
+		if (!a->released && p >= (uintptr_t)a->at && p - (uintptr_t)a->at <= a->bytes)
+			return bytes <= a->bytes - (p - (uintptr_t)a->at) ? a : NULL;
+	}
+	return NULL;
+}
+
+static bool untouched(const char *from, const char *to)
+{
+	while (from < to)
+		if (*from++ != (char)WATCHED)
+			return false;
+	return true;
+}
+
+/* Did someone write outside of the caller's bytes? */
+static void inspect(struct check *c, const struct area *a)
+{
+	if (!untouched(a->map + c->page, a->at) || !untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
+		rf_dev_fail(&c->cpu, RF_ENUMERIC, "an operation wrote outside of %zu bytes of device memory", a->bytes);
+}
+
+static void *check_alloc(struct rf_dev *d, size_t bytes)
+{
+	struct check *c = check_of(d);
+	size_t mine = (bytes + 63) / 64 * 64, data = (mine + c->page - 1) / c->page * c->page, all = data + 2 * c->page;
+	struct area a = { .map = MAP_FAILED, .map_bytes = all, .bytes = bytes };
+
+	if (c->areas == c->room) {
+		size_t room = 2 * c->room + 64;
+		struct area *more = realloc(c->area, room * sizeof *more);
+		if (more) {
+			c->area = more;
+			c->room = room;
+		}
+	}
+	if (c->areas < c->room && all > bytes)
+		a.map = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (a.map == MAP_FAILED || (data && mprotect(a.map + c->page, data, PROT_READ | PROT_WRITE))) {
+		if (a.map != MAP_FAILED)
+			munmap(a.map, all);
+		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB more, %zu MiB are in use", bytes >> 20, d->used >> 20);
+		return NULL;
+	}
+	a.at = a.map + c->page + data - mine;
+	memset(a.map + c->page, WATCHED, data);
+	memset(a.at, FRESH, bytes);
+	c->area[c->areas++] = a;
+	d->used += bytes;
+	d->peak = d->used > d->peak ? d->used : d->peak;
+	return a.at + SKEW;
+}
+
+/* The pages go, the addresses stay reserved: an operation that still uses them ends in a fault. */
+static void bury(struct check *c, const char *at)
+{
+	size_t i = 0;
+
+	while (c->area[i].at != at || c->area[i].buried)
+		i++;
+	inspect(c, &c->area[i]);
+	rf_cpu_gemm_forget(&c->cpu, at, c->area[i].bytes);
+	mmap(c->area[i].map, c->area[i].map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	c->area[i].buried = true;
+	if (++c->buried <= GRAVES)
+		return;
+	for (i = 0; !c->area[i].buried; i++)
+		;
+	munmap(c->area[i].map, c->area[i].map_bytes);
+	memmove(&c->area[i], &c->area[i + 1], (--c->areas - i) * sizeof *c->area);
+	c->buried--;
+}
+
+/* ---- the queue -------------------------------------------------------------------------------------------------- */
+
+static void execute(struct check *c, struct waiting *w)
+{
+	void *a = w + 1;
+
+	if (w->kind == RELEASE) {
+		bury(c, w->to);
+		return;
+	}
+	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing is done any more */
+		return;
+	switch (w->kind) {
+	case UPLOAD:  rf_cpu_upload(&c->cpu, w->to, a, w->bytes); break;
+	case ZERO:    rf_cpu_zero(&c->cpu, w->to, w->bytes); break;
+	case RELEASE: break;
+#define X(op) case OP_##op: c->cpu.ops->op(&c->cpu, a); break;
+	RF_OPS(X)
+#undef X
+	}
+}
+
+static void drain(struct check *c)
+{
+	struct waiting *w;
+
+	for (size_t i = 0; i < c->used; i += w->next) {
+		w = (struct waiting *)(void *)(c->queue + i);
+		execute(c, w);
+	}
+	c->used = 0;
+}
+
+/* Puts an operation with n bytes that follow it at the end of the queue. */
+static void enqueue(struct check *c, enum kind kind, void *to, size_t bytes, const void *follow, size_t n)
+{
+	struct waiting w = { .kind = kind, .to = to, .bytes = bytes, .next = (sizeof w + n + 15) / 16 * 16 };
+
+	if (c->used + w.next > LONG)
+		drain(c);
+	if (c->used + w.next > c->size) {
+		size_t size = 2 * (c->used + w.next);
+		char *more = realloc(c->queue, size);
+		if (!more) {
+			rf_dev_fail(&c->cpu, RF_ENOMEM, "out of memory for what waits for the device");
+			return;
+		}
+		c->queue = more;
+		c->size = size;
+	}
+	memcpy(c->queue + c->used, &w, sizeof w);
+	if (n)
+		memcpy(c->queue + c->used + sizeof w, follow, n);
+	c->used += w.next;
+}
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+static enum rf_code check_open(struct rf_dev *d, struct rf_err *e)
+{
+	struct check *c = calloc(1, sizeof *c);
+
+	if (!c)
+		return rf_fail(e, RF_ENOMEM, "no memory for the device 'check'");
+	c->page = (size_t)sysconf(_SC_PAGESIZE);
+	c->cpu = (struct rf_dev){ .ops = rf_cpu_ops(), .threads = d->threads, .math = d->math };
+	if (rf_cpu_open(&c->cpu, e) != RF_OK) {
+		free(c);
+		return e ? e->code : RF_ENOMEM;
+	}
+	cpu_of(&c->cpu)->skew = SKEW;
+	d->impl = c;
+	return RF_OK;
+}
+
+static void check_close(struct rf_dev *d)
+{
+	struct check *c = check_of(d);
+
+	if (!c)
+		return;
+	rf_cpu_close(&c->cpu);
+	for (size_t i = 0; i < c->areas; i++)
+		munmap(c->area[i].map, c->area[i].map_bytes);
+	free(c->area);
+	free(c->queue);
+	free(c);
+	d->impl = NULL;
+}
+
+static void check_release(struct rf_dev *d, void *p)
+{
+	struct check *c = check_of(d);
+	struct area *a = area_of(c, p, 0);
+
+	if (!p)
+		return;
+	if (!a || a->at != (char *)p - SKEW) {
+		rf_dev_fail(&c->cpu, RF_ENUMERIC, "released what is not the beginning of live device memory");
+		return;
+	}
+	a->released = true;
+	d->used -= a->bytes;
+	enqueue(c, RELEASE, a->at, 0, NULL, 0);
+}
+
+static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
+{
+	if (handle && !area_of(c, handle, bytes))
+		rf_dev_fail(&c->cpu, RF_ENUMERIC, "%s: %s does not lie in live device memory", op, what);
+	return c->cpu.err.code == RF_OK;
+}
+
+static void check_upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
+{
+	if (bytes && lies(check_of(d), "upload", "the target", to, bytes))
+		enqueue(check_of(d), UPLOAD, to, bytes, from, bytes);
+}
+
+static void check_zero(struct rf_dev *d, void *to, size_t bytes)
+{
+	if (bytes && lies(check_of(d), "zero", "the target", to, bytes))
+		enqueue(check_of(d), ZERO, to, bytes, NULL, 0);
+}
+
+/* After a failure the host gets NaN, and learns why at sync. */
+static void check_download(struct rf_dev *d, void *to, const void *from, size_t bytes)
+{
+	struct check *c = check_of(d);
+
+	if (!bytes)
+		return;
+	drain(c);
+	memset(to, FRESH, bytes);
+	if (lies(c, "download", "the source", from, bytes))
+		rf_cpu_download(&c->cpu, to, from, bytes);
+}
+
+static void check_sync(struct rf_dev *d)
+{
+	struct check *c = check_of(d);
+
+	drain(c);
+	for (size_t i = 0; i < c->areas; i++)
+		if (!c->area[i].buried)
+			inspect(c, &c->area[i]);
+	if (c->cpu.err.code != RF_OK)
+		rf_dev_fail(d, c->cpu.err.code, "%s", c->cpu.err.msg);
+}
+
+/* The handles among an operation's arguments. */
+#define HANDLES_gemm(H)        H(a) H(b) H(c) H(bias)
+#define HANDLES_colsum(H)      H(x) H(y)
+#define HANDLES_embed_fwd(H)   H(tokens) H(w) H(y)
+#define HANDLES_embed_bwd(H)   H(tokens) H(dy) H(dw)
+#define HANDLES_rows(H)        H(from) H(to) H(fi) H(ti)
+#define HANDLES_rmsnorm_fwd(H) H(x) H(w) H(gate) H(y)
+#define HANDLES_rmsnorm_bwd(H) H(x) H(w) H(gate) H(dy) H(dx) H(dw) H(dgate)
+#define HANDLES_swiglu_fwd(H)  H(gate) H(up) H(y)
+#define HANDLES_swiglu_bwd(H)  H(gate) H(up) H(dy) H(dgate) H(dup) H(y)
+#define HANDLES_conv_fwd(H)    H(x) H(weight) H(y)
+#define HANDLES_conv_bwd(H)    H(x) H(weight) H(dy) H(dx) H(dweight)
+#define HANDLES_rope(H)        H(past) H(x)
+#define HANDLES_delta_fwd(H)   H(q) H(k) H(v) H(b) H(u) H(o) H(S) H(start) H(cap_row) H(cap_slot)
+#define HANDLES_delta_bwd(H)   H(q) H(k) H(v) H(b) H(u) H(d_o) H(dq) H(dk) H(dv) H(db) H(S) H(dS) H(start) H(cap_row) \
+                               H(cap_slot)
+#define HANDLES_attn_fwd(H)    H(past) H(q) H(k) H(v) H(cache_k) H(cache_v) H(o) H(lse)
+#define HANDLES_attn_bwd(H)    H(past) H(q) H(k) H(v) H(cache_k) H(cache_v) H(o) H(lse) H(d_o) H(dq) H(dk) H(dv) \
+                               H(dcache_k) H(dcache_v)
+#define HANDLES_head_fwd(H)    H(h) H(w) H(target) H(entropy) H(logp) H(top)
+#define HANDLES_ce_grad(H)     H(z) H(target) H(coef) H(logp)
+#define HANDLES_sample(H)      H(z) H(banned_ids) H(u) H(token) H(logp)
+#define HANDLES_dot(H)         H(x) H(y) H(out)
+#define HANDLES_adamw(H)       H(w) H(m) H(v) H(g)
+#define HANDLES_axpy(H)        H(x) H(y)
+
+#define H(field) && lies(c, op, #field, a->field, 0)
+#define X(name) \
+	static void check_##name(struct rf_dev *d, const struct rf_##name *a) \
+	{ \
+		struct check *c = check_of(d); \
+		const char *op = #name; \
+		if (true HANDLES_##name(H)) \
+			enqueue(c, OP_##name, NULL, 0, a, sizeof *a); \
+	}
+RF_OPS(X)
+#undef X
+#undef H
+
+const struct rf_ops rf_ops_check = {
+	.name = "check",
+	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
+	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
+#define X(name) .name = check_##name,
+	RF_OPS(X)
+#undef X
+};

@@ -1,0 +1,52 @@
+/* init.c -- fresh weights, each a function of the seed, its tensor and its place alone. */
+#include <math.h>
+#include <string.h>
+
+#include "init.h"
+#include "rng.h"
+
+static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)
+{
+	return rf_draw_key(seed, RF_DRAW_WEIGHTS, 0, 0, (uint64_t)tensor, element >> 32);
+}
+
+static void init_normal(float *w, size_t n, double scale, uint64_t seed, int tensor)
+{
+	const double turn = 2 * acos(-1);
+	uint64_t key = key_of(seed, tensor, 0);
+
+	for (size_t j = 0; j < n; j += 2) {
+		if ((uint32_t)j == 0)
+			key = key_of(seed, tensor, j);
+		double u = rf_draw(key, (uint32_t)j), v = rf_draw(key, (uint32_t)j + 1);
+		double r = scale * sqrt(-2 * log1p(-u));
+		w[j] = (float)(r * cos(turn * v));
+		if (j + 1 < n)
+			w[j + 1] = (float)(r * sin(turn * v));
+	}
+}
+
+static void init_uniform(float *w, size_t n, double bound, uint64_t seed, int tensor)
+{
+	for (size_t j = 0; j < n; j++)
+		w[j] = (float)(bound * (2 * rf_draw(key_of(seed, tensor, j), (uint32_t)j) - 1));
+}
+
+void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
+{
+	memset(flat, 0, t->total * sizeof *flat);
+	for (int i = 0; i < t->n; i++) {
+		float *w = flat + t->p[i].offset;
+
+		switch (t->p[i].init) {
+		case RF_INIT_NORMAL: init_normal(w, t->p[i].count, t->p[i].scale, seed, i); break;
+		case RF_INIT_CONV:   init_uniform(w, t->p[i].count, t->p[i].scale, seed, i); break;
+		case RF_INIT_ONE:
+			for (size_t j = 0; j < t->p[i].count; j++)
+				w[j] = 1;
+			break;
+		case RF_INIT_ZERO:
+			break;
+		}
+	}
+}

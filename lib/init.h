@@ -1,0 +1,20 @@
+/* init.h -- fresh weights.
+ *
+ * As the published code begins: linear maps and embeddings normal with the config's initializer_range, norms 1, biases
+ * 0, convolutions uniform in +-1/sqrt(width) (what PyTorch gives a Conv1d).  Drawn by Philox (rng.h) for purpose 4: the
+ * key's i is the weight's place in the table, r the high word and the counter j the low word of the element's number;
+ * elements 2m and 2m+1 of a normal weight are the two numbers that Box-Muller makes of draws 2m and 2m+1:
+ *
+ *     w[2m] = s sqrt(-2 ln(1 - u)) cos(2 pi v),  w[2m+1] = s sqrt(-2 ln(1 - u)) sin(2 pi v)      in double
+ */
+#ifndef RF_INIT_H
+#define RF_INIT_H
+
+#include <stdint.h>
+
+#include "params.h"
+
+/* flat holds t->total floats; the padding is zeroed. */
+void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat);
+
+#endif

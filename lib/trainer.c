@@ -1,0 +1,300 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gradient.h"
+#include "trainer.h"
+
+void rf_trainer_options(struct rf_trainer *t, struct rf_opt *opts)
+{
+	const struct rf_opt table[] = {
+		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n", "sequences per optimizer step; 0: the whole stream", false },
+		{ "at", 0, RF_OPT_INT, &t->at, 0, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done", false },
+		{ "stale", 0, RF_OPT_TEXT, &t->stale, 0, 0, "n|any", "commits that may lie between rollouts and weights", false },
+		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "newest steps that stay", false },
+		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n", "and every n-th step; 0: none", false },
+		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL, "an empty stream is no error", false },
+		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip", "what a gradient that is not finite does", false },
+		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file", "append one line of JSON per optimizer step", false },
+		{ .name = NULL },
+	};
+
+	memcpy(opts, table, sizeof table);
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_ckpt *at;
+	enum rf_code rc;
+
+	t->started = now();
+	t->train.engine = &t->engine;
+	if (!t->engine.path)
+		return rf_fail(e, RF_EUSAGE, "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
+	if (t->engine.dry_run) /* looks, and leaves the run to whoever trains it */
+		return rf_engine_open(&t->engine, NULL, true, e);
+	if ((rc = rf_run_open(&t->run, t->engine.path, e)) != RF_OK)
+		return rc;
+	at = &t->run.at;
+	t->step = at->step;
+	t->updates = at->updates;
+	if (t->at >= 0 && at->step > t->at) {
+		t->done_before = true;
+		return RF_OK;
+	}
+	if (t->at >= 0 && at->step < t->at)
+		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path, (long long)at->step, t->at);
+	return rf_engine_open(&t->engine, at, true, e);
+}
+
+enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
+{
+	const struct rf_ckpt *at = &t->run.at;
+	char *end;
+	long stale;
+
+	if (!strcmp(t->stale, "any"))
+		return RF_OK;
+	errno = 0;
+	stale = strtol(t->stale, &end, 10);
+	if (errno || *end || end == t->stale || stale < 0)
+		return rf_fail(e, RF_EUSAGE, "--stale: '%.40s' is neither a number of commits nor 'any'", t->stale);
+	if (!h->weights[0])
+		return rf_fail(e, RF_EDATA, "the stream does not say which weights made its rollouts (--stale any takes them as they are)");
+	for (int i = 0; i < at->past_count && i <= stale; i++)
+		if (!strcmp(at->past[i], h->weights))
+			return RF_OK;
+	return rf_fail(e, RF_EDATA, "the rollouts were made by weights %.12s, the run is at %.12s (--stale %ld)", h->weights, at->weights, stale);
+}
+
+/* ---- metrics ---------------------------------------------------------------------------------------------------- */
+
+/* Appends ,"name":value to the line; what is not finite is null. */
+static size_t field(char *line, size_t size, size_t n, const char *name, double v)
+{
+	int w = isfinite(v) ? snprintf(line + n, size - n, ",\"%s\":%.9g", name, v) : snprintf(line + n, size - n, ",\"%s\":null", name);
+
+	return w > 0 && (size_t)w < size - n ? n + (size_t)w : n;
+}
+
+static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds, struct rf_err *e)
+{
+	const struct { const char *name; double v; bool shown; } fields[] = {
+		{ "records", st->records, true },
+		{ "tokens", (double)st->tokens, true },
+		{ "rollouts", (double)st->rollouts, st->rollouts },
+		{ "reward/mean", st->reward, st->rollouts },
+		{ "reward/cs_reward_mean", st->cosine, st->rollouts },
+		{ "reward/binary_reward_mean", st->binary, st->rollouts },
+		{ "reward/edit_reward_mean", st->edit, st->rollouts },
+		{ "group/count", t->groups, st->rollouts },
+		{ "group/spread_free", t->spread_free, st->rollouts },
+		{ "loss/rl", st->loss_rl, st->rl_tokens },
+		{ "loss/ntp", st->loss_ntp, st->ntp_tokens },
+		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
+		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, st->ntp_tokens },
+		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
+		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
+		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
+		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },
+		{ "actor/clamped", (double)st->clamped, st->rl_tokens },
+		{ "training/rollout_logp_diff_mean", st->abs_diff, st->rl_tokens },
+		{ "actor/grad_norm_ttt", st->grad_norm, true },
+		{ "grad/rl_norm", st->norm_rl, t->train.log_gradients },
+		{ "grad/ntp_norm", st->norm_ntp, t->train.log_gradients },
+		{ "grad/cosine", st->grad_cosine, t->train.log_gradients },
+		{ "actor/lr", st->lr, true },
+		{ "timing_s/step", seconds, true },
+		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
+	};
+	char line[4096], *more;
+	size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"stepped\":%s", t->step, st->stepped ? "true" : "false");
+
+	if (!t->log)
+		return RF_OK;
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+		if (fields[i].shown)
+			n = field(line, sizeof line - 3, n, fields[i].name, fields[i].v);
+	line[n++] = '}';
+	line[n++] = '\n';
+	if (!(more = realloc(t->lines, t->lines_size + n)))
+		return rf_fail(e, RF_ENOMEM, "out of memory for metrics");
+	memcpy(more + t->lines_size, line, n);
+	t->lines = more;
+	t->lines_size += n;
+	return RF_OK;
+}
+
+/* The lines go to the file in one write, so that two runs that share it do not mix. */
+static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
+{
+	int fd;
+	ssize_t n;
+
+	if (!t->log || !t->lines_size)
+		return RF_OK;
+	if ((fd = open(t->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", t->log, strerror(errno));
+	do
+		n = write(fd, t->lines, t->lines_size);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)t->lines_size) {
+		rf_fail(e, RF_EIO, "%s: write: %s", t->log, n < 0 ? strerror(errno) : "no space left");
+		close(fd);
+		return RF_EIO;
+	}
+	if (close(fd))
+		return rf_fail(e, RF_EIO, "%s: close: %s", t->log, strerror(errno));
+	return RF_OK;
+}
+
+/* ---- mini-batches ----------------------------------------------------------------------------------------------- */
+
+static void forget(struct rf_trainer *t)
+{
+	for (int i = 0; i < t->count; i++) {
+		rf_record_free(t->batch[i]);
+		free(t->batch[i]);
+	}
+	t->count = 0;
+	t->groups = t->spread_free = 0;
+}
+
+static enum rf_code interrupted(const struct rf_trainer *t, struct rf_err *e)
+{
+	return t->stop && *t->stop ? rf_fail(e, RF_EIO, "interrupted: the run is as it was") : RF_OK;
+}
+
+static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
+{
+	struct rf_train_stats st;
+	double from = now();
+	enum rf_code rc;
+
+	if ((rc = interrupted(t, e)) != RF_OK)
+		return rc;
+	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
+		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts on, or a
+		 * loop that waits for it would stand still */
+		st = (struct rf_train_stats){ .records = t->count, .grad_norm = NAN, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
+		t->taught_nothing++;
+	} else {
+		rc = rf_train_gradient(&t->train, t->batch, t->count, false, &st, e);
+		if (rc == RF_OK && t->grad_in)
+			rc = rf_gradient_add(&t->train, t->grad_in, t->run.at.weights, e);
+		if (rc == RF_OK && t->grad_out)
+			return rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, e);
+		if (rc == RF_OK)
+			rc = rf_train_step(&t->train, t->step, t->updates, &st, e);
+		if (rc == RF_ENUMERIC && t->on_nan && t->engine.dev.err.code == RF_OK) {
+			t->skipped++;
+			rc = RF_OK;
+		}
+		if (rc != RF_OK)
+			return rc;
+	}
+	t->updates += st.stepped;
+	rc = note(t, &st, now() - from, e);
+	t->step++;
+	forget(t);
+	return rc;
+}
+
+enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record *copy;
+	enum rf_code rc;
+
+	if (t->count == t->capacity) {
+		int n = t->capacity ? 2 * t->capacity : 64;
+		struct rf_record **more = realloc(t->batch, (size_t)n * sizeof *more);
+
+		if (!more)
+			return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+		t->batch = more;
+		t->capacity = n;
+	}
+	if (!(copy = malloc(sizeof *copy)))
+		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+	rf_record_init(copy);
+	if ((rc = rf_record_copy(copy, r, e)) != RF_OK) {
+		rf_record_free(copy);
+		free(copy);
+		return rc;
+	}
+	t->batch[t->count++] = copy;
+	t->records++;
+	if (t->mini_batch && t->count == t->mini_batch && !t->grad_out && !t->grad_in)
+		return step(t, e);
+	return interrupted(t, e);
+}
+
+/* ---- the commit ------------------------------------------------------------------------------------------------- */
+
+static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+{
+	struct rf_model *m = &t->engine.model;
+	const struct rf_ops *ops = t->engine.dev.ops;
+	size_t bytes = m->params->total * 4;
+	float *w = malloc(bytes), *mm = malloc(bytes), *v = malloc(bytes);
+	enum rf_code rc;
+
+	if (!w || !mm || !v) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory: wanted %zu MiB to save the weights", 3 * bytes >> 20);
+	} else {
+		ops->download(&t->engine.dev, w, m->w, bytes);
+		ops->download(&t->engine.dev, mm, m->m, bytes);
+		ops->download(&t->engine.dev, v, m->v, bytes);
+		rc = rf_dev_sync(&t->engine.dev, e);
+	}
+	for (size_t i = 0; rc == RF_OK && i < m->params->total; i++)
+		if (!isfinite(w[i]))
+			rc = rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was committed (a smaller --lr)");
+	if (rc == RF_OK)
+		rc = write_log(t, e);
+	if (rc == RF_OK)
+		rc = rf_run_commit(&t->run, &(struct rf_commit){ .step = t->step, .updates = t->updates, .weights = w, .m = mm, .v = v, .data_hash = data_hash,
+		                   .data_next = t->run.at.data_next + (int64_t)t->records, .keep = t->keep, .keep_every = t->keep_every,
+		                   .stop = t->stop }, e);
+	free(w);
+	free(mm);
+	free(v);
+	return rc;
+}
+
+enum rf_code rf_trainer_finish(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (!t->records)
+		return t->allow_empty ? RF_OK : rf_fail(e, RF_EDATA, "no records: there is nothing to learn from (--allow-empty)");
+	if (t->count)
+		rc = step(t, e);
+	if (rc != RF_OK || t->grad_out)
+		return rc;
+	return commit(t, data_hash, e);
+}
+
+void rf_trainer_close(struct rf_trainer *t)
+{
+	forget(t);
+	free(t->batch);
+	free(t->lines);
+	rf_train_close(&t->train);
+	rf_engine_close(&t->engine);
+	rf_run_close(&t->run);
+}

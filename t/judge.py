@@ -1,0 +1,90 @@
+"""The commands of the tests of rf-reward --exec: judge.py MODE."""
+import json
+import os
+import sys
+import time
+
+mode = sys.argv[1]
+
+
+def say(line):
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def answer(line):
+    body = json.loads(line)["body"]
+    c, n, _ = body["rollout"]["tokens"]["shape"]
+    return {"id": body["id"], "total": [[body["id"] + i + r / 4 for r in range(n)] for i in range(c)]}
+
+
+lines = sys.stdin
+if mode in ("late", "one-more"):
+    lines = sys.stdin.readlines()
+if mode == "ahead":                                          # reads two, then answers one behind
+    kept = []
+    for line in sys.stdin:
+        kept.append(line)
+        if len(kept) > 1:
+            say(json.dumps(answer(kept.pop(0))))
+    lines = kept
+for count, line in enumerate(lines):
+    a = answer(line)
+    if mode == "slow-start" and count == 0:
+        time.sleep(0.5)
+    if count == 1:                                           # the second answer is the wrong one
+        if mode == "id":
+            a["id"] += 1
+        elif mode == "no-id":
+            del a["id"]
+        elif mode == "few":
+            a["total"][1] = a["total"][1][:-1]
+        elif mode == "rows":
+            a["total"] = a["total"][:-1]
+        elif mode == "flat":
+            a["total"] = [x for row in a["total"] for x in row]
+        elif mode == "nan":
+            a["total"][0][1] = float("nan")
+        elif mode == "big":
+            a["total"][0][1] = 1e39
+        elif mode == "text":
+            a["total"][0][1] = "0.5"
+        elif mode == "garbage":
+            say("reward: \x1b[31m0.5")
+            continue
+        elif mode == "list":
+            say("[1, 2]")
+            continue
+        elif mode == "blank":
+            say("")
+        elif mode == "twice":
+            say(json.dumps(a))
+        elif mode == "skip":
+            continue
+        elif mode == "die":
+            sys.exit(3)
+        elif mode == "hang":
+            time.sleep(60)
+        elif mode == "close":
+            os.close(1)
+            time.sleep(60)
+        elif mode == "endless":
+            sys.stdout.write("x" * (20 << 20))
+    if mode == "extra":
+        a["why"] = ["any", "thing"]
+    elif mode == "string-id":
+        a["id"] = str(a["id"])
+    if mode == "no-newline" and count:
+        sys.stdout.write("\n")
+    if mode == "no-newline":
+        sys.stdout.write(json.dumps(a))
+    elif mode == "spaces":
+        say("  " + json.dumps(a, indent=None, separators=(" , ", " : ")) + " \r")
+    elif mode == "buffered":
+        print(json.dumps(a))
+    else:
+        say(json.dumps(a))
+if mode == "one-more":
+    say('{"id": 99, "total": []}')
+if mode == "last":
+    sys.exit(1)

@@ -1,0 +1,18 @@
+#!/usr/bin/env bats
+setup() { load helper; }
+
+@test "device: every operation agrees with double precision, and gives the same bits for any number of threads" {
+	unit u-ops
+}
+@test "device: the operations that mix rows do so too, forward and backward" {
+	unit u-ops-mix
+}
+@test "device: so do the kernels for older processors" {
+	for isa in 1 3; do
+		RF_ISA=$isa unit u-ops cpu
+		RF_ISA=$isa unit u-ops-mix cpu
+	done
+}
+@test "device: check notices what a GPU would not forgive" {
+	unit u-dev-check
+}

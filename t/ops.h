@@ -1,0 +1,458 @@
+/* ops.h -- what the tests of a device's operations share.
+ *
+ * A case is a function that fills inputs from a fixed seed, calls operations on `dev`, and hands every output to
+ * values() with what it should be in double precision.  It runs once on each device: on the first the outputs are
+ * compared with the reference, on the others with the first one's bits.
+ *
+ * The reference of an operation is written once, forward, on a tape: every number is a node that knows the nodes it
+ * came from and the derivatives, so that the exact gradient in double precision follows from going back over it. */
+#ifndef RF_T_OPS_H
+#define RF_T_OPS_H
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "dev.h"
+
+#define UNUSED __attribute__((unused))
+#define COUNT(a) (int)(sizeof (a) / sizeof *(a))
+
+static UNUSED void *need(size_t n, size_t size)
+{
+	void *p = calloc(n + !n, size);
+
+	if (!p) {
+		puts("Bail out! no memory");
+		exit(1);
+	}
+	return p;
+}
+
+/* ---- what came out ---------------------------------------------------------------------------------------------- */
+
+#define VALUE 1e-5     /* limits of an error, as a part of the largest number */
+#define GRADIENT 1e-4
+
+static struct { char name[48]; double limit, worst; int bad, bits; } line[100];
+static int lines;
+static char label[200];
+static struct rf_dev *dev;
+static const char *dev_name;
+static bool first;     /* the device whose outputs are compared with the reference */
+
+static UNUSED int find_line(const char *name, double limit)
+{
+	for (int i = 0; i < lines; i++)
+		if (!strcmp(line[i].name, name))
+			return i;
+	snprintf(line[lines].name, sizeof line[lines].name, "%s", name);
+	line[lines].limit = limit;
+	return lines++;
+}
+
+/* Judges one error of `name`; the case at hand is `label`. */
+static UNUSED void judge(const char *name, double error, double limit)
+{
+	int l = find_line(name, limit);
+
+	if (!(error <= line[l].worst))
+		line[l].worst = error;
+	if (!(error <= limit) && line[l].bad++ < 5)
+		printf("# %s: %s: error %.2e, limit %.0e\n", name, label, error, limit);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* n numbers on the host and on the device; behind those on the device lie some that nobody may touch. */
+enum { BUFS = 64, FENCE = 16 };
+struct buf { size_t n; float *h; rf_f32 m; };
+static struct buf bufs[BUFS];
+static rf_i32 ints[BUFS];
+static rf_f64 reals[BUFS];
+static int nbufs, nints, nreals;
+static unsigned long long seed;
+
+static UNUSED float uniform(float lo, float hi)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return lo + (hi - lo) * (float)(seed >> 40) / 16777216;
+}
+
+static void *on_device(const void *p, size_t bytes)
+{
+	void *m = dev->ops->alloc(dev, bytes + !bytes);
+
+	if (!m) {
+		printf("Bail out! %s: %s\n", dev_name, dev->err.msg);
+		exit(1);
+	}
+	dev->ops->upload(dev, m, p, bytes);
+	return m;
+}
+
+static UNUSED struct buf of(float *h, size_t n)
+{
+	for (size_t i = n; i < n + FENCE; i++)
+		h[i] = 12345;
+	return bufs[nbufs++] = (struct buf){ n, h, on_device(h, (n + FENCE) * sizeof *h) };
+}
+
+/* Uniform in [lo, hi); and n numbers that must be written: NaN until then. */
+static UNUSED struct buf in(size_t n, float lo, float hi)
+{
+	float *h = need(n + FENCE, sizeof *h);
+
+	for (size_t i = 0; i < n; i++)
+		h[i] = uniform(lo, hi);
+	return of(h, n);
+}
+
+static UNUSED struct buf out(size_t n)
+{
+	float *h = need(n + FENCE, sizeof *h);
+
+	for (size_t i = 0; i < n; i++)
+		h[i] = NAN;
+	return of(h, n);
+}
+
+static UNUSED rf_i32 in_i32(const int32_t *x, int n)
+{
+	return ints[nints++] = on_device(x, (size_t)n * sizeof *x);
+}
+
+static UNUSED rf_f64 in_f64(const double *x, int n)
+{
+	return reals[nreals++] = on_device(x, (size_t)n * sizeof *x);
+}
+
+static UNUSED float *get(struct buf b)
+{
+	float *h = need(b.n + FENCE, sizeof *h);
+
+	dev->ops->download(dev, h, b.m, (b.n + FENCE) * sizeof *h);
+	for (size_t i = b.n; i < b.n + FENCE; i++)
+		if (h[i] != 12345) {
+			judge("writes behind an array", 1, 0);
+			break;
+		}
+	return h;
+}
+
+/* What the first device gave, in order. */
+enum { KEPT = 64 };
+static struct { void *p; size_t bytes; } kept[KEPT];
+static int nkept, next;
+
+static UNUSED void same_bits(const char *name, void *p, size_t bytes)
+{
+	if (first)
+		kept[nkept++].p = p, kept[nkept - 1].bytes = bytes;
+	else {
+		int l = find_line(name, 0);
+		if ((kept[next].bytes != bytes || memcmp(kept[next].p, p, bytes)) && line[l].bits++ < 3)
+			printf("# %s: %s: on %s other bits\n", name, label, dev_name);
+		next++;
+		free(p);
+	}
+}
+
+/* Compares b with ref (computed on the first device only): the largest difference, as a part of the largest number, or
+ * of 1/100 if all are smaller (the inputs are around 1). */
+static UNUSED void values(const char *name, struct buf b, const double *ref, double limit)
+{
+	float *h = get(b);
+	double diff = 0, most = 1e-2;
+
+	for (size_t i = 0; first && i < b.n; i++) {
+		double x = fabs(h[i] - ref[i]);
+		if (!(x <= diff))
+			diff = x;
+		most = fabs(ref[i]) > most ? fabs(ref[i]) : most;
+	}
+	if (first)
+		judge(name, diff / most, limit);
+	same_bits(name, h, b.n * sizeof *h);
+}
+
+/* A NaN that went in must come out: what swallows it turns a broken model into a plausible result. */
+static UNUSED void keeps_nan(const char *op, struct buf b)
+{
+	float *h = get(b);
+	bool found = false;
+
+	for (size_t i = 0; i < b.n; i++)
+		found |= isnan(h[i]) != 0;
+	snprintf(label, sizeof label, "%s", op);
+	judge("a NaN that goes in comes out", !found, 0);
+	free(h);
+}
+
+/* ---- the tape --------------------------------------------------------------------------------------------------- */
+
+typedef int num;  /* a number on the tape */
+static struct { num from; double by; } *edge;
+static double *val, *adj;
+static size_t *edges_before, nedge, edge_room;
+static int nnum, num_room;
+
+static UNUSED num put(double x)
+{
+	if (nnum + 1 >= num_room) {
+		num_room = 2 * num_room + 1000;
+		val = realloc(val, (size_t)num_room * sizeof *val);
+		edges_before = realloc(edges_before, ((size_t)num_room + 1) * sizeof *edges_before);
+	}
+	val[nnum] = x;
+	edges_before[nnum] = edges_before[nnum + 1] = nedge;
+	return nnum++;
+}
+
+/* The newest number depends on `from` with derivative by. */
+static UNUSED void depends(num from, double by)
+{
+	if (nedge == edge_room) {
+		edge_room = 2 * edge_room + 1000;
+		edge = realloc(edge, edge_room * sizeof *edge);
+	}
+	edge[nedge].from = from;
+	edge[nedge++].by = by;
+	edges_before[nnum] = nedge;
+}
+
+static UNUSED num un(num a, double value, double slope)
+{
+	num y = put(value);
+	depends(a, slope);
+	return y;
+}
+
+static UNUSED num scaled(num a, double s) { return un(a, val[a] * s, s); }
+
+static UNUSED num mul(num a, num b)
+{
+	num y = put(val[a] * val[b]);
+	depends(a, val[b]);
+	depends(b, val[a]);
+	return y;
+}
+
+/* a x + b y + c */
+static UNUSED num lin(double a, num x, double b, num y, double c)
+{
+	num z = put(a * val[x] + b * val[y] + c);
+	depends(x, a);
+	depends(y, b);
+	return z;
+}
+
+/* a + b c */
+static UNUSED num fused(num a, num b, num c)
+{
+	num y = put(val[a] + val[b] * val[c]);
+	depends(a, 1);
+	depends(b, val[c]);
+	depends(c, val[b]);
+	return y;
+}
+
+static UNUSED num dot(int n, const num *a, int sa, const num *b, int sb)
+{
+	double sum = 0;
+	num y;
+
+	for (int i = 0; i < n; i++)
+		sum += val[a[i * sa]] * val[b[i * sb]];
+	y = put(sum);
+	for (int i = 0; i < n; i++) {
+		depends(a[i * sa], val[b[i * sb]]);
+		depends(b[i * sb], val[a[i * sa]]);
+	}
+	return y;
+}
+
+static UNUSED num sum(int n, const num *a, int sa)
+{
+	double s = 0;
+	num y;
+
+	for (int i = 0; i < n; i++)
+		s += val[a[i * sa]];
+	y = put(s);
+	for (int i = 0; i < n; i++)
+		depends(a[i * sa], 1);
+	return y;
+}
+
+static UNUSED num inverse(num a) { return un(a, 1 / val[a], -1 / (val[a] * val[a])); }
+static UNUSED num exponential(num a) { return un(a, exp(val[a]), exp(val[a])); }
+static UNUSED num logarithm(num a) { return un(a, log(val[a]), 1 / val[a]); }
+
+static UNUSED num sigmoid(num a)
+{
+	double s = 1 / (1 + exp(-val[a]));
+	return un(a, s, s * (1 - s));
+}
+
+static UNUSED num silu(num a)
+{
+	double s = 1 / (1 + exp(-val[a]));
+	return un(a, val[a] * s, s * (1 + val[a] * (1 - s)));
+}
+
+/* A case's arrays of numbers are freed with its tape. */
+static void *case_mem[400];
+static int ncase_mem;
+
+static UNUSED void *keep(size_t n, size_t size)
+{
+	return case_mem[ncase_mem++] = need(n, size);
+}
+
+static UNUSED num *nums(struct buf b)
+{
+	num *x = keep(b.n, sizeof *x);
+
+	for (size_t i = 0; i < b.n; i++)
+		x[i] = put(b.h[i]);
+	return x;
+}
+
+static UNUSED num *room(size_t n) { return keep(n, sizeof(num)); }
+
+static UNUSED double *values_of(const num *x, size_t n)
+{
+	double *v = keep(n, sizeof *v);
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = val[x[i]];
+	return v;
+}
+
+/* The derivative of sum dy . y begins here; several outputs may follow each other. */
+static UNUSED void seed_back(const num *y, struct buf dy)
+{
+	if (!adj)
+		adj = need((size_t)nnum, sizeof *adj);
+	for (size_t i = 0; i < dy.n; i++)
+		adj[y[i]] += dy.h[i];
+}
+
+static UNUSED void go_back(void)
+{
+	for (int i = nnum; i-- > 0;)
+		for (size_t j = edges_before[i]; adj[i] != 0 && j < edges_before[i + 1]; j++)
+			adj[edge[j].from] += adj[i] * edge[j].by;
+}
+
+/* The gradients of x, added to what was in `to` (NULL: nothing). */
+static UNUSED double *gradients(const num *x, size_t n, const float *to)
+{
+	double *g = keep(n, sizeof *g);
+
+	for (size_t i = 0; i < n; i++)
+		g[i] = adj[x[i]] + (to ? to[i] : 0);
+	return g;
+}
+
+/* ---- the devices ------------------------------------------------------------------------------------------------ */
+
+struct device { const char *name; int threads; char title[40]; struct rf_dev d; };
+static struct device device[16];
+static int devices;
+
+static UNUSED void close_devices(void)
+{
+	while (devices)
+		rf_dev_close(&device[--devices].d);
+}
+
+static UNUSED void open_devices(int argc, char *argv[], enum rf_math math)
+{
+	static const struct device standard[] = { { .name = "cpu", .threads = 1 }, { .name = "cpu", .threads = 2 },
+		{ .name = "cpu", .threads = 3 }, { .name = "check", .threads = 2 } };
+	struct rf_err e;
+
+	for (int i = 0; i < (argc > 1 ? argc - 1 : COUNT(standard)) && i < COUNT(device); i++) {
+		struct device *d = &device[devices];
+
+		*d = argc > 1 ? (struct device){ .name = argv[i + 1], .threads = 2 } : standard[i];
+		snprintf(d->title, sizeof d->title, "%s with %d threads", d->name, d->threads);
+		if (rf_dev_open(&d->d, d->name, d->threads, math, NULL, &e) != RF_OK) {
+			printf("Bail out! %s: %s\n", d->name, e.msg);
+			exit(1);
+		}
+		devices++;
+	}
+}
+
+/* for (EACH_DEVICE): the body is a case, which runs on each of the devices in turn. */
+#define EACH_DEVICE int i_ = 0; i_ < devices && begin_case(i_); end_case(), i_++
+
+static UNUSED bool begin_case(int i)
+{
+	dev = &device[i].d;
+	dev_name = device[i].title;
+	first = i == 0;
+	seed = 12345;
+	next = 0;
+	return true;
+}
+
+static UNUSED void free_case(void)
+{
+	while (nbufs) {
+		dev->ops->release(dev, bufs[--nbufs].m);
+		free(bufs[nbufs].h);
+	}
+	while (nints)
+		dev->ops->release(dev, ints[--nints]);
+	while (nreals)
+		dev->ops->release(dev, reals[--nreals]);
+	while (ncase_mem)
+		free(case_mem[--ncase_mem]);
+	free(adj);
+	adj = NULL;
+	nnum = 0;
+	nedge = 0;
+}
+
+static UNUSED void end_case(void)
+{
+	struct rf_err e;
+
+	if (rf_dev_sync(dev, &e) != RF_OK) {
+		printf("Bail out! %s: %s: %s\n", dev_name, label, e.msg);
+		exit(1);
+	}
+	free_case();
+	if (dev == &device[devices - 1].d)
+		while (nkept)
+			free(kept[--nkept].p);
+}
+
+/* Prints what was found; the exit status. */
+static UNUSED int finish(void)
+{
+	int bad = 0;
+
+	for (int i = 0; i < lines; i++) {
+		bool ok = !line[i].bad && !line[i].bits;
+		printf("%s %d - %s  # worst %.1e of %.0e%s\n", ok ? "ok" : "not ok", i + 1, line[i].name, line[i].worst,
+		       line[i].limit, line[i].bits ? ", bits differ" : "");
+		bad += !ok;
+	}
+	printf("1..%d\n", lines);
+	close_devices();
+	free(val);
+	free(edge);
+	free(edges_before);
+	return bad != 0;
+}
+
+#endif

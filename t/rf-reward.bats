@@ -1,0 +1,262 @@
+#!/usr/bin/env bats
+setup() {
+	load helper
+	J="python3 $ROOT/t/judge.py"
+}
+
+records() { "$RF_UNITS/u-records" "$@"; }
+
+# what judge.py says of the records 0 .. n-1 of `records make`
+judged() {
+	for ((id = 0; id < $1; id++)); do
+		if ((id % 4 == 2)); then
+			echo "$id:"
+		else
+			echo "$id: 7 $((57 + id % 7)) ${2:-exec} $id $id.25 $((id + 1)) $((id + 1)).25"
+		fi
+	done
+}
+
+# whether a process of this group runs (one that waits to be reaped does not)
+running() {
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v g="$1" '{ sub(/^.*\) /, "") } $3 == g && $1 != "Z" { n++ } END { exit !n }'
+}
+# gone: waits until the group whose number is in the file pid is no more
+gone() {
+	for ((i = 0; i < 200; i++)); do
+		running "$(cat pid)" || return 0
+		sleep .01
+	done
+	return 1
+}
+
+@test "rf-reward: reference cases" {
+	unit u-rewards "$G"
+}
+
+@test "rf-reward: the parts that another implementation stored come back" {
+	rf-reward --kind hybrid "$G/stream/rewarded.rf" >out
+	records same "$G/stream/rewarded.rf" out
+	run ! records same "$G/stream/rewarded.rf" <(rf-reward --kind cosine out)
+	rf-reward --kind edit out | rf-reward --kind random | rf-reward --kind hybrid | records same "$G/stream/rewarded.rf" -
+}
+
+@test "rf-reward: the kind decides the total" {
+	records make 3 4 0 >in
+	for kind in cosine binary hybrid edit random; do
+		rf-reward --kind $kind in >$kind.rf
+		[ "$(records show $kind.rf | grep -c " $kind ")" -eq 2 ]
+		records show $kind.rf | sed "s/ $kind / /" >$kind
+	done
+	run -0 cat cosine binary edit random
+	[ "$(sort -u cosine binary edit random | grep -c ': 7')" -eq 6 ] || [ "$(sort -u cosine random | wc -l)" -eq 5 ]
+	rf-reward in | cmp - cosine.rf
+}
+
+@test "rf-reward: random depends on seed, step, id, position and rollout alone" {
+	records make 30 1 5 >in
+	rf-reward --kind random in >a
+	records reverse in | rf-reward --kind random >b
+	records reverse b | cmp a -
+	run ! cmp <(records show a) <(rf-reward --kind random --seed 1 in | records show -)
+	run ! cmp <(records show a) <(rf-reward --kind random --draw-step 6 in | records show -)
+	cmp <(records show a) <(records make 30 1 6 | rf-reward --kind random --draw-step 5 | records show -)
+	[ "$(records show a | tr ' ' '\n' | grep '^0\.' | sort -u | wc -l)" -eq 92 ]
+}
+
+@test "rf-reward: the order of the records does not matter" {
+	records make 30 3 0 >in
+	rf-reward --kind hybrid in >a
+	records reverse in | rf-reward --kind hybrid | records reverse - | cmp a -
+	rf-reward --exec "$J right" in >a
+	records reverse in | rf-reward --exec "$J right" | records reverse - | cmp a -
+}
+
+@test "rf-reward: rollouts without hidden states are an error that says what to do" {
+	records make 2 0 0 >in # no hidden states
+	run -65 --separate-stderr rf-reward in
+	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): rollout has no h_pred (rf-rollout --score computes it)" ]]
+}
+
+@test "rf-reward: records without rollouts pass" {
+	records same "$G/stream/tokens.rf" <(rf-reward "$G/stream/tokens.rf")
+	records same "$G/stream/tokens.rf" <(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
+	[ "$(cat err)" = "only answers count" ]
+}
+
+@test "rf-reward: starts without the model's libraries" {
+	run ! grep -q 'dnnl\|gomp\|cuda' <(ldd "$RF_BIN/rf-reward")
+}
+
+@test "rf-reward: mistakes on the command line are usage" {
+	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" "--exec true --kind-name a/b"; do
+		run -64 rf-reward $o "$G/stream/empty.rf"
+	done
+}
+
+@test "rf-reward --exec: the command's numbers are the total, whenever it answers" {
+	records make 9 4 0 >in
+	judged 9 >want
+	for mode in right buffered late ahead slow-start extra string-id spaces no-newline; do
+		run -0 --separate-stderr rf-reward --exec "$J $mode" -o out in
+		[ -z "$stderr" ]
+		diff want <(records show out)
+	done
+	rf-reward --exec "$J right" --kind-name mine in >out
+	diff <(judged 9 mine) <(records show out)
+}
+
+@test "rf-reward --exec: the command sees the computed parts, and they stay" {
+	records make 5 4 0 >in
+	# the reward is the edit distance, read out of the record
+	cat >parts.py <<-'END'
+		import json, sys
+		for line in sys.stdin:
+		    b = json.loads(line)["body"]
+		    (c, n), x = b["reward"]["edit"]["shape"], b["reward"]["edit"]["data"]
+		    print(json.dumps({"id": b["id"], "total": [x[i * n:(i + 1) * n] for i in range(c)]}))
+	END
+	rf-reward --exec 'python3 parts.py' --kind-name edit in >a
+	rf-reward --kind edit in >b
+	records same a b
+}
+
+@test "rf-reward --exec: the head names the kind, never the command" {
+	records make 1 1 0 | rf-reward --exec "$J right; : secret" --kind-name mine | zstd -dcq | tr -c '[:print:]' '\n' >out
+	grep -q kind-name out
+	run ! grep -q 'secret\|timeout\|hold' out
+}
+
+@test "rf-reward --exec: an answer of the wrong kind is an error that names command and record" {
+	records make 4 4 0 >in
+	while IFS='|' read -r mode what; do
+		run -65 --separate-stderr rf-reward --exec ": $mode; $J $mode" -o out in
+		echo "$mode: $stderr"
+		[ "$(wc -l <<<"$stderr")" -eq 1 ]
+		[[ "$stderr" == "rf-reward: --exec ': $mode; python3 "*"': $what" ]]
+		[ ! -e out ]
+	done <<-'END'
+		id|the answer to record id 1: is for id 2
+		no-id|the answer to record id 1: has no 'id'
+		few|the answer to record id 1: total[1] is not a list of 2 numbers, one per rollout
+		rows|the answer to record id 1: total has 1 lists, the record 2 positions
+		flat|the answer to record id 1: total has 4 lists, the record 2 positions
+		nan|the answer to record id 1: '{"id": 1, "total": [[1.0, NaN], [2.0, 2.25]]}' is not a JSON object: invalid token near 'NaN'
+		big|the answer to record id 1: total[0][1] is not a finite number
+		text|the answer to record id 1: total[0][1] is not a finite number
+		garbage|the answer to record id 1: 'reward: \x1b[31m0.5' is not a JSON object: '[' or '{' expected near 'reward'
+		list|the answer to record id 1: '[1, 2]' is not a JSON object
+		blank|the answer to record id 1: '' is not a JSON object: '[' or '{' expected near end of file
+		twice|the answer to record id 3: is for id 1
+		skip|the answer to record id 1: is for id 3
+		endless|gave a line of more than 16 MiB
+	END
+}
+
+@test "rf-reward --exec: a command that ends too early, or badly, or says too much is an error" {
+	records make 4 4 0 >in
+	while IFS='|' read -r command what; do
+		run -65 --separate-stderr rf-reward --exec "$command" -o out in
+		echo "$command: $stderr"
+		[[ "$stderr" == "rf-reward: --exec '"*"': $what" ]]
+		[ ! -e out ]
+	done <<-END
+		true|exited with status 0 before it answered record id 0
+		exit 7|exited with status 7 before it answered record id 0
+		kill -9 \$\$|was killed by signal 9 before it answered record id 0
+		cat >/dev/null|exited with status 0 before it answered record id 0
+		$J die|exited with status 3 before it answered record id 1
+		$J last|exited with status 1 after its last answer
+		$J one-more|gave a line too many: '{"id": 99, "total": []}'
+		exec $J close|closed its output and did not end before it answered record id 1
+	END
+	run -65 --separate-stderr rf-reward --exec ./nothing-here in
+	[[ "${stderr_lines[-1]}" == "rf-reward: --exec './nothing-here': exited with status 127 before it answered record id 0" ]]
+}
+
+@test "rf-reward --exec: a command that hangs is ended after --timeout, with its children" {
+	records make 4 4 0 >in
+	SECONDS=0
+	run -65 --separate-stderr rf-reward --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
+	[[ "$stderr" == "rf-reward: --exec 'echo \$\$ >pid; sleep 61 & sleep 62': neither took nor gave a byte for 0.3 s (--timeout)" ]]
+	gone
+	run -65 --separate-stderr rf-reward --timeout .5 --exec "$J hang" in
+	[[ "$stderr" == *": neither took nor gave a byte for 0.5 s (--timeout)" ]]
+	# deaf: it closed its input and does nothing
+	run -65 --separate-stderr rf-reward --exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 100000 0)
+	[[ "$stderr" == *": closed its input and says nothing more" ]]
+	gone
+	[ $SECONDS -lt 10 ]
+}
+
+@test "rf-reward --exec: a signal that ends rf-reward ends the command too" {
+	records make 4 4 0 >in
+	for signal in TERM INT HUP; do
+		# a shell that ignores SIGINT in the background hands that down: rf-reward sets its own handlers
+		rf-reward --exec 'echo $$ >pid; sleep 71; :' -o out in 2>/dev/null 3>&- &
+		for ((i = 0; i < 200; i++)); do [ -s pid ] && break; sleep .01; done
+		kill -$signal $!
+		run wait $!
+		gone
+		[ ! -e out ]
+		rm pid
+	done
+}
+
+@test "rf-reward --exec: the reader's leaving ends the command too, silently" {
+	records make 400 300 0 >in
+	run bash -c "rf-reward --exec 'echo \$\$ >pid; $J right' in | head -c 1 >/dev/null; echo \${PIPESTATUS[0]}"
+	[ "$output" = 141 ]
+	gone
+}
+
+@test "rf-reward --exec: lines of a megabyte pass, however the command buffers" {
+	records make 9 8000 0 >in     # 96000 numbers per record
+	judged 9 >want
+	for mode in right late ahead; do
+		rf-reward --exec "$J $mode" in >out
+		diff want <(records show out)
+	done
+	# a command that writes a megabyte to each question before it has read it
+	cat >wide.py <<-'END'
+		import json, sys
+		while True:
+		    head = sys.stdin.read(200)
+		    if not head:
+		        break
+		    i = int(head.split('"id":')[1].split(",")[0])
+		    print(json.dumps({"pad": "x" * (1 << 20), "id": i, "total": [[1, 2], [3, 4]]}), flush=True)
+		    sys.stdin.readline()
+	END
+	rf-reward --exec 'python3 wide.py' in >out
+	[ "$(records show out | grep -c ' exec 1 2 3 4$')" -eq 7 ]
+}
+
+@test "rf-reward --exec: a record goes on before the next one comes" {
+	records make 1 4 0 >in
+	mkfifo pipe
+	# all but the end record of a stream, then nothing for a while
+	end=$(grep -abo -P '\x28\xb5\x2f\xfd' in | tail -n 1 | cut -d: -f1)
+	{ head -c "$end" in; exec sleep 20; } >pipe 3>&- &
+	rf-reward --exec "$J slow-start" pipe 2>/dev/null 3>&- >out &
+	for ((i = 0; i < 1000; i++)); do [ "$(stat -c %s out)" -gt 400 ] && break; sleep .01; done
+	size=$(stat -c %s out)
+	kill %1 %2
+	wait
+	[ "$size" -gt 400 ]
+}
+
+@test "rf-reward --exec: more records than --hold that wait for a first answer are an error" {
+	records make 40 2000 0 >in
+	run -65 --separate-stderr rf-reward --hold 1M --exec "$J late" in
+	[[ "$stderr" == *": has not answered yet, and more than 1048576 bytes of records wait for it: let it answer earlier, or raise --hold" ]]
+	rf-reward --hold 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
+}
+
+@test "rf-reward: the example of the man page runs" {
+	cp "$G/stream/rewarded.rf" rollouts.rf
+	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
+	[ -s distinct.py ]
+	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
+	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+setup() { load helper; }
+
+records() { "$RF_UNITS/u-records" "$@"; }
+
+@test "rf-select: positions are those of another implementation" {
+	# by a Python program written from the description: XXH64, Philox, softmax, all in double
+	records make 6 4 9 | rf-select --chunks 5 -k3 --smooth 6 --tau 0.3 --margin 2 --seed 77 >out
+	diff - <(records show out) <<-'END'
+		0: 12 21 27 48 52
+		1: 5 22 27 41 55
+		2: 6 19 25 41 54
+		3: 5 22 35 46 57
+		4: 5 23 35 48 49
+		5: 12 25 36 48 58
+	END
+	records make 4 4 0 | rf-select >out
+	diff - <(records show out) <<-'END'
+		0: 20 20 20 28 34 40 40 40
+		1: 20 20 20 22 34 38 41 41
+		2: 20 20 20 23 29 40 42 42
+		3: 20 20 20 26 30 37 43 43
+	END
+}
+
+@test "rf-select: what is drawn does not depend on the order of the records" {
+	records make 50 1 0 >in
+	records reverse in >reversed
+	rf-select --margin 2 in >a
+	rf-select --margin 2 reversed >b
+	cmp <(records show a) <(records show b | tac)
+	records reverse b | cmp a -
+}
+
+@test "rf-select: the same again gives the same bytes, another seed or step other positions" {
+	records make 20 1 3 >in
+	rf-select in >a
+	rf-select <in | cmp a -
+	rf-select --seed 0 --smooth 5 in | cmp a -
+	run ! cmp <(records show a) <(rf-select --seed 1 in | records show -)
+	run ! cmp <(records show a) <(records make 20 1 4 | rf-select | records show -)
+	cmp <(records show a) <(records make 20 1 4 | rf-select --draw-step 3 | records show -)
+	# a model whose step is not said draws as at step 0
+	cmp <(records make 20 1 -1 | rf-select | records show -) <(records make 20 1 0 | rf-select | records show -)
+}
+
+@test "rf-select: rollouts, rewards and advantages of old positions are removed" {
+	rf-select --mode uniform --chunks 4 -k 3 --margin 3 "$G/stream/rewarded.rf" >out
+	run ! grep -q hybrid <(records show out)
+	[ "$(records show out | wc -l)" -eq 4 ]
+}
+
+@test "rf-select: uniform needs no entropies, the other modes say who writes them" {
+	rf-select --mode uniform --margin 1 -k 1 --chunks 2 "$G/stream/tokens.rf" >/dev/null
+	for mode in entropy max min; do
+		run -65 --separate-stderr rf-select --mode $mode "$G/stream/tokens.rf"
+		[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 1 (byte "*"): no entropy (rf-entropy writes it; "* ]]
+	done
+}
+
+@test "rf-select: max and min take the extremes of each chunk" {
+	records make 8 1 0 >in
+	run ! cmp <(rf-select --mode max --margin 1 in | records show -) <(rf-select --mode min --margin 1 in | records show -)
+	# they draw nothing
+	cmp <(rf-select --mode max in | records show -) <(rf-select --mode max --seed 5 in | records show -)
+}
+
+@test "rf-select: sequences that are too short pass without positions and are counted" {
+	run -0 --separate-stderr rf-select --mode uniform --chunks 4 -o out "$G/stream/tokens.rf"
+	[ "$stderr" = "rf-select: 1 of 4 sequences were too short and have no positions" ]
+	[ "$(records show out | grep -c ': ')" -eq 3 ]
+	[ "$(records show out | sed -n 3p)" = "2:" ]
+	run -0 --separate-stderr rf-select --mode uniform --chunks 4 -k 3 --margin 3 -o out "$G/stream/tokens.rf"
+	[ -z "$stderr" ]
+	run -0 --separate-stderr rf-select --mode uniform --chunks 10 -k 3 --margin 3 -o out "$G/stream/tokens.rf"
+	[ "$stderr" = "rf-select: 1 of 4 sequences were too short and have no positions" ]
+}
+
+@test "rf-select: --strict makes a sequence that is too short an error" {
+	run -65 --separate-stderr rf-select --strict --mode uniform -o out "$G/stream/tokens.rf"
+	[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 3 (byte "*"): 9 tokens are too few for 8 chunks and rollouts of 5 tokens with margin 20" ]]
+	[ ! -e out ]
+}
+
+@test "rf-select: the head says how positions were chosen" {
+	records make 1 1 0 >in
+	rf-select --tau 0.25 --seed 9 in | zstd -dcq | tr -c '[:print:]' '\n' >out
+	for word in rf-select chunks smooth tau mode entropy margin seed; do
+		grep -q "$word" out
+	done
+	run ! grep -q 'strict\|output\|max-record' out
+	# the width that was used, where none was given
+	cmp <(rf-select -k 4 in) <(rf-select -k 4 --smooth 4 in)
+	cmp <(rf-select -k 4 in | records show -) <(rf-select -k 4 --smooth 5 in | records show -)
+}
+
+@test "rf-select: starts without the model's libraries" {
+	run ! grep -q 'dnnl\|gomp\|cuda' <(ldd "$RF_BIN/rf-select")
+}
+
+@test "rf-select: numbers that make no sense are usage" {
+	for o in "--chunks 0" "-k 0" "--tau 0" "--tau nan" "--margin -1" "--mode greedy" "--smooth -1" "--seed -1" "--step 1"; do
+		run -64 rf-select $o "$G/stream/empty.rf"
+	done
+	run -64 rf-select "$G/stream/empty.rf" "$G/stream/empty.rf"
+}
+
+@test "rf-select: the example of the man page runs" {
+	cp "$G/stream/tokens.rf" corpus.rf
+	eval "$(sed -n 's/^\.Dl \$ \(rf-select .*\)/\1/p' "$ROOT/man/rf-select.1")"
+	[ "$(records show uniform.rf | grep -c ': ')" -eq 4 ]
+}

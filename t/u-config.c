@@ -1,0 +1,252 @@
+/* u-config -- config.json: what is read, what is refused and by which name, the edits; the table of weights.
+ *
+ * u-config --corpus DIR writes the cases as seeds for the fuzzer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "params.h"
+#include "tap.h"
+
+/* The published 340M configuration of flash-linear-attention, but for its sizes. */
+#define BASE \
+	"\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, \"expand_k\": 1, \"expand_v\": 1, " \
+	"\"fuse_cross_entropy\": true, \"fuse_norm\": true, \"hidden_act\": \"swish\", \"hidden_ratio\": 4, " \
+	"\"initializer_range\": 0.02, \"intermediate_size\": null, \"max_position_embeddings\": 8192, \"model_type\": \"delta_net\", " \
+	"\"norm_eps\": 1e-06, \"pad_token_id\": null, \"qk_activation\": \"silu\", \"qk_norm\": \"l2\", " \
+	"\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.50.0\", \"use_beta\": true, " \
+	"\"use_cache\": true, \"use_gate\": false, \"use_output_norm\": true, \"use_short_conv\": true, "
+#define SIZES "\"hidden_size\": 64, \"num_heads\": 4, \"num_hidden_layers\": 3, \"vocab_size\": 100"
+#define FIRST(first) "{" first ", " BASE SIZES "}"
+#define MIN(rest) "{\"model_type\": \"delta_net\", " SIZES ", " rest "}"
+#define ATTN(rest) MIN("\"attn\": {" rest "}")
+
+static const struct { const char *name, *text, *says; } vectors[] = {
+	{ "published", "{" BASE SIZES "}", NULL },
+	{ "hybrid", ATTN("\"layers\": [0, 2], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true, \"window_size\": 9, \"rope_theta\": 1e6"), NULL },
+	{ "hybrid-nulls", ATTN("\"layers\": [], \"num_heads\": 4, \"num_kv_heads\": null, \"window_size\": null, \"rope_theta\": null, \"rope_scaling\": null"), NULL },
+	{ "nulls", MIN("\"use_output_norm\": null, \"rope_scaling\": null, \"quantization_config\": null, \"eos_token_id\": null"), NULL },
+	{ "eos-list", MIN("\"eos_token_id\": [0, 1, 99]"), NULL },
+	{ "unknown", MIN("\"wheels\": 4, \"\\u001b[31m\": {}, \"attn\": {\"layers\": [1], \"num_heads\": 2, \"spokes\": 1}"), NULL },
+
+	{ "empty", "", "byte" }, { "list", "[]", "not a JSON object" }, { "unclosed", "{\"model_type\": \"delta_net\"", "byte" },
+	{ "python", "{'model_type': 'delta_net'}", "byte" }, { "twice", MIN("\"num_heads\": 8"), "duplicate" },
+	{ "deep", MIN("\"x\": [[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"), "nested deeper" },
+	{ "nul", MIN("\"a\\u0000\": 1"), "byte" }, { "nan", MIN("\"norm_eps\": NaN"), "byte" }, { "huge", MIN("\"norm_eps\": 1e999"), "byte" },
+	{ "no-type", "{" SIZES "}", "'model_type' must be" }, { "type-number", "{\"model_type\": 1}", "'model_type' must be" },
+	{ "llama", "{\"model_type\": \"llama\"}", "'model_type' is 'llama'" },
+	{ "escape-in-type", "{\"model_type\": \"\\u001b[31m\"}", "'\\x1b[31m'" },
+	{ "size-0", "{\"model_type\": \"delta_net\", \"hidden_size\": 0}", "'hidden_size'" },
+	{ "size-negative", "{\"model_type\": \"delta_net\", \"hidden_size\": -16}", "'hidden_size'" },
+	{ "size-float", "{\"model_type\": \"delta_net\", \"hidden_size\": 16.0}", "'hidden_size'" },
+	{ "size-string", "{\"model_type\": \"delta_net\", \"hidden_size\": \"16\"}", "'hidden_size'" },
+	{ "size-null", "{\"model_type\": \"delta_net\", \"hidden_size\": null}", "'hidden_size'" },
+	{ "size-2^20+1", "{\"model_type\": \"delta_net\", \"hidden_size\": 1048577}", "'hidden_size'" },
+	{ "size-2^32+16", "{\"model_type\": \"delta_net\", \"hidden_size\": 4294967312}", "'hidden_size'" },
+	{ "layers-1025", "{\"model_type\": \"delta_net\", \"num_hidden_layers\": 1025}", "'num_hidden_layers'" },
+	{ "vocab-2^24+1", "{\"model_type\": \"delta_net\", \"vocab_size\": 16777217}", "'vocab_size'" },
+	{ "heads-3", "{\"model_type\": \"delta_net\", \"hidden_size\": 64, \"num_heads\": 3}", "'expand_k'" },
+	{ "expand-k", MIN("\"expand_k\": 0.51"), NULL }, { "expand-k-odd", MIN("\"expand_k\": 0.52"), "'expand_k'" },
+	{ "expand-v-0", MIN("\"expand_v\": 0"), "'expand_v'" }, { "expand-v-huge", MIN("\"expand_v\": 1000000"), "'expand_v'" },
+	{ "expand-string", MIN("\"expand_v\": \"2\""), "'expand_v'" },
+	{ "conv-0", MIN("\"conv_size\": 0"), "'conv_size'" }, { "conv-65", MIN("\"conv_size\": 65"), "'conv_size'" },
+	{ "beta-1", MIN("\"use_beta\": 1"), "'use_beta' must be true or false" },
+	{ "gelu", MIN("\"hidden_act\": \"gelu\""), "'hidden_act' must be one of swish|silu, not 'gelu'" },
+	{ "act-prefix", MIN("\"hidden_act\": \"swis\""), "'hidden_act'" }, { "act-both", MIN("\"hidden_act\": \"swish|silu\""), "'hidden_act'" },
+	{ "qk-norm", MIN("\"qk_norm\": \"rms\""), "'qk_norm' must be one of l2|sum, not 'rms'" },
+	{ "qk-norm-null", MIN("\"qk_norm\": null"), "'qk_norm'" },
+	{ "qk-activation", MIN("\"qk_activation\": \"tanh\""), "'qk_activation'" },
+	{ "no-output-norm", MIN("\"use_output_norm\": false"), "'use_output_norm' must be true" },
+	{ "norm-first", MIN("\"norm_first\": true"), "'norm_first'" }, { "rope", MIN("\"use_rope\": true"), "'use_rope'" },
+	{ "shared-kernel", MIN("\"share_conv_kernel\": true"), "'share_conv_kernel'" }, { "conv-bias", MIN("\"conv_bias\": true"), "'conv_bias'" },
+	{ "rope-scaling", MIN("\"rope_scaling\": {\"type\": \"linear\"}"), "'rope_scaling'" },
+	{ "quantized", MIN("\"quantization_config\": {\"bits\": 4}"), "'quantization_config'" },
+	{ "old-eps", MIN("\"rms_norm_eps\": 1e-5"), "'rms_norm_eps'" },
+	{ "ratio-0", MIN("\"hidden_ratio\": 0"), "'hidden_ratio'" }, { "ffn-0", MIN("\"intermediate_size\": 0"), "'intermediate_size'" },
+	{ "eps-negative", MIN("\"norm_eps\": -1e-6"), "'norm_eps'" }, { "range-string", MIN("\"initializer_range\": \"0.02\""), "'initializer_range'" },
+	{ "eos-outside", MIN("\"eos_token_id\": 100"), "'eos_token_id'" }, { "eos-negative", MIN("\"eos_token_id\": [-1]"), "'eos_token_id'" },
+	{ "eos-17", MIN("\"eos_token_id\": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]"), "'eos_token_id'" },
+	{ "attn-list", MIN("\"attn\": [1]"), "'attn' must be an object" }, { "attn-empty", ATTN(""), "'attn.layers'" },
+	{ "attn-layer-3", ATTN("\"layers\": [3], \"num_heads\": 4"), "'attn.layers'" },
+	{ "attn-layer-negative", ATTN("\"layers\": [-1], \"num_heads\": 4"), "'attn.layers'" },
+	{ "attn-layer-float", ATTN("\"layers\": [1.0], \"num_heads\": 4"), "'attn.layers'" },
+	{ "attn-no-heads", ATTN("\"layers\": [1]"), "'attn.num_heads' must be given" },
+	{ "attn-heads-5", ATTN("\"layers\": [1], \"num_heads\": 5"), "'attn.num_heads'" },
+	{ "attn-odd-width", ATTN("\"layers\": [1], \"num_heads\": 64"), "'attn.num_heads'" },
+	{ "attn-kv-3", ATTN("\"layers\": [1], \"num_heads\": 4, \"num_kv_heads\": 3"), "'attn.num_kv_heads'" },
+	{ "attn-qk-norm", ATTN("\"layers\": [1], \"num_heads\": 4, \"qk_norm\": true"), "'attn.qk_norm'" },
+	{ "attn-window", ATTN("\"layers\": [1], \"num_heads\": 4, \"window_size\": -1"), "'attn.window_size'" },
+	{ "attn-theta", ATTN("\"layers\": [1], \"num_heads\": 4, \"rope_theta\": 0"), "'attn.rope_theta'" },
+	{ "attn-scaling", ATTN("\"layers\": [1], \"num_heads\": 4, \"rope_scaling\": {}"), "'attn.rope_scaling'" },
+};
+
+static enum rf_code parse(struct rf_config *c, const char *text, struct rf_err *e)
+{
+	/* in memory of exactly its size */
+	size_t n = strlen(text);
+	char *copy = malloc(n + !n);
+	enum rf_code rc;
+
+	memcpy(copy, text, n);
+	rc = rf_config_parse(c, copy, n, e);
+	free(copy);
+	return rc;
+}
+
+static void test_vectors(void)
+{
+	for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+		struct rf_err e = { RF_OK, "" };
+		struct rf_config c;
+		enum rf_code rc = parse(&c, vectors[i].text, &e);
+
+		if (vectors[i].says)
+			ok(rc == RF_EMODEL && strstr(e.msg, vectors[i].says), "%s is an error that says %s (%s)", vectors[i].name, vectors[i].says, e.msg);
+		else
+			ok(rc == RF_OK, "%s is read (%s)", vectors[i].name, e.msg);
+		rf_config_free(&c);
+	}
+	size_t n = (1 << 20) + 1;
+	char *big = malloc(n);
+	struct rf_config c;
+	struct rf_err e;
+	memset(big, ' ', n);
+	memcpy(big, "{}", 2);
+	ok(rf_config_parse(&c, big, n, &e) == RF_EMODEL && strstr(e.msg, "limit"), "a config of more than 1 MiB is refused");
+	rf_config_free(&c);
+	free(big);
+	ok(rf_config_read(&c, "nowhere/config.json", &e) == RF_ENOINPUT, "one that is not there is RF_ENOINPUT");
+	rf_config_free(&c);
+}
+
+static void test_values(void)
+{
+	struct rf_config c;
+	struct rf_err e = { RF_OK, "" };
+
+	parse(&c, "{\"model_type\": \"delta_net\"}", &e);
+	ok(c.d == 2048 && c.layers == 24 && c.heads == 16 && c.K == 128 && c.V == 128 && c.vocab == 32000 && c.ffn == 5632 && c.conv_size == 4
+	   && c.use_short_conv && c.use_beta && !c.use_gate && !c.allow_neg_eigval && !c.tied && !c.has_attn && c.norm_eps == 1e-6
+	   && c.initializer_range == 0.02 && c.qk_act == RF_ACT_SILU && c.qk_norm == RF_NORM_L2 && c.eos_count == 1 && c.eos[0] == 2,
+	   "what is not said is as flash-linear-attention has it");
+	rf_config_free(&c);
+	parse(&c, MIN("\"expand_k\": 0.5, \"expand_v\": 2, \"qk_norm\": \"sum\", \"qk_activation\": \"elu\", \"hidden_act\": \"silu\", \"hidden_ratio\": 3.3, "
+	              "\"use_short_conv\": false, \"use_beta\": false, \"use_gate\": true, \"allow_neg_eigval\": true, \"tie_word_embeddings\": true, "
+	              "\"eos_token_id\": [7, 9]"), &e);
+	ok(c.K == 8 && c.V == 32 && c.qk_norm == RF_NORM_SUM && c.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.use_short_conv && c.conv_size == 1
+	   && !c.use_beta && c.use_gate && c.allow_neg_eigval && c.tied && c.eos_count == 2 && c.eos[1] == 9, "what is said is read");
+	rf_config_free(&c);
+	/* int(129 * 4 * 2 / 3) = 344; int(96 * 4 * 2 / 3) = 256 exactly, and one more row of 256 for 97 */
+	static const struct { int d, ffn; } mlp[] = { { 129, 512 }, { 96, 256 }, { 97, 512 }, { 1024, 2816 } };
+	for (int i = 0; i < 4; i++) {
+		char text[200];
+		snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"num_heads\": 1, \"hidden_size\": %d}", mlp[i].d);
+		parse(&c, text, &e);
+		ok(c.ffn == mlp[i].ffn, "the MLP of width %d has %d", mlp[i].d, c.ffn);
+		rf_config_free(&c);
+	}
+	parse(&c, vectors[1].text, &e);
+	ok(c.has_attn && c.attn.in_layer[0] && !c.attn.in_layer[1] && c.attn.in_layer[2] && c.attn.heads == 4 && c.attn.kv_heads == 2 && c.attn.qkv_bias
+	   && c.attn.window == 9 && c.attn.rope_theta == 1e6, "attention layers are read");
+	rf_config_free(&c);
+	parse(&c, vectors[2].text, &e);
+	ok(c.has_attn && c.attn.kv_heads == 4 && c.attn.window == 0 && c.attn.rope_theta == 1e4 && !c.attn.qkv_bias, "null in attn is the default");
+	rf_config_free(&c);
+	parse(&c, vectors[3].text, &e);
+	ok(c.eos_count == 0, "without eos_token_id every token is drawn");
+	rf_config_free(&c);
+	parse(&c, vectors[5].text, &e);
+	ok(!strcmp(c.unknown, "attn.spokes, wheels, \\x1b[31m"), "unknown keys are remembered, escaped: %s", c.unknown);
+	rf_config_free(&c);
+	char many[4000] = "{\"model_type\": \"delta_net\"";
+	for (int i = 0; i < 60; i++)
+		snprintf(many + strlen(many), sizeof many - strlen(many), ", \"a_key_with_a_long_name_%d\": 1", i);
+	strcat(many, "}");
+	ok(parse(&c, many, &e) == RF_OK && strlen(c.unknown) < sizeof c.unknown && !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."), "as many as there is room for");
+	rf_config_free(&c);
+}
+
+static void edit(const char *name, const char *text, const char *dtype, bool tied, const char *want)
+{
+	struct rf_config c;
+	struct rf_err e = { RF_OK, "" };
+	char *out = NULL;
+	char q[300];
+	bool good = parse(&c, text, &e) == RF_OK && rf_config_text(&c, dtype, tied, &out, &e) == RF_OK;
+
+	if (want)
+		ok(good && !strcmp(out, want), "%s: %s (%s)", name, good ? rf_quote(q, sizeof q, out, strlen(out)) : "failed", e.msg);
+	else
+		ok(!good && e.code == RF_EMODEL && !out, "%s is refused (%s)", name, e.msg);
+	free(out);
+	rf_config_free(&c);
+}
+
+static void test_text(void)
+{
+#define DN "\"model_type\": \"delta_net\""
+	edit("dtype is replaced, the rest stays", "{\n  " DN ",\n  \"dtype\" : \"bfloat16\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n", "float32", false,
+	     "{\n  " DN ",\n  \"dtype\" : \"float32\" ,\n  \"x\": [1e-06, {\"dtype\": 1}]\n}\n");
+	edit("dtype is added on a line of its own", "{\n  " DN "\n}", "float32", false, "{\n  \"dtype\": \"float32\",\n  " DN "\n}");
+	edit("torch_dtype is replaced where it stands", "{\"torch_dtype\":\"float16\"," DN "}", "bfloat16", false, "{\"dtype\": \"bfloat16\",\"torch_dtype\":\"bfloat16\"," DN "}");
+	edit("tie_word_embeddings is corrected", "{" DN ",\"dtype\":null,\"tie_word_embeddings\": true}", "float32", false,
+	     "{" DN ",\"dtype\":\"float32\",\"tie_word_embeddings\": false}");
+	edit("and added", "{" DN ",\"dtype\":\"float32\"}", "float32", true, "{\"tie_word_embeddings\": true," DN ",\"dtype\":\"float32\"}");
+	edit("quotes and brackets in strings do not mislead", "{\"a\":\"}\\\",\\\"dtype\\\":1\",\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":{\"c\":[1,2]}}", "float32", false,
+	     "{\"a\":\"}\\\",\\\"dtype\\\":1\",\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":\"float32\"}");
+	edit("a key spelled with escapes", "{" DN ",\"d\\u0074ype\":\"float16\"}", "float32", false, NULL);
+}
+
+static void test_params(void)
+{
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	bool sorted = true, aligned = true, found = true;
+	size_t end = 0;
+
+	parse(&c, ATTN("\"layers\": [1], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true"), &e);
+	if (!ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 2 * 14 + 12 + 3, "the table has every weight (%d)", t.n))
+		return;
+	for (int i = 0; i < t.n; i++) {
+		const struct rf_param *p = &t.p[i];
+		size_t count = 1;
+		sorted &= i == 0 || strcmp(t.p[i - 1].name, p->name) < 0;
+		for (int d = 0; d < p->ndim; d++)
+			count *= (size_t)p->shape[d];
+		aligned &= p->offset % 16 == 0 && p->offset >= end && p->offset < end + 16 && p->count == count;
+		end = p->offset + p->count;
+		found &= rf_params_find(&t, p->name) == p && p->decay;
+	}
+	ok(sorted, "in order of name");
+	ok(aligned && t.total >= end && t.total < end + 16 && t.total % 16 == 0, "at multiples of 16 floats");
+	ok(found && !rf_params_find(&t, "") && !rf_params_find(&t, "zz") && !rf_params_find(&t, "model.layers.3.attn_norm.weight"), "found by name, and only those");
+	const struct rf_param *conv = rf_params_find(&t, "model.layers.0.attn.q_conv1d.weight"), *bias = rf_params_find(&t, "model.layers.1.attn.k_proj.bias");
+	ok(conv && conv->ndim == 3 && conv->shape[0] == 64 && conv->shape[1] == 1 && conv->shape[2] == 4 && conv->init == RF_INIT_CONV && conv->scale == 0.5,
+	   "a convolution is (C, 1, w), uniform in 1/sqrt(w)");
+	ok(bias && bias->ndim == 1 && bias->shape[0] == 32 && bias->init == RF_INIT_ZERO, "a bias begins as 0");
+	rf_params_free(&t);
+	ok(rf_params_build(&t, &c, true, &e) == RF_OK && t.n == 42 && !rf_params_find(&t, "lm_head.weight") && t.tied, "tied, there is no lm_head.weight");
+	rf_params_free(&t);
+	rf_config_free(&c);
+}
+
+int main(int argc, char *argv[])
+{
+	if (argc == 3 && !strcmp(argv[1], "--corpus")) {
+		for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+			char path[500];
+			FILE *f;
+
+			snprintf(path, sizeof path, "%s/%s", argv[2], vectors[i].name);
+			if (!(f = fopen(path, "w")) || fputs(vectors[i].text, f) < 0 || fclose(f))
+				return 1;
+		}
+		return 0;
+	}
+	test_vectors();
+	test_values();
+	test_text();
+	test_params();
+	return tap_end();
+}

@@ -1,0 +1,184 @@
+/* u-dev-check -- the device `check` does what it is for: it notices. */
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dev.h"
+
+static int tests, bad;
+static struct rf_dev d;
+static struct rf_err e;
+
+static void ok(bool good, const char *promise)
+{
+	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, promise);
+	bad += !good;
+}
+
+static void reopen(void)
+{
+	if (d.ops)
+		rf_dev_close(&d);
+	if (rf_dev_open(&d, "check", 2, RF_MATH_F32, NULL, &e) != RF_OK) {
+		printf("Bail out! %s\n", e.msg);
+		exit(1);
+	}
+}
+
+static rf_f32 floats(int n) { return d.ops->alloc(&d, (size_t)n * sizeof(float)); }
+
+/* What sync says after something that must not be. */
+static bool says(enum rf_code code, const char *what)
+{
+	bool silent = d.err.code == RF_OK, said = rf_dev_sync(&d, &e) == code && strstr(e.msg, what);
+
+	if (!silent || !said)
+		printf("# before sync: '%s', then '%s'\n", silent ? "" : d.err.msg, e.msg);
+	return silent && said;
+}
+
+/* Does fn end the process? */
+static bool dies(void (*fn)(void))
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	if ((child = fork()) == 0) {
+		if (!freopen("/dev/null", "w", stderr)) /* the sanitizer's report */
+			_exit(0);
+		reopen(); /* threads are not inherited */
+		fn();
+		_exit(0);
+	}
+	return waitpid(child, &status, 0) == child && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void read_handle(void)
+{
+	volatile float x = *(volatile float *)(void *)floats(4);
+	(void)x;
+}
+
+static void write_handle(void) { *(volatile float *)(void *)floats(4) = 1; }
+
+static void copy(int n, rf_f32 x, rf_f32 y)
+{
+	RF(&d, axpy, .n = (size_t)n, .scale = 1, .x = x, .y = y);
+	rf_dev_sync(&d, &e);
+}
+
+static void read_null(void) { copy(1, NULL, floats(1)); }
+static void write_far(void) { copy(33, floats(33), floats(16)); }
+static void nothing(void) { copy(16, floats(33), floats(16)); }
+
+int main(void)
+{
+	float h[16], back[16], *big;
+	struct rf_axpy a = { .n = 16, .scale = 2 };
+	rf_f32 x, y;
+	bool good = true;
+
+	ok(!dies(nothing), "an operation on device memory lives");
+	ok(dies(read_handle), "the host that reads a handle dies");
+	ok(dies(write_handle), "the host that writes to one dies");
+	ok(dies(read_null), "an operation without its operand dies");
+	ok(dies(write_far), "an operation that runs over the end dies");
+
+	reopen();
+	x = floats(16);
+	d.ops->download(&d, back, x, sizeof back);
+	for (int i = 0; i < 16; i++)
+		good &= isnan(back[i]) != 0;
+	ok(good, "fresh memory is full of NaN");
+
+	y = floats(16);
+	for (int i = 0; i < 16; i++)
+		h[i] = (float)i;
+	d.ops->upload(&d, x, h, sizeof h);
+	memset(h, 0xff, sizeof h);
+	a.x = x;
+	a.y = y;
+	d.ops->axpy(&d, &a);
+	memset(&a, 0xff, sizeof a);
+	d.ops->release(&d, x);
+	d.ops->download(&d, back, y, sizeof back);
+	good = true;
+	for (int i = 0; i < 16; i++)
+		good &= back[i] == 2 * i;
+	ok(good, "operations run in order, on copies of what they were given, before memory is released");
+	ok(rf_dev_sync(&d, &e) == RF_OK, "and that is no failure");
+	ok(d.used == 16 * sizeof(float) && d.peak == 32 * sizeof(float), "memory in use is counted");
+
+	RF(&d, axpy, .n = 16, .scale = 1, .x = x, .y = y);
+	d.ops->download(&d, back, y, sizeof back);
+	ok(isnan(back[3]), "after a failure a download gives NaN");
+	ok(says(RF_ENUMERIC, "axpy: x does not lie in live"),
+	   "an operation on released memory is an error, told by sync alone");
+
+	reopen();
+	x = floats(15);
+	RF(&d, axpy, .n = 16, .scale = 1, .x = y = floats(16), .y = x);
+	ok(says(RF_ENUMERIC, "wrote outside of 60 bytes"), "an operation that writes a little over the end is seen at sync");
+	reopen();
+	x = floats(15);
+	RF(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = rf_at(x, (size_t)-1));
+	ok(says(RF_ENUMERIC, "axpy: y does not lie"), "a handle before the beginning is an error");
+	reopen();
+	x = floats(15);
+	RF(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = x);
+	d.ops->release(&d, x);
+	ok(says(RF_ENUMERIC, "wrote outside"), "also when the memory is released before");
+
+	reopen();
+	d.ops->upload(&d, rf_at(floats(15), 1), h, 15 * sizeof *h);
+	ok(says(RF_ENUMERIC, "upload: the target"), "an upload over the end is an error");
+	reopen();
+	d.ops->zero(&d, floats(15), 16 * sizeof *h);
+	ok(says(RF_ENUMERIC, "zero: the target"), "zeros over the end are an error");
+	reopen();
+	d.ops->download(&d, back, floats(15), sizeof back);
+	ok(says(RF_ENUMERIC, "download: the source"), "a download over the end is an error");
+	reopen();
+	d.ops->zero(&d, h, sizeof h);
+	ok(says(RF_ENUMERIC, "zero: the target"), "an address of the host is no handle");
+	reopen();
+	x = floats(16);
+	d.ops->release(&d, x);
+	d.ops->release(&d, x);
+	ok(says(RF_ENUMERIC, "released"), "memory released twice is an error");
+	reopen();
+	d.ops->release(&d, rf_at(floats(16), 1));
+	ok(says(RF_ENUMERIC, "released"), "so is the middle of some");
+	reopen();
+	d.ops->release(&d, NULL);
+	for (int i = 0; i < 3000; i++) {
+		d.ops->upload(&d, x = floats(16), h, sizeof h);
+		d.ops->release(&d, x);
+	}
+	ok(rf_dev_sync(&d, &e) == RF_OK && d.used == 0, "thousands of allocations come and go");
+
+	x = floats(10 << 20);
+	big = malloc(10 << 22);
+	if (!big)
+		return 1;
+	for (int i = 0; i < 10 << 20; i++)
+		big[i] = (float)i;
+	for (int i = 0; i < 40; i++)
+		d.ops->upload(&d, rf_at(x, (size_t)i << 18), big + ((size_t)i << 18), 1 << 20);
+	memset(big, 0, 10 << 22);
+	d.ops->download(&d, big, x, 10 << 22);
+	for (int i = 0; i < 10 << 20; i++)
+		good &= big[i] == (float)i;
+	free(big);
+	ok(good && rf_dev_sync(&d, &e) == RF_OK, "a long queue is worked off on the way");
+	ok(!d.ops->alloc(&d, (size_t)1 << 60) && d.err.code == RF_ENOMEM, "memory that is not there is refused");
+	rf_dev_close(&d);
+	printf("1..%d\n", tests);
+	return bad != 0;
+}

@@ -1,0 +1,460 @@
+/* u-ops-mix -- the operations that mix rows, against double precision: convolution, rotary embedding, the delta rule,
+ * softmax attention.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
+#include "ops.h"
+
+/* ---- convolution ------------------------------------------------------------------------------------------------ */
+
+static num activation(num x, int act)
+{
+	switch (act) {
+	case RF_ACT_SILU: return silu(x);
+	case RF_ACT_RELU: return un(x, val[x] > 0 ? val[x] : 0, val[x] > 0);
+	case RF_ACT_ELU:  return un(x, val[x] > 0 ? val[x] + 1 : exp(val[x]), val[x] > 0 ? 1 : exp(val[x]));
+	default:          return x;
+	}
+}
+
+static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
+{
+	size_t n = (size_t)c.nb * (size_t)c.steps * (size_t)c.d;
+	num *y = room(n), *window = room((size_t)c.w);
+
+	for (int row = 0; row < c.nb * c.steps; row++)
+		for (int i = 0; i < c.d; i++) {
+			for (int t = 0; t < c.w; t++)
+				window[t] = x[(row + t * c.nb) * c.d + i];
+			y[row * c.d + i] = activation(weight ? dot(c.w, window, 1, weight + i * c.w, 1) : window[c.w - 1], c.act);
+		}
+	for (num *h = y; h < y + n; h += c.head) {
+		num r = 0;
+		if (c.norm == 1) {
+			r = lin(1, dot(c.head, h, 1, h, 1), 0, 0, 1e-6);
+			r = un(r, 1 / sqrt(val[r]), -0.5 / (val[r] * sqrt(val[r])));
+		} else if (c.norm == 2)
+			r = inverse(sum(c.head, h, 1));
+		for (int i = 0; i < c.head; i++)
+			h[i] = scaled(c.norm ? mul(h[i], r) : h[i], (double)c.scale);
+	}
+	return y;
+}
+
+static void conv(int nb, int steps, int d, int head, int w, int act, int norm, bool weighted)
+{
+	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm,
+		.scale = 0.7f };
+	size_t R = (size_t)nb * (size_t)steps, n = R * (size_t)d, nx = n + (size_t)((w - 1) * nb) * (size_t)d;
+
+	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps, d, head, w, act,
+	         norm, weighted);
+	for (EACH_DEVICE) {
+		/* x / sum x is tested where it is used: on positive numbers */
+		float lo = norm == 2 ? 0.5f : -1;
+		struct buf x = in(nx, lo, 1.5f), weight = in((size_t)(d * w), lo, 1), y = out(n), dy = in(n, -1, 1);
+		struct buf dx = out(nx), dweight = in((size_t)(d * w), -1, 1);
+
+		c.x = x.m;
+		c.weight = weighted ? weight.m : NULL;
+		c.y = y.m;
+		dev->ops->conv_fwd(dev, &c);
+		RF(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm, .scale = c.scale,
+		   .x = x.m, .weight = c.weight, .dy = dy.m, .dx = dx.m, .dweight = weighted ? dweight.m : NULL);
+		num *X = NULL, *Wt = NULL, *Y = NULL;
+		if (first) {
+			X = nums(x), Wt = nums(weight);
+			Y = conv_ref(c, X, weighted ? Wt : NULL);
+			seed_back(Y, dy);
+			go_back();
+		}
+		values("conv_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
+		values("conv_bwd dx", dx, first ? gradients(X, nx, NULL) : NULL, GRADIENT);
+		values("conv_bwd dweight", dweight, first ? gradients(Wt, weight.n, dweight.h) : NULL, GRADIENT);
+	}
+}
+
+static void convs(void)
+{
+	static const int nbs[] = { 1, 3, 8 };
+
+	for (int w = 1; w <= 4; w++)
+		for (int act = 0; act < 4; act++)
+			for (int norm = 0; norm < 3; norm++) {
+				conv(nbs[(w + act) % 3], 7, 40, 8, w, act, norm, true);
+				conv(1, 65, 34, 17, w, act, norm, w > 1);
+				conv(3, 1, 32, 16, w, act, norm, true);
+			}
+	for (int act = 0; act < 4; act++)
+		for (int norm = 0; norm < 3; norm++) {
+			conv(1, 3, 7, 1, 1, act, norm, false);   /* no convolution */
+			conv(8, 64, 14, 7, 1, act, norm, false);
+		}
+	conv(1, 300, 512, 128, 4, RF_ACT_SILU, 1, true);
+	conv(1, 1, 1, 1, 4, RF_ACT_SILU, 1, true);
+}
+
+/* ---- rotary embedding ------------------------------------------------------------------------------------------- */
+
+static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
+{
+	size_t n = (size_t)(nb * steps * heads) * (size_t)D;
+
+	snprintf(label, sizeof label, "nb %d steps %d heads %d D %d from %d past %d", nb, steps, heads, D, from, with_past);
+	for (EACH_DEVICE) {
+		struct buf x = in(n, -1, 1), y = of(memcpy(need(n + FENCE, sizeof(float)), x.h, n * sizeof(float)), n);
+		double *ref = keep(n, sizeof *ref), *back = keep(n, sizeof *back);
+		int32_t past[8];
+		rf_i32 pasts;
+
+		for (int b = 0; b < 8; b++)
+			past[b] = with_past ? 1000 * b + b : 0;
+		pasts = in_i32(past, 8);
+		struct rf_rope r = { .nb = nb, .steps = steps, .heads = heads, .D = D, .from = from, .theta = 10000,
+			.past = with_past ? pasts : NULL, .x = x.m };
+		dev->ops->rope(dev, &r);
+		r.x = y.m;
+		dev->ops->rope(dev, &r);
+		r.inverse = true;
+		dev->ops->rope(dev, &r);
+		for (int row = 0; row < nb * steps; row++)
+			for (int h = 0; h < heads; h++)
+				for (int i = 0; i < D / 2; i++) {
+					size_t at = ((size_t)row * (size_t)heads + (size_t)h) * (size_t)D + (size_t)i, pair = at + (size_t)D / 2;
+					double turn = (past[row % nb] + from + row / nb) * pow(10000, -2.0 * i / D);
+					ref[at] = x.h[at] * cos(turn) - x.h[pair] * sin(turn);
+					ref[pair] = x.h[pair] * cos(turn) + x.h[at] * sin(turn);
+				}
+		for (size_t i = 0; i < n; i++)
+			back[i] = x.h[i];
+		values("rope", x, ref, VALUE);
+		values("rope and back", y, back, GRADIENT);
+	}
+}
+
+/* ---- the delta rule --------------------------------------------------------------------------------------------- */
+
+enum { SLOTS = 9 };
+struct delta {
+	int nb, steps, per, H, K, V;
+	bool beta, forward_only; /* beta: b is there */
+	double beta_scale;
+	int32_t start[8];        /* by sequence / per; one sequence from slot 0: NULL */
+	int captures;
+	int32_t cap_row[8], cap_slot[8];
+};
+
+/* From the numbers of the arrays to those of u, o; S: every slot's numbers, where captures replace what was there.
+ * The start states are those of before. */
+static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b, num *S, num *u,
+                      num *o)
+{
+	size_t kv = (size_t)c->K * (size_t)c->V;
+	num *state = room(kv);
+
+	for (int seq = 0; seq < c->nb; seq++)
+		for (int h = 0; h < c->H; h++) {
+			int slot = c->start[seq / c->per], cap = 0;
+			memcpy(state, S + ((size_t)slot * (size_t)c->H + (size_t)h) * kv, kv * sizeof *state);
+			for (int j = 0; j < c->steps; j++) {
+				int row = (j * c->nb + seq) * c->H + h;
+				num beta = c->beta ? scaled(sigmoid(b[row]), c->beta_scale) : 0;
+
+				for (int y = 0; y < c->V; y++) {
+					num wrong = lin(1, v[row * c->V + y], -1, dot(c->K, state + y, c->V, k + row * c->K, 1), 0);
+					u[row * c->V + y] = c->beta ? mul(beta, wrong) : wrong;
+				}
+				for (int x = 0; x < c->K; x++)
+					for (int y = 0; y < c->V; y++)
+						state[x * c->V + y] = fused(state[x * c->V + y], k[row * c->K + x], u[row * c->V + y]);
+				for (int y = 0; y < c->V; y++)
+					o[row * c->V + y] = dot(c->K, state + y, c->V, q + row * c->K, 1);
+				for (; cap < c->captures && c->cap_row[cap] == j; cap++)
+					memcpy(S + ((size_t)c->cap_slot[cap] * (size_t)c->H + (size_t)h) * kv, state, kv * sizeof *state);
+			}
+		}
+}
+
+/* Rows of width K and length 1. */
+static struct buf directions(size_t rows, int K)
+{
+	struct buf k = in(rows * (size_t)K, -1, 1);
+
+	for (size_t i = 0; i < rows; i++) {
+		double s = 0;
+		for (int j = 0; j < K; j++)
+			s += (double)k.h[i * (size_t)K + (size_t)j] * k.h[i * (size_t)K + (size_t)j];
+		for (int j = 0; j < K; j++)
+			k.h[i * (size_t)K + (size_t)j] /= (float)sqrt(s);
+	}
+	dev->ops->upload(dev, k.m, k.h, k.n * sizeof(float));
+	return k;
+}
+
+static void delta(struct delta c)
+{
+	size_t R = (size_t)c.nb * (size_t)c.steps * (size_t)c.H, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V;
+
+	if (!c.per)
+		c.per = 1;
+	if (c.beta_scale == 0)
+		c.beta_scale = 1;
+	snprintf(label, sizeof label, "nb %d steps %d per %d H %d K %d V %d b %d start %d captures %d (row %d first)", c.nb,
+	         c.steps, c.per, c.H, c.K, c.V, c.beta, (int)c.start[0], c.captures, (int)c.cap_row[0]);
+	for (EACH_DEVICE) {
+		float small = 1 / sqrtf((float)c.K);
+		struct buf q = in(R * (size_t)c.K, -small, small), k = directions(R, c.K), v = in(R * (size_t)c.V, -1, 1);
+		struct buf b = in(R, -3, 3), u = out(R * (size_t)c.V), o = out(R * (size_t)c.V);
+		struct buf S = in(SLOTS * slot, -1, 1), S2 = of(memcpy(need(S.n + FENCE, 4), S.h, S.n * 4), S.n);
+		struct buf d_o = in(R * (size_t)c.V, -1, 1), dS = in(S.n, -1, 1);
+		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
+		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
+		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
+		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
+			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
+			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot };
+		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *U = NULL, *O = NULL, *before = NULL, *after = NULL;
+
+		dev->ops->delta_fwd(dev, &f);
+		if (first) {
+			Q = nums(q), K = nums(k), V = nums(v), B = nums(b), before = nums(S), U = room(u.n), O = room(o.n);
+			after = memcpy(room(S.n), before, S.n * sizeof *after);
+			delta_ref(&c, Q, K, V, B, after, U, O);
+		}
+		values("delta_fwd o", o, first ? values_of(O, o.n) : NULL, VALUE);
+		values("delta_fwd u", u, first ? values_of(U, u.n) : NULL, VALUE);
+		values("delta_fwd S", S, first ? values_of(after, S.n) : NULL, VALUE);
+
+		if (!c.captures) {      /* step by step is the same as all at once */
+			struct buf u1 = out(u.n), o1 = out(o.n);
+			f.u = u1.m;
+			f.S = S2.m;
+			f.steps = 1;
+			for (f.given = 0; f.given < c.steps; f.given++) {
+				size_t row = (size_t)f.given * R / (size_t)c.steps;
+				f.q = rf_at(q.m, row * (size_t)c.K);
+				f.v = rf_at(v.m, row * (size_t)c.V);
+				f.o = rf_at(o1.m, row * (size_t)c.V);
+				f.b = c.beta ? rf_at(b.m, row) : NULL;
+				dev->ops->delta_fwd(dev, &f);
+			}
+			values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL, VALUE);
+			values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL, VALUE);
+		}
+		if (c.forward_only)
+			continue;
+		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
+		   .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
+		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL, .S = S.m, .dS = dS.m,
+		   .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
+		double *more = NULL;
+		if (first) {
+			seed_back(O, d_o);
+			for (int i = 0; i < c.captures; i++)
+				for (size_t x = 0; x < slot; x++)
+					adj[after[(size_t)c.cap_slot[i] * slot + x]] += dS.h[(size_t)c.cap_slot[i] * slot + x];
+			go_back();
+			more = gradients(before, S.n, dS.h);
+			/* the captures' own slots are read alone */
+			for (int i = 0; i < c.captures; i++)
+				for (size_t x = 0; x < slot; x++)
+					more[(size_t)c.cap_slot[i] * slot + x] = dS.h[(size_t)c.cap_slot[i] * slot + x];
+		}
+		values("delta_bwd dq", dq, first ? gradients(Q, q.n, NULL) : NULL, GRADIENT);
+		values("delta_bwd dk", dk, first ? gradients(K, k.n, NULL) : NULL, GRADIENT);
+		values("delta_bwd dv", dv, first ? gradients(V, v.n, NULL) : NULL, GRADIENT);
+		if (c.beta)
+			values("delta_bwd db", db, first ? gradients(B, R, NULL) : NULL, GRADIENT);
+		values("delta_bwd dS", dS, more, GRADIENT);
+	}
+}
+
+static void deltas(void)
+{
+	static const int lengths[] = { 1, 2, 15, 16, 17, 63, 64, 65, 130 };
+	static const struct { int K, V; } width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 }, { 128, 128 } };
+	static const struct delta other[] = {
+		/* captures at the first row, inside, at both sides of the chunks' ends, two at one row */
+		{ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .start = { 3 }, .captures = 8,
+		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
+		/* branches that are long, wide, or both */
+		{ .nb = 3, .steps = 65, .H = 1, .K = 8, .V = 8, .beta = true, .start = { 1, 2, 0 } },
+		{ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
+		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true, .start = { 2, 0, 1 } },
+		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
+	};
+
+	for (int i = 0; i < COUNT(lengths); i++) {
+		int T = lengths[i];
+		for (int j = 0; j < COUNT(width); j++)
+			if (width[j].K * width[j].V < 1000 || T == 1 || T == 65)
+				delta((struct delta){ .nb = 1, .steps = T, .H = width[j].K > 50 ? 1 : 3, .K = width[j].K, .V = width[j].V,
+					.beta = true });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 4 });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true, .beta_scale = 2, .start = { 2 } });
+		/* the last state; some others */
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 8, .beta = true, .captures = 1,
+			.cap_row = { T - 1 }, .cap_slot = { 1 } });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 }, .captures = 3,
+			.cap_row = { 0, T / 2, T / 2 }, .cap_slot = { 4, 0, 3 } });
+	}
+	for (int j = 3; j < COUNT(width); j++)
+		delta((struct delta){ .nb = 1, .steps = 64, .H = 2, .K = width[j].K, .V = width[j].V, .beta = true,
+			.captures = 1, .cap_row = { 20 }, .cap_slot = { 1 }, .forward_only = true });
+	for (int i = 0; i < COUNT(other); i++)
+		delta(other[i]);
+	/* branches: `per` sequences share a start state, in any order of the slots */
+	for (int n = 1; n <= 7; n += 2) {
+		delta((struct delta){ .nb = 3, .steps = n, .H = 2, .K = 8, .V = 4, .beta = true, .start = { 3, 0, 1 } });
+		delta((struct delta){ .nb = 3, .steps = n, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true, .start = { 1 } });
+		delta((struct delta){ .nb = 8, .steps = n, .per = 3, .H = 3, .K = 16, .V = 16, .start = { 2, 1, 3 } });
+		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true, .beta_scale = 2,
+			.start = { 7, 1, 2, 6, 4, 5, 3, 0 } });
+	}
+}
+
+/* ---- softmax attention ------------------------------------------------------------------------------------------ */
+
+struct attn { int nb, steps, H, G, D, window, longest; };
+
+/* o and lse from q (R, H, D) and the keys and values of the cache and of the rows. */
+static void attn_ref(const struct attn *c, const int32_t *past, const num *q, const num *k, const num *v, const num *ck,
+                     const num *cv, num *o, num *lse)
+{
+	size_t most = (size_t)(c->longest + c->steps);
+	num *s = room(most), *column = room(most);
+	const num **kr = keep(most, sizeof *kr), **vr = keep(most, sizeof *vr);
+
+	for (int row = 0; row < c->nb * c->steps; row++)
+		for (int h = 0; h < c->H; h++) {
+			int b = row % c->nb, end = past[b] + row / c->nb + 1, begin = c->window && end > c->window ? end - c->window : 0;
+			int g = h * c->G / c->H, n = end - begin, at = (row * c->H + h);
+
+			for (int i = 0; i < n; i++) {
+				bool cached = begin + i < past[b];
+				int key = (cached ? begin + i : (begin + i - past[b]) * c->nb + b) * c->G + g;
+				kr[i] = (cached ? ck : k) + key * c->D;
+				vr[i] = (cached ? cv : v) + key * c->D;
+				s[i] = exponential(scaled(dot(c->D, q + at * c->D, 1, kr[i], 1), 1 / sqrt(c->D)));
+			}
+			num total = sum(n, s, 1), part = inverse(total);
+			lse[at] = logarithm(total);
+			for (int l = 0; l < c->D; l++) {
+				for (int i = 0; i < n; i++)
+					column[i] = vr[i][l];
+				o[at * c->D + l] = mul(dot(n, s, 1, column, 1), part);
+			}
+		}
+}
+
+static void attn(int nb, int steps, int H, int G, int D, int window, int longest)
+{
+	struct attn c = { nb, steps, H, G, D, window, longest };
+	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D, row = (size_t)(G * D);
+
+	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G, D, window,
+	         longest);
+	for (EACH_DEVICE) {
+		struct buf q = in(nq, -2, 2), k = in(nk, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
+		struct buf ck = in((size_t)longest * row, -1, 1), cv = in(ck.n, -1, 1), d_o = in(nq, -1, 1);
+		struct buf dq = out(nq), dk = out(nk), dv = out(nk), dck = in(ck.n, -1, 1), dcv = in(ck.n, -1, 1), o1 = out(nq);
+		int32_t past[8];
+		rf_i32 pasts;
+		num *Q = NULL, *K = NULL, *V = NULL, *CK = NULL, *CV = NULL, *O = NULL, *L = NULL;
+
+		for (int b = 0; b < 8; b++)     /* from none to all of the cache, in no order */
+			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
+		pasts = in_i32(past, 8);
+		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
+			.past = longest ? pasts : NULL, .q = q.m, .k = k.m, .v = v.m, .cache_k = longest ? ck.m : NULL,
+			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
+		dev->ops->attn_fwd(dev, &f);
+		if (first) {
+			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq), L = room(lse.n);
+			attn_ref(&c, past, Q, K, V, CK, CV, O, L);
+		}
+		values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
+		values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
+
+		/* step by step, and without lse */
+		f.lse = NULL;
+		f.steps = 1;
+		for (f.given = 0; f.given < steps; f.given++) {
+			f.q = rf_at(q.m, (size_t)f.given * nq / (size_t)steps);
+			f.o = rf_at(o1.m, (size_t)f.given * nq / (size_t)steps);
+			dev->ops->attn_fwd(dev, &f);
+		}
+		values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
+		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
+		   .past = f.past, .q = q.m, .k = k.m, .v = v.m, .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m,
+		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
+		   .dcache_v = longest ? dcv.m : NULL);
+		if (first) {
+			seed_back(O, d_o);
+			go_back();
+		}
+		values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
+		values("attn_bwd dk", dk, first ? gradients(K, nk, NULL) : NULL, GRADIENT);
+		values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
+		values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
+		values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);
+	}
+}
+
+static void attns(void)
+{
+	static const int lengths[] = { 1, 3, 16, 63, 64, 65, 130 };
+
+	for (int i = 0; i < COUNT(lengths); i++) {
+		attn(1, lengths[i], 2, 2, 8, 0, 0);
+		attn(1, lengths[i], 4, 1, 7, 20, 0);
+		attn(1, lengths[i], 2, 1, 40, 0, 70);
+		attn(3, lengths[i], 4, 2, 5, 33, 20);
+	}
+	attn(1, 130, 1, 1, 64, 64, 130);
+	attn(1, 66, 1, 1, 128, 0, 3);
+	attn(1, 40, 3, 1, 80, 1, 0);      /* each row reads itself alone */
+	attn(8, 5, 4, 2, 16, 0, 200);
+	attn(8, 5, 4, 4, 8, 7, 200);      /* windows that begin inside the branch, and in the cache */
+	attn(8, 1, 2, 1, 17, 0, 65);
+	attn(3, 9, 6, 2, 17, 66, 130);
+	attn(1, 300, 1, 1, 12, 100, 0);
+}
+
+/* In the outputs of the row that the NaN is in, whichever operand has it. */
+static void nans(void)
+{
+	enum { T = 70, H = 2, K = 8, D = H * K };
+
+	for (int which = 0; which < 3; which++)
+		for (EACH_DEVICE) {
+			struct buf q = in(T * D, -1, 1), k = in(T * D, -0.3f, 0.3f), v = in(T * D, -1, 1), b = in(T * H, -1, 1);
+			struct buf o = in(T * D, 0, 0), u = in(T * D, 0, 0), S = in(H * K * K, 0, 0);
+			struct buf lse = in(T * H, 0, 0), *hit = which == 0 ? &q : which == 1 ? &k : &v;
+			float nan = NAN;
+
+			dev->ops->upload(dev, rf_at(hit->m, 66 * D + 3), &nan, sizeof nan);
+			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .K = K, .V = K, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
+			   .b = b.m, .u = u.m, .o = o.m, .S = S.m);
+			keeps_nan("delta_fwd o", o);
+			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m);
+			keeps_nan("attn_fwd o", o);
+			for (int act = 0; act < 4; act++)
+				for (int norm = 0; norm < 3; norm++) {
+					RF(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K, .act = act, .norm = norm, .scale = 1,
+					   .x = hit->m, .y = o.m);
+					keeps_nan("conv_fwd", o);
+				}
+		}
+}
+
+int main(int argc, char *argv[])
+{
+	open_devices(argc, argv, RF_MATH_F32);
+	nans();
+	convs();
+	for (int i = 0; i < 12; i++)
+		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2, (int[]){ 2, 8, 34, 64, 128 }[i % 5],
+		     i % 2 * 50, i % 3);
+	rope(1, 300, 4, 64, 100000, false);
+	deltas();
+	attns();
+	return finish();
+}

@@ -1,0 +1,711 @@
+/* u-ops -- every operation of the table but the mixers', against double precision: products, rows, elementwise, the
+ * head, the optimizer; and vec.h's exp.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+#include "ops.h"
+#include "vec.h"
+
+static const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 }, vocabs[] = { 40, 384, 1000 };
+
+static void full_table(void)
+{
+	static const struct { const char *name; size_t at; } entry[] = {
+#define X(op) { #op, offsetof(struct rf_ops, op) },
+		X(open) X(close) X(alloc) X(release) X(upload) X(download) X(zero) X(sync)
+		RF_OPS(X)
+#undef X
+	};
+
+	for (int i = 0; i < devices; i++)
+		for (int j = 0; j < COUNT(entry); j++) {
+			void *p;
+			memcpy(&p, (const char *)device[i].d.ops + entry[j].at, sizeof p);
+			snprintf(label, sizeof label, "%s: entry %s", device[i].title, entry[j].name);
+			judge("the table is full", p ? 0 : 1, 0);
+		}
+}
+
+/* Compares without any device. */
+static void exponentials(void)
+{
+	double worst = 0, x = -87;
+
+	for (; x < 88; x += 16 * 1e-4) {
+		float from[16], to[16];
+		for (int i = 0; i < 16; i++)
+			from[i] = (float)(x + i * 1e-4 < 88 ? x + i * 1e-4 : 88);
+		vstore(to, vexp(vload(from)));
+		for (int i = 0; i < 16; i++) {
+			double e = fabs(to[i] / exp(from[i]) - 1);
+			worst = e > worst ? e : worst;
+		}
+	}
+	judge("vexp", worst, 2e-7);
+	vf special = vexp((vf){ 0, -0.f, 1000, -1000, INFINITY, -INFINITY, NAN, 88, -87 });
+	bool ends = special[0] == 1 && special[1] == 1 && isnan(special[6]) && special[8] > 0 && special[8] < 2e-38f &&
+		special[2] == special[7] && special[4] == special[7] && special[3] == special[8] && special[5] == special[8];
+	judge("vexp: the ends", !ends, 0);
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+#define BF16 1e-2   /* two operands rounded to 8 bits */
+static bool bf16;
+
+static double *gemm_ref(struct rf_gemm g, struct buf a, struct buf b, struct buf c, struct buf bias)
+{
+	double *ref = keep(c.n, sizeof *ref);
+
+	for (size_t i = 0; i < c.n; i++)
+		ref[i] = c.h[i];
+	for (int i = 0; i < g.m; i++)
+		for (int j = 0; j < g.n; j++) {
+			double s = g.add ? c.h[i * g.ldc + j] : 0;
+			for (int l = 0; l < g.k; l++)
+				s += (double)a.h[g.ta ? l * g.lda + i : i * g.lda + l] * b.h[g.tb ? j * g.ldb + l : l * g.ldb + j];
+			ref[i * g.ldc + j] = s + (bias.n ? bias.h[j] : 0);
+		}
+	return ref;
+}
+
+/* What lies between the rows of C stays: it is finite, and compared. */
+static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias, bool weight, int gap)
+{
+	snprintf(label, sizeof label, "m %d n %d k %d ta %d tb %d add %d bias %d weight %d gap %d", m, n, k, ta, tb, add,
+	         with_bias, weight, gap);
+	for (EACH_DEVICE) {
+		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .weight = weight,
+			.lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + 2 * gap, .ldc = n + gap };
+		struct buf a = in((size_t)(ta ? k : m) * (size_t)g.lda, -1, 1);
+		struct buf b = in((size_t)(tb ? n : k) * (size_t)g.ldb, -1, 1);
+		struct buf c = in((size_t)m * (size_t)g.ldc, -1, 1), bias = { 0, NULL, NULL };
+
+		if (with_bias)
+			bias = in((size_t)n, -1, 1);
+		g.a = a.m;
+		g.b = b.m;
+		g.c = c.m;
+		g.bias = bias.m;
+		dev->ops->gemm(dev, &g);
+		values(bf16 ? "gemm in bf16" : "gemm", c, first ? gemm_ref(g, a, b, c, bias) : NULL, bf16 ? BF16 : VALUE);
+	}
+}
+
+static void gemms(void)
+{
+	int flags = 0;
+
+	for (int i = 0; i < COUNT(rows_of); i++)
+		for (int j = 0; j < COUNT(widths); j++)
+			for (int l = 0; l < COUNT(widths); l++, flags += 11)
+				gemm(rows_of[i], widths[j], widths[l], flags & 1, flags & 2, flags & 4, flags & 8, flags & 16,
+				     flags & 32 ? 3 : 0);
+	for (flags = 0; flags < 64; flags++)
+		gemm(65, 40, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
+	gemm(1000, 384, 300, false, true, false, true, true, 0);
+}
+
+/* A weight that changed is a new weight, however it changed. */
+static void weights(void)
+{
+	enum { M = 65, N = 48, K = 40 };
+
+	const char *name = bf16 ? "gemm by a weight that changed, in bf16" : "gemm by a weight that changed";
+
+	for (int how = 0; how < 4; how++) {
+		static const char *const ways[] = { "upload", "upload of a part", "adamw", "release, alloc" };
+		snprintf(label, sizeof label, "weight, then %s", ways[how]);
+		for (EACH_DEVICE) {
+			struct buf a = in(M * K, -1, 1), w = in(N * K, -1, 1), other = in(N * K, -1, 1), c = out(M * N);
+			struct buf m = in(N * K, 0, 0), v = in(N * K, 0, 0), none = { 0, NULL, NULL };
+			struct rf_gemm g = { .m = M, .n = N, .k = K, .tb = true, .weight = true, .a = a.m, .b = w.m, .c = c.m,
+				.lda = K, .ldb = K, .ldc = N };
+
+			dev->ops->gemm(dev, &g);
+			if (how == 0)
+				dev->ops->upload(dev, w.m, other.h, N * K * sizeof(float));
+			if (how == 1)
+				dev->ops->upload(dev, rf_at(w.m, 7 * K), other.h + 7 * K, K * sizeof(float));
+			if (how == 2)
+				RF(dev, adamw, .n = N * K, .scale = 1, .lr = 0.5, .b1 = 0.9, .b2 = 0.9, .eps = 1e-8, .c1 = 0.1,
+				   .c2 = 0.1, .w = w.m, .m = m.m, .v = v.m, .g = other.m);
+			if (how == 3) {
+				dev->ops->release(dev, w.m);
+				w.m = dev->ops->alloc(dev, (N * K + FENCE) * sizeof(float));
+				dev->ops->upload(dev, w.m, other.h, (N * K + FENCE) * sizeof(float));
+				g.b = bufs[1].m = w.m;
+			}
+			dev->ops->gemm(dev, &g);
+			struct buf now = { w.n, get(w), NULL };
+			values(name, c, first ? gemm_ref(g, a, now, c, none) : NULL, bf16 ? BF16 : VALUE);
+			free(now.h);
+		}
+	}
+}
+
+/* Products in bf16, where the processor has them. */
+static void bf16_gemms(int argc, char *argv[])
+{
+	struct rf_err e;
+
+	open_devices(argc, argv, RF_MATH_BF16);
+	begin_case(0);
+	struct buf x = in(1, 1, 2);
+	RF(dev, gemm, .m = 1, .n = 1, .k = 1, .a = x.m, .b = x.m, .c = out(1).m, .lda = 1, .ldb = 1, .ldc = 1);
+	bf16 = rf_dev_sync(dev, &e) == RF_OK;
+	free_case();
+	if (bf16) {
+		gemms();
+		weights();
+	} else {
+		printf("# no bf16: %s\n", e.msg);
+	}
+	close_devices();
+	bf16 = false;
+}
+
+static void colsum(int rows, int d)
+{
+	snprintf(label, sizeof label, "rows %d d %d", rows, d);
+	for (EACH_DEVICE) {
+		struct buf x = in((size_t)rows * (size_t)d, -1, 1), y = in((size_t)d, -1, 1);
+		double *ref = keep((size_t)d, sizeof *ref);
+
+		RF(dev, colsum, .rows = rows, .d = d, .x = x.m, .y = y.m);
+		for (int i = 0; i < d; i++) {
+			ref[i] = y.h[i];
+			for (int j = 0; j < rows; j++)
+				ref[i] += x.h[j * d + i];
+		}
+		values("colsum", y, ref, VALUE);
+	}
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+static rf_i32 some_indices(int32_t *x, int n, int below)
+{
+	for (int i = 0; i < n; i++)
+		x[i] = (int32_t)uniform(0, (float)below);
+	return in_i32(x, n);
+}
+
+static void embed(int rows, int d, int vocab)
+{
+	size_t n = (size_t)rows * (size_t)d, nw = (size_t)vocab * (size_t)d;
+
+	snprintf(label, sizeof label, "rows %d d %d vocab %d", rows, d, vocab);
+	for (EACH_DEVICE) {
+		struct buf w = in(nw, -1, 1), y = out(n), dy = in(n, -1, 1), dw = in(nw, -1, 1);
+		int32_t *token = keep((size_t)rows, sizeof *token);
+		rf_i32 tokens = some_indices(token, rows, vocab);
+		double *ref = keep(n, sizeof *ref), *dref = keep(nw, sizeof *dref);
+
+		RF(dev, embed_fwd, .rows = rows, .d = d, .tokens = tokens, .w = w.m, .y = y.m);
+		RF(dev, embed_bwd, .rows = rows, .d = d, .tokens = tokens, .dy = dy.m, .dw = dw.m);
+		for (size_t i = 0; i < nw; i++)
+			dref[i] = dw.h[i];
+		for (int i = 0; i < rows; i++)
+			for (int j = 0; j < d; j++) {
+				ref[i * d + j] = w.h[token[i] * d + j];
+				dref[token[i] * d + j] += dy.h[i * d + j];
+			}
+		values("embed_fwd", y, ref, 0);
+		values("embed_bwd dw", dw, dref, GRADIENT);
+	}
+}
+
+static void rows(int n, int d, bool add, bool from_index, bool to_index)
+{
+	int many = n + 5;
+
+	snprintf(label, sizeof label, "n %d d %d add %d fi %d ti %d", n, d, add, from_index, to_index);
+	for (EACH_DEVICE) {
+		struct buf from = in((size_t)many * (size_t)d, -1, 1), to = in((size_t)many * (size_t)d, -1, 1);
+		int32_t *fi = keep((size_t)n, sizeof *fi), *ti = keep((size_t)n, sizeof *ti);
+		rf_i32 from_i = some_indices(fi, n, many), to_i;
+		double *ref = keep(to.n, sizeof *ref);
+
+		for (int i = 0; i < n; i++)     /* with add some come again, without none does */
+			ti[i] = add ? i / 3 : many - 1 - i;
+		to_i = in_i32(ti, n);
+		for (size_t i = 0; i < to.n; i++)
+			ref[i] = to.h[i];
+		for (int i = 0; i < n; i++)
+			for (int j = 0; j < d; j++) {
+				double *t = &ref[(to_index ? ti[i] : i) * d + j];
+				*t = (add ? *t : 0) + from.h[(from_index ? fi[i] : i) * d + j];
+			}
+		RF(dev, rows, .n = n, .d = d, .add = add, .from = from.m, .to = to.m, .fi = from_index ? from_i : NULL,
+		   .ti = to_index ? to_i : NULL);
+		values("rows", to, ref, VALUE);
+	}
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------------ */
+
+static void rmsnorm(int nrows, int d, bool gated, bool add)
+{
+	size_t n = (size_t)nrows * (size_t)d;
+	float eps = 1e-5f;
+
+	snprintf(label, sizeof label, "rows %d d %d gate %d add %d", nrows, d, gated, add);
+	for (EACH_DEVICE) {
+		struct buf x = in(n, -1, 1), w = in((size_t)d, 0.5f, 1.5f), gate = in(n, -3, 3), y = out(n), dy = in(n, -1, 1);
+		struct buf dx = add ? in(n, -1, 1) : out(n), dw = in((size_t)d, -1, 1), dgate = out(n);
+
+		RF(dev, rmsnorm_fwd, .rows = nrows, .d = d, .eps = eps, .x = x.m, .w = w.m, .gate = gated ? gate.m : NULL, .y = y.m);
+		RF(dev, rmsnorm_bwd, .rows = nrows, .d = d, .eps = eps, .add = add, .x = x.m, .w = w.m,
+		   .gate = gated ? gate.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m, .dgate = gated ? dgate.m : NULL);
+		num *X = NULL, *Wt = NULL, *Gt = NULL, *Y = NULL;
+		if (first) {
+			X = nums(x), Wt = nums(w), Gt = nums(gate), Y = room(n);
+			for (int i = 0; i < nrows; i++) {
+				double mean;
+				num r = scaled(dot(d, X + i * d, 1, X + i * d, 1), 1. / d);
+				mean = val[r] + (double)eps;
+				r = un(r, 1 / sqrt(mean), -0.5 / (mean * sqrt(mean)));
+				for (int j = 0; j < d; j++) {
+					num z = mul(mul(X[i * d + j], r), Wt[j]);
+					Y[i * d + j] = gated ? mul(z, silu(Gt[i * d + j])) : z;
+				}
+			}
+			seed_back(Y, dy);
+			go_back();
+		}
+		values("rmsnorm_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
+		values("rmsnorm_bwd dx", dx, first ? gradients(X, n, add ? dx.h : NULL) : NULL, GRADIENT);
+		values("rmsnorm_bwd dw", dw, first ? gradients(Wt, (size_t)d, dw.h) : NULL, GRADIENT);
+		if (gated)
+			values("rmsnorm_bwd dgate", dgate, first ? gradients(Gt, n, NULL) : NULL, GRADIENT);
+	}
+}
+
+static void swiglu(size_t n, bool again)
+{
+	snprintf(label, sizeof label, "n %zu again %d", n, again);
+	for (EACH_DEVICE) {
+		struct buf gate = in(n, -9, 9), up = in(n, -1, 1), y = out(n), dy = in(n, -1, 1);
+		struct buf dgate = out(n), dup = out(n), y2 = out(n);
+
+		RF(dev, swiglu_fwd, .n = n, .gate = gate.m, .up = up.m, .y = y.m);
+		RF(dev, swiglu_bwd, .n = n, .gate = gate.m, .up = up.m, .dy = dy.m, .dgate = dgate.m, .dup = dup.m,
+		   .y = again ? y2.m : NULL);
+		num *G = NULL, *U = NULL, *Y = NULL;
+		if (first) {
+			G = nums(gate), U = nums(up), Y = room(n);
+			for (size_t i = 0; i < n; i++)
+				Y[i] = mul(silu(G[i]), U[i]);
+			seed_back(Y, dy);
+			go_back();
+		}
+		values("swiglu_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
+		values("swiglu_bwd dgate", dgate, first ? gradients(G, n, NULL) : NULL, GRADIENT);
+		values("swiglu_bwd dup", dup, first ? gradients(U, n, NULL) : NULL, GRADIENT);
+		if (again)
+			values("swiglu_bwd y", y2, first ? values_of(Y, n) : NULL, VALUE);
+	}
+}
+
+/* ---- the head --------------------------------------------------------------------------------------------------- */
+
+/* log sum_j e^{z_j t} over n numbers. */
+static double log_sum(const double *z, int n, double t)
+{
+	double top = z[0], s = 0;
+
+	for (int i = 1; i < n; i++)
+		top = z[i] > top ? z[i] : top;
+	for (int i = 0; i < n; i++)
+		s += exp((z[i] - top) * t);
+	return top * t + log(s);
+}
+
+static void head(int nrows, int d, int N, float inv_temp)
+{
+	size_t n = (size_t)nrows;
+
+	snprintf(label, sizeof label, "rows %d d %d N %d inv_temp %g", nrows, d, N, (double)inv_temp);
+	for (EACH_DEVICE) {
+		float width = 4 / sqrtf((float)d);
+		struct buf h = in(n * (size_t)d, -width, width), w = in((size_t)N * (size_t)d, -1, 1);
+		struct buf entropy = out(n), logp = out(n);
+		int32_t *target = keep(n, sizeof *target), *top = keep(n, sizeof *top);
+		double *z = keep((size_t)N, sizeof *z), *ent = keep(n, sizeof *ent), *lp = keep(n, sizeof *lp);
+		rf_i32 targets, tops;
+
+		for (int i = 0; i < nrows; i++)
+			target[i] = i % 5 == 4 ? -1 : (int32_t)uniform(0, (float)N);
+		targets = in_i32(target, nrows);
+		tops = in_i32(top, nrows);
+		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .target = targets,
+		   .entropy = entropy.m, .logp = logp.m, .top = tops);
+		dev->ops->download(dev, top, tops, n * sizeof *top);
+		for (int i = 0; first && i < nrows; i++) {
+			double most = -INFINITY, ls, mean = 0;
+			for (int j = 0; j < N; j++) {
+				z[j] = 0;
+				for (int l = 0; l < d; l++)
+					z[j] += (double)h.h[i * d + l] * w.h[j * d + l];
+				most = z[j] > most ? z[j] : most;
+			}
+			ls = log_sum(z, N, inv_temp);
+			for (int j = 0; j < N; j++)
+				mean += exp(z[j] * inv_temp - ls) * z[j] * inv_temp;
+			ent[i] = ls - mean;
+			lp[i] = target[i] < 0 ? 0 : z[target[i]] * inv_temp - ls;
+			judge("head_fwd top", top[i] < 0 || top[i] >= N ? INFINITY : most - z[top[i]], VALUE);
+		}
+		values("head_fwd entropy", entropy, ent, VALUE);
+		values("head_fwd logp", logp, lp, VALUE);
+		int32_t *copy = need(n, sizeof *copy);
+		memcpy(copy, top, n * sizeof *copy);
+		same_bits("head_fwd top", copy, n * sizeof *copy);
+
+		/* each output may be absent, and the others are what they were */
+		struct buf only = out(n);
+		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .entropy = only.m);
+		values("head_fwd entropy", only, ent, VALUE);
+		only = out(n);
+		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .target = targets,
+		   .logp = only.m);
+		values("head_fwd logp", only, lp, VALUE);
+	}
+}
+
+/* Small whole numbers, so that equal logits are equal: the lowest of them is the arg max. */
+static void head_ties(void)
+{
+	enum { R = 70, D = 24, N = 700 };
+
+	snprintf(label, sizeof label, "ties");
+	for (EACH_DEVICE) {
+		struct buf h = in(R * D, -2, 2), w = in(N * D, -1, 1), logp = out(R);
+		int32_t top[R], target[R];
+		rf_i32 tops = in_i32(memset(top, 0, sizeof top), R), targets;
+
+		for (int i = 0; i < R * D; i++)
+			h.h[i] = roundf(h.h[i]);
+		for (int i = 0; i < N * D; i++)
+			w.h[i] = roundf(w.h[i % (N / 7 * D)]);   /* every row seven times */
+		for (int i = 0; i < R; i++)
+			target[i] = i;
+		targets = in_i32(target, R);
+		dev->ops->upload(dev, h.m, h.h, R * D * sizeof(float));
+		dev->ops->upload(dev, w.m, w.h, N * D * sizeof(float));
+		RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m, .target = targets, .logp = logp.m,
+		   .top = tops);
+		dev->ops->download(dev, top, tops, sizeof top);
+		for (int i = 0; i < R; i++) {
+			int best = 0;
+			float most = -INFINITY;
+			for (int j = 0; j < N; j++) {
+				float z = 0;
+				for (int l = 0; l < D; l++)
+					z += h.h[i * D + l] * w.h[j * D + l];
+				if (z > most)
+					best = j, most = z;
+			}
+			judge("head_fwd top: the lowest of equals", top[i] != best, 0);
+		}
+	}
+}
+
+static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
+{
+	size_t n = (size_t)nrows * (size_t)N;
+
+	snprintf(label, sizeof label, "rows %d N %d inv_temp %g logp %d", nrows, N, (double)inv_temp, with_logp);
+	for (EACH_DEVICE) {
+		struct buf z = in(n, -5, 5), coef = in((size_t)nrows, -1, 1), logp = out((size_t)nrows);
+		int32_t *target = keep((size_t)nrows, sizeof *target);
+		rf_i32 targets = some_indices(target, nrows, N);
+
+		for (int i = 0; i < nrows; i += 4)
+			coef.h[i] = 0;
+		dev->ops->upload(dev, coef.m, coef.h, (size_t)nrows * sizeof(float));
+		RF(dev, ce_grad, .rows = nrows, .N = N, .inv_temp = inv_temp, .z = z.m, .target = targets, .coef = coef.m,
+		   .logp = with_logp ? logp.m : NULL);
+		num *Z = NULL, *L = NULL;
+		double *dz = NULL;
+		if (first) {
+			Z = nums(z), L = room((size_t)nrows);
+			num *e = room((size_t)N);
+			for (int i = 0; i < nrows; i++) {
+				for (int j = 0; j < N; j++)
+					e[j] = exponential(scaled(Z[i * N + j], inv_temp));
+				L[i] = lin(inv_temp, Z[i * N + target[i]], -1, logarithm(sum(N, e, 1)), 0);
+			}
+			for (int i = 0; i < nrows; i++)
+				coef.h[i] = -coef.h[i];
+			seed_back(L, coef);
+			go_back();
+			dz = gradients(Z, n, NULL);
+		}
+		values("ce_grad z", z, dz, GRADIENT);
+		if (with_logp)
+			values("ce_grad logp", logp, first ? values_of(L, (size_t)nrows) : NULL, VALUE);
+		if (first) {
+			float *h = get(z);
+			for (int j = 0; j < N; j++)
+				judge("ce_grad: coef 0 gives zeros", h[j] != 0, 0);
+			free(h);
+		}
+	}
+}
+
+/* ---- sampling --------------------------------------------------------------------------------------------------- */
+
+struct likely { double z; int id; };
+static int more_likely(const void *a, const void *b)
+{
+	const struct likely *x = a, *y = b;
+
+	return x->z != y->z ? (x->z < y->z ? 1 : -1) : x->id - y->id;
+}
+
+/* p (N): what may be drawn, 0 elsewhere; their sum is returned. */
+static double allowed(const double *z, int N, double inv_temp, int top_k, double top_p, const int32_t *banned, int bans,
+                      double *p)
+{
+	struct likely *order = need((size_t)N, sizeof *order);
+	double ls = log_sum(z, N, inv_temp), sum_k = 0, total = 0;
+	int n = 0;
+
+	for (int j = 0; j < N; j++) {
+		bool out = false;
+		for (int i = 0; i < bans; i++)
+			out |= banned[i] == j;
+		if (!out)
+			order[n++] = (struct likely){ z[j], j };
+		p[j] = 0;
+	}
+	qsort(order, (size_t)n, sizeof *order, more_likely);
+	n = top_k && top_k < n ? top_k : n;
+	for (int i = 0; i < n; i++)
+		sum_k += exp(order[i].z * inv_temp - ls);
+	for (int i = 0; i < n && (top_p >= 1 || total < top_p * sum_k); i++)
+		total += p[order[i].id] = exp(order[i].z * inv_temp - ls);
+	free(order);
+	return total;
+}
+
+/* All rows have the same logits and u = (i + 1/2) / rows, so each id comes rows p times, up to one; in the first two
+ * rows u is 0 and just below 1. */
+static void sample(int nrows, int N, float inv_temp, int top_k, double top_p, int bans)
+{
+	snprintf(label, sizeof label, "rows %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows, N, (double)inv_temp,
+	         top_k, top_p, bans);
+	for (EACH_DEVICE) {
+		struct buf z = in((size_t)nrows * (size_t)N, -4, 4), logp = out((size_t)nrows);
+		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
+		double *p = keep((size_t)N, sizeof *p), *zd = keep((size_t)N, sizeof *zd), total, ls;
+		int32_t banned[3] = { 0, (int32_t)(N - 1), 5 };
+		int32_t *token = need((size_t)nrows, sizeof *token), *count = keep((size_t)N, sizeof *count);
+		rf_i32 tokens = in_i32(token, nrows), banned_ids = in_i32(banned, 3);
+		rf_f64 us;
+
+		for (int i = 0; i < nrows; i++) {
+			memcpy(z.h + i * N, z.h, (size_t)N * sizeof(float));
+			u[i] = i == 0 ? 0 : i == 1 ? 1 - 0x1p-53 : (i - 2 + 0.5) / (nrows - 2);
+		}
+		us = in_f64(u, nrows);
+		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
+		RF(dev, sample, .rows = nrows, .N = N, .top_k = top_k, .banned = bans, .inv_temp = inv_temp, .top_p = top_p, .z = z.m,
+		   .banned_ids = bans ? banned_ids : NULL, .u = us, .token = tokens, .logp = logp.m);
+		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
+
+		for (int j = 0; j < N; j++)
+			zd[j] = z.h[j];
+		total = allowed(zd, N, inv_temp, top_k, top_p, banned, bans, p);
+		ls = log_sum(zd, N, inv_temp);
+		for (int i = 0; i < nrows; i++) {
+			double before = 0;
+			if (token[i] < 0 || token[i] >= N || p[token[i]] == 0) {
+				judge("sample: an id that may be drawn", 1, 0);
+				lp[i] = NAN;
+				continue;
+			}
+			judge("sample: an id that may be drawn", 0, 0);
+			for (int j = 0; j < token[i]; j++)
+				before += p[j];
+			/* u total lies in [before, before + p), give or take float32's rounding of p */
+			judge("sample: the id at u", fmax(before - u[i] * total, u[i] * total - before - p[token[i]]), 1e-6);
+			lp[i] = zd[token[i]] * inv_temp - ls;
+			count[token[i]] += i > 1;
+		}
+		for (int j = 0; j < N && nrows > 2; j++)
+			judge("sample: frequencies", fabs(count[j] - (nrows - 2) * p[j] / total), 1.01);
+		values("sample logp", logp, lp, VALUE);
+		same_bits("sample: the id at u", token, (size_t)nrows * sizeof *token);
+	}
+}
+
+/* ---- the optimizer ---------------------------------------------------------------------------------------------- */
+
+static void dots(size_t n)
+{
+	snprintf(label, sizeof label, "n %zu", n);
+	for (EACH_DEVICE) {
+		struct buf x = in(n, -1, 1), y = in(n, -1, 1);
+		double xx = 0, xy = 0, *got = need(2, sizeof *got), zero[2] = { 0, 0 };
+		rf_f64 sums = in_f64(zero, 2), second = (rf_f64)(void *)((char *)sums + sizeof(double));
+
+		for (size_t i = 0; i < n; i++) {
+			xx += (double)x.h[i] * x.h[i];
+			xy += (double)x.h[i] * y.h[i];
+		}
+		RF(dev, dot, .n = n, .x = x.m, .y = x.m, .out = sums);
+		RF(dev, dot, .n = n, .x = x.m, .y = y.m, .out = second);
+		dev->ops->download(dev, got, sums, 2 * sizeof *got);
+		judge("dot", fabs(got[0] - xx) / xx, 1e-12);
+		judge("dot", fabs(got[1] - xy) / xx, 1e-12);
+		same_bits("dot", got, 2 * sizeof *got);
+	}
+}
+
+static void adamw(size_t n, double decay)
+{
+	double scale = 0.5, lr = 1e-2, b1 = 0.9, b2 = 0.999, eps = 1e-8, c1 = 0.19, c2 = 0.001999;
+
+	snprintf(label, sizeof label, "n %zu decay %g", n, decay);
+	for (EACH_DEVICE) {
+		struct buf w = in(n, -1, 1), m = in(n, -1, 1), v = in(n, 0, 1), g = in(n, -1, 1);
+		double *rw = keep(n, sizeof *rw), *rm = keep(n, sizeof *rm);
+		double *rv = keep(n, sizeof *rv), *rg = keep(n, sizeof *rg);
+
+		RF(dev, adamw, .n = n, .scale = scale, .lr = lr, .b1 = b1, .b2 = b2, .eps = eps, .decay = decay, .c1 = c1, .c2 = c2,
+		   .w = w.m, .m = m.m, .v = v.m, .g = g.m);
+		for (size_t i = 0; i < n; i++) {
+			double gi = g.h[i] * scale;
+			rg[i] = g.h[i];
+			rm[i] = b1 * m.h[i] + (1 - b1) * gi;
+			rv[i] = b2 * v.h[i] + (1 - b2) * gi * gi;
+			rw[i] = w.h[i] - lr * (decay * w.h[i] + rm[i] / c1 / (sqrt(rv[i] / c2) + eps));
+		}
+		values("adamw w", w, rw, VALUE);
+		values("adamw m", m, rm, VALUE);
+		values("adamw v", v, rv, VALUE);
+		values("adamw: the gradient stays", g, rg, 0);
+	}
+}
+
+static void axpy(size_t n, bool add)
+{
+	snprintf(label, sizeof label, "n %zu add %d", n, add);
+	for (EACH_DEVICE) {
+		struct buf x = in(n, -1, 1), y = add ? in(n, -1, 1) : out(n);
+		double *ref = keep(n, sizeof *ref);
+
+		RF(dev, axpy, .n = n, .scale = 0.3f, .add = add, .x = x.m, .y = y.m);
+		for (size_t i = 0; i < n; i++)
+			ref[i] = (add ? y.h[i] : 0) + (double)0.3f * x.h[i];
+		values("axpy", y, ref, VALUE);
+	}
+}
+
+/* Memory: what was put comes back, also a part of it, and zeros. */
+static void memory(void)
+{
+	snprintf(label, sizeof label, "upload, zero a part, download");
+	for (EACH_DEVICE) {
+		struct buf x = in(1000, -1, 1);
+		double *ref = keep(x.n, sizeof *ref);
+
+		dev->ops->zero(dev, rf_at(x.m, 17), 40 * sizeof(float));
+		dev->ops->upload(dev, rf_at(x.m, 900), x.h, 10 * sizeof(float));
+		for (size_t i = 0; i < x.n; i++)
+			ref[i] = i >= 17 && i < 57 ? 0 : i >= 900 && i < 910 ? x.h[i - 900] : x.h[i];
+		values("upload, zero, download", x, ref, 0);
+	}
+}
+
+/* In every output, whichever input it is in. */
+static void nans(void)
+{
+	enum { R = 3, D = 20, N = 50 };
+
+	for (int which = 0; which < 2; which++)
+		for (EACH_DEVICE) {
+			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1), y = in(N * D, 0, 0);
+			struct buf c = in(R * N, 0, 0), a = in(R, 0, 0), b = in(R, 0, 0);
+			int32_t target[R] = { 1, 2, 3 };
+			double u[R] = { 0.1, 0.5, 0.9 }, sum = 0;
+			rf_i32 targets = in_i32(target, R), tokens = in_i32(target, R);
+			rf_f64 us = in_f64(u, R), out = in_f64(&sum, 1);
+			float nan = NAN;
+
+			dev->ops->upload(dev, which ? rf_at(w.m, 7) : rf_at(x.m, D + 7), &nan, sizeof nan);
+			dev->ops->upload(dev, rf_at(z.m, N + 7), &nan, sizeof nan);
+			RF(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m, .lda = D, .ldb = D, .ldc = N);
+			keeps_nan("gemm", c);
+			RF(dev, rmsnorm_fwd, .rows = R, .d = D, .eps = 1e-5f, .x = x.m, .w = w.m, .y = y.m);
+			keeps_nan("rmsnorm_fwd", y);
+			RF(dev, swiglu_fwd, .n = R * D, .gate = x.m, .up = w.m, .y = y.m);
+			keeps_nan("swiglu_fwd", y);
+			RF(dev, swiglu_fwd, .n = R * D, .gate = w.m, .up = x.m, .y = y.m);
+			keeps_nan("swiglu_fwd", y);
+			RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m, .target = targets,
+			   .entropy = a.m, .logp = b.m);
+			keeps_nan("head_fwd entropy", a);
+			keeps_nan("head_fwd logp", b);
+			RF(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us, .token = tokens, .logp = b.m);
+			keeps_nan("sample logp", b);
+			RF(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets, .coef = x.m, .logp = b.m);
+			keeps_nan("ce_grad logp", b);
+			keeps_nan("ce_grad z", z);
+			RF(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);
+			dev->ops->download(dev, &sum, out, sizeof sum);
+			judge("a NaN that goes in comes out", !isnan(sum), 0);
+			RF(dev, axpy, .n = R * D, .scale = 1, .add = true, .x = x.m, .y = w.m);
+			keeps_nan("axpy", w);
+		}
+}
+
+int main(int argc, char *argv[])
+{
+	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 100003 };
+
+	bf16_gemms(argc, argv);
+	open_devices(argc, argv, RF_MATH_F32);
+	full_table();
+	exponentials();
+	memory();
+	nans();
+	gemms();
+	weights();
+	for (int i = 0; i < COUNT(rows_of); i++)
+		for (int j = 0; j < COUNT(widths); j++) {
+			int r = rows_of[i], d = widths[j];
+			colsum(r, d);
+			embed(r, d, vocabs[(i + j) % COUNT(vocabs)]);
+			for (int f = 0; f < 8; f++)
+				rows(r, d, f & 1, f & 2, f & 4);
+			for (int f = 0; f < 4; f++)
+				rmsnorm(r, d, f & 1, f & 2);
+			head(r, d, vocabs[(i + j) % COUNT(vocabs)], (i + j) & 1 ? 0.7f : 1);
+		}
+	head_ties();
+	for (int i = 0; i < COUNT(rows_of); i++)
+		for (int j = 0; j < COUNT(vocabs); j++) {
+			ce_grad(rows_of[i], vocabs[j], 1.3f, true);
+			ce_grad(rows_of[i], vocabs[j], 1, false);
+			sample(rows_of[i], vocabs[j], 1, 0, 1, 0);
+		}
+	for (int i = 0; i < COUNT(vocabs); i++) {
+		sample(3000, vocabs[i], 0.8f, 0, 1, 3);
+		sample(3000, vocabs[i], 1.2f, 10, 1, 1);
+		sample(3000, vocabs[i], 1, 0, 0.8, 0);
+		sample(3000, vocabs[i], 1, 30, 0.5, 2);
+		sample(3000, vocabs[i], 1, 1, 1, 0);
+	}
+	for (int i = 0; i < COUNT(sizes); i++) {
+		swiglu(sizes[i], false);
+		swiglu(sizes[i], true);
+		dots(sizes[i]);
+		adamw(sizes[i], 0);
+		adamw(sizes[i], 0.1);
+		axpy(sizes[i], false);
+		axpy(sizes[i], true);
+	}
+	return finish();
+}

@@ -1,0 +1,562 @@
+/* u-run -- checkpoints and runs.  Works in the current directory.
+ *
+ * u-run test GOLDEN        everything that needs no fault from outside
+ * u-run commit RUN STEP    as a trainer does: opens, changes every weight and moment, commits (keeps 2)
+ * u-run tidy RUN           opens and closes
+ * u-run hold RUN           opens, prints "held", closes when standard input ends
+ * u-run check RUN          reads the newest step as a filter does, whole, and prints its number and hash
+ *
+ * Status and messages are those of the programs. */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt.h"
+#include "disk.h"
+#include "tap.h"
+
+static volatile sig_atomic_t stop;
+static const char *golden;
+
+/* ---- a trainer in small ----------------------------------------------------------------------------------------- */
+
+static int failed(const struct rf_err *e)
+{
+	fprintf(stderr, "u-run: %s\n", e->msg);
+	return stop ? 128 + stop : rf_exit_status(e->code);
+}
+
+/* Buffers for n floats, three of them. */
+static float *floats(size_t n)
+{
+	float *p = calloc(3 * n, sizeof *p);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+/* The weights of the newest step, changed by an amount that depends on the step, and moments to match. */
+static enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit *how, struct rf_err *e)
+{
+	const size_t n = r->at.params.total;
+	float *w = floats(n), *m = w + n, *v = m + n;
+	struct rf_commit c = *how;
+	enum rf_code rc;
+	bool there;
+
+	if ((rc = rf_ckpt_load(&r->at, w, e)) == RF_OK && (rc = rf_ckpt_load_moments(&r->at, m, v, &there, e)) == RF_OK) {
+		for (int i = 0; i < r->at.params.n; i++)
+			for (size_t k = r->at.params.p[i].offset, end = k + r->at.params.p[i].count; k < end; k++) {
+				w[k] += 1e-3f * (float)step;
+				m[k] += (float)step;
+				v[k] += 1;
+			}
+		c.step = step;
+		c.weights = w;
+		c.m = m;
+		c.v = v;
+		rc = rf_run_commit(r, &c, e);
+	}
+	free(w);
+	return rc;
+}
+
+static void on_signal(int sig)
+{
+	stop = sig;
+}
+
+static int commit(const char *path, int64_t step)
+{
+	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = 2, .stop = &stop };
+	struct rf_run r;
+	struct rf_err e;
+
+	signal(SIGTERM, on_signal);
+	if (rf_run_open(&r, path, &e) != RF_OK)
+		return failed(&e);
+	if (train(&r, step, &how, &e) != RF_OK) {
+		rf_run_close(&r);
+		return failed(&e);
+	}
+	rf_run_close(&r);
+	return 0;
+}
+
+static int open_run(const char *path, bool hold)
+{
+	struct rf_run r;
+	struct rf_err e;
+
+	if (rf_run_open(&r, path, &e) != RF_OK)
+		return failed(&e);
+	if (hold) {
+		puts("held");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+	}
+	rf_run_close(&r);
+	return 0;
+}
+
+static enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
+{
+	struct rf_ckpt c;
+	enum rf_code rc;
+	bool there;
+	float *w;
+
+	if ((rc = rf_ckpt_open(&c, path, e)) != RF_OK)
+		return rc;
+	w = floats(c.params.total);
+	if ((rc = rf_ckpt_load(&c, w, e)) == RF_OK && (rc = rf_ckpt_load_moments(&c, w + c.params.total, w + 2 * c.params.total, &there, e)) == RF_OK)
+		rc = rf_ckpt_verify(&c, e);
+	*step = c.step;
+	strcpy(weights, c.weights);
+	free(w);
+	rf_ckpt_close(&c);
+	return rc;
+}
+
+static int check(const char *path)
+{
+	char weights[17];
+	struct rf_err e;
+	int64_t step;
+
+	if (read_whole(path, &step, weights, &e) != RF_OK)
+		return failed(&e);
+	printf("%lld %s\n", (long long)step, weights);
+	return 0;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 1, 2)))
+static void sh(const char *fmt, ...)
+{
+	char cmd[1000];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd, sizeof cmd, fmt, ap);
+	va_end(ap);
+	if (system(cmd) != 0)
+		abort();
+}
+
+static bool there(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
+static bool opens(const char *path, enum rf_code code, const char *says, struct rf_err *e)
+{
+	struct rf_ckpt c;
+	enum rf_code rc;
+
+	*e = (struct rf_err){ RF_OK, "" };
+	if ((rc = rf_ckpt_open(&c, path, e)) == RF_OK)
+		rf_ckpt_close(&c);
+	return rc == code && (!says || strstr(e->msg, says));
+}
+
+/* A copy of a golden checkpoint: config.json and model.safetensors. */
+static void copy(const char *name, const char *to)
+{
+	sh("rm -rf %s && mkdir %s && cp %s/%s/config.json %s/%s/model.safetensors %s && chmod u+w %s/*", to, to, golden, name, golden, name, to, to);
+}
+
+/* Rewrites DIR/model.safetensors with the tensors that f makes of the old ones. */
+static void rewrite(const char *dir, int (*f)(struct rf_tensor *, int))
+{
+	char path[200], old[200];
+	struct rf_tensors t;
+	struct rf_tensor *x;
+	struct rf_err e;
+	int n;
+
+	snprintf(path, sizeof path, "%s/model.safetensors", dir);
+	snprintf(old, sizeof old, "%s/old", dir);
+	if (rename(path, old) || rf_tensors_open(&t, old, &e) != RF_OK)
+		abort();
+	x = malloc((size_t)(t.n + 2) * sizeof *x);
+	memcpy(x, t.t, (size_t)t.n * sizeof *x);
+	n = f(x, t.n);
+	if (rf_tensors_write(path, x, n, NULL, &e) != RF_OK)
+		abort();
+	free(x);
+	rf_tensors_close(&t);
+	unlink(old);
+}
+
+static int damage_names(struct rf_tensor *t, int n)
+{
+	static const int64_t shape[2] = { 10, 64 };
+
+	memcpy(t[1].shape, shape, sizeof shape);      /* model.embeddings.weight */
+	t[2].name = "model.layers.0.attn.a_proj.weight"; /* b_proj */
+	return n;
+}
+
+static int add_bias(struct rf_tensor *t, int n)
+{
+	static const float zero[16];
+
+	t[n] = (struct rf_tensor){ .name = "z.bias", .dtype = RF_F32, .ndim = 1, .shape = { 16 }, .count = 16, .bytes = 64, .data = zero };
+	return n + 1;
+}
+
+static int to_int(struct rf_tensor *t, int n)
+{
+	t[n - 1].dtype = RF_I32;
+	return n;
+}
+
+static float scratch[640];
+
+static int put_nan(struct rf_tensor *t, int n)
+{
+	memcpy(scratch, t[n - 1].data, t[n - 1].bytes);
+	scratch[3] = NAN;
+	t[n - 1].data = scratch;
+	t[n - 1].fd = NULL;
+	return n;
+}
+
+/* Puts lm_head.weight, equal to the embedding, in front of a tied model's tensors. */
+static int repeat_head(struct rf_tensor *t, int n)
+{
+	memmove(t + 1, t, (size_t)n * sizeof *t);
+	t[0] = t[1];
+	t[0].name = "lm_head.weight";
+	return n + 1;
+}
+
+static int other_head(struct rf_tensor *t, int n)
+{
+	n = repeat_head(t, n);
+	memcpy(scratch, t[1].data, t[1].bytes);
+	scratch[639] += 1;
+	t[0].data = scratch;
+	t[0].fd = NULL;
+	return n;
+}
+
+static void test_open(void)
+{
+	static const char *const cases[] = { "delta", "delta-gate-neg", "delta-hybrid", "delta-long", "delta-plain", "delta-relu-tied" };
+	struct rf_err e = { RF_OK, "" };
+	struct rf_ckpt c;
+	char path[500];
+
+	for (int i = 0; i < 6; i++) {
+		snprintf(path, sizeof path, "%s/%s", golden, cases[i]);
+		if (!ok(rf_ckpt_open(&c, path, &e) == RF_OK, "%s is opened (%s)", cases[i], e.msg))
+			continue;
+		float *w = floats(c.params.total);
+		ok(rf_ckpt_load(&c, w, &e) == RF_OK && c.tied == (i == 5) && !*c.warning && c.step == 0 && !c.in_run && strlen(c.weights) == 16
+		   && c.past_count == 1 && !*c.tokenizer, "and loaded");
+		/* every value is where the table says, the padding is 0 */
+		bool same = true;
+		size_t end = 0;
+		for (int k = 0; k < c.params.n; k++) {
+			const struct rf_param *p = &c.params.p[k];
+			for (; end < p->offset; end++)
+				same &= w[end] == 0;
+			same &= !memcmp(w + p->offset, rf_tensors_find(&c.tensors, p->name)->data, 4 * p->count);
+			end += p->count;
+		}
+		ok(same, "into the flat buffer");
+		free(w);
+		rf_ckpt_close(&c);
+	}
+	ok(opens("nowhere", RF_ENOINPUT, "nowhere", &e), "nothing there (%s)", e.msg);
+	sh("mkdir empty");
+	ok(opens("empty", RF_ENOINPUT, "neither a checkpoint", &e), "an empty directory (%s)", e.msg);
+	sh("touch file");
+	ok(opens("file", RF_EMODEL, "not a directory", &e), "a file (%s)", e.msg);
+	copy("delta", "x");
+	sh("rm x/model.safetensors");
+	ok(opens("x", RF_ENOINPUT, "model.safetensors", &e), "no weights (%s)", e.msg);
+
+	copy("delta", "x");
+	rewrite("x", damage_names);
+	ok(opens("x", RF_EMODEL, "missing: model.layers.0.attn.b_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; "
+	         "of another shape: model.embeddings.weight (10,64, not 40,16)", &e), "all that is wrong with the names is one sentence (%s)", e.msg);
+	sh("sed -i 's/\"num_hidden_layers\": 2/\"num_hidden_layers\": 9/' x/config.json");
+	ok(opens("x", RF_EMODEL, " more; unexpected", &e), "a long list is cut (%s)", e.msg);
+	copy("delta", "x");
+	rewrite("x", add_bias);
+	ok(opens("x", RF_EMODEL, "unexpected: z.bias", &e), "a name too many (%s)", e.msg);
+	copy("delta", "x");
+	rewrite("x", to_int);
+	ok(opens("x", RF_EMODEL, "holds no weights: model.norm.weight (I32)", &e), "integers for weights (%s)", e.msg);
+	copy("delta", "x");
+	rewrite("x", put_nan);
+	if (!ok(rf_ckpt_open(&c, "x", &e) == RF_OK, "values are not looked at before loading (%s)", e.msg))
+		return;
+	float *w = floats(c.params.total);
+	ok(rf_ckpt_load(&c, w, &e) == RF_ENUMERIC && strstr(e.msg, "model.norm.weight"), "NaN in a weight (%s)", e.msg);
+	free(w);
+	rf_ckpt_close(&c);
+}
+
+/* The head of a tied model: absent, repeated, different. */
+static void test_tied(void)
+{
+	struct rf_err e = { RF_OK, "" };
+	struct rf_ckpt c;
+	float *w;
+
+	copy("delta-relu-tied", "t");
+	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t/config.json");
+	ok(rf_ckpt_open(&c, "t", &e) == RF_OK && c.tied && c.params.tied && strstr(c.warning, "there is no lm_head.weight"), "the file decides: tied (%s)", c.warning);
+	ok(rf_run_begin(&c, "t-run", NULL, &e) == RF_OK, "a run begins from it (%s)", e.msg);
+	rf_ckpt_close(&c);
+	ok(rf_ckpt_open(&c, "t-run", &e) == RF_OK && c.tied && !*c.warning && c.cfg.tied, "whose config says so");
+	rf_ckpt_close(&c);
+
+	copy("delta-relu-tied", "t2");
+	rewrite("t2", repeat_head);
+	ok(rf_ckpt_open(&c, "t2", &e) == RF_OK && c.tied && !*c.warning && !rf_params_find(&c.params, "lm_head.weight"), "a head equal to the embedding is tied (%s)", e.msg);
+	w = floats(c.params.total);
+	rf_ckpt_load(&c, w, &e);
+	for (size_t i = 0; i < c.params.p[0].count; i++)
+		w[i] *= 2;
+	ok(rf_ckpt_export(&c, w, RF_F32, "t2-out", NULL, &e) == RF_OK, "and written (%s)", e.msg);
+	const float second = w[1];
+	free(w);
+	rf_ckpt_close(&c);
+	if (ok(rf_ckpt_open(&c, "t2-out", &e) == RF_OK && c.tied, "under both names (%s)", e.msg)) {
+		const struct rf_tensor *head = rf_tensors_find(&c.tensors, "lm_head.weight");
+		float x[2];
+		ok(head && rf_tensor_read(head, 0, x, sizeof x, &e) == RF_OK && x[1] == second, "with the new weights under both");
+		rf_ckpt_close(&c);
+	}
+	copy("delta-relu-tied", "t3");
+	rewrite("t3", other_head);
+	ok(rf_ckpt_open(&c, "t3", &e) == RF_OK && !c.tied && strstr(c.warning, "lm_head.weight differs"), "a head of its own is used, whatever the config says (%s)", c.warning);
+	rf_ckpt_close(&c);
+	copy("delta-relu-tied", "t4");
+	rewrite("t4", repeat_head);
+	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t4/config.json");
+	ok(rf_ckpt_open(&c, "t4", &e) == RF_OK && !c.tied && !*c.warning, "an equal head of a model that is not tied stays its own");
+	rf_ckpt_close(&c);
+}
+
+static void test_export(void)
+{
+	static const struct { enum rf_dtype dtype; const char *dir; double error; } kinds[] = {
+		{ RF_F32, "e32", 0 }, { RF_BF16, "eb16", 0x1p-8 }, { RF_F16, "e16", 0x1p-11 }
+	};
+	struct rf_err e = { RF_OK, "" };
+	struct rf_ckpt c, d;
+	float *w, *x;
+
+	copy("delta", "x");
+	sh("echo tok >x/tokenizer.model; echo hello >x/README.md; echo old >x/pytorch_model.bin; echo h >x/.hidden; mkdir x/sub");
+	ok(rf_ckpt_open(&c, "x", &e) == RF_OK && strlen(c.tokenizer) == 16, "a checkpoint with a tokenizer (%s)", e.msg);
+	w = floats(c.params.total);
+	rf_ckpt_load(&c, w, &e);
+	for (int i = 0; i < 3; i++) {
+		double worst = 0;
+		ok(rf_ckpt_export(&c, w, kinds[i].dtype, kinds[i].dir, NULL, &e) == RF_OK && rf_ckpt_open(&d, kinds[i].dir, &e) == RF_OK,
+		   "is exported as %s and opened (%s)", rf_dtype_name(kinds[i].dtype), e.msg);
+		x = floats(c.params.total);
+		rf_ckpt_load(&d, x, &e);
+		for (size_t k = 0; k < c.params.total; k++)
+			worst = fmax(worst, fabs((double)x[k] - (double)w[k]) / fmax(fabs((double)w[k]), 1e-3));
+		ok(worst <= kinds[i].error && d.tensors.t[0].dtype == kinds[i].dtype && !strcmp(d.tokenizer, c.tokenizer), "with its values (%g) and tokenizer", worst);
+		ok(strstr(d.cfg.text, i == 0 ? "\"dtype\": \"float32\"" : i == 1 ? "\"dtype\": \"bfloat16\"" : "\"dtype\": \"float16\""), "and its config says so");
+		free(x);
+		rf_ckpt_close(&d);
+	}
+	ok(there("e32/README.md") && !there("e32/pytorch_model.bin") && !there("e32/.hidden") && !there("e32/sub") && !there("e32/state.json"),
+	   "other files are carried along, but for old weights and hidden ones");
+	ok(rf_ckpt_export(&c, w, RF_F32, "e32", NULL, &e) == RF_EUSAGE && strstr(e.msg, "exists"), "nothing is overwritten (%s)", e.msg);
+	w[5] = 1e6f;
+	ok(rf_ckpt_export(&c, w, RF_F16, "e5", NULL, &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") && strstr(e.msg, "1e+06") && !there("e5"),
+	   "what f16 cannot hold is an error (%s)", e.msg);
+	stop = SIGTERM;
+	ok(rf_ckpt_export(&c, w, RF_F32, "e6", &stop, &e) == RF_EIO && strstr(e.msg, "interrupted") && !there("e6"), "a signal leaves nothing (%s)", e.msg);
+	stop = 0;
+	sh("test -z \"$(find . -name '.*.tmp-*')\"");
+	free(w);
+	rf_ckpt_close(&c);
+
+	/* tensors of later models that are not the table's */
+	copy("delta", "y");
+	ok(rf_ckpt_open(&c, "y", &e) == RF_OK, "again");
+	rewrite("y", add_bias);
+	w = floats(c.params.total);
+	rf_ckpt_load(&c, w, &e);
+	rf_tensors_close(&c.tensors);
+	rf_tensors_open_dir(&c.tensors, "y", &e);
+	ok(rf_ckpt_export(&c, w, RF_BF16, "y2", NULL, &e) == RF_OK, "other tensors are carried along (%s)", e.msg);
+	free(w);
+	rf_ckpt_close(&c);
+	struct rf_tensors t;
+	ok(rf_tensors_open_dir(&t, "y2", &e) == RF_OK && t.n == 32 && t.t[31].dtype == RF_F32 && t.t[0].dtype == RF_BF16, "as they are");
+	rf_tensors_close(&t);
+}
+
+/* The file of the newest step of r, changed by a shell command with %s for it; what the run says then. */
+static bool damaged(const char *cmd, enum rf_code code, const char *says, struct rf_err *e)
+{
+	char weights[17];
+	int64_t step;
+	enum rf_code rc;
+
+	sh("rm -rf d && cp -a r d && cd d/latest && %s", cmd);
+	*e = (struct rf_err){ RF_OK, "" };
+	rc = read_whole("d", &step, weights, e);
+	return rc == code && strstr(e->msg, says);
+}
+
+static void test_damage(void)
+{
+	struct rf_err e;
+
+	ok(damaged("true", RF_OK, "", &e), "a run is read whole");
+	ok(damaged("rm state.json", RF_EMODEL, "damaged step", &e), "no state.json (%s)", e.msg);
+	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e), "no optimizer state (%s)", e.msg);
+	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e), "no weights (%s)", e.msg);
+	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes, not", &e), "weights cut short (%s)", e.msg);
+	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e), "a longer config (%s)", e.msg);
+	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e), "another config of the same size (%s)", e.msg);
+	ok(damaged("printf x | dd of=model.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "not those that state.json", &e), "one byte of the weights (%s)", e.msg);
+	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "not those that state.json", &e), "the weights of another step (%s)", e.msg);
+	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "optimizer state of other weights", &e), "the optimizer state of another step (%s)", e.msg);
+	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "'optim.safetensors' has been changed", &e),
+	   "one byte of the optimizer state, when all is verified (%s)", e.msg);
+	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "is that of step 1", &e), "another step under this name (%s)", e.msg);
+	ok(damaged("sed -i 's/\"format\": 1/\"format\": 2/' state.json", RF_EMODEL, "not of format 1", &e), "a state of another format (%s)", e.msg);
+	ok(damaged("sed -i 's/\"parent\": 1/\"parent\": 3/' state.json", RF_EMODEL, "parent", &e), "a parent that is not earlier (%s)", e.msg);
+	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": -2/' state.json", RF_EMODEL, "malformed", &e), "a negative count (%s)", e.msg);
+	ok(damaged("sed -i 's/\"step\": 3/\"step\": 3.0/' state.json", RF_EMODEL, "malformed", &e), "a float for a count (%s)", e.msg);
+	ok(damaged("sed -i 's/\"weights\": \"./\"weights\": \"G/' state.json", RF_EMODEL, "malformed", &e), "a hash that is none (%s)", e.msg);
+	ok(damaged("sed -i 's/\"next\": 3/\"next\": \"3\"/' state.json", RF_EMODEL, "data is malformed", &e), "a place in the data that is none (%s)", e.msg);
+	ok(damaged("sed -i 's/\"config.json\"/\"..\\/c\"/' state.json", RF_EMODEL, "malformed", &e) || strstr(e.msg, "lacks"), "a file elsewhere (%s)", e.msg);
+	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e), "half a state.json (%s)", e.msg);
+	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e), "latest elsewhere (%s)", e.msg);
+}
+
+static void test_run(void)
+{
+	struct rf_commit how = { .keep = 2, .stop = &stop };
+	struct rf_err e = { RF_OK, "" };
+	struct rf_ckpt c;
+	struct rf_run r, other;
+	char first[17], second[17], dir[4096];
+	bool moments;
+
+	copy("delta", "x");
+	rf_ckpt_open(&c, "x", &e);
+	ok(rf_run_begin(&c, "r", NULL, &e) == RF_OK && rf_run_begin(&c, "r", NULL, &e) == RF_EUSAGE, "a run begins, once (%s)", e.msg);
+	sh("mkdir r2");
+	ok(rf_run_begin(&c, "r2/", NULL, &e) == RF_OK && there("r2/latest"), "in an empty directory too (%s)", e.msg);
+	ok(rf_run_begin(&c, "nowhere/r", NULL, &e) == RF_EIO && rf_run_begin(&c, ".", NULL, &e) == RF_EUSAGE, "but not under nothing (%s)", e.msg);
+	stop = SIGINT;
+	ok(rf_run_begin(&c, "r3", &stop, &e) == RF_EIO && !there("r3"), "nor after a signal (%s)", e.msg);
+	stop = 0;
+	strcpy(first, c.weights);
+	rf_ckpt_close(&c);
+	sh("test -z \"$(find . -name '.*.tmp-*')\"");
+
+	ok(rf_run_open(&r, "x", &e) == RF_EUSAGE && strstr(e.msg, "rf-init --from x"), "a bare checkpoint is no run (%s)", e.msg);
+	ok(rf_run_open(&r, "r/step-000000", &e) == RF_EUSAGE, "nor is a step (%s)", e.msg);
+	ok(rf_run_open(&r, "empty", &e) == RF_ENOINPUT && !there("empty/.lock") && rf_run_open(&r, "nowhere", &e) == RF_ENOINPUT, "nor an empty directory (%s)", e.msg);
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 0 && r.at.commits == 0 && !strcmp(r.at.weights, first), "the run is opened (%s)", e.msg))
+		return;
+	ok(rf_run_open(&other, "r", &e) == RF_EBUSY && strstr(e.msg, "r: another program"), "by one at a time (%s)", e.msg);
+	float *w = floats(r.at.params.total);
+	ok(rf_ckpt_load_moments(&r.at, w, w, &moments, &e) == RF_OK && !moments, "without moments at first");
+	free(w);
+
+	const void *table = r.at.params.p;
+	how.data_hash = "0123456789abcdef";
+	how.data_next = 128;
+	ok(train(&r, 1, &how, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 && r.at.past_count == 2 && !strcmp(r.at.past[1], first)
+	   && r.at.params.p == table && !strcmp(r.at.dir, "r/step-000001"), "a commit moves it on (%s)", e.msg);
+	strcpy(second, r.at.weights);
+	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "to other weights");
+	how.data_hash = NULL;
+	how.data_next = 3;
+	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC, "steps go up (%s)", e.msg);
+	stop = SIGTERM;
+	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "interrupted") && !there("r/step-000003"), "a signal before the commit changes nothing (%s)", e.msg);
+	stop = 0;
+	sh("test -z \"$(find r -name '.*.tmp-*')\"");
+	ok(train(&r, 3, &how, &e) == RF_OK, "it can be done again (%s)", e.msg);
+	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128, "what was not said of the data is as before");
+	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
+	rf_run_close(&r);
+	sh("sed -i 's/\"next\": 128/\"next\": 3/' r/latest/state.json");
+	test_damage();
+
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.data_next == 3 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
+	        "closed and opened, it is where it was (%s)", e.msg))
+		return;
+	w = floats(r.at.params.total);
+	rf_ckpt_load_moments(&r.at, w, w + r.at.params.total, &moments, &e);
+	ok(moments && w[0] == 4 && w[r.at.params.total] == 2, "with its moments");
+	free(w);
+	for (int64_t step = 4; step < 24; step++)
+		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10 }, &e);
+	ok(r.at.commits == 22 && r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") && there("r/step-000020") && there("r/step-000023")
+	   && !there("r/step-000022") && !there("r/step-000003"), "--keep and --keep-every (%s)", e.msg);
+	strcpy(first, r.at.past[16]);
+	rf_run_close(&r);
+	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.past_count == 17 && !strcmp(c.past[16], first), "16 commits are remembered (%s)", e.msg);
+	rf_ckpt_close(&c);
+
+	sh("mkdir -p r/.step-000030.tmp-1/sub; touch r/.step-000030.tmp-1/a r/.step-000030.tmp-1/sub/b; ln -s x r/.latest.tmp-77; ln -sfn step-000010 r/latest; touch r/notes");
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23 && !there("r/.step-000030.tmp-1") && !there("r/.latest.tmp-77") && there("r/notes"),
+	   "what the dead left is removed (%s)", e.msg);
+	rf_run_close(&r);
+	ok(readlink("r/latest", dir, sizeof dir) == 11 && !strncmp(dir, "step-000023", 11), "a latest that lags is repaired");
+	sh("rm r/latest");
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23, "a missing one too (%s)", e.msg);
+	rf_run_close(&r);
+	sh("rm -r r/step-000023");
+	ok(opens("r", RF_ENOINPUT, "step-000023", &e) || opens("r", RF_EMODEL, "step-000023", &e), "a filter is told of a latest that points to nothing (%s)", e.msg);
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 20, "a trainer goes back to the newest step that is there (%s)", e.msg);
+	rf_run_close(&r);
+	sh("rm r/step-000020/state.json");
+	ok(rf_run_open(&r, "r", &e) == RF_EMODEL && strstr(e.msg, "r/step-000020"), "a damaged newest step is named (%s)", e.msg);
+	sh("mkdir -p r/step-7 r/step-0000021 r/step-x && rm -r r/step-000020");
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 10, "other names are not steps (%s)", e.msg);
+	rf_run_close(&r);
+}
+
+int main(int argc, char *argv[])
+{
+	if (argc == 3 && !strcmp(argv[1], "test")) {
+		golden = argv[2];
+		test_open();
+		test_tied();
+		test_export();
+		test_run();
+		return tap_end();
+	}
+	if (argc == 4 && !strcmp(argv[1], "commit"))
+		return commit(argv[2], atoll(argv[3]));
+	if (argc == 3 && !strcmp(argv[1], "tidy"))
+		return open_run(argv[2], false);
+	if (argc == 3 && !strcmp(argv[1], "hold"))
+		return open_run(argv[2], true);
+	if (argc == 3 && !strcmp(argv[1], "check"))
+		return check(argv[2]);
+	return 64;
+}

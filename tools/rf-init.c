@@ -1,0 +1,136 @@
+/* rf-init -- makes a fresh checkpoint, begins a run, or exports one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "init.h"
+#include "run.h"
+#include "tokenizer.h"
+
+static struct {
+	const char *config, *from, *dtype, *tokenizer;
+	uint64_t seed;
+	bool dry_run;
+} opt;
+
+static noreturn void fail(const struct rf_err *e)
+{
+	if (rf_cli_stop)
+		rf_die(128 + rf_cli_stop, "interrupted");
+	rf_die_err(e);
+}
+
+static float *allocate(const struct rf_params *t)
+{
+	float *flat = malloc(t->total * sizeof *flat);
+
+	if (!flat)
+		rf_die(71, "out of memory: %zu weights", t->total);
+	return flat;
+}
+
+static void show_size(const struct rf_params *t, enum rf_dtype dtype)
+{
+	unsigned long long n = 0;
+
+	for (int i = 0; i < t->n; i++)
+		n += t->p[i].count;
+	printf("parameters\t%llu\nweights\t%llu bytes\n", n, n * (unsigned)rf_dtype_size(dtype));
+	if (!opt.dtype)
+		printf("a step of a run\t%llu bytes\n", 12 * n);
+}
+
+static void fresh(const char *dir)
+{
+	struct rf_config cfg;
+	struct rf_params params;
+	struct rf_err err;
+
+	if (rf_config_read(&cfg, opt.config, &err) != RF_OK || rf_params_build(&params, &cfg, cfg.tied, &err) != RF_OK)
+		rf_die_err(&err);
+	if (*cfg.unknown)
+		rf_say("%s: keys that are not known: %s", opt.config, cfg.unknown);
+	if (!opt.tokenizer && cfg.vocab == RF_BYTES_VOCAB)
+		opt.tokenizer = "bytes";
+	if (opt.tokenizer && !strcmp(opt.tokenizer, "bytes") && cfg.vocab < RF_BYTES_VOCAB)
+		rf_die(78, "%s: vocab_size is %d, and the tokenizer bytes has %d tokens", opt.config, cfg.vocab, RF_BYTES_VOCAB);
+	if (opt.dry_run) {
+		show_size(&params, RF_F32);
+	} else {
+		float *flat = allocate(&params);
+		rf_init_weights(&params, opt.seed, flat);
+		if (rf_ckpt_create(&cfg, &params, flat, opt.tokenizer, dir, &rf_cli_stop, &err) != RF_OK)
+			fail(&err);
+		free(flat);
+	}
+	rf_params_free(&params);
+	rf_config_free(&cfg);
+}
+
+static void from(const char *dir, enum rf_dtype dtype)
+{
+	struct rf_ckpt ckpt;
+	struct rf_err err;
+
+	if (rf_ckpt_open(&ckpt, opt.from, &err) != RF_OK)
+		rf_die_err(&err);
+	if (*ckpt.warning)
+		rf_say("%s: %s", opt.from, ckpt.warning);
+	if (opt.dry_run) {
+		show_size(&ckpt.params, dtype);
+	} else if (!opt.dtype) {
+		if (rf_run_begin(&ckpt, dir, &rf_cli_stop, &err) != RF_OK)
+			fail(&err);
+	} else {
+		float *flat = allocate(&ckpt.params);
+		if (rf_ckpt_load(&ckpt, flat, &err) != RF_OK || rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, &err) != RF_OK)
+			fail(&err);
+		free(flat);
+	}
+	rf_ckpt_close(&ckpt);
+}
+
+int main(int argc, char *argv[])
+{
+	const struct rf_opt opts[] = {
+		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file", "a fresh checkpoint of this config.json", false },
+		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n", "what its weights are drawn from", false },
+		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir", "its tokenizer", false },
+		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run", false },
+		{ "dtype", 0, RF_OPT_TEXT, &opt.dtype, 0, 0, "f32|bf16|f16", "export --from as a bare checkpoint instead", false },
+		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "write nothing, say how large it would be", false },
+		{ .name = NULL },
+	};
+	const struct rf_cli cli = {
+		.name = "rf-init",
+		.usage = "--config file [--seed n] [--tokenizer bytes|dir] dir | --from model [--dtype f32|bf16|f16] dir",
+		.summary = "Makes a fresh checkpoint, begins a run from a checkpoint, or exports a run as a checkpoint.",
+		.example = "rf-init --config config.json --seed 1 ckpt && rf-init --from ckpt runs/a",
+		.also = "rf-ntp(1), rf-grpo(1), rf-tools(7)",
+		.opts = (const struct rf_opt *const[]){ opts, NULL },
+		.max_args = 1,
+	};
+	static const struct { const char *name; enum rf_dtype dtype; } dtypes[] = { { "f32", RF_F32 }, { "bf16", RF_BF16 }, { "f16", RF_F16 } };
+	int words = rf_cli_parse(&cli, argc, argv), i = 0;
+
+	if (!opt.config == !opt.from)
+		rf_die(64, "one of --config and --from is needed (try --help)");
+	if (opt.config && opt.dtype)
+		rf_die(64, "--dtype goes with --from: fresh weights are float32");
+	if (opt.from && (opt.tokenizer || opt.seed))
+		rf_die(64, "--seed and --tokenizer go with --config");
+	while (opt.dtype && i < 3 && strcmp(opt.dtype, dtypes[i].name))
+		i++;
+	if (i == 3)
+		rf_die(64, "--dtype: '%s' is none of f32|bf16|f16", opt.dtype);
+	if (!words && !opt.dry_run)
+		rf_die(64, "which directory? (try --help)");
+	rf_cli_catch();
+	if (opt.config)
+		fresh(argv[1]);
+	else
+		from(argv[1], dtypes[i].dtype);
+	rf_cli_finish();
+	return 0;
+}

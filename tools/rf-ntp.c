@@ -1,0 +1,161 @@
+/* rf-ntp -- next-token prediction: training, and evaluation. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli_model.h"
+#include "entropy.h"
+#include "progress.h"
+#include "stream.h"
+#include "trainer.h"
+
+static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
+static struct rf_progress progress;
+
+static noreturn void die_in(const struct rf_in *in, struct rf_err *e)
+{
+	rf_blame(e, "%s", rf_in_name(in));
+	rf_die_err(e);
+}
+
+/* --eval: one line of JSON; with -o also each record's nll. */
+static void evaluate(struct rf_in *in, struct rf_head *head, const char *output, bool dry_run)
+{
+	struct rf_entropy pass = { .engine = &trainer.engine, .nll = output != NULL };
+	struct rf_eval sum = { 0 };
+	struct rf_out *out = NULL;
+	struct rf_record *r;
+	struct rf_plan plan;
+	struct rf_err err;
+	size_t extra;
+	enum rf_code rc;
+
+	if (dry_run) {
+		rf_entropy_plan(&pass, trainer.engine.max_len ? trainer.engine.max_len : trainer.engine.segment, &plan, &extra);
+		rf_cli_dry_run(&trainer.engine, &plan, extra);
+	}
+	if (rf_engine_check_head(&trainer.engine, head, &err) != RF_OK)
+		die_in(in, &err);
+	rf_engine_sign(&trainer.engine, head);
+	if (output && rf_out_open(&out, output, head, &err) != RF_OK)
+		rf_die_err(&err);
+	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK) {
+		if ((rc = rf_eval_record(&pass, r, trainer.train.loss, &sum, &err)) != RF_OK) {
+			rf_in_blame(in, &err);
+			break;
+		}
+		if (out && (rc = rf_put(out, r, &err)) != RF_OK)
+			break;
+	}
+	rf_progress_end(&progress);
+	if (rc != RF_EOF || (out && rf_out_finish(out, &err) != RF_OK))
+		rf_die_err(&err);
+	if (!sum.tokens && !trainer.allow_empty)
+		rf_die(65, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(in));
+	double n = sum.tokens ? (double)sum.tokens : 1;
+	if (!output || (output[0] == '-' && !output[1]) == false)
+		printf("{\"nll\":%.9g,\"perplexity\":%.9g,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}\n",
+		       sum.nll / n, exp(sum.nll / n), sum.correct / n, sum.prob / n, sum.tokens, sum.sequences);
+	rf_cli_finish();
+}
+
+static void train(struct rf_in *in, const struct rf_head *head)
+{
+	struct rf_record *r;
+	struct rf_err err;
+	char hash[17];
+	enum rf_code rc;
+
+	if (rf_engine_check_head(&trainer.engine, head, &err) != RF_OK)
+		die_in(in, &err);
+	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK) {
+		rf_record_drop_rollout(r); /* next tokens only, whatever the stream has */
+		if ((rc = rf_trainer_add(&trainer, r, &err)) != RF_OK) {
+			rf_in_blame(in, &err);
+			break;
+		}
+	}
+	rf_progress_end(&progress);
+	if (rc != RF_EOF)
+		rf_die_err(&err);
+	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(in));
+	rf_cli_catch();
+	if (rf_trainer_finish(&trainer, hash, &err) != RF_OK) {
+		rf_cli_stopped();
+		rf_die_err(&err);
+	}
+	if (trainer.skipped)
+		rf_say("%d mini-batches were skipped: their gradient was not finite", trainer.skipped);
+}
+
+int main(int argc, char *argv[])
+{
+	const char *output = NULL;
+	uint64_t max_record = RF_MAX_RECORD;
+	bool eval = false;
+	struct rf_opt model[8], run[10], optimizer[10], show[4];
+	const struct rf_opt method[] = {
+		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL, "change nothing; print mean nll, accuracy and probability", true },
+		{ "loss", 0, RF_OPT_ENUM, &trainer.train.loss, 0, 0, "all|response", "tokens that count", true },
+		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file", "add this gradient (rf-grpo --grad-out) before the step", false },
+		{ "ntp-coef", 0, RF_OPT_REAL, &trainer.train.ntp_coef, 0, 1e6, "c", "weight of the loss", true },
+		{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "with --eval: the records with nll and correct", false },
+		{ "max-record", 0, RF_OPT_SIZE, &max_record, 0, 0, "size", "refuse records of more bytes", false },
+		{ .name = NULL },
+	};
+	const struct rf_cli cli = {
+		.name = "rf-ntp",
+		.usage = "-m run [--at step] [options] [file] | --eval -m model [options] [file]",
+		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
+		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN valid.rf",
+		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
+		.opts = (const struct rf_opt *const[]){ model, method, run, optimizer, show, NULL },
+		.max_args = 1,
+	};
+	struct rf_err err;
+	struct rf_head head;
+	struct rf_in *in = NULL;
+
+	trainer.train.rl_coef = 0;
+	rf_engine_options(&trainer.engine, model);
+	rf_trainer_options(&trainer, run);
+	rf_train_options(&trainer.train, optimizer);
+	rf_progress_options(&progress, show);
+	if (rf_cli_parse(&cli, argc, argv) == 0)
+		argv[1] = NULL;
+	if (eval && trainer.grad_in)
+		rf_die(64, "--eval changes nothing: --grad-in does not go with it (try --help)");
+	if (!eval && output)
+		rf_die(64, "--output goes with --eval (try --help)");
+
+	trainer.stop = &rf_cli_stop;
+	if ((eval ? rf_engine_open(&trainer.engine, NULL, false, &err) : rf_trainer_open(&trainer, &err)) != RF_OK)
+		rf_die_err(&err);
+	if (trainer.done_before) {
+		rf_say("already at step %" PRId64, trainer.step);
+		return 0;
+	}
+	rf_cli_notes(&trainer.engine);
+	if (trainer.engine.dry_run && !eval) {
+		struct rf_plan plan;
+		size_t extra;
+
+		rf_train_plan(&trainer.train, trainer.engine.max_len ? trainer.engine.max_len : trainer.engine.segment, 0, 0, 0, &plan, &extra);
+		rf_cli_dry_run(&trainer.engine, &plan, extra);
+	}
+	rf_head_init(&head);
+	if (!trainer.engine.dry_run && (rf_in_open(&in, argv[1], max_record, &err) != RF_OK ||
+	    rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK))
+		rf_die_err(&err);
+	if (eval)
+		evaluate(in, &head, output, trainer.engine.dry_run);
+	else
+		train(in, &head);
+	rf_in_close(in);
+	rf_head_free(&head);
+	if (eval)
+		rf_engine_close(&trainer.engine);
+	else
+		rf_trainer_close(&trainer);
+	return 0;
+}
