@@ -438,11 +438,13 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 /* "name:line", of the path's last part, as printable ASCII. */
 static void name_source(struct rf_text *t)
 {
-	const char *name = rf_lines_name(t->lines), *slash = strrchr(name, '/');
+	const char *name = t->paths[t->next - 1], *slash = strrchr(name, '/');
 	char line[32] = "";
 
 	if (slash)
 		name = slash + 1;
+	else if (!strcmp(name, "-"))
+		name = "<stdin>";
 	if (t->format != RF_TEXT_PLAIN)
 		snprintf(line, sizeof line, ":%llu", (unsigned long long)rf_lines_number(t->lines));
 	rf_quote(t->source, sizeof t->source - sizeof line, name, strlen(name));

@@ -282,6 +282,20 @@ bad() {
 	run -66 rf-tokenize --bytes --format text .
 }
 
+@test "rf-tokenize: names from outside are fit for a terminal" {
+	esc=$'a\e[31m'
+	echo '{' >"$esc.jsonl"
+	echo "{\"tokenizer_class\":\"\\u001b[31m\"}" >"$esc.json"
+	run -65 --separate-stderr rf-tokenize --bytes "$esc.jsonl"
+	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.jsonl: line 1: not JSON'* ]]
+	run -64 --separate-stderr rf-tokenize --bytes "$esc"
+	[[ "$stderr" == "rf-tokenize: 'a\x1b[31m': the name "* ]]
+	run -66 --separate-stderr rf-tokenize --bytes "$esc.txt"
+	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.txt: No such'* ]]
+	run -78 --separate-stderr rf-tokenize -m "$esc.json"
+	[[ "$stderr" == "rf-tokenize: a\x1b[31m.json: a tokenizer of the kind '\x1b[31m', "* ]]
+}
+
 @test "rf-tokenize: damaged and cut .zst are errors" {
 	printf '{"text":"abcdefgh"}\n' | zstd -q >a.jsonl.zst
 	head -c 20 a.jsonl.zst >b.jsonl.zst
