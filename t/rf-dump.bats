@@ -153,6 +153,31 @@ X
 	diff want got
 }
 
+@test "rf-dump: a rollout that reaches beyond the text is compared as far as there is text" {
+	{
+		head_line ''
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' "$(array '<i4' 4 100,101,102,103)" ',"positions":' "$(array '<i4' 1 2)" \
+			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 1,1,5 102,103,104,105,106)" '}}}'
+		echo
+		end_line 1
+	} | rf-cat --json -o x.rf
+	rf-dump x.rf | tail -n 5 | diff - <(printf '%s\n' '    prefix     "ab"' '    truth      "cd"' '    rollout 0' '               "cdefg"' '               "c"=  "d"=  "e"  "f"  "g"')
+}
+
+@test "rf-dump: a record is shown as soon as it has come" {
+	mkfifo fifo
+	rf-dump --tsv --rows record <fifo >got 3>&- &
+	exec 9>fifo
+	"$RF_UNITS/u-lab" pick "$G/stream/tokens.rf" 0 1 2 >&9
+	for _ in $(seq 200); do
+		[ "$(wc -l <got)" -lt 3 ] || break
+		sleep 0.02
+	done
+	[ "$(wc -l <got)" -eq 3 ]
+	exec 9>&-
+	run ! wait $!
+}
+
 @test "rf-dump: without positions the most uncertain tokens are shown, without entropies the beginning of the text" {
 	example x.rf
 	rf-dump x.rf | sed -n '/id 3/,$p' >got
@@ -363,6 +388,11 @@ X
 	rf-dump --json --sort -id x.rf | diff <(sed -n '1,2p' all; sed -n 4p all; sed -n 3p all) -
 	rf-dump --json --sort id -n 1 x.rf | diff <(sed -n '1p;3p' all) -
 	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 3 ]
+	# a record stands where the first of its rows would
+	for sort in reward -reward; do
+		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" | awk '!seen[$1]++' >ids
+		rf-dump --json --rows rollout --sort $sort "$G/stream/rewarded.rf" | sed -n 's/^.*"body":{"id":\([0-9]*\),.*$/\1/p' | diff ids -
+	done
 	run -65 bash -o pipefail -c 'rf-dump --json -n 2 x.rf | rf-cat --json >/dev/null'
 }
 
@@ -499,4 +529,19 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		# shellcheck disable=SC2086
 		run -64 rf-dump $how "$G/stream/tokens.rf"
 	done
+}
+
+@test "rf-dump(1): its examples work" {
+	entropies entropy.rf
+	rf-select --chunks 4 -k 2 --margin 2 --seed 1 entropy.rf -o selected.rf 2>/dev/null
+	cp "$G/stream/rewarded.rf" .
+	cp "$G/stream/tokens.rf" a.rf
+	cp "$G/delta/model.safetensors" gradient.safetensors
+	sed -n 's/^\.Dl \$ //p' "$ROOT/man/rf-dump.1" >examples
+	[ "$(wc -l <examples)" -ge 7 ]
+	while read -r example; do
+		echo "$example"
+		[ -n "$(eval "$example" 3>&-; [ ! -e b.rf ] || rf-dump --check b.rf)" ]
+	done <examples
+	[ "$(rf-dump --tsv --rows record --columns source b.rf | sort -u)" = "$(printf 'elsewhere\nsource')" ]
 }
