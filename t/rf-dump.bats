@@ -154,14 +154,16 @@ X
 }
 
 @test "rf-dump: a rollout that reaches beyond the text is compared as far as there is text" {
+	# in memory the positions may follow the tokens: the number of one is drawn, too
 	{
 		head_line ''
-		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' "$(array '<i4' 4 100,101,102,103)" ',"positions":' "$(array '<i4' 1 2)" \
-			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 1,1,5 102,103,104,105,106)" '}}}'
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' "$(array '<i4' 16 "$(seq -s, 100 115)")" ',"positions":' "$(array '<i4' 1 15)" \
+			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 1,1,4 115,15,15,104)" '}}}'
 		echo
 		end_line 1
 	} | rf-cat --json -o x.rf
-	rf-dump x.rf | tail -n 5 | diff - <(printf '%s\n' '    prefix     "ab"' '    truth      "cd"' '    rollout 0' '               "cdefg"' '               "c"=  "d"=  "e"  "f"  "g"')
+	rf-dump x.rf | tail -n 5 | diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' '    rollout 0' \
+		'               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
 }
 
 @test "rf-dump: a record is shown as soon as it has come" {
