@@ -40,7 +40,7 @@ ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
-UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c))
+UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
 KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))

@@ -8,7 +8,7 @@
 #include "cpu.h"
 #include "vec.h"
 
-enum { TILE_ROWS = 128, TILE_COLS = 640, PART = 8 * TILE_COLS }; /* the vocabulary goes to the threads in parts */
+enum { TILE_ROWS = 256, TILE_COLS = 320, PART = 16 * TILE_COLS }; /* the vocabulary goes to the threads in parts */
 
 struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 

@@ -288,7 +288,7 @@ promise_whole_or_not() {
 
 promise_direct() {
 	rm -f p.fifo && mkfifo p.fifo
-	cat p.fifo >p.got &
+	timeout 10 cat p.fifo >p.got &
 	p_run -o p.fifo <"$P_GOOD"
 	[ "$p_status" -eq 0 ] || { kill $!; p_say "-o FIFO: exit status $p_status"; return 1; }
 	wait $!
