@@ -84,7 +84,7 @@ struct rf_rope { int nb, steps, heads, D, from; bool inverse; double theta; rf_i
 /*     u_t = beta_t (v_t - S_{t-1}' k_t),  S_t = S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
  * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2.  q comes scaled by 1 / sqrt(K).
- * beta = beta_scale sigmoid(b), 1 where b is NULL.
+ * beta = beta_scale sigmoid(b), beta_scale where b is NULL.
  *
  * States live in slots of (H, K, V).  Sequence b begins from slot start[b / per] of S; start NULL: slot 0.
  * `given`: so many steps are there already (a rollout that grows): k and u hold them, and the new row goes behind them;

@@ -495,7 +495,7 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 {
 	struct rf_msg m;
-	enum rf_code rc = fill(in, RF_SNIFF, e);
+	enum rf_code rc = fill(in, 4, e);
 	const char *looks;
 	char buf[200];
 
@@ -503,6 +503,9 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 		return rc;
 	if (shorter(in, 1))
 		return rf_fail(e, RF_EDATA, "%s: empty stream (upstream produced nothing)", in->name);
+	/* more only if it is no stream: a head may be shorter, and all that comes for a while */
+	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) && (rc = fill(in, RF_SNIFF, e)) != RF_OK)
+		return rc;
 	if ((looks = rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at)))
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", in->name, looks);
 	if ((rc = next_message(in, &m, e)) == RF_OK) {

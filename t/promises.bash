@@ -15,6 +15,7 @@
 #     GOOD     a stream that the program takes, with two records or more
 #     COMMAND  the program and its options; it reads standard input
 #
+# PROMISE_GATHERS=1: a filter that must see all of its input before it writes a record.
 # PROMISE_MIB is how much memory it may hold while it refuses a stream that claims too much [64].
 #
 # Of a trainer: PROMISE_RESET names a function that is called before each run (it makes the state afresh), and
@@ -23,7 +24,7 @@
 # Every failure is checked for its exit status and for one line on stderr that begins with the program's name.
 
 PROMISES_ALL="whole empty nothing foreign cuts after order killed claims usage help terminal_in"
-PROMISES_FILTER="full reader output whole_or_not direct term terminal_out"
+PROMISES_FILTER="at_once full reader output whole_or_not direct term terminal_out"
 
 promises() {
 	local list="$PROMISES_ALL"
@@ -38,7 +39,7 @@ promise() {
 	for f in ${PROMISE_RESET:-} ${PROMISE_STATE:-}; do
 		export -f "${f?}"
 	done
-	export RF_UNITS G PATH PROMISE_RESET PROMISE_STATE PROMISE_MIB
+	export RF_UNITS G PATH PROMISE_RESET PROMISE_STATE PROMISE_GATHERS PROMISE_MIB
 	bash "$BATS_TEST_DIRNAME/promises.bash" "$@"
 }
 
@@ -247,6 +248,27 @@ promise_terminal_out() {
 	[ "$p_status" -eq 64 ] || p_say "a terminal as output: exit status $p_status, not 64" || return
 	p_line '<stdout>: is a terminal' || return
 	[ ! -s p.tty ] || p_say "it wrote to the terminal"
+}
+
+# What comes is passed on before more comes: the head, then each record.
+promise_at_once() {
+	local pid n
+	[ -z "${PROMISE_GATHERS:-}" ] || return 0
+	rm -f p.fifo && mkfifo p.fifo
+	"${P_CMD[@]}" <p.fifo >p.out 2>p.err &
+	pid=$!
+	exec 9>p.fifo
+	for n in 1 2 3; do
+		p_lab pick "$P_GOOD" $((n - 1)) >&9
+		for _ in $(seq 300); do
+			[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -lt "$n" ] || break
+			sleep 0.02
+		done
+		[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -eq "$n" ] || { exec 9>&-; kill "$pid"; p_say "message $n is not passed on before more comes"; return 1; }
+	done
+	exec 9>&-
+	wait "$pid"
+	[ $? -eq 65 ] || p_say "its input was cut, and it does not fail"
 }
 
 promise_full() {

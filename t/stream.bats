@@ -106,6 +106,7 @@ traced() {
 }
 
 can_trace() {
+	! ldd "$(command -v rf-cat)" | grep -q libasan || skip "a sanitizer does not work under strace"
 	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
 }
 
