@@ -463,7 +463,7 @@ static void slope(const char *name, const char *options)
 	fetch(grad, m->g, ckpt.params.total);
 	for (int i = 0; i < ckpt.params.n; i++) {
 		const struct rf_param *p = &ckpt.params.p[i];
-		double dot = 0, norm = 0, d[6], size = 0, least = INFINITY;
+		double dot = 0, norm = 0, d[2], size = 0, least = INFINITY;
 
 		for (size_t j = 0; j < p->count; j++)
 			size += (double)grad[p->offset + j] * (double)grad[p->offset + j];
@@ -477,12 +477,14 @@ static void slope(const char *name, const char *options)
 			dot += (double)way[j] * (double)grad[p->offset + j];
 		}
 		/* a step is good where it is neither lost in rounding nor beyond what bends */
-		for (int j = 0; j < 6; j++) {
-			double step = 2.5e-4 * (1 << j);
+		for (int h = 0; h < 3 && !(least <= 1e-3); h++) {
+			static const double steps[] = { 1e-3, 2.5e-4, 4e-3 };
 
-			d[j] = (along(&t, batch, 3, p, way, step) - along(&t, batch, 3, p, way, -step)) / (2 * step);
-			if (j)
-				least = fmin(least, fabs((4 * d[j - 1] - d[j]) / 3 - dot) / fmax(fabs(dot), 1e-3));
+			for (int j = 0; j < 2; j++) {
+				double step = steps[h] * (1 + j);
+				d[j] = (along(&t, batch, 3, p, way, step) - along(&t, batch, 3, p, way, -step)) / (2 * step);
+			}
+			least = fmin(least, fabs((4 * d[0] - d[1]) / 3 - dot) / fmax(fabs(dot), 1e-3));
 		}
 		if (!(least <= worst)) {
 			worst = least;
