@@ -496,16 +496,10 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 static enum rf_code open_tokenizer(struct job *j, struct rf_err *e)
 {
 	const struct rf_dump *d = j->d;
-	char path[4400];
-	struct stat st;
 
-	if (d->tokenizer)
-		return strcmp(d->tokenizer, "bytes") ? rf_tokenizer_open(&j->given, d->tokenizer, e) : rf_tokenizer_bytes(&j->given, e);
-	if (!d->model)
-		return RF_OK;
-	if (snprintf(path, sizeof path, "%s/latest", d->model) < (int)sizeof path && !stat(path, &st))
-		return rf_tokenizer_open(&j->given, path, e);
-	return rf_tokenizer_open(&j->given, d->model, e);
+	if (d->tokenizer && !strcmp(d->tokenizer, "bytes"))
+		return rf_tokenizer_bytes(&j->given, e);
+	return d->tokenizer || d->model ? rf_tokenizer_open(&j->given, d->tokenizer ? d->tokenizer : d->model, e) : RF_OK;
 }
 
 enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e)

@@ -224,6 +224,7 @@ out:
 enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 {
 	struct rf_stats stats;
+	char name[120];
 	enum rf_code rc;
 
 	for (int i = 0; i < x->tensors->n; i++) {
@@ -231,7 +232,8 @@ enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 			return rf_blame(e, "%s", x->path);
 		if (stats.nonfinite)
 			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->path,
-			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count, x->tensors->t[i].name);
+			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count,
+			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
 	}
 	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
 }
@@ -278,7 +280,17 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step, LABEL, "commits", (long long)c->commits);
 		if (*c->data_hash)
 			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash, (long long)c->data_next);
+		if (*c->warning) {
+			rf_page_printf(p, "%-*s", LABEL, "warning");
+			rf_page_safe(p, c->warning, strlen(c->warning), false);
+			rf_page_puts(p, "\n");
+		}
 		write_config(c->cfg.text, width, p);
+	}
+	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
+		rf_page_printf(p, "%-*s", LABEL, "of weights");
+		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"), strlen(rf_tensors_meta(&x->file, "weights")), false);
+		rf_page_puts(p, "\n");
 	}
 	for (int i = 0; i < x->steps; i++)
 		rf_page_printf(p, "%-*sstep %lld  commits %lld  weights %s  %llu bytes\n", LABEL, i ? "" : "steps", (long long)x->step[i].step,
@@ -329,7 +341,7 @@ void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, b
 
 static void write_json(json_t *o, struct rf_buf *p)
 {
-	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
 	if (text) {
 		rf_page_puts(p, text);

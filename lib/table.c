@@ -75,26 +75,36 @@ void rf_row_at(struct rf_row *row, enum rf_rows rows, uint64_t index)
 
 /* ---- tokens as text --------------------------------------------------------------------------------------------- */
 
+/* What the tokenizer does not know is its number in angle brackets. */
+static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut, bool quotes)
+{
+	char *text = NULL;
+	size_t len = 0, at = 0;
+
+	if (rf_tokenizer_decode(t, ids, (size_t)n, &text, &len, NULL) == RF_OK) {
+		/* a tail may begin inside a character: its rest is no error of the text */
+		while (cut && at < 3 && at < len && ((unsigned char)text[at] & 0xC0) == 0x80)
+			at++;
+		rf_page_safe(p, text + at, len - at, quotes);
+	} else if (n == 1) {
+		rf_page_printf(p, "<%d>", (int)*ids);
+	} else {
+		for (int i = 0; i < n; i++)
+			decode(p, t, ids + i, 1, false, quotes);
+	}
+	free(text);
+}
+
 static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool cut, bool quotes)
 {
-	char *text = NULL, *s;
-	size_t len = 0;
-
-	if (!w->tokenizer || rf_tokenizer_decode(w->tokenizer, ids, (size_t)n, &text, &len, NULL) != RF_OK) {
+	if (w->tokenizer) {
+		rf_page_puts(p, quotes ? "\"" : "");
+		decode(p, w->tokenizer, ids, n, cut, quotes);
+		rf_page_puts(p, quotes ? "\"" : "");
+	} else {
 		for (int i = 0; i < n; i++)
 			rf_page_printf(p, i ? " %d" : "%d", (int)ids[i]);
-		return;
 	}
-	s = text;
-	/* a tail may begin inside a character: its rest is no error of the text */
-	for (int i = 0; cut && i < 3 && len && ((unsigned char)*s & 0xC0) == 0x80; i++)
-		s++, len--;
-	if (quotes)
-		rf_page_puts(p, "\"");
-	rf_page_safe(p, s, len, quotes);
-	if (quotes)
-		rf_page_puts(p, "\"");
-	free(text);
 }
 
 void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes)

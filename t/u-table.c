@@ -281,7 +281,7 @@ static void test_pick(void)
 			struct rf_pick_row row = { .text = malloc(1) };
 			uint32_t j = 4 + 2 * (uint32_t)i;
 
-			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12), rf_draw(seed, j + 1), i };
+			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12), floor(rf_draw(seed, j + 1) * 50), i };
 			if (key[i].sort == 3)
 				key[i].sort = NAN;
 			row.key = key[i];

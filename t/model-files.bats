@@ -1,0 +1,13 @@
+#!/usr/bin/env bats
+# What a model is on disk: config.json, safetensors, the table of weights.
+setup() { load helper; }
+
+@test "model files: safetensors follow every rule of the reference implementation, or are refused" {
+	unit u-tensors "$G"
+}
+@test "model files: config.json is read as it is published, and what is not supported is named" {
+	unit u-config
+}
+@test "model files: fresh weights have the distribution of the published code" {
+	unit u-init
+}
