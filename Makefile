@@ -13,6 +13,13 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+# Packages come before all else, -j or not, for the compiler is asked below what it can do.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
+$(if $(shell pipelines/deps.sh && echo done),,$(error packages are missing, see above))
+endif
+endif
+
 PREFIX  ?= /usr/local
 CC      ?= cc
 CFLAGS  ?= -O2 -g
@@ -40,7 +47,7 @@ ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
-UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c))
+UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
 KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
@@ -72,6 +79,12 @@ $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
 
+deps:
+	@:
+
+midtrain: all
+	@$(MAKE) --no-print-directory -f pipelines/demo.mk
+
 units: $(UNITS)
 
 check: all units
@@ -81,4 +94,4 @@ clean:
 	rm -rf build bin
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d)
-.PHONY: all units check clean
+.PHONY: deps midtrain all units check clean

@@ -1,15 +1,23 @@
 /* advantage.c -- advantages within a group.
  *
- * Equal rewards are found by comparing them, before any mean is taken: the rounding of the mean would otherwise be
- * divided by a deviation of nothing, and noise of 1e-8 become advantages of 1. */
+ * Equal rewards are found by comparing them, so that no rounding of a mean can be divided by a deviation of nothing
+ * and noise of 1e-8 become advantages of 1. */
 #include <math.h>
 
 #include "advantage.h"
 
+static bool spread_free(const float *R, int G)
+{
+	for (int g = 1; g < G; g++)
+		if (R[g] != R[0])
+			return false;
+	return G > 1;
+}
+
 enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A, struct rf_err *e)
 {
 	double mean = 0, square = 0, scale = 1;
-	bool equal = true;
+	bool equal = spread_free(R, G);
 
 	if (G < 2 && !a->allow_single)
 		return rf_fail(e, RF_EDATA, "a group of one rollout has nothing to be compared with "
@@ -18,10 +26,8 @@ enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, in
 		A[0] = R[0];
 		return RF_OK;
 	}
-	for (int g = 0; g < G; g++) {
+	for (int g = 0; g < G; g++)
 		mean += R[g];
-		equal &= R[g] == R[0];
-	}
 	mean /= G;
 	for (int g = 0; g < G; g++)
 		square += (R[g] - mean) * (R[g] - mean);
@@ -30,14 +36,6 @@ enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, in
 	for (int g = 0; g < G; g++)
 		A[g] = equal ? 0 : (R[g] - mean) / scale;
 	return RF_OK;
-}
-
-static bool spread_free(const float *R, int G)
-{
-	for (int g = 1; g < G; g++)
-		if (R[g] != R[0])
-			return false;
-	return G > 1;
 }
 
 enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record *r, struct rf_group_stats *st,

@@ -112,7 +112,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		return rf_fail(e, RF_EDATA, "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", want->max_len, g->max_len);
 	p.segment = g->segment;
 	p.max_len = larger(p.max_len, g->max_len);
-	if (!g->tree || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
+	if (!g->tree || p.train != g->plan.train || p.recompute != g->plan.recompute || p.grow != g->plan.grow || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
 		p.max_len = larger(p.max_len, g->plan.max_len);
 		p.sites = larger(p.sites, g->plan.sites);
 		p.per = larger(p.per, g->plan.per);

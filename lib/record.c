@@ -453,6 +453,8 @@ static enum rf_code read_array(struct rf_record *r, const struct field *f, const
 		return rf_fail(e, RF_EDATA, "%s%s %s", pre, f->key, why);
 	for (int i = 0; i < ndim; i++) {
 		int *size = size_of(r, f->dims[i]);
+		if (size && !shape[i]) /* it would say nothing, and 0 stands for a size that is not known yet */
+			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, f->key);
 		if (size && !*size)
 			*size = (int)shape[i];
 		want[i] = (uint64_t)size_now(r, f->dims[i]);

@@ -66,12 +66,13 @@ static void wrap(struct rf_buf *p, const struct rf_show *s, const struct rf_buf 
 
 static void item_text(struct rf_flow *f, const char *name, const char *value, const char *colour)
 {
+	int most = f->width - 20 < CUT ? f->width - 20 : CUT;
 	struct rf_buf safe = { 0 }, item = { 0 };
 
 	rf_page_safe(&safe, value, strlen(value), true);
 	rf_page_printf(&item, *name ? "%s \"" : "%s\"", name);
-	if (rf_columns(safe.p, safe.n) > CUT) {
-		rf_buf_add(&item, safe.p, rf_columns_head(safe.p, safe.n, CUT - 3));
+	if (rf_columns(safe.p, safe.n) > most) {
+		rf_buf_add(&item, safe.p, rf_columns_head(safe.p, safe.n, most - 3));
 		rf_page_puts(&item, "...");
 	} else {
 		rf_buf_add(&item, safe.p, safe.n);
@@ -298,7 +299,8 @@ static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	if (rec->positions)
 		rf_flow_printf(&f, NULL, "c %d", rec->c);
 	if (rec->rollout.tokens)
-		rf_flow_printf(&f, NULL, "n %d  k %d  temperature %g", rec->rollout.n, rec->rollout.k, rec->rollout.temperature);
+		rf_flow_printf(&f, NULL, "n %d  k %d  temperature %g", rec->rollout.n, rec->rollout.k,
+		               rec->rollout.temperature);
 	if (rec->reward.kind)
 		item_text(&f, "reward", rec->reward.kind, NULL);
 	if (!isnan(row->reward.mean))
@@ -366,7 +368,7 @@ static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	}
 	if (rec->advantage)
 		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
-	if (o->logp) {
+	if (o->logp && o->k) {
 		double sum = 0;
 		for (int j = 0; j < o->k; j++)
 			sum += o->logp[first + (size_t)j];
@@ -411,7 +413,7 @@ static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row
 	if (rec->correct && t < rec->T - 1)
 		rf_page_puts(&line, rec->correct[t] > 0.5f ? " right" : " wrong");
 	room = s->width - (int)line.n - 5;
-	room = room < 30 ? 30 : room;
+	room = room < 20 ? 20 : room;
 	rf_page_puts(&line, " ");
 	rf_words_prefix(&text, &s->words, rec, t + 1);
 	fit(&line, s, &text, room * 2 / 3, true);
@@ -475,7 +477,8 @@ static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_ro
 		beginning(p, s, rec);
 }
 
-void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row, size_t *lead, size_t *lead_part)
+void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row,
+                 size_t *lead, size_t *lead_part)
 {
 	size_t at = p->n;
 

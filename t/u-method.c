@@ -200,14 +200,14 @@ static void test_draws(void)
 
 static void test_draw_index(void)
 {
-	const double p[] = { 0, 0.25, 0, 0.5, 0.25, 0 }, one = 1, tiny[] = { 0x1p-1070, 0x1p-1070 };
+	const double p[] = { 0, 0.25, 0, 0.5, 0.25, 0 }, one = 1, tiny[] = { 0x1p-1070, 0x1p-1070, 0 };
 	double below = 1 - 0x1p-53;
 
 	ok(rf_draw_index(p, 6, 0) == 1, "draw: u = 0 takes the first index that has a probability");
 	ok(rf_draw_index(p, 6, below) == 4, "draw: u just below 1 takes the last index that has a probability");
 	ok(rf_draw_index(p, 6, 0.25) == 3 && rf_draw_index(p, 6, nextafter(0.25, 0)) == 1, "draw: the sum must exceed u");
 	ok(rf_draw_index(&one, 1, 0) == 0 && rf_draw_index(&one, 1, below) == 0, "draw: one index");
-	ok(rf_draw_index(tiny, 2, below) <= 1, "draw: denormal probabilities stay inside");
+	ok(rf_draw_index(tiny, 3, below) == 1, "draw: where u * total rounds up to total, the last that has a probability");
 
 	bool inside = true;
 	for (int i = 0; i < 2000; i++) {
@@ -246,7 +246,8 @@ static void test_short_sequences(void)
 	for (s.mode = RF_SELECT_ENTROPY; s.mode <= RF_SELECT_MIN; s.mode++)
 		for (s.margin = 0; s.margin <= 5; s.margin++)
 			for (s.k = 1; s.k <= 4; s.k++)
-				for (int T = 1; T <= 2 * s.chunks; T++) {
+				for (int T = 1; T <= 16; T++) {
+					s.chunks = T % 2 ? 8 : 4;
 					int first = s.margin ? s.margin : 1, behind = s.k > s.margin ? s.k : s.margin;
 					bool want = T < s.chunks || T < first + behind;
 
@@ -259,7 +260,7 @@ static void test_short_sequences(void)
 						good &= r.positions[i] >= first && r.positions[i] <= T - behind;
 					rf_record_free(&r);
 				}
-	ok(good, "selection: lengths 1 to 2 chunks, margins 0 to 5: too short, or every rollout fits");
+	ok(good, "selection: lengths 1 to 16, 4 and 8 chunks, margins 0 to 5: too short, or every rollout fits");
 }
 
 static void test_extremes(void)
@@ -464,7 +465,7 @@ struct rewarded {
 	float h_pred[2 * 2 * K * D], h_gt[2 * K * D];
 };
 
-/* c = 2 and n = 2: of each position the first rollout is the text, the second its reverse with opposite states. */
+/* c = 2 and n = 2: of each position the first rollout is the text, the second its rotation with opposite states. */
 static void make_rewarded(struct rewarded *w)
 {
 	rf_record_init(&w->r);
@@ -482,7 +483,7 @@ static void make_rewarded(struct rewarded *w)
 	for (int i = 0; i < 2; i++)
 		for (int j = 0; j < K; j++) {
 			w->roll[(2 * i + 0) * K + j] = w->positions[i] + j;
-			w->roll[(2 * i + 1) * K + j] = w->positions[i] + K - 1 - j;
+			w->roll[(2 * i + 1) * K + j] = w->positions[i] + (j + 1) % K;
 			for (int x = 0; x < D; x++) {
 				float h = (float)(x + j + i + 1);
 				w->h_gt[(i * K + j) * D + x] = w->h_pred[((2 * i + 0) * K + j) * D + x] = h;
@@ -491,10 +492,39 @@ static void make_rewarded(struct rewarded *w)
 		}
 }
 
+/* Shifted by one of two positions, the rewards are those of rollouts that had each other's texts. */
+static void test_shift(struct rewarded *w)
+{
+	float parts[3][4], *const gt = w->r.rollout.h_gt;
+	struct rf_err e;
+	int32_t first = w->positions[0];
+	const size_t bytes = sizeof *parts;
+
+	bool good = rf_reward_record(&w->r, RF_REWARD_HYBRID, 3, 0, 0, &e) == RF_OK;
+	memcpy(parts[0], w->r.reward.total, bytes);
+	memcpy(parts[1], w->r.reward.cosine, bytes);
+	memcpy(parts[2], w->r.reward.edit, bytes);
+
+	w->positions[0] = w->positions[1];
+	w->positions[1] = first;
+	for (int x = 0; x < K * D; x++) {
+		float h = gt[x];
+		gt[x] = gt[K * D + x];
+		gt[K * D + x] = h;
+	}
+	good = good && rf_reward_record(&w->r, RF_REWARD_HYBRID, 0, 0, 0, &e) == RF_OK;
+	good = good && !memcmp(parts[0], w->r.reward.total, bytes) && !memcmp(parts[1], w->r.reward.cosine, bytes)
+	       && !memcmp(parts[2], w->r.reward.edit, bytes);
+	ok(good && w->r.reward.cosine[0] < 0.9999 && w->r.reward.edit[0] < 1, "reward: shifted, it compares with the next position's text");
+	ok(rf_reward_record(&w->r, RF_REWARD_HYBRID, 4, 0, 0, &e) == RF_EDATA, "reward: shifted onto itself is an error");
+	w->positions[1] = w->positions[0];
+	w->positions[0] = first;
+}
+
 static void test_rewards(void)
 {
 	static const struct { const char *name; double good, bad; } kind[] = {
-		{ "cosine", 1, -1 }, { "binary", 1, 1.0 / 3 }, { "hybrid", 2, -2.0 / 3 }, { "edit", 1, 1.0 / 3 },
+		{ "cosine", 1, -1 }, { "binary", 1, 0 }, { "hybrid", 2, -1 }, { "edit", 1, 1.0 / 3 },
 	};
 	struct rewarded w;
 	struct rf_err e;
@@ -503,12 +533,12 @@ static void test_rewards(void)
 	for (int i = 0; i < 4; i++) {
 		make_rewarded(&w);
 		w.r.advantage = old;
-		bool good = rf_reward_record(&w.r, (enum rf_reward_kind)i, 0, 0, &e) == RF_OK
+		bool good = rf_reward_record(&w.r, (enum rf_reward_kind)i, 0, 0, 0, &e) == RF_OK
 		            && !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
 		for (int g = 0; good && g < 4; g++) {
 			good &= near(w.r.reward.total[g], g % 2 ? kind[i].bad : kind[i].good, 1e-6);
 			good &= near(w.r.reward.cosine[g], g % 2 ? -1 : 1, 1e-6);
-			good &= near(w.r.reward.binary[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
+			good &= near(w.r.reward.binary[g], g % 2 ? 0 : 1, 1e-6);
 			good &= near(w.r.reward.edit[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
 		}
 		ok(good, "reward: %s is the total, all parts are kept, the advantage is gone", kind[i].name);
@@ -516,11 +546,11 @@ static void test_rewards(void)
 	}
 
 	make_rewarded(&w);
-	bool good = rf_reward_record(&w.r, RF_REWARD_RANDOM, 3, 4, &e) == RF_OK;
+	bool good = rf_reward_record(&w.r, RF_REWARD_RANDOM, 0, 3, 4, &e) == RF_OK;
 	for (uint64_t g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] == (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
 	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: random is drawn for (seed, step, id, position, rollout)");
-	good = rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, &e) == RF_OK;
+	good = rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, &e) == RF_OK;
 	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
 	   "reward: computed again it replaces the old");
 
@@ -533,17 +563,19 @@ static void test_rewards(void)
 		good &= w.r.reward.total[g] == (float)given[g];
 	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: a given total stands beside the computed parts");
 
+	test_shift(&w);
+
 	w.positions[1] = 10;
-	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, &e) == RF_EDATA, "reward: a rollout beyond the text is an error");
+	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, &e) == RF_EDATA, "reward: a rollout beyond the text is an error");
 	w.positions[1] = 9;
 	w.r.rollout.h_gt = NULL;
-	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, &e) == RF_EDATA && strstr(e.msg, "h_gt"),
+	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, &e) == RF_EDATA && strstr(e.msg, "h_gt"),
 	   "reward: rollouts without hidden states are an error");
 	rf_record_free(&w.r);
 
 	make_rewarded(&w);
 	w.r.rollout.tokens = NULL;
-	ok(rf_reward_record(&w.r, RF_REWARD_COSINE, 0, 0, &e) == RF_OK && !w.r.reward.kind
+	ok(rf_reward_record(&w.r, RF_REWARD_COSINE, 0, 0, 0, &e) == RF_OK && !w.r.reward.kind
 	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
 	   "reward: no rollouts, no reward, no error");
 	rf_record_free(&w.r);
@@ -669,6 +701,10 @@ static void test_policy(void)
 	   "policy: log-ratios of 2000 are clamped, the loss is finite");
 	t = rf_policy_token(&p, -1e3, 1e3, -1);
 	ok(t.clamped && t.ratio == exp(-20) && t.loss == 0.8 && t.dlogp == 0 && t.clipped, "policy: and those of -2000");
+	t = rf_policy_token(&p, -21, -0.5, 1);
+	ok(t.clamped && t.dlogp == 0 && t.loss == -exp(-20), "policy: a clamped ratio has no gradient");
+	t = rf_policy_token(&p, -20, -0.5, 1);
+	ok(!t.clamped && t.dlogp == -exp(-19.5), "policy: one inside has, however small");
 	t = rf_policy_token(&p, -1, -1, 0.5);
 	ok(t.ratio == 1 && t.loss == -0.5 && t.dlogp == -0.5 && !t.clipped && !t.dual && !t.clamped,
 	   "policy: ratio 1 is the plain gradient");

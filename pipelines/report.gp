@@ -1,0 +1,68 @@
+# report.gp -- the figures of report.md.  tmp, entropy, out: set on the command line by report.sh.
+set terminal pngcairo size 1100,620 font "Sans,11" background "#ffffff"
+set datafile separator "\t"
+set border 3 lw 1 lc "#444444"
+set tics nomirror out
+set grid ytics lw 1 lc "#dddddd"
+set key top right
+set style line 1 lw 2 lc "#777777"
+set style line 2 lw 2 lc "#1f77b4"
+set style line 3 lw 2 lc "#d62728"
+set style line 4 lw 2 lc "#9467bd"
+set style line 5 lw 2 lc "#e69f00"
+
+# ---- entropy along a document
+stats entropy using 1 nooutput
+T = STATS_max + 1
+set output out."/entropy.png"
+set title "Entropy along a held-out document, and where ReFINE looks"
+set xlabel "position, bytes"
+set ylabel "entropy of the next byte, nats"
+set xrange [0:T]
+set yrange [0:*]
+do for [i = 1:7] { set arrow i from i * T / 8, graph 0 to i * T / 8, graph 1 nohead lw 1 dt 3 lc "#999999" }
+plot entropy skip 1 using 1:2 with lines lw 0.5 lc "#b8c9dc" title "entropy", \
+     tmp."/entropy.mean" using 1:2 with lines lw 1.2 lc "#1f77b4" title "mean of 5, which the draw follows", \
+     entropy skip 1 using ($3 == 1 ? $1 : NaN):2 with points pt 7 ps 1.6 lc "#d62728" title "chosen, one per chunk"
+do for [i = 1:7] { unset arrow i }
+
+# ---- distribution of rewards
+set output out."/rewards.png"
+set title "Cosine rewards on held-out documents"
+set xlabel "cosine of a rollout's hidden states and the text's"
+set ylabel "density"
+set key top left
+set autoscale
+set xrange [-0.5:1]
+set yrange [0:*]
+plot tmp."/start.bins" using 1:3 with steps lw 2 dt 3 lc "#777777" title "start, against other text", \
+     tmp."/start.bins" using 1:2 with steps ls 1 title "start", \
+     tmp."/sft.bins" using 1:2 with steps ls 2 title "SFT", \
+     tmp."/refine.bins" using 1:2 with steps ls 3 title "ReFINE, n 1", \
+     tmp."/refine-n8.bins" using 1:2 with steps ls 4 title "ReFINE, n 8", \
+     tmp."/random.bins" using 1:2 with steps ls 5 title "random rewards"
+
+# ---- over the steps
+set terminal pngcairo size 1100,1000 font "Sans,11" background "#ffffff"
+set output out."/steps.png"
+unset title
+set autoscale
+set multiplot layout 3,1
+set xlabel ""
+set key top left horizontal
+set xtics format "%g"
+set ylabel "loss - SFT's, nats"
+plot 0 with lines ls 2 title "SFT", \
+     tmp."/refine.steps" using 1:2 with lines ls 3 title "ReFINE, n 1", \
+     tmp."/refine-n8.steps" using 1:2 with lines ls 4 title "ReFINE, n 8", \
+     tmp."/random.steps" using 1:2 with lines ls 5 title "random rewards"
+set ylabel "cosine reward"
+plot tmp."/refine.steps" using 1:3 with lines ls 3 title "ReFINE, n 1", \
+     tmp."/refine-n8.steps" using 1:3 with lines ls 4 title "ReFINE, n 8", \
+     tmp."/random.steps" using 1:3 with lines ls 5 title "random rewards"
+set ylabel "binary reward"
+set xlabel "optimizer step"
+plot tmp."/refine.steps" using 1:4 with lines ls 3 title "ReFINE, n 1", \
+     tmp."/refine-n8.steps" using 1:4 with lines ls 4 title "ReFINE, n 8", \
+     tmp."/random.steps" using 1:4 with lines ls 5 title "random rewards"
+unset multiplot

@@ -1,0 +1,38 @@
+/* fuzz-main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links the same
+ * target with libFuzzer instead.  A failed promise aborts. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int main(int argc, char *argv[])
+{
+	for (int i = 1; i < argc; i++) {
+		FILE *f = fopen(argv[i], "rb");
+		uint8_t *data = NULL;
+		size_t n = 0, cap = 0, got = 1;
+
+		while (f && got) {
+			if (n == cap && !(data = realloc(data, cap = cap ? 2 * cap : 65536)))
+				return 2;
+			got = fread(data + n, 1, cap - n, f);
+			n += got;
+		}
+		if (!f || ferror(f)) {
+			perror(argv[i]);
+			return 2;
+		}
+		fclose(f);
+		/* a copy of the exact size, so that a sanitizer sees a step beyond it */
+		uint8_t *exact = malloc(n ? n : 1);
+		if (!exact)
+			return 2;
+		for (size_t j = 0; j < n; j++)
+			exact[j] = data[j];
+		LLVMFuzzerTestOneInput(exact, n);
+		free(exact);
+		free(data);
+	}
+	return 0;
+}

@@ -1,0 +1,558 @@
+#!/usr/bin/env bats
+# rf-dump: text, TSV, JSON, --check, checkpoints.
+
+setup() {
+	load helper
+	load promises
+}
+
+# ---- streams made for the purpose ------------------------------------------------------------------------------------
+
+# ids TEXT: the bytes of what printf %b makes of TEXT, as the byte tokenizer numbers them
+ids() {
+	printf '%b' "$1" | od -An -v -tu1 | awk '{ for (i = 1; i <= NF; i++) printf "%s%d", n++ ? "," : "", $i + 3 }'
+}
+
+# array DTYPE SHAPE NUMBERS
+array() {
+	printf '{"dtype":"%s","shape":[%s],"data":[%s]}' "$1" "$2" "$3"
+}
+
+# head BODY: the first message of a stream of bytes
+head_line() {
+	echo '{"seq":0,"type":"head","body":{"format":1,'"$1"'"vocab":384,"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}}}'
+}
+
+# end RECORDS
+end_line() {
+	echo '{"seq":'$(($1 + 1))',"type":"end","body":{"count":'"$1"',"xxh64":0}}'
+}
+
+# example FILE: three records: rollouts with rewards, entropies, tokens alone; strings that are out for trouble
+example() {
+	local text='The quick brown fox jumps over the lazy dog.\n' entropy
+	entropy=$(seq -s, 0.5 0.25 11.5)
+	{
+		head_line '"history":[{"tool":"rf-tokenize","version":"0.1","options":{"bytes":true,"max-len":2048,"strict":false}},{"tool":"rf-select","version":"0.2","options":{"k":5,"tau":0.1,"lr":1e-6,"mode":"it'"'"'s \u001b[31mred"}}],'
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":17,"tokens":' "$(array '<i4' 45 "$(ids "$text")")" \
+			',"prompt_len":20,"answers":["a \"dog\""],"source":"doc","meta":{"n":1,"s":"\u0007x"},"entropy":' "$(array '<f4' 45 "$entropy")" \
+			',"nll":' "$(array '<f4' 44 "${entropy%,*}")" ',"positions":' "$(array '<i4' 2 10,35)" \
+			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 2,2,5 "$(ids 'brownblacklazy tall\n')")" \
+			',"logp":' "$(array '<f4' 2,2,5 -0.5,-1.25,-0.125,-3,-2,-1,-2,-3,-4,-5,-0.1,-0.2,-0.3,-0.4,-0.5,-6,-7,-8,-9,-10)" \
+			'},"reward":{"kind":"hybrid","total":' "$(array '<f4' 2,2 2,0.75,1.9,0.05)" ',"cosine":' "$(array '<f4' 2,2 1,0.55,0.9,0.05)" \
+			',"binary":' "$(array '<f4' 2,2 1,0.2,1,0)" ',"edit":' "$(array '<f4' 2,2 1,0.2,1,0.4)" \
+			'},"advantage":' "$(array '<f4' 2,2 0.70710677,-0.70710677,0.5,-0.5)" '}}'
+		echo
+		printf '%s' '{"seq":2,"type":"seq","body":{"id":3,"tokens":' "$(array '<i4' 45 "$(ids "$text")")" \
+			',"source":"a\u001b]0;x\u0007b\u009b31mc\td\ne\u202ef","entropy":' "$(array '<f4' 45 "$entropy")" '}}'
+		echo
+		printf '%s' '{"seq":3,"type":"seq","body":{"id":4,"tokens":' "$(array '<i4' 15 "$(ids 'a\tb\\\\c\n\033[31m\xff\xc3\xb6')")" '}}'
+		echo
+		end_line 3
+	} | rf-cat --json -o "$1"
+}
+
+# entropies FILE: 40 records of one text each, with entropies
+entropies() {
+	{
+		head_line ''
+		awk 'BEGIN {
+			for (r = 1; r <= 40; r++) {
+				printf "{\"seq\":%d,\"type\":\"seq\",\"body\":{\"id\":%d,\"tokens\":{\"dtype\":\"<i4\",\"shape\":[50],\"data\":[", r, 7 * r
+				for (t = 0; t < 50; t++) printf "%s%d", t ? "," : "", 100 + (r * t) % 26
+				printf "]},\"entropy\":{\"dtype\":\"<f4\",\"shape\":[50],\"data\":["
+				for (t = 0; t < 50; t++) printf "%s%s", t ? "," : "", (r * 7919 + t * 104729) % 10007 / 4096
+				printf "]}}}\n"
+			}
+		}'
+		end_line 40
+	} | rf-cat --json -o "$1"
+}
+
+# safetensors FILE HEADER: a file of tensors whose data comes on standard input
+safetensors() {
+	local n=${#2}
+	{
+		printf '%b' "\\0$(printf %o $((n & 255)))\\0$(printf %o $((n >> 8)))\\0\\0\\0\\0\\0\\0"
+		printf '%s' "$2"
+		cat
+	} >"$1"
+}
+
+# only_text FILE: nothing that a terminal obeys
+only_text() {
+	! LC_ALL=C grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]' "$1"
+}
+
+# column NAME FILE: the values of a column of a table
+column() {
+	awk -F '\t' -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i } NR > 1 { print $c }' "$2"
+}
+
+# ---- the promises ----------------------------------------------------------------------------------------------------
+
+@test "rf-dump: keeps the promises of a sink" {
+	promises sink "$G/stream/tokens.rf" rf-dump
+	promises sink "$G/stream/rewarded.rf" rf-dump --tsv
+}
+
+@test "rf-dump: keeps the promises of a sink as JSON, and when it only verifies" {
+	promises sink "$G/stream/rewarded.rf" rf-dump --json
+	for name in whole empty nothing foreign cuts after order killed claims; do
+		promise $name sink "$G/stream/tokens.rf" rf-dump --check
+		promise $name sink "$G/stream/tokens.rf" rf-dump --tsv --sort id
+	done
+}
+
+@test "rf-dump: safe text, columns, conditions and the pick of rows, against second implementations" {
+	unit u-table
+}
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+@test "rf-dump: text shows prefix, truth, each rollout with its rewards, advantage and log-probabilities" {
+	example x.rf
+	rf-dump -n 2 x.rf >got
+	cat >want <<'X'
+record 1  id 17  "doc"  T 45  prompt_len 20  entropy mean 6.000 max 11.500  nll 5.875  c 2
+  n 2  k 5  temperature 1  reward "hybrid"  mean 1.175 min 0.050 max 2.000  answer "a \"dog\""
+  meta {"n": 1, "s": "\x07x"}
+  position 0  s 10  entropy 2.750  nll 2.750
+    prefix     "The quick "
+    truth      "brown"
+    rollout 0  reward 2.000  cosine 1.000  binary 1.000  edit 1.000  advantage +0.707  logp -1.375
+               "brown"
+               "b"= -0.50  "r"= -1.25  "o"= -0.12  "w"= -3.00  "n"= -2.00
+    rollout 1  reward 0.750  cosine 0.550  binary 0.200  edit 0.200  advantage -0.707  logp -3.000
+               "black"
+               "b"= -1.00  "l" -2.00  "a" -3.00  "c" -4.00  "k" -5.00
+X
+	diff want got
+}
+
+@test "rf-dump: text of a stream without a tokenizer shows tokens as numbers" {
+	rf-dump --rows position -n 2 "$G/stream/rewarded.rf" >got
+	cat >want <<'X'
+record 1  id 0  "doc 0"  T 61  c 4  n 3  k 3  temperature 0.8  reward "hybrid"
+  mean 0.497 min 0.078 max 2.000
+  meta {"note": "ü", "n": 0, "x": 0.5}
+  position 0  s 1
+    prefix     33
+    truth      9 31 17
+  position 1  s 20
+    prefix     33 9 31 17 17 9 6 4 38 37 17 36 5 11 7 19 3 4 21 13
+    truth      19 9 31
+X
+	diff want got
+	rf-dump -n 4 "$G/stream/rewarded.rf" | tail -n 3 >got
+	cat >want <<'X'
+    truth      19 9 31
+    rollout 0  reward 2.000  cosine 1.000  binary 1.000  edit 1.000  logp -5.415
+               19= -4.01  9= -5.35  31= -6.88
+X
+	diff want got
+}
+
+@test "rf-dump: a rollout that reaches beyond the text is compared as far as there is text" {
+	# in memory the positions may follow the tokens: the number of one is drawn, too
+	{
+		head_line ''
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' "$(array '<i4' 16 "$(seq -s, 100 115)")" ',"positions":' "$(array '<i4' 1 15)" \
+			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 1,1,4 115,15,15,104)" '}}}'
+		echo
+		end_line 1
+	} | rf-cat --json -o x.rf
+	rf-dump x.rf | tail -n 5 | diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' '    rollout 0' \
+		'               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
+}
+
+@test "rf-dump: a record is shown as soon as it has come" {
+	mkfifo fifo
+	rf-dump --tsv --rows record <fifo >got 3>&- &
+	exec 9>fifo
+	"$RF_UNITS/u-lab" pick "$G/stream/tokens.rf" 0 1 2 >&9
+	for _ in $(seq 200); do
+		[ "$(wc -l <got)" -lt 3 ] || break
+		sleep 0.02
+	done
+	[ "$(wc -l <got)" -eq 3 ]
+	exec 9>&-
+	run ! wait $!
+}
+
+@test "rf-dump: without positions the most uncertain tokens are shown, without entropies the beginning of the text" {
+	example x.rf
+	rf-dump x.rf | sed -n '/id 3/,$p' >got
+	[ "$(grep -c '^  t ' got)" -eq 8 ]
+	grep -qF '  t 44      entropy 11.500  "uick brown fox jumps over the lazy dog.\n" | ""' got
+	grep -qF '  t 39      entropy 10.250  "The quick brown fox jumps over the lazy " | "dog.\n"' got
+	[ "$(tail -n 1 got)" = '  text         "a\tb\\\\c\n\x1b[31m'$'\xef\xbf\xbd\xc3\xb6"' ]
+}
+
+@test "rf-dump: text fits the width, the prefix is cut at its beginning" {
+	example x.rf
+	COLUMNS=60 rf-dump --context 30 x.rf >got
+	[ "$(LC_ALL=C.UTF-8 awk '{ if (length > n) n = length } END { print n }' got)" -le 60 ]
+	grep -qF '    prefix     "uick brown fox jumps over the "' got
+	COLUMNS=40 rf-dump x.rf >got
+	grep -qF '    prefix     "... fox jumps over the "' got
+	rf-tokenize --bytes --format text <(printf 'x%.0s' {1..3000}) 2>/dev/null | rf-dump | tail -n 1 | grep -qF 'xxx..."'
+}
+
+@test "rf-dump: colours tell tokens that the text has from others, on a terminal or when asked for" {
+	example x.rf
+	rf-dump --color always x.rf | grep -qF $'\e[32m"b"= -1.00\e[m  \e[33m"l" -2.00\e[m'
+	rf-dump --color always x.rf | sed 's/\x1b\[[0-9]*m//g' | cmp - <(rf-dump x.rf)
+	rf-dump x.rf >plain && only_text plain
+	command -v script >/dev/null || skip "no script(1)"
+	export TERM=xterm COLUMNS=100
+	script -qec "rf-dump x.rf" /dev/null </dev/null | grep -q $'\e\[1m'
+	! script -qec "NO_COLOR=1 rf-dump x.rf" /dev/null </dev/null | grep -q $'\e' || false
+	! script -qec "TERM=dumb rf-dump x.rf" /dev/null </dev/null | grep -q $'\e' || false
+	! script -qec "rf-dump --color never x.rf" /dev/null </dev/null | grep -q $'\e' || false
+}
+
+@test "rf-dump: whatever a stream holds, nothing of it is obeyed by a terminal" {
+	example x.rf
+	for how in "" --head --tsv "--tsv --rows token" "--tsv --rows record" "--rows token --sort -entropy" "--rows record"; do
+		# shellcheck disable=SC2086
+		rf-dump $how x.rf >got
+		only_text got
+	done
+	rf-dump --tsv --rows record --columns source x.rf | grep -qxF 'a\x1b]0;x\x07b\u009b31mc\td\ne\u202ef'
+	cp x.rf $'\e[31mx.rf'
+	rf-dump --tsv --columns file,id --rows record x.rf $'\e[31mx.rf' >got
+	only_text got
+	rf-dump --check $'\e[31mx.rf' >got
+	only_text got
+	# nor in messages
+	safetensors $'\e[31mx.bin' '{}' </dev/null
+	head_line '' | sed 's/"bytes"/"\\u001b[31mred"/' >lines
+	{ cat lines; end_line 0; } | rf-cat --json -o red.rf
+	for how in red.rf "--tokenizer bytes x.rf" $'--rows tensor \e[31mx.rf' $'--tsv x.rf \e[31mx.bin' --where=$'\e[31m<1'; do
+		# shellcheck disable=SC2086
+		rf-dump $how >/dev/null 2>got </dev/null || true
+		only_text got
+	done
+}
+
+@test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers, which is said" {
+	head_line '' | sed 's/"bytes"/"odd"/' >lines
+	{ cat lines; echo '{"seq":1,"type":"seq","body":{"id":0,"tokens":'"$(array '<i4' 2 100,101)"'}}'; end_line 1; } | rf-cat --json -o odd.rf
+	run --separate-stderr rf-dump odd.rf
+	[ "$status" -eq 0 ]
+	[[ $output == *"  text         100 101" ]]
+	[[ $stderr == "rf-dump: odd.rf: tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer or -m" ]]
+	run -0 rf-dump --tokenizer bytes odd.rf
+	[[ $output == *'  text         "ab"' ]]
+	sed 's/2d83aaba506794c4/0000000000000001/' lines >other
+	{ cat other; end_line 0; } | rf-cat --json -o odd.rf
+	run -65 rf-dump --tokenizer bytes odd.rf
+	[[ $output == *"was made with the tokenizer 'odd' 0000000000000001, not with 'bytes' 2d83aaba506794c4" ]]
+	run -78 rf-dump -m "$G/delta" odd.rf
+	{ echo '{"seq":0,"type":"head","body":{"format":1}}'; echo '{"seq":1,"type":"seq","body":{"id":0,"tokens":'"$(array '<i4' 2 100,4000)"'}}'; end_line 1; } | rf-cat --json -o odd.rf
+	run -0 rf-dump --tokenizer bytes odd.rf
+	[[ $output == *'  text         "a<4000>"' ]]
+}
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+@test "rf-dump --tsv: a row per rollout, its columns, what is missing is NaN" {
+	example x.rf
+	rf-dump --tsv x.rf >got
+	printf '%s\n' \
+		'id position s entropy rollout k reward cosine binary edit advantage logp source prefix generated truth' \
+		'17 0 10 2.75 0 5 2 1 1 1 0.70710677 -1.375 doc The_quick_ brown brown' \
+		'17 0 10 2.75 1 5 0.75 0.55 0.2 0.2 -0.70710677 -3 doc The_quick_ black brown' \
+		'17 1 35 9 0 5 1.9 0.9 1 1 0.5 -0.3 doc The_quick_brown_fox_jumps_over_the_ lazy_ lazy_' \
+		'17 1 35 9 1 5 0.05 0.05 0 0.4 -0.5 -8 doc The_quick_brown_fox_jumps_over_the_ tall\n lazy_' \
+		'3 NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN a\x1b]0;x\x07b\u009b31mc\td\ne\u202ef NaN NaN NaN' \
+		'4 NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN' | tr ' _' '\t ' >want
+	diff want got
+	rf-dump --tsv --no-header x.rf | diff <(tail -n +2 want) -
+}
+
+@test "rf-dump --tsv: as many columns in each row, whatever a row is" {
+	example x.rf
+	entropies e.rf
+	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
+	for file in x.rf e.rf s.rf "$G"/stream/*.rf; do
+		for rows in auto record position rollout token; do
+			rf-dump --tsv --rows $rows "$file" >got
+			awk -F '\t' 'NR == 1 { n = NF } NF != n || /(^|\t)($|\t)/ || / [a-z]+\t/ && NR == 1 { bad = 1 } END { exit bad || n < 8 }' got
+		done
+	done
+	rf-dump --tsv --rows record x.rf | wc -l | grep -qx 4
+	rf-dump --tsv --rows token x.rf | wc -l | grep -qx 106
+	rf-dump --tsv --rows position s.rf | wc -l | grep -qx 161
+	rf-dump --tsv --rows rollout "$G/stream/rewarded.rf" | wc -l | grep -qx 37
+}
+
+@test "rf-dump --tsv --rows token: entropy along a document, and which tokens were chosen" {
+	entropies e.rf
+	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
+	rf-dump --tsv --rows token --where id=14 s.rf >tokens
+	rf-dump --tsv --rows position --where id=14 s.rf >positions
+	[ "$(wc -l <tokens)" -eq 51 ] && [ "$(wc -l <positions)" -eq 5 ]
+	column t tokens | diff <(seq 0 49) -
+	# a position s was chosen at t = s - 1, and its entropy is the one there
+	awk -F '\t' '$7 == 1 { print $2 + 1 "\t" $4 }' tokens | diff - <(awk -F '\t' 'NR > 1 { print $3 "\t" $4 }' positions)
+	rf-dump --tsv --rows token --columns t,text,token -n 3 e.rf | diff <(printf 't\ttext\ttoken\n0\ta\t100\n1\tb\t101\n2\tc\t102\n') -
+}
+
+@test "rf-dump --where: the rows for which all conditions hold, and no others" {
+	rf-dump --tsv "$G/stream/rewarded.rf" >all
+	rf-dump --tsv --where 'reward<0.3' "$G/stream/rewarded.rf" | diff <(awk -F '\t' 'NR == 1 || $7 < 0.3' all) -
+	rf-dump --tsv --where 'reward>=0.3,rollout!=1 and logp<-4' "$G/stream/rewarded.rf" | diff <(awk -F '\t' 'NR == 1 || $7 >= 0.3 && $5 != 1 && $12 < -4' all) -
+	rf-dump --tsv --where 'advantage>-1000' "$G/stream/rewarded.rf" | diff <(head -n 1 all) -
+	rf-dump --where 'reward<0.3' "$G/stream/rewarded.rf" | grep -c '^    rollout' | grep -qx "$(awk -F '\t' 'NR > 1 && $7 < 0.3' all | wc -l)"
+	run -64 rf-dump --where 'reword<1' "$G/stream/rewarded.rf"
+	[[ $output == "rf-dump: --where: no column 'reword'; there are file, record, id, T, "* ]]
+	run -64 rf-dump --where 'reward' "$G/stream/rewarded.rf"
+	run -64 rf-dump --where 'source=1' "$G/stream/rewarded.rf"
+}
+
+@test "rf-dump --sort: ascending, descending, what is missing last, equals as they came" {
+	rows() { rf-dump --tsv --no-header --rows rollout "$@" "$G/stream/rewarded.rf"; }
+	rows >all
+	rows --sort reward | diff <(LC_ALL=C sort -s -t $'\t' -k 7,7g all) -
+	rows --sort -reward | diff <(LC_ALL=C sort -s -t $'\t' -k 7,7gr all) -
+	rows --sort -binary -n 5 | diff <(LC_ALL=C sort -s -t $'\t' -k 9,9gr all | head -n 5) -
+	example x.rf
+	for sort in s -s; do
+		rf-dump --tsv --sort $sort --columns id,s x.rf | tail -n 2 | diff <(printf '3\tNaN\n4\tNaN\n') -
+	done
+	# in text each rollout stands under its own position
+	rf-dump --sort reward -n 2 x.rf | grep -E '^  position|^    rollout' | cut -c 1-25 | diff - <(printf '%s\n' '  position 1  s 35  entro' '    rollout 1  reward 0.0' '  position 0  s 10  entro' '    rollout 1  reward 0.7')
+	run -64 rf-dump --sort source x.rf
+}
+
+@test "rf-dump --sample: as many rows as asked for, each at most once, by the seed alone" {
+	entropies e.rf
+	rf-dump --tsv --no-header --rows token e.rf >all
+	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 e.rf >a
+	[ "$(sort -u a | wc -l)" -eq 100 ]
+	grep -Fxf a all | diff a - # in the order of the stream
+	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 e.rf | diff a -
+	rf-dump --tsv --no-header --rows token --sample 100 --seed 2 e.rf | run ! diff -q a -
+	# a smaller sample is part of a larger one, and the order of the records changes nothing
+	rf-dump --tsv --no-header --rows token --sample 30 --seed 1 e.rf >b
+	[ "$(grep -cFxf b a)" -eq 30 ]
+	rf-cat --shuffle --seed 5 e.rf | rf-dump --tsv --no-header --rows token --sample 100 --seed 1 | sort | diff <(sort a) -
+	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 --sort -entropy -n 10 e.rf | diff <(LC_ALL=C sort -s -t $'\t' -k 4,4gr a | head -n 10) -
+	# no row is preferred: of 400 samples of 5 of 40 records each record is in 50 or so
+	for i in $(seq 400); do rf-dump --tsv --no-header --rows record --columns id --sample 5 --seed "$i" e.rf; done >many
+	sort many | uniq -c | awk '$1 < 25 || $1 > 80 { bad = 1 } END { exit bad || NR != 40 }'
+	[ "$(rf-dump --tsv --no-header --sample 1000 e.rf | wc -l)" -eq 40 ]
+}
+
+@test "rf-dump -n: the first rows; a pipe is read to its end, unless --no-drain" {
+	rf-dump --tsv "$G/stream/rewarded.rf" | head -n 6 | diff - <(rf-dump --tsv -n 5 "$G/stream/rewarded.rf")
+	head -c 600000 /dev/urandom >noise
+	rf-tokenize --bytes --format text --max-len 1000 --truncate split noise -o noise.rf 2>/dev/null
+	for how in -n1 "--json -n 1" --head; do
+		# shellcheck disable=SC2086
+		bash -o pipefail -c "cat noise.rf | rf-dump $how >/dev/null"
+		run bash -c "cat noise.rf | rf-dump --no-drain $how >/dev/null; echo \${PIPESTATUS[*]}"
+		[ "$output" = "141 0" ]
+		# what comes after the rows is verified, where it has to be read anyway
+		run -65 bash -c "head -c 500000 noise.rf | rf-dump $how >/dev/null"
+		head -c 500000 noise.rf >short.rf
+		# shellcheck disable=SC2086
+		rf-dump $how short.rf >/dev/null
+	done
+}
+
+@test "rf-dump: several files are one table, with their names" {
+	entropies e.rf
+	rf-dump --tsv --rows record "$G/stream/tokens.rf" e.rf >got
+	[ "$(wc -l <got)" -eq 45 ]
+	head -n 1 got | grep -q $'^file\tid\t'
+	[ "$(column file got | sort | uniq -c | tr -s ' ')" = "$(printf ' 4 %s\n 40 e.rf' "$G/stream/tokens.rf")" ]
+	[ "$(rf-dump --tsv --rows record --sort id -n 3 --columns file,id "$G/stream/tokens.rf" e.rf | tail -n 1)" = "$G/stream/tokens.rf"$'\t2' ]
+	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 | grep -q '^"e.rf"  record 1  id 7 '
+	run -64 rf-dump --tsv e.rf "$G/delta/model.safetensors"
+	run -66 rf-dump e.rf none.rf
+	rf-dump --tsv e.rf >got
+	rf-dump --tsv - <e.rf | cmp - got
+}
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+@test "rf-dump --json: rf-cat --json makes the same stream of it, for streams of every kind" {
+	example x.rf
+	entropies e.rf
+	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
+	for file in "$G"/stream/*.rf x.rf e.rf s.rf; do
+		rf-dump --json "$file" | rf-cat --json | cmp - "$file"
+	done
+	rf-dump --json x.rf | awk 'END { exit NR != 5 }'
+}
+
+@test "rf-dump --json: a selection keeps the head and whole records, and has no end" {
+	example x.rf
+	rf-dump --json x.rf >all
+	rf-dump --json -n 2 x.rf | diff <(head -n 3 all) -
+	rf-dump --json --where 'reward<0.1' x.rf | diff <(head -n 2 all) -
+	rf-dump --json --where 'reward<0.01' x.rf | diff <(head -n 1 all) -
+	rf-dump --json --rows token --where 'entropy>11' x.rf | diff <(head -n 3 all) -
+	rf-dump --json --sort -id x.rf | diff <(sed -n '1,2p' all; sed -n 4p all; sed -n 3p all) -
+	rf-dump --json --sort id -n 1 x.rf | diff <(sed -n '1p;3p' all) -
+	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 3 ]
+	# a record stands where the first of its rows would
+	for sort in reward -reward; do
+		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" | awk '!seen[$1]++' >ids
+		rf-dump --json --rows rollout --sort $sort "$G/stream/rewarded.rf" | sed -n 's/^.*"body":{"id":\([0-9]*\),.*$/\1/p' | diff ids -
+	done
+	run -65 bash -o pipefail -c 'rf-dump --json -n 2 x.rf | rf-cat --json >/dev/null'
+}
+
+# ---- head ------------------------------------------------------------------------------------------------------------
+
+@test "rf-dump --head: what the head says, and the history as commands" {
+	example x.rf
+	rf-dump --head x.rf >got
+	cat >want <<'X'
+format     1
+vocab      384
+tokenizer  kind "bytes"  hash "2d83aaba506794c4"
+history
+  rf-tokenize --bytes --max-len 2048  # 0.1
+  rf-select -k 5 --tau 0.1 --lr 1e-06 --mode 'it'\''s \x1b[31mred'  # 0.2
+X
+	diff <(grep -v ^seed want) got
+	rf-dump --head "$G/stream/empty.rf" | diff <(printf 'format     1\nvocab      40\nseed       1\n') -
+	rf-dump --head --json x.rf | diff <(rf-dump --json x.rf | head -n 1) -
+	run -64 rf-dump --head --tsv x.rf
+}
+
+@test "rf-dump --head: the history of a real pipe can be typed again, and gives the same stream" {
+	entropies e.rf
+	rf-select --chunks 4 -k 2 --margin 2 --tau 0.7 --seed 3 e.rf -o s.rf 2>/dev/null
+	command=$(rf-dump --head s.rf | grep '^  rf-select ')
+	eval "$command" <e.rf >again.rf 2>/dev/null
+	cmp s.rf again.rf
+}
+
+# ---- --check ---------------------------------------------------------------------------------------------------------
+
+@test "rf-dump --check: one line for each whole file, nothing with -q, the first bad one ends it" {
+	example x.rf
+	run -0 rf-dump --check x.rf "$G/stream/empty.rf"
+	[ "$output" = "x.rf: ok, 3 records, $(stat -c %s x.rf) bytes
+$G/stream/empty.rf: ok, 0 records, 93 bytes" ]
+	run -0 rf-dump --check -q x.rf "$G/stream/empty.rf"
+	[ -z "$output" ]
+	head -c 500 x.rf >cut.rf
+	run -65 --separate-stderr rf-dump --check x.rf cut.rf "$G/stream/empty.rf"
+	[ "$output" = "x.rf: ok, 3 records, $(stat -c %s x.rf) bytes" ]
+	[[ $stderr == "rf-dump: cut.rf: "*"truncated frame"* ]]
+	run -66 rf-dump --check none.rf
+	rf-dump --check -q <x.rf
+}
+
+@test "rf-dump --check: a bit that fell over anywhere is found" {
+	size=$(stat -c %s "$G/stream/tokens.rf")
+	for ((i = 0; i < size; i += 37)); do
+		cp "$G/stream/tokens.rf" bad.rf && chmod u+w bad.rf
+		byte=$(od -An -tu1 -j "$i" -N 1 bad.rf)
+		printf '%b' "\\0$(printf %o $((byte ^ 1 << i % 8)))" | dd of=bad.rf bs=1 seek="$i" conv=notrunc status=none
+		rf-dump --check -q bad.rf 2>/dev/null && { echo "bit $((i % 8)) of byte $i"; return 1; }
+	done
+	true
+}
+
+@test "rf-dump --check: what no other stage minds, an id that occurs twice" {
+	"$RF_UNITS/u-lab" pick "$G/stream/tokens.rf" 0 1 2 3 2 1 >frames
+	"$RF_UNITS/u-lab" seq frames >twice.rf
+	rf-dump twice.rf >/dev/null
+	run -65 rf-dump --check twice.rf
+	[[ $output == *"twice.rf: record 4 has the id 1 of record 2" ]]
+}
+
+@test "rf-dump --check: starts without the libraries of models" {
+	run -0 ldd "$(command -v rf-dump)"
+	[[ $output != *dnnl* && $output != *gomp* && $output != *cuda* ]]
+}
+
+# ---- checkpoints -----------------------------------------------------------------------------------------------------
+
+@test "rf-dump: a checkpoint's model, config and tensors" {
+	rf-dump "$G/delta" >got
+	[ "$(head -n 1 got)" = "model      delta_net, 6176 parameters, with a head of its own" ]
+	grep -q '^weights    [0-9a-f]\{16\}$' got
+	grep -q '^config .*hidden_size 16' got
+	grep -qx 'tensors    31, 24704 bytes' got
+	grep -qx '  lm_head.weight                       F32   40,16                   2560 bytes' got
+	[ "$(grep -c '^  [a-z].* F32 ' got)" -eq 31 ]
+	rf-dump --tsv "$G/delta" | head -n 2 | diff <(printf 'name\tdtype\tshape\tcount\tbytes\nlm_head.weight\tF32\t40,16\t640\t2560\n') -
+	[ "$(rf-dump --tsv --no-header --columns count "$G/delta" | paste -sd+ | bc)" -eq 6176 ]
+	rf-dump --json "$G/delta" | awk '/^{"type":"(checkpoint|tensor)",.*}$/ { n++ } END { exit n != 32 || NR != 32 }'
+}
+
+@test "rf-dump: a run's steps" {
+	rf-init --from "$G/delta" run
+	rf-dump run >got
+	hash=$(sed -n 's/^weights *//p' got)
+	grep -qx "steps      step 0  commits 0  weights $hash  [0-9]* bytes" got
+	rf-dump --tsv --rows step --columns step,commits,weights run | diff <(printf 'step\tcommits\tweights\n0\t0\t%s\n' "$hash") -
+	rf-dump --rows step run | grep -q '^step 0  commits 0  weights '"$hash"
+	[ "$(rf-dump --json run | grep -c '^{"type":"step",')" -eq 1 ]
+	run -64 rf-dump --tsv --rows record run
+	run -64 rf-dump --tsv --rows tensor "$G/stream/tokens.rf"
+	run -0 rf-dump --check run "$G/delta" "$G/delta/model.safetensors"
+	[ "${lines[0]}" = "run: ok, 31 tensors, 24704 bytes" ]
+	printf '\x01' | dd of=run/step-000000/model.safetensors bs=1 seek=20000 conv=notrunc status=none
+	run -78 rf-dump --check run
+	mkdir none
+	run -66 rf-dump none
+}
+
+@test "rf-dump --stats: minimum, maximum, mean, deviation and norm of known numbers" {
+	# a: 1 2 3 4; b: -2 in bf16 and 0.5; c: two whole numbers
+	printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\xc0\0\x3f\1\0\0\0\2\0\0\0' | safetensors x.bin \
+		'{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[16,20]},"c":{"dtype":"I32","shape":[2],"data_offsets":[20,28]}}'
+	rf-dump --tsv --stats x.bin >got
+	printf '%s\n' 'name dtype shape count bytes min max mean std norm nonfinite' 'a F32 2,2 4 16 1 4 2.5 1.11803399 5.47722558 0' \
+		'b BF16 2 2 4 -2 0.5 -0.75 1.25 2.06155281 0' 'c I32 2 2 8 NaN NaN NaN NaN NaN 0' | tr ' ' '\t' | diff - got
+	rf-dump --tsv --sort -norm --columns name x.bin | diff <(printf 'name\na\nb\nc\n') -
+	rf-dump --tsv --where 'min<0' --columns name x.bin | diff <(printf 'name\nb\n') -
+	rf-dump --json --stats --where 'min<0' x.bin | tail -n 1 | grep -qF '"name":"b","dtype":"BF16","shape":[2],"count":2,"bytes":4,"min":-2.0,"max":0.5,"mean":-0.75,"std":1.25,"norm":2.06155281280883,"nonfinite":0}'
+	rf-dump --stats x.bin | grep -q '^  a  F32   2,2 *16 bytes  min 1 *max 4 *mean 2.5 *std 1.118 *norm 5.47723$'
+	run -65 rf-dump --stats --sort nonsense x.bin || run -64 rf-dump --stats --sort nonsense x.bin
+}
+
+@test "rf-dump: numbers that are not finite are counted, JSON has null for them, --check refuses them" {
+	printf '\0\0\xc0\x7f\0\0\x80\x7f\0\0\x80\x3f' | safetensors x.safetensors '{"a\u001b[31m":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
+	rf-dump --stats x.safetensors >got
+	only_text got
+	grep -q 'NOT FINITE: 2' got
+	rf-dump --tsv --stats x.safetensors | tail -n 1 | diff <(printf 'a\\x1b[31m\tF32\t3\t3\t12\t1\tInf\tNaN\tNaN\tNaN\t2\n') -
+	rf-dump --json --stats x.safetensors | tail -n 1 | grep -qF '"min":1.0,"max":null,"mean":null,"std":null,"norm":null,"nonfinite":2}'
+	run -65 rf-dump --check x.safetensors
+	[[ $output == *"x.safetensors: 2 of 3 elements of 'a\\x1b[31m' are not finite" ]]
+	printf 'xxxx' >short.safetensors
+	run -78 rf-dump short.safetensors
+}
+
+@test "rf-dump: the options that exclude each other" {
+	for how in "--json --tsv" "--json --check" "--tsv --check" "--head --check"; do
+		# shellcheck disable=SC2086
+		run -64 rf-dump $how "$G/stream/tokens.rf"
+	done
+}
+
+@test "rf-dump(1): its examples work" {
+	entropies entropy.rf
+	rf-select --chunks 4 -k 2 --margin 2 --seed 1 entropy.rf -o selected.rf 2>/dev/null
+	cp "$G/stream/rewarded.rf" .
+	cp "$G/stream/tokens.rf" a.rf
+	cp "$G/delta/model.safetensors" gradient.safetensors
+	sed -n 's/^\.Dl \$ //p' "$ROOT/man/rf-dump.1" >examples
+	[ "$(wc -l <examples)" -ge 7 ]
+	while read -r example; do
+		echo "$example"
+		[ -n "$(eval "$example" 3>&-; [ ! -e b.rf ] || rf-dump --check b.rf)" ]
+	done <examples
+	[ "$(rf-dump --tsv --rows record --columns source b.rf | sort -u)" = "$(printf 'elsewhere\nsource')" ]
+}

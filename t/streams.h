@@ -1,0 +1,180 @@
+/* streams.h -- small streams for the unit programs, made in memory. */
+#ifndef STREAMS_H
+#define STREAMS_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "msg.h"
+#include "wire.h"
+
+/* A stream that is being made: its bytes, and where each frame begins. */
+struct made {
+	struct rf_buf bytes;
+	size_t at[64];         /* at[frames] is the length */
+	int frames;
+	XXH64_state_t *hash;
+};
+
+static void made_frame(struct made *m, const void *msg, size_t n)
+{
+	size_t cap = ZSTD_compressBound(n), size;
+	ZSTD_CCtx *z = ZSTD_createCCtx();
+	unsigned char *out = malloc(cap);
+
+	ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, 1);
+	ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+	size = ZSTD_compress2(z, out, cap, msg, n);
+	rf_buf_add(&m->bytes, out, size);
+	m->at[++m->frames] = m->bytes.n;
+	free(out);
+	ZSTD_freeCCtx(z);
+}
+
+static void made_message(struct made *m, const void *msg, size_t n)
+{
+	if (!m->hash)
+		XXH64_reset(m->hash = XXH64_createState(), 0);
+	XXH64_update(m->hash, msg, n);
+	made_frame(m, msg, n);
+}
+
+/* An end record that fits. */
+static void made_end(struct made *m)
+{
+	struct rf_buf b = { 0 };
+
+	rf_end_encode(&b, (uint64_t)m->frames, &(struct rf_end){ (uint64_t)m->frames - 1, XXH64_digest(m->hash) });
+	made_frame(m, b.p, b.n);
+	rf_buf_free(&b);
+}
+
+static void made_free(struct made *m)
+{
+	rf_buf_free(&m->bytes);
+	XXH64_freeState(m->hash);
+	memset(m, 0, sizeof *m);
+}
+
+/* Numbers for tests, the same every time. */
+static uint32_t noise(void)
+{
+	static uint32_t x = 2463534242;
+
+	x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+	return x;
+}
+
+static float *some_floats(struct rf_record *r, size_t n)
+{
+	float *f = rf_record_alloc(r, n, sizeof *f);
+
+	for (size_t i = 0; i < n; i++)
+		f[i] = (float)(noise() % 2000) / 1000 - 1;
+	return f;
+}
+
+static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t below)
+{
+	int32_t *v = rf_record_alloc(r, n, sizeof *v);
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (int32_t)(from + noise() % (below - from));
+	return v;
+}
+
+enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, KINDS };
+static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward", "advantage" };
+
+/* A record as it looks after the stage that writes this. */
+static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
+{
+	enum { C = 2, N = 2, K = 2, D = 2 };
+	size_t T = 7 + id % 3;
+
+	rf_record_clear(r);
+	r->id = id;
+	r->T = (int)T;
+	r->tokens = some_ints(r, T, 0, 40);
+	r->source = "test";
+	if (kind >= ENTROPY)
+		r->entropy = some_floats(r, T);
+	if (kind >= POSITIONS) {
+		r->c = C;
+		r->positions = some_ints(r, C, 1, 6);
+	}
+	if (kind >= ROLLOUT)
+		r->rollout = (struct rf_rollout){
+			.temperature = 0.8, .n = N, .k = K, .d = D, .tokens = some_ints(r, C * N * K, 0, 40),
+			.logp = some_floats(r, C * N * K), .h_pred = some_floats(r, C * N * K * D), .h_gt = some_floats(r, C * K * D),
+		};
+	if (kind >= REWARD)
+		r->reward = (struct rf_reward){
+			.kind = "hybrid", .n = N, .total = some_floats(r, C * N), .cosine = some_floats(r, C * N),
+			.binary = some_floats(r, C * N), .edit = some_floats(r, C * N),
+		};
+	if (kind >= ADVANTAGE)
+		r->advantage = some_floats(r, C * N);
+}
+
+static void some_head(struct made *m)
+{
+	struct rf_head h;
+	struct rf_buf b = { 0 };
+
+	rf_head_init(&h);
+	h.vocab = 40;
+	h.has_seed = true;
+	rf_head_stage(&h, "rf-test", "0.1", NULL);
+	rf_head_encode(&b, &h);
+	made_message(m, b.p, b.n);
+	rf_buf_free(&b);
+	rf_head_free(&h);
+}
+
+static inline void some_stream(struct made *m, enum kind kind, int records)
+{
+	struct rf_record r;
+	struct rf_buf b = { 0 };
+
+	rf_record_init(&r);
+	some_head(m);
+	for (int i = 0; i < records; i++) {
+		some_record(&r, kind, (uint64_t)i);
+		b.n = 0;
+		rf_record_encode(&b, (uint64_t)i + 1, &r);
+		made_message(m, b.p, b.n);
+	}
+	made_end(m);
+	rf_buf_free(&b);
+	rf_record_free(&r);
+}
+
+/* The hash of all that a reader hands out: of the head, then of each record; up to `most`.  Returns how it ended. */
+static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int most, int *count, struct rf_err *e)
+{
+	struct rf_in *in;
+	struct rf_record *r;
+	struct rf_buf b = { 0 };
+	enum rf_code rc = rf_in_open_bytes(&in, data, n, "<test>", 0, e);
+
+	*count = 0;
+	if (rc != RF_OK)
+		return rc;
+	rf_head_encode(&b, rf_in_head(in));
+	do {
+		if (*count < most)
+			hash[(*count)++] = XXH64(b.p, b.n, 0);
+		if ((rc = rf_next(in, &r, e)) != RF_OK)
+			break;
+		b.n = 0;
+		rf_record_encode(&b, 0, r);
+	} while (rc == RF_OK);
+	rf_buf_free(&b);
+	rf_in_close(in);
+	return rc;
+}
+
+#endif

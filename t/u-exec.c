@@ -1,0 +1,199 @@
+/* u-exec -- a command as a child process: what it leaves behind, and whom we wait for.  Prints TAP. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec.h"
+
+static int tests, failures;
+static struct rf_err err;
+
+static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void ok(bool good, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("%sok %d - ", good ? "" : "not ", ++tests);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	fflush(stdout);
+	failures += !good;
+}
+
+static int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* No child, running or waiting to be reaped, and the signals as a fresh program has them. */
+static bool nothing_left(void)
+{
+	static const int sig[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE };
+	bool clean = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+
+	for (int i = 0; i < 4; i++) {
+		struct sigaction sa;
+
+		sigaction(sig[i], NULL, &sa);
+		clean &= sa.sa_handler == SIG_DFL;
+	}
+	return clean;
+}
+
+static struct rf_exec *start(const char *command, double timeout)
+{
+	struct rf_exec *x;
+
+	if (rf_exec_start(&x, command, timeout, &err) != RF_OK) {
+		printf("Bail out! %s\n", err.msg);
+		exit(1);
+	}
+	return x;
+}
+
+static void send_text(struct rf_exec *x, const char *text)
+{
+	rf_exec_send(x, strdup(text), strlen(text));
+}
+
+static void test_ends(void)
+{
+	int before = descriptors();
+	struct rf_exec *x;
+	const char *line;
+	size_t len;
+	bool well;
+
+	for (int i = 0; i < 3; i++) {
+		x = start(i == 0 ? "sleep 60" : i == 1 ? "sleep 60 & sleep 60; :" : "exit 0", 1);
+		rf_exec_stop(x);
+		ok(nothing_left() && descriptors() == before, "stopped at once, nothing is left behind (%d)", i);
+	}
+	x = start("cat; exit 3", 5);
+	rf_exec_close_input(x);
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
+	   "a command that says nothing has closed its output");
+	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3") && !well, "its exit status is told");
+	rf_exec_stop(x);
+	ok(nothing_left() && descriptors() == before, "ended by itself, nothing is left behind");
+	rf_exec_stop(NULL);
+
+	signal(SIGCHLD, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	x = start("exit 3", 5);
+	raise(SIGHUP);
+	rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err);
+	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3"),
+	   "signals that a parent ignored: the status is still told");
+	rf_exec_stop(x);
+	ok(signal(SIGHUP, SIG_DFL) == SIG_IGN, "and they are still ignored");
+
+	struct rlimit old, none;
+	getrlimit(RLIMIT_NOFILE, &old);
+	none = old;
+	none.rlim_cur = 5;
+	setrlimit(RLIMIT_NOFILE, &none);
+	ok(rf_exec_start(&x, "true", 0, &err) == RF_EIO && !x && nothing_left(), "no descriptors: %s", err.msg);
+	setrlimit(RLIMIT_NOFILE, &old);
+	ok(descriptors() == before, "and none was lost");
+}
+
+static void test_lines(void)
+{
+	struct rf_exec *x = start("cat", 5);
+	const char *line;
+	size_t len;
+	bool good = true;
+	char text[20];
+
+	ok(rf_exec_receive(x, RF_EXEC_NOW, &line, &len, &err) == RF_OK && !line, "no question, no answer, no wait");
+	for (int i = 0; i < 5000 && good; i++) {
+		snprintf(text, sizeof text, "%d", i);
+		send_text(x, text);
+		good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, text)
+		        && len == strlen(text) && !rf_exec_sending(x);
+	}
+	ok(good, "5000 lines, one after the other");
+
+	char *big = malloc((4 << 20) + 1);
+	memset(big, 'x', 4 << 20);
+	big[4 << 20] = 0;
+	rf_exec_send(x, big, 4 << 20);
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && len == 4 << 20 && strlen(line) == len,
+	   "a line of 4 MiB, which fits into no pipe");
+
+	/* other: a descriptor that can be read ends the wait, but not before everything was taken */
+	int p[2];
+	if (pipe(p) || write(p[1], "", 1) != 1)
+		abort();
+	good = rf_exec_receive(x, p[0], &line, &len, &err) == RF_OK && !line;
+	send_text(x, "last");
+	good &= rf_exec_receive(x, p[0], &line, &len, &err) == RF_OK && (line || !rf_exec_sending(x));
+	ok(good, "the wait ends when something else can be read");
+	close(p[0]);
+	close(p[1]);
+	if (!line)
+		rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err);
+	rf_exec_close_input(x);
+	ok(line && !strcmp(line, "last") && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF
+	   && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF, "the end of the output stays the end");
+	rf_exec_stop(x);
+
+	/* three lines at once, the last without a newline */
+	x = start("printf 'a\\n\\nc'", 5);
+	good = rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "a");
+	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "") && len == 0;
+	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "c") && len == 1;
+	ok(good && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF, "a last line without a newline is a line");
+	rf_exec_stop(x);
+}
+
+static void test_patience(void)
+{
+	struct rf_exec *x = start("sleep 60", 0.1);
+	const char *line;
+	size_t len;
+
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EDATA && strstr(err.msg, "0.1 s (--timeout)"),
+	   "the time runs out: %s", err.msg);
+	rf_exec_stop(x);
+
+	/* what comes slowly, but comes, is no hang */
+	x = start("for i in 1 2 3 4 5 6; do sleep .5; printf x; done; echo", 2.5);
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "xxxxxx"), "every byte counts");
+	rf_exec_stop(x);
+
+	/* it closed its input, so it cannot answer, but may say why */
+	x = start("exec <&-; sleep .1; echo sorry; exit 1", 5);
+	char *big = calloc(1, 1 << 20);
+	memset(big, 'x', (1 << 20) - 1);
+	rf_exec_send(x, big, (1 << 20) - 1);
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "sorry"), "last words are heard");
+	rf_exec_stop(x);
+	ok(nothing_left(), "nothing is left behind");
+}
+
+int main(void)
+{
+	test_ends();
+	test_lines();
+	test_patience();
+	printf("1..%d\n", tests);
+	return failures > 0;
+}

@@ -1,0 +1,362 @@
+/* u-stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every truncation, every
+ * flip of a bit, every frame dropped, doubled, swapped.  Streams of ours, one of each kind, and those that
+ * are named.  Then reading as such: from pipes that trickle, past signals, with frames skipped.  Writes files into the
+ * current folder.  Prints TAP. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "streams.h"
+#include "tap.h"
+
+enum { RECORDS = 5, MOST = 64 };
+
+/* ---- damage ----------------------------------------------------------------------------------------------------- */
+
+static struct { uint64_t hash[MOST]; int count; } truth;
+static struct { long refused, same, other, crooked; } tally;
+
+/* Reads damaged bytes.  Whatever is handed out before the failure must be what was written. */
+static void judge(const void *data, size_t n)
+{
+	uint64_t hash[MOST];
+	struct rf_err e = { 0 };
+	int count;
+	enum rf_code rc = read_hashes(data, n, hash, MOST, &count, &e);
+
+	if (count > truth.count || memcmp(hash, truth.hash, (size_t)count * sizeof *hash))
+		tally.other++;
+	else if (rc == RF_EOF && count == truth.count)
+		tally.same++;
+	else if (rc == RF_EDATA && !strncmp(e.msg, "<test>: ", 8))
+		tally.refused++;
+	else
+		tally.crooked++;
+}
+
+static void report(const char *what, const char *kind, bool may_be_same)
+{
+	long all = tally.refused + tally.same + tally.other + tally.crooked;
+
+	ok(all && !tally.other && !tally.crooked && (may_be_same || !tally.same),
+	   "%s: %s: %ld cases, %ld refused, %ld still the same, %ld read as something else, %ld otherwise wrong",
+	   kind, what, all, tally.refused, tally.same, tally.other, tally.crooked);
+	memset(&tally, 0, sizeof tally);
+}
+
+static void damage(const char *name, unsigned char *p, size_t n)
+{
+	struct rf_err e;
+	enum rf_code rc = read_hashes(p, n, truth.hash, MOST, &truth.count, &e);
+
+	ok(rc == RF_EOF && truth.count > 1, "%s: %zu bytes, %d records are read whole", name, n, truth.count - 1);
+	for (size_t i = 0; i < n; i++)
+		judge(p, i);
+	report("cut after every byte", name, false);
+	for (size_t i = 0; i < 8 * n; i++) {
+		p[i / 8] ^= (unsigned char)(1 << i % 8);
+		judge(p, n);
+		p[i / 8] ^= (unsigned char)(1 << i % 8);
+	}
+	report("every bit flipped", name, true);
+	for (size_t i = 0; i < 2 * n; i++) {
+		unsigned char old = p[i / 2];
+		p[i / 2] = i % 2 ? 0xff : 0;
+		judge(p, n);
+		p[i / 2] = old;
+	}
+	report("every byte 00 and ff", name, true);
+}
+
+/* The frames of m in this order. */
+static void judge_frames(const struct made *m, const int *order, int n)
+{
+	struct rf_buf b = { 0 };
+
+	for (int i = 0; i < n; i++)
+		rf_buf_add(&b, m->bytes.p + m->at[order[i]], m->at[order[i] + 1] - m->at[order[i]]);
+	judge(b.p, b.n);
+	rf_buf_free(&b);
+}
+
+static void frames(enum kind kind)
+{
+	struct made m = { 0 };
+	struct rf_err e;
+	int order[MOST];
+
+	some_stream(&m, kind, 5);
+	read_hashes(m.bytes.p, m.bytes.n, truth.hash, MOST, &truth.count, &e);
+	for (int drop = 0; drop < m.frames; drop++) {
+		for (int i = 0; i < m.frames - 1; i++)
+			order[i] = i + (i >= drop);
+		judge_frames(&m, order, m.frames - 1);
+	}
+	report("each frame dropped", kind_names[kind], false);
+	for (int which = 0; which < m.frames; which++)
+		for (int where = 0; where <= m.frames; where++) {
+			for (int i = 0; i <= m.frames; i++)
+				order[i] = i == where ? which : i - (i > where);
+			judge_frames(&m, order, m.frames + 1);
+		}
+	report("each frame doubled, at each place", kind_names[kind], false);
+	for (int a = 0; a < m.frames; a++)
+		for (int b = 0; b < a; b++) {
+			for (int i = 0; i < m.frames; i++)
+				order[i] = i == a ? b : i == b ? a : i;
+			judge_frames(&m, order, m.frames);
+		}
+	report("each two frames swapped", kind_names[kind], false);
+	made_free(&m);
+}
+
+/* ---- frames that are not ours ----------------------------------------------------------------------------------- */
+
+static void refuse(const char *name, const void *frame, size_t n, const char *words)
+{
+	struct made m = { 0 };
+	struct rf_err e = { 0 };
+	uint64_t hash[MOST];
+	enum rf_code rc;
+	int count;
+
+	some_head(&m);
+	rf_buf_add(&m.bytes, frame, n);
+	rc = read_hashes(m.bytes.p, m.bytes.n, hash, MOST, &count, &e);
+	ok(rc == RF_EDATA && strstr(e.msg, words), "%s is refused: %s", name, e.msg);
+	made_free(&m);
+}
+
+static size_t peak(void)
+{
+	struct rusage use;
+
+	getrusage(RUSAGE_SELF, &use);
+	return (size_t)use.ru_maxrss << 10;
+}
+
+static void foreign(void)
+{
+	static unsigned char bomb[18 + 4 * 2048 + 4];
+	unsigned char msg[3000], frame[4000];
+	size_t n, before;
+	ZSTD_CCtx *z = ZSTD_createCCtx();
+
+	memset(msg, 'x', sizeof msg);
+	ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 0);
+	n = ZSTD_compress2(z, frame, sizeof frame, msg, sizeof msg);
+	refuse("a frame without checksum", frame, n, "without checksum");
+	ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+	ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 0);
+	n = ZSTD_compress2(z, frame, sizeof frame, msg, sizeof msg);
+	refuse("a frame without content size", frame, n, "without content size");
+	ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 1);
+	n = ZSTD_compress2(z, frame, sizeof frame, msg, sizeof msg);
+	refuse("a frame of text", frame, n, "bad msgpack");
+	frame[4] |= 1;
+	refuse("a dictionary", frame, n, "dictionary");
+	frame[4] = (unsigned char)((frame[4] & ~3) | 8);
+	refuse("a reserved bit", frame, n, "reserved");
+	refuse("a skippable frame", "\x50\x2a\x4d\x18\4\0\0\0abcd", 12, "skippable");
+	refuse("a frame of zstd 0.1", "\x1e\xb5\x2f\xfd\0\0\0\0", 8, "no frame begins here");
+	refuse("an empty frame", "\x28\xb5\x2f\xfd\x24\0\1\0\0\x99\xe9\xd8\x51", 13, "cut short");
+	refuse("a block of the reserved type", "\x28\xb5\x2f\xfd\x24\4\7\0\0", 9, "a block that cannot be");
+	refuse("a block larger than its window", "\x28\xb5\x2f\xfd\x24\4\x29\0\0", 9, "a block that cannot be");
+	refuse("2^60 bytes claimed", "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\0\0\0\x10", 14, "claims 1152921504606846976 bytes, limit 268435456");
+	refuse("a window of 2 GiB", "\x28\xb5\x2f\xfd\xc4\xa8\1\0\0\0\0\0\0\0", 14, "window");
+	refuse("a segment of 9 MiB", "\x28\xb5\x2f\xfd\xa4\0\0\x90\0", 9, "window");
+
+	/* 2048 blocks of 128 KiB of zeros in 8 KiB: within the limit, so it costs what it claims, once */
+	memcpy(bomb, "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\x10\0\0\0\0", 14);
+	for (int i = 0; i < 2048; i++)
+		memcpy(bomb + 14 + 4 * i, i < 2047 ? "\2\0\20\0" : "\3\0\20\0", 4);
+	before = peak();
+	refuse("256 MiB of zeros in 8 KiB", bomb, 14 + 4 * 2048 + 4, "damaged frame");
+	ok(peak() - before <= (UINT64_C(300) << 20), "they cost %zu MiB", (peak() - before) >> 20);
+	ZSTD_freeCCtx(z);
+}
+
+/* ---- pipes ------------------------------------------------------------------------------------------------------ */
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+}
+
+/* A writer that gives one byte at a time, a reader that is interrupted all the while, and does not block. */
+static void trickle(bool nonblocking)
+{
+	struct made m = { 0 };
+	struct sigaction sa = { .sa_handler = on_alarm };
+	struct itimerval often = { { 0, 200 }, { 0, 200 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct rf_record *r;
+	struct rf_err e = { 0 };
+	struct rf_in *in;
+	enum rf_code rc;
+	int fd[2], saved = dup(STDIN_FILENO), records = 0;
+	pid_t pid;
+
+	some_stream(&m, ADVANTAGE, RECORDS);
+	if (pipe(fd) || (pid = fork()) < 0)
+		exit(2);
+	if (!pid) {
+		for (size_t i = 0; i < m.bytes.n; i++) {
+			if (i % 50 == 0)
+				usleep(500);
+			if (write(fd[1], m.bytes.p + i, 1) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	close(fd[1]);
+	if (nonblocking)
+		fcntl(fd[0], F_SETFL, O_NONBLOCK);
+	dup2(fd[0], STDIN_FILENO);
+	close(fd[0]);
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	if ((rc = rf_in_open(&in, NULL, 0, &e)) == RF_OK) {
+		while ((rc = rf_next(in, &r, &e)) == RF_OK)
+			records++;
+		rf_in_close(in);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	ok(rc == RF_EOF && records == RECORDS, "a pipe that gives single bytes%s, under signals, is read whole: %s",
+	   nonblocking ? ", not blocking" : "", rc == RF_EOF ? "yes" : e.msg);
+	dup2(saved, STDIN_FILENO);
+	close(saved);
+	waitpid(pid, NULL, 0);
+	made_free(&m);
+}
+
+/* ---- skipping --------------------------------------------------------------------------------------------------- */
+
+/* Skips n records of what is on standard input or in the file, then reads on. */
+static void skip(const char *path, const char *how, uint64_t n, uint64_t records)
+{
+	struct rf_record *r;
+	struct rf_err e = { 0 };
+	struct rf_in *in;
+	enum rf_code rc = rf_in_open(&in, path, 0, &e), end;
+	uint64_t next = n;
+	bool right = rc == RF_OK;
+
+	if (rc == RF_OK) {
+		rc = rf_skip(in, n, &e);
+		right = rc == (n > records ? RF_EOF : RF_OK);
+		while (rc == RF_OK && (rc = rf_next(in, &r, &e)) == RF_OK)
+			right = right && r->id == next++;
+		end = rf_next(in, &r, &e);
+		right = right && rc == RF_EOF && end == RF_EOF && next == (n > records ? n : records) && rf_in_count(in) == records;
+		rf_in_close(in);
+	}
+	ok(right, "%s: of %d records %d are skipped: %s", how, (int)records, (int)n, right ? "yes" : e.msg);
+}
+
+static void save(const char *path, const void *p, size_t n)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+
+	if (fd < 0 || write(fd, p, n) != (ssize_t)n || close(fd))
+		exit(2);
+}
+
+static void skipping(void)
+{
+	struct made m = { 0 };
+	int saved = dup(STDIN_FILENO);
+	struct rf_err e = { 0 };
+	struct rf_in *in;
+	enum rf_code rc = RF_OK;
+
+	some_stream(&m, ROLLOUT, 20);
+	save("u-stream.rf", m.bytes.p, m.bytes.n);
+	for (uint64_t n = 0; n <= 22; n++)
+		skip("u-stream.rf", "a file", n, 20);
+	for (uint64_t n = 0; n <= 22; n += 11) {
+		int fd[2];
+		if (pipe(fd) || write(fd[1], m.bytes.p, m.bytes.n) != (ssize_t)m.bytes.n)
+			exit(2);
+		dup2(fd[0], STDIN_FILENO);
+		close(fd[0]);
+		close(fd[1]);
+		skip(NULL, "a pipe", n, 20);
+	}
+	dup2(saved, STDIN_FILENO);
+	close(saved);
+
+	/* skipped frames are not understood, but they are counted, and the end must be there */
+	for (size_t cut = 1; cut < m.bytes.n; cut += 97) {
+		save("u-stream.rf", m.bytes.p, cut);
+		rc = rf_in_open(&in, "u-stream.rf", 0, &e);
+		if (rc == RF_OK) {
+			rc = rf_skip(in, UINT64_MAX, &e);
+			rf_in_close(in);
+		}
+		if (rc != RF_EDATA)
+			break;
+	}
+	ok(rc == RF_EDATA, "a truncated file is truncated for one who skips: %s", e.msg);
+	rf_buf_free(&m.bytes);
+	XXH64_freeState(m.hash);
+
+	/* a large frame is passed by seeking */
+	memset(&m, 0, sizeof m);
+	some_head(&m);
+	{
+		struct rf_record r;
+		struct rf_buf b = { 0 };
+		rf_record_init(&r);
+		for (uint64_t i = 0; i < 3; i++) {
+			some_record(&r, TOKENS, i);
+			r.d = 100000;
+			r.hidden = some_floats(&r, (size_t)r.T * (size_t)r.d);
+			b.n = 0;
+			rf_record_encode(&b, i + 1, &r);
+			made_message(&m, b.p, b.n);
+		}
+		rf_buf_free(&b);
+		rf_record_free(&r);
+	}
+	made_end(&m);
+	save("u-stream.rf", m.bytes.p, m.bytes.n);
+	for (uint64_t n = 0; n <= 4; n++)
+		skip("u-stream.rf", "a file of large records", n, 3);
+	made_free(&m);
+	unlink("u-stream.rf");
+}
+
+static void damage_file(const char *path)
+{
+	static unsigned char data[1 << 20];
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, data, sizeof data);
+
+	if (ok(n > 0, "%s is read", path))
+		damage(strrchr(path, '/') ? strrchr(path, '/') + 1 : path, data, (size_t)n);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char *argv[])
+{
+	for (enum kind k = 0; k < KINDS; k++) {
+		struct made m = { 0 };
+		some_stream(&m, k, RECORDS);
+		damage(kind_names[k], m.bytes.p, m.bytes.n);
+		made_free(&m);
+	}
+	for (int i = 1; i < argc; i++)
+		damage_file(argv[i]);
+	for (enum kind k = 0; k < KINDS; k++)
+		frames(k);
+	foreign();
+	trickle(false);
+	trickle(true);
+	skipping();
+	return tap_end();
+}
