@@ -90,7 +90,7 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 	struct place at;
 	enum rf_code rc;
 
-	if ((rc = rf_entropy_reserve(s, r->T, e)) != RF_OK)
+	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || (rc = rf_entropy_reserve(s, r->T, e)) != RF_OK)
 		return rc;
 	place(s, g->plan.max_len, g->extra, &at);
 	rf_tree_begin(g->tree, r->tokens, r->T, NULL, 0);
