@@ -171,7 +171,7 @@ static void load_beta(struct chunk *c, const float *b, float scale, int H, int h
 		float x = j < c->m && b ? b[((size_t)(j0 + j) * (size_t)nb + (size_t)seq) * (size_t)H + (size_t)h] : 0;
 		vf s = vsigmoid(vset(x));
 		c->sig[j] = s[0];
-		c->beta[j] = j >= c->m ? 0 : b ? scale * s[0] : 1;
+		c->beta[j] = j >= c->m ? 0 : b ? scale * s[0] : scale;
 	}
 }
 
@@ -253,11 +253,11 @@ static void step(const struct job *a, int b, int h, const float *S)
 	size_t H = (size_t)a->H, now = (size_t)b * H + (size_t)h, row = now + (size_t)a->given * (size_t)a->nb * H;
 	const float *q = a->q + now * (size_t)K, *k = a->k + row * (size_t)K, *v = a->v + now * (size_t)V;
 	float *u = a->u + row * (size_t)V, *o = a->o + now * (size_t)V;
-	float beta = 1;
+	float beta = a->beta_scale;
 
 	if (a->b) {
 		vf s = vsigmoid(vset(a->b[now]));
-		beta = a->beta_scale * s[0];
+		beta *= s[0];
 	}
 	for (int j = 0; j < V; j += VL) {
 		vf x = vset(0), y = vset(0);

@@ -55,8 +55,11 @@ static void guard(pid_t pid)
 	struct sigaction sa = { .sa_handler = killed };
 
 	group = pid;
-	for (int i = 0; i < DEADLY; i++)
-		sigaction(deadly[i], &sa, &before[i]);
+	for (int i = 0; i < DEADLY; i++) {
+		sigaction(deadly[i], NULL, &before[i]);
+		if (before[i].sa_handler != SIG_IGN)
+			sigaction(deadly[i], &sa, NULL);
+	}
 }
 
 static void unguard(void)
@@ -109,6 +112,7 @@ static int spawn(pid_t *pid, const char *command, int in, int out)
 	sigemptyset(&defaults);
 	sigaddset(&defaults, SIGPIPE);
 	sigaddset(&defaults, SIGXFSZ);
+	sigaddset(&defaults, SIGCHLD);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &defaults);
 	posix_spawnattr_setpgroup(&attr, 0);
@@ -131,6 +135,7 @@ enum rf_code rf_exec_start(struct rf_exec **xp, const char *command, double time
 	if (!x)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	x->timeout = timeout;
+	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
 	if (pipe_above(to) || pipe_above(from) || fcntl(to[1], F_SETFL, O_NONBLOCK) || fcntl(from[0], F_SETFL, O_NONBLOCK))
 		rc = errno;
 	sigemptyset(&hold);
@@ -339,7 +344,7 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 		else if (!alone)
 			return RF_OK;
 		else if (n == 0 && patience > 0 && now() - last >= patience)
-			return rf_fail(e, RF_EDATA, x->deaf ? "closed its input and says nothing more"
-			               : "neither took nor gave a byte for %g s (--timeout)", x->timeout);
+			return x->deaf ? rf_fail(e, RF_EDATA, "closed its input and says nothing more")
+			     : rf_fail(e, RF_EDATA, "neither took nor gave a byte for %g s (--timeout)", x->timeout);
 	}
 }

@@ -14,7 +14,7 @@
 #include "err.h"
 
 enum { RF_EXEC_MAX_LINE = 16 << 20 };   /* bytes of an answer */
-#define RF_EXEC_LAST_WORDS 1.0          /* seconds in which a command that cannot go on may say why */
+#define RF_EXEC_LAST_WORDS 2.0          /* seconds in which a command that cannot go on may say why */
 
 struct rf_exec;
 

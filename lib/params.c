@@ -28,7 +28,7 @@ static void add(struct rf_params *t, enum rf_init_kind init, double scale, const
 	}
 }
 
-/* Layer i of DeltaNet (fla.layers.DeltaNet), or of softmax attention where the config says so (fla.layers.Attention). */
+/* Layer i: DeltaNet (fla.layers.DeltaNet), or softmax attention where the config says so (fla.layers.Attention). */
 static void add_delta_layer(struct rf_params *t, const struct rf_config *c, int i)
 {
 	const int d = c->d, HK = c->heads * c->K, HV = c->heads * c->V, F = c->ffn, w = c->conv_size;

@@ -105,6 +105,13 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		[ ! -e a ]
 	done
 }
+@test "rf-init: --help and --version answer on standard output" {
+	run -0 --separate-stderr rf-init --help
+	[[ "$output" == "usage: rf-init --config file"* ]] && [ -z "$stderr" ]
+	run -0 --separate-stderr rf-init --version
+	[[ "$output" =~ ^"rf-init "[0-9]+\.[0-9]+$ ]] && [ -z "$stderr" ]
+	run -74 bash -c 'rf-init --help >/dev/full'
+}
 @test "rf-init: bad input has its code and one line" {
 	run -66 --separate-stderr rf-init --config nowhere a
 	[ "$stderr" = "rf-init: nowhere: No such file or directory" ]

@@ -1,7 +1,14 @@
 #!/usr/bin/env bats
-setup() { load helper; }
+setup() {
+	load helper
+	load promises
+}
 
 records() { "$RF_UNITS/u-records" "$@"; }
+
+@test "rf-select: keeps the promises of a filter" {
+	promises filter "$G/stream/tokens.rf" rf-select --mode uniform --chunks 2 -k 2 --margin 2
+}
 
 @test "rf-select: positions are those of another implementation" {
 	# by a Python program written from the description: XXH64, Philox, softmax, all in double
@@ -53,7 +60,7 @@ records() { "$RF_UNITS/u-records" "$@"; }
 @test "rf-select: uniform needs no entropies, the other modes say who writes them" {
 	rf-select --mode uniform --margin 1 -k 1 --chunks 2 "$G/stream/tokens.rf" >/dev/null
 	for mode in entropy max min; do
-		run -65 --separate-stderr rf-select --mode $mode "$G/stream/tokens.rf"
+		run -65 --separate-stderr rf-select -o out --mode $mode "$G/stream/tokens.rf"
 		[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 1 (byte "*"): no entropy (rf-entropy writes it; "* ]]
 	done
 }

@@ -158,9 +158,9 @@ static void test_values(void)
 	parse(&c, vectors[5].text, &e);
 	ok(!strcmp(c.unknown, "attn.spokes, wheels, \\x1b[31m"), "unknown keys are remembered, escaped: %s", c.unknown);
 	rf_config_free(&c);
-	char many[4000] = "{\"model_type\": \"delta_net\"";
+	char many[4000] = "{\"model_type\": \"delta_net\", \"attn\": {\"layers\": [0], \"num_heads\": 2";
 	for (int i = 0; i < 60; i++)
-		snprintf(many + strlen(many), sizeof many - strlen(many), ", \"a_key_with_a_long_name_%d\": 1", i);
+		snprintf(many + strlen(many), sizeof many - strlen(many), "%s, \"a_key_with_a_long_name_%d\": 1", i == 30 ? "}" : "", i);
 	strcat(many, "}");
 	ok(parse(&c, many, &e) == RF_OK && strlen(c.unknown) < sizeof c.unknown && !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."), "as many as there is room for");
 	rf_config_free(&c);

@@ -87,11 +87,22 @@ static void test_ends(void)
 	}
 	x = start("cat; exit 3", 5);
 	rf_exec_close_input(x);
-	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF, "a command that says nothing has closed its output");
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
+	   "a command that says nothing has closed its output");
 	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3") && !well, "its exit status is told");
 	rf_exec_stop(x);
 	ok(nothing_left() && descriptors() == before, "ended by itself, nothing is left behind");
 	rf_exec_stop(NULL);
+
+	signal(SIGCHLD, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	x = start("exit 3", 5);
+	raise(SIGHUP);
+	rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err);
+	ok(!strcmp(rf_exec_fate(x, 5, &well), "exited with status 3"),
+	   "signals that a parent ignored: the status is still told");
+	rf_exec_stop(x);
+	ok(signal(SIGHUP, SIG_DFL) == SIG_IGN, "and they are still ignored");
 
 	struct rlimit old, none;
 	getrlimit(RLIMIT_NOFILE, &old);
@@ -164,12 +175,12 @@ static void test_patience(void)
 	rf_exec_stop(x);
 
 	/* what comes slowly, but comes, is no hang */
-	x = start("for i in 1 2 3 4 5 6; do sleep .3; printf x; done; echo", 1.2);
+	x = start("for i in 1 2 3 4 5 6; do sleep .5; printf x; done; echo", 2.5);
 	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "xxxxxx"), "every byte counts");
 	rf_exec_stop(x);
 
 	/* it closed its input, so it cannot answer, but may say why */
-	x = start("exec <&-; sleep .2; echo sorry; exit 1", 5);
+	x = start("exec <&-; sleep .1; echo sorry; exit 1", 5);
 	char *big = calloc(1, 1 << 20);
 	memset(big, 'x', (1 << 20) - 1);
 	rf_exec_send(x, big, (1 << 20) - 1);

@@ -22,13 +22,13 @@ int main(void)
 
 	/* heads of width 63 are odd, and rotary wants even ones: so none of them */
 	if (!ok(rf_config_parse(&c, config, sizeof config - 1, &e) == RF_EMODEL, "attention heads are of even width (%s)", e.msg))
-		return tap_done();
+		return tap_end();
 	rf_config_free(&c);
 	char even[sizeof config];
 	strcpy(even, config);
 	memcpy(strstr(even, "63"), "66", 2);
 	if (!ok(rf_config_parse(&c, even, strlen(even), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "a model (%s)", e.msg))
-		return tap_done();
+		return tap_end();
 	a = malloc(3 * t.total * sizeof *a);
 	b = a + t.total;
 	other = b + t.total;
@@ -86,5 +86,5 @@ int main(void)
 	free(a);
 	rf_params_free(&t);
 	rf_config_free(&c);
-	return tap_done();
+	return tap_end();
 }

@@ -59,6 +59,7 @@ static enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit
 				v[k] += 1;
 			}
 		c.step = step;
+		c.updates = r->at.updates + 2;
 		c.weights = w;
 		c.m = m;
 		c.v = v;
@@ -505,7 +506,7 @@ static void test_run(void)
 	sh("sed -i 's/\"next\": 128/\"next\": 3/' r/latest/state.json");
 	test_damage();
 
-	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.data_next == 3 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.updates == 4 && r.at.data_next == 3 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
 	        "closed and opened, it is where it was (%s)", e.msg))
 		return;
 	w = floats(r.at.params.total);

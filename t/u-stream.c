@@ -176,7 +176,7 @@ static void foreign(void)
 		memcpy(bomb + 14 + 4 * i, i < 2047 ? "\2\0\20\0" : "\3\0\20\0", 4);
 	before = peak();
 	refuse("256 MiB of zeros in 8 KiB", bomb, 14 + 4 * 2048 + 4, "damaged frame");
-	ok(peak() - before <= (UINT64_C(260) << 20), "they cost %zu MiB", (peak() - before) >> 20);
+	ok(peak() - before <= (UINT64_C(300) << 20), "they cost %zu MiB", (peak() - before) >> 20);
 	ZSTD_freeCCtx(z);
 }
 
@@ -271,7 +271,7 @@ static void skipping(void)
 	int saved = dup(STDIN_FILENO);
 	struct rf_err e = { 0 };
 	struct rf_in *in;
-	enum rf_code rc;
+	enum rf_code rc = RF_OK;
 
 	some_stream(&m, ROLLOUT, 20);
 	save("u-stream.rf", m.bytes.p, m.bytes.n);
