@@ -343,3 +343,16 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 		}
 	return rc;
 }
+
+struct rf_in *rf_cli_input(const struct rf_cli *cli, const char *path, uint64_t max_record, struct rf_head *head)
+{
+	struct rf_in *in;
+	struct rf_err err;
+
+	if (rf_in_open(&in, path, max_record, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_head_init(head);
+	if (rf_head_copy(head, rf_in_head(in), &err) != RF_OK || rf_cli_history(cli, head, &err) != RF_OK)
+		rf_die_err(&err);
+	return in;
+}

@@ -207,9 +207,9 @@ in_order() {
 
 @test "run: a filter reads the run while it is being trained" {
 	cp -a "$R/old" r
-	{ for i in $(seq 10 60); do "$RF_UNITS/u-run" commit r "$i" || break; done; touch done; } &
+	{ for i in $(seq 10 60); do "$RF_UNITS/u-run" commit r "$i" || break; done; touch ended; } &
 	n=0
-	until [ -e done ]; do
+	until [ -e ended ]; do
 		"$RF_UNITS/u-run" check r >/dev/null
 		n=$((n + 1))
 	done

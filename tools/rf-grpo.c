@@ -98,15 +98,7 @@ int main(int argc, char *argv[])
 		rf_train_plan(train, trainer.engine.max_len ? trainer.engine.max_len : trainer.engine.segment, 8, 1, 5, &plan, &extra);
 		rf_cli_dry_run(&trainer.engine, &plan, extra);
 	}
-	if (rf_in_open(&in, argv[1], max_record, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_head_init(&head);
-	if (rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK)
-		rf_die_err(&err);
-	if (rf_engine_check_head(&trainer.engine, &head, &err) != RF_OK) {
-		rf_blame(&err, "%s", rf_in_name(in));
-		rf_die_err(&err);
-	}
+	in = rf_cli_model_input(&cli, &trainer.engine, argv[1], max_record, &head);
 	if (output && rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);
 

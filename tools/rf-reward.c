@@ -49,11 +49,7 @@ int main(int argc, char *argv[])
 	if (exec.command && !exec.kind)
 		exec.kind = "exec";
 
-	if (rf_in_open(&in, argv[1], max_record, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_head_init(&head);
-	if (rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK)
-		rf_die_err(&err);
+	in = rf_cli_input(&cli, argv[1], max_record, &head);
 	if (rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);
 	if (exec.command && rf_judge_start(&judge, &exec, out, &err) != RF_OK)
