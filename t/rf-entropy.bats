@@ -2,11 +2,8 @@
 # rf-entropy: entropies, and what it may keep beside them.  Its values: t/golden.bats.
 setup() {
 	load helper
-	M=$G/delta
+	load model
 }
-
-texts() { "$RF_UNITS/u-model" texts "$@"; }
-json() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
 
 @test "rf-entropy: keeps the promises of a filter" {
 	load promises

@@ -2,15 +2,7 @@
 # rf-rollout: what is drawn, and its values.  Reference values: t/golden.bats.
 setup() {
 	load helper
-	M=$G/delta
-}
-
-texts() { "$RF_UNITS/u-model" texts "$@"; }
-json() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
-drawn() { json "$1" | jq -c .rollout.tokens; }
-# chosen C K ID:T...: texts with what later checks need, and C positions for K tokens each
-chosen() {
-	texts 40 "${@:3}" | rf-entropy -m "$M" --keep hidden,logits | rf-select --chunks "$1" -k "$2" --margin 2
+	load model
 }
 
 @test "rf-rollout: keeps the promises of a filter" {

@@ -63,7 +63,7 @@ static void train(struct rf_in *in, const struct rf_head *head)
 {
 	struct rf_record *r;
 	struct rf_err err;
-	char hash[17];
+	char hash[17], remark[300];
 	enum rf_code rc;
 
 	if (rf_engine_check_head(&trainer.engine, head, &err) != RF_OK)
@@ -84,8 +84,8 @@ static void train(struct rf_in *in, const struct rf_head *head)
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	if (trainer.skipped)
-		rf_say("%d mini-batches were skipped: their gradient was not finite", trainer.skipped);
+	if (*rf_trainer_remark(&trainer, remark, sizeof remark))
+		rf_say("%s", remark);
 }
 
 int main(int argc, char *argv[])
