@@ -23,6 +23,9 @@ static void say(const char *fmt, va_list ap)
 	n += vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	if ((size_t)n > sizeof line - 2)
 		n = sizeof line - 2;
+	for (int i = 0; i < n; i++) /* a name out of a file may hold what moves a terminal's cursor */
+		if ((unsigned char)line[i] < ' ' || line[i] == 127)
+			line[i] = '?';
 	line[n++] = '\n';
 	fflush(stdout);
 	/* one write: the lines of the programs of a pipe do not mix */

@@ -217,7 +217,7 @@ static void read_eos(struct reader *r, struct rf_config *cfg)
 /* int(hidden_size * expand) / heads, as the published code rounds. */
 static int head_width(struct reader *r, const struct rf_config *cfg, const char *key)
 {
-	double width = floor(cfg->d * real(r, key, 1, 1e-6, 1 << 20));
+	double width = cfg->d * real(r, key, 1, 1e-6, 1 << 20);
 
 	if (width >= 1 && width <= RF_MAX_WIDTH && (int)width % cfg->heads == 0)
 		return (int)width / cfg->heads;

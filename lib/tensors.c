@@ -2,8 +2,6 @@
  * the bytes.  The rules are those of the reference implementation (huggingface/safetensors, SafeTensors::deserialize)
  * or stricter, so that whatever is accepted here is accepted there. */
 #include <errno.h>
-#include <float.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -442,7 +440,7 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 		for (size_t k = 0; k < n; k++, i++)
 			if (t->dtype == RF_F64) {
 				memcpy(&x, buf + k * size, size);
-				out[i] = fabs(x) > FLT_MAX ? copysignf(INFINITY, (float)copysign(1, x)) : (float)x;
+				out[i] = (float)x;
 			} else {
 				memcpy(&h, buf + k * size, size);
 				out[i] = t->dtype == RF_F16 ? rf_f16_f32(h) : rf_bf16_f32(h);

@@ -303,26 +303,21 @@ static int by_id(const void *a, const void *b)
 	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-static enum rf_code check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
+enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
+	enum rf_code rc = rf_engine_check_record(t->engine, r, e);
 
+	if (rc != RF_OK)
+		return rc;
 	if (t->loss && r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA, "record %llu: --loss response needs prompt_len, and it has none (rf-tokenize --prompt-key)",
-		               (unsigned long long)r->id);
+		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
 	if (!o->tokens || t->rl_coef == 0)
 		return RF_OK;
 	if (!o->logp)
-		return rf_fail(e, RF_EDATA, "record %llu: its rollouts have no log-probabilities (rf-rollout --score)", (unsigned long long)r->id);
+		return rf_fail(e, RF_EDATA, "rollouts without log-probabilities (rf-rollout --score)");
 	if (!r->advantage)
-		return rf_fail(e, RF_EDATA, "record %llu has rollouts and no advantages", (unsigned long long)r->id);
-	for (int p = 0; p < r->c; p++)
-		if (r->positions[p] < 1 || r->positions[p] >= r->T)
-			return rf_fail(e, RF_EDATA, "record %llu: position %d is %d, outside the sequence", (unsigned long long)r->id, p, r->positions[p]);
-	for (size_t i = 0; i < (size_t)r->c * (size_t)o->n * (size_t)o->k; i++)
-		if (o->tokens[i] >= t->engine->ckpt->cfg.vocab)
-			return rf_fail(e, RF_EDATA, "record %llu: rollout token %d is not below the model's vocabulary of %d", (unsigned long long)r->id,
-			               o->tokens[i], t->engine->ckpt->cfg.vocab);
+		return rf_fail(e, RF_EDATA, "rollouts without advantages");
 	return RF_OK;
 }
 
@@ -370,7 +365,7 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int
 		j->rl = rl;
 		j->ntp = ntp;
 		if ((rc = record(j, e)) != RF_OK)
-			rf_blame(e, "record %llu", (unsigned long long)r->id);
+			rf_blame(e, "id %llu", (unsigned long long)r->id);
 	}
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
@@ -434,11 +429,10 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
 	memcpy(sorted, batch, (size_t)n * sizeof *sorted);
 	qsort(sorted, (size_t)n, sizeof *sorted, by_id);
-	for (int i = 0; i < n && rc == RF_OK; i++) {
+	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = sorted[i];
 		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
 
-		rc = check(t, r, e);
 		st->tokens += (uint64_t)r->T;
 		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
 		st->rl_tokens += t->rl_coef != 0 ? R : 0;

@@ -217,8 +217,10 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record *copy;
-	enum rf_code rc;
+	enum rf_code rc = rf_train_check(&t->train, r, e);
 
+	if (rc != RF_OK)
+		return rc;
 	if (t->count == t->capacity) {
 		int n = t->capacity ? 2 * t->capacity : 64;
 		struct rf_record **more = realloc(t->batch, (size_t)n * sizeof *more);

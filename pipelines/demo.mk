@@ -55,6 +55,8 @@ OPTIM       = --mini-batch $(MINI_BATCH) --lr $(LR)
 
 MODELS := start sft refine refine-n8 random
 RUNS   := $(filter-out start,$(MODELS))
+start     = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp --mini-batch 1 --lr $(WARM_LR) --betas 0.9,0.98 --grad-clip 1 \
+            --warmup 50 --lr-schedule cosine --total-steps $(WARM_STEPS)'
 sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 refine    = ENTROPY='rf-entropy' SELECT='rf-select' ROLLOUT='rf-rollout' REWARD='rf-reward --kind cosine' TRAIN='rf-grpo $(OPTIM)'
 refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
@@ -63,13 +65,17 @@ random    = $(refine) REWARD='rf-reward --kind random'
 WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS WARM_LR BATCH MINI_BATCH LR
 export $(WORDS) COMPUTE KEEP
 
-PHASE   = $(HERE)phase.sh '$(RUN)/phases'
-TEXT    = $(or $(CORPUS),$(RUN)/corpus/*.txt)
-TOKENS  = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 --hold-out $(HOLD_OUT)
+PHASE    = $(HERE)phase.sh '$(RUN)/phases'
 MIDTRAIN = $(MAKE) -f $(HERE)midtrain.mk MAKEOVERRIDES= DATA='$(RUN)/train.rf' CORPUS= SEED='$(SEED)' COMPUTE='$(COMPUTE)'
+TEXT     = $(or $(CORPUS),$(RUN)/corpus/*.txt)
+TOKENIZE = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 --hold-out $(HOLD_OUT)
+HELD_OUT = $(TOKENIZE) --truncate right --held-out $(TEXT) | rf-cat --shuffle --seed $(SEED) | rf-cat --range 0:$(DOCUMENTS) | \
+           rf-select --mode uniform --chunks $(POSITIONS) --draw-step 0
+LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
+           rf-dump --tsv --rows token --columns t,entropy,chosen,source
 
 report: $(RUN)/report.md
-	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- ReFINE/p" "$<" && echo "midtrain: with figures and all that made them: $<"
+	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && echo "midtrain: with figures and all that made them: $<"
 
 words:
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS)
@@ -78,20 +84,17 @@ $(RUN)/corpus: | words
 	@$(PHASE) corpus '$(HERE)corpus.sh $@'
 
 $(RUN)/train.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
-	@$(PHASE) train.rf '$(TOKENS) --truncate split -o $@ $(TEXT)'
+	@$(PHASE) train.rf '$(TOKENIZE) --truncate split -o $@ $(TEXT)'
 
 $(RUN)/valid.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
-	@$(PHASE) valid.rf '$(TOKENS) --truncate right --held-out $(TEXT) | rf-cat --shuffle --seed $(SEED) | \
-		rf-cat --range 0:$(DOCUMENTS) | rf-select --mode uniform --chunks $(POSITIONS) --draw-step 0 -o $@'
+	@$(PHASE) valid.rf '$(HELD_OUT) -o $@'
 
 $(RUN)/fresh: | words
 	@$(PHASE) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
 
 # Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was a step.
-$(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE
-	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' ENTROPY= SELECT= ROLLOUT= REWARD= PHASE='warm-up' KEEP= \
-		BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) TRAIN='rf-ntp --mini-batch 1 --lr $(WARM_LR) --betas 0.9,0.98 --grad-clip 1 \
-		--warmup 50 --lr-schedule cosine --total-steps $(WARM_STEPS)'
+$(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf
+	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) PHASE='warm-up' KEEP= $(start)
 	@readlink '$(RUN)/start/latest' | cmp -s - $@ || readlink '$(RUN)/start/latest' >$@
 
 $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
@@ -99,12 +102,11 @@ $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
 	@readlink '$(RUN)/$*/latest' | cmp -s - $@ || readlink '$(RUN)/$*/latest' >$@
 
 $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.step $(RUN)/valid.rf
-	@K=5 N=4 $(PHASE) eval-$* '$(HERE)evaluate.sh $(RUN)/$* $(RUN)/valid.rf $(RUN)/eval/$*'
+	@$(PHASE) eval-$* 'K=5 N=4 $(HERE)evaluate.sh $(RUN)/$* $(RUN)/valid.rf $(RUN)/eval/$*'
 
 # Where ReFINE looks: the entropy along the first held-out document, and the positions that it chooses there.
 $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
-	@$(PHASE) entropy 'rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
-		rf-dump --tsv --rows token --columns t,entropy,chosen,source >$@'
+	@$(PHASE) entropy '$(LOOK) >$@'
 
 $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv $(wildcard $(HERE)report.*)
 	@$(HERE)report.sh '$(RUN)'

@@ -1,4 +1,4 @@
-# report.awk -- tables out of what evaluate.sh counted: awk -f report.awk NAME.documents.tsv...
+# report.awk -- tables out of what evaluate.sh counted: awk -f report.awk EVAL/*.documents.tsv
 #
 # Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models saw the same
 # documents, positions and random numbers, so that they are compared by the differences per document, whose standard error
@@ -9,18 +9,19 @@ BEGIN {
 	format["nll"] = "%.4f"
 	better["nll"] = -1
 	better["accuracy"] = better["cosine"] = better["binary"] = 1
-	title["start"] = "start (before)"
-	title["sft"] = "SFT (next tokens alone)"
+	models = split("start sft refine refine-n8 random", model, " ")
+	pairs = split("sft start refine sft refine-n8 sft random sft refine random refine-n8 random", pair, " ")
+	title["start"] = "start"
+	title["sft"] = "SFT"
 	title["refine"] = "ReFINE, n 1"
 	title["refine-n8"] = "ReFINE, n 8"
-	title["random"] = "ReFINE, random rewards"
+	title["random"] = "random rewards"
 }
 
 FNR == 1 {
-	model = FILENAME
-	sub(/^.*\//, "", model)
-	sub(/\.documents\.tsv$/, "", model)
-	models++
+	name = FILENAME
+	sub(/^.*\//, "", name)
+	sub(/\.documents\.tsv$/, "", name)
 	next
 }
 {
@@ -29,7 +30,7 @@ FNR == 1 {
 		id[++documents] = $1
 	}
 	for (m = 1; m <= metrics; m++)
-		value[model, metric[m], $1] = $(m + 1)
+		value[name, metric[m], $1] = $(m + 1)
 }
 
 # Mean and standard error over documents of a metric of a, minus that of b where b is not "": in mean and se.
@@ -45,10 +46,10 @@ function describe(a, b, name,    i, x, sum, squares) {
 	se = documents > 1 ? sqrt(squares / (documents - 1) / documents) : 0
 }
 
-function row(label, a, b,    m, line) {
+function row(label, a, b,    i, line) {
 	line = "| " label " |"
-	for (m = 1; m <= metrics; m++) {
-		describe(a, b, metric[m])
+	for (i = 1; i <= metrics; i++) {
+		describe(a, b, metric[i])
 		line = line sprintf(b == "" ? " %.4f ± %.4f |" : " %+.4f ± %.4f%s |", mean, se, b == "" ? "" : star())
 	}
 	print line
@@ -59,22 +60,24 @@ function star() {
 	return (mean > 2 * se || -mean > 2 * se) ? " *" : ""
 }
 
-function compare(a, b,    m, name, words) {
+# One sentence: what differs beyond two standard errors, and what does not.
+function compare(a, b,    m, name, differs, same) {
+	differs = same = ""
 	for (m = 1; m <= metrics; m++) {
 		name = metric[m]
 		if (!(name in better))
 			continue
 		describe(a, b, name)
 		if (star() == "")
-			words = "no difference beyond two standard errors"
+			same = same (same == "" ? "" : ", ") name
 		else
-			words = mean * better[name] > 0 ? "better" : "worse"
-		if (star() != "" && se > 0)
-			words = words sprintf(" (%.1f standard errors)", (mean < 0 ? -mean : mean) / se)
-		text = text (m > 1 ? "; " : "") name " " words
+			differs = differs sprintf("%s %s by %.4f (%s); ", name, mean * better[name] > 0 ? "better" : "worse", mean < 0 ? -mean : mean,
+				se > 0 ? sprintf("%.1f standard errors", (mean < 0 ? -mean : mean) / se) : "in every document")
 	}
-	print "- " title[a] " against " title[b] ": " text "."
-	text = ""
+	if (same != "")
+		differs = differs same ": no difference beyond two standard errors; "
+	sub(/; $/, ".", differs)
+	print "- " title[a] " against " title[b] ": " differs
 }
 
 END {
@@ -82,24 +85,14 @@ END {
 		exit 1
 	print "| held-out documents: " documents " | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
 	print "|---|---|---|---|---|---|"
-	row(title["start"], "start", "")
-	row(title["sft"], "sft", "")
-	row(title["refine"], "refine", "")
-	row(title["refine-n8"], "refine-n8", "")
-	row(title["random"], "random", "")
+	for (m = 1; m <= models; m++)
+		row(title[model[m]], model[m], "")
 	print ""
 	print "| difference, by document | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
 	print "|---|---|---|---|---|---|"
-	row("SFT - start", "sft", "start")
-	row("ReFINE, n 1 - SFT", "refine", "sft")
-	row("ReFINE, n 8 - SFT", "refine-n8", "sft")
-	row("random - SFT", "random", "sft")
-	row("ReFINE, n 1 - random", "refine", "random")
-	row("ReFINE, n 8 - random", "refine-n8", "random")
+	for (p = 1; p <= pairs; p += 2)
+		row(title[pair[p]] " - " title[pair[p + 1]], pair[p], pair[p + 1])
 	print ""
-	compare("refine", "sft")
-	compare("refine-n8", "sft")
-	compare("random", "sft")
-	compare("refine", "random")
-	compare("refine-n8", "random")
+	for (p = 1; p <= pairs; p += 2)
+		compare(pair[p], pair[p + 1])
 }

@@ -4,7 +4,7 @@ set datafile separator "\t"
 set border 3 lw 1 lc "#444444"
 set tics nomirror out
 set grid ytics lw 1 lc "#dddddd"
-set key top right
+set key outside top center horizontal samplen 2
 set style line 1 lw 2 lc "#777777"
 set style line 2 lw 2 lc "#1f77b4"
 set style line 3 lw 2 lc "#d62728"
@@ -15,7 +15,6 @@ set style line 5 lw 2 lc "#e69f00"
 stats entropy using 1 nooutput
 T = STATS_max + 1
 set output out."/entropy.png"
-set title "Entropy along a held-out document, and where ReFINE looks"
 set xlabel "position, bytes"
 set ylabel "entropy of the next byte, nats"
 set xrange [0:T]
@@ -28,10 +27,8 @@ do for [i = 1:7] { unset arrow i }
 
 # ---- distribution of rewards
 set output out."/rewards.png"
-set title "Cosine rewards on held-out documents"
 set xlabel "cosine of a rollout's hidden states and the text's"
 set ylabel "density"
-set key top left
 set autoscale
 set xrange [-0.5:1]
 set yrange [0:*]
@@ -45,12 +42,11 @@ plot tmp."/start.bins" using 1:3 with steps lw 2 dt 3 lc "#777777" title "start,
 # ---- over the steps
 set terminal pngcairo size 1100,1000 font "Sans,11" background "#ffffff"
 set output out."/steps.png"
-unset title
 set autoscale
 set multiplot layout 3,1
 set xlabel ""
-set key top left horizontal
-set xtics format "%g"
+set format "%g"
+set lmargin 12
 set ylabel "loss - SFT's, nats"
 plot 0 with lines ls 2 title "SFT", \
      tmp."/refine.steps" using 1:2 with lines ls 3 title "ReFINE, n 1", \

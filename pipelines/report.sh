@@ -77,7 +77,7 @@ seconds() {
 	if [ -e "$run/$1/data/times.tsv" ]; then
 		awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' "$run/$1/data/times.tsv"
 	else
-		cat "$run/phases/$1.seconds"
+		cat "$run/phases/$1.seconds" 2>/dev/null || echo '?'
 	fi
 }
 
@@ -134,7 +134,7 @@ report() {
 		| | |
 		|---|---|
 		| text | $(if [ -n "$CORPUS" ]; then echo "$CORPUS"; else awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' "$run/corpus/SOURCE"; fi) |
-		| held out | every ${HOLD_OUT}th document, $(records "$run/valid.rf") evaluated, at most $LEN of each document |
+		| held out | 1 of every $HOLD_OUT documents; $(records "$run/valid.rf") evaluated, the first $LEN of each document at most |
 		| training text | $(records "$run/train.rf") of at most $LEN |
 		| model | DeltaNet, $(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }') parameters, $(basename "$CONFIG") |
 		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, learning rate $WARM_LR falling to 0 as a cosine |

@@ -1,17 +1,28 @@
 /* bench -- what the machine's cores can do, and what the model's passes do of it, in one process and one run.
  *
- *     bench MODEL [T]      forward with entropies, forward + backward of the next-token loss, against oneDNN's product
+ *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss, against
+ *                                     oneDNN's float32 product (2048^3) on the same threads, measured in between
+ *     bench MODEL step T RECORDS      one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch
+ *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
  * Floating-point operations are counted as matrix products only: per token 2 (L (4 d^2 + 3 d F + 3 K d) + d N), and
- * three times that for forward + backward. */
+ * three times that for forward + backward.  BENCH_DTYPE=bf16, BENCH_SEGMENT=rows; BENCH_OPS=1 shows the time of each
+ * operation. */
 #include <dnnl.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "advantage.h"
 #include "entropy.h"
+#include "reward.h"
+#include "rollout.h"
+#include "select.h"
 #include "train.h"
 
 extern void omp_set_num_threads(int);
@@ -101,65 +112,160 @@ static double product(int threads, int times)
 	return 2. * N * N * N / best / 1e9;
 }
 
-int main(int argc, char **argv)
+static struct rf_engine g = RF_ENGINE_DEFAULTS;
+static struct rf_err e;
+
+static void fill(struct rf_record *r, uint64_t id, int T)
 {
-	struct rf_engine g = RF_ENGINE_DEFAULTS;
+	rf_record_init(r);
+	r->id = id;
+	r->T = T;
+	r->tokens = rf_record_alloc(r, (size_t)T, 4);
+	for (int i = 0; i < T; i++)
+		r->tokens[i] = (int32_t)((((uint32_t)i + 77u * (uint32_t)id) * 2654435761u >> 7) % (uint32_t)g.ckpt->cfg.vocab);
+	r->prompt_len = r->answers = -1;
+}
+
+static void rate(const char *name, double work, double seconds, int T, double product)
+{
+	printf("%-20s %8.1f GFLOP/s  %5.1f %% of the product  %8.0f tokens/s  %.3f s\n", name, work / seconds / 1e9,
+	       100 * work / seconds / 1e9 / product, T / seconds, seconds);
+}
+
+static void passes(int T, int repeat)
+{
 	struct rf_entropy pass = { .engine = &g };
 	struct rf_train train = RF_TRAIN_DEFAULTS;
 	struct rf_train_stats st;
 	struct rf_record r, *batch = &r;
-	struct rf_err e;
-	int T = argc > 2 ? atoi(argv[2]) : 4096, repeat = argc > 3 ? atoi(argv[3]) : 4, only = argc > 4 ? atoi(argv[4]) : 0;
-	double flops, rate, best[2] = { 1e9, 1e9 };
-	const struct rf_config *c;
+	const struct rf_config *c = &g.ckpt->cfg;
+	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->K * c->d) + (double)c->d * c->vocab);
+	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8), t;
 
-	if (argc < 2)
+	train.engine = &g;
+	train.rl_coef = 0;
+	fill(&r, 0, T);
+	for (int i = 0; i <= repeat; i++) /* the first warms up */
+		for (int k = 0; k < 2; k++) {
+			t = product(g.dev.threads, 3);
+			top = t > top ? t : top;
+			t = now();
+			if ((k ? rf_train_gradient(&train, &batch, 1, false, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
+				die(&e);
+			t = now() - t;
+			if (i)
+				best[k] = t < best[k] ? t : best[k];
+		}
+	if (real)
+		show_operations(repeat + 1);
+	printf("%-20s %8.1f GFLOP/s, float32, %d threads\n", "product", top, g.dev.threads);
+	rate("forward", flops, best[0], T, top);
+	rate("forward + backward", 3 * flops, best[1], T, top);
+	rf_train_close(&train);
+}
+
+static void step(int T, int n)
+{
+	struct rf_entropy entropy = { .engine = &g };
+	struct rf_select select = RF_SELECT_DEFAULTS;
+	struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
+	struct rf_advantage advantage = { 0 };
+	struct rf_train train = RF_TRAIN_DEFAULTS;
+	struct rf_train_stats st;
+	struct rf_record **batch = malloc((size_t)n * sizeof *batch), warm;
+	double part[6] = { 0 }, all = 0, t;
+	static const char *const names[] = { "entropy (forward)", "select", "rollout", "reward", "gradient", "optimizer" };
+	bool skip;
+
+	rollouts.engine = train.engine = &g;
+	fill(&warm, 99, 300);
+	if (rf_entropy_record(&entropy, &warm, &e) != RF_OK)
+		die(&e);
+	for (int i = 0; i < n; i++) {
+		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
+		t = now();
+		if (rf_entropy_record(&entropy, batch[i], &e) != RF_OK)
+			die(&e);
+		part[0] += now() - t;
+	}
+	for (int k = 1; k < 4; k++)
+		for (int i = 0; i < n; i++) {
+			t = now();
+			if ((k == 1 ? rf_select_record(&select, 0, batch[i], &skip, &e) : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
+			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, &e)) != RF_OK)
+				die(&e);
+			part[k] += now() - t;
+		}
+	for (int i = 0; i < n; i++)
+		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
+			die(&e);
+	t = now();
+	if (rf_train_gradient(&train, batch, n, false, &st, &e) != RF_OK)
+		die(&e);
+	part[4] = now() - t;
+	t = now();
+	if (rf_train_step(&train, 0, 0, &st, &e) != RF_OK)
+		die(&e);
+	part[5] = now() - t;
+	for (int k = 0; k < 6; k++)
+		all += part[k];
+	for (int k = 0; k < 6; k++)
+		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], part[k], part[k] / part[0]);
+	if (real)
+		show_operations(1);
+	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all, all / part[0],
+	       1e6 * all / ((double)n * T), n, T);
+}
+
+/* A command's least wall time and largest peak memory; its output goes where ours does. */
+static int run(int n, char **command)
+{
+	double best = 1e9, t;
+	struct rusage use;
+	long peak = 0;
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < n; i++) {
+		t = now();
+		if ((pid = fork()) == 0) {
+			int null = open("/dev/null", O_WRONLY);
+			dup2(null, STDOUT_FILENO);
+			execvp(*command, command);
+			_exit(127);
+		}
+		if (wait4(pid, &status, 0, &use) != pid || status)
+			return 1;
+		t = now() - t;
+		best = t < best ? t : best;
+		peak = use.ru_maxrss > peak ? use.ru_maxrss : peak;
+	}
+	printf("%.4f %ld\n", best, peak >> 10);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct rusage use;
+
+	if (argc > 3 && !strcmp(argv[1], "run"))
+		return run(atoi(argv[2]), argv + 3);
+	if (argc < 4)
 		return 2;
 	g.path = argv[1];
 	g.device = "cpu";
-	g.math = getenv("BF16") != NULL;
-	if (getenv("SEGMENT"))
-		g.segment = atoi(getenv("SEGMENT"));
+	g.math = getenv("BENCH_DTYPE") && !strcmp(getenv("BENCH_DTYPE"), "bf16");
+	if (getenv("BENCH_SEGMENT"))
+		g.segment = atoi(getenv("BENCH_SEGMENT"));
 	if (rf_engine_open(&g, NULL, true, &e) != RF_OK)
 		die(&e);
-	c = &g.ckpt->cfg;
-	if (getenv("PROFILE"))
+	if (getenv("BENCH_OPS"))
 		time_operations(&g.dev);
-	train.engine = &g;
-	train.rl_coef = 0;
-	rf_record_init(&r);
-	r.T = T;
-	r.tokens = malloc((size_t)T * 4);
-	for (int i = 0; i < T; i++)
-		r.tokens[i] = (int32_t)(((uint32_t)i * 2654435761u >> 7) % (uint32_t)c->vocab);
-	r.prompt_len = r.answers = -1;
-	flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->K * c->d) + (double)c->d * c->vocab);
-	rate = product(g.dev.threads, 8);
-	for (int i = 0; i < repeat; i++) {
-		double t, p;
-
-		p = product(g.dev.threads, 2);
-		rate = p > rate ? p : rate;
-		if (only != 2) {
-			t = now();
-			if (rf_entropy_record(&pass, &r, &e) != RF_OK)
-				die(&e);
-			t = now() - t;
-			best[0] = t < best[0] ? t : best[0];
-		}
-		if (only != 1) {
-			t = now();
-			if (rf_train_gradient(&train, &batch, 1, false, &st, &e) != RF_OK)
-				die(&e);
-			t = now() - t;
-			best[1] = t < best[1] ? t : best[1];
-		}
-	}
-	if (real)
-		show_operations(repeat);
-	printf("product             %8.1f GFLOP/s\n", rate);
-	for (int i = 0; i < 2; i++)
-		printf("%-19s %8.1f GFLOP/s  %5.1f %%  %8.0f tokens/s  %.3f s\n", i ? "forward + backward" : "forward", (i ? 3 : 1) * flops / best[i] / 1e9,
-		       100 * (i ? 3 : 1) * flops / best[i] / 1e9 / rate, T / best[i], best[i]);
+	if (!strcmp(argv[2], "pass"))
+		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
+	else
+		step(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 8);
+	getrusage(RUSAGE_SELF, &use);
+	printf("%-20s %8ld MiB\n", "peak memory", use.ru_maxrss >> 10);
 	return 0;
 }

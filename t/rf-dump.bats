@@ -114,7 +114,7 @@ column() {
 	example x.rf
 	rf-dump -n 2 x.rf >got
 	cat >want <<'X'
-record 0  id 17  "doc"  T 45  prompt_len 20  entropy mean 6.000 max 11.500  nll 5.875  c 2
+record 1  id 17  "doc"  T 45  prompt_len 20  entropy mean 6.000 max 11.500  nll 5.875  c 2
   n 2  k 5  temperature 1  reward "hybrid"  mean 1.175 min 0.050 max 2.000  answer "a \"dog\""
   meta {"n": 1, "s": "\x07x"}
   position 0  s 10  entropy 2.750  nll 2.750
@@ -133,7 +133,7 @@ X
 @test "rf-dump: text of a stream without a tokenizer shows tokens as numbers" {
 	rf-dump --rows position -n 2 "$G/stream/rewarded.rf" >got
 	cat >want <<'X'
-record 0  id 0  "doc 0"  T 61  c 4  n 3  k 3  temperature 0.8  reward "hybrid"
+record 1  id 0  "doc 0"  T 61  c 4  n 3  k 3  temperature 0.8  reward "hybrid"
   mean 0.497 min 0.078 max 2.000
   meta {"note": "ü", "n": 0, "x": 0.5}
   position 0  s 1
@@ -225,6 +225,15 @@ X
 	only_text got
 	rf-dump --check $'\e[31mx.rf' >got
 	only_text got
+	# nor in messages
+	safetensors $'\e[31mx.bin' '{}' </dev/null
+	head_line '' | sed 's/"bytes"/"\\u001b[31mred"/' >lines
+	{ cat lines; end_line 0; } | rf-cat --json -o red.rf
+	for how in red.rf "--tokenizer bytes x.rf" $'--rows tensor \e[31mx.rf' $'--tsv x.rf \e[31mx.bin' --where=$'\e[31m<1'; do
+		# shellcheck disable=SC2086
+		rf-dump $how >/dev/null 2>got </dev/null || true
+		only_text got
+	done
 }
 
 @test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers, which is said" {
@@ -361,7 +370,7 @@ X
 	head -n 1 got | grep -q $'^file\tid\t'
 	[ "$(column file got | sort | uniq -c | tr -s ' ')" = "$(printf ' 4 %s\n 40 e.rf' "$G/stream/tokens.rf")" ]
 	[ "$(rf-dump --tsv --rows record --sort id -n 3 --columns file,id "$G/stream/tokens.rf" e.rf | tail -n 1)" = "$G/stream/tokens.rf"$'\t2' ]
-	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 | grep -q '^"e.rf"  record 0  id 7 '
+	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 | grep -q '^"e.rf"  record 1  id 7 '
 	run -64 rf-dump --tsv e.rf "$G/delta/model.safetensors"
 	run -66 rf-dump e.rf none.rf
 	rf-dump --tsv e.rf >got
@@ -458,7 +467,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	"$RF_UNITS/u-lab" seq frames >twice.rf
 	rf-dump twice.rf >/dev/null
 	run -65 rf-dump --check twice.rf
-	[[ $output == *"twice.rf: record 3 has the id 1 of record 1" ]]
+	[[ $output == *"twice.rf: record 4 has the id 1 of record 2" ]]
 }
 
 @test "rf-dump --check: starts without the libraries of models" {
