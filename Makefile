@@ -1,7 +1,7 @@
 # make                build bin/*
 # make deps           install the distribution's packages that it needs
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
-# make check          all tests in under five minutes       DEVICE=check: on the device that distrusts
+# make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
@@ -93,11 +93,15 @@ midtrain: all
 
 units: $(UNITS) $(REPLAYS)
 
+TESTS ?= t
 check: all units
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) bats $(BATSFLAGS) t
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) bats $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
 check-all: check
+
+bench: all units
+	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) pipelines/bench.sh $(BUILD)/bench
 
 # New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
 FUZZ_TIME ?= 60
@@ -150,4 +154,4 @@ clean:
 	rm -rf build bin
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d)
-.PHONY: deps midtrain all units units-fuzz check check-all fuzz lint install uninstall clean
+.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall clean
