@@ -11,3 +11,8 @@ setup() { load helper; }
 @test "model files: fresh weights have the distribution of the published code" {
 	unit u-init
 }
+@test "model files: what the fuzzers found, and their seeds, stay harmless" {
+	[ -x "$RF_UNITS/f-tensors" ] && [ -x "$RF_UNITS/f-config" ] || skip "the fuzz targets are not built"
+	unit f-tensors "$ROOT"/t/corpus/tensors/*
+	unit f-config "$ROOT"/t/corpus/config/*
+}

@@ -140,14 +140,14 @@ in_order() {
 @test "run: SIGTERM before the commit changes nothing, after it all is done" {
 	need_strace
 	calls 'write|fsync|rename|unlink|unlinkat' |
-		awk -v every="$((EVERY * EVERY / 2 + 1))" '$1 == "rename" { done = 1 }
-			$1 != "write" || n++ % every == 0 { print done + 0, $0 }' >list
+		awk -v every="$((EVERY * EVERY / 2 + 1))" '$1 == "rename" { late = 1 }
+			$1 != "write" || n++ % every == 0 { print late + 0, $0 }' >list
 	[ "$(grep -c ^0 list)" -ge 10 ] && [ "$(grep -c ^1 list)" -ge 5 ]
-	while read -r done name k; do
+	while read -r late name k; do
 		attempt -e trace="$name" -e inject="$name:signal=TERM:when=$k"
-		[ "$status" -eq $((done ? 0 : 143)) ] || { echo "$name $k: status $status"; return 1; }
+		[ "$status" -eq $((late ? 0 : 143)) ] || { echo "$name $k: status $status"; return 1; }
 		[ -z "$(find . -name '.*.tmp-*')" ]
-		if [ "$done" -eq 1 ]; then
+		if [ "$late" -eq 1 ]; then
 			[ "$(readlink r/latest)" = step-000009 ] && [ ! -e r/step-000001 ]
 		else
 			[ ! -e r/step-000009 ]
@@ -174,12 +174,12 @@ in_order() {
 
 @test "run: of two writers one wins and the other is 75 at once" {
 	cp -a "$R/old" r
-	mkfifo wait
-	for i in 1 2 3 4 5 6 7 8 9 10; do
+	mkfifo gate
+	for _ in $(seq $((RF_ALL ? 100 : 10))); do
 		for w in a b; do
-			{ s=0; "$RF_UNITS/u-run" hold r <wait >out.$w 2>&1 || s=$?; echo $s >status.$w; } &
+			{ s=0; "$RF_UNITS/u-run" hold r <gate >out.$w 2>&1 || s=$?; echo $s >status.$w; } &
 		done
-		exec 9>wait
+		exec 9>gate
 		for _ in $(seq 500); do
 			[ ! -s status.a ] && [ ! -s status.b ] || break
 			sleep .01

@@ -223,8 +223,8 @@ static void test_params(void)
 	ok(aligned && t.total >= end && t.total < end + 16 && t.total % 16 == 0, "at multiples of 16 floats");
 	ok(found && !rf_params_find(&t, "") && !rf_params_find(&t, "zz") && !rf_params_find(&t, "model.layers.3.attn_norm.weight"), "found by name, and only those");
 	const struct rf_param *conv = rf_params_find(&t, "model.layers.0.attn.q_conv1d.weight"), *bias = rf_params_find(&t, "model.layers.1.attn.k_proj.bias");
-	ok(conv && conv->ndim == 3 && conv->shape[0] == 66 && conv->shape[1] == 1 && conv->shape[2] == 4 && conv->init == RF_INIT_CONV && conv->scale == 0.5,
-	   "a convolution is (C, 1, w), uniform in 1/sqrt(w)");
+	ok(conv && conv->ndim == 3 && conv->shape[0] == 66 && conv->shape[1] == 1 && conv->shape[2] == 4 && conv->init == RF_INIT_NORMAL && conv->scale == c.initializer_range,
+	   "a convolution is (C, 1, w), normal as the linear maps are");
 	ok(bias && bias->ndim == 1 && bias->shape[0] == 22 && bias->init == RF_INIT_ZERO, "a bias begins as 0");
 	rf_params_free(&t);
 	ok(rf_params_build(&t, &c, true, &e) == RF_OK && t.n == 42 && !rf_params_find(&t, "lm_head.weight") && t.tied, "tied, there is no lm_head.weight");
