@@ -26,15 +26,19 @@ setup_file() {
 	rf-reward -o rewarded.rf rollouts.rf
 	cp -a RUN trained && rf-grpo -m trained --log log.jsonl rewarded.rf
 	cp rewarded.rf a.rf
+	cp "$G/delta/config.json" .
 	cp RUN/latest/model.safetensors gradient.safetensors
 	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
 }
 
 setup() { load helper; }
 
-# examples PAGE: the commands of a page's EXAMPLES that begin with "$ ", as a reader sees them
+# examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command goes on where a
+# line ends with | or &&.
 examples() {
-	mandoc -T ascii -O width=1000 "$1" | col -bx | sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p'
+	mandoc -T ascii -O width=1000 "$1" | col -bx | awk '
+		/^ +\$ / { on = 1; sub(/^ +\$ /, "") }
+		on { sub(/^ +/, ""); printf "%s", $0; on = /(\||&&)$/; printf on ? " " : "\n" }'
 }
 
 @test "man: every program has a page, and every page a program" {
@@ -81,10 +85,11 @@ examples() {
 	done
 }
 
-@test "man: each example runs" {
+@test "man: each example that begins with $ runs" {
 	n=0
 	for page in "$ROOT"/man/*.[17]; do
-		examples "$page" | sort -u >list
+		examples "$page" >list
+		[ -s list ] || [[ $page == */rf-tokenize.1 ]] # whose examples rf-tokenize.bats runs
 		while read -r command; do
 			rm -rf place
 			cp -a "$P" place
@@ -93,5 +98,5 @@ examples() {
 			n=$((n + 1))
 		done <list
 	done
-	[ "$n" -ge 25 ]
+	[ "$n" -ge 30 ]
 }
