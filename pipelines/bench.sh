@@ -47,6 +47,7 @@ say "the same at 32768"
 tail -n 2 long
 echo
 say "bf16"
+# shellcheck disable=SC2094  # a type and a file of the same name
 BENCH_DTYPE=bf16 "$bench" model pass 4096 3 >bf16
 
 pick() { awk -v name="$1" -v field="$2" 'index($0, name) == 1 { for (i = 1; i < NF; i++) if ($(i + 1) ~ field) { print $i; exit } }' "$3"; }
@@ -100,6 +101,7 @@ for c in 'rf-select' 'rf-reward' 'rf-dump --check'; do
 	row "$c, MB/s of records" "$(awk -v b="$bytes" -v t="$(seconds "$c many.rf" 3)" 'BEGIN { printf "%.0f", b / t / 1e6 }')" '' "peak $(peak "$c many.rf") MiB"
 done
 for c in 'rf-dump --check' rf-select rf-reward; do
-	row "start of $c, ms" "$("$bench" run 20 ${c} none.rf | awk '{ printf "%.1f", 1000 * $1 }')" 10
+	# shellcheck disable=SC2086  # words
+	row "start of $c, ms" "$("$bench" run 20 $c none.rf | awk '{ printf "%.1f", 1000 * $1 }')" 10
 done
 row 'peak memory of rf-grpo, 8 x 4096, MiB' "$(peak "$step w.rf")" ''

@@ -59,7 +59,7 @@ train: check $(DATA)
 check:
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
-	@[ -e '$(RUN)/latest' ] || rf-init --from '$(MODEL)' '$(RUN)'
+	@[ -e '$(RUN)/latest' ] || { mkdir -p '$(dir $(RUN))'; rf-init --from '$(MODEL)' '$(RUN)'; }
 	@$(HERE)same-words.sh '$(RUN)/data/words' $(WORDS)
 
 $(RUN)/data/corpus.rf: | check
