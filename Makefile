@@ -1,35 +1,44 @@
 # make                build bin/*
 # make deps           install the distribution's packages that it needs
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
-# make check          all tests in under five minutes       DEVICE=check: on the device that distrusts
+# make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
-# make lint           warnings as errors, man pages, shell
-# make fuzz FUZZ_TIME=60
+# make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
+# make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make bench          speed and memory, in one run
-# make install PREFIX=/usr/local DESTDIR=
+# make install        also uninstall                       PREFIX=/usr/local DESTDIR=
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+# Packages come before all else, -j or not, for the compiler is asked below what it can do.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
+$(if $(shell pipelines/deps.sh && echo done),,$(error packages are missing, see above))
+endif
+endif
+
 PREFIX  ?= /usr/local
 CC      ?= cc
 CFLAGS  ?= -O2 -g
 SANITIZE ?=
 DEVICE  ?=
-BUILD   := build$(if $(SANITIZE),/sanitize)
-BIN     := $(if $(SANITIZE),build/sanitize/bin,bin)
+FUZZER  ?=
+BUILD   := build$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
+BIN     := $(if $(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
 
 STD   = -std=c11 -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L -Ilib -Ikernels
-WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
-HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
+WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla \
+        -Wno-psabi
+HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE)$(FUZZER),,-D_FORTIFY_SOURCE=2)
 SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-SAN   = $(if $(SANITIZE),$(SAN_FLAGS))
+SAN   = $(if $(SANITIZE)$(FUZZER),$(SAN_FLAGS)) $(if $(FUZZER),-fsanitize=fuzzer-no-link)
 ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which would let the
 # compiler reorder sums.
-KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -Wno-psabi
+KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd
 LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lgomp -lpthread -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the processor has.
@@ -40,7 +49,8 @@ ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
-UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c))
+UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
+REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/f-*.c))
 KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
@@ -52,6 +62,9 @@ $(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -Wl,-z,relro,-z,now -o $@ $^ $(LDLIBS)
 $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
+# What libFuzzer drives, and without it a program that replays files.
+$(BUILD)/t/f-%: $(BUILD)/t/f-%.o $(if $(FUZZER),,$(BUILD)/t/fuzz-main.o) $(BUILD)/librf.a
+	$(CC) -pie $(SAN) $(if $(FUZZER),-fsanitize=fuzzer) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
 $(BUILD)/librf.a: $(OBJ)
 	rm -f $@
 	$(AR) rcs $@ $^
@@ -72,13 +85,73 @@ $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
 
-units: $(UNITS)
+deps:
+	@:
 
+midtrain: all
+	@$(MAKE) --no-print-directory -f pipelines/demo.mk
+
+units: $(UNITS) $(REPLAYS)
+
+TESTS ?= t
 check: all units
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) bats $(BATSFLAGS) t
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) bats $(BATSFLAGS) $(TESTS)
+
+check-all: export RF_ALL = 1
+check-all: check
+
+bench: all units
+	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) pipelines/bench.sh $(BUILD)/bench
+
+# New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
+FUZZ_TIME ?= 60
+fuzz:
+	@$(MAKE) --no-print-directory CC=clang FUZZER=1 units-fuzz
+	@for f in $(patsubst t/f-%.c,%,$(wildcard t/f-*.c)); do \
+		mkdir -p build/fuzz/$$f; \
+		build/fuzz/t/f-$$f -max_total_time=$(FUZZ_TIME) -print_final_stats=1 -artifact_prefix=build/fuzz/$$f- build/fuzz/$$f t/corpus/$$f; \
+	done
+units-fuzz: $(REPLAYS)
+
+# lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c and progress.c.
+CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
+SOURCES   = $(wildcard lib/*.c kernels/*.c tools/*.c t/*.c)
+QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/progress.c,$(wildcard lib/*.c kernels/*.c))
+TOP_ISA  := $(lastword $(ISAS))
+SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
+# Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats stops by itself.
+SHELL_TESTS = -S warning -e SC1010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
+lint:
+	@$(CC) $(SYNTAX)
+	@$(if $(CLANG),$(CLANG) $(SYNTAX),echo "lint: no clang")
+	@mandoc -T lint -W warning man/*
+	@shellcheck -x pipelines/*.sh completion/*.bash .ci/run
+	@shellcheck $(SHELL_TESTS) t/*.bats t/*.bash
+	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || { echo "lint: lib/ neither prints nor exits"; exit 1; }
+	@wc -l tools/*.c | awk '$$2 != "total" && $$1 > 150 { print "lint: " $$2 " has " $$1 " lines, more than 150"; bad = 1 } END { exit bad }'
+	@git ls-files -z -- '*.[ch]' '*.bats' '*.bash' '*.sh' '*.mk' '*.md' 'man/*' Makefile | xargs -0 wc -l | \
+		awk '$$2 != "total" && $$1 > 900 { print "lint: " $$2 " has " $$1 " lines, more than 900"; bad = 1 } END { exit bad }'
+
+# Completions are found by the name of a command, so each program has a link.
+share = $(DESTDIR)$(PREFIX)/share
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
+	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
+	install pipelines/*.sh $(share)/rf-tools
+	install -m 644 $(filter-out %.sh,$(wildcard pipelines/*)) $(share)/rf-tools
+	for s in 1 5 7; do install -d $(share)/man/man$$s; install -m 644 man/*.$$s $(share)/man/man$$s; done
+	install -m 644 completion/rf-tools.bash $(share)/bash-completion/completions/rf-tools
+	for t in $(notdir $(TOOLS)); do ln -sf rf-tools $(share)/bash-completion/completions/$$t; done
+
+uninstall:
+	rm -f $(patsubst %,$(DESTDIR)$(PREFIX)/bin/%,$(notdir $(TOOLS)))
+	rm -f $(patsubst %,$(share)/bash-completion/completions/%,rf-tools $(notdir $(TOOLS)))
+	rm -f $(foreach s,1 5 7,$(patsubst man/%,$(share)/man/man$(s)/%,$(wildcard man/*.$(s))))
+	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(wildcard pipelines/*))
+	[ ! -d $(share)/rf-tools ] || rmdir $(share)/rf-tools
 
 clean:
 	rm -rf build bin
 
--include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d)
-.PHONY: all units check clean
+-include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d)
+.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall clean

@@ -396,7 +396,8 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
 
-/* By blocks of queries: ds = p (do . v - D). */
+/* By blocks of queries: ds = p (do . v - D).  Where p is 1 it is 0: a row that reads one key alone has no slope, and what
+ * is left of do . v and D, which are summed in different orders, is not one either. */
 INLINE void slope(struct work *w, int key, int keys, int l0, int l1, bool masked)
 {
 	for (int l = l0; l < l1; l += VL) {
@@ -405,7 +406,7 @@ INLINE void slope(struct work *w, int key, int keys, int l0, int l1, bool masked
 
 		for (int i = 0; i < keys; i++) {
 			float *s = w->s + i * BR + l;
-			vf ds = vexp(vload(s) - lse) * (vload(w->t + i * BR + l) - dot);
+			vf p = vexp(vload(s) - lse), ds = vpick(p == 1, vset(0), p * (vload(w->t + i * BR + l) - dot));
 			vstore(s, masked ? vpick((lo <= key + i) & (hi > key + i), ds, vset(0)) : ds);
 		}
 	}
@@ -467,7 +468,7 @@ INLINE void slope_keys(struct work *w, int queries, int key, int lanes, bool mas
 
 			if (masked)
 				p = vpick((at >= w->lo[i]) & (at < w->hi[i]), p, vset(0));
-			vstore(s, p * (vload(t) - w->sum[i]));
+			vstore(s, vpick(p == 1, vset(0), p * (vload(t) - w->sum[i])));
 			vstore(t, p);
 		}
 }

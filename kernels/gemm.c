@@ -5,7 +5,11 @@
  * executed by two threads at once silently gives wrong numbers, because they share its scratchpad.
  *
  * The number of rows differs from text to text.  So that shapes stay few, rows beyond whole tiles are taken in powers
- * of two. */
+ * of two.
+ *
+ * A weight lies as (n, k), and oneDNN turns it into (k, n) anew for every tile of rows; so it is turned here, once, where
+ * many tiles share it (a tenth of the time of a forward pass).  In bf16 weights are packed as oneDNN likes them best, and
+ * kept; that form depends on n and k alone: it is the one for TM rows. */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,13 +30,12 @@ struct primitive {
 	struct primitive *next;
 };
 
-/* A weight in the form that oneDNN likes best, made once. */
+/* A weight in bf16, packed, kept. */
 struct packed {
 	const float *b;
 	int n, k, ldb;
 	bool tb;
 	void *data;
-	struct primitive *like;  /* whose weights description the data has */
 	struct packed *next;
 };
 
@@ -115,6 +118,7 @@ static const_dnnl_memory_desc_t desc_of(dnnl_memory_t m)
 }
 static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { (void)s; return dnnl_memory_set_data_handle(m, p); }
 static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1, 0, dnnl_data_type_undef); }
+static dnnl_status_t clone(desc *md, const_dnnl_memory_desc_t from) { return dnnl_memory_desc_clone(md, from); }
 #define REF(md) (md)
 #else
 typedef dnnl_memory_desc_t desc;
@@ -145,13 +149,24 @@ static const_desc desc_of(dnnl_memory_t m)
 }
 static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { return dnnl_memory_set_data_handle_v2(m, p, s); }
 static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1); }
+static dnnl_status_t clone(desc *md, const_desc from) { *md = *from; return dnnl_success; }
 #define REF(md) (&(md))
 #endif
 
 /* ---- primitives ------------------------------------------------------------------------------------------------- */
 
-static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct shape *s)
+static struct primitive *form_of(struct rf_dev *d, struct gemm *g, int thread, int n, int k, bool bf16);
+
+/* The shape whose B decides the packed form for n and k. */
+static struct shape form_shape(int n, int k, bool bf16)
 {
+	return (struct shape){ .m = TM, .n = n, .k = k, .lda = k, .ldc = n, .bf16 = bf16, .packed = 1 };
+}
+
+static struct primitive *create(struct rf_dev *d, struct gemm *g, int thread, const struct shape *s)
+{
+	struct shape first = form_shape(s->n, s->k, s->bf16);
+	struct primitive *form = s->packed && memcmp(s, &first, sizeof first) ? form_of(d, g, thread, s->n, s->k, s->bf16) : NULL;
 	dnnl_data_type_t t = s->bf16 ? dnnl_bf16 : dnnl_f32;
 	struct primitive *p = calloc(1, sizeof *p);
 	dnnl_primitive_attr_t attr = NULL;
@@ -166,7 +181,7 @@ static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct s
 	}
 	p->shape = *s;
 	bad = failed(d, strided(&a, s->m, s->k, t, s->lda, s->ta), "operand A") ||
-	      failed(d, s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb), "operand B") ||
+	      failed(d, form ? clone(&b, desc_of(form->b)) : s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb), "operand B") ||
 	      failed(d, strided(&c, s->m, s->n, dnnl_f32, s->ldc, false), "result") ||
 	      failed(d, dnnl_primitive_attr_create(&attr), "attributes");
 	if (!bad && s->add)
@@ -206,11 +221,18 @@ static struct primitive *find(struct rf_dev *d, struct gemm *g, int thread, cons
 	for (p = *at; p; p = p->next)
 		if (!memcmp(&p->shape, s, sizeof *s))
 			return p;
-	if ((p = create(d, g, s))) {
+	if ((p = create(d, g, thread, s))) {
 		p->next = *at;
 		*at = p;
 	}
 	return p;
+}
+
+static struct primitive *form_of(struct rf_dev *d, struct gemm *g, int thread, int n, int k, bool bf16)
+{
+	struct shape s = form_shape(n, k, bf16);
+
+	return find(d, g, thread, &s);
 }
 
 static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primitive *p, const void *a, const void *b, float *c)
@@ -224,7 +246,7 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 		failed(d, dnnl_stream_wait(s), "product");
 }
 
-/* ---- weights in bf16 -------------------------------------------------------------------------------------------- */
+/* ---- packing ---------------------------------------------------------------------------------------------------- */
 
 void rf_cpu_bf16(uint16_t *to, const float *from, size_t n)
 {
@@ -235,51 +257,89 @@ void rf_cpu_bf16(uint16_t *to, const float *from, size_t n)
 	}
 }
 
-static const void *pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like)
+static bool is_bf16(const struct rf_dev *d)
+{
+	return d->math == RF_MATH_BF16;
+}
+
+void rf_cpu_turn(const float *b, int n, int k, int ldb, float *to)
+{
+	enum { SIDE = 16 };
+	int j = 0;
+
+	for (; j + SIDE <= n; j += SIDE) /* squares that stay in the nearest cache */
+		for (int l = 0; l < k; l += SIDE)
+			for (int r = 0; r < SIDE && l + r < k; r++)
+				for (int c = 0; c < SIDE; c++)
+					to[(size_t)(l + r) * (size_t)n + (size_t)(j + c)] = b[(size_t)(j + c) * (size_t)ldb + (size_t)(l + r)];
+	for (; j < n; j++)
+		for (int l = 0; l < k; l++)
+			to[(size_t)l * (size_t)n + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
+}
+
+static size_t packed_size(struct rf_dev *d, struct gemm *g, int thread, int n, int k)
+{
+	struct primitive *form = form_of(d, g, thread, n, k, true);
+
+	return form ? (dnnl_memory_desc_get_size(desc_of(form->b)) + 63) / 64 * 64 : 0;
+}
+
+static bool pack(struct rf_dev *d, struct gemm *g, int thread, const float *b, int n, int k, int ldb, bool tb, void *to)
+{
+	struct primitive *form = form_of(d, g, thread, n, k, true);
+	dnnl_stream_t s = form ? g->thread[thread].stream : NULL;
+	dnnl_primitive_desc_t rd = NULL;
+	dnnl_primitive_t r = NULL;
+	dnnl_memory_t from = NULL, into = NULL;
+	bool bad = true;
+	desc plain;
+
+	if (!form || failed(d, strided(&plain, k, n, dnnl_f32, ldb, tb), "weights"))
+		return false;
+	if (!failed(d, memory(&from, REF(plain), g->engine), "weights") && !failed(d, memory(&into, desc_of(form->b), g->engine), "weights") &&
+	    !failed(d, point(from, (void *)(uintptr_t)b, s), "weights") && !failed(d, point(into, to, s), "weights") &&
+	    !failed(d, dnnl_reorder_primitive_desc_create(&rd, desc_of(from), g->engine, desc_of(into), g->engine, NULL), "reorder") &&
+	    !failed(d, dnnl_primitive_create(&r, rd), "reorder")) {
+		dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, into } };
+
+		bad = failed(d, dnnl_primitive_execute(r, s, 2, args), "reorder") || failed(d, dnnl_stream_wait(s), "reorder");
+	}
+	if (r)
+		dnnl_primitive_destroy(r);
+	if (rd)
+		dnnl_primitive_desc_destroy(rd);
+	if (from)
+		dnnl_memory_destroy(from);
+	if (into)
+		dnnl_memory_destroy(into);
+	drop(&plain);
+	return !bad;
+}
+
+/* The weight B of a product in bf16, packed the first time it is asked for. */
+static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
 	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
-	dnnl_primitive_desc_t rd = NULL;
-	dnnl_primitive_t r = NULL;
-	dnnl_memory_t from = NULL, to = NULL;
-	desc plain;
+	size_t size = packed_size(d, g, thread, p->n, p->k);
 
 	pthread_mutex_lock(&g->lock);
 	for (w = *at; w; w = w->next)
-		if (w->b == p->b && w->n == p->n && w->k == p->k && w->ldb == p->ldb && w->tb == p->tb &&
-		    dnnl_memory_desc_equal(desc_of(w->like->b), desc_of(like->b)))
+		if (w->b == p->b && w->n == p->n && w->k == p->k && w->ldb == p->ldb && w->tb == p->tb)
 			break;
-	if (!w && (w = calloc(1, sizeof *w))) {
-		size_t size = dnnl_memory_desc_get_size(desc_of(like->b));
-		dnnl_stream_t s = g->thread[thread].stream;
-
-		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, (size + 63) / 64 * 64), like, *at };
-		*at = w;
-		if (!w->data) {
-			rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB for weights in bf16", size >> 20);
-		} else if (!failed(d, strided(&plain, p->k, p->n, dnnl_f32, p->ldb, p->tb), "weights") &&
-		           !failed(d, memory(&from, REF(plain), g->engine), "weights") &&
-		           !failed(d, memory(&to, desc_of(like->b), g->engine), "weights") &&
-		           !failed(d, point(from, (void *)(uintptr_t)p->b, s), "weights") && !failed(d, point(to, w->data, s), "weights") &&
-		           !failed(d, dnnl_reorder_primitive_desc_create(&rd, desc_of(from), g->engine, desc_of(to), g->engine, NULL), "reorder") &&
-		           !failed(d, dnnl_primitive_create(&r, rd), "reorder")) {
-			dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } };
-			if (!failed(d, dnnl_primitive_execute(r, s, 2, args), "reorder"))
-				failed(d, dnnl_stream_wait(s), "reorder");
-			drop(&plain);
+	if (!w && size && (w = calloc(1, sizeof *w))) {
+		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, size), *at };
+		if (w->data && pack(d, g, thread, p->b, p->n, p->k, p->ldb, p->tb, w->data)) {
+			*at = w;
+		} else {
+			free(w->data);
+			free(w);
+			w = NULL;
 		}
-		if (r)
-			dnnl_primitive_destroy(r);
-		if (rd)
-			dnnl_primitive_desc_destroy(rd);
-		if (from)
-			dnnl_memory_destroy(from);
-		if (to)
-			dnnl_memory_destroy(to);
 	}
 	pthread_mutex_unlock(&g->lock);
 	if (!w)
-		rf_dev_fail(d, RF_ENOMEM, "out of memory for weights in bf16");
+		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu KiB for weights in bf16", size >> 10);
 	return w ? w->data : NULL;
 }
 
@@ -349,12 +409,13 @@ static int next_rows(int left, int tile)
 	return n;
 }
 
-static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, bool bf16)
+static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
-	bool packed = bf16 && p->weight;
-	struct shape s = { p->m, p->n, p->k, p->lda, packed ? 0 : p->ldb, p->ldc, p->ta, packed ? 0 : p->tb, p->add, bf16, packed, { 0 } };
+	bool packed = p->a16 && p->weight;
+	struct shape s = { .m = p->m, .n = p->n, .k = p->k, .lda = p->lda, .ldb = packed ? 0 : p->ldb, .ldc = p->ldc, .ta = p->ta,
+	                   .tb = !packed && p->tb, .add = p->add, .bf16 = p->a16, .packed = packed };
 	struct primitive *prim = find(d, g, thread, &s);
-	const void *b = prim && packed ? pack(d, g, thread, p, prim) : p->b;
+	const void *b = packed ? kept(d, g, thread, p) : p->b;
 
 	if (prim && b)
 		execute(d, g, thread, prim, p->a, b, p->c);
@@ -388,7 +449,7 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 			q.a = a_at(p, 0, l);
 			q.b = p->a16 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + (b_at(p, l, 0) - p->b)) : b_at(p, l, 0);
 			q.add = p->add || l;
-			piece(d, g, thread, &q, p->a16);
+			piece(d, g, thread, &q);
 		}
 	else
 		for (int i = 0; i < p->m; i += step) {
@@ -397,7 +458,7 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 			q.m = step;
 			q.a = a_at(p, i, 0);
 			q.c = p->c + (size_t)i * (size_t)p->ldc;
-			piece(d, g, thread, &q, p->a16);
+			piece(d, g, thread, &q);
 		}
 }
 
@@ -406,7 +467,17 @@ struct tiles {
 	struct cpu_product p;
 	const float *bias;
 	int across;
+	float *turned;           /* B's tiles of TN columns, each (k, n); NULL: B as it is */
 };
+
+static void turn_tile(void *arg, int t, int thread)
+{
+	const struct tiles *a = arg;
+	int j = t * TN, n = a->p.n - j < TN ? a->p.n - j : TN;
+
+	(void)thread;
+	rf_cpu_turn(b_at(&a->p, 0, j), n, a->p.k, a->p.ldb, a->turned + (size_t)j * (size_t)a->p.k);
+}
 
 static void tile(void *arg, int t, int thread)
 {
@@ -419,6 +490,11 @@ static void tile(void *arg, int t, int thread)
 	q.a = a_at(&a->p, i, 0);
 	q.b = a->p.a16 && !a->p.weight ? (const float *)(const void *)((const uint16_t *)(const void *)a->p.b + (b_at(&a->p, 0, j) - a->p.b)) : b_at(&a->p, 0, j);
 	q.c = a->p.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
+	if (a->turned) {
+		q.b = a->turned + (size_t)j * (size_t)a->p.k;
+		q.ldb = q.n;
+		q.tb = false;
+	}
 	rf_cpu_product(a->d, thread, &q);
 	if (a->bias)
 		for (int r = 0; r < q.m; r++)
@@ -448,8 +524,11 @@ static void round_all(struct rf_dev *d, const float *from, int rows, int cols, i
 
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 {
-	struct tiles a = { d, { x->m, x->n, x->k, x->ta, x->tb, x->add, x->weight, d->math == RF_MATH_BF16, cpu_f32(d, x->a),
-	                        cpu_f32(d, x->b), cpu_f32(d, x->c), x->lda, x->ldb, x->ldc }, cpu_f32(d, x->bias), (x->n + TN - 1) / TN };
+	struct tiles a = {
+		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN,
+		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight, .a16 = is_bf16(d),
+		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc },
+	};
 
 	if (a.p.a16) {
 		int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
@@ -466,6 +545,10 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 			a.p.b = (const float *)(const void *)(mem + na);
 			a.p.ldb = cb;
 		}
+	} else if (!x->ta && x->tb && x->m >= 2 * TM) {
+		if (!(a.turned = rf_cpu_scratch(d, -1, (size_t)x->n * (size_t)x->k * 4)))
+			return;
+		cpu_tiles(d, a.across, turn_tile, &a);
 	}
 	cpu_tiles(d, (x->m + TM - 1) / TM * a.across, tile, &a);
 }

@@ -8,7 +8,7 @@
 #include "cpu.h"
 #include "vec.h"
 
-enum { TILE_ROWS = 128, TILE_COLS = 640, PART = 8 * TILE_COLS }; /* the vocabulary goes to the threads in parts */
+enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS }; /* the vocabulary goes to the threads in parts */
 
 struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 
@@ -63,27 +63,34 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		a->target_z = z[target - j] * inv_temp;
 }
 
-static void head_tile(void *arg, int tile, int thread)
+static void head_tile(void *arg, int part, int thread)
 {
 	const struct head *a = arg;
-	int r0 = tile / a->parts * TILE_ROWS, part = tile % a->parts, n = a->rows - r0 < TILE_ROWS ? a->rows - r0 : TILE_ROWS;
 	int last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
-	float *z = rf_cpu_scratch(a->dev, thread, TILE_ROWS * TILE_COLS * 4);
-	bool bf16 = a->dev->math == RF_MATH_BF16;
+	bool bf16 = a->dev->math == RF_MATH_BF16, turn = !bf16 && a->rows >= 2 * TILE_ROWS;
+	float *z = rf_cpu_scratch(a->dev, thread, (TILE_ROWS * TILE_COLS + (turn ? (size_t)TILE_COLS * (size_t)a->d : 0)) * 4);
+	float *turned = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)
 		return;
-	for (int r = 0; r < n; r++)
-		a->stat[(r0 + r) * a->parts + part] = (struct stat){ 0, 0, -INFINITY, -INFINITY, 0, part * PART };
+	for (int r = 0; r < a->rows; r++)
+		a->stat[r * a->parts + part] = (struct stat){ 0, 0, -INFINITY, -INFINITY, 0, part * PART };
 	for (int j = part * PART; j < last; j += TILE_COLS) {
 		int w = last - j < TILE_COLS ? last - j : TILE_COLS;
-		struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = true, .weight = true, .a16 = bf16,
-		                         .a = (const char *)a->h + (size_t)r0 * (size_t)a->d * (bf16 ? 2 : 4), .lda = a->d,
-		                         .b = a->w + (size_t)j * (size_t)a->d, .ldb = a->d, .c = z, .ldc = w };
+		const float *b = a->w + (size_t)j * (size_t)a->d;
 
-		rf_cpu_product(a->dev, thread, &p);
-		for (int r = 0; r < n; r++)
-			fold(&a->stat[(r0 + r) * a->parts + part], z + r * w, j, w, a->inv_temp, a->target ? a->target[r0 + r] : -1);
+		if (turn)
+			rf_cpu_turn(b, w, a->d, a->d, turned);
+		for (int r0 = 0; r0 < a->rows; r0 += TILE_ROWS) {
+			int n = a->rows - r0 < TILE_ROWS ? a->rows - r0 : TILE_ROWS;
+			struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = !turn, .weight = true, .a16 = bf16,
+			                         .a = (const char *)a->h + (size_t)r0 * (size_t)a->d * (bf16 ? 2 : 4), .lda = a->d,
+			                         .b = turn ? turned : b, .ldb = turn ? w : a->d, .c = z, .ldc = w };
+
+			rf_cpu_product(a->dev, thread, &p);
+			for (int r = 0; r < n; r++)
+				fold(&a->stat[(r0 + r) * a->parts + part], z + r * w, j, w, a->inv_temp, a->target ? a->target[r0 + r] : -1);
+		}
 	}
 }
 
@@ -132,7 +139,7 @@ void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 		rf_cpu_bf16((uint16_t *)(void *)(mem + stats), a.h, (size_t)x->rows * (size_t)x->d);
 		a.h = mem + stats;
 	}
-	cpu_tiles(d, (x->rows + TILE_ROWS - 1) / TILE_ROWS * a.parts, head_tile, &a);
+	cpu_tiles(d, a.parts, head_tile, &a);
 	for (int r = 0; r < x->rows; r++)
 		finish(&a, r);
 }

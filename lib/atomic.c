@@ -18,7 +18,7 @@ enum { NAME_PART = 200, TRIES = 100 };
 
 static enum rf_code io_error(const struct rf_atomic *a, const char *what, struct rf_err *e)
 {
-	return rf_fail(e, RF_EIO, "%s: %s: %s", a->path, what, strerror(errno));
+	return rf_fail(e, RF_EIO, "%s: %s: %s", a->name, what, strerror(errno));
 }
 
 /* The signals that end a program wait while a file exists that is not yet doomed. */
@@ -40,7 +40,7 @@ static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 	sigset_t old;
 
 	if (!(a->tmp = malloc(size)))
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->path);
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->name);
 	for (int i = 0; i < TRIES; i++) {
 		/* another name if a killed process of our number left its file */
 		snprintf(a->tmp, size, "%.*s.%.*s.tmp-%ld-%d", (int)(name - a->path), a->path, NAME_PART, name, (long)getpid(), i);
@@ -51,32 +51,40 @@ static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 		sigprocmask(SIG_SETMASK, &old, NULL);
 		if (a->fd >= 0)
 			return RF_OK;
-		if (errno != EEXIST)
+		if (errno != EEXIST && errno != EINTR)
 			break;
 	}
 	return io_error(a, "cannot create a file beside it", e);
 }
 
+/* A name of one of the process's own descriptors, whatever that is open on. */
+static bool is_descriptor(const char *path)
+{
+	return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/stderr") || !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/proc/self/fd/", 14);
+}
+
 enum rf_code rf_atomic_open(struct rf_atomic *a, const char *path, struct rf_err *e)
 {
-	bool standard = !path || !strcmp(path, "-");
+	bool standard = !path || !strcmp(path, "-"), there;
 	struct stat st;
 	enum rf_code rc = RF_OK;
 
-	*a = (struct rf_atomic){ .fd = -1, .path = strdup(standard ? "<stdout>" : path) };
-	if (!a->path)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
+	*a = (struct rf_atomic){ .fd = -1, .name = "<stdout>" };
 	if (standard) {
 		a->fd = STDOUT_FILENO;
-		if (fcntl(a->fd, F_GETFD) < 0)
-			rc = io_error(a, "not open", e);
-	} else if (!strncmp(path, "/dev/", 5) || (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) {
+		return fcntl(a->fd, F_GETFD) < 0 ? io_error(a, "not open", e) : RF_OK;
+	}
+	rf_quote(a->name, sizeof a->name, path, strlen(path));
+	if (!(a->path = strdup(path)))
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->name);
+	there = !stat(path, &st);
+	if (is_descriptor(path) || (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) {
 		while ((a->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC)) < 0 && errno == EINTR)
 			;
 		if (a->fd < 0)
 			rc = io_error(a, "open", e);
-	} else if (!*path || path[strlen(path) - 1] == '/' || (!stat(path, &st) && S_ISDIR(st.st_mode))) {
-		rc = rf_fail(e, RF_EUSAGE, "%s: is a directory, not a file", path);
+	} else if (!*path || path[strlen(path) - 1] == '/' || (there && S_ISDIR(st.st_mode))) {
+		rc = rf_fail(e, RF_EUSAGE, "%s: is a directory, not a file", a->name);
 	} else {
 		rc = open_temporary(a, e);
 	}
@@ -98,13 +106,22 @@ enum rf_code rf_atomic_write(struct rf_atomic *a, const void *data, size_t n, st
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			poll(&(struct pollfd){ .fd = a->fd, .events = POLLOUT }, 1, -1);
 		} else if ((errno == ENOSPC || errno == EDQUOT) && a->tmp && !fstatvfs(a->fd, &fs)) {
-			return rf_fail(e, RF_EIO, "%s: write of %zu bytes: %s (%llu bytes free)", a->path, n, strerror(errno),
+			return rf_fail(e, RF_EIO, "%s: write of %zu bytes: %s (%llu bytes free)", a->name, n, strerror(errno),
 			               (unsigned long long)fs.f_bavail * fs.f_frsize);
 		} else if (errno != EINTR) {
 			return io_error(a, "write", e);
 		}
 	}
 	return RF_OK;
+}
+
+static int sync_fd(int fd)
+{
+	int rc;
+
+	while ((rc = fsync(fd)) && errno == EINTR)
+		;
+	return rc;
 }
 
 /* A rename survives a power loss once its directory is on the disk. */
@@ -115,12 +132,13 @@ static enum rf_code sync_directory(const struct rf_atomic *a, struct rf_err *e)
 	int fd;
 
 	if (!dir)
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->path);
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->name);
 	if (slash)
 		slash[slash == dir] = 0;
-	fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while ((fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == EINTR)
+		;
 	/* EINVAL: a filesystem that has nothing to sync; EACCES: a directory that may be written and not read */
-	if (fd < 0 ? errno != EACCES : fsync(fd) && errno != EINVAL)
+	if (fd < 0 ? errno != EACCES : sync_fd(fd) && errno != EINVAL)
 		rc = io_error(a, "fsync of its directory", e);
 	if (fd >= 0)
 		close(fd);
@@ -133,7 +151,7 @@ enum rf_code rf_atomic_commit(struct rf_atomic *a, struct rf_err *e)
 	enum rf_code rc = RF_OK;
 	int fd = a->fd;
 
-	if (a->tmp && fsync(fd))
+	if (a->tmp && sync_fd(fd))
 		rc = io_error(a, "fsync", e);
 	a->fd = -1;
 	if (close(fd) && errno != EINTR && rc == RF_OK)
@@ -165,5 +183,6 @@ void rf_atomic_abandon(struct rf_atomic *a)
 	}
 	free(a->tmp);
 	free(a->path);
-	*a = (struct rf_atomic){ .fd = -1 };
+	a->fd = -1;
+	a->path = a->tmp = NULL;
 }

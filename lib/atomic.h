@@ -1,7 +1,7 @@
 /* atomic.h -- an output that appears whole or not at all.
  *
  * A file is written under a temporary name in its directory, synced, renamed, and the directory synced; a symbolic
- * link is replaced, not followed.  Standard output, a FIFO, a device and everything in /dev are written directly.
+ * link is replaced, not followed.  Standard output, a FIFO, a device and /dev/fd/N are written directly.
  * While it is open the temporary is the program's doomed file (doomed.h: of several the newest), so that a signal
  * removes it. */
 #ifndef RF_ATOMIC_H
@@ -13,8 +13,9 @@
 
 struct rf_atomic {
 	int fd;
-	char *path; /* "<stdout>" or the path */
-	char *tmp;  /* the temporary's path; NULL: written directly */
+	char *path;     /* NULL: standard output */
+	char *tmp;      /* the temporary's path; NULL: written directly */
+	char name[200]; /* for messages: "<stdout>" or the path, fit for a terminal */
 };
 
 /* path NULL or "-": standard output. */

@@ -82,8 +82,9 @@ static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
 		used += (size_t)snprintf(out + used, size - used, "%s%lld", i ? "," : "", (long long)shape[i]);
 }
 
-/* The tensors against the table: prefix is put before each name of the table. */
-static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias, struct rf_err *e)
+/* The tensors against the table.  alias: the head may repeat the embedding under its own name. */
+static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias,
+                                struct rf_err *e)
 {
 	struct names missing = { .n = 0 }, unexpected = { .n = 0 }, shapes = { .n = 0 }, types = { .n = 0 };
 	char all[560] = "";
@@ -125,7 +126,8 @@ static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor
 	unsigned char x[1 << 14], y[sizeof x];
 	enum rf_code rc;
 
-	*same = a->dtype == b->dtype && a->bytes == b->bytes && a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof a->shape);
+	*same = a->dtype == b->dtype && a->bytes == b->bytes && a->ndim == b->ndim
+	     && !memcmp(a->shape, b->shape, sizeof a->shape);
 	for (uint64_t at = 0; *same && at < a->bytes; at += sizeof x) {
 		size_t n = a->bytes - at < sizeof x ? (size_t)(a->bytes - at) : sizeof x;
 		if ((rc = rf_tensor_read(a, at, x, n, e)) != RF_OK || (rc = rf_tensor_read(b, at, y, n, e)) != RF_OK)
@@ -154,9 +156,11 @@ static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 	if (head && embedding && c->cfg.tied && (rc = same_bytes(head, embedding, &c->tied, e)) != RF_OK)
 		return rc;
 	if (c->tied && !c->cfg.tied)
-		warn(c, "there is no lm_head.weight, so the head is the embedding, although config.json says tie_word_embeddings false");
+		warn(c, "there is no lm_head.weight, so the head is the embedding, although config.json says "
+		        "tie_word_embeddings false");
 	if (!c->tied && c->cfg.tied)
-		warn(c, "lm_head.weight differs from the embedding, so both are used, although config.json says tie_word_embeddings true");
+		warn(c, "lm_head.weight differs from the embedding, so both are used, although config.json says "
+		        "tie_word_embeddings true");
 	return RF_OK;
 }
 
@@ -188,19 +192,23 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 	int64_t size;
 	struct stat st;
 
-	if (!rf_disk_plain(name) || !get_count(json_object_get(entry, "size"), &size) || !get_hash(json_object_get(entry, "xxh64"), want))
+	if (!rf_disk_plain(name) || !get_count(json_object_get(entry, "size"), &size)
+	    || !get_hash(json_object_get(entry, "xxh64"), want))
 		return rf_fail(e, RF_EMODEL, "its list of files is malformed");
 	if ((rc = rf_disk_join(path, dir, name, e)) != RF_OK)
 		return rc;
 	if (stat(path, &st) < 0)
 		return rf_fail(e, RF_EMODEL, "'%s': %s", name, strerror(errno));
 	if (st.st_size != size)
-		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes, not %lld", name, (long long)st.st_size, (long long)size);
+		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes, not %lld", name, (long long)st.st_size,
+		               (long long)size);
 	if (tensors && !all)
 		return RF_OK;
 	if ((rc = rf_disk_hash_file(path, is, e)) != RF_OK)
 		return rc;
-	return strcmp(is, want) ? rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s, not %s", name, is, want) : RF_OK;
+	if (strcmp(is, want))
+		return rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s, not %s", name, is, want);
+	return RF_OK;
 }
 
 static enum rf_code check_files(const char *dir, const json_t *files, bool all, struct rf_err *e)
@@ -221,12 +229,14 @@ static enum rf_code check_files(const char *dir, const json_t *files, bool all, 
 
 static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_err *e)
 {
-	const json_t *past = json_object_get(root, "past"), *data = json_object_get(root, "data"), *parent = json_object_get(root, "parent");
+	const json_t *parent = json_object_get(root, "parent"), *past = json_object_get(root, "past");
+	const json_t *data = json_object_get(root, "data");
 	int64_t format;
 
 	if (!get_count(json_object_get(root, "format"), &format) || format != STATE_FORMAT)
 		return rf_fail(e, RF_EMODEL, "not of format %d", STATE_FORMAT);
-	if (!get_count(json_object_get(root, "step"), &c->step) || !get_count(json_object_get(root, "commits"), &c->commits)
+	if (!get_count(json_object_get(root, "step"), &c->step)
+	    || !get_count(json_object_get(root, "commits"), &c->commits)
 	    || !get_count(json_object_get(root, "updates"), &c->updates)
 	    || !get_hash(json_object_get(root, "weights"), c->weights) || json_array_size(past) > RF_HASH_HISTORY)
 		return rf_fail(e, RF_EMODEL, "step, commits, updates, weights or past is malformed");
@@ -236,7 +246,8 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	for (c->past_count = 1; (size_t)c->past_count <= json_array_size(past); c->past_count++)
 		if (!get_hash(json_array_get(past, (size_t)c->past_count - 1), c->past[c->past_count]))
 			return rf_fail(e, RF_EMODEL, "past is malformed");
-	if (data && (!get_hash(json_object_get(data, "hash"), c->data_hash) || !get_count(json_object_get(data, "next"), &c->data_next)))
+	if (data && (!get_hash(json_object_get(data, "hash"), c->data_hash)
+	             || !get_count(json_object_get(data, "next"), &c->data_next)))
 		return rf_fail(e, RF_EMODEL, "data is malformed");
 	return RF_OK;
 }
@@ -249,7 +260,8 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 	json_t *root;
 	size_t n;
 
-	if ((rc = rf_disk_join(path, c->dir, "state.json", e)) != RF_OK || (rc = rf_disk_read(path, MAX_STATE, &text, &n, e)) != RF_OK)
+	if ((rc = rf_disk_join(path, c->dir, "state.json", e)) != RF_OK
+	    || (rc = rf_disk_read(path, MAX_STATE, &text, &n, e)) != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, 4, e);
 	free(text);
@@ -305,7 +317,8 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	c->in_run = rc == RF_OK;
 	if (rc != RF_OK && rc != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK || (rc = rf_config_read(&c->cfg, path, e)) != RF_OK)
+	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK
+	    || (rc = rf_config_read(&c->cfg, path, e)) != RF_OK)
 		return rc;
 	if (*c->cfg.unknown) {
 		snprintf(what, sizeof what, "config.json has keys that are not known: %s", c->cfg.unknown);
@@ -329,14 +342,15 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 /* The directory that path means: itself, or the step that latest points to. */
 static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, struct rf_err *e)
 {
-	char file[4096], target[64];
+	char file[4096], target[64], q[80];
 	enum rf_code rc;
 	struct stat st;
 	ssize_t n;
 
 	*of_run = false;
 	if (stat(path, &st) < 0)
-		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path, strerror(errno));
+		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path,
+		               strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return rf_fail(e, RF_EMODEL, "%s: not a directory: a checkpoint is one, with config.json in it", path);
 	if ((rc = rf_disk_join(file, path, "config.json", e)) != RF_OK)
@@ -351,7 +365,8 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, str
 		return rf_fail(e, RF_ENOINPUT, "%s: neither a checkpoint (no config.json) nor a run (no latest)", path);
 	target[n < (ssize_t)sizeof target ? n : (ssize_t)sizeof target - 1] = 0;
 	if (rf_step_number(target) < 0)
-		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file, rf_quote((char[80]){ 0 }, 80, target, strlen(target)));
+		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file,
+		               rf_quote(q, sizeof q, target, strlen(target)));
 	*of_run = true;
 	return rf_disk_join(dir, path, target, e);
 }
@@ -404,7 +419,8 @@ static bool finite(const float *x, size_t n)
 }
 
 /* The tensors prefix + NAME of the table into a flat buffer. */
-static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix, float *flat, struct rf_err *e)
+static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix, float *flat,
+                         struct rf_err *e)
 {
 	char name[160];
 	enum rf_code rc;
@@ -426,7 +442,8 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 	return RF_OK;
 }
 
-/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing costs no second read. */
+/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no second
+ * read. */
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
 {
 	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .dtype = RF_F32 };
@@ -435,7 +452,8 @@ enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e
 
 	if ((rc = load(&c->tensors, &c->params, "", flat, e)) == RF_OK && c->in_run
 	    && (rc = rf_parts_hash(&p, weights, e)) == RF_OK && strcmp(weights, c->weights))
-		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights, c->weights);
+		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights,
+		             c->weights);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
@@ -443,7 +461,7 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 {
 	struct rf_tensors t;
 	const char *weights;
-	char path[4096];
+	char path[4096], q[40];
 	enum rf_code rc;
 
 	*there = false;
@@ -455,7 +473,8 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 		return rc == RF_ENOINPUT ? RF_OK : rc;
 	weights = rf_tensors_meta(&t, "weights");
 	if (!weights || strcmp(weights, c->weights))
-		rc = rf_fail(e, RF_EMODEL, "the optimizer state of other weights (%s, the model has %s)", weights ? rf_quote((char[40]){ 0 }, 40, weights, strlen(weights)) : "not said", c->weights);
+		rc = rf_fail(e, RF_EMODEL, "the optimizer state of other weights (%s, the model has %s)",
+		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said", c->weights);
 	else if (t.n != 2 * c->params.n)
 		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
 	else if ((rc = load(&t, &c->params, "exp_avg.", m, e)) == RF_OK)
@@ -481,5 +500,7 @@ enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)
 		return rc;
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
-	return strcmp(weights, c->weights) ? rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, state.json says %s", c->dir, weights, c->weights) : RF_OK;
+	if (strcmp(weights, c->weights))
+		return rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, state.json says %s", c->dir, weights, c->weights);
+	return RF_OK;
 }

@@ -23,6 +23,9 @@ static void say(const char *fmt, va_list ap)
 	n += vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	if ((size_t)n > sizeof line - 2)
 		n = sizeof line - 2;
+	for (int i = 0; i < n; i++) /* a name out of a file may hold what moves a terminal's cursor */
+		if ((unsigned char)line[i] < ' ' || line[i] == 127)
+			line[i] = '?';
 	line[n++] = '\n';
 	fflush(stdout);
 	/* one write: the lines of the programs of a pipe do not mix */
@@ -339,4 +342,17 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 			}
 		}
 	return rc;
+}
+
+struct rf_in *rf_cli_input(const struct rf_cli *cli, const char *path, uint64_t max_record, struct rf_head *head)
+{
+	struct rf_in *in;
+	struct rf_err err;
+
+	if (rf_in_open(&in, path, max_record, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_head_init(head);
+	if (rf_head_copy(head, rf_in_head(in), &err) != RF_OK || rf_cli_history(cli, head, &err) != RF_OK)
+		rf_die_err(&err);
+	return in;
 }

@@ -4,12 +4,14 @@
 #define RF_CLI_H
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdnoreturn.h>
 
 #include "err.h"
 #include "opt.h"
 
 struct rf_head;
+struct rf_in;
 
 struct rf_cli {
 	const char *name;                  /* "rf-select" */
@@ -28,6 +30,10 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 
 /* Appends {tool, version, options} to the head's history: every option whose `result` is set, with its value. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);
+
+/* Opens a stream (path NULL: standard input) and makes its head that of this program's output: a copy with this stage
+ * appended.  A failure ends the program. */
+struct rf_in *rf_cli_input(const struct rf_cli *cli, const char *path, uint64_t max_record, struct rf_head *head);
 
 /* SIGTERM, SIGINT and SIGHUP remove the unfinished -o file and kill; once rf_cli_catch() was called they only set
  * rf_cli_stop: a trainer calls it before it commits, and rf_cli_stopped() after a failure, which ends the program with

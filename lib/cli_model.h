@@ -9,5 +9,8 @@
 void rf_cli_notes(const struct rf_engine *g);
 /* --dry-run: settings and memory, on stdout; ends the program. */
 noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra);
+/* rf_cli_input() for a program whose model must fit the stream. */
+struct rf_in *rf_cli_model_input(const struct rf_cli *cli, const struct rf_engine *g, const char *path, uint64_t max_record,
+                                 struct rf_head *head);
 
 #endif

@@ -1,4 +1,4 @@
-/* config.c -- config.json as flash-linear-attention's DeltaNetConfig writes and reads it: the defaults are its defaults.
+/* config.c -- config.json as flash-linear-attention's DeltaNetConfig writes and reads it, with its defaults.
  *
  * Every key is taken out of a copy of the object as it is read; what is left at the end, less the keys that are known
  * to change nothing, is unknown. */
@@ -16,9 +16,9 @@ enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16, MAX_CONV = 64 };
 /* Keys that say how to compute or to save, what other programs should do, or what Hugging Face writes everywhere. */
 static const char *const harmless[] = {
 	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map", "bos_token_id",
-	"chunk_size", "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_norm", "fuse_swiglu", "id2label",
-	"label2id", "max_position_embeddings", "output_attentions", "output_hidden_states", "pad_token_id", "return_dict",
-	"torch_dtype", "transformers_version", "use_bfloat16", "use_cache", "use_l2warp", NULL
+	"chunk_size", "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_norm", "fuse_swiglu",
+	"id2label", "label2id", "max_position_embeddings", "output_attentions", "output_hidden_states", "pad_token_id",
+	"return_dict", "torch_dtype", "transformers_version", "use_bfloat16", "use_cache", "use_l2warp", NULL
 };
 
 /* Keys that change the mathematics, with the only value that we compute; null and absence are that value too. */
@@ -106,7 +106,8 @@ static int word(struct reader *r, const char *key, const char *words)
 			break;
 		w += n + 1;
 	}
-	snprintf(what, sizeof what, "one of %s, not '%s'", words, s ? rf_quote(q, sizeof q, s, strlen(s)) : "something else");
+	snprintf(what, sizeof what, "one of %s, not '%s'", words,
+	         s ? rf_quote(q, sizeof q, s, strlen(s)) : "something else");
 	bad(r, key, what);
 	return 0;
 }
@@ -126,9 +127,12 @@ static void note_unknown(struct reader *r, struct rf_config *cfg)
 	json_object_foreach(r->left, key, v) {
 		size_t n = strlen(cfg->unknown);
 		char name[80], q[64];
-		snprintf(name, sizeof name, "%s%s%s", n ? ", " : "", r->prefix, rf_quote(q, sizeof q, key, strlen(key)));
+		snprintf(name, sizeof name, "%s%s%s", n ? ", " : "", r->prefix,
+		         rf_quote(q, sizeof q, key, strlen(key)));
 		if (n + strlen(name) + 5 > sizeof cfg->unknown) {
-			strcpy(cfg->unknown + n, " ...");
+			/* those of attn come first, and may have taken all the room */
+			if (n + 5 <= sizeof cfg->unknown)
+				strcpy(cfg->unknown + n, " ...");
 			return;
 		}
 		strcpy(cfg->unknown + n, name);
@@ -213,7 +217,7 @@ static void read_eos(struct reader *r, struct rf_config *cfg)
 /* int(hidden_size * expand) / heads, as the published code rounds. */
 static int head_width(struct reader *r, const struct rf_config *cfg, const char *key)
 {
-	double width = floor(cfg->d * real(r, key, 1, 1e-6, 1 << 20));
+	double width = cfg->d * real(r, key, 1, 1e-6, 1 << 20);
 
 	if (width >= 1 && width <= RF_MAX_WIDTH && (int)width % cfg->heads == 0)
 		return (int)width / cfg->heads;
@@ -265,7 +269,8 @@ static void refuse(struct reader *r)
 	for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
 		drop_null(r, switches[i].key);
 		if (flag(r, switches[i].key, switches[i].only) != switches[i].only)
-			bad(r, switches[i].key, switches[i].only ? "true: nothing else is supported" : "false: nothing else is supported");
+			bad(r, switches[i].key, switches[i].only ? "true: nothing else is supported"
+			                                         : "false: nothing else is supported");
 	}
 	for (const char *const *key = absent; *key; key++) {
 		json_t *v = take(r, *key);
@@ -299,7 +304,8 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 	if (!type)
 		bad(&r, "model_type", "a string");
 	else if (strcmp(type, "delta_net"))
-		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only delta_net is supported", rf_quote(q, sizeof q, type, strlen(type)));
+		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only delta_net is supported",
+		               rf_quote(q, sizeof q, type, strlen(type)));
 	else
 		strcpy(cfg->model_type, type);
 	if (r.rc == RF_OK)
@@ -336,7 +342,7 @@ void rf_config_free(struct rf_config *cfg)
 	*cfg = (struct rf_config){ .arch = RF_DELTA_NET };
 }
 
-/* *text with the value of key replaced; where the key is missing it is put first, on a line like that of the next one. */
+/* *text with the value of key replaced; where the key is missing it is put first, on a line like that of the next. */
 static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
 {
 	const size_t size = 2 * strlen(*text) + strlen(key) + strlen(value) + 8;
@@ -351,7 +357,8 @@ static enum rf_code set_value(char **text, const char *key, const char *value, s
 	} else {
 		body = strchr(*text, '{') + 1;
 		next = body + strspn(body, " \t\r\n");
-		snprintf(out, size, "%.*s%.*s\"%s\": %s%s%s", (int)(body - *text), *text, (int)(next - body), body, key, value, *next == '}' ? "" : ",", body);
+		snprintf(out, size, "%.*s%.*s\"%s\": %s%s%s", (int)(body - *text), *text, (int)(next - body), body, key,
+		         value, *next == '}' ? "" : ",", body);
 	}
 	free(*text);
 	*text = out;

@@ -52,8 +52,8 @@ struct rf_colsum { int rows, d; rf_f32 x, y; };
 struct rf_embed_fwd { int rows, d; rf_i32 tokens; rf_f32 w, y; };
 struct rf_embed_bwd { int rows, d; rf_i32 tokens; rf_f32 dy, dw; };
 
-/* to[ti] = (or +=) from[fi] for n rows of width d in order; an index array that is NULL counts 0, 1, ...  `first`
- * of the rows are where index 0 points.  With add the same ti may come again. */
+/* to[ti] = (or +=) from[fi] for n rows of width d in order; an index array that is NULL counts 0, 1, ...  With add the
+ * same ti may come again. */
 struct rf_rows { int n, d; bool add; rf_f32 from, to; rf_i32 fi, ti; };
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------ */
@@ -68,7 +68,7 @@ struct rf_swiglu_fwd { size_t n; rf_f32 gate, up, y; };
 struct rf_swiglu_bwd { size_t n; rf_f32 gate, up, dy, dgate, dup, y; };
 
 /* y = scale * norm(act(conv(x))): the causal depthwise convolution of width w over the steps, the activation, and the
- * norm of every head (width `head`), each optional (weight NULL; RF_ACT_IDENTITY; norm 0).
+ * norm of every head (width `head`), each optional (weight NULL, and then w = 1; RF_ACT_IDENTITY; norm 0).
  * x ((w-1 + steps) nb, d): w-1 steps of earlier rows (zeros before the start), then the R new ones; y (R, d).
  * weight (d, w), last tap = current row.  norm 1: x / sqrt(sum x^2 + 1e-6); 2: x / sum x.
  * bwd: dx, of x's shape, is written whole; dweight +=. */
@@ -84,7 +84,7 @@ struct rf_rope { int nb, steps, heads, D, from; bool inverse; double theta; rf_i
 /*     u_t = beta_t (v_t - S_{t-1}' k_t),  S_t = S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
  * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2.  q comes scaled by 1 / sqrt(K).
- * beta = beta_scale sigmoid(b), 1 where b is NULL.
+ * beta = beta_scale sigmoid(b), beta_scale where b is NULL.
  *
  * States live in slots of (H, K, V).  Sequence b begins from slot start[b / per] of S; start NULL: slot 0.
  * `given`: so many steps are there already (a rollout that grows): k and u hold them, and the new row goes behind them;
@@ -100,7 +100,8 @@ struct rf_delta_fwd {
 	int captures;
 	rf_i32 cap_row, cap_slot;
 };
-/* Gradients of q, k, v, b are written; dS of the captured slots is read; to dS of the start slots is added. */
+/* Gradients of q, k, v, b are written; dS of the captured slots is read; to dS of the start slots, which differ from
+ * group to group, is added. */
 struct rf_delta_bwd {
 	int nb, steps, per, H, K, V;
 	float beta_scale;

@@ -106,7 +106,10 @@ void rf_cpu_download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 
 void rf_cpu_zero(struct rf_dev *d, void *to, size_t bytes)
 {
-	memset((char *)to - cpu_of(d)->skew, 0, bytes);
+	char *p = (char *)to - cpu_of(d)->skew;
+
+	memset(p, 0, bytes);
+	rf_cpu_gemm_forget(d, p, bytes);
 }
 
 void rf_cpu_sync(struct rf_dev *d)

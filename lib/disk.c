@@ -253,7 +253,8 @@ enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
 
 	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
 		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
-	if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld", (int)name, path, (int)(n - name), path + name, (long)getpid()) >= 4096)
+	if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld", (int)name, path, (int)(n - name), path + name,
+	             (long)getpid()) >= 4096)
 		return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
 	return RF_OK;
 }

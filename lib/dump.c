@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "dump.h"
 #include "inspect.h"
@@ -61,13 +62,19 @@ static enum rf_code emit(struct job *j, const struct rf_pick_row *row, struct rf
 	return j->page.n < PAGE ? RF_OK : flush(j, e);
 }
 
+/* A file's name as text shows it; in messages it is quoted as well. */
+static const char *name_of(const char *path)
+{
+	return strcmp(path, "-") ? path : "<stdin>";
+}
+
 /* Says which of several files comes now, as head(1) does. */
 static void title(struct job *j, const char *path)
 {
 	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
 		return;
 	rf_page_puts(&j->page, j->file ? "\n==> " : "==> ");
-	rf_page_safe(&j->page, path, strlen(path), false);
+	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
 	rf_page_puts(&j->page, " <==\n");
 }
 
@@ -98,12 +105,13 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-static double draw(const struct job *j, uint64_t id, int i, int r, int t)
+/* What decides whether a row is in the sample: it depends on what the row is, not on where it stands. */
+static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 {
-	if (!j->d->sample)
-		return 0;
-	return rf_draw(rf_draw_key(j->d->seed, RF_DRAW_SHUFFLE, (uint64_t)j->file, id, (uint64_t)(i < 0 ? 0 : i), (uint64_t)(r < 0 ? 0 : r)),
-	               (uint32_t)(t < 0 ? 0 : t));
+	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;
+	uint32_t t = row && row->i < 0 && row->t >= 0 ? (uint32_t)row->t : 0;
+
+	return j->d->sample ? rf_draw(rf_draw_key(j->d->seed, RF_DRAW_SHUFFLE, (uint64_t)j->file, id, i, r), t) : 0;
 }
 
 /* The row whose text is in j->text goes out, or waits. */
@@ -142,7 +150,7 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		if (!rf_table_match(&j->table, row))
 			continue;
 		p.part = (uint64_t)row->i;
-		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row->i, row->r, rows == RF_ROWS_TOKEN ? row->t : 0), j->order++ };
+		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row), j->order++ };
 		if (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key))
 			continue;
 		if (j->d->form == RF_DUMP_TSV)
@@ -159,21 +167,23 @@ static bool must_drain(const struct job *j, const char *path)
 {
 	struct stat st;
 
-	if (j->d->no_drain)
+	if (j->d->no_drain || (strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)))
 		return false;
-	return strcmp(path, "-") ? stat(path, &st) == 0 && !S_ISREG(st.st_mode) : fstat(0, &st) == 0 && !S_ISREG(st.st_mode);
+	return !S_ISREG(st.st_mode);
 }
 
 /* The tokenizer that was given, or the one that the head names if it is built in. */
 static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
 {
 	const struct rf_head *h = rf_in_head(in);
+	char kind[4 * sizeof h->tokenizer_kind];
 	enum rf_code rc;
 
+	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
 	j->d->show.words.tokenizer = j->given;
 	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
-		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s", rf_in_name(in), h->tokenizer_kind,
-		               h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
+		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s", rf_in_name(in),
+		               kind, h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
 	if (j->given || !*h->tokenizer_kind)
 		return RF_OK;
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
@@ -181,8 +191,8 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 			return rc;
 		j->d->show.words.tokenizer = j->bytes;
 	} else if (!*j->d->note) {
-		snprintf(j->d->note, sizeof j->d->note, "%s: tokens are shown as numbers: its tokenizer is '%s', give it with --tokenizer or -m",
-		         rf_in_name(in), h->tokenizer_kind);
+		snprintf(j->d->note, sizeof j->d->note, "%s: tokens are shown as numbers: its tokenizer is '%s', "
+		         "give it with --tokenizer or -m", rf_in_name(in), kind);
 	}
 	return RF_OK;
 }
@@ -195,8 +205,8 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 
 	if ((rc = choose_tokenizer(j, in, e)) != RF_OK)
 		return rc;
-	for (uint64_t n = 0; !done(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
-		rf_row_of(&row, rf_in_name(in), n, rec);
+	for (uint64_t n = 1; !done(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
+		rf_row_of(&row, name_of(path), n, rec);
 		if ((rc = offer_rows(j, &row, e)) != RF_OK)
 			return rc;
 		j->records++;
@@ -207,9 +217,10 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would.  The end record
- * is passed over: what is left of a stream is not the stream. */
-static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size, struct rf_err *e)
+/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would.  The end
+ * record is passed over: what is left of a stream is not the stream. */
+static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size,
+                                  struct rf_err *e)
 {
 	struct rf_pick_row p = { .record = j->records };
 	bool match = false;
@@ -233,7 +244,7 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 			match = true;
 		}
 	}
-	p.key.draw = draw(j, rec->id, 0, 0, 0);
+	p.key.draw = draw(j, rec->id, NULL);
 	p.key.order = j->order++;
 	j->records++;
 	if (!match || (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key)))
@@ -274,7 +285,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
 		if (!some || n == 0)
 			rc = write_message(j, msg, size, e);
-		else if ((rc = offer_message(j, &rec, n - 1, msg, size, e)) == RF_EDATA)
+		else if ((rc = offer_message(j, &rec, n, msg, size, e)) == RF_EDATA)
 			rf_in_blame(in, e);
 		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
 			break;
@@ -300,7 +311,7 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 	if (j->d->form == RF_DUMP_JSON) {
 		rc = write_message(j, msg, size, e);
 	} else {
-		title(j, rf_in_name(in));
+		title(j, path);
 		rf_show_head(&j->page, m.body);
 	}
 	if (rc == RF_OK)
@@ -313,7 +324,8 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 
 /* ---- a checkpoint ----------------------------------------------------------------------------------------------- */
 
-static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row, uint64_t id, struct rf_err *e)
+static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row, uint64_t id,
+                                    struct rf_err *e)
 {
 	bool stats = j->table.stats;
 	struct rf_pick_row p = { 0 };
@@ -323,7 +335,7 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, s
 		return rc;
 	if (!rf_table_match(&j->table, row))
 		return RF_OK;
-	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, 0, 0, 0), j->order++ };
+	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
 	if (j->d->form == RF_DUMP_TSV)
 		rf_table_line(&j->table, &j->d->show.words, row, &j->text);
 	else if (j->d->form == RF_DUMP_JSON)
@@ -386,8 +398,11 @@ static enum rf_code check_ids(const struct rf_in *in, struct seen *s, size_t n, 
 	for (size_t i = 1; i < n; i++)
 		if (s[i].id == s[i - 1].id && (!bad || s[i].record < s[bad].record))
 			bad = i;
-	return !bad ? RF_OK : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in),
-	                              (unsigned long long)s[bad].record, (unsigned long long)s[bad].id, (unsigned long long)s[bad - 1].record);
+	if (!bad)
+		return RF_OK;
+	return rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in),
+	               (unsigned long long)s[bad].record, (unsigned long long)s[bad].id,
+	               (unsigned long long)s[bad - 1].record);
 }
 
 static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err *e)
@@ -405,17 +420,14 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 			}
 			seen = bigger;
 		}
-		seen[n] = (struct seen){ rec->id, n };
-		n++;
+		seen[n++] = (struct seen){ rec->id, rf_in_count(in) };
 	}
 	if (rc == RF_EOF)
 		rc = check_ids(in, seen, n, e);
 	free(seen);
-	if (rc != RF_OK)
-		return rc;
-	rf_page_safe(&j->page, rf_in_name(in), strlen(rf_in_name(in)), false);
-	rf_page_printf(&j->page, ": ok, %zu record%s, %llu bytes\n", n, n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
-	return RF_OK;
+	rf_page_printf(&j->page, ": ok, %zu record%s, %llu bytes\n", n, n == 1 ? "" : "s",
+	               (unsigned long long)rf_in_bytes(in));
+	return rc;
 }
 
 static enum rf_code check_inspected(struct job *j, const char *path, struct rf_err *e)
@@ -426,8 +438,8 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	rc = rf_inspect_check(&x, e);
-	rf_page_safe(&j->page, path, strlen(path), false);
-	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n, x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
+	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n, x.tensors->n == 1 ? "" : "s",
+	               (unsigned long long)x.bytes);
 	rf_inspect_close(&x);
 	return rc;
 }
@@ -437,6 +449,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 	struct rf_in *in;
 	enum rf_code rc;
 
+	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
 	if (strcmp(path, "-") && rf_inspect_is(path)) {
 		rc = check_inspected(j, path, e);
 	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
@@ -454,13 +467,17 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 static enum rf_code fit_table(struct job *j, const char *path, bool tensors, struct rf_err *e)
 {
 	struct rf_table_spec spec = j->d->table;
+	char name[200];
 	enum rf_code rc;
 
+	rf_quote(name, sizeof name, path, strlen(path));
+	if (j->has_table && tensors != j->of_tensors)
+		return rf_fail(e, RF_EUSAGE, "%s: streams and checkpoints have no columns in common: one at a time", name);
 	if (j->has_table)
-		return tensors == j->of_tensors ? RF_OK
-		     : rf_fail(e, RF_EUSAGE, "%s: streams and checkpoints have no columns in common; dump them one at a time", path);
+		return RF_OK;
 	if (spec.rows != RF_ROWS_AUTO && tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP))
-		return rf_fail(e, RF_EUSAGE, "--rows: %s", tensors ? "a checkpoint has tensors and steps" : "a stream has records, positions, rollouts and tokens");
+		return rf_fail(e, RF_EUSAGE, "--rows: %s: %s", name, tensors ? "a checkpoint has tensors and steps"
+		               : "a stream has records, positions, rollouts and tokens");
 	if (spec.rows == RF_ROWS_AUTO && tensors)
 		spec.rows = RF_ROWS_TENSOR;
 	if ((rc = rf_table_open(&j->table, &spec, e)) != RF_OK)
@@ -480,7 +497,7 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 	enum rf_code rc;
 
 	if (tensors && j->d->head)
-		return rf_fail(e, RF_EUSAGE, "%s: --head is of a stream", path);
+		return rf_fail(e, RF_EUSAGE, "--head: only a stream has one");
 	if (tensors)
 		return (rc = fit_table(j, path, true, e)) == RF_OK ? dump_inspected(j, path, e) : rc;
 	if ((rc = rf_in_open(&in, path, j->d->max_record, e)) != RF_OK)

@@ -92,6 +92,22 @@ enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_hea
 	return RF_OK;
 }
 
+static enum rf_code check_tokens(const struct rf_engine *g, const int32_t *token, size_t n, const char *what, struct rf_err *e)
+{
+	for (size_t i = 0; i < n; i++)
+		if (token[i] < 0 || token[i] >= g->ckpt->cfg.vocab)
+			return rf_fail(e, RF_EDATA, "%s %zu is %d, outside the model's vocabulary of %d", what, i, token[i], g->ckpt->cfg.vocab);
+	return RF_OK;
+}
+
+enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_rollout *o = &r->rollout;
+	enum rf_code rc = check_tokens(g, r->tokens, (size_t)r->T, "token", e);
+
+	return rc == RF_OK && o->tokens ? check_tokens(g, o->tokens, (size_t)r->c * (size_t)o->n * (size_t)o->k, "rollout token", e) : rc;
+}
+
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h)
 {
 	if (!h->vocab)
@@ -112,7 +128,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		return rf_fail(e, RF_EDATA, "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", want->max_len, g->max_len);
 	p.segment = g->segment;
 	p.max_len = larger(p.max_len, g->max_len);
-	if (!g->tree || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
+	if (!g->tree || p.train != g->plan.train || p.recompute != g->plan.recompute || p.grow != g->plan.grow || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
 		p.max_len = larger(p.max_len, g->plan.max_len);
 		p.sites = larger(p.sites, g->plan.sites);
 		p.per = larger(p.per, g->plan.per);

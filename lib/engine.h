@@ -48,6 +48,8 @@ void rf_engine_close(struct rf_engine *g);
 
 /* RF_EDATA with both sides' values where a stream's vocabulary or tokenizer is not the model's. */
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
+/* RF_EDATA where a token, of the text or of a rollout, is not in the model's vocabulary: a stream need not say its own. */
+enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e);
 /* Says in a head that the newest values are this model's, and which vocabulary and tokenizer that is where it is silent. */
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h);
 

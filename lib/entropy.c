@@ -72,6 +72,15 @@ static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int f
 	}
 }
 
+static enum rf_code not_finite(struct rf_engine *g, int position, struct rf_err *e)
+{
+	int layer, row;
+
+	if (rf_tree_blame(g->tree, &layer, &row))
+		return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: layer %d overflows at position %d", position, layer, row);
+	return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: the head overflows there", position);
+}
+
 /* One pass over the text: entropies, log-probabilities of the next tokens and the most likely ones, each (T) or NULL. */
 static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp, int32_t *top, struct rf_err *e)
 {
@@ -81,7 +90,7 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 	struct place at;
 	enum rf_code rc;
 
-	if ((rc = rf_entropy_reserve(s, r->T, e)) != RF_OK)
+	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || (rc = rf_entropy_reserve(s, r->T, e)) != RF_OK)
 		return rc;
 	place(s, g->plan.max_len, g->extra, &at);
 	rf_tree_begin(g->tree, r->tokens, r->T, NULL, 0);
@@ -110,7 +119,7 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 		return rc;
 	for (int t = 0; t < r->T; t++)
 		if (!isfinite(entropy[t]) || (logp && !isfinite(logp[t])))
-			return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: the model overflows there", t);
+			return not_finite(g, t, e);
 	return RF_OK;
 }
 

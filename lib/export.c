@@ -24,9 +24,10 @@ struct writer {
 
 /* ---- the tensors ------------------------------------------------------------------------------------------------ */
 
-/* Every tensor of the file in order of name: the model's from the flat buffer, or from half where the dtype is one of 16
- * bits; of a tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
-static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, struct rf_tensor **out, int *n, struct rf_err *e)
+/* Every tensor of the file in order of name: the model's from the flat buffer, or from half where it is given; of a
+ * tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
+static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, struct rf_tensor **out, int *n,
+                               struct rf_err *e)
 {
 	const struct rf_tensors *old = p->from ? &p->from->tensors : NULL;
 	struct rf_tensor *t;
@@ -65,8 +66,8 @@ static enum rf_code to_half(const struct rf_parts *p, uint16_t **out, struct rf_
 			h[k] = p->dtype == RF_F16 ? rf_f32_f16(p->weights[k]) : rf_f32_bf16(p->weights[k]);
 			if ((h[k] & 0x7fff) >= (p->dtype == RF_F16 ? 0x7c00 : 0x7f80)) {
 				free(h);
-				return rf_fail(e, RF_ENUMERIC, "'%s' has a weight of %g, which %s cannot hold", p->params->p[i].name,
-				               (double)p->weights[k], rf_dtype_name(p->dtype));
+				return rf_fail(e, RF_ENUMERIC, "'%s' has a weight of %g, which %s cannot hold",
+				               p->params->p[i].name, (double)p->weights[k], rf_dtype_name(p->dtype));
 			}
 		}
 	*out = h;
@@ -121,7 +122,8 @@ static enum rf_code write_text(struct writer *w, const char *name, const char *t
 	return finish(w, &f, rf_disk_write(&f, text, strlen(text), e), name, e);
 }
 
-static enum rf_code write_tensors(struct writer *w, const char *name, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e)
+static enum rf_code write_tensors(struct writer *w, const char *name, const struct rf_tensor *t, int n,
+                                  const char *const *extra, struct rf_err *e)
 {
 	struct rf_disk f;
 	enum rf_code rc;
@@ -169,9 +171,10 @@ static bool stale(const char *name)
 	return !strcmp(name, "config.json") || !strcmp(name, "state.json");
 }
 
+typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const struct stat *, struct rf_err *);
+
 /* Calls f for each file of a checkpoint that is carried along, in order of name. */
-static enum rf_code each_carried(const char *dir, enum rf_code (*f)(void *, const char *dir, const char *name, const struct stat *, struct rf_err *),
-                                 void *arg, struct rf_err *e)
+static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct rf_err *e)
 {
 	struct dirent **list;
 	enum rf_code rc = RF_OK;
@@ -184,7 +187,8 @@ static enum rf_code each_carried(const char *dir, enum rf_code (*f)(void *, cons
 		struct stat st;
 
 		if (rc == RF_OK && rf_disk_plain(list[i]->d_name) && !stale(list[i]->d_name)
-		    && (rc = rf_disk_join(path, dir, list[i]->d_name, e)) == RF_OK && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		    && (rc = rf_disk_join(path, dir, list[i]->d_name, e)) == RF_OK && stat(path, &st) == 0
+		    && S_ISREG(st.st_mode))
 			rc = f(arg, dir, list[i]->d_name, &st, e);
 		free(list[i]);
 	}
@@ -251,7 +255,8 @@ static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, str
 		found |= rc == RF_OK && i < 3;
 	}
 	if (!found)
-		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json)", tokenizer);
+		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
+		               "tokenizer_config.json)", tokenizer);
 	return RF_OK;
 }
 
@@ -305,7 +310,9 @@ static enum rf_code write_moments(struct writer *w, struct rf_err *e)
 			int at = k * params->n + i;
 
 			snprintf(names[at], sizeof names[at], "%s.%s", k ? "exp_avg_sq" : "exp_avg", p->name);
-			t[at] = (struct rf_tensor){ .name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4 };
+			t[at] = (struct rf_tensor){
+				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4
+			};
 			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
 			for (int d = 0; d < p->ndim; d++)
 				t[at].shape[d] = p->shape[d];
@@ -326,10 +333,12 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
-	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT, "step", (json_int_t)s->step, "parent", (json_int_t)s->parent,
-	                 "commits", (json_int_t)s->commits, "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT,
+	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits", (json_int_t)s->commits,
+	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
 	if (*s->data_hash)
-		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash, "next", (json_int_t)s->data_next));
+		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash,
+		                                                   "next", (json_int_t)s->data_next));
 	text = bad ? NULL : json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
 	if (!text)
@@ -348,7 +357,8 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	if ((rc = rf_disk_free(w->dir, &room, e)) != RF_OK)
 		return rc;
 	if (room < want)
-		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, %llu are free", w->dir, (unsigned long long)want, (unsigned long long)room);
+		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, %llu are free", w->dir,
+		               (unsigned long long)want, (unsigned long long)room);
 	if (p->from && (rc = each_carried(p->from->dir, carry, w, e)) != RF_OK)
 		return rc;
 	if (p->tokenizer && (rc = write_tokenizer(w, p->tokenizer, e)) != RF_OK)
@@ -399,15 +409,19 @@ static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct 
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype, const char *dir,
                             const volatile sig_atomic_t *stop, struct rf_err *e)
 {
-	struct rf_parts p = { .from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype, .stop = stop };
+	struct rf_parts p = {
+		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype, .stop = stop
+	};
 
 	return write_new(&p, dir, e);
 }
 
-enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat, const char *tokenizer,
-                            const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
+                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
 {
-	struct rf_parts p = { .cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer, .stop = stop };
+	struct rf_parts p = {
+		.cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer, .stop = stop
+	};
 
 	return write_new(&p, dir, e);
 }

@@ -26,12 +26,6 @@ static void init_normal(float *w, size_t n, double scale, uint64_t seed, int ten
 	}
 }
 
-static void init_uniform(float *w, size_t n, double bound, uint64_t seed, int tensor)
-{
-	for (size_t j = 0; j < n; j++)
-		w[j] = (float)(bound * (2 * rf_draw(key_of(seed, tensor, j), (uint32_t)j) - 1));
-}
-
 void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 {
 	memset(flat, 0, t->total * sizeof *flat);
@@ -40,7 +34,6 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 
 		switch (t->p[i].init) {
 		case RF_INIT_NORMAL: init_normal(w, t->p[i].count, t->p[i].scale, seed, i); break;
-		case RF_INIT_CONV:   init_uniform(w, t->p[i].count, t->p[i].scale, seed, i); break;
 		case RF_INIT_ONE:
 			for (size_t j = 0; j < t->p[i].count; j++)
 				w[j] = 1;

@@ -43,10 +43,11 @@ static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err 
 	DIR *d = opendir(dir);
 	struct dirent *entry;
 	struct stat st;
+	char name[200];
 
 	*bytes = 0;
 	if (!d)
-		return rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
+		return rf_fail(e, RF_EIO, "%s: %s", rf_quote(name, sizeof name, dir, strlen(dir)), strerror(errno));
 	while ((entry = readdir(d)))
 		if (!fstatat(dirfd(d), entry->d_name, &st, 0) && S_ISREG(st.st_mode))
 			*bytes += (uint64_t)st.st_size;
@@ -96,7 +97,7 @@ static enum rf_code read_steps(struct rf_inspect *x, struct rf_err *e)
 	DIR *d;
 
 	if (!(d = opendir(x->path)))
-		return rf_fail(e, RF_EIO, "%s: %s", x->path, strerror(errno));
+		return rf_fail(e, RF_EIO, "%s: %s", x->name, strerror(errno));
 	if (!fstatat(dirfd(d), "latest", &st, 0))
 		while (rc == RF_OK && (entry = readdir(d)))
 			if (!strncmp(entry->d_name, "step-", 5) && entry->d_name[5 + strspn(entry->d_name + 5, "0123456789")] == 0)
@@ -129,8 +130,9 @@ enum rf_code rf_inspect_open(struct rf_inspect *x, const char *path, struct rf_e
 	enum rf_code rc;
 
 	*x = (struct rf_inspect){ .path = path, .tensors = &x->file };
+	rf_quote(x->name, sizeof x->name, path, strlen(path));
 	if (stat(path, &st))
-		return rf_fail(e, errno == ENOENT ? RF_ENOINPUT : RF_EIO, "%s: %s", path, strerror(errno));
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", x->name, strerror(errno));
 	rc = S_ISDIR(st.st_mode) ? open_dir(x, e) : rf_tensors_open(&x->file, path, e);
 	if (rc != RF_OK) {
 		rf_inspect_close(x);
@@ -229,9 +231,9 @@ enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 
 	for (int i = 0; i < x->tensors->n; i++) {
 		if ((rc = rf_inspect_stats(&x->tensors->t[i], &stats, e)) != RF_OK)
-			return rf_blame(e, "%s", x->path);
+			return rf_blame(e, "%s", x->name);
 		if (stats.nonfinite)
-			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->path,
+			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->name,
 			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count,
 			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
 	}
@@ -249,7 +251,8 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 
 	rf_flow_begin(&f, p, "config", LABEL, width, 0);
 	json_object_foreach(config, key, v) {
-		char *value = json_is_object(v) || json_is_array(v) ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		bool one = !json_is_object(v) && !json_is_array(v);
+		char *value = one ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
 		struct rf_buf item = { 0 };
 
 		if (value) {
@@ -266,25 +269,43 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 	json_decref(config);
 }
 
+static void write_step(const struct rf_step *s, struct rf_buf *p)
+{
+	rf_page_printf(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step, (long long)s->commits,
+	               s->weights, (unsigned long long)s->bytes);
+}
+
 void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
 
 	if (x->is_ckpt) {
-		rf_page_printf(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type, (unsigned long long)x->count,
-		               c->tied ? "the head is the embedding" : "with a head of its own");
+		rf_page_printf(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type,
+		               (unsigned long long)x->count, c->tied ? "the head is the embedding" : "with a head of its own");
 		rf_page_printf(p, "%-*s%s\n%-*s%s\n", LABEL, "weights", c->weights, LABEL, "arch", c->arch);
 		if (*c->tokenizer)
 			rf_page_printf(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
 		if (c->in_run)
-			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step, LABEL, "commits", (long long)c->commits);
+			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
+			               LABEL, "commits", (long long)c->commits);
 		if (*c->data_hash)
 			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash, (long long)c->data_next);
+		if (*c->warning) {
+			rf_page_printf(p, "%-*s", LABEL, "warning");
+			rf_page_safe(p, c->warning, strlen(c->warning), false);
+			rf_page_puts(p, "\n");
+		}
 		write_config(c->cfg.text, width, p);
 	}
-	for (int i = 0; i < x->steps; i++)
-		rf_page_printf(p, "%-*sstep %lld  commits %lld  weights %s  %llu bytes\n", LABEL, i ? "" : "steps", (long long)x->step[i].step,
-		               (long long)x->step[i].commits, x->step[i].weights, (unsigned long long)x->step[i].bytes);
+	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
+		rf_page_printf(p, "%-*s", LABEL, "of weights");
+		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"), strlen(rf_tensors_meta(&x->file, "weights")), false);
+		rf_page_puts(p, "\n");
+	}
+	for (int i = 0; i < x->steps; i++) {
+		rf_page_printf(p, "%-*s", LABEL, i ? "" : "steps");
+		write_step(&x->step[i], p);
+	}
 	rf_page_printf(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n, (unsigned long long)x->bytes);
 	if (!x->is_ckpt)
 		rf_page_printf(p, ", %llu elements", (unsigned long long)x->count);
@@ -306,8 +327,7 @@ void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, b
 	int w;
 
 	if (row->step) {
-		rf_page_printf(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)row->step->step,
-		               (long long)row->step->commits, row->step->weights, (unsigned long long)row->step->bytes);
+		write_step(row->step, p);
 		return;
 	}
 	rf_page_puts(p, "  ");
@@ -356,8 +376,9 @@ static json_t *text_or_null(const char *s)
 
 static json_t *step_object(const struct rf_step *s)
 {
-	return json_pack("{s:s, s:I, s:I, s:o, s:I}", "type", "step", "step", (json_int_t)s->step, "commits", (json_int_t)s->commits,
-	                 "weights", text_or_null(s->weights), "bytes", (json_int_t)s->bytes);
+	return json_pack("{s:s, s:I, s:I, s:o, s:I}", "type", "step", "step", (json_int_t)s->step,
+	                 "commits", (json_int_t)s->commits, "weights", text_or_null(s->weights),
+	                 "bytes", (json_int_t)s->bytes);
 }
 
 void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p)
@@ -365,12 +386,13 @@ void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p)
 	const struct rf_ckpt *c = x->ckpt;
 
 	if (!x->is_ckpt) {
-		write_json(json_pack("{s:s, s:i, s:I, s:I}", "type", "file", "tensors", x->tensors->n, "count", (json_int_t)x->count,
-		                     "bytes", (json_int_t)x->bytes), p);
+		write_json(json_pack("{s:s, s:i, s:I, s:I}", "type", "file", "tensors", x->tensors->n,
+		                     "count", (json_int_t)x->count, "bytes", (json_int_t)x->bytes), p);
 		return;
 	}
 	write_json(json_pack("{s:s, s:s, s:I, s:b, s:s, s:s, s:o, s:o, s:o, s:o}",
-	                     "type", "checkpoint", "model_type", c->cfg.model_type, "parameters", (json_int_t)x->count, "tied", c->tied,
+	                     "type", "checkpoint", "model_type", c->cfg.model_type,
+	                     "parameters", (json_int_t)x->count, "tied", c->tied,
 	                     "weights", c->weights, "arch", c->arch, "tokenizer", text_or_null(c->tokenizer),
 	                     "step", c->in_run ? json_integer(c->step) : json_null(),
 	                     "commits", c->in_run ? json_integer(c->commits) : json_null(),

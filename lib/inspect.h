@@ -13,6 +13,7 @@
 
 struct rf_inspect {
 	const char *path;
+	char name[200];           /* of it, for messages */
 	bool is_ckpt;             /* else it is a file of tensors */
 	struct rf_ckpt *ckpt;
 	struct rf_tensors file;

@@ -131,14 +131,15 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 /* The length of the UTF-8 character at s; 0: it is none (RFC 3629: shortest form, no surrogates, up to U+10FFFF). */
 static size_t character(const unsigned char *s, size_t n)
 {
-	size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
 
 	if (n < len)
 		return 0;
 	for (size_t i = 1; i < len; i++)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0)
+	    || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
 		return 0;
 	return len;
 }
@@ -249,7 +250,8 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 	*v = (struct rf_jvalue){ NULL, 0 };
 	if (c.i == n)
 		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1, c.wrong);
-	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1, rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
+	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1,
+	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
 
 bool rf_jscan_is_string(const struct rf_jvalue *v) { return v->s[0] == '"'; }
@@ -363,7 +365,8 @@ static bool whole(const struct rf_jvalue *v, bool *negative, uint64_t *u)
 
 	*u = 0;
 	for (; i < v->n; i++)
-		if (v->s[i] < '0' || v->s[i] > '9' || __builtin_mul_overflow(*u, 10u, u) || __builtin_add_overflow(*u, (uint64_t)(v->s[i] - '0'), u))
+		if (v->s[i] < '0' || v->s[i] > '9' || __builtin_mul_overflow(*u, 10u, u)
+		    || __builtin_add_overflow(*u, (uint64_t)(v->s[i] - '0'), u))
 			return false;
 	return true;
 }

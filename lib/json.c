@@ -1,5 +1,5 @@
 /* json.c -- jansson is strict enough for us, but spends 50 bytes on each byte of "[[],[],[], ...": so the nodes are
- * counted before it sees the text.  The same walk finds the place of a value, for edits that leave the rest as it is. */
+ * counted before it sees the text.  The same walk finds the place of a value, for edits that leave the rest alone. */
 #include <string.h>
 
 #include "json.h"
@@ -44,7 +44,8 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 	if (!*root && json_error_code(&je) == json_error_out_of_memory)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (!*root)
-		return rf_fail(e, RF_EMODEL, "byte %d: %s", je.position, rf_quote(q, sizeof q, je.text, strlen(je.text)));
+		return rf_fail(e, RF_EMODEL, "byte %d: %s", je.position,
+		               rf_quote(q, sizeof q, je.text, strlen(je.text)));
 	if (!json_is_object(*root)) {
 		json_decref(*root);
 		*root = NULL;

@@ -14,7 +14,7 @@
 enum { FIRST = 1 << 16 };
 
 struct rf_lines {
-	char *name;
+	char name[200];             /* for messages, fit for a terminal */
 	int fd;
 	size_t max;
 	uint64_t number;
@@ -106,11 +106,11 @@ static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
 }
 
 /* Looks at the first bytes, and goes on with a decompressor where they say so. */
-static enum rf_code sniff(struct rf_lines *l, struct rf_err *e)
+static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e)
 {
 	static const unsigned char magic[4] = { 0x28, 0xb5, 0x2f, 0xfd };
-	size_t n = strlen(l->name);
-	bool named = n >= 4 && !strcmp(l->name + n - 4, ".zst");
+	size_t n = strlen(path);
+	bool named = n >= 4 && !strcmp(path + n - 4, ".zst");
 	enum rf_code rc;
 
 	while (l->end < sizeof magic && !l->ended)
@@ -136,27 +136,28 @@ static enum rf_code sniff(struct rf_lines *l, struct rf_err *e)
 enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
 {
 	struct rf_lines *l = calloc(1, sizeof *l);
+	bool standard = !path || !strcmp(path, "-");
 	struct stat st;
-	enum rf_code rc = RF_OK;
+	enum rf_code rc;
 
 	*out = NULL;
-	if (!path || !strcmp(path, "-"))
-		path = NULL;
 	if (!l)
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", path ? path : "<stdin>");
-	l->fd = -1;
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (standard)
+		path = "<stdin>";
+	rf_quote(l->name, sizeof l->name, path, strlen(path));
 	l->max = max > FIRST ? max : FIRST;
 	l->cap = FIRST;
-	l->name = strdup(path ? path : "<stdin>");
 	l->buf = malloc(FIRST + 1);
-	if (!l->name || !l->buf)
-		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path ? path : "<stdin>");
-	else if ((l->fd = path ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO) < 0)
-		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(errno));
+	l->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (!l->buf)
+		rc = no_memory(l, FIRST, e);
+	else if (l->fd < 0)
+		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(errno));
 	else if (!fstat(l->fd, &st) && S_ISDIR(st.st_mode))
 		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(EISDIR));
 	else
-		rc = sniff(l, e);
+		rc = sniff(l, path, e);
 	if (rc != RF_OK)
 		rf_lines_close(l);
 	else
@@ -173,7 +174,6 @@ void rf_lines_close(struct rf_lines *l)
 	ZSTD_freeDCtx(l->zstd);
 	free(l->packed);
 	free(l->buf);
-	free(l->name);
 	free(l);
 }
 

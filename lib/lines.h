@@ -13,7 +13,7 @@ struct rf_lines;
  * file whose name ends in .zst must.  max: no line, or whole file, may be longer.  RF_ENOINPUT, RF_EIO, RF_ENOMEM. */
 enum rf_code rf_lines_open(struct rf_lines **l, const char *path, size_t max, struct rf_err *e);
 void rf_lines_close(struct rf_lines *l);                     /* NULL is fine */
-const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path */
+const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, fit for a terminal */
 uint64_t rf_lines_number(const struct rf_lines *l);          /* of the line read last, from 1 */
 
 /* The next line without its newline, which the last one need not have; the caller may write over it.  It lives until

@@ -55,7 +55,7 @@ static size_t character(const unsigned char *s, size_t n, int32_t *c)
 	/* the second byte's range is narrower after E0, ED, F0, F4: overlong forms, surrogates, beyond 10FFFF */
 	unsigned lo = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
 	unsigned hi = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-	size_t need = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+	size_t need = s[0] < 0x80 ? 1 : s[0] < 0xC2 || s[0] > 0xF4 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
 
 	*c = -1;
 	if (need < 2) {
@@ -87,7 +87,8 @@ static bool within(const struct range *r, size_t n, int32_t c)
 /* C1 controls, soft hyphen, marks and overrides of direction, line and paragraph separators, tags, noncharacters */
 static const struct range unsafe[] = {
 	{ 0x80, 0x9F }, { 0xAD, 0xAD }, { 0x61C, 0x61C }, { 0x180E, 0x180E }, { 0x200B, 0x200B }, { 0x200E, 0x200F },
-	{ 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF }, { 0xFFF0, 0xFFFB }, { 0xFFFE, 0xFFFF }, { 0xE0000, 0xE0FFF },
+	{ 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF }, { 0xFFF0, 0xFFFB }, { 0xFFFE, 0xFFFF },
+	{ 0xE0000, 0xE0FFF },
 };
 /* two columns: East Asian scripts and pictures (Unicode annex 11, in broad strokes) */
 static const struct range wide[] = {

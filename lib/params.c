@@ -1,5 +1,4 @@
 /* params.c -- the weights of each kind of model, by their Hugging Face names. */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,16 +27,16 @@ static void add(struct rf_params *t, enum rf_init_kind init, double scale, const
 	}
 }
 
-/* Layer i of DeltaNet (fla.layers.DeltaNet), or of softmax attention where the config says so (fla.layers.Attention). */
+/* Layer i: DeltaNet (fla.layers.DeltaNet), or softmax attention where the config says so (fla.layers.Attention). */
 static void add_delta_layer(struct rf_params *t, const struct rf_config *c, int i)
 {
 	const int d = c->d, HK = c->heads * c->K, HV = c->heads * c->V, F = c->ffn, w = c->conv_size;
-	const double s = c->initializer_range, bound = 1 / sqrt(w);
+	const double s = c->initializer_range;
 
 #define LINEAR(name, out, in) add(t, RF_INIT_NORMAL, s, (int[4]){ out, in }, "model.layers.%d." name ".weight", i)
 #define BIAS(name, n)         add(t, RF_INIT_ZERO, 0, (int[4]){ n }, "model.layers.%d." name ".bias", i)
 #define NORM(name, n)         add(t, RF_INIT_ONE, 0, (int[4]){ n }, "model.layers.%d." name ".weight", i)
-#define CONV(name, n)         add(t, RF_INIT_CONV, bound, (int[4]){ n, 1, w }, "model.layers.%d." name ".weight", i)
+#define CONV(name, n)         add(t, RF_INIT_NORMAL, s, (int[4]){ n, 1, w }, "model.layers.%d." name ".weight", i)
 	NORM("attn_norm", d);
 	NORM("mlp_norm", d);
 	LINEAR("mlp.gate_proj", F, d);

@@ -11,7 +11,7 @@
 #include "config.h"
 #include "err.h"
 
-enum rf_init_kind { RF_INIT_NORMAL, RF_INIT_ONE, RF_INIT_ZERO, RF_INIT_CONV };
+enum rf_init_kind { RF_INIT_NORMAL, RF_INIT_ONE, RF_INIT_ZERO };
 
 struct rf_param {
 	char name[120];
@@ -20,7 +20,7 @@ struct rf_param {
 	size_t count, offset;     /* floats; offset into the flat buffer, a multiple of 16 */
 	bool decay;               /* weight decay applies */
 	enum rf_init_kind init;
-	double scale;             /* of RF_INIT_NORMAL the standard deviation, of RF_INIT_CONV the bound of a uniform */
+	double scale;             /* of RF_INIT_NORMAL the standard deviation */
 };
 
 struct rf_params {

@@ -3,51 +3,70 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include <stdint.h>
+
 #include "pool.h"
 
 struct rf_pool {
 	int threads;
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
-	unsigned round;              /* counts rf_pool_run; a worker sleeps until it changes */
-	int busy;                    /* workers that have not finished the round */
+	uint32_t round;              /* counts rf_pool_run; a worker sleeps until it changes */
 	int quit;
 	void (*fn)(void *, int, int);
 	void *arg;
 	int tiles;
-	atomic_int next;
+	/* The round and its next tile in one word: a worker that wakes late, when the others have done everything, cannot
+	 * take a tile of another round, so nobody waits for it. */
+	_Atomic uint64_t next;
+	atomic_int finished;
 	pthread_t *id;
 };
 
 struct worker { struct rf_pool *pool; int thread; };
 
-static void share(struct rf_pool *p, int thread)
+static void share(struct rf_pool *p, uint32_t round, int tiles, void (*fn)(void *, int, int), void *arg, int thread)
 {
-	int tile;
+	uint64_t s = atomic_load(&p->next);
 
-	while ((tile = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tiles)
-		p->fn(p->arg, tile, thread);
+	while ((uint32_t)(s >> 32) == round && (uint32_t)s < (uint32_t)tiles) {
+		if (!atomic_compare_exchange_weak(&p->next, &s, s + 1))
+			continue;
+		fn(arg, (int)(uint32_t)s, thread);
+		if (atomic_fetch_add(&p->finished, 1) + 1 == tiles) {
+			pthread_mutex_lock(&p->lock);
+			pthread_cond_signal(&p->done);
+			pthread_mutex_unlock(&p->lock);
+			return;
+		}
+		s = atomic_load(&p->next);
+	}
 }
 
 static void *worker(void *arg)
 {
 	struct worker w = *(struct worker *)arg;
 	struct rf_pool *p = w.pool;
-	unsigned seen = 0;
+	uint32_t seen = 0;
 
 	free(arg);
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
+		void (*fn)(void *, int, int);
+		void *job;
+		int tiles;
+
 		while (p->round == seen && !p->quit)
 			pthread_cond_wait(&p->work, &p->lock);
 		if (p->quit)
 			break;
 		seen = p->round;
+		fn = p->fn;
+		job = p->arg;
+		tiles = p->tiles;
 		pthread_mutex_unlock(&p->lock);
-		share(p, w.thread);
+		share(p, seen, tiles, fn, job, w.thread);
 		pthread_mutex_lock(&p->lock);
-		if (--p->busy == 0)
-			pthread_cond_signal(&p->done);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
@@ -106,6 +125,8 @@ int rf_pool_threads(const struct rf_pool *p)
 
 void rf_pool_run(struct rf_pool *p, int tiles, void (*fn)(void *, int, int), void *arg)
 {
+	uint32_t round;
+
 	if (p->threads == 1 || tiles <= 1) {
 		for (int i = 0; i < tiles; i++)
 			fn(arg, i, 0);
@@ -115,14 +136,14 @@ void rf_pool_run(struct rf_pool *p, int tiles, void (*fn)(void *, int, int), voi
 	p->fn = fn;
 	p->arg = arg;
 	p->tiles = tiles;
-	atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-	p->busy = p->threads - 1;
-	p->round++;
+	atomic_store(&p->finished, 0);
+	atomic_store(&p->next, (uint64_t)++p->round << 32);
 	pthread_cond_broadcast(&p->work);
+	round = p->round;
 	pthread_mutex_unlock(&p->lock);
-	share(p, 0);
+	share(p, round, tiles, fn, arg, 0);
 	pthread_mutex_lock(&p->lock);
-	while (p->busy)
+	while (atomic_load(&p->finished) < tiles)
 		pthread_cond_wait(&p->done, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 }

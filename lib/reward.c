@@ -81,8 +81,8 @@ static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Computes the parts and makes room for the total. */
-static enum rf_code compute_parts(struct rf_record *r, const char *kind, struct rf_err *e)
+/* Computes the parts against the text of the shift-th next position, and makes room for the total. */
+static enum rf_code compute_parts(struct rf_record *r, const char *kind, int shift, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
 	struct rf_reward *w = &r->reward;
@@ -100,7 +100,7 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, struct 
 	w->kind = strcpy(name, kind);
 	w->n = o->n;
 	for (size_t g = 0; g < G; g++) {
-		size_t i = g / n;
+		size_t i = (g / n + (size_t)shift) % (size_t)r->c;
 		const int32_t *roll = o->tokens + g * k, *text = r->tokens + r->positions[i];
 
 		w->cosine[g] = (float)mean_cosine(o->h_pred + g * k * d, o->h_gt + i * k * d, o->k, o->d);
@@ -110,7 +110,7 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, struct 
 	return RF_OK;
 }
 
-enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, uint64_t seed, uint64_t step,
+enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed, uint64_t step,
                               struct rf_err *e)
 {
 	const struct rf_reward *w = &r->reward;
@@ -120,7 +120,9 @@ enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, uin
 
 	if (!r->rollout.tokens)
 		return RF_OK;
-	if ((rc = computable(r, e)) != RF_OK || (rc = compute_parts(r, kind_name[kind], e)) != RF_OK)
+	if (shift && r->c && shift % r->c == 0)
+		return rf_fail(e, RF_EDATA, "there are %d positions: shifted by %d each is itself", r->c, shift);
+	if ((rc = computable(r, e)) != RF_OK || (rc = compute_parts(r, kind_name[kind], shift, e)) != RF_OK)
 		return rc;
 	for (size_t g = 0; g < G; g++)
 		switch (kind) {
@@ -145,7 +147,7 @@ enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const
 	for (size_t g = 0; g < G; g++)
 		if (!isfinite((float)total[g]))
 			return rf_fail(e, RF_EDATA, "reward %zu of %zu is %g, which float32 cannot hold", g + 1, G, total[g]);
-	if ((rc = computable(r, e)) != RF_OK || (rc = compute_parts(r, kind, e)) != RF_OK)
+	if ((rc = computable(r, e)) != RF_OK || (rc = compute_parts(r, kind, 0, e)) != RF_OK)
 		return rc;
 	for (size_t g = 0; g < G; g++)
 		r->reward.total[g] = (float)total[g];

@@ -212,15 +212,12 @@ enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struc
 	int *row;
 	enum rf_code rc;
 
-	if (!r->positions || (s->score && !r->rollout.tokens))
-		return RF_OK;
+	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || !r->positions || (s->score && !r->rollout.tokens))
+		return rc;
 	for (int p = 0; p < r->c; p++)
 		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
 			return rf_fail(e, RF_EDATA, "position %d is %d, and %d rollout tokens must fit between 1 and the sequence's %d tokens (rf-select -k %d)",
 			               p, r->positions[p], k, r->T, k);
-	for (size_t i = 0; s->score && i < (size_t)(r->c * n) * (size_t)k; i++)
-		if (r->rollout.tokens[i] >= g->ckpt->cfg.vocab)
-			return rf_fail(e, RF_EDATA, "rollout token %d is not below the model's vocabulary of %d", r->rollout.tokens[i], g->ckpt->cfg.vocab);
 	rf_rollout_plan(s, r->T, r->c, n, k, &plan, &extra);
 	if ((rc = rf_engine_reserve(g, &plan, extra, e)) != RF_OK)
 		return rc;

@@ -35,7 +35,8 @@ static enum rf_code list_steps(const char *path, int64_t **steps, int *n, struct
 	*steps = NULL;
 	*n = 0;
 	if (!dir)
-		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path, strerror(errno));
+		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path,
+		               strerror(errno));
 	for (errno = 0; rc == RF_OK && (d = readdir(dir)); errno = 0) {
 		int64_t step = rf_step_number(d->d_name), *more;
 
@@ -63,7 +64,8 @@ static enum rf_code newest_step(const char *path, int64_t *newest, struct rf_err
 	int n;
 
 	if ((rc = list_steps(path, &steps, &n, e)) == RF_OK && !n)
-		rc = rf_fail(e, RF_ENOINPUT, "%s: not a run: there is no step in it; begin one with: rf-init --from CHECKPOINT %s", path, path);
+		rc = rf_fail(e, RF_ENOINPUT, "%s: not a run: there is no step in it; begin one with: "
+		             "rf-init --from CHECKPOINT %s", path, path);
 	if (rc == RF_OK)
 		*newest = steps[n - 1];
 	free(steps);
@@ -86,7 +88,8 @@ static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
 	if (n < 0)
 		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {
-		if (rc == RF_OK && is_temporary(list[i]->d_name) && (rc = rf_disk_join(name, path, list[i]->d_name, e)) == RF_OK)
+		if (rc == RF_OK && is_temporary(list[i]->d_name)
+		    && (rc = rf_disk_join(name, path, list[i]->d_name, e)) == RF_OK)
 			rc = rf_disk_remove(name, e);
 		free(list[i]);
 	}
@@ -137,7 +140,8 @@ static enum rf_code take_lock(struct rf_run *r, struct rf_err *e)
 		locked = flock(r->lock, LOCK_EX | LOCK_NB);
 	while (locked < 0 && errno == EINTR);
 	if (locked < 0 && errno == EWOULDBLOCK)
-		return rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended", r->path);
+		return rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended",
+		               r->path);
 	if (locked < 0)
 		return rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
 	return RF_OK;
@@ -155,11 +159,13 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 		return rc;
 	strcpy(r->path, path);
 	if (stat(config, &st) == 0)
-		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN", path, path);
+		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
+		               path, path);
 	/* before the lock, which would leave its file in any directory */
 	if ((rc = newest_step(path, &newest, e)) != RF_OK)
 		return rc;
-	if ((rc = take_lock(r, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK || (rc = newest_step(path, &newest, e)) != RF_OK
+	if ((rc = take_lock(r, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
+	    || (rc = newest_step(path, &newest, e)) != RF_OK
 	    || (rc = repair_latest(path, newest, e)) != RF_OK || (rc = rf_ckpt_open(&r->at, path, e)) != RF_OK)
 		rf_run_close(r);
 	return rc;
@@ -200,7 +206,8 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 }
 
 /* What r->at is after the commit.  The table and the config stay where they are: the program points into them. */
-static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf_state *s, const char *weights, struct rf_err *e)
+static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf_state *s, const char *weights,
+                            struct rf_err *e)
 {
 	struct rf_tensors t;
 	enum rf_code rc;
@@ -232,12 +239,15 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 	if (prune(r->path, c->keep, c->keep_every, &e) != RF_OK)
 		snprintf(r->at.warning, sizeof r->at.warning, "old steps stay: %.200s", e.msg);
 	else if (rf_disk_free(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
-		snprintf(r->at.warning, sizeof r->at.warning, "%llu bytes are free, a step needs %llu", (unsigned long long)room, (unsigned long long)bytes);
+		snprintf(r->at.warning, sizeof r->at.warning, "%llu bytes are free, a step needs %llu",
+		         (unsigned long long)room, (unsigned long long)bytes);
 }
 
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
 {
-	struct rf_state s = { .step = c->step, .parent = r->at.step, .commits = r->at.commits + 1, .updates = c->updates };
+	struct rf_state s = {
+		.step = c->step, .parent = r->at.step, .commits = r->at.commits + 1, .updates = c->updates
+	};
 	struct rf_parts p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights, .dtype = RF_F32,
 		.m = c->m, .v = c->v, .state = &s, .stop = c->stop,
@@ -247,7 +257,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	uint64_t bytes;
 
 	if (c->step <= r->at.step || c->keep < 1)
-		return rf_fail(e, RF_ENUMERIC, "%s: a commit of step %lld after step %lld", r->path, (long long)c->step, (long long)r->at.step);
+		return rf_fail(e, RF_ENUMERIC, "%s: a commit of step %lld after step %lld", r->path, (long long)c->step,
+		               (long long)r->at.step);
 	s.past_count = r->at.past_count < RF_HASH_HISTORY ? r->at.past_count : RF_HASH_HISTORY;
 	memcpy(s.past, r->at.past, sizeof s.past);
 	strcpy(s.data_hash, c->data_hash ? c->data_hash : r->at.data_hash);
@@ -257,7 +268,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, dir, e)) != RF_OK)
 		return rc;
 	bytes = rf_parts_bytes(&p);
-	if ((rc = rf_parts_write(&p, temp, weights, e)) != RF_OK || (rc = rf_disk_publish(temp, dir, c->stop, e)) != RF_OK)
+	if ((rc = rf_parts_write(&p, temp, weights, e)) != RF_OK
+	    || (rc = rf_disk_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
 	if ((rc = point_latest(r->path, c->step, e)) != RF_OK || (rc = move_on(&r->at, dir, &s, weights, e)) != RF_OK)
 		return rf_blame(e, "step %lld is committed, but", (long long)c->step);
@@ -282,16 +294,20 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 }
 
 /* RUN's temporary name is filled with step-000000 and latest, and renamed. */
-enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
+                          struct rf_err *e)
 {
 	struct rf_state s = { .parent = -1 };
-	struct rf_parts p = { .from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s, .stop = stop };
+	struct rf_parts p = {
+		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s, .stop = stop
+	};
 	char temp[4096], step[4096], name[32];
 	enum rf_code rc;
 	float *flat;
 
 	rf_step_name(name, 0);
-	if ((rc = rf_disk_temp(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK || (rc = rf_disk_join(step, temp, name, e)) != RF_OK)
+	if ((rc = rf_disk_temp(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK
+	    || (rc = rf_disk_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc(from->params.total * sizeof *flat)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, from->params.total);

@@ -83,14 +83,15 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 /* The three below make a directory that appears whole or not at all; stop (may be NULL) as in struct rf_commit. */
 
 /* Begins a run: RUN/step-000000 from a checkpoint (saved as float32), atomically; RUN must not exist or be empty. */
-enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop, struct rf_err *e);
+enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
+                          struct rf_err *e);
 /* Writes a bare checkpoint of these weights as float32, bf16 or f16 into dir, which must not exist.  A weight that f16
  * or bf16 cannot hold is RF_ENUMERIC. */
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype, const char *dir,
                             const volatile sig_atomic_t *stop, struct rf_err *e);
 /* The same for fresh weights: cfg and table are given instead of a checkpoint, and tokenizer is "bytes", a directory to
  * copy tokenizer files from, or NULL. */
-enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat, const char *tokenizer,
-                            const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
+enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
+                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
 
 #endif

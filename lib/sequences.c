@@ -1,4 +1,5 @@
 /* sequences.c -- one document at a time becomes one list of ids, and its records are windows on that list. */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,10 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt *op
 	const struct rf_opt table[RF_SEQUENCES_OPTS] = {
 		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens", "longest sequence; 0: as long as the document", true },
 		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens", "drop sequences that are shorter", true },
-		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, "error|left|right|split", "over --max-len: fail, cut off this side, or cut into pieces", true },
+		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, "error|left|right|split",
+		  "over --max-len: fail, cut off this side, or cut into pieces", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "no end token after a document", true },
-		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n", "leave out every n-th document, the first one on; 0: none", true },
+		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n", "leave out every n-th document; 0: none", true },
 		{ "held-out", 0, RF_OPT_FLAG, &o->held_out, 0, 0, NULL, "only the documents that --hold-out leaves out", true },
 		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n", "ids without a tokenizer: they are below n", true },
 	};
@@ -38,8 +40,9 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt *op
 	memcpy(opts, table, sizeof table);
 }
 
-enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequences_options *o, const struct rf_tokenizer *tok,
-                               struct rf_text *text, uint64_t max_record, struct rf_err *e)
+enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequences_options *o,
+                               const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
+                               struct rf_err *e)
 {
 	struct rf_sequences *s;
 	bool texts, ids;
@@ -137,7 +140,8 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 	if (n > max) {
 		switch (s->o.truncate) {
 		case RF_TRUNCATE_ERROR:
-			return rf_fail(e, RF_EDATA, "the document has %zu tokens, --max-len is %zu (--truncate left, right or split cuts it)", n, max);
+			return rf_fail(e, RF_EDATA, "the document has %zu tokens, --max-len is %zu (--truncate left, right or split "
+			               "cuts it)", n, max);
 		case RF_TRUNCATE_LEFT:
 			s->at = n - max;
 			break;
@@ -203,7 +207,8 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	if (s->o.max_len && n > (size_t)s->o.max_len)
 		n = (size_t)s->o.max_len;
 	if (n > INT_MAX) {
-		rf_fail(e, RF_EDATA, "the document has %zu tokens, a sequence at most %d (--max-len and --truncate cut it)", n, INT_MAX);
+		rf_fail(e, RF_EDATA, "the document has %zu tokens, a sequence at most %d (--max-len and --truncate cut it)", n,
+		        INT_MAX);
 		return rf_text_blame(s->text, e);
 	}
 	r->id = s->sequences;
@@ -215,8 +220,8 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	r->source = d->source;
 	r->meta = d->meta;
 	if (message_size(r) > s->max_record) {
-		rf_fail(e, RF_EDATA, "a record of %zu tokens would be longer than %llu bytes (--max-record; --max-len and --truncate cut it)",
-		        n, (unsigned long long)s->max_record);
+		rf_fail(e, RF_EDATA, "a record of %zu tokens would be longer than %llu bytes (--max-record; --max-len and "
+		        "--truncate cut it)", n, (unsigned long long)s->max_record);
 		return rf_text_blame(s->text, e);
 	}
 	s->at += n;
@@ -237,10 +242,10 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 	char passed[64] = "";
 
 	if (s->o.hold_out)
-		snprintf(passed, sizeof passed, ", %llu of them %sheld out", (unsigned long long)s->passed, s->o.held_out ? "not " : "");
-	snprintf(buf, size, "%llu document%s%s: %llu kept (%llu of them cut), %llu dropped; %llu sequence%s of %llu token%s, %llu left out",
-	         (unsigned long long)s->documents, plural(s->documents), passed, (unsigned long long)s->kept, (unsigned long long)s->cut,
-	         (unsigned long long)s->dropped, (unsigned long long)s->sequences, plural(s->sequences), (unsigned long long)s->tokens,
-	         plural(s->tokens), (unsigned long long)s->left_out);
+		snprintf(passed, sizeof passed, ", %" PRIu64 " of them %sheld out", s->passed, s->o.held_out ? "not " : "");
+	snprintf(buf, size, "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut), %" PRIu64 " dropped; "
+	         "%" PRIu64 " sequence%s of %" PRIu64 " token%s, %" PRIu64 " left out",
+	         s->documents, plural(s->documents), passed, s->kept, s->cut, s->dropped,
+	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), s->left_out);
 	return buf;
 }

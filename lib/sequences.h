@@ -33,8 +33,9 @@ struct rf_sequences;
 
 /* Takes from text, which stays the caller's.  tok NULL: all files hold ids, and o->vocab says below what they are.
  * RF_EUSAGE: options that do not go together. */
-enum rf_code rf_sequences_open(struct rf_sequences **s, const struct rf_sequences_options *o, const struct rf_tokenizer *tok,
-                               struct rf_text *text, uint64_t max_record, struct rf_err *e);
+enum rf_code rf_sequences_open(struct rf_sequences **s, const struct rf_sequences_options *o,
+                               const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
+                               struct rf_err *e);
 void rf_sequences_close(struct rf_sequences *s);        /* NULL is fine */
 int rf_sequences_vocab(const struct rf_sequences *s);
 

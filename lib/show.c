@@ -299,7 +299,8 @@ static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	if (rec->positions)
 		rf_flow_printf(&f, NULL, "c %d", rec->c);
 	if (rec->rollout.tokens)
-		rf_flow_printf(&f, NULL, "n %d  k %d  temperature %g", rec->rollout.n, rec->rollout.k, rec->rollout.temperature);
+		rf_flow_printf(&f, NULL, "n %d  k %d  temperature %g", rec->rollout.n, rec->rollout.k,
+		               rec->rollout.temperature);
 	if (rec->reward.kind)
 		item_text(&f, "reward", rec->reward.kind, NULL);
 	if (!isnan(row->reward.mean))
@@ -367,7 +368,7 @@ static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	}
 	if (rec->advantage)
 		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
-	if (o->logp) {
+	if (o->logp && o->k) {
 		double sum = 0;
 		for (int j = 0; j < o->k; j++)
 			sum += o->logp[first + (size_t)j];
@@ -476,7 +477,8 @@ static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_ro
 		beginning(p, s, rec);
 }
 
-void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row, size_t *lead, size_t *lead_part)
+void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row,
+                 size_t *lead, size_t *lead_part)
 {
 	size_t at = p->n;
 

@@ -24,7 +24,7 @@ enum state { HEAD_READ, RECORDS, ENDED, FAILED };
 
 struct rf_in {
 	int fd;                 /* -1: all of it is in memory */
-	char *name;
+	char name[200];         /* for messages, fit for a terminal */
 	uint64_t max_record;
 	off_t file_size;        /* -1: not a regular file */
 
@@ -495,7 +495,7 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 {
 	struct rf_msg m;
-	enum rf_code rc = fill(in, RF_SNIFF, e);
+	enum rf_code rc = fill(in, 4, e);
 	const char *looks;
 	char buf[200];
 
@@ -503,6 +503,9 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 		return rc;
 	if (shorter(in, 1))
 		return rf_fail(e, RF_EDATA, "%s: empty stream (upstream produced nothing)", in->name);
+	/* more only if it is no stream: a head may be shorter, and all that comes for a while */
+	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) && (rc = fill(in, RF_SNIFF, e)) != RF_OK)
+		return rc;
 	if ((looks = rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at)))
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", in->name, looks);
 	if ((rc = next_message(in, &m, e)) == RF_OK) {
@@ -520,7 +523,7 @@ static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
 
 	in->zstd = ZSTD_createDCtx();
 	in->hash = XXH64_createState();
-	if (!in->zstd || !in->hash || !in->name) {
+	if (!in->zstd || !in->hash) {
 		rf_in_close(in);
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	}
@@ -541,7 +544,7 @@ static struct rf_in *fresh(const char *name, uint64_t max_record)
 	if (in) {
 		in->fd = -1;
 		in->file_size = -1;
-		in->name = strdup(name);
+		rf_quote(in->name, sizeof in->name, name, strlen(name));
 		in->max_record = max_record ? max_record : RF_MAX_RECORD;
 		rf_head_init(&in->head);
 		rf_record_init(&in->rec);
@@ -549,11 +552,20 @@ static struct rf_in *fresh(const char *name, uint64_t max_record)
 	return in;
 }
 
+static int open_file(const char *path)
+{
+	int fd;
+
+	while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)) < 0 && errno == EINTR)
+		;
+	return fd;
+}
+
 enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
 {
 	bool standard = !path || !strcmp(path, "-");
 	struct rf_in *in = fresh(standard ? "<stdin>" : path, max_record);
-	struct stat st;
+	struct stat st = { 0 };
 
 	*to = NULL;
 	if (!in)
@@ -562,9 +574,9 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 		rf_in_close(in);
 		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
 	}
-	in->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	in->fd = standard ? STDIN_FILENO : open_file(path);
 	if (in->fd < 0 || fstat(in->fd, &st) || S_ISDIR(st.st_mode)) {
-		rf_fail(e, RF_ENOINPUT, "%s: %s", standard ? "<stdin>" : path, in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
+		rf_fail(e, RF_ENOINPUT, "%s: %s", in->name, in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
 		rf_in_close(in);
 		return RF_ENOINPUT;
 	}
@@ -595,7 +607,6 @@ void rf_in_close(struct rf_in *in)
 	if (in->fd >= 0)
 		free(in->buf);
 	free(in->msg);
-	free(in->name);
 	ZSTD_freeDCtx(in->zstd);
 	XXH64_freeState(in->hash);
 	rf_head_free(&in->head);

@@ -42,7 +42,7 @@ void rf_out_abandon(struct rf_out *out)
 
 static enum rf_code no_memory(const struct rf_out *out, struct rf_err *e)
 {
-	return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu)", out->file.path, (unsigned long long)out->seq);
+	return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu)", out->file.name, (unsigned long long)out->seq);
 }
 
 /* Compresses msg and writes it. */
@@ -52,6 +52,8 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 
 	if (out->msg.failed)
 		return no_memory(out, e);
+	if (out->msg.n > UINT32_MAX)
+		return rf_fail(e, RF_EIO, "%s: message %llu has %zu bytes, 4 GiB or more: use shorter sequences", out->file.name, (unsigned long long)out->seq, out->msg.n);
 	bound = ZSTD_compressBound(out->msg.n);
 	if (bound > out->frame_cap) {
 		free(out->frame);
@@ -62,7 +64,7 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 	}
 	n = ZSTD_compress2(out->zstd, out->frame, out->frame_cap, out->msg.p, out->msg.n);
 	if (ZSTD_isError(n))
-		return rf_fail(e, RF_ENOMEM, "%s: message %llu: zstd: %s", out->file.path, (unsigned long long)out->seq, ZSTD_getErrorName(n));
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu; zstd: %s)", out->file.name, (unsigned long long)out->seq, ZSTD_getErrorName(n));
 	XXH64_update(out->hash, out->msg.p, out->msg.n);
 	out->seq++;
 	return rf_atomic_write(&out->file, out->frame, n, e);
@@ -92,7 +94,7 @@ enum rf_code rf_out_open_messages(struct rf_out **to, const char *path, struct r
 		return rc;
 	}
 	if (isatty(out->file.fd)) {
-		rf_fail(e, RF_EUSAGE, "%s: is a terminal, and a stream is binary: use -o, a pipe, or rf-dump", out->file.path);
+		rf_fail(e, RF_EUSAGE, "%s: is a terminal, and a stream is binary: use -o, a pipe, or rf-dump", out->file.name);
 		rf_out_abandon(out);
 		return RF_EUSAGE;
 	}
@@ -117,7 +119,7 @@ enum rf_code rf_out_open(struct rf_out **to, const char *path, const struct rf_h
 
 const char *rf_out_name(const struct rf_out *out)
 {
-	return out->file.path;
+	return out->file.name;
 }
 
 enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_err *e)
@@ -133,7 +135,7 @@ enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_e
 			rc = rf_msg_check(out->msg.p, out->msg.n, e);
 	}
 	if (rc != RF_OK)
-		return rf_blame(e, "%s: record %llu", out->file.path, (unsigned long long)out->seq);
+		return rf_blame(e, "%s: record %llu", out->file.name, (unsigned long long)out->seq);
 	return emit(out, e);
 }
 
@@ -214,7 +216,7 @@ enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struc
 
 enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e)
 {
-	enum rf_code rc = out->ended ? RF_OK : rf_fail(e, RF_EDATA, "%s: no end record", out->file.path);
+	enum rf_code rc = out->ended ? RF_OK : rf_fail(e, RF_EDATA, "%s: no end record", out->file.name);
 
 	return finish(out, rc, e);
 }

@@ -162,42 +162,50 @@ static struct value element(const float *x, int at, int n)
 /* element (i, r) of one of the arrays (c, n) */
 static struct value of_group(const struct rf_row *w, const float *x, int n)
 {
-	return x && w->r >= 0 && w->r < n ? single(x[(size_t)w->i * (size_t)n + (size_t)w->r]) : (struct value){ .is = MISSING };
+	if (!x || w->r < 0 || w->r >= n)
+		return (struct value){ .is = MISSING };
+	return single(x[(size_t)w->i * (size_t)n + (size_t)w->r]);
 }
 
-static struct value get_record(const struct rf_row *w)      { return whole(w->record); }
-static struct value get_id(const struct rf_row *w)          { return whole(w->rec->id); }
-static struct value get_T(const struct rf_row *w)           { return whole((uint64_t)w->rec->T); }
-static struct value get_prompt_len(const struct rf_row *w)  { return whole_if(true, w->rec->prompt_len); }
-static struct value get_positions(const struct rf_row *w)   { return whole((uint64_t)w->rec->c); }
-static struct value get_position(const struct rf_row *w)    { return whole_if(true, w->i); }
-static struct value get_t(const struct rf_row *w)           { return whole_if(true, w->t); }
-static struct value get_token(const struct rf_row *w)       { return whole_if(w->t >= 0, w->t >= 0 ? w->rec->tokens[w->t] : 0); }
-static struct value get_entropy(const struct rf_row *w)     { return element(w->rec->entropy, w->t, w->rec->T); }
-static struct value get_nll(const struct rf_row *w)         { return element(w->rec->nll, w->t, w->rec->T - 1); }
-static struct value get_correct(const struct rf_row *w)     { return element(w->rec->correct, w->t, w->rec->T - 1); }
-static struct value get_rollout(const struct rf_row *w)     { return whole_if(true, w->r); }
-static struct value get_n(const struct rf_row *w)           { return whole_if(w->rec->rollout.tokens, w->rec->rollout.n); }
-static struct value get_k(const struct rf_row *w)           { return whole_if(w->rec->rollout.tokens, w->rec->rollout.k); }
-static struct value get_reward(const struct rf_row *w)      { return of_group(w, w->rec->reward.total, w->rec->reward.n); }
-static struct value get_cosine(const struct rf_row *w)      { return of_group(w, w->rec->reward.cosine, w->rec->reward.n); }
-static struct value get_binary(const struct rf_row *w)      { return of_group(w, w->rec->reward.binary, w->rec->reward.n); }
-static struct value get_edit(const struct rf_row *w)        { return of_group(w, w->rec->reward.edit, w->rec->reward.n); }
-static struct value get_advantage(const struct rf_row *w)   { return of_group(w, w->rec->advantage, w->rec->rollout.n); }
-static struct value get_entropy_mean(const struct rf_row *w){ return real(w->entropy.mean); }
-static struct value get_entropy_max(const struct rf_row *w) { return real(w->entropy.max); }
-static struct value get_nll_mean(const struct rf_row *w)    { return real(w->nll.mean); }
-static struct value get_accuracy(const struct rf_row *w)    { return real(w->correct.mean); }
-static struct value get_count(const struct rf_row *w)       { return whole(w->tensor->count); }
-static struct value get_min(const struct rf_row *w)         { return real(w->stats.min); }
-static struct value get_max(const struct rf_row *w)         { return real(w->stats.max); }
-static struct value get_mean(const struct rf_row *w)        { return real(w->stats.mean); }
-static struct value get_std(const struct rf_row *w)         { return real(w->stats.std); }
-static struct value get_norm(const struct rf_row *w)        { return real(w->stats.norm); }
-static struct value get_nonfinite(const struct rf_row *w)   { return whole(w->stats.nonfinite); }
-static struct value get_step(const struct rf_row *w)        { return whole_if(true, w->step->step); }
-static struct value get_commits(const struct rf_row *w)     { return whole_if(true, w->step->commits); }
-static struct value get_bytes(const struct rf_row *w)       { return whole(w->step ? w->step->bytes : w->tensor->bytes); }
+static struct value token_at(const struct rf_record *rec, int t)
+{
+	return t < 0 ? (struct value){ .is = MISSING } : whole((uint64_t)rec->tokens[t]);
+}
+
+#define GET(name, ...) static struct value get_##name(const struct rf_row *w) { return __VA_ARGS__; }
+GET(record, whole(w->record))
+GET(id, whole(w->rec->id))
+GET(T, whole((uint64_t)w->rec->T))
+GET(prompt_len, whole_if(true, w->rec->prompt_len))
+GET(positions, whole((uint64_t)w->rec->c))
+GET(position, whole_if(true, w->i))
+GET(t, whole_if(true, w->t))
+GET(token, token_at(w->rec, w->t))
+GET(entropy, element(w->rec->entropy, w->t, w->rec->T))
+GET(nll, element(w->rec->nll, w->t, w->rec->T - 1))
+GET(correct, element(w->rec->correct, w->t, w->rec->T - 1))
+GET(rollout, whole_if(true, w->r))
+GET(n, whole_if(w->rec->rollout.tokens, w->rec->rollout.n))
+GET(k, whole_if(w->rec->rollout.tokens, w->rec->rollout.k))
+GET(reward, of_group(w, w->rec->reward.total, w->rec->reward.n))
+GET(cosine, of_group(w, w->rec->reward.cosine, w->rec->reward.n))
+GET(binary, of_group(w, w->rec->reward.binary, w->rec->reward.n))
+GET(edit, of_group(w, w->rec->reward.edit, w->rec->reward.n))
+GET(advantage, of_group(w, w->rec->advantage, w->rec->rollout.n))
+GET(entropy_mean, real(w->entropy.mean))
+GET(entropy_max, real(w->entropy.max))
+GET(nll_mean, real(w->nll.mean))
+GET(accuracy, real(w->correct.mean))
+GET(count, whole(w->tensor->count))
+GET(min, real(w->stats.min))
+GET(max, real(w->stats.max))
+GET(mean, real(w->stats.mean))
+GET(std, real(w->stats.std))
+GET(norm, real(w->stats.norm))
+GET(nonfinite, whole(w->stats.nonfinite))
+GET(step, whole_if(true, w->step->step))
+GET(commits, whole_if(true, w->step->commits))
+GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
 
 static struct value get_s(const struct rf_row *w)
 {
@@ -235,7 +243,7 @@ static struct rf_range rewards(const struct rf_row *w)
 	return w->i < 0 || !y->kind ? w->reward : range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
 }
 
-static struct value get_reward_mean(const struct rf_row *w) { return real(rewards(w).mean); }
+GET(reward_mean, real(rewards(w).mean))
 static struct value get_reward_min(const struct rf_row *w)  { return real(rewards(w).min); }
 static struct value get_reward_max(const struct rf_row *w)  { return real(rewards(w).max); }
 
@@ -390,7 +398,8 @@ static int mask_of(const struct rf_table *t)
 	return 1 << t->rows;
 }
 
-static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found, struct rf_err *e)
+static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                         struct rf_err *e)
 {
 	struct rf_buf known = { 0 };
 	char quoted[60];
@@ -410,7 +419,8 @@ static enum rf_code find(struct rf_table *t, const char *option, const char *nam
 	return RF_EUSAGE;
 }
 
-static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n, int *found, struct rf_err *e)
+static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                                struct rf_err *e)
 {
 	enum rf_code rc = find(t, option, name, n, found, e);
 

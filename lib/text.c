@@ -37,10 +37,11 @@ struct rf_text {
 void rf_text_option_table(struct rf_text_options *o, struct rf_opt *opts)
 {
 	const struct rf_opt table[RF_TEXT_OPTS] = {
-		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids", "what the files hold; name: as their names say, jsonl on stdin", true },
+		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids",
+		  "what the files hold; name: as their names say, jsonl on stdin", true },
 		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: where the text is", true },
 		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key", "jsonl: where the prompt is, instead of a text", true },
-		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key", "jsonl: where the answer is, or a list of answers", true },
+		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key", "jsonl: where the answer is, or a list of them", true },
 		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]", "keep these keys of a line as meta data", true },
 		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key", "keep this key of a line as the source", true },
 		{ "source", 0, RF_OPT_FLAG, &o->source, 0, 0, NULL, "keep file:line as the source", true },
@@ -100,11 +101,13 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
 		if (format == RF_TEXT_BY_NAME)
-			return rf_fail(e, RF_EUSAGE, "'%s': the name does not say what it is (.jsonl, .txt, .ids, each also .zst): give --format", q);
+			return rf_fail(e, RF_EUSAGE, "'%s': the name does not say what it is (.jsonl, .txt, .ids, each also .zst): "
+			               "give --format", q);
 		if (format == RF_TEXT_IDS && o->prompt_key)
 			return rf_fail(e, RF_EUSAGE, "'%s': --prompt-key is for jsonl, not for ids", q);
 		if (format == RF_TEXT_PLAIN && (o->prompt_key || o->meta_key || o->source_key))
-			return rf_fail(e, RF_EUSAGE, "'%s': a text file has no keys: --prompt-key, --meta-key and --source-key are for jsonl", q);
+			return rf_fail(e, RF_EUSAGE, "'%s': a text file has no keys: --prompt-key, --meta-key and --source-key are for "
+			               "jsonl", q);
 		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
 			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
 	}
@@ -121,7 +124,8 @@ static enum rf_code next_file(struct rf_text *t, struct rf_err *e)
 	return rf_lines_open(&t->lines, path, t->o.max_record, e);
 }
 
-enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o, char *const *paths, int count, struct rf_err *e)
+enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o, char *const *paths, int count,
+                          struct rf_err *e)
 {
 	static char stdin_name[] = "-", *const only_stdin[] = { stdin_name };
 	struct rf_text *t;
@@ -227,7 +231,8 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct 
 			if (!rf_jscan_is_string(&each))
 				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q, rf_jscan_kind(&each), n);
 	if (n == 0)
-		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q, rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q,
+		               rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
 	if (n > MAX_VALUES)
 		return rf_fail(e, RF_EDATA, "'%s' has %zu answers, at most %d can be kept", q, n, MAX_VALUES);
 	const char **all = room(t->all, &t->all_cap, n, sizeof *all);
@@ -273,7 +278,8 @@ static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, st
 	return RF_OK;
 }
 
-static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e)
+static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
+                                   struct rf_err *e)
 {
 	bool object = rf_jscan_is_object(v);
 	struct rf_jvalue key, each = { NULL, 0 };
@@ -383,7 +389,8 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 	t->ids = ids;
 	for (n = 0; rf_jscan_next(v, NULL, &each); n++) {
 		if (!rf_jscan_int(&each, &id) || id < 0 || id > INT32_MAX)
-			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at %zu, not a token id", rf_quote((char[40]){ 0 }, 40, each.s, each.n), n);
+			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at %zu, not a token id",
+			               rf_quote((char[40]){ 0 }, 40, each.s, each.n), n);
 		ids[n] = (int32_t)id;
 	}
 	t->doc.ids = ids;
@@ -431,11 +438,13 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 /* "name:line", of the path's last part, as printable ASCII. */
 static void name_source(struct rf_text *t)
 {
-	const char *name = rf_lines_name(t->lines), *slash = strrchr(name, '/');
+	const char *name = t->paths[t->next - 1], *slash = strrchr(name, '/');
 	char line[32] = "";
 
 	if (slash)
 		name = slash + 1;
+	else if (!strcmp(name, "-"))
+		name = "<stdin>";
 	if (t->format != RF_TEXT_PLAIN)
 		snprintf(line, sizeof line, ":%llu", (unsigned long long)rf_lines_number(t->lines));
 	rf_quote(t->source, sizeof t->source - sizeof line, name, strlen(name));

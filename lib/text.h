@@ -14,7 +14,7 @@
 
 #include "err.h"
 #include "opt.h"
-#include "record.h"
+#include "stream.h"
 
 enum rf_text_format { RF_TEXT_BY_NAME, RF_TEXT_JSONL, RF_TEXT_PLAIN, RF_TEXT_IDS };
 
@@ -53,7 +53,8 @@ struct rf_text;
 
 /* All files in order, none: standard input.  RF_EUSAGE: a name that tells no format, keys that do not go together;
  * RF_ENOINPUT: one of the files cannot be read.  Opens the first. */
-enum rf_code rf_text_open(struct rf_text **t, const struct rf_text_options *o, char *const *paths, int count, struct rf_err *e);
+enum rf_code rf_text_open(struct rf_text **t, const struct rf_text_options *o, char *const *paths, int count,
+                          struct rf_err *e);
 void rf_text_close(struct rf_text *t);                  /* NULL is fine */
 /* Whether some of the files hold texts, and some ids. */
 void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids);

@@ -14,7 +14,8 @@ enum { MAX_FILE = 64 << 20 };
 
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes };
 
-static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path, struct rf_err *e)
+static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path,
+                              struct rf_err *e)
 {
 	struct rf_tokenizer *t = calloc(1, sizeof *t);
 	enum rf_code rc;
@@ -54,12 +55,13 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_jscan_check(s, n, &file, e)) != RF_OK)
-		rc = rf_blame(e, "%s", path);
+		rc = rf_blame(e, "%s", rf_lines_name(l));
 	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
 	    && rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
 		string_at(&model, "type", &v);
 	if (rc == RF_OK && !v.s)
-		rc = rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)", path);
+		rc = rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
+		             rf_lines_name(l));
 	if (rc == RF_OK) {
 		s = rf_jscan_text(&v, &n);
 		rf_quote(name, 80, s, n);
@@ -87,25 +89,27 @@ static bool find_file(const char *dir, char path[4096])
 
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
 {
-	char file[4096], name[80] = "SentencePiece";
+	char file[4096], name[80] = "SentencePiece", q[200];
 	struct stat st;
 	size_t n;
 	enum rf_code rc;
 
 	*t = NULL;
 	if (snprintf(file, sizeof file, "%s", path) >= (int)sizeof file)
-		return rf_fail(e, RF_ENOINPUT, "%.100s...: the path is too long", path);
+		return rf_fail(e, RF_ENOINPUT, "%s: the path is too long", rf_quote(q, sizeof q, path, strlen(path)));
 	if (stat(path, &st))
-		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(errno));
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)), strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
-		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer_config.json, tokenizer.json, tokenizer.model); --bytes needs none", path);
+		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer_config.json, tokenizer.json, tokenizer.model); "
+		               "--bytes needs none", rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
 	if ((n < 6 || strcmp(file + n - 6, ".model")) && (rc = read_name(file, name, e)) != RF_OK)
 		return rc;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(name, kinds[i]->class))
 			return open_kind(t, kinds[i], file, e);
-	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)", file, name);
+	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)",
+	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)
@@ -120,13 +124,14 @@ const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
 int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
 
-enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count, size_t *cap,
-                                 struct rf_err *e)
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
+                                 size_t *cap, struct rf_err *e)
 {
 	return t->kind->encode(t, text, n, ids, count, cap, e);
 }
 
-enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n, struct rf_err *e)
+enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
+                                 struct rf_err *e)
 {
 	return t->kind->decode(t, ids, count, text, n, e);
 }

@@ -19,13 +19,14 @@ static enum rf_code open_bytes(struct rf_tokenizer *t, const char *path, struct 
 	return RF_OK;
 }
 
-static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count, size_t *cap,
-                                 struct rf_err *e)
+static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
+                                 size_t *cap, struct rf_err *e)
 {
 	size_t need, bytes;
 
 	(void)t;
-	if (__builtin_add_overflow(*count, n, &need) || __builtin_add_overflow(need, 1, &need) || __builtin_mul_overflow(need, sizeof **ids, &bytes))
+	if (__builtin_add_overflow(*count, n, &need) || __builtin_add_overflow(need, 1, &need)
+	    || __builtin_mul_overflow(need, sizeof **ids, &bytes))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (need > *cap) {
 		int32_t *p = realloc(*ids, bytes);
@@ -40,7 +41,8 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 	return RF_OK;
 }
 
-static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n, struct rf_err *e)
+static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
+                                 struct rf_err *e)
 {
 	static const char *const special[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>", [RF_BYTES_UNK] = "<unk>" };
 	size_t bytes = 1, w = 0;

@@ -49,10 +49,17 @@ struct rf_train_stats {
 	bool stepped;
 };
 
-/* The gradient of a mini-batch, into the model's (which is cleared first unless `add`).  Records with rollouts need
- * advantage and logp (RF_EDATA).  RF_ENUMERIC: a loss or log-probability that is not finite. */
+/* RF_EDATA: a record that cannot be trained on.  With rl_coef, rollouts need logp and advantage; --loss response needs
+ * prompt_len. */
+enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
+
+/* The gradient of a mini-batch, into the model's (which is cleared first unless `add`).  Its records must have passed
+ * rf_train_check().  RF_ENUMERIC: a loss or log-probability that is not finite. */
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n, bool add,
                                struct rf_train_stats *st, struct rf_err *e);
+
+/* What needs no model: counts and rewards; the rest is 0 or NaN. */
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st);
 
 /* Whether the mini-batch can teach anything: an NTP token with ntp_coef, or an advantage other than 0 with rl_coef. */
 bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n);

@@ -2,6 +2,7 @@
  *
  * All device memory of a tree is one block.  place() walks through it twice: once with no base, to count, and once to
  * hand out.  What one layer or pass does not keep for another shares its place with what the others do not. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -331,6 +332,37 @@ static rf_f32 final_norm(struct rf_pass *p)
 	return p->hidden;
 }
 
+/* Notes the first row of a layer's output that is not finite. */
+static void look(struct rf_pass *p, int layer, rf_f32 h)
+{
+	struct rf_tree *t = p->tree;
+	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
+	float *x = t->bad_layer < 0 ? malloc(n * 4) : NULL;
+
+	if (!x)
+		return;
+	t->model->dev->ops->download(t->model->dev, x, h, n * 4);
+	for (size_t i = 0; i < n && t->bad_layer < 0; i++)
+		if (!isfinite(x[i])) {
+			t->bad_layer = layer;
+			t->bad_row = p->pos + (int)(i / d);
+		}
+	free(x);
+}
+
+bool rf_tree_blame(struct rf_tree *t, int *layer, int *position)
+{
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	t->watch = true;
+	t->bad_layer = -1;
+	for (int i = 0; i < t->segments && t->bad_layer < 0; i++)
+		rf_tree_forward(t, i);
+	t->watch = false;
+	*layer = t->bad_layer;
+	*position = t->bad_row;
+	return t->bad_layer >= 0;
+}
+
 static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 {
 	const struct rf_model *m = p->tree->model;
@@ -351,6 +383,8 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .y = p->act);
 		copy(m, rows, p->mid[i], p->h[i + 1]);
 		rf_linear_fwd(m, l->down, none, rows, p->act, p->h[i + 1], true);
+		if (p->tree->watch)
+			look(p, i, p->h[i + 1]);
 	}
 	return final_norm(p);
 }

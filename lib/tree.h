@@ -69,6 +69,8 @@ struct rf_tree {
 	int *site_row, *order;       /* (sites): row p = s - 1, and the sites in order of their rows */
 	rf_i32 tokens;               /* (max_len) */
 	int32_t *list;               /* host memory for index lists */
+	bool watch;                  /* look at every layer's output: rf_tree_blame() */
+	int bad_layer, bad_row;      /* where the first that is not finite was seen; bad_layer -1: nowhere */
 };
 
 /* Device bytes that a tree of this plan takes. */
@@ -91,6 +93,10 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *toke
  * new rows' hidden states (sites, per, d). */
 void rf_tree_grow_begin(struct rf_tree *t, int per);
 rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens);
+
+/* After a pass whose results are not finite: runs the text again and says which layer's output first is not, and at
+ * which position; false: none is (so it is the head). */
+bool rf_tree_blame(struct rf_tree *t, int *layer, int *position);
 
 /* Training.  dhidden is overwritten.  Weights' gradients are added to the model's. */
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);

@@ -64,7 +64,8 @@ static void same(struct rf_jvalue *v, const json_t *j)
 	} else if (rf_jscan_real(v, &x)) {
 		insist(json_is_real(j) && x == json_real_value(j), "a real differs");
 	} else {
-		insist(v->s[0] == 't' ? json_is_true(j) : v->s[0] == 'f' ? json_is_false(j) : v->s[0] == 'n' ? json_is_null(j) : v->n > 300, "a value differs");
+		insist(v->s[0] == 't' ? json_is_true(j) : v->s[0] == 'f' ? json_is_false(j) : v->s[0] == 'n' ? json_is_null(j)
+		       : v->n > 300, "a value differs");
 	}
 }
 
@@ -85,8 +86,8 @@ static void compare(const uint8_t *data, size_t size)
 	else if (j)
 		same(&v, j);
 	else
-		insist(json_error_code(&error) == json_error_numeric_overflow || json_error_code(&error) == json_error_null_byte_in_key,
-		       "accepted what jansson refuses");
+		insist(json_error_code(&error) == json_error_numeric_overflow
+		       || json_error_code(&error) == json_error_null_byte_in_key, "accepted what jansson refuses");
 	json_decref(j);
 	free(copy);
 }
@@ -128,7 +129,8 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 	if (c.min_len > c.max_len && c.max_len)
 		c.min_len = c.max_len;
 
-	insist(rf_tokenizer_bytes(&tok, &err) == RF_OK && rf_text_open(&text, &o, paths, 1, &err) != RF_EUSAGE, "options");
+	insist(rf_tokenizer_bytes(&tok, &err) == RF_OK, "tokenizer");
+	insist(rf_text_open(&text, &o, paths, 1, &err) != RF_EUSAGE, "options");
 	if (text) {
 		insist(rf_sequences_open(&s, &c, tok, text, o.max_record, &err) == RF_OK, "options");
 		while ((rc = rf_sequences_next(s, &r, &err)) == RF_OK) {

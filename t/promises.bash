@@ -15,30 +15,44 @@
 #     GOOD     a stream that the program takes, with two records or more
 #     COMMAND  the program and its options; it reads standard input
 #
+# PROMISE_GATHERS=1: a filter that must see all of its input before it writes a record.
+# PROMISE_MIB is how much memory it may hold while it refuses a stream that claims too much [64].
+#
 # Of a trainer: PROMISE_RESET names a function that is called before each run (it makes the state afresh), and
 # PROMISE_STATE one that prints the state, which must be the same before and after every run that fails.
 #
 # Every failure is checked for its exit status and for one line on stderr that begins with the program's name.
 
 PROMISES_ALL="whole empty nothing foreign cuts after order killed claims usage help terminal_in"
-PROMISES_FILTER="full reader output whole_or_not direct term terminal_out"
+PROMISES_FILTER="at_once full reader output whole_or_not direct term terminal_out"
 
 promises() {
-	local name list="$PROMISES_ALL"
+	local list="$PROMISES_ALL"
 	[ "$1" = filter ] && list+=" $PROMISES_FILTER"
 	[ "$1" = sink ] && list+=" full reader"
-	for name in $list; do
-		promise "$name" "$@" || return
-	done
+	promise "$list" "$@"
 }
 
+# In a shell of their own, since bats looks at every command of a test's.
 promise() {
-	local name=$1
+	local f
+	for f in ${PROMISE_RESET:-} ${PROMISE_STATE:-}; do
+		export -f "${f?}"
+	done
+	export RF_UNITS G PATH PROMISE_RESET PROMISE_STATE PROMISE_GATHERS PROMISE_MIB
+	bash "$BATS_TEST_DIRNAME/promises.bash" "$@"
+}
+
+# The same in that shell.
+p_keep() {
+	local name list=$1
 	P_KIND=$2 P_GOOD=$3
 	shift 3
 	P_CMD=("$@")
 	P_NAME=$(basename "$1")
-	"promise_$name" || { echo "broken promise: $name (${P_CMD[*]})"; return 1; }
+	for name in $list; do
+		"promise_$name" || { echo "broken promise: $name (${P_CMD[*]})"; return 1; }
+	done
 }
 
 # p_run [OPTION...] <INPUT: runs the program; its exit status in p_status, what it printed in p.out and p.err
@@ -156,40 +170,40 @@ promise_after() {
 
 # Frames dropped, doubled, swapped; the head twice; the end too early.
 promise_order() {
-	local last=$(($(p_frames) - 1)) middle
+	local last=$(($(p_frames) - 1)) middle p_order
+	p_order='record [0-9]+ where [0-9]+ was expected'
 	middle=$(seq 1 $((last - 1)))
 	p_lab pick "$P_GOOD" $middle "$last" >p.in
-	p_fails 65 'record 1 where 0 was expected' <p.in || return
+	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 $(seq 2 "$last") >p.in
-	p_fails 65 'record 1 \(byte [0-9]+\): record 2 where 1 was expected' <p.in || return
+	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 1 1 $(seq 2 "$last") >p.in
-	p_fails 65 'record 1 where 2 was expected' <p.in || return
+	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 2 1 $(seq 3 "$last") >p.in
-	p_fails 65 'record 2 where 1 was expected' <p.in || return
+	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 0 $middle "$last" >p.in
-	p_fails 65 'record 0 where 1 was expected' <p.in || return
+	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 $(seq 1 $((last - 2))) "$last" >p.in
-	p_fails 65 "record $last where $((last - 1)) was expected" <p.in || return
+	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 0 >p.in2 && p_lab seq p.in2 >p.in
 	p_fails 65 'a second head' <p.in
 }
 
 promise_killed() {
-	mkfifo p.fifo
+	rm -f p.fifo && mkfifo p.fifo
 	bash -c 'exec 3>p.fifo; "$0" pick "$1" 0 1 >&3; kill -9 $$' "$RF_UNITS/u-lab" "$P_GOOD" 2>/dev/null &
 	p_fails 65 'no end record \(truncated, or the writer died\)' <p.fifo
 	local rc=$?
-	wait $! || true
+	wait $! 2>/dev/null || true
 	rm p.fifo
 	return "$rc"
 }
 
 # A frame that claims 4 GiB, as zeros of which there are that many; one that claims more than its blocks hold.
 promise_claims() {
-	local -a cmd=("${P_CMD[@]}")
+	local P_CMD=("$RF_UNITS/u-lab" peak "${PROMISE_MIB:-64}" "${P_CMD[@]}")
 	p_lab pick "$P_GOOD" 0 >p.in
 	{ printf '\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\1\0\0\0'; printf '\2\0\20\0%.0s' $(seq 32768); } >>p.in
-	P_CMD=("$RF_UNITS/u-lab" peak "${PROMISE_MIB:-64}" "${cmd[@]}")
 	p_fails 65 'record claims 4294967296 bytes, limit 268435456 \(--max-record\)' <p.in || return
 	p_lab pick "$P_GOOD" 0 >p.in
 	printf '\x28\xb5\x2f\xfd\x84\x38\0\0\0\x0f\3\0\20\0\0\0\0\0' >>p.in
@@ -234,6 +248,27 @@ promise_terminal_out() {
 	[ "$p_status" -eq 64 ] || p_say "a terminal as output: exit status $p_status, not 64" || return
 	p_line '<stdout>: is a terminal' || return
 	[ ! -s p.tty ] || p_say "it wrote to the terminal"
+}
+
+# What comes is passed on before more comes: the head, then each record.
+promise_at_once() {
+	local pid n
+	[ -z "${PROMISE_GATHERS:-}" ] || return 0
+	rm -f p.fifo && mkfifo p.fifo
+	"${P_CMD[@]}" <p.fifo >p.out 2>p.err &
+	pid=$!
+	exec 9>p.fifo
+	for n in 1 2 3; do
+		p_lab pick "$P_GOOD" $((n - 1)) >&9
+		for _ in $(seq 300); do
+			[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -lt "$n" ] || break
+			sleep 0.02
+		done
+		[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -eq "$n" ] || { exec 9>&-; kill "$pid"; p_say "message $n is not passed on before more comes"; return 1; }
+	done
+	exec 9>&-
+	wait "$pid"
+	[ $? -eq 65 ] || p_say "its input was cut, and it does not fail"
 }
 
 promise_full() {
@@ -319,3 +354,5 @@ promise_term() {
 		[ -z "$(ls -A p.dir)" ] || p_say "SIG$sig leaves $(ls -A p.dir)" || return
 	done
 }
+
+[ "${BASH_SOURCE[0]}" != "$0" ] || p_keep "$@"

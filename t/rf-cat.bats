@@ -1,7 +1,248 @@
-load helper
-load promises
+#!/usr/bin/env bats
+# rf-cat: streams joined, cut, shuffled, repeated; streams from JSON.
+
+setup() {
+	load helper
+	load promises
+	S=$G/stream
+	P=prompts.rf
+}
+
+# ids FILE: "id:tokens" of each record
+ids() {
+	rf-dump --json "${1:--}" | jq -r 'select(.type == "seq") | .body | "\(.id):\(.tokens.shape[0])"' | paste -sd' '
+}
+
+# prompts: a stream of three records with prompts, one of which is all prompt, with what a model computed
+prompts() {
+	{
+		echo '{"seq":0,"type":"head","body":{"format":1,"vocab":40,"model":{"arch":"00000000000000aa","weights":"00000000000000bb","step":4},"history":[]}}'
+		for i in 0 1 2; do
+			echo '{"seq":'$((i + 1))',"type":"seq","body":{"id":'$((i + 7))',"tokens":{"dtype":"<i4","shape":[4],"data":[1,2,3,'$i']},"prompt_len":'$((i + 2))',"source":"s'$i'","entropy":{"dtype":"<f4","shape":[4],"data":[1,1,1,1]},"label":'$i'}}'
+		done
+		echo '{"seq":4,"type":"end","body":{"count":3,"xxh64":0}}'
+	} | rf-cat --json -o $P
+}
 
 @test "rf-cat: keeps the promises of a filter" {
-	promises filter "$G/stream/tokens.rf" rf-cat
-	promises filter "$G/stream/rewarded.rf" rf-cat --shuffle --repeat 2
+	promises filter "$S/tokens.rf" rf-cat
+}
+
+@test "rf-cat: keeps them when it renumbers, and when it must gather everything first" {
+	promises filter "$S/rewarded.rf" rf-cat --renumber
+	PROMISE_GATHERS=1 promises filter "$S/tokens.rf" rf-cat --shuffle --repeat 2
+}
+
+@test "rf-cat: a copy is the same bytes, and leaves no trace in the history" {
+	rf-cat "$S/rewarded.rf" >a.rf
+	rf-cat a.rf | rf-cat - | cmp - a.rf
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = '[]' ]
+	# but for the order of keys in its head, so is the copy of a stream that others wrote
+	diff <(rf-dump --json a.rf | sed '1d;$d') <(rf-dump --json "$S/rewarded.rf" | sed '1d;$d')
+}
+
+@test "rf-cat: streams are joined in the order of their names, the first head counts, ids may not occur twice" {
+	rf-cat --range 0:2 "$S/tokens.rf" >a.rf
+	rf-cat --range 2: "$S/tokens.rf" >b.rf
+	[ "$(rf-cat a.rf b.rf | ids)" = "0:61 1:47 2:9 3:80" ]
+	[ "$(rf-cat b.rf "$S/empty.rf" a.rf | ids)" = "2:9 3:80 0:61 1:47" ]
+	[ "$(rf-cat b.rf - <a.rf | ids)" = "2:9 3:80 0:61 1:47" ]
+	[ "$(rf-cat a.rf b.rf | rf-dump --json | jq -r 'select(.type == "head").body.history[].options.range')" = $'0:2\nnull' ]
+	run -65 rf-cat -o c.rf a.rf b.rf a.rf
+	[ "$output" = "rf-cat: a.rf: record 1 (byte $(start a.rf 1)): id 0 occurs twice (--renumber gives new ones)" ]
+	[ ! -e c.rf ]
+	[ "$(rf-cat --renumber a.rf b.rf a.rf | ids)" = "0:61 1:47 2:9 3:80 4:61 5:47" ]
+}
+
+# start FILE N: at which byte frame N begins
+start() {
+	"$RF_UNITS/u-lab" frames "$1" | awk -v n="$2" 'NR == n + 1 { print $1 }'
+}
+
+@test "rf-cat: streams of another vocabulary, tokenizer, model are not joined; what a head lacks is not compared" {
+	rf-dump --json "$S/empty.rf" >head.json
+	head() { # head FILE JSON: an empty stream whose head has this more
+		jq -c 'if .type == "head" then .body += '"$2"' else . end' head.json | rf-cat --json -o "$1"
+	}
+	head a.rf '{tokenizer: {kind: "bytes", hash: "00000000000000aa"}, model: {arch: "00000000000000aa", weights: "11111111111111bb", step: 3}}'
+	head vocab.rf '{vocab: 41}'
+	head kind.rf '{tokenizer: {kind: "unigram"}}'
+	head hash.rf '{tokenizer: {hash: "00000000000000ab"}}'
+	head arch.rf '{model: {arch: "00000000000000ab"}}'
+	head weights.rf '{model: {weights: "22222222222222bb"}}'
+	head step.rf '{model: {step: 4}}'
+	for what in vocab kind hash arch weights step; do
+		run -65 rf-cat a.rf $what.rf
+		[[ "${lines[*]}" == *"$what.rf: "*"'a.rf' has "*": they cannot be joined" ]]
+	done
+	run -65 rf-cat -o c.rf a.rf weights.rf
+	[ "$output" = "rf-cat: weights.rf: model weights 22222222222222bb, 'a.rf' has 11111111111111bb: they cannot be joined" ] ||
+		[ "$output" = "rf-cat: weights.rf: model weights 222222222222, 'a.rf' has 111111111111: they cannot be joined" ]
+	rf-cat a.rf "$S/empty.rf" | rf-dump --check -q
+	# an id that only the second head would allow
+	printf '%s\n' '{"seq":0,"type":"head","body":{"format":1}}' '{"seq":1,"type":"seq","body":{"id":0,"tokens":{"dtype":"<i4","shape":[1],"data":[40]}}}' \
+		'{"seq":2,"type":"end","body":{"count":1,"xxh64":0}}' | rf-cat --json -o any.rf
+	run -65 rf-cat -o c.rf a.rf any.rf
+	[[ "$output" == *"any.rf: record 1 (byte "*"tokens: number 0 is 40, outside 0 to 39" ]]
+}
+
+@test "rf-cat --range: records i to j-1 of the joined inputs, from a file and from a pipe alike" {
+	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
+	for range in 0:8 0:0 3:5 7: :1 5:100 8: 100:200 :; do
+		rf-cat --range $range all.rf >file.rf
+		rf-cat --range $range <all.rf >stdin.rf
+		cat all.rf | rf-cat --range $range >pipe.rf
+		cmp file.rf pipe.rf
+		cmp file.rf stdin.rf
+	done
+	[ "$(rf-cat --range 3:5 all.rf | ids)" = "3:80 4:61" ]
+	[ "$(rf-cat --range 3:6 --renumber "$S/tokens.rf" "$S/empty.rf" "$S/tokens.rf" | ids)" = "0:80 1:61 2:47" ]
+	[ "$(rf-cat --range 100: all.rf | ids)" = "" ]
+	for range in 2:1 x 1 -1:2 1:x 1:2:3 '' ' 1:2' 99999999999999999999:; do
+		run -64 rf-cat --range "$range" all.rf
+	done
+}
+
+@test "rf-cat --range: what is passed over is not verified, but it must be there and be counted" {
+	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
+	"$RF_UNITS/u-lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
+	run -65 rf-cat --range 0:2 -o c.rf dropped.rf
+	[[ "$output" == *"record 9 where 8 was expected" ]]
+	head -c -1 all.rf >cut.rf
+	run -65 rf-cat --range 0:2 -o c.rf cut.rf
+	[[ "$output" == *"truncated frame"* ]]
+	"$RF_UNITS/u-lab" pick all.rf 0 1 2 3 >cut.rf
+	run -65 rf-cat --range 0:1 -o c.rf cut.rf
+	[[ "$output" == *"no end record"* ]]
+	[ ! -e c.rf ]
+}
+
+@test "rf-cat --shuffle: every record once, in an order that depends on the seed and the records alone" {
+	rf-cat --repeat 25 "$S/tokens.rf" >all.rf
+	rf-cat --shuffle --seed 3 all.rf >a.rf
+	[ "$(ids a.rf | tr ' ' '\n' | sort -n)" = "$(ids all.rf | tr ' ' '\n' | sort -n)" ]
+	[ "$(ids a.rf)" != "$(ids all.rf)" ]
+	[ "$(rf-cat --shuffle --seed 4 all.rf | ids)" != "$(ids a.rf)" ]
+	rf-cat --range 50: all.rf >second.rf
+	rf-cat --range :50 all.rf >first.rf
+	[ "$(rf-cat --shuffle --seed 3 second.rf first.rf | ids)" = "$(ids a.rf)" ]
+	# doubled ids do not stay together
+	[ "$(rf-cat --shuffle --renumber "$S/tokens.rf" "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 | uniq -d | wc -l)" -lt 4 ]
+}
+
+@test "rf-cat --repeat: all of it N times, with new ids, each time in an order of its own" {
+	[ "$(rf-cat --repeat 2 "$S/tokens.rf" | ids)" = "0:61 1:47 2:9 3:80 4:61 5:47 6:9 7:80" ]
+	[ "$(rf-cat --repeat 3 "$S/empty.rf" | ids)" = "" ]
+	rf-cat --repeat 3 --shuffle --repeat 4 "$S/tokens.rf" | ids >a
+	for n in 0 1 2 3; do
+		cut -d' ' -f$((4 * n + 1))-$((4 * n + 4)) a | tr ' ' '\n' | cut -d: -f2 | paste -sd' ' >order.$n
+		[ "$(tr ' ' '\n' <order.$n | sort -n | paste -sd' ')" = "9 47 61 80" ]
+	done
+	[ "$(sort -u order.? | wc -l)" -gt 1 ]
+}
+
+@test "rf-cat --span: a record is cut to its prompt or response, and what was computed of it is gone" {
+	prompts
+	rf-cat --range 0:2 --span prompt $P >a.rf
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body | [.id, .tokens.data, .prompt_len, .source, .label, has("entropy")]')" = \
+		'[7,[1,2],2,"s0",0,false]'$'\n''[8,[1,2,3],3,"s1",1,false]' ]
+	rf-cat --range 0:2 --span response $P >b.rf
+	[ "$(rf-dump --json b.rf | jq -c 'select(.type == "seq") | .body | [.id, .tokens.data, .prompt_len]')" = '[7,[3,0],0]'$'\n''[8,[1],0]' ]
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body | [has("model"), .history[0].options.span]')" = '[false,"prompt"]' ]
+	rf-cat --span prompt $P | rf-cat --span prompt | rf-dump --check -q
+	run -65 rf-cat --span response -o c.rf $P
+	[ "$output" = "rf-cat: $P: record 3 (byte $(start $P 3)): id 9 has an empty response" ]
+	run -65 rf-cat --span prompt -o c.rf "$S/tokens.rf"
+	[[ "$output" == *"tokens.rf: record 1 (byte "*"): id 0 has no prompt_len, which --span needs" ]]
+	run -65 rf-cat --span prompt --shuffle -o c.rf "$S/tokens.rf"
+	[[ "$output" == *"tokens.rf: id 2 has no prompt_len, which --span needs" ]] || [[ "$output" == *"has no prompt_len, which --span needs" ]]
+}
+
+@test "rf-cat: in its history stand its options that change the result, no names of files" {
+	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
+		'[{"tool":"rf-cat","version":"0.1","options":{"range":"1:3","span":"all","shuffle":true,"seed":9,"repeat":2,"renumber":false}}]' ]
+}
+
+@test "rf-cat: an input that is missing, a directory, of no rights" {
+	run -66 rf-cat nope.rf
+	[ "$output" = "rf-cat: nope.rf: No such file or directory" ]
+	run -66 rf-cat .
+	[ "$output" = "rf-cat: .: is a directory" ]
+	run -66 rf-cat "$S/tokens.rf" nope.rf -o out.rf
+	[ ! -e out.rf ]
+	cp "$S/tokens.rf" -- -x.rf
+	rf-cat -- -x.rf | rf-dump --check -q
+}
+
+@test "rf-cat --max-record: a larger message is refused, before it is decompressed" {
+	run -65 rf-cat --max-record 100 -o out.rf "$S/tokens.rf"
+	[[ "${lines[*]}" == *"record 1 (byte 51): record claims 329 bytes, limit 100 (--max-record)"* ]]
+	rf-cat --max-record 1k "$S/tokens.rf" | rf-dump --check -q
+}
+
+@test "rf-cat: its input may be its output" {
+	cp "$S/tokens.rf" a.rf
+	chmod u+w a.rf
+	rf-cat --renumber --range 1: -o a.rf a.rf
+	[ "$(ids a.rf)" = "0:47 1:9 2:80" ]
+}
+
+# ---- JSON
+
+@test "rf-cat --json: what rf-dump --json printed comes back as the same bytes" {
+	rf-cat --shuffle --repeat 2 "$S/rewarded.rf" >shuffled.rf
+	prompts
+	for f in "$S"/*.rf shuffled.rf $P; do
+		rf-dump --json "$f" | rf-cat --json | cmp - "$f"
+		rf-dump --json "$f" | zstd -qc >lines.zst
+		rf-cat --json lines.zst | cmp - "$f"
+	done
+}
+
+@test "rf-cat --json: any program may change a line; hashes are computed anew" {
+	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.source = "changed" else . end' | rf-cat --json >a.rf
+	[ "$(rf-dump --json a.rf | jq -r 'select(.type == "seq").body.source' | uniq -c | tr -s ' ')" = " 4 changed" ]
+	rf-dump --json "$S/rewarded.rf" | jq -Sc . | rf-cat --json | rf-dump --check -q
+}
+
+@test "rf-cat --json: a line that breaks a rule is refused by its number" {
+	rf-dump --json "$S/tokens.rf" >good
+	bad() { # bad WORDS COMMAND...: the lines that the command makes of good ones are refused
+		local words=$1
+		shift
+		"$@" <good >bad
+		run -65 rf-cat --json -o out.rf bad
+		[[ "$output" == "rf-cat: bad: $words"* ]] || { echo "$output"; return 1; }
+		[ ! -e out.rf ]
+	}
+	bad 'line 3: record 3 where 2 was expected' sed 3d
+	bad 'no end line (truncated, or the writer died)' sed '$d'
+	bad 'line 6: the end counts 5 records, there are 4' sed 's/"count":4/"count":5/'
+	bad 'line 7: a message after the end record' sed '$p'
+	bad 'line 2: tokens: number 0 is 41, outside 0 to 39' sed '2s/"data":\[[0-9]*/"data":[41/'
+	bad 'line 2: an array has 61 numbers, its shape needs 62' sed '2s/"shape":\[61\]/"shape":[62]/'
+	bad 'line 4: id 0 occurs twice' sed '4s/"id":2/"id":0/'
+	bad 'line 2: not JSON: ' sed '2s/}$//'
+	bad 'line 1: the first message is not a head' sed '1s/"head"/"seq"/;1s/"body":{/"body":{"id":1,"tokens":{"dtype":"<i4","shape":[1],"data":[1]},/'
+	bad "line 1: head has no 'format'" sed '1s/"format":1,//'
+	bad 'line 1: format 2, this rf-tools reads 1' sed '1s/"format":1/"format":2/'
+	bad 'line 2: not JSON: it ends at byte 1' sed '1s/$/\n/'
+	run -65 rf-cat --json -o out.rf "$S/tokens.rf"
+	[[ "$output" == *"tokens.rf: line 1: "* ]]
+	jq -c 'if .seq == 1 then .body.source = "x" * 200000 else . end' good >long
+	run -65 rf-cat --json --max-record 1k -o out.rf long
+	[[ "$output" == "rf-cat: long: line 2 is longer than "*"(--max-record)" ]]
+	run -64 rf-cat --json good good
+	run -64 rf-cat --json --renumber good
+	run -66 rf-cat --json nope
+}
+
+@test "rf-cat --json: nothing, or what is no file, is no stream" {
+	run -65 rf-cat --json -o out.rf /dev/null
+	[ ! -e out.rf ]
+	rf-dump --json "$S/tokens.rf" >good
+	run -74 rf-cat --json -o /dev/full good
+	run -64 script -qefc 'rf-cat --json good' /dev/null
+	[[ "$output" == *"<stdout>: is a terminal"* ]]
 }

@@ -73,7 +73,7 @@ entropies() {
 safetensors() {
 	local n=${#2}
 	{
-		printf "\\x$(printf %02x $((n & 255)))\\x$(printf %02x $((n >> 8)))\\0\\0\\0\\0\\0\\0"
+		printf '%b' "\\0$(printf %o $((n & 255)))\\0$(printf %o $((n >> 8)))\\0\\0\\0\\0\\0\\0"
 		printf '%s' "$2"
 		cat
 	} >"$1"
@@ -114,7 +114,7 @@ column() {
 	example x.rf
 	rf-dump -n 2 x.rf >got
 	cat >want <<'X'
-record 0  id 17  "doc"  T 45  prompt_len 20  entropy mean 6.000 max 11.500  nll 5.875  c 2
+record 1  id 17  "doc"  T 45  prompt_len 20  entropy mean 6.000 max 11.500  nll 5.875  c 2
   n 2  k 5  temperature 1  reward "hybrid"  mean 1.175 min 0.050 max 2.000  answer "a \"dog\""
   meta {"n": 1, "s": "\x07x"}
   position 0  s 10  entropy 2.750  nll 2.750
@@ -133,7 +133,7 @@ X
 @test "rf-dump: text of a stream without a tokenizer shows tokens as numbers" {
 	rf-dump --rows position -n 2 "$G/stream/rewarded.rf" >got
 	cat >want <<'X'
-record 0  id 0  "doc 0"  T 61  c 4  n 3  k 3  temperature 0.8  reward "hybrid"
+record 1  id 0  "doc 0"  T 61  c 4  n 3  k 3  temperature 0.8  reward "hybrid"
   mean 0.497 min 0.078 max 2.000
   meta {"note": "ü", "n": 0, "x": 0.5}
   position 0  s 1
@@ -151,6 +151,33 @@ X
                19= -4.01  9= -5.35  31= -6.88
 X
 	diff want got
+}
+
+@test "rf-dump: a rollout that reaches beyond the text is compared as far as there is text" {
+	# in memory the positions may follow the tokens: the number of one is drawn, too
+	{
+		head_line ''
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' "$(array '<i4' 16 "$(seq -s, 100 115)")" ',"positions":' "$(array '<i4' 1 15)" \
+			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 1,1,4 115,15,15,104)" '}}}'
+		echo
+		end_line 1
+	} | rf-cat --json -o x.rf
+	rf-dump x.rf | tail -n 5 | diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' '    rollout 0' \
+		'               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
+}
+
+@test "rf-dump: a record is shown as soon as it has come" {
+	mkfifo fifo
+	rf-dump --tsv --rows record <fifo >got 3>&- &
+	exec 9>fifo
+	"$RF_UNITS/u-lab" pick "$G/stream/tokens.rf" 0 1 2 >&9
+	for _ in $(seq 200); do
+		[ "$(wc -l <got)" -lt 3 ] || break
+		sleep 0.02
+	done
+	[ "$(wc -l <got)" -eq 3 ]
+	exec 9>&-
+	run ! wait $!
 }
 
 @test "rf-dump: without positions the most uncertain tokens are shown, without entropies the beginning of the text" {
@@ -198,6 +225,15 @@ X
 	only_text got
 	rf-dump --check $'\e[31mx.rf' >got
 	only_text got
+	# nor in messages
+	safetensors $'\e[31mx.bin' '{}' </dev/null
+	head_line '' | sed 's/"bytes"/"\\u001b[31mred"/' >lines
+	{ cat lines; end_line 0; } | rf-cat --json -o red.rf
+	for how in red.rf "--tokenizer bytes x.rf" $'--rows tensor \e[31mx.rf' $'--tsv x.rf \e[31mx.bin' --where=$'\e[31m<1'; do
+		# shellcheck disable=SC2086
+		rf-dump $how >/dev/null 2>got </dev/null || true
+		only_text got
+	done
 }
 
 @test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers, which is said" {
@@ -321,8 +357,9 @@ X
 		[ "$output" = "141 0" ]
 		# what comes after the rows is verified, where it has to be read anyway
 		run -65 bash -c "head -c 500000 noise.rf | rf-dump $how >/dev/null"
-		head -c 500000 noise.rf >cut
-		rf-dump $how cut >/dev/null
+		head -c 500000 noise.rf >short.rf
+		# shellcheck disable=SC2086
+		rf-dump $how short.rf >/dev/null
 	done
 }
 
@@ -333,10 +370,11 @@ X
 	head -n 1 got | grep -q $'^file\tid\t'
 	[ "$(column file got | sort | uniq -c | tr -s ' ')" = "$(printf ' 4 %s\n 40 e.rf' "$G/stream/tokens.rf")" ]
 	[ "$(rf-dump --tsv --rows record --sort id -n 3 --columns file,id "$G/stream/tokens.rf" e.rf | tail -n 1)" = "$G/stream/tokens.rf"$'\t2' ]
-	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 | grep -q '^"e.rf"  record 0  id 7 '
+	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 | grep -q '^"e.rf"  record 1  id 7 '
 	run -64 rf-dump --tsv e.rf "$G/delta/model.safetensors"
 	run -66 rf-dump e.rf none.rf
-	rf-dump --tsv - <e.rf | cmp - <(rf-dump --tsv e.rf)
+	rf-dump --tsv e.rf >got
+	rf-dump --tsv - <e.rf | cmp - got
 }
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -361,6 +399,11 @@ X
 	rf-dump --json --sort -id x.rf | diff <(sed -n '1,2p' all; sed -n 4p all; sed -n 3p all) -
 	rf-dump --json --sort id -n 1 x.rf | diff <(sed -n '1p;3p' all) -
 	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 3 ]
+	# a record stands where the first of its rows would
+	for sort in reward -reward; do
+		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" | awk '!seen[$1]++' >ids
+		rf-dump --json --rows rollout --sort $sort "$G/stream/rewarded.rf" | sed -n 's/^.*"body":{"id":\([0-9]*\),.*$/\1/p' | diff ids -
+	done
 	run -65 bash -o pipefail -c 'rf-dump --json -n 2 x.rf | rf-cat --json >/dev/null'
 }
 
@@ -413,7 +456,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	for ((i = 0; i < size; i += 37)); do
 		cp "$G/stream/tokens.rf" bad.rf && chmod u+w bad.rf
 		byte=$(od -An -tu1 -j "$i" -N 1 bad.rf)
-		printf "\\x$(printf %02x $((byte ^ 1 << i % 8)))" | dd of=bad.rf bs=1 seek="$i" conv=notrunc status=none
+		printf '%b' "\\0$(printf %o $((byte ^ 1 << i % 8)))" | dd of=bad.rf bs=1 seek="$i" conv=notrunc status=none
 		rf-dump --check -q bad.rf 2>/dev/null && { echo "bit $((i % 8)) of byte $i"; return 1; }
 	done
 	true
@@ -424,7 +467,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	"$RF_UNITS/u-lab" seq frames >twice.rf
 	rf-dump twice.rf >/dev/null
 	run -65 rf-dump --check twice.rf
-	[[ $output == *"twice.rf: record 3 has the id 1 of record 1" ]]
+	[[ $output == *"twice.rf: record 4 has the id 1 of record 2" ]]
 }
 
 @test "rf-dump --check: starts without the libraries of models" {
@@ -497,4 +540,19 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		# shellcheck disable=SC2086
 		run -64 rf-dump $how "$G/stream/tokens.rf"
 	done
+}
+
+@test "rf-dump(1): its examples work" {
+	entropies entropy.rf
+	rf-select --chunks 4 -k 2 --margin 2 --seed 1 entropy.rf -o selected.rf 2>/dev/null
+	cp "$G/stream/rewarded.rf" .
+	cp "$G/stream/tokens.rf" a.rf
+	cp "$G/delta/model.safetensors" gradient.safetensors
+	sed -n 's/^\.Dl \$ //p' "$ROOT/man/rf-dump.1" >examples
+	[ "$(wc -l <examples)" -ge 7 ]
+	while read -r example; do
+		echo "$example"
+		[ -n "$(eval "$example" 3>&-; [ ! -e b.rf ] || rf-dump --check b.rf)" ]
+	done <examples
+	[ "$(rf-dump --tsv --rows record --columns source b.rf | sort -u)" = "$(printf 'elsewhere\nsource')" ]
 }

@@ -91,6 +91,15 @@ gone() {
 	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): rollout has no h_pred (rf-rollout --score computes it)" ]]
 }
 
+@test "rf-reward: shifted by two of two positions is an error, by three the same as by one" {
+	records make 3 4 0 >in
+	rf-reward --shift 1 in >a
+	records same a <(rf-reward --shift 3 in)
+	run ! records same a <(rf-reward in)
+	run -65 --separate-stderr rf-reward --shift 2 in
+	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): there are 2 positions: shifted by 2 each is itself" ]]
+}
+
 @test "rf-reward: records without rollouts pass" {
 	records same "$G/stream/tokens.rf" <(rf-reward "$G/stream/tokens.rf")
 	records same "$G/stream/tokens.rf" <(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
@@ -102,7 +111,7 @@ gone() {
 }
 
 @test "rf-reward: mistakes on the command line are usage" {
-	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" "--exec true --kind-name a/b"; do
+	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" "--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1"; do
 		run -64 rf-reward $o "$G/stream/empty.rf"
 	done
 }

@@ -134,14 +134,14 @@ bad() {
 
 @test "rf-tokenize: --source, --source-key and --meta-key keep where and what a document is" {
 	mkdir d
-	printf '{"text":"a","from":"x/y","n":1,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
+	printf '{"text":"a","from":"x/y","n":18446744073709551615,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
 	printf 'c' >d/c.txt
 	printf '{"tokens":[5]}\n' >d/i.ids
 	{ tokens 0 a. ',"source":"a.jsonl:1"' && tokens 1 b. ',"source":"a.jsonl:2"' && tokens 2 c. ',"source":"c.txt"'; } >want
 	bodies --source d/a.jsonl d/c.txt | cmp - want
 	bodies --source d/i.ids | grep -q '"source":"i.ids:1"'
 	{
-		tokens 0 a. ',"source":"x/y","meta":{"list":[1.5,null,{"t":true}],"n":1}'
+		tokens 0 a. ',"source":"x/y","meta":{"list":[1.5,null,{"t":true}],"n":"18446744073709551615"}'
 		tokens 1 b. ',"source":"z","meta":{"list":"é","n":-2}'
 	} >want
 	bodies --source-key from --meta-key list,n d/a.jsonl | cmp - want
@@ -280,6 +280,20 @@ bad() {
 	[ "$stderr" = "rf-tokenize: missing.txt: No such file or directory" ]
 	[ -z "$output" ]
 	run -66 rf-tokenize --bytes --format text .
+}
+
+@test "rf-tokenize: names from outside are fit for a terminal" {
+	esc=$'a\e[31m'
+	echo '{' >"$esc.jsonl"
+	echo "{\"tokenizer_class\":\"\\u001b[31m\"}" >"$esc.json"
+	run -65 --separate-stderr rf-tokenize --bytes "$esc.jsonl"
+	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.jsonl: line 1: not JSON'* ]]
+	run -64 --separate-stderr rf-tokenize --bytes "$esc"
+	[[ "$stderr" == "rf-tokenize: 'a\x1b[31m': the name "* ]]
+	run -66 --separate-stderr rf-tokenize --bytes "$esc.txt"
+	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.txt: No such'* ]]
+	run -78 --separate-stderr rf-tokenize -m "$esc.json"
+	[[ "$stderr" == "rf-tokenize: a\x1b[31m.json: a tokenizer of the kind '\x1b[31m', "* ]]
 }
 
 @test "rf-tokenize: damaged and cut .zst are errors" {

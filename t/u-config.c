@@ -136,11 +136,11 @@ static void test_values(void)
 	ok(c.K == 8 && c.V == 32 && c.qk_norm == RF_NORM_SUM && c.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.use_short_conv && c.conv_size == 1
 	   && !c.use_beta && c.use_gate && c.allow_neg_eigval && c.tied && c.eos_count == 2 && c.eos[1] == 9, "what is said is read");
 	rf_config_free(&c);
-	/* int(129 * 4 * 2 / 3) = 344; int(96 * 4 * 2 / 3) = 256 exactly, and one more row of 256 for 97 */
-	static const struct { int d, ffn; } mlp[] = { { 129, 512 }, { 96, 256 }, { 97, 512 }, { 1024, 2816 } };
-	for (int i = 0; i < 4; i++) {
+	/* int(129 * 4 * 2 / 3) = 344; int(96 * 4 * 2 / 3) = 256 exactly, and 256 more for 97; int(461 * 2.5 * 2 / 3) = 768 */
+	static const struct { int d; double ratio; int ffn; } mlp[] = { { 129, 4, 512 }, { 96, 4, 256 }, { 97, 4, 512 }, { 1024, 4, 2816 }, { 461, 2.5, 768 } };
+	for (int i = 0; i < 5; i++) {
 		char text[200];
-		snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"num_heads\": 1, \"hidden_size\": %d}", mlp[i].d);
+		snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"num_heads\": 1, \"hidden_size\": %d, \"hidden_ratio\": %g}", mlp[i].d, mlp[i].ratio);
 		parse(&c, text, &e);
 		ok(c.ffn == mlp[i].ffn, "the MLP of width %d has %d", mlp[i].d, c.ffn);
 		rf_config_free(&c);
@@ -158,9 +158,9 @@ static void test_values(void)
 	parse(&c, vectors[5].text, &e);
 	ok(!strcmp(c.unknown, "attn.spokes, wheels, \\x1b[31m"), "unknown keys are remembered, escaped: %s", c.unknown);
 	rf_config_free(&c);
-	char many[4000] = "{\"model_type\": \"delta_net\"";
+	char many[4000] = "{\"model_type\": \"delta_net\", \"attn\": {\"layers\": [0], \"num_heads\": 2";
 	for (int i = 0; i < 60; i++)
-		snprintf(many + strlen(many), sizeof many - strlen(many), ", \"a_key_with_a_long_name_%d\": 1", i);
+		snprintf(many + strlen(many), sizeof many - strlen(many), "%s, \"a_key_with_a_long_name_%d\": 1", i == 30 ? "}" : "", i);
 	strcat(many, "}");
 	ok(parse(&c, many, &e) == RF_OK && strlen(c.unknown) < sizeof c.unknown && !strcmp(c.unknown + strlen(c.unknown) - 4, " ..."), "as many as there is room for");
 	rf_config_free(&c);
@@ -205,7 +205,8 @@ static void test_params(void)
 	bool sorted = true, aligned = true, found = true;
 	size_t end = 0;
 
-	parse(&c, ATTN("\"layers\": [1], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true"), &e);
+	parse(&c, "{\"model_type\": \"delta_net\", \"hidden_size\": 66, \"num_heads\": 3, \"num_hidden_layers\": 3, \"vocab_size\": 99,"
+	          " \"attn\": {\"layers\": [1], \"num_heads\": 3, \"num_kv_heads\": 1, \"qkv_bias\": true}}", &e);
 	if (!ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 2 * 14 + 12 + 3, "the table has every weight (%d)", t.n))
 		return;
 	for (int i = 0; i < t.n; i++) {
@@ -222,9 +223,9 @@ static void test_params(void)
 	ok(aligned && t.total >= end && t.total < end + 16 && t.total % 16 == 0, "at multiples of 16 floats");
 	ok(found && !rf_params_find(&t, "") && !rf_params_find(&t, "zz") && !rf_params_find(&t, "model.layers.3.attn_norm.weight"), "found by name, and only those");
 	const struct rf_param *conv = rf_params_find(&t, "model.layers.0.attn.q_conv1d.weight"), *bias = rf_params_find(&t, "model.layers.1.attn.k_proj.bias");
-	ok(conv && conv->ndim == 3 && conv->shape[0] == 64 && conv->shape[1] == 1 && conv->shape[2] == 4 && conv->init == RF_INIT_CONV && conv->scale == 0.5,
-	   "a convolution is (C, 1, w), uniform in 1/sqrt(w)");
-	ok(bias && bias->ndim == 1 && bias->shape[0] == 32 && bias->init == RF_INIT_ZERO, "a bias begins as 0");
+	ok(conv && conv->ndim == 3 && conv->shape[0] == 66 && conv->shape[1] == 1 && conv->shape[2] == 4 && conv->init == RF_INIT_NORMAL && conv->scale == c.initializer_range,
+	   "a convolution is (C, 1, w), normal as the linear maps are");
+	ok(bias && bias->ndim == 1 && bias->shape[0] == 22 && bias->init == RF_INIT_ZERO, "a bias begins as 0");
 	rf_params_free(&t);
 	ok(rf_params_build(&t, &c, true, &e) == RF_OK && t.n == 42 && !rf_params_find(&t, "lm_head.weight") && t.tied, "tied, there is no lm_head.weight");
 	rf_params_free(&t);

@@ -1,13 +1,15 @@
-/* u-golden -- between the reference cases and the programs.
+/* u-golden -- between the reference cases and the programs.  A CASE is a directory with expected.safetensors.
  *
- *     u-golden stream CASE         the case as a stream: tokens, positions, rollouts with logp_old, hybrid rewards
- *     u-golden values CASE FILE    a stream's values against expected.safetensors: those that it has
- *     u-golden grads CASE KEY FILE gradients in a safetensors file against KEY.NAME
- *     u-golden step CASE DIR       weights in a checkpoint against step.weight.NAME
- *     u-golden log CASE FILE N     loss, reward or norm of the first N lines of a log
+ *     u-golden stream CASE            the case as a stream: tokens, positions, rollouts with logp_old, hybrid rewards
+ *     u-golden values CASE FILE KEY...  a stream's values against the case's; ID.KEY where the case has several records
+ *     u-golden grads CASE KEY FILE    all gradients in a safetensors file against KEY.NAME
+ *     u-golden step CASE DIR          weights in a checkpoint against step.weight.NAME
+ *     u-golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first lines) of a log
+ *     u-golden adamw CASE             the optimizer alone, on the case's gradients, against double precision
+ *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over their norm
  *
  * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5 (values),
- * 1e-4 (gradients), 1e-2 (change of all weights over its norm). */
+ * 1e-4 (gradients), 1e-2 (change of all weights over its norm; of two of our own checkpoints 1e-6). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,81 +18,90 @@
 
 #include "run.h"
 #include "stream.h"
+#include "tap.h"
 #include "tensors.h"
+#include "train.h"
 
 static struct rf_tensors want;
-static int failures;
+static struct rf_err err;
 
-static void die(const struct rf_err *e)
+static void must(enum rf_code rc)
 {
-	fprintf(stderr, "u-golden: %s\n", e->msg);
+	if (rc == RF_OK)
+		return;
+	fprintf(stderr, "u-golden: %s\n", err.msg);
 	exit(2);
+}
+
+static void *room(size_t n, size_t size)
+{
+	void *p = calloc(n + 1, size);
+
+	if (!p)
+		exit(2);
+	return p;
 }
 
 static float *f32(const struct rf_tensors *t, const char *name, size_t *n)
 {
 	const struct rf_tensor *x = rf_tensors_find(t, name);
-	struct rf_err e;
 	float *p;
 
 	*n = 0;
 	if (!x)
 		return NULL;
 	*n = x->count;
-	p = malloc((x->count + 1) * 4);
-	if (rf_tensor_f32(x, p, &e) != RF_OK)
-		die(&e);
+	p = room(x->count, sizeof *p);
+	must(rf_tensor_f32(x, p, &err));
 	return p;
 }
 
 static int32_t *i32(const char *name, size_t *n)
 {
 	const struct rf_tensor *x = rf_tensors_find(&want, name);
-	int32_t *p = malloc(x->bytes + 4);
+	int32_t *p = room(x ? x->count : 0, sizeof *p);
 
-	memcpy(p, x->data, x->bytes);
-	*n = x->count;
+	*n = x ? x->count : 0;
+	if (x)
+		memcpy(p, x->data, x->bytes);
 	return p;
 }
 
 static void compare(const char *name, const float *have, const float *expect, size_t n, double limit)
 {
-	double worst = 0, top = 0;
+	double worst = 0, top = 1e-12;
 
 	for (size_t i = 0; i < n; i++) {
 		double d = fabs((double)have[i] - (double)expect[i]);
 		worst = d > worst || isnan(d) ? d : worst;
-		top = fabs((double)expect[i]) > top ? fabs((double)expect[i]) : top;
+		top = fmax(top, fabs((double)expect[i]));
 	}
-	worst /= top > 1e-12 ? top : 1e-12;
-	printf("%s - %s %.1e\n", worst <= limit ? "ok" : "not ok", name, worst);
-	failures += !(worst <= limit);
+	ok(worst <= limit * top, "%s %.1e", name, worst / top);
 }
 
+/* Of what is not there on one side only. */
 static void against(const char *name, const float *have, size_t n, double limit)
 {
 	size_t m;
 	float *e = f32(&want, name, &m);
 
-	if (!e || !have)
-		return;
-	if (m != n) {
-		printf("not ok - %s has %zu numbers, expected %zu\n", name, n, m);
-		failures++;
-	} else {
+	if (!have || !e)
+		ok(false, "%s: %s", name, have ? "not in the case" : e ? "missing" : "on neither side");
+	else if (m != n)
+		ok(false, "%s has %zu numbers, expected %zu", name, n, m);
+	else
 		compare(name, have, e, n, limit);
-	}
 	free(e);
 }
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
 
 static void make_stream(void)
 {
 	struct rf_record r;
 	struct rf_head head;
 	struct rf_out *out;
-	struct rf_err e;
 	size_t n, M, k;
-	float *binary;
 
 	rf_record_init(&r);
 	rf_head_init(&head);
@@ -110,128 +121,263 @@ static void make_stream(void)
 	r.reward.binary = f32(&want, "reward.binary", &n);
 	r.reward.edit = f32(&want, "reward.edit", &n);
 	r.reward.total = f32(&want, "reward.cosine", &n);
-	binary = r.reward.binary;
 	for (size_t i = 0; i < M; i++)
-		r.reward.total[i] += binary[i];
-	if (rf_out_open(&out, NULL, &head, &e) != RF_OK || rf_put(out, &r, &e) != RF_OK || rf_out_finish(out, &e) != RF_OK)
-		die(&e);
+		r.reward.total[i] += r.reward.binary[i];
+	must(rf_out_open(&out, NULL, &head, &err));
+	must(rf_put(out, &r, &err));
+	must(rf_out_finish(out, &err));
 }
 
-static void values(const char *path)
+/* What a record has under a key: NULL and 0 for nothing. */
+static const float *value(const struct rf_record *r, const char *key, size_t *n)
+{
+	const struct rf_rollout *o = &r->rollout;
+	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)(o->tokens ? o->n : 0), k = (size_t)o->k, d = (size_t)o->d;
+	const struct { const char *key; const float *p; size_t n; } have[] = {
+		{ "entropy", r->entropy, T },
+		{ "nll", r->nll, T - 1 },
+		{ "hidden", r->hidden, T * (size_t)r->d },
+		{ "logits", r->logits, T * (size_t)r->N },
+		{ "rollout.logp", o->logp, rolls * k },
+		{ "rollout.h_pred", o->h_pred, rolls * k * d },
+		{ "rollout.h_gt", o->h_gt, (size_t)r->c * k * d },
+		{ "reward.cosine", r->reward.cosine, rolls },
+		{ "reward.binary", r->reward.binary, rolls },
+		{ "reward.edit", r->reward.edit, rolls },
+		{ "advantage", r->advantage, rolls },
+	};
+
+	*n = 0;
+	for (size_t i = 0; i < sizeof have / sizeof *have; i++)
+		if (!strcmp(have[i].key, key)) {
+			*n = have[i].n;
+			return have[i].p;
+		}
+	fprintf(stderr, "u-golden: no key '%s'\n", key);
+	exit(2);
+}
+
+static void values(const char *path, char **keys)
 {
 	struct rf_in *in;
 	struct rf_record *r;
-	struct rf_err e;
-	size_t T, R, d;
+	enum rf_code rc;
+	bool several = !rf_tensors_find(&want, "tokens");
+	char name[100];
 
-	if (rf_in_open(&in, path, 0, &e) != RF_OK || rf_next(in, &r, &e) != RF_OK)
-		die(&e);
-	T = (size_t)r->T;
-	d = (size_t)r->rollout.d;
-	R = (size_t)r->c * (size_t)r->rollout.n;
-	against("entropy", r->entropy, T, 1e-5);
-	against("nll", r->nll, T - 1, 1e-5);
-	against("hidden", r->hidden, T * (size_t)r->d, 1e-5);
-	against("logits", r->logits, T * (size_t)r->N, 1e-5);
-	against("rollout.logp", r->rollout.h_pred ? r->rollout.logp : NULL, R * (size_t)r->rollout.k, 1e-5);
-	against("rollout.h_pred", r->rollout.h_pred, R * (size_t)r->rollout.k * d, 1e-5);
-	against("rollout.h_gt", r->rollout.h_gt, (size_t)(r->c * r->rollout.k) * d, 1e-5);
-	against("reward.cosine", r->reward.cosine, R, 1e-5);
-	against("reward.binary", r->reward.binary, R, 1e-6);
-	against("reward.edit", r->reward.edit, R, 1e-6);
-	against("advantage", r->advantage, R, 1e-5);
+	must(rf_in_open(&in, path, 0, &err));
+	while ((rc = rf_next(in, &r, &err)) == RF_OK)
+		for (char **k = keys; *k; k++) {
+			size_t n;
+			const float *p = value(r, *k, &n);
+
+			snprintf(name, sizeof name, several ? "%llu.%s" : "%.0llu%s", several ? (unsigned long long)r->id : 0, *k);
+			if (p || !several || rf_tensors_find(&want, name)) /* a record without positions has no advantages */
+				against(name, p, n, !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit") ? 1e-6 : 1e-5);
+		}
+	must(rc == RF_EOF ? RF_OK : rc);
 }
+
+/* ---- gradients and steps ---------------------------------------------------------------------------------------- */
 
 static void gradients(const char *key, const char *path)
 {
 	struct rf_tensors have;
-	struct rf_err e;
 	char name[200];
+	int expected = 0;
 
-	if (rf_tensors_open(&have, path, &e) != RF_OK)
-		die(&e);
+	must(rf_tensors_open(&have, path, &err));
+	for (int i = 0; i < want.n; i++)
+		expected += !strncmp(want.t[i].name, key, strlen(key)) && want.t[i].name[strlen(key)] == '.';
+	ok(have.n == expected, "%d gradients, %d expected", have.n, expected);
 	for (int i = 0; i < have.n; i++) {
 		size_t n;
 		float *x = f32(&have, have.t[i].name, &n);
 
 		snprintf(name, sizeof name, "%s.%s", key, have.t[i].name);
-		if (!rf_tensors_find(&want, name)) {
-			printf("not ok - %s is not expected\n", name);
-			failures++;
-		}
 		against(name, x, n, 1e-4);
 		free(x);
 	}
 }
 
-static void step(const char *dir, const char *first)
+/* |change - expected change| / |expected change|, over all weights; `other` holds what is expected, as prefix NAME. */
+static double change(const char *dir, const char *first, const struct rf_tensors *other, const char *prefix)
 {
 	struct rf_tensors have, from;
-	struct rf_err e;
 	char name[200];
 	double diff = 0, norm = 0;
 
-	if (rf_tensors_open_dir(&have, dir, &e) != RF_OK || rf_tensors_open_dir(&from, first, &e) != RF_OK)
-		die(&e);
+	must(rf_tensors_open_dir(&have, dir, &err));
+	must(rf_tensors_open_dir(&from, first, &err));
 	for (int i = 0; i < have.n; i++) {
 		size_t n, m;
 		float *x = f32(&have, have.t[i].name, &n), *w = f32(&from, have.t[i].name, &m), *y;
 
-		snprintf(name, sizeof name, "step.weight.%s", have.t[i].name);
-		y = f32(&want, name, &m);
+		snprintf(name, sizeof name, "%s%s", prefix, have.t[i].name);
+		if (!(y = f32(other, name, &m)))
+			return NAN;
 		for (size_t j = 0; j < n; j++) {
 			diff += pow((double)x[j] - (double)y[j], 2);
 			norm += pow((double)y[j] - (double)w[j], 2);
 		}
+		free(x);
+		free(w);
+		free(y);
 	}
-	diff = sqrt(diff / norm);
-	printf("%s - step.weight %.1e\n", diff <= 1e-2 ? "ok" : "not ok", diff);
-	failures += !(diff <= 1e-2);
+	return norm > 0 ? sqrt(diff / norm) : NAN;
 }
 
-static void log_lines(const char *path)
+static void step(const char *dir, const char *first)
+{
+	double d = change(dir, first, &want, "step.weight.");
+
+	ok(d <= 1e-2, "step.weight %.1e", d);
+}
+
+static void same_change(const char *a, const char *b, const char *first)
+{
+	struct rf_tensors other;
+	double d;
+
+	must(rf_tensors_open_dir(&other, b, &err));
+	d = change(a, first, &other, "");
+	ok(d <= 1e-6, "difference of the changes %.1e", d);
+}
+
+static void log_lines(const char *path, char **keys)
 {
 	FILE *f = fopen(path, "r");
 	char line[8192];
-	size_t n;
+	size_t n, lines = 0;
 	float *norm = f32(&want, "step.grad_norm", &n);
 
-	for (size_t i = 0; f && fgets(line, sizeof line, f); i++) {
+	for (; f && fgets(line, sizeof line, f); lines++) {
 		json_t *o = json_loads(line, 0, NULL);
-		float rl = (float)json_number_value(json_object_get(o, "loss/rl")), ntp = (float)json_number_value(json_object_get(o, "loss/ntp"));
-		float g = (float)json_number_value(json_object_get(o, "actor/grad_norm_ttt"));
 
-		if (!i) {
-			against("loss.rl", &rl, 1, 1e-5);
-			against("loss.ntp", &ntp, 1, 1e-5);
+		for (char **k = keys; *k; k++) {
+			bool is_norm = !strcmp(*k, "step.grad_norm");
+			const char *key = is_norm ? "actor/grad_norm_ttt" : !strcmp(*k, "loss.rl") ? "loss/rl" : "loss/ntp";
+			float x = (float)json_number_value(json_object_get(o, key));
+
+			if (!json_is_number(json_object_get(o, key)))
+				ok(false, "line %zu has no %s", lines, key);
+			else if (is_norm && lines < n)
+				compare(*k, &x, norm + lines, 1, lines ? 1e-3 : 1e-5); /* Adam's first step magnifies noise */
+			else if (!is_norm && !lines)
+				against(*k, &x, 1, 1e-5);
 		}
-		if (i < n)
-			compare("step.grad_norm", &g, norm + i, 1, 1e-3);
 		json_decref(o);
 	}
+	ok(lines > 0, "%s has lines", path);
+}
+
+/* ---- the optimizer alone ---------------------------------------------------------------------------------------- */
+
+/* Three steps with the same gradient, 0.2 grad_rl + grad_ntp, then scaled down so far that nothing is clipped. */
+static void adamw(const char *dir)
+{
+	struct rf_engine g = RF_ENGINE_DEFAULTS;
+	struct rf_train t = RF_TRAIN_DEFAULTS;
+	struct rf_train_stats st;
+	size_t n, m, norms;
+	float *grad, *have, *norm = f32(&want, "step.grad_norm", &norms), top_w = 0;
+	double *w, *mm, *v, worst_w = 0, worst_m = 0, worst_v = 0, top_m = 0, top_v = 0;
+
+	g.path = dir;
+	t.engine = &g;
+	t.lr = 0.01;
+	t.weight_decay = 0.1;
+	must(rf_engine_open(&g, NULL, true, &err));
+	n = g.ckpt->params.total;
+	grad = room(n, sizeof *grad);
+	have = room(3 * n, sizeof *have);
+	w = room(3 * n, sizeof *w);
+	mm = w + n;
+	v = mm + n;
+	must(rf_ckpt_load(g.ckpt, have, &err));
+	for (size_t i = 0; i < n; i++)
+		w[i] = (double)have[i];
+	for (int i = 0; i < g.ckpt->params.n; i++) {
+		const struct rf_param *p = &g.ckpt->params.p[i];
+		char name[200];
+		float *rl, *ntp;
+
+		snprintf(name, sizeof name, "grad_rl.%s", p->name);
+		rl = f32(&want, name, &m);
+		snprintf(name, sizeof name, "grad_ntp.%s", p->name);
+		ntp = f32(&want, name, &m);
+		for (size_t j = 0; j < m; j++)
+			grad[p->offset + j] = (float)(0.2 * (double)rl[j] + (double)ntp[j]);
+		free(rl);
+		free(ntp);
+	}
+	for (int s = 0; s < 3; s++) {
+		double sum = 0, scale, c1 = 1 - pow(0.9, s + 1), c2 = 1 - pow(0.999, s + 1);
+
+		for (size_t i = 0; s == 2 && i < n; i++)
+			grad[i] *= 1e-3f;
+		for (size_t i = 0; i < n; i++)
+			sum += (double)grad[i] * (double)grad[i];
+		scale = fmin(1, 0.2 / (sqrt(sum) + 1e-6));
+		g.dev.ops->upload(&g.dev, g.model.g, grad, n * 4);
+		must(rf_train_step(&t, s, s, &st, &err));
+		ok(fabs(st.grad_norm - sqrt(sum)) <= 1e-9 * sqrt(sum), "norm before clipping %.9g", st.grad_norm);
+		if (!s)
+			ok(fabs(st.grad_norm - (double)norm[0]) <= 1e-5 * (double)norm[0], "it is the case's, %.9g", (double)norm[0]);
+		ok(s == 2 ? scale == 1 : scale < 1, "clipped by %g", scale);
+		for (size_t i = 0; i < n; i++) {
+			double d = (double)grad[i] * scale;
+
+			mm[i] = 0.9 * mm[i] + 0.1 * d;
+			v[i] = 0.999 * v[i] + 0.001 * d * d;
+			w[i] -= 0.01 * (0.1 * w[i] + mm[i] / c1 / (sqrt(v[i] / c2) + 1e-8));
+		}
+	}
+	g.dev.ops->download(&g.dev, have, g.model.w, n * 4);
+	g.dev.ops->download(&g.dev, have + n, g.model.m, n * 4);
+	g.dev.ops->download(&g.dev, have + 2 * n, g.model.v, n * 4);
+	must(rf_dev_sync(&g.dev, &err));
+	for (size_t i = 0; i < n; i++) {
+		worst_w = fmax(worst_w, fabs((double)have[i] - w[i]));
+		worst_m = fmax(worst_m, fabs((double)have[n + i] - mm[i]));
+		worst_v = fmax(worst_v, fabs((double)have[2 * n + i] - v[i]));
+		top_w = fmaxf(top_w, (float)fabs(w[i]));
+		top_m = fmax(top_m, fabs(mm[i]));
+		top_v = fmax(top_v, v[i]);
+	}
+	ok(worst_w <= 1e-6 * (double)top_w, "weights %.1e", worst_w / (double)top_w);
+	ok(worst_m <= 1e-6 * top_m && worst_v <= 1e-6 * top_v, "moments %.1e %.1e", worst_m / top_m, worst_v / top_v);
+	rf_train_close(&t);
+	rf_engine_close(&g);
 }
 
 int main(int argc, char **argv)
 {
 	char path[1000];
-	struct rf_err e;
 
 	if (argc < 3)
 		return 2;
+	if (!strcmp(argv[1], "change") && argc == 5) {
+		same_change(argv[2], argv[3], argv[4]);
+		return tap_end();
+	}
 	snprintf(path, sizeof path, "%s/expected.safetensors", argv[2]);
-	if (rf_tensors_open(&want, path, &e) != RF_OK)
-		die(&e);
-	if (!strcmp(argv[1], "stream"))
+	must(rf_tensors_open(&want, path, &err));
+	if (!strcmp(argv[1], "stream")) {
 		make_stream();
-	else if (!strcmp(argv[1], "values") && argc == 4)
-		values(argv[3]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "values") && argc > 4)
+		values(argv[3], argv + 4);
 	else if (!strcmp(argv[1], "grads") && argc == 5)
 		gradients(argv[3], argv[4]);
 	else if (!strcmp(argv[1], "step") && argc == 4)
 		step(argv[3], argv[2]);
-	else if (!strcmp(argv[1], "log") && argc == 4)
-		log_lines(argv[3]);
+	else if (!strcmp(argv[1], "log") && argc > 4)
+		log_lines(argv[3], argv + 4);
+	else if (!strcmp(argv[1], "adamw") && argc == 3)
+		adamw(argv[2]);
 	else
 		return 2;
-	return failures != 0;
+	return tap_end();
 }

@@ -182,7 +182,7 @@ static void others(void)
 
 static void arrays(void)
 {
-	static const float f4[] = { 1, -0.0f, 0.1f, 1e-45f, 3.4028235e38f, 16777217 };
+	static const float f4[] = { 1, -0.0f, 0.1f, 1e-45f, 3.4028235e38f, 16777217.0f };
 	static const int32_t i4[] = { 0, -1, INT32_MAX, INT32_MIN };
 	static const int64_t i8[] = { 0, INT64_MAX, INT64_MIN, (INT64_C(1) << 53) + 1 };
 	static const uint16_t f2[] = { 0x3c00, 0x8000, 0x0001, 0x7bff, 0x03ff, 0x0400, 0xc000 };

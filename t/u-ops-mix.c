@@ -159,7 +159,7 @@ static void delta_ref(const struct delta *c, const num *q, const num *k, const n
 
 				for (int y = 0; y < c->V; y++) {
 					num wrong = lin(1, v[row * c->V + y], -1, dot(c->K, state + y, c->V, k + row * c->K, 1), 0);
-					u[row * c->V + y] = c->beta ? mul(beta, wrong) : wrong;
+					u[row * c->V + y] = c->beta ? mul(beta, wrong) : scaled(wrong, c->beta_scale);
 				}
 				for (int x = 0; x < c->K; x++)
 					for (int y = 0; y < c->V; y++)
@@ -279,6 +279,8 @@ static void deltas(void)
 		{ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
 		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true, .start = { 2, 0, 1 } },
 		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
+		/* every step a reflection: no b, and twice its beta */
+		{ .nb = 3, .steps = 17, .H = 2, .K = 8, .V = 4, .beta_scale = 2, .start = { 1, 2, 0 } },
 	};
 
 	for (int i = 0; i < COUNT(lengths); i++) {

@@ -319,7 +319,7 @@ static void too_large(void)
 static void hostile(void)
 {
 	static const struct { const char *name, *bytes; size_t n; } some[] = {
-		{ "nothing", "", 0 }, { "an array of 2^32-1", "\xdd\xff\xff\xff\xff", 5 }, { "a map of 2^32-1", "\xdf\xff\xff\xff\xff", 5 },
+		{ "nothing", "", 0 }, { "an array of 2^32-1", "\xdd\xff\xff\xff\xff\1", 6 }, { "a map of 2^32-1", "\xdf\xff\xff\xff\xff\1", 6 },
 		{ "a string of 2^32-1", "\xdb\xff\xff\xff\xff", 5 }, { "binary of 2^32-1", "\xc6\xff\xff\xff\xff", 5 },
 		{ "an extension", "\xc7\x04\x01" "abcd", 7 }, { "a fixed extension", "\xd4\x01\x02", 3 }, { "byte c1", "\xc1", 1 }, { "a timestamp", "\xd6\xff\0\0\0\0", 6 },
 		{ "an array cut short", "\x93\x01\x02", 3 }, { "an integer cut short", "\xcd\x01", 2 }, { "a float cut short", "\xcb\0\0\0", 4 },
@@ -339,6 +339,7 @@ static void hostile(void)
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
 		ok(rf_msg_check(some[i].bytes, some[i].n, &e) == RF_EDATA, "%s is refused: %s", some[i].name, e.msg);
 	ok(rf_msg_check("\x91\x91\x91\x91\x91\x91\x91\x91\x01", 9, &e) == RF_OK, "8 deep is read");
+	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA && strstr(e.msg, "claims more elements than there are bytes"), "a count is compared with the bytes that are left: %s", e.msg);
 
 	/* the largest map there can be, its last two keys equal, and unequal */
 	for (int twice = 0; twice < 2; twice++) {

@@ -1,7 +1,7 @@
 /* u-run -- checkpoints and runs.  Works in the current directory.
  *
  * u-run test GOLDEN        everything that needs no fault from outside
- * u-run commit RUN STEP    as a trainer does: opens, changes every weight and moment, commits (keeps 2)
+ * u-run commit RUN STEP [KEEP]  as a trainer does: opens, changes every weight and moment, commits (keeps 2)
  * u-run tidy RUN           opens and closes
  * u-run hold RUN           opens, prints "held", closes when standard input ends
  * u-run check RUN          reads the newest step as a filter does, whole, and prints its number and hash
@@ -59,6 +59,7 @@ static enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit
 				v[k] += 1;
 			}
 		c.step = step;
+		c.updates = r->at.updates + 2;
 		c.weights = w;
 		c.m = m;
 		c.v = v;
@@ -73,9 +74,9 @@ static void on_signal(int sig)
 	stop = sig;
 }
 
-static int commit(const char *path, int64_t step)
+static int commit(const char *path, int64_t step, int keep)
 {
-	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = 2, .stop = &stop };
+	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep, .stop = &stop };
 	struct rf_run r;
 	struct rf_err e;
 
@@ -495,7 +496,7 @@ static void test_run(void)
 	how.data_next = 3;
 	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC, "steps go up (%s)", e.msg);
 	stop = SIGTERM;
-	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "interrupted") && !there("r/step-000003"), "a signal before the commit changes nothing (%s)", e.msg);
+	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") && !there("r/step-000003"), "a signal before the commit changes nothing (%s)", e.msg);
 	stop = 0;
 	sh("test -z \"$(find r -name '.*.tmp-*')\"");
 	ok(train(&r, 3, &how, &e) == RF_OK, "it can be done again (%s)", e.msg);
@@ -505,7 +506,7 @@ static void test_run(void)
 	sh("sed -i 's/\"next\": 128/\"next\": 3/' r/latest/state.json");
 	test_damage();
 
-	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.data_next == 3 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.updates == 4 && r.at.data_next == 3 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
 	        "closed and opened, it is where it was (%s)", e.msg))
 		return;
 	w = floats(r.at.params.total);
@@ -550,8 +551,8 @@ int main(int argc, char *argv[])
 		test_run();
 		return tap_end();
 	}
-	if (argc == 4 && !strcmp(argv[1], "commit"))
-		return commit(argv[2], atoll(argv[3]));
+	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "commit"))
+		return commit(argv[2], atoll(argv[3]), argc == 5 ? atoi(argv[4]) : 2);
 	if (argc == 3 && !strcmp(argv[1], "tidy"))
 		return open_run(argv[2], false);
 	if (argc == 3 && !strcmp(argv[1], "hold"))

@@ -94,8 +94,8 @@ static void test_columns(void)
 	ok(rf_columns("abc", 3) == 3 && rf_columns("\xc3\xb6", 2) == 1, "columns of letters");
 	ok(rf_columns("\xe4\xbd\xa0\xe5\xa5\xbd", 6) == 4, "columns of wide characters");
 	ok(rf_columns("e\xcc\x81", 3) == 1, "columns of a mark over a letter");
-	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3 && rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3,
-	   "a wide character is shown whole or not at all");
+	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3
+	   && rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3, "a wide character is shown whole or not at all");
 }
 
 static void test_flow(void)
@@ -121,8 +121,10 @@ enum { T = 6, C = 2, N = 2, LEN = 2 };
 
 static struct rf_record *example(void)
 {
-	static int32_t tokens[T] = { 10, 11, 12, 13, 14, 15 }, positions[C] = { 2, 5 }, drawn[C * N * LEN] = { 12, 1, 12, 13, 15, 2, 3, 4 };
-	static float entropy[T] = { 0, 1, 2, 3, 4, 5 }, nll[T - 1] = { 1, 1, 1, 1, 2 }, total[C * N] = { 0.5f, 1, -1, 0.25f };
+	static int32_t tokens[T] = { 10, 11, 12, 13, 14, 15 }, positions[C] = { 2, 5 };
+	static int32_t drawn[C * N * LEN] = { 12, 1, 12, 13, 15, 2, 3, 4 };
+	static float entropy[T] = { 0, 1, 2, 3, 4, 5 }, nll[T - 1] = { 1, 1, 1, 1, 2 };
+	static float total[C * N] = { 0.5f, 1, -1, 0.25f };
 	static float binary[C * N] = { 0.2f, 0.6f, 0.1f, 1 };
 	static float logp[C * N * LEN] = { -1, -3, -2, -2, 0, -1, -5, -6 };
 	static struct rf_record r;
@@ -170,14 +172,19 @@ static void test_rows(void)
 	struct rf_row row;
 
 	rf_row_of(&row, "x.rf", 3, rec);
-	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C && rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N
-	   && rf_row_count(rec, RF_ROWS_TOKEN) == T && rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
-	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp,prefix,generated,truth", &row, 1);
-	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\t10 11\t12 13\t12 13\n"), "a rollout's columns");
+	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C
+	   && rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T
+	   && rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
+	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp", &row, 1);
+	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\n"), "a rollout's columns");
+	line(&b, RF_ROWS_ROLLOUT, "prefix,generated,truth", &row, 1);
+	ok(is(&b, "10 11\t12 13\t12 13\n"), "a rollout's texts");
 	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth", &row, 2);
-	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"), "a rollout that reaches beyond the text, and parts that are not there");
-	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,reward_mean,reward_min,reward_max,prompt_len,source", &row, 0);
-	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\t0.1875\t-1\t1\tNaN\tNaN\n"), "a record's columns");
+	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"), "a rollout beyond the text, and parts that are not there");
+	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source", &row, 0);
+	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\tNaN\tNaN\n"), "a record's columns");
+	line(&b, RF_ROWS_RECORD, "reward_mean,reward_min,reward_max", &row, 0);
+	ok(is(&b, "0.1875\t-1\t1\n"), "a record's rewards");
 	line(&b, RF_ROWS_TOKEN, "t,token,entropy,nll,chosen,text", &row, 5);
 	ok(is(&b, "5\t15\t5\tNaN\t0\t15\n"), "the last token predicts nothing");
 	line(&b, RF_ROWS_TOKEN, "t,chosen", &row, 4);
@@ -186,7 +193,7 @@ static void test_rows(void)
 	rec->rollout.tokens = NULL;
 	rec->reward.kind = NULL;
 	rec->reward.total = rec->reward.binary = NULL;
-	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && rf_row_count(rec, RF_ROWS_ROLLOUT) == 0, "rows of a record with positions");
+	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && !rf_row_count(rec, RF_ROWS_ROLLOUT), "rows of a record with positions");
 	rf_row_of(&row, "x.rf", 3, rec);
 	line(&b, RF_ROWS_AUTO, "position,rollout,k,reward,generated,truth", &row, 1);
 	ok(is(&b, "1\tNaN\tNaN\tNaN\tNaN\t15\n"), "without rollouts their columns are NaN");
@@ -202,17 +209,19 @@ static void test_rows(void)
 
 static void test_where(void)
 {
-	static const struct { const char *where; const char *rows; } c[] = { /* which rollouts match */
+	static const struct { const char *where, *rows; } c[] = { /* which rollouts match */
 		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5", ".x.." }, { "reward>=0.5", "xx.." },
 		{ "reward=1", ".x.." }, { "reward==1", ".x.." }, { "reward!=1", "x.xx" }, { "reward<-.5", "..x." },
-		{ "reward<0.5,rollout=1", "...x" }, { "reward<0.5 and rollout=1", "...x" }, { " reward < 0.5  and  rollout = 1 ", "...x" },
-		{ "reward>-2e0,reward<1e0", "x.xx" }, { "binary=0.2", "x..." }, { "binary<=0.1", "..x." }, { "binary>0.6", "...x" },
+		{ "reward<0.5,rollout=1", "...x" }, { "reward<0.5 and rollout=1", "...x" },
+		{ " reward < 0.5  and  rollout = 1 ", "...x" },
+		{ "reward>-2e0,reward<1e0", "x.xx" },
+		{ "binary=0.2", "x..." }, { "binary<=0.1", "..x." }, { "binary>0.6", "...x" },
 		{ "advantage<1", "...." }, { "advantage!=1", "...." }, { "position=1,k=2,T=6", "..xx" },
 	};
 	static const char *const bad[] = {
-		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and", "reward<0.1 or k=1", "reward<0.1 k=1",
-		"reward<nan", "reward<inf", "reward~1", "reward=>1", "rewrd<1", "source=1", "chosen=1", "count>1", "reward<0.1,,k=1", ",k=1",
-		"reward<0.1and k=1", "k=1 andk=1",
+		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and", "reward<0.1 or k=1",
+		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "rewrd<1", "source=1", "chosen=1",
+		"count>1", "reward<0.1,,k=1", ",k=1", "reward<0.1and k=1", "k=1 andk=1",
 	};
 	struct rf_table t;
 	struct rf_row row;
@@ -228,11 +237,13 @@ static void test_where(void)
 		ok(good, "where '%s'", c[i].where);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-		ok(rf_table_open(&t, &(struct rf_table_spec){ .where = bad[i] }, &e) == RF_EUSAGE, "where '%s' is refused: %s", bad[i], e.msg);
+		ok(rf_table_open(&t, &(struct rf_table_spec){ .where = bad[i] }, &e) == RF_EUSAGE,
+		   "where '%s' is refused: %s", bad[i], e.msg);
 	ok(rf_table_open(&t, &(struct rf_table_spec){ .sort = "source" }, &e) == RF_EUSAGE
 	   && rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE
 	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE
-	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE, "sort and columns that are not there");
+	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
+	   "sort and columns that are not there");
 }
 
 /* ---- the pick of rows -------------------------------------------------------------------------------------------- */
@@ -270,7 +281,11 @@ static void test_pick(void)
 
 	for (uint32_t seed = 0; seed < 3000; seed++) {
 		struct rf_pick_key key[MOST];
-		struct rf_pick_spec spec = { .sort = rf_draw(seed, 0) < 0.6, .sample = (uint64_t)(rf_draw(seed, 1) * 30), .first = (uint64_t)(rf_draw(seed, 2) * 20) };
+		struct rf_pick_spec spec = {
+			.sort = rf_draw(seed, 0) < 0.6,
+			.sample = (uint64_t)(rf_draw(seed, 1) * 30),
+			.first = (uint64_t)(rf_draw(seed, 2) * 20),
+		};
 		size_t n = (size_t)(rf_draw(seed, 3) * MOST), want = n;
 		struct rf_pick p;
 
@@ -281,7 +296,7 @@ static void test_pick(void)
 			struct rf_pick_row row = { .text = malloc(1) };
 			uint32_t j = 4 + 2 * (uint32_t)i;
 
-			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12), rf_draw(seed, j + 1), i };
+			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12), floor(rf_draw(seed, j + 1) * 50), i };
 			if (key[i].sort == 3)
 				key[i].sort = NAN;
 			row.key = key[i];

@@ -25,6 +25,7 @@ static const struct vector {
 } vectors[] = {
 	{ "one", "{" T("a", "F32", "[2]", "[0,8]") "}", 8, NULL },
 	{ "two-swapped", "{" T("b", "U8", "[2]", "[1,3]") "," T("a", "U8", "[1]", "[0,1]") "}", 3, NULL },
+	{ "two-reversed", "{" T("b", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}", 2, NULL },
 	{ "none", "{}", 0, NULL },
 	{ "metadata", "{\"__metadata__\":{\"format\":\"pt\"}," T("a", "U8", "[1]", "[0,1]") "}", 1, NULL },
 	{ "padded", "{" T("a", "U8", "[1]", "[0,1]") "}       ", 1, NULL },
@@ -141,6 +142,9 @@ static void try(const char *name, const unsigned char *p, size_t n, const char *
 	struct rf_tensors t;
 	enum rf_code rc = rf_tensors_parse(&t, p, n, &e), rc2;
 
+	for (int i = 1; rc == RF_OK && i < t.n; i++)
+		if (strcmp(t.t[i - 1].name, t.t[i].name) >= 0)
+			ok(false, "%s comes in order of name", name);
 	if (rc == RF_OK)
 		rf_tensors_close(&t);
 	save("v.safetensors", p, n);

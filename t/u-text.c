@@ -39,19 +39,21 @@ static void test_bytes(void)
 
 	ok(rf_tokenizer_bytes(&t, &err) == RF_OK, "the byte tokenizer opens");
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
-	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 && rf_tokenizer_eos(t) == 1 && !strcmp(rf_tokenizer_hash(t), hash),
-	   "its kind, vocabulary, end token and hash");
+	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 && rf_tokenizer_eos(t) == 1
+	   && !strcmp(rf_tokenizer_hash(t), hash), "its kind, vocabulary, end token and hash");
 	for (int i = 0; i < 256; i++)
 		all[i] = (char)i;
 	for (int i = 0; i < 3; i++)
-		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &count, &cap, &err) == RF_OK && count == 256u * (unsigned)(i + 1);
+		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &count, &cap, &err) == RF_OK
+		       && count == 256u * (unsigned)(i + 1);
 	for (size_t i = 0; i < count; i++)
 		good = good && ids[i] == (int32_t)(i % 256) + 3;
 	ok(good, "every byte is its value + 3, and ids are appended");
 	good = rf_tokenizer_decode(t, ids + 256, 256, &text, &n, &err) == RF_OK && n == 256 && !memcmp(text, all, 256);
 	ok(good, "decoding what was encoded gives back every byte");
 	free(text);
-	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK && !strcmp(text, "<pad><eos><unk>x<extra_id_0><extra_id_124>") && n == strlen(text);
+	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK
+	       && !strcmp(text, "<pad><eos><unk>x<extra_id_0><extra_id_124>") && n == strlen(text);
 	ok(good, "special tokens by their names");
 	free(text);
 	good = rf_tokenizer_decode(t, NULL, 0, &text, &n, &err) == RF_OK && n == 0;
@@ -74,11 +76,13 @@ static void test_grammar(void)
 		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
 	};
 	static const char *const bad[] = {
-		"", " ", "{", "}", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{\"a\" 1}",
-		"{1:1}", "[1}", "{\"a\":1]", "01", "-", "+1", "1.", ".5", "1e", "1e+", "-a", "0x1", "1 1", "NaN", "Infinity", "tru", "True",
-		"nul", "\"", "\"a", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"",
-		"\"\\ud83d\\ud83d\"", "\"\\ud83d\\ue000\"", "\"\n\"", "\"\x01\"", "\"\x80\"", "\"\xc0\xaf\"", "\"\xc3\"", "\"\xe0\x80\xaf\"", "\"\xed\xa0\x80\"",
-		"\"\xf0\x80\x80\xaf\"", "\"\xf4\x90\x80\x80\"", "\"\xf5\x80\x80\x80\"", "\"\xff\"", "\xef\xbb\xbf{}", "{}x", "[] []", "/**/1", "\"\\", "\"\\u", "[\"a\",\n4\n,1,",
+		"", " ", "{", "}", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}",
+		"{'a':1}", "{\"a\" 1}", "{1:1}", "[1}", "{\"a\":1]", "01", "-", "+1", "1.", ".5", "1e", "1e+", "-a", "0x1",
+		"1 1", "NaN", "Infinity", "tru", "True", "nul", "\"", "\"a", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"",
+		"\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"",
+		"\"\\ud83d\\ud83d\"", "\"\\ud83d\\ue000\"", "\"\n\"", "\"\x01\"", "\"\x80\"", "\"\xc0\xaf\"",
+		"\"\xc3\"", "\"\xe0\x80\xaf\"", "\"\xed\xa0\x80\"", "\"\xf0\x80\x80\xaf\"", "\"\xf4\x90\x80\x80\"",
+		"\"\xf5\x80\x80\x80\"", "\"\xff\"", "\xef\xbb\xbf{}", "{}x", "[] []", "/**/1", "\"\\", "\"\\u", "[\"a\",\n4\n,1,",
 	};
 	char buf[200];
 	struct rf_jvalue v;
@@ -100,15 +104,18 @@ static void test_grammar(void)
 	}
 	memset(buf, '[', 65);
 	memset(buf + 65, ']', 65);
-	ok(rf_jscan_check(buf, 130, &v, &err) == RF_EDATA && strstr(err.msg, "byte 65"), "65 lists in each other are too deep");
+	ok(rf_jscan_check(buf, 130, &v, &err) == RF_EDATA && strstr(err.msg, "byte 65"),
+	   "65 lists in each other are too deep");
 	ok(rf_jscan_check(buf + 1, 128, &v, &err) == RF_OK, "64 are not");
 }
 
 static void test_values(void)
 {
 	static const struct { const char *in, *out; size_t n; } strings[] = {
-		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 }, { "\"\\\"\\\\\\/\\b\\f\\r\"", "\"\\/\b\f\r", 6 }, { "\"x\\u0000y\"", "x\0y", 3 },
-		{ "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00z\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11 }, { "\"plain\"", "plain", 5 },
+		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 }, { "\"\\\"\\\\\\/\\b\\f\\r\"", "\"\\/\b\f\r", 6 },
+		{ "\"x\\u0000y\"", "x\0y", 3 },
+		{ "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00z\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11 },
+		{ "\"plain\"", "plain", 5 },
 		{ "\"\\uFFFF\\u007f\\u0080\\u07ff\\u0800\"", "\xef\xbf\xbf\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80", 11 },
 	};
 	static const struct { const char *in; bool is_int, is_uint; int64_t i; } numbers[] = {
@@ -138,20 +145,25 @@ static void test_values(void)
 		strcpy(buf, numbers[s].in);
 		bool good = rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK;
 		good = good && rf_jscan_int(&v, &i) == numbers[s].is_int && (!numbers[s].is_int || i == numbers[s].i);
-		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint && (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
+		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint
+		       && (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
 		ok(good, "the number %s", numbers[s].in);
 	}
 	strcpy(buf, "[1.5,-2e-3,1e999,7,\"1\"]");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
-	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5 && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x)
-	   && x == -2e-3 && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x)
-	   && x == 7 && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
+	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5
+	   && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == -2e-3
+	   && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x)
+	   && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 7
+	   && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
 	   "a list's elements in order; infinity and strings are no numbers");
 	strcpy(buf, " { \"a\" : [ { \"a\" : 1 } ] , \"\\u0062\" : 2 , \"c\":3,\"c\":4} ");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
-	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 15 && rf_jscan_is_list(&k), "a key's value, whatever is nested in it");
+	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 15 && rf_jscan_is_list(&k),
+	   "a key's value, whatever is nested in it");
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2, "a key that is written with an escape");
-	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' is there twice"), "a key that is there twice");
+	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' is there twice"),
+	   "a key that is there twice");
 	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "no key 'd'") && !k.s, "a key that is not there");
 }
 
@@ -181,7 +193,8 @@ static char *lines_of(const char *path, size_t max, char *out)
 static void test_lines(void)
 {
 	static const struct { const char *in, *out; } cases[] = {
-		{ "", "" }, { "\n", "|" }, { "a", "a|" }, { "a\n", "a|" }, { "a\nb", "a|b|" }, { "\n\na\n", "||a|" }, { "a\r\nb\r\n", "a\r|b\r|" },
+		{ "", "" }, { "\n", "|" }, { "a", "a|" }, { "a\n", "a|" }, { "a\nb", "a|b|" },
+		{ "\n\na\n", "||a|" }, { "a\r\nb\r\n", "a\r|b\r|" },
 		{ "\x28\xb5\x2f", "\x28\xb5\x2f|" },
 	};
 	static char big[200000], out[400000], packed[400000];
@@ -216,14 +229,14 @@ static void test_lines(void)
 		big[m] = 'x';
 		big[m + 1] = '\n';
 		put_file("f", big, m + 2);
-		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]) && strstr(err.msg, "longer than 100000 bytes (--max-record)"),
-		   "a line of one byte more");
+		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before])
+		   && strstr(err.msg, "longer than 100000 bytes (--max-record)"), "a line of one byte more");
 		put_file("f", big, m + 1);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]), "the same without its newline");
 	}
 	put_file("f", big, 100000);
-	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 100000 && !memcmp(text, big, n),
-	   "a whole file as long as the bound");
+	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 100000
+	   && !memcmp(text, big, n), "a whole file as long as the bound");
 	ok(rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 0, "and nothing after it");
 	rf_lines_close(l);
 	put_file("f", big, 100001);
@@ -317,7 +330,11 @@ static void test_cuts(void)
 {
 	enum { E = RF_TRUNCATE_ERROR, L = RF_TRUNCATE_LEFT, R = RF_TRUNCATE_RIGHT, S = RF_TRUNCATE_SPLIT };
 	/* bytes, max, min, truncate, no_eos; sequences; kept, cut, dropped, tokens left out */
-	static const struct { int n, max, min, truncate, no_eos; const char *out; int kept, cut, dropped, left_out; } cases[] = {
+	static const struct {
+		int n, max, min, truncate, no_eos;
+		const char *out;
+		int kept, cut, dropped, left_out;
+	} cases[] = {
 		{ 3, 0, 1, E, 0, "abc.|", 1, 0, 0, 0 },
 		{ 0, 0, 1, E, 0, ".|", 1, 0, 0, 0 },
 		{ 0, 0, 1, E, 1, "", 0, 0, 1, 0 },
@@ -345,20 +362,23 @@ static void test_cuts(void)
 		{ 3, 5, 5, S, 0, "", 0, 0, 1, 4 },
 		{ 3, 4, 4, R, 0, "abc.|", 1, 0, 0, 0 },
 	};
+	static const char *const modes[] = { [E] = "error", [L] = "left", [R] = "right", [S] = "split" };
 	char out[200], summary[400], want[400];
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct rf_sequences_options o = { .max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate, .no_eos = cases[i].no_eos };
+		struct rf_sequences_options o = {
+			.max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate, .no_eos = cases[i].no_eos,
+		};
 		int sequences = 0, tokens = 0;
-		const char *mode = cases[i].truncate == E ? "error" : cases[i].truncate == L ? "left" : cases[i].truncate == R ? "right" : "split";
 
 		cut(cases[i].n, &o, summary, out);
 		for (const char *c = cases[i].out; *c; c++)
 			*c == '|' ? sequences++ : tokens++;
-		snprintf(want, sizeof want, "1 document: %d kept (%d of them cut), %d dropped; %d sequence%s of %d token%s, %d left out",
-		         cases[i].kept, cases[i].cut, cases[i].dropped, sequences, sequences == 1 ? "" : "s", tokens, tokens == 1 ? "" : "s", cases[i].left_out);
-		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)), "%d bytes%s, from %d to %d, %s: %s", cases[i].n,
-		   cases[i].no_eos ? "" : " and end", cases[i].min, cases[i].max, mode, out);
+		snprintf(want, sizeof want, "1 document: %d kept (%d of them cut), %d dropped; "
+		         "%d sequence%s of %d token%s, %d left out", cases[i].kept, cases[i].cut, cases[i].dropped,
+		         sequences, sequences == 1 ? "" : "s", tokens, tokens == 1 ? "" : "s", cases[i].left_out);
+		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)), "%d bytes%s, from %d to %d, %s: %s",
+		   cases[i].n, cases[i].no_eos ? "" : " and end", cases[i].min, cases[i].max, modes[cases[i].truncate], out);
 	}
 }
 

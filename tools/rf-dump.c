@@ -48,9 +48,9 @@ int main(int argc, char *argv[])
 	struct rf_err err;
 
 	const struct rf_opt forms[] = {
-		{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "JSON lines, one for each message; rf-cat --json reads them", false },
+		{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "JSON lines, which rf-cat --json reads", false },
 		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL, "a table: names, then a line for each row", false },
-		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL, "only the head: model, options, how the stream was made", false },
+		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL, "only what the head says: model, options, history", false },
 		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL, "only verify, and say that all is well", false },
 		{ "quiet", 'q', RF_OPT_FLAG, &d.quiet, 0, 0, NULL, "with --check: say nothing when all is well", false },
 		{ .name = NULL },
@@ -59,17 +59,17 @@ int main(int argc, char *argv[])
 		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row is", false },
 		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...", "columns of --tsv", false },
 		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS", "only rows like 'reward<0.1,k>=5'", false },
-		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN", "ascending by a column; -COLUMN: descending", false },
+		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN", "ascending, with - descending", false },
 		{ "sample", 0, RF_OPT_U64, &d.sample, 0, 0, "N", "N rows drawn at random; 0: all", false },
 		{ "seed", 0, RF_OPT_U64, &d.seed, 0, 0, "N", "of --sample", false },
-		{ "first", 'n', RF_OPT_U64, &d.first, 0, 0, "N", "the first N of these rows (records with --json); 0: all", false },
-		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the first line of --tsv", false },
-		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "with -n or --head: do not read a pipe to its end", false },
+		{ "first", 'n', RF_OPT_U64, &d.first, 0, 0, "N", "the first N of these; 0: all", false },
+		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the names of --tsv", false },
+		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "do not read a pipe to its end", false },
 		{ "stats", 0, RF_OPT_FLAG, &d.table.stats, 0, 0, NULL, "of tensors: min, max, mean, std, norm", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt looks[] = {
-		{ "model", 'm', RF_OPT_TEXT, &d.model, 0, 0, "DIR", "run or checkpoint whose tokenizer makes text of tokens", false },
+		{ "model", 'm', RF_OPT_TEXT, &d.model, 0, 0, "DIR", "run or checkpoint that has the tokenizer", false },
 		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes", "the tokenizer itself", false },
 		{ "context", 0, RF_OPT_INT, &d.show.words.context, 1, 100000, "N", "tokens shown of the prefix", false },
 		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "colours; auto: on a terminal", false },

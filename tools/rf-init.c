@@ -54,7 +54,8 @@ static void fresh(const char *dir)
 	if (!opt.tokenizer && cfg.vocab == RF_BYTES_VOCAB)
 		opt.tokenizer = "bytes";
 	if (opt.tokenizer && !strcmp(opt.tokenizer, "bytes") && cfg.vocab < RF_BYTES_VOCAB)
-		rf_die(78, "%s: vocab_size is %d, and the tokenizer bytes has %d tokens", opt.config, cfg.vocab, RF_BYTES_VOCAB);
+		rf_die(78, "%s: vocab_size is %d, and the tokenizer bytes has %d tokens", opt.config, cfg.vocab,
+		       RF_BYTES_VOCAB);
 	if (opt.dry_run) {
 		show_size(&params, RF_F32);
 	} else {
@@ -84,7 +85,8 @@ static void from(const char *dir, enum rf_dtype dtype)
 			fail(&err);
 	} else {
 		float *flat = allocate(&ckpt.params);
-		if (rf_ckpt_load(&ckpt, flat, &err) != RF_OK || rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, &err) != RF_OK)
+		if (rf_ckpt_load(&ckpt, flat, &err) != RF_OK
+		    || rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, &err) != RF_OK)
 			fail(&err);
 		free(flat);
 	}
@@ -94,24 +96,27 @@ static void from(const char *dir, enum rf_dtype dtype)
 int main(int argc, char *argv[])
 {
 	const struct rf_opt opts[] = {
-		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file", "a fresh checkpoint of this config.json", false },
+		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file", "make a fresh checkpoint", false },
 		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n", "what its weights are drawn from", false },
 		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir", "its tokenizer", false },
 		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run", false },
-		{ "dtype", 0, RF_OPT_TEXT, &opt.dtype, 0, 0, "f32|bf16|f16", "export --from as a bare checkpoint instead", false },
-		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "write nothing, say how large it would be", false },
+		{ "dtype", 0, RF_OPT_TEXT, &opt.dtype, 0, 0, "f32|bf16|f16", "export a checkpoint instead", false },
+		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "only say how large it would be", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-init",
-		.usage = "--config file [--seed n] [--tokenizer bytes|dir] dir | --from model [--dtype f32|bf16|f16] dir",
-		.summary = "Makes a fresh checkpoint, begins a run from a checkpoint, or exports a run as a checkpoint.",
+		.usage = "--config file [--seed n] [--tokenizer bytes|dir] dir\n"
+		         "       rf-init --from model [--dtype f32|bf16|f16] dir",
+		.summary = "Makes a fresh checkpoint, begins a run, or exports a run as a checkpoint.",
 		.example = "rf-init --config config.json --seed 1 ckpt && rf-init --from ckpt runs/a",
 		.also = "rf-ntp(1), rf-grpo(1), rf-tools(7)",
 		.opts = (const struct rf_opt *const[]){ opts, NULL },
 		.max_args = 1,
 	};
-	static const struct { const char *name; enum rf_dtype dtype; } dtypes[] = { { "f32", RF_F32 }, { "bf16", RF_BF16 }, { "f16", RF_F16 } };
+	static const struct { const char *name; enum rf_dtype dtype; } dtypes[] = {
+		{ "f32", RF_F32 }, { "bf16", RF_BF16 }, { "f16", RF_F16 }
+	};
 	int words = rf_cli_parse(&cli, argc, argv), i = 0;
 
 	if (!opt.config == !opt.from)

@@ -12,30 +12,16 @@
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_progress progress;
 
-static noreturn void die_in(const struct rf_in *in, struct rf_err *e)
-{
-	rf_blame(e, "%s", rf_in_name(in));
-	rf_die_err(e);
-}
-
 /* --eval: one line of JSON; with -o also each record's nll. */
-static void evaluate(struct rf_in *in, struct rf_head *head, const char *output, bool dry_run)
+static void evaluate(struct rf_in *in, struct rf_head *head, const char *output)
 {
 	struct rf_entropy pass = { .engine = &trainer.engine, .nll = output != NULL };
 	struct rf_eval sum = { 0 };
 	struct rf_out *out = NULL;
 	struct rf_record *r;
-	struct rf_plan plan;
 	struct rf_err err;
-	size_t extra;
 	enum rf_code rc;
 
-	if (dry_run) {
-		rf_entropy_plan(&pass, trainer.engine.max_len ? trainer.engine.max_len : trainer.engine.segment, &plan, &extra);
-		rf_cli_dry_run(&trainer.engine, &plan, extra);
-	}
-	if (rf_engine_check_head(&trainer.engine, head, &err) != RF_OK)
-		die_in(in, &err);
 	rf_engine_sign(&trainer.engine, head);
 	if (output && rf_out_open(&out, output, head, &err) != RF_OK)
 		rf_die_err(&err);
@@ -53,21 +39,19 @@ static void evaluate(struct rf_in *in, struct rf_head *head, const char *output,
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(65, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(in));
 	double n = sum.tokens ? (double)sum.tokens : 1;
-	if (!output || (output[0] == '-' && !output[1]) == false)
+	if (!output || output[0] != '-' || output[1])
 		printf("{\"nll\":%.9g,\"perplexity\":%.9g,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}\n",
 		       sum.nll / n, exp(sum.nll / n), sum.correct / n, sum.prob / n, sum.tokens, sum.sequences);
 	rf_cli_finish();
 }
 
-static void train(struct rf_in *in, const struct rf_head *head)
+static void train(struct rf_in *in)
 {
 	struct rf_record *r;
 	struct rf_err err;
-	char hash[17];
+	char hash[17], remark[300];
 	enum rf_code rc;
 
-	if (rf_engine_check_head(&trainer.engine, head, &err) != RF_OK)
-		die_in(in, &err);
 	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK) {
 		rf_record_drop_rollout(r); /* next tokens only, whatever the stream has */
 		if ((rc = rf_trainer_add(&trainer, r, &err)) != RF_OK) {
@@ -84,8 +68,22 @@ static void train(struct rf_in *in, const struct rf_head *head)
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	if (trainer.skipped)
-		rf_say("%d mini-batches were skipped: their gradient was not finite", trainer.skipped);
+	if (*rf_trainer_remark(&trainer, remark, sizeof remark))
+		rf_say("%s", remark);
+}
+
+static noreturn void dry_run(bool eval, bool nll)
+{
+	struct rf_engine *g = &trainer.engine;
+	int T = g->max_len ? g->max_len : g->segment;
+	struct rf_plan plan;
+	size_t extra;
+
+	if (eval)
+		rf_entropy_plan(&(struct rf_entropy){ .engine = g, .nll = nll }, T, &plan, &extra);
+	else
+		rf_train_plan(&trainer.train, T, 0, 0, 0, &plan, &extra);
+	rf_cli_dry_run(g, &plan, extra);
 }
 
 int main(int argc, char *argv[])
@@ -114,7 +112,7 @@ int main(int argc, char *argv[])
 	};
 	struct rf_err err;
 	struct rf_head head;
-	struct rf_in *in = NULL;
+	struct rf_in *in;
 
 	trainer.train.rl_coef = 0;
 	rf_engine_options(&trainer.engine, model);
@@ -123,10 +121,8 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	if (eval && trainer.grad_in)
-		rf_die(64, "--eval changes nothing: --grad-in does not go with it (try --help)");
-	if (!eval && output)
-		rf_die(64, "--output goes with --eval (try --help)");
+	if (eval ? trainer.grad_in != NULL : output != NULL)
+		rf_die(64, "--%s --eval (try --help)", eval ? "grad-in does not go with" : "output goes with");
 
 	trainer.stop = &rf_cli_stop;
 	if ((eval ? rf_engine_open(&trainer.engine, NULL, false, &err) : rf_trainer_open(&trainer, &err)) != RF_OK)
@@ -136,21 +132,13 @@ int main(int argc, char *argv[])
 		return 0;
 	}
 	rf_cli_notes(&trainer.engine);
-	if (trainer.engine.dry_run && !eval) {
-		struct rf_plan plan;
-		size_t extra;
-
-		rf_train_plan(&trainer.train, trainer.engine.max_len ? trainer.engine.max_len : trainer.engine.segment, 0, 0, 0, &plan, &extra);
-		rf_cli_dry_run(&trainer.engine, &plan, extra);
-	}
-	rf_head_init(&head);
-	if (!trainer.engine.dry_run && (rf_in_open(&in, argv[1], max_record, &err) != RF_OK ||
-	    rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK))
-		rf_die_err(&err);
+	if (trainer.engine.dry_run)
+		dry_run(eval, output != NULL);
+	in = rf_cli_model_input(&cli, &trainer.engine, argv[1], max_record, &head);
 	if (eval)
-		evaluate(in, &head, output, trainer.engine.dry_run);
+		evaluate(in, &head, output);
 	else
-		train(in, &head);
+		train(in);
 	rf_in_close(in);
 	rf_head_free(&head);
 	if (eval)

@@ -11,10 +11,11 @@ int main(int argc, char *argv[])
 	struct rf_judge_settings exec = RF_JUDGE_DEFAULTS;
 	const char *output = NULL;
 	uint64_t max_record = RF_MAX_RECORD, seed = 0;
-	int kind = RF_REWARD_COSINE, draw_step = -1;
+	int kind = RF_REWARD_COSINE, shift = 0, draw_step = -1;
 	struct rf_opt judge_opts[5];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &kind, 0, 0, "cosine|binary|hybrid|edit|random", "the part that counts", true },
+		{ "shift", 0, RF_OPT_INT, &shift, 0, 1 << 24, "n", "compare with the text of the n-th next position: what no skill scores", true },
 		{ "seed", 0, RF_OPT_U64, &seed, 0, 0, "n", "of --kind random", true },
 		{ "draw-step", 0, RF_OPT_INT, &draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
 		{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all", false },
@@ -43,14 +44,12 @@ int main(int argc, char *argv[])
 		argv[1] = NULL;
 	if (exec.kind && !exec.command)
 		rf_die(64, "--kind-name names the rewards of a command: give --exec (try --help)");
+	if (exec.command && shift)
+		rf_die(64, "--shift does not go with --exec, whose command reads the text where the rollouts are (try --help)");
 	if (exec.command && !exec.kind)
 		exec.kind = "exec";
 
-	if (rf_in_open(&in, argv[1], max_record, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_head_init(&head);
-	if (rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK)
-		rf_die_err(&err);
+	in = rf_cli_input(&cli, argv[1], max_record, &head);
 	if (rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);
 	if (exec.command && rf_judge_start(&judge, &exec, out, &err) != RF_OK)
@@ -58,7 +57,7 @@ int main(int argc, char *argv[])
 
 	int64_t step = draw_step >= 0 ? draw_step : head.step > 0 ? head.step : 0;
 	while ((rc = rf_next(in, &r, &err)) == RF_OK) {
-		if ((rc = rf_reward_record(r, (enum rf_reward_kind)kind, seed, (uint64_t)step, &err)) != RF_OK) {
+		if ((rc = rf_reward_record(r, (enum rf_reward_kind)kind, shift, seed, (uint64_t)step, &err)) != RF_OK) {
 			rf_in_blame(in, &err);
 			break;
 		}

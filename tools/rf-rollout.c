@@ -50,15 +50,7 @@ int main(int argc, char *argv[])
 		rf_rollout_plan(&rollouts, engine.max_len ? engine.max_len : engine.segment, 8, rollouts.n, rollouts.k, &plan, &extra);
 		rf_cli_dry_run(&engine, &plan, extra);
 	}
-	if (rf_in_open(&in, argv[1], max_record, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_head_init(&head);
-	if (rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK)
-		rf_die_err(&err);
-	if (rf_engine_check_head(&engine, &head, &err) != RF_OK) {
-		rf_blame(&err, "%s", rf_in_name(in));
-		rf_die_err(&err);
-	}
+	in = rf_cli_model_input(&cli, &engine, argv[1], max_record, &head);
 	rf_engine_sign(&engine, &head);
 	if (rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);

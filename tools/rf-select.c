@@ -43,11 +43,7 @@ int main(int argc, char *argv[])
 	if (!select.smooth)
 		select.smooth = select.k; /* so that the history says it */
 
-	if (rf_in_open(&in, argv[1], max_record, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_head_init(&head);
-	if (rf_head_copy(&head, rf_in_head(in), &err) != RF_OK || rf_cli_history(&cli, &head, &err) != RF_OK)
-		rf_die_err(&err);
+	in = rf_cli_input(&cli, argv[1], max_record, &head);
 	if (rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);
 

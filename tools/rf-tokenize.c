@@ -13,10 +13,10 @@ static struct rf_text_options texts = RF_TEXT_DEFAULTS;
 static struct rf_sequences_options cut = RF_SEQUENCES_DEFAULTS;
 
 static const struct rf_opt own[] = {
-	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL, "a token is a byte, as ByT5 has them: id = byte + 3, end 1, vocabulary 384", true },
+	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL, "a token is a byte: id = byte + 3, end 1, vocabulary 384", true },
 	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path", "the tokenizer of a model, a run, or in a file", false },
 	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "the same as --tokenizer", false },
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "write here instead of to stdout; it appears whole or not at all", false },
+	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "write here; it appears whole or not at all", false },
 	{ 0 },
 };
 static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS];

@@ -1,0 +1,37 @@
+#!/bin/bash
+# evaluate.sh MODEL POSITIONS.rf OUT -- how well a model predicts documents, and continues them.
+#
+# POSITIONS.rf are sequences with positions: one sequence per document.  Rollouts are drawn there under random numbers that
+# do not depend on the model (--draw-step 0), so that two models differ by what they learned more than by luck.
+#
+#     OUT.documents.tsv   one line per document: next tokens' nll (nats) and accuracy; of its rollouts the mean cosine and
+#                         binary reward, and the cosine against the text of the document's next position
+#     OUT.rollouts.tsv    one line per rollout: these three
+#
+# From the environment: K tokens and N rollouts per position, COMPUTE, KEEP (not empty: OUT.rf stays).
+set -euo pipefail
+export LC_ALL=C
+
+model=$1 positions=$2 out=$3
+mkdir -p "$(dirname "$out")"
+trap 'rm -f "$out".*.tmp' EXIT
+
+# shellcheck disable=SC2086  # COMPUTE is options
+rf-entropy --nll -m "$model" ${COMPUTE:-} "$positions" |
+	rf-rollout -m "$model" ${COMPUTE:-} -k "$K" -n "$N" --draw-step 0 -o "$out.rf"
+
+rf-dump --tsv --rows record --columns id,nll_mean,accuracy,source "$out.rf" >"$out.records.tmp"
+rf-reward "$out.rf" | rf-dump --tsv --rows rollout --columns id,cosine,binary >"$out.own.tmp"
+rf-reward --shift 1 "$out.rf" | rf-dump --tsv --rows rollout --columns cosine | sed 1s/cosine/elsewhere/ >"$out.other.tmp"
+paste "$out.own.tmp" "$out.other.tmp" >"$out.rollouts.tmp"
+[ -n "${KEEP:-}" ] || rm "$out.rf"
+
+awk -F '\t' -v OFS='\t' '
+	FNR == 1 { file++; next }
+	file == 1 { n[$1]++; cosine[$1] += $2; binary[$1] += $3; elsewhere[$1] += $4; next }
+	FNR == 2 { print "id", "nll", "accuracy", "cosine", "binary", "elsewhere", "document" }
+	n[$1] { print $1, $2, $3, cosine[$1] / n[$1], binary[$1] / n[$1], elsewhere[$1] / n[$1], $4 }
+' "$out.rollouts.tmp" "$out.records.tmp" >"$out.documents.tmp"
+
+mv "$out.rollouts.tmp" "$out.rollouts.tsv"
+mv "$out.documents.tmp" "$out.documents.tsv"

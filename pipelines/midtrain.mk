@@ -1,0 +1,69 @@
+# midtrain.mk -- mid-training with ReFINE: your model, your text.
+#
+#     make -f pipelines/midtrain.mk RUN=runs/a MODEL=ckpt CORPUS='data/*.jsonl.zst' STEPS=100
+#
+# RUN is where the run goes: a Hugging Face checkpoint after each step, log.jsonl with a line for each.  MODEL is a
+# checkpoint with its tokenizer, or another run.  CORPUS are files of text: .jsonl, .jsonl.zst (TEXT_KEY=text), .txt, .ids.
+# Every stage is a variable that holds a command, which reads a stream and writes one; so an ablation is a word:
+#
+#     make -f pipelines/midtrain.mk RUN=runs/b ... SELECT='rf-select --mode uniform'
+#     make -f pipelines/midtrain.mk RUN=runs/c ... REWARD='rf-reward --exec "python3 my_reward.py"'
+#     make -f pipelines/midtrain.mk RUN=runs/d ... N=8
+#     make -f pipelines/midtrain.mk RUN=runs/e ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+#
+# (the last is the baseline, next tokens alone).  It may be stopped at any moment: the same words go on, and a larger STEPS
+# goes further.  Other words in the same RUN are refused.
+#
+#     KEEP=1      each step's stream stays in RUN/streams for rf-dump
+#     STEPS       batches in all; a batch is a commit, and BATCH / MINI_BATCH optimizer steps
+#     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+RF_BIN ?= $(abspath $(HERE)../bin)
+export PATH := $(RF_BIN):$(PATH)
+
+STEPS      ?= 100
+LEN        ?= 16384
+TEXT_KEY   ?= text
+BATCH      ?= 128
+MINI_BATCH ?= 32
+LR         ?= 1e-6
+K          ?= 5
+N          ?= 1
+SEED       ?= 1
+COMPUTE    ?=
+KEEP       ?=
+PHASE      ?= $(RUN)
+
+OPTIM      ?= --mini-batch $(MINI_BATCH) --lr $(LR)
+TOKENIZE   ?= rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split --min-len 64
+ENTROPY    ?= rf-entropy
+SELECT     ?= rf-select -k $(K)
+ROLLOUT    ?= rf-rollout -k $(K) -n $(N)
+REWARD     ?= rf-reward --kind cosine
+TRAIN      ?= rf-grpo $(OPTIM)
+# A stream of sequences may stand in for CORPUS and TOKENIZE.
+DATA       ?= $(RUN)/data/corpus.rf
+
+need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
+WORDS := MODEL CORPUS TOKENIZE DATA ENTROPY SELECT ROLLOUT REWARD TRAIN BATCH SEED
+export $(WORDS) COMPUTE KEEP PHASE
+
+train: check $(DATA)
+	@$(HERE)steps.sh '$(RUN)' '$(DATA)' '$(STEPS)'
+
+check:
+	$(call need,RUN,where does the run go? RUN=runs/a)
+	$(call need,MODEL,which checkpoint? MODEL=ckpt)
+	@[ -e '$(RUN)/latest' ] || { mkdir -p '$(dir $(RUN))'; rf-init --from '$(MODEL)' '$(RUN)'; }
+	@$(HERE)same-words.sh '$(RUN)/data/words' $(WORDS)
+
+$(RUN)/data/corpus.rf: | check
+	$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst')
+	$(TOKENIZE) -o '$@' $(CORPUS)
+
+.PHONY: train check

@@ -1,0 +1,98 @@
+# report.awk -- tables out of what evaluate.sh counted: awk -f report.awk EVAL/*.documents.tsv
+#
+# Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models saw the same
+# documents, positions and random numbers, so that they are compared by the differences per document, whose standard error
+# is much smaller than that of either mean.
+BEGIN {
+	FS = "\t"
+	metrics = split("nll accuracy cosine binary elsewhere", metric, " ")
+	format["nll"] = "%.4f"
+	better["nll"] = -1
+	better["accuracy"] = better["cosine"] = better["binary"] = 1
+	models = split("start sft refine refine-n8 random", model, " ")
+	pairs = split("sft start refine sft refine-n8 sft random sft refine random refine-n8 random", pair, " ")
+	title["start"] = "start"
+	title["sft"] = "SFT"
+	title["refine"] = "ReFINE, n 1"
+	title["refine-n8"] = "ReFINE, n 8"
+	title["random"] = "random rewards"
+}
+
+FNR == 1 {
+	name = FILENAME
+	sub(/^.*\//, "", name)
+	sub(/\.documents\.tsv$/, "", name)
+	next
+}
+{
+	if (!($1 in seen)) {
+		seen[$1] = 1
+		id[++documents] = $1
+	}
+	for (m = 1; m <= metrics; m++)
+		value[name, metric[m], $1] = $(m + 1)
+}
+
+# Mean and standard error over documents of a metric of a, minus that of b where b is not "": in mean and se.
+function describe(a, b, name,    i, x, sum, squares) {
+	sum = squares = 0
+	for (i = 1; i <= documents; i++)
+		sum += value[a, name, id[i]] - (b == "" ? 0 : value[b, name, id[i]])
+	mean = sum / documents
+	for (i = 1; i <= documents; i++) {
+		x = value[a, name, id[i]] - (b == "" ? 0 : value[b, name, id[i]]) - mean
+		squares += x * x
+	}
+	se = documents > 1 ? sqrt(squares / (documents - 1) / documents) : 0
+}
+
+function row(label, a, b,    i, line) {
+	line = "| " label " |"
+	for (i = 1; i <= metrics; i++) {
+		describe(a, b, metric[i])
+		line = line sprintf(b == "" ? " %.4f ± %.4f |" : " %+.4f ± %.4f%s |", mean, se, b == "" ? "" : star())
+	}
+	print line
+}
+
+# Beyond two standard errors
+function star() {
+	return (mean > 2 * se || -mean > 2 * se) ? " *" : ""
+}
+
+# One sentence: what differs beyond two standard errors, and what does not.
+function compare(a, b,    m, name, differs, same) {
+	differs = same = ""
+	for (m = 1; m <= metrics; m++) {
+		name = metric[m]
+		if (!(name in better))
+			continue
+		describe(a, b, name)
+		if (star() == "")
+			same = same (same == "" ? "" : ", ") name
+		else
+			differs = differs sprintf("%s %s by %.4f (%s); ", name, mean * better[name] > 0 ? "better" : "worse", mean < 0 ? -mean : mean,
+				se > 0 ? sprintf("%.1f standard errors", (mean < 0 ? -mean : mean) / se) : "in every document")
+	}
+	if (same != "")
+		differs = differs same ": no difference beyond two standard errors; "
+	sub(/; $/, ".", differs)
+	print "- " title[a] " against " title[b] ": " differs
+}
+
+END {
+	if (!documents)
+		exit 1
+	print "| held-out documents: " documents " | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
+	print "|---|---|---|---|---|---|"
+	for (m = 1; m <= models; m++)
+		row(title[model[m]], model[m], "")
+	print ""
+	print "| difference, by document | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
+	print "|---|---|---|---|---|---|"
+	for (p = 1; p <= pairs; p += 2)
+		row(title[pair[p]] " - " title[pair[p + 1]], pair[p], pair[p + 1])
+	print ""
+	for (p = 1; p <= pairs; p += 2)
+		compare(pair[p], pair[p + 1])
+}

@@ -1,0 +1,169 @@
+#!/bin/bash
+# report.sh RUN -- RUN/report.md and its figures, from what demo.mk left in RUN.  Settings come from the environment.
+set -euo pipefail
+export LC_ALL=C
+
+run=$1
+here=$(dirname "$0")
+runs="sft refine refine-n8 random"
+tmp=$run/report.tmp
+rm -rf "$tmp"
+mkdir -p "$tmp"
+trap 'rm -rf "$tmp"' EXIT
+
+say() { printf 'report: %s\n' "$*" >&2; }
+
+# ---- figures --------------------------------------------------------------------------------------------------------
+
+# log NAME: step, next-token loss, mean cosine and binary reward of a run's log, tab-separated, the last line of each step
+# (a killed step may stand there twice).
+log() {
+	awk '
+		function figure(key,    i, v) {
+			if (!(i = index($0, "\"" key "\":")))
+				return "NaN"
+			split(substr($0, i + length(key) + 3), v, /[,}]/)
+			return v[1]
+		}
+		{ step = figure("step"); line[step] = figure("loss/ntp") "\t" figure("reward/cs_reward_mean") "\t" figure("reward/binary_reward_mean") }
+		step > last { last = step }
+		END { for (s = 0; s <= last; s++) if (s in line) print s "\t" line[s] }
+	' "$run/$1/log.jsonl"
+}
+
+# smooth WIDTH COLUMN...: the first column, and running means of others over WIDTH lines, centred.
+smooth() {
+	awk -F '\t' -v width="$1" -v columns="${*:2}" '
+		BEGIN { n = split(columns, column, " "); half = int(width / 2) }
+		{ x[NR] = $1; for (c = 1; c <= n; c++) y[NR, c] = $column[c] }
+		END {
+			for (i = 1; i <= NR; i++) {
+				line = x[i]
+				from = i > half ? i - half : 1
+				to = i + half < NR ? i + half : NR
+				for (c = 1; c <= n; c++) {
+					sum = 0
+					for (j = from; j <= to; j++)
+						sum += y[j, c]
+					line = line "\t" sum / (to - from + 1)
+				}
+				print line
+			}
+		}'
+}
+
+# Losses on the same batch differ less between runs than between batches: they are drawn as differences from SFT's.
+for name in $runs; do
+	log "$name" >"$tmp/$name.log"
+done
+for name in $runs; do
+	paste "$tmp/$name.log" "$tmp/sft.log" | awk -F '\t' -v OFS='\t' '{ print $1, $2 - $6, $3, $4 }' | smooth 9 2 3 4 >"$tmp/$name.steps"
+done
+for name in start $runs; do
+	tail -n +2 "$run/eval/$name.rollouts.tsv" | awk -F '\t' -v OFS='\t' '
+		function bin(x) { x = int((x + 1) * 40); return x > 79 ? 79 : x < 0 ? 0 : x }
+		{ own[bin($2)]++; other[bin($4)]++ }
+		END { for (i = 0; i < 80; i++) print (i + .5) / 40 - 1, 40 * own[i] / NR, 40 * other[i] / NR }
+	' >"$tmp/$name.bins"
+done
+tail -n +2 "$run/eval/entropy.tsv" | smooth 5 2 >"$tmp/entropy.mean"
+tail -n +2 "$run/eval/entropy.tsv" | paste "$tmp/entropy.mean" - | awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/entropy.chosen"
+say "figures"
+gnuplot -e "tmp='$tmp'; entropy='$run/eval/entropy.tsv'; out='$tmp'" "$here/report.gp"
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+# seconds NAME: what a phase took.  Of a run: its batches, each counted once, however often it was interrupted.
+seconds() {
+	if [ -e "$run/$1/data/times.tsv" ]; then
+		awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' "$run/$1/data/times.tsv"
+	else
+		cat "$run/phases/$1.seconds" 2>/dev/null || echo '?'
+	fi
+}
+
+# progress NAME: how many batches and steps a run has behind it.
+progress() { rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 | awk '{ print $1 " batches, " $2 " steps" }'; }
+
+records() { rf-dump --tsv --rows record --columns T --no-header "$1" | awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'; }
+
+commands() {
+	local name
+	for name in corpus train.rf valid.rf fresh; do
+		[ ! -e "$run/phases/$name.sh" ] || cat "$run/phases/$name.sh"
+	done
+	for name in start $runs; do
+		printf '\n# %s: %s, each batch like this one; begun by: rf-init --from %s %s\n' "$name" "$(progress "$name")" \
+			"$(sed -n 's/^MODEL=//p' "$run/$name/data/words")" "$run/$name"
+		cat "$run/$name/data/pipeline"
+	done
+	printf '\n'
+	cat "$run"/phases/eval-*.sh "$run/phases/entropy.sh"
+}
+
+report() {
+	local name processor
+	processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	cat <<-END
+		# ReFINE mid-training: what came out
+
+		## Held-out documents
+
+		$(awk -f "$here/report.awk" "$run"/eval/*.documents.tsv)
+
+		- nll, accuracy: of next tokens (bytes), in nats per token. cosine, binary: mean rewards of 4 rollouts of 5 tokens at
+		  each of $POSITIONS positions per document, the same positions and random numbers for every model. cosine elsewhere: the same
+		  rollouts against the text of the document's next position, which is what no skill scores.
+		- ± is the standard error over documents; * marks a difference beyond two of them. One difference in twenty is so large by chance.
+		- Each line is one training run with one seed (SEED=$SEED). Another seed would move it by more than these errors say: they count
+		  the choice of documents alone. What ReFINE and its control with random rewards have in common is not due to the rewards.
+
+		## Figures
+
+		![entropy along a document](entropy.png)
+
+		Entropy of the start's predictions along a held-out document, $(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv"), and the position that ReFINE draws in each of 8 chunks.
+
+		![distribution of rewards](rewards.png)
+
+		Cosine rewards of all rollouts on the held-out documents.
+
+		![over the steps](steps.png)
+
+		Training, by optimizer step: the next-token loss minus SFT's on the same sequences, and the rewards of the rollouts that were
+		trained on (running means over 9 steps).
+
+		## What was done
+
+		| | |
+		|---|---|
+		| text | $(if [ -n "$CORPUS" ]; then echo "$CORPUS"; else awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' "$run/corpus/SOURCE"; fi) |
+		| held out | 1 of every $HOLD_OUT documents; $(records "$run/valid.rf") evaluated, the first $LEN of each document at most |
+		| training text | $(records "$run/train.rf") of at most $LEN |
+		| model | DeltaNet, $(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }') parameters, $(basename "$CONFIG") |
+		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, learning rate $WARM_LR falling to 0 as a cosine |
+		| each run | $(progress sft): batches of $BATCH sequences, mini-batches of $MINI_BATCH, learning rate $LR |
+		| machine | $(uname -n): $(nproc) of ${processor:-$(uname -m)}, $(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) |
+		| versions | $(rf-grpo --version), $(uname -sr), $(dpkg-query -W -f '${Package} ${Version}, ' libdnnl2 gnuplot-nox 2>/dev/null)$(bash --version | sed 's/ *(.*//; s/GNU //; q') |
+
+		The learning rate was chosen by SFT's loss on training documents alone, so not to any rival's advantage; everything else is the
+		paper's or fits the time.
+
+		| phase | seconds |
+		|---|---|
+		$(for name in train.rf valid.rf start $runs eval-start eval-sft eval-refine eval-refine-n8 eval-random; do echo "| $name | $(seconds "$name") |"; done)
+
+		## Commands
+
+		    make midtrain$(sed -n 's/^\(.*\)=\(.*\)$/ \1='"'\\2'"'/p' "$run/words" | tr -d '\n')
+
+		or, one by one:
+
+		$(commands | sed 's/^/    /')
+	END
+}
+
+say "text"
+report >"$tmp/report.md"
+mv "$tmp"/*.png "$run"
+mv "$tmp/report.md" "$run/report.md"

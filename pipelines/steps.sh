@@ -1,0 +1,126 @@
+#!/bin/bash
+# steps.sh RUN CORPUS.rf BATCHES -- takes a run through a corpus: one pipeline and one commit per batch.
+#
+# Which batch comes next is read from the run itself: it knows how many commits it has.  The stages read the weights of
+# exactly that step, and the trainer is told at which step it must be (--at); so after a kill at any moment the same words
+# go on with every batch used once and only once, and end at the same bytes.
+#
+# A batch is the next BATCH sequences of the corpus, in an order that is drawn anew for each epoch; what is left over at an
+# epoch's end is less than a batch and waits for the next draw.
+#
+# From the environment, set by midtrain.mk:
+#
+#     ENTROPY SELECT ROLLOUT REWARD TRAIN   stages, as shell commands that read and write streams; an empty one is left out
+#     COMPUTE                               options of those that have a model: the first, the third and the last
+#     BATCH SEED                            sequences of a batch, seed of the order
+#     KEEP                                  not empty: each batch's stream stays in RUN/streams, with advantages
+#     PHASE                                 what lines of progress begin with
+set -euo pipefail
+export LC_ALL=C
+
+# shellcheck disable=SC2153  # BATCH and batch are two things
+run=$1 corpus=$2 batches=$3 size=$BATCH
+: "$ENTROPY" "$SELECT" "$ROLLOUT" "$REWARD" "$TRAIN" "$SEED" "${KEEP:=}"
+phase=${PHASE:-$run}
+
+say() { printf '%s: %s\n' "$phase" "$*" >&2; }
+die() {
+	local status=$1
+	shift
+	say "$*"
+	exit "$status"
+}
+
+# Sets at, the newest step, and batch, how many commits led to it.
+look() {
+	read -r at batch < <(rf-dump --tsv --rows step --columns step,commits --no-header "$run" | tail -n 1) ||
+		die 66 "$run: no run, or its last step cannot be read"
+	printf -v step 'step-%06d' "$at"
+}
+
+# order EPOCH: the corpus in the order of an epoch, in a file; those of other epochs go.
+order() {
+	order=$run/data/epoch-$1.rf
+	[ ! -e "$order" ] || return 0
+	rm -f "$run"/data/epoch-*.rf
+	rf-cat --shuffle --seed $((SEED + $1)) -o "$order" "$corpus"
+}
+
+# The pipeline of this batch, as everyone may type it.
+compose() {
+	local from=$((batch % per_epoch * size)) model keep='' trainer=${TRAIN%% *}
+	printf -v model -- '-m %q%s' "$run/$step" "${COMPUTE:+ $COMPUTE}"
+	printf -v line 'rf-cat --range %d:%d %q' "$from" $((from + size)) "$order"
+	[ -z "$ENTROPY" ] || line+=" | $ENTROPY $model"
+	[ -z "$SELECT" ] || line+=" | $SELECT"
+	[ -z "$ROLLOUT" ] || line+=" | $ROLLOUT $model"
+	[ -z "$REWARD" ] || line+=" | $REWARD"
+	[ -z "$KEEP" ] || [ "${trainer##*/}" != rf-grpo ] || printf -v keep -- ' -o %q' "$run/streams/$step.rf"
+	printf -v model -- '-m %q%s --at %d' "$run" "${COMPUTE:+ $COMPUTE}" "$at"
+	printf -v line '%s | %s %s --log %q%s' "$line" "$TRAIN" "$model" "$run/log.jsonl" "$keep"
+}
+
+# The figure of the log's last line, or nothing.
+figure() {
+	tail -n 1 "$run/log.jsonl" 2>/dev/null | awk -v key="\"$1\":" -v name="$2" '
+		(i = index($0, key)) { split(substr($0, i + length(key)), v, /[,}]/); printf ", %s %.4g", name, v[1] }'
+}
+
+duration() {
+	if [ "$1" -lt 100 ]; then
+		echo "$1 s"
+	else
+		echo "$((($1 + 30) / 60)) min"
+	fi
+}
+
+# A pipeline is a group of processes: whoever ends this script ends all of it, and Ctrl-C does not reach it twice.
+set -m
+group=
+stop() {
+	trap '' INT TERM HUP
+	if [ -n "$group" ]; then
+		kill -TERM -- "-$group" 2>/dev/null || true
+		wait "$group" 2>/dev/null || true
+	fi
+	say "interrupted: the same words go on from here"
+	exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+mkdir -p "$run/data"
+[ -z "$KEEP" ] || mkdir -p "$run/streams"
+
+# One loop at a time.  The pipeline inherits the lock: where only the script was killed, its last batch is waited for.
+exec 9>"$run/data/.lock"
+flock -n 9 || { say "another loop works on $run: waiting for it"; flock 9; }
+
+sequences=$(rf-dump --tsv --rows record --columns id --no-header "$corpus" | wc -l)
+per_epoch=$((sequences / size))
+[ "$per_epoch" -gt 0 ] || die 65 "$corpus has $sequences sequences, fewer than a batch of $size (BATCH=...)"
+
+look
+first=$batch began=$SECONDS
+while [ "$batch" -lt "$batches" ]; do
+	order $((batch / per_epoch))
+	compose
+	if [ "$batch" -eq "$first" ]; then
+		say "batches $((batch + 1)) to $batches of $size sequences; the first: $line"
+		printf '%s\n' "$line" >"$run/data/pipeline"
+	fi
+	from=$EPOCHREALTIME
+	{ eval "$line"; } &
+	group=$!
+	status=0
+	wait "$group" || status=$?
+	group=
+	[ "$status" -eq 0 ] || die "$status" "batch $((batch + 1)): a stage failed with status $status and said why; the same words begin at this batch again"
+	before=$batch
+	look
+	[ "$batch" -gt "$before" ] || die 70 "batch $((before + 1)): no stage failed, and nothing was committed"
+	printf '%d\t%d\t%d\n' "$batch" "$at" $((${EPOCHREALTIME/./} - ${from/./})) >>"$run/data/times.tsv"
+	say "batch $batch of $batches, step $at$(figure loss/ntp loss)$(figure reward/mean reward)," \
+		"$(duration $(((SECONDS - began) * (batches - batch) / (batch - first)))) left"
+done

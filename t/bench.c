@@ -1,0 +1,271 @@
+/* bench -- what the machine's cores can do, and what the model's passes do of it, in one process and one run.
+ *
+ *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss, against
+ *                                     oneDNN's float32 product (2048^3) on the same threads, measured in between
+ *     bench MODEL step T RECORDS      one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch
+ *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
+ *
+ * Floating-point operations are counted as matrix products only: per token 2 (L (4 d^2 + 3 d F + 3 K d) + d N), and
+ * three times that for forward + backward.  BENCH_DTYPE=bf16, BENCH_SEGMENT=rows; BENCH_OPS=1 shows the time of each
+ * operation. */
+#include <dnnl.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "advantage.h"
+#include "entropy.h"
+#include "reward.h"
+#include "rollout.h"
+#include "select.h"
+#include "train.h"
+
+extern void omp_set_num_threads(int);
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void die(const struct rf_err *e)
+{
+	fprintf(stderr, "bench: %s\n", e->msg);
+	exit(1);
+}
+
+/* ---- where the time goes: the table of operations with a clock around each ---- */
+
+#define X(op) OP_##op,
+enum { RF_OPS(X) OPS };
+#undef X
+#define X(op) #op,
+static const char *const op_name[] = { RF_OPS(X) };
+#undef X
+static const struct rf_ops *real;
+static double spent[OPS];
+
+#define X(op) \
+	static void timed_##op(struct rf_dev *d, const struct rf_##op *a) \
+	{ \
+		double t = now(); \
+		real->op(d, a); \
+		spent[OP_##op] += now() - t; \
+	}
+RF_OPS(X)
+#undef X
+
+static void time_operations(struct rf_dev *d)
+{
+	static struct rf_ops timed;
+
+	timed = *(real = d->ops);
+#define X(op) timed.op = timed_##op;
+	RF_OPS(X)
+#undef X
+	d->ops = &timed;
+}
+
+static void show_operations(int passes)
+{
+	double all = 0;
+
+	for (int i = 0; i < OPS; i++)
+		all += spent[i];
+	for (int i = 0; i < OPS; i++)
+		if (spent[i] > 0.002 * all)
+			printf("    %-12s %8.4f s  %5.1f %%\n", op_name[i], spent[i] / passes, 100 * spent[i] / all);
+	memset(spent, 0, sizeof spent);
+}
+
+/* oneDNN's own float32 product on all threads, GFLOP/s */
+static double product(int threads, int times)
+{
+	enum { N = 2048 };
+	static float *a, *b, *c;
+	double best = 1e9;
+
+	if (!a) {
+		a = aligned_alloc(64, N * N * 4);
+		b = aligned_alloc(64, N * N * 4);
+		c = aligned_alloc(64, N * N * 4);
+		for (int i = 0; i < N * N; i++) {
+			a[i] = (float)(i % 17) / 17;
+			b[i] = (float)(i % 13) / 13;
+		}
+	}
+	omp_set_num_threads(threads);
+	for (int i = 0; i < times; i++) {
+		double t = now();
+		dnnl_sgemm('N', 'N', N, N, N, 1, a, N, b, N, 0, c, N);
+		t = now() - t;
+		best = t < best ? t : best;
+	}
+	omp_set_num_threads(1);
+	return 2. * N * N * N / best / 1e9;
+}
+
+static struct rf_engine g = RF_ENGINE_DEFAULTS;
+static struct rf_err e;
+
+static void fill(struct rf_record *r, uint64_t id, int T)
+{
+	rf_record_init(r);
+	r->id = id;
+	r->T = T;
+	r->tokens = rf_record_alloc(r, (size_t)T, 4);
+	for (int i = 0; i < T; i++)
+		r->tokens[i] = (int32_t)((((uint32_t)i + 77u * (uint32_t)id) * 2654435761u >> 7) % (uint32_t)g.ckpt->cfg.vocab);
+	r->prompt_len = r->answers = -1;
+}
+
+static void rate(const char *name, double work, double seconds, int T, double product)
+{
+	printf("%-20s %8.1f GFLOP/s  %5.1f %% of the product  %8.0f tokens/s  %.3f s\n", name, work / seconds / 1e9,
+	       100 * work / seconds / 1e9 / product, T / seconds, seconds);
+}
+
+static void passes(int T, int repeat)
+{
+	struct rf_entropy pass = { .engine = &g };
+	struct rf_train train = RF_TRAIN_DEFAULTS;
+	struct rf_train_stats st;
+	struct rf_record r, *batch = &r;
+	const struct rf_config *c = &g.ckpt->cfg;
+	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->K * c->d) + (double)c->d * c->vocab);
+	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8), t;
+
+	train.engine = &g;
+	train.rl_coef = 0;
+	fill(&r, 0, T);
+	for (int i = 0; i <= repeat; i++) /* the first warms up */
+		for (int k = 0; k < 2; k++) {
+			t = product(g.dev.threads, 3);
+			top = t > top ? t : top;
+			t = now();
+			if ((k ? rf_train_gradient(&train, &batch, 1, false, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
+				die(&e);
+			t = now() - t;
+			if (i)
+				best[k] = t < best[k] ? t : best[k];
+		}
+	if (real)
+		show_operations(repeat + 1);
+	printf("%-20s %8.1f GFLOP/s, float32, %d threads\n", "product", top, g.dev.threads);
+	rate("forward", flops, best[0], T, top);
+	rate("forward + backward", 3 * flops, best[1], T, top);
+	rf_train_close(&train);
+}
+
+static void step(int T, int n)
+{
+	struct rf_entropy entropy = { .engine = &g };
+	struct rf_select select = RF_SELECT_DEFAULTS;
+	struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
+	struct rf_advantage advantage = { 0 };
+	struct rf_train train = RF_TRAIN_DEFAULTS;
+	struct rf_train_stats st;
+	struct rf_record **batch = malloc((size_t)n * sizeof *batch), warm;
+	double part[6] = { 0 }, all = 0, t;
+	static const char *const names[] = { "entropy (forward)", "select", "rollout", "reward", "gradient", "optimizer" };
+	bool skip;
+
+	rollouts.engine = train.engine = &g;
+	fill(&warm, 99, 300);
+	if (rf_entropy_record(&entropy, &warm, &e) != RF_OK)
+		die(&e);
+	for (int i = 0; i < n; i++) {
+		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
+		t = now();
+		if (rf_entropy_record(&entropy, batch[i], &e) != RF_OK)
+			die(&e);
+		part[0] += now() - t;
+	}
+	for (int k = 1; k < 4; k++)
+		for (int i = 0; i < n; i++) {
+			t = now();
+			if ((k == 1 ? rf_select_record(&select, 0, batch[i], &skip, &e) : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
+			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, &e)) != RF_OK)
+				die(&e);
+			part[k] += now() - t;
+		}
+	for (int i = 0; i < n; i++)
+		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
+			die(&e);
+	t = now();
+	if (rf_train_gradient(&train, batch, n, false, &st, &e) != RF_OK)
+		die(&e);
+	part[4] = now() - t;
+	t = now();
+	if (rf_train_step(&train, 0, 0, &st, &e) != RF_OK)
+		die(&e);
+	part[5] = now() - t;
+	for (int k = 0; k < 6; k++)
+		all += part[k];
+	for (int k = 0; k < 6; k++)
+		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], part[k], part[k] / part[0]);
+	if (real)
+		show_operations(1);
+	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all, all / part[0],
+	       1e6 * all / ((double)n * T), n, T);
+}
+
+/* A command's least wall time and largest peak memory; its output goes where ours does. */
+static int run(int n, char **command)
+{
+	double best = 1e9, t;
+	struct rusage use;
+	long peak = 0;
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < n; i++) {
+		t = now();
+		if ((pid = fork()) == 0) {
+			int null = open("/dev/null", O_WRONLY);
+			dup2(null, STDOUT_FILENO);
+			execvp(*command, command);
+			_exit(127);
+		}
+		if (wait4(pid, &status, 0, &use) != pid || status)
+			return 1;
+		t = now() - t;
+		best = t < best ? t : best;
+		peak = use.ru_maxrss > peak ? use.ru_maxrss : peak;
+	}
+	printf("%.4f %ld\n", best, peak >> 10);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct rusage use;
+
+	if (argc > 3 && !strcmp(argv[1], "run"))
+		return run(atoi(argv[2]), argv + 3);
+	if (argc < 4)
+		return 2;
+	g.path = argv[1];
+	g.device = "cpu";
+	g.math = getenv("BENCH_DTYPE") && !strcmp(getenv("BENCH_DTYPE"), "bf16");
+	if (getenv("BENCH_SEGMENT"))
+		g.segment = atoi(getenv("BENCH_SEGMENT"));
+	if (rf_engine_open(&g, NULL, true, &e) != RF_OK)
+		die(&e);
+	if (getenv("BENCH_OPS"))
+		time_operations(&g.dev);
+	if (!strcmp(argv[2], "pass"))
+		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
+	else
+		step(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 8);
+	getrusage(RUSAGE_SELF, &use);
+	printf("%-20s %8ld MiB\n", "peak memory", use.ru_maxrss >> 10);
+	return 0;
+}

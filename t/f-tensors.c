@@ -1,0 +1,63 @@
+/* f-tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and every value can
+ * be read. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void insist(bool good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "f-tensors: %s\n", what);
+		abort();
+	}
+}
+
+static void check(const struct rf_tensor *t, const uint8_t *data, size_t size)
+{
+	uint64_t count = 1;
+	struct rf_err e;
+	float *x;
+
+	for (int d = 0; d < t->ndim; d++)
+		count *= (uint64_t)t->shape[d];
+	insist(t->ndim >= 0 && t->ndim <= RF_MAX_DIMS && count == t->count && t->bytes == count * (unsigned)rf_dtype_size(t->dtype), "sizes disagree");
+	insist((const uint8_t *)t->data >= data + 8 && t->bytes <= size && (const uint8_t *)t->data + t->bytes <= data + size, "outside the buffer");
+	if (!(x = malloc(count * sizeof *x + 1)))
+		abort();
+	if (rf_tensor_f32(t, x, &e) != RF_OK)
+		insist(e.code == RF_EMODEL && t->dtype != RF_F32 && t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64, "not read");
+	free(x);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct rf_tensors t;
+	struct rf_err e = { RF_OK, "" };
+	uint64_t bytes = 0;
+	char hex[17];
+
+	if (rf_tensors_parse(&t, data, size, &e) != RF_OK) {
+		insist(e.code == RF_EMODEL && *e.msg && !t.t && !t.impl, "refused without a reason");
+		return 0;
+	}
+	for (int i = 0; i < t.n; i++) {
+		insist(i == 0 || strcmp(t.t[i - 1].name, t.t[i].name) < 0, "not in order of name");
+		insist(rf_tensors_find(&t, t.t[i].name) == &t.t[i], "not found");
+		check(&t.t[i], data, size);
+		bytes += t.t[i].bytes;
+	}
+	uint64_t header = 0;
+	for (int i = 7; i >= 0; i--)
+		header = header << 8 | data[i];
+	insist(8 + header + bytes == size, "the tensors do not tile the buffer");
+	insist(rf_tensors_hash(t.t, t.n, NULL, hex, &e) == RF_OK && strlen(hex) == 16, "no hash");
+	rf_tensors_meta(&t, "format");
+	rf_tensors_close(&t);
+	return 0;
+}

@@ -1,0 +1,91 @@
+# man.awk -- awk -f man.awk HELP PAGE.1: compares the options of a program's --help with those of its page, and defaults.
+#
+# In a page an option's item begins with ".It Fl" and ends where the next one does; its default is in a sentence "The
+# default is X", or is that item of a list in it which says "the default".  What --help shows no default for needs none.
+
+function fail(text) {
+	print page ": " text
+	bad = 1
+}
+
+# A number as awk writes it, so that 1e-6 and 1e-06 are the same
+function plain(x,    pair) {
+	sub(/[.:;,]$/, "", x)
+	if (split(x, pair, ",") == 2)
+		return plain(pair[1]) "," plain(pair[2])
+	return x ~ /^-?[0-9.]+(e-?[0-9]+)?$/ ? x + 0 "" : x
+}
+
+FNR == NR && /^  (-.,|   ) --/ {
+	rest = substr($0, index($0, "--") + 2)
+	match(rest, /^[a-z-]+/)
+	name = substr(rest, 1, RLENGTH)
+	help[name] = ""
+	short[name] = /^  -/ ? substr($0, 4, 1) : ""
+}
+FNR == NR && name != "" && /\[[^ ]*\]$/ {
+	x = $NF
+	gsub(/^\[|\]$/, "", x)
+	help[name] = x
+}
+FNR == NR && /^$/ { name = "" }
+FNR == NR { next }
+
+{ page = FILENAME }
+
+# ".It Fl o , -output Ar file , Fl -x" names o, output and x
+/^\.It Fl / {
+	names = sentence = ""
+	n = split($0, word, " ")
+	for (i = 2; i <= n; i++)
+		if (word[i - 1] == "Fl" || (word[i - 1] == "," && word[i] ~ /^-/)) {
+			sub(/^-/, "", word[i])
+			names = names " " word[i]
+			listed[word[i]] = 1
+		}
+	next
+}
+/^\.(Sh|Ss) / { names = "" }
+names == "" { next }
+/^\.It (Cm|Li) / {
+	item = $3
+	sentence = ""
+	next
+}
+{
+	line = $0
+	sub(/^\.(Cm|Ar|Ql|Pa|Li|Fl|Va) /, "", line)
+	if (sentence ~ /[.:]$/)
+		sentence = ""
+	gsub(/\\-/, "-", line)
+	gsub(/ *Ns */, "", line)
+	sentence = sentence " " line
+	m = split(names, own, " ")
+	if (match(sentence, /[Tt]he default is [^ ]+/)) {
+		x = substr(sentence, RSTART + 15, RLENGTH - 15)
+		for (i = 1; i <= m; i++)
+			def[own[i]] = plain(x)
+	} else if (sentence ~ /, the default[;,.]|This is the default/) {
+		x = match(sentence, /With [^ ]+ ?, the default/) ? substr(sentence, RSTART + 5, RLENGTH - 18) : item
+		sub(/ .*/, "", x)
+		for (i = 1; i <= m; i++)
+			def[own[i]] = x
+	}
+}
+
+END {
+	for (o in help) {
+		if (!(o in listed))
+			fail("--" o " is not in the page")
+		if (short[o] != "" && !(short[o] in listed))
+			fail("-" short[o] " is not in the page")
+		shorts[short[o]] = 1
+		x = o in def ? def[o] : short[o] in def ? def[short[o]] : ""
+		if (help[o] != "" && plain(help[o]) != x)
+			fail("--" o ": the page's default is '" x "', that of --help '" help[o] "'")
+	}
+	for (o in listed)
+		if (!(o in help) && !(o in shorts))
+			fail("-" (length(o) > 1 ? "-" : "") o " is in the page and not in --help")
+	exit bad
+}

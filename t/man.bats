@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# The manual: every program and option is in it, with its default, and every example that begins with "$ " runs.
+
+setup_file() {
+	load helper
+	export P=$BATS_FILE_TMPDIR/place
+	mkdir "$P"
+	cd "$P"
+	rf-init --from "$G/delta" RUN
+	rf-init --from "$G/delta" --dtype f32 ckpt
+	awk 'BEGIN {
+		srand(1)
+		for (i = 0; i < 256; i++) {
+			line = ""
+			for (t = 0; t < 48 + i % 16; t++)
+				line = line "," int(3 + 37 * rand())
+			print "{\"tokens\":[" substr(line, 2) "]}"
+		}
+	}' >ids.jsonl
+	rf-tokenize --vocab 40 --format ids -o corpus.rf ids.jsonl 2>/dev/null
+	rf-cat --range 0:16 -o valid.rf corpus.rf
+	rf-dump --json valid.rf | sed 's/"body":{\("id":.*\)}}$/"body":{\1,"prompt_len":40}}/' | rf-cat --json -o tasks.rf
+	rf-entropy -m RUN -o entropy.rf valid.rf
+	rf-select -o selected.rf entropy.rf
+	rf-rollout -m RUN -o rollouts.rf selected.rf
+	rf-reward -o rewarded.rf rollouts.rf
+	cp -a RUN trained && rf-grpo -m trained --log log.jsonl rewarded.rf
+	cp rewarded.rf a.rf
+	cp "$G/delta/config.json" .
+	cp RUN/latest/model.safetensors gradient.safetensors
+	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
+}
+
+setup() { load helper; }
+
+# examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command goes on where a
+# line ends with | or &&.
+examples() {
+	mandoc -T ascii -O width=1000 "$1" | col -bx | awk '
+		/^ +\$ / { on = 1; sub(/^ +\$ /, "") }
+		on { sub(/^ +/, ""); printf "%s", $0; on = /(\||&&)$/; printf on ? " " : "\n" }'
+}
+
+@test "man: every program has a page, and every page a program" {
+	[ "$(cd "$ROOT/tools" && ls rf-*.c | sed 's/c$/1/')" = "$(cd "$ROOT/man" && ls *.1)" ]
+}
+
+@test "man: the pages are clean" {
+	mandoc -T lint -W warning "$ROOT"/man/*
+}
+
+@test "man: a page refers to pages that are there" {
+	sed -n 's/^\.Xr \(rf-[a-z]*\) \([157]\).*/\1.\2/p' "$ROOT"/man/* | sort -u >named
+	[ -s named ]
+	while read -r page; do
+		[ -e "$ROOT/man/$page" ] || { echo "$page is not there"; return 1; }
+	done <named
+}
+
+@test "man: the options of --help are those of the page, with the same defaults" {
+	for program in "$RF_BIN"/rf-*; do
+		awk -f "$BATS_TEST_DIRNAME/man.awk" <("$program" --help) "$ROOT/man/${program##*/}.1"
+	done
+}
+
+@test "man: the words that an option takes are those of the page" {
+	for program in "$RF_BIN"/rf-*; do
+		page=$ROOT/man/${program##*/}.1
+		"$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+ [a-z0-9]+(\|[a-z0-9]+)+' | sed 's/.*--\(\S*\) /\1 /' >words
+		while read -r option list; do
+			for word in ${list//|/ }; do
+				case $word in n | dir | file) continue ;; esac
+				grep -qE "(Cm|\|| ,) *$word\b" "$page" || { echo "$page: --$option $word is not there"; return 1; }
+			done
+		done <words
+	done
+}
+
+@test "man: every error that a program ends with is in its list of exit codes" {
+	for page in "$ROOT"/man/*.1; do
+		sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/s/^\.It \([0-9]*\).*/\1/p' "$page" >codes
+		for code in 0 64 65 66 71 74; do
+			grep -qx "$code" codes || [[ "$page $code" == */rf-init.1\ 65 ]] || { echo "$page: no $code"; return 1; }
+		done
+	done
+}
+
+@test "man: each example that begins with $ runs" {
+	n=0
+	for page in "$ROOT"/man/*.[17]; do
+		examples "$page" >list
+		[ -s list ] || [[ $page == */rf-tokenize.1 ]] # whose examples rf-tokenize.bats runs
+		while read -r command; do
+			rm -rf place
+			cp -a "$P" place
+			(cd place && bash -eu -o pipefail -c "$command" >../out 2>../err </dev/null) ||
+				{ echo "${page##*/}: $command"; cat err; return 1; }
+			n=$((n + 1))
+		done <list
+	done
+	[ "$n" -ge 30 ]
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bats
+# What a model is on disk: config.json, safetensors, the table of weights.
+setup() { load helper; }
+
+@test "model files: safetensors follow every rule of the reference implementation, or are refused" {
+	unit u-tensors "$G"
+}
+@test "model files: config.json is read as it is published, and what is not supported is named" {
+	unit u-config
+}
+@test "model files: fresh weights have the distribution of the published code" {
+	unit u-init
+}
+@test "model files: what the fuzzers found, and their seeds, stay harmless" {
+	[ -x "$RF_UNITS/f-tensors" ] && [ -x "$RF_UNITS/f-config" ] || skip "the fuzz targets are not built"
+	unit f-tensors "$ROOT"/t/corpus/tensors/*
+	unit f-config "$ROOT"/t/corpus/config/*
+}

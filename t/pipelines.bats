@@ -1,0 +1,264 @@
+#!/usr/bin/env bats
+# The training pipelines, with a tiny model over bytes and the manual pages as text.
+
+setup_file() {
+	load helper
+	export P=$BATS_FILE_TMPDIR
+	mkdir "$P/text"
+	for page in "$ROOT"/man/*.1; do
+		cp "$page" "$P/text/$(basename "$page").txt"
+	done
+	cat >"$P/config.json" <<-'END'
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2, "intermediate_size": 24,
+		  "vocab_size": 384, "eos_token_id": 1 }
+	END
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	midtrain RUN="$P/want" STEPS=3
+}
+
+setup() {
+	load helper
+}
+
+# midtrain WORD...: midtrain.mk with the tiny model
+midtrain() {
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" CORPUS="$P/text/*.txt" LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 "$@"
+}
+export -f midtrain
+export ROOT RF_BIN
+
+steps() { rf-dump --tsv --rows step --columns step,commits,weights --no-header "$1" | tail -n 1; }
+
+# same_run A B: the newest steps of two runs are the same bytes, moments of the optimizer too
+same_run() {
+	diff -r "$1/latest/" "$2/latest/"
+}
+
+# session SID: the processes of a session that run
+session() {
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
+}
+
+@test "midtrain.mk: STEPS batches, each a commit of BATCH / MINI_BATCH optimizer steps, each in the log" {
+	[ "$(steps "$P/want" | cut -f 1,2)" = $'6\t3' ]
+	[ "$(jq .step "$P/want/log.jsonl" | paste -sd' ')" = "0 1 2 3 4 5" ]
+	[ "$(cut -f 1,2 "$P/want/data/times.tsv" | paste -sd' ')" = $'1\t2 2\t4 3\t6' ]
+	rf-dump --check -q "$P/want"
+}
+
+@test "midtrain.mk: killed at any moment and started again with the same words, it ends at the same bytes" {
+	for ((i = 0; i < 18; i++)); do
+		setsid bash -c 'midtrain RUN=run STEPS=3' >out 2>&1 3>&- &
+		sid=$!
+		sleep "$(printf '0.%02d' $((7 + 5 * i)))"
+		case $((i % 3)) in
+		0) kill -9 $(session "$sid") 2>/dev/null || true ;;   # all of it
+		1) kill -9 -- "-$sid" 2>/dev/null || true ;;          # make and the loop: the pipeline lives on
+		2) kill -TERM -- "-$sid" 2>/dev/null || true ;;       # politely: make and the loop, which ends the pipeline
+		esac
+		wait "$sid" 2>/dev/null && break
+	done
+	[ "$i" -gt 1 ]
+	midtrain RUN=run STEPS=3
+	[ "$(steps run)" = "$(steps "$P/want")" ]
+	same_run run "$P/want"
+	[ "$(jq .step run/log.jsonl | sort -nu | paste -sd' ')" = "0 1 2 3 4 5" ]
+}
+
+@test "midtrain.mk: what was interrupted ends at once, with all its processes, and says how it goes on" {
+	setsid bash -c 'midtrain RUN=run STEPS=1 REWARD="sleep 60"' >out 2>&1 3>&- &
+	sid=$!
+	for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 1' out || break; sleep .05; done
+	SECONDS=0
+	kill -TERM -- "-$sid"
+	run ! wait "$sid"
+	for ((i = 0; i < 100; i++)); do [ -n "$(session "$sid")" ] || break; sleep .05; done
+	[ -z "$(session "$sid")" ]
+	[ "$SECONDS" -lt 10 ]
+	grep -q 'run: interrupted: the same words go on from here' out
+	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
+}
+
+@test "midtrain.mk: where only the loop was killed, the next one waits for the batch that lives on" {
+	export SLOW='sh -c "sleep 1; exec rf-select -k 5"'
+	setsid bash -c 'midtrain RUN=run STEPS=3 SELECT="$SLOW"' >out 2>&1 3>&- &
+	sid=$!
+	for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 3' out || break; sleep .05; done
+	kill -9 -- "-$sid"
+	run ! wait "$sid"
+	run -0 midtrain RUN=run STEPS=3 SELECT="$SLOW"
+	[[ "$output" == *"run: another loop works on run: waiting for it"* ]]
+	[[ "$output" == *"run: batches 2 to 3 of 4 sequences"* ]]
+	same_run run "$P/want"
+}
+
+@test "midtrain.mk: more STEPS go on where fewer ended, and the same words again do nothing" {
+	midtrain RUN=run STEPS=1
+	midtrain RUN=run STEPS=3 KEEP=1
+	[ "$(ls run/streams)" = $'step-000002.rf\nstep-000004.rf' ]
+	same_run run "$P/want"
+	cp -a run before
+	run -0 midtrain RUN=run STEPS=3
+	[ -z "$output" ]
+	diff -r before run
+}
+
+@test "midtrain.mk: KEEP=1 leaves each step's stream, whole, made by that step's weights" {
+	midtrain RUN=run STEPS=2 KEEP=1
+	rf-dump --check -q run/streams/*
+	for step in 0 2; do
+		rf-dump --head run/streams/step-00000$step.rf | grep -qE "^model .*step $step\b"
+		[ "$(rf-dump --tsv --rows rollout --columns advantage --no-header run/streams/step-00000$step.rf | grep -vc NaN)" -eq 32 ]
+	done
+}
+
+@test "midtrain.mk: an ablation is a word" {
+	cat >mine.py <<-'END'
+		import json, sys
+		for line in sys.stdin:
+		    b = json.loads(line)["body"]
+		    c, n, k = b["rollout"]["tokens"]["shape"]
+		    print(json.dumps({"id": b["id"], "total": [[float(i + j) for j in range(n)] for i in range(c)]}))
+	END
+	midtrain RUN=run STEPS=1 KEEP=1 SELECT='rf-select --mode uniform --chunks 4' N=2 REWARD='rf-reward --exec "python3 mine.py" --kind-name mine'
+	rf-dump --head run/streams/step-000000.rf >head
+	grep -q 'rf-select .*--mode uniform' head
+	grep -q 'rf-reward .*--kind-name mine' head
+	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 | paste -sd' ')" = "0 1 1 2 2 3 3 4" ]
+	[ "$(steps run | cut -f 3)" != "$(sed -n 1p "$P/want/data/times.tsv")" ]
+}
+
+@test "midtrain.mk: with empty stages it is the baseline, with the same data and number of steps" {
+	midtrain RUN=run STEPS=3 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	[ "$(steps run | cut -f 1,2)" = "$(steps "$P/want" | cut -f 1,2)" ]
+	cmp run/data/epoch-0.rf "$P/want/data/epoch-0.rf"
+	[ "$(jq -c '[.records, .tokens]' run/log.jsonl)" = "$(jq -c '[.records, .tokens]' "$P/want/log.jsonl")" ]
+	# before the first step there is no difference
+	[ "$(jq '."loss/ntp"' run/log.jsonl | head -n 1)" = "$(jq '."loss/ntp"' "$P/want/log.jsonl" | head -n 1)" ]
+	[ "$(steps run)" != "$(steps "$P/want")" ]
+}
+
+@test "midtrain.mk: an epoch has every sequence at most once, and the next another order" {
+	rf-cat --range 0:7 "$P/want/data/corpus.rf" >seven.rf
+	midtrain RUN=run DATA=seven.rf CORPUS= BATCH=3 STEPS=4 KEEP=1
+	for step in 0 2 4 6; do
+		rf-dump --tsv --rows record --columns id --no-header run/streams/step-00000$step.rf | paste -sd' '
+	done >batches
+	[ "$(head -n 2 batches | tr ' ' '\n' | sort -u | wc -l)" -eq 6 ]
+	[ "$(tail -n 2 batches | tr ' ' '\n' | sort -u | wc -l)" -eq 6 ]
+	[ "$(head -n 2 batches)" != "$(tail -n 2 batches)" ]
+}
+
+@test "midtrain.mk: a stage that fails ends it, and nothing is committed" {
+	run -2 midtrain RUN=run STEPS=2 REWARD='rf-reward | head -c 1000'
+	[[ "$output" == *"rf-grpo: <stdin>: "*truncated* ]]
+	[[ "$output" == *"run: batch 1: a stage failed with status 65 and said why; the same words begin at this batch again"* ]]
+	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
+	# a trainer that commits nothing is no endless loop
+	run -2 midtrain RUN=other STEPS=2 TRAIN='cat >/dev/null; true'
+	[[ "$output" == *"other: batch 1: no stage failed, and nothing was committed"* ]]
+}
+
+@test "midtrain.mk: wrong words are said to be wrong" {
+	run -2 midtrain RUN=
+	[[ "$output" == *"RUN is not set: where does the run go? RUN=runs/a"* ]]
+	run -2 midtrain RUN=run MODEL=
+	[[ "$output" == *"MODEL is not set"* ]]
+	run -2 midtrain RUN=run MODEL=nothing
+	[[ "$output" == *"rf-init: nothing: "* ]]
+	[ ! -e run ]
+	run -2 midtrain RUN=run CORPUS=
+	[[ "$output" == *"CORPUS is not set"* ]]
+	run -2 midtrain RUN=missing CORPUS='nothing/*.txt'
+	[[ "$output" == *"rf-tokenize: "*"nothing/*.txt"* ]]
+	run -2 midtrain RUN=large BATCH=100000
+	[[ "$output" == *"large/data/corpus.rf has "*" sequences, fewer than a batch of 100000 (BATCH=...)"* ]]
+	run -2 midtrain RUN=word SELECT=rf-selekt
+	[[ "$output" == *"rf-selekt: command not found"* ]]
+	cp -r "$P/want" run2
+	run -2 midtrain RUN=run2 STEPS=4 N=8
+	[[ "$output" == *"run2/data/words: this was begun with other words (<) than now (>)"* ]]
+	[[ "$output" == *"> ROLLOUT=rf-rollout -k 5 -n 8"* ]]
+	same_run run2 "$P/want"
+}
+
+@test "make midtrain: from text to a report, and nothing twice" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	demo() {
+		make -s -f "$ROOT/pipelines/demo.mk" RUN=demo CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 LEN=256 \
+			POSITIONS=8 WARM_STEPS=40 STEPS=2 BATCH=4 MINI_BATCH=2
+	}
+	run -0 --separate-stderr demo
+	[ "$(grep -c '^| ' <<<"$output")" -eq 13 ]
+	for name in start sft refine refine-n8 random; do
+		[ "$(wc -l <demo/eval/$name.documents.tsv)" -ge 3 ]
+		cmp <(cut -f 1,7 demo/eval/$name.documents.tsv) <(cut -f 1,7 demo/eval/start.documents.tsv)
+		[ "$name" = start ] || [ "$(steps demo/$name | cut -f 1,2)" = $'4\t2' ]
+		[ "$name" = start ] || cmp demo/$name/data/epoch-0.rf demo/sft/data/epoch-0.rf
+	done
+	for figure in entropy rewards steps; do
+		[ "$(head -c 4 demo/$figure.png | tail -c 3)" = PNG ]
+		grep -q "]($figure.png)" demo/report.md
+	done
+	grep -q 'rf-grpo --mini-batch 2' demo/report.md
+	cp -a demo before
+	run -0 --separate-stderr demo
+	[ -z "$stderr" ]
+	diff -r before demo
+	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
+	[[ "$output" == *"demo/words: this was begun with other words"* ]]
+}
+
+@test "evaluate.sh: random numbers are common: the same weights at another step score the same, others do not" {
+	rf-init --from "$P/want" again
+	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt | rf-select --mode uniform --chunks 4 -o positions.rf
+	for model in "$P/want" again "$P/ckpt"; do
+		K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$model" positions.rf "$(basename "$model")"
+	done
+	[ "$(wc -l <want.rollouts.tsv)" -eq $(($(ls "$P"/text | wc -l) * 4 * 2 + 1)) ]
+	cmp want.rollouts.tsv again.rollouts.tsv
+	cmp want.documents.tsv again.documents.tsv
+	run ! cmp -s want.rollouts.tsv ckpt.rollouts.tsv
+	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
+}
+
+@test "report.awk: means, standard errors, differences by document" {
+	row() { printf '%s\n' "$@" | awk -v OFS='\t' '{ print NR, $1, 0, 0.5, 0, 0, "d" NR }'; }
+	for name in start sft refine refine-n8 random; do
+		printf 'id\tnll\n' >$name.documents.tsv
+	done
+	row 1 2 3 6 >>start.documents.tsv
+	row 1 2 3 6 >>sft.documents.tsv
+	row 0.9 1.8 2.9 5.8 >>refine.documents.tsv
+	row 2 3 4 7 >>random.documents.tsv
+	row 1 2 3 7 >>refine-n8.documents.tsv
+	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv >report
+	# sd of 1 2 3 6 is sqrt(14/3), of -.1 -.2 -.1 -.2 it is sqrt(1/300)
+	grep -q '^| SFT | 3.0000 ± 1.0801 | 0.0000 ± 0.0000 | 0.5000 ± 0.0000 |' report
+	grep -q '^| ReFINE, n 1 - SFT | -0.1500 ± 0.0289 \* | +0.0000 ± 0.0000 |' report
+	grep -q '^| ReFINE, n 8 - SFT | +0.2500 ± 0.2500 |' report
+	grep -q '^- ReFINE, n 1 against SFT: nll better by 0.1500 (5.2 standard errors); accuracy, cosine, binary: no difference beyond two standard errors\.$' report
+	grep -q '^- random rewards against SFT: nll worse by 1.0000 (in every document);' report
+}
+
+@test "make deps: installs what is lacking, as root or through sudo, and otherwise says it" {
+	mkdir stubs
+	printf '#!/bin/sh\ncase $* in *bats|*jq) exit 1 ;; esac\necho installed\n' >stubs/dpkg-query
+	printf '#!/bin/sh\necho "$USERID"\n' >stubs/id
+	printf '#!/bin/sh\necho "apt-get $*" >>log\n' >stubs/apt-get
+	printf '#!/bin/sh\necho sudo >>log\n"$@"\n' >sudo
+	chmod +x stubs/* sudo
+	for tool in sh env; do ln -s "$(command -v $tool)" stubs; done
+	deps() { PATH=$PWD/stubs USERID=$1 "$ROOT/pipelines/deps.sh"; }
+	run -77 deps 1000
+	[ "$output" = "deps: neither root nor sudo is at hand; let root run: apt-get install bats jq" ]
+	run -0 deps 0
+	[ "$(cat log)" = $'apt-get update -q\napt-get install -q -y --no-install-recommends bats jq' ]
+	rm log && mv sudo stubs
+	run -0 deps 1000
+	[ "$(cat log)" = $'sudo\napt-get update -q\nsudo\napt-get install -q -y --no-install-recommends bats jq' ]
+	rm log && printf '#!/bin/sh\necho installed\n' >stubs/dpkg-query
+	run -0 deps 1000
+	[ -z "$output" ]
+	[ ! -e log ]
+}

@@ -1,0 +1,158 @@
+#!/usr/bin/env bats
+# rf-init: fresh checkpoints, the beginning of a run, exports.
+setup() {
+	load helper
+	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' "$G/delta/config.json" >config.json
+}
+
+nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
+
+@test "rf-init: the example of the man page works" {
+	rf-init --config config.json --seed 1 ckpt
+	rf-init --from ckpt a
+	rf-init --from a --dtype bf16 published
+	[ "$(readlink a/latest)" = step-000000 ]
+	[ -e a/latest/state.json ] && [ ! -e ckpt/state.json ] && [ ! -e published/state.json ]
+	grep -q '"dtype": "bfloat16"' published/config.json
+	[ "$(stat -c %s published/model.safetensors)" -lt "$(stat -c %s ckpt/model.safetensors)" ]
+}
+@test "rf-init: is silent when all is well" {
+	run --separate-stderr rf-init --config config.json --seed 1 ckpt
+	[ -z "$output$stderr" ]
+	run --separate-stderr rf-init --from ckpt a
+	[ -z "$output$stderr" ]
+}
+@test "rf-init: the same seed gives the same bytes, another gives others" {
+	rf-init --config config.json --seed 1 a
+	rf-init --config config.json --seed 1 b
+	rf-init --config config.json --seed 2 c
+	diff -r a b
+	run -1 cmp -s a/model.safetensors c/model.safetensors
+	cmp a/config.json c/config.json
+}
+@test "rf-init: what is exported as f32 is the same to the byte" {
+	rf-init --from "$G/delta" --dtype f32 a
+	cmp a/model.safetensors "$G/delta/model.safetensors"
+	rf-init --from "$G/delta-relu-tied" --dtype f32 b
+	rf-init --from b --dtype bf16 c
+	rf-init --from c --dtype f32 d
+	rf-init --from d --dtype bf16 e
+	diff -r c e
+}
+@test "rf-init: config.json stays as it is but for the dtype" {
+	rf-init --from "$G/delta-hybrid" --dtype f16 a
+	grep -v dtype a/config.json | cmp - <(cat "$G/delta-hybrid/config.json" <(echo))
+}
+@test "rf-init: a run is begun from a run, too" {
+	rf-init --from "$G/delta" a
+	rf-init --from a b
+	cmp a/latest/model.safetensors b/latest/model.safetensors
+}
+@test "rf-init: bytes are the tokenizer of a vocabulary of 384" {
+	rf-init --config config.json a
+	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' a/tokenizer_config.json >/dev/null
+	rf-init --config "$G/delta/config.json" b
+	[ "$(cd b && echo *)" = "config.json model.safetensors" ]
+	run -78 rf-init --config "$G/delta/config.json" --tokenizer bytes c
+	[[ "$output" == *"vocab_size is 40"* ]]
+	[ ! -e c ]
+}
+@test "rf-init: a tokenizer is copied from a directory, and lost on no way" {
+	mkdir tok
+	echo model >tok/tokenizer.model
+	echo '{}' >tok/tokenizer_config.json
+	echo no >tok/model.safetensors
+	rf-init --config config.json --tokenizer tok a
+	rf-init --from a b
+	rf-init --from b --dtype f16 c
+	for d in a b/latest c; do
+		cmp tok/tokenizer.model $d/tokenizer.model
+		cmp tok/tokenizer_config.json $d/tokenizer_config.json
+	done
+	mkdir none
+	run -66 rf-init --config config.json --tokenizer none d
+	[[ "$output" == *"none: holds no tokenizer"* ]]
+	[ ! -e d ]
+	nothing_left
+}
+@test "rf-init: --dry-run says how large it would be, and writes nothing" {
+	run --separate-stderr rf-init --config "$G/delta/config.json" --dry-run
+	[ "$output" = $'parameters\t6176\nweights\t24704 bytes\na step of a run\t74112 bytes' ]
+	run rf-init --from "$G/delta" --dtype bf16 --dry-run x
+	[ "$output" = $'parameters\t6176\nweights\t12352 bytes' ]
+	[ ! -e x ]
+	run -74 bash -c 'rf-init --from "$1" --dry-run >/dev/full' - "$G/delta"
+}
+@test "rf-init: nothing is overwritten" {
+	mkdir full empty
+	touch full/x
+	run -64 rf-init --from "$G/delta" full
+	run -64 rf-init --from "$G/delta" --dtype f32 full
+	run -64 rf-init --from "$G/delta" --dtype f32 empty
+	run -64 rf-init --config config.json full
+	run -64 rf-init --from "$G/delta" .
+	rf-init --from "$G/delta" empty
+	[ "$(ls full)" = x ]
+	nothing_left
+}
+@test "rf-init: mistakes on the command line are usage" {
+	for words in "" "a" "--config config.json" "--config config.json --from x a" "--config config.json --dtype f32 a" \
+		"--from $G/delta --seed 1 a" "--from $G/delta --tokenizer bytes a" "--from $G/delta --dtype f64 a" \
+		"--from $G/delta a b" "--config config.json --seed -1 a" "--nonsense" "--from $G/delta --dtype bf a"; do
+		run -64 --separate-stderr rf-init $words
+		[[ "$stderr" == "rf-init: "* ]]
+		[ "${#stderr_lines[@]}" -eq 1 ]
+		[ ! -e a ]
+	done
+}
+@test "rf-init: --help and --version answer on standard output" {
+	run -0 --separate-stderr rf-init --help
+	[[ "$output" == "usage: rf-init --config file"* ]] && [ -z "$stderr" ]
+	run -0 --separate-stderr rf-init --version
+	[[ "$output" =~ ^"rf-init "[0-9]+\.[0-9]+$ ]] && [ -z "$stderr" ]
+	run -74 bash -c 'rf-init --help >/dev/full'
+}
+@test "rf-init: bad input has its code and one line" {
+	run -66 --separate-stderr rf-init --config nowhere a
+	[ "$stderr" = "rf-init: nowhere: No such file or directory" ]
+	run -66 rf-init --from nowhere a
+	echo '{"model_type": "llama"}' >llama.json
+	run -78 --separate-stderr rf-init --config llama.json a
+	[ "$stderr" = "rf-init: llama.json: 'model_type' is 'llama', and only delta_net is supported" ]
+	mkdir broken
+	cp config.json broken
+	head -c 9000 "$G/delta/model.safetensors" >broken/model.safetensors
+	run -78 --separate-stderr rf-init --from broken a
+	[[ "$stderr" == "rf-init: broken/model.safetensors: "* ]]
+	run -74 rf-init --from "$G/delta" nowhere/a
+}
+@test "rf-init: what should be known about a checkpoint is said" {
+	cp -r "$G/delta-relu-tied" a
+	chmod -R u+w a
+	sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false, "wheels": 4/' a/config.json
+	run -0 --separate-stderr rf-init --from a b
+	[[ "$stderr" == "rf-init: a: config.json has keys that are not known: wheels; there is no lm_head.weight"* ]]
+	sed -i 's/"vocab_size"/"cogs": 1, "vocab_size"/' config.json
+	run -0 --separate-stderr rf-init --config config.json c
+	[ "$stderr" = "rf-init: config.json: keys that are not known: cogs" ]
+}
+@test "rf-init: a full disk is 74 and leaves nothing" {
+	run -74 bash -c "ulimit -f 20; exec rf-init --config config.json a"
+	[[ "$output" == "rf-init: .a.tmp-"*"/model.safetensors: write: File too large" ]]
+	run -74 bash -c "ulimit -f 20; exec rf-init --from '$G/delta' a"
+	[ "$(ls)" = config.json ]
+	nothing_left
+}
+@test "rf-init: SIGTERM and SIGINT leave nothing" {
+	strace -f -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
+	export ASAN_OPTIONS=detect_leaks=0 # which cannot work under strace
+	for signal in TERM:143 INT:130; do
+		for k in 1 5 12 30; do
+			for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
+				run -"${signal#*:}" strace -f -o /dev/null -e trace=write -e inject="write:signal=${signal%:*}:when=$k" rf-init $how a
+				[ "$(ls)" = config.json ]
+				nothing_left
+			done
+		done
+	done
+}

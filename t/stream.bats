@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# The stream: what damages it, what breaks its rules, what happens while it is written.
+
+setup() {
+	load helper
+	S=$G/stream
+}
+
+@test "stream: damaged anywhere it is refused, or is still the same stream" {
+	unit u-stream "$S/tokens.rf" "$S/rewarded.rf"
+}
+
+@test "stream: every rule of a message, a head, a record, broken alone, is refused in words" {
+	unit u-rules
+}
+
+@test "stream: the JSON form of a message gives back its bytes" {
+	unit u-json "$S"/*.rf
+}
+
+@test "stream: what a fuzzer has found stays found" {
+	[ -x "$RF_UNITS/f-stream" ] || skip "f-stream is not built"
+	unit f-stream "$ROOT"/t/corpus/stream/*
+}
+
+# reader: the reader in C out of the manual page, compiled
+reader() {
+	sed -n '/^\.\\" reader\.c$/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '1,2d;$d;s/\\e/\\/g' >reader.c
+	${CC:-cc} -std=gnu11 -Wall -Wextra -o reader reader.c -lzstd -lmsgpackc -lxxhash
+}
+
+@test "rf-stream(5): the reader in the page compiles without a warning, and reads what we read" {
+	run reader
+	[ "$status" -eq 0 ] && [ -z "$output" ]
+	for f in "$S"/*.rf; do
+		./reader <"$f" >theirs
+		rf-dump --json "$f" | jq -r 'select(.type == "seq") | .body | "\(.id): \(.tokens.data | map(tostring) | join(" ")) \(keys_unsorted | join(" "))"' >ours
+		cmp ours theirs
+	done
+	head -c -1 "$S/tokens.rf" >cut
+	run -65 ./reader <cut
+	cat "$S/tokens.rf" "$S/tokens.rf" >twice
+	run -65 ./reader <twice
+	run -65 ./reader </dev/null
+}
+
+@test "rf-stream(5): every key of a record is in the page, in the order in which it is written" {
+	rf-dump --json "$S/rewarded.rf" | jq -r 'select(.seq == 1).body | keys_unsorted[]' >written
+	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" | sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
+	[ "$(wc -l <page)" -eq 15 ]
+	[ "$(grep -Fxf written page)" = "$(cat written)" ]
+}
+
+@test "rf-cat(1): the examples work" {
+	rf-cat --repeat 100 "$S/tokens.rf" >corpus.rf
+	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' | rf-cat --json -o a.rf
+	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | col -bx | sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
+	[ "$(wc -l <examples)" -eq 3 ]
+	bash -eu -o pipefail examples
+	[ "$(rf-dump --check batch.rf)" = "batch.rf: ok, 128 records, $(stat -c %s batch.rf) bytes" ]
+	[[ "$(rf-dump --check train.rf b.rf)" == "train.rf: ok, 1200 records"*"b.rf: ok, 400 records"* ]]
+}
+
+@test "stream: two programs that write into one pipe are noticed" {
+	rf-cat --repeat 50 "$S/tokens.rf" >a.rf
+	mkfifo pipe
+	{ cat a.rf >pipe & cat a.rf >pipe; wait; } &
+	run -65 rf-cat -o out.rf pipe
+	[[ "$output" == "rf-cat: pipe: "* ]]
+	wait
+}
+
+@test "stream: a file's name reaches a terminal only as what it is" {
+	name=$'a\e[31mb\n.rf'
+	run -66 rf-cat "$name"
+	[ "$output" = 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' ]
+	echo x >"$name"
+	run -65 rf-cat -o out.rf "$name"
+	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf: not an rf stream: looks like text'* ]]
+	run -74 rf-cat -o "$name/x" "$S/tokens.rf"
+	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf/x: '* ]]
+}
+
+@test "rf-cat -o: the program's own descriptors are written, never replaced" {
+	rf-cat "$S/tokens.rf" >want.rf
+	rf-cat -o /dev/stdout "$S/tokens.rf" | cmp - want.rf
+	rf-cat -o /dev/fd/5 "$S/tokens.rf" 5>got.rf
+	cmp got.rf want.rf
+	[ -L /dev/stdout ]
+	rf-cat -o - "$S/tokens.rf" | cmp - want.rf
+	run -74 bash -c 'rf-cat "$1" >&-' _ "$S/tokens.rf"
+	[[ "$output" == *"<stdout>: "*"Bad file descriptor" ]]
+	# standard input is not open: nothing takes its place
+	run -66 bash -c 'rf-cat -o out.rf <&-'
+	[[ "$output" == "rf-cat: <stdin>: Bad file descriptor" ]]
+	rf-cat -o out.rf "$S/tokens.rf" <&-
+	cmp out.rf want.rf
+}
+
+# ---- faults of the system, injected one by one
+
+# traced ARGS...: rf-cat under strace, which says in `trace` what it injected
+traced() {
+	status=0
+	strace -qq -o trace -e "$1" rf-cat "${@:2}" >stdout 2>stderr || status=$?
+}
+
+can_trace() {
+	! ldd "$(command -v rf-cat)" | grep -q libasan || skip "a sanitizer does not work under strace"
+	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
+}
+
+# sweep SYSCALL FAULT STATUS...: lets the k-th call fail, for every k; the status must be one of these
+sweep() {
+	local call=$1 fault=$2 k
+	shift 2
+	for k in $(seq 60); do
+		rm -rf dir && mkdir dir && echo old >dir/out.rf
+		traced "inject=$call:$fault:when=$k" -o dir/out.rf "$S/tokens.rf"
+		grep -q -e INJECTED -e SIGKILL trace || break
+		# before main() the loader may fail: 127
+		[ "$status" -eq 127 ] || [[ " $* " == *" $status "* ]] || { echo "$call $fault $k: exit status $status"; cat stderr; return 1; }
+		[ "$status" -eq 0 ] || [ "$status" -gt 100 ] || [ "$(wc -l <stderr)" -eq 1 ] || { cat stderr; return 1; }
+		if [ "$status" -eq 0 ]; then
+			cmp dir/out.rf want.rf
+		elif ! cmp -s dir/out.rf want.rf; then # the fault came after the rename
+			[ "$(cat dir/out.rf)" = old ]
+		fi
+		[ "$fault" = signal=KILL ] || [ "$(ls -A dir)" = out.rf ] || { echo "$call $fault $k leaves $(ls -A dir)"; return 1; }
+	done
+	[ "$k" -gt 1 ] && [ "$k" -lt 60 ]
+}
+
+@test "rf-cat -o: whichever call fails, the file is the old one or the new one, and nothing else is left" {
+	can_trace
+	rf-cat "$S/tokens.rf" >want.rf
+	sweep write error=ENOSPC 74
+	sweep write error=EIO 74
+	sweep fsync error=EIO 74
+	sweep rename error=EXDEV 74
+	sweep close error=EIO 74 0
+	sweep read error=EIO 74
+	sweep openat error=EMFILE 66 74 0
+	sweep lseek error=EIO 0
+}
+
+@test "rf-cat: a call that is interrupted, or would block, is called again" {
+	can_trace
+	rf-cat "$S/tokens.rf" >want.rf
+	sweep read error=EINTR 0
+	sweep write error=EINTR 0
+	sweep openat error=EINTR 0
+}
+
+@test "rf-cat: without memory it says so, and leaves nothing" {
+	can_trace
+	local n=0
+	# large records, so that it asks for memory more than once
+	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * 20000 * (.seq + 1) else . end' | rf-cat --json -o big.rf
+	strace -qq -o trace -e trace=mmap rf-cat --version >stdout
+	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # those before are the loader's
+		rm -rf dir && mkdir dir && echo old >dir/out.rf
+		status=0
+		strace -qq -o trace -e inject=brk:error=ENOMEM:when=2+ -e "inject=mmap:error=ENOMEM:when=$k+" rf-cat --shuffle -o dir/out.rf big.rf >stdout 2>stderr || status=$?
+		grep -q 'mmap.*INJECTED' trace || break
+		[ "$status" -eq 71 ] || { echo "$k: exit status $status"; cat stderr; return 1; }
+		[ "$(cat dir/out.rf)$(ls -A dir)" = oldout.rf ]
+		[ "$(wc -l <stderr)" -eq 1 ] && grep -q '^rf-cat: .*out of memory' stderr || { cat stderr; return 1; }
+		n=$((n + 1))
+	done
+	[ "$n" -gt 5 ]
+}
+
+@test "rf-cat -o: killed at any call, the file is the old one or the new one" {
+	can_trace
+	rf-cat "$S/tokens.rf" >want.rf
+	for call in openat write fsync rename close; do
+		sweep $call signal=KILL 137
+	done
+}

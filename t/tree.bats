@@ -1,0 +1,9 @@
+#!/usr/bin/env bats
+setup() { load helper; }
+
+@test "tree: states, log-probabilities and gradients of a text with rollouts equal those of separate sequences" {
+	unit u-tree exact ${RF_ALL:+all}
+}
+@test "tree: the gradient of both losses agrees with finite differences" {
+	unit u-tree slope
+}

@@ -1,0 +1,517 @@
+/* u-tree -- a tree against the sequences that it stands for.
+ *
+ *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those of the
+ *                          sequences prefix + rollout, each a text of its own; in any segments; recomputed; grown
+ *     u-tree slope         the gradient of the two losses against finite differences
+ *
+ * Values to 1e-5, gradients to 1e-4 per tensor, largest difference over largest value. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "init.h"
+#include "rng.h"
+#include "tap.h"
+#include "train.h"
+#include "tree.h"
+
+static struct rf_err err;
+
+static void must(enum rf_code rc)
+{
+	if (rc == RF_OK)
+		return;
+	printf("Bail out! %s\n", err.msg);
+	exit(2);
+}
+
+static void *room(size_t n, size_t size)
+{
+	void *p = calloc(n + 1, size);
+
+	if (!p)
+		exit(2);
+	return p;
+}
+
+/* ---- a small model with every term of the equations alive ------------------------------------------------------- */
+
+static struct rf_engine engine = RF_ENGINE_DEFAULTS;
+static struct rf_ckpt ckpt;
+static struct rf_model *const m = &engine.model;
+static float *weights;
+static const char *label;
+
+static uint32_t drawn;
+static double uniform(void) { return rf_draw(rf_draw_key(7, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
+static float noise(double scale) { return (float)(scale * (2 * uniform() - 1)); }
+
+static void open_model(const char *name, const char *options)
+{
+	char text[1000];
+
+	label = name;
+	drawn = 0;
+	snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"hidden_size\": 20, \"intermediate_size\": 24, \"vocab_size\": 50, "
+	         "\"initializer_range\": 0.3, \"norm_eps\": 1e-3%s%s%s%s}", strstr(options, "\"num_hidden_layers") ? "" : ", \"num_hidden_layers\": 2",
+	         strncmp(options, "\"num_heads", 10) ? ", \"num_heads\": 2" : "", *options ? ", " : "", options);
+	must(rf_config_parse(&ckpt.cfg, text, strlen(text), &err));
+	must(rf_params_build(&ckpt.params, &ckpt.cfg, ckpt.cfg.tied, &err));
+	weights = room(ckpt.params.total, sizeof *weights);
+	rf_init_weights(&ckpt.params, 1, weights);
+	for (int i = 0; i < ckpt.params.n; i++)
+		for (size_t j = 0; j < ckpt.params.p[i].count; j++) /* norms not 1, biases not 0 */
+			weights[ckpt.params.p[i].offset + j] += noise(ckpt.params.p[i].init == RF_INIT_NORMAL ? 0 : 0.3);
+	engine.ckpt = &ckpt;
+	engine.train = true;
+	engine.segment = 1 << 20;
+	must(rf_model_init(m, &engine.dev, &ckpt.cfg, &ckpt.params, true, &err));
+	rf_model_upload(m, weights);
+}
+
+static void close_model(void)
+{
+	rf_tree_free(engine.tree);
+	engine.tree = NULL;
+	engine.plan = (struct rf_plan){ 0 };
+	engine.dev.ops->release(&engine.dev, engine.extra);
+	engine.extra = NULL;
+	engine.extra_bytes = 0;
+	rf_model_free(m);
+	free(weights);
+	rf_params_free(&ckpt.params);
+	rf_config_free(&ckpt.cfg);
+}
+
+/* ---- what a pass over a tree gives ------------------------------------------------------------------------------ */
+
+enum { T = 261, MOST = 130, PER = 2, SITES = 11 };
+/* rows below which rollouts hang: the first, around chunks' and segments' ends, one row twice, the last; not in order */
+static const int site_row[SITES] = { 0, 191, 62, 63, 64, 127, 128, 63, 192, 17, T - 1 };
+
+static int32_t text[T], roll[MOST * SITES * PER];       /* roll: (steps, sites, per) */
+static float *dtext, *droll;                            /* (T, d), (steps, sites, per, d): the loss's derivatives */
+static rf_f32 device, logp_device;
+static rf_i32 target_device;
+
+struct result { float *text, *roll, *logp, *grad; };
+
+static struct result new_result(void)
+{
+	size_t d = (size_t)ckpt.cfg.d, R = MOST * SITES * PER;
+
+	return (struct result){ room(T * d, 4), room(R * d, 4), room(R, 4), room(ckpt.params.total, 4) };
+}
+
+static void free_result(struct result *r)
+{
+	free(r->text);
+	free(r->roll);
+	free(r->logp);
+	free(r->grad);
+}
+
+static void clear_gradient(void)
+{
+	engine.dev.ops->zero(&engine.dev, m->g, ckpt.params.total * 4);
+}
+
+static void fetch(float *to, rf_f32 from, size_t n)
+{
+	engine.dev.ops->download(&engine.dev, to, from, n * 4);
+	must(rf_dev_sync(&engine.dev, &err));
+}
+
+/* Log-probabilities of the rollouts' tokens, from the hidden states one step before them. */
+static void log_probabilities(float *logp, const float *before, const int32_t *tokens, int rows)
+{
+	engine.dev.ops->upload(&engine.dev, device, before, (size_t)rows * (size_t)ckpt.cfg.d * 4);
+	engine.dev.ops->upload(&engine.dev, target_device, tokens, (size_t)rows * 4);
+	RF(&engine.dev, head_fwd, .rows = rows, .d = ckpt.cfg.d, .N = ckpt.cfg.vocab, .inv_temp = 1.25f, .h = device, .w = rf_w(m, m->head),
+	   .target = target_device, .logp = logp_device);
+	fetch(logp, logp_device, (size_t)rows);
+}
+
+/* The tree: forward, and backward from dtext, droll. */
+static void whole(struct result *r, int segment, bool recompute, int steps)
+{
+	const struct rf_plan plan = { .max_len = T, .segment = segment, .sites = SITES, .per = PER, .steps = MOST, .train = true,
+	                              .recompute = recompute };
+	size_t d = (size_t)ckpt.cfg.d, nb = SITES * PER;
+	float *before = room(nb * (size_t)steps * d, 4);
+	struct rf_tree *t;
+
+	must(rf_tree_new(&t, m, &plan, &err));
+	clear_gradient();
+	rf_tree_begin(t, text, T, site_row, SITES);
+	for (int i = 0; i < t->segments; i++) {
+		rf_f32 h = rf_tree_forward(t, i);
+		fetch(r->text + (size_t)rf_tree_first(t, i) * d, h, (size_t)rf_tree_rows(t, i) * d);
+	}
+	fetch(r->roll, rf_tree_branch(t, PER, steps, roll), nb * (size_t)steps * d);
+	engine.dev.ops->upload(&engine.dev, device, droll, nb * (size_t)steps * d * 4);
+	rf_tree_backward_branch(t, device);
+	for (int i = t->segments - 1; i >= 0; i--) {
+		size_t first = (size_t)rf_tree_first(t, i) * d, n = (size_t)rf_tree_rows(t, i) * d;
+
+		if (recompute)
+			rf_tree_again(t, i);
+		engine.dev.ops->upload(&engine.dev, device, dtext + first, n * 4);
+		rf_tree_backward(t, i, device);
+	}
+	fetch(r->grad, m->g, ckpt.params.total);
+	rf_tree_free(t);
+
+	for (size_t b = 0; b < nb; b++)
+		memcpy(before + b * d, r->text + (size_t)site_row[b / PER] * d, d * 4);
+	memcpy(before + nb * d, r->roll, nb * (size_t)(steps - 1) * d * 4);
+	log_probabilities(r->logp, before, roll, (int)nb * steps);
+	free(before);
+}
+
+/* The same by sequences that know nothing of one another: the text, and each rollout after its prefix. */
+static void apart(struct result *r, int steps)
+{
+	const struct rf_plan plan = { .max_len = T + MOST, .segment = T + MOST, .train = true };
+	size_t d = (size_t)ckpt.cfg.d, nb = SITES * PER;
+	float *h = room((T + MOST) * d, 4), *dh = room((T + MOST) * d, 4), *logp = room((size_t)steps, 4);
+	int32_t *tokens = room(T + MOST, 4);
+	struct rf_tree *t;
+
+	must(rf_tree_new(&t, m, &plan, &err));
+	clear_gradient();
+	for (size_t b = 0; b <= nb; b++) {
+		int prefix = b < nb ? site_row[b / PER] + 1 : T, n = b < nb ? prefix + steps : T;
+
+		memcpy(tokens, text, (size_t)prefix * 4);
+		memset(dh, 0, (T + MOST) * d * 4);
+		for (int j = prefix; j < n; j++) {
+			size_t row = (size_t)(j - prefix) * nb + b;
+			tokens[j] = roll[row];
+			memcpy(dh + (size_t)j * d, droll + row * d, d * 4);
+		}
+		if (b == nb)
+			memcpy(dh, dtext, T * d * 4);
+		rf_tree_begin(t, tokens, n, NULL, 0);
+		fetch(h, rf_tree_forward(t, 0), (size_t)n * d);
+		for (int j = prefix; j < n; j++)
+			memcpy(r->roll + ((size_t)(j - prefix) * nb + b) * d, h + (size_t)j * d, d * 4);
+		if (b == nb)
+			memcpy(r->text, h, T * d * 4);
+		engine.dev.ops->upload(&engine.dev, device, dh, (size_t)n * d * 4);
+		rf_tree_backward(t, 0, device);
+		if (b == nb)
+			break;
+		log_probabilities(logp, h + (size_t)(prefix - 1) * d, tokens + prefix, steps);
+		for (int j = 0; j < steps; j++)
+			r->logp[(size_t)j * nb + b] = logp[j];
+	}
+	fetch(r->grad, m->g, ckpt.params.total);
+	rf_tree_free(t);
+	free(h);
+	free(dh);
+	free(logp);
+	free(tokens);
+}
+
+/* The rollouts once more, one step at a time, into r->roll. */
+static void grown(struct result *r, int segment, int steps)
+{
+	const struct rf_plan plan = { .max_len = T, .segment = segment, .sites = SITES, .per = PER, .steps = steps, .grow = true };
+	size_t nb = SITES * PER;
+	struct rf_tree *t;
+
+	must(rf_tree_new(&t, m, &plan, &err));
+	rf_tree_begin(t, text, T, site_row, SITES);
+	for (int i = 0; i < t->segments; i++)
+		rf_tree_forward(t, i);
+	rf_tree_grow_begin(t, PER);
+	for (int j = 0; j < steps; j++) {
+		engine.dev.ops->upload(&engine.dev, target_device, roll + (size_t)j * nb, nb * 4);
+		fetch(r->roll + (size_t)j * nb * (size_t)ckpt.cfg.d, rf_tree_grow(t, target_device), nb * (size_t)ckpt.cfg.d);
+	}
+	rf_tree_free(t);
+}
+
+/* ---- comparing -------------------------------------------------------------------------------------------------- */
+
+static double distance(const float *have, const float *expect, size_t n)
+{
+	double worst = 0, top = 1e-12;
+
+	for (size_t i = 0; i < n; i++) {
+		double d = fabs((double)have[i] - (double)expect[i]);
+		worst = d > worst || isnan(d) ? d : worst;
+		top = fmax(top, fabs((double)expect[i]));
+	}
+	return worst / top;
+}
+
+static void same(const struct result *have, const struct result *expect, int steps, const char *how)
+{
+	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * SITES * PER;
+	double h = distance(have->text, expect->text, T * d), b = distance(have->roll, expect->roll, R * d);
+	double l = distance(have->logp, expect->logp, R), worst = 0;
+	const char *where = "";
+
+	for (int i = 0; i < ckpt.params.n; i++) {
+		const struct rf_param *p = &ckpt.params.p[i];
+		double x = distance(have->grad + p->offset, expect->grad + p->offset, p->count);
+
+		if (!(x <= worst)) {
+			worst = x;
+			where = p->name;
+		}
+	}
+	ok(h <= 1e-5 && b <= 1e-5 && l <= 1e-5, "%s, %d steps, %s: text %.1e rollouts %.1e log-probabilities %.1e", label, steps, how, h, b, l);
+	ok(worst <= 1e-4, "%s, %d steps, %s: gradients %.1e %s", label, steps, how, worst, where);
+}
+
+static void exact(const char *name, const char *options, const int *lengths, int n)
+{
+	size_t d, R = MOST * SITES * PER;
+	struct result expect, have;
+	char how[80];
+
+	open_model(name, options);
+	d = (size_t)ckpt.cfg.d;
+	expect = new_result();
+	have = new_result();
+	dtext = room(T * d, 4);
+	droll = room(R * d, 4);
+	device = engine.dev.ops->alloc(&engine.dev, R * d * 4);
+	logp_device = engine.dev.ops->alloc(&engine.dev, R * 4);
+	target_device = engine.dev.ops->alloc(&engine.dev, R * 4);
+	for (int i = 0; i < T; i++)
+		text[i] = (int32_t)(50 * uniform());
+	for (size_t i = 0; i < R; i++)
+		roll[i] = (int32_t)(50 * uniform());
+	for (size_t i = 0; i < T * d; i++)
+		dtext[i] = noise(1);
+	for (size_t i = 0; i < R * d; i++)
+		droll[i] = noise(1);
+	for (int l = 0; l < n; l++) {
+		static const int segments[] = { 1, 128, 300 }; /* 1 is rounded up to 64 */
+
+		apart(&expect, lengths[l]);
+		for (int s = 0; s < 3; s++)
+			for (int again = 0; again < 2; again++) {
+				whole(&have, segments[s], again, lengths[l]);
+				snprintf(how, sizeof how, "segments of %d%s", segments[s] < RF_CHUNK ? RF_CHUNK : segments[s], again ? ", recomputed" : "");
+				same(&have, &expect, lengths[l], how);
+			}
+		for (int s = 0; s < 2; s++) {
+			double x;
+			grown(&have, segments[2 * s], lengths[l]);
+			x = distance(have.roll, expect.roll, (size_t)lengths[l] * SITES * PER * d);
+			ok(x <= 1e-5, "%s, %d steps one at a time: %.1e", label, lengths[l], x);
+		}
+	}
+	engine.dev.ops->release(&engine.dev, device);
+	engine.dev.ops->release(&engine.dev, logp_device);
+	engine.dev.ops->release(&engine.dev, target_device);
+	free(dtext);
+	free(droll);
+	free_result(&expect);
+	free_result(&have);
+	close_model();
+}
+
+/* brief: only short rollouts, since a state that is reflected forgets no rounding error */
+static const struct { const char *name, *options; bool brief; } models[] = {
+	{ "plain", "", false },
+	{ "gate", "\"use_gate\": true", false },
+	{ "negative eigenvalues", "\"allow_neg_eigval\": true", false },
+	{ "no convolution", "\"use_short_conv\": false", false },
+	{ "convolution of width 1", "\"conv_size\": 1", false },
+	{ "convolution of width 7", "\"conv_size\": 7", false },
+	{ "relu", "\"qk_activation\": \"relu\"", false },
+	{ "elu", "\"qk_activation\": \"elu\"", false },
+	{ "identity", "\"qk_activation\": \"identity\"", false },
+	{ "sum norm", "\"qk_activation\": \"elu\", \"qk_norm\": \"sum\"", false },
+	{ "no beta", "\"use_beta\": false", false },
+	{ "reflections", "\"use_beta\": false, \"allow_neg_eigval\": true", true },
+	{ "narrow keys, wide values", "\"num_heads\": 1, \"expand_k\": 0.5, \"expand_v\": 1.3", false },
+	{ "attention", "\"attn\": {\"layers\": [1], \"num_heads\": 5}", false },
+	{ "attention with a window", "\"num_hidden_layers\": 3, \"attn\": {\"layers\": [0, 2], \"num_heads\": 10, \"num_kv_heads\": 5, "
+	  "\"qkv_bias\": true, \"window_size\": 9}", false },
+	{ "attention to itself alone", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}", false },
+	{ "attention with a long window", "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}", false },
+	{ "tied, every option", "\"tie_word_embeddings\": true, \"use_gate\": true, \"allow_neg_eigval\": true, \"conv_size\": 2, "
+	  "\"attn\": {\"layers\": [1], \"num_heads\": 2, \"window_size\": 70}", false },
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+/* ---- finite differences ----------------------------------------------------------------------------------------- */
+
+static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
+{
+	struct rf_train_stats st;
+
+	must(rf_train_gradient(t, batch, n, false, &st, &err));
+	return t->rl_coef * st.loss_rl + t->ntp_coef * st.loss_ntp;
+}
+
+/* The loss where weights lie `step` along `way` of one tensor. */
+static double along(struct rf_train *t, struct rf_record *const *batch, int n, const struct rf_param *p, const float *way, double step)
+{
+	float *w = room(p->count, 4);
+
+	for (size_t i = 0; i < p->count; i++)
+		w[i] = (float)((double)weights[p->offset + i] + step * (double)way[i]);
+	engine.dev.ops->upload(&engine.dev, rf_at(m->w, p->offset), w, p->count * 4);
+	double loss = losses(t, batch, n);
+	free(w);
+	engine.dev.ops->upload(&engine.dev, m->w, weights, ckpt.params.total * 4);
+	return loss;
+}
+
+static void make_record(struct rf_record *r, uint64_t id, int length, int c, int n, int k)
+{
+	rf_record_init(r);
+	r->id = id;
+	r->T = length;
+	r->prompt_len = -1;
+	r->tokens = room((size_t)length, 4);
+	for (int i = 0; i < length; i++)
+		r->tokens[i] = (int32_t)(50 * uniform());
+	if (!c)
+		return;
+	r->c = c;
+	r->positions = room((size_t)c, 4);
+	r->rollout = (struct rf_rollout){ .temperature = 0.8, .n = n, .k = k };
+	r->rollout.tokens = room((size_t)(c * n * k), 4);
+	r->rollout.logp = room((size_t)(c * n * k), 4);
+	r->advantage = room((size_t)(c * n), 4);
+	for (int i = 0; i < c; i++)
+		r->positions[i] = i ? 1 + (int)((length - k) * uniform()) : 1;
+	for (int i = 0; i < c * n * k; i++)
+		r->rollout.tokens[i] = (int32_t)(50 * uniform());
+	for (int i = 0; i < c * n; i++)
+		r->advantage[i] = noise(2);
+}
+
+/* Old log-probabilities: what the tree says now, moved so that ratios lie between the kinks of the loss. */
+static void set_old(struct rf_record *r)
+{
+	size_t nb = (size_t)(r->c * r->rollout.n), k = (size_t)r->rollout.k, d = (size_t)ckpt.cfg.d;
+	const struct rf_plan plan = { .max_len = r->T, .segment = r->T, .sites = r->c, .per = r->rollout.n, .steps = (int)k };
+	float *h = room((size_t)r->T * d, 4), *before = room(nb * k * d, 4), *logp = room(nb * k, 4);
+	int32_t *tokens = room(nb * k, 4);
+	int *row = room((size_t)r->c, sizeof *row);
+	struct rf_tree *t;
+
+	for (int i = 0; i < r->c; i++)
+		row[i] = r->positions[i] - 1;
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = 0; j < k; j++)
+			tokens[j * nb + b] = r->rollout.tokens[b * k + j];
+	device = engine.dev.ops->alloc(&engine.dev, nb * k * d * 4);
+	logp_device = engine.dev.ops->alloc(&engine.dev, nb * k * 4);
+	target_device = engine.dev.ops->alloc(&engine.dev, nb * k * 4);
+	must(rf_tree_new(&t, m, &plan, &err));
+	rf_tree_begin(t, r->tokens, r->T, row, r->c);
+	fetch(h, rf_tree_forward(t, 0), (size_t)r->T * d);
+	for (size_t b = 0; b < nb; b++)
+		memcpy(before + b * d, h + (size_t)row[b / (size_t)r->rollout.n] * d, d * 4);
+	if (k > 1)
+		fetch(before + nb * d, rf_tree_branch(t, r->rollout.n, (int)k, tokens), nb * (k - 1) * d);
+	log_probabilities(logp, before, tokens, (int)(nb * k));
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = 0; j < k; j++)
+			r->rollout.logp[b * k + j] = logp[j * nb + b] + noise(0.05);
+	rf_tree_free(t);
+	engine.dev.ops->release(&engine.dev, device);
+	engine.dev.ops->release(&engine.dev, logp_device);
+	engine.dev.ops->release(&engine.dev, target_device);
+	free(h);
+	free(before);
+	free(logp);
+	free(tokens);
+	free(row);
+}
+
+static void free_record(struct rf_record *r)
+{
+	free(r->tokens);
+	free(r->positions);
+	free(r->rollout.tokens);
+	free(r->rollout.logp);
+	free(r->advantage);
+}
+
+/* Each tensor along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
+static void slope(const char *name, const char *options)
+{
+	struct rf_train t = RF_TRAIN_DEFAULTS;
+	struct rf_record r[3], *batch[3] = { &r[0], &r[1], &r[2] };
+	float *grad, *way;
+	double worst = 0;
+	const char *where = "";
+
+	open_model(name, options);
+	grad = room(ckpt.params.total, 4);
+	way = room(ckpt.params.total, 4);
+	t.engine = &engine;
+	t.rl_coef = 0.7;
+	make_record(&r[0], 5, 70, 3, 2, 3);
+	make_record(&r[1], 3, 9, 0, 0, 0);
+	make_record(&r[2], 9, 12, 2, 1, 1);
+	set_old(&r[0]);
+	set_old(&r[2]);
+	losses(&t, batch, 3);
+	fetch(grad, m->g, ckpt.params.total);
+	for (int i = 0; i < ckpt.params.n; i++) {
+		const struct rf_param *p = &ckpt.params.p[i];
+		double dot = 0, norm = 0, d[2], size = 0, least = INFINITY;
+
+		for (size_t j = 0; j < p->count; j++)
+			size += (double)grad[p->offset + j] * (double)grad[p->offset + j];
+		size = sqrt(size / (double)p->count);
+		for (size_t j = 0; j < p->count; j++) { /* mostly uphill, so that the slope is not small by chance */
+			way[j] = noise(1) + (size > 0 ? 2 * grad[p->offset + j] / (float)size : 0);
+			norm += (double)way[j] * (double)way[j];
+		}
+		for (size_t j = 0; j < p->count; j++) {
+			way[j] /= (float)sqrt(norm);
+			dot += (double)way[j] * (double)grad[p->offset + j];
+		}
+		/* a step is good where it is neither lost in rounding nor beyond what bends */
+		for (int h = 0; h < 3 && !(least <= 1e-3); h++) {
+			static const double steps[] = { 1e-3, 2.5e-4, 4e-3 };
+
+			for (int j = 0; j < 2; j++) {
+				double step = steps[h] * (1 + j);
+				d[j] = (along(&t, batch, 3, p, way, step) - along(&t, batch, 3, p, way, -step)) / (2 * step);
+			}
+			least = fmin(least, fabs((4 * d[0] - d[1]) / 3 - dot) / fmax(fabs(dot), 1e-3));
+		}
+		if (!(least <= worst)) {
+			worst = least;
+			where = p->name;
+		}
+	}
+	ok(worst <= 1e-2, "%s: slopes %.1e %s", label, worst, where);
+	rf_train_close(&t);
+	for (int i = 0; i < 3; i++)
+		free_record(&r[i]);
+	free(grad);
+	free(way);
+	close_model();
+}
+
+int main(int argc, char **argv)
+{
+	static const int lengths[] = { 5, 1, 65, 63, 64, MOST };
+	bool all = argc > 2 && !strcmp(argv[2], "all");
+	const char *device_name = getenv("RF_DEVICE");
+
+	must(rf_dev_open(&engine.dev, device_name && *device_name ? device_name : "cpu", 2, RF_MATH_F32, NULL, &err));
+	for (int i = 0; i < MODELS; i++)
+		if (argc < 2 || strcmp(argv[1], "slope"))
+			exact(models[i].name, models[i].options, lengths, models[i].brief ? 2 : all || i % 14 == 0 ? 6 : 2 + i % 2);
+		else if (!strstr(models[i].options, "relu")) /* which has a kink at every zero */
+			slope(models[i].name, models[i].options);
+	rf_dev_close(&engine.dev);
+	return tap_end();
+}
