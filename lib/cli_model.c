@@ -1,6 +1,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli_model.h"
 
@@ -15,6 +17,17 @@ void rf_cli_notes(const struct rf_engine *g)
 	if (g->ckpt->cfg.unknown[0])
 		rf_say("%s/config.json: unknown keys, ignored: %s", g->ckpt->dir,
 		       rf_quote(quoted, sizeof quoted, g->ckpt->cfg.unknown, strlen(g->ckpt->cfg.unknown)));
+}
+
+void rf_cli_drain(const char *path)
+{
+	static char waste[1 << 16];
+	struct stat st;
+
+	if ((path && strcmp(path, "-")) || fstat(STDIN_FILENO, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return;
+	while (read(STDIN_FILENO, waste, sizeof waste) > 0)
+		;
 }
 
 noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra)
