@@ -1,5 +1,8 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli_model.h"
 
@@ -9,6 +12,17 @@ void rf_cli_notes(const struct rf_engine *g)
 		rf_say("%s", g->note);
 	if (g->ckpt->warning[0])
 		rf_say("%s: %s", g->ckpt->dir, g->ckpt->warning);
+}
+
+void rf_cli_drain(const char *path)
+{
+	static char waste[1 << 16];
+	struct stat st;
+
+	if ((path && strcmp(path, "-")) || fstat(STDIN_FILENO, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return;
+	while (read(STDIN_FILENO, waste, sizeof waste) > 0)
+		;
 }
 
 noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra)

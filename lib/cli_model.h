@@ -7,6 +7,9 @@
 
 /* What the user should know of the checkpoint and the device, on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
+/* For a program that has nothing to do: reads what its input, a pipe, still brings, and drops it.  To leave would kill the
+ * programs before it by SIGPIPE, and a pipeline that has done all that it should would fail. */
+void rf_cli_drain(const char *path);
 /* --dry-run: settings and memory, on stdout; ends the program. */
 noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra);
 /* rf_cli_input() for a program whose model must fit the stream. */

@@ -36,6 +36,17 @@ static double now(void)
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
+static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
+{
+	char *end;
+
+	errno = 0;
+	t->stale_commits = strcmp(t->stale, "any") ? strtol(t->stale, &end, 10) : INT64_MAX;
+	if (t->stale_commits != INT64_MAX && (errno || *end || end == t->stale || t->stale_commits < 0))
+		return rf_fail(e, RF_EUSAGE, "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)", t->stale);
+	return RF_OK;
+}
+
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at;
@@ -43,6 +54,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 
 	t->started = now();
 	t->train.engine = &t->engine;
+	if ((rc = read_stale(t, e)) != RF_OK)
+		return rc;
 	if (!t->engine.path)
 		return rf_fail(e, RF_EUSAGE, "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
 	if (t->engine.dry_run) /* looks, and leaves the run to whoever trains it */
@@ -64,21 +77,16 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
-	char *end;
-	long stale;
 
-	if (!strcmp(t->stale, "any"))
+	if (t->stale_commits == INT64_MAX)
 		return RF_OK;
-	errno = 0;
-	stale = strtol(t->stale, &end, 10);
-	if (errno || *end || end == t->stale || stale < 0)
-		return rf_fail(e, RF_EUSAGE, "--stale: '%.40s' is neither a number of commits nor 'any'", t->stale);
 	if (!h->weights[0])
 		return rf_fail(e, RF_EDATA, "the stream does not say which weights made its rollouts (--stale any takes them as they are)");
-	for (int i = 0; i < at->past_count && i <= stale; i++)
+	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
 		if (!strcmp(at->past[i], h->weights))
 			return RF_OK;
-	return rf_fail(e, RF_EDATA, "the rollouts were made by weights %.12s, the run is at %.12s (--stale %ld)", h->weights, at->weights, stale);
+	return rf_fail(e, RF_EDATA, "the rollouts were made by weights %.12s, the run is at %.12s (--stale %lld)",
+	               h->weights, at->weights, (long long)t->stale_commits);
 }
 
 /* ---- metrics ---------------------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ struct rf_trainer {
 	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
 	int at;                      /* step at which the run must be; -1: any */
 	const char *stale;           /* how many commits old rollouts may be, or "any" */
+	int64_t stale_commits;       /* the same as a number */
 	int keep, keep_every;
 	bool allow_empty;
 	int on_nan;                  /* 0 fail, 1 skip */

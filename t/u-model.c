@@ -6,6 +6,7 @@
  *                                          hidden,logits: every token is the one that the seed gives, logp and h_gt fit
  *     u-model fit FILE                     many rollouts of one token at one position: chi-square against softmax
  *     u-model poke DIR NAME I X            writes X into element I of a weight, in place
+ *     u-model scale DIR NAME X             multiplies a weight, in place
  *     u-model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */
 #include <fcntl.h>
 #include <jansson.h>
@@ -264,18 +265,28 @@ static void fit(const char *path)
 
 /* ---- the rest --------------------------------------------------------------------------------------------------- */
 
-static int poke(const char *dir, const char *name, uint64_t i, float x)
+/* Changes elements first .. last-1 of a weight in place: x times the old one, or x alone. */
+static int change(const char *dir, const char *name, uint64_t first, uint64_t last, float x, bool times)
 {
 	struct rf_tensors t;
 	const struct rf_tensor *w;
+	char path[1000];
 	int fd;
 
 	must(rf_tensors_open_dir(&t, dir, &err));
-	if (!(w = rf_tensors_find(&t, name)) || i >= w->count)
+	snprintf(path, sizeof path, "%s/model.safetensors", dir);
+	if (!(w = rf_tensors_find(&t, name)) || first >= w->count || (fd = open(path, O_RDWR)) < 0)
 		return 2;
-	if ((fd = open(strcat(strcpy((char[1000]){ 0 }, dir), "/model.safetensors"), O_WRONLY)) < 0)
-		return 2;
-	return pwrite(fd, &x, sizeof x, (off_t)(w->at + i * 4)) != sizeof x || close(fd);
+	for (uint64_t i = first; i < last && i < w->count; i++) {
+		float y;
+
+		if (pread(fd, &y, sizeof y, (off_t)(w->at + i * 4)) != sizeof y)
+			return 2;
+		y = times ? x * y : x;
+		if (pwrite(fd, &y, sizeof y, (off_t)(w->at + i * 4)) != sizeof y)
+			return 2;
+	}
+	return close(fd);
 }
 
 static void lr(const char *schedule, double top, double warmup, double total, const char *path)
@@ -305,7 +316,9 @@ int main(int argc, char **argv)
 	if (argc >= 4 && !strcmp(argv[1], "texts"))
 		return texts(atoi(argv[2]), argv + 3);
 	if (argc == 6 && !strcmp(argv[1], "poke"))
-		return poke(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtof(argv[5], NULL));
+		return change(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[4], NULL, 10) + 1, strtof(argv[5], NULL), false);
+	if (argc == 5 && !strcmp(argv[1], "scale"))
+		return change(argv[2], argv[3], 0, UINT64_MAX, strtof(argv[4], NULL), true);
 	if (argc >= 5 && !strcmp(argv[1], "near"))
 		near(argv[2], argv[3], argv + 4);
 	else if (argc == 9 && !strcmp(argv[1], "draws"))

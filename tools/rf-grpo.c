@@ -89,6 +89,7 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	if (trainer.done_before) {
 		rf_say("already at step %" PRId64, trainer.step);
+		rf_cli_drain(argv[1]);
 		return 0;
 	}
 	rf_cli_notes(&trainer.engine);

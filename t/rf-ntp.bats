@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# rf-ntp: training on next tokens, and evaluation.  What it shares with rf-grpo: t/train.bats.
+setup() {
+	load helper
+	load model
+}
+
+reset() { rm -rf run && rf-init --from "$G/delta" run; }
+run_state() { (cd run && ls -A | grep -v '^\.lock$' && readlink latest && find . -type f ! -name .lock -exec cksum {} + | sort); }
+
+# prompted ID:T...: texts whose prompt is 20 tokens long, or all of it
+prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.body.prompt_len = ([20, .body.tokens.shape[0]] | min)) else . end' | rf-cat --json; }
+
+@test "rf-ntp: keeps the promises of a trainer" {
+	load promises
+	texts 40 1:30 2:31 3:32 >in
+	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=run_state promises trainer "$PWD/in" rf-ntp -m run
+}
+
+@test "rf-ntp: --eval keeps the promises of a sink" {
+	load promises
+	texts 40 1:30 2:31 3:32 >in
+	PROMISE_MIB=128 promise 'whole nothing foreign cuts after order killed claims usage help terminal_in full' sink "$PWD/in" rf-ntp --eval -m "$M"
+}
+
+@test "rf-ntp: one optimizer step per stream, unless --mini-batch" {
+	texts 40 1:50 2:60 3:9 >in
+	runs a b c
+	run -0 rf-ntp -m a in
+	[ -z "$output" ]
+	[ "$(readlink a/latest)" = step-000001 ]
+	rf-ntp -m b --mini-batch 2 --log log in
+	[ "$(readlink b/latest)" = step-000002 ]
+	[ "$(jq -c '[.step, .records, .tokens]' log | paste -sd' ')" = '[0,2,110] [1,1,9]' ]
+	jq -se 'all(has("loss/ntp") and (has("loss/rl") | not))' log >/dev/null
+	for i in 0:2 2:3; do
+		rf-cat --range $i in | rf-ntp -m c
+	done
+	same_step b c
+}
+
+@test "rf-ntp: the same weights for any number of threads, order of the records, and on the device that distrusts" {
+	for m in delta delta-hybrid; do
+		M=$G/$m
+		texts 40 1:200 2:70 3:9 4:1 >in
+		rm -rf ? && runs a b c d e
+		rf-ntp --device cpu -m a --segment 128 --threads 1 in
+		rf-ntp --device cpu -m b --segment 128 --threads 2 in
+		"$RF_UNITS/u-records" reverse in | rf-ntp --device cpu -m c --segment 128 --threads 3
+		rf-ntp --device check -m d --segment 128 in
+		rf-ntp -m e --segment 128 --recompute segment in
+		for run in b c d e; do
+			same_step a $run
+		done
+	done
+}
+
+@test "rf-ntp: --eval prints what rf-entropy --nll says, over all tokens or the response's" {
+	prompted 1:50 2:300 3:20 4:1 5:21 >in
+	rf-entropy -m "$M" --nll in >nll
+	rf-ntp --eval -m "$M" in >all
+	rf-ntp --eval -m "$M" --loss response --segment 64 in >response
+	for what in all:0 response:19; do
+		jq -n --slurpfile have "${what%:*}" --slurpfile nll <(json nll) --argjson from "${what#*:}" -e '
+			[$nll[] | .nll.data[$from:][]] as $n | [$nll[] | .correct.data[$from:][]] as $c | $have[0]
+			| ([.nll - ($n | add / length), .accuracy - ($c | add / length), .probability - ($n | map(- . | exp) | add / length), (.nll | exp) - .perplexity]
+				| all(fabs < 1e-5)) and .tokens == ($n | length) and .sequences == 5' >/dev/null
+	done
+	[ "$(wc -l <all)" -eq 1 ]
+	jq -e '.tokens == 387' all >/dev/null
+	jq -e '.tokens == 311' response >/dev/null
+}
+
+@test "rf-ntp: --eval changes nothing, of a run or of a checkpoint" {
+	prompted 1:50 >in
+	runs run
+	chmod -R a-w run
+	state >before
+	[ "$(rf-ntp --eval -m run in)" = "$(rf-ntp --eval -m "$M" in)" ]
+	[ "$(rf-ntp --eval -m run --device check in)" = "$(rf-ntp --eval -m "$M" --threads 1 in)" ]
+	[ "$(flock run/step-000000/state.json rf-ntp --eval -m run in)" = "$(rf-ntp --eval -m "$M" in)" ]
+	state | cmp - before
+	[ ! -e run/.lock ]
+	chmod -R u+w run
+}
+
+@test "rf-ntp: --eval -o writes each record's nll" {
+	prompted 1:50 2:30 >in
+	rf-ntp --eval -m "$M" -o out in >line
+	[ "$(wc -l <line)" -eq 1 ]
+	rf-entropy -m "$M" --nll in >want
+	[ "$(json out)" = "$(json want)" ]
+	rf-dump --json out | jq -se '.[0].body | .history[-1].tool == "rf-ntp" and .model.step == 0' >/dev/null
+	# one standard output
+	rf-ntp --eval -m "$M" -o - in | cmp - out
+	run -64 rf-ntp -m "$M" -o out in
+	run -64 rf-ntp --eval -m "$M" --grad-in g in
+}
+
+@test "rf-ntp: --eval of nothing is an error, unless --allow-empty" {
+	for in in "$G/stream/empty.rf" <(texts 40 1:1); do
+		run -65 rf-ntp --eval -m "$M" "$in"
+		[[ "$output" == *"no tokens to evaluate"* ]]
+	done
+	run -0 rf-ntp --eval -m "$M" --allow-empty "$G/stream/empty.rf"
+	jq -e '.tokens == 0' <<<"$output" >/dev/null
+	run -65 rf-ntp --eval -m "$M" --loss response <(texts 40 1:9)
+	[[ "$output" == *"prompt_len"* ]]
+}
+
+@test "rf-ntp: --loss response trains on the response alone" {
+	prompted 1:50 2:15 3:21 >in
+	runs a b
+	rf-ntp -m a --loss response --lr 0 --log log in
+	rf-entropy -m "$M" --nll in >nll
+	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '[$nll[] | .nll.data[19:][]] | length == 31 and (add / 31 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
+	# the last token that counts depends on all of the text: the prompt's tokens get no loss, and matter
+	rf-ntp -m a --loss response --lr 1e-3 in
+	rf-ntp -m b --lr 1e-3 in
+	run ! same_step a b
+	run -65 rf-ntp -m a --loss response <(texts 40 1:50)
+	[[ "$output" =~ ^'rf-ntp: '.*': record 1 (byte '[0-9]+'): --loss response needs prompt_len' ]]
+	# a prompt and nothing else
+	run -0 rf-ntp -m b --loss response <(prompted 1:20)
+	[[ "$output" == "rf-ntp: 1 of 1 mini-batches had nothing to teach"* ]]
+}
+
+@test "rf-ntp: takes the texts of any stream, whatever made its rollouts" {
+	runs a b
+	rf-ntp -m a "$G/stream/tokens.rf"
+	rf-ntp -m b "$G/stream/rewarded.rf"
+	same_step a b
+	rf-ntp -m a <(batch 1:30)
+}
+
+@test "rf-ntp: --ntp-coef scales the gradient" {
+	texts 40 1:50 >in
+	runs a b
+	rf-ntp -m a --lr 0 --log log in
+	rf-ntp -m b --lr 0 --log log --ntp-coef 0.25 in
+	jq -se '.[0]["loss/ntp"] == .[1]["loss/ntp"] and (.[0]["actor/grad_norm_ttt"] / .[1]["actor/grad_norm_ttt"] - 4 | fabs < 1e-5)
+		and (.[1]["actor/sft_loss_ttt"] * 4 - .[1]["loss/ntp"] | fabs < 1e-6)' log >/dev/null
+}

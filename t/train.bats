@@ -1,0 +1,260 @@
+#!/usr/bin/env bats
+# What both trainers promise: steps once and only once, whole or not at all, by rollouts that are fresh.
+setup() {
+	load helper
+	load model
+}
+
+at() { readlink "${1:-run}/latest"; }
+
+@test "train: --at N trains a run that is at step N, leaves one that is past it, and refuses one that is not there yet" {
+	batch 1:50 2:40 >in
+	runs run
+	for trainer in rf-grpo rf-ntp; do
+		now=$(jq .step run/latest/state.json)
+		state >before
+		run -65 $trainer -m run --at $((now + 1)) in
+		[ "$output" = "$trainer: run is at step $now, not at $((now + 1))" ]
+		state | cmp - before
+		$trainer -m run --at "$now" in
+		state >after
+		run ! cmp before after
+		# the same stream again: once and only once
+		run -0 $trainer -m run --at "$now" in
+		[ "$output" = "$trainer: already at step $((now + 1))" ]
+		run -0 $trainer -m run --at "$now" </dev/null
+		# what comes before it in the pipe ends well
+		run -0 bash -c 'set -o pipefail; head -c 1000000 /dev/zero | "$@"' _ $trainer -m run --at "$now"
+		state | cmp - after
+	done
+}
+
+@test "train: rollouts by other weights than the run's are stale, and --stale says how many commits are too many" {
+	batch 1:50 2:40 >in
+	runs run
+	stale() {
+		run -65 rf-grpo -m run "$@" in
+		[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+'): the rollouts were made by weights '[0-9a-f]{12}', the run is at '[0-9a-f]{12} ]]
+	}
+	rf-grpo -m run in
+	stale
+	stale --stale 0
+	rf-grpo -m run --stale 1 in
+	stale --stale 1
+	rf-grpo -m run --stale 2 in
+	[ "$(at)" = step-000003 ]
+	# next tokens need no rollouts, and neither does a policy's coefficient of 0
+	rf-ntp -m run in
+	rf-grpo -m run --rl-coef 0 in
+	rf-grpo -m run <(texts 40 1:30)
+	# weights of another model
+	M=$G/delta-gate-neg batch 1:50 2:40 >in
+	stale --stale 16
+	rf-grpo -m run --stale any in
+	# unknown ones
+	rf-dump --json in | jq -c 'del(.body.model)' | rf-cat --json >unknown
+	run -65 rf-grpo -m run --stale 3 unknown
+	[[ "$output" == *"does not say which weights made its rollouts"* ]]
+	rf-grpo -m run --stale any unknown
+	for bad in some -1 1x ''; do
+		state >before
+		run -64 rf-grpo -m run --stale "$bad" unknown
+		run -64 rf-grpo -m run --stale "$bad" "$G/stream/tokens.rf"
+		state | cmp - before
+	done
+}
+
+@test "train: one trainer at a time: the second ends at once with 75" {
+	batch 1:50 >in
+	runs run
+	mkfifo fifo
+	rf-grpo -m run fifo &
+	pid=$!
+	exec 9>fifo
+	until [ -e run/.lock ] && ! flock -n run/.lock true; do sleep .01; done
+	for trainer in rf-grpo rf-ntp; do
+		run -75 $trainer -m run in
+		[ "$output" = "$trainer: run: another program is training this run; try again when it has ended" ]
+	done
+	# a reader is not kept away
+	rf-entropy -m run in >/dev/null
+	rf-grpo -m run --dry-run >/dev/null </dev/null
+	cat in >&9
+	exec 9>&-
+	wait $pid
+	[ "$(at)" = step-000001 ]
+}
+
+@test "train: an empty stream is an error, unless --allow-empty" {
+	runs run
+	state >before
+	for trainer in rf-grpo rf-ntp; do
+		run -65 $trainer -m run "$G/stream/empty.rf"
+		[[ "$output" == *"no records: there is nothing to learn from"* ]]
+		run -0 $trainer -m run --allow-empty --log log "$G/stream/empty.rf"
+		[ -z "$output" ]
+		state | cmp - before
+	done
+	[ ! -e log ]
+}
+
+@test "train: a gradient that is not finite: 70 and nothing changed, or the mini-batch is skipped" {
+	texts 40 1:50 2:40 >in
+	cp -r "$M" m && chmod -R u+w m
+	# the loss is as it was; on the way back the head's weights meet a coefficient of 1e6
+	"$RF_UNITS/u-model" scale m lm_head.weight 1e36
+	"$RF_UNITS/u-model" scale m model.norm.weight 1e-36
+	rf-init --from m run
+	state >before
+	for trainer in rf-ntp rf-grpo; do
+		run -70 $trainer -m run --ntp-coef 1e6 --log log in
+		[[ "$output" == "$trainer: "*"the gradient is not finite: nothing was changed"* ]]
+		state | cmp - before
+		[ ! -e log ]
+	done
+	run -0 rf-grpo -m run --ntp-coef 1e6 --on-nan skip --mini-batch 1 --log log in
+	[ "$output" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
+	[ "$(at)" = step-000002 ]
+	cmp run/step-000002/model.safetensors run/step-000000/model.safetensors
+	jq -se 'all(.stepped == false and (has("loss/ntp") | not) and .["actor/grad_norm_ttt"] == null)' log >/dev/null
+	run -70 rf-grpo -m run --ntp-coef 1e6 --on-nan skip --grad-out g in
+	[ ! -e g ]
+}
+
+@test "train: one bad record costs its mini-batch, not those beside it" {
+	batch 1:50 2:40 3:30 >in
+	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' | rf-cat --json >bad
+	runs run other
+	state >before
+	run -70 rf-grpo -m run --stale any --mini-batch 1 bad
+	[[ "$output" == *"id 2: the log-probability of token "* ]]
+	state | cmp - before
+	run -0 rf-grpo -m run --stale any --mini-batch 1 --on-nan skip --log log bad
+	[ "$output" = "rf-grpo: 1 of 3 mini-batches were skipped (a gradient that is not finite)" ]
+	[ "$(jq -c .stepped log | paste -sd' ')" = 'true false true' ]
+	[ "$(at)" = step-000003 ]
+	rf-cat --range 0:1 in | rf-grpo -m other
+	rf-cat --range 2:3 in | rf-grpo -m other --stale any
+	cmp run/latest/model.safetensors other/latest/model.safetensors
+}
+
+@test "train: weights that a step makes infinite are not committed" {
+	batch 1:50 >in
+	runs run
+	state >before
+	for trainer in rf-ntp rf-grpo; do
+		run -70 $trainer -m run --lr 1000 --weight-decay 1000 --mini-batch 1 <(batch 1:50 2:50 3:50 4:50 5:50 6:50 7:50 8:50)
+		state | cmp - before
+	done
+}
+
+@test "train: the learning rate rises, stays or falls by its formula" {
+	texts 40 {1..12}:4 >in
+	for how in 'constant 3 9' 'linear 3 9' 'cosine 3 9' 'cosine 0 30' 'linear 0 5' 'constant 0 0'; do
+		set -- $how
+		rm -rf run log && runs run
+		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 --log log <(rf-cat --range 0:5 in)
+		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 --log log <(rf-cat --range 5:12 in)
+		[ "$(wc -l <log)" -eq 12 ]
+		unit u-model lr $1 2e-3 $2 $3 log
+	done
+	run -1 cmp -s run/latest/model.safetensors "$M/model.safetensors"
+	run -64 rf-ntp -m run --lr-schedule sometimes in
+}
+
+@test "train: --keep and --keep-every say which steps stay" {
+	texts 40 {1..7}:4 >in
+	runs run
+	for i in {0..6}; do
+		rf-ntp -m run --at $i --keep 2 --keep-every 3 <(rf-cat --range $i:$((i + 1)) in)
+	done
+	[ "$(ls run)" = $'latest\nstep-000000\nstep-000003\nstep-000006\nstep-000007' ]
+	rf-ntp -m run --keep 1 in
+	[ "$(ls run)" = $'latest\nstep-000008' ]
+}
+
+@test "train: a checkpoint is no run" {
+	for trainer in rf-grpo rf-ntp; do
+		run -64 $trainer -m "$M" "$G/stream/tokens.rf"
+		[[ "$output" == *"a checkpoint, not a run; begin a run with: rf-init --from $M RUN" ]]
+		run -66 $trainer -m nowhere "$G/stream/tokens.rf"
+		run -64 $trainer "$G/stream/tokens.rf"
+	done
+	[ -z "$(ls "$M" -A | grep lock)" ]
+}
+
+@test "train: SIGTERM and SIGINT while it waits for input: nothing changed, 128 + N" {
+	batch 1:50 2:40 >in
+	runs run
+	state >before
+	mkfifo fifo
+	for trainer in rf-grpo rf-ntp; do
+		for sig in TERM INT HUP; do
+			bash -c 'trap - INT; exec "$@"' _ $trainer -m run --mini-batch 1 --log log fifo 2>err &
+			pid=$!
+			exec 9>fifo
+			"$RF_UNITS/u-lab" pick in 0 1 >&9
+			until [ -e run/.lock ] && ! flock -n run/.lock true; do sleep .01; done
+			sleep .02
+			kill -$sig $pid
+			rc=0
+			wait $pid || rc=$?
+			exec 9>&-
+			[ $rc -eq $((128 + $(kill -l $sig))) ]
+			[ ! -s err ]
+			state | cmp - before
+		done
+	done
+	[ ! -e log ]
+	rf-grpo -m run in
+}
+
+@test "train: SIGTERM and SIGINT after the input and before the commit: nothing changed, 128 + N" {
+	texts 40 {1..40}:600 >in
+	runs run
+	state >before
+	for sig in TERM INT; do
+		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --threads 1 in 2>err &
+		pid=$!
+		until grep -q '^SigCgt:.*0000004003$' /proc/$pid/status 2>/dev/null && [ "$(readlink /proc/$pid/fd/* | grep -c '/in$')" -gt 0 ]; do sleep .005; done
+		sleep .1
+		kill -$sig $pid
+		rc=0
+		wait $pid || rc=$?
+		[ $rc -eq $((128 + $(kill -l $sig))) ]
+		state | cmp - before
+	done
+	[ "$(cat err)" = "rf-ntp: interrupted before the commit: the run is as it was" ]
+}
+
+@test "train: killed at any moment and started again with the same words, a loop of steps ends at the same bytes" {
+	texts 40 {1..8}:40 >corpus
+	cat >loop <<-'END'
+		set -eu -o pipefail
+		for ((i = 0; i < 4; i++)); do
+			[ "$(readlink "$1/latest")" = "$(printf 'step-%06d' $i)" ] || continue
+			rf-cat --range $((2 * i)):$((2 * i + 2)) corpus | rf-entropy -m "$1" | rf-select --chunks 2 -k 3 --margin 3 |
+				rf-rollout -m "$1" -k 3 -n 2 | rf-reward | rf-grpo -m "$1" --at $i --lr 1e-2
+		done
+	END
+	runs want run
+	bash loop want
+	[ "$(at want)" = step-000004 ]
+	kills=0
+	for ((try = 0; try < ${RF_ALL:+10}30; try++)); do
+		rc=0
+		timeout -s KILL "$(printf '0.%03d' $((RANDOM % 250)))" bash loop run 2>err || rc=$?
+		[ $rc -eq 0 ] || [ $rc -eq 137 ] || { echo "rc $rc"; cat err; false; }
+		[ $rc -eq 0 ] || kills=$((kills + 1))
+		# a reader finds a step at any time
+		rf-dump --check -q run
+		if [ "$(at)" = step-000004 ] && [ $rc -eq 0 ]; then
+			same_step want run
+			diff <(jq -S 'del(.files)' want/latest/state.json) <(jq -S 'del(.files)' run/latest/state.json)
+			rm -rf run && runs run
+		fi
+	done
+	[ "$kills" -gt 3 ]
+	bash loop run
+	same_step want run
+}
