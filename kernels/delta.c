@@ -246,49 +246,46 @@ static size_t slot(const struct job *a, int s, int h)
 }
 
 /* One new row of a rollout whose first `given` rows are there: the state before it is S + sum k u', which is applied
- * without being formed. */
-static void step(const struct job *a, int b, int h, const float *S)
+ * without being formed.  In double, since errors of one row go into all that follow. */
+static void step(const struct job *a, int b, int h, const float *S, int thread)
 {
 	int K = a->K, V = a->V;
 	size_t H = (size_t)a->H, now = (size_t)b * H + (size_t)h, row = now + (size_t)a->given * (size_t)a->nb * H;
 	const float *q = a->q + now * (size_t)K, *k = a->k + row * (size_t)K, *v = a->v + now * (size_t)V;
 	float *u = a->u + row * (size_t)V, *o = a->o + now * (size_t)V;
-	float beta = a->beta_scale;
+	double *x = rf_cpu_scratch(a->d, thread, (size_t)V * 2 * sizeof *x), *y = x + V, beta = (double)a->beta_scale, qk = 0;
 
+	if (!x)
+		return;
 	if (a->b) {
 		vf s = vsigmoid(vset(a->b[now]));
-		beta *= s[0];
+		beta *= (double)s[0];
 	}
-	for (int j = 0; j < V; j += VL) {
-		vf x = vset(0), y = vset(0);
-		int n = LEFT(j, V);
-
-		for (int i = 0; i < K; i++) {
-			vf s = vload_n(S + i * V + j, n, 0);
-			x += k[i] * s;
-			y += q[i] * s;
-		}
-		vstore_n(u + j, vload_n(v + j, n, 0) - x, n);
-		vstore_n(o + j, y, n);
-	}
-	for (int g = 0; g <= a->given; g++) {
-		size_t r = (size_t)g * (size_t)a->nb + (size_t)b;
-		const float *kg = a->k + (r * H + (size_t)h) * (size_t)K;
-		float *ug = a->u + (r * H + (size_t)h) * (size_t)V;
-		float kk = 0, qk = 0;
-
-		for (int i = 0; i < K; i++) {
-			kk += k[i] * kg[i];
-			qk += q[i] * kg[i];
-		}
-		if (g == a->given)
-			for (int j = 0; j < V; j++)
-				u[j] *= beta;
+	memset(x, 0, (size_t)V * 2 * sizeof *x);
+	for (int i = 0; i < K; i++) {
 		for (int j = 0; j < V; j++) {
-			if (g < a->given)
-				u[j] -= kk * ug[j];
-			o[j] += qk * ug[j];
+			x[j] += (double)k[i] * (double)S[i * V + j];
+			y[j] += (double)q[i] * (double)S[i * V + j];
 		}
+		qk += (double)q[i] * (double)k[i];
+	}
+	for (int g = 0; g < a->given; g++) {
+		size_t r = ((size_t)g * (size_t)a->nb + (size_t)b) * H + (size_t)h;
+		const float *kg = a->k + r * (size_t)K, *ug = a->u + r * (size_t)V;
+		double kk = 0, qg = 0;
+
+		for (int i = 0; i < K; i++) {
+			kk += (double)k[i] * (double)kg[i];
+			qg += (double)q[i] * (double)kg[i];
+		}
+		for (int j = 0; j < V; j++) {
+			x[j] += kk * (double)ug[j];
+			y[j] += qg * (double)ug[j];
+		}
+	}
+	for (int j = 0; j < V; j++) {
+		u[j] = (float)(beta * ((double)v[j] - x[j]));
+		o[j] = (float)(y[j] + qk * (double)u[j]);
 	}
 }
 
@@ -341,7 +338,7 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 	if (a->given) {
 		for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++)
-			step(a, b, h, S0);
+			step(a, b, h, S0, thread);
 		return;
 	}
 	if (!(mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, false, 0, NULL) * 4)))

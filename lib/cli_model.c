@@ -1,20 +1,14 @@
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli_model.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
-	char quoted[200];
-
 	if (g->note)
 		rf_say("%s", g->note);
 	if (g->ckpt->warning[0])
 		rf_say("%s: %s", g->ckpt->dir, g->ckpt->warning);
-	if (g->ckpt->cfg.unknown[0])
-		rf_say("%s/config.json: unknown keys, ignored: %s", g->ckpt->dir,
-		       rf_quote(quoted, sizeof quoted, g->ckpt->cfg.unknown, strlen(g->ckpt->cfg.unknown)));
 }
 
 noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra)

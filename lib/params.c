@@ -1,5 +1,4 @@
 /* params.c -- the weights of each kind of model, by their Hugging Face names. */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

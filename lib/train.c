@@ -335,17 +335,33 @@ bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, 
 	return false;
 }
 
-static void rewards(const struct rf_record *r, struct rf_train_stats *st)
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st)
 {
-	const struct rf_reward *w = &r->reward;
+	double W;
 
-	for (size_t b = 0; w->kind && b < (size_t)r->c * (size_t)w->n; b++) {
-		st->reward += (double)w->total[b];
-		st->cosine += w->cosine ? (double)w->cosine[b] : 0;
-		st->binary += w->binary ? (double)w->binary[b] : 0;
-		st->edit += w->edit ? (double)w->edit[b] : 0;
-		st->rollouts++;
+	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN };
+	for (int i = 0; i < n; i++) {
+		const struct rf_record *r = batch[i];
+		const struct rf_reward *w = &r->reward;
+		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
+
+		st->tokens += (uint64_t)r->T;
+		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
+		st->rl_tokens += t->rl_coef != 0 ? R : 0;
+		st->sequences_rl += R > 0;
+		for (size_t b = 0; w->kind && b < (size_t)r->c * (size_t)w->n; b++) {
+			st->reward += (double)w->total[b];
+			st->cosine += w->cosine ? (double)w->cosine[b] : 0;
+			st->binary += w->binary ? (double)w->binary[b] : 0;
+			st->edit += w->edit ? (double)w->edit[b] : 0;
+			st->rollouts++;
+		}
 	}
+	W = st->rollouts ? (double)st->rollouts : 1;
+	st->reward /= W;
+	st->cosine /= W;
+	st->binary /= W;
+	st->edit /= W;
 }
 
 /* One pass over the mini-batch with these weights of the two losses. */
@@ -364,6 +380,8 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int
 		j->k = with ? r->rollout.k : 0;
 		j->rl = rl;
 		j->ntp = ntp;
+		if (!with && (ntp == 0 || !ntp_count(t, r)))
+			continue;
 		if ((rc = record(j, e)) != RF_OK)
 			rf_blame(e, "id %llu", (unsigned long long)r->id);
 	}
@@ -424,26 +442,21 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	double rl, ntp;
 	enum rf_code rc = RF_OK;
 
-	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN };
 	if (!sorted)
 		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
 	memcpy(sorted, batch, (size_t)n * sizeof *sorted);
 	qsort(sorted, (size_t)n, sizeof *sorted, by_id);
+	rf_train_describe(t, sorted, n, st);
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = sorted[i];
-		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
+		size_t c = (size_t)r->c, R = r->rollout.tokens ? c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
 
-		st->tokens += (uint64_t)r->T;
-		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
-		st->rl_tokens += t->rl_coef != 0 ? R : 0;
-		st->sequences_rl += R > 0;
-		rewards(r, st);
-		host = host > R + 2 * (size_t)r->c ? host : R + 2 * (size_t)r->c;
+		host = host > R + 2 * c ? host : R + 2 * c;
 		host = host > (size_t)r->T ? host : (size_t)r->T;
 	}
 	j.list = malloc(host * sizeof *j.list);
 	j.f32 = malloc(host * sizeof *j.f32);
-	if (rc == RF_OK && (!j.list || !j.f32))
+	if (!j.list || !j.f32)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
 	if (rc == RF_OK)
 		rc = reserve(t, sorted, n, e);
@@ -456,7 +469,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e) : pass(t, sorted, n, rl, ntp, &j, e);
 	}
 	if (rc == RF_OK) {
-		double R = st->rl_tokens ? (double)st->rl_tokens : 1, W = st->rollouts ? (double)st->rollouts : 1;
+		double R = st->rl_tokens ? (double)st->rl_tokens : 1;
 
 		st->loss_ntp /= st->ntp_tokens ? (double)st->ntp_tokens : 1;
 		st->loss_rl /= R;
@@ -464,10 +477,6 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 		st->abs_diff /= R;
 		st->clip_fraction /= R;
 		st->dual_fraction /= R;
-		st->reward /= W;
-		st->cosine /= W;
-		st->binary /= W;
-		st->edit /= W;
 	}
 	free(sorted);
 	free(j.list);

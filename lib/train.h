@@ -58,6 +58,9 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n, bool add,
                                struct rf_train_stats *st, struct rf_err *e);
 
+/* What needs no model: counts and rewards; the rest is 0 or NaN. */
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st);
+
 /* Whether the mini-batch can teach anything: an NTP token with ntp_coef, or an advantage other than 0 with rl_coef. */
 bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n);
 

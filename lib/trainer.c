@@ -179,6 +179,13 @@ static enum rf_code interrupted(const struct rf_trainer *t, struct rf_err *e)
 	return t->stop && *t->stop ? rf_fail(e, RF_EIO, "interrupted: the run is as it was") : RF_OK;
 }
 
+/* The figures of a mini-batch without a step: its losses are not among them. */
+static void nothing_computed(const struct rf_trainer *t, struct rf_train_stats *st)
+{
+	rf_train_describe(&t->train, t->batch, t->count, st);
+	st->rl_tokens = st->ntp_tokens = 0;
+}
+
 static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_train_stats st;
@@ -190,7 +197,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts on, or a
 		 * loop that waits for it would stand still */
-		st = (struct rf_train_stats){ .records = t->count, .grad_norm = NAN, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
+		nothing_computed(t, &st);
 		t->taught_nothing++;
 	} else {
 		rc = rf_train_gradient(&t->train, t->batch, t->count, false, &st, e);
@@ -200,7 +207,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 			return rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, e);
 		if (rc == RF_OK)
 			rc = rf_train_step(&t->train, t->step, t->updates, &st, e);
-		if (rc == RF_ENUMERIC && t->on_nan && t->engine.dev.err.code == RF_OK) {
+		if (rc == RF_ENUMERIC && t->on_nan && !t->grad_out && t->engine.dev.err.code == RF_OK) {
+			nothing_computed(t, &st);
 			t->skipped++;
 			rc = RF_OK;
 		}
@@ -208,6 +216,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 			return rc;
 	}
 	t->updates += st.stepped;
+	t->mini_batches++;
 	rc = note(t, &st, now() - from, e);
 	t->step++;
 	forget(t);
@@ -289,6 +298,19 @@ enum rf_code rf_trainer_finish(struct rf_trainer *t, const char data_hash[17], s
 	if (rc != RF_OK || t->grad_out)
 		return rc;
 	return commit(t, data_hash, e);
+}
+
+const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
+{
+	char taught[120] = "", skipped[120] = "";
+
+	if (t->taught_nothing)
+		snprintf(taught, sizeof taught, "%d of %d mini-batches had nothing to teach (no next token that counts, every advantage 0)",
+		         t->taught_nothing, t->mini_batches);
+	if (t->skipped)
+		snprintf(skipped, sizeof skipped, "%d of %d mini-batches were skipped (a gradient that is not finite)", t->skipped, t->mini_batches);
+	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
+	return buf;
 }
 
 void rf_trainer_close(struct rf_trainer *t)

@@ -36,7 +36,7 @@ struct rf_trainer {
 	int count, capacity;
 	uint64_t records;            /* of the stream */
 	int groups, spread_free;     /* of the mini-batch: rf-grpo counts them */
-	int skipped, taught_nothing; /* mini-batches */
+	int mini_batches, skipped, taught_nothing;
 	char *lines;                 /* metrics that are not in the file yet */
 	size_t lines_size;
 	double started;
@@ -55,6 +55,8 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 /* After the end record: the last mini-batch, the metrics, the commit (or the gradient of --grad-out).  data_hash: of the
  * stream. */
 enum rf_code rf_trainer_finish(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
+/* What the user should know of mini-batches that were no step, as a line; "" for nothing. */
+const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);
 void rf_trainer_close(struct rf_trainer *t);
 
 #endif

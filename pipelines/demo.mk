@@ -78,6 +78,7 @@ report: $(RUN)/report.md
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && echo "midtrain: with figures and all that made them: $<"
 
 words:
+	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS)
 
 $(RUN)/corpus: | words

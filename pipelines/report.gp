@@ -1,5 +1,5 @@
 # report.gp -- the figures of report.md.  tmp, entropy, out: set on the command line by report.sh.
-set terminal pngcairo size 1100,620 font "Sans,11" background "#ffffff"
+set terminal pngcairo size 1100,700 font "Sans,11" background "#ffffff"
 set datafile separator "\t"
 set border 3 lw 1 lc "#444444"
 set tics nomirror out
@@ -11,33 +11,35 @@ set style line 3 lw 2 lc "#d62728"
 set style line 4 lw 2 lc "#9467bd"
 set style line 5 lw 2 lc "#e69f00"
 
-# ---- entropy along a document
-stats entropy using 1 nooutput
+# ---- entropy along a document, its first half above its second; the draw is in each chunk by softmax(mean)
+stats entropy skip 1 using 1 nooutput
 T = STATS_max + 1
-set output out."/entropy.png"
-set xlabel "position, bytes"
-set ylabel "entropy of the next byte, nats"
-set xrange [0:T]
-set yrange [0:*]
 do for [i = 1:7] { set arrow i from i * T / 8, graph 0 to i * T / 8, graph 1 nohead lw 1 dt 3 lc "#999999" }
-plot entropy skip 1 using 1:2 with lines lw 0.5 lc "#b8c9dc" title "entropy", \
-     tmp."/entropy.mean" using 1:2 with lines lw 1.2 lc "#1f77b4" title "mean of 5, which the draw follows", \
-     entropy skip 1 using ($3 == 1 ? $1 : NaN):2 with points pt 7 ps 1.6 lc "#d62728" title "chosen, one per chunk"
-do for [i = 1:7] { unset arrow i }
+set output out."/entropy.png"
+set multiplot layout 2,1
+set ylabel "entropy of the next byte, nats"
+set yrange [0:*]
+do for [half = 0:1] {
+	set xlabel half == 0 ? "" : "position, bytes"
+	set xrange [half * T / 2:(half + 1) * T / 2]
+	plot entropy skip 1 using 1:2 with lines lw 1 lc "#cfd8e3" title "entropy", \
+	     tmp."/entropy.mean" using 1:2 with lines lw 1.5 lc "#1f77b4" title "mean of 5, which the draw follows", \
+	     tmp."/entropy.chosen" using 1:2 with points pt 7 ps 1.6 lc "#d62728" title "chosen, one in each chunk"
+}
+unset multiplot
+unset arrow
 
 # ---- distribution of rewards
 set output out."/rewards.png"
 set xlabel "cosine of a rollout's hidden states and the text's"
 set ylabel "density"
-set autoscale
-set xrange [-0.5:1]
-set yrange [0:*]
-plot tmp."/start.bins" using 1:3 with steps lw 2 dt 3 lc "#777777" title "start, against other text", \
-     tmp."/start.bins" using 1:2 with steps ls 1 title "start", \
-     tmp."/sft.bins" using 1:2 with steps ls 2 title "SFT", \
-     tmp."/refine.bins" using 1:2 with steps ls 3 title "ReFINE, n 1", \
-     tmp."/refine-n8.bins" using 1:2 with steps ls 4 title "ReFINE, n 8", \
-     tmp."/random.bins" using 1:2 with steps ls 5 title "random rewards"
+set xrange [-0.2:1.02]
+plot tmp."/start.bins" using 1:3 with histeps lw 2 dt 3 lc "#777777" title "start, against other text", \
+     tmp."/start.bins" using 1:2 with histeps ls 1 title "start", \
+     tmp."/sft.bins" using 1:2 with histeps ls 2 title "SFT", \
+     tmp."/refine.bins" using 1:2 with histeps ls 3 title "ReFINE, n 1", \
+     tmp."/refine-n8.bins" using 1:2 with histeps ls 4 title "ReFINE, n 8", \
+     tmp."/random.bins" using 1:2 with histeps ls 5 title "random rewards"
 
 # ---- over the steps
 set terminal pngcairo size 1100,1000 font "Sans,11" background "#ffffff"

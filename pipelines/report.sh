@@ -67,6 +67,7 @@ for name in start $runs; do
 	' >"$tmp/$name.bins"
 done
 tail -n +2 "$run/eval/entropy.tsv" | smooth 5 2 >"$tmp/entropy.mean"
+tail -n +2 "$run/eval/entropy.tsv" | paste "$tmp/entropy.mean" - | awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/entropy.chosen"
 say "figures"
 gnuplot -e "tmp='$tmp'; entropy='$run/eval/entropy.tsv'; out='$tmp'" "$here/report.gp"
 
@@ -81,6 +82,9 @@ seconds() {
 	fi
 }
 
+# progress NAME: how many batches and steps a run has behind it.
+progress() { rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 | awk '{ print $1 " batches, " $2 " steps" }'; }
+
 records() { rf-dump --tsv --rows record --columns T --no-header "$1" | awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'; }
 
 commands() {
@@ -89,7 +93,7 @@ commands() {
 		[ ! -e "$run/phases/$name.sh" ] || cat "$run/phases/$name.sh"
 	done
 	for name in start $runs; do
-		printf '\n# %s, its last batch of %s; begun by: rf-init --from %s %s\n' "$name" "$(tail -n 1 "$run/$name/data/times.tsv" | cut -f 1)" \
+		printf '\n# %s: %s, each batch like this one; begun by: rf-init --from %s %s\n' "$name" "$(progress "$name")" \
 			"$(sed -n 's/^MODEL=//p' "$run/$name/data/words")" "$run/$name"
 		cat "$run/$name/data/pipeline"
 	done
@@ -118,7 +122,7 @@ report() {
 
 		![entropy along a document](entropy.png)
 
-		Entropy of the start's predictions along a held-out document, and the position that ReFINE draws in each of 8 chunks.
+		Entropy of the start's predictions along a held-out document, $(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv"), and the position that ReFINE draws in each of 8 chunks.
 
 		![distribution of rewards](rewards.png)
 
@@ -138,7 +142,7 @@ report() {
 		| training text | $(records "$run/train.rf") of at most $LEN |
 		| model | DeltaNet, $(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }') parameters, $(basename "$CONFIG") |
 		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, learning rate $WARM_LR falling to 0 as a cosine |
-		| each run | $(tail -n 1 "$run/sft/data/times.tsv" | cut -f 1) batches of $BATCH sequences, mini-batches of $MINI_BATCH: $(tail -n 1 "$run/sft/data/times.tsv" | cut -f 2) steps, learning rate $LR |
+		| each run | $(progress sft): batches of $BATCH sequences, mini-batches of $MINI_BATCH, learning rate $LR |
 		| machine | $(uname -n): $(nproc) of ${processor:-$(uname -m)}, $(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) |
 		| versions | $(rf-grpo --version), $(uname -sr), $(dpkg-query -W -f '${Package} ${Version}, ' libdnnl2 gnuplot-nox 2>/dev/null)$(bash --version | sed 's/ *(.*//; s/GNU //; q') |
 

@@ -1,6 +1,7 @@
 /* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss, AdamW, commit. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "advantage.h"
 #include "cli_model.h"
@@ -71,7 +72,7 @@ int main(int argc, char *argv[])
 	struct rf_record *r;
 	struct rf_in *in;
 	struct rf_out *out = NULL;
-	char hash[17];
+	char hash[17], remark[300];
 	enum rf_code rc;
 
 	trainer.mini_batch = 32;
@@ -99,8 +100,8 @@ int main(int argc, char *argv[])
 		rf_cli_dry_run(&trainer.engine, &plan, extra);
 	}
 	in = rf_cli_model_input(&cli, &trainer.engine, argv[1], max_record, &head);
-	if (output && rf_out_open(&out, output, &head, &err) != RF_OK)
-		rf_die_err(&err);
+	if (output && rf_out_open(&out, output, &head, &late) != RF_OK && (late.code != RF_EIO || strcmp(output, "-")))
+		rf_die_err(&late);
 
 	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK)
 		if ((rc = take(r, &head, &out, &late, &err)) != RF_OK) {
@@ -118,9 +119,8 @@ int main(int argc, char *argv[])
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	if (trainer.taught_nothing || trainer.skipped)
-		rf_say("%d mini-batches taught nothing (every advantage was 0), %d were skipped: their gradient was not finite",
-		       trainer.taught_nothing, trainer.skipped);
+	if (*rf_trainer_remark(&trainer, remark, sizeof remark))
+		rf_say("%s", remark);
 	rf_in_close(in);
 	rf_head_free(&head);
 	rf_trainer_close(&trainer);

@@ -49,7 +49,7 @@ static void train(struct rf_in *in)
 {
 	struct rf_record *r;
 	struct rf_err err;
-	char hash[17];
+	char hash[17], remark[300];
 	enum rf_code rc;
 
 	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK) {
@@ -68,8 +68,8 @@ static void train(struct rf_in *in)
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	if (trainer.skipped)
-		rf_say("%d mini-batches were skipped: their gradient was not finite", trainer.skipped);
+	if (*rf_trainer_remark(&trainer, remark, sizeof remark))
+		rf_say("%s", remark);
 }
 
 static noreturn void dry_run(bool eval, bool nll)

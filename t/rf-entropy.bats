@@ -1,0 +1,142 @@
+#!/usr/bin/env bats
+# rf-entropy: entropies, and what it may keep beside them.  Its values: t/golden.bats.
+setup() {
+	load helper
+	load model
+}
+
+@test "rf-entropy: keeps the promises of a filter" {
+	load promises
+	PROMISE_MIB=128 promises filter "$G/stream/tokens.rf" rf-entropy -m "$M"
+}
+
+@test "rf-entropy: the example of --help works" {
+	rf-init --from "$M" RUN
+	texts 40 1:90 2:90 >corpus.rf
+	rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | rf-grpo -m RUN
+	[ "$(readlink RUN/latest)" = step-000001 ]
+}
+
+@test "rf-entropy: the same bytes for any number of threads, and on the device that distrusts" {
+	texts 40 1:300 2:1 3:64 4:65 >in
+	for m in delta delta-hybrid delta-gate-neg; do
+		for threads in 1 2 3; do
+			rf-entropy --device cpu -m "$G/$m" --nll --keep hidden,logits --segment 128 --threads $threads in >$threads
+		done
+		cmp 1 2 && cmp 1 3
+		rf-entropy --device check -m "$G/$m" --nll --keep hidden,logits --segment 128 in | cmp - 1
+	done
+}
+
+@test "rf-entropy: a record's values do not depend on the records before it" {
+	texts 40 1:70 2:5 3:200 4:1 5:64 >in
+	rf-entropy -m "$M" --nll --keep hidden in >want
+	"$RF_UNITS/u-records" reverse in | rf-entropy -m "$M" --nll --keep hidden >back
+	"$RF_UNITS/u-records" reverse back | cmp - want
+	rf-entropy -m "$M" --nll --keep hidden --max-len 5000 in | cmp - want
+}
+
+@test "rf-entropy: segments change nothing" {
+	texts 40 1:300 2:64 3:129 >in
+	for m in delta delta-hybrid; do
+		rf-entropy -m "$G/$m" --nll --keep hidden,logits in >whole
+		for segment in 1 64 100 128; do
+			rf-entropy -m "$G/$m" --nll --keep hidden,logits --segment $segment in >part
+			unit u-model near part whole entropy nll correct hidden logits
+		done
+	done
+}
+
+@test "rf-entropy: entropy, nll and correct are those of the logits" {
+	texts 40 1:50 2:2 >in
+	rf-entropy -m "$M" --nll --keep logits in >out
+	json out | jq -e --slurp 'length == 2 and all(
+		. as $r | .logits.shape[1] as $n
+		| [range(0; .tokens.shape[0]) as $t | $r.logits.data[$t * $n:($t + 1) * $n]] as $z
+		| [$z[] | (map(exp) | add | log) as $l | map(. - $l)] as $logp
+		| ([$logp[] | map(- . * exp) | add] | [., $r.entropy.data] | transpose | all((.[0] - .[1]) | fabs < 1e-5))
+		and ([range(0; ($z | length) - 1) as $t | - $logp[$t][$r.tokens.data[$t + 1]]] | [., $r.nll.data] | transpose | all((.[0] - .[1]) | fabs < 1e-4))
+		and ([range(0; ($z | length) - 1) as $t | if ($z[$t] | index(max)) == $r.tokens.data[$t + 1] then 1 else 0 end] == $r.correct.data))' >/dev/null
+}
+
+@test "rf-entropy: a text of one token has an entropy, and no next token" {
+	texts 40 7:1 >in
+	rf-entropy -m "$M" --nll in >out
+	[ "$(json out | jq -c '[.entropy.shape, .nll.shape, .correct.shape]')" = "[[1],[0],[0]]" ]
+}
+
+@test "rf-entropy: positions, rollouts and rewards stay; what was not asked for is not there" {
+	rf-entropy -m "$M" "$G/stream/rewarded.rf" >out
+	json out | jq -c 'del(.entropy)' >less
+	json "$G/stream/rewarded.rf" | jq -c . | cmp - less
+	[ "$(json out | jq -c 'keys_unsorted' | head -n 1)" = '["id","tokens","source","meta","entropy","positions","rollout","reward"]' ]
+	rf-entropy -m "$M" --nll out | rf-entropy -m "$M" >nll
+	[ "$(json nll | jq -c 'has("nll")' | sort -u)" = true ]
+}
+
+@test "rf-entropy: the head says which weights, and the options that matter" {
+	rf-init --from "$M" run
+	rf-entropy -m "$M" --nll --segment 64 --threads 1 "$G/stream/tokens.rf" >out
+	rf-entropy -m run --nll --device cpu "$G/stream/tokens.rf" | cmp - out
+	rf-dump --json out | jq -se --arg weights "$(jq -r .weights run/latest/state.json)" '.[0].body | .model.step == 0 and .model.weights == $weights
+		and (.history | length == 1 and .[0].tool == "rf-entropy" and .[0].options == {"dtype": "f32", "nll": true})' >/dev/null
+}
+
+@test "rf-entropy: a model that overflows ends it with 70 and the position, and no record has a NaN" {
+	cp -r "$M" m && chmod -R u+w m
+	"$RF_UNITS/u-model" poke m lm_head.weight 83 3e38
+	texts 40 1:2 2:80 >in
+	# the first row whose hidden state makes a logit infinite; minus infinity is a probability of 0
+	rf-entropy -m "$M" --keep hidden in >hidden
+	at=$(json hidden | jq 'select(.id == 2).hidden.data as $h | first(range(0; 80) | select($h[16 * . + 3] > 1.14))')
+	[ "$(json hidden | jq 'select(.id == 1).hidden.data | .[3], .[19] | select(. > 1.1)' | wc -l)" -eq 0 ]
+	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	[[ "$stderr" =~ ^'rf-entropy: in: record 2 (byte '[0-9]+'): the logits at position '$at' are not finite' ]]
+	rf-dump --json out >out.json 2>err || true
+	[ "$(jq -c 'select(.type == "seq").body.id' out.json)" = 1 ]
+	run -65 rf-cat out
+	run -70 --separate-stderr bash -c 'rf-entropy -m m -o whole in'
+	[ ! -e whole ]
+}
+
+@test "rf-entropy: a weight that is NaN or infinite is named" {
+	for x in nan inf; do
+		rm -rf m && cp -r "$M" m && chmod -R u+w m
+		"$RF_UNITS/u-model" poke m model.layers.1.attn.o_proj.weight 3 $x
+		run -70 rf-entropy -m m "$G/stream/tokens.rf"
+		[[ "$output" == *"model.layers.1.attn.o_proj.weight"* ]]
+	done
+}
+
+@test "rf-entropy: refuses what the model cannot read" {
+	run -65 rf-entropy -m "$M" <(texts 41 1:9)
+	[[ "$output" == *"vocabulary of 41, the model of 40"* ]]
+	# a stream that does not say its vocabulary, and has a token that the model has not
+	rf-dump --json <(texts 4000 1:9 2:9) | jq -c 'del(.body.vocab)' | rf-cat --json >in
+	run -65 bash -c 'rf-entropy -m "$0" in >out' "$M"
+	[[ "$output" =~ ^'rf-entropy: in: record 1 (byte '[0-9]+'): token '[0-9]' is '[0-9]+', outside the model'"'s"' vocabulary of 40'$ ]]
+	run -65 rf-entropy -m "$M" --max-len 60 "$G/stream/tokens.rf"
+	[[ "$output" == *"61 tokens are more than --max-len 60"* ]]
+}
+
+@test "rf-entropy: usage, model and device have exit codes of their own" {
+	run -64 rf-entropy </dev/null
+	[[ "$output" == *"-m"* ]]
+	run -64 rf-entropy -m "$M" --keep hidden,dreams "$G/stream/tokens.rf"
+	run -64 rf-entropy -m "$M" --segment 0 "$G/stream/tokens.rf"
+	run -66 rf-entropy -m nowhere "$G/stream/tokens.rf"
+	run -66 rf-entropy -m "$M" nothing.rf
+	mkdir empty && run -66 rf-entropy -m empty "$G/stream/tokens.rf"
+	cp -r "$M" m && chmod -R u+w m && echo '{' >m/config.json
+	run -78 rf-entropy -m m "$G/stream/tokens.rf"
+	run -69 rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
+	[ "${#lines[@]}" -eq 1 ]
+}
+
+@test "rf-entropy: --dry-run reads no stream and says what it would take" {
+	run -0 --separate-stderr rf-entropy -m "$M" --dry-run --max-len 100000 </dev/null
+	[[ "$output" == *"sequences up to 100000 tokens"*"MiB"* ]]
+	[ -z "$stderr" ]
+	run -66 rf-entropy -m nowhere --dry-run </dev/null
+}

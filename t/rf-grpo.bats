@@ -1,0 +1,286 @@
+#!/usr/bin/env bats
+# rf-grpo: losses, advantages, gradients.  Reference values: t/golden.bats.  What it shares with rf-ntp: t/train.bats.
+setup() {
+	load helper
+	load model
+}
+
+reset() { rm -rf run && rf-init --from "$G/delta" run; }
+run_state() { (cd run && ls -A | grep -v '^\.lock$' && readlink latest && find . -type f ! -name .lock -exec cksum {} + | sort); }
+
+@test "rf-grpo: keeps the promises of a trainer" {
+	load promises
+	batch 1:30 2:31 3:32 >in
+	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=run_state promises trainer "$PWD/in" rf-grpo -m run --mini-batch 2
+}
+
+@test "rf-grpo: is silent when all is well" {
+	runs run
+	run -0 rf-grpo -m run <(batch 1:30)
+	[ -z "$output" ]
+}
+
+@test "rf-grpo: the same weights for any number of threads, and on the device that distrusts" {
+	for m in delta delta-hybrid; do
+		M=$G/$m
+		batch 1:200 2:70 3:9 4:1 >in
+		rm -rf a b c d && runs a b c d
+		rf-grpo --device cpu -m a --segment 128 --mini-batch 2 --threads 1 in
+		rf-grpo --device cpu -m b --segment 128 --mini-batch 2 --threads 2 in
+		rf-grpo --device cpu -m c --segment 128 --mini-batch 2 --threads 3 in
+		rf-grpo --device check -m d --segment 128 --mini-batch 2 in
+		same_step a b && same_step a c && same_step a d
+		[ "$(readlink a/latest)" = step-000002 ]
+	done
+}
+
+@test "rf-grpo: the same weights whatever the order of a mini-batch's records" {
+	batch 1:50 2:70 3:9 4:31 >in
+	runs a b c
+	rf-grpo -m a in
+	"$RF_UNITS/u-records" reverse in | rf-grpo -m b
+	same_step a b
+	"$RF_UNITS/u-records" reverse in | rf-grpo -m c --mini-batch 2
+	run ! same_step a c
+}
+
+@test "rf-grpo: --recompute segment gives the same weights, and other segments the same gradient" {
+	for m in delta delta-hybrid; do
+		M=$G/$m
+		batch 1:300 2:70 >in
+		rm -rf a b c d && runs a b c d
+		smooth rf-grpo -m a --segment 64 in
+		smooth rf-grpo -m b --segment 64 --recompute segment in
+		same_step a b
+		smooth rf-grpo -m c in
+		unit u-golden change c/latest a/latest "$M"
+		smooth rf-grpo -m d --segment 128 --recompute segment in
+		unit u-golden change d/latest a/latest "$M"
+	done
+}
+
+@test "rf-grpo: one optimizer step per mini-batch, in the order of the stream; one commit" {
+	batch 1:50 2:40 3:30 4:31 5:29 >in
+	runs a b
+	rf-grpo -m a --mini-batch 2 --log log in
+	[ "$(ls a)" = $'latest\nstep-000000\nstep-000003' ]
+	[ "$(jq -c '[.step, .stepped, .records, .tokens]' log | paste -sd' ')" = '[0,true,2,90] [1,true,2,61] [2,true,1,29]' ]
+	jq -e '.step == 3 and .commits == 1 and .parent == 0' a/latest/state.json >/dev/null
+	# the same steps one by one, by the same old log-probabilities
+	for i in 0:2 2:4 4:5; do
+		rf-cat --range $i in | rf-grpo -m b --stale 9
+	done
+	same_step a b
+	# the first has the weights that made the rollouts, and the next have not
+	jq -se '(.[0]["actor/ratio_max"] - 1 | fabs < 1e-5) and .[0]["training/rollout_logp_diff_mean"] < 1e-5 and .[0]["actor/ppo_kl_ttt"] < 1e-9' log >/dev/null
+	jq -se '.[1]["actor/ratio_max"] - 1 > 1e-7' <(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
+}
+
+@test "rf-grpo: the loss is the formula's, for any clip and dual clip" {
+	batch 1:50 2:40 >in
+	runs run
+	# old log-probabilities as if other weights had drawn
+	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data |= [to_entries[] | .value + (.key * 7 % 11 - 5) * 0.3] else . end' |
+		rf-cat --json >old
+	rf-grpo -m run --stale any --clip 0.1 --dual-clip 1.5 --lr 0 --rl-coef 0.5 --ntp-coef 0.25 --log log -o advantages old
+	rf-rollout -m "$M" --score old | rf-dump --json >new
+	jq -n --slurpfile new new --slurpfile old <(rf-dump --json advantages) --slurpfile log log '
+		def mean: add / length;
+		[$new, $old | map(select(.type == "seq").body)] | transpose
+		| map(. as [$n, $o] | range(0; $n.rollout.logp.data | length)
+			| {A: $o.advantage.data[. / 3 | floor], d: ($n.rollout.logp.data[.] - $o.rollout.logp.data[.])})
+		| map(. + {r: (.d | exp)}) | map(. + {plain: (- .A * .r), bound: (- .A * ([[.r, 0.9] | max, 1.1] | min))})
+		| map(. + {ppo: ([.plain, .bound] | max)}) | map(. + {dual: (.A < 0 and .ppo > - .A * 1.5)})
+		| map(. + {loss: (if .dual then - .A * 1.5 else .ppo end)})
+		| {"loss/rl": (map(.loss) | mean), "actor/pg_clipfrac_ttt": (map(if .bound > .plain then 1 else 0 end) | mean),
+			"actor/pg_clipfrac_lower_ttt": (map(if .dual then 1 else 0 end) | mean), "actor/ppo_kl_ttt": (map(.r - 1 - .d) | mean),
+			"actor/ratio_max": (map(.r) | max), "training/rollout_logp_diff_mean": (map(.d | fabs) | mean),
+			"actor/pg_loss_ttt": (0.5 * (map(.loss) | mean)), "actor/sft_loss_ttt": (0.25 * $log[0]["loss/ntp"])}
+		| . as $want | map_values(fabs) | to_entries | map((.value > 0) and ($log[0][.key] - $want[.key] | fabs) < 1e-5 * .value + 1e-7)
+		| length == 8 and all' >result
+	[ "$(cat result)" = true ]
+}
+
+@test "rf-grpo: log-ratios beyond 20 are clamped and counted" {
+	batch 1:50 >in
+	runs run
+	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data[0] = -1000 | .body.rollout.logp.data[4] = 0 | .body.rollout.logp.data[7] = -100 else . end' | rf-cat --json >old
+	rf-grpo -m run --stale any --log log old
+	jq -e '.["actor/clamped"] == 2 and (.["actor/ratio_max"] / 485165195 - 1 | fabs < 1e-6) and .stepped' log >/dev/null
+}
+
+@test "rf-grpo: groups, spread and single rollouts" {
+	batch 1:50 2:40 >in
+	runs run
+	advantages() { rf-grpo -m run --stale any --lr 0 -o out "$@" in && json out | jq -c .advantage.data; }
+	[ "$(advantages)" = "$(advantages --group position)" ]
+	[ "$(advantages)" != "$(advantages --group sequence)" ]
+	advantages --no-std >plain
+	json in | jq -c '.reward.total.data | [.[:3], .[3:]] | map((add / 3) as $m | map(. - $m)) | add' >want
+	jq -se '[.[0:2], .[2:4]] | transpose | map(transpose) | add | length == 12 and all(.[0] - .[1] | fabs < 1e-6)' plain want >/dev/null
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 | rf-reward --kind hybrid >in
+	run -65 rf-grpo -m run --stale any --group position in
+	[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+'): a group of one rollout has nothing to be compared with' ]]
+	[ "$(advantages --group position --allow-single)" = "$(json in | jq -c .reward.total.data)" ]
+	# n = 1: the sequence is the group
+	[ "$(advantages)" = "$(advantages --group sequence)" ]
+}
+
+@test "rf-grpo: -o has the records with their advantages, in their order" {
+	batch 3:50 1:40 2:9 >in
+	runs a b
+	rf-grpo -m a --mini-batch 2 -o out in
+	[ "$(json out | jq -c 'del(.advantage)')" = "$(json in)" ]
+	[ "$(json out | jq -c '[.id, has("advantage")]' | paste -sd' ')" = '[3,true] [1,true] [2,true]' ]
+	rf-dump --json out | jq -se '.[0].body.history[-1].tool == "rf-grpo"' >/dev/null
+	rf-grpo -m b --mini-batch 2 -o - in | cmp - out
+	# a reader that has left does not end the training: that is said after the commit
+	run -74 --separate-stderr bash -c 'trap "" PIPE; rf-grpo -m b --stale any -o - in | true; exit "${PIPESTATUS[0]}"'
+	[[ "$stderr" == "rf-grpo: <stdout>: "* ]]
+	[ "$(readlink b/latest)" = step-000003 ]
+	# where it can be known before, nothing is trained
+	for out in /dev/full none/out.rf; do
+		run -74 rf-grpo -m b --stale any -o $out in
+		[ "$(readlink b/latest)" = step-000003 ]
+	done
+}
+
+@test "rf-grpo: --grad-out writes the whole stream's gradient and leaves the run unchanged" {
+	batch 1:50 2:40 3:30 >in
+	runs run
+	state >before
+	rf-grpo -m run --mini-batch 1 --grad-out one --log log in
+	rf-grpo -m run --mini-batch 0 --grad-out two in
+	state | cmp - before
+	cmp one two
+	[ "$(ls -A)" = $'before\nin\none\nrun\ntwo' ]
+	rf-grpo -m run --rl-coef 0 --ntp-coef 0 --grad-out zero in
+	[ "$(tail -c 4000 zero | tr -d '\0' | wc -c)" -eq 0 ]
+	run -74 rf-grpo -m run --grad-out none/g in
+	state | cmp - before
+}
+
+@test "rf-grpo: two programs share a step: rf-grpo --grad-out and rf-ntp --grad-in give the weights of both losses at once" {
+	for m in delta delta-hybrid delta-relu-tied; do
+		M=$G/$m
+		batch 1:150 2:70 3:9 4:1 >in
+		rm -rf a b && runs a b
+		smooth rf-grpo -m a --mini-batch 0 in
+		rf-grpo -m b --ntp-coef 0 --grad-out g in
+		smooth rf-ntp -m b --grad-in g in
+		unit u-golden change b/latest a/latest "$M"
+		rm -rf c && runs c && smooth rf-ntp -m c in
+		run ! "$RF_UNITS/u-golden" change c/latest a/latest "$M"
+	done
+	# a gradient belongs to its weights
+	run -65 rf-ntp -m b --grad-in g in
+	[[ "$output" == *"g: a gradient of weights "*", the run is at "* ]]
+	[ "$(readlink b/latest)" = step-000001 ]
+	runs d
+	run -66 rf-ntp -m d --grad-in nowhere in
+	run -78 rf-ntp -m d --grad-in "$M/config.json" in
+	[ "$(readlink d/latest)" = step-000000 ]
+}
+
+@test "rf-grpo: --log has a line of JSON per optimizer step, appended" {
+	batch 1:50 2:40 >in
+	runs run
+	rf-grpo -m run --mini-batch 1 --log log in
+	rf-grpo -m run --stale any --ntp-coef 0 --log log in
+	[ "$(jq -c '[.step, .records, .rollouts]' log | paste -sd' ')" = '[0,1,18] [1,1,18] [2,2,36]' ] ||
+		[ "$(jq -c '[.step, .records, .rollouts]' log | paste -sd' ')" = '[0,1,6] [1,1,6] [2,2,12]' ]
+	jq -se 'all(.[]; has("loss/rl") and has("actor/grad_norm_ttt") and has("actor/lr") and has("timing_s/step") and has("perf/throughput")
+		and has("reward/mean") and has("reward/cs_reward_mean") and has("reward/binary_reward_mean") and has("reward/edit_reward_mean")
+		and .["group/count"] == 2 * .records and .["group/spread_free"] == 0) and (.[0] | has("loss/ntp")) and (.[2] | has("loss/ntp") | not)' log >/dev/null
+	jq -n --slurpfile log log --slurpfile in <(json in) -e '$in | map(.reward)
+		| [(map(.total.data[]) | add / length) - $log[2]["reward/mean"], (map(.cosine.data[]) | add / length) - $log[2]["reward/cs_reward_mean"],
+			(map(.binary.data[]) | add / length) - $log[2]["reward/binary_reward_mean"], (map(.edit.data[]) | add / length) - $log[2]["reward/edit_reward_mean"]]
+		| all(fabs < 1e-6)' >/dev/null
+	run -74 rf-grpo -m run --stale any --log /dev/full in
+	[ "$(readlink run/latest)" = step-000003 ]
+}
+
+@test "rf-grpo: --log-gradients logs both losses' norms and the angle between them, and trains as without" {
+	batch 1:150 2:70 >in
+	runs a b
+	smooth rf-grpo -m a --log a.log in
+	smooth rf-grpo -m b --log b.log --log-gradients in
+	unit u-golden change b/latest a/latest "$M"
+	rf-grpo -m b --stale any --rl-coef 0 --lr 0 --log-gradients --log b.log in
+	for key in loss/rl loss/ntp actor/grad_norm_ttt; do
+		jq -se --arg k $key '.[0][$k] - .[1][$k] | fabs < 1e-5' a.log <(head -n 1 b.log) >/dev/null
+	done
+	jq -se '.[0] | .["grad/rl_norm"] as $r | .["grad/ntp_norm"] as $n | .["grad/cosine"] as $c | .["actor/grad_norm_ttt"] as $g
+		| $r > 0 and $n > 0 and $c > -1 and $c < 1 and (($r * $r + $n * $n + 2 * $c * $r * $n | sqrt) / $g - 1 | fabs < 1e-5)' b.log >/dev/null
+	jq -se '.[1] | .["grad/rl_norm"] == 0 and (.["grad/ntp_norm"] / .["actor/grad_norm_ttt"] - 1 | fabs < 1e-6)' b.log >/dev/null
+}
+
+@test "rf-grpo: a batch that teaches nothing changes no weight; the step counts on, and that is said" {
+	texts 40 1:50 2:40 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 3 --top-k 1 | rf-reward >in
+	runs run other
+	run -0 rf-grpo -m run --ntp-coef 0 --log log in
+	[ "$output" = "rf-grpo: 1 of 1 mini-batches had nothing to teach (no next token that counts, every advantage 0)" ]
+	[ "$(readlink run/latest)" = step-000001 ]
+	cmp run/latest/model.safetensors "$M/model.safetensors"
+	jq -e '.stepped == false and .["group/spread_free"] == 4 and .["reward/mean"] != 0 and (has("loss/rl") | not) and .["actor/grad_norm_ttt"] == null' log >/dev/null
+	# with moments there would be a step even so
+	rf-grpo -m run --stale any --lr 1e-2 "$G/stream/rewarded.rf"
+	cp run/latest/model.safetensors was
+	rf-grpo -m run --stale any --lr 1e-2 --ntp-coef 0 in 2>err
+	cmp run/latest/model.safetensors was
+	cmp run/latest/optim.safetensors run/step-000002/optim.safetensors
+	# and the bias correction goes on where it was
+	rf-grpo -m run --stale any --lr 1e-2 "$G/stream/rewarded.rf"
+	rf-grpo -m other --stale any --lr 1e-2 "$G/stream/rewarded.rf"
+	rf-grpo -m other --stale any --lr 1e-2 "$G/stream/rewarded.rf"
+	same_step run other
+	# records without rollouts teach nothing to a policy
+	run -0 rf-grpo -m run --ntp-coef 0 "$G/stream/tokens.rf"
+	[[ "$output" == *"nothing to teach"* ]]
+}
+
+@test "rf-grpo: records without rollouts give next tokens alone" {
+	texts 40 1:50 2:40 >in
+	runs a b
+	rf-grpo -m a --mini-batch 0 in
+	rf-ntp -m b in
+	same_step a b
+}
+
+@test "rf-grpo: --loss response counts the tokens from prompt_len on" {
+	rf-dump --json <(batch 1:50 2:40) | jq -c 'if .type == "seq" then .body.prompt_len = 30 else . end' | rf-cat --json >in
+	runs run
+	rf-grpo -m run --stale any --loss response --lr 0 --log log in
+	rf-entropy -m "$M" --nll in >nll
+	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '$nll | map(.nll.data[29:][]) | length == 30 and (add / 30 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
+	run -65 rf-grpo -m run --stale any --loss response <(batch 1:50)
+	[[ "$output" == *"record 1 (byte "*"prompt_len"* ]]
+}
+
+@test "rf-grpo: refuses records that lack what it needs, and says which" {
+	batch 1:50 2:40 >in
+	runs run
+	state >before
+	edit() { rf-dump --json in | jq -c "if .seq == 2 then $1 else . end" | rf-cat --json >bad; }
+	refused() {
+		run -65 rf-grpo -m run --mini-batch 1 bad
+		[[ "$output" =~ ^'rf-grpo: bad: record 2 (byte '[0-9]+'): '.*"$1" ]] && [ "${#lines[@]}" -eq 1 ]
+		state | cmp - before
+	}
+	edit 'del(.body.reward)'
+	refused 'has rollouts and no reward'
+	edit 'del(.body.rollout.logp)'
+	refused 'without log-probabilities'
+	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.vocab) elif .seq == 2 then .body.rollout.tokens.data[5] = 40 else . end' | rf-cat --json >bad
+	refused 'rollout token 5 is 40'
+}
+
+@test "rf-grpo: --dry-run changes nothing, and works beside a trainer" {
+	batch 1:50 >in
+	runs run
+	state >before
+	run -0 --separate-stderr rf-grpo -m run --dry-run </dev/null
+	[[ "$output" == *"gradient, moments"*MiB* ]] && [ -z "$stderr" ]
+	state | cmp - before
+	flock run/.lock rf-grpo -m run --dry-run </dev/null
+}

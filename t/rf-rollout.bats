@@ -1,0 +1,187 @@
+#!/usr/bin/env bats
+# rf-rollout: what is drawn, and its values.  Reference values: t/golden.bats.
+setup() {
+	load helper
+	load model
+}
+
+@test "rf-rollout: keeps the promises of a filter" {
+	load promises
+	PROMISE_MIB=128 promises filter "$G/stream/rewarded.rf" rf-rollout -m "$M" -k 3 -n 2
+	PROMISE_MIB=128 promises filter "$G/stream/rewarded.rf" rf-rollout -m "$M" --score
+}
+
+@test "rf-rollout: every token is the one that seed, step, id, position and rollout give, the first from row s-1 of the same pass" {
+	chosen 6 5 1:300 2:40 77:65 >in
+	rf-rollout -m "$M" -k 5 -n 6 in >out
+	unit u-model draws "$M" 0 0 0 0 1 out
+	rf-rollout -m "$M" -k 5 -n 6 --seed 12345678901 --temperature 0.7 --draw-step 9 in >out
+	unit u-model draws "$M" 12345678901 9 0 0 1 out
+	run ! "$RF_UNITS/u-model" draws "$M" 12345678901 8 0 0 1 out
+	rf-rollout -m "$M" -k 2 -n 40 --eos in >out
+	unit u-model draws "$M" 0 0 1 0 1 out
+}
+
+@test "rf-rollout: --top-k and --top-p draw from fewer tokens, and logp is over all of them" {
+	chosen 6 5 1:300 2:40 >in
+	rf-rollout -m "$M" -k 5 -n 6 --top-k 3 in >out
+	unit u-model draws "$M" 0 0 0 3 1 out
+	rf-rollout -m "$M" -k 5 -n 6 --top-p 0.6 in >out
+	unit u-model draws "$M" 0 0 0 0 0.6 out
+	rf-rollout -m "$M" -k 5 -n 6 --top-p 0.5 --top-k 7 --temperature 1.5 in >out
+	unit u-model draws "$M" 0 0 0 7 0.5 out
+	rf-rollout -m "$M" -k 4 --top-k 1 in >greedy
+	rf-rollout -m "$M" -k 4 --top-k 1 --seed 5 in >other
+	[ "$(drawn greedy)" = "$(drawn other)" ]
+	rf-rollout -m "$M" -k 4 --top-p 1e-6 in >other
+	[ "$(drawn greedy)" = "$(drawn other)" ]
+	rf-rollout -m "$M" -k 4 --seed 5 in >other
+	[ "$(drawn greedy)" != "$(drawn other)" ]
+}
+
+@test "rf-rollout: what is drawn follows softmax at the temperature" {
+	chosen 1 1 3:70 >in
+	for temperature in 1 0.8 2; do
+		rf-rollout -m "$M" -k 1 -n 20000 --temperature $temperature in >out
+		unit u-model fit out
+	done
+	run ! "$RF_UNITS/u-model" fit <(rf-rollout -m "$M" -k 1 -n 20000 --temperature 2 in | rf-dump --json | sed 's/"temperature":2/"temperature":1/' | rf-cat --json)
+}
+
+@test "rf-rollout: the end of the sequence is never drawn, unless --eos" {
+	chosen 4 5 1:60 2:60 >in
+	cp -r "$M" m && chmod -R u+w m
+	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
+	rf-rollout -m m -k 5 -n 100 in >out
+	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | wc -l)" -eq 0 ]
+	unit u-model draws m 0 0 0 0 1 out
+	rf-rollout -m m -k 5 -n 100 --eos in >out
+	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | sort -u | wc -l)" -eq 3 ]
+}
+
+@test "rf-rollout: --score of what was drawn gives the same values" {
+	for m in delta delta-hybrid delta-gate-neg; do
+		M=$G/$m
+		chosen 5 7 1:300 2:41 3:64 | rf-rollout -m "$M" -k 7 -n 3 --temperature 0.9 >drawn
+		rf-rollout -m "$M" --score drawn >scored
+		unit u-model near scored drawn logp h_pred h_gt
+		[ "$(drawn scored)" = "$(drawn drawn)" ]
+		[ "$(json scored | jq .rollout.temperature | sort -u)" = 0.9 ]
+	done
+}
+
+@test "rf-rollout: --score fills in what rollouts made elsewhere lack" {
+	rf-rollout -m "$M" --score "$G/stream/rewarded.rf" >want
+	rf-dump --json "$G/stream/rewarded.rf" | jq -c 'if .body.rollout then del(.body.rollout["logp", "h_pred", "h_gt"]) else . end' | rf-cat --json |
+		rf-rollout -m "$M" --score >have
+	cmp have want
+	# and says what other weights make of them
+	rf-rollout -m "$G/delta-gate-neg" --score want >other
+	[ "$(drawn other)" = "$(drawn want)" ]
+	run ! "$RF_UNITS/u-model" near other want logp
+}
+
+@test "rf-rollout: the same bytes for any number of threads, and on the device that distrusts" {
+	for m in delta delta-hybrid; do
+		M=$G/$m
+		chosen 5 6 1:300 2:41 3:64 >in
+		for threads in 1 2 3; do
+			rf-rollout --device cpu -m "$M" -k 6 -n 4 --segment 128 --threads $threads in >$threads
+			rf-rollout --device cpu -m "$M" --score --segment 128 --threads $threads $threads >score$threads
+		done
+		cmp 1 2 && cmp 1 3 && cmp score1 score2 && cmp score1 score3
+		rf-rollout --device check -m "$M" -k 6 -n 4 --segment 128 in | cmp - 1
+		rf-rollout --device check -m "$M" --score --segment 128 1 | cmp - score1
+	done
+}
+
+@test "rf-rollout: the same tokens for any segment, order of the records, and company of other rollouts" {
+	for m in delta delta-hybrid; do
+		M=$G/$m
+		chosen 5 6 1:300 2:41 3:1100 4:8 >in
+		rf-rollout -m "$M" -k 6 -n 4 in >want
+		for segment in 64 128 4096; do
+			rf-rollout -m "$M" -k 6 -n 4 --segment $segment in >have
+			[ "$(drawn have)" = "$(drawn want)" ]
+			unit u-model near have want logp h_pred h_gt
+		done
+		"$RF_UNITS/u-records" reverse in | rf-rollout -m "$M" -k 6 -n 4 >back
+		"$RF_UNITS/u-records" reverse back | cmp - want
+		rf-rollout -m "$M" -k 6 -n 1 in >one
+		[ "$(json one | jq -c '.rollout.tokens.data // []')" = "$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 24) as $p | .[24 * $p:24 * $p + 6][]]')" ]
+		rf-rollout -m "$M" -k 3 -n 4 in >short
+		[ "$(json short | jq -c '.rollout.tokens.data // []')" = "$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 6) as $r | .[6 * $r:6 * $r + 3][]]')" ]
+	done
+}
+
+@test "rf-rollout: another seed or step draws other tokens; --draw-step draws those of a step" {
+	chosen 5 6 1:300 >in
+	rf-init --from "$M" run
+	rf-rollout -m "$M" -k 6 in >bare
+	rf-rollout -m run -k 6 in >zero
+	[ "$(drawn zero)" = "$(drawn bare)" ]
+	rf-rollout -m run -k 6 --seed 1 in >seed
+	[ "$(drawn seed)" != "$(drawn bare)" ]
+	rf-ntp -m run --lr 0 in
+	rf-rollout -m run -k 6 in >one
+	[ "$(drawn one)" != "$(drawn bare)" ]
+	rf-rollout -m run -k 6 --draw-step 0 in >again
+	[ "$(drawn again)" = "$(drawn bare)" ]
+	rf-rollout -m run/step-000001 -k 6 --draw-step -1 in >again
+	[ "$(drawn again)" = "$(drawn one)" ]
+}
+
+@test "rf-rollout: positions at the very ends, several at one row, in any order" {
+	texts 40 1:9 2:70 3:2 | rf-entropy -m "$M" --keep hidden,logits >in
+	positions() {
+		rf-dump --json in | jq -c --argjson p "$1" 'if .type == "seq" and $p["\(.body.id)"] then $p["\(.body.id)"] as $s
+			| .body.positions = {dtype: "<i4", shape: [$s | length], data: $s} else . end' | rf-cat --json
+	}
+	positions '{"1": [8, 1, 8, 4], "2": [65, 69, 64, 1, 65, 65], "3": [1]}' >some
+	rf-rollout -m "$M" -k 1 -n 3 some >out
+	unit u-model draws "$M" 0 0 0 0 1 out
+	rf-rollout -m "$M" --score out >score
+	unit u-model near score out logp h_pred h_gt
+	positions '{"1": [5], "2": [66, 1, 66]}' | rf-rollout -m "$M" -k 4 -n 2 >out
+	unit u-model draws "$M" 0 0 0 0 1 out
+	# k tokens of the text must follow
+	for s in '{"1": [6]}' '{"2": [1, 67]}' '{"3": [1]}'; do
+		positions "$s" >in2
+		run -65 bash -c 'rf-rollout -m "$0" -k 4 in2 >out' "$M"
+		[[ "$output" =~ ^'rf-rollout: in2: record '[0-9]+' (byte '[0-9]+'): position '[01]' is '[0-9]+', and 4 rollout tokens must fit' ]]
+	done
+}
+
+@test "rf-rollout: rewards and advantages of older rollouts go; a record without positions stays as it is" {
+	rf-init --from "$M" run
+	rf-grpo -m run --stale any -o in "$G/stream/rewarded.rf"
+	rf-rollout -m "$M" -k 3 in >out
+	[ "$(json out | jq -c 'select(.id == 0) | keys_unsorted')" = '["id","tokens","source","meta","positions","rollout"]' ]
+	[ "$(json out | jq -c 'select(.id == 2)')" = "$(json in | jq -c 'select(.id == 2)')" ]
+	texts 40 1:30 >plain
+	[ "$(json <(rf-rollout -m "$M" plain))" = "$(json plain)" ]
+	[ "$(json <(rf-rollout -m "$M" --score plain))" = "$(json plain)" ]
+}
+
+@test "rf-rollout: the head says which weights, and the options that matter" {
+	rf-rollout -m "$M" -k 3 -n 2 --threads 2 --segment 64 "$G/stream/rewarded.rf" >out
+	rf-dump --json out | jq -se '.[0].body.history[-1] | .tool == "rf-rollout" and .options == {"dtype": "f32", "length": 3, "rollouts": 2,
+		"temperature": 1, "top-p": 1, "top-k": 0, "eos": false, "score": false, "seed": 0, "draw-step": -1}' >/dev/null
+}
+
+@test "rf-rollout: a model that overflows ends it with 70" {
+	cp -r "$M" m && chmod -R u+w m
+	"$RF_UNITS/u-model" poke m lm_head.weight 83 3e38
+	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 -n 8 "$0" >out' "$G/stream/rewarded.rf"
+	[[ "$stderr" =~ 'record 1 (byte '[0-9]+'): the log-probability of rollout '[0-9]+' at position '[0-9]+' is not finite' ]]
+	run -65 rf-cat out
+}
+
+@test "rf-rollout: usage errors" {
+	run -64 rf-rollout -k 3 </dev/null
+	for bad in '-k 0' '-n 0' '--temperature 0' '--temperature nan' '--top-p 0' '--top-p 1.5' '--top-k -1' '--draw-step -2' '--seed -1'; do
+		run -64 rf-rollout -m "$M" $bad "$G/stream/rewarded.rf"
+	done
+	run -0 --separate-stderr rf-rollout -m "$M" --dry-run -n 64 -k 100 </dev/null
+	[[ "$output" == *MiB* ]] && [ -z "$stderr" ]
+}

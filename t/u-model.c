@@ -1,0 +1,321 @@
+/* u-model -- what the tests of the programs with a model need.
+ *
+ *     u-model texts N ID:T...              a stream of random texts over a vocabulary of N
+ *     u-model near A B KEY...              two streams of the same records: values to 1e-5, largest difference over largest
+ *     u-model draws DIR SEED STEP EOS K P FILE   rollouts that rf-rollout drew with DIR's weights after rf-entropy --keep
+ *                                          hidden,logits: every token is the one that the seed gives, logp and h_gt fit
+ *     u-model fit FILE                     many rollouts of one token at one position: chi-square against softmax
+ *     u-model poke DIR NAME I X            writes X into element I of a weight, in place
+ *     u-model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rng.h"
+#include "run.h"
+#include "stream.h"
+#include "tap.h"
+
+static struct rf_err err;
+
+static void must(enum rf_code rc)
+{
+	if (rc == RF_OK)
+		return;
+	printf("Bail out! %s\n", err.msg);
+	exit(2);
+}
+
+static void *room(size_t n, size_t size)
+{
+	void *p = calloc(n + 1, size);
+
+	if (!p)
+		exit(2);
+	return p;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------ */
+
+static int texts(int N, char **words)
+{
+	struct rf_head head;
+	struct rf_out *out;
+
+	rf_head_init(&head);
+	head.vocab = N;
+	must(rf_out_open(&out, NULL, &head, &err));
+	for (; *words; words++) {
+		struct rf_record r;
+		char *colon = strchr(*words, ':');
+
+		rf_record_init(&r);
+		r.id = strtoull(*words, NULL, 10);
+		r.T = colon ? atoi(colon + 1) : 1;
+		r.tokens = rf_record_alloc(&r, (size_t)r.T, sizeof *r.tokens);
+		for (int t = 0; t < r.T; t++)
+			r.tokens[t] = (int32_t)(N * rf_draw(rf_draw_key(1, RF_DRAW_WEIGHTS, 0, r.id, 0, 0), (uint32_t)t));
+		must(rf_put(out, &r, &err));
+		rf_record_free(&r);
+	}
+	must(rf_out_finish(out, &err));
+	return 0;
+}
+
+/* ---- two streams ------------------------------------------------------------------------------------------------ */
+
+static const float *value(const struct rf_record *r, const char *key, size_t *n)
+{
+	const struct rf_rollout *o = &r->rollout;
+	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)o->n, k = (size_t)o->k, d = (size_t)o->d;
+	const struct { const char *key; const float *p; size_t n; } have[] = {
+		{ "entropy", r->entropy, T },
+		{ "nll", r->nll, T - 1 },
+		{ "correct", r->correct, T - 1 },
+		{ "hidden", r->hidden, T * (size_t)r->d },
+		{ "logits", r->logits, T * (size_t)r->N },
+		{ "logp", o->logp, rolls * k },
+		{ "h_pred", o->h_pred, rolls * k * d },
+		{ "h_gt", o->h_gt, (size_t)r->c * k * d },
+		{ "advantage", r->advantage, rolls },
+	};
+
+	for (size_t i = 0; i < sizeof have / sizeof *have; i++)
+		if (!strcmp(have[i].key, key)) {
+			*n = have[i].n;
+			return have[i].p;
+		}
+	printf("Bail out! no key '%s'\n", key);
+	exit(2);
+}
+
+static void near(const char *a, const char *b, char **keys)
+{
+	struct rf_in *in[2];
+	struct rf_record *x, *y;
+	enum rf_code rc, other;
+	int records = 0;
+
+	must(rf_in_open(&in[0], a, 0, &err));
+	must(rf_in_open(&in[1], b, 0, &err));
+	for (; (rc = rf_next(in[0], &x, &err)) == RF_OK; records++) {
+		must(rf_next(in[1], &y, &err));
+		for (char **k = keys; *k; k++) {
+			size_t n, m;
+			const float *p = value(x, *k, &n), *q = value(y, *k, &m);
+			double worst = 0, top = 1e-12;
+
+			if (!p && !q)
+				continue;
+			for (size_t i = 0; p && q && n == m && i < n; i++) {
+				double d = fabs((double)p[i] - (double)q[i]);
+				worst = d > worst || isnan(d) ? d : worst;
+				top = fmax(top, fabs((double)q[i]));
+			}
+			ok(p && q && n == m && worst <= 1e-5 * top, "id %llu: %s %.1e", (unsigned long long)x->id, *k, worst / top);
+		}
+	}
+	other = rf_next(in[1], &y, &err);
+	ok(rc == RF_EOF && other == RF_EOF && records && tap_tests, "both have %d records", records);
+}
+
+/* ---- draws ------------------------------------------------------------------------------------------------------ */
+
+struct sampler { int N, top_k; double top_p, inv_temp; const struct rf_config *cfg; bool eos; };
+
+static const double *sorted_by;
+static int downwards(const void *a, const void *b)
+{
+	const int *x = a, *y = b;
+
+	if (sorted_by[*x] != sorted_by[*y])
+		return sorted_by[*x] < sorted_by[*y] ? 1 : -1;
+	return *x - *y;
+}
+
+/* Probabilities that a token is drawn with, from the logits z; returns log sum exp of z inv_temp over all. */
+static double chances(const struct sampler *s, const double *z, double *p)
+{
+	int *order = room((size_t)s->N, sizeof *order), kept = s->N;
+	double top = -INFINITY, all = 0, total = 0, sum = 0;
+
+	for (int i = 0; i < s->N; i++)
+		top = fmax(top, z[i] * s->inv_temp);
+	for (int i = 0; i < s->N; i++) {
+		all += p[i] = exp(z[i] * s->inv_temp - top);
+		order[i] = i;
+	}
+	for (int i = 0; !s->eos && i < s->cfg->eos_count; i++)
+		p[s->cfg->eos[i]] = 0;
+	sorted_by = p;
+	qsort(order, (size_t)s->N, sizeof *order, downwards);
+	if (s->top_k && s->top_k < kept)
+		kept = s->top_k;
+	for (int i = 0; i < kept; i++)
+		total += p[order[i]];
+	for (int i = 0; i < kept; i++) {
+		if (s->top_p < 1 && sum >= s->top_p * total)
+			kept = i;
+		else
+			sum += p[order[i]];
+	}
+	for (int i = kept; i < s->N; i++)
+		p[order[i]] = 0;
+	free(order);
+	return top + log(all);
+}
+
+static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler s, const char *path)
+{
+	struct rf_ckpt c;
+	struct rf_in *in;
+	struct rf_record *r;
+	enum rf_code rc;
+	float *w;
+	double *z, *p, worst = 0, top = 0;
+	size_t checked = 0, close = 0, wrong = 0, stray = 0, rows = 0, d;
+	const struct rf_param *head;
+
+	must(rf_ckpt_open(&c, dir, &err));
+	w = room(c.params.total, sizeof *w);
+	must(rf_ckpt_load(&c, w, &err));
+	head = rf_params_find(&c.params, c.params.tied ? "model.embeddings.weight" : "lm_head.weight");
+	s.N = c.cfg.vocab;
+	s.cfg = &c.cfg;
+	d = (size_t)c.cfg.d;
+	z = room((size_t)s.N, sizeof *z);
+	p = room((size_t)s.N, sizeof *p);
+	must(rf_in_open(&in, path, 0, &err));
+	while ((rc = rf_next(in, &r, &err)) == RF_OK) {
+		const struct rf_rollout *o = &r->rollout;
+
+		s.inv_temp = 1 / o->temperature;
+		for (size_t b = 0, i = 0; o->tokens && b < (size_t)(r->c * o->n); b++) {
+			size_t site = b / (size_t)o->n, row = (size_t)r->positions[site] - 1, k = (size_t)o->k;
+
+			if (b % (size_t)o->n == 0)
+				for (size_t j = 0; j < k * d; j++, rows++)
+					stray += o->h_gt[site * k * d + j] != r->hidden[(row + 1) * d + j];
+			for (size_t j = 0; j < k; j++, i++) {
+				const float *h = j ? o->h_pred + (i - 1) * d : r->hidden + row * d;
+				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, site, b % (size_t)o->n), (uint32_t)j);
+				double total = 0, sum = 0, lse;
+				int token = 0;
+
+				for (int v = 0; v < s.N; v++) {
+					z[v] = 0;
+					for (size_t l = 0; l < d; l++)
+						z[v] += (double)h[l] * (double)w[head->offset + (size_t)v * d + l];
+				}
+				lse = chances(&s, z, p);
+				worst = fmax(worst, fabs(z[o->tokens[i]] * s.inv_temp - lse - (double)o->logp[i]));
+				top = fmax(top, fabs((double)o->logp[i]));
+				for (int v = 0; v < s.N; v++)
+					total += p[v];
+				while (token < s.N && (sum += p[token]) <= u * total)
+					token++;
+				checked++;
+				if (fabs(sum - u * total) < 1e-5 * total || fabs(sum - p[token] - u * total) < 1e-5 * total)
+					close++; /* rounding decides */
+				else
+					wrong += token != o->tokens[i];
+			}
+		}
+	}
+	must(rc == RF_EOF ? RF_OK : rc);
+	ok(checked > 0 && !wrong && close < 2 + checked / 50, "of %zu tokens %zu are not what the seed gives (%zu too close to call)", checked, wrong, close);
+	ok(worst <= 1e-5 * top, "log-probabilities %.1e", worst / top);
+	ok(rows && !stray, "of %zu numbers of h_gt %zu are not the text's", rows, stray);
+}
+
+static void fit(const char *path)
+{
+	struct rf_in *in;
+	struct rf_record *r;
+	double square = 0, p2 = 0, all = 0, banned;
+	size_t n, *count, bins = 0;
+
+	must(rf_in_open(&in, path, 0, &err));
+	must(rf_next(in, &r, &err));
+	n = (size_t)r->rollout.n * (size_t)r->c;
+	count = room((size_t)r->N, sizeof *count);
+	const float *z = r->logits + ((size_t)r->positions[0] - 1) * (size_t)r->N;
+	for (size_t i = 0; i < n; i++)
+		count[r->rollout.tokens[i * (size_t)r->rollout.k]]++;
+	for (int v = 0; v < r->N; v++)
+		all += exp((double)z[v] / r->rollout.temperature);
+	banned = exp((double)z[2] / r->rollout.temperature);
+	for (int v = 0; v < r->N; v++) {
+		double expect = exp((double)z[v] / r->rollout.temperature) / (all - banned) * (double)n;
+
+		if (v == 2)
+			continue;
+		square += pow((double)count[v] - expect, 2) / expect;
+		p2 = fmax(p2, expect);
+		bins++;
+	}
+	ok(!count[2], "the end of the sequence is not drawn");
+	/* mean bins - 1, variance twice that: five deviations */
+	ok(square < (double)(bins - 1) + 5 * sqrt(2 * (double)(bins - 1)), "chi-square %.1f over %zu tokens, the most likely %.0f of %zu", square, bins, p2, n);
+}
+
+/* ---- the rest --------------------------------------------------------------------------------------------------- */
+
+static int poke(const char *dir, const char *name, uint64_t i, float x)
+{
+	struct rf_tensors t;
+	const struct rf_tensor *w;
+	int fd;
+
+	must(rf_tensors_open_dir(&t, dir, &err));
+	if (!(w = rf_tensors_find(&t, name)) || i >= w->count)
+		return 2;
+	if ((fd = open(strcat(strcpy((char[1000]){ 0 }, dir), "/model.safetensors"), O_WRONLY)) < 0)
+		return 2;
+	return pwrite(fd, &x, sizeof x, (off_t)(w->at + i * 4)) != sizeof x || close(fd);
+}
+
+static void lr(const char *schedule, double top, double warmup, double total, const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[8192];
+	int lines = 0;
+
+	for (; f && fgets(line, sizeof line, f); lines++) {
+		json_t *o = json_loads(line, 0, NULL);
+		double at = json_number_value(json_object_get(o, "step")), have = json_number_value(json_object_get(o, "actor/lr")), want = top;
+
+		if (at < warmup)
+			want *= (at + 1) / warmup;
+		else if (strcmp(schedule, "constant")) {
+			double done = fmin(1, (at - warmup) / (total - warmup));
+			want *= !strcmp(schedule, "linear") ? 1 - done : 0.5 * (1 + cos(acos(-1) * done));
+		}
+		ok(fabs(have - want) <= 1e-8 * top, "%s, step %g: %.9g", schedule, at, have);
+		json_decref(o);
+	}
+	ok(lines > 0, "%d lines", lines);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc >= 4 && !strcmp(argv[1], "texts"))
+		return texts(atoi(argv[2]), argv + 3);
+	if (argc == 6 && !strcmp(argv[1], "poke"))
+		return poke(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtof(argv[5], NULL));
+	if (argc >= 5 && !strcmp(argv[1], "near"))
+		near(argv[2], argv[3], argv + 4);
+	else if (argc == 9 && !strcmp(argv[1], "draws"))
+		draws(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+		      (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]), .top_p = atof(argv[7]) }, argv[8]);
+	else if (argc == 3 && !strcmp(argv[1], "fit"))
+		fit(argv[2]);
+	else if (argc == 7 && !strcmp(argv[1], "lr"))
+		lr(argv[2], atof(argv[3]), atof(argv[4]), atof(argv[5]), argv[6]);
+	else
+		return 2;
+	return tap_end();
+}
