@@ -182,11 +182,6 @@ static void forget(struct rf_trainer *t)
 	t->groups = t->spread_free = 0;
 }
 
-static enum rf_code interrupted(const struct rf_trainer *t, struct rf_err *e)
-{
-	return t->stop && *t->stop ? rf_fail(e, RF_EIO, "interrupted: the run is as it was") : RF_OK;
-}
-
 /* The figures of a mini-batch without a step: its losses are not among them. */
 static void nothing_computed(const struct rf_trainer *t, struct rf_train_stats *st)
 {
@@ -198,10 +193,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_train_stats st;
 	double from = now();
-	enum rf_code rc;
+	enum rf_code rc = RF_OK;
 
-	if ((rc = interrupted(t, e)) != RF_OK)
-		return rc;
 	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts on, or a
 		 * loop that waits for it would stand still */
@@ -212,7 +205,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 		if (rc == RF_OK && t->grad_in)
 			rc = rf_gradient_add(&t->train, t->grad_in, t->run.at.weights, e);
 		if (rc == RF_OK && t->grad_out)
-			return rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, e);
+			return RF_OK;
 		if (rc == RF_OK)
 			rc = rf_train_step(&t->train, t->step, t->updates, &st, e);
 		if (rc == RF_ENUMERIC && t->on_nan && !t->grad_out && t->engine.dev.err.code == RF_OK) {
@@ -259,7 +252,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 	t->records++;
 	if (t->mini_batch && t->count == t->mini_batch && !t->grad_out && !t->grad_in)
 		return step(t, e);
-	return interrupted(t, e);
+	return RF_OK;
 }
 
 /* ---- the commit ------------------------------------------------------------------------------------------------- */
@@ -295,17 +288,18 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 	return rc;
 }
 
-enum rf_code rf_trainer_finish(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 {
-	enum rf_code rc = RF_OK;
-
 	if (!t->records)
 		return t->allow_empty ? RF_OK : rf_fail(e, RF_EDATA, "no records: there is nothing to learn from (--allow-empty)");
-	if (t->count)
-		rc = step(t, e);
-	if (rc != RF_OK || t->grad_out)
-		return rc;
-	return commit(t, data_hash, e);
+	return t->count ? step(t, e) : RF_OK;
+}
+
+enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+{
+	if (!t->records)
+		return RF_OK;
+	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, e) : commit(t, data_hash, e);
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)

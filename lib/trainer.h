@@ -53,9 +53,11 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
 /* Takes a copy of r; steps when a mini-batch is full. */
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e);
-/* After the end record: the last mini-batch, the metrics, the commit (or the gradient of --grad-out).  data_hash: of the
- * stream. */
-enum rf_code rf_trainer_finish(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
+/* After the end record: the last mini-batch. */
+enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
+/* The metrics, and the commit (or the gradient of --grad-out): the only thing that changes anything.  data_hash: of the
+ * stream.  From here on `stop` is looked at. */
+enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
 /* What the user should know of mini-batches that were no step, as a line; "" for nothing. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);
 void rf_trainer_close(struct rf_trainer *t);

@@ -23,9 +23,11 @@ runs() {
 	done
 }
 # All that makes a run what it is: steps, files, where latest points.
-state() { (cd "${1:-run}" && ls -A | grep -v "^\.lock$" && readlink latest && find . -type f ! -name .lock -exec cksum {} + | sort); }
+state() { (cd "${1:-run}" && find . ! -name .lock | sort && readlink latest && find . -type f ! -name .lock -exec cksum {} + | sort); }
 # same_step A B: the newest steps of two runs are the same weights and moments
 same_step() { cmp "$1/latest/model.safetensors" "$2/latest/model.safetensors" && cmp "$1/latest/optim.safetensors" "$2/latest/optim.safetensors"; }
 # The optimizer where small differences stay small: AdamW divides by |gradient| + eps, so that with the default of 1e-8 a
 # gradient near 0 becomes a step of any size.
 smooth() { "$@" --adam-eps 1e-2 --lr 1; }
+# For promises of a trainer of the run `run`.
+reset() { rm -rf run && rf-init --from "$G/delta" run; }

@@ -5,13 +5,10 @@ setup() {
 	load model
 }
 
-reset() { rm -rf run && rf-init --from "$G/delta" run; }
-run_state() { (cd run && ls -A | grep -v '^\.lock$' && readlink latest && find . -type f ! -name .lock -exec cksum {} + | sort); }
-
 @test "rf-grpo: keeps the promises of a trainer" {
 	load promises
 	batch 1:30 2:31 3:32 >in
-	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=run_state promises trainer "$PWD/in" rf-grpo -m run --mini-batch 2
+	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=state promises trainer "$PWD/in" rf-grpo -m run --mini-batch 2
 }
 
 @test "rf-grpo: is silent when all is well" {

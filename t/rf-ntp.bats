@@ -5,16 +5,13 @@ setup() {
 	load model
 }
 
-reset() { rm -rf run && rf-init --from "$G/delta" run; }
-run_state() { (cd run && ls -A | grep -v '^\.lock$' && readlink latest && find . -type f ! -name .lock -exec cksum {} + | sort); }
-
 # prompted ID:T...: texts whose prompt is 20 tokens long, or all of it
 prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.body.prompt_len = ([20, .body.tokens.shape[0]] | min)) else . end' | rf-cat --json; }
 
 @test "rf-ntp: keeps the promises of a trainer" {
 	load promises
 	texts 40 1:30 2:31 3:32 >in
-	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=run_state promises trainer "$PWD/in" rf-ntp -m run
+	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=state promises trainer "$PWD/in" rf-ntp -m run
 }
 
 @test "rf-ntp: --eval keeps the promises of a sink" {

@@ -180,7 +180,7 @@ at() { readlink "${1:-run}/latest"; }
 		run -66 $trainer -m nowhere "$G/stream/tokens.rf"
 		run -64 $trainer "$G/stream/tokens.rf"
 	done
-	[ -z "$(ls "$M" -A | grep lock)" ]
+	[ ! -e "$M/.lock" ]
 }
 
 @test "train: SIGTERM and SIGINT while it waits for input: nothing changed, 128 + N" {
@@ -210,21 +210,40 @@ at() { readlink "${1:-run}/latest"; }
 }
 
 @test "train: SIGTERM and SIGINT after the input and before the commit: nothing changed, 128 + N" {
-	texts 40 {1..40}:600 >in
+	texts 40 {1..10}:20000 >in
 	runs run
 	state >before
+	# whether the process has read all of in
+	read_all() {
+		local fd
+		for fd in /proc/$1/fd/*; do
+			[ "$(readlink "$fd")" != "$PWD/in" ] || [ "$(awk '/^pos:/ { print $2 }' "/proc/$1/fdinfo/${fd##*/}")" -ne "$(stat -c %s in)" ] || return 0
+		done
+		return 1
+	}
+	mkfifo fifo
 	for sig in TERM INT; do
 		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --threads 1 in 2>err &
 		pid=$!
-		until grep -q '^SigCgt:.*0000004003$' /proc/$pid/status 2>/dev/null && [ "$(readlink /proc/$pid/fd/* | grep -c '/in$')" -gt 0 ]; do sleep .005; done
-		sleep .1
+		until read_all $pid; do sleep .01; done
+		sleep .05
 		kill -$sig $pid
 		rc=0
 		wait $pid || rc=$?
 		[ $rc -eq $((128 + $(kill -l $sig))) ]
+		[ ! -s err ]
+		state | cmp - before
+		# the commit begins with the log, and that waits for a reader
+		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --log fifo <(texts 40 1:20) 2>err &
+		pid=$!
+		sleep .5
+		kill -$sig $pid
+		rc=0
+		wait $pid || rc=$?
+		[ $rc -eq $((128 + $(kill -l $sig))) ]
+		[ "$(cat err)" = "rf-ntp: interrupted before the commit: the run is as it was" ]
 		state | cmp - before
 	done
-	[ "$(cat err)" = "rf-ntp: interrupted before the commit: the run is as it was" ]
 }
 
 @test "train: killed at any moment and started again with the same words, a loop of steps ends at the same bytes" {

@@ -115,8 +115,10 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	if (out)
 		rf_out_finish(out, &late);
+	if (rf_trainer_rest(&trainer, &err) != RF_OK)
+		rf_die_err(&err);
 	rf_cli_catch();
-	if (rf_trainer_finish(&trainer, hash, &err) != RF_OK) {
+	if (rf_trainer_commit(&trainer, hash, &err) != RF_OK) {
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}

@@ -63,8 +63,10 @@ static void train(struct rf_in *in)
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(in));
+	if (rf_trainer_rest(&trainer, &err) != RF_OK)
+		rf_die_err(&err);
 	rf_cli_catch();
-	if (rf_trainer_finish(&trainer, hash, &err) != RF_OK) {
+	if (rf_trainer_commit(&trainer, hash, &err) != RF_OK) {
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
