@@ -36,11 +36,9 @@ gone() {
 }
 
 @test "rf-reward --exec: keeps the promises of a filter" {
-	# "id" is the first number of a line; the stream has 4 positions and 3 rollouts
-	cat >judge.awk <<-'END'
-		{ match($0, /"id":[0-9]+/); print "{" substr($0, RSTART, RLENGTH) ",\"total\":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}" }
-	END
-	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec awk -f judge.awk'
+	# the stream has 4 positions and 3 rollouts; sed -u reads and writes a line at a time, as mawk does not
+	printf '%s\n' 's/.*"body":\{("id":[0-9]+).*/{\1,"total":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}/' >judge.sed
+	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec sed -uEf judge.sed'
 }
 
 @test "rf-reward: reference cases" {
