@@ -120,7 +120,7 @@ QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/progress.c,$(wildcard lib
 TOP_ISA  := $(lastword $(ISAS))
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
 # Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats stops by itself.
-SHELL_TESTS = -S warning -e SC1010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
+SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 lint:
 	@$(CC) $(SYNTAX)
 	@$(if $(CLANG),$(CLANG) $(SYNTAX),echo "lint: no clang")
