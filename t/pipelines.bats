@@ -42,6 +42,7 @@ session() {
 @test "midtrain.mk: STEPS batches, each a commit of BATCH / MINI_BATCH optimizer steps, each in the log" {
 	[ "$(steps "$P/want" | cut -f 1,2)" = $'6\t3' ]
 	[ "$(jq .step "$P/want/log.jsonl" | paste -sd' ')" = "0 1 2 3 4 5" ]
+	[ "$(jq -c '[.records, .rollouts, ."actor/lr"]' "$P/want/log.jsonl" | sort -u)" = '[2,16,0.001]' ]
 	[ "$(cut -f 1,2 "$P/want/data/times.tsv" | paste -sd' ')" = $'1\t2 2\t4 3\t6' ]
 	rf-dump --check -q "$P/want"
 }
@@ -196,6 +197,10 @@ session() {
 		[ "$name" = start ] || [ "$(steps demo/$name | cut -f 1,2)" = $'4\t2' ]
 		[ "$name" = start ] || cmp demo/$name/data/epoch-0.rf demo/sft/data/epoch-0.rf
 	done
+	[ "$(jq -c '.rollouts' demo/sft/log.jsonl demo/refine/log.jsonl demo/refine-n8/log.jsonl demo/random/log.jsonl | uniq -c | paste -sd' ' | tr -s ' ')" = \
+		" 4 null 4 16 4 128 4 16" ]
+	[ "$(jq '."reward/mean" == ."reward/cs_reward_mean"' demo/refine-n8/log.jsonl demo/random/log.jsonl | uniq -c | paste -sd' ' | tr -s ' ')" = \
+		" 4 true 4 false" ]
 	for figure in entropy rewards steps; do
 		[ "$(head -c 4 demo/$figure.png | tail -c 3)" = PNG ]
 		grep -q "]($figure.png)" demo/report.md
@@ -219,6 +224,7 @@ session() {
 	cmp want.rollouts.tsv again.rollouts.tsv
 	cmp want.documents.tsv again.documents.tsv
 	run ! cmp -s want.rollouts.tsv ckpt.rollouts.tsv
+	run ! cmp -s <(cut -f 2 want.rollouts.tsv | tail -n +2) <(cut -f 4 want.rollouts.tsv | tail -n +2)
 	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
 }
 
