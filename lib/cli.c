@@ -78,11 +78,12 @@ static void stopped(int sig)
 
 static void on_signals(void (*handler)(int))
 {
-	struct sigaction sa = { .sa_handler = handler };
+	struct sigaction sa = { .sa_handler = handler }, old;
 
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
+	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup(1) */
+		sigaction(SIGHUP, &sa, NULL);
 }
 
 void rf_cli_catch(void)
