@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,4 +47,21 @@ struct rf_in *rf_cli_model_input(const struct rf_cli *cli, const struct rf_engin
 		rf_die_err(&err);
 	}
 	return in;
+}
+
+void rf_cli_commit(struct rf_trainer *t, const struct rf_in *in)
+{
+	char hash[17], remark[300];
+	struct rf_err err;
+
+	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(in));
+	if (rf_trainer_rest(t, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_cli_catch();
+	if (rf_trainer_commit(t, hash, &err) != RF_OK) {
+		rf_cli_stopped();
+		rf_die_err(&err);
+	}
+	if (*rf_trainer_remark(t, remark, sizeof remark))
+		rf_say("%s", remark);
 }

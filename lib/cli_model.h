@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "engine.h"
+#include "trainer.h"
 
 /* What the user should know of the checkpoint and the device, on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
@@ -15,5 +16,8 @@ noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, si
 /* rf_cli_input() for a program whose model must fit the stream. */
 struct rf_in *rf_cli_model_input(const struct rf_cli *cli, const struct rf_engine *g, const char *path, uint64_t max_record,
                                  struct rf_head *head);
+/* A trainer's end, after its input's end record: the last mini-batch, then the commit, which a signal may still prevent
+ * but not tear; a failure ends the program.  Says what of the stream taught nothing. */
+void rf_cli_commit(struct rf_trainer *t, const struct rf_in *in);
 
 #endif

@@ -72,7 +72,6 @@ int main(int argc, char *argv[])
 	struct rf_record *r;
 	struct rf_in *in;
 	struct rf_out *out = NULL;
-	char hash[17], remark[300];
 	enum rf_code rc;
 
 	trainer.mini_batch = 32;
@@ -110,20 +109,11 @@ int main(int argc, char *argv[])
 			break;
 		}
 	rf_progress_end(&progress);
-	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(in));
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	if (out)
 		rf_out_finish(out, &late);
-	if (rf_trainer_rest(&trainer, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_catch();
-	if (rf_trainer_commit(&trainer, hash, &err) != RF_OK) {
-		rf_cli_stopped();
-		rf_die_err(&err);
-	}
-	if (*rf_trainer_remark(&trainer, remark, sizeof remark))
-		rf_say("%s", remark);
+	rf_cli_commit(&trainer, in);
 	rf_in_close(in);
 	rf_head_free(&head);
 	rf_trainer_close(&trainer);

@@ -49,7 +49,6 @@ static void train(struct rf_in *in)
 {
 	struct rf_record *r;
 	struct rf_err err;
-	char hash[17], remark[300];
 	enum rf_code rc;
 
 	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK) {
@@ -62,16 +61,7 @@ static void train(struct rf_in *in)
 	rf_progress_end(&progress);
 	if (rc != RF_EOF)
 		rf_die_err(&err);
-	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(in));
-	if (rf_trainer_rest(&trainer, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_catch();
-	if (rf_trainer_commit(&trainer, hash, &err) != RF_OK) {
-		rf_cli_stopped();
-		rf_die_err(&err);
-	}
-	if (*rf_trainer_remark(&trainer, remark, sizeof remark))
-		rf_say("%s", remark);
+	rf_cli_commit(&trainer, in);
 }
 
 static noreturn void dry_run(bool eval, bool nll)
