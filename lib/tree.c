@@ -128,11 +128,15 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 {
 	struct rf_tree *t = calloc(1, sizeof *t);
 	int segment = round_up(plan->segment < plan->max_len ? plan->segment : plan->max_len);
+	int nb, rows;
 	size_t lists;
 	bool ok;
 
-	if (!t)
+	/* a stream's positions times an option's rollouts: rows are counted in int */
+	if (!t || __builtin_mul_overflow(plan->sites, plan->per, &nb) || __builtin_mul_overflow(nb, plan->steps + 1, &rows)) {
+		free(t);
 		return NULL;
+	}
 	t->model = m;
 	t->plan = *plan;
 	t->plan.segment = segment;
@@ -150,7 +154,7 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	for (int i = 0; ok && i < t->passes; i++)
 		ok = new_pass(&t->text[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
 	if (ok && plan->sites && plan->steps) {
-		ok = new_pass(&t->branch, t, plan->sites * plan->per, plan->steps);
+		ok = new_pass(&t->branch, t, nb, plan->steps);
 		t->branch.branch = true;
 		t->branch.grow = plan->grow;
 	}

@@ -120,6 +120,20 @@ setup() {
 	[[ "$output" == *"61 tokens are more than --max-len 60"* ]]
 }
 
+@test "rf-entropy: refuses a stream of another tokenizer, and names both" {
+	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' "$M/config.json" >config.json
+	rf-init --config config.json m
+	echo 'a text of bytes' >a.txt
+	rf-tokenize --tokenizer m a.txt >in
+	rf-entropy -m m in >out
+	own=$(rf-dump --json in | jq -r 'select(.type == "head").body.tokenizer.hash')
+	rf-dump --json in | jq -c 'if .type == "head" then .body.tokenizer.hash = "0123456789abcdef" else . end' | rf-cat --json >other
+	for tool in rf-entropy rf-rollout 'rf-ntp --eval'; do
+		run -65 bash -c "$tool -m m other >out"
+		[[ "$output" == *": the stream was made with tokenizer 0123456789ab, the model has ${own:0:12}" ]]
+	done
+}
+
 @test "rf-entropy: usage, model and device have exit codes of their own" {
 	run -64 rf-entropy </dev/null
 	[[ "$output" == *"-m"* ]]

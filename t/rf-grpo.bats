@@ -73,6 +73,18 @@ setup() {
 	jq -se '.[1]["actor/ratio_max"] - 1 > 1e-7' <(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
 }
 
+@test "rf-grpo: in bf16 each step sees the weights of the step before" {
+	batch 1:50 2:40 3:70 >in
+	runs a b c
+	rf-grpo -m a --dtype bf16 --lr 1e-2 --mini-batch 1 in
+	for i in 0:1 1:2 2:3; do
+		rf-cat --range $i in | rf-grpo -m b --stale any --dtype bf16 --lr 1e-2
+	done
+	same_step a b
+	rf-grpo -m c --lr 1e-2 --mini-batch 1 in
+	run ! same_step a c
+}
+
 @test "rf-grpo: the loss is the formula's, for any clip and dual clip" {
 	batch 1:50 2:40 >in
 	runs run

@@ -177,6 +177,12 @@ setup() {
 	run -65 rf-cat out
 }
 
+@test "rf-rollout: more rollouts than memory holds are 71" {
+	rf-dump --json <(texts 40 1:70000) | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [65536], data: [range(1; 65537)]} else . end' | rf-cat --json >in
+	run -71 bash -c 'rf-rollout -m "$0" -n 65536 -k 5 in >out' "$M"
+	[ "${#lines[@]}" -eq 1 ]
+}
+
 @test "rf-rollout: usage errors" {
 	run -64 rf-rollout -k 3 </dev/null
 	for bad in '-k 0' '-n 0' '--temperature 0' '--temperature nan' '--top-p 0' '--top-p 1.5' '--top-k -1' '--draw-step -2' '--seed -1'; do
