@@ -42,6 +42,7 @@ static void evaluate(struct rf_in *in, struct rf_head *head, const char *output)
 	if (!output || output[0] != '-' || output[1])
 		printf("{\"nll\":%.9g,\"perplexity\":%.9g,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}\n",
 		       sum.nll / n, exp(sum.nll / n), sum.correct / n, sum.prob / n, sum.tokens, sum.sequences);
+	rf_engine_close(&trainer.engine);
 	rf_cli_finish();
 }
 
@@ -62,6 +63,7 @@ static void train(struct rf_in *in)
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	rf_cli_commit(&trainer, in);
+	rf_trainer_close(&trainer);
 }
 
 static noreturn void dry_run(bool eval, bool nll)
@@ -134,9 +136,5 @@ int main(int argc, char *argv[])
 		train(in);
 	rf_in_close(in);
 	rf_head_free(&head);
-	if (eval)
-		rf_engine_close(&trainer.engine);
-	else
-		rf_trainer_close(&trainer);
 	return 0;
 }
