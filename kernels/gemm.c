@@ -9,7 +9,7 @@
  *
  * A weight lies as (n, k), and oneDNN turns it into (k, n) anew for every tile of rows; so it is turned here, once, where
  * many tiles share it (a tenth of the time of a forward pass).  In bf16 weights are packed as oneDNN likes them best, and
- * kept; that form depends on n and k alone: it is the one for TM rows. */
+ * kept. */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,6 +36,7 @@ struct packed {
 	int n, k, ldb;
 	bool tb;
 	void *data;
+	struct primitive *like;  /* whose weights description the data has */
 	struct packed *next;
 };
 
@@ -118,7 +119,6 @@ static const_dnnl_memory_desc_t desc_of(dnnl_memory_t m)
 }
 static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { (void)s; return dnnl_memory_set_data_handle(m, p); }
 static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1, 0, dnnl_data_type_undef); }
-static dnnl_status_t clone(desc *md, const_dnnl_memory_desc_t from) { return dnnl_memory_desc_clone(md, from); }
 #define REF(md) (md)
 #else
 typedef dnnl_memory_desc_t desc;
@@ -149,24 +149,13 @@ static const_desc desc_of(dnnl_memory_t m)
 }
 static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { return dnnl_memory_set_data_handle_v2(m, p, s); }
 static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1); }
-static dnnl_status_t clone(desc *md, const_desc from) { *md = *from; return dnnl_success; }
 #define REF(md) (&(md))
 #endif
 
 /* ---- primitives ------------------------------------------------------------------------------------------------- */
 
-static struct primitive *form_of(struct rf_dev *d, struct gemm *g, int thread, int n, int k, bool bf16);
-
-/* The shape whose B decides the packed form for n and k. */
-static struct shape form_shape(int n, int k, bool bf16)
+static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct shape *s)
 {
-	return (struct shape){ .m = TM, .n = n, .k = k, .lda = k, .ldc = n, .bf16 = bf16, .packed = 1 };
-}
-
-static struct primitive *create(struct rf_dev *d, struct gemm *g, int thread, const struct shape *s)
-{
-	struct shape first = form_shape(s->n, s->k, s->bf16);
-	struct primitive *form = s->packed && memcmp(s, &first, sizeof first) ? form_of(d, g, thread, s->n, s->k, s->bf16) : NULL;
 	dnnl_data_type_t t = s->bf16 ? dnnl_bf16 : dnnl_f32;
 	struct primitive *p = calloc(1, sizeof *p);
 	dnnl_primitive_attr_t attr = NULL;
@@ -181,7 +170,7 @@ static struct primitive *create(struct rf_dev *d, struct gemm *g, int thread, co
 	}
 	p->shape = *s;
 	bad = failed(d, strided(&a, s->m, s->k, t, s->lda, s->ta), "operand A") ||
-	      failed(d, form ? clone(&b, desc_of(form->b)) : s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb), "operand B") ||
+	      failed(d, s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb), "operand B") ||
 	      failed(d, strided(&c, s->m, s->n, dnnl_f32, s->ldc, false), "result") ||
 	      failed(d, dnnl_primitive_attr_create(&attr), "attributes");
 	if (!bad && s->add)
@@ -221,18 +210,11 @@ static struct primitive *find(struct rf_dev *d, struct gemm *g, int thread, cons
 	for (p = *at; p; p = p->next)
 		if (!memcmp(&p->shape, s, sizeof *s))
 			return p;
-	if ((p = create(d, g, thread, s))) {
+	if ((p = create(d, g, s))) {
 		p->next = *at;
 		*at = p;
 	}
 	return p;
-}
-
-static struct primitive *form_of(struct rf_dev *d, struct gemm *g, int thread, int n, int k, bool bf16)
-{
-	struct shape s = form_shape(n, k, bf16);
-
-	return find(d, g, thread, &s);
 }
 
 static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primitive *p, const void *a, const void *b, float *c)
@@ -277,27 +259,20 @@ void rf_cpu_turn(const float *b, int n, int k, int ldb, float *to)
 			to[(size_t)l * (size_t)n + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
 }
 
-static size_t packed_size(struct rf_dev *d, struct gemm *g, int thread, int n, int k)
+/* B in the form that `like` takes it in. */
+static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like, void *to)
 {
-	struct primitive *form = form_of(d, g, thread, n, k, true);
-
-	return form ? (dnnl_memory_desc_get_size(desc_of(form->b)) + 63) / 64 * 64 : 0;
-}
-
-static bool pack(struct rf_dev *d, struct gemm *g, int thread, const float *b, int n, int k, int ldb, bool tb, void *to)
-{
-	struct primitive *form = form_of(d, g, thread, n, k, true);
-	dnnl_stream_t s = form ? g->thread[thread].stream : NULL;
+	dnnl_stream_t s = g->thread[thread].stream;
 	dnnl_primitive_desc_t rd = NULL;
 	dnnl_primitive_t r = NULL;
 	dnnl_memory_t from = NULL, into = NULL;
 	bool bad = true;
 	desc plain;
 
-	if (!form || failed(d, strided(&plain, k, n, dnnl_f32, ldb, tb), "weights"))
+	if (failed(d, strided(&plain, p->k, p->n, dnnl_f32, p->ldb, p->tb), "weights"))
 		return false;
-	if (!failed(d, memory(&from, REF(plain), g->engine), "weights") && !failed(d, memory(&into, desc_of(form->b), g->engine), "weights") &&
-	    !failed(d, point(from, (void *)(uintptr_t)b, s), "weights") && !failed(d, point(into, to, s), "weights") &&
+	if (!failed(d, memory(&from, REF(plain), g->engine), "weights") && !failed(d, memory(&into, desc_of(like->b), g->engine), "weights") &&
+	    !failed(d, point(from, (void *)(uintptr_t)p->b, s), "weights") && !failed(d, point(into, to, s), "weights") &&
 	    !failed(d, dnnl_reorder_primitive_desc_create(&rd, desc_of(from), g->engine, desc_of(into), g->engine, NULL), "reorder") &&
 	    !failed(d, dnnl_primitive_create(&r, rd), "reorder")) {
 		dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, into } };
@@ -317,19 +292,20 @@ static bool pack(struct rf_dev *d, struct gemm *g, int thread, const float *b, i
 }
 
 /* The weight B of a product in bf16, packed the first time it is asked for. */
-static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
+static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like)
 {
 	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
-	size_t size = packed_size(d, g, thread, p->n, p->k);
+	size_t size = (dnnl_memory_desc_get_size(desc_of(like->b)) + 63) / 64 * 64;
 
 	pthread_mutex_lock(&g->lock);
 	for (w = *at; w; w = w->next)
-		if (w->b == p->b && w->n == p->n && w->k == p->k && w->ldb == p->ldb && w->tb == p->tb)
+		if (w->b == p->b && w->n == p->n && w->k == p->k && w->ldb == p->ldb && w->tb == p->tb &&
+		    dnnl_memory_desc_equal(desc_of(w->like->b), desc_of(like->b)))
 			break;
-	if (!w && size && (w = calloc(1, sizeof *w))) {
-		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, size), *at };
-		if (w->data && pack(d, g, thread, p->b, p->n, p->k, p->ldb, p->tb, w->data)) {
+	if (!w && (w = calloc(1, sizeof *w))) {
+		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, size), like, *at };
+		if (w->data && pack(d, g, thread, p, like, w->data)) {
 			*at = w;
 		} else {
 			free(w->data);
@@ -415,7 +391,7 @@ static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu
 	struct shape s = { .m = p->m, .n = p->n, .k = p->k, .lda = p->lda, .ldb = packed ? 0 : p->ldb, .ldc = p->ldc, .ta = p->ta,
 	                   .tb = !packed && p->tb, .add = p->add, .bf16 = p->a16, .packed = packed };
 	struct primitive *prim = find(d, g, thread, &s);
-	const void *b = packed ? kept(d, g, thread, p) : p->b;
+	const void *b = prim && packed ? kept(d, g, thread, p, prim) : p->b;
 
 	if (prim && b)
 		execute(d, g, thread, prim, p->a, b, p->c);
