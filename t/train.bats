@@ -233,13 +233,17 @@ at() { readlink "${1:-run}/latest"; }
 		[ $rc -eq $((128 + $(kill -l $sig))) ]
 		[ ! -s err ]
 		state | cmp - before
-		# the commit begins with the log, and that waits for a reader
-		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --log fifo <(texts 40 1:20) 2>err &
+		# the commit begins with the log, and that waits for its reader
+		exec 9<>fifo
+		head -c 65536 /dev/zero >&9
+		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --log fifo <(texts 40 1:20) 2>err 9>&- &
 		pid=$!
 		sleep .5
 		kill -$sig $pid
+		head -c 65536 <&9 >zeros
 		rc=0
 		wait $pid || rc=$?
+		exec 9>&-
 		[ $rc -eq $((128 + $(kill -l $sig))) ]
 		[ "$(cat err)" = "rf-ntp: interrupted before the commit: the run is as it was" ]
 		state | cmp - before
