@@ -337,7 +337,7 @@ promise_term() {
 	local sig pid
 	for sig in TERM INT HUP; do
 		rm -rf p.dir p.fifo && mkdir p.dir && mkfifo p.fifo
-		"${P_CMD[@]}" -o p.dir/out.rf <p.fifo 2>p.err &
+		env --default-signal=HUP "${P_CMD[@]}" -o p.dir/out.rf <p.fifo 2>p.err &
 		pid=$!
 		exec 9>p.fifo
 		p_lab pick "$P_GOOD" 0 1 >&9

@@ -190,7 +190,7 @@ at() { readlink "${1:-run}/latest"; }
 	mkfifo fifo
 	for trainer in rf-grpo rf-ntp; do
 		for sig in TERM INT HUP; do
-			bash -c 'trap - INT; exec "$@"' _ $trainer -m run --mini-batch 1 --log log fifo 2>err &
+			env --default-signal=HUP,INT $trainer -m run --mini-batch 1 --log log fifo 2>err &
 			pid=$!
 			exec 9>fifo
 			"$RF_UNITS/u-lab" pick in 0 1 >&9
@@ -223,7 +223,7 @@ at() { readlink "${1:-run}/latest"; }
 	}
 	mkfifo fifo
 	for sig in TERM INT; do
-		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --threads 1 in 2>err &
+		env --default-signal=HUP,INT rf-ntp -m run --threads 1 in 2>err &
 		pid=$!
 		until read_all $pid; do sleep .01; done
 		sleep .05
@@ -233,13 +233,17 @@ at() { readlink "${1:-run}/latest"; }
 		[ $rc -eq $((128 + $(kill -l $sig))) ]
 		[ ! -s err ]
 		state | cmp - before
-		# the commit begins with the log, and that waits for a reader
-		bash -c 'trap - INT; exec "$@"' _ rf-ntp -m run --log fifo <(texts 40 1:20) 2>err &
+		# the commit begins with the log, and that waits for its reader
+		exec 9<>fifo
+		head -c 65536 /dev/zero >&9
+		env --default-signal=HUP,INT rf-ntp -m run --log fifo <(texts 40 1:20) 2>err 9>&- &
 		pid=$!
 		sleep .5
 		kill -$sig $pid
+		head -c 65536 <&9 >zeros
 		rc=0
 		wait $pid || rc=$?
+		exec 9>&-
 		[ $rc -eq $((128 + $(kill -l $sig))) ]
 		[ "$(cat err)" = "rf-ntp: interrupted before the commit: the run is as it was" ]
 		state | cmp - before
