@@ -94,8 +94,9 @@ midtrain: all
 units: $(UNITS) $(REPLAYS)
 
 TESTS ?= t
+# Signals as a program expects them, also under nohup: some tests are about them.
 check: all units
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) bats $(BATSFLAGS) $(TESTS)
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) env --default-signal bats $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
 check-all: check
