@@ -81,7 +81,8 @@ stop() {
 	trap '' INT TERM HUP
 	if [ -n "$group" ]; then
 		kill -TERM -- "-$group" 2>/dev/null || true
-		wait "$group" 2>/dev/null || true
+		kill -CONT -- "-$group" 2>/dev/null || true
+		wait -f "$group" 2>/dev/null || true
 	fi
 	say "interrupted: the same words go on from here"
 	exit "$1"
@@ -114,7 +115,7 @@ while [ "$batch" -lt "$batches" ]; do
 	{ eval "$line"; } &
 	group=$!
 	status=0
-	wait "$group" || status=$?
+	wait -f "$group" || status=$? # -f: to its end, where it may be stopped and continued
 	group=
 	[ "$status" -eq 0 ] || die "$status" "batch $((batch + 1)): a stage failed with status $status and said why; the same words begin at this batch again"
 	before=$batch

@@ -39,6 +39,11 @@ session() {
 	cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
 }
 
+# pipeline SID: those of them that are not of its first group, which is make and the loop
+pipeline() {
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $3 != s && $1 != "Z" { print pid }'
+}
+
 @test "midtrain.mk: STEPS batches, each a commit of BATCH / MINI_BATCH optimizer steps, each in the log" {
 	[ "$(steps "$P/want" | cut -f 1,2)" = $'6\t3' ]
 	[ "$(jq .step "$P/want/log.jsonl" | paste -sd' ')" = "0 1 2 3 4 5" ]
@@ -78,6 +83,20 @@ session() {
 	[ "$SECONDS" -lt 10 ]
 	grep -q 'run: interrupted: the same words go on from here' out
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
+}
+
+@test "midtrain.mk: what was stopped and continued goes on" {
+	export SLOW='sh -c "sleep 1; exec rf-select -k 5"'
+	setsid bash -c 'midtrain RUN=run STEPS=2 SELECT="$SLOW"' >out 2>&1 3>&- &
+	sid=$!
+	for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 2' out || break; sleep .05; done
+	for ((i = 0; i < 200; i++)); do [ -z "$(pipeline "$sid")" ] || break; sleep .05; done
+	stopped=$(pipeline "$sid")
+	kill -STOP $stopped 2>/dev/null || true
+	sleep .2
+	kill -CONT $stopped 2>/dev/null || true
+	wait "$sid"
+	[ "$(steps run | cut -f 1,2)" = $'4\t2' ]
 }
 
 @test "midtrain.mk: where only the loop was killed, the next one waits for the batch that lives on" {
