@@ -155,7 +155,7 @@ report() {
 
 		## Commands
 
-		    make midtrain$(sed -n 's/^\(.*\)=\(.*\)$/ \1='"'\\2'"'/p' "$run/words" | tr -d '\n')
+		    make midtrain RUN='$run'$(sed -n 's/^\(.*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n') STEPS='$(progress sft | cut -d ' ' -f 1)'
 
 		or, one by one:
 
