@@ -6,7 +6,6 @@
 BEGIN {
 	FS = "\t"
 	metrics = split("nll accuracy cosine binary elsewhere", metric, " ")
-	format["nll"] = "%.4f"
 	better["nll"] = -1
 	better["accuracy"] = better["cosine"] = better["binary"] = 1
 	models = split("start sft refine refine-n8 random", model, " ")
@@ -55,9 +54,13 @@ function row(label, a, b,    i, line) {
 	print line
 }
 
+function size(x) {
+	return x < 0 ? -x : x
+}
+
 # Beyond two standard errors
 function star() {
-	return (mean > 2 * se || -mean > 2 * se) ? " *" : ""
+	return size(mean) > 2 * se ? " *" : ""
 }
 
 # One sentence: what differs beyond two standard errors, and what does not.
@@ -71,8 +74,8 @@ function compare(a, b,    m, name, differs, same) {
 		if (star() == "")
 			same = same (same == "" ? "" : ", ") name
 		else
-			differs = differs sprintf("%s %s by %.4f (%s); ", name, mean * better[name] > 0 ? "better" : "worse", mean < 0 ? -mean : mean,
-				se > 0 ? sprintf("%.1f standard errors", (mean < 0 ? -mean : mean) / se) : "in every document")
+			differs = differs sprintf("%s %s by %.4f (%s); ", name, mean * better[name] > 0 ? "better" : "worse", size(mean),
+				se > 0 ? sprintf("%.1f standard errors", size(mean) / se) : "in every document")
 	}
 	if (same != "")
 		differs = differs same ": no difference beyond two standard errors; "

@@ -25,7 +25,8 @@ log() {
 			split(substr($0, i + length(key) + 3), v, /[,}]/)
 			return v[1]
 		}
-		{ step = figure("step"); line[step] = figure("loss/ntp") "\t" figure("reward/cs_reward_mean") "\t" figure("reward/binary_reward_mean") }
+		{ step = figure("step") }
+		{ line[step] = figure("loss/ntp") "\t" figure("reward/cs_reward_mean") "\t" figure("reward/binary_reward_mean") }
 		step > last { last = step }
 		END { for (s = 0; s <= last; s++) if (s in line) print s "\t" line[s] }
 	' "$run/$1/log.jsonl"
@@ -83,9 +84,13 @@ seconds() {
 }
 
 # progress NAME: how many batches and steps a run has behind it.
-progress() { rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 | awk '{ print $1 " batches, " $2 " steps" }'; }
+progress() {
+	rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 | awk '{ print $1 " batches, " $2 " steps" }'
+}
 
-records() { rf-dump --tsv --rows record --columns T --no-header "$1" | awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'; }
+records() {
+	rf-dump --tsv --rows record --columns T --no-header "$1" | awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'
+}
 
 commands() {
 	local name

@@ -117,7 +117,8 @@ while [ "$batch" -lt "$batches" ]; do
 	status=0
 	wait -f "$group" || status=$? # -f: to its end, where it may be stopped and continued
 	group=
-	[ "$status" -eq 0 ] || die "$status" "batch $((batch + 1)): a stage failed with status $status and said why; the same words begin at this batch again"
+	[ "$status" -eq 0 ] || die "$status" "batch $((batch + 1)): a stage failed with status $status and said why;" \
+		"the same words begin at this batch again"
 	before=$batch
 	look
 	[ "$batch" -gt "$before" ] || die 70 "batch $((before + 1)): no stage failed, and nothing was committed"
