@@ -118,11 +118,6 @@ void rf_pool_free(struct rf_pool *p)
 	free(p);
 }
 
-int rf_pool_threads(const struct rf_pool *p)
-{
-	return p->threads;
-}
-
 void rf_pool_run(struct rf_pool *p, int tiles, void (*fn)(void *, int, int), void *arg)
 {
 	uint32_t round;

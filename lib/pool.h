@@ -9,7 +9,6 @@ struct rf_pool;
 /* threads >= 1, the caller counted.  NULL: no memory or no threads. */
 struct rf_pool *rf_pool_new(int threads);
 void rf_pool_free(struct rf_pool *p);
-int rf_pool_threads(const struct rf_pool *p);
 
 /* Calls fn(arg, tile, thread) for every tile in [0, tiles), each once, on any thread in [0, threads); returns when
  * all are done.  What a tile writes no other tile reads. */

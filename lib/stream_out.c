@@ -117,11 +117,6 @@ enum rf_code rf_out_open(struct rf_out **to, const char *path, const struct rf_h
 	return rc;
 }
 
-const char *rf_out_name(const struct rf_out *out)
-{
-	return out->file.name;
-}
-
 enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_err *e)
 {
 	enum rf_code rc = rf_record_check(rec, out->vocab, e);
