@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ckpt.h"
+#include "model.h"
 #include "disk.h"
 #include "half.h"
 #include "json.h"
@@ -83,7 +84,7 @@ static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
 }
 
 /* The tensors against the table.  alias: the head may repeat the embedding under its own name. */
-static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias,
+static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias, bool others,
                                 struct rf_err *e)
 {
 	struct names missing = { .n = 0 }, unexpected = { .n = 0 }, shapes = { .n = 0 }, types = { .n = 0 };
@@ -111,7 +112,7 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 			add_name(&types, p->name, detail);
 		}
 	}
-	for (int i = 0; i < t->n && !params->others; i++)
+	for (int i = 0; i < t->n && !others; i++)
 		if (!rf_params_find(params, t->t[i].name) && !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
 			add_name(&unexpected, t->t[i].name, "");
 	print_names(all, sizeof all, "missing", &missing);
@@ -149,9 +150,12 @@ static void warn(struct rf_ckpt *c, const char *what)
 static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 {
 	const struct rf_tensor *head = rf_tensors_find(&c->tensors, "lm_head.weight");
-	const struct rf_tensor *embedding = rf_tensors_find(&c->tensors, "model.embeddings.weight");
+	const struct rf_tensor *embedding;
+	char name[RF_MAX_NAME];
 	enum rf_code rc;
 
+	rf_config_embedding(&c->cfg, name);
+	embedding = rf_tensors_find(&c->tensors, name);
 	c->tied = !head;
 	if (head && embedding && c->cfg.tied && (rc = same_bytes(head, embedding, &c->tied, e)) != RF_OK)
 		return rc;
@@ -327,7 +331,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
 	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
-	if ((rc = check_names(&c->tensors, &c->params, c->tied, e)) != RF_OK)
+	if ((rc = check_names(&c->tensors, &c->params, c->tied, c->cfg.others, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK
 	    || (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))

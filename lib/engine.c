@@ -156,9 +156,9 @@ size_t rf_engine_bytes(struct rf_engine *g, const struct rf_plan *want, size_t e
 	size_t bytes = rf_model_bytes(bare.params, g->train) + extra;
 
 	p.segment = g->segment;
-	if (rf_model_bind(&bare) == RF_OK)
+	if (rf_model_bind(&bare, NULL) == RF_OK)
 		bytes += rf_tree_bytes(&bare, &p);
-	free(bare.layer);
+	rf_model_unbind(&bare);
 	return bytes;
 }
 

@@ -30,8 +30,10 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
                                struct rf_err *e)
 {
 	const struct rf_tensors *old = p->from ? &p->from->tensors : NULL;
+	char embedding[RF_MAX_NAME];
 	struct rf_tensor *t;
 
+	rf_config_embedding(p->cfg, embedding);
 	*n = old ? old->n : p->params->n;
 	if (!(*out = calloc((size_t)*n + 1, sizeof **out)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -41,7 +43,7 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
 
 		t = *out + i;
 		if (!x && p->params->tied && !strcmp(name, "lm_head.weight"))
-			x = rf_params_find(p->params, "model.embeddings.weight");
+			x = rf_params_find(p->params, embedding);
 		if (!x) {
 			*t = old->t[i];
 			continue;

@@ -125,10 +125,10 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
 		int n = rows - i < HEAD_ROWS ? rows - i : HEAD_ROWS;
 		size_t first = (size_t)i;
 
-		rf_linear_fwd(m, m->head, none, n, rf_at(h, first * d), at->z, false);
+		rf_linear_fwd(m, m->head, none, n, rf_at(h, first * d), at->z, 0, false);
 		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature), .z = at->z,
 		   .target = rf_at_i32(target, first), .coef = rf_at(coef, first), .logp = rf_at(logp, first));
-		rf_linear_bwd(m, m->head, none, n, rf_at(h, first * d), at->z, rf_at(dh, first * d), false);
+		rf_linear_bwd(m, m->head, none, n, rf_at(h, first * d), at->z, 0, rf_at(dh, first * d), false);
 	}
 }
 

@@ -139,7 +139,7 @@ static void passes(int T, int repeat)
 	struct rf_train_stats st;
 	struct rf_record r, *batch = &r;
 	const struct rf_config *c = &g.ckpt->cfg;
-	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->K * c->d) + (double)c->d * c->vocab);
+	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->delta.K * c->d) + (double)c->d * c->vocab);
 	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8), t;
 
 	train.engine = &g;

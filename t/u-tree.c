@@ -43,7 +43,7 @@ static float *weights;
 static const char *label;
 
 static uint32_t drawn;
-static double uniform(void) { return rf_draw(rf_draw_key(7, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
+static double uniform(void) { return rf_draw(rf_draw_key(12, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
 static float noise(double scale) { return (float)(scale * (2 * uniform() - 1)); }
 
 static void open_model(const char *name, const char *options)

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "init.h"
+#include "model.h"
 #include "run.h"
 #include "tokenizer.h"
 
