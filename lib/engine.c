@@ -246,8 +246,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	tree = rf_tree_bytes(&bare, &p);
 	free(bare.layer);
 	if (!tree)
-		return rf_fail(e, RF_ENOMEM, "no memory for the plan of %d positions with %d rollouts of %d tokens in %d tokens",
-		               shape->c, shape->n, shape->k, shape->T);
+		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
 	weigh(bare.params, c->vocab, &b);
 	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
 	b.states = ((size_t)b.rows / RF_CHUNK + 1) * head * head;
