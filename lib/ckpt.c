@@ -15,7 +15,7 @@
 #include "half.h"
 #include "json.h"
 
-enum { MAX_STATE = 1 << 20, MAX_SMALL = 256 << 20, STATE_FORMAT = 1 };
+enum { MAX_STATE = 1 << 20, MAX_SMALL = 256 << 20, STATE_FORMAT = 1, LOAD = 1 << 18 };
 
 void rf_step_name(char name[32], int64_t step)
 {
@@ -422,46 +422,62 @@ static bool finite(const float *x, size_t n)
 	return !bad;
 }
 
-/* The tensors prefix + NAME of the table into a flat buffer. */
+/* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is elsewhere. */
 static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix, float *flat,
-                         struct rf_err *e)
+                         const struct rf_reach *reach, bool negative, struct rf_err *e)
 {
 	char name[160];
-	enum rf_code rc;
+	enum rf_code rc = RF_OK;
+	float *block = !flat || reach ? malloc(LOAD * sizeof *block) : NULL;
 
-	memset(flat, 0, params->total * sizeof *flat);
-	for (int i = 0; i < params->n; i++) {
+	if ((!flat || reach) && !block)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (!block)
+		memset(flat, 0, params->total * sizeof *flat);
+	for (int i = 0; i < params->n && rc == RF_OK; i++) {
 		const struct rf_param *p = &params->p[i];
 		const struct rf_tensor *x;
 
 		snprintf(name, sizeof name, "%s%s", prefix, p->name);
 		x = rf_tensors_find(t, name);
 		if (!x || !same_shape(x, p))
-			return rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", name);
-		if ((rc = rf_tensor_f32(x, flat + p->offset, e)) != RF_OK)
-			return rc;
-		if (!finite(flat + p->offset, p->count))
-			return rf_fail(e, RF_ENUMERIC, "'%s' holds NaN or Inf", name);
+			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", name);
+		for (size_t at = 0; at < p->count && rc == RF_OK; at += LOAD) {
+			size_t n = p->count - at < LOAD ? p->count - at : LOAD;
+			float *to = block ? block : flat + p->offset + at;
+
+			if ((rc = rf_tensor_f32_part(x, at, n, to, e)) != RF_OK)
+				break;
+			if (!finite(to, n))
+				rc = rf_fail(e, RF_ENUMERIC, "'%s' holds NaN or Inf", name);
+			for (size_t k = 0; k < n && rc == RF_OK && !negative; k++)
+				if (to[k] < 0)
+					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
+			if (rc == RF_OK && flat && reach)
+				rc = reach->put(reach->arg, flat + p->offset + at, block, n * sizeof *block, e);
+		}
 	}
-	return RF_OK;
+	free(block);
+	return rc;
 }
 
 /* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no second
  * read. */
-enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
+static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_reach *reach, struct rf_err *e)
 {
-	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .dtype = RF_F32 };
+	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .reach = reach, .dtype = RF_F32 };
 	char weights[17];
 	enum rf_code rc;
 
-	if ((rc = load(&c->tensors, &c->params, "", flat, e)) == RF_OK && c->in_run
-	    && (rc = rf_parts_hash(&p, weights, e)) == RF_OK && strcmp(weights, c->weights))
+	if ((rc = load(&c->tensors, &c->params, "", flat, reach, true, e)) == RF_OK && c->in_run
+	    && (rc = flat ? rf_parts_hash(&p, weights, e) : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK
+	    && strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights,
 		             c->weights);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
-enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)
+static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_reach *reach, bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
 	const char *weights;
@@ -469,8 +485,10 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 	enum rf_code rc;
 
 	*there = false;
-	memset(m, 0, c->params.total * sizeof *m);
-	memset(v, 0, c->params.total * sizeof *v);
+	if (m && !reach) {
+		memset(m, 0, c->params.total * sizeof *m);
+		memset(v, 0, c->params.total * sizeof *v);
+	}
 	if ((rc = rf_disk_join(path, c->dir, "optim.safetensors", e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open(&t, path, e)) != RF_OK)
@@ -481,14 +499,30 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said", c->weights);
 	else if (t.n != 2 * c->params.n)
 		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
-	else if ((rc = load(&t, &c->params, "exp_avg.", m, e)) == RF_OK)
-		rc = load(&t, &c->params, "exp_avg_sq.", v, e);
-	for (size_t i = 0; rc == RF_OK && i < c->params.total; i++)
-		if (v[i] < 0)
-			rc = rf_fail(e, RF_ENUMERIC, "exp_avg_sq has a negative number");
+	else if ((rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
+		rc = load(&t, &c->params, "exp_avg_sq.", v, reach, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
+}
+
+enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
+{
+	return load_weights(c, flat, NULL, e);
+}
+
+enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)
+{
+	return load_moments(c, m, v, NULL, there, e);
+}
+
+enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments, const struct rf_reach *reach,
+                             struct rf_err *e)
+{
+	enum rf_code rc = load_weights(c, w, reach, e);
+	bool there;
+
+	return rc == RF_OK && moments ? load_moments(c, m, v, reach, &there, e) : rc;
 }
 
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)

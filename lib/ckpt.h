@@ -21,6 +21,7 @@ struct rf_parts {
 	const float *weights;            /* flat */
 	enum rf_dtype dtype;             /* of the file: F32, BF16, F16 */
 	const float *m, *v;              /* NULL: no moments */
+	const struct rf_reach *reach;    /* of weights, m and v where they are a device's; dtype is F32 then */
 	const char *tokenizer;           /* for fresh weights, as rf_ckpt_create() says */
 	const struct rf_state *state;    /* NULL: a bare checkpoint */
 	const volatile sig_atomic_t *stop;

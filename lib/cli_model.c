@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli_model.h"
+#include "dry.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
@@ -26,26 +27,34 @@ void rf_cli_drain(const char *path)
 		;
 }
 
-noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra)
+noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record)
 {
-	char text[6000];
+	const struct rf_dry dry = { g, cli->opts, path, max_record };
+	struct rf_err err;
+	char *text;
 
-	rf_engine_describe(g, want, extra, text, sizeof text);
+	if (rf_dry_run(&dry, &text, &err) != RF_OK)
+		rf_die_err(&err);
 	fputs(text, stdout);
 	rf_cli_finish();
 	exit(0);
 }
 
-struct rf_in *rf_cli_model_input(const struct rf_cli *cli, const struct rf_engine *g, const char *path, uint64_t max_record,
+struct rf_in *rf_cli_model_input(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record,
                                  struct rf_head *head)
 {
-	struct rf_in *in = rf_cli_input(cli, path, max_record, head);
+	struct rf_in *in;
 	struct rf_err err;
 
+	if (g->dry_run)
+		dry_run(cli, g, path, max_record);
+	in = rf_cli_input(cli, path, max_record, head);
 	if (rf_engine_check_head(g, head, &err) != RF_OK) {
 		rf_blame(&err, "%s", rf_in_name(in));
 		rf_die_err(&err);
 	}
+	if (rf_engine_ahead(g, rf_in_head(in), &err) != RF_OK)
+		rf_die_err(&err);
 	return in;
 }
 

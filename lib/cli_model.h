@@ -11,10 +11,9 @@ void rf_cli_notes(const struct rf_engine *g);
 /* For a program that has nothing to do: reads what its input, a pipe, still brings, and drops it.  To leave would kill the
  * programs before it by SIGPIPE, and a pipeline that has done all that it should would fail. */
 void rf_cli_drain(const char *path);
-/* --dry-run: settings and memory, on stdout; ends the program. */
-noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra);
-/* rf_cli_input() for a program whose model must fit the stream. */
-struct rf_in *rf_cli_model_input(const struct rf_cli *cli, const struct rf_engine *g, const char *path, uint64_t max_record,
+/* rf_cli_input() for a program whose model must fit the stream; with --max-len the memory for it is taken, and with
+ * --dry-run what the program would do is printed instead (dry.h) and the program ends. */
+struct rf_in *rf_cli_model_input(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record,
                                  struct rf_head *head);
 /* A trainer's end, after its input's end record: the last mini-batch, then the commit, which a signal may still prevent
  * but not tear; a failure ends the program.  Says what of the stream taught nothing. */

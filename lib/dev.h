@@ -213,6 +213,17 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 	X(swiglu_fwd) X(swiglu_bwd) X(conv_fwd) X(conv_bwd) X(rope) X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) \
 	X(decay_fwd) X(decay_bwd) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
 
+/* What a program will ask of a device: for the memory that the device takes beside what is allocated on it, such as forms
+ * that it keeps of weights and what its threads work in. */
+struct rf_beside {
+	int rows;                /* that are worked on at once */
+	int widest;              /* numbers in a row of theirs */
+	int vocab;
+	size_t matrices, largest; /* elements of all weights that are matrices, and of the largest that rows are multiplied by */
+	size_t states;           /* train: elements of all chunks' states of one head */
+	bool train;
+};
+
 struct rf_ops {
 	const char *name;
 	enum rf_code (*open)(struct rf_dev *d, struct rf_err *e);
@@ -223,6 +234,7 @@ struct rf_ops {
 	void (*download)(struct rf_dev *d, void *to, const void *from, size_t bytes);  /* waits for it */
 	void (*zero)(struct rf_dev *d, void *to, size_t bytes);
 	void (*sync)(struct rf_dev *d);
+	size_t (*beside)(struct rf_dev *d, const struct rf_beside *b);
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X
@@ -243,7 +255,7 @@ struct rf_dev {
 };
 
 /* name: "cpu", "check", "cuda" or "auto" (then *note, if set, says in one sentence why it is not a GPU).  threads 0:
- * as many as this process may use.  RF_EDEVICE says what is missing. */
+ * as many as this process may use.  RF_EDEVICE says what is missing; another name is RF_EUSAGE. */
 enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e);
 void rf_dev_close(struct rf_dev *d);
 /* Waits for all operations; the device's first failure, if there was one. */

@@ -245,6 +245,12 @@ static void check_release(struct rf_dev *d, void *p)
 	enqueue(c, RELEASE, a->at, 0, NULL, 0);
 }
 
+/* What waits in the queue, and every allocation's last pages. */
+static size_t check_beside(struct rf_dev *d, const struct rf_beside *b)
+{
+	return rf_cpu_beside(&check_of(d)->cpu, b) + 2 * LONG;
+}
+
 static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
 {
 	if (handle && !area_of(c, handle, bytes))
@@ -339,6 +345,7 @@ const struct rf_ops rf_ops_check = {
 	.name = "check",
 	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
 	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
+	.beside = check_beside,
 #define X(name) .name = check_##name,
 	RF_OPS(X)
 #undef X

@@ -51,6 +51,7 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
 		*t = (struct rf_tensor){ .name = name, .dtype = p->dtype, .ndim = x->ndim, .count = x->count };
 		t->bytes = x->count * (uint64_t)rf_dtype_size(p->dtype);
 		t->data = half ? (const void *)(half + x->offset) : p->weights + x->offset;
+		t->reach = p->reach;
 		for (int k = 0; k < x->ndim; k++)
 			t->shape[k] = x->shape[k];
 	}
@@ -313,7 +314,8 @@ static enum rf_code write_moments(struct writer *w, struct rf_err *e)
 
 			snprintf(names[at], sizeof names[at], "%s.%s", k ? "exp_avg_sq" : "exp_avg", p->name);
 			t[at] = (struct rf_tensor){
-				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4
+				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4,
+				.reach = w->p->reach
 			};
 			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
 			for (int d = 0; d < p->ndim; d++)

@@ -172,17 +172,8 @@ static bool is_float(enum rf_dtype t)
 /* The elements from `at` on, as many as fit; returns how many. */
 static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n, struct rf_err *e)
 {
-	struct rf_tensor part = *t;
-	size_t size = (size_t)rf_dtype_size(t->dtype);
-
 	*n = t->count - at < BLOCK ? (size_t)(t->count - at) : BLOCK;
-	part.ndim = 1;
-	part.shape[0] = (int64_t)*n;
-	part.count = *n;
-	part.bytes = *n * size;
-	part.data = (const char *)t->data + at * size;
-	part.at = t->at + at * size;
-	return rf_tensor_f32(&part, out, e);
+	return rf_tensor_f32_part(t, at, *n, out, e);
 }
 
 enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e)

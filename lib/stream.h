@@ -45,6 +45,10 @@ enum rf_code rf_head_option_uint(struct rf_head *h, const char *name, uint64_t v
 enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, struct rf_err *e);
 enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n, struct rf_err *e);
 
+/* A whole number that the newest stage of this name was run with: what the records are likely to be like, before the first
+ * is there.  False: there is no such stage, option or number. */
+bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option, int64_t *value);
+
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 struct rf_in;

@@ -410,6 +410,8 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 
 	if (!n)
 		return RF_OK;
+	if (t->reach)
+		return t->reach->get(t->reach->arg, out, (const char *)t->data + from, n, e);
 	if (!t->fd) {
 		memcpy(out, (const char *)t->data + from, n);
 		return RF_OK;
@@ -419,7 +421,7 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 	return rf_blame(e, "'%s'", rf_quote(q, sizeof q, t->name, strlen(t->name)));
 }
 
-enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e)
+enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out, struct rf_err *e)
 {
 	unsigned char buf[BLOCK];
 	enum rf_code rc;
@@ -429,15 +431,15 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 	const size_t size = (size_t)rf_dtype_size(t->dtype);
 
 	if (t->dtype == RF_F32)
-		return rf_tensor_read(t, 0, out, (size_t)t->bytes, e);
+		return rf_tensor_read(t, first * size, out, n * size, e);
 	if (t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64)
 		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which holds no weights",
 		               rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
-	for (uint64_t i = 0; i < t->count; ) {
-		size_t n = t->count - i < BLOCK / size ? (size_t)(t->count - i) : BLOCK / size;
-		if ((rc = rf_tensor_read(t, i * size, buf, n * size, e)) != RF_OK)
+	for (size_t i = 0; i < n; ) {
+		size_t some = n - i < BLOCK / size ? n - i : BLOCK / size;
+		if ((rc = rf_tensor_read(t, (first + i) * size, buf, some * size, e)) != RF_OK)
 			return rc;
-		for (size_t k = 0; k < n; k++, i++)
+		for (size_t k = 0; k < some; k++, i++)
 			if (t->dtype == RF_F64) {
 				memcpy(&x, buf + k * size, size);
 				out[i] = (float)x;
@@ -447,6 +449,11 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 			}
 	}
 	return RF_OK;
+}
+
+enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e)
+{
+	return rf_tensor_f32_part(t, 0, (size_t)t->count, out, e);
 }
 
 enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17], struct rf_err *e)
@@ -468,9 +475,11 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 			int len = snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]);
 			XXH64_update(h, dim, (size_t)len);
 		}
-		if (!arch_of && !t[i].fd && t[i].bytes)
+		const bool here = !t[i].fd && !t[i].reach;
+
+		if (!arch_of && here && t[i].bytes)
 			XXH64_update(h, t[i].data, (size_t)t[i].bytes);
-		for (uint64_t at = 0; !arch_of && t[i].fd && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
+		for (uint64_t at = 0; !arch_of && !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
 			size_t len = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
 			if ((rc = rf_tensor_read(&t[i], at, buf, len, e)) == RF_OK)
 				XXH64_update(h, buf, len);
@@ -533,9 +542,11 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 		rc = rf_disk_write(f, head, len, e);
 	free(head);
 	for (int i = 0; rc == RF_OK && i < n; i++) {
-		if (!t[i].fd)
+		const bool here = !t[i].fd && !t[i].reach;
+
+		if (here)
 			rc = rf_disk_write(f, t[i].data, (size_t)t[i].bytes, e);
-		for (uint64_t at = 0; t[i].fd && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
+		for (uint64_t at = 0; !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
 			size_t k = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
 			if ((rc = rf_tensor_read(&t[i], at, buf, k, e)) == RF_OK)
 				rc = rf_disk_write(f, buf, k, e);

@@ -150,7 +150,7 @@ static void passes(int T, int repeat)
 			t = product(g.dev.threads, 3);
 			top = t > top ? t : top;
 			t = now();
-			if ((k ? rf_train_gradient(&train, &batch, 1, false, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
+			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
 				die(&e);
 			t = now() - t;
 			if (i)
@@ -200,7 +200,7 @@ static void step(int T, int n)
 		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
 			die(&e);
 	t = now();
-	if (rf_train_gradient(&train, batch, n, false, &st, &e) != RF_OK)
+	if (rf_train_gradient(&train, batch, n, &st, &e) != RF_OK)
 		die(&e);
 	part[4] = now() - t;
 	t = now();

@@ -9,6 +9,7 @@
  * Status and messages are those of the programs. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include "ckpt.h"
 #include "disk.h"
 #include "tap.h"
+#include "trainer.h"
 
 static volatile sig_atomic_t stop;
 static const char *golden;
@@ -541,6 +543,14 @@ static void test_run(void)
 	rf_run_close(&r);
 }
 
+static void test_close(void)
+{
+	struct rf_trainer t = RF_TRAINER_DEFAULTS;
+
+	rf_trainer_close(&t);
+	ok(fcntl(STDIN_FILENO, F_GETFD) >= 0, "a trainer that was never opened closes nothing, standard input least of all");
+}
+
 int main(int argc, char *argv[])
 {
 	if (argc == 3 && !strcmp(argv[1], "test")) {
@@ -549,6 +559,7 @@ int main(int argc, char *argv[])
 		test_tied();
 		test_export();
 		test_run();
+		test_close();
 		return tap_end();
 	}
 	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "commit"))

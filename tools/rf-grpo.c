@@ -52,6 +52,7 @@ int main(int argc, char *argv[])
 		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, "auto|sequence|position", "rollouts that are compared with one another", true },
 		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL, "advantages are not divided by the spread", true },
 		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL, "a group of one has its reward as advantage", true },
+		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any", "commits that may lie between rollouts and weights", false },
 		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL, "log both losses' gradients apart; takes twice as long", false },
 		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file", "write the gradient instead of stepping", false },
 		{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "the records with their advantages", false },
@@ -92,13 +93,6 @@ int main(int argc, char *argv[])
 		return 0;
 	}
 	rf_cli_notes(&trainer.engine);
-	if (trainer.engine.dry_run) {
-		struct rf_plan plan;
-		size_t extra;
-
-		rf_train_plan(train, trainer.engine.max_len ? trainer.engine.max_len : trainer.engine.segment, 8, 1, 5, &plan, &extra);
-		rf_cli_dry_run(&trainer.engine, &plan, extra);
-	}
 	in = rf_cli_model_input(&cli, &trainer.engine, argv[1], max_record, &head);
 	if (output && rf_out_open(&out, output, &head, &late) != RF_OK && (late.code != RF_EIO || strcmp(output, "-")))
 		rf_die_err(&late);

@@ -10,19 +10,19 @@
 #include "trainer.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
+static struct rf_entropy pass = { .engine = &trainer.engine }; /* of --eval */
 static struct rf_progress progress;
 
 /* --eval: one line of JSON; with -o also each record's nll. */
 static void evaluate(struct rf_in *in, struct rf_head *head, const char *output)
 {
-	struct rf_entropy pass = { .engine = &trainer.engine, .nll = output != NULL };
 	struct rf_eval sum = { 0 };
 	struct rf_out *out = NULL;
 	struct rf_record *r;
 	struct rf_err err;
 	enum rf_code rc;
 
-	rf_engine_sign(&trainer.engine, head);
+	rf_engine_sign(&trainer.engine, head, false);
 	if (output && rf_out_open(&out, output, head, &err) != RF_OK)
 		rf_die_err(&err);
 	while ((rc = rf_progress_next(&progress, in, &r, &err)) == RF_OK) {
@@ -66,20 +66,6 @@ static void train(struct rf_in *in)
 	rf_trainer_close(&trainer);
 }
 
-static noreturn void dry_run(bool eval, bool nll)
-{
-	struct rf_engine *g = &trainer.engine;
-	int T = g->max_len ? g->max_len : g->segment;
-	struct rf_plan plan;
-	size_t extra;
-
-	if (eval)
-		rf_entropy_plan(&(struct rf_entropy){ .engine = g, .nll = nll }, T, &plan, &extra);
-	else
-		rf_train_plan(&trainer.train, T, 0, 0, 0, &plan, &extra);
-	rf_cli_dry_run(g, &plan, extra);
-}
-
 int main(int argc, char *argv[])
 {
 	const char *output = NULL;
@@ -119,6 +105,11 @@ int main(int argc, char *argv[])
 		rf_die(64, "--%s --eval (try --help)", eval ? "grad-in does not go with" : "output goes with");
 
 	trainer.stop = &rf_cli_stop;
+	pass.nll = output != NULL;
+	if (eval) {
+		trainer.engine.needs = rf_entropy_needs;
+		trainer.engine.stage = &pass;
+	}
 	if ((eval ? rf_engine_open(&trainer.engine, NULL, false, &err) : rf_trainer_open(&trainer, &err)) != RF_OK)
 		rf_die_err(&err);
 	if (trainer.done_before) {
@@ -127,8 +118,6 @@ int main(int argc, char *argv[])
 		return 0;
 	}
 	rf_cli_notes(&trainer.engine);
-	if (trainer.engine.dry_run)
-		dry_run(eval, output != NULL);
 	in = rf_cli_model_input(&cli, &trainer.engine, argv[1], max_record, &head);
 	if (eval)
 		evaluate(in, &head, output);
