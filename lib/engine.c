@@ -241,10 +241,10 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
-	if (rf_model_bind(&bare) != RF_OK)
+	if (rf_model_bind(&bare, NULL) != RF_OK)
 		return rf_fail(e, RF_ENOMEM, "no memory for %d layers", c->layers);
 	tree = rf_tree_bytes(&bare, &p);
-	free(bare.layer);
+	rf_model_unbind(&bare);
 	if (!tree)
 		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
 	weigh(bare.params, c->vocab, &b);
