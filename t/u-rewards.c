@@ -81,7 +81,7 @@ static void test_case(const char *golden, const char *name)
 	r.rollout.n = 1;
 	r.rollout.k = (int)roll->shape[1];
 	r.rollout.d = (int)h->shape[2];
-	if (rf_reward_record(&r, RF_REWARD_HYBRID, 0, 0, 0, &e) != RF_OK || rf_advantage_record(&a, &r, NULL, &e) != RF_OK)
+	if (rf_reward_record(&r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) != RF_OK || rf_advantage_record(&a, &r, NULL, &e) != RF_OK)
 		die(name, &e);
 	for (int i = 0; i < 3; i++) {
 		const float *part[] = { r.reward.cosine, r.reward.binary, r.reward.edit };
@@ -133,7 +133,7 @@ static void test_stream(const char *golden)
 		if (!r->rollout.tokens)
 			continue;
 		rf_record_init(&old);
-		if (rf_record_copy(&old, r, &e) != RF_OK || rf_reward_record(r, kind_of(old.reward.kind), 0, 0, 0, &e) != RF_OK
+		if (rf_record_copy(&old, r, &e) != RF_OK || rf_reward_record(r, kind_of(old.reward.kind), 0, 0, 0, NULL, &e) != RF_OK
 		    || rf_advantage_record(&a, r, NULL, &e) != RF_OK)
 			die(path, &e);
 		off = fmax(worst(r->reward.cosine, old.reward.cosine, G), worst(r->reward.binary, old.reward.binary, G));
