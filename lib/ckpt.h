@@ -34,6 +34,8 @@ uint64_t rf_parts_bytes(const struct rf_parts *p);
 /* The hash of the weights that rf_parts_write() would write, of parts whose dtype is F32. */
 enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e);
 
+bool rf_same_shape(const struct rf_tensor *t, const struct rf_param *p);
+
 /* "step-000012", and back: -1 for any other name. */
 void rf_step_name(char name[32], int64_t step);
 int64_t rf_step_number(const char *name);

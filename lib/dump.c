@@ -105,7 +105,8 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-/* What decides whether a row is in the sample: it depends on what the row is, not on where it stands. */
+/* What decides whether a row is in the sample: which of the files it is in, its id and its place in the record, not
+ * where the record stands. */
 static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 {
 	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;

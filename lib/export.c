@@ -12,6 +12,7 @@
 #include "disk.h"
 #include "half.h"
 #include "json.h"
+#include "tokenizer.h"
 
 enum { BLOCK = 1 << 16, SLACK = 1 << 20, STATE_FORMAT = 1 };
 
@@ -239,21 +240,18 @@ static const char byt5[] =
 
 static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
 {
-	/* any of the first three is a tokenizer */
-	static const char *const files[] = {
-		"tokenizer.model", "tokenizer.json", "tokenizer_config.json",
-		"special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-	};
+	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", NULL };
 	enum rf_code rc;
 	bool found = false;
 
 	if (!strcmp(tokenizer, "bytes"))
 		return write_text(w, "tokenizer_config.json", byt5, e);
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		if ((rc = copy_file(w, tokenizer, files[i], e)) != RF_OK && rc != RF_ENOINPUT)
-			return rc;
-		found |= rc == RF_OK && i < 3;
-	}
+	for (int i = 0; i < 2; i++)
+		for (const char *const *file = i ? beside : rf_tokenizer_files; *file; file++) {
+			if ((rc = copy_file(w, tokenizer, *file, e)) != RF_OK && rc != RF_ENOINPUT)
+				return rc;
+			found |= rc == RF_OK && !i;
+		}
 	if (!found)
 		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
 		               "tokenizer_config.json)", tokenizer);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt.h"
 #include "disk.h"
 #include "gradient.h"
 #include "tensors.h"
@@ -68,7 +69,7 @@ enum rf_code rf_gradient_add(struct rf_train *t, const char *path, const char *w
 		const struct rf_param *q = &p->p[i];
 		const struct rf_tensor *x = rf_tensors_find(&file, q->name);
 
-		if (!x || x->count != q->count)
+		if (!x || !rf_same_shape(x, q))
 			rc = rf_fail(e, RF_EMODEL, "%s: '%s' is missing or of another shape", path, q->name);
 		else
 			rc = rf_tensor_f32(x, flat + q->offset, e);

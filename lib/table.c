@@ -310,13 +310,18 @@ static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct
 	rf_page_puts(p, rf_dtype_name(w->tensor->dtype));
 }
 
+void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
+{
+	if (!t->ndim)
+		rf_page_puts(p, "scalar");
+	for (int i = 0; i < t->ndim; i++)
+		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+}
+
 static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
-	if (!w->tensor->ndim)
-		rf_page_puts(p, "scalar");
-	for (int i = 0; i < w->tensor->ndim; i++)
-		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)w->tensor->shape[i]);
+	rf_table_shape(w->tensor, p);
 }
 
 static void write_weights(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)

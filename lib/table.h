@@ -93,6 +93,8 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p);
 bool rf_table_match(const struct rf_table *t, const struct rf_row *row);
+/* "40,16"; "scalar" of no dimensions. */
+void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p);
 /* What the row is sorted by: smaller first, NaN last. */
 double rf_table_key(const struct rf_table *t, const struct rf_row *row);
 

@@ -67,7 +67,7 @@ static int32_t *i32(const char *name, size_t *n)
 
 	*n = x ? x->count : 0;
 	if (x)
-		memcpy(p, x->data, x->bytes);
+		must(rf_tensor_read(x, 0, p, x->bytes, &err));
 	return p;
 }
 

@@ -49,9 +49,8 @@ static void *elements(const struct rf_tensors *file, const char *name, struct rf
 	void *copy = x ? rf_record_alloc(r, x->count, 4) : NULL;
 	struct rf_err e = { RF_EDATA, "no such tensor of 32 bits" };
 
-	if (!copy || x->bytes != 4 * x->count)
+	if (!copy || x->bytes != 4 * x->count || rf_tensor_read(x, 0, copy, x->bytes, &e) != RF_OK)
 		die(name, &e);
-	memcpy(copy, x->data, x->bytes);
 	*t = x;
 	return copy;
 }
