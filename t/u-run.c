@@ -300,7 +300,7 @@ static void test_open(void)
 	         "of another shape: model.embeddings.weight (10,64, not 40,16)", &e), "all that is wrong with the names is one sentence (%s)", e.msg);
 	sh("sed -i 's/\"num_hidden_layers\": 2/\"num_hidden_layers\": 9/' x/config.json");
 	ok(opens("x", RF_EMODEL, "missing: model.layers.{0,2,3,4,5,6,7,8}.attn.b_proj.weight, ", &e)
-	   && strstr(e.msg, "model.layers.{2..8}.mlp.up_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; ")
+	   && strstr(e.msg, "model.layers.{2..8}.mlp_norm.weight; unexpected: model.layers.0.attn.a_proj.weight; ")
 	   && strstr(e.msg, " (10,64, not 40,16)") && !strstr(e.msg, " more"), "a long list is whole (%s)", e.msg);
 	copy("delta", "x");
 	rewrite("x", add_bias);
