@@ -14,7 +14,7 @@
 #include "json.h"
 #include "tokenizer.h"
 
-enum { MAX_STATE = 1 << 20, STATE_FORMAT = 1 };
+enum { MAX_STATE = 1 << 20 };
 
 void rf_step_name(char name[32], int64_t step)
 {
@@ -322,8 +322,8 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	const json_t *data = json_object_get(root, "data");
 	int64_t format;
 
-	if (!get_count(json_object_get(root, "format"), &format) || format != STATE_FORMAT)
-		return rf_fail(e, RF_EMODEL, "not of format %d", STATE_FORMAT);
+	if (!get_count(json_object_get(root, "format"), &format) || format != RF_STATE_FORMAT)
+		return rf_fail(e, RF_EMODEL, "not of format %d", RF_STATE_FORMAT);
 	if (!get_count(json_object_get(root, "step"), &c->step)
 	    || !get_count(json_object_get(root, "commits"), &c->commits)
 	    || !get_count(json_object_get(root, "updates"), &c->updates)

@@ -4,7 +4,9 @@
 
 #include "run.h"
 
-/* What makes a directory a step of a run: the contents of state.json but for the files. */
+/* What makes a directory a step of a run: the contents of state.json but for the files, written in export.c and read in
+ * ckpt.c.  A change of its keys is a new format. */
+enum { RF_STATE_FORMAT = 1 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
 	char past[RF_HASH_HISTORY][17];  /* the weights of the commits before, newest first */

@@ -14,7 +14,7 @@
 #include "json.h"
 #include "tokenizer.h"
 
-enum { BLOCK = 1 << 16, SLACK = 1 << 20, STATE_FORMAT = 1 };
+enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
 
 struct writer {
 	const struct rf_parts *p;
@@ -331,7 +331,7 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
-	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT,
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT,
 	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits", (json_int_t)s->commits,
 	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
 	if (*s->data_hash)

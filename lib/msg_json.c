@@ -14,6 +14,7 @@
 #include "half.h"
 #include "jscan.h"
 #include "msg.h"
+#include "page.h"
 #include "utf8.h"
 #include "wire.h"
 
@@ -63,15 +64,10 @@ static void put_string(struct rf_buf *b, const unsigned char *s, size_t n)
 /* The shortest form that reads back the same, and is seen to be a float. */
 static void put_real(struct rf_buf *b, double v)
 {
-	char s[40];
+	size_t at = b->n;
 
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(s, sizeof s, "%.*g", digits, v);
-		if (strtod(s, NULL) == v)
-			break;
-	}
-	put(b, s);
-	if (!strpbrk(s, ".e"))
+	rf_page_real(b, v, 15);
+	if (!b->failed && !memchr(b->p + at, '.', b->n - at) && !memchr(b->p + at, 'e', b->n - at))
 		put(b, ".0");
 }
 

@@ -35,6 +35,26 @@ void rf_page_printf(struct rf_buf *p, const char *fmt, ...)
 	va_end(ap);
 }
 
+void rf_page_real(struct rf_buf *p, double x, int digits)
+{
+	char text[40];
+
+	do
+		snprintf(text, sizeof text, "%.*g", digits, x);
+	while (digits++ < 17 && strtod(text, NULL) != x);
+	rf_page_puts(p, text);
+}
+
+void rf_page_single(struct rf_buf *p, float x, int digits)
+{
+	char text[40];
+
+	do
+		snprintf(text, sizeof text, "%.*g", digits, (double)x);
+	while (digits++ < 9 && strtof(text, NULL) != x);
+	rf_page_puts(p, text);
+}
+
 void rf_page_fill(struct rf_buf *p, char c, size_t n)
 {
 	while (n--)

@@ -86,19 +86,6 @@ static void item_text(struct rf_flow *f, const char *name, const char *value, co
 
 /* ---- msgpack values --------------------------------------------------------------------------------------------- */
 
-/* The shortest decimal that reads back as the same double. */
-static void write_real(struct rf_buf *p, double x)
-{
-	char text[40];
-
-	for (int digits = 6; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, x);
-		if (strtod(text, NULL) == x)
-			break;
-	}
-	rf_page_puts(p, text);
-}
-
 static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
 {
 	rf_page_puts(p, "\"");
@@ -118,7 +105,7 @@ static void write_value(struct rf_buf *p, struct rf_mp *m)
 	case RF_MP_BOOL: rf_page_puts(p, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: rf_page_printf(p, "%llu", (unsigned long long)it.u); break;
 	case RF_MP_INT:  rf_page_printf(p, "%lld", (long long)it.i); break;
-	case RF_MP_REAL: write_real(p, it.f); break;
+	case RF_MP_REAL: rf_page_real(p, it.f, 6); break;
 	case RF_MP_STR:  write_string(p, &it); break;
 	case RF_MP_BIN:  rf_page_printf(p, "<%u bytes>", (unsigned)it.n); break;
 	case RF_MP_ARRAY:

@@ -537,8 +537,6 @@ void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 /* digits: of a real number; what is computed of float32s has no more than 7. */
 static void write_value(struct rf_buf *p, struct value v, int digits)
 {
-	char text[32];
-
 	switch (v.is) {
 	case MISSING:
 		rf_page_puts(p, "NaN");
@@ -546,13 +544,8 @@ static void write_value(struct rf_buf *p, struct value v, int digits)
 	case WHOLE:
 		rf_page_printf(p, "%llu", (unsigned long long)v.whole);
 		break;
-	case SINGLE: /* the shortest decimal that reads back as the same float32 */
-		for (int n = 6; n <= 9; n++) {
-			snprintf(text, sizeof text, "%.*g", n, v.real);
-			if (strtof(text, NULL) == (float)v.real)
-				break;
-		}
-		rf_page_puts(p, text);
+	case SINGLE:
+		rf_page_single(p, (float)v.real, 6);
 		break;
 	case REAL:
 		if (isinf(v.real))

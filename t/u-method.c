@@ -2,7 +2,6 @@
  * differences.  Prints TAP; GOLDEN is t/golden. */
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +11,7 @@
 #include "reward.h"
 #include "rng.h"
 #include "select.h"
-
-static int tests, failures;
-
-static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void ok(bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("%sok %d - ", good ? "" : "not ", ++tests);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	failures += !good;
-}
+#include "tap.h"
 
 static bool near(double a, double b, double tolerance)
 {
@@ -747,6 +732,5 @@ int main(int argc, char *argv[])
 	test_groups();
 	test_advantage_record();
 	test_policy();
-	printf("1..%d\n", tests);
-	return failures > 0;
+	return tap_end();
 }

@@ -1,7 +1,6 @@
 /* u-rewards GOLDEN -- rewards and advantages of the reference cases, and of a stream that another implementation
  * wrote.  Prints TAP. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,22 +9,8 @@
 #include "advantage.h"
 #include "reward.h"
 #include "stream.h"
+#include "tap.h"
 #include "tensors.h"
-
-static int tests, failures;
-
-static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void ok(bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("%sok %d - ", good ? "" : "not ", ++tests);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	failures += !good;
-}
 
 static void die(const char *what, const struct rf_err *e)
 {
@@ -159,6 +144,5 @@ int main(int argc, char *argv[])
 	for (size_t i = 0; i < sizeof delta / sizeof *delta; i++)
 		test_case(argc > 1 ? argv[1] : "t/golden", delta[i]);
 	test_stream(argc > 1 ? argv[1] : "t/golden");
-	printf("1..%d\n", tests);
-	return failures > 0;
+	return tap_end();
 }
