@@ -229,7 +229,7 @@ out:
 	return rc;
 }
 
-enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
+static enum rf_code check_once(const struct rf_inspect *x, struct rf_err *e)
 {
 	struct rf_stats stats;
 	char name[120];
@@ -244,6 +244,22 @@ enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
 	}
 	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
+}
+
+enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e)
+{
+	enum rf_code rc;
+	struct stat st;
+
+	/* a trainer may have committed and removed the step in hand: then there is a newer one */
+	while ((rc = check_once(x, e)) != RF_OK && x->is_ckpt && stat(x->ckpt->dir, &st) && errno == ENOENT) {
+		const char *path = x->path;
+
+		rf_inspect_close(x);
+		if ((rc = rf_inspect_open(x, path, e)) != RF_OK)
+			break;
+	}
+	return rc;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 
 #include "ckpt.h"
 #include "disk.h"
+#include "inspect.h"
 #include "tap.h"
 
 static volatile sig_atomic_t stop;
@@ -507,6 +508,13 @@ static void test_run(void)
 	ok(train(&r, 3, &how, &e) == RF_OK, "it can be done again (%s)", e.msg);
 	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128, "what was not said of the data is as before");
 	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
+	struct rf_inspect x;
+	if (ok(rf_inspect_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
+		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
+		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4, "may be replaced meanwhile (%s)", e.msg);
+		rf_inspect_close(&x);
+		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
+	}
 	rf_run_close(&r);
 	sh("sed -i 's/\"next\": 128/\"next\": 3/' r/latest/state.json");
 	test_damage();
