@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "half.h"
 
 extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
 
@@ -232,11 +233,8 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 
 void rf_cpu_bf16(uint16_t *to, const float *from, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint32_t u;
-		memcpy(&u, from + i, 4);
-		to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? (u >> 16) | 64 : (u + 0x7fff + ((u >> 16) & 1)) >> 16);
-	}
+	for (size_t i = 0; i < n; i++)
+		to[i] = rf_f32_bf16(from[i]);
 }
 
 static bool is_bf16(const struct rf_dev *d)

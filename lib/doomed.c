@@ -1,3 +1,5 @@
+/* doomed.c -- a signal handler may not ask what is open or build a path, so the path lies ready in a buffer of its own, and
+ * a flag that is set last says that it is whole. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

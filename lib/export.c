@@ -12,8 +12,9 @@
 #include "disk.h"
 #include "half.h"
 #include "json.h"
+#include "tokenizer.h"
 
-enum { BLOCK = 1 << 16, SLACK = 1 << 20, STATE_FORMAT = 1 };
+enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
 
 struct writer {
 	const struct rf_parts *p;
@@ -242,21 +243,18 @@ static const char byt5[] =
 
 static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
 {
-	/* any of the first three is a tokenizer */
-	static const char *const files[] = {
-		"tokenizer.model", "tokenizer.json", "tokenizer_config.json",
-		"special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-	};
+	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", NULL };
 	enum rf_code rc;
 	bool found = false;
 
 	if (!strcmp(tokenizer, "bytes"))
 		return write_text(w, "tokenizer_config.json", byt5, e);
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		if ((rc = copy_file(w, tokenizer, files[i], e)) != RF_OK && rc != RF_ENOINPUT)
-			return rc;
-		found |= rc == RF_OK && i < 3;
-	}
+	for (int i = 0; i < 2; i++)
+		for (const char *const *file = i ? beside : rf_tokenizer_files; *file; file++) {
+			if ((rc = copy_file(w, tokenizer, *file, e)) != RF_OK && rc != RF_ENOINPUT)
+				return rc;
+			found |= rc == RF_OK && !i;
+		}
 	if (!found)
 		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
 		               "tokenizer_config.json)", tokenizer);
@@ -337,7 +335,7 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
-	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT,
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT,
 	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits", (json_int_t)s->commits,
 	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
 	if (*s->data_hash)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt.h"
 #include "disk.h"
 #include "gradient.h"
 #include "tensors.h"
@@ -123,7 +124,7 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
 		const struct rf_tensor *x = rf_tensors_find(&file, p->p[i].name);
 
-		if (!x || x->count != p->p[i].count)
+		if (!x || !rf_same_shape(x, &p->p[i]))
 			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", p->p[i].name);
 		else
 			rc = take(t->engine, x, &p->p[i], block, add, e);

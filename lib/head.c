@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "utf8.h"
 #include "wire.h"
 
 /* The history as packed stages; the newest one stays open until the next begins or the head is written, since options

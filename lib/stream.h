@@ -29,7 +29,7 @@ struct rf_head {
 	char tokenizer_hash[17];   /* 16 hex digits */
 	char arch[17], weights[17];/* of the model whose values the records hold; "": not said */
 	int64_t step;              /* -1: not said */
-	void *history;             /* the list of stages, held by stream.c */
+	void *history;             /* the list of stages, held by head.c */
 	struct rf_raw unknown;     /* keys we do not know, as read */
 	int unknowns;
 };

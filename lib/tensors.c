@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -28,8 +27,7 @@ static const struct { const char *name; int size; } dtypes[] = {
 struct shard {
 	json_t *header;
 	int fd;
-	void *map;
-	size_t size;
+	const char *bytes;   /* the file in memory, where there is no fd */
 };
 
 struct files {
@@ -176,7 +174,7 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 		}
 		place += t->bytes;
 		t->at += base;
-		t->data = (const char *)s->map + t->at;
+		t->data = s->bytes ? s->bytes + t->at : NULL;
 	}
 	if (place != room)
 		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu", (unsigned long long)place,
@@ -233,7 +231,7 @@ enum rf_code rf_tensors_parse(struct rf_tensors *out, const void *buf, size_t n,
 
 	if (!f)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	f->s[0].map = (void *)(uintptr_t)buf;
+	f->s[0].bytes = buf;
 	if (n < 8)
 		rc = rf_fail(e, RF_EMODEL, "truncated: %zu bytes", n);
 	else if ((rc = header_length(buf, n, &len, e)) == RF_OK)
@@ -260,9 +258,7 @@ static enum rf_code open_shard(struct rf_tensors *out, struct shard *s, const ch
 		;
 	else if (!(text = malloc((size_t)n + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	else if ((s->map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, s->fd, 0)) == MAP_FAILED)
-		rc = rf_fail(e, RF_EIO, "map: %s", strerror(errno));
-	else if ((s->size = (size_t)size, rc = rf_disk_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
+	else if ((rc = rf_disk_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
 		rc = read_header(out, s, text, (size_t)n, 8 + n, size - 8 - n, e);
 	free(text);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
@@ -376,8 +372,6 @@ void rf_tensors_close(struct rf_tensors *t)
 
 	for (int i = 0; f && i < f->n; i++) {
 		json_decref(f->s[i].header);
-		if (f->s[i].size)
-			munmap(f->s[i].map, f->s[i].size);
 		if (f->s[i].fd >= 0)
 			close(f->s[i].fd);
 	}

@@ -27,8 +27,8 @@ struct rf_tensor {
 	int64_t shape[RF_MAX_DIMS];
 	uint64_t count;           /* elements */
 	uint64_t bytes;
-	const void *data;         /* mapped, unaligned: memcpy out of it */
-	const int *fd;            /* the file it is mapped from, for rf_tensor_read(); NULL: data is the caller's memory */
+	const void *data;         /* in the caller's memory, unaligned: memcpy out of it; NULL: in a file */
+	const int *fd;            /* that file, for rf_tensor_read(); NULL: there is none */
 	uint64_t at;              /* its place in that file */
 	const struct rf_reach *reach; /* what reads data that is not in the host's memory; NULL: it is */
 };
@@ -52,8 +52,7 @@ void rf_tensors_close(struct rf_tensors *t);
 const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *name);
 /* What __metadata__ of the (first) file says, or NULL. */
 const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
-/* n bytes of the tensor, from byte `from` on.  Not through the mapping: where the file was cut short since it was
- * opened, this is RF_EIO and touching data a SIGBUS. */
+/* n bytes of the tensor, from byte `from` on, read then: a file that was cut short since it was opened is RF_EIO. */
 enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e);
 /* F32, F16, BF16, F64 elements as float32; another dtype is RF_EMODEL.  The second: n of them, from element `first` on. */
 enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e);

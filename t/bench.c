@@ -192,7 +192,7 @@ static void step(int T, int n)
 		for (int i = 0; i < n; i++) {
 			t = now();
 			if ((k == 1 ? rf_select_record(&select, 0, batch[i], &skip, &e) : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
-			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, &e)) != RF_OK)
+			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, NULL, &e)) != RF_OK)
 				die(&e);
 			part[k] += now() - t;
 		}

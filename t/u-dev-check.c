@@ -1,7 +1,6 @@
 /* u-dev-check -- the device `check` does what it is for: it notices. */
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +8,10 @@
 #include <unistd.h>
 
 #include "dev.h"
+#include "tap.h"
 
-static int tests, bad;
 static struct rf_dev d;
 static struct rf_err e;
-
-static void ok(bool good, const char *promise)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, promise);
-	bad += !good;
-}
 
 static void reopen(void)
 {
@@ -208,6 +201,5 @@ int main(void)
 	ok(good && rf_dev_sync(&d, &e) == RF_OK, "a long queue is worked off on the way");
 	ok(!d.ops->alloc(&d, (size_t)1 << 60) && d.err.code == RF_ENOMEM, "memory that is not there is refused");
 	rf_dev_close(&d);
-	printf("1..%d\n", tests);
-	return bad != 0;
+	return tap_end();
 }

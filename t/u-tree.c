@@ -10,29 +10,11 @@
 #include <string.h>
 
 #include "init.h"
+#include "must.h"
 #include "rng.h"
 #include "tap.h"
 #include "train.h"
 #include "tree.h"
-
-static struct rf_err err;
-
-static void must(enum rf_code rc)
-{
-	if (rc == RF_OK)
-		return;
-	printf("Bail out! %s\n", err.msg);
-	exit(2);
-}
-
-static void *room(size_t n, size_t size)
-{
-	void *p = calloc(n + 1, size);
-
-	if (!p)
-		exit(2);
-	return p;
-}
 
 /* ---- a small model with every term of the equations alive ------------------------------------------------------- */
 

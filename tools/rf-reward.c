@@ -37,7 +37,9 @@ int main(int argc, char *argv[])
 	struct rf_in *in;
 	struct rf_out *out;
 	struct rf_judge *judge = NULL;
+	unsigned long long missed = 0;
 	enum rf_code rc;
+	bool alone;
 
 	rf_judge_options(&exec, judge_opts);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
@@ -57,10 +59,11 @@ int main(int argc, char *argv[])
 
 	int64_t step = draw_step >= 0 ? draw_step : head.step > 0 ? head.step : 0;
 	while ((rc = rf_next(in, &r, &err)) == RF_OK) {
-		if ((rc = rf_reward_record(r, (enum rf_reward_kind)kind, shift, seed, (uint64_t)step, &err)) != RF_OK) {
+		if ((rc = rf_reward_record(r, (enum rf_reward_kind)kind, shift, seed, (uint64_t)step, &alone, &err)) != RF_OK) {
 			rf_in_blame(in, &err);
 			break;
 		}
+		missed += alone;
 		if ((rc = judge ? rf_judge_record(judge, r, rf_in_fd(in), &err) : rf_put(out, r, &err)) != RF_OK)
 			break;
 	}
@@ -69,6 +72,9 @@ int main(int argc, char *argv[])
 	rf_judge_stop(judge);
 	if (rc != RF_OK || rf_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);
+	if (missed)
+		rf_say("%llu of %llu sequences have no other position %d places on, and no rollouts any more", missed,
+		       (unsigned long long)rf_in_count(in), shift);
 	rf_in_close(in);
 	rf_head_free(&head);
 	return 0;
