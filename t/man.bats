@@ -36,7 +36,7 @@ setup() { load helper; }
 # examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command goes on where a
 # line ends with | or &&.
 examples() {
-	mandoc -T ascii -O width=1000 "$1" | col -bx | awk '
+	mandoc -T ascii -O width=1000 "$1" | sed 's/.\x08//g' | awk '
 		/^ +\$ / { on = 1; sub(/^ +\$ /, "") }
 		on { sub(/^ +/, ""); printf "%s", $0; on = /(\||&&)$/; printf on ? " " : "\n" }'
 }

@@ -398,3 +398,48 @@ pipeline() {
 	[ -z "$output" ]
 	[ ! -e log ]
 }
+
+@test "bench.sh: what falls short says so, what fails too, and the rest is measured" {
+	cat >bench <<-END
+		#!/bin/sh
+		case \$2 in
+		pass)
+			echo "product                 500.0 GFLOP/s, float32, 2 threads"
+			[ -z "\$BENCH_DTYPE" ] || echo "product, bf16          2000.0 GFLOP/s, 4.00 times float32"
+			echo "forward                 400.0 GFLOP/s   80.0 % of the product      4000 tokens/s  1.000 s"
+			echo "forward + backward      250.0 GFLOP/s   50.0 % of the product      1000 tokens/s  3.000 s"
+			;;
+		step) echo "bench: no step today" >&2; exit 1 ;;
+		*) exec "$RF_UNITS/bench" "\$@" ;;
+		esac
+	END
+	chmod +x bench
+	mkdir -p dir/text demo
+	touch dir/text/SOURCE
+	cp "$P"/text/rf-c*.txt dir/text
+	cp -r "$P/ckpt" dir/model
+	for n in 4096 8192 32768 131072; do rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"; done
+	cp -r "$P/want" demo/start
+	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
+	run -1 --separate-stderr env RF_BENCH="$PWD/bench" DEMO=demo "$ROOT/pipelines/bench.sh" dir
+	[[ "$stderr" == *"bench: no step today"*"bench: failed: steps" ]]
+	grep -qE '^steps +FAILED$' <<<"$output"
+	grep -qE '^forward / product, % +80.0 +>= 70 *$' <<<"$output"
+	grep -qE '^forward \+ backward / product, % +50.0 +>= 60 +FALLS SHORT' <<<"$output"
+	grep -qE '^peak memory of rf-rollout, T = 131072 over T = 8192 +[0-9.]+ +<= 1.1 ' <<<"$output"
+	grep -qE '^rf-dump --check, speed over that of zstd -d +[0-9.]+ +[0-9]+ MB/s' <<<"$output"
+	[ "$(grep -c '^start of ' <<<"$output")" -eq 3 ]
+	[ "$(grep -c "over the weights " <<<"$output")" -eq 4 ]
+	! grep -q 'bf16: left out' <<<"$output" || skip "no bf16 units: the rest was tested"
+	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json | jq -n '[inputs | select(.type == "seq").body.entropy.data[]] | add / length')
+	shown=$(sed -n 's/^mean entropy of the demonstration.* <= 1e-2 .*, //p' <<<"$output")
+	awk -v a="$mean" -v b="$shown" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < 1e-10) }'
+	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +>= 3 +FALLS SHORT .*: 4.00$" <<<"$output"
+	# a processor without bf16 units is told from a failure, and a mean of nothing from one of 0
+	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
+	run --separate-stderr env RF_BENCH="$PWD/bench" RF_BIN="$RF_BIN" DEMO=demo bash bench.sh dir
+	grep -q '^bf16: left out, this processor has no units for it' <<<"$output"
+	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
+	run --separate-stderr env RF_BENCH="$PWD/bench" DEMO=demo "$ROOT/pipelines/bench.sh" dir
+	grep -qE '^bf16 +FAILED$' <<<"$output"
+}
