@@ -101,8 +101,10 @@ check: all units
 check-all: export RF_ALL = 1
 check-all: check
 
+# The demonstration's model, where it is there.
+DEMO ?= $(if $(wildcard runs/midtrain/start/latest),$(patsubst %/valid.rf,%,$(wildcard runs/midtrain/valid.rf)))
 bench: all units
-	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) pipelines/bench.sh $(BUILD)/bench
+	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) pipelines/bench.sh $(BUILD)/bench
 
 # New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
 FUZZ_TIME ?= 60
