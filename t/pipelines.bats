@@ -75,7 +75,7 @@ pipeline() {
 	for ((i = 0; i < 40; i++)); do
 		setsid bash -c 'midtrain RUN=run STEPS=3' >out 2>&1 3>&- &
 		sid=$!
-		sleep "$(share $((2 + i)) 10 "$TOOK")"
+		sleep "$(share $((1 + i)) 12 "$TOOK")"
 		end "$sid" $((i % 3))
 		wait "$sid" 2>/dev/null && break
 	done
@@ -307,7 +307,7 @@ pipeline() {
 	for ((i = 0; i < 60; i++)); do
 		setsid bash -c 'demo RUN=killed KEEP=1' >out 2>&1 3>&- &
 		sid=$!
-		sleep "$(share $((2 + i)) 12 $took)"
+		sleep "$(share $((1 + i)) 12 "$took")"
 		end "$sid" $((i % 3))
 		wait "$sid" 2>/dev/null && break
 	done
