@@ -30,6 +30,7 @@ struct job {
 	uint64_t record, part;    /* whose headings were shown last */
 	uint64_t records;         /* of all files so far */
 	int file;
+	uint64_t passed;          /* bytes of the streams before this one */
 };
 
 /* ---- rows on their way out -------------------------------------------------------------------------------------- */
@@ -135,6 +136,13 @@ static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *
 	return rc;
 }
 
+/* One more record of a stream has been read. */
+static void count(struct job *j, const struct rf_in *in, int tokens)
+{
+	rf_meter_read(j->d->meter, j->passed + rf_in_bytes(in));
+	rf_meter_done(j->d->meter, tokens);
+}
+
 /* ---- a stream --------------------------------------------------------------------------------------------------- */
 
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
@@ -210,6 +218,7 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 		if ((rc = offer_rows(j, &row, e)) != RF_OK)
 			return rc;
 		j->records++;
+		count(j, in, rec->T);
 	}
 	if (done(j) && must_drain(j, path))
 		while ((rc = rf_next(in, &rec, e)) == RF_OK)
@@ -289,6 +298,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 			rf_in_blame(in, e);
 		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
 			break;
+		if (n && rf_in_count(in) == n) /* not the head, not the end record */
+			count(j, in, 0);
 	}
 	if (done(j) && rc == RF_OK && must_drain(j, path))
 		while ((rc = rf_next_message(in, &msg, &size, e)) == RF_OK)
@@ -421,6 +432,7 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 			seen = bigger;
 		}
 		seen[n++] = (struct seen){ rec->id, rf_in_count(in) };
+		count(j, in, rec->T);
 	}
 	if (rc == RF_EOF)
 		rc = check_ids(in, seen, n, e);
@@ -454,6 +466,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 		rc = check_inspected(j, path, e);
 	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
 		rc = check_stream(j, in, e);
+		j->passed += rf_in_bytes(in);
 		rf_in_close(in);
 	}
 	if (rc != RF_OK || j->d->quiet)
@@ -506,6 +519,7 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 		rc = dump_head(j, in, path, e);
 	else if ((rc = fit_table(j, path, false, e)) == RF_OK)
 		rc = j->d->form == RF_DUMP_JSON ? dump_messages(j, in, path, e) : dump_rows(j, in, path, e);
+	j->passed += rf_in_bytes(in);
 	rf_in_close(in);
 	return rc;
 }

@@ -4,6 +4,7 @@
 
 #include "init.h"
 #include "rng.h"
+#include "tokenizer.h"
 
 static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)
 {
@@ -42,4 +43,13 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 			break;
 		}
 	}
+}
+
+enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokenizer, struct rf_err *e)
+{
+	if (!*tokenizer && cfg->vocab == RF_BYTES_VOCAB)
+		*tokenizer = "bytes";
+	if (*tokenizer && !strcmp(*tokenizer, "bytes") && cfg->vocab < RF_BYTES_VOCAB)
+		return rf_fail(e, RF_EMODEL, "vocab_size is %d, and the tokenizer bytes has %d tokens", cfg->vocab, RF_BYTES_VOCAB);
+	return RF_OK;
 }

@@ -12,7 +12,7 @@
 
 enum { HEAD_ROWS = 256 };
 
-void rf_train_options(struct rf_train *t, struct rf_opt *opts)
+void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
@@ -27,7 +27,7 @@ void rf_train_options(struct rf_train *t, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	memcpy(opts, table, sizeof table);
+	RF_OPT_FILL(opts, table, RF_TRAIN_OPTS);
 }
 
 double rf_train_lr(const struct rf_train *t, int64_t step)
@@ -143,6 +143,7 @@ struct job {
 	int32_t *list;               /* host memory */
 	float *f32;
 	struct rf_train_stats *st;
+	struct rf_meter *meter;      /* NULL: this pass does not count */
 };
 
 static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* first token that L_NTP counts */
@@ -380,10 +381,10 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int
 		j->k = with ? r->rollout.k : 0;
 		j->rl = rl;
 		j->ntp = ntp;
-		if (!with && (ntp == 0 || !ntp_count(t, r)))
-			continue;
-		if ((rc = record(j, e)) != RF_OK)
+		if ((with || (ntp != 0 && ntp_count(t, r))) && (rc = record(j, e)) != RF_OK)
 			rf_blame(e, "id %llu", (unsigned long long)r->id);
+		else
+			rf_meter_done(j->meter, r->T);
 	}
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
@@ -417,8 +418,10 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 	g->dev.ops->zero(&g->dev, t->other, total * 4);
 	g->dev.ops->zero(&g->dev, t->third, total * 4);
 	m->g = t->other;
+	j->meter = NULL; /* the second pass counts */
 	rc = pass(t, batch, n, rl, 0, j, e);
 	m->g = t->third;
+	j->meter = t->meter;
 	if (rc == RF_OK)
 		rc = pass(t, batch, n, 0, ntp, j, e);
 	m->g = sum;
@@ -436,7 +439,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
                                struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
-	struct job j = { .t = t, .st = st };
+	struct job j = { .t = t, .st = st, .meter = t->meter };
 	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
 	size_t host = 64;
 	double rl, ntp;

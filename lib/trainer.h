@@ -44,8 +44,9 @@ struct rf_trainer {
 };
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
-/* --mini-batch --at --stale --keep --keep-every --allow-empty --on-nan --log.  Holds >= 10. */
-void rf_trainer_options(struct rf_trainer *t, struct rf_opt *opts);
+/* --mini-batch --at --stale --keep --keep-every --allow-empty --on-nan --log */
+enum { RF_TRAINER_OPTS = 9 };
+void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
 
 /* Locks the run, checks --at, opens device and model.  With --dry-run the run is not locked. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
