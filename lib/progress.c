@@ -53,19 +53,20 @@ static int describe(const struct rf_progress *p, bool last, char *text, size_t s
 {
 	uint64_t done = p->meter.done, records = p->meter.records, tokens = p->meter.tokens;
 	double spent = rf_now() - p->from, part;
-	char of[32] = "", left[40] = "";
+	char of[32] = "", rate[80] = "", left[40] = "";
 
 	if (records < done) /* both turn while we look */
 		records = done;
 	if (done != records)
 		snprintf(of, sizeof of, " of %" PRIu64, records);
+	if (tokens)
+		snprintf(rate, sizeof rate, ", %" PRIu64 " tokens, %.0f tokens/s", tokens, spent > 0 ? (double)tokens / spent : 0);
 	part = part_done(p, done, records);
 	if (last)
 		snprintf(left, sizeof left, ", %.1f s", spent);
 	else if (part > 0 && part < 1)
 		snprintf(left, sizeof left, ", %.0f s left", spent * (1 / part - 1));
-	return snprintf(text, size, "%s: %" PRIu64 "%s records, %" PRIu64 " tokens, %.0f tokens/s%s, %s", p->name, done, of, tokens,
-	                spent > 0 ? (double)tokens / spent : 0, left, last ? "ended" : p->doing);
+	return snprintf(text, size, "%s: %" PRIu64 "%s records%s%s, %s", p->name, done, of, rate, left, last ? "ended" : p->doing);
 }
 
 static int columns(void)
