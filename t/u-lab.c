@@ -155,7 +155,7 @@ static const char *run_cut(size_t cut, const char *name, char *argv[])
 	static char out[16 << 20], err[4096];
 	posix_spawn_file_actions_t files;
 	size_t n;
-	int status;
+	int status = 0;
 	pid_t pid;
 
 	if (truncate("cut.in", (off_t)cut))

@@ -22,15 +22,6 @@ static noreturn void fail(const struct rf_err *e)
 	rf_die_err(e);
 }
 
-static float *allocate(const struct rf_params *t)
-{
-	float *flat = malloc(t->total * sizeof *flat);
-
-	if (!flat)
-		rf_die(71, "out of memory: %zu weights", t->total);
-	return flat;
-}
-
 static void show_size(const struct rf_params *t, enum rf_dtype dtype)
 {
 	unsigned long long n = 0;
@@ -56,15 +47,10 @@ static void fresh(const char *dir)
 		rf_blame(&err, "%s", opt.config);
 		rf_die_err(&err);
 	}
-	if (opt.dry_run) {
+	if (opt.dry_run)
 		show_size(&params, RF_F32);
-	} else {
-		float *flat = allocate(&params);
-		rf_init_weights(&params, opt.seed, flat);
-		if (rf_ckpt_create(&cfg, &params, flat, opt.tokenizer, dir, &rf_cli_stop, &err) != RF_OK)
-			fail(&err);
-		free(flat);
-	}
+	else if (rf_init_fresh(&cfg, &params, opt.seed, opt.tokenizer, dir, &rf_cli_stop, &err) != RF_OK)
+		fail(&err);
 	rf_params_free(&params);
 	rf_config_free(&cfg);
 }
@@ -85,7 +71,9 @@ static void from(const char *dir)
 		if (rf_run_begin(&ckpt, dir, &rf_cli_stop, &err) != RF_OK)
 			fail(&err);
 	} else {
-		float *flat = allocate(&ckpt.params);
+		float *flat = malloc(ckpt.params.total * sizeof *flat);
+		if (!flat)
+			rf_die(71, "out of memory: %zu weights", ckpt.params.total);
 		if (rf_ckpt_load(&ckpt, flat, &err) != RF_OK
 		    || rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, &err) != RF_OK)
 			fail(&err);
