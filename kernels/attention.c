@@ -33,48 +33,6 @@ typedef float vn __attribute__((vector_size(W * 4), aligned(4), may_alias));
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
-/* ---- rotary embedding ------------------------------------------------------------------------------------------- */
-
-struct rope { struct rf_dev *d; const struct rf_rope *a; const double *freq; };
-
-static void rope_tile(void *arg, int tile, int thread)
-{
-	struct rope *t = arg;
-	const struct rf_rope *a = t->a;
-	const int32_t *past = cpu_i32(t->d, a->past);
-	int half = a->D / 2, end = a->nb * a->steps;
-	float *c = rf_cpu_scratch(t->d, thread, (size_t)a->D * sizeof *c), *s = c + half;
-
-	if (!c)
-		return;
-	for (int row = tile * ROWS_TILE; row < end && row < (tile + 1) * ROWS_TILE; row++) {
-		float *x = cpu_f32(t->d, a->x) + (size_t)row * (size_t)a->heads * (size_t)a->D;
-		int at = (past ? past[row % a->nb] : 0) + a->from + row / a->nb;
-
-		for (int i = 0; i < half; i++) {
-			c[i] = (float)cos(at * t->freq[i]);
-			s[i] = (float)sin(a->inverse ? -at * t->freq[i] : at * t->freq[i]);
-		}
-		for (int h = 0; h < a->heads; h++, x += a->D)
-			for (int i = 0; i < half; i++) {
-				float x0 = x[i], x1 = x[half + i];
-				x[i] = x0 * c[i] - x1 * s[i];
-				x[half + i] = x1 * c[i] + x0 * s[i];
-			}
-	}
-}
-
-void KERNEL(rope)(struct rf_dev *d, const struct rf_rope *a)
-{
-	double *freq = rf_cpu_scratch(d, -1, (size_t)a->D * sizeof *freq);
-
-	if (!freq)
-		return;
-	for (int i = 0; i < a->D / 2; i++)
-		freq[i] = pow(a->theta, -2.0 * i / a->D);
-	cpu_tiles(d, (a->nb * a->steps + ROWS_TILE - 1) / ROWS_TILE, rope_tile, &(struct rope){ d, a, freq });
-}
-
 /* ---- products of blocks ----------------------------------------------------------------------------------------- */
 
 /* MR rows and nv vectors of C = A B or C += A B; A is (m, n), or with trans stored (n, m). */

@@ -37,10 +37,12 @@ static inline float *cpu_f32(struct rf_dev *d, rf_f32 h) { return h ? (float *)(
 static inline double *cpu_f64(struct rf_dev *d, rf_f64 h) { return h ? (double *)((uintptr_t)h - cpu_of(d)->skew) : NULL; }
 static inline int32_t *cpu_i32(struct rf_dev *d, rf_i32 h) { return h ? (int32_t *)((uintptr_t)h - cpu_of(d)->skew) : NULL; }
 
-/* Runs tiles on the device's threads (rf_pool_run). */
+/* Runs tiles on the device's threads (rf_pool_run).  After a failure nothing is done any more: what the operation that
+ * failed left unwritten may be an index. */
 static inline void cpu_tiles(struct rf_dev *d, int tiles, void (*fn)(void *, int, int), void *arg)
 {
-	rf_pool_run(cpu_of(d)->pool, tiles, fn, arg);
+	if (d->err.code == RF_OK)
+		rf_pool_run(cpu_of(d)->pool, tiles, fn, arg);
 }
 
 /* At least `bytes`, 64-byte aligned, kept for the next operation; thread -1 is the caller's own, shared by all tiles

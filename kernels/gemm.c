@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "half.h"
 
 extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
 
@@ -232,11 +233,8 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 
 void rf_cpu_bf16(uint16_t *to, const float *from, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint32_t u;
-		memcpy(&u, from + i, 4);
-		to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? (u >> 16) | 64 : (u + 0x7fff + ((u >> 16) & 1)) >> 16);
-	}
+	for (size_t i = 0; i < n; i++)
+		to[i] = rf_f32_bf16(from[i]);
 }
 
 static bool is_bf16(const struct rf_dev *d)
@@ -405,9 +403,15 @@ static const void *a_at(const struct cpu_product *p, int i, int l)
 	return (const char *)p->a + at * (p->a16 ? 2 : 4);
 }
 
+/* B's start moved by n elements, which are halves where it was rounded. */
+static const float *b_by(const struct cpu_product *p, size_t n)
+{
+	return p->a16 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + n) : p->b + n;
+}
+
 static const float *b_at(const struct cpu_product *p, int l, int j)
 {
-	return p->b + (p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
+	return b_by(p, p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
 }
 
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
@@ -423,7 +427,7 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 			step = p->k - l >= 64 ? (p->k - l) / 64 * 64 : next_rows(p->k - l, 64);
 			q.k = step;
 			q.a = a_at(p, 0, l);
-			q.b = p->a16 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + (b_at(p, l, 0) - p->b)) : b_at(p, l, 0);
+			q.b = b_at(p, l, 0);
 			q.add = p->add || l;
 			piece(d, g, thread, &q);
 		}
@@ -442,7 +446,8 @@ struct tiles {
 	struct rf_dev *d;
 	struct cpu_product p;
 	const float *bias;
-	int across;
+	int across, each;        /* tiles of a row of tiles, of one product of a batch */
+	size_t sa, sb, sc;       /* from one product to the next, elements */
 	float *turned;           /* B's tiles of TN columns, each (k, n); NULL: B as it is */
 };
 
@@ -458,14 +463,19 @@ static void turn_tile(void *arg, int t, int thread)
 static void tile(void *arg, int t, int thread)
 {
 	const struct tiles *a = arg;
-	struct cpu_product q = a->p;
-	int i = t / a->across * TM, j = t % a->across * TN;
+	struct cpu_product all = a->p, q;
+	size_t one = (size_t)(t / a->each);
+	int i = t % a->each / a->across * TM, j = t % a->across * TN;
 
+	all.a = (const char *)all.a + one * a->sa * (all.a16 ? 2 : 4);
+	all.b = b_by(&all, one * a->sb);
+	all.c += one * a->sc;
+	q = all;
 	q.m = q.m - i < TM ? q.m - i : TM;
 	q.n = q.n - j < TN ? q.n - j : TN;
-	q.a = a_at(&a->p, i, 0);
-	q.b = a->p.a16 && !a->p.weight ? (const float *)(const void *)((const uint16_t *)(const void *)a->p.b + (b_at(&a->p, 0, j) - a->p.b)) : b_at(&a->p, 0, j);
-	q.c = a->p.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
+	q.a = a_at(&all, i, 0);
+	q.b = b_at(&all, 0, j);
+	q.c = all.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
 	if (a->turned) {
 		q.b = a->turned + (size_t)j * (size_t)a->p.k;
 		q.ldb = q.n;
@@ -498,33 +508,49 @@ static void round_all(struct rf_dev *d, const float *from, int rows, int cols, i
 	cpu_tiles(d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &r);
 }
 
+/* The operands of a batch in bf16, each product's own part in rows that touch. */
+static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
+{
+	int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
+	size_t na = ((size_t)ra * (size_t)ca + 31) / 32 * 32, nb = x->weight ? 0 : ((size_t)rb * (size_t)cb + 31) / 32 * 32;
+	uint16_t *mem = rf_cpu_scratch(a->d, -1, (na + nb) * (size_t)batch * 2), *to_b = mem + na * (size_t)batch;
+	const float *from_a = a->p.a, *from_b = a->p.b;
+
+	if (!mem)
+		return false;
+	for (size_t i = 0; i < (size_t)batch; i++) {
+		round_all(a->d, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
+		if (!x->weight)
+			round_all(a->d, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb);
+	}
+	a->p.a = mem;
+	a->p.lda = ca;
+	a->sa = na;
+	if (!x->weight) {
+		a->p.b = (const float *)(const void *)to_b;
+		a->p.ldb = cb;
+		a->sb = nb;
+	}
+	return true;
+}
+
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 {
 	struct tiles a = {
-		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN,
+		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
 		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight, .a16 = is_bf16(d),
 		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc },
 	};
+	int batch = x->batch ? x->batch : 1;
 
+	a.each = (x->m + TM - 1) / TM * a.across;
 	if (a.p.a16) {
-		int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
-		size_t na = ((size_t)ra * (size_t)ca + 31) / 32 * 32;
-		uint16_t *mem = rf_cpu_scratch(d, -1, (na + (x->weight ? 0 : (size_t)rb * (size_t)cb)) * 2);
-
-		if (!mem)
+		if (!round_operands(&a, x, batch))
 			return;
-		round_all(d, a.p.a, ra, ca, x->lda, mem);
-		a.p.a = mem;
-		a.p.lda = ca;
-		if (!x->weight) {
-			round_all(d, a.p.b, rb, cb, x->ldb, mem + na);
-			a.p.b = (const float *)(const void *)(mem + na);
-			a.p.ldb = cb;
-		}
-	} else if (!x->ta && x->tb && x->m >= 2 * TM) {
+	} else if (!x->ta && x->tb && x->m >= 2 * TM && batch == 1) {
 		if (!(a.turned = rf_cpu_scratch(d, -1, (size_t)x->n * (size_t)x->k * 4)))
 			return;
 		cpu_tiles(d, a.across, turn_tile, &a);
 	}
-	cpu_tiles(d, (x->m + TM - 1) / TM * a.across, tile, &a);
+	cpu_tiles(d, a.each * batch, tile, &a);
 }

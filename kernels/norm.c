@@ -1,11 +1,12 @@
-/* norm.c -- RMSNorm (with a gate) and SwiGLU, forward and backward. */
+/* norm.c -- RMSNorm, with a gate, forward and backward. */
 #include "cpu.h"
 #include "vec.h"
 
 struct norm {
 	int rows, d;
-	float eps;
-	bool add;
+	size_t ldx;
+	float eps, one;                /* one: what is added to w */
+	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
 	float *y, *dx, *dgate, *part;  /* part (tiles, d): each tile's share of dw */
 };
@@ -27,6 +28,12 @@ static float inverse_rms(const float *x, int d, float eps)
 	return 1 / sqrtf(vsum(s + t) / (float)d + eps);
 }
 
+/* gate's columns j .. of row i */
+INLINE vf gate_at(const struct norm *a, int i, int j)
+{
+	return a->row_gate ? vset(a->gate[i]) : vget(a->gate + (size_t)i * (size_t)a->d, j, a->d);
+}
+
 static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct norm *a = arg;
@@ -34,22 +41,23 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int i = tile * ROWS_TILE; i < last; i++) {
-		size_t at = (size_t)i * (size_t)a->d;
-		float r = inverse_rms(a->x + at, a->d, a->eps);
+		const float *x = a->x + (size_t)i * a->ldx;
+		float *y = a->y + (size_t)i * (size_t)a->d, r = inverse_rms(x, a->d, a->eps);
 
 		for (int j = 0; j < a->d; j += VL) {
-			vf y = vget(a->x + at, j, a->d) * r * vget(a->w, j, a->d);
+			vf z = vget(x, j, a->d) * r * (vget(a->w, j, a->d) + a->one);
 			if (a->gate)
-				y *= vsilu(vget(a->gate + at, j, a->d));
-			vput(a->y + at, j, a->d, y);
+				z *= vsilu(gate_at(a, i, j));
+			vput(y, j, a->d, z);
 		}
 	}
 }
 
 void KERNEL(rmsnorm_fwd)(struct rf_dev *d, const struct rf_rmsnorm_fwd *x)
 {
-	struct norm a = { .rows = x->rows, .d = x->d, .eps = x->eps, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w),
-	                  .gate = cpu_f32(d, x->gate), .y = cpu_f32(d, x->y) };
+	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps, .one = x->plus_one,
+	                  .row_gate = x->row_gate, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w), .gate = cpu_f32(d, x->gate),
+	                  .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
 }
@@ -64,27 +72,34 @@ static void bwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	memset(dw, 0, (size_t)a->d * 4);
 	for (int i = tile * ROWS_TILE; i < last; i++) {
-		size_t at = (size_t)i * (size_t)a->d;
-		float r = inverse_rms(a->x + at, a->d, a->eps), m;
-		vf s = vset(0);
+		const float *x = a->x + (size_t)i * a->ldx, *dy = a->dy + (size_t)i * (size_t)a->d;
+		float *dx = a->dx + (size_t)i * a->ldx, r = inverse_rms(x, a->d, a->eps), m;
+		vf s = vset(0), dg = vset(0);
 
 		for (int j = 0; j < a->d; j += VL) {
-			vf n = vget(a->x + at, j, a->d) * r, dy = vget(a->dy + at, j, a->d), w = vget(a->w, j, a->d);
-			if (a->gate) {
-				vf g = vget(a->gate + at, j, a->d);
-				vput(a->dgate + at, j, a->d, dy * n * w * vsilu_d(g));
-				dy *= vsilu(g);
+			vf n = vget(x, j, a->d) * r, g = vget(dy, j, a->d), w = vget(a->w, j, a->d) + a->one;
+			if (a->gate && a->row_gate) {
+				dg += g * n * w;
+				g *= vsilu(gate_at(a, i, j));
+			} else if (a->gate) {
+				vf z = gate_at(a, i, j);
+				vput(a->dgate + (size_t)i * (size_t)a->d, j, a->d, g * n * w * vsilu_d(z));
+				g *= vsilu(z);
 			}
-			s += dy * w * n;
-			vput(dw, j, a->d, vget(dw, j, a->d) + dy * n);
+			s += g * w * n;
+			vput(dw, j, a->d, vget(dw, j, a->d) + g * n);
+		}
+		if (a->gate && a->row_gate) {
+			vf slope = vsilu_d(gate_at(a, i, 0));
+			a->dgate[i] = vsum(dg) * slope[0];
 		}
 		m = vsum(s) / (float)a->d;
 		for (int j = 0; j < a->d; j += VL) {
-			vf n = vget(a->x + at, j, a->d) * r, dy = vget(a->dy + at, j, a->d), dx;
+			vf n = vget(x, j, a->d) * r, g = vget(dy, j, a->d), z;
 			if (a->gate)
-				dy *= vsilu(vget(a->gate + at, j, a->d));
-			dx = r * (dy * vget(a->w, j, a->d) - n * m);
-			vput(a->dx + at, j, a->d, a->add ? vget(a->dx + at, j, a->d) + dx : dx);
+				g *= vsilu(gate_at(a, i, j));
+			z = r * (g * (vget(a->w, j, a->d) + a->one) - n * m);
+			vput(dx, j, a->d, a->add ? vget(dx, j, a->d) + z : z);
 		}
 	}
 }
@@ -92,7 +107,8 @@ static void bwd_tile(void *arg, int tile, int thread)
 void KERNEL(rmsnorm_bwd)(struct rf_dev *d, const struct rf_rmsnorm_bwd *x)
 {
 	int tiles = (x->rows + ROWS_TILE - 1) / ROWS_TILE;
-	struct norm a = { .rows = x->rows, .d = x->d, .eps = x->eps, .add = x->add, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w),
+	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps, .one = x->plus_one,
+	                  .add = x->add, .row_gate = x->row_gate, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w),
 	                  .gate = cpu_f32(d, x->gate), .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx), .dgate = cpu_f32(d, x->dgate) };
 	float *dw = cpu_f32(d, x->dw);
 
@@ -102,51 +118,4 @@ void KERNEL(rmsnorm_bwd)(struct rf_dev *d, const struct rf_rmsnorm_bwd *x)
 	for (int t = 0; t < tiles; t++)
 		for (int j = 0; j < a.d; j++)
 			dw[j] += a.part[(size_t)t * (size_t)a.d + (size_t)j];
-}
-
-struct swiglu { size_t n; const float *gate, *up, *dy; float *dgate, *dup, *y; };
-enum { SPAN = 1 << 14 };
-
-static void swiglu_fwd_tile(void *arg, int tile, int thread)
-{
-	const struct swiglu *a = arg;
-	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
-
-	(void)thread;
-	for (; i < last; i += VL) {
-		int n = last - i < VL ? (int)(last - i) : VL;
-		vput(a->y + i, 0, n, vsilu(vget(a->gate + i, 0, n)) * vget(a->up + i, 0, n));
-	}
-}
-
-void KERNEL(swiglu_fwd)(struct rf_dev *d, const struct rf_swiglu_fwd *x)
-{
-	struct swiglu a = { .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .y = cpu_f32(d, x->y) };
-
-	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), swiglu_fwd_tile, &a);
-}
-
-static void swiglu_bwd_tile(void *arg, int tile, int thread)
-{
-	const struct swiglu *a = arg;
-	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
-
-	(void)thread;
-	for (; i < last; i += VL) {
-		int n = last - i < VL ? (int)(last - i) : VL;
-		vf g = vget(a->gate + i, 0, n), u = vget(a->up + i, 0, n), dy = vget(a->dy + i, 0, n), s = vsigmoid(g), y = g * s;
-
-		vput(a->dgate + i, 0, n, dy * u * (s * (1.f + g * (1.f - s))));
-		vput(a->dup + i, 0, n, dy * y);
-		if (a->y)
-			vput(a->y + i, 0, n, y * u);
-	}
-}
-
-void KERNEL(swiglu_bwd)(struct rf_dev *d, const struct rf_swiglu_bwd *x)
-{
-	struct swiglu a = { .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .dy = cpu_f32(d, x->dy),
-	                    .dgate = cpu_f32(d, x->dgate), .dup = cpu_f32(d, x->dup), .y = cpu_f32(d, x->y) };
-
-	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), swiglu_bwd_tile, &a);
 }

@@ -18,6 +18,7 @@ struct rf_advantage {
 /* One group of G rewards, in double; std with G-1; two or more equal rewards give exactly 0.  RF_EDATA: G = 1. */
 enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A, struct rf_err *e);
 
+/* spread_free: groups of two or more equal rewards, which teach nothing. */
 struct rf_group_stats { int groups, spread_free; };
 
 /* Writes r->advantage; a record without rollouts passes unchanged; one with rollouts and no reward is RF_EDATA.

@@ -1,3 +1,5 @@
+/* atomic.c -- one file that a program writes, as git writes its own: a temporary in the same directory, fsync, rename,
+ * fsync of the directory.  A checkpoint's files and directories go their way by disk.c, with the same steps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "disk.h"
 #include "doomed.h"
 
 /* A temporary's name: at most this much of the file's own name, so that a long one has room for the rest. */
@@ -115,43 +118,12 @@ enum rf_code rf_atomic_write(struct rf_atomic *a, const void *data, size_t n, st
 	return RF_OK;
 }
 
-static int sync_fd(int fd)
-{
-	int rc;
-
-	while ((rc = fsync(fd)) && errno == EINTR)
-		;
-	return rc;
-}
-
-/* A rename survives a power loss once its directory is on the disk. */
-static enum rf_code sync_directory(const struct rf_atomic *a, struct rf_err *e)
-{
-	char *dir = strdup(a->path), *slash = dir ? strrchr(dir, '/') : NULL;
-	enum rf_code rc = RF_OK;
-	int fd;
-
-	if (!dir)
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->name);
-	if (slash)
-		slash[slash == dir] = 0;
-	while ((fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == EINTR)
-		;
-	/* EINVAL: a filesystem that has nothing to sync; EACCES: a directory that may be written and not read */
-	if (fd < 0 ? errno != EACCES : sync_fd(fd) && errno != EINVAL)
-		rc = io_error(a, "fsync of its directory", e);
-	if (fd >= 0)
-		close(fd);
-	free(dir);
-	return rc;
-}
-
 enum rf_code rf_atomic_commit(struct rf_atomic *a, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	int fd = a->fd;
 
-	if (a->tmp && sync_fd(fd))
+	if (a->tmp && rf_disk_sync(fd))
 		rc = io_error(a, "fsync", e);
 	a->fd = -1;
 	if (close(fd) && errno != EINTR && rc == RF_OK)
@@ -166,7 +138,7 @@ enum rf_code rf_atomic_commit(struct rf_atomic *a, struct rf_err *e)
 			rf_doomed_drop(a->doomed);
 			free(a->tmp);
 			a->tmp = NULL;
-			rc = sync_directory(a, e);
+			rc = rf_disk_sync_parent(a->path, e);
 		}
 	}
 	rf_atomic_abandon(a);

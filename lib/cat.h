@@ -33,8 +33,8 @@ enum rf_code rf_cat_open(struct rf_cat **c, const struct rf_cat_options *o, char
 struct rf_head *rf_cat_head(struct rf_cat *c);
 /* Whether the output is more than a copy of one input, so that it belongs into the history. */
 bool rf_cat_changes(const struct rf_cat *c);
-/* The next record of the output; RF_EOF: every input was read to its end.  Refuses inputs whose heads do not agree
- * and ids that occur twice. */
+/* The next record of the output; RF_EOF: every input was read to its end, but for those behind a range, which are not
+ * opened.  Refuses inputs whose heads do not agree and ids that occur twice. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
 void rf_cat_close(struct rf_cat *c);  /* NULL is fine */
 

@@ -1,7 +1,6 @@
 /* ckpt.c -- reading a checkpoint: which directory a path means, what is in it, and whether it fits together.
  *
- * The values are not read before rf_ckpt_load(), and not through the mapping, so that a file cut short meanwhile is an
- * error and not a fault. */
+ * The values are not read before rf_ckpt_load(). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,13 @@
 #include <unistd.h>
 
 #include "ckpt.h"
+#include "model.h"
 #include "disk.h"
 #include "half.h"
 #include "json.h"
+#include "tokenizer.h"
 
-enum { MAX_STATE = 1 << 20, MAX_SMALL = 256 << 20, STATE_FORMAT = 1 };
+enum { MAX_STATE = 1 << 20, LOAD = 1 << 18 };
 
 void rf_step_name(char name[32], int64_t step)
 {
@@ -35,36 +36,119 @@ int64_t rf_step_number(const char *name)
 
 /* ---- names and shapes ------------------------------------------------------------------------------------------- */
 
-/* Names for a sentence: as many as fit, then their number. */
-struct names {
-	char text[150];
-	int n, left_out;
+/* What is wrong with one name.  The list is for a reader: what is wrong in the same way with a tensor of several layers is
+ * one entry, model.layers.{0..23}.attn.b_proj.weight, as a shell would spell it out. */
+enum wrong { MISSING, UNEXPECTED, SHAPE, TYPE, WRONGS };
+
+struct misfit {
+	enum wrong wrong;
+	const char *name;
+	char detail[140];
+	size_t at, digits;   /* where the name has its layer's number */
+	int layer;           /* -1: nowhere */
+	bool listed;
 };
 
-static void add_name(struct names *l, const char *name, const char *detail)
-{
-	char q[100], one[140];
-	size_t used = strlen(l->text);
+struct misfits { struct misfit *m; int n; };
 
-	snprintf(one, sizeof one, "%s%s%s", l->n++ ? ", " : "", rf_quote(q, sizeof q, name, strlen(name)), detail);
-	if (l->left_out || used + strlen(one) >= sizeof l->text)
-		l->left_out++;
+static void add_misfit(struct misfits *l, enum wrong wrong, const char *name, const char *detail)
+{
+	struct misfit *m = &l->m[l->n++];
+
+	*m = (struct misfit){ .wrong = wrong, .name = name, .layer = -1 };
+	snprintf(m->detail, sizeof m->detail, "%s", detail);
+	for (const char *s = strchr(name, '.'); s && m->layer < 0; s = strchr(s + 1, '.')) {
+		size_t digits = strspn(s + 1, "0123456789");
+		if (!digits || digits > 6 || s[1 + digits] != '.')
+			continue;
+		m->at = (size_t)(s + 1 - name);
+		m->digits = digits;
+		m->layer = atoi(s + 1);
+	}
+}
+
+static bool alike(const struct misfit *a, const struct misfit *b)
+{
+	return a->wrong == b->wrong && a->layer >= 0 && b->layer >= 0 && a->at == b->at && !memcmp(a->name, b->name, a->at)
+	    && !strcmp(a->name + a->at + a->digits, b->name + b->at + b->digits) && !strcmp(a->detail, b->detail);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* "{0..23}" or "{0,2,5}" of n > 1 numbers; false: it has no room. */
+static bool print_layers(char *out, size_t size, int *layer, int n)
+{
+	size_t used = 0;
+
+	qsort(layer, (size_t)n, sizeof *layer, ascending);
+	if (n > 2 && layer[n - 1] - layer[0] == n - 1)
+		return snprintf(out, size, "{%d..%d}", layer[0], layer[n - 1]) < (int)size;
+	for (int i = 0; i < n && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%d%s", i ? "," : "{", layer[i], i < n - 1 ? "" : "}");
+	return used < size;
+}
+
+/* Appends the entry of l->m[i] and all that are like it; returns how many.  layer: room for as many numbers. */
+static int print_entry(char *out, size_t size, struct misfits *l, int i, int *layer)
+{
+	struct misfit *m = &l->m[i];
+	char layers[400], name[700], q[800];
+	int n = 0;
+
+	for (int k = i; k < l->n; k++)
+		if (k == i || (!l->m[k].listed && alike(m, &l->m[k]))) {
+			l->m[k].listed = true;
+			layer[n++] = l->m[k].layer;
+		}
+	if (n == 1)
+		snprintf(name, sizeof name, "%s", m->name);
+	else if (print_layers(layers, sizeof layers, layer, n))
+		snprintf(name, sizeof name, "%.*s%s%s", (int)m->at, m->name, layers, m->name + m->at + m->digits);
 	else
-		strcpy(l->text + used, one);
+		snprintf(name, sizeof name, "%s and its like in %d more layers", m->name, n - 1);
+	snprintf(out, size, "%s%s", rf_quote(q, sizeof q, name, strlen(name)), m->detail);
+	return n;
 }
 
-static void print_names(char *out, size_t size, const char *title, const struct names *l)
+/* The whole list as one sentence.  It is cut only where a file of another kind would make it longer than an error can be. */
+static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *e)
 {
-	size_t used = strlen(out);
+	static const char *const titles[] = {
+		[MISSING] = "missing", [UNEXPECTED] = "unexpected", [SHAPE] = "of another shape",
+		[TYPE] = "of a type that holds no weights",
+	};
+	char all[3400] = "", one[1000];
+	size_t used = 0;
+	int left_out = 0;
 
-	if (!l->n)
-		return;
-	used += (size_t)snprintf(out + used, size - used, "%s%s: %s", used ? "; " : "", title, l->text);
-	if (l->left_out && used < size)
-		snprintf(out + used, size - used, " and %d more", l->left_out);
+	for (enum wrong w = MISSING; w < WRONGS; w++) {
+		bool first = true;
+
+		for (int i = 0; i < l->n; i++) {
+			int n;
+
+			if (l->m[i].wrong != w || l->m[i].listed)
+				continue;
+			n = left_out ? 1 : print_entry(one, sizeof one, l, i, layer);
+			if (left_out || used + strlen(one) + 60 > sizeof all) {
+				left_out += n;
+				continue;
+			}
+			if (first)
+				used += (size_t)snprintf(all + used, sizeof all - used, "%s%s: ", used ? "; " : "", titles[w]);
+			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", first ? "" : ", ", one);
+			first = false;
+		}
+	}
+	if (left_out)
+		return rf_fail(e, RF_EMODEL, "tensors %s and %d more", all, left_out);
+	return rf_fail(e, RF_EMODEL, "tensors %s", all);
 }
 
-static bool same_shape(const struct rf_tensor *t, const struct rf_param *p)
+bool rf_same_shape(const struct rf_tensor *t, const struct rf_param *p)
 {
 	bool same = t->ndim == p->ndim;
 
@@ -83,12 +167,18 @@ static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
 }
 
 /* The tensors against the table.  alias: the head may repeat the embedding under its own name. */
-static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias,
+static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias, bool others,
                                 struct rf_err *e)
 {
-	struct names missing = { .n = 0 }, unexpected = { .n = 0 }, shapes = { .n = 0 }, types = { .n = 0 };
-	char all[560] = "";
+	struct misfits l = { calloc((size_t)(params->n + t->n), sizeof *l.m), 0 };
+	int *layer = calloc((size_t)(params->n + t->n), sizeof *layer);
+	enum rf_code rc = RF_OK;
 
+	if (!l.m || !layer) {
+		free(l.m);
+		free(layer);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
 	for (int i = 0; i < params->n; i++) {
 		const struct rf_param *p = &params->p[i];
 		const struct rf_tensor *x = rf_tensors_find(t, p->name);
@@ -96,29 +186,29 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 		int64_t want[4];
 
 		if (!x) {
-			add_name(&missing, p->name, "");
+			add_misfit(&l, MISSING, p->name, "");
 			continue;
 		}
-		if (!same_shape(x, p)) {
+		if (!rf_same_shape(x, p)) {
 			for (int k = 0; k < p->ndim; k++)
 				want[k] = p->shape[k];
 			print_shape(is, sizeof is, x->shape, x->ndim);
 			print_shape(not, sizeof not, want, p->ndim);
 			snprintf(detail, sizeof detail, " (%s, not %s)", is, not);
-			add_name(&shapes, p->name, detail);
+			add_misfit(&l, SHAPE, p->name, detail);
 		} else if (x->dtype != RF_F32 && x->dtype != RF_F16 && x->dtype != RF_BF16 && x->dtype != RF_F64) {
 			snprintf(detail, sizeof detail, " (%s)", rf_dtype_name(x->dtype));
-			add_name(&types, p->name, detail);
+			add_misfit(&l, TYPE, p->name, detail);
 		}
 	}
-	for (int i = 0; i < t->n && !params->others; i++)
+	for (int i = 0; i < t->n && !others; i++)
 		if (!rf_params_find(params, t->t[i].name) && !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
-			add_name(&unexpected, t->t[i].name, "");
-	print_names(all, sizeof all, "missing", &missing);
-	print_names(all, sizeof all, "unexpected", &unexpected);
-	print_names(all, sizeof all, "of another shape", &shapes);
-	print_names(all, sizeof all, "of a type that holds no weights", &types);
-	return *all ? rf_fail(e, RF_EMODEL, "tensors %s", all) : RF_OK;
+			add_misfit(&l, UNEXPECTED, t->t[i].name, "");
+	if (l.n)
+		rc = print_misfits(&l, layer, e);
+	free(l.m);
+	free(layer);
+	return rc;
 }
 
 static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor *b, bool *same, struct rf_err *e)
@@ -149,9 +239,12 @@ static void warn(struct rf_ckpt *c, const char *what)
 static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 {
 	const struct rf_tensor *head = rf_tensors_find(&c->tensors, "lm_head.weight");
-	const struct rf_tensor *embedding = rf_tensors_find(&c->tensors, "model.embeddings.weight");
+	const struct rf_tensor *embedding;
+	char name[RF_MAX_NAME];
 	enum rf_code rc;
 
+	rf_config_embedding(&c->cfg, name);
+	embedding = rf_tensors_find(&c->tensors, name);
 	c->tied = !head;
 	if (head && embedding && c->cfg.tied && (rc = same_bytes(head, embedding, &c->tied, e)) != RF_OK)
 		return rc;
@@ -233,8 +326,8 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	const json_t *data = json_object_get(root, "data");
 	int64_t format;
 
-	if (!get_count(json_object_get(root, "format"), &format) || format != STATE_FORMAT)
-		return rf_fail(e, RF_EMODEL, "not of format %d", STATE_FORMAT);
+	if (!get_count(json_object_get(root, "format"), &format) || format != RF_STATE_FORMAT)
+		return rf_fail(e, RF_EMODEL, "not of format %d", RF_STATE_FORMAT);
 	if (!get_count(json_object_get(root, "step"), &c->step)
 	    || !get_count(json_object_get(root, "commits"), &c->commits)
 	    || !get_count(json_object_get(root, "updates"), &c->updates)
@@ -275,38 +368,6 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* The tokenizer's hash: of its file, or of the word bytes. */
-static enum rf_code hash_tokenizer(struct rf_ckpt *c, struct rf_err *e)
-{
-	static const char *const files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json" };
-	char path[4096], *text;
-	enum rf_code rc;
-	json_t *root;
-	size_t n;
-
-	for (int i = 0; i < 3; i++) {
-		if ((rc = rf_disk_join(path, c->dir, files[i], e)) != RF_OK)
-			return rc;
-		if ((rc = rf_disk_read(path, MAX_SMALL, &text, &n, e)) == RF_ENOINPUT)
-			continue;
-		if (rc != RF_OK)
-			return rc;
-		if (i < 2) {
-			rf_disk_hash(text, n, c->tokenizer);
-		} else if ((rc = rf_json_parse(&root, text, n, 16, e)) == RF_OK) {
-			const char *kind = json_string_value(json_object_get(root, "tokenizer_class"));
-			if (kind && !strcmp(kind, "ByT5Tokenizer"))
-				rf_disk_hash("bytes", 5, c->tokenizer);
-			json_decref(root);
-		} else {
-			rf_blame(e, "%s", path);
-		}
-		free(text);
-		return rc;
-	}
-	return RF_OK;
-}
-
 static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 {
 	char path[4096], what[260];
@@ -327,7 +388,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
 	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
-	if ((rc = check_names(&c->tensors, &c->params, c->tied, e)) != RF_OK)
+	if ((rc = check_names(&c->tensors, &c->params, c->tied, c->cfg.others, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK
 	    || (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))
@@ -336,7 +397,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 		strcpy(c->past[0], c->weights);
 		c->past_count = 1;
 	}
-	return hash_tokenizer(c, e);
+	return rf_tokenizer_hash_dir(c->dir, c->tokenizer, e);
 }
 
 /* The directory that path means: itself, or the step that latest points to. */
@@ -418,46 +479,62 @@ static bool finite(const float *x, size_t n)
 	return !bad;
 }
 
-/* The tensors prefix + NAME of the table into a flat buffer. */
+/* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is elsewhere. */
 static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix, float *flat,
-                         struct rf_err *e)
+                         const struct rf_reach *reach, bool negative, struct rf_err *e)
 {
 	char name[160];
-	enum rf_code rc;
+	enum rf_code rc = RF_OK;
+	float *block = !flat || reach ? malloc(LOAD * sizeof *block) : NULL;
 
-	memset(flat, 0, params->total * sizeof *flat);
-	for (int i = 0; i < params->n; i++) {
+	if ((!flat || reach) && !block)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (!block)
+		memset(flat, 0, params->total * sizeof *flat);
+	for (int i = 0; i < params->n && rc == RF_OK; i++) {
 		const struct rf_param *p = &params->p[i];
 		const struct rf_tensor *x;
 
 		snprintf(name, sizeof name, "%s%s", prefix, p->name);
 		x = rf_tensors_find(t, name);
-		if (!x || !same_shape(x, p))
-			return rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", name);
-		if ((rc = rf_tensor_f32(x, flat + p->offset, e)) != RF_OK)
-			return rc;
-		if (!finite(flat + p->offset, p->count))
-			return rf_fail(e, RF_ENUMERIC, "'%s' holds NaN or Inf", name);
+		if (!x || !rf_same_shape(x, p))
+			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", name);
+		for (size_t at = 0; at < p->count && rc == RF_OK; at += LOAD) {
+			size_t n = p->count - at < LOAD ? p->count - at : LOAD;
+			float *to = block ? block : flat + p->offset + at;
+
+			if ((rc = rf_tensor_f32_part(x, at, n, to, e)) != RF_OK)
+				break;
+			if (!finite(to, n))
+				rc = rf_fail(e, RF_ENUMERIC, "'%s' holds NaN or Inf", name);
+			for (size_t k = 0; k < n && rc == RF_OK && !negative; k++)
+				if (to[k] < 0)
+					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
+			if (rc == RF_OK && flat && reach)
+				rc = reach->put(reach->arg, flat + p->offset + at, block, n * sizeof *block, e);
+		}
 	}
-	return RF_OK;
+	free(block);
+	return rc;
 }
 
 /* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no second
  * read. */
-enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
+static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_reach *reach, struct rf_err *e)
 {
-	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .dtype = RF_F32 };
+	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .reach = reach, .dtype = RF_F32 };
 	char weights[17];
 	enum rf_code rc;
 
-	if ((rc = load(&c->tensors, &c->params, "", flat, e)) == RF_OK && c->in_run
-	    && (rc = rf_parts_hash(&p, weights, e)) == RF_OK && strcmp(weights, c->weights))
+	if ((rc = load(&c->tensors, &c->params, "", flat, reach, true, e)) == RF_OK && c->in_run
+	    && (rc = flat ? rf_parts_hash(&p, weights, e) : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK
+	    && strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights,
 		             c->weights);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
-enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)
+static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_reach *reach, bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
 	const char *weights;
@@ -465,8 +542,10 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 	enum rf_code rc;
 
 	*there = false;
-	memset(m, 0, c->params.total * sizeof *m);
-	memset(v, 0, c->params.total * sizeof *v);
+	if (m && !reach) {
+		memset(m, 0, c->params.total * sizeof *m);
+		memset(v, 0, c->params.total * sizeof *v);
+	}
 	if ((rc = rf_disk_join(path, c->dir, "optim.safetensors", e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open(&t, path, e)) != RF_OK)
@@ -477,14 +556,30 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said", c->weights);
 	else if (t.n != 2 * c->params.n)
 		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
-	else if ((rc = load(&t, &c->params, "exp_avg.", m, e)) == RF_OK)
-		rc = load(&t, &c->params, "exp_avg_sq.", v, e);
-	for (size_t i = 0; rc == RF_OK && i < c->params.total; i++)
-		if (v[i] < 0)
-			rc = rf_fail(e, RF_ENUMERIC, "exp_avg_sq has a negative number");
+	else if ((rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
+		rc = load(&t, &c->params, "exp_avg_sq.", v, reach, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
+}
+
+enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e)
+{
+	return load_weights(c, flat, NULL, e);
+}
+
+enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)
+{
+	return load_moments(c, m, v, NULL, there, e);
+}
+
+enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments, const struct rf_reach *reach,
+                             struct rf_err *e)
+{
+	enum rf_code rc = load_weights(c, w, reach, e);
+	bool there;
+
+	return rc == RF_OK && moments ? load_moments(c, m, v, reach, &there, e) : rc;
 }
 
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)

@@ -4,7 +4,9 @@
 
 #include "run.h"
 
-/* What makes a directory a step of a run: the contents of state.json but for the files. */
+/* What makes a directory a step of a run: the contents of state.json but for the files, written in export.c and read in
+ * ckpt.c.  A change of its keys is a new format. */
+enum { RF_STATE_FORMAT = 1 };
 struct rf_state {
 	int64_t step, parent, commits, updates;
 	char past[RF_HASH_HISTORY][17];  /* the weights of the commits before, newest first */
@@ -21,6 +23,7 @@ struct rf_parts {
 	const float *weights;            /* flat */
 	enum rf_dtype dtype;             /* of the file: F32, BF16, F16 */
 	const float *m, *v;              /* NULL: no moments */
+	const struct rf_reach *reach;    /* of weights, m and v where they are a device's; dtype is F32 then */
 	const char *tokenizer;           /* for fresh weights, as rf_ckpt_create() says */
 	const struct rf_state *state;    /* NULL: a bare checkpoint */
 	const volatile sig_atomic_t *stop;
@@ -33,6 +36,8 @@ enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weig
 uint64_t rf_parts_bytes(const struct rf_parts *p);
 /* The hash of the weights that rf_parts_write() would write, of parts whose dtype is F32. */
 enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e);
+
+bool rf_same_shape(const struct rf_tensor *t, const struct rf_param *p);
 
 /* "step-000012", and back: -1 for any other name. */
 void rf_step_name(char name[32], int64_t step);

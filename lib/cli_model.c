@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli_model.h"
+#include "dry.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
@@ -19,25 +20,32 @@ void rf_cli_notes(const struct rf_engine *g)
 		rf_say("%s: %s", g->ckpt->dir, g->ckpt->warning);
 }
 
-noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra)
+noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record)
 {
-	char text[6000];
+	const struct rf_dry dry = { g, cli->opts, path, max_record };
+	struct rf_err err;
+	char *text;
 
-	rf_engine_describe(g, want, extra, text, sizeof text);
+	if (rf_dry_run(&dry, &text, &err) != RF_OK)
+		rf_die_err(&err);
 	fputs(text, stdout);
 	rf_cli_finish();
 	exit(0);
 }
 
-void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, const struct rf_engine *g, char *path)
+void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path)
 {
 	struct rf_err err;
 
+	if (g->dry_run)
+		dry_run(cli, g, path, s->max_record);
 	rf_stage_open(s, cli, path);
 	if (rf_engine_check_head(g, &s->head, &err) != RF_OK) {
 		rf_blame(&err, "%s", rf_in_name(s->in));
 		rf_die_err(&err);
 	}
+	if (rf_engine_ahead(g, rf_in_head(s->in), &err) != RF_OK)
+		rf_die_err(&err);
 }
 
 /* Reads what an input that is a pipe still brings, and drops it: to leave would kill the programs before us by SIGPIPE, and

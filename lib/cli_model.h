@@ -8,10 +8,9 @@
 
 /* What the user should know of the checkpoint and the device, on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
-/* --dry-run: settings and memory, on stdout; ends the program. */
-noreturn void rf_cli_dry_run(struct rf_engine *g, const struct rf_plan *want, size_t extra);
-/* rf_stage_open() for a program whose model must fit the stream. */
-void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, const struct rf_engine *g, char *path);
+/* rf_stage_open() for a program whose model must fit the stream; with --max-len the memory for it is taken, and with
+ * --dry-run what the program would do is printed instead (dry.h) and the program ends. */
+void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
 
 /* A trainer's begin: opens the run and says its notes.  From here on nobody's leaving ends the program (SIGPIPE) before the
  * commit.  Ends it well if the run is past --at; path: the input, of which a pipe is read to its end even so. */

@@ -8,38 +8,48 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "act.h"
 #include "err.h"
 
-enum rf_arch { RF_DELTA_NET };
-enum rf_act { RF_ACT_SILU, RF_ACT_RELU, RF_ACT_ELU, RF_ACT_IDENTITY };   /* ELU is elu(x) + 1 */
-enum rf_qk_norm { RF_NORM_L2, RF_NORM_SUM };
-enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_MAX_EOS = 16 };
+enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_MAX_EOS = 16, RF_MAX_NAME = 120 };
 
-/* Softmax attention in the layers that `attn` lists. */
-struct rf_attn_config {
-	bool *in_layer;           /* (layers) */
-	int heads, kv_heads;
-	bool qkv_bias;
-	int window;               /* 0: no limit */
-	double rope_theta;
+/* What a layer mixes its rows with. */
+enum rf_kind { RF_KIND_DELTA, RF_KIND_ATTENTION };
+
+/* The delta rule: of delta_net. */
+struct rf_delta_config {
+	int heads, qk_heads;      /* of v; of q and k, which divides it */
+	int K, V;                 /* key and value width of a head */
+	bool conv, beta, gate, neg_eigval;
+	int conv_size;            /* w; 1 without convolution */
+	enum rf_act qk_act;
+	enum rf_norm qk_norm;
 };
 
+/* Softmax attention. */
+struct rf_attn_config {
+	int heads, kv_heads, D;
+	int rotary;               /* columns of a head that are turned */
+	double theta;
+	bool qkv_bias;
+	int window;               /* 0: no limit */
+};
+
+/* Where the weights' names differ from family to family: root embed, root layers.I.mixer_norm, ... */
+struct rf_names { const char *root, *embed, *mixer_norm, *mlp_norm; };
+
 struct rf_config {
-	enum rf_arch arch;
 	char model_type[32];
 	int d, layers, ffn, vocab; /* hidden_size, num_hidden_layers, MLP width (resolved), vocab_size */
 	double norm_eps, initializer_range;
+	bool norm_plus_one;       /* norms of hidden states multiply by 1 + w */
 	bool tied;                /* what the config says; the file decides (no lm_head.weight: tied) */
 	int eos[RF_MAX_EOS], eos_count;
+	struct rf_names names;
+	bool others;              /* a checkpoint may hold tensors that are not the model's: they are carried along */
 
-	/* delta_net */
-	int heads, K, V;          /* heads, key and value width of a head */
-	bool use_short_conv, use_beta, use_gate, allow_neg_eigval;
-	int conv_size;            /* w; 1 without convolution */
-	enum rf_act qk_act;
-	enum rf_qk_norm qk_norm;
-
-	bool has_attn;
+	enum rf_kind *kind;       /* (layers) */
+	struct rf_delta_config delta;
 	struct rf_attn_config attn;
 
 	char *text;               /* config.json as read, so that it can be written back unchanged but for the dtype */
@@ -51,6 +61,9 @@ struct rf_config {
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e);
 enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_err *e);
 void rf_config_free(struct rf_config *cfg);
+
+/* The name of the embedding's tensor. */
+void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME]);
 
 /* cfg->text with "dtype" (and "torch_dtype" where it stands) set to "float32" or "bfloat16", and tie_word_embeddings
  * as given; malloc'd into *text. */

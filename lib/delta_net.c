@@ -1,97 +1,143 @@
 /* delta_net.c -- the DeltaNet mixer (Yang et al. 2024): projections, short convolution, delta rule, output norm.
  *
- * What later rows need of earlier ones: the last w-1 rows of q, k, v before the convolution, and the state S. */
+ * q, k and v lie side by side in one matrix until they are convolved.  What later rows need of earlier ones: the last w-1
+ * rows of that matrix, and the state S. */
 #include <math.h>
 
 #include "mixer.h"
 #include "tree.h"
 
+struct weights { struct rf_weight proj[3], conv[3], b, g, norm, o; };
+
+/* Slots hold the state after some row: of the text at the start of each segment, and of every row below which rollouts hang. */
+struct state {
+	rf_f32 S, dS, tail, dtail;   /* (slots, H, K, V), (slots, w-1, C) */
+	struct rf_delta_log log;     /* the open chunk below which rollouts hang, (sites, ...) */
+};
+
+struct save {
+	rf_f32 x;                    /* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
+	rf_f32 k;                    /* k after it, (R, G, K), where rollouts grow; else it is made again */
+	rf_f32 b, u, o, gate;        /* (R, H), (R, H, V), (R, H, V), (R, H, V) */
+};
+
+struct work {
+	rf_f32 y[3], n;              /* q, k, v after the convolution; o after its norm */
+	rf_f32 dy[3], dx, dn, d_o, dgate, db;
+};
+
 static const struct rf_weight none;
 
-static int width(const struct rf_config *c, int i)  /* of q, k, v */
+static int width(const struct rf_delta_config *c, int i)  /* of q, k, v */
 {
-	return c->heads * (i == 2 ? c->V : c->K);
+	return i == 2 ? c->heads * c->V : c->qk_heads * c->K;
 }
 
-static void bind(struct rf_model *m, int layer)
+static int column(const struct rf_delta_config *c, int i)  /* where they begin; of 3: C */
 {
-	struct rf_layer *l = &m->layer[layer];
+	return i == 3 ? 2 * width(c, 0) + width(c, 2) : i * width(c, 0);
+}
+
+static void declare(struct rf_params *t, const struct rf_config *cfg, int layer, void *weights)
+{
+	struct weights *w = weights;
+	const struct rf_delta_config *c = &cfg->delta;
+	const struct rf_begin normal = RF_NORMAL(cfg->initializer_range);
+	const char *root = cfg->names.root;
+	int d = cfg->d;
 
 	for (int i = 0; i < 3; i++) {
-		l->w.delta.proj[i] = rf_model_weight(m, "model.layers.%d.attn.%c_proj.weight", layer, "qkv"[i]);
-		l->w.delta.conv[i] = rf_model_weight(m, "model.layers.%d.attn.%c_conv1d.weight", layer, "qkv"[i]);
+		w->proj[i] = rf_params_weight(t, normal, (int[4]){ width(c, i), d }, "%slayers.%d.attn.%c_proj.weight", root, layer, "qkv"[i]);
+		if (c->conv)
+			w->conv[i] = rf_params_weight(t, normal, (int[4]){ width(c, i), 1, c->conv_size }, "%slayers.%d.attn.%c_conv1d.weight", root,
+			                              layer, "qkv"[i]);
 	}
-	l->w.delta.b = rf_model_weight(m, "model.layers.%d.attn.b_proj.weight", layer);
-	l->w.delta.g = rf_model_weight(m, "model.layers.%d.attn.g_proj.weight", layer);
-	l->w.delta.norm = rf_model_weight(m, "model.layers.%d.attn.o_norm.weight", layer);
-	l->w.delta.o = rf_model_weight(m, "model.layers.%d.attn.o_proj.weight", layer);
+	if (c->beta)
+		w->b = rf_params_weight(t, normal, (int[4]){ c->heads, d }, "%slayers.%d.attn.b_proj.weight", root, layer);
+	if (c->gate)
+		w->g = rf_params_weight(t, normal, (int[4]){ width(c, 2), d }, "%slayers.%d.attn.g_proj.weight", root, layer);
+	w->norm = rf_params_weight(t, RF_ONE, (int[4]){ c->V }, "%slayers.%d.attn.o_norm.weight", root, layer);
+	w->o = rf_params_weight(t, normal, (int[4]){ d, width(c, 2) }, "%slayers.%d.attn.o_proj.weight", root, layer);
 }
 
-static void state(const struct rf_tree *t, int layer, struct rf_arena *a, union rf_mixer_state *s)
+static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *state)
 {
-	const struct rf_config *c = t->model->cfg;
-	size_t slots = (size_t)t->slots, tail = slots * (size_t)(t->w - 1);
+	const struct rf_delta_config *c = &t->model->cfg->delta;
+	struct state *s = state;
+	size_t S = (size_t)t->slots * (size_t)c->heads * (size_t)c->K * (size_t)c->V;
+	size_t tail = (size_t)t->slots * (size_t)(c->conv_size - 1) * (size_t)column(c, 3);
 
 	(void)layer;
-	s->delta.S = rf_arena_f32(a, slots * (size_t)(c->heads * c->K * c->V));
-	for (int i = 0; i < 3; i++)
-		s->delta.tail[i] = rf_arena_f32(a, tail * (size_t)width(c, i));
-	if (!t->plan.train)
-		return;
-	s->delta.dS = rf_arena_f32(a, slots * (size_t)(c->heads * c->K * c->V));
-	for (int i = 0; i < 3; i++)
-		s->delta.dtail[i] = rf_arena_f32(a, tail * (size_t)width(c, i));
+	s->S = rf_arena_f32(a, S);
+	s->tail = rf_arena_f32(a, tail);
+	if (t->plan.sites) {
+		size_t n = (size_t)t->plan.sites;
+
+		s->log.S = rf_arena_f32(a, n * (size_t)(c->heads * c->K) * (size_t)c->V);
+		s->log.k = rf_arena_f32(a, n * RF_CHUNK * (size_t)width(c, 1));
+		s->log.u = rf_arena_f32(a, n * RF_CHUNK * (size_t)width(c, 2));
+	}
+	s->dS = t->plan.train ? rf_arena_f32(a, S) : NULL;
+	s->dtail = t->plan.train ? rf_arena_f32(a, tail) : NULL;
 }
 
-static void save(const struct rf_pass *p, int layer, struct rf_arena *a, union rf_mixer_save *s)
+/* Rows of a pass, and steps before them that the convolution reads. */
+static size_t rows_of(const struct rf_pass *p) { return (size_t)p->max_nb * (size_t)p->max_steps; }
+static size_t front_of(const struct rf_pass *p, const struct rf_delta_config *c) { return (size_t)p->max_nb * (size_t)(c->conv_size - 1); }
+
+static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *save)
 {
-	const struct rf_config *c = p->tree->model->cfg;
-	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, front = (size_t)p->max_nb * (size_t)(p->tree->w - 1);
+	const struct rf_delta_config *c = &p->tree->model->cfg->delta;
+	struct save *s = save;
+	size_t R = rows_of(p);
 
 	(void)layer;
-	for (int i = 0; i < 3; i++)
-		s->delta.x[i] = rf_arena_f32(a, (front + R) * (size_t)width(c, i));
-	s->delta.k = p->grow ? rf_arena_f32(a, R * (size_t)width(c, 1)) : NULL;
-	s->delta.b = c->use_beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
-	s->delta.u = rf_arena_f32(a, R * (size_t)width(c, 2));
-	s->delta.o = rf_arena_f32(a, R * (size_t)width(c, 2));
-	s->delta.gate = c->use_gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
+	s->x = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
+	s->k = p->grow ? rf_arena_f32(a, R * (size_t)width(c, 1)) : NULL;
+	s->b = c->beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
+	s->u = rf_arena_f32(a, R * (size_t)width(c, 2));
+	s->o = rf_arena_f32(a, R * (size_t)width(c, 2));
+	s->gate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
 }
 
-static void work(const struct rf_pass *p, int layer, struct rf_arena *a, union rf_mixer_work *w)
+static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *work)
 {
-	const struct rf_config *c = p->tree->model->cfg;
-	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, front = (size_t)p->max_nb * (size_t)(p->tree->w - 1);
+	const struct rf_delta_config *c = &p->tree->model->cfg->delta;
+	struct work *w = work;
+	size_t R = rows_of(p);
 
 	(void)layer;
 	for (int i = 0; i < 3; i++)
-		w->delta.y[i] = rf_arena_f32(a, R * (size_t)width(c, i));
-	w->delta.n = rf_arena_f32(a, R * (size_t)width(c, 2));
+		w->y[i] = rf_arena_f32(a, R * (size_t)width(c, i));
+	w->n = rf_arena_f32(a, R * (size_t)width(c, 2));
 	if (!p->train)
 		return;
-	for (int i = 0; i < 3; i++) {
-		w->delta.dy[i] = rf_arena_f32(a, R * (size_t)width(c, i));
-		w->delta.dx[i] = rf_arena_f32(a, (front + R) * (size_t)width(c, i));
-	}
-	w->delta.dn = rf_arena_f32(a, R * (size_t)width(c, 2));
-	w->delta.d_o = rf_arena_f32(a, R * (size_t)width(c, 2));
-	w->delta.dgate = c->use_gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
-	w->delta.db = c->use_beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
+	for (int i = 0; i < 3; i++)
+		w->dy[i] = rf_arena_f32(a, R * (size_t)width(c, i));
+	w->dx = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
+	w->dn = rf_arena_f32(a, R * (size_t)width(c, 2));
+	w->d_o = rf_arena_f32(a, R * (size_t)width(c, 2));
+	w->dgate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
+	w->db = c->beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 }
 
-/* q, k, v after convolution, activation and norm, for `steps` new steps after `given`. */
+/* The convolution, activation and head norm of q, k or v, whose settings forward and backward pass share. */
+#define CONV(p, c, l, i) \
+	.nb = (p)->nb, .steps = (p)->steps, .d = width(c, i), .ldx = column(c, 3), .w = (c)->conv_size, .head = (i) == 2 ? (c)->V : (c)->K, \
+	.act = (i) == 2 ? RF_ACT_SILU : (c)->qk_act, .norm = (i) == 2 ? RF_NORM_NONE : (c)->qk_norm, \
+	.scale = (i) == 0 ? 1 / sqrtf((float)(c)->K) : 1, .weight = rf_w((p)->tree->model, (l)->conv[i])
+
+/* q, k, v after it, for `steps` new steps after `given`. */
 static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 {
 	const struct rf_model *m = p->tree->model;
-	const struct rf_config *c = m->cfg;
-	const struct rf_layer *l = &m->layer[layer];
+	const struct rf_delta_config *c = &m->cfg->delta;
+	const struct weights *l = m->layer[layer].w;
+	const struct save *k = p->save[layer];
 	size_t before = (size_t)p->given * (size_t)p->nb;
 
 	for (int i = 0; i < 3; i++)
-		RF(m->dev, conv_fwd, .nb = p->nb, .steps = p->steps, .d = width(c, i), .w = p->tree->w, .head = i == 2 ? c->V : c->K,
-		   .act = i == 2 ? RF_ACT_SILU : (int)c->qk_act, .norm = i == 2 ? 0 : c->qk_norm == RF_NORM_L2 ? 1 : 2,
-		   .scale = i == 0 ? 1 / sqrtf((float)c->K) : 1,
-		   .x = rf_at(p->save[layer].delta.x[i], before * (size_t)width(c, i)), .weight = rf_w(m, l->w.delta.conv[i]),
+		RF(m->dev, conv_fwd, CONV(p, c, l, i), .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
 		   .y = rf_at(y[i], i == 1 && p->grow ? before * (size_t)width(c, i) : 0));
 }
 
@@ -99,71 +145,71 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 {
 	struct rf_tree *t = p->tree;
 	const struct rf_model *m = t->model;
-	const struct rf_config *c = m->cfg;
-	const struct rf_layer *l = &m->layer[layer];
-	union rf_mixer_state *s = &t->state[layer];
-	union rf_mixer_save *k = &p->save[layer];
-	union rf_mixer_work *w = &p->work[layer];
-	int rows = p->nb * p->steps, H = c->heads, front = (t->w - 1) * p->nb;
-	size_t before = (size_t)p->given * (size_t)p->nb;
-	rf_f32 y[3] = { w->delta.y[0], p->grow ? k->delta.k : w->delta.y[1], w->delta.y[2] };
+	const struct rf_delta_config *c = &m->cfg->delta;
+	const struct weights *l = m->layer[layer].w;
+	struct state *s = t->state[layer];
+	struct save *k = p->save[layer];
+	struct work *w = p->work[layer];
+	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
+	rf_f32 here = rf_at(k->x, ((size_t)w1 + (size_t)p->given) * (size_t)p->nb * (size_t)C);
+	rf_f32 y[3] = { w->y[0], p->grow ? k->k : w->y[1], w->y[2] };
+	float eps = (float)m->cfg->norm_eps;
 
-	for (int i = 0; i < 3; i++) {
-		if (!p->given)
-			RF(m->dev, rows, .n = p->tails, .d = width(c, i), .from = s->delta.tail[i], .fi = p->tail_in, .to = k->delta.x[i]);
-		rf_linear_fwd(m, l->w.delta.proj[i], none, rows, x, rf_at(k->delta.x[i], ((size_t)front + before) * (size_t)width(c, i)), false);
-		RF(m->dev, rows, .n = p->cap_tails, .d = width(c, i), .from = k->delta.x[i], .fi = p->cap_in, .to = s->delta.tail[i], .ti = p->tail_out);
-	}
+	if (!p->given)
+		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x, .slots = s->tail, .slot = p->start);
+	for (int i = 0; i < 3; i++)
+		rf_linear_fwd(m, l->proj[i], none, rows, x, rf_at(here, (size_t)column(c, i)), C, false);
+	RF(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail, .row = p->cap_row, .slot = p->cap_slot);
 	convolve(p, layer, y);
-	if (c->use_beta)
-		rf_linear_fwd(m, l->w.delta.b, none, rows, x, k->delta.b, false);
-	if (c->use_gate)
-		rf_linear_fwd(m, l->w.delta.g, none, rows, x, k->delta.gate, false);
-	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = H, .K = c->K, .V = c->V,
-	   .beta_scale = c->allow_neg_eigval ? 2 : 1, .q = y[0], .k = y[1], .v = y[2], .b = k->delta.b, .u = k->delta.u,
-	   .o = k->delta.o, .S = s->delta.S, .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
-	RF(m->dev, rmsnorm_fwd, .rows = rows * H, .d = c->V, .eps = (float)c->norm_eps, .x = k->delta.o, .w = rf_w(m, l->w.delta.norm),
-	   .gate = k->delta.gate, .y = w->delta.n);
-	rf_linear_fwd(m, l->w.delta.o, none, rows, w->delta.n, h, true);
+	if (c->beta)
+		rf_linear_fwd(m, l->b, none, rows, x, k->b, 0, false);
+	if (c->gate)
+		rf_linear_fwd(m, l->g, none, rows, x, k->gate, 0, false);
+	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
+	   .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1], .v = y[2], .b = k->b, .u = k->u,
+	   .o = k->o, .S = s->S, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = p->captures, .log_from = t->text_slots,
+	   .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
+	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
+	rf_linear_fwd(m, l->o, none, rows, w->n, h, 0, true);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 {
 	struct rf_tree *t = p->tree;
 	const struct rf_model *m = t->model;
-	const struct rf_config *c = m->cfg;
-	const struct rf_layer *l = &m->layer[layer];
-	union rf_mixer_state *s = &t->state[layer];
-	union rf_mixer_save *k = &p->save[layer];
-	union rf_mixer_work *w = &p->work[layer];
-	int rows = p->nb * p->steps, H = c->heads, front = (t->w - 1) * p->nb;
+	const struct rf_delta_config *c = &m->cfg->delta;
+	const struct weights *l = m->layer[layer].w;
+	struct state *s = t->state[layer];
+	struct save *k = p->save[layer];
+	struct work *w = p->work[layer];
+	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
+	size_t front = (size_t)w1 * (size_t)p->nb * (size_t)C;
+	float eps = (float)m->cfg->norm_eps;
 
-	RF(m->dev, rmsnorm_fwd, .rows = rows * H, .d = c->V, .eps = (float)c->norm_eps, .x = k->delta.o, .w = rf_w(m, l->w.delta.norm),
-	   .gate = k->delta.gate, .y = w->delta.n);
-	rf_linear_bwd(m, l->w.delta.o, none, rows, w->delta.n, dh, w->delta.dn, false);
-	RF(m->dev, rmsnorm_bwd, .rows = rows * H, .d = c->V, .eps = (float)c->norm_eps, .x = k->delta.o, .w = rf_w(m, l->w.delta.norm),
-	   .gate = k->delta.gate, .dy = w->delta.dn, .dx = w->delta.d_o, .dw = rf_dw(m, l->w.delta.norm), .dgate = w->delta.dgate);
-	convolve(p, layer, w->delta.y);
-	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->per, .H = H, .K = c->K, .V = c->V,
-	   .beta_scale = c->allow_neg_eigval ? 2 : 1, .q = w->delta.y[0], .k = w->delta.y[1], .v = w->delta.y[2], .b = k->delta.b,
-	   .u = k->delta.u, .d_o = w->delta.d_o, .dq = w->delta.dy[0], .dk = w->delta.dy[1], .dv = w->delta.dy[2], .db = w->delta.db,
-	   .S = s->delta.S, .dS = s->delta.dS, .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
-	for (int i = 0; i < 3; i++) {
-		int d = width(c, i);
-
-		RF(m->dev, conv_bwd, .nb = p->nb, .steps = p->steps, .d = d, .w = t->w, .head = i == 2 ? c->V : c->K,
-		   .act = i == 2 ? RF_ACT_SILU : (int)c->qk_act, .norm = i == 2 ? 0 : c->qk_norm == RF_NORM_L2 ? 1 : 2,
-		   .scale = i == 0 ? 1 / sqrtf((float)c->K) : 1, .x = k->delta.x[i], .weight = rf_w(m, l->w.delta.conv[i]),
-		   .dy = w->delta.dy[i], .dx = w->delta.dx[i], .dweight = rf_dw(m, l->w.delta.conv[i]));
-		/* what later rows read of these comes back; what these read of earlier rows goes on */
-		RF(m->dev, rows, .n = p->cap_tails, .d = d, .add = true, .from = s->delta.dtail[i], .fi = p->tail_out, .to = w->delta.dx[i], .ti = p->cap_in);
-		RF(m->dev, rows, .n = p->tails, .d = d, .add = true, .from = w->delta.dx[i], .to = s->delta.dtail[i], .ti = p->tail_in);
-		rf_linear_bwd(m, l->w.delta.proj[i], none, rows, x, rf_at(w->delta.dx[i], (size_t)front * (size_t)d), dx, i > 0);
-	}
-	if (c->use_beta)
-		rf_linear_bwd(m, l->w.delta.b, none, rows, x, w->delta.db, dx, true);
-	if (c->use_gate)
-		rf_linear_bwd(m, l->w.delta.g, none, rows, x, w->delta.dgate, dx, true);
+	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
+	rf_linear_bwd(m, l->o, none, rows, w->n, dh, 0, w->dn, false);
+	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm),
+	   .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm), .dgate = w->dgate);
+	convolve(p, layer, w->y);
+	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
+	   .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1], .v = w->y[2], .b = k->b,
+	   .u = k->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1], .dv = w->dy[2], .db = w->db,
+	   .S = s->S, .dS = s->dS, .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
+	for (int i = 0; i < 3; i++)
+		RF(m->dev, conv_bwd, CONV(p, c, l, i), .x = rf_at(k->x, (size_t)column(c, i)), .dy = w->dy[i],
+		   .dx = rf_at(w->dx, (size_t)column(c, i)), .dweight = rf_dw(m, l->conv[i]));
+	/* what later rows read of these comes back; what these read of earlier rows goes on */
+	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx, .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
+	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = w->dx, .slots = s->dtail, .slot = p->start);
+	for (int i = 0; i < 3; i++)
+		rf_linear_bwd(m, l->proj[i], none, rows, x, rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
+	if (c->beta)
+		rf_linear_bwd(m, l->b, none, rows, x, w->db, 0, dx, true);
+	if (c->gate)
+		rf_linear_bwd(m, l->g, none, rows, x, w->dgate, 0, dx, true);
 }
 
-const struct rf_mixer rf_mixer_delta_net = { "delta_net", bind, state, save, work, fwd, bwd };
+const struct rf_mixer rf_mixer_delta_net = {
+	"delta_net", sizeof(struct weights), sizeof(struct state), sizeof(struct save), sizeof(struct work),
+	declare, state, save, work, fwd, bwd
+};

@@ -33,7 +33,7 @@ enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum r
 	} else if (!strcmp(name, "cuda")) {
 		return rf_fail(e, RF_EDEVICE, "no device 'cuda': this build has no CUDA (use --device cpu)");
 	} else {
-		return rf_fail(e, RF_EDEVICE, "no device '%s' (there are cpu and auto)", name);
+		return rf_fail(e, RF_EUSAGE, "no device '%.40s' (there are cpu and auto)", name);
 	}
 	return d->ops->open(d, e);
 }

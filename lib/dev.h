@@ -3,7 +3,7 @@
  * Models and losses are written once, on this table.  Device memory is a handle of an incomplete type: host code that
  * indexes it does not compile.  Operations return nothing: like ferror(3), the first failure sticks to the device,
  * and rf_dev_sync() reports it.  Operations run in the order of the calls; their arguments are copied, so host memory
- * is read only by upload and written only by download.
+ * is read only by upload, which is done with it when it returns, and written only by download.
  *
  * Rows.  A pass works on nb sequences side by side, `steps` rows each: row (j, b), step j of sequence b, is row
  * j nb + b of every matrix.  The text itself is nb = 1; rollouts that hang below it are nb > 1, and appending a step
@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "act.h"
 #include "err.h"
 
 typedef struct rf_f32_mem *rf_f32;
@@ -35,16 +36,19 @@ struct rf_dev;
 
 /* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) if given.  ta: A is stored (k, m); tb: B is stored (n, k).
  * lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight, which changes only in adamw or an
- * upload, so a device may keep it in another form. */
+ * upload, so a device may keep it in another form.  batch: so many products (0: one), whose operands lie sa, sb, sc
+ * floats apart; without bias. */
 struct rf_gemm {
 	int m, n, k;
 	bool ta, tb, add, weight;
 	rf_f32 a, b, c, bias;
 	int lda, ldb, ldc;
+	int batch;
+	size_t sa, sb, sc;
 };
 
-/* y (d) += sum over rows of x (rows, d): the gradient of a bias. */
-struct rf_colsum { int rows, d; rf_f32 x, y; };
+/* y (d) += sum over rows of x (rows, d), ldx floats apart (0: d): the gradient of a bias. */
+struct rf_colsum { int rows, d, ldx; rf_f32 x, y; };
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
@@ -53,15 +57,23 @@ struct rf_embed_fwd { int rows, d; rf_i32 tokens; rf_f32 w, y; };
 struct rf_embed_bwd { int rows, d; rf_i32 tokens; rf_f32 dy, dw; };
 
 /* to[ti] = (or +=) from[fi] for n rows of width d in order; an index array that is NULL counts 0, 1, ...  With add the
- * same ti may come again. */
-struct rf_rows { int n, d; bool add; rf_f32 from, to; rf_i32 fi, ti; };
+ * same ti may come again.  lf, lt: floats from one row to the next in from and to (0: d). */
+struct rf_rows { int n, d, lf, lt; bool add; rf_f32 from, to; rf_i32 fi, ti; };
+
+/* The w rows that stand before a sequence's first, kept in slots of (w, d).  x ((w + steps) nb, d): w steps of earlier
+ * rows, then the sequences' own.  load: sequence b takes slot[b / per] (slot NULL: slot 0 for all).  keep (nb = 1): the w
+ * rows up to own row `row[i]` go to slot[i], n of them.
+ * back: the gradients go the other way and are added: load's from x to the slots, keep's from the slots to x. */
+struct rf_tail_load { int nb, per, w, d; bool back; rf_f32 x, slots; rf_i32 slot; };
+struct rf_tail_keep { int n, w, d; bool back; rf_f32 x, slots; rf_i32 row, slot; };
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------ */
 
-/* y = x / sqrt(mean(x^2) + eps) * w, rows of width d; with gate (same shape as x) times silu(gate).
+/* y = x / sqrt(mean(x^2) + eps) * w, rows of width d; plus_one: times 1 + w; with gate times silu(gate), which is of y's
+ * shape or, row_gate, one number per row.  ldx: floats from one row of x (and dx) to the next (0: d).
  * bwd: dx = (with add: +=); dw += ; dgate =. */
-struct rf_rmsnorm_fwd { int rows, d; float eps; rf_f32 x, w, gate, y; };
-struct rf_rmsnorm_bwd { int rows, d; float eps; bool add; rf_f32 x, w, gate, dy, dx, dw, dgate; };
+struct rf_rmsnorm_fwd { int rows, d, ldx; float eps; bool plus_one, row_gate; rf_f32 x, w, gate, y; };
+struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add; rf_f32 x, w, gate, dy, dx, dw, dgate; };
 
 /* y = silu(gate) * up, n elements each.  bwd: dgate, dup =, and y again (NULL: not wanted). */
 struct rf_swiglu_fwd { size_t n; rf_f32 gate, up, y; };
@@ -70,53 +82,77 @@ struct rf_swiglu_bwd { size_t n; rf_f32 gate, up, dy, dgate, dup, y; };
 /* y = scale * norm(act(conv(x))): the causal depthwise convolution of width w over the steps, the activation, and the
  * norm of every head (width `head`), each optional (weight NULL, and then w = 1; RF_ACT_IDENTITY; norm 0).
  * x ((w-1 + steps) nb, d): w-1 steps of earlier rows (zeros before the start), then the R new ones; y (R, d).
- * weight (d, w), last tap = current row.  norm 1: x / sqrt(sum x^2 + 1e-6); 2: x / sum x.
+ * weight (d, w), last tap = current row.  ldx: floats from one row of x (and dx) to the next (0: d).
  * bwd: dx, of x's shape, is written whole; dweight +=. */
-struct rf_conv_fwd { int nb, steps, d, w, head, act, norm; float scale; rf_f32 x, weight, y; };
-struct rf_conv_bwd { int nb, steps, d, w, head, act, norm; float scale; rf_f32 x, weight, dy, dx, dweight; };
+struct rf_conv_fwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale; rf_f32 x, weight, y; };
+struct rf_conv_bwd {
+	int nb, steps, d, ldx, w, head;
+	enum rf_act act;
+	enum rf_norm norm;
+	float scale;
+	rf_f32 x, weight, dy, dx, dweight;
+};
 
-/* Rotary embedding, in place: x (R, heads, D), halves rotated together, position of row (j, b) = past[b] + from + j,
- * frequency i = theta^(-2i/D); inverse turns back (the backward pass). */
-struct rf_rope { int nb, steps, heads, D, from; bool inverse; double theta; rf_i32 past; rf_f32 x; };
+/* Rotary embedding: y (R, heads, D) = x turned, which may be the same place; the first `rotary` columns of each head (0: all D),
+ * halves of them rotated together, the rest as they are.  Position of row (j, b) = past[b] + from + j, frequency
+ * i = theta^(-2i/rotary); inverse turns back (the backward pass).  ldx, ldy: floats from one row to the next (0: heads D). */
+struct rf_rope { int nb, steps, heads, D, rotary, ldx, ldy, from; bool inverse; double theta; rf_i32 past; rf_f32 x, y; };
+
+/* y = x sigmoid(gate), rows of width d; ldg: floats from one row of gate (and dgate) to the next (0: d).
+ * bwd: dx =, dgate =, y again (NULL: not wanted). */
+struct rf_gate_fwd { int rows, d, ldg; rf_f32 x, gate, y; };
+struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
 
 /* ---- the delta rule --------------------------------------------------------------------------------------------- */
 
-/*     u_t = beta_t (v_t - S_{t-1}' k_t),  S_t = S_{t-1} + k_t u_t',  o_t = S_t' q_t
+/*     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
- * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2.  q comes scaled by 1 / sqrt(K).
- * beta = beta_scale sigmoid(b), beta_scale where b is NULL.
+ * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2; the decay a_t: Gated DeltaNet, arXiv:2412.06464.
+ * q comes scaled by 1 / sqrt(K).  beta = beta_scale sigmoid(b), beta_scale where b is NULL; a = exp(g), 1 where g is
+ * NULL.  H heads of v, G of q and k: head h reads head h G / H of them.
  *
  * States live in slots of (H, K, V).  Sequence b begins from slot start[b / per] of S; start NULL: slot 0.
- * `given`: so many steps are there already (a rollout that grows): k and u hold them, and the new row goes behind them;
- * q, v, b, o hold the new rows only.  The start state is still the one before step 0.  given > 0 wants steps = 1.
- * Captures (nb = 1 only): the state after row cap_row[i] goes to slot cap_slot[i]; rows ascend. */
+ * `given`: so many steps are there already (a rollout that grows): k, u and g hold them, and the new row goes behind
+ * them; q, v, b, o hold the new rows only.  The start state is still the one before step 0.  given > 0 wants steps = 1.
+ * Captures (nb = 1 only): the state after row cap_row[i] goes to slot cap_slot[i]; rows ascend.
+ *
+ * The chunks of a sequence that begins inside one are those of the text: so that it gives the bits that it would give as
+ * a text of its own, prefix and all.  For this a capture leaves, besides S, the open chunk in slot - log_from of log: the
+ * state S at the chunk's first row, and k, u and g of its rows so far (64 of each).  Sequence b reads lead[b / per]
+ * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S. */
+struct rf_delta_log { rf_f32 S, k, u, g; };  /* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
 struct rf_delta_fwd {
-	int nb, steps, given, per, H, K, V;
+	int nb, steps, given, per, H, G, K, V;
 	float beta_scale;
-	rf_f32 q, k, v, b;        /* (R, H, K), (R, H, K), (R, H, V), (R, H) */
+	rf_f32 q, k, v, b, g;     /* (R, G, K), (R, G, K), (R, H, V), (R, H), (R, H) */
 	rf_f32 u, o;              /* out (R, H, V) each */
 	rf_f32 S;
-	rf_i32 start;
-	int captures;
+	rf_i32 start, lead;
+	int captures, log_from;
 	rf_i32 cap_row, cap_slot;
+	struct rf_delta_log log;  /* NULLs: captures leave S alone */
 };
-/* Gradients of q, k, v, b are written; dS of the captured slots is read; to dS of the start slots, which differ from
+/* Gradients of q, k, v, b, g are written; dS of the captured slots is read; to dS of the start slots, which differ from
  * group to group, is added. */
 struct rf_delta_bwd {
-	int nb, steps, per, H, K, V;
+	int nb, steps, per, H, G, K, V;
 	float beta_scale;
-	rf_f32 q, k, v, b, u, d_o;
-	rf_f32 dq, dk, dv, db;
+	rf_f32 q, k, v, b, g, u, d_o;
+	rf_f32 dq, dk, dv, db, dg;
 	rf_f32 S, dS;
 	rf_i32 start;
 	int captures;
 	rf_i32 cap_row, cap_slot;
 };
 
+/* The decay's logarithm: g = -exp(A_log) softplus(a + dt_bias), a and g (rows, H).  bwd: da =, dA_log +=, ddt_bias +=. */
+struct rf_decay_fwd { int rows, H; rf_f32 a, A_log, dt_bias, g; };
+struct rf_decay_bwd { int rows, H; rf_f32 a, A_log, dt_bias, dg, da, dA_log, ddt_bias; };
+
 /* ---- softmax attention ------------------------------------------------------------------------------------------ */
 
 /* Row (j, b) of q (R, H, D) reads the first past[b] rows of the cache (., G, D) and rows (0..j, b) of k, v (R, G, D);
- * of these only the last `window` with itself (0: all).  Scores times 1 / sqrt(D).  Head h reads key head h G / H.
+ * of these only the last `window` with itself (0: all): the cache may hold less than all earlier rows, if it holds those.  Scores times 1 / sqrt(D).  Head h reads key head h G / H.
  * o (R, H, D); lse (R, H) is kept for the backward pass.  `given` as above: q and o hold the new rows only, k and v
  * all of them.  longest: the largest past[b]. */
 struct rf_attn_fwd {
@@ -160,7 +196,7 @@ struct rf_sample {
 
 /* ---- optimizer -------------------------------------------------------------------------------------------------- */
 
-/* out[0] = sum of x^2 in double, in blocks of fixed size;  dot: sum of x y. */
+/* out[0] = sum of x y in double, in blocks of fixed size. */
 struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
 
 /* g <- g scale;  m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;
@@ -173,9 +209,20 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
 #define RF_OPS(X) \
-	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(rmsnorm_fwd) X(rmsnorm_bwd) X(swiglu_fwd) X(swiglu_bwd) \
-	X(conv_fwd) X(conv_bwd) X(rope) X(delta_fwd) X(delta_bwd) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) \
-	X(sample) X(dot) X(adamw) X(axpy)
+	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) X(rmsnorm_fwd) X(rmsnorm_bwd) \
+	X(swiglu_fwd) X(swiglu_bwd) X(conv_fwd) X(conv_bwd) X(rope) X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) \
+	X(decay_fwd) X(decay_bwd) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
+
+/* What a program will ask of a device: for the memory that the device takes beside what is allocated on it, such as forms
+ * that it keeps of weights and what its threads work in. */
+struct rf_beside {
+	int rows;                /* that are worked on at once */
+	int widest;              /* numbers in a row of theirs */
+	int vocab;
+	size_t matrices, largest; /* elements of all weights that are matrices, and of the largest that rows are multiplied by */
+	size_t states;           /* train: elements of all chunks' states of one head */
+	bool train;
+};
 
 struct rf_ops {
 	const char *name;
@@ -187,6 +234,7 @@ struct rf_ops {
 	void (*download)(struct rf_dev *d, void *to, const void *from, size_t bytes);  /* waits for it */
 	void (*zero)(struct rf_dev *d, void *to, size_t bytes);
 	void (*sync)(struct rf_dev *d);
+	size_t (*beside)(struct rf_dev *d, const struct rf_beside *b);
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X
@@ -207,7 +255,7 @@ struct rf_dev {
 };
 
 /* name: "cpu", "check", "cuda" or "auto" (then *note, if set, says in one sentence why it is not a GPU).  threads 0:
- * as many as this process may use.  RF_EDEVICE says what is missing. */
+ * as many as this process may use.  RF_EDEVICE says what is missing; another name is RF_EUSAGE. */
 enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e);
 void rf_dev_close(struct rf_dev *d);
 /* Waits for all operations; the device's first failure, if there was one. */

@@ -245,6 +245,12 @@ static void check_release(struct rf_dev *d, void *p)
 	enqueue(c, RELEASE, a->at, 0, NULL, 0);
 }
 
+/* What waits in the queue, and every allocation's last pages. */
+static size_t check_beside(struct rf_dev *d, const struct rf_beside *b)
+{
+	return rf_cpu_beside(&check_of(d)->cpu, b) + 2 * LONG;
+}
+
 static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
 {
 	if (handle && !area_of(c, handle, bytes))
@@ -295,16 +301,23 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_embed_fwd(H)   H(tokens) H(w) H(y)
 #define HANDLES_embed_bwd(H)   H(tokens) H(dy) H(dw)
 #define HANDLES_rows(H)        H(from) H(to) H(fi) H(ti)
+#define HANDLES_tail_load(H)   H(x) H(slots) H(slot)
+#define HANDLES_tail_keep(H)   H(x) H(slots) H(row) H(slot)
 #define HANDLES_rmsnorm_fwd(H) H(x) H(w) H(gate) H(y)
 #define HANDLES_rmsnorm_bwd(H) H(x) H(w) H(gate) H(dy) H(dx) H(dw) H(dgate)
 #define HANDLES_swiglu_fwd(H)  H(gate) H(up) H(y)
 #define HANDLES_swiglu_bwd(H)  H(gate) H(up) H(dy) H(dgate) H(dup) H(y)
 #define HANDLES_conv_fwd(H)    H(x) H(weight) H(y)
 #define HANDLES_conv_bwd(H)    H(x) H(weight) H(dy) H(dx) H(dweight)
-#define HANDLES_rope(H)        H(past) H(x)
-#define HANDLES_delta_fwd(H)   H(q) H(k) H(v) H(b) H(u) H(o) H(S) H(start) H(cap_row) H(cap_slot)
-#define HANDLES_delta_bwd(H)   H(q) H(k) H(v) H(b) H(u) H(d_o) H(dq) H(dk) H(dv) H(db) H(S) H(dS) H(start) H(cap_row) \
-                               H(cap_slot)
+#define HANDLES_rope(H)        H(past) H(x) H(y)
+#define HANDLES_gate_fwd(H)    H(x) H(gate) H(y)
+#define HANDLES_gate_bwd(H)    H(x) H(gate) H(dy) H(dx) H(dgate) H(y)
+#define HANDLES_delta_fwd(H)   H(q) H(k) H(v) H(b) H(g) H(u) H(o) H(S) H(start) H(lead) H(cap_row) \
+                               H(cap_slot) H(log.S) H(log.k) H(log.u) H(log.g)
+#define HANDLES_delta_bwd(H)   H(q) H(k) H(v) H(b) H(g) H(u) H(d_o) H(dq) H(dk) H(dv) H(db) H(dg) H(S) H(dS) H(start) \
+                               H(cap_row) H(cap_slot)
+#define HANDLES_decay_fwd(H)   H(a) H(A_log) H(dt_bias) H(g)
+#define HANDLES_decay_bwd(H)   H(a) H(A_log) H(dt_bias) H(dg) H(da) H(dA_log) H(ddt_bias)
 #define HANDLES_attn_fwd(H)    H(past) H(q) H(k) H(v) H(cache_k) H(cache_v) H(o) H(lse)
 #define HANDLES_attn_bwd(H)    H(past) H(q) H(k) H(v) H(cache_k) H(cache_v) H(o) H(lse) H(d_o) H(dq) H(dk) H(dv) \
                                H(dcache_k) H(dcache_v)
@@ -332,6 +345,7 @@ const struct rf_ops rf_ops_check = {
 	.name = "check",
 	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
 	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
+	.beside = check_beside,
 #define X(name) .name = check_##name,
 	RF_OPS(X)
 #undef X

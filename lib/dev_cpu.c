@@ -117,6 +117,20 @@ void rf_cpu_sync(struct rf_dev *d)
 	(void)d;
 }
 
+/* The largest of what operations work in, at its place in kernels/: a weight that is turned (gemm.c), operands in bf16
+ * (gemm.c, head.c), the convolution's gradient (conv.c); per thread the states of a head (delta.c), probabilities that are
+ * drawn from (head.c).  In bf16 also the weights as products take them, each way they are used (gemm.c). */
+size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
+{
+	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, small = 1 << 20;
+	size_t shared = d->math == RF_MATH_BF16 ? rows * wide * (b->train ? 4 : 2) : b->largest * 4;
+	size_t thread = small + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
+
+	if (b->train && rows * wide * 4 > shared)
+		shared = rows * wide * 4;
+	return shared + thread * (size_t)d->threads + (d->math == RF_MATH_BF16 ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
+}
+
 void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes)
 {
 	struct cpu_scratch *s = &cpu_of(d)->scratch[thread < 0 ? d->threads : thread];

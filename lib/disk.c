@@ -1,8 +1,9 @@
-/* disk.c -- EINTR, short reads and short writes are dealt with here and nowhere else.  Files are read by pread and not
+/* disk.c -- what every reading and writing of files has to deal with: EINTR, short reads and writes, syncing.  Files are read by pread and not
  * through a mapping, so that a file cut short by someone else is an error and not a SIGBUS. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,27 @@ enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_e
 		*fd = -1;
 	}
 	return rc;
+}
+
+ssize_t rf_disk_read_some(int fd, void *to, size_t n)
+{
+	ssize_t r;
+
+	while ((r = read(fd, to, n)) < 0)
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, -1);
+		else if (errno != EINTR)
+			break;
+	return r;
+}
+
+int rf_disk_sync(int fd)
+{
+	int r;
+
+	while ((r = fsync(fd)) < 0 && errno == EINTR)
+		;
+	return r;
 }
 
 enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e)
@@ -125,11 +147,8 @@ enum rf_code rf_disk_write(struct rf_disk *f, const void *data, size_t n, struct
 enum rf_code rf_disk_finish(struct rf_disk *f, char hex[17], struct rf_err *e)
 {
 	const char *what = "sync";
-	int r;
+	int r = rf_disk_sync(f->fd);
 
-	do
-		r = fsync(f->fd);
-	while (r < 0 && errno == EINTR);
 	if (r == 0) {
 		what = "close";
 		r = close(f->fd);
@@ -192,17 +211,17 @@ enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e)
 enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	int fd;
 
-	if (fd < 0)
+	while ((fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == EINTR)
+		;
+	/* EACCES: a directory that may be written and not read; EINVAL: a file system that has nothing to sync */
+	if (fd < 0 && errno != EACCES)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	do
-		r = fsync(fd);
-	while (r < 0 && errno == EINTR);
-	/* some network file systems cannot sync a directory, and say so */
-	if (r < 0 && errno != EINVAL)
+	if (fd >= 0 && rf_disk_sync(fd) < 0 && errno != EINVAL)
 		rc = rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(errno));
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }
 
@@ -247,6 +266,17 @@ static size_t split(const char *path, size_t *name)
 	return n;
 }
 
+enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
+{
+	char parent[4096];
+	size_t name;
+
+	split(path, &name);
+	if (snprintf(parent, sizeof parent, "%.*s", name ? (int)name : 1, name ? path : ".") >= (int)sizeof parent)
+		return rf_fail(e, RF_EIO, "%.100s...: the path is too long", path);
+	return rf_disk_sync_dir(parent, e);
+}
+
 enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
 {
 	size_t name, n = split(path, &name);
@@ -261,12 +291,8 @@ enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
 
 enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
 {
-	char parent[4096];
-	size_t name;
 	enum rf_code rc = RF_OK;
 
-	split(path, &name);
-	snprintf(parent, sizeof parent, "%.*s", name ? (int)name : 1, name ? path : ".");
 	if (stop && *stop)
 		rc = rf_fail(e, RF_EIO, "%s: interrupted", path);
 	else if (rename(temp, path) < 0)
@@ -275,7 +301,7 @@ enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile 
 		rf_disk_remove(temp, NULL);
 		return rc;
 	}
-	if ((rc = rf_disk_sync_dir(parent, e)) != RF_OK)
+	if ((rc = rf_disk_sync_parent(path, e)) != RF_OK)
 		rf_blame(e, "%s is there, but may not survive a power loss", path);
 	return rc;
 }

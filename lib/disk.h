@@ -1,4 +1,5 @@
-/* disk.h -- files as a checkpoint needs them: read whole within a limit, written new, counted, hashed and synced. */
+/* disk.h -- files as a checkpoint needs them: read whole within a limit, written new, counted, hashed and synced; and
+ * what those who read and write otherwise need of that. */
 #ifndef RF_DISK_H
 #define RF_DISK_H
 
@@ -6,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "err.h"
 
@@ -37,8 +39,12 @@ void rf_disk_abandon(struct rf_disk *f);
 void rf_disk_hash(const void *p, size_t n, char hex[17]);
 enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e);
 
-/* Makes the entries of a directory last. */
+/* read(2) and fsync(2) that go on after a signal; the first waits where a descriptor does not block. */
+ssize_t rf_disk_read_some(int fd, void *to, size_t n);
+int rf_disk_sync(int fd);
+/* Makes the entries of a directory last, and those of the directory that path is in. */
 enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e);
+enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e);
 /* Removes a file, a link or a directory with what is in it; links inside are not followed.  Nothing there: fine. */
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
 

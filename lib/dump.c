@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "dump.h"
+#include "ids.h"
 #include "inspect.h"
 #include "msg.h"
 #include "rng.h"
@@ -106,7 +107,8 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-/* What decides whether a row is in the sample: it depends on what the row is, not on where it stands. */
+/* What decides whether a row is in the sample: which of the files it is in, its id and its place in the record, not
+ * where the record stands. */
 static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 {
 	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;
@@ -147,7 +149,7 @@ static void count(struct job *j, const struct rf_in *in, int tokens)
 
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
 {
-	enum rf_rows rows = j->d->table.rows;
+	enum rf_row_kind rows = j->d->table.rows;
 	uint64_t n = rf_row_count(row->rec, rows);
 	enum rf_code rc = RF_OK;
 
@@ -390,54 +392,28 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 
 /* ---- --check ---------------------------------------------------------------------------------------------------- */
 
-struct seen { uint64_t id, record; };
-
-static int by_id(const void *a, const void *b)
-{
-	const struct seen *x = a, *y = b;
-
-	return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->record > y->record) - (x->record < y->record);
-}
-
-/* The first record whose id another had before it. */
-static enum rf_code check_ids(const struct rf_in *in, struct seen *s, size_t n, struct rf_err *e)
-{
-	size_t bad = 0;
-
-	if (n)
-		qsort(s, n, sizeof *s, by_id);
-	for (size_t i = 1; i < n; i++)
-		if (s[i].id == s[i - 1].id && (!bad || s[i].record < s[bad].record))
-			bad = i;
-	if (!bad)
-		return RF_OK;
-	return rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in),
-	               (unsigned long long)s[bad].record, (unsigned long long)s[bad].id,
-	               (unsigned long long)s[bad - 1].record);
-}
-
+/* A stream that breaks is broken whatever its ids are, so a double one is told at the end. */
 static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err *e)
 {
+	uint64_t before, twice = 0, id = 0, n;
+	struct rf_ids ids = { 0 };
 	struct rf_record *rec;
-	struct seen *seen = NULL, *bigger;
-	size_t n = 0, cap = 0;
 	enum rf_code rc;
 
-	while ((rc = rf_next(in, &rec, e)) == RF_OK) {
-		if (n == cap) {
-			if (!(bigger = realloc(seen, (cap = cap ? 2 * cap : 1024) * sizeof *seen))) {
-				rc = rf_fail(e, RF_ENOMEM, "out of memory");
-				break;
-			}
-			seen = bigger;
+	while ((rc = rf_next(in, &rec, e)) == RF_OK && (rc = rf_ids_add(&ids, rec->id, &before, e)) == RF_OK) {
+		if (before && !twice) {
+			twice = rf_in_count(in);
+			id = rec->id;
 		}
-		seen[n++] = (struct seen){ rec->id, rf_in_count(in) };
 		count(j, in, rec->T);
 	}
 	if (rc == RF_EOF)
-		rc = check_ids(in, seen, n, e);
-	free(seen);
-	rf_page_printf(&j->page, ": ok, %zu record%s, %llu bytes\n", n, n == 1 ? "" : "s",
+		rc = !twice ? RF_OK
+		   : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in), (unsigned long long)twice,
+		             (unsigned long long)id, (unsigned long long)rf_ids_first(&ids, id));
+	rf_ids_free(&ids);
+	n = rf_in_count(in);
+	rf_page_printf(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n, n == 1 ? "" : "s",
 	               (unsigned long long)rf_in_bytes(in));
 	return rc;
 }

@@ -1,4 +1,8 @@
-#include <stdio.h>
+/* engine.c -- a model that is ready to work: weights on the device, and memory for one sequence and its rollouts.
+ *
+ * Memory is one tree (tree.h) and one block of the stage's own beside it.  Both are laid out for the largest of each
+ * dimension so far, and never shrink; so of a stream whose largest record is known beforehand (--max-len, and the history
+ * for positions and rollouts) nothing is allocated after the first reservation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,33 +24,41 @@ void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS])
 	RF_OPT_FILL(opts, table, RF_ENGINE_OPTS);
 }
 
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code get(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
+{
+	struct rf_dev *d = arg;
+
+	d->ops->download(d, to, from, bytes);
+	return rf_dev_sync(d, e);
+}
+
+static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
+{
+	struct rf_dev *d = arg;
+
+	(void)e; /* a failure shows at the next rf_dev_sync() */
+	d->ops->upload(d, to, from, bytes);
+	return RF_OK;
+}
+
+/* Weights and moments go from the files to the device a block at a time, so that loading needs no memory of its own. */
 static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 {
-	size_t n = g->ckpt->params.total;
-	float *flat = malloc(n * 4), *v = NULL;
-	bool there;
+	struct rf_model *m = &g->model;
+	rf_f32 all[] = { m->w, m->m, m->v };
 	enum rf_code rc;
 
-	if (!flat)
-		return rf_fail(e, RF_ENOMEM, "out of memory: wanted %zu MiB to load the weights", n * 4 >> 20);
-	if ((rc = rf_ckpt_load(g->ckpt, flat, e)) == RF_OK)
-		rf_model_upload(&g->model, flat);
-	if (rc == RF_OK && g->train) {
-		if (!(v = malloc(n * 4)))
-			rc = rf_fail(e, RF_ENOMEM, "out of memory: wanted %zu MiB to load the moments", n * 4 >> 20);
-		else if ((rc = rf_ckpt_load_moments(g->ckpt, flat, v, &there, e)) == RF_OK) {
-			g->dev.ops->upload(&g->dev, g->model.m, flat, n * 4);
-			g->dev.ops->upload(&g->dev, g->model.v, v, n * 4);
-		}
-	}
-	free(flat);
-	free(v);
-	return rc;
+	for (int i = 0; i < (g->train ? 3 : 1); i++)
+		g->dev.ops->zero(&g->dev, all[i], m->params->total * 4);
+	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, (void *)m->m, (void *)m->v, g->train, &g->reach, e);
+	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
-	const char *device = g->device ? g->device : getenv("RF_DEVICE") && *getenv("RF_DEVICE") ? getenv("RF_DEVICE") : "auto";
+	const char *asked = g->device ? g->device : getenv("RF_DEVICE");
 	enum rf_code rc;
 
 	g->train = train;
@@ -57,19 +69,20 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 			return rc;
 	}
 	g->ckpt = ckpt ? ckpt : &g->own;
-	if ((rc = rf_dev_open(&g->dev, device, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
+	if (asked && !*asked)
+		asked = NULL;
+	if ((rc = rf_dev_open(&g->dev, asked ? asked : "auto", g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
-	if (!g->device) /* who asked for nothing is not told what was not to be had */
+	g->reach = (struct rf_reach){ &g->dev, get, put };
+	if (!asked)
 		g->note = NULL;
 	if (g->dry_run) {
 		g->model.dev = NULL;
-		return RF_OK;
+		return rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);
 	}
 	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train, e)) != RF_OK)
 		return rc;
-	if ((rc = load(g, e)) != RF_OK)
-		return rc;
-	return rf_dev_sync(&g->dev, e);
+	return load(g, e);
 }
 
 void rf_engine_close(struct rf_engine *g)
@@ -82,6 +95,8 @@ void rf_engine_close(struct rf_engine *g)
 	if (g->ckpt == &g->own)
 		rf_ckpt_close(&g->own);
 }
+
+/* ---- what fits the model ---------------------------------------------------------------------------------------- */
 
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
@@ -103,36 +118,49 @@ static enum rf_code check_tokens(const struct rf_engine *g, const int32_t *token
 enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
-	enum rf_code rc = check_tokens(g, r->tokens, (size_t)r->T, "token", e);
+	enum rf_code rc;
 
+	if (g->max_len && r->T > g->max_len)
+		return rf_fail(e, RF_EDATA, "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", r->T, g->max_len);
+	rc = check_tokens(g, r->tokens, (size_t)r->T, "token", e);
 	return rc == RF_OK && o->tokens ? check_tokens(g, o->tokens, (size_t)r->c * (size_t)o->n * (size_t)o->k, "rollout token", e) : rc;
 }
 
-void rf_engine_sign(const struct rf_engine *g, struct rf_head *h)
+void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws)
 {
-	if (!h->vocab)
+	if (!h->vocab || (draws && h->vocab < g->ckpt->cfg.vocab))
 		h->vocab = g->ckpt->cfg.vocab;
 	memcpy(h->arch, g->ckpt->arch, sizeof h->arch);
 	memcpy(h->weights, g->ckpt->weights, sizeof h->weights);
 	h->step = g->ckpt->step;
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
 static int larger(int a, int b) { return a > b ? a : b; }
+
+/* The plan, with what the engine itself decides. */
+static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *want)
+{
+	struct rf_plan p = *want;
+
+	p.segment = g->segment;
+	p.max_len = larger(p.max_len, g->max_len);
+	return p;
+}
 
 enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra, struct rf_err *e)
 {
-	struct rf_plan p = *want;
+	struct rf_plan p = own_plan(g, want);
+	const struct rf_plan *old = &g->plan;
 	enum rf_code rc;
 
-	if (g->max_len && want->max_len > g->max_len)
-		return rf_fail(e, RF_EDATA, "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", want->max_len, g->max_len);
-	p.segment = g->segment;
-	p.max_len = larger(p.max_len, g->max_len);
-	if (!g->tree || p.train != g->plan.train || p.recompute != g->plan.recompute || p.grow != g->plan.grow || p.max_len > g->plan.max_len || p.sites > g->plan.sites || p.per > g->plan.per || p.steps > g->plan.steps) {
-		p.max_len = larger(p.max_len, g->plan.max_len);
-		p.sites = larger(p.sites, g->plan.sites);
-		p.per = larger(p.per, g->plan.per);
-		p.steps = larger(p.steps, g->plan.steps);
+	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.grow != old->grow ||
+	    p.max_len > old->max_len || p.sites > old->sites || p.per > old->per || p.steps > old->steps) {
+		p.max_len = larger(p.max_len, old->max_len);
+		p.sites = larger(p.sites, old->sites);
+		p.per = larger(p.per, old->per);
+		p.steps = larger(p.steps, old->steps);
 		rf_tree_free(g->tree);
 		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
 			return rc;
@@ -149,33 +177,83 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 	return RF_OK;
 }
 
-size_t rf_engine_bytes(struct rf_engine *g, const struct rf_plan *want, size_t extra)
+void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 {
-	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
-	struct rf_plan p = *want;
-	size_t bytes = rf_model_bytes(bare.params, g->train) + extra;
+	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 }; /* beyond them a stream's word does not decide an allocation */
+	const struct { const char *tool, *option; int *to; } said[] = {
+		{ "rf-select", "chunks", &shape->c },
+		{ "rf-rollout", "rollouts", &shape->n },
+		{ "rf-rollout", "length", &shape->k },
+	};
 
-	p.segment = g->segment;
-	if (rf_model_bind(&bare) == RF_OK)
-		bytes += rf_tree_bytes(&bare, &p);
-	free(bare.layer);
-	return bytes;
+	const struct rf_shape before = *shape;
+
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+		int64_t value;
+
+		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST)
+			*said[i].to = (int)value;
+	}
+	if ((int64_t)shape->c * shape->n * shape->k > MOST_TOKENS)
+		*shape = before;
 }
 
-void rf_engine_describe(struct rf_engine *g, const struct rf_plan *want, size_t extra, char *buf, size_t size)
+enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
-	const struct rf_config *c = &g->ckpt->cfg;
+	struct rf_shape shape = RF_SHAPE_PAPER;
+	struct rf_need need;
 
-	snprintf(buf, size,
-	         "model      %s, step %lld, weights %s\n"
-	         "           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n"
-	         "device     %s, %d threads, products in %s\n"
-	         "plan       sequences up to %d tokens in segments of %d rows\n"
-	         "memory     %zu MiB (weights%s %zu MiB, pass %zu MiB)\n",
-	         g->ckpt->dir, (long long)g->ckpt->step, g->ckpt->weights, c->model_type, c->layers, c->d, c->vocab,
-	         g->ckpt->params.tied ? ", tied" : "", g->ckpt->params.total, g->dev.ops->name, g->dev.threads,
-	         g->math == RF_MATH_BF16 ? "bf16" : "f32", want->max_len, g->segment,
-	         rf_engine_bytes(g, want, extra) >> 20, g->train ? ", gradient, moments" : "",
-	         rf_model_bytes(&g->ckpt->params, g->train) >> 20,
-	         (rf_engine_bytes(g, want, extra) - rf_model_bytes(&g->ckpt->params, g->train)) >> 20);
+	if (!g->max_len || !g->needs)
+		return RF_OK;
+	shape.T = g->max_len;
+	rf_engine_expect(h, &shape);
+	g->needs(g->stage, &shape, &need);
+	return rf_engine_reserve(g, &need.plan, need.extra, e);
+}
+
+/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.  Embedding
+ * and head are not among the latter two: one is looked up, the other has blocks of its own. */
+static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
+{
+	for (int i = 0; i < p->n; i++) {
+		const struct rf_param *w = &p->p[i];
+
+		if (w->ndim != 2)
+			continue;
+		b->matrices += w->count;
+		if (w->shape[0] == vocab)
+			continue;
+		b->largest = w->count > b->largest ? w->count : b->largest;
+		b->widest = larger(b->widest, larger(w->shape[0], w->shape[1]));
+	}
+}
+
+enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e)
+{
+	/* code and libraries; oneDNN's products, compiled per thread; the usual width of a head */
+	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, HEAD = 128 };
+	const struct rf_config *c = &g->ckpt->cfg;
+	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
+	struct rf_beside b = { .vocab = c->vocab, .train = g->train };
+	struct rf_need need;
+	struct rf_plan p;
+	size_t tree, head = c->d < HEAD ? (size_t)c->d : HEAD;
+
+	g->needs(g->stage, shape, &need);
+	p = own_plan(g, &need.plan);
+	if (rf_model_bind(&bare, NULL) != RF_OK)
+		return rf_fail(e, RF_ENOMEM, "no memory for %d layers", c->layers);
+	tree = rf_tree_bytes(&bare, &p);
+	rf_model_unbind(&bare);
+	if (!tree)
+		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
+	weigh(bare.params, c->vocab, &b);
+	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
+	b.states = ((size_t)b.rows / RF_CHUNK + 1) * head * head;
+	m->weights = rf_model_bytes(bare.params, g->train);
+	m->pass = tree + need.extra;
+	m->device = g->dev.ops->beside(&g->dev, &b);
+	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
+	m->all = m->weights + m->pass + m->device + m->host;
+	return RF_OK;
 }

@@ -1,3 +1,8 @@
+/* entropy.c -- H_t at every position in one forward pass (paper, eq. 4), and what evaluation sums up of the same pass.
+ *
+ * The text goes through the tree segment by segment; the head then reads each segment's hidden states block by block, and
+ * what it leaves is a few numbers per row, so logits are never whole (but for --keep logits) and memory does not grow
+ * with the text. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,23 +45,25 @@ static size_t place(const struct rf_entropy *s, int T, void *base, struct place 
 	return a.used;
 }
 
-void rf_entropy_plan(const struct rf_entropy *s, int T, struct rf_plan *p, size_t *extra)
+void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
 {
+	const struct rf_entropy *s = stage;
+	const struct rf_config *c = &s->engine->ckpt->cfg;
+	size_t row = 3 + (s->hidden ? (size_t)c->d : 0) + (s->logits ? (size_t)c->vocab : 0);
 	struct place unused;
 
-	*p = (struct rf_plan){ .max_len = T };
-	*extra = place(s, T, NULL, &unused);
+	*shape = (struct rf_shape){ .T = shape->T };
+	*need = (struct rf_need){ .plan = { .max_len = shape->T }, .extra = place(s, shape->T, NULL, &unused) };
+	need->host = 3 * (size_t)shape->T * row * 4; /* in the record, packed, compressed */
 }
 
-enum rf_code rf_entropy_reserve(struct rf_entropy *s, int T, struct rf_err *e)
+static enum rf_code reserve(struct rf_entropy *s, int T, struct rf_err *e)
 {
-	struct rf_plan p;
-	size_t extra;
+	struct rf_shape shape = { .T = T > s->engine->max_len ? T : s->engine->max_len };
+	struct rf_need need;
 
-	if (T < s->engine->max_len)
-		T = s->engine->max_len;
-	rf_entropy_plan(s, T, &p, &extra);
-	return rf_engine_reserve(s->engine, &p, extra, e);
+	rf_entropy_needs(s, &shape, &need);
+	return rf_engine_reserve(s->engine, &need.plan, need.extra, e);
 }
 
 static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int first, int rows, rf_f32 z)
@@ -69,7 +76,7 @@ static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int f
 	for (int i = 0; s->logits && i < rows; i += LOGIT_ROWS) {
 		int n = rows - i < LOGIT_ROWS ? rows - i : LOGIT_ROWS;
 
-		rf_linear_fwd(m, m->head, (struct rf_weight){ 0 }, n, rf_at(hidden, (size_t)i * (size_t)d), z, false);
+		rf_linear_fwd(m, m->head, (struct rf_weight){ 0 }, n, rf_at(hidden, (size_t)i * (size_t)d), z, 0, false);
 		m->dev->ops->download(m->dev, r->logits + (size_t)(first + i) * (size_t)N, z, (size_t)n * (size_t)N * 4);
 	}
 }
@@ -92,7 +99,7 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 	struct place at;
 	enum rf_code rc;
 
-	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || (rc = rf_entropy_reserve(s, r->T, e)) != RF_OK)
+	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || (rc = reserve(s, r->T, e)) != RF_OK)
 		return rc;
 	place(s, g->plan.max_len, g->extra, &at);
 	rf_tree_begin(g->tree, r->tokens, r->T, NULL, 0);
@@ -125,9 +132,9 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 	return RF_OK;
 }
 
-static float *array(struct rf_record *r, size_t n, struct rf_err *e)
+static void *array(struct rf_record *r, size_t n, struct rf_err *e)
 {
-	float *p = rf_record_alloc(r, n ? n : 1, sizeof *p);
+	void *p = rf_record_alloc(r, n ? n : 1, 4);
 
 	if (!p)
 		rf_fail(e, RF_ENOMEM, "out of memory for a record of %d tokens", r->T);
@@ -153,7 +160,7 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 	enum rf_code rc;
 
 	if (!entropy || (s->nll && (!(logp = array(r, T, e)) || !(nll = array(r, T, e)) || !(correct = array(r, T, e)) ||
-	                            !(top = rf_record_alloc(r, T, sizeof *top)))))
+	                            !(top = array(r, T, e)))))
 		return RF_ENOMEM;
 	if (s->hidden && !(r->hidden = array(r, T * (size_t)c->d, e)))
 		return RF_ENOMEM;
@@ -173,12 +180,12 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 {
 	size_t T = (size_t)r->T;
 	float *entropy = array(r, T, e), *logp = array(r, T, e), *nll = array(r, T, e), *correct = array(r, T, e);
-	int32_t *top = rf_record_alloc(r, T, sizeof *top);
+	int32_t *top = array(r, T, e);
 	int from = response ? r->prompt_len : 1;
 	enum rf_code rc;
 
 	if (!entropy || !logp || !nll || !correct || !top)
-		return rf_fail(e, RF_ENOMEM, "out of memory for a record of %d tokens", r->T);
+		return RF_ENOMEM;
 	if (response && r->prompt_len < 0)
 		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and the record has none (rf-tokenize --prompt-key)");
 	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)

@@ -14,9 +14,8 @@ struct rf_entropy {
 /* --keep: "hidden", "logits" or both with a comma; NULL: neither.  False: something else. */
 bool rf_entropy_keep(struct rf_entropy *s, const char *words);
 
-/* Plans memory for sequences of T tokens. */
-enum rf_code rf_entropy_reserve(struct rf_entropy *s, int T, struct rf_err *e);
-void rf_entropy_plan(const struct rf_entropy *s, int T, struct rf_plan *p, size_t *extra);
+/* Memory for such sequences.  stage: a struct rf_entropy (struct rf_engine, needs). */
+void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need *need);
 
 /* Writes r->entropy and what else is asked for; nothing that was computed before is removed, since positions and rollouts
  * are tokens and keep their meaning.  RF_ENUMERIC: NaN or Inf, and at which position. */

@@ -44,7 +44,8 @@ int rf_exit_status(enum rf_code code)
 		[RF_EBUSY] = 75, [RF_EMODEL] = 78,
 	};
 
-	return status[code];
+	/* an error that nobody filled in is a bug of ours, and says so */
+	return (size_t)code < sizeof status / sizeof *status ? status[code] : status[RF_ENUMERIC];
 }
 
 char *rf_quote(char *buf, size_t size, const void *s, size_t n)

@@ -25,7 +25,7 @@ enum rf_code {
 
 struct rf_err {
 	enum rf_code code;
-	char msg[600];
+	char msg[4096]; /* a sentence; where a checkpoint does not fit its config, the list of all names that do not */
 };
 
 /* Stores code and the formatted sentence in e (which may be NULL); returns code. */

@@ -12,8 +12,9 @@
 #include "disk.h"
 #include "half.h"
 #include "json.h"
+#include "tokenizer.h"
 
-enum { BLOCK = 1 << 16, SLACK = 1 << 20, STATE_FORMAT = 1 };
+enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
 
 struct writer {
 	const struct rf_parts *p;
@@ -30,8 +31,10 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
                                struct rf_err *e)
 {
 	const struct rf_tensors *old = p->from ? &p->from->tensors : NULL;
+	char embedding[RF_MAX_NAME];
 	struct rf_tensor *t;
 
+	rf_config_embedding(p->cfg, embedding);
 	*n = old ? old->n : p->params->n;
 	if (!(*out = calloc((size_t)*n + 1, sizeof **out)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -41,7 +44,7 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
 
 		t = *out + i;
 		if (!x && p->params->tied && !strcmp(name, "lm_head.weight"))
-			x = rf_params_find(p->params, "model.embeddings.weight");
+			x = rf_params_find(p->params, embedding);
 		if (!x) {
 			*t = old->t[i];
 			continue;
@@ -49,6 +52,7 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
 		*t = (struct rf_tensor){ .name = name, .dtype = p->dtype, .ndim = x->ndim, .count = x->count };
 		t->bytes = x->count * (uint64_t)rf_dtype_size(p->dtype);
 		t->data = half ? (const void *)(half + x->offset) : p->weights + x->offset;
+		t->reach = p->reach;
 		for (int k = 0; k < x->ndim; k++)
 			t->shape[k] = x->shape[k];
 	}
@@ -239,21 +243,18 @@ static const char byt5[] =
 
 static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
 {
-	/* any of the first three is a tokenizer */
-	static const char *const files[] = {
-		"tokenizer.model", "tokenizer.json", "tokenizer_config.json",
-		"special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-	};
+	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", NULL };
 	enum rf_code rc;
 	bool found = false;
 
 	if (!strcmp(tokenizer, "bytes"))
 		return write_text(w, "tokenizer_config.json", byt5, e);
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		if ((rc = copy_file(w, tokenizer, files[i], e)) != RF_OK && rc != RF_ENOINPUT)
-			return rc;
-		found |= rc == RF_OK && i < 3;
-	}
+	for (int i = 0; i < 2; i++)
+		for (const char *const *file = i ? beside : rf_tokenizer_files; *file; file++) {
+			if ((rc = copy_file(w, tokenizer, *file, e)) != RF_OK && rc != RF_ENOINPUT)
+				return rc;
+			found |= rc == RF_OK && !i;
+		}
 	if (!found)
 		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
 		               "tokenizer_config.json)", tokenizer);
@@ -311,7 +312,8 @@ static enum rf_code write_moments(struct writer *w, struct rf_err *e)
 
 			snprintf(names[at], sizeof names[at], "%s.%s", k ? "exp_avg_sq" : "exp_avg", p->name);
 			t[at] = (struct rf_tensor){
-				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4
+				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4,
+				.reach = w->p->reach
 			};
 			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
 			for (int d = 0; d < p->ndim; d++)
@@ -333,7 +335,7 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
-	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", STATE_FORMAT,
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT,
 	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits", (json_int_t)s->commits,
 	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
 	if (*s->data_hash)

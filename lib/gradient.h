@@ -5,10 +5,17 @@
 #ifndef RF_GRADIENT_H
 #define RF_GRADIENT_H
 
+#include <signal.h>
+
 #include "train.h"
 
-enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char *weights, struct rf_err *e);
-/* Adds the file's gradient to the model's.  RF_EDATA: it belongs to other weights; RF_EMODEL: names or shapes differ. */
+/* Writes the model's gradient; the file appears whole or not at all.  stop (may be NULL) is looked at until it has its
+ * name; set: nothing is there, RF_EIO "interrupted". */
+enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char *weights, const volatile sig_atomic_t *stop,
+                               struct rf_err *e);
+/* RF_EDATA: the file's gradient belongs to other weights, or is not finite; RF_EMODEL: names or shapes differ. */
+enum rf_code rf_gradient_check(const struct rf_train *t, const char *path, const char *weights, struct rf_err *e);
+/* The same, and adds it to the model's gradient, which rf_train_gradient() has computed. */
 enum rf_code rf_gradient_add(struct rf_train *t, const char *path, const char *weights, struct rf_err *e);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "ids.h"
 
-struct rf_id_slot { uint64_t id, count; };
+struct rf_id_slot { uint64_t id, count, first; };
 
 static struct rf_id_slot *find(struct rf_id_slot *slot, size_t size, uint64_t id)
 {
@@ -42,8 +42,16 @@ enum rf_code rf_ids_add(struct rf_ids *ids, uint64_t id, uint64_t *before, struc
 	s = find(ids->slot, ids->size, id);
 	s->id = id;
 	ids->used += !s->count;
+	ids->total++;
 	*before = s->count++;
+	if (!*before)
+		s->first = ids->total;
 	return RF_OK;
+}
+
+uint64_t rf_ids_first(const struct rf_ids *ids, uint64_t id)
+{
+	return ids->size ? find(ids->slot, ids->size, id)->first : 0;
 }
 
 void rf_ids_free(struct rf_ids *ids)

@@ -1,7 +1,7 @@
 /* init.h -- fresh weights.
  *
  * As the published code begins: linear maps, embeddings and convolutions normal with the config's initializer_range,
- * norms 1, biases 0 (flash-linear-attention's _init_weights).  Drawn by Philox (rng.h) for purpose 4: the
+ * norms 1, biases 0 (flash-linear-attention's _init_weights).  Drawn by Philox (rng.h) for RF_DRAW_WEIGHTS: the
  * key's i is the weight's place in the table, r the high word and the counter j the low word of the element's number;
  * elements 2m and 2m+1 of a normal weight are the two numbers that Box-Muller makes of draws 2m and 2m+1:
  *

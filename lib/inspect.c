@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "ckpt.h"
 #include "inspect.h"
 
 enum { LABEL = 11, BLOCK = 1 << 14 };
@@ -61,6 +62,7 @@ static enum rf_code read_step(struct rf_inspect *x, const char *name, struct rf_
 	struct rf_ckpt *c = malloc(sizeof *c);
 	char path[4400];
 	enum rf_code rc;
+	struct stat st;
 
 	if (bigger)
 		x->step = bigger;
@@ -69,8 +71,8 @@ static enum rf_code read_step(struct rf_inspect *x, const char *name, struct rf_
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	}
 	snprintf(path, sizeof path, "%s/%s", x->path, name);
+	s = &x->step[x->steps];
 	if ((rc = rf_ckpt_open(c, path, e)) == RF_OK) {
-		s = &x->step[x->steps++];
 		s->step = c->step;
 		s->commits = c->commits;
 		memcpy(s->weights, c->weights, sizeof s->weights);
@@ -78,6 +80,11 @@ static enum rf_code read_step(struct rf_inspect *x, const char *name, struct rf_
 		rc = size_of_dir(path, &s->bytes, e);
 	}
 	free(c);
+	if (rc == RF_OK)
+		x->steps++;
+	/* a trainer may have removed it since its name was read */
+	else if (stat(path, &st) && errno == ENOENT)
+		rc = RF_OK;
 	return rc;
 }
 
@@ -100,7 +107,7 @@ static enum rf_code read_steps(struct rf_inspect *x, struct rf_err *e)
 		return rf_fail(e, RF_EIO, "%s: %s", x->name, strerror(errno));
 	if (!fstatat(dirfd(d), "latest", &st, 0))
 		while (rc == RF_OK && (entry = readdir(d)))
-			if (!strncmp(entry->d_name, "step-", 5) && entry->d_name[5 + strspn(entry->d_name + 5, "0123456789")] == 0)
+			if (rf_step_number(entry->d_name) >= 0)
 				rc = read_step(x, entry->d_name, e);
 	closedir(d);
 	if (x->steps)
@@ -172,17 +179,8 @@ static bool is_float(enum rf_dtype t)
 /* The elements from `at` on, as many as fit; returns how many. */
 static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n, struct rf_err *e)
 {
-	struct rf_tensor part = *t;
-	size_t size = (size_t)rf_dtype_size(t->dtype);
-
 	*n = t->count - at < BLOCK ? (size_t)(t->count - at) : BLOCK;
-	part.ndim = 1;
-	part.shape[0] = (int64_t)*n;
-	part.count = *n;
-	part.bytes = *n * size;
-	part.data = (const char *)t->data + at * size;
-	part.at = t->at + at * size;
-	return rf_tensor_f32(&part, out, e);
+	return rf_tensor_f32_part(t, at, *n, out, e);
 }
 
 enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e)
@@ -223,7 +221,7 @@ out:
 	return rc;
 }
 
-enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
+static enum rf_code check_once(const struct rf_inspect *x, struct rf_err *e)
 {
 	struct rf_stats stats;
 	char name[120];
@@ -238,6 +236,22 @@ enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e)
 			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
 	}
 	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
+}
+
+enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e)
+{
+	enum rf_code rc;
+	struct stat st;
+
+	/* a trainer may have committed and removed the step in hand: then there is a newer one */
+	while ((rc = check_once(x, e)) != RF_OK && x->is_ckpt && stat(x->ckpt->dir, &st) && errno == ENOENT) {
+		const char *path = x->path;
+
+		rf_inspect_close(x);
+		if ((rc = rf_inspect_open(x, path, e)) != RF_OK)
+			break;
+	}
+	return rc;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
@@ -312,14 +326,6 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 	rf_page_puts(p, "\n");
 }
 
-static void write_shape(const struct rf_tensor *t, struct rf_buf *p)
-{
-	if (!t->ndim)
-		rf_page_puts(p, "scalar");
-	for (int i = 0; i < t->ndim; i++)
-		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
-}
-
 void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_buf *p)
 {
 	const struct rf_tensor *t = row->tensor;
@@ -336,7 +342,7 @@ void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, b
 	rf_page_fill(p, ' ', (size_t)(x->name_width > w ? x->name_width - w : 0));
 	rf_page_printf(p, "  %-4s  ", rf_dtype_name(t->dtype));
 	at = p->n;
-	write_shape(t, p);
+	rf_table_shape(t, p);
 	rf_page_fill(p, ' ', p->n - at < 14 ? 14 - (p->n - at) : 0);
 	rf_page_printf(p, "  %12llu bytes", (unsigned long long)t->bytes);
 	if (stats)

@@ -31,8 +31,9 @@ void rf_inspect_close(struct rf_inspect *x);
 
 /* Of a tensor's elements, in double, in their order; NaN where the dtype is not one of floats. */
 enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e);
-/* That every number is finite, and every byte of a step what its state.json says. */
-enum rf_code rf_inspect_check(const struct rf_inspect *x, struct rf_err *e);
+/* That every number is finite, and every byte of a step what its state.json says.  Of a run whose step is removed meanwhile
+ * the newest is opened instead. */
+enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e);
 
 /* Everything but the tensors: text of that width; lines of JSON, one for the checkpoint and one for each step. */
 void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p);

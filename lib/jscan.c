@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "jscan.h"
+#include "utf8.h"
 
 struct scan {
 	const unsigned char *s;
@@ -128,26 +129,11 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	return 6;
 }
 
-/* The length of the UTF-8 character at s; 0: it is none (RFC 3629: shortest form, no surrogates, up to U+10FFFF). */
-static size_t character(const unsigned char *s, size_t n)
-{
-	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-
-	if (n < len)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0)
-	    || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
-		return 0;
-	return len;
-}
-
 static bool string(struct scan *c)
 {
 	char out[4];
 	size_t len, written;
+	int32_t code;
 
 	if (!take(c, '"'))
 		return wrong(c, "a string");
@@ -164,7 +150,7 @@ static bool string(struct scan *c)
 				return wrong(c, "an escape of JSON");
 		} else if (b < 0x80) {
 			len = 1;
-		} else if (!(len = character(c->s + c->i, c->n - c->i))) {
+		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
 			return wrong(c, "UTF-8");
 		}
 		c->i += len;

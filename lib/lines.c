@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "disk.h"
 #include "lines.h"
 
 enum { FIRST = 1 << 16 };
@@ -35,11 +36,8 @@ static enum rf_code no_memory(const struct rf_lines *l, size_t n, struct rf_err 
 
 static enum rf_code read_some(struct rf_lines *l, void *p, size_t n, size_t *got, struct rf_err *e)
 {
-	ssize_t r;
+	ssize_t r = rf_disk_read_some(l->fd, p, n);
 
-	do
-		r = read(l->fd, p, n);
-	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return rf_fail(e, RF_EIO, "%s: read: %s", l->name, strerror(errno));
 	*got = (size_t)r;

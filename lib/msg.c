@@ -9,6 +9,7 @@
 
 #include "msg.h"
 #include "pack.h"
+#include "utf8.h"
 
 static const char too_many[] = "more than 100000 values in one message";
 

@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "jscan.h"
 #include "msg.h"
+#include "page.h"
+#include "utf8.h"
 #include "wire.h"
 
 /* Integers beyond this are strings: readers of JSON that have only doubles would change them. */
@@ -23,31 +26,6 @@ static const struct dtype { const char *name; size_t size; } dtypes[] = {
 };
 enum { F4, I4, F2, I8, U1, DTYPES };
 
-/* ---- half precision --------------------------------------------------------------------------------------------- */
-
-static double from_half(uint16_t h)
-{
-	int e = h >> 10 & 31;
-	double m = h & 1023;
-	double v = e == 31 ? (m > 0 ? (double)NAN : (double)INFINITY) : e ? ldexp(m + 1024, e - 25) : ldexp(m, -24);
-
-	return h >> 15 ? -v : v;
-}
-
-static bool to_half(double v, uint16_t *h)
-{
-	double a = fabs(v), bits;
-	int e;
-
-	frexp(a, &e);
-	/* the mantissa's carry moves into the exponent, as it should */
-	bits = a < 0x1p-14 ? rint(ldexp(a, 24)) : (e + 13) * 1024 + rint(ldexp(a, 11 - e));
-	if (!(bits < 0x7c00))
-		return false;
-	*h = (uint16_t)((unsigned)bits | (signbit(v) ? 0x8000u : 0));
-	return true;
-}
-
 /* ---- to JSON ---------------------------------------------------------------------------------------------------- */
 
 static void put(struct rf_buf *b, const char *s)
@@ -55,33 +33,29 @@ static void put(struct rf_buf *b, const char *s)
 	rf_buf_add(b, s, strlen(s));
 }
 
+/* What a terminal obeys or cannot show is escaped, so that no string can feign a line that it is not. */
 static void put_string(struct rf_buf *b, const unsigned char *s, size_t n)
 {
-	size_t from = 0;
-	char esc[8];
+	size_t from = 0, len;
+	char esc[16];
+	int32_t c;
 
 	put(b, "\"");
-	for (size_t i = 0; i < n; i++) {
-		unsigned c = s[i];
-		size_t len = 1;
-
-		/* control characters, those of Latin-1 too: terminals obey them */
-		if (c == 0xc2 && s[i + 1] < 0xa0) {
-			c = s[i + 1];
-			len = 2;
-		} else if (c >= 32 && c != '"' && c != '\\' && c != 127) {
+	for (size_t i = 0; i < n; i += len) {
+		len = rf_utf8_next(s + i, n - i, &c);
+		if (c < 0x80 ? c >= 32 && c != '"' && c != '\\' && c != 127 : !rf_utf8_unsafe(c))
 			continue;
-		}
 		rf_buf_add(b, s + from, i - from);
 		if (c == '"' || c == '\\')
 			snprintf(esc, sizeof esc, "\\%c", (int)c);
 		else if (c == '\n')
 			snprintf(esc, sizeof esc, "\\n");
+		else if (c > 0xffff)
+			snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xd7c0u + ((unsigned)c >> 10), 0xdc00u + ((unsigned)c & 0x3ff));
 		else
-			snprintf(esc, sizeof esc, "\\u%04x", c);
+			snprintf(esc, sizeof esc, "\\u%04x", (unsigned)c);
 		put(b, esc);
-		i += len - 1;
-		from = i + 1;
+		from = i + len;
 	}
 	rf_buf_add(b, s + from, n - from);
 	put(b, "\"");
@@ -90,15 +64,10 @@ static void put_string(struct rf_buf *b, const unsigned char *s, size_t n)
 /* The shortest form that reads back the same, and is seen to be a float. */
 static void put_real(struct rf_buf *b, double v)
 {
-	char s[40];
+	size_t at = b->n;
 
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(s, sizeof s, "%.*g", digits, v);
-		if (strtod(s, NULL) == v)
-			break;
-	}
-	put(b, s);
-	if (!strpbrk(s, ".e"))
+	rf_page_real(b, v, 15);
+	if (!b->failed && !memchr(b->p + at, '.', b->n - at) && !memchr(b->p + at, 'e', b->n - at))
 		put(b, ".0");
 }
 
@@ -185,7 +154,7 @@ static bool is_array(struct rf_mp m, const struct dtype **type, struct rf_mp *sh
 	for (size_t i = 0; *type == &dtypes[F2] && i < data->n; i += 2) {
 		uint16_t h;
 		memcpy(&h, data->data + i, 2);
-		if (!isfinite(from_half(h)))
+		if (!isfinite(rf_f16_f32(h)))
 			return false;
 	}
 	return true;
@@ -221,7 +190,7 @@ static void put_numbers(struct rf_buf *b, const struct dtype *type, const unsign
 			continue;
 		case F2:
 			memcpy(&half, p, 2);
-			v = from_half(half);
+			v = (double)rf_f16_f32(half);
 			break;
 		default:
 			memcpy(&f4, p, 4);
@@ -451,7 +420,10 @@ static bool number(const struct dtype *type, struct rf_jvalue *v, unsigned char 
 	size_t n;
 
 	if (type == &dtypes[F4] || type == &dtypes[F2]) {
-		if (!rf_jscan_real(v, &x) || !isfinite(f = (float)x) || (type == &dtypes[F2] && !to_half(x, &h)))
+		if (!rf_jscan_real(v, &x) || !isfinite(f = (float)x))
+			return false;
+		h = rf_f32_f16(f);
+		if (type == &dtypes[F2] && !isfinite(rf_f16_f32(h)))
 			return false;
 		memcpy(p, type == &dtypes[F4] ? (const void *)&f : (const void *)&h, type->size);
 		return true;

@@ -1,3 +1,6 @@
+/* pack.c -- a message is a row of items, each with its length in front; the cursor takes one at a time and compares every
+ * length with the bytes that are left, so that nothing is allocated or passed over on a claim.  What follows a first byte
+ * stands in a table of the 32 that have something behind them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,30 +37,9 @@ static void real_item(struct rf_mp_item *it, uint64_t bits, bool single)
 	}
 }
 
-const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
+/* The item that begins with tag; v: the number in the bytes behind that, of the first bytes that have some. */
+static void make_item(struct rf_mp_item *it, unsigned tag, uint64_t v)
 {
-	/* bytes that follow the first one, for 0xc0 .. 0xdf: of a length or of a number */
-	static const signed char follow[32] = {
-		0, -1, 0, 0, 1, 2, 4, -2, -2, -2, 4, 8, 1, 2, 4, 8,
-		1, 2, 4, 8, -2, -2, -2, -2, -2, 1, 2, 4, 2, 4, 2, 4,
-	};
-	const unsigned char *p = m->p;
-	unsigned tag;
-	uint64_t v = 0;
-
-	if (p == m->end)
-		return "the message is cut short";
-	tag = *p++;
-	memset(it, 0, sizeof *it);
-	if (tag >= 0xc0 && tag < 0xe0) {
-		int n = follow[tag - 0xc0];
-		if (n < 0)
-			return n == -1 ? "byte c1 begins no msgpack object" : "an extension type";
-		if (m->end - p < n)
-			return "the message is cut short";
-		v = number(p, n);
-		p += n;
-	}
 	if (tag < 0x80) {
 		it->type = RF_MP_UINT;
 		it->u = tag;
@@ -87,6 +69,33 @@ const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
 	case 0xd3: signed_item(it, (int64_t)v); break;
 	default:   it->type = RF_MP_UINT, it->u = v;
 	}
+}
+
+const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
+{
+	/* bytes that follow the first one, for 0xc0 .. 0xdf: of a length or of a number */
+	static const signed char follow[32] = {
+		0, -1, 0, 0, 1, 2, 4, -2, -2, -2, 4, 8, 1, 2, 4, 8,
+		1, 2, 4, 8, -2, -2, -2, -2, -2, 1, 2, 4, 2, 4, 2, 4,
+	};
+	const unsigned char *p = m->p;
+	unsigned tag;
+	uint64_t v = 0;
+
+	if (p == m->end)
+		return "the message is cut short";
+	tag = *p++;
+	if (tag >= 0xc0 && tag < 0xe0) {
+		int n = follow[tag - 0xc0];
+		if (n < 0)
+			return n == -1 ? "byte c1 begins no msgpack object" : "an extension type";
+		if (m->end - p < n)
+			return "the message is cut short";
+		v = number(p, n);
+		p += n;
+	}
+	memset(it, 0, sizeof *it);
+	make_item(it, tag, v);
 	if (it->type == RF_MP_STR || it->type == RF_MP_BIN) {
 		if ((size_t)(m->end - p) < it->n)
 			return "a string claims more bytes than there are";
@@ -134,30 +143,6 @@ void rf_mp_pair(struct rf_mp *m, struct rf_mp_item *key, struct rf_mp *value)
 bool rf_mp_is(const struct rf_mp_item *str, const char *word)
 {
 	return str->type == RF_MP_STR && strlen(word) == str->n && !memcmp(word, str->data, str->n);
-}
-
-bool rf_utf8(const void *s, size_t n)
-{
-	const unsigned char *p = s, *end = p + n;
-
-	while (p < end) {
-		int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
-		uint32_t c;
-
-		if (more < 0 || end - p <= more)
-			return false;
-		c = *p & (0x7fu >> more);
-		for (int i = 1; i <= more; i++) {
-			if ((p[i] & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (p[i] & 0x3f);
-		}
-		/* too long a form, a surrogate, beyond Unicode */
-		if ((more == 2 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) || (more == 3 && (c < 0x10000 || c > 0x10ffff)))
-			return false;
-		p += more + 1;
-	}
-	return true;
 }
 
 void rf_buf_add(struct rf_buf *b, const void *data, size_t n)

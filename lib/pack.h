@@ -37,8 +37,6 @@ void rf_mp_skip(struct rf_mp *m);
 void rf_mp_pair(struct rf_mp *m, struct rf_mp_item *key, struct rf_mp *value);
 bool rf_mp_is(const struct rf_mp_item *str, const char *word);
 
-bool rf_utf8(const void *s, size_t n);
-
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 /* Bytes that grow.  A failed allocation sticks (like ferror), so that it is asked for once, at the end. */

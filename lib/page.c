@@ -2,8 +2,7 @@
  *
  * A stream's strings come from strangers: one escape sequence can rename a terminal's title, clear what stood above or
  * make a line read backwards.  So everything goes through rf_page_safe(), which lets through whole characters of text
- * and spells the rest out.  UTF-8 is read strictly (no overlong forms, no surrogates), and each maximal part that
- * cannot be a character becomes one U+FFFD, as the Unicode standard recommends (3.9). */
+ * and spells the rest out (utf8.h); each part that cannot be a character becomes one U+FFFD. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 
 #include "page.h"
+#include "utf8.h"
 
 void rf_page_puts(struct rf_buf *p, const char *s)
 {
@@ -35,6 +35,26 @@ void rf_page_printf(struct rf_buf *p, const char *fmt, ...)
 	va_end(ap);
 }
 
+void rf_page_real(struct rf_buf *p, double x, int digits)
+{
+	char text[40];
+
+	do
+		snprintf(text, sizeof text, "%.*g", digits, x);
+	while (digits++ < 17 && strtod(text, NULL) != x);
+	rf_page_puts(p, text);
+}
+
+void rf_page_single(struct rf_buf *p, float x, int digits)
+{
+	char text[40];
+
+	do
+		snprintf(text, sizeof text, "%.*g", digits, (double)x);
+	while (digits++ < 9 && strtof(text, NULL) != x);
+	rf_page_puts(p, text);
+}
+
 void rf_page_fill(struct rf_buf *p, char c, size_t n)
 {
 	while (n--)
@@ -49,30 +69,6 @@ void rf_page_clear(struct rf_buf *p)
 
 /* ---- characters ------------------------------------------------------------------------------------------------- */
 
-/* Reads one character of n > 0 bytes.  Returns how many bytes it has; *c is -1 for a part that is none. */
-static size_t character(const unsigned char *s, size_t n, int32_t *c)
-{
-	/* the second byte's range is narrower after E0, ED, F0, F4: overlong forms, surrogates, beyond 10FFFF */
-	unsigned lo = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
-	unsigned hi = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-	size_t need = s[0] < 0x80 ? 1 : s[0] < 0xC2 || s[0] > 0xF4 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-
-	*c = -1;
-	if (need < 2) {
-		if (need)
-			*c = s[0];
-		return 1;
-	}
-	int32_t v = s[0] & (0xFF >> (need + 1));
-	for (size_t i = 1; i < need; i++, lo = 0x80, hi = 0xBF) {
-		if (i == n || s[i] < lo || s[i] > hi)
-			return i;
-		v = v << 6 | (s[i] & 0x3F);
-	}
-	*c = v;
-	return need;
-}
-
 struct range { int32_t first, last; };
 
 static bool within(const struct range *r, size_t n, int32_t c)
@@ -84,12 +80,6 @@ static bool within(const struct range *r, size_t n, int32_t c)
 }
 #define WITHIN(table, c) within(table, sizeof table / sizeof *table, c)
 
-/* C1 controls, soft hyphen, marks and overrides of direction, line and paragraph separators, tags, noncharacters */
-static const struct range unsafe[] = {
-	{ 0x80, 0x9F }, { 0xAD, 0xAD }, { 0x61C, 0x61C }, { 0x180E, 0x180E }, { 0x200B, 0x200B }, { 0x200E, 0x200F },
-	{ 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF }, { 0xFFF0, 0xFFFB }, { 0xFFFE, 0xFFFF },
-	{ 0xE0000, 0xE0FFF },
-};
 /* two columns: East Asian scripts and pictures (Unicode annex 11, in broad strokes) */
 static const struct range wide[] = {
 	{ 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF },
@@ -115,14 +105,14 @@ void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 	int32_t c;
 
 	for (size_t i = 0; i < n; i += len) {
-		len = character(u + i, n - i, &c);
+		len = rf_utf8_next(u + i, n - i, &c);
 		if (c < 0)
 			rf_page_puts(p, "\xEF\xBF\xBD");
 		else if (c == '\\' || c == '\t' || c == '\n' || c == '\r' || (c == '"' && quotes))
 			rf_page_printf(p, "\\%c", c == '\t' ? 't' : c == '\n' ? 'n' : c == '\r' ? 'r' : (int)c);
 		else if (c < 0x20 || c == 0x7F)
 			rf_page_printf(p, "\\x%02x", (unsigned)c);
-		else if (c >= 0x80 && WITHIN(unsafe, c))
+		else if (c >= 0x80 && rf_utf8_unsafe(c))
 			rf_page_printf(p, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
 		else
 			rf_buf_add(p, u + i, len);
@@ -136,7 +126,7 @@ int rf_columns(const void *s, size_t n)
 	int w = 0;
 
 	for (size_t i = 0; i < n;) {
-		i += character(u + i, n - i, &c);
+		i += rf_utf8_next(u + i, n - i, &c);
 		w += width_of(c);
 	}
 	return w;
@@ -149,7 +139,7 @@ size_t rf_columns_head(const void *s, size_t n, int columns)
 	int32_t c;
 
 	for (; i < n; i += len) {
-		len = character(u + i, n - i, &c);
+		len = rf_utf8_next(u + i, n - i, &c);
 		if ((columns -= width_of(c)) < 0)
 			break;
 	}
@@ -166,7 +156,7 @@ size_t rf_columns_tail(const void *s, size_t n, int columns)
 		size_t at = i - 1;
 		while (at > 0 && (u[at] & 0xC0) == 0x80)
 			at--;
-		character(u + at, n - at, &c);
+		rf_utf8_next(u + at, n - at, &c);
 		if ((columns -= width_of(c)) < 0)
 			break;
 		i = at;

@@ -11,6 +11,9 @@
 
 void rf_page_puts(struct rf_buf *p, const char *s);
 void rf_page_printf(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The shortest decimal of at least so many digits that reads back as the same double, or the same float32. */
+void rf_page_real(struct rf_buf *p, double x, int digits);
+void rf_page_single(struct rf_buf *p, float x, int digits);
 void rf_page_fill(struct rf_buf *p, char c, size_t n);
 void rf_page_clear(struct rf_buf *p);       /* empties it and forgets the failure; keeps the memory */
 

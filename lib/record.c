@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "msg.h"
+#include "utf8.h"
 #include "wire.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the arrays of a stream are little endian, and copied as they are");

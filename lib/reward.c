@@ -3,6 +3,7 @@
  * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j] the state
  * at the text's token in its place (paper, eq. 8). */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "reward.h"
@@ -81,8 +82,43 @@ static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Computes the parts against the text of the shift-th next position, and makes room for the total. */
-static enum rf_code compute_parts(struct rf_record *r, const char *kind, int shift, struct rf_err *e)
+struct place { int32_t s; int i; };
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->s != y->s ? (x->s > y->s) - (x->s < y->s) : (x->i > y->i) - (x->i < y->i);
+}
+
+/* For each position the one whose text its rollouts are compared with: shift places on in the ring of those that
+ * differ, in the order of the text.  *texts NULL: that is the same place. */
+static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, struct rf_err *e)
+{
+	size_t c = (size_t)r->c;
+	struct place *place = rf_record_alloc(r, c + 1, sizeof *place);
+	int *rank = rf_record_alloc(r, c + 1, sizeof *rank), *text = rf_record_alloc(r, c + 1, sizeof *text);
+	int different = 0;
+
+	if (!place || !rank || !text)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < r->c; i++)
+		place[i] = (struct place){ r->positions[i], i };
+	qsort(place, c, sizeof *place, by_place);
+	/* place[0 .. different - 1] become those that differ */
+	for (int i = 0; i < r->c; i++) {
+		if (!i || place[i].s != place[different - 1].s)
+			place[different++] = place[i];
+		rank[place[i].i] = different - 1;
+	}
+	for (int i = 0; i < r->c; i++)
+		text[i] = shift ? place[(rank[i] + shift % different) % different].i : i;
+	*texts = shift && different && shift % different == 0 ? NULL : text;
+	return RF_OK;
+}
+
+/* Computes the parts against the texts of these positions, and makes room for the total. */
+static enum rf_code compute_parts(struct rf_record *r, const char *kind, const int *texts, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
 	struct rf_reward *w = &r->reward;
@@ -100,7 +136,7 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, int shi
 	w->kind = strcpy(name, kind);
 	w->n = o->n;
 	for (size_t g = 0; g < G; g++) {
-		size_t i = (g / n + (size_t)shift) % (size_t)r->c;
+		size_t i = (size_t)texts[g / n];
 		const int32_t *roll = o->tokens + g * k, *text = r->tokens + r->positions[i];
 
 		w->cosine[g] = (float)mean_cosine(o->h_pred + g * k * d, o->h_gt + i * k * d, o->k, o->d);
@@ -111,18 +147,28 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, int shi
 }
 
 enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed, uint64_t step,
-                              struct rf_err *e)
+                              bool *alone, struct rf_err *e)
 {
 	const struct rf_reward *w = &r->reward;
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
 	enum rf_code rc;
 	uint64_t key;
+	int *texts = NULL;
 
+	if (alone)
+		*alone = false;
 	if (!r->rollout.tokens)
 		return RF_OK;
-	if (shift && r->c && shift % r->c == 0)
-		return rf_fail(e, RF_EDATA, "there are %d positions: shifted by %d each is itself", r->c, shift);
-	if ((rc = computable(r, e)) != RF_OK || (rc = compute_parts(r, kind_name[kind], shift, e)) != RF_OK)
+	if ((rc = computable(r, e)) != RF_OK || (rc = find_texts(r, shift, &texts, e)) != RF_OK)
+		return rc;
+	if (!texts) {
+		*alone = true;
+		rf_record_drop_rollout(r);
+		r->positions = NULL;
+		r->c = 0;
+		return RF_OK;
+	}
+	if ((rc = compute_parts(r, kind_name[kind], texts, e)) != RF_OK)
 		return rc;
 	for (size_t g = 0; g < G; g++)
 		switch (kind) {

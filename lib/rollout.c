@@ -1,3 +1,8 @@
+/* rollout.c -- continuations below rows of a text (paper, eq. 6-7; DESIGN, the shared prefix).
+ *
+ * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first is what
+ * token 0 is drawn from, the others are h_gt.  Then all rollouts of a record grow side by side, a row each per step; or,
+ * where they are only scored, all their rows are one more pass. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,12 +54,29 @@ static size_t place(const struct rf_rollouts *s, int c, int n, int k, void *base
 	return a.used;
 }
 
-void rf_rollout_plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
+static void plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
 {
 	struct place unused;
 
 	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k, .grow = !s->score };
 	*extra = place(s, c, n, k, NULL, &unused);
+}
+
+void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
+{
+	const struct rf_rollouts *s = stage;
+	size_t c, n, k, d = (size_t)s->engine->ckpt->cfg.d;
+
+	if (!s->score) {
+		shape->n = s->n;
+		shape->k = s->k;
+	}
+	c = (size_t)shape->c;
+	n = (size_t)shape->n;
+	k = (size_t)shape->k;
+	plan(s, shape->T, shape->c, shape->n, shape->k, &need->plan, &need->extra);
+	/* as fetched, in the record, packed, compressed */
+	need->host = 4 * (c * n * k * (2 + d) * 4 + c * k * d * 4 + (size_t)shape->T * 8);
 }
 
 /* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to kept[p (k+1) + j]. */
@@ -113,7 +135,7 @@ static void draw(const struct rf_rollouts *s, const struct rf_record *r, const s
 			u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, r->id, i, n), (uint32_t)j);
 		}
 		g->dev.ops->upload(&g->dev, at->u, u, nb * sizeof *u);
-		rf_linear_fwd(&g->model, g->model.head, none, j ? (int)nb : r->c, h, at->z, false);
+		rf_linear_fwd(&g->model, g->model.head, none, j ? (int)nb : r->c, h, at->z, 0, false);
 		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k, .top_p = s->top_p,
 		   .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
 		   .u = at->u, .token = token, .logp = rf_at(at->logp, (size_t)j * nb));
@@ -204,7 +226,7 @@ enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struc
 	struct rf_engine *g = s->engine;
 	int n = s->score ? r->rollout.n : s->n, k = s->score ? r->rollout.k : s->k;
 	size_t nb, lists;
-	struct rf_plan plan;
+	struct rf_plan want;
 	struct place at;
 	size_t extra;
 	int32_t *list;
@@ -218,8 +240,8 @@ enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struc
 		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
 			return rf_fail(e, RF_EDATA, "position %d is %d, and %d rollout tokens must fit between 1 and the sequence's %d tokens (rf-select -k %d)",
 			               p, r->positions[p], k, r->T, k);
-	rf_rollout_plan(s, r->T, r->c, n, k, &plan, &extra);
-	if ((rc = rf_engine_reserve(g, &plan, extra, e)) != RF_OK)
+	plan(s, r->T, r->c, n, k, &want, &extra);
+	if ((rc = rf_engine_reserve(g, &want, extra, e)) != RF_OK)
 		return rc;
 	place(s, r->c, n, k, g->extra, &at);
 	nb = (size_t)(r->c * n);

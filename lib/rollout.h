@@ -24,7 +24,9 @@ struct rf_rollouts {
 enum { RF_ROLLOUT_OPTS = 10 };
 void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS]);
 
-void rf_rollout_plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct rf_plan *p, size_t *extra);
+/* Memory for such sequences; n and k are the shape's where they come with the records (--score), else the options'.
+ * stage: a struct rf_rollouts (struct rf_engine, needs). */
+void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need *need);
 
 /* Writes r->rollout and removes reward and advantage.  A record without positions (with --score: without rollout tokens)
  * passes unchanged.  RF_EDATA: a position whose k tokens do not fit; RF_ENUMERIC: NaN or Inf. */

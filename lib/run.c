@@ -147,10 +147,10 @@ static enum rf_code take_lock(struct rf_run *r, struct rf_err *e)
 	return RF_OK;
 }
 
-enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
+/* What needs no lock: that it is a run, and its newest step. */
+static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest, struct rf_err *e)
 {
 	char config[4096];
-	int64_t newest;
 	enum rf_code rc;
 	struct stat st;
 
@@ -161,13 +161,35 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	if (stat(config, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
 		               path, path);
+	return newest_step(path, newest, e);
+}
+
+enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
+{
+	int64_t newest;
+	enum rf_code rc;
+
 	/* before the lock, which would leave its file in any directory */
-	if ((rc = newest_step(path, &newest, e)) != RF_OK)
+	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
 	if ((rc = take_lock(r, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
 	    || (rc = newest_step(path, &newest, e)) != RF_OK
 	    || (rc = repair_latest(path, newest, e)) != RF_OK || (rc = rf_ckpt_open(&r->at, path, e)) != RF_OK)
 		rf_run_close(r);
+	return rc;
+}
+
+enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
+{
+	char dir[4096], name[32];
+	int64_t newest;
+	enum rf_code rc;
+
+	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
+		return rc;
+	rf_step_name(name, newest); /* not latest, which lags after a kill */
+	if ((rc = rf_disk_join(dir, path, name, e)) == RF_OK)
+		rc = rf_ckpt_open(&r->at, dir, e);
 	return rc;
 }
 
@@ -250,7 +272,7 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	};
 	struct rf_parts p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights, .dtype = RF_F32,
-		.m = c->m, .v = c->v, .state = &s, .stop = c->stop,
+		.m = c->m, .v = c->v, .reach = c->reach, .state = &s, .stop = c->stop,
 	};
 	char dir[4096], temp[4096], name[32], weights[17];
 	enum rf_code rc;

@@ -48,6 +48,10 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e);
 /* The optimizer's moments; *there false (and zeros) where the step has none. */
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e);
+/* The weights, and with `moments` both moments, block by block, into memory that `reach` writes and reads and that is zero
+ * before.  With w, m, v NULL the values are checked and go nowhere. */
+enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments, const struct rf_reach *reach,
+                             struct rf_err *e);
 /* Compares every byte with what state.json says of it (opening looks at sizes and small files only).  Of a bare
  * checkpoint there is nothing to compare. */
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
@@ -64,12 +68,15 @@ struct rf_run {
 /* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest`, opens the newest
  * step.  A bare checkpoint is RF_EUSAGE and says how to begin a run. */
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);
+/* The same without the lock, and without changing anything: only to look. */
+enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e);
 void rf_run_close(struct rf_run *r);
 
 struct rf_commit {
 	int64_t step;             /* the number of the new step: optimizer steps since the run began */
 	int64_t updates;          /* those of them that changed the weights */
 	const float *weights, *m, *v; /* flat, as the table of r->at.params says; m, v may be NULL (no moments yet) */
+	const struct rf_reach *reach; /* how they are read where they are a device's memory; NULL: they are the host's */
 	const char *data_hash;    /* NULL: as before */
 	int64_t data_next;
 	int keep;                 /* newest steps that stay, >= 1 */

@@ -86,19 +86,6 @@ static void item_text(struct rf_flow *f, const char *name, const char *value, co
 
 /* ---- msgpack values --------------------------------------------------------------------------------------------- */
 
-/* The shortest decimal that reads back as the same double. */
-static void write_real(struct rf_buf *p, double x)
-{
-	char text[40];
-
-	for (int digits = 6; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, x);
-		if (strtod(text, NULL) == x)
-			break;
-	}
-	rf_page_puts(p, text);
-}
-
 static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
 {
 	rf_page_puts(p, "\"");
@@ -118,7 +105,7 @@ static void write_value(struct rf_buf *p, struct rf_mp *m)
 	case RF_MP_BOOL: rf_page_puts(p, it.b ? "true" : "false"); break;
 	case RF_MP_UINT: rf_page_printf(p, "%llu", (unsigned long long)it.u); break;
 	case RF_MP_INT:  rf_page_printf(p, "%lld", (long long)it.i); break;
-	case RF_MP_REAL: write_real(p, it.f); break;
+	case RF_MP_REAL: rf_page_real(p, it.f, 6); break;
 	case RF_MP_STR:  write_string(p, &it); break;
 	case RF_MP_BIN:  rf_page_printf(p, "<%u bytes>", (unsigned)it.n); break;
 	case RF_MP_ARRAY:
@@ -461,7 +448,7 @@ static void beginning(struct rf_buf *p, const struct rf_show *s, const struct rf
 static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;
-	enum rf_rows rows = rec->rollout.tokens ? RF_ROWS_ROLLOUT : RF_ROWS_POSITION;
+	enum rf_row_kind rows = rec->rollout.tokens ? RF_ROWS_ROLLOUT : RF_ROWS_POSITION;
 	uint64_t n = rf_row_count(rec, rows);
 
 	for (uint64_t i = 0; i < n; i++) {
@@ -477,7 +464,7 @@ static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_ro
 		beginning(p, s, rec);
 }
 
-void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row,
+void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_row_kind rows, const struct rf_row *row,
                  size_t *lead, size_t *lead_part)
 {
 	size_t at = p->n;

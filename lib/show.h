@@ -17,7 +17,7 @@ struct rf_show {
 
 /* A row's text in three parts: the heading of its record, of its position, and what the row itself says.  *lead and
  * *lead_part are the bytes of the first two, which are left out where the row before had the same. */
-void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_rows rows, const struct rf_row *row,
+void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_row_kind rows, const struct rf_row *row,
                  size_t *lead, size_t *lead_part);
 
 /* A head's body: what it says of the data, and its history with each stage as a command that can be typed. */

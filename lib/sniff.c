@@ -1,3 +1,5 @@
+/* sniff.c -- who pipes the wrong thing into a program is told what it looks like: by the magic numbers of common formats, and
+ * text by being text. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -5,6 +7,7 @@
 #include "err.h"
 #include "pack.h"
 #include "sniff.h"
+#include "utf8.h"
 
 static const struct { const char *magic; size_t n; const char *name; } kinds[] = {
 	{ "\x1f\x8b", 2, "gzip" }, { "BZh", 3, "bzip2" }, { "\xfd" "7zXZ", 5, "xz" }, { "\x04\x22\x4d\x18", 4, "lz4" },

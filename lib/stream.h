@@ -29,7 +29,7 @@ struct rf_head {
 	char tokenizer_hash[17];   /* 16 hex digits */
 	char arch[17], weights[17];/* of the model whose values the records hold; "": not said */
 	int64_t step;              /* -1: not said */
-	void *history;             /* the list of stages, held by stream.c */
+	void *history;             /* the list of stages, held by head.c */
 	struct rf_raw unknown;     /* keys we do not know, as read */
 	int unknowns;
 };
@@ -44,6 +44,10 @@ enum rf_code rf_head_option_int(struct rf_head *h, const char *name, int64_t v, 
 enum rf_code rf_head_option_uint(struct rf_head *h, const char *name, uint64_t v, struct rf_err *e);
 enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, struct rf_err *e);
 enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n, struct rf_err *e);
+
+/* A whole number that the newest stage of this name was run with: what the records are likely to be like, before the first
+ * is there.  False: there is no such stage, option or number. */
+bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option, int64_t *value);
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 

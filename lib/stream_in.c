@@ -6,7 +6,6 @@
  * being understood. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "disk.h"
 #include "msg.h"
 #include "sniff.h"
 #include "wire.h"
@@ -52,18 +52,13 @@ struct rf_in {
 
 static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
 {
-	for (;;) {
-		ssize_t n = read(in->fd, in->buf + in->have, in->cap - in->have);
-		if (n >= 0) {
-			in->have += (size_t)n;
-			in->eof = !n;
-			return RF_OK;
-		}
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
-			poll(&(struct pollfd){ .fd = in->fd, .events = POLLIN }, 1, -1);
-		else if (errno != EINTR)
-			return rf_fail(e, RF_EIO, "%s: read: %s", in->name, strerror(errno));
-	}
+	ssize_t n = rf_disk_read_some(in->fd, in->buf + in->have, in->cap - in->have);
+
+	if (n < 0)
+		return rf_fail(e, RF_EIO, "%s: read: %s", in->name, strerror(errno));
+	in->have += (size_t)n;
+	in->eof = !n;
+	return RF_OK;
 }
 
 /* Makes n bytes available at buf[at], or all that there are. */

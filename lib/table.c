@@ -45,7 +45,7 @@ void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const stru
 	row->reward = range_of(rec->reward.total, rewards_of(rec));
 }
 
-uint64_t rf_row_count(const struct rf_record *rec, enum rf_rows rows)
+uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows)
 {
 	uint64_t c = (uint64_t)rec->c, each = (uint64_t)rollouts_of(rec);
 
@@ -58,7 +58,7 @@ uint64_t rf_row_count(const struct rf_record *rec, enum rf_rows rows)
 	}
 }
 
-void rf_row_at(struct rf_row *row, enum rf_rows rows, uint64_t index)
+void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 {
 	const struct rf_record *rec = row->rec;
 	int each = rows == RF_ROWS_ROLLOUT || rows == RF_ROWS_AUTO ? rollouts_of(rec) : 0;
@@ -310,13 +310,18 @@ static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct
 	rf_page_puts(p, rf_dtype_name(w->tensor->dtype));
 }
 
+void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
+{
+	if (!t->ndim)
+		rf_page_puts(p, "scalar");
+	for (int i = 0; i < t->ndim; i++)
+		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+}
+
 static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
-	if (!w->tensor->ndim)
-		rf_page_puts(p, "scalar");
-	for (int i = 0; i < w->tensor->ndim; i++)
-		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)w->tensor->shape[i]);
+	rf_table_shape(w->tensor, p);
 }
 
 static void write_weights(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
@@ -532,8 +537,6 @@ void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 /* digits: of a real number; what is computed of float32s has no more than 7. */
 static void write_value(struct rf_buf *p, struct value v, int digits)
 {
-	char text[32];
-
 	switch (v.is) {
 	case MISSING:
 		rf_page_puts(p, "NaN");
@@ -541,13 +544,8 @@ static void write_value(struct rf_buf *p, struct value v, int digits)
 	case WHOLE:
 		rf_page_printf(p, "%llu", (unsigned long long)v.whole);
 		break;
-	case SINGLE: /* the shortest decimal that reads back as the same float32 */
-		for (int n = 6; n <= 9; n++) {
-			snprintf(text, sizeof text, "%.*g", n, v.real);
-			if (strtof(text, NULL) == (float)v.real)
-				break;
-		}
-		rf_page_puts(p, text);
+	case SINGLE:
+		rf_page_single(p, (float)v.real, 6);
 		break;
 	case REAL:
 		if (isinf(v.real))

@@ -16,7 +16,7 @@
 #include "tensors.h"
 #include "tokenizer.h"
 
-enum rf_rows {
+enum rf_row_kind {
 	RF_ROWS_AUTO,             /* of a record its rollouts, else its positions, else itself; of a checkpoint tensors */
 	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_TENSOR, RF_ROWS_STEP,
 };
@@ -46,8 +46,8 @@ struct rf_row {
 /* Begins with a record: everything but i, r and t. */
 void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec);
 /* How many rows the record has, and the index-th of them. */
-uint64_t rf_row_count(const struct rf_record *rec, enum rf_rows rows);
-void rf_row_at(struct rf_row *row, enum rf_rows rows, uint64_t index);
+uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows);
+void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index);
 
 /* ---- tokens as text --------------------------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_
 /* ---- columns ---------------------------------------------------------------------------------------------------- */
 
 struct rf_table_spec {
-	enum rf_rows rows;        /* AUTO is as ROLLOUT here */
+	enum rf_row_kind rows;        /* AUTO is as ROLLOUT here */
 	const char *columns;      /* "a,b,c"; NULL: those that belong to such rows */
 	const char *where;        /* "reward<0.1,k>=5": all must hold; also joined with "and"; NULL: every row */
 	const char *sort;         /* a column, "-" before it: descending; NULL: as they come */
@@ -78,7 +78,7 @@ struct rf_table_spec {
 enum { RF_MAX_COLUMNS = 64, RF_MAX_TERMS = 16 };
 
 struct rf_table {
-	enum rf_rows rows;
+	enum rf_row_kind rows;
 	int column[RF_MAX_COLUMNS], columns;
 	struct { int column, op; double number; } term[RF_MAX_TERMS];
 	int terms;
@@ -93,6 +93,8 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p);
 bool rf_table_match(const struct rf_table *t, const struct rf_row *row);
+/* "40,16"; "scalar" of no dimensions. */
+void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p);
 /* What the row is sorted by: smaller first, NaN last. */
 double rf_table_key(const struct rf_table *t, const struct rf_row *row);
 

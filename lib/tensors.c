@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -28,8 +27,7 @@ static const struct { const char *name; int size; } dtypes[] = {
 struct shard {
 	json_t *header;
 	int fd;
-	void *map;
-	size_t size;
+	const char *bytes;   /* the file in memory, where there is no fd */
 };
 
 struct files {
@@ -176,7 +174,7 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 		}
 		place += t->bytes;
 		t->at += base;
-		t->data = (const char *)s->map + t->at;
+		t->data = s->bytes ? s->bytes + t->at : NULL;
 	}
 	if (place != room)
 		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu", (unsigned long long)place,
@@ -233,7 +231,7 @@ enum rf_code rf_tensors_parse(struct rf_tensors *out, const void *buf, size_t n,
 
 	if (!f)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	f->s[0].map = (void *)(uintptr_t)buf;
+	f->s[0].bytes = buf;
 	if (n < 8)
 		rc = rf_fail(e, RF_EMODEL, "truncated: %zu bytes", n);
 	else if ((rc = header_length(buf, n, &len, e)) == RF_OK)
@@ -260,9 +258,7 @@ static enum rf_code open_shard(struct rf_tensors *out, struct shard *s, const ch
 		;
 	else if (!(text = malloc((size_t)n + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	else if ((s->map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, s->fd, 0)) == MAP_FAILED)
-		rc = rf_fail(e, RF_EIO, "map: %s", strerror(errno));
-	else if ((s->size = (size_t)size, rc = rf_disk_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
+	else if ((rc = rf_disk_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
 		rc = read_header(out, s, text, (size_t)n, 8 + n, size - 8 - n, e);
 	free(text);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
@@ -376,8 +372,6 @@ void rf_tensors_close(struct rf_tensors *t)
 
 	for (int i = 0; f && i < f->n; i++) {
 		json_decref(f->s[i].header);
-		if (f->s[i].size)
-			munmap(f->s[i].map, f->s[i].size);
 		if (f->s[i].fd >= 0)
 			close(f->s[i].fd);
 	}
@@ -410,6 +404,8 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 
 	if (!n)
 		return RF_OK;
+	if (t->reach)
+		return t->reach->get(t->reach->arg, out, (const char *)t->data + from, n, e);
 	if (!t->fd) {
 		memcpy(out, (const char *)t->data + from, n);
 		return RF_OK;
@@ -419,7 +415,7 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 	return rf_blame(e, "'%s'", rf_quote(q, sizeof q, t->name, strlen(t->name)));
 }
 
-enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e)
+enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out, struct rf_err *e)
 {
 	unsigned char buf[BLOCK];
 	enum rf_code rc;
@@ -429,15 +425,15 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 	const size_t size = (size_t)rf_dtype_size(t->dtype);
 
 	if (t->dtype == RF_F32)
-		return rf_tensor_read(t, 0, out, (size_t)t->bytes, e);
+		return rf_tensor_read(t, first * size, out, n * size, e);
 	if (t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64)
 		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which holds no weights",
 		               rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
-	for (uint64_t i = 0; i < t->count; ) {
-		size_t n = t->count - i < BLOCK / size ? (size_t)(t->count - i) : BLOCK / size;
-		if ((rc = rf_tensor_read(t, i * size, buf, n * size, e)) != RF_OK)
+	for (size_t i = 0; i < n; ) {
+		size_t some = n - i < BLOCK / size ? n - i : BLOCK / size;
+		if ((rc = rf_tensor_read(t, (first + i) * size, buf, some * size, e)) != RF_OK)
 			return rc;
-		for (size_t k = 0; k < n; k++, i++)
+		for (size_t k = 0; k < some; k++, i++)
 			if (t->dtype == RF_F64) {
 				memcpy(&x, buf + k * size, size);
 				out[i] = (float)x;
@@ -447,6 +443,11 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 			}
 	}
 	return RF_OK;
+}
+
+enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e)
+{
+	return rf_tensor_f32_part(t, 0, (size_t)t->count, out, e);
 }
 
 enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17], struct rf_err *e)
@@ -468,9 +469,11 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 			int len = snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]);
 			XXH64_update(h, dim, (size_t)len);
 		}
-		if (!arch_of && !t[i].fd && t[i].bytes)
+		const bool here = !t[i].fd && !t[i].reach;
+
+		if (!arch_of && here && t[i].bytes)
 			XXH64_update(h, t[i].data, (size_t)t[i].bytes);
-		for (uint64_t at = 0; !arch_of && t[i].fd && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
+		for (uint64_t at = 0; !arch_of && !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
 			size_t len = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
 			if ((rc = rf_tensor_read(&t[i], at, buf, len, e)) == RF_OK)
 				XXH64_update(h, buf, len);
@@ -533,9 +536,11 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 		rc = rf_disk_write(f, head, len, e);
 	free(head);
 	for (int i = 0; rc == RF_OK && i < n; i++) {
-		if (!t[i].fd)
+		const bool here = !t[i].fd && !t[i].reach;
+
+		if (here)
 			rc = rf_disk_write(f, t[i].data, (size_t)t[i].bytes, e);
-		for (uint64_t at = 0; t[i].fd && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
+		for (uint64_t at = 0; !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
 			size_t k = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
 			if ((rc = rf_tensor_read(&t[i], at, buf, k, e)) == RF_OK)
 				rc = rf_disk_write(f, buf, k, e);

@@ -13,6 +13,13 @@ enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, 
 	RF_BOOL };
 enum { RF_MAX_DIMS = 8 };
 
+/* How to reach memory that host code cannot, a device's: copies between it and the host's. */
+struct rf_reach {
+	void *arg;
+	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
+	enum rf_code (*put)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
+};
+
 struct rf_tensor {
 	const char *name;
 	enum rf_dtype dtype;
@@ -20,9 +27,10 @@ struct rf_tensor {
 	int64_t shape[RF_MAX_DIMS];
 	uint64_t count;           /* elements */
 	uint64_t bytes;
-	const void *data;         /* mapped, unaligned: memcpy out of it */
-	const int *fd;            /* the file it is mapped from, for rf_tensor_read(); NULL: data is the caller's memory */
+	const void *data;         /* in the caller's memory, unaligned: memcpy out of it; NULL: in a file */
+	const int *fd;            /* that file, for rf_tensor_read(); NULL: there is none */
 	uint64_t at;              /* its place in that file */
+	const struct rf_reach *reach; /* what reads data that is not in the host's memory; NULL: it is */
 };
 
 /* One file, or the shards that DIR/model.safetensors.index.json names: a table in order of name (strcmp). */
@@ -44,11 +52,11 @@ void rf_tensors_close(struct rf_tensors *t);
 const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *name);
 /* What __metadata__ of the (first) file says, or NULL. */
 const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
-/* n bytes of the tensor, from byte `from` on.  Not through the mapping: where the file was cut short since it was
- * opened, this is RF_EIO and touching data a SIGBUS. */
+/* n bytes of the tensor, from byte `from` on, read then: a file that was cut short since it was opened is RF_EIO. */
 enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e);
-/* F32, F16, BF16, F64 elements as float32; another dtype is RF_EMODEL. */
+/* F32, F16, BF16, F64 elements as float32; another dtype is RF_EMODEL.  The second: n of them, from element `first` on. */
 enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e);
+enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out, struct rf_err *e);
 
 /* XXH64 (seed 0), 16 hex digits, over all tensors in order of name: name, dtype, shape in decimal ("40,16") and
  * bytes; with arch_of != NULL over arch_of first, then the same without the bytes. */

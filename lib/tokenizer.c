@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "disk.h"
 #include "jscan.h"
 #include "lines.h"
 #include "tokenizer_kind.h"
@@ -43,7 +44,7 @@ static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jva
 	return rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v);
 }
 
-/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model. */
+/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model; "": nothing. */
 static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 {
 	struct rf_jvalue file, model, v = { NULL, 0 };
@@ -59,10 +60,8 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
 	    && rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
 		string_at(&model, "type", &v);
-	if (rc == RF_OK && !v.s)
-		rc = rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
-		             rf_lines_name(l));
-	if (rc == RF_OK) {
+	*name = 0;
+	if (rc == RF_OK && v.s) {
 		s = rf_jscan_text(&v, &n);
 		rf_quote(name, 80, s, n);
 	}
@@ -72,24 +71,54 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 	return rc;
 }
 
-/* The file of a checkpoint that says which tokenizer it has, or of the newest step of a run. */
+const char *const rf_tokenizer_files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json", NULL };
+
+/* The tokenizer's file of a checkpoint, or of the newest step of a run. */
 static bool find_file(const char *dir, char path[4096])
 {
-	static const char *const names[] = {
-		"tokenizer_config.json", "tokenizer.json", "tokenizer.model",
-		"latest/tokenizer_config.json", "latest/tokenizer.json", "latest/tokenizer.model",
-	};
 	struct stat st;
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (snprintf(path, 4096, "%s/%s", dir, names[i]) < 4096 && !stat(path, &st) && S_ISREG(st.st_mode))
-			return true;
+	for (int latest = 0; latest < 2; latest++)
+		for (const char *const *name = rf_tokenizer_files; *name; name++)
+			if (snprintf(path, 4096, "%s/%s%s", dir, latest ? "latest/" : "", *name) < 4096 && !stat(path, &st)
+			    && S_ISREG(st.st_mode))
+				return true;
 	return false;
+}
+
+static const struct rf_tokenizer_kind *kind_of(const char *class)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(class, kinds[i]->class))
+			return kinds[i];
+	return NULL;
+}
+
+enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e)
+{
+	const struct rf_tokenizer_kind *kind;
+	char file[4096], name[80];
+	struct rf_tokenizer *t;
+	enum rf_code rc;
+
+	*hash = 0;
+	if (!find_file(dir, file))
+		return RF_OK;
+	/* a config names a kind; what the kind knows of beside it is not in this file */
+	if (strcmp(strrchr(file, '/') + 1, "tokenizer_config.json"))
+		return rf_disk_hash_file(file, hash, e);
+	if ((rc = read_name(file, name, e)) != RF_OK || !(kind = kind_of(name)))
+		return rc;
+	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)
+		strcpy(hash, t->hash);
+	rf_tokenizer_free(t);
+	return rc;
 }
 
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
 {
 	char file[4096], name[80] = "SentencePiece", q[200];
+	const struct rf_tokenizer_kind *kind;
 	struct stat st;
 	size_t n;
 	enum rf_code rc;
@@ -100,14 +129,16 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)), strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
-		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer_config.json, tokenizer.json, tokenizer.model); "
+		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json); "
 		               "--bytes needs none", rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
 	if ((n < 6 || strcmp(file + n - 6, ".model")) && (rc = read_name(file, name, e)) != RF_OK)
 		return rc;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (!strcmp(name, kinds[i]->class))
-			return open_kind(t, kinds[i], file, e);
+	if ((kind = kind_of(name)))
+		return open_kind(t, kind, file, e);
+	if (!*name)
+		return rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
+		               rf_quote(q, sizeof q, file, strlen(file)));
 	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)",
 	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }

@@ -1,4 +1,4 @@
-/* tokenizer.h -- text to token ids and back.  Kinds: bytes now; others get their file beside this one. */
+/* tokenizer.h -- text to token ids and back. */
 #ifndef RF_TOKENIZER_H
 #define RF_TOKENIZER_H
 
@@ -13,7 +13,13 @@ struct rf_tokenizer;
 enum { RF_BYTES_PAD = 0, RF_BYTES_EOS = 1, RF_BYTES_UNK = 2, RF_BYTES_FIRST = 3, RF_BYTES_VOCAB = 384 };
 
 enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e);
-/* What a model directory holds, or a tokenizer file; a kind we do not have is RF_EMODEL by its name. */
+/* The files by which a model directory has a tokenizer, NULL at the end.  The first that is there counts: a tokenizer itself
+ * before the config that names its kind and its special tokens. */
+extern const char *const rf_tokenizer_files[];
+/* The hash of a model directory's tokenizer, as rf_tokenizer_hash(); "" where it has none, or only the config of a kind we
+ * do not have. */
+enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e);
+/* What a model directory or run holds, or a tokenizer file; a kind we do not have is RF_EMODEL by its name. */
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 

@@ -17,7 +17,8 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 	const struct rf_opt table[] = {
 		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
 		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2", "decay of AdamW's moments", false },
-		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 0, 1, "eps", "added to the root of the second moment", false },
+		/* not 0: a weight that no gradient has reached would be divided by it */
+		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 1e-30, 1, "eps", "added to the root of the second moment", false },
 		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "decoupled weight decay", false },
 		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm", "gradients are scaled down to this global norm", false },
 		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, "constant|cosine|linear", "of the learning rate after the warm-up", false },
@@ -80,12 +81,32 @@ static size_t place(const struct rf_train *t, int T, int segment, int c, int n, 
 	return a.used;
 }
 
-void rf_train_plan(const struct rf_train *t, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
+static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
 {
 	struct place unused;
 
 	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k > 1 ? k - 1 : 0, .train = true, .recompute = t->recompute_mode };
 	*extra = place(t, T, t->engine->segment + RF_CHUNK, c, n, k, NULL, &unused);
+}
+
+void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_need *need)
+{
+	if (t->rl_coef == 0)
+		*s = (struct rf_shape){ .T = s->T };
+	*need = (struct rf_need){ .host = 0 };
+	plan(t, s->T, s->c, s->n, s->k, &need->plan, &need->extra);
+	if (t->log_gradients)
+		need->extra += t->engine->ckpt->params.total * 4;
+}
+
+enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
+{
+	struct rf_dev *d = &t->engine->dev;
+
+	if ((!t->sum && !(t->sum = d->ops->alloc(d, sizeof(double)))) ||
+	    (t->log_gradients && !t->grad_ntp && !(t->grad_ntp = d->ops->alloc(d, t->engine->ckpt->params.total * 4))))
+		return rf_dev_sync(d, e);
+	return RF_OK;
 }
 
 static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, int n, struct rf_err *e)
@@ -100,13 +121,13 @@ static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, 
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = batch[i];
 		T = r->T > T ? r->T : T;
-		if (!r->rollout.tokens)
+		if (!r->rollout.tokens || t->rl_coef == 0)
 			continue;
 		c = r->c > c ? r->c : c;
 		per = r->rollout.n > per ? r->rollout.n : per;
 		k = r->rollout.k > k ? r->rollout.k : k;
 	}
-	rf_train_plan(t, T, c, per, k, &p, &extra);
+	plan(t, T, c, per, k, &p, &extra);
 	return rf_engine_reserve(t->engine, &p, extra, e);
 }
 
@@ -125,10 +146,10 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
 		int n = rows - i < HEAD_ROWS ? rows - i : HEAD_ROWS;
 		size_t first = (size_t)i;
 
-		rf_linear_fwd(m, m->head, none, n, rf_at(h, first * d), at->z, false);
+		rf_linear_fwd(m, m->head, none, n, rf_at(h, first * d), at->z, 0, false);
 		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature), .z = at->z,
 		   .target = rf_at_i32(target, first), .coef = rf_at(coef, first), .logp = rf_at(logp, first));
-		rf_linear_bwd(m, m->head, none, n, rf_at(h, first * d), at->z, rf_at(dh, first * d), false);
+		rf_linear_bwd(m, m->head, none, n, rf_at(h, first * d), at->z, 0, rf_at(dh, first * d), false);
 	}
 }
 
@@ -339,6 +360,7 @@ bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, 
 void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st)
 {
 	double W;
+	uint64_t surprised = 0;
 
 	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN };
 	for (int i = 0; i < n; i++) {
@@ -350,6 +372,8 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
 		st->rl_tokens += t->rl_coef != 0 ? R : 0;
 		st->sequences_rl += R > 0;
+		for (int j = 0; r->entropy && j < r->T; j++, surprised++)
+			st->entropy += (double)r->entropy[j];
 		for (size_t b = 0; w->kind && b < (size_t)r->c * (size_t)w->n; b++) {
 			st->reward += (double)w->total[b];
 			st->cosine += w->cosine ? (double)w->cosine[b] : 0;
@@ -358,6 +382,7 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 			st->rollouts++;
 		}
 	}
+	st->entropy = surprised ? st->entropy / (double)surprised : NAN;
 	W = st->rollouts ? (double)st->rollouts : 1;
 	st->reward /= W;
 	st->cosine /= W;
@@ -394,8 +419,6 @@ static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 	struct rf_engine *g = t->engine;
 	double s = NAN;
 
-	if (!t->sum && !(t->sum = g->dev.ops->alloc(&g->dev, sizeof s)))
-		return NAN;
 	RF(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->sum);
 	g->dev.ops->download(&g->dev, &s, t->sum, sizeof s);
 	return rf_dev_sync(&g->dev, e) == RF_OK ? s : NAN;
@@ -408,34 +431,27 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 	struct rf_model *m = &g->model;
 	size_t total = g->ckpt->params.total;
 	struct rf_train_stats *st = j->st;
-	rf_f32 sum = m->g;
+	rf_f32 grad_rl = m->g;
 	enum rf_code rc;
 
-	if (!t->other && !(t->other = g->dev.ops->alloc(&g->dev, total * 4)))
-		return rf_dev_sync(&g->dev, e);
-	if (!t->third && !(t->third = g->dev.ops->alloc(&g->dev, total * 4)))
-		return rf_dev_sync(&g->dev, e);
-	g->dev.ops->zero(&g->dev, t->other, total * 4);
-	g->dev.ops->zero(&g->dev, t->third, total * 4);
-	m->g = t->other;
+	g->dev.ops->zero(&g->dev, t->grad_ntp, total * 4);
 	j->meter = NULL; /* the second pass counts */
 	rc = pass(t, batch, n, rl, 0, j, e);
-	m->g = t->third;
 	j->meter = t->meter;
+	m->g = t->grad_ntp;
 	if (rc == RF_OK)
 		rc = pass(t, batch, n, 0, ntp, j, e);
-	m->g = sum;
+	m->g = grad_rl;
 	if (rc != RF_OK)
 		return rc;
-	st->norm_rl = sqrt(dot(t, t->other, t->other, e));
-	st->norm_ntp = sqrt(dot(t, t->third, t->third, e));
-	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0 ? dot(t, t->other, t->third, e) / (st->norm_rl * st->norm_ntp) : 0;
-	RF(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->other, .y = sum);
-	RF(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->third, .y = sum);
+	st->norm_rl = sqrt(dot(t, grad_rl, grad_rl, e));
+	st->norm_ntp = sqrt(dot(t, t->grad_ntp, t->grad_ntp, e));
+	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0 ? dot(t, grad_rl, t->grad_ntp, e) / (st->norm_rl * st->norm_ntp) : 0;
+	RF(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->grad_ntp, .y = m->g);
 	return rf_dev_sync(&g->dev, e);
 }
 
-enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n, bool add,
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n,
                                struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
@@ -443,10 +459,14 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
 	size_t host = 64;
 	double rl, ntp;
-	enum rf_code rc = RF_OK;
+	enum rf_code rc = rf_train_open(t, e);
 
-	if (!sorted)
-		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+	if (rc == RF_OK && !sorted)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+	if (rc != RF_OK) {
+		free(sorted);
+		return rc;
+	}
 	memcpy(sorted, batch, (size_t)n * sizeof *sorted);
 	qsort(sorted, (size_t)n, sizeof *sorted, by_id);
 	rf_train_describe(t, sorted, n, st);
@@ -465,8 +485,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 		rc = reserve(t, sorted, n, e);
 	if (rc == RF_OK) {
 		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.sites, g->plan.per, g->plan.steps + 1, g->extra, &j.at);
-		if (!add)
-			g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
+		g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
 		rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
 		ntp = st->ntp_tokens ? t->ntp_coef / (double)st->ntp_tokens : 0;
 		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e) : pass(t, sorted, n, rl, ntp, &j, e);
@@ -492,11 +511,14 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	struct rf_engine *g = t->engine;
 	struct rf_model *m = &g->model;
 	const struct rf_params *table = m->params;
-	double n = (double)(updates + 1), scale;
-	double sum = dot(t, m->g, m->g, e);
+	double n = (double)(updates + 1), scale, sum;
+	enum rf_code rc;
 
-	if (g->dev.err.code != RF_OK)
-		return g->dev.err.code;
+	if ((rc = rf_train_open(t, e)) != RF_OK)
+		return rc;
+	sum = dot(t, m->g, m->g, e);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		return rc;
 	st->grad_norm = sqrt(sum);
 	st->lr = rf_train_lr(t, step);
 	if (!isfinite(st->grad_norm))
@@ -519,13 +541,12 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 
 void rf_train_close(struct rf_train *t)
 {
-	struct rf_dev *d = &t->engine->dev;
+	struct rf_dev *d = t->engine ? &t->engine->dev : NULL;
 
-	if (!d->ops)
+	if (!d || !d->ops)
 		return;
-	d->ops->release(d, t->other);
-	d->ops->release(d, t->third);
+	d->ops->release(d, t->grad_ntp);
 	d->ops->release(d, t->sum);
-	t->other = t->third = NULL;
+	t->grad_ntp = NULL;
 	t->sum = NULL;
 }

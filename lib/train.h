@@ -28,7 +28,7 @@ struct rf_train {
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
 	int schedule, warmup, total_steps;
 	/* memory */
-	rf_f32 other, third;         /* gradients of the two losses apart, for log_gradients */
+	rf_f32 grad_ntp;             /* log_gradients: the gradient of L_NTP, beside that of L_RL in the model's */
 	rf_f64 sum;
 };
 #define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
@@ -45,6 +45,7 @@ struct rf_train_stats {
 	double loss_ntp, loss_rl;          /* without coefficients */
 	double reward, cosine, binary, edit; /* means over rollouts */
 	uint64_t rollouts;
+	double entropy;                    /* mean of the records' entropies, nats; NaN where they have none */
 	double clip_fraction, dual_fraction, kl, ratio_max, abs_diff; /* kl: mean of r - 1 - log r; abs_diff: of |logp - old| */
 	uint64_t clamped;
 	double grad_norm, lr;
@@ -56,9 +57,12 @@ struct rf_train_stats {
  * prompt_len. */
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
 
-/* The gradient of a mini-batch, into the model's (which is cleared first unless `add`).  Its records must have passed
+/* Allocates on the device what the functions below need beside the engine's memory (they call it, too). */
+enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
+
+/* The gradient of a mini-batch, into the model's, which is cleared first.  Its records must have passed
  * rf_train_check().  RF_ENUMERIC: a loss or log-probability that is not finite. */
-enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n, bool add,
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n,
                                struct rf_train_stats *st, struct rf_err *e);
 
 /* What needs no model: counts and rewards; the rest is 0 or NaN. */
@@ -77,7 +81,7 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 /* Gives back what the others allocated on the device. */
 void rf_train_close(struct rf_train *t);
 
-/* Memory for sequences of T tokens with rollouts c n k. */
-void rf_train_plan(const struct rf_train *t, int T, int c, int n, int k, struct rf_plan *p, size_t *extra);
+/* Memory for such sequences; with rl_coef 0 rollouts count for nothing. */
+void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_need *need);
 
 #endif

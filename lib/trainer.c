@@ -1,3 +1,9 @@
+/* trainer.c -- from a stream to the next step of a run (DESIGN, "The method" and "Files").
+ *
+ * Records gather into mini-batches, each of which is one optimizer step in memory.  Nothing outside changes before the end
+ * record was read; then the log's lines and the new step follow, in this order: a step that a killed program computed may
+ * stand in the log twice, but no step is there without its lines.  What that needs of memory is taken at the start, since
+ * the end of an hour's work is no time to find that it is missing: the step is written a block at a time off the device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +22,6 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 	const struct rf_opt table[] = {
 		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n", "sequences per optimizer step; 0: the whole stream", false },
 		{ "at", 0, RF_OPT_INT, &t->at, 0, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done", false },
-		{ "stale", 0, RF_OPT_TEXT, &t->stale, 0, 0, "n|any", "commits that may lie between rollouts and weights", false },
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "newest steps that stay", false },
 		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n", "and every n-th step; 0: none", false },
 		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL, "an empty stream is no error", false },
@@ -39,22 +44,34 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
+/* What training on such sequences takes; of the records of a mini-batch only what training reads is kept. */
+static void needs(const void *stage, struct rf_shape *s, struct rf_need *need)
+{
+	const struct rf_trainer *t = stage;
+	size_t rollouts;
+
+	rf_train_needs(&t->train, s, need);
+	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
+	need->host = (size_t)(t->mini_batch ? t->mini_batch : 1) * ((size_t)s->T * 8 + rollouts * 8)
+	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4); /* read: as it came, unpacked, as -o */
+}
+
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 {
-	const struct rf_ckpt *at;
+	const struct rf_ckpt *at = &t->run.at;
 	enum rf_code rc;
 
 	t->started = rf_now();
 	t->train.engine = &t->engine;
+	t->engine.needs = needs;
+	t->engine.stage = t;
 	if ((rc = read_stale(t, e)) != RF_OK)
 		return rc;
 	if (!t->engine.path)
 		return rf_fail(e, RF_EUSAGE, "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
-	if (t->engine.dry_run) /* looks, and leaves the run to whoever trains it */
-		return rf_engine_open(&t->engine, NULL, true, e);
-	if ((rc = rf_run_open(&t->run, t->engine.path, e)) != RF_OK)
+	/* a dry run looks, and leaves the run to whoever trains it */
+	if ((rc = (t->engine.dry_run ? rf_run_look : rf_run_open)(&t->run, t->engine.path, e)) != RF_OK)
 		return rc;
-	at = &t->run.at;
 	t->step = at->step;
 	t->updates = at->updates;
 	if (t->at >= 0 && at->step > t->at) {
@@ -63,7 +80,12 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	}
 	if (t->at >= 0 && at->step < t->at)
 		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path, (long long)at->step, t->at);
-	return rf_engine_open(&t->engine, at, true, e);
+	t->engine.ckpt = at;
+	if (t->grad_in && (rc = rf_gradient_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
+		return rc;
+	return rf_train_open(&t->train, e);
 }
 
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
@@ -101,6 +123,7 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "reward/cs_reward_mean", st->cosine, st->rollouts },
 		{ "reward/binary_reward_mean", st->binary, st->rollouts },
 		{ "reward/edit_reward_mean", st->edit, st->rollouts },
+		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
 		{ "group/count", t->groups, st->rollouts },
 		{ "group/spread_free", t->spread_free, st->rollouts },
 		{ "loss/rl", st->loss_rl, st->rl_tokens },
@@ -195,7 +218,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 		for (int i = 0; i < t->count; i++)
 			rf_meter_done(t->train.meter, t->batch[i]->T);
 	} else {
-		rc = rf_train_gradient(&t->train, t->batch, t->count, false, &st, e);
+		rc = rf_train_gradient(&t->train, t->batch, t->count, &st, e);
 		if (rc == RF_OK && t->grad_in)
 			rc = rf_gradient_add(&t->train, t->grad_in, t->run.at.weights, e);
 		if (rc == RF_OK && t->grad_out)
@@ -220,7 +243,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
 {
-	struct rf_record *copy;
+	struct rf_record *copy, lean = *r;
 	enum rf_code rc = rf_train_check(&t->train, r, e);
 
 	if (rc != RF_OK)
@@ -237,7 +260,10 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 	if (!(copy = malloc(sizeof *copy)))
 		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
 	rf_record_init(copy);
-	if ((rc = rf_record_copy(copy, r, e)) != RF_OK) {
+	/* a whole mini-batch waits: without what training does not read */
+	lean.hidden = lean.logits = lean.nll = lean.correct = lean.rollout.h_pred = lean.rollout.h_gt = NULL;
+	lean.d = lean.N = lean.rollout.d = 0;
+	if ((rc = rf_record_copy(copy, &lean, e)) != RF_OK) {
 		rf_record_free(copy);
 		free(copy);
 		return rc;
@@ -251,35 +277,40 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 
 /* ---- the commit ------------------------------------------------------------------------------------------------- */
 
+/* A step that made a weight infinite must not become one. */
+static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	const struct rf_reach *reach = &t->engine.reach;
+	float block[1 << 14];
+	const size_t most = sizeof block / sizeof *block;
+
+	for (size_t at = 0; at < m->params->total; at += most) {
+		size_t n = m->params->total - at < most ? m->params->total - at : most;
+		enum rf_code rc = reach->get(reach->arg, block, rf_at(m->w, at), n * sizeof *block, e);
+
+		if (rc != RF_OK)
+			return rc;
+		for (size_t i = 0; i < n; i++)
+			if (!isfinite(block[i]))
+				return rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was committed (a smaller --lr)");
+	}
+	return RF_OK;
+}
+
 static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
 {
-	struct rf_model *m = &t->engine.model;
-	const struct rf_ops *ops = t->engine.dev.ops;
-	size_t bytes = m->params->total * 4;
-	float *w = malloc(bytes), *mm = malloc(bytes), *v = malloc(bytes);
-	enum rf_code rc;
+	const struct rf_model *m = &t->engine.model;
+	const struct rf_commit c = {
+		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m, .v = (void *)m->v, .reach = &t->engine.reach,
+		.data_hash = data_hash, .data_next = t->run.at.data_next + (int64_t)t->records, .keep = t->keep, .keep_every = t->keep_every,
+		.stop = t->stop,
+	};
+	enum rf_code rc = check_weights(t, e);
 
-	if (!w || !mm || !v) {
-		rc = rf_fail(e, RF_ENOMEM, "out of memory: wanted %zu MiB to save the weights", 3 * bytes >> 20);
-	} else {
-		ops->download(&t->engine.dev, w, m->w, bytes);
-		ops->download(&t->engine.dev, mm, m->m, bytes);
-		ops->download(&t->engine.dev, v, m->v, bytes);
-		rc = rf_dev_sync(&t->engine.dev, e);
-	}
-	for (size_t i = 0; rc == RF_OK && i < m->params->total; i++)
-		if (!isfinite(w[i]))
-			rc = rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was committed (a smaller --lr)");
 	if (rc == RF_OK)
 		rc = write_log(t, e);
-	if (rc == RF_OK)
-		rc = rf_run_commit(&t->run, &(struct rf_commit){ .step = t->step, .updates = t->updates, .weights = w, .m = mm, .v = v, .data_hash = data_hash,
-		                   .data_next = t->run.at.data_next + (int64_t)t->records, .keep = t->keep, .keep_every = t->keep_every,
-		                   .stop = t->stop }, e);
-	free(w);
-	free(mm);
-	free(v);
-	return rc;
+	return rc == RF_OK ? rf_run_commit(&t->run, &c, e) : rc;
 }
 
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
@@ -293,7 +324,7 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], s
 {
 	if (!t->records)
 		return RF_OK;
-	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, e) : commit(t, data_hash, e);
+	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e) : commit(t, data_hash, e);
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)

@@ -19,7 +19,7 @@ struct rf_trainer {
 	/* settings */
 	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
 	int at;                      /* step at which the run must be; -1: any */
-	const char *stale;           /* how many commits old rollouts may be, or "any" */
+	const char *stale;           /* how many commits old rollouts may be, or "any"; an option of rf-grpo's */
 	int64_t stale_commits;       /* the same as a number */
 	int keep, keep_every;
 	bool allow_empty;
@@ -42,13 +42,14 @@ struct rf_trainer {
 	size_t lines_size;
 	double started;
 };
-#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
+#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
-/* --mini-batch --at --stale --keep --keep-every --allow-empty --on-nan --log */
-enum { RF_TRAINER_OPTS = 9 };
+/* --mini-batch --at --keep --keep-every --allow-empty --on-nan --log */
+enum { RF_TRAINER_OPTS = 8 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
 
-/* Locks the run, checks --at, opens device and model.  With --dry-run the run is not locked. */
+/* Locks the run, checks --at and --grad-in, opens device and model, and takes the optimizer's memory.  With --dry-run all
+ * is checked and nothing is locked, allocated or changed. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* RF_EDATA where the stream's rollouts were made by weights that are too old, or unknown. */
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
@@ -57,7 +58,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 /* After the end record: the last mini-batch. */
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
 /* The metrics, and the commit (or the gradient of --grad-out): the only thing that changes anything.  data_hash: of the
- * stream.  From here on `stop` is looked at. */
+ * stream.  From here on `stop` is looked at, until what is written has its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
 /* What the user should know of mini-batches that were no step, as a line; "" for nothing. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);

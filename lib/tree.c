@@ -3,6 +3,7 @@
  * All device memory of a tree is one block.  place() walks through it twice: once with no base, to count, and once to
  * hand out.  What one layer or pass does not keep for another shares its place with what the others do not. */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,18 +33,17 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
 	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
-	size_t captures = (size_t)p->tree->plan.sites + 1, w = (size_t)p->tree->w;
+	size_t captures = (size_t)p->tree->plan.sites + 1;
 	size_t first, most = 0;
 	int L = m->cfg->layers;
 
 	p->tokens = rf_arena_i32(a, R);
 	p->past = rf_arena_i32(a, (size_t)p->max_nb);
 	p->start = rf_arena_i32(a, captures);
+	p->lead = rf_arena_i32(a, captures);
 	p->cap_row = rf_arena_i32(a, captures);
 	p->cap_slot = rf_arena_i32(a, captures);
-	p->tail_in = rf_arena_i32(a, (size_t)p->max_nb * w);
-	p->tail_out = rf_arena_i32(a, captures * w);
-	p->cap_in = rf_arena_i32(a, captures * w);
+	p->cache_past = rf_arena_i32(a, (size_t)p->max_nb);
 	for (int l = 0; l <= L; l++) {
 		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
 		if (l == L)
@@ -56,7 +56,7 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 	for (int l = 0; l < L; l++) {
 		if (!p->train && !p->grow)
 			a->used = first;
-		m->layer[l].mixer->save(p, l, a, &p->save[l]);
+		m->layer[l].mixer->save(p, l, a, p->save[l]);
 		most = a->used > most ? a->used : most;
 	}
 	a->used = most;
@@ -76,7 +76,7 @@ static void place_work(struct rf_pass *p, struct rf_arena *a)
 	first = most = a->used;
 	for (int l = 0; l < m->cfg->layers; l++) {
 		a->used = first;
-		m->layer[l].mixer->work(p, l, a, &p->work[l]);
+		m->layer[l].mixer->work(p, l, a, p->work[l]);
 		most = a->used > most ? a->used : most;
 	}
 	a->used = most;
@@ -88,7 +88,7 @@ static size_t place(struct rf_tree *t, char *base)
 	size_t first, most;
 
 	for (int l = 0; l < t->model->cfg->layers; l++)
-		t->model->layer[l].mixer->state(t, l, &a, &t->state[l]);
+		t->model->layer[l].mixer->state(t, l, &a, t->state[l]);
 	t->state_bytes = a.used;
 	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
 	for (int i = 0; i < t->passes; i++)
@@ -109,18 +109,70 @@ static size_t place(struct rf_tree *t, char *base)
 	return most;
 }
 
+/* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and the array. */
+static void **per_layer(const struct rf_model *m, size_t at)
+{
+	size_t L = (size_t)m->cfg->layers, bytes = 0;
+	void **p = calloc(L, sizeof *p);
+	char *block;
+
+	for (size_t l = 0; l < L; l++)
+		bytes += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 * 16;
+	if (!p || !(block = calloc(1, bytes + 1))) {
+		free(p);
+		return NULL;
+	}
+	for (size_t l = 0; l < L; l++) {
+		p[l] = block;
+		block += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 * 16;
+	}
+	return p;
+}
+
+static void free_layers(void **p)
+{
+	if (p)
+		free(p[0]);
+	free(p);
+}
+
 static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 {
-	size_t L = (size_t)t->model->cfg->layers;
+	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.sites + 1, n = (size_t)nb;
 
 	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = t->plan.train };
 	p->h = calloc(2 * L + 1 + 2 * L, sizeof *p->h);
 	p->mid = p->h + L + 1;
 	p->gate = p->mid + L;
 	p->up = p->gate + L;
-	p->save = calloc(L, sizeof *p->save);
-	p->work = calloc(L, sizeof *p->work);
+	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
+	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
+	if (!(p->host.past = calloc(4 * slots + 2 * n, sizeof *p->host.past)))
+		return false;
+	p->host.start = p->host.past + n;
+	p->host.lead = p->host.start + slots;
+	p->host.cap_row = p->host.lead + slots;
+	p->host.cap_slot = p->host.cap_row + slots;
+	p->host.cache_past = p->host.cap_slot + slots;
 	return p->h && p->save && p->work;
+}
+
+/* How many rows of the text attention keeps: those that rollouts and the next segment can see, where that is less. */
+static void plan_cache(struct rf_tree *t)
+{
+	const struct rf_config *c = t->model->cfg;
+	size_t window1 = c->attn.window > 1 ? (size_t)c->attn.window - 1 : 0, len = (size_t)t->plan.max_len;
+	bool attends = false;
+
+	for (int l = 0; l < c->layers; l++)
+		attends |= c->kind[l] != RF_KIND_DELTA;
+	if (!attends)
+		return;
+	t->kept_max = t->plan.max_len;
+	if (!window1 || t->plan.train || window1 >= len || ((size_t)t->plan.sites + 2) * window1 >= len)
+		return;
+	t->kept_max = t->plan.sites * (int)window1;
+	t->last_max = (int)window1;
 }
 
 /* A tree without its device memory. */
@@ -129,7 +181,6 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	struct rf_tree *t = calloc(1, sizeof *t);
 	int segment = round_up(plan->segment < plan->max_len ? plan->segment : plan->max_len);
 	int nb, rows;
-	size_t lists;
 	bool ok;
 
 	/* a stream's positions times an option's rollouts: rows are counted in int */
@@ -140,17 +191,16 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	t->model = m;
 	t->plan = *plan;
 	t->plan.segment = segment;
-	t->w = m->cfg->use_short_conv ? m->cfg->conv_size : 1;
 	t->segments_max = (plan->max_len + segment - 1) / segment;
 	t->text_slots = plan->train ? t->segments_max + 1 : 1;
 	t->slots = t->text_slots + plan->sites;
 	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
-	t->state = calloc((size_t)m->cfg->layers, sizeof *t->state);
+	plan_cache(t);
+	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
 	t->text = calloc((size_t)t->passes, sizeof *t->text);
 	t->site_row = calloc((size_t)plan->sites * 2 + 1, sizeof *t->site_row);
-	lists = ((size_t)plan->sites * (size_t)plan->per + (size_t)plan->sites + 2) * (size_t)t->w + 16;
-	t->list = calloc(2 * lists, sizeof *t->list);
-	ok = t->state && t->text && t->site_row && t->list;
+	t->keep = calloc((size_t)plan->sites + 1, sizeof *t->keep);
+	ok = t->state && t->text && t->site_row && t->keep;
 	for (int i = 0; ok && i < t->passes; i++)
 		ok = new_pass(&t->text[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
 	if (ok && plan->sites && plan->steps) {
@@ -195,8 +245,9 @@ enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct 
 static void free_pass(struct rf_pass *p)
 {
 	free(p->h);
-	free(p->save);
-	free(p->work);
+	free_layers(p->save);
+	free_layers(p->work);
+	free(p->host.past);
 }
 
 void rf_tree_free(struct rf_tree *t)
@@ -207,10 +258,10 @@ void rf_tree_free(struct rf_tree *t)
 	for (int i = 0; t->text && i < t->passes; i++)
 		free_pass(&t->text[i]);
 	free_pass(&t->branch);
-	free(t->state);
+	free_layers(t->state);
 	free(t->text);
 	free(t->site_row);
-	free(t->list);
+	free(t->keep);
 	free(t);
 }
 
@@ -228,10 +279,44 @@ int rf_tree_rows(const struct rf_tree *t, int i)
 	return t->T - first < t->plan.segment ? t->T - first : t->plan.segment;
 }
 
-static void upload(struct rf_tree *t, rf_i32 to, const int32_t *from, int n)
+static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 {
 	if (n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
+}
+
+/* Which rows of the text attention keeps, and where. */
+static void choose_kept(struct rf_tree *t)
+{
+	int at = 0;
+
+	t->keeps = 0;
+	if (!t->last_max) {
+		t->keep[t->keeps++] = (struct rf_keep){ 0, t->T, 0 };
+		return;
+	}
+	for (int i = 0; i < t->sites; i++) {
+		int to = t->site_row[t->order[i]] + 1, from = to > t->last_max ? to - t->last_max : 0;
+		struct rf_keep *last = t->keeps ? &t->keep[t->keeps - 1] : NULL;
+
+		if (last && from <= last->to) {
+			at += to - last->to;
+			last->to = to;
+		} else {
+			t->keep[t->keeps++] = (struct rf_keep){ from, to, at };
+			at += to - from;
+		}
+	}
+}
+
+/* Where rows 0 .. row of the text end in attention's cache. */
+static int cache_end(const struct rf_tree *t, int row)
+{
+	int i = 0;
+
+	while (i + 1 < t->keeps && row >= t->keep[i].to)
+		i++;
+	return t->keep[i].at + row + 1 - t->keep[i].from;
 }
 
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int sites)
@@ -250,73 +335,72 @@ void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *r
 			t->order[j] = t->order[j - 1];
 		t->order[j] = i;
 	}
+	choose_kept(t);
+}
+
+/* The lists of a pass as they are on the device. */
+static void upload_lists(struct rf_pass *p, int starts)
+{
+	struct rf_tree *t = p->tree;
+
+	upload(t, p->past, p->host.past, p->nb);
+	upload(t, p->start, p->host.start, starts);
+	upload(t, p->lead, p->host.lead, starts);
+	upload(t, p->cap_row, p->host.cap_row, p->captures);
+	upload(t, p->cap_slot, p->host.cap_slot, p->captures);
+	upload(t, p->cache_past, p->host.cache_past, p->nb);
 }
 
 /* Makes pass p work on segment i: the state it begins from, and the states to keep of its rows. */
 static void aim(struct rf_tree *t, struct rf_pass *p, int i)
 {
-	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), w1 = t->w - 1, n = 0;
-	int32_t slot = t->plan.train ? i : 0, pos = first, *cap_row = t->list, *cap_slot = cap_row + t->sites + 1;
-	int32_t *cap_in = cap_slot + t->sites + 1, *tail_out = cap_in + (t->sites + 1) * t->w;
+	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), n = 0;
 
 	p->nb = p->per = 1;
 	p->steps = rows;
 	p->given = 0;
-	p->pos = p->longest = first;
-	upload(t, p->past, &pos, 1);
-	upload(t, p->start, &slot, 1);
+	p->pos = first;
+	p->cached = t->last_max && first > t->last_max ? t->last_max : first;
+	p->host.past[0] = first;
+	p->host.start[0] = t->plan.train ? i : 0;
+	p->host.cache_past[0] = p->cached;
 	for (int j = 0; j < t->sites; j++) {
 		int s = t->order[j];
 		if (t->site_row[s] >= first && t->site_row[s] < first + rows) {
-			cap_row[n] = t->site_row[s] - first;
-			cap_slot[n++] = t->text_slots + s;
+			p->host.cap_row[n] = t->site_row[s] - first;
+			p->host.cap_slot[n++] = t->text_slots + s;
 		}
 	}
 	if (i + 1 < t->segments) {
-		cap_row[n] = rows - 1;
-		cap_slot[n++] = t->plan.train ? i + 1 : 0;
+		p->host.cap_row[n] = rows - 1;
+		p->host.cap_slot[n++] = t->plan.train ? i + 1 : 0;
 	}
-	for (int j = 0; j < n; j++)
-		for (int l = 0; l < w1; l++) {
-			cap_in[j * w1 + l] = cap_row[j] + 1 + l;
-			tail_out[j * w1 + l] = cap_slot[j] * w1 + l;
-		}
 	p->captures = n;
-	p->cap_tails = n * w1;
-	upload(t, p->cap_row, cap_row, n);
-	upload(t, p->cap_slot, cap_slot, n);
-	upload(t, p->cap_in, cap_in, n * w1);
-	upload(t, p->tail_out, tail_out, n * w1);
-	p->tails = w1;
-	for (int l = 0; l < w1; l++)
-		cap_in[l] = slot * w1 + l;
-	upload(t, p->tail_in, cap_in, w1);
+	upload_lists(p, 1);
 }
 
 /* Makes the rollouts' pass begin: `per` below each site. */
 static void aim_branch(struct rf_tree *t, int per)
 {
 	struct rf_pass *p = &t->branch;
-	int w1 = t->w - 1, nb = t->sites * per;
 
-	p->nb = nb;
+	p->nb = t->sites * per;
 	p->per = per;
 	p->given = 0;
-	p->captures = p->cap_tails = 0;
-	p->longest = 0;
-	for (int b = 0; b < nb; b++) {
-		t->list[b] = t->site_row[b / per] + 1;
-		p->longest = t->list[b] > p->longest ? t->list[b] : p->longest;
+	p->captures = 0;
+	p->cached = 0;
+	for (int b = 0; b < p->nb; b++) {
+		int row = t->site_row[b / per], end = cache_end(t, row);
+
+		p->host.past[b] = row + 1;
+		p->host.cache_past[b] = end;
+		p->cached = end > p->cached ? end : p->cached;
 	}
-	upload(t, p->past, t->list, nb);
-	for (int s = 0; s < t->sites; s++)
-		t->list[s] = t->text_slots + s;
-	upload(t, p->start, t->list, t->sites);
-	for (int l = 0; l < w1; l++)
-		for (int b = 0; b < nb; b++)
-			t->list[l * nb + b] = (t->text_slots + b / per) * w1 + l;
-	p->tails = nb * w1;
-	upload(t, p->tail_in, t->list, p->tails);
+	for (int s = 0; s < t->sites; s++) {
+		p->host.start[s] = t->text_slots + s;
+		p->host.lead[s] = (t->site_row[s] + 1) % RF_CHUNK;
+	}
+	upload_lists(p, t->sites);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
@@ -327,12 +411,28 @@ static void copy(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
 		RF(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
 }
 
+/* y = the norm of x, one of those of hidden states; and its gradient, added to dx where that is said. */
+static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y)
+{
+	const struct rf_model *m = p->tree->model;
+
+	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .plus_one = m->cfg->norm_plus_one,
+	   .x = x, .w = rf_w(m, w), .y = y);
+}
+
+static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
+{
+	const struct rf_model *m = p->tree->model;
+
+	RF(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .plus_one = m->cfg->norm_plus_one,
+	   .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx, .dw = rf_dw(m, w));
+}
+
 static rf_f32 final_norm(struct rf_pass *p)
 {
 	const struct rf_model *m = p->tree->model;
 
-	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .x = p->h[m->cfg->layers],
-	   .w = rf_w(m, m->norm), .y = p->hidden);
+	norm(p, m->norm, p->h[m->cfg->layers], p->hidden);
 	return p->hidden;
 }
 
@@ -378,15 +478,15 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
-		RF(m->dev, rmsnorm_fwd, .rows = rows, .d = c->d, .eps = (float)c->norm_eps, .x = p->h[i], .w = rf_w(m, l->attn_norm), .y = p->x);
+		norm(p, l->mixer_norm, p->h[i], p->x);
 		copy(m, rows, p->h[i], p->mid[i]);
 		l->mixer->fwd(p, i, p->x, p->mid[i]);
-		RF(m->dev, rmsnorm_fwd, .rows = rows, .d = c->d, .eps = (float)c->norm_eps, .x = p->mid[i], .w = rf_w(m, l->mlp_norm), .y = p->x);
-		rf_linear_fwd(m, l->gate, none, rows, p->x, p->gate[i], false);
-		rf_linear_fwd(m, l->up, none, rows, p->x, p->up[i], false);
+		norm(p, l->mlp_norm, p->mid[i], p->x);
+		rf_linear_fwd(m, l->gate, none, rows, p->x, p->gate[i], 0, false);
+		rf_linear_fwd(m, l->up, none, rows, p->x, p->up[i], 0, false);
 		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .y = p->act);
 		copy(m, rows, p->mid[i], p->h[i + 1]);
-		rf_linear_fwd(m, l->down, none, rows, p->act, p->h[i + 1], true);
+		rf_linear_fwd(m, l->down, none, rows, p->act, p->h[i + 1], 0, true);
 		if (p->tree->watch)
 			look(p, i, p->h[i + 1]);
 	}
@@ -446,11 +546,9 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
 	int rows = p->nb * p->steps;
-	float eps = (float)c->norm_eps;
 	static const struct rf_weight none;
 
-	RF(m->dev, rmsnorm_bwd, .rows = rows, .d = c->d, .eps = eps, .x = p->h[c->layers], .w = rf_w(m, m->norm), .dy = dhidden,
-	   .dx = p->dh, .dw = rf_dw(m, m->norm));
+	norm_back(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
 	for (int i = c->layers - 1; i >= 0; i--) {
 		const struct rf_layer *l = &m->layer[i];
 
@@ -459,17 +557,15 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		/* in place: gate and up become their gradients, act the activation again */
 		RF(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .dy = p->act,
 		   .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
-		rf_linear_bwd(m, l->down, none, rows, p->act, p->dh, NULL, false);
-		RF(m->dev, rmsnorm_fwd, .rows = rows, .d = c->d, .eps = eps, .x = p->mid[i], .w = rf_w(m, l->mlp_norm), .y = p->x);
-		rf_linear_bwd(m, l->gate, none, rows, p->x, p->gate[i], p->dx, false);
-		rf_linear_bwd(m, l->up, none, rows, p->x, p->up[i], p->dx, true);
-		RF(m->dev, rmsnorm_bwd, .rows = rows, .d = c->d, .eps = eps, .add = true, .x = p->mid[i], .w = rf_w(m, l->mlp_norm),
-		   .dy = p->dx, .dx = p->dh, .dw = rf_dw(m, l->mlp_norm));
+		rf_linear_bwd(m, l->down, none, rows, p->act, p->dh, 0, NULL, false);
+		norm(p, l->mlp_norm, p->mid[i], p->x);
+		rf_linear_bwd(m, l->gate, none, rows, p->x, p->gate[i], 0, p->dx, false);
+		rf_linear_bwd(m, l->up, none, rows, p->x, p->up[i], 0, p->dx, true);
+		norm_back(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
 
-		RF(m->dev, rmsnorm_fwd, .rows = rows, .d = c->d, .eps = eps, .x = p->h[i], .w = rf_w(m, l->attn_norm), .y = p->x);
+		norm(p, l->mixer_norm, p->h[i], p->x);
 		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
-		RF(m->dev, rmsnorm_bwd, .rows = rows, .d = c->d, .eps = eps, .add = true, .x = p->h[i], .w = rf_w(m, l->attn_norm),
-		   .dy = p->dx, .dx = p->dh, .dw = rf_dw(m, l->attn_norm));
+		norm_back(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
 	}
 	RF(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh, .dw = rf_dw(m, m->embed));
 }

@@ -35,29 +35,31 @@ struct rf_pass {
 	bool branch, grow, train;
 	int nb, per, steps, given;   /* now: sequences, rollouts per site, new steps, steps that are there already */
 	int pos;                     /* text: position of its first row */
-	int longest;                 /* most earlier rows that a sequence has */
 	rf_i32 tokens;               /* (rows) */
 	rf_i32 past;                 /* (nb): how many rows of the text come before */
-	rf_i32 start;                /* (sites): slots that the sequences begin from; NULL: slot 0 of the text's segment */
+	rf_i32 start;                /* (sites): slots that the sequences begin from */
+	rf_i32 lead;                 /* (sites): rows of the text's open chunk there (RF_CHUNK rows from position 0 on); text: 0 */
 	int captures;                /* states to keep: after row cap_row[i] of the pass, in slot cap_slot[i] */
 	rf_i32 cap_row, cap_slot;
-	rf_i32 tail_in, tail_out;    /* index lists for the last w-1 rows: slots' rows; see tree.c */
-	rf_i32 cap_in;
-	int tails, cap_tails;
+	int cached;                  /* most rows of the text that a sequence finds in attention's cache ... */
+	rf_i32 cache_past;           /* (nb): ... and where its own end there */
+	struct { int *past, *start, *lead, *cap_row, *cap_slot, *cache_past; } host; /* the same, for a mixer's decisions */
 	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before and inside each layer */
 	rf_f32 *gate, *up;           /* (layers) */
-	union rf_mixer_save *save;   /* (layers) */
-	union rf_mixer_work *work;   /* (layers), mostly the same memory */
+	void **save;                 /* (layers), of the mixers' own types */
+	void **work;                 /* (layers), mostly the same memory */
 	rf_f32 x, act, hidden, dh, dx;
 };
+
+/* Rows [from, to) of the text that attention keeps, at row `at` of its cache. */
+struct rf_keep { int from, to, at; };
 
 struct rf_tree {
 	struct rf_model *model;
 	struct rf_plan plan;
-	int w;                       /* width of the short convolution (1: none) */
 	int segments_max;
 	int text_slots, slots;       /* slots of the text (one per segment's start; one in all without a backward pass) and all */
-	union rf_mixer_state *state; /* (layers) */
+	void **state;                /* (layers), of the mixers' own types */
 	struct rf_pass *text;        /* one per segment that is kept, else one */
 	struct rf_pass branch;
 	int passes;
@@ -67,8 +69,10 @@ struct rf_tree {
 	int T, segments, sites;
 	int held;                    /* segment whose forward pass is in memory, where only one is; -1: none */
 	int *site_row, *order;       /* (sites): row p = s - 1, and the sites in order of their rows */
+	struct rf_keep *keep;        /* (keeps): ascending, apart from one another */
+	int keeps, kept_max;         /* most rows that are kept */
+	int last_max;                /* rows before a segment that it reads; 0 where all rows are kept */
 	rf_i32 tokens;               /* (max_len) */
-	int32_t *list;               /* host memory for index lists */
 	bool watch;                  /* look at every layer's output: rf_tree_blame() */
 	int bad_layer, bad_row;      /* where the first that is not finite was seen; bad_layer -1: nowhere */
 };

@@ -5,7 +5,8 @@
 # do not depend on the model (--draw-step 0), so that two models differ by what they learned more than by luck.
 #
 #     OUT.documents.tsv   one line per document: next tokens' nll (nats) and accuracy; of its rollouts the mean cosine and
-#                         binary reward, and the cosine against the text of the document's next position
+#                         binary reward, and the cosine against the text of the document's next position; a document
+#                         that is too short for two different positions is left out
 #     OUT.rollouts.tsv    one line per rollout: these three
 #
 # From the environment: K tokens and N rollouts per position, COMPUTE, KEEP (not empty: OUT.rf stays).
@@ -21,8 +22,10 @@ rf-entropy --nll -m "$model" ${COMPUTE:-} "$positions" |
 	rf-rollout -m "$model" ${COMPUTE:-} -k "$K" -n "$N" --draw-step 0 -o "$out.rf"
 
 rf-dump --tsv --rows record --columns id,nll_mean,accuracy,source "$out.rf" >"$out.records.tmp"
-rf-reward "$out.rf" | rf-dump --tsv --rows rollout --columns id,cosine,binary >"$out.own.tmp"
-rf-reward --shift 1 "$out.rf" | rf-dump --tsv --rows rollout --columns cosine | sed 1s/cosine/elsewhere/ >"$out.other.tmp"
+# what has no other position loses its rollouts here, so both tables have the same lines
+rf-reward --shift 1 "$out.rf" >"$out.shifted.tmp"
+rf-reward "$out.shifted.tmp" | rf-dump --tsv --rows rollout --columns id,cosine,binary >"$out.own.tmp"
+rf-dump --tsv --rows rollout --columns cosine "$out.shifted.tmp" | sed 1s/cosine/elsewhere/ >"$out.other.tmp"
 paste "$out.own.tmp" "$out.other.tmp" >"$out.rollouts.tmp"
 [ -n "${KEEP:-}" ] || rm "$out.rf"
 

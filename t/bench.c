@@ -139,7 +139,7 @@ static void passes(int T, int repeat)
 	struct rf_train_stats st;
 	struct rf_record r, *batch = &r;
 	const struct rf_config *c = &g.ckpt->cfg;
-	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->K * c->d) + (double)c->d * c->vocab);
+	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->delta.K * c->d) + (double)c->d * c->vocab);
 	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8), t;
 
 	train.engine = &g;
@@ -150,7 +150,7 @@ static void passes(int T, int repeat)
 			t = product(g.dev.threads, 3);
 			top = t > top ? t : top;
 			t = now();
-			if ((k ? rf_train_gradient(&train, &batch, 1, false, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
+			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
 				die(&e);
 			t = now() - t;
 			if (i)
@@ -192,7 +192,7 @@ static void step(int T, int n)
 		for (int i = 0; i < n; i++) {
 			t = now();
 			if ((k == 1 ? rf_select_record(&select, 0, batch[i], &skip, &e) : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
-			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, &e)) != RF_OK)
+			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, NULL, &e)) != RF_OK)
 				die(&e);
 			part[k] += now() - t;
 		}
@@ -200,7 +200,7 @@ static void step(int T, int n)
 		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
 			die(&e);
 	t = now();
-	if (rf_train_gradient(&train, batch, n, false, &st, &e) != RF_OK)
+	if (rf_train_gradient(&train, batch, n, &st, &e) != RF_OK)
 		die(&e);
 	part[4] = now() - t;
 	t = now();

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "params.h"
+#include "model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,26 +23,28 @@ static void check(const struct rf_config *c)
 {
 	insist(c->d >= 1 && c->d <= RF_MAX_WIDTH && c->layers >= 1 && c->layers <= RF_MAX_LAYERS && c->vocab >= 1 && c->vocab <= RF_MAX_VOCAB
 	       && c->ffn >= 1 && c->ffn <= RF_MAX_WIDTH, "a size outside its limits");
-	insist(c->heads >= 1 && c->K >= 1 && c->V >= 1 && (int64_t)c->heads * c->K <= RF_MAX_WIDTH && (int64_t)c->heads * c->V <= RF_MAX_WIDTH
-	       && c->conv_size >= 1 && c->conv_size <= 64 && (c->use_short_conv || c->conv_size == 1), "a mixer outside its limits");
+	const struct rf_delta_config *r = &c->delta;
+	insist(r->heads >= 1 && r->K >= 1 && r->V >= 1 && (int64_t)r->heads * r->K <= RF_MAX_WIDTH && (int64_t)r->heads * r->V <= RF_MAX_WIDTH
+	       && r->conv_size >= 1 && r->conv_size <= 64 && (r->conv || r->conv_size == 1), "a mixer outside its limits");
 	insist(c->eos_count >= 0 && c->eos_count <= RF_MAX_EOS, "eos");
 	for (int i = 0; i < c->eos_count; i++)
 		insist(c->eos[i] >= 0 && c->eos[i] < c->vocab, "eos outside the vocabulary");
-	if (c->has_attn)
-		insist(c->attn.in_layer && c->attn.heads >= 1 && c->attn.kv_heads >= 1 && c->attn.heads % c->attn.kv_heads == 0
-		       && c->d % c->attn.heads == 0 && c->d / c->attn.heads % 2 == 0 && c->attn.window >= 0 && c->attn.rope_theta > 0, "attention");
+	const struct rf_attn_config *a = &c->attn;
+	for (int i = 0; i < c->layers; i++)
+		insist(c->kind[i] == RF_KIND_DELTA || (a->heads >= 1 && a->kv_heads >= 1 && a->heads % a->kv_heads == 0 && a->D >= 2
+		       && a->D % 2 == 0 && a->window >= 0 && a->theta > 0), "attention");
 	insist(memchr(c->unknown, 0, sizeof c->unknown) != NULL, "unknown keys");
 }
 
 static void edit(const struct rf_config *c, bool tied)
 {
-	struct rf_config again = { .arch = RF_DELTA_NET };
+	struct rf_config again = { .d = 0 };
 	char *one = NULL, *two = NULL;
 	struct rf_err e;
 
 	if (rf_config_text(c, "float32", tied, &one, &e) == RF_OK) {
 		insist(rf_config_parse(&again, one, strlen(one), &e) == RF_OK && again.tied == tied && again.d == c->d && again.layers == c->layers
-		       && again.ffn == c->ffn && again.K == c->K && again.V == c->V, "an edit changes more than it should");
+		       && again.ffn == c->ffn && again.delta.K == c->delta.K && again.delta.V == c->delta.V, "an edit changes more than it should");
 		insist(rf_config_text(&again, "float32", tied, &two, &e) == RF_OK && !strcmp(one, two), "an edit is not stable");
 	} else {
 		insist(!one && e.code == RF_EMODEL, "an edit fails");

@@ -247,6 +247,18 @@ pipeline() {
 	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
 }
 
+@test "evaluate.sh: a document too short for two different positions is left out, the others are as without it" {
+	for n in 39 59 69; do head -c $n "$ROOT/README.md" >$n.txt; done
+	rf-tokenize --bytes --source 39.txt 59.txt 69.txt | rf-select --mode uniform --chunks 4 -o positions.rf
+	rf-tokenize --bytes --source 39.txt | rf-select --mode uniform --chunks 4 -o alone.rf
+	[ "$(rf-dump --tsv --rows position --columns s --no-header alone.rf | paste -sd' ')" = "20 20 20 20" ]
+	K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out 2>err
+	[ "$(cut -f 1 out.documents.tsv | paste -sd' ')" = "id 1 2" ]
+	[ "$(cat err)" = "rf-reward: 1 of 3 sequences have no other position 1 places on, and no rollouts any more" ]
+	[ "$(cut -f 1 out.rollouts.tsv | uniq -c | tr -s ' ' | paste -sd,)" = " 1 id, 8 1, 8 2" ]
+	run ! cmp -s <(cut -f 2 out.rollouts.tsv | tail -n +2) <(cut -f 4 out.rollouts.tsv | tail -n +2)
+}
+
 @test "report.awk: means, standard errors, differences by document" {
 	row() { printf '%s\n' "$@" | awk -v OFS='\t' '{ print NR, $1, 0, 0.5, 0, 0, "d" NR }'; }
 	for name in start sft refine refine-n8 random; do

@@ -238,6 +238,20 @@ start() {
 	run -66 rf-cat --json nope
 }
 
+@test "rf-cat --json: what a terminal obeys or turns is escaped, and comes back the same byte for byte" {
+	rf-dump --json "$S/tokens.rf" >good
+	# a title, a C1 control, directions turned, isolated and marked, nothing, a mark of order, a line's end, a tag; then what is seen
+	odd='a\u001b]0;x\u0007\u009b\u202e\u2066\u2069\u061c\u200b\ufeff\u2028\udb40\udc41'
+	seen=$'\u00e9\u05d0\u4e2d\U1f600'
+	jq -c --argjson odd "\"$odd$seen\"" 'if .seq == 1 then .body.source = $odd | .body.meta = {($odd): $odd} else . end' good >raw
+	run ! grep -qF '\u202e' raw
+	rf-cat --json raw >a.rf
+	rf-dump --json a.rf >b
+	grep -qF "\"source\":\"$odd$seen\"" b
+	grep -qF "\"meta\":{\"$odd$seen\":\"$odd$seen\"}" b
+	rf-cat --json b | cmp - a.rf
+}
+
 @test "rf-cat --json: nothing, or what is no file, is no stream" {
 	run -65 rf-cat --json -o out.rf /dev/null
 	[ ! -e out.rf ]

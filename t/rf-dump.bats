@@ -508,6 +508,19 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -66 rf-dump none
 }
 
+@test "rf-dump: a step that a trainer removes meanwhile is not there; a damaged one is an error" {
+	rf-init --from "$G/delta" run
+	cp -r run/step-000000 run/step-000007
+	sed -i 's/"step": 0/"step": 7/' run/step-000007/state.json
+	ln -s gone run/step-000003 # read as a name, and nothing there when it is opened
+	ln -s step-000007 run/step-7
+	[ "$(rf-dump --tsv --rows step --columns step --no-header run | paste -sd' ')" = "0 7" ]
+	rf-dump run | grep -q '^           step 7 '
+	rm run/step-000007/model.safetensors
+	run -78 --separate-stderr rf-dump run
+	[[ "$stderr" == "rf-dump: run/step-000007/state.json: 'model.safetensors': No such file or directory" ]]
+}
+
 @test "rf-dump --stats: minimum, maximum, mean, deviation and norm of known numbers" {
 	# a: 1 2 3 4; b: -2 in bf16 and 0.5; c: two whole numbers
 	printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\xc0\0\x3f\1\0\0\0\2\0\0\0' | safetensors x.bin \

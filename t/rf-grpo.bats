@@ -169,6 +169,19 @@ setup() {
 	state | cmp - before
 }
 
+@test "rf-grpo: SIGTERM before the gradient has its name: there is none, 143" {
+	! ldd "$(command -v rf-grpo)" | grep -q libasan || skip "a sanitizer does not work under strace"
+	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
+	batch 1:50 >in
+	runs run
+	state >before
+	run -143 strace -qq -f -o trace -e inject=fsync:signal=TERM:when=1 rf-grpo -m run --grad-out g in
+	[ "$output" = "rf-grpo: interrupted before the commit: the run is as it was" ]
+	grep -q SIGTERM trace
+	[ "$(ls -A)" = $'before\nin\nrun\ntrace' ]
+	state | cmp - before
+}
+
 @test "rf-grpo: two programs share a step: rf-grpo --grad-out and rf-ntp --grad-in give the weights of both losses at once" {
 	for m in delta delta-hybrid delta-relu-tied; do
 		M=$G/$m
@@ -205,8 +218,12 @@ setup() {
 		| [(map(.total.data[]) | add / length) - $log[2]["reward/mean"], (map(.cosine.data[]) | add / length) - $log[2]["reward/cs_reward_mean"],
 			(map(.binary.data[]) | add / length) - $log[2]["reward/binary_reward_mean"], (map(.edit.data[]) | add / length) - $log[2]["reward/edit_reward_mean"]]
 		| all(fabs < 1e-6)' >/dev/null
+	# the mean entropy of the texts, as rf-entropy wrote it
+	jq -n --slurpfile log log --slurpfile in <(json in) -e '[$in[].entropy.data[]] | (add / length) / $log[2]["actor/entropy"] - 1 | fabs < 1e-6' >/dev/null
+	rf-dump --json in | jq -c 'del(.body.entropy)' | rf-cat --json | rf-grpo -m run --stale any --lr 0 --log without
+	jq -e 'has("actor/entropy") | not' without >/dev/null
 	run -74 rf-grpo -m run --stale any --log /dev/full in
-	[ "$(readlink run/latest)" = step-000003 ]
+	[ "$(readlink run/latest)" = step-000004 ]
 }
 
 @test "rf-grpo: --log-gradients logs both losses' norms and the angle between them, and trains as without" {

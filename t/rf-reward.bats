@@ -89,13 +89,51 @@ gone() {
 	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): rollout has no h_pred (rf-rollout --score computes it)" ]]
 }
 
-@test "rf-reward: shifted by two of two positions is an error, by three the same as by one" {
+@test "rf-reward: shifted by three of two positions is the same as by one, by two they are left out and counted" {
 	records make 3 4 0 >in
-	rf-reward --shift 1 in >a
+	run -0 --separate-stderr bash -c 'rf-reward --shift 1 in >a'
+	[ -z "$stderr" ]
 	records same a <(rf-reward --shift 3 in)
 	run ! records same a <(rf-reward in)
-	run -65 --separate-stderr rf-reward --shift 2 in
-	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): there are 2 positions: shifted by 2 each is itself" ]]
+	run -0 --separate-stderr bash -c 'rf-reward --shift 2 in >b'
+	[ "$stderr" = "rf-reward: 2 of 3 sequences have no other position 2 places on, and no rollouts any more" ]
+	diff - <(records show b) <<<$'0:\n1:\n2:'
+}
+
+# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of 40 all are 20
+@test "rf-reward: shifted, no rollout meets its own text, where positions are the same either" {
+	cat >echo.py <<-'END'
+		import json, sys
+		for line in sys.stdin:
+		    m = json.loads(line)
+		    b = m["body"]
+		    if m["type"] == "seq":
+		        text, at, k = b["tokens"]["data"], b["positions"]["data"], 5
+		        array = lambda dtype, shape, data: {"dtype": dtype, "shape": shape, "data": data}
+		        b["rollout"] = {"temperature": 1.0,
+		            "tokens": array("<i4", [8, 1, k], [text[s + j] for s in at for j in range(k)]),
+		            "logp": array("<f4", [8, 1, k], [-1] * 8 * k),
+		            "h_pred": array("<f4", [8, 1, k, 1], [1] * 8 * k), "h_gt": array("<f4", [8, k, 1], [1] * 8 * k)}
+		    print(json.dumps(m))
+	END
+	# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of 40 all are 20
+	for T in 80 40; do
+		tr -dc a-z <"$ROOT/README.md" | head -c $T >text.txt
+		rf-tokenize --bytes --no-eos text.txt | rf-select --mode uniform --chunks 8 | rf-dump --json - | python3 echo.py |
+			rf-cat --json - >echo$T.rf
+		rf-dump --tsv --rows position --columns s --no-header echo$T.rf >at$T
+	done
+	[ "$(sort at40 | uniq -c | tr -s ' ')" = " 8 20" ]
+	[ "$(sort at80 | uniq -c | grep -c ' 2 [26]0')" -eq 2 ]
+	[ "$(rf-reward echo80.rf | rf-dump --tsv --columns binary,edit --no-header | sort -u)" = $'1\t1' ]
+	for n in 1 2 5; do
+		rf-reward --shift $n echo80.rf | rf-dump --tsv --columns binary,edit --no-header >shifted
+		awk '$1 == 1 || $2 == 1 { bad = 1 } END { exit bad || NR != 8 }' shifted
+	done
+	run -0 --separate-stderr rf-reward --shift 1 -o none echo40.rf
+	[ "$stderr" = "rf-reward: 1 of 1 sequences have no other position 1 places on, and no rollouts any more" ]
+	[ "$(rf-dump --check none)" = "none: ok, 1 record, $(stat -c %s none) bytes" ]
+	[ "$(rf-dump --json none | jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]
 }
 
 @test "rf-reward: records without rollouts pass" {

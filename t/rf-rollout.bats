@@ -169,6 +169,35 @@ setup() {
 		"temperature": 1, "top-p": 1, "top-k": 0, "eos": false, "score": false, "seed": 0, "draw-step": -1}' >/dev/null
 }
 
+@test "rf-rollout: tokens that the model has and the tokenizer has not: the head says so, and every stage after it takes them" {
+	jq '.vocab_size = 500 | .eos_token_id = 1' "$M/config.json" >config.json
+	rf-init --config config.json m
+	rf-init --from m run
+	printf 'some text of bytes %.0s' {1..80} >a.txt
+	rf-tokenize --bytes a.txt 2>/dev/null | rf-entropy -m m | rf-select --chunks 3 -k 5 >in
+	[ "$(rf-dump --json in | jq 'select(.type == "head").body.vocab')" = 384 ]
+	rf-rollout -m m -n 20 --temperature 5 in >out
+	[ "$(rf-dump --json out | jq 'select(.type == "head").body.vocab')" = 500 ]
+	[ "$(json out | jq '.rollout.tokens.data | max')" -ge 384 ]
+	rf-dump --check -q out
+	# by their numbers, where the tokenizer has no text for them
+	id=$(json out | jq '[.rollout.tokens.data[] | select(. >= 384)][0]')
+	for form in '' --tsv; do
+		rf-dump $form out >text
+		grep -qF "<$id>" text
+	done
+	for kind in cosine binary hybrid edit random; do
+		rf-reward --kind $kind out >rewarded
+		rf-grpo -m run --stale any rewarded
+	done
+	rf-reward --exec 'jq -c --unbuffered .body | jq -c --unbuffered "{id, total: [range(0; 3) as \$i | [range(0; 20) as \$j | .rollout.tokens.data[\$i * 100 + \$j * 5]]]}"' out >rewarded
+	[ "$(json rewarded | jq -c '.reward.total.data')" = "$(json out | jq -c '[.rollout.tokens.data as $t | range(0; 60) | $t[. * 5]]')" ]
+	rf-grpo -m run --stale any rewarded
+	rf-rollout -m m --score out | rf-dump --check -q -
+	# a stage that draws nothing says nothing new
+	[ "$(rf-entropy -m m in | rf-dump --json | jq 'select(.type == "head").body.vocab')" = 384 ]
+}
+
 @test "rf-rollout: a model that overflows ends it with 70" {
 	cp -r "$M" m && chmod -R u+w m
 	"$RF_UNITS/u-model" poke m lm_head.weight 83 3e38

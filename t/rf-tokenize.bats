@@ -352,6 +352,37 @@ bad() {
 	done
 }
 
+@test "rf-tokenize: standard input that does not block is waited for" {
+	cat >unblocked.py <<-'END'
+		import fcntl, os, sys
+		fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)
+		os.execvp(sys.argv[1], sys.argv[1:])
+	END
+	{ sleep 0.3; echo '{"text":"a"}'; sleep 0.3; echo '{"text":"b"}'; } | python3 unblocked.py rf-tokenize --bytes -o out.rf
+	[ "$(rf-dump --check out.rf)" = "out.rf: ok, 2 records, $(stat -c %s out.rf) bytes" ]
+}
+
+@test "rf-tokenize: a tokenizer itself comes before the config that names its kind, here and in a checkpoint" {
+	cp -r "$G/delta" m
+	hash() { rf-dump m | sed -n 's/^tokenizer  *//p'; }
+	echo a >a.txt
+	[ -z "$(hash)" ]
+	echo '{"tokenizer_class":"LlamaTokenizer"}' >m/tokenizer_config.json
+	[ -z "$(hash)" ]
+	echo '{"tokenizer_class":"ByT5Tokenizer"}' >m/tokenizer_config.json
+	[ "$(hash)" = 2d83aaba506794c4 ]
+	rf-tokenize -m m -o out.rf a.txt
+	echo '{"model":{"type":"BPE"}}' >m/tokenizer.json
+	[ "$(hash)" != 2d83aaba506794c4 ]
+	run -78 --separate-stderr rf-tokenize -m m a.txt
+	[[ "$stderr" == "rf-tokenize: m/tokenizer.json: a tokenizer of the kind 'BPE', "* ]]
+	json=$(hash)
+	echo model >m/tokenizer.model
+	[ "$(hash)" != "$json" ]
+	run -78 --separate-stderr rf-tokenize -m m a.txt
+	[[ "$stderr" == "rf-tokenize: m/tokenizer.model: a tokenizer of the kind 'SentencePiece', "* ]]
+}
+
 @test "rf-tokenize: a record goes out as soon as its line has come" {
 	mkfifo in
 	rf-tokenize --bytes <in >out.rf 2>err &

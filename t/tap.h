@@ -17,6 +17,7 @@ __attribute__((format(printf, 2, 3))) static bool ok(bool good, const char *fmt,
 	vprintf(fmt, ap);
 	va_end(ap);
 	putchar('\n');
+	fflush(stdout); /* before a fork */
 	tap_failures += !good;
 	return good;
 }

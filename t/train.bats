@@ -162,6 +162,18 @@ at() { readlink "${1:-run}/latest"; }
 	run -64 rf-ntp -m run --lr-schedule sometimes in
 }
 
+@test "train: the smallest --adam-eps trains, tokens that the text has not too; 0 would divide by nothing and is refused" {
+	texts 20 1:9 >in
+	runs run
+	for trainer in rf-ntp rf-grpo; do
+		for eps in 0 1e-46 -1; do
+			run -64 $trainer -m run --adam-eps $eps in
+		done
+		run -0 $trainer -m run --adam-eps 1e-30 in
+	done
+	run -64 rf-ntp -m run --stale 1 in
+}
+
 @test "train: --keep and --keep-every say which steps stay" {
 	texts 40 {1..7}:4 >in
 	runs run

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "params.h"
+#include "model.h"
 #include "tap.h"
 
 /* The published 340M configuration of flash-linear-attention, but for its sizes. */
@@ -125,16 +125,16 @@ static void test_values(void)
 	struct rf_err e = { RF_OK, "" };
 
 	parse(&c, "{\"model_type\": \"delta_net\"}", &e);
-	ok(c.d == 2048 && c.layers == 24 && c.heads == 16 && c.K == 128 && c.V == 128 && c.vocab == 32000 && c.ffn == 5632 && c.conv_size == 4
-	   && c.use_short_conv && c.use_beta && !c.use_gate && !c.allow_neg_eigval && !c.tied && !c.has_attn && c.norm_eps == 1e-6
-	   && c.initializer_range == 0.02 && c.qk_act == RF_ACT_SILU && c.qk_norm == RF_NORM_L2 && c.eos_count == 1 && c.eos[0] == 2,
+	ok(c.d == 2048 && c.layers == 24 && c.delta.heads == 16 && c.delta.K == 128 && c.delta.V == 128 && c.vocab == 32000 && c.ffn == 5632 && c.delta.conv_size == 4
+	   && c.delta.conv && c.delta.beta && !c.delta.gate && !c.delta.neg_eigval && !c.tied && c.kind[0] == RF_KIND_DELTA && c.norm_eps == 1e-6
+	   && c.initializer_range == 0.02 && c.delta.qk_act == RF_ACT_SILU && c.delta.qk_norm == RF_NORM_L2 && c.eos_count == 1 && c.eos[0] == 2,
 	   "what is not said is as flash-linear-attention has it");
 	rf_config_free(&c);
 	parse(&c, MIN("\"expand_k\": 0.5, \"expand_v\": 2, \"qk_norm\": \"sum\", \"qk_activation\": \"elu\", \"hidden_act\": \"silu\", \"hidden_ratio\": 3.3, "
 	              "\"use_short_conv\": false, \"use_beta\": false, \"use_gate\": true, \"allow_neg_eigval\": true, \"tie_word_embeddings\": true, "
 	              "\"eos_token_id\": [7, 9]"), &e);
-	ok(c.K == 8 && c.V == 32 && c.qk_norm == RF_NORM_SUM && c.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.use_short_conv && c.conv_size == 1
-	   && !c.use_beta && c.use_gate && c.allow_neg_eigval && c.tied && c.eos_count == 2 && c.eos[1] == 9, "what is said is read");
+	ok(c.delta.K == 8 && c.delta.V == 32 && c.delta.qk_norm == RF_NORM_SUM && c.delta.qk_act == RF_ACT_ELU && c.ffn == 256 && !c.delta.conv
+	   && c.delta.conv_size == 1 && !c.delta.beta && c.delta.gate && c.delta.neg_eigval && c.tied && c.eos_count == 2 && c.eos[1] == 9, "what is said is read");
 	rf_config_free(&c);
 	/* int(129 * 4 * 2 / 3) = 344; int(96 * 4 * 2 / 3) = 256 exactly, and 256 more for 97; int(461 * 2.5 * 2 / 3) = 768 */
 	static const struct { int d; double ratio; int ffn; } mlp[] = { { 129, 4, 512 }, { 96, 4, 256 }, { 97, 4, 512 }, { 1024, 4, 2816 }, { 461, 2.5, 768 } };
@@ -146,11 +146,11 @@ static void test_values(void)
 		rf_config_free(&c);
 	}
 	parse(&c, vectors[1].text, &e);
-	ok(c.has_attn && c.attn.in_layer[0] && !c.attn.in_layer[1] && c.attn.in_layer[2] && c.attn.heads == 4 && c.attn.kv_heads == 2 && c.attn.qkv_bias
-	   && c.attn.window == 9 && c.attn.rope_theta == 1e6, "attention layers are read");
+	ok(c.kind[0] == RF_KIND_ATTENTION && c.kind[1] == RF_KIND_DELTA && c.kind[2] == RF_KIND_ATTENTION && c.attn.heads == 4 && c.attn.kv_heads == 2 && c.attn.qkv_bias
+	   && c.attn.window == 9 && c.attn.theta == 1e6, "attention layers are read");
 	rf_config_free(&c);
 	parse(&c, vectors[2].text, &e);
-	ok(c.has_attn && c.attn.kv_heads == 4 && c.attn.window == 0 && c.attn.rope_theta == 1e4 && !c.attn.qkv_bias, "null in attn is the default");
+	ok(c.attn.kv_heads == 4 && c.attn.window == 0 && c.attn.theta == 1e4 && !c.attn.qkv_bias, "null in attn is the default");
 	rf_config_free(&c);
 	parse(&c, vectors[3].text, &e);
 	ok(c.eos_count == 0, "without eos_token_id every token is drawn");

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +10,9 @@
 #include <unistd.h>
 
 #include "exec.h"
+#include "tap.h"
 
-static int tests, failures;
 static struct rf_err err;
-
-static void ok(bool good, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void ok(bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("%sok %d - ", good ? "" : "not ", ++tests);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	fflush(stdout);
-	failures += !good;
-}
 
 static int descriptors(void)
 {
@@ -194,6 +179,5 @@ int main(void)
 	test_ends();
 	test_lines();
 	test_patience();
-	printf("1..%d\n", tests);
-	return failures > 0;
+	return tap_end();
 }

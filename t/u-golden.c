@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
 #include "run.h"
 #include "stream.h"
 #include "tap.h"
@@ -27,25 +28,6 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static struct rf_tensors want;
-static struct rf_err err;
-
-static void must(enum rf_code rc)
-{
-	if (rc == RF_OK)
-		return;
-	fprintf(stderr, "u-golden: %s\n", err.msg);
-	exit(2);
-}
-
-static void *room(size_t n, size_t size)
-{
-	void *p = calloc(n + 1, size);
-
-	if (!p)
-		exit(2);
-	return p;
-}
-
 static float *f32(const struct rf_tensors *t, const char *name, size_t *n)
 {
 	const struct rf_tensor *x = rf_tensors_find(t, name);
@@ -67,7 +49,7 @@ static int32_t *i32(const char *name, size_t *n)
 
 	*n = x ? x->count : 0;
 	if (x)
-		memcpy(p, x->data, x->bytes);
+		must(rf_tensor_read(x, 0, p, x->bytes, &err));
 	return p;
 }
 

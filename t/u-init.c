@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "init.h"
+#include "model.h"
 #include "rng.h"
 #include "tap.h"
 

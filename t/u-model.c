@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "must.h"
 #include "rng.h"
 #include "run.h"
 #include "stream.h"
@@ -23,25 +24,6 @@
 /* It reads its few files and exits: what it allocates goes with it. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
-
-static struct rf_err err;
-
-static void must(enum rf_code rc)
-{
-	if (rc == RF_OK)
-		return;
-	printf("Bail out! %s\n", err.msg);
-	exit(2);
-}
-
-static void *room(size_t n, size_t size)
-{
-	void *p = calloc(n + 1, size);
-
-	if (!p)
-		exit(2);
-	return p;
-}
 
 /* ---- texts ------------------------------------------------------------------------------------------------------ */
 

@@ -108,9 +108,9 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 			past[b] = with_past ? 1000 * b + b : 0;
 		pasts = in_i32(past, 8);
 		struct rf_rope r = { .nb = nb, .steps = steps, .heads = heads, .D = D, .from = from, .theta = 10000,
-			.past = with_past ? pasts : NULL, .x = x.m };
+			.past = with_past ? pasts : NULL, .x = x.m, .y = x.m };
 		dev->ops->rope(dev, &r);
-		r.x = y.m;
+		r.x = r.y = y.m;
 		dev->ops->rope(dev, &r);
 		r.inverse = true;
 		dev->ops->rope(dev, &r);
@@ -207,7 +207,7 @@ static void delta(struct delta c)
 		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
 		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
 		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
-		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
+		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.H, .K = c.K, .V = c.V,
 			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
 			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot };
 		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *U = NULL, *O = NULL, *before = NULL, *after = NULL;
@@ -240,7 +240,7 @@ static void delta(struct delta c)
 		}
 		if (c.forward_only)
 			continue;
-		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .K = c.K, .V = c.V,
+		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.H, .K = c.K, .V = c.V,
 		   .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
 		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL, .S = S.m, .dS = dS.m,
 		   .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
@@ -433,7 +433,7 @@ static void nans(void)
 			float nan = NAN;
 
 			dev->ops->upload(dev, rf_at(hit->m, 66 * D + 3), &nan, sizeof nan);
-			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .K = K, .V = K, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
+			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .G = H, .K = K, .V = K, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
 			   .b = b.m, .u = u.m, .o = o.m, .S = S.m);
 			keeps_nan("delta_fwd o", o);
 			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m);

@@ -11,20 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
 #include "rng.h"
 #include "stream.h"
 
 enum { C = 2, N = 2, K = 3, VOCAB = 40 };
-
-static struct rf_err err;
-
-static void must(enum rf_code rc)
-{
-	if (rc == RF_OK)
-		return;
-	fprintf(stderr, "u-records: %s\n", err.msg);
-	exit(1);
-}
 
 static double noise(uint64_t id, uint32_t j)
 {

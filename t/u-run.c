@@ -9,6 +9,7 @@
  * Status and messages are those of the programs. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +20,9 @@
 
 #include "ckpt.h"
 #include "disk.h"
+#include "inspect.h"
 #include "tap.h"
+#include "trainer.h"
 
 static volatile sig_atomic_t stop;
 static const char *golden;
@@ -228,7 +231,7 @@ static float scratch[640];
 
 static int put_nan(struct rf_tensor *t, int n)
 {
-	memcpy(scratch, t[n - 1].data, t[n - 1].bytes);
+	rf_tensor_read(&t[n - 1], 0, scratch, t[n - 1].bytes, NULL);
 	scratch[3] = NAN;
 	t[n - 1].data = scratch;
 	t[n - 1].fd = NULL;
@@ -247,7 +250,7 @@ static int repeat_head(struct rf_tensor *t, int n)
 static int other_head(struct rf_tensor *t, int n)
 {
 	n = repeat_head(t, n);
-	memcpy(scratch, t[1].data, t[1].bytes);
+	rf_tensor_read(&t[1], 0, scratch, t[1].bytes, NULL);
 	scratch[639] += 1;
 	t[0].data = scratch;
 	t[0].fd = NULL;
@@ -275,7 +278,10 @@ static void test_open(void)
 			const struct rf_param *p = &c.params.p[k];
 			for (; end < p->offset; end++)
 				same &= w[end] == 0;
-			same &= !memcmp(w + p->offset, rf_tensors_find(&c.tensors, p->name)->data, 4 * p->count);
+			float *read = floats(p->count);
+			same &= rf_tensor_read(rf_tensors_find(&c.tensors, p->name), 0, read, 4 * p->count, &e) == RF_OK
+			        && !memcmp(w + p->offset, read, 4 * p->count);
+			free(read);
 			end += p->count;
 		}
 		ok(same, "into the flat buffer");
@@ -296,7 +302,9 @@ static void test_open(void)
 	ok(opens("x", RF_EMODEL, "missing: model.layers.0.attn.b_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; "
 	         "of another shape: model.embeddings.weight (10,64, not 40,16)", &e), "all that is wrong with the names is one sentence (%s)", e.msg);
 	sh("sed -i 's/\"num_hidden_layers\": 2/\"num_hidden_layers\": 9/' x/config.json");
-	ok(opens("x", RF_EMODEL, " more; unexpected", &e), "a long list is cut (%s)", e.msg);
+	ok(opens("x", RF_EMODEL, "missing: model.layers.{0,2,3,4,5,6,7,8}.attn.b_proj.weight, ", &e)
+	   && strstr(e.msg, "model.layers.{2..8}.mlp_norm.weight; unexpected: model.layers.0.attn.a_proj.weight; ")
+	   && strstr(e.msg, " (10,64, not 40,16)") && !strstr(e.msg, " more"), "a long list is whole (%s)", e.msg);
 	copy("delta", "x");
 	rewrite("x", add_bias);
 	ok(opens("x", RF_EMODEL, "unexpected: z.bias", &e), "a name too many (%s)", e.msg);
@@ -502,6 +510,13 @@ static void test_run(void)
 	ok(train(&r, 3, &how, &e) == RF_OK, "it can be done again (%s)", e.msg);
 	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128, "what was not said of the data is as before");
 	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
+	struct rf_inspect x;
+	if (ok(rf_inspect_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
+		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
+		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4, "may be replaced meanwhile (%s)", e.msg);
+		rf_inspect_close(&x);
+		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
+	}
 	rf_run_close(&r);
 	sh("sed -i 's/\"next\": 128/\"next\": 3/' r/latest/state.json");
 	test_damage();
@@ -541,6 +556,14 @@ static void test_run(void)
 	rf_run_close(&r);
 }
 
+static void test_close(void)
+{
+	struct rf_trainer t = RF_TRAINER_DEFAULTS;
+
+	rf_trainer_close(&t);
+	ok(fcntl(STDIN_FILENO, F_GETFD) >= 0, "a trainer that was never opened closes nothing, standard input least of all");
+}
+
 int main(int argc, char *argv[])
 {
 	if (argc == 3 && !strcmp(argv[1], "test")) {
@@ -549,6 +572,7 @@ int main(int argc, char *argv[])
 		test_tied();
 		test_export();
 		test_run();
+		test_close();
 		return tap_end();
 	}
 	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "commit"))

@@ -1,6 +1,6 @@
-/* u-stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every truncation, every
- * flip of a bit, every frame dropped, doubled, swapped.  Streams of ours, one of each kind, and those that
- * are named.  Then reading as such: from pipes that trickle, past signals, with frames skipped.  Writes files into the
+/* u-stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every truncation,
+ * every flip of a bit and many pairs, bytes changed, lost, added, exchanged and blanked, every frame dropped, doubled,
+ * swapped, put in the place of another stream's.  Streams of ours, one of each kind, and those that are named.  Then reading as such: from pipes that trickle, past signals, with frames skipped.  Writes files into the
  * current folder.  Prints TAP. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,7 @@ enum { RECORDS = 5, MOST = 64 };
 
 static struct { uint64_t hash[MOST]; int count; } truth;
 static struct { long refused, same, other, crooked; } tally;
+static long cases;
 
 /* Reads damaged bytes.  Whatever is handed out before the failure must be what was written. */
 static void judge(const void *data, size_t n)
@@ -47,7 +48,43 @@ static void report(const char *what, const char *kind, bool may_be_same)
 	ok(all && !tally.other && !tally.crooked && (may_be_same || !tally.same),
 	   "%s: %s: %ld cases, %ld refused, %ld still the same, %ld read as something else, %ld otherwise wrong",
 	   kind, what, all, tally.refused, tally.same, tally.other, tally.crooked);
+	cases += all;
 	memset(&tally, 0, sizeof tally);
+}
+
+/* Bytes that are lost, added, exchanged and blanked. */
+static void damage_bytes(const char *name, const unsigned char *p, size_t n)
+{
+	enum { BLANK = 16 };
+	unsigned char *q = malloc(n + 1);
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(q, p, i);
+		memcpy(q + i, p + i + 1, n - i - 1);
+		judge(q, n - 1);
+	}
+	report("every byte lost", name, false);
+	for (size_t i = 0; i < 2 * n; i++) {
+		memcpy(q, p, i / 2);
+		q[i / 2] = i % 2 ? p[i / 2] : (unsigned char)noise(); /* the second time the byte comes twice */
+		memcpy(q + i / 2 + 1, p + i / 2, n - i / 2);
+		judge(q, n + 1);
+	}
+	report("a byte added before every byte", name, false);
+	for (size_t i = 0; i + 1 < n; i++) {
+		memcpy(q, p, n);
+		q[i] = p[i + 1];
+		q[i + 1] = p[i];
+		judge(q, n);
+	}
+	report("every two neighbours exchanged", name, true);
+	for (size_t i = 0; i + BLANK <= n; i++) {
+		memcpy(q, p, n);
+		memset(q + i, 0, BLANK);
+		judge(q, n);
+	}
+	report("every 16 bytes blank", name, true);
+	free(q);
 }
 
 static void damage(const char *name, unsigned char *p, size_t n)
@@ -72,6 +109,23 @@ static void damage(const char *name, unsigned char *p, size_t n)
 		p[i / 2] = old;
 	}
 	report("every byte 00 and ff", name, true);
+	for (size_t i = 0; i < 3 * n; i++) {
+		unsigned char old = p[i / 3];
+		p[i / 3] = (unsigned char)noise();
+		judge(p, n);
+		p[i / 3] = old;
+	}
+	report("every byte another, three times", name, true);
+	for (size_t i = 0; i < 4 * n; i++) {
+		size_t a = noise() % (8 * n), b = i % 2 ? noise() % (8 * n) : (a + 1 + noise() % 32) % (8 * n);
+		p[a / 8] ^= (unsigned char)(1 << a % 8);
+		p[b / 8] ^= (unsigned char)(1 << b % 8);
+		judge(p, n);
+		p[b / 8] ^= (unsigned char)(1 << b % 8);
+		p[a / 8] ^= (unsigned char)(1 << a % 8);
+	}
+	report("two bits flipped, near and far", name, true);
+	damage_bytes(name, p, n);
 	{
 		unsigned char *longer = malloc(n + 1);
 		memcpy(longer, p, n);
@@ -124,6 +178,52 @@ static void frames(enum kind kind)
 		}
 	report("each two frames swapped", kind_names[kind], false);
 	made_free(&m);
+}
+
+/* Parts of another stream of the same kind, whole in themselves: what is of the other is handed out, but never to the end. */
+static void judge_splice(const struct made *a, const struct made *b, size_t a_from, size_t a_to, size_t b_from, size_t b_to)
+{
+	struct rf_buf x = { 0 };
+	struct rf_err e = { 0 };
+	uint64_t hash[MOST];
+	int count;
+	enum rf_code rc;
+
+	rf_buf_add(&x, a->bytes.p, a_from);
+	rf_buf_add(&x, b->bytes.p + b_from, b_to - b_from);
+	rf_buf_add(&x, a->bytes.p + a_to, a->bytes.n - a_to);
+	rc = read_hashes(x.p, x.n, hash, MOST, &count, &e);
+	if (rc == RF_EDATA)
+		tally.refused++;
+	else if (rc == RF_EOF && count == truth.count && !memcmp(hash, truth.hash, (size_t)count * sizeof *hash))
+		tally.same++;
+	else
+		tally.other++;
+	rf_buf_free(&x);
+}
+
+static void splices(enum kind kind)
+{
+	struct made a = { 0 }, b = { 0 };
+	struct rf_err e;
+	size_t first = 0;
+
+	some_stream(&a, kind, RECORDS);
+	some_stream(&b, kind, RECORDS);
+	read_hashes(a.bytes.p, a.bytes.n, truth.hash, MOST, &truth.count, &e);
+	for (int i = 1; i < a.frames; i++) /* the heads are the same */
+		for (int k = 1; k < b.frames; k++)
+			judge_splice(&a, &b, a.at[i], a.at[i + 1], b.at[k], b.at[k + 1]);
+	report("each frame in the place of another stream's", kind_names[kind], false);
+	/* up to the first difference it is b that is read, and rightly */
+	while (a.bytes.p[first] == b.bytes.p[first])
+		first++;
+	for (size_t i = first + 1; i < a.bytes.n; i++)
+		if (i < b.bytes.n)
+			judge_splice(&a, &b, i, a.bytes.n, i, b.bytes.n);
+	report("the front of one, the back of another, at every byte", kind_names[kind], true);
+	made_free(&a);
+	made_free(&b);
 }
 
 /* ---- frames that are not ours ----------------------------------------------------------------------------------- */
@@ -457,8 +557,11 @@ int main(int argc, char *argv[])
 	}
 	for (int i = 1; i < argc; i++)
 		damage_file(argv[i]);
-	for (enum kind k = 0; k < KINDS; k++)
+	for (enum kind k = 0; k < KINDS; k++) {
 		frames(k);
+		splices(k);
+	}
+	ok(argc < 3 || cases >= 400000, "%ld damaged streams were tried, at least 400000", cases);
 	foreign();
 	trickle(false);
 	trickle(true);

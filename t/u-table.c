@@ -151,7 +151,7 @@ static struct rf_record *example(void)
 
 static const struct rf_words numbers = { NULL, 40 };
 
-static void line(struct rf_buf *b, enum rf_rows rows, const char *names, struct rf_row *row, uint64_t at)
+static void line(struct rf_buf *b, enum rf_row_kind rows, const char *names, struct rf_row *row, uint64_t at)
 {
 	struct rf_table t;
 	struct rf_err e;

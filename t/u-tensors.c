@@ -290,7 +290,7 @@ static void test_round_trip(void)
 		const struct rf_tensor *y = rf_tensors_find(&t, in[i].name);
 		unsigned char buf[64];
 		same &= y == &t.t[i] && y->dtype == in[i].dtype && y->ndim == in[i].ndim && y->count == in[i].count && y->bytes == in[i].bytes
-		     && !memcmp(y->shape, in[i].shape, sizeof y->shape) && (!y->bytes || !memcmp(y->data, in[i].data, y->bytes))
+		     && !memcmp(y->shape, in[i].shape, sizeof y->shape) && !y->data
 		     && rf_tensor_read(y, 0, buf, y->bytes, &e) == RF_OK && (!y->bytes || !memcmp(buf, in[i].data, y->bytes));
 	}
 	ok(same, "names, shapes and bytes are the same");

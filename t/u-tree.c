@@ -10,29 +10,11 @@
 #include <string.h>
 
 #include "init.h"
+#include "must.h"
 #include "rng.h"
 #include "tap.h"
 #include "train.h"
 #include "tree.h"
-
-static struct rf_err err;
-
-static void must(enum rf_code rc)
-{
-	if (rc == RF_OK)
-		return;
-	printf("Bail out! %s\n", err.msg);
-	exit(2);
-}
-
-static void *room(size_t n, size_t size)
-{
-	void *p = calloc(n + 1, size);
-
-	if (!p)
-		exit(2);
-	return p;
-}
 
 /* ---- a small model with every term of the equations alive ------------------------------------------------------- */
 
@@ -43,7 +25,7 @@ static float *weights;
 static const char *label;
 
 static uint32_t drawn;
-static double uniform(void) { return rf_draw(rf_draw_key(7, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
+static double uniform(void) { return rf_draw(rf_draw_key(12, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
 static float noise(double scale) { return (float)(scale * (2 * uniform() - 1)); }
 
 static void open_model(const char *name, const char *options)
@@ -348,7 +330,7 @@ static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
 {
 	struct rf_train_stats st;
 
-	must(rf_train_gradient(t, batch, n, false, &st, &err));
+	must(rf_train_gradient(t, batch, n, &st, &err));
 	return t->rl_coef * st.loss_rl + t->ntp_coef * st.loss_ntp;
 }
 

@@ -94,7 +94,7 @@ int main(int argc, char *argv[])
 	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
 		rf_die(64, "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
 	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : RF_DUMP_TEXT;
-	d.table.rows = (enum rf_rows)rows;
+	d.table.rows = (enum rf_row_kind)rows;
 	d.show.colour = knows_colours(colour);
 	d.show.width = width_of_page();
 	d.meter = &progress.meter;

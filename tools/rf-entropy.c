@@ -37,20 +37,13 @@ int main(int argc, char *argv[])
 	if (!rf_entropy_keep(&entropy, keep))
 		rf_die(64, "--keep: '%s' is not made of 'hidden' and 'logits' (try --help)", keep);
 
+	engine.needs = rf_entropy_needs;
+	engine.stage = &entropy;
 	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(&engine);
-	if (engine.dry_run) {
-		struct rf_plan plan;
-		size_t extra;
-
-		rf_entropy_plan(&entropy, engine.max_len ? engine.max_len : engine.segment, &plan, &extra);
-		rf_cli_dry_run(&engine, &plan, extra);
-	}
-	if (engine.max_len && rf_entropy_reserve(&entropy, engine.max_len, &err) != RF_OK)
-		rf_die_err(&err);
 	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
-	rf_engine_sign(&engine, &stage.head);
+	rf_engine_sign(&engine, &stage.head, false);
 	rf_stage_create(&stage);
 	rf_stage_each(&stage, measure, &entropy);
 	if (rf_dev_sync(&engine.dev, &err) != RF_OK)

@@ -40,16 +40,6 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 	return (rc = put(r, e)) == RF_OK ? rf_trainer_add(&trainer, r, e) : rc;
 }
 
-static noreturn void dry_run(void)
-{
-	struct rf_engine *g = &trainer.engine;
-	struct rf_plan plan;
-	size_t extra;
-
-	rf_train_plan(&trainer.train, g->max_len ? g->max_len : g->segment, 8, 1, 5, &plan, &extra);
-	rf_cli_dry_run(g, &plan, extra);
-}
-
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
@@ -63,6 +53,7 @@ int main(int argc, char *argv[])
 		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, "auto|sequence|position", "rollouts that are compared with one another", true },
 		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL, "advantages are not divided by the spread", true },
 		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL, "a group of one has its reward as advantage", true },
+		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any", "commits that may lie between rollouts and weights", false },
 		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL, "log both losses' gradients apart; takes twice as long", false },
 		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file", "write the gradient instead of stepping", false },
 		{ .name = NULL },
@@ -87,8 +78,6 @@ int main(int argc, char *argv[])
 		argv[1] = NULL;
 
 	rf_cli_trainer_open(&trainer, argv[1]);
-	if (trainer.engine.dry_run)
-		dry_run();
 	rf_cli_model_open(&stage, &cli, &trainer.engine, argv[1]);
 	if (stage.output && rf_out_open(&copy, stage.output, &stage.head, &late) != RF_OK
 	    && (late.code != RF_EIO || strcmp(stage.output, "-")))

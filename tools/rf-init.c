@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "init.h"
+#include "model.h"
 #include "run.h"
 
 static struct {

@@ -7,7 +7,7 @@
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_entropy pass = { .engine = &trainer.engine };
+static struct rf_entropy pass = { .engine = &trainer.engine }; /* of --eval */
 static struct rf_eval sum;
 
 static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
@@ -27,34 +27,20 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 	return rf_trainer_add(&trainer, r, e);
 }
 
-static noreturn void dry_run(bool eval)
-{
-	struct rf_engine *g = &trainer.engine;
-	int T = g->max_len ? g->max_len : g->segment;
-	struct rf_plan plan;
-	size_t extra;
-
-	if (eval)
-		rf_entropy_plan(&pass, T, &plan, &extra);
-	else
-		rf_train_plan(&trainer.train, T, 0, 0, 0, &plan, &extra);
-	rf_cli_dry_run(g, &plan, extra);
-}
-
 /* --eval: one line of JSON; with -o also each record's nll. */
 static void eval_all(const struct rf_cli *cli, char *path)
 {
 	char line[300];
 	struct rf_err err;
 
+	pass.nll = stage.output != NULL;
+	trainer.engine.needs = rf_entropy_needs;
+	trainer.engine.stage = &pass;
 	if (rf_engine_open(&trainer.engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(&trainer.engine);
-	pass.nll = stage.output != NULL;
-	if (trainer.engine.dry_run)
-		dry_run(true);
 	rf_cli_model_open(&stage, cli, &trainer.engine, path);
-	rf_engine_sign(&trainer.engine, &stage.head);
+	rf_engine_sign(&trainer.engine, &stage.head, false);
 	if (stage.output)
 		rf_stage_create(&stage);
 	rf_stage_each(&stage, evaluate, NULL);
@@ -71,8 +57,6 @@ static void train(const struct rf_cli *cli, char *path)
 {
 	trainer.train.meter = &stage.progress.meter;
 	rf_cli_trainer_open(&trainer, path);
-	if (trainer.engine.dry_run)
-		dry_run(false);
 	rf_cli_model_open(&stage, cli, &trainer.engine, path);
 	rf_stage_each(&stage, take, NULL);
 	rf_cli_commit(&trainer, &stage);

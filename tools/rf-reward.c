@@ -10,14 +10,20 @@
 static struct {
 	int kind, shift, draw_step;
 	uint64_t seed, step;
+	unsigned long long seen, alone; /* records; those without another position */
 } how = { .kind = RF_REWARD_COSINE, .draw_step = -1 };
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_judge *judge;
 
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
+	bool alone = false;
+	enum rf_code rc = rf_reward_record(r, (enum rf_reward_kind)how.kind, how.shift, how.seed, how.step, &alone, e);
+
 	(void)arg;
-	return rf_reward_record(r, (enum rf_reward_kind)how.kind, how.shift, how.seed, how.step, e);
+	how.seen++;
+	how.alone += alone;
+	return rc;
 }
 
 static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
@@ -83,5 +89,7 @@ int main(int argc, char *argv[])
 			rf_die_err(&err);
 	}
 	rf_stage_close(&stage);
+	if (how.alone)
+		rf_say("%llu of %llu sequences have no other position %d places on, and no rollouts any more", how.alone, how.seen, how.shift);
 	return 0;
 }

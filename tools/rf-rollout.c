@@ -31,18 +31,13 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 
+	engine.needs = rf_rollout_needs;
+	engine.stage = &rollouts;
 	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(&engine);
-	if (engine.dry_run) {
-		struct rf_plan plan;
-		size_t extra;
-
-		rf_rollout_plan(&rollouts, engine.max_len ? engine.max_len : engine.segment, 8, rollouts.n, rollouts.k, &plan, &extra);
-		rf_cli_dry_run(&engine, &plan, extra);
-	}
 	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
-	rf_engine_sign(&engine, &stage.head);
+	rf_engine_sign(&engine, &stage.head, !rollouts.score);
 	rf_stage_create(&stage);
 	rf_stage_each(&stage, roll, &rollouts);
 	if (rf_dev_sync(&engine.dev, &err) != RF_OK)

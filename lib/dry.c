@@ -1,0 +1,168 @@
+/* dry.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs): the same functions
+ * say what is printed here and what is allocated there. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dry.h"
+#include "page.h"
+
+/* ---- outputs ---------------------------------------------------------------------------------------------------- */
+
+/* Whether a file could appear at path, as far as looking can tell. */
+static enum rf_code can_write(const char *path, struct rf_err *e)
+{
+	char dir[4096];
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	if (!strcmp(path, "-"))
+		return RF_OK;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* written directly */
+		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
+	if (!slash)
+		strcpy(dir, ".");
+	else if ((size_t)(slash - path) + 2 > sizeof dir)
+		return rf_fail(e, RF_EIO, "%.40s...: the path is too long", path);
+	else
+		memcpy(dir, path, (size_t)(slash - path) + 1), dir[slash - path + 1] = 0;
+	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
+}
+
+static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_err *e)
+{
+	static const char *const writes[] = { "output", "log", "grad-out" };
+	enum rf_code rc = RF_OK;
+
+	for (; *opts; opts++)
+		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
+			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
+				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
+					rc = can_write(*(const char **)o->to, e);
+	return rc;
+}
+
+/* ---- the input -------------------------------------------------------------------------------------------------- */
+
+/* The shape that the stream has, and where that is known from. */
+static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, const char **from, struct rf_err *e)
+{
+	struct rf_engine *g = d->engine;
+	struct rf_record *r;
+	struct rf_in *in;
+	struct stat st;
+	enum rf_code rc;
+
+	*from = "assumed: there is no file to look into";
+	if (!d->path || !strcmp(d->path, "-") || (stat(d->path, &st) == 0 && !S_ISREG(st.st_mode)))
+		return RF_OK;
+	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_engine_check_head(g, rf_in_head(in), e)) != RF_OK) {
+		rf_blame(e, "%s", rf_in_name(in));
+	} else {
+		rf_engine_expect(rf_in_head(in), s);
+		*from = "as the stream's history says, else assumed: it has no records";
+		if ((rc = rf_next(in, &r, e)) == RF_OK && (rc = rf_engine_check_record(g, r, e)) != RF_OK)
+			rf_in_blame(in, e);
+		if (rc == RF_OK) {
+			*from = "as the first record has it, else the stream's history";
+			s->T = g->max_len ? s->T : r->T;
+			s->c = r->c ? r->c : s->c;
+			s->n = r->rollout.tokens ? r->rollout.n : s->n;
+			s->k = r->rollout.tokens ? r->rollout.k : s->k;
+		}
+	}
+	rf_in_close(in);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* ---- the text --------------------------------------------------------------------------------------------------- */
+
+static void print_option(struct rf_buf *p, const struct rf_opt *o)
+{
+	const double *x = o->to;
+	const char *w = o->arg;
+
+	if (o->kind == RF_OPT_TEXT && !*(const char **)o->to)
+		return;
+	rf_page_printf(p, "  --%-16s ", o->name);
+	switch (o->kind) {
+	case RF_OPT_FLAG: rf_page_puts(p, *(bool *)o->to ? "yes" : "no"); break;
+	case RF_OPT_INT:  rf_page_printf(p, "%d", *(int *)o->to); break;
+	case RF_OPT_U64:
+	case RF_OPT_SIZE: rf_page_printf(p, "%llu", (unsigned long long)*(uint64_t *)o->to); break;
+	case RF_OPT_REAL: rf_page_printf(p, "%g", *x); break;
+	case RF_OPT_PAIR: rf_page_printf(p, "%g,%g", x[0], x[1]); break;
+	case RF_OPT_TEXT: rf_page_safe(p, *(const char **)o->to, strlen(*(const char **)o->to), false); break;
+	case RF_OPT_ENUM:
+		for (int i = 0; i < *(int *)o->to; i++)
+			w = strchr(w, '|') + 1;
+		rf_page_printf(p, "%.*s", (int)strcspn(w, "|"), w);
+	}
+	rf_page_puts(p, "\n");
+}
+
+static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)
+{
+	rf_page_puts(p, "settings\n");
+	for (; *opts; opts++)
+		for (const struct rf_opt *o = *opts; o->name; o++)
+			/* the model and the device have lines of their own */
+			if (strcmp(o->name, "model") && strcmp(o->name, "device") && strcmp(o->name, "threads") && strcmp(o->name, "dry-run"))
+				print_option(p, o);
+}
+
+static void print_model(struct rf_buf *p, const struct rf_engine *g)
+{
+	const struct rf_ckpt *c = g->ckpt;
+
+	rf_page_puts(p, "model      ");
+	rf_page_safe(p, c->dir, strlen(c->dir), false);
+	rf_page_printf(p, ", step %lld, weights %s\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
+	               (long long)c->step, c->weights, c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
+	               c->params.tied ? ", tied" : "", c->params.total);
+	rf_page_printf(p, "device     %s, %d threads, products in %s\n", g->dev.ops->name, g->dev.threads,
+	               g->math == RF_MATH_BF16 ? "bf16" : "f32");
+}
+
+static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const char *from, const struct rf_memory *m)
+{
+	rf_page_printf(p, "plan       sequences up to %d tokens in segments of %d rows", s->T, g->segment);
+	if (s->c)
+		rf_page_printf(p, ", %d positions, %d rollouts of %d tokens at each", s->c, s->n, s->k);
+	rf_page_printf(p, "\n           (%s)\n", from);
+	rf_page_printf(p, "memory     %zu MiB: weights%s %zu, pass %zu, products %zu, program and records %zu\n", m->all >> 20,
+	               g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20, m->host >> 20);
+}
+
+enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
+{
+	struct rf_engine *g = d->engine;
+	struct rf_shape shape = RF_SHAPE_PAPER;
+	struct rf_memory memory;
+	struct rf_buf page = { 0 };
+	const char *from;
+	enum rf_code rc;
+
+	*text = NULL;
+	shape.T = g->max_len ? g->max_len : g->segment;
+	if ((rc = check_outputs(d->opts, e)) != RF_OK || (rc = look(d, &shape, &from, e)) != RF_OK ||
+	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK)
+		return rc;
+	print_model(&page, g);
+	print_settings(&page, d->opts);
+	print_plan(&page, g, &shape, from, &memory);
+	rf_buf_add(&page, "", 1);
+	if (page.failed) {
+		rf_buf_free(&page);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	*text = (char *)page.p;
+	return RF_OK;
+}

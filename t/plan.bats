@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# Memory and settings before the first record: --max-len and --dry-run of the programs that load a model.
+setup() {
+	load helper
+	load model
+}
+
+# Each program with a model; trainers train `run`.
+programs() { printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'; }
+# Address space of a process, in MiB.
+size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
+# The figures of the line `memory`, in MiB: all, weights, pass, products, program and records.
+memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); $1 = $1; print }' <<<"$output"; }
+plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu}" = cpu ]; }
+
+@test "plan: a record longer than --max-len is refused where it stands, by every program" {
+	batch 1:50 2:61 3:40 >in
+	runs run
+	while read -r command; do
+		name=${command%% *}
+		run -65 bash -c "$command --max-len 60 in >out"
+		[[ "$output" =~ ^"$name: in: record 2 (byte "[0-9]+'): 61 tokens are more than --max-len 60 (rf-tokenize --max-len cuts)'$ ]] || { echo "$output"; false; }
+		run -0 bash -c "$command --max-len 61 in >out"
+		rm -rf run && runs run
+	done < <(programs)
+}
+
+@test "plan: with --max-len memory is taken before the first record" {
+	batch 1:50 >in
+	"$RF_UNITS/u-lab" pick in 0 >head
+	runs run
+	mkfifo fifo
+	while read -r command; do
+		for planned in '' '--max-len 400000 --segment 100032'; do
+			exec 9<>fifo
+			cat head >&9
+			$command $planned fifo >out 2>err 9>&- &
+			pid=$!
+			most=0
+			# 100 MiB more than without, which is reached soon or never
+			for ((i = 0; i < ${planned:+20}10 && most < ${planned:+$base + }100; i++)); do
+				sleep .03
+				now=$(size $pid)
+				[ "${now:-0}" -le "$most" ] || most=$now
+			done
+			kill -9 $pid && wait $pid 2>/dev/null || true
+			exec 9>&-
+			[ -n "$planned" ] || base=$most
+		done
+		[ $((most - base)) -ge 100 ] || { echo "$command: $base MiB, $most MiB with --max-len"; cat err; false; }
+	done < <(programs)
+}
+
+@test "plan: positions and rollouts are planned as the stream's history announces them" {
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 | rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
+	runs run
+	"$RF_UNITS/u-lab" pick in 0 >head
+	"$RF_UNITS/u-lab" end head >empty
+	run -0 rf-grpo -m run --dry-run empty
+	[[ "$output" == *", 3 positions, 6 rollouts of 4 tokens at each"*"(as the stream's history says"* ]]
+	run -0 rf-rollout -m "$M" --score --dry-run empty
+	[[ "$output" == *", 3 positions, 6 rollouts of 4 tokens at each"* ]]
+	run -0 rf-rollout -m "$M" -n 7 -k 2 --dry-run empty
+	[[ "$output" == *", 3 positions, 7 rollouts of 2 tokens at each"* ]]
+	# a history that says too much decides nothing
+	rf-dump --json empty | jq -c '(.body.history[]? | select(.tool == "rf-rollout").options) |= (.rollouts = 60000 | .length = 60000)' | rf-cat --json >liar
+	run -0 rf-grpo -m run --dry-run liar
+	[[ "$output" == *", 8 positions, 1 rollouts of 5 tokens at each"* ]]
+	# the first record knows better, but only a file can be looked into
+	run -0 rf-grpo -m run --dry-run <(cat in)
+	[[ "$output" == *"(assumed: there is no file to look into)"* ]]
+	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.history) else . end' | rf-cat --json >bare
+	run -0 rf-grpo -m run --dry-run bare
+	[[ "$output" == *"up to 50 tokens"*", 3 positions, 6 rollouts of 4 tokens at each"*"(as the first record has it"* ]]
+}
+
+@test "plan: --dry-run says how much memory a run holds at most" {
+	plain || skip "the device's own bookkeeping is not counted"
+	jq '.hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000' "$M/config.json" >config.json
+	rf-init --config config.json m
+	rf-init --from m run
+	texts 4000 1:1024 2:700 | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 | rf-reward >in
+	check() {
+		run -0 "$@" --dry-run in
+		set -- "$(memory | cut -d' ' -f1)" "$@"
+		[ "$1" -gt 50 ]
+		"$RF_UNITS/u-lab" peak $(($1 * 115 / 100)) "${@:2}" in >out || { echo "more than $1 MiB: ${*:2}"; return 1; }
+		rf-init --from m again && rm -rf run && mv again run
+		! "$RF_UNITS/u-lab" peak $(($1 * 85 / 100)) "${@:2}" in >out 2>err || { echo "less than $1 MiB: ${*:2}"; return 1; }
+	}
+	for dtype in f32 bf16; do
+		check rf-entropy -m m --dtype $dtype
+		check rf-rollout -m m -n 4 --dtype $dtype
+		check rf-grpo -m run --stale any --dtype $dtype
+		check rf-ntp -m run --dtype $dtype --recompute segment --segment 256
+	done
+	check rf-grpo -m run --stale any --log-gradients
+	check rf-grpo -m run --stale any --grad-out g
+}
+
+@test "plan: --dry-run prints every setting as it is resolved" {
+	runs run
+	run -0 rf-grpo -m run --dry-run --lr 3e-5 --clip 0.1 --mini-batch 7 --group position --betas 0.8,0.9
+	for line in 'lr 3e-05' 'clip 0.1' 'dual-clip 3' 'mini-batch 7' 'group position' 'betas 0.8,0.9' 'rl-coef 0.2' 'ntp-coef 1' 'no-std no' 'stale 0' 'segment 2048'; do
+		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
+	done
+	run -0 rf-rollout -m "$M" --dry-run -n 64 --temperature 0.5 --eos
+	for line in 'rollouts 64' 'length 5' 'temperature 0.5' 'eos yes' 'top-p 1' 'seed 0'; do
+		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
+	done
+	[[ "$output" == *"device     "*" threads, products in f32"* ]]
+}
+
+@test "plan: --dry-run says what the run would say" {
+	batch 1:50 >in
+	texts 40 1:50 >texts
+	runs run other
+	rf-grpo -m run --grad-out g in
+	state >before
+	# same STATUS COMMAND...: fails with the same line with --dry-run and without, and changes nothing
+	same() {
+		local status=$1 said
+		shift
+		run -"$status" bash -c '"$@" --dry-run >out' _ "$@"
+		said=$output
+		run -"$status" bash -c '"$@" >out' _ "$@"
+		# what a write will say is not known before: of a file the name
+		[ "$status" -ne 74 ] || { said=$(cut -d: -f1,2 <<<"$said") output=$(cut -d: -f1,2 <<<"$output"); }
+		[ "$said" = "$output" ] || { echo "$said"; echo "$output"; return 1; }
+		[ -n "$said" ] && state | cmp - before
+	}
+	for trainer in rf-grpo rf-ntp; do
+		same 64 $trainer -m "$M" in
+		same 66 $trainer -m nowhere in
+		same 65 $trainer -m run --at 3 in
+		same 74 $trainer -m run --log none/log in
+		same 64 $trainer -m run --device gpu in
+		same 69 $trainer -m run --device cuda in
+	done
+	same 74 rf-grpo -m run -o none/out in
+	same 66 rf-ntp -m run --grad-in nowhere in
+	same 78 rf-ntp -m run --grad-in "$M/config.json" in
+	texts 41 1:9 >wide
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'; do
+		same 65 $command wide
+		same 65 $command --max-len 49 in
+		same 66 $command no.rf
+		same 65 $command "$M/config.json"
+	done
+	for command in "rf-entropy -m $M" "rf-rollout -m $M"; do
+		same 74 $command -o none/out in
+	done
+	same 71 rf-rollout -m "$M" -n 65536 -k 65536 --max-len 100 texts
+	cp -r "$M" m && chmod -R u+w m
+	"$RF_UNITS/u-model" poke m model.norm.weight 3 nan
+	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
+		same 70 $command -m m in
+	done
+	# a run that is past --at; another's gradient
+	rf-ntp -m other texts
+	run -0 rf-ntp -m other --at 0 --dry-run texts
+	[ "$output" = "rf-ntp: already at step 1" ]
+	run -65 rf-ntp -m other --grad-in g --dry-run texts
+	[[ "$output" == *"g: a gradient of weights "* ]]
+	flock run/.lock rf-ntp -m run --dry-run in
+	state | cmp - before
+}
+
+@test "plan: an unknown device is bad usage, and auto is explained to who asked for it" {
+	run -64 rf-entropy -m "$M" --device gpu "$G/stream/tokens.rf"
+	[[ "$output" == "rf-entropy: no device 'gpu' (there are cpu and auto)" ]]
+	run -64 env RF_DEVICE=gpu rf-entropy -m "$M" "$G/stream/tokens.rf"
+	for how in 'rf-entropy --device auto' 'env RF_DEVICE=auto rf-entropy'; do
+		run -0 bash -c "$how -m $M $G/stream/tokens.rf >out"
+		[[ "$output" == "rf-entropy: this build has no CUDA"* ]]
+	done
+	for how in 'env -u RF_DEVICE rf-entropy' 'env RF_DEVICE= rf-entropy' 'rf-entropy --device cpu'; do
+		run -0 bash -c "$how -m $M $G/stream/tokens.rf >out"
+		[ -z "$output" ]
+	done
+}
