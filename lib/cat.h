@@ -18,6 +18,7 @@ struct rf_cat_options {
 	int span;             /* enum rf_span */
 	bool shuffle;
 	uint64_t seed;
+	int epoch;            /* which of the seed's orders, from 0; repetitions take the next ones */
 	int repeat;           /* times; above 1 it renumbers too */
 	bool renumber;        /* ids 0, 1, 2, ... in the order of the output */
 	uint64_t max_record;

@@ -79,7 +79,7 @@ report: $(RUN)/report.md
 
 words:
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
-	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS)
+	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
 
 $(RUN)/corpus: | words
 	@$(PHASE) corpus '$(HERE)corpus.sh $@'
@@ -93,21 +93,23 @@ $(RUN)/valid.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
 $(RUN)/fresh: | words
 	@$(PHASE) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
 
+# Whatever appears under its name is whole: what is killed leaves at most a file of another name.
 # Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was a step.
+stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
 $(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf
-	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) PHASE='warm-up' KEEP= $(start)
-	@readlink '$(RUN)/start/latest' | cmp -s - $@ || readlink '$(RUN)/start/latest' >$@
+	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) PHASE='warm-up' KEEP='$(KEEP)' $(start)
+	@$(call stepped,start)
 
 $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
 	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' BATCH='$(BATCH)' STEPS='$(STEPS)' PHASE='$*' KEEP='$(KEEP)' $($*)
-	@readlink '$(RUN)/$*/latest' | cmp -s - $@ || readlink '$(RUN)/$*/latest' >$@
+	@$(call stepped,$*)
 
 $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.step $(RUN)/valid.rf
 	@$(PHASE) eval-$* 'K=5 N=4 $(HERE)evaluate.sh $(RUN)/$* $(RUN)/valid.rf $(RUN)/eval/$*'
 
 # Where ReFINE looks: the entropy along the first held-out document, and the positions that it chooses there.
 $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
-	@$(PHASE) entropy '$(LOOK) >$@'
+	@$(PHASE) entropy '$(LOOK) >$@.tmp; mv $@.tmp $@'
 
 $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv $(wildcard $(HERE)report.*)
 	@$(HERE)report.sh '$(RUN)'

@@ -4,15 +4,19 @@
 #
 # RUN is where the run goes: a Hugging Face checkpoint after each step, log.jsonl with a line for each.  MODEL is a
 # checkpoint with its tokenizer, or another run.  CORPUS are files of text: .jsonl, .jsonl.zst (TEXT_KEY=text), .txt, .ids.
-# Every stage is a variable that holds a command, which reads a stream and writes one; so an ablation is a word:
+# Every stage is a variable that holds a command, so an ablation is a word:
 #
 #     make -f pipelines/midtrain.mk RUN=runs/b ... SELECT='rf-select --mode uniform'
-#     make -f pipelines/midtrain.mk RUN=runs/c ... REWARD='rf-reward --exec "python3 my_reward.py"'
+#     make -f pipelines/midtrain.mk RUN=runs/c ... REWARD='python3 my_reward.py'
 #     make -f pipelines/midtrain.mk RUN=runs/d ... N=8
 #     make -f pipelines/midtrain.mk RUN=runs/e ... ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 #
-# (the last is the baseline, next tokens alone).  It may be stopped at any moment: the same words go on, and a larger STEPS
-# goes further.  Other words in the same RUN are refused.
+# (the last is the baseline, next tokens alone).  A stage reads a stream and writes one.  REWARD may also be a command that
+# judges, which rf-reward --exec runs: it is taken for that unless it begins with a program of rf-tools; so a program of
+# one's own for streams is REWARD='rf-cat | mine'.
+#
+# It may be stopped at any moment: the same words go on, and a larger STEPS goes further.  Other words in the same RUN are
+# refused, and files of text that are not what they were.
 #
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump
 #     STEPS       batches in all; a batch is a commit, and BATCH / MINI_BATCH optimizer steps
@@ -60,7 +64,7 @@ check:
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
 	@[ -e '$(RUN)/latest' ] || { mkdir -p '$(dir $(RUN))'; rf-init --from '$(MODEL)' '$(RUN)'; }
-	@$(HERE)same-words.sh '$(RUN)/data/words' $(WORDS)
+	@$(HERE)same-words.sh '$(RUN)/data/words' $(WORDS) -- $(CORPUS) $(filter-out $(RUN)/data/corpus.rf,$(DATA))
 
 $(RUN)/data/corpus.rf: | check
 	$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst')

@@ -5,7 +5,11 @@ set -euo pipefail
 dir=$1 name=$2 command=$3
 mkdir -p "$dir"
 printf '%s: %s\n' "$name" "$command" >&2
-printf '%s\n' "$command" >"$dir/$name.sh"
+note() {
+	printf '%s\n' "$2" >"$dir/$name.$1.tmp"
+	mv "$dir/$name.$1.tmp" "$dir/$name.$1"
+}
+note sh "$command"
 SECONDS=0
 bash -eu -o pipefail -c "$command"
-printf '%s\n' "$SECONDS" >"$dir/$name.seconds"
+note seconds "$SECONDS"

@@ -160,7 +160,7 @@ report() {
 
 		## Commands
 
-		    make midtrain RUN='$run'$(sed -n 's/^\(.*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n') STEPS='$(progress sft | cut -d ' ' -f 1)'
+		    make midtrain RUN='$run'$(sed -n 's/^\([A-Z_]*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n') STEPS='$(progress sft | cut -d ' ' -f 1)'
 
 		or, one by one:
 

@@ -1,19 +1,36 @@
 #!/bin/bash
-# same-words.sh FILE NAME... -- notes the values of these environment variables in FILE; where FILE is there, they must be
-# what it says.  So a folder never mixes what two different commands made.
+# same-words.sh FILE NAME... [-- DATA...] -- notes in FILE the values of these environment variables, and size and hash of
+# these files; where FILE is there, they must be what it says.  So a folder never mixes what two different commands, or two
+# states of the data, made.  Of what is no regular file only the name counts.
 set -euo pipefail
 export LC_ALL=C
 
 file=$1
 shift
-words=$(for name; do printf '%s=%s\n' "$name" "${!name}"; done)
+
+die() {
+	local status=$1
+	shift
+	printf '%s\n' "$*" >&2
+	exit "$status"
+}
+
+names=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+	names+=("$1")
+	shift
+done
+shift || true
+words=$(for name in "${names[@]}"; do printf '%s=%s\n' "$name" "${!name}"; done)
+for data; do
+	[ -r "$data" ] || die 66 "$data: it is not there, or cannot be read"
+	[ ! -f "$data" ] || words+=$'\n'"$(stat -L -c %s -- "$data") bytes, sha256 $(sha256sum <"$data" | cut -d ' ' -f 1): $data"
+done
 
 if [ ! -e "$file" ]; then
 	mkdir -p "$(dirname "$file")"
 	printf '%s\n' "$words" >"$file.tmp"
 	mv "$file.tmp" "$file"
 elif ! other=$(diff "$file" <(printf '%s\n' "$words")); then
-	echo "$file: this was begun with other words (<) than now (>): say the same, or take another RUN" >&2
-	grep '^[<>]' <<<"$other" >&2
-	exit 65
+	die 65 "$file: this was begun with other words or data (<) than now (>): take the same, or another RUN, or remove this one"$'\n'"$(grep '^[<>]' <<<"$other")"
 fi

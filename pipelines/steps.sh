@@ -10,10 +10,13 @@
 #
 # From the environment, set by midtrain.mk:
 #
-#     ENTROPY SELECT ROLLOUT REWARD TRAIN   stages, as shell commands that read and write streams; an empty one is left out
+#     ENTROPY SELECT ROLLOUT REWARD TRAIN   stages, as shell commands that read and write streams; an empty one is left out.
+#                                           A REWARD whose first word is no program of rf-tools is a command that judges,
+#                                           lines of JSON in and rewards out: it is run by rf-reward --exec
 #     COMPUTE                               options of those that have a model: the first, the third and the last
 #     BATCH SEED                            sequences of a batch, seed of the order
-#     KEEP                                  not empty: each batch's stream stays in RUN/streams, with advantages
+#     KEEP                                  not empty: each batch's stream stays in RUN/streams, as rf-grpo writes it, with
+#                                           advantages; of another trainer as it goes in, before that begins
 #     PHASE                                 what lines of progress begin with
 set -euo pipefail
 export LC_ALL=C
@@ -43,19 +46,29 @@ order() {
 	order=$run/data/epoch-$1.rf
 	[ ! -e "$order" ] || return 0
 	rm -f "$run"/data/epoch-*.rf
-	rf-cat --shuffle --seed $((SEED + $1)) -o "$order" "$corpus"
+	rf-cat --shuffle --seed "$SEED" --epoch "$1" -o "$order" "$corpus"
 }
 
 # The pipeline of this batch, as everyone may type it.
 compose() {
-	local from=$((batch % per_epoch * size)) model keep='' trainer=${TRAIN%% *}
+	local from=$((batch % per_epoch * size)) model keep='' stream trainer=${TRAIN%% *} judge=${REWARD%%[[:space:]]*}
 	printf -v model -- '-m %q%s' "$run/$step" "${COMPUTE:+ $COMPUTE}"
 	printf -v line 'rf-cat --range %d:%d %q' "$from" $((from + size)) "$order"
 	[ -z "$ENTROPY" ] || line+=" | $ENTROPY $model"
 	[ -z "$SELECT" ] || line+=" | $SELECT"
 	[ -z "$ROLLOUT" ] || line+=" | $ROLLOUT $model"
-	[ -z "$REWARD" ] || line+=" | $REWARD"
-	[ -z "$KEEP" ] || [ "${trainer##*/}" != rf-grpo ] || printf -v keep -- ' -o %q' "$run/streams/$step.rf"
+	case ${judge##*/} in
+	'') ;;
+	rf-*) line+=" | $REWARD" ;;
+	*) line+=" | rf-reward --exec ${REWARD@Q}" ;;
+	esac
+	if [ -n "$KEEP" ]; then
+		printf -v stream '%q' "$run/streams/$step.rf"
+		case ${trainer##*/} in
+		rf-grpo) keep=" -o $stream" ;;
+		*) line+=" | rf-cat -o $stream && rf-cat $stream" ;;
+		esac
+	fi
 	printf -v model -- '-m %q%s --at %d' "$run" "${COMPUTE:+ $COMPUTE}" "$at"
 	printf -v line '%s | %s %s --log %q%s' "$line" "$TRAIN" "$model" "$run/log.jsonl" "$keep"
 }

@@ -20,6 +20,7 @@
 
 #include "advantage.h"
 #include "entropy.h"
+#include "half.h"
 #include "reward.h"
 #include "rollout.h"
 #include "select.h"
@@ -85,26 +86,37 @@ static void show_operations(int passes)
 	memset(spent, 0, sizeof spent);
 }
 
-/* oneDNN's own float32 product on all threads, GFLOP/s */
-static double product(int threads, int times)
+/* oneDNN has this beside dnnl_sgemm, and no header declares it. */
+extern dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const uint16_t *, dnnl_dim_t,
+                                           const uint16_t *, dnnl_dim_t, float, float *, dnnl_dim_t) __attribute__((weak));
+
+/* oneDNN's own product on all threads, float32 or of bf16 operands, GFLOP/s; 0: it has none */
+static double product(int threads, int times, bool bf16)
 {
 	enum { N = 2048 };
 	static float *a, *b, *c;
+	static uint16_t *a16, *b16;
 	double best = 1e9;
 
+	if (bf16 && !dnnl_gemm_bf16bf16f32)
+		return 0;
 	if (!a) {
 		a = aligned_alloc(64, N * N * 4);
 		b = aligned_alloc(64, N * N * 4);
 		c = aligned_alloc(64, N * N * 4);
+		a16 = aligned_alloc(64, N * N * 2);
+		b16 = aligned_alloc(64, N * N * 2);
 		for (int i = 0; i < N * N; i++) {
-			a[i] = (float)(i % 17) / 17;
-			b[i] = (float)(i % 13) / 13;
+			a16[i] = rf_f32_bf16(a[i] = (float)(i % 17) / 17);
+			b16[i] = rf_f32_bf16(b[i] = (float)(i % 13) / 13);
 		}
 	}
 	omp_set_num_threads(threads);
 	for (int i = 0; i < times; i++) {
 		double t = now();
-		dnnl_sgemm('N', 'N', N, N, N, 1, a, N, b, N, 0, c, N);
+		if ((bf16 ? dnnl_gemm_bf16bf16f32('N', 'N', N, N, N, 1, a16, N, b16, N, 0, c, N)
+		     : dnnl_sgemm('N', 'N', N, N, N, 1, a, N, b, N, 0, c, N)) != dnnl_success)
+			return 0;
 		t = now() - t;
 		best = t < best ? t : best;
 	}
@@ -140,15 +152,17 @@ static void passes(int T, int repeat)
 	struct rf_record r, *batch = &r;
 	const struct rf_config *c = &g.ckpt->cfg;
 	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->delta.K * c->d) + (double)c->d * c->vocab);
-	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8), t;
+	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8, false), low = 0, t;
 
 	train.engine = &g;
 	train.rl_coef = 0;
 	fill(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
-			t = product(g.dev.threads, 3);
+			t = product(g.dev.threads, 3, false);
 			top = t > top ? t : top;
+			t = g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
+			low = t > low ? t : low;
 			t = now();
 			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
 				die(&e);
@@ -159,6 +173,8 @@ static void passes(int T, int repeat)
 	if (real)
 		show_operations(repeat + 1);
 	printf("%-20s %8.1f GFLOP/s, float32, %d threads\n", "product", top, g.dev.threads);
+	if (low > 0)
+		printf("%-20s %8.1f GFLOP/s, %.2f times float32\n", "product, bf16", low, low / top);
 	rate("forward", flops, best[0], T, top);
 	rate("forward + backward", 3 * flops, best[1], T, top);
 	rf_train_close(&train);
@@ -234,8 +250,10 @@ static int run(int n, char **command)
 			execvp(*command, command);
 			_exit(127);
 		}
-		if (wait4(pid, &status, 0, &use) != pid || status)
+		if (wait4(pid, &status, 0, &use) != pid || status) {
+			fprintf(stderr, "bench: %s: status %d\n", *command, status);
 			return 1;
+		}
 		t = now() - t;
 		best = t < best ? t : best;
 		peak = use.ru_maxrss > peak ? use.ru_maxrss : peak;

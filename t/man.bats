@@ -36,7 +36,7 @@ setup() { load helper; }
 # examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command goes on where a
 # line ends with | or &&.
 examples() {
-	mandoc -T ascii -O width=1000 "$1" | col -bx | awk '
+	mandoc -T ascii -O width=1000 "$1" | sed 's/.\x08//g' | awk '
 		/^ +\$ / { on = 1; sub(/^ +\$ /, "") }
 		on { sub(/^ +/, ""); printf "%s", $0; on = /(\||&&)$/; printf on ? " " : "\n" }'
 }
@@ -47,6 +47,10 @@ examples() {
 
 @test "man: the pages are clean" {
 	mandoc -T lint -W warning "$ROOT"/man/*
+}
+
+@test "man: the pages are of one date" {
+	[ "$(grep -h '^\.Dd' "$ROOT"/man/* | sort -u | wc -l)" -eq 1 ]
 }
 
 @test "man: a page refers to pages that are there" {
@@ -99,4 +103,39 @@ examples() {
 		done <list
 	done
 	[ "$n" -ge 30 ]
+}
+
+@test "rf-stream(5): the hashes of weights and of their arch are what the page says" {
+	cat >hash.c <<-'END'
+		#include <stdio.h>
+		#include <xxhash.h>
+		int main(void)
+		{
+			static char in[1 << 24];
+			size_t n = fread(in, 1, sizeof in, stdin);
+			return printf("%016llx\n", (unsigned long long)XXH64(in, n, 0)) < 0;
+		}
+	END
+	cc -o hash hash.c -lxxhash
+	cat >concatenate.py <<-'END'
+		import json, struct, sys
+		folder, what = sys.argv[1:]
+		data = open(folder + "/model.safetensors", "rb").read()
+		size = struct.unpack("<Q", data[:8])[0]
+		out = b""
+		if what == "arch":
+		    out += json.load(open(folder + "/config.json"))["model_type"].encode()
+		for name, t in sorted(json.loads(data[8:8 + size]).items()):
+		    if name != "__metadata__":
+		        out += name.encode() + t["dtype"].encode() + ",".join(map(str, t["shape"])).encode()
+		        if what == "weights":
+		            out += data[8 + size:][slice(*t["data_offsets"])]
+		sys.stdout.buffer.write(out)
+	END
+	for model in "$G/delta" "$P/RUN/latest"; do
+		for what in weights arch; do
+			[ "$(rf-entropy -m "$model" "$P/valid.rf" | rf-dump --json | head -n 1 | jq -r .body.model.$what)" = \
+				"$(python3 concatenate.py "$model" $what | ./hash)" ]
+		done
+	done
 }

@@ -13,7 +13,9 @@ setup_file() {
 		  "vocab_size": 384, "eos_token_id": 1 }
 	END
 	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	local began=${EPOCHREALTIME/./}
 	midtrain RUN="$P/want" STEPS=3
+	export TOOK=$((${EPOCHREALTIME/./} - began))
 }
 
 setup() {
@@ -24,7 +26,12 @@ setup() {
 midtrain() {
 	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" CORPUS="$P/text/*.txt" LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 "$@"
 }
-export -f midtrain
+# demo WORD...: make midtrain, tiny
+demo() {
+	make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 LEN=256 \
+		POSITIONS=8 WARM_STEPS=80 STEPS=2 BATCH=4 MINI_BATCH=2 "$@"
+}
+export -f midtrain demo
 export ROOT RF_BIN
 
 steps() { rf-dump --tsv --rows step --columns step,commits,weights --no-header "$1" | tail -n 1; }
@@ -32,6 +39,18 @@ steps() { rf-dump --tsv --rows step --columns step,commits,weights --no-header "
 # same_run A B: the newest steps of two runs are the same bytes, moments of the optimizer too
 same_run() {
 	diff -r "$1/latest/" "$2/latest/"
+}
+
+# share N D MICROSECONDS: so much of that time, for sleep
+share() { awk -v n="$1" -v d="$2" -v t="$3" 'BEGIN { printf "%.3f", n * t / d / 1e6 }'; }
+
+# end SID HOW: ends a session in one of three ways
+end() {
+	case $2 in
+	0) kill -9 $(session "$1") 2>/dev/null || true ;;   # all of it
+	1) kill -9 -- "-$1" 2>/dev/null || true ;;          # make and the loop: the pipeline lives on
+	2) kill -TERM -- "-$1" 2>/dev/null || true ;;       # politely: make and the loop, which ends the pipeline
+	esac
 }
 
 # session SID: the processes of a session that run
@@ -53,15 +72,11 @@ pipeline() {
 }
 
 @test "midtrain.mk: killed at any moment and started again with the same words, it ends at the same bytes" {
-	for ((i = 0; i < 18; i++)); do
+	for ((i = 0; i < 40; i++)); do
 		setsid bash -c 'midtrain RUN=run STEPS=3' >out 2>&1 3>&- &
 		sid=$!
-		sleep "$(printf '0.%02d' $((7 + 5 * i)))"
-		case $((i % 3)) in
-		0) kill -9 $(session "$sid") 2>/dev/null || true ;;   # all of it
-		1) kill -9 -- "-$sid" 2>/dev/null || true ;;          # make and the loop: the pipeline lives on
-		2) kill -TERM -- "-$sid" 2>/dev/null || true ;;       # politely: make and the loop, which ends the pipeline
-		esac
+		sleep "$(share $((1 + i)) 12 "$TOOK")"
+		end "$sid" $((i % 3))
 		wait "$sid" 2>/dev/null && break
 	done
 	[ "$i" -gt 1 ]
@@ -145,7 +160,56 @@ pipeline() {
 	grep -q 'rf-select .*--mode uniform' head
 	grep -q 'rf-reward .*--kind-name mine' head
 	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 | paste -sd' ')" = "0 1 1 2 2 3 3 4" ]
-	[ "$(steps run | cut -f 3)" != "$(sed -n 1p "$P/want/data/times.tsv")" ]
+}
+
+@test "midtrain.mk: a REWARD that is no program of rf-tools judges, lines of JSON in and rewards out" {
+	cat >one.py <<-'END'
+		import json, sys
+		for line in sys.stdin:
+		    b = json.loads(line)["body"]
+		    c, n, k = b["rollout"]["tokens"]["shape"]
+		    print(json.dumps({"id": b["id"], "total": [[float(i == 2) for j in range(n)] for i in range(c)]}))
+	END
+	midtrain RUN=run STEPS=1 KEEP=1 REWARD='python3 one.py'
+	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 | paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
+	midtrain RUN=same STEPS=1 REWARD='rf-reward --exec "python3 one.py"'
+	same_run run same
+	# any words: quotes, blanks, a pipe
+	midtrain RUN=quotes STEPS=1 REWARD="cat | python3 -c 'exec(open(\"one.py\").read())'"
+	same_run run quotes
+	# a program for streams
+	midtrain RUN=stream STEPS=3 REWARD='rf-cat | cat | rf-reward'
+	same_run stream "$P/want"
+	midtrain RUN=path STEPS=3 REWARD="$RF_BIN/rf-reward"
+	same_run path "$P/want"
+	run -2 midtrain RUN=bad STEPS=1 REWARD='false'
+	[[ "$output" == *"rf-reward: --exec 'false'"* ]]
+}
+
+@test "midtrain.mk: KEEP=1 keeps what a trainer without rewards was given, and changes nothing" {
+	midtrain RUN=run STEPS=2 KEEP=1 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	midtrain RUN=bare STEPS=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
+	same_run run bare
+	[ "$(ls run/streams)" = $'step-000000.rf\nstep-000002.rf' ]
+	rf-cat --range 4:8 run/data/epoch-0.rf | cmp - run/streams/step-000002.rf
+}
+
+@test "midtrain.mk: data that are not what they were are refused" {
+	cp -r "$P/text" text
+	midtrain RUN=run STEPS=1 CORPUS='text/*.txt'
+	touch text/*.txt
+	midtrain RUN=run STEPS=2 CORPUS='text/*.txt'
+	sed -i '1s/^./x/' text/rf-cat.1.txt
+	run -2 midtrain RUN=run STEPS=3 CORPUS='text/*.txt'
+	[[ "$output" == *"run/data/words: this was begun with other words or data (<) than now (>)"* ]]
+	[[ "$output" == *"> $(stat -c %s text/rf-cat.1.txt) bytes, sha256 "*": text/rf-cat.1.txt"* ]]
+	[ "$(grep -c '^[<>]' <<<"$output")" -eq 2 ]
+	[ "$(steps run | cut -f 1,2)" = $'4\t2' ]
+	rf-cat --range 0:8 "$P/want/data/corpus.rf" >data.rf
+	midtrain RUN=other STEPS=1 CORPUS= DATA=data.rf
+	rf-cat --range 0:9 "$P/want/data/corpus.rf" >data.rf
+	run -2 midtrain RUN=other STEPS=2 CORPUS= DATA=data.rf
+	[[ "$output" == *"> "*" bytes, sha256 "*": data.rf"* ]]
 }
 
 @test "midtrain.mk: with empty stages it is the baseline, with the same data and number of steps" {
@@ -167,6 +231,11 @@ pipeline() {
 	[ "$(head -n 2 batches | tr ' ' '\n' | sort -u | wc -l)" -eq 6 ]
 	[ "$(tail -n 2 batches | tr ' ' '\n' | sort -u | wc -l)" -eq 6 ]
 	[ "$(head -n 2 batches)" != "$(tail -n 2 batches)" ]
+	# nor is an epoch's order that of another seed
+	cmp run/data/epoch-1.rf <(rf-cat --shuffle --seed 1 --epoch 1 seven.rf)
+	midtrain RUN=other DATA=seven.rf CORPUS= BATCH=3 STEPS=1 SEED=2
+	ids() { rf-dump --tsv --rows record --columns id --no-header "$1" | paste -sd' '; }
+	[ "$(ids run/data/epoch-1.rf)" != "$(ids other/data/epoch-0.rf)" ]
 }
 
 @test "midtrain.mk: a stage that fails ends it, and nothing is committed" {
@@ -190,25 +259,22 @@ pipeline() {
 	run -2 midtrain RUN=run CORPUS=
 	[[ "$output" == *"CORPUS is not set"* ]]
 	run -2 midtrain RUN=missing CORPUS='nothing/*.txt'
-	[[ "$output" == *"rf-tokenize: "*"nothing/*.txt"* ]]
+	[[ "$output" == *"nothing/*.txt: it is not there, or cannot be read"* ]]
+	midtrain RUN=missing STEPS=1
 	run -2 midtrain RUN=large BATCH=100000
 	[[ "$output" == *"large/data/corpus.rf has "*" sequences, fewer than a batch of 100000 (BATCH=...)"* ]]
 	run -2 midtrain RUN=word SELECT=rf-selekt
 	[[ "$output" == *"rf-selekt: command not found"* ]]
 	cp -r "$P/want" run2
 	run -2 midtrain RUN=run2 STEPS=4 N=8
-	[[ "$output" == *"run2/data/words: this was begun with other words (<) than now (>)"* ]]
+	[[ "$output" == *"run2/data/words: this was begun with other words or data (<) than now (>)"* ]]
 	[[ "$output" == *"> ROLLOUT=rf-rollout -k 5 -n 8"* ]]
 	same_run run2 "$P/want"
 }
 
 @test "make midtrain: from text to a report, and nothing twice" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
-	demo() {
-		make -s -f "$ROOT/pipelines/demo.mk" RUN=demo CORPUS="$P/text/*.txt" CONFIG="$P/config.json" HOLD_OUT=2 LEN=256 \
-			POSITIONS=8 WARM_STEPS=40 STEPS=2 BATCH=4 MINI_BATCH=2
-	}
-	run -0 --separate-stderr demo
+	run -0 --separate-stderr demo RUN=demo
 	[ "$(grep -c '^| ' <<<"$output")" -eq 13 ]
 	for name in start sft refine refine-n8 random; do
 		[ "$(wc -l <demo/eval/$name.documents.tsv)" -ge 3 ]
@@ -226,11 +292,56 @@ pipeline() {
 	done
 	grep -q 'rf-grpo --mini-batch 2' demo/report.md
 	cp -a demo before
-	run -0 --separate-stderr demo
+	run -0 --separate-stderr demo RUN=demo
 	[ -z "$stderr" ]
 	diff -r before demo
 	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
 	[[ "$output" == *"demo/words: this was begun with other words"* ]]
+}
+
+@test "make midtrain: killed at any moment and started again it ends with the same, with KEEP=1 and all streams too" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	began=${EPOCHREALTIME/./}
+	demo RUN=before
+	took=$((${EPOCHREALTIME/./} - began))
+	for ((i = 0; i < 60; i++)); do
+		setsid bash -c 'demo RUN=killed KEEP=1' >out 2>&1 3>&- &
+		sid=$!
+		sleep "$(share $((1 + i)) 12 "$took")"
+		end "$sid" $((i % 3))
+		wait "$sid" 2>/dev/null && break
+	done
+	[ "$i" -gt 2 ]
+	demo RUN=killed KEEP=1
+	for name in start sft refine refine-n8 random; do
+		same_run killed/$name before/$name
+		cmp killed/eval/$name.documents.tsv before/eval/$name.documents.tsv
+		cmp killed/eval/$name.rollouts.tsv before/eval/$name.rollouts.tsv
+		rf-dump --check -q killed/eval/$name.rf killed/$name/streams/*.rf
+		[ "$(ls killed/$name/streams | wc -l)" -eq 2 ]
+	done
+	cmp killed/eval/entropy.tsv before/eval/entropy.tsv
+	cmp killed/train.rf before/train.rf
+	cmp killed/valid.rf before/valid.rf
+	cmp <(grep '^|.*±' killed/report.md) <(grep '^|.*±' before/report.md)
+}
+
+@test "demo.mk: a file that was cut short by a kill does not stand under its name" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	# a program of the entropies' pipeline writes a little, and all are killed
+	mkdir stubs
+	cat >stubs/rf-dump <<-END
+		#!/bin/sh
+		case "\$*" in *"--rows token"*) echo half; kill -9 0 ;; esac
+		exec "$RF_BIN/rf-dump" "\$@"
+	END
+	chmod +x stubs/rf-dump
+	for tool in "$RF_BIN"/rf-*; do [ "${tool##*/}" = rf-dump ] || ln -s "$tool" stubs; done
+	run ! setsid -w bash -c 'demo RUN=demo RF_BIN="$PWD/stubs"' >out 2>&1 3>&-
+	[ ! -e demo/eval/entropy.tsv ]
+	[ -e demo/eval/random.documents.tsv ]
+	demo RUN=demo
+	[ "$(wc -l <demo/eval/entropy.tsv)" -gt 100 ]
 }
 
 @test "evaluate.sh: random numbers are common: the same weights at another step score the same, others do not" {
@@ -298,4 +409,49 @@ pipeline() {
 	run -0 deps 1000
 	[ -z "$output" ]
 	[ ! -e log ]
+}
+
+@test "bench.sh: what falls short says so, what fails too, and the rest is measured" {
+	cat >bench <<-END
+		#!/bin/sh
+		case \$2 in
+		pass)
+			echo "product                 500.0 GFLOP/s, float32, 2 threads"
+			[ -z "\$BENCH_DTYPE" ] || echo "product, bf16          2000.0 GFLOP/s, 4.00 times float32"
+			echo "forward                 400.0 GFLOP/s   80.0 % of the product      4000 tokens/s  1.000 s"
+			echo "forward + backward      250.0 GFLOP/s   50.0 % of the product      1000 tokens/s  3.000 s"
+			;;
+		step) echo "bench: no step today" >&2; exit 1 ;;
+		*) exec "$RF_UNITS/bench" "\$@" ;;
+		esac
+	END
+	chmod +x bench
+	mkdir -p dir/text demo
+	touch dir/text/SOURCE
+	cp "$P"/text/rf-c*.txt dir/text
+	cp -r "$P/ckpt" dir/model
+	for n in 4096 8192 32768 131072; do rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"; done
+	cp -r "$P/want" demo/start
+	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
+	run -1 --separate-stderr env RF_BENCH="$PWD/bench" DEMO=demo "$ROOT/pipelines/bench.sh" dir
+	[[ "$stderr" == *"bench: no step today"*"bench: failed: steps" ]]
+	grep -qE '^steps +FAILED$' <<<"$output"
+	grep -qE '^forward / product, % +80.0 +>= 70 *$' <<<"$output"
+	grep -qE '^forward \+ backward / product, % +50.0 +>= 60 +FALLS SHORT' <<<"$output"
+	grep -qE '^peak memory of rf-rollout, T = 131072 over T = 8192 +[0-9.]+ +<= 1.1 ' <<<"$output"
+	grep -qE '^rf-dump --check, speed over that of zstd -d +[0-9.]+ +[0-9]+ MB/s' <<<"$output"
+	[ "$(grep -c '^start of ' <<<"$output")" -eq 3 ]
+	[ "$(grep -c "over the weights " <<<"$output")" -eq 4 ]
+	! grep -q 'bf16: left out' <<<"$output" || skip "no bf16 units: the rest was tested"
+	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json | jq -n '[inputs | select(.type == "seq").body.entropy.data[]] | add / length')
+	shown=$(sed -n 's/^mean entropy of the demonstration.* <= 1e-2 .*, //p' <<<"$output")
+	awk -v a="$mean" -v b="$shown" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < 1e-10) }'
+	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +>= 3 +FALLS SHORT .*: 4.00$" <<<"$output"
+	# a processor without bf16 units is told from a failure, and a mean of nothing from one of 0
+	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
+	run --separate-stderr env RF_BENCH="$PWD/bench" RF_BIN="$RF_BIN" DEMO=demo bash bench.sh dir
+	grep -q '^bf16: left out, this processor has no units for it' <<<"$output"
+	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
+	run --separate-stderr env RF_BENCH="$PWD/bench" DEMO=demo "$ROOT/pipelines/bench.sh" dir
+	grep -qE '^bf16 +FAILED$' <<<"$output"
 }

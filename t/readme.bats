@@ -21,7 +21,18 @@ setup() {
 	[ "$(grep -c . commands)" -ge 15 ]
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]
-	[ "$(grep -c '^{"nll"' out)" -eq 4 ]
+	[ "$(grep -c '^{"nll"' out)" -eq 5 ]
+	grep -q ' rf-reward --exec .python3 my_reward.py. ' runs/c/data/pipeline
+	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
+}
+
+@test "README: the files that it names are there" {
+	n=0
+	for name in $(grep -oE '`(lib/)?[a-z_]+\.c`' "$ROOT/README.md" | tr -d '`'); do
+		[ -e "$ROOT/lib/${name#lib/}" ] || { echo "$name is not there"; return 1; }
+		n=$((n + 1))
+	done
+	[ "$n" -ge 10 ]
 }
 
 @test "README: the targets of make are there, and it is a page" {

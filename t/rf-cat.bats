@@ -126,6 +126,12 @@ start() {
 	rf-cat --range 50: all.rf >second.rf
 	rf-cat --range :50 all.rf >first.rf
 	[ "$(rf-cat --shuffle --seed 3 second.rf first.rf | ids)" = "$(ids a.rf)" ]
+	# an epoch is a number of its own: no epoch of a seed has the order of another seed
+	for seed in 3 4 5; do
+		for epoch in 0 1 2; do rf-cat --shuffle --seed $seed --epoch $epoch all.rf | ids; done
+	done >orders
+	[ "$(sort -u orders | wc -l)" -eq 9 ]
+	[ "$(sed -n 1p orders)" = "$(ids a.rf)" ]
 	# doubled ids do not stay together
 	[ "$(rf-cat --shuffle --renumber "$S/tokens.rf" "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 | uniq -d | wc -l)" -lt 4 ]
 }
@@ -139,6 +145,8 @@ start() {
 		[ "$(tr ' ' '\n' <order.$n | sort -n | paste -sd' ')" = "9 47 61 80" ]
 	done
 	[ "$(sort -u order.? | wc -l)" -gt 1 ]
+	rf-cat --repeat 2 --shuffle --epoch 2 "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 | paste -sd' ' >later
+	[ "$(cat later)" = "$(paste -d' ' order.2 order.3)" ]
 }
 
 @test "rf-cat --span: a record is cut to its prompt or response, and what was computed of it is gone" {
@@ -161,7 +169,7 @@ start() {
 @test "rf-cat: in its history stand its options that change the result, no names of files" {
 	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
-		'[{"tool":"rf-cat","version":"0.1","options":{"range":"1:3","span":"all","shuffle":true,"seed":9,"repeat":2,"renumber":false}}]' ]
+		'[{"tool":"rf-cat","version":"0.1","options":{"range":"1:3","span":"all","shuffle":true,"seed":9,"epoch":0,"repeat":2,"renumber":false}}]' ]
 }
 
 @test "rf-cat: an input that is missing, a directory, of no rights" {

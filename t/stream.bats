@@ -54,7 +54,7 @@ reader() {
 @test "rf-cat(1): the examples work" {
 	rf-cat --repeat 100 "$S/tokens.rf" >corpus.rf
 	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' | rf-cat --json -o a.rf
-	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | col -bx | sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
+	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | sed 's/.\x08//g' | sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
 	[ "$(wc -l <examples)" -eq 3 ]
 	bash -eu -o pipefail examples
 	[ "$(rf-dump --check batch.rf)" = "batch.rf: ok, 128 records, $(stat -c %s batch.rf) bytes" ]
@@ -156,7 +156,7 @@ sweep() {
 	can_trace
 	local n=0
 	# large records, so that it asks for memory more than once
-	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * 20000 * (.seq + 1) else . end' | rf-cat --json -o big.rf
+	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * (20000 * (.seq + 1)) else . end' | rf-cat --json -o big.rf
 	strace -qq -o trace -e trace=mmap rf-cat --version >stdout
 	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # those before are the loader's
 		rm -rf dir && mkdir dir && echo old >dir/out.rf
