@@ -30,7 +30,7 @@ BUILD   := build$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
 BIN     := $(if $(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
 
 STD   = -std=c11 -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L -Ilib -Ikernels
-WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla \
+WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wconversion \
         -Wno-psabi
 HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE)$(FUZZER),,-D_FORTIFY_SOURCE=2)
 SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
