@@ -61,6 +61,8 @@ rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, cons
 
 static void turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x)
 {
+	if (!c->rotary)
+		return;
 	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D, .rotary = c->rotary, .from = p->given,
 	   .inverse = inverse, .theta = c->theta, .past = p->past, .x = x, .y = x);
 }
