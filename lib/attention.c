@@ -134,7 +134,12 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	}
 }
 
+static double flops(const struct rf_config *c, int T)
+{
+	return rf_attend_flops(&c->attn, T);
+}
+
 const struct rf_mixer rf_mixer_attention = {
 	"attention", sizeof(struct weights), sizeof(struct rf_attend_state), sizeof(struct save), sizeof(struct work),
-	declare, state, save, work, fwd, bwd
+	declare, state, save, work, fwd, bwd, flops
 };

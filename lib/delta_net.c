@@ -209,7 +209,13 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		rf_linear_bwd(m, l->g, none, rows, x, w->dgate, 0, dx, true);
 }
 
+/* S' k, k u' and S' q of every row and head. */
+static double flops(const struct rf_config *c, int T)
+{
+	return 2. * T * 3 * c->delta.heads * c->delta.K * c->delta.V;
+}
+
 const struct rf_mixer rf_mixer_delta_net = {
 	"delta_net", sizeof(struct weights), sizeof(struct state), sizeof(struct save), sizeof(struct work),
-	declare, state, save, work, fwd, bwd
+	declare, state, save, work, fwd, bwd, flops
 };
