@@ -16,11 +16,12 @@ enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_
 /* What a layer mixes its rows with. */
 enum rf_kind { RF_KIND_DELTA, RF_KIND_ATTENTION };
 
-/* The delta rule: of delta_net. */
+/* The delta rule: of delta_net, of Qwen3.5's linear attention. */
 struct rf_delta_config {
 	int heads, qk_heads;      /* of v; of q and k, which divides it */
 	int K, V;                 /* key and value width of a head */
 	bool conv, beta, gate, neg_eigval;
+	bool decay;               /* of gated_deltanet and Qwen3.5 */
 	bool joint;               /* one projection and one convolution for q, k and v, and Qwen3.5's names */
 	int conv_size;            /* w; 1 without convolution */
 	enum rf_act qk_act;

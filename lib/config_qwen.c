@@ -114,7 +114,7 @@ static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
 	if ((int64_t)c->heads * c->V > RF_MAX_WIDTH)
 		rf_config_bad(r, "linear_value_head_dim", "such that linear_num_value_heads times it is at most 1048576");
 	c->conv_size = rf_config_whole(r, "linear_conv_kernel_dim", 4, 1, MAX_CONV);
-	c->conv = c->beta = c->gate = c->joint = true;
+	c->conv = c->beta = c->gate = c->decay = c->joint = true;
 	c->qk_act = RF_ACT_SILU;
 	c->qk_norm = RF_NORM_L2;
 }

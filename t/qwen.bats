@@ -48,10 +48,8 @@ entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'sele
 @test "qwen: config.json is written back with the dtype where it stands, and nothing else" {
 	sees qwen ckpt
 	rf-init --from ckpt --dtype f32 a
-	[ "$(diff ckpt/config.json a/config.json | sort)" = $'---\n21c21\n<         "dtype": "bfloat16",\n>         "dtype": "float32",' ] || {
-		diff ckpt/config.json a/config.json | sort
-		false
-	}
+	jq .text_config.dtype ckpt/config.json a/config.json | tr '\n' ' ' | grep -qx '"bfloat16" "float32" '
+	[ "$(diff ckpt/config.json a/config.json | grep -c '^[<>]')" -eq 2 ]
 }
 
 @test "qwen: within the text model's names, what is missing or too much is an error; beside them nothing is" {
