@@ -39,9 +39,10 @@ static void open_model(const char *name, const char *options)
 
 	label = name;
 	drawn = 0;
-	snprintf(text, sizeof text, "{\"model_type\": \"delta_net\", \"hidden_size\": 20, \"intermediate_size\": 24, \"vocab_size\": 50, "
-	         "\"initializer_range\": 0.3, \"norm_eps\": 1e-3%s%s%s%s}", strstr(options, "\"num_hidden_layers") ? "" : ", \"num_hidden_layers\": 2",
-	         strncmp(options, "\"num_heads", 10) ? ", \"num_heads\": 2" : "", *options ? ", " : "", options);
+	snprintf(text, sizeof text, "{%s\"hidden_size\": 20, \"intermediate_size\": 24, \"vocab_size\": 50, \"initializer_range\": 0.3%s%s%s%s}",
+	         strstr(options, "\"model_type") ? "" : "\"model_type\": \"delta_net\", \"norm_eps\": 1e-3, ",
+	         strstr(options, "\"num_hidden_layers") ? "" : ", \"num_hidden_layers\": 2",
+	         strncmp(options, "\"num_heads", 10) && !strstr(options, "\"model_type") ? ", \"num_heads\": 2" : "", *options ? ", " : "", options);
 	must(rf_config_parse(&ckpt.cfg, text, strlen(text), &err));
 	must(rf_params_build(&ckpt.params, &ckpt.cfg, ckpt.cfg.tied, &err));
 	weights = room(ckpt.params.total, sizeof *weights);
@@ -323,6 +324,12 @@ static void exact(const char *name, const char *options, const int *lengths, int
 	close_model();
 }
 
+/* Qwen3.5's, of which every fourth layer is softmax attention. */
+#define QWEN "\"model_type\": \"qwen3_5_text\", \"rms_norm_eps\": 1e-3, "
+#define QWEN_DELTA "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, \"linear_key_head_dim\": 5, \"linear_value_head_dim\": 7, "
+#define QWEN_ATTENTION(H, G, D, part) "\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G ", \"head_dim\": " #D ", " \
+	"\"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
+
 /* brief: only short rollouts, since a state that is reflected forgets no rounding error */
 static const struct { const char *name, *options; bool brief; } models[] = {
 	{ "plain", "", false },
@@ -343,6 +350,9 @@ static const struct { const char *name, *options; bool brief; } models[] = {
 	  "\"qkv_bias\": true, \"window_size\": 9}", false },
 	{ "attention to itself alone", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}", false },
 	{ "attention with a long window", "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}", false },
+	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25), false },
+	{ "Qwen3.5's attention, odd heads, nothing turned, tied", QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, "
+	  QWEN_ATTENTION(3, 1, 5, 0), false },
 	{ "tied, every option", "\"tie_word_embeddings\": true, \"use_gate\": true, \"allow_neg_eigval\": true, \"conv_size\": 2, "
 	  "\"attn\": {\"layers\": [1], \"num_heads\": 2, \"window_size\": 70}", false },
 };
