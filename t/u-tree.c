@@ -326,7 +326,8 @@ static void exact(const char *name, const char *options, const int *lengths, int
 
 /* Qwen3.5's, of which every fourth layer is softmax attention. */
 #define QWEN "\"model_type\": \"qwen3_5_text\", \"rms_norm_eps\": 1e-3, "
-#define QWEN_DELTA "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, \"linear_key_head_dim\": 5, \"linear_value_head_dim\": 7, "
+#define QWEN_DELTA(G, H, w) "\"linear_num_key_heads\": " #G ", \"linear_num_value_heads\": " #H ", \"linear_key_head_dim\": 5, " \
+	"\"linear_value_head_dim\": 7, \"linear_conv_kernel_dim\": " #w ", "
 #define QWEN_ATTENTION(H, G, D, part) "\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G ", \"head_dim\": " #D ", " \
 	"\"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
 
@@ -350,6 +351,10 @@ static const struct { const char *name, *options; bool brief; } models[] = {
 	  "\"qkv_bias\": true, \"window_size\": 9}", false },
 	{ "attention to itself alone", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}", false },
 	{ "attention with a long window", "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}", false },
+	{ "Qwen3.5", QWEN "\"num_hidden_layers\": 3, \"full_attention_interval\": 3, " QWEN_DELTA(2, 4, 4) QWEN_ATTENTION(4, 2, 8, 0.25), false },
+	{ "Qwen3.5, all heads of their own, tied", QWEN "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN_DELTA(3, 3, 2)
+	  QWEN_ATTENTION(2, 2, 6, 1), false },
+	{ "Qwen3.5's delta rule, one key head, no convolution to speak of", QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
 	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25), false },
 	{ "Qwen3.5's attention, odd heads, nothing turned, tied", QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, "
 	  QWEN_ATTENTION(3, 1, 5, 0), false },
@@ -536,7 +541,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < MODELS; i++)
 		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
 			slope(models[i].name, models[i].options);
-		else if (!slopes && (!bits || !strstr(models[i].options, "attn")))
+		else if (!slopes && (!bits || (!strstr(models[i].options, "attn") && !strstr(models[i].options, "full_attention"))))
 			exact(models[i].name, models[i].options, lengths, models[i].brief && !bits ? 2 : all || i % 14 == 0 ? 6 : 2 + i % 2);
 	rf_dev_close(&engine.dev);
 	return tap_end();
