@@ -31,7 +31,7 @@ BUILD   := build$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
 BIN     := $(if $(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
 
 STD   = -std=c11 -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L -Ilib -Ikernels
-WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla \
+WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wconversion \
         -Wno-psabi
 HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE)$(FUZZER),,-D_FORTIFY_SOURCE=2)
 SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -51,6 +51,7 @@ ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
+FAULT   = $(BUILD)/t/fault.so
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/f-*.c))
 KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
@@ -66,6 +67,10 @@ $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
 # What libFuzzer drives, and without it a program that replays files.
 $(BUILD)/t/f-%: $(BUILD)/t/f-%.o $(if $(FUZZER),,$(BUILD)/t/fuzz-main.o) $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(if $(FUZZER),-fsanitize=fuzzer) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
+# Preloaded into a program, it lets its calls go wrong.
+$(FAULT): t/fault.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -shared -o $@ $<
 $(BUILD)/librf.a: $(OBJ)
 	rm -f $@
 	$(AR) rcs $@ $^
@@ -93,7 +98,7 @@ ARCH ?= delta_net
 midtrain: all
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
-units: $(UNITS) $(REPLAYS)
+units: $(UNITS) $(REPLAYS) $(FAULT)
 
 TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
@@ -119,10 +124,10 @@ fuzz:
 	done
 units-fuzz: $(REPLAYS)
 
-# lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c and progress.c.
+# lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c, cli_stage.c and progress.c.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*.c kernels/*.c tools/*.c t/*.c)
-QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/progress.c,$(wildcard lib/*.c kernels/*.c))
+QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/cli_stage.c lib/progress.c,$(wildcard lib/*.c kernels/*.c))
 TOP_ISA  := $(lastword $(ISAS))
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
 # Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats stops by itself.

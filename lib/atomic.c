@@ -50,7 +50,7 @@ static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 		hold_signals(&old);
 		a->fd = open(a->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (a->fd >= 0)
-			rf_doomed_set(a->tmp);
+			a->doomed = rf_doomed_add(a->tmp);
 		sigprocmask(SIG_SETMASK, &old, NULL);
 		if (a->fd >= 0)
 			return RF_OK;
@@ -72,7 +72,7 @@ enum rf_code rf_atomic_open(struct rf_atomic *a, const char *path, struct rf_err
 	struct stat st;
 	enum rf_code rc = RF_OK;
 
-	*a = (struct rf_atomic){ .fd = -1, .name = "<stdout>" };
+	*a = (struct rf_atomic){ .fd = -1, .name = "<stdout>", .doomed = -1 };
 	if (standard) {
 		a->fd = STDOUT_FILENO;
 		return fcntl(a->fd, F_GETFD) < 0 ? io_error(a, "not open", e) : RF_OK;
@@ -135,7 +135,7 @@ enum rf_code rf_atomic_commit(struct rf_atomic *a, struct rf_err *e)
 		if (rename(a->tmp, a->path)) {
 			rc = io_error(a, "rename", e);
 		} else {
-			rf_doomed_set(NULL);
+			rf_doomed_drop(a->doomed);
 			free(a->tmp);
 			a->tmp = NULL;
 			rc = rf_disk_sync_parent(a->path, e);
@@ -151,7 +151,7 @@ void rf_atomic_abandon(struct rf_atomic *a)
 		close(a->fd);
 	if (a->tmp) {
 		unlink(a->tmp);
-		rf_doomed_set(NULL);
+		rf_doomed_drop(a->doomed);
 	}
 	free(a->tmp);
 	free(a->path);

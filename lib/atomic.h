@@ -2,8 +2,7 @@
  *
  * A file is written under a temporary name in its directory, synced, renamed, and the directory synced; a symbolic
  * link is replaced, not followed.  Standard output, a FIFO, a device and /dev/fd/N are written directly.
- * While it is open the temporary is the program's doomed file (doomed.h: of several the newest), so that a signal
- * removes it. */
+ * While it is open the temporary is doomed (doomed.h), so that a signal removes it. */
 #ifndef RF_ATOMIC_H
 #define RF_ATOMIC_H
 
@@ -15,6 +14,7 @@ struct rf_atomic {
 	int fd;
 	char *path;     /* NULL: standard output */
 	char *tmp;      /* the temporary's path; NULL: written directly */
+	int doomed;     /* its place in doomed.h */
 	char name[200]; /* for messages: "<stdout>" or the path, fit for a terminal */
 };
 

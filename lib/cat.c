@@ -28,6 +28,7 @@ struct rf_cat {
 	char *first;           /* its name */
 	struct rf_head shown;  /* the caller's copy */
 	uint64_t from, to;     /* the range */
+	uint64_t passed;       /* bytes of the inputs before this one */
 	uint64_t index;        /* of the next record of the joined inputs */
 	struct rf_ids ids;
 	uint64_t same;         /* of the record read last */
@@ -111,6 +112,8 @@ static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 {
 	enum rf_code rc;
 
+	if (c->in)
+		c->passed += rf_in_bytes(c->in);
 	rf_in_close(c->in);
 	c->in = NULL;
 	rc = rf_in_open(&c->in, c->n ? c->paths[c->opened] : NULL, c->o.max_record, e);
@@ -163,6 +166,7 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 			return rc;
 	}
 	c->index++;
+	rf_meter_read(c->o.meter, c->passed + rf_in_bytes(c->in));
 	/* the other inputs may not say a vocabulary */
 	if (rf_in_head(c->in)->vocab != c->head.vocab && rf_record_check(*rec, c->head.vocab, e) != RF_OK)
 		return rf_in_blame(c->in, e);
@@ -347,7 +351,7 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 	return rc;
 }
 
-static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struct rf_err *e)
+static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struct rf_meter *meter, struct rf_err *e)
 {
 	struct rf_head head;
 	struct rf_record rec;
@@ -362,6 +366,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struc
 		void *msg = NULL;
 		size_t size;
 
+		rec.T = 0; /* until a record is decoded */
 		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
 			rc = check_message(&head, &rec, &ids, msg, size, e);
 		if (rc == RF_OK)
@@ -372,6 +377,10 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struc
 				rf_blame(e, "%s: line %llu", rf_lines_name(lines), (unsigned long long)rf_lines_number(lines));
 			break;
 		}
+		if (rec.T) {
+			rf_meter_read(meter, rf_lines_bytes(lines));
+			rf_meter_done(meter, rec.T);
+		}
 	}
 	rf_head_free(&head);
 	rf_record_free(&rec);
@@ -379,7 +388,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struc
 	return rc;
 }
 
-enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, struct rf_err *e)
+enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, struct rf_meter *meter, struct rf_err *e)
 {
 	struct rf_lines *lines;
 	struct rf_out *out;
@@ -388,7 +397,7 @@ enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, 
 	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_out_open_messages(&out, to, e)) == RF_OK) {
-		if ((rc = copy_lines(lines, out, e)) == RF_EOF) {
+		if ((rc = copy_lines(lines, out, meter, e)) == RF_EOF) {
 			rc = rf_out_close_messages(out, e);
 			if (rc == RF_EDATA)
 				rf_fail(e, rc, "%s: no end line (truncated, or the writer died)", rf_lines_name(lines));

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "meter.h"
 #include "stream.h"
 
 enum rf_span { RF_SPAN_ALL, RF_SPAN_PROMPT, RF_SPAN_RESPONSE };
@@ -21,6 +22,7 @@ struct rf_cat_options {
 	int repeat;           /* times; above 1 it renumbers too */
 	bool renumber;        /* ids 0, 1, 2, ... in the order of the output */
 	uint64_t max_record;
+	struct rf_meter *meter; /* counts what is read; may be NULL */
 };
 #define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD }
 
@@ -37,7 +39,8 @@ bool rf_cat_changes(const struct rf_cat *c);
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
 void rf_cat_close(struct rf_cat *c);  /* NULL is fine */
 
-/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows. */
-enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, struct rf_err *e);
+/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows.  meter may be
+ * NULL. */
+enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, struct rf_meter *meter, struct rf_err *e);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "doomed.h"
+#include "progress.h"
 #include "stream.h"
 
 volatile sig_atomic_t rf_cli_stop;
@@ -28,6 +29,7 @@ static void say(const char *fmt, va_list ap)
 			line[i] = '?';
 	line[n++] = '\n';
 	fflush(stdout);
+	rf_progress_pause();
 	/* one write: the lines of the programs of a pipe do not mix */
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
@@ -56,6 +58,7 @@ void rf_say(const char *fmt, ...)
 	va_start(ap, fmt);
 	say(fmt, ap);
 	va_end(ap);
+	rf_progress_resume();
 }
 
 void rf_cli_finish(void)
@@ -67,6 +70,7 @@ void rf_cli_finish(void)
 static void killed(int sig)
 {
 	rf_doomed_unlink();
+	rf_progress_wipe();
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
@@ -126,6 +130,8 @@ static void print_default(const struct rf_opt *o)
 	case RF_OPT_PAIR: printf(" [%g,%g]", ((double *)o->to)[0], ((double *)o->to)[1]); return;
 	case RF_OPT_TEXT: if (*(const char **)o->to) printf(" [%s]", *(const char **)o->to); return;
 	case RF_OPT_ENUM:
+		if (*(int *)o->to < 0)
+			return;
 		text = o->arg;
 		for (int i = 0; i < *(int *)o->to; i++)
 			text = strchr(text, '|') + 1;
@@ -337,23 +343,12 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 					rc = rf_head_option_text(head, o->name, *(const char **)o->to, strlen(*(const char **)o->to), e);
 				break;
 			case RF_OPT_ENUM:
+				if (*(int *)o->to < 0)
+					break;
 				for (int i = 0; i < *(int *)o->to; i++)
 					w = strchr(w, '|') + 1;
 				rc = rf_head_option_text(head, o->name, w, strcspn(w, "|"), e);
 			}
 		}
 	return rc;
-}
-
-struct rf_in *rf_cli_input(const struct rf_cli *cli, const char *path, uint64_t max_record, struct rf_head *head)
-{
-	struct rf_in *in;
-	struct rf_err err;
-
-	if (rf_in_open(&in, path, max_record, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_head_init(head);
-	if (rf_head_copy(head, rf_in_head(in), &err) != RF_OK || rf_cli_history(cli, head, &err) != RF_OK)
-		rf_die_err(&err);
-	return in;
 }

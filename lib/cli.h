@@ -1,5 +1,5 @@
-/* cli.h -- what every program's main() shares.  Only tools/ includes this; with progress.c it is all that prints or
- * exits. */
+/* cli.h -- what every program's main() shares: its command line, its messages, its signals.  Only tools/ includes this,
+ * cli_stage.h, cli_model.h and progress.h, whose .c are all that prints or exits. */
 #ifndef RF_CLI_H
 #define RF_CLI_H
 
@@ -11,7 +11,6 @@
 #include "opt.h"
 
 struct rf_head;
-struct rf_in;
 
 struct rf_cli {
 	const char *name;                  /* "rf-select" */
@@ -31,11 +30,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 /* Appends {tool, version, options} to the head's history: every option whose `result` is set, with its value. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);
 
-/* Opens a stream (path NULL: standard input) and makes its head that of this program's output: a copy with this stage
- * appended.  A failure ends the program. */
-struct rf_in *rf_cli_input(const struct rf_cli *cli, const char *path, uint64_t max_record, struct rf_head *head);
-
-/* SIGTERM, SIGINT and SIGHUP remove the unfinished -o file and kill; once rf_cli_catch() was called they only set
+/* SIGTERM, SIGINT and SIGHUP remove unfinished files and kill; once rf_cli_catch() was called they only set
  * rf_cli_stop: a trainer calls it before it commits, and rf_cli_stopped() after a failure, which ends the program with
  * 128 + N if such a signal was the cause. */
 extern volatile sig_atomic_t rf_cli_stop;

@@ -1,22 +1,22 @@
-/* cli_model.h -- what programs with a model say.  Only tools/ includes this. */
+/* cli_model.h -- what programs with a model say and share.  Only tools/ includes this.  What fails here ends the program. */
 #ifndef RF_CLI_MODEL_H
 #define RF_CLI_MODEL_H
 
-#include "cli.h"
+#include "cli_stage.h"
 #include "engine.h"
 #include "trainer.h"
 
 /* What the user should know of the checkpoint and the device, on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
-/* For a program that has nothing to do: reads what its input, a pipe, still brings, and drops it.  To leave would kill the
- * programs before it by SIGPIPE, and a pipeline that has done all that it should would fail. */
-void rf_cli_drain(const char *path);
-/* rf_cli_input() for a program whose model must fit the stream; with --max-len the memory for it is taken, and with
+/* rf_stage_open() for a program whose model must fit the stream; with --max-len the memory for it is taken, and with
  * --dry-run what the program would do is printed instead (dry.h) and the program ends. */
-struct rf_in *rf_cli_model_input(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record,
-                                 struct rf_head *head);
-/* A trainer's end, after its input's end record: the last mini-batch, then the commit, which a signal may still prevent
- * but not tear; a failure ends the program.  Says what of the stream taught nothing. */
-void rf_cli_commit(struct rf_trainer *t, const struct rf_in *in);
+void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
+
+/* A trainer's begin: opens the run and says its notes.  From here on nobody's leaving ends the program (SIGPIPE) before the
+ * commit.  Ends it well if the run is past --at; path: the input, of which a pipe is read to its end even so. */
+void rf_cli_trainer_open(struct rf_trainer *t, const char *path);
+/* A trainer's end, after its input's: the last mini-batch, then the commit, which a signal may still prevent but not tear.
+ * Says what of the stream taught nothing, and what the user should know of the run. */
+void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s);
 
 #endif

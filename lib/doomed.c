@@ -1,25 +1,37 @@
-/* doomed.c -- a signal handler may not ask what is open or build a path, so the path lies ready in a buffer of its own, and
- * a flag that is set last says that it is whole. */
+/* doomed.c -- a handler may interrupt us anywhere, so each place is armed by one store after its path is whole, and
+ * disarmed by one before it changes. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "doomed.h"
 
-static char doomed[4096];
-static volatile sig_atomic_t armed;
+static struct { char path[4096]; volatile sig_atomic_t armed; } doomed[RF_DOOMED];
 
-void rf_doomed_set(const char *path)
+int rf_doomed_add(const char *path)
 {
-	armed = 0;
-	if (path && strlen(path) < sizeof doomed) {
-		strcpy(doomed, path);
-		armed = 1;
-	}
+	if (strlen(path) >= sizeof doomed->path)
+		return -1;
+	for (int i = 0; i < RF_DOOMED; i++)
+		if (!doomed[i].armed) {
+			strcpy(doomed[i].path, path);
+			atomic_signal_fence(memory_order_release);
+			doomed[i].armed = 1;
+			return i;
+		}
+	return -1;
+}
+
+void rf_doomed_drop(int place)
+{
+	if (place >= 0)
+		doomed[place].armed = 0;
 }
 
 void rf_doomed_unlink(void)
 {
-	if (armed)
-		unlink(doomed);
+	for (int i = 0; i < RF_DOOMED; i++)
+		if (doomed[i].armed)
+			unlink(doomed[i].path);
 }

@@ -1,10 +1,14 @@
-/* doomed.h -- the one temporary file that must go when a signal ends the program. */
+/* doomed.h -- the temporary files that must go when a signal ends the program. */
 #ifndef RF_DOOMED_H
 #define RF_DOOMED_H
 
-/* Registers path (copied; NULL: nothing any more).  Async-signal-safe to read: rf_doomed_unlink() may be called in a
- * handler.  A path of 4096 bytes or more is not registered. */
-void rf_doomed_set(const char *path);
+enum { RF_DOOMED = 4 }; /* so many at a time */
+
+/* Registers path (copied) and returns its place; -1: there is none free, or the path has 4096 bytes or more. */
+int rf_doomed_add(const char *path);
+/* It is no longer temporary; -1 is fine. */
+void rf_doomed_drop(int place);
+/* Removes them all.  May be called in a handler. */
 void rf_doomed_unlink(void);
 
 #endif

@@ -31,6 +31,7 @@ struct job {
 	uint64_t record, part;    /* whose headings were shown last */
 	uint64_t records;         /* of all files so far */
 	int file;
+	uint64_t passed;          /* bytes of the streams before this one */
 };
 
 /* ---- rows on their way out -------------------------------------------------------------------------------------- */
@@ -137,6 +138,13 @@ static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *
 	return rc;
 }
 
+/* One more record of a stream has been read. */
+static void count(struct job *j, const struct rf_in *in, int tokens)
+{
+	rf_meter_read(j->d->meter, j->passed + rf_in_bytes(in));
+	rf_meter_done(j->d->meter, tokens);
+}
+
 /* ---- a stream --------------------------------------------------------------------------------------------------- */
 
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
@@ -212,6 +220,7 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 		if ((rc = offer_rows(j, &row, e)) != RF_OK)
 			return rc;
 		j->records++;
+		count(j, in, rec->T);
 	}
 	if (done(j) && must_drain(j, path))
 		while ((rc = rf_next(in, &rec, e)) == RF_OK)
@@ -291,6 +300,8 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 			rf_in_blame(in, e);
 		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
 			break;
+		if (n && rf_in_count(in) == n) /* not the head, not the end record */
+			count(j, in, 0);
 	}
 	if (done(j) && rc == RF_OK && must_drain(j, path))
 		while ((rc = rf_next_message(in, &msg, &size, e)) == RF_OK)
@@ -389,11 +400,13 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 	struct rf_record *rec;
 	enum rf_code rc;
 
-	while ((rc = rf_next(in, &rec, e)) == RF_OK && (rc = rf_ids_add(&ids, rec->id, &before, e)) == RF_OK)
+	while ((rc = rf_next(in, &rec, e)) == RF_OK && (rc = rf_ids_add(&ids, rec->id, &before, e)) == RF_OK) {
 		if (before && !twice) {
 			twice = rf_in_count(in);
 			id = rec->id;
 		}
+		count(j, in, rec->T);
+	}
 	if (rc == RF_EOF)
 		rc = !twice ? RF_OK
 		   : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in), (unsigned long long)twice,
@@ -429,6 +442,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 		rc = check_inspected(j, path, e);
 	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
 		rc = check_stream(j, in, e);
+		j->passed += rf_in_bytes(in);
 		rf_in_close(in);
 	}
 	if (rc != RF_OK || j->d->quiet)
@@ -481,6 +495,7 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 		rc = dump_head(j, in, path, e);
 	else if ((rc = fit_table(j, path, false, e)) == RF_OK)
 		rc = j->d->form == RF_DUMP_JSON ? dump_messages(j, in, path, e) : dump_rows(j, in, path, e);
+	j->passed += rf_in_bytes(in);
 	rf_in_close(in);
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "meter.h"
 #include "pick.h"
 #include "show.h"
 #include "table.h"
@@ -27,6 +28,7 @@ struct rf_dump {
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;    /* its file or directory, or the word `bytes`; NULL: none */
 	uint64_t max_record;
+	struct rf_meter *meter;   /* counts records and bytes as they are read; may be NULL */
 
 	/* Takes text, whole lines; its failure ends the dump. */
 	enum rf_code (*write)(void *to, const char *text, size_t n, struct rf_err *e);

@@ -9,7 +9,7 @@
 
 #include "engine.h"
 
-void rf_engine_options(struct rf_engine *g, struct rf_opt *opts)
+void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", "a run (its latest step) or a checkpoint directory", false },
@@ -22,7 +22,7 @@ void rf_engine_options(struct rf_engine *g, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	memcpy(opts, table, sizeof table);
+	RF_OPT_FILL(opts, table, RF_ENGINE_OPTS);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */

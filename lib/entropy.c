@@ -3,7 +3,9 @@
  * The text goes through the tree segment by segment; the head then reads each segment's hidden states block by block, and
  * what it leaves is a few numbers per row, so logits are never whole (but for --keep logits) and memory does not grow
  * with the text. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,4 +202,13 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 		set_nll(r, logp, top, nll, correct);
 	}
 	return RF_OK;
+}
+
+const char *rf_eval_json(const struct rf_eval *sum, char *buf, size_t size)
+{
+	double n = sum->tokens ? (double)sum->tokens : 1;
+
+	snprintf(buf, size, "{\"nll\":%.9g,\"perplexity\":%.9g,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}",
+	         sum->nll / n, exp(sum->nll / n), sum->correct / n, sum->prob / n, sum->tokens, sum->sequences);
+	return buf;
 }

@@ -26,5 +26,7 @@ struct rf_eval { double nll, correct, prob; uint64_t tokens, sequences; };
 
 /* Adds one sequence's tokens (from prompt_len on with `response`) to *sum; with s->nll writes r->nll and correct. */
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum, struct rf_err *e);
+/* The means as a line of JSON (no newline), in buf. */
+const char *rf_eval_json(const struct rf_eval *sum, char *buf, size_t size);
 
 #endif

@@ -1,3 +1,5 @@
+/* err.c -- a failure is put into words where it is found, and on its way up each caller puts in front of it what it alone
+ * knows: which record, which file.  So a sentence reads from the outside in. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,8 @@ enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 	va_list ap;
 	int n;
 
+	if (!e)
+		return RF_ENUMERIC;
 	memcpy(old, e->msg, sizeof old);
 	va_start(ap, fmt);
 	n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);

@@ -3,7 +3,7 @@
  * A function that can fail returns an enum rf_code and, given a struct rf_err,
  * leaves one sentence in it: lower case, no full stop, the subject quoted, what
  * is wrong and what to do.  Nothing in lib/ or kernels/ prints or exits, except
- * cli.c and progress.c, which only tools call. */
+ * cli.c, cli_model.c, cli_stage.c and progress.c, which only tools call. */
 #ifndef RF_ERR_H
 #define RF_ERR_H
 
@@ -32,7 +32,7 @@ struct rf_err {
 enum rf_code rf_fail(struct rf_err *e, enum rf_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " in front of e's sentence; returns e's code. */
+/* Puts "prefix: " in front of e's sentence; returns e's code.  Where e is NULL the code is lost: RF_ENUMERIC. */
 enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -15,10 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "exec.h"
 
 struct rf_exec {
-	pid_t pid;              /* also its group's; 0: reaped */
+	pid_t pid;              /* also its group's; 0: not started */
 	int to, from;           /* our ends of the pipes; -1: closed */
 	double timeout;
 	bool deaf;              /* it closed its input */
@@ -70,14 +71,6 @@ static void unguard(void)
 }
 
 /* ---- start and end ----------------------------------------------------------------------------------------------- */
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* A pipe whose ends are above the standard three, so that they can become these in the child in any order, and are
  * closed in it. */
@@ -169,25 +162,23 @@ void rf_exec_close_input(struct rf_exec *x)
 
 const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 {
-	double start = now();
-	int status, rc;
+	double start = rf_now();
+	siginfo_t end = { .si_pid = 0 };
+	int rc;
 
 	*well = false;
 	rf_exec_close_input(x);
-	while (!(rc = waitpid(x->pid, &status, WNOHANG)) || (rc < 0 && errno == EINTR)) {
-		if (patience > 0 && now() - start > patience)
+	/* it is not reaped yet: so long its number is its group's, which rf_exec_stop() kills */
+	while ((rc = waitid(P_PID, (id_t)x->pid, &end, WEXITED | WNOHANG | WNOWAIT)) ? errno == EINTR : !end.si_pid) {
+		if (patience > 0 && rf_now() - start > patience)
 			return strcpy(x->fate, "closed its output and did not end");
 		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 	}
-	unguard();
-	x->pid = 0;
-	*well = rc > 0 && WIFEXITED(status) && !WEXITSTATUS(status);
-	if (rc < 0)
+	*well = !rc && end.si_code == CLD_EXITED && !end.si_status;
+	if (rc)
 		snprintf(x->fate, sizeof x->fate, "is lost (%s)", strerror(errno));
-	else if (WIFSIGNALED(status))
-		snprintf(x->fate, sizeof x->fate, "was killed by signal %d", WTERMSIG(status));
 	else
-		snprintf(x->fate, sizeof x->fate, "exited with status %d", WEXITSTATUS(status));
+		snprintf(x->fate, sizeof x->fate, "%s %d", end.si_code == CLD_EXITED ? "exited with status" : "was killed by signal", end.si_status);
 	return x->fate;
 }
 
@@ -304,11 +295,11 @@ static bool take(struct rf_exec *x, const char **line, size_t *len)
 
 enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, size_t *len, struct rf_err *e)
 {
-	double last = now(); /* when a byte moved */
+	double last = rf_now(); /* when a byte moved */
 
 	*line = NULL;
 	for (;;) {
-		double patience = x->deaf ? RF_EXEC_LAST_WORDS : x->timeout, left = last + patience - now();
+		double patience = x->deaf ? RF_EXEC_LAST_WORDS : x->timeout, left = last + patience - rf_now();
 		bool moved = false, alone;
 		enum rf_code rc;
 		int n, ms;
@@ -340,10 +331,10 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 		if (p[1].revents)
 			moved |= push(x);
 		if (moved)
-			last = now();
+			last = rf_now();
 		else if (!alone)
 			return RF_OK;
-		else if (n == 0 && patience > 0 && now() - last >= patience)
+		else if (n == 0 && patience > 0 && rf_now() - last >= patience)
 			return x->deaf ? rf_fail(e, RF_EDATA, "closed its input and says nothing more")
 			     : rf_fail(e, RF_EDATA, "neither took nor gave a byte for %g s (--timeout)", x->timeout);
 	}

@@ -27,7 +27,7 @@ size_t rf_frame_header_size(const unsigned char p[5])
 {
 	bool single = p[4] >> 5 & 1;
 
-	return 5 + !single + dictionary_bytes[p[4] & 3] + content_bytes(p[4]);
+	return 5 + (size_t)!single + dictionary_bytes[p[4] & 3] + content_bytes(p[4]);
 }
 
 enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct rf_err *e)

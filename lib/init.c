@@ -1,9 +1,12 @@
 /* init.c -- fresh weights, each a function of the seed, its tensor and its place alone. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "init.h"
 #include "rng.h"
+#include "run.h"
+#include "tokenizer.h"
 
 static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)
 {
@@ -64,4 +67,27 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 			break;
 		}
 	}
+}
+
+enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokenizer, struct rf_err *e)
+{
+	if (!*tokenizer && cfg->vocab == RF_BYTES_VOCAB)
+		*tokenizer = "bytes";
+	if (*tokenizer && !strcmp(*tokenizer, "bytes") && cfg->vocab < RF_BYTES_VOCAB)
+		return rf_fail(e, RF_EMODEL, "vocab_size is %d, and the tokenizer bytes has %d tokens", cfg->vocab, RF_BYTES_VOCAB);
+	return RF_OK;
+}
+
+enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed, const char *tokenizer,
+                           const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	float *flat = malloc(t->total * sizeof *flat);
+	enum rf_code rc;
+
+	if (!flat)
+		return rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", t->total);
+	rf_init_weights(t, seed, flat);
+	rc = rf_ckpt_create(cfg, t, flat, tokenizer, dir, stop, e);
+	free(flat);
+	return rc;
 }

@@ -12,11 +12,22 @@
 #ifndef RF_INIT_H
 #define RF_INIT_H
 
+#include <signal.h>
 #include <stdint.h>
 
+#include "config.h"
+#include "err.h"
 #include "params.h"
 
 /* flat holds t->total floats; the padding is zeroed. */
 void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat);
+
+/* The tokenizer that fresh weights go with: *tokenizer, which NULL leaves to the vocabulary: that of bytes has them.
+ * RF_EMODEL: bytes, and the vocabulary has less room. */
+enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokenizer, struct rf_err *e);
+
+/* Makes the checkpoint: rf_ckpt_create() with these weights. */
+enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed, const char *tokenizer,
+                           const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
 
 #endif

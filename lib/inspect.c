@@ -199,7 +199,7 @@ enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, s
 		if ((rc = read_block(t, at, x, &n, e)) != RF_OK)
 			goto out;
 		for (size_t i = 0; i < n; i++) {
-			out->nonfinite += !isfinite(x[i]);
+			out->nonfinite += isfinite(x[i]) ? 0 : 1;
 			out->min = x[i] < out->min || isnan(out->min) ? x[i] : out->min;
 			out->max = x[i] > out->max || isnan(out->max) ? x[i] : out->max;
 			sum += x[i];

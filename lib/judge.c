@@ -28,7 +28,7 @@ struct rf_judge {
 	bool heard;             /* it has answered */
 };
 
-void rf_judge_options(struct rf_judge_settings *s, struct rf_opt *opts)
+void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards", false },
@@ -38,8 +38,7 @@ void rf_judge_options(struct rf_judge_settings *s, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		opts[i] = table[i];
+	RF_OPT_FILL(opts, table, RF_JUDGE_OPTS);
 }
 
 /* Puts the command's name in front of a sentence about it. */
@@ -189,6 +188,7 @@ static enum rf_code pass_on(struct rf_judge *j, bool answered, struct rf_err *e)
 
 	while (rc == RF_OK && j->first && (answered || !j->first->r.rollout.tokens)) {
 		rc = rf_put(j->out, &j->first->r, e);
+		rf_meter_done(j->s.meter, j->first->r.T);
 		drop_first(j);
 		answered = false;
 	}

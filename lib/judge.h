@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "meter.h"
 #include "opt.h"
 #include "record.h"
 #include "stream.h"
@@ -19,11 +20,13 @@ struct rf_judge_settings {
 	const char *kind;       /* the name of its rewards; NULL: "exec" */
 	double timeout;         /* seconds; 0: none */
 	uint64_t hold;          /* bytes of records that may wait */
+	struct rf_meter *meter; /* counts what was passed on; may be NULL */
 };
 #define RF_JUDGE_DEFAULTS { .timeout = 600, .hold = UINT64_C(256) << 20 }
 
-/* --exec, --kind-name, --timeout, --hold; `opts` holds at least 5. */
-void rf_judge_options(struct rf_judge_settings *s, struct rf_opt *opts);
+/* --exec, --kind-name, --timeout, --hold */
+enum { RF_JUDGE_OPTS = 5 };
+void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_OPTS]);
 
 struct rf_judge;
 
@@ -31,9 +34,9 @@ struct rf_judge;
 enum rf_code rf_judge_start(struct rf_judge **j, const struct rf_judge_settings *s, struct rf_out *out,
                             struct rf_err *e);
 
-/* Hands a record to the command (one without rollouts only waits for its turn) and passes records on as their answers
- * come, until the next one can be read: rf_in_fd().  The command sees the record as it is here, so also the parts that
- * rf_reward_record() computed.  RF_EDATA: a wrong answer, or none. */
+/* Hands a record that rf_reward_record() has seen to the command (one without rollouts only waits for its turn) and passes
+ * records on as their answers come, until the next one can be read: rf_in_fd().  The command sees the record as it is
+ * here, so also the parts that were computed; its answer takes the place of the total alone.  RF_EDATA: a wrong answer, or none. */
 enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int next, struct rf_err *e);
 
 /* Ends the command's input and passes the rest on; the command must end with status 0 and say nothing more. */

@@ -18,7 +18,7 @@ struct rf_lines {
 	char name[200];             /* for messages, fit for a terminal */
 	int fd;
 	size_t max;
-	uint64_t number;
+	uint64_t number, bytes;
 	bool ended;                 /* no more text will come */
 	char *buf;
 	size_t cap, begin, seen, end;
@@ -41,6 +41,7 @@ static enum rf_code read_some(struct rf_lines *l, void *p, size_t n, size_t *got
 	if (r < 0)
 		return rf_fail(e, RF_EIO, "%s: read: %s", l->name, strerror(errno));
 	*got = (size_t)r;
+	l->bytes += *got;
 	return RF_OK;
 }
 
@@ -183,6 +184,11 @@ const char *rf_lines_name(const struct rf_lines *l)
 uint64_t rf_lines_number(const struct rf_lines *l)
 {
 	return l->number;
+}
+
+uint64_t rf_lines_bytes(const struct rf_lines *l)
+{
+	return l->bytes;
 }
 
 enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf_err *e)

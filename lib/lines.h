@@ -15,6 +15,7 @@ enum rf_code rf_lines_open(struct rf_lines **l, const char *path, size_t max, st
 void rf_lines_close(struct rf_lines *l);                     /* NULL is fine */
 const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, fit for a terminal */
 uint64_t rf_lines_number(const struct rf_lines *l);          /* of the line read last, from 1 */
+uint64_t rf_lines_bytes(const struct rf_lines *l);           /* of the file, read so far */
 
 /* The next line without its newline, which the last one need not have; the caller may write over it.  It lives until
  * the next call.  RF_EOF; RF_EDATA (too long, damaged zstd), RF_EIO: the sentence names the file, not the line. */

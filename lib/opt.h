@@ -6,8 +6,10 @@
 #ifndef RF_OPT_H
 #define RF_OPT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum rf_opt_kind {
 	RF_OPT_FLAG,  /* bool *      --name                                                  */
@@ -17,7 +19,7 @@ enum rf_opt_kind {
 	RF_OPT_REAL,  /* double *    in [min, max], finite                                   */
 	RF_OPT_PAIR,  /* double[2]   two reals "a,b", each in [min, max]                     */
 	RF_OPT_TEXT,  /* const char ** any string that is not empty                          */
-	RF_OPT_ENUM,  /* int *       one of the words of arg "cpu|auto", as its index        */
+	RF_OPT_ENUM,  /* int *       one of the words of arg "cpu|auto", as its index; -1: none */
 };
 
 struct rf_opt {
@@ -30,5 +32,13 @@ struct rf_opt {
 	const char *help;      /* one line, lower case */
 	bool result;           /* changes results, so it is recorded in the stream's history */
 };
+
+/* A table has as many rows as its header says, the last one's name NULL: a module fills the caller's with its own, and
+ * one row too many does not compile. */
+#define RF_OPT_FILL(opts, table, rows) \
+	do { \
+		static_assert(sizeof(table) == (rows) * sizeof(struct rf_opt), "not as many options as the header says"); \
+		memcpy(opts, table, sizeof(table)); \
+	} while (0)
 
 #endif

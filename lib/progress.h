@@ -1,27 +1,49 @@
-/* progress.h -- one line on stderr that says how far a program is and what it waits for: on a terminal, or with
- * --progress.  Only tools/ includes this. */
+/* progress.h -- a line on stderr that says how far a program is and what it waits for.  Only tools/ includes this.
+ *
+ *     rf-rollout: 12 records, 24576 tokens, 3504 tokens/s, 41 s left, waiting for input
+ *     rf-ntp: 40 of 128 records, 81920 tokens, 812 tokens/s, 240 s left, computing
+ *
+ * On a terminal it is rewritten four times a second, and the programs of a pipe have a line each, one below the other;
+ * it goes when the program ends.  Elsewhere --progress writes whole lines, the more seldom the longer it takes, the last
+ * one at the end. */
 #ifndef RF_PROGRESS_H
 #define RF_PROGRESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "err.h"
+#include "meter.h"
 #include "opt.h"
-#include "stream.h"
 
 struct rf_progress {
-	bool asked;              /* --progress */
-	bool on, shown;
-	double from, last, waited;
-	uint64_t tokens;
+	bool asked;                   /* --progress */
+	struct rf_meter meter;        /* whoever works turns it */
+	/* below: of progress.c, under its lock */
+	const char *name;
+	_Atomic(const char *) doing;
+	uint64_t size;                /* bytes of the inputs; 0: they do not say */
+	double from;
+	int row;                      /* lines below the cursor's; -1: stderr is no terminal */
+	bool shown, quiet, over;
+	pthread_t thread;
 };
 
-/* --progress.  opts holds at least 2. */
-void rf_progress_options(struct rf_progress *p, struct rf_opt *opts);
-/* rf_next(), with the line before and after it. */
-enum rf_code rf_progress_next(struct rf_progress *p, struct rf_in *in, struct rf_record **r, struct rf_err *e);
-/* Clears the line. */
+/* --progress */
+enum { RF_PROGRESS_OPTS = 2 };
+void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_OPTS]);
+
+/* From here on the line is shown, if stderr is a terminal or it was asked for.  n inputs, none: standard input.  One at a
+ * time in a program; p and the strings stay where they are until its end. */
+void rf_progress_begin(struct rf_progress *p, const char *name, char *const *paths, int n);
+/* What the program does now: "computing", "waiting for input". */
+void rf_progress_doing(struct rf_progress *p, const char *what);
+/* The last line, and no more. */
 void rf_progress_end(struct rf_progress *p);
+
+/* For messages: clears what is shown; no line comes in between before rf_progress_resume(). */
+void rf_progress_pause(void);
+void rf_progress_resume(void);
+/* For a handler of signals: clears the line. */
+void rf_progress_wipe(void);
 
 #endif

@@ -153,7 +153,7 @@ enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
 	enum rf_code rc;
 	uint64_t key;
-	int *texts;
+	int *texts = NULL;
 
 	if (alone)
 		*alone = false;
@@ -186,17 +186,16 @@ enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total, struct rf_err *e)
 {
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
-	enum rf_code rc;
-	int *own;
+	char *name;
 
 	if (!r->rollout.tokens)
 		return RF_OK;
 	for (size_t g = 0; g < G; g++)
 		if (!isfinite((float)total[g]))
 			return rf_fail(e, RF_EDATA, "reward %zu of %zu is %g, which float32 cannot hold", g + 1, G, total[g]);
-	if ((rc = computable(r, e)) != RF_OK || (rc = find_texts(r, 0, &own, e)) != RF_OK
-	    || (rc = compute_parts(r, kind, own, e)) != RF_OK)
-		return rc;
+	if (!(name = rf_record_alloc(r, strlen(kind) + 1, 1)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	r->reward.kind = strcpy(name, kind);
 	for (size_t g = 0; g < G; g++)
 		r->reward.total[g] = (float)total[g];
 	return RF_OK;

@@ -29,7 +29,8 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);           
 enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed, uint64_t step,
                               bool *alone, struct rf_err *e);
 
-/* The same parts, but `total` (c n numbers, finite) and its kind's name come from elsewhere (--exec). */
+/* `total` (c n numbers, finite) and its kind's name come from elsewhere (--exec), and take the place of those of
+ * rf_reward_record(), whose parts stay. */
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total, struct rf_err *e);
 
 #endif

@@ -43,3 +43,8 @@ double rf_draw(uint64_t key, uint32_t j)
 	rf_philox4x32(counter, k, out);
 	return (double)((uint64_t)out[0] << 21 | out[1] >> 11) * 0x1p-53;
 }
+
+uint64_t rf_draw_step(int given, int64_t model)
+{
+	return given >= 0 ? (uint64_t)given : model > 0 ? (uint64_t)model : 0;
+}

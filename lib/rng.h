@@ -17,4 +17,8 @@ uint64_t rf_draw_key(uint64_t seed, enum rf_purpose purpose, uint64_t step, uint
 /* Uniform in [0, 1): key's low word first, counter (j, 0, 0, 0), u = (out0 * 2^21 + (out1 >> 11)) / 2^53. */
 double rf_draw(uint64_t key, uint32_t j);
 
+/* The step that random numbers are drawn for: the one that was given (--draw-step), else (-1) the model's, which is 0 where
+ * it has none. */
+uint64_t rf_draw_step(int given, int64_t model);
+
 #endif

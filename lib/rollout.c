@@ -3,13 +3,14 @@
  * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first is what
  * token 0 is drawn from, the others are h_gt.  Then all rollouts of a record grow side by side, a row each per step; or,
  * where they are only scored, all their rows are one more pass. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "rng.h"
 #include "rollout.h"
 
-void rf_rollout_options(struct rf_rollouts *s, struct rf_opt *opts)
+void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens", "tokens per rollout, always exactly so many", true },
@@ -20,12 +21,11 @@ void rf_rollout_options(struct rf_rollouts *s, struct rf_opt *opts)
 		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, "the end-of-sequence token may be drawn", true },
 		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL, "draw nothing: values of rollout tokens that are there", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "of the random numbers", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, 1 << 30, "n", "step for the random numbers; -1: the model's", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
 		{ .name = NULL },
 	};
 
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		opts[i] = table[i];
+	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
 }
 
 /* Device memory of the stage.  `kept`: hidden states of rows s-1 .. s+k-1 of every position, (c, k+1, d). */
@@ -116,7 +116,7 @@ static void draw(const struct rf_rollouts *s, const struct rf_record *r, const s
 	const struct rf_config *c = &g->ckpt->cfg;
 	const struct rf_weight none = { 0 };
 	size_t nb = (size_t)(r->c * s->n), d = (size_t)c->d;
-	uint64_t step = s->draw_step >= 0 ? (uint64_t)s->draw_step : (uint64_t)g->ckpt->step;
+	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
 	rf_f32 h;
 
 	if (c->eos_count) {

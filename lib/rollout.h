@@ -20,8 +20,9 @@ struct rf_rollouts {
 };
 #define RF_ROLLOUTS_DEFAULTS { .k = 5, .n = 1, .temperature = 1, .top_p = 1, .draw_step = -1 }
 
-/* -k, -n, --temperature, --top-p, --top-k, --eos, --score, --seed, --draw-step.  opts holds at least 10. */
-void rf_rollout_options(struct rf_rollouts *s, struct rf_opt *opts);
+/* -k, -n, --temperature, --top-p, --top-k, --eos, --score, --seed, --draw-step */
+enum { RF_ROLLOUT_OPTS = 10 };
+void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS]);
 
 /* Memory for such sequences; n and k are the shape's where they come with the records (--score), else the options'.
  * stage: a struct rf_rollouts (struct rf_engine, needs). */

@@ -251,17 +251,17 @@ static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf
 	return RF_OK;
 }
 
-/* What does not make a commit fail goes into at.warning: old steps that stay, a disk that fills. */
+/* What does not make a commit fail goes into r->warning. */
 static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t bytes)
 {
 	struct rf_err e;
 	uint64_t room;
 
-	*r->at.warning = 0;
+	*r->warning = 0;
 	if (prune(r->path, c->keep, c->keep_every, &e) != RF_OK)
-		snprintf(r->at.warning, sizeof r->at.warning, "old steps stay: %.200s", e.msg);
+		snprintf(r->warning, sizeof r->warning, "old steps stay: %.200s", e.msg);
 	else if (rf_disk_free(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
-		snprintf(r->at.warning, sizeof r->at.warning, "%llu bytes are free, a step needs %llu",
+		snprintf(r->warning, sizeof r->warning, "%llu bytes are free, a step needs %llu",
 		         (unsigned long long)room, (unsigned long long)bytes);
 }
 

@@ -62,6 +62,7 @@ struct rf_run {
 	char path[4096];
 	int lock;
 	struct rf_ckpt at;        /* the newest step */
+	char warning[300];        /* what the user should know of the last commit: old steps that stay, a disk that fills; "" */
 };
 
 /* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest`, opens the newest

@@ -24,9 +24,9 @@ struct rf_sequences {
 	uint64_t documents, passed, kept, cut, dropped, sequences, tokens, left_out;
 };
 
-void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt *opts)
+void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS])
 {
-	const struct rf_opt table[RF_SEQUENCES_OPTS] = {
+	const struct rf_opt table[] = {
 		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens", "longest sequence; 0: as long as the document", true },
 		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens", "drop sequences that are shorter", true },
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, "error|left|right|split",
@@ -35,9 +35,10 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt *op
 		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n", "leave out every n-th document; 0: none", true },
 		{ "held-out", 0, RF_OPT_FLAG, &o->held_out, 0, 0, NULL, "only the documents that --hold-out leaves out", true },
 		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n", "ids without a tokenizer: they are below n", true },
+		{ .name = NULL },
 	};
 
-	memcpy(opts, table, sizeof table);
+	RF_OPT_FILL(opts, table, RF_SEQUENCES_OPTS);
 }
 
 enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequences_options *o,

@@ -25,9 +25,9 @@ struct rf_sequences_options {
 };
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1 }
 
-/* The options of *o; `opts` holds at least RF_SEQUENCES_OPTS, the last one's name is NULL. */
+/* The options of *o. */
 enum { RF_SEQUENCES_OPTS = 8 };
-void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt *opts);
+void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS]);
 
 struct rf_sequences;
 

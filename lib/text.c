@@ -22,6 +22,7 @@ struct rf_text {
 	struct rf_text_options o;
 	char *const *paths;
 	int count, next;             /* files; the one that comes next */
+	uint64_t passed;             /* bytes of those before this one */
 	struct rf_lines *lines;      /* NULL between files */
 	int format;                  /* of this file */
 	bool whole;                  /* it is a text file and was handed out */
@@ -34,9 +35,9 @@ struct rf_text {
 	char source[600];
 };
 
-void rf_text_option_table(struct rf_text_options *o, struct rf_opt *opts)
+void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS])
 {
-	const struct rf_opt table[RF_TEXT_OPTS] = {
+	const struct rf_opt table[] = {
 		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids",
 		  "what the files hold; name: as their names say, jsonl on stdin", true },
 		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: where the text is", true },
@@ -46,9 +47,10 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opt *opts)
 		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key", "keep this key of a line as the source", true },
 		{ "source", 0, RF_OPT_FLAG, &o->source, 0, 0, NULL, "keep file:line as the source", true },
 		{ "max-record", 0, RF_OPT_SIZE, &o->max_record, 0, 0, "size", "longest line, text file or record", false },
+		{ .name = NULL },
 	};
 
-	memcpy(opts, table, sizeof table);
+	RF_OPT_FILL(opts, table, RF_TEXT_OPTS);
 }
 
 static bool ends_in(const char *s, size_t n, const char *end)
@@ -118,6 +120,8 @@ static enum rf_code next_file(struct rf_text *t, struct rf_err *e)
 {
 	const char *path = t->paths[t->next++];
 
+	if (t->lines)
+		t->passed += rf_lines_bytes(t->lines);
 	rf_lines_close(t->lines);
 	t->format = format_of(&t->o, path);
 	t->whole = false;
@@ -159,6 +163,11 @@ void rf_text_close(struct rf_text *t)
 	free(t->ids);
 	free(t->all);
 	free(t);
+}
+
+uint64_t rf_text_bytes(const struct rf_text *t)
+{
+	return t->passed + (t->lines ? rf_lines_bytes(t->lines) : 0);
 }
 
 void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids)

@@ -30,9 +30,9 @@ struct rf_text_options {
 };
 #define RF_TEXT_DEFAULTS { .text_key = "text", .max_record = RF_MAX_RECORD }
 
-/* The options of *o; `opts` holds at least RF_TEXT_OPTS, the last one's name is NULL. */
+/* The options of *o. */
 enum { RF_TEXT_OPTS = 9 };
-void rf_text_option_table(struct rf_text_options *o, struct rf_opt *opts);
+void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS]);
 
 /* One document; everything lives until the next call. */
 struct rf_doc {
@@ -56,6 +56,8 @@ struct rf_text;
 enum rf_code rf_text_open(struct rf_text **t, const struct rf_text_options *o, char *const *paths, int count,
                           struct rf_err *e);
 void rf_text_close(struct rf_text *t);                  /* NULL is fine */
+/* Bytes of all files read so far, as they lie there. */
+uint64_t rf_text_bytes(const struct rf_text *t);
 /* Whether some of the files hold texts, and some ids. */
 void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids);
 

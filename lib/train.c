@@ -12,7 +12,7 @@
 
 enum { HEAD_ROWS = 256 };
 
-void rf_train_options(struct rf_train *t, struct rf_opt *opts)
+void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
@@ -28,7 +28,7 @@ void rf_train_options(struct rf_train *t, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	memcpy(opts, table, sizeof table);
+	RF_OPT_FILL(opts, table, RF_TRAIN_OPTS);
 }
 
 double rf_train_lr(const struct rf_train *t, int64_t step)
@@ -164,6 +164,7 @@ struct job {
 	int32_t *list;               /* host memory */
 	float *f32;
 	struct rf_train_stats *st;
+	struct rf_meter *meter;      /* NULL: this pass does not count */
 };
 
 static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* first token that L_NTP counts */
@@ -405,10 +406,10 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int
 		j->k = with ? r->rollout.k : 0;
 		j->rl = rl;
 		j->ntp = ntp;
-		if (!with && (ntp == 0 || !ntp_count(t, r)))
-			continue;
-		if ((rc = record(j, e)) != RF_OK)
+		if ((with || (ntp != 0 && ntp_count(t, r))) && (rc = record(j, e)) != RF_OK)
 			rf_blame(e, "id %llu", (unsigned long long)r->id);
+		else
+			rf_meter_done(j->meter, r->T);
 	}
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
@@ -434,7 +435,9 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 	enum rf_code rc;
 
 	g->dev.ops->zero(&g->dev, t->grad_ntp, total * 4);
+	j->meter = NULL; /* the second pass counts */
 	rc = pass(t, batch, n, rl, 0, j, e);
+	j->meter = t->meter;
 	m->g = t->grad_ntp;
 	if (rc == RF_OK)
 		rc = pass(t, batch, n, 0, ntp, j, e);
@@ -452,7 +455,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
                                struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
-	struct job j = { .t = t, .st = st };
+	struct job j = { .t = t, .st = st, .meter = t->meter };
 	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
 	size_t host = 64;
 	double rl, ntp;

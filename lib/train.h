@@ -9,6 +9,7 @@
 #define RF_TRAIN_H
 
 #include "engine.h"
+#include "meter.h"
 #include "policy.h"
 #include "record.h"
 
@@ -21,6 +22,7 @@ struct rf_train {
 	int loss;                    /* tokens of L_NTP: 0 all, 1 the response (t >= prompt_len) */
 	struct rf_policy policy;
 	int recompute_mode;          /* --recompute: 0 none, 1 segment */
+	struct rf_meter *meter;      /* counts the records that are through; may be NULL */
 	bool log_gradients;
 	/* optimizer */
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
@@ -32,8 +34,9 @@ struct rf_train {
 #define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
                             .betas = { 0.9, 0.999 }, .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
 
-/* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute.  Holds >= 10. */
-void rf_train_options(struct rf_train *t, struct rf_opt *opts);
+/* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute */
+enum { RF_TRAIN_OPTS = 10 };
+void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 
 /* What a mini-batch was like; the log's figures (rf-grpo(1) lists them). */
 struct rf_train_stats {

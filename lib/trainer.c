@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "gradient.h"
 #include "trainer.h"
 
-void rf_trainer_options(struct rf_trainer *t, struct rf_opt *opts)
+void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n", "sequences per optimizer step; 0: the whole stream", false },
@@ -30,15 +30,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt *opts)
 		{ .name = NULL },
 	};
 
-	memcpy(opts, table, sizeof table);
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+	RF_OPT_FILL(opts, table, RF_TRAINER_OPTS);
 }
 
 static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
@@ -69,7 +61,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	const struct rf_ckpt *at = &t->run.at;
 	enum rf_code rc;
 
-	t->started = now();
+	t->started = rf_now();
 	t->train.engine = &t->engine;
 	t->engine.needs = needs;
 	t->engine.stage = t;
@@ -215,7 +207,7 @@ static void nothing_computed(const struct rf_trainer *t, struct rf_train_stats *
 static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_train_stats st;
-	double from = now();
+	double from = rf_now();
 	enum rf_code rc = RF_OK;
 
 	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
@@ -223,6 +215,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 		 * loop that waits for it would stand still */
 		nothing_computed(t, &st);
 		t->taught_nothing++;
+		for (int i = 0; i < t->count; i++)
+			rf_meter_done(t->train.meter, t->batch[i]->T);
 	} else {
 		rc = rf_train_gradient(&t->train, t->batch, t->count, &st, e);
 		if (rc == RF_OK && t->grad_in)
@@ -241,7 +235,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	}
 	t->updates += st.stepped;
 	t->mini_batches++;
-	rc = note(t, &st, now() - from, e);
+	rc = note(t, &st, rf_now() - from, e);
 	t->step++;
 	forget(t);
 	return rc;

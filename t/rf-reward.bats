@@ -32,7 +32,7 @@ gone() {
 }
 
 @test "rf-reward: keeps the promises of a filter" {
-	promises filter "$G/stream/rewarded.rf" rf-reward --kind hybrid
+	PROMISE_CUTS=500 promises filter "$G/stream/rewarded.rf" rf-reward --kind hybrid
 }
 
 @test "rf-reward --exec: keeps the promises of a filter" {
@@ -245,6 +245,13 @@ gone() {
 	[[ "$stderr" == *": closed its input and says nothing more" ]]
 	gone
 	[ $SECONDS -lt 50 ]
+}
+
+@test "rf-reward --exec: what the command leaves behind when it ends well is ended too" {
+	records make 4 4 0 >in
+	rf-reward --exec 'echo $$ >pid; sleep 61 >&2 & exec '"$J right" -o out in 2>err
+	[ "$(records show out | grep -c ' exec ')" -eq 3 ]
+	run ! running "$(cat pid)"
 }
 
 @test "rf-reward --exec: a signal that ends rf-reward ends the command too" {

@@ -347,7 +347,7 @@ bad() {
 
 @test "rf-tokenize: help, usage, a full disk, a reader that leaves, -o, a terminal: as every program" {
 	printf '{"text":"abc"}\n{"text":"d"}\n' >a.jsonl
-	for name in help usage full reader output direct terminal_out; do
+	for name in help usage full reader output direct terminal_out term; do
 		promise "$name" filter a.jsonl rf-tokenize --bytes
 	done
 }

@@ -295,3 +295,32 @@ at() { readlink "${1:-run}/latest"; }
 	bash loop run
 	same_step want run
 }
+
+@test "train: a trainer that has nothing to do reads a pipe to its end, also one that does not block" {
+	batch 1:50 >in
+	runs run
+	rf-ntp -m run in
+	for trainer in rf-grpo rf-ntp; do
+		run -0 python3 - $trainer <<-'END'
+			import os, subprocess, sys, time
+			r, w = os.pipe()
+			os.set_blocking(r, False)
+			p = subprocess.Popen([sys.argv[1], "-m", "run", "--at", "0"], stdin=r, stderr=subprocess.DEVNULL)
+			os.close(r)
+			time.sleep(0.3)
+			for i in range(4):
+			    os.write(w, bytes(65536))
+			os.close(w)
+			sys.exit(p.wait())
+		END
+	done
+}
+
+@test "train: a reader of its messages that leaves does not end a trainer" {
+	texts 40 1:50 >in
+	for trainer in rf-grpo rf-ntp; do
+		rm -rf run && runs run
+		run -0 bash -c '{ sleep .3; cat in; } | "$@" -m run --ntp-coef 0 2>&1 | true; exit "${PIPESTATUS[1]}"' _ $trainer
+		[ "$(at)" = step-000001 ]
+	done
+}

@@ -5,11 +5,19 @@
  *     u-lab end FILE               the stream without its end record, and an end record that fits
  *     u-lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
  *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB
+ *     u-lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly spread, and at each
+ *                                  frame's end: it must exit with 65 and one line on stderr that begins with its name and
+ *                                  says that the input is truncated, and write no stream that has an end.  Works in the
+ *                                  current folder, in files cut.*
  */
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -110,12 +118,106 @@ static int peak(long mib, char *argv[])
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* The whole of a small file, with a 0 behind it. */
+static size_t slurp(const char *path, char *to, size_t max)
+{
+	FILE *f = fopen(path, "rb");
+	size_t n = f ? fread(to, 1, max - 1, f) : 0;
+
+	if (f)
+		fclose(f);
+	to[n] = 0;
+	return n;
+}
+
+/* Whether a stream's last frame is its end record. */
+static bool has_end(const char *p, size_t n)
+{
+	char msg[64];
+	size_t last = 0, m = 0;
+
+	for (size_t i = 0; i < n; i += m) {
+		m = ZSTD_findFrameCompressedSize(p + i, n - i);
+		if (ZSTD_isError(m))
+			return false;
+		last = i;
+	}
+	/* an end record is small; what is not does not fit */
+	m = ZSTD_decompress(msg, sizeof msg, p + last, n - last);
+	return n && !ZSTD_isError(m) && m > 6 && !memcmp(msg + 2, "\xa3""end", 4);
+}
+
+extern char **environ;
+
+/* Runs the command on the first `cut` bytes; NULL, or what is wrong. */
+static const char *run_cut(size_t cut, const char *name, char *argv[])
+{
+	static char out[16 << 20], err[4096];
+	posix_spawn_file_actions_t files;
+	size_t n;
+	int status = 0;
+	pid_t pid;
+
+	if (truncate("cut.in", (off_t)cut))
+		die("truncate");
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, 0, "cut.in", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&files, 1, "cut.out", O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	posix_spawn_file_actions_addopen(&files, 2, "cut.err", O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	if (posix_spawnp(&pid, argv[0], &files, NULL, argv, environ) || waitpid(pid, &status, 0) < 0)
+		die("spawn");
+	posix_spawn_file_actions_destroy(&files);
+	n = slurp("cut.err", err, sizeof err);
+	fwrite(err, 1, n, stderr);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 65)
+		return "the exit status is not 65";
+	if (strncmp(err, name, strlen(name)) || strncmp(err + strlen(name), ": ", 2) || strchr(err, '\n') != err + n - 1)
+		return "not one line that begins with the program's name";
+	if (!strstr(err, "truncated") && !strstr(err, "no end record"))
+		return "it does not say that its input is truncated";
+	n = slurp("cut.out", out, sizeof out);
+	return has_end(out, n) ? "its output has an end record" : NULL;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const size_t *x = a, *y = b;
+
+	return (*x < *y) - (*x > *y);
+}
+
+static int cuts(long n, char *argv[])
+{
+	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0], *bad;
+	size_t many = (size_t)n < size ? (size_t)n : size - 1, count = 0, *list = malloc((many + frames) * sizeof *list);
+	FILE *f = fopen("cut.in", "wb");
+
+	if (!f || fwrite(data, 1, size, f) != size || fclose(f) || !list)
+		die("cut.in");
+	for (size_t i = 0; i < many; i++)
+		list[count++] = 1 + i * (size - 2) / (many > 1 ? many - 1 : 1);
+	for (size_t i = 1; i < frames; i++)
+		list[count++] = at[i];
+	qsort(list, count, sizeof *list, by_size); /* so that one file gets shorter and shorter */
+	for (size_t i = 0; i < count; i++)
+		if ((!i || list[i] != list[i - 1]) && (bad = run_cut(list[i], name, argv))) {
+			printf("cut after %zu bytes: %s\n", list[i], bad);
+			return 1;
+		}
+	free(list);
+	return 0;
+}
+
 int main(int argc, char *argv[])
 {
 	if (argc < 3)
 		die("usage: see its source");
 	if (!strcmp(argv[1], "peak"))
 		return peak(atol(argv[2]), argv + 3);
+	if (!strcmp(argv[1], "cuts") && argc > 4) {
+		load(argv[3]);
+		return cuts(atol(argv[2]), argv + 4);
+	}
 	load(argv[2]);
 	if (!strcmp(argv[1], "frames"))
 		for (size_t i = 0; i < frames; i++)

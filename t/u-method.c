@@ -542,7 +542,9 @@ static void test_rewards(void)
 	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA
 	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
 	   "reward: a given total that is no finite float32 is an error");
+	w.r.reward.edit[0] = 42;
 	good = rf_reward_record_given(&w.r, "mine", given, &e) == RF_OK && !strcmp(w.r.reward.kind, "mine");
+	ok(w.r.reward.edit[0] == 42, "reward: a given total leaves the parts as they were computed");
 	for (int g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] == (float)given[g];
 	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: a given total stands beside the computed parts");

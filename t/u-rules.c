@@ -347,7 +347,7 @@ static void hostile(void)
 		b.n = 0;
 		msgpack_pack_map(&pk, RF_MSG_NODES / 2 - 1);
 		for (int i = 0; i < RF_MSG_NODES / 2 - 1; i++) {
-			snprintf(key, sizeof key, "%x", (i - (twice && i == RF_MSG_NODES / 2 - 2)) * 2654435761u);
+			snprintf(key, sizeof key, "%x", (unsigned)(i - (twice && i == RF_MSG_NODES / 2 - 2)) * 2654435761u);
 			rf_pack_text(&pk, key);
 			msgpack_pack_nil(&pk);
 		}

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "atomic.h"
+#include "doomed.h"
 #include "streams.h"
 #include "tap.h"
 
@@ -502,6 +504,49 @@ static void damage_file(const char *path)
 		close(fd);
 }
 
+static void last_will(int sig)
+{
+	rf_doomed_unlink();
+	_exit(128 + sig);
+}
+
+/* A program that writes two files at once, and is killed. */
+static void doomed(void)
+{
+	struct rf_atomic a, b;
+	struct rf_err e = { 0 };
+	char temp[2][300];
+	int place[RF_DOOMED + 1], status;
+	pid_t pid;
+
+	if (rf_atomic_open(&a, "doomed-a", &e) != RF_OK || rf_atomic_open(&b, "doomed-b", &e) != RF_OK) {
+		ok(false, "two files are opened (%s)", e.msg);
+		return;
+	}
+	snprintf(temp[0], sizeof temp[0], "%s", a.tmp);
+	snprintf(temp[1], sizeof temp[1], "%s", b.tmp);
+	fflush(stdout);
+	if (!(pid = fork())) {
+		signal(SIGTERM, last_will);
+		raise(SIGTERM);
+		_exit(1);
+	}
+	waitpid(pid, &status, 0);
+	ok(WEXITSTATUS(status) == 128 + SIGTERM && access(temp[0], F_OK) && access(temp[1], F_OK), "a signal takes both of two unfinished files along");
+	rf_atomic_abandon(&a);
+	rf_atomic_abandon(&b);
+
+	for (int i = 0; i <= RF_DOOMED; i++) {
+		snprintf(temp[0], sizeof temp[0], "doomed-%d", i);
+		close(open(temp[0], O_CREAT | O_WRONLY, 0600));
+		place[i] = rf_doomed_add(temp[0]);
+	}
+	rf_doomed_drop(place[1]);
+	rf_doomed_unlink();
+	ok(place[RF_DOOMED] == -1 && access("doomed-0", F_OK) && !access("doomed-1", F_OK) && access("doomed-2", F_OK),
+	   "what is no longer temporary stays, and places do not overflow");
+}
+
 int main(int argc, char *argv[])
 {
 	for (enum kind k = 0; k < KINDS; k++) {
@@ -522,5 +567,7 @@ int main(int argc, char *argv[])
 	trickle(true);
 	full_pipe();
 	skipping();
+	doomed();
+	ok(rf_fail(NULL, RF_EIO, "no") == RF_EIO && rf_blame(NULL, "where") != RF_OK, "a caller need not want the sentence");
 	return tap_end();
 }

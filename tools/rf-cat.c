@@ -1,13 +1,13 @@
 /* rf-cat -- joins, cuts, shuffles and repeats streams; writes streams from JSON. */
 #include "cat.h"
-#include "cli.h"
+#include "cli_stage.h"
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
-static const char *output;
+static struct rf_stage stage = RF_STAGE_DEFAULTS;
+static struct rf_opt stream[RF_STAGE_OPTS];
 static bool json;
 
 static const struct rf_opt options[] = {
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "FILE", "write there instead of standard output", false },
 	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J", "records I to J-1 of the inputs, counted from 0", true },
 	{ "span", 0, RF_OPT_ENUM, &o.span, 0, 0, "all|prompt|response", "cut each record to that part", true },
 	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "random order", true },
@@ -16,7 +16,6 @@ static const struct rf_opt options[] = {
 	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N", "all of it N times, in the next orders; renumbers", true },
 	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL, "ids 0, 1, 2, ... in the order of the output", true },
 	{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "read what rf-dump --json printed", false },
-	{ "max-record", 0, RF_OPT_SIZE, &o.max_record, 0, 0, "SIZE", "refuse larger messages", false },
 	{ 0 },
 };
 
@@ -26,7 +25,7 @@ static const struct rf_cli cli = {
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",
-	.opts = (const struct rf_opt *const[]){ options, NULL },
+	.opts = (const struct rf_opt *const[]){ options, stream, NULL },
 	.min_args = 0,
 	.max_args = -1,
 };
@@ -39,19 +38,25 @@ static void from_json(int argc, char *argv[])
 		rf_die(64, "--json reads one file, not %d (join the streams afterwards)", argc);
 	if (o.range || o.span || o.shuffle || o.repeat > 1 || o.renumber)
 		rf_die(64, "--json reads and changes nothing: pipe it into another rf-cat");
-	if (rf_cat_json(argc ? argv[1] : NULL, output, o.max_record, &err) != RF_OK)
+	if (rf_cat_json(argc ? argv[1] : NULL, stage.output, o.max_record, &stage.progress.meter, &err) != RF_OK)
 		rf_die_err(&err);
+	rf_progress_end(&stage.progress);
 }
 
 int main(int argc, char *argv[])
 {
+	struct rf_meter *meter = &stage.progress.meter;
 	struct rf_cat *cat;
 	struct rf_record *rec;
 	struct rf_out *out;
 	struct rf_err err;
 	enum rf_code rc;
 
+	rf_stage_options(&stage, NULL, stream);
 	argc = rf_cli_parse(&cli, argc, argv);
+	o.max_record = stage.max_record;
+	o.meter = meter;
+	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);
 	if (json) {
 		from_json(argc, argv);
 		return 0;
@@ -60,15 +65,15 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	if (rf_cat_changes(cat) && rf_cli_history(&cli, rf_cat_head(cat), &err) != RF_OK)
 		rf_die_err(&err);
-	if (rf_out_open(&out, output, rf_cat_head(cat), &err) != RF_OK)
+	if (rf_out_open(&out, stage.output, rf_cat_head(cat), &err) != RF_OK)
 		rf_die_err(&err);
-	while ((rc = rf_cat_next(cat, &rec, &err)) == RF_OK)
-		if ((rc = rf_put(out, rec, &err)) != RF_OK)
-			break;
+	while ((rc = rf_cat_next(cat, &rec, &err)) == RF_OK && (rc = rf_put(out, rec, &err)) == RF_OK)
+		rf_meter_done(meter, rec->T);
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	if (rf_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);
+	rf_progress_end(&stage.progress);
 	rf_cat_close(cat);
 	return 0;
 }

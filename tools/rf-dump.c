@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "dump.h"
+#include "progress.h"
 #include "stream.h"
 
 enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
@@ -45,6 +46,8 @@ int main(int argc, char *argv[])
 	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.words.context = 40, .write = write_stdout };
 	bool json = false, tsv = false;
 	int colour = COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
+	struct rf_progress progress = { .asked = false };
+	struct rf_opt show[RF_PROGRESS_OPTS];
 	struct rf_err err;
 
 	const struct rf_opt forms[] = {
@@ -73,7 +76,7 @@ int main(int argc, char *argv[])
 		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes", "the tokenizer itself", false },
 		{ "context", 0, RF_OPT_INT, &d.show.words.context, 1, 100000, "N", "tokens shown of the prefix", false },
 		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "colours; auto: on a terminal", false },
-		{ "max-record", 0, RF_OPT_SIZE, &d.max_record, 0, 0, "BYTES", "refuse a larger record", false },
+		{ "max-record", 0, RF_OPT_SIZE, &d.max_record, 0, 0, "size", "refuse larger records", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
@@ -82,10 +85,11 @@ int main(int argc, char *argv[])
 		.summary = "Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, picks, looks, NULL },
+		.opts = (const struct rf_opt *const[]){ forms, picks, looks, show, NULL },
 		.max_args = -1,
 	};
 
+	rf_progress_options(&progress, show);
 	n = rf_cli_parse(&cli, argc, argv);
 	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
 		rf_die(64, "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
@@ -93,11 +97,15 @@ int main(int argc, char *argv[])
 	d.table.rows = (enum rf_row_kind)rows;
 	d.show.colour = knows_colours(colour);
 	d.show.width = width_of_page();
+	d.meter = &progress.meter;
+	if (progress.asked || !isatty(STDOUT_FILENO)) /* what is shown there shows how far it is */
+		rf_progress_begin(&progress, cli.name, argv + 1, n);
 
 	const char *const standard_input[] = { "-" };
 	enum rf_code rc = rf_dump(&d, n ? (const char *const *)argv + 1 : standard_input, n ? n : 1, &err);
 	if (rc != RF_OK)
 		rf_die_err(&err);
+	rf_progress_end(&progress);
 	if (*d.note)
 		rf_say("%s", d.note);
 	rf_cli_finish();

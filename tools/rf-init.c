@@ -1,34 +1,26 @@
 /* rf-init -- makes a fresh checkpoint, begins a run, or exports one. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "init.h"
 #include "model.h"
 #include "run.h"
-#include "tokenizer.h"
 
 static struct {
-	const char *config, *from, *dtype, *tokenizer;
+	const char *config, *from, *tokenizer;
+	int dtype;
 	uint64_t seed;
 	bool dry_run;
-} opt;
+} opt = { .dtype = -1 };
+
+static const enum rf_dtype dtypes[] = { RF_F32, RF_BF16, RF_F16 }; /* the words of --dtype */
 
 static noreturn void fail(const struct rf_err *e)
 {
 	if (rf_cli_stop)
 		rf_die(128 + rf_cli_stop, "interrupted");
 	rf_die_err(e);
-}
-
-static float *allocate(const struct rf_params *t)
-{
-	float *flat = malloc(t->total * sizeof *flat);
-
-	if (!flat)
-		rf_die(71, "out of memory: %zu weights", t->total);
-	return flat;
 }
 
 static void show_size(const struct rf_params *t, enum rf_dtype dtype)
@@ -38,7 +30,7 @@ static void show_size(const struct rf_params *t, enum rf_dtype dtype)
 	for (int i = 0; i < t->n; i++)
 		n += t->p[i].count;
 	printf("parameters\t%llu\nweights\t%llu bytes\n", n, n * (unsigned)rf_dtype_size(dtype));
-	if (!opt.dtype)
+	if (opt.dtype < 0)
 		printf("a step of a run\t%llu bytes\n", 12 * n);
 }
 
@@ -52,26 +44,21 @@ static void fresh(const char *dir)
 		rf_die_err(&err);
 	if (*cfg.unknown)
 		rf_say("%s: keys that are not known: %s", opt.config, cfg.unknown);
-	if (!opt.tokenizer && cfg.vocab == RF_BYTES_VOCAB)
-		opt.tokenizer = "bytes";
-	if (opt.tokenizer && !strcmp(opt.tokenizer, "bytes") && cfg.vocab < RF_BYTES_VOCAB)
-		rf_die(78, "%s: vocab_size is %d, and the tokenizer bytes has %d tokens", opt.config, cfg.vocab,
-		       RF_BYTES_VOCAB);
-	if (opt.dry_run) {
-		show_size(&params, RF_F32);
-	} else {
-		float *flat = allocate(&params);
-		rf_init_weights(&params, opt.seed, flat);
-		if (rf_ckpt_create(&cfg, &params, flat, opt.tokenizer, dir, &rf_cli_stop, &err) != RF_OK)
-			fail(&err);
-		free(flat);
+	if (rf_init_tokenizer(&cfg, &opt.tokenizer, &err) != RF_OK) {
+		rf_blame(&err, "%s", opt.config);
+		rf_die_err(&err);
 	}
+	if (opt.dry_run)
+		show_size(&params, RF_F32);
+	else if (rf_init_fresh(&cfg, &params, opt.seed, opt.tokenizer, dir, &rf_cli_stop, &err) != RF_OK)
+		fail(&err);
 	rf_params_free(&params);
 	rf_config_free(&cfg);
 }
 
-static void from(const char *dir, enum rf_dtype dtype)
+static void from(const char *dir)
 {
+	enum rf_dtype dtype = opt.dtype < 0 ? RF_F32 : dtypes[opt.dtype];
 	struct rf_ckpt ckpt;
 	struct rf_err err;
 
@@ -81,11 +68,13 @@ static void from(const char *dir, enum rf_dtype dtype)
 		rf_say("%s: %s", opt.from, ckpt.warning);
 	if (opt.dry_run) {
 		show_size(&ckpt.params, dtype);
-	} else if (!opt.dtype) {
+	} else if (opt.dtype < 0) {
 		if (rf_run_begin(&ckpt, dir, &rf_cli_stop, &err) != RF_OK)
 			fail(&err);
 	} else {
-		float *flat = allocate(&ckpt.params);
+		float *flat = malloc(ckpt.params.total * sizeof *flat);
+		if (!flat)
+			rf_die(71, "out of memory: %zu weights", ckpt.params.total);
 		if (rf_ckpt_load(&ckpt, flat, &err) != RF_OK
 		    || rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, &err) != RF_OK)
 			fail(&err);
@@ -101,7 +90,7 @@ int main(int argc, char *argv[])
 		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n", "what its weights are drawn from", false },
 		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir", "its tokenizer", false },
 		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run", false },
-		{ "dtype", 0, RF_OPT_TEXT, &opt.dtype, 0, 0, "f32|bf16|f16", "export a checkpoint instead", false },
+		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16", "export a checkpoint instead", false },
 		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "only say how large it would be", false },
 		{ .name = NULL },
 	};
@@ -115,28 +104,21 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ opts, NULL },
 		.max_args = 1,
 	};
-	static const struct { const char *name; enum rf_dtype dtype; } dtypes[] = {
-		{ "f32", RF_F32 }, { "bf16", RF_BF16 }, { "f16", RF_F16 }
-	};
-	int words = rf_cli_parse(&cli, argc, argv), i = 0;
+	int words = rf_cli_parse(&cli, argc, argv);
 
 	if (!opt.config == !opt.from)
 		rf_die(64, "one of --config and --from is needed (try --help)");
-	if (opt.config && opt.dtype)
+	if (opt.config && opt.dtype >= 0)
 		rf_die(64, "--dtype goes with --from: fresh weights are float32");
 	if (opt.from && (opt.tokenizer || opt.seed))
 		rf_die(64, "--seed and --tokenizer go with --config");
-	while (opt.dtype && i < 3 && strcmp(opt.dtype, dtypes[i].name))
-		i++;
-	if (i == 3)
-		rf_die(64, "--dtype: '%s' is none of f32|bf16|f16", opt.dtype);
 	if (!words && !opt.dry_run)
 		rf_die(64, "which directory? (try --help)");
 	rf_cli_catch();
 	if (opt.config)
 		fresh(argv[1]);
 	else
-		from(argv[1], dtypes[i].dtype);
+		from(argv[1]);
 	rf_cli_finish();
 	return 0;
 }

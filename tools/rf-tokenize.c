@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "progress.h"
 #include "sequences.h"
 #include "stream.h"
 #include "text.h"
@@ -12,15 +13,17 @@ static const char *model, *output;
 static struct rf_text_options texts = RF_TEXT_DEFAULTS;
 static struct rf_sequences_options cut = RF_SEQUENCES_DEFAULTS;
 
+static struct rf_progress progress;
+
 static const struct rf_opt own[] = {
 	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL, "a token is a byte: id = byte + 3, end 1, vocabulary 384", true },
 	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path", "the tokenizer of a model, a run, or in a file", false },
 	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "the same as --tokenizer", false },
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "write here; it appears whole or not at all", false },
+	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all", false },
 	{ 0 },
 };
-static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS];
-static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, NULL };
+static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS], show[RF_PROGRESS_OPTS];
+static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, show, NULL };
 
 static const struct rf_cli cli = {
 	.name = "rf-tokenize",
@@ -46,6 +49,7 @@ int main(int argc, char *argv[])
 
 	rf_text_option_table(&texts, text_opts);
 	rf_sequences_option_table(&cut, cut_opts);
+	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
 
 	if (bytes && model)
@@ -67,13 +71,16 @@ int main(int argc, char *argv[])
 	if (rf_cli_history(&cli, &head, &err) != RF_OK || rf_out_open(&out, output, &head, &err) != RF_OK)
 		rf_die_err(&err);
 
-	while ((rc = rf_sequences_next(sequences, &record, &err)) == RF_OK)
-		if ((rc = rf_put(out, record, &err)) != RF_OK)
-			break;
+	rf_progress_begin(&progress, cli.name, argv + 1, files);
+	while ((rc = rf_sequences_next(sequences, &record, &err)) == RF_OK && (rc = rf_put(out, record, &err)) == RF_OK) {
+		rf_meter_read(&progress.meter, rf_text_bytes(text));
+		rf_meter_done(&progress.meter, record->T);
+	}
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	if (rf_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);
+	rf_progress_end(&progress);
 	rf_say("%s", rf_sequences_summary(sequences, line, sizeof line));
 
 	rf_head_free(&head);

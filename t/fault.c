@@ -1,0 +1,165 @@
+/* fault.c -- a library to be preloaded (LD_PRELOAD) into a program: it counts the calls by which the program changes files,
+ * from the first one that makes or locks something on, and lets one go wrong.
+ *
+ *     RF_FAULT_LOG=FILE     appends the name of each call
+ *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first half is done
+ *     RF_FAULT=term:N       SIGTERM before call N
+ *     RF_FAULT_FREE=BYTES   statvfs says that so much is free
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Atomic long calls;
+
+static void note(const char *name)
+{
+	const char *path = getenv("RF_FAULT_LOG");
+	char line[40];
+	int fd, n = snprintf(line, sizeof line, "%s\n", name);
+
+	if (!path || (fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND, 0666)) < 0)
+		return;
+	if (syscall(SYS_write, fd, line, n) < 0)
+		abort();
+	syscall(SYS_close, fd);
+}
+
+/* Counts a call; whether it is the one to be killed at. */
+static int due(const char *name, int begins)
+{
+	const char *fault = getenv("RF_FAULT");
+	long n;
+
+	if (!begins && !calls)
+		return 0;
+	n = ++calls;
+	note(name);
+	if (!fault || atol(fault + 5) != n)
+		return 0;
+	if (!strncmp(fault, "term:", 5))
+		raise(SIGTERM);
+	return !strncmp(fault, "kill:", 5);
+}
+
+static void at(const char *name, int begins)
+{
+	if (due(name, begins))
+		raise(SIGKILL);
+}
+
+ssize_t write(int fd, const void *p, size_t n)
+{
+	if (due("write", 0)) {
+		if (n > 8192)
+			syscall(SYS_write, fd, p, n / 2);
+		raise(SIGKILL);
+	}
+	return syscall(SYS_write, fd, p, n);
+}
+
+static int open_mode(int dir, const char *path, int flags, va_list ap)
+{
+	int mode = 0;
+
+	if (flags & O_CREAT) {
+		mode = va_arg(ap, int);
+		at("create", 1);
+	}
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = open_mode(AT_FDCWD, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = open_mode(dir, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int close(int fd)
+{
+	at("close", 0);
+	return (int)syscall(SYS_close, fd);
+}
+
+int fsync(int fd)
+{
+	at("fsync", 0);
+	return (int)syscall(SYS_fsync, fd);
+}
+
+int flock(int fd, int how)
+{
+	at("flock", 1);
+	return (int)syscall(SYS_flock, fd, how);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+	at("mkdir", 1);
+	return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+int symlink(const char *to, const char *path)
+{
+	at("symlink", 1);
+	return (int)syscall(SYS_symlinkat, to, AT_FDCWD, path);
+}
+
+int rename(const char *from, const char *to)
+{
+	at("rename", 0);
+	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char *path)
+{
+	at("unlink", 0);
+	return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+	at("unlinkat", 0);
+	return (int)syscall(SYS_unlinkat, dir, path, flags);
+}
+
+int statvfs(const char *path, struct statvfs *s)
+{
+	int (*real)(const char *, struct statvfs *);
+	const char *room = getenv("RF_FAULT_FREE");
+	int rc;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "statvfs");
+	rc = real(path, s);
+	if (!rc && room) {
+		s->f_bavail = (fsblkcnt_t)atoll(room);
+		s->f_frsize = 1;
+	}
+	return rc;
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# The line that says how far a program is: --progress, where stderr is no terminal; and on a terminal, of script(1).
+setup() {
+	load helper
+	load model
+	T=$G/stream/tokens.rf
+}
+
+# last FILE: the last line
+last() { tail -n 1 "$1"; }
+
+@test "progress: each program that reads a stream ends with a line of its name, what it did and how long it took" {
+	for command in "rf-cat" "rf-select --mode uniform --chunks 2 -k 2 --margin 2" "rf-reward" "rf-dump --tsv" "rf-dump --check" \
+		"rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" "rf-cat --shuffle"; do
+		$command --progress "$T" 2>err >out
+		[[ "$(last err)" =~ ^"${command%% *}: 4 records, 197 tokens, "[0-9]+" tokens/s, "[0-9.]+" s, ended"$ ]] || { echo "$command"; cat err; return 1; }
+		$command "$T" 2>err >out
+		run ! grep -q records, err
+	done
+	rf-dump --json "$T" >json
+	rf-cat --json --progress json 2>err | cmp - "$T"
+	[[ "$(last err)" == "rf-cat: 4 records, 197 tokens, "* ]]
+	rf-dump --json --progress "$T" 2>err | cmp - json
+	[[ "$(last err)" == "rf-dump: 4 records, "*" s, ended" ]]
+	printf '{"text":"ab"}\n{"text":"c"}\n' >a.jsonl
+	rf-tokenize --bytes --progress a.jsonl 2>err >out
+	[[ "$(head -n 1 err)" == "rf-tokenize: 2 records, 5 tokens, "*" s, ended" ]]
+	rf-reward --progress --exec 'cat >/dev/null' "$T" 2>err >out
+	[[ "$(last err)" == "rf-reward: 4 records, "* ]]
+}
+
+@test "progress: trainers count what they trained on, whatever the mini-batches" {
+	batch 1:50 2:40 3:30 >in
+	for how in "rf-ntp" "rf-ntp --mini-batch 2" "rf-grpo" "rf-grpo --mini-batch 1" "rf-grpo --log-gradients" "rf-grpo --rl-coef 0 --ntp-coef 0"; do
+		rm -rf run && runs run
+		$how -m run --progress in 2>err
+		grep -qE "^${how%% *}: 3 records, 120 tokens, [0-9]+ tokens/s, [0-9.]+ s, ended$" err || { echo "$how"; cat err; return 1; }
+	done
+}
+
+@test "progress: while it trains a trainer says how many of the records it has read, and how long it will take" {
+	texts 40 {1..12}:20000 >in
+	runs run
+	rf-ntp -m run --threads 1 --progress in 2>err
+	cat err
+	grep -qE '^rf-ntp: [0-9]+ of 12 records, [0-9]+ tokens, [0-9]+ tokens/s, [0-9]+ s left, computing$' err
+}
+
+@test "progress: what a program waits for is said while it waits" {
+	mkfifo in out
+	rf-cat --progress <in 2>err >out &
+	exec 8<>out 9>in
+	"$RF_UNITS/u-lab" pick "$T" 0 1 >&9
+	for _ in $(seq 100); do grep -q 'rf-cat: 1 records, .*, waiting for input$' err && break; sleep .05; done
+	grep -q 'waiting for input' err
+	run ! grep -q 'ended' err
+	exec 9>&-
+	wait $! || true
+	# of a failure the message is the last line
+	[[ "$(last err)" == "rf-cat: <stdin>: record 2 (byte "*"no end record"* ]]
+	# a command that takes its time
+	rf-cat "$G/stream/rewarded.rf" | rf-reward --progress --exec 'sleep .7; cat >/dev/null; exit 1' 2>err >/dev/null || true
+	grep -q 'of 4 records.*, waiting for the command$\|^rf-reward: 0 .*waiting for the command$' err
+}
+
+@test "progress: on a terminal the programs of a pipe have a row each, and leave nothing" {
+	command -v script >/dev/null || skip "script is not here"
+	mkfifo gate
+	(sleep 1.2; cat "$T" >gate) &
+	TERM=xterm script -qefc "rf-cat gate | rf-cat >out" /dev/null </dev/null >tty
+	rf-cat "$T" | cmp - out
+	tr '\r' '\n' <tty >lines
+	grep -q 'rf-cat: 0 records, waiting for input' lines
+	# one of them a row further down, and up again
+	grep -q $'\e\[1A' tty
+	# the last that each writes is the clearing of its line
+	[ "$(tr -d '\n' <lines | sed 's/\x1b\[1A//g' | tail -c 3)" = $'\e[K' ]
+	# a terminal that knows no cursor gets none
+	TERM=dumb script -qefc "sh -c 'sleep .6; cat $T' | rf-cat >out" /dev/null </dev/null >tty
+	[ ! -s tty ]
+}
