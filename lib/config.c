@@ -18,9 +18,9 @@ static const char *const harmless[] = {
 };
 
 static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg); } families[] = {
-	{ "delta_net", rf_config_delta_net },
+	{ "delta_net", rf_config_delta_net }, { "lact_swiglu", rf_config_lact },
 };
-static const char supported[] = "delta_net";
+static const char supported[] = "delta_net, lact_swiglu";
 enum { FAMILIES = sizeof families / sizeof *families };
 
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e)

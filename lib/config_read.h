@@ -40,5 +40,6 @@ void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, enum rf
 
 /* The families: each reads its keys into cfg. */
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg);
 
 #endif

@@ -30,6 +30,6 @@ struct rf_mixer {
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);
 };
 
-extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention;
+extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention, rf_mixer_lact;
 
 #endif
