@@ -37,7 +37,7 @@ static void feature_fwd_tile(void *arg, int tile, int thread)
 		}
 		if (!a->unit)
 			continue;
-		r = 1 / (sqrtf(vsum(sum)) + a->eps);
+		r = (float)(1 / (sqrt((double)vsum(sum)) + (double)a->eps)); /* rounded once: all of a head has this error */
 		for (int j = 0; j < a->D; j += VL)
 			vput(y, j, a->D, vget(y, j, a->D) * r);
 	}
@@ -65,9 +65,9 @@ static void feature_bwd_tile(void *arg, int tile, int thread)
 			along += z * vget(dy, j, a->D);
 		}
 		if (a->unit) {
-			float n = sqrtf(vsum(sum));
-			r = 1 / (n + a->eps);
-			c = n > 0 ? vsum(along) * r * r / n : 0;
+			double n = sqrt((double)vsum(sum)), s = 1 / (n + (double)a->eps);
+			r = (float)s;
+			c = n > 0 ? (float)((double)vsum(along) * s * s / n) : 0;
 		}
 		for (int j = 0; j < a->D; j += VL) {
 			vf v = vget(x, j, a->D), s = vget(a->scale + h, j, a->D), z = v * s + vget(a->offset + h, j, a->D), g;
