@@ -231,14 +231,14 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 
 enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e)
 {
-	/* code and libraries; oneDNN's products, compiled per thread; the usual width of a head */
-	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, HEAD = 128 };
+	/* code and libraries; oneDNN's products, compiled per thread; heads are padded to whole vectors */
+	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, PAD = 15 };
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
 	struct rf_beside b = { .vocab = c->vocab, .train = g->train };
 	struct rf_need need;
 	struct rf_plan p;
-	size_t tree, head = c->d < HEAD ? (size_t)c->d : HEAD;
+	size_t tree, state = ((size_t)c->delta.K + PAD) / (PAD + 1) * (((size_t)c->delta.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
 
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
@@ -250,7 +250,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
 	weigh(bare.params, c->vocab, &b);
 	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
-	b.states = ((size_t)b.rows / RF_CHUNK + 1) * head * head;
+	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->beside(&g->dev, &b);

@@ -59,13 +59,13 @@ entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'sele
 	for name in $L.0.linear_attn.A_log $L.1.linear_attn.in_proj_qkv.weight $L.3.self_attn.k_norm.weight model.language_model.norm.weight; do
 		cp -r ckpt bad && tensor drop bad $name
 		run -78 --separate-stderr rf-entropy -m bad
-		[ "$stderr" = "rf-entropy: bad: tensors missing: '$name'" ]
+		[ "$stderr" = "rf-entropy: bad: tensors missing: $name" ]
 		rm -r bad
 	done
 	for name in $L.0.self_attn.q_norm.weight $L.3.linear_attn.dt_bias $L.4.mlp.up_proj.weight model.language_model.x lm_head.bias; do
 		cp -r ckpt bad && tensor add bad $name
 		run -78 --separate-stderr rf-entropy -m bad
-		[ "$stderr" = "rf-entropy: bad: tensors unexpected: '$name'" ]
+		[ "$stderr" = "rf-entropy: bad: tensors unexpected: $name" ]
 		rm -r bad
 	done
 	cp -r ckpt good && tensor add good model.visual.more && tensor add good mtp.layers.7.x && tensor drop good mtp.norm.weight
@@ -76,7 +76,7 @@ entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'sele
 	rf-init --from alone --dtype f32 alone-too
 	tensor add alone model.layers.0.more
 	run -78 --separate-stderr rf-entropy -m alone
-	[ "$stderr" = "rf-entropy: alone: tensors unexpected: 'model.layers.0.more'" ]
+	[ "$stderr" = "rf-entropy: alone: tensors unexpected: model.layers.0.more" ]
 }
 
 @test "qwen: what its config may not say is one line, and 78" {
