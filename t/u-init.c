@@ -12,6 +12,48 @@ static const char config[] =
 	"{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, \"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
 	" \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, \"qkv_bias\": true}, \"intermediate_size\": 99}";
 
+/* Gated DeltaNet's decays: exp(A_log) is uniform up to 16; softplus(dt_bias) is from 0.001 to 0.1, its logarithm uniform. */
+static void test_decays(void)
+{
+	static const char text[] = "{\"model_type\": \"gated_deltanet\", \"hidden_size\": 8, \"num_heads\": 900, \"head_dim\": 1, \"expand_v\": 1,"
+		" \"num_hidden_layers\": 2, \"vocab_size\": 3}";
+	double A[2] = { 0 }, dt[2] = { 0 }, least = 1, largest = 0, low = 1, high = 0, n = 0;
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	float *w;
+
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "a model with decays (%s)", e.msg))
+		return;
+	w = malloc(t.total * sizeof *w);
+	rf_init_weights(&t, 3, w);
+	for (int l = 0; l < 2; l++) {
+		char name[80];
+		const float *a, *d;
+
+		snprintf(name, sizeof name, "model.layers.%d.attn.A_log", l);
+		a = w + rf_params_find(&t, name)->offset;
+		snprintf(name, sizeof name, "model.layers.%d.attn.dt_bias", l);
+		d = w + rf_params_find(&t, name)->offset;
+		for (int i = 0; i < 900; i++, n++) {
+			double x = exp((double)a[i]) / 16, rate = log1p(exp((double)d[i])), y = log(rate / 0.001) / log(100);
+
+			A[0] += x, A[1] += x * x;
+			dt[0] += y, dt[1] += y * y;
+			least = fmin(least, x), largest = fmax(largest, x);
+			low = fmin(low, y), high = fmax(high, y);
+		}
+	}
+	/* five times the standard error: mean 1/2, mean square 1/3 of a uniform number */
+	ok(least > 0 && largest <= 1.000001 && fabs(A[0] / n - 0.5) < 5 / sqrt(12 * n) && fabs(A[1] / n - 1. / 3) < 5 * sqrt(4. / 45 / n),
+	   "A is uniform up to 16: from %.4f to %.3f, mean %.3f", least * 16, largest * 16, 16 * A[0] / n);
+	ok(low > -1e-4 && high < 1.0001 && fabs(dt[0] / n - 0.5) < 5 / sqrt(12 * n) && fabs(dt[1] / n - 1. / 3) < 5 * sqrt(4. / 45 / n),
+	   "steps are from 0.001 to 0.1, uniform in their logarithm: mean %.3f", dt[0] / n);
+	free(w);
+	rf_params_free(&t);
+	rf_config_free(&c);
+}
+
 int main(void)
 {
 	struct rf_config c;
@@ -77,5 +119,6 @@ int main(void)
 	free(a);
 	rf_params_free(&t);
 	rf_config_free(&c);
+	test_decays();
 	return tap_end();
 }
