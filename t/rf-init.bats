@@ -164,3 +164,12 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		done
 	done
 }
+
+@test "rf-init: every size that is shipped is read, and none of its keys is unknown" {
+	for c in "$ROOT"/pipelines/configs/*.json; do
+		run --separate-stderr rf-init --config "$c" --dry-run model
+		[ "$status" -eq 0 ]
+		[ -z "$stderr" ]
+		[[ "$output" = *parameters* ]]
+	done
+}

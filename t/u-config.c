@@ -40,6 +40,15 @@
 	"\"vision_config\": {\"depth\": 12, \"model_type\": \"qwen3_5\", \"dtype\": \"bfloat16\"}, \"vision_end_token_id\": 92, " \
 	"\"vision_start_token_id\": 93" rest "}"
 
+/* Gated DeltaNet's as flash-linear-attention saves it, but for its sizes. */
+#define G_SIZES "\"hidden_size\": 64, \"num_heads\": 3, \"head_dim\": 10, \"num_hidden_layers\": 3, \"vocab_size\": 100"
+#define G_BASE "\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, \"eos_token_id\": 2, \"expand_v\": 2.0, " \
+	"\"fuse_cross_entropy\": true, \"fuse_linear_cross_entropy\": false, \"fuse_norm\": true, \"fuse_swiglu\": true, \"hidden_act\": \"swish\", " \
+	"\"hidden_ratio\": 4, \"initializer_range\": 0.02, \"intermediate_size\": null, \"max_position_embeddings\": 2048, \"norm_eps\": 1e-06, " \
+	"\"num_v_heads\": null, \"tie_word_embeddings\": false, \"use_cache\": true, \"use_gate\": true, \"use_l2warp\": false, " \
+	"\"use_short_conv\": true, \"allow_neg_eigval\": false, \"model_type\": \"gated_deltanet\", " G_SIZES
+#define GATED(rest) "{\"model_type\": \"gated_deltanet\", " G_SIZES ", " rest "}"
+
 static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "published", "{" BASE SIZES "}", NULL },
 	{ "hybrid", ATTN("\"layers\": [0, 2], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true, \"window_size\": 9, \"rope_theta\": 1e6"), NULL },
@@ -97,6 +106,22 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "attn-window", ATTN("\"layers\": [1], \"num_heads\": 4, \"window_size\": -1"), "'attn.window_size'" },
 	{ "attn-theta", ATTN("\"layers\": [1], \"num_heads\": 4, \"rope_theta\": 0"), "'attn.rope_theta'" },
 	{ "attn-scaling", ATTN("\"layers\": [1], \"num_heads\": 4, \"rope_scaling\": {}"), "'attn.rope_scaling'" },
+
+	{ "gated", "{" G_BASE "}", NULL },
+	{ "gated-groups", GATED("\"num_v_heads\": 6, \"expand_v\": 1.1, \"use_gate\": false, \"allow_neg_eigval\": true, \"use_short_conv\": false, "
+	  "\"intermediate_size\": 77, \"wheels\": 4, \"attn\": {\"layers\": [1], \"num_heads\": 4}"), NULL },
+	{ "gated-old", GATED("\"use_mamba_gate\": true, \"use_residual\": false, \"qk_norm\": \"l2\", \"qk_activation\": \"silu\""), NULL },
+	{ "gated-value-heads", GATED("\"num_v_heads\": 4"), "'num_v_heads' must be a multiple of num_heads" },
+	{ "gated-few-values", GATED("\"num_v_heads\": 1"), "'num_v_heads'" }, { "gated-no-values", GATED("\"num_v_heads\": 0"), "'num_v_heads'" },
+	{ "gated-head-0", "{\"model_type\": \"gated_deltanet\", \"head_dim\": 0}", "'head_dim'" },
+	{ "gated-head-wide", "{\"model_type\": \"gated_deltanet\", \"head_dim\": 262144}", "'head_dim' must be such that num_v_heads" },
+	{ "gated-heads-many", "{\"model_type\": \"gated_deltanet\", \"num_heads\": 1048576}", "'head_dim'" },
+	{ "gated-expand", GATED("\"expand_v\": 1.25"), "'expand_v' must be such that head_dim times it is a whole number" },
+	{ "gated-expand-0", GATED("\"expand_v\": 0"), "'expand_v'" }, { "gated-expand-little", GATED("\"expand_v\": 0.01"), "'expand_v'" },
+	{ "gated-expand-huge", GATED("\"expand_v\": 100000"), "'expand_v'" },
+	{ "gated-no-beta", GATED("\"use_beta\": false"), "'use_beta' must be true" }, { "gated-sum", GATED("\"qk_norm\": \"sum\""), "'qk_norm' must be one of l2" },
+	{ "gated-elu", GATED("\"qk_activation\": \"elu\""), "'qk_activation'" }, { "gated-mamba", GATED("\"use_mamba_gate\": false"), "'use_mamba_gate'" },
+	{ "gated-residual", GATED("\"use_residual\": true"), "'use_residual'" }, { "gated-conv-bias", GATED("\"conv_bias\": true"), "'conv_bias'" },
 
 	{ "qwen", "{" Q_BASE ", " Q_TYPES ", " Q_ROPE "}", NULL },
 	{ "qwen-sees", SEEING(Q_BASE ", " Q_TYPES ", " Q_ROPE, ", \"tie_word_embeddings\": true"), NULL },
@@ -235,6 +260,35 @@ static void read_vector(struct rf_config *c, const char *name)
 		ok(false, "%s: %s", name, e.msg);
 }
 
+static void test_gated(void)
+{
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	const struct rf_param *A, *dt, *a;
+
+	parse(&c, "{\"model_type\": \"gated_deltanet\"}", &e);
+	ok(c.d == 2048 && c.layers == 21 && c.delta.heads == 6 && c.delta.qk_heads == 6 && c.delta.K == 256 && c.delta.V == 512 && c.vocab == 32000 && c.ffn == 5632
+	   && c.delta.conv && c.delta.conv_size == 4 && c.delta.beta && c.delta.gate && c.delta.decay && !c.delta.joint && !c.delta.neg_eigval && !c.tied
+	   && c.norm_eps == 1e-6 && c.initializer_range == 0.02 && c.eos_count == 1 && c.eos[0] == 2 && c.delta.qk_act == RF_ACT_SILU
+	   && c.delta.qk_norm == RF_NORM_L2, "what is not said of Gated DeltaNet is as flash-linear-attention has it");
+	rf_config_free(&c);
+	read_vector(&c, "gated");
+	ok(!*c.unknown && c.delta.heads == 3 && c.delta.V == 20, "a saved one has no unknown key (%s)", c.unknown);
+	rf_config_free(&c);
+	read_vector(&c, "gated-groups");
+	ok(c.delta.heads == 6 && c.delta.qk_heads == 3 && c.delta.K == 10 && c.delta.V == 11 && !c.delta.gate && c.delta.neg_eigval && !c.delta.conv
+	   && c.delta.conv_size == 1 && c.ffn == 77 && c.kind[1] == RF_KIND_ATTENTION && c.attn.D == 16 && !strcmp(c.unknown, "wheels"), "what is said is read");
+	ok(rf_params_build(&t, &c, false, &e) == RF_OK, "it has a table");
+	A = rf_params_find(&t, "model.layers.0.attn.A_log");
+	dt = rf_params_find(&t, "model.layers.2.attn.dt_bias");
+	a = rf_params_find(&t, "model.layers.0.attn.a_proj.weight");
+	ok(A && dt && a && !rf_params_find(&t, "model.layers.1.attn.A_log") && A->ndim == 1 && A->shape[0] == 6 && !A->decay && !dt->decay && a->decay
+	   && a->shape[0] == 6 && a->shape[1] == 64 && A->init == RF_INIT_LOG && dt->init == RF_INIT_RATE, "with weights of the decay, free of weight decay");
+	rf_params_free(&t);
+	rf_config_free(&c);
+}
+
 static void test_qwen(void)
 {
 	struct rf_config c;
@@ -364,6 +418,7 @@ int main(int argc, char *argv[])
 	}
 	test_vectors();
 	test_values();
+	test_gated();
 	test_qwen();
 	test_text();
 	test_params();
