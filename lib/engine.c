@@ -293,7 +293,7 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 		   .ldc = n);
 		rc = rf_dev_sync(d, e);
 		t = now() - t;
-		best = !best || t < best ? t : best;
+		best = i == 0 || t < best ? t : best;
 	}
 	d->ops->release(d, x);
 	*per_second = 2. * m * n * k / (best > 1e-9 ? best : 1e-9);

@@ -48,6 +48,14 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	rf-init --from a b
 	cmp a/latest/model.safetensors b/latest/model.safetensors
 }
+@test "rf-init: the configs of published sizes are known to the last key" {
+	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
+		run -0 --separate-stderr rf-init --config "$config" --dry-run
+		[ -z "$stderr" ] || { echo "$stderr"; false; }
+	done
+	run -0 rf-init --config "$ROOT/pipelines/configs/qwen3_5-0.8b.json" --dry-run
+	[ "${lines[0]}" = $'parameters\t752393024' ]
+}
 @test "rf-init: bytes are the tokenizer of a vocabulary of 384" {
 	rf-init --config config.json a
 	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' a/tokenizer_config.json >/dev/null

@@ -12,43 +12,69 @@ static const char config[] =
 	"{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, \"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
 	" \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, \"qkv_bias\": true}, \"intermediate_size\": 99}";
 
-/* Gated DeltaNet's decays: exp(A_log) is uniform up to 16; softplus(dt_bias) is from 0.001 to 0.1, its logarithm uniform. */
-static void test_decays(void)
+/* How the decay begins: of `name` in every layer n numbers, as f makes them, uniform in low .. high. */
+static void test_decay(const char *type, const char *name, double (*f)(double), double low, double high)
 {
-	static const char text[] = "{\"model_type\": \"gated_deltanet\", \"hidden_size\": 8, \"num_heads\": 900, \"head_dim\": 1, \"expand_v\": 1,"
-		" \"num_hidden_layers\": 2, \"vocab_size\": 3}";
-	double A[2] = { 0 }, dt[2] = { 0 }, least = 1, largest = 0, low = 1, high = 0, n = 0;
 	struct rf_config c;
 	struct rf_params t;
 	struct rf_err e = { RF_OK, "" };
+	char text[400];
+	double sum = 0, square = 0, least = INFINITY, largest = -INFINITY, n = 0;
+	bool free_of_decay = true;
 	float *w;
 
-	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "a model with decays (%s)", e.msg))
+	snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"hidden_size\": 8, \"num_hidden_layers\": 6, \"vocab_size\": 9, \"intermediate_size\": 4, "
+	         "\"num_heads\": 300, \"head_dim\": 2, \"linear_num_value_heads\": 320, \"full_attention_interval\": 7}", type);
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "%s (%s)", type, e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
-	for (int l = 0; l < 2; l++) {
-		char name[80];
-		const float *a, *d;
-
-		snprintf(name, sizeof name, "model.layers.%d.attn.A_log", l);
-		a = w + rf_params_find(&t, name)->offset;
-		snprintf(name, sizeof name, "model.layers.%d.attn.dt_bias", l);
-		d = w + rf_params_find(&t, name)->offset;
-		for (int i = 0; i < 900; i++, n++) {
-			double x = exp((double)a[i]) / 16, rate = log1p(exp((double)d[i])), y = log(rate / 0.001) / log(100);
-
-			A[0] += x, A[1] += x * x;
-			dt[0] += y, dt[1] += y * y;
-			least = fmin(least, x), largest = fmax(largest, x);
-			low = fmin(low, y), high = fmax(high, y);
+	for (int i = 0; i < t.n; i++)
+		if (strstr(t.p[i].name, name)) {
+			free_of_decay &= !t.p[i].decay;
+			for (size_t k = t.p[i].offset; k < t.p[i].offset + t.p[i].count; k++) {
+				double x = (f((double)w[k]) - low) / (high - low);
+				n++;
+				sum += x;
+				square += x * x;
+				least = fmin(least, x);
+				largest = fmax(largest, x);
+			}
 		}
+	/* five times the standard error of each */
+	ok(n >= 1800 && least >= -1e-6 && largest <= 1 + 1e-6 && least < 0.01 && largest > 0.99 && fabs(sum / n - 0.5) < 5 * sqrt(1 / 12. / n)
+	   && fabs(square / n - 1 / 3.) < 5 * sqrt(4 / 45. / n), "%g of %s's %s are uniform from %.4g to %.4g (%.4f, %.4f, %.4f, %.4f)", n, type, name, low, high,
+	   least, sum / n, square / n, largest);
+	ok(free_of_decay, "and free of weight decay");
+	free(w);
+	rf_params_free(&t);
+	rf_config_free(&c);
+}
+
+static double log_softplus(double x) { return log(log1p(exp(x))); }
+
+static void test_qwen(void)
+{
+	static const char text[] = "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 8, \"num_hidden_layers\": 4, \"vocab_size\": 9, \"head_dim\": 8}";
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	bool good = true;
+	float *w;
+
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "Qwen3.5 (%s)", e.msg))
+		return;
+	w = malloc(t.total * sizeof *w);
+	rf_init_weights(&t, 3, w);
+	for (int i = 0; i < t.n; i++) {
+		const char *name = t.p[i].name;
+		bool one = strstr(name, "linear_attn.norm.") || strstr(name, "dt_bias"), zero = !one && strstr(name, "norm.");
+
+		good &= !strstr(name, "dt_bias") || !t.p[i].decay;
+		for (size_t k = t.p[i].offset; k < t.p[i].offset + t.p[i].count; k++)
+			good &= one ? w[k] == 1 : zero ? w[k] == 0 : w[k] != 0;
 	}
-	/* five times the standard error: mean 1/2, mean square 1/3 of a uniform number */
-	ok(least > 0 && largest <= 1.000001 && fabs(A[0] / n - 0.5) < 5 / sqrt(12 * n) && fabs(A[1] / n - 1. / 3) < 5 * sqrt(4. / 45 / n),
-	   "A is uniform up to 16: from %.4f to %.3f, mean %.3f", least * 16, largest * 16, 16 * A[0] / n);
-	ok(low > -1e-4 && high < 1.0001 && fabs(dt[0] / n - 0.5) < 5 / sqrt(12 * n) && fabs(dt[1] / n - 1. / 3) < 5 * sqrt(4. / 45 / n),
-	   "steps are from 0.001 to 0.1, uniform in their logarithm: mean %.3f", dt[0] / n);
+	ok(good, "its norms of 1 + w begin as 0, the others and dt_bias as 1");
 	free(w);
 	rf_params_free(&t);
 	rf_config_free(&c);
@@ -119,6 +145,9 @@ int main(void)
 	free(a);
 	rf_params_free(&t);
 	rf_config_free(&c);
-	test_decays();
+	test_decay("gated_deltanet", ".A_log", exp, 0, 16);
+	test_decay("gated_deltanet", ".dt_bias", log_softplus, log(1e-3), log(1e-1));
+	test_decay("qwen3_5_text", ".A_log", exp, 0.01, 16);
+	test_qwen();
 	return tap_end();
 }
