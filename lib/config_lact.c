@@ -72,13 +72,13 @@ void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg)
 	bool given = json_object_get(r->left, "initializer_range");
 
 	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
-	rf_config_layers(r, cfg, RF_KIND_LACT);
+	rf_config_layers(r, cfg, 24, RF_KIND_LACT);
 	if (r->rc != RF_OK)
 		return;
-	rf_config_common(r, cfg, 32000);
+	rf_config_common(r, cfg, 32000, 2);
 	if (!given)
 		cfg->initializer_range = 0.006;
-	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm" };
+	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn" };
 	cfg->norm_eps = rf_config_real(r, "norm_eps", 1e-6, 0, 1);
 	rf_config_mlp(r, cfg);
 	read_attention(r, cfg);

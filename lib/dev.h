@@ -120,14 +120,16 @@ struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
  * The chunks of a sequence that begins inside one are those of the text: so that it gives the bits that it would give as
  * a text of its own, prefix and all.  For this a capture leaves, besides S, the open chunk in slot - log_from of log: the
  * state S at the chunk's first row, and k, u and g of its rows so far (64 of each).  Sequence b reads lead[b / per]
- * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S. */
+ * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S.
+ * open (nb, H, K, V): with `given`, where the state at the first row of the open chunk is kept from one step to the next,
+ * once a rollout has filled a chunk; NULL: it is summed up from k and u at every step, which is well for short ones. */
 struct rf_delta_log { rf_f32 S, k, u, g; };  /* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
 struct rf_delta_fwd {
 	int nb, steps, given, per, H, G, K, V;
 	float beta_scale;
 	rf_f32 q, k, v, b, g;     /* (R, G, K), (R, G, K), (R, H, V), (R, H), (R, H) */
 	rf_f32 u, o;              /* out (R, H, V) each */
-	rf_f32 S;
+	rf_f32 S, open;
 	rf_i32 start, lead;
 	int captures, log_from;
 	rf_i32 cap_row, cap_slot;

@@ -312,7 +312,7 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_rope(H)        H(past) H(x) H(y)
 #define HANDLES_gate_fwd(H)    H(x) H(gate) H(y)
 #define HANDLES_gate_bwd(H)    H(x) H(gate) H(dy) H(dx) H(dgate) H(y)
-#define HANDLES_delta_fwd(H)   H(q) H(k) H(v) H(b) H(g) H(u) H(o) H(S) H(start) H(lead) H(cap_row) \
+#define HANDLES_delta_fwd(H)   H(q) H(k) H(v) H(b) H(g) H(u) H(o) H(S) H(open) H(start) H(lead) H(cap_row) \
                                H(cap_slot) H(log.S) H(log.k) H(log.u) H(log.g)
 #define HANDLES_delta_bwd(H)   H(q) H(k) H(v) H(b) H(g) H(u) H(d_o) H(dq) H(dk) H(dv) H(db) H(dg) H(S) H(dS) H(start) \
                                H(cap_row) H(cap_slot)

@@ -817,6 +817,19 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		rf_linear_bwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, w->dgate, 0, dx, true);
 }
 
+/* Beside attention's, in products with matrices of D E: three to apply, three for the gradients and three of outer products
+ * in every chunk that a row follows, and what makes these orthogonal. */
+static double flops(const struct rf_config *cfg, int T)
+{
+	const struct rf_lact_config *c = &cfg->lact;
+	double D = c->D, E = c->E, least = D < E ? D : E, most = D < E ? E : D, updates = (T - 1) / c->chunk;
+	double all = 3 * T * D * E + 6 * updates * c->chunk * D * E;
+
+	if (c->muon)
+		all += updates * 3 * 5 * (2 * least * least * most + least * least * least);
+	return rf_attend_flops(&cfg->attn, T) + 2 * c->heads * all;
+}
+
 const struct rf_mixer rf_mixer_lact = {
-	"lact", sizeof(struct weights), sizeof(struct state), sizeof(struct save), sizeof(struct work), declare, state, save, work, fwd, bwd
+	"lact", sizeof(struct weights), sizeof(struct state), sizeof(struct save), sizeof(struct work), declare, state, save, work, fwd, bwd, flops
 };
