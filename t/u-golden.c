@@ -9,8 +9,8 @@
  *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over their norm
  *
  * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5 (values),
- * 5e-7 of the largest advantage (loss.rl), 1e-4 (gradients), 1e-2 (change of all weights over its norm; of two of our own
- * checkpoints 1e-6).  With Muon, whose steps magnify rounding: 5e-5 and 5e-3. */
+ * 1e-4 (gradients; with Muon, whose steps magnify rounding, 5e-5 and 5e-3), 5e-7 of the largest advantage (loss.rl), 1e-2
+ * (change of all weights over its norm; of two of our own checkpoints 1e-6). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -709,6 +709,8 @@ int main(int argc, char *argv[])
 	for (int i = 0; i < COUNT(sizes); i++) {
 		swiglu(sizes[i], 0, 0, false);
 		swiglu(sizes[i], 0, 0, true);
+		swiglu(sizes[i] * 5, 5, 5, true);
+		swiglu(sizes[i] * 40, 40, 7, false);
 		dots(sizes[i]);
 		adamw(sizes[i], 0);
 		adamw(sizes[i], 0.1);
