@@ -44,6 +44,13 @@ void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, str
 	w->d_o = rf_arena_f32(a, R * wide(c));
 }
 
+double rf_attend_flops(const struct rf_attn_config *c, int T)
+{
+	double w = c->window && c->window < T ? c->window : T, seen = w * (w + 1) / 2 + (T - w) * w;
+
+	return 2 * seen * 2 * c->heads * c->D;
+}
+
 static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
 {
 	return (size_t)p->given * (size_t)p->nb * kv(c);
@@ -61,6 +68,8 @@ rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, cons
 
 static void turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x)
 {
+	if (!c->rotary)
+		return;
 	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D, .rotary = c->rotary, .from = p->given,
 	   .inverse = inverse, .theta = c->theta, .past = p->past, .x = x, .y = x);
 }

@@ -21,6 +21,9 @@ void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, st
 void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_save *s);
 void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_work *w);
 
+/* Multiplications and additions of a text of T rows: each sees those before it and itself, or its window. */
+double rf_attend_flops(const struct rf_attn_config *c, int T);
+
 /* Where the new rows' k, v go in save; q goes to its beginning. */
 rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);
 rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);

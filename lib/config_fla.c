@@ -85,11 +85,11 @@ void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg)
 	struct rf_delta_config *c = &cfg->delta;
 
 	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
-	rf_config_layers(r, cfg, RF_KIND_DELTA);
+	rf_config_layers(r, cfg, 24, RF_KIND_DELTA);
 	if (r->rc != RF_OK)
 		return;
-	rf_config_common(r, cfg, 32000);
-	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm" };
+	rf_config_common(r, cfg, 32000, 2);
+	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn" };
 	cfg->norm_eps = rf_config_real(r, "norm_eps", 1e-6, 0, 1);
 	rf_config_mlp(r, cfg);
 	c->heads = c->qk_heads = rf_config_whole(r, "num_heads", 16, 1, RF_MAX_WIDTH);

@@ -5,6 +5,7 @@
  * for positions and rollouts) nothing is allocated after the first reservation. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine.h"
 
@@ -17,7 +18,7 @@ void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS])
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "f32|bf16", "operands of matrix products", true },
-		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings and memory, exit", false },
+		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings, memory and time, exit", false },
 		{ .name = NULL },
 	};
 
@@ -256,4 +257,64 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
 	m->all = m->weights + m->pass + m->device + m->host;
 	return RF_OK;
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int smaller(int a, int b) { return a < b ? a : b; }
+
+/* Rows of a segment times the weight of an MLP, both up to a size that says as much: the best of a few times. */
+static enum rf_code time_product(struct rf_engine *g, int rows, double *per_second, struct rf_err *e)
+{
+	enum { ROWS = 512, IN = 1024, OUT = 2048, TIMES = 20 };
+	const double until = now() + 0.05;
+	struct rf_dev *d = &g->dev;
+	int m = smaller(rows, ROWS), k = smaller(g->ckpt->cfg.d, IN), n = smaller(g->ckpt->cfg.ffn, OUT);
+	size_t a = (size_t)(m * k), b = (size_t)(n * k), c = (size_t)(m * n);
+	enum rf_code rc = RF_OK;
+	rf_f32 x = d->ops->alloc(d, (a + b + c) * 4);
+	double best = 0;
+
+	if (!x)
+		return rf_dev_sync(d, e);
+	d->ops->zero(d, x, (a + b + c) * 4);
+	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || now() < until); i++) { /* the first prepares */
+		double t = now();
+
+		RF(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k, .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b),
+		   .ldc = n);
+		rc = rf_dev_sync(d, e);
+		t = now() - t;
+		best = !best || t < best ? t : best;
+	}
+	d->ops->release(d, x);
+	*per_second = 2. * m * n * k / (best > 1e-9 ? best : 1e-9);
+	return rc;
+}
+
+enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s, struct rf_err *e)
+{
+	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
+	struct rf_need need;
+	const struct rf_plan *p = &need.plan;
+	int T = shape->T;
+	double branch;
+
+	g->needs(g->stage, shape, &need);
+	if (rf_model_bind(&bare, e) != RF_OK)
+		return RF_ENOMEM;
+	/* rollouts cost what so many rows of the text do, and only their rows pass the head where nothing is learned */
+	branch = (double)p->sites * p->per * p->steps;
+	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) + rf_model_flops(&bare, T, T) / T * branch;
+	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
+	rf_model_unbind(&bare);
+	return time_product(g, smaller(T, g->segment), &s->per_second, e);
 }

@@ -32,6 +32,8 @@ case_of() {
 @test "golden: DeltaNet with relu, convolution of width 3, tied embeddings" { case_of delta-relu-tied; }
 @test "golden: DeltaNet over more than three chunks" { case_of delta-long; }
 @test "golden: DeltaNet with a layer of softmax attention: window, grouped heads, bias" { case_of delta-hybrid; }
+@test "golden: Qwen3.5: three layers of the gated delta rule to one of gated softmax attention" { case_of qwen; }
+@test "golden: Qwen3.5, tied, over more than two chunks" { case_of qwen-tied; }
 
 @test "golden: AdamW alone, fed the same gradients, to 1e-6" {
 	golden adamw "$G/delta"

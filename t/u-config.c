@@ -21,6 +21,25 @@
 #define MIN(rest) "{\"model_type\": \"delta_net\", " SIZES ", " rest "}"
 #define ATTN(rest) MIN("\"attn\": {" rest "}")
 
+/* A published Qwen3.5, but for its sizes: the text model, alone and beside one that sees. */
+#define Q_SIZES "\"hidden_size\": 64, \"num_hidden_layers\": 4, \"vocab_size\": 100, \"head_dim\": 16, \"num_attention_heads\": 8, " \
+	"\"num_key_value_heads\": 2, \"linear_num_key_heads\": 2, \"linear_num_value_heads\": 6, \"linear_key_head_dim\": 8, " \
+	"\"linear_value_head_dim\": 12, \"intermediate_size\": 96"
+#define Q_ROPE "\"rope_parameters\": {\"mrope_interleaved\": true, \"mrope_section\": [1, 1, 0], \"partial_rotary_factor\": 0.25, " \
+	"\"rope_theta\": 10000000, \"rope_type\": \"default\"}"
+#define Q_TYPES "\"layer_types\": [\"linear_attention\", \"full_attention\", \"linear_attention\", \"linear_attention\"]"
+#define Q_BASE "\"attention_bias\": false, \"attention_dropout\": 0.0, \"attn_output_gate\": true, \"bos_token_id\": null, " \
+	"\"dtype\": \"bfloat16\", \"eos_token_id\": 98, \"full_attention_interval\": 4, \"hidden_act\": \"silu\", \"initializer_range\": 0.02, " \
+	"\"linear_conv_kernel_dim\": 4, \"mamba_ssm_dtype\": \"float32\", \"max_position_embeddings\": 262144, \"mlp_only_layers\": [], " \
+	"\"mtp_num_hidden_layers\": 1, \"mtp_use_dedicated_embeddings\": false, \"output_gate_type\": \"swish\", \"pad_token_id\": null, " \
+	"\"partial_rotary_factor\": 0.25, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": true, \"use_cache\": true, " \
+	"\"model_type\": \"qwen3_5_text\", " Q_SIZES
+#define QWEN(rest) "{\"model_type\": \"qwen3_5_text\", " Q_SIZES ", " rest "}"
+#define SEEING(text, rest) "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], \"image_token_id\": 90, \"model_type\": \"qwen3_5\", " \
+	"\"text_config\": {" text "}, \"transformers_version\": \"4.57.0.dev0\", \"video_token_id\": 91, " \
+	"\"vision_config\": {\"depth\": 12, \"model_type\": \"qwen3_5\", \"dtype\": \"bfloat16\"}, \"vision_end_token_id\": 92, " \
+	"\"vision_start_token_id\": 93" rest "}"
+
 static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "published", "{" BASE SIZES "}", NULL },
 	{ "hybrid", ATTN("\"layers\": [0, 2], \"num_heads\": 4, \"num_kv_heads\": 2, \"qkv_bias\": true, \"window_size\": 9, \"rope_theta\": 1e6"), NULL },
@@ -78,6 +97,45 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "attn-window", ATTN("\"layers\": [1], \"num_heads\": 4, \"window_size\": -1"), "'attn.window_size'" },
 	{ "attn-theta", ATTN("\"layers\": [1], \"num_heads\": 4, \"rope_theta\": 0"), "'attn.rope_theta'" },
 	{ "attn-scaling", ATTN("\"layers\": [1], \"num_heads\": 4, \"rope_scaling\": {}"), "'attn.rope_scaling'" },
+
+	{ "qwen", "{" Q_BASE ", " Q_TYPES ", " Q_ROPE "}", NULL },
+	{ "qwen-sees", SEEING(Q_BASE ", " Q_TYPES ", " Q_ROPE, ", \"tie_word_embeddings\": true"), NULL },
+	{ "qwen-older", QWEN("\"rope_theta\": 5e5, \"partial_rotary_factor\": 0.5, \"full_attention_interval\": 2, \"rope_scaling\": null, \"layer_types\": null"), NULL },
+	{ "qwen-unknown", SEEING(Q_SIZES ", \"wheels\": 4, \"rope_parameters\": {\"cogs\": 1}", ", \"spokes\": 1"), NULL },
+	{ "qwen-eos-outside", SEEING(Q_SIZES, ", \"eos_token_id\": [7, 8]"), NULL },
+	{ "qwen-no-rotary", QWEN("\"rope_parameters\": {\"partial_rotary_factor\": 0}"), NULL },
+	{ "qwen-no-text", "{\"model_type\": \"qwen3_5\"}", "'text_config' must be an object" },
+	{ "qwen-text-list", "{\"model_type\": \"qwen3_5\", \"text_config\": []}", "'text_config' must be an object" },
+	{ "qwen-moe", "{\"model_type\": \"qwen3_5_moe\"}", "'model_type' is 'qwen3_5_moe'" },
+	{ "qwen-moe-text", SEEING(Q_SIZES ", \"model_type\": \"qwen3_5_moe_text\"", ""), "'text_config.model_type' must be one of qwen3_5_text" },
+	{ "qwen-inner-size", SEEING("\"hidden_size\": 0", ""), "'text_config.hidden_size' must be" },
+	{ "qwen-experts", QWEN("\"num_experts\": 8"), "'num_experts' must be absent or 0" },
+	{ "qwen-moe-width", QWEN("\"moe_intermediate_size\": 8"), "'moe_intermediate_size'" },
+	{ "qwen-mlp-only", QWEN("\"mlp_only_layers\": [1]"), "'mlp_only_layers'" },
+	{ "qwen-bias", QWEN("\"attention_bias\": true"), "'attention_bias' must be false" },
+	{ "qwen-dropout", QWEN("\"attention_dropout\": 0.1"), "'attention_dropout' must be 0" },
+	{ "qwen-no-gate", QWEN("\"attn_output_gate\": false"), "'attn_output_gate' must be true" },
+	{ "qwen-sigmoid", QWEN("\"output_gate_type\": \"sigmoid\""), "'output_gate_type' must be one of swish|silu, not 'sigmoid'" },
+	{ "qwen-gelu", QWEN("\"hidden_act\": \"gelu\""), "'hidden_act'" },
+	{ "qwen-yarn", QWEN("\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4}"), "'rope_parameters.rope_type' must be one of default, not 'yarn'" },
+	{ "qwen-yarn-inside", SEEING(Q_SIZES ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", ""), "'text_config.rope_parameters.rope_type'" },
+	{ "qwen-linear", QWEN("\"rope_parameters\": {\"type\": \"linear\"}"), "'rope_parameters.type'" },
+	{ "qwen-scaling", QWEN("\"rope_scaling\": {\"type\": \"yarn\"}"), "'rope_scaling' must be absent" },
+	{ "qwen-rope-list", QWEN("\"rope_parameters\": [1]"), "'rope_parameters' must be an object" },
+	{ "qwen-theta", QWEN("\"rope_parameters\": {\"rope_theta\": -1}"), "'rope_parameters.rope_theta'" },
+	{ "qwen-part", QWEN("\"rope_parameters\": {\"partial_rotary_factor\": 1.5}"), "'rope_parameters.partial_rotary_factor'" },
+	{ "qwen-odd-part", QWEN("\"partial_rotary_factor\": 0.2"), "'head_dim'" },
+	{ "qwen-types-short", QWEN("\"layer_types\": [\"linear_attention\"]"), "'layer_types' must be a list" },
+	{ "qwen-types-word", QWEN("\"layer_types\": [\"linear_attention\", \"sliding_attention\", \"linear_attention\", \"full_attention\"]"), "'layer_types'" },
+	{ "qwen-types-number", QWEN("\"layer_types\": [1, 2, 3, 4]"), "'layer_types'" }, { "qwen-types-text", QWEN("\"layer_types\": \"full_attention\""), "'layer_types'" },
+	{ "qwen-interval-0", QWEN("\"full_attention_interval\": 0"), "'full_attention_interval'" },
+	{ "qwen-kv-3", "{\"model_type\": \"qwen3_5_text\", \"num_attention_heads\": 8, \"num_key_value_heads\": 3}", "'num_key_value_heads' must be a divisor" },
+	{ "qwen-value-heads", "{\"model_type\": \"qwen3_5_text\", \"linear_num_value_heads\": 24}", "'linear_num_value_heads' must be a multiple" },
+	{ "qwen-wide-head", "{\"model_type\": \"qwen3_5_text\", \"head_dim\": 65537}", "'head_dim'" },
+	{ "qwen-wide-key", "{\"model_type\": \"qwen3_5_text\", \"linear_key_head_dim\": 32769}", "'linear_key_head_dim'" },
+	{ "qwen-wide-value", "{\"model_type\": \"qwen3_5_text\", \"linear_value_head_dim\": 32769}", "'linear_value_head_dim'" },
+	{ "qwen-conv-0", QWEN("\"linear_conv_kernel_dim\": 0"), "'linear_conv_kernel_dim'" },
+	{ "qwen-quantized", SEEING(Q_SIZES ", \"quantization_config\": {}", ""), "'text_config.quantization_config'" },
 };
 
 static enum rf_code parse(struct rf_config *c, const char *text, struct rf_err *e)
@@ -166,6 +224,53 @@ static void test_values(void)
 	rf_config_free(&c);
 }
 
+static void read_vector(struct rf_config *c, const char *name)
+{
+	struct rf_err e = { RF_OK, "" };
+	size_t i = 0;
+
+	while (strcmp(vectors[i].name, name))
+		i++;
+	if (parse(c, vectors[i].text, &e) != RF_OK)
+		ok(false, "%s: %s", name, e.msg);
+}
+
+static void test_qwen(void)
+{
+	struct rf_config c;
+	struct rf_err e = { RF_OK, "" };
+
+	parse(&c, "{\"model_type\": \"qwen3_5_text\"}", &e);
+	ok(c.d == 4096 && c.layers == 32 && c.ffn == 12288 && c.vocab == 248320 && c.attn.heads == 16 && c.attn.kv_heads == 4 && c.attn.D == 256
+	   && c.attn.rotary == 64 && c.attn.theta == 1e4 && c.attn.gated && !c.attn.window && c.delta.heads == 32 && c.delta.qk_heads == 16 && c.delta.K == 128
+	   && c.delta.V == 128 && c.delta.conv_size == 4 && c.delta.joint && c.delta.gate && c.delta.beta && c.kind[2] == RF_KIND_DELTA
+	   && c.kind[3] == RF_KIND_ATTENTION && c.kind[31] == RF_KIND_ATTENTION && c.norm_eps == 1e-6 && c.norm_plus_one && !c.tied && c.eos_count == 0
+	   && c.initializer_range == 0.02, "what is not said of Qwen3.5 is as transformers has it");
+	rf_config_free(&c);
+	for (int i = 0; i < 2; i++) {
+		read_vector(&c, i ? "qwen-sees" : "qwen");
+		ok(c.d == 64 && c.layers == 4 && c.attn.heads == 8 && c.attn.kv_heads == 2 && c.attn.D == 16 && c.attn.rotary == 4 && c.attn.theta == 1e7
+		   && c.kind[1] == RF_KIND_ATTENTION && c.kind[3] == RF_KIND_DELTA && c.delta.heads == 6 && c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12
+		   && c.tied && c.eos_count == 1 && c.eos[0] == 98 && !*c.unknown && !strcmp(c.names.root, i ? "model.language_model." : "model."),
+		   "a published one is read, %s (%s)", c.names.root, c.unknown);
+		ok(rf_config_owns(&c, "lm_head.weight") && rf_config_owns(&c, "model.language_model.layers.9.x") && !rf_config_owns(&c, "mtp.fc.weight")
+		   && !rf_config_owns(&c, "model.visual.merger.norm.bias") && rf_config_owns(&c, "model.x") == !i, "and knows which tensors are its own");
+		rf_config_free(&c);
+	}
+	read_vector(&c, "qwen-older");
+	ok(c.attn.theta == 5e5 && c.attn.rotary == 8 && c.kind[0] == RF_KIND_DELTA && c.kind[1] == RF_KIND_ATTENTION && c.kind[3] == RF_KIND_ATTENTION, "older keys are read");
+	rf_config_free(&c);
+	read_vector(&c, "qwen-unknown");
+	ok(!strcmp(c.unknown, "text_config.rope_parameters.cogs, text_config.wheels, spokes"), "unknown keys are named at every level: %s", c.unknown);
+	rf_config_free(&c);
+	read_vector(&c, "qwen-eos-outside");
+	ok(c.eos_count == 2 && c.eos[1] == 8 && !*c.unknown, "tokens that end a text may be named outside text_config");
+	rf_config_free(&c);
+	read_vector(&c, "qwen-no-rotary");
+	ok(c.attn.rotary == 0, "nothing may be turned");
+	rf_config_free(&c);
+}
+
 static void edit(const char *name, const char *text, const char *dtype, bool tied, const char *want)
 {
 	struct rf_config c;
@@ -194,6 +299,18 @@ static void test_text(void)
 	edit("and added", "{" DN ",\"dtype\":\"float32\"}", "float32", true, "{\"tie_word_embeddings\": true," DN ",\"dtype\":\"float32\"}");
 	edit("quotes and brackets in strings do not mislead", "{\"a\":\"}\\\",\\\"dtype\\\":1\",\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":{\"c\":[1,2]}}", "float32", false,
 	     "{\"a\":\"}\\\",\\\"dtype\\\":1\",\"b\":{\"dtype\":[\"]\"]}," DN ",\"dtype\":\"float32\"}");
+#define SEES(inner, rest) "{\"model_type\":\"qwen3_5\",\"text_config\":{" inner "}" rest "}"
+	edit("the inner dtype is replaced, that of the part that sees stays", SEES("\"dtype\": \"bfloat16\"", ",\"vision_config\":{\"dtype\":\"bfloat16\"}"), "float32",
+	     false, SEES("\"dtype\": \"float32\"", ",\"vision_config\":{\"dtype\":\"bfloat16\"}"));
+	edit("and where it stands outside, too", SEES("\"x\":1", ",\"torch_dtype\":\"bfloat16\",\"dtype\":\"bfloat16\""), "float32", false,
+	     SEES("\"dtype\": \"float32\",\"x\":1", ",\"torch_dtype\":\"float32\",\"dtype\":\"float32\""));
+	edit("tie_word_embeddings is corrected where it stands", SEES("\"dtype\":0,\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":true"), "float32", false,
+	     SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":false", ",\"tie_word_embeddings\":false"));
+	edit("the outer one counts", SEES("\"dtype\":0,\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"), "float32", false,
+	     SEES("\"dtype\":\"float32\",\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"));
+	edit("it is added outside", SEES("\"dtype\":0,\"tie_word_embeddings\":true", ""), "float32", false,
+	     "{\"tie_word_embeddings\": false,\"model_type\":\"qwen3_5\",\"text_config\":{\"dtype\":\"float32\",\"tie_word_embeddings\":false}}");
+	edit("text_config spelled with escapes", "{\"model_type\":\"qwen3_5\",\"text\\u005fconfig\":{}}", "float32", false, NULL);
 	edit("a key spelled with escapes", "{" DN ",\"d\\u0074ype\":\"float16\"}", "float32", false, NULL);
 }
 
@@ -247,6 +364,7 @@ int main(int argc, char *argv[])
 	}
 	test_vectors();
 	test_values();
+	test_qwen();
 	test_text();
 	test_params();
 	return tap_end();

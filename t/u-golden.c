@@ -9,7 +9,7 @@
  *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over their norm
  *
  * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5 (values),
- * 1e-4 (gradients), 1e-2 (change of all weights over its norm; of two of our own checkpoints 1e-6). */
+ * 5e-7 of the largest advantage (loss.rl), 1e-4 (gradients), 1e-2 (change of all weights over its norm; of two of our own checkpoints 1e-6). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -230,6 +230,24 @@ static void same_change(const char *a, const char *b, const char *first)
 	ok(d <= 1e-6, "difference of the changes %.1e", d);
 }
 
+/* A mean of terms that are as large as the advantages, and cancel: measured against the largest of those.  A case of several
+ * records has one of each. */
+static void policy_loss(const char *key, double loss)
+{
+	double top = 0, expected;
+	size_t n, m;
+	float *e = f32(&want, key, &m), *a;
+
+	for (int i = 0; i < want.n; i++)
+		if (strstr(want.t[i].name, "advantage"))
+			for (a = f32(&want, want.t[i].name, &n); n-- > 0;)
+				top = fmax(top, fabs((double)a[n]));
+	expected = m == 1 ? (double)*e : NAN;
+	ok(fabs(loss - expected) <= 5e-7 * top, "%s %.1e of the largest advantage, %.1e of itself", key, fabs(loss - expected) / top,
+	   fabs(loss / expected - 1));
+	free(e);
+}
+
 static void log_lines(const char *path, char **keys)
 {
 	FILE *f = fopen(path, "r");
@@ -249,6 +267,8 @@ static void log_lines(const char *path, char **keys)
 				ok(false, "line %zu has no %s", lines, key);
 			else if (is_norm && lines < n)
 				compare(*k, &x, norm + lines, 1, lines ? 1e-3 : 1e-5); /* Adam's first step magnifies noise */
+			else if (!is_norm && !lines && !strcmp(*k, "loss.rl"))
+				policy_loss(*k, (double)x);
 			else if (!is_norm && !lines)
 				against(*k, &x, 1, 1e-5);
 		}
