@@ -43,7 +43,7 @@ drop() {
 	say "other words than before, which did no batch: what they prepared is dropped, these begin"
 	rm -rf "$run/streams" "$run/log.jsonl"
 	find "$run/data" -mindepth 1 -maxdepth 1 ! -name .lock ! -name words -exec rm -rf {} +
-	[ "$was" = "MODEL=$MODEL" ] || rm -rf "$run/latest" "$run/$step"
+	[ "$was" = "MODEL=$MODEL" ] || rm -rf "${run:?}/latest" "$run/step-000000"
 	exec 8>&-
 }
 

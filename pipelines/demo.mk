@@ -67,6 +67,7 @@ random    = $(refine) REWARD='rf-reward --kind random'
 WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS WARM_LR BATCH MINI_BATCH LR
 # The last are words of the Makefile, which hands them on.
 KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
+include $(HERE)words.mk
 export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
@@ -122,4 +123,3 @@ $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv
 
 FORCE:
 .PHONY: report words FORCE
-include $(HERE)words.mk

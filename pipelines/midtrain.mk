@@ -58,6 +58,7 @@ DATA       ?= $(RUN)/data/corpus.rf
 STAGES := TOKENIZE ENTROPY SELECT ROLLOUT REWARD TRAIN
 KNOWN  := RUN MODEL CORPUS DATA STEPS $(STAGES) LEN TEXT_KEY BATCH MINI_BATCH LR K N OPTIM SEED COMPUTE KEEP PHASE
 export RUN MODEL CORPUS DATA STEPS $(STAGES) LEN BATCH MINI_BATCH K N SEED COMPUTE KEEP PHASE
+include $(HERE)words.mk
 need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 
 train:
@@ -67,4 +68,3 @@ train:
 	@$(HERE)steps.sh "$$RUN"
 
 .PHONY: train
-include $(HERE)words.mk

@@ -30,11 +30,12 @@ if [ $# -ne 1 ]; then
 	exit 64
 fi
 run=$1
+# shellcheck disable=SC2153  # MODEL and model are two things, as are CORPUS and corpus
 : "$MODEL" "$CORPUS" "$TOKENIZE" "$DATA" "$ENTROPY" "$SELECT" "$ROLLOUT" "$REWARD" "$TRAIN" "${KEEP:=}"
 phase=${PHASE:-$run} corpus=$DATA
 eval "files=($CORPUS)" # blanks, quotes and wildcards as for TOKENIZE
 [ "$corpus" = "$run/data/corpus.rf" ] || files+=("$corpus")
-# shellcheck disable=SC2153  # BATCH and batch are two things
+# shellcheck disable=SC2153  # as are BATCH and batch
 batches=$STEPS size=$BATCH
 # shellcheck source=pipelines/begin.sh
 . "$here/begin.sh"

@@ -11,4 +11,6 @@ $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error $(v) has a space in it, a
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
+# The goal where none is asked for is the first of the file that reads this.
+.DEFAULT_GOAL :=
 .PHONY: help
