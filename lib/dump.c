@@ -3,6 +3,7 @@
  * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or --sample
  * make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one of its rows is. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,18 @@ struct job {
 	int file;
 	uint64_t passed;          /* bytes of the streams before this one */
 };
+
+/* Keeps the first thing that the reader should know. */
+static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*j->d->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(j->d->note, sizeof j->d->note, fmt, ap);
+	va_end(ap);
+}
 
 /* ---- rows on their way out -------------------------------------------------------------------------------------- */
 
@@ -200,8 +213,8 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
 		j->d->show.words.tokenizer = j->bytes;
-	} else if (!*j->d->note) {
-		snprintf(j->d->note, sizeof j->d->note, "%s: tokens are shown as numbers: its tokenizer is '%s', "
+	} else {
+		note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
 		         "give it with --tokenizer or -m", rf_in_name(in), kind);
 	}
 	return RF_OK;
@@ -366,6 +379,8 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 
 	if (rc != RF_OK)
 		return rc;
+	if (x.ckpt && *x.ckpt->lost)
+		note(j, "%s: %s", x.name, x.ckpt->lost);
 	if (j->d->form != RF_DUMP_TSV) {
 		begin_pick(j);
 		title(j, path);

@@ -177,7 +177,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 	return RF_OK;
 }
 
-void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
+bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 {
 	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 }; /* beyond them a stream's word does not decide an allocation */
 	const struct { const char *tool, *option; int *to; } said[] = {
@@ -187,15 +187,20 @@ void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 	};
 
 	const struct rf_shape before = *shape;
+	bool any = false;
 
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
 		int64_t value;
 
-		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST)
+		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST) {
 			*said[i].to = (int)value;
+			any = true;
+		}
 	}
-	if ((int64_t)shape->c * shape->n * shape->k > MOST_TOKENS)
-		*shape = before;
+	if ((int64_t)shape->c * shape->n * shape->k <= MOST_TOKENS)
+		return any;
+	*shape = before;
+	return false;
 }
 
 enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)

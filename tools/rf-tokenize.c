@@ -52,6 +52,8 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
 
+	if (texts.prompt_key)
+		rf_cli_without(text_opts, "text-key", "documents of one text, not with --prompt-key");
 	if (bytes && model)
 		rf_die(64, "--bytes and --tokenizer exclude each other (try --help)");
 	if (bytes && rf_tokenizer_bytes(&tok, &err) != RF_OK)
