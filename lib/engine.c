@@ -8,10 +8,10 @@
 
 #include "engine.h"
 
-void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS])
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", "a run (its latest step) or a checkpoint directory", false },
+		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", model ? model : "a run (its latest step) or a checkpoint directory", false },
 		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|auto", "where to compute", false },
 		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },

@@ -58,9 +58,9 @@ struct rf_engine {
 #define RF_ENGINE_DEFAULTS { .device = NULL, .segment = 2048 }
 
 /* -m, --device, --threads, --segment, --max-len, --dtype, --dry-run.  The default device is $RF_DEVICE, else
- * auto. */
+ * auto.  model: what -m takes, for --help; NULL: a run or a checkpoint. */
 enum { RF_ENGINE_OPTS = 8 };
-void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS]);
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
 
 /* Opens the device, and the checkpoint at g->path unless `ckpt` is given (a trainer's, whose run is locked); loads the
  * weights.  With --dry-run they are read and checked, and nothing is allocated on the device.  g->note says that auto

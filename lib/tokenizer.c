@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config.h"
 #include "disk.h"
 #include "jscan.h"
 #include "lines.h"
@@ -156,13 +157,29 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	               "ids: --format ids --vocab N", rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
-enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], struct rf_err *e)
+/* What config.json beside a file says; 0: nothing. */
+static int vocab_beside(const char *file)
+{
+	char path[4096 + 16];
+	struct rf_config cfg;
+	int vocab;
+
+	snprintf(path, sizeof path, "%.*sconfig.json", (int)(strrchr(file, '/') ? strrchr(file, '/') + 1 - file : 0), file);
+	if (rf_config_read(&cfg, path, NULL) != RF_OK)
+		return 0;
+	vocab = cfg.vocab;
+	rf_config_free(&cfg);
+	return vocab;
+}
+
+enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab, struct rf_err *e)
 {
 	char file[4096];
 	struct rf_tokenizer *t;
 	enum rf_code rc;
 
 	*hash = 0;
+	*vocab = 0;
 	if ((rc = locate(path, file, kind, e)) != RF_OK)
 		return rc;
 	if (kind_of(kind)) {
@@ -170,9 +187,11 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 			return rc;
 		snprintf(kind, 80, "%s", t->kind->name);
 		strcpy(hash, t->hash);
+		*vocab = t->vocab;
 		rf_tokenizer_free(t);
 		return RF_OK;
 	}
+	*vocab = vocab_beside(file);
 	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
 	return strcmp(strrchr(file, '/') ? strrchr(file, '/') + 1 : file, "tokenizer_config.json") ? rf_disk_hash_file(file, hash, e) : RF_OK;
 }

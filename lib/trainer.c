@@ -264,8 +264,8 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
 	rf_record_init(copy);
 	/* a whole mini-batch waits: without what training does not read */
-	lean.hidden = lean.logits = lean.nll = lean.correct = lean.rollout.h_pred = lean.rollout.h_gt = NULL;
-	lean.d = lean.N = lean.rollout.d = 0;
+	rf_record_hide(&lean);
+	lean.nll = lean.correct = NULL;
 	if ((rc = rf_record_copy(copy, &lean, e)) != RF_OK) {
 		rf_record_free(copy);
 		free(copy);

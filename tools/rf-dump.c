@@ -67,6 +67,10 @@ int main(int argc, char *argv[])
 		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the names of --tsv", false },
 		{ .name = NULL },
 	};
+	const struct rf_opt of_json[] = {
+		{ "no-hidden", 0, RF_OPT_FLAG, &d.no_hidden, 0, 0, NULL, "leave hidden states and logits out of --json", false },
+		{ .name = NULL },
+	};
 	const struct rf_opt picks[] = {
 		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row is", false },
 		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS", "only rows like 'reward<0.1,k>=5'", false },
@@ -91,7 +95,7 @@ int main(int argc, char *argv[])
 		.summary = "Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_tsv, picks, looks, show, NULL },
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_tsv, of_json, picks, looks, show, NULL },
 		.max_args = -1,
 	};
 
@@ -101,6 +105,8 @@ int main(int argc, char *argv[])
 		rf_die(64, "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
 	if (!d.check)
 		rf_cli_without(of_check, NULL, "--check");
+	if (!json)
+		rf_cli_without(of_json, NULL, "--json");
 	if (!tsv)
 		rf_cli_without(of_tsv, NULL, "--tsv");
 	if (d.check || d.head)

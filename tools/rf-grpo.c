@@ -83,7 +83,7 @@ int main(int argc, char *argv[])
 
 	trainer.mini_batch = 32;
 	train->meter = &stage.progress.meter;
-	rf_engine_options(&trainer.engine, model);
+	rf_engine_options(&trainer.engine, "the run", model);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(train, optimizer);
 	rf_stage_options(&stage, "the records with their advantages", stream);

@@ -1,4 +1,5 @@
 /* rf-ntp -- next-token prediction: training, and evaluation. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,9 +53,14 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	if (stage.output)
 		rf_stage_create(&stage);
 	rf_stage_each(&stage, evaluate, NULL);
+	if (!sum.tokens && sum.sequences && trainer.train.loss && !trainer.allow_empty)
+		rf_die(65, "%s: no record has tokens behind its prompt (rf-tokenize --truncate left keeps answers; --allow-empty)", rf_in_name(stage.in));
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(65, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(stage.in));
 	rf_stage_close(&stage);
+	if (sum.none && trainer.train.loss)
+		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens behind their prompt and count for nothing (rf-tokenize --truncate left keeps "
+		       "answers)", sum.none, sum.sequences);
 	if (!stage.output || strcmp(stage.output, "-"))
 		puts(rf_eval_json(&sum, line, sizeof line));
 	rf_engine_close(&trainer.engine);
@@ -100,7 +106,7 @@ int main(int argc, char *argv[])
 	trainer.train.rl_coef = 0;
 	trainer.train.engine = &trainer.engine;
 	trainer.engine.fits = fits;
-	rf_engine_options(&trainer.engine, model);
+	rf_engine_options(&trainer.engine, "the run; with --eval also a checkpoint directory", model);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(&trainer.train, optimizer);
 	rf_stage_options(&stage, "with --eval: the records with nll and correct", stream);

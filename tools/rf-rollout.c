@@ -34,7 +34,7 @@ int main(int argc, char *argv[])
 	struct rf_err err;
 
 	rollouts.engine = &engine;
-	rf_engine_options(&engine, model);
+	rf_engine_options(&engine, NULL, model);
 	rf_rollout_options(&rollouts, method);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
