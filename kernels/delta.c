@@ -339,7 +339,7 @@ struct job {
 	int nb, steps, given, per, H, G, K, V;
 	float beta_scale;
 	const float *q, *k, *v, *b, *g, *d_o;
-	float *u, *o, *S, *dq, *dk, *dv, *db, *dg, *dS;
+	float *u, *o, *S, *open, *dq, *dk, *dv, *db, *dg, *dS;
 	const int32_t *start, *lead, *cap_row, *cap_slot;
 	int captures, log_from, chunks;
 	struct { float *S, *k, *u, *g; } log;
@@ -483,13 +483,15 @@ static void keep_state(const struct job *a, const struct chunk *c, const float *
 static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int lead, int ls)
 {
 	int given = lead + a->given, end = given + a->steps, next = 0;  /* rows from there on */
-	const float *S = S0;
+	int first = given > C ? (given - 1) / C * C : 0;                  /* a chunk was filled up to here */
+	float *open = a->open ? a->open + slot(a, b, h) : NULL;
+	const float *S = open && first ? open : S0;
 
 	if (a->V != c->VP) {
-		load_state(c->S, c->VP, S0, a->K, a->V);
+		load_state(c->S, c->VP, S, a->K, a->V);
 		S = c->S;
 	}
-	for (int j0 = 0; j0 < end; j0 += C) {
+	for (int j0 = open ? first : 0; j0 < end; j0 += C) {
 		c->m = end - j0 < C ? end - j0 : C;
 		c->known = given < j0 ? 0 : given - j0 < c->m ? given - j0 : c->m;
 		load_rows(a, c, b, h, j0, lead, ls);
@@ -506,6 +508,8 @@ static void forward(const struct job *a, struct chunk *c, const float *S0, int b
 			memcpy(c->S, S, (size_t)a->K * (size_t)a->V * 4);
 		S = c->S;
 		advance(c, c->S, c->m);
+		if (open && c->known == C)
+			store_state(open, a->V, S, a->K, c->VP);
 		for (; next < a->captures && a->cap_row[next] == j0 + c->m - 1; next++)
 			store_state(a->S + slot(a, a->cap_slot[next], h), a->V, S, a->K, c->VP);
 	}
@@ -782,7 +786,7 @@ void KERNEL(delta_fwd)(struct rf_dev *d, const struct rf_delta_fwd *x)
 		.d = d, .nb = x->nb, .steps = x->steps, .given = x->given, .per = per, .H = x->H, .G = x->G, .K = x->K, .V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k), .v = cpu_f32(d, x->v),
 		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o), .S = cpu_f32(d, x->S),
-		.start = cpu_i32(d, x->start), .lead = cpu_i32(d, x->lead), .captures = x->captures, .log_from = x->log_from,
+		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start), .lead = cpu_i32(d, x->lead), .captures = x->captures, .log_from = x->log_from,
 		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
 		.log = { cpu_f32(d, x->log.S), cpu_f32(d, x->log.k), cpu_f32(d, x->log.u), cpu_f32(d, x->log.g) },
 	};

@@ -11,10 +11,12 @@ enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16 };
 
 static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg); } families[] = {
 	{ "delta_net", rf_config_delta_net },
+	{ "gated_deltanet", rf_config_gated_deltanet },
+	{ "lact_swiglu", rf_config_lact },
 	{ "qwen3_5_text", rf_config_qwen3_5_text },
 	{ "qwen3_5", rf_config_qwen3_5 },
 };
-static const char supported[] = "delta_net, qwen3_5_text, qwen3_5";
+static const char supported[] = "delta_net, gated_deltanet, lact_swiglu, qwen3_5_text, qwen3_5";
 enum { FAMILIES = sizeof families / sizeof *families };
 
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e)

@@ -14,7 +14,7 @@
 enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_MAX_EOS = 16, RF_MAX_NAME = 120 };
 
 /* What a layer mixes its rows with. */
-enum rf_kind { RF_KIND_DELTA, RF_KIND_ATTENTION };
+enum rf_kind { RF_KIND_DELTA, RF_KIND_ATTENTION, RF_KIND_LACT };
 
 /* The delta rule: of delta_net, of Qwen3.5's linear attention. */
 struct rf_delta_config {
@@ -38,6 +38,16 @@ struct rf_attn_config {
 	int window;               /* 0: no limit */
 };
 
+/* Fast weights, of lact_swiglu; attn beside them. */
+struct rf_lact_config {
+	int heads, D, E;          /* width of a head, and of its fast weights' hidden layer */
+	int chunk, rank;          /* rank of w0, w2; 0: they are whole */
+	bool silu, v_silu;        /* of q and k; of v */
+	bool qk_norm, turned;     /* q and k are turned by their positions */
+	bool muon, momentum, prenorm, scale;
+	double gain;              /* fw_init_gain */
+};
+
 /* Where the weights' names differ from family to family: root embed, root layers.I.mixer_norm, ..., root layers.I.attn.q_proj
  * of softmax attention. */
 struct rf_names { const char *root, *embed, *mixer_norm, *mlp_norm, *attn; };
@@ -55,6 +65,7 @@ struct rf_config {
 	enum rf_kind *kind;       /* (layers) */
 	struct rf_delta_config delta;
 	struct rf_attn_config attn;
+	struct rf_lact_config lact;
 
 	const char *inner;        /* the key of the object that describes the model of text; NULL: the outermost does */
 	char *text;               /* config.json as read, so that it can be written back unchanged but for the dtype */

@@ -43,6 +43,8 @@ void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, 
 
 /* The families: each reads its keys into cfg. */
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg);
 

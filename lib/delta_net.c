@@ -29,6 +29,7 @@ struct save {
 	rf_f32 x;                    /* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
 	rf_f32 k;                    /* k after it, (R, G, K), where rollouts grow; else it is made again */
 	rf_f32 b, u, o, gate;        /* (R, H), (R, H, V), (R, H, V), (R, H, V) */
+	rf_f32 open;                 /* (nb, H, K, V): of rollouts that grow over more than a chunk */
 	rf_f32 a, g;                 /* (R, H): the decay's logarithm, and what it is made of */
 };
 
@@ -130,6 +131,8 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->u = rf_arena_f32(a, R * (size_t)width(c, 2));
 	s->o = rf_arena_f32(a, R * (size_t)width(c, 2));
 	s->gate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
+	s->open = p->grow && p->max_steps > RF_CHUNK
+	        ? rf_arena_f32(a, (size_t)p->max_nb * (size_t)(c->heads * c->K) * (size_t)c->V) : NULL;
 	s->a = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 	s->g = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 }
@@ -208,7 +211,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	}
 	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
 	   .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = k->u,
-	   .o = k->o, .S = s->S, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = p->captures, .log_from = t->text_slots,
+	   .o = k->o, .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = p->captures, .log_from = t->text_slots,
 	   .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
 	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
 	rf_linear_fwd(m, l->o, none, rows, w->n, h, 0, true);

@@ -9,10 +9,10 @@
 
 #include "engine.h"
 
-void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS])
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", "a run (its latest step) or a checkpoint directory", false },
+		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", model ? model : "a run (its latest step) or a checkpoint directory", false },
 		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|auto", "where to compute", false },
 		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
@@ -178,7 +178,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 	return RF_OK;
 }
 
-void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
+bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 {
 	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 }; /* beyond them a stream's word does not decide an allocation */
 	const struct { const char *tool, *option; int *to; } said[] = {
@@ -188,15 +188,20 @@ void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 	};
 
 	const struct rf_shape before = *shape;
+	bool any = false;
 
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
 		int64_t value;
 
-		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST)
+		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST) {
 			*said[i].to = (int)value;
+			any = true;
+		}
 	}
-	if ((int64_t)shape->c * shape->n * shape->k > MOST_TOKENS)
-		*shape = before;
+	if ((int64_t)shape->c * shape->n * shape->k <= MOST_TOKENS)
+		return any;
+	*shape = before;
+	return false;
 }
 
 enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
@@ -231,14 +236,14 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 
 enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e)
 {
-	/* code and libraries; oneDNN's products, compiled per thread; the usual width of a head */
-	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, HEAD = 128 };
+	/* code and libraries; oneDNN's products, compiled per thread; heads are padded to whole vectors */
+	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, PAD = 15 };
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
 	struct rf_beside b = { .vocab = c->vocab, .train = g->train };
 	struct rf_need need;
 	struct rf_plan p;
-	size_t tree, head = c->d < HEAD ? (size_t)c->d : HEAD;
+	size_t tree, state = ((size_t)c->delta.K + PAD) / (PAD + 1) * (((size_t)c->delta.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
 
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
@@ -250,7 +255,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
 	weigh(bare.params, c->vocab, &b);
 	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
-	b.states = ((size_t)b.rows / RF_CHUNK + 1) * head * head;
+	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->beside(&g->dev, &b);
@@ -293,7 +298,7 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 		   .ldc = n);
 		rc = rf_dev_sync(d, e);
 		t = now() - t;
-		best = !best || t < best ? t : best;
+		best = i == 0 || t < best ? t : best;
 	}
 	d->ops->release(d, x);
 	*per_second = 2. * m * n * k / (best > 1e-9 ? best : 1e-9);

@@ -32,6 +32,6 @@ struct rf_mixer {
 	double (*flops)(const struct rf_config *c, int T);
 };
 
-extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention;
+extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention, rf_mixer_lact;
 
 #endif

@@ -7,6 +7,7 @@
 static const struct rf_mixer *const mixers[] = {
 	[RF_KIND_DELTA] = &rf_mixer_delta_net,
 	[RF_KIND_ATTENTION] = &rf_mixer_attention,
+	[RF_KIND_LACT] = &rf_mixer_lact,
 };
 
 /* Declares every weight, and keeps where it lies. */

@@ -455,6 +455,24 @@ pipeline() {
 	cmp <(grep '^|.*±' killed/report.md) <(grep '^|.*±' before/report.md)
 }
 
+@test "demo.mk: ARCH takes another family, of the same size and with a folder of its own" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	folder() { (make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*); rm -rf runs; }
+	size() { rf-init --config "$ROOT/pipelines/demo-$1.json" --dry-run | awk '/^parameters/ { print $2 }'; }
+	same=$(size delta_net)
+	for arch in delta_net gated_deltanet lact_swiglu qwen3_5_text; do
+		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo-$arch.json" | paste -sd' ')" = "$arch 384" ]
+		n=$(size $arch)
+		[ $((n * 100)) -gt $((same * 98)) ] && [ $((n * 100)) -lt $((same * 102)) ]
+		make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=$arch RUN=$arch $arch/fresh
+		cmp <(jq 'del(.dtype)' $arch/fresh/config.json) <(jq . "$ROOT/pipelines/demo-$arch.json")
+	done
+	[ "$(folder)" = runs/midtrain ]
+	[ "$(folder ARCH=lact_swiglu)" = runs/midtrain-lact_swiglu ]
+	run -2 make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=llama RUN=llama llama/fresh
+	[[ "$output" == *"demo-llama.json: it is not there, or cannot be read"* ]]
+}
+
 @test "demo.mk: a file that was cut short by a kill does not stand under its name" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	# a program of the entropies' pipeline writes a little, and all are killed
