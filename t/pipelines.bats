@@ -379,7 +379,7 @@ pipeline() {
 }
 
 @test "midtrain.mk: where the newest step was removed it goes on from the newest that is there" {
-	cp -r "$P/want" run
+	midtrain RUN=run STEPS=3 2>/dev/null
 	rm -r run/step-000006
 	run -0 midtrain RUN=run STEPS=3
 	[[ "$output" == *"the newest step is step-000004"* ]]
