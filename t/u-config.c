@@ -1,6 +1,7 @@
 /* u-config -- config.json: what is read, what is refused and by which name, the edits; the table of weights.
  *
  * u-config --corpus DIR writes the cases as seeds for the fuzzer. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,19 @@
 	"\"num_v_heads\": null, \"tie_word_embeddings\": false, \"use_cache\": true, \"use_gate\": true, \"use_l2warp\": false, " \
 	"\"use_short_conv\": true, \"allow_neg_eigval\": false, \"model_type\": \"gated_deltanet\", " G_SIZES
 #define GATED(rest) "{\"model_type\": \"gated_deltanet\", " G_SIZES ", " rest "}"
+
+/* LaCT's published configuration, but for its sizes. */
+#define L_SIZES "\"hidden_size\": 64, \"num_hidden_layers\": 3, \"num_attn_heads\": 8, \"num_lact_heads\": 4, \"vocab_size\": 100"
+#define L_BASE "\"attn_qk_norm\": false, \"bos_token_id\": 1, \"elementwise_affine\": true, \"fp32_states\": false, " \
+	"\"fuse_cross_entropy\": true, \"fuse_norm\": true, \"fuse_swiglu\": true, \"fw_init_gain\": 0.5, \"hidden_act\": \"swish\", " \
+	"\"hidden_ratio\": 4, \"initializer_range\": 0.006, \"inter_multi\": 1, \"intermediate_size\": null, \"lact_chunk_size\": 2048, " \
+	"\"last_layer_fuse_norm\": true, \"learnable_ttt_scale\": true, \"lr_dim\": 1, \"lr_parameterization\": \"mamba\", " \
+	"\"max_position_embeddings\": 2048, \"model_type\": \"lact_swiglu\", \"no_v_silu\": false, \"norm_eps\": 1e-06, \"pad_token_id\": null, " \
+	"\"qkv_bias\": false, \"qkv_silu\": true, \"rope_theta\": 1000000.0, \"tie_word_embeddings\": false, \"torch_dtype\": \"float32\", " \
+	"\"transformers_version\": \"4.50.0\", \"ttt_loss_type\": \"dot_product\", \"ttt_nope\": false, \"ttt_prenorm\": false, " \
+	"\"use_cache\": true, \"use_fused_kernel\": true, \"use_momentum\": true, \"use_muon\": false, \"w0_w2_low_rank\": 16, " \
+	"\"window_size\": 2048, "
+#define LACT(rest) "{\"model_type\": \"lact_swiglu\", " L_SIZES ", " rest "}"
 
 static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "published", "{" BASE SIZES "}", NULL },
@@ -161,6 +175,28 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "qwen-wide-value", "{\"model_type\": \"qwen3_5_text\", \"linear_value_head_dim\": 32769}", "'linear_value_head_dim'" },
 	{ "qwen-conv-0", QWEN("\"linear_conv_kernel_dim\": 0"), "'linear_conv_kernel_dim'" },
 	{ "qwen-quantized", SEEING(Q_SIZES ", \"quantization_config\": {}", ""), "'text_config.quantization_config'" },
+
+	{ "lact", "{" L_BASE L_SIZES "}", NULL },
+	{ "lact-options", LACT("\"inter_multi\": 0.5, \"qkv_bias\": true, \"attn_qk_norm\": true, \"lact_chunk_size\": 7, \"use_muon\": true, "
+	  "\"no_v_silu\": true, \"learnable_ttt_scale\": false, \"use_momentum\": false, \"ttt_prenorm\": true, \"ttt_nope\": true, "
+	  "\"w0_w2_low_rank\": -1, \"window_size\": null, \"fw_init_gain\": 0.25, \"initializer_range\": 0.02"), NULL },
+	{ "lact-unknown", LACT("\"wheels\": 4"), NULL },
+	{ "lact-chunk-0", LACT("\"lact_chunk_size\": 0"), "'lact_chunk_size' must be a whole number from 1" },
+	{ "lact-chunk-null", LACT("\"lact_chunk_size\": null"), "'lact_chunk_size'" },
+	{ "lact-window-0", LACT("\"window_size\": 0"), "'window_size' must be a whole number from 1" },
+	{ "lact-heads-3", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, \"num_lact_heads\": 3}", "'num_lact_heads' must be a divisor of hidden_size" },
+	{ "lact-attn-heads-5", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, \"num_attn_heads\": 5}", "'num_attn_heads' must be a divisor" },
+	{ "lact-attn-odd", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, \"num_attn_heads\": 64}", "heads of even width" },
+	{ "lact-rank-17", LACT("\"w0_w2_low_rank\": 17"), "'w0_w2_low_rank' must be at most the width of a head" },
+	{ "lact-rank-float", LACT("\"w0_w2_low_rank\": 4.0"), "'w0_w2_low_rank'" },
+	{ "lact-lr-dim", LACT("\"lr_dim\": 2"), "'lr_dim' must be 1" },
+	{ "lact-lr-parameterization", LACT("\"lr_parameterization\": \"1d\""), "'lr_parameterization' must be one of mamba, not '1d'" },
+	{ "lact-loss", LACT("\"ttt_loss_type\": \"l2\""), "'ttt_loss_type' must be one of dot_product, not 'l2'" },
+	{ "lact-affine", LACT("\"elementwise_affine\": false"), "'elementwise_affine' must be true" },
+	{ "lact-multi-0", LACT("\"inter_multi\": 0"), "'inter_multi'" }, { "lact-multi-small", LACT("\"inter_multi\": 0.06"), "'inter_multi'" },
+	{ "lact-multi-huge", LACT("\"inter_multi\": 1048576"), "'inter_multi'" }, { "lact-gain", LACT("\"fw_init_gain\": -1"), "'fw_init_gain'" },
+	{ "lact-muon-1", LACT("\"use_muon\": 1"), "'use_muon' must be true or false" },
+	{ "lact-scaling", LACT("\"rope_scaling\": {}"), "'rope_scaling'" },
 };
 
 static enum rf_code parse(struct rf_config *c, const char *text, struct rf_err *e)
@@ -325,6 +361,44 @@ static void test_qwen(void)
 	rf_config_free(&c);
 }
 
+static void test_lact(void)
+{
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	const struct rf_param *p;
+
+	parse(&c, "{\"model_type\": \"lact_swiglu\"}", &e);
+	ok(c.d == 2048 && c.layers == 24 && c.ffn == 5632 && c.vocab == 32000 && c.attn.heads == 32 && c.attn.kv_heads == 32 && c.attn.D == 64
+	   && c.attn.rotary == 64 && c.attn.theta == 1e4 && c.attn.window == 2048 && !c.attn.qkv_bias && c.lact.heads == 4 && c.lact.D == 512
+	   && c.lact.E == 512 && c.lact.chunk == 2048 && c.lact.rank == 0 && c.lact.silu && c.lact.v_silu && !c.lact.qk_norm && c.lact.turned
+	   && !c.lact.muon && c.lact.momentum && !c.lact.prenorm && c.lact.scale && c.lact.gain == 0.5 && c.initializer_range == 0.006
+	   && c.norm_eps == 1e-6 && c.kind[23] == RF_KIND_LACT && !c.tied && c.eos_count == 1 && c.eos[0] == 2,
+	   "what is not said of LaCT is as its published code has it");
+	rf_config_free(&c);
+	read_vector(&c, "lact");
+	ok(c.attn.theta == 1e6 && c.lact.rank == 16 && !*c.unknown && rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 21 + 3, "a published one is read (%s)",
+	   c.unknown);
+	p = rf_params_find(&t, "model.layers.2.attn.w0.w_left");
+	ok(p && p->shape[0] == 4 && p->shape[1] == 16 && p->shape[2] == 16 && p->init == RF_INIT_NORMAL && p->scale == 0.5 / 4, "w_left begins with fw_init_gain / sqrt(rank)");
+	p = rf_params_find(&t, "model.layers.2.attn.lr_proj.bias");
+	ok(p && p->shape[0] == 12 && p->init == RF_INIT_ZERO, "the rates begin at softplus^-1(0.001), which their bias does not hold");
+	rf_params_free(&t);
+	rf_config_free(&c);
+	read_vector(&c, "lact-options");
+	ok(c.attn.window == 0 && c.attn.qkv_bias && c.lact.E == 8 && c.lact.chunk == 7 && c.lact.rank == 0 && c.lact.silu && !c.lact.v_silu && c.lact.qk_norm
+	   && !c.lact.turned && c.lact.muon && !c.lact.momentum && c.lact.prenorm && !c.lact.scale && c.lact.gain == 0.25 && c.initializer_range == 0.02,
+	   "what is said is read");
+	ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 18 + 3 && (p = rf_params_find(&t, "model.layers.0.attn.w2")) && p->shape[1] == 8
+	   && p->shape[2] == 16 && p->scale == 0.25 && (p = rf_params_find(&t, "model.layers.0.attn.w1")) && p->shape[1] == 16 && p->shape[2] == 8
+	   && p->scale == 1 / sqrt(8), "and whole fast weights begin with one over the root of what they sum");
+	rf_params_free(&t);
+	rf_config_free(&c);
+	read_vector(&c, "lact-unknown");
+	ok(!strcmp(c.unknown, "wheels"), "an unknown key is remembered");
+	rf_config_free(&c);
+}
+
 static void edit(const char *name, const char *text, const char *dtype, bool tied, const char *want)
 {
 	struct rf_config c;
@@ -420,6 +494,7 @@ int main(int argc, char *argv[])
 	test_values();
 	test_gated();
 	test_qwen();
+	test_lact();
 	test_text();
 	test_params();
 	return tap_end();
