@@ -7,6 +7,7 @@
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make bench          speed and memory, in one run
+# make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
 
 SHELL := /bin/bash
@@ -163,8 +164,11 @@ uninstall:
 	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*)))
 	for d in $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
 
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
 clean:
 	rm -rf build bin
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d)
-.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall clean
+.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall help clean

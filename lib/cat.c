@@ -351,11 +351,45 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 	return rc;
 }
 
-static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struct rf_meter *meter, struct rf_err *e)
+/* Writes a message, as the seq-th that comes: with `renumber` whatever it says itself. */
+static enum rf_code put_as(struct rf_out *out, uint64_t seq, bool renumber, const void *msg, size_t n, struct rf_err *e)
+{
+	static const char *const types[] = { "head", "seq", "end" };
+	struct rf_end end = { seq - 1, 0 };
+	struct rf_buf anew = { 0 };
+	msgpack_packer pk;
+	struct rf_msg m;
+	enum rf_code rc = rf_msg_open(&m, msg, n, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (!renumber && m.seq != seq)
+		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected (--renumber counts anew)", (unsigned long long)m.seq, (unsigned long long)seq);
+	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK && end.count != seq - 1)
+		rc = rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu (--renumber counts anew)", (unsigned long long)end.count,
+		             (unsigned long long)seq - 1);
+	if (rc != RF_OK || !renumber)
+		return rc == RF_OK ? rf_put_message(out, msg, n, e) : rc;
+	if (m.type == RF_MSG_END) {
+		rf_end_encode(&anew, seq, &end);
+	} else {
+		rf_pack_init(&pk, &anew);
+		msgpack_pack_array(&pk, 3);
+		msgpack_pack_uint64(&pk, seq);
+		rf_pack_text(&pk, types[m.type]);
+		rf_buf_add(&anew, m.body.p, (size_t)(m.body.end - m.body.p));
+	}
+	rc = anew.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_put_message(out, anew.p, anew.n, e);
+	rf_buf_free(&anew);
+	return rc;
+}
+
+static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const struct rf_cat_options *o, struct rf_err *e)
 {
 	struct rf_head head;
 	struct rf_record rec;
 	struct rf_ids ids = { 0 };
+	uint64_t seq = 0;
 	enum rf_code rc;
 	char *line;
 	size_t n;
@@ -370,7 +404,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struc
 		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
 			rc = check_message(&head, &rec, &ids, msg, size, e);
 		if (rc == RF_OK)
-			rc = rf_put_message(out, msg, size, e);
+			rc = put_as(out, seq++, o->renumber, msg, size, e);
 		free(msg);
 		if (rc != RF_OK) {
 			if (rc == RF_EDATA)
@@ -378,8 +412,8 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struc
 			break;
 		}
 		if (rec.T) {
-			rf_meter_read(meter, rf_lines_bytes(lines));
-			rf_meter_done(meter, rec.T);
+			rf_meter_read(o->meter, rf_lines_bytes(lines));
+			rf_meter_done(o->meter, rec.T);
 		}
 	}
 	rf_head_free(&head);
@@ -388,16 +422,16 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, struc
 	return rc;
 }
 
-enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, struct rf_meter *meter, struct rf_err *e)
+enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e)
 {
 	struct rf_lines *lines;
 	struct rf_out *out;
-	enum rf_code rc = rf_lines_open(&lines, path, max_record, e);
+	enum rf_code rc = rf_lines_open(&lines, path, o->max_record, e);
 
 	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_out_open_messages(&out, to, e)) == RF_OK) {
-		if ((rc = copy_lines(lines, out, meter, e)) == RF_EOF) {
+		if ((rc = copy_lines(lines, out, o, e)) == RF_EOF) {
 			rc = rf_out_close_messages(out, e);
 			if (rc == RF_EDATA)
 				rf_fail(e, rc, "%s: no end line (truncated, or the writer died)", rf_lines_name(lines));

@@ -39,8 +39,9 @@ bool rf_cat_changes(const struct rf_cat *c);
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
 void rf_cat_close(struct rf_cat *c);  /* NULL is fine */
 
-/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows.  meter may be
- * NULL. */
-enum rf_code rf_cat_json(const char *path, const char *to, uint64_t max_record, struct rf_meter *meter, struct rf_err *e);
+/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows.  Of
+ * o: max_record, meter, and renumber, with which messages are counted anew: records may be missing, added or in another
+ * order; their ids stay. */
+enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e);
 
 #endif

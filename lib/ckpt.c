@@ -17,23 +17,6 @@
 
 enum { MAX_STATE = 1 << 20, LOAD = 1 << 18 };
 
-void rf_step_name(char name[32], int64_t step)
-{
-	snprintf(name, 32, "step-%06lld", (long long)step);
-}
-
-int64_t rf_step_number(const char *name)
-{
-	char again[32];
-	long long n;
-
-	if (strncmp(name, "step-", 5) || strlen(name) > 20 || name[5] < '0' || name[5] > '9')
-		return -1;
-	n = strtoll(name + 5, NULL, 10);
-	rf_step_name(again, n);
-	return strcmp(name, again) ? -1 : n;
-}
-
 /* ---- names and shapes ------------------------------------------------------------------------------------------- */
 
 /* What is wrong with one name.  The list is for a reader: what is wrong in the same way with a tensor of several layers is
@@ -383,7 +366,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	    || (rc = rf_config_read(&c->cfg, path, e)) != RF_OK)
 		return rc;
 	if (*c->cfg.unknown) {
-		snprintf(what, sizeof what, "config.json has keys that are not known: %s", c->cfg.unknown);
+		snprintf(what, sizeof what, "config.json has keys that are not known, without effect: %s", c->cfg.unknown);
 		warn(c, what);
 	}
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
@@ -402,14 +385,14 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 }
 
 /* The directory that path means: itself, or the step that latest points to. */
-static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, struct rf_err *e)
+static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, char lost[RF_STEP_LOST], struct rf_err *e)
 {
-	char file[4096], target[64], q[80];
+	char file[4096];
 	enum rf_code rc;
 	struct stat st;
-	ssize_t n;
 
 	*of_run = false;
+	*lost = 0;
 	if (stat(path, &st) < 0)
 		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path,
 		               strerror(errno));
@@ -421,28 +404,20 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, str
 		strcpy(dir, path);
 		return RF_OK;
 	}
-	if ((rc = rf_disk_join(file, path, "latest", e)) != RF_OK)
-		return rc;
-	if ((n = readlink(file, target, sizeof target)) < 0)
-		return rf_fail(e, RF_ENOINPUT, "%s: neither a checkpoint (no config.json) nor a run (no latest)", path);
-	target[n < (ssize_t)sizeof target ? n : (ssize_t)sizeof target - 1] = 0;
-	if (rf_step_number(target) < 0)
-		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file,
-		               rf_quote(q, sizeof q, target, strlen(target)));
 	*of_run = true;
-	return rf_disk_join(dir, path, target, e);
+	return rf_step_latest(path, dir, lost, e);
 }
 
 enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 {
-	char dir[4096], again[4096];
+	char dir[4096], again[4096], lost[RF_STEP_LOST];
 	enum rf_code rc;
 	bool of_run;
 
 	*c = (struct rf_ckpt){ .dir = "" };
 	if (strlen(path) >= sizeof dir)
 		return rf_fail(e, RF_ENOINPUT, "the path of the model is too long");
-	if ((rc = find_dir(path, dir, &of_run, e)) != RF_OK)
+	if ((rc = find_dir(path, dir, &of_run, lost, e)) != RF_OK)
 		return rc;
 	for (;;) {
 		strcpy(c->dir, dir);
@@ -450,7 +425,7 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 			break;
 		rf_ckpt_close(c);
 		/* a trainer may have committed a step and removed this one since we read latest */
-		if (!of_run || find_dir(path, again, &of_run, NULL) != RF_OK || !strcmp(dir, again))
+		if (!of_run || find_dir(path, again, &of_run, lost, NULL) != RF_OK || !strcmp(dir, again))
 			return rc;
 		strcpy(dir, again);
 	}
@@ -458,7 +433,15 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld", dir, (long long)c->step);
 		rf_ckpt_close(c);
 	}
+	if (rc == RF_OK && *lost)
+		rf_ckpt_lost(c, lost);
 	return rc;
+}
+
+void rf_ckpt_lost(struct rf_ckpt *c, const char *lost)
+{
+	strcpy(c->lost, lost);
+	warn(c, lost);
 }
 
 void rf_ckpt_close(struct rf_ckpt *c)

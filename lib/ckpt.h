@@ -1,4 +1,4 @@
-/* ckpt.h -- what run.c needs of ckpt.c: writing a checkpoint directory, and the names of steps. */
+/* ckpt.h -- what run.c needs of ckpt.c: writing a checkpoint directory. */
 #ifndef RF_CKPT_H
 #define RF_CKPT_H
 
@@ -39,8 +39,7 @@ enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf
 
 bool rf_same_shape(const struct rf_tensor *t, const struct rf_param *p);
 
-/* "step-000012", and back: -1 for any other name. */
-void rf_step_name(char name[32], int64_t step);
-int64_t rf_step_number(const char *name);
+/* Keeps what rf_step_latest() said, and warns of it. */
+void rf_ckpt_lost(struct rf_ckpt *c, const char *lost);
 
 #endif

@@ -1,5 +1,6 @@
 /* cli.c -- the command line, from tables.  Written by hand rather than on getopt_long because that accepts
  * abbreviations, and an abbreviation in a script changes its meaning with the next release. */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -15,6 +16,11 @@
 
 volatile sig_atomic_t rf_cli_stop;
 static const char *progname = "rf";
+
+/* Options that the command line gave, and options that have no effect. */
+enum { MAX_OPTS = 64 };
+struct options { const struct rf_opt *opt[MAX_OPTS]; int n; };
+static struct options given, idle;
 
 static void say(const char *fmt, va_list ap)
 {
@@ -251,6 +257,33 @@ static const struct rf_opt *find(const struct rf_cli *cli, const char *name, siz
 	return NULL;
 }
 
+static bool among(const struct options *list, const struct rf_opt *o)
+{
+	for (int i = 0; i < list->n; i++)
+		if (list->opt[i] == o)
+			return true;
+	return false;
+}
+
+static void note(struct options *list, const struct rf_opt *o)
+{
+	if (among(list, o))
+		return;
+	assert(list->n < MAX_OPTS);
+	list->opt[list->n++] = o;
+}
+
+void rf_cli_without(const struct rf_opt *table, const char *name, const char *with)
+{
+	for (const struct rf_opt *o = table; o->name; o++) {
+		if (name && strcmp(name, o->name))
+			continue;
+		if (among(&given, o))
+			usage_error("--%s goes with %s", o->name, with);
+		note(&idle, o);
+	}
+}
+
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 {
 	const struct rf_opt *o;
@@ -307,6 +340,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 			value = argv[++i];
 		}
 		set(o, value);
+		note(&given, o);
 	}
 	if (words < cli->min_args)
 		usage_error("too few words: usage: %s %s", cli->name, cli->usage);
@@ -324,7 +358,7 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 			const double *p = o->to;
 			const char *w = o->arg;
 
-			if (!o->result)
+			if (!o->result || among(&idle, o))
 				continue;
 			switch (o->kind) {
 			case RF_OPT_FLAG: rc = rf_head_option_bool(head, o->name, *(bool *)o->to, e); break;

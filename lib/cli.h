@@ -27,7 +27,13 @@ struct rf_cli {
  * words beside the options are moved to argv[1..n]; returns n.  A mistake ends the program with 64 and one line. */
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 
-/* Appends {tool, version, options} to the head's history: every option whose `result` is set, with its value. */
+/* What has no effect as the command line is: the options of `table`, or (name not NULL) this one of them, go with
+ * something that was not asked for.  Where one was given the program ends with 64 and "--log goes with training"; the
+ * history leaves them out.  After rf_cli_parse(). */
+void rf_cli_without(const struct rf_opt *table, const char *name, const char *with);
+
+/* Appends {tool, version, options} to the head's history: every option whose `result` is set and that has an effect, with
+ * its value. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);
 
 /* SIGTERM, SIGINT and SIGHUP remove unfinished files and kill; once rf_cli_catch() was called they only set

@@ -1,5 +1,7 @@
 /* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only after all of it
  * went well. */
+#include <inttypes.h>
+
 #include "cli_stage.h"
 
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS])
@@ -44,6 +46,7 @@ static enum rf_code work(struct rf_stage *s, rf_stage_fn *f, void *arg, struct r
 	if ((rc = rf_next(s->in, &r, e)) != RF_OK)
 		return rc;
 	rf_meter_read(&p->meter, rf_in_bytes(s->in));
+	s->records++;
 	rf_progress_doing(p, "computing");
 	if ((rc = f(arg, r, e)) != RF_OK) {
 		rf_in_blame(s->in, e);
@@ -69,6 +72,12 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	rf_progress_doing(&s->progress, "computing");
+}
+
+void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so)
+{
+	if (s->records && !s->fit)
+		rf_say("none of %" PRIu64 " record%s has %s (%s writes them)%s", s->records, s->records == 1 ? "" : "s", what, writer, so);
 }
 
 void rf_stage_close(struct rf_stage *s)

@@ -18,6 +18,7 @@ struct rf_stage {
 	struct rf_head head;         /* of the output: the input's, with this program in its history */
 	struct rf_in *in;
 	struct rf_out *out;
+	uint64_t records, fit;       /* all of them; those that have what the stage works on: its function counts these */
 	rf_stage_fn *pass_on;        /* in place of writing a record: what rf-reward's command judges waits first */
 };
 #define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD }
@@ -34,6 +35,10 @@ void rf_stage_create(struct rf_stage *s);
 /* Calls f for every record, to the input's end, and tells a failure of f with the record's place; then, where there is an
  * output, the record goes there.  Without one, or with pass_on, they count what is done (rf_meter_done). */
 void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg);
+
+/* Where none of the records had what the stage works on, so that it did nothing: says "none of 16 records has positions
+ * (rf-select writes them)", and what follows from it, `so`.  At the end. */
+void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so);
 
 /* The output's end record, and the end of both. */
 void rf_stage_close(struct rf_stage *s);

@@ -1,6 +1,7 @@
 /* config_fla.c -- the configs of DeltaNet and Gated DeltaNet as flash-linear-attention writes and reads them, with its
  * defaults. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "config_read.h"
@@ -60,11 +61,13 @@ static void read_attn(struct rf_config_reader *top, struct rf_config *cfg)
 static int head_width(struct rf_config_reader *r, const struct rf_config *cfg, const char *key)
 {
 	double width = cfg->d * rf_config_real(r, key, 1, 1e-6, 1 << 20);
+	char must[140];
 	const int heads = cfg->delta.heads;
 
 	if (width >= 1 && width <= RF_MAX_WIDTH && (int)width % heads == 0)
 		return (int)width / heads;
-	rf_config_bad(r, key, "such that hidden_size times it is a multiple of num_heads, and at most 1048576");
+	snprintf(must, sizeof must, "such that hidden_size (%d) times it is a multiple of num_heads (%d), and at most 1048576", cfg->d, heads);
+	rf_config_bad(r, key, must);
 	return 1;
 }
 

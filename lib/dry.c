@@ -49,37 +49,70 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 
 /* ---- the input -------------------------------------------------------------------------------------------------- */
 
-/* The shape that the stream has, and where that is known from. */
-static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, const char **from, struct rf_err *e)
+/* Where the numbers of the plan are from. */
+struct source { const char *length, *rollouts; };
+
+static bool is_file(const char *path)
+{
+	struct stat st;
+
+	return (path && strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)) == 0 && S_ISREG(st.st_mode);
+}
+
+/* What the program would say to the first record, and its shape. */
+static enum rf_code first_record(const struct rf_dry *d, struct rf_in *in, struct rf_shape *s, struct source *from, struct rf_err *e)
 {
 	struct rf_engine *g = d->engine;
 	struct rf_record *r;
+	enum rf_code rc = rf_next(in, &r, e);
+
+	if (rc == RF_EOF)
+		return RF_OK;
+	if (rc != RF_OK)
+		return rc;
+	rc = g->fits ? g->fits(rf_in_head(in), r, e) : rf_engine_check_record(g, r, e);
+	if (rc != RF_OK) {
+		rf_in_blame(in, e);
+		return rc;
+	}
+	if (!g->max_len) {
+		s->T = r->T;
+		from->length = "as the first record has it";
+	}
+	if (r->c) {
+		s->c = r->c;
+		from->rollouts = "as the first record has them";
+	}
+	if (r->rollout.tokens) {
+		s->n = r->rollout.n;
+		s->k = r->rollout.k;
+	}
+	return RF_OK;
+}
+
+/* The shape that the stream has, as far as one can look into it. */
+static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, struct source *from, struct rf_err *e)
+{
+	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 	struct rf_in *in;
-	struct stat st;
 	enum rf_code rc;
 
-	*from = "assumed: there is no file to look into";
-	if (!d->path || !strcmp(d->path, "-") || (stat(d->path, &st) == 0 && !S_ISREG(st.st_mode)))
+	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed", "assumed" };
+	if (!is_file(d->path))
 		return RF_OK;
 	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_engine_check_head(g, rf_in_head(in), e)) != RF_OK) {
+	if ((rc = rf_engine_check_head(d->engine, rf_in_head(in), e)) != RF_OK) {
 		rf_blame(e, "%s", rf_in_name(in));
 	} else {
-		rf_engine_expect(rf_in_head(in), s);
-		*from = "as the stream's history says, else assumed: it has no records";
-		if ((rc = rf_next(in, &r, e)) == RF_OK && (rc = rf_engine_check_record(g, r, e)) != RF_OK)
-			rf_in_blame(in, e);
-		if (rc == RF_OK) {
-			*from = "as the first record has it, else the stream's history";
-			s->T = g->max_len ? s->T : r->T;
-			s->c = r->c ? r->c : s->c;
-			s->n = r->rollout.tokens ? r->rollout.n : s->n;
-			s->k = r->rollout.tokens ? r->rollout.k : s->k;
-		}
+		if (rf_engine_expect(rf_in_head(in), s))
+			from->rollouts = "as the stream's history says";
+		rc = first_record(d, in, s, from, e);
 	}
 	rf_in_close(in);
-	return rc == RF_EOF ? RF_OK : rc;
+	if (at >= 0 && lseek(STDIN_FILENO, at, SEEK_SET) < 0) /* who reads standard input next finds it as it was */
+		return rf_fail(e, RF_EIO, "<stdin>: seek: %s", strerror(errno));
+	return rc;
 }
 
 /* ---- the text --------------------------------------------------------------------------------------------------- */
@@ -131,12 +164,11 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 	               g->math == RF_MATH_BF16 ? "bf16" : "f32");
 }
 
-static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const char *from, const struct rf_memory *m)
+static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const struct source *from, const struct rf_memory *m)
 {
-	rf_page_printf(p, "plan       sequences up to %d tokens in segments of %d rows", s->T, g->segment);
+	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length, g->segment);
 	if (s->c)
-		rf_page_printf(p, ", %d positions, %d rollouts of %d tokens at each", s->c, s->n, s->k);
-	rf_page_printf(p, "\n           (%s)\n", from);
+		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c, s->n, s->k, from->rollouts);
 	rf_page_printf(p, "memory     %zu MiB: weights%s %zu, pass %zu, products %zu, program and records %zu\n", m->all >> 20,
 	               g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20, m->host >> 20);
 }
@@ -161,7 +193,7 @@ enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
 	struct rf_memory memory;
 	struct rf_speed speed;
 	struct rf_buf page = { 0 };
-	const char *from;
+	struct source from;
 	enum rf_code rc;
 
 	*text = NULL;
@@ -171,7 +203,7 @@ enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
 		return rc;
 	print_model(&page, g);
 	print_settings(&page, d->opts);
-	print_plan(&page, g, &shape, from, &memory);
+	print_plan(&page, g, &shape, &from, &memory);
 	print_time(&page, &speed);
 	rf_buf_add(&page, "", 1);
 	if (page.failed) {

@@ -3,6 +3,7 @@
  * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or --sample
  * make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one of its rows is. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,22 @@ struct job {
 	uint64_t order, shown;
 	uint64_t record, part;    /* whose headings were shown last */
 	uint64_t records;         /* of all files so far */
+	uint64_t offered, matched; /* rows of all files; those that --where lets through */
 	int file;
 	uint64_t passed;          /* bytes of the streams before this one */
 };
+
+/* Keeps the first thing that the reader should know. */
+static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*j->d->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(j->d->note, sizeof j->d->note, fmt, ap);
+	va_end(ap);
+}
 
 /* ---- rows on their way out -------------------------------------------------------------------------------------- */
 
@@ -145,6 +159,35 @@ static void count(struct job *j, const struct rf_in *in, int tokens)
 	rf_meter_done(j->d->meter, tokens);
 }
 
+static bool matches(struct job *j, const struct rf_row *row)
+{
+	bool match = rf_table_match(&j->table, row);
+
+	j->offered++;
+	j->matched += match;
+	return match;
+}
+
+/* Where records were read and not a row is shown of them: why not. */
+static void say_nothing_found(struct job *j)
+{
+	const char *missing = j->has_table ? rf_table_missing(&j->table) : NULL;
+	char all[48];
+
+	if (!j->has_table || j->matched || !(j->records + j->offered))
+		return;
+	if (j->of_tensors)
+		snprintf(all, sizeof all, "%llu", (unsigned long long)j->offered);
+	else
+		snprintf(all, sizeof all, "%llu record%s", (unsigned long long)j->records, j->records == 1 ? "" : "s");
+	if (!j->offered)
+		note(j, "no row: none of %s has %s", all, j->table.rows == RF_ROWS_POSITION ? "positions" : "rollouts");
+	else if (missing)
+		note(j, "no row of %s: none has '%s'", all, missing);
+	else
+		note(j, "no row of %s is as --where says", all);
+}
+
 /* ---- a stream --------------------------------------------------------------------------------------------------- */
 
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
@@ -157,7 +200,7 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		struct rf_pick_row p = { .record = j->records };
 
 		rf_row_at(row, rows, i);
-		if (!rf_table_match(&j->table, row))
+		if (!matches(j, row))
 			continue;
 		p.part = (uint64_t)row->i;
 		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row), j->order++ };
@@ -200,8 +243,8 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
 		j->d->show.words.tokenizer = j->bytes;
-	} else if (!*j->d->note) {
-		snprintf(j->d->note, sizeof j->d->note, "%s: tokens are shown as numbers: its tokenizer is '%s', "
+	} else {
+		note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
 		         "give it with --tokenizer or -m", rf_in_name(in), kind);
 	}
 	return RF_OK;
@@ -228,8 +271,28 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would.  The end
- * record is passed over: what is left of a stream is not the stream. */
+/* A message as a line of JSON; with --no-hidden a record without its hidden states. */
+static enum rf_code to_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len, struct rf_err *e)
+{
+	struct rf_buf lean = { 0 };
+	struct rf_record rec;
+	struct rf_msg m;
+	enum rf_code rc;
+
+	if (!j->d->no_hidden || (rc = rf_msg_open(&m, msg, size, e)) != RF_OK || m.type != RF_MSG_SEQ)
+		return rf_msg_to_json(msg, size, line, len, e);
+	rf_record_init(&rec);
+	if ((rc = rf_record_decode(&rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) == RF_OK) {
+		rf_record_hide(&rec);
+		rf_record_encode(&lean, m.seq, &rec);
+		rc = lean.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_msg_to_json(lean.p, lean.n, line, len, e);
+	}
+	rf_buf_free(&lean);
+	rf_record_free(&rec);
+	return rc;
+}
+
+/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would. */
 static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size,
                                   struct rf_err *e)
 {
@@ -241,14 +304,14 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	size_t len;
 	enum rf_code rc = rf_msg_open(&m, msg, size, e);
 
-	if (rc != RF_OK || m.type != RF_MSG_SEQ)
+	if (rc != RF_OK)
 		return rc;
 	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
 		return rc;
 	rf_row_of(&row, NULL, n, rec);
 	for (uint64_t i = 0, rows = rf_row_count(rec, j->d->table.rows); i < rows; i++) {
 		rf_row_at(&row, j->d->table.rows, i);
-		if (rf_table_match(&j->table, &row)) {
+		if (matches(j, &row)) {
 			double key = rf_table_key(&j->table, &row);
 			if (!match || isnan(p.key.sort) || key < p.key.sort)
 				p.key.sort = key;
@@ -260,7 +323,7 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	j->records++;
 	if (!match || (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key)))
 		return RF_OK;
-	if ((rc = rf_msg_to_json(msg, size, &line, &len, e)) != RF_OK)
+	if ((rc = to_json(j, msg, size, &line, &len, e)) != RF_OK)
 		return rc;
 	rf_buf_add(&j->text, line, len);
 	rf_page_puts(&j->text, "\n");
@@ -272,7 +335,7 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 {
 	char *line;
 	size_t len;
-	enum rf_code rc = rf_msg_to_json(msg, size, &line, &len, e);
+	enum rf_code rc = to_json(j, msg, size, &line, &len, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -286,6 +349,7 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 {
 	const struct rf_dump *d = j->d;
 	bool some = d->table.where || d->table.sort || d->sample || d->first;
+	bool ended = false;
 	struct rf_record rec;
 	const void *msg;
 	size_t size;
@@ -294,6 +358,9 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 	rf_record_init(&rec);
 	begin_pick(j);
 	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
+		ended = n && rf_in_count(in) < n; /* that was the end record */
+		if (ended && some)
+			continue;
 		if (!some || n == 0)
 			rc = write_message(j, msg, size, e);
 		else if ((rc = offer_message(j, &rec, n, msg, size, e)) == RF_EDATA)
@@ -307,7 +374,12 @@ static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *p
 		while ((rc = rf_next_message(in, &msg, &size, e)) == RF_OK)
 			;
 	rf_record_free(&rec);
-	return rc == RF_EOF || rc == RF_OK ? end_pick(j, e) : rc;
+	if (rc != RF_EOF && rc != RF_OK)
+		return rc;
+	/* of what was read to its end; with the count of the whole, so that a part is not taken for it */
+	if ((rc = end_pick(j, e)) == RF_OK && ended && some && (rc = write_message(j, msg, size, e)) == RF_OK)
+		rc = flush(j, e);
+	return rc;
 }
 
 static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
@@ -346,7 +418,7 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, s
 
 	if (row->tensor && stats && (rc = rf_inspect_stats(row->tensor, &row->stats, e)) != RF_OK)
 		return rc;
-	if (!rf_table_match(&j->table, row))
+	if (!matches(j, row))
 		return RF_OK;
 	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
 	if (j->d->form == RF_DUMP_TSV)
@@ -366,6 +438,8 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 
 	if (rc != RF_OK)
 		return rc;
+	if (x.ckpt && *x.ckpt->lost)
+		note(j, "%s: %s", x.name, x.ckpt->lost);
 	if (j->d->form != RF_DUMP_TSV) {
 		begin_pick(j);
 		title(j, path);
@@ -521,6 +595,8 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		rc = d->check ? check(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
 	if (rc == RF_OK)
 		rc = end_pick(&j, e);
+	if (rc == RF_OK)
+		say_nothing_found(&j);
 	rf_pick_free(&j.pick);
 	rf_tokenizer_free(j.given);
 	rf_tokenizer_free(j.bytes);

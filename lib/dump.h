@@ -23,6 +23,7 @@ struct rf_dump {
 	uint64_t sample, first;   /* rows; 0: all */
 	uint64_t seed;
 	bool no_header;           /* of TSV */
+	bool no_hidden;           /* of JSON: without hidden states and logits */
 	bool no_drain;            /* leave a pipe as soon as nothing more of it is shown */
 	struct rf_show show;      /* its tokenizer is found here */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */

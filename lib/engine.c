@@ -9,10 +9,10 @@
 
 #include "engine.h"
 
-void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS])
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", "a run (its latest step) or a checkpoint directory", false },
+		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", model ? model : "a run (its latest step) or a checkpoint directory", false },
 		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|auto", "where to compute", false },
 		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
@@ -178,7 +178,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 	return RF_OK;
 }
 
-void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
+bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 {
 	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 }; /* beyond them a stream's word does not decide an allocation */
 	const struct { const char *tool, *option; int *to; } said[] = {
@@ -188,15 +188,20 @@ void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 	};
 
 	const struct rf_shape before = *shape;
+	bool any = false;
 
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
 		int64_t value;
 
-		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST)
+		if (rf_head_asked(h, said[i].tool, said[i].option, &value) && value > 0 && value <= MOST) {
 			*said[i].to = (int)value;
+			any = true;
+		}
 	}
-	if ((int64_t)shape->c * shape->n * shape->k > MOST_TOKENS)
-		*shape = before;
+	if ((int64_t)shape->c * shape->n * shape->k <= MOST_TOKENS)
+		return any;
+	*shape = before;
+	return false;
 }
 
 enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)

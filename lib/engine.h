@@ -39,6 +39,9 @@ struct rf_engine {
 	/* the stage, set before its input is opened */
 	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_need *need); /* sets what it decides itself of the shape */
 	const void *stage;
+	/* RF_EDATA where the stage would refuse a record of such a stream, which it may change: --dry-run asks it of the first.
+	 * NULL: it takes what rf_engine_check_record() takes */
+	enum rf_code (*fits)(const struct rf_head *h, struct rf_record *r, struct rf_err *e);
 	/* open */
 	const char *note;            /* what the user should know of the device; NULL: nothing */
 	const struct rf_ckpt *ckpt;  /* the weights' names and hashes */
@@ -55,9 +58,9 @@ struct rf_engine {
 #define RF_ENGINE_DEFAULTS { .device = NULL, .segment = 2048 }
 
 /* -m, --device, --threads, --segment, --max-len, --dtype, --dry-run.  The default device is $RF_DEVICE, else
- * auto. */
+ * auto.  model: what -m takes, for --help; NULL: a run or a checkpoint. */
 enum { RF_ENGINE_OPTS = 8 };
-void rf_engine_options(struct rf_engine *g, struct rf_opt opts[RF_ENGINE_OPTS]);
+void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
 
 /* Opens the device, and the checkpoint at g->path unless `ckpt` is given (a trainer's, whose run is locked); loads the
  * weights.  With --dry-run they are read and checked, and nothing is allocated on the device.  g->note says that auto
@@ -75,8 +78,9 @@ enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_r
  * head's grows to it. */
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws);
 
-/* The shape that a stream's history announces; what it does not say, or says beyond reason, stays as it is in *shape. */
-void rf_engine_expect(const struct rf_head *h, struct rf_shape *shape);
+/* The shape that a stream's history announces; what it does not say, or says beyond reason, stays as it is in *shape.
+ * Whether it says anything. */
+bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape);
 /* With --max-len: the memory that the stage needs for it, before the first record. */
 enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
 /* Makes the tree large enough for the plan (its segment is the engine's own) and g->extra for the stage; what was in them

@@ -181,6 +181,7 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 	float *entropy = array(r, T, e), *logp = array(r, T, e), *nll = array(r, T, e), *correct = array(r, T, e);
 	int32_t *top = array(r, T, e);
 	int from = response ? r->prompt_len : 1;
+	uint64_t before = sum->tokens;
 	enum rf_code rc;
 
 	if (!entropy || !logp || !nll || !correct || !top)
@@ -196,6 +197,7 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 		sum->tokens++;
 	}
 	sum->sequences++;
+	sum->none += sum->tokens == before;
 	if (s->nll) {
 		r->entropy = entropy;
 		set_nll(r, logp, top, nll, correct);

@@ -22,7 +22,7 @@ void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need 
 enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct rf_err *e);
 
 /* What rf-ntp --eval sums up, in the order of the records. */
-struct rf_eval { double nll, correct, prob; uint64_t tokens, sequences; };
+struct rf_eval { double nll, correct, prob; uint64_t tokens, sequences, none; /* none: sequences without a token that counts */ };
 
 /* Adds one sequence's tokens (from prompt_len on with `response`) to *sum; with s->nll writes r->nll and correct. */
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum, struct rf_err *e);

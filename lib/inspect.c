@@ -105,7 +105,7 @@ static enum rf_code read_steps(struct rf_inspect *x, struct rf_err *e)
 
 	if (!(d = opendir(x->path)))
 		return rf_fail(e, RF_EIO, "%s: %s", x->name, strerror(errno));
-	if (!fstatat(dirfd(d), "latest", &st, 0))
+	if (!fstatat(dirfd(d), "latest", &st, AT_SYMLINK_NOFOLLOW) || *x->ckpt->lost)
 		while (rc == RF_OK && (entry = readdir(d)))
 			if (rf_step_number(entry->d_name) >= 0)
 				rc = read_step(x, entry->d_name, e);

@@ -32,6 +32,7 @@ void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_O
 {
 	const struct rf_opt table[] = {
 		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards", false },
+		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL, "it gets the records without hidden states and logits", false },
 		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name", "name of its rewards; exec if not said", true },
 		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s", "seconds it may be idle while waited for; 0: any", false },
 		{ "hold", 0, RF_OPT_SIZE, &s->hold, 0, 0, "size", "bytes of records that may wait for their answers", false },
@@ -132,6 +133,18 @@ static enum rf_code read_totals(const json_t *answer, int c, int n, double *tota
 	return RF_OK;
 }
 
+/* Whether a line that is no JSON has NaN or Infinity where a number could stand, as several languages print them. */
+static bool not_a_number(const char *line, size_t len)
+{
+	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
+
+	for (size_t i = 1; i < len; i++)
+		for (size_t w = 0; w < sizeof words / sizeof *words && strchr("[,:- ", line[i - 1]); w++)
+			if (len - i >= strlen(words[w]) && !memcmp(line + i, words[w], strlen(words[w])))
+				return true;
+	return false;
+}
+
 /* Reads the first record's answer. */
 static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len, struct rf_err *e)
 {
@@ -142,7 +155,9 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 	double *total = NULL;
 	enum rf_code rc = RF_OK;
 
-	if (!json_is_object(answer))
+	if (!answer && not_a_number(line, len))
+		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not have", rf_quote(shown, sizeof shown, line, len));
+	else if (!json_is_object(answer))
 		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s", rf_quote(shown, sizeof shown, line, len),
 		             answer ? "" : ": ", answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
 	else if (!(id = json_object_get(answer, "id")))
@@ -254,7 +269,10 @@ enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int 
 	*j->last = w;
 	j->last = &w->next;
 	if (r->rollout.tokens) {
-		if ((rc = rf_record_to_json(r, &line, &len, e)) != RF_OK)
+		struct rf_record shown = *r;
+		if (j->s.no_hidden)
+			rf_record_hide(&shown);
+		if ((rc = rf_record_to_json(&shown, &line, &len, e)) != RF_OK)
 			return rc;
 		rf_exec_send(j->x, line, len);
 	}

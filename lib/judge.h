@@ -7,6 +7,7 @@
 #ifndef RF_JUDGE_H
 #define RF_JUDGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "err.h"
@@ -18,14 +19,15 @@
 struct rf_judge_settings {
 	const char *command;    /* for /bin/sh; NULL: there is none */
 	const char *kind;       /* the name of its rewards; NULL: "exec" */
+	bool no_hidden;         /* it is not shown hidden states and logits */
 	double timeout;         /* seconds; 0: none */
 	uint64_t hold;          /* bytes of records that may wait */
 	struct rf_meter *meter; /* counts what was passed on; may be NULL */
 };
 #define RF_JUDGE_DEFAULTS { .timeout = 600, .hold = UINT64_C(256) << 20 }
 
-/* --exec, --kind-name, --timeout, --hold */
-enum { RF_JUDGE_OPTS = 5 };
+/* --exec, --no-hidden, --kind-name, --timeout, --hold */
+enum { RF_JUDGE_OPTS = 6 };
 void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_OPTS]);
 
 struct rf_judge;

@@ -10,6 +10,8 @@ struct rf_meter {
 	_Atomic uint64_t records;  /* read */
 	_Atomic uint64_t done;     /* those that the program is through with */
 	_Atomic uint64_t tokens;   /* theirs */
+	_Atomic uint64_t steps;    /* of a trainer: optimizer steps so far, and the losses of the last one, NaN: none */
+	_Atomic double ntp, rl;
 };
 
 /* m may be NULL: nobody looks.  bytes: all that were read so far. */
@@ -26,6 +28,15 @@ static inline void rf_meter_done(struct rf_meter *m, int tokens)
 	if (m) {
 		m->tokens += (uint64_t)tokens;
 		m->done++;
+	}
+}
+
+static inline void rf_meter_step(struct rf_meter *m, double ntp, double rl)
+{
+	if (m) {
+		m->ntp = ntp;
+		m->rl = rl;
+		m->steps++;
 	}
 }
 

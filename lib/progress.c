@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +50,27 @@ static double part_done(const struct rf_progress *p, uint64_t done, uint64_t rec
 	return (double)done / (double)records * ((double)bytes / (double)p->size);
 }
 
+/* The losses of a trainer's last step. */
+static void describe_losses(const struct rf_meter *m, char *text, size_t size)
+{
+	double ntp = m->ntp, rl = m->rl;
+	int n;
+
+	*text = 0;
+	if (!m->steps)
+		return;
+	n = snprintf(text, size, ", %" PRIu64 " step%s", m->steps, m->steps == 1 ? "" : "s");
+	if (!isnan(ntp))
+		n += snprintf(text + n, size - (size_t)n, ", loss/ntp %.5g", ntp);
+	if (!isnan(rl))
+		snprintf(text + n, size - (size_t)n, ", loss/rl %.3g", rl);
+}
+
 static int describe(const struct rf_progress *p, bool last, char *text, size_t size)
 {
 	uint64_t done = p->meter.done, records = p->meter.records, tokens = p->meter.tokens;
 	double spent = rf_now() - p->from, part;
-	char of[32] = "", rate[80] = "", left[40] = "";
+	char of[32] = "", losses[120], rate[80] = "", left[40] = "";
 
 	if (records < done) /* both turn while we look */
 		records = done;
@@ -61,12 +78,13 @@ static int describe(const struct rf_progress *p, bool last, char *text, size_t s
 		snprintf(of, sizeof of, " of %" PRIu64, records);
 	if (tokens)
 		snprintf(rate, sizeof rate, ", %" PRIu64 " tokens, %.0f tokens/s", tokens, spent > 0 ? (double)tokens / spent : 0);
+	describe_losses(&p->meter, losses, sizeof losses);
 	part = part_done(p, done, records);
 	if (last)
 		snprintf(left, sizeof left, ", %.1f s", spent);
 	else if (part > 0 && part < 1)
 		snprintf(left, sizeof left, ", %.0f s left", spent * (1 / part - 1));
-	return snprintf(text, size, "%s: %" PRIu64 "%s records%s%s, %s", p->name, done, of, rate, left, last ? "ended" : p->doing);
+	return snprintf(text, size, "%s: %" PRIu64 "%s records%s%s%s, %s", p->name, done, of, losses, rate, left, last ? "ended" : p->doing);
 }
 
 static int columns(void)
@@ -99,21 +117,21 @@ static void draw(struct rf_progress *p, bool last)
 
 	if (p->quiet)
 		return;
-	if (p->row >= 0 && last) {
-		if (p->shown)
-			place(p, "", 0);
+	if (p->row >= 0 && last && p->shown)
+		place(p, "", 0);
+	if (p->row >= 0 && last && !p->asked) {
 		p->shown = false;
 		return;
 	}
 	n = describe(p, last, text, sizeof text - 1);
-	if (p->row >= 0) {
+	if (p->row >= 0 && !last) {
 		place(p, text, n);
 	} else {
 		text[n++] = '\n';
 		if (write(STDERR_FILENO, text, (size_t)n) < 0)
 			return;
 	}
-	p->shown = true;
+	p->shown = !last;
 }
 
 /* Draws until it is over.  The first line comes after a while: what is done by then needs none. */

@@ -206,6 +206,12 @@ void rf_record_drop_reward(struct rf_record *r)
 	rf_record_drop_advantage(r);
 }
 
+void rf_record_hide(struct rf_record *r)
+{
+	r->hidden = r->logits = r->rollout.h_pred = r->rollout.h_gt = NULL;
+	r->d = r->N = r->rollout.d = 0;
+}
+
 void rf_record_drop_rollout(struct rf_record *r)
 {
 	memset(&r->rollout, 0, sizeof r->rollout);

@@ -69,6 +69,8 @@ void rf_record_free(struct rf_record *r);
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
 /* Removes what was computed from something that a stage is about to write anew. */
+/* Takes out what is large and seldom looked at: hidden states and logits, also the rollouts'.  Only the pointers go. */
+void rf_record_hide(struct rf_record *r);
 void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);

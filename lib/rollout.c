@@ -222,6 +222,18 @@ done:
 	return rc;
 }
 
+enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_record *r, struct rf_err *e)
+{
+	int k = s->score ? r->rollout.k : s->k;
+	enum rf_code rc = rf_engine_check_record(s->engine, r, e);
+
+	for (int p = 0; rc == RF_OK && r->positions && (!s->score || r->rollout.tokens) && p < r->c; p++)
+		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
+			rc = rf_fail(e, RF_EDATA, "position %d is %d, and %d rollout tokens must fit between 1 and the sequence's %d tokens (rf-select -k %d)",
+			             p, r->positions[p], k, r->T, k);
+	return rc;
+}
+
 enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e)
 {
 	struct rf_engine *g = s->engine;
@@ -235,12 +247,8 @@ enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struc
 	int *row;
 	enum rf_code rc;
 
-	if ((rc = rf_engine_check_record(g, r, e)) != RF_OK || !r->positions || (s->score && !r->rollout.tokens))
+	if ((rc = rf_rollout_check(s, r, e)) != RF_OK || !r->positions || (s->score && !r->rollout.tokens))
 		return rc;
-	for (int p = 0; p < r->c; p++)
-		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
-			return rf_fail(e, RF_EDATA, "position %d is %d, and %d rollout tokens must fit between 1 and the sequence's %d tokens (rf-select -k %d)",
-			               p, r->positions[p], k, r->T, k);
 	plan(s, r->T, r->c, n, k, &want, &extra);
 	if ((rc = rf_engine_reserve(g, &want, extra, e)) != RF_OK)
 		return rc;

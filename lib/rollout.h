@@ -30,6 +30,7 @@ void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need 
 
 /* Writes r->rollout and removes reward and advantage.  A record without positions (with --score: without rollout tokens)
  * passes unchanged.  RF_EDATA: a position whose k tokens do not fit; RF_ENUMERIC: NaN or Inf. */
+enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_record *r, struct rf_err *e);
 enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e);
 
 #endif

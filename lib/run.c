@@ -18,60 +18,6 @@
 
 /* ---- what is in a run ------------------------------------------------------------------------------------------- */
 
-static int oldest_first(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-/* The numbers of the steps, malloc'd, the oldest first. */
-static enum rf_code list_steps(const char *path, int64_t **steps, int *n, struct rf_err *e)
-{
-	const struct dirent *d;
-	enum rf_code rc = RF_OK;
-	DIR *dir = opendir(path);
-
-	*steps = NULL;
-	*n = 0;
-	if (!dir)
-		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path,
-		               strerror(errno));
-	for (errno = 0; rc == RF_OK && (d = readdir(dir)); errno = 0) {
-		int64_t step = rf_step_number(d->d_name), *more;
-
-		if (step < 0)
-			continue;
-		if ((more = realloc(*steps, ((size_t)*n + 1) * sizeof *more))) {
-			*steps = more;
-			more[(*n)++] = step;
-		} else {
-			rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-		}
-	}
-	if (rc == RF_OK && errno)
-		rc = rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-	closedir(dir);
-	if (*n)
-		qsort(*steps, (size_t)*n, sizeof **steps, oldest_first);
-	return rc;
-}
-
-static enum rf_code newest_step(const char *path, int64_t *newest, struct rf_err *e)
-{
-	enum rf_code rc;
-	int64_t *steps;
-	int n;
-
-	if ((rc = list_steps(path, &steps, &n, e)) == RF_OK && !n)
-		rc = rf_fail(e, RF_ENOINPUT, "%s: not a run: there is no step in it; begin one with: "
-		             "rf-init --from CHECKPOINT %s", path, path);
-	if (rc == RF_OK)
-		*newest = steps[n - 1];
-	free(steps);
-	return rc;
-}
-
 static bool is_temporary(const char *name)
 {
 	return (!strncmp(name, ".step-", 6) || !strncmp(name, ".latest.", 8)) && strstr(name, ".tmp-");
@@ -161,11 +107,12 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	if (stat(config, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
 		               path, path);
-	return newest_step(path, newest, e);
+	return rf_step_newest(path, newest, e);
 }
 
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 {
+	char dir[4096], lost[RF_STEP_LOST];
 	int64_t newest;
 	enum rf_code rc;
 
@@ -173,23 +120,25 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
 	if ((rc = take_lock(r, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
-	    || (rc = newest_step(path, &newest, e)) != RF_OK
+	    || (rc = rf_step_newest(path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK
 	    || (rc = repair_latest(path, newest, e)) != RF_OK || (rc = rf_ckpt_open(&r->at, path, e)) != RF_OK)
 		rf_run_close(r);
+	else if (*lost)
+		rf_ckpt_lost(&r->at, lost);
 	return rc;
 }
 
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 {
-	char dir[4096], name[32];
+	char dir[4096], name[32], lost[RF_STEP_LOST];
 	int64_t newest;
 	enum rf_code rc;
 
-	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
+	if ((rc = find_run(r, path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
 		return rc;
 	rf_step_name(name, newest); /* not latest, which lags after a kill */
-	if ((rc = rf_disk_join(dir, path, name, e)) == RF_OK)
-		rc = rf_ckpt_open(&r->at, dir, e);
+	if ((rc = rf_disk_join(dir, path, name, e)) == RF_OK && (rc = rf_ckpt_open(&r->at, dir, e)) == RF_OK && *lost)
+		rf_ckpt_lost(&r->at, lost);
 	return rc;
 }
 
@@ -211,7 +160,7 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 	int64_t *steps;
 	int n;
 
-	rc = list_steps(path, &steps, &n, e);
+	rc = rf_step_list(path, &steps, &n, e);
 	for (int i = 0; rc == RF_OK && i < n - keep; i++) {
 		if (keep_every && steps[i] % keep_every == 0)
 			continue;

@@ -17,11 +17,12 @@
 #include "config.h"
 #include "err.h"
 #include "params.h"
+#include "steps.h"
 #include "tensors.h"
 
 enum { RF_HASH_HISTORY = 16 };
 
-/* A checkpoint that was opened for reading: a bare directory, a step of a run, or a run (its latest). */
+/* A checkpoint that was opened for reading: a bare directory, a step of a run, or a run (its latest, rf_step_latest()). */
 struct rf_ckpt {
 	char dir[4096];           /* the directory of config.json */
 	bool in_run;              /* it has a state.json */
@@ -30,6 +31,7 @@ struct rf_ckpt {
 	struct rf_tensors tensors;
 	bool tied;                /* no lm_head.weight in the file (or equal to the embeddings') */
 	char warning[300];        /* what the user should know; "" for nothing */
+	char lost[RF_STEP_LOST];  /* of that: latest points to nothing, and this is the newest step there is */
 	int64_t step;             /* 0 for a bare checkpoint */
 	int64_t commits;          /* commits since the run began */
 	int64_t updates;          /* steps that changed the weights: what AdamW's bias correction counts */
@@ -65,8 +67,8 @@ struct rf_run {
 	char warning[300];        /* what the user should know of the last commit: old steps that stay, a disk that fills; "" */
 };
 
-/* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest`, opens the newest
- * step.  A bare checkpoint is RF_EUSAGE and says how to begin a run. */
+/* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest` (and warns, in `at`, where it
+ * pointed to nothing), opens the newest step.  A bare checkpoint is RF_EUSAGE and says how to begin a run. */
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);
 /* The same without the lock, and without changing anything: only to look. */
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e);

@@ -21,7 +21,7 @@ struct rf_sequences {
 	size_t at, stop;                  /* what is still to be handed out */
 	struct rf_record r;
 
-	uint64_t documents, passed, kept, cut, dropped, sequences, tokens, left_out;
+	uint64_t documents, passed, kept, cut, unanswered, dropped, sequences, tokens, left_out;
 };
 
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS])
@@ -59,7 +59,7 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 	if (!tok && texts)
 		return rf_fail(e, RF_EUSAGE, "a text needs a tokenizer: --bytes, or --tokenizer of a model");
 	if (!tok && ids && !o->vocab)
-		return rf_fail(e, RF_EUSAGE, "ids need the size of their vocabulary: --vocab, or their tokenizer");
+		return rf_fail(e, RF_EUSAGE, "ids need the size of their vocabulary: --vocab, or a model that says it");
 	if (tok && o->vocab)
 		return rf_fail(e, RF_EUSAGE, "--vocab is for ids without a tokenizer");
 	if (!(s = calloc(1, sizeof *s)))
@@ -154,6 +154,7 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 				s->stop = n - n % max;
 		}
 		s->cut++;
+		s->unanswered += s->doc->answer && s->stop <= s->prompt;
 	}
 	if (n < min) {
 		s->stop = 0;
@@ -240,13 +241,15 @@ static const char *plural(uint64_t n)
 
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
-	char passed[64] = "";
+	char passed[64] = "", unanswered[64] = "";
 
 	if (s->o.hold_out)
 		snprintf(passed, sizeof passed, ", %" PRIu64 " of them %sheld out", s->passed, s->o.held_out ? "not " : "");
-	snprintf(buf, size, "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut), %" PRIu64 " dropped; "
+	if (s->unanswered)
+		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer", s->unanswered);
+	snprintf(buf, size, "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut%s), %" PRIu64 " dropped; "
 	         "%" PRIu64 " sequence%s of %" PRIu64 " token%s, %" PRIu64 " left out",
-	         s->documents, plural(s->documents), passed, s->kept, s->cut, s->dropped,
+	         s->documents, plural(s->documents), passed, s->kept, s->cut, unanswered, s->dropped,
 	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), s->left_out);
 	return buf;
 }

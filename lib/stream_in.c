@@ -486,13 +486,33 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
+/* What a zstd frame that is none of ours begins with, as zstd(1) would give it out; 0: nothing that can be read.  The
+ * stream decoder does without what we want of a frame, and its memory is bounded by the window that we allow. */
+static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
+{
+	ZSTD_DStream *zstd = ZSTD_createDStream();
+	ZSTD_outBuffer to = { out, size, 0 };
+	struct rf_err unused;
+
+	if (zstd && fill(in, RF_FRAME_HEADER_MAX + 3 + RF_BLOCK_MAX, &unused) == RF_OK &&
+	    !ZSTD_isError(ZSTD_DCtx_setParameter(zstd, ZSTD_d_windowLogMax, 23))) {
+		ZSTD_inBuffer from = { in->buf + in->at, in->have - in->at, 0 };
+		if (ZSTD_isError(ZSTD_decompressStream(zstd, &to, &from)))
+			to.pos = 0;
+	}
+	ZSTD_freeDStream(zstd);
+	return to.pos;
+}
+
 /* Reads and checks the head.  What comes here first may be anything, so a failure says what it looks like. */
 static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 {
 	struct rf_msg m;
 	enum rf_code rc = fill(in, 4, e);
-	const char *looks;
+	unsigned char inside[RF_SNIFF];
+	const char *looks = NULL;
 	char buf[200];
+	size_t n = 0;
 
 	if (rc != RF_OK)
 		return rc;
@@ -506,9 +526,14 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	if ((rc = next_message(in, &m, e)) == RF_OK) {
 		if ((rc = rf_head_decode(&in->head, m.body, e)) == RF_OK)
 			return RF_OK;
-	} else if (rc == RF_EDATA && in->msg_n && in->msg[0] != 0x93 && (looks = rf_sniff(buf, sizeof buf, in->msg, in->msg_n))) {
-		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame of something else: %s", in->name, looks);
+		return at(in, 0, 0, e);
 	}
+	if (rc == RF_EDATA && in->msg_n)
+		looks = in->msg[0] != 0x93 ? rf_sniff(buf, sizeof buf, in->msg, in->msg_n) : NULL;
+	else if (rc == RF_EDATA && !shorter(in, 5) && (n = peek(in, inside, sizeof inside)) && inside[0] != 0x93)
+		looks = rf_sniff(buf, sizeof buf, inside, n);
+	if (looks)
+		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame of something else: %s", in->name, looks);
 	return rc == RF_EIO ? rc : at(in, 0, 0, e);
 }
 

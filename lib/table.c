@@ -430,7 +430,8 @@ static enum rf_code find_number(struct rf_table *t, const char *option, const ch
 	enum rf_code rc = find(t, option, name, n, found, e);
 
 	if (rc == RF_OK && columns[*found].write)
-		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text, not a number", option, columns[*found].name);
+		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text: %s numbers", option, columns[*found].name,
+		               strcmp(option, "--where") ? "rows are sorted by" : "conditions compare");
 	return rc;
 }
 
@@ -455,6 +456,7 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 	const char *at = *s + blanks(*s), *name = at;
 	size_t n = name_length(at), op;
 	char quoted[60], *end;
+	enum rf_code rc;
 
 	if (t->terms == RF_MAX_TERMS)
 		return rf_fail(e, RF_EUSAGE, "--where: more than %d comparisons", RF_MAX_TERMS);
@@ -467,6 +469,8 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 		goto unreadable;
 	at += strlen(operators[op].word);
 	at += blanks(at);
+	if ((rc = find_number(t, "--where", name, n, &t->term[t->terms].column, e)) != RF_OK)
+		return rc;
 	t->term[t->terms].op = operators[op].op;
 	t->term[t->terms].number = strtod(at, &end);
 	if (end == at || !isfinite(t->term[t->terms].number))
@@ -483,7 +487,8 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 		goto unreadable;
 	if (end != *s && !(*s)[blanks(*s)])
 		goto unreadable;
-	return find_number(t, "--where", name, n, &t->term[t->terms++].column, e);
+	t->terms++;
+	return RF_OK;
 unreadable:
 	return rf_fail(e, RF_EUSAGE, "--where: '%s' is not like reward<0.1,k>=5 (< <= > >= = !=)",
 	               rf_quote(quoted, sizeof quoted, name, strlen(name)));
@@ -571,8 +576,18 @@ void rf_table_line(const struct rf_table *t, const struct rf_words *w, const str
 	rf_page_puts(p, "\n");
 }
 
-bool rf_table_match(const struct rf_table *t, const struct rf_row *row)
+const char *rf_table_missing(const struct rf_table *t)
 {
+	for (int i = 0; i < t->terms; i++)
+		if (!t->term[i].there)
+			return columns[t->term[i].column].name;
+	return NULL;
+}
+
+bool rf_table_match(struct rf_table *t, const struct rf_row *row)
+{
+	bool all = true;
+
 	for (int i = 0; i < t->terms; i++) {
 		struct value v = columns[t->term[i].column].get(row);
 		/* binary=0.2 means the float32 next to 0.2 */
@@ -587,10 +602,10 @@ bool rf_table_match(const struct rf_table *t, const struct rf_row *row)
 		case EQ: holds = x == y; break;
 		case NE: holds = x != y; break;
 		}
-		if (v.is == MISSING || !holds)
-			return false;
+		t->term[i].there |= v.is != MISSING;
+		all = all && v.is != MISSING && holds;
 	}
-	return true;
+	return all;
 }
 
 double rf_table_key(const struct rf_table *t, const struct rf_row *row)

@@ -80,7 +80,7 @@ enum { RF_MAX_COLUMNS = 64, RF_MAX_TERMS = 16 };
 struct rf_table {
 	enum rf_row_kind rows;
 	int column[RF_MAX_COLUMNS], columns;
-	struct { int column, op; double number; } term[RF_MAX_TERMS];
+	struct { int column, op; double number; bool there; } term[RF_MAX_TERMS]; /* there: some row had it */
 	int terms;
 	int sort;                 /* a column; -1: none */
 	bool descending;
@@ -92,7 +92,9 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 /* The first line, and a row's: tabs between, a newline at the end, as many columns in each. */
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p);
-bool rf_table_match(const struct rf_table *t, const struct rf_row *row);
+bool rf_table_match(struct rf_table *t, const struct rf_row *row);
+/* A column of --where that no row had which rf_table_match() has seen; NULL: none. */
+const char *rf_table_missing(const struct rf_table *t);
 /* "40,16"; "scalar" of no dimensions. */
 void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p);
 /* What the row is sorted by: smaller first, NaN last. */

@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config.h"
 #include "disk.h"
 #include "jscan.h"
 #include "lines.h"
+#include "steps.h"
 #include "tokenizer_kind.h"
 
 enum { MAX_FILE = 64 << 20 };
@@ -76,13 +78,16 @@ const char *const rf_tokenizer_files[] = { "tokenizer.model", "tokenizer.json", 
 /* The tokenizer's file of a checkpoint, or of the newest step of a run. */
 static bool find_file(const char *dir, char path[4096])
 {
+	char step[4096], lost[RF_STEP_LOST];
 	struct stat st;
 
-	for (int latest = 0; latest < 2; latest++)
+	for (int run = 0; run < 2; run++) {
+		if (run && rf_step_latest(dir, step, lost, NULL) != RF_OK)
+			return false;
 		for (const char *const *name = rf_tokenizer_files; *name; name++)
-			if (snprintf(path, 4096, "%s/%s%s", dir, latest ? "latest/" : "", *name) < 4096 && !stat(path, &st)
-			    && S_ISREG(st.st_mode))
+			if (snprintf(path, 4096, "%s/%s", run ? step : dir, *name) < 4096 && !stat(path, &st) && S_ISREG(st.st_mode))
 				return true;
+	}
 	return false;
 }
 
@@ -115,32 +120,80 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	return rc;
 }
 
-enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
+/* The file that path means, and what it calls its kind. */
+static enum rf_code locate(const char *path, char file[4096], char name[80], struct rf_err *e)
 {
-	char file[4096], name[80] = "SentencePiece", q[200];
-	const struct rf_tokenizer_kind *kind;
+	char q[200];
 	struct stat st;
 	size_t n;
-	enum rf_code rc;
 
-	*t = NULL;
-	if (snprintf(file, sizeof file, "%s", path) >= (int)sizeof file)
+	strcpy(name, "SentencePiece");
+	if (snprintf(file, 4096, "%s", path) >= 4096)
 		return rf_fail(e, RF_ENOINPUT, "%s: the path is too long", rf_quote(q, sizeof q, path, strlen(path)));
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)), strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
-		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json); "
-		               "--bytes needs none", rf_quote(q, sizeof q, path, strlen(path)));
+		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json); the byte "
+		               "tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)", rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
-	if ((n < 6 || strcmp(file + n - 6, ".model")) && (rc = read_name(file, name, e)) != RF_OK)
+	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
+}
+
+enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
+{
+	char file[4096], name[80], q[200];
+	const struct rf_tokenizer_kind *kind;
+	enum rf_code rc;
+
+	*t = NULL;
+	if ((rc = locate(path, file, name, e)) != RF_OK)
 		return rc;
 	if ((kind = kind_of(name)))
 		return open_kind(t, kind, file, e);
 	if (!*name)
 		return rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
 		               rf_quote(q, sizeof q, file, strlen(file)));
-	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes)",
-	               rf_quote(q, sizeof q, file, strlen(file)), name);
+	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes); bring "
+	               "ids: --format ids --vocab N", rf_quote(q, sizeof q, file, strlen(file)), name);
+}
+
+/* What config.json beside a file says; 0: nothing. */
+static int vocab_beside(const char *file)
+{
+	char path[4096 + 16];
+	struct rf_config cfg;
+	int vocab;
+
+	snprintf(path, sizeof path, "%.*sconfig.json", (int)(strrchr(file, '/') ? strrchr(file, '/') + 1 - file : 0), file);
+	if (rf_config_read(&cfg, path, NULL) != RF_OK)
+		return 0;
+	vocab = cfg.vocab;
+	rf_config_free(&cfg);
+	return vocab;
+}
+
+enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab, struct rf_err *e)
+{
+	char file[4096];
+	struct rf_tokenizer *t;
+	enum rf_code rc;
+
+	*hash = 0;
+	*vocab = 0;
+	if ((rc = locate(path, file, kind, e)) != RF_OK)
+		return rc;
+	if (kind_of(kind)) {
+		if ((rc = open_kind(&t, kind_of(kind), file, e)) != RF_OK)
+			return rc;
+		snprintf(kind, 80, "%s", t->kind->name);
+		strcpy(hash, t->hash);
+		*vocab = t->vocab;
+		rf_tokenizer_free(t);
+		return RF_OK;
+	}
+	*vocab = vocab_beside(file);
+	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
+	return strcmp(strrchr(file, '/') ? strrchr(file, '/') + 1 : file, "tokenizer_config.json") ? rf_disk_hash_file(file, hash, e) : RF_OK;
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)

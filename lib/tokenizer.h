@@ -21,6 +21,9 @@ extern const char *const rf_tokenizer_files[];
 enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e);
 /* What a model directory or run holds, or a tokenizer file; a kind we do not have is RF_EMODEL by its name. */
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e);
+/* What ids were made with, of whatever kind: its name and hash ("" where rf_tokenizer_hash_dir() has none), and the
+ * vocabulary that the config.json beside it says; 0: none does. */
+enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab, struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */

@@ -24,7 +24,6 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		{ "at", 0, RF_OPT_INT, &t->at, 0, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done", false },
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "newest steps that stay", false },
 		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n", "and every n-th step; 0: none", false },
-		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL, "an empty stream is no error", false },
 		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip", "what a gradient that is not finite does", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file", "append one line of JSON per optimizer step", false },
 		{ .name = NULL },
@@ -67,6 +66,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->engine.stage = t;
 	if ((rc = read_stale(t, e)) != RF_OK)
 		return rc;
+	if (t->log && !strcmp(t->log, "-"))
+		return rf_fail(e, RF_EUSAGE, "--log: '-' is no file, and the log outlives the program: give it a name (./- is one)");
 	if (!t->engine.path)
 		return rf_fail(e, RF_EUSAGE, "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
 	/* a dry run looks, and leaves the run to whoever trains it */
@@ -234,6 +235,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 			return rc;
 	}
 	t->updates += st.stepped;
+	if (st.stepped)
+		rf_meter_step(t->train.meter, st.ntp_tokens ? st.loss_ntp : NAN, st.rl_tokens ? st.loss_rl : NAN);
 	t->mini_batches++;
 	rc = note(t, &st, rf_now() - from, e);
 	t->step++;
@@ -261,8 +264,8 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
 	rf_record_init(copy);
 	/* a whole mini-batch waits: without what training does not read */
-	lean.hidden = lean.logits = lean.nll = lean.correct = lean.rollout.h_pred = lean.rollout.h_gt = NULL;
-	lean.d = lean.N = lean.rollout.d = 0;
+	rf_record_hide(&lean);
+	lean.nll = lean.correct = NULL;
 	if ((rc = rf_record_copy(copy, &lean, e)) != RF_OK) {
 		rf_record_free(copy);
 		free(copy);

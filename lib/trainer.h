@@ -44,8 +44,8 @@ struct rf_trainer {
 };
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
-/* --mini-batch --at --keep --keep-every --allow-empty --on-nan --log */
-enum { RF_TRAINER_OPTS = 8 };
+/* --mini-batch --at --keep --keep-every --on-nan --log */
+enum { RF_TRAINER_OPTS = 7 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
 
 /* Locks the run, checks --at and --grad-in, opens device and model, and takes the optimizer's memory.  With --dry-run all

@@ -128,7 +128,7 @@ bf16() {
 	product=$(pick bf16.out 'product, bf16' times) || product='not measured'
 	row 'rf-entropy --dtype bf16: forward over float32' "$(ratio "$forward" "$plain")" '>= 3' "oneDNN's own product, bf16 over float32: $product"
 	if [ -z "$demo" ]; then
-		make -s -f "$here/demo.mk" ARCH="$arch" RUN=demo WARM_STEPS=160 demo/start.step
+		MAKEFLAGS='' make -s -f "$here/demo.mk" ARCH="$arch" RUN=demo WARM_STEPS=160 demo/start.step
 		demo=demo
 	fi
 	for t in f32 bf16; do

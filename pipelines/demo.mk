@@ -65,7 +65,10 @@ refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
 random    = $(refine) REWARD='rf-reward --kind random'
 
 WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS WARM_LR BATCH MINI_BATCH LR
-export $(WORDS) COMPUTE KEEP
+# The last are words of the Makefile, which hands them on.
+KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
+include $(HERE)words.mk
+export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
 MIDTRAIN = $(MAKE) -f $(HERE)midtrain.mk MAKEOVERRIDES= DATA='$(RUN)/train.rf' CORPUS= SEED='$(SEED)' COMPUTE='$(COMPUTE)'
@@ -80,6 +83,8 @@ report: $(RUN)/report.md
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && echo "midtrain: with figures and all that made them: $<"
 
 words:
+	@$(HERE)numbers.sh 0 SEED STEPS
+	@$(HERE)numbers.sh 1 LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
 

@@ -14,7 +14,11 @@ static const struct rf_opt options[] = {
 	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "of the shuffle", true },
 	{ "epoch", 0, RF_OPT_INT, &o.epoch, 0, 1 << 30, "N", "which of the orders that a seed has", true },
 	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N", "all of it N times, in the next orders; renumbers", true },
-	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL, "ids 0, 1, 2, ... in the order of the output", true },
+	{ 0 },
+};
+
+static const struct rf_opt both[] = {
+	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL, "ids 0, 1, 2, ... in the order of the output; with --json: seq", true },
 	{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "read what rf-dump --json printed", false },
 	{ 0 },
 };
@@ -25,7 +29,7 @@ static const struct rf_cli cli = {
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",
-	.opts = (const struct rf_opt *const[]){ options, stream, NULL },
+	.opts = (const struct rf_opt *const[]){ options, both, stream, NULL },
 	.min_args = 0,
 	.max_args = -1,
 };
@@ -36,9 +40,8 @@ static void from_json(int argc, char *argv[])
 
 	if (argc > 1)
 		rf_die(64, "--json reads one file, not %d (join the streams afterwards)", argc);
-	if (o.range || o.span || o.shuffle || o.repeat > 1 || o.renumber)
-		rf_die(64, "--json reads and changes nothing: pipe it into another rf-cat");
-	if (rf_cat_json(argc ? argv[1] : NULL, stage.output, o.max_record, &stage.progress.meter, &err) != RF_OK)
+	rf_cli_without(options, NULL, "streams, not with --json: pipe it into another rf-cat");
+	if (rf_cat_json(argc ? argv[1] : NULL, stage.output, &o, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);
 }

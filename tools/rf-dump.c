@@ -55,19 +55,29 @@ int main(int argc, char *argv[])
 		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL, "a table: names, then a line for each row", false },
 		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL, "only what the head says: model, options, history", false },
 		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL, "only verify, and say that all is well", false },
-		{ "quiet", 'q', RF_OPT_FLAG, &d.quiet, 0, 0, NULL, "with --check: say nothing when all is well", false },
+		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "do not read a pipe to its end", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt of_check[] = {
+		{ "quiet", 'q', RF_OPT_FLAG, &d.quiet, 0, 0, NULL, "say nothing when all is well", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt of_tsv[] = {
+		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...", "columns of --tsv", false },
+		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the names of --tsv", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt of_json[] = {
+		{ "no-hidden", 0, RF_OPT_FLAG, &d.no_hidden, 0, 0, NULL, "leave hidden states and logits out of --json", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt picks[] = {
 		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row is", false },
-		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...", "columns of --tsv", false },
 		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS", "only rows like 'reward<0.1,k>=5'", false },
 		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN", "ascending, with - descending", false },
 		{ "sample", 0, RF_OPT_U64, &d.sample, 0, 0, "N", "N rows drawn at random; 0: all", false },
 		{ "seed", 0, RF_OPT_U64, &d.seed, 0, 0, "N", "of --sample", false },
 		{ "first", 'n', RF_OPT_U64, &d.first, 0, 0, "N", "the first N of these; 0: all", false },
-		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the names of --tsv", false },
-		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "do not read a pipe to its end", false },
 		{ "stats", 0, RF_OPT_FLAG, &d.table.stats, 0, 0, NULL, "of tensors: min, max, mean, std, norm", false },
 		{ .name = NULL },
 	};
@@ -85,7 +95,7 @@ int main(int argc, char *argv[])
 		.summary = "Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, picks, looks, show, NULL },
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_tsv, of_json, picks, looks, show, NULL },
 		.max_args = -1,
 	};
 
@@ -93,6 +103,14 @@ int main(int argc, char *argv[])
 	n = rf_cli_parse(&cli, argc, argv);
 	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
 		rf_die(64, "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
+	if (!d.check)
+		rf_cli_without(of_check, NULL, "--check");
+	if (!json)
+		rf_cli_without(of_json, NULL, "--json");
+	if (!tsv)
+		rf_cli_without(of_tsv, NULL, "--tsv");
+	if (d.check || d.head)
+		rf_cli_without(picks, NULL, "rows, which --check and --head do not show");
 	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
 	d.show.colour = knows_colours(colour);

@@ -30,7 +30,7 @@ int main(int argc, char *argv[])
 	};
 	struct rf_err err;
 
-	rf_engine_options(&engine, model);
+	rf_engine_options(&engine, NULL, model);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;

@@ -25,16 +25,28 @@ static enum rf_code put(const struct rf_record *r, struct rf_err *e)
 	return rc;
 }
 
+static struct rf_group_stats groups; /* of the record in hand */
+
+/* Gives the record its advantages, and looks at whether it can be trained on. */
+static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	groups = (struct rf_group_stats){ 0, 0 };
+	rc = rf_advantage_record(&advantage, r, &groups, e);
+	if (rc == RF_OK && r->rollout.tokens && trainer.train.rl_coef != 0)
+		rc = rf_trainer_check_weights(&trainer, h, e);
+	return rc == RF_OK ? rf_train_check(&trainer.train, r, e) : rc;
+}
+
 static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	struct rf_group_stats groups = { 0, 0 };
-	enum rf_code rc = rf_advantage_record(&advantage, r, &groups, e);
+	enum rf_code rc = fits(rf_in_head(stage.in), r, e);
 
 	(void)arg;
-	if (rc == RF_OK && r->rollout.tokens && trainer.train.rl_coef != 0)
-		rc = rf_trainer_check_weights(&trainer, &stage.head, e);
 	if (rc != RF_OK)
 		return rc;
+	stage.fit += r->rollout.tokens || trainer.train.rl_coef == 0;
 	trainer.groups += groups.groups;
 	trainer.spread_free += groups.spread_free;
 	return (rc = put(r, e)) == RF_OK ? rf_trainer_add(&trainer, r, e) : rc;
@@ -53,6 +65,7 @@ int main(int argc, char *argv[])
 		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, "auto|sequence|position", "rollouts that are compared with one another", true },
 		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL, "advantages are not divided by the spread", true },
 		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL, "a group of one has its reward as advantage", true },
+		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL, "an empty stream is no error", false },
 		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any", "commits that may lie between rollouts and weights", false },
 		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL, "log both losses' gradients apart; takes twice as long", false },
 		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file", "write the gradient instead of stepping", false },
@@ -70,13 +83,16 @@ int main(int argc, char *argv[])
 
 	trainer.mini_batch = 32;
 	train->meter = &stage.progress.meter;
-	rf_engine_options(&trainer.engine, model);
+	rf_engine_options(&trainer.engine, "the run", model);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(train, optimizer);
 	rf_stage_options(&stage, "the records with their advantages", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
+	if (!trainer.log)
+		rf_cli_without(method, "log-gradients", "--log");
 
+	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, argv[1]);
 	rf_cli_model_open(&stage, &cli, &trainer.engine, argv[1]);
 	if (stage.output && rf_out_open(&copy, stage.output, &stage.head, &late) != RF_OK
@@ -87,6 +103,7 @@ int main(int argc, char *argv[])
 		rf_out_finish(copy, &late);
 	rf_cli_commit(&trainer, &stage);
 	rf_stage_close(&stage);
+	rf_stage_fits(&stage, "rollouts", "rf-rollout", trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
 	rf_trainer_close(&trainer);
 	if (late.code != RF_OK)
 		rf_die_err(&late);

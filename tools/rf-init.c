@@ -43,7 +43,7 @@ static void fresh(const char *dir)
 	if (rf_config_read(&cfg, opt.config, &err) != RF_OK || rf_params_build(&params, &cfg, cfg.tied, &err) != RF_OK)
 		rf_die_err(&err);
 	if (*cfg.unknown)
-		rf_say("%s: keys that are not known: %s", opt.config, cfg.unknown);
+		rf_say("%s: keys that are not known, without effect: %s", opt.config, cfg.unknown);
 	if (rf_init_tokenizer(&cfg, &opt.tokenizer, &err) != RF_OK) {
 		rf_blame(&err, "%s", opt.config);
 		rf_die_err(&err);

@@ -1,4 +1,5 @@
 /* rf-ntp -- next-token prediction: training, and evaluation. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +21,18 @@ static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
 	return rc;
 }
 
+/* Next tokens only, whatever the stream has. */
+static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
+{
+	(void)h;
+	rf_record_drop_rollout(r);
+	return rf_train_check(&trainer.train, r, e);
+}
+
 static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
-	rf_record_drop_rollout(r); /* next tokens only, whatever the stream has */
+	rf_record_drop_rollout(r);
 	return rf_trainer_add(&trainer, r, e);
 }
 
@@ -44,9 +53,14 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	if (stage.output)
 		rf_stage_create(&stage);
 	rf_stage_each(&stage, evaluate, NULL);
+	if (!sum.tokens && sum.sequences && trainer.train.loss && !trainer.allow_empty)
+		rf_die(65, "%s: no record has tokens behind its prompt (rf-tokenize --truncate left keeps answers; --allow-empty)", rf_in_name(stage.in));
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(65, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(stage.in));
 	rf_stage_close(&stage);
+	if (sum.none && trainer.train.loss)
+		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens behind their prompt and count for nothing (rf-tokenize --truncate left keeps "
+		       "answers)", sum.none, sum.sequences);
 	if (!stage.output || strcmp(stage.output, "-"))
 		puts(rf_eval_json(&sum, line, sizeof line));
 	rf_engine_close(&trainer.engine);
@@ -71,6 +85,10 @@ int main(int argc, char *argv[])
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL, "change nothing; print mean nll, accuracy and probability", true },
 		{ "loss", 0, RF_OPT_ENUM, &trainer.train.loss, 0, 0, "all|response", "tokens that count", true },
+		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL, "an empty stream is no error", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt loss[] = {
 		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file", "add this gradient (rf-grpo --grad-out) before the step", false },
 		{ "ntp-coef", 0, RF_OPT_REAL, &trainer.train.ntp_coef, 0, 1e6, "c", "weight of the loss", true },
 		{ .name = NULL },
@@ -81,22 +99,27 @@ int main(int argc, char *argv[])
 		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, run, optimizer, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, loss, run, optimizer, stream, NULL },
 		.max_args = 1,
 	};
 
 	trainer.train.rl_coef = 0;
-	rf_engine_options(&trainer.engine, model);
+	trainer.train.engine = &trainer.engine;
+	trainer.engine.fits = fits;
+	rf_engine_options(&trainer.engine, "the run; with --eval also a checkpoint directory", model);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(&trainer.train, optimizer);
 	rf_stage_options(&stage, "with --eval: the records with nll and correct", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	if (eval ? trainer.grad_in != NULL : stage.output != NULL)
-		rf_die(64, "--%s --eval (try --help)", eval ? "grad-in does not go with" : "output goes with");
-	if (eval)
+	if (eval) {
+		const struct rf_opt *const trains[] = { loss, run, optimizer };
+		for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
+			rf_cli_without(trains[i], NULL, "training");
 		eval_all(&cli, argv[1]);
-	else
+	} else {
+		rf_cli_without(stream, "output", "--eval");
 		train(&cli, argv[1]);
+	}
 	return 0;
 }

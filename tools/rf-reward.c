@@ -22,6 +22,7 @@ static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 
 	(void)arg;
 	how.seen++;
+	stage.fit += r->rollout.tokens != NULL || alone;
 	how.alone += alone;
 	return rc;
 }
@@ -65,10 +66,10 @@ int main(int argc, char *argv[])
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	if (exec.kind && !exec.command)
-		rf_die(64, "--kind-name names the rewards of a command: give --exec (try --help)");
-	if (exec.command && how.shift)
-		rf_die(64, "--shift does not go with --exec, whose command reads the text where the rollouts are (try --help)");
+	if (exec.command)
+		rf_cli_without(opts, NULL, "rewards of our own, not with --exec");
+	else
+		rf_cli_without(judge_opts, NULL, "--exec");
 	if (exec.command && !exec.kind)
 		exec.kind = "exec"; /* so that the history says it */
 
@@ -89,6 +90,7 @@ int main(int argc, char *argv[])
 			rf_die_err(&err);
 	}
 	rf_stage_close(&stage);
+	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
 	if (how.alone)
 		rf_say("%llu of %llu sequences have no other position %d places on, and no rollouts any more", how.alone, how.seen, how.shift);
 	return 0;

@@ -2,16 +2,25 @@
 #include "cli_model.h"
 #include "rollout.h"
 
-static enum rf_code roll(void *rollouts, struct rf_record *r, struct rf_err *e)
+static struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
+static struct rf_stage stage = RF_STAGE_DEFAULTS;
+
+static enum rf_code roll(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	return rf_rollout_record(rollouts, r, e);
+	(void)arg;
+	stage.fit += rollouts.score ? r->rollout.tokens != NULL : r->positions != NULL;
+	return rf_rollout_record(&rollouts, r, e);
+}
+
+static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
+{
+	(void)h;
+	return rf_rollout_check(&rollouts, r, e);
 }
 
 int main(int argc, char *argv[])
 {
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
-	struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
-	struct rf_stage stage = RF_STAGE_DEFAULTS;
 	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
@@ -25,7 +34,7 @@ int main(int argc, char *argv[])
 	struct rf_err err;
 
 	rollouts.engine = &engine;
-	rf_engine_options(&engine, model);
+	rf_engine_options(&engine, NULL, model);
 	rf_rollout_options(&rollouts, method);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
@@ -33,16 +42,21 @@ int main(int argc, char *argv[])
 
 	engine.needs = rf_rollout_needs;
 	engine.stage = &rollouts;
+	engine.fits = fits;
 	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(&engine);
 	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
 	rf_engine_sign(&engine, &stage.head, !rollouts.score);
 	rf_stage_create(&stage);
-	rf_stage_each(&stage, roll, &rollouts);
+	rf_stage_each(&stage, roll, NULL);
 	if (rf_dev_sync(&engine.dev, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_stage_close(&stage);
+	if (rollouts.score)
+		rf_stage_fits(&stage, "rollouts", "rf-rollout without --score", "");
+	else
+		rf_stage_fits(&stage, "positions", "rf-select", "");
 	rf_engine_close(&engine);
 	return 0;
 }

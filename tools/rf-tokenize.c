@@ -35,6 +35,19 @@ static const struct rf_cli cli = {
 	.max_args = -1,
 };
 
+/* Ids need no tokenizer, only its name and how many ids it has: so it may be of a kind that we do not have. */
+static void take_ids_of(struct rf_head *head)
+{
+	struct rf_err err;
+	char kind[80];
+	int vocab;
+
+	if (rf_tokenizer_identify(model, kind, head->tokenizer_hash, &vocab, &err) != RF_OK)
+		rf_die_err(&err);
+	snprintf(head->tokenizer_kind, sizeof head->tokenizer_kind, "%.31s", kind);
+	cut.vocab = cut.vocab ? cut.vocab : vocab;
+}
+
 int main(int argc, char *argv[])
 {
 	const struct rf_record *record;
@@ -45,6 +58,7 @@ int main(int argc, char *argv[])
 	struct rf_head head;
 	struct rf_err err;
 	enum rf_code rc;
+	bool has_text, has_ids;
 	char line[400];
 
 	rf_text_option_table(&texts, text_opts);
@@ -52,17 +66,24 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
 
+	if (texts.prompt_key)
+		rf_cli_without(text_opts, "text-key", "documents of one text, not with --prompt-key");
 	if (bytes && model)
 		rf_die(64, "--bytes and --tokenizer exclude each other (try --help)");
 	if (bytes && rf_tokenizer_bytes(&tok, &err) != RF_OK)
 		rf_die_err(&err);
-	if (model && rf_tokenizer_open(&tok, model, &err) != RF_OK)
+	if (rf_text_open(&text, &texts, argv + 1, files, &err) != RF_OK)
 		rf_die_err(&err);
-	if (rf_text_open(&text, &texts, argv + 1, files, &err) != RF_OK
-	    || rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
+	rf_text_holds(text, &has_text, &has_ids);
+	rf_head_init(&head);
+	if (model && rf_tokenizer_open(&tok, model, &err) != RF_OK) {
+		if (has_text || err.code != RF_EMODEL)
+			rf_die_err(&err);
+		take_ids_of(&head);
+	}
+	if (rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
 		rf_die_err(&err);
 
-	rf_head_init(&head);
 	head.vocab = rf_sequences_vocab(sequences);
 	if (tok) {
 		snprintf(head.tokenizer_kind, sizeof head.tokenizer_kind, "%s", rf_tokenizer_kind(tok));
