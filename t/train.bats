@@ -113,7 +113,7 @@ at() { readlink "${1:-run}/latest"; }
 		[ ! -e log ]
 	done
 	run -0 rf-grpo -m run --ntp-coef 1e6 --on-nan skip --mini-batch 1 --log log in
-	[ "$output" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
+	[ "${lines[0]}" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
 	[ "$(at)" = step-000002 ]
 	cmp run/step-000002/model.safetensors run/step-000000/model.safetensors
 	jq -se 'all(.stepped == false and (has("loss/ntp") | not) and .["actor/grad_norm_ttt"] == null)' log >/dev/null
