@@ -261,6 +261,7 @@ bad() {
 	run -78 --separate-stderr rf-tokenize --tokenizer sp a.txt
 	[[ "$stderr" == *" of the kind 'SentencePiece', "* ]]
 	run -78 rf-tokenize --tokenizer empty a.txt
+	[[ "$output" == *"; the byte tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)" ]]
 	echo '{' >empty/tokenizer.json
 	run -78 rf-tokenize --tokenizer empty a.txt
 	run -66 rf-tokenize --tokenizer missing a.txt

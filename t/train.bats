@@ -324,3 +324,39 @@ at() { readlink "${1:-run}/latest"; }
 		[ "$(at)" = step-000001 ]
 	done
 }
+
+@test "train: where latest points to nothing all take the newest step there is, and say so" {
+	texts 40 1:50 >in
+	runs run
+	rf-ntp -m run in && rf-ntp -m run in
+	rm -r run/step-000002
+	said="latest points to step-000002, which is not there: the newest step is step-000001"
+	run -0 --separate-stderr rf-entropy -m run -o out in
+	[ "$stderr" = "rf-entropy: run/step-000001: $said" ]
+	[ "$(rf-dump --json out | head -n 1 | jq .body.model.step)" -eq 1 ]
+	run -0 --separate-stderr rf-ntp --eval -m run in
+	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	for form in "" "--json" "--rows step" "--tsv --rows step"; do
+		# shellcheck disable=SC2086
+		run -0 --separate-stderr rf-dump $form run
+		[ "$stderr" = "rf-dump: run: $said" ]
+		[[ "$output" == *step*1* ]]
+	done
+	run -0 --separate-stderr rf-ntp -m run --dry-run in
+	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	run -0 --separate-stderr rf-init --from run other
+	[ "$stderr" = "rf-init: run: $said" ]
+	run -0 --separate-stderr rf-ntp -m run in
+	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	[ "$(readlink run/latest)" = step-000002 ]
+	run -0 rf-ntp -m run in
+	[ -z "$output" ]
+	rm run/latest
+	run -0 --separate-stderr rf-entropy -m run -o out in
+	[ "$stderr" = "rf-entropy: run/step-000003: there is no latest: the newest step is step-000003" ]
+}
+
+@test "train: -m of a trainer is said to be a run" {
+	run ! grep -qE -- '--model.*checkpoint' <(rf-grpo --help)
+	rf-ntp --help | grep -qE -- '--model path +the run; with --eval also a checkpoint'
+}
