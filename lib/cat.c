@@ -351,10 +351,11 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 	return rc;
 }
 
-/* Writes a message, as the seq-th that comes: with `renumber` whatever it says itself. */
-static enum rf_code put_as(struct rf_out *out, uint64_t seq, bool renumber, const void *msg, size_t n, struct rf_err *e)
+/* Writes the next message, which says that it is that one; with `renumber` whatever it says. */
+static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n, struct rf_err *e)
 {
 	static const char *const types[] = { "head", "seq", "end" };
+	const uint64_t seq = *next;
 	struct rf_end end = { seq - 1, 0 };
 	struct rf_buf anew = { 0 };
 	msgpack_packer pk;
@@ -363,6 +364,7 @@ static enum rf_code put_as(struct rf_out *out, uint64_t seq, bool renumber, cons
 
 	if (rc != RF_OK)
 		return rc;
+	*next += m.type != RF_MSG_END;
 	if (!renumber && m.seq != seq)
 		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected (--renumber counts anew)", (unsigned long long)m.seq, (unsigned long long)seq);
 	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK && end.count != seq - 1)
@@ -404,7 +406,7 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
 			rc = check_message(&head, &rec, &ids, msg, size, e);
 		if (rc == RF_OK)
-			rc = put_as(out, seq++, o->renumber, msg, size, e);
+			rc = put_next(out, &seq, o->renumber, msg, size, e);
 		free(msg);
 		if (rc != RF_OK) {
 			if (rc == RF_EDATA)

@@ -52,11 +52,15 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 /* Where the numbers of the plan are from. */
 struct source { const char *length, *rollouts; };
 
-static bool is_file(const char *path)
+/* Whether one can look into the input without taking it away from the program; of a name without a file, opening tells. */
+static bool can_look(const char *path)
 {
+	bool named = path && strcmp(path, "-");
 	struct stat st;
 
-	return (path && strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)) == 0 && S_ISREG(st.st_mode);
+	if (named ? stat(path, &st) : fstat(STDIN_FILENO, &st))
+		return named;
+	return S_ISREG(st.st_mode);
 }
 
 /* What the program would say to the first record, and its shape. */
@@ -98,7 +102,7 @@ static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, struct sour
 	enum rf_code rc;
 
 	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed", "assumed" };
-	if (!is_file(d->path))
+	if (!can_look(d->path))
 		return RF_OK;
 	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
 		return rc;

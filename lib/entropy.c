@@ -187,7 +187,7 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 	if (!entropy || !logp || !nll || !correct || !top)
 		return RF_ENOMEM;
 	if (response && r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and the record has none (rf-tokenize --prompt-key)");
+		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
 	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	for (int t = from < 1 ? 1 : from; t < r->T; t++) {

@@ -153,8 +153,8 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	if (!*name)
 		return rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
 		               rf_quote(q, sizeof q, file, strlen(file)));
-	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes); bring "
-	               "ids: --format ids --vocab N", rf_quote(q, sizeof q, file, strlen(file)), name);
+	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes; rf-tokenize "
+	               "--format ids --vocab N takes ids made elsewhere)", rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
 /* What config.json beside a file says; 0: nothing. */

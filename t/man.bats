@@ -49,6 +49,17 @@ examples() {
 	mandoc -T lint -W warning "$ROOT"/man/*
 }
 
+@test "man: no word of a sentence is set as an option, and no table runs into itself" {
+	for page in "$ROOT"/man/*; do
+		mandoc -T ascii -O width=1000 "$page" | sed 's/.\x08//g' >text
+		run ! grep -E '(^| )-[a-z]+ -[a-z]+ -[a-z]+' <(grep -v ' -lzstd ' text)
+	done
+	mandoc -T ascii -O width=80 "$ROOT/man/rf-dump.1" | sed 's/.\x08//g' | sed -n '/^ *column  /,/^ *text  /p' >table
+	[ "$(wc -l <table)" -gt 30 ]
+	# a name, at least two blanks, what it is
+	run ! grep -vE '^ {5}[a-zA-Z_]+( {2,}[^ ].*)?$|^ {20,}[^ ]' table
+}
+
 @test "man: the pages are of one date" {
 	[ "$(grep -h '^\.Dd' "$ROOT"/man/* | sort -u | wc -l)" -eq 1 ]
 }

@@ -57,21 +57,28 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	"$RF_UNITS/u-lab" pick in 0 >head
 	"$RF_UNITS/u-lab" end head >empty
 	run -0 rf-grpo -m run --dry-run empty
-	[[ "$output" == *", 3 positions, 6 rollouts of 4 tokens at each"*"(as the stream's history says"* ]]
+	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each (as the stream's history says)"* ]]
 	run -0 rf-rollout -m "$M" --score --dry-run empty
-	[[ "$output" == *", 3 positions, 6 rollouts of 4 tokens at each"* ]]
+	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each"* ]]
 	run -0 rf-rollout -m "$M" -n 7 -k 2 --dry-run empty
-	[[ "$output" == *", 3 positions, 7 rollouts of 2 tokens at each"* ]]
+	[[ "$output" == *" 3 positions, 7 rollouts of 2 tokens at each"* ]]
 	# a history that says too much decides nothing
 	rf-dump --json empty | jq -c '(.body.history[]? | select(.tool == "rf-rollout").options) |= (.rollouts = 60000 | .length = 60000)' | rf-cat --json >liar
 	run -0 rf-grpo -m run --dry-run liar
-	[[ "$output" == *", 8 positions, 1 rollouts of 5 tokens at each"* ]]
-	# the first record knows better, but only a file can be looked into
+	[[ "$output" == *" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
+	# the first record knows better, but only a file can be looked into, be it standard input
 	run -0 rf-grpo -m run --dry-run <(cat in)
-	[[ "$output" == *"(assumed: there is no file to look into)"* ]]
+	[[ "$output" == *"up to 2048 tokens (assumed)"*" at each (assumed)"* ]]
+	run -0 bash -c 'rf-grpo -m run --dry-run <in && rf-grpo -m run --dry-run - <in >again && { rf-grpo -m run --dry-run >first; rf-dump --check; } <in'
+	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" at each (as the first record has them)"*"<stdin>: ok, 1 record, "* ]]
+	run -0 rf-grpo -m run --dry-run <(cat in)
+	# a record without positions does not say how many others have
+	texts 40 1:50 >plain
+	run -0 rf-grpo -m run --dry-run plain
+	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
 	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.history) else . end' | rf-cat --json >bare
 	run -0 rf-grpo -m run --dry-run bare
-	[[ "$output" == *"up to 50 tokens"*", 3 positions, 6 rollouts of 4 tokens at each"*"(as the first record has it"* ]]
+	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" 3 positions, 6 rollouts of 4 tokens at each (as the first record has them)"* ]]
 }
 
 @test "plan: --dry-run says how much memory a run holds at most" {
@@ -94,7 +101,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 		check rf-grpo -m run --stale any --dtype $dtype
 		check rf-ntp -m run --dtype $dtype --recompute segment --segment 256
 	done
-	check rf-grpo -m run --stale any --log-gradients
+	check rf-grpo -m run --stale any --log-gradients --log log
 	check rf-grpo -m run --stale any --grad-out g
 	# and of another family
 	jq '.hidden_size = 256 | .intermediate_size = 704 | .vocab_size = 4000 | .linear_key_head_dim = 64 | .linear_value_head_dim = 128 |
@@ -183,6 +190,16 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		same 70 $command -m m in
 	done
+	# what is refused of the first record
+	rf-select --mode uniform --chunks 2 -k 3 --margin 3 texts | rf-rollout -m "$M" -k 3 >unrewarded
+	same 65 rf-grpo -m run unrewarded
+	same 65 rf-grpo -m run --loss response in
+	same 65 rf-ntp -m run --loss response in
+	same 65 rf-ntp --eval -m run --loss response in
+	same 65 rf-rollout -m run -k 45 in
+	"$RF_UNITS/u-lab" pick in 0 >head
+	rf-init --config "$M/config.json" --seed 9 foreign && rf-rollout -m foreign -k 3 -n 3 in | rf-reward >stale
+	same 65 rf-grpo -m run stale
 	# a run that is past --at; another's gradient
 	rf-ntp -m other texts
 	run -0 rf-ntp -m other --at 0 --dry-run texts

@@ -214,6 +214,28 @@ start() {
 	rf-dump --json "$S/rewarded.rf" | jq -Sc . | rf-cat --json | rf-dump --check -q
 }
 
+@test "rf-cat --json --renumber: records may be left out, added and moved" {
+	rf-dump --json "$S/tokens.rf" >all
+	jq -c 'select(.type != "seq" or .body.id != 1)' all | rf-cat --json --renumber >a.rf
+	rf-cat <(rf-cat --range 0:1 "$S/tokens.rf") <(rf-cat --range 2:4 "$S/tokens.rf") >b.rf
+	diff <(rf-dump --json a.rf | jq -c 'select(.type == "seq")') <(rf-dump --json b.rf | jq -c 'select(.type == "seq")')
+	rf-dump --check -q a.rf
+	[ "$(rf-dump --json a.rf | jq -c '[.seq, .body.count]' | tr -d '\n')" = '[0,null][1,null][2,null][3,null][4,3]' ]
+	# of a whole stream it is the same bytes
+	rf-cat --json --renumber all | cmp - "$S/tokens.rf"
+	{ sed -n '1p;4p;2p' all; tail -n 1 all; } | rf-cat --json --renumber | rf-dump --check -q
+	jq -c 'select(.type != "seq")' all | rf-cat --json --renumber | rf-dump --check -q
+	# what rf-dump chose, too
+	rf-dump --json --where 'id>=2' "$S/tokens.rf" | rf-cat --json --renumber | rf-dump --tsv --rows record --columns id --no-header | diff <(printf '2\n3\n') -
+	# a pipe that broke is still no stream, nor are two heads
+	for how in '$d' '1d' '1p' '$p' '2p'; do
+		run -65 bash -c 'sed "$0" all | rf-cat --json --renumber -o c.rf' "$how"
+		[ ! -e c.rf ]
+	done
+	run -65 bash -c 'sed 3d all | rf-cat --json >/dev/null'
+	[[ "$output" == *"(--renumber counts anew)" ]]
+}
+
 @test "rf-cat --json: a line that breaks a rule is refused by its number" {
 	rf-dump --json "$S/tokens.rf" >good
 	bad() { # bad WORDS COMMAND...: the lines that the command makes of good ones are refused
@@ -242,7 +264,7 @@ start() {
 	run -65 rf-cat --json --max-record 1k -o out.rf long
 	[[ "$output" == "rf-cat: long: line 2 is longer than "*"(--max-record)" ]]
 	run -64 rf-cat --json good good
-	run -64 rf-cat --json --renumber good
+	run -64 rf-cat --json --shuffle good
 	run -66 rf-cat --json nope
 }
 

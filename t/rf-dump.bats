@@ -389,16 +389,44 @@ X
 	rf-dump --json x.rf | awk 'END { exit NR != 5 }'
 }
 
-@test "rf-dump --json: a selection keeps the head and whole records, and has no end" {
+@test "rf-dump --json --no-hidden: everything but hidden states and logits" {
+	rf-dump --json "$G/stream/rewarded.rf" | jq -c 'if .type == "seq" then del(.body.hidden, .body.logits, .body.rollout.h_pred, .body.rollout.h_gt) else . end | del(.body.xxh64)' >want
+	[ "$(rf-dump --json "$G/stream/rewarded.rf" | grep -c h_pred)" -gt 0 ]
+	rf-dump --json --no-hidden "$G/stream/rewarded.rf" | jq -c 'del(.body.xxh64)' | diff want -
+	rf-dump --json --no-hidden "$G/stream/rewarded.rf" | rf-cat --json | rf-dump --check -q
+}
+
+@test "rf-dump: what finds nothing says so, and why" {
+	found() { # found SENTENCE OPTION...: it is said, and nothing is wrong
+		local said=$1
+		shift
+		run -0 --separate-stderr rf-dump "$@"
+		[ "$stderr" = "${said:+rf-dump: }$said" ] || { echo "$stderr"; return 1; }
+	}
+	rf-cat --range 0:3 "$G/stream/tokens.rf" >t.rf
+	found "no row: none of 3 records has rollouts" --rows rollout t.rf
+	found "no row: none of 3 records has positions" --tsv --rows position t.rf
+	found "no row of 3 records: none has 'reward'" --where 'T>0,reward>2' t.rf
+	found "no row of 3 records: none has 'reward'" --json --where 'reward>2' t.rf
+	found "no row of 3 records is as --where says" --where 'T<0' t.rf
+	found "no row of 6 records is as --where says" --tsv --where 'T<0' t.rf t.rf
+	found "" --where 'T>0' t.rf
+	found "" "$G/stream/empty.rf"
+	found "" --rows rollout "$G/stream/rewarded.rf"
+	run -64 rf-dump --where 'source=x' t.rf
+	[ "$output" = "rf-dump: --where: column 'source' is text: conditions compare numbers" ]
+}
+
+@test "rf-dump --json: a selection keeps the head, whole records and the end, if it was read" {
 	example x.rf
 	rf-dump --json x.rf >all
 	rf-dump --json -n 2 x.rf | diff <(head -n 3 all) -
-	rf-dump --json --where 'reward<0.1' x.rf | diff <(head -n 2 all) -
-	rf-dump --json --where 'reward<0.01' x.rf | diff <(head -n 1 all) -
-	rf-dump --json --rows token --where 'entropy>11' x.rf | diff <(head -n 3 all) -
-	rf-dump --json --sort -id x.rf | diff <(sed -n '1,2p' all; sed -n 4p all; sed -n 3p all) -
-	rf-dump --json --sort id -n 1 x.rf | diff <(sed -n '1p;3p' all) -
-	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 3 ]
+	rf-dump --json --where 'reward<0.1' x.rf | diff <(sed -n '1,2p;$p' all) -
+	rf-dump --json --where 'reward<0.01' x.rf 2>err | diff <(sed -n '1p;$p' all) -
+	rf-dump --json --rows token --where 'entropy>11' x.rf | diff <(sed -n '1,3p;$p' all) -
+	rf-dump --json --sort -id x.rf | diff <(sed -n '1,2p' all; sed -n 4p all; sed -n '3p;$p' all) -
+	rf-dump --json --sort id -n 1 x.rf | diff <(sed -n '1p;3p;$p' all) -
+	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 4 ]
 	# a record stands where the first of its rows would
 	for sort in reward -reward; do
 		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" | awk '!seen[$1]++' >ids
@@ -553,6 +581,18 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		# shellcheck disable=SC2086
 		run -64 rf-dump $how "$G/stream/tokens.rf"
 	done
+	while IFS='|' read -r how with; do
+		# shellcheck disable=SC2086
+		run -64 rf-dump $how "$G/stream/tokens.rf"
+		[[ "$output" == "rf-dump: --"*" goes with $with"* ]] || { echo "$how: $output"; return 1; }
+	done <<-'END'
+		--columns id|--tsv
+		--json --no-header|--tsv
+		-q|--check
+		--no-hidden|--json
+		--check -n 1|rows, which
+		--head --where T>0|rows, which
+	END
 }
 
 @test "rf-dump(1): its examples work" {

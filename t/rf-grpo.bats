@@ -17,6 +17,25 @@ setup() {
 	[ -z "$output" ]
 }
 
+@test "rf-grpo: a stage that was left out is said by all that had nothing to do" {
+	texts 40 1:30 2:31 >texts
+	rf-entropy -m "$M" texts >in
+	runs run
+	run -0 rf-rollout -m "$M" -o out in
+	[ "$output" = "rf-rollout: none of 2 records has positions (rf-select writes them)" ]
+	run -0 rf-grpo -m run in
+	[ "$output" = "rf-grpo: none of 2 records has rollouts (rf-rollout writes them): this was training on next tokens alone" ]
+	run -0 rf-grpo -m run --rl-coef 0 in
+	[ -z "$output" ]
+	# some have, others not: as ever
+	rf-cat in <(batch 3:30) >mixed
+	run -0 bash -c 'rf-select --chunks 2 -k 3 --margin 3 in | rf-rollout -m "$0" -k 3 -o out' "$M"
+	[ -z "$output" ]
+	rm -rf run && runs run
+	run -0 rf-grpo -m run --stale any mixed
+	[ -z "$output" ]
+}
+
 @test "rf-grpo: the same weights for any number of threads, and on the device that distrusts" {
 	for m in delta delta-hybrid; do
 		M=$G/$m

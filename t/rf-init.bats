@@ -139,10 +139,15 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	chmod -R u+w a
 	sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false, "wheels": 4/' a/config.json
 	run -0 --separate-stderr rf-init --from a b
-	[[ "$stderr" == "rf-init: a: config.json has keys that are not known: wheels; there is no lm_head.weight"* ]]
+	[[ "$stderr" == "rf-init: a: config.json has keys that are not known, without effect: wheels; there is no lm_head.weight"* ]]
 	sed -i 's/"vocab_size"/"cogs": 1, "vocab_size"/' config.json
 	run -0 --separate-stderr rf-init --config config.json c
-	[ "$stderr" = "rf-init: config.json: keys that are not known: cogs" ]
+	[ "$stderr" = "rf-init: config.json: keys that are not known, without effect: cogs" ]
+}
+@test "rf-init: of widths that do not divide all are named" {
+	jq '.hidden_size = 65 | .num_heads = 2 | del(.attn)' "$G/delta/config.json" >config.json
+	run -78 rf-init --config config.json a
+	[[ "$output" == *"hidden_size (65)"*"num_heads (2)"* ]]
 }
 @test "rf-init: a full disk is 74 and leaves nothing" {
 	run -74 bash -c "ulimit -f 20; exec rf-init --config config.json a"

@@ -105,6 +105,34 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 	[[ "$output" == *"prompt_len"* ]]
 }
 
+@test "rf-ntp: --eval --loss response says which records have nothing that counts" {
+	# prompts of 40 and 9 tokens, and a record of 30
+	texts 40 1:30 2:30 | rf-dump --json | jq -c 'if .seq == 1 then .body.prompt_len = 30 elif .seq == 2 then .body.prompt_len = 9 else . end' >both
+	rf-cat --json both >mixed
+	run -0 --separate-stderr rf-ntp --eval -m "$M" --loss response mixed
+	[ "$stderr" = "rf-ntp: 1 of 2 records have no tokens behind their prompt and count for nothing (rf-tokenize --truncate left keeps answers)" ]
+	jq -e '.tokens == 21' <<<"$output" >/dev/null
+	run -65 rf-ntp --eval -m "$M" --loss response <(rf-cat --range 0:1 mixed)
+	[[ "$output" == *": no record has tokens behind its prompt (rf-tokenize --truncate left keeps answers; --allow-empty)" ]]
+	run -0 --separate-stderr rf-ntp --eval -m "$M" mixed
+	[ -z "$stderr" ]
+}
+
+@test "rf-ntp: options without effect are mistakes" {
+	texts 40 1:30 >in
+	runs run
+	for how in "--log f" "--lr 3" "--mini-batch 2" "--at 0" "--ntp-coef 1" "--recompute none" "--grad-in g"; do
+		# shellcheck disable=SC2086
+		run -64 rf-ntp --eval -m run $how in
+		[ "$output" = "rf-ntp: ${how% *} goes with training (try --help)" ]
+	done
+	run -64 rf-ntp -m run -o out in
+	[ "$output" = "rf-ntp: --output goes with --eval (try --help)" ]
+	run -64 rf-ntp -m run --log - in
+	[[ "$output" == "rf-ntp: --log: '-' is no file"* ]]
+	[ ! -e ./- ]
+}
+
 @test "rf-ntp: --loss response trains on the response alone" {
 	prompted 1:50 2:15 3:21 >in
 	runs a b

@@ -139,7 +139,14 @@ gone() {
 @test "rf-reward: records without rollouts pass" {
 	records same "$G/stream/tokens.rf" <(rf-reward "$G/stream/tokens.rf")
 	records same "$G/stream/tokens.rf" <(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
-	[ "$(cat err)" = "only answers count" ]
+	grep -qx "only answers count" err
+	# which is said where it is so of all of them
+	[ "$(tail -n 1 err)" = "rf-reward: none of 4 records has rollouts (rf-rollout writes them)" ]
+	records make 3 4 1 >in
+	run -0 --separate-stderr rf-reward -o out in
+	[ -z "$stderr" ]
+	run -0 --separate-stderr rf-reward -o out "$G/stream/empty.rf"
+	[ -z "$stderr" ]
 }
 
 @test "rf-reward: starts without the model's libraries" {
@@ -147,7 +154,7 @@ gone() {
 }
 
 @test "rf-reward: mistakes on the command line are usage" {
-	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" "--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1"; do
+	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" "--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" "--exec cat --seed 1" "--timeout 3" "--no-hidden"; do
 		run -64 rf-reward $o "$G/stream/empty.rf"
 	done
 }
@@ -185,6 +192,20 @@ gone() {
 	run ! grep -q 'secret\|timeout\|hold' out
 }
 
+@test "rf-reward --exec: the history has what the command was told to be, and no kind of ours" {
+	records make 2 2 0 >in
+	[ "$(rf-reward --exec "$J right" in | rf-dump --json | head -n 1 | jq -c '.body.history[-1].options')" = '{"kind-name":"exec"}' ]
+	[ "$(rf-reward --kind edit in | rf-dump --json | head -n 1 | jq -c '.body.history[-1].options.kind')" = '"edit"' ]
+}
+
+@test "rf-reward --exec --no-hidden: the command gets no hidden states, the stream keeps them" {
+	records make 3 2 0 >in
+	rf-reward --exec "$J right" in >a
+	rf-reward --no-hidden --exec "tee seen | $J right" in >b
+	cmp a b
+	jq -se 'length == 2 and all(.body.rollout | has("tokens") and (has("h_pred") or has("h_gt") | not))' seen >/dev/null
+}
+
 @test "rf-reward --exec: an answer of the wrong kind is an error that names command and record" {
 	records make 4 4 0 >in
 	while IFS='|' read -r mode what; do
@@ -199,7 +220,7 @@ gone() {
 		few|the answer to record id 1: total[1] is not a list of 2 numbers, one per rollout
 		rows|the answer to record id 1: total has 1 lists, the record 2 positions
 		flat|the answer to record id 1: total has 4 lists, the record 2 positions
-		nan|the answer to record id 1: '{"id": 1, "total": [[1.0, NaN], [2.0, 2.25]]}' is not a JSON object: invalid token near 'NaN'
+		nan|the answer to record id 1: '{"id": 1, "total": [[1.0, NaN], [2.0, 2.25]]}' has a number that is not finite, which JSON does not have
 		big|the answer to record id 1: total[0][1] is not a finite number
 		text|the answer to record id 1: total[0][1] is not a finite number
 		garbage|the answer to record id 1: 'reward: \x1b[31m0.5' is not a JSON object: '[' or '{' expected near 'reward'

@@ -130,6 +130,11 @@ bad() {
 	bodies --prompt-key q --answer-key a --max-len 3 --truncate split a.jsonl | cmp - want
 	bodies --prompt-key q --answer-key a --max-len 4 --truncate left a.jsonl | cmp - <(tokens 0 def. ',"prompt_len":1,"answers":["ef"]')
 	bodies --prompt-key q --answer-key a --max-len 2 --truncate right a.jsonl | cmp - <(tokens 0 ab ',"prompt_len":2,"answers":["ef"]')
+	# an answer of which nothing is left is counted
+	for how in 'right|1 kept (1 of them cut, 1 of these without their answer)' 'left|1 kept (1 of them cut)'; do
+		rf-tokenize --bytes --prompt-key q --answer-key a --max-len 2 --truncate "${how%%|*}" a.jsonl 2>err >out
+		[[ "$(cat err)" == "rf-tokenize: 1 document: ${how#*|}, 0 dropped; "* ]]
+	done
 }
 
 @test "rf-tokenize: --source, --source-key and --meta-key keep where and what a document is" {
@@ -236,14 +241,27 @@ bad() {
 	done
 	echo '{"tokenizer_class":"LlamaTokenizer"}' >other/tokenizer_config.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other a.txt
-	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: a tokenizer of the kind 'LlamaTokenizer', which is not supported (ByT5Tokenizer is: bytes)" ]
+	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: a tokenizer of the kind 'LlamaTokenizer', which is not supported (ByT5Tokenizer is: bytes; rf-tokenize --format ids --vocab N takes ids made elsewhere)" ]
 	echo '{"model":{"type":"BPE"}}' >other/tokenizer.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other/tokenizer.json a.txt
 	[[ "$stderr" == *" of the kind 'BPE', "* ]]
+	# ids need no more of it than its name and hash, and how many there are
+	echo '{"tokens":[1,39]}' >x.ids
+	cp "$G/delta/config.json" other
+	rf-tokenize -m other -o out.rf x.ids 2>err
+	[ "$(rf-dump --json out.rf | head -n 1 | jq -c '.body | .vocab, .tokenizer')" = '40
+{"kind":"BPE","hash":"'"$(printf '%s' "$(rf-dump --json out.rf | head -n 1 | jq -r .body.tokenizer.hash)")"'"}' ]
+	[ "$(rf-dump --json out.rf | head -n 1 | jq -r '.body.tokenizer.hash | length')" -eq 16 ]
+	rf-tokenize -m other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' | diff - <(rf-dump --json out.rf | sed '1d;$d')
+	rm other/config.json
+	run -64 rf-tokenize -m other x.ids
+	[[ "$output" == *"ids need the size of their vocabulary: --vocab, or "* ]]
+	rf-tokenize -m other --vocab 50 x.ids 2>err | rf-dump --json | head -n 1 | grep -q '"vocab":50'
 	: >sp/tokenizer.model
 	run -78 --separate-stderr rf-tokenize --tokenizer sp a.txt
 	[[ "$stderr" == *" of the kind 'SentencePiece', "* ]]
 	run -78 rf-tokenize --tokenizer empty a.txt
+	[[ "$output" == *"; the byte tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)" ]]
 	echo '{' >empty/tokenizer.json
 	run -78 rf-tokenize --tokenizer empty a.txt
 	run -66 rf-tokenize --tokenizer missing a.txt
@@ -258,9 +276,10 @@ bad() {
 	}
 	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" a.txt
 	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" --vocab 4 a.txt
-	usage "ids need the size of their vocabulary: --vocab, or their tokenizer" a.ids
+	usage "ids need the size of their vocabulary: --vocab, or a model that says it" a.ids
 	usage "--vocab is for ids without a tokenizer" --bytes --vocab 5 a.ids
 	usage "--bytes and --tokenizer exclude each other (try --help)" --bytes -m m a.txt
+	usage "--text-key goes with documents of one text, not with --prompt-key (try --help)" --bytes --text-key a --prompt-key b a.jsonl
 	usage "--truncate needs --max-len" --bytes --truncate left a.txt
 	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt
 	usage "--held-out needs --hold-out" --bytes --held-out a.txt

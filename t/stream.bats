@@ -44,6 +44,16 @@ reader() {
 	run -65 ./reader </dev/null
 }
 
+@test "rf-stream(5): the reader in Python says of no input that it is truncated" {
+	# without the modules that a stream needs: here is none
+	echo 'def Unpacker(source): return []' >msgpack.py
+	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' >zstandard.py
+	: >numpy.py
+	sed -n '/^import sys, msgpack/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '$d;s/\\e/\\/g' >reader.py
+	run -1 env PYTHONPATH=. python3 reader.py </dev/null
+	[[ "$output" == *"AssertionError: truncated" ]]
+}
+
 @test "rf-stream(5): every key of a record is in the page, in the order in which it is written" {
 	rf-dump --json "$S/rewarded.rf" | jq -r 'select(.seq == 1).body | keys_unsorted[]' >written
 	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" | sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
@@ -55,10 +65,12 @@ reader() {
 	rf-cat --repeat 100 "$S/tokens.rf" >corpus.rf
 	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' | rf-cat --json -o a.rf
 	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | sed 's/.\x08//g' | sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
-	[ "$(wc -l <examples)" -eq 3 ]
+	[ "$(wc -l <examples)" -eq 4 ]
 	bash -eu -o pipefail examples
 	[ "$(rf-dump --check batch.rf)" = "batch.rf: ok, 128 records, $(stat -c %s batch.rf) bytes" ]
 	[[ "$(rf-dump --check train.rf b.rf)" == "train.rf: ok, 1200 records"*"b.rf: ok, 400 records"* ]]
+	[ "$(rf-dump --tsv --no-header --rows record --columns T long.rf | awk '$1 < 50' | wc -l)" -eq 0 ]
+	rf-dump --check -q long.rf
 }
 
 @test "stream: two programs that write into one pipe are noticed" {
@@ -177,4 +189,21 @@ sweep() {
 	for call in openat write fsync rename close; do
 		sweep $call signal=KILL 137
 	done
+}
+
+@test "stream: a zstd frame of something else is told by what is in it, whatever the frame is like" {
+	seq 100000 >lines
+	for how in --no-check '--no-check --stream-size=588895' --check; do
+		# shellcheck disable=SC2086
+		zstd -qc $how <lines >in
+		run -65 rf-cat -o out in
+		[ "$output" = "rf-cat: in: not an rf stream: a zstd frame of something else: looks like text: '1\n2\n3\n4\n5\n6\n7\n8\n9\n1...' (rf-tokenize reads text)" ] || { echo "$how: $output"; return 1; }
+	done
+	# of a stream without checksums the frame is what is wrong
+	zstd -qdc "$G/stream/tokens.rf" | zstd -qc --no-check >in
+	run -65 rf-cat -o out in
+	[[ "$output" == *"which no rf stream has" ]]
+	zstd -qc --no-check <lines | head -c 20 >in
+	run -65 rf-cat -o out in
+	[[ "$output" == *"which no rf stream has" ]]
 }

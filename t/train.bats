@@ -113,7 +113,7 @@ at() { readlink "${1:-run}/latest"; }
 		[ ! -e log ]
 	done
 	run -0 rf-grpo -m run --ntp-coef 1e6 --on-nan skip --mini-batch 1 --log log in
-	[ "$output" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
+	[ "${lines[0]}" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
 	[ "$(at)" = step-000002 ]
 	cmp run/step-000002/model.safetensors run/step-000000/model.safetensors
 	jq -se 'all(.stepped == false and (has("loss/ntp") | not) and .["actor/grad_norm_ttt"] == null)' log >/dev/null
@@ -323,4 +323,40 @@ at() { readlink "${1:-run}/latest"; }
 		run -0 bash -c '{ sleep .3; cat in; } | "$@" -m run --ntp-coef 0 2>&1 | true; exit "${PIPESTATUS[1]}"' _ $trainer
 		[ "$(at)" = step-000001 ]
 	done
+}
+
+@test "train: where latest points to nothing all take the newest step there is, and say so" {
+	texts 40 1:50 >in
+	runs run
+	rf-ntp -m run in && rf-ntp -m run in
+	rm -r run/step-000002
+	said="latest points to step-000002, which is not there: the newest step is step-000001"
+	run -0 --separate-stderr rf-entropy -m run -o out in
+	[ "$stderr" = "rf-entropy: run/step-000001: $said" ]
+	[ "$(rf-dump --json out | head -n 1 | jq .body.model.step)" -eq 1 ]
+	run -0 --separate-stderr rf-ntp --eval -m run in
+	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	for form in "" "--json" "--rows step" "--tsv --rows step"; do
+		# shellcheck disable=SC2086
+		run -0 --separate-stderr rf-dump $form run
+		[ "$stderr" = "rf-dump: run: $said" ]
+		[[ "$output" == *step*1* ]]
+	done
+	run -0 --separate-stderr rf-ntp -m run --dry-run in
+	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	run -0 --separate-stderr rf-init --from run other
+	[ "$stderr" = "rf-init: run: $said" ]
+	run -0 --separate-stderr rf-ntp -m run in
+	[ "$stderr" = "rf-ntp: run/step-000001: $said" ]
+	[ "$(readlink run/latest)" = step-000002 ]
+	run -0 rf-ntp -m run in
+	[ -z "$output" ]
+	rm run/latest
+	run -0 --separate-stderr rf-entropy -m run -o out in
+	[ "$stderr" = "rf-entropy: run/step-000003: there is no latest: the newest step is step-000003" ]
+}
+
+@test "train: -m of a trainer is said to be a run" {
+	run ! grep -qE -- '--model.*checkpoint' <(rf-grpo --help)
+	rf-ntp --help | grep -qE -- '--model path +the run; with --eval also a checkpoint'
 }
