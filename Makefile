@@ -1,11 +1,13 @@
 # make                build bin/*
 # make deps           install the distribution's packages that it needs
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
+#                     ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of make bench
 # make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make bench          speed and memory, in one run
+# make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
 
 SHELL := /bin/bash
@@ -42,8 +44,8 @@ KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopen
 LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lgomp -lpthread -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the processor has.
-ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
-ISAS := $(if $(filter x86_64,$(ARCH)),x86_64 x86_64_v3 x86_64_v4,base)
+MACHINE := $(shell $(CC) -dumpmachine | cut -d- -f1)
+ISAS := $(if $(filter x86_64,$(MACHINE)),x86_64 x86_64_v3 x86_64_v4,base)
 ISA_x86_64    = -march=x86-64
 ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
@@ -93,8 +95,9 @@ endif
 deps:
 	@:
 
+ARCH ?= delta_net
 midtrain: all
-	@$(MAKE) --no-print-directory -f pipelines/demo.mk
+	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
 units: $(UNITS) $(REPLAYS) $(FAULT)
 
@@ -107,9 +110,10 @@ check-all: export RF_ALL = 1
 check-all: check
 
 # The demonstration's model, where it is there.
-DEMO ?= $(if $(wildcard runs/midtrain/start/latest),$(patsubst %/valid.rf,%,$(wildcard runs/midtrain/valid.rf)))
+of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
+DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid.rf,%,$(wildcard runs/midtrain$(of_arch)/valid.rf)))
 bench: all units
-	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) pipelines/bench.sh $(BUILD)/bench
+	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
 
 # New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
 FUZZ_TIME ?= 60
@@ -146,7 +150,9 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
 	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
 	install pipelines/*.sh $(share)/rf-tools
-	install -m 644 $(filter-out %.sh,$(wildcard pipelines/*)) $(share)/rf-tools
+	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) $(share)/rf-tools
+	install -d $(share)/rf-tools/configs
+	install -m 644 pipelines/configs/* $(share)/rf-tools/configs
 	for s in 1 5 7; do install -d $(share)/man/man$$s; install -m 644 man/*.$$s $(share)/man/man$$s; done
 	install -m 644 completion/rf-tools.bash $(share)/bash-completion/completions/rf-tools
 	for t in $(notdir $(TOOLS)); do ln -sf rf-tools $(share)/bash-completion/completions/$$t; done
@@ -155,11 +161,14 @@ uninstall:
 	rm -f $(patsubst %,$(DESTDIR)$(PREFIX)/bin/%,$(notdir $(TOOLS)))
 	rm -f $(patsubst %,$(share)/bash-completion/completions/%,rf-tools $(notdir $(TOOLS)))
 	rm -f $(foreach s,1 5 7,$(patsubst man/%,$(share)/man/man$(s)/%,$(wildcard man/*.$(s))))
-	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(wildcard pipelines/*))
-	[ ! -d $(share)/rf-tools ] || rmdir $(share)/rf-tools
+	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*)))
+	for d in $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 clean:
 	rm -rf build bin
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d)
-.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall clean
+.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall help clean

@@ -4,8 +4,18 @@
 #include "cpu.h"
 #include "vec.h"
 
-struct swiglu { size_t n; const float *gate, *up, *dy; float *dgate, *dup, *y; };
+struct swiglu { size_t n, d, ld; const float *gate, *up, *dy; float *dgate, *dup, *y; };
 enum { SPAN = 1 << 14 };
+
+/* Where element i of gate and up lies, and how many from there on lie together: at most one vector's. */
+INLINE size_t swiglu_at(const struct swiglu *a, size_t i, size_t last, int *n)
+{
+	size_t row = i / a->d, left = (row + 1) * a->d;
+
+	left = (left < last ? left : last) - i;
+	*n = left < VL ? (int)left : VL;
+	return i + row * (a->ld - a->d);
+}
 
 static void swiglu_fwd_tile(void *arg, int tile, int thread)
 {
@@ -13,17 +23,23 @@ static void swiglu_fwd_tile(void *arg, int tile, int thread)
 	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
 
 	(void)thread;
-	for (; i < last; i += VL) {
-		int n = last - i < VL ? (int)(last - i) : VL;
-		vput(a->y + i, 0, n, vsilu(vget(a->gate + i, 0, n)) * vget(a->up + i, 0, n));
+	for (int n; i < last; i += (size_t)n) {
+		size_t at = swiglu_at(a, i, last, &n);
+		vput(a->y + i, 0, n, vsilu(vget(a->gate + at, 0, n)) * vget(a->up + at, 0, n));
 	}
+}
+
+static void run_swiglu(struct rf_dev *d, struct swiglu a, int width, int ld, void (*tile)(void *, int, int))
+{
+	a.d = width ? (size_t)width : a.n + !a.n;
+	a.ld = width ? (size_t)ld : a.d;
+	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), tile, &a);
 }
 
 void KERNEL(swiglu_fwd)(struct rf_dev *d, const struct rf_swiglu_fwd *x)
 {
-	struct swiglu a = { .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .y = cpu_f32(d, x->y) };
-
-	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), swiglu_fwd_tile, &a);
+	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .y = cpu_f32(d, x->y) },
+	           x->d, x->ld, swiglu_fwd_tile);
 }
 
 static void swiglu_bwd_tile(void *arg, int tile, int thread)
@@ -32,12 +48,12 @@ static void swiglu_bwd_tile(void *arg, int tile, int thread)
 	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
 
 	(void)thread;
-	for (; i < last; i += VL) {
-		int n = last - i < VL ? (int)(last - i) : VL;
-		vf g = vget(a->gate + i, 0, n), u = vget(a->up + i, 0, n), dy = vget(a->dy + i, 0, n), s = vsigmoid(g), y = g * s;
+	for (int n; i < last; i += (size_t)n) {
+		size_t at = swiglu_at(a, i, last, &n);
+		vf g = vget(a->gate + at, 0, n), u = vget(a->up + at, 0, n), dy = vget(a->dy + i, 0, n), s = vsigmoid(g), y = g * s;
 
-		vput(a->dgate + i, 0, n, dy * u * (s * (1.f + g * (1.f - s))));
-		vput(a->dup + i, 0, n, dy * y);
+		vput(a->dgate + at, 0, n, dy * u * (s * (1.f + g * (1.f - s))));
+		vput(a->dup + at, 0, n, dy * y);
 		if (a->y)
 			vput(a->y + i, 0, n, y * u);
 	}
@@ -45,10 +61,9 @@ static void swiglu_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(swiglu_bwd)(struct rf_dev *d, const struct rf_swiglu_bwd *x)
 {
-	struct swiglu a = { .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .dy = cpu_f32(d, x->dy),
-	                    .dgate = cpu_f32(d, x->dgate), .dup = cpu_f32(d, x->dup), .y = cpu_f32(d, x->y) };
-
-	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), swiglu_bwd_tile, &a);
+	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .dy = cpu_f32(d, x->dy),
+	                               .dgate = cpu_f32(d, x->dgate), .dup = cpu_f32(d, x->dup), .y = cpu_f32(d, x->y) },
+	           x->d, x->ld, swiglu_bwd_tile);
 }
 
 struct gate { int rows, d; size_t ldg; const float *x, *gate, *dy; float *y, *dx, *dgate; };

@@ -1,23 +1,30 @@
-/* delta.c -- the delta rule in chunks of C = 64 rows, forward and backward, one head at a time.
+/* delta.c -- the gated delta rule in chunks of C = 64 rows, forward and backward, one head at a time.
  *
- *     u_t = beta_t (v_t - S_{t-1}' k_t),  S_t = S_{t-1} + k_t u_t',  o_t = S_t' q_t
+ *     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
- * Yang et al. 2024, arXiv:2406.06484, section 3.2.  Within a chunk that begins with state S, in matrices of m rows:
+ * Yang et al. 2024, arXiv:2406.06484, section 3.2, and with the decay a_t = exp(g_t) arXiv:2412.06464, section 3.3.  Within
+ * a chunk that begins with state S let c_t be the sum of g up to row t, e_t = exp(c_t), D_ts = exp(c_t - c_s) for s <= t, and
+ * f_s = exp(c_m - c_s) with the last row m; without decay all are 1.  No exponent is positive.  In matrices of m rows:
  *
- *     (I + A) U = diag(beta) (V - K S),   A = strict lower triangle of diag(beta) K K'
- *     O = Q S + P U,                      P = lower triangle of Q K'
- *     S <- S + K' U
+ *     (I + A) U = diag(beta) (V - diag(e) K S),   A = strict lower triangle of diag(beta) D * K K'
+ *     O = diag(e) Q S + P U,                      P = lower triangle of D * Q K'
+ *     S <- e_m S + K' diag(f) U
  *
- * The paper's W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, by blocks of
- * 16 rows.  Going back, with dO and the gradient dS of the chunk's last state:
+ * The papers' W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, by blocks of
+ * 16 rows.  A row of U and O reads earlier rows of the chunk alone, each sum in the same order however many rows are there:
+ * so rows that are known already (by their k, u and g) give the rows behind them the bits of the whole chunk.
  *
- *     dU = P' dO + K dS,   (I + A)' dR = dU,   G = - strict lower triangle of diag(beta) dR U'
- *     dV = diag(beta) dR,  beta dbeta = rows of dR . U
- *     dQ = dO S' + (lower dO U') K
- *     dK = U dS' + (lower dO U')' Q - dV S' + (G + G') K
- *     dS <- dS + Q' dO - K' dV
+ * Going back, with dO and the gradient dS of the chunk's last state, W = diag(beta) dR:
  *
- * so the forward pass keeps U and nothing else; the chunks' first states are summed up again from K and U. */
+ *     dU = P' dO + diag(f) K dS,   (I + A)' dR = dU,   X = lower dO U',   Z = - strict lower W U'
+ *     dV = W,  beta dbeta = rows of dR . U
+ *     dQ = diag(e) dO S' + (D * X) K
+ *     dK = diag(f) U dS' + (D * X)' Q - diag(e) W S' + (D * Z + (D * Z)') K
+ *     dS <- e_m dS + Q' diag(e) dO - K' diag(e) W
+ *
+ * so the forward pass keeps U and nothing else; the chunks' first states are summed up again from K and U.  Whatever an
+ * exponential multiplies adds its product with the gradient to dc of the later row and takes it from the earlier one's;
+ * dg_t = dc_t + dc_{t+1} + ... of the chunk.  (The diagonals of D are left out: they would cancel, but for their rounding.) */
 #include "cpu.h"
 #include "vec.h"
 
@@ -65,7 +72,7 @@ static void prod(int m, int n, int kd, const float *a, int lda, const float *b, 
 			block(kd, 1, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, mode);
 }
 
-/* t (n, ldt) = x' for x (m, n), m and n multiples of 16 */
+/* t (n, ldt) = x' for x (m, n), m a multiple of 16 */
 static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 {
 	for (int i = 0; i < m; i += VL)
@@ -80,12 +87,16 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 /* What one head of one chunk needs; KP, VP: widths rounded up to 16, the rest zeros. */
 struct chunk {
 	int K, V, KP, VP, m, mp;           /* m rows, rounded up to 16: mp */
+	int known;                         /* rows whose k and u are known */
+	bool led;                          /* kt, u and g hold the rows that stand before a rollout */
+	bool decay;
 	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
 	float *u, *o, *S;                  /* (C, VP), (C, VP), (KP, VP) */
 	float *A, *P;                      /* (C, C) */
 	float *beta, *sig;                 /* (C): beta, and sigmoid(b) */
+	float *g, *hi, *lo, *e;            /* (C): c = hi + lo, which keeps differences of large sums exact; e = exp(c) */
 	/* backward */
-	float *d_o, *du, *dv, *ut, *dq, *dk, *dS, *ST, *dST, *X, *Y;
+	float *d_o, *du, *dv, *ut, *dq, *dk, *dS, *ST, *dST, *X, *Y, *T;
 	float *states;                     /* the first states of the chunks, (KP, VP) each */
 };
 
@@ -117,6 +128,10 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 	c->P = take(&p, C * C);
 	c->beta = take(&p, C);
 	c->sig = take(&p, C);
+	c->g = take(&p, C);
+	c->hi = take(&p, C);
+	c->lo = take(&p, C);
+	c->e = take(&p, C);
 	if (back) {
 		c->qt = take(&p, ck);
 		c->d_o = take(&p, cv);
@@ -130,25 +145,41 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 		c->dST = take(&p, kv);
 		c->X = take(&p, C * C);
 		c->Y = take(&p, C * C);
+		c->T = take(&p, ck);
 		c->states = take(&p, kv * (size_t)chunks);
 	}
 	return (size_t)(p - at);
 }
 
-/* Rows j0 .. j0+m of head h of sequence b: from (R, H, w) into (mp, wp), zeros around. */
-static void load(float *to, int wp, int mp, const float *from, int w, int H, int h, int nb, int b, int j0, int m)
+/* An array (rows, H, w) of a pass: row j of sequence b is row j nb + b. */
+static size_t place(int w, int H, int h, int nb, int b, int j)
 {
-	for (int j = 0; j < m; j++) {
-		memcpy(to + j * wp, from + ((size_t)(j0 + j) * (size_t)nb + (size_t)b) * (size_t)H * (size_t)w + (size_t)h * (size_t)w, (size_t)w * 4);
-		memset(to + j * wp + w, 0, (size_t)(wp - w) * 4);
-	}
-	memset(to + m * wp, 0, (size_t)(mp - m) * (size_t)wp * 4);
+	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
 
-static void store(float *to, int w, int H, int h, int nb, int b, int j0, int m, const float *from, int wp)
+/* Rows j .. j+m of head h of sequence b, from (rows, H, w) into (m, wp), zeros beside. */
+static void load(float *to, int wp, int m, const float *from, int w, int H, int h, int nb, int b, int j)
 {
-	for (int j = 0; j < m; j++)
-		memcpy(to + ((size_t)(j0 + j) * (size_t)nb + (size_t)b) * (size_t)H * (size_t)w + (size_t)h * (size_t)w, from + j * wp, (size_t)w * 4);
+	for (int i = 0; i < m; i++) {
+		memcpy(to + i * wp, from + place(w, H, h, nb, b, j + i), (size_t)w * 4);
+		memset(to + i * wp + w, 0, (size_t)(wp - w) * 4);
+	}
+}
+
+static void store(float *to, int w, int H, int h, int nb, int b, int j, int m, const float *from, int wp, bool add)
+{
+	for (int i = 0; i < m; i++) {
+		float *row = to + place(w, H, h, nb, b, j + i);
+
+		for (int l = 0; l < w; l += VL)
+			vput(row, l, w, add ? vget(row, l, w) + vload(from + i * wp + l) : vload(from + i * wp + l));
+	}
+}
+
+static void clear(float *x, int wp, int from, int to)
+{
+	if (from < to)
+		memset(x + from * wp, 0, (size_t)(to - from) * (size_t)wp * 4);
 }
 
 static void load_state(float *to, int VP, const float *from, int K, int V)
@@ -165,42 +196,115 @@ static void store_state(float *to, int V, const float *from, int K, int VP)
 		memcpy(to + i * V, from + i * VP, (size_t)V * 4);
 }
 
-static void load_beta(struct chunk *c, const float *b, float scale, int H, int h, int nb, int seq, int j0)
+/* Columns from .. to of kt from the rows of k. */
+static void turn(struct chunk *c, int from, int to)
 {
-	for (int j = 0; j < c->mp; j++) {
-		float x = j < c->m && b ? b[((size_t)(j0 + j) * (size_t)nb + (size_t)seq) * (size_t)H + (size_t)h] : 0;
-		vf s = vsigmoid(vset(x));
-		c->sig[j] = s[0];
-		c->beta[j] = j >= c->m ? 0 : b ? scale * s[0] : scale;
+	while (from < to)
+		if (from % VL == 0 && from + VL <= to) {
+			transpose(c->k + from * c->KP, VL, c->K, c->KP, c->kt + from, C);
+			from += VL;
+		} else {
+			for (int j = 0; j < c->K; j++)
+				c->kt[j * C + from] = c->k[from * c->KP + j];
+			from++;
+		}
+}
+
+/* ---- the decay -------------------------------------------------------------------------------------------------- */
+
+/* e^x, 0 where nothing would be left of it: products with numbers near 1e-38 are slow. */
+INLINE vf fade(vf x) { return vpick(x < vset(-70.f), vset(0), vexp(x)); }
+INLINE vf lanes(void) { return (vf){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }; }
+
+/* exp(c_t - c_s) for 16 s from s on, and for 16 t from t on. */
+INLINE vf since(const struct chunk *c, int t, int s) { return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s))); }
+INLINE vf until(const struct chunk *c, int t, int s) { return fade(vload(c->hi + t) - c->hi[s] + (vload(c->lo + t) - c->lo[s])); }
+
+/* c and e of all rows, from g of the first m. */
+static void sum_up(struct chunk *c)
+{
+	double sum = 0;
+
+	if (!c->decay)
+		return;
+	for (int j = 0; j < C; j++) {
+		sum += j < c->m ? (double)c->g[j] : 0;
+		c->hi[j] = (float)sum;
+		c->lo[j] = (float)(sum - (double)c->hi[j]);
+	}
+	for (int j = 0; j < C; j += VL)
+		vstore(c->e + j, fade(vload(c->hi + j) + vload(c->lo + j)));
+}
+
+/* Rows from .. to of x (., n), each times its factor; and of f, what is left at row `last` of what stood at each. */
+static void scale_rows(float *x, int n, int from, int to, const float *f)
+{
+	for (int i = from; i < to; i++)
+		for (int j = 0; j < n; j += VL)
+			vstore(x + i * n + j, f[i] * vload(x + i * n + j));
+}
+
+static void left_over(const struct chunk *c, int last, float f[C])
+{
+	for (int s = 0; s < C; s += VL)
+		vstore(f + s, s <= last ? since(c, last, s) : vset(0));
+}
+
+/* ---- triangles -------------------------------------------------------------------------------------------------- */
+
+/* x (rows from .. to, up to the diagonal block of 16 columns) = a b' for a (., w) and bt = b' (w, .) */
+static void prod_lower(int from, int to, int w, const float *a, int lda, const float *bt, float *x)
+{
+	for (int i = from, next; i < to; i = next) {
+		int left = i / VL * VL;
+		next = left + VL < to ? left + VL : to;
+		prod(next - i, left + VL, w, a + i * lda, lda, bt, C, x + i * C, C, SET);
 	}
 }
 
-/* x (mp, mp): rows i keep columns j <= i (or < i), times row factor f if given; zeros beyond, up to the diagonal block. */
-static void lower(float *x, int mp, bool strict, const float *f)
+/* The lower triangle of x, rows from .. to, up to the diagonal block: times f (if given) and D; zeros above. */
+static void lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
 {
-	for (int i = 0; i < mp; i++)
-		for (int j = 0; j < (i / VL + 1) * VL; j++)
-			x[i * C + j] = (strict ? j < i : j <= i) ? (f ? f[i] : 1) * x[i * C + j] : 0;
+	for (int i = from; i < to; i++)
+		for (int j = 0; j <= i; j += VL) {
+			vf y = vload(x + i * C + j);
+			if (f)
+				y *= f[i];
+			if (c->decay)
+				y *= since(c, i, j);
+			vstore(x + i * C + j, vpick(lanes() + (float)j < vset((float)(strict ? i : i + 1)), y, vset(0)));
+		}
 }
 
-/* x (mp, up to the diagonal block of 16 columns) = a (mp, w) bt (w, mp), the part that a lower triangle needs */
-static void prod_lower(int mp, int w, const float *a, int lda, const float *bt, float *x, enum mode mode)
+/* The same of x', which is upper: rows from the diagonal block on; f goes with the columns. */
+static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 {
-	for (int i = 0; i < mp; i += VL)
-		prod(VL, i + VL, w, a + i * lda, lda, bt, C, x + i * C, C, mode);
+	for (int i = 0; i < c->mp; i++)
+		for (int j = i / VL * VL; j < c->mp; j += VL) {
+			vf y = vload(x + i * C + j);
+			if (f)
+				y *= vload(f + j);
+			if (c->decay)
+				y *= until(c, j, i);
+			vstore(x + i * C + j, vpick(lanes() + (float)j > vset((float)(strict ? i : i - 1)), y, vset(0)));
+		}
 }
 
-/* Solves (I + A) X = X in place, A strictly lower, 16 rows at a time; n columns. */
-static void solve_lower(const float *A, float *x, int mp, int n)
+/* Solves (I + A) X = X in place for rows known .. m, given those before; A strictly lower, 16 rows at a time; n columns. */
+static void solve_lower(const float *A, float *x, int n, int known, int m)
 {
-	for (int g = 0; g < mp; g += VL) {
-		if (g)
-			prod(VL, n, g, A + g * C, C, x, n, x + g * n, n, SUB);
+	for (int g = known / VL * VL; g < m; g += VL) {
+		int from = known > g ? known - g : 0, to = m - g < VL ? m - g : VL, from4 = from / 4 * 4;
+
+		if (g) /* of the rows that are known A is 0 */
+			prod((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n, x + (g + from4) * n, n, SUB);
 		for (int j = 0; j < n; j += VL) {
 			vf r[VL];
 #pragma GCC unroll 16
 			for (int i = 0; i < VL; i++) {
 				r[i] = vload(x + (g + i) * n + j);
+				if (i < from || i >= to)
+					continue;
 #pragma GCC unroll 16
 				for (int p = 0; p < i; p++)
 					r[i] -= A[(g + i) * C + g + p] * r[p];
@@ -232,12 +336,13 @@ static void solve_upper(const float *AT, float *x, int mp, int n)
 
 struct job {
 	struct rf_dev *d;
-	int nb, steps, given, per, H, K, V;
+	int nb, steps, given, per, H, G, K, V;
 	float beta_scale;
-	const float *q, *k, *v, *b, *d_o;
-	float *u, *o, *S, *dq, *dk, *dv, *db, *dS;
-	const int32_t *start, *cap_row, *cap_slot;
-	int captures, chunks;
+	const float *q, *k, *v, *b, *g, *d_o;
+	float *u, *o, *S, *open, *dq, *dk, *dv, *db, *dg, *dS;
+	const int32_t *start, *lead, *cap_row, *cap_slot;
+	int captures, log_from, chunks;
+	struct { float *S, *k, *u, *g; } log;
 };
 
 static size_t slot(const struct job *a, int s, int h)
@@ -245,150 +350,270 @@ static size_t slot(const struct job *a, int s, int h)
 	return ((size_t)s * (size_t)a->H + (size_t)h) * (size_t)a->K * (size_t)a->V;
 }
 
-/* One new row of a rollout whose first `given` rows are there: the state before it is S + sum k u', which is applied
- * without being formed.  In double, since errors of one row go into all that follow. */
-static void step(const struct job *a, int b, int h, const float *S, int thread)
+static int key_head(const struct job *a, int h)
 {
-	int K = a->K, V = a->V;
-	size_t H = (size_t)a->H, now = (size_t)b * H + (size_t)h, row = now + (size_t)a->given * (size_t)a->nb * H;
-	const float *q = a->q + now * (size_t)K, *k = a->k + row * (size_t)K, *v = a->v + now * (size_t)V;
-	float *u = a->u + row * (size_t)V, *o = a->o + now * (size_t)V;
-	double *x = rf_cpu_scratch(a->d, thread, (size_t)V * 2 * sizeof *x), *y = x + V, beta = (double)a->beta_scale, qk = 0;
+	return h * a->G / a->H;
+}
 
-	if (!x)
+/* beta of rows from .. to of the chunk, which are rows j .. of b. */
+static void load_beta(const struct job *a, struct chunk *c, int from, int to, int h, int b, int j)
+{
+	for (int i = from; i < to; i++) {
+		vf s = vsigmoid(vset(a->b && i < c->m ? a->b[place(1, a->H, h, a->nb, b, j + i - from)] : 0));
+
+		c->sig[i] = s[0];
+		c->beta[i] = i >= c->m ? 0 : a->b ? a->beta_scale * s[0] : a->beta_scale;
+	}
+}
+
+/* S <- its value after row n-1 of the chunk; o is used up. */
+static void advance(struct chunk *c, float *S, int n)
+{
+	int K4 = (c->K + 3) / 4 * 4, VP = c->VP;  /* rows of kt beyond K are never read back */
+	const float *u = c->u;
+	float f[C];
+
+	if (c->decay) {
+		left_over(c, n - 1, f);
+		for (int i = 0; i < n; i++)
+			for (int j = 0; j < VP; j += VL)
+				vstore(c->o + i * VP + j, f[i] * vload(c->u + i * VP + j));
+		for (int i = 0; i < K4 * VP; i += VL)
+			vstore(S + i, c->e[n - 1] * vload(S + i));
+		u = c->o;
+	}
+	prod(K4, VP, n, c->kt, C, u, VP, S, VP, ADD);
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------------------- */
+
+/* The rows of a chunk that begins at row j0 of a sequence; the first `lead` of the first chunk stand in slot ls of the log. */
+static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0, int lead, int ls)
+{
+	int kh = key_head(a, h), before = j0 ? 0 : lead, own = j0 + before - lead, fresh = j0 + c->known - lead - a->given;
+	int from4 = c->known / 4 * 4, m4 = (c->m + 3) / 4 * 4;
+
+	if (before && !c->led) {
+		load(c->k, c->KP, lead, a->log.k, a->K, a->G, kh, 1, 0, ls * C);
+		load(c->u, c->VP, lead, a->log.u, a->V, a->H, h, 1, 0, ls * C);
+		turn(c, 0, lead);
+		for (int i = 0; c->decay && i < lead; i++)
+			c->g[i] = a->log.g[place(1, a->H, h, 1, 0, ls * C + i)];
+	}
+	c->led = before > 0;
+	load(c->k + before * c->KP, c->KP, c->m - before, a->k, a->K, a->G, kh, a->nb, b, own);
+	clear(c->k, c->KP, c->m, m4);
+	turn(c, before, c->m);
+	load(c->u + before * c->VP, c->VP, c->known - before, a->u, a->V, a->H, h, a->nb, b, own);
+	for (int i = before; c->decay && i < c->m; i++)
+		c->g[i] = a->g[place(1, a->H, h, a->nb, b, own + i - before)];
+	sum_up(c);
+	if (c->known == c->m)
 		return;
-	if (a->b) {
-		vf s = vsigmoid(vset(a->b[now]));
-		beta *= (double)s[0];
-	}
-	memset(x, 0, (size_t)V * 2 * sizeof *x);
-	for (int i = 0; i < K; i++) {
-		for (int j = 0; j < V; j++) {
-			x[j] += (double)k[i] * (double)S[i * V + j];
-			y[j] += (double)q[i] * (double)S[i * V + j];
-		}
-		qk += (double)q[i] * (double)k[i];
-	}
-	for (int g = 0; g < a->given; g++) {
-		size_t r = ((size_t)g * (size_t)a->nb + (size_t)b) * H + (size_t)h;
-		const float *kg = a->k + r * (size_t)K, *ug = a->u + r * (size_t)V;
-		double kk = 0, qg = 0;
-
-		for (int i = 0; i < K; i++) {
-			kk += (double)k[i] * (double)kg[i];
-			qg += (double)q[i] * (double)kg[i];
-		}
-		for (int j = 0; j < V; j++) {
-			x[j] += kk * (double)ug[j];
-			y[j] += qg * (double)ug[j];
-		}
-	}
-	for (int j = 0; j < V; j++) {
-		u[j] = (float)(beta * ((double)v[j] - x[j]));
-		o[j] = (float)(y[j] + qk * (double)u[j]);
-	}
+	clear(c->q, c->KP, from4, c->known);
+	load(c->q + c->known * c->KP, c->KP, c->m - c->known, a->q, a->K, a->G, kh, a->nb, b, fresh);
+	clear(c->q, c->KP, c->m, m4);
+	load_beta(a, c, c->known, m4, h, b, fresh);
+	for (int i = from4; i < c->known; i++)
+		c->beta[i] = 0;
 }
 
-static void load_chunk(const struct job *a, struct chunk *c, int b, int h, int j0)
+/* Rows known .. m of u and o; v and o begin with the first of them at row j. */
+static void forward_rows(const struct job *a, struct chunk *c, const float *S, int b, int h, int j)
 {
-	c->m = a->steps - j0 < C ? a->steps - j0 : C;
-	c->mp = (c->m + VL - 1) / VL * VL;
-	load(c->q, c->KP, c->mp, a->q, a->K, a->H, h, a->nb, b, j0, c->m);
-	load(c->k, c->KP, c->mp, a->k, a->K, a->H, h, a->nb, b, j0, c->m);
-	transpose(c->k, c->mp, c->K, c->KP, c->kt, C);
-	load_beta(c, a->b, a->beta_scale, a->H, h, a->nb, b, j0);
+	int VP = c->VP, KP = c->KP, known = c->known, from = known / 4 * 4, to = (c->m + 3) / 4 * 4;
+
+	prod_lower(from, to, c->K, c->k, KP, c->kt, c->A);
+	prod_lower(from, to, c->K, c->q, KP, c->kt, c->P);
+	lower(c, c->A, from, to, true, c->beta);
+	lower(c, c->P, from, to, false, NULL);
+	prod(to - from, VP, c->K, c->k + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
+	for (int i = known; i < c->m; i++) {
+		const float *v = a->v + place(c->V, a->H, h, a->nb, b, j + i - known);
+		float e = c->decay ? c->e[i] : 1;
+
+		for (int l = 0; l < VP; l += VL)
+			vstore(c->u + i * VP + l, c->beta[i] * (vget(v, l, c->V) - e * vload(c->o + i * VP + l)));
+	}
+	clear(c->u, VP, c->m, to);
+	prod(to - from, VP, c->K, c->q + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
+	if (c->decay)
+		scale_rows(c->o, VP, from, to, c->e);
+	solve_lower(c->A, c->u, VP, known, c->m);
+	for (int i = from, next; i < to; i = next) {
+		next = i / VL * VL + VL < to ? i / VL * VL + VL : to;
+		prod(next - i, VP, next, c->P + i * C, C, c->u, VP, c->o + i * VP, VP, ADD);
+	}
+	store(a->u, a->V, a->H, h, a->nb, b, a->given + j, c->m - known, c->u + known * VP, VP, false);
+	store(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
 }
 
-/* S += k' u over the first n rows of the chunk */
-static void advance(const struct chunk *c, float *S, int n)
+/* Keeps the chunk as it is open after its first n rows. */
+static void keep_log(const struct job *a, const struct chunk *c, const float *S, int ls, int h, int n)
 {
-	int K4 = (c->K + 3) / 4 * 4;  /* rows of kt beyond K are never read back */
+	int kh = key_head(a, h);
 
-	prod(K4, c->VP, n, c->kt, C, c->u, c->VP, S, c->VP, ADD);
+	store_state(a->log.S + slot(a, ls, h), a->V, S, a->K, c->VP);
+	store(a->log.u, a->V, a->H, h, 1, 0, ls * C, n, c->u, c->VP, false);
+	if (!h || key_head(a, h - 1) != kh) /* the first of its heads */
+		store(a->log.k, a->K, a->G, kh, 1, 0, ls * C, n, c->k, c->KP, false);
+	for (int i = 0; c->decay && i < n; i++)
+		a->log.g[place(1, a->H, h, 1, 0, ls * C + i)] = c->g[i];
 }
 
-static void forward_chunk(const struct job *a, struct chunk *c, int b, int h, int j0)
+/* The state after n rows of the chunk, which go on. */
+static void keep_state(const struct job *a, const struct chunk *c, const float *S, float *to, int n)
 {
-	int mp = c->mp, VP = c->VP;
+	float f[C];
 
-	prod_lower(mp, c->K, c->k, c->KP, c->kt, c->A, SET);
-	prod_lower(mp, c->K, c->q, c->KP, c->kt, c->P, SET);
-	lower(c->A, mp, true, c->beta);
-	lower(c->P, mp, false, NULL);
-	load(c->u, VP, mp, a->v, a->V, a->H, h, a->nb, b, j0, c->m);
-	prod(mp, VP, c->K, c->k, c->KP, c->S, VP, c->u, VP, SUB);
-	prod(mp, VP, c->K, c->q, c->KP, c->S, VP, c->o, VP, SET);
-	for (int i = 0; i < mp; i++)
-		for (int j = 0; j < VP; j += VL)
-			vstore(c->u + i * VP + j, c->beta[i] * vload(c->u + i * VP + j));
-	solve_lower(c->A, c->u, mp, VP);
-	for (int i = 0; i < mp; i += VL)
-		prod(VL, VP, i + VL, c->P + i * C, C, c->u, VP, c->o + i * VP, VP, ADD);
-	store(a->u, a->V, a->H, h, a->nb, b, j0, c->m, c->u, VP);
-	store(a->o, a->V, a->H, h, a->nb, b, j0, c->m, c->o, VP);
+	if (c->decay)
+		left_over(c, n - 1, f);
+	for (int i = 0; i < a->K; i++)
+		for (int j = 0; j < a->V; j += VL) {
+			vf s = vload(S + i * c->VP + j);
+			if (c->decay)
+				s *= c->e[n - 1];
+			for (int r = 0; r < n; r++)
+				s += (c->decay ? f[r] * c->kt[i * C + r] : c->kt[i * C + r]) * vload(c->u + r * c->VP + j);
+			vstore_n(to + i * a->V + j, s, LEFT(j, a->V));
+		}
+}
+
+/* One sequence from the state S0 at the first row of its chunk. */
+static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int lead, int ls)
+{
+	int given = lead + a->given, end = given + a->steps, next = 0;  /* rows from there on */
+	int first = given > C ? (given - 1) / C * C : 0;                  /* a chunk was filled up to here */
+	float *open = a->open ? a->open + slot(a, b, h) : NULL;
+	const float *S = open && first ? open : S0;
+
+	if (a->V != c->VP) {
+		load_state(c->S, c->VP, S, a->K, a->V);
+		S = c->S;
+	}
+	for (int j0 = open ? first : 0; j0 < end; j0 += C) {
+		c->m = end - j0 < C ? end - j0 : C;
+		c->known = given < j0 ? 0 : given - j0 < c->m ? given - j0 : c->m;
+		load_rows(a, c, b, h, j0, lead, ls);
+		if (c->known < c->m)
+			forward_rows(a, c, S, b, h, j0 + c->known - given);
+		for (int i = next; i < a->captures && a->cap_row[i] < j0 + c->m; i++)
+			if (a->log.S && a->cap_slot[i] >= a->log_from && (a->cap_row[i] + 1) % C)
+				keep_log(a, c, S, a->cap_slot[i] - a->log_from, h, a->cap_row[i] + 1 - j0);
+		for (; next < a->captures && a->cap_row[next] < j0 + c->m - 1; next++)
+			keep_state(a, c, S, a->S + slot(a, a->cap_slot[next], h), a->cap_row[next] + 1 - j0);
+		if (j0 + C >= end && next == a->captures)
+			break;
+		if (S != c->S)
+			memcpy(c->S, S, (size_t)a->K * (size_t)a->V * 4);
+		S = c->S;
+		advance(c, c->S, c->m);
+		if (open && c->known == C)
+			store_state(open, a->V, S, a->K, c->VP);
+		for (; next < a->captures && a->cap_row[next] == j0 + c->m - 1; next++)
+			store_state(a->S + slot(a, a->cap_slot[next], h), a->V, S, a->K, c->VP);
+	}
 }
 
 static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;
-	int h = tile % a->H, group = tile / a->H, next = 0;
-	const float *S0 = a->S + slot(a, a->start ? a->start[group] : 0, h);
-	struct chunk c;
-	float *mem;
+	int h = tile % a->H, group = tile / a->H, s = a->start ? a->start[group] : 0, lead = a->lead ? a->lead[group] : 0;
+	const float *S0 = lead ? a->log.S + slot(a, s - a->log_from, h) : a->S + slot(a, s, h);
+	struct chunk c = { .decay = a->g };
+	float *mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, false, 0, NULL) * 4);
 
-	if (a->given) {
-		for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++)
-			step(a, b, h, S0, thread);
-		return;
-	}
-	if (!(mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, false, 0, NULL) * 4)))
+	if (!mem)
 		return;
 	layout(&c, a->K, a->V, false, 0, mem);
-	memset(c.kt, 0, (size_t)c.KP * C * 4);
-	for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++) {
-		load_state(c.S, c.VP, S0, a->K, a->V);
-		for (int j0 = 0; j0 < a->steps; j0 += C) {
-			load_chunk(a, &c, b, h, j0);
-			forward_chunk(a, &c, b, h, j0);
-			for (; next < a->captures && a->cap_row[next] < j0 + c.m - 1; next++) {
-				float *to = a->S + slot(a, a->cap_slot[next], h);
-				int g = a->cap_row[next] - j0 + 1;
-
-				for (int i = 0; i < a->K; i++)
-					for (int j = 0; j < a->V; j += VL) {
-						vf s = vload(c.S + i * c.VP + j);
-						for (int r = 0; r < g; r++)
-							s += c.kt[i * C + r] * vload(c.u + r * c.VP + j);
-						vstore_n(to + i * a->V + j, s, LEFT(j, a->V));
-					}
-			}
-			advance(&c, c.S, c.m);
-			for (; next < a->captures && a->cap_row[next] == j0 + c.m - 1; next++)
-				store_state(a->S + slot(a, a->cap_slot[next], h), a->V, c.S, a->K, c.VP);
-		}
-	}
+	clear(c.kt, C, a->K, c.KP);
+	for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++)
+		forward(a, &c, S0, b, h, lead, s - a->log_from);
 }
 
+/* ---- backward --------------------------------------------------------------------------------------------------- */
+
 /* dS += a slot's gradient */
-static void add_state(float *dS, int VP, const float *from, int K, int V)
+static void add_state(float *dS, int VP, const float *from, int K, int V, float f)
 {
 	for (int i = 0; i < K; i++)
 		for (int j = 0; j < V; j += VL)
-			vstore(dS + i * VP + j, vload(dS + i * VP + j) + vload_n(from + i * V + j, LEFT(j, V), 0));
+			vstore(dS + i * VP + j, vload(dS + i * VP + j) + f * vload_n(from + i * V + j, LEFT(j, V), 0));
+}
+
+static float row_dot(const float *x, const float *y, int n)
+{
+	vf s = vset(0);
+
+	for (int j = 0; j < n; j += VL)
+		s += vload(x + j) * vload(y + j);
+	return vsum(s);
+}
+
+/* Adds to du, dk and dc what a state captured after n rows, with gradient `from`, gives them. */
+static void back_state(const struct job *a, struct chunk *c, const float *from, int n, double *dc)
+{
+	float f[C];
+
+	if (c->decay)
+		left_over(c, n - 1, f);
+	for (int r = 0; r < n; r++) { /* S_n = e S + sum over rows < n of f k u' */
+		float z = 0;
+
+		for (int j = 0; j < a->V; j += VL) {
+			vf s = vset(0);
+			for (int i = 0; i < a->K; i++)
+				s += c->k[r * c->KP + i] * vload_n(from + i * a->V + j, LEFT(j, a->V), 0);
+			if (c->decay)
+				s *= f[r];
+			z += vsum(s * vload(c->u + r * c->VP + j));
+			vstore(c->du + r * c->VP + j, vload(c->du + r * c->VP + j) + s);
+		}
+		for (int i = 0; i < a->K; i++) {
+			vf s = vset(0);
+			for (int j = 0; j < a->V; j += VL)
+				s += vload(c->u + r * c->VP + j) * vload_n(from + i * a->V + j, LEFT(j, a->V), 0);
+			c->dk[r * c->KP + i] += c->decay ? f[r] * vsum(s) : vsum(s);
+		}
+		dc[r] -= (double)z;
+		dc[n - 1] += (double)z;
+	}
+	for (int i = 0; c->decay && i < a->K; i++)
+		for (int j = 0; j < a->V; j += VL)
+			dc[n - 1] += (double)(c->e[n - 1] * vsum(vload(c->S + i * c->VP + j) * vload_n(from + i * a->V + j, LEFT(j, a->V), 0)));
+}
+
+/* dc from two upper triangles whose elements (s, t) multiply one another: D_ts is a factor of theirs. */
+static void back_between(const struct chunk *c, const float *x, const float *y, double sign, double *dc)
+{
+	vf column[C / VL] = { 0 };
+
+	for (int s = 0; s < c->mp; s++) {
+		vf row = vset(0);
+		for (int t = s / VL * VL; t < c->mp; t += VL) {
+			vf z = vpick(lanes() + (float)t > vset((float)s), vload(x + s * C + t) * vload(y + s * C + t), vset(0));
+			row += z;
+			column[t / VL] += z;
+		}
+		dc[s] -= sign * (double)vsum(row);
+	}
+	for (int t = 0; t < c->mp; t++)
+		dc[t] += sign * (double)column[t / VL][t % VL];
 }
 
 static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, int j0, int *next)
 {
-	int mp = c->mp, VP = c->VP, KP = c->KP, K4 = (c->K + 3) / 4 * 4, last;
+	int mp = c->mp, VP = c->VP, KP = c->KP, K4 = (c->K + 3) / 4 * 4, last, kh = key_head(a, h);
+	bool again = h && key_head(a, h - 1) == kh;  /* dq and dk are sums over the heads of v */
+	double dc[C] = { 0 };
+	float f[C];
 
 	for (; *next >= 0 && a->cap_row[*next] == j0 + c->m - 1; (*next)--)
-		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[*next], h), a->K, a->V);
+		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[*next], h), a->K, a->V, 1);
 	last = *next;
 
 	transpose(c->q, mp, c->K, KP, c->qt, C);
-	load(c->u, VP, mp, a->u, a->V, a->H, h, a->nb, b, j0, c->m);
 	transpose(c->u, mp, c->V, VP, c->ut, C);
-	load(c->d_o, VP, mp, a->d_o, a->V, a->H, h, a->nb, b, j0, c->m);
 	transpose(c->S, KP, c->V, VP, c->ST, KP);
 	transpose(c->dS, KP, c->V, VP, c->dST, KP);
 
@@ -396,36 +621,27 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	for (int i = 0; i < mp; i += VL) {
 		prod(VL, mp - i, c->K, c->k + i * KP, KP, c->kt + i, C, c->A + i * C + i, C, SET);
 		prod(VL, mp - i, c->K, c->k + i * KP, KP, c->qt + i, C, c->P + i * C + i, C, SET);
-		for (int j = i; j < i + VL; j++)
-			for (int l = i; l < mp; l++) {
-				c->A[j * C + l] = l > j ? c->beta[l] * c->A[j * C + l] : 0;
-				c->P[j * C + l] = l >= j ? c->P[j * C + l] : 0;
-			}
 	}
+	upper(c, c->A, true, c->beta);
+	upper(c, c->P, false, NULL);
 	prod(mp, VP, c->K, c->k, KP, c->dS, VP, c->du, VP, SET);
+	prod(mp, KP, c->V, c->u, VP, c->dST, KP, c->dk, KP, SET);
+	if (c->decay) {
+		left_over(c, c->m - 1, f);
+		scale_rows(c->du, VP, 0, mp, f);
+		scale_rows(c->dk, KP, 0, mp, f);
+		for (int i = 0; i < c->m; i++) {
+			double z = (double)row_dot(c->k + i * KP, c->dk + i * KP, KP);
+			dc[i] -= z;
+			dc[c->m - 1] += z;
+		}
+		for (int i = 0; i < a->K; i++)
+			dc[c->m - 1] += (double)(c->e[c->m - 1] * row_dot(c->S + i * VP, c->dS + i * VP, VP));
+	}
 	for (int i = 0; i < mp; i += VL)
 		prod(VL, VP, mp - i, c->P + i * C + i, C, c->d_o + i * VP, VP, c->du + i * VP, VP, ADD);
-	prod(mp, KP, c->V, c->u, VP, c->dST, KP, c->dk, KP, SET);
-
-	for (; *next >= 0 && a->cap_row[*next] >= j0; (*next)--) { /* S_g = S + sum over rows < g of k u' */
-		const float *from = a->dS + slot(a, a->cap_slot[*next], h);
-		int g = a->cap_row[*next] - j0 + 1;
-
-		for (int r = 0; r < g; r++) {
-			for (int j = 0; j < a->V; j += VL) {
-				vf s = vload(c->du + r * VP + j);
-				for (int i = 0; i < a->K; i++)
-					s += c->k[r * KP + i] * vload_n(from + i * a->V + j, LEFT(j, a->V), 0);
-				vstore(c->du + r * VP + j, s);
-			}
-			for (int i = 0; i < a->K; i++) {
-				vf s = vset(0);
-				for (int j = 0; j < a->V; j += VL)
-					s += vload(c->u + r * VP + j) * vload_n(from + i * a->V + j, LEFT(j, a->V), 0);
-				c->dk[r * KP + i] += vsum(s);
-			}
-		}
-	}
+	for (; *next >= 0 && a->cap_row[*next] >= j0; (*next)--)
+		back_state(a, c, a->dS + slot(a, a->cap_slot[*next], h), a->cap_row[*next] - j0 + 1, dc);
 
 	solve_upper(c->A, c->du, mp, VP);  /* du is dR from here on */
 	for (int i = 0; i < mp; i++) {
@@ -436,83 +652,143 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 			vstore(c->dv + i * VP + j, c->beta[i] * r);
 		}
 		if (a->db && i < c->m) /* dbeta / db = beta (1 - sigmoid(b)) */
-			a->db[((size_t)(j0 + i) * (size_t)a->nb + (size_t)b) * (size_t)a->H + (size_t)h] = vsum(s) * (1 - c->sig[i]);
+			a->db[place(1, a->H, h, a->nb, b, j0 + i)] = vsum(s) * (1 - c->sig[i]);
 	}
+	store(a->dv, a->V, a->H, h, a->nb, b, j0, c->m, c->dv, VP, false);
 
-	prod_lower(mp, c->V, c->d_o, VP, c->ut, c->X, SET);
-	lower(c->X, mp, false, NULL);
+	prod_lower(0, mp, c->V, c->d_o, VP, c->ut, c->X);
+	transpose(c->X, mp, mp, C, c->Y, C);
+	if (c->decay) {
+		back_between(c, c->Y, c->P, 1, dc);
+		scale_rows(c->d_o, VP, 0, mp, c->e);
+		scale_rows(c->dv, VP, 0, mp, c->e);
+	}
+	lower(c, c->X, 0, mp, false, NULL);
+	upper(c, c->Y, false, NULL);
 	prod(mp, KP, c->V, c->d_o, VP, c->ST, KP, c->dq, KP, SET);
+	for (int i = 0; c->decay && i < mp; i++)
+		dc[i] += (double)row_dot(c->q + i * KP, c->dq + i * KP, KP);
 	for (int i = 0; i < mp; i += VL)
 		prod(VL, KP, i + VL, c->X + i * C, C, c->k, KP, c->dq + i * KP, KP, ADD);
-
-	transpose(c->X, mp, mp, C, c->Y, C);
 	for (int i = 0; i < mp; i += VL)
 		prod(VL, KP, mp - i, c->Y + i * C + i, C, c->q + i * KP, KP, c->dk + i * KP, KP, ADD);
-	prod(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
-	prod_lower(mp, c->V, c->dv, VP, c->ut, c->X, SET);  /* - G */
-	lower(c->X, mp, true, NULL);
-	for (int i = 0; i < mp; i++)                        /* - (G + G'), whole */
-		for (int j = 0; j < i; j++)
-			c->X[j * C + i] = c->X[i * C + j];
+
+	if (c->decay) {
+		prod(mp, KP, c->V, c->dv, VP, c->ST, KP, c->T, KP, SET);
+		for (int i = 0; i < mp; i++) {
+			dc[i] -= (double)row_dot(c->k + i * KP, c->T + i * KP, KP);
+			for (int j = 0; j < KP; j += VL)
+				vstore(c->dk + i * KP + j, vload(c->dk + i * KP + j) - vload(c->T + i * KP + j));
+		}
+	} else {
+		prod(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
+	}
+	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X);  /* - Z, but for beta and D */
+	transpose(c->X, mp, mp, C, c->Y, C);
+	if (c->decay)
+		back_between(c, c->Y, c->A, -1, dc);
+	lower(c, c->X, 0, mp, true, c->beta);
+	upper(c, c->Y, true, c->beta);
+	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), whole */
+		for (int j = i / VL * VL; j < mp; j += VL)
+			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j) : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
 	prod(mp, KP, mp, c->X, C, c->k, KP, c->dk, KP, SUB);
 
+	for (int i = 0; c->decay && i < K4 * VP; i += VL)
+		vstore(c->dS + i, c->e[c->m - 1] * vload(c->dS + i));
 	prod(K4, VP, mp, c->qt, C, c->d_o, VP, c->dS, VP, ADD);
 	prod(K4, VP, mp, c->kt, C, c->dv, VP, c->dS, VP, SUB);
 	for (int i = last; i > *next; i--)
-		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[i], h), a->K, a->V);
-	store(a->dq, a->K, a->H, h, a->nb, b, j0, c->m, c->dq, KP);
-	store(a->dk, a->K, a->H, h, a->nb, b, j0, c->m, c->dk, KP);
-	store(a->dv, a->V, a->H, h, a->nb, b, j0, c->m, c->dv, VP);
+		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[i], h), a->K, a->V, c->decay ? c->e[a->cap_row[i] - j0] : 1);
+	store(a->dq, a->K, a->G, kh, a->nb, b, j0, c->m, c->dq, KP, again);
+	store(a->dk, a->K, a->G, kh, a->nb, b, j0, c->m, c->dk, KP, again);
+	if (c->decay)
+		for (int i = c->m - 1; i >= 0; i--) {
+			if (i < c->m - 1)
+				dc[i] += dc[i + 1];
+			a->dg[place(1, a->H, h, a->nb, b, j0 + i)] = (float)dc[i];
+		}
 }
 
+/* What the backward pass of a chunk reads; only: k, u and g alone. */
+static void load_back(const struct job *a, struct chunk *c, int b, int h, int j0, bool only)
+{
+	int kh = key_head(a, h);
+
+	c->m = a->steps - j0 < C ? a->steps - j0 : C;
+	c->mp = (c->m + VL - 1) / VL * VL;
+	load(c->k, c->KP, c->m, a->k, a->K, a->G, kh, a->nb, b, j0);
+	load(c->u, c->VP, c->m, a->u, a->V, a->H, h, a->nb, b, j0);
+	clear(c->k, c->KP, c->m, c->mp);
+	clear(c->u, c->VP, c->m, c->mp);
+	transpose(c->k, c->mp, c->K, c->KP, c->kt, C);
+	for (int i = 0; c->decay && i < c->m; i++)
+		c->g[i] = a->g[place(1, a->H, h, a->nb, b, j0 + i)];
+	sum_up(c);
+	if (only)
+		return;
+	load(c->q, c->KP, c->m, a->q, a->K, a->G, kh, a->nb, b, j0);
+	load(c->d_o, c->VP, c->m, a->d_o, a->V, a->H, h, a->nb, b, j0);
+	clear(c->q, c->KP, c->m, c->mp);
+	clear(c->d_o, c->VP, c->m, c->mp);
+	load_beta(a, c, 0, c->mp, h, b, j0);
+}
+
+/* One head, all sequences of a group. */
+static void backward(const struct job *a, struct chunk *c, int group, int h)
+{
+	size_t s0 = slot(a, a->start ? a->start[group] : 0, h), kv = (size_t)c->KP * (size_t)c->VP;
+	int next = a->captures - 1;
+
+	for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++) {
+		load_state(c->states, c->VP, a->S + s0, a->K, a->V);
+		for (int i = 0; i + 1 < a->chunks; i++) {
+			float *S = c->states + (size_t)(i + 1) * kv;
+
+			load_back(a, c, b, h, i * C, true);
+			memcpy(S, S - kv, kv * 4);
+			advance(c, S, C);
+		}
+		memset(c->dS, 0, kv * 4);
+		for (int i = a->chunks - 1; i >= 0; i--) {
+			c->S = c->states + (size_t)i * kv;
+			load_back(a, c, b, h, i * C, false);
+			backward_chunk(a, c, b, h, i * C, &next);
+		}
+		for (int i = 0; i < a->K; i++)
+			for (int j = 0; j < a->V; j++)
+				a->dS[s0 + (size_t)i * (size_t)a->V + (size_t)j] += c->dS[i * c->VP + j];
+	}
+}
+
+/* A head of q and k with its heads of v, in their order. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;
-	int h = tile % a->H, group = tile / a->H, next = a->captures - 1;
-	size_t s0 = slot(a, a->start ? a->start[group] : 0, h), kv;
-	struct chunk c;
+	int kh = tile % a->G, group = tile / a->G;
+	struct chunk c = { .decay = a->g };
 	float *mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, true, a->chunks, NULL) * 4);
 
 	if (!mem)
 		return;
 	layout(&c, a->K, a->V, true, a->chunks, mem);
-	kv = (size_t)c.KP * (size_t)c.VP;
-	memset(c.kt, 0, (size_t)c.KP * C * 4);
-	memset(c.qt, 0, (size_t)c.KP * C * 4);
-	memset(c.states, 0, kv * 4);
-	for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++) {
-		load_state(c.states, c.VP, a->S + s0, a->K, a->V);
-		for (int i = 0; i + 1 < a->chunks; i++) {
-			float *S = c.states + (size_t)(i + 1) * kv;
-
-			c.m = c.mp = C;
-			load(c.k, c.KP, C, a->k, a->K, a->H, h, a->nb, b, i * C, C);
-			transpose(c.k, C, c.K, c.KP, c.kt, C);
-			load(c.u, c.VP, C, a->u, a->V, a->H, h, a->nb, b, i * C, C);
-			memcpy(S, S - kv, kv * 4);
-			advance(&c, S, C);
-		}
-		memset(c.dS, 0, kv * 4);
-		for (int i = a->chunks - 1; i >= 0; i--) {
-			c.S = c.states + (size_t)i * kv;
-			load_chunk(a, &c, b, h, i * C);
-			backward_chunk(a, &c, b, h, i * C, &next);
-		}
-		for (int i = 0; i < a->K; i++)
-			for (int j = 0; j < a->V; j++)
-				a->dS[s0 + (size_t)i * (size_t)a->V + (size_t)j] += c.dS[i * c.VP + j];
-	}
+	clear(c.kt, C, a->K, c.KP);
+	clear(c.qt, C, a->K, c.KP);
+	clear(c.states, c.VP, a->K, c.KP);
+	for (int h = kh * (a->H / a->G); h < (kh + 1) * (a->H / a->G); h++)
+		backward(a, &c, group, h);
 }
 
 void KERNEL(delta_fwd)(struct rf_dev *d, const struct rf_delta_fwd *x)
 {
 	int per = x->per ? x->per : 1;
 	struct job a = {
-		.d = d, .nb = x->nb, .steps = x->steps, .given = x->given, .per = per, .H = x->H, .K = x->K, .V = x->V,
+		.d = d, .nb = x->nb, .steps = x->steps, .given = x->given, .per = per, .H = x->H, .G = x->G, .K = x->K, .V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k), .v = cpu_f32(d, x->v),
-		.b = cpu_f32(d, x->b), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o), .S = cpu_f32(d, x->S),
-		.start = cpu_i32(d, x->start), .captures = x->captures, .cap_row = cpu_i32(d, x->cap_row),
-		.cap_slot = cpu_i32(d, x->cap_slot),
+		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o), .S = cpu_f32(d, x->S),
+		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start), .lead = cpu_i32(d, x->lead), .captures = x->captures, .log_from = x->log_from,
+		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
+		.log = { cpu_f32(d, x->log.S), cpu_f32(d, x->log.k), cpu_f32(d, x->log.u), cpu_f32(d, x->log.g) },
 	};
 
 	cpu_tiles(d, (x->nb + per - 1) / per * x->H, fwd_tile, &a);
@@ -522,13 +798,13 @@ void KERNEL(delta_bwd)(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
 	int per = x->per ? x->per : 1;
 	struct job a = {
-		.d = d, .nb = x->nb, .steps = x->steps, .per = per, .H = x->H, .K = x->K, .V = x->V,
+		.d = d, .nb = x->nb, .steps = x->steps, .per = per, .H = x->H, .G = x->G, .K = x->K, .V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k), .v = cpu_f32(d, x->v),
-		.b = cpu_f32(d, x->b), .u = cpu_f32(d, x->u), .d_o = cpu_f32(d, x->d_o), .S = cpu_f32(d, x->S),
+		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .d_o = cpu_f32(d, x->d_o), .S = cpu_f32(d, x->S),
 		.dq = cpu_f32(d, x->dq), .dk = cpu_f32(d, x->dk), .dv = cpu_f32(d, x->dv), .db = cpu_f32(d, x->db),
-		.dS = cpu_f32(d, x->dS), .start = cpu_i32(d, x->start), .captures = x->captures,
+		.dg = cpu_f32(d, x->dg), .dS = cpu_f32(d, x->dS), .start = cpu_i32(d, x->start), .captures = x->captures,
 		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot), .chunks = (x->steps + C - 1) / C,
 	};
 
-	cpu_tiles(d, (x->nb + per - 1) / per * x->H, bwd_tile, &a);
+	cpu_tiles(d, (x->nb + per - 1) / per * x->G, bwd_tile, &a);
 }

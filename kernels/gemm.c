@@ -534,6 +534,37 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 	return true;
 }
 
+/* A product so small that oneDNN would take longer to be asked: number by number, and in double, since it costs nothing. */
+enum { SMALL = 1 << 15 };
+
+static void small_product(const struct cpu_product *p, const float *bias)
+{
+	for (int i = 0; i < p->m; i++)
+		for (int j = 0; j < p->n; j++) {
+			float *c = p->c + (size_t)i * (size_t)p->ldc + (size_t)j;
+			const float *a = a_at(p, i, 0), *b = b_at(p, 0, j);
+			size_t sa = p->ta ? (size_t)p->lda : 1, sb = p->tb ? 1 : (size_t)p->ldb;
+			double sum = (p->add ? (double)*c : 0) + (bias ? (double)bias[j] : 0);
+
+			for (int l = 0; l < p->k; l++)
+				sum += (double)a[(size_t)l * sa] * (double)b[(size_t)l * sb];
+			*c = (float)sum;
+		}
+}
+
+static void small_tile(void *arg, int t, int thread)
+{
+	const struct tiles *a = arg;
+	struct cpu_product p = a->p;
+	size_t one = (size_t)t;
+
+	(void)thread;
+	p.a = (const float *)p.a + one * a->sa;
+	p.b += one * a->sb;
+	p.c += one * a->sc;
+	small_product(&p, a->bias);
+}
+
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 {
 	struct tiles a = {
@@ -543,6 +574,10 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 	};
 	int batch = x->batch ? x->batch : 1;
 
+	if (!a.p.a16 && (double)x->m * x->n * x->k <= SMALL) {
+		cpu_tiles(d, batch, small_tile, &a);
+		return;
+	}
 	a.each = (x->m + TM - 1) / TM * a.across;
 	if (a.p.a16) {
 		if (!round_operands(&a, x, batch))

@@ -25,7 +25,7 @@ static float inverse_rms(const float *x, int d, float eps)
 		vf a = vget(x, j, d);
 		s += a * a;
 	}
-	return 1 / sqrtf(vsum(s + t) / (float)d + eps);
+	return (float)(1 / sqrt((double)vsum(s + t) / d + (double)eps)); /* rounded once: all of a row has this error */
 }
 
 /* gate's columns j .. of row i */

@@ -12,6 +12,25 @@ struct rope {
 	size_t ldx, ldy;
 };
 
+/* cos and sin of at freq[i], n of them: the angle is brought to [-pi/4, pi/4] in double, for positions are large; there the
+ * polynomials of Cephes' sinf and cosf are good to 1e-7. */
+static void turns(double at, const double *freq, int n, float sign, float *restrict c, float *restrict s)
+{
+	const double half_pi = 1.57079632679489661923, round = 6755399441055744; /* 1.5 2^52 */
+
+	for (int i = 0; i < n; i++) {
+		double a = at * freq[i], k = a / half_pi + round - round;
+		float x = (float)(a - k * half_pi), y = x * x;
+		float sine = x + x * y * (-1.6666654611e-1f + y * (8.3321608736e-3f + y * -1.9515295891e-4f));
+		float cosine = 1 - 0.5f * y + y * y * (4.166664568298827e-2f + y * (-1.388731625493765e-3f + y * 2.443315711809948e-5f));
+		int quarter = (int)k;
+		float u = quarter & 1 ? sine : cosine, v = quarter & 1 ? cosine : sine;
+
+		c[i] = (quarter + 1) & 2 ? -u : u;
+		s[i] = (quarter & 2 ? -v : v) * sign;
+	}
+}
+
 static void rope_tile(void *arg, int tile, int thread)
 {
 	const struct rope *t = arg;
@@ -27,15 +46,13 @@ static void rope_tile(void *arg, int tile, int thread)
 		float *y = cpu_f32(t->d, a->y) + (size_t)row * t->ldy;
 		int at = (past ? past[row % a->nb] : 0) + a->from + row / a->nb;
 
-		for (int i = 0; i < half; i++) {
-			c[i] = (float)cos(at * t->freq[i]);
-			s[i] = (float)sin(a->inverse ? -at * t->freq[i] : at * t->freq[i]);
-		}
+		turns(at, t->freq, half, a->inverse ? -1 : 1, c, s);
 		for (int h = 0; h < a->heads; h++, x += a->D, y += a->D) {
-			for (int i = 0; i < half; i++) {
-				float x0 = x[i], x1 = x[half + i];
-				y[i] = x0 * c[i] - x1 * s[i];
-				y[half + i] = x1 * c[i] + x0 * s[i];
+			for (int i = 0; i < half; i += VL) {
+				vf x0 = vget(x, i, half), x1 = vget(x + half, i, half), u = vget(c, i, half), v = vget(s, i, half);
+
+				vput(y, i, half, x0 * u - x1 * v);
+				vput(y + half, i, half, x1 * u + x0 * v);
 			}
 			for (int i = t->width; i < a->D && x != y; i++)
 				y[i] = x[i];

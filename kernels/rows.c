@@ -111,14 +111,14 @@ static void tile_colsum(void *arg, int tile, int thread)
 {
 	const struct colsum *a = arg;
 	int j0 = tile * COLS, w = a->d - j0 < COLS ? a->d - j0 : COLS;
-	float s[COLS] = { 0 };
+	double s[COLS] = { 0 }; /* of many rows, whose sum may be far smaller than they are */
 
 	(void)thread;
 	for (int i = 0; i < a->rows; i++)
 		for (int j = 0; j < w; j++)
-			s[j] += a->x[(size_t)i * a->ldx + (size_t)(j0 + j)];
+			s[j] += (double)a->x[(size_t)i * a->ldx + (size_t)(j0 + j)];
 	for (int j = 0; j < w; j++)
-		a->y[j0 + j] += s[j];
+		a->y[j0 + j] = (float)((double)a->y[j0 + j] + s[j]);
 }
 
 void KERNEL(colsum)(struct rf_dev *d, const struct rf_colsum *x)

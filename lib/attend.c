@@ -44,6 +44,13 @@ void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, str
 	w->d_o = rf_arena_f32(a, R * wide(c));
 }
 
+double rf_attend_flops(const struct rf_attn_config *c, int T)
+{
+	double w = c->window && c->window < T ? c->window : T, seen = w * (w + 1) / 2 + (T - w) * w;
+
+	return 2 * seen * 2 * c->heads * c->D;
+}
+
 static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
 {
 	return (size_t)p->given * (size_t)p->nb * kv(c);
@@ -59,10 +66,12 @@ rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, cons
 	return rf_at(s->v, before(p, c));
 }
 
-static void turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x)
+static void turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
 {
+	if (!c->rotary)
+		return;
 	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D, .rotary = c->rotary, .from = p->given,
-	   .inverse = inverse, .theta = c->theta, .past = p->past, .x = x, .y = x);
+	   .inverse = inverse, .theta = c->theta, .past = p->past, .x = x, .y = y);
 }
 
 static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first, rf_f32 to, int at)
@@ -104,9 +113,10 @@ void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 	const struct rf_tree *t = p->tree;
 	bool last = !p->branch && t->last_max;
 	int turn_of = last ? p->pos / t->plan.segment & 1 : 0;
+	rf_f32 new_k = rf_attend_k(p, c, k);
 
-	turn(p, c, c->heads, false, k->q);
-	turn(p, c, c->kv_heads, false, rf_attend_k(p, c, k));
+	turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
+	turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
 	RF(t->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .H = c->heads, .G = c->kv_heads, .D = c->D,
 	   .window = c->window, .longest = p->cached, .past = p->cache_past, .q = k->q, .k = k->k, .v = k->v,
 	   .cache_k = last ? s->last_k[turn_of] : s->k, .cache_v = last ? s->last_v[turn_of] : s->v, .o = k->o, .lse = k->lse);
@@ -127,6 +137,6 @@ void rf_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true, .from = rf_at(s->dk, (size_t)p->pos * kv(c)), .to = w->dk);
 		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true, .from = rf_at(s->dv, (size_t)p->pos * kv(c)), .to = w->dv);
 	}
-	turn(p, c, c->heads, true, w->dq);
-	turn(p, c, c->kv_heads, true, w->dk);
+	turn(p, c, c->heads, true, w->dq, w->dq);
+	turn(p, c, c->kv_heads, true, w->dk, w->dk);
 }

@@ -14,12 +14,18 @@ struct rf_attend_state {
 	rf_f32 k, v, dk, dv;         /* (kept rows, G, D) of the text */
 	rf_f32 last_k[2], last_v[2]; /* (window - 1, G, D): the rows before a segment, in turns; NULL where all are kept */
 };
-struct rf_attend_save { rf_f32 q, k, v, o, lse; };    /* k, v: all steps of rollouts that grow */
+struct rf_attend_save {
+	rf_f32 q, k, v, o, lse;      /* k, v: all steps of rollouts that grow */
+	rf_f32 from_q, from_k;       /* the new rows before they are turned, where they stay as they are; NULL: they lie in q, k */
+};
 struct rf_attend_work { rf_f32 dq, dk, dv, d_o; };
 
 void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_state *s);
 void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_save *s);
 void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_work *w);
+
+/* Multiplications and additions of a text of T rows: each sees those before it and itself, or its window. */
+double rf_attend_flops(const struct rf_attn_config *c, int T);
 
 /* Where the new rows' k, v go in save; q goes to its beginning. */
 rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);

@@ -150,7 +150,7 @@ static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
 }
 
 /* The tensors against the table.  alias: the head may repeat the embedding under its own name. */
-static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, bool alias, bool others,
+static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, const struct rf_config *cfg, bool alias,
                                 struct rf_err *e)
 {
 	struct misfits l = { calloc((size_t)(params->n + t->n), sizeof *l.m), 0 };
@@ -184,8 +184,9 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 			add_misfit(&l, TYPE, p->name, detail);
 		}
 	}
-	for (int i = 0; i < t->n && !others; i++)
-		if (!rf_params_find(params, t->t[i].name) && !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
+	for (int i = 0; i < t->n; i++)
+		if (!rf_params_find(params, t->t[i].name) && rf_config_owns(cfg, t->t[i].name)
+		    && !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
 			add_misfit(&l, UNEXPECTED, t->t[i].name, "");
 	if (l.n)
 		rc = print_misfits(&l, layer, e);
@@ -371,7 +372,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
 	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
-	if ((rc = check_names(&c->tensors, &c->params, c->tied, c->cfg.others, e)) != RF_OK)
+	if ((rc = check_names(&c->tensors, &c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK
 	    || (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))

@@ -9,18 +9,14 @@
 
 enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16 };
 
-/* Keys that say how to compute or to save, what other programs should do, or what Hugging Face writes everywhere. */
-static const char *const harmless[] = {
-	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map", "bos_token_id",
-	"chunk_size", "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_norm", "fuse_swiglu",
-	"id2label", "label2id", "max_position_embeddings", "output_attentions", "output_hidden_states", "pad_token_id",
-	"return_dict", "torch_dtype", "transformers_version", "use_bfloat16", "use_cache", "use_l2warp", NULL
-};
-
 static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg); } families[] = {
 	{ "delta_net", rf_config_delta_net },
+	{ "gated_deltanet", rf_config_gated_deltanet },
+	{ "lact_swiglu", rf_config_lact },
+	{ "qwen3_5_text", rf_config_qwen3_5_text },
+	{ "qwen3_5", rf_config_qwen3_5 },
 };
-static const char supported[] = "delta_net";
+static const char supported[] = "delta_net, gated_deltanet, lact_swiglu, qwen3_5_text, qwen3_5";
 enum { FAMILIES = sizeof families / sizeof *families };
 
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e)
@@ -51,7 +47,7 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 	if (!type)
 		rf_config_bad(&r, "model_type", "a string");
 	else if (family == FAMILIES)
-		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s is supported", rf_quote(q, sizeof q, type, strlen(type)),
+		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s are supported", rf_quote(q, sizeof q, type, strlen(type)),
 		               supported);
 	else
 		families[family].read(&r, cfg);
@@ -59,9 +55,7 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 		strcpy(cfg->model_type, type);
 		rf_config_absent(&r, "quantization_config");
 	}
-	for (const char *const *key = harmless; *key; key++)
-		rf_config_take(&r, *key);
-	rf_config_unknown(&r, cfg);
+	rf_config_rest(&r, cfg);
 	json_decref(r.left);
 	json_decref(root);
 	return r.rc;
@@ -94,6 +88,12 @@ void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME])
 	snprintf(name, RF_MAX_NAME, "%s%s.weight", cfg->names.root, cfg->names.embed);
 }
 
+bool rf_config_owns(const struct rf_config *cfg, const char *name)
+{
+	return !cfg->others || !strncmp(name, "lm_head.", 8)
+	    || (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) && strncmp(name, "model.visual.", 13));
+}
+
 /* *text with the value of key replaced; where the key is missing it is put first, on a line like that of the next. */
 static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
 {
@@ -117,23 +117,50 @@ static enum rf_code set_value(char **text, const char *key, const char *value, s
 	return RF_OK;
 }
 
-enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text, struct rf_err *e)
+/* The keys of one object: dtype (and torch_dtype) where it stands or is wanted, tie_word_embeddings likewise. */
+static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, const char *tied, bool add_tied, struct rf_err *e)
 {
-	struct rf_config again = { .d = 0 };
 	enum rf_code rc = RF_OK;
 	size_t from, to;
+
+	if (tied && (add_tied || rf_json_span(*text, "tie_word_embeddings", &from, &to)))
+		rc = set_value(text, "tie_word_embeddings", tied, e);
+	if (rc == RF_OK && rf_json_span(*text, "torch_dtype", &from, &to))
+		rc = set_value(text, "torch_dtype", quoted, e);
+	if (rc == RF_OK && (add_dtype || rf_json_span(*text, "dtype", &from, &to)))
+		rc = set_value(text, "dtype", quoted, e);
+	return rc;
+}
+
+/* The same where the text model's keys are in an object of their own: what is missing is added there, but for
+ * tie_word_embeddings, of which the outer word counts. */
+static enum rf_code set_inner(char **text, const char *key, const char *quoted, const char *tied, struct rf_err *e)
+{
+	enum rf_code rc;
+	size_t from, to;
+	char *inner;
+
+	if (!rf_json_span(*text, key, &from, &to))
+		return rf_fail(e, RF_EMODEL, "'%s' is spelled with escapes", key);
+	if (!(inner = strndup(*text + from, to - from)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = set_keys(&inner, quoted, true, tied, false, e)) == RF_OK && (rc = set_value(text, key, inner, e)) == RF_OK)
+		rc = set_keys(text, quoted, false, tied, true, e);
+	free(inner);
+	return rc;
+}
+
+enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text, struct rf_err *e)
+{
+	const char *change = tied == cfg->tied ? NULL : tied ? "true" : "false";
+	struct rf_config again = { .d = 0 };
+	enum rf_code rc;
 	char quoted[40];
 
 	snprintf(quoted, sizeof quoted, "\"%s\"", dtype);
-	if (!(*text = malloc(strlen(cfg->text) + 1)))
+	if (!(*text = strdup(cfg->text)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	strcpy(*text, cfg->text);
-	if (tied != cfg->tied)
-		rc = set_value(text, "tie_word_embeddings", tied ? "true" : "false", e);
-	if (rc == RF_OK && rf_json_span(*text, "torch_dtype", &from, &to))
-		rc = set_value(text, "torch_dtype", quoted, e);
-	if (rc == RF_OK)
-		rc = set_value(text, "dtype", quoted, e);
+	rc = cfg->inner ? set_inner(text, cfg->inner, quoted, change, e) : set_keys(text, quoted, true, change, true, e);
 	/* a key spelled with escapes would now stand there twice */
 	if (rc == RF_OK)
 		rc = rf_config_parse(&again, *text, strlen(*text), e);

@@ -1,4 +1,5 @@
-/* config_fla.c -- DeltaNet's config as flash-linear-attention writes and reads it, with its defaults. */
+/* config_fla.c -- the configs of DeltaNet and Gated DeltaNet as flash-linear-attention writes and reads them, with its
+ * defaults. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,30 +84,79 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_absent(r, "rope_scaling");
 }
 
+/* What both have beside their heads; `gate`: the default of use_gate. */
+static void read_both(struct rf_config_reader *r, struct rf_config *cfg, bool gate)
+{
+	struct rf_delta_config *c = &cfg->delta;
+
+	rf_config_common(r, cfg, 32000, 2);
+	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm", "attn" };
+	cfg->norm_eps = rf_config_real(r, "norm_eps", 1e-6, 0, 1);
+	rf_config_mlp(r, cfg);
+	c->conv = rf_config_flag(r, "use_short_conv", true);
+	c->conv_size = rf_config_whole(r, "conv_size", 4, 1, MAX_CONV);
+	if (!c->conv)
+		c->conv_size = 1;
+	c->gate = rf_config_flag(r, "use_gate", gate);
+	c->neg_eigval = rf_config_flag(r, "allow_neg_eigval", false);
+	read_attn(r, cfg);
+	refuse(r);
+}
+
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	struct rf_delta_config *c = &cfg->delta;
 
 	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
-	rf_config_layers(r, cfg, RF_KIND_DELTA);
+	rf_config_layers(r, cfg, 24, RF_KIND_DELTA);
 	if (r->rc != RF_OK)
 		return;
-	rf_config_common(r, cfg, 32000);
-	cfg->names = (struct rf_names){ "model.", "embeddings", "attn_norm", "mlp_norm" };
-	cfg->norm_eps = rf_config_real(r, "norm_eps", 1e-6, 0, 1);
-	rf_config_mlp(r, cfg);
 	c->heads = c->qk_heads = rf_config_whole(r, "num_heads", 16, 1, RF_MAX_WIDTH);
 	c->K = head_width(r, cfg, "expand_k");
 	c->V = head_width(r, cfg, "expand_v");
-	c->conv = rf_config_flag(r, "use_short_conv", true);
-	c->conv_size = rf_config_whole(r, "conv_size", 4, 1, MAX_CONV);
-	if (!c->conv)
-		c->conv_size = 1;
 	c->beta = rf_config_flag(r, "use_beta", true);
-	c->gate = rf_config_flag(r, "use_gate", false);
-	c->neg_eigval = rf_config_flag(r, "allow_neg_eigval", false);
 	c->qk_act = (enum rf_act)rf_config_word(r, "qk_activation", "silu|relu|elu|identity");
 	c->qk_norm = rf_config_word(r, "qk_norm", "l2|sum") ? RF_NORM_SUM : RF_NORM_L2;
-	read_attn(r, cfg);
-	refuse(r);
+	read_both(r, cfg, false);
+}
+
+/* Heads of head_dim for q and k, of head_dim expand_v for v, of which there may be more. */
+static void gated_heads(struct rf_config_reader *r, struct rf_config *cfg)
+{
+	struct rf_delta_config *c = &cfg->delta;
+	double V;
+
+	c->qk_heads = rf_config_whole(r, "num_heads", 6, 1, RF_MAX_WIDTH);
+	rf_config_null(r, "num_v_heads");
+	c->heads = rf_config_whole(r, "num_v_heads", c->qk_heads, 1, RF_MAX_WIDTH);
+	if (c->heads % c->qk_heads)
+		rf_config_bad(r, "num_v_heads", "a multiple of num_heads");
+	c->K = rf_config_whole(r, "head_dim", 256, 1, RF_MAX_WIDTH);
+	if ((int64_t)c->heads * c->K > RF_MAX_WIDTH)
+		rf_config_bad(r, "head_dim", "such that num_v_heads times it is at most 1048576");
+	V = c->K * rf_config_real(r, "expand_v", 2, 1e-6, 1 << 20);
+	c->V = V >= 1 && V <= RF_MAX_WIDTH ? (int)(V * (1 + 1e-9)) : 0; /* 2.2 * 5 is a little less than 11 */
+	if (!c->V || V - c->V > 1e-5 * V || (int64_t)c->heads * c->V > RF_MAX_WIDTH)
+		rf_config_bad(r, "expand_v", "such that head_dim times it is a whole number, and num_v_heads times that at most 1048576");
+}
+
+void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)
+{
+	struct rf_delta_config *c = &cfg->delta;
+
+	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
+	rf_config_layers(r, cfg, 21, RF_KIND_DELTA);
+	if (r->rc != RF_OK)
+		return;
+	gated_heads(r, cfg);
+	c->decay = true;
+	rf_config_only(r, "use_beta", true);
+	c->beta = true;
+	rf_config_word(r, "qk_activation", "silu");
+	c->qk_act = RF_ACT_SILU;
+	rf_config_word(r, "qk_norm", "l2");
+	c->qk_norm = RF_NORM_L2;
+	rf_config_only(r, "use_mamba_gate", true); /* of its first release */
+	rf_config_only(r, "use_residual", false);
+	read_both(r, cfg, true);
 }

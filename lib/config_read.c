@@ -105,6 +105,21 @@ void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg)
 	}
 }
 
+/* Keys that say how to compute or to save, what other programs should do, or what Hugging Face writes everywhere. */
+static const char *const harmless[] = {
+	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map", "bos_token_id",
+	"chunk_size", "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_norm", "fuse_swiglu",
+	"id2label", "label2id", "max_position_embeddings", "output_attentions", "output_hidden_states", "pad_token_id",
+	"return_dict", "torch_dtype", "transformers_version", "use_bfloat16", "use_cache", "use_l2warp", NULL
+};
+
+void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg)
+{
+	for (const char *const *key = harmless; *key; key++)
+		rf_config_take(r, *key);
+	rf_config_unknown(r, cfg);
+}
+
 void rf_config_only(struct rf_config_reader *r, const char *key, bool only)
 {
 	rf_config_null(r, key);
@@ -120,12 +135,12 @@ void rf_config_absent(struct rf_config_reader *r, const char *key)
 		rf_config_bad(r, key, "absent: it is not supported");
 }
 
-static void read_eos(struct rf_config_reader *r, struct rf_config *cfg)
+static void read_eos(struct rf_config_reader *r, struct rf_config *cfg, int dflt)
 {
 	json_t *v = rf_config_take(r, "eos_token_id"), *one;
 
-	cfg->eos[0] = 2;
-	cfg->eos_count = v ? 0 : 1;
+	cfg->eos[0] = dflt;
+	cfg->eos_count = v || dflt < 0 ? 0 : 1;
 	for (size_t i = 0; v && !json_is_null(v) && i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
 		one = json_is_array(v) ? json_array_get(v, i) : v;
 		if (cfg->eos_count < RF_MAX_EOS && json_is_integer(one) && json_integer_value(one) >= 0
@@ -137,16 +152,16 @@ static void read_eos(struct rf_config_reader *r, struct rf_config *cfg)
 		return;
 	}
 	/* the default of a vocabulary that is too small for it */
-	if (!v && cfg->vocab <= 2)
+	if (!v && cfg->vocab <= dflt)
 		cfg->eos_count = 0;
 }
 
-void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab)
+void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos)
 {
 	cfg->vocab = rf_config_whole(r, "vocab_size", vocab, 1, RF_MAX_VOCAB);
 	cfg->initializer_range = rf_config_real(r, "initializer_range", 0.02, 0, 1e3);
 	cfg->tied = rf_config_flag(r, "tie_word_embeddings", false);
-	read_eos(r, cfg);
+	read_eos(r, cfg, eos);
 }
 
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg)
@@ -167,9 +182,9 @@ void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg)
 		cfg->ffn = (int)width;
 }
 
-void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, enum rf_kind kind)
+void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, enum rf_kind kind)
 {
-	cfg->layers = rf_config_whole(r, "num_hidden_layers", 24, 1, RF_MAX_LAYERS);
+	cfg->layers = rf_config_whole(r, "num_hidden_layers", n, 1, RF_MAX_LAYERS);
 	if (!(cfg->kind = calloc((size_t)cfg->layers, sizeof *cfg->kind))) {
 		r->rc = rf_fail(r->e, RF_ENOMEM, "out of memory");
 		return;

@@ -9,7 +9,7 @@
 
 struct rf_config_reader {
 	json_t *left;         /* a copy of the object, less what was read */
-	const char *prefix;   /* "", or "attn." */
+	const char *prefix;   /* "", or "attn.", "text_config." */
 	struct rf_err *e;
 	enum rf_code rc;
 };
@@ -28,17 +28,24 @@ void rf_config_null(struct rf_config_reader *r, const char *key);
 /* The key must be absent, null or the only value that is supported. */
 void rf_config_only(struct rf_config_reader *r, const char *key, bool only);
 void rf_config_absent(struct rf_config_reader *r, const char *key);
-/* Adds what is left to cfg->unknown. */
+/* Adds what is left to cfg->unknown; rest: less the keys that say how to compute or to save, what other programs should do,
+ * or what Hugging Face writes everywhere. */
 void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg);
 
 /* What the families share: vocab_size, eos_token_id, initializer_range, tie_word_embeddings, with their defaults. */
-void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab);
+enum { RF_NO_EOS = -1 };
+void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos);
 /* intermediate_size or hidden_ratio, DESIGN.md section 6. */
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg);
-/* All layers of one kind. */
-void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, enum rf_kind kind);
+/* num_hidden_layers, by default n, all of one kind. */
+void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, enum rf_kind kind);
 
 /* The families: each reads its keys into cfg. */
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg);
+void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg);
 
 #endif

@@ -75,9 +75,10 @@ struct rf_tail_keep { int n, w, d; bool back; rf_f32 x, slots; rf_i32 row, slot;
 struct rf_rmsnorm_fwd { int rows, d, ldx; float eps; bool plus_one, row_gate; rf_f32 x, w, gate, y; };
 struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add; rf_f32 x, w, gate, dy, dx, dw, dgate; };
 
-/* y = silu(gate) * up, n elements each.  bwd: dgate, dup =, and y again (NULL: not wanted). */
-struct rf_swiglu_fwd { size_t n; rf_f32 gate, up, y; };
-struct rf_swiglu_bwd { size_t n; rf_f32 gate, up, dy, dgate, dup, y; };
+/* y = silu(gate) * up, n elements each; those of gate and up (and dgate, dup) in rows of d, ld floats apart (0: as one).
+ * bwd: dgate, dup =, and y again (NULL: not wanted). */
+struct rf_swiglu_fwd { size_t n; int d, ld; rf_f32 gate, up, y; };
+struct rf_swiglu_bwd { size_t n; int d, ld; rf_f32 gate, up, dy, dgate, dup, y; };
 
 /* y = scale * norm(act(conv(x))): the causal depthwise convolution of width w over the steps, the activation, and the
  * norm of every head (width `head`), each optional (weight NULL, and then w = 1; RF_ACT_IDENTITY; norm 0).
@@ -119,14 +120,16 @@ struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
  * The chunks of a sequence that begins inside one are those of the text: so that it gives the bits that it would give as
  * a text of its own, prefix and all.  For this a capture leaves, besides S, the open chunk in slot - log_from of log: the
  * state S at the chunk's first row, and k, u and g of its rows so far (64 of each).  Sequence b reads lead[b / per]
- * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S. */
+ * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S.
+ * open (nb, H, K, V): with `given`, where the state at the first row of the open chunk is kept from one step to the next,
+ * once a rollout has filled a chunk; NULL: it is summed up from k and u at every step, which is well for short ones. */
 struct rf_delta_log { rf_f32 S, k, u, g; };  /* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
 struct rf_delta_fwd {
 	int nb, steps, given, per, H, G, K, V;
 	float beta_scale;
 	rf_f32 q, k, v, b, g;     /* (R, G, K), (R, G, K), (R, H, V), (R, H), (R, H) */
 	rf_f32 u, o;              /* out (R, H, V) each */
-	rf_f32 S;
+	rf_f32 S, open;
 	rf_i32 start, lead;
 	int captures, log_from;
 	rf_i32 cap_row, cap_slot;
@@ -148,6 +151,44 @@ struct rf_delta_bwd {
 /* The decay's logarithm: g = -exp(A_log) softplus(a + dt_bias), a and g (rows, H).  bwd: da =, dA_log +=, ddt_bias +=. */
 struct rf_decay_fwd { int rows, H; rf_f32 a, A_log, dt_bias, g; };
 struct rf_decay_bwd { int rows, H; rf_f32 a, A_log, dt_bias, dg, da, dA_log, ddt_bias; };
+
+/* ---- fast weights ----------------------------------------------------------------------------------------------- */
+
+/* What of LaCT (Zhang et al. 2025, arXiv:2505.23884; lact.c) is not a product.  H heads of width D, whose fast weights have
+ * a hidden width of E. */
+
+/* y = unit(act(x scale + offset)), rows of H heads: act is silu or nothing; unit divides each head by its length + eps, or
+ * nothing.  scale and offset of column j lie at [2 j]; NULL: 1 and 0.  bwd: dx +=, dscale +=, doffset +=. */
+struct rf_feature_fwd { int rows, H, D; bool silu, unit; float eps; rf_f32 x, scale, offset, y; };
+struct rf_feature_bwd { int rows, H, D; bool silu, unit; float eps; rf_f32 x, scale, offset, dy, dx, dscale, doffset; };
+
+/* In place: lr (rows, H, 3) = softplus(lr + shift), m (rows, H) = sigmoid(m); m may be NULL.
+ * bwd: from these results, in place, dlr and dm of what went in. */
+struct rf_rates_fwd { int rows, H; float shift; rf_f32 lr, m; };
+struct rf_rates_bwd { int rows, H; rf_f32 lr, m, dlr, dm; };
+
+/* What a chunk's products learn from, in place.  gu (rows, H, 2 E) holds g and u of each head, e (rows, H, E):
+ *     g <- e u silu'(g) lr0,  u <- e silu(g) lr2,  e <- silu(g) u lr1
+ * Rows of lr (and of dlr, dm) lie `every` rows apart.
+ * bwd: the same in gu and e; dgu and de hold the gradients of these results and become those of what went in; dlr =; and
+ * dm[row, h] = dsum[h] (NULL: there is none), the gradient of a sum over rows. */
+struct rf_learn_fwd { int rows, H, E, every; rf_f32 gu, e, lr; };
+struct rf_learn_bwd { int rows, H, E, every; rf_f32 gu, e, lr, dgu, de, dlr, dm, dsum; };
+
+/* y = x + by m[h] p for each of H parts of n numbers.  bwd: dp += by m[h] dy, dm[h] += by sum of dy p. */
+struct rf_momentum_fwd { int H; size_t n; float by; rf_f32 x, p, m, y; };
+struct rf_momentum_bwd { int H; size_t n; float by; rf_f32 p, m, dy, dp, dm; };
+
+/* y (rows) = |x|, rows of n numbers.  bwd: dx += . */
+struct rf_length_fwd { int rows; size_t n; rf_f32 x, y; };
+struct rf_length_bwd { int rows; size_t n; rf_f32 x, y, dy, dx; };
+
+/* y = x length[row] / (|x| + eps), rows of n numbers; length NULL: 1.  bwd: dx +=, dlength +=. */
+struct rf_renorm_fwd { int rows; size_t n; float eps; rf_f32 x, length, y; };
+struct rf_renorm_bwd { int rows; size_t n; float eps; rf_f32 x, length, dy, dx, dlength; };
+
+/* y[i, i] += by, of `mats` matrices (rows, cols) that lie `apart` floats apart. */
+struct rf_diagonal { int mats, rows, cols; size_t apart; float by; rf_f32 y; };
 
 /* ---- softmax attention ------------------------------------------------------------------------------------------ */
 
@@ -211,7 +252,8 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 #define RF_OPS(X) \
 	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) X(rmsnorm_fwd) X(rmsnorm_bwd) \
 	X(swiglu_fwd) X(swiglu_bwd) X(conv_fwd) X(conv_bwd) X(rope) X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) \
-	X(decay_fwd) X(decay_bwd) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
+	X(decay_fwd) X(decay_bwd) X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
+	X(momentum_fwd) X(momentum_bwd) X(length_fwd) X(length_bwd) X(renorm_fwd) X(renorm_bwd) X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
 
 /* What a program will ask of a device: for the memory that the device takes beside what is allocated on it, such as forms
  * that it keeps of weights and what its threads work in. */

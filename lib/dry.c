@@ -177,11 +177,25 @@ static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct
 	               g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20, m->host >> 20);
 }
 
+static void print_amount(struct rf_buf *p, double x, const char *unit)
+{
+	rf_page_printf(p, x >= 1000 ? "%.0f %s" : "%.3g %s", x, unit);
+}
+
+static void print_time(struct rf_buf *p, const struct rf_speed *s)
+{
+	rf_page_puts(p, "time       about ");
+	print_amount(p, s->flops / s->per_second, "s for such a sequence: ");
+	print_amount(p, s->flops / 1e9, "GFLOP at the ");
+	print_amount(p, s->per_second / 1e9, "GFLOP/s of a product now (an estimate)\n");
+}
+
 enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
 {
 	struct rf_engine *g = d->engine;
 	struct rf_shape shape = RF_SHAPE_PAPER;
 	struct rf_memory memory;
+	struct rf_speed speed;
 	struct rf_buf page = { 0 };
 	struct source from;
 	enum rf_code rc;
@@ -189,11 +203,12 @@ enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
 	*text = NULL;
 	shape.T = g->max_len ? g->max_len : g->segment;
 	if ((rc = check_outputs(d->opts, e)) != RF_OK || (rc = look(d, &shape, &from, e)) != RF_OK ||
-	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK)
+	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK || (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
 		return rc;
 	print_model(&page, g);
 	print_settings(&page, d->opts);
 	print_plan(&page, g, &shape, &from, &memory);
+	print_time(&page, &speed);
 	rf_buf_add(&page, "", 1);
 	if (page.failed) {
 		rf_buf_free(&page);

@@ -1,5 +1,6 @@
 /* dry.h -- --dry-run: a program with a model checks all that can be known before the first record, and says with which
- * settings it would work and how much memory that takes.  Nothing is written, locked or allocated on the device. */
+ * settings it would work and how much memory and time that takes.  Nothing is written or locked, and nothing is allocated on the device
+ * but for one product, which is timed. */
 #ifndef RF_DRY_H
 #define RF_DRY_H
 

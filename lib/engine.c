@@ -5,6 +5,7 @@
  * for positions and rollouts) nothing is allocated after the first reservation. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine.h"
 
@@ -17,7 +18,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "f32|bf16", "operands of matrix products", true },
-		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings and memory, exit", false },
+		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings, memory and time, exit", false },
 		{ .name = NULL },
 	};
 
@@ -235,14 +236,14 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 
 enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e)
 {
-	/* code and libraries; oneDNN's products, compiled per thread; the usual width of a head */
-	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, HEAD = 128 };
+	/* code and libraries; oneDNN's products, compiled per thread; heads are padded to whole vectors */
+	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, PAD = 15 };
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
 	struct rf_beside b = { .vocab = c->vocab, .train = g->train };
 	struct rf_need need;
 	struct rf_plan p;
-	size_t tree, head = c->d < HEAD ? (size_t)c->d : HEAD;
+	size_t tree, state = ((size_t)c->delta.K + PAD) / (PAD + 1) * (((size_t)c->delta.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
 
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
@@ -254,11 +255,71 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
 	weigh(bare.params, c->vocab, &b);
 	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
-	b.states = ((size_t)b.rows / RF_CHUNK + 1) * head * head;
+	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->beside(&g->dev, &b);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
 	m->all = m->weights + m->pass + m->device + m->host;
 	return RF_OK;
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int smaller(int a, int b) { return a < b ? a : b; }
+
+/* Rows of a segment times the weight of an MLP, both up to a size that says as much: the best of a few times. */
+static enum rf_code time_product(struct rf_engine *g, int rows, double *per_second, struct rf_err *e)
+{
+	enum { ROWS = 512, IN = 1024, OUT = 2048, TIMES = 20 };
+	const double until = now() + 0.05;
+	struct rf_dev *d = &g->dev;
+	int m = smaller(rows, ROWS), k = smaller(g->ckpt->cfg.d, IN), n = smaller(g->ckpt->cfg.ffn, OUT);
+	size_t a = (size_t)(m * k), b = (size_t)(n * k), c = (size_t)(m * n);
+	enum rf_code rc = RF_OK;
+	rf_f32 x = d->ops->alloc(d, (a + b + c) * 4);
+	double best = 0;
+
+	if (!x)
+		return rf_dev_sync(d, e);
+	d->ops->zero(d, x, (a + b + c) * 4);
+	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || now() < until); i++) { /* the first prepares */
+		double t = now();
+
+		RF(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k, .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b),
+		   .ldc = n);
+		rc = rf_dev_sync(d, e);
+		t = now() - t;
+		best = i == 0 || t < best ? t : best;
+	}
+	d->ops->release(d, x);
+	*per_second = 2. * m * n * k / (best > 1e-9 ? best : 1e-9);
+	return rc;
+}
+
+enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s, struct rf_err *e)
+{
+	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
+	struct rf_need need;
+	const struct rf_plan *p = &need.plan;
+	int T = shape->T;
+	double branch;
+
+	g->needs(g->stage, shape, &need);
+	if (rf_model_bind(&bare, e) != RF_OK)
+		return RF_ENOMEM;
+	/* rollouts cost what so many rows of the text do, and only their rows pass the head where nothing is learned */
+	branch = (double)p->sites * p->per * p->steps;
+	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) + rf_model_flops(&bare, T, T) / T * branch;
+	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
+	rf_model_unbind(&bare);
+	return time_product(g, smaller(T, g->segment), &s->per_second, e);
 }

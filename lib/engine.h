@@ -98,4 +98,9 @@ struct rf_memory {
 /* RF_ENOMEM: more than can be counted. */
 enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e);
 
+/* What the stage computes for one sequence of a shape with its rollouts, in matrix products and mixers; and how much of it
+ * the device does in a second, by one product of the model's that is timed now (some hundredths of a second, some MiB). */
+struct rf_speed { double flops, per_second; };
+enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s, struct rf_err *e);
+
 #endif

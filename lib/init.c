@@ -29,6 +29,23 @@ static void init_normal(float *w, size_t n, double scale, uint64_t seed, int ten
 	}
 }
 
+/* low .. high, not low itself, which may be 0 */
+static double between(const struct rf_param *p, double u)
+{
+	return p->low + (p->high - p->low) * (1 - u);
+}
+
+/* Few numbers: one draw each. */
+static double drawn(const struct rf_param *p, double u)
+{
+	double x;
+
+	if (p->init == RF_INIT_LOG)
+		return log(between(p, u));
+	x = exp(log(p->low) + (log(p->high) - log(p->low)) * u);
+	return x + log(-expm1(-x)); /* softplus of this is x */
+}
+
 void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 {
 	memset(flat, 0, t->total * sizeof *flat);
@@ -42,6 +59,11 @@ void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
 				w[j] = 1;
 			break;
 		case RF_INIT_ZERO:
+			break;
+		case RF_INIT_LOG:
+		case RF_INIT_RATE:
+			for (size_t j = 0; j < t->p[i].count; j++)
+				w[j] = (float)drawn(&t->p[i], rf_draw(key_of(seed, i, j), (uint32_t)j));
 			break;
 		}
 	}

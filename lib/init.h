@@ -1,12 +1,14 @@
 /* init.h -- fresh weights.
  *
  * As the published code begins: linear maps, embeddings and convolutions normal with the config's initializer_range,
- * norms 1, biases 0 (flash-linear-attention's _init_weights).  Drawn by Philox (rng.h) for RF_DRAW_WEIGHTS: the
+ * norms 1 (0 where 1 + w counts), biases 0 (flash-linear-attention's and transformers' _init_weights); of the decay A_log the
+ * logarithm of numbers up to 16, and dt_bias such that steps are from 0.001 to 0.1, in Qwen3.5 1.  Drawn by Philox (rng.h) for RF_DRAW_WEIGHTS: the
  * key's i is the weight's place in the table, r the high word and the counter j the low word of the element's number;
  * elements 2m and 2m+1 of a normal weight are the two numbers that Box-Muller makes of draws 2m and 2m+1:
  *
  *     w[2m] = s sqrt(-2 ln(1 - u)) cos(2 pi v),  w[2m+1] = s sqrt(-2 ln(1 - u)) sin(2 pi v)      in double
- */
+ *
+ * and element j of the others is made of draw j. */
 #ifndef RF_INIT_H
 #define RF_INIT_H
 

@@ -28,8 +28,10 @@ struct rf_mixer {
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);
 	/* Given the gradient dh of the mixer's output and its input x: dx, the weights' gradients (added), the state's. */
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);
+	/* Multiplications and additions of the forward pass over a text of T rows, beside those with linear weights. */
+	double (*flops)(const struct rf_config *c, int T);
 };
 
-extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention;
+extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention, rf_mixer_lact;
 
 #endif

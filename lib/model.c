@@ -7,6 +7,7 @@
 static const struct rf_mixer *const mixers[] = {
 	[RF_KIND_DELTA] = &rf_mixer_delta_net,
 	[RF_KIND_ATTENTION] = &rf_mixer_attention,
+	[RF_KIND_LACT] = &rf_mixer_lact,
 };
 
 /* Declares every weight, and keeps where it lies. */
@@ -93,6 +94,19 @@ enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct 
 		return rf_dev_sync(dev, e);
 	}
 	return RF_OK;
+}
+
+double rf_model_flops(const struct rf_model *m, int T, int heads)
+{
+	double n = 0, table = (double)m->cfg->vocab * m->cfg->d, all;
+
+	for (int i = 0; i < m->params->n; i++)
+		if (m->params->p[i].ndim == 2)
+			n += (double)m->params->p[i].count;
+	all = 2 * T * (n - table * (m->params->tied ? 1 : 2)) + 2 * heads * table;
+	for (int l = 0; l < m->cfg->layers; l++)
+		all += m->layer[l].mixer->flops(m->cfg, T);
+	return all;
 }
 
 void rf_model_upload(struct rf_model *m, const float *flat)

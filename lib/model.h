@@ -41,6 +41,9 @@ enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct 
 /* The first half of it: m->layer says where each weight is; nothing on the device. */
 enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e);
 void rf_model_unbind(struct rf_model *m);
+/* Multiplications and additions of the forward pass of a bound model over a text of T rows, and of its head over so many of
+ * them: those of matrix products and of the mixers. */
+double rf_model_flops(const struct rf_model *m, int T, int heads);
 /* Device bytes that rf_model_init() takes. */
 size_t rf_model_bytes(const struct rf_params *params, bool train);
 /* Copies flat host buffers of params->total floats to the device (again, for a program that lives on). */

@@ -15,7 +15,8 @@ static struct rf_weight where(const struct rf_param *p)
 
 struct rf_weight rf_params_weight(struct rf_params *t, struct rf_begin begin, const int shape[4], const char *fmt, ...)
 {
-	struct rf_param p = { .count = 1, .decay = begin.decay, .init = begin.init, .scale = begin.scale }, *more;
+	struct rf_param p = { .count = 1, .decay = begin.decay, .init = begin.init, .scale = begin.scale, .low = begin.low,
+	                      .high = begin.high }, *more;
 	va_list ap;
 
 	va_start(ap, fmt);

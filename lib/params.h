@@ -14,7 +14,7 @@
 #include "config.h"
 #include "err.h"
 
-enum rf_init_kind { RF_INIT_NORMAL, RF_INIT_ONE, RF_INIT_ZERO };
+enum rf_init_kind { RF_INIT_NORMAL, RF_INIT_ONE, RF_INIT_ZERO, RF_INIT_LOG, RF_INIT_RATE };
 
 struct rf_param {
 	char name[RF_MAX_NAME];
@@ -24,6 +24,7 @@ struct rf_param {
 	bool decay;               /* weight decay applies */
 	enum rf_init_kind init;
 	double scale;             /* of RF_INIT_NORMAL the standard deviation */
+	double low, high;         /* of RF_INIT_LOG and RF_INIT_RATE */
 };
 
 struct rf_params {
@@ -38,11 +39,15 @@ struct rf_params {
 /* A weight as the code holds that uses it: offset into the flat buffers, and whether the model has it. */
 struct rf_weight { size_t at; bool there; int out, in; };
 
-/* How a weight begins: normal with a standard deviation, all 1, all 0. */
-#define RF_NORMAL(sd) (struct rf_begin){ RF_INIT_NORMAL, sd, true }
-#define RF_ONE        (struct rf_begin){ RF_INIT_ONE, 0, true }
-#define RF_ZERO       (struct rf_begin){ RF_INIT_ZERO, 0, true }
-struct rf_begin { enum rf_init_kind init; double scale; bool decay; };
+/* How a weight begins: normal with a standard deviation, all 1, all 0; the logarithm of a number between low and high; what
+ * softplus makes a number between them of, whose logarithm is uniform.  The last three are free of weight decay. */
+#define RF_NORMAL(sd) (struct rf_begin){ .init = RF_INIT_NORMAL, .scale = sd, .decay = true }
+#define RF_ONE        (struct rf_begin){ .init = RF_INIT_ONE, .decay = true }
+#define RF_ZERO       (struct rf_begin){ .init = RF_INIT_ZERO, .decay = true }
+#define RF_FREE_ONE   (struct rf_begin){ .init = RF_INIT_ONE }
+#define RF_LOG(a, b)  (struct rf_begin){ .init = RF_INIT_LOG, .low = a, .high = b }
+#define RF_RATE(a, b) (struct rf_begin){ .init = RF_INIT_RATE, .low = a, .high = b }
+struct rf_begin { enum rf_init_kind init; double scale; bool decay; double low, high; };
 
 /* The weight of this name; its dimensions up to the first 0. */
 struct rf_weight rf_params_weight(struct rf_params *t, struct rf_begin begin, const int shape[4], const char *fmt, ...)

@@ -27,7 +27,13 @@ deb=${2-}
 [ ! -e "$out" ] || die 65 "$out: already there"
 
 mkdir -p -- "$(dirname -- "$out")"
+# What a killed one left goes; of one that works the folder is locked.
+for old in "$out".tmp.??????; do
+	[ ! -d "$old" ] || flock -n "$old" rm -rf -- "$old" || :
+done
 tmp=$(mktemp -d -- "$out.tmp.XXXXXX")
+exec 9<"$tmp"
+flock 9
 trap 'rm -rf -- "$tmp"' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT

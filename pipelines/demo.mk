@@ -1,7 +1,7 @@
 # demo.mk -- make midtrain: the method on real text, from the text to a report, in about ten minutes on two cores.
 #
-# A small DeltaNet over bytes is made and trained on next tokens, so that there is something to improve.  From that one
-# checkpoint four runs take the same data in the same order, the same number of optimizer steps, the same learning rate:
+# A small model over bytes, by default a DeltaNet, is made and trained on next tokens, so that there is something to improve.
+# From that one checkpoint four runs take the same data in the same order, the same number of optimizer steps, the same learning rate:
 #
 #     sft         next tokens alone: the baseline
 #     refine      ReFINE as in the paper: 8 positions, 1 rollout of 5 tokens, cosine reward, grouped by sequence
@@ -12,6 +12,7 @@
 #
 #     make midtrain                                              text: the manuals of the package perl-doc
 #     make midtrain RUN=runs/mine CORPUS='data/*.jsonl.zst'      your text: .txt, .jsonl, .jsonl.zst (TEXT_KEY=text)
+#     make midtrain ARCH=gated_deltanet                          another family, of the same size: also lact_swiglu, qwen3_5_text
 #     make midtrain KEEP=1                                       keeps what went through the pipes, for rf-dump
 #
 # It may be stopped at any moment; the same words go on.
@@ -25,11 +26,12 @@ HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 RF_BIN ?= $(abspath $(HERE)../bin)
 export PATH := $(RF_BIN):$(PATH)
 
-RUN        ?= runs/midtrain
+ARCH       ?= delta_net
+RUN        ?= runs/midtrain$(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
 CORPUS     ?=
 TEXT_KEY   ?= text
 SEED       ?= 1
-CONFIG     ?= $(HERE)demo.json
+CONFIG     ?= $(HERE)demo-$(ARCH).json
 COMPUTE    ?=
 KEEP       ?=
 
@@ -63,7 +65,10 @@ refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
 random    = $(refine) REWARD='rf-reward --kind random'
 
 WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS WARM_LR BATCH MINI_BATCH LR
-export $(WORDS) COMPUTE KEEP
+# The last are words of the Makefile, which hands them on.
+KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
+include $(HERE)words.mk
+export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
 MIDTRAIN = $(MAKE) -f $(HERE)midtrain.mk MAKEOVERRIDES= DATA='$(RUN)/train.rf' CORPUS= SEED='$(SEED)' COMPUTE='$(COMPUTE)'
@@ -78,6 +83,8 @@ report: $(RUN)/report.md
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && echo "midtrain: with figures and all that made them: $<"
 
 words:
+	@$(HERE)numbers.sh 0 SEED STEPS
+	@$(HERE)numbers.sh 1 LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
 

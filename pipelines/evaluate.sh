@@ -9,17 +9,23 @@
 #                         that is too short for two different positions is left out
 #     OUT.rollouts.tsv    one line per rollout: these three
 #
-# From the environment: K tokens and N rollouts per position, COMPUTE, KEEP (not empty: OUT.rf stays).
+# From the environment: K tokens (5) and N rollouts (1) per position, COMPUTE, KEEP (not empty: OUT.rf stays), and RF_BIN,
+# the folder of the programs.
 set -euo pipefail
 export LC_ALL=C
 
+if [ $# -ne 3 ]; then
+	echo "usage: evaluate.sh MODEL POSITIONS.rf OUT" >&2
+	exit 64
+fi
+PATH=${RF_BIN:-$(cd "$(dirname "$0")" && pwd)/../bin}:$PATH
 model=$1 positions=$2 out=$3
 mkdir -p "$(dirname "$out")"
 trap 'rm -f "$out".*.tmp' EXIT
 
 # shellcheck disable=SC2086  # COMPUTE is options
 rf-entropy --nll -m "$model" ${COMPUTE:-} "$positions" |
-	rf-rollout -m "$model" ${COMPUTE:-} -k "$K" -n "$N" --draw-step 0 -o "$out.rf"
+	rf-rollout -m "$model" ${COMPUTE:-} -k "${K:-5}" -n "${N:-1}" --draw-step 0 -o "$out.rf"
 
 rf-dump --tsv --rows record --columns id,nll_mean,accuracy,source "$out.rf" >"$out.records.tmp"
 # what has no other position loses its rollouts here, so both tables have the same lines

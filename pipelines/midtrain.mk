@@ -15,8 +15,10 @@
 # judges, which rf-reward --exec runs: it is taken for that unless it begins with a program of rf-tools; so a program of
 # one's own for streams is REWARD='rf-cat | mine'.
 #
-# It may be stopped at any moment: the same words go on, and a larger STEPS goes further.  Other words in the same RUN are
-# refused, and files of text that are not what they were.
+# The sequences are shuffled (SEED); when all that fill a batch were used, they are shuffled anew and gone through again.
+#
+# It may be stopped at any moment: the same words go on, and a larger STEPS goes further.  Other words in the same RUN, or
+# files of text that are not what they were, are taken as long as no batch was done, and refused from then on.
 #
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump
 #     STEPS       batches in all; a batch is a commit, and BATCH / MINI_BATCH optimizer steps
@@ -53,21 +55,16 @@ TRAIN      ?= rf-grpo $(OPTIM)
 # A stream of sequences may stand in for CORPUS and TOKENIZE.
 DATA       ?= $(RUN)/data/corpus.rf
 
+STAGES := TOKENIZE ENTROPY SELECT ROLLOUT REWARD TRAIN
+KNOWN  := RUN MODEL CORPUS DATA STEPS $(STAGES) LEN TEXT_KEY BATCH MINI_BATCH LR K N OPTIM SEED COMPUTE KEEP PHASE
+export RUN MODEL CORPUS DATA STEPS $(STAGES) LEN BATCH MINI_BATCH K N SEED COMPUTE KEEP PHASE
+include $(HERE)words.mk
 need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
-WORDS := MODEL CORPUS TOKENIZE DATA ENTROPY SELECT ROLLOUT REWARD TRAIN BATCH SEED
-export $(WORDS) COMPUTE KEEP PHASE
 
-train: check $(DATA)
-	@$(HERE)steps.sh '$(RUN)' '$(DATA)' '$(STEPS)'
-
-check:
+train:
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
-	@[ -e '$(RUN)/latest' ] || { mkdir -p '$(dir $(RUN))'; rf-init --from '$(MODEL)' '$(RUN)'; }
-	@$(HERE)same-words.sh '$(RUN)/data/words' $(WORDS) -- $(CORPUS) $(filter-out $(RUN)/data/corpus.rf,$(DATA))
+	$(if $(filter $(RUN)/data/corpus.rf,$(DATA)),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
+	@$(HERE)steps.sh "$$RUN"
 
-$(RUN)/data/corpus.rf: | check
-	$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst')
-	$(TOKENIZE) -o '$@' $(CORPUS)
-
-.PHONY: train check
+.PHONY: train

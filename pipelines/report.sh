@@ -72,6 +72,19 @@ tail -n +2 "$run/eval/entropy.tsv" | paste "$tmp/entropy.mean" - | awk -F '\t' -
 say "figures"
 gnuplot -e "tmp='$tmp'; entropy='$run/eval/entropy.tsv'; out='$tmp'" "$here/report.gp"
 
+# The family of the model, as people call it.
+family() {
+	local type
+	type=$(sed -n 's/.*"model_type": *"\([^"]*\)".*/\1/p' "$CONFIG")
+	case $type in
+	delta_net) echo DeltaNet ;;
+	gated_deltanet) echo 'Gated DeltaNet' ;;
+	lact_swiglu) echo LaCT ;;
+	qwen3_5_text) echo 'Qwen3.5' ;;
+	*) echo "$type" ;;
+	esac
+}
+
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 # seconds NAME: what a phase took.  Of a run: its batches, each counted once, however often it was interrupted.
@@ -145,7 +158,7 @@ report() {
 		| text | $(if [ -n "$CORPUS" ]; then echo "$CORPUS"; else awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' "$run/corpus/SOURCE"; fi) |
 		| held out | 1 of every $HOLD_OUT documents; $(records "$run/valid.rf") evaluated, the first $LEN of each document at most |
 		| training text | $(records "$run/train.rf") of at most $LEN |
-		| model | DeltaNet, $(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }') parameters, $(basename "$CONFIG") |
+		| model | $(family), $(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }') parameters, $(basename "$CONFIG") |
 		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, learning rate $WARM_LR falling to 0 as a cosine |
 		| each run | $(progress sft): batches of $BATCH sequences, mini-batches of $MINI_BATCH, learning rate $LR |
 		| machine | $(uname -n): $(nproc) of ${processor:-$(uname -m)}, $(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) |

@@ -5,8 +5,8 @@
  *     bench MODEL step T RECORDS      one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
- * Floating-point operations are counted as matrix products only: per token 2 (L (4 d^2 + 3 d F + 3 K d) + d N), and
- * three times that for forward + backward.  BENCH_DTYPE=bf16, BENCH_SEGMENT=rows; BENCH_OPS=1 shows the time of each
+ * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute between
+ * rows; and three times that for forward + backward.  BENCH_DTYPE=bf16, BENCH_SEGMENT=rows; BENCH_OPS=1 shows the time of each
  * operation. */
 #include <dnnl.h>
 #include <fcntl.h>
@@ -150,8 +150,7 @@ static void passes(int T, int repeat)
 	struct rf_train train = RF_TRAIN_DEFAULTS;
 	struct rf_train_stats st;
 	struct rf_record r, *batch = &r;
-	const struct rf_config *c = &g.ckpt->cfg;
-	double flops = T * 2. * (c->layers * (4. * c->d * c->d + 3. * c->d * c->ffn + 3. * c->delta.K * c->d) + (double)c->d * c->vocab);
+	double flops = rf_model_flops(&g.model, T, T);
 	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8, false), low = 0, t;
 
 	train.engine = &g;

@@ -43,6 +43,18 @@ package() {
 	[ -z "$(ls out)" ]
 }
 
+@test "corpus: what a killed one left goes at the next start, what another is making stays" {
+	package perl-doc
+	mkdir stubs
+	printf '#!/bin/sh\nkill -9 $PPID\n' >stubs/tar
+	chmod +x stubs/tar
+	run -137 env PATH="$PWD/stubs:$PATH" "$corpus" out perl-doc.deb
+	[ "$(echo out.tmp.*)" != 'out.tmp.*' ]
+	mkdir out.tmp.mine00 out.tmp.mine-too
+	flock out.tmp.mine00 "$corpus" out perl-doc.deb
+	[ "$(echo out*)" = "out out.tmp.mine-too out.tmp.mine00" ]
+}
+
 @test "corpus: another package, no package and no file are errors, and leave nothing" {
 	package bash-doc
 	run -65 "$corpus" out bash-doc.deb

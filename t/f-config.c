@@ -24,15 +24,21 @@ static void check(const struct rf_config *c)
 	insist(c->d >= 1 && c->d <= RF_MAX_WIDTH && c->layers >= 1 && c->layers <= RF_MAX_LAYERS && c->vocab >= 1 && c->vocab <= RF_MAX_VOCAB
 	       && c->ffn >= 1 && c->ffn <= RF_MAX_WIDTH, "a size outside its limits");
 	const struct rf_delta_config *r = &c->delta;
-	insist(r->heads >= 1 && r->K >= 1 && r->V >= 1 && (int64_t)r->heads * r->K <= RF_MAX_WIDTH && (int64_t)r->heads * r->V <= RF_MAX_WIDTH
-	       && r->conv_size >= 1 && r->conv_size <= 64 && (r->conv || r->conv_size == 1), "a mixer outside its limits");
+	for (int i = 0; i < c->layers; i++)
+		insist(c->kind[i] != RF_KIND_DELTA || (r->heads >= 1 && r->qk_heads >= 1 && r->heads % r->qk_heads == 0 && r->K >= 1 && r->V >= 1
+		       && (int64_t)r->heads * r->K <= RF_MAX_WIDTH && (int64_t)r->heads * r->V <= RF_MAX_WIDTH && r->conv_size >= 1 && r->conv_size <= 64
+		       && (r->conv || r->conv_size == 1)), "a mixer outside its limits");
+	const struct rf_lact_config *l = &c->lact;
+	for (int i = 0; i < c->layers; i++)
+		insist(c->kind[i] != RF_KIND_LACT || (l->heads >= 1 && l->heads * l->D == c->d && l->E >= 1 && (int64_t)l->heads * l->E <= RF_MAX_WIDTH
+		       && l->chunk >= 1 && l->rank >= 0 && l->rank <= l->D), "fast weights outside their limits");
 	insist(c->eos_count >= 0 && c->eos_count <= RF_MAX_EOS, "eos");
 	for (int i = 0; i < c->eos_count; i++)
 		insist(c->eos[i] >= 0 && c->eos[i] < c->vocab, "eos outside the vocabulary");
 	const struct rf_attn_config *a = &c->attn;
 	for (int i = 0; i < c->layers; i++)
-		insist(c->kind[i] == RF_KIND_DELTA || (a->heads >= 1 && a->kv_heads >= 1 && a->heads % a->kv_heads == 0 && a->D >= 2
-		       && a->D % 2 == 0 && a->window >= 0 && a->theta > 0), "attention");
+		insist(c->kind[i] == RF_KIND_DELTA || (a->heads >= 1 && a->kv_heads >= 1 && a->heads % a->kv_heads == 0 && a->D >= 1
+		       && (int64_t)a->heads * a->D <= RF_MAX_WIDTH && a->rotary <= a->D && a->rotary % 2 == 0 && a->window >= 0 && a->theta > 0), "attention");
 	insist(memchr(c->unknown, 0, sizeof c->unknown) != NULL, "unknown keys");
 }
 

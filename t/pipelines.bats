@@ -1,6 +1,9 @@
 #!/usr/bin/env bats
 # The training pipelines, with a tiny model over bytes and the manual pages as text.
 
+# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
 setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR
@@ -127,14 +130,16 @@ pipeline() {
 	same_run run "$P/want"
 }
 
-@test "midtrain.mk: more STEPS go on where fewer ended, and the same words again do nothing" {
+@test "midtrain.mk: more STEPS go on where fewer ended, and the same words again, or a smaller one, do nothing and say so" {
 	midtrain RUN=run STEPS=1
 	midtrain RUN=run STEPS=3 KEEP=1
 	[ "$(ls run/streams)" = $'step-000002.rf\nstep-000004.rf' ]
 	same_run run "$P/want"
 	cp -a run before
 	run -0 midtrain RUN=run STEPS=3
-	[ -z "$output" ]
+	[ "$output" = "run: 3 of 3 batches are done" ]
+	run -0 midtrain RUN=run STEPS=2
+	[ "$output" = "run: 3 batches are done, more than STEPS=2" ]
 	diff -r before run
 }
 
@@ -258,18 +263,136 @@ pipeline() {
 	[ ! -e run ]
 	run -2 midtrain RUN=run CORPUS=
 	[[ "$output" == *"CORPUS is not set"* ]]
-	run -2 midtrain RUN=missing CORPUS='nothing/*.txt'
+	run -2 midtrain RUN=run CORPUS='nothing/*.txt'
 	[[ "$output" == *"nothing/*.txt: it is not there, or cannot be read"* ]]
-	midtrain RUN=missing STEPS=1
-	run -2 midtrain RUN=large BATCH=100000
-	[[ "$output" == *"large/data/corpus.rf has "*" sequences, fewer than a batch of 100000 (BATCH=...)"* ]]
-	run -2 midtrain RUN=word SELECT=rf-selekt
-	[[ "$output" == *"rf-selekt: command not found"* ]]
+	run -2 midtrain RUN=run DATA=nothing.rf
+	[[ "$output" == *"nothing.rf: it is not there, or cannot be read"* ]]
+	run -2 midtrain RUN=run SELECT=rf-selekt
+	[[ "$output" == *"SELECT: rf-selekt: command not found"* ]]
+	run -2 midtrain RUN=run TRAIN=
+	[[ "$output" == *"TRAIN is empty"* ]]
+	for word in STEPS=x STEPS=-1 STEPS=09 SEED=1e3 BATCH=0 MINI_BATCH=many LEN= K=0 N=1.5 STEPS=9999999999999999999; do
+		run -2 midtrain RUN=run "$word"
+		[[ "$output" == *"${word%%=*}='${word#*=}': it must be a whole number"* ]]
+	done
+	[ ! -e run ]
+	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
+	[[ "$output" == *"SELCT: no such variable; there are RUN MODEL CORPUS DATA STEPS "*" SELECT "* ]]
+	run -2 midtrain RUN='runs/with space'
+	[[ "$output" == *"RUN has a space in it"*"'runs/with space'"* ]]
+	mkdir other && touch other/mine
+	run -2 midtrain RUN=other
+	[[ "$output" == *"other: it is there already and is not a run"* ]]
+	[ "$(echo *)" = other ]
 	cp -r "$P/want" run2
 	run -2 midtrain RUN=run2 STEPS=4 N=8
 	[[ "$output" == *"run2/data/words: this was begun with other words or data (<) than now (>)"* ]]
 	[[ "$output" == *"> ROLLOUT=rf-rollout -k 5 -n 8"* ]]
 	same_run run2 "$P/want"
+}
+
+@test "midtrain.mk: until a batch is done other words are taken, and nothing stays of those before" {
+	cp -r "$P/ckpt" ckpt
+	rf-init --config "$P/config.json" --seed 2 wrong
+	run -2 midtrain RUN=run STEPS=3 BATCH=100000
+	[[ "$output" == *"run/data/corpus.rf has "*" sequences, fewer than a batch of 100000 (BATCH=...)"* ]]
+	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 SELECT='rf-select --mode unifrm'
+	[[ "$output" == *"run: other words than before, which did no batch: what they prepared is dropped, these begin"* ]]
+	# what a trainer that was killed before its commit leaves
+	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 TRAIN='rf-cat >run/data/read; echo "{}" >>run/log.jsonl; false'
+	[ -e run/log.jsonl ] && [ -e run/streams/step-000000.rf ]
+	run -2 midtrain RUN=run STEPS=3 MODEL=nothing
+	[[ "$output" == *"rf-init: nothing: "* ]]
+	cmp run/step-000000/model.safetensors wrong/model.safetensors
+	midtrain RUN=run STEPS=3
+	midtrain RUN=clean STEPS=3
+	same_run run "$P/want"
+	diff <(cd run && find . | sort) <(cd clean && find . | sort)
+	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
+	# with a batch done they stand, also where its steps were removed by hand
+	run -2 midtrain RUN=run STEPS=4 SEED=2
+	[[ "$output" == *"run/data/words: this was begun with other words"* ]]
+	rm -r run/step-00000[1-9]
+	ln -sfn step-000000 run/latest
+	run -2 midtrain RUN=run STEPS=4 SEED=2
+	[[ "$output" == *"run/data/words: this was begun with other words"* ]]
+	[ "$(wc -l <run/log.jsonl)" -eq 6 ]
+}
+
+@test "midtrain.mk: other words wait for the batch that a killed loop left behind, and go by whether it was committed" {
+	for end in 'exec rf-select -k 5' 'exec false'; do
+		export SLOW="sh -c 'sleep 1; $end'"
+		setsid bash -c 'midtrain RUN=run STEPS=3 SELECT="$SLOW"' >out 2>&1 3>&- &
+		sid=$!
+		for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 3' out || break; sleep .05; done
+		kill -9 -- "-$sid"
+		run ! wait "$sid"
+		run midtrain RUN=run STEPS=3
+		[[ "$output" == *"run: another loop works on run: waiting for it"* ]]
+		if [ "$end" = 'exec false' ]; then
+			[ "$status" -eq 0 ]
+			same_run run "$P/want"
+		else
+			[ "$status" -eq 2 ]
+			[[ "$output" == *"run/data/words: this was begun with other words"* ]]
+			[ "$(steps run | cut -f 1,2)" = $'2\t1' ]
+			rm -r run
+		fi
+	done
+}
+
+@test "midtrain.mk: a trainer that was started by hand is not robbed of its run" {
+	run -2 midtrain RUN=run STEPS=3 SELECT='rf-select --mode unifrm'
+	rf-cat --range 0:4 run/data/corpus.rf >four.rf
+	{ cat four.rf; } | (sleep 1; cat) | rf-ntp -m run --at 0 3>&- &
+	for ((i = 0; i < 100; i++)); do flock -n run/.lock true 2>/dev/null || break; sleep .02; done
+	run -2 midtrain RUN=run STEPS=3
+	[[ "$output" == *"a trainer works on run"* ]]
+	wait $!
+	[ "$(steps run | cut -f 2)" -eq 1 ]
+	run -2 midtrain RUN=run STEPS=3
+	[[ "$output" == *"this was begun with other words"* ]]
+}
+
+@test "midtrain.mk: killed while other words take the place of the first, any of both go on from a clean beginning" {
+	rf-init --config "$P/config.json" --seed 2 other
+	midtrain RUN=other-want STEPS=1 MODEL=other
+	# each command of begin.sh that changes a folder kills all instead, in turn
+	mkdir stubs
+	for tool in rm mv find rf-init; do
+		printf '#!/bin/bash\nread -r n <count; echo $((n - 1)) >count\n[ "$n" -ne 0 ] || kill -9 0\nexec %s "$@"\n' "$(command -v $tool)" >stubs/$tool
+	done
+	for tool in "$RF_BIN"/rf-*; do [ -e "stubs/${tool##*/}" ] || ln -s "$tool" stubs; done
+	chmod +x stubs/*
+	for ((k = 0; k < 20; k++)); do
+		rm -rf run
+		echo 1000 >count
+		run ! midtrain RUN=run STEPS=1 SELECT=false 2>/dev/null
+		echo "$k" >count
+		setsid -w bash -c 'RF_BIN=$PWD/stubs midtrain RUN=run STEPS=1 MODEL=other' >out 2>&1 3>&- && break
+		[ $((k % 2)) -eq 0 ] && then=$P/ckpt || then=other
+		midtrain RUN=run STEPS=1 MODEL="$then" 2>/dev/null
+		cmp run/step-000000/model.safetensors "$then/model.safetensors"
+		[ "$then" != other ] || same_run run other-want
+	done
+	[ "$k" -gt 5 ]
+}
+
+@test "midtrain.mk: where latest points to nothing the programs decide" {
+	cp -r "$P/want" run
+	rm -r run/step-000006
+	run midtrain RUN=run STEPS=3
+	[[ "$output" != *"rf-init"* ]]
+	[ "$status" -ne 0 ] || same_run run "$P/want"
+	[ -L run/latest ]
+}
+
+@test "make help: prints what the file says of itself, also those of the pipelines" {
+	for file in Makefile pipelines/midtrain.mk pipelines/demo.mk; do
+		run -0 make -s -C "$ROOT" -f "$file" help
+		[ "${#lines[@]}" -gt 8 ]
+		[ "$output" = "$(awk '!/^#/ { exit } { print substr($0, 3) }' "$ROOT/$file")" ]
+	done
 }
 
 @test "make midtrain: from text to a report, and nothing twice" {
@@ -293,8 +416,14 @@ pipeline() {
 	grep -q 'rf-grpo --mini-batch 2' demo/report.md
 	cp -a demo before
 	run -0 --separate-stderr demo RUN=demo
-	[ -z "$stderr" ]
+	[ "$stderr" = "$(printf '%s: 2 of 2 batches are done\n' warm-up sft refine refine-n8 random)" ]
 	diff -r before demo
+	run -2 demo RUN=demo STPES=3
+	[[ "$output" == *"STPES: no such variable; there are RUN ARCH "* ]]
+	run -2 demo RUN=demo WARM_STEPS=x
+	[[ "$output" == *"WARM_STEPS='x': it must be a whole number"* ]]
+	run -2 demo RUN='runs/with space'
+	[[ "$output" == *"RUN has a space in it"* ]]
 	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
 	[[ "$output" == *"demo/words: this was begun with other words"* ]]
 }
@@ -324,6 +453,24 @@ pipeline() {
 	cmp killed/train.rf before/train.rf
 	cmp killed/valid.rf before/valid.rf
 	cmp <(grep '^|.*±' killed/report.md) <(grep '^|.*±' before/report.md)
+}
+
+@test "demo.mk: ARCH takes another family, of the same size and with a folder of its own" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	folder() { (make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*); rm -rf runs; }
+	size() { rf-init --config "$ROOT/pipelines/demo-$1.json" --dry-run | awk '/^parameters/ { print $2 }'; }
+	same=$(size delta_net)
+	for arch in delta_net gated_deltanet lact_swiglu qwen3_5_text; do
+		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo-$arch.json" | paste -sd' ')" = "$arch 384" ]
+		n=$(size $arch)
+		[ $((n * 100)) -gt $((same * 98)) ] && [ $((n * 100)) -lt $((same * 102)) ]
+		make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=$arch RUN=$arch $arch/fresh
+		cmp <(jq 'del(.dtype)' $arch/fresh/config.json) <(jq . "$ROOT/pipelines/demo-$arch.json")
+	done
+	[ "$(folder)" = runs/midtrain ]
+	[ "$(folder ARCH=lact_swiglu)" = runs/midtrain-lact_swiglu ]
+	run -2 make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=llama RUN=llama llama/fresh
+	[[ "$output" == *"demo-llama.json: it is not there, or cannot be read"* ]]
 }
 
 @test "demo.mk: a file that was cut short by a kill does not stand under its name" {
@@ -356,6 +503,15 @@ pipeline() {
 	run ! cmp -s want.rollouts.tsv ckpt.rollouts.tsv
 	run ! cmp -s <(cut -f 2 want.rollouts.tsv | tail -n +2) <(cut -f 4 want.rollouts.tsv | tail -n +2)
 	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
+}
+
+@test "evaluate.sh: says how it is used, and has the defaults of the paper and the programs beside it" {
+	run -64 "$ROOT/pipelines/evaluate.sh"
+	[ "$output" = "usage: evaluate.sh MODEL POSITIONS.rf OUT" ]
+	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null | rf-select --mode uniform --chunks 2 -o positions.rf
+	env -u K -u N PATH=/usr/bin:/bin RF_BIN="$RF_BIN" "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf default
+	K=5 N=1 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out
+	cmp default.rollouts.tsv out.rollouts.tsv
 }
 
 @test "evaluate.sh: a document too short for two different positions is left out, the others are as without it" {

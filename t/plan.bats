@@ -103,6 +103,33 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	done
 	check rf-grpo -m run --stale any --log-gradients --log log
 	check rf-grpo -m run --stale any --grad-out g
+	# and of another family
+	jq '.hidden_size = 256 | .intermediate_size = 704 | .vocab_size = 4000 | .linear_key_head_dim = 64 | .linear_value_head_dim = 128 |
+		.head_dim = 128' "$G/qwen/config.json" >config.json
+	rm -rf m run
+	rf-init --config config.json m
+	rf-init --from m run
+	rf-entropy -m m in | rf-select | rf-rollout -m m -n 4 | rf-reward >again && mv again in
+	check rf-entropy -m m
+	check rf-rollout -m m -n 4
+	check rf-grpo -m run --stale any
+	check rf-ntp -m run --recompute segment --segment 64
+}
+
+@test "plan: --dry-run estimates the time of a sequence as so many operations over the speed of a product" {
+	texts 40 1:500 2:7 >in
+	runs run
+	# operations "GFLOP" of a command's sequence; the time is that over the speed
+	operations() {
+		run -0 "$@" --dry-run in
+		awk '/^time / { ok = NF > 10 && $3 > 0 && $13 > 0 && $9 / $13 < 1.1 * $3 && $9 / $13 > .9 * $3; print $9 } END { exit !ok }' <<<"$output"
+	}
+	forward=$(operations rf-entropy -m "$M")
+	train=$(operations rf-ntp -m run)
+	again=$(operations rf-ntp -m run --recompute segment)
+	awk -v f="$forward" -v t="$train" -v a="$again" 'BEGIN { exit !(t / f > 2.9 && t / f < 3.1 && a / f > 3.9 && a / f < 4.1) }'
+	# per row 2 (weights + 3 K V H a layer), counted by hand: 6176 parameters, of which the embedding is no matrix
+	awk -v f="$forward" 'BEGIN { exit !(f > 500 * 2 * 4800 / 1e9 && f < 500 * 2 * 6200 / 1e9) }'
 }
 
 @test "plan: --dry-run prints every setting as it is resolved" {

@@ -48,6 +48,14 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	rf-init --from a b
 	cmp a/latest/model.safetensors b/latest/model.safetensors
 }
+@test "rf-init: the configs of published sizes are known to the last key" {
+	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
+		run -0 --separate-stderr rf-init --config "$config" --dry-run
+		[ -z "$stderr" ] || { echo "$stderr"; false; }
+	done
+	run -0 rf-init --config "$ROOT/pipelines/configs/qwen3_5-0.8b.json" --dry-run
+	[ "${lines[0]}" = $'parameters\t752393024' ]
+}
 @test "rf-init: bytes are the tokenizer of a vocabulary of 384" {
 	rf-init --config config.json a
 	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' a/tokenizer_config.json >/dev/null
@@ -118,7 +126,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -66 rf-init --from nowhere a
 	echo '{"model_type": "llama"}' >llama.json
 	run -78 --separate-stderr rf-init --config llama.json a
-	[ "$stderr" = "rf-init: llama.json: 'model_type' is 'llama', and only delta_net is supported" ]
+	[ "$stderr" = "rf-init: llama.json: 'model_type' is 'llama', and only delta_net, gated_deltanet, lact_swiglu, qwen3_5_text, qwen3_5 are supported" ]
 	mkdir broken
 	cp config.json broken
 	head -c 9000 "$G/delta/model.safetensors" >broken/model.safetensors
@@ -159,5 +167,14 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 				nothing_left
 			done
 		done
+	done
+}
+
+@test "rf-init: every size that is shipped is read, and none of its keys is unknown" {
+	for c in "$ROOT"/pipelines/configs/*.json; do
+		run --separate-stderr rf-init --config "$c" --dry-run model
+		[ "$status" -eq 0 ]
+		[ -z "$stderr" ]
+		[[ "$output" = *parameters* ]]
 	done
 }

@@ -9,7 +9,8 @@
  *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over their norm
  *
  * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5 (values),
- * 1e-4 (gradients), 1e-2 (change of all weights over its norm; of two of our own checkpoints 1e-6). */
+ * 1e-4 (gradients; with Muon, whose steps magnify rounding, 5e-5 and 5e-3), 5e-7 of the largest advantage (loss.rl), 1e-2
+ * (change of all weights over its norm; of two of our own checkpoints 1e-6). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static struct rf_tensors want;
+static double value_limit = 1e-5, gradient_limit = 1e-4;
 static float *f32(const struct rf_tensors *t, const char *name, size_t *n)
 {
 	const struct rf_tensor *x = rf_tensors_find(t, name);
@@ -159,7 +161,7 @@ static void values(const char *path, char **keys)
 
 			snprintf(name, sizeof name, several ? "%llu.%s" : "%.0llu%s", several ? (unsigned long long)r->id : 0, *k);
 			if (p || !several || rf_tensors_find(&want, name)) /* a record without positions has no advantages */
-				against(name, p, n, !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit") ? 1e-6 : 1e-5);
+				against(name, p, n, !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit") ? 1e-6 : value_limit);
 		}
 	must(rc == RF_EOF ? RF_OK : rc);
 }
@@ -181,7 +183,7 @@ static void gradients(const char *key, const char *path)
 		float *x = f32(&have, have.t[i].name, &n);
 
 		snprintf(name, sizeof name, "%s.%s", key, have.t[i].name);
-		against(name, x, n, 1e-4);
+		against(name, x, n, gradient_limit);
 		free(x);
 	}
 }
@@ -230,6 +232,24 @@ static void same_change(const char *a, const char *b, const char *first)
 	ok(d <= 1e-6, "difference of the changes %.1e", d);
 }
 
+/* A mean of terms that are as large as the advantages, and cancel: measured against the largest of those.  A case of several
+ * records has one of each. */
+static void policy_loss(const char *key, double loss)
+{
+	double top = 0, expected;
+	size_t n, m;
+	float *e = f32(&want, key, &m), *a;
+
+	for (int i = 0; i < want.n; i++)
+		if (strstr(want.t[i].name, "advantage"))
+			for (a = f32(&want, want.t[i].name, &n); n-- > 0;)
+				top = fmax(top, fabs((double)a[n]));
+	expected = m == 1 ? (double)*e : NAN;
+	ok(fabs(loss - expected) <= 5e-7 * top, "%s %.1e of the largest advantage, %.1e of itself", key, fabs(loss - expected) / top,
+	   fabs(loss / expected - 1));
+	free(e);
+}
+
 static void log_lines(const char *path, char **keys)
 {
 	FILE *f = fopen(path, "r");
@@ -248,9 +268,11 @@ static void log_lines(const char *path, char **keys)
 			if (!json_is_number(json_object_get(o, key)))
 				ok(false, "line %zu has no %s", lines, key);
 			else if (is_norm && lines < n)
-				compare(*k, &x, norm + lines, 1, lines ? 1e-3 : 1e-5); /* Adam's first step magnifies noise */
+				compare(*k, &x, norm + lines, 1, lines ? 1e-3 : gradient_limit / 10); /* Adam's first step magnifies noise */
+			else if (!is_norm && !lines && !strcmp(*k, "loss.rl"))
+				policy_loss(*k, (double)x);
 			else if (!is_norm && !lines)
-				against(*k, &x, 1, 1e-5);
+				against(*k, &x, 1, value_limit);
 		}
 		json_decref(o);
 	}
@@ -339,6 +361,7 @@ static void adamw(const char *dir)
 
 int main(int argc, char **argv)
 {
+	struct rf_config cfg;
 	char path[1000];
 
 	if (argc < 3)
@@ -349,6 +372,12 @@ int main(int argc, char **argv)
 	}
 	snprintf(path, sizeof path, "%s/expected.safetensors", argv[2]);
 	must(rf_tensors_open(&want, path, &err));
+	snprintf(path, sizeof path, "%s/config.json", argv[2]);
+	if (rf_config_read(&cfg, path, &err) == RF_OK && cfg.lact.muon) {
+		value_limit = 5e-5;
+		gradient_limit = 5e-3;
+	}
+	rf_config_free(&cfg);
 	if (!strcmp(argv[1], "stream")) {
 		make_stream();
 		return 0;

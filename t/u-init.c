@@ -12,6 +12,74 @@ static const char config[] =
 	"{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, \"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
 	" \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, \"qkv_bias\": true}, \"intermediate_size\": 99}";
 
+/* How the decay begins: of `name` in every layer n numbers, as f makes them, uniform in low .. high. */
+static void test_decay(const char *type, const char *name, double (*f)(double), double low, double high)
+{
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	char text[400];
+	double sum = 0, square = 0, least = INFINITY, largest = -INFINITY, n = 0;
+	bool free_of_decay = true;
+	float *w;
+
+	snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"hidden_size\": 8, \"num_hidden_layers\": 6, \"vocab_size\": 9, \"intermediate_size\": 4, "
+	         "\"num_heads\": 300, \"head_dim\": 2, \"linear_num_value_heads\": 320, \"full_attention_interval\": 7}", type);
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "%s (%s)", type, e.msg))
+		return;
+	w = malloc(t.total * sizeof *w);
+	rf_init_weights(&t, 3, w);
+	for (int i = 0; i < t.n; i++)
+		if (strstr(t.p[i].name, name)) {
+			free_of_decay &= !t.p[i].decay;
+			for (size_t k = t.p[i].offset; k < t.p[i].offset + t.p[i].count; k++) {
+				double x = (f((double)w[k]) - low) / (high - low);
+				n++;
+				sum += x;
+				square += x * x;
+				least = fmin(least, x);
+				largest = fmax(largest, x);
+			}
+		}
+	/* five times the standard error of each */
+	ok(n >= 1800 && least >= -1e-6 && largest <= 1 + 1e-6 && least < 0.01 && largest > 0.99 && fabs(sum / n - 0.5) < 5 * sqrt(1 / 12. / n)
+	   && fabs(square / n - 1 / 3.) < 5 * sqrt(4 / 45. / n), "%g of %s's %s are uniform from %.4g to %.4g (%.4f, %.4f, %.4f, %.4f)", n, type, name, low, high,
+	   least, sum / n, square / n, largest);
+	ok(free_of_decay, "and free of weight decay");
+	free(w);
+	rf_params_free(&t);
+	rf_config_free(&c);
+}
+
+static double log_softplus(double x) { return log(log1p(exp(x))); }
+
+static void test_qwen(void)
+{
+	static const char text[] = "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 8, \"num_hidden_layers\": 4, \"vocab_size\": 9, \"head_dim\": 8}";
+	struct rf_config c;
+	struct rf_params t;
+	struct rf_err e = { RF_OK, "" };
+	bool good = true;
+	float *w;
+
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "Qwen3.5 (%s)", e.msg))
+		return;
+	w = malloc(t.total * sizeof *w);
+	rf_init_weights(&t, 3, w);
+	for (int i = 0; i < t.n; i++) {
+		const char *name = t.p[i].name;
+		bool one = strstr(name, "linear_attn.norm.") || strstr(name, "dt_bias"), zero = !one && strstr(name, "norm.");
+
+		good &= !strstr(name, "dt_bias") || !t.p[i].decay;
+		for (size_t k = t.p[i].offset; k < t.p[i].offset + t.p[i].count; k++)
+			good &= one ? w[k] == 1 : zero ? w[k] == 0 : w[k] != 0;
+	}
+	ok(good, "its norms of 1 + w begin as 0, the others and dt_bias as 1");
+	free(w);
+	rf_params_free(&t);
+	rf_config_free(&c);
+}
+
 int main(void)
 {
 	struct rf_config c;
@@ -77,5 +145,9 @@ int main(void)
 	free(a);
 	rf_params_free(&t);
 	rf_config_free(&c);
+	test_decay("gated_deltanet", ".A_log", exp, 0, 16);
+	test_decay("gated_deltanet", ".dt_bias", log_softplus, log(1e-3), log(1e-1));
+	test_decay("qwen3_5_text", ".A_log", exp, 0.01, 16);
+	test_qwen();
 	return tap_end();
 }

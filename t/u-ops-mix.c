@@ -133,9 +133,9 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 
 enum { SLOTS = 9 };
 struct delta {
-	int nb, steps, per, H, K, V;
+	int nb, steps, per, H, G, K, V; /* G: heads of q and k, 0: H */
 	bool beta, forward_only; /* beta: b is there */
-	double beta_scale;
+	double beta_scale, decay; /* decay: the least g, 0: none */
 	int32_t start[8];        /* by sequence / per; one sequence from slot 0: NULL */
 	int captures;
 	int32_t cap_row[8], cap_slot[8];
@@ -143,8 +143,8 @@ struct delta {
 
 /* From the numbers of the arrays to those of u, o; S: every slot's numbers, where captures replace what was there.
  * The start states are those of before. */
-static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b, num *S, num *u,
-                      num *o)
+static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b, const num *g, num *S,
+                      num *u, num *o)
 {
 	size_t kv = (size_t)c->K * (size_t)c->V;
 	num *state = room(kv);
@@ -154,18 +154,20 @@ static void delta_ref(const struct delta *c, const num *q, const num *k, const n
 			int slot = c->start[seq / c->per], cap = 0;
 			memcpy(state, S + ((size_t)slot * (size_t)c->H + (size_t)h) * kv, kv * sizeof *state);
 			for (int j = 0; j < c->steps; j++) {
-				int row = (j * c->nb + seq) * c->H + h;
-				num beta = c->beta ? scaled(sigmoid(b[row]), c->beta_scale) : 0;
+				int row = (j * c->nb + seq) * c->H + h, key = (j * c->nb + seq) * c->G + h * c->G / c->H;
+				num beta = c->beta ? scaled(sigmoid(b[row]), c->beta_scale) : 0, a = c->decay < 0 ? exponential(g[row]) : 0;
 
+				for (size_t i = 0; c->decay < 0 && i < kv; i++)
+					state[i] = mul(a, state[i]);
 				for (int y = 0; y < c->V; y++) {
-					num wrong = lin(1, v[row * c->V + y], -1, dot(c->K, state + y, c->V, k + row * c->K, 1), 0);
+					num wrong = lin(1, v[row * c->V + y], -1, dot(c->K, state + y, c->V, k + key * c->K, 1), 0);
 					u[row * c->V + y] = c->beta ? mul(beta, wrong) : scaled(wrong, c->beta_scale);
 				}
 				for (int x = 0; x < c->K; x++)
 					for (int y = 0; y < c->V; y++)
-						state[x * c->V + y] = fused(state[x * c->V + y], k[row * c->K + x], u[row * c->V + y]);
+						state[x * c->V + y] = fused(state[x * c->V + y], k[key * c->K + x], u[row * c->V + y]);
 				for (int y = 0; y < c->V; y++)
-					o[row * c->V + y] = dot(c->K, state + y, c->V, q + row * c->K, 1);
+					o[row * c->V + y] = dot(c->K, state + y, c->V, q + key * c->K, 1);
 				for (; cap < c->captures && c->cap_row[cap] == j; cap++)
 					memcpy(S + ((size_t)c->cap_slot[cap] * (size_t)c->H + (size_t)h) * kv, state, kv * sizeof *state);
 			}
@@ -196,27 +198,32 @@ static void delta(struct delta c)
 		c.per = 1;
 	if (c.beta_scale == 0)
 		c.beta_scale = 1;
-	snprintf(label, sizeof label, "nb %d steps %d per %d H %d K %d V %d b %d start %d captures %d (row %d first)", c.nb,
-	         c.steps, c.per, c.H, c.K, c.V, c.beta, (int)c.start[0], c.captures, (int)c.cap_row[0]);
+	if (!c.G)
+		c.G = c.H;
+	size_t keys = R / (size_t)c.H * (size_t)c.G, key = (size_t)c.K;
+	snprintf(label, sizeof label, "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g start %d captures %d (row %d first)", c.nb,
+	         c.steps, c.per, c.H, c.G, c.K, c.V, c.beta, c.decay, (int)c.start[0], c.captures, (int)c.cap_row[0]);
 	for (EACH_DEVICE) {
 		float small = 1 / sqrtf((float)c.K);
-		struct buf q = in(R * (size_t)c.K, -small, small), k = directions(R, c.K), v = in(R * (size_t)c.V, -1, 1);
+		struct buf q = in(keys * key, -small, small), k = directions(keys, c.K), v = in(R * (size_t)c.V, -1, 1);
+		struct buf g = in(R, (float)c.decay, 0), dg = out(R);
 		struct buf b = in(R, -3, 3), u = out(R * (size_t)c.V), o = out(R * (size_t)c.V);
 		struct buf S = in(SLOTS * slot, -1, 1), S2 = of(memcpy(need(S.n + FENCE, 4), S.h, S.n * 4), S.n);
 		struct buf d_o = in(R * (size_t)c.V, -1, 1), dS = in(S.n, -1, 1);
 		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
 		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
 		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
-		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.H, .K = c.K, .V = c.V,
-			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
+		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K, .V = c.V,
+			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL,
+			.g = c.decay < 0 ? g.m : NULL, .u = u.m,
 			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot };
-		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *U = NULL, *O = NULL, *before = NULL, *after = NULL;
+		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *Gs = NULL, *U = NULL, *O = NULL, *before = NULL, *after = NULL;
 
 		dev->ops->delta_fwd(dev, &f);
 		if (first) {
-			Q = nums(q), K = nums(k), V = nums(v), B = nums(b), before = nums(S), U = room(u.n), O = room(o.n);
+			Q = nums(q), K = nums(k), V = nums(v), B = nums(b), Gs = nums(g), before = nums(S), U = room(u.n), O = room(o.n);
 			after = memcpy(room(S.n), before, S.n * sizeof *after);
-			delta_ref(&c, Q, K, V, B, after, U, O);
+			delta_ref(&c, Q, K, V, B, Gs, after, U, O);
 		}
 		values("delta_fwd o", o, first ? values_of(O, o.n) : NULL, VALUE);
 		values("delta_fwd u", u, first ? values_of(U, u.n) : NULL, VALUE);
@@ -229,7 +236,7 @@ static void delta(struct delta c)
 			f.steps = 1;
 			for (f.given = 0; f.given < c.steps; f.given++) {
 				size_t row = (size_t)f.given * R / (size_t)c.steps;
-				f.q = rf_at(q.m, row * (size_t)c.K);
+				f.q = rf_at(q.m, (size_t)f.given * keys / (size_t)c.steps * key);
 				f.v = rf_at(v.m, row * (size_t)c.V);
 				f.o = rf_at(o1.m, row * (size_t)c.V);
 				f.b = c.beta ? rf_at(b.m, row) : NULL;
@@ -240,9 +247,10 @@ static void delta(struct delta c)
 		}
 		if (c.forward_only)
 			continue;
-		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.H, .K = c.K, .V = c.V,
-		   .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .u = u.m,
-		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL, .S = S.m, .dS = dS.m,
+		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K, .V = c.V,
+		   .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL,
+		   .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m,
+		   .db = c.beta ? db.m : NULL, .dg = c.decay < 0 ? dg.m : NULL, .S = S.m, .dS = dS.m,
 		   .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
 		double *more = NULL;
 		if (first) {
@@ -262,6 +270,8 @@ static void delta(struct delta c)
 		values("delta_bwd dv", dv, first ? gradients(V, v.n, NULL) : NULL, GRADIENT);
 		if (c.beta)
 			values("delta_bwd db", db, first ? gradients(B, R, NULL) : NULL, GRADIENT);
+		if (c.decay < 0)
+			values("delta_bwd dg", dg, first ? gradients(Gs, R, NULL) : NULL, GRADIENT);
 		values("delta_bwd dS", dS, more, GRADIENT);
 	}
 }
@@ -309,6 +319,91 @@ static void deltas(void)
 		delta((struct delta){ .nb = 8, .steps = n, .per = 3, .H = 3, .K = 16, .V = 16, .start = { 2, 1, 3 } });
 		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true, .beta_scale = 2,
 			.start = { 7, 1, 2, 6, 4, 5, 3, 0 } });
+	}
+}
+
+/* With decays from none to all in one row, and heads that share q and k. */
+static void decays(void)
+{
+	static const int lengths[] = { 1, 16, 17, 64, 65, 130 };
+	static const double least[] = { -0.01, -1, -30, -3000 };
+	static const struct delta other[] = {
+		{ .nb = 1, .steps = 130, .H = 4, .G = 2, .K = 8, .V = 8, .beta = true, .decay = -0.1, .start = { 3 }, .captures = 8,
+		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
+		{ .nb = 1, .steps = 66, .H = 2, .K = 20, .V = 4, .beta = true, .decay = -20, .captures = 3, .cap_row = { 5, 40, 64 },
+		  .cap_slot = { 8, 1, 2 } },
+		{ .nb = 3, .steps = 66, .per = 3, .H = 3, .G = 1, .K = 4, .V = 4, .beta = true, .decay = -0.3, .start = { 1 } },
+		{ .nb = 8, .steps = 5, .per = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3, .start = { 2, 1, 3 } },
+		{ .nb = 1, .steps = 100, .H = 1, .K = 128, .V = 128, .beta = true, .decay = -0.2 },
+	};
+
+	for (int i = 0; i < COUNT(lengths); i++)
+		for (int j = 0; j < COUNT(least); j++)
+			delta((struct delta){ .nb = 1, .steps = lengths[i], .H = 2 + 2 * (j % 2), .G = 2, .K = j < 2 ? 8 : 20, .V = 12, .beta = true,
+				.beta_scale = 1 + (i + j) % 2, .decay = least[j], .start = { 2 }, .captures = 1, .cap_row = { lengths[i] - 1 - i % 2 * (i > 1) },
+				.cap_slot = { 4 } });
+	for (int i = 0; i < COUNT(other); i++)
+		delta(other[i]);
+}
+
+/* Sequences that go on where a text was captured give the bits of the text, at once and step by step. */
+static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
+{
+	enum { T = 270, N = 130, AT = 8 };
+	static const int32_t row[AT] = { 0, 17, 62, 63, 64, 126, 127, 139 }, lead[AT] = { 1, 18, 63, 0, 1, 63, 0, 12 };
+	static const int32_t slot[AT] = { 4, 1, 2, 3, 8, 6, 7, 5 };
+	size_t hk = (size_t)(G * K), hv = (size_t)(H * V), kv = (size_t)H * (size_t)(K * V);
+
+	snprintf(label, sizeof label, "H %d G %d K %d V %d decay %d state %d", H, G, K, V, decay, keeps_state);
+	for (EACH_DEVICE) {
+		struct buf q = in(T * hk, -0.3f, 0.3f), k = directions((size_t)(T * G), K), v = in(T * hv, -1, 1), b = in((size_t)(T * H), -3, 3);
+		struct buf g = in((size_t)(T * H), -0.2f, 0), u = out(T * hv), o = out(T * hv), S = in(SLOTS * kv, 0, 0);
+		struct buf log[4] = { in(AT * kv, 0, 0), in(AT * 64 * hk, 0, 0), in(AT * 64 * hv, 0, 0), in((size_t)(AT * 64 * H), 0, 0) };
+		struct buf all[5] = { in(N * AT * hk, 0, 0), in(N * AT * hk, 0, 0), in(N * AT * hv, 0, 0), in((size_t)(N * AT * H), 0, 0),
+		                      in((size_t)(N * AT * H), 0, 0) }; /* q, k, v, b, g */
+		struct buf from[5] = { q, k, v, b, g }, u1 = out(N * AT * hv), o1 = out(N * AT * hv), open = in(AT * kv, 0, 0);
+		size_t wide[5] = { hk, hk, hv, (size_t)H, (size_t)H };
+		rf_i32 slots = in_i32(slot, AT), leads = in_i32(lead, AT), rows = in_i32(row, AT);
+		struct rf_delta_fwd f = { .nb = 1, .steps = T, .H = H, .G = G, .K = K, .V = V, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
+			.b = b.m, .g = decay ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m, .captures = AT, .log_from = 1, .cap_row = rows, .cap_slot = slots,
+			.log = { log[0].m, log[1].m, log[2].m, log[3].m } };
+		float *text[2], *apart[2];
+		bool same = true;
+
+		dev->ops->delta_fwd(dev, &f);
+		for (int i = 0; i < 5; i++) { /* row (j, s) is the text's row row[s] + 1 + j */
+			for (size_t j = 0; j < N; j++)
+				for (size_t s = 0; s < AT; s++)
+					memcpy(all[i].h + (j * AT + s) * wide[i], from[i].h + ((size_t)row[s] + 1 + j) * wide[i], wide[i] * 4);
+			dev->ops->upload(dev, all[i].m, all[i].h, all[i].n * 4);
+		}
+		f.nb = AT, f.steps = N, f.captures = 0, f.start = slots, f.lead = leads, f.u = u1.m, f.o = o1.m;
+		f.q = all[0].m, f.k = all[1].m, f.v = all[2].m, f.b = all[3].m, f.g = decay ? all[4].m : NULL;
+		text[0] = get(u), text[1] = get(o);
+		for (int how = 0; how < 2; how++) {
+			if (how) {
+				f.steps = 1;
+				f.open = keeps_state ? open.m : NULL;
+				for (f.given = 0; f.given < N; f.given++) {
+					size_t at = (size_t)f.given * AT;
+					f.q = rf_at(all[0].m, at * hk), f.v = rf_at(all[2].m, at * hv), f.b = rf_at(all[3].m, at * (size_t)H);
+					f.o = rf_at(o1.m, at * hv);
+					dev->ops->delta_fwd(dev, &f);
+				}
+			} else {
+				dev->ops->delta_fwd(dev, &f);
+			}
+			apart[0] = get(u1), apart[1] = get(o1);
+			for (int i = 0; i < 2; i++) {
+				for (size_t j = 0; j < N; j++)
+					for (size_t s = 0; s < AT; s++)
+						same &= !memcmp(apart[i] + (j * AT + s) * hv, text[i] + ((size_t)row[s] + 1 + j) * hv, hv * 4);
+				free(apart[i]);
+			}
+			judge(how ? "delta_fwd goes on to the bit, step by step" : "delta_fwd goes on to the bit", !same, 0);
+		}
+		free(text[0]);
+		free(text[1]);
 	}
 }
 
@@ -457,6 +552,9 @@ int main(int argc, char *argv[])
 		     i % 2 * 50, i % 3);
 	rope(1, 300, 4, 64, 100000, false);
 	deltas();
+	decays();
+	for (int i = 0; i < 8; i++)
+		continued(i % 3 == 1 ? 4 : 2, i % 3 == 2 ? 1 : 2, (int[]){ 8, 20, 64 }[i % 3], (int[]){ 16, 12, 32, 5 }[i % 4], i & 1, i & 2);
 	attns();
 	return finish();
 }

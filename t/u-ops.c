@@ -280,27 +280,35 @@ static void rmsnorm(int nrows, int d, bool gated, bool add)
 	}
 }
 
-static void swiglu(size_t n, bool again)
+/* d, gap: gate and up in rows of d numbers, so many beside them; 0: all lie together */
+static void swiglu(size_t n, int d, int gap, bool again)
 {
-	snprintf(label, sizeof label, "n %zu again %d", n, again);
-	for (EACH_DEVICE) {
-		struct buf gate = in(n, -9, 9), up = in(n, -1, 1), y = out(n), dy = in(n, -1, 1);
-		struct buf dgate = out(n), dup = out(n), y2 = out(n);
+	size_t row = d ? (size_t)d : n, ld = row + (size_t)gap, all = n / row * ld;
 
-		RF(dev, swiglu_fwd, .n = n, .gate = gate.m, .up = up.m, .y = y.m);
-		RF(dev, swiglu_bwd, .n = n, .gate = gate.m, .up = up.m, .dy = dy.m, .dgate = dgate.m, .dup = dup.m,
+	snprintf(label, sizeof label, "n %zu d %d gap %d again %d", n, d, gap, again);
+	for (EACH_DEVICE) {
+		struct buf gate = in(all, -9, 9), up = in(all, -1, 1), y = out(n), dy = in(n, -1, 1);
+		struct buf dgate = in(all, 9, 9), dup = in(all, 9, 9), y2 = out(n);
+
+		RF(dev, swiglu_fwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .y = y.m);
+		RF(dev, swiglu_bwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .dy = dy.m, .dgate = dgate.m, .dup = dup.m,
 		   .y = again ? y2.m : NULL);
 		num *G = NULL, *U = NULL, *Y = NULL;
+		double *dG = NULL, *dU = NULL;
 		if (first) {
 			G = nums(gate), U = nums(up), Y = room(n);
 			for (size_t i = 0; i < n; i++)
-				Y[i] = mul(silu(G[i]), U[i]);
+				Y[i] = mul(silu(G[i / row * ld + i % row]), U[i / row * ld + i % row]);
 			seed_back(Y, dy);
 			go_back();
+			dG = gradients(G, all, NULL), dU = gradients(U, all, NULL);
+			for (size_t i = 0; i < all; i++)
+				if (i % ld >= row)
+					dG[i] = dU[i] = 9; /* left alone */
 		}
 		values("swiglu_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
-		values("swiglu_bwd dgate", dgate, first ? gradients(G, n, NULL) : NULL, GRADIENT);
-		values("swiglu_bwd dup", dup, first ? gradients(U, n, NULL) : NULL, GRADIENT);
+		values("swiglu_bwd dgate", dgate, dG, GRADIENT);
+		values("swiglu_bwd dup", dup, dU, GRADIENT);
 		if (again)
 			values("swiglu_bwd y", y2, first ? values_of(Y, n) : NULL, VALUE);
 	}
@@ -699,8 +707,10 @@ int main(int argc, char *argv[])
 		sample(3000, vocabs[i], 1, 1, 1, 0);
 	}
 	for (int i = 0; i < COUNT(sizes); i++) {
-		swiglu(sizes[i], false);
-		swiglu(sizes[i], true);
+		swiglu(sizes[i], 0, 0, false);
+		swiglu(sizes[i], 0, 0, true);
+		swiglu(sizes[i] * 5, 5, 5, true);
+		swiglu(sizes[i] * 40, 40, 7, false);
 		dots(sizes[i]);
 		adamw(sizes[i], 0);
 		adamw(sizes[i], 0.1);

@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# Qwen3.5 as it is published: a text model beside parts that are none of ours.
+setup() {
+	load helper
+	load model
+}
+
+sees() { python3 "$ROOT/t/qwen.py" sees "$G/$1" "$2" "${3:-1}"; }
+others() { python3 "$ROOT/t/qwen.py" others "$1" "$2"; }
+# entropies DIR [STREAM]: as numbers, a line per record
+entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'select(.type == "seq").body | .entropy, .nll'; }
+
+@test "qwen: the text model beside others is the same model, from one file or from shards" {
+	texts 40 1:70 2:9 >in
+	for case in qwen qwen-tied; do
+		entropies "$G/$case" >alone
+		for shards in 1 2 5; do
+			sees $case $case-$shards $shards
+			entropies $case-$shards | cmp - alone
+		done
+	done
+}
+
+@test "qwen: what is not the text model's is written back byte for byte, by steps and exports, and all names stay" {
+	texts 40 1:70 2:9 >in
+	for shards in 1 3; do
+		for case in qwen qwen-tied; do
+			rm -rf ckpt run f32 bf16 again
+			sees $case ckpt $shards
+			rf-init --from ckpt run
+			rf-ntp -m run --lr 0.01 in
+			others ckpt run/step-000001
+			rf-init --from "$G/$case" alone && rf-ntp -m alone --lr 0.01 in
+			[ "$(entropies run)" = "$(entropies alone)" ]
+			[ "$(entropies run)" != "$(entropies ckpt)" ]
+			rm -rf alone
+			rf-init --from run --dtype bf16 bf16
+			others ckpt bf16
+			rf-init --from bf16 --dtype f32 f32
+			others ckpt f32
+			rf-init --from f32 --dtype bf16 again
+			diff -r bf16 again
+			[ ! -e bf16/model.safetensors.index.json ]
+		done
+	done
+}
+
+@test "qwen: config.json is written back with the dtype where it stands, and nothing else" {
+	sees qwen ckpt
+	rf-init --from ckpt --dtype f32 a
+	jq .text_config.dtype ckpt/config.json a/config.json | tr '\n' ' ' | grep -qx '"bfloat16" "float32" '
+	[ "$(diff ckpt/config.json a/config.json | grep -c '^[<>]')" -eq 2 ]
+}
+
+@test "qwen: within the text model's names, what is missing or too much is an error; beside them nothing is" {
+	tensor() { python3 "$ROOT/t/qwen.py" "$@"; }
+	L=model.language_model.layers
+	sees qwen ckpt
+	for name in $L.0.linear_attn.A_log $L.1.linear_attn.in_proj_qkv.weight $L.3.self_attn.k_norm.weight model.language_model.norm.weight; do
+		cp -r ckpt bad && tensor drop bad $name
+		run -78 --separate-stderr rf-entropy -m bad
+		[ "$stderr" = "rf-entropy: bad: tensors missing: $name" ]
+		rm -r bad
+	done
+	for name in $L.0.self_attn.q_norm.weight $L.3.linear_attn.dt_bias $L.4.mlp.up_proj.weight model.language_model.x lm_head.bias; do
+		cp -r ckpt bad && tensor add bad $name
+		run -78 --separate-stderr rf-entropy -m bad
+		[ "$stderr" = "rf-entropy: bad: tensors unexpected: $name" ]
+		rm -r bad
+	done
+	cp -r ckpt good && tensor add good model.visual.more && tensor add good mtp.layers.7.x && tensor drop good mtp.norm.weight
+	rf-init --from good run
+	# of a text model alone as well
+	cp -r "$G/qwen" alone && chmod -R u+w alone
+	tensor add alone mtp.norm.weight
+	rf-init --from alone --dtype f32 alone-too
+	tensor add alone model.layers.0.more
+	run -78 --separate-stderr rf-entropy -m alone
+	[ "$stderr" = "rf-entropy: alone: tensors unexpected: model.layers.0.more" ]
+}
+
+@test "qwen: what its config may not say is one line, and 78" {
+	try() {
+		jq "$1" "$G/qwen/config.json" >config.json
+		run -78 --separate-stderr rf-init --config config.json new
+		[ "$stderr" = "rf-init: config.json: $2" ] || { echo "$stderr"; return 1; }
+		[ ! -e new ]
+	}
+	try '.num_experts = 8' "'num_experts' must be absent or 0: only dense models are supported"
+	try '.rope_parameters.rope_type = "yarn"' "'rope_parameters.rope_type' must be one of default, not 'yarn'"
+	try '.layer_types = ["full_attention"]' "'layer_types' must be a list of linear_attention and full_attention, one for each of the num_hidden_layers"
+	try '.linear_num_value_heads = 3' "'linear_num_value_heads' must be a multiple of linear_num_key_heads"
+	try '.attention_bias = true' "'attention_bias' must be false: nothing else is supported"
+}
