@@ -518,7 +518,8 @@ static void forward(const struct job *a, struct chunk *c, const float *S0, int b
 static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;
-	int h = tile % a->H, group = tile / a->H, s = a->start ? a->start[group] : 0, lead = a->lead ? a->lead[group] : 0;
+	int h = tile % a->H, group = tile / a->H;
+	int s = a->start ? a->start[group] : 0, lead = a->lead ? a->lead[group] : 0;
 	const float *S0 = lead ? a->log.S + slot(a, s - a->log_from, h) : a->S + slot(a, s, h);
 	struct chunk c = { .decay = a->g };
 	float *mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, false, 0, NULL) * 4);

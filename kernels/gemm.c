@@ -534,8 +534,9 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 	return true;
 }
 
-/* A product so small that oneDNN would take longer to be asked: number by number, and in double, since it costs nothing. */
-enum { SMALL = 1 << 15 };
+/* A product so small that oneDNN would take longer to be asked: number by number, and in double, since it costs nothing.
+ * Of rows with a weight, the weight's size decides: how many rows stand together must not change how each is computed. */
+enum { SMALL = 1 << 15, SMALL_WEIGHT = 1 << 10 };
 
 static void small_product(const struct cpu_product *p, const float *bias)
 {
@@ -574,7 +575,7 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 	};
 	int batch = x->batch ? x->batch : 1;
 
-	if (!a.p.a16 && (double)x->m * x->n * x->k <= SMALL) {
+	if (!a.p.a16 && (x->weight ? (double)x->n * x->k <= SMALL_WEIGHT : (double)x->m * x->n * x->k <= SMALL)) {
 		cpu_tiles(d, batch, small_tile, &a);
 		return;
 	}

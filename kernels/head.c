@@ -43,7 +43,7 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 	m = top * inv_temp;
 	if (m > a->m) {
 		double f = exp((double)a->m - (double)m);
-		a->t = a->s ? f * (a->t + ((double)a->m - (double)m) * a->s) : 0;
+		a->t = a->s > 0 ? f * (a->t + ((double)a->m - (double)m) * a->s) : 0;
 		a->s *= f;
 		a->m = m;
 	}

@@ -83,11 +83,10 @@ static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int f
 
 static enum rf_code not_finite(struct rf_engine *g, int position, struct rf_err *e)
 {
-	int layer, row;
+	char why[100];
 
-	if (rf_tree_blame(g->tree, &layer, &row))
-		return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: layer %d overflows at position %d", position, layer, row);
-	return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: the head overflows there", position);
+	return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: %s", position,
+	               rf_tree_blame(g->tree, why) ? why : "the head overflows there");
 }
 
 /* One pass over the text: entropies, log-probabilities of the next tokens and the most likely ones, each (T) or NULL. */

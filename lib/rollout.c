@@ -175,6 +175,7 @@ static enum rf_code fetch(struct rf_rollouts *s, struct rf_record *r, const stru
 	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4), *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
 	int32_t *token = malloc(nb * kk * 4);
 	enum rf_code rc = RF_ENOMEM;
+	char why[100];
 
 	out.tokens = rf_record_alloc(r, nb * kk, 4);
 	out.logp = rf_record_alloc(r, nb * kk, 4);
@@ -202,8 +203,8 @@ static enum rf_code fetch(struct rf_rollouts *s, struct rf_record *r, const stru
 			out.h_gt[p * kk * d + i] = kept[(p * (kk + 1) + 1) * d + i];
 	for (size_t i = 0; i < nb * kk; i++)
 		if (!isfinite(out.logp[i])) {
-			rc = rf_fail(e, RF_ENUMERIC, "the log-probability of rollout %zu at position %d is not finite: the model overflows there",
-			             i / kk, r->positions[i / kk / (size_t)n]);
+			rc = rf_fail(e, RF_ENUMERIC, "the log-probability of rollout %zu at position %d is not finite: %s",
+			             i / kk, r->positions[i / kk / (size_t)n], rf_tree_blame(g->tree, why) ? why : "the model overflows there");
 			goto done;
 		}
 	for (size_t i = 0; i < nb * kk * d; i++)

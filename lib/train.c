@@ -5,6 +5,8 @@
  * of the text, from the last to the first, with the next-token loss of its rows added where it passes the head.  Logits
  * are never whole: the head works on blocks of rows. */
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +203,18 @@ static void sites(struct job *j, int i, rf_f32 rows, bool back)
 		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from, .to = j->at.first, .ti = j->at.to);
 }
 
+__attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e, const char *fmt, ...)
+{
+	char what[80], why[100];
+	bool known = rf_tree_blame(g->tree, why);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	return rf_fail(e, RF_ENUMERIC, "%s is not finite%s%s", what, known ? ": " : "", known ? why : "");
+}
+
 /* The policy loss of the record's rollouts: reads their log-probabilities, writes -dL/dlogp per row. */
 static enum rf_code policy(struct job *j, struct rf_err *e)
 {
@@ -220,7 +234,7 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 			struct rf_policy_token p = rf_policy_token(&j->t->policy, logp, old, (double)j->r->advantage[b]);
 
 			if (!isfinite(logp))
-				return rf_fail(e, RF_ENUMERIC, "the log-probability of token %zu of rollout %zu is not finite", i, b);
+				return not_finite(g, e, "the log-probability of token %zu of rollout %zu", i, b);
 			*x = (float)(-j->rl * p.dlogp);
 			st->loss_rl += p.loss;
 			st->kl += p.ratio - 1 - log(p.ratio);
@@ -309,7 +323,7 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 			return rc;
 		for (int i = from; i < T; i++) {
 			if (!isfinite(j->f32[i - 1]))
-				return rf_fail(e, RF_ENUMERIC, "the log-probability of token %d is not finite", i);
+				return not_finite(g, e, "the log-probability of token %d", i);
 			j->st->loss_ntp -= (double)j->f32[i - 1];
 		}
 	}

@@ -4,6 +4,7 @@
  * hand out.  What one layer or pass does not keep for another shares its place with what the others do not. */
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -454,17 +455,23 @@ static void look(struct rf_pass *p, int layer, rf_f32 h)
 	free(x);
 }
 
-bool rf_tree_blame(struct rf_tree *t, int *layer, int *position)
+bool rf_tree_blame(struct rf_tree *t, char why[100])
 {
+	const struct rf_config *c = t->model->cfg;
+	int n;
+
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
 	t->watch = true;
 	t->bad_layer = -1;
 	for (int i = 0; i < t->segments && t->bad_layer < 0; i++)
 		rf_tree_forward(t, i);
 	t->watch = false;
-	*layer = t->bad_layer;
-	*position = t->bad_row;
-	return t->bad_layer >= 0;
+	if (t->bad_layer < 0)
+		return false;
+	n = snprintf(why, 100, "layer %d overflows at position %d", t->bad_layer, t->bad_row);
+	if (c->kind[t->bad_layer] == RF_KIND_LACT)
+		snprintf(why + n, 100 - (size_t)n, " (chunk %d of its fast weights)", t->bad_row / c->lact.chunk);
+	return true;
 }
 
 static rf_f32 run(struct rf_pass *p, rf_i32 tokens)

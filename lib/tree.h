@@ -98,9 +98,9 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *toke
 void rf_tree_grow_begin(struct rf_tree *t, int per);
 rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens);
 
-/* After a pass whose results are not finite: runs the text again and says which layer's output first is not, and at
- * which position; false: none is (so it is the head). */
-bool rf_tree_blame(struct rf_tree *t, int *layer, int *position);
+/* After a pass whose results are not finite: runs the text again and says which layer's output first is not, and where:
+ * "layer 3 overflows at position 4096 (chunk 2 of its fast weights)"; false: none is (so it is the head, or a rollout). */
+bool rf_tree_blame(struct rf_tree *t, char why[100]);
 
 /* Training.  dhidden is overwritten.  Weights' gradients are added to the model's. */
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);

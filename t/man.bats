@@ -108,7 +108,7 @@ examples() {
 		while read -r command; do
 			rm -rf place
 			cp -a "$P" place
-			(cd place && bash -eu -o pipefail -c "$command" >../out 2>../err </dev/null) ||
+			(cd place && PATH=$ROOT/pipelines:$PATH bash -eu -o pipefail -c "$command" >../out 2>../err </dev/null) ||
 				{ echo "${page##*/}: $command"; cat err; return 1; }
 			n=$((n + 1))
 		done <list

@@ -132,7 +132,7 @@ int main(void)
 	d.ops->download(&d, back, y, sizeof back);
 	good = true;
 	for (int i = 0; i < 16; i++)
-		good &= back[i] == 2 * i;
+		good &= back[i] == (float)(2 * i);
 	ok(good, "operations run in order, on copies of what they were given, before memory is released");
 	ok(rf_dev_sync(&d, &e) == RF_OK, "and that is no failure");
 	ok(d.used == 16 * sizeof(float) && d.peak == 32 * sizeof(float), "memory in use is counted");

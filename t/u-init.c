@@ -131,7 +131,7 @@ int main(void)
 	}
 	ok(same < 10 && fabs(cross / (double)p->count) < 5 / sqrt((double)p->count), "another seed gives others");
 	const struct rf_param *q = rf_params_find(&t, "lm_head.weight");
-	for (cross = 0, n = 0; n < p->count; n++)
+	for (cross = 0, n = 0; n < (double)p->count; n++)
 		cross += (double)a[p->offset + (size_t)n] * (double)a[q->offset + (size_t)n] / 0.0025;
 	ok(fabs(cross / n) < 5 / sqrt(n), "and so does another tensor");
 

@@ -4,7 +4,7 @@
 
 /* ---- convolution ------------------------------------------------------------------------------------------------ */
 
-static num activation(num x, int act)
+static num activation(num x, enum rf_act act)
 {
 	switch (act) {
 	case RF_ACT_SILU: return silu(x);
@@ -38,7 +38,7 @@ static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
 	return y;
 }
 
-static void conv(int nb, int steps, int d, int head, int w, int act, int norm, bool weighted)
+static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enum rf_norm norm, bool weighted)
 {
 	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm,
 		.scale = 0.7f };
@@ -76,14 +76,14 @@ static void convs(void)
 	static const int nbs[] = { 1, 3, 8 };
 
 	for (int w = 1; w <= 4; w++)
-		for (int act = 0; act < 4; act++)
-			for (int norm = 0; norm < 3; norm++) {
-				conv(nbs[(w + act) % 3], 7, 40, 8, w, act, norm, true);
+		for (enum rf_act act = 0; act < 4; act++)
+			for (enum rf_norm norm = 0; norm < 3; norm++) {
+				conv(nbs[(w + (int)act) % 3], 7, 40, 8, w, act, norm, true);
 				conv(1, 65, 34, 17, w, act, norm, w > 1);
 				conv(3, 1, 32, 16, w, act, norm, true);
 			}
-	for (int act = 0; act < 4; act++)
-		for (int norm = 0; norm < 3; norm++) {
+	for (enum rf_act act = 0; act < 4; act++)
+		for (enum rf_norm norm = 0; norm < 3; norm++) {
 			conv(1, 3, 7, 1, 1, act, norm, false);   /* no convolution */
 			conv(8, 64, 14, 7, 1, act, norm, false);
 		}
@@ -533,8 +533,8 @@ static void nans(void)
 			keeps_nan("delta_fwd o", o);
 			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m);
 			keeps_nan("attn_fwd o", o);
-			for (int act = 0; act < 4; act++)
-				for (int norm = 0; norm < 3; norm++) {
+			for (enum rf_act act = 0; act < 4; act++)
+				for (enum rf_norm norm = 0; norm < 3; norm++) {
 					RF(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K, .act = act, .norm = norm, .scale = 1,
 					   .x = hit->m, .y = o.m);
 					keeps_nan("conv_fwd", o);
