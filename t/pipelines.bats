@@ -321,14 +321,20 @@ pipeline() {
 
 @test "midtrain.mk: other words wait for the batch that a killed loop left behind, and go by whether it was committed" {
 	for end in 'exec rf-select -k 5' 'exec false'; do
-		export SLOW="sh -c 'sleep 1; $end'"
+		rm -f go
+		export SLOW="sh -c 'until [ -e $PWD/go ]; do sleep .05; done; $end'"
 		setsid bash -c 'midtrain RUN=run STEPS=3 SELECT="$SLOW"' >out 2>&1 3>&- &
 		sid=$!
 		for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 3' out || break; sleep .05; done
 		kill -9 -- "-$sid"
 		run ! wait "$sid"
-		run midtrain RUN=run STEPS=3
-		[[ "$output" == *"run: another loop works on run: waiting for it"* ]]
+		midtrain RUN=run STEPS=3 >again 2>&1 3>&- &
+		for ((i = 0; i < 400; i++)); do ! grep -q 'run: another loop works on run: waiting for it' again || break; sleep .05; done
+		[ "$i" -lt 400 ]
+		touch go
+		status=0
+		wait $! || status=$?
+		output=$(<again)
 		if [ "$end" = 'exec false' ]; then
 			[ "$status" -eq 0 ]
 			same_run run "$P/want"
@@ -344,10 +350,11 @@ pipeline() {
 @test "midtrain.mk: a trainer that was started by hand is not robbed of its run" {
 	run -2 midtrain RUN=run STEPS=3 SELECT='rf-select --mode unifrm'
 	rf-cat --range 0:4 run/data/corpus.rf >four.rf
-	{ cat four.rf; } | (sleep 1; cat) | rf-ntp -m run --at 0 3>&- &
+	{ until [ -e go ]; do sleep .05; done; cat four.rf; } | rf-ntp -m run --at 0 3>&- &
 	for ((i = 0; i < 100; i++)); do flock -n run/.lock true 2>/dev/null || break; sleep .02; done
 	run -2 midtrain RUN=run STEPS=3
 	[[ "$output" == *"a trainer works on run"* ]]
+	touch go
 	wait $!
 	[ "$(steps run | cut -f 2)" -eq 1 ]
 	run -2 midtrain RUN=run STEPS=3
