@@ -147,7 +147,7 @@ static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *
 {
 	struct rf_plan p = *want;
 
-	p.segment = g->segment;
+	p.segment = rf_segment(g->segment);
 	p.max_len = larger(p.max_len, g->max_len);
 	return p;
 }
@@ -323,5 +323,5 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
 	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) + rf_model_flops(&bare, T, T) / T * branch;
 	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
 	rf_model_unbind(&bare);
-	return time_product(g, smaller(T, g->segment), &s->per_second, e);
+	return time_product(g, smaller(T, rf_segment(g->segment)), &s->per_second, e);
 }

@@ -166,6 +166,8 @@ family() {
 		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
 	done
 	[[ "$output" == *"device     "*" threads, products in f32"* ]]
+	run -0 rf-entropy -m "$M" --dry-run --segment 100
+	[[ "$output" == *" in segments of 128 rows"* ]]
 }
 
 @test "plan: --dry-run says what the run would say" {
