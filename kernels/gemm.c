@@ -513,11 +513,12 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 {
 	int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
 	size_t na = ((size_t)ra * (size_t)ca + 31) / 32 * 32, nb = x->weight ? 0 : ((size_t)rb * (size_t)cb + 31) / 32 * 32;
-	uint16_t *mem = rf_cpu_scratch(a->d, -1, (na + nb) * (size_t)batch * 2), *to_b = mem + na * (size_t)batch;
+	uint16_t *mem = rf_cpu_scratch(a->d, -1, (na + nb) * (size_t)batch * 2), *to_b;
 	const float *from_a = a->p.a, *from_b = a->p.b;
 
 	if (!mem)
 		return false;
+	to_b = mem + na * (size_t)batch;
 	for (size_t i = 0; i < (size_t)batch; i++) {
 		round_all(a->d, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
 		if (!x->weight)

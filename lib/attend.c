@@ -66,6 +66,7 @@ rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, cons
 	return rf_at(s->v, before(p, c));
 }
 
+/* y = x turned.  Models without rotary embedding keep x and y in one place, and nothing is done. */
 static void turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
 {
 	if (!c->rotary)

@@ -13,6 +13,7 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_only(r, "elementwise_affine", true);
 	rf_config_absent(r, "rope_scaling");
 	rf_config_absent(r, "rms_norm_eps");
+	rf_config_absent(r, "attn"); /* softmax attention instead of some layers */
 	/* how to compute, not what */
 	rf_config_take(r, "use_fused_kernel");
 	rf_config_take(r, "fp32_states");

@@ -1,6 +1,6 @@
 /* fast_weights.h -- the fast weights of LaCT (Zhang et al. 2025, arXiv:2505.23884): what rows read of them, what they learn
  * from rows, and how a chunk's sums make the next chunk's weights; forward and backward.  Which rows these are, and which
- * weights, is lact.c's.
+ * weights, is lact_rows.c's.
  *
  * The three matrices of all heads are one block of rf_fast_size() numbers: for each head w0 (E, D) and w2 (E, D), then for
  * each head w1 (D, E).  So one product makes w0 x and w2 x, and lengths, momentum and Newton-Schulz see two stacks of equal

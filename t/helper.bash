@@ -9,8 +9,9 @@ PATH=$RF_BIN:$PATH
 export LC_ALL=C
 cd "$BATS_TEST_TMPDIR" || exit
 
-# unit NAME...: runs a unit program, shows what it printed if it fails
+# unit NAME...: runs a unit program, shows what it printed if it fails; always with RF_SHOW=1
 unit() {
 	run "$RF_UNITS/$1" "${@:2}"
+	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' <<<"$output" >&3
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }

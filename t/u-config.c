@@ -182,6 +182,8 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	  "\"w0_w2_low_rank\": -1, \"window_size\": null, \"fw_init_gain\": 0.25, \"initializer_range\": 0.02"), NULL },
 	{ "lact-unknown", LACT("\"wheels\": 4"), NULL },
 	{ "lact-chunk-0", LACT("\"lact_chunk_size\": 0"), "'lact_chunk_size' must be a whole number from 1" },
+	{ "lact-attn", LACT("\"attn\": {\"layers\": [0], \"num_heads\": 2}"), "'attn' must be absent" },
+	{ "lact-attn-null", LACT("\"attn\": null"), NULL },
 	{ "lact-chunk-null", LACT("\"lact_chunk_size\": null"), "'lact_chunk_size'" },
 	{ "lact-window-0", LACT("\"window_size\": 0"), "'window_size' must be a whole number from 1" },
 	{ "lact-heads-3", "{\"model_type\": \"lact_swiglu\", \"hidden_size\": 64, \"num_lact_heads\": 3}", "'num_lact_heads' must be a divisor of hidden_size" },

@@ -399,7 +399,7 @@ static void differential(void)
 			for (uint32_t hits = noise() % 4; hits; hits--) {
 				/* near the front, where there is structure */
 				size_t at = noise() % (noise() % 2 ? n : n < 40 ? n : 40);
-				copy[at] = noise() % 2 ? (unsigned char)noise() : copy[at] ^ (unsigned char)(1 << noise() % 8);
+				copy[at] = (unsigned char)(noise() % 2 ? noise() : copy[at] ^ 1u << noise() % 8);
 			}
 			if (rf_msg_check(copy, n, &e) != RF_OK) {
 				refused++;
