@@ -571,7 +571,7 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 {
 	struct tiles a = {
 		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
-		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight, .a16 = is_bf16(d),
+		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight, .a16 = is_bf16(d) && !x->f32,
 		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc },
 	};
 	int batch = x->batch ? x->batch : 1;

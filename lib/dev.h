@@ -36,11 +36,12 @@ struct rf_dev;
 
 /* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) if given.  ta: A is stored (k, m); tb: B is stored (n, k).
  * lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight, which changes only in adamw or an
- * upload, so a device may keep it in another form.  batch: so many products (0: one), whose operands lie sa, sb, sc
- * floats apart; without bias. */
+ * upload, so a device may keep it in another form.  f32: operands stay float32 where the device rounds those of other
+ * products (RF_MATH_BF16), since what is made of the result makes its error larger.  batch: so many products (0: one),
+ * whose operands lie sa, sb, sc floats apart; without bias. */
 struct rf_gemm {
 	int m, n, k;
-	bool ta, tb, add, weight;
+	bool ta, tb, add, weight, f32;
 	rf_f32 a, b, c, bias;
 	int lda, ldb, ldc;
 	int batch;
@@ -262,6 +263,7 @@ struct rf_beside {
 	int widest;              /* numbers in a row of theirs */
 	int vocab;
 	size_t matrices, largest; /* elements of all weights that are matrices, and of the largest that rows are multiplied by */
+	size_t operands;         /* elements of both operands of the largest product of a batch that may be rounded */
 	size_t states;           /* train: elements of all chunks' states of one head */
 	bool train;
 };
@@ -285,7 +287,7 @@ struct rf_ops {
 /* RF(d, gemm, .m = R, ...): one operation, its arguments by name. */
 #define RF(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
 
-enum rf_math { RF_MATH_F32, RF_MATH_BF16 };  /* operands of products; everything else is float32 */
+enum rf_math { RF_MATH_F32, RF_MATH_BF16 };  /* operands of products, unless a product says f32; everything else is float32 */
 
 struct rf_dev {
 	const struct rf_ops *ops;

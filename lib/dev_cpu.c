@@ -124,10 +124,13 @@ size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 {
 	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, small = 1 << 20;
 	size_t shared = d->math == RF_MATH_BF16 ? rows * wide * (b->train ? 4 : 2) : b->largest * 4;
+	size_t batch = d->math == RF_MATH_BF16 ? b->operands * 2 : 0;
 	size_t thread = small + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
 
 	if (b->train && rows * wide * 4 > shared)
 		shared = rows * wide * 4;
+	if (batch > shared)
+		shared = batch;
 	return shared + thread * (size_t)d->threads + (d->math == RF_MATH_BF16 ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
 }
 

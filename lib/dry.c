@@ -170,7 +170,7 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 
 static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const struct source *from, const struct rf_memory *m)
 {
-	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length, g->segment);
+	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length, rf_segment(g->segment));
 	if (s->c)
 		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c, s->n, s->k, from->rollouts);
 	rf_page_printf(p, "memory     %zu MiB: weights%s %zu, pass %zu, products %zu, program and records %zu\n", m->all >> 20,

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "engine.h"
+#include "fast_weights.h"
 
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
@@ -139,13 +140,14 @@ void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws)
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 static int larger(int a, int b) { return a > b ? a : b; }
+static int smaller(int a, int b) { return a < b ? a : b; }
 
 /* The plan, with what the engine itself decides. */
 static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *want)
 {
 	struct rf_plan p = *want;
 
-	p.segment = g->segment;
+	p.segment = rf_segment(g->segment);
 	p.max_len = larger(p.max_len, g->max_len);
 	return p;
 }
@@ -256,6 +258,8 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	weigh(bare.params, c->vocab, &b);
 	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
 	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
+	if (c->lact.heads)
+		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.rows, c->lact.chunk));
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->beside(&g->dev, &b);
@@ -273,8 +277,6 @@ static double now(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-static int smaller(int a, int b) { return a < b ? a : b; }
 
 /* Rows of a segment times the weight of an MLP, both up to a size that says as much: the best of a few times. */
 static enum rf_code time_product(struct rf_engine *g, int rows, double *per_second, struct rf_err *e)
@@ -321,5 +323,5 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
 	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) + rf_model_flops(&bare, T, T) / T * branch;
 	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
 	rf_model_unbind(&bare);
-	return time_product(g, smaller(T, g->segment), &s->per_second, e);
+	return time_product(g, smaller(T, rf_segment(g->segment)), &s->per_second, e);
 }

@@ -86,7 +86,7 @@ static enum rf_code not_finite(struct rf_engine *g, int position, struct rf_err 
 	char why[100];
 
 	return rf_fail(e, RF_ENUMERIC, "the logits at position %d are not finite: %s", position,
-	               rf_tree_blame(g->tree, why) ? why : "the head overflows there");
+	               rf_tree_blame(g->tree, NULL, why) ? why : "the head overflows there");
 }
 
 /* One pass over the text: entropies, log-probabilities of the next tokens and the most likely ones, each (T) or NULL. */

@@ -28,6 +28,13 @@ size_t rf_fast_lengths(const struct rf_lact_config *c)
 	return (size_t)c->heads * (2 * (size_t)c->E + (size_t)c->D);
 }
 
+size_t rf_fast_operands(const struct rf_lact_config *c, size_t rows)
+{
+	size_t H = (size_t)c->heads, D = (size_t)c->D, E = (size_t)c->E, learn = rows * H * (2 * E + D), read = 2 * H * E * (rows + D);
+
+	return learn > read ? learn : read;
+}
+
 void rf_fast_work(const struct rf_lact_config *c, struct rf_arena *a, size_t rows, bool train, struct rf_fast_work *w)
 {
 	size_t E = (size_t)c->heads * (size_t)c->E, side = (size_t)(c->D < c->E ? c->D : c->E);
@@ -187,7 +194,8 @@ void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 
 /* ---- Newton-Schulz ---------------------------------------------------------------------------------------------- */
 
-/* Five steps x <- (a + b G + c G G) x with G = x x', or the same from the right with G = x' x where columns are fewer. */
+/* Five steps x <- (a + b G + c G G) x with G = x x', or the same from the right with G = x' x where columns are fewer.  They
+ * raise small singular values to 1, and what rounding put there with them: so operands stay float32. */
 static const float muon[5][3] = {
 	{ 4.0848f, -6.8946f, 2.9270f }, { 3.9505f, -6.3029f, 2.6377f }, { 3.7418f, -5.5913f, 2.3037f },
 	{ 2.8769f, -3.1427f, 1.2046f }, { 2.8366f, -3.0525f, 1.2012f },
@@ -201,7 +209,7 @@ static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
 
-	RF(f->dev, gemm, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows, .ta = !left, .tb = left, .a = x, .lda = s->cols,
+	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows, .ta = !left, .tb = left, .a = x, .lda = s->cols,
 	   .sa = matrix(s), .b = y, .ldb = s->cols, .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
 }
 
@@ -210,7 +218,7 @@ static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool
 {
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
-	struct rf_gemm a = { .batch = s->mats, .m = s->rows, .n = s->cols, .k = n, .add = add, .c = y, .ldc = s->cols, .sc = matrix(s) };
+	struct rf_gemm a = { .f32 = true, .batch = s->mats, .m = s->rows, .n = s->cols, .k = n, .add = add, .c = y, .ldc = s->cols, .sc = matrix(s) };
 
 	a.a = left ? g : x;
 	a.lda = left ? n : s->cols;
@@ -229,7 +237,7 @@ static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 
 	int n = side_of(s);
 	size_t each = (size_t)n * (size_t)n;
 
-	RF(f->dev, gemm, .batch = s->mats, .m = n, .n = n, .k = n, .add = add, .a = a, .lda = n, .sa = each, .b = b, .ldb = n, .sb = each,
+	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = n, .add = add, .a = a, .lda = n, .sa = each, .b = b, .ldb = n, .sb = each,
 	   .c = c, .ldc = n, .sc = each);
 }
 

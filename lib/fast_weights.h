@@ -19,6 +19,9 @@
 size_t rf_fast_size(const struct rf_lact_config *c);
 size_t rf_fast_lengths(const struct rf_lact_config *c);
 
+/* Numbers in both operands of the largest product with so many rows. */
+size_t rf_fast_operands(const struct rf_lact_config *c, size_t rows);
+
 /* Features of rows, or their gradients: q, k, v, y (., H, D), rates lr (., H, 3) and m (., H).  m may be NULL. */
 struct rf_fast_rows { rf_f32 q, k, v, y, lr, m; };
 /* Some of them: n rows, from row `first` on every `every`th. */

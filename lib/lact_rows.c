@@ -194,6 +194,7 @@ void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 			struct rf_fast_mark before = mark_of(t, layer, a.chunk - 1);
 
 			rf_fast_update(&f, &before, now ? now : rf_fast_weights(&f, &before, w->w[0]), sum, &mark);
+			rf_tree_found(p, 0, a.chunk - 1, mark.z, rf_fast_size(f.c));
 			now = NULL;
 		}
 		if (!now)
@@ -314,10 +315,11 @@ static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, cons
 	if (begins)
 		rf_fast_learn(f, steps_of(p, site, i, 0, begins), x, w0, w->sum, true);
 	while (begins < to) {
-		struct rf_fast_mark mark = own_mark(p, w, n++);
+		struct rf_fast_mark mark = own_mark(p, w, n);
 		int ends = to - begins > C ? begins + C : to, first = later(begins, p->given);
 
 		rf_fast_update(f, &from, now, w->sum, &mark);
+		rf_tree_found(p, site * p->per + i, t->site_row[site] / C + n++, mark.z, rf_fast_size(f->c));
 		now = rf_fast_weights(f, &mark, w->w[1]);
 		if (x->y && first < ends)
 			rf_fast_apply(f, steps_of(p, site, i, first, ends), x, now);

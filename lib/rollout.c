@@ -166,6 +166,11 @@ static void score(const struct rf_rollouts *s, const struct rf_record *r, const 
 	   .h = at->first, .w = rf_w(&g->model, g->model.head), .target = at->token, .logp = at->logp);
 }
 
+static const char *blame(const struct rf_rollouts *s, const struct place *at, char why[100])
+{
+	return rf_tree_blame(s->engine->tree, s->score ? NULL : at->token, why) ? why : "the model overflows there";
+}
+
 /* The device's results, step-major, into the record's (c, n, k). */
 static enum rf_code fetch(struct rf_rollouts *s, struct rf_record *r, const struct place *at, int n, int k, struct rf_err *e)
 {
@@ -204,12 +209,12 @@ static enum rf_code fetch(struct rf_rollouts *s, struct rf_record *r, const stru
 	for (size_t i = 0; i < nb * kk; i++)
 		if (!isfinite(out.logp[i])) {
 			rc = rf_fail(e, RF_ENUMERIC, "the log-probability of rollout %zu at position %d is not finite: %s",
-			             i / kk, r->positions[i / kk / (size_t)n], rf_tree_blame(g->tree, why) ? why : "the model overflows there");
+			             i / kk, r->positions[i / kk / (size_t)n], blame(s, at, why));
 			goto done;
 		}
 	for (size_t i = 0; i < nb * kk * d; i++)
 		if (!isfinite(out.h_pred[i])) {
-			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: the model overflows there", i / kk / d);
+			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s", i / kk / d, blame(s, at, why));
 			goto done;
 		}
 	rf_record_drop_rollout(r);

@@ -88,7 +88,7 @@ static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf
 	struct place unused;
 
 	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k > 1 ? k - 1 : 0, .train = true, .recompute = t->recompute_mode };
-	*extra = place(t, T, t->engine->segment + RF_CHUNK, c, n, k, NULL, &unused);
+	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
 }
 
 void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_need *need)
@@ -206,7 +206,7 @@ static void sites(struct job *j, int i, rf_f32 rows, bool back)
 __attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e, const char *fmt, ...)
 {
 	char what[80], why[100];
-	bool known = rf_tree_blame(g->tree, why);
+	bool known = rf_tree_blame(g->tree, NULL, why);
 	va_list ap;
 
 	va_start(ap, fmt);

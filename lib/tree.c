@@ -24,11 +24,6 @@ rf_f32 rf_arena_f32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
 rf_i32 rf_arena_i32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
 rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return take(a, n, 8); }
 
-static int round_up(int n)
-{
-	return (n + RF_CHUNK - 1) / RF_CHUNK * RF_CHUNK;
-}
-
 /* What a pass keeps: per layer where there will be a backward pass or another step, else one place for all. */
 static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
@@ -148,13 +143,14 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	p->up = p->gate + L;
 	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
 	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
-	if (!(p->host.past = calloc(4 * slots + 2 * n, sizeof *p->host.past)))
+	if (!(p->host.past = calloc(4 * slots + 3 * n, sizeof *p->host.past)))
 		return false;
 	p->host.start = p->host.past + n;
 	p->host.lead = p->host.start + slots;
 	p->host.cap_row = p->host.lead + slots;
 	p->host.cap_slot = p->host.cap_row + slots;
 	p->host.cache_past = p->host.cap_slot + slots;
+	p->bad_chunk = p->host.cache_past + n;
 	return p->h && p->save && p->work;
 }
 
@@ -180,7 +176,7 @@ static void plan_cache(struct rf_tree *t)
 static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 {
 	struct rf_tree *t = calloc(1, sizeof *t);
-	int segment = round_up(plan->segment < plan->max_len ? plan->segment : plan->max_len);
+	int segment = rf_segment(plan->segment < plan->max_len ? plan->segment : plan->max_len);
 	int nb, rows;
 	bool ok;
 
@@ -326,6 +322,7 @@ void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *r
 	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
 	t->sites = sites;
 	t->held = -1;
+	t->branch.steps = t->branch.given = 0;
 	upload(t, t->tokens, tokens, T);
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
 	for (int i = 0; i < sites; i++) {
@@ -437,41 +434,51 @@ static rf_f32 final_norm(struct rf_pass *p)
 	return p->hidden;
 }
 
+/* The first of n numbers that is not finite, n if none is; they are fetched a piece at a time. */
+static size_t first_bad(struct rf_tree *t, rf_f32 from, size_t n)
+{
+	enum { PIECE = 1024 };
+	float x[PIECE];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		m = n - i < PIECE ? n - i : PIECE;
+		t->model->dev->ops->download(t->model->dev, x, rf_at(from, i), m * 4);
+		for (size_t j = 0; j < m; j++)
+			if (!isfinite(x[j]))
+				return i + j;
+	}
+	return n;
+}
+
+void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
+{
+	struct rf_tree *t = p->tree;
+
+	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_bad(t, x, n) < n)
+		p->bad_chunk[b] = chunk;
+}
+
+/* Before a layer is run whose output is looked at. */
+static void forget_found(struct rf_pass *p)
+{
+	for (int b = 0; b < p->nb; b++)
+		p->bad_chunk[b] = -1;
+}
+
 /* Notes the first row of a layer's output that is not finite. */
 static void look(struct rf_pass *p, int layer, rf_f32 h)
 {
 	struct rf_tree *t = p->tree;
 	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
-	float *x = t->bad_layer < 0 ? malloc(n * 4) : NULL;
+	size_t i = t->bad.layer < 0 ? first_bad(t, h, n) : n;
+	int row = (int)(i / d), b = row % p->nb;
 
-	if (!x)
+	if (i == n)
 		return;
-	t->model->dev->ops->download(t->model->dev, x, h, n * 4);
-	for (size_t i = 0; i < n && t->bad_layer < 0; i++)
-		if (!isfinite(x[i])) {
-			t->bad_layer = layer;
-			t->bad_row = p->pos + (int)(i / d);
-		}
-	free(x);
-}
-
-bool rf_tree_blame(struct rf_tree *t, char why[100])
-{
-	const struct rf_config *c = t->model->cfg;
-	int n;
-
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
-	t->watch = true;
-	t->bad_layer = -1;
-	for (int i = 0; i < t->segments && t->bad_layer < 0; i++)
-		rf_tree_forward(t, i);
-	t->watch = false;
-	if (t->bad_layer < 0)
-		return false;
-	n = snprintf(why, 100, "layer %d overflows at position %d", t->bad_layer, t->bad_row);
-	if (c->kind[t->bad_layer] == RF_KIND_LACT)
-		snprintf(why + n, 100 - (size_t)n, " (chunk %d of its fast weights)", t->bad_row / c->lact.chunk);
-	return true;
+	t->bad.layer = layer;
+	t->bad.rollout = p->branch ? b : -1;
+	t->bad.row = p->host.past[b] + p->given + row / p->nb;
+	t->bad.chunk = p->bad_chunk[b];
 }
 
 static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
@@ -485,6 +492,8 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
+		if (p->tree->watch)
+			forget_found(p);
 		norm(p, l->mixer_norm, p->h[i], p->x);
 		copy(m, rows, p->h[i], p->mid[i]);
 		l->mixer->fwd(p, i, p->x, p->mid[i]);
@@ -544,6 +553,49 @@ rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
 	p->given += p->steps;
 	p->steps = 1;
 	return run(p, tokens);
+}
+
+/* ---- what is not finite ----------------------------------------------------------------------------------------- */
+
+/* Runs again what was run since rf_tree_begin(), until something is found. */
+static void look_again(struct rf_tree *t, rf_i32 grown)
+{
+	struct rf_pass *p = &t->branch;
+	int steps = p->given + p->steps;
+
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	for (int i = 0; i < t->segments && t->bad.layer < 0; i++)
+		rf_tree_forward(t, i);
+	if (t->bad.layer >= 0 || !steps)
+		return;
+	aim_branch(t, p->per);
+	if (!grown)
+		run(p, p->tokens);
+	else
+		p->steps = 0;
+	for (int j = 0; grown && j < steps && t->bad.layer < 0; j++)
+		rf_tree_grow(t, rf_at_i32(grown, (size_t)j * (size_t)p->nb));
+}
+
+bool rf_tree_blame(struct rf_tree *t, rf_i32 grown, char why[100])
+{
+	const struct rf_lact_config *c = &t->model->cfg->lact;
+	int n;
+
+	t->watch = true;
+	t->bad.layer = -1;
+	look_again(t, grown);
+	t->watch = false;
+	if (t->bad.layer < 0)
+		return false;
+	n = snprintf(why, 100, "layer %d overflows", t->bad.layer);
+	if (t->bad.rollout >= 0)
+		n += snprintf(why + n, 100 - (size_t)n, " in rollout %d", t->bad.rollout);
+	n += snprintf(why + n, 100 - (size_t)n, " at position %d", t->bad.row);
+	/* rows that were bad before may have made them so */
+	if (t->bad.chunk >= 0 && t->bad.row / c->chunk > t->bad.chunk)
+		snprintf(why + n, 100 - (size_t)n, " (chunk %d of its fast weights)", t->bad.chunk);
+	return true;
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */

@@ -17,9 +17,12 @@
 
 enum { RF_CHUNK = 64 };   /* segments are whole multiples of it: the delta rule's chunks then never depend on them */
 
+/* The segment that is meant by so many rows. */
+static inline int rf_segment(int rows) { return (rows + RF_CHUNK - 1) / RF_CHUNK * RF_CHUNK; }
+
 struct rf_plan {
 	int max_len;          /* longest text, tokens */
-	int segment;          /* rows of a segment; rounded up to RF_CHUNK */
+	int segment;          /* rows of a segment; rf_segment() of them are taken */
 	int sites;            /* most rows with rollouts below */
 	int per;              /* most rollouts below one row */
 	int steps;            /* longest rollout */
@@ -44,6 +47,7 @@ struct rf_pass {
 	int cached;                  /* most rows of the text that a sequence finds in attention's cache ... */
 	rf_i32 cache_past;           /* (nb): ... and where its own end there */
 	struct { int *past, *start, *lead, *cap_row, *cap_slot, *cache_past; } host; /* the same, for a mixer's decisions */
+	int *bad_chunk;              /* (nb): rf_tree_found() */
 	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before and inside each layer */
 	rf_f32 *gate, *up;           /* (layers) */
 	void **save;                 /* (layers), of the mixers' own types */
@@ -74,7 +78,9 @@ struct rf_tree {
 	int last_max;                /* rows before a segment that it reads; 0 where all rows are kept */
 	rf_i32 tokens;               /* (max_len) */
 	bool watch;                  /* look at every layer's output: rf_tree_blame() */
-	int bad_layer, bad_row;      /* where the first that is not finite was seen; bad_layer -1: nowhere */
+	struct {                     /* where the first that is not finite was seen */
+		int layer, rollout, row, chunk; /* layer -1: nowhere; rollout -1: in the text; chunk -1: not that of fast weights */
+	} bad;
 };
 
 /* Device bytes that a tree of this plan takes. */
@@ -98,9 +104,13 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *toke
 void rf_tree_grow_begin(struct rf_tree *t, int per);
 rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens);
 
-/* After a pass whose results are not finite: runs the text again and says which layer's output first is not, and where:
- * "layer 3 overflows at position 4096 (chunk 2 of its fast weights)"; false: none is (so it is the head, or a rollout). */
-bool rf_tree_blame(struct rf_tree *t, char why[100]);
+/* After a pass whose results are not finite: runs the text again, then the rollouts if they were run, and says which layer's
+ * output first is not, and where: "layer 3 overflows at position 4096 (chunk 2 of its fast weights)", the chunk being that
+ * from whose rows the weights were made; "layer 3 overflows in rollout 5 at position 4096"; false: none is (so it is the
+ * head).  grown: where rollouts grew, their tokens, (steps, sites, per); else NULL.  What the tree held is lost. */
+bool rf_tree_blame(struct rf_tree *t, rf_i32 grown, char why[100]);
+/* For a mixer: it has made the state x (n) of sequence b from chunk `chunk`.  While a cause is looked for, x is looked at. */
+void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n);
 
 /* Training.  dhidden is overwritten.  Weights' gradients are added to the model's. */
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);

@@ -16,6 +16,30 @@ setup() {
 	done
 }
 
+@test "lact: chunks of 24 rows against segments of 64: the same entropies, rollouts and step" {
+	cp -r "$G/lact" odd && chmod -R u+w odd
+	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 24/' odd/config.json
+	M=odd
+	texts 40 1:250 2:73 >in
+	rf-entropy -m odd in >whole
+	rf-entropy -m odd --segment 64 in >parts
+	unit u-model near parts whole entropy
+	rf-entropy -m "$G/lact" in >other
+	run ! "$RF_UNITS/u-model" near other whole entropy
+	rf-select --chunks 4 -k 5 --margin 3 whole >chosen
+	rf-rollout -m odd -k 5 -n 2 chosen >rolled
+	rf-rollout -m odd -k 5 -n 2 --segment 64 chosen >again
+	[ "$(drawn rolled)" = "$(drawn again)" ]
+	unit u-model near again rolled logp h_pred h_gt
+	rf-reward --kind cosine rolled >rewarded
+	runs a b c
+	smooth rf-grpo -m a rewarded
+	smooth rf-grpo -m b --segment 64 rewarded
+	smooth rf-grpo -m c --segment 64 --recompute segment rewarded
+	unit u-golden change b/latest a/latest odd
+	same_step b c
+}
+
 @test "lact: tensors of the other kind of fast weights are one line that names one, and 78" {
 	cp -r "$M" low && cp -r "$G/lact-full-nope" whole && chmod -R u+w low whole
 	sed -i 's/"w0_w2_low_rank": 4/"w0_w2_low_rank": -1/' low/config.json
@@ -55,16 +79,52 @@ setup() {
 	texts 40 1:100 >in
 	rf-entropy -m "$M" in | rf-select --chunks 2 -k 3 --margin 3 >chosen
 	cp -r "$M" m && chmod -R u+w m
-	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they are rescaled
+	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they are rescaled; from
+	# these rows come weights that are not
 	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.bias 0 3e38
 	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
-	[[ "$stderr" =~ 'not finite: layer 0 overflows at position 64 (chunk 2 of its fast weights)'$ ]]
+	[[ "$stderr" =~ 'not finite: layer 0 overflows at position 64 (chunk 1 of its fast weights)'$ ]]
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 chosen >out'
-	[[ "$stderr" == *'(chunk 2 of its fast weights)' ]]
+	[[ "$stderr" == *'(chunk 1 of its fast weights)' ]]
 	rf-init --from m run
 	run -70 --separate-stderr rf-ntp -m run in
-	[[ "$stderr" == *'(chunk 2 of its fast weights)' ]]
+	[[ "$stderr" == *'(chunk 1 of its fast weights)' ]]
+	[ "$(readlink run/latest)" = step-000000 ]
+}
+
+@test "lact: what overflows for another reason names no chunk" {
+	texts 40 1:100 >in
+	cp -r "$M" m && chmod -R u+w m
+	# a value is infinite in a row of the first chunk: so is the attention of that row, and what the next chunk reads
+	for i in {512..527}; do
+		"$RF_UNITS/u-model" poke m model.layers.0.attn.qkv.weight $i 3e38
+	done
+	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
+	[[ "$stderr" =~ 'not finite: layer 0 overflows at position '[0-9]$ ]]
+}
+
+@test "lact: weights that a rollout alone makes overflow name layer, rollout and chunk" {
+	cp -r "$M" m && chmod -R u+w m
+	# token 39, which the text has not, has a rate that is infinite: only it has a number in column 0
+	for token in {0..38}; do
+		"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * token)) 0
+	done
+	"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * 39)) 1000
+	"$RF_UNITS/u-model" poke m model.layers.0.attn_norm.weight 0 1
+	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
+	texts 39 1:100 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [2], data: [40, 60]} else . end' | rf-cat --json >in
+	# rows 60 .. 63 and those after them, which read what token 39 among the former made of chunk 1
+	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 8 -n 40 in >out'
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	[[ "$stderr" =~ 'layer 0 overflows in rollout '[4-7][0-9]' at position 64 (chunk 1 of its fast weights)'$ ]]
+	# that of one rollout, drawn by other weights
+	rf-rollout -m "$M" -k 8 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[25] = 39) else . end' | rf-cat --json >rolled
+	run -70 --separate-stderr bash -c 'rf-rollout -m m --score rolled >out'
+	[[ "$stderr" == *' layer 0 overflows in rollout 3 at position 64 (chunk 1 of its fast weights)' ]]
+	rf-init --from m run
+	run -70 --separate-stderr bash -c 'rf-reward --kind binary rolled | rf-grpo -m run --stale any'
+	[[ "$stderr" == *' layer 0 overflows in rollout 3 at position 64 (chunk 1 of its fast weights)' ]]
 	[ "$(readlink run/latest)" = step-000000 ]
 }
 

@@ -461,6 +461,18 @@ pipeline() {
 	cmp <(grep '^|.*±' killed/report.md) <(grep '^|.*±' before/report.md)
 }
 
+@test "midtrain.mk: every family is trained" {
+	for arch in delta gated lact qwen; do
+		jq '.vocab_size = 384 | .eos_token_id = 1' "$G/$arch/config.json" >config.json
+		rf-init --config config.json ckpt-$arch
+		midtrain RUN=$arch MODEL=ckpt-$arch STEPS=1
+		[ "$(readlink $arch/latest)" = step-000002 ]
+		run ! cmp -s ckpt-$arch/model.safetensors $arch/latest/model.safetensors
+		jq -se 'length == 2 and all(.[]; .rollouts == 16 and .stepped)' $arch/log.jsonl >/dev/null
+		rf-dump --check -q $arch
+	done
+}
+
 @test "demo.mk: ARCH takes another family, of the same size and with a folder of its own" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	folder() { (make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*); rm -rf runs; }

@@ -81,20 +81,26 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" 3 positions, 6 rollouts of 4 tokens at each (as the first record has them)"* ]]
 }
 
-@test "plan: --dry-run says how much memory a run holds at most" {
-	plain || skip "the device's own bookkeeping is not counted"
-	jq '.hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000' "$M/config.json" >config.json
+# check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m and the run `run`.
+check() {
+	run -0 "$@" --dry-run in
+	set -- "$(memory | cut -d' ' -f1)" "$@"
+	[ "$1" -gt 50 ]
+	"$RF_UNITS/u-lab" peak $(($1 * 115 / 100)) "${@:2}" in >out || { echo "more than $1 MiB: ${*:2}"; return 1; }
+	rf-init --from m again && rm -rf run && mv again run
+	! "$RF_UNITS/u-lab" peak $(($1 * 85 / 100)) "${@:2}" in >out 2>err || { echo "less than $1 MiB: ${*:2}"; return 1; }
+}
+# begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
+begins() {
+	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000 | ${2:-.}" "$G/$1/config.json" >config.json
 	rf-init --config config.json m
 	rf-init --from m run
 	texts 4000 1:1024 2:700 | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 | rf-reward >in
-	check() {
-		run -0 "$@" --dry-run in
-		set -- "$(memory | cut -d' ' -f1)" "$@"
-		[ "$1" -gt 50 ]
-		"$RF_UNITS/u-lab" peak $(($1 * 115 / 100)) "${@:2}" in >out || { echo "more than $1 MiB: ${*:2}"; return 1; }
-		rf-init --from m again && rm -rf run && mv again run
-		! "$RF_UNITS/u-lab" peak $(($1 * 85 / 100)) "${@:2}" in >out 2>err || { echo "less than $1 MiB: ${*:2}"; return 1; }
-	}
+}
+
+@test "plan: --dry-run says how much memory a run holds at most" {
+	plain || skip "the device's own bookkeeping is not counted"
+	begins delta
 	for dtype in f32 bf16; do
 		check rf-entropy -m m --dtype $dtype
 		check rf-rollout -m m -n 4 --dtype $dtype
@@ -103,17 +109,34 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	done
 	check rf-grpo -m run --stale any --log-gradients --log log
 	check rf-grpo -m run --stale any --grad-out g
-	# and of another family
-	jq '.hidden_size = 256 | .intermediate_size = 704 | .vocab_size = 4000 | .linear_key_head_dim = 64 | .linear_value_head_dim = 128 |
-		.head_dim = 128' "$G/qwen/config.json" >config.json
-	rm -rf m run
-	rf-init --config config.json m
-	rf-init --from m run
-	rf-entropy -m m in | rf-select | rf-rollout -m m -n 4 | rf-reward >again && mv again in
-	check rf-entropy -m m
+}
+
+# family CASE FILTER: the same of another family, in less detail
+family() {
+	plain || skip "the device's own bookkeeping is not counted"
+	begins "$@"
+	for dtype in f32 bf16; do
+		check rf-entropy -m m --dtype $dtype
+		check rf-grpo -m run --stale any --dtype $dtype
+	done
 	check rf-rollout -m m -n 4
-	check rf-grpo -m run --stale any
 	check rf-ntp -m run --recompute segment --segment 64
+}
+
+@test "plan: of Qwen3.5 too" {
+	family qwen '.linear_key_head_dim = 64 | .linear_value_head_dim = 128 | .head_dim = 128'
+}
+
+@test "plan: of Gated DeltaNet too" {
+	family gated '.head_dim = 96'
+}
+
+@test "plan: of LaCT too" {
+	family lact '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
+}
+
+@test "plan: of LaCT with muon too" {
+	family lact-muon '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
 }
 
 @test "plan: --dry-run estimates the time of a sequence as so many operations over the speed of a product" {
@@ -143,6 +166,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
 	done
 	[[ "$output" == *"device     "*" threads, products in f32"* ]]
+	run -0 rf-entropy -m "$M" --dry-run --segment 100
+	[[ "$output" == *" in segments of 128 rows"* ]]
 }
 
 @test "plan: --dry-run says what the run would say" {

@@ -37,7 +37,7 @@ setup() {
 }
 
 @test "rf-grpo: the same weights for any number of threads, and on the device that distrusts" {
-	for m in delta delta-hybrid; do
+	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		batch 1:200 2:70 3:9 4:1 >in
 		rm -rf a b c d && runs a b c d
@@ -61,7 +61,7 @@ setup() {
 }
 
 @test "rf-grpo: --recompute segment gives the same weights, and other segments the same gradient" {
-	for m in delta delta-hybrid; do
+	for m in delta delta-hybrid gated qwen lact; do
 		M=$G/$m
 		batch 1:300 2:70 >in
 		rm -rf a b c d && runs a b c d

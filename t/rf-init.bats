@@ -53,8 +53,10 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		run -0 --separate-stderr rf-init --config "$config" --dry-run
 		[ -z "$stderr" ] || { echo "$stderr"; false; }
 	done
-	run -0 rf-init --config "$ROOT/pipelines/configs/qwen3_5-0.8b.json" --dry-run
-	[ "${lines[0]}" = $'parameters\t752393024' ]
+	for size in qwen3_5-0.8b:752393024 lact-760m:797625312 gated_deltanet-400m:379888124; do
+		run -0 rf-init --config "$ROOT/pipelines/configs/${size%:*}.json" --dry-run
+		[ "${lines[0]}" = "parameters"$'\t'"${size#*:}" ]
+	done
 }
 @test "rf-init: bytes are the tokenizer of a vocabulary of 384" {
 	rf-init --config config.json a

@@ -37,7 +37,7 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 }
 
 @test "rf-ntp: the same weights for any number of threads, order of the records, and on the device that distrusts" {
-	for m in delta delta-hybrid; do
+	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		texts 40 1:200 2:70 3:9 4:1 >in
 		rm -rf ? && runs a b c d e

@@ -82,7 +82,7 @@ setup() {
 }
 
 @test "rf-rollout: the same bytes for any number of threads, and on the device that distrusts" {
-	for m in delta delta-hybrid; do
+	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:64 >in
 		for threads in 1 2 3; do

@@ -203,11 +203,16 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
-static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, int gap)
+static const double BF16 = 1e-2; /* two operands rounded to 8 bits */
+static bool bf16;
+
+static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, int gap, bool f32)
 {
-	snprintf(label, sizeof label, "batch %d m %d n %d k %d ta %d tb %d add %d gap %d", n_batch, m, n, k, ta, tb, add, gap);
+	bool rounded = bf16 && !f32;
+
+	snprintf(label, sizeof label, "batch %d m %d n %d k %d ta %d tb %d add %d gap %d f32 %d", n_batch, m, n, k, ta, tb, add, gap, f32);
 	for (EACH_DEVICE) {
-		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + gap,
+		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .f32 = f32, .lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + gap,
 		                     .ldc = n + gap, .batch = n_batch };
 		g.sa = (size_t)((ta ? k : m) * g.lda + gap);
 		g.sb = (size_t)((tb ? n : k) * g.ldb);
@@ -229,8 +234,39 @@ static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, 
 				}
 		g.a = a.m, g.b = b.m, g.c = c.m;
 		dev->ops->gemm(dev, &g);
-		values("gemm in a batch", c, want, VALUE);
+		values(rounded ? "gemm in a batch, in bf16" : bf16 ? "gemm in a batch, float32 among bf16" : "gemm in a batch", c, want,
+		       rounded ? BF16 : VALUE);
 	}
+}
+
+static void batches(bool f32)
+{
+	for (int flags = 0; flags < 8; flags++) {
+		batch(3, 5, 7, 6, flags & 1, flags & 2, flags & 4, flags % 3, f32);
+		batch(2, 65, 40, 130, flags & 1, flags & 2, flags & 4, 0, f32);
+	}
+	batch(2, 300, 270, 17, false, true, false, 1, f32);
+}
+
+/* In bf16, where the processor has such products. */
+static void bf16_batches(int argc, char *argv[])
+{
+	struct rf_err e;
+
+	open_devices(argc, argv, RF_MATH_BF16);
+	begin_case(0);
+	struct buf x = in(1, 1, 2);
+	RF(dev, gemm, .m = 1, .n = 1, .k = 1, .a = x.m, .b = x.m, .c = out(1).m, .lda = 1, .ldb = 1, .ldc = 1);
+	bf16 = rf_dev_sync(dev, &e) == RF_OK;
+	free_case();
+	if (bf16) {
+		batches(false);
+		batches(true);
+	} else {
+		printf("# no bf16: %s\n", e.msg);
+	}
+	close_devices();
+	bf16 = false;
 }
 
 /* ---- rotary embedding ------------------------------------------------------------------------------------------- */
@@ -305,6 +341,7 @@ int main(int argc, char *argv[])
 {
 	static const int heights[] = { 1, 63, 65, 130 }, widths[] = { 1, 7, 16, 40, 130 };
 
+	bf16_batches(argc, argv);
 	open_devices(argc, argv, RF_MATH_F32);
 	for (int i = 0; i < COUNT(heights); i++)
 		for (int j = 0; j < COUNT(widths); j++) {
@@ -324,11 +361,7 @@ int main(int argc, char *argv[])
 		tails(4, 1, 2, w, 64, false);
 		tails(7, 2, 3, w, 9, false);
 	}
-	for (int flags = 0; flags < 8; flags++) {
-		batch(3, 5, 7, 6, flags & 1, flags & 2, flags & 4, flags % 3);
-		batch(2, 65, 40, 130, flags & 1, flags & 2, flags & 4, 0);
-	}
-	batch(2, 300, 270, 17, false, true, false, 1);
+	batches(false);
 	for (int i = 0; i < 3; i++) {
 		rope((int[]){ 1, 3, 4 }[i], 67, 2, 16, (int[]){ 2, 8, 16 }[i], i * 3, 5 - i);
 		rope(1, 3, 3, 7, 4, i, 0);

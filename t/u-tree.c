@@ -393,6 +393,8 @@ static const struct { const char *name, *options; bool brief; } models[] = {
 	{ "LaCT with prenorm", LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
 	{ "LaCT, one chunk", LACT("300") ", \"window_size\": 400", true },
 	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, \"window_size\": 9", false },
+	{ "LaCT with Muon, every option but a window", LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
+	  "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, \"tie_word_embeddings\": true", false },
 	{ "LaCT with Muon, without momentum", LACT("16") ", \"use_muon\": true, \"use_momentum\": false, \"ttt_prenorm\": true, "
 	  "\"inter_multi\": 0.5, \"window_size\": 9", true },
 };
