@@ -455,4 +455,22 @@ static UNUSED int finish(void)
 	return bad != 0;
 }
 
+/* Runs cases() on devices that multiply in bf16, if the processor can. */
+static UNUSED void in_bf16(int argc, char *argv[], void (*cases)(void))
+{
+	struct rf_err e;
+
+	open_devices(argc, argv, RF_MATH_BF16);
+	begin_case(0);
+	struct buf x = in(1, 1, 2);
+	RF(dev, gemm, .m = 1, .n = 1, .k = 1, .a = x.m, .b = x.m, .c = out(1).m, .lda = 1, .ldb = 1, .ldc = 1);
+	bool has = rf_dev_sync(dev, &e) == RF_OK;
+	free_case();
+	if (has)
+		cases();
+	else
+		printf("# no bf16: %s\n", e.msg);
+	close_devices();
+}
+
 #endif

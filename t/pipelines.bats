@@ -66,6 +66,19 @@ pipeline() {
 	cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $3 != s && $1 != "Z" { print pid }'
 }
 
+# killed_again_and_again COMMAND MICROSECONDS: COMMAND, which takes that long, ended later each time, until it is done before;
+# $i counts the times
+killed_again_and_again() {
+	local sid
+	for ((i = 0; i < 60; i++)); do
+		setsid bash -c "$1" >out 2>&1 3>&- &
+		sid=$!
+		sleep "$(share $((1 + i)) 12 "$2")"
+		end "$sid" $((i % 3))
+		wait "$sid" 2>/dev/null && break
+	done
+}
+
 @test "midtrain.mk: STEPS batches, each a commit of BATCH / MINI_BATCH optimizer steps, each in the log" {
 	[ "$(steps "$P/want" | cut -f 1,2)" = $'6\t3' ]
 	[ "$(jq .step "$P/want/log.jsonl" | paste -sd' ')" = "0 1 2 3 4 5" ]
@@ -75,13 +88,7 @@ pipeline() {
 }
 
 @test "midtrain.mk: killed at any moment and started again with the same words, it ends at the same bytes" {
-	for ((i = 0; i < 40; i++)); do
-		setsid bash -c 'midtrain RUN=run STEPS=3' >out 2>&1 3>&- &
-		sid=$!
-		sleep "$(share $((1 + i)) 12 "$TOOK")"
-		end "$sid" $((i % 3))
-		wait "$sid" 2>/dev/null && break
-	done
+	killed_again_and_again 'midtrain RUN=run STEPS=3' "$TOOK"
 	[ "$i" -gt 1 ]
 	midtrain RUN=run STEPS=3
 	[ "$(steps run)" = "$(steps "$P/want")" ]
@@ -439,13 +446,7 @@ pipeline() {
 	began=${EPOCHREALTIME/./}
 	demo RUN=before
 	took=$((${EPOCHREALTIME/./} - began))
-	for ((i = 0; i < 60; i++)); do
-		setsid bash -c 'demo RUN=killed KEEP=1' >out 2>&1 3>&- &
-		sid=$!
-		sleep "$(share $((1 + i)) 12 "$took")"
-		end "$sid" $((i % 3))
-		wait "$sid" 2>/dev/null && break
-	done
+	killed_again_and_again 'demo RUN=killed KEEP=1' "$took"
 	[ "$i" -gt 2 ]
 	demo RUN=killed KEEP=1
 	for name in start sft refine refine-n8 random; do

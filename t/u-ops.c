@@ -142,24 +142,11 @@ static void weights(void)
 	}
 }
 
-/* Products in bf16, where the processor has them. */
-static void bf16_gemms(int argc, char *argv[])
+static void bf16_gemms(void)
 {
-	struct rf_err e;
-
-	open_devices(argc, argv, RF_MATH_BF16);
-	begin_case(0);
-	struct buf x = in(1, 1, 2);
-	RF(dev, gemm, .m = 1, .n = 1, .k = 1, .a = x.m, .b = x.m, .c = out(1).m, .lda = 1, .ldb = 1, .ldc = 1);
-	bf16 = rf_dev_sync(dev, &e) == RF_OK;
-	free_case();
-	if (bf16) {
-		gemms();
-		weights();
-	} else {
-		printf("# no bf16: %s\n", e.msg);
-	}
-	close_devices();
+	bf16 = true;
+	gemms();
+	weights();
 	bf16 = false;
 }
 
@@ -673,7 +660,7 @@ int main(int argc, char *argv[])
 {
 	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 100003 };
 
-	bf16_gemms(argc, argv);
+	in_bf16(argc, argv, bf16_gemms);
 	open_devices(argc, argv, RF_MATH_F32);
 	full_table();
 	exponentials();
