@@ -190,21 +190,6 @@ enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char
 	return packed(y, e);
 }
 
-/* The value of a map's key; p NULL: there is none. */
-static struct rf_mp value_of(struct rf_mp map, const char *word)
-{
-	struct rf_mp_item it, key;
-	struct rf_mp value;
-
-	if (map.p && !rf_mp_next(&map, &it) && it.type == RF_MP_MAP)
-		for (uint32_t i = 0; i < it.n; i++) {
-			rf_mp_pair(&map, &key, &value);
-			if (rf_mp_is(&key, word))
-				return value;
-		}
-	return (struct rf_mp){ NULL, NULL };
-}
-
 bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option, int64_t *value)
 {
 	const struct history *y = h->history;
@@ -212,7 +197,7 @@ bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option
 	bool found = false;
 
 	for (uint32_t i = 0; y && i < y->stages; i++) {
-		struct rf_mp name = value_of(at, "tool"), v = value_of(value_of(at, "options"), option);
+		struct rf_mp name = rf_mp_get(at, "tool"), v = rf_mp_get(rf_mp_get(at, "options"), option);
 		struct rf_mp_item it;
 
 		if (name.p && v.p && !rf_mp_next(&name, &it) && it.type == RF_MP_STR && rf_mp_is(&it, tool) &&

@@ -145,6 +145,20 @@ bool rf_mp_is(const struct rf_mp_item *str, const char *word)
 	return str->type == RF_MP_STR && strlen(word) == str->n && !memcmp(word, str->data, str->n);
 }
 
+struct rf_mp rf_mp_get(struct rf_mp map, const char *word)
+{
+	struct rf_mp_item it, key;
+	struct rf_mp value;
+
+	if (map.p && !rf_mp_next(&map, &it) && it.type == RF_MP_MAP)
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_mp_pair(&map, &key, &value);
+			if (rf_mp_is(&key, word))
+				return value;
+		}
+	return (struct rf_mp){ NULL, NULL };
+}
+
 void rf_buf_add(struct rf_buf *b, const void *data, size_t n)
 {
 	size_t need, cap;

@@ -36,6 +36,8 @@ void rf_mp_skip(struct rf_mp *m);
 /* A map's next key, as an item of type STR, and its value's bytes, of an object that rf_msg_check() has seen. */
 void rf_mp_pair(struct rf_mp *m, struct rf_mp_item *key, struct rf_mp *value);
 bool rf_mp_is(const struct rf_mp_item *str, const char *word);
+/* The value of a map's key; p NULL: there is none, or this is no map. */
+struct rf_mp rf_mp_get(struct rf_mp map, const char *word);
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 

@@ -128,24 +128,9 @@ static void write_value(struct rf_buf *p, struct rf_mp *m)
 	}
 }
 
-/* The value of a map's key; p NULL: there is none, or this is no map. */
-static struct rf_mp get(struct rf_mp map, const char *word)
-{
-	struct rf_mp_item it, key;
-	struct rf_mp value;
-
-	if (map.p && !rf_mp_next(&map, &it) && it.type == RF_MP_MAP)
-		for (uint32_t i = 0; i < it.n; i++) {
-			rf_mp_pair(&map, &key, &value);
-			if (rf_mp_is(&key, word))
-				return value;
-		}
-	return (struct rf_mp){ NULL, NULL };
-}
-
 static bool get_string(struct rf_mp map, const char *word, struct rf_mp_item *s)
 {
-	struct rf_mp v = get(map, word);
+	struct rf_mp v = rf_mp_get(map, word);
 
 	return v.p && !rf_mp_next(&v, s) && s->type == RF_MP_STR;
 }
@@ -194,7 +179,7 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 /* {tool, version, options} as a command, the version as its comment. */
 static void write_stage(struct rf_buf *p, struct rf_mp stage)
 {
-	struct rf_mp options = get(stage, "options"), value;
+	struct rf_mp options = rf_mp_get(stage, "options"), value;
 	struct rf_mp_item it, key;
 
 	rf_page_puts(p, "  ");
@@ -241,7 +226,7 @@ static void write_entry(struct rf_buf *p, const struct rf_mp_item *key, struct r
 
 void rf_show_head(struct rf_buf *p, struct rf_mp body)
 {
-	struct rf_mp history = get(body, "history"), value;
+	struct rf_mp history = rf_mp_get(body, "history"), value;
 	struct rf_mp_item it, key;
 
 	rf_mp_next(&body, &it);
