@@ -118,11 +118,6 @@ void KERNEL(gate_bwd)(struct rf_dev *d, const struct rf_gate_bwd *x)
 }
 
 /* In double, one number per row and head: errors of the logarithm add up along a chunk. */
-static double softplus(double x)
-{
-	return x > 30 ? x : log1p(exp(x));
-}
-
 struct decay { int rows, H; const float *a, *A_log, *dt_bias, *dg; float *g, *da, *dA_log, *ddt_bias; };
 
 static void decay_fwd_tile(void *arg, int tile, int thread)
@@ -134,7 +129,7 @@ static void decay_fwd_tile(void *arg, int tile, int thread)
 	for (int i = tile * ROWS_TILE; i < last; i++)
 		for (int h = 0; h < a->H; h++) {
 			size_t at = (size_t)i * (size_t)a->H + (size_t)h;
-			a->g[at] = (float)(-exp((double)a->A_log[h]) * softplus((double)a->a[at] + (double)a->dt_bias[h]));
+			a->g[at] = (float)(-exp((double)a->A_log[h]) * cpu_softplus((double)a->a[at] + (double)a->dt_bias[h]));
 		}
 }
 
@@ -159,7 +154,7 @@ static void decay_bwd_tile(void *arg, int h, int thread)
 
 		a->da[at] = (float)dz;
 		dt += dz;
-		dA -= A * softplus(z) * dg;
+		dA -= A * cpu_softplus(z) * dg;
 	}
 	a->dA_log[h] += (float)dA;
 	a->ddt_bias[h] += (float)dt;

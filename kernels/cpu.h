@@ -5,6 +5,7 @@
 #ifndef RF_CPU_H
 #define RF_CPU_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,8 @@ static inline void cpu_tiles(struct rf_dev *d, int tiles, void (*fn)(void *, int
 	if (d->err.code == RF_OK)
 		rf_pool_run(cpu_of(d)->pool, tiles, fn, arg);
 }
+
+static inline double cpu_softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
 
 /* At least `bytes`, 64-byte aligned, kept for the next operation; thread -1 is the caller's own, shared by all tiles
  * of one operation.  NULL: no memory, and the device says so. */

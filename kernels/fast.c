@@ -139,10 +139,8 @@ static void rates_fwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (size_t i = (size_t)(tile * ROWS_TILE) * (size_t)a->H; i < (size_t)last * (size_t)a->H; i++) {
-		for (size_t j = 3 * i; j < 3 * i + 3; j++) {
-			double x = (double)a->lr[j] + a->shift;
-			a->lr[j] = (float)(x > 30 ? x : log1p(exp(x)));
-		}
+		for (size_t j = 3 * i; j < 3 * i + 3; j++)
+			a->lr[j] = (float)cpu_softplus((double)a->lr[j] + a->shift);
 		if (a->m)
 			a->m[i] = (float)(1 / (1 + exp(-(double)a->m[i])));
 	}
