@@ -3,7 +3,6 @@
 
 static size_t kv(const struct rf_attn_config *c) { return (size_t)c->kv_heads * (size_t)c->D; }
 static size_t wide(const struct rf_attn_config *c) { return (size_t)c->heads * (size_t)c->D; }
-static size_t rows_of(const struct rf_pass *p) { return (size_t)p->max_nb * (size_t)p->max_steps; }
 
 void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_state *s)
 {
@@ -23,7 +22,7 @@ void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, st
 
 void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_save *s)
 {
-	size_t R = rows_of(p);
+	size_t R = rf_pass_rows(p);
 
 	s->q = rf_arena_f32(a, R * wide(c));
 	s->k = rf_arena_f32(a, R * kv(c));
@@ -34,7 +33,7 @@ void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, str
 
 void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_work *w)
 {
-	size_t R = rows_of(p);
+	size_t R = rf_pass_rows(p);
 
 	if (!p->train)
 		return;
@@ -66,8 +65,7 @@ rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, cons
 	return rf_at(s->v, before(p, c));
 }
 
-/* y = x turned.  Models without rotary embedding keep x and y in one place, and nothing is done. */
-static void turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
+void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
 {
 	if (!c->rotary)
 		return;
@@ -116,8 +114,8 @@ void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 	int turn_of = last ? p->pos / t->plan.segment & 1 : 0;
 	rf_f32 new_k = rf_attend_k(p, c, k);
 
-	turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
-	turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
+	rf_attend_turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
+	rf_attend_turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
 	RF(t->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .H = c->heads, .G = c->kv_heads, .D = c->D,
 	   .window = c->window, .longest = p->cached, .past = p->cache_past, .q = k->q, .k = k->k, .v = k->v,
 	   .cache_k = last ? s->last_k[turn_of] : s->k, .cache_v = last ? s->last_v[turn_of] : s->v, .o = k->o, .lse = k->lse);
@@ -138,6 +136,6 @@ void rf_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true, .from = rf_at(s->dk, (size_t)p->pos * kv(c)), .to = w->dk);
 		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true, .from = rf_at(s->dv, (size_t)p->pos * kv(c)), .to = w->dv);
 	}
-	turn(p, c, c->heads, true, w->dq, w->dq);
-	turn(p, c, c->kv_heads, true, w->dk, w->dk);
+	rf_attend_turn(p, c, c->heads, true, w->dq, w->dq);
+	rf_attend_turn(p, c, c->kv_heads, true, w->dk, w->dk);
 }

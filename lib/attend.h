@@ -27,6 +27,9 @@ void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, str
 /* Multiplications and additions of a text of T rows: each sees those before it and itself, or its window. */
 double rf_attend_flops(const struct rf_attn_config *c, int T);
 
+/* y = x (new rows, heads, D) turned by their positions, or back.  Models without rotary embedding keep x and y in one
+ * place, and nothing is done. */
+void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y);
 /* Where the new rows' k, v go in save; q goes to its beginning. */
 rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);
 rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);

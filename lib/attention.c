@@ -17,8 +17,6 @@ struct work {
 	rf_f32 draw[2];
 };
 
-static const struct rf_weight none;
-
 static int heads(const struct rf_attn_config *c, int i) { return i ? c->kv_heads : c->heads; }   /* of q, k, v */
 static int stride(const struct rf_attn_config *c, int i) { return i == 0 && c->gated ? 2 * c->D : c->D; } /* from head to head */
 static bool raw(const struct rf_attn_config *c, int i) { return i < 2 && c->gated; }
@@ -48,7 +46,6 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	rf_attend_state(t, &t->model->cfg->attn, a, s);
 }
 
-static size_t rows_of(const struct rf_pass *p) { return (size_t)p->max_nb * (size_t)p->max_steps; }
 
 static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *save)
 {
@@ -58,14 +55,14 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	(void)layer;
 	rf_attend_save(p, c, a, &s->a);
 	for (int i = 0; i < 2; i++)
-		s->raw[i] = raw(c, i) ? rf_arena_f32(a, rows_of(p) * (size_t)(heads(c, i) * stride(c, i))) : NULL;
+		s->raw[i] = raw(c, i) ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i))) : NULL;
 }
 
 static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *work)
 {
 	const struct rf_attn_config *c = &p->tree->model->cfg->attn;
 	struct work *w = work;
-	size_t n = rows_of(p) * (size_t)(c->heads * c->D);
+	size_t n = rf_pass_rows(p) * (size_t)(c->heads * c->D);
 
 	(void)layer;
 	rf_attend_work(p, c, a, &w->a);
@@ -74,7 +71,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 		return;
 	w->dn = c->gated ? rf_arena_f32(a, n) : NULL;
 	for (int i = 0; i < 2; i++)
-		w->draw[i] = raw(c, i) ? rf_arena_f32(a, rows_of(p) * (size_t)(heads(c, i) * stride(c, i))) : NULL;
+		w->draw[i] = raw(c, i) ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i))) : NULL;
 }
 
 /* o times the gate, whose columns lie behind the query's; without one o itself. */
@@ -108,7 +105,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 			   .plus_one = true, .x = k->raw[i], .w = rf_w(m, l->norm[i]), .y = y[i]);
 	}
 	rf_attend_fwd(p, c, p->tree->state[layer], &k->a);
-	rf_linear_fwd(m, l->o, none, rows, gated(p, layer), h, 0, true);
+	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), h, 0, true);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -121,7 +118,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	int rows = p->nb * p->steps;
 	rf_f32 dy[3] = { w->a.dq, w->a.dk, w->a.dv };
 
-	rf_linear_bwd(m, l->o, none, rows, gated(p, layer), dh, 0, c->gated ? w->dn : w->a.d_o, false);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0, c->gated ? w->dn : w->a.d_o, false);
 	if (c->gated)
 		RF(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
 		   .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o, .dgate = rf_at(w->draw[0], (size_t)c->D));

@@ -38,8 +38,6 @@ struct work {
 	rf_f32 dy[3], dx, dn, d_o, dgate, db, dg, da;
 };
 
-static const struct rf_weight none;
-
 static int width(const struct rf_delta_config *c, int i)  /* of q, k, v */
 {
 	return i == 2 ? c->heads * c->V : c->qk_heads * c->K;
@@ -115,14 +113,13 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 }
 
 /* Rows of a pass, and steps before them that the convolution reads. */
-static size_t rows_of(const struct rf_pass *p) { return (size_t)p->max_nb * (size_t)p->max_steps; }
 static size_t front_of(const struct rf_pass *p, const struct rf_delta_config *c) { return (size_t)p->max_nb * (size_t)(c->conv_size - 1); }
 
 static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *save)
 {
 	const struct rf_delta_config *c = &p->tree->model->cfg->delta;
 	struct save *s = save;
-	size_t R = rows_of(p);
+	size_t R = rf_pass_rows(p);
 
 	(void)layer;
 	s->x = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
@@ -141,7 +138,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 {
 	const struct rf_delta_config *c = &p->tree->model->cfg->delta;
 	struct work *w = work;
-	size_t R = rows_of(p);
+	size_t R = rf_pass_rows(p);
 
 	(void)layer;
 	for (int i = 0; i < 3; i++)
@@ -197,15 +194,15 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	if (!p->given)
 		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x, .slots = s->tail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_fwd(m, l->proj[i], none, rows, x, rf_at(here, (size_t)column(c, i)), C, false);
+		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)), C, false);
 	RF(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail, .row = p->cap_row, .slot = p->cap_slot);
 	convolve(p, layer, y);
 	if (c->beta)
-		rf_linear_fwd(m, l->b, none, rows, x, k->b, 0, false);
+		rf_linear_fwd(m, l->b, RF_NO_WEIGHT, rows, x, k->b, 0, false);
 	if (c->gate)
-		rf_linear_fwd(m, l->g, none, rows, x, k->gate, 0, false);
+		rf_linear_fwd(m, l->g, RF_NO_WEIGHT, rows, x, k->gate, 0, false);
 	if (c->decay) {
-		rf_linear_fwd(m, l->a, none, rows, x, k->a, 0, false);
+		rf_linear_fwd(m, l->a, RF_NO_WEIGHT, rows, x, k->a, 0, false);
 		RF(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log), .dt_bias = rf_w(m, l->dt_bias),
 		   .g = rf_at(k->g, (size_t)p->given * (size_t)p->nb * (size_t)c->heads));
 	}
@@ -214,7 +211,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	   .o = k->o, .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = p->captures, .log_from = t->text_slots,
 	   .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
 	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
-	rf_linear_fwd(m, l->o, none, rows, w->n, h, 0, true);
+	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -231,7 +228,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	float eps = (float)m->cfg->norm_eps;
 
 	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
-	rf_linear_bwd(m, l->o, none, rows, w->n, dh, 0, w->dn, false);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->dn, false);
 	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm),
 	   .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm), .dgate = w->dgate);
 	convolve(p, layer, w->y);
@@ -246,15 +243,15 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx, .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
 	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = w->dx, .slots = s->dtail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_bwd(m, l->proj[i], none, rows, x, rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
+		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
 	if (c->beta)
-		rf_linear_bwd(m, l->b, none, rows, x, w->db, 0, dx, true);
+		rf_linear_bwd(m, l->b, RF_NO_WEIGHT, rows, x, w->db, 0, dx, true);
 	if (c->gate)
-		rf_linear_bwd(m, l->g, none, rows, x, w->dgate, 0, dx, true);
+		rf_linear_bwd(m, l->g, RF_NO_WEIGHT, rows, x, w->dgate, 0, dx, true);
 	if (c->decay) {
 		RF(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log), .dt_bias = rf_w(m, l->dt_bias),
 		   .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log), .ddt_bias = rf_dw(m, l->dt_bias));
-		rf_linear_bwd(m, l->a, none, rows, x, w->da, 0, dx, true);
+		rf_linear_bwd(m, l->a, RF_NO_WEIGHT, rows, x, w->da, 0, dx, true);
 	}
 }
 

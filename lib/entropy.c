@@ -76,7 +76,7 @@ static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int f
 	for (int i = 0; s->logits && i < rows; i += LOGIT_ROWS) {
 		int n = rows - i < LOGIT_ROWS ? rows - i : LOGIT_ROWS;
 
-		rf_linear_fwd(m, m->head, (struct rf_weight){ 0 }, n, rf_at(hidden, (size_t)i * (size_t)d), z, 0, false);
+		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(hidden, (size_t)i * (size_t)d), z, 0, false);
 		m->dev->ops->download(m->dev, r->logits + (size_t)(first + i) * (size_t)N, z, (size_t)n * (size_t)N * 4);
 	}
 }

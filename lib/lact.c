@@ -11,8 +11,6 @@
 
 #include "lact.h"
 
-static const struct rf_weight none;
-
 /* ---- weights and memory ----------------------------------------------------------------------------------------- */
 
 static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int layer, struct rf_lact_weights *w)
@@ -95,7 +93,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 {
 	const struct rf_config *cfg = p->tree->model->cfg;
 	const struct rf_lact_config *c = &cfg->lact;
-	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, d = (size_t)cfg->d, H = (size_t)c->heads;
+	size_t R = rf_pass_rows(p), d = (size_t)cfg->d, H = (size_t)c->heads;
 	struct rf_lact_save *s = save;
 
 	(void)layer;
@@ -135,7 +133,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 {
 	const struct rf_config *cfg = p->tree->model->cfg;
 	const struct rf_lact_config *c = &cfg->lact;
-	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, d = (size_t)cfg->d, H = (size_t)c->heads;
+	size_t R = rf_pass_rows(p), d = (size_t)cfg->d, H = (size_t)c->heads;
 	const struct rf_lact_save *s = p->save[layer];
 	struct rf_lact_work *w = work;
 
@@ -184,14 +182,6 @@ static rf_f32 normed(const struct rf_lact_save *k, const struct rf_lact_work *w,
 	return w->norm[i] ? w->norm[i] : i ? k->k : k->q;
 }
 
-static void turn(const struct rf_pass *p, bool inverse, rf_f32 x)
-{
-	const struct rf_attn_config *c = &p->tree->model->cfg->attn;
-
-	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = c->heads, .D = c->D, .from = p->given, .inverse = inverse,
-	   .theta = c->theta, .past = p->past, .x = x, .y = x);
-}
-
 /* q and k after their norm. */
 static void norms(struct rf_pass *p, int layer)
 {
@@ -229,8 +219,8 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	else
 		x.v = rf_attend_v(p, &cfg->attn, &k->attend);
 	if (c->turned) {
-		turn(p, false, x.q);
-		turn(p, false, x.k);
+		rf_attend_turn(p, &cfg->attn, cfg->attn.heads, false, x.q, x.q);
+		rf_attend_turn(p, &cfg->attn, cfg->attn.heads, false, x.k, x.k);
 	}
 	if (!p->branch)
 		return x;
@@ -290,7 +280,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_lact_text_fwd(p, layer, &group);
 	}
 	both(p, layer);
-	rf_linear_fwd(m, l->o, none, rows, w->n, h, 0, true);
+	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
 
 /* From dx->y the gradients of the features, all in the pass's order. */
@@ -328,7 +318,7 @@ static void features_bwd(struct rf_pass *p, int layer)
 
 	for (int i = 0; i < 2; i++) {
 		if (c->turned)
-			turn(p, true, df[i]);
+			rf_attend_turn(p, &cfg->attn, cfg->attn.heads, true, df[i], df[i]);
 		RF(m->dev, feature_bwd, FEATURE(p, c, l, i), .x = normed(k, w, i), .dy = df[i], .dx = dx[i],
 		   .dscale = rf_at(rf_dw(m, l->scale), (size_t)i), .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
 	}
@@ -351,7 +341,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	rf_f32 dy[3] = { w->attend.dq, w->attend.dk, w->attend.dv };
 
 	both(p, layer);
-	rf_linear_bwd(m, l->o, none, rows, w->n, dh, 0, w->attend.d_o, false);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->attend.d_o, false);
 	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y, .w = rf_w(m, l->ttt_norm),
 	   .gate = k->gate, .dy = w->attend.d_o, .dx = w->dx.y, .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
 	rf_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);

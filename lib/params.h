@@ -38,6 +38,7 @@ struct rf_params {
 
 /* A weight as the code holds that uses it: offset into the flat buffers, and whether the model has it. */
 struct rf_weight { size_t at; bool there; int out, in; };
+#define RF_NO_WEIGHT (struct rf_weight){ .there = false }
 
 /* How a weight begins: normal with a standard deviation, all 1, all 0; the logarithm of a number between low and high; what
  * softplus makes a number between them of, whose logarithm is uniform.  The last three are free of weight decay. */

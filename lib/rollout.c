@@ -114,7 +114,6 @@ static void draw(const struct rf_rollouts *s, const struct rf_record *r, const s
 {
 	struct rf_engine *g = s->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
-	const struct rf_weight none = { 0 };
 	size_t nb = (size_t)(r->c * s->n), d = (size_t)c->d;
 	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
 	rf_f32 h;
@@ -135,7 +134,7 @@ static void draw(const struct rf_rollouts *s, const struct rf_record *r, const s
 			u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, r->id, i, n), (uint32_t)j);
 		}
 		g->dev.ops->upload(&g->dev, at->u, u, nb * sizeof *u);
-		rf_linear_fwd(&g->model, g->model.head, none, j ? (int)nb : r->c, h, at->z, 0, false);
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : r->c, h, at->z, 0, false);
 		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k, .top_p = s->top_p,
 		   .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
 		   .u = at->u, .token = token, .logp = rf_at(at->logp, (size_t)j * nb));

@@ -141,17 +141,16 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
                  rf_f32 logp, rf_f32 dh)
 {
 	struct rf_model *m = &t->engine->model;
-	const struct rf_weight none = { 0 };
 	size_t d = (size_t)m->cfg->d;
 
 	for (int i = 0; i < rows; i += HEAD_ROWS) {
 		int n = rows - i < HEAD_ROWS ? rows - i : HEAD_ROWS;
 		size_t first = (size_t)i;
 
-		rf_linear_fwd(m, m->head, none, n, rf_at(h, first * d), at->z, 0, false);
+		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, false);
 		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature), .z = at->z,
 		   .target = rf_at_i32(target, first), .coef = rf_at(coef, first), .logp = rf_at(logp, first));
-		rf_linear_bwd(m, m->head, none, n, rf_at(h, first * d), at->z, 0, rf_at(dh, first * d), false);
+		rf_linear_bwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, rf_at(dh, first * d), false);
 	}
 }
 

@@ -28,7 +28,7 @@ rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return take(a, n, 8); }
 static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
-	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
+	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
 	size_t captures = (size_t)p->tree->plan.sites + 1;
 	size_t first, most = 0;
 	int L = m->cfg->layers;
@@ -62,7 +62,7 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 static void place_work(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
-	size_t R = (size_t)p->max_nb * (size_t)p->max_steps, d = (size_t)m->cfg->d, first, most;
+	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, first, most;
 
 	p->x = rf_arena_f32(a, R * d);
 	p->act = rf_arena_f32(a, R * (size_t)m->cfg->ffn);
@@ -486,7 +486,6 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
 	int rows = p->nb * p->steps;
-	static const struct rf_weight none;
 
 	RF(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed), .y = p->h[0]);
 	for (int i = 0; i < c->layers; i++) {
@@ -498,11 +497,11 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 		copy(m, rows, p->h[i], p->mid[i]);
 		l->mixer->fwd(p, i, p->x, p->mid[i]);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
-		rf_linear_fwd(m, l->gate, none, rows, p->x, p->gate[i], 0, false);
-		rf_linear_fwd(m, l->up, none, rows, p->x, p->up[i], 0, false);
+		rf_linear_fwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, false);
+		rf_linear_fwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, false);
 		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .y = p->act);
 		copy(m, rows, p->mid[i], p->h[i + 1]);
-		rf_linear_fwd(m, l->down, none, rows, p->act, p->h[i + 1], 0, true);
+		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
 		if (p->tree->watch)
 			look(p, i, p->h[i + 1]);
 	}
@@ -605,7 +604,6 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
 	int rows = p->nb * p->steps;
-	static const struct rf_weight none;
 
 	norm_back(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
 	for (int i = c->layers - 1; i >= 0; i--) {
@@ -616,10 +614,10 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		/* in place: gate and up become their gradients, act the activation again */
 		RF(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .dy = p->act,
 		   .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
-		rf_linear_bwd(m, l->down, none, rows, p->act, p->dh, 0, NULL, false);
+		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
-		rf_linear_bwd(m, l->gate, none, rows, p->x, p->gate[i], 0, p->dx, false);
-		rf_linear_bwd(m, l->up, none, rows, p->x, p->up[i], 0, p->dx, true);
+		rf_linear_bwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, p->dx, false);
+		rf_linear_bwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, p->dx, true);
 		norm_back(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
 
 		norm(p, l->mixer_norm, p->h[i], p->x);

@@ -55,6 +55,9 @@ struct rf_pass {
 	rf_f32 x, act, hidden, dh, dx;
 };
 
+/* Rows that its memory is laid out for. */
+static inline size_t rf_pass_rows(const struct rf_pass *p) { return (size_t)p->max_nb * (size_t)p->max_steps; }
+
 /* Rows [from, to) of the text that attention keeps, at row `at` of its cache. */
 struct rf_keep { int from, to, at; };
 
