@@ -15,3 +15,8 @@ unit() {
 	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' <<<"$output" >&3
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }
+
+# taken FILE: waits until some process holds the lock of FILE, without trying for it, which would keep that process away
+taken() {
+	until [ -e "$1" ] && grep -q ":$(stat -c %i "$1") " /proc/locks; do sleep .02; done
+}

@@ -71,7 +71,7 @@ at() { readlink "${1:-run}/latest"; }
 	rf-grpo -m run fifo &
 	pid=$!
 	exec 9>fifo
-	until [ -e run/.lock ] && ! flock -n run/.lock true; do sleep .01; done
+	taken run/.lock
 	for trainer in rf-grpo rf-ntp; do
 		run -75 $trainer -m run in
 		[ "$output" = "$trainer: run: another program is training this run; try again when it has ended" ]
@@ -206,7 +206,7 @@ at() { readlink "${1:-run}/latest"; }
 			pid=$!
 			exec 9>fifo
 			"$RF_UNITS/u-lab" pick in 0 1 >&9
-			until [ -e run/.lock ] && ! flock -n run/.lock true; do sleep .01; done
+			taken run/.lock
 			sleep .02
 			kill -$sig $pid
 			rc=0
