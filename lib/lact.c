@@ -69,23 +69,23 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	const struct rf_lact_config *c = rf_lact_config(t);
 	struct rf_lact_state *s = state;
 	bool train = t->plan.train, p = keeps_p(c, train);
-	int chunks = (t->plan.max_len - 1) / c->chunk + 1, sites = t->plan.sites < chunks ? t->plan.sites : chunks;
-	size_t W = rf_fast_size(c), H = (size_t)c->heads, marks = (size_t)(train ? chunks : sites + 1), slots = (size_t)t->slots;
+	size_t W = rf_fast_size(c), H = (size_t)c->heads, marks = (size_t)rf_lact_marks(t), sums = (size_t)rf_lact_sums(t);
+	size_t dmarks = (size_t)rf_lact_dmarks(t), dsums = (size_t)rf_lact_dsums(t);
 
 	(void)layer;
 	rf_attend_state(t, &t->model->cfg->attn, a, &s->attend);
 	s->z = rf_arena_f32(a, marks * W);
 	s->p = p ? rf_arena_f32(a, marks * W) : NULL;
 	s->m = c->momentum ? rf_arena_f32(a, marks * H) : NULL;
-	s->sum = rf_arena_f32(a, slots * W);
-	s->msum = c->momentum ? rf_arena_f32(a, slots * H) : NULL;
+	s->sum = rf_arena_f32(a, sums * W);
+	s->msum = c->momentum ? rf_arena_f32(a, sums * H) : NULL;
 	s->length = rf_arena_f32(a, rf_fast_lengths(c));
 	if (!train)
 		return;
-	s->dz = rf_arena_f32(a, marks * W);
-	s->dp = p ? rf_arena_f32(a, marks * W) : NULL;
-	s->dsum = rf_arena_f32(a, slots * W);
-	s->dmsum = c->momentum ? rf_arena_f32(a, slots * H) : NULL;
+	s->dz = rf_arena_f32(a, dmarks * W);
+	s->dp = p ? rf_arena_f32(a, dmarks * W) : NULL;
+	s->dsum = rf_arena_f32(a, dsums * W);
+	s->dmsum = c->momentum ? rf_arena_f32(a, dsums * H) : NULL;
 	s->dlength = rf_arena_f32(a, rf_fast_lengths(c));
 }
 

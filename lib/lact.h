@@ -12,8 +12,8 @@ struct rf_lact_weights {
 
 struct rf_lact_state {
 	struct rf_attend_state attend;
-	rf_f32 z, p, m, dz, dp;              /* (marks, ...): of all chunks, or of those below which rollouts hang and the open one */
-	rf_f32 sum, msum, dsum, dmsum;       /* (slots, ...) */
+	rf_f32 z, p, m, dz, dp;              /* (rf_lact_marks(), ...), (rf_lact_dmarks(), ...) */
+	rf_f32 sum, msum, dsum, dmsum;       /* (rf_lact_sums(), ...), (rf_lact_dsums(), ...) */
 	rf_f32 length, dlength;
 };
 
@@ -35,6 +35,13 @@ struct rf_lact_work {
 };
 
 static inline const struct rf_lact_config *rf_lact_config(const struct rf_tree *t) { return &t->model->cfg->lact; }
+
+/* How many marks of chunks and sums a layer keeps, and gradients of them.  All chunks' marks only where they are read going
+ * back; with --recompute segment those that are open when a segment begins, and one segment's. */
+int rf_lact_marks(const struct rf_tree *t);
+int rf_lact_dmarks(const struct rf_tree *t);
+int rf_lact_sums(const struct rf_tree *t);
+int rf_lact_dsums(const struct rf_tree *t);
 
 /* From x in the fast weights' order: x->y.  Back, from dx->y: dx->q, k, v, lr, m and the gradients of weights and state. */
 void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);

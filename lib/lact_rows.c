@@ -2,7 +2,10 @@
  * hang.  See lact.c for the idea. */
 #include "lact.h"
 
-/* ---- chunks, marks, slots --------------------------------------------------------------------------------------- */
+static int earlier(int a, int b) { return a < b ? a : b; }
+static int later(int a, int b) { return a > b ? a : b; }
+
+/* ---- chunks, marks, sums ---------------------------------------------------------------------------------------- */
 
 /* Rows that the open chunk below site s still takes; rollouts that are longer leave it. */
 static int room_at(const struct rf_tree *t, int s)
@@ -34,23 +37,71 @@ static struct rf_fast_mark mark_at(const struct rf_lact_config *c, rf_f32 z, rf_
 	return (struct rf_fast_mark){ rf_at(z, n * W), rf_at(p, n * W), rf_at(m, n * (size_t)c->heads), first };
 }
 
-/* Where a chunk's mark lies.  Without a backward pass only those are kept below which rollouts hang; place 0 is that of
- * the chunk that the text has reached. */
-static int place_of(const struct rf_tree *t, int chunk)
+/* Among the chunks below which rollouts hang, the place of this one; -1: it is none of them. */
+static int hung_of(const struct rf_tree *t, int chunk)
 {
-	int C = rf_lact_config(t)->chunk, before = 0, last = -1;
+	int C = rf_lact_config(t)->chunk, place = -1, last = -1;
 
-	if (t->plan.train)
-		return chunk;
 	for (int i = 0; i < t->sites; i++) {
 		int at = t->site_row[t->order[i]] / C;
 		if (at > chunk)
 			break;
-		before += at != last;
+		place += at != last;
 		last = at;
 	}
-	return last == chunk ? before : 0;
+	return last == chunk ? place : -1;
 }
+
+static int chunks_of(const struct rf_tree *t) { return (t->plan.max_len - 1) / rf_lact_config(t)->chunk + 1; }
+static int most_hung(const struct rf_tree *t) { return earlier(t->plan.sites, chunks_of(t)); }
+
+/* The most chunks that a segment touches, with the one that is open when it begins. */
+static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
+
+/* Places where segments are computed again: of chunks that are open when one begins, of those below which rollouts hang,
+ * and of those that one segment touches. */
+static int places_again(const struct rf_tree *t) { return t->segments_max + most_hung(t) + touched(t); }
+
+/* Whether that is what is kept; then no two segments begin in one chunk. */
+static bool again(const struct rf_tree *t) { return t->plan.train && t->plan.recompute && places_again(t) < chunks_of(t); }
+
+int rf_lact_marks(const struct rf_tree *t)
+{
+	return !t->plan.train ? 1 + most_hung(t) : again(t) ? places_again(t) : chunks_of(t);
+}
+
+static int place_of(const struct rf_tree *t, int chunk)
+{
+	int C = rf_lact_config(t)->chunk, S = t->plan.segment, hung, next;
+
+	if (t->plan.train && !again(t))
+		return chunk;
+	hung = hung_of(t, chunk);
+	if (!t->plan.train)
+		return 1 + hung;
+	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0; /* the segment that begins after the chunk's first row */
+	if (!chunk || (next < t->segments && (next * S - 1) / C == chunk))
+		return next;
+	return t->segments_max + (hung >= 0 ? hung : most_hung(t) + chunk % touched(t));
+}
+
+int rf_lact_dmarks(const struct rf_tree *t) { return earlier(2 + most_hung(t), chunks_of(t)); }
+
+/* The gradients': going back two chunks are at work, and rollouts have been at theirs before. */
+static int dplace_of(const struct rf_tree *t, int chunk)
+{
+	int hung = hung_of(t, chunk);
+
+	if (rf_lact_dmarks(t) == chunks_of(t))
+		return chunk;
+	return hung >= 0 ? 2 + hung : chunk % 2;
+}
+
+/* The sums at a segment's start are kept where it is computed again; else one place is enough, and those of the rows below
+ * which rollouts hang come behind it. */
+static int sums_before(const struct rf_tree *t) { return t->plan.train && t->plan.recompute ? t->segments_max + 1 : 1; }
+int rf_lact_sums(const struct rf_tree *t) { return sums_before(t) + t->plan.sites; }
+int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.sites; }
 
 static struct rf_fast_mark mark_of(const struct rf_tree *t, int layer, int chunk)
 {
@@ -63,12 +114,41 @@ static struct rf_fast_mark dmark_of(const struct rf_tree *t, int layer, int chun
 {
 	const struct rf_lact_state *s = t->state[layer];
 
-	return mark_at(rf_lact_config(t), s->dz, s->dp, NULL, chunk, !chunk);
+	return mark_at(rf_lact_config(t), s->dz, s->dp, NULL, dplace_of(t, chunk), !chunk);
 }
 
-static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f32 m, int slot)
+static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f32 m, int i)
 {
-	return (struct rf_fast_sum){ rf_at(w, (size_t)slot * rf_fast_size(c)), rf_at(m, (size_t)slot * (size_t)c->heads) };
+	return (struct rf_fast_sum){ rf_at(w, (size_t)i * rf_fast_size(c)), rf_at(m, (size_t)i * (size_t)c->heads) };
+}
+
+/* The sums where the text has arrived, or (segment > 0, where that is kept) at a segment's start; below a site; their gradients. */
+static struct rf_fast_sum text_sum(const struct rf_tree *t, int layer, int segment)
+{
+	const struct rf_lact_state *s = t->state[layer];
+
+	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) > 1 ? segment : 0);
+}
+
+static struct rf_fast_sum site_sum(const struct rf_tree *t, int layer, int site)
+{
+	const struct rf_lact_state *s = t->state[layer];
+
+	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) + site);
+}
+
+static struct rf_fast_sum text_dsum(const struct rf_tree *t, int layer)
+{
+	const struct rf_lact_state *s = t->state[layer];
+
+	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 0);
+}
+
+static struct rf_fast_sum site_dsum(const struct rf_tree *t, int layer, int site)
+{
+	const struct rf_lact_state *s = t->state[layer];
+
+	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 1 + site);
 }
 
 static void copy_sum(const struct rf_fast *f, struct rf_fast_sum from, struct rf_fast_sum to, bool add)
@@ -145,9 +225,6 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 /* Rows [from, to) of one chunk, after the last of which a chunk may end or rollouts hang that leave it. */
 struct part { int chunk, from, to; bool opens, learns; };
 
-static int earlier(int a, int b) { return a < b ? a : b; }
-static int later(int a, int b) { return a > b ? a : b; }
-
 /* The part of a pass's rows that row `at` is in. */
 static struct part part_of(const struct rf_pass *p, int at)
 {
@@ -176,16 +253,15 @@ static struct rf_fast_piece piece_of(const struct rf_pass *p, const struct part 
 void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
 {
 	struct rf_tree *t = p->tree;
-	struct rf_lact_state *s = t->state[layer];
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
-	int start = p->host.start[0], C = f.c->chunk;
-	struct rf_fast_sum sum = sum_at(f.c, s->sum, s->msum, t->plan.train ? start + 1 : start);
+	int segment = p->pos / t->plan.segment, C = f.c->chunk;
+	struct rf_fast_sum sum = text_sum(t, layer, segment + 1);
 	rf_f32 now = NULL;
 
 	if (!p->pos)
 		begin(p, layer, &f);
-	copy_sum(&f, sum_at(f.c, s->sum, s->msum, start), sum, false);
+	copy_sum(&f, text_sum(t, layer, segment), sum, false);
 	for (int row = p->pos; row < p->pos + p->steps;) {
 		struct part a = part_of(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk);
@@ -204,7 +280,7 @@ void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 			rf_fast_learn(&f, piece_of(p, &a), x, now, sum, a.from % C);
 		for (int i = 0; i < t->sites; i++)
 			if (leaves(t, i) && t->site_row[i] == a.to - 1)
-				copy_sum(&f, sum, sum_at(f.c, s->sum, s->msum, t->text_slots + i), false);
+				copy_sum(&f, sum, site_sum(t, layer, i), false);
 		row = a.to;
 	}
 }
@@ -229,11 +305,10 @@ static void unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, si
 void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x, const struct rf_fast_rows *dx)
 {
 	struct rf_tree *t = p->tree;
-	struct rf_lact_state *s = t->state[layer];
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
-	int start = p->host.start[0], end = p->pos + p->steps;
-	struct rf_fast_sum dsum = sum_at(f.c, s->dsum, s->dmsum, start + 1);
+	int end = p->pos + p->steps;
+	struct rf_fast_sum dsum = text_dsum(t, layer);
 	rf_f32 now = NULL;
 
 	unlearned(&f, dx, (size_t)(earlier(end, later(p->pos, learned_until(t, (end - 1) / f.c->chunk))) - p->pos), (size_t)p->steps);
@@ -244,7 +319,7 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 
 		for (int i = 0; i < t->sites; i++)
 			if (leaves(t, i) && t->site_row[i] == a.to - 1)
-				copy_sum(&f, sum_at(f.c, s->dsum, s->dmsum, t->text_slots + i), dsum, true);
+				copy_sum(&f, site_dsum(t, layer, i), dsum, true);
 		if (!now)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		rf_fast_apply_bwd(&f, piece_of(p, &a), x, dx, now, w->dw[0], !last);
@@ -257,11 +332,14 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 		if (a.opens) {
 			struct rf_fast_mark before = mark_of(t, layer, a.chunk - 1), dbefore = dmark_of(t, layer, a.chunk - 1);
 
+			if (hung_of(t, a.chunk - 1) < 0) { /* no rollout has been there, but perhaps a later chunk */
+				zero(&f, dbefore.z, rf_fast_size(f.c));
+				zero(&f, dbefore.p, rf_fast_size(f.c));
+			}
 			rf_fast_update_bwd(&f, &before, &dbefore, dsum, &mark, &dmark);
 		}
 		row = a.from - 1;
 	}
-	copy_sum(&f, dsum, sum_at(f.c, s->dsum, s->dmsum, start), false);
 	if (!p->pos)
 		begin_bwd(p, layer, &f);
 }
@@ -305,13 +383,12 @@ static struct rf_fast_mark own_mark(const struct rf_pass *p, const struct rf_lac
 static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, int site, int i, rf_f32 w0)
 {
 	struct rf_tree *t = p->tree;
-	const struct rf_lact_state *s = t->state[layer];
 	struct rf_lact_work *w = p->work[layer];
 	int C = f->c->chunk, begins = room_at(t, site), to = p->given + p->steps, n = 0;
 	struct rf_fast_mark from = mark_of(t, layer, t->site_row[site] / C);
 	rf_f32 now = w0;
 
-	copy_sum(f, sum_at(f->c, s->sum, s->msum, t->text_slots + site), w->sum, false);
+	copy_sum(f, site_sum(t, layer, site), w->sum, false);
 	if (begins)
 		rf_fast_learn(f, steps_of(p, site, i, 0, begins), x, w0, w->sum, true);
 	while (begins < to) {
@@ -337,12 +414,15 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
 	int to = p->given + p->steps;
+	rf_f32 now = NULL;
 
-	for (int s = 0; s < t->sites; s++) {
-		struct rf_fast_mark mark = mark_of(t, layer, t->site_row[s] / f.c->chunk);
-		rf_f32 now = rf_fast_weights(&f, &mark, w->w[0]);
-		int room = room_at(t, s);
+	for (int j = 0, before = -1; j < t->sites; j++) {
+		int s = t->order[j], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
+		struct rf_fast_mark mark = mark_of(t, layer, chunk);
 
+		if (chunk != before)
+			now = rf_fast_weights(&f, &mark, w->w[0]);
+		before = chunk;
 		if (p->given < room)
 			rf_fast_apply(&f, steps_of(p, s, -1, p->given, earlier(to, room)), x, now);
 		for (int i = 0; i < p->per && to > room; i++)
@@ -355,7 +435,6 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
                       int i, rf_f32 w0, rf_f32 dw0)
 {
 	struct rf_tree *t = p->tree;
-	const struct rf_lact_state *s = t->state[layer];
 	struct rf_lact_work *w = p->work[layer];
 	int C = f->c->chunk, room = room_at(t, site), chunk = t->site_row[site] / C;
 	struct rf_fast_rows made = *x;
@@ -386,7 +465,7 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	}
 	if (room)
 		rf_fast_learn_bwd(f, steps_of(p, site, i, 0, room), x, dx, w0, w->dsum, dw0);
-	copy_sum(f, w->dsum, sum_at(f->c, s->dsum, s->dmsum, t->text_slots + site), true);
+	copy_sum(f, w->dsum, site_dsum(t, layer, site), true);
 }
 
 void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x, const struct rf_fast_rows *dx)
@@ -394,13 +473,16 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
+	rf_f32 now = NULL;
 
 	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
-	for (int s = 0; s < t->sites; s++) {
-		int chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
+	for (int j = 0, before = -1; j < t->sites; j++) {
+		int s = t->order[j], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk), dmark = dmark_of(t, layer, chunk);
-		rf_f32 now = rf_fast_weights(&f, &mark, w->w[0]);
 
+		if (chunk != before)
+			now = rf_fast_weights(&f, &mark, w->w[0]);
+		before = chunk;
 		if (room)
 			rf_fast_apply_bwd(&f, steps_of(p, s, -1, 0, earlier(p->steps, room)), x, dx, now, w->dw[0], false);
 		for (int i = 0; i < p->per && p->steps > room; i++)

@@ -140,6 +140,24 @@ setup() {
 	unit u-golden change none/latest segment/latest "$M"
 }
 
+@test "lact: --recompute segment keeps less chunks than there are, and gives the same step" {
+	cp -r "$G/lact" short && chmod -R u+w short
+	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 8/' short/config.json
+	M=short
+	texts 40 1:400 2:150 | rf-entropy -m short | rf-select --chunks 4 -k 10 --margin 3 | rf-rollout -m short -k 10 -n 2 | rf-reward --kind cosine >rewarded
+	runs a b c
+	smooth rf-grpo -m a --segment 64 rewarded
+	smooth rf-grpo -m b --segment 64 --recompute segment rewarded
+	smooth rf-grpo -m c rewarded
+	same_step a b
+	unit u-golden change b/latest c/latest short
+	# of a long text one chunk costs weights, momentum and, once, their gradients
+	for mode in none segment; do
+		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null | sed -n 's/^memory.* pass \([0-9]*\),.*/\1/p' >$mode
+	done
+	[ "$(<segment)" -lt $(($(<none) / 2)) ]
+}
+
 @test "lact: a fresh model's rates begin at 0.001 and its losses are finite" {
 	jq '.num_hidden_layers = 2 | .hidden_size = 64 | .num_attn_heads = 2 | .num_lact_heads = 2 | .lact_chunk_size = 16 | .window_size = 16
 		| .vocab_size = 100 | .w0_w2_low_rank = 8 | del(.intermediate_size)' "$ROOT/pipelines/configs/lact-760m.json" >c.json
