@@ -352,9 +352,21 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
+static enum rf_code read_config(struct rf_ckpt *c, const char *path, struct rf_err *e)
+{
+	char what[260];
+	enum rf_code rc = rf_config_read(&c->cfg, path, e);
+
+	if (rc == RF_OK && *c->cfg.unknown) {
+		snprintf(what, sizeof what, "config.json has keys that are not known, without effect: %s", c->cfg.unknown);
+		warn(c, what);
+	}
+	return rc;
+}
+
 static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 {
-	char path[4096], what[260];
+	char path[4096];
 	enum rf_code rc;
 
 	if ((rc = load_state(c, false, e)) == RF_ENOINPUT && of_run)
@@ -362,13 +374,8 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	c->in_run = rc == RF_OK;
 	if (rc != RF_OK && rc != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK
-	    || (rc = rf_config_read(&c->cfg, path, e)) != RF_OK)
+	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK || (rc = read_config(c, path, e)) != RF_OK)
 		return rc;
-	if (*c->cfg.unknown) {
-		snprintf(what, sizeof what, "config.json has keys that are not known, without effect: %s", c->cfg.unknown);
-		warn(c, what);
-	}
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
 	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
@@ -435,6 +442,30 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 	}
 	if (rc == RF_OK && *lost)
 		rf_ckpt_lost(c, lost);
+	return rc;
+}
+
+bool rf_is_config(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+enum rf_code rf_ckpt_of_config(struct rf_ckpt *c, const char *path, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	*c = (struct rf_ckpt){ .config_only = true };
+	if (strlen(path) >= sizeof c->dir)
+		return rf_fail(e, RF_ENOINPUT, "the path of the model is too long");
+	strcpy(c->dir, path);
+	if ((rc = read_config(c, path, e)) == RF_OK) {
+		c->tied = c->cfg.tied;
+		rc = rf_params_build(&c->params, &c->cfg, c->tied, e);
+	}
+	if (rc != RF_OK)
+		rf_ckpt_close(c);
 	return rc;
 }
 

@@ -161,8 +161,11 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 
 	rf_page_puts(p, "model      ");
 	rf_page_safe(p, c->dir, strlen(c->dir), false);
-	rf_page_printf(p, ", step %lld, weights %s\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
-	               (long long)c->step, c->weights, c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
+	if (c->config_only)
+		rf_page_puts(p, ", a config, without weights");
+	else
+		rf_page_printf(p, ", step %lld, weights %s", (long long)c->step, c->weights);
+	rf_page_printf(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n", c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
 	               c->params.tied ? ", tied" : "", c->params.total);
 	rf_page_printf(p, "device     %s, %d threads, products in %s\n", g->dev.ops->name, g->dev.threads,
 	               g->math == RF_MATH_BF16 ? "bf16" : "f32");

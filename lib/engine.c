@@ -67,7 +67,9 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	if (!ckpt) {
 		if (!g->path)
 			return rf_fail(e, RF_EUSAGE, "no model: say -m RUN or -m CHECKPOINT");
-		if ((rc = rf_ckpt_open(&g->own, g->path, e)) != RF_OK)
+		bool config = g->dry_run && rf_is_config(g->path);
+
+		if ((rc = (config ? rf_ckpt_of_config : rf_ckpt_open)(&g->own, g->path, e)) != RF_OK)
 			return rc;
 	}
 	g->ckpt = ckpt ? ckpt : &g->own;
@@ -80,7 +82,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 		g->note = NULL;
 	if (g->dry_run) {
 		g->model.dev = NULL;
-		return rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);
+		return g->ckpt->config_only ? RF_OK : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);
 	}
 	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train, e)) != RF_OK)
 		return rc;

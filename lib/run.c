@@ -134,6 +134,9 @@ enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 	int64_t newest;
 	enum rf_code rc;
 
+	*r = (struct rf_run){ .lock = -1 };
+	if (rf_is_config(path))
+		return rf_ckpt_of_config(&r->at, path, e);
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
 		return rc;
 	rf_step_name(name, newest); /* not latest, which lags after a kill */

@@ -26,6 +26,7 @@ enum { RF_HASH_HISTORY = 16 };
 struct rf_ckpt {
 	char dir[4096];           /* the directory of config.json */
 	bool in_run;              /* it has a state.json */
+	bool config_only;         /* dir is a config's file: there are no tensors, and all hashes are "" */
 	struct rf_config cfg;
 	struct rf_params params;
 	struct rf_tensors tensors;
@@ -45,6 +46,9 @@ struct rf_ckpt {
 /* Opens and checks everything but the values: config, names and shapes (all that are missing, unexpected or of another
  * shape in one sentence), state.json.  RF_ENOINPUT, RF_EMODEL, RF_EIO. */
 enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e);
+/* For who wants no weights: whether path is a file, as a config is, and no directory; and the checkpoint that it would make. */
+bool rf_is_config(const char *path);
+enum rf_code rf_ckpt_of_config(struct rf_ckpt *c, const char *path, struct rf_err *e);
 /* Writes the weights as float32 into flat (params.total floats; padding is zeroed).  NaN or Inf in a weight: RF_ENUMERIC
  * names the tensor. */
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e);
@@ -70,7 +74,7 @@ struct rf_run {
 /* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest` (and warns, in `at`, where it
  * pointed to nothing), opens the newest step.  A bare checkpoint is RF_EUSAGE and says how to begin a run. */
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);
-/* The same without the lock, and without changing anything: only to look. */
+/* The same without the lock, and without changing anything: only to look.  A config's file is a run at its beginning. */
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e);
 void rf_run_close(struct rf_run *r);
 

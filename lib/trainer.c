@@ -93,7 +93,7 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 {
 	const struct rf_ckpt *at = &t->run.at;
 
-	if (t->stale_commits == INT64_MAX)
+	if (t->stale_commits == INT64_MAX || at->config_only)
 		return RF_OK;
 	if (!h->weights[0])
 		return rf_fail(e, RF_EDATA, "the stream does not say which weights made its rollouts (--stale any takes them as they are)");

@@ -170,6 +170,45 @@ family() {
 	[[ "$output" == *" in segments of 128 rows"* ]]
 }
 
+@test "plan: --dry-run of a config is that of the model it makes" {
+	jq '.num_hidden_layers = 2 | .vocab_size = 384' "$ROOT/pipelines/configs/gated_deltanet-400m.json" >c.json
+	rf-init --config c.json m
+	rf-init --from m run
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 2 | rf-reward >in
+	while read -r model program; do
+		# shellcheck disable=SC2086  # words
+		diff <($program -m c.json --max-len 5000 --dry-run in | grep -v ^time) <($program -m $model --max-len 5000 --dry-run in | grep -v ^time) >out || true
+		[ "$(grep -c '^[<>]' out)" -eq 2 ] || { cat out; false; }
+		grep -q '^< model      c.json, a config, without weights$' out
+	done <<-END
+		m rf-entropy
+		m rf-rollout
+		m rf-rollout --score
+		run rf-grpo --stale any
+		run rf-ntp
+		m rf-ntp --eval
+	END
+	# which is for looking only
+	run -78 rf-entropy -m c.json in
+	[ "$output" = "rf-entropy: c.json: not a directory: a checkpoint is one, with config.json in it" ]
+	# and a config is refused as in a checkpoint
+	sed 's/"num_heads": [0-9]*/"num_heads": 0/' c.json >odd.json
+	for program in rf-entropy rf-grpo; do
+		run -78 $program -m odd.json --dry-run in
+		[[ "$output" == "$program: odd.json: "*num_heads* ]] || { echo "$output"; false; }
+	done
+}
+
+@test "plan: --dry-run of every stage for the sizes that are shipped" {
+	for config in "$ROOT"/pipelines/configs/*.json; do
+		for program in rf-entropy rf-rollout rf-grpo rf-ntp; do
+			run -0 --separate-stderr $program -m "$config" --max-len 16384 --dry-run </dev/null
+			[ -z "$stderr" ]
+			[[ "$output" == *" parameters"*"memory     "*" MiB: weights"*"time       about "* ]]
+		done
+	done
+}
+
 @test "plan: --dry-run says what the run would say" {
 	batch 1:50 >in
 	texts 40 1:50 >texts
