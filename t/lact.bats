@@ -151,6 +151,12 @@ setup() {
 	smooth rf-grpo -m c rewarded
 	same_step a b
 	unit u-golden change b/latest c/latest short
+	# with rollouts below every chunk the gradient of each has a place of its own; without any two places are enough
+	texts 40 1:400 | rf-entropy -m short | rf-select --chunks 50 -k 2 --margin 2 | rf-rollout -m short -k 2 | rf-reward >everywhere
+	runs d e
+	smooth rf-grpo -m d --segment 64 --rl-coef 1e-12 everywhere
+	smooth rf-ntp -m e --segment 64 everywhere
+	unit u-golden change e/latest d/latest short
 	# of a long text one chunk costs weights, momentum and, once, their gradients
 	for mode in none segment; do
 		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null | sed -n 's/^memory.* pass \([0-9]*\),.*/\1/p' >$mode
