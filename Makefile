@@ -41,7 +41,7 @@ ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which would let the
 # compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd
-LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lgomp -lpthread -lm
+LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lgomp -lpthread -ldl -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the processor has.
 MACHINE := $(shell $(CC) -dumpmachine | cut -d- -f1)
@@ -49,6 +49,23 @@ ISAS := $(if $(filter x86_64,$(MACHINE)),x86_64 x86_64_v3 x86_64_v4,base)
 ISA_x86_64    = -march=x86-64
 ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
+
+# The CUDA backend is one shared object, which only a program that is asked for it loads; CUDA=no leaves it out.  The same kernels
+# compiled for the host are what tests run.
+NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA  ?= $(if $(NVCC),yes,no)
+CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+CUDA_ARCHS = 80 86 89 90 100
+comma     := ,
+CU        := $(wildcard kernels/*.cu)
+CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)))"'
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
+             $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
+             -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
+EMU_FLAGS  = -std=c++17 -O1 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Ilib -Ikernels -It/emu -isystem $(CUDA_HOME)/include \
+             $(CU_NAMES) $(SAN)
+PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BIN)/rf-cuda.so))
+HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so)
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
@@ -58,7 +75,7 @@ KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
-all: $(TOOLS)
+all: $(TOOLS) $(PLUGIN)
 
 $(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/librf.a
 	@mkdir -p $(@D)
@@ -85,11 +102,32 @@ $(BUILD)/kernels/%.$(1).o: kernels/%.c $(BUILD)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
+$(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
+# What of the library the plugin needs itself.
+PLUGIN_LIB = $(BUILD)/lib/dev.o $(BUILD)/lib/err.o
+$(BIN)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
+	@mkdir -p $(@D)
+	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
+$(BUILD)/emu/%.o: kernels/%.cu $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMU_FLAGS) -MMD -MP -x c++ -c -o $@ $<
+$(BUILD)/emu/%.o: t/emu/%.cpp $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMU_FLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/rf-cuda-host.so: $(CU:kernels/%.cu=$(BUILD)/emu/%.o) $(patsubst t/emu/%.cpp,$(BUILD)/emu/%.o,$(filter-out t/emu/race.cpp,$(wildcard t/emu/*.cpp))) $(PLUGIN_LIB)
+	$(CXX) -shared $(SAN) -o $@ $^ -lpthread
+
 # Everything is built anew when the flags change.
 FLAGS := $(CC) $(ALL_CFLAGS) | $(KERNEL_CFLAGS) | $(LDLIBS) | $(ISAS)
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
+endif
+CUDA_FLAGS := $(NVCC) $(NVCC_FLAGS) | $(CXX) $(EMU_FLAGS)
+ifneq ($(CUDA_FLAGS),$(file <$(BUILD)/cuda.flags))
+$(file >$(BUILD)/cuda.flags,$(CUDA_FLAGS))
 endif
 
 deps:
@@ -99,7 +137,7 @@ ARCH ?= delta_net
 midtrain: all
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
-units: $(UNITS) $(REPLAYS) $(FAULT)
+units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN)
 
 TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
@@ -170,5 +208,5 @@ help:
 clean:
 	rm -rf build bin
 
--include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d)
+-include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d)
 .PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall help clean

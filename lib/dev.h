@@ -284,6 +284,9 @@ struct rf_ops {
 #undef X
 };
 
+/* What the shared object of a device exports as `rf_plugin`: it fits the programs that have the same number. */
+struct rf_plugin { uint64_t abi; const struct rf_ops *ops; };
+
 /* RF(d, gemm, .m = R, ...): one operation, its arguments by name. */
 #define RF(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
 
@@ -297,6 +300,9 @@ struct rf_dev {
 	size_t used, peak;      /* bytes of device memory */
 	void *impl;
 };
+
+/* Another version of the table, or of what it is made of, is another number. */
+#define RF_PLUGIN_ABI ((uint64_t)1 << 32 | sizeof(struct rf_ops) << 16 | sizeof(struct rf_dev))
 
 /* name: "cpu", "check", "cuda" or "auto" (then *note, if set, says in one sentence why it is not a GPU).  threads 0:
  * as many as this process may use.  RF_EDEVICE says what is missing; another name is RF_EUSAGE. */

@@ -14,7 +14,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 {
 	const struct rf_opt table[] = {
 		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", model ? model : "a run (its latest step) or a checkpoint directory", false },
-		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|auto", "where to compute", false },
+		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|cuda|auto", "where to compute", false },
 		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },

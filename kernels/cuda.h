@@ -1,0 +1,147 @@
+/* cuda.h -- what the CUDA kernels share: how one is launched, its scratch memory, sums over a block.
+ *
+ * Each kernels/NAME.cu is compiled twice: by nvcc for the plugin rf-cuda.so, and by a C++ compiler for rf-cuda-host.so, where
+ * t/emu runs blocks one after the other and their threads as fibres.  So a kernel keeps to what both know: LAUNCH and
+ * SHARED below instead of <<<>>> and extern __shared__, no globals, no waiting of one block for another, no reliance on
+ * the order in which a matrix fragment holds its elements.
+ *
+ * All runs on one stream, in the order of the calls.  Sums are taken in a fixed order, without atomics on floats, so equal
+ * inputs give equal bits from run to run.  After a failure nothing is launched any more. */
+#ifndef RF_CUDA_H
+#define RF_CUDA_H
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <mma.h>
+#include <cstdint>
+#else
+#include "../t/emu/emu_mma.h"
+#endif
+
+extern "C" {
+#include "dev.h"
+}
+
+typedef __nv_bfloat16 bf16;
+
+struct rf_cuda {
+	cudaStream_t stream;
+	struct rf_cuda_block *blocks; /* what is allocated */
+	void *blas;                  /* gemm.cu: cuBLAS and what is kept of operands */
+	void *scratch;
+	size_t scratch_size;
+	void *staging;               /* pinned, for uploads and downloads */
+	int sms;                     /* multiprocessors */
+	size_t most_shared;          /* bytes of shared memory that a block may have */
+	bool eager;                  /* RF_SYNC=1: wait after each launch, so that a fault names its kernel */
+	bool dead;                   /* a fault after which the driver answers nothing: no more calls */
+};
+
+static inline struct rf_cuda *cuda_of(struct rf_dev *d) { return (struct rf_cuda *)d->impl; }
+
+/* The addresses behind handles. */
+static inline float *f32(rf_f32 p) { return (float *)p; }
+static inline double *f64(rf_f64 p) { return (double *)p; }
+static inline int32_t *i32(rf_i32 p) { return (int32_t *)p; }
+
+/* At least `bytes` of device memory, 256-byte aligned, for the operation that asks, once; the next operation may get the
+ * same.  NULL: no memory, and the device says so. */
+void *rf_cuda_scratch(struct rf_dev *d, size_t bytes);
+
+/* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have written there. */
+void rf_cuda_gemm_stale(struct rf_dev *d);
+/* The same for weights between p and p + bytes, which change. */
+void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
+enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
+void rf_cuda_gemm_close(struct rf_dev *d);
+/* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and leading
+ * dimensions in elements); c is float32. */
+void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
+
+/* The device memory that operations take beside what is allocated: device.cu. */
+size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b);
+
+/* Whether the device still works; looks at what the last call left, names `what` in the failure. */
+bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what);
+/* After a launch. */
+void rf_cuda_launched(struct rf_dev *d, const char *kernel);
+
+/* Every operation has a function of this name. */
+#define X(op) extern "C" __attribute__((weak)) void rf_cuda_##op(struct rf_dev *d, const struct rf_##op *a);
+RF_OPS(X)
+#undef X
+
+/* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
+#ifdef __CUDACC__
+#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
+#define RF_ALLOW(kernel, bytes) \
+	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
+/* Dynamic shared memory, taken piece by piece: SHARED(s); float *a = s.take<float>(n); */
+struct rf_shared {
+	unsigned char *p;
+	template <class T> __device__ __forceinline__ T *take(int n)
+	{
+		T *r = reinterpret_cast<T *>(p);
+		p += (n * (int)sizeof(T) + 127) / 128 * 128;
+		return r;
+	}
+};
+#define SHARED(name) extern __shared__ __align__(128) unsigned char rf_shared_memory[]; rf_shared name{ rf_shared_memory }
+#else
+#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
+	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
+#define RF_ALLOW(kernel, bytes) (emu::allow_smem((const void *)(kernel), (bytes)), cudaSuccess)
+#define SHARED(name) emu::Carver name
+#endif
+#define LAUNCH(d, kernel, grid, block, bytes, ...)                                                                    \
+	do {                                                                                                          \
+		if ((d)->err.code != RF_OK)                                                                           \
+			break;                                                                                        \
+		if ((bytes) > (48 << 10) && !rf_cuda_ok((d), RF_ALLOW(kernel, bytes), #kernel))                       \
+			break;                                                                                        \
+		rf_cuda_gemm_stale(d);                                                                                \
+		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__);                             \
+		rf_cuda_launched((d), #kernel);                                                                       \
+	} while (0)
+
+/* What n numbers take of SHARED, in bytes. */
+static inline constexpr size_t shared_size(size_t n, size_t size) { return (n * size + 127) / 128 * 128; }
+
+/* ---- in kernels ------------------------------------------------------------------------------------------------- */
+
+static __device__ __forceinline__ float warp_sum(float x)
+{
+	for (int o = 16; o; o >>= 1)
+		x += __shfl_xor_sync(~0u, x, o);
+	return x;
+}
+
+static __device__ __forceinline__ double warp_sum(double x)
+{
+	for (int o = 16; o; o >>= 1)
+		x += __shfl_xor_sync(~0u, x, o);
+	return x;
+}
+
+/* The sum over all threads of a block, whose number is a multiple of 32, in every thread.  room: 33 numbers of shared memory. */
+template <class T> static __device__ __forceinline__ T block_sum(T x, T *room)
+{
+	const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+
+	x = warp_sum(x);
+	if (lane == 0)
+		room[warp] = x;
+	__syncthreads();
+	if (warp == 0) {
+		x = warp_sum(lane < warps ? room[lane] : T(0));
+		if (lane == 0)
+			room[32] = x;
+	}
+	__syncthreads();
+	x = room[32];
+	__syncthreads(); /* room may be used again */
+	return x;
+}
+
+#endif

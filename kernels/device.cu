@@ -1,0 +1,269 @@
+/* device.cu -- the GPU as a device: its memory, its failures, its table of operations.  What the plugin exports. */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cuda.h"
+
+static const size_t STAGING = 8 << 20;
+enum { NEEDS_DRIVER = CUDART_VERSION };
+
+/* ---- failures --------------------------------------------------------------------------------------------------- */
+
+/* After these the driver answers no call of this process any more. */
+static bool sticky(cudaError_t code)
+{
+	switch (code) {
+	case cudaErrorIllegalAddress:
+	case cudaErrorLaunchFailure:
+	case cudaErrorLaunchTimeout:
+	case cudaErrorAssert:
+	case cudaErrorMisalignedAddress:
+	case cudaErrorInvalidAddressSpace:
+	case cudaErrorInvalidPc:
+	case cudaErrorIllegalInstruction:
+	case cudaErrorHardwareStackError:
+	case cudaErrorECCUncorrectable:
+	case cudaErrorUnknown: return true;
+	default: return false;
+	}
+}
+
+bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	if (code == cudaSuccess)
+		return true;
+	c->dead |= sticky(code);
+	rf_dev_fail(d, RF_EDEVICE, "the GPU failed in %s: %s%s", what, cudaGetErrorString(code),
+	            c->dead && !c->eager ? " (it may stem from an earlier kernel; RF_SYNC=1 waits after each and names it)" : "");
+	return false;
+}
+
+void rf_cuda_launched(struct rf_dev *d, const char *kernel)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	if (rf_cuda_ok(d, cudaGetLastError(), kernel) && c->eager)
+		rf_cuda_ok(d, cudaStreamSynchronize(c->stream), kernel);
+}
+
+static bool works(struct rf_dev *d)
+{
+	return d->err.code == RF_OK && !cuda_of(d)->dead;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static __global__ void nothing() {}
+
+/* Finds the driver, the device, and code for it. */
+static enum rf_code look(struct rf_cuda *c, struct rf_err *e)
+{
+	struct cudaDeviceProp prop;
+	struct cudaFuncAttributes code;
+	int driver = 0, devices = 0;
+	cudaError_t rc;
+
+	if (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)
+		return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
+	if (driver / 1000 < NEEDS_DRIVER / 1000)
+		return rf_fail(e, RF_EDEVICE, "driver too old: has CUDA %d.%d, needs %d.%d (use --device cpu)", driver / 1000, driver % 1000 / 10,
+		               NEEDS_DRIVER / 1000, 0);
+	rc = cudaGetDeviceCount(&devices);
+	if (rc == cudaErrorSystemDriverMismatch)
+		return rf_fail(e, RF_EDEVICE, "the NVIDIA driver's parts are of different versions: restart the machine");
+	if (rc == cudaErrorNoDevice || (rc == cudaSuccess && !devices))
+		return rf_fail(e, RF_EDEVICE, "no device: the NVIDIA driver sees no GPU (look at CUDA_VISIBLE_DEVICES, or use --device cpu)");
+	if (rc != cudaSuccess || (rc = cudaSetDevice(0)) != cudaSuccess || (rc = cudaGetDeviceProperties(&prop, 0)) != cudaSuccess)
+		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
+	rc = cudaFuncGetAttributes(&code, (const void *)nothing);
+	if (rc == cudaErrorNoKernelImageForDevice || rc == cudaErrorInvalidDeviceFunction || rc == cudaErrorUnsupportedPtxVersion)
+		return rf_fail(e, RF_EDEVICE, "device sm_%d%d, built for %s (use --device cpu)", prop.major, prop.minor, RF_CUDA_ARCHS);
+	if (rc != cudaSuccess)
+		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
+	c->sms = prop.multiProcessorCount;
+	c->most_shared = prop.sharedMemPerBlockOptin;
+	return RF_OK;
+}
+
+static void close_gpu(struct rf_dev *d)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	if (!c)
+		return;
+	if (!c->dead) { /* else the process' end frees it all */
+		rf_cuda_gemm_close(d);
+		cudaFree(c->scratch);
+		cudaFreeHost(c->staging);
+		if (c->stream)
+			cudaStreamDestroy(c->stream);
+	}
+	free(c);
+	d->impl = NULL;
+}
+
+static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
+{
+	struct rf_cuda *c = (struct rf_cuda *)calloc(1, sizeof *c);
+	const char *eager = getenv("RF_SYNC");
+	enum rf_code rc;
+	cudaError_t code;
+
+	if (!c)
+		return rf_fail(e, RF_ENOMEM, "no memory for a device");
+	d->impl = c;
+	c->eager = eager && !strcmp(eager, "1");
+	if ((rc = look(c, e)) == RF_OK) {
+		if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)) != cudaSuccess ||
+		    (code = cudaMallocHost(&c->staging, STAGING)) != cudaSuccess)
+			rc = rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(code));
+		else
+			rc = rf_cuda_gemm_open(d, e);
+	}
+	if (rc != RF_OK)
+		close_gpu(d);
+	return rc;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static void no_memory(struct rf_dev *d, size_t bytes, const char *what)
+{
+	size_t free = 0, all = 0;
+
+	cudaGetLastError(); /* which would be the next launch's */
+	cudaMemGetInfo(&free, &all);
+	rf_dev_fail(d, RF_ENOMEM, "the GPU is out of memory: wanted %zu MiB more%s, %zu of its %zu MiB are free, %zu MiB are in use here"
+	            " (--recompute segment, then a smaller --segment or --max-len needs less)",
+	            bytes >> 20, what, free >> 20, all >> 20, d->used >> 20);
+}
+
+/* The sizes of allocations, for release says only where. */
+struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
+
+static void *alloc(struct rf_dev *d, size_t bytes)
+{
+	struct rf_cuda_block *b = (struct rf_cuda_block *)malloc(sizeof *b);
+	void *p = NULL;
+
+	if (!works(d) || !b || cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
+		free(b);
+		if (works(d))
+			no_memory(d, bytes, "");
+		return NULL;
+	}
+	*b = { p, bytes, cuda_of(d)->blocks };
+	cuda_of(d)->blocks = b;
+	d->used += bytes;
+	d->peak = d->used > d->peak ? d->used : d->peak;
+	return p;
+}
+
+static void release(struct rf_dev *d, void *p)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	for (struct rf_cuda_block **at = &c->blocks; *at; at = &(*at)->next) {
+		struct rf_cuda_block *b = *at;
+
+		if (b->p != p)
+			continue;
+		rf_cuda_gemm_forget(d, p, b->bytes);
+		d->used -= b->bytes;
+		*at = b->next;
+		free(b);
+		break;
+	}
+	if (p && !c->dead)
+		rf_cuda_ok(d, cudaFree(p), "release");
+}
+
+void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	if (!works(d))
+		return NULL;
+	if (bytes <= c->scratch_size)
+		return c->scratch;
+	/* what is queued may still work in the old one */
+	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") || !rf_cuda_ok(d, cudaFree(c->scratch), "release"))
+		return NULL;
+	c->scratch = NULL;
+	c->scratch_size = 0;
+	if (cudaMalloc(&c->scratch, bytes) != cudaSuccess) {
+		no_memory(d, bytes, " to work in");
+		return NULL;
+	}
+	c->scratch_size = bytes;
+	return c->scratch;
+}
+
+static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	if (bytes)
+		rf_cuda_gemm_forget(d, to, bytes);
+	for (size_t at = 0, n; at < bytes && works(d); at += n) {
+		n = bytes - at < STAGING ? bytes - at : STAGING;
+		memcpy(c->staging, (const char *)from + at, n);
+		/* the staging memory is written again when the copy is done */
+		if (rf_cuda_ok(d, cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice, c->stream), "upload"))
+			rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "upload");
+	}
+}
+
+static void download(struct rf_dev *d, void *to, const void *from, size_t bytes)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	for (size_t at = 0, n; at < bytes; at += n) {
+		n = bytes - at < STAGING ? bytes - at : STAGING;
+		if (!works(d) ||
+		    !rf_cuda_ok(d, cudaMemcpyAsync(c->staging, (const char *)from + at, n, cudaMemcpyDeviceToHost, c->stream), "download") ||
+		    !rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "download")) {
+			memset((char *)to + at, 0, bytes - at); /* the failure shows at the next sync; nobody reads what was never there */
+			return;
+		}
+		memcpy((char *)to + at, c->staging, n);
+	}
+}
+
+static void zero(struct rf_dev *d, void *to, size_t bytes)
+{
+	if (!bytes || !works(d))
+		return;
+	rf_cuda_gemm_forget(d, to, bytes);
+	rf_cuda_ok(d, cudaMemsetAsync(to, 0, bytes, cuda_of(d)->stream), "zero");
+}
+
+static void wait(struct rf_dev *d)
+{
+	struct rf_cuda *c = cuda_of(d);
+
+	if (!c->dead && rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel"))
+		rf_cuda_ok(d, cudaGetLastError(), "a kernel");
+}
+
+size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b)
+{
+	(void)d;
+	(void)b;
+	return 0;
+}
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+static const struct rf_ops ops = {
+	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_beside,
+#define X(op) rf_cuda_##op,
+	RF_OPS(X)
+#undef X
+};
+
+extern "C" __attribute__((visibility("default"))) const struct rf_plugin rf_plugin;
+const struct rf_plugin rf_plugin = { RF_PLUGIN_ABI, &ops };

@@ -1,0 +1,11 @@
+/* plugin.h -- a device that is a shared object of its own, loaded when it is asked for. */
+#ifndef RF_PLUGIN_H
+#define RF_PLUGIN_H
+
+#include "dev.h"
+
+/* The table of rf-cuda.so: of $RF_PLUGIN, else beside the program or in ../lib/rf-tools from there.  RF_EDEVICE says what is
+ * missing: the file, the NVIDIA driver, or what the loader wants.  It stays loaded. */
+enum rf_code rf_plugin_open(const struct rf_ops **ops, struct rf_err *e);
+
+#endif
