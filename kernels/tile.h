@@ -62,6 +62,136 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 	}
 }
 
+/* ---- in registers ----------------------------------------------------------------------------------------------- */
+
+/* Matrix units as the PTX manual defines them (their host twins: t/emu/emu_mma.h): d (16, 8) = a (16, 16) b (16, 8) + c, and four
+ * matrices of 8 x 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a multiple of 16 bytes. */
+#ifdef __CUDACC__
+static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4])
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	             : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+
+static __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+}
+
+static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+}
+#endif
+
+/* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in different banks. */
+template <class X> static __host__ __device__ constexpr int tile_pad() { return 16 / (int)sizeof(X); }
+
+/* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are stored.  a, b: the
+ * tile's corners; TA, TB, k, la, lb as above, rows at multiples of 16 bytes.  each: f(row, column, number) of each number, by
+ * the lane that holds it. */
+template <class X> struct warp_tile;
+
+template <> struct warp_tile<bf16> {
+	float x[4][4];
+
+	__device__ __forceinline__ void zero()
+	{
+		for (int i = 0; i < 4; i++)
+			for (int j = 0; j < 4; j++)
+				x[i][j] = 0;
+	}
+
+	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const bf16 *a, int la, const bf16 *b, int lb)
+	{
+		const int lane = threadIdx.x & 31, r = lane & 7, q = lane >> 3;
+
+		a += TA ? (q / 2 * 8 + r) * la + q % 2 * 8 : (q % 2 * 8 + r) * la + q / 2 * 8;
+		b += TB ? (q / 2 * 8 + r) * lb + q % 2 * 8 : (q % 2 * 8 + r) * lb + q / 2 * 8;
+		for (int l = 0; l < k; l += 16) {
+			uint32_t fa[4], fb[4];
+
+			if (TA)
+				ldmatrix_x4_trans(fa, a + l * la);
+			else
+				ldmatrix_x4(fa, a + l);
+#pragma unroll
+			for (int n = 0; n < 2; n++) {
+				if (TB)
+					ldmatrix_x4(fb, b + n * 16 * lb + l);
+				else
+					ldmatrix_x4_trans(fb, b + n * 16 + l * lb);
+				mma_m16n8k16(x[2 * n], fa, { fb[0], fb[1] }, x[2 * n]);
+				mma_m16n8k16(x[2 * n + 1], fa, { fb[2], fb[3] }, x[2 * n + 1]);
+			}
+		}
+	}
+
+	template <class F> __device__ __forceinline__ void each(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				f(lane / 4 + i / 2 * 8, n * 8 + lane % 4 * 2 + i % 2, x[n][i]);
+	}
+};
+
+/* In float32 a lane has four rows, four apart, and four columns, eight apart. */
+template <> struct warp_tile<float> {
+	float x[4][4];
+
+	__device__ __forceinline__ void zero()
+	{
+		for (int i = 0; i < 4; i++)
+			for (int j = 0; j < 4; j++)
+				x[i][j] = 0;
+	}
+
+	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const float *a, int la, const float *b, int lb)
+	{
+		const int lane = threadIdx.x & 31, i = lane / 8, j = lane % 8;
+
+		for (int l = 0; l < k; l++) {
+			float y[4], z[4];
+
+#pragma unroll
+			for (int r = 0; r < 4; r++) {
+				y[r] = a[TA ? l * la + i + 4 * r : (i + 4 * r) * la + l];
+				z[r] = b[TB ? (j + 8 * r) * lb + l : l * lb + j + 8 * r];
+			}
+#pragma unroll
+			for (int r = 0; r < 4; r++)
+#pragma unroll
+				for (int s = 0; s < 4; s++)
+					x[r][s] += y[r] * z[s];
+		}
+	}
+
+	template <class F> __device__ __forceinline__ void each(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int r = 0; r < 4; r++)
+#pragma unroll
+			for (int s = 0; s < 4; s++)
+				f(lane / 8 + 4 * r, lane % 8 + 8 * s, x[r][s]);
+	}
+};
+
+/* f(i, j) for the corners of the tiles of an (m, n) product that are this warp's; m a multiple of 16, n of 32. */
+template <class F> static __device__ __forceinline__ void warp_tiles(int m, int n, F f)
+{
+	for (int t = threadIdx.x / 32; t < m / 16 * (n / 32); t += blockDim.x / 32)
+		f(t / (n / 32) * 16, t % (n / 32) * 32);
+}
+
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
 
