@@ -69,11 +69,13 @@ static __device__ void sum_decays(const float *g, size_t apart, int m, float *hi
 			if (lane >= o)
 				sum += before;
 		}
-		hi[2 * lane + 1] = (float)sum;
-		lo[2 * lane + 1] = (float)(sum - (double)(float)sum);
-		sum -= y;
+		sum = __shfl_up_sync(~0u, sum, 1);
+		sum = (lane ? sum : 0) + x;
 		hi[2 * lane] = (float)sum;
 		lo[2 * lane] = (float)(sum - (double)(float)sum);
+		sum += y;
+		hi[2 * lane + 1] = (float)sum;
+		lo[2 * lane + 1] = (float)(sum - (double)(float)sum);
 	}
 }
 

@@ -85,6 +85,19 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
 	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
 }
+
+/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits for all groups but
+ * the last n of this thread. */
+static __device__ __forceinline__ void copy_16(void *to, const void *from)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+static __device__ __forceinline__ void copies_close() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int n> static __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory"); }
+#else
+static inline void copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
+static inline void copies_close() {}
+template <int n> static inline void copies_wait() {}
 #endif
 
 /* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in different banks. */
@@ -92,7 +105,7 @@ template <class X> static __host__ __device__ constexpr int tile_pad() { return 
 
 /* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are stored.  a, b: the
  * tile's corners; TA, TB, k, la, lb as above, rows at multiples of 16 bytes.  each: f(row, column, number) of each number, by
- * the lane that holds it. */
+ * the lane that holds it; pairs: f(row, column, number, the next column's number), the column even. */
 template <class X> struct warp_tile;
 
 template <> struct warp_tile<bf16> {
@@ -140,9 +153,20 @@ template <> struct warp_tile<bf16> {
 			for (int i = 0; i < 4; i++)
 				f(lane / 4 + i / 2 * 8, n * 8 + lane % 4 * 2 + i % 2, x[n][i]);
 	}
+
+	template <class F> __device__ __forceinline__ void pairs(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+#pragma unroll
+			for (int i = 0; i < 2; i++)
+				f(lane / 4 + i * 8, n * 8 + lane % 4 * 2, x[n][2 * i], x[n][2 * i + 1]);
+	}
 };
 
-/* In float32 a lane has four rows, four apart, and four columns, eight apart. */
+/* In float32 a lane has four rows, four apart, and twice two columns, sixteen apart. */
 template <> struct warp_tile<float> {
 	float x[4][4];
 
@@ -155,7 +179,7 @@ template <> struct warp_tile<float> {
 
 	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const float *a, int la, const float *b, int lb)
 	{
-		const int lane = threadIdx.x & 31, i = lane / 8, j = lane % 8;
+		const int lane = threadIdx.x & 31, i = lane / 8, j = lane % 8 * 2;
 
 		for (int l = 0; l < k; l++) {
 			float y[4], z[4];
@@ -163,7 +187,7 @@ template <> struct warp_tile<float> {
 #pragma unroll
 			for (int r = 0; r < 4; r++) {
 				y[r] = a[TA ? l * la + i + 4 * r : (i + 4 * r) * la + l];
-				z[r] = b[TB ? (j + 8 * r) * lb + l : l * lb + j + 8 * r];
+				z[r] = b[TB ? (j + r / 2 * 16 + r % 2) * lb + l : l * lb + j + r / 2 * 16 + r % 2];
 			}
 #pragma unroll
 			for (int r = 0; r < 4; r++)
@@ -181,7 +205,18 @@ template <> struct warp_tile<float> {
 		for (int r = 0; r < 4; r++)
 #pragma unroll
 			for (int s = 0; s < 4; s++)
-				f(lane / 8 + 4 * r, lane % 8 + 8 * s, x[r][s]);
+				f(lane / 8 + 4 * r, lane % 8 * 2 + s / 2 * 16 + s % 2, x[r][s]);
+	}
+
+	template <class F> __device__ __forceinline__ void pairs(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int r = 0; r < 4; r++)
+#pragma unroll
+			for (int s = 0; s < 4; s += 2)
+				f(lane / 8 + 4 * r, lane % 8 * 2 + s * 8, x[r][s], x[r][s + 1]);
 	}
 };
 
@@ -194,5 +229,15 @@ template <class F> static __device__ __forceinline__ void warp_tiles(int m, int 
 
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
+
+/* Two bf16 in a word of a matrix unit's operand, the first one low; two numbers to where both fit as one. */
+static __device__ __forceinline__ uint32_t pack(float x, float y)
+{
+	const __nv_bfloat162 both = __floats2bfloat162_rn(x, y);
+
+	return *(const uint32_t *)&both;
+}
+static __device__ __forceinline__ void round_two(bf16 *to, float x, float y) { *(uint32_t *)to = pack(x, y); }
+static __device__ __forceinline__ void round_two(float *to, float x, float y) { *(float2 *)to = make_float2(x, y); }
 
 #endif
