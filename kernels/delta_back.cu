@@ -490,12 +490,15 @@ template <class X> static __device__ __forceinline__ float *goes_to(const job<X>
 	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
 }
 
-/* R and B of a chunk. */
-template <int KP> static __device__ __forceinline__ void bring_both(const job<bf16> &a, const struct cell &c, bf16 *R, bf16 *B)
+/* R, B and of N the rows of a block's columns of V, of chunk i. */
+struct stage { bf16 *R, *B, *N; };
+
+template <int KP> static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to, int v0, int columns)
 {
 	if (a.first + c.c + 1 < a.chunks)
-		bring(R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP);
-	bring(B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP);
+		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP);
+	bring(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP);
+	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
 }
 
 /* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory, or, stages
@@ -503,7 +506,7 @@ template <int KP> static __device__ __forceinline__ void bring_both(const job<bf
  * each eight. */
 template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
 {
-	constexpr int ld = KP + 8, EIGHTS = KP / 8, EARLY = KP <= 128 ? EIGHTS : 1;
+	constexpr int ld = KP + 8, EIGHTS = KP / 8;
 
 	if (blockIdx.x < a.states) {
 		sum_states(a, blockIdx.x, false);
@@ -511,18 +514,21 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 	}
 	SHARED(s);
 	bf16 *R = s.template take<bf16>(stages * CHUNK * ld), *B = s.template take<bf16>(stages * CHUNK * ld);
+	bf16 *own = s.template take<bf16>(stages * workers * 16 * ld);
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
 	const unsigned parts = (a.VP / 16 + workers - 1) / workers, block = blockIdx.x - a.states;
-	const int v0 = ((int)(block % parts) * workers + (int)threadIdx.x / 32) * 16, v = v0 + row;
+	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16, v = v0 + row;
 	const int h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
 	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP, has[2] = { v < a.V, v + 8 < a.V };
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 	float dS[EIGHTS][4];
 
+	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld, own + i * workers * 16 * ld }; };
+
 	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
 		float *to = goes_to(a, b, h) + v;
 		const float *from = a.after ? a.after + slot_at(a, b, h) + v : NULL;
-		int stage = 0;
+		int now = 0;
 
 #pragma unroll
 		for (int n = 0; n < EIGHTS; n++)
@@ -532,25 +538,24 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 
 				dS[n][i] = from && works && k < a.K && has[i / 2] ? from[(size_t)k * a.V + i / 2 * 8] : 0.f;
 			}
-		bring_both<KP>(a, cell_of(a, a.count - 1, b, h), R, B);
+		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
-			const bf16 *rr = R + stage * CHUNK * ld, *bb = B + stage * CHUNK * ld;
+			const stage here = tile(stages == 2 ? now : 0);
 			const bool more = a.first + i + 1 < a.chunks;
 
 			copies_wait<0>();
 			__syncthreads();
-			if (stages == 2 && i) {
-				stage ^= 1;
-				bring_both<KP>(a, cell_of(a, i - 1, b, h), R + stage * CHUNK * ld, B + stage * CHUNK * ld);
-			}
+			now ^= 1;
+			if (stages == 2 && i)
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16);
 			if (works) {
 				float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v, dR[CHUNK / 8][4];
 				bf16 *N = a.N + (c.i * a.VP + v) * KP + col;
+				const bf16 *mine = here.N + (v - first) * ld + col;
 				const float e = a.ends[c.i];
-				__nv_bfloat162 own[EARLY][2];
 
-				/* dR' (16, 64), and N: on their way while dS' R' is done */
+				/* dR' (16, 64), on its way while dS' R' is done */
 #pragma unroll
 				for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
@@ -559,11 +564,6 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 
 						dR[n][l] = j < c.m && has[l / 2] ? dv[j * apart + l / 2 * 8] : 0.f;
 					}
-#pragma unroll
-				for (int n = 0; n < EARLY; n++)
-#pragma unroll
-					for (int l = 0; l < 2; l++)
-						own[n][l] = *(const __nv_bfloat162 *)(N + l * 8 * KP + n * 8);
 				if (more) {
 					float sum[CHUNK / 8][4] = {};
 
@@ -577,7 +577,7 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 
 							if (n * 16 >= c.mp)
 								break;
-							ldmatrix_x4(y, rr + (n * 16 + part / 2 * 8 + r) * ld + k * 16 + part % 2 * 8);
+							ldmatrix_x4(y, here.R + (n * 16 + part / 2 * 8 + r) * ld + k * 16 + part % 2 * 8);
 							mma_m16n8k16(sum[2 * n], x, { y[0], y[1] }, sum[2 * n]);
 							mma_m16n8k16(sum[2 * n + 1], x, { y[2], y[3] }, sum[2 * n + 1]);
 						}
@@ -597,7 +597,7 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 				for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
 					for (int l = 0; l < 2; l++) {
-						const float2 x = __bfloat1622float2(EARLY == 1 ? *(const __nv_bfloat162 *)(N + l * 8 * KP + n * 8) : own[n % EARLY][l]);
+						const float2 x = __bfloat1622float2(*(const __nv_bfloat162 *)(mine + l * 8 * ld + n * 8));
 
 						dS[n][2 * l] = e * dS[n][2 * l] + x.x;
 						dS[n][2 * l + 1] = e * dS[n][2 * l + 1] + x.y;
@@ -613,7 +613,7 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 					for (int n = 0; n < KP / 16; n++) {
 						uint32_t y[4];
 
-						ldmatrix_x4_trans(y, bb + (k * 16 + part % 2 * 8 + r) * ld + n * 16 + part / 2 * 8);
+						ldmatrix_x4_trans(y, here.B + (k * 16 + part % 2 * 8 + r) * ld + n * 16 + part / 2 * 8);
 						mma_m16n8k16(dS[2 * n], x, { y[0], y[1] }, dS[2 * n]);
 						mma_m16n8k16(dS[2 * n + 1], x, { y[2], y[3] }, dS[2 * n + 1]);
 					}
@@ -641,7 +641,7 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 			}
 			__syncthreads();
 			if (stages == 1 && i)
-				bring_both<KP>(a, cell_of(a, i - 1, b, h), R, B);
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16);
 		}
 	}
 }
@@ -954,12 +954,14 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) back(con
 
 template <int KP> static void scan(struct rf_dev *d, const job<bf16> *a, int groups)
 {
-	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2), states = states_bytes<bf16>();
-	const int warps = a->VP / 16, stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
+	const size_t states = states_bytes<bf16>();
+	const int warps = a->VP / 16;
 	int workers = 4;
 
 	while (workers > 1 && (size_t)groups * a->H * warps / workers < (size_t)cuda_of(d)->sms / 2)
 		workers /= 2;
+	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
+	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
 	const size_t bytes = stages * stage > states ? stages * stage : states;
 	LAUNCH(d, scan_bf16<KP>, a->states + (unsigned)groups * a->H * ((warps + workers - 1) / workers), THREADS, bytes, *a, workers, stages);
 }
