@@ -60,7 +60,7 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
-	const char *asked = g->device ? g->device : getenv("RF_DEVICE");
+	const char *asked = g->device ? g->device : getenv("RF_DEVICE"), *operands = getenv("RF_DTYPE");
 	enum rf_code rc;
 
 	g->train = train;
@@ -75,6 +75,11 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	g->ckpt = ckpt ? ckpt : &g->own;
 	if (asked && !*asked)
 		asked = NULL;
+	if (g->math == RF_MATH_AUTO && operands && *operands) {
+		if (strcmp(operands, "f32") && strcmp(operands, "bf16"))
+			return rf_fail(e, RF_EUSAGE, "RF_DTYPE is '%.40s', neither f32 nor bf16", operands);
+		g->math = strcmp(operands, "f32") ? RF_MATH_BF16 : RF_MATH_F32;
+	}
 	if ((rc = rf_dev_open(&g->dev, asked, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
 	g->math = (int)g->dev.math;
