@@ -194,7 +194,7 @@ void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)
 
 /* In double: of many rows, whose sum may be far smaller than they are.  32 columns and `per` rows a block, eight of them side
  * by side; the strips' sums are added by the same kernel. */
-enum { COLS = 32, SIDE = 8, STRIP = 256 };
+enum { COLS = 32, SIDE = 8, STRIP = 256, AHEAD = 4 };
 
 template <class T> static __global__ void __launch_bounds__(COLS * SIDE)
 sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part, float *y, size_t step)
@@ -202,10 +202,21 @@ sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part
 	SHARED(s);
 	double *side = s.take<double>(COLS * SIDE), sum = 0;
 	const size_t c = (size_t)blockIdx.x * COLS + threadIdx.x;
-	const int first = blockIdx.y * per, last = first + per < rows ? first + per : rows;
+	const int last = (int)blockIdx.y * per + per < rows ? (int)blockIdx.y * per + per : rows;
+	int i = blockIdx.y * per + threadIdx.y;
 
-	for (int i = first + threadIdx.y; c < cols && i < last; i += SIDE)
-		sum += (double)x[i * ldx + c];
+	if (c < cols) {
+		for (; i + (AHEAD - 1) * SIDE < last; i += AHEAD * SIDE) {
+			T v[AHEAD];
+
+			for (int k = 0; k < AHEAD; k++)
+				v[k] = x[(size_t)(i + k * SIDE) * ldx + c];
+			for (int k = 0; k < AHEAD; k++)
+				sum += (double)v[k];
+		}
+		for (; i < last; i += SIDE)
+			sum += (double)x[(size_t)i * ldx + c];
+	}
 	side[threadIdx.y * COLS + threadIdx.x] = sum;
 	__syncthreads();
 	if (threadIdx.y || c >= cols)
