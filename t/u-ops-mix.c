@@ -551,6 +551,8 @@ int main(int argc, char *argv[])
 		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2, (int[]){ 2, 8, 34, 64, 128 }[i % 5],
 		     i % 2 * 50, i % 3);
 	rope(1, 300, 4, 64, 100000, false);
+	rope(1, 3, 9, 600, (1 << 20) - 3, false);
+	rope(8, 130, 5, 66, 1000, true);
 	deltas();
 	decays();
 	for (int i = 0; i < 8; i++)
