@@ -89,6 +89,14 @@ static void convs(void)
 		}
 	conv(1, 300, 512, 128, 4, RF_ACT_SILU, 1, true);
 	conv(1, 1, 1, 1, 4, RF_ACT_SILU, 1, true);
+	conv(1, 40, 512, 256, 4, RF_ACT_ELU, 1, true);
+	for (enum rf_norm norm = 0; norm < 3; norm++) {
+		conv(2, 70, 600, 300, 4, RF_ACT_SILU, norm, true);       /* heads wider than a warp's registers */
+		conv(3, 2, 257, 257, 1, RF_ACT_SILU, norm, norm == 1);
+		conv(1, 300, 70, 35, 9, RF_ACT_SILU, norm, true);        /* long convolutions */
+		conv(2, 90, 10, 5, 64, RF_ACT_SILU, norm, true);
+		conv(600, 2, 6, 3, 4, RF_ACT_SILU, norm, true);          /* more sequences than parts of a sum */
+	}
 }
 
 /* ---- rotary embedding ------------------------------------------------------------------------------------------- */
