@@ -231,6 +231,52 @@ template <bool wrong> static __global__ void misaligned_matrix(float *o)
 	o[threadIdx.x] = c[4 + threadIdx.x];
 }
 
+/* The thread itself has waited; the others' copies it sees behind a barrier alone. */
+template <bool wrong> static __global__ void copies_of_others(const float *a, float *o)
+{
+	SHARED(shared);
+	float *s = shared.take<float>(4 * 32);
+	const int i = threadIdx.x;
+
+	copy_16(s + 4 * i, a + 4 * i);
+	copies_close();
+	copies_wait<0>();
+	if (!wrong)
+		__syncwarp();
+	o[i] = s[4 * (31 - i)];
+}
+
+template <bool wrong> static __global__ void copy_too_early(const float *a, float *o)
+{
+	SHARED(shared);
+	float *s = shared.take<float>(4 * 32);
+	const int i = threadIdx.x;
+
+	s[i] = i;
+	__syncwarp();
+	o[i] = s[31 - i];
+	if (!wrong)
+		__syncwarp();
+	copy_16(s + 4 * i, a + 4 * i);
+	copies_close();
+	copies_wait<0>();
+}
+
+template <bool wrong> static __global__ void not_waited_for(const float *a, float *o)
+{
+	SHARED(shared);
+	float *s = shared.take<float>(4 * 32);
+	const int i = threadIdx.x;
+
+	copy_16(s + 4 * i, a + 4 * i);
+	copies_close();
+	if (wrong)
+		copies_wait<1>();
+	else
+		copies_wait<0>();
+	o[i] = s[4 * i];
+}
+
 template <bool wrong> static __global__ void takes_more_than_given(float *o)
 {
 	SHARED(shared);
@@ -274,6 +320,9 @@ static const struct bug { const char *name, *says; int found_by; void (*run)(boo
 	BUG("shared memory read and never written", RACE, "nobody has written", RUN(never_written, 2, N, 0, o)),
 	BUG("a float4 at a float's address", ALL, "misaligned", RUN(misaligned, 1, N - 2, 0, a, o)),
 	BUG("a matrix that does not begin at 32 bytes", ALL, "misaligned", RUN(misaligned_matrix, 1, 32, 1280, o)),
+	BUG("a copy by another thread", RACE, "shared memory", RUN(copies_of_others, 1, 32, 512, a, o)),
+	BUG("a copy to what others still read", RACE, "race in shared", RUN(copy_too_early, 1, 32, 512, a, o)),
+	BUG("a copy that nobody waits for", ALL, "before 1 copies have come", RUN(not_waited_for, 1, 32, 512, a, o)),
 	BUG("more shared memory taken than given", ALL, "are taken", RUN(takes_more_than_given, 1, N, N * 4, o)),
 	BUG("more than 48 KB of shared memory that nobody allowed", ALL, "of dynamic shared memory",
 	    RUN(fine, 1, N, (48 << 10) + wrong, o)),

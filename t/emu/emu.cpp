@@ -44,6 +44,8 @@ namespace {
 
 const size_t STACK = 256 << 10, GUARD = 4096, STRIP = 128, PIECES = 64, MOST_SHARED = 227 << 10, ROOM = MOST_SHARED + PIECES * STRIP;
 
+struct copy { void *to; const void *from; int group; };
+
 struct fibre {
 	int thread = 0;
 	uint3 idx{};
@@ -55,6 +57,8 @@ struct fibre {
 	warp_fn fn = nullptr;
 	bool orders = false;
 	int count = 0;                          /* what the block's barrier gave */
+	std::vector<struct copy> copies;        /* on their way */
+	int groups = 0;                         /* of copies, closed */
 	char *stack = nullptr;
 	size_t stack_size = STACK;
 #ifdef EMU_UCONTEXT
@@ -244,6 +248,8 @@ void leave(fibre &me)
 {
 	const int w = me.thread / 32;
 
+	if (!me.copies.empty())
+		fail("thread %d returns before %zu copies have come", me.thread, me.copies.size());
 	me.done = true;
 	live[w] &= ~(1u << me.thread % 32);
 	for (int l = 0; l < 32; l++)
@@ -497,6 +503,39 @@ bool in_piece(const void *p, size_t n)
 		if ((const char *)p >= one.first && (const char *)p + n <= one.first + one.second)
 			return true;
 	return false;
+}
+
+void copy_16(void *to, const void *from)
+{
+	fibre &me = *current;
+
+	if ((uintptr_t)to % 16 || (uintptr_t)from % 16)
+		fail("misaligned access: a copy of 16 bytes from %p to %p", from, to);
+	if (emu_race_access) {
+		emu_race_access(from, 16, 0, __builtin_return_address(0));
+		emu_race_access(to, 16, 1, __builtin_return_address(0));
+	}
+	memset(to, 0xFF, 16);
+	me.copies.push_back({ to, from, me.groups });
+}
+
+void copies_close() { current->groups++; }
+
+void copies_wait(int all_but)
+{
+	fibre &me = *current;
+	size_t left = 0;
+
+	for (const struct copy &c : me.copies) {
+		if (c.group >= me.groups - all_but) {
+			me.copies[left++] = c;
+			continue;
+		}
+		if (emu_race_access)
+			emu_race_access(c.to, 16, 1, __builtin_return_address(0));
+		memcpy(c.to, c.from, 16);
+	}
+	me.copies.resize(left);
 }
 
 void allow_smem(const void *fn, size_t bytes)

@@ -63,6 +63,10 @@ struct carver {
 	void *piece(size_t bytes);
 	template <class T> T *take(int n) { return static_cast<T *>(piece(size_t(n) * sizeof(T))); }
 };
+/* cp.async: 16 bytes on their way to shared memory.  They come when the thread waits for their group: until then there is NaN. */
+void copy_16(void *to, const void *from);
+void copies_close();
+void copies_wait(int all_but);
 /* Lets the kernel fn have more than 48 KB of it. */
 void allow_smem(const void *fn, size_t bytes);
 
@@ -161,6 +165,12 @@ template <class T> T atomicCAS(T *p, emu::same<T> c, emu::same<T> v) { return em
 
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+
+/* ---- copies on their way, for which a kernel has a twin in PTX -------------------------------------------------- */
+
+inline void copy_16(void *to, const void *from) { emu::copy_16(to, from); }
+inline void copies_close() { emu::copies_close(); }
+template <int n> inline void copies_wait() { emu::copies_wait(n); }
 
 /* ---- loads, numbers --------------------------------------------------------------------------------------------- */
 
