@@ -28,15 +28,15 @@
 
 #define NEVER (-1e30f) /* below all scores, and finite, so that NEVER - NEVER is 0 */
 
-/* How blocks are cut, for heads of up to DP columns.  forward and dq: WARPS of 16 queries each meet KEYS at a time; dk and dv: OWN
+/* How blocks are cut, for heads of up to DP columns.  forward and dq: WARPS of 16 queries each meet KEYS or DQ_KEYS at a time; dk and dv: OWN
  * keys meet READERS queries at a time, and OWN / 16 rows of warps share what is 16 keys each. */
 template <class T, int DP> struct cut;
-template <> struct cut<bf16, 64> { enum { WARPS = 8, KEYS = 64, OWN = 64, READERS = 64, OWN_WARPS = 8 }; };
-template <> struct cut<bf16, 128> { enum { WARPS = 8, KEYS = 64, OWN = 64, READERS = 64, OWN_WARPS = 8 }; };
-template <> struct cut<bf16, 256> { enum { WARPS = 4, KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4 }; };
-template <> struct cut<float, 64> { enum { WARPS = 4, KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4 }; };
-template <> struct cut<float, 128> { enum { WARPS = 4, KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4 }; };
-template <> struct cut<float, 256> { enum { WARPS = 2, KEYS = 16, OWN = 16, READERS = 16, OWN_WARPS = 2 }; };
+template <> struct cut<bf16, 64> { enum { WARPS = 8, KEYS = 64, DQ_KEYS = 32, OWN = 64, READERS = 64, OWN_WARPS = 8, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 }; };
+template <> struct cut<bf16, 128> { enum { WARPS = 8, KEYS = 64, DQ_KEYS = 64, OWN = 64, READERS = 64, OWN_WARPS = 8, FWD_BLOCKS = 1, DQ_BLOCKS = 1, DKV_BLOCKS = 2 }; };
+template <> struct cut<bf16, 256> { enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 }; };
+template <> struct cut<float, 64> { enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4, FWD_BLOCKS = 3, DQ_BLOCKS = 3, DKV_BLOCKS = 4 }; };
+template <> struct cut<float, 128> { enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 }; };
+template <> struct cut<float, 256> { enum { WARPS = 2, KEYS = 16, DQ_KEYS = 16, OWN = 16, READERS = 16, OWN_WARPS = 2, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 3 }; };
 
 /* Rows in shared memory are 16 bytes longer than they need be: neighbours lie in other banks. */
 template <class T> static __host__ __device__ constexpr int padded(int n) { return n + 16 / (int)sizeof(T); }
@@ -171,42 +171,77 @@ static __device__ __forceinline__ void put_four(bf16 *to, float4 x, float by)
 	*(uint2 *)to = { two_bf16(x.x * by, x.y * by), two_bf16(x.z * by, x.w * by) };
 }
 
+/* n rows of keys or values of one source, the first at `first`; those that lie evenly come by one multiplication each. */
+struct key_rows {
+	const attn &a;
+	const float *base;
+	bool cache, even;
+	int g, first, n;
+
+	__device__ __forceinline__ key_rows(const attn &all, const float *from, bool cached, int head, int at, int end)
+	    : a(all), base(from), cache(cached), even(cached || all.nb == 1), g(head), first(at), n(end - at)
+	{
+		if (even)
+			base += key_row(a, true, g, first);
+	}
+	__device__ __forceinline__ const float *operator()(int r) const
+	{
+		return r >= n ? NULL : even ? near(r) : base + key_row(a, cache, g, first + r);
+	}
+	__device__ __forceinline__ const float *near(int r) const { return (const float *)((const char *)base + (size_t)(unsigned)r * (unsigned)(a.G * a.D * 4)); }
+	__device__ __forceinline__ bool all_near(int rows) const { return even && n >= rows; }
+};
+
+/* Rows that lie anywhere. */
+template <class F> struct any_rows {
+	F at;
+
+	__device__ __forceinline__ const float *operator()(int r) const { return at(r); }
+	__device__ __forceinline__ const float *near(int) const { return NULL; }
+	__device__ __forceinline__ bool all_near(int) const { return false; }
+};
+template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) { return { at }; }
+
 /* ROWS rows of up to DP columns, zeros where there are none up to a multiple of 16; row(r) says where row r lies, NULL: nowhere.
- * EARLY: what get() asks for is on its way until put(). */
+ * What get() asks for is on its way until put(), where registers allow (EARLY). */
 template <class T, int DP, int ROWS, int THREADS> struct fetch {
-	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8, CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
+	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8, CHUNK = EARLY ? N : N % 4 ? 1 : 4, APART = THREADS / (DP / 4) };
+	static_assert(THREADS % (DP / 4) == 0 && N * APART == ROWS, "a thread keeps its columns");
 	float4 x[CHUNK];
 
-	template <class F> __device__ __forceinline__ void some(const attn &a, int first, F row)
+	template <class R> __device__ __forceinline__ void some(const attn &a, int from, const R &row)
 	{
-		UNROLL()
-		for (int i = 0; i < CHUNK; i++) {
-			const int e = (first + i) * THREADS + (int)threadIdx.x;
+		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4) + from * APART;
 
-			x[i] = read_four(row(e / (DP / 4)), e % (DP / 4) * 4, a.D, a.vec);
+		if (row.all_near(ROWS) && a.vec && a.D == DP) {
+			UNROLL()
+			for (int i = 0; i < CHUNK; i++)
+				x[i] = *(const float4 *)(row.near(first + i * APART) + c);
+			return;
 		}
+		UNROLL()
+		for (int i = 0; i < CHUNK; i++)
+			x[i] = read_four(row(first + i * APART), c, a.D, a.vec);
 	}
 
-	template <class F> __device__ __forceinline__ void get(const attn &a, F row)
+	template <class R> __device__ __forceinline__ void get(const attn &a, const R &row)
 	{
 		if (EARLY)
 			some(a, 0, row);
 	}
 
-	template <class F> __device__ __forceinline__ void put(const attn &a, F row, T *to, float by)
+	template <class R> __device__ __forceinline__ void put(const attn &a, const R &row, T *to, float by)
 	{
-		const int width = (a.D + 15) / 16 * 16;
+		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4);
 
 		UNROLL(1)
-		for (int first = 0; first < N; first += CHUNK) {
+		for (int from = 0; from < N; from += CHUNK) {
 			if (!EARLY)
-				some(a, first, row);
-			UNROLL()
-			for (int i = 0; i < CHUNK; i++) {
-				const int e = (first + i) * THREADS + (int)threadIdx.x, c = e % (DP / 4) * 4;
-
-				if (c < width)
-					put_four(to + e / (DP / 4) * padded<T>(DP) + c, x[i], by);
+				some(a, from, row);
+			if (c < (a.D + 15) / 16 * 16) {
+				UNROLL()
+				for (int i = 0; i < CHUNK; i++)
+					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c, x[i], by);
 			}
 		}
 	}
@@ -214,7 +249,19 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ float expo(float x) { return exp2f(x * 1.4426950408889634f); }
+/* exp(x), as exact as exp2f, which is this instruction and takes care of results below 1e-38, which are 0 here. */
+static __device__ __forceinline__ float expo(float x)
+{
+	float y;
+
+	x *= 1.4426950408889634f;
+#ifdef __CUDACC__
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+#else
+	y = exp2f(x);
+#endif
+	return y;
+}
 
 static __device__ __forceinline__ float row_max(float x)
 {
@@ -256,7 +303,7 @@ template <class T, int DP> static constexpr size_t fwd_shared()
 	       shared_size(room_size<T>(16 * C::WARPS, C::KEYS), sizeof(T)) + shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
-template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32) attn_forward(attn a)
+template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD_BLOCKS) attn_forward(attn a)
 {
 	enum { WARPS = cut<T, DP>::WARPS, KEYS = cut<T, DP>::KEYS, ROWS = 16 * WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
 	SHARED(s);
@@ -277,15 +324,11 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 	int t = walk.begin(a, first, n);
 	const auto row_of = [&](const float *own, const float *cached, int t) {
-		const bool cache = walk.in_cache(t);
-		const int at = walk.at(t), end = walk.end(t);
-		const float *base = cache ? cached : own;
-
-		return [=, &a](int r) { return at + r < end ? base + key_row(a, cache, g, at + r) : nullptr; };
+		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t), walk.end(t));
 	};
 
 	fetch<T, DP, ROWS, THREADS> queries;
-	const auto query_row = [&](int r) { return r < n ? a.q + query(a, g, first + r) * a.D : nullptr; };
+	const auto query_row = rows_at([&](int r) { return r < n ? a.q + query(a, g, first + r) * a.D : nullptr; });
 	queries.get(a, query_row);
 	queries.put(a, query_row, q, a.scale);
 	if (t < walk.stop) {
@@ -315,35 +358,39 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		if (then < walk.stop)
 			next.get(a, keys);
 		if (mine) {
-			UNROLL()
+			float most[2] = { top[0], top[1] }, base[2], all[2] = { 0, 0 };
+
+			if (!whole)
+				for (int i = 0; i < KEYS / 8; i++)
+					for (int e = 0; e < 4; e++) {
+						const int key = k0 + i * 8 + col + e % 2;
+
+						if (key < (e < 2 ? u : l).lo || key >= (e < 2 ? u : l).hi)
+							p[i][e] = NEVER;
+					}
+			for (int i = 0; i < KEYS / 8; i++)
+				for (int e = 0; e < 4; e++)
+					most[e / 2] = fmaxf(most[e / 2], p[i][e]);
 			for (int half = 0; half < 2; half++) {
-				const span read = half ? l : u;
-				const float was = top[half];
-				float most = was, all = 0, shrink;
-
-				for (int i = 0; i < KEYS / 8; i++)
-					for (int e = 2 * half; e < 2 * half + 2; e++) {
-						const int key = k0 + i * 8 + col + e % 2;
-
-						if (whole || (key >= read.lo && key < read.hi))
-							most = fmaxf(most, p[i][e]);
-					}
-				most = row_max(most);
-				for (int i = 0; i < KEYS / 8; i++)
-					for (int e = 2 * half; e < 2 * half + 2; e++) {
-						const int key = k0 + i * 8 + col + e % 2;
-
-						p[i][e] = whole || (key >= read.lo && key < read.hi) ? expo(p[i][e] - most) : 0;
-						all += p[i][e];
-					}
-				shrink = expo(was - most);
-				sum[half] = sum[half] * shrink + all;
-				top[half] = most;
-				for (int i = 0; i < DP / 8; i++) {
-					o[i][2 * half] *= shrink;
-					o[i][2 * half + 1] *= shrink;
-				}
+				most[half] = row_max(most[half]);
+				base[half] = most[half] == NEVER ? 0 : most[half]; /* a row that has read nothing yet gets no p of 1 */
 			}
+			for (int i = 0; i < KEYS / 8; i++)
+				for (int e = 0; e < 4; e++)
+					all[e / 2] += p[i][e] = expo(p[i][e] - base[e / 2]);
+			if (__any_sync(~0u, most[0] != top[0] || most[1] != top[1])) {
+				const float shrink[2] = { expo(top[0] - base[0]), expo(top[1] - base[1]) };
+
+				for (int half = 0; half < 2; half++) {
+					sum[half] *= shrink[half];
+					top[half] = most[half];
+				}
+				for (int i = 0; i < DP / 8; i++)
+					for (int e = 0; e < 4; e++)
+						o[i][e] *= shrink[e / 2];
+			}
+			sum[0] += all[0];
+			sum[1] += all[1];
 			warp_product_of(o, width / 8, p, room, LR, v, LD);
 		}
 		if (then < walk.stop)
@@ -422,14 +469,14 @@ template <class T, int DP> static constexpr size_t dq_shared()
 {
 	using C = cut<T, DP>;
 
-	return 2 * shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) + shared_size(C::KEYS * padded<T>(DP), sizeof(T)) +
-	       shared_size(room_size<T>(16 * C::WARPS, C::KEYS), sizeof(T)) + shared_size(2 * 16 * C::WARPS, sizeof(span));
+	return 2 * shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) + shared_size(C::DQ_KEYS * padded<T>(DP), sizeof(T)) +
+	       shared_size(room_size<T>(16 * C::WARPS, C::DQ_KEYS), sizeof(T)) + shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
 /* Values and keys take turns in the same memory. */
-template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32) attn_dq(attn a)
+template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
 {
-	enum { WARPS = cut<T, DP>::WARPS, KEYS = cut<T, DP>::KEYS, ROWS = 16 * WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
+	enum { WARPS = cut<T, DP>::WARPS, KEYS = cut<T, DP>::DQ_KEYS, ROWS = 16 * WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *d_o = s.take<T>(ROWS * LD), *kv = s.take<T>(KEYS * LD);
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
@@ -451,16 +498,12 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 	int t = walk.begin(a, first, n);
 	const auto row_of = [&](const float *own, const float *cached, int t) {
-		const bool cache = walk.in_cache(t);
-		const int at = walk.at(t), end = walk.end(t);
-		const float *base = cache ? cached : own;
-
-		return [=, &a](int r) { return at + r < end ? base + key_row(a, cache, g, at + r) : nullptr; };
+		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t), walk.end(t));
 	};
 
 	fetch<T, DP, ROWS, THREADS> queries;
-	const auto query_row = [&](int r) { return r < n ? a.q + query(a, g, first + r) * a.D : nullptr; };
-	const auto do_row = [&](int r) { return r < n ? a.d_o + query(a, g, first + r) * a.D : nullptr; };
+	const auto query_row = rows_at([&](int r) { return r < n ? a.q + query(a, g, first + r) * a.D : nullptr; });
+	const auto do_row = rows_at([&](int r) { return r < n ? a.d_o + query(a, g, first + r) * a.D : nullptr; });
 	queries.get(a, query_row);
 	queries.put(a, query_row, q, a.scale);
 	queries.get(a, do_row);
@@ -470,7 +513,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	while (t < walk.stop) {
 		const int then = walk.next(t + 1), k0 = walk.at(t), k1 = k0 + KEYS;
 		const span u = walk.of(t, up), l = walk.of(t, low);
-		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1));
+		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1)), whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
 		const auto values = row_of(a.v, a.cache_v, t), keys = row_of(a.k, a.cache_k, t);
 		float p[KEYS / 8][4], ds[KEYS / 8][4];
 
@@ -490,12 +533,16 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		if (mine) {
 			warp_product<true>(p, KEYS / 8, width, q + warp_row * LD, LD, kv, LD);
 			for (int i = 0; i < KEYS / 8; i++)
-				for (int e = 0; e < 4; e++) {
-					const int key = k0 + i * 8 + col + e % 2;
-					const span read = e < 2 ? u : l;
+				for (int e = 0; e < 4; e++)
+					ds[i][e] = slope(expo(p[i][e] - lse[e / 2]), ds[i][e], dot[e / 2]);
+			if (!whole)
+				for (int i = 0; i < KEYS / 8; i++)
+					for (int e = 0; e < 4; e++) {
+						const int key = k0 + i * 8 + col + e % 2;
 
-					ds[i][e] = key >= read.lo && key < read.hi ? slope(expo(p[i][e] - lse[e / 2]), ds[i][e], dot[e / 2]) : 0;
-				}
+						if (key < (e < 2 ? u : l).lo || key >= (e < 2 ? u : l).hi)
+							ds[i][e] = 0;
+					}
 			warp_product_of(dq, width / 8, ds, room, LR, kv, LD);
 		}
 		__syncthreads();
@@ -534,7 +581,7 @@ template <class T, int DP> static constexpr size_t dkv_shared()
 }
 
 /* OWN keys, 16 to each row of warps, whose members first share the queries, then the columns. */
-template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32) attn_dkv(attn a)
+template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
 {
 	enum {
 		OWN = cut<T, DP>::OWN, READERS = cut<T, DP>::READERS, WARPS = cut<T, DP>::OWN_WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP),
@@ -554,8 +601,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE, up = group + (threadIdx.x & 31) / 4, col = (threadIdx.x & 3) * 2;
 	const int width = (a.D + 15) / 16 * 16, cols = (width - share * COLS < COLS ? width - share * COLS : COLS) / 8;
 	const auto key_at = [&](int r) { return key + r <= last ? (long long)key_row(a, cache, g, key + r) : -1; };
-	const auto k_row = [&](int r) { return key_at(r) >= 0 ? (cache ? a.cache_k : a.k) + key_at(r) : nullptr; };
-	const auto v_row = [&](int r) { return key_at(r) >= 0 ? (cache ? a.cache_v : a.v) + key_at(r) : nullptr; };
+	const auto k_row = key_rows(a, cache ? a.cache_k : a.k, cache, g, key, last + 1), v_row = key_rows(a, cache ? a.cache_v : a.v, cache, g, key, last + 1);
 	float dk[COLS / 8][4], dv[COLS / 8][4];
 	fetch<T, DP, OWN, THREADS> keys;
 	fetch<T, DP, READERS, THREADS> queries;
@@ -568,8 +614,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	keys.get(a, v_row);
 	keys.put(a, v_row, v, 1);
 	for (int first = q0; first < q1; first += READERS) {
-		const auto q_row = [&](int r) { return first + r < q1 ? a.q + row[r] * a.D : nullptr; };
-		const auto do_row = [&](int r) { return first + r < q1 ? a.d_o + row[r] * a.D : nullptr; };
+		const auto q_row = rows_at([&](int r) { return first + r < q1 ? a.q + row[r] * a.D : nullptr; });
+		const auto do_row = rows_at([&](int r) { return first + r < q1 ? a.d_o + row[r] * a.D : nullptr; });
 		bool any = false;
 
 		if ((int)threadIdx.x < READERS) {
@@ -589,8 +635,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		queries.put(a, q_row, q, a.scale);
 		queries.get(a, do_row);
 		queries.put(a, do_row, d_o, 1);
-		__syncthreads();
 		{
+			const bool whole = !__syncthreads_or((int)threadIdx.x < READERS && !holds(who[threadIdx.x].seen, key, key + OWN));
 			float x[SOME / 8][4], y[SOME / 8][4];
 
 			for (int i = 0; i < SOME / 8; i++)
@@ -605,7 +651,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 					for (int e = c; e < 4; e += 2) {
 						const int at = key + up + e / 2 * 8;
-						const bool read = at >= w.seen.lo && at < w.seen.hi && at <= last;
+						const bool read = whole || (at >= w.seen.lo && at < w.seen.hi);
 
 						x[i][e] = read ? expo(x[i][e] - w.lse) : 0;
 						y[i][e] = read ? slope(x[i][e], y[i][e], w.dot) : 0;
@@ -664,7 +710,7 @@ template <class T, int DP> static void forward(struct rf_dev *d, attn a)
 template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 {
 	const int rows = 16 * cut<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G, own = cut<T, DP>::OWN, threads = 32 * cut<T, DP>::OWN_WARPS;
-	const int n = splits(d, a, blocks, rows, cut<T, DP>::KEYS);
+	const int n = splits(d, a, blocks, rows, cut<T, DP>::DQ_KEYS);
 	const int parts = (a.longest + own - 1) / own + (a.nb * a.len + own - 1) / own;
 	const size_t all = (size_t)a.queries * a.G, numbers = all * a.D, most = 16 * (size_t)cuda_of(d)->sms, grid = (numbers + 255) / 256;
 	const auto attn_dq_kernel = attn_dq<T, DP>;
