@@ -92,7 +92,7 @@ struct rf_shared {
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
 #define RF_ALLOW(kernel, bytes) (emu::allow_smem((const void *)(kernel), (bytes)), cudaSuccess)
-#define SHARED(name) emu::Carver name
+#define SHARED(name) emu::carver name
 #endif
 #define LAUNCH(d, kernel, grid, block, bytes, ...)                                                                    \
 	do {                                                                                                          \
