@@ -62,7 +62,7 @@ CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
-EMU_FLAGS  = -std=c++17 -O1 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Ilib -Ikernels -It/emu -isystem $(CUDA_HOME)/include \
+EMU_FLAGS  = -std=c++17 -O1 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -isystem $(CUDA_HOME)/include \
              $(CU_NAMES) $(SAN)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BIN)/rf-cuda.so))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so)

@@ -769,6 +769,26 @@ int main(int argc, char *argv[])
 			for (int f = 0; f < 4; f++)
 				rmsnorm(r, d, f & 1, f & 2);
 		}
+	/* wider than a block takes at once, from any place on */
+	for (shift = 0; shift < 4; shift++) {
+		colsum(1500 + (int)shift, 33);
+		embed(70, 600 + (int)shift, 40);
+		for (int f = 0; f < 8; f++)
+			rows(65, 40, f & 1, f & 2, f & 4);
+		for (int f = 0; f < 4; f++) {
+			rmsnorm(9, 40, f & 1, f & 2);
+			rmsnorm(5, 300, f & 1, f & 2);
+			rmsnorm(5, 2501 + (int)shift, f & 1, f & 2);
+		}
+		swiglu(400, 0, 0, true);
+		swiglu(400, 40, 4, true);
+		dots(40004);
+		adamw(400, 0.1);
+		axpy(400, true);
+	}
+	shift = 0;
+	rmsnorm(33000, 1, true, true);
+	rmsnorm(4200, 260, false, true);
 	heads();
 	head_ties();
 	for (int i = 0; i < COUNT(rows_of); i++)

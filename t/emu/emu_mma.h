@@ -96,6 +96,7 @@ inline void ldmatrix(uint32_t* r, const void* row, int n, bool trans, const char
 }
 }
 inline void ldmatrix_x4(uint32_t (&r)[4], const void* row, EMU_AT) { emu::ldmatrix(r, row, 4, false, f_, l_); }
+inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row, EMU_AT) { emu::ldmatrix(r, row, 4, true, f_, l_); }
 inline void ldmatrix_x2_trans(uint32_t (&r)[2], const void* row, EMU_AT) { emu::ldmatrix(r, row, 2, true, f_, l_); }
 inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4], EMU_AT) {
     emu::Mma g{d, a, b, c};
