@@ -432,6 +432,7 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	n += s->above_count;
 	m += s->above_mass;
 	hit = __ballot_sync(~0u, n && (k ? n >= k : (double)m >= need));
+	__syncwarp(); /* what one lane writes the others have read */
 	if (lane == (hit ? __ffs((int)hit) - 1 : 0)) {
 		int bin = 7;
 
