@@ -1,0 +1,206 @@
+/* act.cu -- gates: SwiGLU, a sigmoid, and the decay of Gated DeltaNet, forward and backward.
+ *
+ * Bound by memory: SwiGLU 12 bytes per number forward and 24 backward, at T 16384 and F 5632 (369 MB a matrix) 0.4 and 0.75 ms;
+ * a sigmoid of 30 instructions per 12 bytes is a third of what the multiprocessors could do meanwhile.  Decays are one number per
+ * row and head, in double: 0.26 M of them at T 16384, nothing. */
+#include "sweep.h"
+
+/* ---- SwiGLU ----------------------------------------------------------------------------------------------------- */
+
+struct swiglu {
+	size_t d, ld; /* of a row: its width, and where the next one's gate and up begin */
+	const float *gate, *up, *dy;
+	float *dgate, *dup, *y;
+};
+
+struct swiglu_forward : swiglu {
+	template <int W> __device__ void at(size_t i, size_t j) const
+	{
+		const some<W> g = get<W>(gate + i * ld + j), u = get<W>(up + i * ld + j);
+		some<W> out;
+
+		for (int k = 0; k < W; k++)
+			out[k] = g[k] * sigmoid(g[k]) * u[k];
+		put<W>(y + i * d + j, out);
+	}
+};
+
+struct swiglu_backward : swiglu {
+	template <int W> __device__ void at(size_t i, size_t j) const
+	{
+		const some<W> g = get<W>(gate + i * ld + j), u = get<W>(up + i * ld + j), by = get<W>(dy + i * d + j);
+		some<W> dg, du, out;
+
+		for (int k = 0; k < W; k++) {
+			const float s = sigmoid(g[k]);
+
+			dg[k] = by[k] * u[k] * silu_slope(g[k], s);
+			du[k] = by[k] * g[k] * s;
+			out[k] = g[k] * s * u[k];
+		}
+		put<W>(dgate + i * ld + j, dg);
+		put<W>(dup + i * ld + j, du);
+		if (y)
+			put<W>(y + i * d + j, out);
+	}
+};
+
+/* Rows that touch are one. */
+template <class F> static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, int ld, F f)
+{
+	const bool rows = width && ld != width;
+
+	f.d = rows ? (size_t)width : n;
+	f.ld = rows ? (size_t)ld : n;
+	sweep(d, name, rows ? n / (size_t)width : 1, f.d, aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
+}
+
+void rf_cuda_swiglu_fwd(struct rf_dev *d, const struct rf_swiglu_fwd *a)
+{
+	struct swiglu_forward f = {};
+
+	f.gate = f32(a->gate), f.up = f32(a->up), f.y = f32(a->y);
+	run_swiglu(d, "swiglu_fwd", a->n, a->d, a->ld, f);
+}
+
+void rf_cuda_swiglu_bwd(struct rf_dev *d, const struct rf_swiglu_bwd *a)
+{
+	struct swiglu_backward f = {};
+
+	f.gate = f32(a->gate), f.up = f32(a->up), f.dy = f32(a->dy), f.dgate = f32(a->dgate), f.dup = f32(a->dup), f.y = f32(a->y);
+	run_swiglu(d, "swiglu_bwd", a->n, a->d, a->ld, f);
+}
+
+/* ---- a sigmoid -------------------------------------------------------------------------------------------------- */
+
+struct gate {
+	size_t d, ldg;
+	const float *x, *by, *dy; /* by: the gate */
+	float *y, *dx, *dgate;
+};
+
+struct gate_forward : gate {
+	template <int W> __device__ void at(size_t i, size_t j) const
+	{
+		const some<W> g = get<W>(by + i * ldg + j);
+		some<W> v = get<W>(x + i * d + j);
+
+		for (int k = 0; k < W; k++)
+			v[k] *= sigmoid(g[k]);
+		put<W>(y + i * d + j, v);
+	}
+};
+
+struct gate_backward : gate {
+	template <int W> __device__ void at(size_t i, size_t j) const
+	{
+		const some<W> g = get<W>(by + i * ldg + j), v = get<W>(x + i * d + j), t = get<W>(dy + i * d + j);
+		some<W> dv, dg, out;
+
+		for (int k = 0; k < W; k++) {
+			const float s = sigmoid(g[k]);
+
+			dv[k] = t[k] * s;
+			dg[k] = t[k] * v[k] * s * (1.f - s);
+			out[k] = v[k] * s;
+		}
+		put<W>(dx + i * d + j, dv);
+		put<W>(dgate + i * ldg + j, dg);
+		if (y)
+			put<W>(y + i * d + j, out);
+	}
+};
+
+template <class F> static void run_gate(struct rf_dev *d, const char *name, int rows, int width, int ldg, F f)
+{
+	f.d = (size_t)width;
+	f.ldg = (size_t)(ldg ? ldg : width);
+	sweep(d, name, (size_t)rows, f.d, aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
+}
+
+void rf_cuda_gate_fwd(struct rf_dev *d, const struct rf_gate_fwd *a)
+{
+	struct gate_forward f = {};
+
+	f.x = f32(a->x), f.by = f32(a->gate), f.y = f32(a->y);
+	run_gate(d, "gate_fwd", a->rows, a->d, a->ldg, f);
+}
+
+void rf_cuda_gate_bwd(struct rf_dev *d, const struct rf_gate_bwd *a)
+{
+	struct gate_backward f = {};
+
+	f.x = f32(a->x), f.by = f32(a->gate), f.dy = f32(a->dy), f.dx = f32(a->dx), f.dgate = f32(a->dgate), f.y = f32(a->y);
+	run_gate(d, "gate_bwd", a->rows, a->d, a->ldg, f);
+}
+
+/* ---- decays ----------------------------------------------------------------------------------------------------- */
+
+/* In double, one number per row and head: errors of the logarithm add up along a chunk. */
+struct decay {
+	int H;
+	const float *a, *A_log, *dt_bias;
+	float *g;
+
+	template <int W> __device__ void at(size_t i, size_t h) const
+	{
+		const size_t j = i * H + h;
+
+		g[j] = (float)(-exp((double)A_log[h]) * softplus((double)a[j] + (double)dt_bias[h]));
+	}
+};
+
+void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *a)
+{
+	const struct decay f = { a->H, f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->g) };
+
+	sweep_by<1>(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, f);
+}
+
+/* 32 heads and `per` rows a block, eight rows side by side.  part (strips, 2, H): the strips' shares of dA_log and ddt_bias. */
+enum { HEADS = 32, SIDE = 8 };
+
+static __global__ void __launch_bounds__(HEADS * SIDE)
+decay_bwd(int rows, int H, int per, const float *a, const float *A_log, const float *dt_bias, const float *dg, float *da, double *part)
+{
+	SHARED(s);
+	double *side = s.take<double>(2 * HEADS * SIDE), sum[2] = { 0, 0 }; /* of dA_log, of ddt_bias */
+	const int h = blockIdx.y * HEADS + threadIdx.x, first = blockIdx.x * per, last = first + per < rows ? first + per : rows;
+
+	if (h < H) {
+		const double A = exp((double)A_log[h]), dt = (double)dt_bias[h];
+
+		for (int i = first + threadIdx.y; i < last; i += SIDE) {
+			const size_t at = (size_t)i * H + h;
+			const double z = (double)a[at] + dt, t = -A * (double)dg[at], dz = t / (1 + exp(-z));
+
+			da[at] = (float)dz;
+			sum[0] += t * softplus(z);
+			sum[1] += dz;
+		}
+	}
+	for (int k = 0; k < 2; k++)
+		side[(k * SIDE + threadIdx.y) * HEADS + threadIdx.x] = sum[k];
+	__syncthreads();
+	if (threadIdx.y >= 2 || h >= H)
+		return;
+	sum[0] = 0;
+	for (int i = 0; i < SIDE; i++)
+		sum[0] += side[(threadIdx.y * SIDE + i) * HEADS + threadIdx.x];
+	part[((size_t)blockIdx.x * 2 + threadIdx.y) * H + h] = sum[0];
+}
+
+void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *a)
+{
+	const int per = strip_rows(a->rows, 8 * SIDE), strips = (a->rows + per - 1) / per;
+	const dim3 grid((unsigned)strips, (unsigned)((a->H + HEADS - 1) / HEADS)), block(HEADS, SIDE);
+	const size_t H = (size_t)a->H;
+	double *part;
+
+	if (!a->rows || !H || !(part = (double *)rf_cuda_scratch(d, (size_t)strips * 2 * H * sizeof *part)))
+		return;
+	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H, per, f32(a->a), f32(a->A_log),
+	       f32(a->dt_bias), f32(a->dg), f32(a->da), part);
+	rf_cuda_add_strips(d, part, strips, H, 2 * H, f32(a->dA_log), 1);
+	rf_cuda_add_strips(d, part + H, strips, H, 2 * H, f32(a->ddt_bias), 1);
+}

@@ -1,0 +1,606 @@
+/* fast.cu -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns from, and the
+ * row-wise parts of an update, forward and backward.
+ *
+ * Bound by memory.  Features: a warp has a head of a row, which it reads twice, the second time from the first level cache: 8
+ * bytes per number forward, 16 backward; at T 16384 and d 1536 (101 MB a matrix) 0.07 and 0.13 ms.  What a chunk learns from: 24
+ * bytes per number forward, 48 backward; the sums over a head's width are a warp's.  Updates: 12 bytes per number of a fast
+ * weight, of which there are few, 4 heads of 3 x 384 x 768, 14 MB: 0.015 ms.  Their rows are long and may be as few as 12, so
+ * rows of more than 1024 numbers are cut into tiles, whose sums are taken by one kernel and used by the next: a block a row
+ * would take ten times as long. */
+#include "sweep.h"
+
+enum { WARPS = 8 };
+
+/* ---- features --------------------------------------------------------------------------------------------------- */
+
+struct feature {
+	int rows, H, D, per; /* per: rows of a strip */
+	bool silu, unit;
+	float eps;
+	const float *x, *scale, *offset, *dy;
+	float *y, *dx, *part; /* part (strips, 2, H D): the strips' shares of dscale and doffset */
+};
+
+/* Numbers j .. of x scale + offset, and of their activation. */
+template <bool WIDE> static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v, some<4> &s,
+                                                                some<4> &z, some<4> &y)
+{
+	const size_t column = (size_t)h * a.D + j;
+
+	v = take<WIDE>(x + j, (size_t)(a.D - j));
+	for (int k = 0; k < 4; k++) {
+		const bool is = WIDE || j + k < a.D;
+		const float offset = a.offset && is ? a.offset[2 * (column + k)] : 0.f;
+
+		s[k] = !is ? 0.f : a.scale ? a.scale[2 * (column + k)] : 1.f;
+		z[k] = v[k] * s[k] + offset;
+		y[k] = a.silu ? z[k] * sigmoid(z[k]) : z[k];
+	}
+}
+
+template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) feature_fwd(struct feature a)
+{
+	const size_t i = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
+	const int lane = threadIdx.x & 31;
+
+	if (i >= (size_t)a.rows * a.H)
+		return;
+	const float *x = a.x + i * a.D;
+	const int h = (int)(i % a.H);
+	float sum[1] = { 0 }, r = 1;
+	some<4> v, s, z, y;
+
+	for (int j = 4 * lane; a.unit && j < a.D; j += 128) {
+		act<WIDE>(a, x, h, j, v, s, z, y);
+		for (int k = 0; k < 4; k++)
+			sum[0] += y[k] * y[k];
+	}
+	if (a.unit) {
+		row_sums<false>(sum, (float *)NULL);
+		r = 1.f / (sqrtf(sum[0]) + a.eps);
+	}
+	for (int j = 4 * lane; j < a.D; j += 128) {
+		act<WIDE>(a, x, h, j, v, s, z, y);
+		for (int k = 0; k < 4; k++)
+			y[k] *= r;
+		give<WIDE>(a.y + i * a.D + j, (size_t)(a.D - j), y);
+	}
+}
+
+/* With z the activation, n = |z|, y = z / (n + eps):  dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2).
+ * A block has a head of a strip of rows, a warp one of these; sums over rows are in shared memory, each lane's own columns. */
+template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) feature_bwd(struct feature a)
+{
+	SHARED(shared);
+	const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x & 31, h = blockIdx.y;
+	const int first = blockIdx.x * a.per, last = first + a.per < a.rows ? first + a.per : a.rows;
+	float *all = shared.take<float>(warps * 2 * a.D), *ds = all + warp * 2 * a.D, *db = ds + a.D;
+	some<4> v, s, z, y;
+
+	for (int j = 4 * lane; j < a.D; j += 128)
+		for (int k = j; k < j + 4 && k < a.D; k++)
+			ds[k] = db[k] = 0;
+	for (int row = first + warp; row < last; row += warps) {
+		const size_t at = ((size_t)row * a.H + h) * a.D;
+		float sum[2] = { 0, 0 }, r = 1, c = 0; /* |z|^2, dy . z */
+
+		for (int j = 4 * lane; a.unit && j < a.D; j += 128) {
+			const some<4> dy = take<WIDE>(a.dy + at + j, (size_t)(a.D - j));
+
+			act<WIDE>(a, a.x + at, h, j, v, s, z, y);
+			for (int k = 0; k < 4; k++) {
+				sum[0] += y[k] * y[k];
+				sum[1] += y[k] * dy[k];
+			}
+		}
+		if (a.unit) {
+			row_sums<false>(sum, (float *)NULL);
+			const float n = sqrtf(sum[0]);
+
+			r = 1.f / (n + a.eps);
+			c = n > 0 ? sum[1] * r * r / n : 0;
+		}
+		for (int j = 4 * lane; j < a.D; j += 128) {
+			const size_t left = (size_t)(a.D - j);
+			const some<4> dy = take<WIDE>(a.dy + at + j, left);
+			some<4> dx = take<WIDE>(a.dx + at + j, left);
+
+			act<WIDE>(a, a.x + at, h, j, v, s, z, y);
+			for (int k = 0; k < 4; k++) {
+				float g = dy[k] * r - y[k] * c;
+
+				if (a.silu)
+					g *= silu_slope(z[k], sigmoid(z[k]));
+				dx[k] += g * s[k];
+				if (a.part && (WIDE || (size_t)k < left)) {
+					ds[j + k] += g * v[k];
+					db[j + k] += g;
+				}
+			}
+			give<WIDE>(a.dx + at + j, left, dx);
+		}
+	}
+	if (!a.part)
+		return;
+	__syncthreads();
+	for (int j = threadIdx.x; j < 2 * a.D; j += blockDim.x) {
+		float sum = all[j];
+
+		for (int k = 1; k < warps; k++)
+			sum += all[k * 2 * a.D + j];
+		a.part[((size_t)blockIdx.x * 2 + j / a.D) * a.H * a.D + (size_t)h * a.D + j % a.D] = sum;
+	}
+}
+
+void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
+{
+	struct feature a = {};
+	const size_t heads = (size_t)p->rows * p->H;
+
+	a.rows = p->rows, a.H = p->H, a.D = p->D, a.silu = p->silu, a.unit = p->unit, a.eps = p->eps, a.x = f32(p->x), a.scale = f32(p->scale);
+	a.offset = f32(p->offset), a.y = f32(p->y);
+	if (!heads || !a.D)
+		return;
+	const unsigned blocks = (unsigned)((heads + WARPS - 1) / WARPS);
+
+	if (aligned(a.x, a.y) && a.D % 4 == 0)
+		LAUNCH(d, feature_fwd<true>, blocks, 32 * WARPS, 0, a);
+	else
+		LAUNCH(d, feature_fwd<false>, blocks, 32 * WARPS, 0, a);
+}
+
+void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
+{
+	struct feature a = {};
+	const size_t width = (size_t)p->H * p->D, mine = 2 * (size_t)p->D * sizeof(float); /* mine: of a warp */
+	const int warps = mine * WARPS <= (48 << 10) ? WARPS : mine * 2 <= (48 << 10) ? 2 : 1;
+
+	a.rows = p->rows, a.H = p->H, a.D = p->D, a.silu = p->silu, a.unit = p->unit, a.eps = p->eps, a.x = f32(p->x), a.scale = f32(p->scale);
+	a.offset = f32(p->offset), a.dy = f32(p->dy), a.dx = f32(p->dx);
+	if (!a.rows || !width)
+		return;
+	a.per = strip_rows(a.rows, 4 * WARPS);
+	const int strips = (a.rows + a.per - 1) / a.per;
+	const size_t shared = shared_size((size_t)warps * 2 * a.D, sizeof(float));
+	const dim3 grid((unsigned)strips, (unsigned)a.H);
+
+	if (p->dscale && !(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * 2 * width * sizeof *a.part)))
+		return;
+	if (aligned(a.x, a.dy, a.dx) && a.D % 4 == 0)
+		LAUNCH(d, feature_bwd<true>, grid, 32 * warps, shared, a);
+	else
+		LAUNCH(d, feature_bwd<false>, grid, 32 * warps, shared, a);
+	if (!a.part)
+		return;
+	rf_cuda_add_strips(d, a.part, strips, width, 2 * width, f32(p->dscale), 2);
+	rf_cuda_add_strips(d, a.part + width, strips, width, 2 * width, f32(p->doffset), 2);
+}
+
+/* ---- rates ------------------------------------------------------------------------------------------------------ */
+
+/* In double: few numbers, and softplus ends near 0, where its logarithm loses digits. */
+struct rates_forward {
+	double shift;
+	float *lr, *m;
+
+	template <int W> __device__ void at(size_t, size_t i) const
+	{
+		for (size_t j = 3 * i; j < 3 * i + 3; j++)
+			lr[j] = (float)softplus((double)lr[j] + shift);
+		if (m)
+			m[i] = (float)(1 / (1 + exp(-(double)m[i])));
+	}
+};
+
+/* The slope of softplus where its value is y: 1 - e^-y. */
+struct rates_backward {
+	const float *lr, *m;
+	float *dlr, *dm;
+
+	template <int W> __device__ void at(size_t, size_t i) const
+	{
+		for (size_t j = 3 * i; j < 3 * i + 3; j++)
+			dlr[j] = (float)(-(double)dlr[j] * expm1(-(double)lr[j]));
+		if (m)
+			dm[i] *= m[i] * (1 - m[i]);
+	}
+};
+
+void rf_cuda_rates_fwd(struct rf_dev *d, const struct rf_rates_fwd *a)
+{
+	const struct rates_forward f = { (double)a->shift, f32(a->lr), f32(a->m) };
+
+	sweep_by<1>(d, "rates_fwd", 1, (size_t)a->rows * a->H, f);
+}
+
+void rf_cuda_rates_bwd(struct rf_dev *d, const struct rf_rates_bwd *a)
+{
+	const struct rates_backward f = { f32(a->lr), f32(a->m), f32(a->dlr), f32(a->dm) };
+
+	sweep_by<1>(d, "rates_bwd", 1, (size_t)a->rows * a->H, f);
+}
+
+/* ---- what a chunk learns from ----------------------------------------------------------------------------------- */
+
+struct learn {
+	int rows, H, E, every;
+	float *gu, *e;
+	const float *lr, *dsum;
+	float *dgu, *de, *dlr, *dm;
+
+	/* Forward: row and head i. */
+	template <int W> __device__ void at(size_t i, size_t j) const
+	{
+		const float *by = lr + 3 * lr_row(i);
+		float *g = gu + i * 2 * E + j, *u = g + E, *v = e + i * E + j;
+		some<W> x = get<W>(g), y = get<W>(u), z = get<W>(v);
+
+		for (int k = 0; k < W; k++) {
+			const float s = sigmoid(x[k]), a = x[k] * s, slope = silu_slope(x[k], s), b = y[k], c = z[k];
+
+			x[k] = c * b * slope * by[0];
+			z[k] = a * b * by[1];
+			y[k] = c * a * by[2];
+		}
+		put<W>(g, x);
+		put<W>(u, y);
+		put<W>(v, z);
+	}
+	__device__ size_t lr_row(size_t i) const { return (size_t)((unsigned)i / (unsigned)H) * every * H + (unsigned)i % (unsigned)H; }
+};
+
+void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
+{
+	struct learn a = {};
+
+	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e), a.lr = f32(p->lr);
+	sweep(d, "learn_fwd", (size_t)a.rows * a.H, (size_t)a.E, aligned(a.gu, a.e) && a.E % 4 == 0, a);
+}
+
+/* silu' = s (1 + g (1 - s)),  silu'' = s (1 - s) (2 + g (1 - 2 s)). */
+template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_bwd(struct learn a)
+{
+	const size_t i = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
+	const int lane = threadIdx.x & 31;
+
+	if (i >= (size_t)a.rows * a.H)
+		return;
+	const size_t out = a.lr_row(i);
+	const float r0 = a.lr[3 * out], r1 = a.lr[3 * out + 1], r2 = a.lr[3 * out + 2];
+	float *g = a.gu + i * 2 * a.E, *u = g + a.E, *e = a.e + i * a.E, *dg = a.dgu + i * 2 * a.E, *du = dg + a.E, *de = a.de + i * a.E;
+	float sum[3] = { 0, 0, 0 };
+
+	for (int j = 4 * lane; j < a.E; j += 128) {
+		const size_t left = (size_t)(a.E - j);
+		some<4> G = take<WIDE>(g + j, left), U = take<WIDE>(u + j, left), V = take<WIDE>(e + j, left);
+		some<4> t0 = take<WIDE>(dg + j, left), t1 = take<WIDE>(de + j, left), t2 = take<WIDE>(du + j, left);
+
+		for (int k = 0; k < 4; k++) {
+			const float x = G[k], y = U[k], z = V[k], s = sigmoid(x), f = x * s, f1 = silu_slope(x, s);
+			const float f2 = s * (1.f - s) * (2.f + x * (1.f - 2.f * s)), a0 = t0[k], a1 = t1[k], a2 = t2[k];
+
+			sum[0] += a0 * z * y * f1;
+			sum[1] += a1 * f * y;
+			sum[2] += a2 * z * f;
+			t0[k] = a0 * z * y * f2 * r0 + (a1 * y * r1 + a2 * z * r2) * f1;
+			t2[k] = a0 * z * f1 * r0 + a1 * f * r1;
+			t1[k] = a0 * y * f1 * r0 + a2 * f * r2;
+			G[k] = z * y * f1 * r0;
+			V[k] = f * y * r1;
+			U[k] = z * f * r2;
+		}
+		give<WIDE>(dg + j, left, t0);
+		give<WIDE>(du + j, left, t2);
+		give<WIDE>(de + j, left, t1);
+		give<WIDE>(g + j, left, G);
+		give<WIDE>(e + j, left, V);
+		give<WIDE>(u + j, left, U);
+	}
+	row_sums<false>(sum, (float *)NULL);
+	if (lane == 0) {
+		for (int k = 0; k < 3; k++)
+			a.dlr[3 * out + k] = sum[k];
+		if (a.dsum)
+			a.dm[out] = a.dsum[(unsigned)i % (unsigned)a.H];
+	}
+}
+
+void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
+{
+	struct learn a = {};
+	const size_t heads = (size_t)p->rows * p->H;
+
+	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e), a.lr = f32(p->lr);
+	a.dgu = f32(p->dgu), a.de = f32(p->de), a.dlr = f32(p->dlr), a.dm = f32(p->dm), a.dsum = f32(p->dsum);
+	if (!heads)
+		return;
+	const unsigned blocks = (unsigned)((heads + WARPS - 1) / WARPS);
+
+	if (aligned(a.gu, a.e, a.dgu, a.de) && a.E % 4 == 0)
+		LAUNCH(d, learn_bwd<true>, blocks, 32 * WARPS, 0, a);
+	else
+		LAUNCH(d, learn_bwd<false>, blocks, 32 * WARPS, 0, a);
+}
+
+/* ---- the update: long rows -------------------------------------------------------------------------------------- */
+
+/* Sums over rows of n numbers, in tiles of SPAN: part (rows, tiles, 2), in double. */
+enum { SPAN = 1 << 12, THREADS = 256, SHORT = 1024, DOWN = 65535 };
+
+static size_t tiles_of(size_t n) { return (n + SPAN - 1) / SPAN; }
+
+/* What is summed over a row, and what is then done with the row, where a block's threads have each i, i + 4 THREADS, ... */
+struct length {
+	int rows;
+	size_t n;
+	float eps;
+	const float *x, *length, *dy;
+	float *y, *dx, *dlength;
+};
+
+/* x . x and (with dy) dy . x of numbers `from` to `to` of a row, this thread's. */
+template <bool WIDE> static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to, int step, float (&sum)[2])
+{
+	for (size_t i = from; i < to; i += step) {
+		const some<4> x = take<WIDE>(a.x + row * a.n + i, to - i);
+
+		for (int k = 0; k < 4; k++)
+			sum[0] += x[k] * x[k];
+		if (a.dy) {
+			const some<4> dy = take<WIDE>(a.dy + row * a.n + i, to - i);
+
+			for (int k = 0; k < 4; k++)
+				sum[1] += x[k] * dy[k];
+		}
+	}
+}
+
+/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps).
+ * LENGTH: y = r alone. */
+enum what { LENGTH, RENORM, BACK };
+template <enum what WHAT, bool WIDE>
+static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to, int step, double xx, double xy, bool leader)
+{
+	const double r = sqrt(xx), s = 1 / (r + (double)a.eps), L = a.length ? (double)a.length[row] : 1;
+	const float by = (float)(L * s), back = r > 0 ? (float)(L * xy * s * s / r) : 0;
+
+	if (WHAT == LENGTH) {
+		if (leader)
+			a.y[row] = (float)r;
+		return;
+	}
+	if (WHAT == BACK && leader && a.dlength)
+		a.dlength[row] += (float)(xy * s);
+	for (size_t i = from; i < to; i += step) {
+		const size_t left = to - i;
+		some<4> x = take<WIDE>(a.x + row * a.n + i, left);
+
+		if (WHAT == RENORM) {
+			for (int k = 0; k < 4; k++)
+				x[k] *= by;
+			give<WIDE>(a.y + row * a.n + i, left, x);
+		} else {
+			const some<4> dy = take<WIDE>(a.dy + row * a.n + i, left);
+			some<4> dx = take<WIDE>(a.dx + row * a.n + i, left);
+
+			for (int k = 0; k < 4; k++)
+				dx[k] += by * dy[k] - back * x[k];
+			give<WIDE>(a.dx + row * a.n + i, left, dx);
+		}
+	}
+}
+
+/* A warp has a short row. */
+template <enum what WHAT, bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
+{
+	const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
+	const int lane = threadIdx.x & 31;
+	float sum[2] = { 0, 0 };
+
+	if (row >= (size_t)a.rows)
+		return;
+	along<WIDE>(a, row, 4 * (size_t)lane, a.n, 128, sum);
+	row_sums<false>(sum, (float *)NULL);
+	apply<WHAT, WIDE>(a, row, 4 * (size_t)lane, a.n, 128, (double)sum[0], (double)sum[1], lane == 0);
+}
+
+/* A block has a tile of a long one: first its sums, then what is done with it. */
+template <bool WIDE> static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
+{
+	SHARED(s);
+	float *room = s.take<float>(64);
+	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < a.n ? first + SPAN : a.n;
+
+	for (size_t row = blockIdx.y; row < (size_t)a.rows; row += gridDim.y) {
+		float sum[2] = { 0, 0 };
+
+		along<WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, sum);
+		row_sums<true>(sum, room);
+		if (threadIdx.x == 0)
+			for (int k = 0; k < 2; k++)
+				part[(row * gridDim.x + blockIdx.x) * 2 + k] = (double)sum[k];
+	}
+}
+
+/* The sum over a row's tiles, in every thread. */
+static __device__ double whole(const double *part, size_t tiles, size_t apart, double *room)
+{
+	double sum = 0;
+
+	for (size_t i = threadIdx.x; i < tiles; i += THREADS)
+		sum += part[i * apart];
+	return block_sum(sum, room);
+}
+
+template <enum what WHAT, bool WIDE> static __global__ void __launch_bounds__(THREADS) long_rows(struct length a, size_t tiles, const double *part)
+{
+	SHARED(s);
+	double *room = s.take<double>(33);
+	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < a.n ? first + SPAN : a.n;
+
+	for (size_t row = blockIdx.y; row < (size_t)a.rows; row += gridDim.y) {
+		const double xx = whole(part + row * tiles * 2, tiles, 2, room), xy = a.dy ? whole(part + row * tiles * 2 + 1, tiles, 2, room) : 0;
+
+		apply<WHAT, WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, xx, xy, blockIdx.x == 0 && threadIdx.x == 0);
+	}
+}
+
+template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, const struct length &a)
+{
+	const size_t tiles = tiles_of(a.n), shared = shared_size(64, sizeof(float)) + shared_size(33, sizeof(double));
+	const dim3 grid((unsigned)tiles, (unsigned)(a.rows < DOWN ? a.rows : DOWN));
+	double *part;
+
+	if (a.n <= SHORT) {
+		LAUNCH(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS), 32 * WARPS, 0, a);
+		return;
+	}
+	if (!(part = (double *)rf_cuda_scratch(d, (size_t)a.rows * tiles * 2 * sizeof *part)))
+		return;
+	LAUNCH(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
+	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a, tiles, part);
+}
+
+template <enum what WHAT> static void run_length(struct rf_dev *d, const struct length &a)
+{
+	if (!a.rows || (!a.n && WHAT != LENGTH))
+		return;
+	if (aligned(a.x, a.dy, WHAT == LENGTH ? NULL : a.y, a.dx) && a.n % 4 == 0)
+		run_rows<WHAT, true>(d, a);
+	else
+		run_rows<WHAT, false>(d, a);
+}
+
+void rf_cuda_length_fwd(struct rf_dev *d, const struct rf_length_fwd *p)
+{
+	run_length<LENGTH>(d, { p->rows, p->n, 0, f32(p->x), NULL, NULL, f32(p->y), NULL, NULL });
+}
+
+void rf_cuda_renorm_fwd(struct rf_dev *d, const struct rf_renorm_fwd *p)
+{
+	run_length<RENORM>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL, NULL });
+}
+
+void rf_cuda_renorm_bwd(struct rf_dev *d, const struct rf_renorm_bwd *p)
+{
+	run_length<BACK>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx), f32(p->dlength) });
+}
+
+struct length_back {
+	size_t n;
+	const float *x, *length, *dlength;
+	float *dx;
+
+	template <int W> __device__ void at(size_t row, size_t i) const
+	{
+		const float by = length[row] > 0 ? dlength[row] / length[row] : 0;
+		const some<W> v = get<W>(x + row * n + i);
+		some<W> to = get<W>(dx + row * n + i);
+
+		for (int k = 0; k < W; k++)
+			to[k] += by * v[k];
+		put<W>(dx + row * n + i, to);
+	}
+};
+
+void rf_cuda_length_bwd(struct rf_dev *d, const struct rf_length_bwd *p)
+{
+	const struct length_back f = { p->n, f32(p->x), f32(p->y), f32(p->dy), f32(p->dx) };
+
+	sweep(d, "length_bwd", (size_t)p->rows, p->n, aligned(f.x, f.dx) && p->n % 4 == 0, f);
+}
+
+/* ---- the update: momentum, the diagonal ------------------------------------------------------------------------- */
+
+struct momentum {
+	size_t n;
+	float by;
+	const float *x, *p, *m;
+	float *y;
+
+	template <int W> __device__ void at(size_t h, size_t i) const
+	{
+		const float c = by * m[h];
+		const some<W> was = get<W>(p + h * n + i);
+		some<W> v = get<W>(x + h * n + i);
+
+		for (int k = 0; k < W; k++)
+			v[k] += c * was[k];
+		put<W>(y + h * n + i, v);
+	}
+};
+
+void rf_cuda_momentum_fwd(struct rf_dev *d, const struct rf_momentum_fwd *a)
+{
+	const struct momentum f = { a->n, a->by, f32(a->x), f32(a->p), f32(a->m), f32(a->y) };
+
+	sweep(d, "momentum_fwd", (size_t)a->H, a->n, aligned(f.x, f.p, f.y) && a->n % 4 == 0, f);
+}
+
+template <bool WIDE> static __global__ void __launch_bounds__(THREADS)
+momentum_bwd(int H, size_t n, float by, const float *p, const float *m, const float *dy, float *dp, double *part)
+{
+	SHARED(s);
+	float *room = s.take<float>(32);
+	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < n ? first + SPAN : n;
+
+	for (size_t h = blockIdx.y; h < (size_t)H; h += gridDim.y) {
+		const float c = by * m[h];
+		float sum[1] = { 0 };
+
+		for (size_t i = first + 4 * threadIdx.x; i < last; i += 4 * THREADS) {
+			const size_t at = h * n + i, left = last - i;
+			const some<4> t = take<WIDE>(dy + at, left), was = take<WIDE>(p + at, left);
+			some<4> to = take<WIDE>(dp + at, left);
+
+			for (int k = 0; k < 4; k++) {
+				sum[0] += t[k] * was[k];
+				to[k] += c * t[k];
+			}
+			give<WIDE>(dp + at, left, to);
+		}
+		row_sums<true>(sum, room);
+		if (threadIdx.x == 0)
+			part[h * gridDim.x + blockIdx.x] = (double)sum[0];
+	}
+}
+
+static __global__ void __launch_bounds__(THREADS) momentum_sums(float by, size_t tiles, const double *part, float *dm)
+{
+	SHARED(s);
+	const double sum = whole(part + blockIdx.x * tiles, tiles, 1, s.take<double>(33));
+
+	if (threadIdx.x == 0)
+		dm[blockIdx.x] += (float)(sum * (double)by);
+}
+
+void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
+{
+	const size_t tiles = tiles_of(a->n);
+	const dim3 grid((unsigned)tiles, (unsigned)(a->H < DOWN ? a->H : DOWN));
+	double *part = a->H && tiles ? (double *)rf_cuda_scratch(d, (size_t)a->H * tiles * sizeof *part) : NULL;
+
+	if (!part)
+		return;
+	if (aligned(f32(a->p), f32(a->dy), f32(a->dp)) && a->n % 4 == 0)
+		LAUNCH(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n, a->by, f32(a->p), f32(a->m), f32(a->dy),
+		       f32(a->dp), part);
+	else
+		LAUNCH(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n, a->by, f32(a->p), f32(a->m), f32(a->dy),
+		       f32(a->dp), part);
+	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles, part, f32(a->dm));
+}
+
+struct diagonal {
+	size_t apart, step;
+	float by, *y;
+
+	template <int W> __device__ void at(size_t matrix, size_t i) const { y[matrix * apart + i * step] += by; }
+};
+
+void rf_cuda_diagonal(struct rf_dev *d, const struct rf_diagonal *a)
+{
+	const struct diagonal f = { a->apart, (size_t)a->cols + 1, a->by, f32(a->y) };
+
+	sweep_by<1>(d, "diagonal", (size_t)a->mats, (size_t)(a->rows < a->cols ? a->rows : a->cols), f);
+}
