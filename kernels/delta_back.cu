@@ -12,8 +12,8 @@
  *     scan    chunk after chunk, back: the two products, dR and dS to memory; in blocks beside, forward: S += K' diag(f) U
  *     back    a block a chunk and a head of q and k: dq, dk, dv, db, dg from S, dS and dR
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 25 million multiplications and additions in
- * products, at 400 TFLOP/s (mma.sync) 60 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv in float32, some of them twice,
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 22 million multiplications and additions in
+ * products, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv in float32, some of them twice,
  * 0.35 MB, and of what lies between R, B, N, S and dS, 128 KB, written and read: 0.6 MB, at 3 TB/s 200 ns.  So ready and back
  * are bound by memory, and hold products in registers, to have three blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
  *
@@ -639,7 +639,8 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 						}
 				}
 			}
-			__syncthreads();
+			if (stages == 1 || !i)
+				__syncthreads(); /* with two, the next one's has the same effect */
 			if (stages == 1 && i)
 				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16);
 		}
@@ -703,7 +704,6 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 					*at = a.before ? dS[k * LV + v] : *at + dS[k * LV + v];
 				});
 		}
-		__syncthreads();
 	}
 }
 
