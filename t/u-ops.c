@@ -698,7 +698,6 @@ int main(int argc, char *argv[])
 	}
 	shift = 0;
 	rmsnorm(33000, 1, true, true);
-	rmsnorm(4200, 260, false, true);
 	head_ties();
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(vocabs); j++) {
