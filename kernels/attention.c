@@ -431,6 +431,15 @@ INLINE void slope_keys(struct work *w, int queries, int key, int lanes, bool mas
 		}
 }
 
+/* Whether some row reads one of these keys of the cache; of a long one with a window few are read. */
+static bool is_read(const struct attn *a, int key, int keys)
+{
+	for (int b = 0; b < a->nb; b++)
+		if (key < a->past[b] && (!a->window || key + keys > a->past[b] + 1 - a->window))
+			return true;
+	return false;
+}
+
 static void dkv_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
@@ -444,7 +453,7 @@ static void dkv_tile(void *arg, int tile, int thread)
 	int q0 = b == CACHE ? 0 : b * per + key * a->rep, q1 = b == CACHE ? a->queries : (b + 1) * per;
 	struct source src = source_of(a, g, b);
 
-	if (!w)
+	if (!w || (b == CACHE && !is_read(a, key, keys)))
 		return;
 	key_rows(&src, src.k, key, keys, w->row);
 	pack_lanes(w->row, keys, a->D, a->pad, 1, w->x);

@@ -62,7 +62,178 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 	}
 }
 
+/* ---- in registers ----------------------------------------------------------------------------------------------- */
+
+/* Matrix units as the PTX manual defines them (their host twins: t/emu): d (16, 8) = a (16, 16) b (16, 8) + c, and four
+ * matrices of 8 x 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a multiple of 16 bytes. */
+#ifdef __CUDACC__
+static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4])
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	             : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+
+static __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+}
+
+static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+}
+
+/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits for all groups but
+ * the last n of this thread. */
+static __device__ __forceinline__ void copy_16(void *to, const void *from)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+static __device__ __forceinline__ void copies_close() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int n> static __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory"); }
+#endif
+
+/* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in different banks. */
+template <class X> static __host__ __device__ constexpr int tile_pad() { return 16 / (int)sizeof(X); }
+
+/* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are stored.  a, b: the
+ * tile's corners; TA, TB, k, la, lb as above, rows at multiples of 16 bytes.  each: f(row, column, number) of each number, by
+ * the lane that holds it; pairs: f(row, column, number, the next column's number), the column even. */
+template <class X> struct warp_tile;
+
+template <> struct warp_tile<bf16> {
+	float x[4][4];
+
+	__device__ __forceinline__ void zero()
+	{
+		for (int i = 0; i < 4; i++)
+			for (int j = 0; j < 4; j++)
+				x[i][j] = 0;
+	}
+
+	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const bf16 *a, int la, const bf16 *b, int lb)
+	{
+		const int lane = threadIdx.x & 31, r = lane & 7, q = lane >> 3;
+
+		a += TA ? (q / 2 * 8 + r) * la + q % 2 * 8 : (q % 2 * 8 + r) * la + q / 2 * 8;
+		b += TB ? (q / 2 * 8 + r) * lb + q % 2 * 8 : (q % 2 * 8 + r) * lb + q / 2 * 8;
+		for (int l = 0; l < k; l += 16) {
+			uint32_t fa[4], fb[4];
+
+			if (TA)
+				ldmatrix_x4_trans(fa, a + l * la);
+			else
+				ldmatrix_x4(fa, a + l);
+#pragma unroll
+			for (int n = 0; n < 2; n++) {
+				if (TB)
+					ldmatrix_x4(fb, b + n * 16 * lb + l);
+				else
+					ldmatrix_x4_trans(fb, b + n * 16 + l * lb);
+				mma_m16n8k16(x[2 * n], fa, { fb[0], fb[1] }, x[2 * n]);
+				mma_m16n8k16(x[2 * n + 1], fa, { fb[2], fb[3] }, x[2 * n + 1]);
+			}
+		}
+	}
+
+	template <class F> __device__ __forceinline__ void each(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				f(lane / 4 + i / 2 * 8, n * 8 + lane % 4 * 2 + i % 2, x[n][i]);
+	}
+
+	template <class F> __device__ __forceinline__ void pairs(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+#pragma unroll
+			for (int i = 0; i < 2; i++)
+				f(lane / 4 + i * 8, n * 8 + lane % 4 * 2, x[n][2 * i], x[n][2 * i + 1]);
+	}
+};
+
+/* In float32 a lane has four rows, four apart, and twice two columns, sixteen apart. */
+template <> struct warp_tile<float> {
+	float x[4][4];
+
+	__device__ __forceinline__ void zero()
+	{
+		for (int i = 0; i < 4; i++)
+			for (int j = 0; j < 4; j++)
+				x[i][j] = 0;
+	}
+
+	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const float *a, int la, const float *b, int lb)
+	{
+		const int lane = threadIdx.x & 31, i = lane / 8, j = lane % 8 * 2;
+
+		for (int l = 0; l < k; l++) {
+			float y[4], z[4];
+
+#pragma unroll
+			for (int r = 0; r < 4; r++) {
+				y[r] = a[TA ? l * la + i + 4 * r : (i + 4 * r) * la + l];
+				z[r] = b[TB ? (j + r / 2 * 16 + r % 2) * lb + l : l * lb + j + r / 2 * 16 + r % 2];
+			}
+#pragma unroll
+			for (int r = 0; r < 4; r++)
+#pragma unroll
+				for (int s = 0; s < 4; s++)
+					x[r][s] += y[r] * z[s];
+		}
+	}
+
+	template <class F> __device__ __forceinline__ void each(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int r = 0; r < 4; r++)
+#pragma unroll
+			for (int s = 0; s < 4; s++)
+				f(lane / 8 + 4 * r, lane % 8 * 2 + s / 2 * 16 + s % 2, x[r][s]);
+	}
+
+	template <class F> __device__ __forceinline__ void pairs(F f)
+	{
+		const int lane = threadIdx.x & 31;
+
+#pragma unroll
+		for (int r = 0; r < 4; r++)
+#pragma unroll
+			for (int s = 0; s < 4; s += 2)
+				f(lane / 8 + 4 * r, lane % 8 * 2 + s * 8, x[r][s], x[r][s + 1]);
+	}
+};
+
+/* f(i, j) for the corners of the tiles of an (m, n) product that are this warp's; m a multiple of 16, n of 32. */
+template <class F> static __device__ __forceinline__ void warp_tiles(int m, int n, F f)
+{
+	for (int t = threadIdx.x / 32; t < m / 16 * (n / 32); t += blockDim.x / 32)
+		f(t / (n / 32) * 16, t % (n / 32) * 32);
+}
+
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
+
+/* Two bf16 in a word of a matrix unit's operand, the first one low; two numbers to where both fit as one. */
+static __device__ __forceinline__ uint32_t pack(float x, float y)
+{
+	const __nv_bfloat162 both = __floats2bfloat162_rn(x, y);
+
+	return *(const uint32_t *)&both;
+}
+static __device__ __forceinline__ void round_two(bf16 *to, float x, float y) { *(uint32_t *)to = pack(x, y); }
+static __device__ __forceinline__ void round_two(float *to, float x, float y) { *(float2 *)to = make_float2(x, y); }
 
 #endif

@@ -35,7 +35,7 @@ row() {
 	local short
 	short=$(awk -v v="$2" -v limit="$3" 'BEGIN {
 		if (v !~ /^[-+]?[0-9.]/) exit 1
-		n = substr(limit, 4); v += 0
+		n = substr(limit, 4) + 0; v += 0
 		if (limit ~ /^>/ && v < n || limit ~ /^</ && v > n) print "FALLS SHORT " }')
 	printf '%-62s %10s  %-8s %s%s\n' "$1" "$2" "$3" "$short" "$4"
 }

@@ -1,0 +1,855 @@
+/* delta.cu -- the gated delta rule forward, in chunks of 64 rows, and the decay's logarithm (delta.c has the formulas; going
+ * back: delta_back.cu).
+ *
+ * A text.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need no state, so three kernels do it:
+ *
+ *     prepare   a block a chunk and head: A, its inverse, -W, U0 and K diag(f) to memory
+ *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U; S of each chunk's first row to memory
+ *     read_out  a block a chunk and head: O = diag(e) Q S + P U
+ *
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6.3 million multiplications and additions in
+ * products, at 400 TFLOP/s (mma.sync) 32 ns of the whole GPU; 64 rows of q, k, v, u and o in float32 160 KB, twice k and u again,
+ * and of what lies between -W, K and S 64 KB, written and read: 0.35 MB, at 3 TB/s 120 ns.  So prepare and read_out are bound
+ * by memory, with room for the inverse in float32 (90,000 operations).  What lies between is bf16 where operands are, and
+ * texts are done in pieces of 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the
+ * length.
+ *
+ * walk is bound by latency: at 16384 rows 256 chunks follow each other, with 16 heads there are 16 states of 64 KB, and each
+ * must be on more than one SM.  The columns of V are independent: so 16 of them make a warp's work, S' (16, K) stays in its
+ * registers as the accumulators of U' K, which are the very operand that S' W' wants (as in attention with P V): a chunk is
+ * 128 matrix instructions without any exchange between warps, some 1,200 cycles; 128 such warps for 16 heads, an SM each, and
+ * the other warps of a block only bring the next chunk's W and K.  256 chunks take about 0.2 ms, prepare and read_out at 16
+ * heads about 0.5 ms.  In float32, for comparison, the products are done from shared memory by 32 columns of V.
+ *
+ * Rollouts of several steps go the same way, each sequence from the state at its first row: what a capture leaves in the log
+ * is not needed for it, since only bits, not sums, depend on where chunks begin.  One step behind given rows (grow) is a sum
+ *
+ *     S' k = e S0' k + sum over rows of f_s (k . k_s) u_s
+ *
+ * which never forms a state: it reads S0 (64 KB, shared by the rollouts of a position) and up to 64 rows of k and u (64 KB),
+ * where a running state would be read and written whole (128 KB); with `open`, S0 is moved on every 64 steps. */
+#include "delta_tile.h"
+
+enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024, NARROW = 32 };
+
+struct delta {
+	int nb, steps, given, per, H, G, K, V;
+	float beta_scale;
+	const float *q, *k, *v, *b, *g;
+	float *u, *o, *S, *open;
+	const int32_t *start, *cap_row, *cap_slot;
+	int captures, log_from;
+	struct { float *S, *k, *u, *g; } log;
+	/* the piece: chunks first .. first + chunks, all sequences; widths filled up */
+	int first, chunks, KP, VP;
+	void *W, *kf, *states; /* (nb, H, chunks) of (64, KP), (64, KP), (VP, KP): S turned */
+	float *ends, *carry;   /* (nb, H, chunks): e_m; (nb, H, K, V): the state before the first chunk, if first, and after the last */
+};
+
+/* A chunk of a head of a sequence. */
+struct cell { int b, h, kh, j0, m, mp; size_t i; };
+
+static __device__ __forceinline__ struct cell cell_of(const struct delta &a, int c, int bh)
+{
+	struct cell x;
+
+	x.b = bh / a.H;
+	x.h = bh % a.H;
+	x.kh = key_head(x.h, a.G, a.H);
+	x.j0 = (a.first + c) * CHUNK;
+	x.m = min(a.steps - x.j0, (int)CHUNK);
+	x.mp = up32(x.m);
+	x.i = (size_t)bh * a.chunks + c;
+	return x;
+}
+
+static __device__ __forceinline__ size_t slot_at(const struct delta &a, int slot, int h)
+{
+	return ((size_t)slot * a.H + h) * a.K * a.V;
+}
+
+static __device__ __forceinline__ const float *first_state(const struct delta &a, int b, int h)
+{
+	return a.S + slot_at(a, a.start ? a.start[b / a.per] : 0, h);
+}
+
+/* Row j of head h of sequence b in an array (rows, H, w). */
+static __device__ __forceinline__ const float *row_of(const struct delta &a, const float *x, int w, int H, int h, int b, int j)
+{
+	return x ? x + place(w, H, h, a.nb, b, j) : NULL;
+}
+
+static __device__ __forceinline__ float beta_of(const struct delta &a, int h, int b, int j)
+{
+	return a.b ? a.beta_scale / (1.f + expf(-a.b[place(1, a.H, h, a.nb, b, j)])) : a.beta_scale;
+}
+
+/* ---- what needs no state ---------------------------------------------------------------------------------------- */
+
+template <class X> static size_t prepare_bytes(const struct delta *a)
+{
+	const int ld = (a->KP > a->VP ? a->KP : a->VP) + tile_pad<X>();
+
+	return shared_size(CHUNK * ld, sizeof(X)) + shared_size(CHUNK * LT, 4) + 4 / sizeof(X) * shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) +
+	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
+}
+
+/* to (mp, mp) = t diag(by), and what rounding took of it. */
+template <class X> static __device__ void columns_times(X *to, X *rest, int lt, const float *t, const float *by, int mp, float sign)
+{
+	for (int e = threadIdx.x; e < mp * mp; e += THREADS) {
+		const int i = e / mp, j = e % mp;
+		const float x = sign * t[i * LT + j] * by[j];
+
+		round_to(to + i * lt + j, x);
+		if (rest != to)
+			round_to(rest + i * lt + j, x - (float)to[i * lt + j]);
+	}
+}
+
+/* to (mp, wp) = rows of x times their factor, 16 bytes at a time. */
+template <class X> static __device__ void rows_times(X *to, const X *x, int ld, const float *by, int mp, int wp)
+{
+	constexpr int N = 16 / sizeof(X);
+
+	for (int e = threadIdx.x; e < mp * (wp / N); e += THREADS) {
+		const int i = e / (wp / N), j = e % (wp / N) * N;
+		alignas(16) X part[N];
+
+		*(uint4 *)part = *(const uint4 *)(x + i * ld + j);
+#pragma unroll
+		for (int l = 0; l < N; l++)
+			round_to(part + l, by[i] * (float)part[l]);
+		*(uint4 *)(to + (size_t)i * wp + j) = *(const uint4 *)part;
+	}
+}
+
+template <class X> static __global__ void __launch_bounds__(THREADS) prepare(const struct delta a)
+{
+	SHARED(s);
+	constexpr int pad = tile_pad<X>(), lt = CHUNK + pad;
+	const int ld = max(a.KP, a.VP) + pad, t = threadIdx.x;
+	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt), *rest = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
+	float *A = s.template take<float>(CHUNK * LT), *room = s.template take<float>(1024), *hi = s.template take<float>(CHUNK);
+	float *lo = s.template take<float>(CHUNK), *beta = s.template take<float>(CHUNK), *by = s.template take<float>(CHUNK);
+	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
+	X *W = (X *)a.W + c.i * CHUNK * a.KP, *kf = (X *)a.kf + c.i * CHUNK * a.KP;
+	float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+
+	load_tile(x, ld, c.mp, a.KP, row_of(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_apart(a.K, a.G, a.nb), c.m, a.K);
+	sum_decays(row_of(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
+	if (t < CHUNK)
+		beta[t] = t < c.m ? beta_of(a, c.h, c.b, c.j0 + t) : 0.f;
+	__syncthreads();
+	if (t < CHUNK)
+		by[t] = t < c.m ? decay_between(hi, lo, c.m - 1, t) : 0.f;
+	if (t == 0)
+		a.ends[c.i] = decay_to(hi, lo, c.m - 1);
+	warp_tiles(c.mp, c.mp, [&](int i0, int j0) {
+		warp_tile<X> sum;
+
+		sum.zero();
+		if (j0 < i0 + 16)
+			sum.template add<false, true>(a.KP, x + i0 * ld, ld, x + j0 * ld, ld);
+		sum.each([&](int i, int j, float y) {
+			i += i0, j += j0;
+			A[i * LT + j] = j < i ? beta[i] * decay_between(hi, lo, i, j) * y : 0.f;
+		});
+	});
+	__syncthreads();
+	rows_times(kf, x, ld, by, c.mp, a.KP);
+	invert_lower(A, LT, c.mp, room);
+	if (t < CHUNK)
+		by[t] = beta[t] * decay_to(hi, lo, t);
+	__syncthreads();
+	columns_times(tx, rest, lt, A, by, c.mp, -1);
+	__syncthreads();
+	warp_tiles(c.mp, a.KP, [&](int i0, int j0) {
+		warp_tile<X> sum;
+
+		sum.zero();
+		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
+		if (rest != tx)
+			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
+		sum.pairs([&](int i, int j, float y, float z) { round_two(W + (size_t)(i0 + i) * a.KP + j0 + j, y, z); });
+	});
+	__syncthreads();
+	load_tile(x, ld, c.mp, a.VP, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0), apart, c.m, a.V);
+	columns_times(tx, rest, lt, A, beta, c.mp, 1);
+	__syncthreads();
+	warp_tiles(c.mp, a.VP, [&](int i0, int j0) {
+		warp_tile<X> sum;
+
+		sum.zero();
+		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
+		if (rest != tx)
+			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
+		sum.each([&](int i, int j, float y) {
+			if (i0 + i < c.m && j0 + j < a.V)
+				u[(size_t)(i0 + i) * apart + j0 + j] = y;
+		});
+	});
+}
+
+/* ---- chunk after chunk ------------------------------------------------------------------------------------------ */
+
+/* The first capture from row j on. */
+static __device__ int capture_from(const struct delta &a, int j)
+{
+	int lo = 0, hi = a.captures;
+
+	while (lo < hi) {
+		const int mid = (lo + hi) / 2;
+
+		if (a.cap_row[mid] < j)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* -W and K of a chunk, rows of KP. */
+template <int KP> static __device__ __forceinline__ void bring(const struct delta &a, size_t i, int mp, bf16 *W, bf16 *kf)
+{
+	const bf16 *from[2] = { (const bf16 *)a.W + i * CHUNK * KP, (const bf16 *)a.kf + i * CHUNK * KP };
+
+	for (int e = threadIdx.x; e < mp * (KP / 8); e += blockDim.x) {
+		const int r = e / (KP / 8), j = e % (KP / 8) * 8;
+
+		copy_16(W + r * (KP + 8) + j, from[0] + r * KP + j);
+		copy_16(kf + r * (KP + 8) + j, from[1] + r * KP + j);
+	}
+	copies_close();
+}
+
+/* One sequence and head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory, or, stages 1,
+ * one.  A warp's S' (16, KP) lies as accumulators lie: lane l has rows l / 4 and 8 more, columns 2 (l % 4) and 1 more of
+ * each eight. */
+template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
+{
+	SHARED(s);
+	constexpr int ld = KP + 8;
+	constexpr bool early = KP < 256;
+	bf16 *W = s.template take<bf16>(stages * CHUNK * ld), *kf = s.template take<bf16>(stages * CHUNK * ld);
+	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
+	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16, v = v0 + row;
+	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
+	const bool has[2] = { v < a.V, v + 8 < a.V };
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+	int next = 0, next_row = 0x7fffffff;
+	float S[KP / 8][4];
+
+	{
+		const int b = blockIdx.x / a.H, h = blockIdx.x % a.H;
+		const float *from = a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, b, h);
+
+		if (a.captures && (next = capture_from(a, a.first * CHUNK)) < a.captures)
+			next_row = a.cap_row[next];
+#pragma unroll
+		for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				const int k = n * 8 + col + i % 2;
+
+				S[n][i] = works && k < a.K && has[i / 2] ? from[(size_t)k * a.V + v + i / 2 * 8] : 0.f;
+			}
+	}
+	bring<KP>(a, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
+	for (int chunk = 0; chunk < a.chunks; chunk++) {
+		const struct cell c = cell_of(a, chunk, blockIdx.x);
+		const int stage = stages == 2 ? chunk & 1 : 0;
+		const bf16 *w = W + stage * CHUNK * ld, *kk = kf + stage * CHUNK * ld;
+
+		if (stages == 2 && chunk + 1 < a.chunks) {
+			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W + (stage ^ 1) * CHUNK * ld, kf + (stage ^ 1) * CHUNK * ld);
+			copies_wait<1>();
+		} else {
+			copies_wait<0>();
+		}
+		__syncthreads();
+		if (works) {
+			float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v, u0[CHUNK / 8][4], U[CHUNK / 8][4];
+			bf16 *to = (bf16 *)a.states + (c.i * a.VP + v) * KP + col;
+			const float e = a.ends[c.i];
+
+			/* U' (16, 64): of lane l rows of S', and rows of the chunk where S' has columns.  U0 is on its way while S' W' is
+			 * done, if there are registers for it. */
+			auto bring_u0 = [&](float x[CHUNK / 8][4]) {
+#pragma unroll
+				for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+					for (int i = 0; i < 4; i++) {
+						const int j = n * 8 + col + i % 2;
+
+						x[n][i] = j < c.m && has[i / 2] ? u[(size_t)j * apart + i / 2 * 8] : 0.f;
+					}
+			};
+			if (early)
+				bring_u0(u0);
+#pragma unroll
+			for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+				for (int i = 0; i < 4; i++)
+					U[n][i] = 0;
+#pragma unroll
+			for (int n = 0; n < KP / 8; n++) {
+				round_two(to + n * 8, S[n][0], S[n][1]);
+				round_two(to + 8 * KP + n * 8, S[n][2], S[n][3]);
+			}
+			for (; next_row < c.j0 + c.m; next_row = ++next < a.captures ? a.cap_row[next] : 0x7fffffff) {
+				float *slot = a.S + slot_at(a, a.cap_slot[next], c.h) + v;
+
+#pragma unroll
+				for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+					for (int i = 0; i < 4; i++)
+						if (n * 8 + col + i % 2 < a.K && has[i / 2])
+							slot[(size_t)(n * 8 + col + i % 2) * a.V + i / 2 * 8] = S[n][i];
+			}
+#pragma unroll
+			for (int k = 0; k < KP / 16; k++) {
+				const uint32_t x[4] = { pack(S[2 * k][0], S[2 * k][1]), pack(S[2 * k][2], S[2 * k][3]),
+				                        pack(S[2 * k + 1][0], S[2 * k + 1][1]), pack(S[2 * k + 1][2], S[2 * k + 1][3]) };
+#pragma unroll
+				for (int n = 0; n < CHUNK / 16; n++) {
+					uint32_t y[4];
+
+					if (n * 16 >= c.mp)
+						break;
+					ldmatrix_x4(y, w + (n * 16 + part / 2 * 8 + r) * ld + k * 16 + part % 2 * 8);
+					mma_m16n8k16(U[2 * n], x, { y[0], y[1] }, U[2 * n]);
+					mma_m16n8k16(U[2 * n + 1], x, { y[2], y[3] }, U[2 * n + 1]);
+				}
+			}
+			if (!early)
+				bring_u0(u0);
+#pragma unroll
+			for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+				for (int i = 0; i < 4; i++) {
+					const int j = n * 8 + col + i % 2;
+
+					U[n][i] += u0[n][i];
+					if (j < c.m && has[i / 2])
+						u[(size_t)j * apart + i / 2 * 8] = U[n][i];
+				}
+#pragma unroll
+			for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+				for (int i = 0; i < 4; i++)
+					S[n][i] *= e;
+#pragma unroll
+			for (int k = 0; k < CHUNK / 16; k++) {
+				const uint32_t x[4] = { pack(U[2 * k][0], U[2 * k][1]), pack(U[2 * k][2], U[2 * k][3]),
+				                        pack(U[2 * k + 1][0], U[2 * k + 1][1]), pack(U[2 * k + 1][2], U[2 * k + 1][3]) };
+				if (k * 16 >= c.mp)
+					break;
+#pragma unroll
+				for (int n = 0; n < KP / 16; n++) {
+					uint32_t y[4];
+
+					ldmatrix_x4_trans(y, kk + (k * 16 + part % 2 * 8 + r) * ld + n * 16 + part / 2 * 8);
+					mma_m16n8k16(S[2 * n], x, { y[0], y[1] }, S[2 * n]);
+					mma_m16n8k16(S[2 * n + 1], x, { y[2], y[3] }, S[2 * n + 1]);
+				}
+			}
+		}
+		__syncthreads();
+		if (stages == 1 && chunk + 1 < a.chunks)
+			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
+	}
+	if (works && (a.first + a.chunks) * CHUNK < a.steps) {
+		float *to = a.carry + (size_t)blockIdx.x * a.K * a.V + v;
+
+#pragma unroll
+		for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				if (n * 8 + col + i % 2 < a.K && has[i / 2])
+					to[(size_t)(n * 8 + col + i % 2) * a.V + i / 2 * 8] = S[n][i];
+	}
+}
+
+enum { COLS = 32, LU = COLS + 4 };
+
+static size_t walk_f32_bytes(const struct delta *a)
+{
+	return shared_size(CHUNK * (a->KP + 4), 4) + shared_size(COLS * (a->KP + 4), 4) + shared_size(CHUNK * LU, 4);
+}
+
+/* S' (32, KP) <-> a state (K, V) from column v0 on. */
+static __device__ void state_in(const struct delta &a, const float *from, float *s, int v0)
+{
+	for (int e = threadIdx.x; e < a.KP * COLS; e += THREADS) {
+		const int k = e / COLS, j = e % COLS;
+
+		s[j * (a.KP + 4) + k] = k < a.K && v0 + j < a.V ? from[(size_t)k * a.V + v0 + j] : 0.f;
+	}
+}
+
+static __device__ void state_out(const struct delta &a, float *to, const float *s, int v0)
+{
+	for (int e = threadIdx.x; e < a.K * COLS; e += THREADS) {
+		const int k = e / COLS, j = e % COLS;
+
+		if (v0 + j < a.V)
+			to[(size_t)k * a.V + v0 + j] = s[j * (a.KP + 4) + k];
+	}
+}
+
+static __device__ __forceinline__ void rows_in(const float *from, float *to, int mp, int KP)
+{
+	for (int e = threadIdx.x; e < mp * (KP / 4); e += THREADS) {
+		const int i = e / (KP / 4), j = e % (KP / 4) * 4;
+
+		*(float4 *)(to + i * (KP + 4) + j) = *(const float4 *)(from + (size_t)i * KP + j);
+	}
+}
+
+/* One sequence and head, 32 columns of V. */
+static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
+{
+	SHARED(sm);
+	const int ld = a.KP + 4, v0 = blockIdx.y * COLS, h = blockIdx.x % a.H;
+	float *x = sm.take<float>(CHUNK * ld), *s = sm.take<float>(COLS * ld), *us = sm.take<float>(CHUNK * LU);
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+	int next = a.captures ? capture_from(a, a.first * CHUNK) : 0;
+
+	state_in(a, a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, blockIdx.x / a.H, h), s, v0);
+	for (int chunk = 0; chunk < a.chunks; chunk++) {
+		const struct cell c = cell_of(a, chunk, blockIdx.x);
+		float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v0, *to = (float *)a.states + (c.i * a.VP + v0) * a.KP;
+		const float e = a.ends[c.i];
+
+		rows_in((const float *)a.W + c.i * CHUNK * a.KP, x, c.mp, a.KP);
+		load_tile(us, LU, c.mp, COLS, u, apart, c.m, min(COLS, a.V - v0));
+		__syncthreads();
+		for (int i = threadIdx.x; i < COLS * a.KP; i += THREADS)
+			to[i] = s[i / a.KP * ld + i % a.KP];
+		for (; next < a.captures && a.cap_row[next] < c.j0 + c.m; next++)
+			state_out(a, a.S + slot_at(a, a.cap_slot[next], h), s, v0);
+		warp_tiles(c.mp, COLS, [&](int i0, int j0) {
+			warp_tile<float> sum;
+
+			sum.zero();
+			sum.add<false, true>(a.KP, x + i0 * ld, ld, s + j0 * ld, ld);
+			sum.each([&](int i, int j, float y) {
+				i += i0, j += j0;
+				y += us[i * LU + j];
+				us[i * LU + j] = y;
+				if (i < c.m && v0 + j < a.V)
+					u[(size_t)i * apart + j] = y;
+			});
+		});
+		__syncthreads();
+		rows_in((const float *)a.kf + c.i * CHUNK * a.KP, x, c.mp, a.KP);
+		__syncthreads();
+		warp_tiles(COLS, a.KP, [&](int i0, int j0) {
+			warp_tile<float> sum;
+
+			sum.zero();
+			sum.add<true, false>(c.mp, us + i0, LU, x + j0, ld);
+			sum.each([&](int i, int j, float y) {
+				float *at = s + (i0 + i) * ld + j0 + j;
+
+				*at = e * *at + y;
+			});
+		});
+		__syncthreads();
+	}
+	if ((a.first + a.chunks) * CHUNK < a.steps)
+		state_out(a, a.carry + (size_t)blockIdx.x * a.K * a.V, s, v0);
+}
+
+/* ---- what is read ----------------------------------------------------------------------------------------------- */
+
+/* Columns of V at a time. */
+template <class X> static __host__ __device__ constexpr int out_cols() { return sizeof(X) == 2 ? 64 : 32; }
+
+template <class X> static size_t read_out_bytes(const struct delta *a)
+{
+	return 2 * shared_size(CHUNK * (a->KP + tile_pad<X>()), sizeof(X)) + shared_size(CHUNK * (out_cols<X>() + tile_pad<X>()), sizeof(X)) +
+	       shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) + 2 * shared_size(CHUNK, 4);
+}
+
+template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out(const struct delta a)
+{
+	SHARED(s);
+	constexpr int pad = tile_pad<X>(), lp = CHUNK + pad, COL = out_cols<X>(), lu = COL + pad, N = 16 / sizeof(X);
+	const int ld = a.KP + pad;
+	X *q = s.template take<X>(CHUNK * ld), *k = s.template take<X>(CHUNK * ld), *us = s.template take<X>(CHUNK * lu);
+	X *P = s.template take<X>(CHUNK * lp);
+	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK);
+	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
+	const X *states = (const X *)a.states + c.i * a.VP * a.KP;
+	float *o = a.o + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
+	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
+
+	load_tile(q, ld, c.mp, a.KP, row_of(a, a.q, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
+	load_tile(k, ld, c.mp, a.KP, row_of(a, a.k, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
+	sum_decays(row_of(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
+	__syncthreads();
+	warp_tiles(c.mp, c.mp, [&](int i0, int j0) {
+		warp_tile<X> sum;
+
+		sum.zero();
+		if (j0 < i0 + 16)
+			sum.template add<false, true>(a.KP, q + i0 * ld, ld, k + j0 * ld, ld);
+		sum.each([&](int i, int j, float y) {
+			i += i0, j += j0;
+			round_to(P + i * lp + j, j <= i ? decay_between(hi, lo, i, j) * y : 0.f);
+		});
+	});
+	for (int v0 = 0; v0 < a.VP; v0 += COL) {
+		const int w = min(COL, a.VP - v0);
+		X *S = k; /* done with it */
+
+		__syncthreads();
+		for (int e = threadIdx.x; e < w * (a.KP / N); e += THREADS) {
+			const int i = e / (a.KP / N), j = e % (a.KP / N) * N;
+
+			*(uint4 *)(S + i * ld + j) = *(const uint4 *)(states + (size_t)(v0 + i) * a.KP + j);
+		}
+		load_tile(us, lu, c.mp, w, row_of(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m, min(w, a.V - v0));
+		__syncthreads();
+		warp_tiles(c.mp, w, [&](int i0, int j0) {
+			warp_tile<X> sum;
+
+			sum.zero();
+			sum.template add<false, true>(a.KP, q + i0 * ld, ld, S + j0 * ld, ld);
+			if (a.g)
+				sum.each([&](int i, int, float &y) { y *= decay_to(hi, lo, i0 + i); });
+			sum.template add<false, false>(i0 + 16, P + i0 * lp, lp, us + j0, lu);
+			sum.each([&](int i, int j, float y) {
+				if (i0 + i < c.m && v0 + j0 + j < a.V)
+					o[(size_t)(i0 + i) * apart + v0 + j0 + j] = y;
+			});
+		});
+	}
+}
+
+/* ---- states that stay ------------------------------------------------------------------------------------------- */
+
+enum { KEEP_K = 32, KEEP_V = 64 };
+static size_t keep_bytes()
+{
+	return shared_size(CHUNK * (KEEP_K + 4), 4) + shared_size(CHUNK * (KEEP_V + 4), 4) + 2 * shared_size(CHUNK, 4);
+}
+
+/* to = e from + K' diag(f) U for n rows from row j on, rows k0 .. and columns v0 .. of the states, which may be the same; the
+ * first one's numbers also to `copy`, if given. */
+static __device__ void move_on(const struct delta &a, const float *from, float *to, float *copy, int b, int h, int j, int n, int k0, int v0)
+{
+	SHARED(s);
+	constexpr int lk = KEEP_K + 4, lv = KEEP_V + 4;
+	float *k = s.take<float>(CHUNK * lk), *u = s.take<float>(CHUNK * lv), *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK);
+
+	load_tile(k, lk, CHUNK, KEEP_K, row_of(a, a.k, a.K, a.G, key_head(h, a.G, a.H), b, j) + k0, row_apart(a.K, a.G, a.nb), n, min(KEEP_K, a.K - k0));
+	load_tile(u, lv, CHUNK, KEEP_V, row_of(a, a.u, a.V, a.H, h, b, j) + v0, row_apart(a.V, a.H, a.nb), n, min(KEEP_V, a.V - v0));
+	sum_decays(row_of(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
+	__syncthreads();
+	if (a.g) {
+		for (int e = threadIdx.x; e < n * KEEP_K; e += blockDim.x)
+			k[e / KEEP_K * lk + e % KEEP_K] *= decay_between(hi, lo, n - 1, e / KEEP_K);
+		__syncthreads();
+	}
+	warp_tiles(KEEP_K, KEEP_V, [&](int i0, int j0) {
+		warp_tile<float> sum;
+
+		sum.zero();
+		sum.add<true, false>(n, k + i0, lk, u + j0, lv);
+		sum.each([&](int i, int jj, float y) {
+			const size_t at = (size_t)(k0 + i0 + i) * a.V + v0 + j0 + jj;
+
+			if (k0 + i0 + i < a.K && v0 + j0 + jj < a.V) {
+				const float x = from[at];
+
+				if (copy)
+					copy[at] = x;
+				to[at] = decay_to(hi, lo, n - 1) * x + y;
+			}
+		});
+	});
+}
+
+/* Captures: their slots hold the state at the first row of the chunk. */
+static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
+{
+	const int row = a.cap_row[blockIdx.x], slot = a.cap_slot[blockIdx.x], ls = slot - a.log_from, h = blockIdx.y;
+	const int j0 = row / CHUNK * CHUNK, n = row + 1 - j0, cols = (a.V + KEEP_V - 1) / KEEP_V, kh = key_head(h, a.G, a.H);
+	const bool logs = a.log.S && ls >= 0 && n % CHUNK;
+	float *S = a.S + slot_at(a, slot, h);
+
+	move_on(a, S, S, logs ? a.log.S + slot_at(a, ls, h) : NULL, 0, h, j0, n, (int)blockIdx.z / cols * KEEP_K, (int)blockIdx.z % cols * KEEP_V);
+	if (!logs || blockIdx.z)
+		return;
+	for (int e = threadIdx.x; e < n * a.V; e += blockDim.x)
+		a.log.u[place(a.V, a.H, h, 1, 0, ls * CHUNK + e / a.V) + e % a.V] = a.u[place(a.V, a.H, h, 1, 0, j0 + e / a.V) + e % a.V];
+	if (!h || key_head(h - 1, a.G, a.H) != kh) /* the first of its heads */
+		for (int e = threadIdx.x; e < n * a.K; e += blockDim.x)
+			a.log.k[place(a.K, a.G, kh, 1, 0, ls * CHUNK + e / a.K) + e % a.K] = a.k[place(a.K, a.G, kh, 1, 0, j0 + e / a.K) + e % a.K];
+	for (int e = threadIdx.x; a.g && e < n; e += blockDim.x)
+		a.log.g[place(1, a.H, h, 1, 0, ls * CHUNK + e)] = a.g[place(1, a.H, h, 1, 0, j0 + e)];
+}
+
+/* A chunk of given rows is full: the state behind it. */
+static __global__ void __launch_bounds__(128) move_open(const struct delta a)
+{
+	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.given - CHUNK, cols = (a.V + KEEP_V - 1) / KEEP_V;
+	float *open = a.open + slot_at(a, b, h);
+
+	move_on(a, j0 ? open : first_state(a, b, h), open, NULL, b, h, j0, CHUNK, (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
+}
+
+/* ---- one row behind given ones ---------------------------------------------------------------------------------- */
+
+static size_t grow_bytes(const struct delta *a)
+{
+	return 2 * shared_size(a->K, 4) + 2 * shared_size(THREADS, 4) + 4 * shared_size(CHUNK, 4) + shared_size(33, 4);
+}
+
+/* One sequence and head: rows `first` .. given are summed up behind the state at row `first`, 64 at a time from the last one. */
+static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int first)
+{
+	SHARED(s);
+	float *q = s.take<float>(a.K), *k = s.take<float>(a.K), *rs = s.take<float>(THREADS), *os = s.take<float>(THREADS);
+	float *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK), *kk = s.take<float>(CHUNK), *qk = s.take<float>(CHUNK);
+	float *room = s.take<float>(33);
+	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, kh = key_head(h, a.G, a.H), t = threadIdx.x, warp = t / 32, lane = t & 31;
+	const int cols = up32(a.V), groups = THREADS / cols, group = t / cols, col = t % cols;
+	const bool works = group < groups && col < a.V;
+	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
+	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
+	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.given) : 0; /* the sum of g behind the rows at hand */
+	float r = 0, o = 0, e, both = 0;
+
+	for (int i = t; i < a.K; i += THREADS) {
+		q[i] = row_of(a, a.q, a.K, a.G, kh, b, 0)[i];
+		k[i] = row_of(a, a.k, a.K, a.G, kh, b, a.given)[i];
+	}
+	__syncthreads();
+	for (int i = t; i < a.K; i += THREADS)
+		both += q[i] * k[i];
+	both = block_sum(both, room);
+	for (int end = a.given; end > first; end = (end - 1) / CHUNK * CHUNK) {
+		const int j = max((end - 1) / CHUNK * CHUNK, first), n = end - j;
+		const float *ks = row_of(a, a.k, a.K, a.G, kh, b, j), *u = row_of(a, a.u, a.V, a.H, h, b, j);
+
+		sum_decays(row_of(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
+		__syncthreads();
+		for (int i = warp; i < n; i += THREADS / 32) {
+			float x = 0, y = 0;
+
+			for (int l = lane; l < a.K; l += 32) {
+				const float z = ks[(size_t)i * key_apart + l];
+
+				x += z * k[l];
+				y += z * q[l];
+			}
+			x = warp_sum(x);
+			y = warp_sum(y);
+			if (lane == 0) {
+				const double behind = (double)hi[n - 1] - (double)hi[i] + ((double)lo[n - 1] - (double)lo[i]);
+				const float f = fade((float)(after + behind));
+
+				kk[i] = f * x;
+				qk[i] = f * y;
+			}
+		}
+		__syncthreads();
+		for (int i = group; works && i < n; i += groups) {
+			const float x = u[(size_t)i * apart + col];
+
+			r += kk[i] * x;
+			o += qk[i] * x;
+		}
+		after += (double)hi[n - 1] + (double)lo[n - 1];
+		__syncthreads();
+	}
+	e = fade((float)after);
+	{
+		float x = 0, y = 0;
+
+		for (int i = group; works && i < a.K; i += groups) {
+			const float z = S[(size_t)i * a.V + col];
+
+			x += k[i] * z;
+			y += q[i] * z;
+		}
+		rs[t] = r + e * x;
+		os[t] = o + e * y;
+	}
+	__syncthreads();
+	if (t < a.V) {
+		float u;
+
+		r = o = 0;
+		for (int i = 0; i < groups; i++) {
+			r += rs[i * cols + t];
+			o += os[i * cols + t];
+		}
+		u = beta_of(a, h, b, 0) * (row_of(a, a.v, a.V, a.H, h, b, 0)[t] - r);
+		a.u[place(a.V, a.H, h, a.nb, b, a.given) + t] = u;
+		a.o[place(a.V, a.H, h, a.nb, b, 0) + t] = o + both * u;
+	}
+}
+
+/* ---- the operation ---------------------------------------------------------------------------------------------- */
+
+/* The widths of what lies between the kernels, and the chunks that are done at once. */
+static int width_of(int K, bool small) { return !small ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : 256; }
+
+template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
+{
+	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2);
+	const int warps = a->VP / 16, heads = a->nb * a->H, stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
+	int workers = 4;
+
+	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms)
+		workers /= 2;
+	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a, workers, stages);
+}
+
+template <class X> static void text(struct rf_dev *d, struct delta *a)
+{
+	const bool small = sizeof(X) == 2;
+	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
+	const int piece = chunks < most ? chunks : most;
+	const size_t cells = (size_t)heads * piece, state = (size_t)a->K * a->V;
+
+	a->KP = width_of(a->K, small);
+	a->VP = up32(a->V);
+	const size_t sizes[] = { cells * CHUNK * a->KP * sizeof(X), cells * CHUNK * a->KP * sizeof(X), cells * a->VP * a->KP * sizeof(X),
+	                         shared_size(cells, 4), chunks > piece ? heads * state * 4 : 0 };
+	char *at = (char *)rf_cuda_scratch(d, sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4]);
+
+	if (!at)
+		return;
+	a->W = at;
+	a->kf = at += sizes[0];
+	a->states = at += sizes[1];
+	a->ends = (float *)(at += sizes[2]);
+	a->carry = (float *)(at + sizes[3]);
+	for (a->first = 0; a->first < chunks; a->first += piece) {
+		a->chunks = chunks - a->first < piece ? chunks - a->first : piece;
+		LAUNCH(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
+		if (!small)
+			LAUNCH(d, walk_f32, dim3(heads, a->VP / COLS), THREADS, walk_f32_bytes(a), *a);
+		else if (a->KP == 64)
+			walk<64>(d, a);
+		else if (a->KP == 128)
+			walk<128>(d, a);
+		else
+			walk<256>(d, a);
+		LAUNCH(d, read_out<X>, heads * a->chunks, THREADS, read_out_bytes<X>(a), *a);
+	}
+}
+
+void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
+{
+	struct delta a = {};
+	const int tiles = (x->K + KEEP_K - 1) / KEEP_K * ((x->V + KEEP_V - 1) / KEEP_V);
+
+	if (!x->nb || !x->steps || !x->H)
+		return;
+	a.nb = x->nb, a.steps = x->steps, a.given = x->given, a.per = x->per ? x->per : 1;
+	a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V, a.beta_scale = x->beta_scale;
+	a.q = f32(x->q), a.k = f32(x->k), a.v = f32(x->v), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u), a.o = f32(x->o);
+	a.S = f32(x->S), a.open = f32(x->open), a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
+	a.captures = x->captures, a.log_from = x->log_from;
+	a.log.S = f32(x->log.S), a.log.k = f32(x->log.k), a.log.u = f32(x->log.u), a.log.g = f32(x->log.g);
+	if (x->given || (x->steps == 1 && !x->captures)) {
+		const int first = x->open && x->given ? (x->given - 1) / CHUNK * CHUNK : 0;
+
+		LAUNCH(d, grow, a.nb * a.H, THREADS, grow_bytes(&a), a, first);
+		if (x->open && x->given && x->given % CHUNK == 0)
+			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
+		return;
+	}
+	if (d->math == RF_MATH_BF16 && x->K >= NARROW)
+		text<bf16>(d, &a);
+	else
+		text<float>(d, &a);
+	if (a.captures)
+		LAUNCH(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
+}
+
+/* ---- the decay -------------------------------------------------------------------------------------------------- */
+
+/* In double, one number per row and head: errors of the logarithm add up along a chunk. */
+static __device__ __forceinline__ double softplus(double z) { return fmax(z, 0.) + log1p(exp(-fabs(z))); }
+
+static __global__ void decay(size_t n, int H, const float *x, const float *A_log, const float *dt_bias, float *g)
+{
+	const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	if (i < n)
+		g[i] = (float)(-exp((double)A_log[i % H]) * softplus((double)x[i] + (double)dt_bias[i % H]));
+}
+
+void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *x)
+{
+	const size_t n = (size_t)x->rows * x->H;
+
+	if (n)
+		LAUNCH(d, decay, (unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, n, x->H, f32(x->a), f32(x->A_log), f32(x->dt_bias), f32(x->g));
+}
+
+/* A block of rows, 32 heads: sums[block][0 and 1][head] of what dA_log and ddt_bias take. */
+enum { BACK_ROWS = 512 };
+struct decay_back { int rows, H; const float *a, *A_log, *dt_bias, *dg; float *da, *dA_log, *ddt_bias; };
+
+static __global__ void __launch_bounds__(THREADS) decay_back_rows(const struct decay_back x, double *sums)
+{
+	SHARED(s);
+	double *part = s.take<double>(2 * THREADS);
+	const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, h = blockIdx.y * 32 + lane;
+	const int last = min(x.rows - (int)blockIdx.x * BACK_ROWS, (int)BACK_ROWS);
+	const double A = h < x.H ? exp((double)x.A_log[h]) : 0, bias = h < x.H ? (double)x.dt_bias[h] : 0;
+	double dA = 0, dt = 0;
+
+	for (int i = warp; h < x.H && i < last; i += THREADS / 32) {
+		const size_t at = ((size_t)blockIdx.x * BACK_ROWS + i) * x.H + h;
+		const double z = (double)x.a[at] + bias, dg = (double)x.dg[at], dz = -A * dg / (1 + exp(-z));
+
+		x.da[at] = (float)dz;
+		dt += dz;
+		dA -= A * softplus(z) * dg;
+	}
+	part[threadIdx.x] = dA;
+	part[THREADS + threadIdx.x] = dt;
+	__syncthreads();
+	if (warp < 2 && h < x.H) {
+		double sum = 0;
+
+		for (int i = 0; i < THREADS / 32; i++)
+			sum += part[warp * THREADS + i * 32 + lane];
+		sums[((size_t)blockIdx.x * 2 + warp) * x.H + h] = sum;
+	}
+}
+
+static __global__ void decay_back_sums(const struct decay_back x, const double *sums, int blocks)
+{
+	const int i = blockIdx.x * blockDim.x + threadIdx.x;
+	double sum = 0;
+
+	if (i >= 2 * x.H)
+		return;
+	for (int l = 0; l < blocks; l++)
+		sum += sums[(size_t)l * 2 * x.H + i];
+	*(i < x.H ? x.dA_log + i : x.ddt_bias + i - x.H) += (float)sum;
+}
+
+void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *x)
+{
+	const struct decay_back a = { x->rows, x->H, f32(x->a), f32(x->A_log), f32(x->dt_bias), f32(x->dg), f32(x->da), f32(x->dA_log), f32(x->ddt_bias) };
+	const int blocks = (x->rows + BACK_ROWS - 1) / BACK_ROWS;
+	double *sums = x->rows && x->H ? (double *)rf_cuda_scratch(d, (size_t)blocks * 2 * x->H * 8) : NULL;
+
+	if (!sums)
+		return;
+	LAUNCH(d, decay_back_rows, dim3(blocks, (x->H + 31) / 32), THREADS, shared_size(2 * THREADS, 8), a, sums);
+	LAUNCH(d, decay_back_sums, (2 * x->H + 63) / 64, 64, 0, a, sums, blocks);
+}

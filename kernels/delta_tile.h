@@ -1,0 +1,140 @@
+/* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back.cu): a chunk of 64 rows
+ * of one head in shared memory, its decays, and the inverse of its unit lower triangle.
+ *
+ * All is called by all threads of a block.  Rows and widths are filled up with zeros to multiples of 32. */
+#ifndef RF_DELTA_TILE_H
+#define RF_DELTA_TILE_H
+
+#include "tile.h"
+
+enum { CHUNK = 64 };
+
+static inline __host__ __device__ int up32(int n) { return (n + 31) / 32 * 32; }
+/* The head of q and k that head h of v reads. */
+static inline __host__ __device__ int key_head(int h, int G, int H) { return h * G / H; }
+/* Where row j of head h of sequence b begins in an array (rows, H, w). */
+static inline __host__ __device__ size_t place(int w, int H, int h, int nb, int b, int j)
+{
+	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
+}
+/* And from one row of it to the next. */
+static inline __host__ __device__ size_t row_apart(int w, int H, int nb) { return (size_t)nb * (size_t)H * (size_t)w; }
+
+/* to (mp, wp), ld numbers from row to row: m rows of w numbers, `apart` floats from one to the next, and zeros. */
+template <class X>
+static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w)
+{
+	if (w % 4 == 0 && apart % 4 == 0 && (size_t)from % 16 == 0) {
+		const int w4 = wp / 4;
+
+		for (int t = threadIdx.x; t < mp * w4; t += blockDim.x) {
+			const int i = t / w4, j = t % w4 * 4;
+			float4 x = make_float4(0, 0, 0, 0);
+
+			if (i < m && j < w)
+				x = *(const float4 *)(from + (size_t)i * apart + j);
+			round_to(to + i * ld + j, x.x);
+			round_to(to + i * ld + j + 1, x.y);
+			round_to(to + i * ld + j + 2, x.z);
+			round_to(to + i * ld + j + 3, x.w);
+		}
+		return;
+	}
+	for (int t = threadIdx.x; t < mp * wp; t += blockDim.x) {
+		const int i = t / wp, j = t % wp;
+
+		round_to(to + i * ld + j, i < m && j < w ? from[(size_t)i * apart + j] : 0.f);
+	}
+}
+
+/* ---- decays ----------------------------------------------------------------------------------------------------- */
+
+/* e^x, 0 where nothing would be left of it. */
+static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f : expf(x); }
+
+/* c_t, the sum of g up to row t, as hi + lo, which keeps differences of large sums exact; of 64 rows, those from m on as
+ * row m - 1.  g: of row 0, `apart` floats from row to row; NULL: no decay, all 0.  The first warp sums in double; barrier after. */
+static __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
+{
+	const int lane = threadIdx.x;
+
+	if (lane < 32) {
+		const double x = g && 2 * lane < m ? (double)g[(size_t)(2 * lane) * apart] : 0;
+		const double y = g && 2 * lane + 1 < m ? (double)g[(size_t)(2 * lane + 1) * apart] : 0;
+		double sum = x + y;
+
+		for (int o = 1; o < 32; o *= 2) {
+			const double before = __shfl_up_sync(~0u, sum, o);
+
+			if (lane >= o)
+				sum += before;
+		}
+		sum = __shfl_up_sync(~0u, sum, 1);
+		sum = (lane ? sum : 0) + x;
+		hi[2 * lane] = (float)sum;
+		lo[2 * lane] = (float)(sum - (double)(float)sum);
+		sum += y;
+		hi[2 * lane + 1] = (float)sum;
+		lo[2 * lane + 1] = (float)(sum - (double)(float)sum);
+	}
+}
+
+/* exp(c_t - c_s), t >= s; from the chunk's start: exp(c_t). */
+static __device__ __forceinline__ float decay_between(const float *hi, const float *lo, int t, int s)
+{
+	return fade(hi[t] - hi[s] + (lo[t] - lo[s]));
+}
+static __device__ __forceinline__ float decay_to(const float *hi, const float *lo, int t) { return fade(hi[t] + lo[t]); }
+
+/* ---- the triangle ----------------------------------------------------------------------------------------------- */
+
+/* a (n, n) <- (I + a)^-1 for a strictly lower a, zeros above; n is 32 or 64; room: 1024 floats.  First the blocks of 16 on the
+ * diagonal, a thread a column; then twice two neighbours are joined: of [T1 0; A T2] the inverse is [T1 0; -T2 A T1 T2].
+ * In float32.  A barrier before and one at the end. */
+static __device__ void invert_lower(float *a, int la, int n, float *room)
+{
+	const int t = threadIdx.x, c = t % 16;
+	float *block = a + t / 16 * 16 * (la + 1), x[16];
+
+	if (t < n) {
+#pragma unroll
+		for (int i = 0; i < 16; i++) {
+			x[i] = i == c ? 1.f : 0.f;
+#pragma unroll
+			for (int p = 0; p < i; p++)
+				x[i] -= block[i * la + p] * x[p];
+		}
+	}
+	__syncthreads();
+	if (t < n) {
+#pragma unroll
+		for (int i = 0; i < 16; i++)
+			block[i * la + c] = x[i];
+	}
+	__syncthreads();
+	for (int s = 16; s < n; s *= 2) {
+		for (int e = t; e < n / 2 * s; e += blockDim.x) {
+			const int p = e / (s * s), i = e / s % s, j = e % s;
+			const float *T1 = a + 2 * s * p * (la + 1), *A = T1 + s * la;
+			float sum = 0;
+
+			for (int l = 0; l < s; l++)
+				sum += A[i * la + l] * T1[l * la + j];
+			room[e] = sum;
+		}
+		__syncthreads();
+		for (int e = t; e < n / 2 * s; e += blockDim.x) {
+			const int p = e / (s * s), i = e / s % s, j = e % s;
+			float *A = a + 2 * s * p * (la + 1) + s * la;
+			const float *T2 = A + s;
+			float sum = 0;
+
+			for (int l = 0; l < s; l++)
+				sum += T2[i * la + l] * room[p * s * s + l * s + j];
+			A[i * la + j] = -sum;
+		}
+		__syncthreads();
+	}
+}
+
+#endif
