@@ -1,5 +1,4 @@
-/* delta.cu -- the gated delta rule forward, in chunks of 64 rows, and the decay's logarithm (delta.c has the formulas; going
- * back: delta_back.cu).
+/* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; going back: delta_back.cu).
  *
  * A text.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need no state, so three kernels do it:
  *
@@ -774,82 +773,4 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 		text<float>(d, &a);
 	if (a.captures)
 		LAUNCH(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
-}
-
-/* ---- the decay -------------------------------------------------------------------------------------------------- */
-
-/* In double, one number per row and head: errors of the logarithm add up along a chunk. */
-static __device__ __forceinline__ double softplus(double z) { return fmax(z, 0.) + log1p(exp(-fabs(z))); }
-
-static __global__ void decay(size_t n, int H, const float *x, const float *A_log, const float *dt_bias, float *g)
-{
-	const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-
-	if (i < n)
-		g[i] = (float)(-exp((double)A_log[i % H]) * softplus((double)x[i] + (double)dt_bias[i % H]));
-}
-
-void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *x)
-{
-	const size_t n = (size_t)x->rows * x->H;
-
-	if (n)
-		LAUNCH(d, decay, (unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, n, x->H, f32(x->a), f32(x->A_log), f32(x->dt_bias), f32(x->g));
-}
-
-/* A block of rows, 32 heads: sums[block][0 and 1][head] of what dA_log and ddt_bias take. */
-enum { BACK_ROWS = 512 };
-struct decay_back { int rows, H; const float *a, *A_log, *dt_bias, *dg; float *da, *dA_log, *ddt_bias; };
-
-static __global__ void __launch_bounds__(THREADS) decay_back_rows(const struct decay_back x, double *sums)
-{
-	SHARED(s);
-	double *part = s.take<double>(2 * THREADS);
-	const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, h = blockIdx.y * 32 + lane;
-	const int last = min(x.rows - (int)blockIdx.x * BACK_ROWS, (int)BACK_ROWS);
-	const double A = h < x.H ? exp((double)x.A_log[h]) : 0, bias = h < x.H ? (double)x.dt_bias[h] : 0;
-	double dA = 0, dt = 0;
-
-	for (int i = warp; h < x.H && i < last; i += THREADS / 32) {
-		const size_t at = ((size_t)blockIdx.x * BACK_ROWS + i) * x.H + h;
-		const double z = (double)x.a[at] + bias, dg = (double)x.dg[at], dz = -A * dg / (1 + exp(-z));
-
-		x.da[at] = (float)dz;
-		dt += dz;
-		dA -= A * softplus(z) * dg;
-	}
-	part[threadIdx.x] = dA;
-	part[THREADS + threadIdx.x] = dt;
-	__syncthreads();
-	if (warp < 2 && h < x.H) {
-		double sum = 0;
-
-		for (int i = 0; i < THREADS / 32; i++)
-			sum += part[warp * THREADS + i * 32 + lane];
-		sums[((size_t)blockIdx.x * 2 + warp) * x.H + h] = sum;
-	}
-}
-
-static __global__ void decay_back_sums(const struct decay_back x, const double *sums, int blocks)
-{
-	const int i = blockIdx.x * blockDim.x + threadIdx.x;
-	double sum = 0;
-
-	if (i >= 2 * x.H)
-		return;
-	for (int l = 0; l < blocks; l++)
-		sum += sums[(size_t)l * 2 * x.H + i];
-	*(i < x.H ? x.dA_log + i : x.ddt_bias + i - x.H) += (float)sum;
-}
-
-void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *x)
-{
-	const struct decay_back a = { x->rows, x->H, f32(x->a), f32(x->A_log), f32(x->dt_bias), f32(x->dg), f32(x->da), f32(x->dA_log), f32(x->ddt_bias) };
-	const int blocks = (x->rows + BACK_ROWS - 1) / BACK_ROWS;
-	double *sums = x->rows && x->H ? (double *)rf_cuda_scratch(d, (size_t)blocks * 2 * x->H * 8) : NULL;
-
-	if (!sums)
-		return;
-	LAUNCH(d, decay_back_rows, dim3(blocks, (x->H + 31) / 32), THREADS, shared_size(2 * THREADS, 8), a, sums);
-	LAUNCH(d, decay_back_sums, (2 * x->H + 63) / 64, 64, 0, a, sums, blocks);
 }
