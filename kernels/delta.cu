@@ -6,19 +6,23 @@
  *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U; S of each chunk's first row to memory
  *     read_out  a block a chunk and head: O = diag(e) Q S + P U
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6.3 million multiplications and additions in
- * products, at 400 TFLOP/s (mma.sync) 32 ns of the whole GPU; 64 rows of q, k, v, u and o in float32 160 KB, twice k and u again,
- * and of what lies between -W, K and S 64 KB, written and read: 0.35 MB, at 3 TB/s 120 ns.  So prepare and read_out are bound
- * by memory, with room for the inverse in float32 (90,000 operations).  What lies between is bf16 where operands are, and
- * texts are done in pieces of 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the
- * length.
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6 million multiplications and additions in
+ * products, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU; 64 rows of q, k, v, u and o in float32 160 KB, twice k and u again
+ * and U0 100 KB, and of what lies between -W, K and S 64 KB, written and read: 0.4 MB, at 3 TB/s 130 ns.  So prepare and read_out
+ * are bound by memory, with room for the inverse in float32 (90,000 operations), and for T in two bf16, the number and what
+ * rounding took of it: it multiplies rows that nearly cancel.  What lies between is bf16 where operands are, and texts are
+ * done in pieces of 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the length.
  *
  * walk is bound by latency: at 16384 rows 256 chunks follow each other, with 16 heads there are 16 states of 64 KB, and each
  * must be on more than one SM.  The columns of V are independent: so 16 of them make a warp's work, S' (16, K) stays in its
  * registers as the accumulators of U' K, which are the very operand that S' W' wants (as in attention with P V): a chunk is
- * 128 matrix instructions without any exchange between warps, some 1,200 cycles; 128 such warps for 16 heads, an SM each, and
- * the other warps of a block only bring the next chunk's W and K.  256 chunks take about 0.2 ms, prepare and read_out at 16
- * heads about 0.5 ms.  In float32, for comparison, the products are done from shared memory by 32 columns of V.
+ * 128 matrix instructions without any exchange between warps, some 1,200 cycles.  For 16 heads there are 128 such warps: two to
+ * a block, so that W and K are read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the block's other warps only bring
+ * the next chunk's.  256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
+ *
+ * In float32, for comparison, the products are done from shared memory by 32 columns of V; so are those of heads narrower than
+ * 32, to which matrix units give nothing but errors.  Shared memory: up to 128 wide 95 KB; 256 wide 86 KB in bf16 (walk: 68, or
+ * twice that where there is so much), 161 KB in float32, which sm_86 and sm_89 do not have.
  *
  * Rollouts of several steps go the same way, each sequence from the state at its first row: what a capture leaves in the log
  * is not needed for it, since only bits, not sums, depend on where chunks begin.  One step behind given rows (grow) is a sum
@@ -153,7 +157,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 			sum.template add<false, true>(a.KP, x + i0 * ld, ld, x + j0 * ld, ld);
 		sum.each([&](int i, int j, float y) {
 			i += i0, j += j0;
-			A[i * LT + j] = j < i ? beta[i] * decay_between(hi, lo, i, j) * y : 0.f;
+			A[i * LT + j] = j < i ? beta[i] * (a.g ? decay_between(hi, lo, i, j) : 1.f) * y : 0.f;
 		});
 	});
 	__syncthreads();
@@ -498,7 +502,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 			sum.template add<false, true>(a.KP, q + i0 * ld, ld, k + j0 * ld, ld);
 		sum.each([&](int i, int j, float y) {
 			i += i0, j += j0;
-			round_to(P + i * lp + j, j <= i ? decay_between(hi, lo, i, j) * y : 0.f);
+			round_to(P + i * lp + j, j <= i ? (a.g ? decay_between(hi, lo, i, j) : 1.f) * y : 0.f);
 		});
 	});
 	for (int v0 = 0; v0 < a.VP; v0 += COL) {
@@ -706,7 +710,7 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 	const int warps = a->VP / 16, heads = a->nb * a->H, stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
 	int workers = 4;
 
-	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms)
+	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms / 3)
 		workers /= 2;
 	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a, workers, stages);
 }
