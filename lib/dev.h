@@ -223,8 +223,13 @@ struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32
 
 /* Draws for each row from row / per of z (., N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
  * the lowest ids), of these the fewest, most likely first, whose sum reaches top_p of theirs (1: all); then the first id
- * in ascending order whose cumulative sum, in double, exceeds u * total.  logp = log softmax(z inv_temp)[token], over
- * the full vocabulary, nothing masked. */
+ * in ascending order whose cumulative sum exceeds u * total, both in double.  logp = log softmax(z inv_temp)[token], over the full
+ * vocabulary, nothing masked.
+ *
+ * Sums are exact, so that equal probabilities give equal draws in whatever order a device adds them up: p over the largest that
+ * is not banned counts in whole 1 / RF_DRAW_WHOLE, rounded to the nearest; vocabularies have at most 2^24 ids (config.h).
+ * Nothing to draw from: token 0, and the device fails or logp is NaN. */
+#define RF_DRAW_WHOLE 549755813888.f /* 2^39 */
 struct rf_sample {
 	int rows, per, N, top_k, banned;
 	float inv_temp;

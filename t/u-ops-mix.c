@@ -557,6 +557,16 @@ static void attn_ref(const struct attn *c, const int32_t *past, const num *q, co
 		}
 }
 
+/* A line of its own for what is made of rounded products, whose limit is higher. */
+static void attn_values(const char *what, struct buf b, const double *ref, double limit)
+{
+	char name[60];
+	bool rounds = dev->math == RF_MATH_BF16;
+
+	snprintf(name, sizeof name, "%s%s", what, rounds ? " in bf16" : "");
+	values(name, b, ref, rounds ? 1e-2 : limit);
+}
+
 static void attn(int nb, int steps, int H, int G, int D, int window, int longest)
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
@@ -583,8 +593,8 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq), L = room(lse.n);
 			attn_ref(&c, past, Q, K, V, CK, CV, O, L);
 		}
-		values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
-		values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
+		attn_values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
+		attn_values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
 
 		/* step by step, and without lse */
 		f.lse = NULL;
@@ -594,7 +604,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			f.o = rf_at(o1.m, (size_t)f.given * nq / (size_t)steps);
 			dev->ops->attn_fwd(dev, &f);
 		}
-		values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
+		attn_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
 		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
 		   .past = f.past, .q = q.m, .k = k.m, .v = v.m, .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m,
 		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
@@ -603,11 +613,11 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			seed_back(O, d_o);
 			go_back();
 		}
-		values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
-		values("attn_bwd dk", dk, first ? gradients(K, nk, NULL) : NULL, GRADIENT);
-		values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
-		values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
-		values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);
+		attn_values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
+		attn_values("attn_bwd dk", dk, first ? gradients(K, nk, NULL) : NULL, GRADIENT);
+		attn_values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
+		attn_values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
+		attn_values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);
 	}
 }
 
@@ -629,6 +639,20 @@ static void attns(void)
 	attn(8, 1, 2, 1, 17, 0, 65);
 	attn(3, 9, 6, 2, 17, 66, 130);
 	attn(1, 300, 1, 1, 12, 100, 0);
+}
+
+static void attns_bf16(void)
+{
+	static const int widths[] = { 8, 40, 64, 72, 128, 136, 256 };
+
+	for (int i = 0; i < COUNT(widths); i++) {
+		attn(1, 130, 2, 1, widths[i], i % 3 * 40, i % 2 * 70);
+		attn(3, 7, 4, 2, widths[i], i % 2 * 33, 100);
+	}
+	attn(1, 1, 1, 1, 64, 0, 0);
+	attn(1, 70, 3, 1, 80, 1, 0);
+	attn(8, 5, 4, 4, 8, 7, 200);
+	attn(8, 1, 2, 1, 17, 0, 300);
 }
 
 /* In the outputs of the row that the NaN is in, whichever operand has it. */
@@ -661,6 +685,7 @@ static void nans(void)
 int main(int argc, char *argv[])
 {
 	in_bf16(argc, argv, wide_deltas);
+	in_bf16(argc, argv, attns_bf16);
 	open_devices(argc, argv, RF_MATH_F32);
 	nans();
 	convs();
