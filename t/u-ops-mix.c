@@ -523,6 +523,10 @@ static void attns(void)
 	attn(8, 1, 2, 1, 17, 0, 65);
 	attn(3, 9, 6, 2, 17, 66, 130);
 	attn(1, 300, 1, 1, 12, 100, 0);
+	attn(8, 20, 8, 2, 12, 30, 300);   /* groups of heads, and windows that leave holes in the cache between the sequences */
+	attn(2, 21, 3, 1, 136, 25, 90);
+	attn(1, 50, 1, 1, 256, 0, 40);
+	attn(1, 3, 2, 1, 16, 0, 700);     /* few rows and many keys */
 }
 
 static void attns_bf16(void)
@@ -537,6 +541,8 @@ static void attns_bf16(void)
 	attn(1, 70, 3, 1, 80, 1, 0);
 	attn(8, 5, 4, 4, 8, 7, 200);
 	attn(8, 1, 2, 1, 17, 0, 300);
+	attn(8, 20, 8, 2, 12, 30, 300);
+	attn(1, 3, 2, 1, 16, 0, 700);
 }
 
 /* In the outputs of the row that the NaN is in, whichever operand has it. */
