@@ -528,6 +528,7 @@ static void attns(void)
 	attn(2, 21, 3, 1, 136, 25, 90);
 	attn(1, 50, 1, 1, 256, 0, 40);
 	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
+	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(1, 150, 1, 1, 8, 79, 0);     /* sixteen rows of which one alone does not read the first of 64 keys */
 }
 
@@ -545,6 +546,7 @@ static void attns_bf16(void)
 	attn(8, 1, 2, 1, 17, 0, 300);
 	attn(8, 20, 8, 2, 12, 30, 300);
 	attn(1, 8, 2, 1, 16, 0, 703);
+	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(1, 150, 1, 1, 8, 79, 0);
 }
 
