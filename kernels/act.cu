@@ -154,7 +154,7 @@ void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *a)
 {
 	const struct decay f = { a->H, f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->g) };
 
-	sweep(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, false, f);
+	sweep_by<1>(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, f);
 }
 
 /* 32 heads and `per` rows a block, eight rows side by side.  part (strips, 2, H): the strips' shares of dA_log and ddt_bias. */
@@ -194,15 +194,13 @@ void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *a)
 {
 	const int per = strip_rows(a->rows, 8 * SIDE), strips = (a->rows + per - 1) / per;
 	const dim3 grid((unsigned)strips, (unsigned)((a->H + HEADS - 1) / HEADS)), block(HEADS, SIDE);
-	const size_t H = (size_t)a->H, sums = shared_size((size_t)strips * 2 * H, sizeof(double)), room = rf_cuda_column_room((size_t)strips, H);
-	char *scratch;
+	const size_t H = (size_t)a->H;
+	double *part;
 
-	if (!a->rows || !H || !(scratch = (char *)rf_cuda_scratch(d, sums + room)))
+	if (!a->rows || !H || !(part = (double *)rf_cuda_scratch(d, (size_t)strips * 2 * H * sizeof *part)))
 		return;
-	double *part = (double *)scratch;
-
 	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H, per, f32(a->a), f32(a->A_log),
 	       f32(a->dt_bias), f32(a->dg), f32(a->da), part);
-	rf_cuda_column_sums(d, part, (size_t)strips, H, 2 * H, scratch + sums, f32(a->dA_log), 1);
-	rf_cuda_column_sums(d, part + H, (size_t)strips, H, 2 * H, scratch + sums, f32(a->ddt_bias), 1);
+	rf_cuda_add_strips(d, part, strips, H, 2 * H, f32(a->dA_log), 1);
+	rf_cuda_add_strips(d, part + H, strips, H, 2 * H, f32(a->ddt_bias), 1);
 }

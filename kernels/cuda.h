@@ -59,6 +59,10 @@ void rf_cuda_gemm_close(struct rf_dev *d);
  * dimensions in elements); c is float32. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
 
+/* The form in bf16 of a weight (rows, cols), which products of rf_gemm take too; kept until it changes.  NULL: no memory, and the
+ * device says so. */
+const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
+
 /* The device memory that operations take beside what is allocated: device.cu. */
 size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b);
 

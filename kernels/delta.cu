@@ -30,7 +30,7 @@
  * where a running state would be read and written whole (128 KB); with `open`, S0 is moved on every 64 steps. */
 #include "delta_tile.h"
 
-enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024 };
+enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024, NARROW = 32 };
 
 struct delta {
 	int nb, steps, given, per, H, G, K, V;
@@ -90,17 +90,20 @@ template <class X> static size_t prepare_bytes(const struct delta *a)
 {
 	const int ld = (a->KP > a->VP ? a->KP : a->VP) + tile_pad<X>();
 
-	return shared_size(CHUNK * ld, sizeof(X)) + shared_size(CHUNK * LT, 4) + shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) +
+	return shared_size(CHUNK * ld, sizeof(X)) + shared_size(CHUNK * LT, 4) + 4 / sizeof(X) * shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) +
 	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
 }
 
-/* to (mp, mp) = t diag(by) */
-template <class X> static __device__ void columns_times(X *to, int lt, const float *t, const float *by, int mp, float sign)
+/* to (mp, mp) = t diag(by), and what rounding took of it. */
+template <class X> static __device__ void columns_times(X *to, X *rest, int lt, const float *t, const float *by, int mp, float sign)
 {
 	for (int e = threadIdx.x; e < mp * mp; e += THREADS) {
 		const int i = e / mp, j = e % mp;
+		const float x = sign * t[i * LT + j] * by[j];
 
-		round_to(to + i * lt + j, sign * t[i * LT + j] * by[j]);
+		round_to(to + i * lt + j, x);
+		if (rest != to)
+			round_to(rest + i * lt + j, x - (float)to[i * lt + j]);
 	}
 }
 
@@ -126,7 +129,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 	SHARED(s);
 	constexpr int pad = tile_pad<X>(), lt = CHUNK + pad;
 	const int ld = max(a.KP, a.VP) + pad, t = threadIdx.x;
-	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt);
+	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt), *rest = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
 	float *A = s.template take<float>(CHUNK * LT), *room = s.template take<float>(1024), *hi = s.template take<float>(CHUNK);
 	float *lo = s.template take<float>(CHUNK), *beta = s.template take<float>(CHUNK), *by = s.template take<float>(CHUNK);
 	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
@@ -160,24 +163,28 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 	if (t < CHUNK)
 		by[t] = beta[t] * decay_to(hi, lo, t);
 	__syncthreads();
-	columns_times(tx, lt, A, by, c.mp, -1);
+	columns_times(tx, rest, lt, A, by, c.mp, -1);
 	__syncthreads();
 	warp_tiles(c.mp, a.KP, [&](int i0, int j0) {
 		warp_tile<X> sum;
 
 		sum.zero();
 		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
+		if (rest != tx)
+			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
 		sum.pairs([&](int i, int j, float y, float z) { round_two(W + (size_t)(i0 + i) * a.KP + j0 + j, y, z); });
 	});
 	__syncthreads();
 	load_tile(x, ld, c.mp, a.VP, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0), apart, c.m, a.V);
-	columns_times(tx, lt, A, beta, c.mp, 1);
+	columns_times(tx, rest, lt, A, beta, c.mp, 1);
 	__syncthreads();
 	warp_tiles(c.mp, a.VP, [&](int i0, int j0) {
 		warp_tile<X> sum;
 
 		sum.zero();
 		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
+		if (rest != tx)
+			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
 		sum.each([&](int i, int j, float y) {
 			if (i0 + i < c.m && j0 + j < a.V)
 				u[(size_t)(i0 + i) * apart + j0 + j] = y;
@@ -224,6 +231,7 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 {
 	SHARED(s);
 	constexpr int ld = KP + 8;
+	constexpr bool early = KP < 256;
 	bf16 *W = s.template take<bf16>(stages * CHUNK * ld), *kf = s.template take<bf16>(stages * CHUNK * ld);
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
 	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16, v = v0 + row;
@@ -266,16 +274,25 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 			bf16 *to = (bf16 *)a.states + (c.i * a.VP + v) * KP + col;
 			const float e = a.ends[c.i];
 
-			/* U' (16, 64): of lane l rows of S', and rows of the chunk where S' has columns; on its way while S' W' is done */
+			/* U' (16, 64): of lane l rows of S', and rows of the chunk where S' has columns.  U0 is on its way while S' W' is
+			 * done, if there are registers for it. */
+			auto bring_u0 = [&](float x[CHUNK / 8][4]) {
+#pragma unroll
+				for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+					for (int i = 0; i < 4; i++) {
+						const int j = n * 8 + col + i % 2;
+
+						x[n][i] = j < c.m && has[i / 2] ? u[(size_t)j * apart + i / 2 * 8] : 0.f;
+					}
+			};
+			if (early)
+				bring_u0(u0);
 #pragma unroll
 			for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
-				for (int i = 0; i < 4; i++) {
-					const int j = n * 8 + col + i % 2;
-
-					u0[n][i] = j < c.m && has[i / 2] ? u[(size_t)j * apart + i / 2 * 8] : 0.f;
+				for (int i = 0; i < 4; i++)
 					U[n][i] = 0;
-				}
 #pragma unroll
 			for (int n = 0; n < KP / 8; n++) {
 				round_two(to + n * 8, S[n][0], S[n][1]);
@@ -306,6 +323,8 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 					mma_m16n8k16(U[2 * n + 1], x, { y[2], y[3] }, U[2 * n + 1]);
 				}
 			}
+			if (!early)
+				bring_u0(u0);
 #pragma unroll
 			for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
@@ -455,7 +474,7 @@ template <class X> static size_t read_out_bytes(const struct delta *a)
 	       shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) + 2 * shared_size(CHUNK, 4);
 }
 
-template <class X> static __global__ void __launch_bounds__(THREADS) read_out(const struct delta a)
+template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out(const struct delta a)
 {
 	SHARED(s);
 	constexpr int pad = tile_pad<X>(), lp = CHUNK + pad, COL = out_cols<X>(), lu = COL + pad, N = 16 / sizeof(X);
@@ -749,7 +768,7 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;
 	}
-	if (d->math == RF_MATH_BF16)
+	if (d->math == RF_MATH_BF16 && x->K >= NARROW)
 		text<bf16>(d, &a);
 	else
 		text<float>(d, &a);

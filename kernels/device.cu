@@ -59,7 +59,7 @@ static bool works(struct rf_dev *d)
 static __global__ void nothing() {}
 
 /* Finds the driver, the device, and code for it. */
-static enum rf_code look(struct rf_cuda *c, struct rf_err *e)
+static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
 {
 	struct cudaDeviceProp prop;
 	struct cudaFuncAttributes code;
@@ -83,6 +83,7 @@ static enum rf_code look(struct rf_cuda *c, struct rf_err *e)
 		return rf_fail(e, RF_EDEVICE, "device sm_%d%d, built for %s (use --device cpu)", prop.major, prop.minor, RF_CUDA_ARCHS);
 	if (rc != cudaSuccess)
 		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
+	snprintf(what, 100, "%.60s, sm_%d%d, %zu MiB", prop.name, prop.major, prop.minor, prop.totalGlobalMem >> 20);
 	c->sms = prop.multiProcessorCount;
 	c->most_shared = prop.sharedMemPerBlockOptin;
 	return RF_OK;
@@ -115,8 +116,10 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 	if (!c)
 		return rf_fail(e, RF_ENOMEM, "no memory for a device");
 	d->impl = c;
+	if (d->math == RF_MATH_AUTO)
+		d->math = RF_MATH_BF16;
 	c->eager = eager && !strcmp(eager, "1");
-	if ((rc = look(c, e)) == RF_OK) {
+	if ((rc = look(c, d->model, e)) == RF_OK) {
 		if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)) != cudaSuccess ||
 		    (code = cudaMallocHost(&c->staging, STAGING)) != cudaSuccess)
 			rc = rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(code));

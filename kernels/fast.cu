@@ -56,7 +56,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 			sum[0] += y[k] * y[k];
 	}
 	if (a.unit) {
-		row_sums<false, 1>(sum, NULL);
+		row_sums<false>(sum, (float *)NULL);
 		r = 1.f / (sqrtf(sum[0]) + a.eps);
 	}
 	for (int j = 4 * lane; j < a.D; j += 128) {
@@ -94,7 +94,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 			}
 		}
 		if (a.unit) {
-			row_sums<false, 2>(sum, NULL);
+			row_sums<false>(sum, (float *)NULL);
 			const float n = sqrtf(sum[0]);
 
 			r = 1.f / (n + a.eps);
@@ -160,22 +160,20 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 	if (!a.rows || !width)
 		return;
 	a.per = strip_rows(a.rows, 4 * WARPS);
-	const size_t strips = (size_t)((a.rows + a.per - 1) / a.per), sums = shared_size(strips * 2 * width, sizeof(float));
-	const size_t room = rf_cuda_column_room(strips, width), shared = shared_size((size_t)warps * 2 * a.D, sizeof(float));
+	const int strips = (a.rows + a.per - 1) / a.per;
+	const size_t shared = shared_size((size_t)warps * 2 * a.D, sizeof(float));
 	const dim3 grid((unsigned)strips, (unsigned)a.H);
-	char *scratch = p->dscale ? (char *)rf_cuda_scratch(d, sums + room) : NULL;
 
-	if (p->dscale && !scratch)
+	if (p->dscale && !(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * 2 * width * sizeof *a.part)))
 		return;
-	a.part = (float *)scratch;
 	if (aligned(a.x, a.dy, a.dx) && a.D % 4 == 0)
 		LAUNCH(d, feature_bwd<true>, grid, 32 * warps, shared, a);
 	else
 		LAUNCH(d, feature_bwd<false>, grid, 32 * warps, shared, a);
-	if (!scratch)
+	if (!a.part)
 		return;
-	rf_cuda_column_sums(d, a.part, strips, width, 2 * width, scratch + sums, f32(p->dscale), 2);
-	rf_cuda_column_sums(d, a.part + width, strips, width, 2 * width, scratch + sums, f32(p->doffset), 2);
+	rf_cuda_add_strips(d, a.part, strips, width, 2 * width, f32(p->dscale), 2);
+	rf_cuda_add_strips(d, a.part + width, strips, width, 2 * width, f32(p->doffset), 2);
 }
 
 /* ---- rates ------------------------------------------------------------------------------------------------------ */
@@ -212,14 +210,14 @@ void rf_cuda_rates_fwd(struct rf_dev *d, const struct rf_rates_fwd *a)
 {
 	const struct rates_forward f = { (double)a->shift, f32(a->lr), f32(a->m) };
 
-	sweep(d, "rates_fwd", 1, (size_t)a->rows * a->H, false, f);
+	sweep_by<1>(d, "rates_fwd", 1, (size_t)a->rows * a->H, f);
 }
 
 void rf_cuda_rates_bwd(struct rf_dev *d, const struct rf_rates_bwd *a)
 {
 	const struct rates_backward f = { f32(a->lr), f32(a->m), f32(a->dlr), f32(a->dm) };
 
-	sweep(d, "rates_bwd", 1, (size_t)a->rows * a->H, false, f);
+	sweep_by<1>(d, "rates_bwd", 1, (size_t)a->rows * a->H, f);
 }
 
 /* ---- what a chunk learns from ----------------------------------------------------------------------------------- */
@@ -298,7 +296,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_
 		give<WIDE>(e + j, left, V);
 		give<WIDE>(u + j, left, U);
 	}
-	row_sums<false, 3>(sum, NULL);
+	row_sums<false>(sum, (float *)NULL);
 	if (lane == 0) {
 		for (int k = 0; k < 3; k++)
 			a.dlr[3 * out + k] = sum[k];
@@ -402,7 +400,7 @@ template <enum what WHAT, bool WIDE> static __global__ void __launch_bounds__(32
 	if (row >= (size_t)a.rows)
 		return;
 	along<WIDE>(a, row, 4 * (size_t)lane, a.n, 128, sum);
-	row_sums<false, 2>(sum, NULL);
+	row_sums<false>(sum, (float *)NULL);
 	apply<WHAT, WIDE>(a, row, 4 * (size_t)lane, a.n, 128, (double)sum[0], (double)sum[1], lane == 0);
 }
 
@@ -417,7 +415,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(THREADS) long_sums
 		float sum[2] = { 0, 0 };
 
 		along<WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, sum);
-		row_sums<true, 2>(sum, room);
+		row_sums<true>(sum, room);
 		if (threadIdx.x == 0)
 			for (int k = 0; k < 2; k++)
 				part[(row * gridDim.x + blockIdx.x) * 2 + k] = (double)sum[k];
@@ -561,7 +559,7 @@ momentum_bwd(int H, size_t n, float by, const float *p, const float *m, const fl
 			}
 			give<WIDE>(dp + at, left, to);
 		}
-		row_sums<true, 1>(sum, room);
+		row_sums<true>(sum, room);
 		if (threadIdx.x == 0)
 			part[h * gridDim.x + blockIdx.x] = (double)sum[0];
 	}
@@ -604,5 +602,5 @@ void rf_cuda_diagonal(struct rf_dev *d, const struct rf_diagonal *a)
 {
 	const struct diagonal f = { a->apart, (size_t)a->cols + 1, a->by, f32(a->y) };
 
-	sweep(d, "diagonal", (size_t)a->mats, (size_t)(a->rows < a->cols ? a->rows : a->cols), false, f);
+	sweep_by<1>(d, "diagonal", (size_t)a->mats, (size_t)(a->rows < a->cols ? a->rows : a->cols), f);
 }

@@ -159,6 +159,13 @@ static const bf16 *weight(struct rf_dev *d, const struct stored *s)
 	return w->to;
 }
 
+const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
+{
+	const struct stored s = { f32(w), rows, cols, cols, 1, 0 };
+
+	return d->err.code == RF_OK ? weight(d, &s) : NULL;
+}
+
 /* keep: a place that must stay as it is, of the product's other operand; -1: none.  Says which place it took. */
 static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place)
 {

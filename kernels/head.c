@@ -181,6 +181,12 @@ void KERNEL(ce_grad)(struct rf_dev *d, const struct rf_ce_grad *x)
 struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; const int32_t *banned; const double *u; int32_t *token; float *logp; };
 struct ranked { float p; int32_t id; };
 
+/* p as whole numbers count it, of which sums are exact; a NaN is nothing. */
+static uint64_t weight_of(float p)
+{
+	return p > 0 ? (uint64_t)rintf((p < 1 ? p : 1) * RF_DRAW_WHOLE) : 0;
+}
+
 static int by_rank(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
@@ -191,7 +197,7 @@ static int by_rank(const void *a, const void *b)
 /* Keeps of p (N) the top_k most likely and of these the fewest that reach top_p; the others become 0. */
 static void cut(float *p, int N, int top_k, double top_p, struct ranked *rank)
 {
-	double total = 0, sum = 0;
+	uint64_t total = 0, sum = 0;
 	int n = 0, keep = 0;
 
 	for (int i = 0; i < N; i++)
@@ -201,9 +207,9 @@ static void cut(float *p, int N, int top_k, double top_p, struct ranked *rank)
 	if (top_k && top_k < n)
 		n = top_k;
 	for (int i = 0; i < n; i++)
-		total += (double)rank[i].p;
-	while (keep < n && (keep == 0 || top_p >= 1 || sum < top_p * total))
-		sum += (double)rank[keep++].p;
+		total += weight_of(rank[i].p);
+	while (keep < n && (keep == 0 || top_p >= 1 || (double)sum < top_p * (double)total))
+		sum += weight_of(rank[keep++].p);
 	memset(p, 0, (size_t)N * 4);
 	for (int i = 0; i < keep; i++)
 		p[rank[i].id] = rank[i].p;
@@ -214,38 +220,44 @@ static void draw_row(void *arg, int r, int thread)
 	const struct draw *a = arg;
 	int N = a->x->N;
 	const float *z = a->z + (size_t)(a->x->per > 1 ? r / a->x->per : r) * (size_t)N;
-	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64);
-	double total = 0, sum = 0, all;
+	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64), top = -INFINITY;
+	uint64_t total = 0, sum = 0;
 	struct stat x = { 0, 0, -INFINITY, -INFINITY, 0, 0 };
 	int token = -1;
 
 	if (!p)
 		return;
 	fold(&x, z, 0, N, a->x->inv_temp, -1);
-	all = x.s;
+	memcpy(p, z, (size_t)N * 4);
+	for (int i = 0; i < a->x->banned; i++)
+		if (a->banned[i] >= 0 && a->banned[i] < N)
+			p[a->banned[i]] = -INFINITY;
+	for (int i = 0; i < N; i++)
+		top = p[i] > top ? p[i] : top;
 	for (int j = 0; j < N; j += VL)
-		vput(p, j, N, vexp(vget(z, j, N) * a->x->inv_temp - x.m));
+		vput(p, j, N, vexp((vget(p, j, N) - top) * a->x->inv_temp));
 	for (int i = 0; i < a->x->banned; i++)
 		if (a->banned[i] >= 0 && a->banned[i] < N)
 			p[a->banned[i]] = 0;
 	if (a->x->top_k || a->x->top_p < 1)
 		cut(p, N, a->x->top_k, a->x->top_p, (struct ranked *)(void *)(p + (N + 15) / 16 * 16));
 	for (int i = 0; i < N; i++)
-		total += (double)p[i];
+		total += weight_of(p[i]);
 	for (int i = 0; i < N; i++) {
-		if (p[i] <= 0)
+		uint64_t w = weight_of(p[i]);
+
+		if (!w)
 			continue;
 		token = i;
-		if ((sum += (double)p[i]) > a->u[r] * total)
+		if ((double)(sum += w) > a->u[r] * (double)total)
 			break;
 	}
-	if (token < 0) {
-		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden, or the logits are NaN", r);
-		token = 0;
-	}
+	if (token < 0 && x.s == x.s) /* else the logits are NaN, and so is logp */
+		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden", r);
+	token = token < 0 ? 0 : token;
 	a->token[r] = token;
 	if (a->logp)
-		a->logp[r] = (float)((double)(z[token] * a->x->inv_temp) - (double)x.m - log(all));
+		a->logp[r] = (float)((double)(z[token] * a->x->inv_temp) - (double)x.m - log(x.s));
 }
 
 void KERNEL(sample)(struct rf_dev *d, const struct rf_sample *x)

@@ -4,7 +4,12 @@
  * and d 2048 (134 MB a matrix) 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level cache: a warp
  * has a row of up to 256 numbers (16 heads of 128 a row of the model), a block a longer one, 8 numbers a thread.
  * The gradient of w, a sum over all rows, is taken along in shared memory, each thread the columns that it has anyway; a pass
- * of its own would read x and dy again, 8 bytes more.  What is left of it, 1024 strips of rows, is 8 MB to write and to add. */
+ * of its own would read x and dy again, 8 bytes more.  What is left of it, 1024 strips of rows, is 8 MB to write and to add.
+ *
+ * A gradient is a difference, of which less is left the narrower a row is: of a row of one number eps / x^2.  So short rows that
+ * are no multiple of four, which nothing large has, are reckoned in double. */
+#include <type_traits>
+
 #include "sweep.h"
 
 struct norm {
@@ -49,7 +54,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 		for (int k = 0; k < 4; k++)
 			sum[0] += v[k] * v[k];
 	}
-	row_sums<BLOCK, 1>(sum, room);
+	row_sums<BLOCK>(sum, room);
 	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps);
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
@@ -70,44 +75,45 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 
 /* With n = x r, r = 1 / rms, g = dy silu(gate):  dx = r (g w - n mean(g w n)),  dw = sum over rows of g n,
  * dgate = dy n w silu'(gate), summed where a row has one gate. */
-template <bool BLOCK, bool WIDE> static __device__ void norm_bwd_row(const struct norm &a, int i, float *room, float *dw)
+template <bool BLOCK, bool WIDE, class real> static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i, real *room, float *dw)
 {
 	const int first = 4 * lane_of_row<BLOCK>(), step = 4 * lanes_of_row<BLOCK>();
 	const float *x = a.x + (size_t)i * a.ldx, *dy = a.dy + (size_t)i * a.d;
-	float *dx = a.dx + (size_t)i * a.ldx, sum[2] = { 0, 0 }, r, m;
+	float *dx = a.dx + (size_t)i * a.ldx;
+	real sum[2] = { 0, 0 }, r, m;
 	const bool gates = a.gate && !a.row_gate;
 
 	for (int j = first; j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
 		const some<4> v = take<WIDE>(x + j, left), g = take<WIDE>(dy + j, left), w = take<WIDE>(a.w + j, left);
-		some<4> along = v;
+		some<4> open = { { 1, 1, 1, 1 } }; /* silu(gate) */
 
 		if (gates) {
-			const some<4> z = gate_at<WIDE>(a, i, j);
-
+			open = gate_at<WIDE>(a, i, j);
 			for (int k = 0; k < 4; k++)
-				along[k] *= z[k] * sigmoid(z[k]);
+				open[k] *= sigmoid(open[k]);
 		}
 		for (int k = 0; k < 4; k++) {
-			sum[0] += v[k] * v[k];
-			sum[1] += g[k] * (w[k] + a.one) * along[k];
+			sum[0] += (real)v[k] * v[k];
+			sum[1] += (real)g[k] * open[k] * (w[k] + a.one) * v[k];
 		}
 	}
-	row_sums<BLOCK, 2>(sum, room);
-	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps);
+	row_sums<BLOCK>(sum, room);
+	r = 1 / sqrt(sum[0] / a.d + a.eps);
 	m = sum[1] * r;
 	if (a.row_gate && a.gate) {
 		const float z = a.gate[i], s = sigmoid(z);
 
 		if (first == 0)
-			a.dgate[i] = m * silu_slope(z, s);
+			a.dgate[i] = (float)m * silu_slope(z, s);
 		m *= z * s;
 	}
-	m /= (float)a.d;
+	m /= a.d;
 	for (int j = first; j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
 		const some<4> v = take<WIDE>(x + j, left), w = take<WIDE>(a.w + j, left);
-		some<4> g = take<WIDE>(dy + j, left), to = { { 0, 0, 0, 0 } };
+		const some<4> g = take<WIDE>(dy + j, left);
+		some<4> open = { { 1, 1, 1, 1 } }, to = { { 0, 0, 0, 0 } };
 
 		if (a.gate) {
 			const some<4> z = gate_at<WIDE>(a, i, j);
@@ -116,8 +122,8 @@ template <bool BLOCK, bool WIDE> static __device__ void norm_bwd_row(const struc
 			for (int k = 0; k < 4; k++) {
 				const float s = sigmoid(z[k]);
 
-				dz[k] = g[k] * v[k] * r * (w[k] + a.one) * silu_slope(z[k], s);
-				g[k] *= z[k] * s;
+				dz[k] = g[k] * v[k] * (float)r * (w[k] + a.one) * silu_slope(z[k], s);
+				open[k] = z[k] * s;
 			}
 			if (gates)
 				give<WIDE>(a.dgate + (size_t)i * a.d + j, left, dz);
@@ -125,11 +131,11 @@ template <bool BLOCK, bool WIDE> static __device__ void norm_bwd_row(const struc
 		if (a.add)
 			to = take<WIDE>(dx + j, left);
 		for (int k = 0; k < 4; k++) {
-			const float n = v[k] * r;
+			const real n = v[k] * r, t = (real)g[k] * open[k];
 
-			to[k] += r * (g[k] * (w[k] + a.one) - n * m);
+			to[k] += (float)(r * (t * (w[k] + a.one) - n * m));
 			if (WIDE || (size_t)k < left)
-				dw[j + k] += g[k] * n;
+				dw[j + k] += (float)(t * n);
 		}
 		give<WIDE>(dx + j, left, to);
 	}
@@ -138,8 +144,10 @@ template <bool BLOCK, bool WIDE> static __device__ void norm_bwd_row(const struc
 /* A block has a strip of rows, one after the other or one per warp. */
 template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) norm_bwd(struct norm a)
 {
+	using real = typename std::conditional<BLOCK || WIDE, float, double>::type;
 	SHARED(s);
-	float *room = s.take<float>(64), *dw = s.take<float>((BLOCK ? 1 : WARPS) * a.d);
+	real *room = s.take<real>(64);
+	float *dw = s.take<float>((BLOCK ? 1 : WARPS) * a.d);
 	const int warp = threadIdx.x / 32, first = blockIdx.x * a.per, last = first + a.per < a.rows ? first + a.per : a.rows;
 
 	if (!BLOCK)
@@ -148,7 +156,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 		for (int k = j; k < j + 4 && k < a.d; k++)
 			dw[k] = 0;
 	for (int i = BLOCK ? first : first + warp; i < last; i += BLOCK ? 1 : WARPS)
-		norm_bwd_row<BLOCK, WIDE>(a, i, room, dw);
+		norm_bwd_row<BLOCK, WIDE, real>(a, i, room, dw);
 	float *part = a.part + (size_t)blockIdx.x * a.d;
 
 	if (BLOCK) {
@@ -203,8 +211,6 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 {
 	const bool block = p->d > WARP_ROW;
 	struct norm a = {};
-	size_t sums, room;
-	char *scratch;
 	int strips;
 	bool wide;
 
@@ -215,12 +221,9 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.dy, a.dx, a.row_gate ? NULL : a.dgate) && a.d % 4 == 0 && a.ldx % 4 == 0;
 	a.per = strip_rows(a.rows, block ? 4 : 4 * WARPS);
 	strips = (a.rows + a.per - 1) / a.per;
-	sums = shared_size((size_t)strips * a.d, 4);
-	room = rf_cuda_column_room((size_t)strips, (size_t)a.d);
-	if (!(scratch = (char *)rf_cuda_scratch(d, sums + room)))
+	if (!(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * a.d * sizeof *a.part)))
 		return;
-	a.part = (float *)scratch;
-	const size_t shared = shared_size(64, 4) + shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
+	const size_t shared = shared_size(64, sizeof(double)) + shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 
 	if (block && wide)
 		LAUNCH(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);
@@ -230,5 +233,5 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 		LAUNCH(d, (norm_bwd<false, true>), strips, 32 * WARPS, shared, a);
 	else
 		LAUNCH(d, (norm_bwd<false, false>), strips, 32 * WARPS, shared, a);
-	rf_cuda_column_sums(d, a.part, (size_t)strips, (size_t)a.d, (size_t)a.d, scratch + sums, f32(p->dw), 1);
+	rf_cuda_add_strips(d, a.part, strips, (size_t)a.d, (size_t)a.d, f32(p->dw), 1);
 }

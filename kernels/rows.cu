@@ -176,7 +176,7 @@ static void move_tails(struct rf_dev *d, const char *name, int n, int width, boo
 	t.of_slots = t.of_x + rows;
 	m.fi = out ? t.of_x : t.of_slots;
 	m.ti = out ? t.of_slots : t.of_x;
-	sweep(d, name, rows, 1, false, t);
+	sweep_by<1>(d, name, rows, 1, t);
 	move_rows(d, name, (int)rows, width, m, t.of_slots + rows);
 }
 
@@ -194,18 +194,28 @@ void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)
 
 /* In double: of many rows, whose sum may be far smaller than they are.  32 columns and `per` rows a block, eight of them side
  * by side; the strips' sums are added by the same kernel. */
-enum { COLS = 32, SIDE = 8, DIRECT = 1024, STRIP = 256 };
+enum { COLS = 32, SIDE = 8, STRIP = 256, AHEAD = 4 };
 
 template <class T> static __global__ void __launch_bounds__(COLS * SIDE)
-sum_columns(const T *x, size_t rows, size_t cols, size_t ldx, size_t per, double *part, float *y, size_t step)
+sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part, float *y, size_t step)
 {
 	SHARED(s);
 	double *side = s.take<double>(COLS * SIDE), sum = 0;
-	const size_t c = (size_t)blockIdx.x * COLS + threadIdx.x, first = blockIdx.y * per, last = first + per < rows ? first + per : rows;
+	const size_t c = (size_t)blockIdx.x * COLS + threadIdx.x;
+	const int last = (int)blockIdx.y * per + per < rows ? (int)blockIdx.y * per + per : rows;
+	int i = blockIdx.y * per + threadIdx.y;
 
 	if (c < cols) {
-		for (size_t i = first + threadIdx.y; i < last; i += SIDE)
-			sum += (double)x[i * ldx + c];
+		for (; i + (AHEAD - 1) * SIDE < last; i += AHEAD * SIDE) {
+			T v[AHEAD];
+
+			for (int k = 0; k < AHEAD; k++)
+				v[k] = x[(size_t)(i + k * SIDE) * ldx + c];
+			for (int k = 0; k < AHEAD; k++)
+				sum += (double)v[k];
+		}
+		for (; i < last; i += SIDE)
+			sum += (double)x[(size_t)i * ldx + c];
 	}
 	side[threadIdx.y * COLS + threadIdx.x] = sum;
 	__syncthreads();
@@ -219,45 +229,39 @@ sum_columns(const T *x, size_t rows, size_t cols, size_t ldx, size_t per, double
 		y[c * step] = (float)((double)y[c * step] + sum);
 }
 
-/* Rows of a strip: so that there are at most STRIPS of them. */
-static size_t strip(size_t rows) { return rows > (size_t)STRIP * STRIPS ? (rows + STRIPS - 1) / STRIPS : (size_t)STRIP; }
-
-size_t rf_cuda_column_room(size_t rows, size_t cols)
-{
-	return rows <= DIRECT ? 0 : (rows + strip(rows) - 1) / strip(rows) * cols * sizeof(double);
-}
-
+/* part NULL: all rows are one strip. */
 template <class T>
-static void column_sums(struct rf_dev *d, const T *x, size_t rows, size_t cols, size_t ldx, void *part, float *y, size_t step)
+static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size_t ldx, int per, double *part, float *y, size_t step)
 {
-	const size_t per = rows <= DIRECT ? rows : strip(rows), strips = rows ? (rows + per - 1) / per : 0;
-	const unsigned tiles = (unsigned)((cols + COLS - 1) / COLS);
-	const dim3 block(COLS, SIDE), grid(tiles, (unsigned)strips);
-	const size_t shared = shared_size(COLS * SIDE, sizeof(double));
-	double *sums = strips > 1 ? (double *)part : NULL;
+	const dim3 grid((unsigned)((cols + COLS - 1) / COLS), (unsigned)((rows + per - 1) / per));
 
-	if (!strips || !cols)
-		return;
-	LAUNCH(d, sum_columns<T>, grid, block, shared, x, rows, cols, ldx, per, sums, y, step);
-	if (sums)
-		LAUNCH(d, sum_columns<double>, tiles, block, shared, sums, strips, cols, cols, strips, (double *)nullptr, y, step);
+	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x, rows, cols, ldx, per, part, y, step);
 }
 
-void rf_cuda_column_sums(struct rf_dev *d, const float *x, size_t rows, size_t cols, size_t ldx, void *part, float *y, size_t step)
+void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y, size_t step)
 {
-	column_sums(d, x, rows, cols, ldx, part, y, step);
+	sum_strips(d, x, strips, cols, ldx, strips, nullptr, y, step);
 }
 
-void rf_cuda_column_sums(struct rf_dev *d, const double *x, size_t rows, size_t cols, size_t ldx, void *part, float *y, size_t step)
+void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y, size_t step)
 {
-	column_sums(d, x, rows, cols, ldx, part, y, step);
+	sum_strips(d, x, strips, cols, ldx, strips, nullptr, y, step);
 }
 
 void rf_cuda_colsum(struct rf_dev *d, const struct rf_colsum *a)
 {
-	const size_t room = rf_cuda_column_room((size_t)a->rows, (size_t)a->d);
-	void *part = room ? rf_cuda_scratch(d, room) : NULL;
+	const size_t cols = (size_t)a->d, ldx = or_width(a->ldx, a->d);
+	const int per = strip_rows(a->rows, STRIP), strips = (a->rows + per - 1) / per;
+	double *part;
 
-	if (a->rows && a->d && (part || !room))
-		rf_cuda_column_sums(d, f32(a->x), (size_t)a->rows, (size_t)a->d, or_width(a->ldx, a->d), part, f32(a->y), 1);
+	if (!a->rows || !cols)
+		return;
+	if (strips == 1) {
+		rf_cuda_add_strips(d, f32(a->x), a->rows, cols, ldx, f32(a->y), 1);
+		return;
+	}
+	if (!(part = (double *)rf_cuda_scratch(d, (size_t)strips * cols * sizeof *part)))
+		return;
+	sum_strips(d, f32(a->x), a->rows, cols, ldx, per, part, NULL, 0);
+	rf_cuda_add_strips(d, part, strips, cols, cols, f32(a->y), 1);
 }

@@ -47,9 +47,10 @@ template <bool WIDE> static __device__ __forceinline__ some<4> take(const float 
 	some<4> x;
 
 	if constexpr (WIDE)
-		return get<4>(p);
-	for (int i = 0; i < 4; i++)
-		x.v[i] = (size_t)i < left ? p[i] : 0.f;
+		x = get<4>(p);
+	else
+		for (int i = 0; i < 4; i++)
+			x.v[i] = (size_t)i < left ? p[i] : 0.f;
 	return x;
 }
 
@@ -84,10 +85,10 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 			f.template at<W>(i, j * W);
 }
 
-/* All elements of `rows` rows of d; wide: four at a time.  name: for failures. */
-template <class F> static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
+/* Of `cols` times W elements of each of `rows` rows.  name: for failures. */
+template <int W, class F> static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
-	const size_t cols = wide ? width / 4 : width, most = 16 * (size_t)cuda_of(d)->sms;
+	const size_t most = 16 * (size_t)cuda_of(d)->sms;
 	unsigned x = 1;
 	size_t across, down;
 
@@ -100,43 +101,42 @@ template <class F> static void sweep(struct rf_dev *d, const char *name, size_t 
 	down = (rows + SWEEP / x - 1) / (SWEEP / x);
 	down = down < most / across + 1 ? down : most / across + 1;
 	rf_cuda_gemm_stale(d);
-	if (wide)
-		RF_LAUNCH((each<4, F>), dim3((unsigned)across, (unsigned)down), dim3(x, SWEEP / x), 0, cuda_of(d)->stream, rows, cols, f);
-	else
-		RF_LAUNCH((each<1, F>), dim3((unsigned)across, (unsigned)down), dim3(x, SWEEP / x), 0, cuda_of(d)->stream, rows, cols, f);
+	RF_LAUNCH((each<W, F>), dim3((unsigned)across, (unsigned)down), dim3(x, SWEEP / x), 0, cuda_of(d)->stream, rows, cols, f);
 	rf_cuda_launched(d, name);
+}
+
+/* All elements of `rows` rows of `width`; wide: four at a time. */
+template <class F> static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
+{
+	if (wide)
+		sweep_by<4>(d, name, rows, width / 4, f);
+	else
+		sweep_by<1>(d, name, rows, width, f);
 }
 
 /* ---- sums of rows ----------------------------------------------------------------------------------------------- */
 
 /* N sums at once over those that share a row: a warp, or (BLOCK) a block.  room: of a block, 32 N numbers. */
-template <bool BLOCK, int N> static __device__ __forceinline__ void row_sums(float (&x)[N], float *room)
+template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row_sums(T (&x)[N], T *room)
 {
-	const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
-
 	for (int k = 0; k < N; k++)
 		x[k] = warp_sum(x[k]);
-	if constexpr (!BLOCK)
-		return;
-	if (lane == 0)
+	if constexpr (BLOCK) {
+		const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+
+		if (lane == 0)
+			for (int k = 0; k < N; k++)
+				room[(threadIdx.x >> 5) * N + k] = x[k];
+		__syncthreads();
 		for (int k = 0; k < N; k++)
-			room[(threadIdx.x >> 5) * N + k] = x[k];
-	__syncthreads();
-	for (int k = 0; k < N; k++)
-		x[k] = warp_sum(lane < warps ? room[lane * N + k] : 0.f);
-	__syncthreads(); /* room may be used again */
+			x[k] = warp_sum(lane < warps ? room[lane * N + k] : T(0));
+		__syncthreads(); /* room may be used again */
+	}
 }
 
 /* ---- sums of columns -------------------------------------------------------------------------------------------- */
 
-/* y[c step] += the sum over rows of x[., c] (rows, cols), ldx apart; in double, in a fixed order.  part: room for what
- * rf_cuda_column_room() says, in bytes. */
-size_t rf_cuda_column_room(size_t rows, size_t cols);
-void rf_cuda_column_sums(struct rf_dev *d, const float *x, size_t rows, size_t cols, size_t ldx, void *part, float *y, size_t step);
-void rf_cuda_column_sums(struct rf_dev *d, const double *x, size_t rows, size_t cols, size_t ldx, void *part, float *y, size_t step);
-
-/* Rows are cut into strips, one block or warp each, which sum columns of theirs: at least `least` rows a strip, and at most
- * STRIPS strips, whose sums are added by rf_cuda_column_sums. */
+/* Rows are cut into strips, one block each, which sums columns of theirs: at least `least` rows a strip, and at most STRIPS. */
 enum { STRIPS = 1024 };
 static inline int strip_rows(int rows, int least)
 {
@@ -144,5 +144,9 @@ static inline int strip_rows(int rows, int least)
 
 	return most > least ? most : least;
 }
+
+/* y[c step] += the sum of the strips' x[., c] (strips, cols), ldx apart; in double, in a fixed order. */
+void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y, size_t step);
+void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y, size_t step);
 
 #endif

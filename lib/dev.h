@@ -223,8 +223,13 @@ struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32
 
 /* Draws for each row from row / per of z (., N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
  * the lowest ids), of these the fewest, most likely first, whose sum reaches top_p of theirs (1: all); then the first id
- * in ascending order whose cumulative sum, in double, exceeds u * total.  logp = log softmax(z inv_temp)[token], over
- * the full vocabulary, nothing masked. */
+ * in ascending order whose cumulative sum exceeds u * total, both in double.  logp = log softmax(z inv_temp)[token], over the full
+ * vocabulary, nothing masked.
+ *
+ * Sums are exact, so that equal probabilities give equal draws in whatever order a device adds them up: p over the largest that
+ * is not banned counts in whole 1 / RF_DRAW_WHOLE, rounded to the nearest; vocabularies have at most 2^24 ids (config.h).
+ * Nothing to draw from: token 0, and the device fails or logp is NaN. */
+#define RF_DRAW_WHOLE 549755813888.f /* 2^39 */
 struct rf_sample {
 	int rows, per, N, top_k, banned;
 	float inv_temp;
@@ -290,22 +295,25 @@ struct rf_plugin { uint64_t abi; const struct rf_ops *ops; };
 /* RF(d, gemm, .m = R, ...): one operation, its arguments by name. */
 #define RF(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
 
-enum rf_math { RF_MATH_F32, RF_MATH_BF16 };  /* operands of products, unless a product says f32; everything else is float32 */
+/* Operands of products, unless a product says f32; everything else is float32.  AUTO: bf16 on a GPU, else float32. */
+enum rf_math { RF_MATH_AUTO, RF_MATH_F32, RF_MATH_BF16 };
 
 struct rf_dev {
 	const struct rf_ops *ops;
 	struct rf_err err;      /* the first failure, or RF_OK */
 	int threads;
-	enum rf_math math;
+	enum rf_math math;      /* of an open device not AUTO */
 	size_t used, peak;      /* bytes of device memory */
+	char model[100];        /* of a GPU: what it is */
 	void *impl;
 };
 
 /* Another version of the table, or of what it is made of, is another number. */
 #define RF_PLUGIN_ABI ((uint64_t)1 << 32 | sizeof(struct rf_ops) << 16 | sizeof(struct rf_dev))
 
-/* name: "cpu", "check", "cuda" or "auto" (then *note, if set, says in one sentence why it is not a GPU).  threads 0:
- * as many as this process may use.  RF_EDEVICE says what is missing; another name is RF_EUSAGE. */
+/* name: "cpu", "check", "cuda" or "auto": then *note says in one sentence what was taken, and why it is no GPU.  NULL is auto
+ * for who asked for nothing: *note is NULL unless there is a plugin and a driver and yet no GPU.  threads 0: as many as this
+ * process may use.  RF_EDEVICE says what is missing; another name is RF_EUSAGE. */
 enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e);
 void rf_dev_close(struct rf_dev *d);
 /* Waits for all operations; the device's first failure, if there was one. */

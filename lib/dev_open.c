@@ -18,40 +18,57 @@ static int cores(void)
 	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-static enum rf_code open_cuda(struct rf_dev *d, struct rf_err *e)
+static enum rf_code open_cpu(struct rf_dev *d, const struct rf_ops *ops, struct rf_err *e)
 {
-	enum rf_code rc = rf_plugin_open(&d->ops, e);
+	d->ops = ops;
+	if (d->math == RF_MATH_AUTO)
+		d->math = RF_MATH_F32;
+	return d->ops->open(d, e);
+}
+
+static enum rf_code open_cuda(struct rf_dev *d, bool *none, struct rf_err *e)
+{
+	enum rf_code rc = rf_plugin_open(&d->ops, none, e);
 
 	return rc == RF_OK ? d->ops->open(d, e) : rc;
 }
 
+/* A GPU, else the processor. */
+static enum rf_code open_best(struct rf_dev *d, bool asked, const char **note, struct rf_err *e)
+{
+	static char said[sizeof e->msg + 40]; /* *note outlives this call */
+	const struct rf_dev as_it_was = *d;
+	struct rf_err why;
+	bool none;
+
+	if (open_cuda(d, &none, &why) == RF_OK) {
+		snprintf(said, sizeof said, "device cuda: %s", d->model);
+		none = true;
+	} else {
+		snprintf(said, sizeof said, "device cpu: %s", why.msg);
+		*d = as_it_was;
+		if (open_cpu(d, rf_cpu_ops(), e) != RF_OK)
+			return e->code;
+	}
+	if (note && (asked || !none))
+		*note = said;
+	return RF_OK;
+}
+
 enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e)
 {
+	bool none;
+
 	*d = (struct rf_dev){ .threads = threads ? threads : cores(), .math = math };
 	if (note)
 		*note = NULL;
-	if (!strcmp(name, "auto")) {
-		static struct rf_err why; /* *note outlives this call */
-
-		if (open_cuda(d, &why) == RF_OK) {
-			snprintf(why.msg, sizeof why.msg, "the GPU it is (--device cpu takes the CPU)");
-			if (note)
-				*note = why.msg;
-			return RF_OK;
-		}
-		rf_blame(&why, "the CPU it is");
-		if (note)
-			*note = why.msg;
-		*d = (struct rf_dev){ .threads = d->threads, .math = math };
-		d->ops = rf_cpu_ops();
-	} else if (!strcmp(name, "cpu")) {
-		d->ops = rf_cpu_ops();
-	} else if (!strcmp(name, "check")) {
-		d->ops = &rf_ops_check;
-	} else if (!strcmp(name, "cuda")) {
-		return open_cuda(d, e);
-	} else {
-		return rf_fail(e, RF_EUSAGE, "no device '%.40s' (there are cpu, cuda and auto)", name);
-	}
-	return d->ops->open(d, e);
+	if (!name || !strcmp(name, "auto"))
+		return open_best(d, name, note, e);
+	if (!strcmp(name, "cuda"))
+		return open_cuda(d, &none, e);
+	if (!strcmp(name, "cpu"))
+		return open_cpu(d, rf_cpu_ops(), e);
+	if (!strcmp(name, "check"))
+		return open_cpu(d, &rf_ops_check, e);
+	return rf_fail(e, RF_EUSAGE, "no device '%.40s' (there are cpu, cuda and auto)", name);
 }

@@ -167,8 +167,12 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 		rf_page_printf(p, ", step %lld, weights %s", (long long)c->step, c->weights);
 	rf_page_printf(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n", c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
 	               c->params.tied ? ", tied" : "", c->params.total);
-	rf_page_printf(p, "device     %s, %d threads, products in %s\n", g->dev.ops->name, g->dev.threads,
-	               g->math == RF_MATH_BF16 ? "bf16" : "f32");
+	rf_page_printf(p, "device     %s, ", g->dev.ops->name);
+	if (*g->dev.model)
+		rf_page_safe(p, g->dev.model, strlen(g->dev.model), false);
+	else
+		rf_page_printf(p, "%d threads", g->dev.threads);
+	rf_page_printf(p, ", products in %s\n", g->math == RF_MATH_BF16 ? "bf16" : "f32");
 }
 
 static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const struct source *from, const struct rf_memory *m)

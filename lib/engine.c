@@ -18,7 +18,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
-		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "f32|bf16", "operands of matrix products", true },
+		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16", "operands of matrix products; auto: bf16 on a GPU", true },
 		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings, memory and time, exit", false },
 		{ .name = NULL },
 	};
@@ -60,7 +60,7 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
-	const char *asked = g->device ? g->device : getenv("RF_DEVICE");
+	const char *asked = g->device ? g->device : getenv("RF_DEVICE"), *operands = getenv("RF_DTYPE");
 	enum rf_code rc;
 
 	g->train = train;
@@ -75,11 +75,15 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	g->ckpt = ckpt ? ckpt : &g->own;
 	if (asked && !*asked)
 		asked = NULL;
-	if ((rc = rf_dev_open(&g->dev, asked ? asked : "auto", g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
+	if (g->math == RF_MATH_AUTO && operands && *operands) {
+		if (strcmp(operands, "f32") && strcmp(operands, "bf16"))
+			return rf_fail(e, RF_EUSAGE, "RF_DTYPE is '%.40s', neither f32 nor bf16", operands);
+		g->math = strcmp(operands, "f32") ? RF_MATH_BF16 : RF_MATH_F32;
+	}
+	if ((rc = rf_dev_open(&g->dev, asked, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
+	g->math = (int)g->dev.math;
 	g->reach = (struct rf_reach){ &g->dev, get, put };
-	if (!asked)
-		g->note = NULL;
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);

@@ -34,7 +34,7 @@ struct rf_engine {
 	const char *path;            /* -m */
 	const char *device;
 	int threads, segment, max_len;
-	int math;                    /* enum rf_math */
+	int math;                    /* enum rf_math; once it is open the device's */
 	bool dry_run;
 	/* the stage, set before its input is opened */
 	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_need *need); /* sets what it decides itself of the shape */
@@ -63,8 +63,8 @@ enum { RF_ENGINE_OPTS = 8 };
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
 
 /* Opens the device, and the checkpoint at g->path unless `ckpt` is given (a trainer's, whose run is locked); loads the
- * weights.  With --dry-run they are read and checked, and nothing is allocated on the device.  g->note says that auto
- * found no GPU where auto was asked for by name; who asked for nothing is not told what this build cannot have. */
+ * weights.  With --dry-run they are read and checked, and nothing is allocated on the device.  g->note is
+ * rf_dev_open()'s. */
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e);
 void rf_engine_close(struct rf_engine *g);
 

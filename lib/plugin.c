@@ -39,20 +39,23 @@ static bool has_driver(void)
 	return driver;
 }
 
-enum rf_code rf_plugin_open(const struct rf_ops **ops, struct rf_err *e)
+enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err *e)
 {
 	const char *path = getenv("RF_PLUGIN");
 	const struct rf_plugin *plugin;
 	char found[4200];
 	void *object;
 
+	*none = false;
 	if (!path || !*path) {
 		path = found;
+		*none = true;
 		if (!find(found, sizeof found))
 			return rf_fail(e, RF_EDEVICE, "no plugin: %s is neither beside the program nor in ../lib/rf-tools (make builds it where it finds the CUDA toolkit;"
 			               " use --device cpu)", name);
 		if (!has_driver())
 			return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
+		*none = false;
 	}
 	if (!(object = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
 		return rf_fail(e, RF_EDEVICE, "no plugin: %s", dlerror());

@@ -5,7 +5,8 @@
 #include "dev.h"
 
 /* The table of rf-cuda.so: of $RF_PLUGIN, else beside the program or in ../lib/rf-tools from there.  RF_EDEVICE says what is
- * missing: the file, the NVIDIA driver, or what the loader wants.  It stays loaded. */
-enum rf_code rf_plugin_open(const struct rf_ops **ops, struct rf_err *e);
+ * missing: the file or the NVIDIA driver (then *none: nobody would expect a GPU here), or what the loader wants.  It stays
+ * loaded. */
+enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err *e);
 
 #endif

@@ -271,7 +271,7 @@ int main(int argc, char **argv)
 		return 2;
 	g.path = argv[1];
 	g.device = "cpu";
-	g.math = getenv("BENCH_DTYPE") && !strcmp(getenv("BENCH_DTYPE"), "bf16");
+	g.math = getenv("BENCH_DTYPE") && !strcmp(getenv("BENCH_DTYPE"), "bf16") ? RF_MATH_BF16 : RF_MATH_F32;
 	if (getenv("BENCH_SEGMENT"))
 		g.segment = atoi(getenv("BENCH_SEGMENT"));
 	if (rf_engine_open(&g, NULL, true, &e) != RF_OK)

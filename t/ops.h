@@ -75,6 +75,7 @@ static struct buf bufs[BUFS];
 static rf_i32 ints[BUFS];
 static rf_f64 reals[BUFS];
 static int nbufs, nints, nreals;
+static size_t shift;   /* arrays begin so many numbers behind a place that a device would choose */
 static unsigned long long seed;
 
 static UNUSED float uniform(float lo, float hi)
@@ -97,9 +98,18 @@ static void *on_device(const void *p, size_t bytes)
 
 static UNUSED struct buf of(float *h, size_t n)
 {
+	struct buf b = { n, h, dev->ops->alloc(dev, (shift + n + FENCE) * sizeof *h) };
+
+	if (!b.m) {
+		printf("Bail out! %s: %s\n", dev_name, dev->err.msg);
+		exit(1);
+	}
 	for (size_t i = n; i < n + FENCE; i++)
 		h[i] = 12345;
-	return bufs[nbufs++] = (struct buf){ n, h, on_device(h, (n + FENCE) * sizeof *h) };
+	bufs[nbufs++] = b;
+	b.m = rf_at(b.m, shift);
+	dev->ops->upload(dev, b.m, h, (n + FENCE) * sizeof *h);
+	return b;
 }
 
 /* Uniform in [lo, hi); and n numbers that must be written: NaN until then. */

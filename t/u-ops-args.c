@@ -342,6 +342,22 @@ int main(int argc, char *argv[])
 			rows(n, d, d + 3, d + i, j % 2);
 			colsum(n, d, 4);
 		}
+	for (shift = 0; shift < 4; shift++) { /* from any place on */
+		gate(9, 40, 4, true);
+		for (int k = 0; k < 3; k++) {
+			rmsnorm(9, 40, 4, true, k, true);
+			rmsnorm(9, 300, 4, true, k, false);
+		}
+		rows(9, 40, 44, 48, true);
+		tails(1, 1, 8, 3, 40, false);
+		tails(7, 2, 3, 3, 600, false);
+		rope(3, 9, 2, 16, 8, 4, 8);
+	}
+	shift = 0;
+	tails(40, 40, 2, 3, 12, true);
+	decay(3000, 35, 2);
+	gate(2000, 1, 0, true);
+	gate(2, 20000, 0, true);
 	for (int w = 1; w <= 3; w++) {
 		tails(1, 1, 8, w, 70, false);
 		tails(1, 1, 1, w, 5, true);

@@ -297,6 +297,22 @@ int main(int argc, char *argv[])
 	for (int i = 0; i < COUNT(widths); i++)
 		for (int flags = 0; flags < 8; flags++)
 			feature(flags % 3 * 64 + 3, 1 + i % 3, widths[i], flags & 1, flags & 2, flags & 4);
+	for (shift = 0; shift < 4; shift++) { /* from any place on, and wider than a warp takes at once */
+		for (int flags = 1; flags < 8; flags += 2)
+			feature(9, 2, 40, flags & 1, flags & 2, flags & 4);
+		feature(35, 2, 300 + (int)shift, true, true, true);
+		learn(9, 2, 40, 1, true);
+		learn(9, 1, 300 + (int)shift, 2, true);
+		momentum(2, 400);
+		momentum(2, 9000 + (int)shift);
+		lengths(9, 40, true);
+		lengths(2, 2000 + (int)shift, true);
+		lengths(2, 9000 + (int)shift, true);
+	}
+	shift = 0;
+	feature(2100, 1, 3, true, true, true);
+	feature(35, 1, 800, true, true, true);
+	feature(5, 2, 3100, false, true, true);
 	feature_of_nothing();
 	rates(1, 1, true);
 	rates(130, 3, true);
@@ -311,6 +327,7 @@ int main(int argc, char *argv[])
 	lengths(3, 40000, false);
 	lengths(2000, 24, true);
 	diagonal(3, 4, 4, 16);
+	diagonal(2, 300, 301, 300 * 301);
 	diagonal(2, 3, 5, 20);
 	diagonal(2, 5, 3, 15);
 	nans();

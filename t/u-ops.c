@@ -142,14 +142,6 @@ static void weights(void)
 	}
 }
 
-static void bf16_gemms(void)
-{
-	bf16 = true;
-	gemms();
-	weights();
-	bf16 = false;
-}
-
 static void colsum(int rows, int d)
 {
 	snprintf(label, sizeof label, "rows %d d %d", rows, d);
@@ -317,6 +309,9 @@ static double log_sum(const double *z, int n, double t)
 
 static void head(int nrows, int d, int N, float inv_temp)
 {
+	const char *const entropy_name = bf16 ? "head_fwd entropy in bf16" : "head_fwd entropy", *const logp_name = bf16 ? "head_fwd logp in bf16" : "head_fwd logp";
+	const char *const top_name = bf16 ? "head_fwd top in bf16" : "head_fwd top";
+	const double limit = bf16 ? BF16 : VALUE;
 	size_t n = (size_t)nrows;
 
 	snprintf(label, sizeof label, "rows %d d %d N %d inv_temp %g", nrows, d, N, (double)inv_temp);
@@ -348,23 +343,33 @@ static void head(int nrows, int d, int N, float inv_temp)
 				mean += exp(z[j] * inv_temp - ls) * z[j] * inv_temp;
 			ent[i] = ls - mean;
 			lp[i] = target[i] < 0 ? 0 : z[target[i]] * inv_temp - ls;
-			judge("head_fwd top", top[i] < 0 || top[i] >= N ? INFINITY : most - z[top[i]], VALUE);
+			judge(top_name, top[i] < 0 || top[i] >= N ? INFINITY : (most - z[top[i]]) / fmax(fabs(most), 1), limit);
 		}
-		values("head_fwd entropy", entropy, ent, VALUE);
-		values("head_fwd logp", logp, lp, VALUE);
+		values(entropy_name, entropy, ent, limit);
+		values(logp_name, logp, lp, limit);
 		int32_t *copy = need(n, sizeof *copy);
 		memcpy(copy, top, n * sizeof *copy);
-		same_bits("head_fwd top", copy, n * sizeof *copy);
+		same_bits(top_name, copy, n * sizeof *copy);
 
 		/* each output may be absent, and the others are what they were */
 		struct buf only = out(n);
 		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .entropy = only.m);
-		values("head_fwd entropy", only, ent, VALUE);
+		values(entropy_name, only, ent, limit);
 		only = out(n);
 		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .target = targets,
 		   .logp = only.m);
-		values("head_fwd logp", only, lp, VALUE);
+		values(logp_name, only, lp, limit);
 	}
+}
+
+static void heads(void)
+{
+	for (int i = 0; i < COUNT(rows_of); i++)
+		for (int j = 0; j < COUNT(widths); j++)
+			head(rows_of[i], widths[j], vocabs[(i + j) % COUNT(vocabs)], (i + j) & 1 ? 0.7f : 1);
+	head(2, 5, 40000, 1);
+	head(2100, 3, 300, 0.8f); /* more rows, and more logits, than are held at once */
+	head(2000, 2, 4500, 1);
 }
 
 /* Small whole numbers, so that equal logits are equal: the lowest of them is the arg max. */
@@ -486,12 +491,12 @@ static double allowed(const double *z, int N, double inv_temp, int top_k, double
 
 /* All rows have the same logits and u = (i + 1/2) / rows, so each id comes rows p times, up to one; in the first two
  * rows u is 0 and just below 1. */
-static void sample(int nrows, int N, float inv_temp, int top_k, double top_p, int bans)
+static void sample(int nrows, int per, int N, float inv_temp, int top_k, double top_p, int bans)
 {
-	snprintf(label, sizeof label, "rows %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows, N, (double)inv_temp,
-	         top_k, top_p, bans);
+	snprintf(label, sizeof label, "rows %d per %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows, per, N,
+	         (double)inv_temp, top_k, top_p, bans);
 	for (EACH_DEVICE) {
-		struct buf z = in((size_t)nrows * (size_t)N, -4, 4), logp = out((size_t)nrows);
+		struct buf z = in((size_t)((nrows + per - 1) / per * N), -4, 4), logp = out((size_t)nrows);
 		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
 		double *p = keep((size_t)N, sizeof *p), *zd = keep((size_t)N, sizeof *zd), total, ls;
 		int32_t banned[3] = { 0, (int32_t)(N - 1), 5 };
@@ -500,12 +505,12 @@ static void sample(int nrows, int N, float inv_temp, int top_k, double top_p, in
 		rf_f64 us;
 
 		for (int i = 0; i < nrows; i++) {
-			memcpy(z.h + i * N, z.h, (size_t)N * sizeof(float));
+			memcpy(z.h + i / per * N, z.h, (size_t)N * sizeof(float));
 			u[i] = i == 0 ? 0 : i == 1 ? 1 - 0x1p-53 : (i - 2 + 0.5) / (nrows - 2);
 		}
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF(dev, sample, .rows = nrows, .N = N, .top_k = top_k, .banned = bans, .inv_temp = inv_temp, .top_p = top_p, .z = z.m,
+		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = bans, .inv_temp = inv_temp, .top_p = top_p, .z = z.m,
 		   .banned_ids = bans ? banned_ids : NULL, .u = us, .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 
@@ -532,6 +537,83 @@ static void sample(int nrows, int N, float inv_temp, int top_k, double top_p, in
 			judge("sample: frequencies", fabs(count[j] - (nrows - 2) * p[j] / total), 1.01);
 		values("sample logp", logp, lp, VALUE);
 		same_bits("sample: the id at u", token, (size_t)nrows * sizeof *token);
+	}
+}
+
+/* Ids of equal logits have equal probabilities on every device, so what is drawn is known exactly: in z's row q every third id
+ * from q on may be, the others are nothing beside them; what is banned would be all but certain. */
+static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bool ban)
+{
+	const int32_t banned[4] = { 3, N - 1, 3, N / 2 };
+	const int zrows = (nrows + per - 1) / per;
+
+	snprintf(label, sizeof label, "equals: rows %d per %d N %d top_k %d top_p %g ban %d", nrows, per, N, top_k, top_p, ban);
+	for (EACH_DEVICE) {
+		struct buf z = in((size_t)(zrows * N), -50, -40), logp = out((size_t)nrows);
+		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
+		int32_t *token = need((size_t)nrows, sizeof *token), *id = keep((size_t)N, sizeof *id);
+		rf_i32 tokens = in_i32(token, nrows), banned_ids = in_i32(banned, 4);
+		rf_f64 us;
+
+		for (int q = 0; q < zrows; q++) {
+			for (int j = q; j < N; j += 3)
+				z.h[q * N + j] = 2;
+			for (int i = 0; ban && i < 4; i++)
+				z.h[q * N + banned[i]] = 60;
+		}
+		for (int i = 0; i < nrows; i++)
+			u[i] = i == 0 ? 0 : i == 1 ? 1 - 0x1p-53 : (double)(i % per) / per;
+		us = in_f64(u, nrows);
+		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
+		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0, .inv_temp = 1, .top_p = top_p, .z = z.m,
+		   .banned_ids = ban ? banned_ids : NULL, .u = us, .token = tokens, .logp = logp.m);
+		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
+		for (int i = 0; i < nrows; i++) {
+			double all = 0;
+			int n = 0, few = 0, at = 0;
+
+			for (int j = 0; j < N; j++) {
+				const float x = z.h[i / per * N + j];
+
+				all += exp(x);
+				if (x == 2)
+					id[n++] = j;
+			}
+			n = top_k && top_k < n ? top_k : n;
+			while (few < n && (!few || top_p >= 1 || few < top_p * n))
+				few++;
+			while (at < few - 1 && at + 1 <= u[i] * few)
+				at++;
+			judge("sample: equal probabilities, equal draws", token[i] != id[at], 0);
+			lp[i] = 2 - log(all);
+		}
+		values("sample logp", logp, lp, VALUE);
+		same_bits("sample: equal probabilities, equal draws", token, (size_t)nrows * sizeof *token);
+	}
+}
+
+/* A row without anything to draw from says so. */
+static void sample_nothing(void)
+{
+	enum { N = 40 };
+
+	for (EACH_DEVICE) {
+		struct buf z = in(2 * N, -1, 1), logp = out(2);
+		const double u[2] = { 0.5, 0.5 };
+		int32_t token[2];
+		rf_i32 tokens = in_i32(token, 2);
+
+		for (int i = 0; i < N; i++)
+			z.h[i] = NAN;
+		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
+		for (int k = 0; k < 2; k++) {
+			RF(dev, sample, .rows = 2, .N = N, .top_k = 3 * k, .inv_temp = 1, .top_p = k ? 0.5 : 1, .z = z.m, .u = in_f64(u, 2), .token = tokens,
+			   .logp = logp.m);
+			dev->ops->download(dev, token, tokens, sizeof token);
+			float *h = get(logp);
+			judge("sample: nothing to draw from", !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N, 0);
+			free(h);
+		}
 	}
 }
 
@@ -656,11 +738,20 @@ static void nans(void)
 		}
 }
 
+static void in_bf16_too(void)
+{
+	bf16 = true;
+	gemms();
+	weights();
+	heads();
+	bf16 = false;
+}
+
 int main(int argc, char *argv[])
 {
 	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 100003 };
 
-	in_bf16(argc, argv, bf16_gemms);
+	in_bf16(argc, argv, in_bf16_too);
 	open_devices(argc, argv, RF_MATH_F32);
 	full_table();
 	exponentials();
@@ -677,22 +768,52 @@ int main(int argc, char *argv[])
 				rows(r, d, f & 1, f & 2, f & 4);
 			for (int f = 0; f < 4; f++)
 				rmsnorm(r, d, f & 1, f & 2);
-			head(r, d, vocabs[(i + j) % COUNT(vocabs)], (i + j) & 1 ? 0.7f : 1);
 		}
+	/* wider than a block takes at once, from any place on */
+	for (shift = 0; shift < 4; shift++) {
+		colsum(1500 + (int)shift, 33);
+		embed(70, 600 + (int)shift, 40);
+		for (int f = 0; f < 8; f++)
+			rows(65, 40, f & 1, f & 2, f & 4);
+		for (int f = 0; f < 4; f++) {
+			rmsnorm(9, 40, f & 1, f & 2);
+			rmsnorm(5, 300, f & 1, f & 2);
+			rmsnorm(5, 2501 + (int)shift, f & 1, f & 2);
+		}
+		swiglu(400, 0, 0, true);
+		swiglu(400, 40, 4, true);
+		dots(40004);
+		adamw(400, 0.1);
+		axpy(400, true);
+	}
+	shift = 0;
+	rmsnorm(33000, 1, true, true);
+	rmsnorm(4200, 260, false, true);
+	heads();
 	head_ties();
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(vocabs); j++) {
 			ce_grad(rows_of[i], vocabs[j], 1.3f, true);
 			ce_grad(rows_of[i], vocabs[j], 1, false);
-			sample(rows_of[i], vocabs[j], 1, 0, 1, 0);
+			sample(rows_of[i], 1 + j, vocabs[j], 1, 0, 1, 0);
 		}
 	for (int i = 0; i < COUNT(vocabs); i++) {
-		sample(3000, vocabs[i], 0.8f, 0, 1, 3);
-		sample(3000, vocabs[i], 1.2f, 10, 1, 1);
-		sample(3000, vocabs[i], 1, 0, 0.8, 0);
-		sample(3000, vocabs[i], 1, 30, 0.5, 2);
-		sample(3000, vocabs[i], 1, 1, 1, 0);
+		sample(3000, 700, vocabs[i], 0.8f, 0, 1, 3);
+		sample(3000, 700, vocabs[i], 1.2f, 10, 1, 1);
+		sample(3000, 700, vocabs[i], 1, 0, 0.8, 0);
+		sample(3000, 700, vocabs[i], 1, 30, 0.5, 2);
+		sample(3000, 700, vocabs[i], 1, 1, 1, 0);
 	}
+	for (int i = 0; i < 8; i++) {
+		const int top_k = i & 1 ? 25 + 300 * (i & 2) : 0;
+		const double top_p = i & 4 ? 0.4 : 1;
+
+		sample_equals(60, 20, 1000, top_k, top_p, i & 2);
+		sample_equals(16, 8, 70001, top_k, top_p, !(i & 2));
+	}
+	sample_equals(9, 3, 100, 0, 0, true);
+	sample_nothing();
+	ce_grad(2, 40000, 1.1f, true);
 	for (int i = 0; i < COUNT(sizes); i++) {
 		swiglu(sizes[i], 0, 0, false);
 		swiglu(sizes[i], 0, 0, true);

@@ -136,6 +136,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 
 	memset(p, 0, sizeof *p);
 	strcpy(p->name, "emulated");
+	p->totalGlobalMem = all();
 	p->major = sm / 10;
 	p->minor = sm % 10;
 	p->multiProcessorCount = 4;

@@ -1,0 +1,609 @@
+/* head.cu -- the language model's head: entropies and log-probabilities without ever holding all logits, the gradient of the
+ * cross-entropy, and drawing.
+ *
+ * Forward, a piece of logits at a time: at most ROWS rows by so many columns that it has PIECE numbers, 32 MB.  The product
+ * writes it, fold reads it out of the second-level cache (50 MB, 5.5 TB/s): for 16384 rows, N = 32000, d = 2048 the products
+ * take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms from there, 1.4 ms more to memory and back.  ROWS is what lets
+ * a product read w once for 2048 rows, which at 3 TB/s is 2 d N bytes against 4096 d N operations: an eighth of its time; 256
+ * rows by all of a vocabulary of 250,000, the same memory, would wait for w half of the time.  w is rounded whole, so that it
+ * is the form that other products keep of it, and pieces begin inside.
+ *
+ * A row's columns are folded in parts of PART, one warp each, all in registers: with m the part's largest logit,
+ * s = sum e^(z-m)  and  t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in double; the entropy is
+ * log s - t / s.  Parts lie where N puts them, so results do not depend on how the pieces were cut.  Gradient and drawing
+ * begin with the same two kernels.
+ *
+ * Drawing: equal probabilities give equal draws on every device because no sum is rounded: each p, over the largest that may
+ * be drawn, counts in whole 1 / RF_DRAW_WHOLE, and whole numbers have one sum in any order (dev.h).  So every part has its
+ * sum, a warp finds the part of u total in 32 steps at a time and then the id, where a serial sum over N = 250,000 would take
+ * 2 ms.  top_k and top_p are each a threshold: the bits of a float that is not negative are in its order, so the k-th largest
+ * of p is found digit by digit, from counts, and the one that reaches top_p from sums, in four passes of a block over its row:
+ * 45 us for the first at this N, and a fourth of it for those after, which look at few probabilities. */
+#include "cuda.h"
+
+enum { WARPS = 8, LANE = 32, PART = 32 * LANE, ROWS = 2048, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
+typedef unsigned long long whole;
+
+/* What is known of the logits of one part; z, id: the largest and the lowest id that has it; allowed: the largest that may be
+ * drawn.  And of a row. */
+struct part { float s, t, z, allowed; int id; };
+struct row { double s; float z, allowed; };
+/* What may be drawn of a row: p with larger bits than key, and those with these bits up to id `last`. */
+struct limit { unsigned key; int last; };
+struct ban { const int32_t *id; int n; };
+
+/* Bit i: id first + 32 i + lane is banned. */
+static __device__ __forceinline__ unsigned banned_here(struct ban ban, int first)
+{
+	unsigned mask = 0;
+
+	for (int i = 0; i < ban.n; i++) {
+		const int k = ban.id[i] - first;
+
+		if (k >= 0 && k < PART && k % 32 == (int)(threadIdx.x % 32))
+			mask |= 1u << k / 32;
+	}
+	return mask;
+}
+
+static __device__ __forceinline__ whole warp_add(whole x)
+{
+	for (int o = 16; o; o >>= 1)
+		x += __shfl_xor_sync(~0u, x, o);
+	return x;
+}
+
+/* ---- folding ---------------------------------------------------------------------------------------------------- */
+
+/* Columns first.. of z, `cols` of them, rows ld apart; part: (rows, parts).  A NaN is never the largest, but in s it stays. */
+static __global__ void __launch_bounds__(32 * WARPS)
+fold(const float *z, int ld, int rows, int first, int cols, int parts, float inv_temp, const int32_t *target, struct ban ban, struct part *part,
+     float *target_z)
+{
+	const int lane = threadIdx.x % 32, here = (cols + PART - 1) / PART;
+	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, r = unit / here;
+	const int j = (int)(unit % here) * PART, n = cols - j < PART ? cols - j : PART;
+	float x[LANE], top = -INFINITY, allowed = -INFINITY, s = 0, t = 0;
+	int id = lane;
+
+	if (r >= (size_t)rows)
+		return;
+	z += r * ld + j;
+	for (int i = 0; i < LANE; i++)
+		x[i] = 32 * i + lane < n ? z[32 * i + lane] : -INFINITY;
+	for (int i = 0; i < LANE; i++)
+		if (x[i] > top) {
+			top = x[i];
+			id = 32 * i + lane;
+		}
+	allowed = top;
+	if (ban.n) {
+		const unsigned mask = banned_here(ban, first + j);
+
+		allowed = -INFINITY;
+		for (int i = 0; i < LANE; i++)
+			if (!(mask >> i & 1) && x[i] > allowed)
+				allowed = x[i];
+	}
+	for (int o = 16; o; o >>= 1) {
+		const float other = __shfl_xor_sync(~0u, top, o), other_allowed = __shfl_xor_sync(~0u, allowed, o);
+		const int other_id = __shfl_xor_sync(~0u, id, o);
+
+		if (other > top || (other == top && other_id < id)) {
+			top = other;
+			id = other_id;
+		}
+		allowed = other_allowed > allowed ? other_allowed : allowed;
+	}
+	for (int i = 0; i < LANE; i++)
+		if (32 * i + lane < n) {
+			float v = (x[i] - top) * inv_temp, e;
+
+			v = v < -87 ? -87 : v; /* e^-87 is nothing, and times v it still is */
+			e = expf(v);
+			s += e;
+			t += e * v;
+		}
+	s = warp_sum(s);
+	t = warp_sum(t);
+	if (lane)
+		return;
+	part[r * parts + (first + j) / PART] = { s, t, top, allowed, first + j + id };
+	if (target && target[r] >= first + j && target[r] < first + j + n)
+		target_z[r] = z[target[r] - first - j];
+}
+
+/* The sums of some parts; id < 0: of none. */
+struct sums { double s, t; float z, allowed; int id; };
+
+static __device__ __forceinline__ void merge(struct sums &a, const struct sums &b, float inv_temp)
+{
+	if (b.id < 0)
+		return;
+	if (a.id < 0) {
+		a = b;
+		return;
+	}
+	const double z = a.z > b.z ? a.z : b.z, da = (a.z - z) * inv_temp, db = (b.z - z) * inv_temp, fa = exp(da), fb = exp(db);
+
+	a.t = fa * (a.t + da * a.s) + fb * (b.t + db * b.s);
+	a.s = fa * a.s + fb * b.s;
+	if (b.z > a.z || (b.z == a.z && b.id < a.id)) {
+		a.z = b.z;
+		a.id = b.id;
+	}
+	a.allowed = b.allowed > a.allowed ? b.allowed : a.allowed;
+}
+
+/* What finish writes of each row; NULL: not wanted. */
+struct results { float *entropy, *logp; int32_t *top; struct row *row; };
+
+/* One warp a row. */
+static __global__ void finish(const struct part *part, int rows, int parts, float inv_temp, const int32_t *target, const float *target_z, struct results to)
+{
+	const int lane = threadIdx.x % 32;
+	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
+	struct sums x = { 0, 0, 0, 0, -1 };
+
+	if (r >= (size_t)rows)
+		return;
+	for (int i = lane; i < parts; i += 32) {
+		const struct part p = part[r * parts + i];
+
+		merge(x, { p.s, p.t, p.z, p.allowed, p.id }, inv_temp);
+	}
+	for (int o = 16; o; o >>= 1) {
+		struct sums y;
+
+		y.s = __shfl_down_sync(~0u, x.s, o);
+		y.t = __shfl_down_sync(~0u, x.t, o);
+		y.z = __shfl_down_sync(~0u, x.z, o);
+		y.allowed = __shfl_down_sync(~0u, x.allowed, o);
+		y.id = __shfl_down_sync(~0u, x.id, o);
+		merge(x, y, inv_temp);
+	}
+	if (lane)
+		return;
+	if (to.entropy) {
+		const double H = log(x.s) - x.t / x.s;
+
+		to.entropy[r] = H < 0 ? 0 : (float)H; /* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+	}
+	if (to.logp)
+		to.logp[r] = target && target[r] >= 0 ? (float)(((double)target_z[r] - x.z) * inv_temp - log(x.s)) : 0;
+	if (to.top)
+		to.top[r] = x.id;
+	if (to.row)
+		to.row[r] = { x.s, x.z, x.allowed };
+}
+
+static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
+static int parts_of(int N) { return (N + PART - 1) / PART; }
+
+/* ---- entropies and log-probabilities ---------------------------------------------------------------------------- */
+
+static __global__ void round_all(const float *from, bf16 *to, size_t n)
+{
+	const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < n)
+		to[i] = __float2bfloat16(from[i]);
+}
+
+void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
+{
+	const bool rounds = d->math == RF_MATH_BF16;
+	const int parts = parts_of(x->N), most = parts * PART, blocks = (x->rows + ROWS - 1) / ROWS;
+	const bf16 *w = NULL;
+
+	if (!x->rows || !x->N || d->err.code != RF_OK)
+		return;
+	/* rows in blocks of one size, and as many columns as fit; leading dimensions are multiples of PART */
+	const int height = blocks == 1 ? x->rows : ((x->rows + blocks - 1) / blocks + 127) / 128 * 128, fit = PIECE / height / PART * PART;
+	const int cols = fit < most ? fit : most;
+	const size_t z_size = shared_size((size_t)height * cols, 4), part_size = shared_size((size_t)height * parts, sizeof(struct part));
+	const size_t target_size = shared_size(height, 4), h_size = rounds ? shared_size((size_t)height * x->d, 2) : 0;
+	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + target_size + h_size);
+
+	if (!room || (rounds && !(w = rf_cuda_gemm_weight(d, x->w, x->N, x->d))))
+		return;
+	float *z = (float *)room, *target_z = (float *)(room + z_size + part_size);
+	struct part *part = (struct part *)(room + z_size);
+	bf16 *h = (bf16 *)(room + z_size + part_size + target_size);
+
+	for (int r = 0; r < x->rows; r += height) {
+		const int n = x->rows - r < height ? x->rows - r : height;
+		const int32_t *target = x->target ? i32(x->target) + r : NULL;
+		const rf_f32 from = rf_at(x->h, (size_t)r * x->d);
+
+		if (rounds)
+			LAUNCH(d, round_all, (unsigned)(((size_t)n * x->d + 255) / 256), 256, 0, f32(from), h, (size_t)n * x->d);
+		for (int j = 0; j < x->N; j += cols) {
+			const int m = x->N - j < cols ? x->N - j : cols;
+			struct rf_gemm g = {};
+
+			g.m = n, g.n = m, g.k = x->d, g.tb = true, g.lda = g.ldb = x->d, g.ldc = cols;
+			g.a = from, g.b = rf_at(x->w, (size_t)j * x->d), g.c = (rf_f32)z;
+			if (rounds)
+				rf_cuda_gemm_bf16(d, &g, h, w + (size_t)j * x->d, z);
+			else
+				rf_cuda_gemm(d, &g);
+			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n, j, m, parts, x->inv_temp, target, ban(), part, target_z);
+		}
+		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL, x->top ? i32(x->top) + r : NULL, NULL };
+
+		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target, target_z, to);
+	}
+}
+
+/* ---- the gradient ----------------------------------------------------------------------------------------------- */
+
+enum { CE_COLS = 2048, CE_THREADS = 256 };
+
+/* Reads z a second time: HEAD_ROWS rows (train.c) of a vocabulary of 32,000 are still in the cache. */
+static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row *row, const int32_t *target, const float *coef)
+{
+	const int chunks = (N + CE_COLS - 1) / CE_COLS, j = (int)(blockIdx.x % chunks) * CE_COLS, last = j + CE_COLS < N ? j + CE_COLS : N;
+	const size_t r = blockIdx.x / chunks;
+	const float by = coef[r], top = row[r].z, f = (float)((double)by * inv_temp / row[r].s);
+
+	z += r * N;
+	for (int i = j + threadIdx.x; i < last; i += CE_THREADS) /* not 0 times a NaN: a row that is not wanted must not matter */
+		z[i] = by == 0 ? 0 : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? by * inv_temp : 0);
+}
+
+void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
+{
+	const int parts = parts_of(x->N);
+	const size_t part_size = shared_size((size_t)x->rows * parts, sizeof(struct part)), row_size = shared_size(x->rows, sizeof(struct row));
+	char *room;
+
+	if (!x->rows || !x->N || !(room = (char *)rf_cuda_scratch(d, part_size + row_size + (size_t)x->rows * 4)))
+		return;
+	struct part *part = (struct part *)room;
+	struct row *row = (struct row *)(room + part_size);
+	float *target_z = (float *)(room + part_size + row_size);
+
+	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0, x->N, parts, x->inv_temp, i32(x->target), ban(), part,
+	       target_z);
+	const struct results to = { NULL, f32(x->logp), NULL, row };
+
+	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp, i32(x->target), target_z, to);
+	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0, f32(x->z), x->N, x->inv_temp, row, i32(x->target),
+	       f32(x->coef));
+}
+
+/* ---- drawing ---------------------------------------------------------------------------------------------------- */
+
+struct draw {
+	int rows, per, N, parts;
+	float inv_temp;
+	const float *z;
+	struct ban ban;
+	const struct row *row;        /* (rows / per) */
+	const struct limit *limit;    /* the same; NULL: all may be drawn */
+	whole *mass;                  /* (rows / per, parts) */
+};
+
+/* p over the largest that may be drawn, as whole numbers count it. */
+static __device__ __forceinline__ whole weight_of(float p) { return p > 0 ? (whole)rintf(p * RF_DRAW_WHOLE) : 0; }
+
+/* The whole of id j, whose logit is z. */
+static __device__ __forceinline__ whole allowed_weight(const struct draw &a, size_t q, int j, float z, bool banned)
+{
+	const float p = expf((z - a.row[q].allowed) * a.inv_temp);
+
+	if (banned || !(p > 0))
+		return 0;
+	if (a.limit) {
+		const unsigned key = (unsigned)__float_as_int(p);
+
+		if (key < a.limit[q].key || (key == a.limit[q].key && j > a.limit[q].last))
+			return 0;
+	}
+	return weight_of(p);
+}
+
+/* One warp for each row of z and part. */
+static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int rows)
+{
+	const int lane = threadIdx.x % 32;
+	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = unit / a.parts;
+	const int first = (int)(unit % a.parts) * PART;
+	whole sum = 0;
+
+	if (q >= (size_t)rows)
+		return;
+	const unsigned banned = banned_here(a.ban, first);
+
+	for (int i = 0; i < LANE && first + 32 * i + lane < a.N; i++) {
+		const int j = first + 32 * i + lane;
+
+		sum += allowed_weight(a, q, j, a.z[q * a.N + j], banned >> i & 1);
+	}
+	sum = warp_add(sum);
+	if (lane == 0)
+		a.mass[unit] = sum;
+}
+
+/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x, else, since rounding may
+ * leave u total = total, the last that is not 0 (-1: none).  before: the sum before it. */
+struct stop { int at; bool over; whole before; };
+
+static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
+{
+	const int lane = threadIdx.x % 32;
+	const whole start = *sum;
+	whole upto = w;
+
+	for (int o = 1; o < 32; o *= 2) {
+		const whole lower = __shfl_up_sync(~0u, upto, o);
+
+		if (lane >= o)
+			upto += lower;
+	}
+	const unsigned over = __ballot_sync(~0u, w && (double)(start + upto) > x), some = __ballot_sync(~0u, w != 0);
+	const int at = over ? __ffs((int)over) - 1 : some ? 31 - __clz((int)some) : -1;
+
+	*sum = start + __shfl_sync(~0u, upto, 31);
+	return { at, over != 0, start + __shfl_sync(~0u, upto - w, at < 0 ? 0 : at) };
+}
+
+/* One warp a row: first its part, then its id. */
+static __global__ void choose(struct draw a, const double *u, int32_t *token, float *logp)
+{
+	const int lane = threadIdx.x % 32;
+	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = r / a.per;
+	whole total = 0, sum = 0, before = 0;
+	struct stop stop = { -1, false, 0 };
+	int part = -1, id = -1;
+
+	if (r >= (size_t)a.rows)
+		return;
+	for (int i = lane; i < a.parts; i += 32)
+		total += a.mass[q * a.parts + i];
+	total = warp_add(total);
+	const double x = u[r] * (double)total;
+
+	for (int i = 0; i < a.parts && !stop.over; i += 32) {
+		stop = walk(i + lane < a.parts ? a.mass[q * a.parts + i + lane] : 0, x, &sum);
+		if (stop.at >= 0) {
+			part = i + stop.at;
+			before = stop.before;
+		}
+	}
+	if (part >= 0) {
+		const unsigned banned = banned_here(a.ban, part * PART);
+
+		stop.over = false;
+		for (int i = 0; i < LANE && !stop.over; i++) {
+			const int first = part * PART + 32 * i, j = first + lane;
+
+			stop = walk(j < a.N ? allowed_weight(a, q, j, a.z[q * a.N + j], banned >> i & 1) : 0, x, &before);
+			id = stop.at < 0 ? id : first + stop.at;
+		}
+	}
+	if (lane)
+		return;
+	token[r] = id < 0 ? 0 : id;
+	if (logp) /* nothing to draw from shows there */
+		logp[r] = id < 0 ? NAN : (float)(((double)a.z[q * a.N + id] - a.row[q].z) * a.inv_temp - log(a.row[q].s));
+}
+
+/* ---- what may be drawn ------------------------------------------------------------------------------------------ */
+
+/* A threshold on its way: the ids that are kept have larger bits than key, or these bits, `ties` of them. */
+struct level { unsigned key, ties; };
+
+struct search {
+	unsigned count[BINS];
+	whole mass[BINS];
+	unsigned prefix, above_count, ties; /* what is above the digit's bin, which is found */
+	whole above_mass;
+	double need;
+	bool reached;
+};
+
+/* Lane l of a warp has bins 8 (31 - l) ..+7, so that lanes go down: the first bin, from the top, with which the count reaches
+ * k, or, k 0, the mass reaches top_p of the whole. */
+static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool first)
+{
+	const int lane = threadIdx.x % 32, low = BINS - 8 - 8 * lane;
+	unsigned count = 0, n;
+	whole mass = 0, m;
+	unsigned hit;
+
+	for (int i = 0; i < 8; i++) {
+		count += s->count[low + i];
+		mass += s->mass[low + i];
+	}
+	n = count, m = mass;
+	for (int o = 1; o < 32; o *= 2) {
+		const unsigned higher = __shfl_up_sync(~0u, n, o);
+		const whole higher_mass = __shfl_up_sync(~0u, m, o);
+
+		if (lane >= o) {
+			n += higher;
+			m += higher_mass;
+		}
+	}
+	const double need = first ? top_p * (double)__shfl_sync(~0u, m, 31) : s->need;
+
+	n += s->above_count;
+	m += s->above_mass;
+	hit = __ballot_sync(~0u, n && (k ? n >= k : (double)m >= need));
+	__syncwarp(); /* what one lane writes the others have read */
+	if (lane == (hit ? __ffs((int)hit) - 1 : 0)) {
+		int bin = 7;
+
+		n -= count;
+		m -= mass;
+		for (; hit && bin > 0; bin--) {
+			const unsigned n1 = n + s->count[low + bin];
+			const whole m1 = m + s->mass[low + bin];
+
+			if (n1 && (k ? n1 >= k : (double)m1 >= need))
+				break;
+			n = n1;
+			m = m1;
+		}
+		s->reached = hit;
+		s->need = need;
+		s->prefix = (unsigned)(low + bin);
+		s->above_count = n;
+		s->above_mass = m;
+	}
+}
+
+/* By k: the k most likely; else the fewest, most likely first, whose sum reaches top_p.  All threads of a block, for row q. */
+static __device__ struct level select(const struct draw &a, size_t q, struct level kept, unsigned k, double top_p, struct search *s)
+{
+	static const int bits_of[4] = { 7, 8, 8, 7 }; /* the exponent, of p up to 1; the mantissa */
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+	const float top = a.row[q].allowed;
+	unsigned prefix = 0;
+	int shift = 30;
+
+	if (threadIdx.x == 0) {
+		s->above_count = 0;
+		s->above_mass = 0;
+	}
+	for (int digit = 0; digit < 4; digit++) {
+		const int bits = bits_of[digit], above = shift;
+		/* a logit below this, by more than expf errs, is not above `kept` or not under the prefix */
+		const unsigned least = prefix << above > kept.key ? prefix << above : kept.key;
+		const float lowest = __int_as_float((int)least), bottom = lowest > 1e-12f ? logf(lowest) - 0.01f : -28;
+
+		shift -= bits;
+		for (int i = threadIdx.x; i < BINS; i += SELECT) {
+			s->count[i] = 0;
+			s->mass[i] = 0;
+		}
+		__syncthreads();
+		for (int part = warp; part < a.parts; part += SELECT / 32) {
+			const unsigned banned = banned_here(a.ban, part * PART);
+
+			for (int i = 0; i < LANE && part * PART + 32 * i + lane < a.N; i++) {
+				const float v = (a.z[q * a.N + part * PART + 32 * i + lane] - top) * a.inv_temp, p = v < bottom || banned >> i & 1 ? 0 : expf(v);
+				const unsigned key = p > 0 ? (unsigned)__float_as_int(p) : 0;
+
+				if (key > kept.key && key >> above == prefix && weight_of(p)) {
+					atomicAdd(&s->count[key >> shift & ((1 << bits) - 1)], 1u);
+					atomicAdd(&s->mass[key >> shift & ((1 << bits) - 1)], weight_of(p));
+				}
+			}
+		}
+		__syncthreads();
+		if (threadIdx.x == 0 && kept.ties && kept.key >> above == prefix) {
+			s->count[kept.key >> shift & ((1 << bits) - 1)] += kept.ties;
+			s->mass[kept.key >> shift & ((1 << bits) - 1)] += kept.ties * weight_of(__int_as_float((int)kept.key));
+		}
+		__syncthreads();
+		if (warp == 0)
+			find_bin(s, k, top_p, digit == 0);
+		__syncthreads();
+		if (!s->reached) /* fewer than k: all stay */
+			return kept;
+		prefix = prefix << bits | s->prefix;
+	}
+	if (threadIdx.x == 0) {
+		const whole w = weight_of(__int_as_float((int)prefix));
+		unsigned low = 1, high = s->count[s->prefix];
+
+		if (k)
+			low = high = k - s->above_count;
+		while (low < high) { /* as few as reach it */
+			const unsigned middle = low + (high - low) / 2;
+
+			if ((double)(s->above_mass + middle * w) >= s->need)
+				high = middle;
+			else
+				low = middle + 1;
+		}
+		s->ties = low;
+	}
+	__syncthreads();
+	kept.key = prefix;
+	kept.ties = s->ties;
+	__syncthreads();
+	return kept;
+}
+
+/* One block for each row of z. */
+static __global__ void __launch_bounds__(SELECT, 1) select_rows(struct draw a, unsigned top_k, double top_p, struct limit *limit)
+{
+	SHARED(room);
+	struct search *s = room.take<struct search>(1);
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, each = (a.parts + SELECT / 32 - 1) / (SELECT / 32);
+	const int first = warp * each, end = first + each < a.parts ? first + each : a.parts;
+	const size_t q = blockIdx.x;
+	struct level kept = { 0, 0 };
+	unsigned ties = 0, before = 0;
+
+	if (top_k)
+		kept = select(a, q, kept, top_k, 1, s);
+	if (top_p < 1)
+		kept = select(a, q, kept, 0, top_p, s);
+	if (threadIdx.x == 0)
+		limit[q] = { kept.key, -1 };
+	/* the last of the ties: each warp counts those of its part of the row, then one of them finds it */
+	for (int pass = 0; pass < 2; pass++) {
+		for (int part = first; part < end && (pass == 0 || (before < kept.ties && kept.ties <= before + ties)); part++) {
+			const unsigned banned = banned_here(a.ban, part * PART);
+
+			for (int i = 0; i < LANE; i++) {
+				const int j = part * PART + 32 * i + lane;
+				const float p = j < a.N && !(banned >> i & 1) ? expf((a.z[q * a.N + j] - a.row[q].allowed) * a.inv_temp) : 0;
+				const unsigned same = __ballot_sync(~0u, p > 0 && (unsigned)__float_as_int(p) == kept.key), n = (unsigned)__popc(same);
+
+				if (pass == 0)
+					ties += n;
+				else if (before < kept.ties && kept.ties <= before + n) {
+					if ((same >> lane & 1) && before + (unsigned)__popc(same & ((1u << lane) - 1)) + 1 == kept.ties)
+						limit[q].last = j;
+					before = kept.ties;
+				} else
+					before += n;
+			}
+		}
+		if (pass)
+			break;
+		__syncthreads();
+		if (lane == 0)
+			s->count[warp] = ties;
+		__syncthreads();
+		for (int i = 0; i < warp; i++)
+			before += s->count[i];
+	}
+}
+
+void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
+{
+	const bool cut = x->top_k || x->top_p < 1;
+	struct draw a = {};
+
+	a.rows = x->rows, a.per = x->per > 1 ? x->per : 1, a.N = x->N, a.parts = parts_of(x->N), a.inv_temp = x->inv_temp, a.z = f32(x->z);
+	a.ban = { i32(x->banned_ids), x->banned };
+	const int rows = (a.rows + a.per - 1) / a.per;
+	const size_t units = (size_t)rows * a.parts, part_size = shared_size(units, sizeof(struct part)), mass_size = shared_size(units, sizeof(whole));
+	const size_t row_size = shared_size(rows, sizeof(struct row));
+	char *room;
+
+	if (!x->rows || !x->N || !(room = (char *)rf_cuda_scratch(d, part_size + mass_size + row_size + (cut ? rows * sizeof(struct limit) : 0))))
+		return;
+	struct part *part = (struct part *)room;
+	struct row *row = (struct row *)(room + part_size + mass_size);
+	struct limit *limit = (struct limit *)(room + part_size + mass_size + row_size);
+	const struct results to = { NULL, NULL, NULL, row };
+
+	a.mass = (whole *)(room + part_size);
+	a.row = row;
+	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp, (const int32_t *)NULL, a.ban, part, (float *)NULL);
+	LAUNCH(d, finish, blocks_of(rows), 32 * WARPS, 0, part, rows, a.parts, a.inv_temp, (const int32_t *)NULL, (const float *)NULL, to);
+	if (cut) {
+		LAUNCH(d, select_rows, rows, SELECT, shared_size(1, sizeof(struct search)), a, (unsigned)x->top_k, x->top_p, limit);
+		a.limit = limit;
+	}
+	LAUNCH(d, weigh, blocks_of(units), 32 * WARPS, 0, a, rows);
+	LAUNCH(d, choose, blocks_of(a.rows), 32 * WARPS, 0, a, f64(x->u), i32(x->token), f32(x->logp));
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# The programs on a GPU: what is missing is said, what fails is seen, and results are those of the CPU.  The GPU is the host's
+# (t/emu); DEVICE=cuda runs all other tests of programs with a model on a real one.
+setup() {
+	load helper
+	load model
+	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
+	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
+	unset RF_DEVICE
+}
+
+@test "gpu: what is missing is 69 and one line that says which" {
+	# missing WHAT ENVIRONMENT...
+	missing() {
+		run -69 env "${@:2}" rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
+		[ "${#lines[@]}" -eq 1 ] || { echo "$output"; return 1; }
+		[[ "$output" == "rf-entropy: $1"* ]] || { echo "$output"; return 1; }
+	}
+	missing "no plugin: $PWD/none.so: " RF_PLUGIN="$PWD/none.so"
+	echo text >text.so
+	missing "no plugin: $PWD/text.so: " RF_PLUGIN="$PWD/text.so"
+	missing 'no plugin: ' RF_PLUGIN="$RF_UNITS/fault.so"
+	missing 'no NVIDIA driver (use --device cpu)' EMU_DRIVER=0
+	missing 'driver too old: has CUDA 12.2, needs 13.0' EMU_DRIVER=12020
+	missing 'no device: ' EMU_DEVICES=0
+	missing 'device sm_70, built for sm_' EMU_SM=70
+	# a copy of the programs without the plugin beside them
+	mkdir -p lone && cp "$(command -v rf-entropy)" lone
+	run -69 env -u RF_PLUGIN lone/rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
+	[[ "$output" == "rf-entropy: no plugin: rf-cuda.so is neither beside the program nor in ../lib/rf-tools "* ]]
+}
+
+@test "gpu: auto takes it, or says to who asked why it does not and takes the CPU" {
+	run -0 --separate-stderr rf-entropy -m "$M" --device auto --dry-run </dev/null
+	[[ "$stderr" == "rf-entropy: device cuda: emulated, sm_90, "* ]]
+	[[ "$output" == *"device     cuda, emulated, sm_90, "*", products in bf16"* ]]
+	run -0 --separate-stderr env EMU_DEVICES=0 rf-entropy -m "$M" --device auto --dry-run </dev/null
+	[[ "$stderr" == "rf-entropy: device cpu: no device: "* ]]
+	[[ "$output" == *"device     cpu, "*", products in f32"* ]]
+	run -0 --separate-stderr rf-entropy -m "$M" --dry-run </dev/null
+	[ -z "$stderr" ]
+	[[ "$output" == *"device     cuda, "* ]]
+	# a driver, a plugin, and yet no GPU: that is said without being asked
+	run -0 --separate-stderr env EMU_SM=70 rf-entropy -m "$M" --dry-run </dev/null
+	[[ "$stderr" == "rf-entropy: device cpu: device sm_70, built for "* ]]
+}
+
+@test "gpu: the memory that is missing is said with what was wanted, what is free and what helps, and 71" {
+	run -71 env EMU_MEMORY=$((48 << 20)) rf-entropy -m "$M" --device cuda --max-len 200000 "$G/stream/tokens.rf"
+	[ "${#lines[@]}" -eq 1 ]
+	[[ "$output" =~ "the GPU is out of memory: wanted "[0-9]+" MiB more".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
+}
+
+@test "gpu: a fault at any launch ends a trainer without a commit, 69, and RF_SYNC=1 names the kernel" {
+	batch 1:50 >in
+	runs run
+	state >before
+	for n in 1 2 3 5 8 13 21 34 55 89 144 233; do
+		run -69 env EMU_FAULT=$n rf-grpo -m run --device cuda in
+		[ "${#lines[@]}" -eq 1 ]
+		[[ "$output" == "rf-grpo: "*"the GPU failed in "*"illegal memory access"* ]]
+		state | cmp - before
+	done
+	run -69 env EMU_FAULT=34 RF_SYNC=1 rf-grpo -m run --device cuda in
+	[[ "$output" != *"earlier kernel"* ]]
+	run -69 env EMU_FAULT=34 rf-entropy -m "$M" --device cuda -o out in
+	[ ! -e out ]
+}
+
+@test "gpu: a NaN found on it names the layer and the record" {
+	cp -r "$M" m && chmod -R u+w m
+	"$RF_UNITS/u-model" poke m model.layers.1.mlp.up_proj.weight 3 1e38
+	texts 40 1:50 >in
+	run -70 rf-entropy -m m --device cuda --dtype f32 in
+	gpu=$output
+	run -70 rf-entropy -m m --device cpu in
+	[ "$gpu" = "$output" ]
+}
+
+@test "gpu: equal bits from run to run" {
+	batch 1:70 2:40 >in
+	runs a b
+	for run in a b; do
+		rf-grpo -m $run --device cuda in
+	done
+	same_step a b
+}
+
+@test "gpu: the same draws as the CPU" {
+	texts 40 1:90 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 2 >in
+	for device in cpu cuda; do
+		rf-rollout -m "$M" -k 5 -n 4 --temperature 0.9 --seed 5 --device $device --dtype f32 in >$device
+		rf-rollout -m "$M" -k 5 -n 4 --top-p 0.9 --top-k 20 --seed 5 --device $device --dtype f32 in >top.$device
+	done
+	[ "$(drawn cpu)" = "$(drawn cuda)" ]
+	[ "$(drawn top.cpu)" = "$(drawn top.cuda)" ]
+	unit u-model near cuda cpu logp h_pred h_gt
+}
+
+@test "gpu: in bf16 entropies are nearly the CPU's" {
+	texts 40 1:200 >in
+	for m in delta gated lact qwen; do
+		rf-entropy -m "$G/$m" --device cuda in | json - | jq '.entropy.data[]' >cuda
+		rf-entropy -m "$G/$m" --device cpu in | json - | jq '.entropy.data[]' >cpu
+		paste cuda cpu | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 3e-2) exit 1; n += d } END { exit !(n / NR < 1e-2) }'
+	done
+}
+
+@test "gpu: the reference cases" {
+	RF_DEVICE=cuda RF_DTYPE=f32 bats "$ROOT/t/golden.bats" >out 2>&1 || { grep -v '^ok' out; false; }
+	grep -q '^1\.\.[1-9]' out
+}
+
+@test "gpu: trees against separate sequences" {
+	RF_DEVICE=cuda unit u-tree exact
+}
+
+@test "gpu: a whole run of mid-training" {
+	jq '.vocab_size = 384' "$M/config.json" >config.json
+	rf-init --config config.json --seed 1 model
+	seq 2000 >text.txt
+	make -s -f "$ROOT/pipelines/midtrain.mk" RUN=run MODEL=model CORPUS=text.txt STEPS=2 LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 K=3 N=2 \
+		SELECT='rf-select --chunks 2 -k 3 --margin 3' COMPUTE='--device cuda' RF_BIN="$RF_BIN"
+	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3" ]
+}
