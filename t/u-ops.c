@@ -788,7 +788,6 @@ int main(int argc, char *argv[])
 	}
 	shift = 0;
 	rmsnorm(33000, 1, true, true);
-	rmsnorm(4200, 260, false, true);
 	heads();
 	head_ties();
 	for (int i = 0; i < COUNT(rows_of); i++)
