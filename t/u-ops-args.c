@@ -364,6 +364,7 @@ int main(int argc, char *argv[])
 		tails(4, 1, 2, w, 64, false);
 		tails(7, 2, 3, w, 9, false);
 	}
+	decay(1100, 40, 2); /* more rows and heads than are summed at once */
 	batches(false);
 	for (int i = 0; i < 3; i++) {
 		rope((int[]){ 1, 3, 4 }[i], 67, 2, 16, (int[]){ 2, 8, 16 }[i], i * 3, 5 - i);
