@@ -62,11 +62,11 @@ CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
-EMU_FLAGS  = -std=c++17 -O1 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
+EMU_FLAGS  = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
              -isystem $(CUDA_HOME)/include $(CU_NAMES)
-# Kernels among them; the second form tells t/emu/race.cpp of every access, at -O2, for at -O1 g++ leaves out p[i] = f().
+# Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
-EMU_RACE   = -O2 -fsanitize=thread $(EMU_CHECKS)
+EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BIN)/rf-cuda.so))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda-race.so))
 EMU_BUGS   = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu-bugs $(if $(SANITIZE)$(FUZZER),,$(BUILD)/t/emu-bugs-race))
