@@ -110,7 +110,10 @@ $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
 # What of the library the plugin needs itself.
-PLUGIN_LIB = $(BUILD)/lib/dev.o $(BUILD)/lib/err.o
+PLUGIN_LIB = $(BUILD)/pic/dev.o $(BUILD)/pic/err.o
+$(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(SAN) -MMD -MP -c -o $@ $<
 $(BIN)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
 	@mkdir -p $(@D)
 	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
