@@ -374,7 +374,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		if (then < walk.stop)
 			next.get(a, keys);
 		if (mine) {
-			float most[2] = { top[0], top[1] }, base[2], all[2] = { 0, 0 };
+			float most[2] = { top[0], top[1] }, all[2] = { 0, 0 };
 
 			if (!whole)
 				for (int i = 0; i < KEYS / 8; i++)
@@ -387,15 +387,14 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
 					most[e / 2] = fmaxf(most[e / 2], p[i][e]);
-			for (int half = 0; half < 2; half++) {
+			/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key shrinks to nothing */
+			for (int half = 0; half < 2; half++)
 				most[half] = row_max(most[half]);
-				base[half] = most[half] == NEVER ? 0 : most[half]; /* a row that has read nothing yet gets no p of 1 */
-			}
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
-					all[e / 2] += p[i][e] = expo(p[i][e] - base[e / 2]);
+					all[e / 2] += p[i][e] = expo(p[i][e] - most[e / 2]);
 			if (__any_sync(~0u, most[0] != top[0] || most[1] != top[1])) {
-				const float shrink[2] = { expo(top[0] - base[0]), expo(top[1] - base[1]) };
+				const float shrink[2] = { expo(top[0] - most[0]), expo(top[1] - most[1]) };
 
 				for (int half = 0; half < 2; half++) {
 					sum[half] *= shrink[half];

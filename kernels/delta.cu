@@ -631,10 +631,8 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	for (int i = t; i < a.K; i += THREADS) {
 		q[i] = row_of(a, a.q, a.K, a.G, kh, b, 0)[i];
 		k[i] = row_of(a, a.k, a.K, a.G, kh, b, a.given)[i];
-	}
-	__syncthreads();
-	for (int i = t; i < a.K; i += THREADS)
 		both += q[i] * k[i];
+	}
 	both = block_sum(both, room);
 	for (int end = a.given; end > first; end = (end - 1) / CHUNK * CHUNK) {
 		const int j = max((end - 1) / CHUNK * CHUNK, first), n = end - j;

@@ -525,7 +525,6 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 	__syncthreads();
 	kept.key = prefix;
 	kept.ties = s->ties;
-	__syncthreads();
 	return kept;
 }
 

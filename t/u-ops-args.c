@@ -349,6 +349,8 @@ int main(int argc, char *argv[])
 			rmsnorm(9, 300, 4, true, k, false);
 		}
 		rows(9, 40, 44, 48, true);
+		rows(9, 40, 44, 42, true);
+		rows(9, 40, 42, 44, false);
 		tails(1, 1, 8, 3, 40, false);
 		tails(7, 2, 3, 3, 600, false);
 		rope(3, 9, 2, 16, 8, 4, 8);

@@ -95,7 +95,7 @@ static void convs(void)
 		conv(3, 2, 257, 257, 1, RF_ACT_SILU, norm, norm == 1);
 		conv(1, 300, 70, 35, 9, RF_ACT_SILU, norm, true);        /* long convolutions */
 		conv(2, 90, 10, 5, 64, RF_ACT_SILU, norm, true);
-		conv(600, 2, 6, 3, 4, RF_ACT_SILU, norm, true);          /* more sequences than parts of a sum */
+		conv(601, 2, 6, 3, 4, RF_ACT_SILU, norm, true);          /* more sequences than parts of a sum */
 	}
 }
 
@@ -644,6 +644,7 @@ static void attns(void)
 	attn(2, 21, 3, 1, 136, 25, 90);
 	attn(1, 50, 1, 1, 256, 0, 40);
 	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
+	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(1, 150, 1, 1, 8, 79, 0);     /* sixteen rows of which one alone does not read the first of 64 keys */
 }
 
@@ -661,6 +662,7 @@ static void attns_bf16(void)
 	attn(8, 1, 2, 1, 17, 0, 300);
 	attn(8, 20, 8, 2, 12, 30, 300);
 	attn(1, 8, 2, 1, 16, 0, 703);
+	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(1, 150, 1, 1, 8, 79, 0);
 }
 
