@@ -22,7 +22,7 @@
  * of the chunks' first rows need is no inverse, only K and U: their squares of 64 by 64 are summed up meanwhile on the SMs that
  * are left.  In float32 scan multiplies from shared memory, 16 columns of V a block.
  *
- * Long texts are done in pieces of 4096 chunks and heads, from the last to the first: half a gigabyte of memory (float32: one),
+ * Long texts are done in pieces of 2048 chunks and heads, from the last to the first: a quarter of a gigabyte (float32: half),
  * whatever the length; the states between pieces are summed up before.
  *
  * The sequences of a group follow each other in a block of scan, and the heads that share q and k in a block of back: so all
@@ -35,7 +35,7 @@ enum {
 	LC = CHUNK + 4, /* floats from row to row of a square in float32 */
 	COLS = 16,      /* of V, in a block of the float32 scan */
 	LV = COLS + 4,
-	PIECE = 4096
+	PIECE = 2048
 };
 
 /* Numbers from row to row of a tile of operands, of which each is at most 64 x 64. */
