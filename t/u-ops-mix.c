@@ -594,12 +594,12 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
 	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D, row = (size_t)(G * D);
-	size_t off = steps & 1;  /* where keys begin: not always where vectors do */
+	size_t begin = steps & 1;  /* where keys begin: not always where vectors do */
 
 	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G, D, window,
 	         longest);
 	for (EACH_DEVICE) {
-		struct buf q = in(nq, -2, 2), k = in(nk + off, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
+		struct buf q = in(nq, -2, 2), k = in(nk + begin, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
 		struct buf ck = in((size_t)longest * row, -1, 1), cv = in(ck.n, -1, 1), d_o = in(nq, -1, 1);
 		struct buf dq = out(nq), dk = out(nk), dv = out(nk), dck = in(ck.n, -1, 1), dcv = in(ck.n, -1, 1), o1 = out(nq);
 		int32_t past[8];
@@ -610,12 +610,12 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
 		pasts = in_i32(past, 8);
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
-			.past = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, off), .v = v.m, .cache_k = longest ? ck.m : NULL,
+			.past = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m, .cache_k = longest ? ck.m : NULL,
 			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
 		dev->ops->attn_fwd(dev, &f);
 		if (first) {
 			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq), L = room(lse.n);
-			attn_ref(&c, past, Q, K + off, V, CK, CV, O, L);
+			attn_ref(&c, past, Q, K + begin, V, CK, CV, O, L);
 		}
 		product_values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
 		product_values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
@@ -638,7 +638,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			go_back();
 		}
 		product_values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
-		product_values("attn_bwd dk", dk, first ? gradients(K + off, nk, NULL) : NULL, GRADIENT);
+		product_values("attn_bwd dk", dk, first ? gradients(K + begin, nk, NULL) : NULL, GRADIENT);
 		product_values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
 		product_values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
 		product_values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);

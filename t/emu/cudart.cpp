@@ -17,6 +17,7 @@ namespace {
 
 std::map<const char *, size_t> blocks;
 size_t used;
+const char *found, *found_end; /* the block that was looked for last */
 
 size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
@@ -24,18 +25,18 @@ size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
 bool emu::in_allocation(const void *p, size_t n)
 {
-	static const char *first, *end; /* of the one found last */
-	const char *at = (const char *)p;
+	const char *const at = (const char *)p;
 
-	if (at >= first && at + n <= end && blocks.count(first))
-		return true;
-	auto next = blocks.upper_bound(at);
-	if (next == blocks.begin())
-		return false;
-	--next;
-	first = next->first;
-	end = first + next->second;
-	return at + n <= end;
+	if (at < found || at >= found_end) {
+		auto next = blocks.upper_bound(at);
+
+		if (next == blocks.begin())
+			return false;
+		--next;
+		found = next->first;
+		found_end = found + next->second;
+	}
+	return at + n <= found_end;
 }
 
 extern "C" {
@@ -62,6 +63,7 @@ cudaError_t cudaFree(void *p)
 		return emu::refuse(cudaErrorInvalidValue, "release of %p, which is not allocated", p);
 	used -= one->second;
 	blocks.erase(one);
+	found = found_end = nullptr;
 	free(p);
 	return cudaSuccess;
 }

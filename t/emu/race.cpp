@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "emu.h"
 #include "emu_rt.h"
@@ -31,8 +32,8 @@ struct event { uint32_t pc, launch, block; uint16_t block_epoch, warp_epoch, thr
 struct cell { struct event written, read[2]; };
 
 enum { PAGE = 4096, CACHE = 256 };
-/* All accesses so far were of whole grains of 4, 2 or 1 bytes; the cell of a grain's first byte stands for it. */
-struct page { uintptr_t no; uintptr_t grain; struct cell cell[PAGE]; };
+/* All accesses so far were of whole grains of 4, 2 or 1 bytes, 1 << shift, for each of which there is a cell. */
+struct page { uintptr_t no; unsigned shift; std::vector<struct cell> cells; };
 std::unordered_map<uintptr_t, std::unique_ptr<struct page>> pages;
 struct page *cache[CACHE];
 
@@ -49,7 +50,8 @@ struct page *page_of(uintptr_t no)
 		if (!p) {
 			p = std::make_unique<struct page>();
 			p->no = no;
-			p->grain = 4;
+			p->shift = 2;
+			p->cells.resize(PAGE / 4);
 		}
 		at = p.get();
 	}
@@ -58,9 +60,12 @@ struct page *page_of(uintptr_t no)
 
 void refine(struct page *p)
 {
-	p->grain /= 2;
-	for (uintptr_t i = 0; i < PAGE; i += 2 * p->grain)
-		p->cell[i + p->grain] = p->cell[i];
+	std::vector<struct cell> finer;
+
+	for (const struct cell &c : p->cells)
+		finer.insert(finer.end(), 2, c);
+	p->cells.swap(finer);
+	p->shift--;
 }
 
 void find_object()
@@ -194,10 +199,10 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 		struct page *page = page_of(i / PAGE);
 		const uintptr_t stop = std::min(p + n, (i / PAGE + 1) * PAGE);
 
-		while ((i | stop) % page->grain)
+		while ((i | stop) & ((1u << page->shift) - 1))
 			refine(page);
-		for (; i < stop; i += page->grain)
-			access(page->cell[i % PAGE], e, at, shared);
+		for (; i < stop; i += (uintptr_t)1 << page->shift)
+			access(page->cells[i % PAGE >> page->shift], e, at, shared);
 	}
 }
 
