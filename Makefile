@@ -210,8 +210,8 @@ lint:
 share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools
-	$(if $(PLUGIN),install -d $(plugins) && install $(PLUGIN) $(plugins)) $(share)/bash-completion/completions
+	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
+	$(if $(PLUGIN),install -d $(plugins) && install $(PLUGIN) $(plugins))
 	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
 	install pipelines/*.sh $(share)/rf-tools
 	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) $(share)/rf-tools
