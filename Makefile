@@ -62,10 +62,14 @@ CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
-EMU_FLAGS  = -std=c++17 -O1 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -isystem $(CUDA_HOME)/include \
-             $(CU_NAMES) $(SAN)
+EMU_FLAGS  = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
+             -isystem $(CUDA_HOME)/include $(CU_NAMES)
+# Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out p[i] = f().
+EMU_CHECKS = -fsanitize=alignment,bounds
+EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BIN)/rf-cuda.so))
-HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so)
+HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda-race.so))
+EMU_BUGS   = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu-bugs $(if $(SANITIZE)$(FUZZER),,$(BUILD)/t/emu-bugs-race))
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
@@ -106,18 +110,37 @@ $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
 # What of the library the plugin needs itself.
-PLUGIN_LIB = $(BUILD)/lib/dev.o $(BUILD)/lib/err.o
+PLUGIN_LIB = $(BUILD)/pic/dev.o $(BUILD)/pic/err.o
+$(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(SAN) -MMD -MP -c -o $@ $<
 $(BIN)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
 	@mkdir -p $(@D)
 	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
-$(BUILD)/emu/%.o: kernels/%.cu $(BUILD)/cuda.flags
-	@mkdir -p $(@D)
-	$(CXX) $(EMU_FLAGS) -MMD -MP -x c++ -c -o $@ $<
+
+EMU = $(patsubst t/emu/%.cpp,$(BUILD)/emu/%.o,$(filter-out t/emu/race.cpp,$(wildcard t/emu/*.cpp)))
+define emu_rules
+$(BUILD)/emu/%.o: $(1)/%.cu $(BUILD)/cuda.flags
+	@mkdir -p $$(@D)
+	$$(CXX) $$(EMU_FLAGS) $$(or $$(strip $$(SAN)),$$(EMU_CHECKS)) -MMD -MP -x c++ -c -o $$@ $$<
+$(BUILD)/emu-race/%.o: $(1)/%.cu $(BUILD)/cuda.flags
+	@mkdir -p $$(@D)
+	$$(CXX) $$(EMU_FLAGS) $$(EMU_RACE) -MMD -MP -x c++ -c -o $$@ $$<
+endef
+$(foreach d,kernels t,$(eval $(call emu_rules,$(d))))
 $(BUILD)/emu/%.o: t/emu/%.cpp $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
-	$(CXX) $(EMU_FLAGS) -MMD -MP -c -o $@ $<
-$(BUILD)/rf-cuda-host.so: $(CU:kernels/%.cu=$(BUILD)/emu/%.o) $(patsubst t/emu/%.cpp,$(BUILD)/emu/%.o,$(filter-out t/emu/race.cpp,$(wildcard t/emu/*.cpp))) $(PLUGIN_LIB)
+	$(CXX) $(EMU_FLAGS) $(SAN) -MMD -MP -c -o $@ $<
+$(BUILD)/rf-cuda-host.so: $(CU:kernels/%.cu=$(BUILD)/emu/%.o) $(EMU) $(PLUGIN_LIB)
 	$(CXX) -shared $(SAN) -o $@ $^ -lpthread
+$(BUILD)/rf-cuda-race.so: $(CU:kernels/%.cu=$(BUILD)/emu-race/%.o) $(EMU) $(BUILD)/emu/race.o $(PLUGIN_LIB)
+	$(CXX) -shared -o $@ $^ -lpthread -ldl
+$(BUILD)/t/emu-bugs: $(BUILD)/emu/emu-bugs.o $(EMU)
+	@mkdir -p $(@D)
+	$(CXX) $(SAN) -o $@ $^
+$(BUILD)/t/emu-bugs-race: $(BUILD)/emu-race/emu-bugs.o $(EMU) $(BUILD)/emu/race.o
+	@mkdir -p $(@D)
+	$(CXX) -o $@ $^ -ldl
 
 # Everything is built anew when the flags change.
 FLAGS := $(CC) $(ALL_CFLAGS) | $(KERNEL_CFLAGS) | $(LDLIBS) | $(ISAS)
@@ -125,7 +148,7 @@ ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
-CUDA_FLAGS := $(NVCC) $(NVCC_FLAGS) | $(CXX) $(EMU_FLAGS)
+CUDA_FLAGS := $(NVCC) $(NVCC_FLAGS) | $(CXX) $(EMU_FLAGS) $(SAN) $(EMU_RACE)
 ifneq ($(CUDA_FLAGS),$(file <$(BUILD)/cuda.flags))
 $(file >$(BUILD)/cuda.flags,$(CUDA_FLAGS))
 endif
@@ -137,7 +160,7 @@ ARCH ?= delta_net
 midtrain: all
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
-units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN)
+units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
 
 TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
@@ -208,5 +231,5 @@ help:
 clean:
 	rm -rf build bin
 
--include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d)
+-include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
 .PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall help clean

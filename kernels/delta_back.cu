@@ -1,815 +1,1053 @@
-/* delta_back.cu -- the gradients of the gated delta rule, in chunks of C = 64 rows; delta.c has the mathematics.
+/* delta_back.cu -- the gradients of the gated delta rule, in chunks of 64 rows; delta.c has the mathematics.
  *
- * With T = (I + A)^-1 all that a chunk gives its own dR and the gradient of its first state is known before the states' gradients
- * are, but for two products with the gradient dS of its last state:
+ * With T = (I + A)^-1 all that a chunk gives dR and the gradient of its first state is known before the states' gradients are,
+ * but for two products with the gradient dS of its last state:
  *
- *     dR = T' (P' dO) + (T' diag(f) K) dS                                   "own part" + R dS
- *     dS <- e_m dS + Q' diag(e) dO - K' diag(e beta) dR                     e_m dS + N + B' dR
+ *     dR = (P T)' dO + (T' diag(f) K) dS = own + R dS
+ *     dS <- e_m dS + Q' diag(e) dO - K' diag(e beta) dR = e_m dS + N + B' dR
  *
- * A capture after n rows of the chunk adds to both own parts, and to nothing else of these.  So there are three kernels:
+ * A capture in the chunk adds to `own` and to N, and to nothing else of these.  So there are three kernels:
  *
- *     ready   all chunks at once: T; the own part of dR (into dv), R, B, N, diag(f) K
- *     scan    from chunk to chunk, forward the states S += (diag(f) K)' U, at the same time backward dS: two products a chunk
- *     back    all chunks at once: dq, dk, dv, db, dg from S, dS, dR
+ *     ready   a block a chunk and head: T; own (into dv), R, B and N to memory
+ *     scan    chunk after chunk, back: the two products, dR and dS to memory; in blocks beside, forward: S += K' diag(f) U
+ *     back    a block a chunk and a head of q and k: dq, dk, dv, db, dg from S, dS and dR
  *
- * Rollouts are chunks of few rows: rows are counted in sixteens.  A block of the scan takes the sequences of a group one after
- * the other, so that what they add to their slot has an order; heads that share q and k follow each other in a block of back.
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 25 million multiplications and additions in
+ * products, at 400 TFLOP/s (mma.sync) 60 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv in float32, some of them twice,
+ * 0.35 MB, and of what lies between R, B, N, S and dS, 128 KB, written and read: 0.6 MB, at 3 TB/s 200 ns.  So ready and back
+ * are bound by memory, and hold products in registers, to have three blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
  *
- * All tiles in shared memory are at most 64 x 64 (float32: 64 x 32), whatever K and V are, but in the scan, whose dS is K by a
- * slice of V.  The reckoning, at K = V = 128 in bf16, for one head's chunk (T = 16384 and 16 heads: 4096 of them):
+ * scan is bound by latency and cut as the forward pass is (delta.cu): 16 columns of V a warp, dS' (16, K) in its registers,
+ * where an accumulator is the next product's operand: 128 matrix instructions a chunk, 256 chunks in 0.2 ms.  What the states
+ * of the chunks' first rows need is no inverse, only K and U: their squares of 64 by 64 are summed up meanwhile on the SMs that
+ * are left.  In float32 scan multiplies from shared memory, 16 columns of V a block.
  *
- *     ready   reads q, k, dO: 96 KiB, writes dR, R, B, N, fK: 112 KiB; 11 Mflop            0.28 ms by memory, 0.06 by products
- *     scan    48 KiB a step and slice, two products of 1 Mflop that wait for one another:  256 steps of about 1 us, 128 blocks
- *     back    reads q, k, u, dO, dR, S, dS: 224 KiB, writes dq, dk, dv: 96 KiB; 12 Mflop   0.44 ms by memory, 0.06 by products
+ * Long texts are done in pieces of 2048 chunks and heads, from the last to the first: a quarter of a gigabyte (float32: half),
+ * whatever the length; the states between pieces are summed up before.
  *
- * Each of the parallel kernels has two blocks on a multiprocessor, one of which loads while the other multiplies.  The states
- * could be kept in float32 for twice the memory; in bf16 they are operands of products and nothing else.  In float32 the two
- * parallel kernels take 23 Mflop a chunk of a head, 1.6 ms of multiply-adds at best. */
-#include "tile.h"
+ * The sequences of a group follow each other in a block of scan, and the heads that share q and k in a block of back: so all
+ * that is added to one place is added in order. */
+#include "delta_tile.h"
 
 enum {
-	C = 64,
 	THREADS = 256,
-	WARPS = THREADS / 32,
-	OWN = C / WARPS, /* rows of a tile that a warp loads */
-	LC = C + 4       /* floats from row to row of a square of C by C */
+	W = 64,         /* columns of K or V at a time */
+	LC = CHUNK + 4, /* floats from row to row of a square in float32 */
+	COLS = 16,      /* of V, in a block of the float32 scan */
+	LV = COLS + 4,
+	PIECE = 2048
 };
 
-/* W: the widest slice of K or V that is worked on at once, L: numbers from row to row of such an operand, LQ: of one of C by C,
- * LF: of a float32 result; VS: the scan's slice of V, LS and LO: the same for it; PAD: what an operand's rows have more. */
-template <class T> struct side;
-template <> struct side<bf16> { enum { W = 64, PAD = 8, L = W + PAD, LQ = C + PAD, LF = W + 4, VS = 32, LS = VS + 4, LO = VS + PAD }; };
-template <> struct side<float> { enum { W = 32, PAD = 4, L = W + PAD, LQ = LC, LF = W + 4, VS = 16, LS = VS + 4, LO = VS + PAD }; };
+/* Numbers from row to row of a tile of operands, of which each is at most 64 x 64. */
+template <class X> static __host__ __device__ constexpr int row_of() { return W + tile_pad<X>(); }
 
-static const size_t SCRATCH = (size_t)2 << 30; /* bytes at most, if that is enough for one head of q and k */
-
-template <class T> struct job {
-	int nb, steps, per, chunks, rows, H, G, K, V, KP, VP, captures; /* rows: of a chunk, at most, in sixteens */
-	int h0, heads;                                                /* of v, in this launch */
+template <class X> struct job {
+	int nb, steps, per, chunks, H, G, K, V, captures;
 	float beta_scale;
 	const float *q, *k, *b, *g, *u, *d_o, *S;
 	float *dq, *dk, *dv, *db, *dg, *dS;
 	const int32_t *start, *cap_row, *cap_slot;
-	/* scratch: of every chunk B, N (then the gradient of its first state), e_m and with a decay D * K K', D * Q K';
-	 * of every chunk but the last of a sequence R, diag(f) K, and the state behind it */
-	T *B, *N, *R, *fk, *behind;
-	float *left, *kk, *qk;
-	unsigned states; /* blocks of the scan that sum up states */
+	/* the piece: chunks first .. first + count; widths and a chunk's rows filled up */
+	int first, count, piece, KP, VP, rows;
+	unsigned states;                     /* blocks of scan that sum up states */
+	/* of each of its chunks, (nb, H, count): R and B (rows, KP), N (VP, KP), which becomes the gradient of the first state, the
+	 * state behind it (VP, KP), e_m, and with a decay D * K K' and D * Q K' below the diagonal */
+	X *R, *B, *N, *behind;
+	float *ends, *kk, *qk;
+	float *carry;                        /* (pieces - 1, nb, H, K, V): the first states of all but the first piece */
+	const float *after;                  /* (nb, H, K, V): the gradient of the state behind the piece; NULL: none */
+	float *before;                       /* and of the one before it; NULL: it belongs to a slot */
 };
 
-static __device__ __forceinline__ float number(float x) { return x; }
-static __device__ __forceinline__ float number(bf16 x) { return __bfloat162float(x); }
+/* A chunk of a head of a sequence, c of the piece. */
+struct cell { int c, b, h, kh, j0, m, mp; size_t i; };
 
-/* The place among scratch of chunk i of sequence b; and of what lies between it and the next. */
-template <class T> static __device__ __forceinline__ size_t at(const job<T> &a, int b, int i, int h)
+template <class X> static __device__ __forceinline__ struct cell cell_of(const job<X> &a, int c, int b, int h)
 {
-	return ((size_t)b * a.chunks + i) * a.heads + (h - a.h0);
+	struct cell x;
+
+	x.c = c;
+	x.b = b;
+	x.h = h;
+	x.kh = key_head(h, a.G, a.H);
+	x.j0 = (a.first + c) * CHUNK;
+	x.m = min(a.steps - x.j0, (int)CHUNK);
+	x.mp = up32(x.m);
+	x.i = ((size_t)b * a.H + h) * a.count + c;
+	return x;
 }
 
-template <class T> static __device__ __forceinline__ size_t between(const job<T> &a, int b, int i, int h)
+template <class X> static __device__ __forceinline__ size_t slot_at(const job<X> &a, int slot, int h)
 {
-	return ((size_t)b * (a.chunks - 1) + i) * a.heads + (h - a.h0);
+	return ((size_t)slot * a.H + h) * a.K * a.V;
 }
 
-/* The first number of row j of sequence b in an array (rows, H, w). */
-template <class T> static __device__ __forceinline__ size_t place(const job<T> &a, int b, int j, int H, int h, int w)
+template <class X> static __device__ __forceinline__ size_t start_at(const job<X> &a, int b, int h)
 {
-	return (((size_t)j * a.nb + b) * H + h) * w;
+	return slot_at(a, a.start ? a.start[b / a.per] : 0, h);
 }
 
-template <class T> static __device__ __forceinline__ size_t slot(const job<T> &a, int s, int h)
+/* The state at the first row of the piece, (K, V). */
+template <class X> static __device__ __forceinline__ const float *first_state(const job<X> &a, int b, int h)
 {
-	return ((size_t)s * a.H + h) * a.K * a.V;
+	return a.first ? a.carry + slot_at(a, (a.first / a.piece - 1) * a.nb + b, h) : a.S + start_at(a, b, h);
 }
 
-template <class T> static __device__ __forceinline__ int start_of(const job<T> &a, int b)
+/* The first capture from row j on. */
+static __device__ int capture_from(const int32_t *row, int captures, int j)
 {
-	return a.start ? a.start[b / a.per] : 0;
-}
+	int lo = 0, hi = captures;
 
-/* The first capture at row `from` or later. */
-static __device__ int capture_from(const int32_t *row, int n, int from)
-{
-	int low = 0;
+	while (lo < hi) {
+		const int mid = (lo + hi) / 2;
 
-	while (low < n) {
-		const int mid = (low + n) / 2;
-
-		if (row[mid] < from)
-			low = mid + 1;
+		if (row[mid] < j)
+			lo = mid + 1;
 		else
-			n = mid;
+			hi = mid;
 	}
-	return low;
+	return lo;
 }
-
-static __device__ __forceinline__ int padded(int n) { return (n + 15) / 16 * 16; }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
-/* to (rows, cols) = value(row, col), of which a thread has all in hand before it stores the first. */
-template <class T, class F> static __device__ __forceinline__ void fill(T *to, int rows, int cols, F value)
+/* Four numbers of a row that has `left` more; wide: all of a row's fours are there and aligned. */
+static __device__ __forceinline__ float4 four(const float *x, int left, bool wide)
 {
-	constexpr int W = side<T>::W, L = side<T>::L;
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	float x[OWN][W / 32];
-
-#pragma unroll
-	for (int r = 0; r < OWN; r++)
-#pragma unroll
-		for (int c = 0; c < W / 32; c++)
-			x[r][c] = warp + WARPS * r < rows && lane + 32 * c < cols ? value(warp + WARPS * r, lane + 32 * c) : 0.f;
-#pragma unroll
-	for (int r = 0; r < OWN; r++)
-#pragma unroll
-		for (int c = 0; c < W / 32; c++)
-			if (warp + WARPS * r < rows && lane + 32 * c < cols)
-				round_to(to + (warp + WARPS * r) * L + lane + 32 * c, x[r][c]);
+	if (left <= 0)
+		return make_float4(0, 0, 0, 0);
+	if (wide)
+		return *(const float4 *)x;
+	return make_float4(x[0], left > 1 ? x[1] : 0.f, left > 2 ? x[2] : 0.f, left > 3 ? x[3] : 0.f);
 }
 
-/* do(row, col) for all of a tile, the same ones by the same thread every time. */
+static __device__ __forceinline__ bool is_wide(const float *x, size_t apart, int w)
+{
+	return w % 4 == 0 && apart % 4 == 0 && (size_t)x % 16 == 0;
+}
+
+/* f(i, j, r) for the fours of a tile of mp x wp that are this thread's; wp is 32 or 64, r which of at most four they are. */
+template <class F> static __device__ __forceinline__ void fours(int mp, int wp, F f)
+{
+	const int shift = wp == 64 ? 4 : 3;
+
+#pragma unroll
+	for (int r = 0; r < 4; r++) {
+		const int t = threadIdx.x + r * THREADS, i = t >> shift;
+
+		if (i < mp)
+			f(i, (t & ((1 << shift) - 1)) * 4, r);
+	}
+}
+
+/* As load_tile, at most 64 x 64, each row times its factor (NULL: 1); a thread has all its numbers on their way at once. */
+template <class X>
+static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w, const float *by)
+{
+	const bool wide = is_wide(from, apart, w);
+	float4 x[4];
+
+	fours(mp, wp, [&](int i, int j, int r) { x[r] = i < m ? four(from + i * apart + j, w - j, wide) : make_float4(0, 0, 0, 0); });
+	fours(mp, wp, [&](int i, int j, int r) {
+		const float f = by ? by[i] : 1.f;
+
+		round_two(to + (size_t)i * ld + j, f * x[r].x, f * x[r].y);
+		round_two(to + (size_t)i * ld + j + 2, f * x[r].z, f * x[r].w);
+	});
+}
+
+/* A tile of what lies between kernels, `lf` numbers from row to row; there after copies_wait<0>() and a barrier. */
+template <class X> static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf)
+{
+	constexpr int N = 16 / (int)sizeof(X);
+	const int n = wp / N;
+
+	for (int t = threadIdx.x; t < mp * n; t += THREADS)
+		copy_16(to + t / n * ld + t % n * N, from + (size_t)(t / n) * lf + t % n * N);
+	copies_close();
+}
+
+/* f(row, col) for all of a tile. */
 template <class F> static __device__ __forceinline__ void each(int rows, int cols, F f)
 {
-	for (int i = threadIdx.x / 32; i < rows; i += WARPS)
+	for (int i = threadIdx.x / 32; i < rows; i += THREADS / 32)
 		for (int j = threadIdx.x % 32; j < cols; j += 32)
 			f(i, j);
 }
 
-/* 16 bytes that are on their way until all_here(). */
-static __device__ __forceinline__ void copy16(void *to, const void *from)
+/* f(row, sum of the row's numbers times by(row, col)), for a warp's tile. */
+template <class B, class F> static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, F f)
 {
-#ifdef __CUDACC__
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
-#else
-	*(uint4 *)to = *(const uint4 *)from;
-#endif
-}
+	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2;
 
-static __device__ __forceinline__ void all_here()
-{
-#ifdef __CUDACC__
-	asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		float sum = 0;
 
-/* A tile out of scratch, where rows are of sixteens: lt, lf numbers from row to row. */
-template <class T> static __device__ __forceinline__ void copy(T *to, int lt, const T *from, int lf, int rows, int cols)
-{
-	constexpr int N = 16 / (int)sizeof(T);
-	const int n = cols / N;
-
-	for (int t = threadIdx.x; t < rows * n; t += THREADS)
-		copy16(to + t / n * lt + t % n * N, from + (size_t)(t / n) * lf + t % n * N);
-}
-
-/* A square (n, n) of C by C as an operand, for which there may be room of its own. */
-static __device__ __forceinline__ const float *operand(const float *x, float *, int) { return x; }
-static __device__ __forceinline__ const bf16 *operand(const float *x, bf16 *to, int n)
-{
-	each(n, n, [&](int i, int j) { round_to(to + i * side<bf16>::LQ + j, x[i * LC + j]); });
-	return to;
-}
-
-/* ---- the decay -------------------------------------------------------------------------------------------------- */
-
-/* Of a chunk's rows: c = hi + lo, the sum of g, which keeps differences of large sums exact; e = exp(c); beta and what of it is
- * its slope, 1 - sigmoid(b); f: what is left of a row at a later one. */
-struct gates { float *hi, *lo, *e, *beta, *slope, *f; };
-enum { GATES = 6 * C };
-
-static __device__ __forceinline__ gates carve(float *p) { return { p, p + C, p + 2 * C, p + 3 * C, p + 4 * C, p + 5 * C }; }
-static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f : expf(x); }
-
-static __device__ __forceinline__ float since(const gates &s, int later, int row)
-{
-	return fade((s.hi[later] - s.hi[row]) + (s.lo[later] - s.lo[row]));
-}
-
-template <class T> static __device__ void load_gates(const job<T> &a, const gates &s, int b, int h, int j0, int m)
-{
-	const int lane = threadIdx.x % 32;
-
-	if (threadIdx.x < 32) {
-		double x[2] = { 0, 0 }, sum, before;
-
-		for (int i = 0; a.g && i < 2; i++)
-			if (2 * lane + i < m)
-				x[i] = (double)a.g[place(a, b, j0 + 2 * lane + i, a.H, h, 1)];
-		sum = x[0] + x[1];
-		for (int o = 1; o < 32; o *= 2) {
-			const double y = __shfl_up_sync(~0u, sum, o);
-
-			sum += lane >= o ? y : 0.;
-		}
-		before = __shfl_up_sync(~0u, sum, 1);
-		x[0] += lane ? before : 0.;
-		x[1] = sum;
-		for (int i = 0; i < 2; i++) {
-			const float hi = (float)x[i], lo = (float)(x[i] - (double)hi);
-
-			s.hi[2 * lane + i] = hi;
-			s.lo[2 * lane + i] = lo;
-			s.e[2 * lane + i] = a.g ? fade(hi + lo) : 1.f;
-		}
-	} else if (threadIdx.x < 32 + C) {
-		const int i = threadIdx.x - 32;
-		const float z = a.b && i < m ? 1.f / (1.f + expf(-a.b[place(a, b, j0 + i, a.H, h, 1)])) : 1.f;
-
-		s.beta[i] = i < m ? a.beta_scale * z : 0.f;
-		s.slope[i] = 1.f - z;
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+			sum += x.x[n][2 * r] * by(row + 8 * r, 8 * n + col) + x.x[n][2 * r + 1] * by(row + 8 * r, 8 * n + col + 1);
+		sum += __shfl_xor_sync(~0u, sum, 1);
+		sum += __shfl_xor_sync(~0u, sum, 2);
+		if (lane % 4 == 0)
+			f(row + 8 * r, sum);
 	}
 }
 
+template <class B, class F> static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by, F f)
+{
+	const int lane = threadIdx.x & 31, row = lane / 8, col = lane % 8 * 2;
+
+#pragma unroll
+	for (int r = 0; r < 4; r++) {
+		float sum = 0;
+
+#pragma unroll
+		for (int s = 0; s < 4; s++)
+			sum += x.x[r][s] * by(row + 4 * r, col + s / 2 * 16 + s % 2);
+		for (int o = 1; o < 8; o *= 2)
+			sum += __shfl_xor_sync(~0u, sum, o);
+		if (lane % 8 == 0)
+			f(row + 4 * r, sum);
+	}
+}
+
+/* ---- a chunk's rows --------------------------------------------------------------------------------------------- */
+
+/* c = hi + lo; e = exp(c); beta, and what of it is its slope, 1 - sigmoid(b); f: what is left of a row at a later one; minus:
+ * - e beta. */
+struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
+enum { GATES = 7 * CHUNK };
+
+static __device__ __forceinline__ gates carve(float *p)
+{
+	return { p, p + CHUNK, p + 2 * CHUNK, p + 3 * CHUNK, p + 4 * CHUNK, p + 5 * CHUNK, p + 6 * CHUNK };
+}
+
+static __device__ __forceinline__ float between(const gates &t, int later, int row) { return decay_between(t.hi, t.lo, later, row); }
+
 /* f of all rows for a state after n of them. */
-template <class T> static __device__ __forceinline__ void left_over(const job<T> &a, const gates &s, int n)
+static __device__ __forceinline__ void left_over(const gates &t, bool decay, int n)
 {
 	const int i = threadIdx.x;
 
-	if (i < C)
-		s.f[i] = i >= n ? 0.f : a.g ? since(s, n - 1, i) : 1.f;
+	if (i < CHUNK)
+		t.f[i] = i >= n ? 0.f : decay ? between(t, n - 1, i) : 1.f;
 }
 
-/* ---- all chunks: what does not wait for the states' gradients ------------------------------------------------------- */
-
-/* inv (n, n) = (I - x)^-1 for x strictly lower: the squares of 16 at the diagonal, one column a thread; then the rows of squares,
- * one after the other.  inv is zero before.  room: 16 rows of LC. */
-static __device__ void invert(const float *x, float *inv, int n, float *room)
+/* All of them, f at the chunk's end.  A barrier inside and one at the end. */
+template <class X> static __device__ void load_gates(const job<X> &a, const gates &t, const struct cell &c)
 {
-	const int first = threadIdx.x / 16 * 16, column = threadIdx.x % 16;
+	const int i = threadIdx.x - 32;
+	const size_t row = place(1, a.H, c.h, a.nb, c.b, c.j0), apart = row_apart(1, a.H, a.nb);
 
-	if (first < n) {
-		float y[16];
+	sum_decays(a.g ? a.g + row : NULL, apart, c.m, t.hi, t.lo);
+	if (i >= 0 && i < CHUNK) {
+		const float z = a.b && i < c.m ? 1.f / (1.f + expf(-a.b[row + i * apart])) : 1.f;
 
-#pragma unroll
-		for (int i = 0; i < 16; i++) {
-			y[i] = i == column ? 1.f : 0.f;
-#pragma unroll
-			for (int l = 0; l < i; l++)
-				y[i] += x[(first + i) * LC + first + l] * y[l];
-			inv[(first + i) * LC + first + column] = y[i];
-		}
+		t.beta[i] = i < c.m ? a.beta_scale * z : 0.f;
+		t.slope[i] = 1.f - z;
 	}
-	for (int r = 16; r < n; r += 16) {
-		__syncthreads();
-		tile_product<false, false>(16, r, r, x + r * LC, LC, inv, LC, room, LC, false);
-		__syncthreads();
-		tile_product<false, false>(16, r, 16, inv + r * LC + r, LC, room, LC, inv + r * LC, LC, false);
+	__syncthreads();
+	left_over(t, a.g, c.m);
+	if (threadIdx.x < CHUNK) {
+		const float e = a.g ? decay_to(t.hi, t.lo, threadIdx.x) : 1.f;
+
+		t.e[threadIdx.x] = e;
+		t.minus[threadIdx.x] = -e * t.beta[threadIdx.x];
 	}
+	__syncthreads();
 }
 
-template <class T> static size_t ready_shared()
-{
-	const size_t square = sizeof(T) == 4 ? 0 : 2 * shared_size(C * side<T>::LQ, sizeof(T));
+/* ---- what does not wait for the states' gradients --------------------------------------------------------------------- */
 
-	return 3 * shared_size(C * LC, 4) + shared_size(16 * LC, 4) + 2 * shared_size(C * side<T>::L, sizeof(T)) + square + shared_size(GATES, 4);
+template <class X> static size_t ready_bytes()
+{
+	return 2 * shared_size(CHUNK * LC, 4) + shared_size(1024, 4) + (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * row_of<X>(), sizeof(X)) +
+	       shared_size(GATES, 4);
 }
 
-template <class T> static __global__ void __launch_bounds__(THREADS, 2) ready(const job<T> a)
+template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(const job<X> a)
 {
-	constexpr int W = side<T>::W, L = side<T>::L, LQ = side<T>::LQ;
 	SHARED(s);
-	float *out = s.template take<float>(C * LC), *inv = s.template take<float>(C * LC), *P = s.template take<float>(C * LC);
-	float *room = s.template take<float>(16 * LC);
-	T *x = s.template take<T>(C * L), *y = s.template take<T>(C * L);
-	T *room_inv = sizeof(T) == 4 ? NULL : s.template take<T>(C * LQ), *room_P = sizeof(T) == 4 ? NULL : s.template take<T>(C * LQ);
+	constexpr int L = row_of<X>();
+	float *inv = s.template take<float>(CHUNK * LC), *P = s.template take<float>(CHUNK * LC), *room = s.template take<float>(1024);
+	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L), *PT = (X *)(void *)P;
+	X *T = sizeof(X) == 4 ? (X *)(void *)inv : s.template take<X>(CHUNK * L);
 	const gates t = carve(s.template take<float>(GATES));
-	const int b = blockIdx.x / a.chunks, i = blockIdx.x % a.chunks, h = a.h0 + blockIdx.y, kh = h * a.G / a.H;
-	const int j0 = i * C, m = min(C, a.steps - j0), mp = padded(m);
-	const size_t sk = (size_t)a.nb * a.G * a.K, sv = (size_t)a.nb * a.H * a.V;
-	const float *q = a.q + place(a, b, j0, a.G, kh, a.K), *k = a.k + place(a, b, j0, a.G, kh, a.K);
-	const float *d_o = a.d_o + place(a, b, j0, a.H, h, a.V);
-	float *dv = a.dv + place(a, b, j0, a.H, h, a.V);
-	const bool last = i + 1 == a.chunks;
-	const int cap0 = capture_from(a.cap_row, a.captures, j0), cap1 = capture_from(a.cap_row, a.captures, j0 + m);
-	T *N = a.N + at(a, b, i, h) * a.KP * a.VP, *B = a.B + at(a, b, i, h) * a.rows * a.KP;
-	T *R = NULL, *fk = NULL;
+	const int bh = blockIdx.x / a.count, i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32; /* the warp's part of a tile */
+	const struct cell c = cell_of(a, blockIdx.x % a.count, bh / a.H, bh % a.H);
+	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
+	const float *q = a.q + place(a.K, a.G, c.kh, a.nb, c.b, c.j0), *k = a.k + place(a.K, a.G, c.kh, a.nb, c.b, c.j0);
+	const float *d_o = a.d_o + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
+	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
+	const bool more = a.first + c.c + 1 < a.chunks; /* there is a state behind it that is used */
+	const int cap0 = capture_from(a.cap_row, a.captures, c.j0), cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
+	X *N = a.N + c.i * a.VP * a.KP, *B = a.B + c.i * a.rows * a.KP, *R = more ? a.R + c.i * a.rows * a.KP : NULL;
 
-	if (!last) {
-		R = a.R + between(a, b, i, h) * a.rows * a.KP;
-		fk = a.fk + between(a, b, i, h) * a.rows * a.KP;
-	}
-	load_gates(a, t, b, h, j0, m);
-	for (int k0 = 0; k0 < a.KP; k0 += W) {
-		const int kw = min(W, a.KP - k0);
+	load_gates(a, t, c);
+	{
+		warp_tile<X> kk, qk;
 
-		fill(x, mp, kw, [&](int r, int c) { return r < m && k0 + c < a.K ? k[r * sk + k0 + c] : 0.f; });
-		fill(y, mp, kw, [&](int r, int c) { return r < m && k0 + c < a.K ? q[r * sk + k0 + c] : 0.f; });
-		__syncthreads();
-		tile_product<false, true>(mp, mp, kw, x, L, x, L, out, LC, k0 > 0);
-		tile_product<false, true>(mp, mp, kw, y, L, x, L, P, LC, k0 > 0);
-		__syncthreads();
-	}
-	each(mp, mp, [&](int r, int c) {
-		const float D = c > r ? 0.f : a.g ? since(t, r, c) : 1.f;
-		const float kk = c < r ? D * out[r * LC + c] : 0.f, qk = c <= r ? D * P[r * LC + c] : 0.f;
+		kk.zero();
+		qk.zero();
+		for (int k0 = 0; k0 < a.KP; k0 += W) {
+			const int kw = min((int)W, a.KP - k0);
 
-		if (a.g) {
-			a.kk[(at(a, b, i, h) * a.rows + r) * a.rows + c] = kk;
-			a.qk[(at(a, b, i, h) * a.rows + r) * a.rows + c] = qk;
+			load(x, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, NULL);
+			load(y, L, c.mp, kw, q + k0, sk, c.m, a.K - k0, NULL);
+			load(B + k0, a.KP, c.mp, kw, k + k0, sk, c.m, a.K - k0, t.minus);
+			__syncthreads();
+			if (i0 < c.mp && j0 < i0 + 16) {
+				kk.template add<false, true>(kw, x + i0 * L, L, x + j0 * L, L);
+				qk.template add<false, true>(kw, y + i0 * L, L, x + j0 * L, L);
+			}
+			__syncthreads();
 		}
-		out[r * LC + c] = -t.beta[r] * kk;
-		P[r * LC + c] = qk;
-		inv[r * LC + c] = 0;
-	});
-	left_over(a, t, m);
+		if (i0 < c.mp && j0 < c.mp) {
+			kk.each([&](int i, int j, float z) {
+				i += i0, j += j0;
+				z = j < i ? (a.g ? between(t, i, j) : 1.f) * z : 0.f;
+				if (a.g)
+					a.kk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
+				inv[i * LC + j] = t.beta[i] * z;
+			});
+			qk.each([&](int i, int j, float z) {
+				i += i0, j += j0;
+				z = j <= i ? (a.g ? between(t, i, j) : 1.f) * z : 0.f;
+				if (a.g)
+					a.qk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
+				P[i * LC + j] = z;
+			});
+		}
+	}
 	if (threadIdx.x == 0)
-		a.left[at(a, b, i, h)] = t.e[m - 1];
+		a.ends[c.i] = t.e[c.m - 1];
 	__syncthreads();
-	invert(out, inv, mp, room);
-	__syncthreads();
-	const T *To = operand(inv, room_inv, mp), *Po = operand(P, room_P, mp);
+	invert_lower(inv, LC, c.mp, room);
+	{
+		warp_tile<float> sum;
 
-	for (int k0 = 0; k0 < a.KP; k0 += W) {
-		const int kw = min(W, a.KP - k0);
-
-		fill(x, mp, kw, [&](int r, int c) {
-			const float y = r < m && k0 + c < a.K ? k[r * sk + k0 + c] : 0.f, fy = t.f[r] * y;
-
-			round_to(B + (size_t)r * a.KP + k0 + c, -t.e[r] * t.beta[r] * y);
-			if (!last)
-				round_to(fk + (size_t)r * a.KP + k0 + c, fy);
-			return fy;
-		});
+		sum.zero();
+		if (i0 < c.mp && j0 < i0 + 16)
+			sum.template add<false, false>(i0 + 16 - j0, P + i0 * LC + j0, LC, inv + j0 * LC + j0, LC);
 		__syncthreads();
-		if (last)
-			continue;
-		tile_product<true, false>(mp, kw, mp, To, LQ, x, L, out, LC, false);
+		if (i0 < c.mp && j0 < c.mp)
+			sum.each([&](int i, int j, float z) { round_to(PT + (i0 + i) * L + j0 + j, z); });
+		if (sizeof(X) != 4)
+			each(c.mp, c.mp, [&](int i, int j) { round_to(T + i * L + j, inv[i * LC + j]); });
+	}
+	for (int k0 = 0; more && k0 < a.KP; k0 += W) {
+		const int kw = min((int)W, a.KP - k0);
+
+		load(x, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, t.f);
 		__syncthreads();
-		each(mp, kw, [&](int r, int c) { round_to(R + (size_t)r * a.KP + k0 + c, out[r * LC + c]); });
+		if (i0 < c.mp && j0 < kw) {
+			warp_tile<X> sum;
+
+			sum.zero();
+			sum.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, x + i0 * L + j0, L);
+			sum.pairs([&](int i, int j, float y, float z) { round_two(R + (size_t)(i0 + i) * a.KP + k0 + j0 + j, y, z); });
+		}
 		__syncthreads();
 	}
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
-		const int vw = min(W, a.VP - v0);
+		const int vw = min((int)W, a.VP - v0);
+		const bool works = i0 < c.mp && j0 < vw;
+		warp_tile<X> own;
 
-		fill(x, mp, vw, [&](int r, int c) { return r < m && v0 + c < a.V ? d_o[r * sv + v0 + c] : 0.f; });
-		for (int k0 = 0; k0 < a.KP; k0 += W) {
-			const int kw = min(W, a.KP - k0);
-
-			fill(y, mp, kw, [&](int r, int c) { return r < m && k0 + c < a.K ? t.e[r] * q[r * sk + k0 + c] : 0.f; });
-			__syncthreads();
-			tile_product<true, false>(kw, vw, mp, y, L, x, L, out, LC, false);
-			__syncthreads();
-			each(kw, vw, [&](int r, int c) {
-				float sum = out[r * LC + c];
-
-				for (int e = cap0; e < cap1 && k0 + r < a.K && v0 + c < a.V; e++)
-					sum += t.e[a.cap_row[e] - j0] * a.dS[slot(a, a.cap_slot[e], h) + (size_t)(k0 + r) * a.V + v0 + c];
-				round_to(N + (size_t)(k0 + r) * a.VP + v0 + c, sum);
-			});
-			__syncthreads();
-		}
-		tile_product<true, false>(mp, vw, mp, Po, LQ, x, L, out, LC, false);
-		__syncthreads();
+		own.zero();
 		for (int e = cap0; e < cap1; e++) {
-			const float *dS = a.dS + slot(a, a.cap_slot[e], h);
+			const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h) + v0;
+			warp_tile<X> sum;
 
-			left_over(a, t, a.cap_row[e] - j0 + 1);
+			sum.zero();
+			left_over(t, a.g, a.cap_row[e] - c.j0 + 1);
 			__syncthreads();
 			for (int k0 = 0; k0 < a.KP; k0 += W) {
-				const int kw = min(W, a.KP - k0);
+				const int kw = min((int)W, a.KP - k0);
 
-				fill(x, kw, vw, [&](int r, int c) {
-					return k0 + r < a.K && v0 + c < a.V ? dS[(size_t)(k0 + r) * a.V + v0 + c] : 0.f;
-				});
-				fill(y, mp, kw, [&](int r, int c) { return r < m && k0 + c < a.K ? t.f[r] * k[r * sk + k0 + c] : 0.f; });
+				load(x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
+				load(y, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, t.f);
 				__syncthreads();
-				tile_product<false, false>(mp, vw, kw, y, L, x, L, out, LC, true);
+				if (works)
+					sum.template add<false, false>(kw, y + i0 * L, L, x + j0, L);
 				__syncthreads();
 			}
+			if (works)
+				sum.each([&](int i, int j, float z) { round_to(y + (i0 + i) * L + j0 + j, z); });
+			__syncthreads();
+			if (works)
+				own.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, y + i0 * L + j0, L);
+			__syncthreads();
 		}
-		fill(y, mp, vw, [&](int r, int c) { return out[r * LC + c]; });
-		__syncthreads();
-		tile_product<true, false>(mp, vw, mp, To, LQ, y, L, out, LC, false);
-		__syncthreads();
-		each(m, min(vw, a.V - v0), [&](int r, int c) { dv[r * sv + v0 + c] = out[r * LC + c]; });
+		load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, NULL);
+		for (int k0 = 0; k0 < a.KP; k0 += W) {
+			const int kw = min((int)W, a.KP - k0);
+
+			load(y, L, c.mp, kw, q + k0, sk, c.m, a.K - k0, t.e);
+			__syncthreads();
+			if (i0 < vw && j0 < kw) {
+				warp_tile<X> sum;
+
+				sum.zero();
+				sum.template add<true, false>(c.mp, x + i0, L, y + j0, L);
+				for (int e = cap0; e < cap1; e++) {
+					const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h), by = t.e[a.cap_row[e] - c.j0];
+
+					sum.each([&](int i, int j, float &z) {
+						const int v = v0 + i0 + i, k = k0 + j0 + j;
+
+						z += v < a.V && k < a.K ? by * dS[(size_t)k * a.V + v] : 0.f;
+					});
+				}
+				sum.pairs([&](int i, int j, float y, float z) { round_two(N + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z); });
+			}
+			__syncthreads();
+		}
+		if (works) {
+			own.template add<true, false>(c.mp - i0, PT + i0 * L + i0, L, x + i0 * L + j0, L);
+			own.each([&](int i, int j, float z) {
+				if (i0 + i < c.m && v0 + j0 + j < a.V)
+					dv[(i0 + i) * sv + v0 + j0 + j] = z;
+			});
+		}
 		__syncthreads();
 	}
 }
 
-/* ---- from chunk to chunk ---------------------------------------------------------------------------------------- */
+/* ---- chunk after chunk ------------------------------------------------------------------------------------------ */
 
-template <class T> static size_t scan_shared(int rows, int KP)
+template <class X> static size_t states_bytes()
 {
-	const size_t n = sizeof(T), LS = side<T>::LS, LO = side<T>::LO;
-	const size_t back = shared_size(KP * LS, 4) + shared_size(C * LS, 4) + (n == 4 ? 0 : shared_size(KP * LO, n) + shared_size(C * LO, n)) +
-	                    shared_size(KP * LO, n) + 2 * shared_size((size_t)rows * (KP + side<T>::PAD), n);
-	const size_t states = shared_size(side<T>::W * side<T>::LF, 4) + 2 * shared_size(C * side<T>::L, n);
-
-	return back > states ? back : states;
+	return 2 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK, 4);
 }
 
-/* A slice of K by one of V of the states behind the chunks of a sequence. */
-template <class T> static __device__ void sum_states(const job<T> &a, unsigned block)
+/* A square of 64 columns of K by 64 of V of the states behind the chunks of the piece, but the last; or, pieces, of those between
+ * pieces. */
+template <class X> static __device__ void sum_states(const job<X> &a, unsigned block, bool pieces)
 {
-	constexpr int W = side<T>::W, L = side<T>::L, LF = side<T>::LF;
 	SHARED(s);
-	float *S = s.template take<float>(W * LF);
-	T *x = s.template take<T>(C * L), *y = s.template take<T>(C * L);
-	const unsigned ns = (a.VP + W - 1) / W, ks = (a.KP + W - 1) / W;
-	const int v0 = (int)(block % ns) * W, k0 = (int)(block / ns % ks) * W, vw = min(W, a.VP - v0), kw = min(W, a.KP - k0);
-	const int h = a.h0 + (int)(block / ns / ks % a.heads), b = (int)(block / ns / ks / a.heads);
-	const size_t sv = (size_t)a.nb * a.H * a.V;
-	const float *S0 = a.S + slot(a, start_of(a, b), h);
+	constexpr int L = row_of<X>();
+	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L);
+	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK), *f = s.template take<float>(CHUNK);
+	const unsigned vs = (a.VP + W - 1) / W, ks = (a.KP + W - 1) / W, bh = block / vs / ks;
+	const int v0 = (int)(block % vs) * W, k0 = (int)(block / vs % ks) * W, vw = min((int)W, a.VP - v0), kw = min((int)W, a.KP - k0);
+	const int h = (int)(bh % a.H), b = (int)(bh / a.H), kh = key_head(h, a.G, a.H), i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
+	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
+	const float *from = first_state(a, b, h);
+	const bool works = i0 < vw && j0 < kw;
+	warp_tile<X> S;
 
-	each(kw, vw, [&](int r, int c) {
-		S[r * LF + c] = k0 + r < a.K && v0 + c < a.V ? a.left[at(a, b, 0, h)] * S0[(size_t)(k0 + r) * a.V + v0 + c] : 0.f;
-	});
-	for (int i = 0; i + 1 < a.chunks; i++) {
-		const float *u = a.u + place(a, b, i * C, a.H, h, a.V), e = i + 2 < a.chunks ? a.left[at(a, b, i + 1, h)] : 1.f;
-		T *to = a.behind + between(a, b, i, h) * a.KP * a.VP;
-
-		copy(x, L, a.fk + between(a, b, i, h) * a.rows * a.KP + k0, a.KP, C, kw);
-		fill(y, C, vw, [&](int r, int c) { return v0 + c < a.V ? u[r * sv + v0 + c] : 0.f; });
-		all_here();
-		__syncthreads();
-		tile_product<true, false>(kw, vw, C, x, L, y, L, S, LF, true);
-		__syncthreads();
-		each(kw, vw, [&](int r, int c) {
-			round_to(to + (size_t)(k0 + r) * a.VP + v0 + c, S[r * LF + c]);
-			S[r * LF + c] *= e;
+	S.zero();
+	if (works)
+		S.each([&](int i, int j, float &z) {
+			if (v0 + i0 + i < a.V && k0 + j0 + j < a.K)
+				z = from[(size_t)(k0 + j0 + j) * a.V + v0 + i0 + i];
 		});
+	for (int c = 0; c + 1 < a.count; c++) {
+		const int row = (a.first + c) * CHUNK;
+
+		if (a.g) {
+			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK, hi, lo);
+			__syncthreads();
+			if (threadIdx.x < CHUNK)
+				f[threadIdx.x] = decay_between(hi, lo, CHUNK - 1, threadIdx.x);
+			__syncthreads();
+		}
+		load(x, L, CHUNK, kw, a.k + place(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK, a.K - k0, a.g ? f : NULL);
+		load(y, L, CHUNK, vw, a.u + place(a.V, a.H, h, a.nb, b, row) + v0, sv, CHUNK, a.V - v0, NULL);
+		__syncthreads();
+		if (works) {
+			if (a.g) {
+				const float e = decay_to(hi, lo, CHUNK - 1);
+
+				S.each([&](int, int, float &z) { z *= e; });
+			}
+			S.template add<true, false>(CHUNK, y + i0, L, x + j0, L);
+			if (!pieces) {
+				X *to = a.behind + ((size_t)bh * a.count + c) * a.VP * a.KP;
+
+				S.pairs([&](int i, int j, float y, float z) { round_two(to + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z); });
+			} else if ((c + 1) % a.piece == 0) {
+				float *to = a.carry + slot_at(a, c / a.piece * a.nb + b, h);
+
+				S.each([&](int i, int j, float z) {
+					if (v0 + i0 + i < a.V && k0 + j0 + j < a.K)
+						to[(size_t)(k0 + j0 + j) * a.V + v0 + i0 + i] = z;
+				});
+			}
+		}
+		__syncthreads();
 	}
 }
 
-/* A slice of V of the gradients of all chunks' first states, for the sequences of one group.  What a step reads is on its way
- * while the one before it multiplies. */
-template <class T> static __device__ void scan_back(const job<T> &a, unsigned block)
+template <class X> static __global__ void __launch_bounds__(THREADS) between_pieces(const job<X> a) { sum_states(a, blockIdx.x, true); }
+
+/* Where the gradient of the piece's first state goes, (K, V), and whether it is added there. */
+template <class X> static __device__ __forceinline__ float *goes_to(const job<X> &a, int b, int h)
 {
-	constexpr int VS = side<T>::VS, LS = side<T>::LS, LO = side<T>::LO;
+	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
+}
+
+/* R, B and of N the rows of a block's columns of V, of chunk i. */
+struct stage { bf16 *R, *B, *N; };
+
+template <int KP> static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to, int v0, int columns)
+{
+	if (a.first + c.c + 1 < a.chunks)
+		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP);
+	bring(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP);
+	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
+}
+
+/* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory, or, stages
+ * 1, one.  A warp's dS' (16, KP) lies as accumulators lie: lane l has rows l / 4 and 8 more, columns 2 (l % 4) and 1 more of
+ * each eight. */
+template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
+{
+	constexpr int ld = KP + 8, EIGHTS = KP / 8;
+
+	if (blockIdx.x < a.states) {
+		sum_states(a, blockIdx.x, false);
+		return;
+	}
 	SHARED(s);
-	const int LK = a.KP + side<T>::PAD, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	float *dS = s.template take<float>(a.KP * LS), *dR = s.template take<float>(C * LS);
-	T *dSo = sizeof(T) == 4 ? (T *)(void *)dS : s.template take<T>(a.KP * LO), *dRo = sizeof(T) == 4 ? (T *)(void *)dR : s.template take<T>(C * LO);
-	T *N = s.template take<T>(a.KP * LO), *R = s.template take<T>(a.rows * LK), *B = s.template take<T>(a.rows * LK);
-	const unsigned ns = (a.VP + VS - 1) / VS;
-	const int v0 = (int)(block % ns) * VS, vw = min(VS, a.VP - v0), h = a.h0 + (int)(block / ns % a.heads), group = (int)(block / ns / a.heads);
-	const size_t sv = (size_t)a.nb * a.H * a.V, row = (size_t)a.rows * a.KP, state = (size_t)a.KP * a.VP;
-	float *to = a.dS + slot(a, start_of(a, group * a.per), h);
-	float next[OWN];
+	bf16 *R = s.template take<bf16>(stages * CHUNK * ld), *B = s.template take<bf16>(stages * CHUNK * ld);
+	bf16 *own = s.template take<bf16>(stages * workers * 16 * ld);
+	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
+	const unsigned parts = (a.VP / 16 + workers - 1) / workers, block = blockIdx.x - a.states;
+	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16, v = v0 + row;
+	const int h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
+	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP, has[2] = { v < a.V, v + 8 < a.V };
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+	float dS[EIGHTS][4];
+
+	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld, own + i * workers * 16 * ld }; };
 
 	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
-		float *dv = a.dv + place(a, b, 0, a.H, h, a.V) + v0 + lane;
-		const bool mine = v0 + lane < a.V && lane < VS;
-		int i = a.chunks - 1;
-
-		each(a.KP, vw, [&](int r, int c) {
-			dS[r * LS + c] = 0;
-			round_to(dSo + r * LO + c, 0);
-		});
-#pragma unroll
-		for (int r = 0; r < OWN; r++)
-			next[r] = mine && i * C + warp + WARPS * r < a.steps ? dv[(i * C + warp + WARPS * r) * sv] : 0.f;
-		copy(B, LK, a.B + at(a, b, i, h) * row, a.KP, padded(a.steps - i * C), a.KP);
-		copy(N, LO, a.N + at(a, b, i, h) * state + v0, a.VP, a.KP, vw);
-		for (; i >= 0; i--) {
-			const int m = min(C, a.steps - i * C), mp = padded(m);
-			const bool more = i + 1 < a.chunks; /* the chunk's last state has a gradient */
-			const float e = a.left[at(a, b, i, h)];
+		float *to = goes_to(a, b, h) + v;
+		const float *from = a.after ? a.after + slot_at(a, b, h) + v : NULL;
+		int now = 0;
 
 #pragma unroll
-			for (int r = 0; r < OWN; r++)
-				if (lane < vw)
-					dR[(warp + WARPS * r) * LS + lane] = next[r];
-			all_here();
-			__syncthreads();
-			if (more) {
-				tile_product<false, false>(mp, vw, a.KP, R, LK, dSo, LO, dR, LS, true);
-				__syncthreads();
-			}
-			if (i)
-				copy(R, LK, a.R + between(a, b, i - 1, h) * row, a.KP, C, a.KP);
-			each(mp, vw, [&](int r, int c) {
-				const float x = dR[r * LS + c];
-
-				if (more && r < m && v0 + c < a.V)
-					dv[(size_t)(i * C + r) * sv + c - lane] = x;
-				if (sizeof(T) != 4)
-					round_to(dRo + r * LO + c, x);
-			});
-			each(a.KP, vw, [&](int r, int c) { dS[r * LS + c] = e * dS[r * LS + c] + number(N[r * LO + c]); });
-			__syncthreads();
-			if (i) {
-				copy(N, LO, a.N + at(a, b, i - 1, h) * state + v0, a.VP, a.KP, vw);
+		for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
-				for (int r = 0; r < OWN; r++)
-					next[r] = mine ? dv[((size_t)(i - 1) * C + warp + WARPS * r) * sv] : 0.f;
-			}
-			tile_product<true, false>(a.KP, vw, mp, B, LK, dRo, LO, dS, LS, true);
-			__syncthreads();
-			if (i) {
-				T *keep = a.N + at(a, b, i, h) * state + v0;
+			for (int i = 0; i < 4; i++) {
+				const int k = n * 8 + col + i % 2;
 
-				copy(B, LK, a.B + at(a, b, i - 1, h) * row, a.KP, C, a.KP);
-				each(a.KP, vw, [&](int r, int c) {
-					round_to(keep + (size_t)r * a.VP + c, dS[r * LS + c]);
-					if (sizeof(T) != 4)
-						round_to(dSo + r * LO + c, dS[r * LS + c]);
-				});
-			} else {
-				each(a.K, min(vw, a.V - v0), [&](int r, int c) { to[(size_t)r * a.V + v0 + c] += dS[r * LS + c]; });
+				dS[n][i] = from && works && k < a.K && has[i / 2] ? from[(size_t)k * a.V + i / 2 * 8] : 0.f;
 			}
+		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
+		for (int i = a.count - 1; i >= 0; i--) {
+			const struct cell c = cell_of(a, i, b, h);
+			const stage here = tile(stages == 2 ? now : 0);
+			const bool more = a.first + i + 1 < a.chunks;
+
+			copies_wait<0>();
+			__syncthreads();
+			now ^= 1;
+			if (stages == 2 && i)
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16);
+			if (works) {
+				float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v, dR[CHUNK / 8][4];
+				bf16 *N = a.N + (c.i * a.VP + v) * KP + col;
+				const bf16 *mine = here.N + (v - first) * ld + col;
+				const float e = a.ends[c.i];
+
+				/* dR' (16, 64), on its way while dS' R' is done */
+#pragma unroll
+				for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+					for (int l = 0; l < 4; l++) {
+						const int j = n * 8 + col + l % 2;
+
+						dR[n][l] = j < c.m && has[l / 2] ? dv[j * apart + l / 2 * 8] : 0.f;
+					}
+				if (more) {
+					float sum[CHUNK / 8][4] = {};
+
+#pragma unroll
+					for (int k = 0; k < KP / 16; k++) {
+						const uint32_t x[4] = { pack(dS[2 * k][0], dS[2 * k][1]), pack(dS[2 * k][2], dS[2 * k][3]),
+						                        pack(dS[2 * k + 1][0], dS[2 * k + 1][1]), pack(dS[2 * k + 1][2], dS[2 * k + 1][3]) };
+#pragma unroll
+						for (int n = 0; n < CHUNK / 16; n++) {
+							uint32_t y[4];
+
+							if (n * 16 >= c.mp)
+								break;
+							ldmatrix_x4(y, here.R + (n * 16 + part / 2 * 8 + r) * ld + k * 16 + part % 2 * 8);
+							mma_m16n8k16(sum[2 * n], x, { y[0], y[1] }, sum[2 * n]);
+							mma_m16n8k16(sum[2 * n + 1], x, { y[2], y[3] }, sum[2 * n + 1]);
+						}
+					}
+#pragma unroll
+					for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+						for (int l = 0; l < 4; l++) {
+							const int j = n * 8 + col + l % 2;
+
+							dR[n][l] += sum[n][l];
+							if (j < c.m && has[l / 2])
+								dv[j * apart + l / 2 * 8] = dR[n][l];
+						}
+				}
+#pragma unroll
+				for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+					for (int l = 0; l < 2; l++) {
+						const float2 x = __bfloat1622float2(*(const __nv_bfloat162 *)(mine + l * 8 * ld + n * 8));
+
+						dS[n][2 * l] = e * dS[n][2 * l] + x.x;
+						dS[n][2 * l + 1] = e * dS[n][2 * l + 1] + x.y;
+					}
+#pragma unroll
+				for (int k = 0; k < CHUNK / 16; k++) {
+					const uint32_t x[4] = { pack(dR[2 * k][0], dR[2 * k][1]), pack(dR[2 * k][2], dR[2 * k][3]),
+					                        pack(dR[2 * k + 1][0], dR[2 * k + 1][1]), pack(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
+
+					if (k * 16 >= c.mp)
+						break;
+#pragma unroll
+					for (int n = 0; n < KP / 16; n++) {
+						uint32_t y[4];
+
+						ldmatrix_x4_trans(y, here.B + (k * 16 + part % 2 * 8 + r) * ld + n * 16 + part / 2 * 8);
+						mma_m16n8k16(dS[2 * n], x, { y[0], y[1] }, dS[2 * n]);
+						mma_m16n8k16(dS[2 * n + 1], x, { y[2], y[3] }, dS[2 * n + 1]);
+					}
+				}
+				if (i) {
+#pragma unroll
+					for (int n = 0; n < EIGHTS; n++) {
+						round_two(N + n * 8, dS[n][0], dS[n][1]);
+						round_two(N + 8 * KP + n * 8, dS[n][2], dS[n][3]);
+					}
+				} else {
+#pragma unroll
+					for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+						for (int l = 0; l < 4; l++) {
+							const int k = n * 8 + col + l % 2;
+
+							if (k < a.K && has[l / 2]) {
+								float *at = to + (size_t)k * a.V + l / 2 * 8;
+
+								*at = a.before ? dS[n][l] : *at + dS[n][l];
+							}
+						}
+				}
+			}
+			__syncthreads();
+			if (stages == 1 && i)
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16);
 		}
 	}
 }
 
-template <class T> static __global__ void __launch_bounds__(THREADS) scan(const job<T> a)
+static size_t scan_f32_bytes(int rows, int KP)
 {
-	if (blockIdx.x < a.states)
-		sum_states(a, blockIdx.x);
-	else
-		scan_back(a, blockIdx.x - a.states);
+	return shared_size(KP * LV, 4) + shared_size(CHUNK * LV, 4) + 2 * shared_size((size_t)rows * (KP + 4), 4);
 }
 
-/* ---- all chunks: the gradients ---------------------------------------------------------------------------------- */
-
-template <class T> static size_t back_shared()
+/* A group of sequences and a head, 16 columns of V. */
+static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 {
-	return 2 * shared_size(C * LC, 4) + 2 * shared_size(C * side<T>::LF, 4) + 3 * shared_size(C * side<T>::L, sizeof(T)) + shared_size(GATES, 4) +
-	       shared_size(C, 8) + shared_size(C, 4) + shared_size(33, 4);
-}
-
-template <class T> static __global__ void __launch_bounds__(THREADS, 2) back(const job<T> a)
-{
-	constexpr int W = side<T>::W, L = side<T>::L, LQ = side<T>::LQ, LF = side<T>::LF;
+	if (blockIdx.x < a.states) {
+		sum_states(a, blockIdx.x, false);
+		return;
+	}
 	SHARED(s);
-	float *X = s.template take<float>(C * LC), *Z = s.template take<float>(C * LC);
-	float *dq = s.template take<float>(C * LF), *dk = s.template take<float>(C * LF);
-	T *x = s.template take<T>(C * L), *y = s.template take<T>(C * L), *z = s.template take<T>(C * L);
+	const int ld = a.KP + 4;
+	float *dS = s.take<float>(a.KP * LV), *dR = s.take<float>(CHUNK * LV), *R = s.take<float>(a.rows * ld), *B = s.take<float>(a.rows * ld);
+	const unsigned parts = a.VP / COLS, block = blockIdx.x - a.states;
+	const int v0 = (int)(block % parts) * COLS, h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+
+	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
+		float *to = goes_to(a, b, h);
+
+		each(a.KP, COLS, [&](int k, int v) {
+			dS[k * LV + v] = a.after && k < a.K && v0 + v < a.V ? a.after[slot_at(a, b, h) + (size_t)k * a.V + v0 + v] : 0.f;
+		});
+		for (int i = a.count - 1; i >= 0; i--) {
+			const struct cell c = cell_of(a, i, b, h);
+			float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v0, *N = a.N + (c.i * a.VP + v0) * a.KP;
+			const float e = a.ends[c.i];
+
+			if (a.first + i + 1 < a.chunks) {
+				bring(R, ld, c.mp, a.KP, a.R + c.i * a.rows * a.KP, a.KP);
+				each(c.mp, COLS, [&](int j, int v) { dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f; });
+				copies_wait<0>();
+				__syncthreads();
+				tile_product<false, false>(c.mp, COLS, a.KP, R, ld, dS, LV, dR, LV, true);
+				__syncthreads();
+				each(c.m, min((int)COLS, a.V - v0), [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
+			} else {
+				each(c.mp, COLS, [&](int j, int v) { dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f; });
+				__syncthreads();
+			}
+			bring(B, ld, c.mp, a.KP, a.B + c.i * a.rows * a.KP, a.KP);
+			each(COLS, a.KP, [&](int v, int k) { dS[k * LV + v] = e * dS[k * LV + v] + N[(size_t)v * a.KP + k]; });
+			copies_wait<0>();
+			__syncthreads();
+			tile_product<true, false>(a.KP, COLS, c.mp, B, ld, dR, LV, dS, LV, true);
+			__syncthreads();
+			if (i)
+				each(COLS, a.KP, [&](int v, int k) { N[(size_t)v * a.KP + k] = dS[k * LV + v]; });
+			else
+				each(a.K, min((int)COLS, a.V - v0), [&](int k, int v) {
+					float *at = to + (size_t)k * a.V + v0 + v;
+
+					*at = a.before ? dS[k * LV + v] : *at + dS[k * LV + v];
+				});
+		}
+		__syncthreads();
+	}
+}
+
+/* ---- the gradients ---------------------------------------------------------------------------------------------- */
+
+template <class X> static size_t back_bytes()
+{
+	return shared_size(2 * CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4) +
+	       shared_size(4 * CHUNK, 4) + shared_size(CHUNK, 8) + shared_size(33, 4);
+}
+
+template <class X> static __global__ void __launch_bounds__(THREADS, 2) back(const job<X> a)
+{
+	SHARED(s);
+	constexpr int L = row_of<X>(), LE = CHUNK + 1;
+	X *x = s.template take<X>(2 * CHUNK * L), *y = x + CHUNK * L, *z = s.template take<X>(CHUNK * L);
+	X *XD = s.template take<X>(CHUNK * L), *ZD = s.template take<X>(CHUNK * L);
 	const gates t = carve(s.template take<float>(GATES));
-	double *dc = s.template take<double>(C); /* the gradient of c */
-	float *was = s.template take<float>(C), *room = s.template take<float>(33);
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = a.H / a.G;
-	const int b = blockIdx.x / a.chunks, i = blockIdx.x % a.chunks, kh = a.h0 / share + blockIdx.y;
-	const int j0 = i * C, m = min(C, a.steps - j0), mp = padded(m);
-	const size_t sk = (size_t)a.nb * a.G * a.K, sv = (size_t)a.nb * a.H * a.V, state = (size_t)a.KP * a.VP;
-	const size_t key = place(a, b, j0, a.G, kh, a.K);
-	const float *q = a.q + key, *k = a.k + key;
-	const int cap0 = capture_from(a.cap_row, a.captures, j0), cap1 = capture_from(a.cap_row, a.captures, j0 + m);
+	float *sums = s.template take<float>(4 * CHUNK), *E = (float *)(void *)x; /* (64, LE), before x is used again */
+	double *dc = s.template take<double>(CHUNK);                              /* the gradient of c */
+	float *room = s.template take<float>(33);
+	const int row = threadIdx.x, i0 = row / 64 * 16, half = row / 32 % 2, j0 = half * 32, share = a.H / a.G;
+	const int b = (int)(blockIdx.x / a.count) / a.G, kh = (int)(blockIdx.x / a.count) % a.G;
+	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
 
 	for (int h = kh * share; h < (kh + 1) * share; h++) {
-		const size_t value = place(a, b, j0, a.H, h, a.V);
-		const float *d_o = a.d_o + value, *u = a.u + value, *S0 = a.S + slot(a, start_of(a, b), h);
-		const T *S = i ? a.behind + between(a, b, i - 1, h) * state : NULL;
-		const float *qk = a.g ? a.qk + at(a, b, i, h) * a.rows * a.rows : NULL, *kk = a.g ? a.kk + at(a, b, i, h) * a.rows * a.rows : NULL;
-		float *dv = a.dv + value, dot[OWN] = { 0 };
-		const auto S_at = [&](int r, int c) { return S ? number(S[(size_t)r * a.VP + c]) : r < a.K && c < a.V ? S0[(size_t)r * a.V + c] : 0.f; };
+		const struct cell c = cell_of(a, blockIdx.x % a.count, b, h);
+		const size_t key = place(a.K, a.G, kh, a.nb, b, c.j0), value = place(a.V, a.H, h, a.nb, b, c.j0);
+		const float *q = a.q + key, *k = a.k + key, *d_o = a.d_o + value, *u = a.u + value;
+		const float *S0 = c.c ? NULL : first_state(a, b, h);                              /* (K, V), or */
+		const X *S = c.c ? a.behind + (c.i - 1) * a.VP * a.KP : NULL;                     /* (VP, KP) */
+		float *dv = a.dv + value;
+		const int cap0 = capture_from(a.cap_row, a.captures, c.j0), cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
+		const bool square = i0 < c.mp && j0 < c.mp;
 
-		__syncthreads();
-		load_gates(a, t, b, h, j0, m);
-		if (threadIdx.x < C)
-			dc[threadIdx.x] = 0;
-		__syncthreads();
-
-		/* X = dO U', Z = W U'; dR becomes dv */
-		for (int v0 = 0; v0 < a.VP; v0 += W) {
-			const int vw = min(W, a.VP - v0);
-
-			fill(x, mp, vw, [&](int r, int c) { return r < m && v0 + c < a.V ? d_o[r * sv + v0 + c] : 0.f; });
-			fill(y, mp, vw, [&](int r, int c) { return r < m && v0 + c < a.V ? u[r * sv + v0 + c] : 0.f; });
-#pragma unroll
-			for (int r = 0; r < OWN; r++)
-#pragma unroll
-				for (int c = 0; c < W / 32; c++) {
-					const int row = warp + WARPS * r, col = lane + 32 * c;
-					const bool is = row < m && v0 + col < a.V;
-					const float dR = is ? dv[row * sv + v0 + col] : 0.f, w = t.beta[row] * dR;
-
-					if (is) {
-						dot[r] += dR * u[row * sv + v0 + col];
-						dv[row * sv + v0 + col] = w;
-					}
-					if (row < mp && col < vw)
-						round_to(z + row * L + col, w);
-				}
-			__syncthreads();
-			tile_product<false, true>(mp, mp, vw, x, L, y, L, X, LC, v0 > 0);
-			tile_product<false, true>(mp, mp, vw, z, L, y, L, Z, LC, v0 > 0);
-			__syncthreads();
+		load_gates(a, t, c);
+		if (row < CHUNK) {
+			dc[row] = 0;
+			sums[row] = 0;
 		}
-		for (int r = 0; a.db && r < OWN; r++) {
-			const float sum = warp_sum(dot[r]);
+		__syncthreads();
+		{
+			/* X = dO U', Z = W U'; dR becomes W in dv */
+			const bool wide = is_wide(dv, sv, a.V) && is_wide(u, sv, a.V);
+			warp_tile<X> xs, zs;
 
-			if (lane == 0 && warp + WARPS * r < m) /* dbeta / db = beta (1 - sigmoid(b)) */
-				a.db[place(a, b, j0 + warp + WARPS * r, a.H, h, 1)] = sum * t.slope[warp + WARPS * r];
-		}
+			xs.zero();
+			zs.zero();
+			for (int v0 = 0; v0 < a.VP; v0 += W) {
+				const int vw = min((int)W, a.VP - v0);
+				float4 dr[4], us[4];
 
-		/* X <- lower D * X;  Z <- -(D * Z + (D * Z)') of the strictly lower Z; and what D gives dc */
-		float *part = (float *)(void *)x, col[2] = { 0, 0 };
-		for (int r = warp; r < mp; r += WARPS) {
-			float sum = 0;
+				load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, NULL);
+				fours(c.mp, vw, [&](int i, int j, int r) {
+					const size_t at = i * sv + v0 + j;
 
-#pragma unroll
-			for (int n = 0; n < 2; n++) {
-				const int c = lane + 32 * n, e = r * LC + c;
-				const float D = c > r || c >= mp ? 0.f : a.g ? since(t, r, c) : 1.f;
+					dr[r] = i < c.m ? four(dv + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+					us[r] = i < c.m ? four(u + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+				});
+				fours(c.mp, vw, [&](int i, int j, int r) {
+					const float by = t.beta[i], w[4] = { by * dr[r].x, by * dr[r].y, by * dr[r].z, by * dr[r].w };
+					float dot = dr[r].x * us[r].x + dr[r].y * us[r].y + dr[r].z * us[r].z + dr[r].w * us[r].w;
 
-				if (c >= mp)
-					continue;
-				if (a.g && c < r) {
-					const float d = X[e] * qk[r * a.rows + c] - Z[e] * kk[r * a.rows + c];
-
-					sum += d;
-					col[n] += d;
+					round_two(y + i * L + j, us[r].x, us[r].y);
+					round_two(y + i * L + j + 2, us[r].z, us[r].w);
+					round_two(z + i * L + j, w[0], w[1]);
+					round_two(z + i * L + j + 2, w[2], w[3]);
+					if (wide && i < c.m && v0 + j < a.V)
+						*(float4 *)(dv + i * sv + v0 + j) = make_float4(w[0], w[1], w[2], w[3]);
+					for (int l = 0; l < 4 && !wide && i < c.m && v0 + j + l < a.V; l++)
+						dv[i * sv + v0 + j + l] = w[l];
+					for (int o = 1; o < vw / 4; o *= 2) /* a row's lanes lie side by side */
+						dot += __shfl_xor_sync(~0u, dot, o);
+					if (j == 0)
+						sums[i] += dot;
+				});
+				__syncthreads();
+				if (square && j0 < i0 + 16) {
+					xs.template add<false, true>(vw, x + i0 * L, L, y + j0 * L, L);
+					zs.template add<false, true>(vw, z + i0 * L, L, y + j0 * L, L);
 				}
-				X[e] = c <= r ? D * X[e] : 0.f;
-				Z[e] = c < r ? -D * Z[e] : 0.f;
+				__syncthreads();
 			}
-			sum = warp_sum(sum);
-			if (lane == 0)
-				dc[r] += (double)sum;
-		}
-		for (int n = 0; n < 2; n++)
-			part[warp * C + lane + 32 * n] = col[n];
-		__syncthreads();
-		if (threadIdx.x < C) {
-			float sum = 0;
+			if (a.db && row < c.m) /* dbeta / db = beta (1 - sigmoid(b)) */
+				a.db[place(1, a.H, h, a.nb, b, c.j0 + row)] = sums[row] * t.slope[row];
+			if (square) {
+				/* D * X; - (D * Z + (D * Z)') of the Z below the diagonal */
+				const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL, *kk = a.g ? a.kk + c.i * CHUNK * CHUNK : NULL;
 
-			for (int w = 0; w < WARPS; w++)
-				sum += part[w * C + threadIdx.x];
-			dc[threadIdx.x] -= (double)sum;
+				xs.each([&](int i, int j, float n) {
+					i += i0, j += j0;
+					round_to(XD + i * L + j, j <= i ? (a.g ? between(t, i, j) : 1.f) * n : 0.f);
+					if (a.g)
+						E[i * LE + j] = j < i ? n * qk[i * CHUNK + j] : 0.f;
+				});
+				zs.each([&](int i, int j, float n) {
+					i += i0, j += j0;
+					if (a.g && j < i)
+						E[i * LE + j] -= n * kk[i * CHUNK + j];
+					n = j < i ? -(a.g ? between(t, i, j) : 1.f) * n : 0.f;
+					if (j <= i) {
+						round_to(ZD + i * L + j, n);
+						round_to(ZD + j * L + i, n);
+					}
+				});
+			}
 		}
-		each(mp, mp, [&](int r, int c) {
-			if (c > r)
-				Z[r * LC + c] = Z[c * LC + r];
-		});
+		__syncthreads();
+		if (a.g && row < c.mp) { /* what D gives dc of the later row, and takes from the earlier one's */
+			float later = 0, earlier = 0;
+
+			for (int i = 0; i < c.mp; i++) {
+				later += E[row * LE + i];
+				earlier += E[i * LE + row];
+			}
+			dc[row] += (double)later - (double)earlier;
+		}
 		__syncthreads();
 
 		for (int k0 = 0; k0 < a.KP; k0 += W) {
-			const int kw = min(W, a.KP - k0);
-			bool add = false;
-			/* a row of a tile times that of an array */
-			const auto along = [&](const float *tile, const float *with, int r) {
-				float sum = 0;
-
-				for (int c = lane; c < kw; c += 32)
-					sum += r < m && k0 + c < a.K ? tile[r * LF + c] * with[r * sk + k0 + c] : 0.f;
-				return warp_sum(sum);
+			const int kw = min((int)W, a.KP - k0);
+			const bool works = i0 < c.mp && j0 < kw;
+			const auto by = [&](const float *with) {
+				return [=](int i, int j) { return i0 + i < c.m && k0 + j0 + j < a.K ? with[(i0 + i) * sk + k0 + j0 + j] : 0.f; };
 			};
+			const auto sum_of = [&](const float *from) { return from[row] + (kw > 32 ? from[CHUNK + row] : 0.f); };
+			warp_tile<X> dq, dk;
+			float was = 0;
 
-			if (threadIdx.x < C)
-				was[threadIdx.x] = 0;
+			dq.zero();
+			dk.zero();
 			/* the gradients of states in the chunk and at its end: dk += diag(f) U dS' */
-			for (int end = i + 1 < a.chunks ? cap0 - 1 : cap0; end < cap1; end++) {
-				const bool own = end < cap0;
-				const int n = own ? m : a.cap_row[end] - j0 + 1;
-				const T *dS = own ? a.N + at(a, b, i + 1, h) * state + (size_t)k0 * a.VP : NULL;
-				const float *kept = own ? NULL : a.dS + slot(a, a.cap_slot[end], h);
+			for (int end = a.first + c.c + 1 < a.chunks ? cap0 - 1 : cap0; end < cap1; end++) {
+				const bool own = end < cap0, turned = own && c.c + 1 < a.count; /* (VP, KP) */
+				const int n = own ? c.m : a.cap_row[end] - c.j0 + 1;
+				const float *dS = turned ? NULL : own ? a.after + slot_at(a, b, h) : a.dS + slot_at(a, a.cap_slot[end], h);
 				float sum = 0;
 
-				left_over(a, t, n);
+				left_over(t, a.g, n);
 				__syncthreads();
 				for (int v0 = 0; v0 < a.VP; v0 += W) {
-					const int vw = min(W, a.VP - v0);
+					const int vw = min((int)W, a.VP - v0);
 
-					if (own)
-						copy(z, L, dS + v0, a.VP, kw, vw);
+					if (turned)
+						bring(z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
 					else
-						fill(z, kw, vw, [&](int r, int c) {
-							return k0 + r < a.K && v0 + c < a.V ? kept[(size_t)(k0 + r) * a.V + v0 + c] : 0.f;
-						});
-					fill(y, mp, vw, [&](int r, int c) { return r < m && v0 + c < a.V ? t.f[r] * u[r * sv + v0 + c] : 0.f; });
-					all_here();
+						load(z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
+					load(y, L, c.mp, vw, u + v0, sv, c.m, a.V - v0, t.f);
+					copies_wait<0>();
 					__syncthreads();
-					tile_product<false, true>(mp, kw, vw, y, L, z, L, dk, LF, add || v0);
+					if (works && turned)
+						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
+					else if (works)
+						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L, L);
 					if (a.g)
-						each(kw, vw, [&](int r, int c) { sum += number(z[r * L + c]) * S_at(k0 + r, v0 + c); });
+						each(turned ? vw : kw, turned ? kw : vw, [&](int i, int j) {
+							const int k1 = k0 + (turned ? j : i), v1 = v0 + (turned ? i : j);
+
+							sum += (float)z[i * L + j] * (S ? (float)S[(size_t)v1 * a.KP + k1] : k1 < a.K && v1 < a.V ? S0[(size_t)k1 * a.V + v1] : 0.f);
+						});
 					__syncthreads();
 				}
-				add = true;
 				if (!a.g)
 					continue;
+				if (works)
+					row_sums(dk, by(k), [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
+				__syncthreads();
 				sum *= t.e[n - 1];
-				for (int r = warp; r < mp; r += WARPS) {
-					const float now = along(dk, k, r);
+				if (row < c.mp) {
+					const float now = sum_of(sums);
 
-					if (lane == 0) {
-						dc[r] -= (double)(now - was[r]);
-						sum += now - was[r];
-						was[r] = now;
-					}
+					dc[row] -= (double)(now - was);
+					sum += now - was;
+					was = now;
 				}
 				sum = block_sum(sum, room);
-				if (threadIdx.x == 0)
-					dc[n - 1] += (double)sum;
+				if (row == n - 1)
+					dc[row] += (double)sum;
 			}
 			for (int v0 = 0; v0 < a.VP; v0 += W) {
-				const int vw = min(W, a.VP - v0);
+				const int vw = min((int)W, a.VP - v0);
 
 				if (S)
-					copy(z, L, S + (size_t)k0 * a.VP + v0, a.VP, kw, vw);
+					bring(z, L, vw, kw, S + (size_t)v0 * a.KP + k0, a.KP);
 				else
-					fill(z, kw, vw, [&](int r, int c) { return S_at(k0 + r, v0 + c); });
-				fill(x, mp, vw, [&](int r, int c) { return r < m && v0 + c < a.V ? t.e[r] * d_o[r * sv + v0 + c] : 0.f; });
-				fill(y, mp, vw, [&](int r, int c) { return r < m && v0 + c < a.V ? -t.e[r] * dv[r * sv + v0 + c] : 0.f; });
-				all_here();
+					load(z, L, kw, vw, S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
+				load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, t.e);
+				load(y, L, c.mp, vw, dv + v0, sv, c.m, a.V - v0, t.e);
+				copies_wait<0>();
 				__syncthreads();
-				tile_product<false, true>(mp, kw, vw, x, L, z, L, dq, LF, v0 > 0);
-				tile_product<false, true>(mp, kw, vw, y, L, z, L, dk, LF, add || v0);
+				if (works) {
+					dk.each([](int, int, float &n) { n = -n; }); /* the product is taken away */
+					if (S) {
+						dq.template add<false, false>(vw, x + i0 * L, L, z + j0, L);
+						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
+					} else {
+						dq.template add<false, true>(vw, x + i0 * L, L, z + j0 * L, L);
+						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L, L);
+					}
+					dk.each([](int, int, float &n) { n = -n; });
+				}
 				__syncthreads();
 			}
-			for (int r = warp; a.g && r < mp; r += WARPS) {
-				const float by_q = along(dq, q, r), now = along(dk, k, r);
-
-				if (lane == 0)
-					dc[r] += (double)by_q + (double)(now - was[r]);
+			if (a.g) {
+				if (works) {
+					row_sums(dq, by(q), [&](int i, float n) { sums[(2 + half) * CHUNK + i0 + i] = n; });
+					row_sums(dk, by(k), [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
+				}
+				__syncthreads();
+				if (row < c.mp)
+					dc[row] += (double)sum_of(sums + 2 * CHUNK) + (double)(sum_of(sums) - was);
 			}
 
 			/* dq += X K, dk += X' Q + Z K */
-			fill(x, mp, kw, [&](int r, int c) { return r < m && k0 + c < a.K ? k[r * sk + k0 + c] : 0.f; });
-			fill(z, mp, kw, [&](int r, int c) { return r < m && k0 + c < a.K ? q[r * sk + k0 + c] : 0.f; });
-			const T *Xo = operand(X, y, mp);
+			load(x, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, NULL);
+			load(y, L, c.mp, kw, q + k0, sk, c.m, a.K - k0, NULL);
 			__syncthreads();
-			tile_product<false, false>(mp, kw, mp, Xo, LQ, x, L, dq, LF, true);
-			tile_product<true, false>(mp, kw, mp, Xo, LQ, z, L, dk, LF, true);
-			__syncthreads();
-			const T *Zo = operand(Z, y, mp);
-			__syncthreads();
-			tile_product<false, false>(mp, kw, mp, Zo, LQ, x, L, dk, LF, true);
-			__syncthreads();
-			each(m, min(kw, a.K - k0), [&](int r, int c) {
-				const size_t e = key + r * sk + k0 + c;
+			if (works) {
+				const auto put = [&](float *to) {
+					return [=](int i, int j, float n) {
+						float *at = to + key + (i0 + i) * sk + k0 + j0 + j;
 
-				a.dq[e] = h > kh * share ? a.dq[e] + dq[r * LF + c] : dq[r * LF + c];
-				a.dk[e] = h > kh * share ? a.dk[e] + dk[r * LF + c] : dk[r * LF + c];
-			});
+						if (i0 + i < c.m && k0 + j0 + j < a.K)
+							*at = h > kh * share ? *at + n : n;
+					};
+				};
+
+				dq.template add<false, false>(i0 + 16, XD + i0 * L, L, x + j0, L);
+				dk.template add<true, false>(c.mp - i0, XD + i0 * L + i0, L, y + i0 * L + j0, L);
+				dk.template add<false, false>(c.mp, ZD + i0 * L, L, x + j0, L);
+				dq.each(put(a.dq));
+				dk.each(put(a.dk));
+			}
+			__syncthreads();
 		}
-		__syncthreads();
-		if (a.g && (int)threadIdx.x < m) {
+		if (a.g && row < c.m) {
 			double sum = 0;
 
-			for (int r = m - 1; r >= (int)threadIdx.x; r--)
-				sum += dc[r];
-			a.dg[place(a, b, j0 + threadIdx.x, a.H, h, 1)] = (float)sum;
+			for (int i = c.m - 1; i >= row; i--)
+				sum += dc[i];
+			a.dg[place(1, a.H, h, a.nb, b, c.j0 + row)] = (float)sum;
 		}
+		__syncthreads();
 	}
 }
 
 /* ---- the operation ---------------------------------------------------------------------------------------------- */
 
-static size_t round256(size_t n) { return (n + 255) / 256 * 256; }
-
-template <class T> static T *take(char **at, size_t n)
+template <int KP> static void scan(struct rf_dev *d, const job<bf16> *a, int groups)
 {
-	char *p = *at;
+	const size_t states = states_bytes<bf16>();
+	const int warps = a->VP / 16;
+	int workers = 4;
 
-	*at += round256(n * sizeof(T));
-	return (T *)(void *)p;
+	while (workers > 1 && (size_t)groups * a->H * warps / workers < (size_t)cuda_of(d)->sms / 2)
+		workers /= 2;
+	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
+	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
+	const size_t bytes = stages * stage > states ? stages * stage : states;
+	LAUNCH(d, scan_bf16<KP>, a->states + (unsigned)groups * a->H * ((warps + workers - 1) / workers), THREADS, bytes, *a, workers, stages);
 }
 
-/* Lays the scratch of `heads` heads out from p on; returns its end. */
-template <class T> static char *lay_out(job<T> *a, int heads, char *p)
+static void scan(struct rf_dev *d, const job<bf16> *a, int groups)
 {
-	const size_t all = (size_t)a->nb * a->chunks * heads, inner = (size_t)a->nb * (a->chunks - 1) * heads;
-	const size_t row = (size_t)a->rows * a->KP, state = (size_t)a->KP * a->VP, square = a->g ? all * a->rows * a->rows : 0;
-
-	a->B = take<T>(&p, all * row);
-	a->N = take<T>(&p, all * state);
-	a->R = take<T>(&p, inner * row);
-	a->fk = take<T>(&p, inner * row);
-	a->behind = take<T>(&p, inner * state);
-	a->left = take<float>(&p, all);
-	a->kk = take<float>(&p, square);
-	a->qk = take<float>(&p, square);
-	return p;
+	if (a->KP == 64)
+		scan<64>(d, a, groups);
+	else if (a->KP == 128)
+		scan<128>(d, a, groups);
+	else
+		scan<256>(d, a, groups);
 }
 
-template <class T> static void run(struct rf_dev *d, const struct rf_delta_bwd *x)
+static void scan(struct rf_dev *d, const job<float> *a, int groups)
 {
-	constexpr int W = side<T>::W, VS = side<T>::VS;
-	const int per = x->per ? x->per : 1, share = x->H / x->G, groups = (x->nb + per - 1) / per, chunks = (x->steps + C - 1) / C;
-	job<T> a = {};
+	const size_t back = scan_f32_bytes(a->rows, a->KP), states = states_bytes<float>();
+
+	LAUNCH(d, scan_f32, a->states + (unsigned)groups * a->H * (a->VP / COLS), THREADS, back > states ? back : states, *a);
+}
+
+/* n numbers of the scratch memory, from byte *at on. */
+template <class X> static X *take(char *scratch, size_t *at, size_t n)
+{
+	const size_t from = *at;
+
+	*at += (n * sizeof(X) + 255) / 256 * 256;
+	return scratch ? (X *)(void *)(scratch + from) : NULL;
+}
+
+template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *x)
+{
+	const int per = x->per ? x->per : 1, groups = (x->nb + per - 1) / per, chunks = (x->steps + CHUNK - 1) / CHUNK, heads = x->nb * x->H;
+	const int most = PIECE / heads > 1 ? PIECE / heads : 1, piece = chunks < most ? chunks : most, pieces = (chunks + piece - 1) / piece;
+	const size_t cells = (size_t)heads * piece, square = x->g ? cells * CHUNK * CHUNK : 0, states = (size_t)heads * x->K * x->V;
+	job<X> a = {};
+	float *dS[2] = {};
 
 	a.nb = x->nb, a.steps = x->steps, a.per = per, a.chunks = chunks, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
-	a.rows = x->steps < C ? (x->steps + 15) / 16 * 16 : C;
-	a.KP = (x->K + 15) / 16 * 16, a.VP = (x->V + 15) / 16 * 16;
-	a.captures = x->captures, a.beta_scale = x->beta_scale;
+	a.captures = x->captures, a.beta_scale = x->beta_scale, a.piece = piece;
+	a.KP = sizeof(X) == 4 ? up32(x->K) : x->K <= 64 ? 64 : x->K <= 128 ? 128 : 256;
+	a.VP = up32(x->V);
+	a.rows = up32(x->steps < CHUNK ? x->steps : (int)CHUNK);
 	a.q = f32(x->q), a.k = f32(x->k), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u), a.d_o = f32(x->d_o), a.S = f32(x->S);
 	a.dq = f32(x->dq), a.dk = f32(x->dk), a.dv = f32(x->dv), a.db = f32(x->db), a.dg = f32(x->dg), a.dS = f32(x->dS);
 	a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
 
-	const size_t each = (size_t)(lay_out(&a, share, NULL) - (char *)NULL);
-	const int most = each >= SCRATCH ? 1 : SCRATCH / each < (size_t)x->G ? (int)(SCRATCH / each) : x->G;
-	char *scratch = (char *)rf_cuda_scratch(d, (size_t)(lay_out(&a, share * most, NULL) - (char *)NULL));
+	char *scratch = NULL;
+	for (int pass = 0; pass < 2; pass++) { /* the first one counts */
+		const size_t row = (size_t)a.rows * a.KP, state = (size_t)a.VP * a.KP;
+		size_t at = 0;
 
-	if (!scratch)
-		return;
-	for (int kh = 0; kh < x->G; kh += most) {
-		const int keys = x->G - kh < most ? x->G - kh : most;
-		const unsigned ns = (a.VP + W - 1) / W, ks = (a.KP + W - 1) / W, slices = (a.VP + VS - 1) / VS;
+		a.B = take<X>(scratch, &at, cells * row);
+		a.N = take<X>(scratch, &at, cells * state);
+		a.R = take<X>(scratch, &at, chunks > 1 ? cells * row : 0);
+		a.behind = take<X>(scratch, &at, piece > 1 ? cells * state : 0);
+		a.ends = take<float>(scratch, &at, cells);
+		a.kk = take<float>(scratch, &at, square);
+		a.qk = take<float>(scratch, &at, square);
+		a.carry = take<float>(scratch, &at, (pieces - 1) * states);
+		dS[1] = take<float>(scratch, &at, pieces > 1 ? states : 0);
+		dS[0] = take<float>(scratch, &at, pieces > 2 ? states : 0);
+		if (!pass && !(scratch = (char *)rf_cuda_scratch(d, at)))
+			return;
+	}
+	const unsigned squares = (unsigned)(heads * ((a.KP + W - 1) / W) * ((a.VP + W - 1) / W));
 
-		a.h0 = kh * share;
-		a.heads = keys * share;
-		lay_out(&a, a.heads, scratch);
-		a.states = chunks > 1 ? (unsigned)a.nb * a.heads * ns * ks : 0;
-		LAUNCH(d, ready<T>, dim3(a.nb * chunks, a.heads), THREADS, ready_shared<T>(), a);
-		LAUNCH(d, scan<T>, a.states + (unsigned)groups * a.heads * slices, THREADS, scan_shared<T>(a.rows, a.KP), a);
-		LAUNCH(d, back<T>, dim3(a.nb * chunks, keys), THREADS, back_shared<T>(), a);
+	if (pieces > 1) {
+		a.count = (pieces - 1) * piece + 1;
+		LAUNCH(d, between_pieces<X>, squares, THREADS, states_bytes<X>(), a);
+	}
+	for (int p = pieces - 1; p >= 0; p--) {
+		a.first = p * piece;
+		a.count = chunks - a.first < piece ? chunks - a.first : piece;
+		a.after = p + 1 < pieces ? dS[(p + 1) % 2] : NULL;
+		a.before = p ? dS[p % 2] : NULL;
+		a.states = a.count > 1 ? squares : 0;
+		LAUNCH(d, ready<X>, (unsigned)(heads * a.count), THREADS, ready_bytes<X>(), a);
+		scan(d, &a, groups);
+		LAUNCH(d, back<X>, (unsigned)(a.nb * a.G * a.count), THREADS, back_bytes<X>(), a);
 	}
 }
 
 void rf_cuda_delta_bwd(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
-	if (!x->nb || !x->steps)
+	if (!x->nb || !x->steps || !x->H)
 		return;
 	if (d->math == RF_MATH_BF16)
 		run<bf16>(d, x);

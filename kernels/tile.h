@@ -64,7 +64,7 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 
 /* ---- in registers ----------------------------------------------------------------------------------------------- */
 
-/* Matrix units as the PTX manual defines them (their host twins: t/emu/emu_mma.h): d (16, 8) = a (16, 16) b (16, 8) + c, and four
+/* Matrix units as the PTX manual defines them (their host twins: t/emu): d (16, 8) = a (16, 16) b (16, 8) + c, and four
  * matrices of 8 x 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a multiple of 16 bytes. */
 #ifdef __CUDACC__
 static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4])
@@ -94,10 +94,6 @@ static __device__ __forceinline__ void copy_16(void *to, const void *from)
 }
 static __device__ __forceinline__ void copies_close() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n> static __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory"); }
-#else
-static inline void copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
-static inline void copies_close() {}
-template <int n> static inline void copies_wait() {}
 #endif
 
 /* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in different banks. */

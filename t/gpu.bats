@@ -46,8 +46,10 @@ setup() {
 }
 
 @test "gpu: the memory that is missing is said with what was wanted, what is free and what helps, and 71" {
-	run -71 env EMU_MEMORY=$((48 << 20)) rf-entropy -m "$M" --device cuda --max-len 200000 "$G/stream/tokens.rf"
-	[ "${#lines[@]}" -eq 1 ]
+	runs run
+	run -71 --separate-stderr env EMU_MEMORY=$((48 << 20)) rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	output=$stderr
 	[[ "$output" =~ "the GPU is out of memory: wanted "[0-9]+" MiB more".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
 }
 
@@ -69,7 +71,7 @@ setup() {
 
 @test "gpu: a NaN found on it names the layer and the record" {
 	cp -r "$M" m && chmod -R u+w m
-	"$RF_UNITS/u-model" poke m model.layers.1.mlp.up_proj.weight 3 1e38
+	"$RF_UNITS/u-model" poke m model.layers.1.attn.o_proj.weight 3 3e38
 	texts 40 1:50 >in
 	run -70 rf-entropy -m m --device cuda --dtype f32 in
 	gpu=$output

@@ -137,6 +137,16 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 	}
 }
 
+/* A line of its own for what is made of rounded products, whose limit is higher. */
+static void product_values(const char *what, struct buf b, const double *ref, double limit)
+{
+	char name[60];
+	bool rounds = dev->math == RF_MATH_BF16;
+
+	snprintf(name, sizeof name, "%s%s", what, rounds ? " in bf16" : "");
+	values(name, b, ref, rounds ? 1e-2 : limit);
+}
+
 /* ---- the delta rule --------------------------------------------------------------------------------------------- */
 
 enum { SLOTS = 9 };
@@ -233,9 +243,9 @@ static void delta(struct delta c)
 			after = memcpy(room(S.n), before, S.n * sizeof *after);
 			delta_ref(&c, Q, K, V, B, Gs, after, U, O);
 		}
-		values("delta_fwd o", o, first ? values_of(O, o.n) : NULL, VALUE);
-		values("delta_fwd u", u, first ? values_of(U, u.n) : NULL, VALUE);
-		values("delta_fwd S", S, first ? values_of(after, S.n) : NULL, VALUE);
+		product_values("delta_fwd o", o, first ? values_of(O, o.n) : NULL, VALUE);
+		product_values("delta_fwd u", u, first ? values_of(U, u.n) : NULL, VALUE);
+		product_values("delta_fwd S", S, first ? values_of(after, S.n) : NULL, VALUE);
 
 		if (!c.captures) {      /* step by step is the same as all at once */
 			struct buf u1 = out(u.n), o1 = out(o.n);
@@ -250,8 +260,8 @@ static void delta(struct delta c)
 				f.b = c.beta ? rf_at(b.m, row) : NULL;
 				dev->ops->delta_fwd(dev, &f);
 			}
-			values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL, VALUE);
-			values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL, VALUE);
+			product_values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL, VALUE);
+			product_values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL, VALUE);
 		}
 		if (c.forward_only)
 			continue;
@@ -273,14 +283,14 @@ static void delta(struct delta c)
 				for (size_t x = 0; x < slot; x++)
 					more[(size_t)c.cap_slot[i] * slot + x] = dS.h[(size_t)c.cap_slot[i] * slot + x];
 		}
-		values("delta_bwd dq", dq, first ? gradients(Q, q.n, NULL) : NULL, GRADIENT);
-		values("delta_bwd dk", dk, first ? gradients(K, k.n, NULL) : NULL, GRADIENT);
-		values("delta_bwd dv", dv, first ? gradients(V, v.n, NULL) : NULL, GRADIENT);
+		product_values("delta_bwd dq", dq, first ? gradients(Q, q.n, NULL) : NULL, GRADIENT);
+		product_values("delta_bwd dk", dk, first ? gradients(K, k.n, NULL) : NULL, GRADIENT);
+		product_values("delta_bwd dv", dv, first ? gradients(V, v.n, NULL) : NULL, GRADIENT);
 		if (c.beta)
-			values("delta_bwd db", db, first ? gradients(B, R, NULL) : NULL, GRADIENT);
+			product_values("delta_bwd db", db, first ? gradients(B, R, NULL) : NULL, GRADIENT);
 		if (c.decay < 0)
-			values("delta_bwd dg", dg, first ? gradients(Gs, R, NULL) : NULL, GRADIENT);
-		values("delta_bwd dS", dS, more, GRADIENT);
+			product_values("delta_bwd dg", dg, first ? gradients(Gs, R, NULL) : NULL, GRADIENT);
+		product_values("delta_bwd dS", dS, more, GRADIENT);
 	}
 }
 
@@ -343,6 +353,9 @@ static void decays(void)
 		{ .nb = 3, .steps = 66, .per = 3, .H = 3, .G = 1, .K = 4, .V = 4, .beta = true, .decay = -0.3, .start = { 1 } },
 		{ .nb = 8, .steps = 5, .per = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3, .start = { 2, 1, 3 } },
 		{ .nb = 1, .steps = 100, .H = 1, .K = 128, .V = 128, .beta = true, .decay = -0.2 },
+		/* more heads and chunks than are done at once */
+		{ .nb = 1, .steps = 140, .H = 700, .G = 350, .K = 1, .V = 1, .beta = true, .decay = -0.3, .start = { 1 }, .captures = 4,
+		  .cap_row = { 5, 63, 127, 130 }, .cap_slot = { 4, 0, 2, 3 } },
 	};
 
 	for (int i = 0; i < COUNT(lengths); i++)
@@ -352,6 +365,26 @@ static void decays(void)
 				.cap_slot = { 4 } });
 	for (int i = 0; i < COUNT(other); i++)
 		delta(other[i]);
+}
+
+/* Gradients of wide heads, with rounded products as well: widths on both sides of 32, 64 and 128, ragged ones, the largest. */
+static void wide_gradients(void)
+{
+	static const struct delta all[] = {
+		{ .nb = 1, .steps = 130, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .decay = -0.2, .captures = 3, .cap_row = { 20, 63, 128 },
+		  .cap_slot = { 1, 2, 3 } },
+		{ .nb = 1, .steps = 140, .H = 2, .G = 1, .K = 64, .V = 128, .beta = true, .decay = -0.2, .start = { 1 }, .captures = 8,
+		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 139 }, .cap_slot = { 8, 0, 7, 2, 3, 6, 5, 4 } },
+		{ .nb = 3, .steps = 70, .per = 2, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .start = { 1, 2 } },
+		{ .nb = 5, .steps = 6, .per = 3, .H = 4, .G = 2, .K = 128, .V = 128, .beta = true, .decay = -0.2, .start = { 1, 2 } },
+		{ .nb = 1, .steps = 130, .H = 1, .K = 256, .V = 40, .beta = true, .captures = 1, .cap_row = { 129 }, .cap_slot = { 1 } },
+		{ .nb = 1, .steps = 66, .H = 1, .K = 40, .V = 256, .beta = true, .decay = -1, .captures = 1, .cap_row = { 40 }, .cap_slot = { 1 } },
+		{ .nb = 1, .steps = 65, .H = 3, .K = 65, .V = 33, .beta = true, .decay = -0.2 },
+		{ .nb = 1, .steps = 65, .H = 3, .K = 34, .V = 66, .beta_scale = 2 },
+	};
+
+	for (int i = 0; i < COUNT(all); i++)
+		delta(all[i]);
 }
 
 /* Forward alone, where a tape would be too long, or where products are rounded: what a capture leaves in the log as well. */
@@ -561,11 +594,12 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
 	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D, row = (size_t)(G * D);
+	size_t begin = steps & 1;  /* where keys begin: not always where vectors do */
 
 	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G, D, window,
 	         longest);
 	for (EACH_DEVICE) {
-		struct buf q = in(nq, -2, 2), k = in(nk, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
+		struct buf q = in(nq, -2, 2), k = in(nk + begin, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
 		struct buf ck = in((size_t)longest * row, -1, 1), cv = in(ck.n, -1, 1), d_o = in(nq, -1, 1);
 		struct buf dq = out(nq), dk = out(nk), dv = out(nk), dck = in(ck.n, -1, 1), dcv = in(ck.n, -1, 1), o1 = out(nq);
 		int32_t past[8];
@@ -576,15 +610,15 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
 		pasts = in_i32(past, 8);
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
-			.past = longest ? pasts : NULL, .q = q.m, .k = k.m, .v = v.m, .cache_k = longest ? ck.m : NULL,
+			.past = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m, .cache_k = longest ? ck.m : NULL,
 			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
 		dev->ops->attn_fwd(dev, &f);
 		if (first) {
 			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq), L = room(lse.n);
-			attn_ref(&c, past, Q, K, V, CK, CV, O, L);
+			attn_ref(&c, past, Q, K + begin, V, CK, CV, O, L);
 		}
-		values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
-		values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
+		product_values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
+		product_values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
 
 		/* step by step, and without lse */
 		f.lse = NULL;
@@ -594,20 +628,20 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			f.o = rf_at(o1.m, (size_t)f.given * nq / (size_t)steps);
 			dev->ops->attn_fwd(dev, &f);
 		}
-		values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
+		product_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
 		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
-		   .past = f.past, .q = q.m, .k = k.m, .v = v.m, .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m,
+		   .past = f.past, .q = q.m, .k = f.k, .v = v.m, .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m,
 		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
 		   .dcache_v = longest ? dcv.m : NULL);
 		if (first) {
 			seed_back(O, d_o);
 			go_back();
 		}
-		values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
-		values("attn_bwd dk", dk, first ? gradients(K, nk, NULL) : NULL, GRADIENT);
-		values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
-		values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
-		values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);
+		product_values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
+		product_values("attn_bwd dk", dk, first ? gradients(K + begin, nk, NULL) : NULL, GRADIENT);
+		product_values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
+		product_values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
+		product_values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);
 	}
 }
 
@@ -629,6 +663,30 @@ static void attns(void)
 	attn(8, 1, 2, 1, 17, 0, 65);
 	attn(3, 9, 6, 2, 17, 66, 130);
 	attn(1, 300, 1, 1, 12, 100, 0);
+	attn(8, 20, 8, 2, 12, 30, 300);   /* groups of heads, and windows that leave holes in the cache between the sequences */
+	attn(2, 21, 3, 1, 136, 25, 90);
+	attn(1, 50, 1, 1, 256, 0, 40);
+	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
+	attn(1, 2, 1, 1, 64, 0, 63);
+	attn(1, 150, 1, 1, 8, 79, 0);     /* sixteen rows of which one alone does not read the first of 64 keys */
+}
+
+static void attns_bf16(void)
+{
+	static const int widths[] = { 8, 40, 64, 72, 128, 136, 256 };
+
+	for (int i = 0; i < COUNT(widths); i++) {
+		attn(1, 130, 2, 1, widths[i], i % 3 * 40, i % 2 * 70);
+		attn(3, 7, 4, 2, widths[i], i % 2 * 33, 100);
+	}
+	attn(1, 1, 1, 1, 64, 0, 0);
+	attn(1, 70, 3, 1, 80, 1, 0);
+	attn(8, 5, 4, 4, 8, 7, 200);
+	attn(8, 1, 2, 1, 17, 0, 300);
+	attn(8, 20, 8, 2, 12, 30, 300);
+	attn(1, 8, 2, 1, 16, 0, 703);
+	attn(1, 2, 1, 1, 64, 0, 63);
+	attn(1, 150, 1, 1, 8, 79, 0);
 }
 
 /* In the outputs of the row that the NaN is in, whichever operand has it. */
@@ -661,6 +719,8 @@ static void nans(void)
 int main(int argc, char *argv[])
 {
 	in_bf16(argc, argv, wide_deltas);
+	in_bf16(argc, argv, wide_gradients);
+	in_bf16(argc, argv, attns_bf16);
 	open_devices(argc, argv, RF_MATH_F32);
 	nans();
 	convs();
@@ -672,6 +732,7 @@ int main(int argc, char *argv[])
 	rope(8, 130, 5, 66, 1000, true);
 	deltas();
 	decays();
+	wide_gradients();
 	wide_deltas();
 	for (int i = 0; i < 8; i++)
 		continued(i % 3 == 1 ? 4 : 2, i % 3 == 2 ? 1 : 2, (int[]){ 8, 20, 64 }[i % 3], (int[]){ 16, 12, 32, 5 }[i % 4], i & 1, i & 2);

@@ -817,7 +817,6 @@ int main(int argc, char *argv[])
 	}
 	shift = 0;
 	rmsnorm(33000, 1, true, true);
-	rmsnorm(4200, 260, false, true);
 	heads();
 	head_ties(70, 24, 700);
 	head_ties(20, 6, 7 * 320);

@@ -1,54 +1,75 @@
 /* cudart.cpp -- the few calls of the CUDA runtime that the plugin makes, on the host.  Memory of the device is the host's,
- * filled with bytes that make numbers NaN.  What goes wrong on other machines can be asked for:
+ * filled with bytes that make numbers NaN; copies that pass the end of an allocation are faults.  What goes wrong on other
+ * machines can be asked for:
  *
  *     EMU_DRIVER=12020   the driver's version; 0: there is none       EMU_DEVICES=0    no GPU
  *     EMU_SM=70          a GPU that there is no code for              EMU_MEMORY=n     n bytes of memory
- *     EMU_FAULT=n        the n-th launch is an illegal access, and all calls after it fail */
-#include <cuda_runtime_api.h>
+ *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls after it fail */
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
+#include <cuda_runtime_api.h>
 
 #include "emu_rt.h"
 
-namespace emu {
-cudaError_t take_error();
-}
-
 namespace {
-std::map<void *, size_t> blocks;
+
+std::map<const char *, size_t> blocks;
 size_t used;
+const char *found, *found_end; /* the block that was looked for last */
 
-long long setting(const char *name, long long otherwise)
-{
-	const char *s = getenv(name);
+size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
-	return s ? atoll(s) : otherwise;
 }
 
-size_t all() { return (size_t)setting("EMU_MEMORY", 1LL << 40); }
+bool emu::in_allocation(const void *p, size_t n)
+{
+	const char *const at = (const char *)p;
+
+	if (at < found || at >= found_end) {
+		auto next = blocks.upper_bound(at);
+
+		if (next == blocks.begin())
+			return false;
+		--next;
+		found = next->first;
+		found_end = found + next->second;
+	}
+	return at + n <= found_end;
 }
 
 extern "C" {
+
 cudaError_t cudaMalloc(void **p, size_t n)
 {
+	if (emu::fault(false))
+		return emu::fault(false);
 	if (used + n > all() || posix_memalign(p, 256, n ? n : 1))
-		return cudaErrorMemoryAllocation;
+		return emu::refuse(cudaErrorMemoryAllocation, "out of memory");
 	memset(*p, 0xFF, n);
-	blocks[*p] = n;
+	blocks[(char *)*p] = n;
 	used += n;
 	return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *p)
 {
-	used -= blocks[p];
-	blocks.erase(p);
+	auto one = blocks.find((char *)p);
+
+	if (emu::fault(false) || !p)
+		return emu::fault(false);
+	if (one == blocks.end())
+		return emu::refuse(cudaErrorInvalidValue, "release of %p, which is not allocated", p);
+	used -= one->second;
+	blocks.erase(one);
+	found = found_end = nullptr;
 	free(p);
 	return cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void **p, size_t n) { return (*p = malloc(n)) ? cudaSuccess : cudaErrorMemoryAllocation; }
+
 cudaError_t cudaFreeHost(void *p)
 {
 	free(p);
@@ -59,19 +80,31 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
 	*total = all();
 	*free = *total - used;
-	return cudaSuccess;
+	return emu::fault(false);
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
 {
-	memcpy(to, from, n);
-	return emu::take_error();
+	if (emu::fault(false))
+		return emu::fault(false);
+	if (kind != cudaMemcpyHostToDevice && !emu::in_allocation(from, n))
+		emu::illegal("a copy of %zu bytes from %p, which is no memory of the device", n, from);
+	else if (kind != cudaMemcpyDeviceToHost && !emu::in_allocation(to, n))
+		emu::illegal("a copy of %zu bytes to %p, which is no memory of the device", n, to);
+	else
+		memcpy(to, from, n);
+	return emu::fault(false);
 }
 
 cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
 {
-	memset(p, v, n);
-	return emu::take_error();
+	if (emu::fault(false))
+		return emu::fault(false);
+	if (!emu::in_allocation(p, n))
+		emu::illegal("%zu bytes to be set at %p, which is no memory of the device", n, p);
+	else
+		memset(p, v, n);
+	return emu::fault(false);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
@@ -80,28 +113,28 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 	return cudaSuccess;
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return emu::take_error(); }
-cudaError_t cudaDeviceSynchronize() { return emu::take_error(); }
-cudaError_t cudaGetLastError() { return emu::take_error(); }
+cudaError_t cudaStreamDestroy(cudaStream_t) { return emu::fault(false); }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return emu::fault(true); }
+cudaError_t cudaDeviceSynchronize() { return emu::fault(true); }
+cudaError_t cudaGetLastError() { return emu::last_error(); }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-const char *cudaGetErrorString(cudaError_t e) { return e == cudaErrorIllegalAddress ? "an illegal memory access was encountered" : "an error"; }
+const char *cudaGetErrorString(cudaError_t code) { return emu::sentence(code); }
 
 cudaError_t cudaDriverGetVersion(int *v)
 {
-	*v = (int)setting("EMU_DRIVER", CUDART_VERSION);
+	*v = (int)emu::setting("EMU_DRIVER", CUDART_VERSION);
 	return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
-	*n = (int)setting("EMU_DEVICES", 1);
+	*n = (int)emu::setting("EMU_DEVICES", 1);
 	return *n ? cudaSuccess : cudaErrorNoDevice;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 {
-	int sm = (int)setting("EMU_SM", 90);
+	const int sm = (int)emu::setting("EMU_SM", 90);
 
 	memset(p, 0, sizeof *p);
 	strcpy(p->name, "emulated");
@@ -116,6 +149,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *)
 {
 	memset(a, 0, sizeof *a);
-	return setting("EMU_SM", 90) < 80 ? cudaErrorNoKernelImageForDevice : cudaSuccess;
+	return emu::setting("EMU_SM", 90) < 80 ? cudaErrorNoKernelImageForDevice : cudaSuccess;
 }
+
 }

@@ -1,16 +1,21 @@
-// cuda_emu.h: one .cu source for two compilers.
-//   nvcc           -> real device code (this header adds only macros)
-//   g++ -x c++     -> host emulation: blocks one after another, the threads of a block as
-//                     fibres (default) or as OS threads (-DEMU_THREADS).  Link cuda_emu_rt.cpp.
-// In a kernel use plain CUDA, except: DYN_SHARED instead of extern __shared__, LAUNCH instead of <<<>>>.
-#pragma once
-#include <algorithm>
+/* emu.h -- what a kernel sees where a C++ compiler takes the place of nvcc: CUDA's words and functions for the CPU.
+ *
+ * Blocks run one after the other, the threads of a block as fibres (emu.cpp), each until it waits for others; so the words
+ * for where memory lies mean little: a block's shared memory is there once.  The order in which blocks, warps and threads
+ * come is EMU_ORDER's: fwd, rev or rand:SEED, and no kernel's result may depend on it.
+ *
+ * What a GPU would not forgive makes the operation fail, as it would there: see emu_rt.h. */
+#ifndef EMU_H
+#define EMU_H
+
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <tuple>
 #include <type_traits>
-#include <cuda_runtime_api.h>          // before its words for where a function runs become empty
+#include <cuda_runtime_api.h> /* before its words for where a function runs become empty */
+
 #undef __host__
 #undef __device__
 #undef __global__
@@ -18,119 +23,197 @@
 #undef __shared__
 #undef __launch_bounds__
 #undef __grid_constant__
-#define EMU_NOTSAN __attribute__((no_sanitize("thread")))
 #define __host__
 #define __device__
 #define __global__
 #define __constant__
 #ifdef __clang__
-#define __shared__ static          // one block at a time, so one copy is enough
+#define __shared__ static
 #else
-#define __shared__ static __constinit  // as above; without __constinit g++ guards static arrays of bf16 with a flag
+#define __shared__ static __constinit /* else g++ guards arrays of bf16 by a flag */
 #endif
 #define __launch_bounds__(...)
 #define __grid_constant__
-#include <cuda_bf16.h>             // types and conversions work under g++; brings vector types, dim3, cudaStream_t
-#ifdef EMU_THREADS
-#define EMU_TLS __thread
-#else
-#define EMU_TLS
-#endif
-extern EMU_TLS uint3 threadIdx, blockIdx;
-extern EMU_TLS dim3 blockDim, gridDim;
+#include <cuda_bf16.h> /* types, conversions and operators work; __hfma, hexp and the shuffles of it do not */
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
 static constexpr int warpSize = 32;
+
 namespace emu {
-using WarpFn = void (*)(void* const* arg_of_lane, unsigned mask);  // run once, by the last lane to arrive
-void warp_op(unsigned mask, void* arg, WarpFn fn, bool orders_memory, const char* file, int line);
-int block_barrier(int pred, const char* file, int line);           // returns the number of threads with pred != 0
-void* dyn_take(size_t bytes);                                      // pieces separated by red zones under ASan
-void note_atomic(void* p, int bytes);
-bool cas(void* p, void* expected, const void* desired, int bytes);
-void fail(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
-int errors();                                                      // reports since the last clear()
-void clear();
-const char* last_message();
-void set_order(const char* how);                                   // "fwd", "rev", "rand:SEED"
-cudaError_t launch_raw(dim3 g, dim3 b, size_t smem, void (*call)(void*), void* clo, const void* fn, const char* file, int line);
-void allow_smem(const void* fn, size_t bytes);
-inline int lane_id() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31; }
-template <class T> struct Id { using type = T; };
-template <class T> using Same = typename Id<T>::type;
-struct Carver { template <class T> T* take(int n) { return static_cast<T*>(dyn_take(size_t(n) * sizeof(T))); } };
+
+/* The lanes of a warp that are named in mask meet at a line; the last to come runs fn on what each brought, arg[lane], unless
+ * fn is NULL.  orders: what they wrote before is seen after, which is not so of shuffles and votes. */
+typedef void (*warp_fn)(void *const *arg, unsigned mask);
+void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line);
+/* All threads of the block meet: how many came with yes. */
+int block_barrier(bool yes, const char *file, int line);
+
+/* Lane src's `in`, of size bytes, is this lane's `out`; bytes that make it NaN if src is not in mask. */
+void shuffle(unsigned mask, const void *in, void *out, size_t size, int src, const char *file, int line);
+/* The lanes of mask that came with yes. */
+unsigned vote(unsigned mask, bool yes, const char *file, int line);
+/* Compares `size` bytes at p with those at expected and, if equal, puts desired's there; else copies them to expected. */
+bool cas(void *p, void *expected, const void *desired, size_t size);
+
+/* A piece of the block's dynamic shared memory, and between pieces a strip that nobody may touch.  What a kernel takes twice
+ * from the beginning is the same memory, as it is on a GPU. */
+struct carver {
+	size_t at = 0, taken = 0;
+	void *piece(size_t bytes);
+	template <class T> T *take(int n) { return static_cast<T *>(piece(size_t(n) * sizeof(T))); }
+};
+/* cp.async: 16 bytes on their way to shared memory.  They come when the thread waits for their group: until then there is NaN. */
+void copy_16(void *to, const void *from);
+void copies_close();
+void copies_wait(int all_but);
+/* Lets the kernel fn have more than 48 KB of it. */
+void allow_smem(const void *fn, size_t bytes);
+
+/* The operation fails. */
+void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+struct call { const void *kernel; void (*run)(void *args); void *args; size_t args_size; const char *file; int line; };
+void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes);
+
+/* Arguments are converted and copied once, as the driver does. */
 template <class... P, class... A>
-void launch(const char* file, int line, void (*k)(P...), dim3 g, dim3 b, size_t smem, cudaStream_t, A&&... a) {
-    std::tuple<std::decay_t<P>...> args(std::forward<A>(a)...);    // converted and copied once, as the driver does
-    auto f = [&] { std::apply(k, args); };
-    launch_raw(g, b, smem, [](void* p) { (*static_cast<decltype(f)*>(p))(); }, &f, (const void*)k, file, line);
+void launch(const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes, cudaStream_t, A &&...a)
+{
+	struct { void (*kernel)(P...); std::tuple<std::decay_t<P>...> args; } all{ kernel, { std::forward<A>(a)... } };
+	auto run = [](void *p) {
+		auto *to = static_cast<decltype(all) *>(p);
+		std::apply(to->kernel, to->args);
+	};
+	const struct call c = { reinterpret_cast<const void *>(kernel), run, &all, sizeof all, file, line };
+
+	launch_call(&c, grid, block, bytes);
 }
-template <class T> struct Shfl { T in, out; int src; };
-template <class T> EMU_NOTSAN T shfl(unsigned mask, T v, int src, const char* file, int line) {
-    Shfl<T> a{v, v, src};
-    warp_op(mask, &a, [](void* const* p, unsigned m) EMU_NOTSAN {
-        for (int l = 0; l < 32; l++) if (m >> l & 1) {
-            auto& x = *static_cast<Shfl<T>*>(p[l]);
-            if (m >> x.src & 1) x.out = static_cast<Shfl<T>*>(p[x.src])->in;
-            else std::memset((void*)&x.out, 0xFF, sizeof(T));      // undefined on the device: poison (NaN)
-        }
-    }, false, file, line);
-    return a.out;
+
+inline int lane() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31; }
+
+template <class T> T shuffled(unsigned mask, T v, int src, const char *file, int line)
+{
+	T out = v;
+
+	shuffle(mask, &v, &out, sizeof v, src, file, line);
+	return out;
 }
-struct Vote { int in; unsigned out; };
-EMU_NOTSAN inline unsigned vote(unsigned mask, int pred, const char* file, int line) {
-    Vote a{pred, 0};
-    warp_op(mask, &a, [](void* const* p, unsigned m) EMU_NOTSAN {
-        unsigned r = 0;
-        for (int l = 0; l < 32; l++) if ((m >> l & 1) && static_cast<Vote*>(p[l])->in) r |= 1u << l;
-        for (int l = 0; l < 32; l++) if (m >> l & 1) static_cast<Vote*>(p[l])->out = r;
-    }, false, file, line);
-    return a.out;
+
+template <class T, class F> T changed(T *p, F f)
+{
+	T was{}, is; /* a first guess; cas() tells what there is */
+
+	do
+		is = f(was);
+	while (!cas(p, &was, &is, sizeof is));
+	return was;
 }
-template <class T, class F> T rmw(T* p, F f) {
-    note_atomic(p, sizeof(T));
-    T o{}, n;                                                      // first guess; cas() writes the true value into o
-    do n = f(o); while (!cas(p, &o, &n, sizeof(T)));
-    return o;
+
+template <class T> struct as { using type = T; };
+template <class T> using same = typename as<T>::type;
+
 }
-}  // namespace emu
-#define EMU_AT const char *f_ = __builtin_FILE(), int l_ = __builtin_LINE()
-#define EMU_LAUNCH(kernel, grid, block, smem, stream, ...) \
-    emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (smem), (stream), ##__VA_ARGS__)
-#define EMU_ALLOW_SMEM(kernel, bytes) (emu::allow_smem((const void*)(kernel), (bytes)), cudaSuccess)
-#define DYN_SHARED(name) emu::Carver name
-inline void __syncthreads(EMU_AT) { emu::block_barrier(0, f_, l_); }
-inline int __syncthreads_count(int p, EMU_AT) { return emu::block_barrier(p, f_, l_); }
-inline int __syncthreads_or(int p, EMU_AT) { return emu::block_barrier(p, f_, l_) != 0; }
-inline void __syncwarp(unsigned m = ~0u, EMU_AT) { emu::warp_op(m, nullptr, nullptr, true, f_, l_); }
-template <class T> T __shfl_sync(unsigned m, T v, int src, int w = 32, EMU_AT) {
-    return emu::shfl(m, v, (emu::lane_id() & ~(w - 1)) | (src & (w - 1)), f_, l_); }
-template <class T> T __shfl_xor_sync(unsigned m, T v, int x, int w = 32, EMU_AT) {
-    int l = emu::lane_id(), s = l ^ x; return emu::shfl(m, v, s >= (l & ~(w - 1)) + w ? l : s, f_, l_); }
-template <class T> T __shfl_down_sync(unsigned m, T v, unsigned d, int w = 32, EMU_AT) {
-    int l = emu::lane_id(); return emu::shfl(m, v, (l & (w - 1)) + (int)d >= w ? l : l + (int)d, f_, l_); }
-template <class T> T __shfl_up_sync(unsigned m, T v, unsigned d, int w = 32, EMU_AT) {
-    int l = emu::lane_id(); return emu::shfl(m, v, (l & (w - 1)) < (int)d ? l : l - (int)d, f_, l_); }
-inline unsigned __ballot_sync(unsigned m, int p, EMU_AT) { return emu::vote(m, p, f_, l_); }
-inline int __any_sync(unsigned m, int p, EMU_AT) { return emu::vote(m, p, f_, l_) != 0; }
-inline int __all_sync(unsigned m, int p, EMU_AT) { return emu::vote(m, !p, f_, l_) == 0; }
-template <class T> T atomicAdd(T* p, emu::Same<T> v) { return emu::rmw(p, [=](T o) { return T(o + v); }); }
-template <class T> T atomicMax(T* p, emu::Same<T> v) { return emu::rmw(p, [=](T o) { return o < v ? v : o; }); }
-template <class T> T atomicExch(T* p, emu::Same<T> v) { return emu::rmw(p, [=](T) { return v; }); }
-template <class T> T atomicCAS(T* p, emu::Same<T> c, emu::Same<T> v) { return emu::rmw(p, [=](T o) { return o == c ? v : o; }); }
+
+#define EMU_AT const char *file_ = __builtin_FILE(), int line_ = __builtin_LINE()
+
+/* ---- barriers, shuffles, votes ---------------------------------------------------------------------------------- */
+
+inline void __syncthreads(EMU_AT) { emu::block_barrier(false, file_, line_); }
+inline int __syncthreads_count(int p, EMU_AT) { return emu::block_barrier(p, file_, line_); }
+inline int __syncthreads_or(int p, EMU_AT) { return emu::block_barrier(p, file_, line_) != 0; }
+inline int __syncthreads_and(int p, EMU_AT) { return emu::block_barrier(!p, file_, line_) == 0; }
+inline void __syncwarp(unsigned mask = ~0u, EMU_AT) { emu::warp_op(mask, nullptr, nullptr, true, file_, line_); }
+
+template <class T> T __shfl_sync(unsigned mask, T v, int src, int w = 32, EMU_AT)
+{
+	return emu::shuffled(mask, v, (emu::lane() & ~(w - 1)) | (src & (w - 1)), file_, line_);
+}
+
+template <class T> T __shfl_xor_sync(unsigned mask, T v, int x, int w = 32, EMU_AT)
+{
+	const int l = emu::lane(), src = l ^ x;
+
+	return emu::shuffled(mask, v, src >= (l & ~(w - 1)) + w ? l : src, file_, line_);
+}
+
+template <class T> T __shfl_down_sync(unsigned mask, T v, unsigned by, int w = 32, EMU_AT)
+{
+	const int l = emu::lane();
+
+	return emu::shuffled(mask, v, (l & (w - 1)) + (int)by >= w ? l : l + (int)by, file_, line_);
+}
+
+template <class T> T __shfl_up_sync(unsigned mask, T v, unsigned by, int w = 32, EMU_AT)
+{
+	const int l = emu::lane();
+
+	return emu::shuffled(mask, v, (l & (w - 1)) < (int)by ? l : l - (int)by, file_, line_);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int p, EMU_AT) { return emu::vote(mask, p, file_, line_); }
+inline int __any_sync(unsigned mask, int p, EMU_AT) { return emu::vote(mask, p, file_, line_) != 0; }
+inline int __all_sync(unsigned mask, int p, EMU_AT) { return emu::vote(mask, !p, file_, line_) == 0; }
+
+/* ---- atomics ---------------------------------------------------------------------------------------------------- */
+
+template <class T> T atomicAdd(T *p, emu::same<T> v) { return emu::changed(p, [=](T old) { return T(old + v); }); }
+template <class T> T atomicMin(T *p, emu::same<T> v) { return emu::changed(p, [=](T old) { return v < old ? v : old; }); }
+template <class T> T atomicMax(T *p, emu::same<T> v) { return emu::changed(p, [=](T old) { return old < v ? v : old; }); }
+template <class T> T atomicExch(T *p, emu::same<T> v) { return emu::changed(p, [=](T) { return v; }); }
+template <class T> T atomicCAS(T *p, emu::same<T> c, emu::same<T> v) { return emu::changed(p, [=](T old) { return old == c ? v : old; }); }
+
 inline void __threadfence() {}
 inline void __threadfence_block() {}
-template <class T> T __ldg(const T* p) { return *p; }
+
+/* ---- copies on their way, for which a kernel has a twin in PTX -------------------------------------------------- */
+
+inline void copy_16(void *to, const void *from) { emu::copy_16(to, from); }
+inline void copies_close() { emu::copies_close(); }
+template <int n> inline void copies_wait() { emu::copies_wait(n); }
+
+/* ---- loads, numbers --------------------------------------------------------------------------------------------- */
+
+template <class T> T __ldg(const T *p) { return *p; }
+template <class T> T __ldcs(const T *p) { return *p; }
+template <class T> T __ldcg(const T *p) { return *p; }
+template <class T> void __stcs(T *p, T v) { *p = v; }
+template <class T> void __stcg(T *p, T v) { *p = v; }
+
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __frcp_rn(float a) { return 1.0f / a; }
-inline float __int_as_float(int i) { float f; std::memcpy(&f, &i, 4); return f; }
-inline int __float_as_int(float f) { int i; std::memcpy(&i, &f, 4); return i; }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
-#define __expf(x) expf(x)          // glibc declares __expf and friends itself: only a macro can replace them
+
+inline float __int_as_float(int i)
+{
+	float f;
+
+	memcpy(&f, &i, sizeof f);
+	return f;
+}
+
+inline int __float_as_int(float f)
+{
+	int i;
+
+	memcpy(&i, &f, sizeof i);
+	return i;
+}
+
+inline float __uint_as_float(unsigned i) { return __int_as_float((int)i); }
+inline unsigned __float_as_uint(float f) { return (unsigned)__float_as_int(f); }
+
+/* glibc declares these itself: only a macro can take their place. */
+#define __expf(x) expf(x)
 #define __logf(x) logf(x)
 #define __log2f(x) log2f(x)
 #define __sinf(x) sinf(x)
 #define __cosf(x) cosf(x)
+
 template <class A, class B> constexpr std::common_type_t<A, B> min(A a, B b) { return b < a ? b : a; }
 template <class A, class B> constexpr std::common_type_t<A, B> max(A a, B b) { return a < b ? b : a; }
+
+#endif

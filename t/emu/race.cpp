@@ -1,101 +1,227 @@
-// cuda_emu_race.cpp: an exact race and initialisation checker for the fibre emulation.
-// Compile the .cu files with -fsanitize=thread, but link THIS instead of libtsan: the compiler's calls
-// __tsan_read4(p) ... arrive here. Two accesses of one byte by different threads of a launch, one of them a
-// write, are a race unless a barrier lies between them: __syncthreads for any two threads of the block,
-// __syncwarp (full mask) within a warp, nothing between blocks. Shuffles and votes order no memory.
-// Values do not matter, so one run in any order finds what that run's accesses contain.
-#include "emu.h"
-#include "emu_rt.h"
-#include <link.h>
+/* race.cpp -- finds races, and shared memory that is read before it is written, exactly.
+ *
+ * Kernels are compiled with -fsanitize=thread, but linked with this instead of its runtime: the compiler's calls arrive here
+ * with the address of every access.  Two accesses of a byte by different threads of a launch, one of them a write, are a
+ * race unless a barrier lies between them: __syncthreads between any two threads of a block, __syncwarp of all lanes between
+ * two of a warp, nothing between blocks.  Shuffles and votes order no memory.  Values do not matter, nor does the order of the
+ * fibres: one run finds all that is in its accesses.  And an access of memory that the device does not have is a fault.
+ *
+ * Not seen: memcpy of a size that is not constant.  False alarms: what one block hands to another by __threadfence and an
+ * atomic; __syncwarp of a part of a warp. */
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <link.h>
 #include <memory>
-#include <set>
 #include <string>
-#include <unistd.h>
 #include <unordered_map>
+#include <vector>
+
+#include "emu.h"
+#include "emu_rt.h"
+
 namespace {
-using emu::S;
-struct Ev { uint32_t pc = 0, launch = 0, block = 0; uint16_t be = 0, we = 0, tid = 0; uint8_t kind = 0; };
-struct Cell { Ev w, r1, r2; };
-struct Page { uintptr_t no; Cell c[4096]; };
-std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages; Page* cache[256];
-uintptr_t data_lo, data_hi, base; std::set<std::string> seen;
-Page* page(uintptr_t no) {
-    Page*& q = cache[no % 256];
-    if (!q || q->no != no) { auto& u = pages[no]; if (!u) { u = std::make_unique<Page>(); u->no = no; } q = u.get(); }
-    return q;
+
+enum { READ, WRITE, ATOMIC };
+
+/* An access, and how many barriers its thread had passed. */
+struct event { uint32_t pc, launch, block; uint16_t block_epoch, warp_epoch, thread; uint8_t kind; };
+/* What is remembered of a byte.  Of readers two, from different warps if there are such: whoever writes has a race with one
+ * of them if with any. */
+struct cell { struct event written, read[2]; };
+
+enum { PAGE = 4096, CACHE = 256 };
+/* All accesses so far were of whole grains of 4, 2 or 1 bytes, 1 << shift, for each of which there is a cell. */
+struct page { uintptr_t no; unsigned shift; std::vector<struct cell> cells; };
+std::unordered_map<uintptr_t, std::unique_ptr<struct page>> pages;
+struct page *cache[CACHE];
+
+/* Where the shared object lies that the kernels are in, and its variables, of which shared memory that is not dynamic is one. */
+uintptr_t object, object_end, data, data_end;
+
+struct page *page_of(uintptr_t no)
+{
+	struct page *&at = cache[no % CACHE];
+
+	if (!at || at->no != no) {
+		auto &p = pages[no];
+
+		if (!p) {
+			p = std::make_unique<struct page>();
+			p->no = no;
+			p->shift = 2;
+			p->cells.resize(PAGE / 4);
+		}
+		at = p.get();
+	}
+	return at;
 }
-void find_module() {                                   // the writable segment of the module the kernels are in
-    dl_iterate_phdr([](dl_phdr_info* i, size_t, void*) {
-        bool mine = false; uintptr_t lo = 0, hi = 0;
-        for (int k = 0; k < i->dlpi_phnum; k++) { auto& h = i->dlpi_phdr[k]; uintptr_t a = i->dlpi_addr + h.p_vaddr;
-            if (h.p_type == PT_LOAD && (uintptr_t)&find_module - a < h.p_memsz) mine = true;
-            if (h.p_type == PT_LOAD && (h.p_flags & PF_W)) { lo = a; hi = a + h.p_memsz; } }
-        if (mine) { base = i->dlpi_addr; data_lo = lo; data_hi = hi; }
-        return int(mine); }, nullptr);
+
+void refine(struct page *p)
+{
+	std::vector<struct cell> finer;
+
+	for (const struct cell &c : p->cells)
+		finer.insert(finer.end(), 2, c);
+	p->cells.swap(finer);
+	p->shift--;
 }
-std::string line_of(uint32_t pc) {
-    char cmd[300], out[300] = "?", exe[200] = {}; if (readlink("/proc/self/exe", exe, sizeof exe - 1) < 0) return out;
-    snprintf(cmd, sizeof cmd, "addr2line -s -i -e %s %x", exe, pc - 1);
-    if (FILE* f = popen(cmd, "r")) { std::string r; while (fgets(out, sizeof out, f)) { char* c = strpbrk(out, " \n"); if (c) *c = 0; if (!strncmp(out, "cuda_bf16", 9)) continue; r += (r.empty() ? "" : " < ") + std::string(out); } pclose(f); return r; }
-    return out;
+
+void find_object()
+{
+	dl_iterate_phdr([](dl_phdr_info *info, size_t, void *) {
+		uintptr_t lo = UINTPTR_MAX, hi = 0, data_lo = 0, data_hi = 0;
+
+		for (int i = 0; i < info->dlpi_phnum; i++) {
+			const ElfW(Phdr) &h = info->dlpi_phdr[i];
+			const uintptr_t at = info->dlpi_addr + h.p_vaddr, end = at + h.p_memsz;
+
+			if (h.p_type != PT_LOAD)
+				continue;
+			lo = std::min(lo, at);
+			hi = std::max(hi, end);
+			if (h.p_flags & PF_W) {
+				data_lo = at;
+				data_hi = end;
+			}
+		}
+		if ((uintptr_t)&pages < lo || (uintptr_t)&pages >= hi)
+			return 0;
+		object = lo;
+		object_end = hi;
+		data = data_lo;
+		data_end = data_hi;
+		return 1;
+	}, nullptr);
 }
-const char* name(int k) { return k == 0 ? "read" : k == 1 ? "write" : "atomic"; }
-void report(const Ev& a, const Ev& b, const void* p, bool sh) {
-    char key[64]; snprintf(key, sizeof key, "%x/%x/%d", a.pc, b.pc, b.kind);
-    if (!seen.insert(key).second) return;
-    bool slow = seen.size() <= 6;
-    emu::fail("race in %s memory at %p: %s by thread %d of block %u at %s, %s by thread %d of block %u at %s, no barrier between", sh ? "shared" : "global", p,
-              name(a.kind), a.tid, a.block, slow ? line_of(a.pc).c_str() : "?", name(b.kind), b.tid, b.block, slow ? line_of(b.pc).c_str() : "?");
+
+/* The lines of an address in the object, the innermost first; found by addr2line where that is installed. */
+std::string lines(uint32_t pc)
+{
+	char command[4300], line[600];
+	std::string all;
+	Dl_info info;
+	FILE *p;
+
+	if (!dladdr((void *)&pages, &info))
+		return "?";
+	snprintf(command, sizeof command, "addr2line -s -i -e '%s' %x 2>/dev/null", info.dli_fname, pc - 1);
+	if (!(p = popen(command, "r")))
+		return "?";
+	while (fgets(line, sizeof line, p)) {
+		line[strcspn(line, " \n")] = 0;
+		if (strncmp(line, "cuda_bf16", 9) && strncmp(line, "emu.h", 5) && strncmp(line, "emu_mma.h", 9))
+			all += (all.empty() ? "" : " of ") + std::string(line);
+	}
+	pclose(p);
+	return all.empty() ? "?" : all;
 }
-inline bool ordered(const Ev& a, const Ev& c, bool sh) {
-    if (a.launch != c.launch) return true;
-    if (a.block != c.block) return sh;                   // shared: another block's copy. Global: blocks are never ordered
-    return a.tid == c.tid || a.be != c.be || (a.tid / 32 == c.tid / 32 && a.we != c.we);
+
+std::string described(const struct event &e)
+{
+	static const char *const kinds[] = { "read", "written", "changed atomically" };
+
+	return std::string(kinds[e.kind]) + " by thread " + std::to_string(e.thread) + " of block " + std::to_string(e.block) + " at " + lines(e.pc);
 }
-inline bool stale(const Ev& a, const Ev& c, bool sh) {   // may the newer reader take this slot?
-    return a.launch != c.launch || (a.block == c.block ? a.tid == c.tid || a.be != c.be || (a.tid / 32 == c.tid / 32 && a.we != c.we) : sh);
+
+/* One thread, or a barrier in between.  Other blocks have other shared memory. */
+inline bool ordered(const struct event &a, const struct event &b, bool shared)
+{
+	if (a.launch != b.launch)
+		return true;
+	if (a.block != b.block)
+		return shared;
+	return a.thread == b.thread || a.block_epoch != b.block_epoch || (a.thread / 32 == b.thread / 32 && a.warp_epoch != b.warp_epoch);
 }
-}  // namespace
-extern "C" void emu_race_access(const void* ptr, int n, int kind, void* pc) {
-    const char* q = (const char*)ptr;
-    if (q >= S.stack_lo && q < S.stack_hi) return;
-    if (!data_hi) find_module();
-    const uintptr_t p = (uintptr_t)ptr; bool sh = q >= S.dyn_lo && q < S.dyn_hi;
-    if (!sh && p - data_lo < data_hi - data_lo) {
-        if (p - (uintptr_t)&threadIdx < sizeof threadIdx || p - (uintptr_t)&blockIdx < sizeof blockIdx || p - (uintptr_t)&blockDim < sizeof blockDim || p - (uintptr_t)&gridDim < sizeof gridDim) return;
-        sh = true;                                       // a __shared__ (static) variable
-    }
-    Ev c; c.pc = uint32_t((uintptr_t)pc - base); c.launch = S.launch; c.block = uint32_t(S.block); c.be = S.block_epoch; c.tid = S.cur; c.we = S.warp_epoch[S.cur / 32]; c.kind = kind;
-    for (int i = 0; i < n; i++) {
-        Cell& x = page((p + i) >> 12)->c[(p + i) & 4095];
-        if (!ordered(x.w, c, sh) && !(kind == 2 && x.w.kind == 2)) report(x.w, c, ptr, sh);
-        if (kind) {
-            if (!ordered(x.r1, c, sh)) report(x.r1, c, ptr, sh);
-            if (!ordered(x.r2, c, sh)) report(x.r2, c, ptr, sh);
-            x.w = c;
-        } else {
-            if (sh && (x.w.launch != c.launch || x.w.block != c.block)) {
-                char key[32]; snprintf(key, sizeof key, "u%x", c.pc);
-                if (seen.insert(key).second) emu::fail("shared memory at %p (+%ld) read before it was written, by thread %d of block %u at %s", ptr, (long)(q - S.dyn_lo), c.tid, c.block, line_of(c.pc).c_str());
-            }
-            if (stale(x.r1, c, sh)) x.r1 = c;
-            else if (stale(x.r2, c, sh) || (x.r1.block == x.r2.block && x.r1.tid / 32 == x.r2.tid / 32)) x.r2 = c;
-        }
-    }
+
+__attribute__((noinline)) void report(const struct event &before, const struct event &e, const void *p, bool shared)
+{
+	emu::fail("race in %s memory: %p is %s, and %s, without a barrier in between", shared ? "shared" : "global", p, described(before).c_str(),
+	          described(e).c_str());
 }
-#define IN(n, k) if (S.cur >= 0) emu_race_access(p, n, k, __builtin_return_address(0))
-#define RW(n) \
-    extern "C" void __tsan_read##n(void* p) { IN(n, 0); } \
-    extern "C" void __tsan_write##n(void* p) { IN(n, 1); } \
-    extern "C" void __tsan_unaligned_read##n(void* p) { IN(n, 0); } \
-    extern "C" void __tsan_unaligned_write##n(void* p) { IN(n, 1); }
-RW(1) RW(2) RW(4) RW(8) RW(16)
-extern "C" void __tsan_read_range(void* p, size_t n) { IN((int)n, 0); }
-extern "C" void __tsan_write_range(void* p, size_t n) { IN((int)n, 1); }
+
+inline void check(const struct event &before, const struct event &e, const void *p, bool shared)
+{
+	if (!ordered(before, e, shared) && (before.kind != ATOMIC || e.kind != ATOMIC))
+		report(before, e, p, shared);
+}
+
+inline void access(struct cell &c, const struct event &e, const void *p, bool shared)
+{
+	check(c.written, e, p, shared);
+	if (e.kind != READ) {
+		check(c.read[0], e, p, shared);
+		check(c.read[1], e, p, shared);
+		c.written = e;
+		return;
+	}
+	if (shared && (c.written.launch != e.launch || c.written.block != e.block))
+		emu::fail("shared memory that nobody has written: %p is %s", p, described(e).c_str());
+	if (ordered(c.read[0], e, shared))
+		c.read[0] = e;
+	else if (ordered(c.read[1], e, shared) || (c.read[0].block == c.read[1].block && c.read[0].thread / 32 == c.read[1].thread / 32))
+		c.read[1] = e;
+}
+
+template <class T> bool is_part_of(uintptr_t p, const T &whole)
+{
+	return p - (uintptr_t)&whole < sizeof whole;
+}
+
+}
+
+extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *pc)
+{
+	const char *const q = (const char *)at;
+	const uintptr_t p = (uintptr_t)at;
+	bool shared = q >= emu::now.shared && q < emu::now.shared_end;
+
+	if (emu::now.thread < 0 || (q >= emu::now.stacks && q < emu::now.stacks_end) || (q >= emu::now.args && q < emu::now.args_end))
+		return;
+	if (!object)
+		find_object();
+	const struct event e = { (uint32_t)((uintptr_t)pc - object), emu::now.launches, (uint32_t)emu::now.block, (uint16_t)emu::now.block_epoch,
+		(uint16_t)emu::now.warp_epoch[emu::now.thread / 32], (uint16_t)emu::now.thread, (uint8_t)kind };
+	if (shared) {
+		if (!emu::in_piece(at, n))
+			emu::fail("out of bounds in dynamic shared memory: %zu bytes at %p are %s", n, at, described(e).c_str());
+	} else if (p >= data && p < data_end) {
+		if (is_part_of(p, threadIdx) || is_part_of(p, blockIdx) || is_part_of(p, blockDim) || is_part_of(p, gridDim))
+			return;
+		shared = true;
+	} else if (p >= object && p < object_end) {
+		return; /* constants */
+	} else if (!emu::in_allocation(at, n)) {
+		emu::illegal("an illegal memory access: %zu bytes at %p are %s", n, at, described(e).c_str());
+	}
+	for (uintptr_t i = p; i < p + n;) {
+		struct page *page = page_of(i / PAGE);
+		const uintptr_t stop = std::min(p + n, (i / PAGE + 1) * PAGE);
+
+		while ((i | stop) & ((1u << page->shift) - 1))
+			refine(page);
+		for (; i < stop; i += (uintptr_t)1 << page->shift)
+			access(page->cells[i % PAGE >> page->shift], e, at, shared);
+	}
+}
+
+/* ---- what the compiler calls ------------------------------------------------------------------------------------ */
+
+#define ACCESSES(n) \
+	extern "C" void __tsan_read##n(void *p) { emu_race_access(p, n, READ, __builtin_return_address(0)); } \
+	extern "C" void __tsan_write##n(void *p) { emu_race_access(p, n, WRITE, __builtin_return_address(0)); } \
+	extern "C" void __tsan_unaligned_read##n(void *p) { emu_race_access(p, n, READ, __builtin_return_address(0)); } \
+	extern "C" void __tsan_unaligned_write##n(void *p) { emu_race_access(p, n, WRITE, __builtin_return_address(0)); }
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+extern "C" void __tsan_read_range(void *p, size_t n) { emu_race_access(p, n, READ, __builtin_return_address(0)); }
+extern "C" void __tsan_write_range(void *p, size_t n) { emu_race_access(p, n, WRITE, __builtin_return_address(0)); }
 extern "C" void __tsan_init() {}
-extern "C" void __tsan_func_entry(void*) {}
+extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit() {}
-extern "C" void __tsan_vptr_update(void**, void*) {}
-extern "C" void __tsan_vptr_read(void**) {}
+extern "C" void __tsan_vptr_update(void **, void *) {}
+extern "C" void __tsan_vptr_read(void **) {}
