@@ -95,7 +95,7 @@ static void convs(void)
 		conv(3, 2, 257, 257, 1, RF_ACT_SILU, norm, norm == 1);
 		conv(1, 300, 70, 35, 9, RF_ACT_SILU, norm, true);        /* long convolutions */
 		conv(2, 90, 10, 5, 64, RF_ACT_SILU, norm, true);
-		conv(601, 2, 6, 3, 4, RF_ACT_SILU, norm, true);          /* more sequences than parts of a sum */
+		conv(601, 2, 16, 8, 4, RF_ACT_SILU, norm, true);        /* more sequences than parts of a sum */
 	}
 }
 

@@ -309,7 +309,8 @@ static double log_sum(const double *z, int n, double t)
 
 static void head(int nrows, int d, int N, float inv_temp)
 {
-	const char *const entropy_name = bf16 ? "head_fwd entropy in bf16" : "head_fwd entropy", *const logp_name = bf16 ? "head_fwd logp in bf16" : "head_fwd logp";
+	const char *const entropy_name = bf16 ? "head_fwd entropy in bf16" : "head_fwd entropy";
+	const char *const logp_name = bf16 ? "head_fwd logp in bf16" : "head_fwd logp";
 	const char *const top_name = bf16 ? "head_fwd top in bf16" : "head_fwd top";
 	const double limit = bf16 ? BF16 : VALUE;
 	size_t n = (size_t)nrows;
@@ -638,8 +639,8 @@ static void sample_nothing(void)
 		int32_t all[N];
 		for (int i = 0; i < N; i++)
 			all[i] = i;
-		RF(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N, .banned_ids = in_i32(all, N), .z = rf_at(z.m, N), .u = in_f64(u, 2),
-		   .token = tokens, .logp = none.m);
+		RF(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N, .banned_ids = in_i32(all, N), .z = rf_at(z.m, N),
+		   .u = in_f64(u, 2), .token = tokens, .logp = none.m);
 		float *h = get(none);
 		judge("sample: nothing to draw from", !isnan(h[0]), 0);
 		free(h);
