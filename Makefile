@@ -2,7 +2,8 @@
 # make deps           install the distribution's packages that it needs
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
 #                     ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of make bench
-# make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts
+# make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts;
+#                                                           DEVICE=cuda: on a GPU
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
@@ -55,7 +56,7 @@ ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA  ?= $(if $(NVCC),yes,no)
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_ARCHS = 80 86 89 90 100
+CUDA_ARCHS ?= 80 86 89 90 100
 comma     := ,
 CU        := $(wildcard kernels/*.cu)
 CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)))"'
@@ -67,7 +68,7 @@ EMU_FLAGS  = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -W
 # Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
 EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
-PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BIN)/rf-cuda.so))
+PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda-race.so))
 EMU_BUGS   = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu-bugs $(if $(SANITIZE)$(FUZZER),,$(BUILD)/t/emu-bugs-race))
 
@@ -110,8 +111,11 @@ $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
 # What of the library the plugin needs itself.
-PLUGIN_LIB = $(BUILD)/lib/dev.o $(BUILD)/lib/err.o
-$(BIN)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
+PLUGIN_LIB = $(BUILD)/pic/dev.o $(BUILD)/pic/err.o
+$(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(SAN) -MMD -MP -c -o $@ $<
+$(BUILD)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
 	@mkdir -p $(@D)
 	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
 
@@ -162,7 +166,7 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
 TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
 check: all units
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) env --default-signal bats $(BATSFLAGS) $(TESTS)
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
 check-all: check
@@ -204,8 +208,10 @@ lint:
 
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share
+plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
+	$(if $(PLUGIN),install -d $(plugins) && install $(PLUGIN) $(plugins))
 	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
 	install pipelines/*.sh $(share)/rf-tools
 	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) $(share)/rf-tools
@@ -220,7 +226,8 @@ uninstall:
 	rm -f $(patsubst %,$(share)/bash-completion/completions/%,rf-tools $(notdir $(TOOLS)))
 	rm -f $(foreach s,1 5 7,$(patsubst man/%,$(share)/man/man$(s)/%,$(wildcard man/*.$(s))))
 	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*)))
-	for d in $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
+	rm -f $(plugins)/rf-cuda.so
+	for d in $(plugins) $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile

@@ -326,8 +326,8 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 		a.mass[unit] = sum;
 }
 
-/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x, else, since rounding may
- * leave u total = total, the last that is not 0 (-1: none).  before: the sum before it. */
+/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x, else the last that is
+ * not 0 (-1: none), which u = 1 takes.  before: the sum before it. */
 struct stop { int at; bool over; whole before; };
 
 static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
