@@ -19,6 +19,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16", "operands of matrix products; auto: bf16 on a GPU", true },
+		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL, "equal bits from run to run, which all devices give in any case", false },
 		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings, memory and time, exit", false },
 		{ .name = NULL },
 	};

@@ -83,7 +83,7 @@ setup() {
 	batch 1:70 2:40 >in
 	runs a b
 	for run in a b; do
-		rf-grpo -m $run --device cuda in
+		rf-grpo -m $run --device cuda --deterministic in
 	done
 	same_step a b
 }
