@@ -2,10 +2,12 @@
 # make deps           install the distribution's packages that it needs
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
 #                     ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of make bench
-# make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts
+# make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts;
+#                                                           DEVICE=cuda: on a GPU
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
+# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=0 bytes
 # make bench          speed and memory, in one run
 # make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
@@ -55,24 +57,24 @@ ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA  ?= $(if $(NVCC),yes,no)
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_ARCHS = 80 86 89 90 100
+CUDA_ARCHS ?= 80 86 89 90 100
 comma     := ,
 CU        := $(wildcard kernels/*.cu)
 CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)))"'
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
-EMU_FLAGS  = -std=c++17 -O1 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
+EMU_FLAGS  = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
              -isystem $(CUDA_HOME)/include $(CU_NAMES)
-# Kernels among them; the second form tells t/emu/race.cpp of every access, at -O2, for at -O1 g++ leaves out p[i] = f().
+# Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
-EMU_RACE   = -O2 -fsanitize=thread $(EMU_CHECKS)
-PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BIN)/rf-cuda.so))
+EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
+PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda-race.so))
 EMU_BUGS   = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu-bugs $(if $(SANITIZE)$(FUZZER),,$(BUILD)/t/emu-bugs-race))
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
-UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c))
+UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c t/launches.c))
 FAULT   = $(BUILD)/t/fault.so
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/f-*.c))
 KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
@@ -108,10 +110,13 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
 $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
+	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
 # What of the library the plugin needs itself.
-PLUGIN_LIB = $(BUILD)/lib/dev.o $(BUILD)/lib/err.o
-$(BIN)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
+PLUGIN_LIB = $(BUILD)/pic/dev.o $(BUILD)/pic/err.o
+$(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(SAN) -MMD -MP -c -o $@ $<
+$(BUILD)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
 	@mkdir -p $(@D)
 	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
 
@@ -162,7 +167,7 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
 TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
 check: all units
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) env --default-signal bats $(BATSFLAGS) $(TESTS)
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
 check-all: check
@@ -172,6 +177,16 @@ of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
 DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid.rf,%,$(wildcard runs/midtrain$(of_arch)/valid.rf)))
 bench: all units
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
+
+SPILLS ?= 0
+ifeq ($(CUDA),yes)
+cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
+	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
+	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches
+else
+cuda-report:
+	@echo "CUDA was left out: no toolkit"
+endif
 
 # New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
 FUZZ_TIME ?= 60
@@ -186,26 +201,31 @@ units-fuzz: $(REPLAYS)
 # lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c, cli_stage.c and progress.c.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*.c kernels/*.c tools/*.c t/*.c)
-QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/cli_stage.c lib/progress.c,$(wildcard lib/*.c kernels/*.c))
+QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/cli_stage.c lib/progress.c,$(wildcard lib/*.c kernels/*.c kernels/*.h)) $(CU)
 TOP_ISA  := $(lastword $(ISAS))
+EMULATOR  = $(wildcard t/*.cu t/emu/*.cpp)
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
 # Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats stops by itself.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 lint:
 	@$(CC) $(SYNTAX)
 	@$(if $(CLANG),$(CLANG) $(SYNTAX),echo "lint: no clang")
+	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR),echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*
-	@shellcheck -x pipelines/*.sh completion/*.bash .ci/run
+	@shellcheck -x pipelines/*.sh kernels/*.sh completion/*.bash .ci/run
 	@shellcheck $(SHELL_TESTS) t/*.bats t/*.bash
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || { echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk '$$2 != "total" && $$1 > 150 { print "lint: " $$2 " has " $$1 " lines, more than 150"; bad = 1 } END { exit bad }'
-	@wc -l $(SOURCES) $(wildcard lib/*.h kernels/*.h t/*.h t/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
+	@wc -l $(SOURCES) $(CU) $(EMULATOR) \
+		$(wildcard lib/*.h kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
 		awk '$$2 != "total" && $$1 > 900 { print "lint: " $$2 " has " $$1 " lines, more than 900"; bad = 1 } END { exit bad }'
 
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share
+plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
+	$(if $(PLUGIN),install -d $(plugins) && install $(PLUGIN) $(plugins))
 	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
 	install pipelines/*.sh $(share)/rf-tools
 	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) $(share)/rf-tools
@@ -220,7 +240,8 @@ uninstall:
 	rm -f $(patsubst %,$(share)/bash-completion/completions/%,rf-tools $(notdir $(TOOLS)))
 	rm -f $(foreach s,1 5 7,$(patsubst man/%,$(share)/man/man$(s)/%,$(wildcard man/*.$(s))))
 	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*)))
-	for d in $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
+	rm -f $(plugins)/rf-cuda.so
+	for d in $(plugins) $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -229,4 +250,4 @@ clean:
 	rm -rf build bin
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
-.PHONY: deps midtrain all units units-fuzz check check-all bench fuzz lint install uninstall help clean
+.PHONY: deps midtrain all units units-fuzz check check-all cuda-report bench fuzz lint install uninstall help clean

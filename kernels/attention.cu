@@ -11,14 +11,14 @@
  * as 512 D bytes of float32 from the L2 cache and meet 128 queries: 64 operations per byte, at 5 TB/s 320 TFLOP/s.  The
  * products are mma.sync on operands in shared memory, sums in registers: each 16 rows of a warp load a right operand anew,
  * 256 bytes per 4096 operations, so shared memory (128 bytes a cycle) stops at 450 TFLOP/s, exp (16 a cycle) at 128 x 64 pairs in
- * 512 cycles, beside 800 for the products at D = 64.  So about half of what matrix units give in dense products can be had, and
- * for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP) 1 ms.  While a block multiplies, the next keys
- * or values are on their way into registers, where there is room (D <= 128).  Backward takes 14 D operations per pair (the
- * scores and do v twice, three sums), from 2 blocks per multiprocessor, which hide each other's loads.
+ * 512 cycles, beside 800 for the products at D = 64.  So a third of what matrix units give in dense products can be had, and
+ * for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP) 1 ms.  While a block multiplies, the next keys or values
+ * are on their way into registers, where there is room (D <= 128).  Backward takes 14 D operations per pair (the scores and
+ * do v twice, three sums).
  *
  * A step of rollouts has nb H queries in all and a long cache: 8 D bytes per key and key head, 10^5 keys of 8 heads of 128 in
  * 0.3 ms, if all multiprocessors read.  So where there are fewer blocks than they can hold the keys are split into
- * parts, whose sums are merged in order (attn_merge): at most 4 MiB per multiprocessor and pass.
+ * parts, whose sums are merged in order (attn_merge); they take 130 KiB per multiprocessor at most.
  *
  * In float32 the same kernels multiply without matrix units, on smaller blocks, 99 KB at most. */
 #include <climits>
@@ -28,20 +28,28 @@
 
 #define NEVER (-1e30f) /* below all scores, and finite, so that NEVER - NEVER is 0 */
 
-/* How blocks are cut, for heads of up to DP columns.  forward and dq: WARPS of 16 queries each meet KEYS or DQ_KEYS at a time; dk and dv: OWN
- * keys meet READERS queries at a time, and OWN / 16 rows of warps share what is 16 keys each. */
+/* How blocks are cut, for heads of up to DP columns.  Forward and dq: WARPS of 16 queries each meet KEYS or DQ_KEYS at a time.  dk
+ * and dv: OWN keys meet READERS queries at a time; OWN_WARPS stand in rows of 16 keys each.  *_BLOCKS: so many blocks fit a
+ * multiprocessor, by shared memory; the compiler sees to the registers. */
+template <int W, int K, int DQ_K, int O, int R, int O_W, int FWD, int DQ, int DKV> struct cuts {
+	enum { WARPS = W, KEYS = K, DQ_KEYS = DQ_K, OWN = O, READERS = R, OWN_WARPS = O_W };
+	enum { FWD_BLOCKS = FWD, DQ_BLOCKS = DQ, DKV_BLOCKS = DKV };
+};
 template <class T, int DP> struct cut;
-template <> struct cut<bf16, 64> { enum { WARPS = 8, KEYS = 64, DQ_KEYS = 32, OWN = 64, READERS = 64, OWN_WARPS = 8, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 }; };
-template <> struct cut<bf16, 128> { enum { WARPS = 8, KEYS = 64, DQ_KEYS = 64, OWN = 64, READERS = 64, OWN_WARPS = 8, FWD_BLOCKS = 1, DQ_BLOCKS = 1, DKV_BLOCKS = 2 }; };
-template <> struct cut<bf16, 256> { enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 }; };
-template <> struct cut<float, 64> { enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4, FWD_BLOCKS = 3, DQ_BLOCKS = 3, DKV_BLOCKS = 4 }; };
-template <> struct cut<float, 128> { enum { WARPS = 4, KEYS = 32, DQ_KEYS = 32, OWN = 32, READERS = 32, OWN_WARPS = 4, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 2 }; };
-template <> struct cut<float, 256> { enum { WARPS = 2, KEYS = 16, DQ_KEYS = 16, OWN = 16, READERS = 16, OWN_WARPS = 2, FWD_BLOCKS = 2, DQ_BLOCKS = 2, DKV_BLOCKS = 3 }; };
+template <> struct cut<bf16, 64> : cuts<8, 64, 32, 64, 64, 8, 2, 2, 2> {};
+template <> struct cut<bf16, 128> : cuts<8, 64, 64, 64, 64, 8, 1, 1, 2> {};
+template <> struct cut<bf16, 256> : cuts<4, 32, 32, 32, 32, 4, 2, 2, 2> {};
+template <> struct cut<float, 64> : cuts<4, 32, 32, 32, 32, 4, 3, 3, 4> {};
+template <> struct cut<float, 128> : cuts<4, 32, 32, 32, 32, 4, 2, 2, 2> {};
+template <> struct cut<float, 256> : cuts<2, 16, 16, 16, 16, 2, 2, 2, 3> {};
 
 /* Rows in shared memory are 16 bytes longer than they need be: neighbours lie in other banks. */
 template <class T> static __host__ __device__ constexpr int padded(int n) { return n + 16 / (int)sizeof(T); }
 /* Numbers of shared memory where a sum becomes a left operand: none in bf16. */
-template <class T> static __host__ __device__ constexpr int room_size(int rows, int keys) { return sizeof(T) == 4 ? rows * padded<T>(keys) : 0; }
+template <class T> static __host__ __device__ constexpr int room_size(int rows, int keys)
+{
+	return sizeof(T) == 4 ? rows * padded<T>(keys) : 0;
+}
 
 struct attn {
 	int nb, steps, len, given, H, G, rep, D, window, longest, queries; /* len: own rows of a sequence; queries: of a key head */
@@ -115,9 +123,11 @@ template <int ROWS, int KEYS> struct tour {
 	/* Begins with its first step; all threads have what this wrote to shared memory. */
 	__device__ __forceinline__ int begin(const attn &a, int first, int n)
 	{
-		if ((int)threadIdx.x < ROWS)
+		const int i = threadIdx.x;
+
+		if (i < ROWS)
 			for (int source = 0; source < 2; source++)
-				seen[source * ROWS + threadIdx.x] = (int)threadIdx.x < n ? reads(a, first + threadIdx.x, !source) : span{ 0, 0 };
+				seen[source * ROWS + i] = i < n ? reads(a, first + i, !source) : span{ 0, 0 };
 		__syncthreads();
 		ends(0, from0, end0);
 		ends(1, from1, end1);
@@ -188,7 +198,10 @@ struct key_rows {
 	{
 		return r >= n ? NULL : even ? near(r) : base + key_row(a, cache, g, first + r);
 	}
-	__device__ __forceinline__ const float *near(int r) const { return (const float *)((const char *)base + (size_t)(unsigned)r * (unsigned)(a.G * a.D * 4)); }
+	__device__ __forceinline__ const float *near(int r) const
+	{
+		return (const float *)((const char *)base + (size_t)(unsigned)r * (unsigned)(a.G * a.D * 4));
+	}
 	__device__ __forceinline__ bool all_near(int rows) const { return even && n >= rows; }
 };
 
@@ -205,7 +218,8 @@ template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) {
 /* ROWS rows of up to DP columns, zeros where there are none up to a multiple of 16; row(r) says where row r lies, NULL: nowhere.
  * What get() asks for is on its way until put(), where registers allow (EARLY). */
 template <class T, int DP, int ROWS, int THREADS> struct fetch {
-	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8, CHUNK = EARLY ? N : N % 4 ? 1 : 4, APART = THREADS / (DP / 4) };
+	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8, CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
+	enum { APART = THREADS / (DP / 4) };
 	static_assert(THREADS % (DP / 4) == 0 && N * APART == ROWS, "a thread keeps its columns");
 	float4 x[CHUNK];
 
@@ -275,9 +289,10 @@ static __device__ __forceinline__ float row_sum(float x)
 	return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-/* A lane's part of 16 rows, times by[0] (upper) and by[1] (lower), to rows of `to`; up, low < 0: nowhere. */
-template <int N> static __device__ __forceinline__ void write_rows(float *to, long long up, long long low, int D, const float (&c)[N][4], float by0, float by1,
-                                                                    bool add)
+/* A lane's part of 16 rows, times by0 (upper) and by1 (lower), to two rows of `to`, which begin at up and low; < 0: nowhere. */
+template <int N>
+static __device__ __forceinline__ void write_rows(float *to, long long up, long long low, int D, const float (&c)[N][4], float by0,
+                                                  float by1, bool add)
 {
 	const int col = (threadIdx.x & 3) * 2;
 
@@ -305,7 +320,7 @@ template <class T, int DP> static constexpr size_t fwd_shared()
 
 template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD_BLOCKS) attn_forward(attn a)
 {
-	enum { WARPS = cut<T, DP>::WARPS, KEYS = cut<T, DP>::KEYS, ROWS = 16 * WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
+	enum { KEYS = cut<T, DP>::KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *k = s.take<T>(KEYS * LD), *v = s.take<T>(KEYS * LD);
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
@@ -341,7 +356,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	while (t < walk.stop) {
 		const int then = walk.next(t + 1), k0 = walk.at(t), k1 = k0 + KEYS;
 		const span u = walk.of(t, up), l = walk.of(t, low);
-		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1)), whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
+		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1));
+		const bool whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
 		const auto values = row_of(a.v, a.cache_v, t);
 		float p[KEYS / 8][4];
 
@@ -358,7 +374,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		if (then < walk.stop)
 			next.get(a, keys);
 		if (mine) {
-			float most[2] = { top[0], top[1] }, base[2], all[2] = { 0, 0 };
+			float most[2] = { top[0], top[1] }, all[2] = { 0, 0 };
 
 			if (!whole)
 				for (int i = 0; i < KEYS / 8; i++)
@@ -371,15 +387,14 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
 					most[e / 2] = fmaxf(most[e / 2], p[i][e]);
-			for (int half = 0; half < 2; half++) {
+			/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key shrinks to nothing */
+			for (int half = 0; half < 2; half++)
 				most[half] = row_max(most[half]);
-				base[half] = most[half] == NEVER ? 0 : most[half]; /* a row that has read nothing yet gets no p of 1 */
-			}
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
-					all[e / 2] += p[i][e] = expo(p[i][e] - base[e / 2]);
+					all[e / 2] += p[i][e] = expo(p[i][e] - most[e / 2]);
 			if (__any_sync(~0u, most[0] != top[0] || most[1] != top[1])) {
-				const float shrink[2] = { expo(top[0] - base[0]), expo(top[1] - base[1]) };
+				const float shrink[2] = { expo(top[0] - most[0]), expo(top[1] - most[1]) };
 
 				for (int half = 0; half < 2; half++) {
 					sum[half] *= shrink[half];
@@ -476,7 +491,7 @@ template <class T, int DP> static constexpr size_t dq_shared()
 /* Values and keys take turns in the same memory. */
 template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
 {
-	enum { WARPS = cut<T, DP>::WARPS, KEYS = cut<T, DP>::DQ_KEYS, ROWS = 16 * WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
+	enum { KEYS = cut<T, DP>::DQ_KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *d_o = s.take<T>(ROWS * LD), *kv = s.take<T>(KEYS * LD);
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
@@ -513,7 +528,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	while (t < walk.stop) {
 		const int then = walk.next(t + 1), k0 = walk.at(t), k1 = k0 + KEYS;
 		const span u = walk.of(t, up), l = walk.of(t, low);
-		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1)), whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
+		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1));
+		const bool whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
 		const auto values = row_of(a.v, a.cache_v, t), keys = row_of(a.k, a.cache_k, t);
 		float p[KEYS / 8][4], ds[KEYS / 8][4];
 
@@ -577,15 +593,16 @@ template <class T, int DP> static constexpr size_t dkv_shared()
 	using C = cut<T, DP>;
 
 	return 2 * shared_size(C::OWN * padded<T>(DP), sizeof(T)) + 2 * shared_size(C::READERS * padded<T>(DP), sizeof(T)) +
-	       2 * shared_size(C::OWN * padded<T>(C::READERS), sizeof(T)) + shared_size(C::READERS, sizeof(reader)) + shared_size(C::READERS, sizeof(size_t));
+	       2 * shared_size(C::OWN * padded<T>(C::READERS), sizeof(T)) + shared_size(C::READERS, sizeof(reader)) +
+	       shared_size(C::READERS, sizeof(size_t));
 }
 
 /* OWN keys, 16 to each row of warps, whose members first share the queries, then the columns. */
 template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
 {
 	enum {
-		OWN = cut<T, DP>::OWN, READERS = cut<T, DP>::READERS, WARPS = cut<T, DP>::OWN_WARPS, THREADS = 32 * WARPS, LD = padded<T>(DP),
-		LR = padded<T>(READERS), SHARE = WARPS / (OWN / 16), SOME = READERS / SHARE, COLS = DP / SHARE
+		OWN = cut<T, DP>::OWN, READERS = cut<T, DP>::READERS, LD = padded<T>(DP), LR = padded<T>(READERS),
+		WARPS = cut<T, DP>::OWN_WARPS, THREADS = 32 * WARPS, SHARE = WARPS / (OWN / 16), SOME = READERS / SHARE, COLS = DP / SHARE
 	};
 	SHARED(s);
 	T *k = s.take<T>(OWN * LD), *v = s.take<T>(OWN * LD), *q = s.take<T>(READERS * LD), *d_o = s.take<T>(READERS * LD);
@@ -594,14 +611,17 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	size_t *row = s.take<size_t>(READERS);
 	const int cached = (a.longest + OWN - 1) / OWN, g = blockIdx.x % a.G, part = blockIdx.x / a.G;
 	const bool cache = part < cached;
-	const int key = (cache ? part : part - cached) * OWN, end = cache ? a.longest : a.nb * a.len, last = (key + OWN < end ? key + OWN : end) - 1;
+	const int key = (cache ? part : part - cached) * OWN, end = cache ? a.longest : a.nb * a.len;
+	const int last = (key + OWN < end ? key + OWN : end) - 1;
 	/* all queries may read the cache; own rows are read from the first on, up to the last one's sequence's end */
 	const int reach = a.window && last % a.len + a.window < a.len ? last % a.len + a.window : a.len;
 	const int q0 = cache ? 0 : key * a.rep, q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
-	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE, up = group + (threadIdx.x & 31) / 4, col = (threadIdx.x & 3) * 2;
+	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE;
+	const int up = group + (threadIdx.x & 31) / 4, col = (threadIdx.x & 3) * 2;
 	const int width = (a.D + 15) / 16 * 16, cols = (width - share * COLS < COLS ? width - share * COLS : COLS) / 8;
 	const auto key_at = [&](int r) { return key + r <= last ? (long long)key_row(a, cache, g, key + r) : -1; };
-	const auto k_row = key_rows(a, cache ? a.cache_k : a.k, cache, g, key, last + 1), v_row = key_rows(a, cache ? a.cache_v : a.v, cache, g, key, last + 1);
+	const auto k_row = key_rows(a, cache ? a.cache_k : a.k, cache, g, key, last + 1);
+	const auto v_row = key_rows(a, cache ? a.cache_v : a.v, cache, g, key, last + 1);
 	float dk[COLS / 8][4], dv[COLS / 8][4];
 	fetch<T, DP, OWN, THREADS> keys;
 	fetch<T, DP, READERS, THREADS> queries;
@@ -663,10 +683,11 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		__syncthreads();
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
-		__syncthreads(); /* all of it is written again */
+		/* q, do, p and ds are written again after the next barrier, who and row were read before the last one */
 	}
 
-	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS, to1 = key_at(up + 8) < 0 ? -1 : key_at(up + 8) + share * COLS;
+	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS;
+	const long long to1 = key_at(up + 8) < 0 ? -1 : key_at(up + 8) + share * COLS;
 
 	write_rows(cache ? a.dcache_k : a.dk, to0, to1, a.D - share * COLS, dk, 1, 1, cache);
 	write_rows(cache ? a.dcache_v : a.dv, to0, to1, a.D - share * COLS, dv, 1, 1, cache);
@@ -674,7 +695,15 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 /* ---- launches --------------------------------------------------------------------------------------------------- */
 
-static bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
+static bool rows_aligned(const attn &a)
+{
+	const float *const all[] = { a.q, a.k, a.v, a.cache_k, a.cache_v, a.d_o };
+
+	for (const float *p : all)
+		if ((uintptr_t)p % 16)
+			return false;
+	return a.D % 4 == 0;
+}
 
 /* Into how many parts the keys are cut, so that each multiprocessor has two blocks; a part has two steps at least. */
 static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
@@ -709,10 +738,12 @@ template <class T, int DP> static void forward(struct rf_dev *d, attn a)
 
 template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 {
-	const int rows = 16 * cut<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G, own = cut<T, DP>::OWN, threads = 32 * cut<T, DP>::OWN_WARPS;
+	const int rows = 16 * cut<T, DP>::WARPS, blocks = (a.queries + rows - 1) / rows * a.G;
+	const int own = cut<T, DP>::OWN, threads = 32 * cut<T, DP>::OWN_WARPS;
 	const int n = splits(d, a, blocks, rows, cut<T, DP>::DQ_KEYS);
 	const int parts = (a.longest + own - 1) / own + (a.nb * a.len + own - 1) / own;
-	const size_t all = (size_t)a.queries * a.G, numbers = all * a.D, most = 16 * (size_t)cuda_of(d)->sms, grid = (numbers + 255) / 256;
+	const size_t all = (size_t)a.queries * a.G, numbers = all * a.D;
+	const size_t most = 16 * (size_t)cuda_of(d)->sms, grid = (numbers + 255) / 256;
 	const auto attn_dq_kernel = attn_dq<T, DP>;
 	const auto attn_dkv_kernel = attn_dkv<T, DP>;
 
@@ -748,7 +779,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.past = i32(p->past);
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k), a.cache_v = f32(p->cache_v);
 	a.o = f32(p->o), a.lse = f32(p->lse);
-	a.vec = a.D % 4 == 0 && aligned(a.q) && aligned(a.k) && aligned(a.v) && aligned(a.cache_k) && aligned(a.cache_v);
+	a.vec = rows_aligned(a);
 	BY_WIDTH(forward, d, a);
 }
 
@@ -766,6 +797,6 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k), a.cache_v = f32(p->cache_v), a.d_o = f32(p->d_o);
 	a.o = f32(p->o), a.lse = f32(p->lse), a.dq = f32(p->dq), a.dk = f32(p->dk), a.dv = f32(p->dv);
 	a.dcache_k = f32(p->dcache_k), a.dcache_v = f32(p->dcache_v);
-	a.vec = a.D % 4 == 0 && aligned(a.q) && aligned(a.k) && aligned(a.v) && aligned(a.cache_k) && aligned(a.cache_v) && aligned(a.d_o);
+	a.vec = rows_aligned(a);
 	BY_WIDTH(backward, d, a);
 }

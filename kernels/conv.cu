@@ -138,7 +138,8 @@ template <int W, int C> static __device__ __forceinline__ void push(struct windo
 		v.x[w - 1][k] = x[k];
 }
 
-template <int W, int C> static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, const struct window<W, C> &v, int w, float (&z)[C])
+template <int W, int C>
+static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, const struct window<W, C> &v, int w, float (&z)[C])
 {
 	for (int k = 0; k < C; k++) {
 		z[k] = 0;
@@ -196,7 +197,8 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 
 /* Row e of x was read by tap i of row e - i nb: dz.x[i] is that row's. */
 template <int W, int C>
-static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz, int w, const float (&g)[C], float *dx, int n, bool write)
+static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz, int w, const float (&g)[C], float *dx, int n,
+                                                bool write)
 {
 	float s[C];
 

@@ -55,6 +55,9 @@ void rf_cuda_gemm_stale(struct rf_dev *d);
 void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
+/* What of struct rf_beside products take; and takes at once the room for operands that are rounded. */
+size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b);
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *b);
 /* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and leading
  * dimensions in elements); c is float32. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);

@@ -1,5 +1,4 @@
-/* delta.cu -- the gated delta rule forward, in chunks of 64 rows, and the decay's logarithm (delta.c has the formulas; going
- * back: delta_back.cu).
+/* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; going back: delta_back.cu).
  *
  * A text.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need no state, so three kernels do it:
  *
@@ -7,19 +6,23 @@
  *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U; S of each chunk's first row to memory
  *     read_out  a block a chunk and head: O = diag(e) Q S + P U
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6.3 million multiplications and additions in
- * products, at 400 TFLOP/s (mma.sync) 32 ns of the whole GPU; 64 rows of q, k, v, u and o in float32 160 KB, twice k and u again,
- * and of what lies between -W, K and S 64 KB, written and read: 0.35 MB, at 3 TB/s 120 ns.  So prepare and read_out are bound
- * by memory, with room for the inverse in float32 (90,000 operations).  What lies between is bf16 where operands are, and
- * texts are done in pieces of 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the
- * length.
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6 million multiplications and additions in
+ * products, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU; 64 rows of q, k, v, u and o in float32 160 KB, twice k and u again
+ * and U0 100 KB, and of what lies between -W, K and S 64 KB, written and read: 0.4 MB, at 3 TB/s 130 ns.  So prepare and read_out
+ * are bound by memory, with room for the inverse in float32 (90,000 operations), and for T in two bf16, the number and what
+ * rounding took of it: it multiplies rows that nearly cancel.  What lies between is bf16 where operands are, and texts are
+ * done in pieces of 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the length.
  *
  * walk is bound by latency: at 16384 rows 256 chunks follow each other, with 16 heads there are 16 states of 64 KB, and each
  * must be on more than one SM.  The columns of V are independent: so 16 of them make a warp's work, S' (16, K) stays in its
  * registers as the accumulators of U' K, which are the very operand that S' W' wants (as in attention with P V): a chunk is
- * 128 matrix instructions without any exchange between warps, some 1,200 cycles; 128 such warps for 16 heads, an SM each, and
- * the other warps of a block only bring the next chunk's W and K.  256 chunks take about 0.2 ms, prepare and read_out at 16
- * heads about 0.5 ms.  In float32, for comparison, the products are done from shared memory by 32 columns of V.
+ * 128 matrix instructions without any exchange between warps, some 1,200 cycles.  For 16 heads there are 128 such warps: two to
+ * a block, so that W and K are read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the block's other warps only bring
+ * the next chunk's.  256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
+ *
+ * In float32, for comparison, the products are done from shared memory by 32 columns of V; so are those of heads narrower than
+ * 32, to which matrix units give nothing but errors.  Shared memory: up to 128 wide 95 KB; 256 wide 86 KB in bf16 (walk: 68, or
+ * twice that where there is so much), 161 KB in float32, which sm_86 and sm_89 do not have.
  *
  * Rollouts of several steps go the same way, each sequence from the state at its first row: what a capture leaves in the log
  * is not needed for it, since only bits, not sums, depend on where chunks begin.  One step behind given rows (grow) is a sum
@@ -154,7 +157,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 			sum.template add<false, true>(a.KP, x + i0 * ld, ld, x + j0 * ld, ld);
 		sum.each([&](int i, int j, float y) {
 			i += i0, j += j0;
-			A[i * LT + j] = j < i ? beta[i] * decay_between(hi, lo, i, j) * y : 0.f;
+			A[i * LT + j] = j < i ? beta[i] * (a.g ? decay_between(hi, lo, i, j) : 1.f) * y : 0.f;
 		});
 	});
 	__syncthreads();
@@ -499,7 +502,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 			sum.template add<false, true>(a.KP, q + i0 * ld, ld, k + j0 * ld, ld);
 		sum.each([&](int i, int j, float y) {
 			i += i0, j += j0;
-			round_to(P + i * lp + j, j <= i ? decay_between(hi, lo, i, j) * y : 0.f);
+			round_to(P + i * lp + j, j <= i ? (a.g ? decay_between(hi, lo, i, j) : 1.f) * y : 0.f);
 		});
 	});
 	for (int v0 = 0; v0 < a.VP; v0 += COL) {
@@ -628,10 +631,8 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	for (int i = t; i < a.K; i += THREADS) {
 		q[i] = row_of(a, a.q, a.K, a.G, kh, b, 0)[i];
 		k[i] = row_of(a, a.k, a.K, a.G, kh, b, a.given)[i];
-	}
-	__syncthreads();
-	for (int i = t; i < a.K; i += THREADS)
 		both += q[i] * k[i];
+	}
 	both = block_sum(both, room);
 	for (int end = a.given; end > first; end = (end - 1) / CHUNK * CHUNK) {
 		const int j = max((end - 1) / CHUNK * CHUNK, first), n = end - j;
@@ -707,7 +708,7 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 	const int warps = a->VP / 16, heads = a->nb * a->H, stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
 	int workers = 4;
 
-	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms)
+	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms / 3)
 		workers /= 2;
 	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a, workers, stages);
 }
@@ -774,82 +775,4 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 		text<float>(d, &a);
 	if (a.captures)
 		LAUNCH(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
-}
-
-/* ---- the decay -------------------------------------------------------------------------------------------------- */
-
-/* In double, one number per row and head: errors of the logarithm add up along a chunk. */
-static __device__ __forceinline__ double softplus(double z) { return fmax(z, 0.) + log1p(exp(-fabs(z))); }
-
-static __global__ void decay(size_t n, int H, const float *x, const float *A_log, const float *dt_bias, float *g)
-{
-	const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-
-	if (i < n)
-		g[i] = (float)(-exp((double)A_log[i % H]) * softplus((double)x[i] + (double)dt_bias[i % H]));
-}
-
-void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *x)
-{
-	const size_t n = (size_t)x->rows * x->H;
-
-	if (n)
-		LAUNCH(d, decay, (unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, n, x->H, f32(x->a), f32(x->A_log), f32(x->dt_bias), f32(x->g));
-}
-
-/* A block of rows, 32 heads: sums[block][0 and 1][head] of what dA_log and ddt_bias take. */
-enum { BACK_ROWS = 512 };
-struct decay_back { int rows, H; const float *a, *A_log, *dt_bias, *dg; float *da, *dA_log, *ddt_bias; };
-
-static __global__ void __launch_bounds__(THREADS) decay_back_rows(const struct decay_back x, double *sums)
-{
-	SHARED(s);
-	double *part = s.take<double>(2 * THREADS);
-	const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, h = blockIdx.y * 32 + lane;
-	const int last = min(x.rows - (int)blockIdx.x * BACK_ROWS, (int)BACK_ROWS);
-	const double A = h < x.H ? exp((double)x.A_log[h]) : 0, bias = h < x.H ? (double)x.dt_bias[h] : 0;
-	double dA = 0, dt = 0;
-
-	for (int i = warp; h < x.H && i < last; i += THREADS / 32) {
-		const size_t at = ((size_t)blockIdx.x * BACK_ROWS + i) * x.H + h;
-		const double z = (double)x.a[at] + bias, dg = (double)x.dg[at], dz = -A * dg / (1 + exp(-z));
-
-		x.da[at] = (float)dz;
-		dt += dz;
-		dA -= A * softplus(z) * dg;
-	}
-	part[threadIdx.x] = dA;
-	part[THREADS + threadIdx.x] = dt;
-	__syncthreads();
-	if (warp < 2 && h < x.H) {
-		double sum = 0;
-
-		for (int i = 0; i < THREADS / 32; i++)
-			sum += part[warp * THREADS + i * 32 + lane];
-		sums[((size_t)blockIdx.x * 2 + warp) * x.H + h] = sum;
-	}
-}
-
-static __global__ void decay_back_sums(const struct decay_back x, const double *sums, int blocks)
-{
-	const int i = blockIdx.x * blockDim.x + threadIdx.x;
-	double sum = 0;
-
-	if (i >= 2 * x.H)
-		return;
-	for (int l = 0; l < blocks; l++)
-		sum += sums[(size_t)l * 2 * x.H + i];
-	*(i < x.H ? x.dA_log + i : x.ddt_bias + i - x.H) += (float)sum;
-}
-
-void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *x)
-{
-	const struct decay_back a = { x->rows, x->H, f32(x->a), f32(x->A_log), f32(x->dt_bias), f32(x->dg), f32(x->da), f32(x->dA_log), f32(x->ddt_bias) };
-	const int blocks = (x->rows + BACK_ROWS - 1) / BACK_ROWS;
-	double *sums = x->rows && x->H ? (double *)rf_cuda_scratch(d, (size_t)blocks * 2 * x->H * 8) : NULL;
-
-	if (!sums)
-		return;
-	LAUNCH(d, decay_back_rows, dim3(blocks, (x->H + 31) / 32), THREADS, shared_size(2 * THREADS, 8), a, sums);
-	LAUNCH(d, decay_back_sums, (2 * x->H + 63) / 64, 64, 0, a, sums, blocks);
 }

@@ -27,6 +27,7 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 	if (w % 4 == 0 && apart % 4 == 0 && (size_t)from % 16 == 0) {
 		const int w4 = wp / 4;
 
+#pragma unroll 4
 		for (int t = threadIdx.x; t < mp * w4; t += blockDim.x) {
 			const int i = t / w4, j = t % w4 * 4;
 			float4 x = make_float4(0, 0, 0, 0);

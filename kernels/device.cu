@@ -252,17 +252,42 @@ static void wait(struct rf_dev *d)
 		rf_cuda_ok(d, cudaGetLastError(), "a kernel");
 }
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t up(int n, int to) { return ((size_t)n + to - 1) / to * to; }
+
+/* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on at once, going
+ * back (delta_back.cu), parts of an attention that is split over keys (attention.cu), a piece of logits and what is kept of its
+ * rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu, fast.cu), tokens in order (rows.cu). */
+static size_t scratch_of(struct rf_dev *d, const struct rf_beside *b)
+{
+	enum { CELLS = 2048, CHUNK = 64, STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
+	const size_t x = d->math == RF_MATH_BF16 ? 2 : 4, rows = (size_t)b->rows, wide = (size_t)b->widest, heads = larger((size_t)b->heads, (size_t)b->H);
+	const size_t cells = larger(CELLS, (size_t)b->sequences * b->H), state = up(b->K, 32) * up(b->V, 32);
+	const size_t many = (rows / CHUNK + 1) * b->H / CELLS + (size_t)b->sequences + 3;
+	size_t most = b->H ? cells * (2 * x * (CHUNK * larger(64, up(b->K, 64)) + state * 2) + 8 * CHUNK * CHUNK) + many * b->H * b->K * b->V * 4 : 0;
+
+	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)b->D + 2) * 4 + (rows + b->sequences) * heads * 4);
+	most = larger(most, (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)b->vocab / 1024 + 1) * KEPT + wide * 2));
+	if (b->train)
+		most = larger(most, larger(STRIPS * 2 * wide * 4, TAKEN * 8 * wide * 4 + rows * heads * 8));
+	return larger(most, rows * 16) + (1 << 20);
+}
+
 size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b)
 {
-	(void)d;
-	(void)b;
-	return 0;
+	return scratch_of(d, b) + rf_cuda_gemm_beside(d, b);
+}
+
+static void prepare(struct rf_dev *d, const struct rf_beside *b)
+{
+	rf_cuda_scratch(d, scratch_of(d, b));
+	rf_cuda_gemm_prepare(d, b);
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
 static const struct rf_ops ops = {
-	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_beside,
+	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_beside, prepare,
 #define X(op) rf_cuda_##op,
 	RF_OPS(X)
 #undef X

@@ -22,8 +22,9 @@ struct feature {
 };
 
 /* Numbers j .. of x scale + offset, and of their activation. */
-template <bool WIDE> static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v, some<4> &s,
-                                                                some<4> &z, some<4> &y)
+template <bool WIDE>
+static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v, some<4> &s, some<4> &z,
+                                           some<4> &y)
 {
 	const size_t column = (size_t)h * a.D + j;
 
@@ -339,7 +340,8 @@ struct length {
 };
 
 /* x . x and (with dy) dy . x of numbers `from` to `to` of a row, this thread's. */
-template <bool WIDE> static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to, int step, float (&sum)[2])
+template <bool WIDE>
+static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to, int step, float (&sum)[2])
 {
 	for (size_t i = from; i < to; i += step) {
 		const some<4> x = take<WIDE>(a.x + row * a.n + i, to - i);
@@ -359,7 +361,8 @@ template <bool WIDE> static __device__ __forceinline__ void along(const struct l
  * LENGTH: y = r alone. */
 enum what { LENGTH, RENORM, BACK };
 template <enum what WHAT, bool WIDE>
-static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to, int step, double xx, double xy, bool leader)
+static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to, int step, double xx, double xy,
+                                             bool leader)
 {
 	const double r = sqrt(xx), s = 1 / (r + (double)a.eps), L = a.length ? (double)a.length[row] : 1;
 	const float by = (float)(L * s), back = r > 0 ? (float)(L * xy * s * s / r) : 0;
@@ -432,7 +435,8 @@ static __device__ double whole(const double *part, size_t tiles, size_t apart, d
 	return block_sum(sum, room);
 }
 
-template <enum what WHAT, bool WIDE> static __global__ void __launch_bounds__(THREADS) long_rows(struct length a, size_t tiles, const double *part)
+template <enum what WHAT, bool WIDE>
+static __global__ void __launch_bounds__(THREADS) long_rows(struct length a, size_t tiles, const double *part)
 {
 	SHARED(s);
 	double *room = s.take<double>(33);

@@ -15,7 +15,7 @@
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
 struct rounded { struct stored of; bf16 *to; struct rounded *next; };
 
-enum { RECENT = 4, SLOTS = 1 << 10 };
+enum { RECENT = 4, SLOTS = 1 << 10, WORKSPACE = 32 << 20 };
 struct blas {
 	cublasHandle_t handle;
 	void *workspace;
@@ -37,7 +37,6 @@ static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
 /* The workspace is ours: with one that cuBLAS takes itself, equal bits from run to run are not promised. */
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 {
-	enum { WORKSPACE = 32 << 20 };
 	struct blas *b = (struct blas *)calloc(1, sizeof *b);
 	cublasStatus_t s = CUBLAS_STATUS_ALLOC_FAILED;
 
@@ -166,6 +165,45 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
 	return d->err.code == RF_OK ? weight(d, &s) : NULL;
 }
 
+/* Numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, one of a batch's. */
+static size_t largest(const struct rf_beside *b)
+{
+	enum { LOGITS = 256 };
+	size_t n = (size_t)b->rows * b->widest, z = b->train ? LOGITS * (size_t)b->vocab : 0;
+
+	n = n > z ? n : z;
+	return n > b->operands ? n : b->operands;
+}
+
+size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b)
+{
+	return WORKSPACE + (d->math == RF_MATH_BF16 ? (b->matrices + RECENT * largest(b)) * 2 : 0);
+}
+
+/* Room for n numbers at a place, whose contents are lost where it grows. */
+static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
+{
+	struct rounded *r = &b->recent[place];
+
+	if (n <= b->room[place])
+		return true;
+	r->of.p = NULL;
+	b->room[place] = 0;
+	/* what is queued may still read the old one */
+	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") || !rf_cuda_ok(d, cudaFree(r->to), "release"))
+		return false;
+	if (!(r->to = (bf16 *)memory(d, n * 2)))
+		return false;
+	b->room[place] = n;
+	return true;
+}
+
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *b)
+{
+	for (int i = 0; i < RECENT && d->math == RF_MATH_BF16 && d->err.code == RF_OK; i++)
+		make_room(d, blas_of(d), i, largest(b));
+}
+
 /* keep: a place that must stay as it is, of the product's other operand; -1: none.  Says which place it took. */
 static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place)
 {
@@ -184,15 +222,8 @@ static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, i
 	b->next = (b->next + 1) % RECENT;
 	r = &b->recent[*place];
 	r->of.p = NULL;
-	if (n > b->room[*place]) {
-		b->room[*place] = 0;
-		if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") || !rf_cuda_ok(d, cudaFree(r->to), "release") ||
-		    !(r->to = (bf16 *)memory(d, n * 2))) {
-			r->to = NULL;
-			return NULL;
-		}
-		b->room[*place] = n;
-	}
+	if (!make_room(d, b, *place, n))
+		return NULL;
 	r->of = *s;
 	round_now(d, s, r->to);
 	return r->to;

@@ -139,7 +139,8 @@ static __device__ __forceinline__ void merge(struct sums &a, const struct sums &
 struct results { float *entropy, *logp; int32_t *top; struct row *row; };
 
 /* One warp a row. */
-static __global__ void finish(const struct part *part, int rows, int parts, float inv_temp, const int32_t *target, const float *target_z, struct results to)
+static __global__ void
+finish(const struct part *part, int rows, int parts, float inv_temp, const int32_t *target, const float *target_z, struct results to)
 {
 	const int lane = threadIdx.x % 32;
 	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
@@ -230,7 +231,8 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 				rf_cuda_gemm(d, &g);
 			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n, j, m, parts, x->inv_temp, target, ban(), part, target_z);
 		}
-		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL, x->top ? i32(x->top) + r : NULL, NULL };
+		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
+		                            x->top ? i32(x->top) + r : NULL, NULL };
 
 		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target, target_z, to);
 	}
@@ -264,13 +266,13 @@ void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
 	struct row *row = (struct row *)(room + part_size);
 	float *target_z = (float *)(room + part_size + row_size);
 
-	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0, x->N, parts, x->inv_temp, i32(x->target), ban(), part,
-	       target_z);
+	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0, x->N, parts, x->inv_temp,
+	       i32(x->target), ban(), part, target_z);
 	const struct results to = { NULL, f32(x->logp), NULL, row };
 
 	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp, i32(x->target), target_z, to);
-	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0, f32(x->z), x->N, x->inv_temp, row, i32(x->target),
-	       f32(x->coef));
+	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0, f32(x->z), x->N, x->inv_temp, row,
+	       i32(x->target), f32(x->coef));
 }
 
 /* ---- drawing ---------------------------------------------------------------------------------------------------- */
@@ -326,8 +328,8 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 		a.mass[unit] = sum;
 }
 
-/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x, else, since rounding may
- * leave u total = total, the last that is not 0 (-1: none).  before: the sum before it. */
+/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x, else the last that is
+ * not 0 (-1: none), which u = 1 takes.  before: the sum before it. */
 struct stop { int at; bool over; whole before; };
 
 static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
@@ -525,7 +527,6 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 	__syncthreads();
 	kept.key = prefix;
 	kept.ties = s->ties;
-	__syncthreads();
 	return kept;
 }
 
@@ -598,7 +599,8 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 
 	a.mass = (whole *)(room + part_size);
 	a.row = row;
-	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp, (const int32_t *)NULL, a.ban, part, (float *)NULL);
+	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp, (const int32_t *)NULL, a.ban, part,
+	       (float *)NULL);
 	LAUNCH(d, finish, blocks_of(rows), 32 * WARPS, 0, part, rows, a.parts, a.inv_temp, (const int32_t *)NULL, (const float *)NULL, to);
 	if (cut) {
 		LAUNCH(d, select_rows, rows, SELECT, shared_size(1, sizeof(struct search)), a, (unsigned)x->top_k, x->top_p, limit);

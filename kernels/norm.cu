@@ -75,7 +75,8 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 
 /* With n = x r, r = 1 / rms, g = dy silu(gate):  dx = r (g w - n mean(g w n)),  dw = sum over rows of g n,
  * dgate = dy n w silu'(gate), summed where a row has one gate. */
-template <bool BLOCK, bool WIDE, class real> static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i, real *room, float *dw)
+template <bool BLOCK, bool WIDE, class real>
+static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i, real *room, float *dw)
 {
 	const int first = 4 * lane_of_row<BLOCK>(), step = 4 * lanes_of_row<BLOCK>();
 	const float *x = a.x + (size_t)i * a.ldx, *dy = a.dy + (size_t)i * a.d;

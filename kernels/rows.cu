@@ -72,7 +72,8 @@ static __global__ void __launch_bounds__(LINKERS) link_rows(const int32_t *ti, i
 }
 
 /* A block for a row and 4 WALKERS columns. */
-template <bool WIDE> static __global__ void __launch_bounds__(WALKERS) add_chain(struct moves m, size_t d, const int32_t *next, const int32_t *first)
+template <bool WIDE>
+static __global__ void __launch_bounds__(WALKERS) add_chain(struct moves m, size_t d, const int32_t *next, const int32_t *first)
 {
 	const size_t j = ((size_t)blockIdx.y * WALKERS + threadIdx.x) * 4;
 	const int row = (int)blockIdx.x;

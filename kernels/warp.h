@@ -76,7 +76,8 @@ template <bool TB> static __device__ __forceinline__ const bf16 *right_at(const 
 }
 
 /* c (16, nt 8) += a (16, 16) b[l..l+15] */
-template <bool TB, int N> static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, const uint32_t (&a)[4], int l, const bf16 *b, int lb)
+template <bool TB, int N>
+static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, const uint32_t (&a)[4], int l, const bf16 *b, int lb)
 {
 	static_assert(N % 2 == 0, "columns are loaded by sixteens");
 	UNROLL()
@@ -127,7 +128,8 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 				float y[4][2];
 
 				if (TB) {
-					const float4 p = *(const float4 *)(b + n * 8 * lb + l), q = *(const float4 *)(b + (n * 8 + 1) * lb + l);
+					const float4 p = *(const float4 *)(b + n * 8 * lb + l);
+					const float4 q = *(const float4 *)(b + (n * 8 + 1) * lb + l);
 
 					y[0][0] = p.x, y[1][0] = p.y, y[2][0] = p.z, y[3][0] = p.w;
 					y[0][1] = q.x, y[1][1] = q.y, y[2][1] = q.z, y[3][1] = q.w;
@@ -174,7 +176,8 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 }
 
 template <int N, int K>
-static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4], float *room, int lr, const float *b, int lb)
+static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4], float *room, int lr,
+                                                       const float *b, int lb)
 {
 	put_sum(room, lr, p);
 	__syncwarp();

@@ -270,6 +270,9 @@ struct rf_beside {
 	size_t matrices, largest; /* elements of all weights that are matrices, and of the largest that rows are multiplied by */
 	size_t operands;         /* elements of both operands of the largest product of a batch that may be rounded */
 	size_t states;           /* train: elements of all chunks' states of one head */
+	int sequences;           /* rollouts side by side */
+	int H, K, V;             /* of the delta rule */
+	int heads, D;            /* of attention */
 	bool train;
 };
 
@@ -284,6 +287,7 @@ struct rf_ops {
 	void (*zero)(struct rf_dev *d, void *to, size_t bytes);
 	void (*sync)(struct rf_dev *d);
 	size_t (*beside)(struct rf_dev *d, const struct rf_beside *b);
+	void (*prepare)(struct rf_dev *d, const struct rf_beside *b); /* takes at once what it can of that */
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X

@@ -246,6 +246,11 @@ static void check_release(struct rf_dev *d, void *p)
 }
 
 /* What waits in the queue, and every allocation's last pages. */
+static void check_prepare(struct rf_dev *d, const struct rf_beside *b)
+{
+	rf_cpu_prepare(&check_of(d)->cpu, b);
+}
+
 static size_t check_beside(struct rf_dev *d, const struct rf_beside *b)
 {
 	return rf_cpu_beside(&check_of(d)->cpu, b) + 2 * LONG;
@@ -358,7 +363,7 @@ const struct rf_ops rf_ops_check = {
 	.name = "check",
 	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
 	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
-	.beside = check_beside,
+	.beside = check_beside, .prepare = check_prepare,
 #define X(name) .name = check_##name,
 	RF_OPS(X)
 #undef X

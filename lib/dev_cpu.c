@@ -134,6 +134,13 @@ size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 	return shared + thread * (size_t)d->threads + (d->math == RF_MATH_BF16 ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
 }
 
+/* Each operation takes what it needs when it first does; memory of the host is not used up before it is written. */
+void rf_cpu_prepare(struct rf_dev *d, const struct rf_beside *b)
+{
+	(void)d;
+	(void)b;
+}
+
 void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes)
 {
 	struct cpu_scratch *s = &cpu_of(d)->scratch[thread < 0 ? d->threads : thread];

@@ -19,6 +19,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16", "operands of matrix products; auto: bf16 on a GPU", true },
+		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL, "equal bits from run to run, which all devices give in any case", false },
 		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings, memory and time, exit", false },
 		{ .name = NULL },
 	};
@@ -158,10 +159,45 @@ static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *
 	return p;
 }
 
+/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.  Embedding
+ * and head are not among the latter two: one is looked up, the other has blocks of its own. */
+static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
+{
+	for (int i = 0; i < p->n; i++) {
+		const struct rf_param *w = &p->p[i];
+
+		if (w->ndim != 2)
+			continue;
+		b->matrices += w->count;
+		if (w->shape[0] == vocab)
+			continue;
+		b->largest = w->count > b->largest ? w->count : b->largest;
+		b->widest = larger(b->widest, larger(w->shape[0], w->shape[1]));
+	}
+}
+
+/* What the device takes beside a plan's tree and the weights. */
+static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_plan *p)
+{
+	enum { PAD = 15 }; /* heads are padded to whole vectors */
+	const struct rf_config *c = &g->ckpt->cfg;
+	struct rf_beside b = { .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .H = c->delta.heads, .K = c->delta.K,
+	                       .V = c->delta.V, .heads = c->attn.heads, .D = c->attn.D };
+	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
+
+	weigh(&g->ckpt->params, c->vocab, &b);
+	b.rows = p->segment < p->max_len ? p->segment : p->max_len;
+	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
+	if (c->lact.heads)
+		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.rows, c->lact.chunk));
+	return b;
+}
+
 enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra, struct rf_err *e)
 {
 	struct rf_plan p = own_plan(g, want);
 	const struct rf_plan *old = &g->plan;
+	struct rf_beside beside;
 	enum rf_code rc;
 
 	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.grow != old->grow ||
@@ -183,6 +219,8 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 			return rf_dev_sync(&g->dev, e);
 		g->extra_bytes = extra;
 	}
+	beside = beside_of(g, &g->plan);
+	g->dev.ops->prepare(&g->dev, &beside);
 	return RF_OK;
 }
 
@@ -225,33 +263,16 @@ enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struc
 	return rf_engine_reserve(g, &need.plan, need.extra, e);
 }
 
-/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.  Embedding
- * and head are not among the latter two: one is looked up, the other has blocks of its own. */
-static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
-{
-	for (int i = 0; i < p->n; i++) {
-		const struct rf_param *w = &p->p[i];
-
-		if (w->ndim != 2)
-			continue;
-		b->matrices += w->count;
-		if (w->shape[0] == vocab)
-			continue;
-		b->largest = w->count > b->largest ? w->count : b->largest;
-		b->widest = larger(b->widest, larger(w->shape[0], w->shape[1]));
-	}
-}
-
 enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e)
 {
-	/* code and libraries; oneDNN's products, compiled per thread; heads are padded to whole vectors */
-	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20, PAD = 15 };
+	/* code and libraries; oneDNN's products, compiled per thread */
+	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
-	struct rf_beside b = { .vocab = c->vocab, .train = g->train };
+	struct rf_beside b;
 	struct rf_need need;
 	struct rf_plan p;
-	size_t tree, state = ((size_t)c->delta.K + PAD) / (PAD + 1) * (((size_t)c->delta.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
+	size_t tree;
 
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
@@ -261,11 +282,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	rf_model_unbind(&bare);
 	if (!tree)
 		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
-	weigh(bare.params, c->vocab, &b);
-	b.rows = p.segment < p.max_len ? p.segment : p.max_len;
-	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
-	if (c->lact.heads)
-		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.rows, c->lact.chunk));
+	b = beside_of(g, &p);
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->beside(&g->dev, &b);

@@ -35,6 +35,7 @@ struct rf_engine {
 	const char *device;
 	int threads, segment, max_len;
 	int math;                    /* enum rf_math; once it is open the device's */
+	bool deterministic;          /* who wants a promise: no device has anything to gain by breaking it */
 	bool dry_run;
 	/* the stage, set before its input is opened */
 	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_need *need); /* sets what it decides itself of the shape */
@@ -57,9 +58,9 @@ struct rf_engine {
 };
 #define RF_ENGINE_DEFAULTS { .device = NULL, .segment = 2048 }
 
-/* -m, --device, --threads, --segment, --max-len, --dtype, --dry-run.  The default device is $RF_DEVICE, else
+/* -m, --device, --threads, --segment, --max-len, --dtype, --deterministic, --dry-run.  The default device is $RF_DEVICE, else
  * auto.  model: what -m takes, for --help; NULL: a run or a checkpoint. */
-enum { RF_ENGINE_OPTS = 8 };
+enum { RF_ENGINE_OPTS = 9 };
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
 
 /* Opens the device, and the checkpoint at g->path unless `ckpt` is given (a trainer's, whose run is locked); loads the

@@ -27,7 +27,7 @@ static bool find(char *path, size_t size)
 		return false;
 	dir[n] = 0;
 	*(strrchr(dir, '/') + 1) = 0;
-	return is_there(path, size, dir, "") || is_there(path, size, dir, "../lib/rf-tools/");
+	return is_there(path, size, dir, "../lib/rf-tools/") || is_there(path, size, dir, "../build/");
 }
 
 static bool has_driver(void)
@@ -51,7 +51,7 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 		path = found;
 		*none = true;
 		if (!find(found, sizeof found))
-			return rf_fail(e, RF_EDEVICE, "no plugin: %s is neither beside the program nor in ../lib/rf-tools (make builds it where it finds the CUDA toolkit;"
+			return rf_fail(e, RF_EDEVICE, "no plugin: %s is neither in ../lib/rf-tools nor in ../build of the programs (make builds it where it finds the CUDA toolkit;"
 			               " use --device cpu)", name);
 		if (!has_driver())
 			return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");

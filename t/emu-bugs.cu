@@ -305,7 +305,7 @@ static const struct bug { const char *name, *says; int found_by; void (*run)(boo
 	BUG("a shuffle taken for a barrier", RACE, "shared memory", RUN(shuffle_as_barrier, 1, N, 0, o)),
 	BUG("__syncwarp taken for __syncthreads", RACE, "shared memory", RUN(warp_for_block, 1, N, 0, o)),
 	BUG("a matrix loaded before it is written", RACE, "shared memory", RUN(matrix_too_early, 1, 32, 512 + 1024, o)),
-	BUG("a divergent barrier", ALL, "divergent barrier: thread 0", RUN(divergent_barrier, 1, N, 0, o)),
+	BUG("a divergent barrier", ALL, "divergent barrier", RUN(divergent_barrier, 1, N, 0, o)),
 	BUG("lanes that never come", ALL, "deadlock", RUN(lanes_missing, 1, N, 0, o)),
 	BUG("a lane that does not name itself", ALL, "not in its own mask", RUN(not_in_own_mask, 1, N, 0, o)),
 	BUG("blocks that write the same place", RACE, "race in global", RUN(blocks_overlap, 3, N, 0, o)),

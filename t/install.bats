@@ -13,6 +13,7 @@ setup() { load helper; }
 		cmp "$ROOT/man/$name.1" "share/man/man1/$name.1"
 		grep -q "$name" "share/bash-completion/completions/$name"
 	done
+	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
 	[ -e share/man/man5/rf-stream.5 ] && [ -e share/man/man7/rf-tools.7 ]
 	[ -x share/rf-tools/steps.sh ] && [ ! -x share/rf-tools/midtrain.mk ]
 	run -2 env -u MAKEFLAGS -u RF_BIN PATH="$place/opt/rf/bin:/usr/bin:/bin" make -s -f share/rf-tools/midtrain.mk

@@ -349,6 +349,8 @@ int main(int argc, char *argv[])
 			rmsnorm(9, 300, 4, true, k, false);
 		}
 		rows(9, 40, 44, 48, true);
+		rows(9, 40, 44, 42, true);
+		rows(9, 40, 42, 44, false);
 		tails(1, 1, 8, 3, 40, false);
 		tails(7, 2, 3, 3, 600, false);
 		rope(3, 9, 2, 16, 8, 4, 8);
@@ -364,6 +366,7 @@ int main(int argc, char *argv[])
 		tails(4, 1, 2, w, 64, false);
 		tails(7, 2, 3, w, 9, false);
 	}
+	decay(1100, 40, 2); /* more rows and heads than are summed at once */
 	batches(false);
 	for (int i = 0; i < 3; i++) {
 		rope((int[]){ 1, 3, 4 }[i], 67, 2, 16, (int[]){ 2, 8, 16 }[i], i * 3, 5 - i);

@@ -309,7 +309,8 @@ static double log_sum(const double *z, int n, double t)
 
 static void head(int nrows, int d, int N, float inv_temp)
 {
-	const char *const entropy_name = bf16 ? "head_fwd entropy in bf16" : "head_fwd entropy", *const logp_name = bf16 ? "head_fwd logp in bf16" : "head_fwd logp";
+	const char *const entropy_name = bf16 ? "head_fwd entropy in bf16" : "head_fwd entropy";
+	const char *const logp_name = bf16 ? "head_fwd logp in bf16" : "head_fwd logp";
 	const char *const top_name = bf16 ? "head_fwd top in bf16" : "head_fwd top";
 	const double limit = bf16 ? BF16 : VALUE;
 	size_t n = (size_t)nrows;
@@ -373,15 +374,15 @@ static void heads(void)
 }
 
 /* Small whole numbers, so that equal logits are equal: the lowest of them is the arg max. */
-static void head_ties(void)
+static void head_ties(int R, int D, int N)
 {
-	enum { R = 70, D = 24, N = 700 };
+	const size_t n = (size_t)R;
 
-	snprintf(label, sizeof label, "ties");
+	snprintf(label, sizeof label, "ties: rows %d d %d N %d", R, D, N);
 	for (EACH_DEVICE) {
-		struct buf h = in(R * D, -2, 2), w = in(N * D, -1, 1), logp = out(R);
-		int32_t top[R], target[R];
-		rf_i32 tops = in_i32(memset(top, 0, sizeof top), R), targets;
+		struct buf h = in(n * (size_t)D, -2, 2), w = in((size_t)(N * D), -1, 1), logp = out(n);
+		int32_t *top = keep(n, sizeof *top), *target = keep(n, sizeof *target);
+		rf_i32 tops = in_i32(top, R), targets;
 
 		for (int i = 0; i < R * D; i++)
 			h.h[i] = roundf(h.h[i]);
@@ -390,11 +391,11 @@ static void head_ties(void)
 		for (int i = 0; i < R; i++)
 			target[i] = i;
 		targets = in_i32(target, R);
-		dev->ops->upload(dev, h.m, h.h, R * D * sizeof(float));
-		dev->ops->upload(dev, w.m, w.h, N * D * sizeof(float));
+		dev->ops->upload(dev, h.m, h.h, h.n * sizeof(float));
+		dev->ops->upload(dev, w.m, w.h, w.n * sizeof(float));
 		RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m, .target = targets, .logp = logp.m,
 		   .top = tops);
-		dev->ops->download(dev, top, tops, sizeof top);
+		dev->ops->download(dev, top, tops, n * sizeof *top);
 		for (int i = 0; i < R; i++) {
 			int best = 0;
 			float most = -INFINITY;
@@ -450,6 +451,24 @@ static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
 				judge("ce_grad: coef 0 gives zeros", h[j] != 0, 0);
 			free(h);
 		}
+	}
+}
+
+/* A row that is not wanted does not matter, whatever is in it. */
+static void ce_grad_unwanted(void)
+{
+	enum { N = 1100 };
+
+	snprintf(label, sizeof label, "a NaN in a row of coef 0");
+	for (EACH_DEVICE) {
+		struct buf z = in(N, -1, 1), coef = in(1, 0, 0);
+		const float nan = NAN;
+		const int32_t target = 2;
+		double *zeros = keep(N, sizeof *zeros);
+
+		dev->ops->upload(dev, rf_at(z.m, 1050), &nan, sizeof nan);
+		RF(dev, ce_grad, .rows = 1, .N = N, .inv_temp = 1, .z = z.m, .target = in_i32(&target, 1), .coef = coef.m);
+		values("ce_grad: coef 0 gives zeros", z, zeros, 0);
 	}
 }
 
@@ -562,7 +581,7 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 				z.h[q * N + banned[i]] = 60;
 		}
 		for (int i = 0; i < nrows; i++)
-			u[i] = i == 0 ? 0 : i == 1 ? 1 - 0x1p-53 : (double)(i % per) / per;
+			u[i] = i == 0 ? 0 : i == 1 ? 1 : (double)(i % per) / per; /* 1: the last */
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
 		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0, .inv_temp = 1, .top_p = top_p, .z = z.m,
@@ -597,8 +616,9 @@ static void sample_nothing(void)
 {
 	enum { N = 40 };
 
+	snprintf(label, sizeof label, "nothing");
 	for (EACH_DEVICE) {
-		struct buf z = in(2 * N, -1, 1), logp = out(2);
+		struct buf z = in(2 * N, -1, 1), logp = out(2), none = out(1);
 		const double u[2] = { 0.5, 0.5 };
 		int32_t token[2];
 		rf_i32 tokens = in_i32(token, 2);
@@ -614,6 +634,16 @@ static void sample_nothing(void)
 			judge("sample: nothing to draw from", !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N, 0);
 			free(h);
 		}
+		if (strcmp(dev->ops->name, "cuda")) /* others fail for good */
+			continue;
+		int32_t all[N];
+		for (int i = 0; i < N; i++)
+			all[i] = i;
+		RF(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N, .banned_ids = in_i32(all, N), .z = rf_at(z.m, N),
+		   .u = in_f64(u, 2), .token = tokens, .logp = none.m);
+		float *h = get(none);
+		judge("sample: nothing to draw from", !isnan(h[0]), 0);
+		free(h);
 	}
 }
 
@@ -788,9 +818,10 @@ int main(int argc, char *argv[])
 	}
 	shift = 0;
 	rmsnorm(33000, 1, true, true);
-	rmsnorm(4200, 260, false, true);
 	heads();
-	head_ties();
+	head_ties(70, 24, 700);
+	head_ties(20, 6, 7 * 320);
+	head_ties(20, 3, 7 * 5888);
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(vocabs); j++) {
 			ce_grad(rows_of[i], vocabs[j], 1.3f, true);
@@ -814,6 +845,7 @@ int main(int argc, char *argv[])
 	sample_equals(9, 3, 100, 0, 0, true);
 	sample_nothing();
 	ce_grad(2, 40000, 1.1f, true);
+	ce_grad_unwanted();
 	for (int i = 0; i < COUNT(sizes); i++) {
 		swiglu(sizes[i], 0, 0, false);
 		swiglu(sizes[i], 0, 0, true);

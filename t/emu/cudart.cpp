@@ -4,6 +4,7 @@
  *
  *     EMU_DRIVER=12020   the driver's version; 0: there is none       EMU_DEVICES=0    no GPU
  *     EMU_SM=70          a GPU that there is no code for              EMU_MEMORY=n     n bytes of memory
+ *     EMU_SMS=132        multiprocessors, by which some kernels choose their grid; 4 of them else
  *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls after it fail */
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@ namespace {
 
 std::map<const char *, size_t> blocks;
 size_t used;
+const char *found, *found_end; /* the block that was looked for last */
 
 size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
@@ -24,18 +26,18 @@ size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
 bool emu::in_allocation(const void *p, size_t n)
 {
-	static const char *first, *end; /* of the one found last */
-	const char *at = (const char *)p;
+	const char *const at = (const char *)p;
 
-	if (at >= first && at + n <= end && blocks.count(first))
-		return true;
-	auto next = blocks.upper_bound(at);
-	if (next == blocks.begin())
-		return false;
-	--next;
-	first = next->first;
-	end = first + next->second;
-	return at + n <= end;
+	if (at < found || at >= found_end) {
+		auto next = blocks.upper_bound(at);
+
+		if (next == blocks.begin())
+			return false;
+		--next;
+		found = next->first;
+		found_end = found + next->second;
+	}
+	return at + n <= found_end;
 }
 
 extern "C" {
@@ -46,7 +48,8 @@ cudaError_t cudaMalloc(void **p, size_t n)
 		return emu::fault(false);
 	if (used + n > all() || posix_memalign(p, 256, n ? n : 1))
 		return emu::refuse(cudaErrorMemoryAllocation, "out of memory");
-	memset(*p, 0xFF, n);
+	if (!emu::only_noted())
+		memset(*p, 0xFF, n);
 	blocks[(char *)*p] = n;
 	used += n;
 	return cudaSuccess;
@@ -62,6 +65,7 @@ cudaError_t cudaFree(void *p)
 		return emu::refuse(cudaErrorInvalidValue, "release of %p, which is not allocated", p);
 	used -= one->second;
 	blocks.erase(one);
+	found = found_end = nullptr;
 	free(p);
 	return cudaSuccess;
 }
@@ -83,7 +87,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
 {
-	if (emu::fault(false))
+	if (emu::fault(false) || emu::only_noted())
 		return emu::fault(false);
 	if (kind != cudaMemcpyHostToDevice && !emu::in_allocation(from, n))
 		emu::illegal("a copy of %zu bytes from %p, which is no memory of the device", n, from);
@@ -96,7 +100,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind
 
 cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
 {
-	if (emu::fault(false))
+	if (emu::fault(false) || emu::only_noted())
 		return emu::fault(false);
 	if (!emu::in_allocation(p, n))
 		emu::illegal("%zu bytes to be set at %p, which is no memory of the device", n, p);
@@ -139,7 +143,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 	p->totalGlobalMem = all();
 	p->major = sm / 10;
 	p->minor = sm % 10;
-	p->multiProcessorCount = 4;
+	p->multiProcessorCount = (int)emu::setting("EMU_SMS", 4);
 	p->sharedMemPerBlockOptin = 227 << 10;
 	return cudaSuccess;
 }

@@ -10,8 +10,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <sys/mman.h>
 #include <vector>
@@ -47,16 +49,14 @@ const size_t STACK = 256 << 10, GUARD = 4096, STRIP = 128, PIECES = 64, MOST_SHA
 struct copy { void *to; const void *from; int group; };
 
 struct fibre {
-	int thread = 0;
+	int thread = 0, warp = 0;
+	unsigned lane = 0;                      /* as a bit */
 	uint3 idx{};
-	bool done = true, at_warp = false, at_block = false;
-	const char *file = "";                  /* where it waits */
+	const char *file = "";                  /* where it waits, */
 	int line = 0;
-	unsigned mask = 0;                      /* for whom, and what with */
-	void *arg = nullptr;
+	unsigned mask = 0;                      /* for whom, and what they do together */
 	warp_fn fn = nullptr;
 	bool orders = false;
-	int count = 0;                          /* what the block's barrier gave */
 	std::vector<struct copy> copies;        /* on their way */
 	int groups = 0;                         /* of copies, closed */
 	char *stack = nullptr;
@@ -69,10 +69,17 @@ struct fibre {
 	void *fake_stack = nullptr;             /* ASan's */
 };
 
+/* Of a warp, in bits: the lanes that have not returned, those that may go on, those that have come to an operation of the warp;
+ * of these the first, whether another waits for something else, and what each brought. */
+struct warp { unsigned live, ready, arrived; bool mixed; const fibre *first; void *arg[32]; };
+
 enum { FORWARD, REVERSE, RANDOM };
-fibre *fibres, scheduler, *current;
-int threads, alive, waiting, yeses;             /* of the block; waiting: at its barrier */
-unsigned arrived[32], live[32];                 /* of each warp: lanes at an operation, lanes not yet returned */
+fibre *fibres, scheduler, *current, *last;      /* last: who ran before */
+struct warp warps[32];
+int threads, alive, waiting, yeses, counted;    /* of the block; waiting: at its barrier; counted: what it gave */
+const fibre *first_waiting, *elsewhere;         /* elsewhere: at another barrier */
+std::vector<int> lanes;                         /* in the order in which they take turns, */
+size_t turn;                                    /* and whose it was */
 struct call running;
 size_t given;                                   /* bytes of dynamic shared memory */
 std::map<const void *, size_t> allowed;
@@ -117,12 +124,13 @@ emu_switch:
 void switched(fibre &to)
 {
 	ASAN(const void *from; size_t size; __sanitizer_finish_switch_fiber(to.fake_stack, &from, &size);
-	     if (&to != &scheduler) { scheduler.stack = (char *)from; scheduler.stack_size = size; })
+	     if (last == &scheduler) { scheduler.stack = (char *)from; scheduler.stack_size = size; })
 	(void)to;
 }
 
 __attribute__((noinline)) void switch_to(fibre &from, fibre &to)
 {
+	last = &from;
 	ASAN(__sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.stack_size);)
 #ifdef EMU_UCONTEXT
 	swapcontext(&from.context, &to.context);
@@ -132,10 +140,34 @@ __attribute__((noinline)) void switch_to(fibre &from, fibre &to)
 	switched(from);
 }
 
-void wait(const bool &flag)
+/* Who of a warp comes next. */
+fibre *next_lane(int w)
 {
-	while (*(const volatile bool *)&flag)
-		switch_to(*current, scheduler);
+	for (size_t n = lanes.size(); warps[w].ready && n; n--) {
+		turn = turn + 1 < lanes.size() ? turn + 1 : 0;
+		if (warps[w].ready >> lanes[turn] & 1)
+			return &fibres[32 * w + lanes[turn]];
+	}
+	return nullptr;
+}
+
+void go_on(fibre &from, fibre &to)
+{
+	current = &to;
+	threadIdx = to.idx;
+	now.thread = to.thread;
+	switch_to(from, to);
+}
+
+/* This thread waits, until others let it go on, or has returned. */
+void pause()
+{
+	fibre &me = *current, *to = next_lane(me.warp);
+
+	if (to)
+		go_on(me, *to);
+	else
+		switch_to(me, scheduler);
 }
 
 void leave(fibre &me);
@@ -145,7 +177,7 @@ void live_and_die()
 	for (switched(*current);;) {
 		running.run(running.args);
 		leave(*current);
-		switch_to(*current, scheduler);
+		pause();
 	}
 }
 
@@ -167,6 +199,8 @@ void make_fibres()
 		mprotect(m + i * step, GUARD, PROT_NONE);
 		f.stack = m + i * step + GUARD;
 		f.thread = i;
+		f.warp = i / 32;
+		f.lane = 1u << i % 32;
 #ifdef EMU_UCONTEXT
 		getcontext(&f.context);
 		f.context.uc_stack.ss_sp = f.stack;
@@ -188,73 +222,70 @@ void make_fibres()
 
 /* ---- those who wait --------------------------------------------------------------------------------------------- */
 
-/* Lets a warp's lanes of mask go on if all that have not returned have come to the same operation. */
-bool meet_in_warp(int w, unsigned mask)
+/* Whether all lanes of mask that have not returned have come to the same operation. */
+bool all_here(int w, unsigned mask)
 {
-	fibre *warp = fibres + 32 * w, *one = nullptr;
-	void *args[32] = {};
-	unsigned here = 0;
+	const fibre *warp = fibres + 32 * w, *one = nullptr;
+	const unsigned here = mask & warps[w].live;
 
-	if (mask & live[w] & ~arrived[w])
+	if (!here || (here & ~warps[w].arrived))
 		return false;
-	for (int l = 0; l < 32; l++) {
-		if (!(mask & live[w] & 1u << l))
+	for (int l = 0; warps[w].mixed && l < 32; l++) {
+		if (!(here >> l & 1))
 			continue;
-		if (warp[l].mask != mask)
-			return false;
 		if (!one)
 			one = &warp[l];
-		else if (warp[l].fn != one->fn || warp[l].line != one->line)
+		if (warp[l].mask != mask || warp[l].fn != one->fn || warp[l].line != one->line)
 			return false;
-		here |= 1u << l;
-		args[l] = warp[l].arg;
 	}
-	if (!one)
-		return false;
-	if (one->fn)
-		one->fn(args, here);
-	if (one->orders && here == live[w])
-		now.warp_epoch[w]++; /* of a part of the warp: not modelled */
-	arrived[w] &= ~here;
-	for (int l = 0; l < 32; l++)
-		if (here >> l & 1)
-			warp[l].at_warp = false;
 	return true;
+}
+
+/* If so, they do it and may go on. */
+void meet_in_warp(int w, unsigned mask, bool orders)
+{
+	struct warp &it = warps[w];
+	const unsigned here = mask & it.live;
+
+	if (!all_here(w, mask))
+		return;
+	if (const warp_fn fn = fibres[32 * w + __builtin_ctz(here)].fn)
+		fn(it.arg, here);
+	if (orders && here == it.live)
+		now.warp_epoch[w]++; /* of a part of the warp: not modelled */
+	it.arrived &= ~here;
+	it.ready |= here;
 }
 
 void meet_in_block()
 {
-	const fibre *one = nullptr;
-
 	if (!waiting || waiting < alive)
 		return;
-	for (fibre *f = fibres; f < fibres + threads; f++) {
-		if (!f->at_block)
-			continue;
-		if (!one)
-			one = f;
-		else if (f->line != one->line)
-			fail("divergent barrier: thread %d is at %s:%d, but thread %d at %s:%d", one->thread, one->file, one->line, f->thread,
-			     f->file, f->line);
-		f->count = yeses;
-		f->at_block = false;
-	}
+	if (elsewhere)
+		fail("divergent barrier: thread %d is at %s:%d, but thread %d at %s:%d", first_waiting->thread, first_waiting->file,
+		     first_waiting->line, elsewhere->thread, elsewhere->file, elsewhere->line);
 	now.block_epoch++;
+	counted = yeses;
 	waiting = yeses = 0;
+	for (struct warp &w : warps)
+		w.ready = w.live;
 }
 
 /* The thread has returned from the kernel: others may have waited for that. */
 void leave(fibre &me)
 {
-	const int w = me.thread / 32;
+	struct warp &it = warps[me.warp];
 
 	if (!me.copies.empty())
 		fail("thread %d returns before %zu copies have come", me.thread, me.copies.size());
-	me.done = true;
-	live[w] &= ~(1u << me.thread % 32);
-	for (int l = 0; l < 32; l++)
-		if ((arrived[w] >> l & 1) && meet_in_warp(w, fibres[32 * w + l].mask))
-			break;
+	it.live &= ~me.lane;
+	it.ready &= ~me.lane;
+	for (unsigned left = it.arrived; left; left &= left - 1) {
+		const fibre &f = fibres[32 * me.warp + __builtin_ctz(left)];
+
+		if (it.arrived & f.lane)
+			meet_in_warp(me.warp, f.mask, f.orders);
+	}
 	alive--;
 	meet_in_block();
 }
@@ -268,12 +299,12 @@ void stuck()
 	for (fibre *f = fibres; f < fibres + threads && shown < 6; f++) {
 		char s[300];
 
-		if (f->done || (before && before->line == f->line && before->mask == f->mask))
+		if (!(warps[f->warp].live & f->lane) || (before && before->line == f->line && before->mask == f->mask))
 			continue;
-		if (f->at_block)
-			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread, f->file, f->line);
-		else
+		if (warps[f->warp].arrived & f->lane)
 			snprintf(s, sizeof s, "; thread %d waits at %s:%d for lanes %08x", f->thread, f->file, f->line, f->mask);
+		else
+			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread, f->file, f->line);
 		who += s;
 		before = f;
 		shown++;
@@ -294,13 +325,11 @@ void in_order(std::vector<int> &o, size_t n)
 
 void begin_block(size_t b)
 {
-	for (fibre *f = fibres; f < fibres + threads; f++)
-		f->done = f->at_warp = f->at_block = false;
 	for (int w = 0; w < 32; w++) {
 		const int n = threads - 32 * w;
 
-		arrived[w] = 0;
-		live[w] = n >= 32 ? ~0u : n > 0 ? (1u << n) - 1 : 0;
+		warps[w].live = warps[w].ready = n >= 32 ? ~0u : n > 0 ? (1u << n) - 1 : 0;
+		warps[w].arrived = 0;
 		now.warp_epoch[w] = 0;
 	}
 	alive = threads;
@@ -319,31 +348,22 @@ void begin_block(size_t b)
 /* Warp by warp: each goes on until all its threads wait for the block, or have returned. */
 void run_block(size_t b)
 {
-	static std::vector<int> warps, lanes;
+	static std::vector<int> order_of_warps;
 
 	begin_block(b);
 	while (alive > 0) {
 		bool progress = false;
 
-		in_order(warps, (threads + 31) / 32);
-		for (int w : warps) {
+		in_order(order_of_warps, (threads + 31) / 32);
+		for (int w : order_of_warps) {
 			in_order(lanes, min(32, threads - 32 * w));
-			for (bool again = true; again;) {
-				again = false;
-				for (int l : lanes) {
-					fibre &f = fibres[32 * w + l];
-
-					if (f.done || f.at_warp || f.at_block)
-						continue;
-					progress = again = true;
-					current = &f;
-					threadIdx = f.idx;
-					now.thread = f.thread;
-					switch_to(scheduler, f);
-					now.thread = -1;
-					if (fault_code)
-						return; /* the fibres stay where they are */
-				}
+			turn = lanes.size() - 1;
+			while (fibre *f = next_lane(w)) {
+				progress = true;
+				go_on(scheduler, *f);
+				now.thread = -1;
+				if (fault_code)
+					return; /* the fibres stay where they are */
 			}
 		}
 		if (!progress) {
@@ -382,6 +402,19 @@ void stop(cudaError_t code, const std::string &what)
 	}
 	if (now.thread >= 0)
 		switch_to(*current, scheduler);
+}
+
+/* A line for each way to launch a kernel: its address in the object that it is in, threads, bytes of dynamic shared memory. */
+void note(const struct call *c, size_t n, size_t bytes)
+{
+	static FILE *const file = fopen(getenv("EMU_LAUNCHES"), "w");
+	static std::set<std::tuple<const void *, size_t, size_t>> noted;
+	Dl_info info;
+
+	if (file && noted.insert({ c->kernel, n, bytes }).second && dladdr(c->kernel, &info)) {
+		fprintf(file, "%zx %zu %zu\n", (size_t)((const char *)c->kernel - (const char *)info.dli_fbase), n, bytes);
+		fflush(file);
+	}
 }
 
 }
@@ -445,25 +478,39 @@ long long setting(const char *name, long long otherwise)
 	return s ? atoll(s) : otherwise;
 }
 
+bool only_noted()
+{
+	static const bool is = getenv("EMU_LAUNCHES") != nullptr;
+
+	return is;
+}
+
 /* ---- what kernels call ------------------------------------------------------------------------------------------ */
 
 void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line)
 {
 	fibre &me = *current;
-	const int w = me.thread / 32;
+	struct warp &it = warps[me.warp];
 
 	me.file = file;
 	me.line = line;
-	if (!(mask >> me.thread % 32 & 1))
+	if (!(mask & me.lane))
 		fail("thread %d is not in its own mask %08x at %s:%d", me.thread, mask, file, line);
 	me.mask = mask;
-	me.arg = arg;
 	me.fn = fn;
 	me.orders = orders;
-	me.at_warp = true;
-	arrived[w] |= 1u << me.thread % 32;
-	if (!meet_in_warp(w, mask))
-		wait(me.at_warp);
+	if (!it.arrived) {
+		it.first = &me;
+		it.mixed = false;
+	} else if (mask != it.first->mask || fn != it.first->fn || line != it.first->line) {
+		it.mixed = true;
+	}
+	it.arg[me.thread % 32] = arg;
+	it.arrived |= me.lane;
+	it.ready &= ~me.lane;
+	meet_in_warp(me.warp, mask, orders);
+	if (!(it.ready & me.lane))
+		pause();
 }
 
 int block_barrier(bool yes, const char *file, int line)
@@ -472,12 +519,18 @@ int block_barrier(bool yes, const char *file, int line)
 
 	me.file = file;
 	me.line = line;
-	me.at_block = true;
-	waiting++;
+	if (!waiting++) {
+		first_waiting = &me;
+		elsewhere = nullptr;
+	} else if (line != first_waiting->line) {
+		elsewhere = &me;
+	}
 	yeses += yes;
+	warps[me.warp].ready &= ~me.lane;
 	meet_in_block();
-	wait(me.at_block);
-	return me.count;
+	if (!(warps[me.warp].ready & me.lane))
+		pause();
+	return counted;
 }
 
 void *carver::piece(size_t bytes)
@@ -563,6 +616,10 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 		refuse(cudaErrorInvalidValue, "%zu bytes of dynamic shared memory where %zu are allowed (%s:%d)", bytes, most, c->file, c->line);
 	if (refused_code)
 		return;
+	if (only_noted()) {
+		note(c, n, bytes);
+		return;
+	}
 	if (++now.launches == faulty) {
 		fault_comes = true;
 		return;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "emu.h"
 #include "emu_rt.h"
@@ -31,7 +32,8 @@ struct event { uint32_t pc, launch, block; uint16_t block_epoch, warp_epoch, thr
 struct cell { struct event written, read[2]; };
 
 enum { PAGE = 4096, CACHE = 256 };
-struct page { uintptr_t no; struct cell cell[PAGE]; };
+/* All accesses so far were of whole grains of 4, 2 or 1 bytes, 1 << shift, for each of which there is a cell. */
+struct page { uintptr_t no; unsigned shift; std::vector<struct cell> cells; };
 std::unordered_map<uintptr_t, std::unique_ptr<struct page>> pages;
 struct page *cache[CACHE];
 
@@ -48,10 +50,22 @@ struct page *page_of(uintptr_t no)
 		if (!p) {
 			p = std::make_unique<struct page>();
 			p->no = no;
+			p->shift = 2;
+			p->cells.resize(PAGE / 4);
 		}
 		at = p.get();
 	}
 	return at;
+}
+
+void refine(struct page *p)
+{
+	std::vector<struct cell> finer;
+
+	for (const struct cell &c : p->cells)
+		finer.insert(finer.end(), 2, c);
+	p->cells.swap(finer);
+	p->shift--;
 }
 
 void find_object()
@@ -112,7 +126,7 @@ std::string described(const struct event &e)
 }
 
 /* One thread, or a barrier in between.  Other blocks have other shared memory. */
-bool ordered(const struct event &a, const struct event &b, bool shared)
+inline bool ordered(const struct event &a, const struct event &b, bool shared)
 {
 	if (a.launch != b.launch)
 		return true;
@@ -121,15 +135,19 @@ bool ordered(const struct event &a, const struct event &b, bool shared)
 	return a.thread == b.thread || a.block_epoch != b.block_epoch || (a.thread / 32 == b.thread / 32 && a.warp_epoch != b.warp_epoch);
 }
 
-void check(const struct event &before, const struct event &e, const void *p, bool shared)
+__attribute__((noinline)) void report(const struct event &before, const struct event &e, const void *p, bool shared)
 {
-	if (ordered(before, e, shared) || (before.kind == ATOMIC && e.kind == ATOMIC))
-		return;
 	emu::fail("race in %s memory: %p is %s, and %s, without a barrier in between", shared ? "shared" : "global", p, described(before).c_str(),
 	          described(e).c_str());
 }
 
-void access(struct cell &c, const struct event &e, const void *p, bool shared)
+inline void check(const struct event &before, const struct event &e, const void *p, bool shared)
+{
+	if (!ordered(before, e, shared) && (before.kind != ATOMIC || e.kind != ATOMIC))
+		report(before, e, p, shared);
+}
+
+inline void access(struct cell &c, const struct event &e, const void *p, bool shared)
 {
 	check(c.written, e, p, shared);
 	if (e.kind != READ) {
@@ -177,11 +195,14 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 	} else if (!emu::in_allocation(at, n)) {
 		emu::illegal("an illegal memory access: %zu bytes at %p are %s", n, at, described(e).c_str());
 	}
-	struct page *page = page_of(p / PAGE);
-	for (uintptr_t i = p; i < p + n; i++) {
-		if (i % PAGE == 0)
-			page = page_of(i / PAGE);
-		access(page->cell[i % PAGE], e, at, shared);
+	for (uintptr_t i = p; i < p + n;) {
+		struct page *page = page_of(i / PAGE);
+		const uintptr_t stop = std::min(p + n, (i / PAGE + 1) * PAGE);
+
+		while ((i | stop) & ((1u << page->shift) - 1))
+			refine(page);
+		for (; i < stop; i += (uintptr_t)1 << page->shift)
+			access(page->cells[i % PAGE >> page->shift], e, at, shared);
 	}
 }
 

@@ -1,0 +1,238 @@
+/* delta_back.h -- what the kernels of delta_back.cu share: their arguments, tiles of 64 by 64 on their way to shared memory, and
+ * a chunk's decays. */
+#ifndef RF_DELTA_BACK_H
+#define RF_DELTA_BACK_H
+
+#include "delta_tile.h"
+
+enum {
+	THREADS = 256,
+	W = 64,         /* columns of K or V at a time */
+	LC = CHUNK + 4, /* floats from row to row of a square in float32 */
+	COLS = 16,      /* of V, in a block of the float32 scan */
+	LV = COLS + 4,
+	PIECE = 2048
+};
+
+/* Numbers from row to row of a tile of operands, of which each is at most 64 x 64. */
+template <class X> static __host__ __device__ constexpr int row_of() { return W + tile_pad<X>(); }
+
+template <class X> struct job {
+	int nb, steps, per, chunks, H, G, K, V, captures;
+	float beta_scale;
+	const float *q, *k, *b, *g, *u, *d_o, *S;
+	float *dq, *dk, *dv, *db, *dg, *dS;
+	const int32_t *start, *cap_row, *cap_slot;
+	/* the piece: chunks first .. first + count; widths and a chunk's rows filled up */
+	int first, count, piece, KP, VP, rows;
+	unsigned states;                     /* blocks of scan that sum up states */
+	/* of each of its chunks, (nb, H, count): R and B (rows, KP), N (VP, KP), which becomes the gradient of the first state, the
+	 * state behind it (VP, KP), e_m, and with a decay D * K K' and D * Q K' below the diagonal */
+	X *R, *B, *N, *behind;
+	float *ends, *kk, *qk;
+	float *carry;                        /* (pieces - 1, nb, H, K, V): the first states of all but the first piece */
+	const float *after;                  /* (nb, H, K, V): the gradient of the state behind the piece; NULL: none */
+	float *before;                       /* and of the one before it; NULL: it belongs to a slot */
+};
+
+/* A chunk of a head of a sequence, c of the piece. */
+struct cell { int c, b, h, kh, j0, m, mp; size_t i; };
+
+template <class X> static __device__ __forceinline__ struct cell cell_of(const job<X> &a, int c, int b, int h)
+{
+	struct cell x;
+
+	x.c = c;
+	x.b = b;
+	x.h = h;
+	x.kh = key_head(h, a.G, a.H);
+	x.j0 = (a.first + c) * CHUNK;
+	x.m = min(a.steps - x.j0, (int)CHUNK);
+	x.mp = up32(x.m);
+	x.i = ((size_t)b * a.H + h) * a.count + c;
+	return x;
+}
+
+template <class X> static __device__ __forceinline__ size_t slot_at(const job<X> &a, int slot, int h)
+{
+	return ((size_t)slot * a.H + h) * a.K * a.V;
+}
+
+template <class X> static __device__ __forceinline__ size_t start_at(const job<X> &a, int b, int h)
+{
+	return slot_at(a, a.start ? a.start[b / a.per] : 0, h);
+}
+
+/* The state at the first row of the piece, (K, V). */
+template <class X> static __device__ __forceinline__ const float *first_state(const job<X> &a, int b, int h)
+{
+	return a.first ? a.carry + slot_at(a, (a.first / a.piece - 1) * a.nb + b, h) : a.S + start_at(a, b, h);
+}
+
+/* The first capture from row j on. */
+static __device__ int capture_from(const int32_t *row, int captures, int j)
+{
+	int lo = 0, hi = captures;
+
+	while (lo < hi) {
+		const int mid = (lo + hi) / 2;
+
+		if (row[mid] < j)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+
+/* Four numbers of a row that has `left` more; wide: all of a row's fours are there and aligned. */
+static __device__ __forceinline__ float4 four(const float *x, int left, bool wide)
+{
+	if (left <= 0)
+		return make_float4(0, 0, 0, 0);
+	if (wide)
+		return *(const float4 *)x;
+	return make_float4(x[0], left > 1 ? x[1] : 0.f, left > 2 ? x[2] : 0.f, left > 3 ? x[3] : 0.f);
+}
+
+static __device__ __forceinline__ bool is_wide(const float *x, size_t apart, int w)
+{
+	return w % 4 == 0 && apart % 4 == 0 && (size_t)x % 16 == 0;
+}
+
+/* f(i, j, r) for the fours of a tile of mp x wp that are this thread's; wp is 32 or 64, r which of at most four they are. */
+template <class F> static __device__ __forceinline__ void fours(int mp, int wp, F f)
+{
+	const int shift = wp == 64 ? 4 : 3;
+
+#pragma unroll
+	for (int r = 0; r < 4; r++) {
+		const int t = threadIdx.x + r * THREADS, i = t >> shift;
+
+		if (i < mp)
+			f(i, (t & ((1 << shift) - 1)) * 4, r);
+	}
+}
+
+/* As load_tile, at most 64 x 64, each row times its factor (NULL: 1); a thread has all its numbers on their way at once. */
+template <class X>
+static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w, const float *by)
+{
+	const bool wide = is_wide(from, apart, w);
+	float4 x[4];
+
+	fours(mp, wp, [&](int i, int j, int r) { x[r] = i < m ? four(from + i * apart + j, w - j, wide) : make_float4(0, 0, 0, 0); });
+	fours(mp, wp, [&](int i, int j, int r) {
+		const float f = by ? by[i] : 1.f;
+
+		round_two(to + (size_t)i * ld + j, f * x[r].x, f * x[r].y);
+		round_two(to + (size_t)i * ld + j + 2, f * x[r].z, f * x[r].w);
+	});
+}
+
+/* A tile of what lies between kernels, `lf` numbers from row to row; there after copies_wait<0>() and a barrier. */
+template <class X> static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf)
+{
+	constexpr int N = 16 / (int)sizeof(X);
+	const int n = wp / N;
+
+	for (int t = threadIdx.x; t < mp * n; t += THREADS)
+		copy_16(to + t / n * ld + t % n * N, from + (size_t)(t / n) * lf + t % n * N);
+	copies_close();
+}
+
+/* f(row, col) for all of a tile. */
+template <class F> static __device__ __forceinline__ void each(int rows, int cols, F f)
+{
+	for (int i = threadIdx.x / 32; i < rows; i += THREADS / 32)
+		for (int j = threadIdx.x % 32; j < cols; j += 32)
+			f(i, j);
+}
+
+/* f(row, sum of the row's numbers times by(row, col)), for a warp's tile. */
+template <class B, class F> static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, F f)
+{
+	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2;
+
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		float sum = 0;
+
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+			sum += x.x[n][2 * r] * by(row + 8 * r, 8 * n + col) + x.x[n][2 * r + 1] * by(row + 8 * r, 8 * n + col + 1);
+		sum += __shfl_xor_sync(~0u, sum, 1);
+		sum += __shfl_xor_sync(~0u, sum, 2);
+		if (lane % 4 == 0)
+			f(row + 8 * r, sum);
+	}
+}
+
+template <class B, class F> static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by, F f)
+{
+	const int lane = threadIdx.x & 31, row = lane / 8, col = lane % 8 * 2;
+
+#pragma unroll
+	for (int r = 0; r < 4; r++) {
+		float sum = 0;
+
+#pragma unroll
+		for (int s = 0; s < 4; s++)
+			sum += x.x[r][s] * by(row + 4 * r, col + s / 2 * 16 + s % 2);
+		for (int o = 1; o < 8; o *= 2)
+			sum += __shfl_xor_sync(~0u, sum, o);
+		if (lane % 8 == 0)
+			f(row + 4 * r, sum);
+	}
+}
+
+/* ---- a chunk's rows --------------------------------------------------------------------------------------------- */
+
+/* c = hi + lo; e = exp(c); beta, and what of it is its slope, 1 - sigmoid(b); f: what is left of a row at a later one; minus:
+ * - e beta. */
+struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
+enum { GATES = 7 * CHUNK };
+
+static __device__ __forceinline__ gates carve(float *p)
+{
+	return { p, p + CHUNK, p + 2 * CHUNK, p + 3 * CHUNK, p + 4 * CHUNK, p + 5 * CHUNK, p + 6 * CHUNK };
+}
+
+static __device__ __forceinline__ float between(const gates &t, int later, int row) { return decay_between(t.hi, t.lo, later, row); }
+
+/* f of all rows for a state after n of them. */
+static __device__ __forceinline__ void left_over(const gates &t, bool decay, int n)
+{
+	const int i = threadIdx.x;
+
+	if (i < CHUNK)
+		t.f[i] = i >= n ? 0.f : decay ? between(t, n - 1, i) : 1.f;
+}
+
+/* All of them, f at the chunk's end.  A barrier inside and one at the end. */
+template <class X> static __device__ void load_gates(const job<X> &a, const gates &t, const struct cell &c)
+{
+	const int i = threadIdx.x - 32;
+	const size_t row = place(1, a.H, c.h, a.nb, c.b, c.j0), apart = row_apart(1, a.H, a.nb);
+
+	sum_decays(a.g ? a.g + row : NULL, apart, c.m, t.hi, t.lo);
+	if (i >= 0 && i < CHUNK) {
+		const float z = a.b && i < c.m ? 1.f / (1.f + expf(-a.b[row + i * apart])) : 1.f;
+
+		t.beta[i] = i < c.m ? a.beta_scale * z : 0.f;
+		t.slope[i] = 1.f - z;
+	}
+	__syncthreads();
+	left_over(t, a.g, c.m);
+	if (threadIdx.x < CHUNK) {
+		const float e = a.g ? decay_to(t.hi, t.lo, threadIdx.x) : 1.f;
+
+		t.e[threadIdx.x] = e;
+		t.minus[threadIdx.x] = -e * t.beta[threadIdx.x];
+	}
+	__syncthreads();
+}
+
+#endif

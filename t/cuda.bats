@@ -1,0 +1,49 @@
+#!/usr/bin/env bats
+# The CUDA kernels on the emulated GPU (t/emu): every operation of the table, in three orders of blocks, warps and threads, and
+# once where every access is checked for races.  DEVICE=cuda and t/gpu.bats are about programs.
+setup() {
+	load helper
+	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
+	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
+}
+
+# in_all_orders NAME: a unit program's numbers are right, in two orders those of a third of its cases, to the same bits.  Under
+# sanitizers it is slow.
+in_all_orders() {
+	local every=3 failed=
+	[[ "$RF_UNITS" != */sanitize/* ]] || every=9
+	export RF_UNITS
+	printf '%s\n' "fwd $((every / 3))" "rev $every" "rand:1 $every" |
+		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 "$RF_UNITS/$0" cuda >"$1" 2>&1 || echo "not ok in order $1" >>"$1"' "$1"
+	for order in fwd rev rand:1; do
+		! grep '^not ok in order' "$order" || { grep -v '^ok' "$order"; failed=1; }
+	done
+	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' fwd >&3
+	[ -z "$failed" ]
+	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
+}
+
+@test "cuda: products, rows, norms, the head, the optimizer agree with double precision, to the same bits in any order of threads" {
+	in_all_orders u-ops
+}
+@test "cuda: so do the operations that mix rows, forward and backward" {
+	in_all_orders u-ops-mix
+}
+@test "cuda: and those that not all models use, in rows that do not touch, in batches" {
+	in_all_orders u-ops-args
+}
+@test "cuda: and those of fast weights" {
+	in_all_orders u-ops-fast
+}
+@test "cuda: no two threads meet in memory without a barrier" {
+	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=6
+	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
+	printf '%s\n' u-ops u-ops-mix u-ops-args u-ops-fast | xargs -P 2 -I '{}' sh -c '"$RF_UNITS/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
+	[ ! -e failed ] || { grep -v '^ok' u-ops*; false; }
+}
+@test "cuda: kernels that are wrong on purpose are found, and nothing in their mended twins" {
+	for order in fwd rev rand:1; do
+		EMU_ORDER=$order unit emu-bugs
+		[ ! -e "$RF_UNITS/emu-bugs-race" ] || EMU_ORDER=$order unit emu-bugs-race
+	done
+}
