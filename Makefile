@@ -7,7 +7,7 @@
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
-# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=280 bytes
+# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=900 bytes
 # make bench          speed and memory, in one run
 # make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
@@ -178,9 +178,9 @@ DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid
 bench: all units
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
 
-# delta_back.cu's ready and scan hold as many sums in registers as there are, and some more: two blocks of theirs on a multiprocessor
-# are worth more than that.  No other kernel spills more than 4 bytes.
-SPILLS ?= 280
+# delta_back.cu's kernels hold more sums than two blocks on a multiprocessor have registers for: at most 32 numbers of a thread lie in
+# memory, which its nearest cache holds.  No other kernel spills more than 8 bytes.
+SPILLS ?= 900
 ifeq ($(CUDA),yes)
 cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
 	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
