@@ -75,7 +75,7 @@ bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what);
 void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 
 /* Every operation has a function of this name. */
-#define X(op) extern "C" __attribute__((weak)) void rf_cuda_##op(struct rf_dev *d, const struct rf_##op *a);
+#define X(op) extern "C" void rf_cuda_##op(struct rf_dev *d, const struct rf_##op *a);
 RF_OPS(X)
 #undef X
 
