@@ -64,7 +64,7 @@ CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Ilib -Ikernels $(CU_NAMES) \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
-EMU_FLAGS  = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
+EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
              -isystem $(CUDA_HOME)/include $(CU_NAMES)
 # Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out p[i] = f().
 EMU_CHECKS = -fsanitize=alignment,bounds
