@@ -155,6 +155,20 @@ static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_appe
 
 /* ---- primitives ------------------------------------------------------------------------------------------------- */
 
+/* What there is of it. */
+static void free_primitive(struct primitive *p)
+{
+	if (p->p)
+		dnnl_primitive_destroy(p->p);
+	if (p->a)
+		dnnl_memory_destroy(p->a);
+	if (p->b)
+		dnnl_memory_destroy(p->b);
+	if (p->c)
+		dnnl_memory_destroy(p->c);
+	free(p);
+}
+
 static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct shape *s)
 {
 	dnnl_data_type_t t = s->bf16 ? dnnl_bf16 : dnnl_f32;
@@ -162,7 +176,7 @@ static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct s
 	dnnl_primitive_attr_t attr = NULL;
 	dnnl_post_ops_t po = NULL;
 	dnnl_primitive_desc_t pd = NULL;
-	desc a, b, c;
+	desc a = { 0 }, b = { 0 }, c = { 0 };
 	bool bad;
 
 	if (!p) {
@@ -188,14 +202,13 @@ static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct s
 		dnnl_primitive_attr_destroy(attr);
 	if (pd)
 		dnnl_primitive_desc_destroy(pd);
-	if (bad) {
-		free(p);
-		return NULL;
-	}
 	drop(&a);
 	drop(&b);
 	drop(&c);
-	return p;
+	if (!bad)
+		return p;
+	free_primitive(p);
+	return NULL;
 }
 
 static struct primitive *find(struct rf_dev *d, struct gemm *g, int thread, const struct shape *s)
@@ -353,11 +366,7 @@ void rf_cpu_gemm_free(struct rf_dev *d)
 		for (int i = 0; i < SLOTS; i++)
 			for (struct primitive *p = g->thread[t].slot[i], *next; p; p = next) {
 				next = p->next;
-				dnnl_primitive_destroy(p->p);
-				dnnl_memory_destroy(p->a);
-				dnnl_memory_destroy(p->b);
-				dnnl_memory_destroy(p->c);
-				free(p);
+				free_primitive(p);
 			}
 		if (g->thread[t].stream)
 			dnnl_stream_destroy(g->thread[t].stream);

@@ -10,6 +10,8 @@
  * appends rows at the end.  Everything is row-major float32.  R = steps nb rows, D model width, F MLP width, H heads,
  * K and V head widths, N vocabulary.
  *
+ * What an operation writes overlaps nothing else that it reads or writes, but where it says so.
+ *
  * Equal inputs give equal bits for any number of threads: work is cut into tiles of fixed size, reductions run in a
  * fixed order. */
 #ifndef RF_DEV_H
@@ -77,7 +79,7 @@ struct rf_rmsnorm_fwd { int rows, d, ldx; float eps; bool plus_one, row_gate; rf
 struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add; rf_f32 x, w, gate, dy, dx, dw, dgate; };
 
 /* y = silu(gate) * up, n elements each; those of gate and up (and dgate, dup) in rows of d, ld floats apart (0: as one).
- * bwd: dgate, dup =, and y again (NULL: not wanted). */
+ * bwd: dgate, dup =, and y again (NULL: not wanted); gate, up and dy may be the places of dgate, dup and y. */
 struct rf_swiglu_fwd { size_t n; int d, ld; rf_f32 gate, up, y; };
 struct rf_swiglu_bwd { size_t n; int d, ld; rf_f32 gate, up, dy, dgate, dup, y; };
 
@@ -176,7 +178,7 @@ struct rf_rates_bwd { int rows, H; rf_f32 lr, m, dlr, dm; };
 struct rf_learn_fwd { int rows, H, E, every; rf_f32 gu, e, lr; };
 struct rf_learn_bwd { int rows, H, E, every; rf_f32 gu, e, lr, dgu, de, dlr, dm, dsum; };
 
-/* y = x + by m[h] p for each of H parts of n numbers.  bwd: dp += by m[h] dy, dm[h] += by sum of dy p. */
+/* y = x + by m[h] p for each of H parts of n numbers; y may be p.  bwd: dp += by m[h] dy, dm[h] += by sum of dy p. */
 struct rf_momentum_fwd { int H; size_t n; float by; rf_f32 x, p, m, y; };
 struct rf_momentum_bwd { int H; size_t n; float by; rf_f32 p, m, dy, dp, dm; };
 
@@ -250,7 +252,7 @@ struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
  * w <- w - lr (decay w + (m / c1) / (sqrt(v / c2) + eps)),  c1, c2: bias corrections.  g itself stays. */
 struct rf_adamw { size_t n; double scale, lr, b1, b2, eps, decay, c1, c2; rf_f32 w, m, v, g; };
 
-/* y = scale x [+ y] */
+/* y = scale x [+ y]; y may be x. */
 struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
