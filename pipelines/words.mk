@@ -1,10 +1,11 @@
 # words.mk -- read by midtrain.mk and demo.mk: a word on make's command line that is none of KNOWN is refused, for a variable
 # that is misspelt would change nothing; and `help`, which prints the head of the file that was asked for.
 #
-# A file that hands on its own words, and has looked at what it was given, says MAKEOVERRIDES= to be believed.
+# Words of building come along with those of make midtrain.  A file that hands on its own words, and has looked at what it was
+# given, says MAKEOVERRIDES= to be believed.
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
-unknown := $(if $(filter MAKEOVERRIDES,$(given)),,$(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL,$(given)))
+unknown := $(if $(filter MAKEOVERRIDES,$(given)),,$(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given)))
 $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error $(v) has a space in it, and make would take it for two: '$($(v))')))
 

@@ -283,6 +283,8 @@ killed_again_and_again() {
 		[[ "$output" == *"${word%%=*}='${word#*=}': it must be a whole number"* ]]
 	done
 	[ ! -e run ]
+	run -2 midtrain RUN=run STEPS=x CUDA=no CC=cc # words of building are none of its own, and come along
+	[[ "$output" == *"STEPS='x': it must be a whole number"* ]]
 	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
 	[[ "$output" == *"SELCT: no such variable; there are RUN MODEL CORPUS DATA STEPS "*" SELECT "* ]]
 	run -2 midtrain RUN='runs/with space'
