@@ -86,8 +86,6 @@ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (
 }
 
 inline void ldmatrix_x4(uint32_t (&r)[4], const void *row, EMU_AT) { emu::ldmatrix(r, row, 4, false, file_, line_); }
-inline void ldmatrix_x2(uint32_t (&r)[2], const void *row, EMU_AT) { emu::ldmatrix(r, row, 2, false, file_, line_); }
 inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, EMU_AT) { emu::ldmatrix(r, row, 4, true, file_, line_); }
-inline void ldmatrix_x2_trans(uint32_t (&r)[2], const void *row, EMU_AT) { emu::ldmatrix(r, row, 2, true, file_, line_); }
 
 #endif
