@@ -18,5 +18,11 @@ unit() {
 
 # taken FILE: waits until some process holds the lock of FILE, without trying for it, which would keep that process away
 taken() {
-	until [ -e "$1" ] && grep -q ":$(stat -c %i "$1") " /proc/locks; do sleep .02; done
+	local n
+	for ((n = 0; n < 1000; n++)); do
+		[ ! -e "$1" ] || ! grep -q ":$(stat -c %i "$1") " /proc/locks || return 0
+		sleep .02
+	done
+	echo "nobody takes the lock of $1"
+	return 1
 }
