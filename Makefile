@@ -159,14 +159,14 @@ deps:
 	@:
 
 ARCH ?= delta_net
-midtrain: all
+midtrain: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
 units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
 
 TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
-check: all units
+check: $(TOOLS) units
 	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
@@ -175,7 +175,7 @@ check-all: check
 # The demonstration's model, where it is there.
 of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
 DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid.rf,%,$(wildcard runs/midtrain$(of_arch)/valid.rf)))
-bench: all units
+bench: $(TOOLS) units
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
 
 # delta_back.cu's kernels hold more sums than two blocks on a multiprocessor have registers for: at most 32 numbers of a thread lie in
@@ -227,7 +227,7 @@ share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
-	$(if $(PLUGIN),install -d $(plugins) && install $(PLUGIN) $(plugins))
+	$(if $(PLUGIN),[ ! -e $(PLUGIN) ] || { install -d $(plugins) && install $(PLUGIN) $(plugins); })
 	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
 	install pipelines/*.sh $(share)/rf-tools
 	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) $(share)/rf-tools
