@@ -197,22 +197,6 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 
 /* ---- chunk after chunk ------------------------------------------------------------------------------------------ */
 
-/* The first capture from row j on. */
-static __device__ int capture_from(const struct delta &a, int j)
-{
-	int lo = 0, hi = a.captures;
-
-	while (lo < hi) {
-		const int mid = (lo + hi) / 2;
-
-		if (a.cap_row[mid] < j)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 /* -W and K of a chunk, rows of KP. */
 template <int KP> static __device__ __forceinline__ void bring(const struct delta &a, size_t i, int mp, bf16 *W, bf16 *kf)
 {
@@ -248,7 +232,7 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 		const int b = blockIdx.x / a.H, h = blockIdx.x % a.H;
 		const float *from = a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, b, h);
 
-		if (a.captures && (next = capture_from(a, a.first * CHUNK)) < a.captures)
+		if (a.captures && (next = capture_from(a.cap_row, a.captures, a.first * CHUNK)) < a.captures)
 			next_row = a.cap_row[next];
 #pragma unroll
 		for (int n = 0; n < KP / 8; n++)
@@ -418,7 +402,7 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 	const int ld = a.KP + 4, v0 = blockIdx.y * COLS, h = blockIdx.x % a.H;
 	float *x = sm.take<float>(CHUNK * ld), *s = sm.take<float>(COLS * ld), *us = sm.take<float>(CHUNK * LU);
 	const size_t apart = row_apart(a.V, a.H, a.nb);
-	int next = a.captures ? capture_from(a, a.first * CHUNK) : 0;
+	int next = a.captures ? capture_from(a.cap_row, a.captures, a.first * CHUNK) : 0;
 
 	state_in(a, a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, blockIdx.x / a.H, h), s, v0);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {

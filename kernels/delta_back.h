@@ -69,22 +69,6 @@ template <class X> static __device__ __forceinline__ const float *first_state(co
 	return a.first ? a.carry + slot_at(a, (a.first / a.piece - 1) * a.nb + b, h) : a.S + start_at(a, b, h);
 }
 
-/* The first capture from row j on. */
-static __device__ int capture_from(const int32_t *row, int captures, int j)
-{
-	int lo = 0, hi = captures;
-
-	while (lo < hi) {
-		const int mid = (lo + hi) / 2;
-
-		if (row[mid] < j)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 /* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
 /* Four numbers of a row that has `left` more; wide: all of a row's fours are there and aligned. */

@@ -138,4 +138,20 @@ static __device__ void invert_lower(float *a, int la, int n, float *room)
 	}
 }
 
+/* The first capture from row j on. */
+static __device__ int capture_from(const int32_t *row, int captures, int j)
+{
+	int lo = 0, hi = captures;
+
+	while (lo < hi) {
+		const int mid = (lo + hi) / 2;
+
+		if (row[mid] < j)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
 #endif
