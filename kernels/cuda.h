@@ -10,11 +10,13 @@
 #ifndef RF_CUDA_H
 #define RF_CUDA_H
 
+#include <cstdint>
+#include <cstring>
+
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 #include <mma.h>
-#include <cstdint>
 #else
 #include "../t/emu/emu_mma.h"
 #endif
@@ -45,17 +47,23 @@ static inline float *f32(rf_f32 p) { return (float *)p; }
 static inline double *f64(rf_f64 p) { return (double *)p; }
 static inline int32_t *i32(rf_i32 p) { return (int32_t *)p; }
 
+/* Device memory, which d->used counts; NULL: there is not so much, and the device says so.  what: of what, for that; begins with a
+ * space or is empty.  Given back: whether the device still works. */
+void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what);
+bool rf_cuda_give(struct rf_dev *d, void *p);
+
 /* At least `bytes` of device memory, 256-byte aligned, for the operation that asks, once; the next operation may get the
  * same.  NULL: no memory, and the device says so. */
 void *rf_cuda_scratch(struct rf_dev *d, size_t bytes);
 
 /* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have written there. */
 void rf_cuda_gemm_stale(struct rf_dev *d);
-/* The same for weights between p and p + bytes, which change. */
+/* The same for weights between p and p + bytes, too, which change; or are there no more. */
+void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes);
 void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
-/* What of struct rf_beside products take; and takes at once the room for operands that are rounded. */
+/* What of struct rf_beside products take; and takes at once the room for operands and weights that are rounded. */
 size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b);
 void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *b);
 /* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and leading
@@ -116,6 +124,16 @@ struct rf_shared {
 static inline constexpr size_t shared_size(size_t n, size_t size) { return (n * size + 127) / 128 * 128; }
 
 /* ---- in kernels ------------------------------------------------------------------------------------------------- */
+
+/* Two bf16 in a word, the first one low. */
+static __device__ __forceinline__ uint32_t two_bf16(float first, float second)
+{
+	const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+	uint32_t x;
+
+	memcpy(&x, &both, sizeof x);
+	return x;
+}
 
 static __device__ __forceinline__ float warp_sum(float x)
 {

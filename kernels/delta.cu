@@ -297,8 +297,8 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 			}
 #pragma unroll
 			for (int k = 0; k < KP / 16; k++) {
-				const uint32_t x[4] = { pack(S[2 * k][0], S[2 * k][1]), pack(S[2 * k][2], S[2 * k][3]),
-				                        pack(S[2 * k + 1][0], S[2 * k + 1][1]), pack(S[2 * k + 1][2], S[2 * k + 1][3]) };
+				const uint32_t x[4] = { two_bf16(S[2 * k][0], S[2 * k][1]), two_bf16(S[2 * k][2], S[2 * k][3]),
+				                        two_bf16(S[2 * k + 1][0], S[2 * k + 1][1]), two_bf16(S[2 * k + 1][2], S[2 * k + 1][3]) };
 #pragma unroll
 				for (int n = 0; n < CHUNK / 16; n++) {
 					uint32_t y[4];
@@ -329,8 +329,8 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 					S[n][i] *= e;
 #pragma unroll
 			for (int k = 0; k < CHUNK / 16; k++) {
-				const uint32_t x[4] = { pack(U[2 * k][0], U[2 * k][1]), pack(U[2 * k][2], U[2 * k][3]),
-				                        pack(U[2 * k + 1][0], U[2 * k + 1][1]), pack(U[2 * k + 1][2], U[2 * k + 1][3]) };
+				const uint32_t x[4] = { two_bf16(U[2 * k][0], U[2 * k][1]), two_bf16(U[2 * k][2], U[2 * k][3]),
+				                        two_bf16(U[2 * k + 1][0], U[2 * k + 1][1]), two_bf16(U[2 * k + 1][2], U[2 * k + 1][3]) };
 				if (k * 16 >= c.mp)
 					break;
 #pragma unroll

@@ -339,8 +339,8 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 
 #pragma unroll
 					for (int k = 0; k < KP / 16; k++) {
-						const uint32_t x[4] = { pack(dS[2 * k][0], dS[2 * k][1]), pack(dS[2 * k][2], dS[2 * k][3]),
-						                        pack(dS[2 * k + 1][0], dS[2 * k + 1][1]), pack(dS[2 * k + 1][2], dS[2 * k + 1][3]) };
+						const uint32_t x[4] = { two_bf16(dS[2 * k][0], dS[2 * k][1]), two_bf16(dS[2 * k][2], dS[2 * k][3]),
+						                        two_bf16(dS[2 * k + 1][0], dS[2 * k + 1][1]), two_bf16(dS[2 * k + 1][2], dS[2 * k + 1][3]) };
 #pragma unroll
 						for (int n = 0; n < CHUNK / 16; n++) {
 							uint32_t y[4];
@@ -374,8 +374,8 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 					}
 #pragma unroll
 				for (int k = 0; k < CHUNK / 16; k++) {
-					const uint32_t x[4] = { pack(dR[2 * k][0], dR[2 * k][1]), pack(dR[2 * k][2], dR[2 * k][3]),
-					                        pack(dR[2 * k + 1][0], dR[2 * k + 1][1]), pack(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
+					const uint32_t x[4] = { two_bf16(dR[2 * k][0], dR[2 * k][1]), two_bf16(dR[2 * k][2], dR[2 * k][3]),
+					                        two_bf16(dR[2 * k + 1][0], dR[2 * k + 1][1]), two_bf16(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
 
 					if (k * 16 >= c.mp)
 						break;

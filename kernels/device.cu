@@ -97,7 +97,7 @@ static void close_gpu(struct rf_dev *d)
 		return;
 	if (!c->dead) { /* else the process' end frees it all */
 		rf_cuda_gemm_close(d);
-		cudaFree(c->scratch);
+		rf_cuda_give(d, c->scratch);
 		cudaFreeHost(c->staging);
 		if (c->stream)
 			cudaStreamDestroy(c->stream);
@@ -133,29 +133,24 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-static void no_memory(struct rf_dev *d, size_t bytes, const char *what)
-{
-	size_t free = 0, all = 0;
-
-	cudaGetLastError(); /* which would be the next launch's */
-	cudaMemGetInfo(&free, &all);
-	rf_dev_fail(d, RF_ENOMEM, "the GPU is out of memory: wanted %zu MiB more%s, %zu of its %zu MiB are free, %zu MiB are in use here"
-	            " (--recompute segment, then a smaller --segment or --max-len needs less)",
-	            bytes >> 20, what, free >> 20, all >> 20, d->used >> 20);
-}
-
-/* The sizes of allocations, for release says only where. */
+/* The sizes of allocations, for who gives one back says only where. */
 struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
 
-static void *alloc(struct rf_dev *d, size_t bytes)
+void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 {
 	struct rf_cuda_block *b = (struct rf_cuda_block *)malloc(sizeof *b);
+	size_t free_now = 0, all = 0;
 	void *p = NULL;
 
 	if (!works(d) || !b || cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
 		free(b);
-		if (works(d))
-			no_memory(d, bytes, "");
+		if (!works(d))
+			return NULL;
+		cudaGetLastError(); /* which would be the next launch's */
+		cudaMemGetInfo(&free_now, &all);
+		rf_dev_fail(d, RF_ENOMEM, "the GPU is out of memory: wanted %zu MiB more%s, %zu of its %zu MiB are free, %zu MiB are in use here"
+		            " (--recompute segment, then a smaller --segment or --max-len needs less)",
+		            bytes >> 20, what, free_now >> 20, all >> 20, d->used >> 20);
 		return NULL;
 	}
 	*b = { p, bytes, cuda_of(d)->blocks };
@@ -165,7 +160,7 @@ static void *alloc(struct rf_dev *d, size_t bytes)
 	return p;
 }
 
-static void release(struct rf_dev *d, void *p)
+bool rf_cuda_give(struct rf_dev *d, void *p)
 {
 	struct rf_cuda *c = cuda_of(d);
 
@@ -174,14 +169,25 @@ static void release(struct rf_dev *d, void *p)
 
 		if (b->p != p)
 			continue;
-		rf_cuda_gemm_forget(d, p, b->bytes);
 		d->used -= b->bytes;
 		*at = b->next;
 		free(b);
 		break;
 	}
-	if (p && !c->dead)
-		rf_cuda_ok(d, cudaFree(p), "release");
+	return !p || c->dead || rf_cuda_ok(d, cudaFree(p), "release");
+}
+
+static void *alloc(struct rf_dev *d, size_t bytes)
+{
+	return rf_cuda_take(d, bytes, "");
+}
+
+static void release(struct rf_dev *d, void *p)
+{
+	for (const struct rf_cuda_block *b = cuda_of(d)->blocks; b; b = b->next)
+		if (b->p == p)
+			rf_cuda_gemm_forget(d, p, b->bytes);
+	rf_cuda_give(d, p);
 }
 
 void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
@@ -193,15 +199,10 @@ void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
 	if (bytes <= c->scratch_size)
 		return c->scratch;
 	/* what is queued may still work in the old one */
-	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") || !rf_cuda_ok(d, cudaFree(c->scratch), "release"))
+	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") || !rf_cuda_give(d, c->scratch))
 		return NULL;
-	c->scratch = NULL;
-	c->scratch_size = 0;
-	if (cudaMalloc(&c->scratch, bytes) != cudaSuccess) {
-		no_memory(d, bytes, " to work in");
-		return NULL;
-	}
-	c->scratch_size = bytes;
+	c->scratch = rf_cuda_take(d, bytes, " to work in");
+	c->scratch_size = c->scratch ? bytes : 0;
 	return c->scratch;
 }
 
@@ -210,7 +211,7 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 	struct rf_cuda *c = cuda_of(d);
 
 	if (bytes)
-		rf_cuda_gemm_forget(d, to, bytes);
+		rf_cuda_gemm_changed(d, to, bytes);
 	for (size_t at = 0, n; at < bytes && works(d); at += n) {
 		n = bytes - at < STAGING ? bytes - at : STAGING;
 		memcpy(c->staging, (const char *)from + at, n);
@@ -240,7 +241,7 @@ static void zero(struct rf_dev *d, void *to, size_t bytes)
 {
 	if (!bytes || !works(d))
 		return;
-	rf_cuda_gemm_forget(d, to, bytes);
+	rf_cuda_gemm_changed(d, to, bytes);
 	rf_cuda_ok(d, cudaMemsetAsync(to, 0, bytes, cuda_of(d)->stream), "zero");
 }
 

@@ -7,19 +7,21 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cuda.h"
+#include "sweep.h"
 
 #include <cublas_v2.h>
 
 /* A matrix as it is stored: `rows` rows of `cols` numbers, ld apart; `batch` of them, `apart` floats apart. */
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
-struct rounded { struct stored of; bf16 *to; struct rounded *next; };
+struct rounded { struct stored of; bf16 *to; struct rounded *next; bool stale, own; };
 
 enum { RECENT = 4, SLOTS = 1 << 10, WORKSPACE = 32 << 20 };
 struct blas {
 	cublasHandle_t handle;
 	void *workspace;
-	struct rounded *weight[SLOTS];  /* by address */
+	struct rounded *weight[SLOTS];  /* by address; stale: it has changed since; own: not in `kept` */
+	bf16 *kept;                     /* room for weights, taken ahead, */
+	size_t kept_size, kept_used;    /* so many numbers */
 	struct rounded recent[RECENT];  /* operands of the last products, each with room of its own */
 	size_t room[RECENT];            /* numbers */
 	int next;
@@ -43,25 +45,34 @@ enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 	cuda_of(d)->blas = b;
 	if (!b || (s = cublasCreate(&b->handle)) != CUBLAS_STATUS_SUCCESS || (s = cublasSetStream(b->handle, cuda_of(d)->stream)) != CUBLAS_STATUS_SUCCESS)
 		return rf_fail(e, RF_EDEVICE, "cuBLAS cannot be opened: %s", cublasGetStatusString(s));
-	if (cudaMalloc(&b->workspace, WORKSPACE) != cudaSuccess ||
+	if (!(b->workspace = rf_cuda_take(d, WORKSPACE, " for cuBLAS")) ||
 	    (s = cublasSetWorkspace(b->handle, b->workspace, WORKSPACE)) != CUBLAS_STATUS_SUCCESS)
 		return rf_fail(e, RF_ENOMEM, "the GPU has no memory for cuBLAS: %d MiB", WORKSPACE >> 20);
 	return RF_OK;
 }
 
-static void forget_all(struct blas *b, const char *first, size_t bytes)
+/* Whether a weight has numbers between p and p + bytes. */
+static bool touches(const struct rounded *w, const void *p, size_t bytes)
+{
+	const char *first = (const char *)w->of.p, *end = first + (size_t)w->of.rows * (size_t)w->of.ld * 4;
+
+	return end > (const char *)p && first < (const char *)p + bytes;
+}
+
+/* all: of every weight, whose memory is given back too. */
+static void forget(struct rf_dev *d, struct blas *b, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
 		for (struct rounded **at = &b->weight[i]; *at;) {
 			struct rounded *w = *at;
-			const char *p = (const char *)w->of.p, *end = p + (size_t)w->of.rows * (size_t)w->of.ld * 4;
 
-			if (first && (end <= first || p >= first + bytes)) {
+			if (!all && !touches(w, p, bytes)) {
 				at = &w->next;
 				continue;
 			}
 			*at = w->next;
-			cudaFree(w->to);
+			if (w->own)
+				rf_cuda_give(d, w->to);
 			free(w);
 		}
 }
@@ -72,12 +83,13 @@ void rf_cuda_gemm_close(struct rf_dev *d)
 
 	if (!b)
 		return;
-	forget_all(b, NULL, 0);
+	forget(d, b, NULL, 0, true);
 	for (int i = 0; i < RECENT; i++)
-		cudaFree(b->recent[i].to);
+		rf_cuda_give(d, b->recent[i].to);
+	rf_cuda_give(d, b->kept);
 	if (b->handle)
 		cublasDestroy(b->handle);
-	cudaFree(b->workspace);
+	rf_cuda_give(d, b->workspace);
 	free(b);
 	cuda_of(d)->blas = NULL;
 }
@@ -90,36 +102,56 @@ void rf_cuda_gemm_stale(struct rf_dev *d)
 		b->recent[i].of.p = NULL;
 }
 
-void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
+void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes)
 {
 	struct blas *b = blas_of(d);
 
 	rf_cuda_gemm_stale(d);
-	if (b && d->math == RF_MATH_BF16 && !cuda_of(d)->dead)
-		forget_all(b, (const char *)p, bytes);
+	if (b && d->math == RF_MATH_BF16)
+		for (int i = 0; i < SLOTS; i++)
+			for (struct rounded *w = b->weight[i]; w; w = w->next)
+				w->stale |= touches(w, p, bytes);
+}
+
+void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
+{
+	rf_cuda_gemm_stale(d);
+	if (blas_of(d) && d->math == RF_MATH_BF16 && !cuda_of(d)->dead)
+		forget(d, blas_of(d), p, bytes, false);
 }
 
 /* ---- rounding --------------------------------------------------------------------------------------------------- */
 
-static __global__ void round_rows(const float *from, bf16 *to, int rows, int cols, int ld, size_t apart)
-{
-	const size_t n = (size_t)rows * cols, first = blockIdx.y * n;
+/* Row i of a batch's; divided once for W numbers, so that it is memory that bounds it. */
+struct rounding {
+	const float *from;
+	bf16 *to;
+	unsigned rows;
+	size_t cols, ld, apart;
 
-	from += blockIdx.y * apart;
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
-		to[first + i] = __float2bfloat16(from[i / cols * ld + i % cols]);
-}
+	template <int W> __device__ void at(size_t i, size_t j) const
+	{
+		const some<W> x = get<W>(from + (unsigned)i / rows * apart + (unsigned)i % rows * ld + j);
+
+		if constexpr (W == 4)
+			*(uint2 *)(to + i * cols + j) = { two_bf16(x[0], x[1]), two_bf16(x[2], x[3]) };
+		else
+			to[i * cols + j] = __float2bfloat16(x[0]);
+	}
+};
 
 static size_t numbers(const struct stored *s) { return (size_t)s->rows * s->cols * s->batch; }
 
 static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 {
-	const size_t blocks = ((size_t)s->rows * s->cols + 1023) / 1024;
-	const int most = 16 * cuda_of(d)->sms;
+	const bool whole = s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols); /* one row after the other */
+	const size_t rows = whole ? 1 : (size_t)s->rows * s->batch, cols = whole ? numbers(s) : (size_t)s->cols;
+	const struct rounding f = { s->p, to, whole ? 1 : (unsigned)s->rows, cols, (size_t)s->ld, s->apart };
 
-	RF_LAUNCH(round_rows, dim3(blocks < (size_t)most ? (unsigned)blocks : most, s->batch), 256, 0, cuda_of(d)->stream, s->p, to, s->rows, s->cols,
-	          s->ld, s->apart);
-	rf_cuda_launched(d, "round_rows");
+	if (aligned(s->p, to) && cols % 4 == 0 && (whole || (s->ld % 4 == 0 && s->apart % 4 == 0)))
+		sweep_beside<4>(d, "rounding", rows, cols / 4, f);
+	else
+		sweep_beside<1>(d, "rounding", rows, cols, f);
 }
 
 static bool same(const struct stored *a, const struct stored *b)
@@ -127,34 +159,39 @@ static bool same(const struct stored *a, const struct stored *b)
 	return a->p == b->p && a->rows == b->rows && a->cols == b->cols && a->ld == b->ld && a->batch == b->batch && (a->batch == 1 || a->apart == b->apart);
 }
 
-static void *memory(struct rf_dev *d, size_t bytes)
-{
-	void *p = NULL;
+static const char operands[] = " for operands in bf16";
 
-	if (cudaMalloc(&p, bytes) != cudaSuccess) {
-		cudaGetLastError();
-		rf_dev_fail(d, RF_ENOMEM, "the GPU is out of memory: wanted %zu MiB more for operands in bf16, %zu MiB are in use here"
-		            " (--recompute segment, then a smaller --segment or --max-len needs less)", bytes >> 20, d->used >> 20);
-		return NULL;
-	}
-	return p;
+/* Room for a weight's n numbers, of what was taken ahead if there is some left. */
+static bool weight_room(struct rf_dev *d, struct rounded *w, size_t n)
+{
+	struct blas *b = blas_of(d);
+
+	n = (n + 127) / 128 * 128; /* aligned as allocations are */
+	w->own = n > b->kept_size - b->kept_used;
+	if (w->own)
+		return (w->to = (bf16 *)rf_cuda_take(d, n * 2, operands));
+	w->to = b->kept + b->kept_used;
+	b->kept_used += n;
+	return true;
 }
 
 static const bf16 *weight(struct rf_dev *d, const struct stored *s)
 {
 	struct rounded **at = &blas_of(d)->weight[(uintptr_t)s->p / 256 % SLOTS], *w;
 
-	for (w = *at; w; w = w->next)
-		if (same(&w->of, s))
-			return w->to;
-	if (!(w = (struct rounded *)calloc(1, sizeof *w)) || !(w->to = (bf16 *)memory(d, numbers(s) * 2))) {
-		free(w);
-		return NULL;
+	for (w = *at; w && !same(&w->of, s);)
+		w = w->next;
+	if (!w) {
+		if (!(w = (struct rounded *)calloc(1, sizeof *w)) || !weight_room(d, w, numbers(s))) {
+			free(w);
+			return NULL;
+		}
+		*w = { *s, w->to, *at, true, w->own };
+		*at = w;
 	}
-	w->of = *s;
-	w->next = *at;
-	*at = w;
-	round_now(d, s, w->to);
+	if (w->stale)
+		round_now(d, s, w->to);
+	w->stale = false;
 	return w->to;
 }
 
@@ -175,9 +212,12 @@ static size_t largest(const struct rf_beside *b)
 	return n > b->operands ? n : b->operands;
 }
 
+/* Numbers of all weights, each of which begins where an allocation could. */
+static size_t kept_for(const struct rf_beside *b) { return b->matrices + 128 * (size_t)b->weights; }
+
 size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b)
 {
-	return WORKSPACE + (d->math == RF_MATH_BF16 ? (b->matrices + RECENT * largest(b)) * 2 : 0);
+	return WORKSPACE + (d->math == RF_MATH_BF16 ? (kept_for(b) + RECENT * largest(b)) * 2 : 0);
 }
 
 /* Room for n numbers at a place, whose contents are lost where it grows. */
@@ -190,18 +230,23 @@ static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
 	r->of.p = NULL;
 	b->room[place] = 0;
 	/* what is queued may still read the old one */
-	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") || !rf_cuda_ok(d, cudaFree(r->to), "release"))
-		return false;
-	if (!(r->to = (bf16 *)memory(d, n * 2)))
+	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") || !rf_cuda_give(d, r->to) ||
+	    !(r->to = (bf16 *)rf_cuda_take(d, n * 2, operands)))
 		return false;
 	b->room[place] = n;
 	return true;
 }
 
-void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *b)
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *want)
 {
-	for (int i = 0; i < RECENT && d->math == RF_MATH_BF16 && d->err.code == RF_OK; i++)
-		make_room(d, blas_of(d), i, largest(b));
+	struct blas *b = blas_of(d);
+
+	if (d->math != RF_MATH_BF16 || d->err.code != RF_OK)
+		return;
+	if (!b->kept && (b->kept = (bf16 *)rf_cuda_take(d, kept_for(want) * 2, operands)))
+		b->kept_size = kept_for(want);
+	for (int i = 0; i < RECENT && d->err.code == RF_OK; i++)
+		make_room(d, b, i, largest(want));
 }
 
 /* keep: a place that must stay as it is, of the product's other operand; -1: none.  Says which place it took. */

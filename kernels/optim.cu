@@ -87,7 +87,7 @@ void rf_cuda_adamw(struct rf_dev *d, const struct rf_adamw *a)
 	const struct adamw f = { (float)a->scale, (float)a->b1, (float)(1 - a->b1), (float)a->b2, (float)(1 - a->b2), (float)(1 / a->c1),
 	                         (float)(1 / a->c2), (float)a->eps, (float)a->lr, (float)a->decay, f32(a->w), f32(a->m), f32(a->v), f32(a->g) };
 
-	rf_cuda_gemm_forget(d, f.w, a->n * 4);
+	rf_cuda_gemm_changed(d, f.w, a->n * 4);
 	sweep(d, "adamw", 1, a->n, aligned(f.w, f.m, f.v, f.g) && a->n % 4 == 0, f);
 }
 

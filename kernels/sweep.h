@@ -85,8 +85,8 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 			f.template at<W>(i, j * W);
 }
 
-/* Of `cols` times W elements of each of `rows` rows.  name: for failures. */
-template <int W, class F> static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
+/* Of `cols` times W elements of each of `rows` rows, where nothing is written that products know of.  name: for failures. */
+template <int W, class F> static void sweep_beside(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
 	const size_t most = 16 * (size_t)cuda_of(d)->sms;
 	unsigned x = 1;
@@ -100,9 +100,14 @@ template <int W, class F> static void sweep_by(struct rf_dev *d, const char *nam
 	across = across < most ? across : most;
 	down = (rows + SWEEP / x - 1) / (SWEEP / x);
 	down = down < most / across + 1 ? down : most / across + 1;
-	rf_cuda_gemm_stale(d);
 	RF_LAUNCH((each<W, F>), dim3((unsigned)across, (unsigned)down), dim3(x, SWEEP / x), 0, cuda_of(d)->stream, rows, cols, f);
 	rf_cuda_launched(d, name);
+}
+
+template <int W, class F> static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
+{
+	rf_cuda_gemm_stale(d);
+	sweep_beside<W>(d, name, rows, cols, f);
 }
 
 /* All elements of `rows` rows of `width`; wide: four at a time. */

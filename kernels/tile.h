@@ -226,14 +226,8 @@ template <class F> static __device__ __forceinline__ void warp_tiles(int m, int 
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
 
-/* Two bf16 in a word of a matrix unit's operand, the first one low; two numbers to where both fit as one. */
-static __device__ __forceinline__ uint32_t pack(float x, float y)
-{
-	const __nv_bfloat162 both = __floats2bfloat162_rn(x, y);
-
-	return *(const uint32_t *)&both;
-}
-static __device__ __forceinline__ void round_two(bf16 *to, float x, float y) { *(uint32_t *)to = pack(x, y); }
+/* Two numbers to where both fit as one. */
+static __device__ __forceinline__ void round_two(bf16 *to, float x, float y) { *(uint32_t *)to = two_bf16(x, y); }
 static __device__ __forceinline__ void round_two(float *to, float x, float y) { *(float2 *)to = make_float2(x, y); }
 
 #endif

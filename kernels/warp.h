@@ -8,8 +8,6 @@
 #ifndef RF_WARP_H
 #define RF_WARP_H
 
-#include <cstring>
-
 #include "tile.h"
 
 #ifdef __CUDACC__
@@ -55,15 +53,6 @@ template <bool TURN> static inline void load_four(uint32_t (&x)[4], const bf16 *
 	emu::ldmatrix(x, row, 4, TURN, __FILE__, __LINE__);
 }
 #endif
-
-static __device__ __forceinline__ uint32_t two_bf16(float first, float second)
-{
-	const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-	uint32_t x;
-
-	memcpy(&x, &both, sizeof x);
-	return x;
-}
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 

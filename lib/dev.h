@@ -269,7 +269,8 @@ struct rf_beside {
 	int rows;                /* that are worked on at once */
 	int widest;              /* numbers in a row of theirs */
 	int vocab;
-	size_t matrices, largest; /* elements of all weights that are matrices, and of the largest that rows are multiplied by */
+	int weights;             /* matrices among the weights, */
+	size_t matrices, largest; /* elements of them all, and of the largest that rows are multiplied by */
 	size_t operands;         /* elements of both operands of the largest product of a batch that may be rounded */
 	size_t states;           /* train: elements of all chunks' states of one head */
 	int sequences;           /* rollouts side by side */

@@ -180,8 +180,15 @@ static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct
 	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length, rf_segment(g->segment));
 	if (s->c)
 		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c, s->n, s->k, from->rollouts);
-	rf_page_printf(p, "memory     %zu MiB: weights%s %zu, pass %zu, products %zu, program and records %zu\n", m->all >> 20,
-	               g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20, m->host >> 20);
+	if (*g->dev.model)
+		rf_page_printf(p, "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n           of the GPU: ",
+		               (m->all - m->host) >> 20, m->host >> 20);
+	else
+		rf_page_printf(p, "memory     %zu MiB: ", m->all >> 20);
+	rf_page_printf(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20);
+	if (!*g->dev.model)
+		rf_page_printf(p, ", program and records %zu", m->host >> 20);
+	rf_page_puts(p, "\n");
 }
 
 static void print_amount(struct rf_buf *p, double x, const char *unit)

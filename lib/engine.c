@@ -168,6 +168,7 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 
 		if (w->ndim != 2)
 			continue;
+		b->weights++;
 		b->matrices += w->count;
 		if (w->shape[0] == vocab)
 			continue;
@@ -301,14 +302,16 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Rows of a segment times the weight of an MLP, both up to a size that says as much: the best of a few times. */
+/* Rows of a segment times the weight of an MLP, both up to a size that says as much, of which a GPU wants more: the best of a few
+ * times. */
 static enum rf_code time_product(struct rf_engine *g, int rows, double *per_second, struct rf_err *e)
 {
 	enum { ROWS = 512, IN = 1024, OUT = 2048, TIMES = 20 };
 	const double until = now() + 0.05;
 	struct rf_dev *d = &g->dev;
-	int m = smaller(rows, ROWS), k = smaller(g->ckpt->cfg.d, IN), n = smaller(g->ckpt->cfg.ffn, OUT);
-	size_t a = (size_t)(m * k), b = (size_t)(n * k), c = (size_t)(m * n);
+	const int by = *d->model ? 4 : 1;
+	int m = smaller(rows, ROWS * by), k = smaller(g->ckpt->cfg.d, IN * by), n = smaller(g->ckpt->cfg.ffn, OUT * by);
+	size_t a = (size_t)m * (size_t)k, b = (size_t)n * (size_t)k, c = (size_t)m * (size_t)n;
 	enum rf_code rc = RF_OK;
 	rf_f32 x = d->ops->alloc(d, (a + b + c) * 4);
 	double best = 0;

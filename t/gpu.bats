@@ -57,6 +57,21 @@ setup() {
 	[[ "$output" =~ "the GPU is out of memory: wanted "[0-9]+" MiB more".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
 }
 
+@test "gpu: what --dry-run says of its memory is enough" {
+	for a in gated_deltanet lact_swiglu; do
+		rf-init --config "$ROOT/pipelines/demo-$a.json" --seed 1 $a
+		rf-init --from $a run-$a
+		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 100 --min-len 100 --truncate split 2>err | rf-cat --range 0:2 -o in
+		rf-entropy -m $a --device cpu in | rf-select --chunks 3 | rf-rollout -m $a --device cpu -n 2 -k 4 | rf-reward -o rewarded
+		for dtype in f32 bf16; do
+			set -- rf-grpo -m run-$a --device cuda --dtype $dtype --max-len 100 --keep 1 --stale any rewarded
+			run -0 "$@" --dry-run
+			[[ "$output" =~ "memory "+([0-9]+)" MiB of the GPU, "[0-9]+" MiB of the host" ]]
+			EMU_MEMORY=$(((BASH_REMATCH[1] + 1) << 20)) "$@"
+		done
+	done
+}
+
 @test "gpu: a fault at any launch ends a trainer without a commit, 69, and RF_SYNC=1 names the kernel" {
 	batch 1:50 >in
 	runs run
