@@ -8,7 +8,7 @@
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=900 bytes
-# make bench          speed and memory, in one run
+# make bench          speed and memory, in one run               DEVICE=cuda:  on a GPU
 # make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
 
@@ -175,8 +175,13 @@ check-all: check
 # The demonstration's model, where it is there.
 of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
 DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid.rf,%,$(wildcard runs/midtrain$(of_arch)/valid.rf)))
+ifeq ($(DEVICE),cuda)
+bench: all $(BUILD)/t/bench
+	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) pipelines/bench-cuda.sh $(BUILD)/bench-cuda
+else
 bench: $(TOOLS) units
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
+endif
 
 # delta_back.cu's kernels hold more sums than two blocks on a multiprocessor have registers for: at most 32 numbers of a thread lie in
 # memory, which its nearest cache holds.  No other kernel spills more than 8 bytes.

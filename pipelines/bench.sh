@@ -19,37 +19,10 @@ export LC_ALL=C RF_BIN
 mkdir -p "$dir"
 cd "$dir"
 
-say() { printf '%s\n' "$*" >&2; }
-ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
+# shellcheck source=pipelines/figures.sh
+. "$here/figures.sh"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
-
-# pick FILE LINE UNIT: the figure before a unit, in the line that begins so
-pick() {
-	awk -v name="$2" -v unit="$3" 'index($0, name) == 1 { for (i = 1; i < NF; i++) if (index($(i + 1), unit) == 1) { print $i; found = 1; exit } }
-		END { exit !found }' "$1"
-}
-
-# row WHAT FIGURE LIMIT NOTE: the limit is ">= n", "<= n" or nothing
-row() {
-	local short
-	short=$(awk -v v="$2" -v limit="$3" 'BEGIN {
-		if (v !~ /^[-+]?[0-9.]/) exit 1
-		n = substr(limit, 4) + 0; v += 0
-		if (limit ~ /^>/ && v < n || limit ~ /^</ && v > n) print "FALLS SHORT " }')
-	printf '%-62s %10s  %-8s %s%s\n' "$1" "$2" "$3" "$short" "$4"
-}
-
-# measure NAME: the rows of a function; what fails in it is said, and the others go on
-failed=()
-measure() {
-	say "$1"
-	("$1") &
-	wait $! || {
-		failed+=("$1")
-		printf '%-62s %10s\n' "$1" FAILED
-	}
-}
 
 # The model's config, and what it must reach: matrices are as large as DeltaNet's.  Softmax attention grows with the text.
 arch=${ARCH:-delta_net}
@@ -220,7 +193,4 @@ printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
 for group in passes steps bf16 lengths pipe loads peaks streams starts; do
 	measure $group
 done
-[ ${#failed[@]} -eq 0 ] || {
-	say "bench: failed: ${failed[*]}"
-	exit 1
-}
+finish

@@ -3,11 +3,13 @@
  *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss, against
  *                                     oneDNN's float32 product (2048^3) on the same threads, measured in between
  *     bench MODEL step T RECORDS      one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch
+ *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
  * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute between
- * rows; and three times that for forward + backward.  BENCH_DTYPE=bf16, BENCH_SEGMENT=rows; BENCH_OPS=1 shows the time of each
- * operation. */
+ * rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is its own, of T rows at the
+ * model's width, of operands that are rounded already: on a GPU that of cuBLAS alone.
+ * BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows, BENCH_RECOMPUTE=1; BENCH_OPS=1 shows the time of each operation. */
 #include <dnnl.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,6 +60,7 @@ static double spent[OPS];
 	{ \
 		double t = now(); \
 		real->op(d, a); \
+		real->sync(d); \
 		spent[OP_##op] += now() - t; \
 	}
 RF_OPS(X)
@@ -86,9 +89,56 @@ static void show_operations(int passes)
 	memset(spent, 0, sizeof spent);
 }
 
+static struct rf_engine g = RF_ENGINE_DEFAULTS;
+static struct rf_err e;
+
+/* The clock, once the device has done all that it was given. */
+static double done(void)
+{
+	if (rf_dev_sync(&g.dev, &e) != RF_OK)
+		die(&e);
+	return now();
+}
+
+/* Device memory with numbers between -1 and 1 in it. */
+static rf_f32 numbers(size_t n, uint32_t seed)
+{
+	float *x = malloc(n * 4);
+	rf_f32 p = g.dev.ops->alloc(&g.dev, n * 4);
+
+	for (size_t i = 0; x && i < n; i++)
+		x[i] = (float)((uint32_t)(i + seed) * 2654435761u >> 8) / (1 << 23) - 1;
+	if (x && p)
+		g.dev.ops->upload(&g.dev, p, x, n * 4);
+	done();
+	free(x);
+	return p;
+}
+
 /* oneDNN has this beside dnnl_sgemm, and no header declares it. */
 extern dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const uint16_t *, dnnl_dim_t,
                                            const uint16_t *, dnnl_dim_t, float, float *, dnnl_dim_t) __attribute__((weak));
+
+/* The device's own, T rows times a square of `width`.  It is asked for often enough that a GPU's clock shows its pace. */
+static double device_product(int T, int width)
+{
+	enum { TIMES = 20, ROUNDS = 5 };
+	const size_t n = (size_t)T * (size_t)width;
+	rf_f32 a = numbers(n, 1), b = numbers((size_t)width * (size_t)width, 2), c = g.dev.ops->alloc(&g.dev, n * 4);
+	double best = 1e9;
+
+	for (int i = 0; i <= ROUNDS; i++) { /* the first rounds the operands */
+		double t = done();
+		for (int k = 0; k < TIMES; k++)
+			RF(&g.dev, gemm, .m = T, .n = width, .k = width, .tb = true, .weight = true, .a = a, .lda = width, .b = b, .ldb = width, .c = c, .ldc = width);
+		t = (done() - t) / TIMES;
+		best = i && t < best ? t : best;
+	}
+	g.dev.ops->release(&g.dev, a);
+	g.dev.ops->release(&g.dev, b);
+	g.dev.ops->release(&g.dev, c);
+	return 2. * (double)n * width / best / 1e9;
+}
 
 /* oneDNN's own product on all threads, float32 or of bf16 operands, GFLOP/s; 0: it has none */
 static double product(int threads, int times, bool bf16)
@@ -124,9 +174,6 @@ static double product(int threads, int times, bool bf16)
 	return 2. * N * N * N / best / 1e9;
 }
 
-static struct rf_engine g = RF_ENGINE_DEFAULTS;
-static struct rf_err e;
-
 static void fill(struct rf_record *r, uint64_t id, int T)
 {
 	rf_record_init(r);
@@ -151,16 +198,18 @@ static void passes(int T, int repeat)
 	struct rf_train_stats st;
 	struct rf_record r, *batch = &r;
 	double flops = rf_model_flops(&g.model, T, T);
-	double best[2] = { 1e9, 1e9 }, top = product(g.dev.threads, 8, false), low = 0, t;
+	const bool cpu = !strcmp(g.dev.ops->name, "cpu");
+	double best[2] = { 1e9, 1e9 }, top = cpu ? product(g.dev.threads, 8, false) : device_product(T, g.ckpt->cfg.d), low = 0, t;
 
 	train.engine = &g;
 	train.rl_coef = 0;
+	train.recompute_mode = getenv("BENCH_RECOMPUTE") != NULL;
 	fill(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
-			t = product(g.dev.threads, 3, false);
+			t = cpu ? product(g.dev.threads, 3, false) : device_product(T, g.ckpt->cfg.d);
 			top = t > top ? t : top;
-			t = g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
+			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
 			t = now();
 			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
@@ -171,7 +220,11 @@ static void passes(int T, int repeat)
 		}
 	if (real)
 		show_operations(repeat + 1);
-	printf("%-20s %8.1f GFLOP/s, float32, %d threads\n", "product", top, g.dev.threads);
+	if (cpu)
+		printf("%-20s %8.1f GFLOP/s, float32, %d threads\n", "product", top, g.dev.threads);
+	else
+		printf("%-20s %8.1f GFLOP/s, %s, (%d, %d) times (%d, %d), %s\n", "product", top, g.math == RF_MATH_BF16 ? "bf16" : "float32", T, g.ckpt->cfg.d,
+		       g.ckpt->cfg.d, g.ckpt->cfg.d, g.dev.model);
 	if (low > 0)
 		printf("%-20s %8.1f GFLOP/s, %.2f times float32\n", "product, bf16", low, low / top);
 	rate("forward", flops, best[0], T, top);
@@ -179,7 +232,10 @@ static void passes(int T, int repeat)
 	rf_train_close(&train);
 }
 
-static void step(int T, int n)
+enum { STAGES = 6 };
+
+/* One ReFINE step on n records of T tokens; seconds of each stage. */
+static void step_once(int T, int n, double part[STAGES])
 {
 	struct rf_entropy entropy = { .engine = &g };
 	struct rf_select select = RF_SELECT_DEFAULTS;
@@ -187,15 +243,13 @@ static void step(int T, int n)
 	struct rf_advantage advantage = { 0 };
 	struct rf_train train = RF_TRAIN_DEFAULTS;
 	struct rf_train_stats st;
-	struct rf_record **batch = malloc((size_t)n * sizeof *batch), warm;
-	double part[6] = { 0 }, all = 0, t;
-	static const char *const names[] = { "entropy (forward)", "select", "rollout", "reward", "gradient", "optimizer" };
+	struct rf_record **batch = malloc((size_t)n * sizeof *batch);
+	double t;
 	bool skip;
 
+	memset(part, 0, STAGES * sizeof *part);
 	rollouts.engine = train.engine = &g;
-	fill(&warm, 99, 300);
-	if (rf_entropy_record(&entropy, &warm, &e) != RF_OK)
-		die(&e);
+	train.recompute_mode = getenv("BENCH_RECOMPUTE") != NULL;
 	for (int i = 0; i < n; i++) {
 		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
 		t = now();
@@ -221,15 +275,69 @@ static void step(int T, int n)
 	t = now();
 	if (rf_train_step(&train, 0, 0, &st, &e) != RF_OK)
 		die(&e);
-	part[5] = now() - t;
-	for (int k = 0; k < 6; k++)
+	part[5] = done() - t;
+	rf_train_close(&train);
+	for (int i = 0; i < n; i++) {
+		rf_record_free(batch[i]);
+		free(batch[i]);
+	}
+	free(batch);
+}
+
+/* On a GPU a step before it takes the memory, and what is measured begins with weights that have just changed. */
+static void step(int T, int n)
+{
+	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward", "gradient", "optimizer" };
+	struct rf_entropy entropy = { .engine = &g };
+	struct rf_record warm;
+	double part[STAGES], all = 0;
+
+	fill(&warm, 99, 300);
+	if (rf_entropy_record(&entropy, &warm, &e) != RF_OK)
+		die(&e);
+	if (*g.dev.model)
+		step_once(T, n, part);
+	step_once(T, n, part);
+	for (int k = 0; k < STAGES; k++)
 		all += part[k];
-	for (int k = 0; k < 6; k++)
+	for (int k = 0; k < STAGES; k++)
 		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], part[k], part[k] / part[0]);
 	if (real)
 		show_operations(1);
 	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all, all / part[0],
 	       1e6 * all / ((double)n * T), n, T);
+}
+
+/* (T, H, width) of q, k, v; u and o. */
+static void delta(int T, int H, int width)
+{
+	enum { TIMES = 10, ROUNDS = 5 };
+	struct rf_dev *d = &g.dev;
+	const int R = T * H;
+	const size_t n = (size_t)R * (size_t)width, states = (size_t)H * (size_t)width * (size_t)width;
+	rf_f32 q = numbers(n, 1), k = numbers(n, 2), v = numbers(n, 3), b = numbers((size_t)R, 4), d_o = numbers(n, 5), S = numbers(states, 6), dS = numbers(states, 7);
+	rf_f32 u = numbers(n, 9), o = numbers(n, 10), dq = numbers(n, 11), dk = numbers(n, 12), dv = numbers(n, 13);
+	rf_f32 db = numbers((size_t)R, 14), x = numbers(n, 15);
+	double best[2] = { 1e9, 1e9 };
+
+	d->ops->zero(d, S, states * 4);
+	d->ops->zero(d, dS, states * 4);
+	/* k of length 1, as models have it */
+	RF(d, conv_fwd, .nb = 1, .steps = R, .d = width, .w = 1, .head = width, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1, .x = k, .y = x);
+	for (int i = 0; i <= ROUNDS; i++)
+		for (int back = 0; back < 2; back++) {
+			double t = done();
+			for (int j = 0; j < TIMES; j++) {
+				RF(d, delta_fwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H, .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v, .b = b,
+				   .u = u, .o = o, .S = S);
+				if (back)
+					RF(d, delta_bwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H, .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
+					   .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .db = db, .S = S, .dS = dS);
+			}
+			t = (done() - t) / TIMES;
+			best[back] = i && t < best[back] ? t : best[back];
+		}
+	printf("%-20s %8.3f ms\n%-20s %8.3f ms\n", "delta rule", 1e3 * best[0], "delta rule and back", 1e3 * best[1]);
 }
 
 /* A command's least wall time and largest peak memory; its output goes where ours does. */
@@ -263,6 +371,7 @@ static int run(int n, char **command)
 
 int main(int argc, char **argv)
 {
+	const char *device = getenv("RF_DEVICE"), *dtype = getenv("BENCH_DTYPE");
 	struct rusage use;
 
 	if (argc > 3 && !strcmp(argv[1], "run"))
@@ -270,10 +379,17 @@ int main(int argc, char **argv)
 	if (argc < 4)
 		return 2;
 	g.path = argv[1];
-	g.device = "cpu";
-	g.math = getenv("BENCH_DTYPE") && !strcmp(getenv("BENCH_DTYPE"), "bf16") ? RF_MATH_BF16 : RF_MATH_F32;
+	g.device = device && *device ? device : "cpu";
+	g.math = !dtype ? RF_MATH_AUTO : strcmp(dtype, "bf16") ? RF_MATH_F32 : RF_MATH_BF16;
 	if (getenv("BENCH_SEGMENT"))
 		g.segment = atoi(getenv("BENCH_SEGMENT"));
+	if (!strcmp(argv[2], "delta") && argc > 5) {
+		if (rf_dev_open(&g.dev, g.device, 0, (enum rf_math)g.math, &g.note, &e) != RF_OK)
+			die(&e);
+		delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+		rf_dev_close(&g.dev);
+		return 0;
+	}
 	if (rf_engine_open(&g, NULL, true, &e) != RF_OK)
 		die(&e);
 	if (getenv("BENCH_OPS"))
@@ -284,5 +400,7 @@ int main(int argc, char **argv)
 		step(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 8);
 	getrusage(RUSAGE_SELF, &use);
 	printf("%-20s %8ld MiB\n", "peak memory", use.ru_maxrss >> 10);
+	if (*g.dev.model)
+		printf("%-20s %8zu MiB\n", "of the GPU", g.dev.peak >> 20);
 	return 0;
 }

@@ -145,3 +145,18 @@ setup() {
 		SELECT='rf-select --chunks 2 -k 3 --margin 3' COMPUTE='--device cuda' RF_BIN="$RF_BIN"
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3" ]
 }
+
+@test "gpu: make bench DEVICE=cuda has all its rows, those that fall short say so, and what fails does not stop the others" {
+	RF_DEVICE=cpu rf-init --config "$M/config.json" --seed 1 tiny
+	cp tiny/config.json tiny.json
+	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 32' "$ROOT/pipelines/bench-cuda.sh" dir
+	for row in 'product ' 'forward ' 'forward + backward' 'tiny: forward / product' 'tiny: forward + backward / product' 'entropy (forward)' 'step ' \
+		'tiny: one step, in forward passes' 'tiny: memory of a step, GiB' 'tiny: with --recompute segment, GiB' '    gemm ' '    delta_fwd ' \
+		'delta rule, forward' 'delta rule, forward + backward'; do
+		[[ "$output" == *$'\n'"$row"* ]] || { echo "no row $row"; echo "$output"; return 1; }
+	done
+	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
+	run -1 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 0' "$ROOT/pipelines/bench-cuda.sh" dir
+	[[ "$output" == *'tiny: memory of a step, GiB'*'delta '*FAILED* ]]
+	[[ "$stderr" == *'bench: failed: delta' ]]
+}

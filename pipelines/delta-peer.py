@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""delta-peer.py T HEADS WIDTH -- the delta rule by flash-linear-attention's Triton kernels, in bf16, as bench-cuda.sh measures ours."""
+import sys
+import time
+
+try:
+    import torch
+    from fla.ops.delta_rule import chunk_delta_rule
+except ImportError as missing:
+    sys.exit(f"delta-peer.py: {missing}")
+
+TIMES, ROUNDS = 10, 5
+T, H, D = map(int, sys.argv[1:])
+torch.manual_seed(1)
+
+
+def some(*shape):
+    return torch.randn(1, T, H, *shape, device="cuda", dtype=torch.bfloat16)
+
+
+q, v = some(D).requires_grad_(), some(D).requires_grad_()
+k = torch.nn.functional.normalize(some(D), dim=-1).requires_grad_()
+beta = some().sigmoid().requires_grad_()
+do = some(D)
+
+
+def once(back):
+    o, _ = chunk_delta_rule(q, k, v, beta)
+    if back:
+        torch.autograd.grad(o, (q, k, v, beta), do)
+
+
+for name, back in ("delta rule", False), ("delta rule and back", True):
+    best = float("inf")
+    for i in range(ROUNDS + 1):  # the first compiles
+        torch.cuda.synchronize()
+        t = time.perf_counter()
+        for _ in range(TIMES):
+            once(back)
+        torch.cuda.synchronize()
+        if i:
+            best = min(best, (time.perf_counter() - t) / TIMES)
+    print(f"{name:<20s} {1e3 * best:8.3f} ms")

@@ -1,0 +1,40 @@
+#!/bin/bash
+# figures.sh -- rows of a bench's table; for bench.sh and bench-cuda.sh, which read it with `.`.
+
+say() { printf '%s\n' "$*" >&2; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
+
+# pick FILE LINE UNIT: the figure before a unit, in the line that begins so
+pick() {
+	awk -v name="$2" -v unit="$3" 'index($0, name) == 1 { for (i = 1; i < NF; i++) if (index($(i + 1), unit) == 1) { print $i; found = 1; exit } }
+		END { exit !found }' "$1"
+}
+
+# row WHAT FIGURE LIMIT NOTE: the limit is ">= n", "<= n" or nothing
+row() {
+	local short
+	short=$(awk -v v="$2" -v limit="$3" 'BEGIN {
+		if (v !~ /^[-+]?[0-9.]/) exit 1
+		n = substr(limit, 4) + 0; v += 0
+		if (limit ~ /^>/ && v < n || limit ~ /^</ && v > n) print "FALLS SHORT " }')
+	printf '%-62s %10s  %-8s %s%s\n' "$1" "$2" "$3" "$short" "$4"
+}
+
+# measure NAME [WORD...]: the rows of a function; what fails in it is said, and the others go on
+failed=()
+measure() {
+	say "$*"
+	("$@") &
+	wait $! || {
+		failed+=("$*")
+		printf '%-62s %10s\n' "$*" FAILED
+	}
+}
+
+# The end of a bench: 1 if something failed.
+finish() {
+	[ ${#failed[@]} -eq 0 ] || {
+		say "bench: failed: ${failed[*]}"
+		exit 1
+	}
+}
