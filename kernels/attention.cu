@@ -771,7 +771,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 
 	a.nb = p->nb, a.steps = p->steps, a.given = p->given, a.len = p->given + p->steps, a.H = p->H, a.G = p->G, a.D = p->D;
 	a.window = p->window, a.longest = p->longest;
-	if (!a.nb || !a.steps || !a.H)
+	if (!a.nb || !a.steps || !a.H || !rf_cuda_has_width(d, a.D, "heads"))
 		return;
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
@@ -788,7 +788,7 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 	struct attn a = {};
 
 	a.nb = p->nb, a.steps = a.len = p->steps, a.H = p->H, a.G = p->G, a.D = p->D, a.window = p->window, a.longest = p->longest;
-	if (!a.nb || !a.steps || !a.H)
+	if (!a.nb || !a.steps || !a.H || !rf_cuda_has_width(d, a.D, "heads"))
 		return;
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;

@@ -79,6 +79,12 @@ size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b);
 
 /* Whether the device still works; looks at what the last call left, names `what` in the failure. */
 bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what);
+/* Whether a block may have so many bytes of shared memory; if not, the device says which kernel wanted them. */
+bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel);
+/* Whether kernels are made for heads of this width: they hold rows of one in registers and shared memory.  If not, the device
+ * says so. */
+enum { WIDEST_HEAD = 256 };
+bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what);
 /* After a launch. */
 void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 
@@ -113,7 +119,7 @@ struct rf_shared {
 	do {                                                                                                          \
 		if ((d)->err.code != RF_OK)                                                                           \
 			break;                                                                                        \
-		if ((bytes) > (48 << 10) && !rf_cuda_ok((d), RF_ALLOW(kernel, bytes), #kernel))                       \
+		if ((bytes) > (48 << 10) && (!rf_cuda_has_shared((d), (bytes), #kernel) || !rf_cuda_ok((d), RF_ALLOW(kernel, bytes), #kernel))) \
 			break;                                                                                        \
 		rf_cuda_gemm_stale(d);                                                                                \
 		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__);                             \

@@ -91,7 +91,7 @@ static __device__ __forceinline__ float beta_of(const struct delta &a, int h, in
 
 template <class X> static size_t prepare_bytes(const struct delta *a)
 {
-	const int ld = (a->KP > a->VP ? a->KP : a->VP) + tile_pad<X>();
+	const int ld = a->KP + tile_pad<X>();
 
 	return shared_size(CHUNK * ld, sizeof(X)) + shared_size(CHUNK * LT, 4) + 4 / sizeof(X) * shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) +
 	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
@@ -131,7 +131,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 {
 	SHARED(s);
 	constexpr int pad = tile_pad<X>(), lt = CHUNK + pad;
-	const int ld = max(a.KP, a.VP) + pad, t = threadIdx.x;
+	const int ld = a.KP + pad, t = threadIdx.x;
 	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt), *rest = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
 	float *A = s.template take<float>(CHUNK * LT), *room = s.template take<float>(1024), *hi = s.template take<float>(CHUNK);
 	float *lo = s.template take<float>(CHUNK), *beta = s.template take<float>(CHUNK), *by = s.template take<float>(CHUNK);
@@ -177,22 +177,27 @@ template <class X> static __global__ void __launch_bounds__(THREADS) prepare(con
 			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
 		sum.pairs([&](int i, int j, float y, float z) { round_two(W + (size_t)(i0 + i) * a.KP + j0 + j, y, z); });
 	});
-	__syncthreads();
-	load_tile(x, ld, c.mp, a.VP, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0), apart, c.m, a.V);
-	columns_times(tx, rest, lt, A, beta, c.mp, 1);
-	__syncthreads();
-	warp_tiles(c.mp, a.VP, [&](int i0, int j0) {
-		warp_tile<X> sum;
+	for (int v0 = 0; v0 < a.VP; v0 += a.KP) {
+		const int width = min(a.KP, a.VP - v0);
 
-		sum.zero();
-		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
-		if (rest != tx)
-			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
-		sum.each([&](int i, int j, float y) {
-			if (i0 + i < c.m && j0 + j < a.V)
-				u[(size_t)(i0 + i) * apart + j0 + j] = y;
+		__syncthreads(); /* x and tx are read no more */
+		load_tile(x, ld, c.mp, width, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m, min(width, a.V - v0));
+		if (v0 == 0)
+			columns_times(tx, rest, lt, A, beta, c.mp, 1);
+		__syncthreads();
+		warp_tiles(c.mp, width, [&](int i0, int j0) {
+			warp_tile<X> sum;
+
+			sum.zero();
+			sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
+			if (rest != tx)
+				sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
+			sum.each([&](int i, int j, float y) {
+				if (i0 + i < c.m && v0 + j0 + j < a.V)
+					u[(size_t)(i0 + i) * apart + v0 + j0 + j] = y;
+			});
 		});
-	});
+	}
 }
 
 /* ---- chunk after chunk ------------------------------------------------------------------------------------------ */
@@ -597,7 +602,7 @@ static size_t grow_bytes(const struct delta *a)
 	return 2 * shared_size(a->K, 4) + 2 * shared_size(THREADS, 4) + 4 * shared_size(CHUNK, 4) + shared_size(33, 4);
 }
 
-/* One sequence and head: rows `first` .. given are summed up behind the state at row `first`, 64 at a time from the last one. */
+/* One sequence and head, THREADS columns of V: rows `first` .. given are summed up behind the state at row `first`, 64 at a time from the last one. */
 static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int first)
 {
 	SHARED(s);
@@ -605,7 +610,8 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	float *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK), *kk = s.take<float>(CHUNK), *qk = s.take<float>(CHUNK);
 	float *room = s.take<float>(33);
 	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, kh = key_head(h, a.G, a.H), t = threadIdx.x, warp = t / 32, lane = t & 31;
-	const int cols = up32(a.V), groups = THREADS / cols, group = t / cols, col = t % cols;
+	const int v0 = blockIdx.y * THREADS, width = min(THREADS, a.V - v0);
+	const int cols = up32(width), groups = THREADS / cols, group = t / cols, col = v0 + t % cols;
 	const bool works = group < groups && col < a.V;
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
@@ -667,7 +673,7 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 		os[t] = o + e * y;
 	}
 	__syncthreads();
-	if (t < a.V) {
+	if (t < width) {
 		float u;
 
 		r = o = 0;
@@ -675,9 +681,9 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 			r += rs[i * cols + t];
 			o += os[i * cols + t];
 		}
-		u = beta_of(a, h, b, 0) * (row_of(a, a.v, a.V, a.H, h, b, 0)[t] - r);
-		a.u[place(a.V, a.H, h, a.nb, b, a.given) + t] = u;
-		a.o[place(a.V, a.H, h, a.nb, b, 0) + t] = o + both * u;
+		u = beta_of(a, h, b, 0) * (row_of(a, a.v, a.V, a.H, h, b, 0)[v0 + t] - r);
+		a.u[place(a.V, a.H, h, a.nb, b, a.given) + v0 + t] = u;
+		a.o[place(a.V, a.H, h, a.nb, b, 0) + v0 + t] = o + both * u;
 	}
 }
 
@@ -737,7 +743,7 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	struct delta a = {};
 	const int tiles = (x->K + KEEP_K - 1) / KEEP_K * ((x->V + KEEP_V - 1) / KEEP_V);
 
-	if (!x->nb || !x->steps || !x->H)
+	if (!x->nb || !x->steps || !x->H || !rf_cuda_has_width(d, x->K, "keys"))
 		return;
 	a.nb = x->nb, a.steps = x->steps, a.given = x->given, a.per = x->per ? x->per : 1;
 	a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V, a.beta_scale = x->beta_scale;
@@ -748,7 +754,7 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	if (x->given || (x->steps == 1 && !x->captures)) {
 		const int first = x->open && x->given ? (x->given - 1) / CHUNK * CHUNK : 0;
 
-		LAUNCH(d, grow, a.nb * a.H, THREADS, grow_bytes(&a), a, first);
+		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a), a, first);
 		if (x->open && x->given && x->given % CHUNK == 0)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;

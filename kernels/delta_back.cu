@@ -15,7 +15,7 @@
  * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 22 million multiplications and additions in
  * products, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv in float32, some of them twice,
  * 0.35 MB, and of what lies between R, B, N, S and dS, 128 KB, written and read: 0.6 MB, at 3 TB/s 200 ns.  So ready and back
- * are bound by memory, and hold products in registers, to have three blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
+ * are bound by memory, and hold products in registers, to have two blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
  *
  * scan is bound by latency and cut as the forward pass is (delta.cu): 16 columns of V a warp, dS' (16, K) in its registers,
  * where an accumulator is the next product's operand: 128 matrix instructions a chunk, 256 chunks in 0.2 ms.  What the states
@@ -817,7 +817,7 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 
 void rf_cuda_delta_bwd(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
-	if (!x->nb || !x->steps || !x->H)
+	if (!x->nb || !x->steps || !x->H || !rf_cuda_has_width(d, x->K, "keys"))
 		return;
 	if (d->math == RF_MATH_BF16)
 		run<bf16>(d, x);

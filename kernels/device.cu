@@ -41,6 +41,22 @@ bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what)
 	return false;
 }
 
+bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
+{
+	if (bytes <= cuda_of(d)->most_shared)
+		return true;
+	rf_dev_fail(d, RF_EDEVICE, "the GPU has %zu KiB of shared memory for a block, %s wants %zu (heads wider than 128 in float32: use --dtype bf16 or --device cpu)",
+	            cuda_of(d)->most_shared >> 10, kernel, (bytes + 1023) >> 10);
+	return false;
+}
+
+bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what)
+{
+	if (width > WIDEST_HEAD)
+		rf_dev_fail(d, RF_EDEVICE, "%s of %d: the GPU's kernels are made for heads of at most %d (use --device cpu)", what, width, WIDEST_HEAD);
+	return width <= WIDEST_HEAD;
+}
+
 void rf_cuda_launched(struct rf_dev *d, const char *kernel)
 {
 	struct rf_cuda *c = cuda_of(d);

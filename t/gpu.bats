@@ -72,6 +72,27 @@ setup() {
 	done
 }
 
+@test "gpu: on one with less shared memory all goes in bf16; heads that are too wide are refused" {
+	for a in gated_deltanet lact_swiglu qwen3_5_text; do
+		jq '.hidden_size = 64 | .num_hidden_layers = 2 | if .linear_key_head_dim then .linear_key_head_dim = 256 | .linear_value_head_dim = 256 | .head_dim = 256
+			elif .num_attn_heads then .num_attn_heads = 2 | .num_lact_heads = 2 elif .head_dim then .head_dim = 256 | .num_heads = 2 else . end
+			| if .layer_types then .layer_types = ["linear_attention", "full_attention"] else . end' "$ROOT/pipelines/demo-$a.json" >$a.json
+		rf-init --config $a.json --seed 1 $a
+		rf-init --from $a run-$a
+		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 130 --min-len 130 --truncate split 2>err | rf-cat --range 0:1 -o in
+		EMU_SHARED=99 rf-entropy -m $a --device cuda in | rf-select --chunks 3 | EMU_SHARED=99 rf-rollout -m $a --device cuda -n 2 -k 4 | rf-reward |
+			EMU_SHARED=99 rf-grpo -m run-$a --device cuda
+	done
+	run -69 env EMU_SHARED=99 rf-entropy -m gated_deltanet --device cuda --dtype f32 -o out in
+	[[ "$output" == 'rf-entropy: '*'the GPU has 99 KiB of shared memory for a block, '*' wants '*'--dtype bf16'* ]]
+	for a in gated_deltanet qwen3_5_text; do
+		jq 'if .linear_key_head_dim then .layer_types = ["full_attention", "full_attention"] else . end | .head_dim = 264' $a.json >wide.json
+		rf-init --config wide.json --seed 1 wide-$a
+		run -69 rf-entropy -m wide-$a --device cuda -o out in
+		[[ "$output" == 'rf-entropy: '*' of 264: the GPU'\''s kernels are made for heads of at most 256 '* ]]
+	done
+}
+
 @test "gpu: a fault at any launch ends a trainer without a commit, 69, and RF_SYNC=1 names the kernel" {
 	batch 1:50 >in
 	runs run

@@ -308,6 +308,7 @@ static void deltas(void)
 		{ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
 		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true, .start = { 2, 0, 1 } },
 		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
+		{ .nb = 2, .steps = 3, .H = 1, .K = 12, .V = 300, .beta = true, .start = { 2, 1 } },
 		/* every step a reflection: no b, and twice its beta */
 		{ .nb = 3, .steps = 17, .H = 2, .K = 8, .V = 4, .beta_scale = 2, .start = { 1, 2, 0 } },
 	};
@@ -379,7 +380,7 @@ static void wide_gradients(void)
 		{ .nb = 3, .steps = 70, .per = 2, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .start = { 1, 2 } },
 		{ .nb = 5, .steps = 6, .per = 3, .H = 4, .G = 2, .K = 128, .V = 128, .beta = true, .decay = -0.2, .start = { 1, 2 } },
 		{ .nb = 1, .steps = 130, .H = 1, .K = 256, .V = 40, .beta = true, .captures = 1, .cap_row = { 129 }, .cap_slot = { 1 } },
-		{ .nb = 1, .steps = 66, .H = 1, .K = 40, .V = 256, .beta = true, .decay = -1, .captures = 1, .cap_row = { 40 }, .cap_slot = { 1 } },
+		{ .nb = 1, .steps = 66, .H = 1, .K = 40, .V = 300, .beta = true, .decay = -1, .captures = 1, .cap_row = { 40 }, .cap_slot = { 1 } },
 		{ .nb = 1, .steps = 65, .H = 3, .K = 65, .V = 33, .beta = true, .decay = -0.2 },
 		{ .nb = 1, .steps = 65, .H = 3, .K = 34, .V = 66, .beta_scale = 2 },
 	};

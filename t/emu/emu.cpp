@@ -591,10 +591,17 @@ void copies_wait(int all_but)
 	me.copies.resize(left);
 }
 
+size_t most_shared()
+{
+	static const size_t most = (size_t)setting("EMU_SHARED", MOST_SHARED >> 10) << 10;
+
+	return most < MOST_SHARED ? most : MOST_SHARED;
+}
+
 void allow_smem(const void *fn, size_t bytes)
 {
-	if (bytes > MOST_SHARED)
-		refuse(cudaErrorInvalidValue, "%zu bytes of shared memory: no GPU has so much", bytes);
+	if (bytes > most_shared())
+		refuse(cudaErrorInvalidValue, "%zu bytes of shared memory, of which a block may have %zu", bytes, most_shared());
 	else
 		allowed[fn] = bytes;
 }
