@@ -7,6 +7,9 @@
 /* The table for the highest level of the instruction set that this processor has. */
 const struct rf_ops *rf_cpu_ops(void);
 
+/* 64-byte aligned memory for the device's own use, of a multiple of 64 bytes; free() gives it back.  NULL: none. */
+void *rf_cpu_memory(size_t size);
+
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e);
 void rf_cpu_close(struct rf_dev *d);
 void *rf_cpu_alloc(struct rf_dev *d, size_t bytes);

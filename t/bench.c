@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "advantage.h"
+#include "cpu_device.h"
 #include "entropy.h"
 #include "half.h"
 #include "reward.h"
@@ -151,11 +152,11 @@ static double product(int threads, int times, bool bf16)
 	if (bf16 && !dnnl_gemm_bf16bf16f32)
 		return 0;
 	if (!a) {
-		a = aligned_alloc(64, N * N * 4);
-		b = aligned_alloc(64, N * N * 4);
-		c = aligned_alloc(64, N * N * 4);
-		a16 = aligned_alloc(64, N * N * 2);
-		b16 = aligned_alloc(64, N * N * 2);
+		a = rf_cpu_memory(N * N * 4);
+		b = rf_cpu_memory(N * N * 4);
+		c = rf_cpu_memory(N * N * 4);
+		a16 = rf_cpu_memory(N * N * 2);
+		b16 = rf_cpu_memory(N * N * 2);
 		for (int i = 0; i < N * N; i++) {
 			a16[i] = rf_f32_bf16(a[i] = (float)(i % 17) / 17);
 			b16[i] = rf_f32_bf16(b[i] = (float)(i % 13) / 13);
