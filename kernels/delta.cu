@@ -127,7 +127,7 @@ template <class X> static __device__ void rows_times(X *to, const X *x, int ld, 
 	}
 }
 
-template <class X> static __global__ void __launch_bounds__(THREADS) prepare(const struct delta a)
+template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(const struct delta a)
 {
 	SHARED(s);
 	constexpr int pad = tile_pad<X>(), lt = CHUNK + pad;
