@@ -7,7 +7,7 @@
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
-# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=900 bytes
+# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=1000 bytes
 # make bench          speed and memory, in one run               DEVICE=cuda:  on a GPU
 # make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
@@ -184,9 +184,9 @@ bench: $(TOOLS) units
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
 endif
 
-# delta_back.cu's kernels hold more sums than two blocks on a multiprocessor have registers for: at most 32 numbers of a thread lie in
-# memory, which its nearest cache holds.  No other kernel spills more than 8 bytes.
-SPILLS ?= 900
+# delta_back.cu's kernels hold more sums than there are registers: at most 32 numbers of a thread lie in memory, 80 where heads are 256
+# wide on sm_100, which its nearest cache holds.  No other kernel spills more than 32 bytes.
+SPILLS ?= 1000
 ifeq ($(CUDA),yes)
 cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
 	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so $(BUILD)/t/launches

@@ -479,13 +479,21 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 
 /* ---- the gradients ---------------------------------------------------------------------------------------------- */
 
+/* Two blocks on a multiprocessor leave a thread 128 registers, of which sm_90's compiler keeps 32 numbers too many in memory, and
+ * sm_100's 110: there it is one block. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+enum { BACK_BLOCKS = 1 };
+#else
+enum { BACK_BLOCKS = 2 };
+#endif
+
 template <class X> static size_t back_bytes()
 {
 	return shared_size(2 * CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4) +
 	       shared_size(4 * CHUNK, 4) + shared_size(CHUNK, 8) + shared_size(33, 4);
 }
 
-template <class X> static __global__ void __launch_bounds__(THREADS, 2) back(const job<X> a)
+template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS) back(const job<X> a)
 {
 	SHARED(s);
 	constexpr int L = row_of<X>(), LE = CHUNK + 1;
