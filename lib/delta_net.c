@@ -27,14 +27,14 @@ struct state {
 
 struct save {
 	rf_f32 x;                    /* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
-	rf_f32 k;                    /* k after it, (R, G, K), where rollouts grow; else it is made again */
-	rf_f32 b, u, o, gate;        /* (R, H), (R, H, V), (R, H, V), (R, H, V) */
+	rf_f32 k, u;                 /* k after it, (R, G, K), and u, (R, H, V), where rollouts grow; else they are made again */
+	rf_f32 b, gate;              /* (R, H), (R, H, V) */
 	rf_f32 open;                 /* (nb, H, K, V): of rollouts that grow over more than a chunk */
 	rf_f32 a, g;                 /* (R, H): the decay's logarithm, and what it is made of */
 };
 
 struct work {
-	rf_f32 y[3], n;              /* q, k, v after the convolution; o after its norm */
+	rf_f32 y[3], u, o, n;        /* q, k, v after the convolution; the delta rule's u and o; o after its norm */
 	rf_f32 dy[3], dx, dn, d_o, dgate, db, dg, da;
 };
 
@@ -125,8 +125,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->x = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
 	s->k = p->grow ? rf_arena_f32(a, R * (size_t)width(c, 1)) : NULL;
 	s->b = c->beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
-	s->u = rf_arena_f32(a, R * (size_t)width(c, 2));
-	s->o = rf_arena_f32(a, R * (size_t)width(c, 2));
+	s->u = p->grow ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
 	s->gate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
 	s->open = p->grow && p->max_steps > RF_CHUNK
 	        ? rf_arena_f32(a, (size_t)p->max_nb * (size_t)(c->heads * c->K) * (size_t)c->V) : NULL;
@@ -143,6 +142,8 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	(void)layer;
 	for (int i = 0; i < 3; i++)
 		w->y[i] = rf_arena_f32(a, R * (size_t)width(c, i));
+	w->u = p->grow ? NULL : rf_arena_f32(a, R * (size_t)width(c, 2));
+	w->o = rf_arena_f32(a, R * (size_t)width(c, 2));
 	w->n = rf_arena_f32(a, R * (size_t)width(c, 2));
 	if (!p->train)
 		return;
@@ -177,6 +178,26 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 		   .y = rf_at(y[i], i == 1 && p->grow ? before * (size_t)width(c, i) : 0));
 }
 
+/* The delta rule from these to u and o, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of both
+ * passes, and u and o would be a sixth of what is saved. */
+static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
+{
+	const struct rf_tree *t = p->tree;
+	const struct rf_model *m = t->model;
+	const struct rf_delta_config *c = &m->cfg->delta;
+	const struct weights *l = m->layer[layer].w;
+	const struct state *s = t->state[layer];
+	const struct save *k = p->save[layer];
+	const struct work *w = p->work[layer];
+
+	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
+	   .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = p->grow ? k->u : w->u,
+	   .o = w->o, .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = captures, .log_from = t->text_slots,
+	   .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
+	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm),
+	   .gate = k->gate, .y = w->n);
+}
+
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 {
 	struct rf_tree *t = p->tree;
@@ -189,7 +210,6 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
 	rf_f32 here = rf_at(k->x, ((size_t)w1 + (size_t)p->given) * (size_t)p->nb * (size_t)C);
 	rf_f32 y[3] = { w->y[0], p->grow ? k->k : w->y[1], w->y[2] };
-	float eps = (float)m->cfg->norm_eps;
 
 	if (!p->given)
 		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x, .slots = s->tail, .slot = p->start);
@@ -206,11 +226,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		RF(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log), .dt_bias = rf_w(m, l->dt_bias),
 		   .g = rf_at(k->g, (size_t)p->given * (size_t)p->nb * (size_t)c->heads));
 	}
-	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
-	   .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = k->u,
-	   .o = k->o, .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = p->captures, .log_from = t->text_slots,
-	   .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
-	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
+	mix(p, layer, y, p->captures);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
 
@@ -225,16 +241,15 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	struct work *w = p->work[layer];
 	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
 	size_t front = (size_t)w1 * (size_t)p->nb * (size_t)C;
-	float eps = (float)m->cfg->norm_eps;
 
-	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
-	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->dn, false);
-	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = eps, .x = k->o, .w = rf_w(m, l->norm),
-	   .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm), .dgate = w->dgate);
 	convolve(p, layer, w->y);
+	mix(p, layer, w->y, 0);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->dn, false);
+	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm),
+	   .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm), .dgate = w->dgate);
 	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
 	   .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g,
-	   .u = k->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg,
+	   .u = w->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg,
 	   .S = s->S, .dS = s->dS, .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
 	for (int i = 0; i < 3; i++)
 		RF(m->dev, conv_bwd, CONV(p, c, l, i), .x = rf_at(k->x, (size_t)column(c, i)), .dy = w->dy[i],
