@@ -168,7 +168,7 @@ TESTS ?= t
 # Signals as a program expects them, also under nohup: some tests are about them.
 check: $(TOOLS) units
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(DEVICE) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(BATSFLAGS) $(TESTS)
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
 check-all: check

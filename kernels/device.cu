@@ -45,7 +45,7 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 {
 	if (bytes <= cuda_of(d)->most_shared)
 		return true;
-	rf_dev_fail(d, RF_EDEVICE, "the GPU has %zu KiB of shared memory for a block, %s wants %zu (heads wider than 128 in float32: use --dtype bf16 or --device cpu)",
+	rf_dev_fail(d, RF_EDEVICE, "the GPU has %zu KiB of shared memory for a block, %s wants %zu (for rows or heads as wide as the model's; --dtype bf16 may need less, or use --device cpu)",
 	            cuda_of(d)->most_shared >> 10, kernel, (bytes + 1023) >> 10);
 	return false;
 }
@@ -272,16 +272,30 @@ static void wait(struct rf_dev *d)
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t up(int n, int to) { return ((size_t)n + to - 1) / to * to; }
 
-/* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on at once, going
- * back (delta_back.cu), parts of an attention that is split over keys (attention.cu), a piece of logits and what is kept of its
+/* What the delta rule takes for so many chunks of so many heads, as text() of delta.cu and run() of delta_back.cu lay it out. */
+static size_t delta_scratch(const struct rf_beside *b, size_t x, size_t heads, size_t chunks)
+{
+	enum { CHUNK = 64, FORWARD = 1024, BACK = 2048, ALIGN = 256 };
+	const size_t most = (b->train ? BACK : FORWARD) / larger(heads, 1), piece = most < 1 ? 1 : most < chunks ? most : chunks;
+	const size_t pieces = (chunks + piece - 1) / larger(piece, 1), cells = heads * piece;
+	const size_t KP = x == 4 ? up(b->K, 32) : b->K <= 64 ? 64 : b->K <= 128 ? 128 : 256, row = CHUNK * KP, state = up(b->V, 32) * KP;
+	const size_t numbers = heads * b->K * b->V * 4; /* of a state of each head */
+	const size_t forward = cells * ((2 * row + state) * x + 4) + numbers;
+
+	if (!b->train)
+		return forward + 4 * ALIGN;
+	return larger(forward, cells * ((2 * row + 2 * state) * x + 4 + 8 * CHUNK * CHUNK) + (pieces + 1) * numbers) + 10 * ALIGN;
+}
+
+/* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on at once, of the text
+ * and of rollouts; parts of an attention that is split over keys (attention.cu), a piece of logits and what is kept of its
  * rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu, fast.cu), tokens in order (rows.cu). */
 static size_t scratch_of(struct rf_dev *d, const struct rf_beside *b)
 {
-	enum { CELLS = 2048, CHUNK = 64, STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
+	enum { CHUNK = 64, STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
 	const size_t x = d->math == RF_MATH_BF16 ? 2 : 4, rows = (size_t)b->rows, wide = (size_t)b->widest, heads = larger((size_t)b->heads, (size_t)b->H);
-	const size_t cells = larger(CELLS, (size_t)b->sequences * b->H), state = up(b->K, 32) * up(b->V, 32);
-	const size_t many = (rows / CHUNK + 1) * b->H / CELLS + (size_t)b->sequences + 3;
-	size_t most = b->H ? cells * (2 * x * (CHUNK * larger(64, up(b->K, 64)) + state * 2) + 8 * CHUNK * CHUNK) + many * b->H * b->K * b->V * 4 : 0;
+	size_t most = larger(delta_scratch(b, x, b->H, up(b->text, CHUNK) / CHUNK),
+	                     delta_scratch(b, x, (size_t)b->sequences * b->H, up(b->steps, CHUNK) / CHUNK));
 
 	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)b->D + 2) * 4 + (rows + b->sequences) * heads * 4);
 	most = larger(most, (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)b->vocab / 1024 + 1) * KEPT + wide * 2));

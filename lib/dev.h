@@ -266,14 +266,15 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 /* What a program will ask of a device: for the memory that the device takes beside what is allocated on it, such as forms
  * that it keeps of weights and what its threads work in. */
 struct rf_beside {
-	int rows;                /* that are worked on at once */
+	int rows;                /* most that are worked on at once: of the text, or of rollouts */
+	int text;                /* of the text */
 	int widest;              /* numbers in a row of theirs */
 	int vocab;
 	int weights;             /* matrices among the weights, */
 	size_t matrices, largest; /* elements of them all, and of the largest that rows are multiplied by */
 	size_t operands;         /* elements of both operands of the largest product of a batch that may be rounded */
 	size_t states;           /* train: elements of all chunks' states of one head */
-	int sequences;           /* rollouts side by side */
+	int sequences, steps;    /* rollouts side by side, and the rows of each */
 	int H, K, V;             /* of the delta rule */
 	int heads, D;            /* of attention */
 	bool train;

@@ -182,15 +182,16 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 {
 	enum { PAD = 15 }; /* heads are padded to whole vectors */
 	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_beside b = { .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .H = c->delta.heads, .K = c->delta.K,
+	struct rf_beside b = { .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .steps = p->steps, .H = c->delta.heads, .K = c->delta.K,
 	                       .V = c->delta.V, .heads = c->attn.heads, .D = c->attn.D };
 	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
 
 	weigh(&g->ckpt->params, c->vocab, &b);
-	b.rows = p->segment < p->max_len ? p->segment : p->max_len;
-	b.states = ((size_t)b.rows / RF_CHUNK + 1) * state;
+	b.text = smaller(p->segment, p->max_len);
+	b.rows = larger(b.text, b.sequences * b.steps);
+	b.states = ((size_t)b.text / RF_CHUNK + 1) * state;
 	if (c->lact.heads)
-		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.rows, c->lact.chunk));
+		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.text, c->lact.chunk));
 	return b;
 }
 

@@ -84,7 +84,7 @@ setup() {
 			EMU_SHARED=99 rf-grpo -m run-$a --device cuda
 	done
 	run -69 env EMU_SHARED=99 rf-entropy -m gated_deltanet --device cuda --dtype f32 -o out in
-	[[ "$output" == 'rf-entropy: '*'the GPU has 99 KiB of shared memory for a block, '*' wants '*'--dtype bf16'* ]]
+	[[ "$output" == 'rf-entropy: '*'the GPU has 99 KiB of shared memory for a block, '*' wants '*'--dtype bf16 '* ]]
 	for a in gated_deltanet qwen3_5_text; do
 		jq 'if .linear_key_head_dim then .layer_types = ["full_attention", "full_attention"] else . end | .head_dim = 264' $a.json >wide.json
 		rf-init --config wide.json --seed 1 wide-$a

@@ -159,7 +159,7 @@ setup() {
 	unit u-golden change e/latest d/latest short
 	# of a long text one chunk costs weights, momentum and, once, their gradients
 	for mode in none segment; do
-		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null | sed -n 's/^memory.* pass \([0-9]*\),.*/\1/p' >$mode
+		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null | sed -n 's/.*, pass \([0-9]*\),.*/\1/p' >$mode
 	done
 	[ "$(<segment)" -lt $(($(<none) / 2)) ]
 }

@@ -1,6 +1,9 @@
 # What the tests of the programs with a model share.  After helper.
 
 M=$G/delta
+# The device of this run where its bits are the CPU's, else the CPU.
+like_cpu=${RF_DEVICE:-cpu}
+[ "$like_cpu" != cuda ] || like_cpu=cpu
 
 # texts VOCAB ID:T...: a stream of random texts
 texts() { "$RF_UNITS/u-model" texts "$@"; }

@@ -165,7 +165,7 @@ family() {
 	for line in 'rollouts 64' 'length 5' 'temperature 0.5' 'eos yes' 'top-p 1' 'seed 0'; do
 		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
 	done
-	[[ "$output" == *"device     "*" threads, products in f32"* ]]
+	[[ "$output" == *"device     "*", products in f32"* ]]
 	run -0 rf-entropy -m "$M" --dry-run --segment 100
 	[[ "$output" == *" in segments of 128 rows"* ]]
 }
@@ -204,7 +204,7 @@ family() {
 		for program in rf-entropy rf-rollout rf-grpo rf-ntp; do
 			run -0 --separate-stderr $program -m "$config" --max-len 16384 --dry-run </dev/null
 			[ -z "$stderr" ]
-			[[ "$output" == *" parameters"*"memory     "*" MiB: weights"*"time       about "* ]]
+			[[ "$output" == *" parameters"*"memory     "*": weights"*"time       about "* ]]
 		done
 	done
 }
@@ -233,7 +233,7 @@ family() {
 		same 65 $trainer -m run --at 3 in
 		same 74 $trainer -m run --log none/log in
 		same 64 $trainer -m run --device gpu in
-		same 69 $trainer -m run --device cuda in
+		RF_PLUGIN=$PWD/none same 69 $trainer -m run --device cuda in
 	done
 	same 74 rf-grpo -m run -o none/out in
 	same 66 rf-ntp -m run --grad-in nowhere in
@@ -279,8 +279,8 @@ family() {
 	[[ "$output" == "rf-entropy: no device 'gpu' (there are cpu, cuda and auto)" ]]
 	run -64 env RF_DEVICE=gpu rf-entropy -m "$M" "$G/stream/tokens.rf"
 	for how in 'rf-entropy --device auto' 'env RF_DEVICE=auto rf-entropy'; do
-		run -0 bash -c "$how -m $M $G/stream/tokens.rf >out"
-		[[ "$output" =~ ^"rf-entropy: device cpu: no "(plugin|NVIDIA driver) ]]
+		run -0 env RF_PLUGIN="$PWD/none" bash -c "$how -m $M $G/stream/tokens.rf >out"
+		[[ "$output" =~ ^"rf-entropy: device cpu: no plugin: " ]]
 	done
 	for how in 'env -u RF_DEVICE rf-entropy' 'env RF_DEVICE= rf-entropy' 'rf-entropy --device cpu'; do
 		run -0 bash -c "$how -m $M $G/stream/tokens.rf >out"

@@ -45,7 +45,7 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 		rf-ntp --device cpu -m b --segment 128 --threads 2 in
 		"$RF_UNITS/u-records" reverse in | rf-ntp --device cpu -m c --segment 128 --threads 3
 		rf-ntp --device check -m d --segment 128 in
-		rf-ntp -m e --segment 128 --recompute segment in
+		rf-ntp --device $like_cpu -m e --segment 128 --recompute segment in
 		for run in b c d e; do
 			same_step a $run
 		done
@@ -74,7 +74,7 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 	chmod -R a-w run
 	state >before
 	[ "$(rf-ntp --eval -m run in)" = "$(rf-ntp --eval -m "$M" in)" ]
-	[ "$(rf-ntp --eval -m run --device check in)" = "$(rf-ntp --eval -m "$M" --threads 1 in)" ]
+	[ "$(rf-ntp --eval -m run --device check in)" = "$(rf-ntp --eval -m "$M" --device $like_cpu --threads 1 in)" ]
 	[ "$(flock run/step-000000/state.json rf-ntp --eval -m run in)" = "$(rf-ntp --eval -m "$M" in)" ]
 	state | cmp - before
 	[ ! -e run/.lock ]
