@@ -326,7 +326,7 @@ static const struct bug { const char *name, *says; int found_by; void (*run)(boo
 	BUG("more shared memory taken than given", ALL, "are taken", RUN(takes_more_than_given, 1, N, N * 4, o)),
 	BUG("more than 48 KB of shared memory that nobody allowed", ALL, "of dynamic shared memory",
 	    RUN(fine, 1, N, (48 << 10) + wrong, o)),
-	BUG("more shared memory than there is", ALL, "no GPU has so much", RF_ALLOW(fine<true>, (227 << 10) + wrong)),
+	BUG("more shared memory than there is", ALL, "of which a block may have", RF_ALLOW(fine<true>, (227 << 10) + wrong)),
 	BUG("an empty grid", ALL, "a grid of 0x1x1", RUN(fine, wrong ? 0 : 1, N, 0, o)),
 	BUG("a grid too high", ALL, "a grid of 1x65536x1", RUN(fine, dim3(1, wrong ? 65536 : 1), N, 0, o)),
 	BUG("a block of more than 1024 threads", ALL, "a block of 1025x1x1", RUN(fine, 1, 1024 + wrong, 0, o)),
