@@ -337,6 +337,9 @@ static void delta(int T, int H, int width)
 			best[back] = i && t < best[back] ? t : best[back];
 		}
 	printf("%-20s %8.3f ms\n%-20s %8.3f ms\n", "delta rule", 1e3 * best[0], "delta rule and back", 1e3 * best[1]);
+	const rf_f32 all[] = { q, k, v, b, d_o, S, dS, u, o, dq, dk, dv, db, x };
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		d->ops->release(d, all[i]);
 }
 
 /* A command's least wall time and largest peak memory; its output goes where ours does. */
