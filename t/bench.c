@@ -231,6 +231,7 @@ static void passes(int T, int repeat)
 	rate("forward", flops, best[0], T, top);
 	rate("forward + backward", 3 * flops, best[1], T, top);
 	rf_train_close(&train);
+	rf_record_free(&r);
 }
 
 enum { STAGES = 6 };
