@@ -85,6 +85,8 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel);
  * says so. */
 enum { WIDEST_HEAD = 256 };
 bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what);
+/* What the delta rule pads keys to: its kernels for bf16 are made for three widths. */
+static inline int padded_keys(int K, bool rounds) { return !rounds ? (K + 31) / 32 * 32 : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD; }
 /* After a launch. */
 void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 

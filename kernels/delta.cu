@@ -689,9 +689,6 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 
 /* ---- the operation ---------------------------------------------------------------------------------------------- */
 
-/* The widths of what lies between the kernels, and the chunks that are done at once. */
-static int width_of(int K, bool small) { return !small ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : 256; }
-
 template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 {
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2);
@@ -710,7 +707,7 @@ template <class X> static void text(struct rf_dev *d, struct delta *a)
 	const int piece = chunks < most ? chunks : most;
 	const size_t cells = (size_t)heads * piece, state = (size_t)a->K * a->V;
 
-	a->KP = width_of(a->K, small);
+	a->KP = padded_keys(a->K, small);
 	a->VP = up32(a->V);
 	const size_t sizes[] = { cells * CHUNK * a->KP * sizeof(X), cells * CHUNK * a->KP * sizeof(X), cells * a->VP * a->KP * sizeof(X),
 	                         shared_size(cells, 4), chunks > piece ? heads * state * 4 : 0 };

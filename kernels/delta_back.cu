@@ -780,7 +780,7 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 
 	a.nb = x->nb, a.steps = x->steps, a.per = per, a.chunks = chunks, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
 	a.captures = x->captures, a.beta_scale = x->beta_scale, a.piece = piece;
-	a.KP = sizeof(X) == 4 ? up32(x->K) : x->K <= 64 ? 64 : x->K <= 128 ? 128 : 256;
+	a.KP = padded_keys(x->K, sizeof(X) == 2);
 	a.VP = up32(x->V);
 	a.rows = up32(x->steps < CHUNK ? x->steps : (int)CHUNK);
 	a.q = f32(x->q), a.k = f32(x->k), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u), a.d_o = f32(x->d_o), a.S = f32(x->S);

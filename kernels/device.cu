@@ -278,7 +278,7 @@ static size_t delta_scratch(const struct rf_beside *b, size_t x, size_t heads, s
 	enum { CHUNK = 64, FORWARD = 1024, BACK = 2048, ALIGN = 256 };
 	const size_t most = (b->train ? BACK : FORWARD) / larger(heads, 1), piece = most < 1 ? 1 : most < chunks ? most : chunks;
 	const size_t pieces = (chunks + piece - 1) / larger(piece, 1), cells = heads * piece;
-	const size_t KP = x == 4 ? up(b->K, 32) : b->K <= 64 ? 64 : b->K <= 128 ? 128 : 256, row = CHUNK * KP, state = up(b->V, 32) * KP;
+	const size_t KP = padded_keys(b->K, x == 2), row = CHUNK * KP, state = up(b->V, 32) * KP;
 	const size_t numbers = heads * b->K * b->V * 4; /* of a state of each head */
 	const size_t forward = cells * ((2 * row + state) * x + 4) + numbers;
 

@@ -59,7 +59,7 @@ static bool touches(const struct rounded *w, const void *p, size_t bytes)
 	return end > (const char *)p && first < (const char *)p + bytes;
 }
 
-/* all: of every weight, whose memory is given back too. */
+/* Of weights with numbers between p and p + bytes, or of all; what is their own is given back, what lies in `kept` when that is. */
 static void forget(struct rf_dev *d, struct blas *b, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
