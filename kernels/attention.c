@@ -449,8 +449,10 @@ static void dkv_tile(void *arg, int tile, int thread)
 	int key = (part < cached ? part : (part - cached) % own) * BR, end = b == CACHE ? a->longest : a->steps;
 	int keys = end - key < BR ? end - key : BR, lanes = (keys + VL - 1) / VL * VL;
 	int per = a->steps * a->rep;
-	/* the queries of the cache are all; those of a sequence's own rows begin with the block's first row */
-	int q0 = b == CACHE ? 0 : b * per + key * a->rep, q1 = b == CACHE ? a->queries : (b + 1) * per;
+	/* the queries of the cache are all; those of a sequence's own rows begin with the block's first row, and end with the
+	 * last one whose window has the block's last row */
+	int last = key + keys - 1, until = a->window && a->steps - last > a->window ? last + a->window : a->steps;
+	int q0 = b == CACHE ? 0 : b * per + key * a->rep, q1 = b == CACHE ? a->queries : b * per + until * a->rep;
 	struct source src = source_of(a, g, b);
 
 	if (!w || (b == CACHE && !is_read(a, key, keys)))
@@ -462,10 +464,10 @@ static void dkv_tile(void *arg, int tile, int thread)
 	memset(w->gx, 0, (size_t)a->pad * BR * sizeof *w->gx);
 	memset(w->gy, 0, (size_t)a->pad * BR * sizeof *w->gy);
 	for (int first = q0; first < q1; first += BR) {
-		int n = q1 - first < BR ? q1 - first : BR, least, last;
+		int n = q1 - first < BR ? q1 - first : BR, least, most;
 		enum cover c;
 
-		if (!reach(a, w, first, n, b, &least, &last) ||
+		if (!reach(a, w, first, n, b, &least, &most) ||
 		    (c = cover(w->lo, w->hi, 0, n, key, key + keys)) == NONE)
 			continue;
 		for (int i = 0; i < n; i++) {

@@ -614,7 +614,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	const int key = (cache ? part : part - cached) * OWN, end = cache ? a.longest : a.nb * a.len;
 	const int last = (key + OWN < end ? key + OWN : end) - 1;
 	/* all queries may read the cache; own rows are read from the first on, up to the last one's sequence's end */
-	const int reach = a.window && last % a.len + a.window < a.len ? last % a.len + a.window : a.len;
+	const int reach = a.window && a.len - last % a.len > a.window ? last % a.len + a.window : a.len;
 	const int q0 = cache ? 0 : key * a.rep, q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
 	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE;
 	const int up = group + (threadIdx.x & 31) / 4, col = (threadIdx.x & 3) * 2;

@@ -670,6 +670,8 @@ static void attns(void)
 	attn(1, 50, 1, 1, 256, 0, 40);
 	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
 	attn(1, 2, 1, 1, 64, 0, 63);
+	attn(2, 300, 4, 2, 12, 65, 0);    /* blocks of keys that most later rows do not reach */
+	attn(2, 70, 2, 1, 8, INT32_MAX, 40);
 	attn(1, 150, 1, 1, 8, 79, 0);     /* sixteen rows of which one alone does not read the first of 64 keys */
 }
 
