@@ -55,6 +55,18 @@ bool rf_cuda_give(struct rf_dev *d, void *p);
 /* At least `bytes` of device memory, 256-byte aligned, for the operation that asks, once; the next operation may get the
  * same.  NULL: no memory, and the device says so. */
 void *rf_cuda_scratch(struct rf_dev *d, size_t bytes);
+/* n numbers of it, from byte *at on, which goes behind them; scratch NULL: they are counted. */
+template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
+{
+	const size_t from = *at;
+
+	*at += (n * sizeof(X) + 255) / 256 * 256;
+	return scratch ? (X *)(void *)((char *)scratch + from) : NULL;
+}
+
+/* What the delta rule takes of it for so many rows of each of nb sequences: delta.cu, delta_back.cu. */
+size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps);
+size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps);
 
 /* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have written there. */
 void rf_cuda_gemm_stale(struct rf_dev *d);
@@ -85,8 +97,6 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel);
  * says so. */
 enum { WIDEST_HEAD = 256 };
 bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what);
-/* What the delta rule pads keys to: its kernels for bf16 are made for three widths. */
-static inline int padded_keys(int K, bool rounds) { return !rounds ? (K + 31) / 32 * 32 : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD; }
 /* After a launch. */
 void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 

@@ -700,26 +700,46 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a, workers, stages);
 }
 
+/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on; returns its bytes. */
+template <class X> static size_t lay_out(struct delta *a, int *piece, void *scratch)
+{
+	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
+	size_t at = 0, cells;
+
+	*piece = chunks < most ? chunks : most;
+	cells = (size_t)heads * *piece;
+	a->KP = padded_keys(a->K, sizeof(X) == 2);
+	a->VP = up32(a->V);
+	a->W = rf_cuda_piece<X>(scratch, &at, cells * CHUNK * a->KP);
+	a->kf = rf_cuda_piece<X>(scratch, &at, cells * CHUNK * a->KP);
+	a->states = rf_cuda_piece<X>(scratch, &at, cells * a->VP * a->KP);
+	a->ends = rf_cuda_piece<float>(scratch, &at, cells);
+	a->carry = rf_cuda_piece<float>(scratch, &at, chunks > *piece ? (size_t)heads * a->K * a->V : 0);
+	return at;
+}
+
+/* Narrow keys are multiplied in float32: rounding would save them nothing. */
+static bool rounds(const struct rf_dev *d, int K) { return d->math == RF_MATH_BF16 && K >= NARROW; }
+
+size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)
+{
+	struct delta a = {};
+	int piece;
+
+	a.nb = nb, a.steps = steps, a.H = b->H, a.K = b->K, a.V = b->V;
+	return !nb || !b->H ? 0 : rounds(d, a.K) ? lay_out<bf16>(&a, &piece, NULL) : lay_out<float>(&a, &piece, NULL);
+}
+
 template <class X> static void text(struct rf_dev *d, struct delta *a)
 {
 	const bool small = sizeof(X) == 2;
-	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
-	const int piece = chunks < most ? chunks : most;
-	const size_t cells = (size_t)heads * piece, state = (size_t)a->K * a->V;
+	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H;
+	int piece;
+	void *scratch = rf_cuda_scratch(d, lay_out<X>(a, &piece, NULL));
 
-	a->KP = padded_keys(a->K, small);
-	a->VP = up32(a->V);
-	const size_t sizes[] = { cells * CHUNK * a->KP * sizeof(X), cells * CHUNK * a->KP * sizeof(X), cells * a->VP * a->KP * sizeof(X),
-	                         shared_size(cells, 4), chunks > piece ? heads * state * 4 : 0 };
-	char *at = (char *)rf_cuda_scratch(d, sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4]);
-
-	if (!at)
+	if (!scratch)
 		return;
-	a->W = at;
-	a->kf = at += sizes[0];
-	a->states = at += sizes[1];
-	a->ends = (float *)(at += sizes[2]);
-	a->carry = (float *)(at + sizes[3]);
+	lay_out<X>(a, &piece, scratch);
 	for (a->first = 0; a->first < chunks; a->first += piece) {
 		a->chunks = chunks - a->first < piece ? chunks - a->first : piece;
 		LAUNCH(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
@@ -756,7 +776,7 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;
 	}
-	if (d->math == RF_MATH_BF16 && x->K >= NARROW)
+	if (rounds(d, x->K))
 		text<bf16>(d, &a);
 	else
 		text<float>(d, &a);

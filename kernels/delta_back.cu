@@ -761,50 +761,68 @@ static void scan(struct rf_dev *d, const job<float> *a, int groups)
 	LAUNCH(d, scan_f32, a->states + (unsigned)groups * a->H * (a->VP / COLS), THREADS, back > states ? back : states, *a);
 }
 
-/* n numbers of the scratch memory, from byte *at on. */
-template <class X> static X *take(char *scratch, size_t *at, size_t n)
+/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on; returns its bytes.  dS: the
+ * gradients of the states between pieces, of two by turns. */
+template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, void *scratch)
 {
-	const size_t from = *at;
+	const int heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
+	size_t at = 0;
 
-	*at += (n * sizeof(X) + 255) / 256 * 256;
-	return scratch ? (X *)(void *)(scratch + from) : NULL;
+	a->chunks = (a->steps + CHUNK - 1) / CHUNK;
+	a->piece = a->chunks < most ? a->chunks : most;
+	a->KP = padded_keys(a->K, sizeof(X) == 2);
+	a->VP = up32(a->V);
+	a->rows = up32(a->steps < CHUNK ? a->steps : (int)CHUNK);
+
+	const int pieces = (a->chunks + a->piece - 1) / a->piece;
+	const size_t cells = (size_t)heads * a->piece, square = decays ? cells * CHUNK * CHUNK : 0, states = (size_t)heads * a->K * a->V;
+	const size_t row = (size_t)a->rows * a->KP, state = (size_t)a->VP * a->KP;
+
+	a->B = rf_cuda_piece<X>(scratch, &at, cells * row);
+	a->N = rf_cuda_piece<X>(scratch, &at, cells * state);
+	a->R = rf_cuda_piece<X>(scratch, &at, a->chunks > 1 ? cells * row : 0);
+	a->behind = rf_cuda_piece<X>(scratch, &at, a->piece > 1 ? cells * state : 0);
+	a->ends = rf_cuda_piece<float>(scratch, &at, cells);
+	a->kk = rf_cuda_piece<float>(scratch, &at, square);
+	a->qk = rf_cuda_piece<float>(scratch, &at, square);
+	a->carry = rf_cuda_piece<float>(scratch, &at, (pieces - 1) * states);
+	dS[1] = rf_cuda_piece<float>(scratch, &at, pieces > 1 ? states : 0);
+	dS[0] = rf_cuda_piece<float>(scratch, &at, pieces > 2 ? states : 0);
+	return at;
+}
+
+template <class X> static size_t bytes_of(const struct rf_beside *b, int nb, int steps)
+{
+	job<X> a = {};
+	float *dS[2];
+
+	a.nb = nb, a.steps = steps, a.H = b->H, a.K = b->K, a.V = b->V;
+	return !nb || !steps || !b->H ? 0 : lay_out<X>(&a, dS, true, NULL);
+}
+
+size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)
+{
+	return d->math == RF_MATH_BF16 ? bytes_of<bf16>(b, nb, steps) : bytes_of<float>(b, nb, steps);
 }
 
 template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
-	const int per = x->per ? x->per : 1, groups = (x->nb + per - 1) / per, chunks = (x->steps + CHUNK - 1) / CHUNK, heads = x->nb * x->H;
-	const int most = PIECE / heads > 1 ? PIECE / heads : 1, piece = chunks < most ? chunks : most, pieces = (chunks + piece - 1) / piece;
-	const size_t cells = (size_t)heads * piece, square = x->g ? cells * CHUNK * CHUNK : 0, states = (size_t)heads * x->K * x->V;
+	const int per = x->per ? x->per : 1, groups = (x->nb + per - 1) / per, heads = x->nb * x->H;
 	job<X> a = {};
-	float *dS[2] = {};
+	float *dS[2];
 
-	a.nb = x->nb, a.steps = x->steps, a.per = per, a.chunks = chunks, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
-	a.captures = x->captures, a.beta_scale = x->beta_scale, a.piece = piece;
-	a.KP = padded_keys(x->K, sizeof(X) == 2);
-	a.VP = up32(x->V);
-	a.rows = up32(x->steps < CHUNK ? x->steps : (int)CHUNK);
+	a.nb = x->nb, a.steps = x->steps, a.per = per, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
+	a.captures = x->captures, a.beta_scale = x->beta_scale;
 	a.q = f32(x->q), a.k = f32(x->k), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u), a.d_o = f32(x->d_o), a.S = f32(x->S);
 	a.dq = f32(x->dq), a.dk = f32(x->dk), a.dv = f32(x->dv), a.db = f32(x->db), a.dg = f32(x->dg), a.dS = f32(x->dS);
 	a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
 
-	char *scratch = NULL;
-	for (int pass = 0; pass < 2; pass++) { /* the first one counts */
-		const size_t row = (size_t)a.rows * a.KP, state = (size_t)a.VP * a.KP;
-		size_t at = 0;
+	void *scratch = rf_cuda_scratch(d, lay_out(&a, dS, a.g != NULL, NULL));
+	if (!scratch)
+		return;
+	lay_out(&a, dS, a.g != NULL, scratch);
 
-		a.B = take<X>(scratch, &at, cells * row);
-		a.N = take<X>(scratch, &at, cells * state);
-		a.R = take<X>(scratch, &at, chunks > 1 ? cells * row : 0);
-		a.behind = take<X>(scratch, &at, piece > 1 ? cells * state : 0);
-		a.ends = take<float>(scratch, &at, cells);
-		a.kk = take<float>(scratch, &at, square);
-		a.qk = take<float>(scratch, &at, square);
-		a.carry = take<float>(scratch, &at, (pieces - 1) * states);
-		dS[1] = take<float>(scratch, &at, pieces > 1 ? states : 0);
-		dS[0] = take<float>(scratch, &at, pieces > 2 ? states : 0);
-		if (!pass && !(scratch = (char *)rf_cuda_scratch(d, at)))
-			return;
-	}
+	const int chunks = a.chunks, piece = a.piece, pieces = (chunks + piece - 1) / piece;
 	const unsigned squares = (unsigned)(heads * ((a.KP + W - 1) / W) * ((a.VP + W - 1) / W));
 
 	if (pieces > 1) {

@@ -10,6 +10,8 @@
 enum { CHUNK = 64 };
 
 static inline __host__ __device__ int up32(int n) { return (n + 31) / 32 * 32; }
+/* What keys are padded to: the kernels for bf16 are made for three widths. */
+static inline int padded_keys(int K, bool rounds) { return !rounds ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD; }
 /* The head of q and k that head h of v reads. */
 static inline __host__ __device__ int key_head(int h, int G, int H) { return h * G / H; }
 /* Where row j of head h of sequence b begins in an array (rows, H, w). */

@@ -270,21 +270,13 @@ static void wait(struct rf_dev *d)
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-static size_t up(int n, int to) { return ((size_t)n + to - 1) / to * to; }
 
-/* What the delta rule takes for so many chunks of so many heads, as text() of delta.cu and run() of delta_back.cu lay it out. */
-static size_t delta_scratch(const struct rf_beside *b, size_t x, size_t heads, size_t chunks)
+/* Forward and, where that is done, back. */
+static size_t delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)
 {
-	enum { CHUNK = 64, FORWARD = 1024, BACK = 2048, ALIGN = 256 };
-	const size_t most = (b->train ? BACK : FORWARD) / larger(heads, 1), piece = most < 1 ? 1 : most < chunks ? most : chunks;
-	const size_t pieces = (chunks + piece - 1) / larger(piece, 1), cells = heads * piece;
-	const size_t KP = padded_keys(b->K, x == 2), row = CHUNK * KP, state = up(b->V, 32) * KP;
-	const size_t numbers = heads * b->K * b->V * 4; /* of a state of each head */
-	const size_t forward = cells * ((2 * row + state) * x + 4) + numbers;
+	const size_t forward = rf_cuda_delta_scratch(d, b, nb, steps);
 
-	if (!b->train)
-		return forward + 4 * ALIGN;
-	return larger(forward, cells * ((2 * row + 2 * state) * x + 4 + 8 * CHUNK * CHUNK) + (pieces + 1) * numbers) + 10 * ALIGN;
+	return b->train ? larger(forward, rf_cuda_delta_back_scratch(d, b, nb, steps)) : forward;
 }
 
 /* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on at once, of the text
@@ -292,10 +284,9 @@ static size_t delta_scratch(const struct rf_beside *b, size_t x, size_t heads, s
  * rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu, fast.cu), tokens in order (rows.cu). */
 static size_t scratch_of(struct rf_dev *d, const struct rf_beside *b)
 {
-	enum { CHUNK = 64, STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
-	const size_t x = d->math == RF_MATH_BF16 ? 2 : 4, rows = (size_t)b->rows, wide = (size_t)b->widest, heads = larger((size_t)b->heads, (size_t)b->H);
-	size_t most = larger(delta_scratch(b, x, b->H, up(b->text, CHUNK) / CHUNK),
-	                     delta_scratch(b, x, (size_t)b->sequences * b->H, up(b->steps, CHUNK) / CHUNK));
+	enum { STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
+	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, heads = larger((size_t)b->heads, (size_t)b->H);
+	size_t most = larger(delta_scratch(d, b, 1, b->text), delta_scratch(d, b, b->sequences, b->steps));
 
 	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)b->D + 2) * 4 + (rows + b->sequences) * heads * 4);
 	most = larger(most, (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)b->vocab / 1024 + 1) * KEPT + wide * 2));
