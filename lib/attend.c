@@ -20,13 +20,16 @@ void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, st
 	}
 }
 
+/* Whether the pass's keys and values are made where they are kept. */
+static bool in_place(const struct rf_pass *p) { return !p->branch && !p->tree->last_max; }
+
 void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_save *s)
 {
 	size_t R = rf_pass_rows(p);
 
 	s->q = rf_arena_f32(a, R * wide(c));
-	s->k = rf_arena_f32(a, R * kv(c));
-	s->v = rf_arena_f32(a, R * kv(c));
+	s->k = in_place(p) ? NULL : rf_arena_f32(a, R * kv(c));
+	s->v = in_place(p) ? NULL : rf_arena_f32(a, R * kv(c));
 	s->o = rf_arena_f32(a, R * wide(c));
 	s->lse = rf_arena_f32(a, R * (size_t)c->heads);
 }
@@ -50,19 +53,25 @@ double rf_attend_flops(const struct rf_attn_config *c, int T)
 	return 2 * seen * 2 * c->heads * c->D;
 }
 
+/* The first step's keys or values. */
+static rf_f32 first(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
+{
+	return in_place(p) ? rf_at(kept, (size_t)p->pos * kv(c)) : saved;
+}
+
 static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
 {
 	return (size_t)p->given * (size_t)p->nb * kv(c);
 }
 
-rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s)
+rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, const struct rf_attend_save *k)
 {
-	return rf_at(s->k, before(p, c));
+	return rf_at(first(p, c, s->k, k->k), before(p, c));
 }
 
-rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s)
+rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, const struct rf_attend_save *k)
 {
-	return rf_at(s->v, before(p, c));
+	return rf_at(first(p, c, s->v, k->v), before(p, c));
 }
 
 void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
@@ -92,8 +101,6 @@ static void keep(const struct rf_pass *p, const struct rf_attn_config *c, const 
 		copy(p, c, to - from, k, from - p->pos, s->k, x->at + from - x->from);
 		copy(p, c, to - from, v, from - p->pos, s->v, x->at + from - x->from);
 	}
-	if (!window1)
-		return;
 	if (p->steps < window1) {
 		int stay = old + p->steps > window1 ? window1 - p->steps : old;
 
@@ -112,14 +119,14 @@ void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 	const struct rf_tree *t = p->tree;
 	bool last = !p->branch && t->last_max;
 	int turn_of = last ? p->pos / t->plan.segment & 1 : 0;
-	rf_f32 new_k = rf_attend_k(p, c, k);
+	rf_f32 new_k = rf_attend_k(p, c, s, k);
 
 	rf_attend_turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
 	rf_attend_turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
 	RF(t->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .H = c->heads, .G = c->kv_heads, .D = c->D,
-	   .window = c->window, .longest = p->cached, .past = p->cache_past, .q = k->q, .k = k->k, .v = k->v,
+	   .window = c->window, .longest = p->cached, .past = p->cache_past, .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v),
 	   .cache_k = last ? s->last_k[turn_of] : s->k, .cache_v = last ? s->last_v[turn_of] : s->v, .o = k->o, .lse = k->lse);
-	if (!p->branch)
+	if (last)
 		keep(p, c, s, k->k, k->v);
 }
 
@@ -130,7 +137,8 @@ void rf_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 	int rows = p->nb * p->steps;
 
 	RF(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window,
-	   .longest = p->cached, .past = p->cache_past, .q = k->q, .k = k->k, .v = k->v, .cache_k = s->k, .cache_v = s->v, .o = k->o,
+	   .longest = p->cached, .past = p->cache_past, .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k,
+	   .cache_v = s->v, .o = k->o,
 	   .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv, .dcache_k = s->dk, .dcache_v = s->dv);
 	if (!p->branch) { /* what rollouts and later segments read of these rows; all are kept, in their places */
 		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true, .from = rf_at(s->dk, (size_t)p->pos * kv(c)), .to = w->dk);

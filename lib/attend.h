@@ -15,7 +15,7 @@ struct rf_attend_state {
 	rf_f32 last_k[2], last_v[2]; /* (window - 1, G, D): the rows before a segment, in turns; NULL where all are kept */
 };
 struct rf_attend_save {
-	rf_f32 q, k, v, o, lse;      /* k, v: all steps of rollouts that grow */
+	rf_f32 q, k, v, o, lse;      /* k, v: all steps of rollouts that grow; NULL: the text's, where the state keeps all rows */
 	rf_f32 from_q, from_k;       /* the new rows before they are turned, where they stay as they are; NULL: they lie in q, k */
 };
 struct rf_attend_work { rf_f32 dq, dk, dv, d_o; };
@@ -30,9 +30,9 @@ double rf_attend_flops(const struct rf_attn_config *c, int T);
 /* y = x (new rows, heads, D) turned by their positions, or back.  Models without rotary embedding keep x and y in one
  * place, and nothing is done. */
 void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y);
-/* Where the new rows' k, v go in save; q goes to its beginning. */
-rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);
-rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_save *s);
+/* Where the new rows' k, v go; q goes to its beginning in save. */
+rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, const struct rf_attend_save *k);
+rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, const struct rf_attend_save *k);
 /* Turns q and k of the new rows, attends: save->o (rows, H, D). */
 void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_attend_state *s, struct rf_attend_save *k);
 /* From work->d_o the gradients of q, k, v before they were turned: work->dq, dk, dv. */

@@ -96,7 +96,8 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	const struct weights *l = m->layer[layer].w;
 	struct save *k = p->save[layer];
 	int rows = p->nb * p->steps;
-	rf_f32 y[3] = { k->a.q, rf_attend_k(p, c, &k->a), rf_attend_v(p, c, &k->a) };
+	struct rf_attend_state *s = p->tree->state[layer];
+	rf_f32 y[3] = { k->a.q, rf_attend_k(p, c, s, &k->a), rf_attend_v(p, c, s, &k->a) };
 
 	for (int i = 0; i < 3; i++) {
 		rf_linear_fwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? k->raw[i] : y[i], 0, false);
@@ -104,7 +105,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 			RF(m->dev, rmsnorm_fwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps,
 			   .plus_one = true, .x = k->raw[i], .w = rf_w(m, l->norm[i]), .y = y[i]);
 	}
-	rf_attend_fwd(p, c, p->tree->state[layer], &k->a);
+	rf_attend_fwd(p, c, s, &k->a);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), h, 0, true);
 }
 

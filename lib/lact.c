@@ -208,6 +208,7 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	const struct rf_config *cfg = m->cfg;
 	const struct rf_lact_config *c = &cfg->lact;
 	const struct rf_lact_weights *l = m->layer[layer].w;
+	const struct rf_lact_state *s = p->tree->state[layer];
 	const struct rf_lact_save *k = p->save[layer];
 	struct rf_lact_work *w = p->work[layer];
 	struct rf_fast_rows x = w->x;
@@ -215,9 +216,9 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	RF(m->dev, feature_fwd, FEATURE(p, c, l, 0), .x = normed(k, w, 0), .y = x.q);
 	RF(m->dev, feature_fwd, FEATURE(p, c, l, 1), .x = normed(k, w, 1), .y = x.k);
 	if (c->v_silu)
-		RF(m->dev, feature_fwd, FEATURE(p, c, l, 2), .x = rf_attend_v(p, &cfg->attn, &k->attend), .y = x.v);
+		RF(m->dev, feature_fwd, FEATURE(p, c, l, 2), .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
 	else
-		x.v = rf_attend_v(p, &cfg->attn, &k->attend);
+		x.v = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend);
 	if (c->turned) {
 		rf_attend_turn(p, &cfg->attn, cfg->attn.heads, false, x.q, x.q);
 		rf_attend_turn(p, &cfg->attn, cfg->attn.heads, false, x.k, x.k);
@@ -257,7 +258,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	struct rf_lact_save *k = p->save[layer];
 	struct rf_lact_work *w = p->work[layer];
 	int rows = p->nb * p->steps;
-	rf_f32 y[3] = { k->q, k->k, rf_attend_v(p, &cfg->attn, &k->attend) };
+	rf_f32 y[3] = { k->q, k->k, rf_attend_v(p, &cfg->attn, &s->attend, &k->attend) };
 	struct rf_fast_rows group;
 
 	for (int i = 0; i < 3; i++)
@@ -312,6 +313,7 @@ static void features_bwd(struct rf_pass *p, int layer)
 	const struct rf_config *cfg = m->cfg;
 	const struct rf_lact_config *c = &cfg->lact;
 	const struct rf_lact_weights *l = m->layer[layer].w;
+	const struct rf_lact_state *s = p->tree->state[layer];
 	const struct rf_lact_save *k = p->save[layer];
 	struct rf_lact_work *w = p->work[layer];
 	rf_f32 df[2] = { w->dx.q, w->dx.k }, dx[2] = { w->attend.dq, w->attend.dk };
@@ -323,7 +325,7 @@ static void features_bwd(struct rf_pass *p, int layer)
 		   .dscale = rf_at(rf_dw(m, l->scale), (size_t)i), .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
 	}
 	if (c->v_silu)
-		RF(m->dev, feature_bwd, FEATURE(p, c, l, 2), .x = rf_attend_v(p, &cfg->attn, &k->attend), .dy = w->dx.v, .dx = w->attend.dv);
+		RF(m->dev, feature_bwd, FEATURE(p, c, l, 2), .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .dy = w->dx.v, .dx = w->attend.dv);
 	else
 		RF(m->dev, axpy, .n = (size_t)(p->nb * p->steps) * (size_t)cfg->d, .scale = 1, .add = true, .x = w->dx.v, .y = w->attend.dv);
 }
