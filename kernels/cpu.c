@@ -7,7 +7,9 @@
 
 void KERNEL(gemm)(struct rf_dev *d, const struct rf_gemm *a)
 {
-	rf_cpu_gemm(d, a);
+	static const struct cpu_forms forms = { KERNEL(round), KERNEL(turn) };
+
+	rf_cpu_gemm(d, a, &forms);
 }
 
 const struct rf_ops KERNEL(ops) = {

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "half.h"
 
 extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
 
@@ -244,30 +243,9 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 
 /* ---- packing ---------------------------------------------------------------------------------------------------- */
 
-void rf_cpu_bf16(uint16_t *to, const float *from, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = rf_f32_bf16(from[i]);
-}
-
 static bool is_bf16(const struct rf_dev *d)
 {
 	return d->math == RF_MATH_BF16;
-}
-
-void rf_cpu_turn(const float *b, int n, int k, int ldb, float *to)
-{
-	enum { SIDE = 16 };
-	int j = 0;
-
-	for (; j + SIDE <= n; j += SIDE) /* squares that stay in the nearest cache */
-		for (int l = 0; l < k; l += SIDE)
-			for (int r = 0; r < SIDE && l + r < k; r++)
-				for (int c = 0; c < SIDE; c++)
-					to[(size_t)(l + r) * (size_t)n + (size_t)(j + c)] = b[(size_t)(j + c) * (size_t)ldb + (size_t)(l + r)];
-	for (; j < n; j++)
-		for (int l = 0; l < k; l++)
-			to[(size_t)l * (size_t)n + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
 }
 
 /* B in the form that `like` takes it in. */
@@ -453,20 +431,22 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 
 struct tiles {
 	struct rf_dev *d;
+	const struct cpu_forms *forms;
 	struct cpu_product p;
 	const float *bias;
 	int across, each;        /* tiles of a row of tiles, of one product of a batch */
 	size_t sa, sb, sc;       /* from one product to the next, elements */
-	float *turned;           /* B's tiles of TN columns, each (k, n); NULL: B as it is */
+	float *turned;           /* each B's tiles of TN columns, each (k, n); NULL: B as it is */
 };
 
 static void turn_tile(void *arg, int t, int thread)
 {
 	const struct tiles *a = arg;
-	int j = t * TN, n = a->p.n - j < TN ? a->p.n - j : TN;
+	size_t one = (size_t)(t / a->across);
+	int j = t % a->across * TN, n = a->p.n - j < TN ? a->p.n - j : TN;
 
 	(void)thread;
-	rf_cpu_turn(b_at(&a->p, 0, j), n, a->p.k, a->p.ldb, a->turned + (size_t)j * (size_t)a->p.k);
+	a->forms->turn(b_at(&a->p, 0, j) + one * a->sb, n, a->p.k, a->p.ldb, a->turned + (one * (size_t)a->p.n + (size_t)j) * (size_t)a->p.k);
 }
 
 static void tile(void *arg, int t, int thread)
@@ -486,7 +466,7 @@ static void tile(void *arg, int t, int thread)
 	q.b = b_at(&all, 0, j);
 	q.c = all.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
 	if (a->turned) {
-		q.b = a->turned + (size_t)j * (size_t)a->p.k;
+		q.b = a->turned + (one * (size_t)a->p.n + (size_t)j) * (size_t)a->p.k;
 		q.ldb = q.n;
 		q.tb = false;
 	}
@@ -498,7 +478,7 @@ static void tile(void *arg, int t, int thread)
 }
 
 /* rows x cols floats, ld apart, as bf16 in rows that touch */
-struct rounding { const float *from; uint16_t *to; int rows, cols, ld; };
+struct rounding { const struct cpu_forms *forms; const float *from; uint16_t *to; int rows, cols, ld; };
 
 static void round_tile(void *arg, int t, int thread)
 {
@@ -507,14 +487,14 @@ static void round_tile(void *arg, int t, int thread)
 
 	(void)thread;
 	for (int i = t * ROWS_TILE; i < last; i++)
-		rf_cpu_bf16(a->to + (size_t)i * (size_t)a->cols, a->from + (size_t)i * (size_t)a->ld, (size_t)a->cols);
+		a->forms->round(a->to + (size_t)i * (size_t)a->cols, a->from + (size_t)i * (size_t)a->ld, (size_t)a->cols);
 }
 
-static void round_all(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to)
+static void round_all(const struct tiles *a, const float *from, int rows, int cols, int ld, uint16_t *to)
 {
-	struct rounding r = { from, to, rows, cols, ld };
+	struct rounding r = { a->forms, from, to, rows, cols, ld };
 
-	cpu_tiles(d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &r);
+	cpu_tiles(a->d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &r);
 }
 
 /* The operands of a batch in bf16, each product's own part in rows that touch. */
@@ -529,9 +509,9 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 		return false;
 	to_b = mem + na * (size_t)batch;
 	for (size_t i = 0; i < (size_t)batch; i++) {
-		round_all(a->d, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
+		round_all(a, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
 		if (!x->weight)
-			round_all(a->d, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb);
+			round_all(a, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb);
 	}
 	a->p.a = mem;
 	a->p.lda = ca;
@@ -576,10 +556,10 @@ static void small_tile(void *arg, int t, int thread)
 	small_product(&p, a->bias);
 }
 
-void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
+void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_forms *forms)
 {
 	struct tiles a = {
-		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
+		.d = d, .forms = forms, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
 		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight, .a16 = is_bf16(d) && !x->f32,
 		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc },
 	};
@@ -593,10 +573,10 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x)
 	if (a.p.a16) {
 		if (!round_operands(&a, x, batch))
 			return;
-	} else if (!x->ta && x->tb && x->m >= 2 * TM && batch == 1) {
-		if (!(a.turned = rf_cpu_scratch(d, -1, (size_t)x->n * (size_t)x->k * 4)))
+	} else if (!x->ta && x->tb && x->m >= 2 * TM) {
+		if (!(a.turned = rf_cpu_scratch(d, -1, (size_t)batch * (size_t)x->n * (size_t)x->k * 4)))
 			return;
-		cpu_tiles(d, a.across, turn_tile, &a);
+		cpu_tiles(d, batch * a.across, turn_tile, &a);
 	}
 	cpu_tiles(d, a.each * batch, tile, &a);
 }

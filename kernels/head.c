@@ -16,7 +16,8 @@ struct head {
 	struct rf_dev *dev;
 	int rows, d, N, parts;
 	float inv_temp;
-	const void *h;               /* float, or bf16 where products are */
+	const float *h;
+	uint16_t *half;              /* h as bf16, where products are; else NULL */
 	const float *w;
 	const int32_t *target;
 	struct stat *stat;           /* (rows, parts) */
@@ -27,11 +28,13 @@ struct head {
 /* Takes n logits of columns j, j+1, ... into a row's numbers. */
 static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, int target)
 {
-	vf m0 = vload_n(z, LEFT(0, n), -INFINITY), s = vset(0), t = vset(0);
+	vf m0 = vset(-INFINITY), s = vset(0), t = vset(0);
 	float top, m;
 
-	for (int i = VL; i < n; i += VL)
-		m0 = vmax(vload_n(z + i, LEFT(i, n), -INFINITY), m0);
+	for (int i = 0; i + VL <= n; i += VL)
+		m0 = vmax(vload(z + i), m0);
+	if (n % VL)
+		m0 = vmax(vload_n(z + n / VL * VL, n % VL, -INFINITY), m0);
 	top = vtop(m0);
 	if (top > a->top_z) {
 		int i = 0;
@@ -67,7 +70,7 @@ static void head_tile(void *arg, int part, int thread)
 {
 	const struct head *a = arg;
 	int last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
-	bool bf16 = a->dev->math == RF_MATH_BF16, turn = !bf16 && a->rows >= 2 * TILE_ROWS;
+	bool turn = !a->half && a->rows >= 2 * TILE_ROWS;
 	float *z = rf_cpu_scratch(a->dev, thread, (TILE_ROWS * TILE_COLS + (turn ? (size_t)TILE_COLS * (size_t)a->d : 0)) * 4);
 	float *turned = z + TILE_ROWS * TILE_COLS;
 
@@ -80,11 +83,12 @@ static void head_tile(void *arg, int part, int thread)
 		const float *b = a->w + (size_t)j * (size_t)a->d;
 
 		if (turn)
-			rf_cpu_turn(b, w, a->d, a->d, turned);
+			KERNEL(turn)(b, w, a->d, a->d, turned);
 		for (int r0 = 0; r0 < a->rows; r0 += TILE_ROWS) {
 			int n = a->rows - r0 < TILE_ROWS ? a->rows - r0 : TILE_ROWS;
-			struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = !turn, .weight = true, .a16 = bf16,
-			                         .a = (const char *)a->h + (size_t)r0 * (size_t)a->d * (bf16 ? 2 : 4), .lda = a->d,
+			size_t at = (size_t)r0 * (size_t)a->d;
+			struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = !turn, .weight = true, .a16 = a->half != NULL,
+			                         .a = a->half ? (const void *)(a->half + at) : a->h + at, .lda = a->d,
 			                         .b = turn ? turned : b, .ldb = turn ? w : a->d, .c = z, .ldc = w };
 
 			rf_cpu_product(a->dev, thread, &p);
@@ -124,6 +128,15 @@ static void finish(const struct head *a, int r)
 		a->top[r] = x.top;
 }
 
+static void round_tile(void *arg, int tile, int thread)
+{
+	const struct head *a = arg;
+	size_t first = (size_t)tile * ROWS_TILE, left = (size_t)a->rows - first, d = (size_t)a->d;
+
+	(void)thread;
+	KERNEL(round)(a->half + first * d, a->h + first * d, (left < ROWS_TILE ? left : ROWS_TILE) * d);
+}
+
 void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART, .inv_temp = x->inv_temp,
@@ -136,8 +149,8 @@ void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 		return;
 	a.stat = (struct stat *)(void *)mem;
 	if (d->math == RF_MATH_BF16) {
-		rf_cpu_bf16((uint16_t *)(void *)(mem + stats), a.h, (size_t)x->rows * (size_t)x->d);
-		a.h = mem + stats;
+		a.half = (uint16_t *)(void *)(mem + stats);
+		cpu_tiles(d, (x->rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &a);
 	}
 	cpu_tiles(d, a.parts, head_tile, &a);
 	for (int r = 0; r < x->rows; r++)

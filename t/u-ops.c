@@ -1,6 +1,7 @@
 /* u-ops -- every operation of the table but the mixers', against double precision: products, rows, elementwise, the
  * head, the optimizer; and vec.h's exp.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
 #pragma GCC diagnostic ignored "-Wpsabi"
+#include "half.h"
 #include "ops.h"
 #include "vec.h"
 
@@ -139,6 +140,30 @@ static void weights(void)
 			values(name, c, first ? gemm_ref(g, a, now, c, none) : NULL, bf16 ? BF16 : VALUE);
 			free(now.h);
 		}
+	}
+}
+
+/* An operand in bf16 is the number next to it, of two the even one: exactly what a product with 1 leaves. */
+static void rounds(bool weight)
+{
+	enum { M = 33, K = 40 };
+
+	snprintf(label, sizeof label, "weight %d", weight);
+	for (EACH_DEVICE) {
+		struct buf a = in(M * K, -1, 1), one = in(K * K, 0, 0), c = out(M * K);
+		double *ref = keep(c.n, sizeof *ref);
+
+		for (int i = 0; i < M * K; i++) {
+			if (i % 3 == 0) /* in the middle between two */
+				a.h[i] = rf_bits_f32((rf_f32_bits(a.h[i]) & 0xffff0000) | 0x8000);
+			ref[i] = rf_bf16_f32(rf_f32_bf16(a.h[i]));
+		}
+		for (int i = 0; i < K; i++)
+			one.h[i * K + i] = 1;
+		dev->ops->upload(dev, a.m, a.h, sizeof *a.h * M * K);
+		dev->ops->upload(dev, one.m, one.h, sizeof *one.h * K * K);
+		RF(dev, gemm, .m = M, .n = K, .k = K, .weight = weight, .a = a.m, .lda = K, .b = one.m, .ldb = K, .c = c.m, .ldc = K);
+		values("gemm rounds to the nearest bf16", c, ref, 0);
 	}
 }
 
@@ -773,6 +798,8 @@ static void in_bf16_too(void)
 	bf16 = true;
 	gemms();
 	weights();
+	rounds(false);
+	rounds(true);
 	heads();
 	bf16 = false;
 }
