@@ -273,12 +273,15 @@ at() { readlink "${1:-run}/latest"; }
 		done
 	END
 	runs want run
+	began=${EPOCHREALTIME/./}
 	bash loop want
+	took=$(((${EPOCHREALTIME/./} - began) / 1000))
 	[ "$(at want)" = step-000004 ]
 	kills=0
 	for ((try = 0; try < ${RF_ALL:+10}30; try++)); do
 		rc=0
-		timeout -s KILL "$(printf '0.%03d' $((RANDOM % 250)))" bash loop run 2>err || rc=$?
+		ms=$((1 + RANDOM % took))
+		timeout -s KILL $((ms / 1000)).$(printf %03d $((ms % 1000))) bash loop run 2>err || rc=$?
 		# 75: what was killed a moment ago has not let go of the lock
 		[ $rc -eq 0 ] || [ $rc -eq 137 ] || [ $rc -eq 75 ] || { echo "rc $rc"; cat err; false; }
 		[ $rc -eq 0 ] || kills=$((kills + 1))
