@@ -4,7 +4,7 @@
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libdnnl-dev'
-tests='bats clang jq libclang-rt-dev mandoc python3 shellcheck strace zstd'
+tests='bats clang jq libclang-rt-dev mandoc parallel python3 shellcheck strace zstd'
 midtrain='gnuplot-nox perl-doc'
 
 lacking=
