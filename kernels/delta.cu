@@ -718,7 +718,7 @@ template <class X> static size_t lay_out(struct delta *a, int *piece, void *scra
 	return at;
 }
 
-/* Narrow keys are multiplied in float32: rounding would save them nothing. */
+/* Whether operands become bf16: of narrow heads they never do. */
 static bool rounds(const struct rf_dev *d, int K) { return d->math == RF_MATH_BF16 && K >= NARROW; }
 
 size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)

@@ -77,10 +77,9 @@ passes() {
 
 steps() {
 	local all short long
-	"$bench" model step 4096 8 >step.out
-	"$bench" model step 32768 1 >long.out
-	cat step.out
-	grep '^step' long.out
+	"$bench" model step 4096 8 32768 1 >step.out
+	grep -v '^peak' step.out # of both together; those of programs are below
+	grep ' 32768 tokens' step.out >long.out
 	all=$(pick step.out 'step ' forward)
 	short=$(pick step.out 'step ' us)
 	long=$(pick long.out 'step ' us)

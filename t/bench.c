@@ -2,7 +2,9 @@
  *
  *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss, against
  *                                     oneDNN's float32 product (2048^3) on the same threads, measured in between
- *     bench MODEL step T RECORDS      one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch
+ *     bench MODEL step T RECORDS [T2 RECORDS2]
+ *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and one of another
+ *                                     size, by turns
  *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
@@ -286,26 +288,46 @@ static void step_once(int T, int n, double part[STAGES])
 	free(batch);
 }
 
-/* The second step: the first one takes memory from the system, which only a process of one step pays for as it does. */
-static void step(int T, int n)
+struct size { int T, n; };
+
+static void show_step(const struct size *x, const double part[STAGES])
+{
+	double all = 0;
+
+	for (int k = 0; k < STAGES; k++)
+		all += part[k];
+	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all, all / *part,
+	       1e6 * all / ((double)x->n * x->T), x->n, x->T);
+}
+
+/* Of each stage the least of two rounds: the round before them takes memory from the system, which only a process of one step
+ * pays for as it does.  Two sizes take turns, so that what else the machine does slows both. */
+static void step(const struct size *x, int sizes)
 {
 	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward", "gradient", "optimizer" };
-	double part[2][STAGES], all[2] = { 0 };
+	enum { ROUNDS = 3 };
+	double best[2][STAGES], first = 0;
 
-	for (int i = 0; i < 2; i++) {
-		if (i && real)
-			memset(spent, 0, sizeof spent);
-		step_once(T, n, part[i]);
-		for (int k = 0; k < STAGES; k++)
-			all[i] += part[i][k];
-	}
+	for (int i = 0; i < ROUNDS; i++)
+		for (int j = 0; j < sizes; j++) {
+			double part[STAGES];
+
+			step_once(x[j].T, x[j].n, part);
+			for (int k = 0; k < STAGES; k++) {
+				first += i || j ? 0 : part[k];
+				best[j][k] = i < 2 || part[k] < best[j][k] ? part[k] : best[j][k];
+			}
+			if (!i)
+				memset(spent, 0, sizeof spent);
+		}
 	for (int k = 0; k < STAGES; k++)
-		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], part[1][k], part[1][k] / *part[1]);
-	if (real)
-		show_operations(1);
-	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all[1], all[1] / *part[1],
-	       1e6 * all[1] / ((double)n * T), n, T);
-	printf("%-20s %8.3f s\n", "first step", all[0]);
+		printf("%-20s %8.3f s  %5.2f forward passes\n", names[k], best[0][k], best[0][k] / *best[0]);
+	if (real && sizes == 1)
+		show_operations(ROUNDS - 1);
+	show_step(&x[0], best[0]);
+	printf("%-20s %8.3f s\n", "first step", first);
+	if (sizes > 1)
+		show_step(&x[1], best[1]);
 }
 
 /* (T, H, width) of q, k, v; u and o. */
@@ -397,10 +419,16 @@ int main(int argc, char **argv)
 		die(&e);
 	if (getenv("BENCH_OPS"))
 		time_operations(&g.dev);
-	if (!strcmp(argv[2], "pass"))
+	if (!strcmp(argv[2], "pass")) {
 		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
-	else
-		step(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 8);
+	} else {
+		struct size x[2];
+		int sizes = argc > 5 ? 2 : 1;
+
+		for (int i = 0; i < sizes; i++)
+			x[i] = (struct size){ atoi(argv[3 + 2 * i]), argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
+		step(x, sizes);
+	}
 	getrusage(RUSAGE_SELF, &use);
 	printf("%-20s %8ld MiB\n", "peak memory", use.ru_maxrss >> 10);
 	if (*g.dev.model)
