@@ -58,13 +58,13 @@ void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
  * a16: A is bf16 already.  In bf16 devices B is rounded here, and kept rounded where it is a weight. */
 struct cpu_product { int m, n, k; bool ta, tb, add, weight, a16; const void *a; const float *b; float *c; int lda, ldb, ldc; };
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
-/* The forms in which it gives operands to oneDNN, made by operands.c: n floats as bf16, rounded to the nearest even; and
- * to (k, n) = b' for b (n, k), rows ldb apart. */
+/* The forms in which it gives operands to oneDNN, made by operands.c: rows x cols floats, ld apart, as bf16 in rows that touch,
+ * rounded to the nearest even; and to (k, n) = b' for b (n, k), rows ldb apart. */
 struct cpu_forms {
-	void (*round)(uint16_t *to, const float *from, size_t n);
+	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to);
 	void (*turn)(const float *b, int n, int k, int ldb, float *to);
 };
-void KERNEL(round)(uint16_t *to, const float *from, size_t n);
+void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to);
 void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to);
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *a, const struct cpu_forms *forms);
 void rf_cpu_gemm_free(struct rf_dev *d);

@@ -477,26 +477,6 @@ static void tile(void *arg, int t, int thread)
 				q.c[(size_t)r * (size_t)q.ldc + (size_t)c] += a->bias[j + c];
 }
 
-/* rows x cols floats, ld apart, as bf16 in rows that touch */
-struct rounding { const struct cpu_forms *forms; const float *from; uint16_t *to; int rows, cols, ld; };
-
-static void round_tile(void *arg, int t, int thread)
-{
-	const struct rounding *a = arg;
-	int last = (t + 1) * ROWS_TILE < a->rows ? (t + 1) * ROWS_TILE : a->rows;
-
-	(void)thread;
-	for (int i = t * ROWS_TILE; i < last; i++)
-		a->forms->round(a->to + (size_t)i * (size_t)a->cols, a->from + (size_t)i * (size_t)a->ld, (size_t)a->cols);
-}
-
-static void round_all(const struct tiles *a, const float *from, int rows, int cols, int ld, uint16_t *to)
-{
-	struct rounding r = { a->forms, from, to, rows, cols, ld };
-
-	cpu_tiles(a->d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &r);
-}
-
 /* The operands of a batch in bf16, each product's own part in rows that touch. */
 static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 {
@@ -509,9 +489,9 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 		return false;
 	to_b = mem + na * (size_t)batch;
 	for (size_t i = 0; i < (size_t)batch; i++) {
-		round_all(a, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
+		a->forms->round(a->d, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
 		if (!x->weight)
-			round_all(a, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb);
+			a->forms->round(a->d, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb);
 	}
 	a->p.a = mem;
 	a->p.lda = ca;

@@ -128,15 +128,6 @@ static void finish(const struct head *a, int r)
 		a->top[r] = x.top;
 }
 
-static void round_tile(void *arg, int tile, int thread)
-{
-	const struct head *a = arg;
-	size_t first = (size_t)tile * ROWS_TILE, left = (size_t)a->rows - first, d = (size_t)a->d;
-
-	(void)thread;
-	KERNEL(round)(a->half + first * d, a->h + first * d, (left < ROWS_TILE ? left : ROWS_TILE) * d);
-}
-
 void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART, .inv_temp = x->inv_temp,
@@ -150,7 +141,7 @@ void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 	a.stat = (struct stat *)(void *)mem;
 	if (d->math == RF_MATH_BF16) {
 		a.half = (uint16_t *)(void *)(mem + stats);
-		cpu_tiles(d, (x->rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &a);
+		KERNEL(round)(d, a.h, x->rows, x->d, x->d, a.half);
 	}
 	cpu_tiles(d, a.parts, head_tile, &a);
 	for (int r = 0; r < x->rows; r++)

@@ -7,7 +7,7 @@ typedef uint32_t vu __attribute__((vector_size(64)));
 typedef uint16_t vh __attribute__((vector_size(32)));
 
 /* As rf_f32_bf16(), 16 at a time. */
-void KERNEL(round)(uint16_t *to, const float *from, size_t n)
+static void round_row(uint16_t *to, const float *from, size_t n)
 {
 	size_t i = 0;
 
@@ -20,6 +20,25 @@ void KERNEL(round)(uint16_t *to, const float *from, size_t n)
 	}
 	for (; i < n; i++)
 		to[i] = rf_f32_bf16(from[i]);
+}
+
+struct rounding { const float *from; uint16_t *to; int rows, cols, ld; };
+
+static void round_tile(void *arg, int t, int thread)
+{
+	const struct rounding *a = arg;
+	int last = (t + 1) * ROWS_TILE < a->rows ? (t + 1) * ROWS_TILE : a->rows;
+
+	(void)thread;
+	for (int i = t * ROWS_TILE; i < last; i++)
+		round_row(a->to + (size_t)i * (size_t)a->cols, a->from + (size_t)i * (size_t)a->ld, (size_t)a->cols);
+}
+
+void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to)
+{
+	struct rounding a = { from, to, rows, cols, ld };
+
+	cpu_tiles(d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &a);
 }
 
 void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to)
