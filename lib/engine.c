@@ -190,8 +190,10 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 	b.text = smaller(p->segment, p->max_len);
 	b.rows = larger(b.text, b.sequences * b.steps);
 	b.states = ((size_t)b.text / RF_CHUNK + 1) * state;
-	if (c->lact.heads)
+	if (c->lact.heads) { /* fast weights are weights of rows too, all heads' at once */
 		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.text, c->lact.chunk));
+		b.largest = rf_fast_size(&c->lact) > b.largest ? rf_fast_size(&c->lact) : b.largest;
+	}
 	return b;
 }
 
