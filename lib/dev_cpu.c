@@ -135,10 +135,11 @@ void rf_cpu_sync(struct rf_dev *d)
 
 /* The largest of what operations work in, at its place in kernels/: a weight that is turned (gemm.c), operands in bf16
  * (gemm.c, head.c), the convolution's gradient (conv.c); per thread the states of a head (delta.c), probabilities that are
- * drawn from (head.c).  In bf16 also the weights as products take them, each way they are used (gemm.c). */
+ * drawn from (head.c), and small things, which in float32 are more: oneDNN packs parts of both operands.  In bf16 also the
+ * weights as products take them, each way they are used (gemm.c). */
 size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 {
-	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, small = 1 << 20;
+	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, small = d->math == RF_MATH_BF16 ? 1 << 20 : 3 << 20;
 	size_t shared = d->math == RF_MATH_BF16 ? rows * wide * (b->train ? 4 : 2) : b->largest * 4;
 	size_t batch = d->math == RF_MATH_BF16 ? b->operands * 2 : 0;
 	size_t thread = small + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
