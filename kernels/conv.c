@@ -34,7 +34,7 @@ INLINE vf act(enum rf_act kind, vf z)
 	switch (kind) {
 	case RF_ACT_SILU: return vsilu(z);
 	case RF_ACT_RELU: return vmax(z, vset(0));
-	case RF_ACT_ELU:  return vpick(z > 0, z + 1.f, vexp(z));
+	case RF_ACT_ELU:  return vpick(vless(vset(0), z), z + 1.f, vexp(z));
 	default:          return z;
 	}
 }
@@ -43,8 +43,8 @@ INLINE vf act_d(enum rf_act kind, vf z)
 {
 	switch (kind) {
 	case RF_ACT_SILU: return vsilu_d(z);
-	case RF_ACT_RELU: return vpick(z > 0, vset(1), vset(0));
-	case RF_ACT_ELU:  return vpick(z > 0, vset(1), vexp(z));
+	case RF_ACT_RELU: return vpick(vless(vset(0), z), vset(1), vset(0));
+	case RF_ACT_ELU:  return vpick(vless(vset(0), z), vset(1), vexp(z));
 	default:          return vset(1);
 	}
 }

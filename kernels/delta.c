@@ -213,7 +213,7 @@ static void turn(struct chunk *c, int from, int to)
 /* ---- the decay -------------------------------------------------------------------------------------------------- */
 
 /* e^x, 0 where nothing would be left of it: products with numbers near 1e-38 are slow. */
-INLINE vf fade(vf x) { return vpick(x < vset(-70.f), vset(0), vexp(x)); }
+INLINE vf fade(vf x) { return vpick(vless(x, vset(-70.f)), vset(0), vexp(x)); }
 INLINE vf lanes(void) { return (vf){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }; }
 
 /* exp(c_t - c_s) for 16 s from s on, and for 16 t from t on. */
@@ -272,7 +272,7 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 				y *= f[i];
 			if (c->decay)
 				y *= since(c, i, j);
-			vstore(x + i * C + j, vpick(lanes() + (float)j < vset((float)(strict ? i : i + 1)), y, vset(0)));
+			vstore(x + i * C + j, vpick(vless(lanes() + (float)j, vset((float)(strict ? i : i + 1))), y, vset(0)));
 		}
 }
 
@@ -286,7 +286,7 @@ static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 				y *= vload(f + j);
 			if (c->decay)
 				y *= until(c, j, i);
-			vstore(x + i * C + j, vpick(lanes() + (float)j > vset((float)(strict ? i : i - 1)), y, vset(0)));
+			vstore(x + i * C + j, vpick(vless(vset((float)(strict ? i : i - 1)), lanes() + (float)j), y, vset(0)));
 		}
 }
 
@@ -592,7 +592,7 @@ static void back_between(const struct chunk *c, const float *x, const float *y, 
 	for (int s = 0; s < c->mp; s++) {
 		vf row = vset(0);
 		for (int t = s / VL * VL; t < c->mp; t += VL) {
-			vf z = vpick(lanes() + (float)t > vset((float)s), vload(x + s * C + t) * vload(y + s * C + t), vset(0));
+			vf z = vpick(vless(vset((float)s), lanes() + (float)t), vload(x + s * C + t) * vload(y + s * C + t), vset(0));
 			row += z;
 			column[t / VL] += z;
 		}

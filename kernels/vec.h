@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined __SSE2__
+#include <immintrin.h>
+#endif
 
 enum { VL = 16 };
 typedef float vf __attribute__((vector_size(64)));
@@ -26,8 +29,43 @@ INLINE vf vload_n(const float *p, int n, float fill)
 }
 INLINE void vstore_n(float *p, vf x, int n) { memcpy(p, &x, (size_t)n * 4); }
 INLINE vf vpick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
+
+/* Comparisons.  GCC 12 compares vectors that are wider than a register number by number, so they are taken apart here. */
+#if defined __AVX512F__
+typedef __m512 vpart;
+#define VPART(op) _mm512_##op
+#define VPART_LESS(a, b) _mm512_castsi512_ps(_mm512_movm_epi32(_mm512_cmp_ps_mask((a), (b), _CMP_LT_OQ)))
+#elif defined __AVX__
+typedef __m256 vpart;
+#define VPART(op) _mm256_##op
+#define VPART_LESS(a, b) _mm256_cmp_ps((a), (b), _CMP_LT_OQ)
+#elif defined __SSE2__
+typedef __m128 vpart;
+#define VPART(op) _mm_##op
+#define VPART_LESS(a, b) _mm_cmplt_ps((a), (b))
+#endif
+#ifdef VPART
+enum { VPARTS = sizeof(vf) / sizeof(vpart) };
+/* x op y of all parts; of a NaN in either the processor's minimum and maximum give the second */
+#define VPARTS_OF(a, b, op) do { \
+		vpart x_[VPARTS], y_[VPARTS]; \
+		memcpy(x_, &(a), sizeof x_); \
+		memcpy(y_, &(b), sizeof y_); \
+		for (int i_ = 0; i_ < VPARTS; i_++) \
+			x_[i_] = op(x_[i_], y_[i_]); \
+		memcpy(&(a), x_, sizeof x_); \
+	} while (0)
 /* The larger one; a NaN in a stays, so data comes first. */
+INLINE vf vmax(vf a, vf b) { VPARTS_OF(b, a, VPART(max_ps)); return b; }
+INLINE vf vmin(vf a, vf b) { VPARTS_OF(b, a, VPART(min_ps)); return b; }
+INLINE vi vless(vf a, vf b) { VPARTS_OF(a, b, VPART_LESS); return (vi)a; }
+#else
+INLINE vi vless(vf a, vf b) { return a < b; }
 INLINE vf vmax(vf a, vf b) { return vpick(a < b, b, a); }
+INLINE vf vmin(vf a, vf b) { return vpick(b < a, b, a); }
+#endif
+/* Whether lo <= i < hi, of counts. */
+INLINE vi vwithin(vi lo, int i, vi hi) { return ((lo - (i + 1)) & (i - hi)) >> 31; }
 
 /* A fixed tree: ((0+8)+(4+12))+... the same on every instruction set. */
 INLINE float vsum(vf x)
@@ -47,16 +85,16 @@ INLINE float vtop(vf x)
 	return m;
 }
 
-/* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by the exponent's bits.  Below -87 about 1e-38 is returned
+/* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by its exponent's bits.  Below -87 about 1e-38 is returned
  * (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
 INLINE vf vexp(vf x)
 {
-	vf c = vpick(x < vset(-87.f), vset(-87.f), vpick(x > vset(88.f), vset(88.f), x));
-	vf n = c * 1.44269504f + 12582912.f;  /* 1.5 2^23: the sum's low bits are round(c / ln 2) */
-	vi e = (vi)n << 23;
+	vf c = vmax(vmin(x, vset(88.f)), vset(-87.f));
+	vf n = c * 1.44269504f + 12583039.f;  /* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
+	vi two_n = (vi)n << 23;
 	vf r, p;
 
-	n = n - 12582912.f;
+	n = n - 12583039.f;
 	r = c - n * 0.693359375f;
 	r = r + n * 2.12194440e-4f;
 	p = r * 1.9875691500e-4f + 1.3981999507e-3f;
@@ -65,7 +103,7 @@ INLINE vf vexp(vf x)
 	p = p * r + 1.6666665459e-1f;
 	p = p * r + 0.5f;
 	p = p * (r * r) + r + 1.f;
-	return vpick(x == x, (vf)((vi)p + e), x);
+	return p * (vf)two_n;
 }
 INLINE vf vsigmoid(vf x) { return 1.f / (1.f + vexp(-x)); }
 INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
