@@ -1,15 +1,18 @@
-/* attention.c -- rotary embedding, and softmax attention in blocks, so that the scores are never stored whole.
+/* attention.c -- softmax attention in blocks, so that the scores are never stored whole.
  *
  * Forward: online softmax, Dao et al. 2022, arXiv:2205.14135.  Backward: with D_i = o_i . do_i and
  * p_ij = exp(s_ij - lse_i),  ds_ij = p_ij (do_i . v_j - D_i),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
- * dv_j = sum_i p_ij do_i.  The backward pass forms p twice, once by blocks of queries (dq) and once by blocks of keys
- * (dk, dv): so every sum belongs to one tile, and its order does not depend on the threads.
+ * dv_j = sum_i p_ij do_i: five products of blocks, s and p being formed once.
  *
- * A tile owns a block of 64 rows, the lanes, and goes through blocks of 64 rows of the other side, the partners.  Lanes
- * lie transposed, (width, 64); partners lie as they are, (64, width).  Then every product is one of
+ * A tile belongs to one key head and owns some blocks of 64 rows, the lanes: queries forward, keys backward.  It goes through
+ * blocks of 64 rows of the other side, the partners, and takes each with all of its own, so that it is packed once for them.
+ * Lanes lie transposed, (width, 64); partners lie as they are, (64, width).  Then every product is one of
  *     scores (64, n) = partners (64, width) lanes (width, n),  sums (width, n) += partners' (width, 64) scores (64, n):
  * the right operand is read by whole vectors, the left one by single numbers, and a maximum or sum over the partners is
  * one of vectors.
+ *
+ * Backward dk and dv belong to a tile; dq is a sum over all keys.  The groups of keys are dealt out to a fixed number of
+ * shares, each with sums for all queries of its own, which are added up in order afterwards: no sum depends on the threads.
  *
  * The queries of one key head are counted sequence by sequence, then step by step, then head by head, so that a block
  * holds the rollouts that hang below one text, whose keys (the cache) it then reads once for all of them. */
@@ -35,49 +38,55 @@ typedef float vn __attribute__((vector_size(W * 4), aligned(4), may_alias));
 
 /* ---- products of blocks ----------------------------------------------------------------------------------------- */
 
-/* MR rows and nv vectors of C = A B or C += A B; A is (m, n), or with trans stored (n, m). */
-INLINE void product_tile(bool trans, bool add, int nv, int n, const float *a, int lda, const float *b, float *c)
+/* MR rows and nv vectors of C = A B or C += A B; A is (m, n), or with trans stored (n, m); ld: rows of B and C, apart. */
+INLINE void product_tile(bool trans, bool add, int nv, int n, const float *a, int lda, const float *b, float *c, int ld)
 {
 	vn acc[MR][NV];
 
 	for (int r = 0; r < MR; r++)
 		for (int v = 0; v < nv; v++)
-			acc[r][v] = add ? *(const vn *)(c + r * BR + v * W) : (vn){ 0 };
+			acc[r][v] = add ? *(const vn *)(c + r * ld + v * W) : (vn){ 0 };
 	for (int l = 0; l < n; l++) {
 		vn x[NV];
 		for (int v = 0; v < nv; v++)
-			x[v] = *(const vn *)(b + l * BR + v * W);
+			x[v] = *(const vn *)(b + l * ld + v * W);
 		for (int r = 0; r < MR; r++)
 			for (int v = 0; v < nv; v++)
 				acc[r][v] += (trans ? a[l * lda + r] : a[r * lda + l]) * x[v];
 	}
 	for (int r = 0; r < MR; r++)
 		for (int v = 0; v < nv; v++)
-			*(vn *)(c + r * BR + v * W) = acc[r][v];
+			*(vn *)(c + r * ld + v * W) = acc[r][v];
 }
 
-INLINE void product(bool trans, bool add, int m, int n, int lanes, const float *a, int lda, const float *b, float *c)
+INLINE void product(bool trans, bool add, int m, int n, int lanes, const float *a, int lda, const float *b, float *c, int ld)
 {
 	int step = trans ? 1 : lda;
 
 	for (int v = 0; v < lanes; v += NV * W)
 		for (int i = 0; i < m; i += MR)
 			if (lanes - v >= NV * W)
-				product_tile(trans, add, NV, n, a + i * step, lda, b + v, c + i * BR + v);
+				product_tile(trans, add, NV, n, a + i * step, lda, b + v, c + i * ld + v, ld);
 			else
-				product_tile(trans, add, 1, n, a + i * step, lda, b + v, c + i * BR + v);
+				product_tile(trans, add, 1, n, a + i * step, lda, b + v, c + i * ld + v, ld);
 }
 
 /* s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
 static void scores(int width, int pad, int partners, int lanes, const float *rows, const float *x, float *s)
 {
-	product(false, false, (partners + PAD - 1) / PAD * PAD, width, lanes, rows, pad, x, s);
+	product(false, false, (partners + PAD - 1) / PAD * PAD, width, lanes, rows, pad, x, s, BR);
 }
 
 /* y (width, lanes) += sum over the partners of their rows times s */
 static void gather(int pad, int partners, int lanes, const float *rows, const float *s, float *y)
 {
-	product(true, true, pad, partners, lanes, rows, pad, s, y);
+	product(true, true, pad, partners, lanes, rows, pad, s, y, BR);
+}
+
+/* y (partners, wide) += s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up to PAD. */
+static void spread(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
+{
+	product(false, true, (partners + PAD - 1) / PAD * PAD, lanes, wide, s, BR, rows, y, wide);
 }
 
 /* ---- rows of a block -------------------------------------------------------------------------------------------- */
@@ -115,39 +124,55 @@ static void unpack_lane(const float *from, int width, float scale, bool add, flo
 struct attn {
 	struct rf_dev *d;
 	int nb, steps, given, H, G, D, window, longest;
-	int pad, rep, queries;   /* padded width, query heads per key head, queries per key head: nb steps rep */
+	int pad, wide;           /* D padded to PAD, and to whole vectors */
+	int rep, queries;        /* query heads per key head, queries per key head: nb steps rep */
+	int blocks;              /* that a tile owns at most */
+	int shares;              /* backward: of the keys' groups */
 	float scale;
 	const int32_t *past;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
-	float *o, *lse, *dot;    /* dot (G, queries): D_i */
+	float *o, *lse;
+	float *dot, *part;       /* dot (rows, H): D_i;  part (shares, G, queries + PAD, wide): of dq */
 	float *dq, *dk, *dv, *dcache_k, *dcache_v;
 };
 
+enum { MOST = 4 };           /* blocks of a tile: as many as stay near with their sums, whatever the width */
+static int blocks_of(int pad) { return pad <= 64 ? MOST : pad <= 128 ? 2 : 1; }
+
+static int whole(int n, int of) { return (n + of - 1) / of * of; }
+
+/* A block of queries: each reads the keys lo..hi-1 of a source. */
+struct queries {
+	int first, n;
+	int32_t lo[BR], hi[BR];
+	float top[BR], sum[BR];  /* forward: the softmax so far; backward: lse and D_i */
+};
+
+/* A block that the tile owns: (pad, 64) each; of keys also the rows as they are, (64, wide). */
+struct lanes { float *x, *y, *gx, *gy, *rows; };
+
 /* What one thread works in. */
 struct work {
-	float *x, *y, *gx, *gy;  /* (pad, 64): lanes and what is summed for them */
+	struct queries q[MOST];
+	struct lanes lane[MOST];
 	float *px, *py;          /* (64, pad): partners */
 	float *s, *t;            /* (64, 64): partners x lanes */
 	const float *row[BR];
-	int32_t lo[BR], hi[BR];  /* of a block of queries: each reads the keys lo..hi-1 of a source */
-	float top[BR], sum[BR];  /* forward: the softmax so far; backward: lse and D_i */
 };
 
 static struct work *work_of(const struct attn *a, int thread)
 {
-	size_t block = (size_t)a->pad * BR, head = (sizeof(struct work) + 63) / 64 * 64;
-	struct work *w = rf_cpu_scratch(a->d, thread, head + (6 * block + 2 * BR * BR) * sizeof(float));
+	size_t block = (size_t)a->pad * BR, rows = (size_t)a->wide * BR, own = 4 * block + rows, head = (sizeof(struct work) + 63) / 64 * 64;
+	struct work *w = rf_cpu_scratch(a->d, thread, head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) * sizeof(float));
 	float *f = (float *)(void *)((char *)w + head);
 
 	if (!w)
 		return NULL;
-	w->x = f;
-	w->y = f + block;
-	w->gx = f + 2 * block;
-	w->gy = f + 3 * block;
-	w->px = f + 4 * block;
-	w->py = f + 5 * block;
-	w->s = f + 6 * block;
+	for (int i = 0; i < a->blocks; i++, f += own)
+		w->lane[i] = (struct lanes){ f, f + block, f + 2 * block, f + 3 * block, f + 4 * block };
+	w->px = f;
+	w->py = f + block;
+	w->s = f + 2 * block;
 	w->t = w->s + BR * BR;
 	return w;
 }
@@ -185,16 +210,16 @@ static void query_rows(const struct attn *a, const float *base, int g, int first
 		row[i] = base + query(a, g, first + i) * (size_t)a->D;
 }
 
-/* Which keys of a source the queries first..first+n-1 read: w->lo, w->hi, and of all of them the least and the end;
- * false if none reads any.  Queries of other sequences and lanes behind the block read nothing. */
-static bool reach(const struct attn *a, struct work *w, int first, int n, int b, int *least, int *end)
+/* Which keys of a source the queries of a block read: q->lo, q->hi, and of all of them the least and the end; false if none
+ * reads any.  Queries of other sequences and lanes behind the block read nothing. */
+static bool reach(const struct attn *a, struct queries *q, int b, int *least, int *end)
 {
-	int per = a->steps * a->rep;
+	int per = a->steps * a->rep, first = q->first;
 	int i = b == CACHE || b * per < first ? 0 : b * per - first;
-	int to = b == CACHE || (b + 1) * per - first > n ? n : (b + 1) * per - first;
+	int to = b == CACHE || (b + 1) * per - first > q->n ? q->n : (b + 1) * per - first;
 
-	memset(w->lo, 0, sizeof w->lo);
-	memset(w->hi, 0, sizeof w->hi);
+	memset(q->lo, 0, sizeof q->lo);
+	memset(q->hi, 0, sizeof q->hi);
 	*least = *end = 0;
 	for (; i < to; i++) {
 		int past = a->past ? a->past[(first + i) / per] : 0;
@@ -204,8 +229,8 @@ static bool reach(const struct attn *a, struct work *w, int first, int n, int b,
 
 		if (lo >= hi)
 			continue;
-		w->lo[i] = lo;
-		w->hi[i] = hi;
+		q->lo[i] = lo;
+		q->hi[i] = hi;
 		*least = *end && *least < lo ? *least : lo;
 		*end = hi > *end ? hi : *end;
 	}
@@ -214,13 +239,13 @@ static bool reach(const struct attn *a, struct work *w, int first, int n, int b,
 
 /* How many of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
 enum cover { NONE, SOME, ALL };
-static enum cover cover(const int32_t lo[BR], const int32_t hi[BR], int l0, int l1, int k0, int k1)
+static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 {
 	bool some = false, all = true;
 
 	for (int i = l0; i < l1; i++) {
-		some |= lo[i] < k1 && hi[i] > k0;
-		all &= lo[i] <= k0 && hi[i] >= k1;
+		some |= q->lo[i] < k1 && q->hi[i] > k0;
+		all &= q->lo[i] <= k0 && q->hi[i] >= k1;
 	}
 	return all ? ALL : some ? SOME : NONE;
 }
@@ -232,108 +257,122 @@ INLINE vi vload_i(const int32_t *p)
 	return x;
 }
 
-/* Lanes as queries: goes through all keys that a block of queries reads, source by source, and calls fn with the
- * scores in w->s, keys in w->px and values in w->py, for the lanes l0..l1-1 (multiples of 16). */
-typedef void visit(const struct attn *a, struct work *w, int key, int keys, int l0, int l1, bool masked);
-
-static void visit_keys(const struct attn *a, struct work *w, int g, int first, int n, visit *fn)
-{
-	int per = a->steps * a->rep, b0 = first / per, b1 = (first + n - 1) / per;
-
-	for (int b = a->longest ? CACHE : b0; b <= b1; b = b == CACHE ? b0 : b + 1) {
-		struct source src = source_of(a, g, b);
-		int l0 = b == CACHE || b * per < first ? 0 : (b * per - first) / VL * VL;
-		int l1 = b == CACHE || (b + 1) * per - first > n ? n : (b + 1) * per - first;
-		int end1 = (l1 + VL - 1) / VL * VL, least, end;
-
-		if (!reach(a, w, first, n, b, &least, &end))
-			continue;
-		for (int key = least; key < end; key += BR) {
-			int keys = end - key < BR ? end - key : BR;
-			enum cover c = cover(w->lo, w->hi, l0, end1 < n ? end1 : n, key, key + keys);
-
-			if (c == NONE)
-				continue;
-			key_rows(&src, src.k, key, keys, w->row);
-			pack_rows(w->row, keys, a->D, a->pad, 1, w->px);
-			key_rows(&src, src.v, key, keys, w->row);
-			pack_rows(w->row, keys, a->D, a->pad, 1, w->py);
-			scores(a->D, a->pad, keys, end1 - l0, w->px, w->x + l0, w->s + l0);
-			fn(a, w, key, keys, l0, end1, c != ALL);
-		}
-	}
-}
-
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
-/* Takes a block of scores into the softmax so far: p in place of the scores; what was summed under a lower maximum
- * shrinks. */
-INLINE void soften(const struct attn *a, struct work *w, int key, int keys, int l0, int l1, bool masked)
+/* Takes a block of scores into the softmax so far, for the lanes l0..l1-1 (multiples of 16): p in place of the scores; what
+ * was summed under a lower maximum, y, shrinks. */
+INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys, int l0, int l1, bool masked)
 {
 	for (int l = l0; l < l1; l += VL) {
-		vf was = vload(w->top + l), top = was, sum = vset(0), shrink;
-		vi lo = vload_i(w->lo + l), hi = vload_i(w->hi + l), moved;
+		vf was = vload(q->top + l), top = was, sum = vset(0), shrink;
+		vi lo = vload_i(q->lo + l), hi = vload_i(q->hi + l), moved;
 		int any = 0;
 
 		for (int i = 0; i < keys; i++) {
-			vf s = vload(w->s + i * BR + l);
+			vf s = vload(scores + i * BR + l);
 			if (masked) {
-				s = vpick((lo <= key + i) & (hi > key + i), s, vset(NEVER));
-				vstore(w->s + i * BR + l, s);
+				s = vpick(vwithin(lo, key + i, hi), s, vset(NEVER));
+				vstore(scores + i * BR + l, s);
 			}
 			top = vmax(s, top);
 		}
 		for (int i = 0; i < keys; i++) {
-			vf p = vexp(vload(w->s + i * BR + l) - top);
+			vf p = vexp(vload(scores + i * BR + l) - top);
 			if (masked)
-				p = vpick((lo <= key + i) & (hi > key + i), p, vset(0));
-			vstore(w->s + i * BR + l, p);
+				p = vpick(vwithin(lo, key + i, hi), p, vset(0));
+			vstore(scores + i * BR + l, p);
 			sum += p;
 		}
 		shrink = vexp(was - top);
-		vstore(w->sum + l, vload(w->sum + l) * shrink + sum);
-		vstore(w->top + l, top);
-		moved = was != top;
+		vstore(q->sum + l, vload(q->sum + l) * shrink + sum);
+		vstore(q->top + l, top);
+		moved = vless(was, top) | vless(top, was);
 		for (int i = 0; i < VL; i++)
 			any |= moved[i];
 		for (int i = 0; any && i < a->D; i++)
-			vstore(w->gy + i * BR + l, vload(w->gy + i * BR + l) * shrink);
+			vstore(y + i * BR + l, vload(y + i * BR + l) * shrink);
 	}
 }
 
-static void fwd_visit(const struct attn *a, struct work *w, int key, int keys, int l0, int l1, bool masked)
+/* Goes through what `blocks` blocks of queries read of a source. */
+static void attend(const struct attn *a, struct work *w, int g, int blocks, int b)
 {
-	if (masked)
-		soften(a, w, key, keys, l0, l1, true);
-	else
-		soften(a, w, key, keys, l0, l1, false);
-	gather(a->pad, keys, l1 - l0, w->py, w->s + l0, w->gy + l0);
+	struct source src = source_of(a, g, b);
+	int per = a->steps * a->rep, least = 0, end = 0;
+
+	for (int i = 0; i < blocks; i++) {
+		int from, to;
+
+		if (!reach(a, &w->q[i], b, &from, &to))
+			continue;
+		least = end && least < from ? least : from;
+		end = to > end ? to : end;
+	}
+	for (int key = least; key < end; key += BR) {
+		int keys = end - key < BR ? end - key : BR;
+		bool packed = false;
+
+		for (int i = 0; i < blocks; i++) {
+			struct queries *q = &w->q[i];
+			int l0 = b == CACHE || b * per < q->first ? 0 : (b * per - q->first) / VL * VL;
+			int l1 = b == CACHE || (b + 1) * per - q->first > q->n ? q->n : (b + 1) * per - q->first, end1 = whole(l1, VL);
+			enum cover c;
+
+			if (l0 >= l1 || (c = cover(q, l0, end1 < q->n ? end1 : q->n, key, key + keys)) == NONE)
+				continue;
+			if (!packed) {
+				key_rows(&src, src.k, key, keys, w->row);
+				pack_rows(w->row, keys, a->D, a->pad, 1, w->px);
+				key_rows(&src, src.v, key, keys, w->row);
+				pack_rows(w->row, keys, a->D, a->pad, 1, w->py);
+				packed = true;
+			}
+			scores(a->D, a->pad, keys, end1 - l0, w->px, w->lane[i].x + l0, w->s + l0);
+			if (c == ALL)
+				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, end1, false);
+			else
+				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, end1, true);
+			gather(a->pad, keys, end1 - l0, w->py, w->s + l0, w->lane[i].gy + l0);
+		}
+	}
 }
+
+static int fwd_tiles(const struct attn *a) { return (a->queries + a->blocks * BR - 1) / (a->blocks * BR); }
 
 static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
 	struct work *w = work_of(a, thread);
-	int blocks = (a->queries + BR - 1) / BR, g = tile % a->G;
-	int first = (blocks - 1 - tile / a->G) * BR;  /* the long ones first */
-	int n = a->queries - first < BR ? a->queries - first : BR;
+	int g = tile % a->G, per = a->steps * a->rep, blocks = 0;
+	int first = (fwd_tiles(a) - 1 - tile / a->G) * a->blocks * BR, end = first;  /* the long ones first */
 
 	if (!w)
 		return;
-	query_rows(a, a->q, g, first, n, w->row);
-	pack_lanes(w->row, n, a->D, a->pad, a->scale, w->x);
-	memset(w->gy, 0, (size_t)a->pad * BR * sizeof *w->gy);
-	for (int i = 0; i < BR; i++) {
-		w->top[i] = NEVER;
-		w->sum[i] = 0;
+	for (; blocks < a->blocks && end < a->queries; blocks++) {
+		struct queries *q = &w->q[blocks];
+
+		q->first = end;
+		q->n = a->queries - end < BR ? a->queries - end : BR;
+		end += q->n;
+		query_rows(a, a->q, g, q->first, q->n, w->row);
+		pack_lanes(w->row, q->n, a->D, a->pad, a->scale, w->lane[blocks].x);
+		memset(w->lane[blocks].gy, 0, (size_t)a->pad * BR * sizeof *w->lane[blocks].gy);
+		for (int i = 0; i < BR; i++) {
+			q->top[i] = NEVER;
+			q->sum[i] = 0;
+		}
 	}
-	visit_keys(a, w, g, first, n, fwd_visit);
-	for (int i = 0; i < n; i++) {
+	if (a->longest)
+		attend(a, w, g, blocks, CACHE);
+	for (int b = first / per; b <= (end - 1) / per; b++)
+		attend(a, w, g, blocks, b);
+	for (int i = 0; i < end - first; i++) {
+		const struct queries *q = &w->q[i / BR];
 		size_t row = query(a, g, first + i);
 
-		unpack_lane(w->gy + i, a->D, 1 / w->sum[i], false, a->o + row * (size_t)a->D);
+		unpack_lane(w->lane[i / BR].gy + i % BR, a->D, 1 / q->sum[i % BR], false, a->o + row * (size_t)a->D);
 		if (a->lse)
-			a->lse[row] = w->top[i] + logf(w->sum[i]);
+			a->lse[row] = q->top[i % BR] + logf(q->sum[i % BR]);
 	}
 }
 
@@ -341,157 +380,193 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {
 		.d = d, .nb = p->nb, .steps = p->steps, .given = p->given, .H = p->H, .G = p->G, .D = p->D,
-		.window = p->window, .longest = p->longest, .pad = (p->D + PAD - 1) / PAD * PAD, .rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .scale = 1 / sqrtf((float)p->D),
+		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL), .rep = p->H / p->G,
+		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)), .scale = 1 / sqrtf((float)p->D),
 		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k), .v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse),
 	};
 
 	assert(a.H == a.rep * a.G);
-	cpu_tiles(d, (a.queries + BR - 1) / BR * a.G, fwd_tile, &a);
+	cpu_tiles(d, fwd_tiles(&a) * a.G, fwd_tile, &a);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
 
-/* By blocks of queries: ds = p (do . v - D).  Where p is 1 it is 0: a row that reads one key alone has no slope, and what
- * is left of do . v and D, which are summed in different orders, is not one either. */
-INLINE void slope(struct work *w, int key, int keys, int l0, int l1, bool masked)
-{
-	for (int l = l0; l < l1; l += VL) {
-		vf lse = vload(w->top + l), dot = vload(w->sum + l);
-		vi lo = vload_i(w->lo + l), hi = vload_i(w->hi + l);
-
-		for (int i = 0; i < keys; i++) {
-			float *s = w->s + i * BR + l;
-			vf p = vexp(vload(s) - lse), ds = vpick(p == 1, vset(0), p * (vload(w->t + i * BR + l) - dot));
-			vstore(s, masked ? vpick((lo <= key + i) & (hi > key + i), ds, vset(0)) : ds);
-		}
-	}
-}
-
-static void dq_visit(const struct attn *a, struct work *w, int key, int keys, int l0, int l1, bool masked)
-{
-	scores(a->D, a->pad, keys, l1 - l0, w->py, w->y + l0, w->t + l0);
-	if (masked)
-		slope(w, key, keys, l0, l1, true);
-	else
-		slope(w, key, keys, l0, l1, false);
-	gather(a->pad, keys, l1 - l0, w->px, w->s + l0, w->gx + l0);
-}
-
-static void dq_tile(void *arg, int tile, int thread)
-{
-	const struct attn *a = arg;
-	struct work *w = work_of(a, thread);
-	int blocks = (a->queries + BR - 1) / BR, g = tile % a->G;
-	int first = (blocks - 1 - tile / a->G) * BR;
-	int n = a->queries - first < BR ? a->queries - first : BR;
-	float *dot = a->dot + (size_t)g * (size_t)a->queries + first;
-
-	if (!w)
-		return;
-	memset(w->top, 0, sizeof w->top);
-	memset(w->sum, 0, sizeof w->sum);
-	for (int i = 0; i < n; i++) {
-		size_t row = query(a, g, first + i);
-		const float *o = a->o + row * (size_t)a->D, *d_o = a->d_o + row * (size_t)a->D;
-		vf sum = vset(0);
-
-		for (int l = 0; l < a->D; l += VL)
-			sum += vget(o, l, a->D) * vget(d_o, l, a->D);
-		w->sum[i] = dot[i] = vsum(sum);
-		w->top[i] = a->lse[row];
-	}
-	query_rows(a, a->d_o, g, first, n, w->row);
-	pack_lanes(w->row, n, a->D, a->pad, 1, w->y);
-	query_rows(a, a->q, g, first, n, w->row);
-	pack_lanes(w->row, n, a->D, a->pad, a->scale, w->x);
-	memset(w->gx, 0, (size_t)a->pad * BR * sizeof *w->gx);
-	visit_keys(a, w, g, first, n, dq_visit);
-	for (int i = 0; i < n; i++)
-		unpack_lane(w->gx + i, a->D, a->scale, false, a->dq + query(a, g, first + i) * (size_t)a->D);
-}
-
-/* By blocks of keys: p in w->t's place, ds in w->s's; row i is a query, lane l key `key` + l. */
-INLINE void slope_keys(struct work *w, int queries, int key, int lanes, bool masked)
+/* p in t's place, ds = p (do . v - D) in s's; row i is a query, lane l key `key` + l.  Where p is 1 ds is 0: a row that reads
+ * one key alone has no slope, and what is left of do . v and D, which are summed in different orders, is not one either. */
+INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {
 	static const int32_t lane[VL] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
-	for (int i = 0; i < queries; i++)
+	for (int i = 0; i < q->n; i++)
 		for (int l = 0; l < lanes; l += VL) {
-			float *s = w->s + i * BR + l, *t = w->t + i * BR + l;
+			float *s = ps + i * BR + l, *t = pt + i * BR + l;
 			vi at = vload_i(lane) + (key + l);
-			vf p = vexp(vload(s) - w->top[i]);
+			vf p = vexp(vload(s) - q->top[i]), ds;
 
-			if (masked)
-				p = vpick((at >= w->lo[i]) & (at < w->hi[i]), p, vset(0));
-			vstore(s, vpick(p == 1, vset(0), p * (vload(t) - w->sum[i])));
+			if (masked) /* lo <= at < hi */
+				p = vpick(((q->lo[i] - 1 - at) & (at - q->hi[i])) >> 31, p, vset(0));
+			ds = p * (vload(t) - q->sum[i]);
+			vstore(s, vpick(vless(p, vset(1)) | vless(vset(1), p), ds, vset(0)));
 			vstore(t, p);
 		}
 }
 
+/* A group of keys: of one source, as many blocks as a tile owns. */
+struct group { int b, key, end; };
+
+static int groups_of(const struct attn *a, int keys) { return (keys + a->blocks * BR - 1) / (a->blocks * BR); }
+static int groups(const struct attn *a) { return groups_of(a, a->longest) + a->nb * groups_of(a, a->steps); }
+
+static struct group group_of(const struct attn *a, int i)
+{
+	int cached = groups_of(a, a->longest), own = groups_of(a, a->steps), all = i < cached ? a->longest : a->steps;
+	struct group x = { i < cached ? CACHE : (i - cached) / own, (i < cached ? i : (i - cached) % own) * a->blocks * BR, 0 };
+
+	x.end = all - x.key < a->blocks * BR ? all : x.key + a->blocks * BR;
+	return x;
+}
+
 /* Whether some row reads one of these keys of the cache; of a long one with a window few are read. */
-static bool is_read(const struct attn *a, int key, int keys)
+static bool is_read(const struct attn *a, const struct group *x)
 {
 	for (int b = 0; b < a->nb; b++)
-		if (key < a->past[b] && (!a->window || key + keys > a->past[b] + 1 - a->window))
+		if (x->key < a->past[b] && (!a->window || x->end > a->past[b] + 1 - a->window))
 			return true;
 	return false;
 }
 
-static void dkv_tile(void *arg, int tile, int thread)
+/* What a block of queries adds to the sums of a group's keys, and they to its own, dq. */
+static void slopes(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
+{
+	struct queries *q = &w->q[0];
+	bool packed = false;
+	int least, most;
+
+	if (!reach(a, q, x->b, &least, &most))
+		return;
+	for (int key = x->key, i = 0; key < x->end; key += BR, i++) {
+		int keys = x->end - key < BR ? x->end - key : BR, lanes = whole(keys, VL);
+		const struct lanes *k = &w->lane[i];
+		enum cover c = cover(q, 0, q->n, key, key + keys);
+
+		if (c == NONE)
+			continue;
+		for (int j = 0; j < q->n && !packed; j++) {
+			size_t row = query(a, g, q->first + j);
+
+			q->top[j] = a->lse[row];
+			q->sum[j] = a->dot[row];
+		}
+		if (!packed) {
+			query_rows(a, a->q, g, q->first, q->n, w->row);
+			pack_rows(w->row, q->n, a->D, a->pad, a->scale, w->px);
+			query_rows(a, a->d_o, g, q->first, q->n, w->row);
+			pack_rows(w->row, q->n, a->D, a->pad, 1, w->py);
+			packed = true;
+		}
+		scores(a->D, a->pad, q->n, lanes, w->px, k->x, w->s);
+		scores(a->D, a->pad, q->n, lanes, w->py, k->y, w->t);
+		if (c == ALL)
+			slope(q, w->s, w->t, key, lanes, false);
+		else
+			slope(q, w->s, w->t, key, lanes, true);
+		gather(a->pad, q->n, lanes, w->px, w->s, k->gx);
+		gather(a->pad, q->n, lanes, w->py, w->t, k->gy);
+		spread(a->wide, q->n, keys, w->s, k->rows, dq);
+	}
+}
+
+static void bwd_group(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
+{
+	/* the queries of the cache are all; those of a sequence's own rows begin with the group's first row, and end with the
+	 * last one whose window has the group's last row */
+	int per = a->steps * a->rep, last = x->end - 1, until = a->window && a->steps - last > a->window ? last + a->window : a->steps;
+	int q0 = x->b == CACHE ? 0 : x->b * per + x->key * a->rep, q1 = x->b == CACHE ? a->queries : x->b * per + until * a->rep;
+	struct source src = source_of(a, g, x->b);
+
+	for (int key = x->key, i = 0; key < x->end; key += BR, i++) {
+		const struct lanes *k = &w->lane[i];
+		int n = x->end - key < BR ? x->end - key : BR;
+
+		key_rows(&src, src.k, key, n, w->row);
+		pack_lanes(w->row, n, a->D, a->pad, 1, k->x);
+		pack_rows(w->row, n, a->D, a->wide, 1, k->rows);
+		key_rows(&src, src.v, key, n, w->row);
+		pack_lanes(w->row, n, a->D, a->pad, 1, k->y);
+		memset(k->gx, 0, (size_t)a->pad * BR * sizeof *k->gx);
+		memset(k->gy, 0, (size_t)a->pad * BR * sizeof *k->gy);
+	}
+	for (int first = q0; first < q1; first += BR) {
+		w->q[0].first = first;
+		w->q[0].n = q1 - first < BR ? q1 - first : BR;
+		slopes(a, w, g, x, dq + (size_t)first * (size_t)a->wide);
+	}
+	for (int i = 0; i < x->end - x->key; i++) {
+		const struct lanes *k = &w->lane[i / BR];
+		size_t at = src.at + (size_t)(x->key + i) * src.ld;
+
+		unpack_lane(k->gx + i % BR, a->D, 1, x->b == CACHE, (x->b == CACHE ? a->dcache_k : a->dk) + at);
+		unpack_lane(k->gy + i % BR, a->D, 1, x->b == CACHE, (x->b == CACHE ? a->dcache_v : a->dv) + at);
+	}
+}
+
+/* Numbers of a share's dq of a key head: its last rows, rounded up, get sums of nothing; and of all key heads. */
+static size_t head_size(const struct attn *a) { return ((size_t)a->queries + PAD) * (size_t)a->wide; }
+static size_t share_size(const struct attn *a) { return (size_t)a->G * head_size(a); }
+
+/* A share takes every shares-th group, so that all have keys that many queries read. */
+static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
 	struct work *w = work_of(a, thread);
-	int cached = (a->longest + BR - 1) / BR, own = (a->steps + BR - 1) / BR, g = tile % a->G, part = tile / a->G;
-	int b = part < cached ? CACHE : (part - cached) / own;
-	int key = (part < cached ? part : (part - cached) % own) * BR, end = b == CACHE ? a->longest : a->steps;
-	int keys = end - key < BR ? end - key : BR, lanes = (keys + VL - 1) / VL * VL;
-	int per = a->steps * a->rep;
-	/* the queries of the cache are all; those of a sequence's own rows begin with the block's first row, and end with the
-	 * last one whose window has the block's last row */
-	int last = key + keys - 1, until = a->window && a->steps - last > a->window ? last + a->window : a->steps;
-	int q0 = b == CACHE ? 0 : b * per + key * a->rep, q1 = b == CACHE ? a->queries : b * per + until * a->rep;
-	struct source src = source_of(a, g, b);
+	int g = tile % a->G, share = tile / a->G;
+	float *dq = a->part + (size_t)share * share_size(a) + (size_t)g * head_size(a);
 
-	if (!w || (b == CACHE && !is_read(a, key, keys)))
+	if (!w)
 		return;
-	key_rows(&src, src.k, key, keys, w->row);
-	pack_lanes(w->row, keys, a->D, a->pad, 1, w->x);
-	key_rows(&src, src.v, key, keys, w->row);
-	pack_lanes(w->row, keys, a->D, a->pad, 1, w->y);
-	memset(w->gx, 0, (size_t)a->pad * BR * sizeof *w->gx);
-	memset(w->gy, 0, (size_t)a->pad * BR * sizeof *w->gy);
-	for (int first = q0; first < q1; first += BR) {
-		int n = q1 - first < BR ? q1 - first : BR, least, most;
-		enum cover c;
+	memset(dq, 0, head_size(a) * sizeof *dq);
+	for (int i = share; i < groups(a); i += a->shares) {
+		struct group x = group_of(a, i);
 
-		if (!reach(a, w, first, n, b, &least, &most) ||
-		    (c = cover(w->lo, w->hi, 0, n, key, key + keys)) == NONE)
-			continue;
-		for (int i = 0; i < n; i++) {
-			w->top[i] = a->lse[query(a, g, first + i)];
-			w->sum[i] = a->dot[(size_t)g * (size_t)a->queries + (size_t)(first + i)];
-		}
-		query_rows(a, a->q, g, first, n, w->row);
-		pack_rows(w->row, n, a->D, a->pad, a->scale, w->px);
-		query_rows(a, a->d_o, g, first, n, w->row);
-		pack_rows(w->row, n, a->D, a->pad, 1, w->py);
-		scores(a->D, a->pad, n, lanes, w->px, w->x, w->s);
-		scores(a->D, a->pad, n, lanes, w->py, w->y, w->t);
-		if (c == ALL)
-			slope_keys(w, n, key, lanes, false);
-		else
-			slope_keys(w, n, key, lanes, true);
-		gather(a->pad, n, lanes, w->px, w->s, w->gx);
-		gather(a->pad, n, lanes, w->py, w->t, w->gy);
+		if (x.b != CACHE || is_read(a, &x))
+			bwd_group(a, w, g, &x, dq);
 	}
-	for (int i = 0; i < keys; i++) {
-		size_t at = src.at + (size_t)(key + i) * src.ld;
+}
 
-		unpack_lane(w->gx + i, a->D, 1, b == CACHE, (b == CACHE ? a->dcache_k : a->dk) + at);
-		unpack_lane(w->gy + i, a->D, 1, b == CACHE, (b == CACHE ? a->dcache_v : a->dv) + at);
+static void dot_tile(void *arg, int tile, int thread)
+{
+	const struct attn *a = arg;
+	size_t D = (size_t)a->D, end = (size_t)a->nb * (size_t)a->steps * (size_t)a->H, i = (size_t)tile * ROWS_TILE;
+
+	(void)thread;
+	for (size_t to = i + ROWS_TILE; i < to && i < end; i++) {
+		vf sum = vset(0);
+
+		for (int l = 0; l < a->D; l += VL)
+			sum += vget(a->o + i * D, l, a->D) * vget(a->d_o + i * D, l, a->D);
+		a->dot[i] = vsum(sum);
+	}
+}
+
+/* dq of a block of queries: the sum over the shares. */
+static void dq_tile(void *arg, int tile, int thread)
+{
+	const struct attn *a = arg;
+	int g = tile % a->G, first = tile / a->G * BR;
+
+	(void)thread;
+	for (int i = first; i < a->queries && i < first + BR; i++) {
+		const float *part = a->part + (size_t)g * head_size(a) + (size_t)i * (size_t)a->wide;
+		float *dq = a->dq + query(a, g, i) * (size_t)a->D;
+
+		for (int l = 0; l < a->D; l += VL) {
+			vf sum = vload(part + l);
+			for (int share = 1; share < a->shares; share++)
+				sum += vload(part + (size_t)share * share_size(a) + l);
+			vput(dq, l, a->D, sum * a->scale);
+		}
 	}
 }
 
@@ -499,18 +574,22 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 {
 	struct attn a = {
 		.d = d, .nb = p->nb, .steps = p->steps, .H = p->H, .G = p->G, .D = p->D,
-		.window = p->window, .longest = p->longest, .pad = (p->D + PAD - 1) / PAD * PAD, .rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .scale = 1 / sqrtf((float)p->D),
+		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL), .rep = p->H / p->G,
+		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)), .shares = cpu_attn_shares(p->G),
+		.scale = 1 / sqrtf((float)p->D),
 		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k), .v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse), .d_o = cpu_f32(d, p->d_o),
 		.dq = cpu_f32(d, p->dq), .dk = cpu_f32(d, p->dk), .dv = cpu_f32(d, p->dv),
 		.dcache_k = cpu_f32(d, p->dcache_k), .dcache_v = cpu_f32(d, p->dcache_v),
 	};
+	size_t rows = ((size_t)a.nb * (size_t)a.steps * (size_t)a.H + BR - 1) / BR * BR;
 
 	assert(a.H == a.rep * a.G);
-	if (!(a.dot = rf_cpu_scratch(d, -1, (size_t)a.queries * (size_t)a.G * sizeof *a.dot)))
+	if (!(a.part = rf_cpu_scratch(d, -1, ((size_t)a.shares * share_size(&a) + rows) * sizeof *a.part)))
 		return;
+	a.dot = a.part + (size_t)a.shares * share_size(&a);
+	cpu_tiles(d, (int)(rows / ROWS_TILE), dot_tile, &a);
+	cpu_tiles(d, a.shares * a.G, bwd_tile, &a);
 	cpu_tiles(d, (a.queries + BR - 1) / BR * a.G, dq_tile, &a);
-	cpu_tiles(d, ((a.longest + BR - 1) / BR + a.nb * ((a.steps + BR - 1) / BR)) * a.G, dkv_tile, &a);
 }

@@ -46,6 +46,10 @@ static inline void cpu_tiles(struct rf_dev *d, int tiles, void (*fn)(void *, int
 		rf_pool_run(cpu_of(d)->pool, tiles, fn, arg);
 }
 
+/* Going back through attention with G key heads, in how many shares the gradient of the queries is summed: fixed, so that it does
+ * not depend on the number of threads, and enough for the cores of one processor. */
+static inline int cpu_attn_shares(int G) { return G < 16 ? (16 + G - 1) / G : 1; }
+
 static inline double cpu_softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
 
 /* At least `bytes`, 64-byte aligned, kept for the next operation; thread -1 is the caller's own, shared by all tiles

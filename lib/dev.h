@@ -276,7 +276,7 @@ struct rf_beside {
 	size_t states;           /* train: elements of all chunks' states of one head */
 	int sequences, steps;    /* rollouts side by side, and the rows of each */
 	int H, K, V;             /* of the delta rule */
-	int heads, D;            /* of attention */
+	int heads, kv_heads, D;  /* of attention */
 	bool train;
 };
 

@@ -183,7 +183,7 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 	enum { PAD = 15 }; /* heads are padded to whole vectors */
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_beside b = { .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .steps = p->steps, .H = c->delta.heads, .K = c->delta.K,
-	                       .V = c->delta.V, .heads = c->attn.heads, .D = c->attn.D };
+	                       .V = c->delta.V, .heads = c->attn.heads, .kv_heads = c->attn.kv_heads, .D = c->attn.D };
 	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
 
 	weigh(&g->ckpt->params, c->vocab, &b);

@@ -592,6 +592,18 @@ static void attn_ref(const struct attn *c, const int32_t *past, const num *q, co
 		}
 }
 
+/* A row that reads one key alone has no slope, not even a rounded one. */
+static void no_slope(struct buf dq)
+{
+	float *h = get(dq);
+	bool found = false;
+
+	for (size_t i = 0; i < dq.n; i++)
+		found |= h[i] < 0 || h[i] > 0;
+	judge("attn_bwd dq is 0 where one key is read", found, 0);
+	free(h);
+}
+
 static void attn(int nb, int steps, int H, int G, int D, int window, int longest)
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
@@ -640,6 +652,8 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			go_back();
 		}
 		product_values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
+		if (window == 1)
+			no_slope(dq);
 		product_values("attn_bwd dk", dk, first ? gradients(K + begin, nk, NULL) : NULL, GRADIENT);
 		product_values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
 		product_values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
@@ -672,6 +686,7 @@ static void attns(void)
 	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(2, 300, 4, 2, 12, 65, 0);    /* blocks of keys that most later rows do not reach */
 	attn(2, 70, 2, 1, 8, INT32_MAX, 40);
+	attn(1, 300, 16, 16, 4, 90, 20);  /* so many key heads that the CPU sums each's in one place */
 	attn(1, 150, 1, 1, 8, 79, 0);     /* sixteen rows of which one alone does not read the first of 64 keys */
 }
 
