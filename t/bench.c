@@ -92,7 +92,8 @@ static void show_operations(int passes)
 	memset(spent, 0, sizeof spent);
 }
 
-static struct rf_engine g = RF_ENGINE_DEFAULTS;
+/* One that trains, and as in a pipeline one for each stage before it: memory is taken once, and kept. */
+static struct rf_engine g = RF_ENGINE_DEFAULTS, reader = RF_ENGINE_DEFAULTS, roller = RF_ENGINE_DEFAULTS;
 static struct rf_err e;
 
 /* The clock, once the device has done all that it was given. */
@@ -196,7 +197,7 @@ static void rate(const char *name, double work, double seconds, int T, double pr
 
 static void passes(int T, int repeat)
 {
-	struct rf_entropy pass = { .engine = &g };
+	struct rf_entropy pass = { .engine = &reader };
 	struct rf_train train = RF_TRAIN_DEFAULTS;
 	struct rf_train_stats st;
 	struct rf_record r, *batch = &r;
@@ -241,7 +242,7 @@ enum { STAGES = 6 };
 /* One ReFINE step on n records of T tokens; seconds of each stage. */
 static void step_once(int T, int n, double part[STAGES])
 {
-	struct rf_entropy entropy = { .engine = &g };
+	struct rf_entropy entropy = { .engine = &reader };
 	struct rf_select select = RF_SELECT_DEFAULTS;
 	struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
 	struct rf_advantage advantage = { 0 };
@@ -252,7 +253,8 @@ static void step_once(int T, int n, double part[STAGES])
 	bool skip;
 
 	memset(part, 0, STAGES * sizeof *part);
-	rollouts.engine = train.engine = &g;
+	rollouts.engine = &roller;
+	train.engine = &g;
 	train.recompute_mode = getenv("BENCH_RECOMPUTE") != NULL;
 	for (int i = 0; i < n; i++) {
 		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
@@ -397,6 +399,7 @@ static int run(int n, char **command)
 int main(int argc, char **argv)
 {
 	const char *device = getenv("RF_DEVICE"), *dtype = getenv("BENCH_DTYPE");
+	struct rf_engine *const stages[] = { &reader, &roller, &g };
 	struct rusage use;
 
 	if (argc > 3 && !strcmp(argv[1], "run"))
@@ -415,10 +418,13 @@ int main(int argc, char **argv)
 		rf_dev_close(&g.dev);
 		return 0;
 	}
-	if (rf_engine_open(&g, NULL, true, &e) != RF_OK)
-		die(&e);
-	if (getenv("BENCH_OPS"))
-		time_operations(&g.dev);
+	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+		*stages[i] = g;
+		if (rf_engine_open(stages[i], NULL, stages[i] == &g, &e) != RF_OK)
+			die(&e);
+		if (getenv("BENCH_OPS"))
+			time_operations(&stages[i]->dev);
+	}
 	if (!strcmp(argv[2], "pass")) {
 		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
 	} else {
