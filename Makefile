@@ -166,11 +166,12 @@ units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
 
 TESTS ?= t
 # All files: one on each core, where there is GNU parallel for it; but there is only one GPU.
-JOBS = $(if $(filter-out t,$(TESTS))$(filter cuda,$(DEVICE)),,$(if $(findstring GNU,$(shell parallel --version 2>&1)),--jobs $(shell nproc) --no-parallelize-within-files))
+JOBS   = $(shell nproc)
+ABREAST = $(if $(filter-out t,$(TESTS))$(filter cuda,$(DEVICE))$(filter 1,$(JOBS)),,$(if $(findstring GNU,$(shell parallel --version 2>&1)),--jobs $(JOBS) --no-parallelize-within-files))
 # Signals as a program expects them, also under nohup: some tests are about them.
 check: $(TOOLS) units
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(JOBS) $(BATSFLAGS) $(TESTS)
+	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(ABREAST) $(BATSFLAGS) $(TESTS)
 
 check-all: export RF_ALL = 1
 check-all: check

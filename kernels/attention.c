@@ -23,16 +23,8 @@
 #include "cpu.h"
 #include "vec.h"
 
-/* The native vector, and a block of MR x NV of them that fits the registers. */
-#if defined __AVX512F__
-enum { W = 16, MR = 8, NV = 2 };
-#elif defined __AVX__
-enum { W = 8, MR = 4, NV = 2 };
-#else
-enum { W = 4, MR = 4, NV = 2 };
-#endif
-enum { BR = 64, PAD = 8 };  /* rows of a block; widths are padded to a multiple of PAD */
-typedef float vn __attribute__((vector_size(W * 4), aligned(4), may_alias));
+enum { MR = W == 16 ? 8 : 4, NV = 2 };  /* MR x NV native vectors: a block that fits the registers */
+enum { BR = 64, PAD = 8 };              /* rows of a block; widths are padded to a multiple of PAD */
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
@@ -45,18 +37,18 @@ INLINE void product_tile(bool trans, bool add, int nv, int n, const float *a, in
 
 	for (int r = 0; r < MR; r++)
 		for (int v = 0; v < nv; v++)
-			acc[r][v] = add ? *(const vn *)(c + r * ld + v * W) : (vn){ 0 };
+			acc[r][v] = add ? nload(c + r * ld + v * W) : nset(0);
 	for (int l = 0; l < n; l++) {
 		vn x[NV];
 		for (int v = 0; v < nv; v++)
-			x[v] = *(const vn *)(b + l * ld + v * W);
+			x[v] = nload(b + l * ld + v * W);
 		for (int r = 0; r < MR; r++)
 			for (int v = 0; v < nv; v++)
 				acc[r][v] += (trans ? a[l * lda + r] : a[r * lda + l]) * x[v];
 	}
 	for (int r = 0; r < MR; r++)
 		for (int v = 0; v < nv; v++)
-			*(vn *)(c + r * ld + v * W) = acc[r][v];
+			nstore(c + r * ld + v * W, acc[r][v]);
 }
 
 INLINE void product(bool trans, bool add, int m, int n, int lanes, const float *a, int lda, const float *b, float *c, int ld)
@@ -250,9 +242,9 @@ static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 	return all ? ALL : some ? SOME : NONE;
 }
 
-INLINE vi vload_i(const int32_t *p)
+INLINE vni nload_i(const int32_t *p)
 {
-	vi x;
+	vni x;
 	memcpy(&x, p, sizeof x);
 	return x;
 }
@@ -263,34 +255,34 @@ INLINE vi vload_i(const int32_t *p)
  * was summed under a lower maximum, y, shrinks. */
 INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys, int l0, int l1, bool masked)
 {
-	for (int l = l0; l < l1; l += VL) {
-		vf was = vload(q->top + l), top = was, sum = vset(0), shrink;
-		vi lo = vload_i(q->lo + l), hi = vload_i(q->hi + l), moved;
+	for (int l = l0; l < l1; l += W) {
+		vn was = nload(q->top + l), top = was, sum = nset(0), shrink;
+		vni lo = nload_i(q->lo + l), hi = nload_i(q->hi + l), i0 = lo - lo + key, moved;
 		int any = 0;
 
 		for (int i = 0; i < keys; i++) {
-			vf s = vload(scores + i * BR + l);
+			vn s = nload(scores + i * BR + l);
 			if (masked) {
-				s = vpick(vwithin(lo, key + i, hi), s, vset(NEVER));
-				vstore(scores + i * BR + l, s);
+				s = npick(nwithin(lo, i0 + i, hi), s, nset(NEVER));
+				nstore(scores + i * BR + l, s);
 			}
-			top = vmax(s, top);
+			top = nmax(s, top);
 		}
 		for (int i = 0; i < keys; i++) {
-			vf p = vexp(vload(scores + i * BR + l) - top);
+			vn p = nexp(nload(scores + i * BR + l) - top);
 			if (masked)
-				p = vpick(vwithin(lo, key + i, hi), p, vset(0));
-			vstore(scores + i * BR + l, p);
+				p = npick(nwithin(lo, i0 + i, hi), p, nset(0));
+			nstore(scores + i * BR + l, p);
 			sum += p;
 		}
-		shrink = vexp(was - top);
-		vstore(q->sum + l, vload(q->sum + l) * shrink + sum);
-		vstore(q->top + l, top);
-		moved = vless(was, top) | vless(top, was);
-		for (int i = 0; i < VL; i++)
+		shrink = nexp(was - top);
+		nstore(q->sum + l, nload(q->sum + l) * shrink + sum);
+		nstore(q->top + l, top);
+		moved = was != top;
+		for (int i = 0; i < W; i++)
 			any |= moved[i];
 		for (int i = 0; any && i < a->D; i++)
-			vstore(y + i * BR + l, vload(y + i * BR + l) * shrink);
+			nstore(y + i * BR + l, nload(y + i * BR + l) * shrink);
 	}
 }
 
@@ -400,16 +392,16 @@ INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int la
 	static const int32_t lane[VL] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
 	for (int i = 0; i < q->n; i++)
-		for (int l = 0; l < lanes; l += VL) {
+		for (int l = 0; l < lanes; l += W) {
 			float *s = ps + i * BR + l, *t = pt + i * BR + l;
-			vi at = vload_i(lane) + (key + l);
-			vf p = vexp(vload(s) - q->top[i]), ds;
+			vn p = nexp(nload(s) - q->top[i]);
 
-			if (masked) /* lo <= at < hi */
-				p = vpick(((q->lo[i] - 1 - at) & (at - q->hi[i])) >> 31, p, vset(0));
-			ds = p * (vload(t) - q->sum[i]);
-			vstore(s, vpick(vless(p, vset(1)) | vless(vset(1), p), ds, vset(0)));
-			vstore(t, p);
+			if (masked) {
+				vni at = nload_i(lane) + (key + l);
+				p = npick((at >= q->lo[i]) & (at < q->hi[i]), p, nset(0));
+			}
+			nstore(s, npick(p != 1, p * (nload(t) - q->sum[i]), nset(0)));
+			nstore(t, p);
 		}
 }
 

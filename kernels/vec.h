@@ -30,43 +30,75 @@ INLINE vf vload_n(const float *p, int n, float fill)
 INLINE void vstore_n(float *p, vf x, int n) { memcpy(p, &x, (size_t)n * 4); }
 INLINE vf vpick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
 
-/* Comparisons.  GCC 12 compares vectors that are wider than a register number by number, so they are taken apart here. */
+/* ---- native vectors: W floats, one register ----
+ *
+ * GCC 12 keeps vectors that are wider than a register in memory, and compares them number by number.  So what takes many steps
+ * on one vector, exp above all, takes them on native ones; and comparisons are the processor's own instructions. */
 #if defined __AVX512F__
-typedef __m512 vpart;
-#define VPART(op) _mm512_##op
-#define VPART_LESS(a, b) _mm512_castsi512_ps(_mm512_movm_epi32(_mm512_cmp_ps_mask((a), (b), _CMP_LT_OQ)))
+enum { W = 16 };
 #elif defined __AVX__
-typedef __m256 vpart;
-#define VPART(op) _mm256_##op
-#define VPART_LESS(a, b) _mm256_cmp_ps((a), (b), _CMP_LT_OQ)
-#elif defined __SSE2__
-typedef __m128 vpart;
-#define VPART(op) _mm_##op
-#define VPART_LESS(a, b) _mm_cmplt_ps((a), (b))
-#endif
-#ifdef VPART
-enum { VPARTS = sizeof(vf) / sizeof(vpart) };
-/* x op y of all parts; of a NaN in either the processor's minimum and maximum give the second */
-#define VPARTS_OF(a, b, op) do { \
-		vpart x_[VPARTS], y_[VPARTS]; \
-		memcpy(x_, &(a), sizeof x_); \
-		memcpy(y_, &(b), sizeof y_); \
-		for (int i_ = 0; i_ < VPARTS; i_++) \
-			x_[i_] = op(x_[i_], y_[i_]); \
-		memcpy(&(a), x_, sizeof x_); \
-	} while (0)
-/* The larger one; a NaN in a stays, so data comes first. */
-INLINE vf vmax(vf a, vf b) { VPARTS_OF(b, a, VPART(max_ps)); return b; }
-INLINE vf vmin(vf a, vf b) { VPARTS_OF(b, a, VPART(min_ps)); return b; }
-INLINE vi vless(vf a, vf b) { VPARTS_OF(a, b, VPART_LESS); return (vi)a; }
+enum { W = 8 };
 #else
-INLINE vi vless(vf a, vf b) { return a < b; }
-INLINE vf vmax(vf a, vf b) { return vpick(a < b, b, a); }
-INLINE vf vmin(vf a, vf b) { return vpick(b < a, b, a); }
+enum { W = 4 };
+#endif
+typedef float vn __attribute__((vector_size(W * 4)));
+typedef float vnu __attribute__((vector_size(W * 4), aligned(4), may_alias));
+typedef int32_t vni __attribute__((vector_size(W * 4)));
+
+INLINE vn nload(const float *p) { return *(const vnu *)p; }
+INLINE void nstore(float *p, vn x) { *(vnu *)p = x; }
+INLINE vn nset(float x) { return (vn){ 0 } + x; }
+INLINE vn npick(vni mask, vn yes, vn no) { return (vn)(((vni)yes & mask) | ((vni)no & ~mask)); }
+/* The larger and the smaller one; a NaN in a stays, so data comes first: of a NaN the processor gives its second operand. */
+#if defined __AVX512F__
+INLINE vn nmax(vn a, vn b) { return (vn)_mm512_max_ps((__m512)b, (__m512)a); }
+INLINE vn nmin(vn a, vn b) { return (vn)_mm512_min_ps((__m512)b, (__m512)a); }
+#elif defined __AVX__
+INLINE vn nmax(vn a, vn b) { return (vn)_mm256_max_ps((__m256)b, (__m256)a); }
+INLINE vn nmin(vn a, vn b) { return (vn)_mm256_min_ps((__m256)b, (__m256)a); }
+#elif defined __SSE2__
+INLINE vn nmax(vn a, vn b) { return (vn)_mm_max_ps((__m128)b, (__m128)a); }
+INLINE vn nmin(vn a, vn b) { return (vn)_mm_min_ps((__m128)b, (__m128)a); }
+#else
+INLINE vn nmax(vn a, vn b) { return npick(a < b, b, a); }
+INLINE vn nmin(vn a, vn b) { return npick(b < a, b, a); }
 #endif
 /* Whether lo <= i < hi, of counts. */
-INLINE vi vwithin(vi lo, int i, vi hi) { return ((lo - (i + 1)) & (i - hi)) >> 31; }
+INLINE vni nwithin(vni lo, vni i, vni hi) { return (lo <= i) & (i < hi); }
 
+/* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by its exponent's bits.  Below -87 about 1e-38 is returned
+ * (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
+INLINE vn nexp(vn x)
+{
+	vn c = nmax(nmin(x, nset(88.f)), nset(-87.f));
+	vn n = c * 1.44269504f + 12583039.f;  /* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
+	vni two_n = (vni)n << 23;
+	vn r, p;
+
+	n = n - 12583039.f;
+	r = c - n * 0.693359375f;
+	r = r + n * 2.12194440e-4f;
+	p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+	p = p * r + 8.3334519073e-3f;
+	p = p * r + 4.1665795894e-2f;
+	p = p * r + 1.6666665459e-1f;
+	p = p * r + 0.5f;
+	p = p * (r * r) + r + 1.f;
+	return p * (vn)two_n;
+}
+
+/* ---- 16 at a time, by native ones ---- */
+
+/* y = f of x, part by part */
+#define VEACH(y, f, ...) do { \
+		for (int i_ = 0; i_ < VL; i_ += W) \
+			nstore((float *)&(y) + i_, f(__VA_ARGS__)); \
+	} while (0)
+#define VPART(x) nload((const float *)&(x) + i_)
+INLINE vf vexp(vf x) { VEACH(x, nexp, VPART(x)); return x; }
+INLINE vf vmax(vf a, vf b) { VEACH(a, nmax, VPART(a), VPART(b)); return a; }
+INLINE vn nless(vn a, vn b) { return (vn)(a < b); }
+INLINE vi vless(vf a, vf b) { VEACH(a, nless, VPART(a), VPART(b)); return (vi)a; }
 /* A fixed tree: ((0+8)+(4+12))+... the same on every instruction set. */
 INLINE float vsum(vf x)
 {
@@ -85,26 +117,6 @@ INLINE float vtop(vf x)
 	return m;
 }
 
-/* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by its exponent's bits.  Below -87 about 1e-38 is returned
- * (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
-INLINE vf vexp(vf x)
-{
-	vf c = vmax(vmin(x, vset(88.f)), vset(-87.f));
-	vf n = c * 1.44269504f + 12583039.f;  /* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
-	vi two_n = (vi)n << 23;
-	vf r, p;
-
-	n = n - 12583039.f;
-	r = c - n * 0.693359375f;
-	r = r + n * 2.12194440e-4f;
-	p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-	p = p * r + 8.3334519073e-3f;
-	p = p * r + 4.1665795894e-2f;
-	p = p * r + 1.6666665459e-1f;
-	p = p * r + 0.5f;
-	p = p * (r * r) + r + 1.f;
-	return p * (vf)two_n;
-}
 INLINE vf vsigmoid(vf x) { return 1.f / (1.f + vexp(-x)); }
 INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
 /* d silu(x) / dx */
