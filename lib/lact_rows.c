@@ -52,11 +52,19 @@ static int hung_of(const struct rf_tree *t, int chunk)
 	return last == chunk ? place : -1;
 }
 
-static int chunks_of(const struct rf_tree *t) { return (t->plan.max_len - 1) / rf_lact_config(t)->chunk + 1; }
-static int most_hung(const struct rf_tree *t) { return earlier(t->plan.sites, chunks_of(t)); }
+static int chunks_in(const struct rf_tree *t, int rows) { return (rows - 1) / rf_lact_config(t)->chunk + 1; }
+static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_len); }
 
 /* The most chunks that a segment touches, with the one that is open when it begins. */
 static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
+
+/* The most of them that are read at one time: of a text that slides those of a segment, for its rollouts are run after it. */
+static int most_hung(const struct rf_tree *t)
+{
+	int most = earlier(t->plan.sites, chunks_of(t));
+
+	return t->kept_max < t->plan.max_len ? earlier(most, later(touched(t), chunks_in(t, t->kept_max))) : most;
+}
 
 /* Places where segments are computed again: of chunks that are open when one begins, of those below which rollouts hang,
  * and of those that one segment touches. */
@@ -78,7 +86,7 @@ static int place_of(const struct rf_tree *t, int chunk)
 		return chunk;
 	hung = hung_of(t, chunk);
 	if (!t->plan.train)
-		return 1 + hung;
+		return hung < 0 ? 0 : 1 + hung % most_hung(t);
 	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0; /* the segment that begins after the chunk's first row */
 	if (!chunk || (next < t->segments && (next * S - 1) / C == chunk))
 		return next;
