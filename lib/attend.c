@@ -6,7 +6,8 @@ static size_t wide(const struct rf_attn_config *c) { return (size_t)c->heads * (
 
 void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_state *s)
 {
-	size_t rows = (size_t)(!t->passing ? t->kept_max : t->segments_max > 1 ? t->before_max : 0), n = rows * kv(c);
+	int last = rf_tree_first(t, t->segments_max - 1), before = last < t->before_max ? last : t->before_max;
+	size_t n = (size_t)(t->passing ? before : t->kept_max) * kv(c);
 
 	s->k = rf_arena_f32(a, n);
 	s->v = rf_arena_f32(a, n);
@@ -70,6 +71,14 @@ rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, cons
 	return rf_at(first(p, c, s->v, k->v), before(p, c));
 }
 
+void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
+{
+	if (!c->rotary)
+		return;
+	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D, .rotary = c->rotary, .from = p->given,
+	   .inverse = inverse, .theta = c->theta, .past = p->past, .x = x, .y = y);
+}
+
 static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first, rf_f32 to, int at)
 {
 	if (n > 0)
@@ -106,14 +115,6 @@ static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, con
 		return;
 	copy(p, c, n, k->k, end - n, s->k, 0);
 	copy(p, c, n, k->v, end - n, s->v, 0);
-}
-
-void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse, rf_f32 x, rf_f32 y)
-{
-	if (!c->rotary)
-		return;
-	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D, .rotary = c->rotary, .from = p->given,
-	   .inverse = inverse, .theta = c->theta, .past = p->past, .x = x, .y = y);
 }
 
 void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_attend_state *s, struct rf_attend_save *k)

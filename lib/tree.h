@@ -115,8 +115,8 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *toke
 void rf_tree_grow_begin(struct rf_tree *t, int per);
 rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens);
 
-/* After a pass whose results are not finite: runs the text again, then the rollouts if they were run, and says which layer's
- * output first is not, and where: "layer 3 overflows at position 4096 (chunk 2 of its fast weights)", the chunk being that
+/* After a pass whose results are not finite: runs text and rollouts again as they were run, and says which layer's output
+ * first is not, and where: "layer 3 overflows at position 4096 (chunk 2 of its fast weights)", the chunk being that
  * from whose rows the weights were made; "layer 3 overflows in rollout 5 at position 4096", rollouts being counted as (sites,
  * per); false: none is (so it is the head).  tokens: the rollouts', (steps, sites, per) for the sites that were ready at
  * once, one after the other; NULL: those of the one rf_tree_branch(), or there are none.  What the tree held is lost. */
