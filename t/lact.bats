@@ -140,12 +140,12 @@ setup() {
 	"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * 39)) 1000
 	"$RF_UNITS/u-model" poke m model.layers.0.attn_norm.weight 0 1
 	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
-	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second has rows 69 and 79
-	texts 39 1:100 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [3], data: [80, 40, 70]} else . end' | rf-cat --json >in
+	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has rows 69 and 79
+	texts 39 1:140 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [3], data: [80, 40, 70]} else . end' | rf-cat --json >in
 	for segment in 64 128; do
 		run -70 --separate-stderr bash -c 'rf-rollout -m m -k 20 -n 8 --segment $0 in >out' $segment
 		[[ "$stderr" =~ 'layer 0 overflows in rollout '[0-7]' at position 96 (chunk 2 of its fast weights)'$ ]]
-		rf-rollout -m "$M" -k 20 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[25] = 39) else . end' | rf-cat --json >rolled
+		rf-rollout -m "$M" -k 20 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[35] = 39) else . end' | rf-cat --json >rolled
 		run -70 --separate-stderr bash -c 'rf-rollout -m m --score --segment $0 rolled >out' $segment
 		[[ "$stderr" == *' layer 0 overflows in rollout 1 at position 96 (chunk 2 of its fast weights)' ]]
 	done
