@@ -6,7 +6,8 @@ static size_t wide(const struct rf_attn_config *c) { return (size_t)c->heads * (
 
 void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_state *s)
 {
-	size_t n = (size_t)t->kept_max * kv(c), last = (size_t)t->last_max * kv(c);
+	int last = rf_tree_first(t, t->segments_max - 1), before = last < t->before_max ? last : t->before_max;
+	size_t n = (size_t)(t->passing ? before : t->kept_max) * kv(c);
 
 	s->k = rf_arena_f32(a, n);
 	s->v = rf_arena_f32(a, n);
@@ -14,22 +15,15 @@ void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, st
 		s->dk = rf_arena_f32(a, n);
 		s->dv = rf_arena_f32(a, n);
 	}
-	for (int i = 0; i < 2 && t->last_max; i++) {
-		s->last_k[i] = rf_arena_f32(a, last);
-		s->last_v[i] = rf_arena_f32(a, last);
-	}
 }
-
-/* Whether the pass's keys and values are made where they are kept. */
-static bool in_place(const struct rf_pass *p) { return !p->branch && !p->tree->last_max; }
 
 void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a, struct rf_attend_save *s)
 {
-	size_t R = rf_pass_rows(p);
+	size_t R = rf_pass_rows(p), own = p->branch ? R : p->tree->passing ? (size_t)p->tree->kept_max : 0;
 
 	s->q = rf_arena_f32(a, R * wide(c));
-	s->k = in_place(p) ? NULL : rf_arena_f32(a, R * kv(c));
-	s->v = in_place(p) ? NULL : rf_arena_f32(a, R * kv(c));
+	s->k = own ? rf_arena_f32(a, own * kv(c)) : NULL;
+	s->v = own ? rf_arena_f32(a, own * kv(c)) : NULL;
 	s->o = rf_arena_f32(a, R * wide(c));
 	s->lse = rf_arena_f32(a, R * (size_t)c->heads);
 }
@@ -53,10 +47,13 @@ double rf_attend_flops(const struct rf_attn_config *c, int T)
 	return 2 * seen * 2 * c->heads * c->D;
 }
 
-/* The first step's keys or values. */
+/* The text's keys or values that the pass reads. */
+static rf_f32 cache(const struct rf_pass *p, rf_f32 kept, rf_f32 saved) { return p->branch || !saved ? kept : saved; }
+
+/* The first step's keys or values: the text's are made behind those that it reads. */
 static rf_f32 first(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
 {
-	return in_place(p) ? rf_at(kept, (size_t)p->pos * kv(c)) : saved;
+	return p->branch ? saved : rf_at(cache(p, kept, saved), (size_t)p->cached * kv(c));
 }
 
 static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
@@ -88,46 +85,48 @@ static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n,
 		RF(p->tree->model->dev, rows, .n = n, .d = (int)kv(c), .from = rf_at(from, (size_t)first * kv(c)), .to = rf_at(to, (size_t)at * kv(c)));
 }
 
-/* What of the segment's rows later ones will read: to the rows that are kept, and to those before the next segment. */
-static void keep(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, rf_f32 k, rf_f32 v)
+void rf_attend_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, const struct rf_attend_save *k)
 {
 	const struct rf_tree *t = p->tree;
-	int end = p->pos + p->steps, window1 = t->last_max, turn_of = p->pos / t->plan.segment & 1, old = p->cached;
+	int last = p->pos - t->plan.segment, n = p->cached, by;
 
-	for (int i = 0; i < t->keeps; i++) {
-		const struct rf_keep *x = &t->keep[i];
-		int from = x->from > p->pos ? x->from : p->pos, to = x->to < end ? x->to : end;
-
-		copy(p, c, to - from, k, from - p->pos, s->k, x->at + from - x->from);
-		copy(p, c, to - from, v, from - p->pos, s->v, x->at + from - x->from);
+	if (p->branch || !t->slides || !p->pos)
+		return;
+	if (t->passing) {
+		copy(p, c, n, s->k, 0, k->k, 0);
+		copy(p, c, n, s->v, 0, k->v, 0);
+		return;
 	}
-	if (p->steps < window1) {
-		int stay = old + p->steps > window1 ? window1 - p->steps : old;
-
-		copy(p, c, stay, s->last_k[turn_of], old - stay, s->last_k[!turn_of], 0);
-		copy(p, c, stay, s->last_v[turn_of], old - stay, s->last_v[!turn_of], 0);
-		copy(p, c, p->steps, k, 0, s->last_k[!turn_of], stay);
-		copy(p, c, p->steps, v, 0, s->last_v[!turn_of], stay);
-	} else {
-		copy(p, c, window1, k, p->steps - window1, s->last_k[!turn_of], 0);
-		copy(p, c, window1, v, p->steps - window1, s->last_v[!turn_of], 0);
+	/* what is gone now, and was not in the last segment; no copy reads what it writes */
+	by = p->pos - p->cached - (last > t->before_max ? last - t->before_max : 0);
+	for (int at = 0; by && at < n; at += by) {
+		copy(p, c, n - at < by ? n - at : by, s->k, at + by, s->k, at);
+		copy(p, c, n - at < by ? n - at : by, s->v, at + by, s->v, at);
 	}
+}
+
+/* What the next segment will read, where rows are only kept while a layer is at work. */
+static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s, const struct rf_attend_save *k)
+{
+	const struct rf_tree *t = p->tree;
+	int end = p->cached + p->steps, n = end < t->before_max ? end : t->before_max;
+
+	if (p->branch || !t->passing || p->pos + p->steps == t->T)
+		return;
+	copy(p, c, n, k->k, end - n, s->k, 0);
+	copy(p, c, n, k->v, end - n, s->v, 0);
 }
 
 void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_attend_state *s, struct rf_attend_save *k)
 {
-	const struct rf_tree *t = p->tree;
-	bool last = !p->branch && t->last_max;
-	int turn_of = last ? p->pos / t->plan.segment & 1 : 0;
 	rf_f32 new_k = rf_attend_k(p, c, s, k);
 
 	rf_attend_turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
 	rf_attend_turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
-	RF(t->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .H = c->heads, .G = c->kv_heads, .D = c->D,
+	RF(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .H = c->heads, .G = c->kv_heads, .D = c->D,
 	   .window = c->window, .longest = p->cached, .past = p->cache_past, .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v),
-	   .cache_k = last ? s->last_k[turn_of] : s->k, .cache_v = last ? s->last_v[turn_of] : s->v, .o = k->o, .lse = k->lse);
-	if (last)
-		keep(p, c, s, k->k, k->v);
+	   .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v), .o = k->o, .lse = k->lse);
+	pass_on(p, c, s, k);
 }
 
 void rf_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_attend_state *s, struct rf_attend_save *k,

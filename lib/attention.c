@@ -99,6 +99,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	struct rf_attend_state *s = p->tree->state[layer];
 	rf_f32 y[3] = { k->a.q, rf_attend_k(p, c, s, &k->a), rf_attend_v(p, c, s, &k->a) };
 
+	rf_attend_slide(p, c, s, &k->a);
 	for (int i = 0; i < 3; i++) {
 		rf_linear_fwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? k->raw[i] : y[i], 0, false);
 		if (raw(c, i))

@@ -261,6 +261,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_f32 y[3] = { k->q, k->k, rf_attend_v(p, &cfg->attn, &s->attend, &k->attend) };
 	struct rf_fast_rows group;
 
+	rf_attend_slide(p, &cfg->attn, &s->attend, &k->attend);
 	for (int i = 0; i < 3; i++)
 		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i], 0, false);
 	rf_linear_fwd(m, l->lr, l->lr_bias, rows, x, k->lr, 0, false);

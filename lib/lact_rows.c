@@ -52,11 +52,19 @@ static int hung_of(const struct rf_tree *t, int chunk)
 	return last == chunk ? place : -1;
 }
 
-static int chunks_of(const struct rf_tree *t) { return (t->plan.max_len - 1) / rf_lact_config(t)->chunk + 1; }
-static int most_hung(const struct rf_tree *t) { return earlier(t->plan.sites, chunks_of(t)); }
+static int chunks_in(const struct rf_tree *t, int rows) { return (rows - 1) / rf_lact_config(t)->chunk + 1; }
+static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_len); }
 
 /* The most chunks that a segment touches, with the one that is open when it begins. */
 static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
+
+/* The most of them that are read at one time: of a text that slides those of a segment, for its rollouts are run after it. */
+static int most_hung(const struct rf_tree *t)
+{
+	int most = earlier(t->plan.sites, chunks_of(t));
+
+	return t->kept_max < t->plan.max_len ? earlier(most, later(touched(t), chunks_in(t, t->kept_max))) : most;
+}
 
 /* Places where segments are computed again: of chunks that are open when one begins, of those below which rollouts hang,
  * and of those that one segment touches. */
@@ -78,7 +86,7 @@ static int place_of(const struct rf_tree *t, int chunk)
 		return chunk;
 	hung = hung_of(t, chunk);
 	if (!t->plan.train)
-		return 1 + hung;
+		return hung < 0 ? 0 : 1 + hung % most_hung(t);
 	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0; /* the segment that begins after the chunk's first row */
 	if (!chunk || (next < t->segments && (next * S - 1) / C == chunk))
 		return next;
@@ -354,18 +362,18 @@ void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 gro
 	size_t each = (size_t)p->per * (size_t)width;
 	int across = p->nb * width, along = p->per * width;
 
-	for (int s = 0; s < p->tree->sites && pass; s++) {
-		rf_f32 a = rf_at(pass, (size_t)s * each), b = rf_at(group, ((size_t)s * (size_t)steps_room(p) + (size_t)p->given) * each);
+	for (int i = 0; i < p->sites && pass; i++) {
+		rf_f32 a = rf_at(pass, (size_t)i * each), b = rf_at(group, ((size_t)i * (size_t)steps_room(p) + (size_t)p->given) * each);
 
 		RF(p->tree->model->dev, rows, .n = p->steps, .d = along, .from = back ? b : a, .lf = back ? along : across, .to = back ? a : b,
 		   .lt = back ? across : along);
 	}
 }
 
-/* Steps [from, to) of rollout i below a site, or (i < 0) of all of them. */
-static struct rf_fast_piece steps_of(const struct rf_pass *p, int site, int i, int from, int to)
+/* Steps [from, to) of rollout i below a site, the pass's at-th, or (i < 0) of all of them. */
+static struct rf_fast_piece steps_of(const struct rf_pass *p, int at, int i, int from, int to)
 {
-	size_t per = (size_t)p->per, first = ((size_t)site * (size_t)steps_room(p) + (size_t)from) * per;
+	size_t per = (size_t)p->per, first = ((size_t)at * (size_t)steps_room(p) + (size_t)from) * per;
 
 	if (i < 0)
 		return (struct rf_fast_piece){ first, (to - from) * p->per, 1 };
@@ -378,30 +386,30 @@ static struct rf_fast_mark own_mark(const struct rf_pass *p, const struct rf_lac
 	return mark_at(rf_lact_config(p->tree), w->z, w->p, w->m, p->train ? n : 0, false);
 }
 
-/* One rollout's rows beyond its site's chunk: the chunks that it begins, and what its new rows read of them (x->y NULL:
- * only the former).  Returns their number. */
-static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, int site, int i, rf_f32 w0)
+/* One rollout's rows beyond the chunk of its site, the pass's at-th: the chunks that it begins, and what its new rows read of
+ * them (x->y NULL: only the former).  Returns their number. */
+static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, int at, int i, rf_f32 w0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
-	int C = f->c->chunk, begins = room_at(t, site), to = p->given + p->steps, n = 0;
+	int site = p->site[at], C = f->c->chunk, begins = room_at(t, site), to = p->given + p->steps, n = 0;
 	struct rf_fast_mark from = mark_of(t, layer, t->site_row[site] / C);
 	rf_f32 now = w0;
 
 	copy_sum(f, site_sum(t, layer, site), w->sum, false);
 	if (begins)
-		rf_fast_learn(f, steps_of(p, site, i, 0, begins), x, w0, w->sum, true);
+		rf_fast_learn(f, steps_of(p, at, i, 0, begins), x, w0, w->sum, true);
 	while (begins < to) {
 		struct rf_fast_mark mark = own_mark(p, w, n);
 		int ends = to - begins > C ? begins + C : to, first = later(begins, p->given);
 
 		rf_fast_update(f, &from, now, w->sum, &mark);
-		rf_tree_found(p, site * p->per + i, t->site_row[site] / C + n++, mark.z, rf_fast_size(f->c));
+		rf_tree_found(p, at * p->per + i, t->site_row[site] / C + n++, mark.z, rf_fast_size(f->c));
 		now = rf_fast_weights(f, &mark, w->w[1]);
 		if (x->y && first < ends)
-			rf_fast_apply(f, steps_of(p, site, i, first, ends), x, now);
+			rf_fast_apply(f, steps_of(p, at, i, first, ends), x, now);
 		if (ends < to)
-			rf_fast_learn(f, steps_of(p, site, i, begins, ends), x, now, w->sum, false);
+			rf_fast_learn(f, steps_of(p, at, i, begins, ends), x, now, w->sum, false);
 		from = mark;
 		begins = ends;
 	}
@@ -416,32 +424,32 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	int to = p->given + p->steps;
 	rf_f32 now = NULL;
 
-	for (int j = 0, before = -1; j < t->sites; j++) {
-		int s = t->order[j], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
+	for (int j = 0, before = -1; j < p->sites; j++) {
+		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk);
 
 		if (chunk != before)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
 		if (p->given < room)
-			rf_fast_apply(&f, steps_of(p, s, -1, p->given, earlier(to, room)), x, now);
+			rf_fast_apply(&f, steps_of(p, at, -1, p->given, earlier(to, room)), x, now);
 		for (int i = 0; i < p->per && to > room; i++)
-			leave_fwd(p, layer, &f, x, s, i, now);
+			leave_fwd(p, layer, &f, x, at, i, now);
 	}
 }
 
 /* dw0: of the weights of the site's chunk. */
-static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, const struct rf_fast_rows *dx, int site,
+static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, const struct rf_fast_rows *dx, int at,
                       int i, rf_f32 w0, rf_f32 dw0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
-	int C = f->c->chunk, room = room_at(t, site), chunk = t->site_row[site] / C;
+	int site = p->site[at], C = f->c->chunk, room = room_at(t, site), chunk = t->site_row[site] / C;
 	struct rf_fast_rows made = *x;
 	int n;
 
 	made.y = NULL;
-	n = leave_fwd(p, layer, f, &made, site, i, w0);
+	n = leave_fwd(p, layer, f, &made, at, i, w0);
 	for (int j = n - 1; j >= 0; j--) {
 		int begins = room + j * C, ends = p->steps - begins > C ? begins + C : p->steps;
 		struct rf_fast_mark mark = own_mark(p, w, j), from = j ? own_mark(p, w, j - 1) : mark_of(t, layer, chunk);
@@ -457,14 +465,14 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 			zero(f, dfrom.z, rf_fast_size(f->c));
 			zero(f, dfrom.p, rf_fast_size(f->c));
 		}
-		rf_fast_apply_bwd(f, steps_of(p, site, i, begins, ends), x, dx, now, w->dw[1], false);
+		rf_fast_apply_bwd(f, steps_of(p, at, i, begins, ends), x, dx, now, w->dw[1], false);
 		if (j < n - 1)
-			rf_fast_learn_bwd(f, steps_of(p, site, i, begins, ends), x, dx, now, w->dsum, w->dw[1]);
+			rf_fast_learn_bwd(f, steps_of(p, at, i, begins, ends), x, dx, now, w->dsum, w->dw[1]);
 		rf_fast_weights_bwd(f, &mark, w->dw[1], &dmark);
 		rf_fast_update_bwd(f, &from, &dfrom, w->dsum, &mark, &dmark);
 	}
 	if (room)
-		rf_fast_learn_bwd(f, steps_of(p, site, i, 0, room), x, dx, w0, w->dsum, dw0);
+		rf_fast_learn_bwd(f, steps_of(p, at, i, 0, room), x, dx, w0, w->dsum, dw0);
 	copy_sum(f, w->dsum, site_dsum(t, layer, site), true);
 }
 
@@ -476,17 +484,17 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	rf_f32 now = NULL;
 
 	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
-	for (int j = 0, before = -1; j < t->sites; j++) {
-		int s = t->order[j], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
+	for (int j = 0, before = -1; j < p->sites; j++) {
+		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk), dmark = dmark_of(t, layer, chunk);
 
 		if (chunk != before)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
 		if (room)
-			rf_fast_apply_bwd(&f, steps_of(p, s, -1, 0, earlier(p->steps, room)), x, dx, now, w->dw[0], false);
+			rf_fast_apply_bwd(&f, steps_of(p, at, -1, 0, earlier(p->steps, room)), x, dx, now, w->dw[0], false);
 		for (int i = 0; i < p->per && p->steps > room; i++)
-			leave_bwd(p, layer, &f, x, dx, s, i, now, w->dw[0]);
+			leave_bwd(p, layer, &f, x, dx, at, i, now, w->dw[0]);
 		if (room)
 			rf_fast_weights_bwd(&f, &mark, w->dw[0], &dmark);
 	}

@@ -154,22 +154,24 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	return p->h && p->save && p->work;
 }
 
-/* How many rows of the text attention keeps: those that rollouts and the next segment can see, where that is less. */
+/* How many rows of the text attention keeps.  With a window, and without a backward pass, those of a segment and those
+ * before it that it sees. */
 static void plan_cache(struct rf_tree *t)
 {
 	const struct rf_config *c = t->model->cfg;
-	size_t window1 = c->attn.window > 1 ? (size_t)c->attn.window - 1 : 0, len = (size_t)t->plan.max_len;
+	int len = t->plan.max_len;
 	bool attends = false;
 
 	for (int l = 0; l < c->layers; l++)
 		attends |= c->kind[l] != RF_KIND_DELTA;
-	if (!attends)
+	t->before_max = t->kept_max = len;
+	if (!attends || !c->attn.window || t->plan.train)
 		return;
-	t->kept_max = t->plan.max_len;
-	if (!window1 || t->plan.train || window1 >= len || ((size_t)t->plan.sites + 2) * window1 >= len)
-		return;
-	t->kept_max = t->plan.sites * (int)window1;
-	t->last_max = (int)window1;
+	if (c->attn.window <= len)
+		t->before_max = c->attn.window - 1;
+	if (t->before_max + t->plan.segment < len)
+		t->kept_max = t->before_max + t->plan.segment;
+	t->passing = !t->plan.sites;
 }
 
 /* A tree without its device memory. */
@@ -195,9 +197,8 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	plan_cache(t);
 	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
 	t->text = calloc((size_t)t->passes, sizeof *t->text);
-	t->site_row = calloc((size_t)plan->sites * 2 + 1, sizeof *t->site_row);
-	t->keep = calloc((size_t)plan->sites + 1, sizeof *t->keep);
-	ok = t->state && t->text && t->site_row && t->keep;
+	t->site_row = calloc((size_t)plan->sites * 3 + 1, sizeof *t->site_row);
+	ok = t->state && t->text && t->site_row;
 	for (int i = 0; ok && i < t->passes; i++)
 		ok = new_pass(&t->text[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
 	if (ok && plan->sites && plan->steps) {
@@ -210,6 +211,9 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 		return NULL;
 	}
 	t->order = t->site_row + plan->sites;
+	t->all = t->order + plan->sites;
+	for (int i = 0; i < plan->sites; i++)
+		t->all[i] = i;
 	t->bytes = place(t, NULL);
 	return t;
 }
@@ -258,7 +262,6 @@ void rf_tree_free(struct rf_tree *t)
 	free_layers(t->state);
 	free(t->text);
 	free(t->site_row);
-	free(t->keep);
 	free(t);
 }
 
@@ -282,47 +285,14 @@ static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
 }
 
-/* Which rows of the text attention keeps, and where. */
-static void choose_kept(struct rf_tree *t)
-{
-	int at = 0;
-
-	t->keeps = 0;
-	if (!t->last_max) {
-		t->keep[t->keeps++] = (struct rf_keep){ 0, t->T, 0 };
-		return;
-	}
-	for (int i = 0; i < t->sites; i++) {
-		int to = t->site_row[t->order[i]] + 1, from = to > t->last_max ? to - t->last_max : 0;
-		struct rf_keep *last = t->keeps ? &t->keep[t->keeps - 1] : NULL;
-
-		if (last && from <= last->to) {
-			at += to - last->to;
-			last->to = to;
-		} else {
-			t->keep[t->keeps++] = (struct rf_keep){ from, to, at };
-			at += to - from;
-		}
-	}
-}
-
-/* Where rows 0 .. row of the text end in attention's cache. */
-static int cache_end(const struct rf_tree *t, int row)
-{
-	int i = 0;
-
-	while (i + 1 < t->keeps && row >= t->keep[i].to)
-		i++;
-	return t->keep[i].at + row + 1 - t->keep[i].from;
-}
-
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int sites)
 {
 	t->T = T;
 	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
 	t->sites = sites;
+	t->slides = t->passing || T > t->kept_max;
 	t->held = -1;
-	t->branch.steps = t->branch.given = 0;
+	t->branch.sites = t->branch.steps = t->branch.given = 0;
 	upload(t, t->tokens, tokens, T);
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
 	for (int i = 0; i < sites; i++) {
@@ -333,7 +303,42 @@ void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *r
 			t->order[j] = t->order[j - 1];
 		t->order[j] = i;
 	}
-	choose_kept(t);
+}
+
+/* Rows that are no longer kept when segment i is: where the others of the text lie is counted from there. */
+static int gone(const struct rf_tree *t, int i)
+{
+	int first = rf_tree_first(t, i);
+
+	return t->slides && first > t->before_max ? first - t->before_max : 0;
+}
+
+/* Which sites' rollouts are ready after segment i. */
+static void make_ready(struct rf_tree *t, int i)
+{
+	struct rf_pass *p = &t->branch;
+	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
+
+	if (!t->slides) {
+		p->sites = i + 1 == t->segments ? t->sites : 0;
+		p->site = t->all;
+		p->by_row = t->order;
+		return;
+	}
+	for (int j = 0; j < t->sites; j++) {
+		from += t->site_row[t->order[j]] < first;
+		to += t->site_row[t->order[j]] < end;
+	}
+	p->sites = to - from;
+	p->site = t->order + from;
+	p->by_row = t->all;
+}
+
+int rf_tree_ready(const struct rf_tree *t, const int **site)
+{
+	if (site)
+		*site = t->branch.site;
+	return t->branch.sites;
 }
 
 /* The lists of a pass as they are on the device. */
@@ -358,7 +363,7 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int i)
 	p->steps = rows;
 	p->given = 0;
 	p->pos = first;
-	p->cached = t->last_max && first > t->last_max ? t->last_max : first;
+	p->cached = first - gone(t, i);
 	p->host.past[0] = first;
 	p->host.start[0] = t->plan.train ? i : 0;
 	p->host.cache_past[0] = p->cached;
@@ -377,28 +382,29 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int i)
 	upload_lists(p, 1);
 }
 
-/* Makes the rollouts' pass begin: `per` below each site. */
+/* Makes the rollouts' pass begin: `per` below each site that is ready. */
 static void aim_branch(struct rf_tree *t, int per)
 {
 	struct rf_pass *p = &t->branch;
 
-	p->nb = t->sites * per;
+	p->nb = p->sites * per;
 	p->per = per;
 	p->given = 0;
+	p->steps = 0;
 	p->captures = 0;
 	p->cached = 0;
 	for (int b = 0; b < p->nb; b++) {
-		int row = t->site_row[b / per], end = cache_end(t, row);
+		int past = t->site_row[p->site[b / per]] + 1, end = past - gone(t, t->held);
 
-		p->host.past[b] = row + 1;
+		p->host.past[b] = past;
 		p->host.cache_past[b] = end;
 		p->cached = end > p->cached ? end : p->cached;
 	}
-	for (int s = 0; s < t->sites; s++) {
-		p->host.start[s] = t->text_slots + s;
-		p->host.lead[s] = (t->site_row[s] + 1) % RF_CHUNK;
+	for (int i = 0; i < p->sites; i++) {
+		p->host.start[i] = t->text_slots + p->site[i];
+		p->host.lead[i] = (t->site_row[p->site[i]] + 1) % RF_CHUNK;
 	}
-	upload_lists(p, t->sites);
+	upload_lists(p, p->sites);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
@@ -476,7 +482,7 @@ static void look(struct rf_pass *p, int layer, rf_f32 h)
 	if (i == n)
 		return;
 	t->bad.layer = layer;
-	t->bad.rollout = p->branch ? b : -1;
+	t->bad.rollout = p->branch ? p->site[b / p->per] * p->per + b % p->per : -1;
 	t->bad.row = p->host.past[b] + p->given + row / p->nb;
 	t->bad.chunk = p->bad_chunk[b];
 }
@@ -518,6 +524,7 @@ rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 	struct rf_pass *p = pass_of(t, i);
 
 	aim(t, p, i);
+	make_ready(t, i);
 	t->held = i;
 	return run(p, rf_at_i32(t->tokens, (size_t)p->pos));
 }
@@ -542,7 +549,6 @@ rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *toke
 void rf_tree_grow_begin(struct rf_tree *t, int per)
 {
 	aim_branch(t, per);
-	t->branch.steps = 0;
 }
 
 rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
@@ -556,34 +562,43 @@ rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
 
 /* ---- what is not finite ----------------------------------------------------------------------------------------- */
 
-/* Runs again what was run since rf_tree_begin(), until something is found. */
-static void look_again(struct rf_tree *t, rf_i32 grown)
+/* Runs the rollouts again that are ready. */
+static void look_below(struct rf_tree *t, int per, int steps, rf_i32 tokens)
 {
 	struct rf_pass *p = &t->branch;
-	int steps = p->given + p->steps;
 
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
-	for (int i = 0; i < t->segments && t->bad.layer < 0; i++)
-		rf_tree_forward(t, i);
-	if (t->bad.layer >= 0 || !steps)
-		return;
-	aim_branch(t, p->per);
-	if (!grown)
-		run(p, p->tokens);
-	else
-		p->steps = 0;
-	for (int j = 0; grown && j < steps && t->bad.layer < 0; j++)
-		rf_tree_grow(t, rf_at_i32(grown, (size_t)j * (size_t)p->nb));
+	aim_branch(t, per);
+	if (!p->grow) {
+		p->steps = steps;
+		run(p, tokens);
+	}
+	for (int j = 0; p->grow && j < steps && t->bad.layer < 0; j++)
+		rf_tree_grow(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
 }
 
-bool rf_tree_blame(struct rf_tree *t, rf_i32 grown, char why[100])
+/* Runs again what was run since rf_tree_begin(), until something is found. */
+static void look_again(struct rf_tree *t, rf_i32 tokens)
+{
+	int per = t->branch.per, steps = t->branch.given + t->branch.steps;
+
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	for (int i = 0; i < t->segments && t->bad.layer < 0; i++) {
+		rf_tree_forward(t, i);
+		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
+			continue;
+		look_below(t, per, steps, tokens);
+		tokens = rf_at_i32(tokens, (size_t)t->branch.nb * (size_t)steps);
+	}
+}
+
+bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 {
 	const struct rf_lact_config *c = &t->model->cfg->lact;
 	int n;
 
 	t->watch = true;
 	t->bad.layer = -1;
-	look_again(t, grown);
+	look_again(t, tokens ? tokens : t->branch.tokens);
 	t->watch = false;
 	if (t->bad.layer < 0)
 		return false;

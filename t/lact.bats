@@ -7,12 +7,16 @@ setup() {
 }
 
 @test "lact: entropies do not depend on the segments, whatever the chunks" {
-	texts 40 1:250 2:32 3:33 >in
+	texts 40 1:250 2:70 3:33 >in
 	for case in lact lact-full-nope lact-long lact-muon lact-prenorm; do
 		rf-entropy -m "$G/$case" in | json - | jq '.entropy.data[]' >whole
 		rf-entropy -m "$G/$case" --segment 64 in | json - | jq '.entropy.data[]' >parts
 		limit=$([ $case = lact-muon ] && echo 5e-5 || echo 1e-5)
 		paste whole parts | awk -v l="$limit" '{ d = $1 - $2; if (d > l * $1 || d < -l * $1) exit 1 }'
+		# nor on the records before
+		for i in 1 2; do
+			rf-cat --range $i:$((i + 1)) in | rf-entropy -m "$G/$case" --segment 64 | json - | jq '.entropy.data[]'
+		done | cmp - <(tail -n +251 parts)
 	done
 }
 
@@ -126,6 +130,25 @@ setup() {
 	run -70 --separate-stderr bash -c 'rf-reward --kind binary rolled | rf-grpo -m run --stale any'
 	[[ "$stderr" == *' layer 0 overflows in rollout 3 at position 64 (chunk 1 of its fast weights)' ]]
 	[ "$(readlink run/latest)" = step-000000 ]
+}
+
+@test "lact: of a text that slides past its window too, and the rollout is the one that it is among all" {
+	cp -r "$M" m && chmod -R u+w m
+	for token in {0..38}; do
+		"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * token)) 0
+	done
+	"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * 39)) 1000
+	"$RF_UNITS/u-model" poke m model.layers.0.attn_norm.weight 0 1
+	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
+	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has rows 69 and 79
+	texts 39 1:140 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [3], data: [80, 40, 70]} else . end' | rf-cat --json >in
+	for segment in 64 128; do
+		run -70 --separate-stderr bash -c 'rf-rollout -m m -k 20 -n 8 --segment $0 in >out' $segment
+		[[ "$stderr" =~ 'layer 0 overflows in rollout '[0-7]' at position 96 (chunk 2 of its fast weights)'$ ]]
+		rf-rollout -m "$M" -k 20 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[35] = 39) else . end' | rf-cat --json >rolled
+		run -70 --separate-stderr bash -c 'rf-rollout -m m --score --segment $0 rolled >out' $segment
+		[[ "$stderr" == *' layer 0 overflows in rollout 1 at position 96 (chunk 2 of its fast weights)' ]]
+	done
 }
 
 @test "lact: --recompute segment gives the same step, and rollouts that were drawn are scored alike" {

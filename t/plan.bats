@@ -133,6 +133,27 @@ family() {
 
 @test "plan: of LaCT too" {
 	family lact '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
+	# of texts that slide past their windows
+	check rf-entropy -m m --segment 128
+	check rf-rollout -m m -n 4 --segment 128
+	check rf-rollout -m m --score --segment 128
+}
+
+@test "plan: with windows, memory without a backward pass does not grow with the text, but for its tokens" {
+	# MiB of a pass over so many tokens
+	pass() { "$@" --dry-run </dev/null | awk '/^memory/ { for (i = 1; i <= NF; i++) if ($i == "pass") print int($(i + 1)) }'; }
+	cp "$ROOT/pipelines/configs/lact-760m.json" lact.json
+	jq '.attn = {layers: [3, 7], num_heads: 16, window_size: 1000}' "$ROOT/pipelines/configs/delta_net-1.3b.json" >hybrid.json
+	for config in lact hybrid; do
+		for command in rf-entropy rf-rollout 'rf-rollout --score'; do
+			short=$(pass $command -m $config.json --max-len 8192)
+			long=$(pass $command -m $config.json --max-len 262144)
+			echo "$config, $command: $short MiB, $long MiB"
+			[ "$short" -gt 100 ]
+			# 4 bytes per token, and 16 of rf-entropy's
+			[ $((long - short)) -le 6 ]
+		done
+	done
 }
 
 @test "plan: of LaCT with muon too" {

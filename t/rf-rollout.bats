@@ -152,6 +152,31 @@ setup() {
 	done
 }
 
+@test "rf-rollout: of a text that slides past its windows, grown and scored: what one gives that is kept, positions in any order" {
+	local at='{"1": [324, 64, 1, 65, 128, 64, 200, 129], "3": [65, 1], "4": [70, 64, 3]}'
+	for m in lact lact-long delta-hybrid; do
+		M=$G/$m
+		texts 40 1:330 2:40 3:200 4:76 | rf-entropy -m "$M" --keep hidden,logits | rf-dump --json |
+			jq -c --argjson p "$at" 'if .type == "seq" and $p["\(.body.id)"] then $p["\(.body.id)"] as $s
+				| .body.positions = {dtype: "<i4", shape: [$s | length], data: $s} else . end' | rf-cat --json >in
+		rf-rollout -m "$M" -k 6 -n 3 in >want
+		unit u-model draws "$M" 0 0 0 0 1 want
+		rf-rollout -m "$M" -k 6 -n 3 --segment 64 in >have
+		[ "$(drawn have)" = "$(drawn want)" ]
+		unit u-model near have want logp h_pred h_gt
+		rf-rollout -m "$M" --score --segment 64 have >scored
+		[ "$(drawn scored)" = "$(drawn want)" ]
+		unit u-model near scored want logp h_pred h_gt
+		# a record's values are those of its own, whatever went before it
+		for i in 0 1 2 3; do
+			rf-cat --range $i:$((i + 1)) in | rf-rollout -m "$M" -k 6 -n 3 --segment 64 | json - >alone
+			cmp alone <(json have | sed -n $((i + 1))p)
+			rf-cat --range $i:$((i + 1)) have | rf-rollout -m "$M" --score --segment 64 | json - >alone
+			cmp alone <(json scored | sed -n $((i + 1))p)
+		done
+	done
+}
+
 @test "rf-rollout: rewards and advantages of older rollouts go; a record without positions stays as it is" {
 	rf-init --from "$M" run
 	rf-grpo -m run --stale any -o in "$G/stream/rewarded.rf"

@@ -1,7 +1,7 @@
 /* u-tree -- a tree against the sequences that it stands for.
  *
  *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those of the
- *                          sequences prefix + rollout, each a text of its own; in any segments; recomputed; grown
+ *                          sequences prefix + rollout, each a text of its own; in any segments; recomputed; grown; sliding
  *     u-tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a device whose
  *                          products do not depend on the number of rows (those of oneDNN do, in the order of their sums)
  *     u-tree slope         the gradient of the two losses against finite differences
@@ -207,26 +207,70 @@ static void apart(struct result *r, int steps)
 	free(tokens);
 }
 
-/* The rollouts once more, one step at a time, into r->roll. */
-static void grown(struct result *r, int segment, int steps)
+/* The rollouts that are ready, grown or all steps at once, into r->roll; returns below how many sites. */
+static int below(struct rf_tree *t, struct result *r, int steps)
 {
-	const struct rf_plan plan = { .max_len = T, .segment = segment, .sites = SITES, .per = PER, .steps = steps, .grow = true };
-	size_t nb = SITES * PER;
-	struct rf_tree *t;
+	const int *site;
+	size_t d = (size_t)ckpt.cfg.d, nb = (size_t)(rf_tree_ready(t, &site) * PER), n = nb * (size_t)steps;
+	int32_t *tokens = room(n, 4);
+	float *h = room(n * d, 4);
 
-	must(rf_tree_new(&t, m, &plan, &err));
-	rf_tree_begin(t, text, T, site_row, SITES);
-	for (int i = 0; i < t->segments; i++)
-		rf_tree_forward(t, i);
-	rf_tree_grow_begin(t, PER);
-	for (int j = 0; j < steps; j++) {
-		engine.dev.ops->upload(&engine.dev, target_device, roll + (size_t)j * nb, nb * 4);
-		fetch(r->roll + (size_t)j * nb * (size_t)ckpt.cfg.d, rf_tree_grow(t, target_device), nb * (size_t)ckpt.cfg.d);
+#define ROW(i) (((i) / nb * SITES + (size_t)site[(i) % nb / PER]) * PER + (i) % PER)
+	for (size_t i = 0; i < n; i++)
+		tokens[i] = roll[ROW(i)];
+	if (nb && !t->plan.grow)
+		fetch(h, rf_tree_branch(t, PER, steps, tokens), n * d);
+	if (nb && t->plan.grow)
+		rf_tree_grow_begin(t, PER);
+	for (size_t at = 0; at < n && t->plan.grow; at += nb) {
+		engine.dev.ops->upload(&engine.dev, target_device, tokens + at, nb * 4);
+		fetch(h + at * d, rf_tree_grow(t, target_device), nb * d);
 	}
-	rf_tree_free(t);
+	for (size_t i = 0; i < n; i++)
+		memcpy(r->roll + ROW(i) * d, h + i * d, d * 4);
+#undef ROW
+	free(tokens);
+	free(h);
+	return rf_tree_ready(t, NULL);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* The text once more, without a backward pass, and the rollouts below `sites` of its rows; returns whether it slid. */
+static bool ahead(struct result *r, int max_len, int segment, int sites, int steps, bool grow)
+{
+	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .sites = sites, .per = PER, .steps = steps, .grow = grow };
+	size_t d = (size_t)ckpt.cfg.d;
+	struct rf_tree *t;
+	int hung = 0;
+	bool slides;
+
+	must(rf_tree_new(&t, m, &plan, &err));
+	rf_tree_begin(t, text, T, site_row, sites);
+	for (int i = 0; i < t->segments; i++) {
+		fetch(r->text + (size_t)rf_tree_first(t, i) * d, rf_tree_forward(t, i), (size_t)rf_tree_rows(t, i) * d);
+		hung += below(t, r, steps);
+	}
+	if (hung != sites)
+		ok(false, "%s, segments of %d: rollouts below %d sites", label, segment, hung);
+	slides = t->slides;
+	rf_tree_free(t);
+	return slides;
+}
+
+/* ---- operations that are looked at ------------------------------------------------------------------------------- */
+
+/* Rows are copied in no order: what an operation writes it may not read.  The CPU would not mind. */
+static const struct rf_ops *real;
+static int overlaps;
+
+static void watched_rows(struct rf_dev *d, const struct rf_rows *x)
+{
+	size_t n = (size_t)(x->n - 1) * 4, width = (size_t)x->d * 4;
+	uintptr_t from = (uintptr_t)x->from, from_end = from + n * (size_t)(x->lf ? x->lf : x->d) + width;
+	uintptr_t to = (uintptr_t)x->to, to_end = to + n * (size_t)(x->lt ? x->lt : x->d) + width;
+
+	overlaps += x->n > 0 && !x->fi && !x->ti && from < to_end && to < from_end;
+	real->rows(d, x);
+}
 
 /* One number after the other: each in the same way, whatever stands beside it. */
 static void plain_gemm(struct rf_dev *d, const struct rf_gemm *x)
@@ -281,6 +325,37 @@ static void same(const struct result *have, const struct result *expect, int ste
 	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how, worst, where);
 }
 
+/* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
+static void forward_only(const struct result *expect, int steps)
+{
+	static const struct { int segment; bool grow; } how[] = { { 64, true }, { 300, true }, { 64, false }, { 128, false } };
+	size_t d = (size_t)ckpt.cfg.d, n = (size_t)steps * SITES * PER * d;
+	double limit = muon ? 5 * most : most;
+	struct result have = new_result(), again = new_result();
+	bool attends = false;
+
+	for (int i = 0; i < ckpt.cfg.layers; i++)
+		attends |= ckpt.cfg.kind[i] != RF_KIND_DELTA;
+	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+		bool slid = ahead(&have, T, how[i].segment, SITES, steps, how[i].grow);
+		double x = distance(have.roll, expect->roll, n), h = distance(have.text, expect->text, T * d);
+
+		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e", label, steps,
+		   how[i].grow ? "one at a time" : "at once", how[i].segment, h, x);
+		ok(slid == (attends && ckpt.cfg.attn.window && ckpt.cfg.attn.window - 1 + how[i].segment < T), "%s, segments of %d: %s", label,
+		   how[i].segment, slid ? "it slides" : "all is kept");
+		/* what memory was laid out for changes no bit */
+		ok(ahead(&again, 3 * T, how[i].segment, SITES, steps, how[i].grow) == slid && !memcmp(again.roll, have.roll, n * 4) &&
+		   !memcmp(again.text, have.text, T * d * 4), "%s, %d steps, segments of %d, in a tree for longer texts", label, steps, how[i].segment);
+	}
+	ahead(&have, T, 64, 0, 0, false);
+	ahead(&again, 3 * T, 64, 0, 0, false);
+	ok(distance(have.text, expect->text, T * d) <= limit, "%s, the text alone", label);
+	ok(!memcmp(again.text, have.text, T * d * 4), "%s, the text alone, in a tree for longer texts", label);
+	free_result(&have);
+	free_result(&again);
+}
+
 static void exact(const char *name, const char *options, const int *lengths, int n)
 {
 	size_t d, R = MOST * SITES * PER;
@@ -319,12 +394,7 @@ static void exact(const char *name, const char *options, const int *lengths, int
 				snprintf(how, sizeof how, "segments of %d%s", segments[s] < RF_CHUNK ? RF_CHUNK : segments[s], again ? ", recomputed" : "");
 				same(&have, &expect, lengths[l], how);
 			}
-		for (int s = 0; s < 2; s++) {
-			double x;
-			grown(&have, segments[2 * s], lengths[l]);
-			x = distance(have.roll, expect.roll, (size_t)lengths[l] * SITES * PER * d);
-			ok(x <= (muon ? 5 * most : most), "%s, %d steps one at a time: %.1e", label, lengths[l], x);
-		}
+		forward_only(&expect, lengths[l]);
 	}
 	engine.dev.ops->release(&engine.dev, device);
 	engine.dev.ops->release(&engine.dev, logp_device);
@@ -569,10 +639,12 @@ int main(int argc, char **argv)
 	if (getenv("RF_SEED"))
 		seed = strtoull(getenv("RF_SEED"), NULL, 10);
 	must(rf_dev_open(&engine.dev, !bits && device_name && *device_name ? device_name : "cpu", 2, RF_MATH_F32, NULL, &err));
+	real = engine.dev.ops;
+	ops = *real;
+	ops.rows = watched_rows;
+	engine.dev.ops = &ops;
 	if (bits) {
-		ops = *engine.dev.ops;
 		ops.gemm = plain_gemm;
-		engine.dev.ops = &ops;
 		most = 0;
 	}
 	for (int i = 0; i < MODELS; i++)
@@ -580,6 +652,8 @@ int main(int argc, char **argv)
 			slope(models[i].name, models[i].options);
 		else if (!slopes)
 			exact(models[i].name, models[i].options, lengths, models[i].brief && !bits ? 2 : all || i % 14 == 0 ? 6 : 2 + i % 2);
+	ok(!overlaps, "no copy of rows reads what it writes");
+	engine.dev.ops = real;
 	rf_dev_close(&engine.dev);
 	return tap_end();
 }
