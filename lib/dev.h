@@ -317,7 +317,7 @@ struct rf_dev {
 };
 
 /* Another version of the table, or of what it is made of, is another number. */
-#define RF_PLUGIN_ABI ((uint64_t)1 << 32 | sizeof(struct rf_ops) << 16 | sizeof(struct rf_dev))
+#define RF_PLUGIN_ABI ((uint64_t)2 << 32 | (uint64_t)sizeof(struct rf_beside) << 40 | sizeof(struct rf_ops) << 16 | sizeof(struct rf_dev))
 
 /* name: "cpu", "check", "cuda" or "auto": then *note says in one sentence what was taken, and why it is no GPU.  NULL is auto
  * for who asked for nothing: *note is NULL unless there is a plugin and a driver and yet no GPU.  threads 0: as many as this
