@@ -58,7 +58,8 @@ static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_
 /* The most chunks that a segment touches, with the one that is open when it begins. */
 static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
 
-/* The most of them that are read at one time: of a text that slides those of a segment, for its rollouts are run after it. */
+/* The most chunks with rollouts below that are read at one time: of a text that slides those of a segment, for its rollouts are run
+ * after it, and these chunks follow one another; in the same memory a text that is short enough is kept whole. */
 static int most_hung(const struct rf_tree *t)
 {
 	int most = earlier(t->plan.sites, chunks_of(t));

@@ -167,8 +167,8 @@ static void plan_cache(struct rf_tree *t)
 	t->before_max = t->kept_max = len;
 	if (!attends || !c->attn.window || t->plan.train)
 		return;
-	if (c->attn.window <= len)
-		t->before_max = c->attn.window - 1;
+	if (c->attn.window <= len) /* in whole segments, if these divide it: so many rows then move at once */
+		t->before_max = rf_segment(c->attn.window - 1) < len ? rf_segment(c->attn.window - 1) : len;
 	if (t->before_max + t->plan.segment < len)
 		t->kept_max = t->before_max + t->plan.segment;
 	t->passing = !t->plan.sites;

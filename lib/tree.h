@@ -8,7 +8,7 @@
  * from.  So any number of rollouts costs one pass over the text.
  *
  * Where all attention has a window and there will be no backward pass, a text that is longer than window and segment
- * slides: attention keeps the segment's rows and those before it that it sees, and no others.  Rollouts below rows of a
+ * slides: attention keeps the segment's rows and those before it that it sees (in whole chunks), and no others.  Rollouts below rows of a
  * segment are then run before the next one; those of any other text all after its last.
  *
  * Order of calls: begin; forward 0 .. segments-1, and after each, where rf_tree_ready() has sites, branch or grow;
@@ -80,7 +80,7 @@ struct rf_tree {
 	bool passing;                /* ... while a layer is at work: no rollouts read them, and of those that are read later a copy stays */
 	/* the sequence */
 	int T, segments, sites;
-	bool slides;                 /* not all of its rows are kept */
+	bool slides;                 /* not all of its rows are kept (passing: it is treated so whatever its length) */
 	int held;                    /* segment that was run last: its forward pass is in memory, where only one is; -1: none */
 	int *site_row, *order, *all; /* (sites): row p = s - 1; the sites in order of their rows; and as they come: 0, 1, ... */
 	rf_i32 tokens;               /* (max_len) */
@@ -104,7 +104,7 @@ int rf_tree_rows(const struct rf_tree *t, int i);
 /* Runs segment i; returns its hidden states after the final norm, (rows, d), valid until the next call. */
 rf_f32 rf_tree_forward(struct rf_tree *t, int i);
 /* How many sites' rollouts can be run now, and must be before the next segment; *site (NULL: not wanted) lists them, until
- * the next rf_tree_forward().  All are after the last segment, in the order of rf_tree_begin(); of a text that slides those
+ * the next rf_tree_forward() or rf_tree_again().  All are after the last segment, in the order of rf_tree_begin(); of a text that slides those
  * of each segment after it, in the order of their rows. */
 int rf_tree_ready(const struct rf_tree *t, const int **site);
 /* All rollouts below the sites that are ready: per below each, `steps` rows each; tokens (steps, sites, per) in this order.

@@ -342,7 +342,7 @@ static void forward_only(const struct result *expect, int steps)
 
 		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e", label, steps,
 		   how[i].grow ? "one at a time" : "at once", how[i].segment, h, x);
-		ok(slid == (attends && ckpt.cfg.attn.window && ckpt.cfg.attn.window - 1 + how[i].segment < T), "%s, segments of %d: %s", label,
+		ok(slid == (attends && ckpt.cfg.attn.window && rf_segment(ckpt.cfg.attn.window - 1) + how[i].segment < T), "%s, segments of %d: %s", label,
 		   how[i].segment, slid ? "it slides" : "all is kept");
 		/* what memory was laid out for changes no bit */
 		ok(ahead(&again, 3 * T, how[i].segment, SITES, steps, how[i].grow) == slid && !memcmp(again.roll, have.roll, n * 4) &&
