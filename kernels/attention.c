@@ -24,7 +24,7 @@
 #include "vec.h"
 
 enum { MR = W == 16 ? 8 : 4, NV = 2 };  /* MR x NV native vectors: a block that fits the registers */
-enum { BR = 64, PAD = 8 };              /* rows of a block; widths are padded to a multiple of PAD */
+enum { BR = 64, PAD = ROWS_PAD };       /* rows of a block; widths are padded to a multiple of PAD */
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
@@ -119,7 +119,7 @@ struct attn {
 	int pad, wide;           /* D padded to PAD, and to whole vectors */
 	int rep, queries;        /* query heads per key head, queries per key head: nb steps rep */
 	int blocks;              /* that a tile owns at most */
-	int shares;              /* backward: of the keys' groups */
+	int shares;              /* backward: to which the groups of keys are dealt */
 	float scale;
 	const int32_t *past;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
@@ -156,10 +156,11 @@ static struct work *work_of(const struct attn *a, int thread)
 {
 	size_t block = (size_t)a->pad * BR, rows = (size_t)a->wide * BR, own = 4 * block + rows, head = (sizeof(struct work) + 63) / 64 * 64;
 	struct work *w = rf_cpu_scratch(a->d, thread, head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) * sizeof(float));
-	float *f = (float *)(void *)((char *)w + head);
+	float *f;
 
 	if (!w)
 		return NULL;
+	f = (float *)(void *)((char *)w + head);
 	for (int i = 0; i < a->blocks; i++, f += own)
 		w->lane[i] = (struct lanes){ f, f + block, f + 2 * block, f + 3 * block, f + 4 * block };
 	w->px = f;
@@ -575,13 +576,15 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 		.dq = cpu_f32(d, p->dq), .dk = cpu_f32(d, p->dk), .dv = cpu_f32(d, p->dv),
 		.dcache_k = cpu_f32(d, p->dcache_k), .dcache_v = cpu_f32(d, p->dcache_v),
 	};
-	size_t rows = ((size_t)a.nb * (size_t)a.steps * (size_t)a.H + BR - 1) / BR * BR;
+	const int rows = p->nb * p->steps;
 
 	assert(a.H == a.rep * a.G);
-	if (!(a.part = rf_cpu_scratch(d, -1, ((size_t)a.shares * share_size(&a) + rows) * sizeof *a.part)))
+	if (a.shares > groups(&a))
+		a.shares = groups(&a);
+	if (!(a.part = rf_cpu_scratch(d, -1, cpu_attn_part(a.shares, (size_t)rows, p->H, p->G, p->D) * sizeof *a.part)))
 		return;
 	a.dot = a.part + (size_t)a.shares * share_size(&a);
-	cpu_tiles(d, (int)(rows / ROWS_TILE), dot_tile, &a);
+	cpu_tiles(d, (rows * a.H + ROWS_TILE - 1) / ROWS_TILE, dot_tile, &a);
 	cpu_tiles(d, a.shares * a.G, bwd_tile, &a);
 	cpu_tiles(d, (a.queries + BR - 1) / BR * a.G, dq_tile, &a);
 }

@@ -46,9 +46,15 @@ static inline void cpu_tiles(struct rf_dev *d, int tiles, void (*fn)(void *, int
 		rf_pool_run(cpu_of(d)->pool, tiles, fn, arg);
 }
 
-/* Going back through attention with G key heads, in how many shares the gradient of the queries is summed: fixed, so that it does
- * not depend on the number of threads, and enough for the cores of one processor. */
+/* Going back through attention with G key heads, in how many shares the gradient of the queries is summed: 16 tiles or more,
+ * whatever the number of threads; and the numbers that all of it takes: the shares of queries, whose heads end in ROWS_PAD
+ * rows for nothing and whose rows are whole vectors, and one number for each row of a head. */
+enum { ROWS_PAD = 8 };
 static inline int cpu_attn_shares(int G) { return G < 16 ? (16 + G - 1) / G : 1; }
+static inline size_t cpu_attn_part(int shares, size_t rows, int H, int G, int D)
+{
+	return (size_t)shares * (rows * (size_t)H + (size_t)(G * ROWS_PAD)) * (size_t)((D + 15) / 16 * 16) + rows * (size_t)H;
+}
 
 static inline double cpu_softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
 

@@ -134,20 +134,21 @@ void rf_cpu_sync(struct rf_dev *d)
 }
 
 /* The largest of what operations work in, at its place in kernels/: a weight that is turned (gemm.c), operands in bf16
- * (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per thread the states of a head (delta.c), probabilities that are
- * drawn from (head.c), and small things, which in float32 are more: oneDNN packs parts of both operands.  In bf16 also the
- * weights as products take them, each way they are used (gemm.c). */
+ * (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per thread the states of a head
+ * (delta.c), probabilities that are drawn from (head.c), and small things, which in float32 are more: oneDNN packs parts of
+ * both operands.  In bf16 also the weights as products take them, each way they are used (gemm.c). */
 size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 {
-	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, heads = (size_t)b->heads * (size_t)b->D, small = d->math == RF_MATH_BF16 ? 1 << 20 : 3 << 20;
+	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, small = d->math == RF_MATH_BF16 ? 1 << 20 : 3 << 20;
 	size_t shared = d->math == RF_MATH_BF16 ? rows * wide * (b->train ? 4 : 2) : b->largest * 4;
 	size_t batch = d->math == RF_MATH_BF16 ? b->operands * 2 : 0;
+	size_t queries = b->train && b->kv_heads ? cpu_attn_part(cpu_attn_shares(b->kv_heads), rows, b->heads, b->kv_heads, b->D) * 4 : 0;
 	size_t thread = small + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
 
 	if (b->train && rows * wide * 4 > shared)
 		shared = rows * wide * 4;
-	if (b->train && b->heads && rows * heads * (size_t)cpu_attn_shares(b->kv_heads) * 4 > shared)
-		shared = rows * heads * (size_t)cpu_attn_shares(b->kv_heads) * 4;
+	if (queries > shared)
+		shared = queries;
 	if (batch > shared)
 		shared = batch;
 	return shared + thread * (size_t)d->threads + (d->math == RF_MATH_BF16 ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
