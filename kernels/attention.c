@@ -28,6 +28,8 @@ enum { BR = 64, PAD = ROWS_PAD };       /* rows of a block; widths are padded to
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
 
+static int whole(int n, int of) { return (n + of - 1) / of * of; }
+
 /* ---- products of blocks ----------------------------------------------------------------------------------------- */
 
 /* MR rows and nv vectors of C = A B or C += A B; A is (m, n), or with trans stored (n, m); ld: rows of B and C, apart. */
@@ -66,7 +68,7 @@ INLINE void product(bool trans, bool add, int m, int n, int lanes, const float *
 /* s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
 static void scores(int width, int pad, int partners, int lanes, const float *rows, const float *x, float *s)
 {
-	product(false, false, (partners + PAD - 1) / PAD * PAD, width, lanes, rows, pad, x, s, BR);
+	product(false, false, whole(partners, PAD), width, lanes, rows, pad, x, s, BR);
 }
 
 /* y (width, lanes) += sum over the partners of their rows times s */
@@ -78,7 +80,7 @@ static void gather(int pad, int partners, int lanes, const float *rows, const fl
 /* y (partners, wide) += s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up to PAD. */
 static void spread(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
 {
-	product(false, true, (partners + PAD - 1) / PAD * PAD, lanes, wide, s, BR, rows, y, wide);
+	product(false, true, whole(partners, PAD), lanes, wide, s, BR, rows, y, wide);
 }
 
 /* ---- rows of a block -------------------------------------------------------------------------------------------- */
@@ -130,8 +132,8 @@ struct attn {
 
 enum { MOST = 4 };           /* blocks of a tile: as many as stay near with their sums, whatever the width */
 static int blocks_of(int pad) { return pad <= 64 ? MOST : pad <= 128 ? 2 : 1; }
-
-static int whole(int n, int of) { return (n + of - 1) / of * of; }
+/* Into how many tiles so many rows go. */
+static int groups_of(const struct attn *a, int rows) { return (rows + a->blocks * BR - 1) / (a->blocks * BR); }
 
 /* A block of queries: each reads the keys lo..hi-1 of a source. */
 struct queries {
@@ -330,14 +332,12 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 	}
 }
 
-static int fwd_tiles(const struct attn *a) { return (a->queries + a->blocks * BR - 1) / (a->blocks * BR); }
-
 static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
 	struct work *w = work_of(a, thread);
 	int g = tile % a->G, per = a->steps * a->rep, blocks = 0;
-	int first = (fwd_tiles(a) - 1 - tile / a->G) * a->blocks * BR, end = first;  /* the long ones first */
+	int first = (groups_of(a, a->queries) - 1 - tile / a->G) * a->blocks * BR, end = first;  /* the long ones first */
 
 	if (!w)
 		return;
@@ -381,7 +381,7 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 	};
 
 	assert(a.H == a.rep * a.G);
-	cpu_tiles(d, fwd_tiles(&a) * a.G, fwd_tile, &a);
+	cpu_tiles(d, groups_of(&a, a.queries) * a.G, fwd_tile, &a);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -409,7 +409,6 @@ INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int la
 /* A group of keys: of one source, as many blocks as a tile owns. */
 struct group { int b, key, end; };
 
-static int groups_of(const struct attn *a, int keys) { return (keys + a->blocks * BR - 1) / (a->blocks * BR); }
 static int groups(const struct attn *a) { return groups_of(a, a->longest) + a->nb * groups_of(a, a->steps); }
 
 static struct group group_of(const struct attn *a, int i)

@@ -8,8 +8,8 @@
  * from.  So any number of rollouts costs one pass over the text.
  *
  * Where all attention has a window and there will be no backward pass, a text that is longer than window and segment
- * slides: attention keeps the segment's rows and those before it that it sees (in whole chunks), and no others.  Rollouts below rows of a
- * segment are then run before the next one; those of any other text all after its last.
+ * slides: attention keeps the segment's rows and those before it that it sees (in whole chunks), and no others.  Rollouts
+ * below rows of a segment are then run before the next one; those of any other text all after its last.
  *
  * Order of calls: begin; forward 0 .. segments-1, and after each, where rf_tree_ready() has sites, branch or grow;
  * training: backward_branch, then backward segments-1 .. 0.  Everything is queued on the device; failures show at
@@ -104,8 +104,8 @@ int rf_tree_rows(const struct rf_tree *t, int i);
 /* Runs segment i; returns its hidden states after the final norm, (rows, d), valid until the next call. */
 rf_f32 rf_tree_forward(struct rf_tree *t, int i);
 /* How many sites' rollouts can be run now, and must be before the next segment; *site (NULL: not wanted) lists them, until
- * the next rf_tree_forward() or rf_tree_again().  All are after the last segment, in the order of rf_tree_begin(); of a text that slides those
- * of each segment after it, in the order of their rows. */
+ * the next rf_tree_forward() or rf_tree_again().  All are after the last segment, in the order of rf_tree_begin(); of a text
+ * that slides those of each segment after it, in the order of their rows. */
 int rf_tree_ready(const struct rf_tree *t, const int **site);
 /* All rollouts below the sites that are ready: per below each, `steps` rows each; tokens (steps, sites, per) in this order.
  * Hidden states (steps, sites, per, d). */
