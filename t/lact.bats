@@ -108,15 +108,19 @@ setup() {
 	[[ "$stderr" =~ 'not finite: layer 0 overflows at position '[0-9]$ ]]
 }
 
-@test "lact: weights that a rollout alone makes overflow name layer, rollout and chunk" {
+# m: of the model, where token 39 has a rate that is infinite: only it has a number in column 0.  Texts do without it.
+infinite_rate() {
 	cp -r "$M" m && chmod -R u+w m
-	# token 39, which the text has not, has a rate that is infinite: only it has a number in column 0
 	for token in {0..38}; do
 		"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * token)) 0
 	done
 	"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * 39)) 1000
 	"$RF_UNITS/u-model" poke m model.layers.0.attn_norm.weight 0 1
 	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
+}
+
+@test "lact: weights that a rollout alone makes overflow name layer, rollout and chunk" {
+	infinite_rate
 	texts 39 1:100 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [2], data: [40, 60]} else . end' | rf-cat --json >in
 	# rows 60 .. 63 and those after them, which read what token 39 among the former made of chunk 1
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 8 -n 40 in >out'
@@ -133,13 +137,7 @@ setup() {
 }
 
 @test "lact: of a text that slides past its window too, and the rollout is the one that it is among all" {
-	cp -r "$M" m && chmod -R u+w m
-	for token in {0..38}; do
-		"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * token)) 0
-	done
-	"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * 39)) 1000
-	"$RF_UNITS/u-model" poke m model.layers.0.attn_norm.weight 0 1
-	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
+	infinite_rate
 	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has rows 69 and 79
 	texts 39 1:140 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [3], data: [80, 40, 70]} else . end' | rf-cat --json >in
 	for segment in 64 128; do
