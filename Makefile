@@ -209,10 +209,11 @@ fuzz:
 	done
 units-fuzz: $(REPLAYS)
 
-# lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c, cli_stage.c and progress.c.
+# lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c, cli_stage.c and progress.c; in child.c
+# processes that it forked end.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*.c kernels/*.c tools/*.c t/*.c)
-QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/cli_stage.c lib/progress.c,$(wildcard lib/*.c kernels/*.c kernels/*.h)) $(CU)
+QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/cli_stage.c lib/progress.c lib/child.c,$(wildcard lib/*.c kernels/*.c kernels/*.h)) $(CU)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/*.cu t/emu/*.cpp)
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)

@@ -154,6 +154,46 @@ static void *keep_drawing(void *arg)
 	return NULL;
 }
 
+/* ---- a bar ------------------------------------------------------------------------------------------------------- */
+
+enum { CELLS = 24 };
+static char bar[400]; /* what is shown; "": nothing */
+
+static bool is_terminal(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb");
+}
+
+static void draw_bar(const char *text)
+{
+	char line[500];
+	int n = snprintf(line, sizeof line, "\r%.*s\033[K\r", columns() - 1, text);
+
+	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+		return;
+}
+
+bool rf_progress_bar(int64_t done, int64_t of, const char *text)
+{
+	struct flock row = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	int full = of > 0 ? (int)(done * CELLS / of) : 0;
+
+	if (!is_terminal())
+		return false;
+	if (!of) {
+		if (*bar && write(STDERR_FILENO, "\n", 1) < 0)
+			return true;
+		*bar = 0;
+		return true;
+	}
+	fcntl(STDERR_FILENO, F_SETLK, &row);
+	snprintf(bar, sizeof bar, "[%.*s%.*s] %s", full, "########################", CELLS - full, "........................", text);
+	draw_bar(bar);
+	return true;
+}
+
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 /* The first free row; where rows cannot be locked, the cursor's. */
@@ -186,8 +226,7 @@ static uint64_t size_of(char *const *paths, int n)
 
 void rf_progress_begin(struct rf_progress *p, const char *name, char *const *paths, int n)
 {
-	const char *term = getenv("TERM");
-	bool terminal = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb");
+	bool terminal = is_terminal();
 	pthread_condattr_t monotonic;
 	sigset_t all, old;
 
@@ -229,6 +268,8 @@ void rf_progress_end(struct rf_progress *p)
 
 void rf_progress_pause(void)
 {
+	if (*bar)
+		draw_bar("");
 	if (!current)
 		return;
 	pthread_mutex_lock(&lock);
@@ -239,6 +280,8 @@ void rf_progress_pause(void)
 
 void rf_progress_resume(void)
 {
+	if (*bar)
+		draw_bar(bar);
 	if (!current)
 		return;
 	pthread_mutex_lock(&lock);

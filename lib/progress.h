@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "meter.h"
 #include "opt.h"
@@ -39,6 +40,10 @@ void rf_progress_begin(struct rf_progress *p, const char *name, char *const *pat
 void rf_progress_doing(struct rf_progress *p, const char *what);
 /* The last line, and no more. */
 void rf_progress_end(struct rf_progress *p);
+
+/* A bar, and beside it how far a program is that starts others: drawn once, it stays where the cursor is until the next, and
+ * the lines of those others come below it.  False: stderr is no terminal.  of 0: there is no next, what was drawn last stays. */
+bool rf_progress_bar(int64_t done, int64_t of, const char *text);
 
 /* For messages: clears what is shown; no line comes in between before rf_progress_resume(). */
 void rf_progress_pause(void);

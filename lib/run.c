@@ -72,25 +72,26 @@ static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_er
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-static enum rf_code take_lock(struct rf_run *r, struct rf_err *e)
+enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 {
 	char path[4096];
 	enum rf_code rc;
 	int locked;
 
-	if ((rc = rf_disk_join(path, r->path, ".lock", e)) != RF_OK)
+	if ((rc = rf_disk_join(path, run, ".lock", e)) != RF_OK)
 		return rc;
-	if ((r->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) < 0)
+	if ((*lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
 	do
-		locked = flock(r->lock, LOCK_EX | LOCK_NB);
+		locked = flock(*lock, LOCK_EX | LOCK_NB);
 	while (locked < 0 && errno == EINTR);
-	if (locked < 0 && errno == EWOULDBLOCK)
-		return rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended",
-		               r->path);
-	if (locked < 0)
-		return rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
-	return RF_OK;
+	if (locked == 0)
+		return RF_OK;
+	rc = errno == EWOULDBLOCK ? rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended", run)
+	                          : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
+	close(*lock);
+	*lock = -1;
+	return rc;
 }
 
 /* What needs no lock: that it is a run, and its newest step. */
@@ -119,7 +120,7 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	/* before the lock, which would leave its file in any directory */
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
-	if ((rc = take_lock(r, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
+	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
 	    || (rc = rf_step_newest(path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK
 	    || (rc = repair_latest(path, newest, e)) != RF_OK || (rc = rf_ckpt_open(&r->at, path, e)) != RF_OK)
 		rf_run_close(r);

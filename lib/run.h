@@ -71,6 +71,8 @@ struct rf_run {
 	char warning[300];        /* what the user should know of the last commit: old steps that stay, a disk that fills; "" */
 };
 
+/* The lock alone: *lock is its file, and closed gives it back.  RF_EBUSY at once if another holds it. */
+enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e);
 /* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest` (and warns, in `at`, where it
  * pointed to nothing), opens the newest step.  A bare checkpoint is RF_EUSAGE and says how to begin a run. */
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);

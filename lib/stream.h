@@ -66,6 +66,7 @@ enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e);
 uint64_t rf_in_count(const struct rf_in *in);            /* records read so far */
 uint64_t rf_in_bytes(const struct rf_in *in);            /* compressed bytes read so far */
 uint64_t rf_in_hash(const struct rf_in *in);             /* of the messages read so far, the end record not among them */
+uint64_t rf_in_claimed(const struct rf_in *in);          /* after RF_EOF: what the end record says that hash is */
 /* The descriptor that rf_next() would wait for; -1 where bytes are at hand, so that it would not. */
 int rf_in_fd(const struct rf_in *in);
 void rf_in_close(struct rf_in *in);                      /* NULL is fine */

@@ -44,6 +44,7 @@ struct rf_in {
 	uint64_t seq;           /* of the next message */
 	bool hashed;            /* no message was skipped so far */
 	XXH64_state_t *hash;
+	uint64_t claimed;       /* what the end record says it is */
 	struct rf_head head;
 	struct rf_record rec;
 };
@@ -271,6 +272,7 @@ static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, stru
 
 	if (rc != RF_OK)
 		return rc;
+	in->claimed = end.xxh64;
 	if (end.count != in->seq - 1)
 		return rf_fail(e, RF_EDATA, "it counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)in->seq - 1);
 	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
@@ -642,6 +644,11 @@ const struct rf_head *rf_in_head(const struct rf_in *in)
 const char *rf_in_name(const struct rf_in *in)
 {
 	return in->name;
+}
+
+uint64_t rf_in_claimed(const struct rf_in *in)
+{
+	return in->claimed;
 }
 
 uint64_t rf_in_count(const struct rf_in *in)

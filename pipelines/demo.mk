@@ -15,7 +15,7 @@
 #     make midtrain ARCH=gated_deltanet                          another family, of the same size: also lact_swiglu, qwen3_5_text
 #     make midtrain KEEP=1                                       keeps what went through the pipes, for rf-dump
 #
-# It may be stopped at any moment; the same words go on.
+# It may be stopped at any moment; the same words go on.  How long it will take it says before the first batch.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,33 +26,33 @@ HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 RF_BIN ?= $(abspath $(HERE)../bin)
 export PATH := $(RF_BIN):$(PATH)
 
-ARCH       ?= delta_net
-RUN        ?= runs/midtrain$(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
-CORPUS     ?=
-TEXT_KEY   ?= text
-SEED       ?= 1
-CONFIG     ?= $(HERE)demo-$(ARCH).json
-COMPUTE    ?=
-KEEP       ?=
+ARCH        = delta_net
+RUN         = runs/midtrain$(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
+CORPUS      =
+TEXT_KEY    = text
+SEED        = 1
+CONFIG      = $(HERE)demo-$(ARCH).json
+COMPUTE     =
+KEEP        =
 
 # Of every HOLD_OUT documents one is held out; DOCUMENTS of these at most are evaluated, the first LEN tokens of each, with
 # POSITIONS positions and 4 rollouts at each.
-LEN        ?= 2048
-HOLD_OUT   ?= 3
-DOCUMENTS  ?= 64
-POSITIONS  ?= 32
+LEN         = 2048
+HOLD_OUT    = 3
+DOCUMENTS   = 64
+POSITIONS   = 32
 
 # The checkpoint that the runs begin from: one sequence per optimizer step.
-WARM_STEPS ?= 960
-WARM_LR    ?= 3e-3
+WARM_STEPS  = 640
+WARM_LR     = 3e-3
 
 # The runs.  Rollouts, coefficients, clipping and selection are the programs' defaults, which are the paper's; so are four
 # optimizer steps per batch.  The learning rate is not: 1e-6 moves nothing in so few steps.  It was chosen by the training
 # loss of sft alone, on training documents.
-STEPS      ?= 20
-BATCH      ?= 16
-MINI_BATCH ?= 4
-LR         ?= 3e-4
+STEPS       = 10
+BATCH       = 16
+MINI_BATCH  = 4
+LR          = 3e-4
 OPTIM       = --mini-batch $(MINI_BATCH) --lr $(LR)
 
 MODELS := start sft refine refine-n8 random
@@ -100,10 +100,19 @@ $(RUN)/valid.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
 $(RUN)/fresh: | words
 	@$(PHASE) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
 
+# Before the first batch, and each time that something is left to do: how long that will take.
+TRIAL = $(MIDTRAIN) MODEL='$(RUN)/fresh' STEPS=1
+export SPEED_start     = $(TRIAL) RUN='$(RUN)/speed/start' BATCH=20 $(start)
+export SPEED_sft       = $(TRIAL) RUN='$(RUN)/speed/sft' BATCH=8 $(sft)
+export SPEED_refine    = $(TRIAL) RUN='$(RUN)/speed/refine' BATCH=8 $(refine)
+export SPEED_refine_n8 = $(TRIAL) RUN='$(RUN)/speed/refine-n8' BATCH=8 $(refine-n8)
+estimate: | $(RUN)/fresh $(RUN)/train.rf $(RUN)/valid.rf
+	@[ -e '$(RUN)/report.md' ] || $(HERE)estimate.sh '$(RUN)'
+
 # Whatever appears under its name is whole: what is killed leaves at most a file of another name.
 # Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was a step.
 stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
-$(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf
+$(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf estimate
 	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) PHASE='warm-up' KEEP='$(KEEP)' $(start)
 	@$(call stepped,start)
 
@@ -122,4 +131,4 @@ $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv
 	@$(HERE)report.sh '$(RUN)'
 
 FORCE:
-.PHONY: report words FORCE
+.PHONY: report words estimate FORCE

@@ -18,7 +18,7 @@ if [ $# -ne 3 ]; then
 	echo "usage: evaluate.sh MODEL POSITIONS.rf OUT" >&2
 	exit 64
 fi
-PATH=${RF_BIN:-$(cd "$(dirname "$0")" && pwd)/../bin}:$PATH
+PATH=${RF_BIN:-$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)/../bin}:$PATH
 model=$1 positions=$2 out=$3
 mkdir -p "$(dirname "$out")"
 trap 'rm -f "$out".*.tmp' EXIT

@@ -17,54 +17,50 @@
 #
 # The sequences are shuffled (SEED); when all that fill a batch were used, they are shuffled anew and gone through again.
 #
-# It may be stopped at any moment: the same words go on, and a larger STEPS goes further.  Other words in the same RUN, or
-# files of text that are not what they were, are taken as long as no batch was done, and refused from then on.
+# All of that becomes one line of the shell, LINE, which rf-loop(1) runs for each batch.  It may be stopped at any moment: the
+# same words go on, and a larger STEPS goes further.  Other words in the same RUN, or files of text that are not what they
+# were, are taken as long as no batch was done, and refused from then on.
 #
-#     KEEP=1      each step's stream stays in RUN/streams for rf-dump
+#     KEEP=1      each step's stream stays in RUN/streams for rf-dump, as rf-grpo writes it, with advantages; of another
+#                 trainer as it goes in
 #     STEPS       batches in all; a batch is a commit, and BATCH / MINI_BATCH optimizer steps
 #     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
+#     AFTER       a command that is run once after each batch, for the step $$STEP
+#     PHASE       what messages begin with, in the place of RUN
+#
+# Words are taken from the command line, none from the environment.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.DELETE_ON_ERROR:
-.NOTPARALLEL:
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-RF_BIN ?= $(abspath $(HERE)../bin)
-export PATH := $(RF_BIN):$(PATH)
 
-STEPS      ?= 100
-LEN        ?= 16384
-TEXT_KEY   ?= text
-BATCH      ?= 128
-MINI_BATCH ?= 32
-LR         ?= 1e-6
-K          ?= 5
-N          ?= 1
-SEED       ?= 1
-COMPUTE    ?=
-KEEP       ?=
-PHASE      ?= $(RUN)
+STEPS      = 100
+LEN        = 16384
+TEXT_KEY   = text
+BATCH      = 128
+MINI_BATCH = 32
+LR         = 1e-6
+K          = 5
+N          = 1
+SEED       = 1
+COMPUTE    =
+KEEP       =
+AFTER      =
+PHASE      = $(RUN)
 
-OPTIM      ?= --mini-batch $(MINI_BATCH) --lr $(LR)
-TOKENIZE   ?= rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split --min-len 64
-ENTROPY    ?= rf-entropy
-SELECT     ?= rf-select -k $(K)
-ROLLOUT    ?= rf-rollout -k $(K) -n $(N)
-REWARD     ?= rf-reward --kind cosine
-TRAIN      ?= rf-grpo $(OPTIM)
-# A stream of sequences may stand in for CORPUS and TOKENIZE.
-DATA       ?= $(RUN)/data/corpus.rf
+OPTIM      = --mini-batch $(MINI_BATCH) --lr $(LR)
+TOKENIZE   = rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split --min-len 64
+ENTROPY    = rf-entropy
+SELECT     = rf-select -k $(K)
+ROLLOUT    = rf-rollout -k $(K) -n $(N)
+REWARD     = rf-reward --kind cosine
+TRAIN      = rf-grpo $(OPTIM)
 
-STAGES := TOKENIZE ENTROPY SELECT ROLLOUT REWARD TRAIN
-KNOWN  := RUN MODEL CORPUS DATA STEPS $(STAGES) LEN TEXT_KEY BATCH MINI_BATCH LR K N OPTIM SEED COMPUTE KEEP PHASE
-export RUN MODEL CORPUS DATA STEPS $(STAGES) LEN BATCH MINI_BATCH K N SEED COMPUTE KEEP PHASE
-include $(HERE)words.mk
-need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
+NUMBERS := BATCH MINI_BATCH LEN K N
+STAGES  := TOKENIZE ENTROPY SELECT ROLLOUT REWARD TRAIN
+KNOWN   := $(STAGES) $(NUMBERS) TEXT_KEY LR OPTIM
 
-train:
-	$(call need,RUN,where does the run go? RUN=runs/a)
-	$(call need,MODEL,which checkpoint? MODEL=ckpt)
-	$(if $(filter $(RUN)/data/corpus.rf,$(DATA)),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(HERE)steps.sh "$$RUN"
+LINE = rf-cat --range $$FROM:$$TO "$$ORDER"$(call reader,$(ENTROPY))$(call stage,$(SELECT))$(call reader,$(ROLLOUT))$(call \
+       judge,$(REWARD))$(call trainer,$(TRAIN))
 
-.PHONY: train
+include $(HERE)loop.mk

@@ -105,15 +105,25 @@ records() {
 	rf-dump --tsv --rows record --columns T --no-header "$1" | awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'
 }
 
+# loop RUN: the command that took it through its batches, from its words.
+loop() {
+	local name value
+	local -A word
+	while IFS='=' read -r name value; do
+		word[$name]=$value
+	done <"$1/data/words"
+	printf '%srf-loop -m %s --from %s --data %s --batches %d --batch %d --seed %d -- \\\n    %s\n' "${COMPUTE:+COMPUTE=${COMPUTE@Q} }" \
+		"$1" "${word[from]}" "${word[data]}" "$(progress "${1##*/}" | cut -d ' ' -f 1)" "${word[batch]}" "${word[seed]}" "${word[line]@Q}"
+}
+
 commands() {
 	local name
 	for name in corpus train.rf valid.rf fresh; do
 		[ ! -e "$run/phases/$name.sh" ] || cat "$run/phases/$name.sh"
 	done
 	for name in start $runs; do
-		printf '\n# %s: %s, each batch like this one; begun by: rf-init --from %s %s\n' "$name" "$(progress "$name")" \
-			"$(sed -n 's/^MODEL=//p' "$run/$name/data/words")" "$run/$name"
-		cat "$run/$name/data/pipeline"
+		printf '\n# %s: %s\n' "$name" "$(progress "$name")"
+		loop "$run/$name"
 	done
 	printf '\n'
 	cat "$run"/phases/eval-*.sh "$run/phases/entropy.sh"

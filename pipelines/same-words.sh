@@ -22,10 +22,8 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 shift || true
 words=$(for name in "${names[@]}"; do printf '%s=%s\n' "$name" "${!name}"; done)
-for data; do
-	[ -r "$data" ] || die 66 "$data: it is not there, or cannot be read"
-	[ ! -f "$data" ] || words+=$'\n'"$(stat -L -c %s -- "$data") bytes, sha256 $(sha256sum <"$data" | cut -d ' ' -f 1): $data"
-done
+hashes=$("$(dirname "$0")/hashes.sh" "$@")
+words+=${hashes:+$'\n'$hashes}
 
 if [ ! -e "$file" ]; then
 	mkdir -p "$(dirname "$file")"

@@ -1,4 +1,4 @@
-# words.mk -- read by midtrain.mk and demo.mk: a word on make's command line that is none of KNOWN is refused, for a variable
+# words.mk -- read by loop.mk and demo.mk: a word on make's command line that is none of KNOWN is refused, for a variable
 # that is misspelt would change nothing; and `help`, which prints the head of the file that was asked for.
 #
 # Words of building come along with those of make midtrain.  A file that hands on its own words, and has looked at what it was
@@ -8,6 +8,11 @@ given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v))
 unknown := $(if $(filter MAKEOVERRIDES,$(given)),,$(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given)))
 $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error $(v) has a space in it, and make would take it for two: '$($(v))')))
+
+# A name like an option is none in any command.
+ifneq ($(filter -%,$(RUN)),)
+override RUN := ./$(RUN)
+endif
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))

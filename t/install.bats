@@ -15,7 +15,7 @@ setup() { load helper; }
 	done
 	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
 	[ -e share/man/man5/rf-stream.5 ] && [ -e share/man/man7/rf-tools.7 ]
-	[ -x share/rf-tools/steps.sh ] && [ ! -x share/rf-tools/midtrain.mk ]
+	[ -x share/rf-tools/stages.sh ] && [ ! -x share/rf-tools/midtrain.mk ]
 	run -2 env -u MAKEFLAGS -u RF_BIN PATH="$place/opt/rf/bin:/usr/bin:/bin" make -s -f share/rf-tools/midtrain.mk
 	[[ "$output" == *"RUN is not set"* ]]
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null

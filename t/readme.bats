@@ -13,7 +13,9 @@ setup() {
 	rf-init --config config.json ckpt
 	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >my_reward.py
 	unset MAKEFLAGS
-	export RF_BIN BATCH=8 MINI_BATCH=4 LEN=128
+	export RF_BIN
+	make() { command make "$@" BATCH=8 MINI_BATCH=4 LEN=128; }
+	export -f make
 	make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=ckpt CORPUS='data/*.jsonl.zst' STEPS=1 KEEP=1 2>/dev/null
 }
 
@@ -25,7 +27,7 @@ setup() {
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]
 	[ "$(grep -c '^{"nll"' out)" -eq 5 ]
-	grep -q ' rf-reward --exec .python3 my_reward.py. ' runs/c/data/pipeline
+	grep -q ' rf-reward --exec .python3 my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 }
 

@@ -1,0 +1,364 @@
+/* loop_begin.c -- all that comes before a run's first batch.
+ *
+ * A run is begun by its words: those in RUN/data/words made RUN/data and all batches.  From the first
+ * commit on they stand. Before it nothing is lost by others, and most first words have a mistake in them:
+ * what they prepared is dropped, and the new ones begin.  All of that happens under the loop's lock, which
+ * commands inherit: where a killed loop left one behind, its commit comes first, and then the words that it
+ * was made by stand.
+ *
+ * The order makes an end at any moment harmless: what is prepared goes before the words that made it, and
+ * comes after them; of the checkpoint, the folder's rename is what counts. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "disk.h"
+#include "loop_begin.h"
+#include "page.h"
+#include "run.h"
+#include "steps.h"
+#include "stream.h"
+#include "words.h"
+
+/* ---- folders ------------------------------------------------------------------------------------------- */
+
+static enum rf_code make_folders(const char *path, struct rf_err *e)
+{
+	char part[4096];
+
+	for (size_t n = strcspn(path, "/"); ; n += strcspn(path + n, "/")) {
+		snprintf(part, sizeof part, "%.*s", (int)n, path);
+		if (*part && mkdir(part, 0777) < 0 && errno != EEXIST)
+			return rf_fail(e, RF_EIO, "%s: create: %s", part, strerror(errno));
+		if (!path[n])
+			return RF_OK;
+		n++;
+	}
+}
+
+/* Removes what is in a folder but for the names that are spared. */
+static enum rf_code clear_folder(const char *path, const char *const *spared, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	struct dirent **list;
+	char name[4096];
+	int n = scandir(path, &list, NULL, alphasort);
+
+	if (n < 0)
+		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		bool spare = !strcmp(list[i]->d_name, ".") || !strcmp(list[i]->d_name, "..");
+
+		for (const char *const *s = spared; *s; s++)
+			spare |= !strcmp(list[i]->d_name, *s);
+		if (!spare && rc == RF_OK && (rc = rf_disk_join(name, path, list[i]->d_name, e)) == RF_OK)
+			rc = rf_disk_remove(name, e);
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+/* Whether there is something in a folder beside the one that a loop makes first. */
+static bool is_foreign(const char *path)
+{
+	struct dirent **list;
+	bool foreign = false;
+	int n = scandir(path, &list, NULL, NULL);
+
+	for (int i = 0; i < n; i++) {
+		const char *name = list[i]->d_name;
+
+		foreign |= strcmp(name, ".") && strcmp(name, "..") && strcmp(name, "data");
+		free(list[i]);
+	}
+	if (n >= 0)
+		free(list);
+	return foreign || (n < 0 && errno == ENOTDIR);
+}
+
+/* ---- what can be told at once -------------------------------------------------------------------------- */
+
+static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_ckpt c;
+	enum rf_code rc;
+
+	if (!l->from)
+		return rf_fail(e, RF_EUSAGE, "the run is not there: --from says which checkpoint it begins from");
+	if ((rc = rf_ckpt_open(&c, l->from, e)) == RF_OK)
+		rf_ckpt_close(&c);
+	return rc;
+}
+
+static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
+{
+	char lock[4096];
+	enum rf_code rc = rf_loop_file(l, "data/.lock", lock, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (!l->make && access(l->corpus, R_OK) < 0)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, or cannot be read", l->corpus);
+	if (rf_loop_begun(l))
+		return RF_OK;
+	if (access(lock, F_OK) < 0 && is_foreign(l->path))
+		return rf_fail(e, RF_EDATA, "%s: it is there already and is not a run: name a new folder", l->path);
+	return check_from(l, e);
+}
+
+/* ---- one at a time ------------------------------------------------------------------------------------- */
+
+/* The first look may come between a holder's lock and its note, so nothing is said of it. */
+static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, "data/.lock", path, e);
+
+	for (int tries = 0; rc == RF_OK; tries++) {
+		if ((rc = rf_lock_try(&l->lock, path, e)) != RF_EBUSY)
+			return rc;
+		if (l->lock.holder && !l->wait)
+			return rf_fail(e, RF_EBUSY, "another loop works on it, process %ld: --wait waits for its end",
+			               (long)l->lock.holder);
+		if (tries == 1 && l->lock.holder)
+			rf_loop_say(l, "another loop works on it, process %ld: waiting for its end", (long)l->lock.holder);
+		else if (tries == 1)
+			rf_loop_say(l, "a loop that has ended left processes behind: waiting for their end");
+		rc = rf_loop_go_on(l, 0.2, e);
+	}
+	return rc;
+}
+
+/* ---- data ---------------------------------------------------------------------------------------------- */
+
+enum { AT_ONCE = 4096 }; /* records between two looks for a signal */
+
+/* Counts the records of the data, unread; whether there are data. */
+static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	struct rf_in *in;
+
+	l->measured = false;
+	if (access(l->corpus, F_OK) < 0 && errno == ENOENT)
+		return RF_OK;
+	if ((rc = rf_in_open(&in, l->corpus, UINT64_C(1) << 40, e)) != RF_OK)
+		return rc;
+	while ((rc = rf_skip(in, AT_ONCE, e)) == RF_OK && (rc = rf_loop_go_on(l, 0, e)) == RF_OK)
+		;
+	l->measured = rc == RF_EOF;
+	l->sequences = rf_in_count(in);
+	l->hash = rf_in_claimed(in);
+	rf_in_close(in);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* ---- words --------------------------------------------------------------------------------------------- */
+
+#define LATE "sequences" /* known only when the data are there */
+
+static void gather(const struct rf_loop *l, struct rf_buf *words)
+{
+	char number[32];
+
+	rf_page_clear(words);
+	rf_words_add(words, "line", l->line);
+	rf_words_add(words, "from", l->from);
+	rf_words_add(words, "data", l->data);
+	rf_words_add(words, "make", l->make);
+	rf_words_add(words, "words", l->words);
+	snprintf(number, sizeof number, "%d", l->batch);
+	rf_words_add(words, "batch", number);
+	snprintf(number, sizeof number, "%" PRIu64, l->seed);
+	rf_words_add(words, "seed", number);
+	if (!l->measured)
+		return;
+	snprintf(number, sizeof number, "%" PRIu64, l->sequences);
+	rf_words_add(words, LATE, number);
+	snprintf(number, sizeof number, "%016" PRIx64, l->hash);
+	rf_words_add(words, "hash", number);
+}
+
+static void say_line(void *arg, char side, const char *line, size_t n)
+{
+	rf_loop_say(arg, "%c %.*s", side, (int)n, line);
+}
+
+static void say_nothing(void *arg, char side, const char *line, size_t n)
+{
+	(void)arg, (void)side, (void)line, (void)n;
+}
+
+/* Whether the run is begun from the same checkpoint by both. */
+static bool same_start(const struct rf_buf *a, const struct rf_buf *b)
+{
+	size_t n, m;
+	const char *x = rf_words_find(a, "from", &n), *y = rf_words_find(b, "from", &m);
+
+	return n == m && !memcmp(x, y, n);
+}
+
+/* The name of data that nobody made for us, where they lie among what we prepare. */
+static const char *own_data(const struct rf_loop *l)
+{
+	size_t n = strlen(l->path);
+
+	return !strncmp(l->corpus, l->path, n) && !strncmp(l->corpus + n, "/data/", 6) ? l->corpus + n + 6 : NULL;
+}
+
+/* Drops what other words prepared, under the lock of the trainers too, of which one may have been started
+ * by hand. */
+static enum rf_code drop_prepared(struct rf_loop *l, bool start, struct rf_err *e)
+{
+	static const char *const in_run[] = { "streams", "log.jsonl", NULL };
+	static const char *const of_start[] = { "latest", "step-000000", NULL };
+	const char *in_data[] = { ".lock", "words", l->make ? NULL : own_data(l), NULL };
+	char path[4096];
+	enum rf_code rc;
+
+	if ((rc = rf_loop_look(l, e)) != RF_OK)
+		return rc;
+	if (l->done)
+		return rf_fail(e, RF_EBUSY, "a trainer worked on it just now: rf-dump --head tells by which words "
+		               "a stream was made");
+	rf_loop_say(l, "other words than before, which did no batch: what they prepared is dropped, these begin");
+	for (int i = 0; in_run[i]; i++)
+		if ((rc = rf_loop_file(l, in_run[i], path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK)
+			return rc;
+	if ((rc = rf_loop_file(l, "data", path, e)) != RF_OK || (rc = clear_folder(path, in_data, e)) != RF_OK)
+		return rc;
+	for (int i = 0; start && of_start[i]; i++)
+		if ((rc = rf_loop_file(l, of_start[i], path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK)
+			return rc;
+	return RF_OK;
+}
+
+static enum rf_code drop(struct rf_loop *l, bool start, struct rf_err *e)
+{
+	enum rf_code rc;
+	int lock;
+
+	if (start && (rc = check_from(l, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_run_lock(l->path, &lock, e)) == RF_EBUSY)
+		return rf_fail(e, RF_EBUSY, "a trainer works on it: try again when it has ended");
+	if (rc != RF_OK)
+		return rc;
+	rc = drop_prepared(l, start, e);
+	close(lock);
+	return rc;
+}
+
+/* Whether a batch was done, even if its step was removed by hand. */
+static bool has_history(const struct rf_loop *l)
+{
+	char path[4096];
+
+	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
+}
+
+/* The words that are there must be these, or go. */
+static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc;
+	bool there;
+
+	gather(l, words);
+	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK
+	    || (rc = rf_words_read(told, path, &there, e)) != RF_OK)
+		return rc;
+	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
+		if (has_history(l))
+			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
+			               "same, or another run, or remove this one", path);
+		if ((rc = drop(l, !same_start(told, words), e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
+			return rc;
+		gather(l, words);
+	} else if (there && told->n >= words->n) {
+		return RF_OK;
+	}
+	return rf_words_write(words, path, e);
+}
+
+/* ---- begin --------------------------------------------------------------------------------------------- */
+
+static enum rf_code move(const struct rf_loop *l, const char *from, const char *to, struct rf_err *e)
+{
+	char old[4096], new[4096];
+	enum rf_code rc;
+
+	if ((rc = rf_loop_file(l, from, old, e)) != RF_OK || (rc = rf_loop_file(l, to, new, e)) != RF_OK)
+		return rc;
+	return rename(old, new) < 0 ? rf_fail(e, RF_EIO, "%s: rename: %s", new, strerror(errno)) : RF_OK;
+}
+
+static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
+{
+	char begun[4096];
+	char *const command[] = { (char *)"rf-init", (char *)"--from", (char *)l->from, begun, NULL };
+	enum rf_code rc;
+
+	if (rf_loop_begun(l))
+		return RF_OK;
+	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK || (rc = rf_disk_remove(begun, e)) != RF_OK
+	    || (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK
+	    || (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK
+	    || (rc = move(l, "data/begun/step-000000", "step-000000", e)) != RF_OK
+	    || (rc = rf_disk_remove(begun, e)) != RF_OK)
+		return rc;
+	return rf_disk_sync_dir(l->path, e);
+}
+
+static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if (!l->make)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
+	rf_loop_say(l, "%s", l->make);
+	if ((rc = rf_loop_shell(l, l->make, "--make", e)) != RF_OK)
+		return rc;
+	if (access(l->corpus, F_OK) < 0)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, though --make ended well", l->corpus);
+	return RF_OK;
+}
+
+/* The second time the data are there, and their words too. */
+static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	do {
+		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK
+		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
+			return rc;
+		if (!l->measured)
+			rc = make_data(l, e);
+	} while (rc == RF_OK && !l->measured);
+	return rc == RF_OK ? rf_loop_look(l, e) : rc;
+}
+
+enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_buf words = { 0 }, told = { 0 };
+	char path[4096];
+	enum rf_code rc;
+
+	if ((rc = check(l, e)) != RF_OK || (rc = rf_loop_file(l, "data", path, e)) != RF_OK
+	    || (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK && (rc = rf_disk_remove(path, e)) == RF_OK)
+		rc = prepare(l, &words, &told, e);
+	rf_buf_free(&words);
+	rf_buf_free(&told);
+	return rc;
+}

@@ -1,0 +1,26 @@
+/* loop_begin.h -- what loop.c and loop_begin.c share. */
+#ifndef RF_LOOP_BEGIN_H
+#define RF_LOOP_BEGIN_H
+
+#include "loop.h"
+
+/* Says, through the caller's function. */
+void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* RUN/name into out (4096 bytes). */
+enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
+/* Whether the run has a step. */
+bool rf_loop_begun(const struct rf_loop *l);
+/* Sets at and done. */
+enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e);
+/* Fails where a signal has come that ends us, and says so. */
+enum rf_code rf_loop_go_on(struct rf_loop *l, double seconds, struct rf_err *e);
+/* Runs a command that must end well; what: its name in the sentence of a failure. */
+enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what, struct rf_err *e);
+/* The same for a line of the shell, any of whose stages may fail. */
+enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e);
+
+/* Checks what can be told before anything is made; takes the lock; settles the words, and makes what is not
+ * there: the run's first step, the data.  Then at, done, sequences and hash are what they are. */
+enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e);
+
+#endif

@@ -1,0 +1,16 @@
+#!/bin/bash
+# stages.sh NAME... -- these environment variables hold commands, or nothing; TRAIN is one.  Words of the shell's grammar, as
+# (cd or X=1, are for the shell to judge.
+set -euo pipefail
+
+for name; do
+	read -r word _ <<<"${!name}" || true
+	if [[ -n $word && $word != *[^[:alnum:]_./+-]* ]] && ! command -v -- "$word" >/dev/null; then
+		printf '%s: %s: command not found\n' "$name" "$word" >&2
+		exit 64
+	fi
+	if [ "$name$word" = TRAIN ]; then
+		echo 'TRAIN is empty: a batch needs a trainer' >&2
+		exit 64
+	fi
+done

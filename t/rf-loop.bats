@@ -1,0 +1,536 @@
+#!/usr/bin/env bats
+# rf-loop: a run taken through a corpus, one line and one commit per batch, whatever ends it.
+
+setup_file() {
+	load helper
+	export P=$BATS_FILE_TMPDIR
+	cat >"$P/config.json" <<-'END'
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2, "intermediate_size": 24,
+		  "vocab_size": 384, "eos_token_id": 1 }
+	END
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	rf-tokenize --bytes --max-len 64 --min-len 32 --truncate split --format text -o "$P/corpus.rf" "$ROOT/README.md" 2>/dev/null
+	export LINE='rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN" --at $AT --mini-batch 2 --log "$RUN/log.jsonl"'
+	cd "$P"
+	rf-loop -m want --from ckpt --data corpus.rf --batches 3 --batch 4 -- "$LINE" 2>/dev/null
+}
+
+setup() {
+	load helper
+	cp -r "$P/ckpt" "$P/corpus.rf" .
+}
+
+# Of a test that failed nothing stays: all of the session that it began.
+teardown() {
+	[ -z "${shell:-}" ] || pkill -9 -s "$shell" || true
+}
+
+# loop RUN WORD...: rf-loop as in setup_file, with other words; the variable L is another line
+loop() {
+	local run=$1
+	shift
+	rf-loop -m "$run" --from ckpt --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"
+}
+export -f loop
+
+# begin RUN WORD...: the same in the background, in a session of its own, whose first process is $shell; what it says is in err
+begin() {
+	rm -f err
+	setsid bash -c 'exec 2>err; rf-loop -m "$0" --from ckpt --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"; exit $?' "$@" \
+		>/dev/null 3>&- &
+	shell=$!
+}
+
+steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
+same_run() { diff -r "$1/latest/" "$2/latest/"; }
+same_as_want() { same_run "$1" "$P/want"; }
+
+# until_true COMMAND...: waits for it, up to a minute
+until_true() {
+	local n
+	for ((n = 0; n < 1200; n++)); do
+		! "$@" 2>/dev/null || return 0
+		sleep .05
+	done
+	echo "never: $*"
+	return 1
+}
+
+# ended STATUS: the loop that was begun ends with that status
+ended() {
+	local status=0
+	wait "$shell" || status=$?
+	[ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat err; return 1; }
+}
+
+# field PID N: of /proc/PID/stat, counted from 1; the state is 3
+field() { sed 's/^.*) //' "/proc/$1/stat" | cut -d ' ' -f $(($2 - 2)); }
+is() { [ "$(field "$1" 3)" = "$2" ]; }
+said() { grep -qF -- "$1" err; }
+# The loop that holds a run, its guard, and what lives in its session.
+holder() { cut -d ' ' -f 1 "$1/data/.lock"; }
+guard() { pgrep -P "$(holder "$1")" -x rf-loop; }
+session() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'; }
+none_of() { [ -z "$(session "$1")" ]; }
+# A line whose first stage says in the file `here` that it is there, and waits for the file `go`.
+waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
+
+@test "rf-loop: a batch is a line and a commit, and the line is what one would type" {
+	run -0 --separate-stderr loop run
+	[ -z "$output" ]
+	[ "$(steps run)" = $'6\t3' ]
+	same_as_want run
+	rf-init --from ckpt hand
+	rf-cat --shuffle --seed 0 --epoch 0 -o order.rf corpus.rf
+	for batch in 0 1 2; do
+		rf-cat --range $((4 * batch)):$((4 * batch + 4)) order.rf | rf-ntp -m hand --at $((2 * batch)) --mini-batch 2
+	done
+	same_run run hand
+	[ "$(cut -f 1,2 run/data/times.tsv | paste -sd' ')" = $'1\t2 2\t4 3\t6' ]
+	[ "$(cat run/data/status)" = 0 ]
+	[ "$(grep -c '^rf-loop: run: batch [123] of 3, step [246], loss [0-9.]*, [0-9]* s left$' <<<"$stderr")" -eq 3 ]
+}
+
+@test "rf-loop: what depends on the batch stands in the environment, and nothing on standard input" {
+	export L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line; echo >>line; '$LINE
+	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM$TO$ORDER$STREAM" >>after; echo >>after'
+	loop run --batches 2 --after "$after" </dev/zero
+	[ "$(head -n 1 line)" = "run run/step-000000 0 0 4 run/data/epoch-0.rf  0 corpus.rf " ]
+	[ "$(tail -n 1 line)" = "run run/step-000002 2 4 8 run/data/epoch-0.rf  1 corpus.rf " ]
+	[ "$(cat after)" = $'run run/step-000002 2 0 corpus.rf  \nrun run/step-000004 4 1 corpus.rf  ' ]
+	loop run --batches 3 --after "$after" --keep-streams
+	[ "$(tail -n 1 line | cut -d ' ' -f 7)" = run/streams/step-000004.rf ]
+	[ -d run/streams ]
+}
+
+@test "rf-loop: an epoch has every sequence at most once, and the next another order" {
+	rf-cat --range 0:7 -o seven.rf corpus.rf
+	export L='rf-cat --range $FROM:$TO "$ORDER" | tee batch-$BATCH.rf | rf-ntp -m "$RUN" --at $AT'
+	loop run --data seven.rf --batch 3 --batches 4 --seed 5
+	ids() { for b in "$@"; do rf-dump --tsv --rows record --columns id --no-header batch-$b.rf; done; }
+	[ "$(ids 0 1 | sort -u | wc -l)" -eq 6 ]
+	[ "$(ids 2 3 | sort -u | wc -l)" -eq 6 ]
+	[ "$(ids 0 1)" != "$(ids 2 3)" ]
+	cmp run/data/epoch-1.rf <(rf-cat --shuffle --seed 5 --epoch 1 seven.rf)
+	[ ! -e run/data/epoch-0.rf ]
+	run -65 loop other --data seven.rf --batch 8
+	[[ "$output" == *"seven.rf has 7 sequences, fewer than a batch of 8"* ]]
+}
+
+@test "rf-loop: more batches go on where fewer ended; the same again, or fewer, do nothing and say so" {
+	loop run --batches 1
+	loop run --batches 3
+	same_as_want run
+	cp -a run before
+	run -0 loop run
+	[ "$output" = "rf-loop: run: 3 of 3 batches are done" ]
+	run -0 loop run --batches 2 --phase name
+	[ "$output" = "rf-loop: name: 3 batches are done, more than 2" ]
+	diff -r before run
+}
+
+@test "rf-loop: any name will do for a run: blanks, wildcards, backslashes, one like an option" {
+	loop w1 --batches 1
+	for name in 'a b' 'w[1]' 'w\' -r7 "it's \$HOME" deep/er/run; do
+		loop "$name" --batches 1
+		loop "$name" --batches 3 --keep-streams
+		same_as_want "./$name"
+		[ "$(wc -l <"./$name/data/times.tsv")" -eq 3 ]
+	done
+	run -65 loop 'w[1]' --batches 4 --seed 5
+	[ "$(steps 'w[1]')" = $'6\t3' ]
+	[ "$(steps w1)" = $'2\t1' ]
+}
+
+@test "rf-loop: wrong words are said to be wrong, and leave nothing" {
+	while IFS='|' read -r status message words; do
+		eval "run -$status rf-loop $words"
+		[[ "$output" == "rf-loop: "*"$message"* ]] || { echo "$words: $output"; return 1; }
+	done <<-'END'
+		64|-m, the run, is needed|--data corpus.rf -- line
+		64|--data, a stream of sequences, is needed|-m run -- line
+		64|0 words for the line: it is one, behind --|-m run --data corpus.rf
+		64|3 words for the line: quote it|-m run --data corpus.rf -- rf-ntp -m x
+		64|--from says which checkpoint it begins from|-m run --data corpus.rf -- line
+		64|'0' is not a whole number from 1|-m run --data corpus.rf --batch 0 -- line
+		66|nothing: |-m run --data corpus.rf --from nothing -- line
+		66|nothing.rf: it is not there|-m run --data nothing.rf --from ckpt -- line
+		65|ckpt: it is there already and is not a run|-m ckpt --data corpus.rf --from ckpt -- line
+	END
+	[ ! -e run ] && [ ! -e ckpt/data ]
+}
+
+@test "rf-loop: the status of the stage that failed is the loop's, and lies in data/status" {
+	L='exit 3' run -3 loop run
+	[[ "$output" == *"rf-loop: run: batch 1: a stage failed with status 3 and said why; the same words go on from here" ]]
+	[ "$(cat run/data/status)" = $'3\tbatch 1: a stage failed with status 3 and said why; the same words go on from here' ]
+	L='bash -c "kill -9 \$\$" | cat' run -137 loop other
+	L='no-such-program' run -127 loop third
+	[[ "$output" == *"batch 1: a stage failed with status 127: a command was not found"* ]]
+	# a loop that works has none, nor one that was killed
+	L=$(waiting) begin run
+	until_true test -e here
+	[ ! -e run/data/status ]
+	kill -9 "$(holder run)"
+	wait "$shell" || true
+	[ ! -e run/data/status ]
+}
+
+@test "rf-loop: a line must commit once" {
+	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
+	[[ "$output" == *"batch 1: no stage failed, and nothing was committed"* ]]
+	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' run -70 loop twice
+	[[ "$output" == *"batch 1: more than one commit was made"* ]]
+	run -70 loop after --after 'rf-cat --range 0:2 corpus.rf | rf-ntp -m "$RUN"'
+	[[ "$output" == *"batch 1 is done: --after committed to the run: only the line may"* ]]
+}
+
+@test "rf-loop: --after is run once after each commit, and again before the next batch where it did not end well" {
+	run -5 loop run --after 'echo $AT >>seen; exit 5'
+	[[ "$output" == *"batch 1 is done: --after failed with status 5 and said why"* ]]
+	[ "$(steps run)" = $'2\t1' ]
+	loop run --after 'echo $AT >>seen'
+	[ "$(paste -sd' ' seen)" = "2 2 4 6" ]
+	[ "$(cut -f 1 run/data/after)" -eq 3 ]
+	loop run --after 'echo $AT >>seen'
+	[ "$(wc -l <seen)" -eq 4 ]
+	# killed while it runs, at the last batch
+	begin other --batches 1 --after 'echo $AT >>killed; until [ -e go ]; do sleep .02; done'
+	until_true test -s killed
+	kill -9 "$(holder other)"
+	wait "$shell" || true
+	touch go
+	loop other --batches 1 --after 'echo $AT >>killed'
+	[ "$(paste -sd' ' killed)" = "2 2" ]
+}
+
+@test "rf-loop: a signal ends the whole pipeline once, and leaves the run as it was" {
+	for signal in TERM INT HUP; do
+		rm -rf run here
+		L='trap "echo end >>ends" TERM; touch here; sleep 1000 & wait; wait; sleep .2; exit 9' begin run
+		until_true test -e here
+		kill -$signal "$(holder run)"
+		ended $((128 + $(kill -l $signal)))
+		[ "$(tail -n 1 err)" = "rf-loop: run: interrupted: the same words go on from here" ]
+		[ "$(steps run)" = $'0\t0' ]
+		[ "$(cut -f 1 run/data/status)" -eq $((128 + $(kill -l $signal))) ]
+		[ "$(cat ends)" = end ]
+		until_true none_of "$shell"
+		rm ends
+	done
+}
+
+@test "rf-loop: a second signal kills what does not end at the first" {
+	L='trap "" TERM; touch here; sleep 1000; sleep 1000' begin run
+	until_true test -e here
+	loop=$(holder run)
+	kill -TERM "$loop"
+	sleep 1.1
+	[ -e "/proc/$loop" ]
+	kill -TERM "$loop"
+	ended 143
+	until_true none_of "$shell"
+}
+
+@test "rf-loop: nohup keeps it from SIGHUP" {
+	L=$(waiting) && export L
+	(
+		trap '' HUP
+		exec setsid rf-loop -m run --from ckpt --data corpus.rf --batches 1 --batch 4 -- "$L" 2>err 3>&-
+	) &
+	shell=$!
+	until_true test -e here
+	kill -HUP "$(holder run)"
+	touch go
+	ended 0
+}
+
+@test "rf-loop: where it is stopped and continued, so is the pipeline" {
+	L=$(waiting) begin run
+	until_true test -e here
+	loop=$(holder run)
+	stage=$(pgrep -P "$loop" -x bash)
+	for signal in STOP STOP; do
+		kill -$signal "$loop"
+		until_true is "$loop" T
+		until_true is "$stage" T
+		kill -CONT "$loop"
+		until_true is "$stage" S
+	done
+	# stopped, then ended
+	kill -STOP "$loop"
+	until_true is "$stage" T
+	kill -TERM "$loop"
+	kill -CONT "$loop"
+	ended 143
+	until_true none_of "$shell"
+	touch go
+	loop run
+	same_as_want run
+}
+
+@test "rf-loop: where it is killed, stopped or not, its pipeline ends too" {
+	for how in KILL 'STOP KILL'; do
+		rm -f here
+		L=$(waiting) begin run
+		until_true test -e here
+		loop=$(holder run)
+		stage=$(pgrep -P "$loop" -x bash)
+		for signal in $how; do
+			kill -$signal "$loop"
+			[ $signal = KILL ] || until_true is "$stage" T
+		done
+		wait "$shell" || true
+		until_true none_of "$shell"
+	done
+	touch go
+	loop run
+	same_as_want run
+}
+
+@test "rf-loop: what outlives a loop is waited for, and its commit counts" {
+	for end in true false; do
+		rm -rf run here go
+		export L='touch here; until [ -e go ]; do sleep .02; done; '$end' && '$LINE
+		begin run
+		until_true test -e here
+		loop=$(holder run)
+		kill -9 "$(guard run)"
+		kill -9 "$loop"
+		wait "$shell" || true
+		# other words wait too, and go by whether it was committed
+		begin run --seed 1
+		until_true said 'rf-loop: run: a loop that has ended left processes behind: waiting for their end'
+		touch go
+		if $end; then
+			ended 65
+			said 'run/data/words: this was begun with other words'
+			[ "$(steps run)" = $'2\t1' ]
+			loop run
+			same_as_want run
+		else
+			ended 1
+			said 'other words than before, which did no batch: what they prepared is dropped'
+		fi
+	done
+}
+
+@test "rf-loop: one at a time: the second says who works, or waits for its end" {
+	L=$(waiting) begin run
+	until_true test -e here
+	loop=$(holder run)
+	run -75 loop run
+	[ "$output" = "rf-loop: run: another loop works on it, process $loop: --wait waits for its end" ]
+	[ ! -e run/data/status ] && [ "$(holder run)" -eq "$loop" ]
+	first=$shell
+	cp err err.first
+	L=$(waiting) begin run --wait
+	until_true said "rf-loop: run: another loop works on it, process $loop: waiting for its end"
+	touch go
+	ended 0
+	wait "$first"
+	[ "$(tail -n 1 err)" = "rf-loop: run: 3 of 3 batches are done" ]
+	same_as_want run
+}
+
+@test "rf-loop: a trainer that was started by hand is not robbed of its run" {
+	L=false run -1 loop run
+	rf-cat --range 0:4 corpus.rf >four.rf
+	{ until [ -e go ]; do sleep .05; done; cat four.rf; } | rf-ntp -m run --at 0 3>&- &
+	taken run/.lock
+	run -75 loop run
+	[[ "$output" == *"a trainer works on it: try again when it has ended"* ]]
+	touch go
+	wait $!
+	[ "$(steps run | cut -f 2)" -eq 1 ]
+	run -65 loop run
+	[[ "$output" == *"this was begun with other words"* ]]
+}
+
+@test "rf-loop: words stand from the first commit on, and what differs is shown" {
+	loop run --batches 1
+	while IFS='|' read -r shown words; do
+		eval "run -65 loop run --batches 2 $words"
+		[[ "$output" == *"> $shown"* ]] || { echo "$words: $output"; return 1; }
+		[[ "$output" == *"run/data/words: this was begun with other words or data (<) than now (>)"* ]]
+	done <<-'END'
+		seed=7|--seed 7
+		batch=5|--batch 5
+		from=run|--from run
+		make=true|--make true
+		words=text|--words text
+		data=./corpus.rf|--data ./corpus.rf
+	END
+	L="$LINE;" run -65 loop run --batches 2
+	[[ "$output" == *"> line=$LINE;"* ]]
+	rf-cat --range 0:9 -o short.rf corpus.rf
+	mv short.rf corpus.rf
+	run -65 loop run --batches 2
+	[[ "$output" == *"> sequences=9"*"> hash="* ]]
+	[ "$(steps run)" = $'2\t1' ]
+	cp "$P/corpus.rf" .
+	# what is no word
+	loop run --batches 2 --keep-streams --after true --phase x --wait
+	# history counts, also where its steps were removed
+	rm -r run/step-00000[1-9]
+	ln -sfn step-000000 run/latest
+	run -65 loop run --seed 7
+}
+
+@test "rf-loop: a word of several lines is shown by lines" {
+	loop run --batches 1 --words $'one\ntwo\nthree'
+	run -65 loop run --words $'one\n2\nthree'
+	[ "$(grep -c '^rf-loop: run: [<>] ' <<<"$output")" -eq 2 ]
+	[[ "$output" == *'run: <  two'*'run: >  2'* ]]
+}
+
+@test "rf-loop: until a batch is done other words are taken, and nothing stays of those before" {
+	rf-init --config "$P/config.json" --seed 2 wrong
+	L='echo "{}" >>"$RUN/log.jsonl"; touch "$RUN/data/mine" "$STREAM"; false' run -1 loop run --from wrong --keep-streams
+	[ -e run/streams/step-000000.rf ]
+	run -66 loop run --from nothing
+	cmp run/step-000000/model.safetensors wrong/model.safetensors
+	run -0 loop run
+	[[ "$output" == *"run: other words than before, which did no batch: what they prepared is dropped, these begin"* ]]
+	same_as_want run
+	diff <(cd run && find . | sort) <(cd "$P/want" && find . | sort)
+	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
+}
+
+@test "rf-loop: --make makes the data where they are not there, once" {
+	mv corpus.rf source.rf
+	make='echo made >>made; rf-cat -o "$DATA" source.rf'
+	loop run --make "$make" --batches 1
+	loop run --make "$make"
+	[ "$(cat made)" = made ]
+	same_as_want run
+	# made again they must be what they were
+	rm corpus.rf
+	loop run --make "$make" --batches 4
+	[ "$(wc -l <made)" -eq 2 ]
+	rf-cat --range 0:9 -o source.rf corpus.rf
+	rm corpus.rf
+	run -65 loop run --make "$make" --batches 5
+	[[ "$output" == *"> sequences=9"* ]]
+	rm corpus.rf
+	run -7 loop other --make 'exit 7'
+	[[ "$output" == *"--make failed with status 7"* ]]
+	run -66 loop other --make true
+	[[ "$output" == *"corpus.rf: it is not there, though --make ended well"* ]]
+}
+
+@test "rf-loop: data that are damaged, or no stream, are refused" {
+	head -c -1 corpus.rf >cut.rf
+	run -65 loop run --data cut.rf
+	[[ "$output" == *"cut.rf: "*truncated* ]]
+	echo text >text.rf
+	run -65 loop run --data text.rf
+	[[ "$output" == *"text.rf: not an rf stream"* ]]
+}
+
+@test "rf-loop: where the newest step was removed it goes on from the newest that is there" {
+	loop run
+	rm -r run/step-000006
+	run -0 loop run
+	[[ "$output" == *"the newest step is step-000004"* ]]
+	same_as_want run
+}
+
+@test "rf-loop: while a line runs the loop takes no processor, and its guard next to none" {
+	L=$(waiting) begin run
+	until_true test -e here
+	loop=$(holder run) guard=$(guard run)
+	until_true is "$loop" S
+	switches() { awk '/ctxt/ { n += $2 } END { print n }' "/proc/$1/status"; }
+	before=$(switches "$loop") looks=$(switches "$guard")
+	sleep 2
+	[ "$(switches "$loop")" -eq "$before" ]
+	[ "$(($(switches "$guard") - looks))" -le 40 ]
+	[ "$(($(field "$guard" 14) + $(field "$guard" 15)))" -le 2 ] # hundredths of a second
+	touch go
+	ended 0
+}
+
+@test "rf-loop: the time left is of the last batches, of earlier loops too, and one slow one does not move it" {
+	export L='[ $BATCH -lt $MAX ] && '$LINE
+	MAX=1 run -1 loop run --batches 22
+	for s in 60 60 60 100000 60 60 60 60; do printf '1\t2\t%d000000\n' $s >>run/data/times.tsv; done
+	MAX=2 run -1 loop run --batches 22
+	[[ "$output" == *"rf-loop: run: batch 2 of 22, step 4, loss "*", 20 min left"* ]]
+	printf '2\t60000000\n' >run/data/after
+	MAX=3 run -1 loop run --batches 22 --after 'true'
+	[[ "$output" == *"rf-loop: run: batch 3 of 22, step 6, loss "*", 38 min left"* ]]
+	for s in 1 2 3 4 5; do printf '1\t2\t720000000\n' >>run/data/times.tsv; done
+	MAX=4 run -1 loop run --batches 22
+	[[ "$output" == *"batch 4 of 22, step 8, loss "*", 3 h 36 min left"* ]]
+}
+
+@test "rf-loop: on a terminal a bar, in one line that is rewritten" {
+	command -v script >/dev/null || skip "no script(1)"
+	rm -rf run
+	SHELL=/bin/bash TERM=xterm script -qefc 'loop run --phase it' /dev/null </dev/null >shown
+	tr '\r' '\n' <shown >lines
+	grep -q '^\[########\.*\] it: batch 1 of 3, step 2, loss [0-9.]*, [0-9]* s left' lines
+	grep -q '^\[########################\] it: batch 3 of 3, step 6' lines
+	[ "$(grep -c '^rf-loop: it: batch [0-9]' lines)" -eq 0 ]
+	same_as_want run
+}
+
+@test "rf-loop: a batch is over when all of its processes are" {
+	L="$LINE; { sleep .3; echo late >>late; } & setsid sleep 1000 3>&- & echo \$! >>own" loop run --batches 2
+	[ "$(wc -l <late)" -eq 2 ]
+	kill $(cat own)
+}
+
+# traced OPTION... -- RUN WORD...: the loop, and it alone, under strace
+traced() {
+	local options=()
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	timeout 60 strace -qq -o trace "${options[@]}" rf-loop -m "$2" --from ckpt --data corpus.rf --batches 2 --batch 4 "${@:3}" -- "$LINE"
+}
+
+# at_each_call SIGNAL WORD...: a loop with these words, of which `prepare` makes what it finds, gets the signal at one system
+# call after the other, or at some of them; what is left goes on to the bytes of `want`.
+at_each_call() {
+	local n status calls signal=$1 every=24
+	[ -z "${RF_ALL:-}" ] || every=1
+	shift
+	prepare
+	traced -- run "$@" 2>/dev/null || { head -n 1 trace; skip "strace is not allowed here"; }
+	calls=$(wc -l <trace)
+	[ "$calls" -gt 200 ]
+	for ((n = 1 + RANDOM % every; n <= calls; n += every)); do
+		prepare
+		status=0
+		traced -e inject=all:signal=$signal:when=$n -- run "$@" 2>err || status=$?
+		case $signal-$status in
+		*-0 | TERM-143 | KILL-137) ;;
+		*) echo "call $n of $calls: status $status"; cat err; return 1 ;;
+		esac
+		timeout 20 bash -c 'loop "$@"' _ run "$@" 2>err || { echo "call $n of $calls"; cat err; return 1; }
+		same_as_want run || { echo "call $n of $calls"; return 1; }
+	done
+}
+
+@test "rf-loop: a signal, or an end, at any of its system calls, between two batches too, does no harm" {
+	loop first --batches 1
+	prepare() { rm -rf run; cp -a first run; }
+	at_each_call TERM
+	at_each_call KILL
+}
+
+@test "rf-loop: killed while other words take the place of the first, they go on from a clean beginning" {
+	rf-init --config "$P/config.json" --seed 2 wrong
+	L='echo "{}" >>"$RUN/log.jsonl"; false' run -1 loop first --from wrong
+	prepare() { rm -rf run; cp -a first run; }
+	at_each_call KILL
+}
+
+@test "rf-loop: killed, interrupted and stopped again and again it loses no batch and does none twice" {
+	[ -n "${RF_ALL:-}" ] && times=1000 || times=24
+	run -0 python3 "$BATS_TEST_DIRNAME/kills.py" $times "$RANDOM"
+	[ "$output" = "$times kills" ]
+}

@@ -1,0 +1,80 @@
+/* rf-loop -- takes a run through a corpus: one line of the shell and one commit per batch. */
+#include <limits.h>
+#include <stdio.h>
+
+#include "cli.h"
+#include "loop.h"
+#include "progress.h"
+
+static struct rf_loop loop = RF_LOOP_DEFAULTS;
+static const char *phase;
+
+static void say(const struct rf_loop *l, const char *text)
+{
+	(void)l;
+	rf_say("%s: %s", phase, text);
+}
+
+/* A bar where there is a terminal, else a line that stays. */
+static void advance(const struct rf_loop *l, const char *text)
+{
+	char line[400];
+
+	snprintf(line, sizeof line, "%s: %s", phase, text);
+	if (!rf_progress_bar(l->done, l->batches, line))
+		rf_say("%s", line);
+}
+
+static void need(const char *value, const char *what)
+{
+	if (!value)
+		rf_die(64, "%s is needed (try --help)", what);
+}
+
+int main(int argc, char *argv[])
+{
+	const struct rf_opt corpus[] = {
+		{ "model", 'm', RF_OPT_TEXT, &loop.run, 0, 0, "run", "the run", false },
+		{ "from", 0, RF_OPT_TEXT, &loop.from, 0, 0, "model", "the checkpoint or run that it begins from", false },
+		{ "data", 0, RF_OPT_TEXT, &loop.data, 0, 0, "file", "sequences to train on, a stream", false },
+		{ "make", 0, RF_OPT_TEXT, &loop.make, 0, 0, "command", "makes the data where they are not there", false },
+		{ "batches", 0, RF_OPT_INT, &loop.batches, 0, INT_MAX, "n", "how many in all", false },
+		{ "batch", 0, RF_OPT_INT, &loop.batch, 1, INT_MAX, "n", "sequences of each", false },
+		{ "seed", 0, RF_OPT_U64, &loop.seed, 0, 0, "n", "of the order of the sequences", false },
+		{ "words", 0, RF_OPT_TEXT, &loop.words, 0, 0, "text", "more that the run is begun by", false },
+		{ .name = NULL },
+	};
+	const struct rf_opt others[] = {
+		{ "after", 0, RF_OPT_TEXT, &loop.after, 0, 0, "command", "run once after each commit", false },
+		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL, "the line keeps its streams", false },
+		{ "wait", 0, RF_OPT_FLAG, &loop.wait, 0, 0, NULL, "wait for another loop's end", false },
+		{ "phase", 0, RF_OPT_TEXT, &phase, 0, 0, "name", "what messages begin with; otherwise the run", false },
+		{ .name = NULL },
+	};
+	const struct rf_cli cli = {
+		.name = "rf-loop",
+		.usage = "-m run --from model --data file --batches n --batch n [options] -- line",
+		.summary = "Takes a run through a corpus: one line of the shell and one commit per batch.",
+		.example = "rf-loop -m RUN --from ckpt --data corpus.rf --batches 100 --batch 128 --\n"
+		           "      'rf-cat --range $FROM:$TO \"$ORDER\" | rf-ntp -m \"$RUN\" --at $AT'",
+		.also = "rf-grpo(1), rf-init(1), rf-tools(7)",
+		.opts = (const struct rf_opt *const[]){ corpus, others, NULL },
+		.max_args = -1,
+	};
+	int words = rf_cli_parse(&cli, argc, argv), status;
+	struct rf_err err;
+
+	need(loop.run, "-m, the run,");
+	need(loop.data, "--data, a stream of sequences,");
+	if (words != 1 || !*argv[1])
+		rf_die(64, "%d words for the line: %s", words, words > 1 ? "quote it, so that it is one" : "it is one, behind --");
+	loop.line = argv[1];
+	loop.say = say;
+	loop.advance = advance;
+	phase = phase ? phase : loop.run;
+	status = rf_loop(&loop, &err);
+	rf_progress_bar(0, 0, NULL);
+	if (status)
+		rf_die(status, "%s: %s", phase, err.msg);
+	return 0;
+}
