@@ -3,12 +3,13 @@
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
 #                     ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of make bench
 # make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts;
-#                                                           DEVICE=cuda: on a GPU
+#                                                           DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=1000 bytes
-# make bench          speed and memory, in one run               DEVICE=cuda:  on a GPU
+# make bench          speed and memory, in one run               DEVICE=cuda:  on a GPU; ISA=x86_64_v3: from that level down
+#                                                           ONLY='passes steps': some of it, pipelines/bench.sh
 # make help           these lines; also of the files in pipelines: make -f pipelines/midtrain.mk help
 # make install        also uninstall                       PREFIX=/usr/local DESTDIR=
 
@@ -29,6 +30,7 @@ CC      ?= cc
 CFLAGS  ?= -O2 -g
 SANITIZE ?=
 DEVICE  ?=
+ISA     ?=
 FUZZER  ?=
 BUILD   := build$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
 BIN     := $(if $(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
@@ -165,13 +167,22 @@ midtrain: $(TOOLS)
 units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
 
 TESTS ?= t
+# The longest first: side by side, none of them is left over at the end.
+LONGEST = $(patsubst %,t/%.bats,tree cuda gpu plan rf-loop pipelines ops)
+FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST),$(wildcard t/*.bats)))
 # All files: one on each core, where there is GNU parallel for it; but there is only one GPU.
 JOBS   = $(shell nproc)
-ABREAST = $(if $(filter-out t,$(TESTS))$(filter cuda,$(DEVICE))$(filter 1,$(JOBS)),,$(if $(findstring GNU,$(shell parallel --version 2>&1)),--jobs $(JOBS) --no-parallelize-within-files))
-# Signals as a program expects them, also under nohup: some tests are about them.
+ABREAST = $(if $(filter-out t $(if $(CROSS),$(EMULATED)),$(TESTS))$(filter cuda,$(DEVICE))$(filter 1,$(JOBS)),,$(if $(findstring GNU,$(shell parallel --version 2>&1)),--jobs $(JOBS) --no-parallelize-within-files))
+# Empty: as the environment has it.
+AT_ISA = $(if $(ISA),RF_ISA=$(ISA))
+# Signals as a program expects them, also under nohup: some tests are about them.  The shell of programs that start one is no user's.
 check: $(TOOLS) units
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
-	RF_BIN=$(abspath $(BIN)) RF_UNITS=$(abspath $(BUILD)/t) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) env --default-signal bats $(ABREAST) $(BATSFLAGS) $(TESTS)
+	RF_BIN=$(abspath $(or $(RUN),$(BIN))) RF_UNITS=$(abspath $(or $(RUN),$(BUILD)/t)) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) $(AT_ISA) env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL --default-signal SHELL=/bin/sh bats $(ABREAST) $(BATSFLAGS) $(FILES)
+
+# Their names, in that order.
+tests:
+	@printf '%s\n' $(FILES)
 
 check-all: export RF_ALL = 1
 check-all: check
@@ -184,7 +195,7 @@ bench: all $(BUILD)/t/bench
 	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) pipelines/bench-cuda.sh $(BUILD)/bench-cuda
 else
 bench: $(TOOLS) units
-	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
+	$(AT_ISA) RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) pipelines/bench.sh $(BUILD)/bench$(of_arch)
 endif
 
 # delta_back.cu's kernels hold more sums than there are registers: at most 32 numbers of a thread lie in memory, 80 where heads are 256

@@ -21,9 +21,8 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "vec.h"
+#include "product.h"
 
-enum { MR = W == 16 ? 8 : 4, NV = 2 };  /* MR x NV native vectors: a block that fits the registers */
 enum { BR = 64, PAD = ROWS_PAD };       /* rows of a block; widths are padded to a multiple of PAD */
 
 #define NEVER (-1e30f)      /* a score below all others, and finite, so that NEVER - NEVER is 0 */
@@ -32,55 +31,22 @@ static int whole(int n, int of) { return (n + of - 1) / of * of; }
 
 /* ---- products of blocks ----------------------------------------------------------------------------------------- */
 
-/* MR rows and nv vectors of C = A B or C += A B; A is (m, n), or with trans stored (n, m); ld: rows of B and C, apart. */
-INLINE void product_tile(bool trans, bool add, int nv, int n, const float *a, int lda, const float *b, float *c, int ld)
-{
-	vn acc[MR][NV];
-
-	for (int r = 0; r < MR; r++)
-		for (int v = 0; v < nv; v++)
-			acc[r][v] = add ? nload(c + r * ld + v * W) : nset(0);
-	for (int l = 0; l < n; l++) {
-		vn x[NV];
-		for (int v = 0; v < nv; v++)
-			x[v] = nload(b + l * ld + v * W);
-		for (int r = 0; r < MR; r++)
-			for (int v = 0; v < nv; v++)
-				acc[r][v] += (trans ? a[l * lda + r] : a[r * lda + l]) * x[v];
-	}
-	for (int r = 0; r < MR; r++)
-		for (int v = 0; v < nv; v++)
-			nstore(c + r * ld + v * W, acc[r][v]);
-}
-
-INLINE void product(bool trans, bool add, int m, int n, int lanes, const float *a, int lda, const float *b, float *c, int ld)
-{
-	int step = trans ? 1 : lda;
-
-	for (int v = 0; v < lanes; v += NV * W)
-		for (int i = 0; i < m; i += MR)
-			if (lanes - v >= NV * W)
-				product_tile(trans, add, NV, n, a + i * step, lda, b + v, c + i * ld + v, ld);
-			else
-				product_tile(trans, add, 1, n, a + i * step, lda, b + v, c + i * ld + v, ld);
-}
-
 /* s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
 static void scores(int width, int pad, int partners, int lanes, const float *rows, const float *x, float *s)
 {
-	product(false, false, whole(partners, PAD), width, lanes, rows, pad, x, s, BR);
+	prod(false, whole(partners, PAD), lanes, width, rows, pad, x, BR, s, BR, SET);
 }
 
 /* y (width, lanes) += sum over the partners of their rows times s */
 static void gather(int pad, int partners, int lanes, const float *rows, const float *s, float *y)
 {
-	product(true, true, pad, partners, lanes, rows, pad, s, y, BR);
+	prod(true, pad, lanes, partners, rows, pad, s, BR, y, BR, ADD);
 }
 
 /* y (partners, wide) += s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up to PAD. */
 static void spread(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
 {
-	product(false, true, whole(partners, PAD), lanes, wide, s, BR, rows, y, wide);
+	prod(false, whole(partners, PAD), wide, lanes, s, BR, rows, wide, y, wide, ADD);
 }
 
 /* ---- rows of a block -------------------------------------------------------------------------------------------- */
@@ -245,47 +211,40 @@ static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 	return all ? ALL : some ? SOME : NONE;
 }
 
-INLINE vni nload_i(const int32_t *p)
-{
-	vni x;
-	memcpy(&x, p, sizeof x);
-	return x;
-}
-
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
 /* Takes a block of scores into the softmax so far, for the lanes l0..l1-1 (multiples of 16): p in place of the scores; what
  * was summed under a lower maximum, y, shrinks. */
 INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys, int l0, int l1, bool masked)
 {
-	for (int l = l0; l < l1; l += W) {
-		vn was = nload(q->top + l), top = was, sum = nset(0), shrink;
-		vni lo = nload_i(q->lo + l), hi = nload_i(q->hi + l), i0 = lo - lo + key, moved;
+	for (int l = l0; l < l1; l += VL) {
+		vf was = vload(q->top + l), top = was, sum = vset(0), shrink;
+		vi lo = vload_i(q->lo + l), hi = vload_i(q->hi + l), i0 = lo - lo + key, moved;
 		int any = 0;
 
 		for (int i = 0; i < keys; i++) {
-			vn s = nload(scores + i * BR + l);
+			vf s = vload(scores + i * BR + l);
 			if (masked) {
-				s = npick(nwithin(lo, i0 + i, hi), s, nset(NEVER));
-				nstore(scores + i * BR + l, s);
+				s = vpick(vwithin(lo, i0 + i, hi), s, vset(NEVER));
+				vstore(scores + i * BR + l, s);
 			}
-			top = nmax(s, top);
+			top = vmax(s, top);
 		}
 		for (int i = 0; i < keys; i++) {
-			vn p = nexp(nload(scores + i * BR + l) - top);
+			vf p = vexp(vload(scores + i * BR + l) - top);
 			if (masked)
-				p = npick(nwithin(lo, i0 + i, hi), p, nset(0));
-			nstore(scores + i * BR + l, p);
+				p = vpick(vwithin(lo, i0 + i, hi), p, vset(0));
+			vstore(scores + i * BR + l, p);
 			sum += p;
 		}
-		shrink = nexp(was - top);
-		nstore(q->sum + l, nload(q->sum + l) * shrink + sum);
-		nstore(q->top + l, top);
+		shrink = vexp(was - top);
+		vstore(q->sum + l, vload(q->sum + l) * shrink + sum);
+		vstore(q->top + l, top);
 		moved = was != top;
-		for (int i = 0; i < W; i++)
+		for (int i = 0; i < VL; i++)
 			any |= moved[i];
 		for (int i = 0; any && i < a->D; i++)
-			nstore(y + i * BR + l, nload(y + i * BR + l) * shrink);
+			vstore(y + i * BR + l, vload(y + i * BR + l) * shrink);
 	}
 }
 
@@ -390,19 +349,17 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
  * one key alone has no slope, and what is left of do . v and D, which are summed in different orders, is not one either. */
 INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {
-	static const int32_t lane[VL] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-
 	for (int i = 0; i < q->n; i++)
-		for (int l = 0; l < lanes; l += W) {
+		for (int l = 0; l < lanes; l += VL) {
 			float *s = ps + i * BR + l, *t = pt + i * BR + l;
-			vn p = nexp(nload(s) - q->top[i]);
+			vf p = vexp(vload(s) - q->top[i]);
 
 			if (masked) {
-				vni at = nload_i(lane) + (key + l);
-				p = npick((at >= q->lo[i]) & (at < q->hi[i]), p, nset(0));
+				vi at = vcount() + (key + l);
+				p = vpick((at >= q->lo[i]) & (at < q->hi[i]), p, vset(0));
 			}
-			nstore(s, npick(p != 1, p * (nload(t) - q->sum[i]), nset(0)));
-			nstore(t, p);
+			vstore(s, vpick(p != 1, p * (vload(t) - q->sum[i]), vset(0)));
+			vstore(t, p);
 		}
 }
 

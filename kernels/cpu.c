@@ -7,9 +7,7 @@
 
 void KERNEL(gemm)(struct rf_dev *d, const struct rf_gemm *a)
 {
-	static const struct cpu_forms forms = { KERNEL(round), KERNEL(turn) };
-
-	rf_cpu_gemm(d, a, &forms);
+	rf_cpu_gemm(d, a, &KERNEL(forms));
 }
 
 const struct rf_ops KERNEL(ops) = {

@@ -27,6 +27,7 @@ enum { ROWS_TILE = 64 };
 struct rf_cpu {
 	struct rf_pool *pool;
 	uintptr_t skew;              /* handle - skew = address; not 0 on the device `check` */
+	int rounded;                 /* bytes of an operand that was rounded to bf16: 2, or 4 where no instruction takes bf16 */
 	struct cpu_scratch { void *p; size_t size; } *scratch; /* one per thread, and one more for the caller */
 	void *gemm;                  /* gemm.c: primitives and packed weights */
 };
@@ -64,20 +65,56 @@ void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
 
 /* gemm.c, the one file that calls oneDNN; compiled once, since oneDNN looks at the processor itself.
  *
- * One product on the calling thread: C (m, n) = A (m, k) B (k, n) [+ C], as struct rf_gemm has it, on addresses.
- * a16: A is bf16 already.  In bf16 devices B is rounded here, and kept rounded where it is a weight. */
-struct cpu_product { int m, n, k; bool ta, tb, add, weight, a16; const void *a; const float *b; float *c; int lda, ldb, ldc; };
-void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
-/* The forms in which it gives operands to oneDNN, made by operands.c: rows x cols floats, ld apart, as bf16 in rows that touch,
- * rounded to the nearest even; and to (k, n) = b' for b (n, k), rows ldb apart. */
+ * The forms in which it gives operands to oneDNN, made by operands.c:
+ * round   rows x cols floats, ld apart, to bf16, the nearest or the even one, in rows that touch, of cpu_of(d)->rounded bytes a
+ *         number; in 4 bytes the lower half is 0
+ * turn    b (n, k), rows ldb apart, to (k, n)
+ * narrow  n floats to bf16, and widen back */
+/* From a row of n float32s to the next in copies made for products: where rows begin a power of two behind each other, a column's
+ * numbers fall into the same few places of the nearest cache, and to pack them costs up to a third of the product. */
+static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
 struct cpu_forms {
-	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to);
-	void (*turn)(const float *b, int n, int k, int ldb, float *to);
+	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to); /* to: cpu_rounded_ld() apart */
+	void (*turn)(const float *b, int n, int k, int ldb, float *to, int ldt); /* (n, k) to (k, n) */
+	void (*narrow)(const float *from, size_t n, uint16_t *to);
+	void (*widen)(const uint16_t *from, size_t n, float *to);
 };
-void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to);
-void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to);
+void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);
+void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to, int ldt);
+void KERNEL(narrow)(const float *from, size_t n, uint16_t *to);
+void KERNEL(widen)(const uint16_t *from, size_t n, float *to);
+extern const struct cpu_forms KERNEL(forms);
+
+/* From a row of rounded operands to the next. */
+static inline int cpu_rounded_ld(struct rf_dev *d, int cols)
+{
+	return cpu_of(d)->rounded == 4 ? cpu_apart(cols) : cols;
+}
+
+/* One product on the calling thread: C (m, n) = A (m, k) B (k, n) [+ C], as struct rf_gemm has it, on addresses.
+ * rounded: 0, or A was rounded to bf16, to so many bytes a number, and so was B unless it is a weight: that is rounded here, and
+ * kept as bf16. */
+struct cpu_product {
+	int m, n, k;
+	bool ta, tb, add, weight;
+	int rounded;
+	const struct cpu_forms *forms;
+	const void *a;
+	const float *b;
+	float *c;
+	int lda, ldb, ldc;
+};
+void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
+/* A weight that is kept as bf16 and multiplied as float32 is widened so many rows of (k, n) and columns at a time; so many columns of
+ * a turned A are copied at a time. */
+enum { CPU_DEEP = 2048, CPU_WIDE = 256, CPU_SLAB = 4096 };
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *a, const struct cpu_forms *forms);
 void rf_cpu_gemm_free(struct rf_dev *d);
+/* Before the first product: limits oneDNN to a level of x86-64, to what the kernels of that level are compiled for; false: it
+ * does not let itself.  A level of another architecture leaves it as it is. */
+bool rf_cpu_gemm_isa(const char *level);
+/* What its products have beyond the levels: "+amx", "+bf16" or nothing. */
+const char *rf_cpu_gemm_beyond(void);
 /* [p, p + bytes) changed or is gone: forms kept of weights there are stale. */
 void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 

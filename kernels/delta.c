@@ -26,61 +26,36 @@
  * exponential multiplies adds its product with the gradient to dc of the later row and takes it from the earlier one's;
  * dg_t = dc_t + dc_{t+1} + ... of the chunk.  (The diagonals of D are left out: they would cancel, but for their rounding.) */
 #include "cpu.h"
-#include "vec.h"
+#include "product.h"
 
-enum { C = 64 };
+enum { C = 64, BLOCK = 16 };  /* rows of a chunk; rows of a block of its triangles, and what widths are rounded up to */
 
-#if defined(__AVX512F__)
-enum { NZ = 4 };  /* 4 x 4 accumulators, 4 columns of B: half the registers are left for the rest */
-#else
-enum { NZ = 2 };
-#endif
-
-enum mode { SET, ADD, SUB };
-
-/* C (4, 16 nz) = or += or -= A (4, kd) B (kd, 16 nz); nz is a constant where this is inlined. */
-INLINE void block(int kd, int nz, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum mode mode)
+/* prod() of what lies as it is, once: inlined at each of its calls it would be a hundred kilobytes. */
+static void product(int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum prod_mode mode)
 {
-	vf s[4][NZ];
-
-	for (int i = 0; i < 4; i++)
-		for (int j = 0; j < nz; j++)
-			s[i][j] = vset(0);
-	for (int p = 0; p < kd; p++, b += ldb)
-#pragma GCC unroll 4
-		for (int i = 0; i < 4; i++)
-#pragma GCC unroll 4
-			for (int j = 0; j < nz; j++)
-				s[i][j] += a[i * lda + p] * vload(b + VL * j);
-	for (int i = 0; i < 4; i++)
-		for (int j = 0; j < nz; j++) {
-			float *q = c + i * ldc + VL * j;
-			vstore(q, mode == SET ? s[i][j] : mode == ADD ? vload(q) + s[i][j] : vload(q) - s[i][j]);
-		}
+	prod(false, m, n, kd, a, lda, b, ldb, c, ldc, mode);
 }
 
-/* C (m, n) = or += or -= A (m, kd) B (kd, n); m a multiple of 4, n of 16. */
-static void prod(int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum mode mode)
-{
-	int j = 0;
-
-	for (; j + VL * NZ <= n; j += VL * NZ)
-		for (int i = 0; i < m; i += 4)
-			block(kd, NZ, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, mode);
-	for (; j < n; j += VL)
-		for (int i = 0; i < m; i += 4)
-			block(kd, 1, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, mode);
-}
-
-/* t (n, ldt) = x' for x (m, n), m a multiple of 16 */
+/* t (n, ldt) = x' for x (m, n), m a multiple of 4; n is rounded up to one, for what is beyond it is padding on both sides.
+ * In squares of 4 x 4, by halves, rather than number by number. */
 static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 {
-	for (int i = 0; i < m; i += VL)
-		for (int j = 0; j < n; j++) {
-			vf y;
-			for (int l = 0; l < VL; l++)
-				y[l] = x[(i + l) * ldx + j];
-			vstore(t + j * ldt + i, y);
+	typedef float v4 __attribute__((vector_size(16)));
+	typedef float v4u __attribute__((vector_size(16), aligned(4), may_alias));
+
+	for (int i = 0; i < m; i += 4)
+		for (int j = 0; j < n; j += 4) {
+			const float *p = x + i * ldx + j;
+			float *q = t + j * ldt + i;
+			v4 a = *(const v4u *)p, b = *(const v4u *)(p + ldx), c = *(const v4u *)(p + 2 * ldx), d = *(const v4u *)(p + 3 * ldx);
+			v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+
+			*(v4u *)q = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+			*(v4u *)(q + ldt) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+			ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+			cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+			*(v4u *)(q + 2 * ldt) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+			*(v4u *)(q + 3 * ldt) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 		}
 }
 
@@ -103,7 +78,7 @@ struct chunk {
 static float *take(float **at, size_t n)
 {
 	float *p = *at;
-	*at += (n + VL - 1) / VL * VL;
+	*at += (n + BLOCK - 1) / BLOCK * BLOCK;
 	return p;
 }
 
@@ -114,8 +89,8 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 
 	c->K = K;
 	c->V = V;
-	c->KP = (K + VL - 1) / VL * VL;
-	c->VP = (V + VL - 1) / VL * VL;
+	c->KP = (K + BLOCK - 1) / BLOCK * BLOCK;
+	c->VP = (V + BLOCK - 1) / BLOCK * BLOCK;
 	size_t ck = (size_t)C * (size_t)c->KP, cv = (size_t)C * (size_t)c->VP, kv = (size_t)c->KP * (size_t)c->VP;
 
 	c->q = take(&p, ck);
@@ -161,8 +136,10 @@ static size_t place(int w, int H, int h, int nb, int b, int j)
 static void load(float *to, int wp, int m, const float *from, int w, int H, int h, int nb, int b, int j)
 {
 	for (int i = 0; i < m; i++) {
-		memcpy(to + i * wp, from + place(w, H, h, nb, b, j + i), (size_t)w * 4);
-		memset(to + i * wp + w, 0, (size_t)(wp - w) * 4);
+		const float *row = from + place(w, H, h, nb, b, j + i);
+
+		for (int l = 0; l < wp; l += VL)
+			vstore(to + i * wp + l, l < w ? vget(row, l, w) : vset(0));
 	}
 }
 
@@ -200,9 +177,9 @@ static void store_state(float *to, int V, const float *from, int K, int VP)
 static void turn(struct chunk *c, int from, int to)
 {
 	while (from < to)
-		if (from % VL == 0 && from + VL <= to) {
-			transpose(c->k + from * c->KP, VL, c->K, c->KP, c->kt + from, C);
-			from += VL;
+		if (from % BLOCK == 0 && from + BLOCK <= to) {
+			transpose(c->k + from * c->KP, BLOCK, c->K, c->KP, c->kt + from, C);
+			from += BLOCK;
 		} else {
 			for (int j = 0; j < c->K; j++)
 				c->kt[j * C + from] = c->k[from * c->KP + j];
@@ -214,7 +191,6 @@ static void turn(struct chunk *c, int from, int to)
 
 /* e^x, 0 where nothing would be left of it: products with numbers near 1e-38 are slow. */
 INLINE vf fade(vf x) { return vpick(vless(x, vset(-70.f)), vset(0), vexp(x)); }
-INLINE vf lanes(void) { return (vf){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }; }
 
 /* exp(c_t - c_s) for 16 s from s on, and for 16 t from t on. */
 INLINE vf since(const struct chunk *c, int t, int s) { return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s))); }
@@ -256,9 +232,9 @@ static void left_over(const struct chunk *c, int last, float f[C])
 static void prod_lower(int from, int to, int w, const float *a, int lda, const float *bt, float *x)
 {
 	for (int i = from, next; i < to; i = next) {
-		int left = i / VL * VL;
-		next = left + VL < to ? left + VL : to;
-		prod(next - i, left + VL, w, a + i * lda, lda, bt, C, x + i * C, C, SET);
+		int left = i / BLOCK * BLOCK;
+		next = left + BLOCK < to ? left + BLOCK : to;
+		product(next - i, left + BLOCK, w, a + i * lda, lda, bt, C, x + i * C, C, SET);
 	}
 }
 
@@ -266,13 +242,13 @@ static void prod_lower(int from, int to, int w, const float *a, int lda, const f
 static void lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
 {
 	for (int i = from; i < to; i++)
-		for (int j = 0; j <= i; j += VL) {
+		for (int j = 0; j < i / BLOCK * BLOCK + BLOCK; j += VL) {
 			vf y = vload(x + i * C + j);
 			if (f)
 				y *= f[i];
 			if (c->decay)
 				y *= since(c, i, j);
-			vstore(x + i * C + j, vpick(vless(lanes() + (float)j, vset((float)(strict ? i : i + 1))), y, vset(0)));
+			vstore(x + i * C + j, vpick(vless(__builtin_convertvector(vcount(), vf) + (float)j, vset((float)(strict ? i : i + 1))), y, vset(0)));
 		}
 }
 
@@ -280,57 +256,63 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 {
 	for (int i = 0; i < c->mp; i++)
-		for (int j = i / VL * VL; j < c->mp; j += VL) {
+		for (int j = i / BLOCK * BLOCK; j < c->mp; j += VL) {
 			vf y = vload(x + i * C + j);
 			if (f)
 				y *= vload(f + j);
 			if (c->decay)
 				y *= until(c, j, i);
-			vstore(x + i * C + j, vpick(vless(vset((float)(strict ? i : i - 1)), lanes() + (float)j), y, vset(0)));
+			vstore(x + i * C + j, vpick(vless(vset((float)(strict ? i : i - 1)), __builtin_convertvector(vcount(), vf) + (float)j), y, vset(0)));
 		}
 }
 
-/* Solves (I + A) X = X in place for rows known .. m, given those before; A strictly lower, 16 rows at a time; n columns. */
+/* row (n) -= rows from .. to of x, each times its number of a; n a multiple of 16 */
+static void minus_rows(const float *a, int from, int to, const float *x, int n, float *row)
+{
+	enum { NV = 4 };
+	int j = 0;
+
+	for (; j + NV * VL <= n; j += NV * VL) {
+		vf r[NV];
+
+		for (int v = 0; v < NV; v++)
+			r[v] = vload(row + j + v * VL);
+		for (int p = from; p < to; p++)
+			for (int v = 0; v < NV; v++)
+				r[v] -= a[p] * vload(x + p * n + j + v * VL);
+		for (int v = 0; v < NV; v++)
+			vstore(row + j + v * VL, r[v]);
+	}
+	for (; j < n; j += VL) {
+		vf r = vload(row + j);
+
+		for (int p = from; p < to; p++)
+			r -= a[p] * vload(x + p * n + j);
+		vstore(row + j, r);
+	}
+}
+
+/* Solves (I + A) X = X in place for rows known .. m, given those before; A strictly lower, a block at a time; n columns. */
 static void solve_lower(const float *A, float *x, int n, int known, int m)
 {
-	for (int g = known / VL * VL; g < m; g += VL) {
-		int from = known > g ? known - g : 0, to = m - g < VL ? m - g : VL, from4 = from / 4 * 4;
+	for (int g = known / BLOCK * BLOCK; g < m; g += BLOCK) {
+		int from = known > g ? known - g : 0, to = m - g < BLOCK ? m - g : BLOCK, from4 = from / 4 * 4;
 
 		if (g) /* of the rows that are known A is 0 */
-			prod((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n, x + (g + from4) * n, n, SUB);
-		for (int j = 0; j < n; j += VL) {
-			vf r[VL];
-#pragma GCC unroll 16
-			for (int i = 0; i < VL; i++) {
-				r[i] = vload(x + (g + i) * n + j);
-				if (i < from || i >= to)
-					continue;
-#pragma GCC unroll 16
-				for (int p = 0; p < i; p++)
-					r[i] -= A[(g + i) * C + g + p] * r[p];
-				vstore(x + (g + i) * n + j, r[i]);
-			}
-		}
+			product((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n, x + (g + from4) * n, n, SUB);
+		for (int i = from; i < to; i++)
+			minus_rows(A + (g + i) * C + g, 0, i, x + g * n, n, x + (g + i) * n);
 	}
 }
 
 /* Solves (I + A') X = X in place, given AT = A' (strictly upper). */
 static void solve_upper(const float *AT, float *x, int mp, int n)
 {
-	for (int g = mp - VL; g >= 0; g -= VL) {
-		if (g + VL < mp)
-			prod(VL, n, mp - g - VL, AT + g * C + g + VL, C, x + (g + VL) * n, n, x + g * n, n, SUB);
-		for (int j = 0; j < n; j += VL) {
-			vf r[VL];
-#pragma GCC unroll 16
-			for (int i = VL - 1; i >= 0; i--) {
-				r[i] = vload(x + (g + i) * n + j);
-#pragma GCC unroll 16
-				for (int p = VL - 1; p > i; p--)
-					r[i] -= AT[(g + i) * C + g + p] * r[p];
-				vstore(x + (g + i) * n + j, r[i]);
-			}
-		}
+	for (int g = mp - BLOCK; g >= 0; g -= BLOCK) {
+		if (g + BLOCK < mp)
+			product(BLOCK, n, mp - g - BLOCK, AT + g * C + g + BLOCK, C, x + (g + BLOCK) * n, n, x + g * n, n, SUB);
+		for (int i = BLOCK - 2; i >= 0; i--)
+			minus_rows(AT + (g + i) * C + g, i + 1, BLOCK, x + g * n, n, x + (g + i) * n);
 	}
 }
 
@@ -382,7 +364,7 @@ static void advance(struct chunk *c, float *S, int n)
 			vstore(S + i, c->e[n - 1] * vload(S + i));
 		u = c->o;
 	}
-	prod(K4, VP, n, c->kt, C, u, VP, S, VP, ADD);
+	product(K4, VP, n, c->kt, C, u, VP, S, VP, ADD);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
@@ -427,22 +409,22 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 	prod_lower(from, to, c->K, c->q, KP, c->kt, c->P);
 	lower(c, c->A, from, to, true, c->beta);
 	lower(c, c->P, from, to, false, NULL);
-	prod(to - from, VP, c->K, c->k + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
+	product(to - from, VP, c->K, c->k + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
 	for (int i = known; i < c->m; i++) {
 		const float *v = a->v + place(c->V, a->H, h, a->nb, b, j + i - known);
 		float e = c->decay ? c->e[i] : 1;
 
 		for (int l = 0; l < VP; l += VL)
-			vstore(c->u + i * VP + l, c->beta[i] * (vget(v, l, c->V) - e * vload(c->o + i * VP + l)));
+			vstore(c->u + i * VP + l, c->beta[i] * ((l < c->V ? vget(v, l, c->V) : vset(0)) - e * vload(c->o + i * VP + l)));
 	}
 	clear(c->u, VP, c->m, to);
-	prod(to - from, VP, c->K, c->q + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
+	product(to - from, VP, c->K, c->q + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
 	if (c->decay)
 		scale_rows(c->o, VP, from, to, c->e);
 	solve_lower(c->A, c->u, VP, known, c->m);
 	for (int i = from, next; i < to; i = next) {
-		next = i / VL * VL + VL < to ? i / VL * VL + VL : to;
-		prod(next - i, VP, next, c->P + i * C, C, c->u, VP, c->o + i * VP, VP, ADD);
+		next = i / BLOCK * BLOCK + BLOCK < to ? i / BLOCK * BLOCK + BLOCK : to;
+		product(next - i, VP, next, c->P + i * C, C, c->u, VP, c->o + i * VP, VP, ADD);
 	}
 	store(a->u, a->V, a->H, h, a->nb, b, a->given + j, c->m - known, c->u + known * VP, VP, false);
 	store(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
@@ -592,7 +574,7 @@ static void back_between(const struct chunk *c, const float *x, const float *y, 
 	for (int s = 0; s < c->mp; s++) {
 		vf row = vset(0);
 		for (int t = s / VL * VL; t < c->mp; t += VL) {
-			vf z = vpick(vless(vset((float)s), lanes() + (float)t), vload(x + s * C + t) * vload(y + s * C + t), vset(0));
+			vf z = vpick(vless(vset((float)s), __builtin_convertvector(vcount(), vf) + (float)t), vload(x + s * C + t) * vload(y + s * C + t), vset(0));
 			row += z;
 			column[t / VL] += z;
 		}
@@ -619,14 +601,14 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	transpose(c->dS, KP, c->V, VP, c->dST, KP);
 
 	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; row blocks take the columns from their diagonal on */
-	for (int i = 0; i < mp; i += VL) {
-		prod(VL, mp - i, c->K, c->k + i * KP, KP, c->kt + i, C, c->A + i * C + i, C, SET);
-		prod(VL, mp - i, c->K, c->k + i * KP, KP, c->qt + i, C, c->P + i * C + i, C, SET);
+	for (int i = 0; i < mp; i += BLOCK) {
+		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->kt + i, C, c->A + i * C + i, C, SET);
+		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->qt + i, C, c->P + i * C + i, C, SET);
 	}
 	upper(c, c->A, true, c->beta);
 	upper(c, c->P, false, NULL);
-	prod(mp, VP, c->K, c->k, KP, c->dS, VP, c->du, VP, SET);
-	prod(mp, KP, c->V, c->u, VP, c->dST, KP, c->dk, KP, SET);
+	product(mp, VP, c->K, c->k, KP, c->dS, VP, c->du, VP, SET);
+	product(mp, KP, c->V, c->u, VP, c->dST, KP, c->dk, KP, SET);
 	if (c->decay) {
 		left_over(c, c->m - 1, f);
 		scale_rows(c->du, VP, 0, mp, f);
@@ -639,8 +621,8 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 		for (int i = 0; i < a->K; i++)
 			dc[c->m - 1] += (double)(c->e[c->m - 1] * row_dot(c->S + i * VP, c->dS + i * VP, VP));
 	}
-	for (int i = 0; i < mp; i += VL)
-		prod(VL, VP, mp - i, c->P + i * C + i, C, c->d_o + i * VP, VP, c->du + i * VP, VP, ADD);
+	for (int i = 0; i < mp; i += BLOCK)
+		product(BLOCK, VP, mp - i, c->P + i * C + i, C, c->d_o + i * VP, VP, c->du + i * VP, VP, ADD);
 	for (; *next >= 0 && a->cap_row[*next] >= j0; (*next)--)
 		back_state(a, c, a->dS + slot(a, a->cap_slot[*next], h), a->cap_row[*next] - j0 + 1, dc);
 
@@ -666,23 +648,23 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	}
 	lower(c, c->X, 0, mp, false, NULL);
 	upper(c, c->Y, false, NULL);
-	prod(mp, KP, c->V, c->d_o, VP, c->ST, KP, c->dq, KP, SET);
+	product(mp, KP, c->V, c->d_o, VP, c->ST, KP, c->dq, KP, SET);
 	for (int i = 0; c->decay && i < mp; i++)
 		dc[i] += (double)row_dot(c->q + i * KP, c->dq + i * KP, KP);
-	for (int i = 0; i < mp; i += VL)
-		prod(VL, KP, i + VL, c->X + i * C, C, c->k, KP, c->dq + i * KP, KP, ADD);
-	for (int i = 0; i < mp; i += VL)
-		prod(VL, KP, mp - i, c->Y + i * C + i, C, c->q + i * KP, KP, c->dk + i * KP, KP, ADD);
+	for (int i = 0; i < mp; i += BLOCK)
+		product(BLOCK, KP, i + BLOCK, c->X + i * C, C, c->k, KP, c->dq + i * KP, KP, ADD);
+	for (int i = 0; i < mp; i += BLOCK)
+		product(BLOCK, KP, mp - i, c->Y + i * C + i, C, c->q + i * KP, KP, c->dk + i * KP, KP, ADD);
 
 	if (c->decay) {
-		prod(mp, KP, c->V, c->dv, VP, c->ST, KP, c->T, KP, SET);
+		product(mp, KP, c->V, c->dv, VP, c->ST, KP, c->T, KP, SET);
 		for (int i = 0; i < mp; i++) {
 			dc[i] -= (double)row_dot(c->k + i * KP, c->T + i * KP, KP);
 			for (int j = 0; j < KP; j += VL)
 				vstore(c->dk + i * KP + j, vload(c->dk + i * KP + j) - vload(c->T + i * KP + j));
 		}
 	} else {
-		prod(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
+		product(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
 	}
 	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X);  /* - Z, but for beta and D */
 	transpose(c->X, mp, mp, C, c->Y, C);
@@ -693,12 +675,12 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), whole */
 		for (int j = i / VL * VL; j < mp; j += VL)
 			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j) : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
-	prod(mp, KP, mp, c->X, C, c->k, KP, c->dk, KP, SUB);
+	product(mp, KP, mp, c->X, C, c->k, KP, c->dk, KP, SUB);
 
 	for (int i = 0; c->decay && i < K4 * VP; i += VL)
 		vstore(c->dS + i, c->e[c->m - 1] * vload(c->dS + i));
-	prod(K4, VP, mp, c->qt, C, c->d_o, VP, c->dS, VP, ADD);
-	prod(K4, VP, mp, c->kt, C, c->dv, VP, c->dS, VP, SUB);
+	product(K4, VP, mp, c->qt, C, c->d_o, VP, c->dS, VP, ADD);
+	product(K4, VP, mp, c->kt, C, c->dv, VP, c->dS, VP, SUB);
 	for (int i = last; i > *next; i--)
 		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[i], h), a->K, a->V, c->decay ? c->e[a->cap_row[i] - j0] : 1);
 	store(a->dq, a->K, a->G, kh, a->nb, b, j0, c->m, c->dq, KP, again);
@@ -717,7 +699,7 @@ static void load_back(const struct job *a, struct chunk *c, int b, int h, int j0
 	int kh = key_head(a, h);
 
 	c->m = a->steps - j0 < C ? a->steps - j0 : C;
-	c->mp = (c->m + VL - 1) / VL * VL;
+	c->mp = (c->m + BLOCK - 1) / BLOCK * BLOCK;
 	load(c->k, c->KP, c->m, a->k, a->K, a->G, kh, a->nb, b, j0);
 	load(c->u, c->VP, c->m, a->u, a->V, a->H, h, a->nb, b, j0);
 	clear(c->k, c->KP, c->m, c->mp);

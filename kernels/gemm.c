@@ -1,25 +1,29 @@
 /* gemm.c -- matrix products: the one file that calls oneDNN (2.6 and 3.x).
  *
- * A product is cut into tiles of TM rows and TN columns whatever the number of threads; each is one single-threaded
+ * A product is cut into tiles of at most TM rows and TN columns whatever the number of threads; each is one single-threaded
  * primitive.  Primitives are created once per shape and thread and kept: creating one compiles code, and one primitive
  * executed by two threads at once silently gives wrong numbers, because they share its scratchpad.
  *
  * The number of rows differs from text to text.  So that shapes stay few, rows beyond whole tiles are taken in powers
  * of two.
  *
- * A weight lies as (n, k), and oneDNN turns it into (k, n) anew for every tile of rows; so it is turned here, once, where
- * many tiles share it (a tenth of the time of a forward pass).  In bf16 weights are packed as oneDNN likes them best, and
- * kept. */
+ * oneDNN packs both operands anew for every tile.  So where many tiles share one it is copied first, as it is packed fastest: a
+ * weight, which lies as (n, k), is turned, and rows do not begin a power of two behind each other (a fifth of the time of a step).
+ *
+ * In bf16 weights are packed as oneDNN likes them best, and kept.  Where the processor multiplies no bf16, operands are rounded
+ * all the same, and multiplied as float32: weights are kept as bf16, as (k, n) of a tile's columns, and widened by each thread
+ * where it needs them; the tiles of one column come one after the other, so that this is done for few of them. */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu.h"
+#include "cpu_device.h"
 
 extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
 
-enum { TM = 256, TN = 256, SLOTS = 1 << 10 };
+enum { TM = 256, TN = CPU_WIDE, SLOTS = 1 << 10 };
 
 struct shape { int m, n, k, lda, ldb, ldc; uint8_t ta, tb, add, bf16, packed, pad[3]; };
 
@@ -36,13 +40,16 @@ struct packed {
 	int n, k, ldb;
 	bool tb;
 	void *data;
-	struct primitive *like;  /* whose weights description the data has */
+	struct primitive *like;  /* whose weights description the data has; NULL: bf16 as (k, n), to be widened */
 	struct packed *next;
 };
 
 struct thread {
 	dnnl_stream_t stream;
 	struct primitive *slot[SLOTS];
+	float *wide;             /* what it widened last of a weight: n rows of `of` */
+	size_t wide_size;
+	const uint16_t *of;
 };
 
 struct gemm {
@@ -51,6 +58,33 @@ struct gemm {
 	pthread_mutex_t lock;    /* of packed */
 	struct packed *packed[SLOTS];
 };
+
+/* ---- the level of the instruction set --------------------------------------------------------------------------- */
+
+bool rf_cpu_gemm_isa(const char *level)
+{
+	static const struct { const char *level; dnnl_cpu_isa_t most; } limits[] = {
+		{ "x86_64", dnnl_cpu_isa_sse41 }, { "x86_64_v3", dnnl_cpu_isa_avx2 }, { "x86_64_v4", dnnl_cpu_isa_avx512_core },
+	};
+
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		if (!strcmp(level, limits[i].level))
+			return dnnl_set_max_cpu_isa(limits[i].most) == dnnl_success;
+	return true;
+}
+
+/* A level of oneDNN's is the set of bits of all that it has. */
+static bool has(dnnl_cpu_isa_t isa)
+{
+	return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
+const char *rf_cpu_gemm_beyond(void)
+{
+	return has(dnnl_cpu_isa_avx512_core_amx) ? "+amx" : has(dnnl_cpu_isa_avx512_core_bf16) ? "+bf16" : "";
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------------------------- */
 
 static bool failed(struct rf_dev *d, dnnl_status_t s, const char *what)
 {
@@ -241,12 +275,28 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 		failed(d, dnnl_stream_wait(s), "product");
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------- */
+/* ---- operands --------------------------------------------------------------------------------------------------- */
 
-static bool is_bf16(const struct rf_dev *d)
+/* Moves A's start by rows and columns of the product's own (m, k). */
+static const void *a_at(const struct cpu_product *p, int i, int l)
 {
-	return d->math == RF_MATH_BF16;
+	size_t at = p->ta ? (size_t)l * (size_t)p->lda + (size_t)i : (size_t)i * (size_t)p->lda + (size_t)l;
+
+	return (const char *)p->a + at * (p->rounded == 2 ? 2 : 4);
 }
+
+/* B's start moved by n elements, which are halves where it was rounded to them. */
+static const float *b_by(const struct cpu_product *p, size_t n)
+{
+	return p->rounded == 2 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + n) : p->b + n;
+}
+
+static const float *b_at(const struct cpu_product *p, int l, int j)
+{
+	return b_by(p, p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
+}
+
+/* ---- packing ---------------------------------------------------------------------------------------------------- */
 
 /* B in the form that `like` takes it in. */
 static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like, void *to)
@@ -280,21 +330,58 @@ static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_
 	return !bad;
 }
 
-/* The weight B of a product in bf16, packed the first time it is asked for. */
+/* Room for n numbers of a thread's own. */
+static float *wide(struct rf_dev *d, struct thread *t, size_t n)
+{
+	size_t size = (n * 4 + 63) / 64 * 64;
+
+	t->of = NULL;
+	if (size > t->wide_size) {
+		free(t->wide);
+		t->wide_size = (t->wide = rf_cpu_memory(size)) ? size : 0;
+		if (!t->wide)
+			rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu KiB for a weight in bf16", size >> 10);
+	}
+	return t->wide;
+}
+
+/* B as bf16, (k, n). */
+static bool narrow(struct rf_dev *d, struct thread *t, const struct cpu_product *p, uint16_t *to)
+{
+	const size_t n = (size_t)p->n;
+
+	for (int l = 0, step; l < p->k; l += step) {
+		const float *rows = b_at(p, l, 0);
+		float *turned;
+
+		step = 1;
+		if (p->tb) {
+			step = p->k - l < CPU_DEEP ? p->k - l : CPU_DEEP;
+			if (!(turned = wide(d, t, (size_t)step * n)))
+				return false;
+			p->forms->turn(rows, p->n, step, p->ldb, turned, p->n);
+			rows = turned;
+		}
+		p->forms->narrow(rows, (size_t)step * n, to + (size_t)l * n);
+	}
+	return true;
+}
+
+/* The weight B of a product in bf16, as products like `like` take it, or to be widened; made the first time it is asked for. */
 static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like)
 {
 	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
-	size_t size = (dnnl_memory_desc_get_size(desc_of(like->b)) + 63) / 64 * 64;
+	size_t size = ((like ? dnnl_memory_desc_get_size(desc_of(like->b)) : (size_t)p->n * (size_t)p->k * 2) + 63) / 64 * 64;
 
 	pthread_mutex_lock(&g->lock);
 	for (w = *at; w; w = w->next)
 		if (w->b == p->b && w->n == p->n && w->k == p->k && w->ldb == p->ldb && w->tb == p->tb &&
-		    dnnl_memory_desc_equal(desc_of(w->like->b), desc_of(like->b)))
+		    (!like || dnnl_memory_desc_equal(desc_of(w->like->b), desc_of(like->b))))
 			break;
 	if (!w && (w = calloc(1, sizeof *w))) {
 		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, size), like, *at };
-		if (w->data && pack(d, g, thread, p, like, w->data)) {
+		if (w->data && (like ? pack(d, g, thread, p, like, w->data) : narrow(d, &g->thread[thread], p, w->data))) {
 			*at = w;
 		} else {
 			free(w->data);
@@ -308,6 +395,21 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 	return w ? w->data : NULL;
 }
 
+/* Rows of n numbers that are kept, as float32. */
+static const float *widened(struct rf_dev *d, struct thread *t, const struct cpu_forms *forms, const uint16_t *kept, int rows, int n)
+{
+	size_t ld = (size_t)cpu_apart(n);
+
+	if (t->of == kept)
+		return t->wide;
+	if (!wide(d, t, (size_t)rows * ld))
+		return NULL;
+	for (int i = 0; i < rows; i++)
+		forms->widen(kept + (size_t)i * (size_t)n, (size_t)n, t->wide + (size_t)i * ld);
+	t->of = kept;
+	return t->wide;
+}
+
 void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 {
 	struct gemm *g = cpu_of(d)->gemm;
@@ -315,6 +417,8 @@ void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 
 	if (!g)
 		return;
+	for (int t = 0; t < d->threads; t++)
+		g->thread[t].of = NULL;
 	for (int i = 0; i < SLOTS; i++)
 		for (struct packed **at = &g->packed[i], *w; (w = *at);) {
 			const char *b = (const char *)w->b, *end = (const char *)(w->b + (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb);
@@ -346,6 +450,7 @@ void rf_cpu_gemm_free(struct rf_dev *d)
 				next = p->next;
 				free_primitive(p);
 			}
+		free(g->thread[t].wide);
 		if (g->thread[t].stream)
 			dnnl_stream_destroy(g->thread[t].stream);
 	}
@@ -372,9 +477,9 @@ static int next_rows(int left, int tile)
 
 static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
-	bool packed = p->a16 && p->weight;
+	bool packed = p->rounded == 2 && p->weight;
 	struct shape s = { .m = p->m, .n = p->n, .k = p->k, .lda = p->lda, .ldb = packed ? 0 : p->ldb, .ldc = p->ldc, .ta = p->ta,
-	                   .tb = !packed && p->tb, .add = p->add, .bf16 = p->a16, .packed = packed };
+	                   .tb = !packed && p->tb, .add = p->add, .bf16 = p->rounded == 2, .packed = packed };
 	struct primitive *prim = find(d, g, thread, &s);
 	const void *b = prim && packed ? kept(d, g, thread, p, prim) : p->b;
 
@@ -382,32 +487,10 @@ static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu
 		execute(d, g, thread, prim, p->a, b, p->c);
 }
 
-/* Moves A's start by rows and columns of the product's own (m, k). */
-static const void *a_at(const struct cpu_product *p, int i, int l)
+static void pieces(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
-	size_t at = p->ta ? (size_t)l * (size_t)p->lda + (size_t)i : (size_t)i * (size_t)p->lda + (size_t)l;
-
-	return (const char *)p->a + at * (p->a16 ? 2 : 4);
-}
-
-/* B's start moved by n elements, which are halves where it was rounded. */
-static const float *b_by(const struct cpu_product *p, size_t n)
-{
-	return p->a16 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + n) : p->b + n;
-}
-
-static const float *b_at(const struct cpu_product *p, int l, int j)
-{
-	return b_by(p, p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
-}
-
-void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
-{
-	struct gemm *g = gemm_of(d);
 	int step;
 
-	if (!g)
-		return;
 	if (p->ta) /* k counts rows */
 		for (int l = 0; l < p->k; l += step) {
 			struct cpu_product q = *p;
@@ -429,24 +512,86 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 		}
 }
 
-struct tiles {
-	struct rf_dev *d;
+/* By a weight that is kept as bf16 and multiplied as float32. */
+static void by_widened(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
+{
+	const uint16_t *w = kept(d, g, thread, p, NULL);
+
+	for (int l = 0; w && l < p->k; l += CPU_DEEP) {
+		struct cpu_product q = *p;
+
+		q.k = p->k - l < CPU_DEEP ? p->k - l : CPU_DEEP;
+		q.a = a_at(p, 0, l);
+		q.b = widened(d, &g->thread[thread], p->forms, w + (size_t)l * (size_t)p->n, q.k, p->n);
+		q.ldb = cpu_apart(p->n);
+		q.tb = q.weight = false;
+		q.add = p->add || l;
+		if (q.b)
+			pieces(d, g, thread, &q);
+	}
+}
+
+void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
+{
+	struct gemm *g = gemm_of(d);
+
+	if (g)
+		(p->rounded == 4 && p->weight ? by_widened : pieces)(d, g, thread, p);
+}
+
+/* A copy of an operand that several tiles share, its rows cpu_apart() from each other.  A tile's columns of B, or of a turned A, lie
+ * together; the rows of another A stay whole. */
+enum { LAID_ROWS = 512 };
+struct laid {
+	float *to;               /* NULL: it stays as it is */
+	const float *from;
 	const struct cpu_forms *forms;
-	struct cpu_product p;
-	const float *bias;
-	int across, each;        /* tiles of a row of tiles, of one product of a batch */
-	size_t sa, sb, sc;       /* from one product to the next, elements */
-	float *turned;           /* each B's tiles of TN columns, each (k, n); NULL: B as it is */
+	int rows, columns, tile, ld;
+	bool turn;               /* it lies as (columns, rows) */
+	size_t apart;            /* from one product to the next, floats */
 };
 
-static void turn_tile(void *arg, int t, int thread)
+struct tiles {
+	struct rf_dev *d;
+	struct cpu_product p;
+	const float *bias;
+	int rows;                /* of a tile */
+	int across, down, each;  /* tiles of a row of tiles, of a column, of one product of a batch */
+	size_t sa, sb, sc;       /* from one product to the next, elements */
+	struct laid left, right; /* A and B */
+};
+
+static int laid_tiles(const struct laid *x) { return (x->columns + x->tile - 1) / x->tile; }
+static int laid_ld(const struct laid *x) { return cpu_apart(x->tile); }
+static size_t laid_size(const struct laid *x) { return (size_t)laid_tiles(x) * (size_t)x->rows * (size_t)laid_ld(x); }
+
+static float *laid_at(const struct laid *x, size_t one, int row, int column)
 {
-	const struct tiles *a = arg;
-	size_t one = (size_t)(t / a->across);
-	int j = t % a->across * TN, n = a->p.n - j < TN ? a->p.n - j : TN;
+	return x->to + one * laid_size(x) + ((size_t)(column / x->tile) * (size_t)x->rows + (size_t)row) * (size_t)laid_ld(x);
+}
+
+/* LAID_ROWS rows of a tile. */
+static void lay_part(void *arg, int t, int thread)
+{
+	const struct laid *x = arg;
+	int parts = (x->rows + LAID_ROWS - 1) / LAID_ROWS, i = t % parts * LAID_ROWS, m = x->rows - i < LAID_ROWS ? x->rows - i : LAID_ROWS;
+	int j = t / parts % laid_tiles(x) * x->tile, n = x->columns - j < x->tile ? x->columns - j : x->tile;
+	size_t one = (size_t)(t / parts / laid_tiles(x)), ld = (size_t)x->ld, ldt = (size_t)laid_ld(x);
+	const float *from = x->from + one * x->apart + (x->turn ? (size_t)j * ld + (size_t)i : (size_t)i * ld + (size_t)j);
+	float *to = laid_at(x, one, i, j);
 
 	(void)thread;
-	a->forms->turn(b_at(&a->p, 0, j) + one * a->sb, n, a->p.k, a->p.ldb, a->turned + (one * (size_t)a->p.n + (size_t)j) * (size_t)a->p.k);
+	if (x->turn)
+		x->forms->turn(from, n, m, x->ld, to, (int)ldt);
+	else
+		for (size_t r = 0; r < (size_t)m; r++)
+			memcpy(to + r * ldt, from + r * ld, (size_t)n * sizeof *to);
+}
+
+static void lay(struct rf_dev *d, struct laid *x, float *to, int batch)
+{
+	x->to = to;
+	cpu_tiles(d, batch * laid_tiles(x) * ((x->rows + LAID_ROWS - 1) / LAID_ROWS), lay_part, x);
 }
 
 static void tile(void *arg, int t, int thread)
@@ -454,20 +599,25 @@ static void tile(void *arg, int t, int thread)
 	const struct tiles *a = arg;
 	struct cpu_product all = a->p, q;
 	size_t one = (size_t)(t / a->each);
-	int i = t % a->each / a->across * TM, j = t % a->across * TN;
+	const bool downwards = all.rounded == 4 && all.weight; /* a thread's next tile has the same columns */
+	int i = (downwards ? t % a->down : t % a->each / a->across) * a->rows, j = (downwards ? t % a->each / a->down : t % a->across) * TN;
 
-	all.a = (const char *)all.a + one * a->sa * (all.a16 ? 2 : 4);
+	all.a = (const char *)all.a + one * a->sa * (all.rounded == 2 ? 2 : 4);
 	all.b = b_by(&all, one * a->sb);
 	all.c += one * a->sc;
 	q = all;
-	q.m = q.m - i < TM ? q.m - i : TM;
+	q.m = q.m - i < a->rows ? q.m - i : a->rows;
 	q.n = q.n - j < TN ? q.n - j : TN;
 	q.a = a_at(&all, i, 0);
 	q.b = b_at(&all, 0, j);
 	q.c = all.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
-	if (a->turned) {
-		q.b = a->turned + (one * (size_t)a->p.n + (size_t)j) * (size_t)a->p.k;
-		q.ldb = q.n;
+	if (a->left.to) {
+		q.a = q.ta ? laid_at(&a->left, one, 0, i) : laid_at(&a->left, one, i, 0);
+		q.lda = laid_ld(&a->left);
+	}
+	if (a->right.to) {
+		q.b = laid_at(&a->right, one, 0, j);
+		q.ldb = laid_ld(&a->right);
 		q.tb = false;
 	}
 	rf_cpu_product(a->d, thread, &q);
@@ -481,26 +631,49 @@ static void tile(void *arg, int t, int thread)
 static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 {
 	int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
-	size_t na = ((size_t)ra * (size_t)ca + 31) / 32 * 32, nb = x->weight ? 0 : ((size_t)rb * (size_t)cb + 31) / 32 * 32;
-	uint16_t *mem = rf_cpu_scratch(a->d, -1, (na + nb) * (size_t)batch * 2), *to_b;
+	int lda = cpu_rounded_ld(a->d, ca), ldb = cpu_rounded_ld(a->d, cb);
+	size_t na = ((size_t)ra * (size_t)lda + 31) / 32 * 32, nb = x->weight ? 0 : ((size_t)rb * (size_t)ldb + 31) / 32 * 32;
+	size_t bytes = (size_t)a->p.rounded;
+	char *mem = rf_cpu_scratch(a->d, -1, (na + nb) * (size_t)batch * bytes), *to_b;
 	const float *from_a = a->p.a, *from_b = a->p.b;
 
 	if (!mem)
 		return false;
-	to_b = mem + na * (size_t)batch;
+	to_b = mem + na * (size_t)batch * bytes;
 	for (size_t i = 0; i < (size_t)batch; i++) {
-		a->forms->round(a->d, from_a + i * x->sa, ra, ca, x->lda, mem + i * na);
+		a->p.forms->round(a->d, from_a + i * x->sa, ra, ca, x->lda, mem + i * na * bytes);
 		if (!x->weight)
-			a->forms->round(a->d, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb);
+			a->p.forms->round(a->d, from_b + i * x->sb, rb, cb, x->ldb, to_b + i * nb * bytes);
 	}
 	a->p.a = mem;
-	a->p.lda = ca;
+	a->p.lda = lda;
 	a->sa = na;
 	if (!x->weight) {
 		a->p.b = (const float *)(const void *)to_b;
-		a->p.ldb = cb;
+		a->p.ldb = ldb;
 		a->sb = nb;
 	}
+	return true;
+}
+
+/* Rows of A that lie as products have them are packed faster, and so are worth a copy only for some tiles. */
+static bool lay_operands(struct tiles *a, int batch)
+{
+	const struct cpu_product *p = &a->p;
+	bool left = p->ta ? a->across > 1 : a->across >= 4 && p->m >= 2 * TM && p->lda % 512 == 0, right = p->m >= 2 * TM;
+	float *to;
+
+	a->left = (struct laid){ NULL, p->a, p->forms, p->ta ? p->k : p->m, p->ta ? p->m : p->k, p->ta ? a->rows : p->k, p->lda, false, a->sa };
+	a->right = (struct laid){ NULL, p->b, p->forms, p->k, p->n, p->n < TN ? p->n : TN, p->ldb, p->tb, a->sb };
+	if (!left && !right)
+		return true;
+	to = rf_cpu_scratch(a->d, -1, ((left ? laid_size(&a->left) : 0) + (right ? laid_size(&a->right) : 0)) * (size_t)batch * sizeof *to);
+	if (!to)
+		return false;
+	if (right)
+		lay(a->d, &a->right, to, batch);
+	if (left)
+		lay(a->d, &a->left, to + (right ? laid_size(&a->right) * (size_t)batch : 0), batch);
 	return true;
 }
 
@@ -508,55 +681,79 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
  * Of rows with a weight, the weight's size decides: how many rows stand together must not change how each is computed. */
 enum { SMALL = 1 << 15, SMALL_WEIGHT = 1 << 10 };
 
-static void small_product(const struct cpu_product *p, const float *bias)
+/* Four sums, which need not wait for each other; of numbers that touch where both strides are 1. */
+static inline double small_dot(const float *a, size_t sa, const float *b, size_t sb, int k)
 {
-	for (int i = 0; i < p->m; i++)
-		for (int j = 0; j < p->n; j++) {
-			float *c = p->c + (size_t)i * (size_t)p->ldc + (size_t)j;
-			const float *a = a_at(p, i, 0), *b = b_at(p, 0, j);
-			size_t sa = p->ta ? (size_t)p->lda : 1, sb = p->tb ? 1 : (size_t)p->ldb;
-			double sum = (p->add ? (double)*c : 0) + (bias ? (double)bias[j] : 0);
+	double s[4] = { 0 };
+	int l = 0;
 
-			for (int l = 0; l < p->k; l++)
-				sum += (double)a[(size_t)l * sa] * (double)b[(size_t)l * sb];
-			*c = (float)sum;
-		}
+	for (; l + 4 <= k; l += 4, a += 4 * sa, b += 4 * sb)
+		for (size_t i = 0; i < 4; i++)
+			s[i] += (double)a[i * sa] * (double)b[i * sb];
+	for (; l < k; l++, a += sa, b += sb)
+		s[0] += (double)*a * (double)*b;
+	return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
 static void small_tile(void *arg, int t, int thread)
 {
 	const struct tiles *a = arg;
-	struct cpu_product p = a->p;
-	size_t one = (size_t)t;
+	const struct cpu_product *p = &a->p;
+	size_t one = (size_t)(t / a->down), sa = p->ta ? (size_t)p->lda : 1, sb = p->tb ? 1 : (size_t)p->ldb;
+	int first = t % a->down * a->rows, last = first + a->rows < p->m ? first + a->rows : p->m;
 
 	(void)thread;
-	p.a = (const float *)p.a + one * a->sa;
-	p.b += one * a->sb;
-	p.c += one * a->sc;
-	small_product(&p, a->bias);
+	for (int i = first; i < last; i++)
+		for (int j = 0; j < p->n; j++) {
+			float *c = p->c + one * a->sc + (size_t)i * (size_t)p->ldc + (size_t)j;
+			const float *x = (const float *)a_at(p, i, 0) + one * a->sa, *b = b_at(p, 0, j) + one * a->sb;
+			double dot = sa == 1 && sb == 1 ? small_dot(x, 1, b, 1, p->k) : small_dot(x, sa, b, sb, p->k);
+
+			*c = (float)(dot + (p->add ? (double)*c : 0) + (a->bias ? (double)a->bias[j] : 0));
+		}
+}
+
+/* TM; but half of it, evenly, of weights' gradients that have few tiles: their sums are long. */
+static int tile_rows(const struct rf_gemm *x, int across)
+{
+	int down = (x->m + TM - 1) / TM;
+
+	if (!x->ta || down * across >= 8)
+		return TM;
+	down = (x->m + TM / 2 - 1) / (TM / 2);
+	return (x->m + 16 * down - 1) / (16 * down) * 16;
 }
 
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_forms *forms)
 {
 	struct tiles a = {
-		.d = d, .forms = forms, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
-		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight, .a16 = is_bf16(d) && !x->f32,
+		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
+		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight,
+		       .rounded = x->f32 ? 0 : cpu_of(d)->rounded, .forms = forms,
 		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc },
 	};
 	int batch = x->batch ? x->batch : 1;
 
-	if (!a.p.a16 && (x->weight ? (double)x->n * x->k <= SMALL_WEIGHT : (double)x->m * x->n * x->k <= SMALL)) {
-		cpu_tiles(d, batch, small_tile, &a);
+	a.rows = tile_rows(x, a.across * batch);
+	a.down = (x->m + a.rows - 1) / a.rows;
+	if (!a.p.rounded && (x->weight ? (double)x->n * x->k <= SMALL_WEIGHT : (double)x->m * x->n * x->k <= SMALL)) {
+		cpu_tiles(d, a.down * batch, small_tile, &a);
 		return;
 	}
-	a.each = (x->m + TM - 1) / TM * a.across;
-	if (a.p.a16) {
-		if (!round_operands(&a, x, batch))
+	if (a.p.rounded && !round_operands(&a, x, batch))
+		return;
+	/* so many of A's columns at a time, of which a copy is made */
+	for (int i = 0, m; i < x->m; i += m) {
+		struct tiles slab = a;
+
+		m = x->ta && x->m - i > CPU_SLAB ? CPU_SLAB : x->m - i;
+		slab.p.m = m;
+		slab.p.a = a_at(&a.p, i, 0);
+		slab.p.c += (size_t)i * (size_t)x->ldc;
+		slab.down = (m + a.rows - 1) / a.rows;
+		slab.each = slab.down * a.across;
+		if (!a.p.rounded && !lay_operands(&slab, batch))
 			return;
-	} else if (!x->ta && x->tb && x->m >= 2 * TM) {
-		if (!(a.turned = rf_cpu_scratch(d, -1, (size_t)batch * (size_t)x->n * (size_t)x->k * 4)))
-			return;
-		cpu_tiles(d, batch * a.across, turn_tile, &a);
+		cpu_tiles(d, slab.each * batch, tile, &slab);
 	}
-	cpu_tiles(d, a.each * batch, tile, &a);
 }

@@ -14,10 +14,10 @@ struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 
 struct head {
 	struct rf_dev *dev;
-	int rows, d, N, parts;
+	int rows, d, N, parts, group; /* group: rows that go through a part together */
 	float inv_temp;
 	const float *h;
-	uint16_t *half;              /* h as bf16, where products are; else NULL */
+	char *half;                  /* h rounded to bf16, where products are; else NULL */
 	const float *w;
 	const int32_t *target;
 	struct stat *stat;           /* (rows, parts) */
@@ -66,30 +66,35 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		a->target_z = z[target - j] * inv_temp;
 }
 
-static void head_tile(void *arg, int part, int thread)
+/* A part of the vocabulary, for a group of rows. */
+static void head_tile(void *arg, int tile, int thread)
 {
 	const struct head *a = arg;
-	int last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
+	int part = tile % a->parts, last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
+	int first = tile / a->parts * a->group, end = first + a->group < a->rows ? first + a->group : a->rows;
 	bool turn = !a->half && a->rows >= 2 * TILE_ROWS;
-	float *z = rf_cpu_scratch(a->dev, thread, (TILE_ROWS * TILE_COLS + (turn ? (size_t)TILE_COLS * (size_t)a->d : 0)) * 4);
+	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
+	const int ldt = cpu_apart(TILE_COLS);
+	float *z = rf_cpu_scratch(a->dev, thread, (TILE_ROWS * TILE_COLS + (turn ? (size_t)ldt * (size_t)a->d : 0)) * 4);
 	float *turned = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)
 		return;
-	for (int r = 0; r < a->rows; r++)
+	for (int r = first; r < end; r++)
 		a->stat[r * a->parts + part] = (struct stat){ 0, 0, -INFINITY, -INFINITY, 0, part * PART };
 	for (int j = part * PART; j < last; j += TILE_COLS) {
 		int w = last - j < TILE_COLS ? last - j : TILE_COLS;
 		const float *b = a->w + (size_t)j * (size_t)a->d;
 
 		if (turn)
-			KERNEL(turn)(b, w, a->d, a->d, turned);
-		for (int r0 = 0; r0 < a->rows; r0 += TILE_ROWS) {
-			int n = a->rows - r0 < TILE_ROWS ? a->rows - r0 : TILE_ROWS;
-			size_t at = (size_t)r0 * (size_t)a->d;
-			struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = !turn, .weight = true, .a16 = a->half != NULL,
-			                         .a = a->half ? (const void *)(a->half + at) : a->h + at, .lda = a->d,
-			                         .b = turn ? turned : b, .ldb = turn ? w : a->d, .c = z, .ldc = w };
+			KERNEL(turn)(b, w, a->d, a->d, turned, ldt);
+		for (int r0 = first; r0 < end; r0 += TILE_ROWS) {
+			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
+			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
+			size_t at = (size_t)r0 * (size_t)lda;
+			struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = !turn, .weight = true, .forms = &KERNEL(forms),
+			                         .rounded = cpu_of(a->dev)->rounded, .a = a->half ? (const void *)(a->half + at * bytes) : a->h + at, .lda = lda,
+			                         .b = turn ? turned : b, .ldb = turn ? ldt : a->d, .c = z, .ldc = w };
 
 			rf_cpu_product(a->dev, thread, &p);
 			for (int r = 0; r < n; r++)
@@ -128,24 +133,35 @@ static void finish(const struct head *a, int r)
 		a->top[r] = x.top;
 }
 
+static void finish_tile(void *arg, int tile, int thread)
+{
+	const struct head *a = arg;
+	int last = (tile + 1) * ROWS_TILE < a->rows ? (tile + 1) * ROWS_TILE : a->rows;
+
+	(void)thread;
+	for (int r = tile * ROWS_TILE; r < last; r++)
+		finish(a, r);
+}
+
 void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART, .inv_temp = x->inv_temp,
 	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
 	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp), .top = cpu_i32(d, x->top) };
-	size_t stats = (size_t)x->rows * (size_t)a.parts * sizeof *a.stat, half = (size_t)x->rows * (size_t)x->d * 2;
-	char *mem = rf_cpu_scratch(d, -1, stats + (d->math == RF_MATH_BF16 ? half : 0));
+	size_t stats = (size_t)x->rows * (size_t)a.parts * sizeof *a.stat, half = (size_t)x->rows * (size_t)cpu_rounded_ld(d, x->d) * (size_t)cpu_of(d)->rounded;
+	char *mem = rf_cpu_scratch(d, -1, stats + half);
 
 	if (!mem)
 		return;
 	a.stat = (struct stat *)(void *)mem;
-	if (d->math == RF_MATH_BF16) {
-		a.half = (uint16_t *)(void *)(mem + stats);
+	if (half) {
+		a.half = mem + stats;
 		KERNEL(round)(d, a.h, x->rows, x->d, x->d, a.half);
 	}
-	cpu_tiles(d, a.parts, head_tile, &a);
-	for (int r = 0; r < x->rows; r++)
-		finish(&a, r);
+	/* of a small vocabulary there are few parts to share, so its rows are shared too, and it is turned for each group */
+	a.group = a.parts < 16 ? 2 * TILE_ROWS : a.rows;
+	cpu_tiles(d, a.parts * ((a.rows + a.group - 1) / a.group), head_tile, &a);
+	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, &a);
 }
 
 /* ---- the gradient ----------------------------------------------------------------------------------------------- */

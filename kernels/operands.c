@@ -3,18 +3,23 @@
 #include "half.h"
 #include "vec.h"
 
-typedef uint32_t vu __attribute__((vector_size(64)));
-typedef uint16_t vh __attribute__((vector_size(32)));
+typedef uint32_t vu __attribute__((vector_size(VL * 4)));
+typedef uint16_t vh __attribute__((vector_size(VL * 2)));
 
-/* As rf_f32_bf16(), 16 at a time. */
-static void round_row(uint16_t *to, const float *from, size_t n)
+/* As rf_f32_bf16(), whose 16 bits are the upper ones here; the lower ones are 0. */
+INLINE vu rounded(vf x)
+{
+	vu u = (vu)x, near = u + 0x7fff + (u >> 16 & 1), nan = u | 0x400000, is = (vu)(x == x);
+
+	return ((near & is) | (nan & ~is)) & 0xffff0000;
+}
+
+void KERNEL(narrow)(const float *from, size_t n, uint16_t *to)
 {
 	size_t i = 0;
 
 	for (; i + VL <= n; i += VL) {
-		vf x = vload(from + i);
-		vu u = (vu)x, near = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40, is = (vu)(x == x);
-		vh h = __builtin_convertvector((near & is) | (nan & ~is), vh);
+		vh h = __builtin_convertvector(rounded(vload(from + i)) >> 16, vh);
 
 		memcpy(to + i, &h, sizeof h);
 	}
@@ -22,7 +27,32 @@ static void round_row(uint16_t *to, const float *from, size_t n)
 		to[i] = rf_f32_bf16(from[i]);
 }
 
-struct rounding { const float *from; uint16_t *to; int rows, cols, ld; };
+void KERNEL(widen)(const uint16_t *from, size_t n, float *to)
+{
+	size_t i = 0;
+
+	for (; i + VL <= n; i += VL) {
+		vh h;
+
+		memcpy(&h, from + i, sizeof h);
+		vstore(to + i, (vf)(__builtin_convertvector(h, vu) << 16));
+	}
+	for (; i < n; i++)
+		to[i] = rf_bf16_f32(from[i]);
+}
+
+/* Rounded, and float32 all the same. */
+static void coarsen(const float *from, size_t n, float *to)
+{
+	size_t i = 0;
+
+	for (; i + VL <= n; i += VL)
+		vstore(to + i, (vf)rounded(vload(from + i)));
+	for (; i < n; i++)
+		to[i] = rf_bf16_f32(rf_f32_bf16(from[i]));
+}
+
+struct rounding { const float *from; void *to; int rows, cols, ld, ldt, bytes; };
 
 static void round_tile(void *arg, int t, int thread)
 {
@@ -30,18 +60,25 @@ static void round_tile(void *arg, int t, int thread)
 	int last = (t + 1) * ROWS_TILE < a->rows ? (t + 1) * ROWS_TILE : a->rows;
 
 	(void)thread;
-	for (int i = t * ROWS_TILE; i < last; i++)
-		round_row(a->to + (size_t)i * (size_t)a->cols, a->from + (size_t)i * (size_t)a->ld, (size_t)a->cols);
+	for (int i = t * ROWS_TILE; i < last; i++) {
+		const float *from = a->from + (size_t)i * (size_t)a->ld;
+		size_t n = (size_t)a->cols, at = (size_t)i * (size_t)a->ldt;
+
+		if (a->bytes == 2)
+			KERNEL(narrow)(from, n, (uint16_t *)a->to + at);
+		else
+			coarsen(from, n, (float *)a->to + at);
+	}
 }
 
-void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, uint16_t *to)
+void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to)
 {
-	struct rounding a = { from, to, rows, cols, ld };
+	struct rounding a = { from, to, rows, cols, ld, cpu_rounded_ld(d, cols), cpu_of(d)->rounded };
 
 	cpu_tiles(d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &a);
 }
 
-void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to)
+void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to, int ldt)
 {
 	enum { SIDE = 16 };
 	int j = 0;
@@ -50,8 +87,10 @@ void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to)
 		for (int l = 0; l < k; l += SIDE)
 			for (int r = 0; r < SIDE && l + r < k; r++)
 				for (int c = 0; c < SIDE; c++)
-					to[(size_t)(l + r) * (size_t)n + (size_t)(j + c)] = b[(size_t)(j + c) * (size_t)ldb + (size_t)(l + r)];
+					to[(size_t)(l + r) * (size_t)ldt + (size_t)(j + c)] = b[(size_t)(j + c) * (size_t)ldb + (size_t)(l + r)];
 	for (; j < n; j++)
 		for (int l = 0; l < k; l++)
-			to[(size_t)l * (size_t)n + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
+			to[(size_t)l * (size_t)ldt + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
 }
+
+const struct cpu_forms KERNEL(forms) = { KERNEL(round), KERNEL(turn), KERNEL(narrow), KERNEL(widen) };

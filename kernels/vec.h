@@ -1,4 +1,8 @@
-/* vec.h -- 16 floats at a time, in GCC's vector language, so that one source serves every instruction set.
+/* vec.h -- vectors of floats as wide as the processor's registers, in GCC's vector language, so that one source serves every
+ * instruction set: VL is 16, 8 or 4.
+ *
+ * Never wider than a register: GCC 12 keeps such vectors in memory, and compares them number by number (a product written with
+ * 16 floats took 29 times as long with AVX2's registers of 8).
  *
  * exp is a polynomial (relative error below 2e-7, tested): the C library has a vector one only under -ffast-math. */
 #ifndef RF_VEC_H
@@ -11,16 +15,37 @@
 #include <immintrin.h>
 #endif
 
+#if defined __AVX512F__
 enum { VL = 16 };
-typedef float vf __attribute__((vector_size(64)));
-typedef float vfu __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t vi __attribute__((vector_size(64)));
+#elif defined __AVX__
+enum { VL = 8 };
+#else
+enum { VL = 4 };
+#endif
+/* How many vectors there are registers for. */
+enum { VREGS = VL == 16 ? 32 : 16 };
+typedef float vf __attribute__((vector_size(VL * 4)));
+typedef float vfu __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(VL * 4)));
 #define INLINE static inline __attribute__((always_inline, unused))
 
 INLINE vf vload(const float *p) { return *(const vfu *)p; }
 INLINE void vstore(float *p, vf x) { *(vfu *)p = x; }
 INLINE vf vset(float x) { return (vf){ 0 } + x; }
-/* The first n of 16; the others read as fill. */
+INLINE vi vload_i(const int32_t *p)
+{
+	vi x;
+	memcpy(&x, p, sizeof x);
+	return x;
+}
+/* 0, 1, 2, ... */
+INLINE vi vcount(void)
+{
+	static const int32_t lane[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+	return vload_i(lane);
+}
+
+/* The first n; the others read as fill. */
 INLINE vf vload_n(const float *p, int n, float fill)
 {
 	vf x = vset(fill);
@@ -29,51 +54,32 @@ INLINE vf vload_n(const float *p, int n, float fill)
 }
 INLINE void vstore_n(float *p, vf x, int n) { memcpy(p, &x, (size_t)n * 4); }
 INLINE vf vpick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
-
-/* ---- native vectors: W floats, one register ----
- *
- * GCC 12 keeps vectors that are wider than a register in memory, and compares them number by number.  So what takes many steps
- * on one vector, exp above all, takes them on native ones; and comparisons are the processor's own instructions. */
-#if defined __AVX512F__
-enum { W = 16 };
-#elif defined __AVX__
-enum { W = 8 };
-#else
-enum { W = 4 };
-#endif
-typedef float vn __attribute__((vector_size(W * 4)));
-typedef float vnu __attribute__((vector_size(W * 4), aligned(4), may_alias));
-typedef int32_t vni __attribute__((vector_size(W * 4)));
-
-INLINE vn nload(const float *p) { return *(const vnu *)p; }
-INLINE void nstore(float *p, vn x) { *(vnu *)p = x; }
-INLINE vn nset(float x) { return (vn){ 0 } + x; }
-INLINE vn npick(vni mask, vn yes, vn no) { return (vn)(((vni)yes & mask) | ((vni)no & ~mask)); }
+INLINE vi vless(vf a, vf b) { return a < b; }
+/* Whether lo <= i < hi, of counts. */
+INLINE vi vwithin(vi lo, vi i, vi hi) { return (lo <= i) & (i < hi); }
 /* The larger and the smaller one; a NaN in a stays, so data comes first: of a NaN the processor gives its second operand. */
 #if defined __AVX512F__
-INLINE vn nmax(vn a, vn b) { return (vn)_mm512_max_ps((__m512)b, (__m512)a); }
-INLINE vn nmin(vn a, vn b) { return (vn)_mm512_min_ps((__m512)b, (__m512)a); }
+INLINE vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)b, (__m512)a); }
+INLINE vf vmin(vf a, vf b) { return (vf)_mm512_min_ps((__m512)b, (__m512)a); }
 #elif defined __AVX__
-INLINE vn nmax(vn a, vn b) { return (vn)_mm256_max_ps((__m256)b, (__m256)a); }
-INLINE vn nmin(vn a, vn b) { return (vn)_mm256_min_ps((__m256)b, (__m256)a); }
+INLINE vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)b, (__m256)a); }
+INLINE vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)b, (__m256)a); }
 #elif defined __SSE2__
-INLINE vn nmax(vn a, vn b) { return (vn)_mm_max_ps((__m128)b, (__m128)a); }
-INLINE vn nmin(vn a, vn b) { return (vn)_mm_min_ps((__m128)b, (__m128)a); }
+INLINE vf vmax(vf a, vf b) { return (vf)_mm_max_ps((__m128)b, (__m128)a); }
+INLINE vf vmin(vf a, vf b) { return (vf)_mm_min_ps((__m128)b, (__m128)a); }
 #else
-INLINE vn nmax(vn a, vn b) { return npick(a < b, b, a); }
-INLINE vn nmin(vn a, vn b) { return npick(b < a, b, a); }
+INLINE vf vmax(vf a, vf b) { return vpick(a < b, b, a); }
+INLINE vf vmin(vf a, vf b) { return vpick(b < a, b, a); }
 #endif
-/* Whether lo <= i < hi, of counts. */
-INLINE vni nwithin(vni lo, vni i, vni hi) { return (lo <= i) & (i < hi); }
 
 /* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by its exponent's bits.  Below -87 about 1e-38 is returned
  * (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
-INLINE vn nexp(vn x)
+INLINE vf vexp(vf x)
 {
-	vn c = nmax(nmin(x, nset(88.f)), nset(-87.f));
-	vn n = c * 1.44269504f + 12583039.f;  /* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
-	vni two_n = (vni)n << 23;
-	vn r, p;
+	vf c = vmax(vmin(x, vset(88.f)), vset(-87.f));
+	vf n = c * 1.44269504f + 12583039.f;  /* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
+	vi two_n = (vi)n << 23;
+	vf r, p;
 
 	n = n - 12583039.f;
 	r = c - n * 0.693359375f;
@@ -84,27 +90,15 @@ INLINE vn nexp(vn x)
 	p = p * r + 1.6666665459e-1f;
 	p = p * r + 0.5f;
 	p = p * (r * r) + r + 1.f;
-	return p * (vn)two_n;
+	return p * (vf)two_n;
 }
 
-/* ---- 16 at a time, by native ones ---- */
-
-/* y = f of x, part by part */
-#define VEACH(y, f, ...) do { \
-		for (int i_ = 0; i_ < VL; i_ += W) \
-			nstore((float *)&(y) + i_, f(__VA_ARGS__)); \
-	} while (0)
-#define VPART(x) nload((const float *)&(x) + i_)
-INLINE vf vexp(vf x) { VEACH(x, nexp, VPART(x)); return x; }
-INLINE vf vmax(vf a, vf b) { VEACH(a, nmax, VPART(a), VPART(b)); return a; }
-INLINE vn nless(vn a, vn b) { return (vn)(a < b); }
-INLINE vi vless(vf a, vf b) { VEACH(a, nless, VPART(a), VPART(b)); return (vi)a; }
-/* A fixed tree: ((0+8)+(4+12))+... the same on every instruction set. */
+/* A fixed tree, by halves. */
 INLINE float vsum(vf x)
 {
-	float a[16];
+	float a[VL];
 	memcpy(a, &x, sizeof a);
-	for (int w = 8; w; w /= 2)
+	for (int w = VL / 2; w; w /= 2)
 		for (int i = 0; i < w; i++)
 			a[i] += a[i + w];
 	return a[0];
@@ -112,7 +106,7 @@ INLINE float vsum(vf x)
 INLINE float vtop(vf x)
 {
 	float m = x[0];
-	for (int i = 1; i < 16; i++)
+	for (int i = 1; i < VL; i++)
 		m = x[i] > m ? x[i] : m;
 	return m;
 }
@@ -126,7 +120,7 @@ INLINE vf vsilu_d(vf x)
 	return s * (1.f + x * (1.f - s));
 }
 
-/* for (VEC(i, n)): i = 0, 16, ... ; LEFT(i, n): how many of the 16 are inside */
+/* Rows of numbers, a vector at a time: for (j = 0; j < n; j += VL); LEFT(j, n): how many of the vector are inside. */
 #define LEFT(i, n) ((n) - (i) < VL ? (n) - (i) : VL)
 INLINE vf vget(const float *p, int i, int n) { return n - i >= VL ? vload(p + i) : vload_n(p + i, n - i, 0); }
 INLINE void vput(float *p, int i, int n, vf x)

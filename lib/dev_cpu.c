@@ -1,4 +1,5 @@
 /* dev_cpu.c -- the CPU as a device: threads, memory, and which table of kernels this processor takes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,26 +9,93 @@
 
 #if defined(__x86_64__)
 extern const struct rf_ops rf_cpu_ops_x86_64, rf_cpu_ops_x86_64_v3, rf_cpu_ops_x86_64_v4;
+#define WORDS "auto, x86_64, x86_64_v3, x86_64_v4"
 #else
 extern const struct rf_ops rf_cpu_ops_base;
+#define WORDS "auto, base"
 #endif
+
+/* The levels that the kernels are compiled for, upwards. */
+static const struct level { const char *name; const struct rf_ops *ops; } levels[] = {
+#if defined(__x86_64__)
+	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 }, { "x86_64_v4", &rf_cpu_ops_x86_64_v4 },
+#else
+	{ "base", &rf_cpu_ops_base },
+#endif
+};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+/* What was taken, for the whole process, since oneDNN has one level for all of it. */
+static const struct level *taken;
+static bool limited;             /* by name, not as `auto` */
+
+static bool supported(int level)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (level == 2)
+		return supported(1) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+		       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+	if (level == 1)
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+#endif
+	return level == 0;
+}
+
+static int highest(void)
+{
+	int level = LEVELS - 1;
+
+	while (!supported(level))
+		level--;
+	return level;
+}
+
+static enum rf_code take(const struct level *level, bool by_name, struct rf_err *e)
+{
+	if (taken && (taken != level || limited != by_name))
+		return rf_fail(e, RF_EUSAGE, "one process computes at one level, and this one does at %s already", rf_cpu_level());
+	if (!taken && by_name && !rf_cpu_gemm_isa(level->name))
+		return rf_fail(e, RF_EDEVICE, "oneDNN does not let itself be limited to %s", level->name);
+	taken = level;
+	limited = by_name;
+	return RF_OK;
+}
+
+enum rf_code rf_cpu_isa(const char *name, struct rf_err *e)
+{
+	int level = 0;
+
+	if (!name && taken)
+		return RF_OK;
+	name = name ? name : getenv("RF_ISA");
+	if (!name || !*name || !strcmp(name, "auto"))
+		return take(&levels[highest()], false, e);
+	while (level < LEVELS && strcmp(name, levels[level].name))
+		level++;
+	if (level == LEVELS)
+		return rf_fail(e, RF_EUSAGE, "no level '%.40s' of the instruction set (--isa and RF_ISA take " WORDS ")", name);
+	if (!supported(level))
+		return rf_fail(e, RF_EDEVICE, "this processor has no %s, at most %s (--isa, RF_ISA)", name, levels[highest()].name);
+	return take(&levels[level], true, e);
+}
+
+const char *rf_cpu_level(void)
+{
+	static char name[40];
+
+	snprintf(name, sizeof name, "%s%s", taken->name, rf_cpu_gemm_beyond());
+	return name;
+}
+
+const char *rf_cpu_has(int i)
+{
+	return i >= 0 && i <= highest() ? levels[highest() - i].name : NULL;
+}
 
 const struct rf_ops *rf_cpu_ops(void)
 {
-#if defined(__x86_64__)
-	const char *most = getenv("RF_ISA"); /* for tests: a lower level than the processor has */
-	int level = most && most[0] >= '1' && most[0] <= '4' ? most[0] - '0' : 4;
-
-	__builtin_cpu_init();
-	if (level >= 4 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-		return &rf_cpu_ops_x86_64_v4;
-	if (level >= 3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-		return &rf_cpu_ops_x86_64_v3;
-	return &rf_cpu_ops_x86_64;
-#else
-	return &rf_cpu_ops_base;
-#endif
+	return taken->ops;
 }
 
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
@@ -40,6 +108,7 @@ enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
 		free(c);
 		return rf_fail(e, RF_ENOMEM, "no memory for %d threads", d->threads);
 	}
+	c->rounded = d->math != RF_MATH_BF16 ? 0 : *rf_cpu_gemm_beyond() ? 2 : 4;
 	d->impl = c;
 	return RF_OK;
 }
@@ -133,25 +202,28 @@ void rf_cpu_sync(struct rf_dev *d)
 	(void)d;
 }
 
-/* The largest of what operations work in, at its place in kernels/: a weight that is turned (gemm.c), operands in bf16
- * (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per thread the states of a head
+/* The largest of what operations work in, at its place in kernels/: a weight and rows that are copied (gemm.c), operands rounded to
+ * bf16 (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per thread the states of a head
  * (delta.c), probabilities that are drawn from (head.c), and small things, which in float32 are more: oneDNN packs parts of
- * both operands.  In bf16 also the weights as products take them, each way they are used (gemm.c). */
+ * both operands.  In bf16 also the weights as products take them, each way they are used, and per thread what is widened of
+ * them (gemm.c). */
 size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 {
-	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, small = d->math == RF_MATH_BF16 ? 1 << 20 : 3 << 20;
-	size_t shared = d->math == RF_MATH_BF16 ? rows * wide * (b->train ? 4 : 2) : b->largest * 4;
-	size_t batch = d->math == RF_MATH_BF16 ? b->operands * 2 : 0;
+	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, half = (size_t)cpu_of(d)->rounded;
+	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide;
+	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (b->largest + rows * wide) * 4, batch = b->operands * half;
 	size_t queries = b->train && b->kv_heads ? cpu_attn_part(cpu_attn_shares(b->kv_heads), rows, b->heads, b->kv_heads, b->D) * 4 : 0;
-	size_t thread = small + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
+	size_t thread = (half == 2 ? 1 << 20 : 3 << 20) + (half == 4 ? deep * CPU_WIDE * 4 : 0) + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
 
-	if (b->train && rows * wide * 4 > shared)
-		shared = rows * wide * 4;
+	if (b->train && rows * (wide + (wide < CPU_SLAB ? wide : CPU_SLAB)) * 4 > shared)
+		shared = rows * (wide + (wide < CPU_SLAB ? wide : CPU_SLAB)) * 4;
+	if (half != 2)
+		shared += shared / 16; /* cpu_apart() */
 	if (queries > shared)
 		shared = queries;
 	if (batch > shared)
 		shared = batch;
-	return shared + thread * (size_t)d->threads + (d->math == RF_MATH_BF16 ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
+	return shared + thread * (size_t)d->threads + (half ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
 }
 
 /* Each operation takes what it needs when it first does; memory of the host is not used up before it is written. */

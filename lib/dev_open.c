@@ -18,9 +18,13 @@ static int cores(void)
 	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-static enum rf_code open_cpu(struct rf_dev *d, const struct rf_ops *ops, struct rf_err *e)
+static enum rf_code open_cpu(struct rf_dev *d, bool check, struct rf_err *e)
 {
-	d->ops = ops;
+	enum rf_code rc = rf_cpu_isa(NULL, e);
+
+	if (rc != RF_OK)
+		return rc;
+	d->ops = check ? &rf_ops_check : rf_cpu_ops();
 	if (d->math == RF_MATH_AUTO)
 		d->math = RF_MATH_F32;
 	return d->ops->open(d, e);
@@ -47,7 +51,7 @@ static enum rf_code open_best(struct rf_dev *d, bool asked, const char **note, s
 	} else {
 		snprintf(said, sizeof said, "device cpu: %s", why.msg);
 		*d = as_it_was;
-		if (open_cpu(d, rf_cpu_ops(), e) != RF_OK)
+		if (open_cpu(d, false, e) != RF_OK)
 			return e->code;
 	}
 	if (note && (asked || !none))
@@ -67,8 +71,8 @@ enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum r
 	if (!strcmp(name, "cuda"))
 		return open_cuda(d, &none, e);
 	if (!strcmp(name, "cpu"))
-		return open_cpu(d, rf_cpu_ops(), e);
+		return open_cpu(d, false, e);
 	if (!strcmp(name, "check"))
-		return open_cpu(d, &rf_ops_check, e);
+		return open_cpu(d, true, e);
 	return rf_fail(e, RF_EUSAGE, "no device '%.40s' (there are cpu, cuda and auto)", name);
 }

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpu_device.h"
+#include "disk.h"
 #include "dry.h"
 #include "page.h"
 
@@ -151,7 +153,8 @@ static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)
 	for (; *opts; opts++)
 		for (const struct rf_opt *o = *opts; o->name; o++)
 			/* the model and the device have lines of their own */
-			if (strcmp(o->name, "model") && strcmp(o->name, "device") && strcmp(o->name, "threads") && strcmp(o->name, "dry-run"))
+			if (strcmp(o->name, "model") && strcmp(o->name, "device") && strcmp(o->name, "threads") && strcmp(o->name, "isa") &&
+			    strcmp(o->name, "dry-run"))
 				print_option(p, o);
 }
 
@@ -171,7 +174,7 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 	if (*g->dev.model)
 		rf_page_safe(p, g->dev.model, strlen(g->dev.model), false);
 	else
-		rf_page_printf(p, "%d threads", g->dev.threads);
+		rf_page_printf(p, "%d threads, %s", g->dev.threads, rf_cpu_level());
 	rf_page_printf(p, ", products in %s\n", g->math == RF_MATH_BF16 ? "bf16" : "f32");
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu_device.h"
 #include "engine.h"
 #include "fast_weights.h"
 
@@ -16,6 +17,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", model ? model : "a run (its latest step) or a checkpoint directory", false },
 		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|cuda|auto", "where to compute", false },
 		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
+		{ "isa", 0, RF_OPT_TEXT, &g->isa, 0, 0, "level", "highest level of the processor's instructions to use, as x86_64_v3; auto: all", false },
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16", "operands of matrix products; auto: bf16 on a GPU", true },
@@ -81,6 +83,8 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 			return rf_fail(e, RF_EUSAGE, "RF_DTYPE is '%.40s', neither f32 nor bf16", operands);
 		g->math = strcmp(operands, "f32") ? RF_MATH_BF16 : RF_MATH_F32;
 	}
+	if ((rc = rf_cpu_isa(g->isa, e)) != RF_OK)
+		return rc;
 	if ((rc = rf_dev_open(&g->dev, asked, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
 	g->math = (int)g->dev.math;

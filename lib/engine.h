@@ -32,7 +32,7 @@ struct rf_need {
 struct rf_engine {
 	/* settings */
 	const char *path;            /* -m */
-	const char *device;
+	const char *device, *isa;    /* NULL: the environment's */
 	int threads, segment, max_len;
 	int math;                    /* enum rf_math; once it is open the device's */
 	bool deterministic;          /* who wants a promise: no device has anything to gain by breaking it */
@@ -58,9 +58,9 @@ struct rf_engine {
 };
 #define RF_ENGINE_DEFAULTS { .device = NULL, .segment = 2048 }
 
-/* -m, --device, --threads, --segment, --max-len, --dtype, --deterministic, --dry-run.  The default device is $RF_DEVICE, else
- * auto.  model: what -m takes, for --help; NULL: a run or a checkpoint. */
-enum { RF_ENGINE_OPTS = 9 };
+/* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --deterministic, --dry-run.  The default device is
+ * $RF_DEVICE, else auto, and so is the level of the instruction set, $RF_ISA.  model: what -m takes, for --help; NULL: a run or a checkpoint. */
+enum { RF_ENGINE_OPTS = 10 };
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS]);
 
 /* Opens the device, and the checkpoint at g->path unless `ckpt` is given (a trainer's, whose run is locked); loads the

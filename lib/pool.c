@@ -1,10 +1,12 @@
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-#include <stdint.h>
-
+#include "clock.h"
 #include "pool.h"
 
 struct rf_pool {
@@ -24,6 +26,18 @@ struct rf_pool {
 };
 
 struct worker { struct rf_pool *pool; int thread; };
+
+static bool begun(struct rf_pool *p, uint32_t seen) { return (uint32_t)(atomic_load(&p->next) >> 32) != seen; }
+static bool ended(struct rf_pool *p, uint32_t tiles) { return (uint32_t)atomic_load(&p->finished) == tiles; }
+
+/* Waits until `is` holds, but not for long; other programs go first. */
+static void linger(struct rf_pool *p, bool (*is)(struct rf_pool *p, uint32_t what), uint32_t what)
+{
+	const double patience = 1e-4, began = rf_now();
+
+	while (!is(p, what) && rf_now() - began < patience)
+		sched_yield();
+}
 
 static void share(struct rf_pool *p, uint32_t round, int tiles, void (*fn)(void *, int, int), void *arg, int thread)
 {
@@ -66,6 +80,7 @@ static void *worker(void *arg)
 		tiles = p->tiles;
 		pthread_mutex_unlock(&p->lock);
 		share(p, seen, tiles, fn, job, w.thread);
+		linger(p, begun, seen);
 		pthread_mutex_lock(&p->lock);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -137,6 +152,7 @@ void rf_pool_run(struct rf_pool *p, int tiles, void (*fn)(void *, int, int), voi
 	round = p->round;
 	pthread_mutex_unlock(&p->lock);
 	share(p, round, tiles, fn, arg, 0);
+	linger(p, ended, (uint32_t)tiles);
 	pthread_mutex_lock(&p->lock);
 	while (atomic_load(&p->finished) < tiles)
 		pthread_cond_wait(&p->done, &p->lock);

@@ -1,6 +1,8 @@
-/* pool.h -- threads that sleep until there is work, and share it tile by tile.
+/* pool.h -- threads that share work tile by tile, and sleep where there is none.
  *
- * The programs of a pipe run at the same time on the same cores, so a waiting thread never spins. */
+ * The programs of a pipe run at the same time on the same cores.  So a thread that waits gives its core to whoever wants it, and
+ * after a tenth of a millisecond it sleeps; it does not sleep at once, since waking takes as long as many an operation of a small
+ * model. */
 #ifndef RF_POOL_H
 #define RF_POOL_H
 

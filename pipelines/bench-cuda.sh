@@ -9,7 +9,7 @@
 # $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTA (heads and
 # width): other sizes.
 set -eu -o pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench-cuda}
 bench=$(realpath "${RF_BENCH:-$here/../build/t/bench}")
 RF_BIN=$(realpath "${RF_BIN:-$here/../bin}")

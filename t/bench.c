@@ -6,6 +6,7 @@
  *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and one of another
  *                                     size, by turns
  *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
+ *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them, from its own down
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
  * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute between
@@ -225,7 +226,7 @@ static void passes(int T, int repeat)
 	if (real)
 		show_operations(repeat + 1);
 	if (cpu)
-		printf("%-20s %8.1f GFLOP/s, float32, %d threads\n", "product", top, g.dev.threads);
+		printf("%-20s %8.1f GFLOP/s, float32, %d threads, %s\n", "product", top, g.dev.threads, rf_cpu_level());
 	else
 		printf("%-20s %8.1f GFLOP/s, %s, (%d, %d) times (%d, %d), %s\n", "product", top, g.math == RF_MATH_BF16 ? "bf16" : "float32", T, g.ckpt->cfg.d,
 		       g.ckpt->cfg.d, g.ckpt->cfg.d, g.dev.model);
@@ -396,6 +397,20 @@ static int run(int n, char **command)
 	return 0;
 }
 
+/* Its own is `auto` where that has more than the highest level by name. */
+static int levels(void)
+{
+	const char *name;
+
+	if (rf_cpu_isa("auto", &e) != RF_OK)
+		die(&e);
+	if (strcmp(rf_cpu_level(), rf_cpu_has(0)))
+		puts("auto");
+	for (int i = 0; (name = rf_cpu_has(i)); i++)
+		puts(name);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *device = getenv("RF_DEVICE"), *dtype = getenv("BENCH_DTYPE");
@@ -404,6 +419,8 @@ int main(int argc, char **argv)
 
 	if (argc > 3 && !strcmp(argv[1], "run"))
 		return run(atoi(argv[2]), argv + 3);
+	if (argc == 2 && !strcmp(argv[1], "levels"))
+		return levels();
 	if (argc < 4)
 		return 2;
 	g.path = argv[1];

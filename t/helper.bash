@@ -16,6 +16,9 @@ unit() {
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }
 
+# levels: those of the instruction set that this processor has, as --isa takes them, from its own down
+levels() { "$RF_UNITS/bench" levels; }
+
 # taken FILE: waits until some process holds the lock of FILE, without trying for it, which would keep that process away
 taken() {
 	local n

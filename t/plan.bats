@@ -308,3 +308,36 @@ family() {
 		[ -z "$output" ]
 	done
 }
+
+@test "plan: --isa sets the level of the instruction set, and never falls back" {
+	at() { sed -n 's/^device     cpu, [0-9]* threads, \(.*\), products in .*/\1/p' <<<"$output"; }
+	show() { run -0 "$@" rf-entropy --device cpu -m "$M" --dry-run; }
+	show env -u RF_ISA
+	most=$(at)
+	[ -n "$most" ]
+	for level in $(levels); do
+		show env RF_ISA=$level
+		[ "$(at)" = "${level/#auto/$most}" ]
+		run -0 env RF_ISA=none rf-entropy --device cpu -m "$M" --dry-run --isa $level
+		[ "$(at)" = "${level/#auto/$most}" ]
+		# the history does not tell it
+		rf-entropy --device cpu -m "$M" --isa $level "$G/stream/tokens.rf" | rf-dump --head | sed 1d >head.$level
+		run ! grep isa head.$level
+	done
+	# the library of matrix products says so of itself
+	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 rf-entropy --device cpu -m "$M" --isa x86_64 -o out "$G/stream/tokens.rf" | grep 'info,cpu,isa:Intel SSE4.1$'
+	for how in auto ''; do
+		show env RF_ISA=$how
+		[ "$(at)" = "$most" ]
+	done
+	for how in '--isa 3' '--isa x86_64_v9'; do
+		run -64 rf-entropy --device cpu -m "$M" $how "$G/stream/tokens.rf"
+		[[ "$output" == "rf-entropy: no level '${how#* }' of the instruction set (--isa and RF_ISA take auto, "*")" ]]
+	done
+	run -64 env RF_ISA=sse rf-entropy --device check -m "$M" "$G/stream/tokens.rf"
+	# the highest of them all, where this processor lacks it
+	if [ "$(uname -m)" = x86_64 ] && ! levels | grep -q x86_64_v4; then
+		run -69 rf-entropy --device cpu -m "$M" --isa x86_64_v4 "$G/stream/tokens.rf"
+		[[ "$output" == "rf-entropy: this processor has no x86_64_v4, at most $most (--isa, RF_ISA)" ]]
+	fi
+}

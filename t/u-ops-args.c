@@ -1,6 +1,7 @@
 /* u-ops-args -- the operations that not all models use, and arguments of the others: gates, decays, norms of other kinds,
  * what stands before a sequence, products in a batch, rows that do not touch.  Arguments: the devices, instead of cpu with
  * 1, 2, 3 threads and check. */
+#include "half.h"
 #include "ops.h"
 
 /* ---- gates and decays ------------------------------------------------------------------------------------------- */
@@ -203,8 +204,10 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
-static const double BF16 = 1e-2; /* two operands rounded to 8 bits */
 static bool bf16;
+
+/* A number as products take it that round. */
+static double operand(float x, bool rounded) { return rounded ? rf_bf16_f32(rf_f32_bf16(x)) : x; }
 
 static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, int gap, bool f32)
 {
@@ -230,12 +233,12 @@ static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, 
 
 					*to = add ? *to : 0;
 					for (int l = 0; l < k; l++)
-						*to += (double)A[ta ? l * g.lda + i : i * g.lda + l] * (double)B[tb ? j * g.ldb + l : l * g.ldb + j];
+						*to += operand(A[ta ? l * g.lda + i : i * g.lda + l], rounded) * operand(B[tb ? j * g.ldb + l : l * g.ldb + j], rounded);
 				}
 		g.a = a.m, g.b = b.m, g.c = c.m;
 		dev->ops->gemm(dev, &g);
 		values(rounded ? "gemm in a batch, in bf16" : bf16 ? "gemm in a batch, float32 among bf16" : "gemm in a batch", c, want,
-		       rounded ? BF16 : VALUE);
+		       limit_of_product(rounded));
 	}
 }
 

@@ -30,18 +30,22 @@ static void exponentials(void)
 {
 	double worst = 0, x = -87;
 
-	for (; x < 88; x += 16 * 1e-4) {
-		float from[16], to[16];
-		for (int i = 0; i < 16; i++)
+	for (; x < 88; x += VL * 1e-4) {
+		float from[VL], to[VL];
+		for (int i = 0; i < VL; i++)
 			from[i] = (float)(x + i * 1e-4 < 88 ? x + i * 1e-4 : 88);
 		vstore(to, vexp(vload(from)));
-		for (int i = 0; i < 16; i++) {
+		for (int i = 0; i < VL; i++) {
 			double e = fabs(to[i] / exp(from[i]) - 1);
 			worst = e > worst ? e : worst;
 		}
 	}
 	judge("vexp", worst, 2e-7);
-	vf special = vexp((vf){ 0, -0.f, 1000, -1000, INFINITY, -INFINITY, NAN, 88, -87 });
+	const float ends_of[16] = { 0, -0.f, 1000, -1000, INFINITY, -INFINITY, NAN, 88, -87 };
+	float special[16];
+
+	for (int i = 0; i < 16; i += VL)
+		vstore(special + i, vexp(vload(ends_of + i)));
 	bool ends = special[0] == 1 && special[1] == 1 && isnan(special[6]) && special[8] > 0 && special[8] < 2e-38f &&
 		special[2] == special[7] && special[4] == special[7] && special[3] == special[8] && special[5] == special[8];
 	judge("vexp: the ends", !ends, 0);
@@ -49,8 +53,10 @@ static void exponentials(void)
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
-#define BF16 1e-2   /* two operands rounded to 8 bits */
 static bool bf16;
+
+/* A number as products take it; once it was rounded, the product is as exact as of others. */
+static double operand(float x) { return bf16 ? rf_bf16_f32(rf_f32_bf16(x)) : x; }
 
 static double *gemm_ref(struct rf_gemm g, struct buf a, struct buf b, struct buf c, struct buf bias)
 {
@@ -62,7 +68,7 @@ static double *gemm_ref(struct rf_gemm g, struct buf a, struct buf b, struct buf
 		for (int j = 0; j < g.n; j++) {
 			double s = g.add ? c.h[i * g.ldc + j] : 0;
 			for (int l = 0; l < g.k; l++)
-				s += (double)a.h[g.ta ? l * g.lda + i : i * g.lda + l] * b.h[g.tb ? j * g.ldb + l : l * g.ldb + j];
+				s += operand(a.h[g.ta ? l * g.lda + i : i * g.lda + l]) * operand(b.h[g.tb ? j * g.ldb + l : l * g.ldb + j]);
 			ref[i * g.ldc + j] = s + (bias.n ? bias.h[j] : 0);
 		}
 	return ref;
@@ -87,7 +93,7 @@ static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias
 		g.c = c.m;
 		g.bias = bias.m;
 		dev->ops->gemm(dev, &g);
-		values(bf16 ? "gemm in bf16" : "gemm", c, first ? gemm_ref(g, a, b, c, bias) : NULL, bf16 ? BF16 : VALUE);
+		values(bf16 ? "gemm in bf16" : "gemm", c, first ? gemm_ref(g, a, b, c, bias) : NULL, limit_of_product(bf16));
 	}
 }
 
@@ -103,6 +109,12 @@ static void gemms(void)
 	for (flags = 0; flags < 64; flags++)
 		gemm(65, 40, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
 	gemm(1000, 384, 300, false, true, false, true, true, 0);
+	/* operands that are copied before they are multiplied, part by part */
+	gemm(520, 800, 16, false, true, true, true, true, 496);
+	gemm(520, 800, 16, false, false, false, false, true, 496);
+	gemm(4200, 300, 20, true, false, true, false, false, 0);
+	gemm(70, 20, 4100, false, true, true, false, true, 2); /* more than is widened of a weight at once */
+	gemm(70, 20, 4100, false, false, false, false, true, 0);
 }
 
 /* A weight that changed is a new weight, however it changed. */
@@ -137,7 +149,7 @@ static void weights(void)
 			}
 			dev->ops->gemm(dev, &g);
 			struct buf now = { w.n, get(w), NULL };
-			values(name, c, first ? gemm_ref(g, a, now, c, none) : NULL, bf16 ? BF16 : VALUE);
+			values(name, c, first ? gemm_ref(g, a, now, c, none) : NULL, limit_of_product(bf16));
 			free(now.h);
 		}
 	}
@@ -337,7 +349,6 @@ static void head(int nrows, int d, int N, float inv_temp)
 	const char *const entropy_name = bf16 ? "head_fwd entropy in bf16" : "head_fwd entropy";
 	const char *const logp_name = bf16 ? "head_fwd logp in bf16" : "head_fwd logp";
 	const char *const top_name = bf16 ? "head_fwd top in bf16" : "head_fwd top";
-	const double limit = bf16 ? BF16 : VALUE;
 	size_t n = (size_t)nrows;
 
 	snprintf(label, sizeof label, "rows %d d %d N %d inv_temp %g", nrows, d, N, (double)inv_temp);
@@ -361,7 +372,7 @@ static void head(int nrows, int d, int N, float inv_temp)
 			for (int j = 0; j < N; j++) {
 				z[j] = 0;
 				for (int l = 0; l < d; l++)
-					z[j] += (double)h.h[i * d + l] * w.h[j * d + l];
+					z[j] += operand(h.h[i * d + l]) * operand(w.h[j * d + l]);
 				most = z[j] > most ? z[j] : most;
 			}
 			ls = log_sum(z, N, inv_temp);
@@ -369,10 +380,10 @@ static void head(int nrows, int d, int N, float inv_temp)
 				mean += exp(z[j] * inv_temp - ls) * z[j] * inv_temp;
 			ent[i] = ls - mean;
 			lp[i] = target[i] < 0 ? 0 : z[target[i]] * inv_temp - ls;
-			judge(top_name, top[i] < 0 || top[i] >= N ? INFINITY : (most - z[top[i]]) / fmax(fabs(most), 1), limit);
+			judge(top_name, top[i] < 0 || top[i] >= N ? INFINITY : (most - z[top[i]]) / fmax(fabs(most), 1), limit_of_product(bf16));
 		}
-		values(entropy_name, entropy, ent, limit);
-		values(logp_name, logp, lp, limit);
+		values(entropy_name, entropy, ent, limit_of_product(bf16));
+		values(logp_name, logp, lp, limit_of_product(bf16));
 		int32_t *copy = need(n, sizeof *copy);
 		memcpy(copy, top, n * sizeof *copy);
 		same_bits(top_name, copy, n * sizeof *copy);
@@ -380,11 +391,11 @@ static void head(int nrows, int d, int N, float inv_temp)
 		/* each output may be absent, and the others are what they were */
 		struct buf only = out(n);
 		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .entropy = only.m);
-		values(entropy_name, only, ent, limit);
+		values(entropy_name, only, ent, limit_of_product(bf16));
 		only = out(n);
 		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .target = targets,
 		   .logp = only.m);
-		values(logp_name, only, lp, limit);
+		values(logp_name, only, lp, limit_of_product(bf16));
 	}
 }
 

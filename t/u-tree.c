@@ -7,7 +7,7 @@
  *     u-tree slope         the gradient of the two losses against finite differences
  *
  * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.  RF_SEED: other
- * draws. */
+ * draws.  RF_EVERY=n, for slow devices: one of n models. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +287,22 @@ static void plain_gemm(struct rf_dev *d, const struct rf_gemm *x)
 				sum += (double)a[x->ta ? l * lda + i : i * lda + l] * (double)b[x->tb ? j * ldb + l : l * ldb + j];
 			c[at] = (float)sum;
 		}
+}
+
+/* One row after the other, for the same reason. */
+static void plain_head(struct rf_dev *d, const struct rf_head_fwd *x)
+{
+	for (int i = 0; i < x->rows; i++) {
+		struct rf_head_fwd one = *x;
+
+		one.rows = 1;
+		one.h = rf_at(x->h, (size_t)i * (size_t)x->d);
+		one.target = rf_at_i32(x->target, (size_t)i);
+		one.entropy = rf_at(x->entropy, (size_t)i);
+		one.logp = rf_at(x->logp, (size_t)i);
+		one.top = rf_at_i32(x->top, (size_t)i);
+		real->head_fwd(d, &one);
+	}
 }
 
 /* ---- comparing -------------------------------------------------------------------------------------------------- */
@@ -634,20 +650,22 @@ int main(int argc, char **argv)
 	bool all = argc > 2 && !strcmp(argv[2], "all"), slopes = argc > 1 && !strcmp(argv[1], "slope");
 	bool bits = argc > 1 && !strcmp(argv[1], "bits");
 	const char *device_name = getenv("RF_DEVICE");
+	int every = getenv("RF_EVERY") ? atoi(getenv("RF_EVERY")) : 1;
 	struct rf_ops ops;
 
 	if (getenv("RF_SEED"))
 		seed = strtoull(getenv("RF_SEED"), NULL, 10);
-	must(rf_dev_open(&engine.dev, !bits && device_name && *device_name ? device_name : "cpu", 2, RF_MATH_F32, NULL, &err));
+	must(rf_dev_open(&engine.dev, !bits && device_name && *device_name ? device_name : "cpu", 1, RF_MATH_F32, NULL, &err));
 	real = engine.dev.ops;
 	ops = *real;
 	ops.rows = watched_rows;
 	engine.dev.ops = &ops;
 	if (bits) {
 		ops.gemm = plain_gemm;
+		ops.head_fwd = plain_head;
 		most = 0;
 	}
-	for (int i = 0; i < MODELS; i++)
+	for (int i = 0; i < MODELS; i += every)
 		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
 			slope(models[i].name, models[i].options);
 		else if (!slopes)

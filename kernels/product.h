@@ -1,0 +1,72 @@
+/* product.h -- small products of matrices that lie in the nearest caches: those of the delta rule's chunks and of attention's
+ * blocks.  A block of C, PROD_ROWS rows of a few vectors, is summed in registers; every element of C is one sum over kd in its
+ * order, begun with what it was, however m, n and kd are cut. */
+#ifndef RF_PRODUCT_H
+#define RF_PRODUCT_H
+
+#include <stdbool.h>
+
+#include "vec.h"
+
+/* 4 x 3 blocks of 16 registers, 8 x 3 of 32: what is left holds a row of B and the number of A that it is multiplied by.  Fewer
+ * sums than the multipliers' latency asks for would leave these idle. */
+enum { PROD_ROWS = 4, PROD_TALL = VREGS == 32 ? 8 : 4, PROD_VECS = 3 };
+enum prod_mode { SET, ADD, SUB };
+
+/* C (rows, VL nv) = or += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  rows and nv are constants where this is
+ * inlined, so that s is registers. */
+INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc,
+                       enum prod_mode mode)
+{
+	vf s[PROD_TALL][PROD_VECS];
+
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+		for (int j = 0; j < nv; j++)
+			s[i][j] = mode == SET ? vset(0) : mode == ADD ? vload(c + i * ldc + VL * j) : -vload(c + i * ldc + VL * j);
+	for (int p = 0; p < kd; p++, b += ldb) {
+		vf x[PROD_VECS];
+
+#pragma GCC unroll 8
+		for (int j = 0; j < nv; j++)
+			x[j] = vload(b + VL * j);
+#pragma GCC unroll 8
+		for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+			for (int j = 0; j < nv; j++)
+				s[i][j] += (trans ? a[p * lda + i] : a[i * lda + p]) * x[j];
+	}
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+		for (int j = 0; j < nv; j++)
+			vstore(c + i * ldc + VL * j, mode == SUB ? -s[i][j] : s[i][j]);
+}
+
+/* VL nv columns of C. */
+INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum prod_mode mode)
+{
+	int i = 0, step = trans ? 1 : lda;
+
+	for (; PROD_TALL > PROD_ROWS && i + PROD_TALL <= m; i += PROD_TALL)
+		prod_block(PROD_TALL, nv, trans, kd, a + i * step, lda, b, ldb, c + i * ldc, ldc, mode);
+	for (; i < m; i += PROD_ROWS)
+		prod_block(PROD_ROWS, nv, trans, kd, a + i * step, lda, b, ldb, c + i * ldc, ldc, mode);
+}
+
+/* C (m, n) = or += or -= A (m, kd) B (kd, n); m a multiple of PROD_ROWS, n of VL; trans: A is stored (kd, m). */
+INLINE void prod(bool trans, int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum prod_mode mode)
+{
+	for (int left = n / VL, nv; left; left -= nv, b += VL * nv, c += VL * nv) {
+		nv = left == 4 ? 2 : left < 3 ? left : 3; /* not 3 and 1: one vector's sums are too few */
+		if (nv == 3)
+			prod_columns(3, trans, m, kd, a, lda, b, ldb, c, ldc, mode);
+		else if (nv == 2)
+			prod_columns(2, trans, m, kd, a, lda, b, ldb, c, ldc, mode);
+		else
+			prod_columns(1, trans, m, kd, a, lda, b, ldb, c, ldc, mode);
+	}
+}
+
+#endif
