@@ -1,10 +1,13 @@
 # make                build bin/*
 # make deps           install the distribution's packages that it needs
+# make deps-arm64     those too that make check-arm64 needs: compiler, emulator, and libraries in build/arm64/root
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
 #                     ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of make bench
 # make check          all tests in under five minutes       TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts;
 #                                                           DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor
 # make check-all      the exhaustive ones too               SANITIZE=1:   with ASan and UBSan
+# make check-arm64    what an emulator can run of the tests, on programs for arm64, and whether their streams are the same bytes
+#                                                           make check CROSS=arm64 TESTS=t/x.bats: some
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails above SPILLS=1000 bytes
@@ -19,9 +22,9 @@ SHELL := /bin/bash
 .SECONDARY:
 
 # Packages come before all else, -j or not, for the compiler is asked below what it can do.
-ifneq ($(filter deps,$(MAKECMDGOALS)),)
+ifneq ($(filter deps deps-arm64,$(MAKECMDGOALS)),)
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
-$(if $(shell pipelines/deps.sh && echo done),,$(error packages are missing, see above))
+$(if $(shell pipelines/deps.sh $(if $(filter deps-arm64,$(MAKECMDGOALS)),arm64) && echo done),,$(error packages are missing, see above))
 endif
 endif
 
@@ -32,8 +35,25 @@ SANITIZE ?=
 DEVICE  ?=
 ISA     ?=
 FUZZER  ?=
-BUILD   := build$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
-BIN     := $(if $(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
+CROSS   ?=
+BUILD   := build$(if $(CROSS),/$(CROSS))$(if $(SANITIZE),/sanitize)$(if $(FUZZER),/fuzz)
+BIN     := $(if $(CROSS)$(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
+
+# For another machine: Debian's cross compiler, the libraries that deps.sh unpacks, and an emulator, which tests call by the
+# commands in $(RUN).
+ifneq ($(CROSS),)
+TRIPLET_arm64 = aarch64-linux-gnu
+EMULATE_arm64 = qemu-aarch64-static
+TRIPLET := $(or $(TRIPLET_$(CROSS)),$(error CROSS=$(CROSS): only arm64 is known))
+ROOT    := $(abspath build/$(CROSS)/root/usr)
+LIBS    := $(ROOT)/lib/$(TRIPLET)
+CC      := $(TRIPLET)-gcc -isystem $(ROOT)/include -L$(LIBS) -Wl,-rpath,$(LIBS)
+AR      := $(TRIPLET)-ar
+CUDA    := no
+EMULATE := $(EMULATE_$(CROSS)) -L /usr/$(TRIPLET)
+RUN     := $(BUILD)/run
+$(if $(wildcard $(LIBS)),,$(error compiler, emulator and libraries for $(CROSS) are not here: make deps-$(CROSS)))
+endif
 
 STD   = -std=c11 -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L -Ilib -Ikernels
 WARN  = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wconversion \
@@ -93,6 +113,11 @@ $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
 # What libFuzzer drives, and without it a program that replays files.
 $(BUILD)/t/f-%: $(BUILD)/t/f-%.o $(if $(FUZZER),,$(BUILD)/t/fuzz-main.o) $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(if $(FUZZER),-fsanitize=fuzzer) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
+# As an emulated program is called: tests need no binfmt.
+$(BUILD)/run/%: $(BUILD)/flags
+	@mkdir -p $(@D)
+	printf '#!/bin/sh\nexec %s %s "$$@"\n' '$(EMULATE)' $(abspath $(if $(filter rf-%,$*),$(BIN),$(BUILD)/t)/$*) >$@
+	chmod +x $@
 # Preloaded into a program, it lets its calls go wrong.
 $(FAULT): t/fault.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -159,12 +184,14 @@ endif
 
 deps:
 	@:
+deps-arm64:
+	@:
 
 ARCH ?= delta_net
 midtrain: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
-units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS)
+units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(if $(CROSS),$(addprefix $(RUN)/,$(notdir $(TOOLS) $(UNITS) $(REPLAYS))))
 
 TESTS ?= t
 # The longest first: side by side, none of them is left over at the end.
@@ -186,6 +213,12 @@ tests:
 
 check-all: export RF_ALL = 1
 check-all: check
+
+# What an emulator can run in minutes; left out are tests that trace, preload or kill programs.
+EMULATED = $(addprefix t/,golden.bats cross/figures.bats cross/units.bats cross/same.bats)
+check-arm64: export RF_HOST = $(abspath bin)
+check-arm64: $(TOOLS)
+	@$(MAKE) --no-print-directory CROSS=arm64 TESTS='$(EMULATED)' check
 
 # The demonstration's model, where it is there.
 of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
@@ -236,11 +269,11 @@ lint:
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR),echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*
 	@shellcheck -x pipelines/*.sh kernels/*.sh completion/*.bash .ci/run
-	@shellcheck $(SHELL_TESTS) t/*.bats t/*.bash
+	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/*.bash
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || { echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk '$$2 != "total" && $$1 > 150 { print "lint: " $$2 " has " $$1 " lines, more than 150"; bad = 1 } END { exit bad }'
 	@wc -l $(SOURCES) $(CU) $(EMULATOR) \
-		$(wildcard lib/*.h kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
+		$(wildcard lib/*.h kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/cross/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
 		awk '$$2 != "total" && $$1 > 900 { print "lint: " $$2 " has " $$1 " lines, more than 900"; bad = 1 } END { exit bad }'
 
 # Completions are found by the name of a command, so each program has a link.
@@ -273,4 +306,4 @@ clean:
 	rm -rf build bin
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
-.PHONY: deps midtrain all units units-fuzz check check-all cuda-report bench fuzz lint install uninstall help clean
+.PHONY: deps deps-arm64 midtrain all units units-fuzz check check-all check-arm64 cuda-report bench tests fuzz lint install uninstall help clean

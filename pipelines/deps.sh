@@ -1,32 +1,78 @@
 #!/bin/sh
-# deps.sh -- installs what building, testing and the demonstration need and the system lacks: packages of Debian 12.
+# deps.sh [arm64] -- installs what building, testing and the demonstration need and the system lacks: packages of Debian 12.
 # Where nothing is lacking it does nothing, says nothing and needs no network.
+#
+# arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into ./build/arm64/root and not
+# installed: package lists of that architecture lie beside them, so the system's own remain as they are.
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libdnnl-dev'
 tests='bats clang jq libclang-rt-dev mandoc parallel python3 shellcheck strace zstd'
 midtrain='gnuplot-nox perl-doc'
+cross='gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross libstdc++6-arm64-cross qemu-user-static'
+libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0 libxxhash-dev libdnnl2 libdnnl-dev'
 
-lacking=
-for package in $build $tests $midtrain; do
-	case $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) in
-	installed) ;;
-	*) lacking="$lacking $package" ;;
-	esac
-done
-[ -n "$lacking" ] || exit 0
+# lacking PACKAGE...: installs those of them that are not installed
+lacking() {
+	lacks=
+	for package in "$@"; do
+		case $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) in
+		installed) ;;
+		*) lacks="$lacks $package" ;;
+		esac
+	done
+	[ -n "$lacks" ] || return 0
 
-if [ "$(id -u)" -eq 0 ]; then
-	root=
-elif command -v sudo >/dev/null; then
-	root=sudo
-else
-	echo "deps: neither root nor sudo is at hand; let root run: apt-get install$lacking" >&2
-	exit 77
-fi
-echo "deps: installing$lacking" >&2
+	if [ "$(id -u)" -eq 0 ]; then
+		root=
+	elif command -v sudo >/dev/null; then
+		root=sudo
+	else
+		echo "deps: neither root nor sudo is at hand; let root run: apt-get install$lacks" >&2
+		exit 77
+	fi
+	echo "deps: installing$lacks" >&2
+	# shellcheck disable=SC2086  # words
+	{
+		$root apt-get update -q
+		$root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $lacks
+	} >&2
+}
+
+# unpack ARCHITECTURE FOLDER PACKAGE...: what is in packages to FOLDER/root, which is there whole or not at all
+unpack() {
+	arch=$1 folder=$2
+	shift 2
+	[ ! -d "$folder/root" ] || return 0
+	echo "deps: unpacking into $folder/root: $*" >&2
+	rm -rf "$folder/apt"
+	mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/apt/root"
+	(
+		cd "$folder/apt"
+		: >status
+		cat >conf <<-end
+			APT::Architecture "$arch";
+			APT::Architectures "$arch";
+			APT::Sandbox::User "root";
+			Dir::State "$PWD";
+			Dir::State::status "$PWD/status";
+			Dir::Cache "$PWD/cache";
+		end
+		export APT_CONFIG="$PWD/conf"
+		apt-get update -q
+		apt-get download -q "$@"
+		for deb in *.deb; do
+			dpkg -x "$deb" root
+		done
+		mv root ..
+	) >&2
+	rm -rf "$folder/apt"
+}
+
 # shellcheck disable=SC2086  # words
 {
-	$root apt-get update -q
-	$root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $lacking
-} >&2
+	lacking $build $tests $midtrain
+	[ "${1:-}" = arm64 ] || exit 0
+	lacking $cross
+	unpack arm64 build/arm64 $libraries
+}

@@ -1,7 +1,7 @@
 # What every test file loads.  Tests run in a folder of their own; $ROOT is the project, $RF_BIN its programs,
 # $RF_UNITS the unit programs, $G the reference cases.
 bats_require_minimum_version 1.5.0
-ROOT=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RF_BIN=${RF_BIN:-$ROOT/bin}
 RF_UNITS=${RF_UNITS:-$ROOT/build/t}
 G=$ROOT/t/golden
