@@ -14,6 +14,7 @@ struct norm {
 static float inverse_rms(const float *x, int d, float eps)
 {
 	vf s = vset(0), t = vset(0);
+	double mean;
 	int j = 0;
 
 	for (; j + 2 * VL <= d; j += 2 * VL) {
@@ -25,7 +26,9 @@ static float inverse_rms(const float *x, int d, float eps)
 		vf a = vget(x, j, d);
 		s += a * a;
 	}
-	return (float)(1 / sqrt((double)vsum(s + t) / d + (double)eps)); /* rounded once: all of a row has this error */
+	/* rounded once: all of a row has this error; and squares that overflow are no row of zeros, but no numbers */
+	mean = (double)vsum(s + t) / d + (double)eps;
+	return (float)(1 / sqrt(mean) + (mean - mean));
 }
 
 /* gate's columns j .. of row i */

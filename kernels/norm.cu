@@ -55,7 +55,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 			sum[0] += v[k] * v[k];
 	}
 	row_sums<BLOCK>(sum, room);
-	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps);
+	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps) + (sum[0] - sum[0]); /* squares that overflow are no numbers */
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
 		const some<4> w = take<WIDE>(a.w + j, left);
@@ -100,7 +100,7 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 		}
 	}
 	row_sums<BLOCK>(sum, room);
-	r = 1 / sqrt(sum[0] / a.d + a.eps);
+	r = 1 / sqrt(sum[0] / a.d + a.eps) + (sum[0] - sum[0]);
 	m = sum[1] * r;
 	if (a.row_gate && a.gate) {
 		const float z = a.gate[i], s = sigmoid(z);

@@ -15,7 +15,7 @@
 #include "json.h"
 #include "tokenizer.h"
 
-enum { MAX_STATE = 1 << 20, LOAD = 1 << 18 };
+enum { LOAD = 1 << 18 };
 
 /* ---- names and shapes ------------------------------------------------------------------------------------------- */
 
@@ -304,14 +304,44 @@ static enum rf_code check_files(const char *dir, const json_t *files, bool all, 
 	return rc;
 }
 
+bool rf_state_hash(const json_t *root, char hex[17])
+{
+	json_t *bare = json_copy((json_t *)(uintptr_t)root); /* jansson has no const here */
+	char *text;
+
+	json_object_del(bare, "xxh64");
+	text = json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS);
+	if (text)
+		rf_disk_hash(text, strlen(text), hex);
+	free(text);
+	json_decref(bare);
+	return text != NULL;
+}
+
+/* That it is of a format that is known, and says what was written. */
+static enum rf_code check_state(const json_t *root, struct rf_err *e)
+{
+	char is[17], want[17];
+	int64_t format;
+
+	if (!get_count(json_object_get(root, "format"), &format) || format < 1 || format > RF_STATE_FORMAT)
+		return rf_fail(e, RF_EMODEL, "not of format 1 to %d", RF_STATE_FORMAT);
+	if (format == 1)
+		return RF_OK;
+	if (!get_hash(json_object_get(root, "xxh64"), want))
+		return rf_fail(e, RF_EMODEL, "its hash is malformed");
+	if (!rf_state_hash(root, is))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (strcmp(is, want))
+		return rf_fail(e, RF_EMODEL, "it has been changed: its hash is %s, not %s", is, want);
+	return RF_OK;
+}
+
 static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_err *e)
 {
 	const json_t *parent = json_object_get(root, "parent"), *past = json_object_get(root, "past");
-	const json_t *data = json_object_get(root, "data");
-	int64_t format;
+	const json_t *data = json_object_get(root, "data"), *moments = json_object_get(json_object_get(root, "files"), "optim.safetensors");
 
-	if (!get_count(json_object_get(root, "format"), &format) || format != RF_STATE_FORMAT)
-		return rf_fail(e, RF_EMODEL, "not of format %d", RF_STATE_FORMAT);
 	if (!get_count(json_object_get(root, "step"), &c->step)
 	    || !get_count(json_object_get(root, "commits"), &c->commits)
 	    || !get_count(json_object_get(root, "updates"), &c->updates)
@@ -319,6 +349,8 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 		return rf_fail(e, RF_EMODEL, "step, commits, updates, weights or past is malformed");
 	if (!json_is_integer(parent) || json_integer_value(parent) >= c->step)
 		return rf_fail(e, RF_EMODEL, "its parent is not an earlier step");
+	if (moments && !get_hash(json_object_get(moments, "xxh64"), c->moments))
+		return rf_fail(e, RF_EMODEL, "its list of files is malformed");
 	strcpy(c->past[0], c->weights);
 	for (c->past_count = 1; (size_t)c->past_count <= json_array_size(past); c->past_count++)
 		if (!get_hash(json_array_get(past, (size_t)c->past_count - 1), c->past[c->past_count]))
@@ -338,10 +370,12 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 	size_t n;
 
 	if ((rc = rf_disk_join(path, c->dir, "state.json", e)) != RF_OK
-	    || (rc = rf_disk_read(path, MAX_STATE, &text, &n, e)) != RF_OK)
+	    || (rc = rf_disk_read(path, RF_MOST_STATE, &text, &n, e)) != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, 4, e);
 	free(text);
+	if (rc == RF_OK)
+		rc = check_state(root, e);
 	if (rc == RF_OK && !verify)
 		rc = read_state(c, root, e);
 	if (rc == RF_OK)
@@ -549,6 +583,19 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
+/* Of a step: the file as it was written.  It is read a second time for that, from memory where that suffices. */
+static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, struct rf_err *e)
+{
+	char is[17];
+	enum rf_code rc;
+
+	if (!c->in_run)
+		return RF_OK;
+	if ((rc = rf_disk_hash_file(path, is, e)) == RF_OK && strcmp(is, c->moments))
+		rc = rf_fail(e, RF_EMODEL, "the optimizer state has been changed: its hash is %s, state.json says %s", is, *c->moments ? c->moments : "nothing of it");
+	return rc;
+}
+
 static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_reach *reach, bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
@@ -571,7 +618,7 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, co
 		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said", c->weights);
 	else if (t.n != 2 * c->params.n)
 		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
-	else if ((rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
+	else if ((rc = check_moments(c, path, e)) == RF_OK && (rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
 		rc = load(&t, &c->params, "exp_avg_sq.", v, reach, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;

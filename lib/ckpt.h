@@ -2,11 +2,13 @@
 #ifndef RF_CKPT_H
 #define RF_CKPT_H
 
+#include <jansson.h>
+
 #include "run.h"
 
 /* What makes a directory a step of a run: the contents of state.json but for the files, written in export.c and read in
- * ckpt.c.  A change of its keys is a new format. */
-enum { RF_STATE_FORMAT = 1 };
+ * ckpt.c.  A change of its keys is a new format; 1, which had no hash of itself, is still read. */
+enum { RF_STATE_FORMAT = 2, RF_MOST_STATE = 1 << 20 }; /* RF_MOST_STATE: bytes */
 struct rf_state {
 	int64_t step, parent, commits, updates;
 	char past[RF_HASH_HISTORY][17];  /* the weights of the commits before, newest first */
@@ -29,13 +31,16 @@ struct rf_parts {
 	const volatile sig_atomic_t *stop;
 };
 
-/* Makes dir and fills it; every file and dir itself are synced.  weights (may be NULL) gets the hash of what was
+/* Makes dir and fills it; every file and dir itself are synced.  weights and moments (may be NULL) get the hashes of what was
  * written.  On failure dir is gone. */
-enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], struct rf_err *e);
+enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], char moments[17], struct rf_err *e);
 /* The bytes that it needs on the disk, headers and metadata rounded up. */
 uint64_t rf_parts_bytes(const struct rf_parts *p);
 /* The hash of the weights that rf_parts_write() would write, of parts whose dtype is F32. */
 enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e);
+
+/* state.json's hash of itself: of the object without `xxh64`, compact, with sorted keys.  False: out of memory. */
+bool rf_state_hash(const json_t *root, char hex[17]);
 
 bool rf_same_shape(const struct rf_tensor *t, const struct rf_param *p);
 

@@ -2,6 +2,7 @@
  * abbreviations, and an abbreviation in a script changes its meaning with the next release. */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -192,9 +193,12 @@ static bool real(const char *s, char stop, double min, double max, double *v, co
 
 	if (*s == ' ' || *s == '\t' || *s == '\n')
 		return false;
+	errno = 0;
 	*v = strtod(s, &end);
 	*rest = end;
-	return end != s && *end == stop && isfinite(*v) && *v >= min && *v <= max;
+	/* nor what strtod() takes for hexadecimal, or what is too small to be held */
+	return end != s && !errno && !memchr(s, 'x', (size_t)(end - s)) && !memchr(s, 'X', (size_t)(end - s)) && *end == stop && isfinite(*v)
+	    && *v >= min && *v <= max;
 }
 
 static void set(const struct rf_opt *o, const char *s)
@@ -214,8 +218,9 @@ static void set(const struct rf_opt *o, const char *s)
 		return;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE:
-		if (!whole(s, ~0ull, &u))
-			usage_error("--%s: '%s' is not a whole number", o->name, s);
+		/* a size times a small number still fits */
+		if (!whole(s, o->kind == RF_OPT_SIZE ? 1ull << 50 : ~0ull, &u))
+			usage_error("--%s: '%s' is not a whole number%s", o->name, s, o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
 		*(uint64_t *)o->to = u;
 		return;
 	case RF_OPT_REAL:
@@ -284,6 +289,26 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wi
 	}
 }
 
+/* A standard descriptor that is closed would be the next file's that is opened, and that file would get what is said or written.  In
+ * its place stands what cannot be used, so that whoever uses it is told. */
+static void hold_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			_exit(74);
+}
+
+/* oneDNN's remarks go to standard output, where nothing but the program's own may go: they are heard where that goes to a file. */
+static void silence_library(const struct rf_cli *cli)
+{
+	const struct rf_opt *o = find(cli, "output", 6, 0);
+
+	if (o && *(const char **)o->to && strcmp(*(const char **)o->to, "-"))
+		return;
+	unsetenv("DNNL_VERBOSE");
+	unsetenv("ONEDNN_VERBOSE");
+}
+
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 {
 	const struct rf_opt *o;
@@ -291,6 +316,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 	sigset_t pipe;
 
 	progname = cli->name;
+	hold_standard_descriptors();
 	sigemptyset(&pipe);
 	sigaddset(&pipe, SIGPIPE);
 	sigprocmask(SIG_UNBLOCK, &pipe, NULL);
@@ -342,6 +368,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		set(o, value);
 		note(&given, o);
 	}
+	silence_library(cli);
 	if (words < cli->min_args)
 		usage_error("too few words: usage: %s %s", cli->name, cli->usage);
 	if (cli->max_args >= 0 && words > cli->max_args)

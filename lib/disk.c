@@ -280,13 +280,20 @@ enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
 enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
 {
 	size_t name, n = split(path, &name);
+	char again[16] = "";
+	struct stat st;
 
 	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
 		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
-	if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld", (int)name, path, (int)(n - name), path + name,
-	             (long)getpid()) >= 4096)
-		return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
-	return RF_OK;
+	/* the number of a process comes again, in a container at once, and one that was killed leaves its file */
+	for (int i = 1; i < 1000; i++) {
+		if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld%s", (int)name, path, (int)(n - name), path + name, (long)getpid(), again) >= 4096)
+			return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
+		if (lstat(temp, &st) < 0)
+			return RF_OK;
+		snprintf(again, sizeof again, "-%d", i);
+	}
+	return rf_fail(e, RF_EIO, "%s: there already, as are a thousand others: remove them", temp);
 }
 
 enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
@@ -314,6 +321,27 @@ enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
 		return rf_fail(e, RF_EIO, "%s: statvfs: %s", path, strerror(errno));
 	*bytes = (uint64_t)s.f_bavail * s.f_frsize;
 	return RF_OK;
+}
+
+enum rf_code rf_disk_can_write(const char *path, struct rf_err *e)
+{
+	char dir[4096];
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	if (!strcmp(path, "-"))
+		return RF_OK;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* written directly */
+		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
+	if (!slash)
+		strcpy(dir, ".");
+	else if ((size_t)(slash - path) + 2 > sizeof dir)
+		return rf_fail(e, RF_EIO, "%.40s...: the path is too long", path);
+	else
+		memcpy(dir, path, (size_t)(slash - path) + 1), dir[slash - path + 1] = 0;
+	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
 }
 
 bool rf_disk_plain(const char *name)

@@ -55,6 +55,8 @@ enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e);
 enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e);
 /* Bytes free for us where path is. */
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
+/* Whether a file could appear at path, or be appended to, as far as looking can tell; "-" is standard output. */
+enum rf_code rf_disk_can_write(const char *path, struct rf_err *e);
 
 /* A name that stays in its directory: no '/', not hidden, not like an option. */
 bool rf_disk_plain(const char *name);

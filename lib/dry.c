@@ -14,28 +14,6 @@
 
 /* ---- outputs ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a file could appear at path, as far as looking can tell. */
-static enum rf_code can_write(const char *path, struct rf_err *e)
-{
-	char dir[4096];
-	const char *slash = strrchr(path, '/');
-	struct stat st;
-
-	if (!strcmp(path, "-"))
-		return RF_OK;
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* written directly */
-		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
-	if (!slash)
-		strcpy(dir, ".");
-	else if ((size_t)(slash - path) + 2 > sizeof dir)
-		return rf_fail(e, RF_EIO, "%.40s...: the path is too long", path);
-	else
-		memcpy(dir, path, (size_t)(slash - path) + 1), dir[slash - path + 1] = 0;
-	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
-}
-
 static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_err *e)
 {
 	static const char *const writes[] = { "output", "log", "grad-out" };
@@ -45,7 +23,7 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
 			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
 				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
-					rc = can_write(*(const char **)o->to, e);
+					rc = rf_disk_can_write(*(const char **)o->to, e);
 	return rc;
 }
 

@@ -208,8 +208,11 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 const char *rf_eval_json(const struct rf_eval *sum, char *buf, size_t size)
 {
 	double n = sum->tokens ? (double)sum->tokens : 1;
+	char perplexity[32] = "null"; /* JSON has no infinity */
 
-	snprintf(buf, size, "{\"nll\":%.9g,\"perplexity\":%.9g,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}",
-	         sum->nll / n, exp(sum->nll / n), sum->correct / n, sum->prob / n, sum->tokens, sum->sequences);
+	if (isfinite(exp(sum->nll / n)))
+		snprintf(perplexity, sizeof perplexity, "%.9g", exp(sum->nll / n));
+	snprintf(buf, size, "{\"nll\":%.9g,\"perplexity\":%s,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}",
+	         sum->nll / n, perplexity, sum->correct / n, sum->prob / n, sum->tokens, sum->sequences);
 	return buf;
 }

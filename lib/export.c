@@ -2,6 +2,7 @@
  * a step of a run optim.safetensors and state.json, which lists the others and so comes last. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +178,39 @@ static bool stale(const char *name)
 
 typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const struct stat *, struct rf_err *);
 
+/* Whether a link leads to a file of its checkpoint: in its folder, or where a cache of models keeps the contents of several
+ * (CHECKPOINT/../../blobs).  What lies elsewhere is nobody's to give away. */
+static bool of_checkpoint(const char *dir, const char *path)
+{
+	static const char *const places[] = { ".", "../../blobs" };
+	char real[PATH_MAX], place[PATH_MAX], folder[4096];
+
+	if (!realpath(path, real))
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (snprintf(folder, sizeof folder, "%s/%s", dir, places[i]) < (int)sizeof folder && realpath(folder, place)
+		    && !strncmp(real, place, strlen(place)) && real[strlen(place)] == '/')
+			return true;
+	return false;
+}
+
+#define MOST_CARRIED (INT64_C(1) << 30) /* bytes */
+
+/* What a file is that is to be carried along; *regular false: nothing of that kind. */
+static enum rf_code look_at(const char *dir, const char *path, struct stat *st, bool *regular, struct rf_err *e)
+{
+	if (lstat(path, st) < 0 || (S_ISLNK(st->st_mode) && of_checkpoint(dir, path) && stat(path, st) < 0))
+		return rf_fail(e, RF_EIO, "%s: stat: %s", path, strerror(errno));
+	if (S_ISLNK(st->st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: a link to nothing, or to what is no file of the checkpoint: what should go along with the "
+		               "weights must lie there, and nothing else", path);
+	*regular = S_ISREG(st->st_mode);
+	if (*regular && st->st_size > MOST_CARRIED)
+		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, and would go along with every step: at most %lld do", path, (long long)st->st_size,
+		               (long long)MOST_CARRIED);
+	return RF_OK;
+}
+
 /* Calls f for each file of a checkpoint that is carried along, in order of name. */
 static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct rf_err *e)
 {
@@ -187,12 +221,13 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 	if (n < 0)
 		return rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
 	for (int i = 0; i < n; i++) {
+		bool regular = false;
 		char path[4096];
 		struct stat st;
 
 		if (rc == RF_OK && rf_disk_plain(list[i]->d_name) && !stale(list[i]->d_name)
-		    && (rc = rf_disk_join(path, dir, list[i]->d_name, e)) == RF_OK && stat(path, &st) == 0
-		    && S_ISREG(st.st_mode))
+		    && (rc = rf_disk_join(path, dir, list[i]->d_name, e)) == RF_OK
+		    && (rc = look_at(dir, path, &st, &regular, e)) == RF_OK && regular)
 			rc = f(arg, dir, list[i]->d_name, &st, e);
 		free(list[i]);
 	}
@@ -329,8 +364,8 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 {
 	const struct rf_state *s = w->p->state;
 	json_t *past = json_array(), *root;
+	char *text, hash[17];
 	enum rf_code rc;
-	char *text;
 	int bad = 0;
 
 	for (int i = 0; i < s->past_count; i++)
@@ -341,11 +376,14 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 	if (*s->data_hash)
 		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash,
 		                                                   "next", (json_int_t)s->data_next));
+	bad = bad || !rf_state_hash(root, hash) || json_object_set_new(root, "xxh64", json_string(hash));
 	text = bad ? NULL : json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
 	if (!text)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	rc = write_text(w, "state.json", text, e);
+	rc = strlen(text) > RF_MOST_STATE ? rf_fail(e, RF_EMODEL, "%s: its state.json would have more than %d bytes: "
+	                                            "it lists every file, and there are too many in the checkpoint", w->dir, RF_MOST_STATE)
+	                                  : write_text(w, "state.json", text, e);
 	free(text);
 	return rc;
 }
@@ -374,7 +412,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	return rf_disk_sync_dir(w->dir, e);
 }
 
-enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], struct rf_err *e)
+enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], char moments[17], struct rf_err *e)
 {
 	struct writer w = { .p = p, .dir = dir, .files = json_object() };
 	enum rf_code rc;
@@ -385,8 +423,12 @@ enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weig
 		rc = rf_fail(e, RF_EIO, "%s: create: %s", dir, strerror(errno));
 	else if ((rc = write_all(&w, e)) != RF_OK)
 		rf_disk_remove(dir, NULL);
-	else if (weights)
+	if (rc == RF_OK && weights)
 		strcpy(weights, w.weights);
+	if (rc == RF_OK && moments) {
+		const char *hex = json_string_value(json_object_get(json_object_get(w.files, "optim.safetensors"), "xxh64"));
+		strcpy(moments, hex ? hex : "");
+	}
 	json_decref(w.files);
 	return rc;
 }
@@ -403,7 +445,7 @@ static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct 
 		return rc;
 	if (lstat(dir, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
-	if ((rc = rf_parts_write(p, temp, NULL, e)) != RF_OK)
+	if ((rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
 	return rf_disk_publish(temp, dir, p->stop, e);
 }

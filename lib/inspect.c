@@ -360,7 +360,7 @@ static void write_json(json_t *o, struct rf_buf *p)
 	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
 	if (text) {
-		rf_page_puts(p, text);
+		rf_page_json(p, text);
 		rf_page_puts(p, "\n");
 	} else {
 		p->failed = true;

@@ -119,6 +119,23 @@ void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 	}
 }
 
+void rf_page_json(struct rf_buf *p, const char *text)
+{
+	const unsigned char *u = (const unsigned char *)text;
+	size_t n = strlen(text), len;
+	int32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		len = rf_utf8_next(u + i, n - i, &c);
+		if (c != 0x7F && (c < 0x80 || !rf_utf8_unsafe(c)))
+			rf_buf_add(p, u + i, len);
+		else if (c > 0xFFFF)
+			rf_page_printf(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10), 0xDC00u + ((unsigned)c & 0x3FF));
+		else
+			rf_page_printf(p, "\\u%04x", (unsigned)c);
+	}
+}
+
 int rf_columns(const void *s, size_t n)
 {
 	const unsigned char *u = s;

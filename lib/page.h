@@ -21,6 +21,8 @@ void rf_page_clear(struct rf_buf *p);       /* empties it and forgets the failur
  * control characters, \uNNNN for those that steer a terminal or turn the direction of writing, U+FFFD for what is not
  * UTF-8.  Where `quotes` says so, " becomes \". */
 void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
+/* A text of JSON; what a terminal obeys or cannot show, which only its strings can hold, is escaped. */
+void rf_page_json(struct rf_buf *p, const char *text);
 
 /* Columns that n bytes of such text take on a terminal. */
 int rf_columns(const void *s, size_t n);

@@ -111,6 +111,26 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	return rf_step_newest(path, newest, e);
 }
 
+/* The newest step by its own name: latest lags after a kill, and is turned only to what can be opened. */
+static enum rf_code open_newest(struct rf_run *r, int64_t newest, struct rf_err *e)
+{
+	char dir[4096], state[4096], name[32];
+	enum rf_code rc;
+	struct stat st;
+
+	rf_step_name(name, newest);
+	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_join(state, dir, "state.json", e)) != RF_OK)
+		return rc;
+	if (stat(state, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return rf_fail(e, RF_EMODEL, "%s: a damaged step: it has no state.json (remove it, and the run goes on from the step before)", dir);
+	if ((rc = rf_ckpt_open(&r->at, dir, e)) == RF_OK && r->at.step != newest) {
+		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld (remove it, and the run goes on from the step before)", dir,
+		             (long long)r->at.step);
+		rf_ckpt_close(&r->at);
+	}
+	return rc;
+}
+
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 {
 	char dir[4096], lost[RF_STEP_LOST];
@@ -122,7 +142,7 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 		return rc;
 	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
 	    || (rc = rf_step_newest(path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK
-	    || (rc = repair_latest(path, newest, e)) != RF_OK || (rc = rf_ckpt_open(&r->at, path, e)) != RF_OK)
+	    || (rc = open_newest(r, newest, e)) != RF_OK || (rc = repair_latest(path, newest, e)) != RF_OK)
 		rf_run_close(r);
 	else if (*lost)
 		rf_ckpt_lost(&r->at, lost);
@@ -131,7 +151,7 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 {
-	char dir[4096], name[32], lost[RF_STEP_LOST];
+	char dir[4096], lost[RF_STEP_LOST];
 	int64_t newest;
 	enum rf_code rc;
 
@@ -140,8 +160,7 @@ enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 		return rf_ckpt_of_config(&r->at, path, e);
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
 		return rc;
-	rf_step_name(name, newest); /* not latest, which lags after a kill */
-	if ((rc = rf_disk_join(dir, path, name, e)) == RF_OK && (rc = rf_ckpt_open(&r->at, dir, e)) == RF_OK && *lost)
+	if ((rc = open_newest(r, newest, e)) == RF_OK && *lost)
 		rf_ckpt_lost(&r->at, lost);
 	return rc;
 }
@@ -182,7 +201,7 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 
 /* What r->at is after the commit.  The table and the config stay where they are: the program points into them. */
 static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf_state *s, const char *weights,
-                            struct rf_err *e)
+                            const char *moments, struct rf_err *e)
 {
 	struct rf_tensors t;
 	enum rf_code rc;
@@ -196,6 +215,7 @@ static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf
 	at->commits = s->commits;
 	at->updates = s->updates;
 	strcpy(at->weights, weights);
+	strcpy(at->moments, moments);
 	strcpy(at->past[0], weights);
 	memcpy(at->past + 1, s->past, sizeof s->past);
 	at->past_count = s->past_count + 1;
@@ -218,6 +238,21 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 		         (unsigned long long)room, (unsigned long long)bytes);
 }
 
+enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
+{
+	static const float some; /* only that there are moments counts */
+	struct rf_parts p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .dtype = RF_F32, .m = &some, .v = &some };
+	uint64_t room, want = rf_parts_bytes(&p);
+	enum rf_code rc;
+
+	if (access(r->path, W_OK | X_OK))
+		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
+	if ((rc = rf_disk_free(r->path, &room, e)) == RF_OK && room < want)
+		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, %llu are free", r->path, (unsigned long long)want,
+		             (unsigned long long)room);
+	return rc;
+}
+
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
 {
 	struct rf_state s = {
@@ -227,7 +262,7 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights, .dtype = RF_F32,
 		.m = c->m, .v = c->v, .reach = c->reach, .state = &s, .stop = c->stop,
 	};
-	char dir[4096], temp[4096], name[32], weights[17];
+	char dir[4096], temp[4096], name[32], weights[17], moments[17];
 	enum rf_code rc;
 	uint64_t bytes;
 
@@ -243,10 +278,10 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, dir, e)) != RF_OK)
 		return rc;
 	bytes = rf_parts_bytes(&p);
-	if ((rc = rf_parts_write(&p, temp, weights, e)) != RF_OK
+	if ((rc = rf_parts_write(&p, temp, weights, moments, e)) != RF_OK
 	    || (rc = rf_disk_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
-	if ((rc = point_latest(r->path, c->step, e)) != RF_OK || (rc = move_on(&r->at, dir, &s, weights, e)) != RF_OK)
+	if ((rc = point_latest(r->path, c->step, e)) != RF_OK || (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
 		return rf_blame(e, "step %lld is committed, but", (long long)c->step);
 	look_around(r, c, bytes);
 	return RF_OK;
@@ -261,7 +296,7 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 	bool empty = true;
 
 	if (!dir)
-		return errno == ENOENT ? RF_OK : rf_fail(e, RF_EUSAGE, "%s: %s", run, strerror(errno));
+		return errno == ENOENT ? RF_OK : rf_fail(e, errno == ENOTDIR ? RF_EUSAGE : RF_EIO, "%s: %s", run, strerror(errno));
 	while (empty && (d = readdir(dir)))
 		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
 	closedir(dir);
@@ -290,7 +325,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK && mkdir(temp, 0777) < 0) {
 		rc = rf_fail(e, RF_EIO, "%s: create: %s", temp, strerror(errno));
 	} else if (rc == RF_OK) {
-		if ((rc = rf_parts_write(&p, step, NULL, e)) == RF_OK && (rc = point_latest(temp, 0, e)) == RF_OK)
+		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK && (rc = point_latest(temp, 0, e)) == RF_OK)
 			rc = rf_disk_publish(temp, run, stop, e);
 		else
 			rf_disk_remove(temp, NULL);

@@ -39,6 +39,7 @@ struct rf_ckpt {
 	char weights[17], arch[17], tokenizer[17]; /* hashes; tokenizer "" where there is none */
 	char past[RF_HASH_HISTORY + 1][17];        /* weights hashes of this and the last commits, newest first */
 	int past_count;
+	char moments[17];         /* the hash of optim.safetensors; "" where the step has none */
 	char data_hash[17];       /* state.json's data: what the run was fed with */
 	int64_t data_next;
 };
@@ -79,6 +80,8 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);
 /* The same without the lock, and without changing anything: only to look.  A config's file is a run at its beginning. */
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e);
 void rf_run_close(struct rf_run *r);
+/* Before the work: whether a step with moments could be written, as far as looking can tell.  RF_EIO. */
+enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e);
 
 struct rf_commit {
 	int64_t step;             /* the number of the new step: optimizer steps since the run began */

@@ -160,6 +160,7 @@ static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
 static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct rf_mp value)
 {
 	struct rf_mp after = value;
+	struct rf_buf text = { 0 };
 	struct rf_mp_item it;
 
 	rf_mp_next(&after, &it);
@@ -170,10 +171,14 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	if (it.type == RF_MP_BOOL)
 		return;
 	rf_page_puts(p, " ");
-	if (it.type == RF_MP_STR)
-		write_word(p, &it);
-	else
-		write_value(p, &value);
+	if (it.type != RF_MP_STR) { /* of lists and maps too no part is the shell's */
+		write_value(&text, &value);
+		it.data = text.p;
+		it.n = (uint32_t)text.n;
+	}
+	write_word(p, &it);
+	p->failed |= text.failed;
+	rf_buf_free(&text);
 }
 
 /* {tool, version, options} as a command, the version as its comment. */
@@ -183,7 +188,8 @@ static void write_stage(struct rf_buf *p, struct rf_mp stage)
 	struct rf_mp_item it, key;
 
 	rf_page_puts(p, "  ");
-	if (!get_string(stage, "tool", &it)) {
+	if (!get_string(stage, "tool", &it)) { /* no command */
+		rf_page_puts(p, "# ");
 		write_value(p, &stage);
 		rf_page_puts(p, "\n");
 		return;

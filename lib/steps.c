@@ -89,8 +89,13 @@ static enum rf_code read_latest(const char *run, char name[64], struct rf_err *e
 	ssize_t n;
 
 	*name = 0;
-	if (rc != RF_OK || (n = readlink(file, name, 63)) < 0)
+	if (rc != RF_OK)
 		return rc;
+	if ((n = readlink(file, name, 63)) < 0) {
+		if (errno == EINVAL)
+			rc = rf_fail(e, RF_EMODEL, "%s: not a link: the run was copied without its links (cp -a keeps them); remove it, and the newest step counts", file);
+		return rc;
+	}
 	name[n] = 0;
 	if (rf_step_number(name) < 0)
 		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file, rf_quote(q, sizeof q, name, strlen(name)));

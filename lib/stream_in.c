@@ -597,6 +597,10 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
 	}
 	in->fd = standard ? STDIN_FILENO : open_file(path);
+	if (standard && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY) { /* as one that was closed is held */
+		rf_in_close(in);
+		return rf_fail(e, RF_ENOINPUT, "<stdin>: %s", strerror(EBADF));
+	}
 	if (in->fd < 0 || fstat(in->fd, &st) || S_ISDIR(st.st_mode)) {
 		rf_fail(e, RF_ENOINPUT, "%s: %s", in->name, in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
 		rf_in_close(in);

@@ -105,14 +105,19 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	char file[4096], name[80];
 	struct rf_tokenizer *t;
 	enum rf_code rc;
+	struct stat st;
 
 	*hash = 0;
 	if (!find_file(dir, file))
 		return RF_OK;
+	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
+		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file, (long long)st.st_size, MAX_FILE);
 	/* a config names a kind; what the kind knows of beside it is not in this file */
 	if (strcmp(strrchr(file, '/') + 1, "tokenizer_config.json"))
 		return rf_disk_hash_file(file, hash, e);
-	if ((rc = read_name(file, name, e)) != RF_OK || !(kind = kind_of(name)))
+	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) /* it is there */
+		return e ? e->code = RF_EIO : RF_EIO;
+	if (rc != RF_OK || !(kind = kind_of(name)))
 		return rc;
 	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)
 		strcpy(hash, t->hash);

@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "disk.h"
 #include "gradient.h"
 #include "trainer.h"
 
@@ -55,6 +57,28 @@ static void needs(const void *stage, struct rf_shape *s, struct rf_need *need)
 	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4); /* read: as it came, unpacked, as -o */
 }
 
+/* What would fail at the end, when all is computed. */
+static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	char first = '{';
+	struct stat st;
+	int fd;
+
+	if (t->log && (rc = rf_disk_can_write(t->log, e)) != RF_OK)
+		return rc;
+	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) && (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
+		if (read(fd, &first, 1) < 0)
+			first = '{'; /* appending tells */
+		close(fd);
+	}
+	if (first != '{')
+		return rf_fail(e, RF_EUSAGE, "--log: %s is there and no log, which begins with '{': give it another name", t->log);
+	if (t->grad_out)
+		return rf_gradient_place(t->grad_out, t->engine.path, e);
+	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
+}
+
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
@@ -66,6 +90,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->engine.stage = t;
 	if ((rc = read_stale(t, e)) != RF_OK)
 		return rc;
+	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
+		return rf_fail(e, RF_EUSAGE, "--lr-schedule: the learning rate falls until --total-steps, which must be more than --warmup (%d)", t->train.warmup);
 	if (t->log && !strcmp(t->log, "-"))
 		return rf_fail(e, RF_EUSAGE, "--log: '-' is no file, and the log outlives the program: give it a name (./- is one)");
 	if (!t->engine.path)
@@ -82,6 +108,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if (t->at >= 0 && at->step < t->at)
 		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path, (long long)at->step, t->at);
 	t->engine.ckpt = at;
+	if ((rc = check_places(t, e)) != RF_OK)
+		return rc;
 	if (t->grad_in && (rc = rf_gradient_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
@@ -163,21 +191,39 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 	return RF_OK;
 }
 
-/* The lines go to the file in one write, so that two runs that share it do not mix. */
+/* All of it, or what went wrong. */
+static int write_all(int fd, const char *p, size_t left)
+{
+	while (left) {
+		ssize_t n = write(fd, p, left);
+
+		if (n < 0 && errno != EINTR)
+			return errno;
+		p += n > 0 ? n : 0;
+		left -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* The lines go to the file in one write, so that two runs that share it do not mix.  Of what is cut short nothing stays: the next
+ * line would be glued to it. */
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 {
-	int fd;
-	ssize_t n;
+	struct stat before;
+	int fd, error;
 
 	if (!t->log || !t->lines_size)
 		return RF_OK;
-	if ((fd = open(t->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0)
-		return rf_fail(e, RF_EIO, "%s: open: %s", t->log, strerror(errno));
-	do
-		n = write(fd, t->lines, t->lines_size);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)t->lines_size) {
-		rf_fail(e, RF_EIO, "%s: write: %s", t->log, n < 0 ? strerror(errno) : "no space left");
+	if ((fd = open(t->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0 || fstat(fd, &before) < 0) {
+		rf_fail(e, RF_EIO, "%s: open: %s", t->log, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return RF_EIO;
+	}
+	if ((error = write_all(fd, t->lines, t->lines_size)) != 0) {
+		rf_fail(e, RF_EIO, "%s: write: %s", t->log, strerror(error));
+		if (S_ISREG(before.st_mode) && ftruncate(fd, before.st_size) < 0)
+			rf_blame(e, "%s has part of a line now", t->log);
 		close(fd);
 		return RF_EIO;
 	}

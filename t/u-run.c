@@ -433,6 +433,9 @@ static bool damaged(const char *cmd, enum rf_code code, const char *says, struct
 	return rc == code && strstr(e->msg, says);
 }
 
+/* Of the format before, whose states have no hash of themselves. */
+#define UNHASHED "sed -i 's/\"format\": 2/\"format\": 1/' state.json && "
+
 static void test_damage(void)
 {
 	struct rf_err e;
@@ -447,16 +450,18 @@ static void test_damage(void)
 	ok(damaged("printf x | dd of=model.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "not those that state.json", &e), "one byte of the weights (%s)", e.msg);
 	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "not those that state.json", &e), "the weights of another step (%s)", e.msg);
 	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "optimizer state of other weights", &e), "the optimizer state of another step (%s)", e.msg);
-	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "'optim.safetensors' has been changed", &e),
-	   "one byte of the optimizer state, when all is verified (%s)", e.msg);
+	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "the optimizer state has been changed", &e),
+	   "one byte of the optimizer state (%s)", e.msg);
 	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "is that of step 1", &e), "another step under this name (%s)", e.msg);
-	ok(damaged("sed -i 's/\"format\": 1/\"format\": 2/' state.json", RF_EMODEL, "not of format 1", &e), "a state of another format (%s)", e.msg);
-	ok(damaged("sed -i 's/\"parent\": 1/\"parent\": 3/' state.json", RF_EMODEL, "parent", &e), "a parent that is not earlier (%s)", e.msg);
-	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": -2/' state.json", RF_EMODEL, "malformed", &e), "a negative count (%s)", e.msg);
-	ok(damaged("sed -i 's/\"step\": 3/\"step\": 3.0/' state.json", RF_EMODEL, "malformed", &e), "a float for a count (%s)", e.msg);
-	ok(damaged("sed -i 's/\"weights\": \"./\"weights\": \"G/' state.json", RF_EMODEL, "malformed", &e), "a hash that is none (%s)", e.msg);
-	ok(damaged("sed -i 's/\"next\": 3/\"next\": \"3\"/' state.json", RF_EMODEL, "data is malformed", &e), "a place in the data that is none (%s)", e.msg);
-	ok(damaged("sed -i 's/\"config.json\"/\"..\\/c\"/' state.json", RF_EMODEL, "malformed", &e) || strstr(e.msg, "lacks"), "a file elsewhere (%s)", e.msg);
+	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL, "not of format 1 to 2", &e), "a state of another format (%s)", e.msg);
+	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL, "state.json: it has been changed", &e), "a digit that changed (%s)", e.msg);
+	ok(damaged("sed -i 's/\"xxh64\"/\"xxh65\"/' state.json", RF_EMODEL, "state.json: ", &e), "hashes by another name (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"parent\": 1/\"parent\": 3/' state.json", RF_EMODEL, "parent", &e), "a parent that is not earlier (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"commits\": 2/\"commits\": -2/' state.json", RF_EMODEL, "malformed", &e), "a negative count (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"step\": 3/\"step\": 3.0/' state.json", RF_EMODEL, "malformed", &e), "a float for a count (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"weights\": \"./\"weights\": \"G/' state.json", RF_EMODEL, "malformed", &e), "a hash that is none (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"next\": 128/\"next\": \"128\"/' state.json", RF_EMODEL, "data is malformed", &e), "a place in the data that is none (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"config.json\"/\"..\\/c\"/' state.json", RF_EMODEL, "malformed", &e) || strstr(e.msg, "lacks"), "a file elsewhere (%s)", e.msg);
 	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e), "half a state.json (%s)", e.msg);
 	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e), "latest elsewhere (%s)", e.msg);
 }
@@ -513,16 +518,15 @@ static void test_run(void)
 	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
 	struct rf_inspect x;
 	if (ok(rf_inspect_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
-		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
+		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/; s/\"format\": 2/\"format\": 1/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
 		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4, "may be replaced meanwhile (%s)", e.msg);
 		rf_inspect_close(&x);
-		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
+		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/; s/\"format\": 1/\"format\": 2/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
 	}
 	rf_run_close(&r);
-	sh("sed -i 's/\"next\": 128/\"next\": 3/' r/latest/state.json");
 	test_damage();
 
-	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.updates == 4 && r.at.data_next == 3 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.updates == 4 && r.at.data_next == 128 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
 	        "closed and opened, it is where it was (%s)", e.msg))
 		return;
 	w = floats(r.at.params.total);

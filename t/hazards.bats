@@ -1,0 +1,267 @@
+#!/usr/bin/env bats
+# What a careless or unlucky user can do to programs, and what must not come of it: nothing overwritten, nothing lost without a word.
+setup() {
+	load helper
+	load model
+}
+
+at() { readlink "${1:-run}/latest"; }
+
+@test "hazards: --grad-out writes a regular file outside of the run, or refuses at once" {
+	batch 1:50 >in
+	runs run
+	mkfifo fifo
+	ln -s fifo link
+	state >before
+	for name in - fifo link . /dev/null run/grad run/latest/model.safetensors run/../run/x; do
+		run -64 rf-grpo -m run --grad-out "$name" in
+		[[ "$output" == "rf-grpo: --grad-out: "* ]] || { echo "$name: $output"; false; }
+	done
+	[ -p fifo ]
+	state | cmp - before
+	run -74 rf-grpo -m run --grad-out nowhere/g in
+	rf-grpo -m run --grad-out g in
+	rf-ntp -m run --grad-in g in
+}
+
+# flip FILE OFFSET: one bit
+flip() {
+	local byte
+	byte=$(($(od -An -tu1 -j "$2" -N 1 "$1") ^ 64))
+	# shellcheck disable=SC2059  # a format
+	printf "\\x$(printf %02x $byte)" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "hazards: a bit that changed in the optimizer's state is found before the first step" {
+	batch 1:50 >in
+	runs run
+	rf-ntp -m run in
+	size=$(stat -L -c %s run/latest/optim.safetensors)
+	cp -a run whole
+	for ((k = 1; k < 9; k++)); do
+		flip run/latest/optim.safetensors $((size - size * k / 12))
+		state >before
+		for trainer in rf-ntp rf-grpo; do
+			stale=
+			[ $trainer = rf-ntp ] || stale='--stale any'
+			run -78 $trainer -m run $stale in
+			[[ "$output" == *"optim.safetensors: "* ]]
+		done
+		state | cmp - before
+		rm -rf run && cp -a whole run
+	done
+	rf-ntp -m run in
+}
+
+@test "hazards: a digit that changed in state.json is found by every program that reads the step" {
+	batch 1:50 >in
+	runs run
+	rf-ntp -m run in
+	for change in .updates=12 .commits=7 .step=0 '.past=[]' 'del(.xxh64)' .parent=-1; do
+		cp -a run bad
+		step=bad/$(at bad)
+		jq "$change" "$step/state.json" >changed
+		cp changed "$step/state.json"
+		for command in rf-ntp 'rf-ntp --eval' rf-entropy 'rf-dump --check'; do
+			case $command in
+			rf-dump*) run -78 $command bad ;;
+			*) run -78 $command -m bad in ;;
+			esac
+		done
+		rm -rf bad
+	done
+	# a step of the format before has no hash of itself
+	jq '.format = 1 | del(.xxh64)' "run/$(at)/state.json" >old
+	cp old "run/$(at)/state.json"
+	rf-ntp -m run in
+	[ "$(jq .format run/latest/state.json)" = 2 ]
+}
+
+@test "hazards: a standard descriptor that is closed is nobody's file" {
+	batch 1:50 >in
+	(cat in; sleep .1) | rf-cat --progress -o out 2>&-
+	rf-dump --check -q out
+	runs run
+	for command in 'rf-grpo -m run -o - in' 'rf-entropy -m run in' 'rf-select in' 'rf-cat in' 'rf-dump in'; do
+		run -74 bash -c "$command >&-"
+		[ ! -s run/.lock ]
+	done
+	rf-grpo -m run --at 9 in 2>&- || [ $? -eq 65 ]
+	[ ! -s run/.lock ]
+	run -66 bash -c 'rf-cat <&-'
+}
+
+@test "hazards: what is no step keeps nobody from reading the run, and its error says what to remove" {
+	batch 1:50 >in
+	for make in 'touch run/step-000050' 'mkdir run/step-000050' 'cp -a run/step-000001 run/step-000003'; do
+		runs run
+		rf-ntp -m run in
+		eval "$make"
+		for how in '' --dry-run; do
+			run -78 rf-ntp -m run $how in
+			[[ "$output" == "rf-ntp: run/step-0000"*"(remove it, and the run goes on from the step before)" ]]
+		done
+		[ "$(at)" = step-000001 ]
+		rf-entropy -m run in >/dev/null
+		rm -rf run/step-000050 run/step-000003
+		rf-ntp -m run in
+		rm -rf run
+	done
+}
+
+@test "hazards: a file of a checkpoint that cannot be carried along, or is not its own, is an error" {
+	cp -a "$M" d
+	ln -s /nowhere d/tokenizer_config.json
+	run -78 rf-init --from d run
+	[[ "$output" == *"d/tokenizer_config.json: a link to nothing, or to what is no file of the checkpoint"* ]]
+	[ ! -e run ]
+	rm d/tokenizer_config.json
+	echo secret >outside
+	ln -s "$PWD/outside" d/notes.txt
+	run -78 rf-init --from d run
+	[ ! -e run ]
+	rm d/notes.txt
+	# a cache of models, whose files are links
+	mkdir -p cache/blobs cache/snapshots
+	echo notes >cache/blobs/1234
+	mv d cache/snapshots/abcd
+	ln -s ../../blobs/1234 cache/snapshots/abcd/notes.txt
+	ln -s notes.txt cache/snapshots/abcd/other.txt
+	rf-init --from cache/snapshots/abcd run
+	[ "$(cat run/latest/notes.txt run/latest/other.txt)" = $'notes\nnotes' ]
+	[ ! -L run/latest/notes.txt ]
+}
+
+@test "hazards: a temporary that a killed program left is in nobody's way, whatever its number" {
+	bash -c 'mkdir ".run.tmp-$$" && exec rf-init --from "$1" run' _ "$M"
+	rf-dump --check -q run
+	batch 1:50 >in
+	bash -c 'touch ".g.tmp-$$" && exec rf-grpo -m run --grad-out g in'
+	[ -s g ]
+}
+
+@test "hazards: what makes a commit impossible is said before the first record" {
+	runs run
+	for how in 'rf-ntp --log nowhere/log' 'rf-grpo --log .' 'rf-grpo --grad-out nowhere/g'; do
+		run -74 $how -m run </dev/null
+		[[ "$output" == "${how%% *}: ${how##* }: "* ]]
+	done
+	[ "$(id -u)" -eq 0 ] || { chmod -w run; run -74 rf-ntp -m run </dev/null; chmod +w run; }
+	cp "$G/stream/tokens.rf" stream
+	run -64 rf-ntp -m run --log stream </dev/null
+	[ "$output" = "rf-ntp: --log: stream is there and no log, which begins with '{': give it another name" ]
+	cmp stream "$G/stream/tokens.rf"
+}
+
+@test "hazards: a log that was cut short has whole lines" {
+	batch 1:50 >in
+	runs run
+	for ((i = 0; i < 6; i++)); do
+		bash -c 'ulimit -f 1; rf-ntp -m run --log log in' 2>>err || [ $? -eq 74 ]
+	done
+	grep -q 'rf-ntp: log: write: File too large' err
+	rf-ntp -m run --log log in
+	jq -e .step log >/dev/null
+}
+
+@test "hazards: a step whose state.json no program would read is not made" {
+	cp -a "$M" many
+	for ((i = 0; i < 15000; i++)); do echo "many/a_file_of_a_checkpoint_with_a_long_name_$i.txt"; done | xargs touch
+	run -78 rf-init --from many run
+	[[ "$output" == *"its state.json would have more than 1048576 bytes"* ]]
+	[ ! -e run ]
+}
+
+@test "hazards: no option of a head's history is the shell's" {
+	for x in '["$(touch pwn)"]' '{"a":"`touch pwn`"}' '"$(touch pwn)"' '["'"'"'; touch pwn; '"'"'"]'; do
+		rf-dump --json "$G/stream/tokens.rf" | jq -c --argjson x "$x" 'if .type == "head" then .body.history = [{tool: "rf-entropy", options: {x: $x, "$(touch pwn)": 1}}] else . end' | rf-cat --json -o odd.rf
+		rf-dump --head odd.rf | tail -n 2 | bash 2>/dev/null || true
+		[ ! -e pwn ]
+	done
+}
+
+@test "hazards: what is said as JSON is JSON, and obeyed by no terminal" {
+	cp -a "$M" odd
+	jq --arg v "$(printf 'a\302\23331m\342\200\256b\177')" '.k = $v' "$M/config.json" >odd/config.json
+	rf-dump --json odd >out
+	[ "$(jq -r '.. | .k? // empty' out | head -n 1)" = "$(printf 'a\302\23331m\342\200\256b\177')" ]
+	run ! grep -q "$(printf '\302\233')" out
+	run ! grep -q "$(printf '\342\200\256')" out
+	# log-probabilities whose exponential is no number
+	batch 1:50 >in
+	runs run
+	rf-ntp -m run --lr 1 --mini-batch 1 --grad-clip 1e12 in
+	rf-ntp -m run --lr 100 --mini-batch 1 --grad-clip 1e12 in
+	run rf-ntp --eval -m run in
+	[ "$status" -eq 70 ] || jq -e '.perplexity == null or .perplexity > 1' <<<"$output" >/dev/null
+}
+
+@test "hazards: a number is a decimal one that can be held, and a schedule has its end" {
+	batch 1:50 >in
+	runs run
+	for lr in 0x10 0X1p-3 1e-400 1e400 nan; do
+		run -64 rf-ntp -m run --lr $lr in
+	done
+	run -64 rf-ntp -m run --lr-schedule cosine in
+	[[ "$output" == "rf-ntp: --lr-schedule: the learning rate falls until --total-steps, which must be more than --warmup (0)" ]]
+	rf-ntp -m run --lr-schedule cosine --total-steps 10 in
+}
+
+@test "hazards: programs of the pipelines are found whatever CDPATH says" {
+	mkdir there
+	cp -r "$ROOT/pipelines" there/
+	ln -s "$RF_BIN" there/bin
+	cd there
+	run env -u RF_BIN CDPATH=.:/ PATH=/usr/bin:/bin bash pipelines/evaluate.sh nowhere in out
+	[[ "$output" == *"rf-entropy: nowhere: "* ]]
+}
+
+@test "hazards: a run that was copied without its links says so, to readers and trainers" {
+	batch 1:50 >in
+	runs run
+	rf-ntp -m run in
+	cp -rL run copy
+	for command in 'rf-ntp -m copy in' 'rf-entropy -m copy in'; do
+		run -78 $command
+		[[ "$output" == *"copy/latest: not a link: the run was copied without its links"* ]]
+	done
+	rm -r copy/latest
+	rf-ntp -m copy in
+	[ "$(at copy)" = step-000002 ]
+}
+
+@test "hazards: what the library of matrix products says is never in a stream" {
+	for name in DNNL_VERBOSE ONEDNN_VERBOSE; do
+		env $name=1 rf-entropy --device cpu -m "$M" "$G/stream/tokens.rf" >out
+		rf-dump --check -q out
+	done
+}
+
+@test "hazards: a file of gigabytes in a checkpoint is refused by its size" {
+	for name in tokenizer.json README.md; do
+		cp -a "$M" large
+		truncate -s 30G large/$name
+		run -78 timeout 5 rf-init --from large run
+		[[ "$output" == *"large/$name: 32212254720 bytes, "* ]]
+		[ ! -e run ]
+		rm -r large
+	done
+}
+
+@test "hazards: squares that overflow in a norm are an error, not a row of zeros" {
+	cp -a "$M" huge
+	python3 - huge/model.safetensors <<-'END'
+		import json, struct, sys
+		p = sys.argv[1]
+		b = bytearray(open(p, 'rb').read())
+		n = struct.unpack('<Q', b[:8])[0]
+		head = json.loads(b[8:8 + n])
+		name = next(k for k in head if 'embed' in k)
+		at, end = head[name]['data_offsets']
+		size = {'F32': 4}[head[name]['dtype']]
+		b[8 + n + at:8 + n + end] = struct.pack('<f', 1e25) * ((end - at) // size)
+		open(p, 'wb').write(b)
+	END
+	texts 40 1:50 >in
+	run -70 rf-entropy -m huge in
+}
