@@ -28,6 +28,11 @@ $(if $(shell pipelines/deps.sh $(if $(filter deps-arm64,$(MAKECMDGOALS)),arm64) 
 endif
 endif
 
+# As many jobs as there are cores, unless -j says how many; but `make clean check` is one thing after the other.
+ifeq ($(MAKELEVEL)$(word 2,$(filter-out deps,$(MAKECMDGOALS))),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 PREFIX  ?= /usr/local
 CC      ?= cc
 CFLAGS  ?= -O2 -g

@@ -7,13 +7,14 @@ setup() {
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
 }
 
-# in_all_orders NAME: a unit program's numbers are right, in two orders those of a third of its cases, to the same bits.  Under
-# sanitizers it is slow.
+# in_all_orders NAME [EVERY]: a unit program's numbers are right in all of its cases, or some, and in two more orders in a third of
+# these, to the same bits; make check-all has all of them.  Under sanitizers it is slow.
 in_all_orders() {
-	local every=3 failed=
-	[[ "$RF_UNITS" != */sanitize/* ]] || every=9
+	local every=${2:-1} failed=
+	[ -z "${RF_ALL:-}" ] || every=1
+	[[ "$RF_UNITS" != */sanitize/* ]] || every=12
 	export RF_UNITS
-	printf '%s\n' "fwd $((every / 3))" "rev $every" "rand:1 $every" |
+	printf '%s\n' "fwd $every" "rev $((3 * every))" "rand:1 $((3 * every))" |
 		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 "$RF_UNITS/$0" cuda >"$1" 2>&1 || echo "not ok in order $1" >>"$1"' "$1"
 	for order in fwd rev rand:1; do
 		! grep '^not ok in order' "$order" || { grep -v '^ok' "$order"; failed=1; }
@@ -27,7 +28,7 @@ in_all_orders() {
 	in_all_orders u-ops
 }
 @test "cuda: so do the operations that mix rows, forward and backward" {
-	in_all_orders u-ops-mix
+	in_all_orders u-ops-mix 2
 }
 @test "cuda: and those that not all models use, in rows that do not touch, in batches" {
 	in_all_orders u-ops-args
@@ -36,7 +37,8 @@ in_all_orders() {
 	in_all_orders u-ops-fast
 }
 @test "cuda: no two threads meet in memory without a barrier" {
-	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=6
+	local every=${RF_ALL:+6}
+	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
 	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
 	printf '%s\n' u-ops u-ops-mix u-ops-args u-ops-fast | xargs -P 2 -I '{}' sh -c '"$RF_UNITS/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
 	[ ! -e failed ] || { grep -v '^ok' u-ops*; false; }

@@ -4,7 +4,8 @@
  *     u-lab pick FILE N...         frames N... of FILE, counted from 0, as they are
  *     u-lab end FILE               the stream without its end record, and an end record that fits
  *     u-lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
- *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB
+ *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB, or, where MIB is
+ *                                  LEAST-MOST, never so many
  *     u-lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly spread, and at each
  *                                  frame's end: it must exit with 65 and one line on stderr that begins with its name and
  *                                  says that the input is truncated, and write no stream that has an end.  Works in the
@@ -99,8 +100,9 @@ static void with_end(bool renumber)
 	XXH64_freeState(hash);
 }
 
-static int peak(long mib, char *argv[])
+static int peak(const char *mib, char *argv[])
 {
+	long least = 0, most = 0;
 	struct rusage use;
 	int status;
 	pid_t pid = fork();
@@ -111,8 +113,12 @@ static int peak(long mib, char *argv[])
 	}
 	if (pid < 0 || wait4(pid, &status, 0, &use) < 0)
 		die("fork");
-	if (use.ru_maxrss > mib << 10) {
-		fprintf(stderr, "u-lab: %s held %ld MiB, more than %ld\n", argv[0], use.ru_maxrss >> 10, mib);
+	if (sscanf(mib, "%ld-%ld", &least, &most) < 2) {
+		most = least;
+		least = 0;
+	}
+	if (use.ru_maxrss > most << 10 || use.ru_maxrss < least << 10) {
+		fprintf(stderr, "u-lab: %s held %ld MiB, not %s\n", argv[0], use.ru_maxrss >> 10, mib);
 		return 99;
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -213,7 +219,7 @@ int main(int argc, char *argv[])
 	if (argc < 3)
 		die("usage: see its source");
 	if (!strcmp(argv[1], "peak"))
-		return peak(atol(argv[2]), argv + 3);
+		return peak(argv[2], argv + 3);
 	if (!strcmp(argv[1], "cuts") && argc > 4) {
 		load(argv[3]);
 		return cuts(atol(argv[2]), argv + 4);
