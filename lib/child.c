@@ -155,6 +155,7 @@ static noreturn void become(const struct rf_child *c, char *const argv[])
 		_exit(EXIT_FAILURE); /* nobody is left to wait for it */
 	for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
 		signal(handled[i], SIG_DFL);
+	signal(SIGTTOU, SIG_IGN); /* its messages are written, though it is in the background of the terminal */
 	if (sigismember(&c->ends, SIGHUP))
 		signal(SIGHUP, SIG_DFL);
 	if ((null = open("/dev/null", O_RDONLY)) > STDIN_FILENO) {
@@ -179,6 +180,14 @@ static void interrupt(struct rf_child *c, int sig)
 	}
 }
 
+/* It wants to read the terminal and may not: so it would stay for ever. */
+static void refuse(struct rf_child *c)
+{
+	if (!c->asked)
+		end(c, SIGTERM);
+	c->asked = true;
+}
+
 /* Takes the dead; whether the command's first process is among them.  Of the guard, if somebody killed it, the number
  * is forgotten, since another process may get it. */
 static bool reap(struct rf_child *c, pid_t first, int *status)
@@ -187,8 +196,11 @@ static bool reap(struct rf_child *c, pid_t first, int *status)
 	pid_t pid;
 	int how;
 
-	while ((pid = waitpid(-1, &how, WNOHANG)) > 0 || (pid < 0 && errno == EINTR))
-		if (pid == c->guard) {
+	while ((pid = waitpid(-1, &how, WNOHANG | WUNTRACED)) > 0 || (pid < 0 && errno == EINTR))
+		if (WIFSTOPPED(how)) {
+			if (WSTOPSIG(how) == SIGTTIN)
+				refuse(c);
+		} else if (pid == c->guard) {
 			c->guard = 0;
 		} else if (pid == first) {
 			dead = true;
@@ -223,6 +235,7 @@ enum rf_code rf_child_run(struct rf_child *c, char *const argv[], int *status, s
 	pid_t pid;
 
 	*status = 0;
+	c->asked = false;
 	if (rf_child_pause(c, 0))
 		return RF_OK;
 	if ((pid = fork()) < 0)

@@ -19,6 +19,7 @@
 
 struct rf_child {
 	int signal;             /* the one that ends us; 0: none came */
+	bool asked;             /* the last command wanted to read the terminal, and was ended */
 	/* below: child.c's */
 	_Atomic pid_t *group;   /* of the command that runs, 0: none; the guard sees it too */
 	pid_t self, guard;
@@ -27,13 +28,14 @@ struct rf_child {
 	double since;           /* when the first of them came */
 };
 
-/* Begins to block signals and starts the guard; once in a program, before it has threads.  RF_EIO,
+/* Begins to block signals and starts the guard; once in a program, before it has threads.
  * RF_ENOMEM. */
 enum rf_code rf_child_open(struct rf_child *c, struct rf_err *e);
 
 /* Runs argv, found on PATH, with nothing to read, to the end of its whole group.  *status is what a shell
- * would say: 128 + N of a command that signal N killed, 127 where there is no such command.  Where
- * c->signal is set, before or at the end, the command was not begun or did not end by itself. */
+ * would say: 128 + N of a command that signal N killed, 127 where there is no such command.  RF_OK with
+ * c->signal set: a signal that ends us came, *status says nothing, and where it came before, the command was
+ * not begun. */
 enum rf_code rf_child_run(struct rf_child *c, char *const argv[], int *status, struct rf_err *e);
 
 /* Waits so many seconds, 0: not at all; whether c->signal is set. */

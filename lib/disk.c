@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -323,7 +325,7 @@ enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
 	return RF_OK;
 }
 
-enum rf_code rf_disk_can_write(const char *path, struct rf_err *e)
+enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
 {
 	char dir[4096];
 	const char *slash = strrchr(path, '/');
@@ -333,7 +335,7 @@ enum rf_code rf_disk_can_write(const char *path, struct rf_err *e)
 		return RF_OK;
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* written directly */
+	if (stat(path, &st) == 0 && (append || !S_ISREG(st.st_mode)))
 		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
 	if (!slash)
 		strcpy(dir, ".");
@@ -342,6 +344,66 @@ enum rf_code rf_disk_can_write(const char *path, struct rf_err *e)
 	else
 		memcpy(dir, path, (size_t)(slash - path) + 1), dir[slash - path + 1] = 0;
 	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
+}
+
+/* Writes until all is written; *left: what is not. */
+static int write_all(int fd, const char *p, size_t *left)
+{
+	while (*left) {
+		ssize_t n = write(fd, p, *left);
+
+		if (n < 0 && errno != EINTR)
+			return errno;
+		if (n == 0)
+			return ENOSPC;
+		p += n > 0 ? n : 0;
+		*left -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e)
+{
+	struct stat st;
+	size_t left = n;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
+
+	if (fd < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	if ((error = write_all(fd, data, &left)) != 0) {
+		rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(error));
+		/* ours is at the end, unless another appended meanwhile, whose lines are not ours to cut */
+		if (left < n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+		    && (lseek(fd, 0, SEEK_CUR) != st.st_size || ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
+			rf_blame(e, "part of a line is in the file now");
+		close(fd);
+		return RF_EIO;
+	}
+	return close(fd) ? rf_fail(e, RF_EIO, "%s: close: %s", path, strerror(errno)) : RF_OK;
+}
+
+enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e)
+{
+	int locked;
+
+	do
+		locked = flock(fd, LOCK_EX | LOCK_NB);
+	while (locked < 0 && errno == EINTR);
+	if (locked == 0)
+		return RF_OK;
+	return errno == EWOULDBLOCK ? rf_fail(e, RF_EBUSY, "%s: another process holds it", path)
+	                            : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
+}
+
+bool rf_disk_inside(const char *path, const char *folder)
+{
+	char real[PATH_MAX], place[PATH_MAX];
+	size_t n;
+
+	if (!realpath(path, real) || !realpath(folder, place))
+		return false;
+	n = strlen(place);
+	return !strncmp(real, place, n) && (real[n] == '/' || !real[n]);
 }
 
 bool rf_disk_plain(const char *name)

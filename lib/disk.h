@@ -55,8 +55,16 @@ enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e);
 enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e);
 /* Bytes free for us where path is. */
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
-/* Whether a file could appear at path, or be appended to, as far as looking can tell; "-" is standard output. */
-enum rf_code rf_disk_can_write(const char *path, struct rf_err *e);
+/* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can tell; "-" is standard
+ * output.  What is there and no regular file is written directly. */
+enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e);
+/* Appends lines in one write, so that two programs that share the file do not mix.  Of lines that are cut short nothing stays, or the
+ * next would be glued to it. */
+enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e);
+/* Locks an open file by flock(2), without waiting: RF_EBUSY. */
+enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e);
+/* Whether path is the folder or lies in it, behind all links.  Both must be there. */
+bool rf_disk_inside(const char *path, const char *folder);
 
 /* A name that stays in its directory: no '/', not hidden, not like an option. */
 bool rf_disk_plain(const char *name);

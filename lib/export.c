@@ -2,7 +2,6 @@
  * a step of a run optim.safetensors and state.json, which lists the others and so comes last. */
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,16 +181,10 @@ typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const
  * (CHECKPOINT/../../blobs).  What lies elsewhere is nobody's to give away. */
 static bool of_checkpoint(const char *dir, const char *path)
 {
-	static const char *const places[] = { ".", "../../blobs" };
-	char real[PATH_MAX], place[PATH_MAX], folder[4096];
+	char folder[4096];
 
-	if (!realpath(path, real))
-		return false;
-	for (int i = 0; i < 2; i++)
-		if (snprintf(folder, sizeof folder, "%s/%s", dir, places[i]) < (int)sizeof folder && realpath(folder, place)
-		    && !strncmp(real, place, strlen(place)) && real[strlen(place)] == '/')
-			return true;
-	return false;
+	return rf_disk_inside(path, dir)
+	    || (snprintf(folder, sizeof folder, "%s/../../blobs", dir) < (int)sizeof folder && rf_disk_inside(path, folder));
 }
 
 #define MOST_CARRIED (INT64_C(1) << 30) /* bytes */

@@ -3,7 +3,6 @@
  *
  * Both ways it moves a block at a time between the file and the device, so that it needs no memory that would be asked for
  * after all the work is done. */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,33 +26,26 @@ static bool all_finite(const float *x, size_t n)
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-/* The folder in which path's last part lies, without links; false: there is none. */
-static bool folder_of(const char *path, char folder[PATH_MAX])
+/* Whether path's last part is, or would be, in a folder or below it. */
+static bool would_be_inside(const char *path, const char *folder)
 {
 	const char *slash = strrchr(path, '/');
 	char up[4096];
 
-	if (snprintf(up, sizeof up, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") >= (int)sizeof up)
-		return false;
-	return realpath(up, folder) != NULL;
+	return snprintf(up, sizeof up, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") < (int)sizeof up && rf_disk_inside(up, folder);
 }
 
 enum rf_code rf_gradient_place(const char *path, const char *run, struct rf_err *e)
 {
-	char folder[PATH_MAX], inside[PATH_MAX];
 	struct stat st;
 
 	if (!strcmp(path, "-"))
 		return rf_fail(e, RF_EUSAGE, "--grad-out: '-' is no file: give it a name (./- is one)");
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return rf_fail(e, RF_EUSAGE, "--grad-out: %s is there and no regular file: give it another name", path);
-	if (folder_of(path, folder) && realpath(run, inside)) {
-		size_t n = strlen(inside);
-
-		if (!strncmp(folder, inside, n) && (folder[n] == '/' || !folder[n]))
-			return rf_fail(e, RF_EUSAGE, "--grad-out: %s lies in the run %s, whose files are its own: write it elsewhere", path, run);
-	}
-	return rf_disk_can_write(path, e);
+	if (would_be_inside(path, run))
+		return rf_fail(e, RF_EUSAGE, "--grad-out: %s lies in the run %s, whose files are its own: write it elsewhere", path, run);
+	return rf_disk_can_write(path, false, e);
 }
 
 static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)

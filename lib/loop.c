@@ -3,8 +3,8 @@
  * Nothing is remembered between two batches but what the run itself says: what is next is looked up each
  * time.  The line gets all that depends on it through the environment, so that it is the same text for
  * every batch, and a word of the run. */
+#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -41,21 +41,24 @@ enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, 
 	return rf_disk_join(out, l->path, name, e);
 }
 
-bool rf_loop_begun(const struct rf_loop *l)
+enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e)
 {
 	int64_t newest;
+	enum rf_code rc = rf_step_newest(l->path, &newest, e);
 
-	return rf_step_newest(l->path, &newest, NULL) == RF_OK;
+	*begun = rc == RF_OK;
+	return rc == RF_ENOINPUT ? RF_OK : rc;
 }
 
 enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e)
 {
 	struct rf_run run;
 	enum rf_code rc;
+	bool begun;
 
 	l->at = l->done = 0;
-	if (!rf_loop_begun(l))
-		return RF_OK;
+	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || !begun)
+		return rc;
 	if ((rc = rf_run_look(&run, l->path, e)) != RF_OK)
 		return rc;
 	l->at = run.at.step;
@@ -84,6 +87,8 @@ enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what
 	if (!status)
 		return RF_OK;
 	l->status = status;
+	if (l->child.asked)
+		return rf_fail(e, RF_EDATA, "%s wanted to read the terminal, which no command may: give it a file, or the environment", what);
 	return rf_fail(e, RF_EDATA, "%s failed with status %d%s; the same words go on from here", what, status,
 	               status == 127 ? ": a command was not found" : " and said why");
 }
@@ -95,8 +100,7 @@ enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what
 	return rf_loop_run(l, argv, what, e);
 }
 
-/* A small file of the run's, whole. */
-static enum rf_code note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e)
+enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e)
 {
 	struct rf_buf b = { 0 };
 	char path[4096];
@@ -109,8 +113,7 @@ static enum rf_code note(const struct rf_loop *l, const char *name, const char *
 	return rc;
 }
 
-/* Its text, malloc'd; NULL: there is none. */
-static char *read_note(const struct rf_loop *l, const char *name)
+char *rf_loop_noted(const struct rf_loop *l, const char *name)
 {
 	char path[4096], *text;
 	size_t n;
@@ -122,17 +125,23 @@ static char *read_note(const struct rf_loop *l, const char *name)
 
 /* ---- the batch ----------------------------------------------------------------------------------------- */
 
-static void set(const char *name, const char *value)
+/* For commands; whether that failed. */
+static bool set(const char *name, const char *value)
 {
-	setenv(name, value, 1);
+	return setenv(name, value, 1) != 0;
 }
 
-static void set_number(const char *name, int64_t n)
+static bool set_number(const char *name, int64_t n)
 {
 	char text[32];
 
 	snprintf(text, sizeof text, "%" PRId64, n);
-	setenv(name, text, 1);
+	return set(name, text);
+}
+
+static enum rf_code was_set(bool failed, struct rf_err *e)
+{
+	return failed ? rf_fail(e, RF_ENOMEM, "out of memory for the environment") : RF_OK;
 }
 
 static int64_t per_epoch(const struct rf_loop *l)
@@ -149,16 +158,43 @@ static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_e
 	rf_step_name(name, l->at);
 	if ((rc = rf_loop_file(l, name, step, e)) != RF_OK)
 		return rc;
-	set("STEP", step);
-	set_number("AT", l->at);
-	set_number("BATCH", batch);
-	return RF_OK;
+	return was_set(set("STEP", step) || set_number("AT", l->at) || set_number("BATCH", batch), e);
+}
+
+static bool is_order(const char *name)
+{
+	size_t n = strlen(name);
+
+	name += *name == '.'; /* what a killed rf-cat left */
+	return !strncmp(name, "epoch-", 6) && (strstr(name, ".rf.tmp-") || (n > 9 && !strcmp(name + strlen(name) - 3, ".rf")));
+}
+
+enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e)
+{
+	char data[4096], path[4096];
+	enum rf_code rc = rf_loop_file(l, "data", data, e);
+	struct dirent **list;
+	int n;
+
+	if (rc != RF_OK)
+		return rc;
+	if ((n = scandir(data, &list, NULL, alphasort)) < 0)
+		return rf_fail(e, RF_EIO, "%s: %s", data, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		const char *name = list[i]->d_name;
+
+		if (rc == RF_OK && is_order(name) && (!spared || strcmp(name, spared)) && (rc = rf_disk_join(path, data, name, e)) == RF_OK)
+			rc = rf_disk_remove(path, e);
+		free(list[i]);
+	}
+	free(list);
+	return rc;
 }
 
 /* The data in the order of an epoch, in a file; those of other epochs go. */
 static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096], struct rf_err *e)
 {
-	char name[64], seed[32], number[32], old[4096];
+	char name[64], seed[32], number[32];
 	char *const command[] = { (char *)"rf-cat", (char *)"--shuffle", (char *)"--seed", seed,
 	                          (char *)"--epoch", number, (char *)"-o", order, l->corpus, NULL };
 	enum rf_code rc;
@@ -166,10 +202,8 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	snprintf(seed, sizeof seed, "%" PRIu64, l->seed);
 	snprintf(number, sizeof number, "%" PRId64, epoch);
 	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
-	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || !access(order, F_OK))
-		return rc;
-	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch - 1);
-	if ((rc = rf_loop_file(l, name, old, e)) != RF_OK || (rc = rf_disk_remove(old, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = rf_loop_drop_orders(l, name + 5, e)) != RF_OK
+	    || !access(order, F_OK))
 		return rc;
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
@@ -186,11 +220,8 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	if ((rc = draw_order(l, l->done / per_epoch(l), order, e)) != RF_OK
 	    || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK))
 		return rc;
-	set("ORDER", order);
-	set_number("FROM", from);
-	set_number("TO", from + l->batch);
-	set("STREAM", stream);
-	return set_step(l, l->done, e);
+	rc = was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", from + l->batch) || set("STREAM", stream), e);
+	return rc == RF_OK ? set_step(l, l->done, e) : rc;
 }
 
 static void unset_batch(void)
@@ -233,23 +264,16 @@ static enum rf_code note_time(const struct rf_loop *l, double seconds, struct rf
 {
 	char path[4096], line[100];
 	enum rf_code rc = rf_loop_file(l, "data/times.tsv", path, e);
-	int fd, n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at, seconds * 1e6);
+	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at, seconds * 1e6);
 
-	if (rc != RF_OK)
-		return rc;
-	if ((fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0)
-		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	if (write(fd, line, (size_t)n) < n)
-		rc = rf_fail(e, RF_EIO, "%s: write: no space left", path);
-	close(fd);
-	return rc;
+	return rc == RF_OK ? rf_disk_append(path, line, (size_t)n, e) : rc;
 }
 
 /* The median of the last batches' seconds, those of earlier loops too: one slow batch does not move it. */
 static double usual_time(const struct rf_loop *l)
 {
 	double recent[RECENT], seconds;
-	char *text = read_note(l, "data/times.tsv");
+	char *text = rf_loop_noted(l, "data/times.tsv");
 	int n = 0;
 
 	for (char *line = text; line; line = strchr(line, '\n')) {
@@ -268,7 +292,7 @@ static double usual_time(const struct rf_loop *l)
 /* After how many commits it ended well, 0: none, and how long it took. */
 static int64_t after_done(const struct rf_loop *l, double *seconds)
 {
-	char *text = read_note(l, "data/after");
+	char *text = rf_loop_noted(l, "data/after");
 	long long commits = 0;
 
 	*seconds = 0;
@@ -297,7 +321,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 		return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 " is done: --after committed to the run: only the line may",
 		               done);
 	snprintf(text, sizeof text, "%" PRId64 "\t%.0f\n", done, (rf_now() - began) * 1e6);
-	return note(l, "data/after", text, e);
+	return rf_loop_note(l, "data/after", text, e);
 }
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
@@ -410,9 +434,7 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	unset_batch();
-	set("RUN", l->path);
-	set("DATA", l->corpus);
-	if ((rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
+	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK || (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	if (l->done > l->batches)
 		rf_loop_say(l, "%" PRId64 " batches are done, more than %d", l->done, l->batches);
@@ -429,11 +451,13 @@ static void note_end(struct rf_loop *l, int status, const struct rf_err *e)
 	if (!l->lock.held)
 		return;
 	rf_page_printf(&text, "%d", status);
-	if (status)
-		rf_page_printf(&text, "\t%s", e->msg);
+	if (status) {
+		rf_page_puts(&text, "\t");
+		rf_page_puts(&text, e->msg);
+	}
 	rf_buf_add(&text, "\n", 2);
 	if (!text.failed)
-		note(l, "data/status", (char *)text.p, NULL);
+		rf_loop_note(l, "data/status", (char *)text.p, NULL);
 	rf_buf_free(&text);
 }
 

@@ -11,6 +11,7 @@
  *     RUN/data/epoch-0.rf   the data in the order of the epoch
  *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds
  *     RUN/data/after        the number of commits after which `after` ended well, and its microseconds
+ *     RUN/data/made         the path of the data that `make` made; RUN/data/making while it does
  *     RUN/data/status       how the last loop ended: its exit status and why; not there while one works
  *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)
  *     RUN/streams/          streams that the line keeps */
@@ -41,6 +42,7 @@ struct rf_loop {
 	uint64_t sequences, hash;    /* of the data */
 	bool measured;               /* they are known */
 	int status;                  /* of the command that failed, or of the signal */
+	char begun_from[4096];       /* what its words say it began from, where --from does not */
 	char path[4096], corpus[4096]; /* the run and the data, such that none is like an option */
 };
 #define RF_LOOP_DEFAULTS { .batches = 100, .batch = 128, .lock = RF_LOCK_NONE }

@@ -43,29 +43,6 @@ static enum rf_code make_folders(const char *path, struct rf_err *e)
 	}
 }
 
-/* Removes what is in a folder but for the names that are spared. */
-static enum rf_code clear_folder(const char *path, const char *const *spared, struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-	struct dirent **list;
-	char name[4096];
-	int n = scandir(path, &list, NULL, alphasort);
-
-	if (n < 0)
-		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		bool spare = !strcmp(list[i]->d_name, ".") || !strcmp(list[i]->d_name, "..");
-
-		for (const char *const *s = spared; *s; s++)
-			spare |= !strcmp(list[i]->d_name, *s);
-		if (!spare && rc == RF_OK && (rc = rf_disk_join(name, path, list[i]->d_name, e)) == RF_OK)
-			rc = rf_disk_remove(name, e);
-		free(list[i]);
-	}
-	free(list);
-	return rc;
-}
-
 /* Whether there is something in a folder beside the one that a loop makes first. */
 static bool is_foreign(const char *path)
 {
@@ -102,13 +79,14 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 {
 	char lock[4096];
 	enum rf_code rc = rf_loop_file(l, "data/.lock", lock, e);
+	bool begun;
 
 	if (rc != RF_OK)
 		return rc;
 	if (!l->make && access(l->corpus, R_OK) < 0)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, or cannot be read", l->corpus);
-	if (rf_loop_begun(l))
-		return RF_OK;
+	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || begun)
+		return rc;
 	if (access(lock, F_OK) < 0 && is_foreign(l->path))
 		return rf_fail(e, RF_EDATA, "%s: it is there already and is not a run: name a new folder", l->path);
 	return check_from(l, e);
@@ -128,8 +106,13 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 		if (l->lock.holder && !l->wait)
 			return rf_fail(e, RF_EBUSY, "another loop works on it, process %ld: --wait waits for its end",
 			               (long)l->lock.holder);
+		if (l->lock.away && !l->wait)
+			return rf_fail(e, RF_EBUSY, "a loop on another machine or in another container works on it, or has left "
+			               "processes behind: --wait waits for their end");
 		if (tries == 1 && l->lock.holder)
 			rf_loop_say(l, "another loop works on it, process %ld: waiting for its end", (long)l->lock.holder);
+		else if (tries == 1 && l->lock.away)
+			rf_loop_say(l, "a loop elsewhere works on it: waiting for its end");
 		else if (tries == 1)
 			rf_loop_say(l, "a loop that has ended left processes behind: waiting for their end");
 		rc = rf_loop_go_on(l, 0.2, e);
@@ -206,39 +189,87 @@ static bool same_start(const struct rf_buf *a, const struct rf_buf *b)
 	return n == m && !memcmp(x, y, n);
 }
 
-/* The name of data that nobody made for us, where they lie among what we prepare. */
-static const char *own_data(const struct rf_loop *l)
-{
-	size_t n = strlen(l->path);
+/* ---- what other words prepared ------------------------------------------------------------------------- */
 
-	return !strncmp(l->corpus, l->path, n) && !strncmp(l->corpus + n, "/data/", 6) ? l->corpus + n + 6 : NULL;
+/* Names of what a loop makes in the run; all else there is the user's. */
+static enum rf_code drop_files(const struct rf_loop *l, bool start, struct rf_err *e)
+{
+	static const char *const names[] = { "log.jsonl", "data/begun", "data/times.tsv", "data/after", "data/status", NULL };
+	static const char *const of_start[] = { "latest", "step-000000", NULL };
+	char path[4096];
+	enum rf_code rc = rf_loop_drop_orders(l, NULL, e);
+
+	for (const char *const *name = names; rc == RF_OK && *name; name++)
+		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
+			rc = rf_disk_remove(path, e);
+	for (const char *const *name = of_start; rc == RF_OK && start && *name; name++)
+		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
+			rc = rf_disk_remove(path, e);
+	return rc;
 }
 
-/* Drops what other words prepared, under the lock of the trainers too, of which one may have been started
- * by hand. */
+/* The stream of the batch that was not done, and the folder if it holds no other. */
+static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
+{
+	char step[32], name[64], path[4096];
+	enum rf_code rc;
+
+	rf_step_name(step, l->at);
+	snprintf(name, sizeof name, "streams/%s.rf", step);
+	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK
+	    || (rc = rf_loop_file(l, "streams", path, e)) != RF_OK)
+		return rc;
+	rmdir(path);
+	return RF_OK;
+}
+
+#define MAKING "data/making" /* the path of data that are being made: not whole where a loop finds it */
+#define MADE   "data/made"   /* and of data that were made, and so may be made anew */
+
+/* The data's path from the root, since the next loop may be started elsewhere. */
+static enum rf_code whole_path(const struct rf_loop *l, char out[4096], struct rf_err *e)
+{
+	char here[4096];
+
+	if (*l->corpus == '/') {
+		strcpy(out, l->corpus);
+		return RF_OK;
+	}
+	if (!getcwd(here, sizeof here))
+		return rf_fail(e, RF_EIO, "the working directory: %s", strerror(errno));
+	return rf_disk_join(out, here, l->corpus, e);
+}
+
+/* Removes the data that a note names, and the note; but not what is now given as data that nobody makes. */
+static enum rf_code drop_data(const struct rf_loop *l, const char *note, struct rf_err *e)
+{
+	char *data = rf_loop_noted(l, note), path[4096];
+	enum rf_code rc;
+
+	if (!data)
+		return RF_OK;
+	rc = whole_path(l, path, e);
+	if (rc == RF_OK && (l->make || strcmp(data, path)) && unlink(data) < 0 && errno != ENOENT)
+		rc = rf_fail(e, RF_EIO, "%s: remove: %s", data, strerror(errno));
+	free(data);
+	if (rc == RF_OK && (rc = rf_loop_file(l, note, path, e)) == RF_OK)
+		rc = rf_disk_remove(path, e);
+	return rc;
+}
+
+/* Under the lock of the trainers too, of which one may have been started by hand. */
 static enum rf_code drop_prepared(struct rf_loop *l, bool start, struct rf_err *e)
 {
-	static const char *const in_run[] = { "streams", "log.jsonl", NULL };
-	static const char *const of_start[] = { "latest", "step-000000", NULL };
-	const char *in_data[] = { ".lock", "words", l->make ? NULL : own_data(l), NULL };
-	char path[4096];
 	enum rf_code rc;
 
 	if ((rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done)
-		return rf_fail(e, RF_EBUSY, "a trainer worked on it just now: rf-dump --head tells by which words "
-		               "a stream was made");
+		return rf_fail(e, RF_EBUSY, "a batch was committed meanwhile by the words in RUN/data/words: they stand now");
 	rf_loop_say(l, "other words than before, which did no batch: what they prepared is dropped, these begin");
-	for (int i = 0; in_run[i]; i++)
-		if ((rc = rf_loop_file(l, in_run[i], path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK)
-			return rc;
-	if ((rc = rf_loop_file(l, "data", path, e)) != RF_OK || (rc = clear_folder(path, in_data, e)) != RF_OK)
+	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_data(l, MADE, e)) != RF_OK)
 		return rc;
-	for (int i = 0; start && of_start[i]; i++)
-		if ((rc = rf_loop_file(l, of_start[i], path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK)
-			return rc;
-	return RF_OK;
+	return drop_files(l, start, e);
 }
 
 static enum rf_code drop(struct rf_loop *l, bool start, struct rf_err *e)
@@ -265,6 +296,19 @@ static bool has_history(const struct rf_loop *l)
 	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
 }
 
+/* Of a run that is there nobody needs to say again where it began. */
+static void take_from(struct rf_loop *l, const struct rf_buf *told)
+{
+	size_t n, name = strlen("from=");
+	const char *line = rf_words_find(told, "from", &n);
+
+	if (n > name && n - name < sizeof l->begun_from) {
+		memcpy(l->begun_from, line + name, n - name);
+		l->begun_from[n - name] = 0;
+		l->from = l->begun_from;
+	}
+}
+
 /* The words that are there must be these, or go. */
 static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
@@ -272,10 +316,12 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	enum rf_code rc;
 	bool there;
 
-	gather(l, words);
 	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK
 	    || (rc = rf_words_read(told, path, &there, e)) != RF_OK)
 		return rc;
+	if (!l->from && there)
+		take_from(l, told);
+	gather(l, words);
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
@@ -306,9 +352,10 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 	char begun[4096];
 	char *const command[] = { (char *)"rf-init", (char *)"--from", (char *)l->from, begun, NULL };
 	enum rf_code rc;
+	bool there;
 
-	if (rf_loop_begun(l))
-		return RF_OK;
+	if ((rc = rf_loop_begun(l, &there, e)) != RF_OK || there)
+		return rc;
 	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK || (rc = rf_disk_remove(begun, e)) != RF_OK
 	    || (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK
 	    || (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK
@@ -320,16 +367,21 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 
 static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 {
+	char path[4096];
 	enum rf_code rc;
 
 	if (!l->make)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
 	rf_loop_say(l, "%s", l->make);
-	if ((rc = rf_loop_shell(l, l->make, "--make", e)) != RF_OK)
+	if ((rc = whole_path(l, path, e)) != RF_OK || (rc = rf_loop_note(l, MAKING, path, e)) != RF_OK)
 		return rc;
+	if ((rc = rf_loop_shell(l, l->make, "--make", e)) != RF_OK) {
+		drop_data(l, MAKING, NULL);
+		return rc;
+	}
 	if (access(l->corpus, F_OK) < 0)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, though --make ended well", l->corpus);
-	return RF_OK;
+	return move(l, MAKING, MADE, e);
 }
 
 /* The second time the data are there, and their words too. */
@@ -337,6 +389,8 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 {
 	enum rf_code rc;
 
+	if ((rc = drop_data(l, MAKING, e)) != RF_OK)
+		return rc;
 	do {
 		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK
 		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)

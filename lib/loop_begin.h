@@ -9,10 +9,15 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((f
 /* RUN/name into out (4096 bytes). */
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
 /* Whether the run has a step. */
-bool rf_loop_begun(const struct rf_loop *l);
+enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
+/* Removes the data in the orders of epochs, but for one of that name; spared NULL: all. */
+enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e);
+/* A small file of the run's, whole and on the disk; reading it, malloc'd text, NULL: there is none. */
+enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e);
+char *rf_loop_noted(const struct rf_loop *l, const char *name);
 /* Sets at and done. */
 enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e);
-/* Fails where a signal has come that ends us, and says so. */
+/* Waits so many seconds, 0: only looks; fails where a signal has come that ends us, and sets status. */
 enum rf_code rf_loop_go_on(struct rf_loop *l, double seconds, struct rf_err *e);
 /* Runs a command that must end well; what: its name in the sentence of a failure. */
 enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what, struct rf_err *e);

@@ -41,8 +41,8 @@ void rf_progress_doing(struct rf_progress *p, const char *what);
 /* The last line, and no more. */
 void rf_progress_end(struct rf_progress *p);
 
-/* A bar, and beside it how far a program is that starts others: drawn once, it stays where the cursor is until the next, and
- * the lines of those others come below it.  False: stderr is no terminal.  of 0: there is no next, what was drawn last stays. */
+/* For a program that starts others: draws a bar and a text on the current line, to be drawn again in its place.  What the
+ * others draw stands below it.  of 0: it was the last time, and the line stays.  False: stderr is no terminal. */
 bool rf_progress_bar(int64_t done, int64_t of, const char *text);
 
 /* For messages: clears what is shown; no line comes in between before rf_progress_resume(). */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,22 +75,32 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 {
 	char path[4096];
 	enum rf_code rc;
-	int locked;
 
 	if ((rc = rf_disk_join(path, run, ".lock", e)) != RF_OK)
 		return rc;
 	if ((*lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	do
-		locked = flock(*lock, LOCK_EX | LOCK_NB);
-	while (locked < 0 && errno == EINTR);
-	if (locked == 0)
+	if ((rc = rf_disk_lock(*lock, path, e)) == RF_OK)
 		return RF_OK;
-	rc = errno == EWOULDBLOCK ? rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended", run)
-	                          : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
+	if (rc == RF_EBUSY)
+		rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended", run);
 	close(*lock);
 	*lock = -1;
 	return rc;
+}
+
+/* Where path is RUN/latest or RUN/step-000012, the length of RUN in it; else 0. */
+static int length_of_run(const char *path)
+{
+	char last[32];
+	size_t n = strlen(path), name;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (name = n; name > 0 && path[name - 1] != '/'; name--)
+		;
+	snprintf(last, sizeof last, "%.*s", (int)(n - name), path + name);
+	return name > 1 && (!strcmp(last, "latest") || rf_step_number(last) >= 0) ? (int)name - 1 : 0;
 }
 
 /* What needs no lock: that it is a run, and its newest step. */
@@ -100,11 +109,16 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	char config[4096];
 	enum rf_code rc;
 	struct stat st;
+	int n;
 
 	*r = (struct rf_run){ .lock = -1 };
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: not a directory: a run is one; begin it with: rf-init --from CHECKPOINT RUN", path);
 	if ((rc = rf_disk_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
 	strcpy(r->path, path);
+	if (stat(config, &st) == 0 && (n = length_of_run(path)))
+		return rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n, path);
 	if (stat(config, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
 		               path, path);
@@ -160,7 +174,13 @@ enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 		return rf_ckpt_of_config(&r->at, path, e);
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
 		return rc;
-	if ((rc = open_newest(r, newest, e)) == RF_OK && *lost)
+	while ((rc = open_newest(r, newest, e)) != RF_OK) { /* a trainer may have committed and removed it meanwhile */
+		int64_t before = newest;
+
+		if (rf_step_newest(path, &newest, NULL) != RF_OK || newest == before)
+			return rc;
+	}
+	if (*lost)
 		rf_ckpt_lost(&r->at, lost);
 	return rc;
 }
@@ -292,9 +312,14 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 static enum rf_code must_be_new(const char *run, struct rf_err *e)
 {
 	const struct dirent *d;
+	struct stat st;
 	DIR *dir = opendir(run);
 	bool empty = true;
 
+	if (dir && lstat(run, &st) == 0 && S_ISLNK(st.st_mode)) {
+		closedir(dir);
+		return rf_fail(e, RF_EUSAGE, "%s: a link, in whose place nothing is put: name what it leads to", run);
+	}
 	if (!dir)
 		return errno == ENOENT ? RF_OK : rf_fail(e, errno == ENOTDIR ? RF_EUSAGE : RF_EIO, "%s: %s", run, strerror(errno));
 	while (empty && (d = readdir(dir)))

@@ -23,7 +23,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 {
 	const struct rf_opt table[] = {
 		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n", "sequences per optimizer step; 0: the whole stream", false },
-		{ "at", 0, RF_OPT_INT, &t->at, 0, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done", false },
+		{ "at", 0, RF_OPT_INT, &t->at, -1, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done; -1: any", false },
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "newest steps that stay", false },
 		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n", "and every n-th step; 0: none", false },
 		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip", "what a gradient that is not finite does", false },
@@ -65,7 +65,7 @@ static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
 	struct stat st;
 	int fd;
 
-	if (t->log && (rc = rf_disk_can_write(t->log, e)) != RF_OK)
+	if (t->log && (rc = rf_disk_can_write(t->log, true, e)) != RF_OK)
 		return rc;
 	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) && (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
 		if (read(fd, &first, 1) < 0)
@@ -191,45 +191,9 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 	return RF_OK;
 }
 
-/* All of it, or what went wrong. */
-static int write_all(int fd, const char *p, size_t left)
-{
-	while (left) {
-		ssize_t n = write(fd, p, left);
-
-		if (n < 0 && errno != EINTR)
-			return errno;
-		p += n > 0 ? n : 0;
-		left -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
-/* The lines go to the file in one write, so that two runs that share it do not mix.  Of what is cut short nothing stays: the next
- * line would be glued to it. */
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 {
-	struct stat before;
-	int fd, error;
-
-	if (!t->log || !t->lines_size)
-		return RF_OK;
-	if ((fd = open(t->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0 || fstat(fd, &before) < 0) {
-		rf_fail(e, RF_EIO, "%s: open: %s", t->log, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return RF_EIO;
-	}
-	if ((error = write_all(fd, t->lines, t->lines_size)) != 0) {
-		rf_fail(e, RF_EIO, "%s: write: %s", t->log, strerror(error));
-		if (S_ISREG(before.st_mode) && ftruncate(fd, before.st_size) < 0)
-			rf_blame(e, "%s has part of a line now", t->log);
-		close(fd);
-		return RF_EIO;
-	}
-	if (close(fd))
-		return rf_fail(e, RF_EIO, "%s: close: %s", t->log, strerror(errno));
-	return RF_OK;
+	return t->log && t->lines_size ? rf_disk_append(t->log, t->lines, t->lines_size, e) : RF_OK;
 }
 
 /* ---- mini-batches ----------------------------------------------------------------------------------------------- */

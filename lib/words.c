@@ -114,6 +114,8 @@ static bool lacks(const char *a, const char *a_end, const char *b, const char *b
 	return any;
 }
 
+#define IN_ORDER "the same lines, in another order or number"
+
 bool rf_words_same(const struct rf_buf *a, const struct rf_buf *b, const char *late, rf_words_fn *differ,
                    void *arg)
 {
@@ -129,5 +131,7 @@ bool rf_words_same(const struct rf_buf *a, const struct rf_buf *b, const char *l
 	if (end_a - from_a == end_b - from_b && !memcmp(from_a, from_b, (size_t)(end_a - from_a)))
 		return true;
 	other = lacks(from_a, end_a, from_b, end_b, '<', differ, arg);
-	return !(lacks(from_b, end_b, from_a, end_a, '>', differ, arg) || other);
+	if (!lacks(from_b, end_b, from_a, end_a, '>', differ, arg) && !other)
+		differ(arg, '>', IN_ORDER, strlen(IN_ORDER));
+	return false;
 }

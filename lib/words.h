@@ -23,8 +23,8 @@ enum rf_code rf_words_write(const struct rf_buf *words, const char *path, struct
 /* The line of a word without its newline; its length 0: there is none. */
 const char *rf_words_find(const struct rf_buf *words, const char *name, size_t *n);
 
-/* Calls differ() for each line that only one of both has: '<' of a, '>' of b.  Words from `late` on count
- * only where both have them.  Whether there was none. */
+/* Whether they are the same to the byte; words from `late` on count only where both have them.  Where not,
+ * differ() gets each line that only one of both has, '<' of a, '>' of b, or a remark that there is none. */
 typedef void rf_words_fn(void *arg, char side, const char *line, size_t n);
 bool rf_words_same(const struct rf_buf *a, const struct rf_buf *b, const char *late, rf_words_fn *differ,
                    void *arg);

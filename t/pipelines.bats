@@ -281,7 +281,7 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 SELECT='rf-select --mode unifrm'
 	[[ "$output" == *"run: other words than before, which did no batch: what they prepared is dropped, these begin"* ]]
 	# what a trainer that was killed before its commit leaves
-	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 TRAIN='rf-cat >run/data/read; echo "{}" >>run/log.jsonl; false'
+	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 TRAIN='rf-cat >read; echo "{}" >>run/log.jsonl; false'
 	[ -e run/log.jsonl ] && [ -e run/streams/step-000000.rf ]
 	run -2 midtrain RUN=run STEPS=3 MODEL=nothing
 	[[ "$output" == *"rf-loop: run: nothing: "* ]]

@@ -386,7 +386,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
 @test "rf-loop: until a batch is done other words are taken, and nothing stays of those before" {
 	rf-init --config "$P/config.json" --seed 2 wrong
-	L='echo "{}" >>"$RUN/log.jsonl"; touch "$RUN/data/mine" "$STREAM"; false' run -1 loop run --from wrong --keep-streams
+	L='echo "{}" >>"$RUN/log.jsonl"; touch "$STREAM"; false' run -1 loop run --from wrong --keep-streams
 	[ -e run/streams/step-000000.rf ]
 	run -66 loop run --from nothing
 	cmp run/step-000000/model.safetensors wrong/model.safetensors
@@ -395,6 +395,81 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want run
 	diff <(cd run && find . | sort) <(cd "$P/want" && find . | sort)
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
+}
+
+@test "rf-loop: what it did not make stays, wherever it lies and whatever words come" {
+	mkdir -p exp/data/raw
+	cp corpus.rf exp/data/train.rf
+	touch exp/data/valid.rf exp/data/raw/text exp/data/notes
+	run -1 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- false
+	for data in exp/data/train.rf "$PWD/exp/data/train.rf" exp/data/../data/train.rf; do
+		run -3 rf-loop -m exp --from ckpt --data "$data" --batches 3 --batch 4 --keep-streams -- 'touch "$STREAM"; exit 3'
+		touch exp/streams/mine
+	done
+	run -0 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- "$LINE"
+	[ -e exp/data/valid.rf ] && [ -e exp/data/raw/text ] && [ -e exp/data/notes ] && [ -e exp/streams/mine ] && [ ! -e exp/streams/step-000000.rf ]
+	cmp corpus.rf exp/data/train.rf
+	same_as_want exp
+}
+
+@test "rf-loop: of a run that is there nobody needs to say where it began" {
+	again() { rf-loop -m run --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"; }
+	run -64 again
+	L=false run -1 loop run
+	L=false run -1 again
+	again
+	same_as_want run
+	run -65 again --seed 7
+}
+
+@test "rf-loop: the same lines in another order are other words" {
+	loop run --words $'a\nb\nc' --batches 1
+	for words in $'a\nc\nb' $'a\nb\nc\nc'; do
+		run -65 loop run --words "$words"
+		[[ "$output" == *"run: > the same lines, in another order or number"* ]]
+	done
+	loop run --words $'a\nb\nc'
+	same_as_want run
+}
+
+@test "rf-loop: data that --make was making when it ended are made anew" {
+	mv corpus.rf source.rf
+	L=$LINE run -5 loop run --make 'head -c 300 source.rf >"$DATA"; exit 5'
+	[ ! -e corpus.rf ]
+	make='head -c 300 source.rf >"$DATA"; touch here; until [ -e go ]; do sleep .02; done; cat source.rf >"$DATA"'
+	begin run --make "$make"
+	until_true test -e here
+	kill -9 "$(holder run)"
+	ended 137
+	[ "$(stat -c %s corpus.rf)" -eq 300 ]
+	touch go
+	loop run --make "$make"
+	same_as_want run
+	# those that are whole are other words' to make anew, but nobody's who was given them
+	L=false run -1 loop other --make 'rf-cat -o "$DATA" source.rf'
+	L=false run -1 loop other
+	cmp corpus.rf source.rf
+}
+
+# on_terminal LINE: what rf-loop says of it on a terminal, and its status; SHELL is whose script(1) starts commands
+on_terminal() {
+	L=$1 SHELL=/bin/bash timeout 60 script -qec 'stty tostop; timeout --foreground 20 rf-loop -m run --from ckpt --data corpus.rf --batches 3 --batch 4 -- "$L"; echo status $?' \
+		/dev/null </dev/null
+}
+
+@test "rf-loop: a command that wants to read the terminal is ended, and that is said; one that writes there is not" {
+	command -v script >/dev/null || skip "no script(1)"
+	run -0 on_terminal 'read -r word </dev/tty; true'
+	[[ "$output" == *'wanted to read the terminal, which no command may: give it a file, or the environment'*'status 143'* ]]
+	run -0 on_terminal 'echo said by a stage >/dev/tty; false'
+	[[ "$output" == *'said by a stage'*'status 1'* ]]
+}
+
+@test "rf-loop: of the data only the order of the epoch is kept" {
+	loop run --batches 1
+	touch run/data/epoch-{7,12}.rf run/data/epoch-notes
+	loop run
+	[ "$(cd run/data && echo epoch-*)" = 'epoch-0.rf epoch-notes' ]
 }
 
 @test "rf-loop: --make makes the data where they are not there, once" {
