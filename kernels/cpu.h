@@ -63,6 +63,10 @@ static inline double cpu_softplus(double x) { return x > 30 ? x : log1p(exp(x));
  * of one operation.  NULL: no memory, and the device says so. */
 void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
 
+/* From a row of n float32s to the next in copies made for products: where rows begin a power of two behind each other, a column's
+ * numbers fall into the same few places of the nearest cache, and to pack them costs up to a third of the product. */
+static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
+
 /* gemm.c, the one file that calls oneDNN; compiled once, since oneDNN looks at the processor itself.
  *
  * The forms in which it gives operands to oneDNN, made by operands.c:
@@ -70,9 +74,6 @@ void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes);
  *         number; in 4 bytes the lower half is 0
  * turn    b (n, k), rows ldb apart, to (k, n)
  * narrow  n floats to bf16, and widen back */
-/* From a row of n float32s to the next in copies made for products: where rows begin a power of two behind each other, a column's
- * numbers fall into the same few places of the nearest cache, and to pack them costs up to a third of the product. */
-static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
 struct cpu_forms {
 	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to); /* to: cpu_rounded_ld() apart */
 	void (*turn)(const float *b, int n, int k, int ldb, float *to, int ldt); /* (n, k) to (k, n) */
@@ -106,8 +107,8 @@ struct cpu_product {
 };
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
 /* A weight that is kept as bf16 and multiplied as float32 is widened so many rows of (k, n) and columns at a time; so many columns of
- * a turned A are copied at a time. */
-enum { CPU_DEEP = 2048, CPU_WIDE = 256, CPU_SLAB = 4096 };
+ * a turned A are copied at a time; and from so many rows of a product on B is copied. */
+enum { CPU_DEEP = 2048, CPU_WIDE = 256, CPU_SLAB = 4096, CPU_MANY = 512 };
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *a, const struct cpu_forms *forms);
 void rf_cpu_gemm_free(struct rf_dev *d);
 /* Before the first product: limits oneDNN to a level of x86-64, to what the kernels of that level are compiled for; false: it

@@ -47,9 +47,9 @@ struct packed {
 struct thread {
 	dnnl_stream_t stream;
 	struct primitive *slot[SLOTS];
-	float *wide;             /* what it widened last of a weight: n rows of `of` */
+	float *wide;             /* room for a part of a weight: what it widened last, or turns before it is narrowed */
 	size_t wide_size;
-	const uint16_t *of;
+	const uint16_t *of;      /* of which weight; NULL: of none */
 };
 
 struct gemm {
@@ -562,12 +562,24 @@ struct tiles {
 };
 
 static int laid_tiles(const struct laid *x) { return (x->columns + x->tile - 1) / x->tile; }
-static int laid_ld(const struct laid *x) { return cpu_apart(x->tile); }
-static size_t laid_size(const struct laid *x) { return (size_t)laid_tiles(x) * (size_t)x->rows * (size_t)laid_ld(x); }
+
+/* Of the tile that begins at a column; the last one is narrower. */
+static int laid_ld(const struct laid *x, int column)
+{
+	return cpu_apart(x->columns - column < x->tile ? x->columns - column : x->tile);
+}
+
+static size_t laid_size(const struct laid *x)
+{
+	int last = (laid_tiles(x) - 1) * x->tile;
+
+	return (size_t)x->rows * ((size_t)(laid_tiles(x) - 1) * (size_t)cpu_apart(x->tile) + (size_t)laid_ld(x, last));
+}
 
 static float *laid_at(const struct laid *x, size_t one, int row, int column)
 {
-	return x->to + one * laid_size(x) + ((size_t)(column / x->tile) * (size_t)x->rows + (size_t)row) * (size_t)laid_ld(x);
+	return x->to + one * laid_size(x) + (size_t)(column / x->tile) * (size_t)x->rows * (size_t)cpu_apart(x->tile) +
+	       (size_t)row * (size_t)laid_ld(x, column);
 }
 
 /* LAID_ROWS rows of a tile. */
@@ -576,7 +588,7 @@ static void lay_part(void *arg, int t, int thread)
 	const struct laid *x = arg;
 	int parts = (x->rows + LAID_ROWS - 1) / LAID_ROWS, i = t % parts * LAID_ROWS, m = x->rows - i < LAID_ROWS ? x->rows - i : LAID_ROWS;
 	int j = t / parts % laid_tiles(x) * x->tile, n = x->columns - j < x->tile ? x->columns - j : x->tile;
-	size_t one = (size_t)(t / parts / laid_tiles(x)), ld = (size_t)x->ld, ldt = (size_t)laid_ld(x);
+	size_t one = (size_t)(t / parts / laid_tiles(x)), ld = (size_t)x->ld, ldt = (size_t)laid_ld(x, j);
 	const float *from = x->from + one * x->apart + (x->turn ? (size_t)j * ld + (size_t)i : (size_t)i * ld + (size_t)j);
 	float *to = laid_at(x, one, i, j);
 
@@ -613,11 +625,11 @@ static void tile(void *arg, int t, int thread)
 	q.c = all.c + (size_t)i * (size_t)a->p.ldc + (size_t)j;
 	if (a->left.to) {
 		q.a = q.ta ? laid_at(&a->left, one, 0, i) : laid_at(&a->left, one, i, 0);
-		q.lda = laid_ld(&a->left);
+		q.lda = laid_ld(&a->left, q.ta ? i : 0);
 	}
 	if (a->right.to) {
 		q.b = laid_at(&a->right, one, 0, j);
-		q.ldb = laid_ld(&a->right);
+		q.ldb = laid_ld(&a->right, j);
 		q.tb = false;
 	}
 	rf_cpu_product(a->d, thread, &q);
@@ -660,7 +672,7 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 static bool lay_operands(struct tiles *a, int batch)
 {
 	const struct cpu_product *p = &a->p;
-	bool left = p->ta ? a->across > 1 : a->across >= 4 && p->m >= 2 * TM && p->lda % 512 == 0, right = p->m >= 2 * TM;
+	bool left = p->ta ? a->across > 1 : a->across >= 4 && p->m >= CPU_MANY && p->lda % 512 == 0, right = p->m >= CPU_MANY;
 	float *to;
 
 	a->left = (struct laid){ NULL, p->a, p->forms, p->ta ? p->k : p->m, p->ta ? p->m : p->k, p->ta ? a->rows : p->k, p->lda, false, a->sa };

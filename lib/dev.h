@@ -269,7 +269,7 @@ struct rf_beside {
 	int rows;                /* most that are worked on at once: of the text, or of rollouts */
 	int text;                /* of the text */
 	int widest;              /* numbers in a row of theirs */
-	int vocab;
+	int d, vocab;            /* of the head */
 	int weights;             /* matrices among the weights, */
 	size_t matrices, largest; /* elements of them all, and of the largest that rows are multiplied by */
 	size_t operands;         /* elements of both operands of the largest product of a batch that may be rounded */

@@ -202,35 +202,49 @@ void rf_cpu_sync(struct rf_dev *d)
 	(void)d;
 }
 
-/* The largest of what operations work in, at its place in kernels/: a weight and rows that are copied (gemm.c), operands rounded to
- * bf16 (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per thread the states of a head
- * (delta.c), probabilities that are drawn from (head.c), and small things, which in float32 are more: oneDNN packs parts of
- * both operands.  In bf16 also the weights as products take them, each way they are used, and per thread what is widened of
- * them (gemm.c). */
+/* The largest of what operations work in, at its place in kernels/: a weight and rows that are copied, and the operands of a batch
+ * (gemm.c), operands rounded to bf16 (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per
+ * thread the states of a head (delta.c), probabilities that are drawn from and a part of the vocabulary (head.c), and small things,
+ * which in float32 are more: oneDNN packs parts of both operands.  In bf16 also the weights as products take them, each way they
+ * are used, and per thread what is widened of them (gemm.c). */
 size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 {
 	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, half = (size_t)cpu_of(d)->rounded;
-	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide;
-	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (b->largest + rows * wide) * 4, batch = b->operands * half;
+	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide, apart = (size_t)cpu_apart(CPU_WIDE);
+	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)b->vocab * (size_t)b->d;
+	const size_t largest = b->sequences >= CPU_MANY && head > b->largest ? head : b->largest; /* rollouts take the head at once */
+	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (largest + rows * wide) * 4, batch = b->operands * (half ? half : 4);
 	size_t queries = b->train && b->kv_heads ? cpu_attn_part(cpu_attn_shares(b->kv_heads), rows, b->heads, b->kv_heads, b->D) * 4 : 0;
-	size_t thread = (half == 2 ? 1 << 20 : 3 << 20) + (half == 4 ? deep * CPU_WIDE * 4 : 0) + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
+	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + apart * (size_t)b->d * 4) + (half == 4 ? deep * apart * 4 : 0)
+	              + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
 
-	if (b->train && rows * (wide + (wide < CPU_SLAB ? wide : CPU_SLAB)) * 4 > shared)
-		shared = rows * (wide + (wide < CPU_SLAB ? wide : CPU_SLAB)) * 4;
-	if (half != 2)
-		shared += shared / 16; /* cpu_apart() */
-	if (queries > shared)
-		shared = queries;
+	if (!half && b->train && rows * (wide + slab) * 4 > shared)
+		shared = rows * (wide + slab) * 4;
 	if (batch > shared)
 		shared = batch;
+	if (half != 2) /* cpu_apart() of whole tiles, and of the last */
+		shared += shared / 16 + (rows + wide) * 48 * 4;
+	if (queries > shared)
+		shared = queries;
 	return shared + thread * (size_t)d->threads + (half ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
 }
 
-/* Each operation takes what it needs when it first does; memory of the host is not used up before it is written. */
+/* Each operation takes what it needs when it first does, since memory of the host is not used up before it is written.  But whether
+ * there is so much address space is asked now, before any of it is taken: oneDNN does not tell where it gets none. */
 void rf_cpu_prepare(struct rf_dev *d, const struct rf_beside *b)
 {
-	(void)d;
-	(void)b;
+	enum { CODE = 16 << 20 }; /* of kernels that oneDNN compiles */
+	size_t bytes = rf_cpu_beside(d, b) + CODE, held = 0;
+	void *p;
+
+	for (int i = 0; i <= d->threads; i++)
+		held += cpu_of(d)->scratch[i].size;
+	bytes = bytes > held + CODE ? bytes - held : CODE;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB for operations beside the %zu MiB that are in use", bytes >> 20, d->used >> 20);
+	else
+		munmap(p, bytes);
 }
 
 void *rf_cpu_scratch(struct rf_dev *d, int thread, size_t bytes)

@@ -186,7 +186,7 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 {
 	enum { PAD = 15 }; /* heads are padded to whole vectors */
 	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_beside b = { .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .steps = p->steps, .H = c->delta.heads, .K = c->delta.K,
+	struct rf_beside b = { .d = c->d, .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .steps = p->steps, .H = c->delta.heads, .K = c->delta.K,
 	                       .V = c->delta.V, .heads = c->attn.heads, .kv_heads = c->attn.kv_heads, .D = c->attn.D };
 	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
 
@@ -205,11 +205,12 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 {
 	struct rf_plan p = own_plan(g, want);
 	const struct rf_plan *old = &g->plan;
-	struct rf_beside beside;
 	enum rf_code rc;
 
 	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.grow != old->grow ||
 	    p.max_len > old->max_len || p.sites > old->sites || p.per > old->per || p.steps > old->steps) {
+		struct rf_beside beside;
+
 		p.max_len = larger(p.max_len, old->max_len);
 		p.sites = larger(p.sites, old->sites);
 		p.per = larger(p.per, old->per);
@@ -218,6 +219,10 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
 			return rc;
 		g->plan = p;
+		beside = beside_of(g, &p);
+		g->dev.ops->prepare(&g->dev, &beside);
+		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+			return rc;
 	}
 	if (extra > g->extra_bytes) {
 		if (g->extra)
@@ -227,8 +232,6 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 			return rf_dev_sync(&g->dev, e);
 		g->extra_bytes = extra;
 	}
-	beside = beside_of(g, &g->plan);
-	g->dev.ops->prepare(&g->dev, &beside);
 	return RF_OK;
 }
 
