@@ -45,7 +45,8 @@ BUILD   := build$(if $(CROSS),/$(CROSS))$(if $(SANITIZE),/sanitize)$(if $(FUZZER
 BIN     := $(if $(CROSS)$(SANITIZE)$(FUZZER),$(BUILD)/bin,bin)
 
 # For another machine: Debian's cross compiler, the libraries that deps.sh unpacks, and an emulator, which tests call by the
-# commands in $(RUN).
+# commands in $(EMULATED_BIN).
+EMULATED_BIN :=
 ifneq ($(CROSS),)
 TRIPLET_arm64 = aarch64-linux-gnu
 EMULATE_arm64 = qemu-aarch64-static
@@ -56,7 +57,7 @@ CC      := $(TRIPLET)-gcc -isystem $(ROOT)/include -L$(LIBS) -Wl,-rpath,$(LIBS)
 AR      := $(TRIPLET)-ar
 CUDA    := no
 EMULATE := $(EMULATE_$(CROSS)) -L /usr/$(TRIPLET)
-RUN     := $(BUILD)/run
+EMULATED_BIN := $(BUILD)/run
 $(if $(wildcard $(LIBS)),,$(error compiler, emulator and libraries for $(CROSS) are not here: make deps-$(CROSS)))
 endif
 
@@ -196,7 +197,7 @@ ARCH ?= delta_net
 midtrain: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
-units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(if $(CROSS),$(addprefix $(RUN)/,$(notdir $(TOOLS) $(UNITS) $(REPLAYS))))
+units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(if $(CROSS),$(addprefix $(EMULATED_BIN)/,$(notdir $(TOOLS) $(UNITS) $(REPLAYS))))
 
 TESTS ?= t
 # The longest first: side by side, none of them is left over at the end.
@@ -210,7 +211,7 @@ AT_ISA = $(if $(ISA),RF_ISA=$(ISA))
 # Signals as a program expects them, also under nohup: some tests are about them.  The shell of programs that start one is no user's.
 check: $(TOOLS) units
 	@$(if $(filter yes,$(CUDA)),,echo "CUDA was left out: no toolkit" >&2)
-	RF_BIN=$(abspath $(or $(RUN),$(BIN))) RF_UNITS=$(abspath $(or $(RUN),$(BUILD)/t)) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) $(AT_ISA) env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL --default-signal SHELL=/bin/sh bats $(ABREAST) $(BATSFLAGS) $(FILES)
+	RF_BIN=$(abspath $(or $(EMULATED_BIN),$(BIN))) RF_UNITS=$(abspath $(or $(EMULATED_BIN),$(BUILD)/t)) RF_DEVICE=$(or $(DEVICE),cpu) RF_DTYPE=$(if $(filter cuda,$(DEVICE)),f32) $(AT_ISA) env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL --default-signal SHELL=/bin/sh bats $(ABREAST) $(BATSFLAGS) $(FILES)
 
 # Their names, in that order.
 tests:

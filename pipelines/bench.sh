@@ -83,19 +83,19 @@ rm -rf run ./*.peaks ./*.out
 rf-init --from model run
 weights=$(awk -v b="$(stat -L -c %s run/latest/model.safetensors)" 'BEGIN { printf "%.3g", b / 1048576 }')
 
-# pass LEVEL MODEL T FILE NAME FORWARD BACK: the two rows of a model at a level
+# pass LEVEL MODEL T ROUNDS FILE NAME FORWARD BACK: the two rows of a model at a level
 pass() {
-	RF_ISA=$1 "$bench" "$2" pass "$3" 3 >"$4"
-	grep -v '^peak' "$4" # of both together; each has its own below
-	row "$1: $5forward / product, %" "$(pick "$4" 'forward  ' %)" ">= $6" ''
-	row "$1: $5forward + backward / product, %" "$(pick "$4" 'forward +' %)" ">= $7" ''
+	RF_ISA=$1 "$bench" "$2" pass "$3" "$4" >"$5"
+	grep -v '^peak' "$5" # of both together; each has its own below
+	row "$1: $6forward / product, %" "$(pick "$5" 'forward  ' %)" ">= $7" ''
+	row "$1: $6forward + backward / product, %" "$(pick "$5" 'forward +' %)" ">= $8" ''
 }
 passes() {
 	local level file=pass.out f b df db
 	for level in $levels; do
 		read -r f b df db < <(least "$level")
-		pass "$level" model 4096 $file '' "$f" "$b"
-		pass "$level" small 2048 small.out 'demonstration, ' "$df" "$db"
+		pass "$level" model 4096 4 $file '' "$f" "$b"
+		pass "$level" small 2048 16 small.out 'demonstration, ' "$df" "$db" # more often: a pass is over while a neighbour computes
 		file=lower.out
 	done
 }
@@ -117,6 +117,12 @@ steps() {
 	done
 }
 
+# forward UNIT: of a pass in float32 at the processor's own level
+forward() {
+	[ -s pass.out ] || "$bench" model pass 4096 4 >pass.out
+	pick pass.out 'forward  ' "$1"
+}
+
 bf16() {
 	local forward plain product t must=''
 	# a promise of matrix units only
@@ -126,7 +132,7 @@ bf16() {
 	BENCH_DTYPE=bf16 "$bench" model pass 4096 3 >bf16.out
 	grep '^forward  ' bf16.out
 	forward=$(pick bf16.out 'forward  ' tokens)
-	plain=$(pick pass.out 'forward  ' tokens)
+	plain=$(forward tokens)
 	product=$(pick bf16.out 'product, bf16' times) 2>/dev/null || product='none'
 	row 'rf-entropy --dtype bf16: forward over float32' "$(ratio "$forward" "$plain")" "$must" "oneDNN's own product, bf16 over float32: $product"
 	if [ -z "$demo" ]; then
@@ -157,6 +163,13 @@ lengths() {
 	row 'peak memory of rf-rollout, T = 131072 over T = 8192' "$(ratio "$r128" "$r8")" "$flat" "$r128 MiB, $r8 MiB"
 }
 
+# The streams of each stage, where pipe() did not leave them.
+stages() {
+	[ ! -s w.rf ] || return 0
+	rf-entropy -m run 4096.rf | rf-select -o s.rf
+	rf-rollout -m run s.rf | rf-reward -o w.rf
+}
+
 train='rf-grpo -m run --stale any --mini-batch 8 --keep 1'
 pipe() {
 	local s t all apart=0
@@ -172,7 +185,7 @@ pipe() {
 
 loads() {
 	local forward t
-	forward=$(pick pass.out 'forward  ' s)
+	forward=$(forward s)
 	rf-tokenize --bytes --max-len 8 --min-len 8 --truncate split text/*.txt 2>/dev/null | rf-cat --range 0:1 -o tiny.rf
 	t=$(seconds 'rf-entropy -m run none.rf' 3)
 	row 'start and load of rf-entropy, forward passes of 4096 tokens' "$(ratio "$t" "$forward")" '' "$t s"
@@ -183,6 +196,7 @@ loads() {
 # peaks: what each program takes; of those with a model over the weights as float32
 peaks() {
 	local name command p
+	stages
 	while IFS=: read -r name command; do
 		p=$(peak "$command")
 		row "peak memory of $name, over the weights" "$(ratio "$p" "$weights")" '' "$p MiB, $weights MiB"
@@ -196,6 +210,7 @@ peaks() {
 
 streams() {
 	local c t bytes plain mib
+	stages
 	rf-cat --repeat 16 --renumber w.rf -o many.rf
 	bytes=$(zstd -dc many.rf | wc -c)
 	plain=$(seconds 'zstd -dcq many.rf' 3)

@@ -43,7 +43,7 @@ lacking() {
 unpack() {
 	arch=$1 folder=$2
 	shift 2
-	[ ! -d "$folder/root" ] || return 0
+	[ "$(cat "$folder/unpacked" 2>/dev/null)" != "$*" ] || return 0
 	echo "deps: unpacking into $folder/root: $*" >&2
 	rm -rf "$folder/apt"
 	mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/apt/root"
@@ -64,9 +64,11 @@ unpack() {
 		for deb in *.deb; do
 			dpkg -x "$deb" root
 		done
+		rm -rf ../root
 		mv root ..
 	) >&2
 	rm -rf "$folder/apt"
+	echo "$*" >"$folder/unpacked"
 }
 
 # shellcheck disable=SC2086  # words
