@@ -555,7 +555,7 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 			if ((rc = rf_tensor_f32_part(x, at, n, to, e)) != RF_OK)
 				break;
 			if (!finite(to, n))
-				rc = rf_fail(e, RF_ENUMERIC, "'%s' holds NaN or Inf", name);
+				rc = rf_fail(e, RF_ENUMERIC, "'%s' holds NaN, Inf or a number too large for float32", name);
 			for (size_t k = 0; k < n && rc == RF_OK && !negative; k++)
 				if (to[k] < 0)
 					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -201,6 +202,9 @@ static bool real(const char *s, char stop, double min, double max, double *v, co
 	    && *v >= min && *v <= max;
 }
 
+/* A name of one letter is an option like -k, which --k is too. */
+static const char *dashes(const struct rf_opt *o) { return o->name[1] ? "--" : "-"; }
+
 static void set(const struct rf_opt *o, const char *s)
 {
 	unsigned long long u;
@@ -213,29 +217,29 @@ static void set(const struct rf_opt *o, const char *s)
 		return;
 	case RF_OPT_INT:
 		if (*s == '-' ? !whole(s + 1, 1ull << 31, &u) || -(double)u < o->min : !whole(s, (unsigned long long)(o->max < 0 ? 0 : o->max), &u) || (double)u < o->min)
-			usage_error("--%s: '%s' is not a whole number from %.0f to %.0f", o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name, s, o->min, o->max);
 		*(int *)o->to = *s == '-' ? (int)-(long long)u : (int)u;
 		return;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE:
 		/* a size times a small number still fits */
 		if (!whole(s, o->kind == RF_OPT_SIZE ? 1ull << 50 : ~0ull, &u))
-			usage_error("--%s: '%s' is not a whole number%s", o->name, s, o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
+			usage_error("%s%s: '%s' is not a whole number%s", dashes(o), o->name, s, o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
 		*(uint64_t *)o->to = u;
 		return;
 	case RF_OPT_REAL:
 		if (!real(s, 0, o->min, o->max, p, &rest))
-			usage_error("--%s: '%s' is not a number from %g to %g", o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a number from %g to %g", dashes(o), o->name, s, o->min, o->max);
 		return;
 	case RF_OPT_PAIR:
 		if (!real(s, ',', o->min, o->max, &x, &rest) || !real(rest + 1, 0, o->min, o->max, &y, &rest))
-			usage_error("--%s: '%s' is not a pair of numbers from %g to %g, like 0.9,0.999", o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a pair of numbers from %g to %g, like 0.9,0.999", dashes(o), o->name, s, o->min, o->max);
 		p[0] = x;
 		p[1] = y;
 		return;
 	case RF_OPT_TEXT:
 		if (!*s)
-			usage_error("--%s: the value is empty", o->name);
+			usage_error("%s%s: the value is empty", dashes(o), o->name);
 		*(const char **)o->to = s;
 		return;
 	case RF_OPT_ENUM:
@@ -247,7 +251,7 @@ static void set(const struct rf_opt *o, const char *s)
 				return;
 			}
 			if (!w[n])
-				usage_error("--%s: '%s' is none of %s", o->name, s, o->arg);
+				usage_error("%s%s: '%s' is none of %s", dashes(o), o->name, s, o->arg);
 			w += n + 1;
 		}
 	}
@@ -284,7 +288,7 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wi
 		if (name && strcmp(name, o->name))
 			continue;
 		if (among(&given, o))
-			usage_error("--%s goes with %s", o->name, with);
+			usage_error("%s%s goes with %s", dashes(o), o->name, with);
 		note(&idle, o);
 	}
 }
@@ -303,10 +307,26 @@ static void silence_library(const struct rf_cli *cli)
 {
 	const struct rf_opt *o = find(cli, "output", 6, 0);
 
+	if (!find(cli, "device", 6, 0)) /* no model: it may start others that have one */
+		return;
 	if (o && *(const char **)o->to && strcmp(*(const char **)o->to, "-"))
 		return;
 	unsetenv("DNNL_VERBOSE");
 	unsetenv("ONEDNN_VERBOSE");
+}
+
+/* Paths and the like lie on the stack, and where that may not grow a program would end without a word. */
+static void need_stack(void)
+{
+	enum { LEAST = 1 << 20, GOOD = 8 << 20 };
+	struct rlimit may;
+
+	if (getrlimit(RLIMIT_STACK, &may) || may.rlim_cur == RLIM_INFINITY || may.rlim_cur >= GOOD)
+		return;
+	may.rlim_cur = may.rlim_max == RLIM_INFINITY || may.rlim_max > GOOD ? GOOD : may.rlim_max;
+	if (may.rlim_cur < LEAST)
+		rf_die(71, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)", (unsigned long long)may.rlim_cur >> 10, LEAST >> 10);
+	setrlimit(RLIMIT_STACK, &may);
 }
 
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
@@ -317,6 +337,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 
 	progname = cli->name;
 	hold_standard_descriptors();
+	need_stack();
 	sigemptyset(&pipe);
 	sigaddset(&pipe, SIGPIPE);
 	sigprocmask(SIG_UNBLOCK, &pipe, NULL);
@@ -351,7 +372,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 			if (a[2 + n] == '=')
 				value = a + 3 + n;
 			if (value && o->kind == RF_OPT_FLAG)
-				usage_error("--%s takes no value", o->name);
+				usage_error("%s%s takes no value", dashes(o), o->name);
 		} else {
 			if (!(o = find(cli, NULL, 0, a[1])))
 				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, strlen(a)));
@@ -362,7 +383,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		}
 		if (!value && o->kind != RF_OPT_FLAG) {
 			if (i + 1 == argc)
-				usage_error("--%s needs a value", o->name);
+				usage_error("%s%s needs a value", dashes(o), o->name);
 			value = argv[++i];
 		}
 		set(o, value);

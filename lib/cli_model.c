@@ -48,6 +48,15 @@ void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_e
 		rf_die_err(&err);
 }
 
+void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
+{
+	const struct rf_head *h = &s->head;
+
+	if (*h->weights && strcmp(h->weights, g->ckpt->weights))
+		rf_say("%s: positions were chosen by the weights %s, and %s has %s: for ReFINE let rf-entropy read the same model", rf_in_name(s->in),
+		       h->weights, g->path, g->ckpt->weights);
+}
+
 /* Reads what an input that is a pipe still brings, and drops it: to leave would kill the programs before us by SIGPIPE, and
  * a pipeline that has done all that it should would fail. */
 static void drain(const char *path)

@@ -12,6 +12,9 @@ void rf_cli_notes(const struct rf_engine *g);
  * --dry-run what the program would do is printed instead (dry.h) and the program ends. */
 void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
 
+/* After that: says where the newest values of the stream, by which positions were chosen, are other weights' than this model's. */
+void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g);
+
 /* A trainer's begin: opens the run and says its notes.  From here on nobody's leaving ends the program (SIGPIPE) before the
  * commit.  Ends it well if the run is past --at; path: the input, of which a pipe is read to its end even so. */
 void rf_cli_trainer_open(struct rf_trainer *t, const char *path);

@@ -33,6 +33,7 @@ void rf_stage_create(struct rf_stage *s)
 
 	if (rf_out_open(&s->out, s->output, &s->head, &err) != RF_OK)
 		rf_die_err(&err);
+	rf_out_limit(s->out, s->max_record);
 }
 
 /* One record's way. */

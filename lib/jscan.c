@@ -234,6 +234,10 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 		wrong(&c, "the end");
 	}
 	*v = (struct rf_jvalue){ NULL, 0 };
+	if (!c.i && n >= 3 && !memcmp(s, "\xef\xbb\xbf", 3))
+		return rf_fail(e, RF_EDATA, "not JSON: it begins with a byte order mark, which JSON does not have: remove its three bytes");
+	if (c.i == n && c.i == start)
+		return rf_fail(e, RF_EDATA, "not JSON: it is empty");
 	if (c.i == n)
 		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1, c.wrong);
 	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1,

@@ -89,7 +89,9 @@ static void *worker(void *arg)
 
 struct rf_pool *rf_pool_new(int threads)
 {
+	enum { STACK = 8 << 20 }; /* whatever the system's limit, which is for main() */
 	struct rf_pool *p = calloc(1, sizeof *p);
+	pthread_attr_t attr;
 	sigset_t all, old;
 
 	if (!p || !(p->id = calloc((size_t)threads, sizeof *p->id))) {
@@ -99,21 +101,25 @@ struct rf_pool *rf_pool_new(int threads)
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->done, NULL);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
 	sigfillset(&all); /* signals belong to the main thread, whose blocking calls they must interrupt */
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	for (p->threads = 1; p->threads < threads; p->threads++) {
 		struct worker *w = malloc(sizeof *w);
 		if (w)
 			*w = (struct worker){ p, p->threads };
-		if (!w || pthread_create(&p->id[p->threads], NULL, worker, w)) {
+		if (!w || pthread_create(&p->id[p->threads], &attr, worker, w)) {
 			free(w);
-			pthread_sigmask(SIG_SETMASK, &old, NULL);
-			rf_pool_free(p);
-			return NULL;
+			break;
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return p;
+	pthread_attr_destroy(&attr);
+	if (p->threads == threads)
+		return p;
+	rf_pool_free(p);
+	return NULL;
 }
 
 void rf_pool_free(struct rf_pool *p)

@@ -119,6 +119,8 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 		if (!strcmp(name, again))
 			break;
 	}
+	if (access(run, R_OK | X_OK))
+		return rf_fail(e, RF_EIO, "%s: %s", run, strerror(errno));
 	if (rf_step_newest(run, &step, NULL) != RF_OK)
 		return rf_fail(e, RF_ENOINPUT, *name ? "%s: neither a checkpoint (no config.json) nor a run with a step in it"
 		               : "%s: neither a checkpoint (no config.json) nor a run (no latest)", run);

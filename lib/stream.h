@@ -86,6 +86,8 @@ struct rf_out;
 /* path NULL or "-": standard output (never a terminal: RF_EUSAGE).  Another path appears whole at rf_out_finish() or
  * not at all (a FIFO or device is written directly).  Writes the head. */
 enum rf_code rf_out_open(struct rf_out **out, const char *path, const struct rf_head *head, struct rf_err *e);
+/* Records of more bytes are refused, RF_EDATA: whoever reads them has such a limit, and would find out later.  RF_MAX_RECORD before. */
+void rf_out_limit(struct rf_out *out, uint64_t max_record);
 /* Writes one record and flushes it.  Refuses a record that rf_record_check() refuses (RF_ENUMERIC: our own bug). */
 enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_err *e);
 /* Writes the end record, syncs and renames a file, closes.  Call it only after RF_EOF: a stage that failed leaves a

@@ -19,6 +19,7 @@ struct rf_out {
 	size_t frame_cap;
 	uint64_t seq;           /* of the next message */
 	XXH64_state_t *hash;
+	uint64_t most;          /* bytes of a message */
 	int vocab;
 	bool ended;
 };
@@ -52,8 +53,9 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 
 	if (out->msg.failed)
 		return no_memory(out, e);
-	if (out->msg.n > UINT32_MAX)
-		return rf_fail(e, RF_EIO, "%s: message %llu has %zu bytes, 4 GiB or more: use shorter sequences", out->file.name, (unsigned long long)out->seq, out->msg.n);
+	if (out->msg.n > out->most)
+		return rf_fail(e, RF_EDATA, "%s: record %llu would have %zu bytes, limit %llu (--max-record, here and of whoever reads it; shorter "
+		               "sequences or fewer rollouts need less)", out->file.name, (unsigned long long)out->seq, out->msg.n, (unsigned long long)out->most);
 	bound = ZSTD_compressBound(out->msg.n);
 	if (bound > out->frame_cap) {
 		free(out->frame);
@@ -79,6 +81,7 @@ enum rf_code rf_out_open_messages(struct rf_out **to, const char *path, struct r
 	if (!out)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	out->file.fd = -1;
+	out->most = RF_MAX_RECORD;
 	out->zstd = ZSTD_createCCtx();
 	out->hash = XXH64_createState();
 	if (!out->zstd || !out->hash) {
@@ -115,6 +118,11 @@ enum rf_code rf_out_open(struct rf_out **to, const char *path, const struct rf_h
 		*to = NULL;
 	}
 	return rc;
+}
+
+void rf_out_limit(struct rf_out *out, uint64_t max_record)
+{
+	out->most = max_record < UINT32_MAX ? max_record : UINT32_MAX; /* msgpack counts bytes in 32 bits */
 }
 
 enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_err *e)

@@ -43,7 +43,10 @@ enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e)
 /* The string at `key` of the object `in`; false: there is none. */
 static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jvalue *v)
 {
-	return rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v);
+	if (rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v))
+		return true;
+	v->s = NULL;
+	return false;
 }
 
 /* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model; "": nothing. */
@@ -115,8 +118,11 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	/* a config names a kind; what the kind knows of beside it is not in this file */
 	if (strcmp(strrchr(file, '/') + 1, "tokenizer_config.json"))
 		return rf_disk_hash_file(file, hash, e);
-	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) /* it is there */
-		return e ? e->code = RF_EIO : RF_EIO;
+	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* it is there */
+		if (e)
+			e->code = RF_EIO;
+		return RF_EIO;
+	}
 	if (rc != RF_OK || !(kind = kind_of(name)))
 		return rc;
 	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)

@@ -265,3 +265,81 @@ flip() {
 	texts 40 1:50 >in
 	run -70 rf-entropy -m huge in
 }
+
+@test "hazards: a record that its reader would refuse is not written" {
+	rf-entropy -m "$M" "$G/stream/tokens.rf" | rf-select -k 5 -o in
+	run -65 rf-rollout -m "$M" -k 5 -n 64 --max-record 64k -o out in
+	[[ "$output" == "rf-rollout: "*" record "*" would have "*" bytes, limit 65536 (--max-record"* ]]
+	[ ! -e out ]
+	rf-rollout -m "$M" -k 5 -n 64 -o out in
+	run -65 rf-cat --max-record 64k -o again out
+	run -64 rf-cat --max-record 18446744073709551615 out
+}
+
+@test "hazards: where the stack or memory ends that is said, and never a signal" {
+	[[ "$RF_UNITS" != */sanitize/* ]] || skip "a sanitizer's own memory is larger"
+	batch 1:50 >in
+	runs run
+	for kib in 256 512; do
+		run -71 bash -c "ulimit -s $kib; rf-entropy --device cpu -m run in"
+		[ "$output" = "rf-entropy: the stack may grow to $kib KiB only, and 1024 are needed (ulimit -s)" ]
+	done
+	bash -c 'ulimit -s 1024; rf-entropy --device cpu -m run --threads 3 in' >out
+	rf-entropy --device cpu -m run in | cmp - out
+	state >before
+	for mib in $(seq 2 2 40); do
+		for command in 'rf-ntp --eval' 'rf-grpo --grad-out g'; do
+			run prlimit --data=$((mib << 20)) $command --device cpu --threads 1 -m run in
+			[ "$status" -eq 0 ] || [ "$status" -eq 71 ] || { echo "$mib MiB, $command: $status $output"; false; }
+			[ "$status" -eq 0 ] || { [ "${#lines[@]}" -eq 1 ] && [[ "$output" == rf-* ]]; }
+		done
+	done
+	[ "$status" -eq 0 ]
+	state | cmp - before
+}
+
+@test "hazards: positions that other weights chose are rolled out, and that is said" {
+	rf-entropy -m "$M" "$G/stream/tokens.rf" | rf-select -k 5 -o in
+	run -0 --separate-stderr rf-rollout -m "$M" -k 5 -n 1 -o same in
+	[ -z "$stderr" ]
+	rf-init --from "$M" run
+	batch 1:50 | rf-ntp -m run
+	run -0 --separate-stderr rf-rollout -m run -k 5 -n 1 -o other in
+	[[ "$stderr" == "rf-rollout: in: positions were chosen by the weights "*", and run has "*": for ReFINE let rf-entropy read the same model" ]]
+	run -0 --separate-stderr rf-rollout -m run --score same
+	[ -z "$stderr" ]
+}
+
+# says STATUS TEXT COMMAND...: the command ends so, and its one line has the text
+says() {
+	run "-$1" "${@:3}"
+	[[ "${#lines[@]}" -eq 1 && "$output" == *"$2"* ]] || { echo "${*:3}: $output"; false; }
+}
+
+@test "hazards: what is refused says what it is and what to do" {
+	batch 1:50 >in
+	runs run
+	says 64 'run/latest: a step of a run, and the run itself is what is trained: -m run' rf-ntp -m run/latest in
+	says 64 'run/step-000000/: a step of a run, and the run itself is what is trained: -m run' rf-ntp -m run/step-000000/ in
+	says 64 'begin a run with: rf-init --from '"$M"' RUN' rf-ntp -m "$M" in
+	says 78 'config.json: not a directory: a run is one' rf-ntp -m "$M/config.json" in
+	says 78 'config.json: not a directory: a checkpoint is one' rf-entropy -m "$M/config.json" in
+	mkdir closed empty
+	ln -s empty link
+	says 64 'link: a link, in whose place nothing is put' rf-init --from "$M" link
+	if [ "$(id -u)" -ne 0 ]; then
+		chmod 0 closed
+		says 74 'closed: Permission denied' rf-entropy -m closed in
+		says 74 'closed: Permission denied' rf-ntp -m closed in
+	fi
+	printf '\xef\xbb\xbf{"text":"a"}\n' >bom.jsonl
+	says 65 'line 1: not JSON: it begins with a byte order mark' rf-tokenize --bytes -o out bom.jsonl
+	printf '{"text":"a"}\n\n' >empty.jsonl
+	says 65 'line 2: not JSON: it is empty' rf-tokenize --bytes -o out empty.jsonl
+	cp -a "$M" null
+	echo '{"tokenizer_class": null}' >null/tokenizer_config.json
+	says 78 'names no kind of tokenizer' rf-tokenize --tokenizer null -o out empty.jsonl
+	says 64 'rf-select: -k: ' rf-select -k x in
+	rf-ntp -m run --at -1 in
+	says 64 '--at: ' rf-ntp -m run --at -2 in
+}

@@ -26,7 +26,7 @@ setup() {
 	[ -e pipelines/demo-delta_net.json ] && cp config.json pipelines/demo-delta_net.json
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
 	[ "$(rf-dump --tsv --rows step --columns step,commits --no-header RUN | tail -n 1)" = $'4\t1' ]
-	[ "$(grep -c '^{"nll"' out)" -eq 5 ]
+	[ "$(grep -c '^runs/[a-e] step-[0-9]* {"nll"' out)" -eq 5 ]
 	grep -q ' rf-reward --exec .python3 my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 }

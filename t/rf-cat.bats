@@ -257,7 +257,7 @@ start() {
 	bad 'line 1: the first message is not a head' sed '1s/"head"/"seq"/;1s/"body":{/"body":{"id":1,"tokens":{"dtype":"<i4","shape":[1],"data":[1]},/'
 	bad "line 1: head has no 'format'" sed '1s/"format":1,//'
 	bad 'line 1: format 2, this rf-tools reads 1' sed '1s/"format":1/"format":2/'
-	bad 'line 2: not JSON: it ends at byte 1' sed '1s/$/\n/'
+	bad 'line 2: not JSON: it is empty' sed '1s/$/\n/'
 	run -65 rf-cat --json -o out.rf "$S/tokens.rf"
 	[[ "$output" == *"tokens.rf: line 1: "* ]]
 	jq -c 'if .seq == 1 then .body.source = "x" * 200000 else . end' good >long

@@ -166,7 +166,7 @@ bad() {
 	[ "$stderr" = "rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
 	at="rf-tokenize: bad.jsonl: line 1:"
 	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value should be" ]
-	[ "$(bad '')" = "$at not JSON: it ends at byte 1, where a value should be" ]
+	[ "$(bad '')" = "$at not JSON: it is empty" ]
 	[ "$(bad '["a"]')" = "$at a list, not an object" ]
 	[ "$(bad '{"a":1}')" = "$at no key 'text'" ]
 	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]

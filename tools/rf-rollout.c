@@ -47,6 +47,8 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 	rf_cli_notes(&engine);
 	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
+	if (!rollouts.score)
+		rf_cli_chosen_by(&stage, &engine);
 	rf_engine_sign(&engine, &stage.head, !rollouts.score);
 	rf_stage_create(&stage);
 	rf_stage_each(&stage, roll, NULL);
