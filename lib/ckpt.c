@@ -349,6 +349,7 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 		return rf_fail(e, RF_EMODEL, "step, commits, updates, weights or past is malformed");
 	if (!json_is_integer(parent) || json_integer_value(parent) >= c->step)
 		return rf_fail(e, RF_EMODEL, "its parent is not an earlier step");
+	c->parent = json_integer_value(parent);
 	if (moments && !get_hash(json_object_get(moments, "xxh64"), c->moments))
 		return rf_fail(e, RF_EMODEL, "its list of files is malformed");
 	strcpy(c->past[0], c->weights);

@@ -395,6 +395,13 @@ enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e)
 	                            : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
 }
 
+bool rf_disk_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 bool rf_disk_inside(const char *path, const char *folder)
 {
 	char real[PATH_MAX], place[PATH_MAX];

@@ -63,6 +63,8 @@ enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e);
 enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file by flock(2), without waiting: RF_EBUSY. */
 enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e);
+/* Whether both are there and the same file. */
+bool rf_disk_same(const char *a, const char *b);
 /* Whether path is the folder or lies in it, behind all links.  Both must be there. */
 bool rf_disk_inside(const char *path, const char *folder);
 

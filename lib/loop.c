@@ -89,8 +89,8 @@ enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what
 	l->status = status;
 	if (l->child.asked)
 		return rf_fail(e, RF_EDATA, "%s wanted to read the terminal, which no command may: give it a file, or the environment", what);
-	return rf_fail(e, RF_EDATA, "%s failed with status %d%s; the same words go on from here", what, status,
-	               status == 127 ? ": a command was not found" : " and said why");
+	return rf_fail(e, RF_EDATA, "%s failed with status %d%s", what, status,
+	               status == 127 ? ": a command was not found (is it on PATH?)" : "");
 }
 
 enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e)
@@ -161,7 +161,7 @@ static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_e
 	return was_set(set("STEP", step) || set_number("AT", l->at) || set_number("BATCH", batch), e);
 }
 
-static bool is_order(const char *name)
+bool rf_loop_is_order(const char *name)
 {
 	size_t n = strlen(name);
 
@@ -183,7 +183,7 @@ enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, st
 	for (int i = 0; i < n; i++) {
 		const char *name = list[i]->d_name;
 
-		if (rc == RF_OK && is_order(name) && (!spared || strcmp(name, spared)) && (rc = rf_disk_join(path, data, name, e)) == RF_OK)
+		if (rc == RF_OK && rf_loop_is_order(name) && (!spared || strcmp(name, spared)) && (rc = rf_disk_join(path, data, name, e)) == RF_OK)
 			rc = rf_disk_remove(path, e);
 		free(list[i]);
 	}
@@ -287,6 +287,27 @@ static double usual_time(const struct rf_loop *l)
 	return n ? (recent[n / 2] + recent[(n - 1) / 2]) / 2 : 0;
 }
 
+enum rf_code rf_loop_check_history(const struct rf_loop *l, bool cut, struct rf_err *e)
+{
+	char *text = rf_loop_noted(l, "data/times.tsv");
+	long long batch, step, last = 0, last_step = 0;
+
+	if (!text)
+		return RF_OK;
+	for (char *line = text; line; line = strchr(line, '\n')) { /* of steps that were removed the lines are still there */
+		line += *line == '\n';
+		if (sscanf(line, "%lld\t%lld", &batch, &step) == 2 && step <= l->at && batch > last) {
+			last = batch;
+			last_step = step;
+		}
+	}
+	free(text);
+	if (l->done <= last + cut)
+		return RF_OK;
+	return rf_fail(e, RF_EDATA, "others have committed to it: it has %" PRId64 " commits, and the loop made the first %lld, to step %lld: "
+	               "remove the steps after that one, or take another run", l->done, last, last_step);
+}
+
 /* ---- what is done after a commit ----------------------------------------------------------------------- */
 
 /* After how many commits it ended well, 0: none, and how long it took. */
@@ -356,8 +377,11 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
 	if (rf_json_parse(&figures, line, strlen(line), 16, NULL) != RF_OK)
 		return;
-	add_figure(p, figures, "loss/ntp", "loss");
-	add_figure(p, figures, "reward/mean", "reward");
+	/* a line of another time says nothing of this batch */
+	if (json_integer_value(json_object_get(figures, "step")) + 1 == l->at) {
+		add_figure(p, figures, "loss/ntp", "loss");
+		add_figure(p, figures, "reward/mean", "reward");
+	}
 	json_decref(figures);
 }
 
@@ -407,17 +431,28 @@ static enum rf_code make_streams(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
+/* What is begun; the line in one line. */
+static void say_line(const struct rf_loop *l)
+{
+	char line[3000];
+
+	snprintf(line, sizeof line, "%s", l->line);
+	for (char *p = line; *p; p++)
+		if (*p == '\n')
+			*p = ' ';
+	rf_loop_say(l, "batches %" PRId64 " to %d of %d sequences each: %s", l->done + 1, l->batches, l->batch, line);
+}
+
 /* A batch at a time. */
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc = make_streams(l, e);
 
 	if (rc == RF_OK && !per_epoch(l))
-		return rf_fail(e, RF_EDATA, "%s has %" PRIu64 " sequences, fewer than a batch of %d", l->corpus, l->sequences,
+		return rf_fail(e, RF_EDATA, "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus, l->sequences,
 		               l->batch);
 	if (rc == RF_OK)
-		rf_loop_say(l, "batches %" PRId64 " to %d of %d sequences each: %s", l->done + 1, l->batches, l->batch,
-		            l->line);
+		say_line(l);
 	while (rc == RF_OK && l->done < l->batches) {
 		double began = rf_now();
 

@@ -75,6 +75,24 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
+/* That the data are a file which nothing that a loop writes takes the place of. */
+static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
+{
+	const char *slash = strrchr(l->corpus, '/'), *name = slash ? slash + 1 : l->corpus;
+	char folder[4096], data[4096];
+	enum rf_code rc;
+	struct stat st;
+
+	if (stat(l->corpus, &st) == 0 && !S_ISREG(st.st_mode))
+		return rf_fail(e, RF_EUSAGE, "%s: --data must be a regular file, which is read again for each epoch", l->corpus);
+	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - l->corpus) + 1 : 1, slash ? l->corpus : ".");
+	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK)
+		return rc;
+	if (rf_loop_is_order(name) && rf_disk_inside(folder, data))
+		return rf_fail(e, RF_EUSAGE, "%s: data of this name are the loop's own in RUN/data: give them another", l->corpus);
+	return RF_OK;
+}
+
 static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 {
 	char lock[4096];
@@ -85,6 +103,8 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 		return rc;
 	if (!l->make && access(l->corpus, R_OK) < 0)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, or cannot be read", l->corpus);
+	if ((rc = check_data(l, e)) != RF_OK)
+		return rc;
 	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || begun)
 		return rc;
 	if (access(lock, F_OK) < 0 && is_foreign(l->path))
@@ -178,15 +198,6 @@ static void say_line(void *arg, char side, const char *line, size_t n)
 static void say_nothing(void *arg, char side, const char *line, size_t n)
 {
 	(void)arg, (void)side, (void)line, (void)n;
-}
-
-/* Whether the run is begun from the same checkpoint by both. */
-static bool same_start(const struct rf_buf *a, const struct rf_buf *b)
-{
-	size_t n, m;
-	const char *x = rf_words_find(a, "from", &n), *y = rf_words_find(b, "from", &m);
-
-	return n == m && !memcmp(x, y, n);
 }
 
 /* ---- what other words prepared ------------------------------------------------------------------------- */
@@ -321,12 +332,14 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		return rc;
 	if (!l->from && there)
 		take_from(l, told);
+	if (!there && l->done)
+		rf_loop_say(l, "%" PRId64 " commits are there that no loop made: they count as batches", l->done);
 	gather(l, words);
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
 			               "same, or another run, or remove this one", path);
-		if ((rc = drop(l, !same_start(told, words), e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
+		if ((rc = drop(l, l->from != NULL, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
 		gather(l, words);
 	} else if (there && told->n >= words->n) {
@@ -384,6 +397,18 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 	return move(l, MAKING, MADE, e);
 }
 
+/* Counts the data; where --make made what is no good, it goes, so that another --make can make it. */
+static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc = measure(l, e);
+	char *made = rc == RF_EDATA && l->make ? rf_loop_noted(l, MADE) : NULL;
+
+	if (made && drop_data(l, MADE, NULL) == RF_OK)
+		rf_blame(e, "--make made it, and it is removed");
+	free(made);
+	return rc;
+}
+
 /* The second time the data are there, and their words too. */
 static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
 {
@@ -392,7 +417,7 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 	if ((rc = drop_data(l, MAKING, e)) != RF_OK)
 		return rc;
 	do {
-		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK
+		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK
 		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
 			return rc;
 		if (!l->measured)
@@ -401,17 +426,32 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 	return rc == RF_OK ? rf_loop_look(l, e) : rc;
 }
 
+/* Whether the last loop may have ended between a commit and its line in times.tsv: it does not say how it ended, or a stage failed. */
+static bool was_cut(const struct rf_loop *l)
+{
+	char *status = rf_loop_noted(l, "data/status");
+	int code = status ? atoi(status) : -1;
+
+	free(status);
+	return code != 0 && code != rf_exit_status(RF_ENUMERIC);
+}
+
 enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 {
 	struct rf_buf words = { 0 }, told = { 0 };
 	char path[4096];
+	bool cut = false;
 	enum rf_code rc;
 
 	if ((rc = check(l, e)) != RF_OK || (rc = rf_loop_file(l, "data", path, e)) != RF_OK
 	    || (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK && (rc = rf_disk_remove(path, e)) == RF_OK)
-		rc = prepare(l, &words, &told, e);
+	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
+		cut = was_cut(l);
+		rc = rf_disk_remove(path, e);
+	}
+	if (rc == RF_OK && (rc = prepare(l, &words, &told, e)) == RF_OK)
+		rc = rf_loop_check_history(l, cut, e);
 	rf_buf_free(&words);
 	rf_buf_free(&told);
 	return rc;

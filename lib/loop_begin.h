@@ -12,6 +12,9 @@ enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, 
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
 /* Removes the data in the orders of epochs, but for one of that name; spared NULL: all. */
 enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e);
+bool rf_loop_is_order(const char *name);
+/* Whether all commits are the loop's own, as data/times.tsv has them; cut: the last one may not be there yet. */
+enum rf_code rf_loop_check_history(const struct rf_loop *l, bool cut, struct rf_err *e);
 /* A small file of the run's, whole and on the disk; reading it, malloc'd text, NULL: there is none. */
 enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e);
 char *rf_loop_noted(const struct rf_loop *l, const char *name);

@@ -39,6 +39,7 @@ struct rf_ckpt {
 	char weights[17], arch[17], tokenizer[17]; /* hashes; tokenizer "" where there is none */
 	char past[RF_HASH_HISTORY + 1][17];        /* weights hashes of this and the last commits, newest first */
 	int past_count;
+	int64_t parent;           /* the step before; -1: none, or not known */
 	char moments[17];         /* the hash of optim.safetensors; "" where the step has none */
 	char data_hash[17];       /* state.json's data: what the run was fed with */
 	int64_t data_next;

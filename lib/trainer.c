@@ -101,6 +101,9 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	t->step = at->step;
 	t->updates = at->updates;
+	if (t->at > at->parent && at->step > t->at)
+		return rf_fail(e, RF_EDATA, "%s went from step %lld to %lld: --at %d was none of its steps, so nothing is trained", t->engine.path,
+		               (long long)at->parent, (long long)at->step, t->at);
 	if (t->at >= 0 && at->step > t->at) {
 		t->done_before = true;
 		return RF_OK;

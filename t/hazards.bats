@@ -343,3 +343,24 @@ says() {
 	rf-ntp -m run --at -1 in
 	says 64 '--at: ' rf-ntp -m run --at -2 in
 }
+
+@test "hazards: a text is not replaced by the stream that is made of it" {
+	printf '{"text":"a text of some bytes"}\n' >a.jsonl
+	cp a.jsonl before
+	ln -s a.jsonl link
+	for name in a.jsonl ./a.jsonl link; do
+		says 64 "$name is read, so it cannot be written" rf-tokenize --bytes -o "$name" a.jsonl
+	done
+	cmp a.jsonl before
+}
+
+@test "hazards: --at a step that the run never had trains nothing, and is an error" {
+	batch 1:50 2:50 3:50 >in
+	runs run
+	rf-ntp -m run --mini-batch 1 in
+	rf-ntp -m run --mini-batch 1 --at 3 in
+	run -0 rf-ntp -m run --at 3 in
+	[ "$output" = "rf-ntp: already at step 6" ]
+	says 65 "run went from step 3 to 6: --at 4 was none of its steps, so nothing is trained" rf-ntp -m run --at 4 in
+	[ "$(at)" = step-000006 ]
+}

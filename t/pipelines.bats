@@ -225,7 +225,7 @@ killed_again_and_again() {
 @test "midtrain.mk: a stage that fails ends it, and nothing is committed" {
 	run -2 midtrain RUN=run STEPS=2 REWARD='rf-reward | head -c 1000'
 	[[ "$output" == *"rf-grpo: <stdin>: "*truncated* ]]
-	[[ "$output" == *"run: batch 1: a stage failed with status 65 and said why; the same words go on from here"* ]]
+	[[ "$output" == *"run: batch 1: a stage failed with status 65"* ]]
 	[ "$(cut -f 1 run/data/status)" -eq 65 ]
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
 	# a trainer that commits nothing is no endless loop

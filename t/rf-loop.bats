@@ -162,8 +162,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
 @test "rf-loop: the status of the stage that failed is the loop's, and lies in data/status" {
 	L='exit 3' run -3 loop run
-	[[ "$output" == *"rf-loop: run: batch 1: a stage failed with status 3 and said why; the same words go on from here" ]]
-	[ "$(cat run/data/status)" = $'3\tbatch 1: a stage failed with status 3 and said why; the same words go on from here' ]
+	[[ "$output" == *"rf-loop: run: batch 1: a stage failed with status 3" ]]
+	[ "$(cat run/data/status)" = $'3\tbatch 1: a stage failed with status 3' ]
 	L='bash -c "kill -9 \$\$" | cat' run -137 loop other
 	L='no-such-program' run -127 loop third
 	[[ "$output" == *"batch 1: a stage failed with status 127: a command was not found"* ]]
@@ -187,7 +187,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
 @test "rf-loop: --after is run once after each commit, and again before the next batch where it did not end well" {
 	run -5 loop run --after 'echo $AT >>seen; exit 5'
-	[[ "$output" == *"batch 1 is done: --after failed with status 5 and said why"* ]]
+	[[ "$output" == *"batch 1 is done: --after failed with status 5"* ]]
 	[ "$(steps run)" = $'2\t1' ]
 	loop run --after 'echo $AT >>seen'
 	[ "$(paste -sd' ' seen)" = "2 2 4 6" ]
@@ -420,6 +420,56 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	again
 	same_as_want run
 	run -65 again --seed 7
+}
+
+@test "rf-loop: commits that it did not make are no batches of its data" {
+	loop run --batches 2
+	rf-cat --range 0:4 corpus.rf >four.rf
+	rf-ntp -m run four.rf
+	run -65 loop run --batches 4
+	[[ "$output" == *"run: others have committed to it: it has 3 commits, and the loop made the first 2, to step 4: remove the steps after that one"* ]]
+	rm -r run/step-000005
+	loop run --batches 3
+	same_as_want run
+	# two trainers in a line, and one that is run after it
+	run -70 loop two --after 'rf-ntp -m "$RUN" four.rf'
+	run -65 loop two
+	[[ "$output" == *"it has 2 commits, and the loop made the first 1, to step 2"* ]]
+	# a run that was trained before goes on, and that is said
+	rf-init --from ckpt hand
+	rf-ntp -m hand four.rf
+	run -0 loop hand --batches 2
+	[[ "$output" == *"hand: 1 commits are there that no loop made: they count as batches"* ]]
+}
+
+@test "rf-loop: data are a regular file, and none of the loop's own" {
+	mkdir -p run/data
+	cp corpus.rf run/data/epoch-0.rf
+	run -64 loop run --data run/data/epoch-0.rf
+	[[ "$output" == *"run/data/epoch-0.rf: data of this name are the loop's own in RUN/data: give them another"* ]]
+	cmp corpus.rf run/data/epoch-0.rf
+	run -64 loop other --data <(cat corpus.rf)
+	[[ "$output" == *"--data must be a regular file"* ]]
+	[ ! -e other ]
+	run -64 rf-loop -m other --from ckpt --data corpus.rf -- ''
+	[ "$output" = "rf-loop: the line is empty (try --help)" ]
+}
+
+@test "rf-loop: what --make made and is no stream goes, so that the next can make it" {
+	mv corpus.rf source.rf
+	run -65 loop run --make 'echo hello >"$DATA"'
+	[[ "$output" == *"--make made it, and it is removed"* ]]
+	[ ! -e corpus.rf ]
+	loop run --make 'rf-cat -o "$DATA" source.rf'
+	same_as_want run
+}
+
+@test "rf-loop: other words begin from the checkpoint as it is now" {
+	L=false run -1 loop run
+	rf-init --config "$P/config.json" --seed 9 new
+	rm -r ckpt && mv new ckpt
+	L=false run -1 loop run --seed 3
+	cmp run/step-000000/model.safetensors ckpt/model.safetensors
 }
 
 @test "rf-loop: the same lines in another order are other words" {

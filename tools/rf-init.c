@@ -107,7 +107,7 @@ int main(int argc, char *argv[])
 	int words = rf_cli_parse(&cli, argc, argv);
 
 	if (!opt.config == !opt.from)
-		rf_die(64, "one of --config and --from is needed (try --help)");
+		rf_die(64, "either --config or --from is needed, and not both (try --help)");
 	if (opt.config && opt.dtype >= 0)
 		rf_die(64, "--dtype goes with --from: fresh weights are float32");
 	if (opt.from && (opt.tokenizer || opt.seed))

@@ -53,7 +53,7 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_cli cli = {
 		.name = "rf-loop",
-		.usage = "-m run --from model --data file --batches n --batch n [options] -- line",
+		.usage = "-m run --data file [--from model] [--batches n] [--batch n] [options] -- line",
 		.summary = "Takes a run through a corpus: one line of the shell and one commit per batch.",
 		.example = "rf-loop -m RUN --from ckpt --data corpus.rf --batches 100 --batch 128 --\n"
 		           "      'rf-cat --range $FROM:$TO \"$ORDER\" | rf-ntp -m \"$RUN\" --at $AT'",
@@ -66,7 +66,9 @@ int main(int argc, char *argv[])
 
 	need(loop.run, "-m, the run,");
 	need(loop.data, "--data, a stream of sequences,");
-	if (words != 1 || !*argv[1])
+	if (words == 1 && !*argv[1])
+		rf_die(64, "the line is empty (try --help)");
+	if (words != 1)
 		rf_die(64, "%d words for the line: %s", words, words > 1 ? "quote it, so that it is one" : "it is one, behind --");
 	loop.line = argv[1];
 	loop.say = say;

@@ -1,6 +1,7 @@
 /* rf-tokenize -- text to token sequences: the head of every pipe. */
 #include <stdio.h>
 
+#include "disk.h"
 #include "cli.h"
 #include "progress.h"
 #include "sequences.h"
@@ -66,6 +67,9 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	int files = rf_cli_parse(&cli, argc, argv);
 
+	for (int i = 1; i <= files; i++)
+		if (output && rf_disk_same(output, argv[i]))
+			rf_die(64, "%s is read, so it cannot be written", output);
 	if (texts.prompt_key)
 		rf_cli_without(text_opts, "text-key", "documents of one text, not with --prompt-key");
 	if (bytes && model)
