@@ -379,6 +379,10 @@ enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct
 		close(fd);
 		return RF_EIO;
 	}
+	if (fdatasync(fd) < 0 && errno == EIO) { /* what is no file cannot be synced */
+		close(fd);
+		return rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(EIO));
+	}
 	return close(fd) ? rf_fail(e, RF_EIO, "%s: close: %s", path, strerror(errno)) : RF_OK;
 }
 

@@ -58,7 +58,7 @@ enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
 /* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can tell; "-" is standard
  * output.  What is there and no regular file is written directly. */
 enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e);
-/* Appends lines in one write, so that two programs that share the file do not mix.  Of lines that are cut short nothing stays, or the
+/* Appends lines that then outlive a power loss, in one write, so that two programs that share the file do not mix.  Of lines that are cut short nothing stays, or the
  * next would be glued to it. */
 enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file by flock(2), without waiting: RF_EBUSY. */

@@ -163,10 +163,12 @@ static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_e
 
 bool rf_loop_is_order(const char *name)
 {
-	size_t n = strlen(name);
+	size_t n;
 
 	name += *name == '.'; /* what a killed rf-cat left */
-	return !strncmp(name, "epoch-", 6) && (strstr(name, ".rf.tmp-") || (n > 9 && !strcmp(name + strlen(name) - 3, ".rf")));
+	if (strncmp(name, "epoch-", 6) || !(n = strspn(name + 6, "0123456789")))
+		return false;
+	return !strcmp(name + 6 + n, ".rf") || !strncmp(name + 6 + n, ".rf.tmp-", 8);
 }
 
 enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e)
@@ -203,7 +205,7 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	snprintf(number, sizeof number, "%" PRId64, epoch);
 	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
 	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = rf_loop_drop_orders(l, name + 5, e)) != RF_OK
-	    || !access(order, F_OK))
+	    || !access(order, F_OK) || (rc = rf_loop_same_data(l, e)) != RF_OK)
 		return rc;
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
@@ -235,16 +237,22 @@ static void unset_batch(void)
 /* One pipeline; it must have committed once, and nobody else beside it. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
+	const double began = rf_now();
 	int64_t before = l->done;
 	char what[80];
 	enum rf_code rc;
 
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = set_batch(l, e)) != RF_OK || (rc = rf_loop_shell(l, l->line, what, e)) != RF_OK
-	    || (rc = rf_loop_look(l, e)) != RF_OK)
+	if ((rc = set_batch(l, e)) != RF_OK)
 		return rc;
-	if (l->done == before + 1)
-		return RF_OK;
+	rc = rf_loop_shell(l, l->line, what, e);
+	/* a line may fail, or be ended, behind its commit: the batch is done all the same */
+	if (rf_loop_look(l, rc == RF_OK ? e : NULL) != RF_OK)
+		return rc == RF_OK ? e->code : rc;
+	if (l->done == before + 1 && rf_loop_note_time(l, rf_now() - began, rc == RF_OK ? e : NULL) != RF_OK && rc == RF_OK)
+		return e->code;
+	if (rc != RF_OK || l->done == before + 1)
+		return rc;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1, l->done == before
 	               ? "no stage failed, and nothing was committed" : "more than one commit was made, or a step was taken away");
 }
@@ -260,7 +268,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static enum rf_code note_time(const struct rf_loop *l, double seconds, struct rf_err *e)
+enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e)
 {
 	char path[4096], line[100];
 	enum rf_code rc = rf_loop_file(l, "data/times.tsv", path, e);
@@ -278,7 +286,7 @@ static double usual_time(const struct rf_loop *l)
 
 	for (char *line = text; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
-		if (sscanf(line, "%*d\t%*d\t%lf", &seconds) == 1)
+		if (sscanf(line, "%*d\t%*d\t%lf", &seconds) == 1 && seconds > 0)
 			recent[n++ % RECENT] = seconds / 1e6;
 	}
 	free(text);
@@ -287,13 +295,11 @@ static double usual_time(const struct rf_loop *l)
 	return n ? (recent[n / 2] + recent[(n - 1) / 2]) / 2 : 0;
 }
 
-enum rf_code rf_loop_check_history(const struct rf_loop *l, bool cut, struct rf_err *e)
+enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_err *e)
 {
 	char *text = rf_loop_noted(l, "data/times.tsv");
 	long long batch, step, last = 0, last_step = 0;
 
-	if (!text)
-		return RF_OK;
 	for (char *line = text; line; line = strchr(line, '\n')) { /* of steps that were removed the lines are still there */
 		line += *line == '\n';
 		if (sscanf(line, "%lld\t%lld", &batch, &step) == 2 && step <= l->at && batch > last) {
@@ -302,8 +308,10 @@ enum rf_code rf_loop_check_history(const struct rf_loop *l, bool cut, struct rf_
 		}
 	}
 	free(text);
-	if (l->done <= last + cut)
+	if (l->done <= last)
 		return RF_OK;
+	if (cut && l->done == last + 1)
+		return rf_loop_note_time(l, 0, e);
 	return rf_fail(e, RF_EDATA, "others have committed to it: it has %" PRId64 " commits, and the loop made the first %lld, to step %lld: "
 	               "remove the steps after that one, or take another run", l->done, last, last_step);
 }
@@ -454,9 +462,7 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	if (rc == RF_OK)
 		say_line(l);
 	while (rc == RF_OK && l->done < l->batches) {
-		double began = rf_now();
-
-		if ((rc = work(l, e)) != RF_OK || (rc = note_time(l, rf_now() - began, e)) != RF_OK)
+		if ((rc = work(l, e)) != RF_OK)
 			return rc;
 		report(l);
 		rc = do_after(l, e);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,18 @@ static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
+enum rf_code rf_loop_same_data(const struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_loop now = *l;
+	enum rf_code rc = measure(&now, e);
+
+	if (rc == RF_OK && !now.measured)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
+	if (rc == RF_OK && (now.sequences != l->sequences || now.hash != l->hash))
+		return rf_fail(e, RF_EDATA, "%s: it is not what the run was begun with any more", l->corpus);
+	return rc;
+}
+
 /* ---- words --------------------------------------------------------------------------------------------- */
 
 #define LATE "sequences" /* known only when the data are there */
@@ -234,51 +247,68 @@ static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 	return RF_OK;
 }
 
-#define MAKING "data/making" /* the path of data that are being made: not whole where a loop finds it */
-#define MADE   "data/made"   /* and of data that were made, and so may be made anew */
+#define MAKING "data/making" /* there while data are made: a loop that finds it was ended meanwhile */
+#define MADE   "data/made"   /* of data that were made, and so may be made anew */
 
-/* The data's path from the root, since the next loop may be started elsewhere. */
-static enum rf_code whole_path(const struct rf_loop *l, char out[4096], struct rf_err *e)
+/* The data as a note names them, wherever the next loop is started and the run is moved: below the run by their way from it. */
+static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
-	char here[4096];
+	const char *slash = strrchr(l->corpus, '/');
+	char folder[4096], real[PATH_MAX], run[PATH_MAX];
+	size_t n;
 
-	if (*l->corpus == '/') {
-		strcpy(out, l->corpus);
-		return RF_OK;
-	}
-	if (!getcwd(here, sizeof here))
-		return rf_fail(e, RF_EIO, "the working directory: %s", strerror(errno));
-	return rf_disk_join(out, here, l->corpus, e);
+	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - l->corpus) + 1 : 1, slash ? l->corpus : ".");
+	if (!realpath(folder, real) || !realpath(l->path, run))
+		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
+	n = strlen(run);
+	n = !strncmp(real, run, n) && (real[n] == '/' || !real[n]) ? n : 0;
+	return rf_disk_join(out, n ? (snprintf(folder, sizeof folder, ".%s", real + n), folder) : real, slash ? slash + 1 : l->corpus, e);
 }
 
-/* Removes the data that a note names, and the note; but not what is now given as data that nobody makes. */
-static enum rf_code drop_data(const struct rf_loop *l, const char *note, struct rf_err *e)
+/* What --make made: its name, and by what it is known again. */
+static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf_err *e)
 {
-	char *data = rf_loop_noted(l, note), path[4096];
-	enum rf_code rc;
+	char name[4096];
+	struct stat st;
+	enum rf_code rc = data_name(l, name, e);
 
-	if (!data)
-		return RF_OK;
-	rc = whole_path(l, path, e);
-	if (rc == RF_OK && (l->make || strcmp(data, path)) && unlink(data) < 0 && errno != ENOENT)
-		rc = rf_fail(e, RF_EIO, "%s: remove: %s", data, strerror(errno));
-	free(data);
-	if (rc == RF_OK && (rc = rf_loop_file(l, note, path, e)) == RF_OK)
-		rc = rf_disk_remove(path, e);
+	if (rc == RF_OK && stat(l->corpus, &st) < 0)
+		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->corpus, strerror(errno));
+	if (rc == RF_OK)
+		snprintf(text, 5000, "%lld %lld.%09ld %s", (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, name);
 	return rc;
+}
+
+static enum rf_code forget(const struct rf_loop *l, const char *note, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, note, path, e);
+
+	return rc == RF_OK ? rf_disk_remove(path, e) : rc;
+}
+
+/* Removes the data, if --make made them, could make them anew, and nobody has touched them since. */
+static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_err *e)
+{
+	char now[5000], *made = rf_loop_noted(l, MADE);
+
+	*dropped = made && l->make && describe(l, now, NULL) == RF_OK && !strcmp(made, now) && unlink(l->corpus) == 0;
+	free(made);
+	return forget(l, MADE, e);
 }
 
 /* Under the lock of the trainers too, of which one may have been started by hand. */
 static enum rf_code drop_prepared(struct rf_loop *l, bool start, struct rf_err *e)
 {
 	enum rf_code rc;
+	bool dropped;
 
 	if ((rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done)
 		return rf_fail(e, RF_EBUSY, "a batch was committed meanwhile by the words in RUN/data/words: they stand now");
 	rf_loop_say(l, "other words than before, which did no batch: what they prepared is dropped, these begin");
-	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_data(l, MADE, e)) != RF_OK)
+	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
 		return rc;
 	return drop_files(l, start, e);
 }
@@ -307,6 +337,28 @@ static bool has_history(const struct rf_loop *l)
 	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
 }
 
+static int by_order(const struct dirent *d) { return rf_loop_is_order(d->d_name); }
+
+/* A run without words: its commits count as batches, and data in an order that somebody drew are not ours. */
+static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
+{
+	struct dirent **list;
+	char data[4096];
+	enum rf_code rc = rf_loop_file(l, "data", data, e);
+	int n = rc == RF_OK ? scandir(data, &list, by_order, alphasort) : -1;
+
+	if (n > 0)
+		rc = rf_fail(e, RF_EDATA, "%s/%s: no RUN/data/words says of which data it is: move it away", data, list[0]->d_name);
+	for (int i = 0; i < n; i++)
+		free(list[i]);
+	if (n >= 0)
+		free(list);
+	if (rc != RF_OK || !l->done)
+		return rc;
+	rf_loop_say(l, "%" PRId64 " commits are there that no loop made: they count as batches", l->done);
+	return rf_loop_note_time(l, 0, e);
+}
+
 /* Of a run that is there nobody needs to say again where it began. */
 static void take_from(struct rf_loop *l, const struct rf_buf *told)
 {
@@ -332,13 +384,13 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		return rc;
 	if (!l->from && there)
 		take_from(l, told);
-	if (!there && l->done)
-		rf_loop_say(l, "%" PRId64 " commits are there that no loop made: they count as batches", l->done);
+	if (!there && (rc = take_over(l, e)) != RF_OK)
+		return rc;
 	gather(l, words);
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
-			               "same, or another run, or remove this one", path);
+			               "same, or another run, or remove %s whole", path, l->path);
 		if ((rc = drop(l, l->from != NULL, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
 		gather(l, words);
@@ -380,32 +432,39 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 
 static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 {
-	char path[4096];
+	char text[5000];
 	enum rf_code rc;
 
 	if (!l->make)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
 	rf_loop_say(l, "%s", l->make);
-	if ((rc = whole_path(l, path, e)) != RF_OK || (rc = rf_loop_note(l, MAKING, path, e)) != RF_OK)
+	if ((rc = rf_loop_note(l, MAKING, "", e)) != RF_OK)
 		return rc;
 	if ((rc = rf_loop_shell(l, l->make, "--make", e)) != RF_OK) {
-		drop_data(l, MAKING, NULL);
+		if (unlink(l->corpus) == 0 || errno == ENOENT)
+			forget(l, MAKING, NULL);
 		return rc;
 	}
 	if (access(l->corpus, F_OK) < 0)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, though --make ended well", l->corpus);
-	return move(l, MAKING, MADE, e);
+	if ((rc = describe(l, text, e)) != RF_OK || (rc = rf_loop_note(l, MADE, text, e)) != RF_OK)
+		return rc;
+	return forget(l, MAKING, e);
 }
 
-/* Counts the data; where --make made what is no good, it goes, so that another --make can make it. */
+/* Counts the data.  What --make left when it was ended is no whole stream, and goes; what it made and is none goes too, so that
+ * another --make can make it. */
 static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
 {
+	char *making = rf_loop_noted(l, MAKING);
 	enum rf_code rc = measure(l, e);
-	char *made = rc == RF_EDATA && l->make ? rf_loop_noted(l, MADE) : NULL;
+	bool dropped = false;
 
-	if (made && drop_data(l, MADE, NULL) == RF_OK)
+	if (making && l->make && (rc == RF_OK || (rc == RF_EDATA && unlink(l->corpus) == 0)) && (rc = forget(l, MAKING, e)) == RF_OK)
+		rc = measure(l, e);
+	else if (rc == RF_EDATA && drop_made(l, &dropped, NULL) == RF_OK && dropped)
 		rf_blame(e, "--make made it, and it is removed");
-	free(made);
+	free(making);
 	return rc;
 }
 
@@ -414,8 +473,6 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 {
 	enum rf_code rc;
 
-	if ((rc = drop_data(l, MAKING, e)) != RF_OK)
-		return rc;
 	do {
 		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK
 		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
@@ -426,14 +483,13 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 	return rc == RF_OK ? rf_loop_look(l, e) : rc;
 }
 
-/* Whether the last loop may have ended between a commit and its line in times.tsv: it does not say how it ended, or a stage failed. */
+/* Whether the last loop may have ended between a commit and its line in times.tsv: it does not say how it ended. */
 static bool was_cut(const struct rf_loop *l)
 {
 	char *status = rf_loop_noted(l, "data/status");
-	int code = status ? atoi(status) : -1;
 
 	free(status);
-	return code != 0 && code != rf_exit_status(RF_ENUMERIC);
+	return !status;
 }
 
 enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
@@ -450,8 +506,11 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 		cut = was_cut(l);
 		rc = rf_disk_remove(path, e);
 	}
-	if (rc == RF_OK && (rc = prepare(l, &words, &told, e)) == RF_OK)
-		rc = rf_loop_check_history(l, cut, e);
+	/* before words are refused: that ends the loop in words too, and it will not be known any more that one was cut */
+	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK && (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
+		rc = rf_loop_mend_history(l, cut, e);
+	if (rc == RF_OK)
+		rc = prepare(l, &words, &told, e);
 	rf_buf_free(&words);
 	rf_buf_free(&told);
 	return rc;

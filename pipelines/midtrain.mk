@@ -3,7 +3,8 @@
 #     make -f pipelines/midtrain.mk RUN=runs/a MODEL=ckpt CORPUS='data/*.jsonl.zst' STEPS=100
 #
 # RUN is where the run goes: a Hugging Face checkpoint after each step, log.jsonl with a line for each.  MODEL is a
-# checkpoint with its tokenizer, or another run.  CORPUS are files of text: .jsonl, .jsonl.zst (TEXT_KEY=text), .txt, .ids.
+# checkpoint with its tokenizer, or another run.  CORPUS are files of text: .jsonl or .jsonl.zst, lines like {"text": "..."}, .txt
+# or .ids.
 # Every stage is a variable that holds a command, so an ablation is a word:
 #
 #     make -f pipelines/midtrain.mk RUN=runs/b ... SELECT='rf-select --mode uniform'
@@ -23,7 +24,12 @@
 #
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump, as rf-grpo writes it, with advantages; of another
 #                 trainer as it goes in
-#     STEPS       batches in all; a batch is a commit, and BATCH / MINI_BATCH optimizer steps
+#     STEPS=100   batches in all; a batch is a commit, and BATCH=128 / MINI_BATCH=32 optimizer steps
+#     DATA        a stream of sequences in the place of CORPUS, which TOKENIZE, LEN and TEXT_KEY=text are about
+#     LEN=16384, K=5, N=1, LR=1e-6    tokens of a sequence at most, of a rollout, rollouts of a position, learning rate.  These and
+#                 MINI_BATCH are options in the stages' own commands: a stage that is given has those that it says.  So
+#                 TRAIN='rf-ntp $(OPTIM)' has the mini-batches and the learning rate, and TRAIN=rf-ntp has its own
+#     SEED=1      of the order of the sequences
 #     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN

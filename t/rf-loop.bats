@@ -344,7 +344,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	wait $!
 	[ "$(steps run | cut -f 2)" -eq 1 ]
 	run -65 loop run
-	[[ "$output" == *"this was begun with other words"* ]]
+	[[ "$output" == *"others have committed to it: it has 1 commits, and the loop made the first 0"* ]]
 }
 
 @test "rf-loop: words stand from the first commit on, and what differs is shown" {
@@ -470,6 +470,60 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	rm -r ckpt && mv new ckpt
 	L=false run -1 loop run --seed 3
 	cmp run/step-000000/model.safetensors ckpt/model.safetensors
+}
+
+@test "rf-loop: data that are exchanged while it works are not trained on" {
+	rf-cat --range 0:8 corpus.rf >eight.rf
+	rf-cat --range 8:16 corpus.rf >others.rf
+	cp eight.rf data.rf
+	L="[ \$BATCH != 1 ] || cp others.rf data.rf; $LINE" run -65 loop run --data data.rf --batches 4
+	[[ "$output" == *"data.rf: it is not what the run was begun with any more"* ]]
+	[ "$(steps run)" = $'4\t2' ]
+}
+
+@test "rf-loop: commits of others are refused again and again, also where it made none itself" {
+	loop run --batches 1
+	rf-cat --range 0:4 corpus.rf >four.rf
+	rf-ntp -m run four.rf
+	for _ in 1 2 3; do run -65 loop run; done
+	twice='n=1; [ -e flag ] || { touch flag; n=2; }; for i in $(seq $n); do rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN"; done'
+	L=$twice run -70 loop two
+	for _ in 1 2; do
+		L=$twice run -65 loop two
+		[[ "$output" == *"it has 2 commits, and the loop made the first 0"* ]]
+	done
+	# but of a line that failed behind its commit the batch is done
+	L="$LINE; exit 9" run -9 loop late
+	L="$LINE; exit 9" run -9 loop late
+	L="$LINE; exit 9" run -9 loop late
+	same_as_want late
+}
+
+@test "rf-loop: what --make made is removed only where it still is that" {
+	make='rf-cat --range 0:9 corpus.rf -o "$DATA"'
+	L=false run -1 loop run --data n.rf --make "$make"
+	cp corpus.rf n.rf
+	L=false run -1 loop run --data ./n.rf --seed 1 --make "$make"
+	cmp corpus.rf n.rf
+	L=false run -1 loop run --data other.rf --seed 2 --make "$make"
+	L=false run -1 loop run --data corpus.rf --seed 3
+	[ -e other.rf ] && cmp corpus.rf n.rf
+	# of a copy of a run the copy's data go, and no others
+	L=false run -1 loop first --data first/data/own.rf --make "$make"
+	cp -a first second
+	run -1 loop second --data second/data/own.rf --make "false # $make"
+	[ -e first/data/own.rf ] && [ ! -e second/data/own.rf ]
+}
+
+@test "rf-loop: an order of data that no words tell of is not taken, nor is another file of the user's" {
+	rf-init --from ckpt run
+	mkdir run/data
+	cp corpus.rf run/data/epoch-0.rf
+	run -65 loop run
+	[[ "$output" == *"run/data/epoch-0.rf: no RUN/data/words says of which data it is: move it away"* ]]
+	mv run/data/epoch-0.rf run/data/epoch-valid.rf
+	loop run
+	cmp corpus.rf run/data/epoch-valid.rf
 }
 
 @test "rf-loop: the same lines in another order are other words" {
