@@ -1,4 +1,7 @@
 /* norm.c -- RMSNorm, with a gate, forward and backward. */
+#include <float.h>
+#include <math.h>
+
 #include "cpu.h"
 #include "vec.h"
 
@@ -13,22 +16,22 @@ struct norm {
 
 static float inverse_rms(const float *x, int d, float eps)
 {
-	vf s = vset(0), t = vset(0);
-	double mean;
+	enum { SUMS = 8 };
+	double s[SUMS] = { 0 }, mean = 0;
 	int j = 0;
 
-	for (; j + 2 * VL <= d; j += 2 * VL) {
-		vf a = vload(x + j), b = vload(x + j + VL);
-		s += a * a;
-		t += b * b;
-	}
-	for (; j < d; j += VL) {
-		vf a = vget(x, j, d);
-		s += a * a;
-	}
-	/* rounded once: all of a row has this error; and squares that overflow are no row of zeros, but no numbers */
-	mean = (double)vsum(s + t) / d + (double)eps;
-	return (float)(1 / sqrt(mean) + (mean - mean));
+	/* in double, and rounded once: all of a row has this error, and gradients that cancel show it */
+	for (; j + SUMS <= d; j += SUMS)
+		for (int i = 0; i < SUMS; i++)
+			s[i] += (double)x[j + i] * (double)x[j + i];
+	for (; j < d; j++)
+		s[0] += (double)x[j] * (double)x[j];
+	for (int i = 0; i < SUMS; i++)
+		mean += s[i];
+	mean = mean / d + (double)eps;
+	if (mean > (double)FLT_MAX) /* squares that overflow are no numbers */
+		return NAN;
+	return (float)(1 / sqrt(mean));
 }
 
 /* gate's columns j .. of row i */
