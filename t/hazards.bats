@@ -364,3 +364,19 @@ says() {
 	says 65 "run went from step 3 to 6: --at 4 was none of its steps, so nothing is trained" rf-ntp -m run --at 4 in
 	[ "$(at)" = step-000006 ]
 }
+
+@test "hazards: an export of a run that trains meanwhile is of a step that is whole" {
+	command -v strace >/dev/null || skip "no strace(1)"
+	[[ "$RF_UNITS" != */sanitize/* ]] || skip "what looks for leaks cannot be traced"
+	batch 1:50 >in
+	runs run
+	rf-ntp -m run --keep 1 in
+	strace -f -o /dev/null -e inject=getdents64:delay_enter=500000 rf-init --from run --dtype f32 copy 2>err &
+	until pgrep -P $! >/dev/null; do sleep .02; done
+	sleep .3
+	rf-ntp -m run --keep 1 in
+	rf-ntp -m run --keep 1 in
+	wait $! || { cat err; false; }
+	rf-dump --check -q copy
+	rf-entropy -m copy "$G/stream/tokens.rf" >/dev/null
+}

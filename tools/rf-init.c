@@ -1,6 +1,8 @@
 /* rf-init -- makes a fresh checkpoint, begins a run, or exports one. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "init.h"
@@ -56,31 +58,44 @@ static void fresh(const char *dir)
 	rf_config_free(&cfg);
 }
 
-static void from(const char *dir)
+/* *gone: the step that was read is not there any more, since a trainer has committed another and keeps few. */
+static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 {
 	enum rf_dtype dtype = opt.dtype < 0 ? RF_F32 : dtypes[opt.dtype];
+	float *flat = NULL;
 	struct rf_ckpt ckpt;
-	struct rf_err err;
+	enum rf_code rc;
 
-	if (rf_ckpt_open(&ckpt, opt.from, &err) != RF_OK)
-		rf_die_err(&err);
+	*gone = false;
+	if ((rc = rf_ckpt_open(&ckpt, opt.from, e)) != RF_OK)
+		return rc;
 	if (*ckpt.warning)
 		rf_say("%s: %s", opt.from, ckpt.warning);
-	if (opt.dry_run) {
+	if (opt.dry_run)
 		show_size(&ckpt.params, dtype);
-	} else if (opt.dtype < 0) {
-		if (rf_run_begin(&ckpt, dir, &rf_cli_stop, &err) != RF_OK)
-			fail(&err);
-	} else {
-		float *flat = malloc(ckpt.params.total * sizeof *flat);
-		if (!flat)
-			rf_die(71, "out of memory: %zu weights", ckpt.params.total);
-		if (rf_ckpt_load(&ckpt, flat, &err) != RF_OK
-		    || rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, &err) != RF_OK)
-			fail(&err);
-		free(flat);
-	}
+	else if (opt.dtype < 0)
+		rc = rf_run_begin(&ckpt, dir, &rf_cli_stop, e);
+	else if (!(flat = malloc(ckpt.params.total * sizeof *flat)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", ckpt.params.total);
+	else if ((rc = rf_ckpt_load(&ckpt, flat, e)) == RF_OK)
+		rc = rf_ckpt_export(&ckpt, flat, dtype, dir, &rf_cli_stop, e);
+	free(flat);
+	*gone = access(ckpt.dir, F_OK) < 0 && errno == ENOENT;
 	rf_ckpt_close(&ckpt);
+	return rc;
+}
+
+static void from(const char *dir)
+{
+	struct rf_err err;
+	enum rf_code rc;
+	bool gone;
+
+	do
+		rc = copy_from(dir, &gone, &err);
+	while (rc != RF_OK && gone && !rf_cli_stop);
+	if (rc != RF_OK)
+		fail(&err);
 }
 
 int main(int argc, char *argv[])
