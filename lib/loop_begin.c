@@ -181,14 +181,36 @@ enum rf_code rf_loop_same_data(const struct rf_loop *l, struct rf_err *e)
 
 #define LATE "sequences" /* known only when the data are there */
 
+/* The data by a name that stays theirs wherever the next loop is started: from the root, or, below the run, which may be moved,
+ * RUN/ and their way from it. */
+static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
+{
+	const char *slash = strrchr(l->corpus, '/');
+	char folder[4096], real[PATH_MAX], run[PATH_MAX];
+	size_t n;
+
+	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - l->corpus) + 1 : 1, slash ? l->corpus : ".");
+	if (!realpath(folder, real) || !realpath(l->path, run))
+		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
+	n = strlen(run);
+	n = !strncmp(real, run, n) && (real[n] == '/' || !real[n]) ? n : 0;
+	return rf_disk_join(out, n ? (snprintf(folder, sizeof folder, "RUN%s", real + n), folder) : real, slash ? slash + 1 : l->corpus, e);
+}
+
+/* As they were given, or, below the run, so. */
+static const char *data_word(const struct rf_loop *l, char name[4096])
+{
+	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->data;
+}
+
 static void gather(const struct rf_loop *l, struct rf_buf *words)
 {
-	char number[32];
+	char number[32], name[4096];
 
 	rf_page_clear(words);
 	rf_words_add(words, "line", l->line);
 	rf_words_add(words, "from", l->from);
-	rf_words_add(words, "data", l->data);
+	rf_words_add(words, "data", data_word(l, name));
 	rf_words_add(words, "make", l->make);
 	rf_words_add(words, "words", l->words);
 	snprintf(number, sizeof number, "%d", l->batch);
@@ -249,21 +271,6 @@ static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 
 #define MAKING "data/making" /* there while data are made: a loop that finds it was ended meanwhile */
 #define MADE   "data/made"   /* of data that were made, and so may be made anew */
-
-/* The data as a note names them, wherever the next loop is started and the run is moved: below the run by their way from it. */
-static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
-{
-	const char *slash = strrchr(l->corpus, '/');
-	char folder[4096], real[PATH_MAX], run[PATH_MAX];
-	size_t n;
-
-	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - l->corpus) + 1 : 1, slash ? l->corpus : ".");
-	if (!realpath(folder, real) || !realpath(l->path, run))
-		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
-	n = strlen(run);
-	n = !strncmp(real, run, n) && (real[n] == '/' || !real[n]) ? n : 0;
-	return rf_disk_join(out, n ? (snprintf(folder, sizeof folder, ".%s", real + n), folder) : real, slash ? slash + 1 : l->corpus, e);
-}
 
 /* What --make made: its name, and by what it is known again. */
 static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf_err *e)

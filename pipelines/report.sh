@@ -113,7 +113,7 @@ loop() {
 		word[$name]=$value
 	done <"$1/data/words"
 	printf '%srf-loop -m %s --from %s --data %s --batches %d --batch %d --seed %d -- \\\n    %s\n' "${COMPUTE:+COMPUTE=${COMPUTE@Q} }" \
-		"$1" "${word[from]}" "${word[data]}" "$(progress "${1##*/}" | cut -d ' ' -f 1)" "${word[batch]}" "${word[seed]}" "${word[line]@Q}"
+		"$1" "${word[from]}" "${word[data]/#RUN\//$1/}" "$(progress "${1##*/}" | cut -d ' ' -f 1)" "${word[batch]}" "${word[seed]}" "${word[line]@Q}"
 }
 
 commands() {

@@ -273,6 +273,14 @@ killed_again_and_again() {
 	same_run run2 "$P/want"
 }
 
+@test "midtrain.mk: a run that was renamed goes on" {
+	midtrain RUN=run STEPS=1
+	mkdir elsewhere
+	mv run elsewhere/moved
+	midtrain RUN=elsewhere/moved STEPS=3
+	same_run elsewhere/moved "$P/want"
+}
+
 @test "midtrain.mk: until a batch is done other words are taken, and nothing stays of those before" {
 	cp -r "$P/ckpt" ckpt
 	rf-init --config "$P/config.json" --seed 2 wrong
