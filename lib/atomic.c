@@ -30,9 +30,8 @@ static void hold_signals(sigset_t *old)
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
+	for (const int *sig = rf_ending; *sig; sig++)
+		sigaddset(&set, *sig);
 	sigprocmask(SIG_BLOCK, &set, old);
 }
 

@@ -92,10 +92,9 @@ static void on_signals(void (*handler)(int))
 {
 	struct sigaction sa = { .sa_handler = handler }, old;
 
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGINT, &sa, NULL);
-	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup(1) */
-		sigaction(SIGHUP, &sa, NULL);
+	for (const int *sig = rf_ending; *sig; sig++)
+		if (*sig == SIGTERM || *sig == SIGINT || (sigaction(*sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN)) /* nohup(1) */
+			sigaction(*sig, &sa, NULL);
 }
 
 void rf_cli_catch(void)

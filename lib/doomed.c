@@ -7,6 +7,8 @@
 
 #include "doomed.h"
 
+const int rf_ending[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGXCPU, 0 };
+
 static struct { char path[4096]; volatile sig_atomic_t armed; } doomed[RF_DOOMED];
 
 int rf_doomed_add(const char *path)

@@ -380,3 +380,15 @@ says() {
 	rf-dump --check -q copy
 	rf-entropy -m copy "$G/stream/tokens.rf" >/dev/null
 }
+
+@test "hazards: no signal that ends a program leaves its temporary" {
+	mkfifo in
+	for sig in TERM INT HUP QUIT USR1 USR2 ALRM VTALRM XCPU; do
+		env --default-signal rf-cat -o out in 3>&- &
+		{ head -c 100 "$G/stream/tokens.rf"; until ls .out.tmp* >/dev/null 2>&1; do sleep .02; done; kill -$sig $!; sleep .1; } >in
+		status=0
+		wait $! || status=$?
+		[ "$status" -eq $((128 + $(kill -l $sig))) ] || { echo "$sig: $status"; false; }
+		[ -z "$(find . -name '.out*' -o -name out)" ] || { echo "$sig: $(ls -a)"; false; }
+	done
+}
