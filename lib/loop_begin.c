@@ -165,14 +165,14 @@ static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-enum rf_code rf_loop_same_data(const struct rf_loop *l, struct rf_err *e)
+enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 {
-	struct rf_loop now = *l;
-	enum rf_code rc = measure(&now, e);
+	const uint64_t sequences = l->sequences, hash = l->hash;
+	enum rf_code rc = measure(l, e);
 
-	if (rc == RF_OK && !now.measured)
+	if (rc == RF_OK && !l->measured)
 		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
-	if (rc == RF_OK && (now.sequences != l->sequences || now.hash != l->hash))
+	if (rc == RF_OK && (l->sequences != sequences || l->hash != hash))
 		return rf_fail(e, RF_EDATA, "%s: it is not what the run was begun with any more", l->corpus);
 	return rc;
 }
@@ -193,8 +193,10 @@ static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf
 	if (!realpath(folder, real) || !realpath(l->path, run))
 		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
 	n = strlen(run);
-	n = !strncmp(real, run, n) && (real[n] == '/' || !real[n]) ? n : 0;
-	return rf_disk_join(out, n ? (snprintf(folder, sizeof folder, "RUN%s", real + n), folder) : real, slash ? slash + 1 : l->corpus, e);
+	if (strncmp(real, run, n) || (real[n] && real[n] != '/'))
+		return rf_disk_join(out, real, slash ? slash + 1 : l->corpus, e);
+	snprintf(folder, sizeof folder, "RUN%s", real + n);
+	return rf_disk_join(out, folder, slash ? slash + 1 : l->corpus, e);
 }
 
 /* As they were given, or, below the run, so. */

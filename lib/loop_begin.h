@@ -18,7 +18,7 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 /* Appends to data/times.tsv that so many batches are done; 0 seconds: by others. */
 enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e);
 /* Counts the data of which a new order is drawn, and fails where they are not those that the loop began with. */
-enum rf_code rf_loop_same_data(const struct rf_loop *l, struct rf_err *e);
+enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e);
 /* A small file of the run's, whole and on the disk; reading it, malloc'd text, NULL: there is none. */
 enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e);
 char *rf_loop_noted(const struct rf_loop *l, const char *name);
