@@ -171,25 +171,40 @@ bool rf_loop_is_order(const char *name)
 	return !strcmp(name + 6 + n, ".rf") || !strncmp(name + 6 + n, ".rf.tmp-", 8);
 }
 
+static int by_order(const struct dirent *d) { return rf_loop_is_order(d->d_name); }
+
+int rf_loop_orders(const struct rf_loop *l, struct dirent ***list, struct rf_err *e)
+{
+	char data[4096];
+	int n = -1;
+
+	*list = NULL;
+	if (rf_loop_file(l, "data", data, e) == RF_OK && (n = scandir(data, list, by_order, alphasort)) < 0)
+		rf_fail(e, RF_EIO, "%s: %s", data, strerror(errno));
+	return n;
+}
+
+void rf_loop_free_orders(struct dirent **list, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}
+
 enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e)
 {
-	char data[4096], path[4096];
-	enum rf_code rc = rf_loop_file(l, "data", data, e);
 	struct dirent **list;
-	int n;
+	int n = rf_loop_orders(l, &list, e);
+	enum rf_code rc = n < 0 ? RF_EIO : RF_OK;
 
-	if (rc != RF_OK)
-		return rc;
-	if ((n = scandir(data, &list, NULL, alphasort)) < 0)
-		return rf_fail(e, RF_EIO, "%s: %s", data, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		const char *name = list[i]->d_name;
+	for (int i = 0; i < n && rc == RF_OK; i++) {
+		char name[300], path[4096];
 
-		if (rc == RF_OK && rf_loop_is_order(name) && (!spared || strcmp(name, spared)) && (rc = rf_disk_join(path, data, name, e)) == RF_OK)
+		snprintf(name, sizeof name, "data/%s", list[i]->d_name);
+		if ((!spared || strcmp(name, spared)) && (rc = rf_loop_file(l, name, path, e)) == RF_OK)
 			rc = rf_disk_remove(path, e);
-		free(list[i]);
 	}
-	free(list);
+	rf_loop_free_orders(list, n);
 	return rc;
 }
 
@@ -204,7 +219,7 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	snprintf(seed, sizeof seed, "%" PRIu64, l->seed);
 	snprintf(number, sizeof number, "%" PRId64, epoch);
 	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
-	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = rf_loop_drop_orders(l, name + 5, e)) != RF_OK
+	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = rf_loop_drop_orders(l, name, e)) != RF_OK
 	    || !access(order, F_OK) || (rc = rf_loop_same_data(l, e)) != RF_OK)
 		return rc;
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
@@ -234,24 +249,30 @@ static void unset_batch(void)
 	unsetenv("STREAM");
 }
 
+/* Looks what a line has done, and notes a batch that it did. */
+static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, struct rf_err *e)
+{
+	enum rf_code rc = rf_loop_look(l, e);
+
+	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
+}
+
 /* One pipeline; it must have committed once, and nobody else beside it. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
-	const double began = rf_now();
-	int64_t before = l->done;
+	const int64_t before = l->done;
+	double began = rf_now();
 	char what[80];
 	enum rf_code rc;
 
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
 	if ((rc = set_batch(l, e)) != RF_OK)
 		return rc;
-	rc = rf_loop_shell(l, l->line, what, e);
-	/* a line may fail, or be ended, behind its commit: the batch is done all the same */
-	if (rf_loop_look(l, rc == RF_OK ? e : NULL) != RF_OK)
-		return rc == RF_OK ? e->code : rc;
-	if (l->done == before + 1 && rf_loop_note_time(l, rf_now() - began, rc == RF_OK ? e : NULL) != RF_OK && rc == RF_OK)
-		return e->code;
-	if (rc != RF_OK || l->done == before + 1)
+	if ((rc = rf_loop_shell(l, l->line, what, e)) != RF_OK) {
+		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
+		return rc;
+	}
+	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
 		return rc;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1, l->done == before
 	               ? "no stage failed, and nothing was committed" : "more than one commit was made, or a step was taken away");

@@ -239,8 +239,8 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 
 /* ---- what other words prepared ------------------------------------------------------------------------- */
 
-/* Names of what a loop makes in the run; all else there is the user's. */
-static enum rf_code drop_files(const struct rf_loop *l, bool start, struct rf_err *e)
+/* Names of what a loop makes in the run, its start if we can make it anew; all else there is the user's. */
+static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 {
 	static const char *const names[] = { "log.jsonl", "data/begun", "data/times.tsv", "data/after", "data/status", NULL };
 	static const char *const of_start[] = { "latest", "step-000000", NULL };
@@ -250,7 +250,7 @@ static enum rf_code drop_files(const struct rf_loop *l, bool start, struct rf_er
 	for (const char *const *name = names; rc == RF_OK && *name; name++)
 		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
 			rc = rf_disk_remove(path, e);
-	for (const char *const *name = of_start; rc == RF_OK && start && *name; name++)
+	for (const char *const *name = of_start; rc == RF_OK && l->from && *name; name++)
 		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
 			rc = rf_disk_remove(path, e);
 	return rc;
@@ -307,7 +307,7 @@ static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_
 }
 
 /* Under the lock of the trainers too, of which one may have been started by hand. */
-static enum rf_code drop_prepared(struct rf_loop *l, bool start, struct rf_err *e)
+static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	bool dropped;
@@ -319,21 +319,21 @@ static enum rf_code drop_prepared(struct rf_loop *l, bool start, struct rf_err *
 	rf_loop_say(l, "other words than before, which did no batch: what they prepared is dropped, these begin");
 	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
 		return rc;
-	return drop_files(l, start, e);
+	return drop_files(l, e);
 }
 
-static enum rf_code drop(struct rf_loop *l, bool start, struct rf_err *e)
+static enum rf_code drop(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 	int lock;
 
-	if (start && (rc = check_from(l, e)) != RF_OK)
+	if (l->from && (rc = check_from(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_run_lock(l->path, &lock, e)) == RF_EBUSY)
 		return rf_fail(e, RF_EBUSY, "a trainer works on it: try again when it has ended");
 	if (rc != RF_OK)
 		return rc;
-	rc = drop_prepared(l, start, e);
+	rc = drop_prepared(l, e);
 	close(lock);
 	return rc;
 }
@@ -346,22 +346,16 @@ static bool has_history(const struct rf_loop *l)
 	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
 }
 
-static int by_order(const struct dirent *d) { return rf_loop_is_order(d->d_name); }
-
 /* A run without words: its commits count as batches, and data in an order that somebody drew are not ours. */
 static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
 {
 	struct dirent **list;
-	char data[4096];
-	enum rf_code rc = rf_loop_file(l, "data", data, e);
-	int n = rc == RF_OK ? scandir(data, &list, by_order, alphasort) : -1;
+	int n = rf_loop_orders(l, &list, e);
+	enum rf_code rc = n < 0 ? RF_EIO : RF_OK;
 
 	if (n > 0)
-		rc = rf_fail(e, RF_EDATA, "%s/%s: no RUN/data/words says of which data it is: move it away", data, list[0]->d_name);
-	for (int i = 0; i < n; i++)
-		free(list[i]);
-	if (n >= 0)
-		free(list);
+		rc = rf_fail(e, RF_EDATA, "%s/data/%s: no RUN/data/words says of which data it is: move it away", l->path, list[0]->d_name);
+	rf_loop_free_orders(list, n);
 	if (rc != RF_OK || !l->done)
 		return rc;
 	rf_loop_say(l, "%" PRId64 " commits are there that no loop made: they count as batches", l->done);
@@ -400,7 +394,7 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		if (has_history(l))
 			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
 			               "same, or another run, or remove %s whole", path, l->path);
-		if ((rc = drop(l, l->from != NULL, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
+		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
 		gather(l, words);
 	} else if (there && told->n >= words->n) {
@@ -461,19 +455,28 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 	return forget(l, MAKING, e);
 }
 
-/* Counts the data.  What --make left when it was ended is no whole stream, and goes; what it made and is none goes too, so that
- * another --make can make it. */
-static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
+/* What --make left when it was ended is no whole stream, and goes. */
+static enum rf_code drop_half(struct rf_loop *l, struct rf_err *e)
 {
 	char *making = rf_loop_noted(l, MAKING);
-	enum rf_code rc = measure(l, e);
-	bool dropped = false;
+	enum rf_code rc = RF_OK;
 
-	if (making && l->make && (rc == RF_OK || (rc == RF_EDATA && unlink(l->corpus) == 0)) && (rc = forget(l, MAKING, e)) == RF_OK)
-		rc = measure(l, e);
-	else if (rc == RF_EDATA && drop_made(l, &dropped, NULL) == RF_OK && dropped)
-		rf_blame(e, "--make made it, and it is removed");
+	if (!making)
+		return RF_OK;
 	free(making);
+	if (l->make && (rc = measure(l, e)) == RF_EDATA)
+		rc = unlink(l->corpus) < 0 ? rf_fail(e, RF_EIO, "%s: remove: %s", l->corpus, strerror(errno)) : RF_OK;
+	return rc == RF_OK ? forget(l, MAKING, e) : rc;
+}
+
+/* Counts the data; where --make made what is no good, it goes, so that another --make can make it. */
+static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc = measure(l, e);
+	bool dropped;
+
+	if (rc == RF_EDATA && drop_made(l, &dropped, NULL) == RF_OK && dropped)
+		rf_blame(e, "--make made it, and it is removed");
 	return rc;
 }
 
@@ -482,6 +485,8 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 {
 	enum rf_code rc;
 
+	if ((rc = drop_half(l, e)) != RF_OK)
+		return rc;
 	do {
 		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK
 		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
@@ -490,15 +495,6 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 			rc = make_data(l, e);
 	} while (rc == RF_OK && !l->measured);
 	return rc == RF_OK ? rf_loop_look(l, e) : rc;
-}
-
-/* Whether the last loop may have ended between a commit and its line in times.tsv: it does not say how it ended. */
-static bool was_cut(const struct rf_loop *l)
-{
-	char *status = rf_loop_noted(l, "data/status");
-
-	free(status);
-	return !status;
 }
 
 enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
@@ -512,10 +508,10 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	    || (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
-		cut = was_cut(l);
+		cut = access(path, F_OK) < 0; /* the last loop was killed, perhaps between a commit and its line in times.tsv */
 		rc = rf_disk_remove(path, e);
 	}
-	/* before words are refused: that ends the loop in words too, and it will not be known any more that one was cut */
+	/* before words are refused, which is noted as this loop's end, and hides that the last one was cut */
 	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK && (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
 		rc = rf_loop_mend_history(l, cut, e);
 	if (rc == RF_OK)

@@ -2,6 +2,8 @@
 #ifndef RF_LOOP_BEGIN_H
 #define RF_LOOP_BEGIN_H
 
+#include <dirent.h>
+
 #include "loop.h"
 
 /* Says, through the caller's function. */
@@ -10,8 +12,12 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((f
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
 /* Whether the run has a step. */
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
-/* Removes the data in the orders of epochs, but for one of that name; spared NULL: all. */
+/* The data in the orders of epochs that lie in RUN/data: how many, -1 and RF_EIO in e: that is not known.  Freed by the next. */
+int rf_loop_orders(const struct rf_loop *l, struct dirent ***list, struct rf_err *e);
+void rf_loop_free_orders(struct dirent **list, int n);
+/* Removes them, but for the one of that name, as data/epoch-0.rf; NULL: all. */
 enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e);
+/* Whether a file of RUN/data is such data, or what a killed rf-cat left of them. */
 bool rf_loop_is_order(const char *name);
 /* Whether all commits are the loop's own, as data/times.tsv has them; cut: the last one may lack, and is added. */
 enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_err *e);
