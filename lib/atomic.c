@@ -37,7 +37,7 @@ static void hold_signals(sigset_t *old)
 
 static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 {
-	const char *slash = strrchr(a->path, '/'), *name = slash ? slash + 1 : a->path;
+	const char *name = rf_disk_name(a->path);
 	size_t size = strlen(a->path) + 64;
 	sigset_t old;
 

@@ -268,15 +268,29 @@ static size_t split(const char *path, size_t *name)
 	return n;
 }
 
-enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
+const char *rf_disk_name(const char *path)
 {
-	char parent[4096];
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e)
+{
 	size_t name;
 
 	split(path, &name);
-	if (snprintf(parent, sizeof parent, "%.*s", name ? (int)name : 1, name ? path : ".") >= (int)sizeof parent)
+	if (snprintf(out, 4096, "%.*s", name ? (int)name : 1, name ? path : ".") >= 4096)
 		return rf_fail(e, RF_EIO, "%.100s...: the path is too long", path);
-	return rf_disk_sync_dir(parent, e);
+	return RF_OK;
+}
+
+enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
+{
+	char folder[4096];
+	enum rf_code rc = rf_disk_folder(folder, path, e);
+
+	return rc == RF_OK ? rf_disk_sync_dir(folder, e) : rc;
 }
 
 enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
@@ -327,9 +341,9 @@ enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
 
 enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
 {
-	char dir[4096];
-	const char *slash = strrchr(path, '/');
+	char folder[4096];
 	struct stat st;
+	enum rf_code rc;
 
 	if (!strcmp(path, "-"))
 		return RF_OK;
@@ -337,13 +351,9 @@ enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
 	if (stat(path, &st) == 0 && (append || !S_ISREG(st.st_mode)))
 		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
-	if (!slash)
-		strcpy(dir, ".");
-	else if ((size_t)(slash - path) + 2 > sizeof dir)
-		return rf_fail(e, RF_EIO, "%.40s...: the path is too long", path);
-	else
-		memcpy(dir, path, (size_t)(slash - path) + 1), dir[slash - path + 1] = 0;
-	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
+	if ((rc = rf_disk_folder(folder, path, e)) != RF_OK)
+		return rc;
+	return access(folder, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
 }
 
 /* Writes until all is written; *left: what is not. */
@@ -406,15 +416,25 @@ bool rf_disk_same(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-bool rf_disk_inside(const char *path, const char *folder)
+bool rf_disk_way(char out[4096], const char *path, const char *folder)
 {
 	char real[PATH_MAX], place[PATH_MAX];
 	size_t n;
 
 	if (!realpath(path, real) || !realpath(folder, place))
 		return false;
-	n = strlen(place);
-	return !strncmp(real, place, n) && (real[n] == '/' || !real[n]);
+	n = strcmp(place, "/") ? strlen(place) : 0; /* only the root ends in a slash */
+	if (strncmp(real, place, n) || (real[n] && real[n] != '/'))
+		return false;
+	strcpy(out, real + n);
+	return true;
+}
+
+bool rf_disk_inside(const char *path, const char *folder)
+{
+	char way[4096];
+
+	return rf_disk_way(way, path, folder);
 }
 
 bool rf_disk_plain(const char *name)

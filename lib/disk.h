@@ -67,7 +67,13 @@ enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e);
 bool rf_disk_same(const char *a, const char *b);
 /* Whether path is the folder or lies in it, behind all links.  Both must be there. */
 bool rf_disk_inside(const char *path, const char *folder);
+/* The same, and how one goes there from the folder: "" or "/a/b". */
+bool rf_disk_way(char out[4096], const char *path, const char *folder);
 
+/* What is behind the last slash of path, in it. */
+const char *rf_disk_name(const char *path);
+/* The folder that path's last name is in, with its slash; "." where path has none. */
+enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e);
 /* A name that stays in its directory: no '/', not hidden, not like an option. */
 bool rf_disk_plain(const char *name);
 /* dir/name into out (4096 bytes). */

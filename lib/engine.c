@@ -5,8 +5,8 @@
  * for positions and rollouts) nothing is allocated after the first reservation. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "cpu_device.h"
 #include "engine.h"
 #include "fast_weights.h"
@@ -304,20 +304,12 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 
 /* ---- time ------------------------------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Rows of a segment times the weight of an MLP, both up to a size that says as much, of which a GPU wants more: the best of a few
  * times. */
 static enum rf_code time_product(struct rf_engine *g, int rows, double *per_second, struct rf_err *e)
 {
 	enum { ROWS = 512, IN = 1024, OUT = 2048, TIMES = 20 };
-	const double until = now() + 0.05;
+	const double until = rf_now() + 0.05;
 	struct rf_dev *d = &g->dev;
 	const int by = *d->model ? 4 : 1;
 	int m = smaller(rows, ROWS * by), k = smaller(g->ckpt->cfg.d, IN * by), n = smaller(g->ckpt->cfg.ffn, OUT * by);
@@ -329,13 +321,13 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 	if (!x)
 		return rf_dev_sync(d, e);
 	d->ops->zero(d, x, (a + b + c) * 4);
-	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || now() < until); i++) { /* the first prepares */
-		double t = now();
+	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || rf_now() < until); i++) { /* the first prepares */
+		double t = rf_now();
 
 		RF(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k, .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b),
 		   .ldc = n);
 		rc = rf_dev_sync(d, e);
-		t = now() - t;
+		t = rf_now() - t;
 		best = i == 0 || t < best ? t : best;
 	}
 	d->ops->release(d, x);

@@ -29,10 +29,9 @@ static bool all_finite(const float *x, size_t n)
 /* Whether path's last part is, or would be, in a folder or below it. */
 static bool would_be_inside(const char *path, const char *folder)
 {
-	const char *slash = strrchr(path, '/');
 	char up[4096];
 
-	return snprintf(up, sizeof up, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") < (int)sizeof up && rf_disk_inside(up, folder);
+	return rf_disk_folder(up, path, NULL) == RF_OK && rf_disk_inside(up, folder);
 }
 
 enum rf_code rf_gradient_place(const char *path, const char *run, struct rf_err *e)

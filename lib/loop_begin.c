@@ -79,17 +79,15 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 /* That the data are a file which nothing that a loop writes takes the place of. */
 static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 {
-	const char *slash = strrchr(l->corpus, '/'), *name = slash ? slash + 1 : l->corpus;
 	char folder[4096], data[4096];
 	enum rf_code rc;
 	struct stat st;
 
 	if (stat(l->corpus, &st) == 0 && !S_ISREG(st.st_mode))
 		return rf_fail(e, RF_EUSAGE, "%s: --data must be a regular file, which is read again for each epoch", l->corpus);
-	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - l->corpus) + 1 : 1, slash ? l->corpus : ".");
-	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK || (rc = rf_disk_folder(folder, l->corpus, e)) != RF_OK)
 		return rc;
-	if (rf_loop_is_order(name) && rf_disk_inside(folder, data))
+	if (rf_loop_is_order(rf_disk_name(l->corpus)) && rf_disk_inside(folder, data))
 		return rf_fail(e, RF_EUSAGE, "%s: data of this name are the loop's own in RUN/data: give them another", l->corpus);
 	return RF_OK;
 }
@@ -185,18 +183,16 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
  * RUN/ and their way from it. */
 static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
-	const char *slash = strrchr(l->corpus, '/');
-	char folder[4096], real[PATH_MAX], run[PATH_MAX];
-	size_t n;
+	char folder[4096], way[4096] = "RUN", real[PATH_MAX];
+	enum rf_code rc = rf_disk_folder(folder, l->corpus, e);
 
-	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - l->corpus) + 1 : 1, slash ? l->corpus : ".");
-	if (!realpath(folder, real) || !realpath(l->path, run))
+	if (rc != RF_OK)
+		return rc;
+	if (rf_disk_way(way + 3, folder, l->path))
+		return rf_disk_join(out, way, rf_disk_name(l->corpus), e);
+	if (!realpath(folder, real))
 		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
-	n = strlen(run);
-	if (strncmp(real, run, n) || (real[n] && real[n] != '/'))
-		return rf_disk_join(out, real, slash ? slash + 1 : l->corpus, e);
-	snprintf(folder, sizeof folder, "RUN%s", real + n);
-	return rf_disk_join(out, folder, slash ? slash + 1 : l->corpus, e);
+	return rf_disk_join(out, real, rf_disk_name(l->corpus), e);
 }
 
 /* As they were given, or, below the run, so. */

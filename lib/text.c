@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "jscan.h"
 #include "lines.h"
 #include "msg.h"
@@ -447,13 +448,9 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 /* "name:line", of the path's last part, as printable ASCII. */
 static void name_source(struct rf_text *t)
 {
-	const char *name = t->paths[t->next - 1], *slash = strrchr(name, '/');
+	const char *path = t->paths[t->next - 1], *name = strcmp(path, "-") ? rf_disk_name(path) : "<stdin>";
 	char line[32] = "";
 
-	if (slash)
-		name = slash + 1;
-	else if (!strcmp(name, "-"))
-		name = "<stdin>";
 	if (t->format != RF_TEXT_PLAIN)
 		snprintf(line, sizeof line, ":%llu", (unsigned long long)rf_lines_number(t->lines));
 	rf_quote(t->source, sizeof t->source - sizeof line, name, strlen(name));

@@ -23,8 +23,6 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
-RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) $(HERE)../bin/rf-loop)))
-export PATH := $(RF_BIN):$(PATH)
 
 ARCH        = delta_net
 RUN         = runs/midtrain$(if $(filter-out delta_net,$(ARCH)),-$(ARCH))

@@ -18,7 +18,11 @@ if [ $# -ne 3 ]; then
 	echo "usage: evaluate.sh MODEL POSITIONS.rf OUT" >&2
 	exit 64
 fi
-PATH=${RF_BIN:-$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)/../bin}:$PATH
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+for bin in "${RF_BIN:-}" "$here/../bin" "$here/../../bin"; do # in the tree, and where it is installed
+	[ ! -x "$bin/rf-entropy" ] || break
+done
+PATH=$bin:$PATH
 model=$1 positions=$2 out=$3
 mkdir -p "$(dirname "$out")"
 trap 'rm -f "$out".*.tmp' EXIT

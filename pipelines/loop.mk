@@ -6,9 +6,6 @@
 # the run, so it has nothing in it that may change from one day to the next: such things come through the
 # environment, COMPUTE from here, the others from rf-loop.
 
-RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) $(HERE)../bin/rf-loop)))
-export PATH := $(RF_BIN):$(PATH)
-
 # A stream of sequences, DATA, may stand in for CORPUS and TOKENIZE, which make our own.
 RUN    =
 MODEL  =

@@ -1,8 +1,13 @@
-# words.mk -- read by loop.mk and demo.mk: a word on make's command line that is none of KNOWN is refused, for a variable
-# that is misspelt would change nothing; and `help`, which prints the head of the file that was asked for.
+# words.mk -- read by loop.mk and demo.mk: where the programs are; that a word on make's command line that is none of KNOWN
+# is refused, for a variable that is misspelt would change nothing; and `help`, which prints the head of the file that was
+# asked for.
 #
 # Words of building come along with those of make midtrain.  A file that hands on its own words, and has looked at what it was
 # given, says MAKEOVERRIDES= to be believed.
+
+# Where the programs are, in the tree and where they are installed.
+RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) $(HERE)../bin/rf-loop)))
+export PATH := $(RF_BIN):$(PATH)
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
 unknown := $(if $(filter MAKEOVERRIDES,$(given)),,$(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given)))

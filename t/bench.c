@@ -20,10 +20,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "advantage.h"
+#include "clock.h"
 #include "cpu_device.h"
 #include "entropy.h"
 #include "half.h"
@@ -33,14 +33,6 @@
 #include "train.h"
 
 extern void omp_set_num_threads(int);
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void die(const struct rf_err *e)
 {
@@ -62,10 +54,10 @@ static double spent[OPS];
 #define X(op) \
 	static void timed_##op(struct rf_dev *d, const struct rf_##op *a) \
 	{ \
-		double t = now(); \
+		double t = rf_now(); \
 		real->op(d, a); \
 		real->sync(d); \
-		spent[OP_##op] += now() - t; \
+		spent[OP_##op] += rf_now() - t; \
 	}
 RF_OPS(X)
 #undef X
@@ -102,7 +94,7 @@ static double done(void)
 {
 	if (rf_dev_sync(&g.dev, &e) != RF_OK)
 		die(&e);
-	return now();
+	return rf_now();
 }
 
 /* Device memory with numbers between -1 and 1 in it. */
@@ -168,11 +160,11 @@ static double product(int threads, int times, bool bf16)
 	}
 	omp_set_num_threads(threads);
 	for (int i = 0; i < times; i++) {
-		double t = now();
+		double t = rf_now();
 		if ((bf16 ? dnnl_gemm_bf16bf16f32('N', 'N', N, N, N, 1, a16, N, b16, N, 0, c, N)
 		     : dnnl_sgemm('N', 'N', N, N, N, 1, a, N, b, N, 0, c, N)) != dnnl_success)
 			return 0;
-		t = now() - t;
+		t = rf_now() - t;
 		best = t < best ? t : best;
 	}
 	omp_set_num_threads(1);
@@ -216,10 +208,10 @@ static void passes(int T, int repeat)
 			top = t > top ? t : top;
 			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
-			t = now();
+			t = rf_now();
 			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
 				die(&e);
-			t = now() - t;
+			t = rf_now() - t;
 			if (i)
 				best[k] = t < best[k] ? t : best[k];
 		}
@@ -259,27 +251,27 @@ static void step_once(int T, int n, double part[STAGES])
 	train.recompute_mode = getenv("BENCH_RECOMPUTE") != NULL;
 	for (int i = 0; i < n; i++) {
 		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
-		t = now();
+		t = rf_now();
 		if (rf_entropy_record(&entropy, batch[i], &e) != RF_OK)
 			die(&e);
-		part[0] += now() - t;
+		part[0] += rf_now() - t;
 	}
 	for (int k = 1; k < 4; k++)
 		for (int i = 0; i < n; i++) {
-			t = now();
+			t = rf_now();
 			if ((k == 1 ? rf_select_record(&select, 0, batch[i], &skip, &e) : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
 			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, NULL, &e)) != RF_OK)
 				die(&e);
-			part[k] += now() - t;
+			part[k] += rf_now() - t;
 		}
 	for (int i = 0; i < n; i++)
 		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
 			die(&e);
-	t = now();
+	t = rf_now();
 	if (rf_train_gradient(&train, batch, n, &st, &e) != RF_OK)
 		die(&e);
-	part[4] = now() - t;
-	t = now();
+	part[4] = rf_now() - t;
+	t = rf_now();
 	if (rf_train_step(&train, 0, 0, &st, &e) != RF_OK)
 		die(&e);
 	part[5] = done() - t;
@@ -378,7 +370,7 @@ static int run(int n, char **command)
 	pid_t pid;
 
 	for (int i = 0; i < n; i++) {
-		t = now();
+		t = rf_now();
 		if ((pid = fork()) == 0) {
 			int null = open("/dev/null", O_WRONLY);
 			dup2(null, STDOUT_FILENO);
@@ -389,7 +381,7 @@ static int run(int n, char **command)
 			fprintf(stderr, "bench: %s: status %d\n", *command, status);
 			return 1;
 		}
-		t = now() - t;
+		t = rf_now() - t;
 		best = t < best ? t : best;
 		peak = use.ru_maxrss > peak ? use.ru_maxrss : peak;
 	}

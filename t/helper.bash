@@ -16,6 +16,15 @@ unit() {
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }
 
+# bound COMMAND...: runs it bound by the rights of files, as anyone but root is
+bound() {
+	if [ "$(id -u)" -eq 0 ]; then
+		setpriv --inh-caps=-all --bounding-set=-all -- "$@"
+	else
+		"$@"
+	fi
+}
+
 # levels: those of the instruction set that this processor has, as --isa takes them, from its own down
 levels() { "$RF_UNITS/bench" levels; }
 

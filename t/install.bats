@@ -16,9 +16,24 @@ setup() { load helper; }
 	[ ! -e "$RF_UNITS/../rf-cuda.so" ] || cmp "$RF_UNITS/../rf-cuda.so" lib/rf-tools/rf-cuda.so
 	[ -e share/man/man5/rf-stream.5 ] && [ -e share/man/man7/rf-tools.7 ]
 	[ -x share/rf-tools/stages.sh ] && [ ! -x share/rf-tools/midtrain.mk ]
-	run -2 env -u MAKEFLAGS -u RF_BIN PATH="$place/opt/rf/bin:/usr/bin:/bin" make -s -f share/rf-tools/midtrain.mk
-	[[ "$output" == *"RUN is not set"* ]]
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
 	[ ! -e "$place/opt/rf/share/rf-tools" ]
+}
+
+@test "install: a phase of training and its evaluation find the programs with none on the PATH" {
+	make -s -C "$ROOT" -o all install DESTDIR="$PWD/root" PREFIX=/rf >/dev/null
+	share=$PWD/root/rf/share/rf-tools
+	yes 'Fast weights are a memory that is written by gradient steps.' | head -n 40 >text.txt
+	echo '{ "model_type": "delta_net", "hidden_size": 8, "num_hidden_layers": 1, "num_heads": 1, "intermediate_size": 8,
+		"vocab_size": 384, "eos_token_id": 1 }' >config.json
+	rf-init --config config.json ckpt
+	alone() { env -u MAKEFLAGS -u RF_BIN PATH=/usr/bin:/bin "$@"; }
+	run -2 alone make -s -f "$share/midtrain.mk"
+	[[ "$output" == *"RUN is not set"* ]]
+	alone make -s -f "$share/midtrain.mk" RUN=run MODEL=ckpt CORPUS=text.txt LEN=64 STEPS=1 BATCH=2 MINI_BATCH=1
+	[ -e run/latest ]
+	rf-tokenize --bytes --max-len 64 --truncate right text.txt 2>/dev/null | rf-select --mode uniform --chunks 2 -o positions.rf
+	alone "$share/evaluate.sh" run positions.rf out
+	[ "$(wc -l <out.documents.tsv)" -eq 2 ]
 }

@@ -179,6 +179,10 @@ start() {
 	[ "$output" = "rf-cat: .: is a directory" ]
 	run -66 rf-cat "$S/tokens.rf" nope.rf -o out.rf
 	[ ! -e out.rf ]
+	cp "$S/tokens.rf" closed.rf
+	chmod 0 closed.rf
+	run -66 bound rf-cat closed.rf
+	[ "$output" = "rf-cat: closed.rf: Permission denied" ]
 	cp "$S/tokens.rf" -- -x.rf
 	rf-cat -- -x.rf | rf-dump --check -q
 }
