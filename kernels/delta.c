@@ -67,6 +67,7 @@ struct chunk {
 	bool decay;
 	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
 	float *u, *o, *S;                  /* (C, VP), (C, VP), (KP, VP) */
+	float *Sn;                         /* (KP, VP): a state within the chunk, or its gradient */
 	float *A, *P;                      /* (C, C) */
 	float *beta, *sig;                 /* (C): beta, and sigmoid(b) */
 	float *g, *hi, *lo, *e;            /* (C): c = hi + lo, which keeps differences of large sums exact; e = exp(c) */
@@ -99,6 +100,7 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 	c->u = take(&p, cv);
 	c->o = take(&p, cv);
 	c->S = take(&p, kv);
+	c->Sn = take(&p, kv);
 	c->A = take(&p, C * C);
 	c->P = take(&p, C * C);
 	c->beta = take(&p, C);
@@ -444,21 +446,11 @@ static void keep_log(const struct job *a, const struct chunk *c, const float *S,
 }
 
 /* The state after n rows of the chunk, which go on. */
-static void keep_state(const struct job *a, const struct chunk *c, const float *S, float *to, int n)
+static void keep_state(const struct job *a, struct chunk *c, const float *S, float *to, int n)
 {
-	float f[C];
-
-	if (c->decay)
-		left_over(c, n - 1, f);
-	for (int i = 0; i < a->K; i++)
-		for (int j = 0; j < a->V; j += VL) {
-			vf s = vload(S + i * c->VP + j);
-			if (c->decay)
-				s *= c->e[n - 1];
-			for (int r = 0; r < n; r++)
-				s += (c->decay ? f[r] * c->kt[i * C + r] : c->kt[i * C + r]) * vload(c->u + r * c->VP + j);
-			vstore_n(to + i * a->V + j, s, LEFT(j, a->V));
-		}
+	memcpy(c->Sn, S, (size_t)c->K * (size_t)c->VP * 4);
+	advance(c, c->Sn, n);
+	store_state(to, a->V, c->Sn, a->K, c->VP);
 }
 
 /* One sequence from the state S0 at the first row of its chunk. */
@@ -533,37 +525,32 @@ static float row_dot(const float *x, const float *y, int n)
 	return vsum(s);
 }
 
-/* Adds to du, dk and dc what a state captured after n rows, with gradient `from`, gives them. */
-static void back_state(const struct job *a, struct chunk *c, const float *from, int n, double *dc)
+/* Adds to du, dk and dc what a state captured after n rows, with gradient `from`, gives them; dv, T and dST are used up. */
+static void back_state(struct chunk *c, const float *from, int n, double *dc)
 {
+	int VP = c->VP, KP = c->KP, n4 = (n + 3) / 4 * 4;
 	float f[C];
 
-	if (c->decay)
+	load_state(c->Sn, VP, from, c->K, c->V);
+	transpose(c->Sn, KP, c->V, VP, c->dST, KP);
+	product(n4, VP, c->K, c->k, KP, c->Sn, VP, c->dv, VP, SET); /* S_n = e S + sum over rows < n of f k u' */
+	product(n4, KP, c->V, c->u, VP, c->dST, KP, c->T, KP, SET);
+	if (c->decay) {
 		left_over(c, n - 1, f);
-	for (int r = 0; r < n; r++) { /* S_n = e S + sum over rows < n of f k u' */
-		float z = 0;
-
-		for (int j = 0; j < a->V; j += VL) {
-			vf s = vset(0);
-			for (int i = 0; i < a->K; i++)
-				s += c->k[r * c->KP + i] * vload_n(from + i * a->V + j, LEFT(j, a->V), 0);
-			if (c->decay)
-				s *= f[r];
-			z += vsum(s * vload(c->u + r * c->VP + j));
-			vstore(c->du + r * c->VP + j, vload(c->du + r * c->VP + j) + s);
+		scale_rows(c->dv, VP, 0, n, f);
+		scale_rows(c->T, KP, 0, n, f);
+		for (int r = 0; r < n; r++) {
+			double z = (double)row_dot(c->u + r * VP, c->dv + r * VP, VP);
+			dc[r] -= z;
+			dc[n - 1] += z;
 		}
-		for (int i = 0; i < a->K; i++) {
-			vf s = vset(0);
-			for (int j = 0; j < a->V; j += VL)
-				s += vload(c->u + r * c->VP + j) * vload_n(from + i * a->V + j, LEFT(j, a->V), 0);
-			c->dk[r * c->KP + i] += c->decay ? f[r] * vsum(s) : vsum(s);
-		}
-		dc[r] -= (double)z;
-		dc[n - 1] += (double)z;
+		for (int i = 0; i < c->K; i++)
+			dc[n - 1] += (double)(c->e[n - 1] * row_dot(c->S + i * VP, c->Sn + i * VP, VP));
 	}
-	for (int i = 0; c->decay && i < a->K; i++)
-		for (int j = 0; j < a->V; j += VL)
-			dc[n - 1] += (double)(c->e[n - 1] * vsum(vload(c->S + i * c->VP + j) * vload_n(from + i * a->V + j, LEFT(j, a->V), 0)));
+	for (int i = 0; i < n * VP; i += VL)
+		vstore(c->du + i, vload(c->du + i) + vload(c->dv + i));
+	for (int i = 0; i < n * KP; i += VL)
+		vstore(c->dk + i, vload(c->dk + i) + vload(c->T + i));
 }
 
 /* dc from two upper triangles whose elements (s, t) multiply one another: D_ts is a factor of theirs. */
@@ -624,7 +611,7 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	for (int i = 0; i < mp; i += BLOCK)
 		product(BLOCK, VP, mp - i, c->P + i * C + i, C, c->d_o + i * VP, VP, c->du + i * VP, VP, ADD);
 	for (; *next >= 0 && a->cap_row[*next] >= j0; (*next)--)
-		back_state(a, c, a->dS + slot(a, a->cap_slot[*next], h), a->cap_row[*next] - j0 + 1, dc);
+		back_state(c, a->dS + slot(a, a->cap_slot[*next], h), a->cap_row[*next] - j0 + 1, dc);
 
 	solve_upper(c->A, c->du, mp, VP);  /* du is dR from here on */
 	for (int i = 0; i < mp; i++) {
@@ -758,6 +745,7 @@ static void bwd_tile(void *arg, int tile, int thread)
 	clear(c.kt, C, a->K, c.KP);
 	clear(c.qt, C, a->K, c.KP);
 	clear(c.states, c.VP, a->K, c.KP);
+	clear(c.Sn, c.VP, a->K, c.KP);
 	for (int h = kh * (a->H / a->G); h < (kh + 1) * (a->H / a->G); h++)
 		backward(a, &c, group, h);
 }

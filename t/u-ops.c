@@ -115,6 +115,7 @@ static void gemms(void)
 	gemm(4200, 300, 20, true, false, true, false, false, 0);
 	gemm(70, 20, 4100, false, true, true, false, true, 2); /* more than is widened of a weight at once */
 	gemm(70, 20, 4100, false, false, false, false, true, 0);
+	gemm(70, 512, 2100, false, false, true, false, true, 0); /* rows a power of two apart, of which parts are copied */
 }
 
 /* A weight that changed is a new weight, however it changed. */
