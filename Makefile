@@ -285,25 +285,27 @@ lint:
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
+absolute = $(if $(filter /%,$(PREFIX)),,$(error PREFIX='$(PREFIX)' must begin with /; what it lies below for now is DESTDIR))
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(share)/rf-tools $(share)/bash-completion/completions
-	$(if $(PLUGIN),[ ! -e $(PLUGIN) ] || { install -d $(plugins) && install $(PLUGIN) $(plugins); })
-	install $(TOOLS) $(DESTDIR)$(PREFIX)/bin
-	install pipelines/*.sh $(share)/rf-tools
-	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) $(share)/rf-tools
-	install -d $(share)/rf-tools/configs
-	install -m 644 pipelines/configs/* $(share)/rf-tools/configs
-	for s in 1 5 7; do install -d $(share)/man/man$$s; install -m 644 man/*.$$s $(share)/man/man$$s; done
-	install -m 644 completion/rf-tools.bash $(share)/bash-completion/completions/rf-tools
-	for t in $(notdir $(TOOLS)); do ln -sf rf-tools $(share)/bash-completion/completions/$$t; done
+	$(absolute)
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/rf-tools/configs' '$(share)/bash-completion/completions'
+	$(if $(PLUGIN),[ ! -e $(PLUGIN) ] || { install -d '$(plugins)' && install $(PLUGIN) '$(plugins)'; })
+	install $(TOOLS) '$(DESTDIR)$(PREFIX)/bin'
+	install pipelines/*.sh '$(share)/rf-tools'
+	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) '$(share)/rf-tools'
+	install -m 644 pipelines/configs/* '$(share)/rf-tools/configs'
+	for s in 1 5 7; do install -d '$(share)'/man/man$$s; install -m 644 man/*.$$s '$(share)'/man/man$$s; done
+	install -m 644 completion/rf-tools.bash '$(share)/bash-completion/completions/rf-tools'
+	for t in $(notdir $(TOOLS)); do ln -sf rf-tools '$(share)/bash-completion/completions'/$$t; done
 
 uninstall:
-	rm -f $(patsubst %,$(DESTDIR)$(PREFIX)/bin/%,$(notdir $(TOOLS)))
-	rm -f $(patsubst %,$(share)/bash-completion/completions/%,rf-tools $(notdir $(TOOLS)))
-	rm -f $(foreach s,1 5 7,$(patsubst man/%,$(share)/man/man$(s)/%,$(wildcard man/*.$(s))))
-	rm -f $(patsubst pipelines/%,$(share)/rf-tools/%,$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*)))
-	rm -f $(plugins)/rf-cuda.so
-	for d in $(plugins) $(share)/rf-tools/configs $(share)/rf-tools; do [ ! -d $$d ] || rmdir $$d; done
+	$(absolute)
+	for t in $(notdir $(TOOLS)); do rm -f '$(DESTDIR)$(PREFIX)/bin'/$$t '$(share)/bash-completion/completions'/$$t; done
+	rm -f '$(share)/bash-completion/completions/rf-tools'
+	for m in $(notdir $(wildcard man/*)); do rm -f '$(share)/man/man'$${m##*.}/$$m; done
+	for f in $(patsubst pipelines/%,%,$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*))); do rm -f '$(share)/rf-tools'/$$f; done
+	rm -f '$(plugins)/rf-cuda.so'
+	for d in '$(plugins)' '$(share)/rf-tools/configs' '$(share)/rf-tools'; do [ ! -d "$$d" ] || rmdir "$$d"; done
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile

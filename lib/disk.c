@@ -335,7 +335,7 @@ enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
 
 	if (statvfs(path, &s) < 0)
 		return rf_fail(e, RF_EIO, "%s: statvfs: %s", path, strerror(errno));
-	*bytes = (uint64_t)s.f_bavail * s.f_frsize;
+	*bytes = s.f_blocks ? (uint64_t)s.f_bavail * s.f_frsize : UINT64_MAX;
 	return RF_OK;
 }
 

@@ -53,7 +53,7 @@ enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
 enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e);
 /* Renames temp to path, unless stop is set, and makes that last.  After a failure of the renaming temp is gone. */
 enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e);
-/* Bytes free for us where path is. */
+/* Bytes free for us where path is; UINT64_MAX where its file system does not count them. */
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
 /* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can tell; "-" is standard
  * output.  What is there and no regular file is written directly. */

@@ -129,6 +129,12 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	return 6;
 }
 
+/* Whether a \u and its digits are there: if that is no escape, it is half of a pair. */
+static bool unit_at(const struct scan *c)
+{
+	return c->n - c->i > 2 && c->s[c->i + 1] == 'u' && unit(c->s + c->i + 2, c->n - c->i - 2) >= 0;
+}
+
 static bool string(struct scan *c)
 {
 	char out[4];
@@ -147,7 +153,7 @@ static bool string(struct scan *c)
 			return wrong(c, "no control character");
 		if (b == '\\') {
 			if (!(len = escape(c->s + c->i, c->n - c->i, out, &written)))
-				return wrong(c, "an escape of JSON");
+				return wrong(c, unit_at(c) ? "both halves of a character above U+FFFF" : "an escape of JSON");
 		} else if (b < 0x80) {
 			len = 1;
 		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
@@ -382,12 +388,16 @@ bool rf_jscan_uint(const struct rf_jvalue *v, uint64_t *u)
 bool rf_jscan_real(const struct rf_jvalue *v, double *x)
 {
 	char buf[400], *end;
+	bool negative;
+	uint64_t u;
 
 	/* a double that is written with more digits than this is written badly */
 	if ((v->s[0] != '-' && (v->s[0] < '0' || v->s[0] > '9')) || v->n >= sizeof buf)
 		return false;
 	memcpy(buf, v->s, v->n);
 	buf[v->n] = 0;
+	if (!buf[strcspn(buf, ".eE")] && !whole(v, &negative, &u))
+		return false;
 	*x = strtod(buf, &end);
 	return *end == 0 && isfinite(*x);
 }

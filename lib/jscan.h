@@ -43,7 +43,7 @@ char *rf_jscan_text(struct rf_jvalue *string, size_t *n);
 /* A number without fraction and exponent that fits; false for anything else. */
 bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i);
 bool rf_jscan_uint(const struct rf_jvalue *v, uint64_t *u);
-/* Any number that is finite in double. */
+/* A number that is finite in double; not a whole one of more than 64 bits, which would be rounded. */
 bool rf_jscan_real(const struct rf_jvalue *v, double *x);
 
 #endif

@@ -261,13 +261,14 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t before = l->done;
-	double began = rf_now();
+	double began;
 	char what[80];
 	enum rf_code rc;
 
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
 	if ((rc = set_batch(l, e)) != RF_OK)
 		return rc;
+	began = rf_now(); /* an epoch's order was drawn for all its batches */
 	if ((rc = rf_loop_shell(l, l->line, what, e)) != RF_OK) {
 		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
 		return rc;

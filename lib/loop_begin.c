@@ -183,13 +183,15 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
  * RUN/ and their way from it. */
 static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
-	char folder[4096], way[4096] = "RUN", real[PATH_MAX];
+	char folder[4096], way[4096], below[4100], real[PATH_MAX];
 	enum rf_code rc = rf_disk_folder(folder, l->corpus, e);
 
 	if (rc != RF_OK)
 		return rc;
-	if (rf_disk_way(way + 3, folder, l->path))
-		return rf_disk_join(out, way, rf_disk_name(l->corpus), e);
+	if (rf_disk_way(way, folder, l->path)) {
+		snprintf(below, sizeof below, "RUN%s", way);
+		return rf_disk_join(out, below, rf_disk_name(l->corpus), e);
+	}
 	if (!realpath(folder, real))
 		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
 	return rf_disk_join(out, real, rf_disk_name(l->corpus), e);

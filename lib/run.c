@@ -195,7 +195,8 @@ void rf_run_close(struct rf_run *r)
 
 /* ---- committing ------------------------------------------------------------------------------------------------- */
 
-/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  The name goes first. */
+/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  The name goes first, unless it is that
+ * of a folder in the lower layer of an overlay, which cannot be renamed. */
 static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_err *e)
 {
 	char name[32], step[4096], temp[4096];
@@ -210,10 +211,12 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 		rf_step_name(name, steps[i]);
 		if ((rc = rf_disk_join(step, path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, step, e)) != RF_OK)
 			break;
-		if (rename(step, temp) < 0)
-			rc = rf_fail(e, RF_EIO, "%s: rename: %s", step, strerror(errno));
-		else
+		if (rename(step, temp) == 0)
 			rc = rf_disk_remove(temp, e);
+		else if (errno == EXDEV)
+			rc = rf_disk_remove(step, e);
+		else
+			rc = rf_fail(e, RF_EIO, "%s: rename: %s", step, strerror(errno));
 	}
 	free(steps);
 	return rc;

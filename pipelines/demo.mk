@@ -66,6 +66,8 @@ WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS
 # The last are words of the Makefile, which hands them on.
 KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
+odd := $(strip $(foreach c,: % ' " \ ; & | < > * ? [ ] { } = !,$(findstring $(c),$(RUN))))
+$(if $(odd),$(error RUN is the name of targets and has $(odd) in it: '$(RUN)'))
 export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
@@ -77,7 +79,9 @@ HELD_OUT = $(TOKENIZE) --truncate right --held-out $(TEXT) | rf-cat --shuffle --
 LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
            rf-dump --tsv --rows token --columns t,entropy,chosen,source
 
+# make does not look again whether what it has seen is there still.
 report: $(RUN)/report.md
+	@[ -e "$<" ] || $(HERE)report.sh '$(RUN)'
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && echo "midtrain: with figures and all that made them: $<"
 
 words:
@@ -108,8 +112,10 @@ estimate: | $(RUN)/fresh $(RUN)/train.rf $(RUN)/valid.rf
 	@[ -e '$(RUN)/report.md' ] || $(HERE)estimate.sh '$(RUN)'
 
 # Whatever appears under its name is whole: what is killed leaves at most a file of another name.
-# Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was a step.
-stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
+# Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was a step.  What was made of
+# another step goes then, for by its time, which a clock that was set back can make later, it might stand.
+stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1).*.tsv $(if $(filter start,$(1)),$(RUN)/eval/entropy.tsv) \
+          $(RUN)/report.md; readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
 $(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf estimate
 	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) PHASE='warm-up' KEEP='$(KEEP)' $(start)
 	@$(call stepped,start)

@@ -7,6 +7,7 @@
 set -euo pipefail
 export LC_ALL=C
 
+[ $# -eq 1 ] || { echo 'usage: estimate.sh RUN' >&2; exit 64; }
 run=$1 here=$(dirname "$0")
 kinds=(start sft refine refine-n8 random)
 

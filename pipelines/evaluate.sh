@@ -46,5 +46,9 @@ awk -F '\t' -v OFS='\t' '
 	n[$1] { print $1, $2, $3, cosine[$1] / n[$1], binary[$1] / n[$1], elsewhere[$1] / n[$1], $4 }
 ' "$out.rollouts.tmp" "$out.records.tmp" >"$out.documents.tmp"
 
+if [ "$(wc -l <"$out.documents.tmp")" -lt 2 ]; then
+	echo "evaluate.sh: $positions: no sequence has two different positions to evaluate (rf-select chooses them)" >&2
+	exit 65
+fi
 mv "$out.rollouts.tmp" "$out.rollouts.tsv"
 mv "$out.documents.tmp" "$out.documents.tsv"

@@ -2,6 +2,7 @@
 # numbers.sh LEAST NAME... -- the values of these environment variables must be whole numbers, at least that one.
 set -euo pipefail
 
+[ $# -ge 1 ] || { echo 'usage: numbers.sh LEAST NAME...' >&2; exit 64; }
 least=$1
 shift
 for name; do

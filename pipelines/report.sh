@@ -3,6 +3,7 @@
 set -euo pipefail
 export LC_ALL=C
 
+[ $# -eq 1 ] || { echo 'usage: report.sh RUN' >&2; exit 64; }
 run=$1
 here=$(dirname "$0")
 runs="sft refine refine-n8 random"

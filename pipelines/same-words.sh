@@ -5,6 +5,7 @@
 set -euo pipefail
 export LC_ALL=C
 
+[ $# -ge 1 ] || { echo 'usage: same-words.sh FILE NAME... [-- DATA...]' >&2; exit 64; }
 file=$1
 shift
 

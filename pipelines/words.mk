@@ -14,6 +14,8 @@ unknown := $(if $(filter MAKEOVERRIDES,$(given)),,$(filter-out $(KNOWN) RF_BIN M
 $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error $(v) has a space in it, and make would take it for two: '$($(v))')))
 
+$(foreach v,RUN MODEL,$(if $(filter ~%,$($(v))),$(error $(v)='$($(v))': only a shell knows what ~ is, and it did not look here: write $$HOME)))
+
 # A name like an option is none in any command.
 ifneq ($(filter -%,$(RUN)),)
 override RUN := ./$(RUN)

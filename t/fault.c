@@ -4,10 +4,12 @@
  *     RF_FAULT_LOG=FILE     appends the name of each call
  *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first half is done
  *     RF_FAULT=term:N       SIGTERM before call N
- *     RF_FAULT_FREE=BYTES   statvfs says that so much is free
+ *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no blocks to count
+ *     RF_FAULT_OVERLAY=1    folders cannot be renamed, as those of an overlay's lower layer
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -133,7 +135,13 @@ int symlink(const char *to, const char *path)
 
 int rename(const char *from, const char *to)
 {
+	struct stat st;
+
 	at("rename", 0);
+	if (getenv("RF_FAULT_OVERLAY") && !strstr(from, "tmp-") && stat(from, &st) == 0 && S_ISDIR(st.st_mode)) {
+		errno = EXDEV;
+		return -1;
+	}
 	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
@@ -160,6 +168,8 @@ int statvfs(const char *path, struct statvfs *s)
 	if (!rc && room) {
 		s->f_bavail = (fsblkcnt_t)atoll(room);
 		s->f_frsize = 1;
+		if (!strcmp(room, "uncounted"))
+			s->f_blocks = 0;
 	}
 	return rc;
 }

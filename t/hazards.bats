@@ -340,6 +340,12 @@ says() {
 	cp -a "$M" null
 	echo '{"tokenizer_class": null}' >null/tokenizer_config.json
 	says 78 'names no kind of tokenizer' rf-tokenize --tokenizer null -o out empty.jsonl
+	printf '{"text":"a","id":123456789012345678901234567890}\n' >large.jsonl
+	says 65 'a number that does not fit into 64 bits' rf-tokenize --bytes --meta-key id -o out large.jsonl
+	printf '{"text":"\\ud800x"}\n' >half.jsonl
+	says 65 'where both halves of a character above U+FFFF should be' rf-tokenize --bytes -o out half.jsonl
+	says 64 '--seed goes with --shuffle' rf-cat --seed 3 in
+	says 64 '--epoch goes with --shuffle' rf-cat --epoch 3 in
 	says 64 'rf-select: -k: ' rf-select -k x in
 	rf-ntp -m run --at -1 in
 	says 64 '--at: ' rf-ntp -m run --at -2 in

@@ -3,7 +3,7 @@
 setup() { load helper; }
 
 @test "install: programs, manual, completion and pipelines below DESTDIR and PREFIX; uninstall takes all of it away" {
-	place=$PWD/root
+	place="$PWD/a root"
 	mkdir -p "$place/opt/rf/bin" && touch "$place/opt/rf/bin/other"
 	make -s -C "$ROOT" -o all install DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	cd "$place/opt/rf"

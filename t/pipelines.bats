@@ -403,8 +403,27 @@ killed_again_and_again() {
 	[[ "$output" == *"WARM_STEPS='x': it must be a whole number"* ]]
 	run -2 demo RUN='runs/with space'
 	[[ "$output" == *"RUN has a space in it"* ]]
+	for odd in a:b a%b "a'b"; do
+		run -2 demo RUN="$odd"
+		[[ "$output" == *"RUN is the name of targets and has ${odd:1:1} in it"* ]]
+	done
+	run -2 demo RUN='~/run'
+	[[ "$output" == *"RUN='~/run': only a shell knows what ~ is"* ]]
 	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
 	[[ "$output" == *"demo/words: this was begun with other words"* ]]
+}
+
+@test "demo.mk: figures of another step go, whatever the clock said when they were made" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	demo RUN=demo STEPS=1
+	touch -d '1 hour' demo/eval/*.tsv demo/report.md
+	cp -a demo before
+	demo RUN=demo STEPS=2
+	for name in sft refine refine-n8 random; do
+		run ! cmp -s {before,demo}/eval/$name.documents.tsv
+	done
+	cmp {before,demo}/eval/start.documents.tsv
+	run ! cmp -s {before,demo}/report.md
 }
 
 @test "make midtrain: killed at any moment and started again it ends with the same, with KEEP=1 and all streams too" {
@@ -496,6 +515,10 @@ killed_again_and_again() {
 	env -u K -u N PATH=/usr/bin:/bin RF_BIN="$RF_BIN" "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf default
 	K=5 N=1 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out
 	cmp default.rollouts.tsv out.rollouts.tsv
+	for script in corpus estimate numbers phase report same-words; do
+		run -64 "$ROOT/pipelines/$script.sh"
+		[[ "$output" == *"usage: $script.sh "* ]]
+	done
 }
 
 @test "evaluate.sh: a document too short for two different positions is left out, the others are as without it" {
@@ -508,6 +531,10 @@ killed_again_and_again() {
 	[ "$(cat err)" = "rf-reward: 1 of 3 sequences have no other position 1 places on, and no rollouts any more" ]
 	[ "$(cut -f 1 out.rollouts.tsv | uniq -c | tr -s ' ' | paste -sd,)" = " 1 id, 8 1, 8 2" ]
 	run ! cmp -s <(cut -f 2 out.rollouts.tsv | tail -n +2) <(cut -f 4 out.rollouts.tsv | tail -n +2)
+	rf-tokenize --bytes --max-len 128 --truncate right -o none.rf "$P"/text/rf-cat.1.txt
+	run -65 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" none.rf none
+	[[ "$output" == *"evaluate.sh: none.rf: no sequence has two different positions to evaluate"* ]]
+	[ ! -e none.documents.tsv ]
 }
 
 @test "report.awk: means, standard errors, differences by document" {

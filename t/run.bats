@@ -159,7 +159,7 @@ in_order() {
 @test "run: a disk that is too small is 74 before anything is written, with the bytes needed and free" {
 	need_strace
 	cp -a "$R/old" r
-	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs -e inject=statfs:retval=0:poke_exit=@arg2="$(printf %0240d 0)" \
+	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs -e inject=statfs:retval=0:poke_exit=@arg2="$(printf %032d01%0206d 0 0)" \
 		"$RF_UNITS/u-run" commit r 9
 	[[ "$stderr" =~ ^"u-run: r/.step-000009.tmp-"[0-9]+": a checkpoint needs "[0-9]+" bytes, "[0-9]+" are free"$ ]]
 	in_order

@@ -57,6 +57,10 @@ int main(int argc, char *argv[])
 
 	rf_stage_options(&stage, NULL, stream);
 	argc = rf_cli_parse(&cli, argc, argv);
+	if (!o.shuffle) {
+		rf_cli_without(options, "seed", "--shuffle");
+		rf_cli_without(options, "epoch", "--shuffle");
+	}
 	o.max_record = stage.max_record;
 	o.meter = meter;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);
