@@ -228,11 +228,11 @@ static void set(const struct rf_opt *o, const char *s)
 		return;
 	case RF_OPT_REAL:
 		if (!real(s, 0, o->min, o->max, p, &rest))
-			usage_error("%s%s: '%s' is not a number from %g to %g", dashes(o), o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a number from %.9g to %.9g", dashes(o), o->name, s, o->min, o->max);
 		return;
 	case RF_OPT_PAIR:
 		if (!real(s, ',', o->min, o->max, &x, &rest) || !real(rest + 1, 0, o->min, o->max, &y, &rest))
-			usage_error("%s%s: '%s' is not a pair of numbers from %g to %g, like 0.9,0.999", dashes(o), o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a pair of numbers from %.9g to %.9g, like 0.9,0.999", dashes(o), o->name, s, o->min, o->max);
 		p[0] = x;
 		p[1] = y;
 		return;

@@ -106,7 +106,7 @@ enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
 		if (c)
 			rf_pool_free(c->pool);
 		free(c);
-		return rf_fail(e, RF_ENOMEM, "no memory for %d threads", d->threads);
+		return rf_fail(e, RF_ENOMEM, "%d threads cannot be started, for lack of memory or of processes (ulimit -u): --threads takes fewer", d->threads);
 	}
 	c->rounded = d->math != RF_MATH_BF16 ? 0 : *rf_cpu_gemm_beyond() ? 2 : 4;
 	d->impl = c;

@@ -438,7 +438,7 @@ static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct 
 		return rc;
 	if (lstat(dir, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
-	if ((rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
+	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK || (rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
 	return rf_disk_publish(temp, dir, p->stop, e);
 }

@@ -46,7 +46,7 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	if (d & 3)
 		return rf_fail(e, RF_EDATA, "a frame that needs a dictionary");
 	if (!n)
-		return rf_fail(e, RF_EDATA, "a zstd frame without content size, which no rf stream has");
+		return rf_fail(e, RF_EDATA, "a zstd frame without content size, which no rf stream has (was one compressed anew? each record is a frame)");
 	if (!(d >> 2 & 1))
 		return rf_fail(e, RF_EDATA, "a zstd frame without checksum, which no rf stream has");
 	f->header = rf_frame_header_size(p);

@@ -106,8 +106,12 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 		return rc;
 	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || begun)
 		return rc;
-	if (access(lock, F_OK) < 0 && is_foreign(l->path))
-		return rf_fail(e, RF_EDATA, "%s: it is there already and is not a run: name a new folder", l->path);
+	if (access(lock, F_OK) < 0 && is_foreign(l->path)) {
+		int run = rf_run_of_step(l->path);
+
+		return run ? rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", l->path, run, l->path)
+		           : rf_fail(e, RF_EDATA, "%s: it is there already and is not a run: name a new folder", l->path);
+	}
 	return check_from(l, e);
 }
 

@@ -89,8 +89,7 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 	return rc;
 }
 
-/* Where path is RUN/latest or RUN/step-000012, the length of RUN in it; else 0. */
-static int length_of_run(const char *path)
+int rf_run_of_step(const char *path)
 {
 	char last[32];
 	size_t n = strlen(path), name;
@@ -117,7 +116,7 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	if ((rc = rf_disk_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
 	strcpy(r->path, path);
-	if (stat(config, &st) == 0 && (n = length_of_run(path)))
+	if (stat(config, &st) == 0 && (n = rf_run_of_step(path)))
 		return rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n, path);
 	if (stat(config, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
@@ -351,7 +350,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, from->params.total);
 	p.weights = flat;
 	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK && mkdir(temp, 0777) < 0) {
-		rc = rf_fail(e, RF_EIO, "%s: create: %s", temp, strerror(errno));
+		rc = rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
 	} else if (rc == RF_OK) {
 		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK && (rc = point_latest(temp, 0, e)) == RF_OK)
 			rc = rf_disk_publish(temp, run, stop, e);

@@ -73,6 +73,9 @@ struct rf_run {
 	char warning[300];        /* what the user should know of the last commit: old steps that stay, a disk that fills; "" */
 };
 
+/* Where path is RUN/latest or RUN/step-000012, the length of RUN in it; else 0. */
+int rf_run_of_step(const char *path);
+
 /* The lock alone: *lock is its file, and closed gives it back.  RF_EBUSY at once if another holds it. */
 enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e);
 /* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest` (and warns, in `at`, where it

@@ -146,6 +146,8 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
 		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json); the byte "
 		               "tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)", rf_quote(q, sizeof q, path, strlen(path)));
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: not a regular file, which is read twice", rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
 	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
 }

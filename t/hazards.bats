@@ -344,6 +344,13 @@ says() {
 	says 65 'a number that does not fit into 64 bits' rf-tokenize --bytes --meta-key id -o out large.jsonl
 	printf '{"text":"\\ud800x"}\n' >half.jsonl
 	says 65 'where both halves of a character above U+FFFF should be' rf-tokenize --bytes -o out half.jsonl
+	zstd -dc <in | zstd -c >again
+	says 65 'without content size, which no rf stream has (was one compressed anew? each record is a frame)' rf-cat again
+	mkfifo fifo
+	says 78 'fifo: not a regular file' timeout 10 rf-tokenize --tokenizer fifo -o out empty.jsonl
+	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" nowhere/x
+	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" --dtype bf16 nowhere/x
+	says 64 'is not a pair of numbers from 0 to 0.9999999, like' rf-ntp -m run --betas 1,1 in
 	says 64 '--seed goes with --shuffle' rf-cat --seed 3 in
 	says 64 '--epoch goes with --shuffle' rf-cat --epoch 3 in
 	says 64 'rf-select: -k: ' rf-select -k x in

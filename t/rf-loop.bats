@@ -143,6 +143,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 }
 
 @test "rf-loop: wrong words are said to be wrong, and leave nothing" {
+	rf-init --from ckpt old
 	while IFS='|' read -r status message words; do
 		eval "run -$status rf-loop $words"
 		[[ "$output" == "rf-loop: "*"$message"* ]] || { echo "$words: $output"; return 1; }
@@ -156,6 +157,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		66|nothing: |-m run --data corpus.rf --from nothing -- line
 		66|nothing.rf: it is not there|-m run --data nothing.rf --from ckpt -- line
 		65|ckpt: it is there already and is not a run|-m ckpt --data corpus.rf --from ckpt -- line
+		64|a step of a run, and the run itself is what is trained: -m old|-m old/latest --data corpus.rf -- line
 	END
 	[ ! -e run ] && [ ! -e ckpt/data ]
 }
