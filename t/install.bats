@@ -19,6 +19,8 @@ setup() { load helper; }
 	make -s -C "$ROOT" uninstall DESTDIR="$place" PREFIX=/opt/rf >/dev/null
 	[ "$(cd "$place" && find . ! -type d)" = ./opt/rf/bin/other ]
 	[ ! -e "$place/opt/rf/share/rf-tools" ]
+	run -2 make -s -C "$ROOT" -o all install PREFIX=rf
+	[[ "$output" == *"PREFIX='rf' must begin with /"* ]]
 }
 
 @test "install: a phase of training and its evaluation find the programs with none on the PATH" {
