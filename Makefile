@@ -285,7 +285,7 @@ lint:
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share
 plugins = $(DESTDIR)$(PREFIX)/lib/rf-tools
-absolute = $(if $(filter /%,$(PREFIX)),,$(error PREFIX='$(PREFIX)' must begin with /; what it lies below for now is DESTDIR))
+absolute = $(if $(filter /%,$(PREFIX)),,$(error PREFIX='$(PREFIX)' must begin with /; DESTDIR names a folder to stage it in))
 install: all
 	$(absolute)
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/rf-tools/configs' '$(share)/bash-completion/completions'

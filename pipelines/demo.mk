@@ -71,7 +71,7 @@ $(if $(odd),$(error RUN is the name of targets and has $(odd) in it: '$(RUN)'))
 export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
-MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk MAKEOVERRIDES= DATA='$(RUN)/train.rf' CORPUS= SEED='$(SEED)' COMPUTE='$(COMPUTE)'
+MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= SEED='$(SEED)' COMPUTE='$(COMPUTE)'
 TEXT     = $(or $(CORPUS),$(RUN)/corpus/*.txt)
 TOKENIZE = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 --hold-out $(HOLD_OUT)
 HELD_OUT = $(TOKENIZE) --truncate right --held-out $(TEXT) | rf-cat --shuffle --seed $(SEED) | rf-cat --range 0:$(DOCUMENTS) | \

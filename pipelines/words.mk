@@ -2,15 +2,15 @@
 # is refused, for a variable that is misspelt would change nothing; and `help`, which prints the head of the file that was
 # asked for.
 #
-# Words of building come along with those of make midtrain.  A file that hands on its own words, and has looked at what it was
-# given, says MAKEOVERRIDES= to be believed.
+# Words of building come along with those of make midtrain.  A file that hands on its own words, having looked at what it was
+# given, empties MAKEFLAGS, which would bring them too.
 
 # Where the programs are, in the tree and where they are installed.
 RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) $(HERE)../bin/rf-loop)))
 export PATH := $(RF_BIN):$(PATH)
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
-unknown := $(if $(filter MAKEOVERRIDES,$(given)),,$(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given)))
+unknown := $(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
 $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error $(v) has a space in it, and make would take it for two: '$($(v))')))
 
