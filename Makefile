@@ -106,7 +106,7 @@ UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c
 FAULT   = $(BUILD)/t/fault.so
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/f-*.c))
 KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
-OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*.c) kernels/gemm.c) \
+OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) kernels/gemm.c) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
 all: $(TOOLS) $(PLUGIN)
@@ -145,7 +145,7 @@ $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
 # What of the library the plugin needs itself.
-PLUGIN_LIB = $(BUILD)/pic/dev.o $(BUILD)/pic/err.o
+PLUGIN_LIB = $(BUILD)/pic/device/dev.o $(BUILD)/pic/base/err.o
 $(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(SAN) -MMD -MP -c -o $@ $<
@@ -259,11 +259,10 @@ fuzz:
 	done
 units-fuzz: $(REPLAYS)
 
-# lib/ and kernels/ neither print nor exit: that is for main(), by cli.c, cli_model.c, cli_stage.c and progress.c; in child.c
-# processes that it forked end.
+# lib/ and kernels/ neither print nor exit: that is for main(), by lib/cli; in child.c processes that it forked end.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
-SOURCES   = $(wildcard lib/*.c kernels/*.c tools/*.c t/*.c)
-QUIET     = $(filter-out lib/cli.c lib/cli_model.c lib/cli_stage.c lib/progress.c lib/child.c,$(wildcard lib/*.c kernels/*.c kernels/*.h)) $(CU)
+SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/*.c)
+QUIET     = $(filter-out lib/cli/% lib/io/child.c,$(wildcard lib/*/*.c kernels/*.c kernels/*.h)) $(CU)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/*.cu t/emu/*.cpp)
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
@@ -279,7 +278,7 @@ lint:
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || { echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk '$$2 != "total" && $$1 > 150 { print "lint: " $$2 " has " $$1 " lines, more than 150"; bad = 1 } END { exit bad }'
 	@wc -l $(SOURCES) $(CU) $(EMULATOR) \
-		$(wildcard lib/*.h kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/cross/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
+		$(wildcard lib/*/*.h kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/cross/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
 		awk '$$2 != "total" && $$1 > 900 { print "lint: " $$2 " has " $$1 " lines, more than 900"; bad = 1 } END { exit bad }'
 
 # Completions are found by the name of a command, so each program has a link.

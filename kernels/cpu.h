@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dev.h"
-#include "pool.h"
+#include "device/dev.h"
+#include "device/pool.h"
 
 #define RF_PASTE2(a, b) a##_##b
 #define RF_PASTE(a, b) RF_PASTE2(a, b)

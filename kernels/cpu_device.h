@@ -2,7 +2,7 @@
 #ifndef RF_CPU_DEVICE_H
 #define RF_CPU_DEVICE_H
 
-#include "dev.h"
+#include "device/dev.h"
 
 /* The level of the instruction set that kernels and oneDNN compute at, for the whole process: `auto`, which is the highest of
  * the processor's with all that oneDNN knows beyond it, or a level's name, which limits both.  NULL: the one that was taken

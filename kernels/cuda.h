@@ -22,7 +22,7 @@
 #endif
 
 extern "C" {
-#include "dev.h"
+#include "device/dev.h"
 }
 
 typedef __nv_bfloat16 bf16;

@@ -1,6 +1,6 @@
 /* operands.c -- the forms in which gemm.c gives operands to oneDNN: rounded to bf16, and turned. */
+#include "base/half.h"
 #include "cpu.h"
-#include "half.h"
 #include "vec.h"
 
 typedef uint32_t vu __attribute__((vector_size(VL * 4)));

@@ -22,15 +22,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "advantage.h"
-#include "clock.h"
+#include "base/clock.h"
+#include "base/half.h"
 #include "cpu_device.h"
-#include "entropy.h"
-#include "half.h"
-#include "reward.h"
-#include "rollout.h"
-#include "select.h"
-#include "train.h"
+#include "method/advantage.h"
+#include "method/entropy.h"
+#include "method/reward.h"
+#include "method/rollout.h"
+#include "method/select.h"
+#include "method/train.h"
 
 extern void omp_set_num_threads(int);
 

@@ -9,8 +9,8 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "msg.h"
-#include "wire.h"
+#include "stream/msg.h"
+#include "stream/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

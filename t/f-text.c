@@ -11,11 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "jscan.h"
-#include "sequences.h"
-#include "stream.h"
-#include "text.h"
-#include "tokenizer.h"
+#include "io/jscan.h"
+#include "stream/stream.h"
+#include "text/sequences.h"
+#include "text/text.h"
+#include "text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

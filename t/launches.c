@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dev.h"
+#include "device/dev.h"
 
 enum { T = 16384, ROLLOUTS = 40, STEPS = 8 };
 static const struct model {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "err.h"
+#include "base/err.h"
 
 static struct rf_err err;
 

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "dev.h"
+#include "device/dev.h"
+#include "model/config.h"
 
 #define UNUSED __attribute__((unused))
 #define COUNT(a) (int)(sizeof (a) / sizeof *(a))

@@ -34,7 +34,7 @@ setup() {
 @test "README: the files that it names are there" {
 	n=0
 	for name in $(grep -oE '`(lib/)?[a-z_]+\.c`' "$ROOT/README.md" | tr -d '`'); do
-		[ -e "$ROOT/lib/${name#lib/}" ] || { echo "$name is not there"; return 1; }
+		[ -n "$(compgen -G "$ROOT/lib/*/${name#lib/}")" ] || { echo "$name is not there"; return 1; }
 		n=$((n + 1))
 	done
 	[ "$n" -ge 10 ]

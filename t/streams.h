@@ -7,8 +7,8 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "msg.h"
-#include "wire.h"
+#include "stream/msg.h"
+#include "stream/wire.h"
 
 /* A stream that is being made: its bytes, and where each frame begins. */
 struct made {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "model.h"
+#include "model/config.h"
+#include "model/model.h"
 #include "tap.h"
 
 /* The published 340M configuration of flash-linear-attention, but for its sizes. */

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dev.h"
+#include "device/dev.h"
 #include "tap.h"
 
 static struct rf_dev d;

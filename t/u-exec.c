@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec.h"
+#include "io/exec.h"
 #include "tap.h"
 
 static struct rf_err err;

@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/run.h"
+#include "ckpt/tensors.h"
+#include "method/train.h"
 #include "must.h"
-#include "run.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "tap.h"
-#include "tensors.h"
-#include "train.h"
 
 /* It reads its few files and exits: what it allocates goes with it. */
 const char *__asan_default_options(void);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "init.h"
-#include "model.h"
-#include "rng.h"
+#include "base/rng.h"
+#include "ckpt/init.h"
+#include "model/model.h"
 #include "tap.h"
 
 static const char config[] =

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg.h"
+#include "stream/msg.h"
+#include "stream/wire.h"
 #include "tap.h"
-#include "wire.h"
 
 /* There and back: NULL, or what went wrong. */
 static const char *round_trip(const void *msg, size_t n, char **line)

@@ -24,7 +24,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "wire.h"
+#include "stream/wire.h"
 
 static unsigned char data[16 << 20];
 static size_t size, at[100000], frames;

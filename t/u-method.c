@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advantage.h"
-#include "policy.h"
-#include "reward.h"
-#include "rng.h"
-#include "select.h"
+#include "base/rng.h"
+#include "method/advantage.h"
+#include "method/policy.h"
+#include "method/reward.h"
+#include "method/select.h"
 #include "tap.h"
 
 static bool near(double a, double b, double tolerance)

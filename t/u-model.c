@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/rng.h"
+#include "ckpt/run.h"
 #include "must.h"
-#include "rng.h"
-#include "run.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "tap.h"
 
 /* It reads its few files and exits: what it allocates goes with it. */

@@ -1,7 +1,7 @@
 /* u-ops-args -- the operations that not all models use, and arguments of the others: gates, decays, norms of other kinds,
  * what stands before a sequence, products in a batch, rows that do not touch.  Arguments: the devices, instead of cpu with
  * 1, 2, 3 threads and check. */
-#include "half.h"
+#include "base/half.h"
 #include "ops.h"
 
 /* ---- gates and decays ------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* u-ops -- every operation of the table but the mixers', against double precision: products, rows, elementwise, the
  * head, the optimizer; and vec.h's exp.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
 #pragma GCC diagnostic ignored "-Wpsabi"
-#include "half.h"
+#include "base/half.h"
 #include "ops.h"
 #include "vec.h"
 

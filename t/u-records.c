@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "must.h"
-#include "rng.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 enum { C = 2, N = 2, K = 3, VOCAB = 40 };
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advantage.h"
-#include "reward.h"
-#include "stream.h"
+#include "ckpt/tensors.h"
+#include "method/advantage.h"
+#include "method/reward.h"
+#include "stream/stream.h"
 #include "tap.h"
-#include "tensors.h"
 
 static void die(const char *what, const struct rf_err *e)
 {

@@ -18,11 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt.h"
-#include "disk.h"
-#include "inspect.h"
+#include "ckpt/ckpt.h"
+#include "dump/inspect.h"
+#include "io/disk.h"
+#include "method/trainer.h"
 #include "tap.h"
-#include "trainer.h"
 
 static volatile sig_atomic_t stop;
 static const char *golden;

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "atomic.h"
-#include "doomed.h"
+#include "io/atomic.h"
+#include "io/doomed.h"
 #include "streams.h"
 #include "tap.h"
 

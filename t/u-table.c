@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "page.h"
-#include "pick.h"
-#include "rng.h"
-#include "table.h"
+#include "base/page.h"
+#include "base/rng.h"
+#include "dump/pick.h"
+#include "dump/table.h"
 #include "tap.h"
 
 static bool is(const struct rf_buf *b, const char *want)

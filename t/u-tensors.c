@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "half.h"
+#include "base/half.h"
+#include "ckpt/tensors.h"
 #include "tap.h"
-#include "tensors.h"
 
 /* ---- malformed headers ------------------------------------------------------------------------------------------ */
 

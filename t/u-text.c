@@ -7,13 +7,13 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "jscan.h"
-#include "lines.h"
-#include "sequences.h"
-#include "stream.h"
+#include "io/jscan.h"
+#include "io/lines.h"
+#include "stream/stream.h"
 #include "tap.h"
-#include "text.h"
-#include "tokenizer.h"
+#include "text/sequences.h"
+#include "text/text.h"
+#include "text/tokenizer.h"
 
 static struct rf_err err;
 

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
+#include "ckpt/init.h"
 #include "cpu.h"
-#include "init.h"
+#include "method/train.h"
+#include "model/tree.h"
 #include "must.h"
-#include "rng.h"
 #include "tap.h"
-#include "train.h"
-#include "tree.h"
 
 /* ---- a small model with every term of the equations alive ------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* rf-cat -- joins, cuts, shuffles and repeats streams; writes streams from JSON. */
-#include "cat.h"
-#include "cli_stage.h"
+#include "cli/cli_stage.h"
+#include "stream/cat.h"
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;

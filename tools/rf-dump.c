@@ -6,10 +6,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "dump.h"
-#include "progress.h"
-#include "stream.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "dump/dump.h"
+#include "stream/stream.h"
 
 enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 

@@ -1,8 +1,8 @@
 /* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss, AdamW, commit. */
 #include <string.h>
 
-#include "advantage.h"
-#include "cli_model.h"
+#include "cli/cli_model.h"
+#include "method/advantage.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_advantage advantage;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "init.h"
-#include "model.h"
-#include "run.h"
+#include "ckpt/init.h"
+#include "ckpt/run.h"
+#include "cli/cli.h"
+#include "model/model.h"
 
 static struct {
 	const char *config, *from, *tokenizer;

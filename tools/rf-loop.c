@@ -2,9 +2,9 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "cli.h"
-#include "loop.h"
-#include "progress.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "loop/loop.h"
 
 static struct rf_loop loop = RF_LOOP_DEFAULTS;
 static const char *phase;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli_model.h"
-#include "entropy.h"
+#include "cli/cli_model.h"
+#include "method/entropy.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;

@@ -2,10 +2,10 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "cli_stage.h"
-#include "judge.h"
-#include "reward.h"
-#include "rng.h"
+#include "base/rng.h"
+#include "cli/cli_stage.h"
+#include "method/judge.h"
+#include "method/reward.h"
 
 static struct {
 	int kind, shift, draw_step;

@@ -1,6 +1,6 @@
 /* rf-rollout -- continues each sequence below its chosen positions, or scores continuations that are there. */
-#include "cli_model.h"
-#include "rollout.h"
+#include "cli/cli_model.h"
+#include "method/rollout.h"
 
 static struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;

@@ -1,7 +1,7 @@
 /* rf-select -- chooses the positions of each sequence that get rollouts. */
-#include "cli_stage.h"
-#include "rng.h"
-#include "select.h"
+#include "base/rng.h"
+#include "cli/cli_stage.h"
+#include "method/select.h"
 
 struct choice {
 	struct rf_select how;

@@ -1,13 +1,13 @@
 /* rf-tokenize -- text to token sequences: the head of every pipe. */
 #include <stdio.h>
 
-#include "disk.h"
-#include "cli.h"
-#include "progress.h"
-#include "sequences.h"
-#include "stream.h"
-#include "text.h"
-#include "tokenizer.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "io/disk.h"
+#include "stream/stream.h"
+#include "text/sequences.h"
+#include "text/text.h"
+#include "text/tokenizer.h"
 
 static bool bytes;
 static const char *model, *output;

@@ -117,7 +117,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 }
 
 @test "same bytes: what is no kernel rounds each product and each sum, as x86-64 does" {
-	aarch64-linux-gnu-objdump -d "$RF_UNITS"/../lib/*.o >code
+	aarch64-linux-gnu-objdump -d "$RF_UNITS"/../lib/*/*.o >code
 	grep -qw fmul code
 	run ! grep -wE 'fn?madd|fn?msub|fml[as]' code
 }

@@ -1,0 +1,70 @@
+/* err.c -- a failure is put into words where it is found, and on its way up each caller puts in front of it what it alone
+ * knows: which record, which file.  So a sentence reads from the outside in. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+enum rf_code rf_fail(struct rf_err *e, enum rf_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return code;
+	e->code = code;
+	va_start(ap, fmt);
+	vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
+{
+	char old[sizeof e->msg];
+	va_list ap;
+	int n;
+
+	if (!e)
+		return RF_ENUMERIC;
+	memcpy(old, e->msg, sizeof old);
+	va_start(ap, fmt);
+	n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && (size_t)n < sizeof e->msg)
+		snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %s", old);
+	return e->code;
+}
+
+int rf_exit_status(enum rf_code code)
+{
+	static const int status[] = {
+		[RF_OK] = 0, [RF_EOF] = 0, [RF_EUSAGE] = 64, [RF_EDATA] = 65, [RF_ENOINPUT] = 66,
+		[RF_EDEVICE] = 69, [RF_ENUMERIC] = 70, [RF_ENOMEM] = 71, [RF_EIO] = 74,
+		[RF_EBUSY] = 75, [RF_EMODEL] = 78,
+	};
+
+	/* an error that nobody filled in is a bug of ours, and says so */
+	return (size_t)code < sizeof status / sizeof *status ? status[code] : status[RF_ENUMERIC];
+}
+
+char *rf_quote(char *buf, size_t size, const void *s, size_t n)
+{
+	const unsigned char *p = s;
+	size_t w = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		char esc[5];
+		int len = p[i] >= 32 && p[i] < 127 ? snprintf(esc, sizeof esc, "%c", p[i])
+		        : p[i] == '\n' ? snprintf(esc, sizeof esc, "\\n")
+		        : snprintf(esc, sizeof esc, "\\x%02x", p[i]);
+		if (w + (size_t)len + 4 > size) {
+			memcpy(buf + w, "...", 4);
+			return buf;
+		}
+		memcpy(buf + w, esc, (size_t)len);
+		w += (size_t)len;
+	}
+	buf[w] = 0;
+	return buf;
+}

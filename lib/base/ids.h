@@ -1,0 +1,18 @@
+/* ids.h -- which ids have been seen, how often, and where first. */
+#ifndef RF_IDS_H
+#define RF_IDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct rf_ids { struct rf_id_slot *slot; size_t used, size; uint64_t total; };
+
+/* Counts id once more; *before: how often it came before. */
+enum rf_code rf_ids_add(struct rf_ids *ids, uint64_t id, uint64_t *before, struct rf_err *e);
+/* The number, from 1, of the call that added it first; 0: none did. */
+uint64_t rf_ids_first(const struct rf_ids *ids, uint64_t id);
+void rf_ids_free(struct rf_ids *ids);
+
+#endif

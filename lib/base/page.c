@@ -1,0 +1,246 @@
+/* page.c -- text that grows; UTF-8 that is safe to show.
+ *
+ * A stream's strings come from strangers: one escape sequence can rename a terminal's title, clear what stood above or
+ * make a line read backwards.  So everything goes through rf_page_safe(), which lets through whole characters of text
+ * and spells the rest out (utf8.h); each part that cannot be a character becomes one U+FFFD. */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/page.h"
+#include "base/utf8.h"
+
+void rf_page_puts(struct rf_buf *p, const char *s)
+{
+	rf_buf_add(p, s, strlen(s));
+}
+
+static void page_vprintf(struct rf_buf *p, const char *fmt, va_list ap)
+{
+	char line[512];
+	int n = vsnprintf(line, sizeof line, fmt, ap);
+
+	if (n > 0)
+		rf_buf_add(p, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+void rf_page_printf(struct rf_buf *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	page_vprintf(p, fmt, ap);
+	va_end(ap);
+}
+
+void rf_page_real(struct rf_buf *p, double x, int digits)
+{
+	char text[40];
+
+	do
+		snprintf(text, sizeof text, "%.*g", digits, x);
+	while (digits++ < 17 && strtod(text, NULL) != x);
+	rf_page_puts(p, text);
+}
+
+void rf_page_single(struct rf_buf *p, float x, int digits)
+{
+	char text[40];
+
+	do
+		snprintf(text, sizeof text, "%.*g", digits, (double)x);
+	while (digits++ < 9 && strtof(text, NULL) != x);
+	rf_page_puts(p, text);
+}
+
+void rf_page_fill(struct rf_buf *p, char c, size_t n)
+{
+	while (n--)
+		rf_buf_add(p, &c, 1);
+}
+
+void rf_page_clear(struct rf_buf *p)
+{
+	p->n = 0;
+	p->failed = false;
+}
+
+/* ---- characters ------------------------------------------------------------------------------------------------- */
+
+struct range { int32_t first, last; };
+
+static bool within(const struct range *r, size_t n, int32_t c)
+{
+	for (size_t i = 0; i < n; i++)
+		if (c >= r[i].first && c <= r[i].last)
+			return true;
+	return false;
+}
+#define WITHIN(table, c) within(table, sizeof table / sizeof *table, c)
+
+/* two columns: East Asian scripts and pictures (Unicode annex 11, in broad strokes) */
+static const struct range wide[] = {
+	{ 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF },
+	{ 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 }, { 0x1F300, 0x1F64F }, { 0x1F680, 0x1F6FF },
+	{ 0x1F900, 0x1F9FF }, { 0x20000, 0x3FFFD },
+};
+/* none: marks that stand over the character before */
+static const struct range over[] = {
+	{ 0x300, 0x36F }, { 0x483, 0x489 }, { 0x591, 0x5BD }, { 0x610, 0x61A }, { 0x64B, 0x65F }, { 0x93C, 0x93C },
+	{ 0x94D, 0x94D }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200C, 0x200D },
+	{ 0x20D0, 0x20FF }, { 0xFE00, 0xFE0F }, { 0xFE20, 0xFE2F },
+};
+
+static int width_of(int32_t c)
+{
+	return c < 0x300 ? 1 : WITHIN(over, c) ? 0 : WITHIN(wide, c) ? 2 : 1;
+}
+
+void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
+{
+	const unsigned char *u = s;
+	size_t len;
+	int32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		len = rf_utf8_next(u + i, n - i, &c);
+		if (c < 0)
+			rf_page_puts(p, "\xEF\xBF\xBD");
+		else if (c == '\\' || c == '\t' || c == '\n' || c == '\r' || (c == '"' && quotes))
+			rf_page_printf(p, "\\%c", c == '\t' ? 't' : c == '\n' ? 'n' : c == '\r' ? 'r' : (int)c);
+		else if (c < 0x20 || c == 0x7F)
+			rf_page_printf(p, "\\x%02x", (unsigned)c);
+		else if (c >= 0x80 && rf_utf8_unsafe(c))
+			rf_page_printf(p, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
+		else
+			rf_buf_add(p, u + i, len);
+	}
+}
+
+void rf_page_json(struct rf_buf *p, const char *text)
+{
+	const unsigned char *u = (const unsigned char *)text;
+	size_t n = strlen(text), len;
+	int32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		len = rf_utf8_next(u + i, n - i, &c);
+		if (c != 0x7F && (c < 0x80 || !rf_utf8_unsafe(c)))
+			rf_buf_add(p, u + i, len);
+		else if (c > 0xFFFF)
+			rf_page_printf(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10), 0xDC00u + ((unsigned)c & 0x3FF));
+		else
+			rf_page_printf(p, "\\u%04x", (unsigned)c);
+	}
+}
+
+int rf_columns(const void *s, size_t n)
+{
+	const unsigned char *u = s;
+	int32_t c;
+	int w = 0;
+
+	for (size_t i = 0; i < n;) {
+		i += rf_utf8_next(u + i, n - i, &c);
+		w += width_of(c);
+	}
+	return w;
+}
+
+size_t rf_columns_head(const void *s, size_t n, int columns)
+{
+	const unsigned char *u = s;
+	size_t i = 0, len;
+	int32_t c;
+
+	for (; i < n; i += len) {
+		len = rf_utf8_next(u + i, n - i, &c);
+		if ((columns -= width_of(c)) < 0)
+			break;
+	}
+	return i;
+}
+
+size_t rf_columns_tail(const void *s, size_t n, int columns)
+{
+	const unsigned char *u = s;
+	size_t i = n;
+	int32_t c;
+
+	while (i > 0) {
+		size_t at = i - 1;
+		while (at > 0 && (u[at] & 0xC0) == 0x80)
+			at--;
+		rf_utf8_next(u + at, n - at, &c);
+		if ((columns -= width_of(c)) < 0)
+			break;
+		i = at;
+	}
+	return n - i;
+}
+
+/* ---- layout ----------------------------------------------------------------------------------------------------- */
+
+void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width, int max_lines)
+{
+	*f = (struct rf_flow){ .p = p, .indent = indent, .width = width, .max_lines = max_lines };
+	if (label) {
+		rf_page_printf(p, "%-*s", indent, label);
+		f->column = indent;
+		f->lines = 1;
+	}
+}
+
+void rf_flow_item(struct rf_flow *f, const void *item, size_t n, const char *paint)
+{
+	int w = rf_columns(item, n);
+
+	if (f->left_out || (f->column > f->indent && f->column + 2 + w > f->width)) {
+		if (f->left_out || (f->max_lines && f->lines == f->max_lines)) {
+			f->left_out++;
+			return;
+		}
+		rf_page_puts(f->p, "\n");
+		f->column = 0;
+	}
+	if (!f->column) {
+		rf_page_fill(f->p, ' ', (size_t)f->indent);
+		f->column = f->indent;
+		f->lines++;
+	} else if (f->column > f->indent) {
+		rf_page_puts(f->p, "  ");
+		f->column += 2;
+	}
+	if (paint)
+		rf_page_printf(f->p, "\033[%sm", paint);
+	rf_buf_add(f->p, item, n);
+	if (paint)
+		rf_page_puts(f->p, "\033[m");
+	f->column += w;
+}
+
+void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...)
+{
+	struct rf_buf item = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	page_vprintf(&item, fmt, ap);
+	va_end(ap);
+	rf_flow_item(f, item.p, item.n, paint);
+	f->p->failed |= item.failed;
+	rf_buf_free(&item);
+}
+
+void rf_flow_end(struct rf_flow *f)
+{
+	if (f->left_out)
+		rf_page_printf(f->p, "  ... and %d more", f->left_out);
+	if (!f->column)
+		return;
+	while (f->p->n && f->p->p[f->p->n - 1] == ' ')
+		f->p->n--;
+	rf_page_puts(f->p, "\n");
+}

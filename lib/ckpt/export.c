@@ -1,0 +1,464 @@
+/* export.c -- writing a checkpoint directory: config.json, model.safetensors, the files that are carried along, and for
+ * a step of a run optim.safetensors and state.json, which lists the others and so comes last. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/half.h"
+#include "ckpt/ckpt.h"
+#include "io/disk.h"
+#include "io/json.h"
+#include "text/tokenizer.h"
+
+enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
+
+struct writer {
+	const struct rf_parts *p;
+	const char *dir;
+	json_t *files;        /* {name: {size, xxh64}} of what was written */
+	char weights[17];
+};
+
+/* ---- the tensors ------------------------------------------------------------------------------------------------ */
+
+/* Every tensor of the file in order of name: the model's from the flat buffer, or from half where it is given; of a
+ * tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
+static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, struct rf_tensor **out, int *n,
+                               struct rf_err *e)
+{
+	const struct rf_tensors *old = p->from ? &p->from->tensors : NULL;
+	char embedding[RF_MAX_NAME];
+	struct rf_tensor *t;
+
+	rf_config_embedding(p->cfg, embedding);
+	*n = old ? old->n : p->params->n;
+	if (!(*out = calloc((size_t)*n + 1, sizeof **out)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < *n; i++) {
+		const char *name = old ? old->t[i].name : p->params->p[i].name;
+		const struct rf_param *x = rf_params_find(p->params, name);
+
+		t = *out + i;
+		if (!x && p->params->tied && !strcmp(name, "lm_head.weight"))
+			x = rf_params_find(p->params, embedding);
+		if (!x) {
+			*t = old->t[i];
+			continue;
+		}
+		*t = (struct rf_tensor){ .name = name, .dtype = p->dtype, .ndim = x->ndim, .count = x->count };
+		t->bytes = x->count * (uint64_t)rf_dtype_size(p->dtype);
+		t->data = half ? (const void *)(half + x->offset) : p->weights + x->offset;
+		t->reach = p->reach;
+		for (int k = 0; k < x->ndim; k++)
+			t->shape[k] = x->shape[k];
+	}
+	return RF_OK;
+}
+
+static enum rf_code to_half(const struct rf_parts *p, uint16_t **out, struct rf_err *e)
+{
+	uint16_t *h = malloc(p->params->total * sizeof *h);
+
+	if (!h)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < p->params->n; i++)
+		for (size_t k = p->params->p[i].offset, end = k + p->params->p[i].count; k < end; k++) {
+			h[k] = p->dtype == RF_F16 ? rf_f32_f16(p->weights[k]) : rf_f32_bf16(p->weights[k]);
+			if ((h[k] & 0x7fff) >= (p->dtype == RF_F16 ? 0x7c00 : 0x7f80)) {
+				free(h);
+				return rf_fail(e, RF_ENUMERIC, "'%s' has a weight of %g, which %s cannot hold",
+				               p->params->p[i].name, (double)p->weights[k], rf_dtype_name(p->dtype));
+			}
+		}
+	*out = h;
+	return RF_OK;
+}
+
+enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e)
+{
+	struct rf_tensor *t;
+	enum rf_code rc;
+	int n;
+
+	if ((rc = make_table(p, NULL, &t, &n, e)) == RF_OK)
+		rc = rf_tensors_hash(t, n, NULL, weights, e);
+	free(t);
+	return rc;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+static enum rf_code create(struct writer *w, struct rf_disk *f, const char *name, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_disk_join(path, w->dir, name, e);
+
+	return rc == RF_OK ? rf_disk_create(f, path, w->p->stop, e) : rc;
+}
+
+/* Ends a file whose writing went as rc says. */
+static enum rf_code finish(struct writer *w, struct rf_disk *f, enum rf_code rc, const char *name, struct rf_err *e)
+{
+	char hex[17];
+
+	if (rc != RF_OK) {
+		rf_disk_abandon(f);
+		return rc;
+	}
+	if ((rc = rf_disk_finish(f, hex, e)) != RF_OK)
+		return rc;
+	if (json_object_set_new(w->files, name, json_pack("{s:I, s:s}", "size", (json_int_t)f->size, "xxh64", hex)) < 0)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	return RF_OK;
+}
+
+static enum rf_code write_text(struct writer *w, const char *name, const char *text, struct rf_err *e)
+{
+	struct rf_disk f;
+	enum rf_code rc;
+
+	if ((rc = create(w, &f, name, e)) != RF_OK)
+		return rc;
+	return finish(w, &f, rf_disk_write(&f, text, strlen(text), e), name, e);
+}
+
+static enum rf_code write_tensors(struct writer *w, const char *name, const struct rf_tensor *t, int n,
+                                  const char *const *extra, struct rf_err *e)
+{
+	struct rf_disk f;
+	enum rf_code rc;
+
+	if ((rc = create(w, &f, name, e)) != RF_OK)
+		return rc;
+	return finish(w, &f, rf_tensors_put(&f, t, n, extra, e), name, e);
+}
+
+static enum rf_code copy_file(struct writer *w, const char *from, const char *name, struct rf_err *e)
+{
+	char path[4096], buf[BLOCK];
+	struct rf_disk f;
+	enum rf_code rc;
+	uint64_t size;
+	int fd;
+
+	if ((rc = rf_disk_join(path, from, name, e)) != RF_OK || (rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
+		return rc;
+	if ((rc = create(w, &f, name, e)) == RF_OK) {
+		for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
+			size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
+			if ((rc = rf_disk_pread(fd, buf, n, at, e)) == RF_OK)
+				rc = rf_disk_write(&f, buf, n, e);
+			else
+				rf_blame(e, "%s", path);
+		}
+		rc = finish(w, &f, rc, name, e);
+	}
+	close(fd);
+	return rc;
+}
+
+/* Files of a checkpoint that do not go with new weights: the old ones, in whatever form, and what is written anew. */
+static bool stale(const char *name)
+{
+	static const char *const ends[] = {
+		".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", NULL
+	};
+	size_t n = strlen(name);
+
+	for (const char *const *end = ends; *end; end++)
+		if (n >= strlen(*end) && !strcmp(name + n - strlen(*end), *end))
+			return true;
+	return !strcmp(name, "config.json") || !strcmp(name, "state.json");
+}
+
+typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const struct stat *, struct rf_err *);
+
+/* Whether a link leads to a file of its checkpoint: in its folder, or where a cache of models keeps the contents of several
+ * (CHECKPOINT/../../blobs).  What lies elsewhere is nobody's to give away. */
+static bool of_checkpoint(const char *dir, const char *path)
+{
+	char folder[4096];
+
+	return rf_disk_inside(path, dir)
+	    || (snprintf(folder, sizeof folder, "%s/../../blobs", dir) < (int)sizeof folder && rf_disk_inside(path, folder));
+}
+
+#define MOST_CARRIED (INT64_C(1) << 30) /* bytes */
+
+/* What a file is that is to be carried along; *regular false: nothing of that kind. */
+static enum rf_code look_at(const char *dir, const char *path, struct stat *st, bool *regular, struct rf_err *e)
+{
+	if (lstat(path, st) < 0 || (S_ISLNK(st->st_mode) && of_checkpoint(dir, path) && stat(path, st) < 0))
+		return rf_fail(e, RF_EIO, "%s: stat: %s", path, strerror(errno));
+	if (S_ISLNK(st->st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: a link to nothing, or to what is no file of the checkpoint: what should go along with the "
+		               "weights must lie there, and nothing else", path);
+	*regular = S_ISREG(st->st_mode);
+	if (*regular && st->st_size > MOST_CARRIED)
+		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, and would go along with every step: at most %lld do", path, (long long)st->st_size,
+		               (long long)MOST_CARRIED);
+	return RF_OK;
+}
+
+/* Calls f for each file of a checkpoint that is carried along, in order of name. */
+static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct rf_err *e)
+{
+	struct dirent **list;
+	enum rf_code rc = RF_OK;
+	int n = scandir(dir, &list, NULL, alphasort);
+
+	if (n < 0)
+		return rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		bool regular = false;
+		char path[4096];
+		struct stat st;
+
+		if (rc == RF_OK && rf_disk_plain(list[i]->d_name) && !stale(list[i]->d_name)
+		    && (rc = rf_disk_join(path, dir, list[i]->d_name, e)) == RF_OK
+		    && (rc = look_at(dir, path, &st, &regular, e)) == RF_OK && regular)
+			rc = f(arg, dir, list[i]->d_name, &st, e);
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+static enum rf_code carry(void *w, const char *dir, const char *name, const struct stat *st, struct rf_err *e)
+{
+	(void)st;
+	return copy_file(w, dir, name, e);
+}
+
+static enum rf_code add_size(void *sum, const char *dir, const char *name, const struct stat *st, struct rf_err *e)
+{
+	(void)dir, (void)name, (void)e;
+	*(uint64_t *)sum += (uint64_t)st->st_size;
+	return RF_OK;
+}
+
+uint64_t rf_parts_bytes(const struct rf_parts *p)
+{
+	uint64_t sum = SLACK + p->params->total * ((uint64_t)rf_dtype_size(p->dtype) + (p->m ? 8 : 0));
+
+	for (int i = 0; p->from && i < p->from->tensors.n; i++)
+		if (!rf_params_find(p->params, p->from->tensors.t[i].name))
+			sum += p->from->tensors.t[i].bytes;
+	if (p->from)
+		each_carried(p->from->dir, add_size, &sum, NULL);
+	return sum;
+}
+
+/* ---- the parts -------------------------------------------------------------------------------------------------- */
+
+static const char byt5[] =
+	"{\n"
+	"  \"tokenizer_class\": \"ByT5Tokenizer\",\n"
+	"  \"pad_token\": \"<pad>\",\n"
+	"  \"eos_token\": \"</s>\",\n"
+	"  \"unk_token\": \"<unk>\",\n"
+	"  \"extra_ids\": 125,\n"
+	"  \"added_tokens_decoder\": {\n"
+	"    \"0\": { \"content\": \"<pad>\", \"special\": true },\n"
+	"    \"1\": { \"content\": \"</s>\", \"special\": true },\n"
+	"    \"2\": { \"content\": \"<unk>\", \"special\": true }\n"
+	"  }\n"
+	"}\n";
+
+static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
+{
+	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", NULL };
+	enum rf_code rc;
+	bool found = false;
+
+	if (!strcmp(tokenizer, "bytes"))
+		return write_text(w, "tokenizer_config.json", byt5, e);
+	for (int i = 0; i < 2; i++)
+		for (const char *const *file = i ? beside : rf_tokenizer_files; *file; file++) {
+			if ((rc = copy_file(w, tokenizer, *file, e)) != RF_OK && rc != RF_ENOINPUT)
+				return rc;
+			found |= rc == RF_OK && !i;
+		}
+	if (!found)
+		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
+		               "tokenizer_config.json)", tokenizer);
+	return RF_OK;
+}
+
+static enum rf_code write_config(struct writer *w, struct rf_err *e)
+{
+	const char *dtype = w->p->dtype == RF_F32 ? "float32" : w->p->dtype == RF_BF16 ? "bfloat16" : "float16";
+	enum rf_code rc;
+	char *text;
+
+	if ((rc = rf_config_text(w->p->cfg, dtype, w->p->params->tied, &text, e)) != RF_OK)
+		return rf_blame(e, "config.json");
+	rc = write_text(w, "config.json", text, e);
+	free(text);
+	return rc;
+}
+
+static enum rf_code write_model(struct writer *w, struct rf_err *e)
+{
+	uint16_t *half = NULL;
+	struct rf_tensor *t = NULL;
+	enum rf_code rc = RF_OK;
+	int n;
+
+	if (w->p->dtype != RF_F32)
+		rc = to_half(w->p, &half, e);
+	if (rc == RF_OK && (rc = make_table(w->p, half, &t, &n, e)) == RF_OK
+	    && (rc = rf_tensors_hash(t, n, NULL, w->weights, e)) == RF_OK)
+		rc = write_tensors(w, "model.safetensors", t, n, NULL, e);
+	free(t);
+	free(half);
+	return rc;
+}
+
+static enum rf_code write_moments(struct writer *w, struct rf_err *e)
+{
+	const char *const extra[] = { "weights", w->weights, NULL };
+	const struct rf_params *params = w->p->params;
+	struct rf_tensor *t = calloc((size_t)params->n * 2, sizeof *t);
+	char (*names)[140] = calloc((size_t)params->n * 2, sizeof *names);
+	enum rf_code rc;
+
+	if (!t || !names) {
+		free(t);
+		free(names);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	/* "exp_avg." sorts before "exp_avg_sq.", so the order stays that of the names */
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < params->n; i++) {
+			const struct rf_param *p = &params->p[i];
+			int at = k * params->n + i;
+
+			snprintf(names[at], sizeof names[at], "%s.%s", k ? "exp_avg_sq" : "exp_avg", p->name);
+			t[at] = (struct rf_tensor){
+				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4,
+				.reach = w->p->reach
+			};
+			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
+			for (int d = 0; d < p->ndim; d++)
+				t[at].shape[d] = p->shape[d];
+		}
+	rc = write_tensors(w, "optim.safetensors", t, 2 * params->n, extra, e);
+	free(t);
+	free(names);
+	return rc;
+}
+
+static enum rf_code write_state(struct writer *w, struct rf_err *e)
+{
+	const struct rf_state *s = w->p->state;
+	json_t *past = json_array(), *root;
+	char *text, hash[17];
+	enum rf_code rc;
+	int bad = 0;
+
+	for (int i = 0; i < s->past_count; i++)
+		bad |= json_array_append_new(past, json_string(s->past[i]));
+	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT,
+	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits", (json_int_t)s->commits,
+	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
+	if (*s->data_hash)
+		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash,
+		                                                   "next", (json_int_t)s->data_next));
+	bad = bad || !rf_state_hash(root, hash) || json_object_set_new(root, "xxh64", json_string(hash));
+	text = bad ? NULL : json_dumps(root, JSON_INDENT(1));
+	json_decref(root);
+	if (!text)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	rc = strlen(text) > RF_MOST_STATE ? rf_fail(e, RF_EMODEL, "%s: its state.json would have more than %d bytes: "
+	                                            "it lists every file, and there are too many in the checkpoint", w->dir, RF_MOST_STATE)
+	                                  : write_text(w, "state.json", text, e);
+	free(text);
+	return rc;
+}
+
+static enum rf_code write_all(struct writer *w, struct rf_err *e)
+{
+	const struct rf_parts *p = w->p;
+	uint64_t want = rf_parts_bytes(p), room;
+	enum rf_code rc;
+
+	if ((rc = rf_disk_free(w->dir, &room, e)) != RF_OK)
+		return rc;
+	if (room < want)
+		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, %llu are free", w->dir,
+		               (unsigned long long)want, (unsigned long long)room);
+	if (p->from && (rc = each_carried(p->from->dir, carry, w, e)) != RF_OK)
+		return rc;
+	if (p->tokenizer && (rc = write_tokenizer(w, p->tokenizer, e)) != RF_OK)
+		return rc;
+	if ((rc = write_config(w, e)) != RF_OK || (rc = write_model(w, e)) != RF_OK)
+		return rc;
+	if (p->m && (rc = write_moments(w, e)) != RF_OK)
+		return rc;
+	if (p->state && (rc = write_state(w, e)) != RF_OK)
+		return rc;
+	return rf_disk_sync_dir(w->dir, e);
+}
+
+enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], char moments[17], struct rf_err *e)
+{
+	struct writer w = { .p = p, .dir = dir, .files = json_object() };
+	enum rf_code rc;
+
+	if (!w.files)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (mkdir(dir, 0777) < 0)
+		rc = rf_fail(e, RF_EIO, "%s: create: %s", dir, strerror(errno));
+	else if ((rc = write_all(&w, e)) != RF_OK)
+		rf_disk_remove(dir, NULL);
+	if (rc == RF_OK && weights)
+		strcpy(weights, w.weights);
+	if (rc == RF_OK && moments) {
+		const char *hex = json_string_value(json_object_get(json_object_get(w.files, "optim.safetensors"), "xxh64"));
+		strcpy(moments, hex ? hex : "");
+	}
+	json_decref(w.files);
+	return rc;
+}
+
+/* ---- bare checkpoints ------------------------------------------------------------------------------------------- */
+
+static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct rf_err *e)
+{
+	char temp[4096];
+	enum rf_code rc;
+	struct stat st;
+
+	if ((rc = rf_disk_temp(temp, dir, e)) != RF_OK)
+		return rc;
+	if (lstat(dir, &st) == 0)
+		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
+	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK || (rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
+		return rc;
+	return rf_disk_publish(temp, dir, p->stop, e);
+}
+
+enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype, const char *dir,
+                            const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	struct rf_parts p = {
+		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype, .stop = stop
+	};
+
+	return write_new(&p, dir, e);
+}
+
+enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
+                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	struct rf_parts p = {
+		.cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer, .stop = stop
+	};
+
+	return write_new(&p, dir, e);
+}

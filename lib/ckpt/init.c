@@ -1,0 +1,93 @@
+/* init.c -- fresh weights, each a function of the seed, its tensor and its place alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "ckpt/init.h"
+#include "ckpt/run.h"
+#include "text/tokenizer.h"
+
+static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)
+{
+	return rf_draw_key(seed, RF_DRAW_WEIGHTS, 0, 0, (uint64_t)tensor, element >> 32);
+}
+
+static void init_normal(float *w, size_t n, double scale, uint64_t seed, int tensor)
+{
+	const double turn = 2 * acos(-1);
+	uint64_t key = key_of(seed, tensor, 0);
+
+	for (size_t j = 0; j < n; j += 2) {
+		if ((uint32_t)j == 0)
+			key = key_of(seed, tensor, j);
+		double u = rf_draw(key, (uint32_t)j), v = rf_draw(key, (uint32_t)j + 1);
+		double r = scale * sqrt(-2 * log1p(-u));
+		w[j] = (float)(r * cos(turn * v));
+		if (j + 1 < n)
+			w[j + 1] = (float)(r * sin(turn * v));
+	}
+}
+
+/* low .. high, not low itself, which may be 0 */
+static double between(const struct rf_param *p, double u)
+{
+	return p->low + (p->high - p->low) * (1 - u);
+}
+
+/* Few numbers: one draw each. */
+static double drawn(const struct rf_param *p, double u)
+{
+	double x;
+
+	if (p->init == RF_INIT_LOG)
+		return log(between(p, u));
+	x = exp(log(p->low) + (log(p->high) - log(p->low)) * u);
+	return x + log(-expm1(-x)); /* softplus of this is x */
+}
+
+void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat)
+{
+	memset(flat, 0, t->total * sizeof *flat);
+	for (int i = 0; i < t->n; i++) {
+		float *w = flat + t->p[i].offset;
+
+		switch (t->p[i].init) {
+		case RF_INIT_NORMAL: init_normal(w, t->p[i].count, t->p[i].scale, seed, i); break;
+		case RF_INIT_ONE:
+			for (size_t j = 0; j < t->p[i].count; j++)
+				w[j] = 1;
+			break;
+		case RF_INIT_ZERO:
+			break;
+		case RF_INIT_LOG:
+		case RF_INIT_RATE:
+			for (size_t j = 0; j < t->p[i].count; j++)
+				w[j] = (float)drawn(&t->p[i], rf_draw(key_of(seed, i, j), (uint32_t)j));
+			break;
+		}
+	}
+}
+
+enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokenizer, struct rf_err *e)
+{
+	if (!*tokenizer && cfg->vocab == RF_BYTES_VOCAB)
+		*tokenizer = "bytes";
+	if (*tokenizer && !strcmp(*tokenizer, "bytes") && cfg->vocab < RF_BYTES_VOCAB)
+		return rf_fail(e, RF_EMODEL, "vocab_size is %d, and the tokenizer bytes has %d tokens", cfg->vocab, RF_BYTES_VOCAB);
+	return RF_OK;
+}
+
+enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed, const char *tokenizer,
+                           const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	float *flat = malloc(t->total * sizeof *flat);
+	enum rf_code rc;
+
+	if (!flat)
+		return rf_fail(e, RF_ENOMEM, "out of memory: %zu weights", t->total);
+	rf_init_weights(t, seed, flat);
+	rc = rf_ckpt_create(cfg, t, flat, tokenizer, dir, stop, e);
+	free(flat);
+	return rc;
+}

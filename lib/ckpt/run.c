@@ -1,0 +1,362 @@
+/* run.c -- the run directory: lock, commit, repair, prune.
+ *
+ * A step comes into being by one rename of a directory that is whole and synced, and goes by one rename back to a
+ * temporary name before it is taken apart; so whatever is called step-N can be read, at any instant and after a power
+ * loss (A. Pillai et al. 2014, "All file systems are not created equal"). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/ckpt.h"
+#include "io/disk.h"
+
+/* ---- what is in a run ------------------------------------------------------------------------------------------- */
+
+static bool is_temporary(const char *name)
+{
+	return (!strncmp(name, ".step-", 6) || !strncmp(name, ".latest.", 8)) && strstr(name, ".tmp-");
+}
+
+/* Only the holder of the lock makes temporary names, so those that are there are of the dead. */
+static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
+{
+	char name[4096];
+	struct dirent **list;
+	enum rf_code rc = RF_OK;
+	int n = scandir(path, &list, NULL, alphasort);
+
+	if (n < 0)
+		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (rc == RF_OK && is_temporary(list[i]->d_name)
+		    && (rc = rf_disk_join(name, path, list[i]->d_name, e)) == RF_OK)
+			rc = rf_disk_remove(name, e);
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+/* Makes PATH/latest point to the step, by rename. */
+static enum rf_code point_latest(const char *path, int64_t step, struct rf_err *e)
+{
+	char latest[4096], temp[4096], name[32];
+	enum rf_code rc;
+
+	rf_step_name(name, step);
+	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK || (rc = rf_disk_temp(temp, latest, e)) != RF_OK)
+		return rc;
+	if (symlink(name, temp) < 0)
+		return rf_fail(e, RF_EIO, "%s: create: %s", temp, strerror(errno));
+	return rf_disk_publish(temp, latest, NULL, e);
+}
+
+static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_err *e)
+{
+	char latest[4096], target[64] = "", name[32];
+	enum rf_code rc;
+
+	rf_step_name(name, newest);
+	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK)
+		return rc;
+	if (readlink(latest, target, sizeof target - 1) >= 0 && !strcmp(target, name))
+		return RF_OK;
+	return point_latest(path, newest, e);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc;
+
+	if ((rc = rf_disk_join(path, run, ".lock", e)) != RF_OK)
+		return rc;
+	if ((*lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	if ((rc = rf_disk_lock(*lock, path, e)) == RF_OK)
+		return RF_OK;
+	if (rc == RF_EBUSY)
+		rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended", run);
+	close(*lock);
+	*lock = -1;
+	return rc;
+}
+
+int rf_run_of_step(const char *path)
+{
+	char last[32];
+	size_t n = strlen(path), name;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (name = n; name > 0 && path[name - 1] != '/'; name--)
+		;
+	snprintf(last, sizeof last, "%.*s", (int)(n - name), path + name);
+	return name > 1 && (!strcmp(last, "latest") || rf_step_number(last) >= 0) ? (int)name - 1 : 0;
+}
+
+/* What needs no lock: that it is a run, and its newest step. */
+static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest, struct rf_err *e)
+{
+	char config[4096];
+	enum rf_code rc;
+	struct stat st;
+	int n;
+
+	*r = (struct rf_run){ .lock = -1 };
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: not a directory: a run is one; begin it with: rf-init --from CHECKPOINT RUN", path);
+	if ((rc = rf_disk_join(config, path, "config.json", e)) != RF_OK)
+		return rc;
+	strcpy(r->path, path);
+	if (stat(config, &st) == 0 && (n = rf_run_of_step(path)))
+		return rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n, path);
+	if (stat(config, &st) == 0)
+		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
+		               path, path);
+	return rf_step_newest(path, newest, e);
+}
+
+/* The newest step by its own name: latest lags after a kill, and is turned only to what can be opened. */
+static enum rf_code open_newest(struct rf_run *r, int64_t newest, struct rf_err *e)
+{
+	char dir[4096], state[4096], name[32];
+	enum rf_code rc;
+	struct stat st;
+
+	rf_step_name(name, newest);
+	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_join(state, dir, "state.json", e)) != RF_OK)
+		return rc;
+	if (stat(state, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return rf_fail(e, RF_EMODEL, "%s: a damaged step: it has no state.json (remove it, and the run goes on from the step before)", dir);
+	if ((rc = rf_ckpt_open(&r->at, dir, e)) == RF_OK && r->at.step != newest) {
+		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld (remove it, and the run goes on from the step before)", dir,
+		             (long long)r->at.step);
+		rf_ckpt_close(&r->at);
+	}
+	return rc;
+}
+
+enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
+{
+	char dir[4096], lost[RF_STEP_LOST];
+	int64_t newest;
+	enum rf_code rc;
+
+	/* before the lock, which would leave its file in any directory */
+	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
+	    || (rc = rf_step_newest(path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK
+	    || (rc = open_newest(r, newest, e)) != RF_OK || (rc = repair_latest(path, newest, e)) != RF_OK)
+		rf_run_close(r);
+	else if (*lost)
+		rf_ckpt_lost(&r->at, lost);
+	return rc;
+}
+
+enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
+{
+	char dir[4096], lost[RF_STEP_LOST];
+	int64_t newest;
+	enum rf_code rc;
+
+	*r = (struct rf_run){ .lock = -1 };
+	if (rf_is_config(path))
+		return rf_ckpt_of_config(&r->at, path, e);
+	if ((rc = find_run(r, path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
+		return rc;
+	while ((rc = open_newest(r, newest, e)) != RF_OK) { /* a trainer may have committed and removed it meanwhile */
+		int64_t before = newest;
+
+		if (rf_step_newest(path, &newest, NULL) != RF_OK || newest == before)
+			return rc;
+	}
+	if (*lost)
+		rf_ckpt_lost(&r->at, lost);
+	return rc;
+}
+
+void rf_run_close(struct rf_run *r)
+{
+	rf_ckpt_close(&r->at);
+	if (r->lock >= 0)
+		close(r->lock);
+	r->lock = -1;
+}
+
+/* ---- committing ------------------------------------------------------------------------------------------------- */
+
+/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  The name goes first, unless it is that
+ * of a folder in the lower layer of an overlay, which cannot be renamed. */
+static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_err *e)
+{
+	char name[32], step[4096], temp[4096];
+	enum rf_code rc;
+	int64_t *steps;
+	int n;
+
+	rc = rf_step_list(path, &steps, &n, e);
+	for (int i = 0; rc == RF_OK && i < n - keep; i++) {
+		if (keep_every && steps[i] % keep_every == 0)
+			continue;
+		rf_step_name(name, steps[i]);
+		if ((rc = rf_disk_join(step, path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, step, e)) != RF_OK)
+			break;
+		if (rename(step, temp) == 0)
+			rc = rf_disk_remove(temp, e);
+		else if (errno == EXDEV)
+			rc = rf_disk_remove(step, e);
+		else
+			rc = rf_fail(e, RF_EIO, "%s: rename: %s", step, strerror(errno));
+	}
+	free(steps);
+	return rc;
+}
+
+/* What r->at is after the commit.  The table and the config stay where they are: the program points into them. */
+static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf_state *s, const char *weights,
+                            const char *moments, struct rf_err *e)
+{
+	struct rf_tensors t;
+	enum rf_code rc;
+
+	if ((rc = rf_tensors_open_dir(&t, dir, e)) != RF_OK)
+		return rc;
+	rf_tensors_close(&at->tensors);
+	at->tensors = t;
+	strcpy(at->dir, dir);
+	at->step = s->step;
+	at->commits = s->commits;
+	at->updates = s->updates;
+	strcpy(at->weights, weights);
+	strcpy(at->moments, moments);
+	strcpy(at->past[0], weights);
+	memcpy(at->past + 1, s->past, sizeof s->past);
+	at->past_count = s->past_count + 1;
+	strcpy(at->data_hash, s->data_hash);
+	at->data_next = s->data_next;
+	return RF_OK;
+}
+
+/* What does not make a commit fail goes into r->warning. */
+static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t bytes)
+{
+	struct rf_err e;
+	uint64_t room;
+
+	*r->warning = 0;
+	if (prune(r->path, c->keep, c->keep_every, &e) != RF_OK)
+		snprintf(r->warning, sizeof r->warning, "old steps stay: %.200s", e.msg);
+	else if (rf_disk_free(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
+		snprintf(r->warning, sizeof r->warning, "%llu bytes are free, a step needs %llu",
+		         (unsigned long long)room, (unsigned long long)bytes);
+}
+
+enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
+{
+	static const float some; /* only that there are moments counts */
+	struct rf_parts p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .dtype = RF_F32, .m = &some, .v = &some };
+	uint64_t room, want = rf_parts_bytes(&p);
+	enum rf_code rc;
+
+	if (access(r->path, W_OK | X_OK))
+		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
+	if ((rc = rf_disk_free(r->path, &room, e)) == RF_OK && room < want)
+		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, %llu are free", r->path, (unsigned long long)want,
+		             (unsigned long long)room);
+	return rc;
+}
+
+enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e)
+{
+	struct rf_state s = {
+		.step = c->step, .parent = r->at.step, .commits = r->at.commits + 1, .updates = c->updates
+	};
+	struct rf_parts p = {
+		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights, .dtype = RF_F32,
+		.m = c->m, .v = c->v, .reach = c->reach, .state = &s, .stop = c->stop,
+	};
+	char dir[4096], temp[4096], name[32], weights[17], moments[17];
+	enum rf_code rc;
+	uint64_t bytes;
+
+	if (c->step <= r->at.step || c->keep < 1)
+		return rf_fail(e, RF_ENUMERIC, "%s: a commit of step %lld after step %lld", r->path, (long long)c->step,
+		               (long long)r->at.step);
+	s.past_count = r->at.past_count < RF_HASH_HISTORY ? r->at.past_count : RF_HASH_HISTORY;
+	memcpy(s.past, r->at.past, sizeof s.past);
+	strcpy(s.data_hash, c->data_hash ? c->data_hash : r->at.data_hash);
+	s.data_next = c->data_hash ? c->data_next : r->at.data_next;
+
+	rf_step_name(name, c->step);
+	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, dir, e)) != RF_OK)
+		return rc;
+	bytes = rf_parts_bytes(&p);
+	if ((rc = rf_parts_write(&p, temp, weights, moments, e)) != RF_OK
+	    || (rc = rf_disk_publish(temp, dir, c->stop, e)) != RF_OK)
+		return rc;
+	if ((rc = point_latest(r->path, c->step, e)) != RF_OK || (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
+		return rf_blame(e, "step %lld is committed, but", (long long)c->step);
+	look_around(r, c, bytes);
+	return RF_OK;
+}
+
+/* ---- beginning -------------------------------------------------------------------------------------------------- */
+
+static enum rf_code must_be_new(const char *run, struct rf_err *e)
+{
+	const struct dirent *d;
+	struct stat st;
+	DIR *dir = opendir(run);
+	bool empty = true;
+
+	if (dir && lstat(run, &st) == 0 && S_ISLNK(st.st_mode)) {
+		closedir(dir);
+		return rf_fail(e, RF_EUSAGE, "%s: a link, in whose place nothing is put: name what it leads to", run);
+	}
+	if (!dir)
+		return errno == ENOENT ? RF_OK : rf_fail(e, errno == ENOTDIR ? RF_EUSAGE : RF_EIO, "%s: %s", run, strerror(errno));
+	while (empty && (d = readdir(dir)))
+		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
+	closedir(dir);
+	return empty ? RF_OK : rf_fail(e, RF_EUSAGE, "%s: exists already and is not empty", run);
+}
+
+/* RUN's temporary name is filled with step-000000 and latest, and renamed. */
+enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
+                          struct rf_err *e)
+{
+	struct rf_state s = { .parent = -1 };
+	struct rf_parts p = {
+		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s, .stop = stop
+	};
+	char temp[4096], step[4096], name[32];
+	enum rf_code rc;
+	float *flat;
+
+	rf_step_name(name, 0);
+	if ((rc = rf_disk_temp(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK
+	    || (rc = rf_disk_join(step, temp, name, e)) != RF_OK)
+		return rc;
+	if (!(flat = malloc(from->params.total * sizeof *flat)))
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, from->params.total);
+	p.weights = flat;
+	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK && mkdir(temp, 0777) < 0) {
+		rc = rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
+	} else if (rc == RF_OK) {
+		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK && (rc = point_latest(temp, 0, e)) == RF_OK)
+			rc = rf_disk_publish(temp, run, stop, e);
+		else
+			rf_disk_remove(temp, NULL);
+	}
+	free(flat);
+	return rc;
+}

@@ -1,0 +1,565 @@
+/* tensors.c -- safetensors: 8 bytes with the length of the header, a JSON object {name: {dtype, shape, data_offsets}},
+ * the bytes.  The rules are those of the reference implementation (huggingface/safetensors, SafeTensors::deserialize)
+ * or stricter, so that whatever is accepted here is accepted there. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/half.h"
+#include "ckpt/tensors.h"
+#include "io/disk.h"
+#include "io/json.h"
+
+enum { MAX_HEADER = 16 << 20, MAX_SHARDS = 1024, BLOCK = 1 << 16 };
+
+static const struct { const char *name; int size; } dtypes[] = {
+	[RF_F32] = { "F32", 4 }, [RF_F16] = { "F16", 2 }, [RF_BF16] = { "BF16", 2 }, [RF_F64] = { "F64", 8 },
+	[RF_I8] = { "I8", 1 }, [RF_I16] = { "I16", 2 }, [RF_I32] = { "I32", 4 }, [RF_I64] = { "I64", 8 },
+	[RF_U8] = { "U8", 1 }, [RF_U16] = { "U16", 2 }, [RF_U32] = { "U32", 4 }, [RF_U64] = { "U64", 8 },
+	[RF_BOOL] = { "BOOL", 1 },
+};
+
+/* One file: the names of its tensors live in its header. */
+struct shard {
+	json_t *header;
+	int fd;
+	const char *bytes;   /* the file in memory, where there is no fd */
+};
+
+struct files {
+	int n;
+	struct shard s[];
+};
+
+const char *rf_dtype_name(enum rf_dtype t)
+{
+	return dtypes[t].name;
+}
+
+int rf_dtype_size(enum rf_dtype t)
+{
+	return dtypes[t].size;
+}
+
+/* ---- the header ------------------------------------------------------------------------------------------------- */
+
+static bool get_size(const json_t *v, uint64_t *to)
+{
+	if (!json_is_integer(v) || json_integer_value(v) < 0)
+		return false;
+	*to = (uint64_t)json_integer_value(v);
+	return true;
+}
+
+/* One entry of the header; data has `room` bytes. */
+static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json_t *v, uint64_t room, struct rf_err *e)
+{
+	const char *dtype = json_string_value(json_object_get(v, "dtype"));
+	const json_t *shape = json_object_get(v, "shape"), *offsets = json_object_get(v, "data_offsets");
+	uint64_t begin, end, dim;
+	char q[120], qd[40];
+	size_t i;
+
+	*t = (struct rf_tensor){ .name = name, .count = 1 };
+	rf_quote(q, sizeof q, name, strlen(name));
+	if (!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_object_size(v) != 3)
+		return rf_fail(e, RF_EMODEL, "'%s' has not dtype, shape and data_offsets", q);
+	for (i = 0; i < sizeof dtypes / sizeof *dtypes && strcmp(dtype, dtypes[i].name); i++)
+		;
+	if (i == sizeof dtypes / sizeof *dtypes)
+		return rf_fail(e, RF_EMODEL, "'%s' has dtype '%s', which is not supported", q,
+		               rf_quote(qd, sizeof qd, dtype, strlen(dtype)));
+	t->dtype = (enum rf_dtype)i;
+
+	if (json_array_size(shape) > RF_MAX_DIMS)
+		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, limit %d", q, json_array_size(shape),
+		               RF_MAX_DIMS);
+	for (i = 0; i < json_array_size(shape); i++) {
+		if (!get_size(json_array_get(shape, i), &dim))
+			return rf_fail(e, RF_EMODEL, "'%s': its shape is not made of whole numbers", q);
+		if (__builtin_mul_overflow(t->count, dim, &t->count))
+			return rf_fail(e, RF_EMODEL, "'%s' has more elements than 64 bits can count", q);
+		t->shape[t->ndim++] = (int64_t)dim;
+	}
+	if (__builtin_mul_overflow(t->count, (uint64_t)rf_dtype_size(t->dtype), &t->bytes))
+		return rf_fail(e, RF_EMODEL, "'%s' has more bytes than 64 bits can count", q);
+
+	if (json_array_size(offsets) != 2 || !get_size(json_array_get(offsets, 0), &begin)
+	    || !get_size(json_array_get(offsets, 1), &end))
+		return rf_fail(e, RF_EMODEL, "'%s': data_offsets are not two whole numbers", q);
+	if (begin > end || end > room)
+		return rf_fail(e, RF_EMODEL, "'%s' lies at bytes %llu to %llu of %llu", q, (unsigned long long)begin,
+		               (unsigned long long)end, (unsigned long long)room);
+	if (end - begin != t->bytes)
+		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, its shape and dtype want %llu", q,
+		               (unsigned long long)(end - begin), (unsigned long long)t->bytes);
+	t->at = begin;
+	return RF_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct rf_tensor *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct rf_tensor *)a)->name, ((const struct rf_tensor *)b)->name);
+}
+
+/* "-0" is a float to the reference implementation and an integer to jansson; no number of a header has a sign. */
+static bool has_minus(const char *s, size_t n)
+{
+	bool in = false;
+
+	for (size_t i = 0; i < n; i++)
+		if (in && s[i] == '\\')
+			i++;
+		else if (s[i] == '"')
+			in = !in;
+		else if (!in && s[i] == '-')
+			return true;
+	return false;
+}
+
+/* Appends the tensors of one file, whose header is text and whose data, of room bytes, begin at byte `base`. */
+static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const char *text, size_t n, uint64_t base,
+                                uint64_t room, struct rf_err *e)
+{
+	struct rf_tensor *t;
+	const char *key, *k;
+	json_t *v, *pair;
+	enum rf_code rc;
+	uint64_t place = 0;
+	int first = out->n;
+	char q[120];
+
+	if (!n || *text != '{')
+		return rf_fail(e, RF_EMODEL, "the header does not begin with {");
+	if (has_minus(text, n))
+		return rf_fail(e, RF_EMODEL, "the header has a negative number");
+	if ((rc = rf_json_parse(&s->header, text, n, 3, e)) != RF_OK)
+		return rf_blame(e, "header");
+	if (!(t = realloc(out->t, ((size_t)out->n + json_object_size(s->header) + 1) * sizeof *t)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	out->t = t;
+	json_object_foreach(s->header, key, v) {
+		if (strcmp(key, "__metadata__")) {
+			if ((rc = read_entry(&out->t[out->n], key, v, room, e)) != RF_OK)
+				return rc;
+			out->t[out->n++].fd = s->fd < 0 ? NULL : &s->fd;
+			continue;
+		}
+		if (!json_is_object(v))
+			return rf_fail(e, RF_EMODEL, "__metadata__ is not an object");
+		json_object_foreach(v, k, pair)
+			if (!json_is_string(pair))
+				return rf_fail(e, RF_EMODEL, "__metadata__ has a value that is not a string");
+	}
+
+	qsort(out->t + first, (size_t)(out->n - first), sizeof *t, by_place);
+	for (t = out->t + first; t < out->t + out->n; t++) {
+		if (t->at != place) {
+			rf_quote(q, sizeof q, t->name, strlen(t->name));
+			return rf_fail(e, RF_EMODEL, "'%s' begins at byte %llu of the data, the one before it ends at "
+			               "%llu", q, (unsigned long long)t->at, (unsigned long long)place);
+		}
+		place += t->bytes;
+		t->at += base;
+		t->data = s->bytes ? s->bytes + t->at : NULL;
+	}
+	if (place != room)
+		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu", (unsigned long long)place,
+		               (unsigned long long)room);
+	return RF_OK;
+}
+
+/* The length of the header of a file of `size` bytes that begins with these 8. */
+static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint64_t *n, struct rf_err *e)
+{
+	*n = 0;
+	for (int i = 7; i >= 0; i--)
+		*n = *n << 8 | b[i];
+	if (*n > MAX_HEADER)
+		return rf_fail(e, RF_EMODEL, "not a safetensors file, or its header of %llu bytes is over the limit of "
+		               "%d", (unsigned long long)*n, MAX_HEADER);
+	if (*n > size - 8)
+		return rf_fail(e, RF_EMODEL, "truncated: %llu bytes cannot hold a header of %llu",
+		               (unsigned long long)size, (unsigned long long)*n);
+	return RF_OK;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code sort_names(struct rf_tensors *t, struct rf_err *e)
+{
+	char q[120];
+
+	qsort(t->t, (size_t)t->n, sizeof *t->t, by_name);
+	for (int i = 1; i < t->n; i++)
+		if (!strcmp(t->t[i - 1].name, t->t[i].name))
+			return rf_fail(e, RF_EMODEL, "'%s' is in two shards",
+			               rf_quote(q, sizeof q, t->t[i].name, strlen(t->t[i].name)));
+	return RF_OK;
+}
+
+static struct files *add_files(struct rf_tensors *out, int n)
+{
+	struct files *f = calloc(1, sizeof *f + (size_t)n * sizeof f->s[0]);
+
+	*out = (struct rf_tensors){ .impl = f };
+	if (f)
+		f->n = n;
+	for (int i = 0; f && i < n; i++)
+		f->s[i].fd = -1;
+	return f;
+}
+
+enum rf_code rf_tensors_parse(struct rf_tensors *out, const void *buf, size_t n, struct rf_err *e)
+{
+	struct files *f = add_files(out, 1);
+	enum rf_code rc;
+	uint64_t len;
+
+	if (!f)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	f->s[0].bytes = buf;
+	if (n < 8)
+		rc = rf_fail(e, RF_EMODEL, "truncated: %zu bytes", n);
+	else if ((rc = header_length(buf, n, &len, e)) == RF_OK)
+		rc = read_header(out, &f->s[0], (const char *)buf + 8, (size_t)len, 8 + len, n - 8 - len, e);
+	if (rc == RF_OK)
+		rc = sort_names(out, e);
+	if (rc != RF_OK)
+		rf_tensors_close(out);
+	return rc;
+}
+
+static enum rf_code open_shard(struct rf_tensors *out, struct shard *s, const char *path, struct rf_err *e)
+{
+	unsigned char b[8];
+	char *text = NULL;
+	enum rf_code rc;
+	uint64_t size, n;
+
+	if ((rc = rf_disk_open(path, &s->fd, &size, e)) != RF_OK)
+		return rc;
+	if (size < 8 || size > SIZE_MAX / 2)
+		rc = rf_fail(e, RF_EMODEL, "truncated: %llu bytes", (unsigned long long)size);
+	else if ((rc = rf_disk_pread(s->fd, b, 8, 0, e)) != RF_OK || (rc = header_length(b, size, &n, e)) != RF_OK)
+		;
+	else if (!(text = malloc((size_t)n + 1)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if ((rc = rf_disk_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
+		rc = read_header(out, s, text, (size_t)n, 8 + n, size - 8 - n, e);
+	free(text);
+	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
+}
+
+enum rf_code rf_tensors_open(struct rf_tensors *out, const char *path, struct rf_err *e)
+{
+	struct files *f = add_files(out, 1);
+	enum rf_code rc;
+
+	if (!f)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = open_shard(out, &f->s[0], path, e)) == RF_OK)
+		rc = sort_names(out, e);
+	if (rc != RF_OK)
+		rf_tensors_close(out);
+	return rc;
+}
+
+/* Opens the shards that weight_map {tensor: file} names, each once; every tensor must be where the map says. */
+static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const json_t *map, struct rf_err *e)
+{
+	json_t *order = json_object(), *v;
+	const char *name, *file;
+	char path[4096], q[120];
+	struct files *f;
+	enum rf_code rc = RF_OK;
+	int i = 0;
+
+	if (!order)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
+		if (!json_is_string(v) || !rf_disk_plain(json_string_value(v))) {
+			rc = rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name",
+			             rf_quote(q, sizeof q, name, strlen(name)));
+			break;
+		}
+		json_object_set_new(order, json_string_value(v), json_true());
+	}
+	if (rc == RF_OK && json_object_size(order) > MAX_SHARDS)
+		rc = rf_fail(e, RF_EMODEL, "%zu shards, limit %d", json_object_size(order), MAX_SHARDS);
+	if (rc == RF_OK && !(f = add_files(out, (int)json_object_size(order))))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc != RF_OK) {
+		json_decref(order);
+		return rc;
+	}
+	json_object_foreach(order, file, v) {
+		int first = out->n;
+
+		if ((rc = rf_disk_join(path, dir, file, e)) == RF_OK)
+			rc = open_shard(out, &f->s[i++], path, e);
+		if (rc == RF_ENOINPUT)
+			rc = rf_fail(e, RF_EMODEL, "%s: the index names it, and it is not there", path);
+		for (int k = first; rc == RF_OK && k < out->n; k++) {
+			name = json_string_value(json_object_get(map, out->t[k].name));
+			if (!name || strcmp(name, file))
+				rc = rf_fail(e, RF_EMODEL, "%s: the index does not place '%s' here", path,
+				             rf_quote(q, sizeof q, out->t[k].name, strlen(out->t[k].name)));
+		}
+		if (rc != RF_OK)
+			break;
+	}
+	json_decref(order);
+	if (rc == RF_OK && (rc = sort_names(out, e)) == RF_OK)
+		json_object_foreach((json_t *)(uintptr_t)map, name, v)
+			if (!rf_tensors_find(out, name)) {
+				rc = rf_fail(e, RF_EMODEL, "'%s' is not in its shard",
+				             rf_quote(q, sizeof q, name, strlen(name)));
+				break;
+			}
+	return rc;
+}
+
+enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct rf_err *e)
+{
+	char path[4096], *text;
+	json_t *root, *map;
+	enum rf_code rc;
+	size_t n;
+
+	*out = (struct rf_tensors){ .t = NULL };
+	if ((rc = rf_disk_join(path, dir, "model.safetensors", e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tensors_open(out, path, e)) != RF_ENOINPUT)
+		return rc;
+	if ((rc = rf_disk_join(path, dir, "model.safetensors.index.json", e)) != RF_OK)
+		return rc;
+	if ((rc = rf_disk_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
+		return rf_fail(e, RF_ENOINPUT,
+		               "%s: neither model.safetensors nor model.safetensors.index.json is there", dir);
+	if (rc != RF_OK)
+		return rc;
+	rc = rf_json_parse(&root, text, n, 8, e);
+	free(text);
+	if (rc == RF_OK) {
+		map = json_object_get(root, "weight_map");
+		rc = json_object_size(map) ? open_shards(out, dir, map, e) : rf_fail(e, RF_EMODEL, "no weight_map");
+		json_decref(root);
+	}
+	if (rc != RF_OK) {
+		rf_tensors_close(out);
+		rf_blame(e, "%s", path);
+	}
+	return rc;
+}
+
+void rf_tensors_close(struct rf_tensors *t)
+{
+	struct files *f = t->impl;
+
+	for (int i = 0; f && i < f->n; i++) {
+		json_decref(f->s[i].header);
+		if (f->s[i].fd >= 0)
+			close(f->s[i].fd);
+	}
+	free(f);
+	free(t->t);
+	*t = (struct rf_tensors){ .t = NULL };
+}
+
+const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *name)
+{
+	struct rf_tensor key = { .name = name };
+
+	return t->n ? bsearch(&key, t->t, (size_t)t->n, sizeof *t->t, by_name) : NULL;
+}
+
+const char *rf_tensors_meta(const struct rf_tensors *t, const char *key)
+{
+	const struct files *f = t->impl;
+
+	if (!f || !f->n)
+		return NULL;
+	return json_string_value(json_object_get(json_object_get(f->s[0].header, "__metadata__"), key));
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e)
+{
+	char q[120];
+
+	if (!n)
+		return RF_OK;
+	if (t->reach)
+		return t->reach->get(t->reach->arg, out, (const char *)t->data + from, n, e);
+	if (!t->fd) {
+		memcpy(out, (const char *)t->data + from, n);
+		return RF_OK;
+	}
+	if (rf_disk_pread(*t->fd, out, n, t->at + from, e) == RF_OK)
+		return RF_OK;
+	return rf_blame(e, "'%s'", rf_quote(q, sizeof q, t->name, strlen(t->name)));
+}
+
+enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out, struct rf_err *e)
+{
+	unsigned char buf[BLOCK];
+	enum rf_code rc;
+	uint16_t h;
+	double x;
+	char q[120];
+	const size_t size = (size_t)rf_dtype_size(t->dtype);
+
+	if (t->dtype == RF_F32)
+		return rf_tensor_read(t, first * size, out, n * size, e);
+	if (t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64)
+		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which holds no weights",
+		               rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
+	for (size_t i = 0; i < n; ) {
+		size_t some = n - i < BLOCK / size ? n - i : BLOCK / size;
+		if ((rc = rf_tensor_read(t, (first + i) * size, buf, some * size, e)) != RF_OK)
+			return rc;
+		for (size_t k = 0; k < some; k++, i++)
+			if (t->dtype == RF_F64) {
+				memcpy(&x, buf + k * size, size);
+				out[i] = (float)x;
+			} else {
+				memcpy(&h, buf + k * size, size);
+				out[i] = t->dtype == RF_F16 ? rf_f16_f32(h) : rf_bf16_f32(h);
+			}
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e)
+{
+	return rf_tensor_f32_part(t, 0, (size_t)t->count, out, e);
+}
+
+enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17], struct rf_err *e)
+{
+	XXH64_state_t *h = XXH64_createState();
+	unsigned char buf[BLOCK];
+	enum rf_code rc = RF_OK;
+
+	if (!h)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	XXH64_reset(h, 0);
+	if (arch_of)
+		XXH64_update(h, arch_of, strlen(arch_of));
+	for (int i = 0; rc == RF_OK && i < n; i++) {
+		XXH64_update(h, t[i].name, strlen(t[i].name));
+		XXH64_update(h, dtypes[t[i].dtype].name, strlen(dtypes[t[i].dtype].name));
+		for (int d = 0; d < t[i].ndim; d++) {
+			char dim[24];
+			int len = snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]);
+			XXH64_update(h, dim, (size_t)len);
+		}
+		const bool here = !t[i].fd && !t[i].reach;
+
+		if (!arch_of && here && t[i].bytes)
+			XXH64_update(h, t[i].data, (size_t)t[i].bytes);
+		for (uint64_t at = 0; !arch_of && !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
+			size_t len = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
+			if ((rc = rf_tensor_read(&t[i], at, buf, len, e)) == RF_OK)
+				XXH64_update(h, buf, len);
+		}
+	}
+	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(h));
+	XXH64_freeState(h);
+	return rc;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+/* The header as text, padded with spaces so that the data begin at a multiple of 8; NULL: out of memory. */
+static char *make_header(const struct rf_tensor *t, int n, const char *const *extra, size_t *len)
+{
+	json_t *head = json_object(), *meta = json_pack("{s:s}", "format", "pt");
+	char *text, *padded = NULL;
+	uint64_t place = 0;
+
+	for (; extra && *extra; extra += 2)
+		json_object_set_new(meta, extra[0], json_string(extra[1]));
+	json_object_set_new(head, "__metadata__", meta);
+	for (int i = 0; i < n; i++) {
+		json_t *shape = json_array();
+		for (int d = 0; d < t[i].ndim; d++)
+			json_array_append_new(shape, json_integer(t[i].shape[d]));
+		json_object_set_new(head, t[i].name, json_pack("{s:s, s:o, s:[I, I]}",
+		                    "dtype", rf_dtype_name(t[i].dtype), "shape", shape,
+		                    "data_offsets", (json_int_t)place, (json_int_t)(place + t[i].bytes)));
+		place += t[i].bytes;
+	}
+	text = json_object_size(head) == (size_t)n + 1 ? json_dumps(head, JSON_COMPACT) : NULL;
+	json_decref(head);
+	if (text && (padded = malloc(strlen(text) + 8))) {
+		*len = strlen(text);
+		memcpy(padded, text, *len);
+		while (*len % 8)
+			padded[(*len)++] = ' ';
+	}
+	free(text);
+	return padded;
+}
+
+enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra,
+                            struct rf_err *e)
+{
+	unsigned char length[8], buf[BLOCK];
+	enum rf_code rc;
+	size_t len;
+	char *head = make_header(t, n, extra, &len);
+
+	if (!head)
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", f->path);
+	for (int i = 0; i < 8; i++)
+		length[i] = (unsigned char)((uint64_t)len >> 8 * i);
+	if (len > MAX_HEADER)
+		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d", f->path, len,
+		             MAX_HEADER);
+	else if ((rc = rf_disk_write(f, length, sizeof length, e)) == RF_OK)
+		rc = rf_disk_write(f, head, len, e);
+	free(head);
+	for (int i = 0; rc == RF_OK && i < n; i++) {
+		const bool here = !t[i].fd && !t[i].reach;
+
+		if (here)
+			rc = rf_disk_write(f, t[i].data, (size_t)t[i].bytes, e);
+		for (uint64_t at = 0; !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
+			size_t k = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
+			if ((rc = rf_tensor_read(&t[i], at, buf, k, e)) == RF_OK)
+				rc = rf_disk_write(f, buf, k, e);
+		}
+	}
+	return rc;
+}
+
+enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
+                              struct rf_err *e)
+{
+	struct rf_disk f;
+	enum rf_code rc;
+
+	if ((rc = rf_disk_create(&f, path, NULL, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tensors_put(&f, t, n, extra, e)) != RF_OK) {
+		rf_disk_abandon(&f);
+		return rc;
+	}
+	return rf_disk_finish(&f, NULL, e);
+}

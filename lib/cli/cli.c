@@ -1,0 +1,435 @@
+/* cli.c -- the command line, from tables.  Written by hand rather than on getopt_long because that accepts
+ * abbreviations, and an abbreviation in a script changes its meaning with the next release. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "io/doomed.h"
+#include "stream/stream.h"
+
+volatile sig_atomic_t rf_cli_stop;
+static const char *progname = "rf";
+
+/* Options that the command line gave, and options that have no effect. */
+enum { MAX_OPTS = 64 };
+struct options { const struct rf_opt *opt[MAX_OPTS]; int n; };
+static struct options given, idle;
+
+static void say(const char *fmt, va_list ap)
+{
+	char line[1000];
+	int n = snprintf(line, sizeof line, "%s: ", progname);
+
+	n += vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
+	if ((size_t)n > sizeof line - 2)
+		n = sizeof line - 2;
+	for (int i = 0; i < n; i++) /* a name out of a file may hold what moves a terminal's cursor */
+		if ((unsigned char)line[i] < ' ' || line[i] == 127)
+			line[i] = '?';
+	line[n++] = '\n';
+	fflush(stdout);
+	rf_progress_pause();
+	/* one write: the lines of the programs of a pipe do not mix */
+	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+		return;
+}
+
+noreturn void rf_die(int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	rf_doomed_unlink();
+	exit(status);
+}
+
+noreturn void rf_die_err(const struct rf_err *e)
+{
+	rf_die(rf_exit_status(e->code), "%s", e->msg);
+}
+
+void rf_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	rf_progress_resume();
+}
+
+void rf_cli_finish(void)
+{
+	if (fflush(stdout) || ferror(stdout) || (close(STDOUT_FILENO) && errno != EBADF))
+		rf_die(74, "<stdout>: write: %s", strerror(errno));
+}
+
+static void killed(int sig)
+{
+	rf_doomed_unlink();
+	rf_progress_wipe();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void stopped(int sig)
+{
+	rf_cli_stop = sig;
+}
+
+static void on_signals(void (*handler)(int))
+{
+	struct sigaction sa = { .sa_handler = handler }, old;
+
+	for (const int *sig = rf_ending; *sig; sig++)
+		if (*sig == SIGTERM || *sig == SIGINT || (sigaction(*sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN)) /* nohup(1) */
+			sigaction(*sig, &sa, NULL);
+}
+
+void rf_cli_catch(void)
+{
+	on_signals(stopped);
+}
+
+void rf_cli_stopped(void)
+{
+	if (rf_cli_stop)
+		rf_die(128 + rf_cli_stop, "interrupted before the commit: the run is as it was");
+}
+
+void rf_cli_ignore_pipe(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static noreturn void usage_error(const char *fmt, ...)
+{
+	char what[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	rf_die(64, "%s (try --help)", what);
+}
+
+static void print_default(const struct rf_opt *o)
+{
+	const char *text;
+
+	switch (o->kind) {
+	case RF_OPT_FLAG: return;
+	case RF_OPT_INT:  printf(" [%d]", *(int *)o->to); return;
+	case RF_OPT_U64:  printf(" [%llu]", *(unsigned long long *)o->to); return;
+	case RF_OPT_SIZE: if (*(uint64_t *)o->to) printf(" [%lluM]", *(unsigned long long *)o->to >> 20); return;
+	case RF_OPT_REAL: if (!isnan(*(double *)o->to)) printf(" [%g]", *(double *)o->to); return;
+	case RF_OPT_PAIR: printf(" [%g,%g]", ((double *)o->to)[0], ((double *)o->to)[1]); return;
+	case RF_OPT_TEXT: if (*(const char **)o->to) printf(" [%s]", *(const char **)o->to); return;
+	case RF_OPT_ENUM:
+		if (*(int *)o->to < 0)
+			return;
+		text = o->arg;
+		for (int i = 0; i < *(int *)o->to; i++)
+			text = strchr(text, '|') + 1;
+		printf(" [%.*s]", (int)strcspn(text, "|"), text);
+	}
+}
+
+static noreturn void help(const struct rf_cli *cli)
+{
+	printf("usage: %s %s\n\n%s\n\n", cli->name, cli->usage, cli->summary);
+	for (const struct rf_opt *const *t = cli->opts; *t; t++)
+		for (const struct rf_opt *o = *t; o->name; o++) {
+			char left[100];
+			int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
+			                  : snprintf(left, sizeof left, "      --%s", o->name);
+			if (o->kind != RF_OPT_FLAG)
+				snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+			printf(strlen(left) < 34 ? "%-34s %s" : "%s\n%34s %s", left,
+			       strlen(left) < 34 ? o->help : "", o->help);
+			print_default(o);
+			putchar('\n');
+		}
+	printf("%-34s %s\n%-34s %s\n", "      --help", "this text", "      --version", "the version");
+	printf("\nexample:\n  %s\n\nsee also: %s\n", cli->example, cli->also);
+	rf_cli_finish();
+	exit(0);
+}
+
+/* A number and its suffix; the suffixes k, M, G are powers of 1024. */
+static bool whole(const char *s, unsigned long long max, unsigned long long *v)
+{
+	char *end;
+	int shift = 0;
+
+	errno = 0;
+	if (*s < '0' || *s > '9')
+		return false;
+	*v = strtoull(s, &end, 10);
+	if (errno)
+		return false;
+	if (*end == 'k' || *end == 'M' || *end == 'G')
+		shift = *end == 'k' ? 10 : *end == 'M' ? 20 : 30, end++;
+	if (*end || *v > max >> shift)
+		return false;
+	*v <<= shift;
+	return true;
+}
+
+static bool real(const char *s, char stop, double min, double max, double *v, const char **rest)
+{
+	char *end;
+
+	if (*s == ' ' || *s == '\t' || *s == '\n')
+		return false;
+	errno = 0;
+	*v = strtod(s, &end);
+	*rest = end;
+	/* nor what strtod() takes for hexadecimal, or what is too small to be held */
+	return end != s && !errno && !memchr(s, 'x', (size_t)(end - s)) && !memchr(s, 'X', (size_t)(end - s)) && *end == stop && isfinite(*v)
+	    && *v >= min && *v <= max;
+}
+
+/* A name of one letter is an option like -k, which --k is too. */
+static const char *dashes(const struct rf_opt *o) { return o->name[1] ? "--" : "-"; }
+
+static void set(const struct rf_opt *o, const char *s)
+{
+	unsigned long long u;
+	const char *rest, *w;
+	double *p = o->to, x, y;
+
+	switch (o->kind) {
+	case RF_OPT_FLAG:
+		*(bool *)o->to = true;
+		return;
+	case RF_OPT_INT:
+		if (*s == '-' ? !whole(s + 1, 1ull << 31, &u) || -(double)u < o->min : !whole(s, (unsigned long long)(o->max < 0 ? 0 : o->max), &u) || (double)u < o->min)
+			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name, s, o->min, o->max);
+		*(int *)o->to = *s == '-' ? (int)-(long long)u : (int)u;
+		return;
+	case RF_OPT_U64:
+	case RF_OPT_SIZE:
+		/* a size times a small number still fits */
+		if (!whole(s, o->kind == RF_OPT_SIZE ? 1ull << 50 : ~0ull, &u))
+			usage_error("%s%s: '%s' is not a whole number%s", dashes(o), o->name, s, o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
+		*(uint64_t *)o->to = u;
+		return;
+	case RF_OPT_REAL:
+		if (!real(s, 0, o->min, o->max, p, &rest))
+			usage_error("%s%s: '%s' is not a number from %.9g to %.9g", dashes(o), o->name, s, o->min, o->max);
+		return;
+	case RF_OPT_PAIR:
+		if (!real(s, ',', o->min, o->max, &x, &rest) || !real(rest + 1, 0, o->min, o->max, &y, &rest))
+			usage_error("%s%s: '%s' is not a pair of numbers from %.9g to %.9g, like 0.9,0.999", dashes(o), o->name, s, o->min, o->max);
+		p[0] = x;
+		p[1] = y;
+		return;
+	case RF_OPT_TEXT:
+		if (!*s)
+			usage_error("%s%s: the value is empty", dashes(o), o->name);
+		*(const char **)o->to = s;
+		return;
+	case RF_OPT_ENUM:
+		w = o->arg;
+		for (int i = 0;; i++) {
+			size_t n = strcspn(w, "|");
+			if (strlen(s) == n && !memcmp(w, s, n)) {
+				*(int *)o->to = i;
+				return;
+			}
+			if (!w[n])
+				usage_error("%s%s: '%s' is none of %s", dashes(o), o->name, s, o->arg);
+			w += n + 1;
+		}
+	}
+}
+
+static const struct rf_opt *find(const struct rf_cli *cli, const char *name, size_t n, char letter)
+{
+	for (const struct rf_opt *const *t = cli->opts; *t; t++)
+		for (const struct rf_opt *o = *t; o->name; o++)
+			if (letter ? o->letter == letter : strlen(o->name) == n && !memcmp(o->name, name, n))
+				return o;
+	return NULL;
+}
+
+static bool among(const struct options *list, const struct rf_opt *o)
+{
+	for (int i = 0; i < list->n; i++)
+		if (list->opt[i] == o)
+			return true;
+	return false;
+}
+
+static void note(struct options *list, const struct rf_opt *o)
+{
+	if (among(list, o))
+		return;
+	assert(list->n < MAX_OPTS);
+	list->opt[list->n++] = o;
+}
+
+void rf_cli_without(const struct rf_opt *table, const char *name, const char *with)
+{
+	for (const struct rf_opt *o = table; o->name; o++) {
+		if (name && strcmp(name, o->name))
+			continue;
+		if (among(&given, o))
+			usage_error("%s%s goes with %s", dashes(o), o->name, with);
+		note(&idle, o);
+	}
+}
+
+/* A standard descriptor that is closed would be the next file's that is opened, and that file would get what is said or written.  In
+ * its place stands what cannot be used, so that whoever uses it is told. */
+static void hold_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			_exit(74);
+}
+
+/* oneDNN's remarks go to standard output, where nothing but the program's own may go: they are heard where that goes to a file. */
+static void silence_library(const struct rf_cli *cli)
+{
+	const struct rf_opt *o = find(cli, "output", 6, 0);
+
+	if (!find(cli, "device", 6, 0)) /* no model: it may start others that have one */
+		return;
+	if (o && *(const char **)o->to && strcmp(*(const char **)o->to, "-"))
+		return;
+	unsetenv("DNNL_VERBOSE");
+	unsetenv("ONEDNN_VERBOSE");
+}
+
+/* Paths and the like lie on the stack, and where that may not grow a program would end without a word. */
+static void need_stack(void)
+{
+	enum { LEAST = 1 << 20, GOOD = 8 << 20 };
+	struct rlimit may;
+
+	if (getrlimit(RLIMIT_STACK, &may) || may.rlim_cur == RLIM_INFINITY || may.rlim_cur >= GOOD)
+		return;
+	may.rlim_cur = may.rlim_max == RLIM_INFINITY || may.rlim_max > GOOD ? GOOD : may.rlim_max;
+	if (may.rlim_cur < LEAST)
+		rf_die(71, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)", (unsigned long long)may.rlim_cur >> 10, LEAST >> 10);
+	setrlimit(RLIMIT_STACK, &may);
+}
+
+int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
+{
+	const struct rf_opt *o;
+	int words = 0;
+	sigset_t pipe;
+
+	progname = cli->name;
+	hold_standard_descriptors();
+	need_stack();
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigprocmask(SIG_UNBLOCK, &pipe, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, not a death */
+	on_signals(killed);
+
+	for (int i = 1; i < argc; i++) {
+		char *a = argv[i];
+		const char *value = NULL;
+
+		if (a[0] != '-' || !a[1]) {
+			argv[++words] = a;
+			continue;
+		}
+		if (!strcmp(a, "--")) {
+			while (++i < argc)
+				argv[++words] = argv[i];
+			break;
+		}
+		if (!strcmp(a, "--help"))
+			help(cli);
+		if (!strcmp(a, "--version")) {
+			printf("%s %s\n", cli->name, RF_VERSION);
+			rf_cli_finish();
+			exit(0);
+		}
+		if (a[1] == '-') {
+			size_t n = strcspn(a + 2, "=");
+			if (!(o = find(cli, a + 2, n, 0)))
+				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, n + 2));
+			if (a[2 + n] == '=')
+				value = a + 3 + n;
+			if (value && o->kind == RF_OPT_FLAG)
+				usage_error("%s%s takes no value", dashes(o), o->name);
+		} else {
+			if (!(o = find(cli, NULL, 0, a[1])))
+				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, strlen(a)));
+			if (a[2] && o->kind == RF_OPT_FLAG)
+				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, strlen(a)));
+			if (a[2])
+				value = a + 2;
+		}
+		if (!value && o->kind != RF_OPT_FLAG) {
+			if (i + 1 == argc)
+				usage_error("%s%s needs a value", dashes(o), o->name);
+			value = argv[++i];
+		}
+		set(o, value);
+		note(&given, o);
+	}
+	silence_library(cli);
+	if (words < cli->min_args)
+		usage_error("too few words: usage: %s %s", cli->name, cli->usage);
+	if (cli->max_args >= 0 && words > cli->max_args)
+		usage_error("one word too many: '%s'", rf_quote((char[80]){ 0 }, 80, argv[cli->max_args + 1], strlen(argv[cli->max_args + 1])));
+	return words;
+}
+
+enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e)
+{
+	enum rf_code rc = rf_head_stage(head, cli->name, RF_VERSION, e);
+
+	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
+		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++) {
+			const double *p = o->to;
+			const char *w = o->arg;
+
+			if (!o->result || among(&idle, o))
+				continue;
+			switch (o->kind) {
+			case RF_OPT_FLAG: rc = rf_head_option_bool(head, o->name, *(bool *)o->to, e); break;
+			case RF_OPT_INT:  rc = rf_head_option_int(head, o->name, *(int *)o->to, e); break;
+			case RF_OPT_U64:
+			case RF_OPT_SIZE: rc = rf_head_option_uint(head, o->name, *(uint64_t *)o->to, e); break;
+			case RF_OPT_REAL: rc = isnan(*p) ? RF_OK : rf_head_option_real(head, o->name, *p, e); break;
+			case RF_OPT_PAIR: {
+				char pair[64];
+				snprintf(pair, sizeof pair, "%.17g,%.17g", p[0], p[1]);
+				rc = rf_head_option_text(head, o->name, pair, strlen(pair), e);
+				break;
+			}
+			case RF_OPT_TEXT:
+				if (*(const char **)o->to)
+					rc = rf_head_option_text(head, o->name, *(const char **)o->to, strlen(*(const char **)o->to), e);
+				break;
+			case RF_OPT_ENUM:
+				if (*(int *)o->to < 0)
+					break;
+				for (int i = 0; i < *(int *)o->to; i++)
+					w = strchr(w, '|') + 1;
+				rc = rf_head_option_text(head, o->name, w, strcspn(w, "|"), e);
+			}
+		}
+	return rc;
+}

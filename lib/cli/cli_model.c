@@ -1,0 +1,110 @@
+/* cli_model.c -- a trainer has one moment at which anything changes: before it a signal ends the program and the run is as it
+ * was, after it all is done, and what is said of it comes then. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli_model.h"
+#include "engine/dry.h"
+
+void rf_cli_notes(const struct rf_engine *g)
+{
+	if (g->note)
+		rf_say("%s", g->note);
+	if (g->ckpt->warning[0])
+		rf_say("%s: %s", g->ckpt->dir, g->ckpt->warning);
+}
+
+noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record)
+{
+	const struct rf_dry dry = { g, cli->opts, path, max_record };
+	struct rf_err err;
+	char *text;
+
+	if (rf_dry_run(&dry, &text, &err) != RF_OK)
+		rf_die_err(&err);
+	fputs(text, stdout);
+	rf_cli_finish();
+	exit(0);
+}
+
+void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path)
+{
+	struct rf_err err;
+
+	if (g->dry_run)
+		dry_run(cli, g, path, s->max_record);
+	rf_stage_open(s, cli, path);
+	if (rf_engine_check_head(g, &s->head, &err) != RF_OK) {
+		rf_blame(&err, "%s", rf_in_name(s->in));
+		rf_die_err(&err);
+	}
+	if (rf_engine_ahead(g, rf_in_head(s->in), &err) != RF_OK)
+		rf_die_err(&err);
+}
+
+void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
+{
+	const struct rf_head *h = &s->head;
+
+	if (*h->weights && strcmp(h->weights, g->ckpt->weights))
+		rf_say("%s: positions were chosen by the weights %s, and %s has %s: for ReFINE let rf-entropy read the same model", rf_in_name(s->in),
+		       h->weights, g->path, g->ckpt->weights);
+}
+
+/* Reads what an input that is a pipe still brings, and drops it: to leave would kill the programs before us by SIGPIPE, and
+ * a pipeline that has done all that it should would fail. */
+static void drain(const char *path)
+{
+	static char waste[1 << 16];
+	struct stat st;
+	ssize_t n;
+
+	if ((path && strcmp(path, "-")) || fstat(STDIN_FILENO, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return;
+	while ((n = read(STDIN_FILENO, waste, sizeof waste)) > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+		if (n < 0 && errno == EAGAIN) /* someone made it non-blocking */
+			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
+}
+
+void rf_cli_trainer_open(struct rf_trainer *t, const char *path)
+{
+	struct rf_err err;
+
+	rf_cli_ignore_pipe();
+	t->stop = &rf_cli_stop;
+	if (rf_trainer_open(t, &err) != RF_OK)
+		rf_die_err(&err);
+	if (t->done_before) {
+		rf_say("already at step %" PRId64, t->step);
+		drain(path);
+		exit(0);
+	}
+	rf_cli_notes(&t->engine);
+}
+
+void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
+{
+	char hash[17], remark[300];
+	struct rf_err err;
+
+	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(s->in));
+	if (rf_trainer_rest(t, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_cli_catch();
+	rf_progress_doing(&s->progress, "committing");
+	if (rf_trainer_commit(t, hash, &err) != RF_OK) {
+		rf_cli_stopped();
+		rf_die_err(&err);
+	}
+	rf_progress_end(&s->progress);
+	if (*rf_trainer_remark(t, remark, sizeof remark))
+		rf_say("%s", remark);
+	if (*t->run.warning)
+		rf_say("%s: %s", t->run.path, t->run.warning);
+}

@@ -1,0 +1,78 @@
+/* dev_open.c -- which devices there are.  Apart from dev.c, so that a program which opens none is not linked with their
+ * libraries and starts without them. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu_device.h"
+#include "device/dev.h"
+#include "device/plugin.h"
+
+extern const struct rf_ops rf_ops_check;
+
+static int cores(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static enum rf_code open_cpu(struct rf_dev *d, bool check, struct rf_err *e)
+{
+	enum rf_code rc = rf_cpu_isa(NULL, e);
+
+	if (rc != RF_OK)
+		return rc;
+	d->ops = check ? &rf_ops_check : rf_cpu_ops();
+	if (d->math == RF_MATH_AUTO)
+		d->math = RF_MATH_F32;
+	return d->ops->open(d, e);
+}
+
+static enum rf_code open_cuda(struct rf_dev *d, bool *none, struct rf_err *e)
+{
+	enum rf_code rc = rf_plugin_open(&d->ops, none, e);
+
+	return rc == RF_OK ? d->ops->open(d, e) : rc;
+}
+
+/* A GPU, else the processor. */
+static enum rf_code open_best(struct rf_dev *d, bool asked, const char **note, struct rf_err *e)
+{
+	static char said[sizeof e->msg + 40]; /* *note outlives this call */
+	const struct rf_dev as_it_was = *d;
+	struct rf_err why;
+	bool none;
+
+	if (open_cuda(d, &none, &why) == RF_OK) {
+		snprintf(said, sizeof said, "device cuda: %s", d->model);
+		none = true;
+	} else {
+		snprintf(said, sizeof said, "device cpu: %s", why.msg);
+		*d = as_it_was;
+		if (open_cpu(d, false, e) != RF_OK)
+			return e->code;
+	}
+	if (note && (asked || !none))
+		*note = said;
+	return RF_OK;
+}
+
+enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e)
+{
+	bool none;
+
+	*d = (struct rf_dev){ .threads = threads ? threads : cores(), .math = math };
+	if (note)
+		*note = NULL;
+	if (!name || !strcmp(name, "auto"))
+		return open_best(d, name, note, e);
+	if (!strcmp(name, "cuda"))
+		return open_cuda(d, &none, e);
+	if (!strcmp(name, "cpu"))
+		return open_cpu(d, false, e);
+	if (!strcmp(name, "check"))
+		return open_cpu(d, true, e);
+	return rf_fail(e, RF_EUSAGE, "no device '%.40s' (there are cpu, cuda and auto)", name);
+}

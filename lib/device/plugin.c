@@ -1,0 +1,66 @@
+/* plugin.c -- finds and loads rf-cuda.so.  Whether there is a driver at all is asked first: cuBLAS alone takes longer to load
+ * than a program of ours to start, and most machines have no GPU. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/plugin.h"
+
+static const char name[] = "rf-cuda.so";
+
+static bool is_there(char *path, size_t size, const char *dir, const char *sub)
+{
+	int n = snprintf(path, size, "%s%s%s", dir, sub, name);
+
+	return n > 0 && (size_t)n < size && access(path, R_OK) == 0;
+}
+
+static bool find(char *path, size_t size)
+{
+	char dir[4096];
+	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
+
+	if (n <= 0)
+		return false;
+	dir[n] = 0;
+	*(strrchr(dir, '/') + 1) = 0;
+	return is_there(path, size, dir, "../lib/rf-tools/") || is_there(path, size, dir, "../build/");
+}
+
+static bool has_driver(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+
+	if (driver)
+		dlclose(driver);
+	return driver;
+}
+
+enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err *e)
+{
+	const char *path = getenv("RF_PLUGIN");
+	const struct rf_plugin *plugin;
+	char found[4200];
+	void *object;
+
+	*none = false;
+	if (!path || !*path) {
+		path = found;
+		*none = true;
+		if (!find(found, sizeof found))
+			return rf_fail(e, RF_EDEVICE, "no plugin: %s is neither in ../lib/rf-tools nor in ../build of the programs (make builds it where it finds the CUDA toolkit;"
+			               " use --device cpu)", name);
+		if (!has_driver())
+			return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
+		*none = false;
+	}
+	if (!(object = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+		return rf_fail(e, RF_EDEVICE, "no plugin: %s", dlerror());
+	if (!(plugin = dlsym(object, "rf_plugin")) || plugin->abi != RF_PLUGIN_ABI)
+		return rf_fail(e, RF_EDEVICE, "no plugin: %s is of another version of rf-tools: install both from one", path);
+	*ops = plugin->ops;
+	return RF_OK;
+}

@@ -1,0 +1,606 @@
+/* dump.c -- from files to what is shown of them.
+ *
+ * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or --sample
+ * make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one of its rows is. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/ids.h"
+#include "base/rng.h"
+#include "dump/dump.h"
+#include "dump/inspect.h"
+#include "stream/msg.h"
+#include "stream/stream.h"
+#include "stream/wire.h"
+
+enum { PAGE = 64 << 10 };
+
+struct job {
+	struct rf_dump *d;
+	struct rf_table table;
+	bool has_table;           /* and of which kind: */
+	bool of_tensors;
+	struct rf_tokenizer *given, *bytes;
+	struct rf_pick pick;
+	struct rf_buf text, page; /* of the row in hand; what goes out next */
+	uint64_t order, shown;
+	uint64_t record, part;    /* whose headings were shown last */
+	uint64_t records;         /* of all files so far */
+	uint64_t offered, matched; /* rows of all files; those that --where lets through */
+	int file;
+	uint64_t passed;          /* bytes of the streams before this one */
+};
+
+/* Keeps the first thing that the reader should know. */
+static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*j->d->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(j->d->note, sizeof j->d->note, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- rows on their way out -------------------------------------------------------------------------------------- */
+
+/* Writes what has gathered on the page. */
+static enum rf_code flush(struct job *j, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (j->page.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if (j->page.n)
+		rc = j->d->write(j->d->to, (char *)j->page.p, j->page.n, e);
+	rf_page_clear(&j->page);
+	return rc;
+}
+
+/* Puts a row's text on the page, without the headings that the one before it had. */
+static enum rf_code emit(struct job *j, const struct rf_pick_row *row, struct rf_err *e)
+{
+	bool same = j->shown && row->lead && j->record == row->record;
+	size_t skip = !same ? 0 : row->lead + (j->part == row->part ? row->lead_part : 0);
+
+	if (row->lead && !same && j->shown)
+		rf_page_puts(&j->page, "\n");
+	rf_buf_add(&j->page, row->text + skip, row->size - skip);
+	j->record = row->record;
+	j->part = row->part;
+	j->shown++;
+	return j->page.n < PAGE ? RF_OK : flush(j, e);
+}
+
+/* A file's name as text shows it; in messages it is quoted as well. */
+static const char *name_of(const char *path)
+{
+	return strcmp(path, "-") ? path : "<stdin>";
+}
+
+/* Says which of several files comes now, as head(1) does. */
+static void title(struct job *j, const char *path)
+{
+	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
+		return;
+	rf_page_puts(&j->page, j->file ? "\n==> " : "==> ");
+	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
+	rf_page_puts(&j->page, " <==\n");
+}
+
+static bool done(const struct job *j)
+{
+	return j->d->first && !rf_pick_holds(&j->pick) && j->shown == j->d->first;
+}
+
+static void begin_pick(struct job *j)
+{
+	struct rf_pick_spec spec = { j->d->table.sort, j->d->sample, j->d->first };
+
+	rf_pick_begin(&j->pick, &spec);
+	j->shown = 0;
+}
+
+static enum rf_code end_pick(struct job *j, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (rf_pick_holds(&j->pick)) {
+		rf_pick_end(&j->pick);
+		for (size_t i = 0; i < j->pick.n && rc == RF_OK; i++)
+			rc = emit(j, &j->pick.row[i], e);
+	}
+	rf_pick_free(&j->pick);
+	j->shown = 0;
+	return rc == RF_OK ? flush(j, e) : rc;
+}
+
+/* What decides whether a row is in the sample: which of the files it is in, its id and its place in the record, not
+ * where the record stands. */
+static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
+{
+	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;
+	uint32_t t = row && row->i < 0 && row->t >= 0 ? (uint32_t)row->t : 0;
+
+	return j->d->sample ? rf_draw(rf_draw_key(j->d->seed, RF_DRAW_SHUFFLE, (uint64_t)j->file, id, i, r), t) : 0;
+}
+
+/* The row whose text is in j->text goes out, or waits. */
+static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	row->text = (char *)j->text.p;
+	row->size = j->text.n;
+	if (j->text.failed) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	} else if (!rf_pick_holds(&j->pick)) {
+		rc = emit(j, row, e);
+	} else if (!(row->text = malloc(row->size ? row->size : 1))) {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	} else {
+		memcpy(row->text, j->text.p, row->size);
+		rc = rf_pick_take(&j->pick, row, e);
+	}
+	rf_page_clear(&j->text);
+	return rc;
+}
+
+/* One more record of a stream has been read. */
+static void count(struct job *j, const struct rf_in *in, int tokens)
+{
+	rf_meter_read(j->d->meter, j->passed + rf_in_bytes(in));
+	rf_meter_done(j->d->meter, tokens);
+}
+
+static bool matches(struct job *j, const struct rf_row *row)
+{
+	bool match = rf_table_match(&j->table, row);
+
+	j->offered++;
+	j->matched += match;
+	return match;
+}
+
+/* Where records were read and not a row is shown of them: why not. */
+static void say_nothing_found(struct job *j)
+{
+	const char *missing = j->has_table ? rf_table_missing(&j->table) : NULL;
+	char all[48];
+
+	if (!j->has_table || j->matched || !(j->records + j->offered))
+		return;
+	if (j->of_tensors)
+		snprintf(all, sizeof all, "%llu", (unsigned long long)j->offered);
+	else
+		snprintf(all, sizeof all, "%llu record%s", (unsigned long long)j->records, j->records == 1 ? "" : "s");
+	if (!j->offered)
+		note(j, "no row: none of %s has %s", all, j->table.rows == RF_ROWS_POSITION ? "positions" : "rollouts");
+	else if (missing)
+		note(j, "no row of %s: none has '%s'", all, missing);
+	else
+		note(j, "no row of %s is as --where says", all);
+}
+
+/* ---- a stream --------------------------------------------------------------------------------------------------- */
+
+static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
+{
+	enum rf_row_kind rows = j->d->table.rows;
+	uint64_t n = rf_row_count(row->rec, rows);
+	enum rf_code rc = RF_OK;
+
+	for (uint64_t i = 0; i < n && rc == RF_OK && !done(j); i++) {
+		struct rf_pick_row p = { .record = j->records };
+
+		rf_row_at(row, rows, i);
+		if (!matches(j, row))
+			continue;
+		p.part = (uint64_t)row->i;
+		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row), j->order++ };
+		if (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key))
+			continue;
+		if (j->d->form == RF_DUMP_TSV)
+			rf_table_line(&j->table, &j->d->show.words, row, &j->text);
+		else
+			rf_show_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_part);
+		rc = pass(j, &p, e);
+	}
+	return rc == RF_OK ? flush(j, e) : rc;
+}
+
+/* Reads on to the end of a pipe, so that its writer ends well and what is wrong with it is seen. */
+static bool must_drain(const struct job *j, const char *path)
+{
+	struct stat st;
+
+	if (j->d->no_drain || (strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)))
+		return false;
+	return !S_ISREG(st.st_mode);
+}
+
+/* The tokenizer that was given, or the one that the head names if it is built in. */
+static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, struct rf_err *e)
+{
+	const struct rf_head *h = rf_in_head(in);
+	char kind[4 * sizeof h->tokenizer_kind];
+	enum rf_code rc;
+
+	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
+	j->d->show.words.tokenizer = j->given;
+	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
+		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s", rf_in_name(in),
+		               kind, h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
+	if (j->given || !*h->tokenizer_kind)
+		return RF_OK;
+	if (!strcmp(h->tokenizer_kind, "bytes")) {
+		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
+			return rc;
+		j->d->show.words.tokenizer = j->bytes;
+	} else {
+		note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
+		         "give it with --tokenizer or -m", rf_in_name(in), kind);
+	}
+	return RF_OK;
+}
+
+static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
+{
+	struct rf_record *rec;
+	struct rf_row row;
+	enum rf_code rc;
+
+	if ((rc = choose_tokenizer(j, in, e)) != RF_OK)
+		return rc;
+	for (uint64_t n = 1; !done(j) && (rc = rf_next(in, &rec, e)) == RF_OK; n++) {
+		rf_row_of(&row, name_of(path), n, rec);
+		if ((rc = offer_rows(j, &row, e)) != RF_OK)
+			return rc;
+		j->records++;
+		count(j, in, rec->T);
+	}
+	if (done(j) && must_drain(j, path))
+		while ((rc = rf_next(in, &rec, e)) == RF_OK)
+			;
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* A message as a line of JSON; with --no-hidden a record without its hidden states. */
+static enum rf_code to_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len, struct rf_err *e)
+{
+	struct rf_buf lean = { 0 };
+	struct rf_record rec;
+	struct rf_msg m;
+	enum rf_code rc;
+
+	if (!j->d->no_hidden || (rc = rf_msg_open(&m, msg, size, e)) != RF_OK || m.type != RF_MSG_SEQ)
+		return rf_msg_to_json(msg, size, line, len, e);
+	rf_record_init(&rec);
+	if ((rc = rf_record_decode(&rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) == RF_OK) {
+		rf_record_hide(&rec);
+		rf_record_encode(&lean, m.seq, &rec);
+		rc = lean.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_msg_to_json(lean.p, lean.n, line, len, e);
+	}
+	rf_buf_free(&lean);
+	rf_record_free(&rec);
+	return rc;
+}
+
+/* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would. */
+static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size,
+                                  struct rf_err *e)
+{
+	struct rf_pick_row p = { .record = j->records };
+	bool match = false;
+	struct rf_row row;
+	struct rf_msg m;
+	char *line;
+	size_t len;
+	enum rf_code rc = rf_msg_open(&m, msg, size, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
+		return rc;
+	rf_row_of(&row, NULL, n, rec);
+	for (uint64_t i = 0, rows = rf_row_count(rec, j->d->table.rows); i < rows; i++) {
+		rf_row_at(&row, j->d->table.rows, i);
+		if (matches(j, &row)) {
+			double key = rf_table_key(&j->table, &row);
+			if (!match || isnan(p.key.sort) || key < p.key.sort)
+				p.key.sort = key;
+			match = true;
+		}
+	}
+	p.key.draw = draw(j, rec->id, NULL);
+	p.key.order = j->order++;
+	j->records++;
+	if (!match || (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key)))
+		return RF_OK;
+	if ((rc = to_json(j, msg, size, &line, &len, e)) != RF_OK)
+		return rc;
+	rf_buf_add(&j->text, line, len);
+	rf_page_puts(&j->text, "\n");
+	free(line);
+	return pass(j, &p, e);
+}
+
+static enum rf_code write_message(struct job *j, const void *msg, size_t size, struct rf_err *e)
+{
+	char *line;
+	size_t len;
+	enum rf_code rc = to_json(j, msg, size, &line, &len, e);
+
+	if (rc != RF_OK)
+		return rc;
+	rf_buf_add(&j->page, line, len);
+	rf_page_puts(&j->page, "\n");
+	free(line);
+	return RF_OK;
+}
+
+static enum rf_code dump_messages(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
+{
+	const struct rf_dump *d = j->d;
+	bool some = d->table.where || d->table.sort || d->sample || d->first;
+	bool ended = false;
+	struct rf_record rec;
+	const void *msg;
+	size_t size;
+	enum rf_code rc = RF_OK;
+
+	rf_record_init(&rec);
+	begin_pick(j);
+	for (uint64_t n = 0; !done(j) && (rc = rf_next_message(in, &msg, &size, e)) == RF_OK; n++) {
+		ended = n && rf_in_count(in) < n; /* that was the end record */
+		if (ended && some)
+			continue;
+		if (!some || n == 0)
+			rc = write_message(j, msg, size, e);
+		else if ((rc = offer_message(j, &rec, n, msg, size, e)) == RF_EDATA)
+			rf_in_blame(in, e);
+		if (rc != RF_OK || (rc = flush(j, e)) != RF_OK)
+			break;
+		if (n && rf_in_count(in) == n) /* not the head, not the end record */
+			count(j, in, 0);
+	}
+	if (done(j) && rc == RF_OK && must_drain(j, path))
+		while ((rc = rf_next_message(in, &msg, &size, e)) == RF_OK)
+			;
+	rf_record_free(&rec);
+	if (rc != RF_EOF && rc != RF_OK)
+		return rc;
+	/* of what was read to its end; with the count of the whole, so that a part is not taken for it */
+	if ((rc = end_pick(j, e)) == RF_OK && ended && some && (rc = write_message(j, msg, size, e)) == RF_OK)
+		rc = flush(j, e);
+	return rc;
+}
+
+static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path, struct rf_err *e)
+{
+	const void *msg;
+	struct rf_msg m;
+	size_t size;
+	enum rf_code rc = rf_next_message(in, &msg, &size, e);
+
+	if (rc == RF_OK)
+		rc = rf_msg_open(&m, msg, size, e);
+	if (rc != RF_OK)
+		return rc;
+	if (j->d->form == RF_DUMP_JSON) {
+		rc = write_message(j, msg, size, e);
+	} else {
+		title(j, path);
+		rf_show_head(&j->page, m.body);
+	}
+	if (rc == RF_OK)
+		rc = flush(j, e);
+	if (must_drain(j, path))
+		while (rc == RF_OK)
+			rc = rf_next_message(in, &msg, &size, e);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* ---- a checkpoint ----------------------------------------------------------------------------------------------- */
+
+static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row, uint64_t id,
+                                    struct rf_err *e)
+{
+	bool stats = j->table.stats;
+	struct rf_pick_row p = { 0 };
+	enum rf_code rc = RF_OK;
+
+	if (row->tensor && stats && (rc = rf_inspect_stats(row->tensor, &row->stats, e)) != RF_OK)
+		return rc;
+	if (!matches(j, row))
+		return RF_OK;
+	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
+	if (j->d->form == RF_DUMP_TSV)
+		rf_table_line(&j->table, &j->d->show.words, row, &j->text);
+	else if (j->d->form == RF_DUMP_JSON)
+		rf_inspect_row_json(row, stats, &j->text);
+	else
+		rf_inspect_row_text(x, row, stats, &j->text);
+	return pass(j, &p, e);
+}
+
+static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_err *e)
+{
+	bool of_steps = j->table.rows == RF_ROWS_STEP;
+	struct rf_inspect x;
+	enum rf_code rc = rf_inspect_open(&x, path, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (x.ckpt && *x.ckpt->lost)
+		note(j, "%s: %s", x.name, x.ckpt->lost);
+	if (j->d->form != RF_DUMP_TSV) {
+		begin_pick(j);
+		title(j, path);
+		if (!of_steps && j->d->form == RF_DUMP_TEXT)
+			rf_inspect_text(&x, j->d->show.width, &j->page);
+		else if (!of_steps)
+			rf_inspect_json(&x, &j->page);
+		rc = flush(j, e);
+	}
+	for (int i = 0; i < (of_steps ? x.steps : x.tensors->n) && rc == RF_OK && !done(j); i++) {
+		struct rf_row row = { .file = path, .i = -1, .r = -1, .t = -1 };
+
+		if (of_steps)
+			row.step = &x.step[i];
+		else
+			row.tensor = &x.tensors->t[i];
+		rc = offer_inspected(j, &x, &row, (uint64_t)i, e);
+	}
+	if (j->d->form != RF_DUMP_TSV && rc == RF_OK)
+		rc = end_pick(j, e);
+	rf_inspect_close(&x);
+	return rc;
+}
+
+/* ---- --check ---------------------------------------------------------------------------------------------------- */
+
+/* A stream that breaks is broken whatever its ids are, so a double one is told at the end. */
+static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err *e)
+{
+	uint64_t before, twice = 0, id = 0, n;
+	struct rf_ids ids = { 0 };
+	struct rf_record *rec;
+	enum rf_code rc;
+
+	while ((rc = rf_next(in, &rec, e)) == RF_OK && (rc = rf_ids_add(&ids, rec->id, &before, e)) == RF_OK) {
+		if (before && !twice) {
+			twice = rf_in_count(in);
+			id = rec->id;
+		}
+		count(j, in, rec->T);
+	}
+	if (rc == RF_EOF)
+		rc = !twice ? RF_OK
+		   : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in), (unsigned long long)twice,
+		             (unsigned long long)id, (unsigned long long)rf_ids_first(&ids, id));
+	rf_ids_free(&ids);
+	n = rf_in_count(in);
+	rf_page_printf(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n, n == 1 ? "" : "s",
+	               (unsigned long long)rf_in_bytes(in));
+	return rc;
+}
+
+static enum rf_code check_inspected(struct job *j, const char *path, struct rf_err *e)
+{
+	struct rf_inspect x;
+	enum rf_code rc = rf_inspect_open(&x, path, e);
+
+	if (rc != RF_OK)
+		return rc;
+	rc = rf_inspect_check(&x, e);
+	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n, x.tensors->n == 1 ? "" : "s",
+	               (unsigned long long)x.bytes);
+	rf_inspect_close(&x);
+	return rc;
+}
+
+static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
+{
+	struct rf_in *in;
+	enum rf_code rc;
+
+	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
+	if (strcmp(path, "-") && rf_inspect_is(path)) {
+		rc = check_inspected(j, path, e);
+	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
+		rc = check_stream(j, in, e);
+		j->passed += rf_in_bytes(in);
+		rf_in_close(in);
+	}
+	if (rc != RF_OK || j->d->quiet)
+		rf_page_clear(&j->page);
+	return rc == RF_OK ? flush(j, e) : rc;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* The columns fit the first file, and so must the others. */
+static enum rf_code fit_table(struct job *j, const char *path, bool tensors, struct rf_err *e)
+{
+	struct rf_table_spec spec = j->d->table;
+	char name[200];
+	enum rf_code rc;
+
+	rf_quote(name, sizeof name, path, strlen(path));
+	if (j->has_table && tensors != j->of_tensors)
+		return rf_fail(e, RF_EUSAGE, "%s: streams and checkpoints have no columns in common: one at a time", name);
+	if (j->has_table)
+		return RF_OK;
+	if (spec.rows != RF_ROWS_AUTO && tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP))
+		return rf_fail(e, RF_EUSAGE, "--rows: %s: %s", name, tensors ? "a checkpoint has tensors and steps"
+		               : "a stream has records, positions, rollouts and tokens");
+	if (spec.rows == RF_ROWS_AUTO && tensors)
+		spec.rows = RF_ROWS_TENSOR;
+	if ((rc = rf_table_open(&j->table, &spec, e)) != RF_OK)
+		return rc;
+	j->has_table = true;
+	j->of_tensors = tensors;
+	if (j->d->form != RF_DUMP_TSV || j->d->no_header)
+		return RF_OK;
+	rf_table_names(&j->table, &j->page);
+	return flush(j, e);
+}
+
+static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
+{
+	bool tensors = strcmp(path, "-") && rf_inspect_is(path);
+	struct rf_in *in;
+	enum rf_code rc;
+
+	if (tensors && j->d->head)
+		return rf_fail(e, RF_EUSAGE, "--head: only a stream has one");
+	if (tensors)
+		return (rc = fit_table(j, path, true, e)) == RF_OK ? dump_inspected(j, path, e) : rc;
+	if ((rc = rf_in_open(&in, path, j->d->max_record, e)) != RF_OK)
+		return rc;
+	if (j->d->head)
+		rc = dump_head(j, in, path, e);
+	else if ((rc = fit_table(j, path, false, e)) == RF_OK)
+		rc = j->d->form == RF_DUMP_JSON ? dump_messages(j, in, path, e) : dump_rows(j, in, path, e);
+	j->passed += rf_in_bytes(in);
+	rf_in_close(in);
+	return rc;
+}
+
+static enum rf_code open_tokenizer(struct job *j, struct rf_err *e)
+{
+	const struct rf_dump *d = j->d;
+
+	if (d->tokenizer && !strcmp(d->tokenizer, "bytes"))
+		return rf_tokenizer_bytes(&j->given, e);
+	return d->tokenizer || d->model ? rf_tokenizer_open(&j->given, d->tokenizer ? d->tokenizer : d->model, e) : RF_OK;
+}
+
+enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e)
+{
+	struct job j = { .d = d };
+	enum rf_code rc = d->check || d->head ? RF_OK : open_tokenizer(&j, e);
+
+	*d->note = 0;
+	d->table.files = d->show.files = n > 1;
+	begin_pick(&j);
+	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)
+		rc = d->check ? check(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
+	if (rc == RF_OK)
+		rc = end_pick(&j, e);
+	if (rc == RF_OK)
+		say_nothing_found(&j);
+	rf_pick_free(&j.pick);
+	rf_tokenizer_free(j.given);
+	rf_tokenizer_free(j.bytes);
+	rf_buf_free(&j.text);
+	rf_buf_free(&j.page);
+	return rc;
+}

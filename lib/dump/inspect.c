@@ -1,0 +1,433 @@
+/* inspect.c -- runs, checkpoints and files of tensors: what stands in them, as text, JSON and statistics. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "ckpt/ckpt.h"
+#include "dump/inspect.h"
+
+enum { LABEL = 11, BLOCK = 1 << 14 };
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+bool rf_inspect_is(const char *path)
+{
+	static const char suffix[] = ".safetensors";
+	unsigned char start[9];
+	size_t n = strlen(path);
+	struct stat st;
+	ssize_t got;
+	int fd;
+
+	if (stat(path, &st))
+		return false;
+	if (S_ISDIR(st.st_mode) || (n >= sizeof suffix && !strcmp(path + n - (sizeof suffix - 1), suffix)))
+		return true;
+	if (!S_ISREG(st.st_mode) || (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		return false;
+	got = read(fd, start, sizeof start);
+	close(fd);
+	/* the length of its header, at most 16 MiB, in eight bytes; a stream's first four are a far larger number */
+	return got == sizeof start && !start[4] && !start[5] && !start[6] && !start[7] && start[8] == '{';
+}
+
+static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err *e)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	struct stat st;
+	char name[200];
+
+	*bytes = 0;
+	if (!d)
+		return rf_fail(e, RF_EIO, "%s: %s", rf_quote(name, sizeof name, dir, strlen(dir)), strerror(errno));
+	while ((entry = readdir(d)))
+		if (!fstatat(dirfd(d), entry->d_name, &st, 0) && S_ISREG(st.st_mode))
+			*bytes += (uint64_t)st.st_size;
+	closedir(d);
+	return RF_OK;
+}
+
+static enum rf_code read_step(struct rf_inspect *x, const char *name, struct rf_err *e)
+{
+	struct rf_step *bigger = realloc(x->step, ((size_t)x->steps + 1) * sizeof *bigger), *s;
+	struct rf_ckpt *c = malloc(sizeof *c);
+	char path[4400];
+	enum rf_code rc;
+	struct stat st;
+
+	if (bigger)
+		x->step = bigger;
+	if (!bigger || !c) {
+		free(c);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	snprintf(path, sizeof path, "%s/%s", x->path, name);
+	s = &x->step[x->steps];
+	if ((rc = rf_ckpt_open(c, path, e)) == RF_OK) {
+		s->step = c->step;
+		s->commits = c->commits;
+		memcpy(s->weights, c->weights, sizeof s->weights);
+		rf_ckpt_close(c);
+		rc = size_of_dir(path, &s->bytes, e);
+	}
+	free(c);
+	if (rc == RF_OK)
+		x->steps++;
+	/* a trainer may have removed it since its name was read */
+	else if (stat(path, &st) && errno == ENOENT)
+		rc = RF_OK;
+	return rc;
+}
+
+static int by_step(const void *a, const void *b)
+{
+	const struct rf_step *s = a, *t = b;
+
+	return (s->step > t->step) - (s->step < t->step);
+}
+
+/* The steps of a run; of a bare checkpoint none. */
+static enum rf_code read_steps(struct rf_inspect *x, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	struct dirent *entry;
+	struct stat st;
+	DIR *d;
+
+	if (!(d = opendir(x->path)))
+		return rf_fail(e, RF_EIO, "%s: %s", x->name, strerror(errno));
+	if (!fstatat(dirfd(d), "latest", &st, AT_SYMLINK_NOFOLLOW) || *x->ckpt->lost)
+		while (rc == RF_OK && (entry = readdir(d)))
+			if (rf_step_number(entry->d_name) >= 0)
+				rc = read_step(x, entry->d_name, e);
+	closedir(d);
+	if (x->steps)
+		qsort(x->step, (size_t)x->steps, sizeof *x->step, by_step);
+	return rc;
+}
+
+static enum rf_code open_dir(struct rf_inspect *x, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if (!(x->ckpt = malloc(sizeof *x->ckpt)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = rf_ckpt_open(x->ckpt, x->path, e)) != RF_OK) {
+		free(x->ckpt);
+		x->ckpt = NULL;
+		return rc;
+	}
+	x->is_ckpt = true;
+	x->tensors = &x->ckpt->tensors;
+	return read_steps(x, e);
+}
+
+enum rf_code rf_inspect_open(struct rf_inspect *x, const char *path, struct rf_err *e)
+{
+	struct stat st;
+	enum rf_code rc;
+
+	*x = (struct rf_inspect){ .path = path, .tensors = &x->file };
+	rf_quote(x->name, sizeof x->name, path, strlen(path));
+	if (stat(path, &st))
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", x->name, strerror(errno));
+	rc = S_ISDIR(st.st_mode) ? open_dir(x, e) : rf_tensors_open(&x->file, path, e);
+	if (rc != RF_OK) {
+		rf_inspect_close(x);
+		return rc;
+	}
+	for (int i = 0; i < x->tensors->n; i++) {
+		const struct rf_tensor *t = &x->tensors->t[i];
+		int w = rf_columns(t->name, strlen(t->name));
+
+		x->count += x->is_ckpt ? 0 : t->count;
+		x->bytes += t->bytes;
+		x->name_width = w > x->name_width ? w : x->name_width;
+	}
+	for (int i = 0; x->is_ckpt && i < x->ckpt->params.n; i++)
+		x->count += x->ckpt->params.p[i].count;
+	return RF_OK;
+}
+
+void rf_inspect_close(struct rf_inspect *x)
+{
+	if (x->is_ckpt)
+		rf_ckpt_close(x->ckpt);
+	else
+		rf_tensors_close(&x->file);
+	free(x->ckpt);
+	free(x->step);
+	*x = (struct rf_inspect){ 0 };
+}
+
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+
+static bool is_float(enum rf_dtype t)
+{
+	return t == RF_F32 || t == RF_F16 || t == RF_BF16 || t == RF_F64;
+}
+
+/* The elements from `at` on, as many as fit; returns how many. */
+static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n, struct rf_err *e)
+{
+	*n = t->count - at < BLOCK ? (size_t)(t->count - at) : BLOCK;
+	return rf_tensor_f32_part(t, at, *n, out, e);
+}
+
+enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e)
+{
+	double sum = 0, squares = 0, spread = 0;
+	float *x = malloc(BLOCK * sizeof *x);
+	enum rf_code rc = RF_OK;
+	size_t n;
+
+	*out = (struct rf_stats){ NAN, NAN, NAN, NAN, NAN, 0 };
+	if (!x)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (!is_float(t->dtype) || !t->count)
+		goto out;
+	for (uint64_t at = 0; at < t->count; at += n) {
+		if ((rc = read_block(t, at, x, &n, e)) != RF_OK)
+			goto out;
+		for (size_t i = 0; i < n; i++) {
+			out->nonfinite += isfinite(x[i]) ? 0 : 1;
+			out->min = x[i] < out->min || isnan(out->min) ? x[i] : out->min;
+			out->max = x[i] > out->max || isnan(out->max) ? x[i] : out->max;
+			sum += x[i];
+			squares += (double)x[i] * x[i];
+		}
+	}
+	out->mean = sum / (double)t->count;
+	out->norm = sqrt(squares);
+	/* in a second pass: the mean of squares less the square of the mean would lose what is small */
+	for (uint64_t at = 0; at < t->count; at += n) {
+		if ((rc = read_block(t, at, x, &n, e)) != RF_OK)
+			goto out;
+		for (size_t i = 0; i < n; i++)
+			spread += (x[i] - out->mean) * (x[i] - out->mean);
+	}
+	out->std = sqrt(spread / (double)t->count);
+out:
+	free(x);
+	return rc;
+}
+
+static enum rf_code check_once(const struct rf_inspect *x, struct rf_err *e)
+{
+	struct rf_stats stats;
+	char name[120];
+	enum rf_code rc;
+
+	for (int i = 0; i < x->tensors->n; i++) {
+		if ((rc = rf_inspect_stats(&x->tensors->t[i], &stats, e)) != RF_OK)
+			return rf_blame(e, "%s", x->name);
+		if (stats.nonfinite)
+			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->name,
+			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count,
+			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
+	}
+	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
+}
+
+enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e)
+{
+	enum rf_code rc;
+	struct stat st;
+
+	/* a trainer may have committed and removed the step in hand: then there is a newer one */
+	while ((rc = check_once(x, e)) != RF_OK && x->is_ckpt && stat(x->ckpt->dir, &st) && errno == ENOENT) {
+		const char *path = x->path;
+
+		rf_inspect_close(x);
+		if ((rc = rf_inspect_open(x, path, e)) != RF_OK)
+			break;
+	}
+	return rc;
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------- */
+
+/* The keys of config.json that hold one value. */
+static void write_config(const char *text, int width, struct rf_buf *p)
+{
+	json_t *config = json_loads(text, 0, NULL), *v;
+	struct rf_flow f;
+	const char *key;
+
+	rf_flow_begin(&f, p, "config", LABEL, width, 0);
+	json_object_foreach(config, key, v) {
+		bool one = !json_is_object(v) && !json_is_array(v);
+		char *value = one ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
+		struct rf_buf item = { 0 };
+
+		if (value) {
+			rf_page_safe(&item, key, strlen(key), false);
+			rf_page_puts(&item, " ");
+			rf_page_safe(&item, value, strlen(value), false);
+			rf_flow_item(&f, item.p, item.n, NULL);
+		}
+		p->failed |= item.failed;
+		rf_buf_free(&item);
+		free(value);
+	}
+	rf_flow_end(&f);
+	json_decref(config);
+}
+
+static void write_step(const struct rf_step *s, struct rf_buf *p)
+{
+	rf_page_printf(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step, (long long)s->commits,
+	               s->weights, (unsigned long long)s->bytes);
+}
+
+void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
+{
+	const struct rf_ckpt *c = x->ckpt;
+
+	if (x->is_ckpt) {
+		rf_page_printf(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type,
+		               (unsigned long long)x->count, c->tied ? "the head is the embedding" : "with a head of its own");
+		rf_page_printf(p, "%-*s%s\n%-*s%s\n", LABEL, "weights", c->weights, LABEL, "arch", c->arch);
+		if (*c->tokenizer)
+			rf_page_printf(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
+		if (c->in_run)
+			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
+			               LABEL, "commits", (long long)c->commits);
+		if (*c->data_hash)
+			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash, (long long)c->data_next);
+		if (*c->warning) {
+			rf_page_printf(p, "%-*s", LABEL, "warning");
+			rf_page_safe(p, c->warning, strlen(c->warning), false);
+			rf_page_puts(p, "\n");
+		}
+		write_config(c->cfg.text, width, p);
+	}
+	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
+		rf_page_printf(p, "%-*s", LABEL, "of weights");
+		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"), strlen(rf_tensors_meta(&x->file, "weights")), false);
+		rf_page_puts(p, "\n");
+	}
+	for (int i = 0; i < x->steps; i++) {
+		rf_page_printf(p, "%-*s", LABEL, i ? "" : "steps");
+		write_step(&x->step[i], p);
+	}
+	rf_page_printf(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n, (unsigned long long)x->bytes);
+	if (!x->is_ckpt)
+		rf_page_printf(p, ", %llu elements", (unsigned long long)x->count);
+	rf_page_puts(p, "\n");
+}
+
+void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_buf *p)
+{
+	const struct rf_tensor *t = row->tensor;
+	size_t at;
+	int w;
+
+	if (row->step) {
+		write_step(row->step, p);
+		return;
+	}
+	rf_page_puts(p, "  ");
+	rf_page_safe(p, t->name, strlen(t->name), false);
+	w = rf_columns(t->name, strlen(t->name));
+	rf_page_fill(p, ' ', (size_t)(x->name_width > w ? x->name_width - w : 0));
+	rf_page_printf(p, "  %-4s  ", rf_dtype_name(t->dtype));
+	at = p->n;
+	rf_table_shape(t, p);
+	rf_page_fill(p, ' ', p->n - at < 14 ? 14 - (p->n - at) : 0);
+	rf_page_printf(p, "  %12llu bytes", (unsigned long long)t->bytes);
+	if (stats)
+		rf_page_printf(p, "  min %-11.4g  max %-11.4g  mean %-11.4g  std %-11.4g  norm %.6g",
+		               row->stats.min, row->stats.max, row->stats.mean, row->stats.std, row->stats.norm);
+	if (stats && row->stats.nonfinite)
+		rf_page_printf(p, "  NOT FINITE: %llu", (unsigned long long)row->stats.nonfinite);
+	rf_page_puts(p, "\n");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+
+static void write_json(json_t *o, struct rf_buf *p)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+
+	if (text) {
+		rf_page_json(p, text);
+		rf_page_puts(p, "\n");
+	} else {
+		p->failed = true;
+	}
+	free(text);
+	json_decref(o);
+}
+
+/* JSON has no NaN and no Inf. */
+static json_t *number(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *text_or_null(const char *s)
+{
+	return *s ? json_string(s) : json_null();
+}
+
+static json_t *step_object(const struct rf_step *s)
+{
+	return json_pack("{s:s, s:I, s:I, s:o, s:I}", "type", "step", "step", (json_int_t)s->step,
+	                 "commits", (json_int_t)s->commits, "weights", text_or_null(s->weights),
+	                 "bytes", (json_int_t)s->bytes);
+}
+
+void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p)
+{
+	const struct rf_ckpt *c = x->ckpt;
+
+	if (!x->is_ckpt) {
+		write_json(json_pack("{s:s, s:i, s:I, s:I}", "type", "file", "tensors", x->tensors->n,
+		                     "count", (json_int_t)x->count, "bytes", (json_int_t)x->bytes), p);
+		return;
+	}
+	write_json(json_pack("{s:s, s:s, s:I, s:b, s:s, s:s, s:o, s:o, s:o, s:o}",
+	                     "type", "checkpoint", "model_type", c->cfg.model_type,
+	                     "parameters", (json_int_t)x->count, "tied", c->tied,
+	                     "weights", c->weights, "arch", c->arch, "tokenizer", text_or_null(c->tokenizer),
+	                     "step", c->in_run ? json_integer(c->step) : json_null(),
+	                     "commits", c->in_run ? json_integer(c->commits) : json_null(),
+	                     "config", json_loads(c->cfg.text, 0, NULL)), p);
+	for (int i = 0; i < x->steps; i++)
+		write_json(step_object(&x->step[i]), p);
+}
+
+void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_buf *p)
+{
+	const struct rf_tensor *t = row->tensor;
+	json_t *o, *shape;
+
+	if (row->step) {
+		write_json(step_object(row->step), p);
+		return;
+	}
+	shape = json_array();
+	for (int i = 0; i < t->ndim; i++)
+		json_array_append_new(shape, json_integer(t->shape[i]));
+	o = json_pack("{s:s, s:s, s:s, s:o, s:I, s:I}", "type", "tensor", "name", t->name, "dtype", rf_dtype_name(t->dtype),
+	              "shape", shape, "count", (json_int_t)t->count, "bytes", (json_int_t)t->bytes);
+	if (o && stats) {
+		json_object_set_new(o, "min", number(row->stats.min));
+		json_object_set_new(o, "max", number(row->stats.max));
+		json_object_set_new(o, "mean", number(row->stats.mean));
+		json_object_set_new(o, "std", number(row->stats.std));
+		json_object_set_new(o, "norm", number(row->stats.norm));
+		json_object_set_new(o, "nonfinite", json_integer((json_int_t)row->stats.nonfinite));
+	}
+	write_json(o, p);
+}

@@ -1,0 +1,477 @@
+/* show.c -- what a researcher wants to read of a record: where the text was left, what the model wrote there, what the
+ * text says, how that was rewarded and how sure the model was of each token. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dump/show.h"
+
+enum { LABEL = 15, TEXT_LINES = 4, TOKEN_LINES = 8, TOP = 8, BEGINNING = 200, CUT = 80, HEAD_LABEL = 11 };
+
+#define BOLD   "1"
+#define PLACE  "36"
+#define EQUAL  "32"
+#define DIFFER "33"
+
+static const char *paint(const struct rf_show *s, const char *colour)
+{
+	return s->colour ? colour : NULL;
+}
+
+/* ---- text that has to fit --------------------------------------------------------------------------------------- */
+
+/* Safe text in quotes (numbers stand without), its beginning or its end if it is too long. */
+static void fit(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, int columns, bool tail)
+{
+	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
+	size_t n = text->n;
+	bool cut;
+
+	columns -= 2 * (int)strlen(q);
+	if ((cut = rf_columns(t, n) > columns)) {
+		n = tail ? rf_columns_tail(t, n, columns - 3) : rf_columns_head(t, n, columns - 3);
+		t += tail ? text->n - n : 0;
+	}
+	rf_page_printf(p, "%s%s", q, cut && tail ? "..." : "");
+	rf_buf_add(p, t, n);
+	rf_page_printf(p, "%s%s", cut && !tail ? "..." : "", q);
+	p->failed |= text->failed;
+}
+
+/* The same behind a label, over several lines; more: the text goes on where it ends. */
+static void wrap(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, bool more)
+{
+	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
+	int columns = s->width - LABEL - 4;
+	size_t left = text->n;
+
+	rf_page_puts(p, q);
+	for (int line = 0; left; line++) {
+		size_t n = line == TEXT_LINES ? 0 : rf_columns_head(t, left, columns);
+		if (!n) {
+			more = true;
+			break;
+		}
+		rf_buf_add(p, t, n);
+		t += n;
+		if (left -= n) {
+			rf_page_puts(p, "\n");
+			rf_page_fill(p, ' ', LABEL);
+		}
+	}
+	rf_page_printf(p, more ? "...%s\n" : "%s\n", q);
+	p->failed |= text->failed;
+}
+
+static void item_text(struct rf_flow *f, const char *name, const char *value, const char *colour)
+{
+	int most = f->width - 20 < CUT ? f->width - 20 : CUT;
+	struct rf_buf safe = { 0 }, item = { 0 };
+
+	rf_page_safe(&safe, value, strlen(value), true);
+	rf_page_printf(&item, *name ? "%s \"" : "%s\"", name);
+	if (rf_columns(safe.p, safe.n) > most) {
+		rf_buf_add(&item, safe.p, rf_columns_head(safe.p, safe.n, most - 3));
+		rf_page_puts(&item, "...");
+	} else {
+		rf_buf_add(&item, safe.p, safe.n);
+	}
+	rf_page_puts(&item, "\"");
+	rf_flow_item(f, item.p, item.n, colour);
+	f->p->failed |= safe.failed || item.failed;
+	rf_buf_free(&safe);
+	rf_buf_free(&item);
+}
+
+/* ---- msgpack values --------------------------------------------------------------------------------------------- */
+
+static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
+{
+	rf_page_puts(p, "\"");
+	rf_page_safe(p, s->data, s->n, true);
+	rf_page_puts(p, "\"");
+}
+
+/* The next value, of a message that rf_msg_check() has seen (so the depth is bounded). */
+static void write_value(struct rf_buf *p, struct rf_mp *m)
+{
+	struct rf_mp_item it;
+
+	if (rf_mp_next(m, &it))
+		return;
+	switch (it.type) {
+	case RF_MP_NIL:  rf_page_puts(p, "nil"); break;
+	case RF_MP_BOOL: rf_page_puts(p, it.b ? "true" : "false"); break;
+	case RF_MP_UINT: rf_page_printf(p, "%llu", (unsigned long long)it.u); break;
+	case RF_MP_INT:  rf_page_printf(p, "%lld", (long long)it.i); break;
+	case RF_MP_REAL: rf_page_real(p, it.f, 6); break;
+	case RF_MP_STR:  write_string(p, &it); break;
+	case RF_MP_BIN:  rf_page_printf(p, "<%u bytes>", (unsigned)it.n); break;
+	case RF_MP_ARRAY:
+		rf_page_puts(p, "[");
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_page_puts(p, i ? ", " : "");
+			write_value(p, m);
+		}
+		rf_page_puts(p, "]");
+		break;
+	case RF_MP_MAP:
+		rf_page_puts(p, "{");
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_page_puts(p, i ? ", " : "");
+			write_value(p, m);
+			rf_page_puts(p, ": ");
+			write_value(p, m);
+		}
+		rf_page_puts(p, "}");
+	}
+}
+
+static bool get_string(struct rf_mp map, const char *word, struct rf_mp_item *s)
+{
+	struct rf_mp v = rf_mp_get(map, word);
+
+	return v.p && !rf_mp_next(&v, s) && s->type == RF_MP_STR;
+}
+
+/* A word of a shell's command line. */
+static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+	const unsigned char *s = word->data;
+	bool simple = word->n > 0;
+
+	for (size_t i = 0; i < word->n; i++)
+		simple &= s[i] && strchr(plain, s[i]);
+	rf_page_puts(p, simple ? "" : "'");
+	for (size_t i = 0; i < word->n; i++)
+		if (s[i] == '\'')
+			rf_page_puts(p, "'\\''");
+		else {
+			size_t from = i;
+			while (i + 1 < word->n && s[i + 1] != '\'')
+				i++;
+			rf_page_safe(p, s + from, i + 1 - from, false);
+		}
+	rf_page_puts(p, simple ? "" : "'");
+}
+
+static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct rf_mp value)
+{
+	struct rf_mp after = value;
+	struct rf_buf text = { 0 };
+	struct rf_mp_item it;
+
+	rf_mp_next(&after, &it);
+	if (it.type == RF_MP_BOOL && !it.b)
+		return;
+	rf_page_puts(p, name->n == 1 ? " -" : " --");
+	write_word(p, name);
+	if (it.type == RF_MP_BOOL)
+		return;
+	rf_page_puts(p, " ");
+	if (it.type != RF_MP_STR) { /* of lists and maps too no part is the shell's */
+		write_value(&text, &value);
+		it.data = text.p;
+		it.n = (uint32_t)text.n;
+	}
+	write_word(p, &it);
+	p->failed |= text.failed;
+	rf_buf_free(&text);
+}
+
+/* {tool, version, options} as a command, the version as its comment. */
+static void write_stage(struct rf_buf *p, struct rf_mp stage)
+{
+	struct rf_mp options = rf_mp_get(stage, "options"), value;
+	struct rf_mp_item it, key;
+
+	rf_page_puts(p, "  ");
+	if (!get_string(stage, "tool", &it)) { /* no command */
+		rf_page_puts(p, "# ");
+		write_value(p, &stage);
+		rf_page_puts(p, "\n");
+		return;
+	}
+	write_word(p, &it);
+	if (options.p && !rf_mp_next(&options, &it) && it.type == RF_MP_MAP)
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_mp_pair(&options, &key, &value);
+			write_option(p, &key, value);
+		}
+	if (get_string(stage, "version", &it)) {
+		rf_page_puts(p, "  # ");
+		rf_page_safe(p, it.data, it.n, false);
+	}
+	rf_page_puts(p, "\n");
+}
+
+/* A key of the head; a map's keys and values follow one another on the line. */
+static void write_entry(struct rf_buf *p, const struct rf_mp_item *key, struct rf_mp value)
+{
+	struct rf_mp in = value, v;
+	struct rf_mp_item it, k;
+	size_t at = p->n;
+
+	rf_page_safe(p, key->data, key->n, false);
+	rf_page_fill(p, ' ', p->n - at < HEAD_LABEL ? HEAD_LABEL - (p->n - at) : 1);
+	rf_mp_next(&in, &it);
+	if (it.type != RF_MP_MAP)
+		write_value(p, &value);
+	else
+		for (uint32_t i = 0; i < it.n; i++) {
+			rf_mp_pair(&in, &k, &v);
+			rf_page_puts(p, i ? "  " : "");
+			rf_page_safe(p, k.data, k.n, false);
+			rf_page_puts(p, " ");
+			write_value(p, &v);
+		}
+	rf_page_puts(p, "\n");
+}
+
+void rf_show_head(struct rf_buf *p, struct rf_mp body)
+{
+	struct rf_mp history = rf_mp_get(body, "history"), value;
+	struct rf_mp_item it, key;
+
+	rf_mp_next(&body, &it);
+	for (uint32_t i = 0; i < it.n; i++) {
+		rf_mp_pair(&body, &key, &value);
+		if (!rf_mp_is(&key, "history"))
+			write_entry(p, &key, value);
+	}
+	if (!history.p || rf_mp_next(&history, &it) || it.type != RF_MP_ARRAY || !it.n)
+		return;
+	rf_page_puts(p, "history\n");
+	for (uint32_t i = 0; i < it.n; i++) {
+		write_stage(p, history);
+		rf_mp_skip(&history);
+	}
+}
+
+/* ---- a record --------------------------------------------------------------------------------------------------- */
+
+static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+{
+	const struct rf_record *rec = row->rec;
+	struct rf_flow f;
+
+	rf_flow_begin(&f, p, NULL, 0, s->width, 0);
+	if (s->files)
+		item_text(&f, "", row->file, paint(s, BOLD));
+	rf_flow_printf(&f, paint(s, BOLD), "record %llu", (unsigned long long)row->record);
+	f.indent = 2; /* of the lines that follow */
+	rf_flow_printf(&f, paint(s, BOLD), "id %llu", (unsigned long long)rec->id);
+	if (rec->source)
+		item_text(&f, "", rec->source, paint(s, BOLD));
+	rf_flow_printf(&f, NULL, "T %d", rec->T);
+	if (rec->prompt_len >= 0)
+		rf_flow_printf(&f, NULL, "prompt_len %d", rec->prompt_len);
+	if (rec->entropy)
+		rf_flow_printf(&f, NULL, "entropy mean %.3f max %.3f", row->entropy.mean, row->entropy.max);
+	if (rec->nll && rec->T > 1)
+		rf_flow_printf(&f, NULL, "nll %.3f", row->nll.mean);
+	if (rec->correct && rec->T > 1)
+		rf_flow_printf(&f, NULL, "accuracy %.3f", row->correct.mean);
+	if (rec->positions)
+		rf_flow_printf(&f, NULL, "c %d", rec->c);
+	if (rec->rollout.tokens)
+		rf_flow_printf(&f, NULL, "n %d  k %d  temperature %g", rec->rollout.n, rec->rollout.k,
+		               rec->rollout.temperature);
+	if (rec->reward.kind)
+		item_text(&f, "reward", rec->reward.kind, NULL);
+	if (!isnan(row->reward.mean))
+		rf_flow_printf(&f, NULL, "mean %.3f min %.3f max %.3f", row->reward.mean, row->reward.min, row->reward.max);
+	for (int i = 0; i < rec->answers; i++)
+		item_text(&f, "answer", rec->answer[i], NULL);
+	rf_flow_end(&f);
+	if (rec->meta.data) {
+		struct rf_buf text = { 0 };
+		struct rf_mp meta = { rec->meta.data, (const unsigned char *)rec->meta.data + rec->meta.size };
+
+		write_value(&text, &meta);
+		rf_page_puts(p, "  meta ");
+		rf_buf_add(p, text.p, rf_columns_head(text.p, text.n, s->width - 10));
+		rf_page_puts(p, text.n && rf_columns(text.p, text.n) > s->width - 10 ? "...\n" : "\n");
+		rf_buf_free(&text);
+	}
+}
+
+static void position(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+{
+	const struct rf_record *rec = row->rec;
+	struct rf_buf text = { 0 };
+	struct rf_flow f;
+
+	rf_flow_begin(&f, p, NULL, 2, s->width, 0);
+	rf_flow_printf(&f, paint(s, PLACE), "position %d  s %d", row->i, row->t + 1);
+	if (rec->entropy)
+		rf_flow_printf(&f, NULL, "entropy %.3f", rec->entropy[row->t]);
+	if (rec->nll)
+		rf_flow_printf(&f, NULL, "nll %.3f", rec->nll[row->t]);
+	rf_flow_end(&f);
+	rf_page_printf(p, "%-*s", LABEL, "    prefix");
+	rf_words_prefix(&text, &s->words, rec, row->t + 1);
+	fit(p, s, &text, s->width - LABEL, true);
+	rf_page_puts(p, "\n");
+	rf_page_clear(&text);
+	rf_page_printf(p, "%-*s", LABEL, "    truth");
+	rf_words_truth(&text, &s->words, rec, row->t + 1);
+	wrap(p, s, &text, false);
+	rf_buf_free(&text);
+}
+
+static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+{
+	const struct rf_record *rec = row->rec;
+	const struct rf_rollout *o = &rec->rollout;
+	const struct rf_reward *y = &rec->reward;
+	size_t at = (size_t)row->i * (size_t)o->n + (size_t)row->r, first = at * (size_t)o->k;
+	struct rf_buf text = { 0 };
+	char name[40];
+	struct rf_flow f;
+
+	snprintf(name, sizeof name, "    rollout %d", row->r);
+	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
+	if (y->kind && row->r < y->n) {
+		size_t g = (size_t)row->i * (size_t)y->n + (size_t)row->r;
+		rf_flow_printf(&f, paint(s, BOLD), "reward %.3f", y->total[g]);
+		if (y->cosine)
+			rf_flow_printf(&f, NULL, "cosine %.3f", y->cosine[g]);
+		if (y->binary)
+			rf_flow_printf(&f, NULL, "binary %.3f", y->binary[g]);
+		if (y->edit)
+			rf_flow_printf(&f, NULL, "edit %.3f", y->edit[g]);
+	}
+	if (rec->advantage)
+		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);
+	if (o->logp && o->k) {
+		double sum = 0;
+		for (int j = 0; j < o->k; j++)
+			sum += o->logp[first + (size_t)j];
+		rf_flow_printf(&f, NULL, "logp %.3f", sum / o->k);
+	}
+	rf_flow_end(&f);
+	if (s->words.tokenizer) {
+		rf_page_fill(p, ' ', LABEL);
+		rf_words(&text, &s->words, o->tokens + first, o->k, false);
+		wrap(p, s, &text, false);
+	}
+	rf_flow_begin(&f, p, NULL, LABEL, s->width, TOKEN_LINES);
+	for (int j = 0; j < o->k; j++) {
+		int32_t token = o->tokens[first + (size_t)j];
+		bool equal = row->t + 1 + j < rec->T && rec->tokens[row->t + 1 + j] == token;
+
+		rf_page_clear(&text);
+		rf_words(&text, &s->words, &token, 1, true);
+		if (equal)
+			rf_page_puts(&text, "=");
+		if (o->logp)
+			rf_page_printf(&text, " %.2f", o->logp[first + (size_t)j]);
+		rf_flow_item(&f, text.p, text.n, paint(s, equal ? EQUAL : DIFFER));
+		p->failed |= text.failed;
+	}
+	rf_flow_end(&f);
+	rf_buf_free(&text);
+}
+
+/* One token with what is known of the prediction behind it: the text up to it, a bar, what follows. */
+static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+{
+	const struct rf_record *rec = row->rec;
+	struct rf_buf line = { 0 }, text = { 0 };
+	int room, t = row->t;
+
+	rf_page_printf(&line, "  t %-7d", t);
+	if (rec->entropy)
+		rf_page_printf(&line, " entropy %6.3f ", rec->entropy[t]);
+	if (rec->nll && t < rec->T - 1)
+		rf_page_printf(&line, " nll %6.3f ", rec->nll[t]);
+	if (rec->correct && t < rec->T - 1)
+		rf_page_puts(&line, rec->correct[t] > 0.5f ? " right" : " wrong");
+	room = s->width - (int)line.n - 5;
+	room = room < 20 ? 20 : room;
+	rf_page_puts(&line, " ");
+	rf_words_prefix(&text, &s->words, rec, t + 1);
+	fit(&line, s, &text, room * 2 / 3, true);
+	rf_page_puts(&line, " | ");
+	rf_page_clear(&text);
+	rf_words(&text, &s->words, rec->tokens + t + 1, rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
+	fit(&line, s, &text, room / 3, false);
+	rf_page_puts(&line, "\n");
+	rf_buf_add(p, line.p, line.n);
+	p->failed |= line.failed;
+	rf_buf_free(&line);
+	rf_buf_free(&text);
+}
+
+/* The rows where the model knew least what comes next, the highest entropy first. */
+static void uncertain(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
+{
+	const float *H = row.rec->entropy;
+	int top[TOP], n = 0;
+
+	for (int t = 0; t < row.rec->T; t++) {
+		int j = n < TOP ? n++ : TOP - 1;
+		if (j == TOP - 1 && n == TOP && t >= TOP && !(H[t] > H[top[j]]))
+			continue;
+		for (; j > 0 && H[t] > H[top[j - 1]]; j--)
+			top[j] = top[j - 1];
+		top[j] = t;
+	}
+	for (int j = 0; j < n; j++) {
+		row.t = top[j];
+		token(p, s, &row);
+	}
+}
+
+static void beginning(struct rf_buf *p, const struct rf_show *s, const struct rf_record *rec)
+{
+	struct rf_buf text = { 0 };
+
+	rf_words(&text, &s->words, rec->tokens, rec->T < BEGINNING ? rec->T : BEGINNING, false);
+	rf_page_printf(p, "%-*s", LABEL, "  text");
+	wrap(p, s, &text, rec->T > BEGINNING);
+	rf_buf_free(&text);
+}
+
+static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
+{
+	const struct rf_record *rec = row.rec;
+	enum rf_row_kind rows = rec->rollout.tokens ? RF_ROWS_ROLLOUT : RF_ROWS_POSITION;
+	uint64_t n = rf_row_count(rec, rows);
+
+	for (uint64_t i = 0; i < n; i++) {
+		rf_row_at(&row, rows, i);
+		if (row.r <= 0)
+			position(p, s, &row);
+		if (row.r >= 0)
+			rollout(p, s, &row);
+	}
+	if (!n && rec->entropy)
+		uncertain(p, s, row);
+	else if (!n)
+		beginning(p, s, rec);
+}
+
+void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_row_kind rows, const struct rf_row *row,
+                 size_t *lead, size_t *lead_part)
+{
+	size_t at = p->n;
+
+	heading(p, s, row);
+	*lead = p->n - at;
+	*lead_part = 0;
+	if (row->r >= 0) {
+		position(p, s, row);
+		*lead_part = p->n - at - *lead;
+		rollout(p, s, row);
+	} else if (row->i >= 0) {
+		position(p, s, row);
+	} else if (rows == RF_ROWS_TOKEN) {
+		token(p, s, row);
+	} else {
+		whole_record(p, s, *row);
+	}
+}

@@ -1,0 +1,619 @@
+/* table.c -- the columns, as one list: what each is called, which rows have it, how it is got.  The first line of a
+ * table, its cells, --where, --sort and the error that names the known columns all come from this list. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dump/table.h"
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+static struct rf_range range_of(const float *x, size_t n)
+{
+	struct rf_range g = { NAN, NAN, NAN };
+	double sum = 0;
+
+	if (!x || !n)
+		return g;
+	g.min = g.max = x[0];
+	for (size_t i = 0; i < n; i++) {
+		sum += x[i];
+		g.min = x[i] < g.min ? x[i] : g.min;
+		g.max = x[i] > g.max ? x[i] : g.max;
+	}
+	g.mean = sum / (double)n;
+	return g;
+}
+
+static int rollouts_of(const struct rf_record *rec)
+{
+	return rec->positions && rec->rollout.tokens ? rec->rollout.n : 0;
+}
+
+static size_t rewards_of(const struct rf_record *rec)
+{
+	return rec->reward.kind ? (size_t)rec->c * (size_t)rec->reward.n : 0;
+}
+
+void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec)
+{
+	*row = (struct rf_row){ .file = file, .record = record, .rec = rec, .i = -1, .r = -1, .t = -1 };
+	row->entropy = range_of(rec->entropy, (size_t)rec->T);
+	row->nll = range_of(rec->nll, (size_t)rec->T - 1);
+	row->correct = range_of(rec->correct, (size_t)rec->T - 1);
+	row->reward = range_of(rec->reward.total, rewards_of(rec));
+}
+
+uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows)
+{
+	uint64_t c = (uint64_t)rec->c, each = (uint64_t)rollouts_of(rec);
+
+	switch (rows) {
+	case RF_ROWS_RECORD:   return 1;
+	case RF_ROWS_POSITION: return c;
+	case RF_ROWS_ROLLOUT:  return c * each;
+	case RF_ROWS_TOKEN:    return (uint64_t)rec->T;
+	default:               return c && each ? c * each : c ? c : 1;
+	}
+}
+
+void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
+{
+	const struct rf_record *rec = row->rec;
+	int each = rows == RF_ROWS_ROLLOUT || rows == RF_ROWS_AUTO ? rollouts_of(rec) : 0;
+
+	row->i = row->r = row->t = -1;
+	if (rows == RF_ROWS_TOKEN) {
+		row->t = (int)index;
+	} else if (rows != RF_ROWS_RECORD && rec->c) {
+		row->i = (int)(each ? index / (uint64_t)each : index);
+		row->r = each ? (int)(index % (uint64_t)each) : -1;
+		row->t = rec->positions[row->i] - 1;
+	}
+}
+
+/* ---- tokens as text --------------------------------------------------------------------------------------------- */
+
+/* What the tokenizer does not know is its number in angle brackets. */
+static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut, bool quotes)
+{
+	char *text = NULL;
+	size_t len = 0, at = 0;
+
+	if (rf_tokenizer_decode(t, ids, (size_t)n, &text, &len, NULL) == RF_OK) {
+		/* a tail may begin inside a character: its rest is no error of the text */
+		while (cut && at < 3 && at < len && ((unsigned char)text[at] & 0xC0) == 0x80)
+			at++;
+		rf_page_safe(p, text + at, len - at, quotes);
+	} else if (n == 1) {
+		rf_page_printf(p, "<%d>", (int)*ids);
+	} else {
+		for (int i = 0; i < n; i++)
+			decode(p, t, ids + i, 1, false, quotes);
+	}
+	free(text);
+}
+
+static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool cut, bool quotes)
+{
+	if (w->tokenizer) {
+		rf_page_puts(p, quotes ? "\"" : "");
+		decode(p, w->tokenizer, ids, n, cut, quotes);
+		rf_page_puts(p, quotes ? "\"" : "");
+	} else {
+		for (int i = 0; i < n; i++)
+			rf_page_printf(p, i ? " %d" : "%d", (int)ids[i]);
+	}
+}
+
+void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes)
+{
+	words(p, w, ids, n, false, quotes);
+}
+
+void rf_words_prefix(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s)
+{
+	int n = s < w->context ? s : w->context;
+
+	words(p, w, rec->tokens + s - n, n, n < s, false);
+}
+
+void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s)
+{
+	int k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD;
+
+	words(p, w, rec->tokens + s, k < rec->T - s ? k : rec->T - s, false, false);
+}
+
+/* ---- columns ---------------------------------------------------------------------------------------------------- */
+
+struct value {
+	enum { MISSING, WHOLE, SINGLE, REAL } is; /* SINGLE: a float32 of the stream */
+	uint64_t whole;
+	double real;
+};
+
+static struct value whole(uint64_t v)
+{
+	return (struct value){ WHOLE, v, (double)v };
+}
+
+static struct value whole_if(bool there, int64_t v)
+{
+	return there && v >= 0 ? whole((uint64_t)v) : (struct value){ .is = MISSING };
+}
+
+static struct value real(double v)
+{
+	return isnan(v) ? (struct value){ .is = MISSING } : (struct value){ .is = REAL, .real = v };
+}
+
+static struct value single(float v)
+{
+	return (struct value){ .is = SINGLE, .real = (double)v };
+}
+
+static struct value element(const float *x, int at, int n)
+{
+	return x && at >= 0 && at < n ? single(x[at]) : (struct value){ .is = MISSING };
+}
+
+/* element (i, r) of one of the arrays (c, n) */
+static struct value of_group(const struct rf_row *w, const float *x, int n)
+{
+	if (!x || w->r < 0 || w->r >= n)
+		return (struct value){ .is = MISSING };
+	return single(x[(size_t)w->i * (size_t)n + (size_t)w->r]);
+}
+
+static struct value token_at(const struct rf_record *rec, int t)
+{
+	return t < 0 ? (struct value){ .is = MISSING } : whole((uint64_t)rec->tokens[t]);
+}
+
+#define GET(name, ...) static struct value get_##name(const struct rf_row *w) { return __VA_ARGS__; }
+GET(record, whole(w->record))
+GET(id, whole(w->rec->id))
+GET(T, whole((uint64_t)w->rec->T))
+GET(prompt_len, whole_if(true, w->rec->prompt_len))
+GET(positions, whole((uint64_t)w->rec->c))
+GET(position, whole_if(true, w->i))
+GET(t, whole_if(true, w->t))
+GET(token, token_at(w->rec, w->t))
+GET(entropy, element(w->rec->entropy, w->t, w->rec->T))
+GET(nll, element(w->rec->nll, w->t, w->rec->T - 1))
+GET(correct, element(w->rec->correct, w->t, w->rec->T - 1))
+GET(rollout, whole_if(true, w->r))
+GET(n, whole_if(w->rec->rollout.tokens, w->rec->rollout.n))
+GET(k, whole_if(w->rec->rollout.tokens, w->rec->rollout.k))
+GET(reward, of_group(w, w->rec->reward.total, w->rec->reward.n))
+GET(cosine, of_group(w, w->rec->reward.cosine, w->rec->reward.n))
+GET(binary, of_group(w, w->rec->reward.binary, w->rec->reward.n))
+GET(edit, of_group(w, w->rec->reward.edit, w->rec->reward.n))
+GET(advantage, of_group(w, w->rec->advantage, w->rec->rollout.n))
+GET(entropy_mean, real(w->entropy.mean))
+GET(entropy_max, real(w->entropy.max))
+GET(nll_mean, real(w->nll.mean))
+GET(accuracy, real(w->correct.mean))
+GET(count, whole(w->tensor->count))
+GET(min, real(w->stats.min))
+GET(max, real(w->stats.max))
+GET(mean, real(w->stats.mean))
+GET(std, real(w->stats.std))
+GET(norm, real(w->stats.norm))
+GET(nonfinite, whole(w->stats.nonfinite))
+GET(step, whole_if(true, w->step->step))
+GET(commits, whole_if(true, w->step->commits))
+GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
+
+static struct value get_s(const struct rf_row *w)
+{
+	return whole_if(w->i >= 0, w->t + 1);
+}
+
+static struct value get_chosen(const struct rf_row *w)
+{
+	bool chosen = false;
+
+	for (int i = 0; i < w->rec->c; i++)
+		chosen |= w->rec->positions[i] - 1 == w->t;
+	return whole_if(w->rec->positions != NULL, chosen);
+}
+
+static struct value get_temperature(const struct rf_row *w)
+{
+	return real(w->rec->rollout.tokens ? w->rec->rollout.temperature : NAN);
+}
+
+static struct value get_logp(const struct rf_row *w)
+{
+	const struct rf_rollout *o = &w->rec->rollout;
+
+	if (w->r < 0 || !o->logp)
+		return real(NAN);
+	return real(range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, (size_t)o->k).mean);
+}
+
+/* of the position's rollouts, or of the record's */
+static struct rf_range rewards(const struct rf_row *w)
+{
+	const struct rf_reward *y = &w->rec->reward;
+
+	return w->i < 0 || !y->kind ? w->reward : range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
+}
+
+GET(reward_mean, real(rewards(w).mean))
+static struct value get_reward_min(const struct rf_row *w)  { return real(rewards(w).min); }
+static struct value get_reward_max(const struct rf_row *w)  { return real(rewards(w).max); }
+
+static void write_string(const char *s, struct rf_buf *p)
+{
+	if (s)
+		rf_page_safe(p, s, strlen(s), false);
+	else
+		rf_page_puts(p, "NaN");
+}
+
+static void write_file(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->file, p);
+}
+
+static void write_source(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->rec->source, p);
+}
+
+static void write_prefix(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	if (w->i < 0)
+		rf_page_puts(p, "NaN");
+	else
+		rf_words_prefix(p, g, w->rec, w->t + 1);
+}
+
+static void write_truth(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	if (w->i < 0)
+		rf_page_puts(p, "NaN");
+	else
+		rf_words_truth(p, g, w->rec, w->t + 1);
+}
+
+static void write_generated(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	const struct rf_rollout *o = &w->rec->rollout;
+
+	if (w->r < 0)
+		rf_page_puts(p, "NaN");
+	else
+		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k, false);
+}
+
+static void write_text(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	rf_words(p, g, w->rec->tokens + w->t, 1, false);
+}
+
+static void write_name(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->tensor->name, p);
+}
+
+static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	(void)g;
+	rf_page_puts(p, rf_dtype_name(w->tensor->dtype));
+}
+
+void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
+{
+	if (!t->ndim)
+		rf_page_puts(p, "scalar");
+	for (int i = 0; i < t->ndim; i++)
+		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+}
+
+static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	(void)g;
+	rf_table_shape(w->tensor, p);
+}
+
+static void write_weights(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->step->weights, p);
+}
+
+enum {
+	R = 1 << RF_ROWS_RECORD, P = 1 << RF_ROWS_POSITION, O = 1 << RF_ROWS_ROLLOUT, K = 1 << RF_ROWS_TOKEN,
+	N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP, ALL = R | P | O | K | N | S,
+};
+
+static const struct column {
+	const char *name;
+	int has, shown;           /* rows that have it; rows whose table shows it unasked */
+	struct value (*get)(const struct rf_row *);
+	void (*write)(const struct rf_row *, const struct rf_words *, struct rf_buf *); /* of text */
+	bool stats;
+} columns[] = {
+	{ "file",         ALL,           0,             .write = write_file },
+	{ "record",       R | P | O | K, 0,             .get = get_record },
+	{ "id",           R | P | O | K, R | P | O | K, .get = get_id },
+	{ "T",            R | P | O | K, R,             .get = get_T },
+	{ "prompt_len",   R | P | O | K, R,             .get = get_prompt_len },
+	{ "position",     P | O,         P | O,         .get = get_position },
+	{ "s",            P | O,         P | O,         .get = get_s },
+	{ "t",            P | O | K,     K,             .get = get_t },
+	{ "token",        P | O | K,     K,             .get = get_token },
+	{ "entropy",      P | O | K,     P | O | K,     .get = get_entropy },
+	{ "nll",          P | O | K,     P | K,         .get = get_nll },
+	{ "correct",      P | O | K,     K,             .get = get_correct },
+	{ "chosen",       K,             K,             .get = get_chosen },
+	{ "positions",    R | P | O | K, R,             .get = get_positions },
+	{ "n",            R | P | O,     R | P,         .get = get_n },
+	{ "rollout",      O,             O,             .get = get_rollout },
+	{ "k",            R | P | O,     R | P | O,     .get = get_k },
+	{ "temperature",  R | P | O,     R,             .get = get_temperature },
+	{ "reward",       O,             O,             .get = get_reward },
+	{ "cosine",       O,             O,             .get = get_cosine },
+	{ "binary",       O,             O,             .get = get_binary },
+	{ "edit",         O,             O,             .get = get_edit },
+	{ "advantage",    O,             O,             .get = get_advantage },
+	{ "logp",         O,             O,             .get = get_logp },
+	{ "reward_mean",  R | P | O,     R | P,         .get = get_reward_mean },
+	{ "reward_min",   R | P | O,     R | P,         .get = get_reward_min },
+	{ "reward_max",   R | P | O,     R | P,         .get = get_reward_max },
+	{ "entropy_mean", R | P | O | K, R,             .get = get_entropy_mean },
+	{ "entropy_max",  R | P | O | K, R,             .get = get_entropy_max },
+	{ "nll_mean",     R | P | O | K, R,             .get = get_nll_mean },
+	{ "accuracy",     R | P | O | K, R,             .get = get_accuracy },
+	{ "source",       R | P | O | K, R | O,         .write = write_source },
+	{ "prefix",       P | O,         P | O,         .write = write_prefix },
+	{ "generated",    O,             O,             .write = write_generated },
+	{ "truth",        P | O,         P | O,         .write = write_truth },
+	{ "text",         K,             K,             .write = write_text },
+	{ "name",         N,             N,             .write = write_name },
+	{ "dtype",        N,             N,             .write = write_dtype },
+	{ "shape",        N,             N,             .write = write_shape },
+	{ "count",        N,             N,             .get = get_count },
+	{ "step",         S,             S,             .get = get_step },
+	{ "commits",      S,             S,             .get = get_commits },
+	{ "weights",      S,             S,             .write = write_weights },
+	{ "bytes",        N | S,         N | S,         .get = get_bytes },
+	{ "min",          N,             N,             .get = get_min, .stats = true },
+	{ "max",          N,             N,             .get = get_max, .stats = true },
+	{ "mean",         N,             N,             .get = get_mean, .stats = true },
+	{ "std",          N,             N,             .get = get_std, .stats = true },
+	{ "norm",         N,             N,             .get = get_norm, .stats = true },
+	{ "nonfinite",    N,             N,             .get = get_nonfinite, .stats = true },
+};
+static const int COLUMNS = sizeof columns / sizeof *columns;
+_Static_assert(sizeof columns / sizeof *columns <= RF_MAX_COLUMNS, "RF_MAX_COLUMNS");
+
+/* ---- --columns, --where, --sort --------------------------------------------------------------------------------- */
+
+static int mask_of(const struct rf_table *t)
+{
+	return 1 << t->rows;
+}
+
+static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                         struct rf_err *e)
+{
+	struct rf_buf known = { 0 };
+	char quoted[60];
+
+	for (int i = 0; i < COLUMNS; i++)
+		if (columns[i].has & mask_of(t) && strlen(columns[i].name) == n && !memcmp(columns[i].name, name, n)) {
+			*found = i;
+			t->stats |= columns[i].stats;
+			return RF_OK;
+		}
+	for (int i = 0; i < COLUMNS; i++)
+		if (columns[i].has & mask_of(t))
+			rf_page_printf(&known, known.n ? ", %s" : "%s", columns[i].name);
+	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s", option, rf_quote(quoted, sizeof quoted, name, n),
+	        (int)known.n, (char *)known.p);
+	rf_buf_free(&known);
+	return RF_EUSAGE;
+}
+
+static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                                struct rf_err *e)
+{
+	enum rf_code rc = find(t, option, name, n, found, e);
+
+	if (rc == RF_OK && columns[*found].write)
+		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text: %s numbers", option, columns[*found].name,
+		               strcmp(option, "--where") ? "rows are sorted by" : "conditions compare");
+	return rc;
+}
+
+static size_t blanks(const char *s)
+{
+	return strspn(s, " \t");
+}
+
+static size_t name_length(const char *s)
+{
+	return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+}
+
+enum { LT, LE, GT, GE, EQ, NE };
+static const struct { const char *word; int op; } operators[] = { /* the longer of two first */
+	{ "<=", LE }, { ">=", GE }, { "!=", NE }, { "==", EQ }, { "<", LT }, { ">", GT }, { "=", EQ },
+};
+
+/* One comparison at *s; *s is moved behind it and what joins it to the next. */
+static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err *e)
+{
+	const char *at = *s + blanks(*s), *name = at;
+	size_t n = name_length(at), op;
+	char quoted[60], *end;
+	enum rf_code rc;
+
+	if (t->terms == RF_MAX_TERMS)
+		return rf_fail(e, RF_EUSAGE, "--where: more than %d comparisons", RF_MAX_TERMS);
+	at += n;
+	at += blanks(at);
+	for (op = 0; op < sizeof operators / sizeof *operators; op++)
+		if (!strncmp(at, operators[op].word, strlen(operators[op].word)))
+			break;
+	if (!n || op == sizeof operators / sizeof *operators)
+		goto unreadable;
+	at += strlen(operators[op].word);
+	at += blanks(at);
+	if ((rc = find_number(t, "--where", name, n, &t->term[t->terms].column, e)) != RF_OK)
+		return rc;
+	t->term[t->terms].op = operators[op].op;
+	t->term[t->terms].number = strtod(at, &end);
+	if (end == at || !isfinite(t->term[t->terms].number))
+		goto unreadable;
+	at = end;
+	end += blanks(end);
+	if (*end == ',')
+		*s = end + 1;
+	else if (end > at && !strncmp(end, "and", 3) && blanks(end + 3))
+		*s = end + 3;
+	else if (!*end)
+		*s = end;
+	else
+		goto unreadable;
+	if (end != *s && !(*s)[blanks(*s)])
+		goto unreadable;
+	t->terms++;
+	return RF_OK;
+unreadable:
+	return rf_fail(e, RF_EUSAGE, "--where: '%s' is not like reward<0.1,k>=5 (< <= > >= = !=)",
+	               rf_quote(quoted, sizeof quoted, name, strlen(name)));
+}
+
+static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_err *e)
+{
+	for (;; s++) {
+		size_t n = strcspn(s, ",");
+		enum rf_code rc;
+
+		if (t->columns == RF_MAX_COLUMNS)
+			return rf_fail(e, RF_EUSAGE, "--columns: more than %d", RF_MAX_COLUMNS);
+		if ((rc = find(t, "--columns", s, n, &t->column[t->columns++], e)) != RF_OK)
+			return rc;
+		if (!*(s += n))
+			return RF_OK;
+	}
+}
+
+enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	*t = (struct rf_table){ .rows = spec->rows == RF_ROWS_AUTO ? RF_ROWS_ROLLOUT : spec->rows, .sort = -1 };
+	if (spec->columns)
+		rc = read_columns(t, spec->columns, e);
+	else
+		for (int i = 0; i < COLUMNS; i++)
+			if (columns[i].write == write_file ? spec->files
+			    : columns[i].shown & mask_of(t) && (spec->stats || !columns[i].stats))
+				t->column[t->columns++] = i;
+	if (spec->where && rc == RF_OK)
+		for (const char *s = spec->where; (rc = read_term(t, &s, e)) == RF_OK && *s;)
+			;
+	if (spec->sort && rc == RF_OK) {
+		t->descending = *spec->sort == '-';
+		rc = find_number(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending), &t->sort, e);
+	}
+	t->stats |= spec->stats;
+	return rc;
+}
+
+void rf_table_names(const struct rf_table *t, struct rf_buf *p)
+{
+	for (int i = 0; i < t->columns; i++)
+		rf_page_printf(p, i ? "\t%s" : "%s", columns[t->column[i]].name);
+	rf_page_puts(p, "\n");
+}
+
+/* digits: of a real number; what is computed of float32s has no more than 7. */
+static void write_value(struct rf_buf *p, struct value v, int digits)
+{
+	switch (v.is) {
+	case MISSING:
+		rf_page_puts(p, "NaN");
+		break;
+	case WHOLE:
+		rf_page_printf(p, "%llu", (unsigned long long)v.whole);
+		break;
+	case SINGLE:
+		rf_page_single(p, (float)v.real, 6);
+		break;
+	case REAL:
+		if (isinf(v.real))
+			rf_page_puts(p, v.real > 0 ? "Inf" : "-Inf");
+		else
+			rf_page_printf(p, "%.*g", digits, v.real);
+	}
+}
+
+void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p)
+{
+	for (int i = 0; i < t->columns; i++) {
+		const struct column *c = &columns[t->column[i]];
+
+		if (i)
+			rf_page_puts(p, "\t");
+		if (c->write) {
+			c->write(row, w, p);
+			continue;
+		}
+		write_value(p, c->get(row), c->stats ? 9 : 7);
+	}
+	rf_page_puts(p, "\n");
+}
+
+const char *rf_table_missing(const struct rf_table *t)
+{
+	for (int i = 0; i < t->terms; i++)
+		if (!t->term[i].there)
+			return columns[t->term[i].column].name;
+	return NULL;
+}
+
+bool rf_table_match(struct rf_table *t, const struct rf_row *row)
+{
+	bool all = true;
+
+	for (int i = 0; i < t->terms; i++) {
+		struct value v = columns[t->term[i].column].get(row);
+		/* binary=0.2 means the float32 next to 0.2 */
+		double x = v.real, y = v.is == SINGLE ? (double)(float)t->term[i].number : t->term[i].number;
+		bool holds = false;
+
+		switch (t->term[i].op) {
+		case LT: holds = x < y; break;
+		case LE: holds = x <= y; break;
+		case GT: holds = x > y; break;
+		case GE: holds = x >= y; break;
+		case EQ: holds = x == y; break;
+		case NE: holds = x != y; break;
+		}
+		t->term[i].there |= v.is != MISSING;
+		all = all && v.is != MISSING && holds;
+	}
+	return all;
+}
+
+double rf_table_key(const struct rf_table *t, const struct rf_row *row)
+{
+	struct value v;
+
+	if (t->sort < 0)
+		return 0;
+	v = columns[t->sort].get(row);
+	return v.is == MISSING ? NAN : t->descending ? -v.real : v.real;
+}

@@ -1,0 +1,214 @@
+/* dry.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs): the same functions
+ * say what is printed here and what is allocated there. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "cpu_device.h"
+#include "engine/dry.h"
+#include "io/disk.h"
+
+/* ---- outputs ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_err *e)
+{
+	static const char *const writes[] = { "output", "log", "grad-out" };
+	enum rf_code rc = RF_OK;
+
+	for (; *opts; opts++)
+		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
+			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
+				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
+					rc = rf_disk_can_write(*(const char **)o->to, !strcmp(o->name, "log"), e);
+	return rc;
+}
+
+/* ---- the input -------------------------------------------------------------------------------------------------- */
+
+/* Where the numbers of the plan are from. */
+struct source { const char *length, *rollouts; };
+
+/* Whether one can look into the input without taking it away from the program; of a name without a file, opening tells. */
+static bool can_look(const char *path)
+{
+	bool named = path && strcmp(path, "-");
+	struct stat st;
+
+	if (named ? stat(path, &st) : fstat(STDIN_FILENO, &st))
+		return named;
+	return S_ISREG(st.st_mode);
+}
+
+/* What the program would say to the first record, and its shape. */
+static enum rf_code first_record(const struct rf_dry *d, struct rf_in *in, struct rf_shape *s, struct source *from, struct rf_err *e)
+{
+	struct rf_engine *g = d->engine;
+	struct rf_record *r;
+	enum rf_code rc = rf_next(in, &r, e);
+
+	if (rc == RF_EOF)
+		return RF_OK;
+	if (rc != RF_OK)
+		return rc;
+	rc = g->fits ? g->fits(rf_in_head(in), r, e) : rf_engine_check_record(g, r, e);
+	if (rc != RF_OK) {
+		rf_in_blame(in, e);
+		return rc;
+	}
+	if (!g->max_len) {
+		s->T = r->T;
+		from->length = "as the first record has it";
+	}
+	if (r->c) {
+		s->c = r->c;
+		from->rollouts = "as the first record has them";
+	}
+	if (r->rollout.tokens) {
+		s->n = r->rollout.n;
+		s->k = r->rollout.k;
+	}
+	return RF_OK;
+}
+
+/* The shape that the stream has, as far as one can look into it. */
+static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, struct source *from, struct rf_err *e)
+{
+	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	struct rf_in *in;
+	enum rf_code rc;
+
+	*from = (struct source){ d->engine->max_len ? "--max-len" : "assumed", "assumed" };
+	if (!can_look(d->path))
+		return RF_OK;
+	if ((rc = rf_in_open(&in, d->path, d->max_record, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_engine_check_head(d->engine, rf_in_head(in), e)) != RF_OK) {
+		rf_blame(e, "%s", rf_in_name(in));
+	} else {
+		if (rf_engine_expect(rf_in_head(in), s))
+			from->rollouts = "as the stream's history says";
+		rc = first_record(d, in, s, from, e);
+	}
+	rf_in_close(in);
+	if (at >= 0 && lseek(STDIN_FILENO, at, SEEK_SET) < 0) /* who reads standard input next finds it as it was */
+		return rf_fail(e, RF_EIO, "<stdin>: seek: %s", strerror(errno));
+	return rc;
+}
+
+/* ---- the text --------------------------------------------------------------------------------------------------- */
+
+static void print_option(struct rf_buf *p, const struct rf_opt *o)
+{
+	const double *x = o->to;
+	const char *w = o->arg;
+
+	if (o->kind == RF_OPT_TEXT && !*(const char **)o->to)
+		return;
+	rf_page_printf(p, "  --%-16s ", o->name);
+	switch (o->kind) {
+	case RF_OPT_FLAG: rf_page_puts(p, *(bool *)o->to ? "yes" : "no"); break;
+	case RF_OPT_INT:  rf_page_printf(p, "%d", *(int *)o->to); break;
+	case RF_OPT_U64:
+	case RF_OPT_SIZE: rf_page_printf(p, "%llu", (unsigned long long)*(uint64_t *)o->to); break;
+	case RF_OPT_REAL: rf_page_printf(p, "%g", *x); break;
+	case RF_OPT_PAIR: rf_page_printf(p, "%g,%g", x[0], x[1]); break;
+	case RF_OPT_TEXT: rf_page_safe(p, *(const char **)o->to, strlen(*(const char **)o->to), false); break;
+	case RF_OPT_ENUM:
+		for (int i = 0; i < *(int *)o->to; i++)
+			w = strchr(w, '|') + 1;
+		rf_page_printf(p, "%.*s", (int)strcspn(w, "|"), w);
+	}
+	rf_page_puts(p, "\n");
+}
+
+static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)
+{
+	rf_page_puts(p, "settings\n");
+	for (; *opts; opts++)
+		for (const struct rf_opt *o = *opts; o->name; o++)
+			/* the model and the device have lines of their own */
+			if (strcmp(o->name, "model") && strcmp(o->name, "device") && strcmp(o->name, "threads") && strcmp(o->name, "isa") &&
+			    strcmp(o->name, "dry-run"))
+				print_option(p, o);
+}
+
+static void print_model(struct rf_buf *p, const struct rf_engine *g)
+{
+	const struct rf_ckpt *c = g->ckpt;
+
+	rf_page_puts(p, "model      ");
+	rf_page_safe(p, c->dir, strlen(c->dir), false);
+	if (c->config_only)
+		rf_page_puts(p, ", a config, without weights");
+	else
+		rf_page_printf(p, ", step %lld, weights %s", (long long)c->step, c->weights);
+	rf_page_printf(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n", c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
+	               c->params.tied ? ", tied" : "", c->params.total);
+	rf_page_printf(p, "device     %s, ", g->dev.ops->name);
+	if (*g->dev.model)
+		rf_page_safe(p, g->dev.model, strlen(g->dev.model), false);
+	else
+		rf_page_printf(p, "%d threads, %s", g->dev.threads, rf_cpu_level());
+	rf_page_printf(p, ", products in %s\n", g->math == RF_MATH_BF16 ? "bf16" : "f32");
+}
+
+static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const struct source *from, const struct rf_memory *m)
+{
+	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length, rf_segment(g->segment));
+	if (s->c)
+		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c, s->n, s->k, from->rollouts);
+	if (*g->dev.model)
+		rf_page_printf(p, "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n           of the GPU: ",
+		               (m->all - m->host) >> 20, m->host >> 20);
+	else
+		rf_page_printf(p, "memory     %zu MiB: ", m->all >> 20);
+	rf_page_printf(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20);
+	if (!*g->dev.model)
+		rf_page_printf(p, ", program and records %zu", m->host >> 20);
+	rf_page_puts(p, "\n");
+}
+
+static void print_amount(struct rf_buf *p, double x, const char *unit)
+{
+	rf_page_printf(p, x >= 1000 ? "%.0f %s" : "%.3g %s", x, unit);
+}
+
+static void print_time(struct rf_buf *p, const struct rf_speed *s)
+{
+	rf_page_puts(p, "time       about ");
+	print_amount(p, s->flops / s->per_second, "s for such a sequence: ");
+	print_amount(p, s->flops / 1e9, "GFLOP at the ");
+	print_amount(p, s->per_second / 1e9, "GFLOP/s of a product now (an estimate)\n");
+}
+
+enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
+{
+	struct rf_engine *g = d->engine;
+	struct rf_shape shape = RF_SHAPE_PAPER;
+	struct rf_memory memory;
+	struct rf_speed speed;
+	struct rf_buf page = { 0 };
+	struct source from;
+	enum rf_code rc;
+
+	*text = NULL;
+	shape.T = g->max_len ? g->max_len : g->segment;
+	if ((rc = check_outputs(d->opts, e)) != RF_OK || (rc = look(d, &shape, &from, e)) != RF_OK ||
+	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK || (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
+		return rc;
+	print_model(&page, g);
+	print_settings(&page, d->opts);
+	print_plan(&page, g, &shape, &from, &memory);
+	print_time(&page, &speed);
+	rf_buf_add(&page, "", 1);
+	if (page.failed) {
+		rf_buf_free(&page);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	*text = (char *)page.p;
+	return RF_OK;
+}

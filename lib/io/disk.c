@@ -1,0 +1,450 @@
+/* disk.c -- what every reading and writing of files has to deal with: EINTR, short reads and writes, syncing.  Files are read by pread and not
+ * through a mapping, so that a file cut short by someone else is an error and not a SIGBUS. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "io/disk.h"
+
+enum { BLOCK = 1 << 20 };
+
+enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	struct stat st;
+
+	/* O_NONBLOCK: a FIFO must not hang us before we see that it is one */
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", path, strerror(errno));
+	if (*fd < 0 || fstat(*fd, &st) < 0)
+		rc = rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		rc = rf_fail(e, RF_EMODEL, "%s: not a regular file", path);
+	if (rc == RF_OK) {
+		*size = (uint64_t)st.st_size;
+	} else if (*fd >= 0) {
+		close(*fd);
+		*fd = -1;
+	}
+	return rc;
+}
+
+ssize_t rf_disk_read_some(int fd, void *to, size_t n)
+{
+	ssize_t r;
+
+	while ((r = read(fd, to, n)) < 0)
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, -1);
+		else if (errno != EINTR)
+			break;
+	return r;
+}
+
+int rf_disk_sync(int fd)
+{
+	int r;
+
+	while ((r = fsync(fd)) < 0 && errno == EINTR)
+		;
+	return r;
+}
+
+enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e)
+{
+	char *p = to;
+
+	while (n) {
+		ssize_t r = pread(fd, p, n < 1 << 30 ? n : 1 << 30, (off_t)at);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return rf_fail(e, RF_EIO, "read: %s", strerror(errno));
+		if (r == 0)
+			return rf_fail(e, RF_EIO, "read: the file has become shorter than it was when it was opened");
+		p += r;
+		n -= (size_t)r;
+		at += (uint64_t)r;
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc;
+	uint64_t size;
+	int fd;
+
+	*text = NULL;
+	if ((rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
+		return rc;
+	if (size > limit)
+		rc = rf_fail(e, RF_EMODEL, "%s: %llu bytes, limit %zu", path, (unsigned long long)size, limit);
+	else if (!(*text = malloc((size_t)size + 1)))
+		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
+	else if ((rc = rf_disk_pread(fd, *text, (size_t)size, 0, e)) != RF_OK)
+		rf_blame(e, "%s", path);
+	close(fd);
+	if (rc != RF_OK) {
+		free(*text);
+		*text = NULL;
+		return rc;
+	}
+	(*text)[size] = 0;
+	*n = (size_t)size;
+	return RF_OK;
+}
+
+enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	*f = (struct rf_disk){ .fd = -1, .stop = stop };
+	if (strlen(path) >= sizeof f->path)
+		return rf_fail(e, RF_EIO, "%s: the path is too long", path);
+	strcpy(f->path, path);
+	if (!(f->hash = XXH64_createState()))
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
+	XXH64_reset(f->hash, 0);
+	do
+		f->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+	while (f->fd < 0 && errno == EINTR);
+	if (f->fd < 0) {
+		rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
+		XXH64_freeState(f->hash);
+		return RF_EIO;
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_disk_write(struct rf_disk *f, const void *data, size_t n, struct rf_err *e)
+{
+	const char *p = data;
+
+	while (n) {
+		if (f->stop && *f->stop)
+			return rf_fail(e, RF_EIO, "%s: interrupted", f->path);
+		ssize_t w = write(f->fd, p, n < BLOCK ? n : BLOCK);
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0)
+			return rf_fail(e, RF_EIO, "%s: write: %s", f->path, strerror(errno));
+		XXH64_update(f->hash, p, (size_t)w);
+		p += w;
+		n -= (size_t)w;
+		f->size += (uint64_t)w;
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_disk_finish(struct rf_disk *f, char hex[17], struct rf_err *e)
+{
+	const char *what = "sync";
+	int r = rf_disk_sync(f->fd);
+
+	if (r == 0) {
+		what = "close";
+		r = close(f->fd);
+		f->fd = -1;
+	}
+	if (r < 0) {
+		rf_fail(e, RF_EIO, "%s: %s: %s", f->path, what, strerror(errno));
+		rf_disk_abandon(f);
+		return RF_EIO;
+	}
+	if (hex)
+		snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(f->hash));
+	XXH64_freeState(f->hash);
+	return RF_OK;
+}
+
+void rf_disk_abandon(struct rf_disk *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	unlink(f->path);
+	XXH64_freeState(f->hash);
+}
+
+void rf_disk_hash(const void *p, size_t n, char hex[17])
+{
+	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64(p, n, 0));
+}
+
+enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e)
+{
+	XXH64_state_t *h = XXH64_createState();
+	unsigned char *buf = malloc(BLOCK);
+	enum rf_code rc = RF_OK;
+	uint64_t size = 0;
+	int fd = -1;
+
+	if (!h || !buf)
+		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
+	else
+		rc = rf_disk_open(path, &fd, &size, e);
+	if (rc == RF_OK)
+		XXH64_reset(h, 0);
+	for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
+		size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
+		if ((rc = rf_disk_pread(fd, buf, n, at, e)) == RF_OK)
+			XXH64_update(h, buf, n);
+		else
+			rf_blame(e, "%s", path);
+	}
+	if (rc == RF_OK)
+		snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(h));
+	if (fd >= 0)
+		close(fd);
+	free(buf);
+	XXH64_freeState(h);
+	return rc;
+}
+
+enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	int fd;
+
+	while ((fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == EINTR)
+		;
+	/* EACCES: a directory that may be written and not read; EINVAL: a file system that has nothing to sync */
+	if (fd < 0 && errno != EACCES)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	if (fd >= 0 && rf_disk_sync(fd) < 0 && errno != EINVAL)
+		rc = rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* Removes name in the directory dir; levels bounds the recursion, and a checkpoint has two. */
+static int remove_at(int dir, const char *name, int levels)
+{
+	const struct dirent *d;
+	DIR *list;
+	int fd, r = 0;
+
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if ((errno != EISDIR && errno != EPERM) || levels == 0)
+		return -1;
+	if ((fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+		return -1;
+	if (!(list = fdopendir(fd))) {
+		close(fd);
+		return -1;
+	}
+	while (r == 0 && (d = readdir(list)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			r = remove_at(fd, d->d_name, levels - 1);
+	closedir(list);
+	return r < 0 ? r : unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+enum rf_code rf_disk_remove(const char *path, struct rf_err *e)
+{
+	return remove_at(AT_FDCWD, path, 4) == 0 ? RF_OK : rf_fail(e, RF_EIO, "%s: remove: %s", path, strerror(errno));
+}
+
+/* The length of path without slashes at its end, and where its last name begins. */
+static size_t split(const char *path, size_t *name)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (*name = n; *name && path[*name - 1] != '/'; --*name)
+		;
+	return n;
+}
+
+const char *rf_disk_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e)
+{
+	size_t name;
+
+	split(path, &name);
+	if (snprintf(out, 4096, "%.*s", name ? (int)name : 1, name ? path : ".") >= 4096)
+		return rf_fail(e, RF_EIO, "%.100s...: the path is too long", path);
+	return RF_OK;
+}
+
+enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
+{
+	char folder[4096];
+	enum rf_code rc = rf_disk_folder(folder, path, e);
+
+	return rc == RF_OK ? rf_disk_sync_dir(folder, e) : rc;
+}
+
+enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
+{
+	size_t name, n = split(path, &name);
+	char again[16] = "";
+	struct stat st;
+
+	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
+		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
+	/* the number of a process comes again, in a container at once, and one that was killed leaves its file */
+	for (int i = 1; i < 1000; i++) {
+		if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld%s", (int)name, path, (int)(n - name), path + name, (long)getpid(), again) >= 4096)
+			return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
+		if (lstat(temp, &st) < 0)
+			return RF_OK;
+		snprintf(again, sizeof again, "-%d", i);
+	}
+	return rf_fail(e, RF_EIO, "%s: there already, as are a thousand others: remove them", temp);
+}
+
+enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (stop && *stop)
+		rc = rf_fail(e, RF_EIO, "%s: interrupted", path);
+	else if (rename(temp, path) < 0)
+		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
+	if (rc != RF_OK) {
+		rf_disk_remove(temp, NULL);
+		return rc;
+	}
+	if ((rc = rf_disk_sync_parent(path, e)) != RF_OK)
+		rf_blame(e, "%s is there, but may not survive a power loss", path);
+	return rc;
+}
+
+enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
+{
+	struct statvfs s;
+
+	if (statvfs(path, &s) < 0)
+		return rf_fail(e, RF_EIO, "%s: statvfs: %s", path, strerror(errno));
+	*bytes = s.f_blocks ? (uint64_t)s.f_bavail * s.f_frsize : UINT64_MAX;
+	return RF_OK;
+}
+
+enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
+{
+	char folder[4096];
+	struct stat st;
+	enum rf_code rc;
+
+	if (!strcmp(path, "-"))
+		return RF_OK;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
+	if (stat(path, &st) == 0 && (append || !S_ISREG(st.st_mode)))
+		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
+	if ((rc = rf_disk_folder(folder, path, e)) != RF_OK)
+		return rc;
+	return access(folder, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
+}
+
+/* Writes until all is written; *left: what is not. */
+static int write_all(int fd, const char *p, size_t *left)
+{
+	while (*left) {
+		ssize_t n = write(fd, p, *left);
+
+		if (n < 0 && errno != EINTR)
+			return errno;
+		if (n == 0)
+			return ENOSPC;
+		p += n > 0 ? n : 0;
+		*left -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e)
+{
+	struct stat st;
+	size_t left = n;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
+
+	if (fd < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	if ((error = write_all(fd, data, &left)) != 0) {
+		rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(error));
+		/* ours is at the end, unless another appended meanwhile, whose lines are not ours to cut */
+		if (left < n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+		    && (lseek(fd, 0, SEEK_CUR) != st.st_size || ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
+			rf_blame(e, "part of a line is in the file now");
+		close(fd);
+		return RF_EIO;
+	}
+	if (fdatasync(fd) < 0 && errno == EIO) { /* what is no file cannot be synced */
+		close(fd);
+		return rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(EIO));
+	}
+	return close(fd) ? rf_fail(e, RF_EIO, "%s: close: %s", path, strerror(errno)) : RF_OK;
+}
+
+enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e)
+{
+	int locked;
+
+	do
+		locked = flock(fd, LOCK_EX | LOCK_NB);
+	while (locked < 0 && errno == EINTR);
+	if (locked == 0)
+		return RF_OK;
+	return errno == EWOULDBLOCK ? rf_fail(e, RF_EBUSY, "%s: another process holds it", path)
+	                            : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
+}
+
+bool rf_disk_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool rf_disk_way(char out[4096], const char *path, const char *folder)
+{
+	char real[PATH_MAX], place[PATH_MAX];
+	size_t n;
+
+	if (!realpath(path, real) || !realpath(folder, place))
+		return false;
+	n = strcmp(place, "/") ? strlen(place) : 0; /* only the root ends in a slash */
+	if (strncmp(real, place, n) || (real[n] && real[n] != '/'))
+		return false;
+	strcpy(out, real + n);
+	return true;
+}
+
+bool rf_disk_inside(const char *path, const char *folder)
+{
+	char way[4096];
+
+	return rf_disk_way(way, path, folder);
+}
+
+bool rf_disk_plain(const char *name)
+{
+	return *name && *name != '.' && *name != '-' && strlen(name) < 256 && !strchr(name, '/');
+}
+
+enum rf_code rf_disk_join(char out[4096], const char *dir, const char *name, struct rf_err *e)
+{
+	if (snprintf(out, 4096, "%s/%s", dir, name) >= 4096)
+		return rf_fail(e, RF_EIO, "%s/%s: the path is too long", dir, name);
+	return RF_OK;
+}

@@ -1,0 +1,403 @@
+/* jscan.c -- a recursive descent over the grammar of RFC 8259 that keeps nothing but where it is.
+ *
+ * The same descent checks a text and later skips over its values: a cursor is a pair of pointers, and to find an
+ * element is to scan those before it again. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "io/jscan.h"
+
+struct scan {
+	const unsigned char *s;
+	size_t n, i;
+	const char *wrong;   /* what should have been at i */
+};
+
+static bool wrong(struct scan *c, const char *what)
+{
+	if (!c->wrong)
+		c->wrong = what;
+	return false;
+}
+
+static void space(struct scan *c)
+{
+	while (c->i < c->n && (c->s[c->i] == ' ' || c->s[c->i] == '\n' || c->s[c->i] == '\r' || c->s[c->i] == '\t'))
+		c->i++;
+}
+
+static bool at(const struct scan *c, char what)
+{
+	return c->i < c->n && c->s[c->i] == (unsigned char)what;
+}
+
+static bool take(struct scan *c, char what)
+{
+	if (!at(c, what))
+		return false;
+	c->i++;
+	return true;
+}
+
+static bool digits(struct scan *c)
+{
+	size_t start = c->i;
+
+	while (c->i < c->n && c->s[c->i] >= '0' && c->s[c->i] <= '9')
+		c->i++;
+	return c->i > start || wrong(c, "a digit");
+}
+
+static bool number(struct scan *c)
+{
+	take(c, '-');
+	if (!take(c, '0') && !digits(c))
+		return false;
+	if (take(c, '.') && !digits(c))
+		return false;
+	if (take(c, 'e') || take(c, 'E')) {
+		if (!take(c, '+'))
+			take(c, '-');
+		return digits(c);
+	}
+	return true;
+}
+
+static int hex_digit(unsigned char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The four digits behind "\u"; -1: they are not there. */
+static long unit(const unsigned char *s, size_t n)
+{
+	long v = 0;
+
+	if (n < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		int d = hex_digit(s[i]);
+		if (d < 0)
+			return -1;
+		v = v << 4 | d;
+	}
+	return v;
+}
+
+/* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a bad one. */
+static size_t escape(const unsigned char *s, size_t n, char *out, size_t *written)
+{
+	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+	const char *name;
+	long u, low;
+
+	*written = 1;
+	if (n < 2 || !s[1])
+		return 0;
+	if ((name = strchr(names, s[1]))) {
+		*out = values[name - names];
+		return 2;
+	}
+	if (s[1] != 'u' || (u = unit(s + 2, n - 2)) < 0 || (u >= 0xdc00 && u < 0xe000))
+		return 0;
+	if (u >= 0xd800 && u < 0xdc00) {
+		if (n < 12 || s[6] != '\\' || s[7] != 'u' || (low = unit(s + 8, n - 8)) < 0xdc00 || low >= 0xe000)
+			return 0;
+		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
+		out[0] = (char)(0xf0 | u >> 18);
+		out[1] = (char)(0x80 | (u >> 12 & 0x3f));
+		out[2] = (char)(0x80 | (u >> 6 & 0x3f));
+		out[3] = (char)(0x80 | (u & 0x3f));
+		*written = 4;
+		return 12;
+	}
+	if (u < 0x80) {
+		out[0] = (char)u;
+	} else if (u < 0x800) {
+		out[0] = (char)(0xc0 | u >> 6);
+		out[1] = (char)(0x80 | (u & 0x3f));
+		*written = 2;
+	} else {
+		out[0] = (char)(0xe0 | u >> 12);
+		out[1] = (char)(0x80 | (u >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (u & 0x3f));
+		*written = 3;
+	}
+	return 6;
+}
+
+/* Whether a \u and its digits are there: if that is no escape, it is half of a pair. */
+static bool unit_at(const struct scan *c)
+{
+	return c->n - c->i > 2 && c->s[c->i + 1] == 'u' && unit(c->s + c->i + 2, c->n - c->i - 2) >= 0;
+}
+
+static bool string(struct scan *c)
+{
+	char out[4];
+	size_t len, written;
+	int32_t code;
+
+	if (!take(c, '"'))
+		return wrong(c, "a string");
+	while (c->i < c->n) {
+		unsigned char b = c->s[c->i];
+		if (b == '"') {
+			c->i++;
+			return true;
+		}
+		if (b < 0x20)
+			return wrong(c, "no control character");
+		if (b == '\\') {
+			if (!(len = escape(c->s + c->i, c->n - c->i, out, &written)))
+				return wrong(c, unit_at(c) ? "both halves of a character above U+FFFF" : "an escape of JSON");
+		} else if (b < 0x80) {
+			len = 1;
+		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
+			return wrong(c, "UTF-8");
+		}
+		c->i += len;
+	}
+	return wrong(c, "the end of the string");
+}
+
+static bool word(struct scan *c, const char *w)
+{
+	size_t n = strlen(w);
+
+	if (c->n - c->i < n || memcmp(c->s + c->i, w, n))
+		return wrong(c, "a value");
+	c->i += n;
+	return true;
+}
+
+static bool value(struct scan *c, int depth);
+
+static bool container(struct scan *c, int depth)
+{
+	bool object = at(c, '{');
+	char close = object ? '}' : ']';
+
+	if (depth == 0)
+		return wrong(c, "no deeper nesting");
+	c->i++;
+	space(c);
+	if (take(c, close))
+		return true;
+	do {
+		space(c);
+		if (object) {
+			if (!at(c, '"'))
+				return wrong(c, "a key in quotes");
+			if (!string(c))
+				return false;
+			space(c);
+			if (!take(c, ':'))
+				return wrong(c, "':'");
+			space(c);
+		}
+		if (!value(c, depth - 1))
+			return false;
+		space(c);
+	} while (take(c, ','));
+	return take(c, close) || wrong(c, object ? "',' or '}'" : "',' or ']'");
+}
+
+static bool value(struct scan *c, int depth)
+{
+	if (c->i == c->n)
+		return wrong(c, "a value");
+	switch (c->s[c->i]) {
+	case '{':
+	case '[': return container(c, depth);
+	case '"': return string(c);
+	case 't': return word(c, "true");
+	case 'f': return word(c, "false");
+	case 'n': return word(c, "null");
+	case '-':
+	case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
+		return number(c);
+	default:
+		return wrong(c, "a value");
+	}
+}
+
+enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
+{
+	struct scan c = { .s = (unsigned char *)s, .n = n };
+	size_t start;
+
+	space(&c);
+	start = c.i;
+	if (value(&c, RF_JSCAN_DEPTH)) {
+		*v = (struct rf_jvalue){ s + start, c.i - start };
+		space(&c);
+		if (c.i == n)
+			return RF_OK;
+		wrong(&c, "the end");
+	}
+	*v = (struct rf_jvalue){ NULL, 0 };
+	if (!c.i && n >= 3 && !memcmp(s, "\xef\xbb\xbf", 3))
+		return rf_fail(e, RF_EDATA, "not JSON: it begins with a byte order mark, which JSON does not have: remove its three bytes");
+	if (c.i == n && c.i == start)
+		return rf_fail(e, RF_EDATA, "not JSON: it is empty");
+	if (c.i == n)
+		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1, c.wrong);
+	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1,
+	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
+}
+
+bool rf_jscan_is_string(const struct rf_jvalue *v) { return v->s[0] == '"'; }
+bool rf_jscan_is_list(const struct rf_jvalue *v) { return v->s[0] == '['; }
+bool rf_jscan_is_object(const struct rf_jvalue *v) { return v->s[0] == '{'; }
+
+const char *rf_jscan_kind(const struct rf_jvalue *v)
+{
+	switch (v->s[0]) {
+	case '{': return "an object";
+	case '[': return "a list";
+	case '"': return "a string";
+	case 't': return "true";
+	case 'f': return "false";
+	case 'n': return "null";
+	default:  return "a number";
+	}
+}
+
+bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_jvalue *v)
+{
+	struct scan c = { .s = (unsigned char *)of->s, .n = of->n, .i = 1 };
+
+	if (v->s)
+		c.i = (size_t)(v->s + v->n - of->s);
+	space(&c);
+	take(&c, ',');
+	space(&c);
+	if (at(&c, ']') || at(&c, '}'))
+		return false;
+	if (key) {
+		key->s = of->s + c.i;
+		string(&c);
+		key->n = (size_t)(of->s + c.i - key->s);
+		space(&c);
+		take(&c, ':');
+		space(&c);
+	}
+	v->s = of->s + c.i;
+	value(&c, RF_JSCAN_DEPTH);
+	v->n = (size_t)(of->s + c.i - v->s);
+	return true;
+}
+
+enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_jvalue k, each = { NULL, 0 };
+	char q[80];
+
+	*v = each;
+	while (rf_jscan_next(object, &k, &each)) {
+		if (!rf_jscan_equals(&k, key))
+			continue;
+		if (v->s)
+			return rf_fail(e, RF_EDATA, "the key '%s' is there twice", rf_quote(q, sizeof q, key, strlen(key)));
+		*v = each;
+	}
+	if (!v->s)
+		return rf_fail(e, RF_EDATA, "no key '%s'", rf_quote(q, sizeof q, key, strlen(key)));
+	return RF_OK;
+}
+
+bool rf_jscan_equals(const struct rf_jvalue *v, const char *w)
+{
+	const unsigned char *s = (unsigned char *)v->s;
+	size_t n = strlen(w), have = 0;
+	char out[4] = { 0 };
+
+	for (size_t i = 1, len, written; i < v->n - 1; i += len) {
+		if (s[i] == '\\') {
+			len = escape(s + i, v->n - 1 - i, out, &written);
+		} else {
+			len = written = 1;
+			out[0] = (char)s[i];
+		}
+		if (n - have < written || memcmp(w + have, out, written))
+			return false;
+		have += written;
+	}
+	return have == n;
+}
+
+char *rf_jscan_text(struct rf_jvalue *v, size_t *n)
+{
+	const unsigned char *s = (unsigned char *)v->s;
+	char *to = v->s, out[4];
+	size_t i = 1;
+
+	while (i < v->n - 1) {
+		const void *next = memchr(s + i, '\\', v->n - 1 - i);
+		size_t plain = (next ? (size_t)((const unsigned char *)next - s) : v->n - 1) - i, written;
+
+		memmove(to, s + i, plain);
+		to += plain;
+		i += plain;
+		if (!next)
+			break;
+		i += escape(s + i, v->n - 1 - i, out, &written);
+		memcpy(to, out, written);
+		to += written;
+	}
+	*to = 0;
+	*n = (size_t)(to - v->s);
+	return v->s;
+}
+
+/* The digits of a whole number; false: it has a fraction or an exponent, or does not fit. */
+static bool whole(const struct rf_jvalue *v, bool *negative, uint64_t *u)
+{
+	size_t i = *negative = v->s[0] == '-';
+
+	*u = 0;
+	for (; i < v->n; i++)
+		if (v->s[i] < '0' || v->s[i] > '9' || __builtin_mul_overflow(*u, 10u, u)
+		    || __builtin_add_overflow(*u, (uint64_t)(v->s[i] - '0'), u))
+			return false;
+	return true;
+}
+
+bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i)
+{
+	bool negative;
+	uint64_t u;
+
+	if (!whole(v, &negative, &u) || u > (uint64_t)INT64_MAX + negative)
+		return false;
+	*i = negative ? -(int64_t)(u - (u > 0)) - (u > 0) : (int64_t)u;
+	return true;
+}
+
+bool rf_jscan_uint(const struct rf_jvalue *v, uint64_t *u)
+{
+	bool negative;
+
+	return whole(v, &negative, u) && (!negative || *u == 0);
+}
+
+bool rf_jscan_real(const struct rf_jvalue *v, double *x)
+{
+	char buf[400], *end;
+	bool negative;
+	uint64_t u;
+
+	/* a double that is written with more digits than this is written badly */
+	if ((v->s[0] != '-' && (v->s[0] < '0' || v->s[0] > '9')) || v->n >= sizeof buf)
+		return false;
+	memcpy(buf, v->s, v->n);
+	buf[v->n] = 0;
+	if (!buf[strcspn(buf, ".eE")] && !whole(v, &negative, &u))
+		return false;
+	*x = strtod(buf, &end);
+	return *end == 0 && isfinite(*x);
+}

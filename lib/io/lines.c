@@ -1,0 +1,231 @@
+/* lines.c -- one buffer that slides over the text: what was handed out lies before `begin`, what was read but not
+ * looked at between `seen` and `end`.  It grows to the longest line, and to no more than the caller's bound. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "io/disk.h"
+#include "io/lines.h"
+
+enum { FIRST = 1 << 16 };
+
+struct rf_lines {
+	char name[200];             /* for messages, fit for a terminal */
+	int fd;
+	size_t max;
+	uint64_t number, bytes;
+	bool ended;                 /* no more text will come */
+	char *buf;
+	size_t cap, begin, seen, end;
+
+	ZSTD_DCtx *zstd;            /* NULL: plain text */
+	unsigned char *packed;      /* what was read and not yet decompressed */
+	ZSTD_inBuffer in;
+	bool packed_ended, frame_open;
+};
+
+static enum rf_code no_memory(const struct rf_lines *l, size_t n, struct rf_err *e)
+{
+	return rf_fail(e, RF_ENOMEM, "%s: out of memory (wanted %zu bytes)", l->name, n);
+}
+
+static enum rf_code read_some(struct rf_lines *l, void *p, size_t n, size_t *got, struct rf_err *e)
+{
+	ssize_t r = rf_disk_read_some(l->fd, p, n);
+
+	if (r < 0)
+		return rf_fail(e, RF_EIO, "%s: read: %s", l->name, strerror(errno));
+	*got = (size_t)r;
+	l->bytes += *got;
+	return RF_OK;
+}
+
+static enum rf_code unpack_some(struct rf_lines *l, void *p, size_t n, size_t *got, struct rf_err *e)
+{
+	ZSTD_outBuffer out = { p, n, 0 };
+	enum rf_code rc;
+
+	while (out.pos == 0) {
+		size_t left;
+
+		if (l->in.pos == l->in.size && !l->packed_ended) {
+			if ((rc = read_some(l, l->packed, ZSTD_DStreamInSize(), &l->in.size, e)) != RF_OK)
+				return rc;
+			l->in.pos = 0;
+			l->packed_ended = l->in.size == 0;
+		}
+		/* at the end there may still be text inside the decompressor, but only while a frame is open: called
+		 * without input between two frames it would begin another */
+		if (l->in.pos == l->in.size && !l->frame_open)
+			break;
+		left = ZSTD_decompressStream(l->zstd, &out, &l->in);
+		if (ZSTD_isError(left))
+			return rf_fail(e, RF_EDATA, "%s: zstd: %s", l->name, ZSTD_getErrorName(left));
+		l->frame_open = left != 0;
+		if (l->packed_ended && l->in.pos == l->in.size && l->frame_open && out.pos == 0)
+			return rf_fail(e, RF_EDATA, "%s: truncated: it ends inside a zstd frame", l->name);
+	}
+	*got = out.pos;
+	return RF_OK;
+}
+
+/* Reads more behind `end`; where nothing comes any more, l->ended is set. */
+static enum rf_code fill(struct rf_lines *l, struct rf_err *e)
+{
+	size_t got = 0;
+	enum rf_code rc;
+
+	if (l->begin > 0) {
+		memmove(l->buf, l->buf + l->begin, l->end - l->begin);
+		l->seen -= l->begin;
+		l->end -= l->begin;
+		l->begin = 0;
+	}
+	if (l->end == l->cap) {
+		/* one byte over the bound, to see that it is passed, or for the newline */
+		size_t cap = l->cap > l->max / 2 ? l->max + 1 : l->cap * 2;
+		char *buf = realloc(l->buf, cap + 1);
+		if (!buf)
+			return no_memory(l, cap, e);
+		l->buf = buf;
+		l->cap = cap;
+	}
+	if (l->zstd)
+		rc = unpack_some(l, l->buf + l->end, l->cap - l->end, &got, e);
+	else
+		rc = read_some(l, l->buf + l->end, l->cap - l->end, &got, e);
+	l->end += got;
+	l->ended = rc == RF_OK && got == 0;
+	return rc;
+}
+
+/* Looks at the first bytes, and goes on with a decompressor where they say so. */
+static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e)
+{
+	static const unsigned char magic[4] = { 0x28, 0xb5, 0x2f, 0xfd };
+	size_t n = strlen(path);
+	bool named = n >= 4 && !strcmp(path + n - 4, ".zst");
+	enum rf_code rc;
+
+	while (l->end < sizeof magic && !l->ended)
+		if ((rc = fill(l, e)) != RF_OK)
+			return rc;
+	if (!named && (l->end < sizeof magic || memcmp(l->buf, magic, sizeof magic)))
+		return RF_OK;
+	if (!l->end)
+		return rf_fail(e, RF_EDATA, "%s: not zstd: it is empty", l->name);
+
+	l->zstd = ZSTD_createDCtx();
+	l->packed = malloc(ZSTD_DStreamInSize() > FIRST ? ZSTD_DStreamInSize() : FIRST);
+	if (!l->zstd || !l->packed)
+		return no_memory(l, ZSTD_DStreamInSize(), e);
+	memcpy(l->packed, l->buf, l->end);
+	l->in = (ZSTD_inBuffer){ l->packed, l->end, 0 };
+	l->packed_ended = l->ended;
+	l->end = 0;
+	l->ended = false;
+	return RF_OK;
+}
+
+enum rf_code rf_lines_open(struct rf_lines **out, const char *path, size_t max, struct rf_err *e)
+{
+	struct rf_lines *l = calloc(1, sizeof *l);
+	bool standard = !path || !strcmp(path, "-");
+	struct stat st;
+	enum rf_code rc;
+
+	*out = NULL;
+	if (!l)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (standard)
+		path = "<stdin>";
+	rf_quote(l->name, sizeof l->name, path, strlen(path));
+	l->max = max > FIRST ? max : FIRST;
+	l->cap = FIRST;
+	l->buf = malloc(FIRST + 1);
+	l->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (!l->buf)
+		rc = no_memory(l, FIRST, e);
+	else if (l->fd < 0)
+		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(errno));
+	else if (!fstat(l->fd, &st) && S_ISDIR(st.st_mode))
+		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->name, strerror(EISDIR));
+	else
+		rc = sniff(l, path, e);
+	if (rc != RF_OK)
+		rf_lines_close(l);
+	else
+		*out = l;
+	return rc;
+}
+
+void rf_lines_close(struct rf_lines *l)
+{
+	if (!l)
+		return;
+	if (l->fd > STDERR_FILENO)
+		close(l->fd);
+	ZSTD_freeDCtx(l->zstd);
+	free(l->packed);
+	free(l->buf);
+	free(l);
+}
+
+const char *rf_lines_name(const struct rf_lines *l)
+{
+	return l->name;
+}
+
+uint64_t rf_lines_number(const struct rf_lines *l)
+{
+	return l->number;
+}
+
+uint64_t rf_lines_bytes(const struct rf_lines *l)
+{
+	return l->bytes;
+}
+
+enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc;
+	char *newline;
+
+	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen))) {
+		l->seen = l->end;
+		if (l->seen - l->begin > l->max)
+			return rf_fail(e, RF_EDATA, "%s: line %llu is longer than %zu bytes (--max-record)", l->name,
+			               (unsigned long long)l->number + 1, l->max);
+		if (l->ended)
+			break;
+		if ((rc = fill(l, e)) != RF_OK)
+			return rc;
+	}
+	if (!newline && l->begin == l->end)
+		return RF_EOF;
+	*line = l->buf + l->begin;
+	*n = (newline ? (size_t)(newline - l->buf) : l->end) - l->begin;
+	l->begin = l->seen = newline ? (size_t)(newline - l->buf) + 1 : l->end;
+	l->number++;
+	return RF_OK;
+}
+
+enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	while (!l->ended && l->end - l->begin <= l->max)
+		if ((rc = fill(l, e)) != RF_OK)
+			return rc;
+	if (l->end - l->begin > l->max)
+		return rf_fail(e, RF_EDATA, "%s: longer than %zu bytes (--max-record)", l->name, l->max);
+	*text = l->buf + l->begin;
+	*n = l->end - l->begin;
+	l->begin = l->seen = l->end;
+	return RF_OK;
+}

@@ -1,0 +1,87 @@
+/* lock.c -- a process is told from a later one of its number by the time at which it began. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "io/child.h"
+#include "io/disk.h"
+#include "io/lock.h"
+
+enum { SPACE = 120, NOTE = 200 };
+
+/* In which numbers of processes mean the same: the system since it started, and the namespace of a container. */
+static void this_space(char space[SPACE])
+{
+	char boot[40] = "-", names[60];
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : rf_disk_read_some(fd, boot, sizeof boot - 1);
+
+	if (fd >= 0)
+		close(fd);
+	boot[n > 0 ? n : 1] = 0;
+	boot[strcspn(boot, "\n")] = 0;
+	n = readlink("/proc/self/ns/pid", names, sizeof names - 1);
+	names[n < 0 ? 0 : n] = 0;
+	snprintf(space, SPACE, "%s,%s", boot, names);
+}
+
+/* Who is noted in the file, if it lives: one that is dead and not yet buried does not. */
+static void look_at_holder(struct rf_lock *l)
+{
+	unsigned long long noted, began;
+	char text[NOTE], space[SPACE], here[SPACE], state;
+	ssize_t n = pread(l->fd, text, sizeof text - 1, 0);
+	long pid;
+
+	l->holder = 0;
+	l->away = false;
+	text[n < 0 ? 0 : n] = 0;
+	if (sscanf(text, "%ld %llu %119s", &pid, &noted, space) != 3)
+		return;
+	this_space(here);
+	if (strcmp(space, here))
+		l->away = true;
+	else if (rf_child_seen((pid_t)pid, &state, &began) && began == noted && state != 'Z' && state != 'X')
+		l->holder = (pid_t)pid;
+}
+
+static void note_holder(int fd)
+{
+	unsigned long long began = 0;
+	char text[NOTE], space[SPACE], state;
+	int n;
+
+	rf_child_seen(getpid(), &state, &began);
+	this_space(space);
+	n = snprintf(text, sizeof text, "%ld %llu %s\n", (long)getpid(), began, space);
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < n)
+		return; /* the lock holds without the note */
+}
+
+enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	/* not closed in commands: they hold it too */
+	if (l->fd < 0 && (l->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666)) < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	if ((rc = rf_disk_lock(l->fd, path, e)) == RF_EBUSY)
+		look_at_holder(l);
+	if (rc != RF_OK)
+		return rc;
+	l->held = true;
+	note_holder(l->fd);
+	return RF_OK;
+}
+
+void rf_lock_release(struct rf_lock *l)
+{
+	if (l->held && ftruncate(l->fd, 0) == 0)
+		flock(l->fd, LOCK_UN);
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+}

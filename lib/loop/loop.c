@@ -1,0 +1,541 @@
+/* loop.c -- a run taken through a corpus.
+ *
+ * Nothing is remembered between two batches but what the run itself says: what is next is looked up each
+ * time.  The line gets all that depends on it through the environment, so that it is the same text for
+ * every batch, and a word of the run. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/page.h"
+#include "ckpt/run.h"
+#include "io/disk.h"
+#include "io/json.h"
+#include "io/steps.h"
+#include "loop/loop_begin.h"
+#include "loop/words.h"
+
+/* ---- what both files need ------------------------------------------------------------------------------ */
+
+void rf_loop_say(const struct rf_loop *l, const char *fmt, ...)
+{
+	char text[4096];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	l->say(l, text);
+}
+
+enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e)
+{
+	return rf_disk_join(out, l->path, name, e);
+}
+
+enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e)
+{
+	int64_t newest;
+	enum rf_code rc = rf_step_newest(l->path, &newest, e);
+
+	*begun = rc == RF_OK;
+	return rc == RF_ENOINPUT ? RF_OK : rc;
+}
+
+enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_run run;
+	enum rf_code rc;
+	bool begun;
+
+	l->at = l->done = 0;
+	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || !begun)
+		return rc;
+	if ((rc = rf_run_look(&run, l->path, e)) != RF_OK)
+		return rc;
+	l->at = run.at.step;
+	l->done = run.at.commits;
+	if (*run.at.warning)
+		rf_loop_say(l, "%s", run.at.warning);
+	rf_run_close(&run);
+	return RF_OK;
+}
+
+enum rf_code rf_loop_go_on(struct rf_loop *l, double seconds, struct rf_err *e)
+{
+	if (!rf_child_pause(&l->child, seconds))
+		return RF_OK;
+	l->status = 128 + l->child.signal;
+	return rf_fail(e, RF_EIO, "interrupted: the same words go on from here");
+}
+
+enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what, struct rf_err *e)
+{
+	enum rf_code rc;
+	int status;
+
+	if ((rc = rf_child_run(&l->child, argv, &status, e)) != RF_OK || (rc = rf_loop_go_on(l, 0, e)) != RF_OK)
+		return rc;
+	if (!status)
+		return RF_OK;
+	l->status = status;
+	if (l->child.asked)
+		return rf_fail(e, RF_EDATA, "%s wanted to read the terminal, which no command may: give it a file, or the environment", what);
+	return rf_fail(e, RF_EDATA, "%s failed with status %d%s", what, status,
+	               status == 127 ? ": a command was not found (is it on PATH?)" : "");
+}
+
+enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e)
+{
+	char *const argv[] = { (char *)"bash", (char *)"-o", (char *)"pipefail", (char *)"-c", (char *)line, NULL };
+
+	return rf_loop_run(l, argv, what, e);
+}
+
+enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e)
+{
+	struct rf_buf b = { 0 };
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, name, path, e);
+
+	rf_page_puts(&b, text);
+	if (rc == RF_OK)
+		rc = rf_words_write(&b, path, e);
+	rf_buf_free(&b);
+	return rc;
+}
+
+char *rf_loop_noted(const struct rf_loop *l, const char *name)
+{
+	char path[4096], *text;
+	size_t n;
+
+	if (rf_loop_file(l, name, path, NULL) != RF_OK || rf_disk_read(path, 64 << 20, &text, &n, NULL) != RF_OK)
+		return NULL;
+	return text;
+}
+
+/* ---- the batch ----------------------------------------------------------------------------------------- */
+
+/* For commands; whether that failed. */
+static bool set(const char *name, const char *value)
+{
+	return setenv(name, value, 1) != 0;
+}
+
+static bool set_number(const char *name, int64_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "%" PRId64, n);
+	return set(name, text);
+}
+
+static enum rf_code was_set(bool failed, struct rf_err *e)
+{
+	return failed ? rf_fail(e, RF_ENOMEM, "out of memory for the environment") : RF_OK;
+}
+
+static int64_t per_epoch(const struct rf_loop *l)
+{
+	return (int64_t)(l->sequences / (uint64_t)l->batch);
+}
+
+/* What every command gets: of the newest step. */
+static enum rf_code set_step(const struct rf_loop *l, int64_t batch, struct rf_err *e)
+{
+	char name[32], step[4096];
+	enum rf_code rc;
+
+	rf_step_name(name, l->at);
+	if ((rc = rf_loop_file(l, name, step, e)) != RF_OK)
+		return rc;
+	return was_set(set("STEP", step) || set_number("AT", l->at) || set_number("BATCH", batch), e);
+}
+
+bool rf_loop_is_order(const char *name)
+{
+	size_t n;
+
+	name += *name == '.'; /* what a killed rf-cat left */
+	if (strncmp(name, "epoch-", 6) || !(n = strspn(name + 6, "0123456789")))
+		return false;
+	return !strcmp(name + 6 + n, ".rf") || !strncmp(name + 6 + n, ".rf.tmp-", 8);
+}
+
+static int by_order(const struct dirent *d) { return rf_loop_is_order(d->d_name); }
+
+int rf_loop_orders(const struct rf_loop *l, struct dirent ***list, struct rf_err *e)
+{
+	char data[4096];
+	int n = -1;
+
+	*list = NULL;
+	if (rf_loop_file(l, "data", data, e) == RF_OK && (n = scandir(data, list, by_order, alphasort)) < 0)
+		rf_fail(e, RF_EIO, "%s: %s", data, strerror(errno));
+	return n;
+}
+
+void rf_loop_free_orders(struct dirent **list, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}
+
+enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e)
+{
+	struct dirent **list;
+	int n = rf_loop_orders(l, &list, e);
+	enum rf_code rc = n < 0 ? RF_EIO : RF_OK;
+
+	for (int i = 0; i < n && rc == RF_OK; i++) {
+		char name[300], path[4096];
+
+		snprintf(name, sizeof name, "data/%s", list[i]->d_name);
+		if ((!spared || strcmp(name, spared)) && (rc = rf_loop_file(l, name, path, e)) == RF_OK)
+			rc = rf_disk_remove(path, e);
+	}
+	rf_loop_free_orders(list, n);
+	return rc;
+}
+
+/* The data in the order of an epoch, in a file; those of other epochs go. */
+static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096], struct rf_err *e)
+{
+	char name[64], seed[32], number[32];
+	char *const command[] = { (char *)"rf-cat", (char *)"--shuffle", (char *)"--seed", seed,
+	                          (char *)"--epoch", number, (char *)"-o", order, l->corpus, NULL };
+	enum rf_code rc;
+
+	snprintf(seed, sizeof seed, "%" PRIu64, l->seed);
+	snprintf(number, sizeof number, "%" PRId64, epoch);
+	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
+	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = rf_loop_drop_orders(l, name, e)) != RF_OK
+	    || !access(order, F_OK) || (rc = rf_loop_same_data(l, e)) != RF_OK)
+		return rc;
+	return rf_loop_run(l, command, "rf-cat --shuffle", e);
+}
+
+/* What the line alone gets: which records, and where a stream of them goes. */
+static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
+{
+	int64_t from = l->done % per_epoch(l) * l->batch;
+	char order[4096], name[64], step[32], stream[4096] = "";
+	enum rf_code rc;
+
+	rf_step_name(step, l->at);
+	snprintf(name, sizeof name, "streams/%s.rf", step);
+	if ((rc = draw_order(l, l->done / per_epoch(l), order, e)) != RF_OK
+	    || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK))
+		return rc;
+	rc = was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", from + l->batch) || set("STREAM", stream), e);
+	return rc == RF_OK ? set_step(l, l->done, e) : rc;
+}
+
+static void unset_batch(void)
+{
+	unsetenv("ORDER");
+	unsetenv("FROM");
+	unsetenv("TO");
+	unsetenv("STREAM");
+}
+
+/* Looks what a line has done, and notes a batch that it did. */
+static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, struct rf_err *e)
+{
+	enum rf_code rc = rf_loop_look(l, e);
+
+	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
+}
+
+/* One pipeline; it must have committed once, and nobody else beside it. */
+static enum rf_code work(struct rf_loop *l, struct rf_err *e)
+{
+	const int64_t before = l->done;
+	double began;
+	char what[80];
+	enum rf_code rc;
+
+	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
+	if ((rc = set_batch(l, e)) != RF_OK)
+		return rc;
+	began = rf_now(); /* an epoch's order was drawn for all its batches */
+	if ((rc = rf_loop_shell(l, l->line, what, e)) != RF_OK) {
+		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
+		return rc;
+	}
+	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
+		return rc;
+	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1, l->done == before
+	               ? "no stage failed, and nothing was committed" : "more than one commit was made, or a step was taken away");
+}
+
+/* ---- times --------------------------------------------------------------------------------------------- */
+
+enum { RECENT = 9 }; /* batches whose times an estimate is made of */
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e)
+{
+	char path[4096], line[100];
+	enum rf_code rc = rf_loop_file(l, "data/times.tsv", path, e);
+	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at, seconds * 1e6);
+
+	return rc == RF_OK ? rf_disk_append(path, line, (size_t)n, e) : rc;
+}
+
+/* The median of the last batches' seconds, those of earlier loops too: one slow batch does not move it. */
+static double usual_time(const struct rf_loop *l)
+{
+	double recent[RECENT], seconds;
+	char *text = rf_loop_noted(l, "data/times.tsv");
+	int n = 0;
+
+	for (char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "%*d\t%*d\t%lf", &seconds) == 1 && seconds > 0)
+			recent[n++ % RECENT] = seconds / 1e6;
+	}
+	free(text);
+	n = n < RECENT ? n : RECENT;
+	qsort(recent, (size_t)n, sizeof *recent, by_size);
+	return n ? (recent[n / 2] + recent[(n - 1) / 2]) / 2 : 0;
+}
+
+enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_err *e)
+{
+	char *text = rf_loop_noted(l, "data/times.tsv");
+	long long batch, step, last = 0, last_step = 0;
+
+	for (char *line = text; line; line = strchr(line, '\n')) { /* of steps that were removed the lines are still there */
+		line += *line == '\n';
+		if (sscanf(line, "%lld\t%lld", &batch, &step) == 2 && step <= l->at && batch > last) {
+			last = batch;
+			last_step = step;
+		}
+	}
+	free(text);
+	if (l->done <= last)
+		return RF_OK;
+	if (cut && l->done == last + 1)
+		return rf_loop_note_time(l, 0, e);
+	return rf_fail(e, RF_EDATA, "others have committed to it: it has %" PRId64 " commits, and the loop made the first %lld, to step %lld: "
+	               "remove the steps after that one, or take another run", l->done, last, last_step);
+}
+
+/* ---- what is done after a commit ----------------------------------------------------------------------- */
+
+/* After how many commits it ended well, 0: none, and how long it took. */
+static int64_t after_done(const struct rf_loop *l, double *seconds)
+{
+	char *text = rf_loop_noted(l, "data/after");
+	long long commits = 0;
+
+	*seconds = 0;
+	if (text)
+		sscanf(text, "%lld %lf", &commits, seconds);
+	free(text);
+	*seconds /= 1e6;
+	return commits;
+}
+
+static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
+{
+	int64_t done = l->done;
+	double began = rf_now(), before;
+	char text[80], what[80];
+	enum rf_code rc;
+
+	if (!l->after || !done || after_done(l, &before) == done)
+		return RF_OK;
+	unset_batch();
+	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
+	if ((rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK
+	    || (rc = rf_loop_look(l, e)) != RF_OK)
+		return rc;
+	if (l->done != done)
+		return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 " is done: --after committed to the run: only the line may",
+		               done);
+	snprintf(text, sizeof text, "%" PRId64 "\t%.0f\n", done, (rf_now() - began) * 1e6);
+	return rf_loop_note(l, "data/after", text, e);
+}
+
+/* ---- progress ------------------------------------------------------------------------------------------ */
+
+/* A figure of the log's last line. */
+static void add_figure(struct rf_buf *p, const json_t *line, const char *key, const char *name)
+{
+	const json_t *v = json_object_get(line, key);
+
+	if (json_is_number(v))
+		rf_page_printf(p, ", %s %.4g", name, json_number_value(v));
+}
+
+enum { LAST_LINE = 64 << 10 };
+
+static void add_figures(const struct rf_loop *l, struct rf_buf *p)
+{
+	char path[4096], text[LAST_LINE + 1], *line;
+	uint64_t size, n = 0;
+	json_t *figures;
+	int fd;
+
+	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK || rf_disk_open(path, &fd, &size, NULL) != RF_OK)
+		return;
+	n = size < LAST_LINE ? size : LAST_LINE;
+	if (rf_disk_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
+		n = 0;
+	close(fd);
+	while (n && text[n - 1] == '\n')
+		n--;
+	text[n] = 0;
+	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+	if (rf_json_parse(&figures, line, strlen(line), 16, NULL) != RF_OK)
+		return;
+	/* a line of another time says nothing of this batch */
+	if (json_integer_value(json_object_get(figures, "step")) + 1 == l->at) {
+		add_figure(p, figures, "loss/ntp", "loss");
+		add_figure(p, figures, "reward/mean", "reward");
+	}
+	json_decref(figures);
+}
+
+static void add_time(struct rf_buf *p, double seconds)
+{
+	if (seconds < 100)
+		rf_page_printf(p, ", %.0f s left", seconds);
+	else if (seconds < 100 * 60)
+		rf_page_printf(p, ", %.0f min left", seconds / 60);
+	else
+		rf_page_printf(p, ", %.0f h %.0f min left", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
+}
+
+static void report(const struct rf_loop *l)
+{
+	struct rf_buf p = { 0 };
+	double after = 0;
+
+	if (l->after)
+		after_done(l, &after);
+	rf_page_printf(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->batches, l->at);
+	add_figures(l, &p);
+	add_time(&p, (usual_time(l) + after) * (double)(l->batches - l->done));
+	rf_buf_add(&p, "", 1);
+	if (!p.failed)
+		l->advance(l, (char *)p.p);
+	rf_buf_free(&p);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------ */
+
+/* A name that none of the commands can take for an option. */
+static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *e)
+{
+	if (snprintf(out, 4096, "%s%s", *path == '-' ? "./" : "", path) >= 4096)
+		return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
+	return RF_OK;
+}
+
+static enum rf_code make_streams(const struct rf_loop *l, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, "streams", path, e);
+
+	if (rc == RF_OK && l->keep_streams && mkdir(path, 0777) < 0 && errno != EEXIST)
+		rc = rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
+	return rc;
+}
+
+/* What is begun; the line in one line. */
+static void say_line(const struct rf_loop *l)
+{
+	char line[3000];
+
+	snprintf(line, sizeof line, "%s", l->line);
+	for (char *p = line; *p; p++)
+		if (*p == '\n')
+			*p = ' ';
+	rf_loop_say(l, "batches %" PRId64 " to %d of %d sequences each: %s", l->done + 1, l->batches, l->batch, line);
+}
+
+/* A batch at a time. */
+static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc = make_streams(l, e);
+
+	if (rc == RF_OK && !per_epoch(l))
+		return rf_fail(e, RF_EDATA, "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus, l->sequences,
+		               l->batch);
+	if (rc == RF_OK)
+		say_line(l);
+	while (rc == RF_OK && l->done < l->batches) {
+		if ((rc = work(l, e)) != RF_OK)
+			return rc;
+		report(l);
+		rc = do_after(l, e);
+	}
+	return rc;
+}
+
+static enum rf_code go(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	unset_batch();
+	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK || (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
+		return rc;
+	if (l->done > l->batches)
+		rf_loop_say(l, "%" PRId64 " batches are done, more than %d", l->done, l->batches);
+	else if (l->done == l->batches)
+		rf_loop_say(l, "%" PRId64 " of %d batches are done", l->done, l->batches);
+	return l->done < l->batches ? advance(l, e) : RF_OK;
+}
+
+/* Notes how it ended, as far as the run is ours. */
+static void note_end(struct rf_loop *l, int status, const struct rf_err *e)
+{
+	struct rf_buf text = { 0 };
+
+	if (!l->lock.held)
+		return;
+	rf_page_printf(&text, "%d", status);
+	if (status) {
+		rf_page_puts(&text, "\t");
+		rf_page_puts(&text, e->msg);
+	}
+	rf_buf_add(&text, "\n", 2);
+	if (!text.failed)
+		rf_loop_note(l, "data/status", (char *)text.p, NULL);
+	rf_buf_free(&text);
+}
+
+int rf_loop(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	int status;
+
+	if ((rc = plain_path(l->path, l->run, e)) != RF_OK || (rc = plain_path(l->corpus, l->data, e)) != RF_OK
+	    || (rc = rf_child_open(&l->child, e)) != RF_OK)
+		return rf_exit_status(rc);
+	rc = go(l, e);
+	status = rc == RF_OK ? 0 : l->status ? l->status : rf_exit_status(rc);
+	note_end(l, status, e);
+	rf_child_close(&l->child);
+	rf_lock_release(&l->lock);
+	return status;
+}

@@ -1,0 +1,524 @@
+/* loop_begin.c -- all that comes before a run's first batch.
+ *
+ * A run is begun by its words: those in RUN/data/words made RUN/data and all batches.  From the first
+ * commit on they stand. Before it nothing is lost by others, and most first words have a mistake in them:
+ * what they prepared is dropped, and the new ones begin.  All of that happens under the loop's lock, which
+ * commands inherit: where a killed loop left one behind, its commit comes first, and then the words that it
+ * was made by stand.
+ *
+ * The order makes an end at any moment harmless: what is prepared goes before the words that made it, and
+ * comes after them; of the checkpoint, the folder's rename is what counts. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "ckpt/run.h"
+#include "io/disk.h"
+#include "io/steps.h"
+#include "loop/loop_begin.h"
+#include "loop/words.h"
+#include "stream/stream.h"
+
+/* ---- folders ------------------------------------------------------------------------------------------- */
+
+static enum rf_code make_folders(const char *path, struct rf_err *e)
+{
+	char part[4096];
+
+	for (size_t n = strcspn(path, "/"); ; n += strcspn(path + n, "/")) {
+		snprintf(part, sizeof part, "%.*s", (int)n, path);
+		if (*part && mkdir(part, 0777) < 0 && errno != EEXIST)
+			return rf_fail(e, RF_EIO, "%s: create: %s", part, strerror(errno));
+		if (!path[n])
+			return RF_OK;
+		n++;
+	}
+}
+
+/* Whether there is something in a folder beside the one that a loop makes first. */
+static bool is_foreign(const char *path)
+{
+	struct dirent **list;
+	bool foreign = false;
+	int n = scandir(path, &list, NULL, NULL);
+
+	for (int i = 0; i < n; i++) {
+		const char *name = list[i]->d_name;
+
+		foreign |= strcmp(name, ".") && strcmp(name, "..") && strcmp(name, "data");
+		free(list[i]);
+	}
+	if (n >= 0)
+		free(list);
+	return foreign || (n < 0 && errno == ENOTDIR);
+}
+
+/* ---- what can be told at once -------------------------------------------------------------------------- */
+
+static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_ckpt c;
+	enum rf_code rc;
+
+	if (!l->from)
+		return rf_fail(e, RF_EUSAGE, "the run is not there: --from says which checkpoint it begins from");
+	if ((rc = rf_ckpt_open(&c, l->from, e)) == RF_OK)
+		rf_ckpt_close(&c);
+	return rc;
+}
+
+/* That the data are a file which nothing that a loop writes takes the place of. */
+static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
+{
+	char folder[4096], data[4096];
+	enum rf_code rc;
+	struct stat st;
+
+	if (stat(l->corpus, &st) == 0 && !S_ISREG(st.st_mode))
+		return rf_fail(e, RF_EUSAGE, "%s: --data must be a regular file, which is read again for each epoch", l->corpus);
+	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK || (rc = rf_disk_folder(folder, l->corpus, e)) != RF_OK)
+		return rc;
+	if (rf_loop_is_order(rf_disk_name(l->corpus)) && rf_disk_inside(folder, data))
+		return rf_fail(e, RF_EUSAGE, "%s: data of this name are the loop's own in RUN/data: give them another", l->corpus);
+	return RF_OK;
+}
+
+static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
+{
+	char lock[4096];
+	enum rf_code rc = rf_loop_file(l, "data/.lock", lock, e);
+	bool begun;
+
+	if (rc != RF_OK)
+		return rc;
+	if (!l->make && access(l->corpus, R_OK) < 0)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, or cannot be read", l->corpus);
+	if ((rc = check_data(l, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || begun)
+		return rc;
+	if (access(lock, F_OK) < 0 && is_foreign(l->path)) {
+		int run = rf_run_of_step(l->path);
+
+		return run ? rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", l->path, run, l->path)
+		           : rf_fail(e, RF_EDATA, "%s: it is there already and is not a run: name a new folder", l->path);
+	}
+	return check_from(l, e);
+}
+
+/* ---- one at a time ------------------------------------------------------------------------------------- */
+
+/* The first look may come between a holder's lock and its note, so nothing is said of it. */
+static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, "data/.lock", path, e);
+
+	for (int tries = 0; rc == RF_OK; tries++) {
+		if ((rc = rf_lock_try(&l->lock, path, e)) != RF_EBUSY)
+			return rc;
+		if (l->lock.holder && !l->wait)
+			return rf_fail(e, RF_EBUSY, "another loop works on it, process %ld: --wait waits for its end",
+			               (long)l->lock.holder);
+		if (l->lock.away && !l->wait)
+			return rf_fail(e, RF_EBUSY, "a loop on another machine or in another container works on it, or has left "
+			               "processes behind: --wait waits for their end");
+		if (tries == 1 && l->lock.holder)
+			rf_loop_say(l, "another loop works on it, process %ld: waiting for its end", (long)l->lock.holder);
+		else if (tries == 1 && l->lock.away)
+			rf_loop_say(l, "a loop elsewhere works on it: waiting for its end");
+		else if (tries == 1)
+			rf_loop_say(l, "a loop that has ended left processes behind: waiting for their end");
+		rc = rf_loop_go_on(l, 0.2, e);
+	}
+	return rc;
+}
+
+/* ---- data ---------------------------------------------------------------------------------------------- */
+
+enum { AT_ONCE = 4096 }; /* records between two looks for a signal */
+
+/* Counts the records of the data, unread; whether there are data. */
+static enum rf_code measure(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	struct rf_in *in;
+
+	l->measured = false;
+	if (access(l->corpus, F_OK) < 0 && errno == ENOENT)
+		return RF_OK;
+	if ((rc = rf_in_open(&in, l->corpus, UINT64_C(1) << 40, e)) != RF_OK)
+		return rc;
+	while ((rc = rf_skip(in, AT_ONCE, e)) == RF_OK && (rc = rf_loop_go_on(l, 0, e)) == RF_OK)
+		;
+	l->measured = rc == RF_EOF;
+	l->sequences = rf_in_count(in);
+	l->hash = rf_in_claimed(in);
+	rf_in_close(in);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
+{
+	const uint64_t sequences = l->sequences, hash = l->hash;
+	enum rf_code rc = measure(l, e);
+
+	if (rc == RF_OK && !l->measured)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
+	if (rc == RF_OK && (l->sequences != sequences || l->hash != hash))
+		return rf_fail(e, RF_EDATA, "%s: it is not what the run was begun with any more", l->corpus);
+	return rc;
+}
+
+/* ---- words --------------------------------------------------------------------------------------------- */
+
+#define LATE "sequences" /* known only when the data are there */
+
+/* The data by a name that stays theirs wherever the next loop is started: from the root, or, below the run, which may be moved,
+ * RUN/ and their way from it. */
+static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
+{
+	char folder[4096], way[4096], below[4100], real[PATH_MAX];
+	enum rf_code rc = rf_disk_folder(folder, l->corpus, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (rf_disk_way(way, folder, l->path)) {
+		snprintf(below, sizeof below, "RUN%s", way);
+		return rf_disk_join(out, below, rf_disk_name(l->corpus), e);
+	}
+	if (!realpath(folder, real))
+		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
+	return rf_disk_join(out, real, rf_disk_name(l->corpus), e);
+}
+
+/* As they were given, or, below the run, so. */
+static const char *data_word(const struct rf_loop *l, char name[4096])
+{
+	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->data;
+}
+
+static void gather(const struct rf_loop *l, struct rf_buf *words)
+{
+	char number[32], name[4096];
+
+	rf_page_clear(words);
+	rf_words_add(words, "line", l->line);
+	rf_words_add(words, "from", l->from);
+	rf_words_add(words, "data", data_word(l, name));
+	rf_words_add(words, "make", l->make);
+	rf_words_add(words, "words", l->words);
+	snprintf(number, sizeof number, "%d", l->batch);
+	rf_words_add(words, "batch", number);
+	snprintf(number, sizeof number, "%" PRIu64, l->seed);
+	rf_words_add(words, "seed", number);
+	if (!l->measured)
+		return;
+	snprintf(number, sizeof number, "%" PRIu64, l->sequences);
+	rf_words_add(words, LATE, number);
+	snprintf(number, sizeof number, "%016" PRIx64, l->hash);
+	rf_words_add(words, "hash", number);
+}
+
+static void say_line(void *arg, char side, const char *line, size_t n)
+{
+	rf_loop_say(arg, "%c %.*s", side, (int)n, line);
+}
+
+static void say_nothing(void *arg, char side, const char *line, size_t n)
+{
+	(void)arg, (void)side, (void)line, (void)n;
+}
+
+/* ---- what other words prepared ------------------------------------------------------------------------- */
+
+/* Names of what a loop makes in the run, its start if we can make it anew; all else there is the user's. */
+static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
+{
+	static const char *const names[] = { "log.jsonl", "data/begun", "data/times.tsv", "data/after", "data/status", NULL };
+	static const char *const of_start[] = { "latest", "step-000000", NULL };
+	char path[4096];
+	enum rf_code rc = rf_loop_drop_orders(l, NULL, e);
+
+	for (const char *const *name = names; rc == RF_OK && *name; name++)
+		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
+			rc = rf_disk_remove(path, e);
+	for (const char *const *name = of_start; rc == RF_OK && l->from && *name; name++)
+		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
+			rc = rf_disk_remove(path, e);
+	return rc;
+}
+
+/* The stream of the batch that was not done, and the folder if it holds no other. */
+static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
+{
+	char step[32], name[64], path[4096];
+	enum rf_code rc;
+
+	rf_step_name(step, l->at);
+	snprintf(name, sizeof name, "streams/%s.rf", step);
+	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK
+	    || (rc = rf_loop_file(l, "streams", path, e)) != RF_OK)
+		return rc;
+	rmdir(path);
+	return RF_OK;
+}
+
+#define MAKING "data/making" /* there while data are made: a loop that finds it was ended meanwhile */
+#define MADE   "data/made"   /* of data that were made, and so may be made anew */
+
+/* What --make made: its name, and by what it is known again. */
+static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf_err *e)
+{
+	char name[4096];
+	struct stat st;
+	enum rf_code rc = data_name(l, name, e);
+
+	if (rc == RF_OK && stat(l->corpus, &st) < 0)
+		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->corpus, strerror(errno));
+	if (rc == RF_OK)
+		snprintf(text, 5000, "%lld %lld.%09ld %s", (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, name);
+	return rc;
+}
+
+static enum rf_code forget(const struct rf_loop *l, const char *note, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, note, path, e);
+
+	return rc == RF_OK ? rf_disk_remove(path, e) : rc;
+}
+
+/* Removes the data, if --make made them, could make them anew, and nobody has touched them since. */
+static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_err *e)
+{
+	char now[5000], *made = rf_loop_noted(l, MADE);
+
+	*dropped = made && l->make && describe(l, now, NULL) == RF_OK && !strcmp(made, now) && unlink(l->corpus) == 0;
+	free(made);
+	return forget(l, MADE, e);
+}
+
+/* Under the lock of the trainers too, of which one may have been started by hand. */
+static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	bool dropped;
+
+	if ((rc = rf_loop_look(l, e)) != RF_OK)
+		return rc;
+	if (l->done)
+		return rf_fail(e, RF_EBUSY, "a batch was committed meanwhile by the words in RUN/data/words: they stand now");
+	rf_loop_say(l, "other words than before, which did no batch: what they prepared is dropped, these begin");
+	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
+		return rc;
+	return drop_files(l, e);
+}
+
+static enum rf_code drop(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc;
+	int lock;
+
+	if (l->from && (rc = check_from(l, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_run_lock(l->path, &lock, e)) == RF_EBUSY)
+		return rf_fail(e, RF_EBUSY, "a trainer works on it: try again when it has ended");
+	if (rc != RF_OK)
+		return rc;
+	rc = drop_prepared(l, e);
+	close(lock);
+	return rc;
+}
+
+/* Whether a batch was done, even if its step was removed by hand. */
+static bool has_history(const struct rf_loop *l)
+{
+	char path[4096];
+
+	return l->done || rf_loop_file(l, "data/times.tsv", path, NULL) != RF_OK || !access(path, F_OK);
+}
+
+/* A run without words: its commits count as batches, and data in an order that somebody drew are not ours. */
+static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
+{
+	struct dirent **list;
+	int n = rf_loop_orders(l, &list, e);
+	enum rf_code rc = n < 0 ? RF_EIO : RF_OK;
+
+	if (n > 0)
+		rc = rf_fail(e, RF_EDATA, "%s/data/%s: no RUN/data/words says of which data it is: move it away", l->path, list[0]->d_name);
+	rf_loop_free_orders(list, n);
+	if (rc != RF_OK || !l->done)
+		return rc;
+	rf_loop_say(l, "%" PRId64 " commits are there that no loop made: they count as batches", l->done);
+	return rf_loop_note_time(l, 0, e);
+}
+
+/* Of a run that is there nobody needs to say again where it began. */
+static void take_from(struct rf_loop *l, const struct rf_buf *told)
+{
+	size_t n, name = strlen("from=");
+	const char *line = rf_words_find(told, "from", &n);
+
+	if (n > name && n - name < sizeof l->begun_from) {
+		memcpy(l->begun_from, line + name, n - name);
+		l->begun_from[n - name] = 0;
+		l->from = l->begun_from;
+	}
+}
+
+/* The words that are there must be these, or go. */
+static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc;
+	bool there;
+
+	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK
+	    || (rc = rf_words_read(told, path, &there, e)) != RF_OK)
+		return rc;
+	if (!l->from && there)
+		take_from(l, told);
+	if (!there && (rc = take_over(l, e)) != RF_OK)
+		return rc;
+	gather(l, words);
+	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
+		if (has_history(l))
+			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
+			               "same, or another run, or remove %s whole", path, l->path);
+		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
+			return rc;
+		gather(l, words);
+	} else if (there && told->n >= words->n) {
+		return RF_OK;
+	}
+	return rf_words_write(words, path, e);
+}
+
+/* ---- begin --------------------------------------------------------------------------------------------- */
+
+static enum rf_code move(const struct rf_loop *l, const char *from, const char *to, struct rf_err *e)
+{
+	char old[4096], new[4096];
+	enum rf_code rc;
+
+	if ((rc = rf_loop_file(l, from, old, e)) != RF_OK || (rc = rf_loop_file(l, to, new, e)) != RF_OK)
+		return rc;
+	return rename(old, new) < 0 ? rf_fail(e, RF_EIO, "%s: rename: %s", new, strerror(errno)) : RF_OK;
+}
+
+static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
+{
+	char begun[4096];
+	char *const command[] = { (char *)"rf-init", (char *)"--from", (char *)l->from, begun, NULL };
+	enum rf_code rc;
+	bool there;
+
+	if ((rc = rf_loop_begun(l, &there, e)) != RF_OK || there)
+		return rc;
+	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK || (rc = rf_disk_remove(begun, e)) != RF_OK
+	    || (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK
+	    || (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK
+	    || (rc = move(l, "data/begun/step-000000", "step-000000", e)) != RF_OK
+	    || (rc = rf_disk_remove(begun, e)) != RF_OK)
+		return rc;
+	return rf_disk_sync_dir(l->path, e);
+}
+
+static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
+{
+	char text[5000];
+	enum rf_code rc;
+
+	if (!l->make)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
+	rf_loop_say(l, "%s", l->make);
+	if ((rc = rf_loop_note(l, MAKING, "", e)) != RF_OK)
+		return rc;
+	if ((rc = rf_loop_shell(l, l->make, "--make", e)) != RF_OK) {
+		if (unlink(l->corpus) == 0 || errno == ENOENT)
+			forget(l, MAKING, NULL);
+		return rc;
+	}
+	if (access(l->corpus, F_OK) < 0)
+		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, though --make ended well", l->corpus);
+	if ((rc = describe(l, text, e)) != RF_OK || (rc = rf_loop_note(l, MADE, text, e)) != RF_OK)
+		return rc;
+	return forget(l, MAKING, e);
+}
+
+/* What --make left when it was ended is no whole stream, and goes. */
+static enum rf_code drop_half(struct rf_loop *l, struct rf_err *e)
+{
+	char *making = rf_loop_noted(l, MAKING);
+	enum rf_code rc = RF_OK;
+
+	if (!making)
+		return RF_OK;
+	free(making);
+	if (l->make && (rc = measure(l, e)) == RF_EDATA)
+		rc = unlink(l->corpus) < 0 ? rf_fail(e, RF_EIO, "%s: remove: %s", l->corpus, strerror(errno)) : RF_OK;
+	return rc == RF_OK ? forget(l, MAKING, e) : rc;
+}
+
+/* Counts the data; where --make made what is no good, it goes, so that another --make can make it. */
+static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
+{
+	enum rf_code rc = measure(l, e);
+	bool dropped;
+
+	if (rc == RF_EDATA && drop_made(l, &dropped, NULL) == RF_OK && dropped)
+		rf_blame(e, "--make made it, and it is removed");
+	return rc;
+}
+
+/* The second time the data are there, and their words too. */
+static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_buf *told, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if ((rc = drop_half(l, e)) != RF_OK)
+		return rc;
+	do {
+		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK
+		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
+			return rc;
+		if (!l->measured)
+			rc = make_data(l, e);
+	} while (rc == RF_OK && !l->measured);
+	return rc == RF_OK ? rf_loop_look(l, e) : rc;
+}
+
+enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
+{
+	struct rf_buf words = { 0 }, told = { 0 };
+	char path[4096];
+	bool cut = false;
+	enum rf_code rc;
+
+	if ((rc = check(l, e)) != RF_OK || (rc = rf_loop_file(l, "data", path, e)) != RF_OK
+	    || (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
+		cut = access(path, F_OK) < 0; /* the last loop was killed, perhaps between a commit and its line in times.tsv */
+		rc = rf_disk_remove(path, e);
+	}
+	/* before words are refused, which is noted as this loop's end, and hides that the last one was cut */
+	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK && (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
+		rc = rf_loop_mend_history(l, cut, e);
+	if (rc == RF_OK)
+		rc = prepare(l, &words, &told, e);
+	rf_buf_free(&words);
+	rf_buf_free(&told);
+	return rc;
+}

@@ -1,0 +1,310 @@
+/* judge.c -- records that wait for a command's answers, in a queue.
+ *
+ * A command may answer each line, or some lines later, or all at the end, and we cannot know which; so after each
+ * question we wait for whichever comes first, an answer or the next record. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/exec.h"
+#include "method/judge.h"
+#include "method/reward.h"
+#include "stream/msg.h"
+
+struct waiting {
+	struct waiting *next;
+	struct rf_record r;
+	uint64_t bytes;
+};
+
+struct rf_judge {
+	struct rf_judge_settings s;
+	struct rf_exec *x;
+	struct rf_out *out;
+	struct waiting *first, **last;
+	uint64_t bytes;         /* of the records in the queue */
+	bool heard;             /* it has answered */
+};
+
+void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards", false },
+		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL, "it gets the records without hidden states and logits", false },
+		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name", "name of its rewards; exec if not said", true },
+		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s", "seconds it may be idle while waited for; 0: any", false },
+		{ "hold", 0, RF_OPT_SIZE, &s->hold, 0, 0, "size", "bytes of records that may wait for their answers", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_JUDGE_OPTS);
+}
+
+/* Puts the command's name in front of a sentence about it. */
+static enum rf_code blame(const struct rf_judge *j, struct rf_err *e)
+{
+	char name[80];
+
+	return rf_blame(e, "--exec '%s'", rf_quote(name, sizeof name, j->s.command, strlen(j->s.command)));
+}
+
+enum rf_code rf_judge_start(struct rf_judge **jp, const struct rf_judge_settings *s, struct rf_out *out,
+                            struct rf_err *e)
+{
+	struct rf_judge *j;
+	char name[80];
+
+	*jp = NULL;
+	if (s->kind && (strlen(s->kind) > 64 || s->kind[strspn(s->kind, "abcdefghijklmnopqrstuvwxyz"
+	                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
+		return rf_fail(e, RF_EUSAGE, "--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and '.'",
+		               rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
+	if (!(j = calloc(1, sizeof *j)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	j->s = *s;
+	j->out = out;
+	j->last = &j->first;
+	if (rf_exec_start(&j->x, s->command, s->timeout, e) != RF_OK) {
+		blame(j, e);
+		rf_judge_stop(j);
+		return e->code;
+	}
+	*jp = j;
+	return RF_OK;
+}
+
+/* Takes the first record out of the queue. */
+static void drop_first(struct rf_judge *j)
+{
+	struct waiting *w = j->first;
+
+	j->first = w->next;
+	if (!j->first)
+		j->last = &j->first;
+	j->bytes -= w->bytes;
+	rf_record_free(&w->r);
+	free(w);
+}
+
+void rf_judge_stop(struct rf_judge *j)
+{
+	if (!j)
+		return;
+	rf_exec_stop(j->x);
+	while (j->first)
+		drop_first(j);
+	free(j);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+/* Whether an answer's id is this one: a number, or, as our JSON has those above 2^53, a string. */
+static bool same_id(const json_t *id, uint64_t want)
+{
+	char text[24];
+
+	if (json_is_integer(id))
+		return json_integer_value(id) >= 0 && (uint64_t)json_integer_value(id) == want;
+	snprintf(text, sizeof text, "%llu", (unsigned long long)want);
+	return json_is_string(id) && !strcmp(json_string_value(id), text);
+}
+
+static enum rf_code read_totals(const json_t *answer, int c, int n, double *total, struct rf_err *e)
+{
+	const json_t *rows = json_object_get(answer, "total"), *row, *x;
+
+	if (!json_is_array(rows))
+		return rf_fail(e, RF_EDATA, "has no list 'total'");
+	if (json_array_size(rows) != (size_t)c)
+		return rf_fail(e, RF_EDATA, "total has %zu lists, the record %d positions", json_array_size(rows), c);
+	for (int i = 0; i < c; i++) {
+		row = json_array_get(rows, (size_t)i);
+		if (!json_is_array(row) || json_array_size(row) != (size_t)n)
+			return rf_fail(e, RF_EDATA, "total[%d] is not a list of %d numbers, one per rollout", i, n);
+		for (int r = 0; r < n; r++) {
+			x = json_array_get(row, (size_t)r);
+			if (!json_is_number(x) || !isfinite((float)json_number_value(x)))
+				return rf_fail(e, RF_EDATA, "total[%d][%d] is not a finite number", i, r);
+			*total++ = json_number_value(x);
+		}
+	}
+	return RF_OK;
+}
+
+/* Whether a line that is no JSON has NaN or Infinity where a number could stand, as several languages print them. */
+static bool not_a_number(const char *line, size_t len)
+{
+	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
+
+	for (size_t i = 1; i < len; i++)
+		for (size_t w = 0; w < sizeof words / sizeof *words && strchr("[,:- ", line[i - 1]); w++)
+			if (len - i >= strlen(words[w]) && !memcmp(line + i, words[w], strlen(words[w])))
+				return true;
+	return false;
+}
+
+/* Reads the first record's answer. */
+static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len, struct rf_err *e)
+{
+	struct rf_record *r = &j->first->r;
+	char shown[60], why[100];
+	json_error_t je;
+	json_t *answer = json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
+	double *total = NULL;
+	enum rf_code rc = RF_OK;
+
+	if (!answer && not_a_number(line, len))
+		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not have", rf_quote(shown, sizeof shown, line, len));
+	else if (!json_is_object(answer))
+		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s", rf_quote(shown, sizeof shown, line, len),
+		             answer ? "" : ": ", answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
+	else if (!(id = json_object_get(answer, "id")))
+		rc = rf_fail(e, RF_EDATA, "has no 'id'");
+	else if (!same_id(id, r->id)) {
+		char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
+		rc = rf_fail(e, RF_EDATA, "is for id %s", text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
+		free(text);
+	} else if (!(total = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *total)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if ((rc = read_totals(answer, r->c, r->rollout.n, total, e)) == RF_OK)
+		rc = rf_reward_record_given(r, j->s.kind ? j->s.kind : "exec", total, e);
+	if (rc != RF_OK) {
+		rf_blame(e, "the answer to record id %llu", (unsigned long long)r->id);
+		blame(j, e);
+	}
+	free(total);
+	json_decref(answer);
+	return rc;
+}
+
+static enum rf_code unanswered(struct rf_judge *j, struct rf_err *e)
+{
+	bool well;
+	const char *fate = rf_exec_fate(j->x, RF_EXEC_LAST_WORDS, &well);
+
+	rf_fail(e, RF_EDATA, "%s before it answered record id %llu", fate, (unsigned long long)j->first->r.id);
+	return blame(j, e);
+}
+
+static enum rf_code too_many(struct rf_judge *j, const char *line, size_t len, struct rf_err *e)
+{
+	char shown[60];
+
+	rf_fail(e, RF_EDATA, "gave a line too many: '%s'", rf_quote(shown, sizeof shown, line, len));
+	return blame(j, e);
+}
+
+/* Passes on what is at the head of the queue and needs no answer (any more). */
+static enum rf_code pass_on(struct rf_judge *j, bool answered, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	while (rc == RF_OK && j->first && (answered || !j->first->r.rollout.tokens)) {
+		rc = rf_put(j->out, &j->first->r, e);
+		rf_meter_done(j->s.meter, j->first->r.T);
+		drop_first(j);
+		answered = false;
+	}
+	return rc;
+}
+
+/* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for rf_exec_receive(). */
+static enum rf_code collect(struct rf_judge *j, int other, uint64_t rest, struct rf_err *e)
+{
+	enum rf_code rc = pass_on(j, false, e);
+	const char *line;
+	size_t len;
+
+	while (rc == RF_OK && (j->bytes > rest || rf_exec_sending(j->x))) {
+		if ((rc = rf_exec_receive(j->x, other, &line, &len, e)) == RF_EOF)
+			return j->first ? unanswered(j, e) : RF_OK;
+		if (rc != RF_OK)
+			return blame(j, e);
+		if (!line)
+			break;
+		if (!j->first)
+			return too_many(j, line, len, e);
+		j->heard = true;
+		if ((rc = judge_first(j, line, len, e)) == RF_OK)
+			rc = pass_on(j, true, e);
+	}
+	return rc;
+}
+
+/* ---- questions --------------------------------------------------------------------------------------------------- */
+
+/* About what a record occupies while it waits. */
+static uint64_t size_of(const struct rf_record *r)
+{
+	const struct rf_rollout *o = &r->rollout;
+	uint64_t T = (uint64_t)r->T, c = (uint64_t)r->c, n = (uint64_t)o->n, k = (uint64_t)o->k, floats, bytes;
+
+	floats = T * (uint64_t)(2 + !!r->nll + !!r->correct + r->d + r->N) + c;
+	if (o->tokens)
+		floats += c * n * k * (2 + (uint64_t)o->d) + c * k * (uint64_t)o->d + 4 * c * n;
+	bytes = sizeof(struct waiting) + 4 * floats + r->meta.size + r->unknown.size;
+	for (int i = 0; i < r->answers; i++)
+		bytes += strlen(r->answer[i]);
+	return bytes;
+}
+
+enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int next, struct rf_err *e)
+{
+	struct waiting *w = calloc(1, sizeof *w);
+	enum rf_code rc;
+	char *line;
+	size_t len;
+
+	if (!w)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	rf_record_init(&w->r);
+	if ((rc = rf_record_copy(&w->r, r, e)) != RF_OK) {
+		rf_record_free(&w->r);
+		free(w);
+		return rc;
+	}
+	j->bytes += w->bytes = size_of(r);
+	*j->last = w;
+	j->last = &w->next;
+	if (r->rollout.tokens) {
+		struct rf_record shown = *r;
+		if (j->s.no_hidden)
+			rf_record_hide(&shown);
+		if ((rc = rf_record_to_json(&shown, &line, &len, e)) != RF_OK)
+			return rc;
+		rf_exec_send(j->x, line, len);
+	}
+	if ((rc = collect(j, next < 0 ? RF_EXEC_NOW : next, 0, e)) != RF_OK)
+		return rc;
+	if (j->bytes <= j->s.hold || !j->first->next)
+		return RF_OK;
+	if (j->heard)
+		return collect(j, RF_EXEC_ALONE, j->s.hold, e);
+	rf_fail(e, RF_EDATA, "has not answered yet, and more than %llu bytes of records wait for it: "
+	        "let it answer earlier, or raise --hold", (unsigned long long)j->s.hold);
+	return blame(j, e);
+}
+
+enum rf_code rf_judge_finish(struct rf_judge *j, struct rf_err *e)
+{
+	const char *line, *fate;
+	size_t len;
+	bool well;
+	enum rf_code rc;
+
+	rf_exec_close_input(j->x);
+	if ((rc = collect(j, RF_EXEC_ALONE, 0, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_exec_receive(j->x, RF_EXEC_ALONE, &line, &len, e)) == RF_OK)
+		return too_many(j, line, len, e);
+	if (rc != RF_EOF)
+		return blame(j, e);
+	fate = rf_exec_fate(j->x, j->s.timeout, &well);
+	if (!well) {
+		rf_fail(e, RF_EDATA, "%s after its last answer", fate);
+		return blame(j, e);
+	}
+	return RF_OK;
+}

@@ -1,0 +1,202 @@
+/* reward.c -- how well rollouts agree with the text, in double, kept as float32.
+ *
+ * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j] the state
+ * at the text's token in its place (paper, eq. 8). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "method/reward.h"
+
+enum { MAX_K = 65536 };
+
+static const char *const kind_name[] = { "cosine", "binary", "hybrid", "edit", "random" };
+
+double rf_cosine(const float *a, const float *b, int d)
+{
+	double ab = 0, aa = 0, bb = 0;
+
+	for (int i = 0; i < d; i++) {
+		ab += (double)a[i] * b[i];
+		aa += (double)a[i] * a[i];
+		bb += (double)b[i] * b[i];
+	}
+	return ab / (fmax(sqrt(aa), 1e-8) * fmax(sqrt(bb), 1e-8));
+}
+
+int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m)
+{
+	int row[MAX_K + 1]; /* row[j]: the distance from a's first i tokens to b's first j */
+
+	for (int j = 0; j <= m; j++)
+		row[j] = j;
+	for (int i = 1; i <= n; i++) {
+		int diagonal = row[0];
+
+		row[0] = i;
+		for (int j = 1; j <= m; j++) {
+			int best = diagonal + (a[i - 1] != b[j - 1]);
+
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[m];
+}
+
+static double mean_cosine(const float *pred, const float *gt, int k, int d)
+{
+	double sum = 0;
+
+	for (int j = 0; j < k; j++)
+		sum += rf_cosine(pred + (size_t)j * (size_t)d, gt + (size_t)j * (size_t)d, d);
+	return sum / k;
+}
+
+static double mean_equal(const int32_t *a, const int32_t *b, int k)
+{
+	int equal = 0;
+
+	for (int j = 0; j < k; j++)
+		equal += a[j] == b[j];
+	return (double)equal / k;
+}
+
+static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_rollout *o = &r->rollout;
+
+	if (!o->h_pred || !o->h_gt)
+		return rf_fail(e, RF_EDATA, "rollout has no %s (rf-rollout --score computes it)", o->h_pred ? "h_gt" : "h_pred");
+	if (o->k > MAX_K)
+		return rf_fail(e, RF_EDATA, "rollouts of %d tokens are longer than %d", o->k, MAX_K);
+	for (int i = 0; i < r->c; i++)
+		if (r->positions[i] < 0 || r->positions[i] > r->T - o->k)
+			return rf_fail(e, RF_EDATA, "the text ends at %d, before the rollout at position %d and its %d tokens",
+			               r->T, r->positions[i], o->k);
+	return RF_OK;
+}
+
+struct place { int32_t s; int i; };
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->s != y->s ? (x->s > y->s) - (x->s < y->s) : (x->i > y->i) - (x->i < y->i);
+}
+
+/* For each position the one whose text its rollouts are compared with: shift places on in the ring of those that
+ * differ, in the order of the text.  *texts NULL: that is the same place. */
+static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, struct rf_err *e)
+{
+	size_t c = (size_t)r->c;
+	struct place *place = rf_record_alloc(r, c + 1, sizeof *place);
+	int *rank = rf_record_alloc(r, c + 1, sizeof *rank), *text = rf_record_alloc(r, c + 1, sizeof *text);
+	int different = 0;
+
+	if (!place || !rank || !text)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < r->c; i++)
+		place[i] = (struct place){ r->positions[i], i };
+	qsort(place, c, sizeof *place, by_place);
+	/* place[0 .. different - 1] become those that differ */
+	for (int i = 0; i < r->c; i++) {
+		if (!i || place[i].s != place[different - 1].s)
+			place[different++] = place[i];
+		rank[place[i].i] = different - 1;
+	}
+	for (int i = 0; i < r->c; i++)
+		text[i] = shift ? place[(rank[i] + shift % different) % different].i : i;
+	*texts = shift && different && shift % different == 0 ? NULL : text;
+	return RF_OK;
+}
+
+/* Computes the parts against the texts of these positions, and makes room for the total. */
+static enum rf_code compute_parts(struct rf_record *r, const char *kind, const int *texts, struct rf_err *e)
+{
+	const struct rf_rollout *o = &r->rollout;
+	struct rf_reward *w = &r->reward;
+	size_t n = (size_t)o->n, k = (size_t)o->k, d = (size_t)o->d, G = (size_t)r->c * n;
+	char *name;
+
+	rf_record_drop_reward(r);
+	name = rf_record_alloc(r, strlen(kind) + 1, 1);
+	w->total = rf_record_alloc(r, G, sizeof *w->total);
+	w->cosine = rf_record_alloc(r, G, sizeof *w->cosine);
+	w->binary = rf_record_alloc(r, G, sizeof *w->binary);
+	w->edit = rf_record_alloc(r, G, sizeof *w->edit);
+	if (!name || !w->total || !w->cosine || !w->binary || !w->edit)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	w->kind = strcpy(name, kind);
+	w->n = o->n;
+	for (size_t g = 0; g < G; g++) {
+		size_t i = (size_t)texts[g / n];
+		const int32_t *roll = o->tokens + g * k, *text = r->tokens + r->positions[i];
+
+		w->cosine[g] = (float)mean_cosine(o->h_pred + g * k * d, o->h_gt + i * k * d, o->k, o->d);
+		w->binary[g] = (float)mean_equal(roll, text, o->k);
+		w->edit[g] = (float)(1 - (double)rf_levenshtein(roll, o->k, text, o->k) / o->k);
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed, uint64_t step,
+                              bool *alone, struct rf_err *e)
+{
+	const struct rf_reward *w = &r->reward;
+	size_t G = (size_t)r->c * (size_t)r->rollout.n;
+	enum rf_code rc;
+	uint64_t key;
+	int *texts = NULL;
+
+	if (alone)
+		*alone = false;
+	if (!r->rollout.tokens)
+		return RF_OK;
+	if ((rc = computable(r, e)) != RF_OK || (rc = find_texts(r, shift, &texts, e)) != RF_OK)
+		return rc;
+	if (!texts) {
+		*alone = true;
+		rf_record_drop_rollout(r);
+		r->positions = NULL;
+		r->c = 0;
+		return RF_OK;
+	}
+	if ((rc = compute_parts(r, kind_name[kind], texts, e)) != RF_OK)
+		return rc;
+	for (size_t g = 0; g < G; g++)
+		switch (kind) {
+		case RF_REWARD_COSINE: w->total[g] = w->cosine[g]; break;
+		case RF_REWARD_BINARY: w->total[g] = w->binary[g]; break;
+		case RF_REWARD_HYBRID: w->total[g] = w->cosine[g] + w->binary[g]; break;
+		case RF_REWARD_EDIT:   w->total[g] = w->edit[g]; break;
+		case RF_REWARD_RANDOM:
+			key = rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / (size_t)w->n, g % (size_t)w->n);
+			w->total[g] = (float)rf_draw(key, 0);
+		}
+	return RF_OK;
+}
+
+enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total, struct rf_err *e)
+{
+	size_t G = (size_t)r->c * (size_t)r->rollout.n;
+	char *name;
+
+	if (!r->rollout.tokens)
+		return RF_OK;
+	for (size_t g = 0; g < G; g++)
+		if (!isfinite((float)total[g]))
+			return rf_fail(e, RF_EDATA, "reward %zu of %zu is %g, which float32 cannot hold", g + 1, G, total[g]);
+	if (!(name = rf_record_alloc(r, strlen(kind) + 1, 1)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	r->reward.kind = strcpy(name, kind);
+	for (size_t g = 0; g < G; g++)
+		r->reward.total[g] = (float)total[g];
+	return RF_OK;
+}

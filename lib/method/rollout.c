@@ -1,0 +1,331 @@
+/* rollout.c -- continuations below rows of a text (paper, eq. 6-7; DESIGN, the shared prefix).
+ *
+ * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first is what
+ * token 0 is drawn from, the others are h_gt.  The rollouts of all positions that the tree has ready at once (tree.h: of
+ * most models all of them, after the text) grow side by side, a row each per step; or, where they are only scored, all
+ * their rows are one more pass.  What the device holds of rollouts lies by such groups, in each by steps. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "method/rollout.h"
+
+void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens", "tokens per rollout, always exactly so many", true },
+		{ "rollouts", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "rollouts per position", true },
+		{ "temperature", 0, RF_OPT_REAL, &s->temperature, 1e-3, 1e3, "t", "of drawing and of the log-probabilities", true },
+		{ "top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p", "draw from the fewest tokens that reach p", true },
+		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k", "draw from the k most likely; 0: all", true },
+		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, "the end-of-sequence token may be drawn", true },
+		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL, "draw nothing: values of rollout tokens that are there", true },
+		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "of the random numbers", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
+}
+
+/* Device memory of the stage.  `kept`: hidden states of rows s-1 .. s+k-1 of every position, (c, k+1, d).  Of each group,
+ * of c' positions, one after the other: token and logp (k, c' n), h_pred (k, c' n, d). */
+struct place {
+	rf_f32 kept, first, z, logp, h_pred;   /* first (c', d), or of rollouts that are scored (k + 1, c' n, d): rows s-1 .. ;  z (c' n, N) */
+	rf_i32 token, from, to, banned;
+	rf_f64 u;
+};
+
+static size_t place(const struct rf_rollouts *s, int c, int n, int k, void *base, struct place *p)
+{
+	struct rf_arena a = { base, 0 };
+	const struct rf_config *cfg = &s->engine->ckpt->cfg;
+	size_t nb = (size_t)c * (size_t)n, d = (size_t)cfg->d, kk = (size_t)k;
+
+	p->kept = rf_arena_f32(&a, (size_t)c * (kk + 1) * d);
+	p->first = rf_arena_f32(&a, (s->score ? nb * (kk + 1) : (size_t)c) * d);
+	p->h_pred = rf_arena_f32(&a, nb * kk * d);
+	p->logp = rf_arena_f32(&a, nb * kk);
+	p->token = rf_arena_i32(&a, nb * kk);
+	p->from = rf_arena_i32(&a, (size_t)c * (kk + 1) + nb);
+	p->to = rf_arena_i32(&a, (size_t)c * (kk + 1));
+	p->banned = rf_arena_i32(&a, RF_MAX_EOS);
+	p->u = rf_arena_f64(&a, nb);
+	p->z = s->score ? NULL : rf_arena_f32(&a, nb * (size_t)cfg->vocab);
+	return a.used;
+}
+
+static void plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
+{
+	struct place unused;
+
+	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k, .grow = !s->score };
+	*extra = place(s, c, n, k, NULL, &unused);
+}
+
+void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
+{
+	const struct rf_rollouts *s = stage;
+	size_t c, n, k, d = (size_t)s->engine->ckpt->cfg.d;
+
+	if (!s->score) {
+		shape->n = s->n;
+		shape->k = s->k;
+	}
+	c = (size_t)shape->c;
+	n = (size_t)shape->n;
+	k = (size_t)shape->k;
+	plan(s, shape->T, shape->c, shape->n, shape->k, &need->plan, &need->extra);
+	/* as fetched, in the record, packed, compressed */
+	need->host = 4 * (c * n * k * (2 + d) * 4 + c * k * d * 4 + (size_t)shape->T * 8);
+}
+
+/* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp and (of d numbers)
+ * h_pred. */
+struct job {
+	const struct rf_rollouts *s;
+	const struct rf_record *r;
+	int n, k;
+	struct place at;
+	struct spot { size_t at, step; } *spot; /* (c) */
+	int32_t *list;                          /* host memory for what is uploaded: these ... */
+	double *u;                              /* ... and (c n) */
+	int *row;                               /* (c): s-1 */
+};
+
+/* Positions whose rollouts are run side by side; first: where their values begin. */
+struct group { const int *site; int sites; size_t nb, first; };
+
+/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to kept[p (k+1) + j]. */
+static void collect(const struct job *job, int i, rf_f32 hidden)
+{
+	struct rf_engine *g = job->s->engine;
+	int first = rf_tree_first(g->tree, i), rows = rf_tree_rows(g->tree, i), k = job->k, n = 0;
+	int32_t *from = job->list, *to = job->list + job->r->c * (k + 1);
+
+	for (int p = 0; p < job->r->c; p++)
+		for (int j = 0; j <= k; j++) {
+			int row = job->row[p] + j - first;
+			if (row >= 0 && row < rows) {
+				from[n] = row;
+				to[n++] = p * (k + 1) + j;
+			}
+		}
+	if (!n)
+		return;
+	g->dev.ops->upload(&g->dev, job->at.from, from, (size_t)n * 4);
+	g->dev.ops->upload(&g->dev, job->at.to, to, (size_t)n * 4);
+	RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = hidden, .fi = job->at.from, .to = job->at.kept, .ti = job->at.to);
+}
+
+/* first (sites, or sites n, d) = rows s-1 of the group's positions, each `per` times */
+static void first_rows(const struct job *job, const struct group *x, int per)
+{
+	struct rf_engine *g = job->s->engine;
+	int rows = x->sites * per;
+
+	for (int b = 0; b < rows; b++)
+		job->list[b] = x->site[b / per] * (job->k + 1);
+	g->dev.ops->upload(&g->dev, job->at.from, job->list, (size_t)rows * 4);
+	RF(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from, .to = job->at.first);
+}
+
+static void ban(const struct job *job)
+{
+	struct rf_engine *g = job->s->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+
+	if (!c->eos_count)
+		return;
+	for (int i = 0; i < c->eos_count; i++)
+		job->list[i] = c->eos[i];
+	g->dev.ops->upload(&g->dev, job->at.banned, job->list, (size_t)c->eos_count * 4);
+}
+
+/* Draws k tokens below every position of a group, one step of its rollouts after the other. */
+static void draw(const struct job *job, const struct group *x)
+{
+	const struct rf_rollouts *s = job->s;
+	const struct place *at = &job->at;
+	struct rf_engine *g = s->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+	size_t nb = x->nb, d = (size_t)c->d;
+	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
+	rf_f32 h;
+
+	first_rows(job, x, 1);
+	rf_tree_grow_begin(g->tree, s->n);
+	h = at->first;
+	for (int j = 0; j < s->k; j++) {
+		size_t to = x->first + (size_t)j * nb;
+		rf_i32 token = rf_at_i32(at->token, to);
+
+		for (size_t b = 0; b < nb; b++) {
+			uint64_t i = (uint64_t)x->site[b / (size_t)s->n], n = b % (uint64_t)s->n;
+			job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, job->r->id, i, n), (uint32_t)j);
+		}
+		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->sites, h, at->z, 0, false);
+		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k, .top_p = s->top_p,
+		   .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
+		   .u = at->u, .token = token, .logp = rf_at(at->logp, to));
+		h = rf_tree_grow(g->tree, token);
+		RF(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
+	}
+}
+
+/* Values of the tokens that are there: a group's rollouts at once. */
+static void score(const struct job *job, const struct group *x)
+{
+	const struct place *at = &job->at;
+	const struct rf_rollout *o = &job->r->rollout;
+	struct rf_engine *g = job->s->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+	size_t nb = x->nb, d = (size_t)c->d, n = (size_t)job->n, k = (size_t)job->k;
+	rf_i32 token = rf_at_i32(at->token, x->first);
+	rf_f32 h;
+
+	first_rows(job, x, job->n);
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = 0; j < k; j++)
+			job->list[j * nb + b] = o->tokens[((size_t)x->site[b / n] * n + b % n) * k + j];
+	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
+	h = rf_tree_branch(g->tree, job->n, job->k, job->list);
+	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->h_pred, x->first * d));
+	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted by a step */
+	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
+	RF(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab, .inv_temp = (float)(1 / o->temperature), .h = at->first,
+	   .w = rf_w(&g->model, g->model.head), .target = token, .logp = rf_at(at->logp, x->first));
+}
+
+/* The text, and the rollouts of its positions as they are ready. */
+static void pass(const struct job *job)
+{
+	struct rf_tree *t = job->s->engine->tree;
+	struct group x = { .first = 0 };
+
+	rf_tree_begin(t, job->r->tokens, job->r->T, job->row, job->r->c);
+	ban(job);
+	for (int i = 0; i < t->segments; i++) {
+		collect(job, i, rf_tree_forward(t, i));
+		if (!(x.sites = rf_tree_ready(t, &x.site)))
+			continue;
+		x.nb = (size_t)(x.sites * job->n);
+		for (int j = 0; j < x.sites; j++)
+			job->spot[x.site[j]] = (struct spot){ x.first + (size_t)(j * job->n), x.nb };
+		(job->s->score ? score : draw)(job, &x);
+		x.first += x.nb * (size_t)job->k;
+	}
+}
+
+static const char *blame(const struct job *job, char why[100])
+{
+	return rf_tree_blame(job->s->engine->tree, job->at.token, why) ? why : "the model overflows there";
+}
+
+/* The device's results into the record's (c, n, k). */
+static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_rollouts *s = job->s;
+	const struct place *at = &job->at;
+	struct rf_engine *g = s->engine;
+	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
+	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature, .n = job->n, .k = job->k, .d = (int)d };
+	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4), *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
+	int32_t *token = malloc(nb * kk * 4);
+	enum rf_code rc = RF_ENOMEM;
+	char why[100];
+
+	out.tokens = rf_record_alloc(r, nb * kk, 4);
+	out.logp = rf_record_alloc(r, nb * kk, 4);
+	out.h_pred = rf_record_alloc(r, nb * kk * d, 4);
+	out.h_gt = rf_record_alloc(r, (size_t)r->c * kk * d, 4);
+	if (!logp || !h || !kept || !token || !out.tokens || !out.logp || !out.h_pred || !out.h_gt) {
+		rf_fail(e, RF_ENOMEM, "out of memory for the rollouts of a record");
+		goto done;
+	}
+	g->dev.ops->download(&g->dev, logp, at->logp, nb * kk * 4);
+	g->dev.ops->download(&g->dev, token, at->token, nb * kk * 4);
+	g->dev.ops->download(&g->dev, h, at->h_pred, nb * kk * d * 4);
+	g->dev.ops->download(&g->dev, kept, at->kept, (size_t)r->c * (kk + 1) * d * 4);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		goto done;
+	for (size_t b = 0; b < nb; b++)
+		for (size_t j = 0; j < kk; j++) {
+			const struct spot *x = &job->spot[b / n];
+			size_t from = x->at + j * x->step + b % n;
+
+			out.tokens[b * kk + j] = token[from];
+			out.logp[b * kk + j] = logp[from];
+			for (size_t i = 0; i < d; i++)
+				out.h_pred[(b * kk + j) * d + i] = h[from * d + i];
+		}
+	for (size_t p = 0; p < (size_t)r->c; p++)
+		for (size_t i = 0; i < kk * d; i++)
+			out.h_gt[p * kk * d + i] = kept[(p * (kk + 1) + 1) * d + i];
+	for (size_t i = 0; i < nb * kk; i++)
+		if (!isfinite(out.logp[i])) {
+			rc = rf_fail(e, RF_ENUMERIC, "the log-probability of rollout %zu at position %d is not finite: %s",
+			             i / kk, r->positions[i / kk / n], blame(job, why));
+			goto done;
+		}
+	for (size_t i = 0; i < nb * kk * d; i++)
+		if (!isfinite(out.h_pred[i])) {
+			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s", i / kk / d, blame(job, why));
+			goto done;
+		}
+	rf_record_drop_rollout(r);
+	r->rollout = out;
+done:
+	free(logp);
+	free(h);
+	free(kept);
+	free(token);
+	return rc;
+}
+
+enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_record *r, struct rf_err *e)
+{
+	int k = s->score ? r->rollout.k : s->k;
+	enum rf_code rc = rf_engine_check_record(s->engine, r, e);
+
+	for (int p = 0; rc == RF_OK && r->positions && (!s->score || r->rollout.tokens) && p < r->c; p++)
+		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
+			rc = rf_fail(e, RF_EDATA, "position %d is %d, and %d rollout tokens must fit between 1 and the sequence's %d tokens (rf-select -k %d)",
+			             p, r->positions[p], k, r->T, k);
+	return rc;
+}
+
+enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e)
+{
+	struct rf_engine *g = s->engine;
+	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n, .k = s->score ? r->rollout.k : s->k };
+	size_t c = (size_t)r->c, nb = c * (size_t)job.n, k = (size_t)job.k, extra;
+	struct rf_plan want;
+	enum rf_code rc;
+
+	if ((rc = rf_rollout_check(s, r, e)) != RF_OK || !r->positions || (s->score && !r->rollout.tokens))
+		return rc;
+	plan(s, r->T, r->c, job.n, job.k, &want, &extra);
+	if ((rc = rf_engine_reserve(g, &want, extra, e)) != RF_OK)
+		return rc;
+	place(s, r->c, job.n, job.k, g->extra, &job.at);
+	job.list = malloc((2 * c * (k + 1) + nb * k + RF_MAX_EOS) * sizeof *job.list);
+	job.u = malloc(nb * sizeof *job.u);
+	job.row = malloc(c * sizeof *job.row);
+	job.spot = malloc(c * sizeof *job.spot);
+	if (job.list && job.u && job.row && job.spot) {
+		for (int p = 0; p < r->c; p++)
+			job.row[p] = r->positions[p] - 1;
+		pass(&job);
+		rc = fetch(&job, r, e);
+	} else {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory for the rollouts of a record");
+	}
+	free(job.list);
+	free(job.u);
+	free(job.row);
+	free(job.spot);
+	return rc;
+}

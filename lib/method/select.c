@@ -1,0 +1,139 @@
+/* select.c -- the positions that get rollouts.
+ *
+ * One position per chunk spreads them over the sequence; within a chunk the draw prefers rows where the model is
+ * uncertain, over windows as long as a rollout rather than single rows (paper, eq. 5: hence the smoothing).  The arg
+ * max and arg min of the ablation read the entropies as they are. */
+#include <limits.h>
+#include <math.h>
+
+#include "base/rng.h"
+#include "method/select.h"
+
+enum { MAX_CHUNKS = 65536, MAX_K = 65536, MAX_MARGIN = 1 << 30 };
+
+void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "chunks", 0, RF_OPT_INT, &s->chunks, 1, MAX_CHUNKS, "n", "chunks per sequence, one position in each", true },
+		{ "k", 'k', RF_OPT_INT, &s->k, 1, MAX_K, "n", "tokens of a rollout, which must fit behind a position", true },
+		{ "smooth", 0, RF_OPT_INT, &s->smooth, 0, MAX_K, "n", "odd width of the average over entropies; 0: as -k", true },
+		{ "tau", 0, RF_OPT_REAL, &s->tau, 1e-6, 1e6, "x", "temperature of the draw", true },
+		{ "mode", 0, RF_OPT_ENUM, &s->mode, 0, 0, "entropy|uniform|max|min", "how a position is chosen", true },
+		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n", "tokens before the first and behind the last", true },
+		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "of the random numbers", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
+		{ "strict", 0, RF_OPT_FLAG, &s->strict, 0, 0, NULL, "a sequence that is too short is an error", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_SELECT_OPTS);
+}
+
+void rf_smooth(const float *H, int T, int kernel, double *out)
+{
+	int half = kernel / 2;
+
+	for (int t = 0; t < T; t++) {
+		int from = t < half ? 0 : t - half, to = T - 1 - t < half ? T - 1 : t + half;
+		double sum = 0;
+
+		for (int i = from; i <= to; i++)
+			sum += H[i];
+		out[t] = sum / (2 * half + 1);
+	}
+}
+
+void rf_select_probabilities(const double *H, int n, double tau, double *p)
+{
+	double max = H[0], sum = 0;
+
+	for (int t = 1; t < n; t++)
+		max = H[t] > max ? H[t] : max;
+	for (int t = 0; t < n; t++)
+		sum += p[t] = exp((H[t] - max) / tau);
+	for (int t = 0; t < n; t++)
+		p[t] /= sum;
+}
+
+int rf_draw_index(const double *p, int n, double u)
+{
+	double total = 0, sum = 0;
+	int last = 0; /* of a probability above 0 */
+
+	for (int t = 0; t < n; t++)
+		total += p[t];
+	for (int t = 0; t < n; t++) {
+		sum += p[t];
+		if (sum > u * total)
+			return t;
+		if (p[t] > 0)
+			last = t;
+	}
+	return last;
+}
+
+/* The lowest index of the greatest (sign 1) or least (sign -1) entropy. */
+static int extreme(const float *H, int n, int sign)
+{
+	int best = 0;
+
+	for (int t = 1; t < n; t++)
+		if (sign > 0 ? H[t] > H[best] : H[t] < H[best])
+			best = t;
+	return best;
+}
+
+enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct rf_record *r, bool *short_one,
+                              struct rf_err *e)
+{
+	int kernel = s->smooth ? s->smooth : s->k;
+	int first = s->margin > 1 ? s->margin : 1; /* a rollout needs a row before it */
+	int behind = s->k > s->margin ? s->k : s->margin;
+	int n = r->T / s->chunks;
+	int32_t *positions;
+	double *H = NULL, *p = NULL;
+
+	*short_one = false;
+	if (s->mode != RF_SELECT_UNIFORM && !r->entropy)
+		return rf_fail(e, RF_EDATA, "no entropy (rf-entropy writes it; --mode uniform needs none)");
+	rf_record_drop_rollout(r);
+	r->positions = NULL;
+	r->c = 0;
+	if (n < 1 || r->T - behind < first) {
+		*short_one = true;
+		if (s->strict)
+			return rf_fail(e, RF_EDATA, "%d tokens are too few for %d chunks and rollouts of %d tokens with margin %d", r->T,
+			               s->chunks, s->k, s->margin);
+		return RF_OK;
+	}
+
+	positions = rf_record_alloc(r, (size_t)s->chunks, sizeof *positions);
+	if (s->mode == RF_SELECT_ENTROPY) {
+		H = rf_record_alloc(r, (size_t)r->T, sizeof *H);
+		p = rf_record_alloc(r, (size_t)n, sizeof *p);
+	}
+	if (!positions || (s->mode == RF_SELECT_ENTROPY && (!H || !p)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (H)
+		rf_smooth(r->entropy, r->T, kernel, H);
+
+	for (int i = 0; i < s->chunks; i++) {
+		double u = rf_draw(rf_draw_key(s->seed, RF_DRAW_SELECT, step, r->id, (uint64_t)i, 0), 0);
+		int t = i * n, start;
+
+		switch (s->mode) {
+		case RF_SELECT_ENTROPY:
+			rf_select_probabilities(H + i * n, n, s->tau, p);
+			t += rf_draw_index(p, n, u);
+			break;
+		case RF_SELECT_UNIFORM: t += (int)(u * n); break;
+		case RF_SELECT_MAX:     t += extreme(r->entropy + i * n, n, 1); break;
+		case RF_SELECT_MIN:     t += extreme(r->entropy + i * n, n, -1); break;
+		}
+		start = t + 1 < first ? first : t + 1;
+		positions[i] = start > r->T - behind ? r->T - behind : start;
+	}
+	r->positions = positions;
+	r->c = s->chunks;
+	return RF_OK;
+}

@@ -1,0 +1,565 @@
+/* train.c -- the gradient of a mini-batch over trees, and AdamW.
+ *
+ * Per record: the text goes forward, the rollouts go forward below it; the head's few rows that the policy loss needs
+ * give the log-probabilities and, with the loss's derivatives, the first gradients; rollouts go back; then each segment
+ * of the text, from the last to the first, with the next-token loss of its rows added where it passes the head.  Logits
+ * are never whole: the head works on blocks of rows. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "method/train.h"
+
+enum { HEAD_ROWS = 256 };
+
+void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
+		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2", "decay of AdamW's moments", false },
+		/* not 0: a weight that no gradient has reached would be divided by it */
+		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 1e-30, 1, "eps", "added to the root of the second moment", false },
+		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "decoupled weight decay", false },
+		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm", "gradients are scaled down to this global norm", false },
+		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, "constant|cosine|linear", "of the learning rate after the warm-up", false },
+		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps", "over which the learning rate rises", false },
+		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps", "at which cosine and linear reach 0", false },
+		{ "recompute", 0, RF_OPT_ENUM, &t->recompute_mode, 0, 0, "none|segment", "segment: less memory, a sixth more time, the same gradient", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_TRAIN_OPTS);
+}
+
+double rf_train_lr(const struct rf_train *t, int64_t step)
+{
+	double at = (double)step, warmup = (double)t->warmup, left;
+
+	if (at < warmup)
+		return t->lr * (at + 1) / warmup;
+	if (t->schedule == RF_CONSTANT || t->total_steps <= t->warmup)
+		return t->lr;
+	left = 1 - (at - warmup) / ((double)t->total_steps - warmup);
+	left = left < 0 ? 0 : left;
+	return t->lr * (t->schedule == RF_LINEAR ? left : (1 - cos(M_PI * left)) / 2);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* Device memory beside the tree.  The policy's rows are step-major: row (j, b) predicts token j of rollout b, so rows
+ * (0, b) are rows s-1 of the text and rows (j, b) the rollouts' rows j-1. */
+struct place {
+	rf_f32 z, dh;                 /* (HEAD_ROWS, N), (segment, d) */
+	rf_f32 coef, logp;            /* (max_len) */
+	rf_i32 target;                /* (max_len) */
+	rf_f32 first, dfirst;         /* (c, d): rows s-1 and their gradient */
+	rf_f32 rows, drows;           /* (k c n, d) */
+	rf_f32 rl_coef, rl_logp;      /* (k c n) */
+	rf_i32 rl_target, from, to;   /* (k c n) */
+};
+
+static size_t place(const struct rf_train *t, int T, int segment, int c, int n, int k, void *base, struct place *p)
+{
+	struct rf_arena a = { base, 0 };
+	const struct rf_config *cfg = &t->engine->ckpt->cfg;
+	size_t d = (size_t)cfg->d, R = (size_t)c * (size_t)n * (size_t)k, C = (size_t)c;
+
+	p->z = rf_arena_f32(&a, HEAD_ROWS * (size_t)cfg->vocab);
+	p->dh = rf_arena_f32(&a, (size_t)segment * d);
+	p->coef = rf_arena_f32(&a, (size_t)T);
+	p->logp = rf_arena_f32(&a, (size_t)T);
+	p->target = rf_arena_i32(&a, (size_t)T);
+	p->first = rf_arena_f32(&a, C * d);
+	p->dfirst = rf_arena_f32(&a, C * d);
+	p->rows = rf_arena_f32(&a, R * d);
+	p->drows = rf_arena_f32(&a, R * d);
+	p->rl_coef = rf_arena_f32(&a, R);
+	p->rl_logp = rf_arena_f32(&a, R);
+	p->rl_target = rf_arena_i32(&a, R);
+	p->from = rf_arena_i32(&a, R + C);
+	p->to = rf_arena_i32(&a, R + C);
+	return a.used;
+}
+
+static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
+{
+	struct place unused;
+
+	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k > 1 ? k - 1 : 0, .train = true, .recompute = t->recompute_mode };
+	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
+}
+
+void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_need *need)
+{
+	if (t->rl_coef == 0)
+		*s = (struct rf_shape){ .T = s->T };
+	*need = (struct rf_need){ .host = 0 };
+	plan(t, s->T, s->c, s->n, s->k, &need->plan, &need->extra);
+	if (t->log_gradients)
+		need->extra += t->engine->ckpt->params.total * 4;
+}
+
+enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
+{
+	struct rf_dev *d = &t->engine->dev;
+
+	if ((!t->sum && !(t->sum = d->ops->alloc(d, sizeof(double)))) ||
+	    (t->log_gradients && !t->grad_ntp && !(t->grad_ntp = d->ops->alloc(d, t->engine->ckpt->params.total * 4))))
+		return rf_dev_sync(d, e);
+	return RF_OK;
+}
+
+static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, int n, struct rf_err *e)
+{
+	/* nothing shrinks: what lies beside the tree is laid out for the largest of each so far */
+	const struct rf_plan *old = &t->engine->plan;
+	int T = old->max_len > t->engine->max_len ? old->max_len : t->engine->max_len;
+	int c = old->sites, per = old->per, k = old->sites ? old->steps + 1 : 0;
+	struct rf_plan p;
+	size_t extra;
+
+	for (int i = 0; i < n; i++) {
+		const struct rf_record *r = batch[i];
+		T = r->T > T ? r->T : T;
+		if (!r->rollout.tokens || t->rl_coef == 0)
+			continue;
+		c = r->c > c ? r->c : c;
+		per = r->rollout.n > per ? r->rollout.n : per;
+		k = r->rollout.k > k ? r->rollout.k : k;
+	}
+	plan(t, T, c, per, k, &p, &extra);
+	return rf_engine_reserve(t->engine, &p, extra, e);
+}
+
+/* ---- the head --------------------------------------------------------------------------------------------------- */
+
+/* Forward and backward of the head over rows whose loss is the sum of -coef log p[target]: their log-probabilities, dh,
+ * and the head's gradient. */
+static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h, rf_i32 target, rf_f32 coef, double temperature,
+                 rf_f32 logp, rf_f32 dh)
+{
+	struct rf_model *m = &t->engine->model;
+	size_t d = (size_t)m->cfg->d;
+
+	for (int i = 0; i < rows; i += HEAD_ROWS) {
+		int n = rows - i < HEAD_ROWS ? rows - i : HEAD_ROWS;
+		size_t first = (size_t)i;
+
+		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, false);
+		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature), .z = at->z,
+		   .target = rf_at_i32(target, first), .coef = rf_at(coef, first), .logp = rf_at(logp, first));
+		rf_linear_bwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, rf_at(dh, first * d), false);
+	}
+}
+
+/* ---- one record ------------------------------------------------------------------------------------------------- */
+
+struct job {
+	struct rf_train *t;
+	const struct rf_record *r;
+	struct place at;
+	int c, n, k;                 /* 0 without rollouts */
+	double rl, ntp;              /* coefficients over the numbers of tokens of the mini-batch */
+	int32_t *list;               /* host memory */
+	float *f32;
+	struct rf_train_stats *st;
+	struct rf_meter *meter;      /* NULL: this pass does not count */
+};
+
+static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* first token that L_NTP counts */
+{
+	return t->loss && r->prompt_len > 1 ? r->prompt_len : 1;
+}
+
+static int ntp_count(const struct rf_train *t, const struct rf_record *r)
+{
+	int n = r->T - ntp_first(t, r);
+
+	return n > 0 ? n : 0;
+}
+
+/* Copies the hidden states of rows s-1 out of segment i, or adds their gradient to the segment's. */
+static void sites(struct job *j, int i, rf_f32 rows, bool back)
+{
+	struct rf_engine *g = j->t->engine;
+	int first = rf_tree_first(g->tree, i), last = first + rf_tree_rows(g->tree, i), n = 0;
+	int32_t *row = j->list, *site = j->list + j->c;
+
+	for (int s = 0; s < j->c; s++)
+		if (j->r->positions[s] - 1 >= first && j->r->positions[s] - 1 < last) {
+			row[n] = j->r->positions[s] - 1 - first;
+			site[n++] = s;
+		}
+	if (!n)
+		return;
+	g->dev.ops->upload(&g->dev, j->at.from, row, (size_t)n * 4);
+	g->dev.ops->upload(&g->dev, j->at.to, site, (size_t)n * 4);
+	if (back)
+		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst, .fi = j->at.to, .to = rows, .ti = j->at.from);
+	else
+		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from, .to = j->at.first, .ti = j->at.to);
+}
+
+__attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e, const char *fmt, ...)
+{
+	char what[80], why[100];
+	bool known = rf_tree_blame(g->tree, NULL, why);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	return rf_fail(e, RF_ENUMERIC, "%s is not finite%s%s", what, known ? ": " : "", known ? why : "");
+}
+
+/* The policy loss of the record's rollouts: reads their log-probabilities, writes -dL/dlogp per row. */
+static enum rf_code policy(struct job *j, struct rf_err *e)
+{
+	struct rf_engine *g = j->t->engine;
+	const struct rf_rollout *o = &j->r->rollout;
+	struct rf_train_stats *st = j->st;
+	size_t nb = (size_t)(j->c * j->n), R = nb * (size_t)j->k;
+	enum rf_code rc;
+
+	g->dev.ops->download(&g->dev, j->f32, j->at.rl_logp, R * 4);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		return rc;
+	for (size_t b = 0; b < nb; b++)
+		for (size_t i = 0; i < (size_t)j->k; i++) {
+			float *x = &j->f32[i * nb + b];
+			double logp = (double)*x, old = (double)o->logp[b * (size_t)j->k + i];
+			struct rf_policy_token p = rf_policy_token(&j->t->policy, logp, old, (double)j->r->advantage[b]);
+
+			if (!isfinite(logp))
+				return not_finite(g, e, "the log-probability of token %zu of rollout %zu", i, b);
+			*x = (float)(-j->rl * p.dlogp);
+			st->loss_rl += p.loss;
+			st->kl += p.ratio - 1 - log(p.ratio);
+			st->abs_diff += fabs(logp - old);
+			st->clip_fraction += p.clipped;
+			st->dual_fraction += p.dual;
+			st->clamped += p.clamped;
+			st->ratio_max = p.ratio > st->ratio_max ? p.ratio : st->ratio_max;
+		}
+	g->dev.ops->upload(&g->dev, j->at.rl_coef, j->f32, R * 4);
+	return RF_OK;
+}
+
+/* Rollouts forward, loss, backward; leaves the gradient of rows s-1 in dfirst. */
+static enum rf_code rollouts(struct job *j, struct rf_err *e)
+{
+	struct rf_engine *g = j->t->engine;
+	struct rf_model *m = &g->model;
+	const struct rf_rollout *o = &j->r->rollout;
+	size_t nb = (size_t)(j->c * j->n), d = (size_t)m->cfg->d, R = nb * (size_t)j->k;
+	enum rf_code rc;
+
+	for (size_t b = 0; b < nb; b++)
+		for (size_t i = 0; i < (size_t)j->k; i++)
+			j->list[i * nb + b] = o->tokens[b * (size_t)j->k + i];
+	g->dev.ops->upload(&g->dev, j->at.rl_target, j->list, R * 4);
+	if (j->k > 1) /* the last token's row predicts nothing that the loss needs */
+		RF(m->dev, rows, .n = (int)(R - nb), .d = m->cfg->d, .from = rf_tree_branch(g->tree, j->n, j->k - 1, j->list),
+		   .to = rf_at(j->at.rows, nb * d));
+	for (size_t b = 0; b < nb; b++)
+		j->list[b] = (int32_t)b / j->n;
+	g->dev.ops->upload(&g->dev, j->at.from, j->list, nb * 4);
+	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = j->at.first, .fi = j->at.from, .to = j->at.rows);
+	RF(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = (float)(1 / o->temperature),
+	   .h = j->at.rows, .w = rf_w(m, m->head), .target = j->at.rl_target, .logp = j->at.rl_logp);
+	if ((rc = policy(j, e)) != RF_OK)
+		return rc;
+	head(j->t, &j->at, (int)R, j->at.rows, j->at.rl_target, j->at.rl_coef, o->temperature, NULL, j->at.drows);
+	g->dev.ops->zero(&g->dev, j->at.dfirst, (size_t)j->c * d * 4);
+	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = j->at.drows, .to = j->at.dfirst, .ti = j->at.from);
+	if (j->k > 1)
+		rf_tree_backward_branch(g->tree, rf_at(j->at.drows, nb * d));
+	return RF_OK;
+}
+
+/* The gradient of one record with the coefficients in j. */
+static enum rf_code record(struct job *j, struct rf_err *e)
+{
+	struct rf_train *t = j->t;
+	struct rf_engine *g = t->engine;
+	const struct rf_record *r = j->r;
+	int T = r->T, from = ntp_first(t, r);
+	bool ntp = j->ntp != 0 && ntp_count(t, r);
+	enum rf_code rc;
+
+	for (int s = 0; s < j->c; s++)
+		j->list[s] = r->positions[s] - 1;
+	rf_tree_begin(g->tree, r->tokens, T, j->list, j->c);
+	if (ntp) { /* row i predicts token i+1 */
+		for (int i = 0; i < T; i++) {
+			j->list[i] = i + 1 < T ? r->tokens[i + 1] : 0;
+			j->f32[i] = i + 1 < T && i + 1 >= from ? (float)j->ntp : 0;
+		}
+		g->dev.ops->upload(&g->dev, j->at.target, j->list, (size_t)T * 4);
+		g->dev.ops->upload(&g->dev, j->at.coef, j->f32, (size_t)T * 4);
+	}
+	for (int i = 0; i < g->tree->segments; i++)
+		sites(j, i, rf_tree_forward(g->tree, i), false);
+	if (j->c && (rc = rollouts(j, e)) != RF_OK)
+		return rc;
+	for (int i = g->tree->segments - 1; i >= 0; i--) {
+		rf_f32 hidden = rf_tree_again(g->tree, i);
+		size_t first = (size_t)rf_tree_first(g->tree, i);
+		int rows = rf_tree_rows(g->tree, i);
+
+		if (ntp)
+			head(t, &j->at, rows, hidden, rf_at_i32(j->at.target, first), rf_at(j->at.coef, first), 1, rf_at(j->at.logp, first), j->at.dh);
+		else
+			g->dev.ops->zero(&g->dev, j->at.dh, (size_t)rows * (size_t)g->ckpt->cfg.d * 4);
+		sites(j, i, j->at.dh, true);
+		rf_tree_backward(g->tree, i, j->at.dh);
+	}
+	if (ntp) {
+		g->dev.ops->download(&g->dev, j->f32, j->at.logp, (size_t)T * 4);
+		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+			return rc;
+		for (int i = from; i < T; i++) {
+			if (!isfinite(j->f32[i - 1]))
+				return not_finite(g, e, "the log-probability of token %d", i);
+			j->st->loss_ntp -= (double)j->f32[i - 1];
+		}
+	}
+	return rf_dev_sync(&g->dev, e);
+}
+
+/* ---- a mini-batch ----------------------------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct rf_record *const *x = a, *const *y = b;
+
+	return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
+enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e)
+{
+	const struct rf_rollout *o = &r->rollout;
+	enum rf_code rc = rf_engine_check_record(t->engine, r, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (t->loss && r->prompt_len < 0)
+		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
+	if (!o->tokens || t->rl_coef == 0)
+		return RF_OK;
+	if (!o->logp)
+		return rf_fail(e, RF_EDATA, "rollouts without log-probabilities (rf-rollout --score)");
+	if (!r->advantage)
+		return rf_fail(e, RF_EDATA, "rollouts without advantages");
+	return RF_OK;
+}
+
+bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct rf_record *r = batch[i];
+
+		if (t->ntp_coef != 0 && ntp_count(t, r))
+			return true;
+		for (size_t b = 0; t->rl_coef != 0 && r->rollout.tokens && r->advantage && b < (size_t)r->c * (size_t)r->rollout.n; b++)
+			if (r->advantage[b] != 0)
+				return true;
+	}
+	return false;
+}
+
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st)
+{
+	double W;
+	uint64_t surprised = 0;
+
+	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN };
+	for (int i = 0; i < n; i++) {
+		const struct rf_record *r = batch[i];
+		const struct rf_reward *w = &r->reward;
+		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
+
+		st->tokens += (uint64_t)r->T;
+		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
+		st->rl_tokens += t->rl_coef != 0 ? R : 0;
+		st->sequences_rl += R > 0;
+		for (int j = 0; r->entropy && j < r->T; j++, surprised++)
+			st->entropy += (double)r->entropy[j];
+		for (size_t b = 0; w->kind && b < (size_t)r->c * (size_t)w->n; b++) {
+			st->reward += (double)w->total[b];
+			st->cosine += w->cosine ? (double)w->cosine[b] : 0;
+			st->binary += w->binary ? (double)w->binary[b] : 0;
+			st->edit += w->edit ? (double)w->edit[b] : 0;
+			st->rollouts++;
+		}
+	}
+	st->entropy = surprised ? st->entropy / (double)surprised : NAN;
+	W = st->rollouts ? (double)st->rollouts : 1;
+	st->reward /= W;
+	st->cosine /= W;
+	st->binary /= W;
+	st->edit /= W;
+}
+
+/* One pass over the mini-batch with these weights of the two losses. */
+static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp, struct job *j, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	enum rf_code rc = RF_OK;
+
+	for (int i = 0; i < n && rc == RF_OK; i++) {
+		const struct rf_record *r = batch[i];
+		bool with = r->rollout.tokens && rl != 0;
+
+		j->r = r;
+		j->c = with ? r->c : 0;
+		j->n = with ? r->rollout.n : 0;
+		j->k = with ? r->rollout.k : 0;
+		j->rl = rl;
+		j->ntp = ntp;
+		if ((with || (ntp != 0 && ntp_count(t, r))) && (rc = record(j, e)) != RF_OK)
+			rf_blame(e, "id %llu", (unsigned long long)r->id);
+		else
+			rf_meter_done(j->meter, r->T);
+	}
+	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
+}
+
+static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	double s = NAN;
+
+	RF(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->sum);
+	g->dev.ops->download(&g->dev, &s, t->sum, sizeof s);
+	return rf_dev_sync(&g->dev, e) == RF_OK ? s : NAN;
+}
+
+/* The two losses' gradients one after the other, to measure them apart; then their sum. */
+static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp, struct job *j, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	struct rf_model *m = &g->model;
+	size_t total = g->ckpt->params.total;
+	struct rf_train_stats *st = j->st;
+	rf_f32 grad_rl = m->g;
+	enum rf_code rc;
+
+	g->dev.ops->zero(&g->dev, t->grad_ntp, total * 4);
+	j->meter = NULL; /* the second pass counts */
+	rc = pass(t, batch, n, rl, 0, j, e);
+	j->meter = t->meter;
+	m->g = t->grad_ntp;
+	if (rc == RF_OK)
+		rc = pass(t, batch, n, 0, ntp, j, e);
+	m->g = grad_rl;
+	if (rc != RF_OK)
+		return rc;
+	st->norm_rl = sqrt(dot(t, grad_rl, grad_rl, e));
+	st->norm_ntp = sqrt(dot(t, t->grad_ntp, t->grad_ntp, e));
+	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0 ? dot(t, grad_rl, t->grad_ntp, e) / (st->norm_rl * st->norm_ntp) : 0;
+	RF(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->grad_ntp, .y = m->g);
+	return rf_dev_sync(&g->dev, e);
+}
+
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n,
+                               struct rf_train_stats *st, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	struct job j = { .t = t, .st = st, .meter = t->meter };
+	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
+	size_t host = 64;
+	double rl, ntp;
+	enum rf_code rc = rf_train_open(t, e);
+
+	if (rc == RF_OK && !sorted)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+	if (rc != RF_OK) {
+		free(sorted);
+		return rc;
+	}
+	memcpy(sorted, batch, (size_t)n * sizeof *sorted);
+	qsort(sorted, (size_t)n, sizeof *sorted, by_id);
+	rf_train_describe(t, sorted, n, st);
+	for (int i = 0; i < n; i++) {
+		const struct rf_record *r = sorted[i];
+		size_t c = (size_t)r->c, R = r->rollout.tokens ? c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
+
+		host = host > R + 2 * c ? host : R + 2 * c;
+		host = host > (size_t)r->T ? host : (size_t)r->T;
+	}
+	j.list = malloc(host * sizeof *j.list);
+	j.f32 = malloc(host * sizeof *j.f32);
+	if (!j.list || !j.f32)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+	if (rc == RF_OK)
+		rc = reserve(t, sorted, n, e);
+	if (rc == RF_OK) {
+		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.sites, g->plan.per, g->plan.steps + 1, g->extra, &j.at);
+		g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
+		rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
+		ntp = st->ntp_tokens ? t->ntp_coef / (double)st->ntp_tokens : 0;
+		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e) : pass(t, sorted, n, rl, ntp, &j, e);
+	}
+	if (rc == RF_OK) {
+		double R = st->rl_tokens ? (double)st->rl_tokens : 1;
+
+		st->loss_ntp /= st->ntp_tokens ? (double)st->ntp_tokens : 1;
+		st->loss_rl /= R;
+		st->kl /= R;
+		st->abs_diff /= R;
+		st->clip_fraction /= R;
+		st->dual_fraction /= R;
+	}
+	free(sorted);
+	free(j.list);
+	free(j.f32);
+	return rc;
+}
+
+enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	struct rf_model *m = &g->model;
+	const struct rf_params *table = m->params;
+	double n = (double)(updates + 1), scale, sum;
+	enum rf_code rc;
+
+	if ((rc = rf_train_open(t, e)) != RF_OK)
+		return rc;
+	sum = dot(t, m->g, m->g, e);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		return rc;
+	st->grad_norm = sqrt(sum);
+	st->lr = rf_train_lr(t, step);
+	if (!isfinite(st->grad_norm))
+		return rf_fail(e, RF_ENUMERIC, "the gradient is not finite: nothing was changed (a smaller --lr, or --on-nan skip)");
+	scale = t->grad_clip / (st->grad_norm + 1e-6);
+	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
+		const struct rf_param *p = &table->p[i];
+		size_t last;
+
+		for (j = i + 1; j < table->n && table->p[j].decay == p->decay; j++)
+			;
+		last = j < table->n ? table->p[j].offset : table->total;
+		RF(&g->dev, adamw, .n = last - p->offset, .scale = scale < 1 ? scale : 1, .lr = st->lr, .b1 = t->betas[0], .b2 = t->betas[1],
+		   .eps = t->adam_eps, .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n), .c2 = 1 - pow(t->betas[1], n),
+		   .w = rf_at(m->w, p->offset), .m = rf_at(m->m, p->offset), .v = rf_at(m->v, p->offset), .g = rf_at(m->g, p->offset));
+	}
+	st->stepped = true;
+	return rf_dev_sync(&g->dev, e);
+}
+
+void rf_train_close(struct rf_train *t)
+{
+	struct rf_dev *d = t->engine ? &t->engine->dev : NULL;
+
+	if (!d || !d->ops)
+		return;
+	d->ops->release(d, t->grad_ntp);
+	d->ops->release(d, t->sum);
+	t->grad_ntp = NULL;
+	t->sum = NULL;
+}

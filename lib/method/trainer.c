@@ -1,0 +1,367 @@
+/* trainer.c -- from a stream to the next step of a run (DESIGN, "The method" and "Files").
+ *
+ * Records gather into mini-batches, each of which is one optimizer step in memory.  Nothing outside changes before the end
+ * record was read; then the log's lines and the new step follow, in this order: a step that a killed program computed may
+ * stand in the log twice, but no step is there without its lines.  What that needs of memory is taken at the start, since
+ * the end of an hour's work is no time to find that it is missing: the step is written a block at a time off the device. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/disk.h"
+#include "method/gradient.h"
+#include "method/trainer.h"
+
+void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n", "sequences per optimizer step; 0: the whole stream", false },
+		{ "at", 0, RF_OPT_INT, &t->at, -1, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done; -1: any", false },
+		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "newest steps that stay", false },
+		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n", "and every n-th step; 0: none", false },
+		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip", "what a gradient that is not finite does", false },
+		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file", "append one line of JSON per optimizer step", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_TRAINER_OPTS);
+}
+
+static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
+{
+	char *end;
+
+	errno = 0;
+	t->stale_commits = strcmp(t->stale, "any") ? strtol(t->stale, &end, 10) : INT64_MAX;
+	if (t->stale_commits != INT64_MAX && (errno || *end || end == t->stale || t->stale_commits < 0))
+		return rf_fail(e, RF_EUSAGE, "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)", t->stale);
+	return RF_OK;
+}
+
+/* What training on such sequences takes; of the records of a mini-batch only what training reads is kept. */
+static void needs(const void *stage, struct rf_shape *s, struct rf_need *need)
+{
+	const struct rf_trainer *t = stage;
+	size_t rollouts;
+
+	rf_train_needs(&t->train, s, need);
+	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
+	need->host = (size_t)(t->mini_batch ? t->mini_batch : 1) * ((size_t)s->T * 8 + rollouts * 8)
+	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4); /* read: as it came, unpacked, as -o */
+}
+
+/* What would fail at the end, when all is computed. */
+static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	char first = '{';
+	struct stat st;
+	int fd;
+
+	if (t->log && (rc = rf_disk_can_write(t->log, true, e)) != RF_OK)
+		return rc;
+	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) && (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
+		if (read(fd, &first, 1) < 0)
+			first = '{'; /* appending tells */
+		close(fd);
+	}
+	if (first != '{')
+		return rf_fail(e, RF_EUSAGE, "--log: %s is there and no log, which begins with '{': give it another name", t->log);
+	if (t->grad_out)
+		return rf_gradient_place(t->grad_out, t->engine.path, e);
+	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
+}
+
+enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_ckpt *at = &t->run.at;
+	enum rf_code rc;
+
+	t->started = rf_now();
+	t->train.engine = &t->engine;
+	t->engine.needs = needs;
+	t->engine.stage = t;
+	if ((rc = read_stale(t, e)) != RF_OK)
+		return rc;
+	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
+		return rf_fail(e, RF_EUSAGE, "--lr-schedule: the learning rate falls until --total-steps, which must be more than --warmup (%d)", t->train.warmup);
+	if (t->log && !strcmp(t->log, "-"))
+		return rf_fail(e, RF_EUSAGE, "--log: '-' is no file, and the log outlives the program: give it a name (./- is one)");
+	if (!t->engine.path)
+		return rf_fail(e, RF_EUSAGE, "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
+	/* a dry run looks, and leaves the run to whoever trains it */
+	if ((rc = (t->engine.dry_run ? rf_run_look : rf_run_open)(&t->run, t->engine.path, e)) != RF_OK)
+		return rc;
+	t->step = at->step;
+	t->updates = at->updates;
+	if (t->at > at->parent && at->step > t->at)
+		return rf_fail(e, RF_EDATA, "%s went from step %lld to %lld: --at %d was none of its steps, so nothing is trained", t->engine.path,
+		               (long long)at->parent, (long long)at->step, t->at);
+	if (t->at >= 0 && at->step > t->at) {
+		t->done_before = true;
+		return RF_OK;
+	}
+	if (t->at >= 0 && at->step < t->at)
+		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path, (long long)at->step, t->at);
+	t->engine.ckpt = at;
+	if ((rc = check_places(t, e)) != RF_OK)
+		return rc;
+	if (t->grad_in && (rc = rf_gradient_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
+		return rc;
+	return rf_train_open(&t->train, e);
+}
+
+enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
+{
+	const struct rf_ckpt *at = &t->run.at;
+
+	if (t->stale_commits == INT64_MAX || at->config_only)
+		return RF_OK;
+	if (!h->weights[0])
+		return rf_fail(e, RF_EDATA, "the stream does not say which weights made its rollouts (--stale any takes them as they are)");
+	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
+		if (!strcmp(at->past[i], h->weights))
+			return RF_OK;
+	return rf_fail(e, RF_EDATA, "the rollouts were made by weights %.12s, the run is at %.12s (--stale %lld)",
+	               h->weights, at->weights, (long long)t->stale_commits);
+}
+
+/* ---- metrics ---------------------------------------------------------------------------------------------------- */
+
+/* Appends ,"name":value to the line; what is not finite is null. */
+static size_t field(char *line, size_t size, size_t n, const char *name, double v)
+{
+	int w = isfinite(v) ? snprintf(line + n, size - n, ",\"%s\":%.9g", name, v) : snprintf(line + n, size - n, ",\"%s\":null", name);
+
+	return w > 0 && (size_t)w < size - n ? n + (size_t)w : n;
+}
+
+static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds, struct rf_err *e)
+{
+	const struct { const char *name; double v; bool shown; } fields[] = {
+		{ "records", st->records, true },
+		{ "tokens", (double)st->tokens, true },
+		{ "rollouts", (double)st->rollouts, st->rollouts },
+		{ "reward/mean", st->reward, st->rollouts },
+		{ "reward/cs_reward_mean", st->cosine, st->rollouts },
+		{ "reward/binary_reward_mean", st->binary, st->rollouts },
+		{ "reward/edit_reward_mean", st->edit, st->rollouts },
+		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
+		{ "group/count", t->groups, st->rollouts },
+		{ "group/spread_free", t->spread_free, st->rollouts },
+		{ "loss/rl", st->loss_rl, st->rl_tokens },
+		{ "loss/ntp", st->loss_ntp, st->ntp_tokens },
+		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
+		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, st->ntp_tokens },
+		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
+		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
+		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
+		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },
+		{ "actor/clamped", (double)st->clamped, st->rl_tokens },
+		{ "training/rollout_logp_diff_mean", st->abs_diff, st->rl_tokens },
+		{ "actor/grad_norm_ttt", st->grad_norm, true },
+		{ "grad/rl_norm", st->norm_rl, t->train.log_gradients },
+		{ "grad/ntp_norm", st->norm_ntp, t->train.log_gradients },
+		{ "grad/cosine", st->grad_cosine, t->train.log_gradients },
+		{ "actor/lr", st->lr, true },
+		{ "timing_s/step", seconds, true },
+		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
+	};
+	char line[4096], *more;
+	size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"stepped\":%s", t->step, st->stepped ? "true" : "false");
+
+	if (!t->log)
+		return RF_OK;
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+		if (fields[i].shown)
+			n = field(line, sizeof line - 3, n, fields[i].name, fields[i].v);
+	line[n++] = '}';
+	line[n++] = '\n';
+	if (!(more = realloc(t->lines, t->lines_size + n)))
+		return rf_fail(e, RF_ENOMEM, "out of memory for metrics");
+	memcpy(more + t->lines_size, line, n);
+	t->lines = more;
+	t->lines_size += n;
+	return RF_OK;
+}
+
+static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
+{
+	return t->log && t->lines_size ? rf_disk_append(t->log, t->lines, t->lines_size, e) : RF_OK;
+}
+
+/* ---- mini-batches ----------------------------------------------------------------------------------------------- */
+
+static void forget(struct rf_trainer *t)
+{
+	for (int i = 0; i < t->count; i++) {
+		rf_record_free(t->batch[i]);
+		free(t->batch[i]);
+	}
+	t->count = 0;
+	t->groups = t->spread_free = 0;
+}
+
+/* The figures of a mini-batch without a step: its losses are not among them. */
+static void nothing_computed(const struct rf_trainer *t, struct rf_train_stats *st)
+{
+	rf_train_describe(&t->train, t->batch, t->count, st);
+	st->rl_tokens = st->ntp_tokens = 0;
+}
+
+static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
+{
+	struct rf_train_stats st;
+	double from = rf_now();
+	enum rf_code rc = RF_OK;
+
+	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
+		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts on, or a
+		 * loop that waits for it would stand still */
+		nothing_computed(t, &st);
+		t->taught_nothing++;
+		for (int i = 0; i < t->count; i++)
+			rf_meter_done(t->train.meter, t->batch[i]->T);
+	} else {
+		rc = rf_train_gradient(&t->train, t->batch, t->count, &st, e);
+		if (rc == RF_OK && t->grad_in)
+			rc = rf_gradient_add(&t->train, t->grad_in, t->run.at.weights, e);
+		if (rc == RF_OK && t->grad_out)
+			return RF_OK;
+		if (rc == RF_OK)
+			rc = rf_train_step(&t->train, t->step, t->updates, &st, e);
+		if (rc == RF_ENUMERIC && t->on_nan && !t->grad_out && t->engine.dev.err.code == RF_OK) {
+			nothing_computed(t, &st);
+			t->skipped++;
+			rc = RF_OK;
+		}
+		if (rc != RF_OK)
+			return rc;
+	}
+	t->updates += st.stepped;
+	if (st.stepped)
+		rf_meter_step(t->train.meter, st.ntp_tokens ? st.loss_ntp : NAN, st.rl_tokens ? st.loss_rl : NAN);
+	t->mini_batches++;
+	rc = note(t, &st, rf_now() - from, e);
+	t->step++;
+	forget(t);
+	return rc;
+}
+
+enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record *copy, lean = *r;
+	enum rf_code rc = rf_train_check(&t->train, r, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (t->count == t->capacity) {
+		int n = t->capacity ? 2 * t->capacity : 64;
+		struct rf_record **more = realloc(t->batch, (size_t)n * sizeof *more);
+
+		if (!more)
+			return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+		t->batch = more;
+		t->capacity = n;
+	}
+	if (!(copy = malloc(sizeof *copy)))
+		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+	rf_record_init(copy);
+	/* a whole mini-batch waits: without what training does not read */
+	rf_record_hide(&lean);
+	lean.nll = lean.correct = NULL;
+	if ((rc = rf_record_copy(copy, &lean, e)) != RF_OK) {
+		rf_record_free(copy);
+		free(copy);
+		return rc;
+	}
+	t->batch[t->count++] = copy;
+	t->records++;
+	if (t->mini_batch && t->count == t->mini_batch && !t->grad_out && !t->grad_in)
+		return step(t, e);
+	return RF_OK;
+}
+
+/* ---- the commit ------------------------------------------------------------------------------------------------- */
+
+/* A step that made a weight infinite must not become one. */
+static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	const struct rf_reach *reach = &t->engine.reach;
+	float block[1 << 14];
+	const size_t most = sizeof block / sizeof *block;
+
+	for (size_t at = 0; at < m->params->total; at += most) {
+		size_t n = m->params->total - at < most ? m->params->total - at : most;
+		enum rf_code rc = reach->get(reach->arg, block, rf_at(m->w, at), n * sizeof *block, e);
+
+		if (rc != RF_OK)
+			return rc;
+		for (size_t i = 0; i < n; i++)
+			if (!isfinite(block[i]))
+				return rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was committed (a smaller --lr)");
+	}
+	return RF_OK;
+}
+
+static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	const struct rf_commit c = {
+		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m, .v = (void *)m->v, .reach = &t->engine.reach,
+		.data_hash = data_hash, .data_next = t->run.at.data_next + (int64_t)t->records, .keep = t->keep, .keep_every = t->keep_every,
+		.stop = t->stop,
+	};
+	enum rf_code rc = check_weights(t, e);
+
+	if (rc == RF_OK)
+		rc = write_log(t, e);
+	return rc == RF_OK ? rf_run_commit(&t->run, &c, e) : rc;
+}
+
+enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
+{
+	if (!t->records)
+		return t->allow_empty ? RF_OK : rf_fail(e, RF_EDATA, "no records: there is nothing to learn from (--allow-empty)");
+	return t->count ? step(t, e) : RF_OK;
+}
+
+enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+{
+	if (!t->records)
+		return RF_OK;
+	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e) : commit(t, data_hash, e);
+}
+
+const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
+{
+	char taught[120] = "", skipped[120] = "";
+
+	if (t->taught_nothing)
+		snprintf(taught, sizeof taught, "%d of %d mini-batches had nothing to teach (no next token that counts, every advantage 0)",
+		         t->taught_nothing, t->mini_batches);
+	if (t->skipped)
+		snprintf(skipped, sizeof skipped, "%d of %d mini-batches were skipped (a gradient that is not finite)", t->skipped, t->mini_batches);
+	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
+	return buf;
+}
+
+void rf_trainer_close(struct rf_trainer *t)
+{
+	forget(t);
+	free(t->batch);
+	free(t->lines);
+	rf_train_close(&t->train);
+	rf_engine_close(&t->engine);
+	rf_run_close(&t->run);
+}

@@ -1,0 +1,173 @@
+/* config.c -- config.json: which family it is, and the text itself. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/disk.h"
+#include "io/json.h"
+#include "model/config_read.h"
+
+enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16 };
+
+static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg); } families[] = {
+	{ "delta_net", rf_config_delta_net },
+	{ "gated_deltanet", rf_config_gated_deltanet },
+	{ "lact_swiglu", rf_config_lact },
+	{ "qwen3_5_text", rf_config_qwen3_5_text },
+	{ "qwen3_5", rf_config_qwen3_5 },
+};
+static const char supported[] = "delta_net, gated_deltanet, lact_swiglu, qwen3_5_text, qwen3_5";
+enum { FAMILIES = sizeof families / sizeof *families };
+
+enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e)
+{
+	struct rf_config_reader r = { NULL, "", e, RF_OK };
+	const char *type;
+	enum rf_code rc;
+	size_t family = 0;
+	json_t *root;
+	char q[60];
+
+	*cfg = (struct rf_config){ .d = 0 };
+	if (n > MAX_TEXT)
+		return rf_fail(e, RF_EMODEL, "%zu bytes, limit %d", n, MAX_TEXT);
+	if ((rc = rf_json_parse(&root, text, n, MAX_DEPTH, e)) != RF_OK)
+		return rc;
+	if (!(r.left = json_copy(root)) || !(cfg->text = malloc(n + 1))) {
+		json_decref(r.left);
+		json_decref(root);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	memcpy(cfg->text, text, n);
+	cfg->text[n] = 0;
+
+	type = json_string_value(rf_config_take(&r, "model_type"));
+	while (family < FAMILIES && type && strcmp(type, families[family].model_type))
+		family++;
+	if (!type)
+		rf_config_bad(&r, "model_type", "a string");
+	else if (family == FAMILIES)
+		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s are supported", rf_quote(q, sizeof q, type, strlen(type)),
+		               supported);
+	else
+		families[family].read(&r, cfg);
+	if (r.rc == RF_OK) {
+		strcpy(cfg->model_type, type);
+		rf_config_absent(&r, "quantization_config");
+	}
+	rf_config_rest(&r, cfg);
+	json_decref(r.left);
+	json_decref(root);
+	return r.rc;
+}
+
+enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_err *e)
+{
+	enum rf_code rc;
+	char *text;
+	size_t n;
+
+	*cfg = (struct rf_config){ .d = 0 };
+	if ((rc = rf_disk_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_config_parse(cfg, text, n, e)) != RF_OK)
+		rf_blame(e, "%s", path);
+	free(text);
+	return rc;
+}
+
+void rf_config_free(struct rf_config *cfg)
+{
+	free(cfg->text);
+	free(cfg->kind);
+	*cfg = (struct rf_config){ .d = 0 };
+}
+
+void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME])
+{
+	snprintf(name, RF_MAX_NAME, "%s%s.weight", cfg->names.root, cfg->names.embed);
+}
+
+bool rf_config_owns(const struct rf_config *cfg, const char *name)
+{
+	return !cfg->others || !strncmp(name, "lm_head.", 8)
+	    || (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) && strncmp(name, "model.visual.", 13));
+}
+
+/* *text with the value of key replaced; where the key is missing it is put first, on a line like that of the next. */
+static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
+{
+	const size_t size = 2 * strlen(*text) + strlen(key) + strlen(value) + 8;
+	const char *body, *next;
+	size_t from, to;
+	char *out = malloc(size);
+
+	if (!out)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rf_json_span(*text, key, &from, &to)) {
+		snprintf(out, size, "%.*s%s%s", (int)from, *text, value, *text + to);
+	} else {
+		body = strchr(*text, '{') + 1;
+		next = body + strspn(body, " \t\r\n");
+		snprintf(out, size, "%.*s%.*s\"%s\": %s%s%s", (int)(body - *text), *text, (int)(next - body), body, key,
+		         value, *next == '}' ? "" : ",", body);
+	}
+	free(*text);
+	*text = out;
+	return RF_OK;
+}
+
+/* The keys of one object: dtype (and torch_dtype) where it stands or is wanted, tie_word_embeddings likewise. */
+static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, const char *tied, bool add_tied, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	size_t from, to;
+
+	if (tied && (add_tied || rf_json_span(*text, "tie_word_embeddings", &from, &to)))
+		rc = set_value(text, "tie_word_embeddings", tied, e);
+	if (rc == RF_OK && rf_json_span(*text, "torch_dtype", &from, &to))
+		rc = set_value(text, "torch_dtype", quoted, e);
+	if (rc == RF_OK && (add_dtype || rf_json_span(*text, "dtype", &from, &to)))
+		rc = set_value(text, "dtype", quoted, e);
+	return rc;
+}
+
+/* The same where the text model's keys are in an object of their own: what is missing is added there, but for
+ * tie_word_embeddings, of which the outer word counts. */
+static enum rf_code set_inner(char **text, const char *key, const char *quoted, const char *tied, struct rf_err *e)
+{
+	enum rf_code rc;
+	size_t from, to;
+	char *inner;
+
+	if (!rf_json_span(*text, key, &from, &to))
+		return rf_fail(e, RF_EMODEL, "'%s' is spelled with escapes", key);
+	if (!(inner = strndup(*text + from, to - from)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = set_keys(&inner, quoted, true, tied, false, e)) == RF_OK && (rc = set_value(text, key, inner, e)) == RF_OK)
+		rc = set_keys(text, quoted, false, tied, true, e);
+	free(inner);
+	return rc;
+}
+
+enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text, struct rf_err *e)
+{
+	const char *change = tied == cfg->tied ? NULL : tied ? "true" : "false";
+	struct rf_config again = { .d = 0 };
+	enum rf_code rc;
+	char quoted[40];
+
+	snprintf(quoted, sizeof quoted, "\"%s\"", dtype);
+	if (!(*text = strdup(cfg->text)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	rc = cfg->inner ? set_inner(text, cfg->inner, quoted, change, e) : set_keys(text, quoted, true, change, true, e);
+	/* a key spelled with escapes would now stand there twice */
+	if (rc == RF_OK)
+		rc = rf_config_parse(&again, *text, strlen(*text), e);
+	rf_config_free(&again);
+	if (rc != RF_OK) {
+		free(*text);
+		*text = NULL;
+	}
+	return rc;
+}

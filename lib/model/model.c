@@ -1,0 +1,146 @@
+/* model.c -- what all models have in common: embedding, layers of a mixer and an MLP, final norm, head. */
+#include <stdlib.h>
+
+#include "model/mixer.h"
+#include "model/model.h"
+
+static const struct rf_mixer *const mixers[] = {
+	[RF_KIND_DELTA] = &rf_mixer_delta_net,
+	[RF_KIND_ATTENTION] = &rf_mixer_attention,
+	[RF_KIND_LACT] = &rf_mixer_lact,
+};
+
+/* Declares every weight, and keeps where it lies. */
+static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
+{
+	const char *root = c->names.root;
+	const struct rf_begin normal = RF_NORMAL(c->initializer_range), one = c->norm_plus_one ? RF_ZERO : RF_ONE;
+
+	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "%s%s.weight", root, c->names.embed);
+	m->norm = rf_params_weight(t, one, (int[4]){ c->d }, "%snorm.weight", root);
+	m->head = t->tied ? m->embed : rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "lm_head.weight");
+	for (int i = 0; i < c->layers; i++) {
+		struct rf_layer *l = &m->layer[i];
+
+		l->mixer = mixers[c->kind[i]];
+		if (!l->w && !(l->w = calloc(1, l->mixer->weights_size)))
+			return false;
+		l->mixer->declare(t, c, i, l->w);
+		l->mixer_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i, c->names.mixer_norm);
+		l->mlp_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i, c->names.mlp_norm);
+		l->gate = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d }, "%slayers.%d.mlp.gate_proj.weight", root, i);
+		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d }, "%slayers.%d.mlp.up_proj.weight", root, i);
+		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn }, "%slayers.%d.mlp.down_proj.weight", root, i);
+	}
+	return true;
+}
+
+void rf_model_unbind(struct rf_model *m)
+{
+	for (int i = 0; m->layer && i < m->cfg->layers; i++)
+		free(m->layer[i].w);
+	free(m->layer);
+	m->layer = NULL;
+}
+
+static enum rf_code bind(struct rf_model *m, struct rf_params *t, struct rf_err *e)
+{
+	if ((m->layer = calloc((size_t)m->cfg->layers, sizeof *m->layer)) && declare(t, m->cfg, m))
+		return RF_OK;
+	rf_model_unbind(m);
+	return rf_fail(e, RF_ENOMEM, "no memory for %d layers", m->cfg->layers);
+}
+
+enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e)
+{
+	struct rf_params table = *m->params; /* only looked at, now that it is whole */
+
+	return bind(m, &table, e);
+}
+
+enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, bool tied, struct rf_err *e)
+{
+	struct rf_model m = { .cfg = cfg };
+	enum rf_code rc;
+
+	*t = (struct rf_params){ .tied = tied };
+	if ((rc = bind(&m, t, e)) == RF_OK)
+		rc = rf_params_whole(t, e);
+	rf_model_unbind(&m);
+	return rc;
+}
+
+size_t rf_model_bytes(const struct rf_params *params, bool train)
+{
+	return params->total * 4 * (train ? 4 : 1);
+}
+
+enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg, const struct rf_params *params,
+                           bool train, struct rf_err *e)
+{
+	size_t bytes = params->total * 4;
+
+	*m = (struct rf_model){ .dev = dev, .cfg = cfg, .params = params };
+	if (rf_model_bind(m, e) != RF_OK)
+		return RF_ENOMEM;
+	m->w = dev->ops->alloc(dev, bytes);
+	if (train && m->w) {
+		m->g = dev->ops->alloc(dev, bytes);
+		m->m = dev->ops->alloc(dev, bytes);
+		m->v = dev->ops->alloc(dev, bytes);
+	}
+	if (!m->w || (train && (!m->g || !m->m || !m->v))) {
+		rf_model_free(m);
+		return rf_dev_sync(dev, e);
+	}
+	return RF_OK;
+}
+
+double rf_model_flops(const struct rf_model *m, int T, int heads)
+{
+	double n = 0, table = (double)m->cfg->vocab * m->cfg->d, all;
+
+	for (int i = 0; i < m->params->n; i++)
+		if (m->params->p[i].ndim == 2)
+			n += (double)m->params->p[i].count;
+	all = 2 * T * (n - table * (m->params->tied ? 1 : 2)) + 2 * heads * table;
+	for (int l = 0; l < m->cfg->layers; l++)
+		all += m->layer[l].mixer->flops(m->cfg, T);
+	return all;
+}
+
+void rf_model_upload(struct rf_model *m, const float *flat)
+{
+	m->dev->ops->upload(m->dev, m->w, flat, m->params->total * 4);
+}
+
+void rf_model_free(struct rf_model *m)
+{
+	if (!m->dev)
+		return;
+	m->dev->ops->release(m->dev, m->w);
+	m->dev->ops->release(m->dev, m->g);
+	m->dev->ops->release(m->dev, m->m);
+	m->dev->ops->release(m->dev, m->v);
+	rf_model_unbind(m);
+	*m = (struct rf_model){ 0 };
+}
+
+void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x, rf_f32 y, int ldy, bool add)
+{
+	RF(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true, .a = x, .lda = w.in,
+	   .b = rf_w(m, w), .ldb = w.in, .c = y, .ldc = ldy ? ldy : w.out, .bias = rf_w(m, bias));
+}
+
+void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x, rf_f32 dy, int ldy, rf_f32 dx,
+                   bool add)
+{
+	ldy = ldy ? ldy : w.out;
+	RF(m->dev, gemm, .m = w.out, .n = w.in, .k = rows, .ta = true, .add = true, .a = dy, .lda = ldy, .b = x, .ldb = w.in,
+	   .c = rf_dw(m, w), .ldc = w.in);
+	if (bias.there)
+		RF(m->dev, colsum, .rows = rows, .d = w.out, .ldx = ldy, .x = dy, .y = rf_dw(m, bias));
+	if (dx)
+		RF(m->dev, gemm, .m = rows, .n = w.in, .k = w.out, .add = add, .weight = true, .a = dy, .lda = ldy,
+		   .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
+}

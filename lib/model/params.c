@@ -1,0 +1,82 @@
+/* params.c -- the table of a model's weights: collected, sorted by name, found again. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/params.h"
+
+enum { ALIGN = 16 };
+
+static struct rf_weight where(const struct rf_param *p)
+{
+	return (struct rf_weight){ p->offset, true, p->shape[0], p->ndim > 1 ? p->shape[p->ndim - 1] : 1 };
+}
+
+struct rf_weight rf_params_weight(struct rf_params *t, struct rf_begin begin, const int shape[4], const char *fmt, ...)
+{
+	struct rf_param p = { .count = 1, .decay = begin.decay, .init = begin.init, .scale = begin.scale, .low = begin.low,
+	                      .high = begin.high }, *more;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p.name, sizeof p.name, fmt, ap);
+	va_end(ap);
+	if (t->sorted)
+		return where(rf_params_find(t, p.name));
+	while (p.ndim < 4 && shape[p.ndim]) {
+		p.shape[p.ndim] = shape[p.ndim];
+		p.count *= (size_t)shape[p.ndim++];
+	}
+	if (t->n == t->room) {
+		if (!(more = realloc(t->p, ((size_t)t->room * 2 + 64) * sizeof *more))) {
+			t->failed = true;
+			return where(&p);
+		}
+		t->p = more;
+		t->room = t->room * 2 + 64;
+	}
+	t->p[t->n++] = p;
+	return where(&p);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct rf_param *)a)->name, ((const struct rf_param *)b)->name);
+}
+
+enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e)
+{
+	if (t->failed)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	qsort(t->p, (size_t)t->n, sizeof *t->p, by_name);
+	/* 64 bits are enough: at most 2^10 layers of some ten matrices of 2^40, and two of 2^44 */
+	for (int i = 0; i < t->n; i++) {
+		t->p[i].offset = t->total;
+		t->total += (t->p[i].count + ALIGN - 1) / ALIGN * ALIGN;
+	}
+	t->sorted = true;
+	return RF_OK;
+}
+
+const struct rf_param *rf_params_find(const struct rf_params *t, const char *name)
+{
+	int lo = 0, hi = t->n;
+
+	while (lo < hi) {
+		int mid = lo + (hi - lo) / 2, c = strcmp(name, t->p[mid].name);
+		if (c == 0)
+			return &t->p[mid];
+		if (c < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+void rf_params_free(struct rf_params *t)
+{
+	free(t->p);
+	*t = (struct rf_params){ .p = NULL };
+}

@@ -1,0 +1,656 @@
+/* tree.c -- the shared prefix.  See tree.h for the idea; here: where memory lies, and which rows a pass works on.
+ *
+ * All device memory of a tree is one block.  place() walks through it twice: once with no base, to count, and once to
+ * hand out.  What one layer or pass does not keep for another shares its place with what the others do not. */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/tree.h"
+
+enum { ALIGN = 64 };
+
+static void *take(struct rf_arena *a, size_t n, size_t size)
+{
+	char *p = a->base ? a->base + a->used : NULL;
+
+	a->used += (n * size + ALIGN - 1) / ALIGN * ALIGN;
+	return p;
+}
+
+rf_f32 rf_arena_f32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
+rf_i32 rf_arena_i32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
+rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return take(a, n, 8); }
+
+/* What a pass keeps: per layer where there will be a backward pass or another step, else one place for all. */
+static void place_pass(struct rf_pass *p, struct rf_arena *a)
+{
+	const struct rf_model *m = p->tree->model;
+	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
+	size_t captures = (size_t)p->tree->plan.sites + 1;
+	size_t first, most = 0;
+	int L = m->cfg->layers;
+
+	p->tokens = rf_arena_i32(a, R);
+	p->past = rf_arena_i32(a, (size_t)p->max_nb);
+	p->start = rf_arena_i32(a, captures);
+	p->lead = rf_arena_i32(a, captures);
+	p->cap_row = rf_arena_i32(a, captures);
+	p->cap_slot = rf_arena_i32(a, captures);
+	p->cache_past = rf_arena_i32(a, (size_t)p->max_nb);
+	for (int l = 0; l <= L; l++) {
+		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
+		if (l == L)
+			break;
+		p->mid[l] = p->train ? rf_arena_f32(a, R * d) : p->h[0];
+		p->gate[l] = p->train || !l ? rf_arena_f32(a, R * F) : p->gate[0];
+		p->up[l] = p->train || !l ? rf_arena_f32(a, R * F) : p->up[0];
+	}
+	first = a->used;
+	for (int l = 0; l < L; l++) {
+		if (!p->train && !p->grow)
+			a->used = first;
+		m->layer[l].mixer->save(p, l, a, p->save[l]);
+		most = a->used > most ? a->used : most;
+	}
+	a->used = most;
+}
+
+/* What a pass needs only while it runs: the same place for all passes and layers. */
+static void place_work(struct rf_pass *p, struct rf_arena *a)
+{
+	const struct rf_model *m = p->tree->model;
+	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, first, most;
+
+	p->x = rf_arena_f32(a, R * d);
+	p->act = rf_arena_f32(a, R * (size_t)m->cfg->ffn);
+	p->hidden = rf_arena_f32(a, R * d);
+	p->dh = p->train ? rf_arena_f32(a, R * d) : NULL;
+	p->dx = p->train ? rf_arena_f32(a, R * d) : NULL;
+	first = most = a->used;
+	for (int l = 0; l < m->cfg->layers; l++) {
+		a->used = first;
+		m->layer[l].mixer->work(p, l, a, p->work[l]);
+		most = a->used > most ? a->used : most;
+	}
+	a->used = most;
+}
+
+static size_t place(struct rf_tree *t, char *base)
+{
+	struct rf_arena a = { base, 0 };
+	size_t first, most;
+
+	for (int l = 0; l < t->model->cfg->layers; l++)
+		t->model->layer[l].mixer->state(t, l, &a, t->state[l]);
+	t->state_bytes = a.used;
+	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
+	for (int i = 0; i < t->passes; i++)
+		place_pass(&t->text[i], &a);
+	if (t->branch.max_nb)
+		place_pass(&t->branch, &a);
+	first = most = a.used;
+	for (int i = 0; i < t->passes; i++) {
+		a.used = first;
+		place_work(&t->text[i], &a);
+		most = a.used > most ? a.used : most;
+	}
+	if (t->branch.max_nb) {
+		a.used = first;
+		place_work(&t->branch, &a);
+		most = a.used > most ? a.used : most;
+	}
+	return most;
+}
+
+/* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and the array. */
+static void **per_layer(const struct rf_model *m, size_t at)
+{
+	size_t L = (size_t)m->cfg->layers, bytes = 0;
+	void **p = calloc(L, sizeof *p);
+	char *block;
+
+	for (size_t l = 0; l < L; l++)
+		bytes += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 * 16;
+	if (!p || !(block = calloc(1, bytes + 1))) {
+		free(p);
+		return NULL;
+	}
+	for (size_t l = 0; l < L; l++) {
+		p[l] = block;
+		block += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 * 16;
+	}
+	return p;
+}
+
+static void free_layers(void **p)
+{
+	if (p)
+		free(p[0]);
+	free(p);
+}
+
+static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
+{
+	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.sites + 1, n = (size_t)nb;
+
+	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = t->plan.train };
+	p->h = calloc(2 * L + 1 + 2 * L, sizeof *p->h);
+	p->mid = p->h + L + 1;
+	p->gate = p->mid + L;
+	p->up = p->gate + L;
+	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
+	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
+	if (!(p->host.past = calloc(4 * slots + 3 * n, sizeof *p->host.past)))
+		return false;
+	p->host.start = p->host.past + n;
+	p->host.lead = p->host.start + slots;
+	p->host.cap_row = p->host.lead + slots;
+	p->host.cap_slot = p->host.cap_row + slots;
+	p->host.cache_past = p->host.cap_slot + slots;
+	p->bad_chunk = p->host.cache_past + n;
+	return p->h && p->save && p->work;
+}
+
+/* How many rows of the text attention keeps.  With a window, and without a backward pass, those of a segment and those
+ * before it that it sees. */
+static void plan_cache(struct rf_tree *t)
+{
+	const struct rf_config *c = t->model->cfg;
+	int len = t->plan.max_len;
+	bool attends = false;
+
+	for (int l = 0; l < c->layers; l++)
+		attends |= c->kind[l] != RF_KIND_DELTA;
+	t->before_max = t->kept_max = len;
+	if (!attends || !c->attn.window || t->plan.train)
+		return;
+	if (c->attn.window <= len) /* in whole segments, if these divide it: so many rows then move at once */
+		t->before_max = rf_segment(c->attn.window - 1) < len ? rf_segment(c->attn.window - 1) : len;
+	if (t->before_max + t->plan.segment < len)
+		t->kept_max = t->before_max + t->plan.segment;
+	t->passing = !t->plan.sites;
+}
+
+/* A tree without its device memory. */
+static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
+{
+	struct rf_tree *t = calloc(1, sizeof *t);
+	int segment = rf_segment(plan->segment < plan->max_len ? plan->segment : plan->max_len);
+	int nb, rows;
+	bool ok;
+
+	/* a stream's positions times an option's rollouts: rows are counted in int */
+	if (!t || __builtin_mul_overflow(plan->sites, plan->per, &nb) || __builtin_mul_overflow(nb, plan->steps + 1, &rows)) {
+		free(t);
+		return NULL;
+	}
+	t->model = m;
+	t->plan = *plan;
+	t->plan.segment = segment;
+	t->segments_max = (plan->max_len + segment - 1) / segment;
+	t->text_slots = plan->train ? t->segments_max + 1 : 1;
+	t->slots = t->text_slots + plan->sites;
+	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
+	plan_cache(t);
+	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
+	t->text = calloc((size_t)t->passes, sizeof *t->text);
+	t->site_row = calloc((size_t)plan->sites * 3 + 1, sizeof *t->site_row);
+	ok = t->state && t->text && t->site_row;
+	for (int i = 0; ok && i < t->passes; i++)
+		ok = new_pass(&t->text[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
+	if (ok && plan->sites && plan->steps) {
+		ok = new_pass(&t->branch, t, nb, plan->steps);
+		t->branch.branch = true;
+		t->branch.grow = plan->grow;
+	}
+	if (!ok) {
+		rf_tree_free(t);
+		return NULL;
+	}
+	t->order = t->site_row + plan->sites;
+	t->all = t->order + plan->sites;
+	for (int i = 0; i < plan->sites; i++)
+		t->all[i] = i;
+	t->bytes = place(t, NULL);
+	return t;
+}
+
+size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan)
+{
+	struct rf_tree *t = describe(m, plan);
+	size_t bytes = t ? t->bytes : 0;
+
+	rf_tree_free(t);
+	return bytes;
+}
+
+enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct rf_plan *plan, struct rf_err *e)
+{
+	struct rf_tree *t = describe(m, plan);
+
+	*out = NULL;
+	if (!t)
+		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", plan->max_len);
+	if (!(t->memory = m->dev->ops->alloc(m->dev, t->bytes))) {
+		rf_tree_free(t);
+		return rf_dev_sync(m->dev, e);
+	}
+	place(t, t->memory);
+	*out = t;
+	return RF_OK;
+}
+
+static void free_pass(struct rf_pass *p)
+{
+	free(p->h);
+	free_layers(p->save);
+	free_layers(p->work);
+	free(p->host.past);
+}
+
+void rf_tree_free(struct rf_tree *t)
+{
+	if (!t)
+		return;
+	t->model->dev->ops->release(t->model->dev, t->memory);
+	for (int i = 0; t->text && i < t->passes; i++)
+		free_pass(&t->text[i]);
+	free_pass(&t->branch);
+	free_layers(t->state);
+	free(t->text);
+	free(t->site_row);
+	free(t);
+}
+
+/* ---- which rows ------------------------------------------------------------------------------------------------- */
+
+int rf_tree_first(const struct rf_tree *t, int i)
+{
+	return i * t->plan.segment;
+}
+
+int rf_tree_rows(const struct rf_tree *t, int i)
+{
+	int first = rf_tree_first(t, i);
+
+	return t->T - first < t->plan.segment ? t->T - first : t->plan.segment;
+}
+
+static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
+{
+	if (n)
+		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
+}
+
+void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int sites)
+{
+	t->T = T;
+	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
+	t->sites = sites;
+	t->slides = t->passing || T > t->kept_max;
+	t->held = -1;
+	t->branch.sites = t->branch.steps = t->branch.given = 0;
+	upload(t, t->tokens, tokens, T);
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	for (int i = 0; i < sites; i++) {
+		int j = i;
+
+		t->site_row[i] = row[i];
+		for (; j && row[t->order[j - 1]] > row[i]; j--) /* few, and mostly in order */
+			t->order[j] = t->order[j - 1];
+		t->order[j] = i;
+	}
+}
+
+/* Rows that are no longer kept when segment i is: where the others of the text lie is counted from there. */
+static int gone(const struct rf_tree *t, int i)
+{
+	int first = rf_tree_first(t, i);
+
+	return t->slides && first > t->before_max ? first - t->before_max : 0;
+}
+
+/* Which sites' rollouts are ready after segment i. */
+static void make_ready(struct rf_tree *t, int i)
+{
+	struct rf_pass *p = &t->branch;
+	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
+
+	if (!t->slides) {
+		p->sites = i + 1 == t->segments ? t->sites : 0;
+		p->site = t->all;
+		p->by_row = t->order;
+		return;
+	}
+	for (int j = 0; j < t->sites; j++) {
+		from += t->site_row[t->order[j]] < first;
+		to += t->site_row[t->order[j]] < end;
+	}
+	p->sites = to - from;
+	p->site = t->order + from;
+	p->by_row = t->all;
+}
+
+int rf_tree_ready(const struct rf_tree *t, const int **site)
+{
+	if (site)
+		*site = t->branch.site;
+	return t->branch.sites;
+}
+
+/* The lists of a pass as they are on the device. */
+static void upload_lists(struct rf_pass *p, int starts)
+{
+	struct rf_tree *t = p->tree;
+
+	upload(t, p->past, p->host.past, p->nb);
+	upload(t, p->start, p->host.start, starts);
+	upload(t, p->lead, p->host.lead, starts);
+	upload(t, p->cap_row, p->host.cap_row, p->captures);
+	upload(t, p->cap_slot, p->host.cap_slot, p->captures);
+	upload(t, p->cache_past, p->host.cache_past, p->nb);
+}
+
+/* Makes pass p work on segment i: the state it begins from, and the states to keep of its rows. */
+static void aim(struct rf_tree *t, struct rf_pass *p, int i)
+{
+	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), n = 0;
+
+	p->nb = p->per = 1;
+	p->steps = rows;
+	p->given = 0;
+	p->pos = first;
+	p->cached = first - gone(t, i);
+	p->host.past[0] = first;
+	p->host.start[0] = t->plan.train ? i : 0;
+	p->host.cache_past[0] = p->cached;
+	for (int j = 0; j < t->sites; j++) {
+		int s = t->order[j];
+		if (t->site_row[s] >= first && t->site_row[s] < first + rows) {
+			p->host.cap_row[n] = t->site_row[s] - first;
+			p->host.cap_slot[n++] = t->text_slots + s;
+		}
+	}
+	if (i + 1 < t->segments) {
+		p->host.cap_row[n] = rows - 1;
+		p->host.cap_slot[n++] = t->plan.train ? i + 1 : 0;
+	}
+	p->captures = n;
+	upload_lists(p, 1);
+}
+
+/* Makes the rollouts' pass begin: `per` below each site that is ready. */
+static void aim_branch(struct rf_tree *t, int per)
+{
+	struct rf_pass *p = &t->branch;
+
+	p->nb = p->sites * per;
+	p->per = per;
+	p->given = 0;
+	p->steps = 0;
+	p->captures = 0;
+	p->cached = 0;
+	for (int b = 0; b < p->nb; b++) {
+		int past = t->site_row[p->site[b / per]] + 1, end = past - gone(t, t->held);
+
+		p->host.past[b] = past;
+		p->host.cache_past[b] = end;
+		p->cached = end > p->cached ? end : p->cached;
+	}
+	for (int i = 0; i < p->sites; i++) {
+		p->host.start[i] = t->text_slots + p->site[i];
+		p->host.lead[i] = (t->site_row[p->site[i]] + 1) % RF_CHUNK;
+	}
+	upload_lists(p, p->sites);
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------------------- */
+
+static void copy(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
+{
+	if (from != to)
+		RF(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
+}
+
+/* y = the norm of x, one of those of hidden states; and its gradient, added to dx where that is said. */
+static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y)
+{
+	const struct rf_model *m = p->tree->model;
+
+	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .plus_one = m->cfg->norm_plus_one,
+	   .x = x, .w = rf_w(m, w), .y = y);
+}
+
+static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
+{
+	const struct rf_model *m = p->tree->model;
+
+	RF(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .plus_one = m->cfg->norm_plus_one,
+	   .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx, .dw = rf_dw(m, w));
+}
+
+static rf_f32 final_norm(struct rf_pass *p)
+{
+	const struct rf_model *m = p->tree->model;
+
+	norm(p, m->norm, p->h[m->cfg->layers], p->hidden);
+	return p->hidden;
+}
+
+/* The first of n numbers that is not finite, n if none is; they are fetched a piece at a time. */
+static size_t first_bad(struct rf_tree *t, rf_f32 from, size_t n)
+{
+	enum { PIECE = 1024 };
+	float x[PIECE];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		m = n - i < PIECE ? n - i : PIECE;
+		t->model->dev->ops->download(t->model->dev, x, rf_at(from, i), m * 4);
+		for (size_t j = 0; j < m; j++)
+			if (!isfinite(x[j]))
+				return i + j;
+	}
+	return n;
+}
+
+void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
+{
+	struct rf_tree *t = p->tree;
+
+	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_bad(t, x, n) < n)
+		p->bad_chunk[b] = chunk;
+}
+
+/* Before a layer is run whose output is looked at. */
+static void forget_found(struct rf_pass *p)
+{
+	for (int b = 0; b < p->nb; b++)
+		p->bad_chunk[b] = -1;
+}
+
+/* Notes the first row of a layer's output that is not finite. */
+static void look(struct rf_pass *p, int layer, rf_f32 h)
+{
+	struct rf_tree *t = p->tree;
+	size_t d = (size_t)t->model->cfg->d, n = (size_t)p->nb * (size_t)p->steps * d;
+	size_t i = t->bad.layer < 0 ? first_bad(t, h, n) : n;
+	int row = (int)(i / d), b = row % p->nb;
+
+	if (i == n)
+		return;
+	t->bad.layer = layer;
+	t->bad.rollout = p->branch ? p->site[b / p->per] * p->per + b % p->per : -1;
+	t->bad.row = p->host.past[b] + p->given + row / p->nb;
+	t->bad.chunk = p->bad_chunk[b];
+}
+
+static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
+{
+	const struct rf_model *m = p->tree->model;
+	const struct rf_config *c = m->cfg;
+	int rows = p->nb * p->steps;
+
+	RF(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed), .y = p->h[0]);
+	for (int i = 0; i < c->layers; i++) {
+		const struct rf_layer *l = &m->layer[i];
+
+		if (p->tree->watch)
+			forget_found(p);
+		norm(p, l->mixer_norm, p->h[i], p->x);
+		copy(m, rows, p->h[i], p->mid[i]);
+		l->mixer->fwd(p, i, p->x, p->mid[i]);
+		norm(p, l->mlp_norm, p->mid[i], p->x);
+		rf_linear_fwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, false);
+		rf_linear_fwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, false);
+		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .y = p->act);
+		copy(m, rows, p->mid[i], p->h[i + 1]);
+		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
+		if (p->tree->watch)
+			look(p, i, p->h[i + 1]);
+	}
+	return final_norm(p);
+}
+
+static struct rf_pass *pass_of(struct rf_tree *t, int i)
+{
+	return &t->text[t->passes > 1 ? i : 0];
+}
+
+rf_f32 rf_tree_forward(struct rf_tree *t, int i)
+{
+	struct rf_pass *p = pass_of(t, i);
+
+	aim(t, p, i);
+	make_ready(t, i);
+	t->held = i;
+	return run(p, rf_at_i32(t->tokens, (size_t)p->pos));
+}
+
+rf_f32 rf_tree_again(struct rf_tree *t, int i)
+{
+	if (t->passes > 1 || t->held == i)
+		return final_norm(pass_of(t, i));
+	return rf_tree_forward(t, i);
+}
+
+rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *tokens)
+{
+	struct rf_pass *p = &t->branch;
+
+	aim_branch(t, per);
+	p->steps = steps;
+	upload(t, p->tokens, tokens, p->nb * steps);
+	return run(p, p->tokens);
+}
+
+void rf_tree_grow_begin(struct rf_tree *t, int per)
+{
+	aim_branch(t, per);
+}
+
+rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
+{
+	struct rf_pass *p = &t->branch;
+
+	p->given += p->steps;
+	p->steps = 1;
+	return run(p, tokens);
+}
+
+/* ---- what is not finite ----------------------------------------------------------------------------------------- */
+
+/* Runs the rollouts again that are ready. */
+static void look_below(struct rf_tree *t, int per, int steps, rf_i32 tokens)
+{
+	struct rf_pass *p = &t->branch;
+
+	aim_branch(t, per);
+	if (!p->grow) {
+		p->steps = steps;
+		run(p, tokens);
+	}
+	for (int j = 0; p->grow && j < steps && t->bad.layer < 0; j++)
+		rf_tree_grow(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
+}
+
+/* Runs again what was run since rf_tree_begin(), until something is found. */
+static void look_again(struct rf_tree *t, rf_i32 tokens)
+{
+	int per = t->branch.per, steps = t->branch.given + t->branch.steps;
+
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	for (int i = 0; i < t->segments && t->bad.layer < 0; i++) {
+		rf_tree_forward(t, i);
+		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
+			continue;
+		look_below(t, per, steps, tokens);
+		tokens = rf_at_i32(tokens, (size_t)t->branch.nb * (size_t)steps);
+	}
+}
+
+bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
+{
+	const struct rf_lact_config *c = &t->model->cfg->lact;
+	int n;
+
+	t->watch = true;
+	t->bad.layer = -1;
+	look_again(t, tokens ? tokens : t->branch.tokens);
+	t->watch = false;
+	if (t->bad.layer < 0)
+		return false;
+	n = snprintf(why, 100, "layer %d overflows", t->bad.layer);
+	if (t->bad.rollout >= 0)
+		n += snprintf(why + n, 100 - (size_t)n, " in rollout %d", t->bad.rollout);
+	n += snprintf(why + n, 100 - (size_t)n, " at position %d", t->bad.row);
+	/* rows that were bad before may have made them so */
+	if (t->bad.chunk >= 0 && t->bad.row / c->chunk > t->bad.chunk)
+		snprintf(why + n, 100 - (size_t)n, " (chunk %d of its fast weights)", t->bad.chunk);
+	return true;
+}
+
+/* ---- backward --------------------------------------------------------------------------------------------------- */
+
+static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
+{
+	const struct rf_model *m = p->tree->model;
+	const struct rf_config *c = m->cfg;
+	int rows = p->nb * p->steps;
+
+	norm_back(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
+	for (int i = c->layers - 1; i >= 0; i--) {
+		const struct rf_layer *l = &m->layer[i];
+
+		RF(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh, .lda = c->d, .b = rf_w(m, l->down),
+		   .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
+		/* in place: gate and up become their gradients, act the activation again */
+		RF(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .dy = p->act,
+		   .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
+		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
+		norm(p, l->mlp_norm, p->mid[i], p->x);
+		rf_linear_bwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, p->dx, false);
+		rf_linear_bwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, p->dx, true);
+		norm_back(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
+
+		norm(p, l->mixer_norm, p->h[i], p->x);
+		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
+		norm_back(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
+	}
+	RF(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh, .dw = rf_dw(m, m->embed));
+}
+
+void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden)
+{
+	back(&t->branch, t->branch.tokens, dhidden);
+}
+
+void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden)
+{
+	struct rf_pass *p = pass_of(t, i);
+
+	back(p, rf_at_i32(t->tokens, (size_t)p->pos), dhidden);
+	t->held = -1;
+}

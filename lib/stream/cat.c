@@ -1,0 +1,446 @@
+/* cat.c -- records pass one at a time, unless they are shuffled or repeated: then all of them wait in memory, as the
+ * compressed frames that they came in.
+ *
+ * A shuffle sorts by a random number that is drawn for each record's id, so that the order depends on the seed and on
+ * which records there are, not on the order in which they came; each repetition draws anew. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ids.h"
+#include "base/rng.h"
+#include "io/lines.h"
+#include "stream/cat.h"
+#include "stream/msg.h"
+#include "stream/wire.h"
+
+struct waiting {
+	size_t offset, size;   /* its frame, in frames */
+	uint64_t id, same;     /* how many records with this id came before it */
+	double key;
+};
+
+struct rf_cat {
+	struct rf_cat_options o;
+	char *const *paths;
+	int n, opened;
+	struct rf_in *in;
+	struct rf_head head;   /* of the first input; compared with the others' */
+	char *first;           /* its name */
+	struct rf_head shown;  /* the caller's copy */
+	uint64_t from, to;     /* the range */
+	uint64_t passed;       /* bytes of the inputs before this one */
+	uint64_t index;        /* of the next record of the joined inputs */
+	struct rf_ids ids;
+	uint64_t same;         /* of the record read last */
+	uint64_t written;
+	bool gathered;
+	struct rf_buf frames;
+	struct waiting *wait;
+	size_t waiting, wait_cap, at;
+	int round;
+};
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+static bool bound(const char *s, size_t n, uint64_t *v)
+{
+	*v = 0;
+	for (size_t i = 0; i < n; i++)
+		if (s[i] < '0' || s[i] > '9' || __builtin_mul_overflow(*v, 10u, v) || __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
+			return false;
+	return true;
+}
+
+static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
+{
+	const char *s = c->o.range, *colon;
+
+	c->to = UINT64_MAX;
+	if (!s)
+		return RF_OK;
+	colon = strchr(s, ':');
+	if (!colon || !bound(s, (size_t)(colon - s), &c->from) || (colon[1] && !bound(colon + 1, strlen(colon + 1), &c->to)) || c->from > c->to)
+		return rf_fail(e, RF_EUSAGE, "--range: '%s' is not i:j with i <= j, counted from 0 (i: and :j are fine)", s);
+	return RF_OK;
+}
+
+bool rf_cat_changes(const struct rf_cat *c)
+{
+	return c->n > 1 || c->o.range || c->o.span != RF_SPAN_ALL || c->o.shuffle || c->o.repeat > 1 || c->o.renumber;
+}
+
+struct rf_head *rf_cat_head(struct rf_cat *c)
+{
+	return &c->shown;
+}
+
+/* ---- joining ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code same_text(const struct rf_cat *c, const char *what, const char *first, const char *next, struct rf_err *e)
+{
+	if (*first && *next && strcmp(first, next))
+		return rf_fail(e, RF_EDATA, "%s: %s %.12s, '%s' has %.12s: they cannot be joined", rf_in_name(c->in), what, next, c->first, first);
+	return RF_OK;
+}
+
+static enum rf_code same_number(const struct rf_cat *c, const char *what, int64_t first, int64_t next, int64_t none, struct rf_err *e)
+{
+	if (first != none && next != none && first != next)
+		return rf_fail(e, RF_EDATA, "%s: %s %lld, '%s' has %lld: they cannot be joined", rf_in_name(c->in), what,
+		               (long long)next, c->first, (long long)first);
+	return RF_OK;
+}
+
+/* What a head lacks is not compared. */
+static enum rf_code heads_agree(const struct rf_cat *c, struct rf_err *e)
+{
+	const struct rf_head *a = &c->head, *b = rf_in_head(c->in);
+	enum rf_code rc = same_number(c, "vocab", a->vocab, b->vocab, 0, e);
+
+	if (rc == RF_OK)
+		rc = same_text(c, "tokenizer", a->tokenizer_kind, b->tokenizer_kind, e);
+	if (rc == RF_OK)
+		rc = same_text(c, "tokenizer hash", a->tokenizer_hash, b->tokenizer_hash, e);
+	if (rc == RF_OK)
+		rc = same_text(c, "model arch", a->arch, b->arch, e);
+	if (rc == RF_OK)
+		rc = same_text(c, "model weights", a->weights, b->weights, e);
+	return rc == RF_OK ? same_number(c, "model step", a->step, b->step, -1, e) : rc;
+}
+
+static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if (c->in)
+		c->passed += rf_in_bytes(c->in);
+	rf_in_close(c->in);
+	c->in = NULL;
+	rc = rf_in_open(&c->in, c->n ? c->paths[c->opened] : NULL, c->o.max_record, e);
+	if (rc == RF_OK && c->opened++)
+		rc = heads_agree(c, e);
+	return rc;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code skip(struct rf_cat *c, uint64_t n, struct rf_err *e)
+{
+	uint64_t before = rf_in_count(c->in);
+	enum rf_code rc = rf_skip(c->in, n, e);
+
+	c->index += rf_in_count(c->in) - before;
+	return rc;
+}
+
+/* Looks at an id before it is passed on. */
+static enum rf_code note_id(struct rf_cat *c, uint64_t id, struct rf_err *e)
+{
+	enum rf_code rc = rf_ids_add(&c->ids, id, &c->same, e);
+
+	if (rc == RF_OK && c->same && !c->o.renumber && c->o.repeat == 1) {
+		rf_fail(e, RF_EDATA, "id %llu occurs twice (--renumber gives new ones)", (unsigned long long)id);
+		rc = rf_in_blame(c->in, e);
+	}
+	return rc;
+}
+
+/* The next record of the joined inputs that is in the range. */
+static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	for (;;) {
+		if (c->index < c->from)
+			rc = skip(c, c->from - c->index, e);
+		else if (c->index >= c->to)
+			rc = skip(c, UINT64_MAX, e); /* to the end, so that its count is seen */
+		else if ((rc = rf_next(c->in, rec, e)) == RF_OK)
+			break;
+		if (rc == RF_EOF) {
+			if (c->opened >= c->n || c->index >= c->to)
+				return RF_EOF;
+			rc = open_next(c, e);
+		}
+		if (rc != RF_OK)
+			return rc;
+	}
+	c->index++;
+	rf_meter_read(c->o.meter, c->passed + rf_in_bytes(c->in));
+	/* the other inputs may not say a vocabulary */
+	if (rf_in_head(c->in)->vocab != c->head.vocab && rf_record_check(*rec, c->head.vocab, e) != RF_OK)
+		return rf_in_blame(c->in, e);
+	return note_id(c, (*rec)->id, e);
+}
+
+/* ---- cutting ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code cut(struct rf_record *r, int span, struct rf_err *e)
+{
+	if (r->prompt_len < 0)
+		return rf_fail(e, RF_EDATA, "id %llu has no prompt_len, which --span needs", (unsigned long long)r->id);
+	if (r->prompt_len == (span == RF_SPAN_PROMPT ? 0 : r->T))
+		return rf_fail(e, RF_EDATA, "id %llu has an empty %s", (unsigned long long)r->id, span == RF_SPAN_PROMPT ? "prompt" : "response");
+	if (span == RF_SPAN_PROMPT) {
+		r->T = r->prompt_len;
+	} else {
+		r->tokens += r->prompt_len;
+		r->T -= r->prompt_len;
+		r->prompt_len = 0;
+	}
+	r->entropy = r->nll = r->correct = r->hidden = r->logits = NULL;
+	r->positions = NULL;
+	r->d = r->N = r->c = 0;
+	rf_record_drop_rollout(r);
+	return RF_OK;
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+
+static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
+{
+	struct rf_record *rec;
+	enum rf_code rc;
+
+	while ((rc = pull(c, &rec, e)) == RF_OK) {
+		const void *frame;
+		size_t n;
+
+		if (c->waiting == c->wait_cap) {
+			size_t cap = c->wait_cap ? 2 * c->wait_cap : 256;
+			struct waiting *w = realloc(c->wait, cap * sizeof *w);
+			if (!w)
+				return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to shuffle or repeat)", c->waiting);
+			c->wait = w;
+			c->wait_cap = cap;
+		}
+		rf_in_frame(c->in, &frame, &n);
+		c->wait[c->waiting++] = (struct waiting){ c->frames.n, n, rec->id, c->same, 0 };
+		rf_buf_add(&c->frames, frame, n);
+		if (c->frames.failed)
+			return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to shuffle or repeat)", c->waiting);
+	}
+	if (rc != RF_EOF)
+		return rc;
+	c->gathered = true;
+	c->at = c->waiting; /* the end of no round yet */
+	return RF_OK;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct waiting *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->same < y->same ? -1 : x->same > y->same;
+}
+
+static void shuffle(struct rf_cat *c)
+{
+	for (size_t i = 0; i < c->waiting; i++) {
+		struct waiting *w = &c->wait[i];
+		w->key = rf_draw(rf_draw_key(c->o.seed, RF_DRAW_SHUFFLE, (uint64_t)c->o.epoch + (uint64_t)c->round, w->id, w->same, 0), 0);
+	}
+	if (c->waiting)
+		qsort(c->wait, c->waiting, sizeof *c->wait, by_key);
+}
+
+static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+{
+	enum rf_code rc = c->gathered ? RF_OK : gather(c, e);
+	const struct waiting *w;
+
+	if (rc != RF_OK)
+		return rc;
+	if (c->at == c->waiting) {
+		c->round++;
+		c->at = 0;
+	}
+	if (!c->waiting || c->round == c->o.repeat)
+		return RF_EOF;
+	if (!c->at && c->o.shuffle)
+		shuffle(c);
+	w = &c->wait[c->at++];
+	return rf_in_reread(c->in, c->frames.p + w->offset, w->size, rec, e);
+}
+
+enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+{
+	bool waits = c->o.shuffle || c->o.repeat > 1;
+	enum rf_code rc = waits ? next_waiting(c, rec, e) : pull(c, rec, e);
+
+	if (rc == RF_OK && c->o.span != RF_SPAN_ALL && (rc = cut(*rec, c->o.span, e)) != RF_OK)
+		return waits ? rf_blame(e, "%s", rf_in_name(c->in)) : rf_in_blame(c->in, e);
+	if (rc == RF_OK && (c->o.renumber || c->o.repeat > 1))
+		(*rec)->id = c->written;
+	c->written++;
+	return rc;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, char *const *paths, int n, struct rf_err *e)
+{
+	struct rf_cat *c = calloc(1, sizeof *c);
+	enum rf_code rc;
+
+	*to = NULL;
+	if (!c)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	c->o = *o;
+	c->paths = paths;
+	c->n = n;
+	c->round = -1;
+	rf_head_init(&c->head);
+	rf_head_init(&c->shown);
+	if ((rc = read_range(c, e)) == RF_OK)
+		rc = open_next(c, e);
+	if (rc == RF_OK && !(c->first = strdup(rf_in_name(c->in))))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc == RF_OK)
+		rc = rf_head_copy(&c->head, rf_in_head(c->in), e);
+	if (rc == RF_OK)
+		rc = rf_head_copy(&c->shown, &c->head, e);
+	if (rc != RF_OK) {
+		rf_cat_close(c);
+		return rc;
+	}
+	if (o->span != RF_SPAN_ALL) {
+		c->shown.arch[0] = c->shown.weights[0] = 0;
+		c->shown.step = -1;
+	}
+	*to = c;
+	return RF_OK;
+}
+
+void rf_cat_close(struct rf_cat *c)
+{
+	if (!c)
+		return;
+	rf_in_close(c->in);
+	rf_head_free(&c->head);
+	rf_head_free(&c->shown);
+	rf_ids_free(&c->ids);
+	rf_buf_free(&c->frames);
+	free(c->wait);
+	free(c->first);
+	free(c);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+
+/* What a message must be beyond its form: a head, or a record with an id of its own. */
+static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, struct rf_ids *ids, const void *msg, size_t n, struct rf_err *e)
+{
+	uint64_t before = 0;
+	struct rf_msg m;
+	enum rf_code rc = rf_msg_open(&m, msg, n, e);
+
+	if (rc != RF_OK || m.type == RF_MSG_END)
+		return rc;
+	if (m.type == RF_MSG_HEAD) {
+		rf_head_free(head);
+		return rf_head_decode(head, m.body, e);
+	}
+	rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), head->vocab, e);
+	if (rc == RF_OK && (rc = rf_ids_add(ids, rec->id, &before, e)) == RF_OK && before)
+		rc = rf_fail(e, RF_EDATA, "id %llu occurs twice", (unsigned long long)rec->id);
+	return rc;
+}
+
+/* Writes the next message, which says that it is that one; with `renumber` whatever it says. */
+static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n, struct rf_err *e)
+{
+	static const char *const types[] = { "head", "seq", "end" };
+	const uint64_t seq = *next;
+	struct rf_end end = { seq - 1, 0 };
+	struct rf_buf anew = { 0 };
+	msgpack_packer pk;
+	struct rf_msg m;
+	enum rf_code rc = rf_msg_open(&m, msg, n, e);
+
+	if (rc != RF_OK)
+		return rc;
+	*next += m.type != RF_MSG_END;
+	if (!renumber && m.seq != seq)
+		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected (--renumber counts anew)", (unsigned long long)m.seq, (unsigned long long)seq);
+	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK && end.count != seq - 1)
+		rc = rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu (--renumber counts anew)", (unsigned long long)end.count,
+		             (unsigned long long)seq - 1);
+	if (rc != RF_OK || !renumber)
+		return rc == RF_OK ? rf_put_message(out, msg, n, e) : rc;
+	if (m.type == RF_MSG_END) {
+		rf_end_encode(&anew, seq, &end);
+	} else {
+		rf_pack_init(&pk, &anew);
+		msgpack_pack_array(&pk, 3);
+		msgpack_pack_uint64(&pk, seq);
+		rf_pack_text(&pk, types[m.type]);
+		rf_buf_add(&anew, m.body.p, (size_t)(m.body.end - m.body.p));
+	}
+	rc = anew.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_put_message(out, anew.p, anew.n, e);
+	rf_buf_free(&anew);
+	return rc;
+}
+
+static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const struct rf_cat_options *o, struct rf_err *e)
+{
+	struct rf_head head;
+	struct rf_record rec;
+	struct rf_ids ids = { 0 };
+	uint64_t seq = 0;
+	enum rf_code rc;
+	char *line;
+	size_t n;
+
+	rf_head_init(&head);
+	rf_record_init(&rec);
+	while ((rc = rf_lines_next(lines, &line, &n, e)) == RF_OK) {
+		void *msg = NULL;
+		size_t size;
+
+		rec.T = 0; /* until a record is decoded */
+		if ((rc = rf_msg_from_json(line, n, &msg, &size, e)) == RF_OK)
+			rc = check_message(&head, &rec, &ids, msg, size, e);
+		if (rc == RF_OK)
+			rc = put_next(out, &seq, o->renumber, msg, size, e);
+		free(msg);
+		if (rc != RF_OK) {
+			if (rc == RF_EDATA)
+				rf_blame(e, "%s: line %llu", rf_lines_name(lines), (unsigned long long)rf_lines_number(lines));
+			break;
+		}
+		if (rec.T) {
+			rf_meter_read(o->meter, rf_lines_bytes(lines));
+			rf_meter_done(o->meter, rec.T);
+		}
+	}
+	rf_head_free(&head);
+	rf_record_free(&rec);
+	rf_ids_free(&ids);
+	return rc;
+}
+
+enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e)
+{
+	struct rf_lines *lines;
+	struct rf_out *out;
+	enum rf_code rc = rf_lines_open(&lines, path, o->max_record, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_out_open_messages(&out, to, e)) == RF_OK) {
+		if ((rc = copy_lines(lines, out, o, e)) == RF_EOF) {
+			rc = rf_out_close_messages(out, e);
+			if (rc == RF_EDATA)
+				rf_fail(e, rc, "%s: no end line (truncated, or the writer died)", rf_lines_name(lines));
+		} else {
+			rf_out_abandon(out);
+		}
+	}
+	rf_lines_close(lines);
+	return rc;
+}

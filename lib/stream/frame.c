@@ -1,0 +1,70 @@
+/* frame.c -- the outside of a zstd frame (RFC 8878, section 3.1.1), read by hand.
+ *
+ * A frame's limits must be known before its content is looked at, and its end without decompressing it; libzstd's
+ * functions for that are not part of its stable interface. */
+#include "stream/wire.h"
+
+static uint64_t little(const unsigned char *p, size_t n)
+{
+	uint64_t v = 0;
+
+	while (n--)
+		v = v << 8 | p[n];
+	return v;
+}
+
+static const unsigned char dictionary_bytes[4] = { 0, 1, 2, 4 };
+
+static size_t content_bytes(unsigned descriptor)
+{
+	static const unsigned char bytes[4] = { 0, 2, 4, 8 };
+
+	/* a frame of a single segment has at least one byte */
+	return descriptor >> 6 == 0 ? descriptor >> 5 & 1 : bytes[descriptor >> 6];
+}
+
+size_t rf_frame_header_size(const unsigned char p[5])
+{
+	bool single = p[4] >> 5 & 1;
+
+	return 5 + (size_t)!single + dictionary_bytes[p[4] & 3] + content_bytes(p[4]);
+}
+
+enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct rf_err *e)
+{
+	unsigned d = p[4];
+	bool single = d >> 5 & 1;
+	size_t n = content_bytes(d);
+	uint64_t window;
+
+	if (little(p, 4) >> 4 == 0x184d2a5)
+		return rf_fail(e, RF_EDATA, "a skippable frame, which a stream does not have");
+	if (little(p, 4) != 0xfd2fb528)
+		return rf_fail(e, RF_EDATA, "no frame begins here (%02x %02x %02x %02x)", p[0], p[1], p[2], p[3]);
+	if (d >> 3 & 1)
+		return rf_fail(e, RF_EDATA, "a frame with a reserved bit set");
+	if (d & 3)
+		return rf_fail(e, RF_EDATA, "a frame that needs a dictionary");
+	if (!n)
+		return rf_fail(e, RF_EDATA, "a zstd frame without content size, which no rf stream has (was one compressed anew? each record is a frame)");
+	if (!(d >> 2 & 1))
+		return rf_fail(e, RF_EDATA, "a zstd frame without checksum, which no rf stream has");
+	f->header = rf_frame_header_size(p);
+	f->content = little(p + f->header - n, n) + (n == 2 ? 256 : 0);
+	window = single ? f->content : (UINT64_C(1) << (10 + (p[5] >> 3))) / 8 * (8 + (p[5] & 7));
+	f->block_max = window < RF_BLOCK_MAX ? window : RF_BLOCK_MAX;
+	f->window = window;
+	return RF_OK;
+}
+
+enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const unsigned char p[3], struct rf_err *e)
+{
+	uint32_t h = (uint32_t)little(p, 3), type = h >> 1 & 3;
+
+	b->last = h & 1;
+	b->wire = type == 1 ? 1 : h >> 3;
+	b->most = type == 2 ? f->block_max : h >> 3;
+	if (type == 3 || h >> 3 > f->block_max)
+		return rf_fail(e, RF_EDATA, "damaged frame (a block that cannot be)");
+	return RF_OK;
+}

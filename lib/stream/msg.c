@@ -1,0 +1,130 @@
+/* msg.c -- is this a message that may be believed?
+ *
+ * One pass with a stack of RF_MSG_DEPTH counters, nothing allocated.  Every claim of a length is compared with the
+ * bytes that are left before anything follows from it, so the time is that of reading the bytes; the keys of a map
+ * are sorted on the stack, which finds doubles in n log n for the largest map that the number of nodes allows. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/pack.h"
+#include "base/utf8.h"
+#include "stream/msg.h"
+
+static const char too_many[] = "more than 100000 values in one message";
+
+static struct rf_mp_item key_at(const unsigned char *p, const unsigned char *end)
+{
+	struct rf_mp m = { p, end };
+	struct rf_mp_item key;
+
+	rf_mp_next(&m, &key);
+	return key;
+}
+
+static int compare(const unsigned char *a, const unsigned char *b, const unsigned char *end)
+{
+	struct rf_mp_item x = key_at(a, end), y = key_at(b, end);
+	int order = memcmp(x.data, y.data, x.n < y.n ? x.n : y.n);
+
+	return order ? order : (x.n > y.n) - (x.n < y.n);
+}
+
+static void sift(const unsigned char **k, size_t i, size_t n, const unsigned char *end)
+{
+	for (size_t child; (child = 2 * i + 1) < n; i = child) {
+		const unsigned char *t = k[i];
+		if (child + 1 < n && compare(k[child], k[child + 1], end) < 0)
+			child++;
+		if (compare(t, k[child], end) >= 0)
+			return;
+		k[i] = k[child];
+		k[child] = t;
+	}
+}
+
+/* What is wrong with the keys of the map of n pairs that begins at m; its values are well-formed only as far as the
+ * cursor can tell, the main loop looks at them later. */
+static const char *check_keys(struct rf_mp m, size_t n)
+{
+	const unsigned char *keys[RF_MSG_NODES / 2], *t;
+	struct rf_mp_item it;
+	const char *why;
+
+	for (size_t i = 0; i < n; i++) {
+		keys[i] = m.p;
+		if ((why = rf_mp_next(&m, &it)))
+			return why;
+		if (it.type != RF_MP_STR)
+			return "a map key is not a string";
+		if (memchr(it.data, 0, it.n))
+			return "a map key contains a NUL";
+		if ((why = rf_mp_skip_some(&m, RF_MSG_NODES)))
+			return why;
+	}
+	for (size_t i = n / 2; i-- > 0;)
+		sift(keys, i, n, m.end);
+	for (size_t i = n; i-- > 1;) {
+		t = keys[0];
+		keys[0] = keys[i];
+		keys[i] = t;
+		sift(keys, 0, i, m.end);
+	}
+	for (size_t i = 1; i < n; i++)
+		if (!compare(keys[i - 1], keys[i], m.end))
+			return "a map key occurs twice";
+	return NULL;
+}
+
+static const char *check(struct rf_mp *m)
+{
+	uint64_t left[RF_MSG_DEPTH] = { 0 };
+	struct rf_mp_item it;
+	const char *why;
+	uint64_t nodes = 0;
+	int depth = 0;
+
+	do {
+		struct rf_mp at = *m;
+
+		if (depth)
+			left[depth - 1]--;
+		if (++nodes > RF_MSG_NODES)
+			return too_many;
+		if ((why = rf_mp_next(m, &it)))
+			return why;
+		if (it.type == RF_MP_STR && !rf_utf8(it.data, it.n))
+			why = "a string is not UTF-8";
+		else if (it.type == RF_MP_REAL && !isfinite(it.f))
+			why = "a number is NaN or infinite";
+		else if (it.type == RF_MP_MAP && it.n > RF_MSG_NODES / 2)
+			why = too_many;
+		else if (it.type == RF_MP_MAP)
+			why = check_keys(*m, it.n);
+		else
+			why = NULL;
+		if (!why && (it.type == RF_MP_ARRAY || it.type == RF_MP_MAP)) {
+			if (depth == RF_MSG_DEPTH)
+				why = "nested more than 8 deep";
+			else
+				left[depth++] = (uint64_t)it.n * (it.type == RF_MP_MAP ? 2 : 1);
+		}
+		if (why) {
+			*m = at;
+			return why;
+		}
+		while (depth && !left[depth - 1])
+			depth--;
+	} while (depth);
+	return m->p == m->end ? NULL : "more bytes than one object";
+}
+
+enum rf_code rf_msg_check(const void *msg, size_t n, struct rf_err *e)
+{
+	struct rf_mp m = { msg, (const unsigned char *)msg + n };
+	const char *why = check(&m);
+
+	if (why)
+		return rf_fail(e, RF_EDATA, "bad msgpack at byte %zu of the message: %s", (size_t)(m.p - (const unsigned char *)msg), why);
+	return RF_OK;
+}

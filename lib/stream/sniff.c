@@ -1,0 +1,67 @@
+/* sniff.c -- who pipes the wrong thing into a program is told what it looks like: by the magic numbers of common formats, and
+ * text by being text. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/pack.h"
+#include "base/utf8.h"
+#include "stream/sniff.h"
+
+static const struct { const char *magic; size_t n; const char *name; } kinds[] = {
+	{ "\x1f\x8b", 2, "gzip" }, { "BZh", 3, "bzip2" }, { "\xfd" "7zXZ", 5, "xz" }, { "\x04\x22\x4d\x18", 4, "lz4" },
+	{ "PK\x03\x04", 4, "zip, or a PyTorch file" }, { "\x7f" "ELF", 4, "a program" }, { "\x89PNG", 4, "PNG" },
+	{ "\xff\xd8\xff", 3, "JPEG" }, { "%PDF", 4, "PDF" }, { "PAR1", 4, "Parquet" }, { "\x93NUMPY", 6, "NumPy" },
+	{ "\x89HDF", 4, "HDF5" }, { "GGUF", 4, "GGUF" }, { "SQLite", 6, "SQLite" }, { "Rar!", 4, "rar" },
+	{ "7z\xbc\xaf", 4, "7z" }, { "\x80\x02", 2, "a Python pickle" }, { "\x80\x04", 2, "a Python pickle" },
+	{ "\x80\x05", 2, "a Python pickle" }, { "ARROW1", 6, "Arrow" },
+};
+
+/* The first bytes are text: UTF-8 (a character may be cut at the end) without control characters. */
+static bool is_text(const unsigned char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((p[i] < 32 && !strchr("\t\n\f\r", p[i])) || p[i] == 0 || p[i] == 127)
+			return false;
+	for (size_t cut = 0; cut < 4 && cut < n; cut++)
+		if (rf_utf8(p, n - cut))
+			return true;
+	return false;
+}
+
+const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
+{
+	const unsigned char *p = data;
+	size_t blank = 0;
+	char quoted[40];
+
+	n = n < RF_SNIFF ? n : RF_SNIFF;
+	if (n >= 4 && (!memcmp(p, "\x28\xb5\x2f\xfd", 4) || (p[0] >> 4 == 5 && !memcmp(p + 1, "\x2a\x4d\x18", 3))))
+		return NULL;
+	if (n < 4 && !memcmp(p, "\x28\xb5\x2f\xfd", n))
+		return NULL;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (n >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n)) {
+			snprintf(buf, size, "magic %02x %02x: %s?", p[0], p[1], kinds[i].name);
+			return buf;
+		}
+	if (n > 9 && p[8] == '{' && !p[6] && !p[7]) {
+		snprintf(buf, size, "looks like safetensors");
+	} else if (is_text(p, n)) {
+		while (blank < n && strchr(" \t\r\n", p[blank]))
+			blank++;
+		rf_quote(quoted, 32, p, n);
+		if (blank < n && (p[blank] == '{' || p[blank] == '['))
+			snprintf(buf, size, "looks like JSON: '%s' (rf-cat --json reads what rf-dump --json printed, rf-tokenize reads text)", quoted);
+		else
+			snprintf(buf, size, "looks like text: '%s' (rf-tokenize reads text)", quoted);
+	} else if (n > 2 && p[0] == 0x93 && p[1] == 0 && p[2] >> 5 == 5) {
+		snprintf(buf, size, "looks like msgpack that lost its zstd frames");
+	} else if ((p[0] >= 0x80 && p[0] < 0xa0) || (p[0] >= 0xdc && p[0] < 0xe0)) {
+		snprintf(buf, size, "looks like msgpack without zstd frames");
+	} else {
+		snprintf(buf, size, "it begins with %02x %02x %02x %02x", p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, n > 3 ? p[3] : 0);
+	}
+	return buf;
+}

@@ -1,0 +1,676 @@
+/* stream_in.c -- reading a stream.
+ *
+ * A frame is walked block by block as its bytes arrive, which finds its end; then its claim of a size is believed only
+ * as far as its blocks can hold it and --max-record allows; then it is decompressed in one piece, its checksum
+ * verified by libzstd.  So memory is bounded by what came in and by the limit, and a frame can be skipped without
+ * being understood. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "io/disk.h"
+#include "stream/msg.h"
+#include "stream/sniff.h"
+#include "stream/wire.h"
+
+enum { READ_SIZE = 256 << 10 };
+
+enum state { HEAD_READ, RECORDS, ENDED, FAILED };
+
+struct rf_in {
+	int fd;                 /* -1: all of it is in memory */
+	char name[200];         /* for messages, fit for a terminal */
+	uint64_t max_record;
+	off_t file_size;        /* -1: not a regular file */
+
+	unsigned char *buf;     /* compressed bytes [at, have) */
+	size_t at, have, cap;
+	uint64_t offset;        /* of buf[at] in the stream */
+	bool eof;
+
+	size_t frame;           /* length of the frame read last, which ends at buf[at] */
+	uint64_t frame_offset;
+	ZSTD_DCtx *zstd;
+	unsigned char *msg;     /* the message in it */
+	size_t msg_n, msg_cap;
+
+	enum state state;
+	enum rf_code failure;
+	uint64_t seq;           /* of the next message */
+	bool hashed;            /* no message was skipped so far */
+	XXH64_state_t *hash;
+	uint64_t claimed;       /* what the end record says it is */
+	struct rf_head head;
+	struct rf_record rec;
+};
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------ */
+
+static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
+{
+	ssize_t n = rf_disk_read_some(in->fd, in->buf + in->have, in->cap - in->have);
+
+	if (n < 0)
+		return rf_fail(e, RF_EIO, "%s: read: %s", in->name, strerror(errno));
+	in->have += (size_t)n;
+	in->eof = !n;
+	return RF_OK;
+}
+
+/* Makes n bytes available at buf[at], or all that there are. */
+static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	while (in->have - in->at < n && !in->eof && rc == RF_OK) {
+		if (in->at && (in->cap - in->at < n || in->cap - in->have < READ_SIZE / 4)) {
+			memmove(in->buf, in->buf + in->at, in->have - in->at);
+			in->have -= in->at;
+			in->at = 0;
+		}
+		if (in->cap - in->at < n || in->have == in->cap) {
+			size_t cap = in->cap ? 2 * in->cap : READ_SIZE;
+			unsigned char *p = realloc(in->buf, cap);
+			if (!p)
+				return rf_fail(e, RF_ENOMEM, "%s: out of memory (a frame of more than %zu bytes)", in->name, in->cap);
+			in->buf = p;
+			in->cap = cap;
+		} else {
+			rc = read_some(in, e);
+		}
+	}
+	return rc;
+}
+
+static void take(struct rf_in *in, size_t n)
+{
+	in->at += n;
+	in->offset += n;
+}
+
+static bool shorter(const struct rf_in *in, size_t n)
+{
+	return in->have - in->at < n;
+}
+
+/* ---- where ------------------------------------------------------------------------------------------------------ */
+
+/* Says in front of e's sentence which message it is about: the one that begins at `offset` and has the number seq. */
+static enum rf_code at(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
+{
+	if (!seq)
+		return rf_blame(e, "%s: head (byte %llu)", in->name, (unsigned long long)offset);
+	return rf_blame(e, "%s: record %llu (byte %llu)", in->name, (unsigned long long)seq, (unsigned long long)offset);
+}
+
+enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
+{
+	return at(in, in->seq ? in->seq - 1 : 0, in->frame_offset, e);
+}
+
+static enum rf_code truncated(struct rf_err *e)
+{
+	return rf_fail(e, RF_EDATA, "truncated frame (the stream was cut, or its writer died)");
+}
+
+/* ---- frames ----------------------------------------------------------------------------------------------------- */
+
+static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *e)
+{
+	enum rf_code rc = fill(in, 5, e);
+	size_t n;
+
+	if (rc != RF_OK)
+		return rc;
+	if (shorter(in, 5))
+		return truncated(e);
+	n = rf_frame_header_size(in->buf + in->at);
+	if ((rc = fill(in, n, e)) != RF_OK)
+		return rc;
+	if (shorter(in, n))
+		return truncated(e);
+	if ((rc = rf_frame_header(f, in->buf + in->at, e)) != RF_OK)
+		return rc;
+	if (f->content > in->max_record)
+		return rf_fail(e, RF_EDATA, "record claims %llu bytes, limit %llu (--max-record)",
+		               (unsigned long long)f->content, (unsigned long long)in->max_record);
+	if (f->window > RF_WINDOW_MAX)
+		return rf_fail(e, RF_EDATA, "a frame with a window of %llu bytes, more than 8 MiB", (unsigned long long)f->window);
+	return RF_OK;
+}
+
+/* Gathers a whole frame at buf[at], *n bytes. */
+static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc = header(in, f, e);
+	uint64_t most = 0;
+	struct rf_block b = { 0 };
+
+	*n = f->header;
+	while (rc == RF_OK && !b.last) {
+		if ((rc = fill(in, *n + 3, e)) != RF_OK)
+			return rc;
+		if (shorter(in, *n + 3))
+			return truncated(e);
+		if ((rc = rf_block_header(&b, f, in->buf + in->at + *n, e)) != RF_OK)
+			return rc;
+		*n += 3 + b.wire + (b.last ? 4 : 0);
+		most += b.most;
+		if (*n > ZSTD_COMPRESSBOUND(in->max_record))
+			return rf_fail(e, RF_EDATA, "a frame of more bytes than --max-record allows a record");
+		if ((rc = fill(in, *n, e)) != RF_OK)
+			return rc;
+		if (shorter(in, *n))
+			return truncated(e);
+	}
+	if (rc == RF_OK && f->content > most)
+		return rf_fail(e, RF_EDATA, "record claims %llu bytes, its blocks hold at most %llu",
+		               (unsigned long long)f->content, (unsigned long long)most);
+	return rc;
+}
+
+static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, uint64_t content, struct rf_err *e)
+{
+	size_t got;
+
+	if (content > in->msg_cap || !in->msg) {
+		size_t cap = content < 4096 ? 4096 : (size_t)content;
+		free(in->msg);
+		in->msg_cap = 0;
+		if (!(in->msg = malloc(cap)))
+			return rf_fail(e, RF_ENOMEM, "out of memory (a record of %llu bytes)", (unsigned long long)content);
+		in->msg_cap = cap;
+	}
+	got = ZSTD_decompressDCtx(in->zstd, in->msg, in->msg_cap, frame, n);
+	if (ZSTD_isError(got))
+		return rf_fail(e, RF_EDATA, "damaged frame (%s)", ZSTD_getErrorName(got));
+	if (got != content)
+		return rf_fail(e, RF_EDATA, "damaged frame (it holds %zu bytes, not %llu)", got, (unsigned long long)content);
+	in->msg_n = got;
+	return RF_OK;
+}
+
+static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
+{
+	struct rf_frame f;
+	enum rf_code rc;
+	size_t n;
+
+	in->frame_offset = in->offset;
+	if ((rc = fill(in, 1, e)) != RF_OK)
+		return rc;
+	if (shorter(in, 1))
+		return rf_fail(e, RF_EDATA, in->seq ? "no end record (truncated, or the writer died)" : "empty stream");
+	if ((rc = gather(in, &f, &n, e)) != RF_OK)
+		return rc;
+	if ((rc = decompress(in, in->buf + in->at, n, f.content, e)) != RF_OK)
+		return rc;
+	take(in, n);
+	in->frame = n;
+	return RF_OK;
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------------- */
+
+enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_err *e)
+{
+	static const char *const types[] = { "head", "seq", "end" };
+	struct rf_mp p = { msg, (const unsigned char *)msg + n };
+	struct rf_mp_item it;
+	char quoted[60];
+
+	rf_mp_next(&p, &it);
+	if (it.type != RF_MP_ARRAY || it.n != 3)
+		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]");
+	rf_mp_next(&p, &it);
+	if (it.type != RF_MP_UINT)
+		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]: seq is not a whole number");
+	m->seq = it.u;
+	rf_mp_next(&p, &it);
+	if (it.type != RF_MP_STR)
+		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]: type is not a string");
+	for (m->type = RF_MSG_HEAD; m->type <= RF_MSG_END && !rf_mp_is(&it, types[m->type]);)
+		m->type++;
+	if (m->type > RF_MSG_END)
+		return rf_fail(e, RF_EDATA, "message of type '%s', which format %d does not have", rf_quote(quoted, sizeof quoted, it.data, it.n), RF_FORMAT);
+	m->body = p;
+	rf_mp_next(&p, &it);
+	if (it.type != RF_MP_MAP)
+		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]: body is not a map");
+	return RF_OK;
+}
+
+enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err *e)
+{
+	static const char *const keys[] = { "count", "xxh64" };
+	struct rf_buf unknown = { 0 };
+	struct rf_mp_item count, hash;
+	struct rf_mp v[2];
+	int unknowns = 0;
+	enum rf_code rc = rf_map_sort(body, "end", keys, 2, v, &unknown, &unknowns, e);
+
+	rf_buf_free(&unknown);
+	if (rc != RF_OK)
+		return rc;
+	if (!v[0].p || rf_mp_next(&v[0], &count) || count.type != RF_MP_UINT)
+		return rf_fail(e, RF_EDATA, "no 'count'");
+	if (!v[1].p || rf_mp_next(&v[1], &hash) || hash.type != RF_MP_UINT)
+		return rf_fail(e, RF_EDATA, "no 'xxh64'");
+	*end = (struct rf_end){ count.u, hash.u };
+	return RF_OK;
+}
+
+static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, struct rf_err *e)
+{
+	struct rf_end end;
+	enum rf_code rc = rf_end_decode(&end, m->body, e);
+
+	if (rc != RF_OK)
+		return rc;
+	in->claimed = end.xxh64;
+	if (end.count != in->seq - 1)
+		return rf_fail(e, RF_EDATA, "it counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)in->seq - 1);
+	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
+		return rf_fail(e, RF_EDATA, "its hash is not that of the records before it");
+	if ((rc = fill(in, 4, e)) != RF_OK)
+		return rc;
+	if (!shorter(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
+		return rf_fail(e, RF_EDATA, "another frame follows it (join streams with rf-cat)");
+	if (!shorter(in, 1))
+		return rf_fail(e, RF_EDATA, "bytes follow it");
+	return RF_OK;
+}
+
+/* Reads the next message and checks it as a message. */
+static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
+{
+	enum rf_code rc = next_frame(in, e);
+
+	if (rc == RF_OK)
+		rc = rf_msg_check(in->msg, in->msg_n, e);
+	if (rc == RF_OK)
+		rc = rf_msg_open(m, in->msg, in->msg_n, e);
+	if (rc != RF_OK)
+		return rc;
+	if (m->seq != in->seq)
+		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m->seq, (unsigned long long)in->seq);
+	if (!m->seq != (m->type == RF_MSG_HEAD))
+		return rf_fail(e, RF_EDATA, m->seq ? "a second head" : "the first message is not a head");
+	if (m->type == RF_MSG_END)
+		rc = end_of_stream(in, m, e);
+	else
+		XXH64_update(in->hash, in->msg, in->msg_n);
+	in->seq++;
+	return rc;
+}
+
+/* A failure is final: whatever is called next fails likewise. */
+static enum rf_code failed(struct rf_in *in, enum rf_code rc)
+{
+	in->state = FAILED;
+	in->failure = rc;
+	return rc;
+}
+
+static enum rf_code failed_before(const struct rf_in *in, struct rf_err *e)
+{
+	return rf_fail(e, in->failure, "%s: read on after a failure", in->name);
+}
+
+/* Reads the next message; on failure e says where. */
+static enum rf_code advance(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
+{
+	uint64_t seq = in->seq;
+	enum rf_code rc;
+
+	if (in->state == FAILED)
+		return failed_before(in, e);
+	if (in->state == ENDED)
+		return RF_EOF;
+	in->state = RECORDS;
+	m->type = RF_MSG_SEQ;
+	if ((rc = next_message(in, m, e)) == RF_OK)
+		return RF_OK;
+	if (rc != RF_EIO && m->type == RF_MSG_END)
+		rf_blame(e, "%s: end record (byte %llu)", in->name, (unsigned long long)in->frame_offset);
+	else if (rc != RF_EIO)
+		at(in, seq, in->frame_offset, e);
+	return failed(in, rc);
+}
+
+enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e)
+{
+	struct rf_msg m;
+	enum rf_code rc = advance(in, &m, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (m.type == RF_MSG_END) {
+		in->state = ENDED;
+		return RF_EOF;
+	}
+	if ((rc = rf_record_decode(&in->rec, m.body.p, (size_t)(m.body.end - m.body.p), in->head.vocab, e)) != RF_OK) {
+		rf_in_blame(in, e);
+		return failed(in, rc);
+	}
+	*rec = &in->rec;
+	return RF_OK;
+}
+
+enum rf_code rf_next_message(struct rf_in *in, const void **msg, size_t *n, struct rf_err *e)
+{
+	struct rf_msg m;
+	enum rf_code rc;
+
+	if (in->state == HEAD_READ) {
+		in->state = RECORDS;
+	} else {
+		if ((rc = advance(in, &m, e)) != RF_OK)
+			return rc;
+		if (m.type == RF_MSG_END)
+			in->state = ENDED;
+	}
+	*msg = in->msg;
+	*n = in->msg_n;
+	return RF_OK;
+}
+
+void rf_in_frame(const struct rf_in *in, const void **frame, size_t *n)
+{
+	*frame = in->buf + in->at - in->frame;
+	*n = in->frame;
+}
+
+enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct rf_record **rec, struct rf_err *e)
+{
+	struct rf_frame f;
+	struct rf_msg m;
+	enum rf_code rc = rf_frame_header(&f, frame, e);
+
+	if (rc == RF_OK)
+		rc = decompress(in, frame, n, f.content, e);
+	if (rc == RF_OK)
+		rc = rf_msg_open(&m, in->msg, in->msg_n, e);
+	if (rc == RF_OK)
+		rc = rf_record_decode(&in->rec, m.body.p, (size_t)(m.body.end - m.body.p), in->head.vocab, e);
+	*rec = &in->rec;
+	return rc;
+}
+
+/* ---- skipping --------------------------------------------------------------------------------------------------- */
+
+/* Passes over n bytes of a regular file; *cut: it ends before. */
+static enum rf_code pass(struct rf_in *in, uint64_t n, bool *cut, struct rf_err *e)
+{
+	size_t have = in->have - in->at;
+
+	if (n <= have) {
+		take(in, (size_t)n);
+		return RF_OK;
+	}
+	*cut = *cut || n > (uint64_t)in->file_size - in->offset;
+	in->at = in->have = 0;
+	in->offset += n;
+	if (lseek(in->fd, (off_t)(n - have), SEEK_CUR) < 0)
+		return rf_fail(e, RF_EIO, "%s: seek: %s", in->name, strerror(errno));
+	return RF_OK;
+}
+
+/* Passes over one frame, unread. */
+static enum rf_code pass_frame(struct rf_in *in, struct rf_err *e)
+{
+	struct rf_block b = { 0 };
+	struct rf_frame f;
+	bool cut = false;
+	enum rf_code rc = header(in, &f, e);
+
+	if (rc == RF_OK)
+		rc = pass(in, f.header, &cut, e);
+	while (rc == RF_OK && !b.last) {
+		if ((rc = fill(in, 3, e)) != RF_OK)
+			return rc;
+		if (cut || shorter(in, 3))
+			return truncated(e);
+		if ((rc = rf_block_header(&b, &f, in->buf + in->at, e)) == RF_OK)
+			rc = pass(in, 3 + b.wire + (b.last ? 4 : 0), &cut, e);
+	}
+	return rc == RF_OK && cut ? truncated(e) : rc;
+}
+
+enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
+{
+	struct rf_msg m;
+	enum rf_code rc;
+
+	if (in->state == FAILED)
+		return failed_before(in, e);
+	if (in->state == ENDED)
+		return RF_EOF;
+	in->state = RECORDS;
+	while (n--) {
+		uint64_t start = in->offset;
+
+		in->frame_offset = start;
+		if (in->file_size >= 0) {
+			if ((rc = fill(in, 1, e)) == RF_OK && !shorter(in, 1))
+				rc = pass_frame(in, e);
+			if (rc == RF_OK && (uint64_t)in->file_size > in->offset) {
+				in->seq++;
+				in->hashed = false;
+				continue;
+			}
+			if (rc != RF_OK) {
+				if (rc != RF_EIO)
+					at(in, in->seq, start, e);
+				return failed(in, rc);
+			}
+			/* the last frame of the file must be the end record: it is read */
+			in->at = in->have = 0;
+			in->eof = false;
+			in->offset = start;
+			if (lseek(in->fd, (off_t)start, SEEK_SET) < 0)
+				return failed(in, rf_fail(e, RF_EIO, "%s: seek: %s", in->name, strerror(errno)));
+		}
+		if ((rc = advance(in, &m, e)) != RF_OK)
+			return rc;
+		if (m.type == RF_MSG_END) {
+			in->state = ENDED;
+			return RF_EOF;
+		}
+	}
+	return RF_OK;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+/* What a zstd frame that is none of ours begins with, as zstd(1) would give it out; 0: nothing that can be read.  The
+ * stream decoder does without what we want of a frame, and its memory is bounded by the window that we allow. */
+static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
+{
+	ZSTD_DStream *zstd = ZSTD_createDStream();
+	ZSTD_outBuffer to = { out, size, 0 };
+	struct rf_err unused;
+
+	if (zstd && fill(in, RF_FRAME_HEADER_MAX + 3 + RF_BLOCK_MAX, &unused) == RF_OK &&
+	    !ZSTD_isError(ZSTD_DCtx_setParameter(zstd, ZSTD_d_windowLogMax, 23))) {
+		ZSTD_inBuffer from = { in->buf + in->at, in->have - in->at, 0 };
+		if (ZSTD_isError(ZSTD_decompressStream(zstd, &to, &from)))
+			to.pos = 0;
+	}
+	ZSTD_freeDStream(zstd);
+	return to.pos;
+}
+
+/* Reads and checks the head.  What comes here first may be anything, so a failure says what it looks like. */
+static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
+{
+	struct rf_msg m;
+	enum rf_code rc = fill(in, 4, e);
+	unsigned char inside[RF_SNIFF];
+	const char *looks = NULL;
+	char buf[200];
+	size_t n = 0;
+
+	if (rc != RF_OK)
+		return rc;
+	if (shorter(in, 1))
+		return rf_fail(e, RF_EDATA, "%s: empty stream (upstream produced nothing)", in->name);
+	/* more only if it is no stream: a head may be shorter, and all that comes for a while */
+	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) && (rc = fill(in, RF_SNIFF, e)) != RF_OK)
+		return rc;
+	if ((looks = rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at)))
+		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", in->name, looks);
+	if ((rc = next_message(in, &m, e)) == RF_OK) {
+		if ((rc = rf_head_decode(&in->head, m.body, e)) == RF_OK)
+			return RF_OK;
+		return at(in, 0, 0, e);
+	}
+	if (rc == RF_EDATA && in->msg_n)
+		looks = in->msg[0] != 0x93 ? rf_sniff(buf, sizeof buf, in->msg, in->msg_n) : NULL;
+	else if (rc == RF_EDATA && !shorter(in, 5) && (n = peek(in, inside, sizeof inside)) && inside[0] != 0x93)
+		looks = rf_sniff(buf, sizeof buf, inside, n);
+	if (looks)
+		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame of something else: %s", in->name, looks);
+	return rc == RF_EIO ? rc : at(in, 0, 0, e);
+}
+
+static enum rf_code begin(struct rf_in **to, struct rf_in *in, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	in->zstd = ZSTD_createDCtx();
+	in->hash = XXH64_createState();
+	if (!in->zstd || !in->hash) {
+		rf_in_close(in);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	XXH64_reset(in->hash, 0);
+	in->hashed = true;
+	if ((rc = read_head(in, e)) != RF_OK) {
+		rf_in_close(in);
+		return rc;
+	}
+	*to = in;
+	return RF_OK;
+}
+
+static struct rf_in *fresh(const char *name, uint64_t max_record)
+{
+	struct rf_in *in = calloc(1, sizeof *in);
+
+	if (in) {
+		in->fd = -1;
+		in->file_size = -1;
+		rf_quote(in->name, sizeof in->name, name, strlen(name));
+		in->max_record = max_record ? max_record : RF_MAX_RECORD;
+		rf_head_init(&in->head);
+		rf_record_init(&in->rec);
+	}
+	return in;
+}
+
+static int open_file(const char *path)
+{
+	int fd;
+
+	while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)) < 0 && errno == EINTR)
+		;
+	return fd;
+}
+
+enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record, struct rf_err *e)
+{
+	bool standard = !path || !strcmp(path, "-");
+	struct rf_in *in = fresh(standard ? "<stdin>" : path, max_record);
+	struct stat st = { 0 };
+
+	*to = NULL;
+	if (!in)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (standard && isatty(STDIN_FILENO)) {
+		rf_in_close(in);
+		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
+	}
+	in->fd = standard ? STDIN_FILENO : open_file(path);
+	if (standard && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY) { /* as one that was closed is held */
+		rf_in_close(in);
+		return rf_fail(e, RF_ENOINPUT, "<stdin>: %s", strerror(EBADF));
+	}
+	if (in->fd < 0 || fstat(in->fd, &st) || S_ISDIR(st.st_mode)) {
+		rf_fail(e, RF_ENOINPUT, "%s: %s", in->name, in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
+		rf_in_close(in);
+		return RF_ENOINPUT;
+	}
+	if (S_ISREG(st.st_mode) && !lseek(in->fd, 0, SEEK_CUR))
+		in->file_size = st.st_size;
+	return begin(to, in, e);
+}
+
+enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, const char *name, uint64_t max_record, struct rf_err *e)
+{
+	struct rf_in *in = fresh(name, max_record);
+
+	*to = NULL;
+	if (!in)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	in->buf = (unsigned char *)data;
+	in->have = in->cap = n;
+	in->eof = true;
+	return begin(to, in, e);
+}
+
+void rf_in_close(struct rf_in *in)
+{
+	if (!in)
+		return;
+	if (in->fd > STDIN_FILENO)
+		close(in->fd);
+	if (in->fd >= 0)
+		free(in->buf);
+	free(in->msg);
+	ZSTD_freeDCtx(in->zstd);
+	XXH64_freeState(in->hash);
+	rf_head_free(&in->head);
+	rf_record_free(&in->rec);
+	free(in);
+}
+
+const struct rf_head *rf_in_head(const struct rf_in *in)
+{
+	return &in->head;
+}
+
+const char *rf_in_name(const struct rf_in *in)
+{
+	return in->name;
+}
+
+uint64_t rf_in_claimed(const struct rf_in *in)
+{
+	return in->claimed;
+}
+
+uint64_t rf_in_count(const struct rf_in *in)
+{
+	return in->seq - 1 - (in->state == ENDED);
+}
+
+uint64_t rf_in_hash(const struct rf_in *in)
+{
+	return XXH64_digest(in->hash);
+}
+
+uint64_t rf_in_bytes(const struct rf_in *in)
+{
+	return in->offset;
+}
+
+int rf_in_fd(const struct rf_in *in)
+{
+	return in->have > in->at || in->eof ? -1 : in->fd;
+}

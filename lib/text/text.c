@@ -1,0 +1,497 @@
+/* text.c -- what a line or a file says, as one document.  A line is checked whole, then its strings are unescaped
+ * where they stand (they never grow), so a document costs no memory beyond its line but for lists and meta data. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "io/disk.h"
+#include "io/jscan.h"
+#include "io/lines.h"
+#include "stream/msg.h"
+#include "stream/stream.h"
+#include "text/text.h"
+
+/* What a record has room for beside its tokens: lists and objects in a value of the meta data may be so deep (a message
+ * less message, body and the map), and answers or meta data may have so many values. */
+enum { META_DEPTH = RF_MSG_DEPTH - 3, MAX_VALUES = RF_MSG_NODES / 4, MAX_KEY = 255 };
+
+struct rf_text {
+	struct rf_text_options o;
+	char *const *paths;
+	int count, next;             /* files; the one that comes next */
+	uint64_t passed;             /* bytes of those before this one */
+	struct rf_lines *lines;      /* NULL between files */
+	int format;                  /* of this file */
+	bool whole;                  /* it is a text file and was handed out */
+	struct rf_doc doc;
+	int32_t *ids;
+	size_t ids_cap;
+	const char **all;
+	size_t all_cap;
+	struct rf_buf meta;
+	char source[600];
+};
+
+void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids",
+		  "what the files hold; name: as their names say, jsonl on stdin", true },
+		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: where the text is", true },
+		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key", "jsonl: where the prompt is, instead of a text", true },
+		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key", "jsonl: where the answer is, or a list of them", true },
+		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]", "keep these keys of a line as meta data", true },
+		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key", "keep this key of a line as the source", true },
+		{ "source", 0, RF_OPT_FLAG, &o->source, 0, 0, NULL, "keep file:line as the source", true },
+		{ "max-record", 0, RF_OPT_SIZE, &o->max_record, 0, 0, "size", "longest line, text file or record", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_TEXT_OPTS);
+}
+
+static bool ends_in(const char *s, size_t n, const char *end)
+{
+	size_t m = strlen(end);
+
+	return n > m && !memcmp(s + n - m, end, m);
+}
+
+/* The format that a file's name tells; RF_TEXT_BY_NAME: none. */
+static int format_of(const struct rf_text_options *o, const char *path)
+{
+	static const struct { const char *end; int format; } known[] = {
+		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt", RF_TEXT_PLAIN }, { ".ids", RF_TEXT_IDS },
+	};
+	size_t n = strlen(path);
+
+	if (o->format != RF_TEXT_BY_NAME)
+		return o->format;
+	if (!strcmp(path, "-"))
+		return RF_TEXT_JSONL;
+	if (ends_in(path, n, ".zst"))
+		n -= 4;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (ends_in(path, n, known[i].end))
+			return known[i].format;
+	return RF_TEXT_BY_NAME;
+}
+
+static enum rf_code check_options(const struct rf_text_options *o, char *const *paths, int count, struct rf_err *e)
+{
+	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->answer_key, o->source_key };
+	char q[200];
+
+	if (o->answer_key && !o->prompt_key)
+		return rf_fail(e, RF_EUSAGE, "--answer-key needs --prompt-key");
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++)
+			if (keys[i] && keys[j] && !strcmp(keys[i], keys[j]))
+				return rf_fail(e, RF_EUSAGE, "two options name the key '%s'", rf_quote(q, sizeof q, keys[i], strlen(keys[i])));
+	for (const char *key = o->meta_key, *end; key; key = *end ? end + 1 : NULL) {
+		end = key + strcspn(key, ",");
+		if (end == key || end - key > MAX_KEY)
+			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %d bytes", MAX_KEY);
+	}
+	if (o->source_key && o->source)
+		return rf_fail(e, RF_EUSAGE, "--source and --source-key exclude each other");
+	for (int i = 0; i < count; i++) {
+		int format = format_of(o, paths[i]);
+
+		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
+		if (format == RF_TEXT_BY_NAME)
+			return rf_fail(e, RF_EUSAGE, "'%s': the name does not say what it is (.jsonl, .txt, .ids, each also .zst): "
+			               "give --format", q);
+		if (format == RF_TEXT_IDS && o->prompt_key)
+			return rf_fail(e, RF_EUSAGE, "'%s': --prompt-key is for jsonl, not for ids", q);
+		if (format == RF_TEXT_PLAIN && (o->prompt_key || o->meta_key || o->source_key))
+			return rf_fail(e, RF_EUSAGE, "'%s': a text file has no keys: --prompt-key, --meta-key and --source-key are for "
+			               "jsonl", q);
+		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
+			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
+	}
+	return RF_OK;
+}
+
+static enum rf_code next_file(struct rf_text *t, struct rf_err *e)
+{
+	const char *path = t->paths[t->next++];
+
+	if (t->lines)
+		t->passed += rf_lines_bytes(t->lines);
+	rf_lines_close(t->lines);
+	t->format = format_of(&t->o, path);
+	t->whole = false;
+	return rf_lines_open(&t->lines, path, t->o.max_record, e);
+}
+
+enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o, char *const *paths, int count,
+                          struct rf_err *e)
+{
+	static char stdin_name[] = "-", *const only_stdin[] = { stdin_name };
+	struct rf_text *t;
+	enum rf_code rc;
+
+	*out = NULL;
+	if (count == 0) {
+		paths = only_stdin;
+		count = 1;
+	}
+	if ((rc = check_options(o, paths, count, e)) != RF_OK)
+		return rc;
+	if (!(t = calloc(1, sizeof *t)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	t->o = *o;
+	t->paths = paths;
+	t->count = count;
+	if ((rc = next_file(t, e)) != RF_OK)
+		rf_text_close(t);
+	else
+		*out = t;
+	return rc;
+}
+
+void rf_text_close(struct rf_text *t)
+{
+	if (!t)
+		return;
+	rf_lines_close(t->lines);
+	rf_buf_free(&t->meta);
+	free(t->ids);
+	free(t->all);
+	free(t);
+}
+
+uint64_t rf_text_bytes(const struct rf_text *t)
+{
+	return t->passed + (t->lines ? rf_lines_bytes(t->lines) : 0);
+}
+
+void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids)
+{
+	*texts = *ids = false;
+	for (int i = 0; i < t->count; i++)
+		*(format_of(&t->o, t->paths[i]) == RF_TEXT_IDS ? ids : texts) = true;
+}
+
+enum rf_code rf_text_blame(const struct rf_text *t, struct rf_err *e)
+{
+	if (t->format == RF_TEXT_PLAIN)
+		return rf_blame(e, "%s", rf_lines_name(t->lines));
+	return rf_blame(e, "%s: line %llu", rf_lines_name(t->lines), (unsigned long long)rf_lines_number(t->lines));
+}
+
+/* An array that a document points to, with room for n elements; NULL: out of memory. */
+static void *room(void *p, size_t *cap, size_t n, size_t size)
+{
+	size_t bytes;
+	void *q;
+
+	if (n <= *cap && p)
+		return p;
+	if (__builtin_mul_overflow(n + !n, size, &bytes) || !(q = realloc(p, bytes)))
+		return NULL;
+	*cap = n + !n;
+	return q;
+}
+
+static enum rf_code no_memory(struct rf_err *e)
+{
+	return rf_fail(e, RF_ENOMEM, "out of memory");
+}
+
+static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v, struct rf_err *e)
+{
+	char q[80];
+	enum rf_code rc = rf_jscan_get(line, key, v, e);
+
+	if (rc == RF_OK && !rf_jscan_is_string(v))
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", rf_quote(q, sizeof q, key, strlen(key)), rf_jscan_kind(v));
+	return rc;
+}
+
+/* Unescapes what the record keeps as a C string. */
+static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char **text, struct rf_err *e)
+{
+	size_t n;
+	char q[80];
+
+	*text = rf_jscan_text(v, &n);
+	if (strlen(*text) != n)
+		return rf_fail(e, RF_EDATA, "'%s' holds a zero byte, which only texts may", rf_quote(q, sizeof q, key, strlen(key)));
+	return RF_OK;
+}
+
+static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct rf_err *e)
+{
+	const char *key = t->o.answer_key;
+	struct rf_doc *d = &t->doc;
+	struct rf_jvalue each = { NULL, 0 };
+	size_t n = rf_jscan_is_string(v);
+	enum rf_code rc;
+	char q[80];
+
+	rf_quote(q, sizeof q, key, strlen(key));
+	if (rf_jscan_is_list(v))
+		for (; rf_jscan_next(v, NULL, &each); n++)
+			if (!rf_jscan_is_string(&each))
+				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q, rf_jscan_kind(&each), n);
+	if (n == 0)
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q,
+		               rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
+	if (n > MAX_VALUES)
+		return rf_fail(e, RF_EDATA, "'%s' has %zu answers, at most %d can be kept", q, n, MAX_VALUES);
+	const char **all = room(t->all, &t->all_cap, n, sizeof *all);
+	if (!all)
+		return no_memory(e);
+	t->all = all;
+
+	if (rf_jscan_is_string(v)) {
+		rc = name_text(v, key, &all[0], e);
+	} else {
+		/* unescaping an element spoils it for the cursor: the next one is found first */
+		struct rf_jvalue next = { NULL, 0 };
+		rf_jscan_next(v, NULL, &next);
+		rc = RF_OK;
+		for (size_t i = 0; i < n && rc == RF_OK; i++) {
+			each = next;
+			rf_jscan_next(v, NULL, &next);
+			rc = name_text(&each, key, &all[i], e);
+		}
+	}
+	d->answers = (int)n;
+	d->all = all;
+	if (rc == RF_OK) {
+		d->answer = all[0];
+		d->answer_len = strlen(all[0]);
+	}
+	return rc;
+}
+
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e);
+
+static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_jvalue copy = { malloc(v->n), v->n };
+	size_t n;
+
+	if (!copy.s)
+		return no_memory(e);
+	memcpy(copy.s, v->s, v->n);
+	rf_jscan_text(&copy, &n);
+	rf_pack_str(p, copy.s, n);
+	free(copy.s);
+	return RF_OK;
+}
+
+static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
+                                   struct rf_err *e)
+{
+	bool object = rf_jscan_is_object(v);
+	struct rf_jvalue key, each = { NULL, 0 };
+	struct rf_jvalue *k = object ? &key : NULL;
+	size_t n = 0;
+	enum rf_code rc = RF_OK;
+
+	if (depth == 0)
+		return rf_fail(e, RF_EDATA, "lists and objects more than %d deep", META_DEPTH);
+	while (rf_jscan_next(v, k, &each))
+		n++;
+	if (n > (size_t)(MAX_VALUES - *values))
+		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
+	if (object)
+		msgpack_pack_map(p, n);
+	else
+		msgpack_pack_array(p, n);
+	for (each.s = NULL; rc == RF_OK && rf_jscan_next(v, k, &each);) {
+		if (object)
+			rc = pack_string(p, k, e);
+		if (rc == RF_OK)
+			rc = pack(p, &each, depth - 1, values, e);
+	}
+	return rc;
+}
+
+/* A JSON value as msgpack. */
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e)
+{
+	int64_t i;
+	uint64_t u;
+	double x;
+
+	if (++*values > MAX_VALUES)
+		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
+	if (rf_jscan_is_list(v) || rf_jscan_is_object(v))
+		return pack_container(p, v, depth, values, e);
+	if (rf_jscan_is_string(v))
+		return pack_string(p, v, e);
+	if (rf_jscan_uint(v, &u))
+		msgpack_pack_uint64(p, u);
+	else if (rf_jscan_int(v, &i))
+		msgpack_pack_int64(p, i);
+	else if (rf_jscan_real(v, &x))
+		msgpack_pack_double(p, x);
+	else if (v->s[0] == 'n')
+		msgpack_pack_nil(p);
+	else if (v->s[0] == 't')
+		msgpack_pack_true(p);
+	else if (v->s[0] == 'f')
+		msgpack_pack_false(p);
+	else
+		return rf_fail(e, RF_EDATA, "%s that does not fit into 64 bits", rf_jscan_kind(v));
+	return RF_OK;
+}
+
+static enum rf_code read_meta(struct rf_text *t, const struct rf_jvalue *line, struct rf_err *e)
+{
+	const char *keys = t->o.meta_key;
+	msgpack_packer p;
+	int values = 0;
+	size_t count = 1;
+	enum rf_code rc;
+
+	t->meta.n = 0;
+	rf_pack_init(&p, &t->meta);
+	for (const char *c = keys; *c; c++)
+		count += *c == ',';
+	msgpack_pack_map(&p, count);
+	for (; count > 0; count--) {
+		char key[MAX_KEY + 1];
+		size_t n = strcspn(keys, ",");
+		struct rf_jvalue v;
+
+		memcpy(key, keys, n);
+		key[n] = 0;
+		keys += n + 1;
+		if ((rc = rf_jscan_get(line, key, &v, e)) != RF_OK)
+			return rc;
+		rf_pack_text(&p, key);
+		if ((rc = pack(&p, &v, META_DEPTH, &values, e)) != RF_OK)
+			return rf_blame(e, "'%s'", rf_quote((char[80]){ 0 }, 80, key, n));
+	}
+	if (t->meta.failed)
+		return no_memory(e);
+	/* JSON allows a key twice in an object, the stream does not */
+	if ((rc = rf_msg_check(t->meta.p, t->meta.n, e)) != RF_OK)
+		return rf_blame(e, "meta data");
+	t->doc.meta = (struct rf_raw){ t->meta.p, t->meta.n };
+	return RF_OK;
+}
+
+static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_jvalue each = { NULL, 0 };
+	size_t n = 0;
+	int64_t id;
+
+	if (!rf_jscan_is_list(v))
+		return rf_fail(e, RF_EDATA, "'tokens' is %s, not a list of token ids", rf_jscan_kind(v));
+	/* a comma stands before every element but the first; where they are no numbers there may be too many */
+	for (size_t i = 0; i < v->n; i++)
+		n += v->s[i] == ',';
+	int32_t *ids = room(t->ids, &t->ids_cap, n + 1, sizeof *ids);
+	if (!ids)
+		return no_memory(e);
+	t->ids = ids;
+	for (n = 0; rf_jscan_next(v, NULL, &each); n++) {
+		if (!rf_jscan_int(&each, &id) || id < 0 || id > INT32_MAX)
+			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at %zu, not a token id",
+			               rf_quote((char[40]){ 0 }, 40, each.s, each.n), n);
+		ids[n] = (int32_t)id;
+	}
+	t->doc.ids = ids;
+	t->doc.count = n;
+	return RF_OK;
+}
+
+static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_err *e)
+{
+	const struct rf_text_options *o = &t->o;
+	struct rf_doc *d = &t->doc;
+	struct rf_jvalue line, text, answer, source;
+	enum rf_code rc;
+
+	if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK)
+		return rc;
+	if (!rf_jscan_is_object(&line))
+		return rf_fail(e, RF_EDATA, "%s, not an object", rf_jscan_kind(&line));
+
+	/* everything is found before anything is unescaped */
+	if (t->format == RF_TEXT_IDS)
+		rc = rf_jscan_get(&line, "tokens", &text, e);
+	else
+		rc = get_string(&line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
+	if (rc == RF_OK && o->answer_key)
+		rc = rf_jscan_get(&line, o->answer_key, &answer, e);
+	if (rc == RF_OK && o->source_key)
+		rc = get_string(&line, o->source_key, &source, e);
+	if (rc == RF_OK && o->meta_key)
+		rc = read_meta(t, &line, e);
+
+	if (rc == RF_OK && t->format == RF_TEXT_IDS)
+		rc = read_ids(t, &text, e);
+	if (rc == RF_OK && o->answer_key)
+		rc = read_answers(t, &answer, e);
+	if (rc == RF_OK && o->source_key)
+		rc = name_text(&source, o->source_key, &d->source, e);
+	if (rc == RF_OK && t->format == RF_TEXT_JSONL) {
+		d->text = rf_jscan_text(&text, &d->text_len);
+		d->is_prompt = o->prompt_key != NULL;
+	}
+	return rc;
+}
+
+/* "name:line", of the path's last part, as printable ASCII. */
+static void name_source(struct rf_text *t)
+{
+	const char *path = t->paths[t->next - 1], *name = strcmp(path, "-") ? rf_disk_name(path) : "<stdin>";
+	char line[32] = "";
+
+	if (t->format != RF_TEXT_PLAIN)
+		snprintf(line, sizeof line, ":%llu", (unsigned long long)rf_lines_number(t->lines));
+	rf_quote(t->source, sizeof t->source - sizeof line, name, strlen(name));
+	strcat(t->source, line);
+	t->doc.source = t->source;
+}
+
+/* The next line of this file, or all of it, once; RF_EOF: the file has no more. */
+static enum rf_code next_part(struct rf_text *t, char **s, size_t *n, struct rf_err *e)
+{
+	if (t->format != RF_TEXT_PLAIN)
+		return rf_lines_next(t->lines, s, n, e);
+	if (t->whole)
+		return RF_EOF;
+	t->whole = true;
+	return rf_lines_rest(t->lines, s, n, e);
+}
+
+enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct rf_err *e)
+{
+	enum rf_code rc;
+	char *s;
+	size_t n;
+
+	while ((rc = next_part(t, &s, &n, e)) == RF_EOF) {
+		if (t->next == t->count)
+			return RF_EOF;
+		if ((rc = next_file(t, e)) != RF_OK)
+			return rc;
+	}
+	if (rc != RF_OK)
+		return rc;
+	t->doc = (struct rf_doc){ .answers = -1 };
+	if (t->format == RF_TEXT_PLAIN) {
+		t->doc.text = s;
+		t->doc.text_len = n;
+	} else if ((rc = read_line(t, s, n, e)) != RF_OK) {
+		return rf_text_blame(t, e);
+	}
+	if (t->o.source)
+		name_source(t);
+	*doc = &t->doc;
+	return RF_OK;
+}

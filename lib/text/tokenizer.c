@@ -1,0 +1,234 @@
+/* tokenizer.c -- which kind of tokenizer a model has, and the calls that go on to it.  A new kind is a file
+ * tokenizer_NAME.c and its line in `kinds`. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/disk.h"
+#include "io/jscan.h"
+#include "io/lines.h"
+#include "io/steps.h"
+#include "model/config.h"
+#include "text/tokenizer_kind.h"
+
+enum { MAX_FILE = 64 << 20 };
+
+static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes };
+
+static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path,
+                              struct rf_err *e)
+{
+	struct rf_tokenizer *t = calloc(1, sizeof *t);
+	enum rf_code rc;
+
+	*out = NULL;
+	if (!t)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	t->kind = kind;
+	t->eos = -1;
+	if ((rc = kind->open(t, path, e)) != RF_OK)
+		rf_tokenizer_free(t);
+	else
+		*out = t;
+	return rc;
+}
+
+enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e)
+{
+	return open_kind(t, &rf_tokenizer_kind_bytes, NULL, e);
+}
+
+/* The string at `key` of the object `in`; false: there is none. */
+static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jvalue *v)
+{
+	if (rf_jscan_get(in, key, v, NULL) == RF_OK && rf_jscan_is_string(v))
+		return true;
+	v->s = NULL;
+	return false;
+}
+
+/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model; "": nothing. */
+static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
+{
+	struct rf_jvalue file, model, v = { NULL, 0 };
+	struct rf_lines *l;
+	char *s;
+	size_t n;
+	enum rf_code rc = rf_lines_open(&l, path, MAX_FILE, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_jscan_check(s, n, &file, e)) != RF_OK)
+		rc = rf_blame(e, "%s", rf_lines_name(l));
+	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
+	    && rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
+		string_at(&model, "type", &v);
+	*name = 0;
+	if (rc == RF_OK && v.s) {
+		s = rf_jscan_text(&v, &n);
+		rf_quote(name, 80, s, n);
+	}
+	rf_lines_close(l);
+	if (rc == RF_EDATA)
+		e->code = rc = RF_EMODEL;
+	return rc;
+}
+
+const char *const rf_tokenizer_files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json", NULL };
+
+/* The tokenizer's file of a checkpoint, or of the newest step of a run. */
+static bool find_file(const char *dir, char path[4096])
+{
+	char step[4096], lost[RF_STEP_LOST];
+	struct stat st;
+
+	for (int run = 0; run < 2; run++) {
+		if (run && rf_step_latest(dir, step, lost, NULL) != RF_OK)
+			return false;
+		for (const char *const *name = rf_tokenizer_files; *name; name++)
+			if (snprintf(path, 4096, "%s/%s", run ? step : dir, *name) < 4096 && !stat(path, &st) && S_ISREG(st.st_mode))
+				return true;
+	}
+	return false;
+}
+
+static const struct rf_tokenizer_kind *kind_of(const char *class)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(class, kinds[i]->class))
+			return kinds[i];
+	return NULL;
+}
+
+enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e)
+{
+	const struct rf_tokenizer_kind *kind;
+	char file[4096], name[80];
+	struct rf_tokenizer *t;
+	enum rf_code rc;
+	struct stat st;
+
+	*hash = 0;
+	if (!find_file(dir, file))
+		return RF_OK;
+	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
+		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file, (long long)st.st_size, MAX_FILE);
+	/* a config names a kind; what the kind knows of beside it is not in this file */
+	if (strcmp(rf_disk_name(file), "tokenizer_config.json"))
+		return rf_disk_hash_file(file, hash, e);
+	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* it is there */
+		if (e)
+			e->code = RF_EIO;
+		return RF_EIO;
+	}
+	if (rc != RF_OK || !(kind = kind_of(name)))
+		return rc;
+	if ((rc = open_kind(&t, kind, file, e)) == RF_OK)
+		strcpy(hash, t->hash);
+	rf_tokenizer_free(t);
+	return rc;
+}
+
+/* The file that path means, and what it calls its kind. */
+static enum rf_code locate(const char *path, char file[4096], char name[80], struct rf_err *e)
+{
+	char q[200];
+	struct stat st;
+	size_t n;
+
+	strcpy(name, "SentencePiece");
+	if (snprintf(file, 4096, "%s", path) >= 4096)
+		return rf_fail(e, RF_ENOINPUT, "%s: the path is too long", rf_quote(q, sizeof q, path, strlen(path)));
+	if (stat(path, &st))
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)), strerror(errno));
+	if (S_ISDIR(st.st_mode) && !find_file(path, file))
+		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json); the byte "
+		               "tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)", rf_quote(q, sizeof q, path, strlen(path)));
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return rf_fail(e, RF_EMODEL, "%s: not a regular file, which is read twice", rf_quote(q, sizeof q, path, strlen(path)));
+	n = strlen(file);
+	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
+}
+
+enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
+{
+	char file[4096], name[80], q[200];
+	const struct rf_tokenizer_kind *kind;
+	enum rf_code rc;
+
+	*t = NULL;
+	if ((rc = locate(path, file, name, e)) != RF_OK)
+		return rc;
+	if ((kind = kind_of(name)))
+		return open_kind(t, kind, file, e);
+	if (!*name)
+		return rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
+		               rf_quote(q, sizeof q, file, strlen(file)));
+	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes; rf-tokenize "
+	               "--format ids --vocab N takes ids made elsewhere)", rf_quote(q, sizeof q, file, strlen(file)), name);
+}
+
+/* What config.json beside a file says; 0: nothing. */
+static int vocab_beside(const char *file)
+{
+	char path[4096 + 16];
+	struct rf_config cfg;
+	int vocab;
+
+	snprintf(path, sizeof path, "%.*sconfig.json", (int)(rf_disk_name(file) - file), file);
+	if (rf_config_read(&cfg, path, NULL) != RF_OK)
+		return 0;
+	vocab = cfg.vocab;
+	rf_config_free(&cfg);
+	return vocab;
+}
+
+enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab, struct rf_err *e)
+{
+	char file[4096];
+	struct rf_tokenizer *t;
+	enum rf_code rc;
+
+	*hash = 0;
+	*vocab = 0;
+	if ((rc = locate(path, file, kind, e)) != RF_OK)
+		return rc;
+	if (kind_of(kind)) {
+		if ((rc = open_kind(&t, kind_of(kind), file, e)) != RF_OK)
+			return rc;
+		snprintf(kind, 80, "%s", t->kind->name);
+		strcpy(hash, t->hash);
+		*vocab = t->vocab;
+		rf_tokenizer_free(t);
+		return RF_OK;
+	}
+	*vocab = vocab_beside(file);
+	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
+	return strcmp(rf_disk_name(file), "tokenizer_config.json") ? rf_disk_hash_file(file, hash, e) : RF_OK;
+}
+
+void rf_tokenizer_free(struct rf_tokenizer *t)
+{
+	if (t && t->kind->close)
+		t->kind->close(t);
+	free(t);
+}
+
+const char *rf_tokenizer_kind(const struct rf_tokenizer *t) { return t->kind->name; }
+const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
+int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
+int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
+
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
+                                 size_t *cap, struct rf_err *e)
+{
+	return t->kind->encode(t, text, n, ids, count, cap, e);
+}
+
+enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
+                                 struct rf_err *e)
+{
+	return t->kind->decode(t, ids, count, text, n, e);
+}

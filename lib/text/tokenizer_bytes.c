@@ -1,0 +1,75 @@
+/* tokenizer_bytes.c -- a byte is a token: id = byte + 3, behind padding, end and unknown, as ByT5 has them (Xue et al.
+ * 2022, arXiv:2105.13626).  The ids from 259 on are ByT5's 125 sentinels, which no text gives. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "text/tokenizer_kind.h"
+
+enum { SENTINEL = RF_BYTES_FIRST + 256, LONGEST = sizeof "<extra_id_124>" };
+
+static enum rf_code open_bytes(struct rf_tokenizer *t, const char *path, struct rf_err *e)
+{
+	(void)path;
+	(void)e;
+	t->vocab = RF_BYTES_VOCAB;
+	t->eos = RF_BYTES_EOS;
+	snprintf(t->hash, sizeof t->hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
+	return RF_OK;
+}
+
+static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
+                                 size_t *cap, struct rf_err *e)
+{
+	size_t need, bytes;
+
+	(void)t;
+	if (__builtin_add_overflow(*count, n, &need) || __builtin_add_overflow(need, 1, &need)
+	    || __builtin_mul_overflow(need, sizeof **ids, &bytes))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (need > *cap) {
+		int32_t *p = realloc(*ids, bytes);
+		if (!p)
+			return rf_fail(e, RF_ENOMEM, "out of memory (wanted %zu bytes)", bytes);
+		*ids = p;
+		*cap = need;
+	}
+	for (size_t i = 0; i < n; i++)
+		(*ids)[*count + i] = (unsigned char)text[i] + RF_BYTES_FIRST;
+	*count += n;
+	return RF_OK;
+}
+
+static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
+                                 struct rf_err *e)
+{
+	static const char *const special[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>", [RF_BYTES_UNK] = "<unk>" };
+	size_t bytes = 1, w = 0;
+	char *out;
+
+	for (size_t i = 0; i < count; i++) {
+		if (ids[i] < 0 || ids[i] >= t->vocab)
+			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i], t->vocab);
+		if (__builtin_add_overflow(bytes, ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL ? 1 : LONGEST, &bytes))
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	if (!(out = malloc(bytes)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (wanted %zu bytes)", bytes);
+	for (size_t i = 0; i < count; i++) {
+		if (ids[i] < RF_BYTES_FIRST)
+			w += (size_t)sprintf(out + w, "%s", special[ids[i]]);
+		else if (ids[i] >= SENTINEL)
+			w += (size_t)sprintf(out + w, "<extra_id_%d>", (int)ids[i] - SENTINEL);
+		else
+			out[w++] = (char)(ids[i] - RF_BYTES_FIRST);
+	}
+	out[w] = 0;
+	*text = out;
+	*n = w;
+	return RF_OK;
+}
+
+const struct rf_tokenizer_kind rf_tokenizer_kind_bytes = {
+	.name = "bytes", .class = "ByT5Tokenizer", .open = open_bytes, .encode = encode_bytes, .decode = decode_bytes,
+};
