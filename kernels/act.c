@@ -38,7 +38,8 @@ static void run_swiglu(struct rf_dev *d, struct swiglu a, int width, int ld, voi
 
 void KERNEL(swiglu_fwd)(struct rf_dev *d, const struct rf_swiglu_fwd *x)
 {
-	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .y = cpu_f32(d, x->y) },
+	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up),
+	                               .y = cpu_f32(d, x->y) },
 	           x->d, x->ld, swiglu_fwd_tile);
 }
 
@@ -50,7 +51,8 @@ static void swiglu_bwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int n; i < last; i += (size_t)n) {
 		size_t at = swiglu_at(a, i, last, &n);
-		vf g = vget(a->gate + at, 0, n), u = vget(a->up + at, 0, n), dy = vget(a->dy + i, 0, n), s = vsigmoid(g), y = g * s;
+		vf g = vget(a->gate + at, 0, n), u = vget(a->up + at, 0, n), dy = vget(a->dy + i, 0, n),
+		   s = vsigmoid(g), y = g * s;
 
 		vput(a->dgate + at, 0, n, dy * u * (s * (1.f + g * (1.f - s))));
 		vput(a->dup + at, 0, n, dy * y);
@@ -61,8 +63,10 @@ static void swiglu_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(swiglu_bwd)(struct rf_dev *d, const struct rf_swiglu_bwd *x)
 {
-	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up), .dy = cpu_f32(d, x->dy),
-	                               .dgate = cpu_f32(d, x->dgate), .dup = cpu_f32(d, x->dup), .y = cpu_f32(d, x->y) },
+	run_swiglu(d, (struct swiglu){ .n = x->n, .gate = cpu_f32(d, x->gate), .up = cpu_f32(d, x->up),
+	                               .dy = cpu_f32(d, x->dy),
+	                               .dgate = cpu_f32(d, x->dgate), .dup = cpu_f32(d, x->dup),
+	                               .y = cpu_f32(d, x->y) },
 	           x->d, x->ld, swiglu_bwd_tile);
 }
 
@@ -77,12 +81,14 @@ static void gate_fwd_tile(void *arg, int tile, int thread)
 	for (int i = tile * ROWS_TILE; i < last; i++)
 		for (int j = 0; j < a->d; j += VL)
 			vput(a->y + (size_t)i * (size_t)a->d, j, a->d,
-			     vget(a->x + (size_t)i * (size_t)a->d, j, a->d) * vsigmoid(vget(a->gate + (size_t)i * a->ldg, j, a->d)));
+			     vget(a->x + (size_t)i * (size_t)a->d, j, a->d) *
+			             vsigmoid(vget(a->gate + (size_t)i * a->ldg, j, a->d)));
 }
 
 void KERNEL(gate_fwd)(struct rf_dev *d, const struct rf_gate_fwd *x)
 {
-	struct gate a = { .rows = x->rows, .d = x->d, .ldg = (size_t)(x->ldg ? x->ldg : x->d), .x = cpu_f32(d, x->x),
+	struct gate a = { .rows = x->rows, .d = x->d, .ldg = (size_t)(x->ldg ? x->ldg : x->d),
+	                  .x = cpu_f32(d, x->x),
 	                  .gate = cpu_f32(d, x->gate), .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, gate_fwd_tile, &a);
@@ -98,7 +104,8 @@ static void gate_bwd_tile(void *arg, int tile, int thread)
 		size_t at = (size_t)i * (size_t)a->d;
 
 		for (int j = 0; j < a->d; j += VL) {
-			vf x = vget(a->x + at, j, a->d), dy = vget(a->dy + at, j, a->d), s = vsigmoid(vget(a->gate + (size_t)i * a->ldg, j, a->d));
+			vf x = vget(a->x + at, j, a->d), dy = vget(a->dy + at, j, a->d),
+			   s = vsigmoid(vget(a->gate + (size_t)i * a->ldg, j, a->d));
 
 			vput(a->dx + at, j, a->d, dy * s);
 			vput(a->dgate + (size_t)i * a->ldg, j, a->d, dy * x * s * (1.f - s));
@@ -110,7 +117,8 @@ static void gate_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(gate_bwd)(struct rf_dev *d, const struct rf_gate_bwd *x)
 {
-	struct gate a = { .rows = x->rows, .d = x->d, .ldg = (size_t)(x->ldg ? x->ldg : x->d), .x = cpu_f32(d, x->x),
+	struct gate a = { .rows = x->rows, .d = x->d, .ldg = (size_t)(x->ldg ? x->ldg : x->d),
+	                  .x = cpu_f32(d, x->x),
 	                  .gate = cpu_f32(d, x->gate), .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx),
 	                  .dgate = cpu_f32(d, x->dgate), .y = cpu_f32(d, x->y) };
 
@@ -129,7 +137,8 @@ static void decay_fwd_tile(void *arg, int tile, int thread)
 	for (int i = tile * ROWS_TILE; i < last; i++)
 		for (int h = 0; h < a->H; h++) {
 			size_t at = (size_t)i * (size_t)a->H + (size_t)h;
-			a->g[at] = (float)(-exp((double)a->A_log[h]) * cpu_softplus((double)a->a[at] + (double)a->dt_bias[h]));
+			a->g[at] = (float)(-exp((double)a->A_log[h]) *
+			                   cpu_softplus((double)a->a[at] + (double)a->dt_bias[h]));
 		}
 }
 
@@ -150,7 +159,8 @@ static void decay_bwd_tile(void *arg, int h, int thread)
 	(void)thread;
 	for (int i = 0; i < a->rows; i++) {
 		size_t at = (size_t)i * (size_t)a->H + (size_t)h;
-		double z = (double)a->a[at] + (double)a->dt_bias[h], dg = (double)a->dg[at], dz = -A * dg / (1 + exp(-z));
+		double z = (double)a->a[at] + (double)a->dt_bias[h], dg = (double)a->dg[at],
+		       dz = -A * dg / (1 + exp(-z));
 
 		a->da[at] = (float)dz;
 		dt += dz;
@@ -163,7 +173,8 @@ static void decay_bwd_tile(void *arg, int h, int thread)
 void KERNEL(decay_bwd)(struct rf_dev *d, const struct rf_decay_bwd *x)
 {
 	struct decay a = { .rows = x->rows, .H = x->H, .a = cpu_f32(d, x->a), .A_log = cpu_f32(d, x->A_log),
-	                   .dt_bias = cpu_f32(d, x->dt_bias), .dg = cpu_f32(d, x->dg), .da = cpu_f32(d, x->da),
+	                   .dt_bias = cpu_f32(d, x->dt_bias), .dg = cpu_f32(d, x->dg),
+	                   .da = cpu_f32(d, x->da),
 	                   .dA_log = cpu_f32(d, x->dA_log), .ddt_bias = cpu_f32(d, x->ddt_bias) };
 
 	cpu_tiles(d, a.H, decay_bwd_tile, &a);

@@ -1,11 +1,12 @@
 /* act.cu -- gates: SwiGLU, a sigmoid, and the decay of Gated DeltaNet, forward and backward.
  *
- * Bound by memory: SwiGLU 12 bytes per number forward and 24 backward, at T 16384 and F 5632 (369 MB a matrix) 0.4 and 0.75 ms;
- * a sigmoid of 30 instructions per 12 bytes is a third of what the multiprocessors could do meanwhile.  Decays are one number per
- * row and head, in double: 0.26 M of them at T 16384, nothing. */
+ * Bound by memory: SwiGLU 12 bytes per number forward and 24 backward, at T 16384 and F 5632 (369
+ * MB a matrix) 0.4 and 0.75 ms; a sigmoid of 30 instructions per 12 bytes is a third of what the
+ * multiprocessors could do meanwhile.  Decays are one number per row and head, in double: 0.26 M of
+ * them at T 16384, nothing. */
 #include "sweep.h"
 
-/* ---- SwiGLU ----------------------------------------------------------------------------------------------------- */
+/* ---- SwiGLU -------------------------------------------------------------------------------- */
 
 struct swiglu {
 	size_t d, ld; /* of a row: its width, and where the next one's gate and up begin */
@@ -28,7 +29,8 @@ struct swiglu_forward : swiglu {
 struct swiglu_backward : swiglu {
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> g = get<W>(gate + i * ld + j), u = get<W>(up + i * ld + j), by = get<W>(dy + i * d + j);
+		const some<W> g = get<W>(gate + i * ld + j), u = get<W>(up + i * ld + j),
+			      by = get<W>(dy + i * d + j);
 		some<W> dg, du, out;
 
 		for (int k = 0; k < W; k++) {
@@ -46,13 +48,15 @@ struct swiglu_backward : swiglu {
 };
 
 /* Rows that touch are one. */
-template <class F> static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, int ld, F f)
+template <class F>
+static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, int ld, F f)
 {
 	const bool rows = width && ld != width;
 
 	f.d = rows ? (size_t)width : n;
 	f.ld = rows ? (size_t)ld : n;
-	sweep(d, name, rows ? n / (size_t)width : 1, f.d, aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
+	sweep(d, name, rows ? n / (size_t)width : 1, f.d,
+	      aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
 }
 
 void rf_cuda_swiglu_fwd(struct rf_dev *d, const struct rf_swiglu_fwd *a)
@@ -67,11 +71,12 @@ void rf_cuda_swiglu_bwd(struct rf_dev *d, const struct rf_swiglu_bwd *a)
 {
 	struct swiglu_backward f = {};
 
-	f.gate = f32(a->gate), f.up = f32(a->up), f.dy = f32(a->dy), f.dgate = f32(a->dgate), f.dup = f32(a->dup), f.y = f32(a->y);
+	f.gate = f32(a->gate), f.up = f32(a->up), f.dy = f32(a->dy), f.dgate = f32(a->dgate),
+	f.dup = f32(a->dup), f.y = f32(a->y);
 	run_swiglu(d, "swiglu_bwd", a->n, a->d, a->ld, f);
 }
 
-/* ---- a sigmoid -------------------------------------------------------------------------------------------------- */
+/* ---- a sigmoid ----------------------------------------------------------------------------- */
 
 struct gate {
 	size_t d, ldg;
@@ -94,7 +99,8 @@ struct gate_forward : gate {
 struct gate_backward : gate {
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> g = get<W>(by + i * ldg + j), v = get<W>(x + i * d + j), t = get<W>(dy + i * d + j);
+		const some<W> g = get<W>(by + i * ldg + j), v = get<W>(x + i * d + j),
+			      t = get<W>(dy + i * d + j);
 		some<W> dv, dg, out;
 
 		for (int k = 0; k < W; k++) {
@@ -115,7 +121,8 @@ template <class F> static void run_gate(struct rf_dev *d, const char *name, int 
 {
 	f.d = (size_t)width;
 	f.ldg = (size_t)(ldg ? ldg : width);
-	sweep(d, name, (size_t)rows, f.d, aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
+	sweep(d, name, (size_t)rows, f.d,
+	      aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
 }
 
 void rf_cuda_gate_fwd(struct rf_dev *d, const struct rf_gate_fwd *a)
@@ -130,11 +137,12 @@ void rf_cuda_gate_bwd(struct rf_dev *d, const struct rf_gate_bwd *a)
 {
 	struct gate_backward f = {};
 
-	f.x = f32(a->x), f.by = f32(a->gate), f.dy = f32(a->dy), f.dx = f32(a->dx), f.dgate = f32(a->dgate), f.y = f32(a->y);
+	f.x = f32(a->x), f.by = f32(a->gate), f.dy = f32(a->dy), f.dx = f32(a->dx), f.dgate = f32(a->dgate),
+	f.y = f32(a->y);
 	run_gate(d, "gate_bwd", a->rows, a->d, a->ldg, f);
 }
 
-/* ---- decays ----------------------------------------------------------------------------------------------------- */
+/* ---- decays -------------------------------------------------------------------------------- */
 
 /* In double, one number per row and head: errors of the logarithm add up along a chunk. */
 struct decay {
@@ -157,15 +165,18 @@ void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *a)
 	sweep_by<1>(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, f);
 }
 
-/* 32 heads and `per` rows a block, eight rows side by side.  part (strips, 2, H): the strips' shares of dA_log and ddt_bias. */
+/* 32 heads and `per` rows a block, eight rows side by side.  part (strips, 2, H): the strips' shares of
+ * dA_log and ddt_bias. */
 enum { HEADS = 32, SIDE = 8 };
 
-static __global__ void __launch_bounds__(HEADS * SIDE)
-decay_bwd(int rows, int H, int per, const float *a, const float *A_log, const float *dt_bias, const float *dg, float *da, double *part)
+static __global__ void __launch_bounds__(HEADS *SIDE)
+	decay_bwd(int rows, int H, int per, const float *a, const float *A_log, const float *dt_bias,
+                  const float *dg, float *da, double *part)
 {
 	SHARED(s);
 	double *side = s.take<double>(2 * HEADS * SIDE), sum[2] = { 0, 0 }; /* of dA_log, of ddt_bias */
-	const int h = blockIdx.y * HEADS + threadIdx.x, first = blockIdx.x * per, last = first + per < rows ? first + per : rows;
+	const int h = blockIdx.y * HEADS + threadIdx.x, first = blockIdx.x * per,
+		  last = first + per < rows ? first + per : rows;
 
 	if (h < H) {
 		const double A = exp((double)A_log[h]), dt = (double)dt_bias[h];
@@ -199,8 +210,8 @@ void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *a)
 
 	if (!a->rows || !H || !(part = (double *)rf_cuda_scratch(d, (size_t)strips * 2 * H * sizeof *part)))
 		return;
-	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H, per, f32(a->a), f32(a->A_log),
-	       f32(a->dt_bias), f32(a->dg), f32(a->da), part);
+	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H, per,
+	       f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->dg), f32(a->da), part);
 	rf_cuda_add_strips(d, part, strips, H, 2 * H, f32(a->dA_log), 1);
 	rf_cuda_add_strips(d, part + H, strips, H, 2 * H, f32(a->ddt_bias), 1);
 }

@@ -1,21 +1,25 @@
 /* attention.c -- softmax attention in blocks, so that the scores are never stored whole.
  *
- * Forward: online softmax, Dao et al. 2022, arXiv:2205.14135.  Backward: with D_i = o_i . do_i and
- * p_ij = exp(s_ij - lse_i),  ds_ij = p_ij (do_i . v_j - D_i),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
- * dv_j = sum_i p_ij do_i: five products of blocks, s and p being formed once.
+ * Forward: online softmax, Dao et al. 2022, arXiv:2205.14135.  Backward: with D_i = o_i . do_i and p_ij =
+ * exp(s_ij - lse_i),  ds_ij = p_ij (do_i . v_j - D_i),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i, dv_j
+ * = sum_i p_ij do_i: five products of blocks, s and p being formed once.
  *
- * A tile belongs to one key head and owns some blocks of 64 rows, the lanes: queries forward, keys backward.  It goes through
- * blocks of 64 rows of the other side, the partners, and takes each with all of its own, so that it is packed once for them.
- * Lanes lie transposed, (width, 64); partners lie as they are, (64, width).  Then every product is one of
- *     scores (64, n) = partners (64, width) lanes (width, n),  sums (width, n) += partners' (width, 64) scores (64, n):
- * the right operand is read by whole vectors, the left one by single numbers, and a maximum or sum over the partners is
- * one of vectors.
+ * A tile belongs to one key head and owns some blocks of 64 rows, the lanes: queries forward, keys backward.
+ * It goes through blocks of 64 rows of the other side, the partners, and takes each with all of its own, so
+ * that it is packed once for them.  Lanes lie transposed, (width, 64); partners lie as they are, (64, width).
+ * Then every product is one of
+ *     scores (64, n) = partners (64, width) lanes (width, n),  sums (width, n) += partners' (width, 64)
+ *     scores (64, n):
+ * the right operand is read by whole vectors, the left one by single numbers, and a maximum or sum over the
+ * partners is one of vectors.
  *
- * Backward dk and dv belong to a tile; dq is a sum over all keys.  The groups of keys are dealt out to a fixed number of
- * shares, each with sums for all queries of its own, which are added up in order afterwards: no sum depends on the threads.
+ * Backward dk and dv belong to a tile; dq is a sum over all keys.  The groups of keys are dealt out to a
+ * fixed number of shares, each with sums for all queries of its own, which are added up in order afterwards:
+ * no sum depends on the threads.
  *
- * The queries of one key head are counted sequence by sequence, then step by step, then head by head, so that a block
- * holds the rollouts that hang below one text, whose keys (the cache) it then reads once for all of them. */
+ * The queries of one key head are counted sequence by sequence, then step by step, then head by
+ * head, so that a block holds the rollouts that hang below one text, whose keys (the cache) it then
+ * reads once for all of them. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -29,7 +33,7 @@ enum { BR = 64, PAD = ROWS_PAD };       /* rows of a block; widths are padded to
 
 static int whole(int n, int of) { return (n + of - 1) / of * of; }
 
-/* ---- products of blocks ----------------------------------------------------------------------------------------- */
+/* ---- products of blocks -------------------------------------------------------------------- */
 
 /* s (partners, lanes) = partners' rows times lanes' rows; partners is rounded up to PAD. */
 static void scores(int width, int pad, int partners, int lanes, const float *rows, const float *x, float *s)
@@ -43,13 +47,14 @@ static void gather(int pad, int partners, int lanes, const float *rows, const fl
 	prod(true, pad, lanes, partners, rows, pad, s, BR, y, BR, ADD);
 }
 
-/* y (partners, wide) += s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up to PAD. */
+/* y (partners, wide) += s (partners, lanes) times lanes' rows (lanes, wide); partners is rounded up
+ * to PAD. */
 static void spread(int wide, int partners, int lanes, const float *s, const float *rows, float *y)
 {
 	prod(false, whole(partners, PAD), wide, lanes, s, BR, rows, wide, y, wide, ADD);
 }
 
-/* ---- rows of a block -------------------------------------------------------------------------------------------- */
+/* ---- rows of a block ----------------------------------------------------------------------- */
 
 /* Rows side by side as lanes: to (pad, 64). */
 static void pack_lanes(const float *const row[BR], int n, int width, int pad, float scale, float *to)
@@ -79,7 +84,7 @@ static void unpack_lane(const float *from, int width, float scale, bool add, flo
 		row[l] = (add ? row[l] : 0) + from[l * BR] * scale;
 }
 
-/* ---- who reads whom --------------------------------------------------------------------------------------------- */
+/* ---- who reads whom ------------------------------------------------------------------------ */
 
 struct attn {
 	struct rf_dev *d;
@@ -99,7 +104,10 @@ struct attn {
 enum { MOST = 4 };           /* blocks of a tile: as many as stay near with their sums, whatever the width */
 static int blocks_of(int pad) { return pad <= 64 ? MOST : pad <= 128 ? 2 : 1; }
 /* Into how many tiles so many rows go. */
-static int groups_of(const struct attn *a, int rows) { return (rows + a->blocks * BR - 1) / (a->blocks * BR); }
+static int groups_of(const struct attn *a, int rows)
+{
+	return (rows + a->blocks * BR - 1) / (a->blocks * BR);
+}
 
 /* A block of queries: each reads the keys lo..hi-1 of a source. */
 struct queries {
@@ -122,8 +130,11 @@ struct work {
 
 static struct work *work_of(const struct attn *a, int thread)
 {
-	size_t block = (size_t)a->pad * BR, rows = (size_t)a->wide * BR, own = 4 * block + rows, head = (sizeof(struct work) + 63) / 64 * 64;
-	struct work *w = rf_cpu_scratch(a->d, thread, head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) * sizeof(float));
+	size_t block = (size_t)a->pad * BR, rows = (size_t)a->wide * BR, own = 4 * block + rows,
+	       head = (sizeof(struct work) + 63) / 64 * 64;
+	struct work *w = rf_cpu_scratch(a->d, thread,
+	                                head + ((size_t)a->blocks * own + 2 * block + 2 * BR * BR) *
+	                                                sizeof(float));
 	float *f;
 
 	if (!w)
@@ -148,7 +159,8 @@ static struct source source_of(const struct attn *a, int g, int b)
 
 	if (b == CACHE)
 		return (struct source){ b, (size_t)g * (size_t)a->D, row, a->cache_k, a->cache_v };
-	return (struct source){ b, (size_t)b * row + (size_t)g * (size_t)a->D, (size_t)a->nb * row, a->k, a->v };
+	return (struct source){ b, (size_t)b * row + (size_t)g * (size_t)a->D, (size_t)a->nb * row, a->k,
+	                        a->v };
 }
 
 static void key_rows(const struct source *s, const float *base, int first, int n, const float *row[BR])
@@ -171,8 +183,8 @@ static void query_rows(const struct attn *a, const float *base, int g, int first
 		row[i] = base + query(a, g, first + i) * (size_t)a->D;
 }
 
-/* Which keys of a source the queries of a block read: q->lo, q->hi, and of all of them the least and the end; false if none
- * reads any.  Queries of other sequences and lanes behind the block read nothing. */
+/* Which keys of a source the queries of a block read: q->lo, q->hi, and of all of them the least and the end;
+ * false if none reads any.  Queries of other sequences and lanes behind the block read nothing. */
 static bool reach(const struct attn *a, struct queries *q, int b, int *least, int *end)
 {
 	int per = a->steps * a->rep, first = q->first;
@@ -211,11 +223,12 @@ static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 	return all ? ALL : some ? SOME : NONE;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------- */
 
-/* Takes a block of scores into the softmax so far, for the lanes l0..l1-1 (multiples of 16): p in place of the scores; what
- * was summed under a lower maximum, y, shrinks. */
-INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys, int l0, int l1, bool masked)
+/* Takes a block of scores into the softmax so far, for the lanes l0..l1-1 (multiples of 16): p in place of
+ * the scores; what was summed under a lower maximum, y, shrinks. */
+INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys,
+                   int l0, int l1, bool masked)
 {
 	for (int l = l0; l < l1; l += VL) {
 		vf was = vload(q->top + l), top = was, sum = vset(0), shrink;
@@ -269,10 +282,13 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 		for (int i = 0; i < blocks; i++) {
 			struct queries *q = &w->q[i];
 			int l0 = b == CACHE || b * per < q->first ? 0 : (b * per - q->first) / VL * VL;
-			int l1 = b == CACHE || (b + 1) * per - q->first > q->n ? q->n : (b + 1) * per - q->first, end1 = whole(l1, VL);
+			int l1 = b == CACHE || (b + 1) * per - q->first > q->n ? q->n
+			                                                       : (b + 1) * per - q->first,
+			    end1 = whole(l1, VL);
 			enum cover c;
 
-			if (l0 >= l1 || (c = cover(q, l0, end1 < q->n ? end1 : q->n, key, key + keys)) == NONE)
+			if (l0 >= l1 ||
+			    (c = cover(q, l0, end1 < q->n ? end1 : q->n, key, key + keys)) == NONE)
 				continue;
 			if (!packed) {
 				key_rows(&src, src.k, key, keys, w->row);
@@ -296,7 +312,8 @@ static void fwd_tile(void *arg, int tile, int thread)
 	const struct attn *a = arg;
 	struct work *w = work_of(a, thread);
 	int g = tile % a->G, per = a->steps * a->rep, blocks = 0;
-	int first = (groups_of(a, a->queries) - 1 - tile / a->G) * a->blocks * BR, end = first;  /* the long ones first */
+	/* the long ones first */
+	int first = (groups_of(a, a->queries) - 1 - tile / a->G) * a->blocks * BR, end = first;
 
 	if (!w)
 		return;
@@ -322,7 +339,8 @@ static void fwd_tile(void *arg, int tile, int thread)
 		const struct queries *q = &w->q[i / BR];
 		size_t row = query(a, g, first + i);
 
-		unpack_lane(w->lane[i / BR].gy + i % BR, a->D, 1 / q->sum[i % BR], false, a->o + row * (size_t)a->D);
+		unpack_lane(w->lane[i / BR].gy + i % BR, a->D, 1 / q->sum[i % BR], false,
+		            a->o + row * (size_t)a->D);
 		if (a->lse)
 			a->lse[row] = q->top[i % BR] + logf(q->sum[i % BR]);
 	}
@@ -332,9 +350,12 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {
 		.d = d, .nb = p->nb, .steps = p->steps, .given = p->given, .H = p->H, .G = p->G, .D = p->D,
-		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL), .rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)), .scale = 1 / sqrtf((float)p->D),
-		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k), .v = cpu_f32(d, p->v),
+		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL),
+		.rep = p->H / p->G,
+		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
+		.scale = 1 / sqrtf((float)p->D),
+		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse),
 	};
@@ -343,10 +364,11 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 	cpu_tiles(d, groups_of(&a, a.queries) * a.G, fwd_tile, &a);
 }
 
-/* ---- backward --------------------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------ */
 
-/* p in t's place, ds = p (do . v - D) in s's; row i is a query, lane l key `key` + l.  Where p is 1 ds is 0: a row that reads
- * one key alone has no slope, and what is left of do . v and D, which are summed in different orders, is not one either. */
+/* p in t's place, ds = p (do . v - D) in s's; row i is a query, lane l key `key` + l.  Where p is 1 ds is 0:
+ * a row that reads one key alone has no slope, and what is left of do . v and D, which are summed in
+ * different orders, is not one either. */
 INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {
 	for (int i = 0; i < q->n; i++)
@@ -370,8 +392,10 @@ static int groups(const struct attn *a) { return groups_of(a, a->longest) + a->n
 
 static struct group group_of(const struct attn *a, int i)
 {
-	int cached = groups_of(a, a->longest), own = groups_of(a, a->steps), all = i < cached ? a->longest : a->steps;
-	struct group x = { i < cached ? CACHE : (i - cached) / own, (i < cached ? i : (i - cached) % own) * a->blocks * BR, 0 };
+	int cached = groups_of(a, a->longest), own = groups_of(a, a->steps),
+	    all = i < cached ? a->longest : a->steps;
+	struct group x = { i < cached ? CACHE : (i - cached) / own,
+	                   (i < cached ? i : (i - cached) % own) * a->blocks * BR, 0 };
 
 	x.end = all - x.key < a->blocks * BR ? all : x.key + a->blocks * BR;
 	return x;
@@ -429,10 +453,12 @@ static void slopes(const struct attn *a, struct work *w, int g, const struct gro
 
 static void bwd_group(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
 {
-	/* the queries of the cache are all; those of a sequence's own rows begin with the group's first row, and end with the
-	 * last one whose window has the group's last row */
-	int per = a->steps * a->rep, last = x->end - 1, until = a->window && a->steps - last > a->window ? last + a->window : a->steps;
-	int q0 = x->b == CACHE ? 0 : x->b * per + x->key * a->rep, q1 = x->b == CACHE ? a->queries : x->b * per + until * a->rep;
+	/* the queries of the cache are all; those of a sequence's own rows begin with the group's first row,
+	 * and end with the last one whose window has the group's last row */
+	int per = a->steps * a->rep, last = x->end - 1,
+	    until = a->window && a->steps - last > a->window ? last + a->window : a->steps;
+	int q0 = x->b == CACHE ? 0 : x->b * per + x->key * a->rep,
+	    q1 = x->b == CACHE ? a->queries : x->b * per + until * a->rep;
 	struct source src = source_of(a, g, x->b);
 
 	for (int key = x->key, i = 0; key < x->end; key += BR, i++) {
@@ -456,12 +482,15 @@ static void bwd_group(const struct attn *a, struct work *w, int g, const struct 
 		const struct lanes *k = &w->lane[i / BR];
 		size_t at = src.at + (size_t)(x->key + i) * src.ld;
 
-		unpack_lane(k->gx + i % BR, a->D, 1, x->b == CACHE, (x->b == CACHE ? a->dcache_k : a->dk) + at);
-		unpack_lane(k->gy + i % BR, a->D, 1, x->b == CACHE, (x->b == CACHE ? a->dcache_v : a->dv) + at);
+		unpack_lane(k->gx + i % BR, a->D, 1, x->b == CACHE,
+		            (x->b == CACHE ? a->dcache_k : a->dk) + at);
+		unpack_lane(k->gy + i % BR, a->D, 1, x->b == CACHE,
+		            (x->b == CACHE ? a->dcache_v : a->dv) + at);
 	}
 }
 
-/* Numbers of a share's dq of a key head: its last rows, rounded up, get sums of nothing; and of all key heads. */
+/* Numbers of a share's dq of a key head: its last rows, rounded up, get sums of nothing; and of all
+ * key heads. */
 static size_t head_size(const struct attn *a) { return ((size_t)a->queries + PAD) * (size_t)a->wide; }
 static size_t share_size(const struct attn *a) { return (size_t)a->G * head_size(a); }
 
@@ -487,7 +516,8 @@ static void bwd_tile(void *arg, int tile, int thread)
 static void dot_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;
-	size_t D = (size_t)a->D, end = (size_t)a->nb * (size_t)a->steps * (size_t)a->H, i = (size_t)tile * ROWS_TILE;
+	size_t D = (size_t)a->D, end = (size_t)a->nb * (size_t)a->steps * (size_t)a->H,
+	       i = (size_t)tile * ROWS_TILE;
 
 	(void)thread;
 	for (size_t to = i + ROWS_TILE; i < to && i < end; i++) {
@@ -523,10 +553,13 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 {
 	struct attn a = {
 		.d = d, .nb = p->nb, .steps = p->steps, .H = p->H, .G = p->G, .D = p->D,
-		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL), .rep = p->H / p->G,
-		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)), .shares = cpu_attn_shares(p->G),
+		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL),
+		.rep = p->H / p->G,
+		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
+		.shares = cpu_attn_shares(p->G),
 		.scale = 1 / sqrtf((float)p->D),
-		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k), .v = cpu_f32(d, p->v),
+		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse), .d_o = cpu_f32(d, p->d_o),
 		.dq = cpu_f32(d, p->dq), .dk = cpu_f32(d, p->dk), .dv = cpu_f32(d, p->dv),
@@ -537,7 +570,9 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 	assert(a.H == a.rep * a.G);
 	if (a.shares > groups(&a))
 		a.shares = groups(&a);
-	if (!(a.part = rf_cpu_scratch(d, -1, cpu_attn_part(a.shares, (size_t)rows, p->H, p->G, p->D) * sizeof *a.part)))
+	if (!(a.part = rf_cpu_scratch(d, -1,
+	                              cpu_attn_part(a.shares, (size_t)rows, p->H, p->G, p->D) *
+	                                      sizeof *a.part)))
 		return;
 	a.dot = a.part + (size_t)a.shares * share_size(&a);
 	cpu_tiles(d, (rows * a.H + ROWS_TILE - 1) / ROWS_TILE, dot_tile, &a);

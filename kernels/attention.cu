@@ -1,24 +1,27 @@
 /* attention.cu -- softmax attention in blocks, so that the scores are never stored whole.
  *
- * As in attention.c: online softmax forward, and p anew from lse backward, once by blocks of queries (dq) and once by blocks
- * of keys (dk, dv, and the cache's), so that every sum has one owner and one order.  The queries of one key head are
- * counted sequence by sequence, step by step, head by head: rollouts that hang below one text lie in one block, which reads
- * the cache once for all of them.  Keys come from two sources: the cache, and the rows of the pass, counted
- * sequence by sequence too.  So what a query reads is one span of each source, a block of keys may hold those of many short
- * rollouts, and blocks that nobody reads are skipped: by the ends of the spans, where sequences are mixed by asking.
+ * As in attention.c: online softmax forward, and p anew from lse backward, once by blocks of queries (dq) and
+ * once by blocks of keys (dk, dv, and the cache's), so that every sum has one owner and one order.  The
+ * queries of one key head are counted sequence by sequence, step by step, head by head: rollouts that hang
+ * below one text lie in one block, which reads the cache once for all of them.  Keys come from two sources:
+ * the cache, and the rows of the pass, counted sequence by sequence too.  So what a query reads is one span
+ * of each source, a block of keys may hold those of many short rollouts, and blocks that nobody reads are
+ * skipped: by the ends of the spans, where sequences are mixed by asking.
  *
- * The reckoning, for an H100.  Forward a pair of a query and a key takes 4 D operations and one exp; 64 keys and values come
- * as 512 D bytes of float32 from the L2 cache and meet 128 queries: 64 operations per byte, at 5 TB/s 320 TFLOP/s.  The
- * products are mma.sync on operands in shared memory, sums in registers: each 16 rows of a warp load a right operand anew,
- * 256 bytes per 4096 operations, so shared memory (128 bytes a cycle) stops at 450 TFLOP/s, exp (16 a cycle) at 128 x 64 pairs in
- * 512 cycles, beside 800 for the products at D = 64.  So a third of what matrix units give in dense products can be had, and
- * for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP) 1 ms.  While a block multiplies, the next keys or values
- * are on their way into registers, where there is room (D <= 128).  Backward takes 14 D operations per pair (the scores and
- * do v twice, three sums).
+ * The reckoning, for an H100.  Forward a pair of a query and a key takes 4 D operations and one exp; 64 keys
+ * and values come as 512 D bytes of float32 from the L2 cache and meet 128 queries: 64 operations per byte,
+ * at 5 TB/s 320 TFLOP/s.  The products are mma.sync on operands in shared memory, sums in registers: each 16
+ * rows of a warp load a right operand anew, 256 bytes per 4096 operations, so shared memory (128 bytes a
+ * cycle) stops at 450 TFLOP/s, exp (16 a cycle) at 128 x 64 pairs in 512 cycles, beside 800 for the products
+ * at D = 64.  So a third of what matrix units give in dense products can be had, and for T = 16384, a window
+ * of 2048 and 32 heads of 64 (270 GFLOP) 1 ms.  While a block multiplies, the next keys or values are on
+ * their way into registers, where there is room (D <= 128).  Backward takes 14 D operations per pair (the
+ * scores and do v twice, three sums).
  *
- * A step of rollouts has nb H queries in all and a long cache: 8 D bytes per key and key head, 10^5 keys of 8 heads of 128 in
- * 0.3 ms, if all multiprocessors read.  So where there are fewer blocks than they can hold the keys are split into
- * parts, whose sums are merged in order (attn_merge); they take 130 KiB per multiprocessor at most.
+ * A step of rollouts has nb H queries in all and a long cache: 8 D bytes per key and key head, 10^5 keys of 8
+ * heads of 128 in 0.3 ms, if all multiprocessors read.  So where there are fewer blocks than they can hold
+ * the keys are split into parts, whose sums are merged in order (attn_merge); they take 130 KiB per
+ * multiprocessor at most.
  *
  * In float32 the same kernels multiply without matrix units, on smaller blocks, 99 KB at most. */
 #include <climits>
@@ -28,9 +31,10 @@
 
 #define NEVER (-1e30f) /* below all scores, and finite, so that NEVER - NEVER is 0 */
 
-/* How blocks are cut, for heads of up to DP columns.  Forward and dq: WARPS of 16 queries each meet KEYS or DQ_KEYS at a time.  dk
- * and dv: OWN keys meet READERS queries at a time; OWN_WARPS stand in rows of 16 keys each.  *_BLOCKS: so many blocks fit a
- * multiprocessor, by shared memory; the compiler sees to the registers. */
+/* How blocks are cut, for heads of up to DP columns.  Forward and dq: WARPS of 16 queries each meet KEYS or
+ * DQ_KEYS at a time.  dk and dv: OWN keys meet READERS queries at a time; OWN_WARPS stand in rows of 16 keys
+ * each.  *_BLOCKS: so many blocks fit a multiprocessor, by shared memory; the compiler sees to the
+ * registers. */
 template <int W, int K, int DQ_K, int O, int R, int O_W, int FWD, int DQ, int DKV> struct cuts {
 	enum { WARPS = W, KEYS = K, DQ_KEYS = DQ_K, OWN = O, READERS = R, OWN_WARPS = O_W };
 	enum { FWD_BLOCKS = FWD, DQ_BLOCKS = DQ, DKV_BLOCKS = DKV };
@@ -52,8 +56,10 @@ template <class T> static __host__ __device__ constexpr int room_size(int rows, 
 }
 
 struct attn {
-	int nb, steps, len, given, H, G, rep, D, window, longest, queries; /* len: own rows of a sequence; queries: of a key head */
-	bool vec;                                                          /* rows of q, k, v, do begin at multiples of 16 bytes */
+	/* len: own rows of a sequence; queries: of a key head */
+	int nb, steps, len, given, H, G, rep, D, window, longest, queries;
+	/* rows of q, k, v, do begin at multiples of 16 bytes */
+	bool vec;
 	float scale;
 	const int32_t *past;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
@@ -62,7 +68,7 @@ struct attn {
 	float *part, *part_top, *part_sum; /* (splits, R, H, D) and (splits, R, H): NULL without splits */
 };
 
-/* ---- who reads whom --------------------------------------------------------------------------------------------- */
+/* ---- who reads whom ------------------------------------------------------------------------ */
 
 /* Query i of key head g is this row of q (R H, D). */
 static __device__ __forceinline__ size_t query(const attn &a, int g, int i)
@@ -78,7 +84,8 @@ struct span { int lo, hi; };
 static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 {
 	const int b = i / a.rep / a.steps, j = a.given + i / a.rep % a.steps, past = a.past ? a.past[b] : 0;
-	const int hi = cache ? past : j + 1, pos = cache ? past + j : j, lo = a.window && pos + 1 > a.window ? pos + 1 - a.window : 0;
+	const int hi = cache ? past : j + 1, pos = cache ? past + j : j,
+		  lo = a.window && pos + 1 > a.window ? pos + 1 - a.window : 0;
 	const int from = cache ? 0 : b * a.len;
 
 	return lo < hi ? span{ from + lo, from + hi } : span{ 0, 0 };
@@ -95,7 +102,8 @@ static __device__ __forceinline__ size_t key_row(const attn &a, bool cache, int 
 	return (row * a.G + g) * a.D;
 }
 
-/* What a block of ROWS queries goes through, KEYS at a time: of the cache, then of the own rows; part blockIdx.y of it. */
+/* What a block of ROWS queries goes through, KEYS at a time: of the cache, then of the own rows; part
+ * blockIdx.y of it. */
 template <int ROWS, int KEYS> struct tour {
 	span *seen;        /* (2, ROWS) in shared memory */
 	int cached, from0, from1, end0, end1, stop;
@@ -141,20 +149,28 @@ template <int ROWS, int KEYS> struct tour {
 	}
 
 	__device__ __forceinline__ bool in_cache(int t) const { return t < cached; }
-	__device__ __forceinline__ int at(int t) const { return in_cache(t) ? from0 + t * KEYS : from1 + (t - cached) * KEYS; }
+	__device__ __forceinline__ int at(int t) const
+	{
+		return in_cache(t) ? from0 + t * KEYS : from1 + (t - cached) * KEYS;
+	}
 	__device__ __forceinline__ int end(int t) const { return in_cache(t) ? end0 : end1; }
-	__device__ __forceinline__ span of(int t, int row) const { return seen[(in_cache(t) ? 0 : ROWS) + row]; }
+	__device__ __forceinline__ span of(int t, int row) const
+	{
+		return seen[(in_cache(t) ? 0 : ROWS) + row];
+	}
 
 	/* The first step from t on that somebody reads: all threads ask together. */
 	__device__ __forceinline__ int next(int t) const
 	{
-		while (sparse && t < stop && !__syncthreads_or((int)threadIdx.x < ROWS && meets(of(t, threadIdx.x), at(t), at(t) + KEYS)))
+		while (sparse && t < stop &&
+		       !__syncthreads_or((int)threadIdx.x < ROWS &&
+		                         meets(of(t, threadIdx.x), at(t), at(t) + KEYS)))
 			t++;
 		return t;
 	}
 };
 
-/* ---- rows into shared memory ------------------------------------------------------------------------------------ */
+/* ---- rows into shared memory --------------------------------------------------------------- */
 
 static __device__ __forceinline__ float4 read_four(const float *row, int c, int D, bool vec)
 {
@@ -181,14 +197,16 @@ static __device__ __forceinline__ void put_four(bf16 *to, float4 x, float by)
 	*(uint2 *)to = { two_bf16(x.x * by, x.y * by), two_bf16(x.z * by, x.w * by) };
 }
 
-/* n rows of keys or values of one source, the first at `first`; those that lie evenly come by one multiplication each. */
+/* n rows of keys or values of one source, the first at `first`; those that lie evenly come by one
+ * multiplication each. */
 struct key_rows {
 	const attn &a;
 	const float *base;
 	bool cache, even;
 	int g, first, n;
 
-	__device__ __forceinline__ key_rows(const attn &all, const float *from, bool cached, int head, int at, int end)
+	__device__ __forceinline__ key_rows(const attn &all, const float *from, bool cached, int head, int at,
+	                                    int end)
 	    : a(all), base(from), cache(cached), even(cached || all.nb == 1), g(head), first(at), n(end - at)
 	{
 		if (even)
@@ -215,10 +233,11 @@ template <class F> struct any_rows {
 };
 template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) { return { at }; }
 
-/* ROWS rows of up to DP columns, zeros where there are none up to a multiple of 16; row(r) says where row r lies, NULL: nowhere.
- * What get() asks for is on its way until put(), where registers allow (EARLY). */
+/* ROWS rows of up to DP columns, zeros where there are none up to a multiple of 16; row(r) says where row r
+ * lies, NULL: nowhere.  What get() asks for is on its way until put(), where registers allow (EARLY). */
 template <class T, int DP, int ROWS, int THREADS> struct fetch {
-	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8, CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
+	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8,
+	       CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
 	enum { APART = THREADS / (DP / 4) };
 	static_assert(THREADS % (DP / 4) == 0 && N * APART == ROWS, "a thread keeps its columns");
 	float4 x[CHUNK];
@@ -255,15 +274,17 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 			if (c < (a.D + 15) / 16 * 16) {
 				UNROLL()
 				for (int i = 0; i < CHUNK; i++)
-					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c, x[i], by);
+					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c, x[i],
+					         by);
 			}
 		}
 	}
 };
 
-/* ---- forward ---------------------------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------- */
 
-/* exp(x), as exact as exp2f, which is this instruction and takes care of results below 1e-38, which are 0 here. */
+/* exp(x), as exact as exp2f, which is this instruction and takes care of results below 1e-38, which
+ * are 0 here. */
 static __device__ __forceinline__ float expo(float x)
 {
 	float y;
@@ -289,10 +310,11 @@ static __device__ __forceinline__ float row_sum(float x)
 	return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-/* A lane's part of 16 rows, times by0 (upper) and by1 (lower), to two rows of `to`, which begin at up and low; < 0: nowhere. */
+/* A lane's part of 16 rows, times by0 (upper) and by1 (lower), to two rows of `to`, which begin at up and
+ * low; < 0: nowhere. */
 template <int N>
-static __device__ __forceinline__ void write_rows(float *to, long long up, long long low, int D, const float (&c)[N][4], float by0,
-                                                  float by1, bool add)
+static __device__ __forceinline__ void write_rows(float *to, long long up, long long low, int D,
+                                                  const float (&c)[N][4], float by0, float by1, bool add)
 {
 	const int col = (threadIdx.x & 3) * 2;
 
@@ -314,21 +336,27 @@ template <class T, int DP> static constexpr size_t fwd_shared()
 {
 	using C = cut<T, DP>;
 
-	return shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) + 2 * shared_size(C::KEYS * padded<T>(DP), sizeof(T)) +
-	       shared_size(room_size<T>(16 * C::WARPS, C::KEYS), sizeof(T)) + shared_size(2 * 16 * C::WARPS, sizeof(span));
+	return shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) +
+	       2 * shared_size(C::KEYS * padded<T>(DP), sizeof(T)) +
+	       shared_size(room_size<T>(16 * C::WARPS, C::KEYS), sizeof(T)) +
+	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
-template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD_BLOCKS) attn_forward(attn a)
+template <class T, int DP>
+static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD_BLOCKS) attn_forward(attn a)
 {
-	enum { KEYS = cut<T, DP>::KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
+	enum { KEYS = cut<T, DP>::KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS, LD = padded<T>(DP),
+	       LR = padded<T>(KEYS) };
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *k = s.take<T>(KEYS * LD), *v = s.take<T>(KEYS * LD);
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
 	tour<ROWS, KEYS> walk;
 	fetch<T, DP, KEYS, THREADS> next;
-	const int g = blockIdx.x % a.G, first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS; /* the long ones first */
+	/* the long ones first */
+	const int g = blockIdx.x % a.G, first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS;
 	const int n = a.queries - first < ROWS ? a.queries - first : ROWS;
-	const int warp_row = threadIdx.x / 32 * 16, up = warp_row + (threadIdx.x & 31) / 4, low = up + 8, col = (threadIdx.x & 3) * 2;
+	const int warp_row = threadIdx.x / 32 * 16, up = warp_row + (threadIdx.x & 31) / 4, low = up + 8,
+		  col = (threadIdx.x & 3) * 2;
 	const int width = (a.D + 15) / 16 * 16;
 	float o[DP / 8][4], top[2] = { NEVER, NEVER }, sum[2] = { 0, 0 };
 
@@ -339,11 +367,14 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 	int t = walk.begin(a, first, n);
 	const auto row_of = [&](const float *own, const float *cached, int t) {
-		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t), walk.end(t));
+		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t),
+		                walk.end(t));
 	};
 
 	fetch<T, DP, ROWS, THREADS> queries;
-	const auto query_row = rows_at([&](int r) { return r < n ? a.q + query(a, g, first + r) * a.D : nullptr; });
+	const auto query_row = rows_at([&](int r) {
+		return r < n ? a.q + query(a, g, first + r) * a.D : nullptr;
+	});
 	queries.get(a, query_row);
 	queries.put(a, query_row, q, a.scale);
 	if (t < walk.stop) {
@@ -387,7 +418,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
 					most[e / 2] = fmaxf(most[e / 2], p[i][e]);
-			/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key shrinks to nothing */
+			/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key
+			   shrinks to nothing */
 			for (int half = 0; half < 2; half++)
 				most[half] = row_max(most[half]);
 			for (int i = 0; i < KEYS / 8; i++)
@@ -414,7 +446,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		t = then;
 	}
 
-	const long long row0 = up < n ? (long long)query(a, g, first + up) : -1, row1 = low < n ? (long long)query(a, g, first + low) : -1;
+	const long long row0 = up < n ? (long long)query(a, g, first + up) : -1,
+			row1 = low < n ? (long long)query(a, g, first + low) : -1;
 	const size_t part = (size_t)blockIdx.y * a.queries * a.G;
 
 	sum[0] = row_sum(sum[0]);
@@ -438,7 +471,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 /* Puts the parts of each row together, in order: a warp each. */
 static __global__ void attn_merge(attn a, int splits)
 {
-	const size_t rows = (size_t)a.queries * a.G, row = (size_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+	const size_t rows = (size_t)a.queries * a.G,
+		     row = (size_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	const int lane = threadIdx.x & 31;
 	float top = NEVER, sum = 0;
 
@@ -459,11 +493,12 @@ static __global__ void attn_merge(attn a, int splits)
 		a.lse[row] = top + logf(sum);
 }
 
-/* ---- backward: the queries -------------------------------------------------------------------------------------- */
+/* ---- backward: the queries ----------------------------------------------------------------- */
 
 static __global__ void attn_dots(attn a)
 {
-	const size_t rows = (size_t)a.queries * a.G, row = (size_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+	const size_t rows = (size_t)a.queries * a.G,
+		     row = (size_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 	const int lane = threadIdx.x & 31;
 	float sum = 0;
 
@@ -476,22 +511,30 @@ static __global__ void attn_dots(attn a)
 		a.dot[row] = sum;
 }
 
-/* ds = p (do . v - dot).  Where p is 1 it is 0: a row that reads one key alone has no slope, and what is left of do . v and the
- * dot, which are summed in different orders and of differently rounded numbers, is not one either. */
-static __device__ __forceinline__ float slope(float p, float dov, float dot) { return p == 1 ? 0 : p * (dov - dot); }
+/* ds = p (do . v - dot).  Where p is 1 it is 0: a row that reads one key alone has no slope, and
+ * what is left of do . v and the dot, which are summed in different orders and of differently
+ * rounded numbers, is not one either. */
+static __device__ __forceinline__ float slope(float p, float dov, float dot)
+{
+	return p == 1 ? 0 : p * (dov - dot);
+}
 
 template <class T, int DP> static constexpr size_t dq_shared()
 {
 	using C = cut<T, DP>;
 
-	return 2 * shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) + shared_size(C::DQ_KEYS * padded<T>(DP), sizeof(T)) +
-	       shared_size(room_size<T>(16 * C::WARPS, C::DQ_KEYS), sizeof(T)) + shared_size(2 * 16 * C::WARPS, sizeof(span));
+	return 2 * shared_size((16 * C::WARPS) * padded<T>(DP), sizeof(T)) +
+	       shared_size(C::DQ_KEYS * padded<T>(DP), sizeof(T)) +
+	       shared_size(room_size<T>(16 * C::WARPS, C::DQ_KEYS), sizeof(T)) +
+	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
 /* Values and keys take turns in the same memory. */
-template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
+template <class T, int DP>
+static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
 {
-	enum { KEYS = cut<T, DP>::DQ_KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS, LD = padded<T>(DP), LR = padded<T>(KEYS) };
+	enum { KEYS = cut<T, DP>::DQ_KEYS, ROWS = 16 * cut<T, DP>::WARPS, THREADS = 2 * ROWS,
+	       LD = padded<T>(DP), LR = padded<T>(KEYS) };
 	SHARED(s);
 	T *q = s.take<T>(ROWS * LD), *d_o = s.take<T>(ROWS * LD), *kv = s.take<T>(KEYS * LD);
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
@@ -499,9 +542,11 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	fetch<T, DP, KEYS, THREADS> next;
 	const int g = blockIdx.x % a.G, first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS;
 	const int n = a.queries - first < ROWS ? a.queries - first : ROWS;
-	const int warp_row = threadIdx.x / 32 * 16, up = warp_row + (threadIdx.x & 31) / 4, low = up + 8, col = (threadIdx.x & 3) * 2;
+	const int warp_row = threadIdx.x / 32 * 16, up = warp_row + (threadIdx.x & 31) / 4, low = up + 8,
+		  col = (threadIdx.x & 3) * 2;
 	const int width = (a.D + 15) / 16 * 16;
-	const long long row0 = up < n ? (long long)query(a, g, first + up) : -1, row1 = low < n ? (long long)query(a, g, first + low) : -1;
+	const long long row0 = up < n ? (long long)query(a, g, first + up) : -1,
+			row1 = low < n ? (long long)query(a, g, first + low) : -1;
 	const float lse[2] = { row0 < 0 ? 0 : a.lse[row0], row1 < 0 ? 0 : a.lse[row1] };
 	const float dot[2] = { row0 < 0 ? 0 : a.dot[row0], row1 < 0 ? 0 : a.dot[row1] };
 	float dq[DP / 8][4];
@@ -513,12 +558,17 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 	int t = walk.begin(a, first, n);
 	const auto row_of = [&](const float *own, const float *cached, int t) {
-		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t), walk.end(t));
+		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t),
+		                walk.end(t));
 	};
 
 	fetch<T, DP, ROWS, THREADS> queries;
-	const auto query_row = rows_at([&](int r) { return r < n ? a.q + query(a, g, first + r) * a.D : nullptr; });
-	const auto do_row = rows_at([&](int r) { return r < n ? a.d_o + query(a, g, first + r) * a.D : nullptr; });
+	const auto query_row = rows_at([&](int r) {
+		return r < n ? a.q + query(a, g, first + r) * a.D : nullptr;
+	});
+	const auto do_row = rows_at([&](int r) {
+		return r < n ? a.d_o + query(a, g, first + r) * a.D : nullptr;
+	});
 	queries.get(a, query_row);
 	queries.put(a, query_row, q, a.scale);
 	queries.get(a, do_row);
@@ -565,7 +615,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		t = then;
 	}
 	if (a.part)
-		write_rows(a.part + (size_t)blockIdx.y * a.queries * a.G * a.D, row0 * a.D, row1 * a.D, a.D, dq, a.scale, a.scale, false);
+		write_rows(a.part + (size_t)blockIdx.y * a.queries * a.G * a.D, row0 * a.D, row1 * a.D, a.D,
+		           dq, a.scale, a.scale, false);
 	else
 		write_rows(a.dq, row0 * a.D, row1 * a.D, a.D, dq, a.scale, a.scale, false);
 }
@@ -574,7 +625,8 @@ static __global__ void attn_dq_sum(attn a, int splits)
 {
 	const size_t n = (size_t)a.queries * a.G * a.D;
 
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
+	     i += (size_t)gridDim.x * blockDim.x) {
 		float sum = 0;
 
 		for (int s = 0; s < splits; s++)
@@ -583,7 +635,7 @@ static __global__ void attn_dq_sum(attn a, int splits)
 	}
 }
 
-/* ---- backward: the keys ----------------------------------------------------------------------------------------- */
+/* ---- backward: the keys -------------------------------------------------------------------- */
 
 /* What is to be known of a query that reads. */
 struct alignas(16) reader { float lse, dot; span seen; };
@@ -592,20 +644,30 @@ template <class T, int DP> static constexpr size_t dkv_shared()
 {
 	using C = cut<T, DP>;
 
-	return 2 * shared_size(C::OWN * padded<T>(DP), sizeof(T)) + 2 * shared_size(C::READERS * padded<T>(DP), sizeof(T)) +
-	       2 * shared_size(C::OWN * padded<T>(C::READERS), sizeof(T)) + shared_size(C::READERS, sizeof(reader)) +
-	       shared_size(C::READERS, sizeof(size_t));
+	return 2 * shared_size(C::OWN * padded<T>(DP), sizeof(T)) +
+	       2 * shared_size(C::READERS * padded<T>(DP), sizeof(T)) +
+	       2 * shared_size(C::OWN * padded<T>(C::READERS), sizeof(T)) +
+	       shared_size(C::READERS, sizeof(reader)) + shared_size(C::READERS, sizeof(size_t));
 }
 
 /* OWN keys, 16 to each row of warps, whose members first share the queries, then the columns. */
-template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
+template <class T, int DP>
+static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
 {
 	enum {
-		OWN = cut<T, DP>::OWN, READERS = cut<T, DP>::READERS, LD = padded<T>(DP), LR = padded<T>(READERS),
-		WARPS = cut<T, DP>::OWN_WARPS, THREADS = 32 * WARPS, SHARE = WARPS / (OWN / 16), SOME = READERS / SHARE, COLS = DP / SHARE
+		OWN = cut<T, DP>::OWN,
+		READERS = cut<T, DP>::READERS,
+		LD = padded<T>(DP),
+		LR = padded<T>(READERS),
+		WARPS = cut<T, DP>::OWN_WARPS,
+		THREADS = 32 * WARPS,
+		SHARE = WARPS / (OWN / 16),
+		SOME = READERS / SHARE,
+		COLS = DP / SHARE
 	};
 	SHARED(s);
-	T *k = s.take<T>(OWN * LD), *v = s.take<T>(OWN * LD), *q = s.take<T>(READERS * LD), *d_o = s.take<T>(READERS * LD);
+	T *k = s.take<T>(OWN * LD), *v = s.take<T>(OWN * LD), *q = s.take<T>(READERS * LD),
+	  *d_o = s.take<T>(READERS * LD);
 	T *p = s.take<T>(OWN * LR), *ds = s.take<T>(OWN * LR);
 	reader *who = s.take<reader>(READERS);
 	size_t *row = s.take<size_t>(READERS);
@@ -613,13 +675,18 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	const bool cache = part < cached;
 	const int key = (cache ? part : part - cached) * OWN, end = cache ? a.longest : a.nb * a.len;
 	const int last = (key + OWN < end ? key + OWN : end) - 1;
-	/* all queries may read the cache; own rows are read from the first on, up to the last one's sequence's end */
+	/* all queries may read the cache; own rows are read from the first on, up to the last one's
+	   sequence's end */
 	const int reach = a.window && a.len - last % a.len > a.window ? last % a.len + a.window : a.len;
-	const int q0 = cache ? 0 : key * a.rep, q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
+	const int q0 = cache ? 0 : key * a.rep,
+		  q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
 	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE;
 	const int up = group + (threadIdx.x & 31) / 4, col = (threadIdx.x & 3) * 2;
-	const int width = (a.D + 15) / 16 * 16, cols = (width - share * COLS < COLS ? width - share * COLS : COLS) / 8;
-	const auto key_at = [&](int r) { return key + r <= last ? (long long)key_row(a, cache, g, key + r) : -1; };
+	const int width = (a.D + 15) / 16 * 16,
+		  cols = (width - share * COLS < COLS ? width - share * COLS : COLS) / 8;
+	const auto key_at = [&](int r) {
+		return key + r <= last ? (long long)key_row(a, cache, g, key + r) : -1;
+	};
 	const auto k_row = key_rows(a, cache ? a.cache_k : a.k, cache, g, key, last + 1);
 	const auto v_row = key_rows(a, cache ? a.cache_v : a.v, cache, g, key, last + 1);
 	float dk[COLS / 8][4], dv[COLS / 8][4];
@@ -634,8 +701,12 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	keys.get(a, v_row);
 	keys.put(a, v_row, v, 1);
 	for (int first = q0; first < q1; first += READERS) {
-		const auto q_row = rows_at([&](int r) { return first + r < q1 ? a.q + row[r] * a.D : nullptr; });
-		const auto do_row = rows_at([&](int r) { return first + r < q1 ? a.d_o + row[r] * a.D : nullptr; });
+		const auto q_row = rows_at([&](int r) {
+			return first + r < q1 ? a.q + row[r] * a.D : nullptr;
+		});
+		const auto do_row = rows_at([&](int r) {
+			return first + r < q1 ? a.d_o + row[r] * a.D : nullptr;
+		});
 		bool any = false;
 
 		if ((int)threadIdx.x < READERS) {
@@ -656,14 +727,16 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		queries.get(a, do_row);
 		queries.put(a, do_row, d_o, 1);
 		{
-			const bool whole = !__syncthreads_or((int)threadIdx.x < READERS && !holds(who[threadIdx.x].seen, key, key + OWN));
+			const bool whole = !__syncthreads_or((int)threadIdx.x < READERS &&
+			                                     !holds(who[threadIdx.x].seen, key, key + OWN));
 			float x[SOME / 8][4], y[SOME / 8][4];
 
 			for (int i = 0; i < SOME / 8; i++)
 				for (int e = 0; e < 4; e++)
 					x[i][e] = y[i][e] = 0;
 			warp_product<true>(x, SOME / 8, width, k + group * LD, LD, q + share * SOME * LD, LD);
-			warp_product<true>(y, SOME / 8, width, v + group * LD, LD, d_o + share * SOME * LD, LD);
+			warp_product<true>(y, SOME / 8, width, v + group * LD, LD, d_o + share * SOME * LD,
+			                   LD);
 			UNROLL()
 			for (int i = 0; i < SOME / 8; i++)
 				for (int c = 0; c < 2; c++) {
@@ -671,7 +744,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 
 					for (int e = c; e < 4; e += 2) {
 						const int at = key + up + e / 2 * 8;
-						const bool read = whole || (at >= w.seen.lo && at < w.seen.hi);
+						const bool read = whole ||
+						                  (at >= w.seen.lo && at < w.seen.hi);
 
 						x[i][e] = read ? expo(x[i][e] - w.lse) : 0;
 						y[i][e] = read ? slope(x[i][e], y[i][e], w.dot) : 0;
@@ -683,7 +757,8 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 		__syncthreads();
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
-		/* q, do, p and ds are written again after the next barrier, who and row were read before the last one */
+		/* q, do, p and ds are written again after the next barrier, who and row were read
+		   before the last one */
 	}
 
 	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS;
@@ -693,7 +768,7 @@ template <class T, int DP> static __global__ void __launch_bounds__(cut<T, DP>::
 	write_rows(cache ? a.dcache_v : a.dv, to0, to1, a.D - share * COLS, dv, 1, 1, cache);
 }
 
-/* ---- launches --------------------------------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------------------------ */
 
 static bool rows_aligned(const attn &a)
 {
@@ -705,11 +780,14 @@ static bool rows_aligned(const attn &a)
 	return a.D % 4 == 0;
 }
 
-/* Into how many parts the keys are cut, so that each multiprocessor has two blocks; a part has two steps at least. */
+/* Into how many parts the keys are cut, so that each multiprocessor has two blocks; a part has two
+ * steps at least. */
 static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
 {
-	const long long together = rows / (a.steps * (long long)a.rep) + 2, sequences = together < a.nb ? together : a.nb;
-	const long long all = a.longest + sequences * a.len, seen = a.window ? sequences * (a.window + (long long)rows) : all;
+	const long long together = rows / (a.steps * (long long)a.rep) + 2,
+			sequences = together < a.nb ? together : a.nb;
+	const long long all = a.longest + sequences * a.len,
+			seen = a.window ? sequences * (a.window + (long long)rows) : all;
 	const long long want = 2ll * cuda_of(d)->sms / blocks, most = (seen < all ? seen : all) / keys / 2;
 	const long long n = want < most ? want : most;
 
@@ -769,7 +847,8 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {};
 
-	a.nb = p->nb, a.steps = p->steps, a.given = p->given, a.len = p->given + p->steps, a.H = p->H, a.G = p->G, a.D = p->D;
+	a.nb = p->nb, a.steps = p->steps, a.given = p->given, a.len = p->given + p->steps, a.H = p->H,
+	a.G = p->G, a.D = p->D;
 	a.window = p->window, a.longest = p->longest;
 	if (!a.nb || !a.steps || !a.H || !rf_cuda_has_width(d, a.D, "heads"))
 		return;
@@ -777,7 +856,8 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
 	a.past = i32(p->past);
-	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k), a.cache_v = f32(p->cache_v);
+	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
+	a.cache_v = f32(p->cache_v);
 	a.o = f32(p->o), a.lse = f32(p->lse);
 	a.vec = rows_aligned(a);
 	BY_WIDTH(forward, d, a);
@@ -787,14 +867,16 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 {
 	struct attn a = {};
 
-	a.nb = p->nb, a.steps = a.len = p->steps, a.H = p->H, a.G = p->G, a.D = p->D, a.window = p->window, a.longest = p->longest;
+	a.nb = p->nb, a.steps = a.len = p->steps, a.H = p->H, a.G = p->G, a.D = p->D, a.window = p->window,
+	a.longest = p->longest;
 	if (!a.nb || !a.steps || !a.H || !rf_cuda_has_width(d, a.D, "heads"))
 		return;
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
 	a.past = i32(p->past);
-	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k), a.cache_v = f32(p->cache_v), a.d_o = f32(p->d_o);
+	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
+	a.cache_v = f32(p->cache_v), a.d_o = f32(p->d_o);
 	a.o = f32(p->o), a.lse = f32(p->lse), a.dq = f32(p->dq), a.dk = f32(p->dk), a.dv = f32(p->dv);
 	a.dcache_k = f32(p->dcache_k), a.dcache_v = f32(p->dcache_v);
 	a.vec = rows_aligned(a);

@@ -1,7 +1,7 @@
 /* conv.c -- short convolution, activation and head norm in one pass over the rows, forward and backward.
  *
- * Step j of sequence b is row j nb + b of y; its tap i reads row (j + i) nb + b of x, where the w-1 earlier steps stand
- * in front: no row needs a case of its own. */
+ * Step j of sequence b is row j nb + b of y; its tap i reads row (j + i) nb + b of x, where the w-1 earlier
+ * steps stand in front: no row needs a case of its own. */
 #include "cpu.h"
 #include "vec.h"
 
@@ -16,8 +16,8 @@ struct conv {
 	size_t ldz;
 };
 
-/* z at n columns of row r from j on, before the activation.  Here and below n and w are constants where they matter: a whole
- * vector's n is VL. */
+/* z at n columns of row r from j on, before the activation.  Here and below n and w are constants where they
+ * matter: a whole vector's n is VL. */
 INLINE vf convolve(const struct conv *a, size_t r, int w, int j, int n)
 {
 	const float *x = a->x + r * (size_t)a->ldx + j;
@@ -26,7 +26,8 @@ INLINE vf convolve(const struct conv *a, size_t r, int w, int j, int n)
 	if (!a->taps)
 		return vget(x, 0, n);
 	for (int i = 0; i < w; i++)
-		z += vget(a->taps + i * a->d + j, 0, n) * vget(x + (size_t)i * (size_t)a->nb * (size_t)a->ldx, 0, n);
+		z += vget(a->taps + i * a->d + j, 0, n) *
+		     vget(x + (size_t)i * (size_t)a->nb * (size_t)a->ldx, 0, n);
 	return z;
 }
 
@@ -59,7 +60,9 @@ INLINE vf norm_of(enum rf_norm norm, vf x) { return norm == RF_NORM_L2 ? x * x :
 /* What y = scale x / norm(x) multiplies x with, of that sum. */
 static float norm_factor(const struct conv *a, float sum)
 {
-	return a->norm == RF_NORM_L2 ? a->scale / sqrtf(sum + 1e-6f) : a->norm == RF_NORM_SUM ? a->scale / sum : a->scale;
+	return a->norm == RF_NORM_L2    ? a->scale / sqrtf(sum + 1e-6f)
+	       : a->norm == RF_NORM_SUM ? a->scale / sum
+	                                : a->scale;
 }
 
 INLINE vf fwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, int j, int n, float *y)
@@ -99,7 +102,8 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int r = tile * ROWS_TILE; r < last; r++)
-		if (a->w == 4 && a->act == RF_ACT_SILU) /* what models have: a fifth less time with both known beforehand */
+		/* what models have: a fifth less time with both known beforehand */
+		if (a->w == 4 && a->act == RF_ACT_SILU)
 			fwd_row(a, (size_t)r, 4, RF_ACT_SILU);
 		else
 			fwd_row(a, (size_t)r, a->w, a->act);
@@ -118,8 +122,10 @@ static const float *turn(const float *weight, int d, int w, float *to)
 
 void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)
 {
-	struct conv a = { .nb = x->nb, .rows = x->steps * x->nb, .d = x->d, .ldx = x->ldx ? x->ldx : x->d, .w = x->w, .head = x->head ? x->head : x->d,
-	                  .act = x->act, .norm = x->norm, .scale = x->scale, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y) };
+	struct conv a = { .nb = x->nb, .rows = x->steps * x->nb, .d = x->d, .ldx = x->ldx ? x->ldx : x->d,
+	                  .w = x->w, .head = x->head ? x->head : x->d,
+	                  .act = x->act, .norm = x->norm, .scale = x->scale, .x = cpu_f32(d, x->x),
+	                  .y = cpu_f32(d, x->y) };
 	float *taps = rf_cpu_scratch(d, -1, (size_t)x->d * (size_t)x->w * 4);
 
 	if (!taps)
@@ -128,8 +134,10 @@ void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
 }
 
-/* Activation and slope of n columns of row r from j on, kept in y and slope; adds to what the norm sums up, and to its sum with dy. */
-INLINE void bwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, int j, int n, float *y, float *slope, vf *sum, vf *along)
+/* Activation and slope of n columns of row r from j on, kept in y and slope; adds to what the norm sums up,
+ * and to its sum with dy. */
+INLINE void bwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, int j, int n, float *y,
+                     float *slope, vf *sum, vf *along)
 {
 	vf d, x = act(kind, convolve(a, r, w, j, n), &d);
 
@@ -176,7 +184,8 @@ static void dweight_of(const struct conv *a, int first, int last, float *part)
 {
 	for (int i = 0; i < a->w; i++)
 		for (int j = 0; j < a->d; j += VL) {
-			const float *dz = a->dz + (size_t)first * a->ldz, *x = a->x + ((size_t)first + (size_t)i * (size_t)a->nb) * (size_t)a->ldx;
+			const float *dz = a->dz + (size_t)first * a->ldz,
+				    *x = a->x + ((size_t)first + (size_t)i * (size_t)a->nb) * (size_t)a->ldx;
 			vf s = vset(0);
 
 			for (int r = first; r < last; r++, dz += a->ldz, x += a->ldx)
@@ -216,7 +225,8 @@ static void dx_tile(void *arg, int tile, int thread)
 			for (int i = 0; i < a->w; i++) {
 				int r = e - i * a->nb;
 				if (r >= 0 && r < a->rows)
-					s += vget(a->taps + i * a->d, j, a->d) * vget(a->dz + (size_t)r * a->ldz, j, a->d);
+					s += vget(a->taps + i * a->d, j, a->d) *
+					     vget(a->dz + (size_t)r * a->ldz, j, a->d);
 			}
 			vput(a->dx + (size_t)e * (size_t)a->ldx, j, a->d, s);
 		}
@@ -224,8 +234,10 @@ static void dx_tile(void *arg, int tile, int thread)
 
 void KERNEL(conv_bwd)(struct rf_dev *d, const struct rf_conv_bwd *x)
 {
-	struct conv a = { .dev = d, .nb = x->nb, .rows = x->steps * x->nb, .d = x->d, .ldx = x->ldx ? x->ldx : x->d, .w = x->w, .head = x->head ? x->head : x->d,
-	                  .act = x->act, .norm = x->norm, .scale = x->scale, .x = cpu_f32(d, x->x), .dy = cpu_f32(d, x->dy),
+	struct conv a = { .dev = d, .nb = x->nb, .rows = x->steps * x->nb, .d = x->d,
+	                  .ldx = x->ldx ? x->ldx : x->d, .w = x->w, .head = x->head ? x->head : x->d,
+	                  .act = x->act, .norm = x->norm, .scale = x->scale, .x = cpu_f32(d, x->x),
+	                  .dy = cpu_f32(d, x->dy),
 	                  .dx = cpu_f32(d, x->dx) };
 	int tiles = (a.rows + ROWS_TILE - 1) / ROWS_TILE;
 	size_t taps = (size_t)a.d * (size_t)a.w;

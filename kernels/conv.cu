@@ -1,17 +1,20 @@
 /* conv.cu -- short convolution, activation and head norm in one pass over the rows, forward and backward.
  *
- * All of it is bound by memory: at T = 16384, d = 2048, a matrix is 134 MB, 45 us at 3 TB/s; forward reads one and writes one,
- * backward reads x and dy and writes dx, 135 us, where a multiplication and a silu for each number take a third of that.  So
- * each number is read once: a warp owns a run of RUN steps of one sequence and the columns of one head, walks down the steps,
- * and holds the last w rows of x in registers, a lane every 32nd column; a head's sum is one reduction in the warp.  Going
- * back it holds the last w rows of dz as well: dx of a step needs no step after it.  The w-1 steps of dz before its run it
- * makes again, 3 of 32, which its neighbour has just read into the cache.
+ * All of it is bound by memory: at T = 16384, d = 2048, a matrix is 134 MB, 45 us at 3 TB/s; forward reads
+ * one and writes one, backward reads x and dy and writes dx, 135 us, where a multiplication and a silu for
+ * each number take a third of that.  So each number is read once: a warp owns a run of RUN steps of one
+ * sequence and the columns of one head, walks down the steps, and holds the last w rows of x in registers, a
+ * lane every 32nd column; a head's sum is one reduction in the warp.  Going back it holds the last w rows of
+ * dz as well: dx of a step needs no step after it.  The w-1 steps of dz before its run it makes again, 3 of
+ * 32, which its neighbour has just read into the cache.
  *
- * What a warp's registers cannot hold: a head of more than WIDEST columns gets its norms' factors from a pass of its own
- * (factors), and is cut like rows without a norm; another width than 1 or 4 keeps its windows in local memory.
+ * What a warp's registers cannot hold: a head of more than WIDEST columns gets its norms' factors from a pass
+ * of its own (factors), and is cut like rows without a norm; another width than 1 or 4 keeps its windows in
+ * local memory.
  *
- * dweight is summed by each warp over its own rows, in at most PARTS parts of the text whose division depends on the shape
- * alone, and then over the parts in their order: 17 MB of parts at this size, 8 % of the traffic. */
+ * dweight is summed by each warp over its own rows, in at most PARTS parts of the text whose
+ * division depends on the shape alone, and then over the parts in their order: 17 MB of parts at
+ * this size, 8 % of the traffic. */
 #include "cuda.h"
 
 enum { WARPS = 8, RUN = 32, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
@@ -53,8 +56,8 @@ static __device__ __forceinline__ float act_slope(enum rf_act kind, float z)
 	}
 }
 
-/* From s, the sum of a^2 (L2) or a, and t, that of a dy: what a is multiplied with; and m of  da = f (dy - m a)  for the L2
- * norm,  da = f (dy - m)  for the sum. */
+/* From s, the sum of a^2 (L2) or a, and t, that of a dy: what a is multiplied with; and m of  da = f (dy - m
+ * a)  for the L2 norm,  da = f (dy - m)  for the sum. */
 static __device__ __forceinline__ float2 norm_of(const struct conv &c, float s, float t)
 {
 	if (c.norm == RF_NORM_NONE)
@@ -78,7 +81,8 @@ static __global__ void factors(struct conv a, float2 *to)
 		float z = 0, y;
 
 		for (int i = 0; i < a.w; i++)
-			z += (a.weight ? a.weight[(size_t)c * a.w + i] : 1) * a.x[(row + (size_t)i * a.nb) * a.ldx + c];
+			z += (a.weight ? a.weight[(size_t)c * a.w + i] : 1) *
+			     a.x[(row + (size_t)i * a.nb) * a.ldx + c];
 		y = act(a.act, z);
 		s += a.norm == RF_NORM_L2 ? y * y : y;
 		if (a.dy)
@@ -120,16 +124,21 @@ template <int C> static __device__ __forceinline__ void store(float *p, const fl
 /* The last w rows that a warp has seen: x[i] is tap i's. */
 template <int W, int C> struct window { float x[W][C]; };
 
-template <int W, int C> static __device__ __forceinline__ void load_taps(const struct conv &a, int w, int c, int n, struct window<W, C> &tap)
+template <int W, int C>
+static __device__ __forceinline__ void load_taps(const struct conv &a, int w, int c, int n,
+                                                 struct window<W, C> &tap)
 {
 	const int lane = threadIdx.x % 32;
 
 	for (int i = 0; i < w; i++)
 		for (int k = 0; k < C; k++)
-			tap.x[i][k] = 32 * k + lane >= n ? 0 : a.weight ? a.weight[(size_t)(c + 32 * k + lane) * w + i] : 1;
+			tap.x[i][k] = 32 * k + lane >= n ? 0
+			              : a.weight         ? a.weight[(size_t)(c + 32 * k + lane) * w + i]
+			                                 : 1;
 }
 
-template <int W, int C> static __device__ __forceinline__ void push(struct window<W, C> &v, int w, const float (&x)[C])
+template <int W, int C>
+static __device__ __forceinline__ void push(struct window<W, C> &v, int w, const float (&x)[C])
 {
 	for (int i = 0; i + 1 < w; i++)
 		for (int k = 0; k < C; k++)
@@ -139,7 +148,8 @@ template <int W, int C> static __device__ __forceinline__ void push(struct windo
 }
 
 template <int W, int C>
-static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, const struct window<W, C> &v, int w, float (&z)[C])
+static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, const struct window<W, C> &v,
+                                                int w, float (&z)[C])
 {
 	for (int k = 0; k < C; k++) {
 		z[k] = 0;
@@ -152,14 +162,16 @@ static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, 
 template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(struct conv a)
 {
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, task = unit / (a.heads * a.pieces);
-	const int group = (int)(unit % (a.heads * a.pieces)), lane = threadIdx.x % 32, w = W < LONGEST ? W : a.w;
+	const int group = (int)(unit % (a.heads * a.pieces)), lane = threadIdx.x % 32,
+		  w = W < LONGEST ? W : a.w;
 	struct window<W, C> tap, v;
 	float x[C], z[C];
 	int n;
 
 	if (task >= a.tasks)
 		return;
-	const int c = columns(a, group, &n), first = (int)(task / a.nb) * a.run, last = first + a.run < a.steps ? first + a.run : a.steps;
+	const int c = columns(a, group, &n), first = (int)(task / a.nb) * a.run,
+		  last = first + a.run < a.steps ? first + a.run : a.steps;
 	const size_t b = task % a.nb, apart = (size_t)a.nb * a.ldx;
 	const float *from = a.x + (first * (size_t)a.nb + b) * a.ldx + c;
 
@@ -197,8 +209,8 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 
 /* Row e of x was read by tap i of row e - i nb: dz.x[i] is that row's. */
 template <int W, int C>
-static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz, int w, const float (&g)[C], float *dx, int n,
-                                                bool write)
+static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz,
+                                                 int w, const float (&g)[C], float *dx, int n, bool write)
 {
 	float s[C];
 
@@ -216,7 +228,8 @@ static __device__ __forceinline__ void give_back(const struct window<W, C> &tap,
 template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(struct conv a)
 {
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, part = unit / (a.heads * a.pieces);
-	const int group = (int)(unit % (a.heads * a.pieces)), lane = threadIdx.x % 32, w = W < LONGEST ? W : a.w;
+	const int group = (int)(unit % (a.heads * a.pieces)), lane = threadIdx.x % 32,
+		  w = W < LONGEST ? W : a.w;
 	struct window<W, C> tap, v, dz, sum;
 	float x[C], dy[C], g[C], z[C];
 	int n;
@@ -224,17 +237,20 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 	if (part >= (size_t)a.parts)
 		return;
 	const int c = columns(a, group, &n);
-	const size_t apart = (size_t)a.nb * a.ldx, end = (part + 1) * a.each < a.tasks ? (part + 1) * a.each : a.tasks;
+	const size_t apart = (size_t)a.nb * a.ldx,
+		     end = (part + 1) * a.each < a.tasks ? (part + 1) * a.each : a.tasks;
 
 	load_taps(a, w, c, n, tap);
 	for (int i = 0; i < w; i++)
 		for (int k = 0; k < C; k++)
 			sum.x[i][k] = 0;
 	for (size_t task = part * a.each; task < end; task++) {
-		const int own = (int)(task / a.nb) * a.run, last = own + a.run < a.steps ? own + a.run : a.steps;
+		const int own = (int)(task / a.nb) * a.run,
+			  last = own + a.run < a.steps ? own + a.run : a.steps;
 		const int first = own > w - 1 ? own - (w - 1) : 0;
 		const size_t b = task % a.nb;
-		const float *from = a.x + (first * (size_t)a.nb + b) * a.ldx + c, *back = a.dy + (first * (size_t)a.nb + b) * a.d + c;
+		const float *from = a.x + (first * (size_t)a.nb + b) * a.ldx + c,
+			    *back = a.dy + (first * (size_t)a.nb + b) * a.d + c;
 
 		for (int i = 0; i < w; i++)
 			for (int k = 0; k < C; k++)
@@ -299,7 +315,8 @@ static __global__ void sum_parts(const float *part, float *dweight, int parts, i
 {
 	SHARED(room);
 	float *sum = room.take<float>(8 * 32);
-	const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, c = blockIdx.x / w * 32 + lane, i = blockIdx.x % w;
+	const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, c = blockIdx.x / w * 32 + lane,
+		  i = blockIdx.x % w;
 	float s = 0;
 
 	for (int p = slice; c < d && p < parts; p += 8)
@@ -313,7 +330,7 @@ static __global__ void sum_parts(const float *part, float *dweight, int parts, i
 	dweight[(size_t)c * w + i] += s;
 }
 
-/* ---- the host's side -------------------------------------------------------------------------------------------- */
+/* ---- the host's side ----------------------------------------------------------------------- */
 
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 
@@ -340,8 +357,10 @@ static void cut(struct conv *a)
 /* Whether a head's factors must be there before its rows are cut. */
 static bool apart(const struct conv *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
 
-#define CONV_KERNEL(kernel, W) (a.width <= 64 ? (kernel<W, 2>) : a.width <= 128 ? (kernel<W, 4>) : (kernel<W, 8>))
-#define CONV(kernel) (a.w == 1 ? CONV_KERNEL(kernel, 1) : a.w == 4 ? CONV_KERNEL(kernel, 4) : (kernel<LONGEST, 1>))
+#define CONV_KERNEL(kernel, W)                                                                               \
+	(a.width <= 64 ? (kernel<W, 2>) : a.width <= 128 ? (kernel<W, 4>) : (kernel<W, 8>))
+#define CONV(kernel)                                                                                         \
+	(a.w == 1 ? CONV_KERNEL(kernel, 1) : a.w == 4 ? CONV_KERNEL(kernel, 4) : (kernel<LONGEST, 1>))
 
 void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 {
@@ -349,8 +368,10 @@ void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 	const size_t rows = (size_t)x->steps * x->nb;
 	float2 *factor = NULL;
 
-	a.nb = x->nb, a.steps = x->steps, a.d = x->d, a.ldx = x->ldx ? x->ldx : x->d, a.w = x->w, a.head = x->head;
-	a.act = x->act, a.norm = x->norm, a.scale = x->scale, a.x = f32(x->x), a.weight = f32(x->weight), a.y = f32(x->y);
+	a.nb = x->nb, a.steps = x->steps, a.d = x->d, a.ldx = x->ldx ? x->ldx : x->d, a.w = x->w,
+	a.head = x->head;
+	a.act = x->act, a.norm = x->norm, a.scale = x->scale, a.x = f32(x->x), a.weight = f32(x->weight),
+	a.y = f32(x->y);
 	if (!rows || !x->d)
 		return;
 	cut(&a);
@@ -370,8 +391,10 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 	size_t factor_size = 0;
 	char *room = NULL;
 
-	a.nb = x->nb, a.steps = x->steps, a.d = x->d, a.ldx = x->ldx ? x->ldx : x->d, a.w = x->w, a.head = x->head;
-	a.act = x->act, a.norm = x->norm, a.scale = x->scale, a.x = f32(x->x), a.weight = f32(x->weight), a.dy = f32(x->dy), a.dx = f32(x->dx);
+	a.nb = x->nb, a.steps = x->steps, a.d = x->d, a.ldx = x->ldx ? x->ldx : x->d, a.w = x->w,
+	a.head = x->head;
+	a.act = x->act, a.norm = x->norm, a.scale = x->scale, a.x = f32(x->x), a.weight = f32(x->weight),
+	a.dy = f32(x->dy), a.dx = f32(x->dx);
 	if (!x->nb || !x->d)
 		return;
 	cut(&a);
@@ -380,7 +403,9 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 	a.parts = (int)((a.tasks + a.each - 1) / a.each);
 	if (apart(&a))
 		factor_size = shared_size(rows * a.heads, sizeof *a.factor);
-	if ((factor_size || a.weight) && !(room = (char *)rf_cuda_scratch(d, factor_size + (a.weight ? (size_t)a.parts * a.w * a.d * 4 : 0))))
+	if ((factor_size || a.weight) &&
+	    !(room = (char *)rf_cuda_scratch(d,
+	                                     factor_size + (a.weight ? (size_t)a.parts * a.w * a.d * 4 : 0))))
 		return;
 	if (factor_size) {
 		LAUNCH(d, factors, blocks_of(rows * a.heads), 32 * WARPS, 0, a, (float2 *)room);
@@ -390,5 +415,6 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 		a.part = (float *)(room + factor_size);
 	LAUNCH(d, CONV(conv_rows_back), blocks_of((size_t)a.parts * a.heads * a.pieces), 32 * WARPS, 0, a);
 	if (a.weight)
-		LAUNCH(d, sum_parts, (unsigned)((a.d + 31) / 32 * a.w), 256, shared_size(8 * 32, 4), a.part, f32(x->dweight), a.parts, a.d, a.w);
+		LAUNCH(d, sum_parts, (unsigned)((a.d + 31) / 32 * a.w), 256, shared_size(8 * 32, 4), a.part,
+		       f32(x->dweight), a.parts, a.d, a.w);
 }

@@ -4,10 +4,10 @@
 
 #include "device/dev.h"
 
-/* The level of the instruction set that kernels and oneDNN compute at, for the whole process: `auto`, which is the highest of
- * the processor's with all that oneDNN knows beyond it, or a level's name, which limits both.  NULL: the one that was taken
- * already, else that of $RF_ISA, else auto.  RF_EUSAGE: there is no such level, or another one was taken; RF_EDEVICE: the
- * processor lacks it. */
+/* The level of the instruction set that kernels and oneDNN compute at, for the whole process: `auto`, which
+ * is the highest of the processor's with all that oneDNN knows beyond it, or a level's name, which limits
+ * both.  NULL: the one that was taken already, else that of $RF_ISA, else auto.  RF_EUSAGE: there is no such
+ * level, or another one was taken; RF_EDEVICE: the processor lacks it. */
 enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
 /* After that: its name, and "+bf16" or "+amx" where products have such instructions. */
 const char *rf_cpu_level(void);
@@ -16,7 +16,8 @@ const struct rf_ops *rf_cpu_ops(void);
 /* The i-th level of this processor by name, from its highest down; NULL: there are no more. */
 const char *rf_cpu_has(int i);
 
-/* 64-byte aligned memory for the device's own use, of a multiple of 64 bytes; free() gives it back.  NULL: none. */
+/* 64-byte aligned memory for the device's own use, of a multiple of 64 bytes; free() gives it back.
+ * NULL: none. */
 void *rf_cpu_memory(size_t size);
 
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e);

@@ -1,12 +1,12 @@
 /* cuda.h -- what the CUDA kernels share: how one is launched, its scratch memory, sums over a block.
  *
- * Each kernels/NAME.cu is compiled twice: by nvcc for the plugin rf-cuda.so, and by a C++ compiler for rf-cuda-host.so, where
- * t/emu runs blocks one after the other and their threads as fibres.  So a kernel keeps to what both know: LAUNCH and
- * SHARED below instead of <<<>>> and extern __shared__, no globals, no waiting of one block for another, no reliance on
- * the order in which a matrix fragment holds its elements.
+ * Each kernels/NAME.cu is compiled twice: by nvcc for the plugin rf-cuda.so, and by a C++ compiler for
+ * rf-cuda-host.so, where t/emu runs blocks one after the other and their threads as fibres.  So a kernel
+ * keeps to what both know: LAUNCH and SHARED below instead of <<<>>> and extern __shared__, no globals, no
+ * waiting of one block for another, no reliance on the order in which a matrix fragment holds its elements.
  *
- * All runs on one stream, in the order of the calls.  Sums are taken in a fixed order, without atomics on floats, so equal
- * inputs give equal bits from run to run.  After a failure nothing is launched any more. */
+ * All runs on one stream, in the order of the calls.  Sums are taken in a fixed order, without atomics on
+ * floats, so equal inputs give equal bits from run to run.  After a failure nothing is launched any more. */
 #ifndef RF_CUDA_H
 #define RF_CUDA_H
 
@@ -47,13 +47,13 @@ static inline float *f32(rf_f32 p) { return (float *)p; }
 static inline double *f64(rf_f64 p) { return (double *)p; }
 static inline int32_t *i32(rf_i32 p) { return (int32_t *)p; }
 
-/* Device memory, which d->used counts; NULL: there is not so much, and the device says so.  what: of what, for that; begins with a
- * space or is empty.  Given back: whether the device still works. */
+/* Device memory, which d->used counts; NULL: there is not so much, and the device says so.  what: of what,
+ * for that; begins with a space or is empty.  Given back: whether the device still works. */
 void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what);
 bool rf_cuda_give(struct rf_dev *d, void *p);
 
-/* At least `bytes` of device memory, 256-byte aligned, for the operation that asks, once; the next operation may get the
- * same.  NULL: no memory, and the device says so. */
+/* At least `bytes` of device memory, 256-byte aligned, for the operation that asks, once; the next operation
+ * may get the same.  NULL: no memory, and the device says so. */
 void *rf_cuda_scratch(struct rf_dev *d, size_t bytes);
 /* n numbers of it, from byte *at on, which goes behind them; scratch NULL: they are counted. */
 template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
@@ -68,22 +68,24 @@ template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
 size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps);
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps);
 
-/* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have written there. */
+/* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have
+ * written there. */
 void rf_cuda_gemm_stale(struct rf_dev *d);
 /* The same for weights between p and p + bytes, too, which change; or are there no more. */
 void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes);
 void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
-/* What of struct rf_beside products take; and takes at once the room for operands and weights that are rounded. */
+/* What of struct rf_beside products take; and takes at once the room for operands and weights that
+ * are rounded. */
 size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b);
 void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *b);
-/* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and leading
- * dimensions in elements); c is float32. */
+/* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and
+ * leading dimensions in elements); c is float32. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
 
-/* The form in bf16 of a weight (rows, cols), which products of rf_gemm take too; kept until it changes.  NULL: no memory, and the
- * device says so. */
+/* The form in bf16 of a weight (rows, cols), which products of rf_gemm take too; kept until it changes.
+ * NULL: no memory, and the device says so. */
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
 /* The device memory that operations take beside what is allocated: device.cu. */
@@ -91,10 +93,11 @@ size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b);
 
 /* Whether the device still works; looks at what the last call left, names `what` in the failure. */
 bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what);
-/* Whether a block may have so many bytes of shared memory; if not, the device says which kernel wanted them. */
+/* Whether a block may have so many bytes of shared memory; if not, the device says which kernel
+ * wanted them. */
 bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel);
-/* Whether kernels are made for heads of this width: they hold rows of one in registers and shared memory.  If not, the device
- * says so. */
+/* Whether kernels are made for heads of this width: they hold rows of one in registers and shared memory.  If
+ * not, the device says so. */
 enum { WIDEST_HEAD = 256 };
 bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what);
 /* After a launch. */
@@ -107,7 +110,8 @@ RF_OPS(X)
 
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #ifdef __CUDACC__
-#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
+#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...)                                                   \
+	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
 #define RF_ALLOW(kernel, bytes) \
 	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 /* Dynamic shared memory, taken piece by piece: SHARED(s); float *a = s.take<float>(n); */
@@ -120,7 +124,9 @@ struct rf_shared {
 		return r;
 	}
 };
-#define SHARED(name) extern __shared__ __align__(128) unsigned char rf_shared_memory[]; rf_shared name{ rf_shared_memory }
+#define SHARED(name)                                                                                         \
+	extern __shared__ __align__(128) unsigned char rf_shared_memory[];                                   \
+	rf_shared name { rf_shared_memory }
 #else
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
@@ -141,7 +147,7 @@ struct rf_shared {
 /* What n numbers take of SHARED, in bytes. */
 static inline constexpr size_t shared_size(size_t n, size_t size) { return (n * size + 127) / 128 * 128; }
 
-/* ---- in kernels ------------------------------------------------------------------------------------------------- */
+/* ---- in kernels ---------------------------------------------------------------------------- */
 
 /* Two bf16 in a word, the first one low. */
 static __device__ __forceinline__ uint32_t two_bf16(float first, float second)
@@ -167,7 +173,8 @@ static __device__ __forceinline__ double warp_sum(double x)
 	return x;
 }
 
-/* The sum over all threads of a block, whose number is a multiple of 32, in every thread.  room: 33 numbers of shared memory. */
+/* The sum over all threads of a block, whose number is a multiple of 32, in every thread.  room: 33 numbers
+ * of shared memory. */
 template <class T> static __device__ __forceinline__ T block_sum(T x, T *room)
 {
 	const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;

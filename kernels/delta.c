@@ -2,17 +2,19 @@
  *
  *     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
- * Yang et al. 2024, arXiv:2406.06484, section 3.2, and with the decay a_t = exp(g_t) arXiv:2412.06464, section 3.3.  Within
- * a chunk that begins with state S let c_t be the sum of g up to row t, e_t = exp(c_t), D_ts = exp(c_t - c_s) for s <= t, and
- * f_s = exp(c_m - c_s) with the last row m; without decay all are 1.  No exponent is positive.  In matrices of m rows:
+ * Yang et al. 2024, arXiv:2406.06484, section 3.2, and with the decay a_t = exp(g_t) arXiv:2412.06464,
+ * section 3.3.  Within a chunk that begins with state S let c_t be the sum of g up to row t, e_t = exp(c_t),
+ * D_ts = exp(c_t - c_s) for s <= t, and f_s = exp(c_m - c_s) with the last row m; without decay all are 1.
+ * No exponent is positive.  In matrices of m rows:
  *
  *     (I + A) U = diag(beta) (V - diag(e) K S),   A = strict lower triangle of diag(beta) D * K K'
  *     O = diag(e) Q S + P U,                      P = lower triangle of D * Q K'
  *     S <- e_m S + K' diag(f) U
  *
- * The papers' W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, by blocks of
- * 16 rows.  A row of U and O reads earlier rows of the chunk alone, each sum in the same order however many rows are there:
- * so rows that are known already (by their k, u and g) give the rows behind them the bits of the whole chunk.
+ * The papers' W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, by
+ * blocks of 16 rows.  A row of U and O reads earlier rows of the chunk alone, each sum in the same order
+ * however many rows are there: so rows that are known already (by their k, u and g) give the rows behind them
+ * the bits of the whole chunk.
  *
  * Going back, with dO and the gradient dS of the chunk's last state, W = diag(beta) dR:
  *
@@ -22,22 +24,25 @@
  *     dK = diag(f) U dS' + (D * X)' Q - diag(e) W S' + (D * Z + (D * Z)') K
  *     dS <- e_m dS + Q' diag(e) dO - K' diag(e) W
  *
- * so the forward pass keeps U and nothing else; the chunks' first states are summed up again from K and U.  Whatever an
- * exponential multiplies adds its product with the gradient to dc of the later row and takes it from the earlier one's;
- * dg_t = dc_t + dc_{t+1} + ... of the chunk.  (The diagonals of D are left out: they would cancel, but for their rounding.) */
+ * so the forward pass keeps U and nothing else; the chunks' first states are summed up again from K and U.
+ * Whatever an exponential multiplies adds its product with the gradient to dc of the later row and takes it
+ * from the earlier one's; dg_t = dc_t + dc_{t+1} + ... of the chunk.  (The diagonals of D are left out: they
+ * would cancel, but for their rounding.) */
 #include "cpu.h"
 #include "product.h"
 
-enum { C = 64, BLOCK = 16 };  /* rows of a chunk; rows of a block of its triangles, and what widths are rounded up to */
+/* rows of a chunk; rows of a block of its triangles, and what widths are rounded up to */
+enum { C = 64, BLOCK = 16 };
 
 /* prod() of what lies as it is, once: inlined at each of its calls it would be a hundred kilobytes. */
-static void product(int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum prod_mode mode)
+static void product(int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc,
+                    enum prod_mode mode)
 {
 	prod(false, m, n, kd, a, lda, b, ldb, c, ldc, mode);
 }
 
-/* t (n, ldt) = x' for x (m, n), m a multiple of 4; n is rounded up to one, for what is beyond it is padding on both sides.
- * In squares of 4 x 4, by halves, rather than number by number. */
+/* t (n, ldt) = x' for x (m, n), m a multiple of 4; n is rounded up to one, for what is beyond it is padding
+ * on both sides.  In squares of 4 x 4, by halves, rather than number by number. */
 static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 {
 	typedef float v4 __attribute__((vector_size(16)));
@@ -47,8 +52,10 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 		for (int j = 0; j < n; j += 4) {
 			const float *p = x + i * ldx + j;
 			float *q = t + j * ldt + i;
-			v4 a = *(const v4u *)p, b = *(const v4u *)(p + ldx), c = *(const v4u *)(p + 2 * ldx), d = *(const v4u *)(p + 3 * ldx);
-			v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+			v4 a = *(const v4u *)p, b = *(const v4u *)(p + ldx), c = *(const v4u *)(p + 2 * ldx),
+			   d = *(const v4u *)(p + 3 * ldx);
+			v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+			   cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
 
 			*(v4u *)q = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
 			*(v4u *)(q + ldt) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
@@ -70,7 +77,8 @@ struct chunk {
 	float *Sn;                         /* (KP, VP): a state within the chunk, or its gradient */
 	float *A, *P;                      /* (C, C) */
 	float *beta, *sig;                 /* (C): beta, and sigmoid(b) */
-	float *g, *hi, *lo, *e;            /* (C): c = hi + lo, which keeps differences of large sums exact; e = exp(c) */
+	/* (C): c = hi + lo, which keeps differences of large sums exact; e = exp(c) */
+	float *g, *hi, *lo, *e;
 	/* backward */
 	float *d_o, *du, *dv, *ut, *dq, *dk, *dS, *ST, *dST, *X, *Y, *T;
 	float *states;                     /* the first states of the chunks, (KP, VP) each */
@@ -92,7 +100,8 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 	c->V = V;
 	c->KP = (K + BLOCK - 1) / BLOCK * BLOCK;
 	c->VP = (V + BLOCK - 1) / BLOCK * BLOCK;
-	size_t ck = (size_t)C * (size_t)c->KP, cv = (size_t)C * (size_t)c->VP, kv = (size_t)c->KP * (size_t)c->VP;
+	size_t ck = (size_t)C * (size_t)c->KP, cv = (size_t)C * (size_t)c->VP,
+	       kv = (size_t)c->KP * (size_t)c->VP;
 
 	c->q = take(&p, ck);
 	c->k = take(&p, ck);
@@ -145,13 +154,15 @@ static void load(float *to, int wp, int m, const float *from, int w, int H, int 
 	}
 }
 
-static void store(float *to, int w, int H, int h, int nb, int b, int j, int m, const float *from, int wp, bool add)
+static void store(float *to, int w, int H, int h, int nb, int b, int j, int m, const float *from, int wp,
+                  bool add)
 {
 	for (int i = 0; i < m; i++) {
 		float *row = to + place(w, H, h, nb, b, j + i);
 
 		for (int l = 0; l < w; l += VL)
-			vput(row, l, w, add ? vget(row, l, w) + vload(from + i * wp + l) : vload(from + i * wp + l));
+			vput(row, l, w,
+			     add ? vget(row, l, w) + vload(from + i * wp + l) : vload(from + i * wp + l));
 	}
 }
 
@@ -189,14 +200,20 @@ static void turn(struct chunk *c, int from, int to)
 		}
 }
 
-/* ---- the decay -------------------------------------------------------------------------------------------------- */
+/* ---- the decay ----------------------------------------------------------------------------- */
 
 /* e^x, 0 where nothing would be left of it: products with numbers near 1e-38 are slow. */
 INLINE vf fade(vf x) { return vpick(vless(x, vset(-70.f)), vset(0), vexp(x)); }
 
 /* exp(c_t - c_s) for 16 s from s on, and for 16 t from t on. */
-INLINE vf since(const struct chunk *c, int t, int s) { return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s))); }
-INLINE vf until(const struct chunk *c, int t, int s) { return fade(vload(c->hi + t) - c->hi[s] + (vload(c->lo + t) - c->lo[s])); }
+INLINE vf since(const struct chunk *c, int t, int s)
+{
+	return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s)));
+}
+INLINE vf until(const struct chunk *c, int t, int s)
+{
+	return fade(vload(c->hi + t) - c->hi[s] + (vload(c->lo + t) - c->lo[s]));
+}
 
 /* c and e of all rows, from g of the first m. */
 static void sum_up(struct chunk *c)
@@ -214,7 +231,8 @@ static void sum_up(struct chunk *c)
 		vstore(c->e + j, fade(vload(c->hi + j) + vload(c->lo + j)));
 }
 
-/* Rows from .. to of x (., n), each times its factor; and of f, what is left at row `last` of what stood at each. */
+/* Rows from .. to of x (., n), each times its factor; and of f, what is left at row `last` of what
+ * stood at each. */
 static void scale_rows(float *x, int n, int from, int to, const float *f)
 {
 	for (int i = from; i < to; i++)
@@ -228,7 +246,7 @@ static void left_over(const struct chunk *c, int last, float f[C])
 		vstore(f + s, s <= last ? since(c, last, s) : vset(0));
 }
 
-/* ---- triangles -------------------------------------------------------------------------------------------------- */
+/* ---- triangles ----------------------------------------------------------------------------- */
 
 /* x (rows from .. to, up to the diagonal block of 16 columns) = a b' for a (., w) and bt = b' (w, .) */
 static void prod_lower(int from, int to, int w, const float *a, int lda, const float *bt, float *x)
@@ -240,7 +258,8 @@ static void prod_lower(int from, int to, int w, const float *a, int lda, const f
 	}
 }
 
-/* The lower triangle of x, rows from .. to, up to the diagonal block: times f (if given) and D; zeros above. */
+/* The lower triangle of x, rows from .. to, up to the diagonal block: times f (if given) and D;
+ * zeros above. */
 static void lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
 {
 	for (int i = from; i < to; i++)
@@ -250,7 +269,9 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 				y *= f[i];
 			if (c->decay)
 				y *= since(c, i, j);
-			vstore(x + i * C + j, vpick(vless(__builtin_convertvector(vcount(), vf) + (float)j, vset((float)(strict ? i : i + 1))), y, vset(0)));
+			vstore(x + i * C + j, vpick(vless(__builtin_convertvector(vcount(), vf) + (float)j,
+			                                  vset((float)(strict ? i : i + 1))),
+			                            y, vset(0)));
 		}
 }
 
@@ -264,7 +285,9 @@ static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 				y *= vload(f + j);
 			if (c->decay)
 				y *= until(c, j, i);
-			vstore(x + i * C + j, vpick(vless(vset((float)(strict ? i : i - 1)), __builtin_convertvector(vcount(), vf) + (float)j), y, vset(0)));
+			vstore(x + i * C + j, vpick(vless(vset((float)(strict ? i : i - 1)),
+			                                  __builtin_convertvector(vcount(), vf) + (float)j),
+			                            y, vset(0)));
 		}
 }
 
@@ -294,14 +317,17 @@ static void minus_rows(const float *a, int from, int to, const float *x, int n, 
 	}
 }
 
-/* Solves (I + A) X = X in place for rows known .. m, given those before; A strictly lower, a block at a time; n columns. */
+/* Solves (I + A) X = X in place for rows known .. m, given those before; A strictly lower, a block at a time;
+ * n columns. */
 static void solve_lower(const float *A, float *x, int n, int known, int m)
 {
 	for (int g = known / BLOCK * BLOCK; g < m; g += BLOCK) {
-		int from = known > g ? known - g : 0, to = m - g < BLOCK ? m - g : BLOCK, from4 = from / 4 * 4;
+		int from = known > g ? known - g : 0, to = m - g < BLOCK ? m - g : BLOCK,
+		    from4 = from / 4 * 4;
 
 		if (g) /* of the rows that are known A is 0 */
-			product((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n, x + (g + from4) * n, n, SUB);
+			product((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n,
+			        x + (g + from4) * n, n, SUB);
 		for (int i = from; i < to; i++)
 			minus_rows(A + (g + i) * C + g, 0, i, x + g * n, n, x + (g + i) * n);
 	}
@@ -312,7 +338,8 @@ static void solve_upper(const float *AT, float *x, int mp, int n)
 {
 	for (int g = mp - BLOCK; g >= 0; g -= BLOCK) {
 		if (g + BLOCK < mp)
-			product(BLOCK, n, mp - g - BLOCK, AT + g * C + g + BLOCK, C, x + (g + BLOCK) * n, n, x + g * n, n, SUB);
+			product(BLOCK, n, mp - g - BLOCK, AT + g * C + g + BLOCK, C, x + (g + BLOCK) * n, n,
+			        x + g * n, n, SUB);
 		for (int i = BLOCK - 2; i >= 0; i--)
 			minus_rows(AT + (g + i) * C + g, i + 1, BLOCK, x + g * n, n, x + (g + i) * n);
 	}
@@ -369,12 +396,14 @@ static void advance(struct chunk *c, float *S, int n)
 	product(K4, VP, n, c->kt, C, u, VP, S, VP, ADD);
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------- */
 
-/* The rows of a chunk that begins at row j0 of a sequence; the first `lead` of the first chunk stand in slot ls of the log. */
+/* The rows of a chunk that begins at row j0 of a sequence; the first `lead` of the first chunk stand in slot
+ * ls of the log. */
 static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0, int lead, int ls)
 {
-	int kh = key_head(a, h), before = j0 ? 0 : lead, own = j0 + before - lead, fresh = j0 + c->known - lead - a->given;
+	int kh = key_head(a, h), before = j0 ? 0 : lead, own = j0 + before - lead,
+	    fresh = j0 + c->known - lead - a->given;
 	int from4 = c->known / 4 * 4, m4 = (c->m + 3) / 4 * 4;
 
 	if (before && !c->led) {
@@ -417,7 +446,8 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 		float e = c->decay ? c->e[i] : 1;
 
 		for (int l = 0; l < VP; l += VL)
-			vstore(c->u + i * VP + l, c->beta[i] * ((l < c->V ? vget(v, l, c->V) : vset(0)) - e * vload(c->o + i * VP + l)));
+			vstore(c->u + i * VP + l, c->beta[i] * ((l < c->V ? vget(v, l, c->V) : vset(0)) -
+			                                        e * vload(c->o + i * VP + l)));
 	}
 	clear(c->u, VP, c->m, to);
 	product(to - from, VP, c->K, c->q + from * KP, KP, S, VP, c->o + from * VP, VP, SET);
@@ -506,14 +536,15 @@ static void fwd_tile(void *arg, int tile, int thread)
 		forward(a, &c, S0, b, h, lead, s - a->log_from);
 }
 
-/* ---- backward --------------------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------ */
 
 /* dS += a slot's gradient */
 static void add_state(float *dS, int VP, const float *from, int K, int V, float f)
 {
 	for (int i = 0; i < K; i++)
 		for (int j = 0; j < V; j += VL)
-			vstore(dS + i * VP + j, vload(dS + i * VP + j) + f * vload_n(from + i * V + j, LEFT(j, V), 0));
+			vstore(dS + i * VP + j,
+			       vload(dS + i * VP + j) + f * vload_n(from + i * V + j, LEFT(j, V), 0));
 }
 
 static float row_dot(const float *x, const float *y, int n)
@@ -525,7 +556,8 @@ static float row_dot(const float *x, const float *y, int n)
 	return vsum(s);
 }
 
-/* Adds to du, dk and dc what a state captured after n rows, with gradient `from`, gives them; dv, T and dST are used up. */
+/* Adds to du, dk and dc what a state captured after n rows, with gradient `from`, gives them; dv, T and dST
+ * are used up. */
 static void back_state(struct chunk *c, const float *from, int n, double *dc)
 {
 	int VP = c->VP, KP = c->KP, n4 = (n + 3) / 4 * 4;
@@ -533,7 +565,8 @@ static void back_state(struct chunk *c, const float *from, int n, double *dc)
 
 	load_state(c->Sn, VP, from, c->K, c->V);
 	transpose(c->Sn, KP, c->V, VP, c->dST, KP);
-	product(n4, VP, c->K, c->k, KP, c->Sn, VP, c->dv, VP, SET); /* S_n = e S + sum over rows < n of f k u' */
+	/* S_n = e S + sum over rows < n of f k u' */
+	product(n4, VP, c->K, c->k, KP, c->Sn, VP, c->dv, VP, SET);
 	product(n4, KP, c->V, c->u, VP, c->dST, KP, c->T, KP, SET);
 	if (c->decay) {
 		left_over(c, n - 1, f);
@@ -561,7 +594,8 @@ static void back_between(const struct chunk *c, const float *x, const float *y, 
 	for (int s = 0; s < c->mp; s++) {
 		vf row = vset(0);
 		for (int t = s / VL * VL; t < c->mp; t += VL) {
-			vf z = vpick(vless(vset((float)s), __builtin_convertvector(vcount(), vf) + (float)t), vload(x + s * C + t) * vload(y + s * C + t), vset(0));
+			vf z = vpick(vless(vset((float)s), __builtin_convertvector(vcount(), vf) + (float)t),
+			             vload(x + s * C + t) * vload(y + s * C + t), vset(0));
 			row += z;
 			column[t / VL] += z;
 		}
@@ -587,7 +621,8 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	transpose(c->S, KP, c->V, VP, c->ST, KP);
 	transpose(c->dS, KP, c->V, VP, c->dST, KP);
 
-	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; row blocks take the columns from their diagonal on */
+	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; row blocks take the columns from their
+	   diagonal on */
 	for (int i = 0; i < mp; i += BLOCK) {
 		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->kt + i, C, c->A + i * C + i, C, SET);
 		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->qt + i, C, c->P + i * C + i, C, SET);
@@ -648,7 +683,8 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 		for (int i = 0; i < mp; i++) {
 			dc[i] -= (double)row_dot(c->k + i * KP, c->T + i * KP, KP);
 			for (int j = 0; j < KP; j += VL)
-				vstore(c->dk + i * KP + j, vload(c->dk + i * KP + j) - vload(c->T + i * KP + j));
+				vstore(c->dk + i * KP + j,
+				       vload(c->dk + i * KP + j) - vload(c->T + i * KP + j));
 		}
 	} else {
 		product(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
@@ -661,7 +697,8 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	upper(c, c->Y, true, c->beta);
 	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), whole */
 		for (int j = i / VL * VL; j < mp; j += VL)
-			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j) : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
+			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j)
+			                               : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
 	product(mp, KP, mp, c->X, C, c->k, KP, c->dk, KP, SUB);
 
 	for (int i = 0; c->decay && i < K4 * VP; i += VL)
@@ -669,7 +706,8 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	product(K4, VP, mp, c->qt, C, c->d_o, VP, c->dS, VP, ADD);
 	product(K4, VP, mp, c->kt, C, c->dv, VP, c->dS, VP, SUB);
 	for (int i = last; i > *next; i--)
-		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[i], h), a->K, a->V, c->decay ? c->e[a->cap_row[i] - j0] : 1);
+		add_state(c->dS, VP, a->dS + slot(a, a->cap_slot[i], h), a->K, a->V,
+		          c->decay ? c->e[a->cap_row[i] - j0] : 1);
 	store(a->dq, a->K, a->G, kh, a->nb, b, j0, c->m, c->dq, KP, again);
 	store(a->dk, a->K, a->G, kh, a->nb, b, j0, c->m, c->dk, KP, again);
 	if (c->decay)
@@ -754,12 +792,17 @@ void KERNEL(delta_fwd)(struct rf_dev *d, const struct rf_delta_fwd *x)
 {
 	int per = x->per ? x->per : 1;
 	struct job a = {
-		.d = d, .nb = x->nb, .steps = x->steps, .given = x->given, .per = per, .H = x->H, .G = x->G, .K = x->K, .V = x->V,
-		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k), .v = cpu_f32(d, x->v),
-		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o), .S = cpu_f32(d, x->S),
-		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start), .lead = cpu_i32(d, x->lead), .captures = x->captures, .log_from = x->log_from,
+		.d = d, .nb = x->nb, .steps = x->steps, .given = x->given, .per = per, .H = x->H, .G = x->G,
+		.K = x->K, .V = x->V,
+		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k),
+		.v = cpu_f32(d, x->v),
+		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o),
+		.S = cpu_f32(d, x->S),
+		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start), .lead = cpu_i32(d, x->lead),
+		.captures = x->captures, .log_from = x->log_from,
 		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
-		.log = { cpu_f32(d, x->log.S), cpu_f32(d, x->log.k), cpu_f32(d, x->log.u), cpu_f32(d, x->log.g) },
+		.log = { cpu_f32(d, x->log.S), cpu_f32(d, x->log.k), cpu_f32(d, x->log.u),
+		         cpu_f32(d, x->log.g) },
 	};
 
 	cpu_tiles(d, (x->nb + per - 1) / per * x->H, fwd_tile, &a);
@@ -769,12 +812,18 @@ void KERNEL(delta_bwd)(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
 	int per = x->per ? x->per : 1;
 	struct job a = {
-		.d = d, .nb = x->nb, .steps = x->steps, .per = per, .H = x->H, .G = x->G, .K = x->K, .V = x->V,
-		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k), .v = cpu_f32(d, x->v),
-		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .d_o = cpu_f32(d, x->d_o), .S = cpu_f32(d, x->S),
-		.dq = cpu_f32(d, x->dq), .dk = cpu_f32(d, x->dk), .dv = cpu_f32(d, x->dv), .db = cpu_f32(d, x->db),
-		.dg = cpu_f32(d, x->dg), .dS = cpu_f32(d, x->dS), .start = cpu_i32(d, x->start), .captures = x->captures,
-		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot), .chunks = (x->steps + C - 1) / C,
+		.d = d, .nb = x->nb, .steps = x->steps, .per = per, .H = x->H, .G = x->G, .K = x->K,
+		.V = x->V,
+		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k),
+		.v = cpu_f32(d, x->v),
+		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u),
+		.d_o = cpu_f32(d, x->d_o), .S = cpu_f32(d, x->S),
+		.dq = cpu_f32(d, x->dq), .dk = cpu_f32(d, x->dk), .dv = cpu_f32(d, x->dv),
+		.db = cpu_f32(d, x->db),
+		.dg = cpu_f32(d, x->dg), .dS = cpu_f32(d, x->dS), .start = cpu_i32(d, x->start),
+		.captures = x->captures,
+		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
+		.chunks = (x->steps + C - 1) / C,
 	};
 
 	cpu_tiles(d, (x->nb + per - 1) / per * x->G, bwd_tile, &a);

@@ -1,36 +1,44 @@
-/* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; going back: delta_back.cu).
+/* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; going back:
+ * delta_back.cu).
  *
- * A text.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need no state, so three kernels do it:
+ * A text.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need no state, so
+ * three kernels do it:
  *
  *     prepare   a block a chunk and head: A, its inverse, -W, U0 and K diag(f) to memory
- *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U; S of each chunk's first row to memory
+ *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U; S of each chunk's first
+ *     row to memory
  *     read_out  a block a chunk and head: O = diag(e) Q S + P U
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6 million multiplications and additions in
- * products, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU; 64 rows of q, k, v, u and o in float32 160 KB, twice k and u again
- * and U0 100 KB, and of what lies between -W, K and S 64 KB, written and read: 0.4 MB, at 3 TB/s 130 ns.  So prepare and read_out
- * are bound by memory, with room for the inverse in float32 (90,000 operations), and for T in two bf16, the number and what
- * rounding took of it: it multiplies rows that nearly cancel.  What lies between is bf16 where operands are, and texts are
- * done in pieces of 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the length.
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6 million multiplications and
+ * additions in products, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU; 64 rows of q, k, v, u and o in
+ * float32 160 KB, twice k and u again and U0 100 KB, and of what lies between -W, K and S 64 KB, written and
+ * read: 0.4 MB, at 3 TB/s 130 ns.  So prepare and read_out are bound by memory, with room for the inverse in
+ * float32 (90,000 operations), and for T in two bf16, the number and what rounding took of it: it multiplies
+ * rows that nearly cancel.  What lies between is bf16 where operands are, and texts are done in pieces of
+ * 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the length.
  *
- * walk is bound by latency: at 16384 rows 256 chunks follow each other, with 16 heads there are 16 states of 64 KB, and each
- * must be on more than one SM.  The columns of V are independent: so 16 of them make a warp's work, S' (16, K) stays in its
- * registers as the accumulators of U' K, which are the very operand that S' W' wants (as in attention with P V): a chunk is
- * 128 matrix instructions without any exchange between warps, some 1,200 cycles.  For 16 heads there are 128 such warps: two to
- * a block, so that W and K are read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the block's other warps only bring
- * the next chunk's.  256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
+ * walk is bound by latency: at 16384 rows 256 chunks follow each other, with 16 heads there are 16 states of
+ * 64 KB, and each must be on more than one SM.  The columns of V are independent: so 16 of them make a warp's
+ * work, S' (16, K) stays in its registers as the accumulators of U' K, which are the very operand that S' W'
+ * wants (as in attention with P V): a chunk is 128 matrix instructions without any exchange between warps,
+ * some 1,200 cycles.  For 16 heads there are 128 such warps: two to a block, so that W and K are read four
+ * times from L2 (0.5 GB, 0.1 ms) and not eight times; the block's other warps only bring the next chunk's.
+ * 256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
  *
- * In float32, for comparison, the products are done from shared memory by 32 columns of V; so are those of heads narrower than
- * 32, to which matrix units give nothing but errors.  Shared memory: up to 128 wide 95 KB; 256 wide 86 KB in bf16 (walk: 68, or
- * twice that where there is so much), 161 KB in float32, which sm_86 and sm_89 do not have.
+ * In float32, for comparison, the products are done from shared memory by 32 columns of V; so are those of
+ * heads narrower than 32, to which matrix units give nothing but errors.  Shared memory: up to 128 wide 95
+ * KB; 256 wide 86 KB in bf16 (walk: 68, or twice that where there is so much), 161 KB in float32, which sm_86
+ * and sm_89 do not have.
  *
- * Rollouts of several steps go the same way, each sequence from the state at its first row: what a capture leaves in the log
- * is not needed for it, since only bits, not sums, depend on where chunks begin.  One step behind given rows (grow) is a sum
+ * Rollouts of several steps go the same way, each sequence from the state at its first row: what a capture
+ * leaves in the log is not needed for it, since only bits, not sums, depend on where chunks begin.  One step
+ * behind given rows (grow) is a sum
  *
  *     S' k = e S0' k + sum over rows of f_s (k . k_s) u_s
  *
- * which never forms a state: it reads S0 (64 KB, shared by the rollouts of a position) and up to 64 rows of k and u (64 KB),
- * where a running state would be read and written whole (128 KB); with `open`, S0 is moved on every 64 steps. */
+ * which never forms a state: it reads S0 (64 KB, shared by the rollouts of a position) and up to 64 rows of k
+ * and u (64 KB), where a running state would be read and written whole (128 KB); with `open`, S0 is moved on
+ * every 64 steps. */
 #include "delta_tile.h"
 
 enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024, NARROW = 32 };
@@ -46,7 +54,8 @@ struct delta {
 	/* the piece: chunks first .. first + chunks, all sequences; widths filled up */
 	int first, chunks, KP, VP;
 	void *W, *kf, *states; /* (nb, H, chunks) of (64, KP), (64, KP), (VP, KP): S turned */
-	float *ends, *carry;   /* (nb, H, chunks): e_m; (nb, H, K, V): the state before the first chunk, if first, and after the last */
+	float *ends, *carry;   /* (nb, H, chunks): e_m; (nb, H, K, V): the state before the first chunk, if
+	                          first, and after the last */
 };
 
 /* A chunk of a head of a sequence. */
@@ -77,7 +86,8 @@ static __device__ __forceinline__ const float *first_state(const struct delta &a
 }
 
 /* Row j of head h of sequence b in an array (rows, H, w). */
-static __device__ __forceinline__ const float *row_of(const struct delta &a, const float *x, int w, int H, int h, int b, int j)
+static __device__ __forceinline__ const float *row_of(const struct delta &a, const float *x, int w, int H,
+                                                      int h, int b, int j)
 {
 	return x ? x + place(w, H, h, a.nb, b, j) : NULL;
 }
@@ -87,18 +97,21 @@ static __device__ __forceinline__ float beta_of(const struct delta &a, int h, in
 	return a.b ? a.beta_scale / (1.f + expf(-a.b[place(1, a.H, h, a.nb, b, j)])) : a.beta_scale;
 }
 
-/* ---- what needs no state ---------------------------------------------------------------------------------------- */
+/* ---- what needs no state ------------------------------------------------------------------- */
 
 template <class X> static size_t prepare_bytes(const struct delta *a)
 {
 	const int ld = a->KP + tile_pad<X>();
 
-	return shared_size(CHUNK * ld, sizeof(X)) + shared_size(CHUNK * LT, 4) + 4 / sizeof(X) * shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) +
+	return shared_size(CHUNK * ld, sizeof(X)) + shared_size(CHUNK * LT, 4) +
+	       4 / sizeof(X) * shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) +
 	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
 }
 
 /* to (mp, mp) = t diag(by), and what rounding took of it. */
-template <class X> static __device__ void columns_times(X *to, X *rest, int lt, const float *t, const float *by, int mp, float sign)
+template <class X>
+static __device__ void columns_times(X *to, X *rest, int lt, const float *t, const float *by, int mp,
+                                     float sign)
 {
 	for (int e = threadIdx.x; e < mp * mp; e += THREADS) {
 		const int i = e / mp, j = e % mp;
@@ -111,7 +124,8 @@ template <class X> static __device__ void columns_times(X *to, X *rest, int lt, 
 }
 
 /* to (mp, wp) = rows of x times their factor, 16 bytes at a time. */
-template <class X> static __device__ void rows_times(X *to, const X *x, int ld, const float *by, int mp, int wp)
+template <class X>
+static __device__ void rows_times(X *to, const X *x, int ld, const float *by, int mp, int wp)
 {
 	constexpr int N = 16 / sizeof(X);
 
@@ -132,15 +146,19 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 	SHARED(s);
 	constexpr int pad = tile_pad<X>(), lt = CHUNK + pad;
 	const int ld = a.KP + pad, t = threadIdx.x;
-	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt), *rest = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
-	float *A = s.template take<float>(CHUNK * LT), *room = s.template take<float>(1024), *hi = s.template take<float>(CHUNK);
-	float *lo = s.template take<float>(CHUNK), *beta = s.template take<float>(CHUNK), *by = s.template take<float>(CHUNK);
+	X *x = s.template take<X>(CHUNK * ld), *tx = s.template take<X>(CHUNK * lt),
+	  *rest = sizeof(X) == 2 ? s.template take<X>(CHUNK * lt) : tx;
+	float *A = s.template take<float>(CHUNK * LT), *room = s.template take<float>(1024),
+	      *hi = s.template take<float>(CHUNK);
+	float *lo = s.template take<float>(CHUNK), *beta = s.template take<float>(CHUNK),
+	      *by = s.template take<float>(CHUNK);
 	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
 	X *W = (X *)a.W + c.i * CHUNK * a.KP, *kf = (X *)a.kf + c.i * CHUNK * a.KP;
 	float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 
-	load_tile(x, ld, c.mp, a.KP, row_of(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_apart(a.K, a.G, a.nb), c.m, a.K);
+	load_tile(x, ld, c.mp, a.KP, row_of(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_apart(a.K, a.G, a.nb),
+	          c.m, a.K);
 	sum_decays(row_of(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
 	if (t < CHUNK)
 		beta[t] = t < c.m ? beta_of(a, c.h, c.b, c.j0 + t) : 0.f;
@@ -175,13 +193,16 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 		sum.template add<false, false>(i0 + 16, tx + i0 * lt, lt, x + j0, ld);
 		if (rest != tx)
 			sum.template add<false, false>(i0 + 16, rest + i0 * lt, lt, x + j0, ld);
-		sum.pairs([&](int i, int j, float y, float z) { round_two(W + (size_t)(i0 + i) * a.KP + j0 + j, y, z); });
+		sum.pairs([&](int i, int j, float y, float z) {
+			round_two(W + (size_t)(i0 + i) * a.KP + j0 + j, y, z);
+		});
 	});
 	for (int v0 = 0; v0 < a.VP; v0 += a.KP) {
 		const int width = min(a.KP, a.VP - v0);
 
 		__syncthreads(); /* x and tx are read no more */
-		load_tile(x, ld, c.mp, width, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m, min(width, a.V - v0));
+		load_tile(x, ld, c.mp, width, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
+		          min(width, a.V - v0));
 		if (v0 == 0)
 			columns_times(tx, rest, lt, A, beta, c.mp, 1);
 		__syncthreads();
@@ -200,10 +221,11 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 	}
 }
 
-/* ---- chunk after chunk ------------------------------------------------------------------------------------------ */
+/* ---- chunk after chunk --------------------------------------------------------------------- */
 
 /* -W and K of a chunk, rows of KP. */
-template <int KP> static __device__ __forceinline__ void bring(const struct delta &a, size_t i, int mp, bf16 *W, bf16 *kf)
+template <int KP>
+static __device__ __forceinline__ void bring(const struct delta &a, size_t i, int mp, bf16 *W, bf16 *kf)
 {
 	const bf16 *from[2] = { (const bf16 *)a.W + i * CHUNK * KP, (const bf16 *)a.kf + i * CHUNK * KP };
 
@@ -216,15 +238,17 @@ template <int KP> static __device__ __forceinline__ void bring(const struct delt
 	copies_close();
 }
 
-/* One sequence and head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory, or, stages 1,
- * one.  A warp's S' (16, KP) lies as accumulators lie: lane l has rows l / 4 and 8 more, columns 2 (l % 4) and 1 more of
- * each eight. */
-template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
+/* One sequence and head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory,
+ * or, stages 1, one.  A warp's S' (16, KP) lies as accumulators lie: lane l has rows l / 4 and 8 more,
+ * columns 2 (l % 4) and 1 more of each eight. */
+template <int KP>
+static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
 {
 	SHARED(s);
 	constexpr int ld = KP + 8;
 	constexpr bool early = KP < 256;
-	bf16 *W = s.template take<bf16>(stages * CHUNK * ld), *kf = s.template take<bf16>(stages * CHUNK * ld);
+	bf16 *W = s.template take<bf16>(stages * CHUNK * ld),
+	     *kf = s.template take<bf16>(stages * CHUNK * ld);
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
 	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16, v = v0 + row;
 	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
@@ -245,7 +269,9 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 			for (int i = 0; i < 4; i++) {
 				const int k = n * 8 + col + i % 2;
 
-				S[n][i] = works && k < a.K && has[i / 2] ? from[(size_t)k * a.V + v + i / 2 * 8] : 0.f;
+				S[n][i] = works && k < a.K && has[i / 2]
+				                  ? from[(size_t)k * a.V + v + i / 2 * 8]
+				                  : 0.f;
 			}
 	}
 	bring<KP>(a, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
@@ -255,19 +281,21 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 		const bf16 *w = W + stage * CHUNK * ld, *kk = kf + stage * CHUNK * ld;
 
 		if (stages == 2 && chunk + 1 < a.chunks) {
-			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W + (stage ^ 1) * CHUNK * ld, kf + (stage ^ 1) * CHUNK * ld);
+			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp,
+			          W + (stage ^ 1) * CHUNK * ld, kf + (stage ^ 1) * CHUNK * ld);
 			copies_wait<1>();
 		} else {
 			copies_wait<0>();
 		}
 		__syncthreads();
 		if (works) {
-			float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v, u0[CHUNK / 8][4], U[CHUNK / 8][4];
+			float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v, u0[CHUNK / 8][4],
+			      U[CHUNK / 8][4];
 			bf16 *to = (bf16 *)a.states + (c.i * a.VP + v) * KP + col;
 			const float e = a.ends[c.i];
 
-			/* U' (16, 64): of lane l rows of S', and rows of the chunk where S' has columns.  U0 is on its way while S' W' is
-			 * done, if there are registers for it. */
+			/* U' (16, 64): of lane l rows of S', and rows of the chunk where S' has columns.  U0
+			 * is on its way while S' W' is done, if there are registers for it. */
 			auto bring_u0 = [&](float x[CHUNK / 8][4]) {
 #pragma unroll
 				for (int n = 0; n < CHUNK / 8; n++)
@@ -275,7 +303,9 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 					for (int i = 0; i < 4; i++) {
 						const int j = n * 8 + col + i % 2;
 
-						x[n][i] = j < c.m && has[i / 2] ? u[(size_t)j * apart + i / 2 * 8] : 0.f;
+						x[n][i] = j < c.m && has[i / 2]
+						                  ? u[(size_t)j * apart + i / 2 * 8]
+						                  : 0.f;
 					}
 			};
 			if (early)
@@ -290,7 +320,8 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 				round_two(to + n * 8, S[n][0], S[n][1]);
 				round_two(to + 8 * KP + n * 8, S[n][2], S[n][3]);
 			}
-			for (; next_row < c.j0 + c.m; next_row = ++next < a.captures ? a.cap_row[next] : 0x7fffffff) {
+			for (; next_row < c.j0 + c.m;
+			     next_row = ++next < a.captures ? a.cap_row[next] : 0x7fffffff) {
 				float *slot = a.S + slot_at(a, a.cap_slot[next], c.h) + v;
 
 #pragma unroll
@@ -298,19 +329,23 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 #pragma unroll
 					for (int i = 0; i < 4; i++)
 						if (n * 8 + col + i % 2 < a.K && has[i / 2])
-							slot[(size_t)(n * 8 + col + i % 2) * a.V + i / 2 * 8] = S[n][i];
+							slot[(size_t)(n * 8 + col + i % 2) * a.V +
+							     i / 2 * 8] = S[n][i];
 			}
 #pragma unroll
 			for (int k = 0; k < KP / 16; k++) {
-				const uint32_t x[4] = { two_bf16(S[2 * k][0], S[2 * k][1]), two_bf16(S[2 * k][2], S[2 * k][3]),
-				                        two_bf16(S[2 * k + 1][0], S[2 * k + 1][1]), two_bf16(S[2 * k + 1][2], S[2 * k + 1][3]) };
+				const uint32_t x[4] = { two_bf16(S[2 * k][0], S[2 * k][1]),
+				                       two_bf16(S[2 * k][2], S[2 * k][3]),
+				                       two_bf16(S[2 * k + 1][0], S[2 * k + 1][1]),
+				                       two_bf16(S[2 * k + 1][2], S[2 * k + 1][3]) };
 #pragma unroll
 				for (int n = 0; n < CHUNK / 16; n++) {
 					uint32_t y[4];
 
 					if (n * 16 >= c.mp)
 						break;
-					ldmatrix_x4(y, w + (n * 16 + part / 2 * 8 + r) * ld + k * 16 + part % 2 * 8);
+					ldmatrix_x4(y, w + (n * 16 + part / 2 * 8 + r) * ld + k * 16 +
+					                       part % 2 * 8);
 					mma_m16n8k16(U[2 * n], x, { y[0], y[1] }, U[2 * n]);
 					mma_m16n8k16(U[2 * n + 1], x, { y[2], y[3] }, U[2 * n + 1]);
 				}
@@ -334,15 +369,18 @@ template <int KP> static __global__ void __launch_bounds__(128) walk_bf16(const 
 					S[n][i] *= e;
 #pragma unroll
 			for (int k = 0; k < CHUNK / 16; k++) {
-				const uint32_t x[4] = { two_bf16(U[2 * k][0], U[2 * k][1]), two_bf16(U[2 * k][2], U[2 * k][3]),
-				                        two_bf16(U[2 * k + 1][0], U[2 * k + 1][1]), two_bf16(U[2 * k + 1][2], U[2 * k + 1][3]) };
+				const uint32_t x[4] = { two_bf16(U[2 * k][0], U[2 * k][1]),
+				                       two_bf16(U[2 * k][2], U[2 * k][3]),
+				                       two_bf16(U[2 * k + 1][0], U[2 * k + 1][1]),
+				                       two_bf16(U[2 * k + 1][2], U[2 * k + 1][3]) };
 				if (k * 16 >= c.mp)
 					break;
 #pragma unroll
 				for (int n = 0; n < KP / 16; n++) {
 					uint32_t y[4];
 
-					ldmatrix_x4_trans(y, kk + (k * 16 + part % 2 * 8 + r) * ld + n * 16 + part / 2 * 8);
+					ldmatrix_x4_trans(y, kk + (k * 16 + part % 2 * 8 + r) * ld + n * 16 +
+					                             part / 2 * 8);
 					mma_m16n8k16(S[2 * n], x, { y[0], y[1] }, S[2 * n]);
 					mma_m16n8k16(S[2 * n + 1], x, { y[2], y[3] }, S[2 * n + 1]);
 				}
@@ -368,7 +406,8 @@ enum { COLS = 32, LU = COLS + 4 };
 
 static size_t walk_f32_bytes(const struct delta *a)
 {
-	return shared_size(CHUNK * (a->KP + 4), 4) + shared_size(COLS * (a->KP + 4), 4) + shared_size(CHUNK * LU, 4);
+	return shared_size(CHUNK * (a->KP + 4), 4) + shared_size(COLS * (a->KP + 4), 4) +
+	       shared_size(CHUNK * LU, 4);
 }
 
 /* S' (32, KP) <-> a state (K, V) from column v0 on. */
@@ -405,14 +444,17 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 {
 	SHARED(sm);
 	const int ld = a.KP + 4, v0 = blockIdx.y * COLS, h = blockIdx.x % a.H;
-	float *x = sm.take<float>(CHUNK * ld), *s = sm.take<float>(COLS * ld), *us = sm.take<float>(CHUNK * LU);
+	float *x = sm.take<float>(CHUNK * ld), *s = sm.take<float>(COLS * ld),
+	      *us = sm.take<float>(CHUNK * LU);
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 	int next = a.captures ? capture_from(a.cap_row, a.captures, a.first * CHUNK) : 0;
 
-	state_in(a, a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, blockIdx.x / a.H, h), s, v0);
+	state_in(a, a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, blockIdx.x / a.H, h),
+	         s, v0);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
 		const struct cell c = cell_of(a, chunk, blockIdx.x);
-		float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v0, *to = (float *)a.states + (c.i * a.VP + v0) * a.KP;
+		float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v0,
+		      *to = (float *)a.states + (c.i * a.VP + v0) * a.KP;
 		const float e = a.ends[c.i];
 
 		rows_in((const float *)a.W + c.i * CHUNK * a.KP, x, c.mp, a.KP);
@@ -455,23 +497,26 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 		state_out(a, a.carry + (size_t)blockIdx.x * a.K * a.V, s, v0);
 }
 
-/* ---- what is read ----------------------------------------------------------------------------------------------- */
+/* ---- what is read -------------------------------------------------------------------------- */
 
 /* Columns of V at a time. */
 template <class X> static __host__ __device__ constexpr int out_cols() { return sizeof(X) == 2 ? 64 : 32; }
 
 template <class X> static size_t read_out_bytes(const struct delta *a)
 {
-	return 2 * shared_size(CHUNK * (a->KP + tile_pad<X>()), sizeof(X)) + shared_size(CHUNK * (out_cols<X>() + tile_pad<X>()), sizeof(X)) +
+	return 2 * shared_size(CHUNK * (a->KP + tile_pad<X>()), sizeof(X)) +
+	       shared_size(CHUNK * (out_cols<X>() + tile_pad<X>()), sizeof(X)) +
 	       shared_size(CHUNK * (CHUNK + tile_pad<X>()), sizeof(X)) + 2 * shared_size(CHUNK, 4);
 }
 
 template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out(const struct delta a)
 {
 	SHARED(s);
-	constexpr int pad = tile_pad<X>(), lp = CHUNK + pad, COL = out_cols<X>(), lu = COL + pad, N = 16 / sizeof(X);
+	constexpr int pad = tile_pad<X>(), lp = CHUNK + pad, COL = out_cols<X>(), lu = COL + pad,
+		      N = 16 / sizeof(X);
 	const int ld = a.KP + pad;
-	X *q = s.template take<X>(CHUNK * ld), *k = s.template take<X>(CHUNK * ld), *us = s.template take<X>(CHUNK * lu);
+	X *q = s.template take<X>(CHUNK * ld), *k = s.template take<X>(CHUNK * ld),
+	  *us = s.template take<X>(CHUNK * lu);
 	X *P = s.template take<X>(CHUNK * lp);
 	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK);
 	const struct cell c = cell_of(a, blockIdx.x % a.chunks, blockIdx.x / a.chunks);
@@ -491,7 +536,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 			sum.template add<false, true>(a.KP, q + i0 * ld, ld, k + j0 * ld, ld);
 		sum.each([&](int i, int j, float y) {
 			i += i0, j += j0;
-			round_to(P + i * lp + j, j <= i ? (a.g ? decay_between(hi, lo, i, j) : 1.f) * y : 0.f);
+			round_to(P + i * lp + j,
+			         j <= i ? (a.g ? decay_between(hi, lo, i, j) : 1.f) * y : 0.f);
 		});
 	});
 	for (int v0 = 0; v0 < a.VP; v0 += COL) {
@@ -504,7 +550,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 
 			*(uint4 *)(S + i * ld + j) = *(const uint4 *)(states + (size_t)(v0 + i) * a.KP + j);
 		}
-		load_tile(us, lu, c.mp, w, row_of(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m, min(w, a.V - v0));
+		load_tile(us, lu, c.mp, w, row_of(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
+		          min(w, a.V - v0));
 		__syncthreads();
 		warp_tiles(c.mp, w, [&](int i0, int j0) {
 			warp_tile<X> sum;
@@ -522,24 +569,29 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 	}
 }
 
-/* ---- states that stay ------------------------------------------------------------------------------------------- */
+/* ---- states that stay ---------------------------------------------------------------------- */
 
 enum { KEEP_K = 32, KEEP_V = 64 };
 static size_t keep_bytes()
 {
-	return shared_size(CHUNK * (KEEP_K + 4), 4) + shared_size(CHUNK * (KEEP_V + 4), 4) + 2 * shared_size(CHUNK, 4);
+	return shared_size(CHUNK * (KEEP_K + 4), 4) + shared_size(CHUNK * (KEEP_V + 4), 4) +
+	       2 * shared_size(CHUNK, 4);
 }
 
-/* to = e from + K' diag(f) U for n rows from row j on, rows k0 .. and columns v0 .. of the states, which may be the same; the
- * first one's numbers also to `copy`, if given. */
-static __device__ void move_on(const struct delta &a, const float *from, float *to, float *copy, int b, int h, int j, int n, int k0, int v0)
+/* to = e from + K' diag(f) U for n rows from row j on, rows k0 .. and columns v0 .. of the states, which may
+ * be the same; the first one's numbers also to `copy`, if given. */
+static __device__ void move_on(const struct delta &a, const float *from, float *to, float *copy, int b, int h,
+                               int j, int n, int k0, int v0)
 {
 	SHARED(s);
 	constexpr int lk = KEEP_K + 4, lv = KEEP_V + 4;
-	float *k = s.take<float>(CHUNK * lk), *u = s.take<float>(CHUNK * lv), *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK);
+	float *k = s.take<float>(CHUNK * lk), *u = s.take<float>(CHUNK * lv), *hi = s.take<float>(CHUNK),
+	      *lo = s.take<float>(CHUNK);
 
-	load_tile(k, lk, CHUNK, KEEP_K, row_of(a, a.k, a.K, a.G, key_head(h, a.G, a.H), b, j) + k0, row_apart(a.K, a.G, a.nb), n, min(KEEP_K, a.K - k0));
-	load_tile(u, lv, CHUNK, KEEP_V, row_of(a, a.u, a.V, a.H, h, b, j) + v0, row_apart(a.V, a.H, a.nb), n, min(KEEP_V, a.V - v0));
+	load_tile(k, lk, CHUNK, KEEP_K, row_of(a, a.k, a.K, a.G, key_head(h, a.G, a.H), b, j) + k0,
+	          row_apart(a.K, a.G, a.nb), n, min(KEEP_K, a.K - k0));
+	load_tile(u, lv, CHUNK, KEEP_V, row_of(a, a.u, a.V, a.H, h, b, j) + v0, row_apart(a.V, a.H, a.nb), n,
+	          min(KEEP_V, a.V - v0));
 	sum_decays(row_of(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
 	__syncthreads();
 	if (a.g) {
@@ -569,19 +621,24 @@ static __device__ void move_on(const struct delta &a, const float *from, float *
 /* Captures: their slots hold the state at the first row of the chunk. */
 static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 {
-	const int row = a.cap_row[blockIdx.x], slot = a.cap_slot[blockIdx.x], ls = slot - a.log_from, h = blockIdx.y;
-	const int j0 = row / CHUNK * CHUNK, n = row + 1 - j0, cols = (a.V + KEEP_V - 1) / KEEP_V, kh = key_head(h, a.G, a.H);
+	const int row = a.cap_row[blockIdx.x], slot = a.cap_slot[blockIdx.x], ls = slot - a.log_from,
+		  h = blockIdx.y;
+	const int j0 = row / CHUNK * CHUNK, n = row + 1 - j0, cols = (a.V + KEEP_V - 1) / KEEP_V,
+		  kh = key_head(h, a.G, a.H);
 	const bool logs = a.log.S && ls >= 0 && n % CHUNK;
 	float *S = a.S + slot_at(a, slot, h);
 
-	move_on(a, S, S, logs ? a.log.S + slot_at(a, ls, h) : NULL, 0, h, j0, n, (int)blockIdx.z / cols * KEEP_K, (int)blockIdx.z % cols * KEEP_V);
+	move_on(a, S, S, logs ? a.log.S + slot_at(a, ls, h) : NULL, 0, h, j0, n,
+	        (int)blockIdx.z / cols * KEEP_K, (int)blockIdx.z % cols * KEEP_V);
 	if (!logs || blockIdx.z)
 		return;
 	for (int e = threadIdx.x; e < n * a.V; e += blockDim.x)
-		a.log.u[place(a.V, a.H, h, 1, 0, ls * CHUNK + e / a.V) + e % a.V] = a.u[place(a.V, a.H, h, 1, 0, j0 + e / a.V) + e % a.V];
+		a.log.u[place(a.V, a.H, h, 1, 0, ls * CHUNK + e / a.V) + e % a.V] =
+			a.u[place(a.V, a.H, h, 1, 0, j0 + e / a.V) + e % a.V];
 	if (!h || key_head(h - 1, a.G, a.H) != kh) /* the first of its heads */
 		for (int e = threadIdx.x; e < n * a.K; e += blockDim.x)
-			a.log.k[place(a.K, a.G, kh, 1, 0, ls * CHUNK + e / a.K) + e % a.K] = a.k[place(a.K, a.G, kh, 1, 0, j0 + e / a.K) + e % a.K];
+			a.log.k[place(a.K, a.G, kh, 1, 0, ls * CHUNK + e / a.K) + e % a.K] =
+				a.k[place(a.K, a.G, kh, 1, 0, j0 + e / a.K) + e % a.K];
 	for (int e = threadIdx.x; a.g && e < n; e += blockDim.x)
 		a.log.g[place(1, a.H, h, 1, 0, ls * CHUNK + e)] = a.g[place(1, a.H, h, 1, 0, j0 + e)];
 }
@@ -589,33 +646,41 @@ static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 /* A chunk of given rows is full: the state behind it. */
 static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 {
-	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.given - CHUNK, cols = (a.V + KEEP_V - 1) / KEEP_V;
+	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.given - CHUNK,
+		  cols = (a.V + KEEP_V - 1) / KEEP_V;
 	float *open = a.open + slot_at(a, b, h);
 
-	move_on(a, j0 ? open : first_state(a, b, h), open, NULL, b, h, j0, CHUNK, (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
+	move_on(a, j0 ? open : first_state(a, b, h), open, NULL, b, h, j0, CHUNK,
+	        (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
 }
 
-/* ---- one row behind given ones ---------------------------------------------------------------------------------- */
+/* ---- one row behind given ones ------------------------------------------------------------- */
 
 static size_t grow_bytes(const struct delta *a)
 {
-	return 2 * shared_size(a->K, 4) + 2 * shared_size(THREADS, 4) + 4 * shared_size(CHUNK, 4) + shared_size(33, 4);
+	return 2 * shared_size(a->K, 4) + 2 * shared_size(THREADS, 4) + 4 * shared_size(CHUNK, 4) +
+	       shared_size(33, 4);
 }
 
-/* One sequence and head, THREADS columns of V: rows `first` .. given are summed up behind the state at row `first`, 64 at a time from the last one. */
+/* One sequence and head, THREADS columns of V: rows `first` .. given are summed up behind the state at row
+ * `first`, 64 at a time from the last one. */
 static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int first)
 {
 	SHARED(s);
-	float *q = s.take<float>(a.K), *k = s.take<float>(a.K), *rs = s.take<float>(THREADS), *os = s.take<float>(THREADS);
-	float *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK), *kk = s.take<float>(CHUNK), *qk = s.take<float>(CHUNK);
+	float *q = s.take<float>(a.K), *k = s.take<float>(a.K), *rs = s.take<float>(THREADS),
+	      *os = s.take<float>(THREADS);
+	float *hi = s.take<float>(CHUNK), *lo = s.take<float>(CHUNK), *kk = s.take<float>(CHUNK),
+	      *qk = s.take<float>(CHUNK);
 	float *room = s.take<float>(33);
-	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, kh = key_head(h, a.G, a.H), t = threadIdx.x, warp = t / 32, lane = t & 31;
+	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, kh = key_head(h, a.G, a.H), t = threadIdx.x,
+		  warp = t / 32, lane = t & 31;
 	const int v0 = blockIdx.y * THREADS, width = min(THREADS, a.V - v0);
 	const int cols = up32(width), groups = THREADS / cols, group = t / cols, col = v0 + t % cols;
 	const bool works = group < groups && col < a.V;
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
-	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.given) : 0; /* the sum of g behind the rows at hand */
+	/* the sum of g behind the rows at hand */
+	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.given) : 0;
 	float r = 0, o = 0, e, both = 0;
 
 	for (int i = t; i < a.K; i += THREADS) {
@@ -642,7 +707,8 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 			x = warp_sum(x);
 			y = warp_sum(y);
 			if (lane == 0) {
-				const double behind = (double)hi[n - 1] - (double)hi[i] + ((double)lo[n - 1] - (double)lo[i]);
+				const double behind = (double)hi[n - 1] - (double)hi[i] +
+				                      ((double)lo[n - 1] - (double)lo[i]);
 				const float f = fade((float)(after + behind));
 
 				kk[i] = f * x;
@@ -687,23 +753,27 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	}
 }
 
-/* ---- the operation ---------------------------------------------------------------------------------------------- */
+/* ---- the operation ------------------------------------------------------------------------- */
 
 template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 {
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2);
-	const int warps = a->VP / 16, heads = a->nb * a->H, stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
+	const int warps = a->VP / 16, heads = a->nb * a->H,
+		  stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
 	int workers = 4;
 
 	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms / 3)
 		workers /= 2;
-	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a, workers, stages);
+	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a,
+	       workers, stages);
 }
 
-/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on; returns its bytes. */
+/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on;
+ * returns its bytes. */
 template <class X> static size_t lay_out(struct delta *a, int *piece, void *scratch)
 {
-	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
+	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H,
+		  most = PIECE / heads > 1 ? PIECE / heads : 1;
 	size_t at = 0, cells;
 
 	*piece = chunks < most ? chunks : most;
@@ -727,7 +797,9 @@ size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, 
 	int piece;
 
 	a.nb = nb, a.steps = steps, a.H = b->H, a.K = b->K, a.V = b->V;
-	return !nb || !b->H ? 0 : rounds(d, a.K) ? lay_out<bf16>(&a, &piece, NULL) : lay_out<float>(&a, &piece, NULL);
+	return !nb || !b->H     ? 0
+	       : rounds(d, a.K) ? lay_out<bf16>(&a, &piece, NULL)
+	                        : lay_out<float>(&a, &piece, NULL);
 }
 
 template <class X> static void text(struct rf_dev *d, struct delta *a)
@@ -764,14 +836,17 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 		return;
 	a.nb = x->nb, a.steps = x->steps, a.given = x->given, a.per = x->per ? x->per : 1;
 	a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V, a.beta_scale = x->beta_scale;
-	a.q = f32(x->q), a.k = f32(x->k), a.v = f32(x->v), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u), a.o = f32(x->o);
-	a.S = f32(x->S), a.open = f32(x->open), a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
+	a.q = f32(x->q), a.k = f32(x->k), a.v = f32(x->v), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u),
+	a.o = f32(x->o);
+	a.S = f32(x->S), a.open = f32(x->open), a.start = i32(x->start), a.cap_row = i32(x->cap_row),
+	a.cap_slot = i32(x->cap_slot);
 	a.captures = x->captures, a.log_from = x->log_from;
 	a.log.S = f32(x->log.S), a.log.k = f32(x->log.k), a.log.u = f32(x->log.u), a.log.g = f32(x->log.g);
 	if (x->given || (x->steps == 1 && !x->captures)) {
 		const int first = x->open && x->given ? (x->given - 1) / CHUNK * CHUNK : 0;
 
-		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a), a, first);
+		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a), a,
+		       first);
 		if (x->open && x->given && x->given % CHUNK == 0)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;

@@ -1,7 +1,7 @@
 /* delta_back.cu -- the gradients of the gated delta rule, in chunks of 64 rows; delta.c has the mathematics.
  *
- * With T = (I + A)^-1 all that a chunk gives dR and the gradient of its first state is known before the states' gradients are,
- * but for two products with the gradient dS of its last state:
+ * With T = (I + A)^-1 all that a chunk gives dR and the gradient of its first state is known before the
+ * states' gradients are, but for two products with the gradient dS of its last state:
  *
  *     dR = (P T)' dO + (T' diag(f) K) dS = own + R dS
  *     dS <- e_m dS + Q' diag(e) dO - K' diag(e beta) dR = e_m dS + N + B' dR
@@ -9,51 +9,59 @@
  * A capture in the chunk adds to `own` and to N, and to nothing else of these.  So there are three kernels:
  *
  *     ready   a block a chunk and head: T; own (into dv), R, B and N to memory
- *     scan    chunk after chunk, back: the two products, dR and dS to memory; in blocks beside, forward: S += K' diag(f) U
+ *     scan    chunk after chunk, back: the two products, dR and dS to memory; in blocks beside, forward: S +=
+ *     K' diag(f) U
  *     back    a block a chunk and a head of q and k: dq, dk, dv, db, dg from S, dS and dR
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 22 million multiplications and additions in
- * products, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv in float32, some of them twice,
- * 0.35 MB, and of what lies between R, B, N, S and dS, 128 KB, written and read: 0.6 MB, at 3 TB/s 200 ns.  So ready and back
- * are bound by memory, and hold products in registers, to have two blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
+ * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 22 million multiplications
+ * and additions in products, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv
+ * in float32, some of them twice, 0.35 MB, and of what lies between R, B, N, S and dS, 128 KB, written and
+ * read: 0.6 MB, at 3 TB/s 200 ns.  So ready and back are bound by memory, and hold products in registers, to
+ * have two blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
  *
- * scan is bound by latency and cut as the forward pass is (delta.cu): 16 columns of V a warp, dS' (16, K) in its registers,
- * where an accumulator is the next product's operand: 128 matrix instructions a chunk, 256 chunks in 0.2 ms.  What the states
- * of the chunks' first rows need is no inverse, only K and U: their squares of 64 by 64 are summed up meanwhile on the SMs that
- * are left.  In float32 scan multiplies from shared memory, 16 columns of V a block.
+ * scan is bound by latency and cut as the forward pass is (delta.cu): 16 columns of V a warp, dS' (16, K) in
+ * its registers, where an accumulator is the next product's operand: 128 matrix instructions a chunk, 256
+ * chunks in 0.2 ms.  What the states of the chunks' first rows need is no inverse, only K and U: their
+ * squares of 64 by 64 are summed up meanwhile on the SMs that are left.  In float32 scan multiplies from
+ * shared memory, 16 columns of V a block.
  *
- * Long texts are done in pieces of 2048 chunks and heads, from the last to the first: a quarter of a gigabyte (float32: half),
- * whatever the length; the states between pieces are summed up before.
+ * Long texts are done in pieces of 2048 chunks and heads, from the last to the first: a quarter of a gigabyte
+ * (float32: half), whatever the length; the states between pieces are summed up before.
  *
- * The sequences of a group follow each other in a block of scan, and the heads that share q and k in a block of back: so all
- * that is added to one place is added in order. */
+ * The sequences of a group follow each other in a block of scan, and the heads that share q and k in a block
+ * of back: so all that is added to one place is added in order. */
 #include "delta_back.h"
 
-/* ---- what does not wait for the states' gradients --------------------------------------------------------------------- */
+/* ---- what does not wait for the states' gradients ------------------------------------------ */
 
 template <class X> static size_t ready_bytes()
 {
-	return 2 * shared_size(CHUNK * LC, 4) + shared_size(1024, 4) + (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * row_of<X>(), sizeof(X)) +
-	       shared_size(GATES, 4);
+	return 2 * shared_size(CHUNK * LC, 4) + shared_size(1024, 4) +
+	       (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4);
 }
 
 template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(const job<X> a)
 {
 	SHARED(s);
 	constexpr int L = row_of<X>();
-	float *inv = s.template take<float>(CHUNK * LC), *P = s.template take<float>(CHUNK * LC), *room = s.template take<float>(1024);
+	float *inv = s.template take<float>(CHUNK * LC), *P = s.template take<float>(CHUNK * LC),
+	      *room = s.template take<float>(1024);
 	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L), *PT = (X *)(void *)P;
 	X *T = sizeof(X) == 4 ? (X *)(void *)inv : s.template take<X>(CHUNK * L);
 	const gates t = carve(s.template take<float>(GATES));
-	const int bh = blockIdx.x / a.count, i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32; /* the warp's part of a tile */
+	/* the warp's part of a tile */
+	const int bh = blockIdx.x / a.count, i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
 	const struct cell c = cell_of(a, blockIdx.x % a.count, bh / a.H, bh % a.H);
 	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
-	const float *q = a.q + place(a.K, a.G, c.kh, a.nb, c.b, c.j0), *k = a.k + place(a.K, a.G, c.kh, a.nb, c.b, c.j0);
+	const float *q = a.q + place(a.K, a.G, c.kh, a.nb, c.b, c.j0),
+		    *k = a.k + place(a.K, a.G, c.kh, a.nb, c.b, c.j0);
 	const float *d_o = a.d_o + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
 	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
 	const bool more = a.first + c.c + 1 < a.chunks; /* there is a state behind it that is used */
-	const int cap0 = capture_from(a.cap_row, a.captures, c.j0), cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
-	X *N = a.N + c.i * a.VP * a.KP, *B = a.B + c.i * a.rows * a.KP, *R = more ? a.R + c.i * a.rows * a.KP : NULL;
+	const int cap0 = capture_from(a.cap_row, a.captures, c.j0),
+		  cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
+	X *N = a.N + c.i * a.VP * a.KP, *B = a.B + c.i * a.rows * a.KP,
+	  *R = more ? a.R + c.i * a.rows * a.KP : NULL;
 
 	load_gates(a, t, c);
 	{
@@ -100,7 +108,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 
 		sum.zero();
 		if (i0 < c.mp && j0 < i0 + 16)
-			sum.template add<false, false>(i0 + 16 - j0, P + i0 * LC + j0, LC, inv + j0 * LC + j0, LC);
+			sum.template add<false, false>(i0 + 16 - j0, P + i0 * LC + j0, LC, inv + j0 * LC + j0,
+			                               LC);
 		__syncthreads();
 		if (i0 < c.mp && j0 < c.mp)
 			sum.each([&](int i, int j, float z) { round_to(PT + (i0 + i) * L + j0 + j, z); });
@@ -117,7 +126,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 
 			sum.zero();
 			sum.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, x + i0 * L + j0, L);
-			sum.pairs([&](int i, int j, float y, float z) { round_two(R + (size_t)(i0 + i) * a.KP + k0 + j0 + j, y, z); });
+			sum.pairs([&](int i, int j, float y, float z) {
+				round_two(R + (size_t)(i0 + i) * a.KP + k0 + j0 + j, y, z);
+			});
 		}
 		__syncthreads();
 	}
@@ -145,10 +156,13 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 				__syncthreads();
 			}
 			if (works)
-				sum.each([&](int i, int j, float z) { round_to(y + (i0 + i) * L + j0 + j, z); });
+				sum.each([&](int i, int j, float z) {
+					round_to(y + (i0 + i) * L + j0 + j, z);
+				});
 			__syncthreads();
 			if (works)
-				own.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, y + i0 * L + j0, L);
+				own.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, y + i0 * L + j0,
+				                              L);
 			__syncthreads();
 		}
 		load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, NULL);
@@ -163,7 +177,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 				sum.zero();
 				sum.template add<true, false>(c.mp, x + i0, L, y + j0, L);
 				for (int e = cap0; e < cap1; e++) {
-					const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h), by = t.e[a.cap_row[e] - c.j0];
+					const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h),
+						    by = t.e[a.cap_row[e] - c.j0];
 
 					sum.each([&](int i, int j, float &z) {
 						const int v = v0 + i0 + i, k = k0 + j0 + j;
@@ -171,7 +186,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 						z += v < a.V && k < a.K ? by * dS[(size_t)k * a.V + v] : 0.f;
 					});
 				}
-				sum.pairs([&](int i, int j, float y, float z) { round_two(N + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z); });
+				sum.pairs([&](int i, int j, float y, float z) {
+					round_two(N + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z);
+				});
 			}
 			__syncthreads();
 		}
@@ -186,24 +203,27 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 	}
 }
 
-/* ---- chunk after chunk ------------------------------------------------------------------------------------------ */
+/* ---- chunk after chunk --------------------------------------------------------------------- */
 
 template <class X> static size_t states_bytes()
 {
 	return 2 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK, 4);
 }
 
-/* A square of 64 columns of K by 64 of V of the states behind the chunks of the piece, but the last; or, pieces, of those between
- * pieces. */
+/* A square of 64 columns of K by 64 of V of the states behind the chunks of the piece, but the last; or,
+ * pieces, of those between pieces. */
 template <class X> static __device__ void sum_states(const job<X> &a, unsigned block, bool pieces)
 {
 	SHARED(s);
 	constexpr int L = row_of<X>();
 	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L);
-	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK), *f = s.template take<float>(CHUNK);
+	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK),
+	      *f = s.template take<float>(CHUNK);
 	const unsigned vs = (a.VP + W - 1) / W, ks = (a.KP + W - 1) / W, bh = block / vs / ks;
-	const int v0 = (int)(block % vs) * W, k0 = (int)(block / vs % ks) * W, vw = min((int)W, a.VP - v0), kw = min((int)W, a.KP - k0);
-	const int h = (int)(bh % a.H), b = (int)(bh / a.H), kh = key_head(h, a.G, a.H), i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
+	const int v0 = (int)(block % vs) * W, k0 = (int)(block / vs % ks) * W, vw = min((int)W, a.VP - v0),
+		  kw = min((int)W, a.KP - k0);
+	const int h = (int)(bh % a.H), b = (int)(bh / a.H), kh = key_head(h, a.G, a.H),
+		  i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
 	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
 	const float *from = first_state(a, b, h);
 	const bool works = i0 < vw && j0 < kw;
@@ -219,13 +239,15 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 		const int row = (a.first + c) * CHUNK;
 
 		if (a.g) {
-			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK, hi, lo);
+			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK, hi,
+			           lo);
 			__syncthreads();
 			if (threadIdx.x < CHUNK)
 				f[threadIdx.x] = decay_between(hi, lo, CHUNK - 1, threadIdx.x);
 			__syncthreads();
 		}
-		load(x, L, CHUNK, kw, a.k + place(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK, a.K - k0, a.g ? f : NULL);
+		load(x, L, CHUNK, kw, a.k + place(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK, a.K - k0,
+		     a.g ? f : NULL);
 		load(y, L, CHUNK, vw, a.u + place(a.V, a.H, h, a.nb, b, row) + v0, sv, CHUNK, a.V - v0, NULL);
 		__syncthreads();
 		if (works) {
@@ -238,7 +260,9 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 			if (!pieces) {
 				X *to = a.behind + ((size_t)bh * a.count + c) * a.VP * a.KP;
 
-				S.pairs([&](int i, int j, float y, float z) { round_two(to + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z); });
+				S.pairs([&](int i, int j, float y, float z) {
+					round_two(to + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z);
+				});
 			} else if ((c + 1) % a.piece == 0) {
 				float *to = a.carry + slot_at(a, c / a.piece * a.nb + b, h);
 
@@ -252,7 +276,10 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 	}
 }
 
-template <class X> static __global__ void __launch_bounds__(THREADS) between_pieces(const job<X> a) { sum_states(a, blockIdx.x, true); }
+template <class X> static __global__ void __launch_bounds__(THREADS) between_pieces(const job<X> a)
+{
+	sum_states(a, blockIdx.x, true);
+}
 
 /* Where the gradient of the piece's first state goes, (K, V), and whether it is added there. */
 template <class X> static __device__ __forceinline__ float *goes_to(const job<X> &a, int b, int h)
@@ -263,7 +290,9 @@ template <class X> static __device__ __forceinline__ float *goes_to(const job<X>
 /* R, B and of N the rows of a block's columns of V, of chunk i. */
 struct stage { bf16 *R, *B, *N; };
 
-template <int KP> static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to, int v0, int columns)
+template <int KP>
+static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to,
+                                                 int v0, int columns)
 {
 	if (a.first + c.c + 1 < a.chunks)
 		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP);
@@ -271,10 +300,11 @@ template <int KP> static __device__ __forceinline__ void bring_all(const job<bf1
 	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
 }
 
-/* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory, or, stages
- * 1, one.  A warp's dS' (16, KP) lies as accumulators lie: lane l has rows l / 4 and 8 more, columns 2 (l % 4) and 1 more of
- * each eight. */
-template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
+/* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in
+ * shared memory, or, stages 1, one.  A warp's dS' (16, KP) lies as accumulators lie: lane l has rows l / 4
+ * and 8 more, columns 2 (l % 4) and 1 more of each eight. */
+template <int KP>
+static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
 {
 	constexpr int ld = KP + 8, EIGHTS = KP / 8;
 
@@ -287,13 +317,15 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 	bf16 *own = s.template take<bf16>(stages * workers * 16 * ld);
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
 	const unsigned parts = (a.VP / 16 + workers - 1) / workers, block = blockIdx.x - a.states;
-	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16, v = v0 + row;
+	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16,
+		  v = v0 + row;
 	const int h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
 	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP, has[2] = { v < a.V, v + 8 < a.V };
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 	float dS[EIGHTS][4];
 
-	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld, own + i * workers * 16 * ld }; };
+	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld,
+	                                                 own + i * workers * 16 * ld }; };
 
 	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
 		float *to = goes_to(a, b, h) + v;
@@ -306,7 +338,9 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 			for (int i = 0; i < 4; i++) {
 				const int k = n * 8 + col + i % 2;
 
-				dS[n][i] = from && works && k < a.K && has[i / 2] ? from[(size_t)k * a.V + i / 2 * 8] : 0.f;
+				dS[n][i] = from && works && k < a.K && has[i / 2]
+				                   ? from[(size_t)k * a.V + i / 2 * 8]
+				                   : 0.f;
 			}
 		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
 		for (int i = a.count - 1; i >= 0; i--) {
@@ -332,24 +366,34 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 					for (int l = 0; l < 4; l++) {
 						const int j = n * 8 + col + l % 2;
 
-						dR[n][l] = j < c.m && has[l / 2] ? dv[j * apart + l / 2 * 8] : 0.f;
+						dR[n][l] = j < c.m && has[l / 2] ? dv[j * apart + l / 2 * 8]
+						                                 : 0.f;
 					}
 				if (more) {
 					float sum[CHUNK / 8][4] = {};
 
 #pragma unroll
 					for (int k = 0; k < KP / 16; k++) {
-						const uint32_t x[4] = { two_bf16(dS[2 * k][0], dS[2 * k][1]), two_bf16(dS[2 * k][2], dS[2 * k][3]),
-						                        two_bf16(dS[2 * k + 1][0], dS[2 * k + 1][1]), two_bf16(dS[2 * k + 1][2], dS[2 * k + 1][3]) };
+						const uint32_t x[4] = { two_bf16(dS[2 * k][0], dS[2 * k][1]),
+						                       two_bf16(dS[2 * k][2], dS[2 * k][3]),
+						                       two_bf16(dS[2 * k + 1][0],
+						                                dS[2 * k + 1][1]),
+						                       two_bf16(dS[2 * k + 1][2],
+						                                dS[2 * k + 1][3]) };
 #pragma unroll
 						for (int n = 0; n < CHUNK / 16; n++) {
 							uint32_t y[4];
 
 							if (n * 16 >= c.mp)
 								break;
-							ldmatrix_x4(y, here.R + (n * 16 + part / 2 * 8 + r) * ld + k * 16 + part % 2 * 8);
-							mma_m16n8k16(sum[2 * n], x, { y[0], y[1] }, sum[2 * n]);
-							mma_m16n8k16(sum[2 * n + 1], x, { y[2], y[3] }, sum[2 * n + 1]);
+							ldmatrix_x4(y,
+							            here.R +
+							                    (n * 16 + part / 2 * 8 + r) * ld +
+							                    k * 16 + part % 2 * 8);
+							mma_m16n8k16(sum[2 * n], x, { y[0],
+							                              y[1] }, sum[2 * n]);
+							mma_m16n8k16(sum[2 * n + 1], x, { y[2], y[3] },
+							             sum[2 * n + 1]);
 						}
 					}
 #pragma unroll
@@ -367,15 +411,20 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 				for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
 					for (int l = 0; l < 2; l++) {
-						const float2 x = __bfloat1622float2(*(const __nv_bfloat162 *)(mine + l * 8 * ld + n * 8));
+						const float2 x = __bfloat1622float2(*(const __nv_bfloat162
+						                                              *)(mine +
+						                                                 l * 8 * ld +
+						                                                 n * 8));
 
 						dS[n][2 * l] = e * dS[n][2 * l] + x.x;
 						dS[n][2 * l + 1] = e * dS[n][2 * l + 1] + x.y;
 					}
 #pragma unroll
 				for (int k = 0; k < CHUNK / 16; k++) {
-					const uint32_t x[4] = { two_bf16(dR[2 * k][0], dR[2 * k][1]), two_bf16(dR[2 * k][2], dR[2 * k][3]),
-					                        two_bf16(dR[2 * k + 1][0], dR[2 * k + 1][1]), two_bf16(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
+					const uint32_t x[4] = { two_bf16(dR[2 * k][0], dR[2 * k][1]),
+					                       two_bf16(dR[2 * k][2], dR[2 * k][3]),
+					                       two_bf16(dR[2 * k + 1][0], dR[2 * k + 1][1]),
+					                       two_bf16(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
 
 					if (k * 16 >= c.mp)
 						break;
@@ -383,7 +432,9 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 					for (int n = 0; n < KP / 16; n++) {
 						uint32_t y[4];
 
-						ldmatrix_x4_trans(y, here.B + (k * 16 + part % 2 * 8 + r) * ld + n * 16 + part / 2 * 8);
+						ldmatrix_x4_trans(y,
+						                  here.B + (k * 16 + part % 2 * 8 + r) * ld +
+						                          n * 16 + part / 2 * 8);
 						mma_m16n8k16(dS[2 * n], x, { y[0], y[1] }, dS[2 * n]);
 						mma_m16n8k16(dS[2 * n + 1], x, { y[2], y[3] }, dS[2 * n + 1]);
 					}
@@ -419,7 +470,8 @@ template <int KP> static __global__ void __launch_bounds__(THREADS) scan_bf16(co
 
 static size_t scan_f32_bytes(int rows, int KP)
 {
-	return shared_size(KP * LV, 4) + shared_size(CHUNK * LV, 4) + 2 * shared_size((size_t)rows * (KP + 4), 4);
+	return shared_size(KP * LV, 4) + shared_size(CHUNK * LV, 4) +
+	       2 * shared_size((size_t)rows * (KP + 4), 4);
 }
 
 /* A group of sequences and a head, 16 columns of V. */
@@ -431,42 +483,55 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 	}
 	SHARED(s);
 	const int ld = a.KP + 4;
-	float *dS = s.take<float>(a.KP * LV), *dR = s.take<float>(CHUNK * LV), *R = s.take<float>(a.rows * ld), *B = s.take<float>(a.rows * ld);
+	float *dS = s.take<float>(a.KP * LV), *dR = s.take<float>(CHUNK * LV),
+	      *R = s.take<float>(a.rows * ld), *B = s.take<float>(a.rows * ld);
 	const unsigned parts = a.VP / COLS, block = blockIdx.x - a.states;
-	const int v0 = (int)(block % parts) * COLS, h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
+	const int v0 = (int)(block % parts) * COLS, h = (int)(block / parts % a.H),
+		  group = (int)(block / parts / a.H);
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 
 	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
 		float *to = goes_to(a, b, h);
 
 		each(a.KP, COLS, [&](int k, int v) {
-			dS[k * LV + v] = a.after && k < a.K && v0 + v < a.V ? a.after[slot_at(a, b, h) + (size_t)k * a.V + v0 + v] : 0.f;
+			dS[k * LV + v] = a.after && k < a.K && v0 + v < a.V
+			                         ? a.after[slot_at(a, b, h) + (size_t)k * a.V + v0 + v]
+			                         : 0.f;
 		});
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
-			float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v0, *N = a.N + (c.i * a.VP + v0) * a.KP;
+			float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v0,
+			      *N = a.N + (c.i * a.VP + v0) * a.KP;
 			const float e = a.ends[c.i];
 
 			if (a.first + i + 1 < a.chunks) {
 				bring(R, ld, c.mp, a.KP, a.R + c.i * a.rows * a.KP, a.KP);
-				each(c.mp, COLS, [&](int j, int v) { dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f; });
+				each(c.mp, COLS, [&](int j, int v) {
+					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
+				});
 				copies_wait<0>();
 				__syncthreads();
 				tile_product<false, false>(c.mp, COLS, a.KP, R, ld, dS, LV, dR, LV, true);
 				__syncthreads();
-				each(c.m, min((int)COLS, a.V - v0), [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
+				each(c.m, min((int)COLS, a.V - v0),
+				     [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
 			} else {
-				each(c.mp, COLS, [&](int j, int v) { dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f; });
+				each(c.mp, COLS, [&](int j, int v) {
+					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
+				});
 				__syncthreads();
 			}
 			bring(B, ld, c.mp, a.KP, a.B + c.i * a.rows * a.KP, a.KP);
-			each(COLS, a.KP, [&](int v, int k) { dS[k * LV + v] = e * dS[k * LV + v] + N[(size_t)v * a.KP + k]; });
+			each(COLS, a.KP, [&](int v, int k) {
+				dS[k * LV + v] = e * dS[k * LV + v] + N[(size_t)v * a.KP + k];
+			});
 			copies_wait<0>();
 			__syncthreads();
 			tile_product<true, false>(a.KP, COLS, c.mp, B, ld, dR, LV, dS, LV, true);
 			__syncthreads();
 			if (i)
-				each(COLS, a.KP, [&](int v, int k) { N[(size_t)v * a.KP + k] = dS[k * LV + v]; });
+				each(COLS, a.KP,
+				     [&](int v, int k) { N[(size_t)v * a.KP + k] = dS[k * LV + v]; });
 			else
 				each(a.K, min((int)COLS, a.V - v0), [&](int k, int v) {
 					float *at = to + (size_t)k * a.V + v0 + v;
@@ -477,10 +542,10 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 	}
 }
 
-/* ---- the gradients ---------------------------------------------------------------------------------------------- */
+/* ---- the gradients ------------------------------------------------------------------------- */
 
-/* Two blocks on a multiprocessor leave a thread 128 registers, of which sm_90's compiler keeps 32 numbers too many in memory, and
- * sm_100's 110: there it is one block. */
+/* Two blocks on a multiprocessor leave a thread 128 registers, of which sm_90's compiler keeps 32 numbers too
+ * many in memory, and sm_100's 110: there it is one block. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 enum { BACK_BLOCKS = 1 };
 #else
@@ -489,7 +554,8 @@ enum { BACK_BLOCKS = 2 };
 
 template <class X> static size_t back_bytes()
 {
-	return shared_size(2 * CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4) +
+	return shared_size(2 * CHUNK * row_of<X>(), sizeof(X)) +
+	       3 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4) +
 	       shared_size(4 * CHUNK, 4) + shared_size(CHUNK, 8) + shared_size(33, 4);
 }
 
@@ -500,21 +566,27 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 	X *x = s.template take<X>(2 * CHUNK * L), *y = x + CHUNK * L, *z = s.template take<X>(CHUNK * L);
 	X *XD = s.template take<X>(CHUNK * L), *ZD = s.template take<X>(CHUNK * L);
 	const gates t = carve(s.template take<float>(GATES));
-	float *sums = s.template take<float>(4 * CHUNK), *E = (float *)(void *)x; /* (64, LE), before x is used again */
+	/* (64, LE), before x is used again */
+	float *sums = s.template take<float>(4 * CHUNK), *E = (float *)(void *)x;
 	double *dc = s.template take<double>(CHUNK);                              /* the gradient of c */
 	float *room = s.template take<float>(33);
-	const int row = threadIdx.x, i0 = row / 64 * 16, half = row / 32 % 2, j0 = half * 32, share = a.H / a.G;
+	const int row = threadIdx.x, i0 = row / 64 * 16, half = row / 32 % 2, j0 = half * 32,
+		  share = a.H / a.G;
 	const int b = (int)(blockIdx.x / a.count) / a.G, kh = (int)(blockIdx.x / a.count) % a.G;
 	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
 
 	for (int h = kh * share; h < (kh + 1) * share; h++) {
 		const struct cell c = cell_of(a, blockIdx.x % a.count, b, h);
-		const size_t key = place(a.K, a.G, kh, a.nb, b, c.j0), value = place(a.V, a.H, h, a.nb, b, c.j0);
+		const size_t key = place(a.K, a.G, kh, a.nb, b, c.j0),
+			     value = place(a.V, a.H, h, a.nb, b, c.j0);
 		const float *q = a.q + key, *k = a.k + key, *d_o = a.d_o + value, *u = a.u + value;
-		const float *S0 = c.c ? NULL : first_state(a, b, h);                              /* (K, V), or */
-		const X *S = c.c ? a.behind + (c.i - 1) * a.VP * a.KP : NULL;                     /* (VP, KP) */
+		/* (K, V), or */
+		const float *S0 = c.c ? NULL : first_state(a, b, h);
+		/* (VP, KP) */
+		const X *S = c.c ? a.behind + (c.i - 1) * a.VP * a.KP : NULL;
 		float *dv = a.dv + value;
-		const int cap0 = capture_from(a.cap_row, a.captures, c.j0), cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
+		const int cap0 = capture_from(a.cap_row, a.captures, c.j0),
+			  cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
 		const bool square = i0 < c.mp && j0 < c.mp;
 
 		load_gates(a, t, c);
@@ -538,22 +610,28 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 				fours(c.mp, vw, [&](int i, int j, int r) {
 					const size_t at = i * sv + v0 + j;
 
-					dr[r] = i < c.m ? four(dv + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
-					us[r] = i < c.m ? four(u + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+					dr[r] = i < c.m ? four(dv + at, a.V - v0 - j, wide)
+					                : make_float4(0, 0, 0, 0);
+					us[r] = i < c.m ? four(u + at, a.V - v0 - j, wide)
+					                : make_float4(0, 0, 0, 0);
 				});
 				fours(c.mp, vw, [&](int i, int j, int r) {
-					const float by = t.beta[i], w[4] = { by * dr[r].x, by * dr[r].y, by * dr[r].z, by * dr[r].w };
-					float dot = dr[r].x * us[r].x + dr[r].y * us[r].y + dr[r].z * us[r].z + dr[r].w * us[r].w;
+					const float by = t.beta[i], w[4] = { by * dr[r].x, by * dr[r].y,
+					                                     by * dr[r].z, by * dr[r].w };
+					float dot = dr[r].x * us[r].x + dr[r].y * us[r].y +
+					            dr[r].z * us[r].z + dr[r].w * us[r].w;
 
 					round_two(y + i * L + j, us[r].x, us[r].y);
 					round_two(y + i * L + j + 2, us[r].z, us[r].w);
 					round_two(z + i * L + j, w[0], w[1]);
 					round_two(z + i * L + j + 2, w[2], w[3]);
 					if (wide && i < c.m && v0 + j < a.V)
-						*(float4 *)(dv + i * sv + v0 + j) = make_float4(w[0], w[1], w[2], w[3]);
+						*(float4 *)(dv + i * sv + v0 + j) = make_float4(w[0], w[1],
+						                                                w[2], w[3]);
 					for (int l = 0; l < 4 && !wide && i < c.m && v0 + j + l < a.V; l++)
 						dv[i * sv + v0 + j + l] = w[l];
-					for (int o = 1; o < vw / 4; o *= 2) /* a row's lanes lie side by side */
+					/* a row's lanes lie side by side */
+					for (int o = 1; o < vw / 4; o *= 2)
 						dot += __shfl_xor_sync(~0u, dot, o);
 					if (j == 0)
 						sums[i] += dot;
@@ -569,11 +647,13 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 				a.db[place(1, a.H, h, a.nb, b, c.j0 + row)] = sums[row] * t.slope[row];
 			if (square) {
 				/* D * X; - (D * Z + (D * Z)') of the Z below the diagonal */
-				const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL, *kk = a.g ? a.kk + c.i * CHUNK * CHUNK : NULL;
+				const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL,
+					    *kk = a.g ? a.kk + c.i * CHUNK * CHUNK : NULL;
 
 				xs.each([&](int i, int j, float n) {
 					i += i0, j += j0;
-					round_to(XD + i * L + j, j <= i ? (a.g ? between(t, i, j) : 1.f) * n : 0.f);
+					round_to(XD + i * L + j,
+					         j <= i ? (a.g ? between(t, i, j) : 1.f) * n : 0.f);
 					if (a.g)
 						E[i * LE + j] = j < i ? n * qk[i * CHUNK + j] : 0.f;
 				});
@@ -590,7 +670,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 			}
 		}
 		__syncthreads();
-		if (a.g && row < c.mp) { /* what D gives dc of the later row, and takes from the earlier one's */
+		/* what D gives dc of the later row, and takes from the earlier one's */
+		if (a.g && row < c.mp) {
 			float later = 0, earlier = 0;
 
 			for (int i = 0; i < c.mp; i++) {
@@ -605,9 +686,15 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 			const int kw = min((int)W, a.KP - k0);
 			const bool works = i0 < c.mp && j0 < kw;
 			const auto by = [&](const float *with) {
-				return [=](int i, int j) { return i0 + i < c.m && k0 + j0 + j < a.K ? with[(i0 + i) * sk + k0 + j0 + j] : 0.f; };
+				return [=](int i, int j) {
+					return i0 + i < c.m && k0 + j0 + j < a.K
+					               ? with[(i0 + i) * sk + k0 + j0 + j]
+					               : 0.f;
+				};
 			};
-			const auto sum_of = [&](const float *from) { return from[row] + (kw > 32 ? from[CHUNK + row] : 0.f); };
+			const auto sum_of = [&](const float *from) {
+				return from[row] + (kw > 32 ? from[CHUNK + row] : 0.f);
+			};
 			warp_tile<X> dq, dk;
 			float was = 0;
 
@@ -617,7 +704,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 			for (int end = a.first + c.c + 1 < a.chunks ? cap0 - 1 : cap0; end < cap1; end++) {
 				const bool own = end < cap0, turned = own && c.c + 1 < a.count; /* (VP, KP) */
 				const int n = own ? c.m : a.cap_row[end] - c.j0 + 1;
-				const float *dS = turned ? NULL : own ? a.after + slot_at(a, b, h) : a.dS + slot_at(a, a.cap_slot[end], h);
+				const float *dS = turned ? NULL
+				                  : own  ? a.after + slot_at(a, b, h)
+				                         : a.dS + slot_at(a, a.cap_slot[end], h);
 				float sum = 0;
 
 				left_over(t, a.g, n);
@@ -626,28 +715,37 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 					const int vw = min((int)W, a.VP - v0);
 
 					if (turned)
-						bring(z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
+						bring(z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0,
+						      a.KP);
 					else
-						load(z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
+						load(z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0,
+						     a.V - v0, NULL);
 					load(y, L, c.mp, vw, u + v0, sv, c.m, a.V - v0, t.f);
 					copies_wait<0>();
 					__syncthreads();
 					if (works && turned)
 						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
 					else if (works)
-						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L, L);
+						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L,
+						                             L);
 					if (a.g)
 						each(turned ? vw : kw, turned ? kw : vw, [&](int i, int j) {
-							const int k1 = k0 + (turned ? j : i), v1 = v0 + (turned ? i : j);
+							const int k1 = k0 + (turned ? j : i),
+								  v1 = v0 + (turned ? i : j);
 
-							sum += (float)z[i * L + j] * (S ? (float)S[(size_t)v1 * a.KP + k1] : k1 < a.K && v1 < a.V ? S0[(size_t)k1 * a.V + v1] : 0.f);
+							sum += (float)z[i * L + j] *
+							       (S ? (float)S[(size_t)v1 * a.KP + k1]
+							        : k1 < a.K && v1 < a.V
+							                ? S0[(size_t)k1 * a.V + v1]
+							                : 0.f);
 						});
 					__syncthreads();
 				}
 				if (!a.g)
 					continue;
 				if (works)
-					row_sums(dk, by(k), [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
+					row_sums(dk, by(k),
+					         [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
 				__syncthreads();
 				sum *= t.e[n - 1];
 				if (row < c.mp) {
@@ -667,19 +765,23 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 				if (S)
 					bring(z, L, vw, kw, S + (size_t)v0 * a.KP + k0, a.KP);
 				else
-					load(z, L, kw, vw, S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
+					load(z, L, kw, vw, S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0,
+					     a.V - v0, NULL);
 				load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, t.e);
 				load(y, L, c.mp, vw, dv + v0, sv, c.m, a.V - v0, t.e);
 				copies_wait<0>();
 				__syncthreads();
 				if (works) {
-					dk.each([](int, int, float &n) { n = -n; }); /* the product is taken away */
+					/* the product is taken away */
+					dk.each([](int, int, float &n) { n = -n; });
 					if (S) {
 						dq.template add<false, false>(vw, x + i0 * L, L, z + j0, L);
 						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
 					} else {
-						dq.template add<false, true>(vw, x + i0 * L, L, z + j0 * L, L);
-						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L, L);
+						dq.template add<false, true>(vw, x + i0 * L, L, z + j0 * L,
+						                             L);
+						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L,
+						                             L);
 					}
 					dk.each([](int, int, float &n) { n = -n; });
 				}
@@ -687,12 +789,16 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 			}
 			if (a.g) {
 				if (works) {
-					row_sums(dq, by(q), [&](int i, float n) { sums[(2 + half) * CHUNK + i0 + i] = n; });
-					row_sums(dk, by(k), [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
+					row_sums(dq, by(q), [&](int i, float n) {
+						sums[(2 + half) * CHUNK + i0 + i] = n;
+					});
+					row_sums(dk, by(k),
+					         [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
 				}
 				__syncthreads();
 				if (row < c.mp)
-					dc[row] += (double)sum_of(sums + 2 * CHUNK) + (double)(sum_of(sums) - was);
+					dc[row] += (double)sum_of(sums + 2 * CHUNK) +
+					           (double)(sum_of(sums) - was);
 			}
 
 			/* dq += X K, dk += X' Q + Z K */
@@ -710,7 +816,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 				};
 
 				dq.template add<false, false>(i0 + 16, XD + i0 * L, L, x + j0, L);
-				dk.template add<true, false>(c.mp - i0, XD + i0 * L + i0, L, y + i0 * L + j0, L);
+				dk.template add<true, false>(c.mp - i0, XD + i0 * L + i0, L, y + i0 * L + j0,
+				                             L);
 				dk.template add<false, false>(c.mp, ZD + i0 * L, L, x + j0, L);
 				dq.each(put(a.dq));
 				dk.each(put(a.dk));
@@ -728,7 +835,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 	}
 }
 
-/* ---- the operation ---------------------------------------------------------------------------------------------- */
+/* ---- the operation ------------------------------------------------------------------------- */
 
 template <int KP> static void scan(struct rf_dev *d, const job<bf16> *a, int groups)
 {
@@ -741,7 +848,8 @@ template <int KP> static void scan(struct rf_dev *d, const job<bf16> *a, int gro
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
 	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
 	const size_t bytes = stages * stage > states ? stages * stage : states;
-	LAUNCH(d, scan_bf16<KP>, a->states + (unsigned)groups * a->H * ((warps + workers - 1) / workers), THREADS, bytes, *a, workers, stages);
+	LAUNCH(d, scan_bf16<KP>, a->states + (unsigned)groups * a->H * ((warps + workers - 1) / workers),
+	       THREADS, bytes, *a, workers, stages);
 }
 
 static void scan(struct rf_dev *d, const job<bf16> *a, int groups)
@@ -758,11 +866,12 @@ static void scan(struct rf_dev *d, const job<float> *a, int groups)
 {
 	const size_t back = scan_f32_bytes(a->rows, a->KP), states = states_bytes<float>();
 
-	LAUNCH(d, scan_f32, a->states + (unsigned)groups * a->H * (a->VP / COLS), THREADS, back > states ? back : states, *a);
+	LAUNCH(d, scan_f32, a->states + (unsigned)groups * a->H * (a->VP / COLS), THREADS,
+	       back > states ? back : states, *a);
 }
 
-/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on; returns its bytes.  dS: the
- * gradients of the states between pieces, of two by turns. */
+/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on; returns its
+ * bytes.  dS: the gradients of the states between pieces, of two by turns. */
 template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, void *scratch)
 {
 	const int heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;
@@ -775,7 +884,8 @@ template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, v
 	a->rows = up32(a->steps < CHUNK ? a->steps : (int)CHUNK);
 
 	const int pieces = (a->chunks + a->piece - 1) / a->piece;
-	const size_t cells = (size_t)heads * a->piece, square = decays ? cells * CHUNK * CHUNK : 0, states = (size_t)heads * a->K * a->V;
+	const size_t cells = (size_t)heads * a->piece, square = decays ? cells * CHUNK * CHUNK : 0,
+		     states = (size_t)heads * a->K * a->V;
 	const size_t row = (size_t)a->rows * a->KP, state = (size_t)a->VP * a->KP;
 
 	a->B = rf_cuda_piece<X>(scratch, &at, cells * row);
@@ -813,8 +923,10 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 
 	a.nb = x->nb, a.steps = x->steps, a.per = per, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
 	a.captures = x->captures, a.beta_scale = x->beta_scale;
-	a.q = f32(x->q), a.k = f32(x->k), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u), a.d_o = f32(x->d_o), a.S = f32(x->S);
-	a.dq = f32(x->dq), a.dk = f32(x->dk), a.dv = f32(x->dv), a.db = f32(x->db), a.dg = f32(x->dg), a.dS = f32(x->dS);
+	a.q = f32(x->q), a.k = f32(x->k), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u),
+	a.d_o = f32(x->d_o), a.S = f32(x->S);
+	a.dq = f32(x->dq), a.dk = f32(x->dk), a.dv = f32(x->dv), a.db = f32(x->db), a.dg = f32(x->dg),
+	a.dS = f32(x->dS);
 	a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
 
 	void *scratch = rf_cuda_scratch(d, lay_out(&a, dS, a.g != NULL, NULL));

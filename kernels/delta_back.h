@@ -1,5 +1,5 @@
-/* delta_back.h -- what the kernels of delta_back.cu share: their arguments, tiles of 64 by 64 on their way to shared memory, and
- * a chunk's decays. */
+/* delta_back.h -- what the kernels of delta_back.cu share: their arguments, tiles of 64 by 64 on their way to
+ * shared memory, and a chunk's decays. */
 #ifndef RF_DELTA_BACK_H
 #define RF_DELTA_BACK_H
 
@@ -26,12 +26,15 @@ template <class X> struct job {
 	/* the piece: chunks first .. first + count; widths and a chunk's rows filled up */
 	int first, count, piece, KP, VP, rows;
 	unsigned states;                     /* blocks of scan that sum up states */
-	/* of each of its chunks, (nb, H, count): R and B (rows, KP), N (VP, KP), which becomes the gradient of the first state, the
-	 * state behind it (VP, KP), e_m, and with a decay D * K K' and D * Q K' below the diagonal */
+	/* of each of its chunks, (nb, H, count): R and B (rows, KP), N (VP, KP), which becomes the gradient
+	 * of the first state, the state behind it (VP, KP), e_m, and with a decay D * K K' and D * Q K' below
+	 * the diagonal */
 	X *R, *B, *N, *behind;
 	float *ends, *kk, *qk;
-	float *carry;                        /* (pieces - 1, nb, H, K, V): the first states of all but the first piece */
-	const float *after;                  /* (nb, H, K, V): the gradient of the state behind the piece; NULL: none */
+	/* (pieces - 1, nb, H, K, V): the first states of all but the first piece */
+	float *carry;
+	/* (nb, H, K, V): the gradient of the state behind the piece; NULL: none */
+	const float *after;
 	float *before;                       /* and of the one before it; NULL: it belongs to a slot */
 };
 
@@ -66,10 +69,11 @@ template <class X> static __device__ __forceinline__ size_t start_at(const job<X
 /* The state at the first row of the piece, (K, V). */
 template <class X> static __device__ __forceinline__ const float *first_state(const job<X> &a, int b, int h)
 {
-	return a.first ? a.carry + slot_at(a, (a.first / a.piece - 1) * a.nb + b, h) : a.S + start_at(a, b, h);
+	return a.first ? a.carry + slot_at(a, (a.first / a.piece - 1) * a.nb + b, h)
+	               : a.S + start_at(a, b, h);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+/* ---- tiles --------------------------------------------------------------------------------- */
 
 /* Four numbers of a row that has `left` more; wide: all of a row's fours are there and aligned. */
 static __device__ __forceinline__ float4 four(const float *x, int left, bool wide)
@@ -86,7 +90,8 @@ static __device__ __forceinline__ bool is_wide(const float *x, size_t apart, int
 	return w % 4 == 0 && apart % 4 == 0 && (size_t)x % 16 == 0;
 }
 
-/* f(i, j, r) for the fours of a tile of mp x wp that are this thread's; wp is 32 or 64, r which of at most four they are. */
+/* f(i, j, r) for the fours of a tile of mp x wp that are this thread's; wp is 32 or 64, r which of at most
+ * four they are. */
 template <class F> static __device__ __forceinline__ void fours(int mp, int wp, F f)
 {
 	const int shift = wp == 64 ? 4 : 3;
@@ -100,14 +105,18 @@ template <class F> static __device__ __forceinline__ void fours(int mp, int wp, 
 	}
 }
 
-/* As load_tile, at most 64 x 64, each row times its factor (NULL: 1); a thread has all its numbers on their way at once. */
+/* As load_tile, at most 64 x 64, each row times its factor (NULL: 1); a thread has all its numbers on their
+ * way at once. */
 template <class X>
-static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w, const float *by)
+static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart,
+                                            int m, int w, const float *by)
 {
 	const bool wide = is_wide(from, apart, w);
 	float4 x[4];
 
-	fours(mp, wp, [&](int i, int j, int r) { x[r] = i < m ? four(from + i * apart + j, w - j, wide) : make_float4(0, 0, 0, 0); });
+	fours(mp, wp, [&](int i, int j, int r) {
+		x[r] = i < m ? four(from + i * apart + j, w - j, wide) : make_float4(0, 0, 0, 0);
+	});
 	fours(mp, wp, [&](int i, int j, int r) {
 		const float f = by ? by[i] : 1.f;
 
@@ -116,8 +125,10 @@ static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const
 	});
 }
 
-/* A tile of what lies between kernels, `lf` numbers from row to row; there after copies_wait<0>() and a barrier. */
-template <class X> static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf)
+/* A tile of what lies between kernels, `lf` numbers from row to row; there after copies_wait<0>()
+ * and a barrier. */
+template <class X>
+static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf)
 {
 	constexpr int N = 16 / (int)sizeof(X);
 	const int n = wp / N;
@@ -136,7 +147,8 @@ template <class F> static __device__ __forceinline__ void each(int rows, int col
 }
 
 /* f(row, sum of the row's numbers times by(row, col)), for a warp's tile. */
-template <class B, class F> static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, F f)
+template <class B, class F>
+static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, F f)
 {
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2;
 
@@ -146,7 +158,8 @@ template <class B, class F> static __device__ __forceinline__ void row_sums(cons
 
 #pragma unroll
 		for (int n = 0; n < 4; n++)
-			sum += x.x[n][2 * r] * by(row + 8 * r, 8 * n + col) + x.x[n][2 * r + 1] * by(row + 8 * r, 8 * n + col + 1);
+			sum += x.x[n][2 * r] * by(row + 8 * r, 8 * n + col) +
+			       x.x[n][2 * r + 1] * by(row + 8 * r, 8 * n + col + 1);
 		sum += __shfl_xor_sync(~0u, sum, 1);
 		sum += __shfl_xor_sync(~0u, sum, 2);
 		if (lane % 4 == 0)
@@ -154,7 +167,8 @@ template <class B, class F> static __device__ __forceinline__ void row_sums(cons
 	}
 }
 
-template <class B, class F> static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by, F f)
+template <class B, class F>
+static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by, F f)
 {
 	const int lane = threadIdx.x & 31, row = lane / 8, col = lane % 8 * 2;
 
@@ -172,10 +186,10 @@ template <class B, class F> static __device__ __forceinline__ void row_sums(cons
 	}
 }
 
-/* ---- a chunk's rows --------------------------------------------------------------------------------------------- */
+/* ---- a chunk's rows ------------------------------------------------------------------------ */
 
-/* c = hi + lo; e = exp(c); beta, and what of it is its slope, 1 - sigmoid(b); f: what is left of a row at a later one; minus:
- * - e beta. */
+/* c = hi + lo; e = exp(c); beta, and what of it is its slope, 1 - sigmoid(b); f: what is left of a row at a
+ * later one; minus: - e beta. */
 struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
 enum { GATES = 7 * CHUNK };
 
@@ -184,7 +198,10 @@ static __device__ __forceinline__ gates carve(float *p)
 	return { p, p + CHUNK, p + 2 * CHUNK, p + 3 * CHUNK, p + 4 * CHUNK, p + 5 * CHUNK, p + 6 * CHUNK };
 }
 
-static __device__ __forceinline__ float between(const gates &t, int later, int row) { return decay_between(t.hi, t.lo, later, row); }
+static __device__ __forceinline__ float between(const gates &t, int later, int row)
+{
+	return decay_between(t.hi, t.lo, later, row);
+}
 
 /* f of all rows for a state after n of them. */
 static __device__ __forceinline__ void left_over(const gates &t, bool decay, int n)

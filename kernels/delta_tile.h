@@ -1,5 +1,5 @@
-/* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back.cu): a chunk of 64 rows
- * of one head in shared memory, its decays, and the inverse of its unit lower triangle.
+/* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back.cu):
+ * a chunk of 64 rows of one head in shared memory, its decays, and the inverse of its unit lower triangle.
  *
  * All is called by all threads of a block.  Rows and widths are filled up with zeros to multiples of 32. */
 #ifndef RF_DELTA_TILE_H
@@ -11,7 +11,10 @@ enum { CHUNK = 64 };
 
 static inline __host__ __device__ int up32(int n) { return (n + 31) / 32 * 32; }
 /* What keys are padded to: the kernels for bf16 are made for three widths. */
-static inline int padded_keys(int K, bool rounds) { return !rounds ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD; }
+static inline int padded_keys(int K, bool rounds)
+{
+	return !rounds ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD;
+}
 /* The head of q and k that head h of v reads. */
 static inline __host__ __device__ int key_head(int h, int G, int H) { return h * G / H; }
 /* Where row j of head h of sequence b begins in an array (rows, H, w). */
@@ -20,9 +23,13 @@ static inline __host__ __device__ size_t place(int w, int H, int h, int nb, int 
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
 /* And from one row of it to the next. */
-static inline __host__ __device__ size_t row_apart(int w, int H, int nb) { return (size_t)nb * (size_t)H * (size_t)w; }
+static inline __host__ __device__ size_t row_apart(int w, int H, int nb)
+{
+	return (size_t)nb * (size_t)H * (size_t)w;
+}
 
-/* to (mp, wp), ld numbers from row to row: m rows of w numbers, `apart` floats from one to the next, and zeros. */
+/* to (mp, wp), ld numbers from row to row: m rows of w numbers, `apart` floats from one to the
+ * next, and zeros. */
 template <class X>
 static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w)
 {
@@ -50,13 +57,14 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 	}
 }
 
-/* ---- decays ----------------------------------------------------------------------------------------------------- */
+/* ---- decays -------------------------------------------------------------------------------- */
 
 /* e^x, 0 where nothing would be left of it. */
 static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f : expf(x); }
 
-/* c_t, the sum of g up to row t, as hi + lo, which keeps differences of large sums exact; of 64 rows, those from m on as
- * row m - 1.  g: of row 0, `apart` floats from row to row; NULL: no decay, all 0.  The first warp sums in double; barrier after. */
+/* c_t, the sum of g up to row t, as hi + lo, which keeps differences of large sums exact; of 64 rows, those
+ * from m on as row m - 1.  g: of row 0, `apart` floats from row to row; NULL: no decay, all 0.  The first
+ * warp sums in double; barrier after. */
 static __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
 {
 	const int lane = threadIdx.x;
@@ -87,13 +95,16 @@ static __device__ __forceinline__ float decay_between(const float *hi, const flo
 {
 	return fade(hi[t] - hi[s] + (lo[t] - lo[s]));
 }
-static __device__ __forceinline__ float decay_to(const float *hi, const float *lo, int t) { return fade(hi[t] + lo[t]); }
+static __device__ __forceinline__ float decay_to(const float *hi, const float *lo, int t)
+{
+	return fade(hi[t] + lo[t]);
+}
 
-/* ---- the triangle ----------------------------------------------------------------------------------------------- */
+/* ---- the triangle -------------------------------------------------------------------------- */
 
-/* a (n, n) <- (I + a)^-1 for a strictly lower a, zeros above; n is 32 or 64; room: 1024 floats.  First the blocks of 16 on the
- * diagonal, a thread a column; then twice two neighbours are joined: of [T1 0; A T2] the inverse is [T1 0; -T2 A T1 T2].
- * In float32.  A barrier before and one at the end. */
+/* a (n, n) <- (I + a)^-1 for a strictly lower a, zeros above; n is 32 or 64; room: 1024 floats.  First the
+ * blocks of 16 on the diagonal, a thread a column; then twice two neighbours are joined: of [T1 0; A T2] the
+ * inverse is [T1 0; -T2 A T1 T2].  In float32.  A barrier before and one at the end. */
 static __device__ void invert_lower(float *a, int la, int n, float *room)
 {
 	const int t = threadIdx.x, c = t % 16;

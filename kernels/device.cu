@@ -1,4 +1,5 @@
-/* device.cu -- the GPU as a device: its memory, its failures, its table of operations.  What the plugin exports. */
+/* device.cu -- the GPU as a device: its memory, its failures, its table of operations.  What the
+ * plugin exports. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +9,7 @@
 static const size_t STAGING = 8 << 20;
 enum { NEEDS_DRIVER = CUDART_VERSION };
 
-/* ---- failures --------------------------------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------ */
 
 /* After these the driver answers no call of this process any more. */
 static bool sticky(cudaError_t code)
@@ -37,7 +38,9 @@ bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what)
 		return true;
 	c->dead |= sticky(code);
 	rf_dev_fail(d, RF_EDEVICE, "the GPU failed in %s: %s%s", what, cudaGetErrorString(code),
-	            c->dead && !c->eager ? " (it may stem from an earlier kernel; RF_SYNC=1 waits after each and names it)" : "");
+	            c->dead && !c->eager
+	                    ? " (it may stem from an earlier kernel; RF_SYNC=1 waits after each and names it)"
+	                    : "");
 	return false;
 }
 
@@ -45,7 +48,9 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 {
 	if (bytes <= cuda_of(d)->most_shared)
 		return true;
-	rf_dev_fail(d, RF_EDEVICE, "the GPU has %zu KiB of shared memory for a block, %s wants %zu (for rows or heads as wide as the model's; --dtype bf16 may need less, or use --device cpu)",
+	rf_dev_fail(d, RF_EDEVICE,
+	            "the GPU has %zu KiB of shared memory for a block, %s wants %zu (for rows or heads as "
+	            "wide as the model's; --dtype bf16 may need less, or use --device cpu)",
 	            cuda_of(d)->most_shared >> 10, kernel, (bytes + 1023) >> 10);
 	return false;
 }
@@ -53,7 +58,9 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what)
 {
 	if (width > WIDEST_HEAD)
-		rf_dev_fail(d, RF_EDEVICE, "%s of %d: the GPU's kernels are made for heads of at most %d (use --device cpu)", what, width, WIDEST_HEAD);
+		rf_dev_fail(d, RF_EDEVICE,
+		            "%s of %d: the GPU's kernels are made for heads of at most %d (use --device cpu)",
+		            what, width, WIDEST_HEAD);
 	return width <= WIDEST_HEAD;
 }
 
@@ -70,7 +77,7 @@ static bool works(struct rf_dev *d)
 	return d->err.code == RF_OK && !cuda_of(d)->dead;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static __global__ void nothing() {}
 
@@ -85,21 +92,29 @@ static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
 	if (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)
 		return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
 	if (driver / 1000 < NEEDS_DRIVER / 1000)
-		return rf_fail(e, RF_EDEVICE, "driver too old: has CUDA %d.%d, needs %d.%d (use --device cpu)", driver / 1000, driver % 1000 / 10,
-		               NEEDS_DRIVER / 1000, 0);
+		return rf_fail(e, RF_EDEVICE,
+		               "driver too old: has CUDA %d.%d, needs %d.%d (use --device cpu)",
+		               driver / 1000, driver % 1000 / 10, NEEDS_DRIVER / 1000, 0);
 	rc = cudaGetDeviceCount(&devices);
 	if (rc == cudaErrorSystemDriverMismatch)
-		return rf_fail(e, RF_EDEVICE, "the NVIDIA driver's parts are of different versions: restart the machine");
+		return rf_fail(e, RF_EDEVICE,
+		               "the NVIDIA driver's parts are of different versions: restart the machine");
 	if (rc == cudaErrorNoDevice || (rc == cudaSuccess && !devices))
-		return rf_fail(e, RF_EDEVICE, "no device: the NVIDIA driver sees no GPU (look at CUDA_VISIBLE_DEVICES, or use --device cpu)");
-	if (rc != cudaSuccess || (rc = cudaSetDevice(0)) != cudaSuccess || (rc = cudaGetDeviceProperties(&prop, 0)) != cudaSuccess)
+		return rf_fail(e, RF_EDEVICE,
+		               "no device: the NVIDIA driver sees no GPU (look at CUDA_VISIBLE_DEVICES, or "
+		               "use --device cpu)");
+	if (rc != cudaSuccess || (rc = cudaSetDevice(0)) != cudaSuccess ||
+	    (rc = cudaGetDeviceProperties(&prop, 0)) != cudaSuccess)
 		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
 	rc = cudaFuncGetAttributes(&code, (const void *)nothing);
-	if (rc == cudaErrorNoKernelImageForDevice || rc == cudaErrorInvalidDeviceFunction || rc == cudaErrorUnsupportedPtxVersion)
-		return rf_fail(e, RF_EDEVICE, "device sm_%d%d, built for %s (use --device cpu)", prop.major, prop.minor, RF_CUDA_ARCHS);
+	if (rc == cudaErrorNoKernelImageForDevice || rc == cudaErrorInvalidDeviceFunction ||
+	    rc == cudaErrorUnsupportedPtxVersion)
+		return rf_fail(e, RF_EDEVICE, "device sm_%d%d, built for %s (use --device cpu)", prop.major,
+		               prop.minor, RF_CUDA_ARCHS);
 	if (rc != cudaSuccess)
 		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
-	snprintf(what, 100, "%.60s, sm_%d%d, %zu MiB", prop.name, prop.major, prop.minor, prop.totalGlobalMem >> 20);
+	snprintf(what, 100, "%.60s, sm_%d%d, %zu MiB", prop.name, prop.major, prop.minor,
+	         prop.totalGlobalMem >> 20);
 	c->sms = prop.multiProcessorCount;
 	c->most_shared = prop.sharedMemPerBlockOptin;
 	return RF_OK;
@@ -147,7 +162,7 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 	return rc;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 /* The sizes of allocations, for who gives one back says only where. */
 struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
@@ -164,7 +179,9 @@ void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 			return NULL;
 		cudaGetLastError(); /* which would be the next launch's */
 		cudaMemGetInfo(&free_now, &all);
-		rf_dev_fail(d, RF_ENOMEM, "the GPU is out of memory: wanted %zu MiB more%s, %zu of its %zu MiB are free, %zu MiB are in use here"
+		rf_dev_fail(d, RF_ENOMEM,
+		            "the GPU is out of memory: wanted %zu MiB more%s, %zu of its %zu MiB are free, "
+		            "%zu MiB are in use here"
 		            " (--recompute segment, then a smaller --segment or --max-len needs less)",
 		            bytes >> 20, what, free_now >> 20, all >> 20, d->used >> 20);
 		return NULL;
@@ -215,7 +232,8 @@ void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
 	if (bytes <= c->scratch_size)
 		return c->scratch;
 	/* what is queued may still work in the old one */
-	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") || !rf_cuda_give(d, c->scratch))
+	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") ||
+	    !rf_cuda_give(d, c->scratch))
 		return NULL;
 	c->scratch = rf_cuda_take(d, bytes, " to work in");
 	c->scratch_size = c->scratch ? bytes : 0;
@@ -232,7 +250,10 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 		n = bytes - at < STAGING ? bytes - at : STAGING;
 		memcpy(c->staging, (const char *)from + at, n);
 		/* the staging memory is written again when the copy is done */
-		if (rf_cuda_ok(d, cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice, c->stream), "upload"))
+		if (rf_cuda_ok(d,
+		               cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice,
+		                               c->stream),
+		               "upload"))
 			rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "upload");
 	}
 }
@@ -244,9 +265,13 @@ static void download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 	for (size_t at = 0, n; at < bytes; at += n) {
 		n = bytes - at < STAGING ? bytes - at : STAGING;
 		if (!works(d) ||
-		    !rf_cuda_ok(d, cudaMemcpyAsync(c->staging, (const char *)from + at, n, cudaMemcpyDeviceToHost, c->stream), "download") ||
+		    !rf_cuda_ok(d,
+		                cudaMemcpyAsync(c->staging, (const char *)from + at, n,
+		                                cudaMemcpyDeviceToHost, c->stream),
+		                "download") ||
 		    !rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "download")) {
-			memset((char *)to + at, 0, bytes - at); /* the failure shows at the next sync; nobody reads what was never there */
+			memset((char *)to + at, 0, bytes - at); /* the failure shows at the next sync;
+			                                           nobody reads what was never there */
 			return;
 		}
 		memcpy((char *)to + at, c->staging, n);
@@ -279,17 +304,21 @@ static size_t delta_scratch(const struct rf_dev *d, const struct rf_beside *b, i
 	return b->train ? larger(forward, rf_cuda_delta_back_scratch(d, b, nb, steps)) : forward;
 }
 
-/* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on at once, of the text
- * and of rollouts; parts of an attention that is split over keys (attention.cu), a piece of logits and what is kept of its
- * rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu, fast.cu), tokens in order (rows.cu). */
+/* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on
+ * at once, of the text and of rollouts; parts of an attention that is split over keys (attention.cu), a piece
+ * of logits and what is kept of its rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu,
+ * fast.cu), tokens in order (rows.cu). */
 static size_t scratch_of(struct rf_dev *d, const struct rf_beside *b)
 {
 	enum { STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
-	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, heads = larger((size_t)b->heads, (size_t)b->H);
+	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest,
+		     heads = larger((size_t)b->heads, (size_t)b->H);
 	size_t most = larger(delta_scratch(d, b, 1, b->text), delta_scratch(d, b, b->sequences, b->steps));
 
-	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)b->D + 2) * 4 + (rows + b->sequences) * heads * 4);
-	most = larger(most, (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)b->vocab / 1024 + 1) * KEPT + wide * 2));
+	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)b->D + 2) * 4 +
+	                            (rows + b->sequences) * heads * 4);
+	most = larger(most,
+	              (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)b->vocab / 1024 + 1) * KEPT + wide * 2));
 	if (b->train)
 		most = larger(most, larger(STRIPS * 2 * wide * 4, TAKEN * 8 * wide * 4 + rows * heads * 8));
 	return larger(most, rows * 16) + (1 << 20);
@@ -306,7 +335,7 @@ static void prepare(struct rf_dev *d, const struct rf_beside *b)
 	rf_cuda_gemm_prepare(d, b);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 static const struct rf_ops ops = {
 	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_beside, prepare,

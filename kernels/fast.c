@@ -1,18 +1,19 @@
-/* fast.c -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns from, and the
- * row-wise parts of an update, forward and backward. */
+/* fast.c -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns
+ * from, and the row-wise parts of an update, forward and backward. */
 #include <math.h>
 
 #include "cpu.h"
 #include "vec.h"
 
-/* ---- features --------------------------------------------------------------------------------------------------- */
+/* ---- features ------------------------------------------------------------------------------ */
 
 struct feature {
 	int rows, H, D;
 	bool silu, unit;
 	float eps;
 	const float *x, *scale, *offset, *dy; /* scale, offset: of all columns, side by side */
-	float *y, *dx, *part;                 /* part (tiles, 2, H D): each tile's share of dscale and doffset */
+	/* part (tiles, 2, H D): each tile's share of dscale and doffset */
+	float *y, *dx, *part;
 };
 
 INLINE vf act(const struct feature *a, vf z) { return a->silu ? vsilu(z) : z; }
@@ -24,7 +25,8 @@ static void feature_fwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int i = tile * ROWS_TILE * a->H; i < last * a->H; i++) {
-		const float *x = a->x + (size_t)i * (size_t)a->D, *s = a->scale + (size_t)(i % a->H) * (size_t)a->D;
+		const float *x = a->x + (size_t)i * (size_t)a->D,
+			    *s = a->scale + (size_t)(i % a->H) * (size_t)a->D;
 		const float *b = a->offset + (size_t)(i % a->H) * (size_t)a->D;
 		float *y = a->y + (size_t)i * (size_t)a->D, r;
 		vf sum = vset(0);
@@ -37,7 +39,8 @@ static void feature_fwd_tile(void *arg, int tile, int thread)
 		}
 		if (!a->unit)
 			continue;
-		r = (float)(1 / (sqrt((double)vsum(sum)) + (double)a->eps)); /* rounded once: all of a head has this error */
+		/* rounded once: all of a head has this error */
+		r = (float)(1 / (sqrt((double)vsum(sum)) + (double)a->eps));
 		for (int j = 0; j < a->D; j += VL)
 			vput(y, j, a->D, vget(y, j, a->D) * r);
 	}
@@ -60,7 +63,8 @@ static void feature_bwd_tile(void *arg, int tile, int thread)
 		vf sum = vset(0), along = vset(0);
 
 		for (int j = 0; a->unit && j < a->D; j += VL) {
-			vf z = act(a, vget(x, j, a->D) * vget(a->scale + h, j, a->D) + vget(a->offset + h, j, a->D));
+			vf z = act(a, vget(x, j, a->D) * vget(a->scale + h, j, a->D) +
+			                      vget(a->offset + h, j, a->D));
 			sum += z * z;
 			along += z * vget(dy, j, a->D);
 		}
@@ -70,7 +74,8 @@ static void feature_bwd_tile(void *arg, int tile, int thread)
 			c = n > 0 ? (float)((double)vsum(along) * s * s / n) : 0;
 		}
 		for (int j = 0; j < a->D; j += VL) {
-			vf v = vget(x, j, a->D), s = vget(a->scale + h, j, a->D), z = v * s + vget(a->offset + h, j, a->D), g;
+			vf v = vget(x, j, a->D), s = vget(a->scale + h, j, a->D),
+			   z = v * s + vget(a->offset + h, j, a->D), g;
 
 			g = vget(dy, j, a->D) * r - act(a, z) * c;
 			if (a->silu)
@@ -93,7 +98,8 @@ static void columns(size_t d, const float *scale, const float *offset, float *to
 
 void KERNEL(feature_fwd)(struct rf_dev *d, const struct rf_feature_fwd *x)
 {
-	struct feature a = { .rows = x->rows, .H = x->H, .D = x->D, .silu = x->silu, .unit = x->unit, .eps = x->eps, .x = cpu_f32(d, x->x),
+	struct feature a = { .rows = x->rows, .H = x->H, .D = x->D, .silu = x->silu, .unit = x->unit,
+	                     .eps = x->eps, .x = cpu_f32(d, x->x),
 	                     .y = cpu_f32(d, x->y) };
 	size_t width = (size_t)a.H * (size_t)a.D;
 	float *pairs = rf_cpu_scratch(d, -1, 2 * width * sizeof *pairs);
@@ -108,10 +114,12 @@ void KERNEL(feature_fwd)(struct rf_dev *d, const struct rf_feature_fwd *x)
 
 void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 {
-	struct feature a = { .rows = x->rows, .H = x->H, .D = x->D, .silu = x->silu, .unit = x->unit, .eps = x->eps, .x = cpu_f32(d, x->x),
+	struct feature a = { .rows = x->rows, .H = x->H, .D = x->D, .silu = x->silu, .unit = x->unit,
+	                     .eps = x->eps, .x = cpu_f32(d, x->x),
 	                     .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx) };
 	size_t width = (size_t)a.H * (size_t)a.D, tiles = ((size_t)a.rows + ROWS_TILE - 1) / ROWS_TILE;
-	float *pairs = rf_cpu_scratch(d, -1, (2 + 2 * tiles) * width * sizeof *pairs), *ds = cpu_f32(d, x->dscale), *db = cpu_f32(d, x->doffset);
+	float *pairs = rf_cpu_scratch(d, -1, (2 + 2 * tiles) * width * sizeof *pairs),
+	      *ds = cpu_f32(d, x->dscale), *db = cpu_f32(d, x->doffset);
 
 	if (!pairs)
 		return;
@@ -127,7 +135,7 @@ void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 		}
 }
 
-/* ---- rates ------------------------------------------------------------------------------------------------------ */
+/* ---- rates --------------------------------------------------------------------------------- */
 
 /* In double: few numbers, and softplus ends near 0, where its logarithm loses digits. */
 struct rates { int rows, H; double shift; float *lr, *m, *dlr, *dm; };
@@ -148,7 +156,8 @@ static void rates_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(rates_fwd)(struct rf_dev *d, const struct rf_rates_fwd *x)
 {
-	struct rates a = { .rows = x->rows, .H = x->H, .shift = (double)x->shift, .lr = cpu_f32(d, x->lr), .m = cpu_f32(d, x->m) };
+	struct rates a = { .rows = x->rows, .H = x->H, .shift = (double)x->shift, .lr = cpu_f32(d, x->lr),
+	                   .m = cpu_f32(d, x->m) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_fwd_tile, &a);
 }
@@ -170,13 +179,14 @@ static void rates_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(rates_bwd)(struct rf_dev *d, const struct rf_rates_bwd *x)
 {
-	struct rates a = { .rows = x->rows, .H = x->H, .lr = cpu_f32(d, x->lr), .m = cpu_f32(d, x->m), .dlr = cpu_f32(d, x->dlr),
+	struct rates a = { .rows = x->rows, .H = x->H, .lr = cpu_f32(d, x->lr), .m = cpu_f32(d, x->m),
+	                   .dlr = cpu_f32(d, x->dlr),
 	                   .dm = cpu_f32(d, x->dm) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_bwd_tile, &a);
 }
 
-/* ---- what a chunk learns from ----------------------------------------------------------------------------------- */
+/* ---- what a chunk learns from -------------------------------------------------------------- */
 
 struct learn { int rows, H, E; size_t every; const float *lr, *dsum; float *gu, *e, *dgu, *de, *dlr, *dm; };
 enum { LEARN_TILE = 16 };
@@ -191,10 +201,12 @@ static void learn_fwd_tile(void *arg, int tile, int thread)
 		for (int h = 0; h < a->H; h++) {
 			size_t at = (size_t)i * (size_t)a->H + (size_t)h;
 			const float *lr = a->lr + 3 * ((size_t)i * a->every * (size_t)a->H + (size_t)h);
-			float *G = a->gu + at * 2 * (size_t)a->E, *U = G + a->E, *V = a->e + at * (size_t)a->E;
+			float *G = a->gu + at * 2 * (size_t)a->E, *U = G + a->E,
+			      *V = a->e + at * (size_t)a->E;
 
 			for (int j = 0; j < a->E; j += VL) {
-				vf g = vget(G, j, a->E), u = vget(U, j, a->E), e = vget(V, j, a->E), s = vsigmoid(g), y = g * s;
+				vf g = vget(G, j, a->E), u = vget(U, j, a->E), e = vget(V, j, a->E),
+				   s = vsigmoid(g), y = g * s;
 
 				vput(G, j, a->E, e * u * (s * (1.f + g * (1.f - s))) * lr[0]);
 				vput(V, j, a->E, y * u * lr[1]);
@@ -205,7 +217,8 @@ static void learn_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(learn_fwd)(struct rf_dev *d, const struct rf_learn_fwd *x)
 {
-	struct learn a = { .rows = x->rows, .H = x->H, .E = x->E, .every = (size_t)x->every, .lr = cpu_f32(d, x->lr), .gu = cpu_f32(d, x->gu),
+	struct learn a = { .rows = x->rows, .H = x->H, .E = x->E, .every = (size_t)x->every,
+	                   .lr = cpu_f32(d, x->lr), .gu = cpu_f32(d, x->gu),
 	                   .e = cpu_f32(d, x->e) };
 
 	cpu_tiles(d, (a.rows + LEARN_TILE - 1) / LEARN_TILE, learn_fwd_tile, &a);
@@ -220,21 +233,27 @@ static void learn_bwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = tile * LEARN_TILE; i < last; i++)
 		for (int h = 0; h < a->H; h++) {
-			size_t at = (size_t)i * (size_t)a->H + (size_t)h, out = (size_t)i * a->every * (size_t)a->H + (size_t)h;
+			size_t at = (size_t)i * (size_t)a->H + (size_t)h,
+			       out = (size_t)i * a->every * (size_t)a->H + (size_t)h;
 			const float *lr = a->lr + 3 * out;
-			float *G = a->gu + at * 2 * (size_t)a->E, *U = G + a->E, *V = a->e + at * (size_t)a->E;
-			float *dG = a->dgu + at * 2 * (size_t)a->E, *dU = dG + a->E, *dV = a->de + at * (size_t)a->E;
+			float *G = a->gu + at * 2 * (size_t)a->E, *U = G + a->E,
+			      *V = a->e + at * (size_t)a->E;
+			float *dG = a->dgu + at * 2 * (size_t)a->E, *dU = dG + a->E,
+			      *dV = a->de + at * (size_t)a->E;
 			vf d0 = vset(0), d1 = vset(0), d2 = vset(0);
 
 			for (int j = 0; j < a->E; j += VL) {
-				vf g = vget(G, j, a->E), u = vget(U, j, a->E), e = vget(V, j, a->E), s = vsigmoid(g), y = g * s;
+				vf g = vget(G, j, a->E), u = vget(U, j, a->E), e = vget(V, j, a->E),
+				   s = vsigmoid(g), y = g * s;
 				vf t0 = vget(dG, j, a->E), t1 = vget(dV, j, a->E), t2 = vget(dU, j, a->E);
-				vf y1 = s * (1.f + g * (1.f - s)), y2 = s * (1.f - s) * (2.f + g * (1.f - 2.f * s));
+				vf y1 = s * (1.f + g * (1.f - s)),
+				   y2 = s * (1.f - s) * (2.f + g * (1.f - 2.f * s));
 
 				d0 += t0 * e * u * y1;
 				d1 += t1 * y * u;
 				d2 += t2 * e * y;
-				vput(dG, j, a->E, t0 * e * u * y2 * lr[0] + (t1 * u * lr[1] + t2 * e * lr[2]) * y1);
+				vput(dG, j, a->E,
+				     t0 * e * u * y2 * lr[0] + (t1 * u * lr[1] + t2 * e * lr[2]) * y1);
 				vput(dU, j, a->E, t0 * e * y1 * lr[0] + t1 * y * lr[1]);
 				vput(dV, j, a->E, t0 * u * y1 * lr[0] + t2 * y * lr[2]);
 				vput(G, j, a->E, e * u * y1 * lr[0]);
@@ -251,14 +270,16 @@ static void learn_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(learn_bwd)(struct rf_dev *d, const struct rf_learn_bwd *x)
 {
-	struct learn a = { .rows = x->rows, .H = x->H, .E = x->E, .every = (size_t)x->every, .lr = cpu_f32(d, x->lr), .gu = cpu_f32(d, x->gu),
-	                   .e = cpu_f32(d, x->e), .dgu = cpu_f32(d, x->dgu), .de = cpu_f32(d, x->de), .dlr = cpu_f32(d, x->dlr),
+	struct learn a = { .rows = x->rows, .H = x->H, .E = x->E, .every = (size_t)x->every,
+	                   .lr = cpu_f32(d, x->lr), .gu = cpu_f32(d, x->gu),
+	                   .e = cpu_f32(d, x->e), .dgu = cpu_f32(d, x->dgu), .de = cpu_f32(d, x->de),
+	                   .dlr = cpu_f32(d, x->dlr),
 	                   .dm = cpu_f32(d, x->dm), .dsum = cpu_f32(d, x->dsum) };
 
 	cpu_tiles(d, (a.rows + LEARN_TILE - 1) / LEARN_TILE, learn_bwd_tile, &a);
 }
 
-/* ---- the update ------------------------------------------------------------------------------------------------- */
+/* ---- the update ---------------------------------------------------------------------------- */
 
 enum { SPAN = 1 << 14 };
 
@@ -270,17 +291,20 @@ struct momentum { size_t n, tiles; float by; const float *x, *p, *m, *dy; float 
 static void momentum_fwd_tile(void *arg, int tile, int thread)
 {
 	const struct momentum *a = arg;
-	size_t h = (size_t)tile / a->tiles, i = (size_t)tile % a->tiles * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
+	size_t h = (size_t)tile / a->tiles, i = (size_t)tile % a->tiles * SPAN,
+	       last = i + SPAN < a->n ? i + SPAN : a->n;
 	float by = a->by * a->m[h];
 
 	(void)thread;
 	for (i += h * a->n, last += h * a->n; i < last; i += VL)
-		vput(a->y + i, 0, LEFT_OF(last, i), vget(a->x + i, 0, LEFT_OF(last, i)) + by * vget(a->p + i, 0, LEFT_OF(last, i)));
+		vput(a->y + i, 0, LEFT_OF(last, i),
+		     vget(a->x + i, 0, LEFT_OF(last, i)) + by * vget(a->p + i, 0, LEFT_OF(last, i)));
 }
 
 void KERNEL(momentum_fwd)(struct rf_dev *d, const struct rf_momentum_fwd *x)
 {
-	struct momentum a = { .n = x->n, .tiles = (x->n + SPAN - 1) / SPAN, .by = x->by, .x = cpu_f32(d, x->x), .p = cpu_f32(d, x->p),
+	struct momentum a = { .n = x->n, .tiles = (x->n + SPAN - 1) / SPAN, .by = x->by,
+	                      .x = cpu_f32(d, x->x), .p = cpu_f32(d, x->p),
 	                      .m = cpu_f32(d, x->m), .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (int)((size_t)x->H * a.tiles), momentum_fwd_tile, &a);
@@ -289,7 +313,8 @@ void KERNEL(momentum_fwd)(struct rf_dev *d, const struct rf_momentum_fwd *x)
 static void momentum_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct momentum *a = arg;
-	size_t h = (size_t)tile / a->tiles, i = (size_t)tile % a->tiles * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
+	size_t h = (size_t)tile / a->tiles, i = (size_t)tile % a->tiles * SPAN,
+	       last = i + SPAN < a->n ? i + SPAN : a->n;
 	float by = a->by * a->m[h];
 	vf sum = vset(0);
 
@@ -304,7 +329,8 @@ static void momentum_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 {
-	struct momentum a = { .n = x->n, .tiles = (x->n + SPAN - 1) / SPAN, .by = x->by, .p = cpu_f32(d, x->p), .m = cpu_f32(d, x->m),
+	struct momentum a = { .n = x->n, .tiles = (x->n + SPAN - 1) / SPAN, .by = x->by,
+	                      .p = cpu_f32(d, x->p), .m = cpu_f32(d, x->m),
 	                      .dy = cpu_f32(d, x->dy), .dp = cpu_f32(d, x->dp) };
 	float *dm = cpu_f32(d, x->dm);
 
@@ -320,7 +346,8 @@ void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 }
 
 /* Rows that may be as long as a matrix: a tile is as many as make SPAN numbers, or one. */
-struct length { int rows, tile; size_t n; float eps; const float *x, *length, *dy, *dlength; float *y, *dx, *dn; };
+struct length { int rows, tile; size_t n; float eps; const float *x, *length, *dy, *dlength;
+                float *y, *dx, *dn; };
 
 static void run_length(struct rf_dev *d, struct length a, void (*tile)(void *, int, int))
 {
@@ -358,7 +385,8 @@ static void length_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(length_fwd)(struct rf_dev *d, const struct rf_length_fwd *x)
 {
-	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y) }, length_fwd_tile);
+	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x),
+	                               .y = cpu_f32(d, x->y) }, length_fwd_tile);
 }
 
 static void length_bwd_tile(void *arg, int tile, int thread)
@@ -372,14 +400,17 @@ static void length_bwd_tile(void *arg, int tile, int thread)
 		float *dx = a->dx + (size_t)i * a->n;
 
 		for (size_t j = 0; j < a->n; j += VL)
-			vput(dx + j, 0, LEFT_OF(a->n, j), vget(dx + j, 0, LEFT_OF(a->n, j)) + by * vget(x + j, 0, LEFT_OF(a->n, j)));
+			vput(dx + j, 0, LEFT_OF(a->n, j),
+			     vget(dx + j, 0, LEFT_OF(a->n, j)) + by * vget(x + j, 0, LEFT_OF(a->n, j)));
 	}
 }
 
 void KERNEL(length_bwd)(struct rf_dev *d, const struct rf_length_bwd *x)
 {
-	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x), .length = cpu_f32(d, x->y),
-	                               .dlength = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx) }, length_bwd_tile);
+	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .x = cpu_f32(d, x->x),
+	                               .length = cpu_f32(d, x->y),
+	                               .dlength = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx) },
+	                               length_bwd_tile);
 }
 
 static void renorm_fwd_tile(void *arg, int tile, int thread)
@@ -389,7 +420,8 @@ static void renorm_fwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = tile * a->tile; i < a->rows && i < (tile + 1) * a->tile; i++) {
 		const float *x = a->x + (size_t)i * a->n;
-		float *y = a->y + (size_t)i * a->n, by = (float)((a->length ? (double)a->length[i] : 1) / (sqrt(along(x, x, a->n)) + (double)a->eps));
+		float *y = a->y + (size_t)i * a->n, by = (float)((a->length ? (double)a->length[i] : 1) /
+		                                                 (sqrt(along(x, x, a->n)) + (double)a->eps));
 
 		for (size_t j = 0; j < a->n; j += VL)
 			vput(y + j, 0, LEFT_OF(a->n, j), by * vget(x + j, 0, LEFT_OF(a->n, j)));
@@ -398,11 +430,13 @@ static void renorm_fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(renorm_fwd)(struct rf_dev *d, const struct rf_renorm_fwd *x)
 {
-	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .eps = x->eps, .x = cpu_f32(d, x->x), .length = cpu_f32(d, x->length),
+	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .eps = x->eps, .x = cpu_f32(d, x->x),
+	                               .length = cpu_f32(d, x->length),
 	                               .y = cpu_f32(d, x->y) }, renorm_fwd_tile);
 }
 
-/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps). */
+/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x /
+ * (r + eps). */
 static void renorm_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct length *a = arg;
@@ -410,12 +444,15 @@ static void renorm_bwd_tile(void *arg, int tile, int thread)
 	(void)thread;
 	for (int i = tile * a->tile; i < a->rows && i < (tile + 1) * a->tile; i++) {
 		const float *x = a->x + (size_t)i * a->n, *dy = a->dy + (size_t)i * a->n;
-		double r = sqrt(along(x, x, a->n)), s = 1 / (r + (double)a->eps), dot = along(dy, x, a->n), L = a->length ? (double)a->length[i] : 1;
-		float *dx = a->dx + (size_t)i * a->n, by = (float)(L * s), back = r > 0 ? (float)(L * dot * s * s / r) : 0;
+		double r = sqrt(along(x, x, a->n)), s = 1 / (r + (double)a->eps), dot = along(dy, x, a->n),
+		       L = a->length ? (double)a->length[i] : 1;
+		float *dx = a->dx + (size_t)i * a->n, by = (float)(L * s),
+		      back = r > 0 ? (float)(L * dot * s * s / r) : 0;
 
 		for (size_t j = 0; j < a->n; j += VL)
-			vput(dx + j, 0, LEFT_OF(a->n, j), vget(dx + j, 0, LEFT_OF(a->n, j)) + by * vget(dy + j, 0, LEFT_OF(a->n, j)) -
-			     back * vget(x + j, 0, LEFT_OF(a->n, j)));
+			vput(dx + j, 0, LEFT_OF(a->n, j),
+			     vget(dx + j, 0, LEFT_OF(a->n, j)) + by * vget(dy + j, 0, LEFT_OF(a->n, j)) -
+			             back * vget(x + j, 0, LEFT_OF(a->n, j)));
 		if (a->dn)
 			a->dn[i] += (float)(dot * s);
 	}
@@ -423,8 +460,10 @@ static void renorm_bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(renorm_bwd)(struct rf_dev *d, const struct rf_renorm_bwd *x)
 {
-	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .eps = x->eps, .x = cpu_f32(d, x->x), .length = cpu_f32(d, x->length),
-	                               .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx), .dn = cpu_f32(d, x->dlength) }, renorm_bwd_tile);
+	run_length(d, (struct length){ .rows = x->rows, .n = x->n, .eps = x->eps, .x = cpu_f32(d, x->x),
+	                               .length = cpu_f32(d, x->length),
+	                               .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx),
+	                               .dn = cpu_f32(d, x->dlength) }, renorm_bwd_tile);
 }
 
 struct diagonal { size_t apart, step; int n; float by, *y; };
@@ -440,7 +479,8 @@ static void diagonal_tile(void *arg, int tile, int thread)
 
 void KERNEL(diagonal)(struct rf_dev *d, const struct rf_diagonal *x)
 {
-	struct diagonal a = { .apart = x->apart, .step = (size_t)x->cols + 1, .n = x->rows < x->cols ? x->rows : x->cols, .by = x->by,
+	struct diagonal a = { .apart = x->apart, .step = (size_t)x->cols + 1,
+	                      .n = x->rows < x->cols ? x->rows : x->cols, .by = x->by,
 	                      .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, x->mats, diagonal_tile, &a);

@@ -1,17 +1,18 @@
-/* fast.cu -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns from, and the
- * row-wise parts of an update, forward and backward.
+/* fast.cu -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns
+ * from, and the row-wise parts of an update, forward and backward.
  *
- * Bound by memory.  Features: a warp has a head of a row, which it reads twice, the second time from the first level cache: 8
- * bytes per number forward, 16 backward; at T 16384 and d 1536 (101 MB a matrix) 0.07 and 0.13 ms.  What a chunk learns from: 24
- * bytes per number forward, 48 backward; the sums over a head's width are a warp's.  Updates: 12 bytes per number of a fast
- * weight, of which there are few, 4 heads of 3 x 384 x 768, 14 MB: 0.015 ms.  Their rows are long and may be as few as 12, so
- * rows of more than 1024 numbers are cut into tiles, whose sums are taken by one kernel and used by the next: a block a row
- * would take ten times as long. */
+ * Bound by memory.  Features: a warp has a head of a row, which it reads twice, the second time from the
+ * first level cache: 8 bytes per number forward, 16 backward; at T 16384 and d 1536 (101 MB a matrix) 0.07
+ * and 0.13 ms.  What a chunk learns from: 24 bytes per number forward, 48 backward; the sums over a head's
+ * width are a warp's.  Updates: 12 bytes per number of a fast weight, of which there are few, 4 heads of 3 x
+ * 384 x 768, 14 MB: 0.015 ms.  Their rows are long and may be as few as 12, so rows of more than 1024 numbers
+ * are cut into tiles, whose sums are taken by one kernel and used by the next: a block a row would take ten
+ * times as long. */
 #include "sweep.h"
 
 enum { WARPS = 8 };
 
-/* ---- features --------------------------------------------------------------------------------------------------- */
+/* ---- features ------------------------------------------------------------------------------ */
 
 struct feature {
 	int rows, H, D, per; /* per: rows of a strip */
@@ -23,8 +24,8 @@ struct feature {
 
 /* Numbers j .. of x scale + offset, and of their activation. */
 template <bool WIDE>
-static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v, some<4> &s, some<4> &z,
-                                           some<4> &y)
+static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v,
+                                           some<4> &s, some<4> &z, some<4> &y)
 {
 	const size_t column = (size_t)h * a.D + j;
 
@@ -68,8 +69,9 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 	}
 }
 
-/* With z the activation, n = |z|, y = z / (n + eps):  dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2).
- * A block has a head of a strip of rows, a warp one of these; sums over rows are in shared memory, each lane's own columns. */
+/* With z the activation, n = |z|, y = z / (n + eps):  dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2).  A
+ * block has a head of a strip of rows, a warp one of these; sums over rows are in shared memory, each lane's
+ * own columns. */
 template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) feature_bwd(struct feature a)
 {
 	SHARED(shared);
@@ -138,7 +140,8 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 	struct feature a = {};
 	const size_t heads = (size_t)p->rows * p->H;
 
-	a.rows = p->rows, a.H = p->H, a.D = p->D, a.silu = p->silu, a.unit = p->unit, a.eps = p->eps, a.x = f32(p->x), a.scale = f32(p->scale);
+	a.rows = p->rows, a.H = p->H, a.D = p->D, a.silu = p->silu, a.unit = p->unit, a.eps = p->eps,
+	a.x = f32(p->x), a.scale = f32(p->scale);
 	a.offset = f32(p->offset), a.y = f32(p->y);
 	if (!heads || !a.D)
 		return;
@@ -153,10 +156,12 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 {
 	struct feature a = {};
-	const size_t width = (size_t)p->H * p->D, mine = 2 * (size_t)p->D * sizeof(float); /* mine: of a warp */
+	/* mine: of a warp */
+	const size_t width = (size_t)p->H * p->D, mine = 2 * (size_t)p->D * sizeof(float);
 	const int warps = mine * WARPS <= (48 << 10) ? WARPS : mine * 2 <= (48 << 10) ? 2 : 1;
 
-	a.rows = p->rows, a.H = p->H, a.D = p->D, a.silu = p->silu, a.unit = p->unit, a.eps = p->eps, a.x = f32(p->x), a.scale = f32(p->scale);
+	a.rows = p->rows, a.H = p->H, a.D = p->D, a.silu = p->silu, a.unit = p->unit, a.eps = p->eps,
+	a.x = f32(p->x), a.scale = f32(p->scale);
 	a.offset = f32(p->offset), a.dy = f32(p->dy), a.dx = f32(p->dx);
 	if (!a.rows || !width)
 		return;
@@ -177,7 +182,7 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 	rf_cuda_add_strips(d, a.part + width, strips, width, 2 * width, f32(p->doffset), 2);
 }
 
-/* ---- rates ------------------------------------------------------------------------------------------------------ */
+/* ---- rates --------------------------------------------------------------------------------- */
 
 /* In double: few numbers, and softplus ends near 0, where its logarithm loses digits. */
 struct rates_forward {
@@ -221,7 +226,7 @@ void rf_cuda_rates_bwd(struct rf_dev *d, const struct rf_rates_bwd *a)
 	sweep_by<1>(d, "rates_bwd", 1, (size_t)a->rows * a->H, f);
 }
 
-/* ---- what a chunk learns from ----------------------------------------------------------------------------------- */
+/* ---- what a chunk learns from -------------------------------------------------------------- */
 
 struct learn {
 	int rows, H, E, every;
@@ -237,7 +242,8 @@ struct learn {
 		some<W> x = get<W>(g), y = get<W>(u), z = get<W>(v);
 
 		for (int k = 0; k < W; k++) {
-			const float s = sigmoid(x[k]), a = x[k] * s, slope = silu_slope(x[k], s), b = y[k], c = z[k];
+			const float s = sigmoid(x[k]), a = x[k] * s, slope = silu_slope(x[k], s), b = y[k],
+				    c = z[k];
 
 			x[k] = c * b * slope * by[0];
 			z[k] = a * b * by[1];
@@ -247,14 +253,18 @@ struct learn {
 		put<W>(u, y);
 		put<W>(v, z);
 	}
-	__device__ size_t lr_row(size_t i) const { return (size_t)((unsigned)i / (unsigned)H) * every * H + (unsigned)i % (unsigned)H; }
+	__device__ size_t lr_row(size_t i) const
+	{
+		return (size_t)((unsigned)i / (unsigned)H) * every * H + (unsigned)i % (unsigned)H;
+	}
 };
 
 void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
 {
 	struct learn a = {};
 
-	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e), a.lr = f32(p->lr);
+	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e),
+	a.lr = f32(p->lr);
 	sweep(d, "learn_fwd", (size_t)a.rows * a.H, (size_t)a.E, aligned(a.gu, a.e) && a.E % 4 == 0, a);
 }
 
@@ -268,17 +278,21 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_
 		return;
 	const size_t out = a.lr_row(i);
 	const float r0 = a.lr[3 * out], r1 = a.lr[3 * out + 1], r2 = a.lr[3 * out + 2];
-	float *g = a.gu + i * 2 * a.E, *u = g + a.E, *e = a.e + i * a.E, *dg = a.dgu + i * 2 * a.E, *du = dg + a.E, *de = a.de + i * a.E;
+	float *g = a.gu + i * 2 * a.E, *u = g + a.E, *e = a.e + i * a.E, *dg = a.dgu + i * 2 * a.E,
+	      *du = dg + a.E, *de = a.de + i * a.E;
 	float sum[3] = { 0, 0, 0 };
 
 	for (int j = 4 * lane; j < a.E; j += 128) {
 		const size_t left = (size_t)(a.E - j);
 		some<4> G = take<WIDE>(g + j, left), U = take<WIDE>(u + j, left), V = take<WIDE>(e + j, left);
-		some<4> t0 = take<WIDE>(dg + j, left), t1 = take<WIDE>(de + j, left), t2 = take<WIDE>(du + j, left);
+		some<4> t0 = take<WIDE>(dg + j, left), t1 = take<WIDE>(de + j, left),
+			t2 = take<WIDE>(du + j, left);
 
 		for (int k = 0; k < 4; k++) {
-			const float x = G[k], y = U[k], z = V[k], s = sigmoid(x), f = x * s, f1 = silu_slope(x, s);
-			const float f2 = s * (1.f - s) * (2.f + x * (1.f - 2.f * s)), a0 = t0[k], a1 = t1[k], a2 = t2[k];
+			const float x = G[k], y = U[k], z = V[k], s = sigmoid(x), f = x * s,
+				    f1 = silu_slope(x, s);
+			const float f2 = s * (1.f - s) * (2.f + x * (1.f - 2.f * s)), a0 = t0[k], a1 = t1[k],
+				    a2 = t2[k];
 
 			sum[0] += a0 * z * y * f1;
 			sum[1] += a1 * f * y;
@@ -311,7 +325,8 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 	struct learn a = {};
 	const size_t heads = (size_t)p->rows * p->H;
 
-	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e), a.lr = f32(p->lr);
+	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e),
+	a.lr = f32(p->lr);
 	a.dgu = f32(p->dgu), a.de = f32(p->de), a.dlr = f32(p->dlr), a.dm = f32(p->dm), a.dsum = f32(p->dsum);
 	if (!heads)
 		return;
@@ -323,14 +338,15 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 		LAUNCH(d, learn_bwd<false>, blocks, 32 * WARPS, 0, a);
 }
 
-/* ---- the update: long rows -------------------------------------------------------------------------------------- */
+/* ---- the update: long rows ----------------------------------------------------------------- */
 
 /* Sums over rows of n numbers, in tiles of SPAN: part (rows, tiles, 2), in double. */
 enum { SPAN = 1 << 12, THREADS = 256, SHORT = 1024, DOWN = 65535 };
 
 static size_t tiles_of(size_t n) { return (n + SPAN - 1) / SPAN; }
 
-/* What is summed over a row, and what is then done with the row, where a block's threads have each i, i + 4 THREADS, ... */
+/* What is summed over a row, and what is then done with the row, where a block's threads have each i, i + 4
+ * THREADS, ... */
 struct length {
 	int rows;
 	size_t n;
@@ -341,7 +357,8 @@ struct length {
 
 /* x . x and (with dy) dy . x of numbers `from` to `to` of a row, this thread's. */
 template <bool WIDE>
-static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to, int step, float (&sum)[2])
+static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to,
+                                             int step, float (&sum)[2])
 {
 	for (size_t i = from; i < to; i += step) {
 		const some<4> x = take<WIDE>(a.x + row * a.n + i, to - i);
@@ -357,12 +374,12 @@ static __device__ __forceinline__ void along(const struct length &a, size_t row,
 	}
 }
 
-/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps).
- * LENGTH: y = r alone. */
+/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x /
+ * (r + eps).  LENGTH: y = r alone. */
 enum what { LENGTH, RENORM, BACK };
 template <enum what WHAT, bool WIDE>
-static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to, int step, double xx, double xy,
-                                             bool leader)
+static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to,
+                                             int step, double xx, double xy, bool leader)
 {
 	const double r = sqrt(xx), s = 1 / (r + (double)a.eps), L = a.length ? (double)a.length[row] : 1;
 	const float by = (float)(L * s), back = r > 0 ? (float)(L * xy * s * s / r) : 0;
@@ -394,7 +411,8 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 }
 
 /* A warp has a short row. */
-template <enum what WHAT, bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
+template <enum what WHAT, bool WIDE>
+static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 {
 	const size_t row = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
 	const int lane = threadIdx.x & 31;
@@ -408,7 +426,8 @@ template <enum what WHAT, bool WIDE> static __global__ void __launch_bounds__(32
 }
 
 /* A block has a tile of a long one: first its sums, then what is done with it. */
-template <bool WIDE> static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
+template <bool WIDE>
+static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
 {
 	SHARED(s);
 	float *room = s.take<float>(64);
@@ -443,26 +462,31 @@ static __global__ void __launch_bounds__(THREADS) long_rows(struct length a, siz
 	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < a.n ? first + SPAN : a.n;
 
 	for (size_t row = blockIdx.y; row < (size_t)a.rows; row += gridDim.y) {
-		const double xx = whole(part + row * tiles * 2, tiles, 2, room), xy = a.dy ? whole(part + row * tiles * 2 + 1, tiles, 2, room) : 0;
+		const double xx = whole(part + row * tiles * 2, tiles, 2, room),
+			     xy = a.dy ? whole(part + row * tiles * 2 + 1, tiles, 2, room) : 0;
 
-		apply<WHAT, WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, xx, xy, blockIdx.x == 0 && threadIdx.x == 0);
+		apply<WHAT, WIDE>(a, row, first + 4 * threadIdx.x, last, 4 * THREADS, xx, xy,
+		                  blockIdx.x == 0 && threadIdx.x == 0);
 	}
 }
 
 template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, const struct length &a)
 {
-	const size_t tiles = tiles_of(a.n), shared = shared_size(64, sizeof(float)) + shared_size(33, sizeof(double));
+	const size_t tiles = tiles_of(a.n),
+		     shared = shared_size(64, sizeof(float)) + shared_size(33, sizeof(double));
 	const dim3 grid((unsigned)tiles, (unsigned)(a.rows < DOWN ? a.rows : DOWN));
 	double *part;
 
 	if (a.n <= SHORT) {
-		LAUNCH(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS), 32 * WARPS, 0, a);
+		LAUNCH(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS),
+		       32 * WARPS, 0, a);
 		return;
 	}
 	if (!(part = (double *)rf_cuda_scratch(d, (size_t)a.rows * tiles * 2 * sizeof *part)))
 		return;
 	LAUNCH(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
-	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a, tiles, part);
+	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a, tiles,
+	       part);
 }
 
 template <enum what WHAT> static void run_length(struct rf_dev *d, const struct length &a)
@@ -482,12 +506,14 @@ void rf_cuda_length_fwd(struct rf_dev *d, const struct rf_length_fwd *p)
 
 void rf_cuda_renorm_fwd(struct rf_dev *d, const struct rf_renorm_fwd *p)
 {
-	run_length<RENORM>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL, NULL });
+	run_length<RENORM>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL,
+	                        NULL });
 }
 
 void rf_cuda_renorm_bwd(struct rf_dev *d, const struct rf_renorm_bwd *p)
 {
-	run_length<BACK>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx), f32(p->dlength) });
+	run_length<BACK>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx),
+	                      f32(p->dlength) });
 }
 
 struct length_back {
@@ -514,7 +540,7 @@ void rf_cuda_length_bwd(struct rf_dev *d, const struct rf_length_bwd *p)
 	sweep(d, "length_bwd", (size_t)p->rows, p->n, aligned(f.x, f.dx) && p->n % 4 == 0, f);
 }
 
-/* ---- the update: momentum, the diagonal ------------------------------------------------------------------------- */
+/* ---- the update: momentum, the diagonal ---------------------------------------------------- */
 
 struct momentum {
 	size_t n;
@@ -541,8 +567,10 @@ void rf_cuda_momentum_fwd(struct rf_dev *d, const struct rf_momentum_fwd *a)
 	sweep(d, "momentum_fwd", (size_t)a->H, a->n, aligned(f.x, f.p, f.y) && a->n % 4 == 0, f);
 }
 
-template <bool WIDE> static __global__ void __launch_bounds__(THREADS)
-momentum_bwd(int H, size_t n, float by, const float *p, const float *m, const float *dy, float *dp, double *part)
+template <bool WIDE>
+static __global__ void __launch_bounds__(THREADS)
+	momentum_bwd(int H, size_t n, float by, const float *p, const float *m, const float *dy, float *dp,
+                     double *part)
 {
 	SHARED(s);
 	float *room = s.take<float>(32);
@@ -569,7 +597,8 @@ momentum_bwd(int H, size_t n, float by, const float *p, const float *m, const fl
 	}
 }
 
-static __global__ void __launch_bounds__(THREADS) momentum_sums(float by, size_t tiles, const double *part, float *dm)
+static __global__ void __launch_bounds__(THREADS)
+	momentum_sums(float by, size_t tiles, const double *part, float *dm)
 {
 	SHARED(s);
 	const double sum = whole(part + blockIdx.x * tiles, tiles, 1, s.take<double>(33));
@@ -582,24 +611,29 @@ void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
 {
 	const size_t tiles = tiles_of(a->n);
 	const dim3 grid((unsigned)tiles, (unsigned)(a->H < DOWN ? a->H : DOWN));
-	double *part = a->H && tiles ? (double *)rf_cuda_scratch(d, (size_t)a->H * tiles * sizeof *part) : NULL;
+	double *part = a->H && tiles ? (double *)rf_cuda_scratch(d, (size_t)a->H * tiles * sizeof *part)
+	                             : NULL;
 
 	if (!part)
 		return;
 	if (aligned(f32(a->p), f32(a->dy), f32(a->dp)) && a->n % 4 == 0)
-		LAUNCH(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n, a->by, f32(a->p), f32(a->m), f32(a->dy),
-		       f32(a->dp), part);
+		LAUNCH(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
+		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
 	else
-		LAUNCH(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n, a->by, f32(a->p), f32(a->m), f32(a->dy),
-		       f32(a->dp), part);
-	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles, part, f32(a->dm));
+		LAUNCH(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
+		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
+	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles, part,
+	       f32(a->dm));
 }
 
 struct diagonal {
 	size_t apart, step;
 	float by, *y;
 
-	template <int W> __device__ void at(size_t matrix, size_t i) const { y[matrix * apart + i * step] += by; }
+	template <int W> __device__ void at(size_t matrix, size_t i) const
+	{
+		y[matrix * apart + i * step] += by;
+	}
 };
 
 void rf_cuda_diagonal(struct rf_dev *d, const struct rf_diagonal *a)

@@ -1,18 +1,21 @@
 /* gemm.c -- matrix products: the one file that calls oneDNN (2.6 and 3.x).
  *
- * A product is cut into tiles of at most TM rows and TN columns whatever the number of threads; each is one single-threaded
- * primitive.  Primitives are created once per shape and thread and kept: creating one compiles code, and one primitive
- * executed by two threads at once silently gives wrong numbers, because they share its scratchpad.
+ * A product is cut into tiles of at most TM rows and TN columns whatever the number of threads; each is one
+ * single-threaded primitive.  Primitives are created once per shape and thread and kept: creating one
+ * compiles code, and one primitive executed by two threads at once silently gives wrong numbers, because they
+ * share its scratchpad.
  *
- * The number of rows differs from text to text.  So that shapes stay few, rows beyond whole tiles are taken in powers
- * of two.
+ * The number of rows differs from text to text.  So that shapes stay few, rows beyond whole tiles are taken
+ * in powers of two.
  *
- * oneDNN packs both operands anew for every tile.  So where many tiles share one it is copied first, as it is packed fastest: a
- * weight, which lies as (n, k), is turned, and rows do not begin a power of two behind each other (a fifth of the time of a step).
+ * oneDNN packs both operands anew for every tile.  So where many tiles share one it is copied first, as it is
+ * packed fastest: a weight, which lies as (n, k), is turned, and rows do not begin a power of two behind each
+ * other (a fifth of the time of a step).
  *
- * In bf16 weights are packed as oneDNN likes them best, and kept.  Where the processor multiplies no bf16, operands are rounded
- * all the same, and multiplied as float32: weights are kept as bf16, as (k, n) of a tile's columns, and widened by each thread
- * where it needs them; the tiles of one column come one after the other, so that this is done for few of them. */
+ * In bf16 weights are packed as oneDNN likes them best, and kept.  Where the processor multiplies no bf16,
+ * operands are rounded all the same, and multiplied as float32: weights are kept as bf16, as (k, n) of a
+ * tile's columns, and widened by each thread where it needs them; the tiles of one column come one after the
+ * other, so that this is done for few of them. */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,14 +43,16 @@ struct packed {
 	int n, k, ldb;
 	bool tb;
 	void *data;
-	struct primitive *like;  /* whose weights description the data has; NULL: bf16 as (k, n), to be widened */
+	/* whose weights description the data has; NULL: bf16 as (k, n), to be widened */
+	struct primitive *like;
 	struct packed *next;
 };
 
 struct thread {
 	dnnl_stream_t stream;
 	struct primitive *slot[SLOTS];
-	float *wide;             /* room for a part of a weight: what it widened last, or turns before it is narrowed */
+	/* room for a part of a weight: what it widened last, or turns before it is narrowed */
+	float *wide;
 	size_t wide_size;
 	const uint16_t *of;      /* of which weight; NULL: of none */
 };
@@ -59,12 +64,15 @@ struct gemm {
 	struct packed *packed[SLOTS];
 };
 
-/* ---- the level of the instruction set --------------------------------------------------------------------------- */
+/* ---- the level of the instruction set ------------------------------------------------------ */
 
 bool rf_cpu_gemm_isa(const char *level)
 {
-	static const struct { const char *level; dnnl_cpu_isa_t most; } limits[] = {
-		{ "x86_64", dnnl_cpu_isa_sse41 }, { "x86_64_v3", dnnl_cpu_isa_avx2 }, { "x86_64_v4", dnnl_cpu_isa_avx512_core },
+	static const struct { const char *level; dnnl_cpu_isa_t most;
+	} limits[] = {
+		{ "x86_64", dnnl_cpu_isa_sse41 },
+		{ "x86_64_v3", dnnl_cpu_isa_avx2 },
+		{ "x86_64_v4", dnnl_cpu_isa_avx512_core },
 	};
 
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
@@ -84,12 +92,13 @@ const char *rf_cpu_gemm_beyond(void)
 	return has(dnnl_cpu_isa_avx512_core_amx) ? "+amx" : has(dnnl_cpu_isa_avx512_core_bf16) ? "+bf16" : "";
 }
 
-/* ---- what is kept ----------------------------------------------------------------------------------------------- */
+/* ---- what is kept -------------------------------------------------------------------------- */
 
 static bool failed(struct rf_dev *d, dnnl_status_t s, const char *what)
 {
 	if (s != dnnl_success)
-		rf_dev_fail(d, s == dnnl_out_of_memory ? RF_ENOMEM : RF_EDEVICE, "oneDNN: %s: status %d", what, (int)s);
+		rf_dev_fail(d, s == dnnl_out_of_memory ? RF_ENOMEM : RF_EDEVICE, "oneDNN: %s: status %d",
+		            what, (int)s);
 	return s != dnnl_success;
 }
 
@@ -126,7 +135,7 @@ static unsigned hash(const void *p, size_t n)
 	return (h ^ h >> 15) % SLOTS;
 }
 
-/* ---- the two generations of oneDNN's interface ------------------------------------------------------------------ */
+/* ---- the two generations of oneDNN's interface --------------------------------------------- */
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t desc;
@@ -140,19 +149,30 @@ static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
 	return dnnl_memory_desc_create_with_tag(md, 2, (dnnl_dims_t){ rows, cols }, t, dnnl_format_tag_any);
 }
 static void drop(desc *md) { dnnl_memory_desc_destroy(*md); }
-static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c, dnnl_primitive_attr_t attr)
+static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c,
+                            dnnl_primitive_attr_t attr)
 {
 	return dnnl_matmul_primitive_desc_create(pd, e, *a, *b, NULL, *c, attr);
 }
-static dnnl_status_t memory(dnnl_memory_t *m, const_dnnl_memory_desc_t md, dnnl_engine_t e) { return dnnl_memory_create(m, md, e, DNNL_MEMORY_NONE); }
+static dnnl_status_t memory(dnnl_memory_t *m, const_dnnl_memory_desc_t md, dnnl_engine_t e)
+{
+	return dnnl_memory_create(m, md, e, DNNL_MEMORY_NONE);
+}
 static const_dnnl_memory_desc_t desc_of(dnnl_memory_t m)
 {
 	const_dnnl_memory_desc_t md = NULL;
 	dnnl_memory_get_memory_desc(m, &md);
 	return md;
 }
-static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { (void)s; return dnnl_memory_set_data_handle(m, p); }
-static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1, 0, dnnl_data_type_undef); }
+static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s)
+{
+	(void)s;
+	return dnnl_memory_set_data_handle(m, p);
+}
+static dnnl_status_t sum_post_op(dnnl_post_ops_t po)
+{
+	return dnnl_post_ops_append_sum(po, 1, 0, dnnl_data_type_undef);
+}
 #define REF(md) (md)
 #else
 typedef dnnl_memory_desc_t desc;
@@ -167,26 +187,33 @@ static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
 	return dnnl_memory_desc_init_by_tag(md, 2, (dnnl_dims_t){ rows, cols }, t, dnnl_format_tag_any);
 }
 static void drop(desc *md) { (void)md; }
-static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c, dnnl_primitive_attr_t attr)
+static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t e, desc *a, desc *b, desc *c,
+                            dnnl_primitive_attr_t attr)
 {
 	dnnl_matmul_desc_t md;
 	dnnl_status_t s = dnnl_matmul_desc_init(&md, a, b, NULL, c);
 
 	return s == dnnl_success ? dnnl_primitive_desc_create(pd, &md, attr, e, NULL) : s;
 }
-static dnnl_status_t memory(dnnl_memory_t *m, const_desc md, dnnl_engine_t e) { return dnnl_memory_create(m, md, e, DNNL_MEMORY_NONE); }
+static dnnl_status_t memory(dnnl_memory_t *m, const_desc md, dnnl_engine_t e)
+{
+	return dnnl_memory_create(m, md, e, DNNL_MEMORY_NONE);
+}
 static const_desc desc_of(dnnl_memory_t m)
 {
 	const_desc md = NULL;
 	dnnl_memory_get_memory_desc(m, &md);
 	return md;
 }
-static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s) { return dnnl_memory_set_data_handle_v2(m, p, s); }
+static dnnl_status_t point(dnnl_memory_t m, void *p, dnnl_stream_t s)
+{
+	return dnnl_memory_set_data_handle_v2(m, p, s);
+}
 static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_append_sum(po, 1); }
 #define REF(md) (&(md))
 #endif
 
-/* ---- primitives ------------------------------------------------------------------------------------------------- */
+/* ---- primitives ---------------------------------------------------------------------------- */
 
 /* What there is of it. */
 static void free_primitive(struct primitive *p)
@@ -218,16 +245,19 @@ static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct s
 	}
 	p->shape = *s;
 	bad = failed(d, strided(&a, s->m, s->k, t, s->lda, s->ta), "operand A") ||
-	      failed(d, s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb), "operand B") ||
+	      failed(d, s->packed ? any_form(&b, s->k, s->n, t) : strided(&b, s->k, s->n, t, s->ldb, s->tb),
+	             "operand B") ||
 	      failed(d, strided(&c, s->m, s->n, dnnl_f32, s->ldc, false), "result") ||
 	      failed(d, dnnl_primitive_attr_create(&attr), "attributes");
 	if (!bad && s->add)
-		bad = failed(d, dnnl_post_ops_create(&po), "post-operations") || failed(d, sum_post_op(po), "sum") ||
+		bad = failed(d, dnnl_post_ops_create(&po), "post-operations") ||
+		      failed(d, sum_post_op(po), "sum") ||
 		      failed(d, dnnl_primitive_attr_set_post_ops(attr, po), "post-operations");
 	bad = bad || failed(d, matmul(&pd, g->engine, &a, &b, &c, attr), "product") ||
 	      failed(d, dnnl_primitive_create(&p->p, pd), "primitive") ||
 	      failed(d, memory(&p->a, REF(a), g->engine), "memory") ||
-	      failed(d, memory(&p->b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), g->engine), "memory") ||
+	      failed(d, memory(&p->b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), g->engine),
+	             "memory") ||
 	      failed(d, memory(&p->c, REF(c), g->engine), "memory");
 	if (po)
 		dnnl_post_ops_destroy(po);
@@ -264,18 +294,22 @@ static struct primitive *find(struct rf_dev *d, struct gemm *g, int thread, cons
 	return p;
 }
 
-static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primitive *p, const void *a, const void *b, float *c)
+static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primitive *p, const void *a,
+                    const void *b, float *c)
 {
 	dnnl_stream_t s = g->thread[thread].stream;
-	dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, p->a }, { DNNL_ARG_WEIGHTS, p->b }, { DNNL_ARG_DST, p->c } };
+	dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, p->a }, { DNNL_ARG_WEIGHTS, p->b },
+	                            { DNNL_ARG_DST, p->c } };
 
 	/* oneDNN reads a and b only; its interface has no const */
-	if (!failed(d, point(p->a, (void *)(uintptr_t)a, s), "operand A") && !failed(d, point(p->b, (void *)(uintptr_t)b, s), "operand B") &&
-	    !failed(d, point(p->c, c, s), "result") && !failed(d, dnnl_primitive_execute(p->p, s, 3, args), "product"))
+	if (!failed(d, point(p->a, (void *)(uintptr_t)a, s), "operand A") &&
+	    !failed(d, point(p->b, (void *)(uintptr_t)b, s), "operand B") &&
+	    !failed(d, point(p->c, c, s), "result") &&
+	    !failed(d, dnnl_primitive_execute(p->p, s, 3, args), "product"))
 		failed(d, dnnl_stream_wait(s), "product");
 }
 
-/* ---- operands --------------------------------------------------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------------------------ */
 
 /* Moves A's start by rows and columns of the product's own (m, k). */
 static const void *a_at(const struct cpu_product *p, int i, int l)
@@ -288,18 +322,22 @@ static const void *a_at(const struct cpu_product *p, int i, int l)
 /* B's start moved by n elements, which are halves where it was rounded to them. */
 static const float *b_by(const struct cpu_product *p, size_t n)
 {
-	return p->rounded == 2 && !p->weight ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + n) : p->b + n;
+	return p->rounded == 2 && !p->weight
+	               ? (const float *)(const void *)((const uint16_t *)(const void *)p->b + n)
+	               : p->b + n;
 }
 
 static const float *b_at(const struct cpu_product *p, int l, int j)
 {
-	return b_by(p, p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
+	return b_by(p,
+	            p->tb ? (size_t)j * (size_t)p->ldb + (size_t)l : (size_t)l * (size_t)p->ldb + (size_t)j);
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------------------------- */
 
 /* B in the form that `like` takes it in. */
-static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like, void *to)
+static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p,
+                 struct primitive *like, void *to)
 {
 	dnnl_stream_t s = g->thread[thread].stream;
 	dnnl_primitive_desc_t rd = NULL;
@@ -310,13 +348,19 @@ static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_
 
 	if (failed(d, strided(&plain, p->k, p->n, dnnl_f32, p->ldb, p->tb), "weights"))
 		return false;
-	if (!failed(d, memory(&from, REF(plain), g->engine), "weights") && !failed(d, memory(&into, desc_of(like->b), g->engine), "weights") &&
-	    !failed(d, point(from, (void *)(uintptr_t)p->b, s), "weights") && !failed(d, point(into, to, s), "weights") &&
-	    !failed(d, dnnl_reorder_primitive_desc_create(&rd, desc_of(from), g->engine, desc_of(into), g->engine, NULL), "reorder") &&
+	if (!failed(d, memory(&from, REF(plain), g->engine), "weights") &&
+	    !failed(d, memory(&into, desc_of(like->b), g->engine), "weights") &&
+	    !failed(d, point(from, (void *)(uintptr_t)p->b, s), "weights") &&
+	    !failed(d, point(into, to, s), "weights") &&
+	    !failed(d,
+	            dnnl_reorder_primitive_desc_create(&rd, desc_of(from), g->engine, desc_of(into),
+	                                               g->engine, NULL),
+	            "reorder") &&
 	    !failed(d, dnnl_primitive_create(&r, rd), "reorder")) {
 		dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, into } };
 
-		bad = failed(d, dnnl_primitive_execute(r, s, 2, args), "reorder") || failed(d, dnnl_stream_wait(s), "reorder");
+		bad = failed(d, dnnl_primitive_execute(r, s, 2, args), "reorder") ||
+		      failed(d, dnnl_stream_wait(s), "reorder");
 	}
 	if (r)
 		dnnl_primitive_destroy(r);
@@ -340,7 +384,8 @@ static float *wide(struct rf_dev *d, struct thread *t, size_t n)
 		free(t->wide);
 		t->wide_size = (t->wide = rf_cpu_memory(size)) ? size : 0;
 		if (!t->wide)
-			rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu KiB for a weight in bf16", size >> 10);
+			rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu KiB for a weight in bf16",
+			            size >> 10);
 	}
 	return t->wide;
 }
@@ -367,12 +412,17 @@ static bool narrow(struct rf_dev *d, struct thread *t, const struct cpu_product 
 	return true;
 }
 
-/* The weight B of a product in bf16, as products like `like` take it, or to be widened; made the first time it is asked for. */
-static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p, struct primitive *like)
+/* The weight B of a product in bf16, as products like `like` take it, or to be widened; made the first time
+ * it is asked for. */
+static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p,
+                        struct primitive *like)
 {
 	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
-	size_t size = ((like ? dnnl_memory_desc_get_size(desc_of(like->b)) : (size_t)p->n * (size_t)p->k * 2) + 63) / 64 * 64;
+	size_t size = ((like ? dnnl_memory_desc_get_size(desc_of(like->b))
+	                     : (size_t)p->n * (size_t)p->k * 2) +
+	               63) /
+	              64 * 64;
 
 	pthread_mutex_lock(&g->lock);
 	for (w = *at; w; w = w->next)
@@ -381,7 +431,8 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 			break;
 	if (!w && (w = calloc(1, sizeof *w))) {
 		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, aligned_alloc(64, size), like, *at };
-		if (w->data && (like ? pack(d, g, thread, p, like, w->data) : narrow(d, &g->thread[thread], p, w->data))) {
+		if (w->data && (like ? pack(d, g, thread, p, like, w->data)
+		                     : narrow(d, &g->thread[thread], p, w->data))) {
 			*at = w;
 		} else {
 			free(w->data);
@@ -396,7 +447,8 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 }
 
 /* Rows of n numbers that are kept, as float32. */
-static const float *widened(struct rf_dev *d, struct thread *t, const struct cpu_forms *forms, const uint16_t *kept, int rows, int n)
+static const float *widened(struct rf_dev *d, struct thread *t, const struct cpu_forms *forms,
+                            const uint16_t *kept, int rows, int n)
 {
 	size_t ld = (size_t)cpu_apart(n);
 
@@ -421,7 +473,9 @@ void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 		g->thread[t].of = NULL;
 	for (int i = 0; i < SLOTS; i++)
 		for (struct packed **at = &g->packed[i], *w; (w = *at);) {
-			const char *b = (const char *)w->b, *end = (const char *)(w->b + (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb);
+			const char *b = (const char *)w->b,
+				   *end = (const char *)(w->b +
+			                                 (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb);
 			if (end <= first || b >= first + bytes) {
 				at = &w->next;
 				continue;
@@ -461,7 +515,7 @@ void rf_cpu_gemm_free(struct rf_dev *d)
 	cpu_of(d)->gemm = NULL;
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------ */
 
 /* Of `left` rows the next to take: whole tiles, then powers of two. */
 static int next_rows(int left, int tile)
@@ -478,7 +532,8 @@ static int next_rows(int left, int tile)
 static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
 	bool packed = p->rounded == 2 && p->weight;
-	struct shape s = { .m = p->m, .n = p->n, .k = p->k, .lda = p->lda, .ldb = packed ? 0 : p->ldb, .ldc = p->ldc, .ta = p->ta,
+	struct shape s = { .m = p->m, .n = p->n, .k = p->k, .lda = p->lda, .ldb = packed ? 0 : p->ldb,
+	                   .ldc = p->ldc, .ta = p->ta,
 	                   .tb = !packed && p->tb, .add = p->add, .bf16 = p->rounded == 2, .packed = packed };
 	struct primitive *prim = find(d, g, thread, &s);
 	const void *b = prim && packed ? kept(d, g, thread, p, prim) : p->b;
@@ -487,8 +542,9 @@ static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu
 		execute(d, g, thread, prim, p->a, b, p->c);
 }
 
-/* Rows with a long sum, as over a vocabulary: few, so that no copy was made of B for all tiles.  But where B's rows lie a power of
- * two behind each other oneDNN takes half as long again with AVX2; so each tile copies its part, as much as stays in a cache. */
+/* Rows with a long sum, as over a vocabulary: few, so that no copy was made of B for all tiles.  But where
+ * B's rows lie a power of two behind each other oneDNN takes half as long again with AVX2; so each tile
+ * copies its part, as much as stays in a cache. */
 static void in_depths(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
 	enum { STEP = 512 };
@@ -564,8 +620,8 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 		(p->rounded == 4 && p->weight ? by_widened : pieces)(d, g, thread, p);
 }
 
-/* A copy of an operand that several tiles share, its rows cpu_apart() from each other.  A tile's columns of B, or of a turned A, lie
- * together; the rows of another A stay whole. */
+/* A copy of an operand that several tiles share, its rows cpu_apart() from each other.  A tile's columns of
+ * B, or of a turned A, lie together; the rows of another A stay whole. */
 enum { LAID_ROWS = 512 };
 struct laid {
 	float *to;               /* NULL: it stays as it is */
@@ -598,12 +654,14 @@ static size_t laid_size(const struct laid *x)
 {
 	int last = (laid_tiles(x) - 1) * x->tile;
 
-	return (size_t)x->rows * ((size_t)(laid_tiles(x) - 1) * (size_t)cpu_apart(x->tile) + (size_t)laid_ld(x, last));
+	return (size_t)x->rows *
+	       ((size_t)(laid_tiles(x) - 1) * (size_t)cpu_apart(x->tile) + (size_t)laid_ld(x, last));
 }
 
 static float *laid_at(const struct laid *x, size_t one, int row, int column)
 {
-	return x->to + one * laid_size(x) + (size_t)(column / x->tile) * (size_t)x->rows * (size_t)cpu_apart(x->tile) +
+	return x->to + one * laid_size(x) +
+	       (size_t)(column / x->tile) * (size_t)x->rows * (size_t)cpu_apart(x->tile) +
 	       (size_t)row * (size_t)laid_ld(x, column);
 }
 
@@ -611,10 +669,12 @@ static float *laid_at(const struct laid *x, size_t one, int row, int column)
 static void lay_part(void *arg, int t, int thread)
 {
 	const struct laid *x = arg;
-	int parts = (x->rows + LAID_ROWS - 1) / LAID_ROWS, i = t % parts * LAID_ROWS, m = x->rows - i < LAID_ROWS ? x->rows - i : LAID_ROWS;
+	int parts = (x->rows + LAID_ROWS - 1) / LAID_ROWS, i = t % parts * LAID_ROWS,
+	    m = x->rows - i < LAID_ROWS ? x->rows - i : LAID_ROWS;
 	int j = t / parts % laid_tiles(x) * x->tile, n = x->columns - j < x->tile ? x->columns - j : x->tile;
 	size_t one = (size_t)(t / parts / laid_tiles(x)), ld = (size_t)x->ld, ldt = (size_t)laid_ld(x, j);
-	const float *from = x->from + one * x->apart + (x->turn ? (size_t)j * ld + (size_t)i : (size_t)i * ld + (size_t)j);
+	const float *from = x->from + one * x->apart +
+	                    (x->turn ? (size_t)j * ld + (size_t)i : (size_t)i * ld + (size_t)j);
 	float *to = laid_at(x, one, i, j);
 
 	(void)thread;
@@ -637,7 +697,8 @@ static void tile(void *arg, int t, int thread)
 	struct cpu_product all = a->p, q;
 	size_t one = (size_t)(t / a->each);
 	const bool downwards = all.rounded == 4 && all.weight; /* a thread's next tile has the same columns */
-	int i = (downwards ? t % a->down : t % a->each / a->across) * a->rows, j = (downwards ? t % a->each / a->down : t % a->across) * TN;
+	int i = (downwards ? t % a->down : t % a->each / a->across) * a->rows,
+	    j = (downwards ? t % a->each / a->down : t % a->across) * TN;
 
 	all.a = (const char *)all.a + one * a->sa * (all.rounded == 2 ? 2 : 4);
 	all.b = b_by(&all, one * a->sb);
@@ -667,9 +728,11 @@ static void tile(void *arg, int t, int thread)
 /* The operands of a batch in bf16, each product's own part in rows that touch. */
 static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 {
-	int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k, cb = x->tb ? x->k : x->n;
+	int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k,
+	    cb = x->tb ? x->k : x->n;
 	int lda = cpu_rounded_ld(a->d, ca), ldb = cpu_rounded_ld(a->d, cb);
-	size_t na = ((size_t)ra * (size_t)lda + 31) / 32 * 32, nb = x->weight ? 0 : ((size_t)rb * (size_t)ldb + 31) / 32 * 32;
+	size_t na = ((size_t)ra * (size_t)lda + 31) / 32 * 32,
+	       nb = x->weight ? 0 : ((size_t)rb * (size_t)ldb + 31) / 32 * 32;
 	size_t bytes = (size_t)a->p.rounded;
 	char *mem = rf_cpu_scratch(a->d, -1, (na + nb) * (size_t)batch * bytes), *to_b;
 	const float *from_a = a->p.a, *from_b = a->p.b;
@@ -697,14 +760,19 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 static bool lay_operands(struct tiles *a, int batch)
 {
 	const struct cpu_product *p = &a->p;
-	bool left = p->ta ? a->across > 1 : a->across >= 4 && p->m >= CPU_MANY && p->lda % 512 == 0, right = p->m >= CPU_MANY;
+	bool left = p->ta ? a->across > 1 : a->across >= 4 && p->m >= CPU_MANY && p->lda % 512 == 0,
+	     right = p->m >= CPU_MANY;
 	float *to;
 
-	a->left = (struct laid){ NULL, p->a, p->forms, p->ta ? p->k : p->m, p->ta ? p->m : p->k, p->ta ? a->rows : p->k, p->lda, false, a->sa };
-	a->right = (struct laid){ NULL, p->b, p->forms, p->k, p->n, p->n < TN ? p->n : TN, p->ldb, p->tb, a->sb };
+	a->left = (struct laid){ NULL, p->a, p->forms, p->ta ? p->k : p->m, p->ta ? p->m : p->k,
+	                         p->ta ? a->rows : p->k, p->lda, false, a->sa };
+	a->right = (struct laid){ NULL, p->b, p->forms, p->k, p->n, p->n < TN ? p->n : TN, p->ldb, p->tb,
+	                          a->sb };
 	if (!left && !right)
 		return true;
-	to = rf_cpu_scratch(a->d, -1, ((left ? laid_size(&a->left) : 0) + (right ? laid_size(&a->right) : 0)) * (size_t)batch * sizeof *to);
+	to = rf_cpu_scratch(a->d, -1,
+	                    ((left ? laid_size(&a->left) : 0) + (right ? laid_size(&a->right) : 0)) *
+	                            (size_t)batch * sizeof *to);
 	if (!to)
 		return false;
 	if (right)
@@ -714,8 +782,9 @@ static bool lay_operands(struct tiles *a, int batch)
 	return true;
 }
 
-/* A product so small that oneDNN would take longer to be asked: number by number, and in double, since it costs nothing.
- * Of rows with a weight, the weight's size decides: how many rows stand together must not change how each is computed. */
+/* A product so small that oneDNN would take longer to be asked: number by number, and in double, since it
+ * costs nothing.  Of rows with a weight, the weight's size decides: how many rows stand together must not
+ * change how each is computed. */
 enum { SMALL = 1 << 15, SMALL_WEIGHT = 1 << 10 };
 
 /* Four sums, which need not wait for each other; of numbers that touch where both strides are 1. */
@@ -743,8 +812,10 @@ static void small_tile(void *arg, int t, int thread)
 	for (int i = first; i < last; i++)
 		for (int j = 0; j < p->n; j++) {
 			float *c = p->c + one * a->sc + (size_t)i * (size_t)p->ldc + (size_t)j;
-			const float *x = (const float *)a_at(p, i, 0) + one * a->sa, *b = b_at(p, 0, j) + one * a->sb;
-			double dot = sa == 1 && sb == 1 ? small_dot(x, 1, b, 1, p->k) : small_dot(x, sa, b, sb, p->k);
+			const float *x = (const float *)a_at(p, i, 0) + one * a->sa,
+				    *b = b_at(p, 0, j) + one * a->sb;
+			double dot = sa == 1 && sb == 1 ? small_dot(x, 1, b, 1, p->k)
+			                                : small_dot(x, sa, b, sb, p->k);
 
 			*c = (float)(dot + (p->add ? (double)*c : 0) + (a->bias ? (double)a->bias[j] : 0));
 		}
@@ -764,16 +835,20 @@ static int tile_rows(const struct rf_gemm *x, int across)
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_forms *forms)
 {
 	struct tiles a = {
-		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb, .sc = x->sc,
-		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add, .weight = x->weight,
+		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb,
+		.sc = x->sc,
+		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add,
+		       .weight = x->weight,
 		       .rounded = x->f32 ? 0 : cpu_of(d)->rounded, .forms = forms,
-		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc },
+		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda,
+		       .ldb = x->ldb, .ldc = x->ldc },
 	};
 	int batch = x->batch ? x->batch : 1;
 
 	a.rows = tile_rows(x, a.across * batch);
 	a.down = (x->m + a.rows - 1) / a.rows;
-	if (!a.p.rounded && (x->weight ? (double)x->n * x->k <= SMALL_WEIGHT : (double)x->m * x->n * x->k <= SMALL)) {
+	if (!a.p.rounded &&
+	    (x->weight ? (double)x->n * x->k <= SMALL_WEIGHT : (double)x->m * x->n * x->k <= SMALL)) {
 		cpu_tiles(d, a.down * batch, small_tile, &a);
 		return;
 	}

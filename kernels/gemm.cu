@@ -1,9 +1,9 @@
 /* gemm.cu -- matrix products, by cuBLAS.
  *
- * In bf16 operands are rounded before a product: 6 bytes of traffic per number, where the product itself takes 2 n operations
- * for it: at n = 2048, 1000 TFLOP/s and 3 TB/s half of the product's own time.  So a weight stays rounded until it changes,
- * and what was rounded for one product serves the next ones, as x does for q, k and v: until a kernel runs that is none of
- * ours, or a product writes there. */
+ * In bf16 operands are rounded before a product: 6 bytes of traffic per number, where the product itself
+ * takes 2 n operations for it: at n = 2048, 1000 TFLOP/s and 3 TB/s half of the product's own time.  So a
+ * weight stays rounded until it changes, and what was rounded for one product serves the next ones, as x does
+ * for q, k and v: until a kernel runs that is none of ours, or a product writes there. */
 #include <cstdlib>
 #include <cstring>
 
@@ -11,7 +11,8 @@
 
 #include <cublas_v2.h>
 
-/* A matrix as it is stored: `rows` rows of `cols` numbers, ld apart; `batch` of them, `apart` floats apart. */
+/* A matrix as it is stored: `rows` rows of `cols` numbers, ld apart; `batch` of them, `apart`
+ * floats apart. */
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
 struct rounded { struct stored of; bf16 *to; struct rounded *next; bool stale, own; };
 
@@ -32,7 +33,8 @@ static struct blas *blas_of(struct rf_dev *d) { return (struct blas *)cuda_of(d)
 static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
 {
 	if (s != CUBLAS_STATUS_SUCCESS)
-		rf_dev_fail(d, s == CUBLAS_STATUS_ALLOC_FAILED ? RF_ENOMEM : RF_EDEVICE, "cuBLAS failed in %s: %s", what, cublasGetStatusString(s));
+		rf_dev_fail(d, s == CUBLAS_STATUS_ALLOC_FAILED ? RF_ENOMEM : RF_EDEVICE,
+		            "cuBLAS failed in %s: %s", what, cublasGetStatusString(s));
 	return s == CUBLAS_STATUS_SUCCESS;
 }
 
@@ -43,7 +45,8 @@ enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 	cublasStatus_t s = CUBLAS_STATUS_ALLOC_FAILED;
 
 	cuda_of(d)->blas = b;
-	if (!b || (s = cublasCreate(&b->handle)) != CUBLAS_STATUS_SUCCESS || (s = cublasSetStream(b->handle, cuda_of(d)->stream)) != CUBLAS_STATUS_SUCCESS)
+	if (!b || (s = cublasCreate(&b->handle)) != CUBLAS_STATUS_SUCCESS ||
+	    (s = cublasSetStream(b->handle, cuda_of(d)->stream)) != CUBLAS_STATUS_SUCCESS)
 		return rf_fail(e, RF_EDEVICE, "cuBLAS cannot be opened: %s", cublasGetStatusString(s));
 	if (!(b->workspace = rf_cuda_take(d, WORKSPACE, " for cuBLAS")) ||
 	    (s = cublasSetWorkspace(b->handle, b->workspace, WORKSPACE)) != CUBLAS_STATUS_SUCCESS)
@@ -59,7 +62,8 @@ static bool touches(const struct rounded *w, const void *p, size_t bytes)
 	return end > (const char *)p && first < (const char *)p + bytes;
 }
 
-/* Of weights with numbers between p and p + bytes, or of all; what is their own is given back, what lies in `kept` when that is. */
+/* Of weights with numbers between p and p + bytes, or of all; what is their own is given back, what lies in
+ * `kept` when that is. */
 static void forget(struct rf_dev *d, struct blas *b, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
@@ -120,7 +124,7 @@ void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 		forget(d, blas_of(d), p, bytes, false);
 }
 
-/* ---- rounding --------------------------------------------------------------------------------------------------- */
+/* ---- rounding ------------------------------------------------------------------------------ */
 
 /* Row i of a batch's; divided once for W numbers, so that it is memory that bounds it. */
 struct rounding {
@@ -144,8 +148,10 @@ static size_t numbers(const struct stored *s) { return (size_t)s->rows * s->cols
 
 static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 {
-	const bool whole = s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols); /* one row after the other */
-	const size_t rows = whole ? 1 : (size_t)s->rows * s->batch, cols = whole ? numbers(s) : (size_t)s->cols;
+	/* one row after the other */
+	const bool whole = s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols);
+	const size_t rows = whole ? 1 : (size_t)s->rows * s->batch,
+		     cols = whole ? numbers(s) : (size_t)s->cols;
 	const struct rounding f = { s->p, to, whole ? 1 : (unsigned)s->rows, cols, (size_t)s->ld, s->apart };
 
 	if (aligned(s->p, to) && cols % 4 == 0 && (whole || (s->ld % 4 == 0 && s->apart % 4 == 0)))
@@ -156,7 +162,8 @@ static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 
 static bool same(const struct stored *a, const struct stored *b)
 {
-	return a->p == b->p && a->rows == b->rows && a->cols == b->cols && a->ld == b->ld && a->batch == b->batch && (a->batch == 1 || a->apart == b->apart);
+	return a->p == b->p && a->rows == b->rows && a->cols == b->cols && a->ld == b->ld &&
+	       a->batch == b->batch && (a->batch == 1 || a->apart == b->apart);
 }
 
 static const char operands[] = " for operands in bf16";
@@ -202,7 +209,8 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
 	return d->err.code == RF_OK ? weight(d, &s) : NULL;
 }
 
-/* Numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, one of a batch's. */
+/* Numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, one of a
+ * batch's. */
 static size_t largest(const struct rf_beside *b)
 {
 	enum { LOGITS = 256 };
@@ -230,8 +238,8 @@ static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
 	r->of.p = NULL;
 	b->room[place] = 0;
 	/* what is queued may still read the old one */
-	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") || !rf_cuda_give(d, r->to) ||
-	    !(r->to = (bf16 *)rf_cuda_take(d, n * 2, operands)))
+	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") ||
+	    !rf_cuda_give(d, r->to) || !(r->to = (bf16 *)rf_cuda_take(d, n * 2, operands)))
 		return false;
 	b->room[place] = n;
 	return true;
@@ -249,7 +257,8 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *want)
 		make_room(d, b, i, largest(want));
 }
 
-/* keep: a place that must stay as it is, of the product's other operand; -1: none.  Says which place it took. */
+/* keep: a place that must stay as it is, of the product's other operand; -1: none.  Says which
+ * place it took. */
 static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place)
 {
 	struct blas *b = blas_of(d);
@@ -277,28 +286,34 @@ static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, i
 /* What a product writes is no longer what was rounded of it. */
 static void written(struct rf_dev *d, const struct rf_gemm *g)
 {
-	const float *p = f32(g->c), *end = p + (size_t)(g->batch ? g->batch - 1 : 0) * g->sc + (size_t)(g->m - 1) * g->ldc + g->n;
+	const float *p = f32(g->c), *end = p + (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
+	                                   (size_t)(g->m - 1) * g->ldc + g->n;
 
 	for (int i = 0; i < RECENT; i++) {
 		struct stored *s = &blas_of(d)->recent[i].of;
 
-		if (s->p && s->p < end && s->p + (size_t)(s->batch - 1) * s->apart + (size_t)s->rows * s->ld > p)
+		if (s->p && s->p < end &&
+		    s->p + (size_t)(s->batch - 1) * s->apart + (size_t)s->rows * s->ld > p)
 			s->p = NULL;
 	}
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------ */
 
 /* cuBLAS counts by columns, so it sees all matrices turned: C' = B' A'. */
-static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, const void *a, int lda, size_t sa, const void *b, int ldb, size_t sb,
-                    float *c, bool add)
+static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, const void *a, int lda,
+                    size_t sa, const void *b, int ldb, size_t sb, float *c, bool add)
 {
 	const float one = 1, beta = add;
-	const cublasOperation_t ta = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+	const cublasOperation_t ta = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N,
+				tb = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
 
-	done(d, cublasGemmStridedBatchedEx(blas_of(d)->handle, tb, ta, g->n, g->m, g->k, &one, b, type, ldb, (long long)sb, a, type, lda,
-	                                   (long long)sa, &beta, c, CUDA_R_32F, g->ldc, (long long)g->sc, g->batch ? g->batch : 1,
-	                                   CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT), "a product");
+	done(d,
+	     cublasGemmStridedBatchedEx(blas_of(d)->handle, tb, ta, g->n, g->m, g->k, &one, b, type, ldb,
+	                                (long long)sb, a, type, lda, (long long)sa, &beta, c, CUDA_R_32F,
+	                                g->ldc, (long long)g->sc, g->batch ? g->batch : 1, CUBLAS_COMPUTE_32F,
+	                                CUBLAS_GEMM_DEFAULT),
+	     "a product");
 }
 
 static __global__ void bias_rows(const float *bias, float *c, int n, int ldc, bool add)
@@ -336,11 +351,13 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		return;
 	written(d, g);
 	if (!g->k && !add) {
-		RF_LAUNCH(zero_rows, dim3(g->m, batch), 256, 0, cuda_of(d)->stream, f32(g->c), g->n, g->ldc, g->sc);
+		RF_LAUNCH(zero_rows, dim3(g->m, batch), 256, 0, cuda_of(d)->stream, f32(g->c), g->n, g->ldc,
+		          g->sc);
 		rf_cuda_launched(d, "zero_rows");
 	}
 	if (g->bias) {
-		RF_LAUNCH(bias_rows, g->m, 256, 0, cuda_of(d)->stream, f32(g->bias), f32(g->c), g->n, g->ldc, add);
+		RF_LAUNCH(bias_rows, g->m, 256, 0, cuda_of(d)->stream, f32(g->bias), f32(g->c), g->n, g->ldc,
+		          add);
 		rf_cuda_launched(d, "bias_rows");
 		add = true;
 	}
@@ -350,8 +367,10 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		product(d, g, CUDA_R_32F, a.p, a.ld, a.apart, b.p, b.ld, b.apart, f32(g->c), add);
 		return;
 	}
-	const bf16 *x = operand(d, &a, -1, &place), *y = x ? g->weight ? weight(d, &b) : operand(d, &b, place, &place) : NULL;
+	const bf16 *x = operand(d, &a, -1, &place),
+		   *y = x ? g->weight ? weight(d, &b) : operand(d, &b, place, &place) : NULL;
 
 	if (y)
-		product(d, g, CUDA_R_16BF, x, a.cols, (size_t)a.rows * a.cols, y, b.cols, (size_t)b.rows * b.cols, f32(g->c), add);
+		product(d, g, CUDA_R_16BF, x, a.cols, (size_t)a.rows * a.cols, y, b.cols,
+		        (size_t)b.rows * b.cols, f32(g->c), add);
 }

@@ -1,14 +1,15 @@
-/* head.c -- the language model's head: entropies and log-probabilities without ever holding all logits, the gradient
- * of the cross-entropy, and drawing.
+/* head.c -- the language model's head: entropies and log-probabilities without ever holding all logits, the
+ * gradient of the cross-entropy, and drawing.
  *
- * Forward, logits are made tile by tile, TILE_ROWS x TILE_COLS, and folded into three numbers a row: with m the largest
- * logit so far,  s = sum e^(z-m)  and  t = sum e^(z-m) (z-m);  the entropy is  log s - t / s. */
+ * Forward, logits are made tile by tile, TILE_ROWS x TILE_COLS, and folded into three numbers a row: with m
+ * the largest logit so far,  s = sum e^(z-m)  and  t = sum e^(z-m) (z-m);  the entropy is  log s - t / s. */
 #include <stdlib.h>
 
 #include "cpu.h"
 #include "vec.h"
 
-enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS }; /* the vocabulary goes to the threads in parts */
+/* the vocabulary goes to the threads in parts */
+enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS };
 
 struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 
@@ -56,7 +57,8 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		t += p * x;
 	}
 	if (n % VL) { /* the padding counts e^-87, nothing */
-		vf x = vmax(vload_n(z + n / VL * VL, n % VL, -INFINITY) * inv_temp - a->m, vset(-87)), p = vexp(x);
+		vf x = vmax(vload_n(z + n / VL * VL, n % VL, -INFINITY) * inv_temp - a->m, vset(-87)),
+		   p = vexp(x);
 		s += p;
 		t += p * x;
 	}
@@ -75,7 +77,8 @@ static void head_tile(void *arg, int tile, int thread)
 	bool turn = !a->half && a->rows >= 2 * TILE_ROWS;
 	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
 	const int ldt = cpu_apart(TILE_COLS);
-	float *z = rf_cpu_scratch(a->dev, thread, (TILE_ROWS * TILE_COLS + (turn ? (size_t)ldt * (size_t)a->d : 0)) * 4);
+	float *z = rf_cpu_scratch(a->dev, thread,
+	                          (TILE_ROWS * TILE_COLS + (turn ? (size_t)ldt * (size_t)a->d : 0)) * 4);
 	float *turned = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)
@@ -92,13 +95,25 @@ static void head_tile(void *arg, int tile, int thread)
 			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
 			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
 			size_t at = (size_t)r0 * (size_t)lda;
-			struct cpu_product p = { .m = n, .n = w, .k = a->d, .tb = !turn, .weight = true, .forms = &KERNEL(forms),
-			                         .rounded = cpu_of(a->dev)->rounded, .a = a->half ? (const void *)(a->half + at * bytes) : a->h + at, .lda = lda,
-			                         .b = turn ? turned : b, .ldb = turn ? ldt : a->d, .c = z, .ldc = w };
+			struct cpu_product p = { .m = n,
+			                        .n = w,
+			                        .k = a->d,
+			                        .tb = !turn,
+			                        .weight = true,
+			                        .forms = &KERNEL(forms),
+			                        .rounded = cpu_of(a->dev)->rounded,
+			                        .a = a->half ? (const void *)(a->half + at * bytes)
+			                                     : a->h + at,
+			                        .lda = lda,
+			                        .b = turn ? turned : b,
+			                        .ldb = turn ? ldt : a->d,
+			                        .c = z,
+			                        .ldc = w };
 
 			rf_cpu_product(a->dev, thread, &p);
 			for (int r = 0; r < n; r++)
-				fold(&a->stat[(r0 + r) * a->parts + part], z + r * w, j, w, a->inv_temp, a->target ? a->target[r0 + r] : -1);
+				fold(&a->stat[(r0 + r) * a->parts + part], z + r * w, j, w, a->inv_temp,
+				     a->target ? a->target[r0 + r] : -1);
 		}
 	}
 }
@@ -113,7 +128,8 @@ static void finish(const struct head *a, int r)
 		float m = p[i].m > x.m ? p[i].m : x.m;
 		double f = exp((double)x.m - (double)m), g = exp((double)p[i].m - (double)m);
 
-		x.t = f * (x.t + ((double)x.m - (double)m) * x.s) + g * (p[i].t + ((double)p[i].m - (double)m) * p[i].s);
+		x.t = f * (x.t + ((double)x.m - (double)m) * x.s) +
+		      g * (p[i].t + ((double)p[i].m - (double)m) * p[i].s);
 		x.s = f * x.s + g * p[i].s;
 		x.m = m;
 		if (p[i].top_z > x.top_z) {
@@ -125,10 +141,13 @@ static void finish(const struct head *a, int r)
 	}
 	if (a->entropy) {
 		double H = log(x.s) - x.t / x.s;
-		a->entropy[r] = H < 0 ? 0 : (float)H; /* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+		/* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+		a->entropy[r] = H < 0 ? 0 : (float)H;
 	}
 	if (a->logp)
-		a->logp[r] = a->target && a->target[r] >= 0 ? (float)((double)x.target_z - (double)x.m - log(x.s)) : 0;
+		a->logp[r] = a->target && a->target[r] >= 0
+		                     ? (float)((double)x.target_z - (double)x.m - log(x.s))
+		                     : 0;
 	if (a->top)
 		a->top[r] = x.top;
 }
@@ -145,10 +164,13 @@ static void finish_tile(void *arg, int tile, int thread)
 
 void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 {
-	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART, .inv_temp = x->inv_temp,
+	struct head a = { .dev = d, .rows = x->rows, .d = x->d, .N = x->N, .parts = (x->N + PART - 1) / PART,
+	                  .inv_temp = x->inv_temp,
 	                  .h = cpu_f32(d, x->h), .w = cpu_f32(d, x->w), .target = cpu_i32(d, x->target),
-	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp), .top = cpu_i32(d, x->top) };
-	size_t stats = (size_t)x->rows * (size_t)a.parts * sizeof *a.stat, half = (size_t)x->rows * (size_t)cpu_rounded_ld(d, x->d) * (size_t)cpu_of(d)->rounded;
+	                  .entropy = cpu_f32(d, x->entropy), .logp = cpu_f32(d, x->logp),
+	                  .top = cpu_i32(d, x->top) };
+	size_t stats = (size_t)x->rows * (size_t)a.parts * sizeof *a.stat,
+	       half = (size_t)x->rows * (size_t)cpu_rounded_ld(d, x->d) * (size_t)cpu_of(d)->rounded;
 	char *mem = rf_cpu_scratch(d, -1, stats + half);
 
 	if (!mem)
@@ -158,13 +180,14 @@ void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 		a.half = mem + stats;
 		KERNEL(round)(d, a.h, x->rows, x->d, x->d, a.half);
 	}
-	/* of a small vocabulary there are few parts to share, so its rows are shared too, and it is turned for each group */
+	/* of a small vocabulary there are few parts to share, so its rows are shared too, and it is turned
+	   for each group */
 	a.group = a.parts < 16 ? 2 * TILE_ROWS : a.rows;
 	cpu_tiles(d, a.parts * ((a.rows + a.group - 1) / a.group), head_tile, &a);
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, &a);
 }
 
-/* ---- the gradient ----------------------------------------------------------------------------------------------- */
+/* ---- the gradient -------------------------------------------------------------------------- */
 
 struct ce { int N; float inv_temp; float *z; const int32_t *target; const float *coef; float *logp; };
 
@@ -191,14 +214,16 @@ static void ce_row(void *arg, int r, int thread)
 
 void KERNEL(ce_grad)(struct rf_dev *d, const struct rf_ce_grad *x)
 {
-	struct ce a = { x->N, x->inv_temp, cpu_f32(d, x->z), cpu_i32(d, x->target), cpu_f32(d, x->coef), cpu_f32(d, x->logp) };
+	struct ce a = { x->N, x->inv_temp, cpu_f32(d, x->z), cpu_i32(d, x->target), cpu_f32(d, x->coef),
+	                cpu_f32(d, x->logp) };
 
 	cpu_tiles(d, x->rows, ce_row, &a);
 }
 
-/* ---- drawing ---------------------------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------- */
 
-struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; const int32_t *banned; const double *u; int32_t *token; float *logp; };
+struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; const int32_t *banned;
+              const double *u; int32_t *token; float *logp; };
 struct ranked { float p; int32_t id; };
 
 /* p as whole numbers count it, of which sums are exact; a NaN is nothing. */
@@ -240,7 +265,8 @@ static void draw_row(void *arg, int r, int thread)
 	const struct draw *a = arg;
 	int N = a->x->N;
 	const float *z = a->z + (size_t)(a->x->per > 1 ? r / a->x->per : r) * (size_t)N;
-	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64), top = -INFINITY;
+	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64),
+	      top = -INFINITY;
 	uint64_t total = 0, sum = 0;
 	struct stat x = { 0, 0, -INFINITY, -INFINITY, 0, 0 };
 	int token = -1;
@@ -273,7 +299,8 @@ static void draw_row(void *arg, int r, int thread)
 			break;
 	}
 	if (token < 0 && x.s == x.s) /* else the logits are NaN, and so is logp */
-		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden", r);
+		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden",
+		            r);
 	token = token < 0 ? 0 : token;
 	a->token[r] = token;
 	if (a->logp)
@@ -282,7 +309,8 @@ static void draw_row(void *arg, int r, int thread)
 
 void KERNEL(sample)(struct rf_dev *d, const struct rf_sample *x)
 {
-	struct draw a = { x, d, cpu_f32(d, x->z), cpu_i32(d, x->banned_ids), cpu_f64(d, x->u), cpu_i32(d, x->token), cpu_f32(d, x->logp) };
+	struct draw a = { x, d, cpu_f32(d, x->z), cpu_i32(d, x->banned_ids), cpu_f64(d, x->u),
+	                  cpu_i32(d, x->token), cpu_f32(d, x->logp) };
 
 	cpu_tiles(d, x->rows, draw_row, &a);
 }

@@ -1,31 +1,33 @@
-/* head.cu -- the language model's head: entropies and log-probabilities without ever holding all logits, the gradient of the
- * cross-entropy, and drawing.
+/* head.cu -- the language model's head: entropies and log-probabilities without ever holding all logits, the
+ * gradient of the cross-entropy, and drawing.
  *
- * Forward, a piece of logits at a time: at most ROWS rows by so many columns that it has PIECE numbers, 32 MB.  The product
- * writes it, fold reads it out of the second-level cache (50 MB, 5.5 TB/s): for 16384 rows, N = 32000, d = 2048 the products
- * take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms from there, 1.4 ms more to memory and back.  ROWS is what lets
- * a product read w once for 2048 rows, which at 3 TB/s is 2 d N bytes against 4096 d N operations: an eighth of its time; 256
- * rows by all of a vocabulary of 250,000, the same memory, would wait for w half of the time.  w is rounded whole, so that it
- * is the form that other products keep of it, and pieces begin inside.
+ * Forward, a piece of logits at a time: at most ROWS rows by so many columns that it has PIECE numbers, 32
+ * MB.  The product writes it, fold reads it out of the second-level cache (50 MB, 5.5 TB/s): for 16384 rows,
+ * N = 32000, d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms from there,
+ * 1.4 ms more to memory and back.  ROWS is what lets a product read w once for 2048 rows, which at 3 TB/s is
+ * 2 d N bytes against 4096 d N operations: an eighth of its time; 256 rows by all of a vocabulary of 250,000,
+ * the same memory, would wait for w half of the time.  w is rounded whole, so that it is the form that other
+ * products keep of it, and pieces begin inside.
  *
- * A row's columns are folded in parts of PART, one warp each, all in registers: with m the part's largest logit,
- * s = sum e^(z-m)  and  t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in double; the entropy is
- * log s - t / s.  Parts lie where N puts them, so results do not depend on how the pieces were cut.  Gradient and drawing
- * begin with the same two kernels.
+ * A row's columns are folded in parts of PART, one warp each, all in registers: with m the part's largest
+ * logit, s = sum e^(z-m)  and  t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in
+ * double; the entropy is log s - t / s.  Parts lie where N puts them, so results do not depend on how the
+ * pieces were cut.  Gradient and drawing begin with the same two kernels.
  *
- * Drawing: equal probabilities give equal draws on every device because no sum is rounded: each p, over the largest that may
- * be drawn, counts in whole 1 / RF_DRAW_WHOLE, and whole numbers have one sum in any order (dev.h).  So every part has its
- * sum, a warp finds the part of u total in 32 steps at a time and then the id, where a serial sum over N = 250,000 would take
- * 2 ms.  top_k and top_p are each a threshold: the bits of a float that is not negative are in its order, so the k-th largest
- * of p is found digit by digit, from counts, and the one that reaches top_p from sums, in four passes of a block over its row:
- * 45 us for the first at this N, and a fourth of it for those after, which look at few probabilities. */
+ * Drawing: equal probabilities give equal draws on every device because no sum is rounded: each p, over the
+ * largest that may be drawn, counts in whole 1 / RF_DRAW_WHOLE, and whole numbers have one sum in any order
+ * (dev.h).  So every part has its sum, a warp finds the part of u total in 32 steps at a time and then the
+ * id, where a serial sum over N = 250,000 would take 2 ms.  top_k and top_p are each a threshold: the bits of
+ * a float that is not negative are in its order, so the k-th largest of p is found digit by digit, from
+ * counts, and the one that reaches top_p from sums, in four passes of a block over its row: 45 us for the
+ * first at this N, and a fourth of it for those after, which look at few probabilities. */
 #include "cuda.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, ROWS = 2048, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
 typedef unsigned long long whole;
 
-/* What is known of the logits of one part; z, id: the largest and the lowest id that has it; allowed: the largest that may be
- * drawn.  And of a row. */
+/* What is known of the logits of one part; z, id: the largest and the lowest id that has it; allowed: the
+ * largest that may be drawn.  And of a row. */
 struct part { float s, t, z, allowed; int id; };
 struct row { double s; float z, allowed; };
 /* What may be drawn of a row: p with larger bits than key, and those with these bits up to id `last`. */
@@ -53,12 +55,13 @@ static __device__ __forceinline__ whole warp_add(whole x)
 	return x;
 }
 
-/* ---- folding ---------------------------------------------------------------------------------------------------- */
+/* ---- folding ------------------------------------------------------------------------------- */
 
-/* Columns first.. of z, `cols` of them, rows ld apart; part: (rows, parts).  A NaN is never the largest, but in s it stays. */
+/* Columns first.. of z, `cols` of them, rows ld apart; part: (rows, parts).  A NaN is never the largest, but
+ * in s it stays. */
 static __global__ void __launch_bounds__(32 * WARPS)
-fold(const float *z, int ld, int rows, int first, int cols, int parts, float inv_temp, const int32_t *target, struct ban ban, struct part *part,
-     float *target_z)
+	fold(const float *z, int ld, int rows, int first, int cols, int parts, float inv_temp,
+             const int32_t *target, struct ban ban, struct part *part, float *target_z)
 {
 	const int lane = threadIdx.x % 32, here = (cols + PART - 1) / PART;
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, r = unit / here;
@@ -86,7 +89,8 @@ fold(const float *z, int ld, int rows, int first, int cols, int parts, float inv
 				allowed = x[i];
 	}
 	for (int o = 16; o; o >>= 1) {
-		const float other = __shfl_xor_sync(~0u, top, o), other_allowed = __shfl_xor_sync(~0u, allowed, o);
+		const float other = __shfl_xor_sync(~0u, top, o),
+			    other_allowed = __shfl_xor_sync(~0u, allowed, o);
 		const int other_id = __shfl_xor_sync(~0u, id, o);
 
 		if (other > top || (other == top && other_id < id)) {
@@ -124,7 +128,8 @@ static __device__ __forceinline__ void merge(struct sums &a, const struct sums &
 		a = b;
 		return;
 	}
-	const double z = a.z > b.z ? a.z : b.z, da = (a.z - z) * inv_temp, db = (b.z - z) * inv_temp, fa = exp(da), fb = exp(db);
+	const double z = a.z > b.z ? a.z : b.z, da = (a.z - z) * inv_temp, db = (b.z - z) * inv_temp,
+		     fa = exp(da), fb = exp(db);
 
 	a.t = fa * (a.t + da * a.s) + fb * (b.t + db * b.s);
 	a.s = fa * a.s + fb * b.s;
@@ -139,8 +144,8 @@ static __device__ __forceinline__ void merge(struct sums &a, const struct sums &
 struct results { float *entropy, *logp; int32_t *top; struct row *row; };
 
 /* One warp a row. */
-static __global__ void
-finish(const struct part *part, int rows, int parts, float inv_temp, const int32_t *target, const float *target_z, struct results to)
+static __global__ void finish(const struct part *part, int rows, int parts, float inv_temp,
+                              const int32_t *target, const float *target_z, struct results to)
 {
 	const int lane = threadIdx.x % 32;
 	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32;
@@ -168,10 +173,13 @@ finish(const struct part *part, int rows, int parts, float inv_temp, const int32
 	if (to.entropy) {
 		const double H = log(x.s) - x.t / x.s;
 
-		to.entropy[r] = H < 0 ? 0 : (float)H; /* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+		/* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+		to.entropy[r] = H < 0 ? 0 : (float)H;
 	}
 	if (to.logp)
-		to.logp[r] = target && target[r] >= 0 ? (float)(((double)target_z[r] - x.z) * inv_temp - log(x.s)) : 0;
+		to.logp[r] = target && target[r] >= 0
+		                     ? (float)(((double)target_z[r] - x.z) * inv_temp - log(x.s))
+		                     : 0;
 	if (to.top)
 		to.top[r] = x.id;
 	if (to.row)
@@ -181,7 +189,7 @@ finish(const struct part *part, int rows, int parts, float inv_temp, const int32
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 static int parts_of(int N) { return (N + PART - 1) / PART; }
 
-/* ---- entropies and log-probabilities ---------------------------------------------------------------------------- */
+/* ---- entropies and log-probabilities ------------------------------------------------------- */
 
 static __global__ void round_all(const float *from, bf16 *to, size_t n)
 {
@@ -200,10 +208,13 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 	if (!x->rows || !x->N || d->err.code != RF_OK)
 		return;
 	/* rows in blocks of one size, and as many columns as fit; leading dimensions are multiples of PART */
-	const int height = blocks == 1 ? x->rows : ((x->rows + blocks - 1) / blocks + 127) / 128 * 128, fit = PIECE / height / PART * PART;
+	const int height = blocks == 1 ? x->rows : ((x->rows + blocks - 1) / blocks + 127) / 128 * 128,
+		  fit = PIECE / height / PART * PART;
 	const int cols = fit < most ? fit : most;
-	const size_t z_size = shared_size((size_t)height * cols, 4), part_size = shared_size((size_t)height * parts, sizeof(struct part));
-	const size_t target_size = shared_size(height, 4), h_size = rounds ? shared_size((size_t)height * x->d, 2) : 0;
+	const size_t z_size = shared_size((size_t)height * cols, 4),
+		     part_size = shared_size((size_t)height * parts, sizeof(struct part));
+	const size_t target_size = shared_size(height, 4),
+		     h_size = rounds ? shared_size((size_t)height * x->d, 2) : 0;
 	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + target_size + h_size);
 
 	if (!room || (rounds && !(w = rf_cuda_gemm_weight(d, x->w, x->N, x->d))))
@@ -218,7 +229,8 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 		const rf_f32 from = rf_at(x->h, (size_t)r * x->d);
 
 		if (rounds)
-			LAUNCH(d, round_all, (unsigned)(((size_t)n * x->d + 255) / 256), 256, 0, f32(from), h, (size_t)n * x->d);
+			LAUNCH(d, round_all, (unsigned)(((size_t)n * x->d + 255) / 256), 256, 0, f32(from), h,
+			       (size_t)n * x->d);
 		for (int j = 0; j < x->N; j += cols) {
 			const int m = x->N - j < cols ? x->N - j : cols;
 			struct rf_gemm g = {};
@@ -229,53 +241,62 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 				rf_cuda_gemm_bf16(d, &g, h, w + (size_t)j * x->d, z);
 			else
 				rf_cuda_gemm(d, &g);
-			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n, j, m, parts, x->inv_temp, target, ban(), part, target_z);
+			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n, j, m,
+			       parts, x->inv_temp, target, ban(), part, target_z);
 		}
-		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL, x->logp ? f32(x->logp) + r : NULL,
+		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL,
+		                            x->logp ? f32(x->logp) + r : NULL,
 		                            x->top ? i32(x->top) + r : NULL, NULL };
 
-		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target, target_z, to);
+		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target, target_z,
+		       to);
 	}
 }
 
-/* ---- the gradient ----------------------------------------------------------------------------------------------- */
+/* ---- the gradient -------------------------------------------------------------------------- */
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
 /* Reads z a second time: HEAD_ROWS rows (train.c) of a vocabulary of 32,000 are still in the cache. */
-static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row *row, const int32_t *target, const float *coef)
+static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row *row, const int32_t *target,
+                               const float *coef)
 {
-	const int chunks = (N + CE_COLS - 1) / CE_COLS, j = (int)(blockIdx.x % chunks) * CE_COLS, last = j + CE_COLS < N ? j + CE_COLS : N;
+	const int chunks = (N + CE_COLS - 1) / CE_COLS, j = (int)(blockIdx.x % chunks) * CE_COLS,
+		  last = j + CE_COLS < N ? j + CE_COLS : N;
 	const size_t r = blockIdx.x / chunks;
 	const float by = coef[r], top = row[r].z, f = (float)((double)by * inv_temp / row[r].s);
 
 	z += r * N;
-	for (int i = j + threadIdx.x; i < last; i += CE_THREADS) /* not 0 times a NaN: a row that is not wanted must not matter */
+	/* not 0 times a NaN: a row that is not wanted must not matter */
+	for (int i = j + threadIdx.x; i < last; i += CE_THREADS)
 		z[i] = by == 0 ? 0 : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? by * inv_temp : 0);
 }
 
 void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
 {
 	const int parts = parts_of(x->N);
-	const size_t part_size = shared_size((size_t)x->rows * parts, sizeof(struct part)), row_size = shared_size(x->rows, sizeof(struct row));
+	const size_t part_size = shared_size((size_t)x->rows * parts, sizeof(struct part)),
+		     row_size = shared_size(x->rows, sizeof(struct row));
 	char *room;
 
-	if (!x->rows || !x->N || !(room = (char *)rf_cuda_scratch(d, part_size + row_size + (size_t)x->rows * 4)))
+	if (!x->rows || !x->N ||
+	    !(room = (char *)rf_cuda_scratch(d, part_size + row_size + (size_t)x->rows * 4)))
 		return;
 	struct part *part = (struct part *)room;
 	struct row *row = (struct row *)(room + part_size);
 	float *target_z = (float *)(room + part_size + row_size);
 
-	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0, x->N, parts, x->inv_temp,
-	       i32(x->target), ban(), part, target_z);
+	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0, x->N,
+	       parts, x->inv_temp, i32(x->target), ban(), part, target_z);
 	const struct results to = { NULL, f32(x->logp), NULL, row };
 
-	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp, i32(x->target), target_z, to);
-	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0, f32(x->z), x->N, x->inv_temp, row,
-	       i32(x->target), f32(x->coef));
+	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp,
+	       i32(x->target), target_z, to);
+	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0,
+	       f32(x->z), x->N, x->inv_temp, row, i32(x->target), f32(x->coef));
 }
 
-/* ---- drawing ---------------------------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------- */
 
 struct draw {
 	int rows, per, N, parts;
@@ -288,10 +309,14 @@ struct draw {
 };
 
 /* p over the largest that may be drawn, as whole numbers count it. */
-static __device__ __forceinline__ whole weight_of(float p) { return p > 0 ? (whole)rintf(p * RF_DRAW_WHOLE) : 0; }
+static __device__ __forceinline__ whole weight_of(float p)
+{
+	return p > 0 ? (whole)rintf(p * RF_DRAW_WHOLE) : 0;
+}
 
 /* The whole of id j, whose logit is z. */
-static __device__ __forceinline__ whole allowed_weight(const struct draw &a, size_t q, int j, float z, bool banned)
+static __device__ __forceinline__ whole allowed_weight(const struct draw &a, size_t q, int j, float z,
+                                                       bool banned)
 {
 	const float p = expf((z - a.row[q].allowed) * a.inv_temp);
 
@@ -328,8 +353,8 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 		a.mass[unit] = sum;
 }
 
-/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x, else the last that is
- * not 0 (-1: none), which u = 1 takes.  before: the sum before it. */
+/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x,
+ * else the last that is not 0 (-1: none), which u = 1 takes.  before: the sum before it. */
 struct stop { int at; bool over; whole before; };
 
 static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
@@ -344,7 +369,8 @@ static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum
 		if (lane >= o)
 			upto += lower;
 	}
-	const unsigned over = __ballot_sync(~0u, w && (double)(start + upto) > x), some = __ballot_sync(~0u, w != 0);
+	const unsigned over = __ballot_sync(~0u, w && (double)(start + upto) > x),
+		       some = __ballot_sync(~0u, w != 0);
 	const int at = over ? __ffs((int)over) - 1 : some ? 31 - __clz((int)some) : -1;
 
 	*sum = start + __shfl_sync(~0u, upto, 31);
@@ -381,7 +407,8 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 		for (int i = 0; i < LANE && !stop.over; i++) {
 			const int first = part * PART + 32 * i, j = first + lane;
 
-			stop = walk(j < a.N ? allowed_weight(a, q, j, a.z[q * a.N + j], banned >> i & 1) : 0, x, &before);
+			stop = walk(j < a.N ? allowed_weight(a, q, j, a.z[q * a.N + j], banned >> i & 1) : 0,
+			            x, &before);
 			id = stop.at < 0 ? id : first + stop.at;
 		}
 	}
@@ -389,10 +416,12 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 		return;
 	token[r] = id < 0 ? 0 : id;
 	if (logp) /* nothing to draw from shows there */
-		logp[r] = id < 0 ? NAN : (float)(((double)a.z[q * a.N + id] - a.row[q].z) * a.inv_temp - log(a.row[q].s));
+		logp[r] = id < 0 ? NAN
+		                 : (float)(((double)a.z[q * a.N + id] - a.row[q].z) * a.inv_temp -
+		                           log(a.row[q].s));
 }
 
-/* ---- what may be drawn ------------------------------------------------------------------------------------------ */
+/* ---- what may be drawn --------------------------------------------------------------------- */
 
 /* A threshold on its way: the ids that are kept have larger bits than key, or these bits, `ties` of them. */
 struct level { unsigned key, ties; };
@@ -406,8 +435,8 @@ struct search {
 	bool reached;
 };
 
-/* Lane l of a warp has bins 8 (31 - l) ..+7, so that lanes go down: the first bin, from the top, with which the count reaches
- * k, or, k 0, the mass reaches top_p of the whole. */
+/* Lane l of a warp has bins 8 (31 - l) ..+7, so that lanes go down: the first bin, from the top, with which
+ * the count reaches k, or, k 0, the mass reaches top_p of the whole. */
 static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool first)
 {
 	const int lane = threadIdx.x % 32, low = BINS - 8 - 8 * lane;
@@ -457,8 +486,10 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	}
 }
 
-/* By k: the k most likely; else the fewest, most likely first, whose sum reaches top_p.  All threads of a block, for row q. */
-static __device__ struct level select(const struct draw &a, size_t q, struct level kept, unsigned k, double top_p, struct search *s)
+/* By k: the k most likely; else the fewest, most likely first, whose sum reaches top_p.  All threads of a
+ * block, for row q. */
+static __device__ struct level select(const struct draw &a, size_t q, struct level kept, unsigned k,
+                                      double top_p, struct search *s)
 {
 	static const int bits_of[4] = { 7, 8, 8, 7 }; /* the exponent, of p up to 1; the mantissa */
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -474,7 +505,8 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 		const int bits = bits_of[digit], above = shift;
 		/* a logit below this, by more than expf errs, is not above `kept` or not under the prefix */
 		const unsigned least = prefix << above > kept.key ? prefix << above : kept.key;
-		const float lowest = __int_as_float((int)least), bottom = lowest > 1e-12f ? logf(lowest) - 0.01f : -28;
+		const float lowest = __int_as_float((int)least),
+			    bottom = lowest > 1e-12f ? logf(lowest) - 0.01f : -28;
 
 		shift -= bits;
 		for (int i = threadIdx.x; i < BINS; i += SELECT) {
@@ -486,7 +518,9 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 			const unsigned banned = banned_here(a.ban, part * PART);
 
 			for (int i = 0; i < LANE && part * PART + 32 * i + lane < a.N; i++) {
-				const float v = (a.z[q * a.N + part * PART + 32 * i + lane] - top) * a.inv_temp, p = v < bottom || banned >> i & 1 ? 0 : expf(v);
+				const float v = (a.z[q * a.N + part * PART + 32 * i + lane] - top) *
+				                a.inv_temp,
+					    p = v < bottom || banned >> i & 1 ? 0 : expf(v);
 				const unsigned key = p > 0 ? (unsigned)__float_as_int(p) : 0;
 
 				if (key > kept.key && key >> above == prefix && weight_of(p)) {
@@ -498,7 +532,8 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 		__syncthreads();
 		if (threadIdx.x == 0 && kept.ties && kept.key >> above == prefix) {
 			s->count[kept.key >> shift & ((1 << bits) - 1)] += kept.ties;
-			s->mass[kept.key >> shift & ((1 << bits) - 1)] += kept.ties * weight_of(__int_as_float((int)kept.key));
+			s->mass[kept.key >> shift & ((1 << bits) - 1)] +=
+				kept.ties * weight_of(__int_as_float((int)kept.key));
 		}
 		__syncthreads();
 		if (warp == 0)
@@ -531,11 +566,13 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 }
 
 /* One block for each row of z. */
-static __global__ void __launch_bounds__(SELECT, 1) select_rows(struct draw a, unsigned top_k, double top_p, struct limit *limit)
+static __global__ void __launch_bounds__(SELECT, 1)
+	select_rows(struct draw a, unsigned top_k, double top_p, struct limit *limit)
 {
 	SHARED(room);
 	struct search *s = room.take<struct search>(1);
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, each = (a.parts + SELECT / 32 - 1) / (SELECT / 32);
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32,
+		  each = (a.parts + SELECT / 32 - 1) / (SELECT / 32);
 	const int first = warp * each, end = first + each < a.parts ? first + each : a.parts;
 	const size_t q = blockIdx.x;
 	struct level kept = { 0, 0 };
@@ -549,18 +586,28 @@ static __global__ void __launch_bounds__(SELECT, 1) select_rows(struct draw a, u
 		limit[q] = { kept.key, -1 };
 	/* the last of the ties: each warp counts those of its part of the row, then one of them finds it */
 	for (int pass = 0; pass < 2; pass++) {
-		for (int part = first; part < end && (pass == 0 || (before < kept.ties && kept.ties <= before + ties)); part++) {
+		for (int part = first;
+		     part < end && (pass == 0 || (before < kept.ties && kept.ties <= before + ties));
+		     part++) {
 			const unsigned banned = banned_here(a.ban, part * PART);
 
 			for (int i = 0; i < LANE; i++) {
 				const int j = part * PART + 32 * i + lane;
-				const float p = j < a.N && !(banned >> i & 1) ? expf((a.z[q * a.N + j] - a.row[q].allowed) * a.inv_temp) : 0;
-				const unsigned same = __ballot_sync(~0u, p > 0 && (unsigned)__float_as_int(p) == kept.key), n = (unsigned)__popc(same);
+				const float p = j < a.N && !(banned >> i & 1)
+				                        ? expf((a.z[q * a.N + j] - a.row[q].allowed) *
+				                               a.inv_temp)
+				                        : 0;
+				const unsigned same = __ballot_sync(~0u,
+				                                    p > 0 && (unsigned)__float_as_int(p) ==
+				                                                     kept.key),
+					       n = (unsigned)__popc(same);
 
 				if (pass == 0)
 					ties += n;
 				else if (before < kept.ties && kept.ties <= before + n) {
-					if ((same >> lane & 1) && before + (unsigned)__popc(same & ((1u << lane) - 1)) + 1 == kept.ties)
+					if ((same >> lane & 1) &&
+					    before + (unsigned)__popc(same & ((1u << lane) - 1)) + 1 ==
+					            kept.ties)
 						limit[q].last = j;
 					before = kept.ties;
 				} else
@@ -583,14 +630,18 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 	const bool cut = x->top_k || x->top_p < 1;
 	struct draw a = {};
 
-	a.rows = x->rows, a.per = x->per > 1 ? x->per : 1, a.N = x->N, a.parts = parts_of(x->N), a.inv_temp = x->inv_temp, a.z = f32(x->z);
+	a.rows = x->rows, a.per = x->per > 1 ? x->per : 1, a.N = x->N, a.parts = parts_of(x->N),
+	a.inv_temp = x->inv_temp, a.z = f32(x->z);
 	a.ban = { i32(x->banned_ids), x->banned };
 	const int rows = (a.rows + a.per - 1) / a.per;
-	const size_t units = (size_t)rows * a.parts, part_size = shared_size(units, sizeof(struct part)), mass_size = shared_size(units, sizeof(whole));
+	const size_t units = (size_t)rows * a.parts, part_size = shared_size(units, sizeof(struct part)),
+		     mass_size = shared_size(units, sizeof(whole));
 	const size_t row_size = shared_size(rows, sizeof(struct row));
 	char *room;
 
-	if (!x->rows || !x->N || !(room = (char *)rf_cuda_scratch(d, part_size + mass_size + row_size + (cut ? rows * sizeof(struct limit) : 0))))
+	if (!x->rows || !x->N ||
+	    !(room = (char *)rf_cuda_scratch(d, part_size + mass_size + row_size +
+	                                                (cut ? rows * sizeof(struct limit) : 0))))
 		return;
 	struct part *part = (struct part *)room;
 	struct row *row = (struct row *)(room + part_size + mass_size);
@@ -599,11 +650,13 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 
 	a.mass = (whole *)(room + part_size);
 	a.row = row;
-	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp, (const int32_t *)NULL, a.ban, part,
-	       (float *)NULL);
-	LAUNCH(d, finish, blocks_of(rows), 32 * WARPS, 0, part, rows, a.parts, a.inv_temp, (const int32_t *)NULL, (const float *)NULL, to);
+	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp,
+	       (const int32_t *)NULL, a.ban, part, (float *)NULL);
+	LAUNCH(d, finish, blocks_of(rows), 32 * WARPS, 0, part, rows, a.parts, a.inv_temp,
+	       (const int32_t *)NULL, (const float *)NULL, to);
 	if (cut) {
-		LAUNCH(d, select_rows, rows, SELECT, shared_size(1, sizeof(struct search)), a, (unsigned)x->top_k, x->top_p, limit);
+		LAUNCH(d, select_rows, rows, SELECT, shared_size(1, sizeof(struct search)), a,
+		       (unsigned)x->top_k, x->top_p, limit);
 		a.limit = limit;
 	}
 	LAUNCH(d, weigh, blocks_of(units), 32 * WARPS, 0, a, rows);

@@ -61,8 +61,10 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(rmsnorm_fwd)(struct rf_dev *d, const struct rf_rmsnorm_fwd *x)
 {
-	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps, .one = x->plus_one,
-	                  .row_gate = x->row_gate, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w), .gate = cpu_f32(d, x->gate),
+	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps,
+	                  .one = x->plus_one,
+	                  .row_gate = x->row_gate, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w),
+	                  .gate = cpu_f32(d, x->gate),
 	                  .y = cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
@@ -113,9 +115,12 @@ static void bwd_tile(void *arg, int tile, int thread)
 void KERNEL(rmsnorm_bwd)(struct rf_dev *d, const struct rf_rmsnorm_bwd *x)
 {
 	int tiles = (x->rows + ROWS_TILE - 1) / ROWS_TILE;
-	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps, .one = x->plus_one,
-	                  .add = x->add, .row_gate = x->row_gate, .x = cpu_f32(d, x->x), .w = cpu_f32(d, x->w),
-	                  .gate = cpu_f32(d, x->gate), .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx), .dgate = cpu_f32(d, x->dgate) };
+	struct norm a = { .rows = x->rows, .d = x->d, .ldx = (size_t)(x->ldx ? x->ldx : x->d), .eps = x->eps,
+	                  .one = x->plus_one,
+	                  .add = x->add, .row_gate = x->row_gate, .x = cpu_f32(d, x->x),
+	                  .w = cpu_f32(d, x->w),
+	                  .gate = cpu_f32(d, x->gate), .dy = cpu_f32(d, x->dy), .dx = cpu_f32(d, x->dx),
+	                  .dgate = cpu_f32(d, x->dgate) };
 	float *dw = cpu_f32(d, x->dw);
 
 	if (!(a.part = rf_cpu_scratch(d, -1, (size_t)tiles * (size_t)a.d * 4)))

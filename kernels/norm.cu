@@ -1,13 +1,14 @@
 /* norm.cu -- RMSNorm, with a gate, forward and backward.
  *
- * Bound by memory: forward 8 bytes per number (12 with a gate), backward 12, 16 where dx is added to, 24 with a gate; at T 16384
- * and d 2048 (134 MB a matrix) 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level cache: a warp
- * has a row of up to 256 numbers (16 heads of 128 a row of the model), a block a longer one, 8 numbers a thread.
- * The gradient of w, a sum over all rows, is taken along in shared memory, each thread the columns that it has anyway; a pass
- * of its own would read x and dy again, 8 bytes more.  What is left of it, 1024 strips of rows, is 8 MB to write and to add.
+ * Bound by memory: forward 8 bytes per number (12 with a gate), backward 12, 16 where dx is added to, 24 with
+ * a gate; at T 16384 and d 2048 (134 MB a matrix) 0.09 ms and 0.18 ms.  A row is read twice, the second time
+ * from the first level cache: a warp has a row of up to 256 numbers (16 heads of 128 a row of the model), a
+ * block a longer one, 8 numbers a thread.  The gradient of w, a sum over all rows, is taken along in shared
+ * memory, each thread the columns that it has anyway; a pass of its own would read x and dy again, 8 bytes
+ * more.  What is left of it, 1024 strips of rows, is 8 MB to write and to add.
  *
- * A gradient is a difference, of which less is left the narrower a row is: of a row of one number eps / x^2.  So short rows that
- * are no multiple of four, which nothing large has, are reckoned in double. */
+ * A gradient is a difference, of which less is left the narrower a row is: of a row of one number eps / x^2.
+ * So short rows that are no multiple of four, which nothing large has, are reckoned in double. */
 #include <type_traits>
 
 #include "sweep.h"
@@ -24,7 +25,10 @@ struct norm {
 enum { WARP_ROW = 256, WARPS = 8, MOST = 1024 };
 
 /* Of a row, where it is one warp's or one block's. */
-template <bool BLOCK> static __device__ __forceinline__ int lane_of_row() { return BLOCK ? threadIdx.x : threadIdx.x & 31; }
+template <bool BLOCK> static __device__ __forceinline__ int lane_of_row()
+{
+	return BLOCK ? threadIdx.x : threadIdx.x & 31;
+}
 template <bool BLOCK> static __device__ __forceinline__ int lanes_of_row() { return BLOCK ? blockDim.x : 32; }
 
 /* gate's numbers j .. of row i */
@@ -41,7 +45,8 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 {
 	SHARED(s);
 	float *room = s.take<float>(32);
-	const int i = BLOCK ? blockIdx.x : blockIdx.x * WARPS + threadIdx.x / 32, step = 4 * lanes_of_row<BLOCK>();
+	const int i = BLOCK ? blockIdx.x : blockIdx.x * WARPS + threadIdx.x / 32,
+		  step = 4 * lanes_of_row<BLOCK>();
 
 	if (i >= a.rows)
 		return;
@@ -55,7 +60,8 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 			sum[0] += v[k] * v[k];
 	}
 	row_sums<BLOCK>(sum, room);
-	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps) + (sum[0] - sum[0]); /* squares that overflow are no numbers */
+	/* squares that overflow are no numbers */
+	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps) + (sum[0] - sum[0]);
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
 		const some<4> w = take<WIDE>(a.w + j, left);
@@ -86,7 +92,8 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 
 	for (int j = first; j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
-		const some<4> v = take<WIDE>(x + j, left), g = take<WIDE>(dy + j, left), w = take<WIDE>(a.w + j, left);
+		const some<4> v = take<WIDE>(x + j, left), g = take<WIDE>(dy + j, left),
+			      w = take<WIDE>(a.w + j, left);
 		some<4> open = { { 1, 1, 1, 1 } }; /* silu(gate) */
 
 		if (gates) {
@@ -149,11 +156,13 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 	SHARED(s);
 	real *room = s.take<real>(64);
 	float *dw = s.take<float>((BLOCK ? 1 : WARPS) * a.d);
-	const int warp = threadIdx.x / 32, first = blockIdx.x * a.per, last = first + a.per < a.rows ? first + a.per : a.rows;
+	const int warp = threadIdx.x / 32, first = blockIdx.x * a.per,
+		  last = first + a.per < a.rows ? first + a.per : a.rows;
 
 	if (!BLOCK)
 		dw += warp * a.d;
-	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += 4 * lanes_of_row<BLOCK>()) /* a thread's own columns in all that follows */
+	/* a thread's own columns in all that follows */
+	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += 4 * lanes_of_row<BLOCK>())
 		for (int k = j; k < j + 4 && k < a.d; k++)
 			dw[k] = 0;
 	for (int i = BLOCK ? first : first + warp; i < last; i += BLOCK ? 1 : WARPS)
@@ -192,7 +201,8 @@ void rf_cuda_rmsnorm_fwd(struct rf_dev *d, const struct rf_rmsnorm_fwd *p)
 
 	if (!p->rows || !p->d)
 		return;
-	a.rows = p->rows, a.d = p->d, a.ldx = (size_t)(p->ldx ? p->ldx : p->d), a.eps = p->eps, a.one = p->plus_one, a.row_gate = p->row_gate;
+	a.rows = p->rows, a.d = p->d, a.ldx = (size_t)(p->ldx ? p->ldx : p->d), a.eps = p->eps,
+	a.one = p->plus_one, a.row_gate = p->row_gate;
 	a.x = f32(p->x), a.w = f32(p->w), a.gate = f32(p->gate), a.y = f32(p->y);
 	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.y) && a.d % 4 == 0 && a.ldx % 4 == 0;
 	const int blocks = (a.rows + WARPS - 1) / WARPS;
@@ -217,14 +227,18 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 
 	if (!p->rows || !p->d)
 		return;
-	a.rows = p->rows, a.d = p->d, a.ldx = (size_t)(p->ldx ? p->ldx : p->d), a.eps = p->eps, a.one = p->plus_one, a.row_gate = p->row_gate;
-	a.add = p->add, a.x = f32(p->x), a.w = f32(p->w), a.gate = f32(p->gate), a.dy = f32(p->dy), a.dx = f32(p->dx), a.dgate = f32(p->dgate);
-	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.dy, a.dx, a.row_gate ? NULL : a.dgate) && a.d % 4 == 0 && a.ldx % 4 == 0;
+	a.rows = p->rows, a.d = p->d, a.ldx = (size_t)(p->ldx ? p->ldx : p->d), a.eps = p->eps,
+	a.one = p->plus_one, a.row_gate = p->row_gate;
+	a.add = p->add, a.x = f32(p->x), a.w = f32(p->w), a.gate = f32(p->gate), a.dy = f32(p->dy),
+	a.dx = f32(p->dx), a.dgate = f32(p->dgate);
+	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.dy, a.dx, a.row_gate ? NULL : a.dgate) &&
+	       a.d % 4 == 0 && a.ldx % 4 == 0;
 	a.per = strip_rows(a.rows, block ? 4 : 4 * WARPS);
 	strips = (a.rows + a.per - 1) / a.per;
 	if (!(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * a.d * sizeof *a.part)))
 		return;
-	const size_t shared = shared_size(64, sizeof(double)) + shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
+	const size_t shared = shared_size(64, sizeof(double)) +
+	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 
 	if (block && wide)
 		LAUNCH(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);

@@ -87,7 +87,8 @@ void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to, int ldt)
 		for (int l = 0; l < k; l += SIDE)
 			for (int r = 0; r < SIDE && l + r < k; r++)
 				for (int c = 0; c < SIDE; c++)
-					to[(size_t)(l + r) * (size_t)ldt + (size_t)(j + c)] = b[(size_t)(j + c) * (size_t)ldb + (size_t)(l + r)];
+					to[(size_t)(l + r) * (size_t)ldt + (size_t)(j + c)] =
+						b[(size_t)(j + c) * (size_t)ldb + (size_t)(l + r)];
 	for (; j < n; j++)
 		for (int l = 0; l < k; l++)
 			to[(size_t)l * (size_t)ldt + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];

@@ -50,8 +50,10 @@ static void adamw_tile(void *arg, int tile, int thread)
 	const struct rf_adamw *o = &a->opt;
 	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
 	/* 1 - b2 and the like are formed in double: in float 1 - 0.999 is off by 1e-5 */
-	float scale = (float)o->scale, b1 = (float)o->b1, a1 = (float)(1 - o->b1), b2 = (float)o->b2, a2 = (float)(1 - o->b2);
-	float r1 = (float)(1 / o->c1), r2 = (float)(1 / o->c2), eps = (float)o->eps, lr = (float)o->lr, decay = (float)o->decay;
+	float scale = (float)o->scale, b1 = (float)o->b1, a1 = (float)(1 - o->b1), b2 = (float)o->b2,
+	      a2 = (float)(1 - o->b2);
+	float r1 = (float)(1 / o->c1), r2 = (float)(1 / o->c2), eps = (float)o->eps, lr = (float)o->lr,
+	      decay = (float)o->decay;
 
 	(void)thread;
 	for (; i < last; i++) {
@@ -65,7 +67,8 @@ static void adamw_tile(void *arg, int tile, int thread)
 
 void KERNEL(adamw)(struct rf_dev *d, const struct rf_adamw *x)
 {
-	struct job a = { .n = x->n, .x = cpu_f32(d, x->g), .opt = *x, .w = cpu_f32(d, x->w), .m = cpu_f32(d, x->m), .v = cpu_f32(d, x->v) };
+	struct job a = { .n = x->n, .x = cpu_f32(d, x->g), .opt = *x, .w = cpu_f32(d, x->w),
+	                 .m = cpu_f32(d, x->m), .v = cpu_f32(d, x->v) };
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), adamw_tile, &a);
 	rf_cpu_gemm_forget(d, a.w, a.n * 4);
@@ -83,7 +86,8 @@ static void axpy_tile(void *arg, int tile, int thread)
 
 void KERNEL(axpy)(struct rf_dev *d, const struct rf_axpy *x)
 {
-	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .out = cpu_f32(d, x->y), .scale = x->scale, .add = x->add };
+	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .out = cpu_f32(d, x->y), .scale = x->scale,
+	                 .add = x->add };
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), axpy_tile, &a);
 }

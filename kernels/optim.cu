@@ -1,14 +1,17 @@
 /* optim.cu -- what the optimizer does to flat buffers.
  *
- * Bound by memory: AdamW reads w, m, v, g and writes w, m, v, 28 bytes per parameter, 12 ms for 1.3e9 of them; dot 4 or 8
- * bytes, 2 to 4 ms, with three operations in double per number, a fifth of an H100's rate at that. */
+ * Bound by memory: AdamW reads w, m, v, g and writes w, m, v, 28 bytes per parameter, 12 ms for
+ * 1.3e9 of them; dot 4 or 8 bytes, 2 to 4 ms, with three operations in double per number, a fifth
+ * of an H100's rate at that. */
 #include "sweep.h"
 
 /* Elements of a tile: sums are formed per tile and added in the order of the tiles. */
 enum { SPAN = 1 << 14, THREADS = 256, ADDERS = 1024 };
 
 /* A thread has the same numbers whether they are aligned or not. */
-template <bool WIDE> static __global__ void __launch_bounds__(THREADS) dot_tiles(size_t n, const float *x, const float *y, double *part)
+template <bool WIDE>
+static __global__ void __launch_bounds__(THREADS)
+	dot_tiles(size_t n, const float *x, const float *y, double *part)
 {
 	SHARED(s);
 	double *room = s.take<double>(33), sum[4] = { 0, 0, 0, 0 }, all;
@@ -52,9 +55,11 @@ void rf_cuda_dot(struct rf_dev *d, const struct rf_dot *a)
 	if (!part)
 		return;
 	if (tiles && aligned(f32(a->x), f32(a->y)))
-		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y), part);
+		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y),
+		       part);
 	else if (tiles)
-		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y), part);
+		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y),
+		       part);
 	LAUNCH(d, add_tiles, 1, ADDERS, shared, tiles, part, f64(a->out));
 }
 
@@ -84,8 +89,10 @@ struct adamw {
 void rf_cuda_adamw(struct rf_dev *d, const struct rf_adamw *a)
 {
 	/* 1 - b2 and the like are formed in double: in float 1 - 0.999 is off by 1e-5 */
-	const struct adamw f = { (float)a->scale, (float)a->b1, (float)(1 - a->b1), (float)a->b2, (float)(1 - a->b2), (float)(1 / a->c1),
-	                         (float)(1 / a->c2), (float)a->eps, (float)a->lr, (float)a->decay, f32(a->w), f32(a->m), f32(a->v), f32(a->g) };
+	const struct adamw f = { (float)a->scale,    (float)a->b1,       (float)(1 - a->b1), (float)a->b2,
+	                        (float)(1 - a->b2), (float)(1 / a->c1), (float)(1 / a->c2), (float)a->eps,
+	                        (float)a->lr,       (float)a->decay,    f32(a->w),          f32(a->m),
+	                        f32(a->v),          f32(a->g) };
 
 	rf_cuda_gemm_changed(d, f.w, a->n * 4);
 	sweep(d, "adamw", 1, a->n, aligned(f.w, f.m, f.v, f.g) && a->n % 4 == 0, f);

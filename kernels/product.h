@@ -1,6 +1,6 @@
-/* product.h -- small products of matrices that lie in the nearest caches: those of the delta rule's chunks and of attention's
- * blocks.  A block of C, PROD_ROWS rows of a few vectors, is summed in registers; every element of C is one sum over kd in its
- * order, begun with what it was, however m, n and kd are cut. */
+/* product.h -- small products of matrices that lie in the nearest caches: those of the delta rule's chunks
+ * and of attention's blocks.  A block of C, PROD_ROWS rows of a few vectors, is summed in registers; every
+ * element of C is one sum over kd in its order, begun with what it was, however m, n and kd are cut. */
 #ifndef RF_PRODUCT_H
 #define RF_PRODUCT_H
 
@@ -8,15 +8,15 @@
 
 #include "vec.h"
 
-/* 4 x 3 blocks of 16 registers, 8 x 3 of 32: what is left holds a row of B and the number of A that it is multiplied by.  Fewer
- * sums than the multipliers' latency asks for would leave these idle. */
+/* 4 x 3 blocks of 16 registers, 8 x 3 of 32: what is left holds a row of B and the number of A that it is
+ * multiplied by.  Fewer sums than the multipliers' latency asks for would leave these idle. */
 enum { PROD_ROWS = 4, PROD_TALL = VREGS == 32 ? 8 : 4, PROD_VECS = 3 };
 enum prod_mode { SET, ADD, SUB };
 
-/* C (rows, VL nv) = or += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  rows and nv are constants where this is
- * inlined, so that s is registers. */
-INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc,
-                       enum prod_mode mode)
+/* C (rows, VL nv) = or += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  rows and nv are
+ * constants where this is inlined, so that s is registers. */
+INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int lda, const float *b, int ldb,
+                       float *c, int ldc, enum prod_mode mode)
 {
 	vf s[PROD_TALL][PROD_VECS];
 
@@ -24,7 +24,9 @@ INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
 		for (int j = 0; j < nv; j++)
-			s[i][j] = mode == SET ? vset(0) : mode == ADD ? vload(c + i * ldc + VL * j) : -vload(c + i * ldc + VL * j);
+			s[i][j] = mode == SET   ? vset(0)
+			          : mode == ADD ? vload(c + i * ldc + VL * j)
+			                        : -vload(c + i * ldc + VL * j);
 	for (int p = 0; p < kd; p++, b += ldb) {
 		vf x[PROD_VECS];
 
@@ -45,7 +47,8 @@ INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int
 }
 
 /* VL nv columns of C. */
-INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum prod_mode mode)
+INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int lda, const float *b, int ldb,
+                         float *c, int ldc, enum prod_mode mode)
 {
 	int i = 0, step = trans ? 1 : lda;
 
@@ -55,8 +58,10 @@ INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int 
 		prod_block(PROD_ROWS, nv, trans, kd, a + i * step, lda, b, ldb, c + i * ldc, ldc, mode);
 }
 
-/* C (m, n) = or += or -= A (m, kd) B (kd, n); m a multiple of PROD_ROWS, n of VL; trans: A is stored (kd, m). */
-INLINE void prod(bool trans, int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc, enum prod_mode mode)
+/* C (m, n) = or += or -= A (m, kd) B (kd, n); m a multiple of PROD_ROWS, n of VL; trans: A is
+ * stored (kd, m). */
+INLINE void prod(bool trans, int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c,
+                 int ldc, enum prod_mode mode)
 {
 	for (int left = n / VL, nv; left; left -= nv, b += VL * nv, c += VL * nv) {
 		nv = left == 4 ? 2 : left < 3 ? left : 3; /* not 3 and 1: one vector's sums are too few */

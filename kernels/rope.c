@@ -1,4 +1,5 @@
-/* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864), halves of the turned width rotated together. */
+/* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864), halves of the turned width rotated
+ * together. */
 #include <math.h>
 
 #include "cpu.h"
@@ -12,8 +13,8 @@ struct rope {
 	size_t ldx, ldy;
 };
 
-/* cos and sin of at freq[i], n of them: the angle is brought to [-pi/4, pi/4] in double, for positions are large; there the
- * polynomials of Cephes' sinf and cosf are good to 1e-7. */
+/* cos and sin of at freq[i], n of them: the angle is brought to [-pi/4, pi/4] in double, for positions are
+ * large; there the polynomials of Cephes' sinf and cosf are good to 1e-7. */
 static void turns(double at, const double *freq, int n, float sign, float *restrict c, float *restrict s)
 {
 	const double half_pi = 1.57079632679489661923, round = 6755399441055744; /* 1.5 2^52 */
@@ -22,7 +23,10 @@ static void turns(double at, const double *freq, int n, float sign, float *restr
 		double a = at * freq[i], k = a / half_pi + round - round;
 		float x = (float)(a - k * half_pi), y = x * x;
 		float sine = x + x * y * (-1.6666654611e-1f + y * (8.3321608736e-3f + y * -1.9515295891e-4f));
-		float cosine = 1 - 0.5f * y + y * y * (4.166664568298827e-2f + y * (-1.388731625493765e-3f + y * 2.443315711809948e-5f));
+		float cosine = 1 - 0.5f * y +
+		               y * y *
+		                       (4.166664568298827e-2f +
+		                        y * (-1.388731625493765e-3f + y * 2.443315711809948e-5f));
 		int quarter = (int)k;
 		float u = quarter & 1 ? sine : cosine, v = quarter & 1 ? cosine : sine;
 
@@ -49,7 +53,8 @@ static void rope_tile(void *arg, int tile, int thread)
 		turns(at, t->freq, half, a->inverse ? -1 : 1, c, s);
 		for (int h = 0; h < a->heads; h++, x += a->D, y += a->D) {
 			for (int i = 0; i < half; i += VL) {
-				vf x0 = vget(x, i, half), x1 = vget(x + half, i, half), u = vget(c, i, half), v = vget(s, i, half);
+				vf x0 = vget(x, i, half), x1 = vget(x + half, i, half), u = vget(c, i, half),
+				   v = vget(s, i, half);
 
 				vput(y, i, half, x0 * u - x1 * v);
 				vput(y + half, i, half, x1 * u + x0 * v);

@@ -1,9 +1,10 @@
-/* rope.cu -- rotary embedding (Su et al. 2021, arXiv:2104.09864), halves of the turned width rotated together.
+/* rope.cu -- rotary embedding (Su et al. 2021, arXiv:2104.09864), halves of the turned width
+ * rotated together.
  *
- * Bound by memory, 8 bytes per number: 0.09 ms at T 16384 and 2048 columns.  A thread has one frequency of one row, of all
- * heads, so an angle is reckoned once: about 10 operations in double, 1 M of them at 64 frequencies; an H100 has 33 TFLOP/s
- * of those, a card with a 64th of float32's rate 1.  Frequencies are powers, which would cost ten times that, so a block keeps its
- * own for the rows that it goes through. */
+ * Bound by memory, 8 bytes per number: 0.09 ms at T 16384 and 2048 columns.  A thread has one frequency of
+ * one row, of all heads, so an angle is reckoned once: about 10 operations in double, 1 M of them at 64
+ * frequencies; an H100 has 33 TFLOP/s of those, a card with a 64th of float32's rate 1.  Frequencies are
+ * powers, which would cost ten times that, so a block keeps its own for the rows that it goes through. */
 #include "sweep.h"
 
 struct rope {
@@ -18,14 +19,16 @@ struct rope {
 
 enum { THREADS = 256, AHEAD = 4 };
 
-/* cos and sin: the angle is brought to [-pi/4, pi/4] in double, for positions are large; there the polynomials of Cephes'
- * sinf and cosf are good to 1e-7. */
+/* cos and sin: the angle is brought to [-pi/4, pi/4] in double, for positions are large; there the
+ * polynomials of Cephes' sinf and cosf are good to 1e-7. */
 static __device__ __forceinline__ void turn(double a, float *c, float *s)
 {
 	const double half_pi = 1.57079632679489661923, k = rint(a * (1 / half_pi));
 	const float x = (float)(a - k * half_pi), y = x * x;
 	const float sine = x + x * y * (-1.6666654611e-1f + y * (8.3321608736e-3f + y * -1.9515295891e-4f));
-	const float cosine = 1 - 0.5f * y + y * y * (4.166664568298827e-2f + y * (-1.388731625493765e-3f + y * 2.443315711809948e-5f));
+	const float cosine =
+		1 - 0.5f * y +
+		y * y * (4.166664568298827e-2f + y * (-1.388731625493765e-3f + y * 2.443315711809948e-5f));
 	const int quarter = (int)k;
 	const float u = quarter & 1 ? sine : cosine, v = quarter & 1 ? cosine : sine;
 
@@ -47,9 +50,12 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 		float *y = a.y + (size_t)row * a.ldy, c, s;
 
 		if (i < a.half) {
-			turn((double)((a.past ? a.past[row % a.nb] : 0) + a.from + row / a.nb) * freq[threadIdx.x], &c, &s);
+			turn((double)((a.past ? a.past[row % a.nb] : 0) + a.from + row / a.nb) *
+			             freq[threadIdx.x],
+			     &c, &s);
 			s *= a.sign;
-			for (int h = 0; h < a.heads; h += AHEAD) { /* y may be x: loads do not pass stores by themselves */
+			/* y may be x: loads do not pass stores by themselves */
+			for (int h = 0; h < a.heads; h += AHEAD) {
 				const float *p = x + (size_t)h * a.D + i;
 				float *q = y + (size_t)h * a.D + i, x0[AHEAD], x1[AHEAD];
 
@@ -77,9 +83,12 @@ void rf_cuda_rope(struct rf_dev *d, const struct rf_rope *p)
 	unsigned x = 32;
 	size_t blocks;
 
-	a.nb = p->nb, a.rows = p->nb * p->steps, a.heads = p->heads, a.D = p->D, a.rotary = p->rotary ? p->rotary : p->D, a.half = a.rotary / 2;
-	a.from = p->from, a.ldx = (size_t)(p->ldx ? p->ldx : p->heads * p->D), a.ldy = (size_t)(p->ldy ? p->ldy : p->heads * p->D);
-	a.sign = p->inverse ? -1.f : 1.f, a.theta = p->theta, a.past = i32(p->past), a.x = f32(p->x), a.y = f32(p->y);
+	a.nb = p->nb, a.rows = p->nb * p->steps, a.heads = p->heads, a.D = p->D,
+	a.rotary = p->rotary ? p->rotary : p->D, a.half = a.rotary / 2;
+	a.from = p->from, a.ldx = (size_t)(p->ldx ? p->ldx : p->heads * p->D),
+	a.ldy = (size_t)(p->ldy ? p->ldy : p->heads * p->D);
+	a.sign = p->inverse ? -1.f : 1.f, a.theta = p->theta, a.past = i32(p->past), a.x = f32(p->x),
+	a.y = f32(p->y);
 	if (!a.rows || !a.heads || !a.half)
 		return;
 	while (x < THREADS && x < (unsigned)a.half)

@@ -1,9 +1,10 @@
-/* rows.c -- whole rows: embeddings, gathering and scattering, what stands before a sequence, sums of columns. */
+/* rows.c -- whole rows: embeddings, gathering and scattering, what stands before a sequence, sums
+ * of columns. */
 #include "cpu.h"
 #include "vec.h"
 
-/* Work on columns [tile COLS, ...) of all rows: then rows that fall on the same target are added in their order,
- * whatever the number of threads. */
+/* Work on columns [tile COLS, ...) of all rows: then rows that fall on the same target are added in their
+ * order, whatever the number of threads. */
 enum { COLS = 64 };
 
 struct job {
@@ -40,18 +41,21 @@ static void run(struct rf_dev *d, struct job a)
 
 void KERNEL(rows)(struct rf_dev *d, const struct rf_rows *a)
 {
-	run(d, (struct job){ a->n, a->d, (size_t)(a->lf ? a->lf : a->d), (size_t)(a->lt ? a->lt : a->d), a->add, cpu_f32(d, a->from),
+	run(d, (struct job){ a->n, a->d, (size_t)(a->lf ? a->lf : a->d), (size_t)(a->lt ? a->lt : a->d),
+	                     a->add, cpu_f32(d, a->from),
 	                     cpu_f32(d, a->to), cpu_i32(d, a->fi), cpu_i32(d, a->ti) });
 }
 
 void KERNEL(embed_fwd)(struct rf_dev *d, const struct rf_embed_fwd *a)
 {
-	run(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, false, cpu_f32(d, a->w), cpu_f32(d, a->y), cpu_i32(d, a->tokens), NULL });
+	run(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, false, cpu_f32(d, a->w),
+	                     cpu_f32(d, a->y), cpu_i32(d, a->tokens), NULL });
 }
 
 void KERNEL(embed_bwd)(struct rf_dev *d, const struct rf_embed_bwd *a)
 {
-	run(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, true, cpu_f32(d, a->dy), cpu_f32(d, a->dw), NULL, cpu_i32(d, a->tokens) });
+	run(d, (struct job){ a->rows, a->d, (size_t)a->d, (size_t)a->d, true, cpu_f32(d, a->dy),
+	                     cpu_f32(d, a->dw), NULL, cpu_i32(d, a->tokens) });
 }
 
 struct tail {
@@ -84,14 +88,16 @@ static void tile_tail(void *arg, int tile, int thread)
 		int s = !a->slot ? 0 : a->slot[a->keep ? i : i / a->per];
 
 		for (int j = 0; j < a->w; j++)
-			move(a, j0, w, a->keep ? (size_t)(a->row[i] + 1 + j) : (size_t)j * (size_t)a->nb + (size_t)i,
+			move(a, j0, w,
+			     a->keep ? (size_t)(a->row[i] + 1 + j) : (size_t)j * (size_t)a->nb + (size_t)i,
 			     (size_t)s * (size_t)a->w + (size_t)j);
 	}
 }
 
 void KERNEL(tail_load)(struct rf_dev *d, const struct rf_tail_load *x)
 {
-	struct tail a = { .nb = x->nb, .per = x->per, .n = x->nb, .w = x->w, .d = x->d, .back = x->back, .x = cpu_f32(d, x->x),
+	struct tail a = { .nb = x->nb, .per = x->per, .n = x->nb, .w = x->w, .d = x->d, .back = x->back,
+	                  .x = cpu_f32(d, x->x),
 	                  .slots = cpu_f32(d, x->slots), .slot = cpu_i32(d, x->slot) };
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_tail, &a);
@@ -99,8 +105,10 @@ void KERNEL(tail_load)(struct rf_dev *d, const struct rf_tail_load *x)
 
 void KERNEL(tail_keep)(struct rf_dev *d, const struct rf_tail_keep *x)
 {
-	struct tail a = { .nb = 1, .n = x->n, .w = x->w, .d = x->d, .keep = true, .back = x->back, .x = cpu_f32(d, x->x),
-	                  .slots = cpu_f32(d, x->slots), .row = cpu_i32(d, x->row), .slot = cpu_i32(d, x->slot) };
+	struct tail a = { .nb = 1, .n = x->n, .w = x->w, .d = x->d, .keep = true, .back = x->back,
+	                  .x = cpu_f32(d, x->x),
+	                  .slots = cpu_f32(d, x->slots), .row = cpu_i32(d, x->row),
+	                  .slot = cpu_i32(d, x->slot) };
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_tail, &a);
 }
@@ -123,7 +131,8 @@ static void tile_colsum(void *arg, int tile, int thread)
 
 void KERNEL(colsum)(struct rf_dev *d, const struct rf_colsum *x)
 {
-	struct colsum a = { x->rows, x->d, (size_t)(x->ldx ? x->ldx : x->d), cpu_f32(d, x->x), cpu_f32(d, x->y) };
+	struct colsum a = { x->rows, x->d, (size_t)(x->ldx ? x->ldx : x->d), cpu_f32(d, x->x),
+	                    cpu_f32(d, x->y) };
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_colsum, &a);
 }

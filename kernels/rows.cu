@@ -1,18 +1,20 @@
-/* rows.cu -- whole rows: embeddings, gathering and scattering, what stands before a sequence, sums of columns.
+/* rows.cu -- whole rows: embeddings, gathering and scattering, what stands before a sequence, sums
+ * of columns.
  *
- * All of it is bound by memory: 8 bytes per number moved, 12 per number added, 4 per number of a column's sum.  At T 16384
- * and d 2048, 134 MB a matrix, 0.09, 0.13 and 0.05 ms.
+ * All of it is bound by memory: 8 bytes per number moved, 12 per number added, 4 per number of a column's
+ * sum.  At T 16384 and d 2048, 134 MB a matrix, 0.09, 0.13 and 0.05 ms.
  *
- * Adding rows to places that come again (a gradient of embeddings) is done without sorting and without atomics.  For each
- * row a warp looks backwards for the nearest row with the same place, which makes chains; then a block takes each chain's
- * first row, walks along it, and adds in the order of the rows, as the CPU does, to the bit.  A row of a frequent token ends
- * its search soon, a first one reads all indices before it: sum over rows of min(T, 1 / frequency) is about T times the
- * number of distinct tokens, 4 bytes each from the cache: T 16384 with 4000 of them, 0.26 GB, 0.1 ms; T 2^20 with 30000,
- * 130 GB, 30 ms of a pass of 20 s.  The walk is as long as the most frequent token's chain: 5 % of T, at 0.3 us a link 0.25 ms
- * and 15 ms, by one block per 512 columns while others do the rest. */
+ * Adding rows to places that come again (a gradient of embeddings) is done without sorting and without
+ * atomics.  For each row a warp looks backwards for the nearest row with the same place, which makes chains;
+ * then a block takes each chain's first row, walks along it, and adds in the order of the rows, as the CPU
+ * does, to the bit.  A row of a frequent token ends its search soon, a first one reads all indices before it:
+ * sum over rows of min(T, 1 / frequency) is about T times the number of distinct tokens, 4 bytes each from
+ * the cache: T 16384 with 4000 of them, 0.26 GB, 0.1 ms; T 2^20 with 30000, 130 GB, 30 ms of a pass of 20 s.
+ * The walk is as long as the most frequent token's chain: 5 % of T, at 0.3 us a link 0.25 ms and 15 ms, by
+ * one block per 512 columns while others do the rest. */
 #include "sweep.h"
 
-/* ---- moving ----------------------------------------------------------------------------------------------------- */
+/* ---- moving -------------------------------------------------------------------------------- */
 
 struct moves {
 	size_t lf, lt;
@@ -36,12 +38,14 @@ struct moves {
 	}
 };
 
-/* ---- adding to places that come again --------------------------------------------------------------------------- */
+/* ---- adding to places that come again ------------------------------------------------------ */
 
 enum { LOOK = 4, WALK = 4, LINKERS = 256, WALKERS = 128 };
 
-/* first[i]: no row before i has its place.  next[i]: the next row with its place; -1, which was there before, if there is none. */
-static __global__ void __launch_bounds__(LINKERS) link_rows(const int32_t *ti, int n, int32_t *next, int32_t *first)
+/* first[i]: no row before i has its place.  next[i]: the next row with its place; -1, which was there before,
+ * if there is none. */
+static __global__ void __launch_bounds__(LINKERS)
+	link_rows(const int32_t *ti, int n, int32_t *next, int32_t *first)
 {
 	const int i = blockIdx.x * (LINKERS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
 	int before = -1, place;
@@ -73,7 +77,8 @@ static __global__ void __launch_bounds__(LINKERS) link_rows(const int32_t *ti, i
 
 /* A block for a row and 4 WALKERS columns. */
 template <bool WIDE>
-static __global__ void __launch_bounds__(WALKERS) add_chain(struct moves m, size_t d, const int32_t *next, const int32_t *first)
+static __global__ void __launch_bounds__(WALKERS)
+	add_chain(struct moves m, size_t d, const int32_t *next, const int32_t *first)
 {
 	const size_t j = ((size_t)blockIdx.y * WALKERS + threadIdx.x) * 4;
 	const int row = (int)blockIdx.x;
@@ -93,7 +98,11 @@ static __global__ void __launch_bounds__(WALKERS) add_chain(struct moves m, size
 		}
 		for (int k = 0; k < WALK; k++)
 			if (link[k] >= 0)
-				x[k] = take<WIDE>(m.from + (m.fi ? (size_t)m.fi[link[k]] : (size_t)link[k]) * m.lf + j, d - j);
+				x[k] = take<WIDE>(m.from +
+				                          (m.fi ? (size_t)m.fi[link[k]] : (size_t)link[k]) *
+				                                  m.lf +
+				                          j,
+				                  d - j);
 		for (int k = 0; k < WALK; k++)
 			for (int l = 0; l < 4; l++)
 				sum[l] = link[k] >= 0 ? sum[l] + x[k][l] : sum[l];
@@ -102,7 +111,8 @@ static __global__ void __launch_bounds__(WALKERS) add_chain(struct moves m, size
 }
 
 /* n rows of d; links: room for 2 n indices, where adding may come to the same place again. */
-static void move_rows(struct rf_dev *d, const char *name, int n, int width, const struct moves &m, int32_t *links)
+static void move_rows(struct rf_dev *d, const char *name, int n, int width, const struct moves &m,
+                      int32_t *links)
 {
 	const bool wide = aligned(m.from, m.to) && width % 4 == 0 && m.lf % 4 == 0 && m.lt % 4 == 0;
 
@@ -127,28 +137,33 @@ static size_t or_width(int ld, int d) { return (size_t)(ld ? ld : d); }
 
 void rf_cuda_rows(struct rf_dev *d, const struct rf_rows *a)
 {
-	const struct moves m = { or_width(a->lf, a->d), or_width(a->lt, a->d), a->add, f32(a->from), f32(a->to), i32(a->fi), i32(a->ti) };
+	const struct moves m = { or_width(a->lf, a->d), or_width(a->lt, a->d), a->add, f32(a->from),
+	                         f32(a->to), i32(a->fi), i32(a->ti) };
 
 	if (a->n && a->d)
-		move_rows(d, "rows", a->n, a->d, m, a->add && a->ti ? (int32_t *)rf_cuda_scratch(d, (size_t)a->n * 8) : NULL);
+		move_rows(d, "rows", a->n, a->d, m,
+		          a->add && a->ti ? (int32_t *)rf_cuda_scratch(d, (size_t)a->n * 8) : NULL);
 }
 
 void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
 {
-	const struct moves m = { (size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens), NULL };
+	const struct moves m = { (size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens),
+	                         NULL };
 
 	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL);
 }
 
 void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 {
-	const struct moves m = { (size_t)a->d, (size_t)a->d, true, f32(a->dy), f32(a->dw), NULL, i32(a->tokens) };
+	const struct moves m = { (size_t)a->d, (size_t)a->d, true, f32(a->dy), f32(a->dw), NULL,
+	                         i32(a->tokens) };
 
 	if (a->rows && a->d)
-		move_rows(d, "embed_bwd", a->rows, a->d, m, (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8));
+		move_rows(d, "embed_bwd", a->rows, a->d, m,
+		          (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8));
 }
 
-/* ---- what stands before a sequence ------------------------------------------------------------------------------ */
+/* ---- what stands before a sequence --------------------------------------------------------- */
 
 /* Row p of those that move: which of x, which of the slots. */
 struct tails {
@@ -166,7 +181,8 @@ struct tails {
 	}
 };
 
-static void move_tails(struct rf_dev *d, const char *name, int n, int width, bool back, float *x, float *slots, struct tails t)
+static void move_tails(struct rf_dev *d, const char *name, int n, int width, bool back, float *x,
+                       float *slots, struct tails t)
 {
 	const size_t rows = (size_t)n * t.w;
 	const bool out = t.keep != back; /* from x to the slots */
@@ -183,18 +199,20 @@ static void move_tails(struct rf_dev *d, const char *name, int n, int width, boo
 
 void rf_cuda_tail_load(struct rf_dev *d, const struct rf_tail_load *a)
 {
-	move_tails(d, "tail_load", a->nb, a->d, a->back, f32(a->x), f32(a->slots), { a->w, a->nb, a->per, false, NULL, i32(a->slot), NULL, NULL });
+	move_tails(d, "tail_load", a->nb, a->d, a->back, f32(a->x), f32(a->slots),
+	           { a->w, a->nb, a->per, false, NULL, i32(a->slot), NULL, NULL });
 }
 
 void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)
 {
-	move_tails(d, "tail_keep", a->n, a->d, a->back, f32(a->x), f32(a->slots), { a->w, 1, 1, true, i32(a->row), i32(a->slot), NULL, NULL });
+	move_tails(d, "tail_keep", a->n, a->d, a->back, f32(a->x), f32(a->slots),
+	           { a->w, 1, 1, true, i32(a->row), i32(a->slot), NULL, NULL });
 }
 
-/* ---- sums of columns -------------------------------------------------------------------------------------------- */
+/* ---- sums of columns ----------------------------------------------------------------------- */
 
-/* In double: of many rows, whose sum may be far smaller than they are.  32 columns and `per` rows a block, eight of them side
- * by side; the strips' sums are added by the same kernel. */
+/* In double: of many rows, whose sum may be far smaller than they are.  32 columns and `per` rows a block,
+ * eight of them side by side; the strips' sums are added by the same kernel. */
 enum { COLS = 32, SIDE = 8, STRIP = 256, AHEAD = 4 };
 
 template <class T> static __global__ void __launch_bounds__(COLS * SIDE)
@@ -232,19 +250,23 @@ sum_columns(const T *x, int rows, size_t cols, size_t ldx, int per, double *part
 
 /* part NULL: all rows are one strip. */
 template <class T>
-static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size_t ldx, int per, double *part, float *y, size_t step)
+static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size_t ldx, int per, double *part,
+                       float *y, size_t step)
 {
 	const dim3 grid((unsigned)((cols + COLS - 1) / COLS), (unsigned)((rows + per - 1) / per));
 
-	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x, rows, cols, ldx, per, part, y, step);
+	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x, rows,
+	       cols, ldx, per, part, y, step);
 }
 
-void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y, size_t step)
+void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y,
+                        size_t step)
 {
 	sum_strips(d, x, strips, cols, ldx, strips, nullptr, y, step);
 }
 
-void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y, size_t step)
+void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y,
+                        size_t step)
 {
 	sum_strips(d, x, strips, cols, ldx, strips, nullptr, y, step);
 }

@@ -1,14 +1,16 @@
-/* tile.h -- products of tiles in shared memory, by all threads of a block: on matrix units where operands are bf16, else in
- * float32.  Sides are multiples of 16; what lies beyond a ragged end is zero. */
+/* tile.h -- products of tiles in shared memory, by all threads of a block: on matrix units where operands are
+ * bf16, else in float32.  Sides are multiples of 16; what lies beyond a ragged end is zero. */
 #ifndef RF_TILE_H
 #define RF_TILE_H
 
 #include "cuda.h"
 
-/* c (m, n) = (or +=) a (m, k) b (k, n), row-major with la, lb, lc elements from row to row; TA: a is stored (k, m), TB: b is
- * stored (n, k).  Rows begin at multiples of 16 bytes, tiles at 32.  Who calls has had a barrier before and has one after. */
+/* c (m, n) = (or +=) a (m, k) b (k, n), row-major with la, lb, lc elements from row to row; TA: a is stored
+ * (k, m), TB: b is stored (n, k).  Rows begin at multiples of 16 bytes, tiles at 32.  Who calls has had a
+ * barrier before and has one after. */
 template <bool TA, bool TB>
-static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, const bf16 *b, int lb, float *c, int lc, bool add)
+static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, const bf16 *b, int lb,
+                                    float *c, int lc, bool add)
 {
 	using namespace nvcuda;
 	using LA = typename std::conditional<TA, wmma::col_major, wmma::row_major>::type;
@@ -36,7 +38,8 @@ static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, 
 
 /* The same in float32: squares of four by four, one thread each. */
 template <bool TA, bool TB>
-static __device__ void tile_product(int m, int n, int k, const float *a, int la, const float *b, int lb, float *c, int lc, bool add)
+static __device__ void tile_product(int m, int n, int k, const float *a, int la, const float *b, int lb,
+                                    float *c, int lc, bool add)
 {
 	for (int t = threadIdx.x; t < m / 4 * (n / 4); t += blockDim.x) {
 		const int i = t / (n / 4) * 4, j = t % (n / 4) * 4;
@@ -62,46 +65,62 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 	}
 }
 
-/* ---- in registers ----------------------------------------------------------------------------------------------- */
+/* ---- in registers -------------------------------------------------------------------------- */
 
-/* Matrix units as the PTX manual defines them (their host twins: t/emu): d (16, 8) = a (16, 16) b (16, 8) + c, and four
- * matrices of 8 x 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a multiple of 16 bytes. */
+/* Matrix units as the PTX manual defines them (their host twins: t/emu): d (16, 8) = a (16, 16) b (16, 8) +
+ * c, and four matrices of 8 x 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a
+ * multiple of 16 bytes. */
 #ifdef __CUDACC__
-static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4])
+static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
+                                                    const uint32_t (&b)[2], const float (&c)[4])
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+	             "{%8,%9}, {%10,%11,%12,%13};"
 	             : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+	               "f"(c[2]), "f"(c[3]));
 }
 
 static __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void *row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	             : "r"((uint32_t)__cvta_generic_to_shared(row))
+	             : "memory");
 }
 
 static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	             : "r"((uint32_t)__cvta_generic_to_shared(row))
+	             : "memory");
 }
 
-/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits for all groups but
- * the last n of this thread. */
+/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits
+ * for all groups but the last n of this thread. */
 static __device__ __forceinline__ void copy_16(void *to, const void *from)
 {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)
+	                                                                       __cvta_generic_to_shared(to)),
+	             "l"(from)
+	             : "memory");
 }
 static __device__ __forceinline__ void copies_close() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int n> static __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory"); }
+template <int n> static __device__ __forceinline__ void copies_wait()
+{
+	asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
 #endif
 
-/* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in different banks. */
+/* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in
+ * different banks. */
 template <class X> static __host__ __device__ constexpr int tile_pad() { return 16 / (int)sizeof(X); }
 
-/* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are stored.  a, b: the
- * tile's corners; TA, TB, k, la, lb as above, rows at multiples of 16 bytes.  each: f(row, column, number) of each number, by
- * the lane that holds it; pairs: f(row, column, number, the next column's number), the column even. */
+/* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are
+ * stored.  a, b: the tile's corners; TA, TB, k, la, lb as above, rows at multiples of 16 bytes.  each: f(row,
+ * column, number) of each number, by the lane that holds it; pairs: f(row, column, number, the next column's
+ * number), the column even. */
 template <class X> struct warp_tile;
 
 template <> struct warp_tile<bf16> {
@@ -114,7 +133,8 @@ template <> struct warp_tile<bf16> {
 				x[i][j] = 0;
 	}
 
-	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const bf16 *a, int la, const bf16 *b, int lb)
+	template <bool TA, bool TB>
+	__device__ __forceinline__ void add(int k, const bf16 *a, int la, const bf16 *b, int lb)
 	{
 		const int lane = threadIdx.x & 31, r = lane & 7, q = lane >> 3;
 
@@ -173,7 +193,8 @@ template <> struct warp_tile<float> {
 				x[i][j] = 0;
 	}
 
-	template <bool TA, bool TB> __device__ __forceinline__ void add(int k, const float *a, int la, const float *b, int lb)
+	template <bool TA, bool TB>
+	__device__ __forceinline__ void add(int k, const float *a, int la, const float *b, int lb)
 	{
 		const int lane = threadIdx.x & 31, i = lane / 8, j = lane % 8 * 2;
 
@@ -183,7 +204,8 @@ template <> struct warp_tile<float> {
 #pragma unroll
 			for (int r = 0; r < 4; r++) {
 				y[r] = a[TA ? l * la + i + 4 * r : (i + 4 * r) * la + l];
-				z[r] = b[TB ? (j + r / 2 * 16 + r % 2) * lb + l : l * lb + j + r / 2 * 16 + r % 2];
+				z[r] = b[TB ? (j + r / 2 * 16 + r % 2) * lb + l
+				            : l * lb + j + r / 2 * 16 + r % 2];
 			}
 #pragma unroll
 			for (int r = 0; r < 4; r++)
@@ -216,7 +238,8 @@ template <> struct warp_tile<float> {
 	}
 };
 
-/* f(i, j) for the corners of the tiles of an (m, n) product that are this warp's; m a multiple of 16, n of 32. */
+/* f(i, j) for the corners of the tiles of an (m, n) product that are this warp's; m a multiple of
+ * 16, n of 32. */
 template <class F> static __device__ __forceinline__ void warp_tiles(int m, int n, F f)
 {
 	for (int t = threadIdx.x / 32; t < m / 16 * (n / 32); t += blockDim.x / 32)
@@ -227,7 +250,13 @@ static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __flo
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
 
 /* Two numbers to where both fit as one. */
-static __device__ __forceinline__ void round_two(bf16 *to, float x, float y) { *(uint32_t *)to = two_bf16(x, y); }
-static __device__ __forceinline__ void round_two(float *to, float x, float y) { *(float2 *)to = make_float2(x, y); }
+static __device__ __forceinline__ void round_two(bf16 *to, float x, float y)
+{
+	*(uint32_t *)to = two_bf16(x, y);
+}
+static __device__ __forceinline__ void round_two(float *to, float x, float y)
+{
+	*(float2 *)to = make_float2(x, y);
+}
 
 #endif

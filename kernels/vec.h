@@ -1,10 +1,11 @@
-/* vec.h -- vectors of floats as wide as the processor's registers, in GCC's vector language, so that one source serves every
- * instruction set: VL is 16, 8 or 4.
+/* vec.h -- vectors of floats as wide as the processor's registers, in GCC's vector language, so that one
+ * source serves every instruction set: VL is 16, 8 or 4.
  *
- * Never wider than a register: GCC 12 keeps such vectors in memory, and compares them number by number (a product written with
- * 16 floats took 29 times as long with AVX2's registers of 8).
+ * Never wider than a register: GCC 12 keeps such vectors in memory, and compares them number by number (a
+ * product written with 16 floats took 29 times as long with AVX2's registers of 8).
  *
- * exp is a polynomial (relative error below 2e-7, tested): the C library has a vector one only under -ffast-math. */
+ * exp is a polynomial (relative error below 2e-7, tested): the C library has a vector one only under
+ * -ffast-math. */
 #ifndef RF_VEC_H
 #define RF_VEC_H
 
@@ -57,7 +58,8 @@ INLINE vf vpick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no
 INLINE vi vless(vf a, vf b) { return a < b; }
 /* Whether lo <= i < hi, of counts. */
 INLINE vi vwithin(vi lo, vi i, vi hi) { return (lo <= i) & (i < hi); }
-/* The larger and the smaller one; a NaN in a stays, so data comes first: of a NaN the processor gives its second operand. */
+/* The larger and the smaller one; a NaN in a stays, so data comes first: of a NaN the processor gives its
+ * second operand. */
 #if defined __AVX512F__
 INLINE vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)b, (__m512)a); }
 INLINE vf vmin(vf a, vf b) { return (vf)_mm512_min_ps((__m512)b, (__m512)a); }
@@ -72,12 +74,13 @@ INLINE vf vmax(vf a, vf b) { return vpick(a < b, b, a); }
 INLINE vf vmin(vf a, vf b) { return vpick(b < a, b, a); }
 #endif
 
-/* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by its exponent's bits.  Below -87 about 1e-38 is returned
- * (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
+/* e^x: x = n ln 2 + r, a polynomial of degree 7 in r, 2^n by its exponent's bits.  Below -87 about 1e-38 is
+ * returned (never 0), above 88 about 1.6e38 (never Inf); NaN stays NaN. */
 INLINE vf vexp(vf x)
 {
 	vf c = vmax(vmin(x, vset(88.f)), vset(-87.f));
-	vf n = c * 1.44269504f + 12583039.f;  /* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
+	/* 1.5 2^23 + 127: the sum's low bits are round(c / ln 2) + 127 */
+	vf n = c * 1.44269504f + 12583039.f;
 	vi two_n = (vi)n << 23;
 	vf r, p;
 
@@ -120,7 +123,8 @@ INLINE vf vsilu_d(vf x)
 	return s * (1.f + x * (1.f - s));
 }
 
-/* Rows of numbers, a vector at a time: for (j = 0; j < n; j += VL); LEFT(j, n): how many of the vector are inside. */
+/* Rows of numbers, a vector at a time: for (j = 0; j < n; j += VL); LEFT(j, n): how many of the
+ * vector are inside. */
 #define LEFT(i, n) ((n) - (i) < VL ? (n) - (i) : VL)
 INLINE vf vget(const float *p, int i, int n) { return n - i >= VL ? vload(p + i) : vload_n(p + i, n - i, 0); }
 INLINE void vput(float *p, int i, int n, vf x)

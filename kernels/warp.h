@@ -1,10 +1,10 @@
-/* warp.h -- products of one warp whose sums stay in registers: sixteen rows, on matrix units where operands are bf16, else in
- * float32.
+/* warp.h -- products of one warp whose sums stay in registers: sixteen rows, on matrix units where operands
+ * are bf16, else in float32.
  *
- * Such a sum of 16 rows and 8 N columns is c[N][4] in each lane.  With g = lane / 4 and t = lane % 4, c[n][0..3] are those at
- * (g, 8 n + 2 t), (g, 8 n + 2 t + 1), (g + 8, 8 n + 2 t), (g + 8, 8 n + 2 t + 1): what mma.sync prescribes, so this order may be
- * relied on, as that of wmma may not.  A row lies in the four lanes of one g, and a sum, rounded, is a left operand of
- * the next product as it lies. */
+ * Such a sum of 16 rows and 8 N columns is c[N][4] in each lane.  With g = lane / 4 and t = lane % 4,
+ * c[n][0..3] are those at (g, 8 n + 2 t), (g, 8 n + 2 t + 1), (g + 8, 8 n + 2 t), (g + 8, 8 n + 2 t + 1):
+ * what mma.sync prescribes, so this order may be relied on, as that of wmma may not.  A row lies in the four
+ * lanes of one g, and a sum, rounded, is a left operand of the next product as it lies. */
 #ifndef RF_WARP_H
 #define RF_WARP_H
 
@@ -17,15 +17,16 @@
 #define UNROLL(n)
 #endif
 
-/* ---- instructions ----------------------------------------------------------------------------------------------- */
+/* ---- instructions -------------------------------------------------------------------------- */
 
 #ifdef __CUDACC__
 /* c (16, 8) += a (16, 16) b (16, 8) */
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	    "{%0,%1,%2,%3};"
+	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* Four matrices (8, 8), whose 32 rows the lanes name in order; turned on the way, or not. */
@@ -54,19 +55,21 @@ template <bool TURN> static inline void load_four(uint32_t (&x)[4], const bf16 *
 }
 #endif
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------ */
 
 /* Where this lane's part of a right operand begins: stored (n, k) with TB, else (k, n). */
 template <bool TB> static __device__ __forceinline__ const bf16 *right_at(const bf16 *b, int lb)
 {
 	const int lane = threadIdx.x & 31;
 
-	return b + (TB ? ((lane & 7) + (lane >> 4) * 8) * lb + (lane >> 3 & 1) * 8 : (lane & 15) * lb + (lane >> 4) * 8);
+	return b + (TB ? ((lane & 7) + (lane >> 4) * 8) * lb + (lane >> 3 & 1) * 8
+	               : (lane & 15) * lb + (lane >> 4) * 8);
 }
 
 /* c (16, nt 8) += a (16, 16) b[l..l+15] */
 template <bool TB, int N>
-static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, const uint32_t (&a)[4], int l, const bf16 *b, int lb)
+static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, const uint32_t (&a)[4], int l,
+                                                    const bf16 *b, int lb)
 {
 	static_assert(N % 2 == 0, "columns are loaded by sixteens");
 	UNROLL()
@@ -80,10 +83,12 @@ static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, co
 		}
 }
 
-/* c (16, nt 8) += a (16, k) b (k, nt 8), a and b in shared memory, row-major with la and lb elements from row to row; TB: b is
- * stored (nt 8, k).  k is a multiple of 16, nt even in bf16 and at most N; rows begin at multiples of 16 bytes. */
+/* c (16, nt 8) += a (16, k) b (k, nt 8), a and b in shared memory, row-major with la and lb elements from row
+ * to row; TB: b is stored (nt 8, k).  k is a multiple of 16, nt even in bf16 and at most N; rows begin at
+ * multiples of 16 bytes. */
 template <bool TB, int N>
-static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const bf16 *a, int la, const bf16 *b, int lb)
+static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const bf16 *a, int la,
+                                                    const bf16 *b, int lb)
 {
 	const int lane = threadIdx.x & 31;
 
@@ -100,7 +105,8 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 
 /* In float32 by fours of k, which are one load. */
 template <bool TB, int N>
-static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const float *a, int la, const float *b, int lb)
+static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const float *a, int la,
+                                                    const float *b, int lb)
 {
 	const int g = (threadIdx.x & 31) / 4, t = threadIdx.x & 3;
 
@@ -139,7 +145,8 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 }
 
 /* Rounds a sum into shared memory. */
-template <class T, int N> static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N][4])
+template <class T, int N>
+static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N][4])
 {
 	const int g = (threadIdx.x & 31) / 4, t = threadIdx.x & 3;
 
@@ -149,15 +156,17 @@ template <class T, int N> static __device__ __forceinline__ void put_sum(T *to, 
 			round_to(to + (g + e / 2 * 8) * ld + n * 8 + 2 * t + e % 2, c[n][e]);
 }
 
-/* c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum.  room: (16, lr) numbers of shared memory for this warp alone,
- * lr a multiple of 4; in bf16 none is needed. */
+/* c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum.  room: (16, lr) numbers of shared memory for
+ * this warp alone, lr a multiple of 4; in bf16 none is needed. */
 template <int N, int K>
-static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4], bf16 *, int, const bf16 *b, int lb)
+static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
+                                                       bf16 *, int, const bf16 *b, int lb)
 {
 	b = right_at<false>(b, lb);
 	UNROLL()
 	for (int l = 0; l < K; l += 2) {
-		const uint32_t x[4] = { two_bf16(p[l][0], p[l][1]), two_bf16(p[l][2], p[l][3]), two_bf16(p[l + 1][0], p[l + 1][1]),
+		const uint32_t x[4] = { two_bf16(p[l][0], p[l][1]), two_bf16(p[l][2], p[l][3]),
+		                        two_bf16(p[l + 1][0], p[l + 1][1]),
 			                two_bf16(p[l + 1][2], p[l + 1][3]) };
 
 		product_step<false>(c, nt, x, l * 8, b, lb);
@@ -165,8 +174,8 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 }
 
 template <int N, int K>
-static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4], float *room, int lr,
-                                                       const float *b, int lb)
+static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
+                                                       float *room, int lr, const float *b, int lb)
 {
 	put_sum(room, lr, p);
 	__syncwarp();

@@ -1,18 +1,22 @@
 /* bench -- what the machine's cores can do, and what the model's passes do of it, in one process and one run.
  *
- *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss, against
- *                                     oneDNN's float32 product (2048^3) on the same threads, measured in between
+ *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the
+ *     next-token loss, against
+ *                                     oneDNN's float32 product (2048^3) on the same threads,
+ *                                     measured in between
  *     bench MODEL step T RECORDS [T2 RECORDS2]
- *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and one of another
- *                                     size, by turns
+ *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and
+ *                                     one of another size, by turns
  *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
- *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them, from its own down
+ *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them,
+ *     from its own down
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
- * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute between
- * rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is its own, of T rows at the
- * model's width, of operands that are rounded already: on a GPU that of cuBLAS alone.
- * BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows, BENCH_RECOMPUTE=1; BENCH_OPS=1 shows the time of each operation. */
+ * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute
+ * between rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is
+ * its own, of T rows at the model's width, of operands that are rounded already: on a GPU that of cuBLAS
+ * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows, BENCH_RECOMPUTE=1; BENCH_OPS=1 shows the time of each
+ * operation. */
 #include <dnnl.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -81,7 +85,8 @@ static void show_operations(int passes)
 		all += spent[i];
 	for (int i = 0; i < OPS; i++)
 		if (spent[i] > 0.002 * all)
-			printf("    %-12s %8.4f s  %5.1f %%\n", op_name[i], spent[i] / passes, 100 * spent[i] / all);
+			printf("    %-12s %8.4f s  %5.1f %%\n", op_name[i], spent[i] / passes,
+			       100 * spent[i] / all);
 	memset(spent, 0, sizeof spent);
 }
 
@@ -113,21 +118,25 @@ static rf_f32 numbers(size_t n, uint32_t seed)
 }
 
 /* oneDNN has this beside dnnl_sgemm, and no header declares it. */
-extern dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const uint16_t *, dnnl_dim_t,
-                                           const uint16_t *, dnnl_dim_t, float, float *, dnnl_dim_t) __attribute__((weak));
+extern dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float,
+                                           const uint16_t *, dnnl_dim_t, const uint16_t *, dnnl_dim_t, float,
+                                           float *, dnnl_dim_t) __attribute__((weak));
 
-/* The device's own, T rows times a square of `width`.  It is asked for often enough that a GPU's clock shows its pace. */
+/* The device's own, T rows times a square of `width`.  It is asked for often enough that a GPU's clock shows
+ * its pace. */
 static double device_product(int T, int width)
 {
 	enum { TIMES = 20, ROUNDS = 5 };
 	const size_t n = (size_t)T * (size_t)width;
-	rf_f32 a = numbers(n, 1), b = numbers((size_t)width * (size_t)width, 2), c = g.dev.ops->alloc(&g.dev, n * 4);
+	rf_f32 a = numbers(n, 1), b = numbers((size_t)width * (size_t)width, 2),
+	       c = g.dev.ops->alloc(&g.dev, n * 4);
 	double best = 1e9;
 
 	for (int i = 0; i <= ROUNDS; i++) { /* the first rounds the operands */
 		double t = done();
 		for (int k = 0; k < TIMES; k++)
-			RF(&g.dev, gemm, .m = T, .n = width, .k = width, .tb = true, .weight = true, .a = a, .lda = width, .b = b, .ldb = width, .c = c, .ldc = width);
+			RF(&g.dev, gemm, .m = T, .n = width, .k = width, .tb = true, .weight = true, .a = a,
+			   .lda = width, .b = b, .ldb = width, .c = c, .ldc = width);
 		t = (done() - t) / TIMES;
 		best = i && t < best ? t : best;
 	}
@@ -178,14 +187,15 @@ static void fill(struct rf_record *r, uint64_t id, int T)
 	r->T = T;
 	r->tokens = rf_record_alloc(r, (size_t)T, 4);
 	for (int i = 0; i < T; i++)
-		r->tokens[i] = (int32_t)((((uint32_t)i + 77u * (uint32_t)id) * 2654435761u >> 7) % (uint32_t)g.ckpt->cfg.vocab);
+		r->tokens[i] = (int32_t)((((uint32_t)i + 77u * (uint32_t)id) * 2654435761u >> 7) %
+		                         (uint32_t)g.ckpt->cfg.vocab);
 	r->prompt_len = r->answers = -1;
 }
 
 static void rate(const char *name, double work, double seconds, int T, double product)
 {
-	printf("%-20s %8.1f GFLOP/s  %5.1f %% of the product  %8.0f tokens/s  %.3f s\n", name, work / seconds / 1e9,
-	       100 * work / seconds / 1e9 / product, T / seconds, seconds);
+	printf("%-20s %8.1f GFLOP/s  %5.1f %% of the product  %8.0f tokens/s  %.3f s\n", name,
+	       work / seconds / 1e9, 100 * work / seconds / 1e9 / product, T / seconds, seconds);
 }
 
 static void passes(int T, int repeat)
@@ -196,7 +206,8 @@ static void passes(int T, int repeat)
 	struct rf_record r, *batch = &r;
 	double flops = rf_model_flops(&g.model, T, T);
 	const bool cpu = !strcmp(g.dev.ops->name, "cpu");
-	double best[2] = { 1e9, 1e9 }, top = cpu ? product(g.dev.threads, 8, false) : device_product(T, g.ckpt->cfg.d), low = 0, t;
+	double best[2] = { 1e9, 1e9 },
+	       top = cpu ? product(g.dev.threads, 8, false) : device_product(T, g.ckpt->cfg.d), low = 0, t;
 
 	train.engine = &g;
 	train.rl_coef = 0;
@@ -209,7 +220,8 @@ static void passes(int T, int repeat)
 			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
 			t = rf_now();
-			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e) : rf_entropy_record(&pass, &r, &e)) != RF_OK)
+			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e)
+			       : rf_entropy_record(&pass, &r, &e)) != RF_OK)
 				die(&e);
 			t = rf_now() - t;
 			if (i)
@@ -218,10 +230,12 @@ static void passes(int T, int repeat)
 	if (real)
 		show_operations(repeat + 1);
 	if (cpu)
-		printf("%-20s %8.1f GFLOP/s, float32, %d threads, %s\n", "product", top, g.dev.threads, rf_cpu_level());
+		printf("%-20s %8.1f GFLOP/s, float32, %d threads, %s\n", "product", top, g.dev.threads,
+		       rf_cpu_level());
 	else
-		printf("%-20s %8.1f GFLOP/s, %s, (%d, %d) times (%d, %d), %s\n", "product", top, g.math == RF_MATH_BF16 ? "bf16" : "float32", T, g.ckpt->cfg.d,
-		       g.ckpt->cfg.d, g.ckpt->cfg.d, g.dev.model);
+		printf("%-20s %8.1f GFLOP/s, %s, (%d, %d) times (%d, %d), %s\n", "product", top,
+		       g.math == RF_MATH_BF16 ? "bf16" : "float32", T, g.ckpt->cfg.d, g.ckpt->cfg.d,
+		       g.ckpt->cfg.d, g.dev.model);
 	if (low > 0)
 		printf("%-20s %8.1f GFLOP/s, %.2f times float32\n", "product, bf16", low, low / top);
 	rate("forward", flops, best[0], T, top);
@@ -259,8 +273,10 @@ static void step_once(int T, int n, double part[STAGES])
 	for (int k = 1; k < 4; k++)
 		for (int i = 0; i < n; i++) {
 			t = rf_now();
-			if ((k == 1 ? rf_select_record(&select, 0, batch[i], &skip, &e) : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
-			     : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, NULL, &e)) != RF_OK)
+			if ((k == 1   ? rf_select_record(&select, 0, batch[i], &skip, &e)
+			     : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
+			              : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, NULL, &e)) !=
+			    RF_OK)
 				die(&e);
 			part[k] += rf_now() - t;
 		}
@@ -291,15 +307,17 @@ static void show_step(const struct size *x, const double part[STAGES])
 
 	for (int k = 0; k < STAGES; k++)
 		all += part[k];
-	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all, all / *part,
-	       1e6 * all / ((double)x->n * x->T), x->n, x->T);
+	printf("%-20s %8.3f s  %5.2f forward passes, %.3f us per token, %d x %d tokens\n", "step", all,
+	       all / *part, 1e6 * all / ((double)x->n * x->T), x->n, x->T);
 }
 
-/* Of each stage the least of two rounds: the round before them takes memory from the system, which only a process of one step
- * pays for as it does.  Two sizes take turns, so that what else the machine does slows both. */
+/* Of each stage the least of two rounds: the round before them takes memory from the system, which
+ * only a process of one step pays for as it does.  Two sizes take turns, so that what else the
+ * machine does slows both. */
 static void step(const struct size *x, int sizes)
 {
-	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward", "gradient", "optimizer" };
+	static const char *const names[STAGES] = { "entropy (forward)", "select", "rollout", "reward",
+	                                           "gradient", "optimizer" };
 	enum { ROUNDS = 3 };
 	double best[2][STAGES], first = 0;
 
@@ -332,29 +350,36 @@ static void delta(int T, int H, int width)
 	struct rf_dev *d = &g.dev;
 	const int R = T * H;
 	const size_t n = (size_t)R * (size_t)width, states = (size_t)H * (size_t)width * (size_t)width;
-	rf_f32 q = numbers(n, 1), k = numbers(n, 2), v = numbers(n, 3), b = numbers((size_t)R, 4), d_o = numbers(n, 5), S = numbers(states, 6), dS = numbers(states, 7);
-	rf_f32 u = numbers(n, 9), o = numbers(n, 10), dq = numbers(n, 11), dk = numbers(n, 12), dv = numbers(n, 13);
+	rf_f32 q = numbers(n, 1), k = numbers(n, 2), v = numbers(n, 3), b = numbers((size_t)R, 4),
+	       d_o = numbers(n, 5), S = numbers(states, 6), dS = numbers(states, 7);
+	rf_f32 u = numbers(n, 9), o = numbers(n, 10), dq = numbers(n, 11), dk = numbers(n, 12),
+	       dv = numbers(n, 13);
 	rf_f32 db = numbers((size_t)R, 14), x = numbers(n, 15);
 	double best[2] = { 1e9, 1e9 };
 
 	d->ops->zero(d, S, states * 4);
 	d->ops->zero(d, dS, states * 4);
 	/* k of length 1, as models have it */
-	RF(d, conv_fwd, .nb = 1, .steps = R, .d = width, .w = 1, .head = width, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1, .x = k, .y = x);
+	RF(d, conv_fwd, .nb = 1, .steps = R, .d = width, .w = 1, .head = width, .act = RF_ACT_IDENTITY,
+	   .norm = RF_NORM_L2, .scale = 1, .x = k, .y = x);
 	for (int i = 0; i <= ROUNDS; i++)
 		for (int back = 0; back < 2; back++) {
 			double t = done();
 			for (int j = 0; j < TIMES; j++) {
-				RF(d, delta_fwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H, .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v, .b = b,
-				   .u = u, .o = o, .S = S);
+				RF(d, delta_fwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H, .K = width,
+				   .V = width, .beta_scale = 1, .q = q, .k = x, .v = v, .b = b, .u = u,
+				   .o = o, .S = S);
 				if (back)
-					RF(d, delta_bwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H, .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
-					   .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .db = db, .S = S, .dS = dS);
+					RF(d, delta_bwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H,
+					   .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
+					   .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .db = db,
+					   .S = S, .dS = dS);
 			}
 			t = (done() - t) / TIMES;
 			best[back] = i && t < best[back] ? t : best[back];
 		}
-	printf("%-20s %8.3f ms\n%-20s %8.3f ms\n", "delta rule", 1e3 * best[0], "delta rule and back", 1e3 * best[1]);
+	printf("%-20s %8.3f ms\n%-20s %8.3f ms\n", "delta rule", 1e3 * best[0], "delta rule and back",
+	       1e3 * best[1]);
 	const rf_f32 all[] = { q, k, v, b, d_o, S, dS, u, o, dq, dk, dv, db, x };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		d->ops->release(d, all[i]);
@@ -441,7 +466,8 @@ int main(int argc, char **argv)
 		int sizes = argc > 5 ? 2 : 1;
 
 		for (int i = 0; i < sizes; i++)
-			x[i] = (struct size){ atoi(argv[3 + 2 * i]), argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
+			x[i] = (struct size){ atoi(argv[3 + 2 * i]),
+			                      argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
 		step(x, sizes);
 	}
 	getrusage(RUSAGE_SELF, &use);

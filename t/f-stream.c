@@ -1,5 +1,5 @@
-/* f-stream -- any bytes as a stream, as messages behind right checksums (else no fuzzer gets past those), as one
- * message, as a line of JSON.  Whatever is accepted is written again and must come back the same.
+/* f-stream -- any bytes as a stream, as messages behind right checksums (else no fuzzer gets past those), as
+ * one message, as a line of JSON.  Whatever is accepted is written again and must come back the same.
  *
  * The first byte chooses which.  Messages begin with their length in two bytes. */
 #include <msgpack.h>
@@ -40,8 +40,10 @@ static void settle(const struct rf_record *r, int vocab)
 	rf_record_init(&again);
 	insist(rf_record_check(r, vocab, &e) == RF_OK, "an accepted record breaks a rule");
 	rf_record_encode(&a, 1, r);
-	insist(rf_msg_check(a.p, a.n, &e) == RF_OK && rf_msg_open(&m, a.p, a.n, &e) == RF_OK, "a written record is no message");
-	insist(rf_record_decode(&again, m.body.p, (size_t)(m.body.end - m.body.p), vocab, &e) == RF_OK, "a written record is refused");
+	insist(rf_msg_check(a.p, a.n, &e) == RF_OK && rf_msg_open(&m, a.p, a.n, &e) == RF_OK,
+	       "a written record is no message");
+	insist(rf_record_decode(&again, m.body.p, (size_t)(m.body.end - m.body.p), vocab, &e) == RF_OK,
+	       "a written record is refused");
 	rf_record_encode(&b, 1, &again);
 	insist(same(&a, &b), "a record written twice differs");
 	rf_record_copy(&again, r, &e);
@@ -62,7 +64,8 @@ static void settle_head(const struct rf_head *h)
 
 	rf_head_init(&again);
 	rf_head_encode(&a, h);
-	insist(rf_msg_check(a.p, a.n, &e) == RF_OK && rf_msg_open(&m, a.p, a.n, &e) == RF_OK, "a written head is no message");
+	insist(rf_msg_check(a.p, a.n, &e) == RF_OK && rf_msg_open(&m, a.p, a.n, &e) == RF_OK,
+	       "a written head is no message");
 	insist(rf_head_decode(&again, m.body, &e) == RF_OK, "a written head is refused");
 	rf_head_encode(&b, &again);
 	insist(same(&a, &b), "a head written twice differs");
@@ -84,7 +87,8 @@ static void read_stream(const void *data, size_t n)
 			settle(r, rf_in_head(in)->vocab);
 		rf_in_close(in);
 	}
-	insist(rc == RF_EOF || (rc == RF_EDATA && !strncmp(e.msg, "<fuzz>: ", 8)), "a stream fails otherwise than with words");
+	insist(rc == RF_EOF || (rc == RF_EDATA && !strncmp(e.msg, "<fuzz>: ", 8)),
+	       "a stream fails otherwise than with words");
 }
 
 static void frame(struct rf_buf *b, const void *msg, size_t n)
@@ -139,8 +143,11 @@ static void through_json(const void *msg, size_t n)
 	if (rf_msg_to_json(msg, n, &line, &len, &e) != RF_OK)
 		return;
 	insist(rf_msg_from_json(line, len, &back, &m, &e) == RF_OK, "JSON of ours is refused");
-	insist(rf_msg_to_json(back, m, &line2, &len2, &e) == RF_OK && len == len2 && !memcmp(line, line2, len), "JSON of a message differs after a round trip");
-	insist(rf_msg_from_json(line2, len2, &back2, &m2, &e) == RF_OK && m == m2 && !memcmp(back, back2, m), "a message differs after a round trip");
+	insist(rf_msg_to_json(back, m, &line2, &len2, &e) == RF_OK && len == len2 &&
+	               !memcmp(line, line2, len),
+	       "JSON of a message differs after a round trip");
+	insist(rf_msg_from_json(line2, len2, &back2, &m2, &e) == RF_OK && m == m2 && !memcmp(back, back2, m),
+	       "a message differs after a round trip");
 	free(line);
 	free(line2);
 	free(back);
@@ -156,7 +163,9 @@ static void check_message(const uint8_t *data, size_t size)
 	if (rf_msg_check(data, size, &e) != RF_OK)
 		return;
 	msgpack_unpacked_init(&result);
-	insist(msgpack_unpack_next(&result, (const char *)data, size, &off) == MSGPACK_UNPACK_SUCCESS && off == size, "msgpack-c disagrees");
+	insist(msgpack_unpack_next(&result, (const char *)data, size, &off) == MSGPACK_UNPACK_SUCCESS &&
+	               off == size,
+	       "msgpack-c disagrees");
 	msgpack_unpacked_destroy(&result);
 	through_json(data, size);
 }

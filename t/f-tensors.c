@@ -1,5 +1,5 @@
-/* f-tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and every value can
- * be read. */
+/* f-tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and
+ * every value can be read. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,12 +26,18 @@ static void check(const struct rf_tensor *t, const uint8_t *data, size_t size)
 
 	for (int d = 0; d < t->ndim; d++)
 		count *= (uint64_t)t->shape[d];
-	insist(t->ndim >= 0 && t->ndim <= RF_MAX_DIMS && count == t->count && t->bytes == count * (unsigned)rf_dtype_size(t->dtype), "sizes disagree");
-	insist((const uint8_t *)t->data >= data + 8 && t->bytes <= size && (const uint8_t *)t->data + t->bytes <= data + size, "outside the buffer");
+	insist(t->ndim >= 0 && t->ndim <= RF_MAX_DIMS && count == t->count &&
+	               t->bytes == count * (unsigned)rf_dtype_size(t->dtype),
+	       "sizes disagree");
+	insist((const uint8_t *)t->data >= data + 8 && t->bytes <= size &&
+	               (const uint8_t *)t->data + t->bytes <= data + size,
+	       "outside the buffer");
 	if (!(x = malloc(count * sizeof *x + 1)))
 		abort();
 	if (rf_tensor_f32(t, x, &e) != RF_OK)
-		insist(e.code == RF_EMODEL && t->dtype != RF_F32 && t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64, "not read");
+		insist(e.code == RF_EMODEL && t->dtype != RF_F32 && t->dtype != RF_F16 &&
+		               t->dtype != RF_BF16 && t->dtype != RF_F64,
+		       "not read");
 	free(x);
 }
 

@@ -1,5 +1,5 @@
-/* f-text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the options; and any
- * bytes as JSON: the scanner accepts what jansson accepts, and reads the same from it.
+/* f-text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the
+ * options; and any bytes as JSON: the scanner accepts what jansson accepts, and reads the same from it.
  *
  * The first byte chooses format and options, the second lengths; the rest is the file. */
 #define _GNU_SOURCE
@@ -58,14 +58,18 @@ static void same(struct rf_jvalue *v, const json_t *j)
 		}
 	} else if (rf_jscan_is_string(v)) {
 		const char *s = rf_jscan_text(v, &n);
-		insist(json_is_string(j) && n == json_string_length(j) && !memcmp(s, json_string_value(j), n), "a string differs");
+		insist(json_is_string(j) && n == json_string_length(j) && !memcmp(s, json_string_value(j), n),
+		       "a string differs");
 	} else if (rf_jscan_int(v, &i)) {
 		insist(json_is_integer(j) && i == json_integer_value(j), "an integer differs");
 	} else if (rf_jscan_real(v, &x)) {
 		insist(json_is_real(j) && x == json_real_value(j), "a real differs");
 	} else {
-		insist(v->s[0] == 't' ? json_is_true(j) : v->s[0] == 'f' ? json_is_false(j) : v->s[0] == 'n' ? json_is_null(j)
-		       : v->n > 300, "a value differs");
+		insist(v->s[0] == 't'   ? json_is_true(j)
+		       : v->s[0] == 'f' ? json_is_false(j)
+		       : v->s[0] == 'n' ? json_is_null(j)
+		                        : v->n > 300,
+		       "a value differs");
 	}
 }
 
@@ -82,12 +86,14 @@ static void compare(const uint8_t *data, size_t size)
 	j = json_loadb(copy, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (rf_jscan_check(copy, size, &v, &err) != RF_OK)
 		/* jansson goes deeper, and passes over a zero byte behind a number */
-		insist(!j || strstr(err.msg, "no deeper nesting") || memchr(data, 0, size), "refused what jansson accepts");
+		insist(!j || strstr(err.msg, "no deeper nesting") || memchr(data, 0, size),
+		       "refused what jansson accepts");
 	else if (j)
 		same(&v, j);
 	else
-		insist(json_error_code(&error) == json_error_numeric_overflow
-		       || json_error_code(&error) == json_error_null_byte_in_key, "accepted what jansson refuses");
+		insist(json_error_code(&error) == json_error_numeric_overflow ||
+		               json_error_code(&error) == json_error_null_byte_in_key,
+		       "accepted what jansson refuses");
 	json_decref(j);
 	free(copy);
 }
@@ -135,8 +141,10 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 		insist(rf_sequences_open(&s, &c, tok, text, o.max_record, &err) == RF_OK, "options");
 		while ((rc = rf_sequences_next(s, &r, &err)) == RF_OK) {
 			insist(rf_record_check(r, rf_sequences_vocab(s), &err) == RF_OK, "a bad record");
-			insist(r->id == id++ && r->T >= c.min_len && (!c.max_len || r->T <= c.max_len), "a bad length");
-			insist(r->prompt_len <= r->T && (r->prompt_len >= 0) == (o.prompt_key != NULL), "a bad prompt_len");
+			insist(r->id == id++ && r->T >= c.min_len && (!c.max_len || r->T <= c.max_len),
+			       "a bad length");
+			insist(r->prompt_len <= r->T && (r->prompt_len >= 0) == (o.prompt_key != NULL),
+			       "a bad prompt_len");
 			insist(!r->source || !o.source || r->source[0], "a bad source");
 		}
 		insist(rc == RF_EOF || rc == RF_EDATA, "neither an end nor bad data");

@@ -1,10 +1,12 @@
-/* fault.c -- a library to be preloaded (LD_PRELOAD) into a program: it counts the calls by which the program changes files,
- * from the first one that makes or locks something on, and lets one go wrong.
+/* fault.c -- a library to be preloaded (LD_PRELOAD) into a program: it counts the calls by which the program
+ * changes files, from the first one that makes or locks something on, and lets one go wrong.
  *
  *     RF_FAULT_LOG=FILE     appends the name of each call
- *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first half is done
+ *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first
+ *     half is done
  *     RF_FAULT=term:N       SIGTERM before call N
- *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no blocks to count
+ *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no
+ *     blocks to count
  *     RF_FAULT_OVERLAY=1    folders cannot be renamed, as those of an overlay's lower layer
  */
 #define _GNU_SOURCE
@@ -138,7 +140,8 @@ int rename(const char *from, const char *to)
 	struct stat st;
 
 	at("rename", 0);
-	if (getenv("RF_FAULT_OVERLAY") && !strstr(from, "tmp-") && stat(from, &st) == 0 && S_ISDIR(st.st_mode)) {
+	if (getenv("RF_FAULT_OVERLAY") && !strstr(from, "tmp-") && stat(from, &st) == 0 &&
+	    S_ISDIR(st.st_mode)) {
 		errno = EXDEV;
 		return -1;
 	}

@@ -1,5 +1,5 @@
-/* fuzz-main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links the same
- * target with libFuzzer instead.  A failed promise aborts. */
+/* fuzz-main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links
+ * the same target with libFuzzer instead.  A failed promise aborts. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* ops.h -- what the tests of a device's operations share.
  *
- * A case is a function that fills inputs from a fixed seed, calls operations on `dev`, and hands every output to
- * values() with what it should be in double precision.  It runs once on each device: on the first the outputs are
- * compared with the reference, on the others with the first one's bits.
+ * A case is a function that fills inputs from a fixed seed, calls operations on `dev`, and hands every output
+ * to values() with what it should be in double precision.  It runs once on each device: on the first the
+ * outputs are compared with the reference, on the others with the first one's bits.
  *
- * The reference of an operation is written once, forward, on a tape: every number is a node that knows the nodes it
- * came from and the derivatives, so that the exact gradient in double precision follows from going back over it. */
+ * The reference of an operation is written once, forward, on a tape: every number is a node that knows the
+ * nodes it came from and the derivatives, so that the exact gradient in double precision follows from going
+ * back over it. */
 #ifndef RF_T_OPS_H
 #define RF_T_OPS_H
 
@@ -33,7 +34,7 @@ static UNUSED void *need(size_t n, size_t size)
 	return p;
 }
 
-/* ---- what came out ---------------------------------------------------------------------------------------------- */
+/* ---- what came out ------------------------------------------------------------------------- */
 
 #define VALUE 1e-5     /* limits of an error, as a part of the largest number */
 #define GRADIENT 1e-4
@@ -66,7 +67,7 @@ static UNUSED void judge(const char *name, double error, double limit)
 		printf("# %s: %s: error %.2e, limit %.0e\n", name, label, error, limit);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 /* n numbers on the host and on the device; behind those on the device lie some that nobody may touch. */
 enum { BUFS = 64, FENCE = 16 };
@@ -175,7 +176,8 @@ static UNUSED void same_bits(const char *name, void *p, size_t bytes)
 	}
 }
 
-/* Of products, of operands rounded to bf16 or not: a GPU's matrix units cut sums off where float32 rounds them. */
+/* Of products, of operands rounded to bf16 or not: a GPU's matrix units cut sums off where float32
+ * rounds them. */
 static UNUSED double limit_of_product(bool rounded)
 {
 	return rounded && !strcmp(dev->ops->name, "cuda") ? 1e-4 : VALUE;
@@ -194,8 +196,9 @@ static UNUSED double limit_on_device(const char *name, double limit)
 	return sum ? 1e-5 : 1e-6;
 }
 
-/* Compares b with ref (computed on the first device only): the largest difference, as a part of the largest number, or
- * of 1/100 if all are smaller (the inputs are around 1; what cancels is not held to tighter limits). */
+/* Compares b with ref (computed on the first device only): the largest difference, as a part of the
+ * largest number, or of 1/100 if all are smaller (the inputs are around 1; what cancels is not held
+ * to tighter limits). */
 static UNUSED void values(const char *name, struct buf b, const double *ref, double limit)
 {
 	float *h = get(b);
@@ -225,7 +228,7 @@ static UNUSED void keeps_nan(const char *op, struct buf b)
 	free(h);
 }
 
-/* ---- the tape --------------------------------------------------------------------------------------------------- */
+/* ---- the tape ------------------------------------------------------------------------------ */
 
 typedef int num;  /* a number on the tape */
 static struct { num from; double by; } *edge;
@@ -392,7 +395,7 @@ static UNUSED double *gradients(const num *x, size_t n, const float *to)
 	return g;
 }
 
-/* ---- the devices ------------------------------------------------------------------------------------------------ */
+/* ---- the devices --------------------------------------------------------------------------- */
 
 struct device { const char *name; int threads; char title[40]; struct rf_dev d; };
 static struct device device[16];
@@ -406,7 +409,8 @@ static UNUSED void close_devices(void)
 
 static UNUSED void open_devices(int argc, char *argv[], enum rf_math math)
 {
-	static const struct device standard[] = { { .name = "cpu", .threads = 1 }, { .name = "cpu", .threads = 2 },
+	static const struct device standard[] = { { .name = "cpu", .threads = 1 },
+	                                          { .name = "cpu", .threads = 2 },
 		{ .name = "cpu", .threads = 3 }, { .name = "check", .threads = 2 } };
 	struct rf_err e;
 
@@ -423,7 +427,8 @@ static UNUSED void open_devices(int argc, char *argv[], enum rf_math math)
 	}
 }
 
-/* RF_EVERY=n, for devices that are slow: of the cases of each function the first, and one of n of the others. */
+/* RF_EVERY=n, for devices that are slow: of the cases of each function the first, and one of n of
+ * the others. */
 static bool left_out(const char *function)
 {
 	static struct { const char *name; unsigned cases; } of[100];
@@ -492,8 +497,8 @@ static UNUSED int finish(void)
 
 	for (int i = 0; i < lines; i++) {
 		bool ok = !line[i].bad && !line[i].bits;
-		printf("%s %d - %s  # worst %.1e of %.0e%s\n", ok ? "ok" : "not ok", i + 1, line[i].name, line[i].worst,
-		       line[i].limit, line[i].bits ? ", bits differ" : "");
+		printf("%s %d - %s  # worst %.1e of %.0e%s\n", ok ? "ok" : "not ok", i + 1, line[i].name,
+		       line[i].worst, line[i].limit, line[i].bits ? ", bits differ" : "");
 		bad += !ok;
 	}
 	printf("# bits of all outputs: %016llx\n", all_bits);

@@ -46,7 +46,8 @@ static void made_end(struct made *m)
 {
 	struct rf_buf b = { 0 };
 
-	rf_end_encode(&b, (uint64_t)m->frames, &(struct rf_end){ (uint64_t)m->frames - 1, XXH64_digest(m->hash) });
+	rf_end_encode(&b, (uint64_t)m->frames, &(struct rf_end){ (uint64_t)m->frames - 1,
+	                                                         XXH64_digest(m->hash) });
 	made_frame(m, b.p, b.n);
 	rf_buf_free(&b);
 }
@@ -86,7 +87,8 @@ static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t
 }
 
 enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, KINDS };
-static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward", "advantage" };
+static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
+                                          "advantage" };
 
 /* A record as it looks after the stage that writes this. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
@@ -108,11 +110,13 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 	if (kind >= ROLLOUT)
 		r->rollout = (struct rf_rollout){
 			.temperature = 0.8, .n = N, .k = K, .d = D, .tokens = some_ints(r, C * N * K, 0, 40),
-			.logp = some_floats(r, C * N * K), .h_pred = some_floats(r, C * N * K * D), .h_gt = some_floats(r, C * K * D),
+			.logp = some_floats(r, C * N * K), .h_pred = some_floats(r, C * N * K * D),
+			.h_gt = some_floats(r, C * K * D),
 		};
 	if (kind >= REWARD)
 		r->reward = (struct rf_reward){
-			.kind = "hybrid", .n = N, .total = some_floats(r, C * N), .cosine = some_floats(r, C * N),
+			.kind = "hybrid", .n = N, .total = some_floats(r, C * N),
+			.cosine = some_floats(r, C * N),
 			.binary = some_floats(r, C * N), .edit = some_floats(r, C * N),
 		};
 	if (kind >= ADVANTAGE)
@@ -152,8 +156,10 @@ static inline void some_stream(struct made *m, enum kind kind, int records)
 	rf_record_free(&r);
 }
 
-/* The hash of all that a reader hands out: of the head, then of each record; up to `most`.  Returns how it ended. */
-static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int most, int *count, struct rf_err *e)
+/* The hash of all that a reader hands out: of the head, then of each record; up to `most`.  Returns
+ * how it ended. */
+static enum rf_code read_hashes(const void *data, size_t n, uint64_t *hash, int most, int *count,
+                                struct rf_err *e)
 {
 	struct rf_in *in;
 	struct rf_record *r;

@@ -70,8 +70,8 @@ static void read_null(void) { copy(1, NULL, floats(1)); }
 static void write_far(void) { copy(33, floats(33), floats(16)); }
 static void nothing(void) { copy(16, floats(33), floats(16)); }
 
-/* What an operation that failed leaves unwritten may be a list of rows: the operations after it must not follow it, on the
- * CPU either. */
+/* What an operation that failed leaves unwritten may be a list of rows: the operations after it must not
+ * follow it, on the CPU either. */
 static void after_failure(void)
 {
 	const int32_t wild[] = { INT32_MAX, INT32_MIN };
@@ -92,7 +92,8 @@ static void after_failure(void)
 	RF(&cpu, embed_fwd, .rows = 2, .d = 1, .tokens = i, .w = x, .y = x);
 	RF(&cpu, axpy, .n = 2, .scale = 5, .x = x, .y = x);
 	cpu.ops->download(&cpu, y, x, sizeof y);
-	ok(rf_dev_sync(&cpu, &e) == RF_ENOMEM && y[0] == 1 && y[1] == 1, "after a failure the CPU does nothing any more either");
+	ok(rf_dev_sync(&cpu, &e) == RF_ENOMEM && y[0] == 1 && y[1] == 1,
+	   "after a failure the CPU does nothing any more either");
 	cpu.ops->release(&cpu, x);
 	cpu.ops->release(&cpu, i);
 	rf_dev_close(&cpu);
@@ -146,7 +147,8 @@ int main(void)
 	reopen();
 	x = floats(15);
 	RF(&d, axpy, .n = 16, .scale = 1, .x = y = floats(16), .y = x);
-	ok(says(RF_ENUMERIC, "wrote outside of 60 bytes"), "an operation that writes a little over the end is seen at sync");
+	ok(says(RF_ENUMERIC, "wrote outside of 60 bytes"),
+	   "an operation that writes a little over the end is seen at sync");
 	reopen();
 	x = floats(15);
 	RF(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = rf_at(x, (size_t)-1));
@@ -199,7 +201,8 @@ int main(void)
 		good &= big[i] == (float)i;
 	free(big);
 	ok(good && rf_dev_sync(&d, &e) == RF_OK, "a long queue is worked off on the way");
-	ok(!d.ops->alloc(&d, (size_t)1 << 60) && d.err.code == RF_ENOMEM, "memory that is not there is refused");
+	ok(!d.ops->alloc(&d, (size_t)1 << 60) && d.err.code == RF_ENOMEM,
+	   "memory that is not there is refused");
 	rf_dev_close(&d);
 	return tap_end();
 }

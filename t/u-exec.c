@@ -68,7 +68,8 @@ static void test_ends(void)
 	for (int i = 0; i < 3; i++) {
 		x = start(i == 0 ? "sleep 60" : i == 1 ? "sleep 60 & sleep 60; :" : "exit 0", 1);
 		rf_exec_stop(x);
-		ok(nothing_left() && descriptors() == before, "stopped at once, nothing is left behind (%d)", i);
+		ok(nothing_left() && descriptors() == before, "stopped at once, nothing is left behind (%d)",
+		   i);
 	}
 	x = start("cat; exit 3", 5);
 	rf_exec_close_input(x);
@@ -94,7 +95,8 @@ static void test_ends(void)
 	none = old;
 	none.rlim_cur = 5;
 	setrlimit(RLIMIT_NOFILE, &none);
-	ok(rf_exec_start(&x, "true", 0, &err) == RF_EIO && !x && nothing_left(), "no descriptors: %s", err.msg);
+	ok(rf_exec_start(&x, "true", 0, &err) == RF_EIO && !x && nothing_left(), "no descriptors: %s",
+	   err.msg);
 	setrlimit(RLIMIT_NOFILE, &old);
 	ok(descriptors() == before, "and none was lost");
 }
@@ -107,7 +109,8 @@ static void test_lines(void)
 	bool good = true;
 	char text[20];
 
-	ok(rf_exec_receive(x, RF_EXEC_NOW, &line, &len, &err) == RF_OK && !line, "no question, no answer, no wait");
+	ok(rf_exec_receive(x, RF_EXEC_NOW, &line, &len, &err) == RF_OK && !line,
+	   "no question, no answer, no wait");
 	for (int i = 0; i < 5000 && good; i++) {
 		snprintf(text, sizeof text, "%d", i);
 		send_text(x, text);
@@ -120,7 +123,8 @@ static void test_lines(void)
 	memset(big, 'x', 4 << 20);
 	big[4 << 20] = 0;
 	rf_exec_send(x, big, 4 << 20);
-	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && len == 4 << 20 && strlen(line) == len,
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && len == 4 << 20 &&
+	           strlen(line) == len,
 	   "a line of 4 MiB, which fits into no pipe");
 
 	/* other: a descriptor that can be read ends the wait, but not before everything was taken */
@@ -136,16 +140,20 @@ static void test_lines(void)
 	if (!line)
 		rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err);
 	rf_exec_close_input(x);
-	ok(line && !strcmp(line, "last") && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF
-	   && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF, "the end of the output stays the end");
+	ok(line && !strcmp(line, "last") && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF &&
+	           rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
+	   "the end of the output stays the end");
 	rf_exec_stop(x);
 
 	/* three lines at once, the last without a newline */
 	x = start("printf 'a\\n\\nc'", 5);
 	good = rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "a");
-	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "") && len == 0;
-	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "c") && len == 1;
-	ok(good && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF, "a last line without a newline is a line");
+	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "") &&
+	        len == 0;
+	good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "c") &&
+	        len == 1;
+	ok(good && rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EOF,
+	   "a last line without a newline is a line");
 	rf_exec_stop(x);
 }
 
@@ -155,13 +163,15 @@ static void test_patience(void)
 	const char *line;
 	size_t len;
 
-	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EDATA && strstr(err.msg, "0.1 s (--timeout)"),
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_EDATA &&
+	           strstr(err.msg, "0.1 s (--timeout)"),
 	   "the time runs out: %s", err.msg);
 	rf_exec_stop(x);
 
 	/* what comes slowly, but comes, is no hang */
 	x = start("for i in 1 2 3 4 5 6; do sleep .5; printf x; done; echo", 2.5);
-	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "xxxxxx"), "every byte counts");
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "xxxxxx"),
+	   "every byte counts");
 	rf_exec_stop(x);
 
 	/* it closed its input, so it cannot answer, but may say why */
@@ -169,7 +179,8 @@ static void test_patience(void)
 	char *big = calloc(1, 1 << 20);
 	memset(big, 'x', (1 << 20) - 1);
 	rf_exec_send(x, big, (1 << 20) - 1);
-	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "sorry"), "last words are heard");
+	ok(rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, "sorry"),
+	   "last words are heard");
 	rf_exec_stop(x);
 	ok(nothing_left(), "nothing is left behind");
 }

@@ -1,16 +1,20 @@
 /* u-golden -- between the reference cases and the programs.  A CASE is a directory with expected.safetensors.
  *
- *     u-golden stream CASE            the case as a stream: tokens, positions, rollouts with logp_old, hybrid rewards
- *     u-golden values CASE FILE KEY...  a stream's values against the case's; ID.KEY where the case has several records
+ *     u-golden stream CASE            the case as a stream: tokens, positions, rollouts with
+ *     logp_old, hybrid rewards
+ *     u-golden values CASE FILE KEY...  a stream's values against the case's; ID.KEY where the case has
+ *     several records
  *     u-golden grads CASE KEY FILE    all gradients in a safetensors file against KEY.NAME
  *     u-golden step CASE DIR          weights in a checkpoint against step.weight.NAME
- *     u-golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first lines) of a log
+ *     u-golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first
+ *     lines) of a log
  *     u-golden adamw CASE             the optimizer alone, on the case's gradients, against double precision
- *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over their norm
+ *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over
+ *     their norm
  *
- * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5 (values),
- * 1e-4 (gradients; with Muon, whose steps magnify rounding, 5e-5 and 5e-3), 5e-7 of the largest advantage (loss.rl), 1e-2
- * (change of all weights over its norm; of two of our own checkpoints 1e-6). */
+ * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5
+ * (values), 1e-4 (gradients; with Muon, whose steps magnify rounding, 5e-5 and 5e-3), 5e-7 of the largest
+ * advantage (loss.rl), 1e-2 (change of all weights over its norm; of two of our own checkpoints 1e-6). */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -82,7 +86,7 @@ static void against(const char *name, const float *have, size_t n, double limit)
 	free(e);
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------------------------- */
 
 static void make_stream(void)
 {
@@ -120,7 +124,8 @@ static void make_stream(void)
 static const float *value(const struct rf_record *r, const char *key, size_t *n)
 {
 	const struct rf_rollout *o = &r->rollout;
-	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)(o->tokens ? o->n : 0), k = (size_t)o->k, d = (size_t)o->d;
+	size_t T = (size_t)r->T, rolls = (size_t)r->c * (size_t)(o->tokens ? o->n : 0), k = (size_t)o->k,
+	       d = (size_t)o->d;
 	const struct { const char *key; const float *p; size_t n; } have[] = {
 		{ "entropy", r->entropy, T },
 		{ "nll", r->nll, T - 1 },
@@ -159,14 +164,19 @@ static void values(const char *path, char **keys)
 			size_t n;
 			const float *p = value(r, *k, &n);
 
-			snprintf(name, sizeof name, several ? "%llu.%s" : "%.0llu%s", several ? (unsigned long long)r->id : 0, *k);
-			if (p || !several || rf_tensors_find(&want, name)) /* a record without positions has no advantages */
-				against(name, p, n, !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit") ? 1e-6 : value_limit);
+			snprintf(name, sizeof name, several ? "%llu.%s" : "%.0llu%s",
+			         several ? (unsigned long long)r->id : 0, *k);
+			/* a record without positions has no advantages */
+			if (p || !several || rf_tensors_find(&want, name))
+				against(name, p, n,
+				        !strcmp(*k, "reward.binary") || !strcmp(*k, "reward.edit")
+				                ? 1e-6
+				                : value_limit);
 		}
 	must(rc == RF_EOF ? RF_OK : rc);
 }
 
-/* ---- gradients and steps ---------------------------------------------------------------------------------------- */
+/* ---- gradients and steps ------------------------------------------------------------------- */
 
 static void gradients(const char *key, const char *path)
 {
@@ -188,7 +198,8 @@ static void gradients(const char *key, const char *path)
 	}
 }
 
-/* |change - expected change| / |expected change|, over all weights; `other` holds what is expected, as prefix NAME. */
+/* |change - expected change| / |expected change|, over all weights; `other` holds what is expected,
+ * as prefix NAME. */
 static double change(const char *dir, const char *first, const struct rf_tensors *other, const char *prefix)
 {
 	struct rf_tensors have, from;
@@ -232,8 +243,8 @@ static void same_change(const char *a, const char *b, const char *first)
 	ok(d <= 1e-6, "difference of the changes %.1e", d);
 }
 
-/* A mean of terms that are as large as the advantages, and cancel: measured against the largest of those.  A case of several
- * records has one of each. */
+/* A mean of terms that are as large as the advantages, and cancel: measured against the largest of those.  A
+ * case of several records has one of each. */
 static void policy_loss(const char *key, double loss)
 {
 	double top = 0, expected;
@@ -245,8 +256,8 @@ static void policy_loss(const char *key, double loss)
 			for (a = f32(&want, want.t[i].name, &n); n-- > 0;)
 				top = fmax(top, fabs((double)a[n]));
 	expected = m == 1 ? (double)*e : NAN;
-	ok(fabs(loss - expected) <= 5e-7 * top, "%s %.1e of the largest advantage, %.1e of itself", key, fabs(loss - expected) / top,
-	   fabs(loss / expected - 1));
+	ok(fabs(loss - expected) <= 5e-7 * top, "%s %.1e of the largest advantage, %.1e of itself", key,
+	   fabs(loss - expected) / top, fabs(loss / expected - 1));
 	free(e);
 }
 
@@ -262,13 +273,16 @@ static void log_lines(const char *path, char **keys)
 
 		for (char **k = keys; *k; k++) {
 			bool is_norm = !strcmp(*k, "step.grad_norm");
-			const char *key = is_norm ? "actor/grad_norm_ttt" : !strcmp(*k, "loss.rl") ? "loss/rl" : "loss/ntp";
+			const char *key = is_norm                  ? "actor/grad_norm_ttt"
+			                  : !strcmp(*k, "loss.rl") ? "loss/rl"
+			                                           : "loss/ntp";
 			float x = (float)json_number_value(json_object_get(o, key));
 
 			if (!json_is_number(json_object_get(o, key)))
 				ok(false, "line %zu has no %s", lines, key);
 			else if (is_norm && lines < n)
-				compare(*k, &x, norm + lines, 1, lines ? 1e-3 : gradient_limit / 10); /* Adam's first step magnifies noise */
+				/* Adam's first step magnifies noise */
+				compare(*k, &x, norm + lines, 1, lines ? 1e-3 : gradient_limit / 10);
 			else if (!is_norm && !lines && !strcmp(*k, "loss.rl"))
 				policy_loss(*k, (double)x);
 			else if (!is_norm && !lines)
@@ -279,9 +293,10 @@ static void log_lines(const char *path, char **keys)
 	ok(lines > 0, "%s has lines", path);
 }
 
-/* ---- the optimizer alone ---------------------------------------------------------------------------------------- */
+/* ---- the optimizer alone ------------------------------------------------------------------- */
 
-/* Three steps with the same gradient, 0.2 grad_rl + grad_ntp, then scaled down so far that nothing is clipped. */
+/* Three steps with the same gradient, 0.2 grad_rl + grad_ntp, then scaled down so far that nothing
+ * is clipped. */
 static void adamw(const char *dir)
 {
 	struct rf_engine g = RF_ENGINE_DEFAULTS;
@@ -329,9 +344,11 @@ static void adamw(const char *dir)
 		scale = fmin(1, 0.2 / (sqrt(sum) + 1e-6));
 		g.dev.ops->upload(&g.dev, g.model.g, grad, n * 4);
 		must(rf_train_step(&t, s, s, &st, &err));
-		ok(fabs(st.grad_norm - sqrt(sum)) <= 1e-9 * sqrt(sum), "norm before clipping %.9g", st.grad_norm);
+		ok(fabs(st.grad_norm - sqrt(sum)) <= 1e-9 * sqrt(sum), "norm before clipping %.9g",
+		   st.grad_norm);
 		if (!s)
-			ok(fabs(st.grad_norm - (double)norm[0]) <= 1e-5 * (double)norm[0], "it is the case's, %.9g", (double)norm[0]);
+			ok(fabs(st.grad_norm - (double)norm[0]) <= 1e-5 * (double)norm[0],
+			   "it is the case's, %.9g", (double)norm[0]);
 		ok(s == 2 ? scale == 1 : scale < 1, "clipped by %g", scale);
 		for (size_t i = 0; i < n; i++) {
 			double d = (double)grad[i] * scale;
@@ -354,7 +371,8 @@ static void adamw(const char *dir)
 		top_v = fmax(top_v, v[i]);
 	}
 	ok(worst_w <= 1e-6 * (double)top_w, "weights %.1e", worst_w / (double)top_w);
-	ok(worst_m <= 1e-6 * top_m && worst_v <= 1e-6 * top_v, "moments %.1e %.1e", worst_m / top_m, worst_v / top_v);
+	ok(worst_m <= 1e-6 * top_m && worst_v <= 1e-6 * top_v, "moments %.1e %.1e", worst_m / top_m,
+	   worst_v / top_v);
 	rf_train_close(&t);
 	rf_engine_close(&g);
 }

@@ -8,9 +8,10 @@
 #include "model/model.h"
 #include "tap.h"
 
-static const char config[] =
-	"{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, \"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
-	" \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, \"qkv_bias\": true}, \"intermediate_size\": 99}";
+static const char config[] = "{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, "
+                             "\"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"
+			     " \"initializer_range\": 0.05, \"attn\": {\"layers\": [1], \"num_heads\": 1, "
+                             "\"qkv_bias\": true}, \"intermediate_size\": 99}";
 
 /* How the decay begins: of `name` in every layer n numbers, as f makes them, uniform in low .. high. */
 static void test_decay(const char *type, const char *name, double (*f)(double), double low, double high)
@@ -23,9 +24,15 @@ static void test_decay(const char *type, const char *name, double (*f)(double), 
 	bool free_of_decay = true;
 	float *w;
 
-	snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"hidden_size\": 8, \"num_hidden_layers\": 6, \"vocab_size\": 9, \"intermediate_size\": 4, "
-	         "\"num_heads\": 300, \"head_dim\": 2, \"linear_num_value_heads\": 320, \"full_attention_interval\": 7}", type);
-	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "%s (%s)", type, e.msg))
+	snprintf(text, sizeof text,
+	         "{\"model_type\": \"%s\", \"hidden_size\": 8, \"num_hidden_layers\": 6, \"vocab_size\": 9, "
+	         "\"intermediate_size\": 4, "
+	         "\"num_heads\": 300, \"head_dim\": 2, \"linear_num_value_heads\": 320, "
+	         "\"full_attention_interval\": 7}",
+	         type);
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK &&
+	                rf_params_build(&t, &c, false, &e) == RF_OK,
+	        "%s (%s)", type, e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
@@ -42,8 +49,10 @@ static void test_decay(const char *type, const char *name, double (*f)(double), 
 			}
 		}
 	/* five times the standard error of each */
-	ok(n >= 1800 && least >= -1e-6 && largest <= 1 + 1e-6 && least < 0.01 && largest > 0.99 && fabs(sum / n - 0.5) < 5 * sqrt(1 / 12. / n)
-	   && fabs(square / n - 1 / 3.) < 5 * sqrt(4 / 45. / n), "%g of %s's %s are uniform from %.4g to %.4g (%.4f, %.4f, %.4f, %.4f)", n, type, name, low, high,
+	ok(n >= 1800 && least >= -1e-6 && largest <= 1 + 1e-6 && least < 0.01 && largest > 0.99 &&
+	           fabs(sum / n - 0.5) < 5 * sqrt(1 / 12. / n) &&
+	           fabs(square / n - 1 / 3.) < 5 * sqrt(4 / 45. / n),
+	   "%g of %s's %s are uniform from %.4g to %.4g (%.4f, %.4f, %.4f, %.4f)", n, type, name, low, high,
 	   least, sum / n, square / n, largest);
 	ok(free_of_decay, "and free of weight decay");
 	free(w);
@@ -55,20 +64,24 @@ static double log_softplus(double x) { return log(log1p(exp(x))); }
 
 static void test_qwen(void)
 {
-	static const char text[] = "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 8, \"num_hidden_layers\": 4, \"vocab_size\": 9, \"head_dim\": 8}";
+	static const char text[] = "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 8, "
+	                           "\"num_hidden_layers\": 4, \"vocab_size\": 9, \"head_dim\": 8}";
 	struct rf_config c;
 	struct rf_params t;
 	struct rf_err e = { RF_OK, "" };
 	bool good = true;
 	float *w;
 
-	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "Qwen3.5 (%s)", e.msg))
+	if (!ok(rf_config_parse(&c, text, strlen(text), &e) == RF_OK &&
+	                rf_params_build(&t, &c, false, &e) == RF_OK,
+	        "Qwen3.5 (%s)", e.msg))
 		return;
 	w = malloc(t.total * sizeof *w);
 	rf_init_weights(&t, 3, w);
 	for (int i = 0; i < t.n; i++) {
 		const char *name = t.p[i].name;
-		bool one = strstr(name, "linear_attn.norm.") || strstr(name, "dt_bias"), zero = !one && strstr(name, "norm.");
+		bool one = strstr(name, "linear_attn.norm.") || strstr(name, "dt_bias"),
+		     zero = !one && strstr(name, "norm.");
 
 		good &= !strstr(name, "dt_bias") || !t.p[i].decay;
 		for (size_t k = t.p[i].offset; k < t.p[i].offset + t.p[i].count; k++)
@@ -90,13 +103,16 @@ int main(void)
 	double sum = 0, square = 0, fourth = 0, largest = 0, n = 0;
 
 	/* heads of width 63 are odd, and rotary wants even ones: so none of them */
-	if (!ok(rf_config_parse(&c, config, sizeof config - 1, &e) == RF_EMODEL, "attention heads are of even width (%s)", e.msg))
+	if (!ok(rf_config_parse(&c, config, sizeof config - 1, &e) == RF_EMODEL,
+	        "attention heads are of even width (%s)", e.msg))
 		return tap_end();
 	rf_config_free(&c);
 	char even[sizeof config];
 	strcpy(even, config);
 	memcpy(strstr(even, "63"), "66", 2);
-	if (!ok(rf_config_parse(&c, even, strlen(even), &e) == RF_OK && rf_params_build(&t, &c, false, &e) == RF_OK, "a model (%s)", e.msg))
+	if (!ok(rf_config_parse(&c, even, strlen(even), &e) == RF_OK &&
+	                rf_params_build(&t, &c, false, &e) == RF_OK,
+	        "a model (%s)", e.msg))
 		return tap_end();
 	a = malloc(3 * t.total * sizeof *a);
 	b = a + t.total;
@@ -110,9 +126,12 @@ int main(void)
 	p = rf_params_find(&t, "model.embeddings.weight");
 	const uint64_t key = rf_draw_key(7, RF_DRAW_WEIGHTS, 0, 0, (uint64_t)(p - t.p), 0);
 	const double u = rf_draw(key, 4), v = rf_draw(key, 5), r = 0.05 * sqrt(-2 * log(1 - u));
-	ok(fabs(a[p->offset + 4] - r * cos(2 * acos(-1) * v)) < 1e-8 && fabs(a[p->offset + 5] - r * sin(2 * acos(-1) * v)) < 1e-8, "two draws make two normal numbers");
+	ok(fabs(a[p->offset + 4] - r * cos(2 * acos(-1) * v)) < 1e-8 &&
+	           fabs(a[p->offset + 5] - r * sin(2 * acos(-1) * v)) < 1e-8,
+	   "two draws make two normal numbers");
 	for (int i = 0; i < t.n; i++)
-		for (size_t k = t.p[i].offset; t.p[i].init == RF_INIT_NORMAL && k < t.p[i].offset + t.p[i].count; k++) {
+		for (size_t k = t.p[i].offset;
+		     t.p[i].init == RF_INIT_NORMAL && k < t.p[i].offset + t.p[i].count; k++) {
 			double x = (double)a[k] / 0.05;
 			n++;
 			sum += x;
@@ -121,15 +140,18 @@ int main(void)
 			largest = fmax(largest, fabs(x));
 		}
 	/* five times the standard error of each */
-	ok(fabs(sum / n) < 5 / sqrt(n) && fabs(square / n - 1) < 5 * sqrt(2 / n) && fabs(fourth / n - 3) < 5 * sqrt(96 / n) && largest > 3.5 && largest < 6.5,
-	   "%g of them have mean %.4f, variance %.4f, fourth moment %.3f, largest %.2f", n, sum / n, square / n, fourth / n, largest);
+	ok(fabs(sum / n) < 5 / sqrt(n) && fabs(square / n - 1) < 5 * sqrt(2 / n) &&
+	           fabs(fourth / n - 3) < 5 * sqrt(96 / n) && largest > 3.5 && largest < 6.5,
+	   "%g of them have mean %.4f, variance %.4f, fourth moment %.3f, largest %.2f", n, sum / n,
+	   square / n, fourth / n, largest);
 
 	double same = 0, cross = 0;
 	for (size_t k = 0; k < p->count; k++) {
 		same += a[p->offset + k] == other[p->offset + k];
 		cross += (double)a[p->offset + k] * (double)other[p->offset + k] / 0.0025;
 	}
-	ok(same < 10 && fabs(cross / (double)p->count) < 5 / sqrt((double)p->count), "another seed gives others");
+	ok(same < 10 && fabs(cross / (double)p->count) < 5 / sqrt((double)p->count),
+	   "another seed gives others");
 	const struct rf_param *q = rf_params_find(&t, "lm_head.weight");
 	for (cross = 0, n = 0; n < (double)p->count; n++)
 		cross += (double)a[p->offset + (size_t)n] * (double)a[q->offset + (size_t)n] / 0.0025;

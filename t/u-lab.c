@@ -4,12 +4,14 @@
  *     u-lab pick FILE N...         frames N... of FILE, counted from 0, as they are
  *     u-lab end FILE               the stream without its end record, and an end record that fits
  *     u-lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
- *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB, or, where MIB is
+ *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB,
+ *     or, where MIB is
  *                                  LEAST-MOST, never so many
- *     u-lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly spread, and at each
- *                                  frame's end: it must exit with 65 and one line on stderr that begins with its name and
- *                                  says that the input is truncated, and write no stream that has an end.  Works in the
- *                                  current folder, in files cut.*
+ *     u-lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly
+ *     spread, and at each
+ *                                  frame's end: it must exit with 65 and one line on stderr that begins with
+ *                                  its name and says that the input is truncated, and write no stream that
+ *                                  has an end.  Works in the current folder, in files cut.*
  */
 #include <fcntl.h>
 #include <spawn.h>
@@ -177,7 +179,8 @@ static const char *run_cut(size_t cut, const char *name, char *argv[])
 	fwrite(err, 1, n, stderr);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 65)
 		return "the exit status is not 65";
-	if (strncmp(err, name, strlen(name)) || strncmp(err + strlen(name), ": ", 2) || strchr(err, '\n') != err + n - 1)
+	if (strncmp(err, name, strlen(name)) || strncmp(err + strlen(name), ": ", 2) ||
+	    strchr(err, '\n') != err + n - 1)
 		return "not one line that begins with the program's name";
 	if (!strstr(err, "truncated") && !strstr(err, "no end record"))
 		return "it does not say that its input is truncated";
@@ -195,7 +198,8 @@ static int by_size(const void *a, const void *b)
 static int cuts(long n, char *argv[])
 {
 	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0], *bad;
-	size_t many = (size_t)n < size ? (size_t)n : size - 1, count = 0, *list = malloc((many + frames) * sizeof *list);
+	size_t many = (size_t)n < size ? (size_t)n : size - 1, count = 0,
+	       *list = malloc((many + frames) * sizeof *list);
 	FILE *f = fopen("cut.in", "wb");
 
 	if (!f || fwrite(data, 1, size, f) != size || fclose(f) || !list)

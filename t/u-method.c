@@ -24,7 +24,7 @@ static double noise(uint64_t i)
 	return rf_draw(0x9e3779b97f4a7c15, (uint32_t)i);
 }
 
-/* ---- the reference figures of method.json ------------------------------------------------------------------------ */
+/* ---- the reference figures of method.json -------------------------------------------------- */
 
 /* The numbers of a (nested) list, one after the other. */
 static int flatten(json_t *a, double *out, int n)
@@ -107,10 +107,12 @@ static void test_probabilities(json_t *golden, const float *H, int T)
 
 		rf_smooth(H, T, whole(v, "smooth"), smooth);
 		for (int j = 0; j < c; j++)
-			rf_select_probabilities(smooth + j * n, n, json_number_value(json_object_get(v, "tau")), p + j * n);
+			rf_select_probabilities(smooth + j * n, n,
+			                        json_number_value(json_object_get(v, "tau")), p + j * n);
 		for (int t = 0; t < m; t++)
 			worst = fmax(worst, fabs(p[t] - want[t]));
-		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e", c, worst);
+		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e", c,
+		   worst);
 	}
 	ok(i == 3, "selection probabilities: all three cases were there");
 }
@@ -148,19 +150,21 @@ static void test_advantages(json_t *golden)
 		for (int g = 0; g < G && worst < INFINITY; g++)
 			worst = fmax(worst, fabs(r.advantage[g] - want[g]));
 		ok(worst <= 1e-6 && st.groups == (sequence ? 1 : c) && st.spread_free == (G == 16),
-		   "advantages, group %s%s: off by %.1e", sequence ? "sequence" : "position", a.no_std ? ", --no-std" : "", worst);
+		   "advantages, group %s%s: off by %.1e", sequence ? "sequence" : "position",
+		   a.no_std ? ", --no-std" : "", worst);
 		rf_record_free(&r);
 	}
 	ok(i == 6, "advantages: all six cases were there");
 }
 
-/* ---- random numbers ---------------------------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------ */
 
 /* Figures of a Python implementation of XXH64 and Philox, written from their descriptions. */
 static void test_draws(void)
 {
 	static const struct { uint64_t in[6], key; double u[3]; } want[] = {
-		{ { 1, 2, 3, 4, 5, 6 }, 0xcc1b402ba7a65b7b, { 0.9041924676311478, 0.9479749894915904, 0.8855861406769425 } },
+		{ { 1, 2, 3, 4, 5, 6 }, 0xcc1b402ba7a65b7b, { 0.9041924676311478, 0.9479749894915904,
+		                                              0.8855861406769425 } },
 		{ { ~0ull, 1, 1ull << 40, (1ull << 63) + 7, 7, 0 }, 0x52ceefcaad0eca64,
 		  { 0.8822332905813343, 0.4835847191328738, 0.5794547589004094 } },
 	};
@@ -170,7 +174,8 @@ static void test_draws(void)
 		uint64_t key = rf_draw_key(w[0], (enum rf_purpose)w[1], w[2], w[3], w[4], w[5]);
 
 		ok(key == want[i].key, "draw key %zu is the XXH64 of six little-endian words", i);
-		ok(rf_draw(key, 0) == want[i].u[0] && rf_draw(key, 1) == want[i].u[1] && rf_draw(key, 0xffffffff) == want[i].u[2],
+		ok(rf_draw(key, 0) == want[i].u[0] && rf_draw(key, 1) == want[i].u[1] &&
+		           rf_draw(key, 0xffffffff) == want[i].u[2],
 		   "draws with key %zu are exact", i);
 	}
 
@@ -189,10 +194,13 @@ static void test_draw_index(void)
 	double below = 1 - 0x1p-53;
 
 	ok(rf_draw_index(p, 6, 0) == 1, "draw: u = 0 takes the first index that has a probability");
-	ok(rf_draw_index(p, 6, below) == 4, "draw: u just below 1 takes the last index that has a probability");
-	ok(rf_draw_index(p, 6, 0.25) == 3 && rf_draw_index(p, 6, nextafter(0.25, 0)) == 1, "draw: the sum must exceed u");
+	ok(rf_draw_index(p, 6, below) == 4,
+	   "draw: u just below 1 takes the last index that has a probability");
+	ok(rf_draw_index(p, 6, 0.25) == 3 && rf_draw_index(p, 6, nextafter(0.25, 0)) == 1,
+	   "draw: the sum must exceed u");
 	ok(rf_draw_index(&one, 1, 0) == 0 && rf_draw_index(&one, 1, below) == 0, "draw: one index");
-	ok(rf_draw_index(tiny, 3, below) == 1, "draw: where u * total rounds up to total, the last that has a probability");
+	ok(rf_draw_index(tiny, 3, below) == 1,
+	   "draw: where u * total rounds up to total, the last that has a probability");
 
 	bool inside = true;
 	for (int i = 0; i < 2000; i++) {
@@ -205,7 +213,7 @@ static void test_draw_index(void)
 	ok(inside, "draw: rounding never reaches an index without probability");
 }
 
-/* ---- selection --------------------------------------------------------------------------------------------------- */
+/* ---- selection ----------------------------------------------------------------------------- */
 
 /* A record of T tokens with these entropies; both stay the caller's. */
 static void make_record(struct rf_record *r, uint64_t id, int T, int32_t *tokens, float *entropy)
@@ -233,19 +241,23 @@ static void test_short_sequences(void)
 			for (s.k = 1; s.k <= 4; s.k++)
 				for (int T = 1; T <= 16; T++) {
 					s.chunks = T % 2 ? 8 : 4;
-					int first = s.margin ? s.margin : 1, behind = s.k > s.margin ? s.k : s.margin;
+					int first = s.margin ? s.margin : 1,
+					    behind = s.k > s.margin ? s.k : s.margin;
 					bool want = T < s.chunks || T < first + behind;
 
 					make_record(&r, 1, T, tokens, H);
 					r.c = 1;
 					r.positions = tokens;
-					good &= rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK && short_one == want;
+					good &= rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK &&
+					        short_one == want;
 					good &= r.c == (want ? 0 : s.chunks) && !r.positions == want;
 					for (int i = 0; i < r.c; i++)
-						good &= r.positions[i] >= first && r.positions[i] <= T - behind;
+						good &= r.positions[i] >= first &&
+						        r.positions[i] <= T - behind;
 					rf_record_free(&r);
 				}
-	ok(good, "selection: lengths 1 to 16, 4 and 8 chunks, margins 0 to 5: too short, or every rollout fits");
+	ok(good,
+	   "selection: lengths 1 to 16, 4 and 8 chunks, margins 0 to 5: too short, or every rollout fits");
 }
 
 static void test_extremes(void)
@@ -267,19 +279,23 @@ static void test_extremes(void)
 	make_record(&r, 1, 43, tokens, H);
 	s.mode = RF_SELECT_MAX;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
-	ok(good && r.positions[0] == 4 && r.positions[1] == 20 && r.positions[2] == 21 && r.positions[3] == 31,
+	ok(good && r.positions[0] == 4 && r.positions[1] == 20 && r.positions[2] == 21 &&
+	           r.positions[3] == 31,
 	   "selection: max takes the lowest of equals, and s = t + 1");
 	s.mode = RF_SELECT_MIN;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
-	ok(good && r.positions[0] == 6 && r.positions[1] == 11 && r.positions[2] == 21 && r.positions[3] == 31,
+	ok(good && r.positions[0] == 6 && r.positions[1] == 11 && r.positions[2] == 21 &&
+	           r.positions[3] == 31,
 	   "selection: min takes the lowest of equals");
 	s.margin = 9, s.k = 15;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
-	ok(good && r.positions[0] == 9 && r.positions[1] == 11 && r.positions[2] == 21 && r.positions[3] == 28,
+	ok(good && r.positions[0] == 9 && r.positions[1] == 11 && r.positions[2] == 21 &&
+	           r.positions[3] == 28,
 	   "selection: s is held between the margin and the length less max(k, margin)");
 	s.margin = 15, s.k = 9;
 	good = rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK;
-	ok(good && r.positions[0] == 15 && r.positions[3] == 28, "selection: a margin above k holds at both ends");
+	ok(good && r.positions[0] == 15 && r.positions[3] == 28,
+	   "selection: a margin above k holds at both ends");
 	rf_record_free(&r);
 }
 
@@ -298,7 +314,8 @@ static void test_select_record(void)
 	ok(rf_select_record(&s, 0, &r, &short_one, &e) == RF_EDATA && strstr(e.msg, "entropy"),
 	   "selection: a record without entropies is an error");
 	s.mode = RF_SELECT_UNIFORM;
-	ok(rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK && r.c == 8, "selection: uniform needs no entropies");
+	ok(rf_select_record(&s, 0, &r, &short_one, &e) == RF_OK && r.c == 8,
+	   "selection: uniform needs no entropies");
 
 	s.mode = RF_SELECT_ENTROPY;
 	r.entropy = H;
@@ -308,18 +325,24 @@ static void test_select_record(void)
 	r.rollout.n = r.reward.n = 1;
 	r.reward.kind = "cosine";
 	r.reward.total = r.advantage = total;
-	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK && !memcmp(first, r.positions, sizeof first);
+	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK &&
+	        !memcmp(first, r.positions, sizeof first);
 	ok(good, "selection: the same draws again for the same seed, step and id");
-	ok(!r.rollout.tokens && !r.reward.kind && !r.advantage, "selection: removes rollout, reward and advantage");
-	good &= rf_select_record(&s, 4, &r, &short_one, &e) == RF_OK && memcmp(first, r.positions, sizeof first);
+	ok(!r.rollout.tokens && !r.reward.kind && !r.advantage,
+	   "selection: removes rollout, reward and advantage");
+	good &= rf_select_record(&s, 4, &r, &short_one, &e) == RF_OK &&
+	        memcmp(first, r.positions, sizeof first);
 	s.seed = 1;
-	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK && memcmp(first, r.positions, sizeof first);
+	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK &&
+	        memcmp(first, r.positions, sizeof first);
 	s.seed = 0, r.id = 6;
-	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK && memcmp(first, r.positions, sizeof first);
+	good &= rf_select_record(&s, 3, &r, &short_one, &e) == RF_OK &&
+	        memcmp(first, r.positions, sizeof first);
 	ok(good, "selection: another step, seed or id draws otherwise");
 
 	good = true;
-	for (int i = 0; i < 20; i++) { /* a tau near 0 is the arg max of the smoothed entropies, a huge one uniform */
+	/* a tau near 0 is the arg max of the smoothed entropies, a huge one uniform */
+	for (int i = 0; i < 20; i++) {
 		double p[10], smooth[80];
 		int best = 0;
 
@@ -334,8 +357,8 @@ static void test_select_record(void)
 	rf_record_free(&r);
 }
 
-/* Draws records of ids 0 .. n-1 and returns the chi-square of all chunks against p; *joint: of the pairs that the
- * first two chunks drew, against independence. */
+/* Draws records of ids 0 .. n-1 and returns the chi-square of all chunks against p; *joint: of the pairs that
+ * the first two chunks drew, against independence. */
 static double chi_square(const struct rf_select *s, float *H, int T, const double *p, int n, double *joint)
 {
 	static int count[1000], pair[10000];
@@ -386,7 +409,8 @@ static void test_frequencies(void)
 		rf_select_probabilities(smooth + M * i, M, s.tau, p + M * i);
 	/* 72 and 99 degrees of freedom; one sample in 10,000 passes these bounds */
 	chi = chi_square(&s, H, T, p, N, &joint);
-	ok(chi < 124.0, "selection: frequencies follow softmax(smoothed H / tau): chi-square %.1f of 72 degrees", chi);
+	ok(chi < 124.0,
+	   "selection: frequencies follow softmax(smoothed H / tau): chi-square %.1f of 72 degrees", chi);
 	ok(joint < 157.0, "selection: chunks are drawn independently: chi-square %.1f of 99 degrees", joint);
 	chi = chi_square(&s, H, T, uniform, N, &joint);
 	ok(chi > 500, "selection: that test would see uniform draws: %.0f", chi);
@@ -395,7 +419,7 @@ static void test_frequencies(void)
 	ok(chi < 124.0 && joint < 157.0, "selection: uniform is uniform: chi-square %.1f of 72 degrees", chi);
 }
 
-/* ---- rewards ----------------------------------------------------------------------------------------------------- */
+/* ---- rewards ------------------------------------------------------------------------------- */
 
 static int naive_distance(const int32_t *a, int n, const int32_t *b, int m)
 {
@@ -427,9 +451,11 @@ static void test_levenshtein(void)
 	ok(good, "levenshtein: as by naive recursion, lengths 0 to 6");
 	for (int i = 0; i < 65536; i++)
 		long_one[i] = other[i] = i;
-	ok(rf_levenshtein(long_one, 65536, other, 0) == 65536 && rf_levenshtein(other, 0, long_one, 65536) == 65536,
+	ok(rf_levenshtein(long_one, 65536, other, 0) == 65536 &&
+	           rf_levenshtein(other, 0, long_one, 65536) == 65536,
 	   "levenshtein: the longest against nothing");
-	ok(rf_levenshtein(long_one, 65536, other + 9, 3) == 65533, "levenshtein: the longest against three of its tokens");
+	ok(rf_levenshtein(long_one, 65536, other + 9, 3) == 65533,
+	   "levenshtein: the longest against three of its tokens");
 }
 
 static void test_cosine(void)
@@ -437,7 +463,8 @@ static void test_cosine(void)
 	float a[3] = { 1, 2, 2 }, b[3] = { -2, 1, 0 }, zero[3] = { 0 };
 	float tiny[3] = { 3e-9f, 0, 0 }, huge[3] = { 3e38f, 3e38f, 3e38f };
 
-	ok(near(rf_cosine(a, a, 3), 1, 1e-15) && near(rf_cosine(a, b, 3), 0, 1e-15), "cosine: parallel and at right angles");
+	ok(near(rf_cosine(a, a, 3), 1, 1e-15) && near(rf_cosine(a, b, 3), 0, 1e-15),
+	   "cosine: parallel and at right angles");
 	ok(rf_cosine(a, zero, 3) == 0 && rf_cosine(zero, zero, 3) == 0, "cosine: of a zero vector is 0");
 	ok(near(rf_cosine(tiny, a, 3), 0.3 / 3, 1e-7), "cosine: a norm below 1e-8 counts as 1e-8");
 	ok(near(rf_cosine(huge, huge, 3), 1, 1e-15), "cosine: the largest float32 numbers do not overflow");
@@ -450,7 +477,8 @@ struct rewarded {
 	float h_pred[2 * 2 * K * D], h_gt[2 * K * D];
 };
 
-/* c = 2 and n = 2: of each position the first rollout is the text, the second its rotation with opposite states. */
+/* c = 2 and n = 2: of each position the first rollout is the text, the second its rotation with
+ * opposite states. */
 static void make_rewarded(struct rewarded *w)
 {
 	rf_record_init(&w->r);
@@ -460,7 +488,8 @@ static void make_rewarded(struct rewarded *w)
 	w->r.c = 2;
 	w->r.positions = w->positions;
 	w->r.rollout = (struct rf_rollout){
-		.temperature = 1, .n = 2, .k = K, .d = D, .tokens = w->roll, .h_pred = w->h_pred, .h_gt = w->h_gt,
+		.temperature = 1, .n = 2, .k = K, .d = D, .tokens = w->roll, .h_pred = w->h_pred,
+		.h_gt = w->h_gt,
 	};
 	for (int t = 0; t < 12; t++)
 		w->tokens[t] = t;
@@ -498,9 +527,10 @@ static void test_shift(struct rewarded *w)
 		gt[K * D + x] = h;
 	}
 	good = good && rf_reward_record(&w->r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) == RF_OK;
-	good = good && !memcmp(parts[0], w->r.reward.total, bytes) && !memcmp(parts[1], w->r.reward.cosine, bytes)
-	       && !memcmp(parts[2], w->r.reward.edit, bytes);
-	ok(good && w->r.reward.cosine[0] < 0.9999 && w->r.reward.edit[0] < 1, "reward: shifted, it compares with the next position's text");
+	good = good && !memcmp(parts[0], w->r.reward.total, bytes) &&
+	       !memcmp(parts[1], w->r.reward.cosine, bytes) && !memcmp(parts[2], w->r.reward.edit, bytes);
+	ok(good && w->r.reward.cosine[0] < 0.9999 && w->r.reward.edit[0] < 1,
+	   "reward: shifted, it compares with the next position's text");
 	w->positions[1] = w->positions[0];
 	w->positions[0] = first;
 }
@@ -532,8 +562,10 @@ static void test_rewards(void)
 	make_rewarded(&w);
 	bool good = rf_reward_record(&w.r, RF_REWARD_RANDOM, 0, 3, 4, NULL, &e) == RF_OK;
 	for (uint64_t g = 0; good && g < 4; g++)
-		good &= w.r.reward.total[g] == (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
-	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: random is drawn for (seed, step, id, position, rollout)");
+		good &= w.r.reward.total[g] ==
+		        (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
+	ok(good && near(w.r.reward.cosine[1], -1, 1e-6),
+	   "reward: random is drawn for (seed, step, id, position, rollout)");
 	good = rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_OK;
 	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
 	   "reward: computed again it replaces the old");
@@ -547,12 +579,14 @@ static void test_rewards(void)
 	ok(w.r.reward.edit[0] == 42, "reward: a given total leaves the parts as they were computed");
 	for (int g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] == (float)given[g];
-	ok(good && near(w.r.reward.cosine[1], -1, 1e-6), "reward: a given total stands beside the computed parts");
+	ok(good && near(w.r.reward.cosine[1], -1, 1e-6),
+	   "reward: a given total stands beside the computed parts");
 
 	test_shift(&w);
 
 	w.positions[1] = 10;
-	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_EDATA, "reward: a rollout beyond the text is an error");
+	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_EDATA,
+	   "reward: a rollout beyond the text is an error");
 	w.positions[1] = 9;
 	w.r.rollout.h_gt = NULL;
 	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_EDATA && strstr(e.msg, "h_gt"),
@@ -567,7 +601,7 @@ static void test_rewards(void)
 	rf_record_free(&w.r);
 }
 
-/* ---- advantages -------------------------------------------------------------------------------------------------- */
+/* ---- advantages ---------------------------------------------------------------------------- */
 
 static void test_groups(void)
 {
@@ -612,7 +646,8 @@ static void test_groups(void)
 	ok(rf_advantage_group(&a, R, 1, A, &e) == RF_EDATA && strstr(e.msg, "--allow-single"),
 	   "advantage: a group of one is an error");
 	R[0] = 0.3f;
-	ok(rf_advantage_group(&single, R, 1, A, &e) == RF_OK && A[0] == 0.3f, "advantage: --allow-single gives A = R");
+	ok(rf_advantage_group(&single, R, 1, A, &e) == RF_OK && A[0] == 0.3f,
+	   "advantage: --allow-single gives A = R");
 }
 
 static void test_advantage_record(void)
@@ -637,21 +672,24 @@ static void test_advantage_record(void)
 	r.reward.n = 1;
 	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA, "advantage: a group cut short is an error");
 	r.reward.n = 2;
-	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && r.advantage[0] == 0 && near(r.advantage[3], sqrt(0.5), 1e-5)
-	   && st.groups == 2 && st.spread_free == 1, "advantage: auto takes positions when n > 1, and counts equal groups");
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && r.advantage[0] == 0 &&
+	           near(r.advantage[3], sqrt(0.5), 1e-5) && st.groups == 2 && st.spread_free == 1,
+	   "advantage: auto takes positions when n > 1, and counts equal groups");
 	r.c = 4;
 	r.rollout.n = r.reward.n = 1;
-	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && near(r.advantage[3], 2 / sqrt(2), 1e-5) && st.groups == 3,
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && near(r.advantage[3], 2 / sqrt(2), 1e-5) &&
+	           st.groups == 3,
 	   "advantage: auto takes the sequence when n = 1");
 	a.group = RF_GROUP_POSITION;
-	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA, "advantage: --group position with n = 1 is a group of one");
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA,
+	   "advantage: --group position with n = 1 is a group of one");
 	a = (struct rf_advantage){ .group = RF_GROUP_POSITION, .allow_single = true };
 	ok(rf_advantage_record(&a, &r, &st, &e) == RF_OK && r.advantage[3] == 4 && st.spread_free == 1,
 	   "advantage: groups of one are not counted as equal");
 	rf_record_free(&r);
 }
 
-/* ---- the policy loss --------------------------------------------------------------------------------------------- */
+/* ---- the policy loss ----------------------------------------------------------------------- */
 
 static void test_policy(void)
 {
@@ -663,12 +701,15 @@ static void test_policy(void)
 	for (int x = -230; x <= 230; x++)
 		for (size_t i = 0; i < sizeof advantages / sizeof *advantages; i++)
 			for (int b = 0; b < 2; b++) {
-				/* 0.0037: off the kinks at ln 0.8, ln 1.2, ln 3 and 20, where there is no derivative */
+				/* 0.0037: off the kinks at ln 0.8, ln 1.2, ln 3 and 20, where there is no
+				   derivative */
 				double A = advantages[i], old = b ? -3.1 : -0.2, lr = 0.1 * x + 0.0037, r, l;
 				struct rf_policy_token t = rf_policy_token(&p, old + lr, old, A);
-				double up = rf_policy_token(&p, old + lr + h, old, A).loss, down = rf_policy_token(&p, old + lr - h, old, A).loss;
+				double up = rf_policy_token(&p, old + lr + h, old, A).loss,
+				       down = rf_policy_token(&p, old + lr - h, old, A).loss;
 
-				worst = fmax(worst, fabs((up - down) / (2 * h) - t.dlogp) / fmax(1, fabs(t.dlogp)));
+				worst = fmax(worst,
+				             fabs((up - down) / (2 * h) - t.dlogp) / fmax(1, fabs(t.dlogp)));
 				/* the same by cases */
 				r = exp(fmin(fmax(lr, -20), 20));
 				l = A >= 0 ? -A * fmin(r, 1.2) : -A * fmin(fmax(r, 0.8), 3);
@@ -686,7 +727,8 @@ static void test_policy(void)
 	ok(t.clamped && t.ratio == exp(20) && t.loss == -1.2 && t.dlogp == 0,
 	   "policy: log-ratios of 2000 are clamped, the loss is finite");
 	t = rf_policy_token(&p, -1e3, 1e3, -1);
-	ok(t.clamped && t.ratio == exp(-20) && t.loss == 0.8 && t.dlogp == 0 && t.clipped, "policy: and those of -2000");
+	ok(t.clamped && t.ratio == exp(-20) && t.loss == 0.8 && t.dlogp == 0 && t.clipped,
+	   "policy: and those of -2000");
 	t = rf_policy_token(&p, -21, -0.5, 1);
 	ok(t.clamped && t.dlogp == 0 && t.loss == -exp(-20), "policy: a clamped ratio has no gradient");
 	t = rf_policy_token(&p, -20, -0.5, 1);

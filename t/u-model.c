@@ -1,10 +1,14 @@
 /* u-model -- what the tests of the programs with a model need.
  *
  *     u-model texts N ID:T...              a stream of random texts over a vocabulary of N
- *     u-model near A B KEY...              two streams of the same records: values to 1e-5, largest difference over largest
- *     u-model draws DIR SEED STEP EOS K P FILE   rollouts that rf-rollout drew with DIR's weights after rf-entropy --keep
- *                                          hidden,logits: every token is the one that the seed gives, logp and h_gt fit
- *     u-model fit FILE                     many rollouts of one token at one position: chi-square against softmax
+ *     u-model near A B KEY...              two streams of the same records: values to 1e-5, largest
+ *     difference over largest
+ *     u-model draws DIR SEED STEP EOS K P FILE   rollouts that rf-rollout drew with DIR's weights after
+ *     rf-entropy --keep
+ *                                          hidden,logits: every token is the one that the seed gives, logp
+ *                                          and h_gt fit
+ *     u-model fit FILE                     many rollouts of one token at one position: chi-square
+ *     against softmax
  *     u-model poke DIR NAME I X            writes X into element I of a weight, in place
  *     u-model scale DIR NAME X             multiplies a weight, in place
  *     u-model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */
@@ -25,7 +29,7 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------ */
+/* ---- texts --------------------------------------------------------------------------------- */
 
 static int texts(int N, char **words)
 {
@@ -44,7 +48,8 @@ static int texts(int N, char **words)
 		r.T = colon ? atoi(colon + 1) : 1;
 		r.tokens = rf_record_alloc(&r, (size_t)r.T, sizeof *r.tokens);
 		for (int t = 0; t < r.T; t++)
-			r.tokens[t] = (int32_t)(N * rf_draw(rf_draw_key(1, RF_DRAW_WEIGHTS, 0, r.id, 0, 0), (uint32_t)t));
+			r.tokens[t] = (int32_t)(N * rf_draw(rf_draw_key(1, RF_DRAW_WEIGHTS, 0, r.id, 0, 0),
+			                                    (uint32_t)t));
 		must(rf_put(out, &r, &err));
 		rf_record_free(&r);
 	}
@@ -52,7 +57,7 @@ static int texts(int N, char **words)
 	return 0;
 }
 
-/* ---- two streams ------------------------------------------------------------------------------------------------ */
+/* ---- two streams --------------------------------------------------------------------------- */
 
 static const float *value(const struct rf_record *r, const char *key, size_t *n)
 {
@@ -102,14 +107,15 @@ static void near(const char *a, const char *b, char **keys)
 				worst = d > worst || isnan(d) ? d : worst;
 				top = fmax(top, fabs((double)q[i]));
 			}
-			ok(p && q && n == m && worst <= 1e-5 * top, "id %llu: %s %.1e", (unsigned long long)x->id, *k, worst / top);
+			ok(p && q && n == m && worst <= 1e-5 * top, "id %llu: %s %.1e",
+			   (unsigned long long)x->id, *k, worst / top);
 		}
 	}
 	other = rf_next(in[1], &y, &err);
 	ok(rc == RF_EOF && other == RF_EOF && records && tap_tests, "both have %d records", records);
 }
 
-/* ---- draws ------------------------------------------------------------------------------------------------------ */
+/* ---- draws --------------------------------------------------------------------------------- */
 
 struct sampler { int N, top_k; double top_p, inv_temp; const struct rf_config *cfg; bool eos; };
 
@@ -181,31 +187,37 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 
 		s.inv_temp = 1 / o->temperature;
 		for (size_t b = 0, i = 0; o->tokens && b < (size_t)(r->c * o->n); b++) {
-			size_t site = b / (size_t)o->n, row = (size_t)r->positions[site] - 1, k = (size_t)o->k;
+			size_t site = b / (size_t)o->n, row = (size_t)r->positions[site] - 1,
+			       k = (size_t)o->k;
 
 			if (b % (size_t)o->n == 0)
 				for (size_t j = 0; j < k * d; j++, rows++)
 					stray += o->h_gt[site * k * d + j] != r->hidden[(row + 1) * d + j];
 			for (size_t j = 0; j < k; j++, i++) {
 				const float *h = j ? o->h_pred + (i - 1) * d : r->hidden + row * d;
-				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, site, b % (size_t)o->n), (uint32_t)j);
+				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, site,
+				                               b % (size_t)o->n),
+				                   (uint32_t)j);
 				double total = 0, sum = 0, lse;
 				int token = 0;
 
 				for (int v = 0; v < s.N; v++) {
 					z[v] = 0;
 					for (size_t l = 0; l < d; l++)
-						z[v] += (double)h[l] * (double)w[head->offset + (size_t)v * d + l];
+						z[v] += (double)h[l] *
+						        (double)w[head->offset + (size_t)v * d + l];
 				}
 				lse = chances(&s, z, p);
-				worst = fmax(worst, fabs(z[o->tokens[i]] * s.inv_temp - lse - (double)o->logp[i]));
+				worst = fmax(worst,
+				             fabs(z[o->tokens[i]] * s.inv_temp - lse - (double)o->logp[i]));
 				top = fmax(top, fabs((double)o->logp[i]));
 				for (int v = 0; v < s.N; v++)
 					total += p[v];
 				while (token < s.N && (sum += p[token]) <= u * total)
 					token++;
 				checked++;
-				if (fabs(sum - u * total) < 1e-5 * total || fabs(sum - p[token] - u * total) < 1e-5 * total)
+				if (fabs(sum - u * total) < 1e-5 * total ||
+				    fabs(sum - p[token] - u * total) < 1e-5 * total)
 					close++; /* rounding decides */
 				else
 					wrong += token != o->tokens[i];
@@ -213,7 +225,8 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 		}
 	}
 	must(rc == RF_EOF ? RF_OK : rc);
-	ok(checked > 0 && !wrong && close < 2 + checked / 50, "of %zu tokens %zu are not what the seed gives (%zu too close to call)", checked, wrong, close);
+	ok(checked > 0 && !wrong && close < 2 + checked / 50,
+	   "of %zu tokens %zu are not what the seed gives (%zu too close to call)", checked, wrong, close);
 	ok(worst <= 1e-5 * top, "log-probabilities %.1e", worst / top);
 	ok(rows && !stray, "of %zu numbers of h_gt %zu are not the text's", rows, stray);
 }
@@ -246,10 +259,11 @@ static void fit(const char *path)
 	}
 	ok(!count[2], "the end of the sequence is not drawn");
 	/* mean bins - 1, variance twice that: five deviations */
-	ok(square < (double)(bins - 1) + 5 * sqrt(2 * (double)(bins - 1)), "chi-square %.1f over %zu tokens, the most likely %.0f of %zu", square, bins, p2, n);
+	ok(square < (double)(bins - 1) + 5 * sqrt(2 * (double)(bins - 1)),
+	   "chi-square %.1f over %zu tokens, the most likely %.0f of %zu", square, bins, p2, n);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------ */
 
 /* Changes elements first .. last-1 of a weight in place: x times the old one, or x alone. */
 static int change(const char *dir, const char *name, uint64_t first, uint64_t last, float x, bool times)
@@ -283,7 +297,8 @@ static void lr(const char *schedule, double top, double warmup, double total, co
 
 	for (; f && fgets(line, sizeof line, f); lines++) {
 		json_t *o = json_loads(line, 0, NULL);
-		double at = json_number_value(json_object_get(o, "step")), have = json_number_value(json_object_get(o, "actor/lr")), want = top;
+		double at = json_number_value(json_object_get(o, "step")),
+		       have = json_number_value(json_object_get(o, "actor/lr")), want = top;
 
 		if (at < warmup)
 			want *= (at + 1) / warmup;
@@ -302,14 +317,16 @@ int main(int argc, char **argv)
 	if (argc >= 4 && !strcmp(argv[1], "texts"))
 		return texts(atoi(argv[2]), argv + 3);
 	if (argc == 6 && !strcmp(argv[1], "poke"))
-		return change(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[4], NULL, 10) + 1, strtof(argv[5], NULL), false);
+		return change(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[4], NULL, 10) + 1,
+		              strtof(argv[5], NULL), false);
 	if (argc == 5 && !strcmp(argv[1], "scale"))
 		return change(argv[2], argv[3], 0, UINT64_MAX, strtof(argv[4], NULL), true);
 	if (argc >= 5 && !strcmp(argv[1], "near"))
 		near(argv[2], argv[3], argv + 4);
 	else if (argc == 9 && !strcmp(argv[1], "draws"))
 		draws(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
-		      (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]), .top_p = atof(argv[7]) }, argv[8]);
+		      (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]),
+		                        .top_p = atof(argv[7]) }, argv[8]);
 	else if (argc == 3 && !strcmp(argv[1], "fit"))
 		fit(argv[2]);
 	else if (argc == 7 && !strcmp(argv[1], "lr"))

@@ -1,5 +1,5 @@
-/* u-ops-fast -- the operations of fast weights against double precision.  Arguments: the devices, instead of cpu with 1, 2,
- * 3 threads and check. */
+/* u-ops-fast -- the operations of fast weights against double precision.  Arguments: the devices, instead of
+ * cpu with 1, 2, 3 threads and check. */
 #include "ops.h"
 
 /* a / (b + eps) */
@@ -27,7 +27,7 @@ static num silu_slope(num x)
 	return un(x, s * (1 + val[x] * (1 - s)), s * (1 - s) * (2 + val[x] * (1 - 2 * s)));
 }
 
-/* ---- features --------------------------------------------------------------------------------------------------- */
+/* ---- features ------------------------------------------------------------------------------ */
 
 static num *feature_ref(struct rf_feature_fwd a, const num *x, const num *pairs)
 {
@@ -49,12 +49,15 @@ static num *feature_ref(struct rf_feature_fwd a, const num *x, const num *pairs)
 
 static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_pairs)
 {
-	struct rf_feature_fwd f = { .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit, .eps = 1e-5f };
+	struct rf_feature_fwd f = { .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit,
+	                            .eps = 1e-5f };
 	size_t n = (size_t)rows * (size_t)(H * D), d = (size_t)(H * D);
 
-	snprintf(label, sizeof label, "rows %d H %d D %d silu %d unit %d pairs %d", rows, H, D, silu_too, unit, with_pairs);
+	snprintf(label, sizeof label, "rows %d H %d D %d silu %d unit %d pairs %d", rows, H, D, silu_too,
+	         unit, with_pairs);
 	for (EACH_DEVICE) {
-		struct buf x = in(n, -2, 2), pairs = in(2 * d, -1, 2), y = out(n), dy = in(n, -1, 1), dx = in(n, -1, 1), dpairs = in(2 * d, -1, 1);
+		struct buf x = in(n, -2, 2), pairs = in(2 * d, -1, 2), y = out(n), dy = in(n, -1, 1),
+			   dx = in(n, -1, 1), dpairs = in(2 * d, -1, 1);
 
 		if (with_pairs) {
 			f.scale = pairs.m;
@@ -63,8 +66,9 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 		f.x = x.m;
 		f.y = y.m;
 		dev->ops->feature_fwd(dev, &f);
-		RF(dev, feature_bwd, .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit, .eps = f.eps, .x = x.m, .scale = f.scale,
-		   .offset = f.offset, .dy = dy.m, .dx = dx.m, .dscale = with_pairs ? dpairs.m : NULL, .doffset = with_pairs ? rf_at(dpairs.m, 1) : NULL);
+		RF(dev, feature_bwd, .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit,
+		   .eps = f.eps, .x = x.m, .scale = f.scale, .offset = f.offset, .dy = dy.m, .dx = dx.m,
+		   .dscale = with_pairs ? dpairs.m : NULL, .doffset = with_pairs ? rf_at(dpairs.m, 1) : NULL);
 		num *X = NULL, *P = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), P = nums(pairs);
@@ -74,7 +78,8 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 		}
 		values("feature_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("feature_bwd dx", dx, first ? gradients(X, n, dx.h) : NULL, GRADIENT);
-		values("feature_bwd dscale, doffset", dpairs, first ? gradients(P, 2 * d, dpairs.h) : NULL, GRADIENT);
+		values("feature_bwd dscale, doffset", dpairs, first ? gradients(P, 2 * d, dpairs.h) : NULL,
+		       GRADIENT);
 	}
 }
 
@@ -86,14 +91,16 @@ static void feature_of_nothing(void)
 		struct buf x = in(5, 0, 0), y = out(5), dy = in(5, 1, 1), dx = in(5, 0, 0);
 		const double none[5] = { 0 }, steep[5] = { 1e5, 1e5, 1e5, 1e5, 1e5 };
 
-		RF(dev, feature_fwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m, .y = y.m);
-		RF(dev, feature_bwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m, .dy = dy.m, .dx = dx.m);
+		RF(dev, feature_fwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m,
+		   .y = y.m);
+		RF(dev, feature_bwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m,
+		   .dy = dy.m, .dx = dx.m);
 		values("feature_fwd", y, none, VALUE);
 		values("feature_bwd dx", dx, steep, GRADIENT);
 	}
 }
 
-/* ---- rates ------------------------------------------------------------------------------------------------------ */
+/* ---- rates --------------------------------------------------------------------------------- */
 
 static void rates(int rows, int H, bool momentum)
 {
@@ -101,14 +108,16 @@ static void rates(int rows, int H, bool momentum)
 
 	snprintf(label, sizeof label, "rows %d H %d m %d", rows, H, momentum);
 	for (EACH_DEVICE) {
-		struct buf lr = in(3 * n, -8, 40), m = in(n, -5, 5), dlr = in(3 * n, -1, 1), dm = in(n, -1, 1);
+		struct buf lr = in(3 * n, -8, 40), m = in(n, -5, 5), dlr = in(3 * n, -1, 1),
+			   dm = in(n, -1, 1);
 		num *L = NULL, *M = NULL, *Y = NULL, *S = NULL;
 
 		if (first) {
 			L = nums(lr), M = nums(m), Y = room(3 * n), S = room(n);
 			for (size_t i = 0; i < 3 * n; i++) {
 				num z = lin(1, L[i], 0, 0, -6.9);
-				Y[i] = un(z, val[z] > 0 ? val[z] + log1p(exp(-val[z])) : log1p(exp(val[z])), 1 / (1 + exp(-val[z])));
+				Y[i] = un(z, val[z] > 0 ? val[z] + log1p(exp(-val[z])) : log1p(exp(val[z])),
+				          1 / (1 + exp(-val[z])));
 			}
 			for (size_t i = 0; i < n; i++)
 				S[i] = momentum ? sigmoid(M[i]) : M[i];
@@ -116,8 +125,10 @@ static void rates(int rows, int H, bool momentum)
 			seed_back(S, dm);
 			go_back();
 		}
-		RF(dev, rates_fwd, .rows = rows, .H = H, .shift = -6.9f, .lr = lr.m, .m = momentum ? m.m : NULL);
-		RF(dev, rates_bwd, .rows = rows, .H = H, .lr = lr.m, .m = momentum ? m.m : NULL, .dlr = dlr.m, .dm = momentum ? dm.m : NULL);
+		RF(dev, rates_fwd, .rows = rows, .H = H, .shift = -6.9f, .lr = lr.m,
+		   .m = momentum ? m.m : NULL);
+		RF(dev, rates_bwd, .rows = rows, .H = H, .lr = lr.m, .m = momentum ? m.m : NULL, .dlr = dlr.m,
+		   .dm = momentum ? dm.m : NULL);
 		values("rates_fwd lr", lr, first ? values_of(Y, 3 * n) : NULL, VALUE);
 		values("rates_fwd m", m, first ? values_of(S, n) : NULL, VALUE);
 		values("rates_bwd dlr", dlr, first ? gradients(L, 3 * n, NULL) : NULL, GRADIENT);
@@ -125,10 +136,11 @@ static void rates(int rows, int H, bool momentum)
 	}
 }
 
-/* ---- what a chunk learns from ----------------------------------------------------------------------------------- */
+/* ---- what a chunk learns from -------------------------------------------------------------- */
 
 /* The forward operation's results, in the places of gu and e. */
-static void learn_ref(int rows, int H, int E, int every, const num *gu, const num *e, const num *lr, num *out_gu, num *out_e)
+static void learn_ref(int rows, int H, int E, int every, const num *gu, const num *e, const num *lr,
+                      num *out_gu, num *out_e)
 {
 	for (int i = 0; i < rows * H; i++)
 		for (int j = 0; j < E; j++) {
@@ -147,15 +159,20 @@ static void learn(int rows, int H, int E, int every, bool momentum)
 
 	snprintf(label, sizeof label, "rows %d H %d E %d every %d m %d", rows, H, E, every, momentum);
 	for (EACH_DEVICE) {
-		struct buf gu = in(2 * n, -3, 3), e = in(n, -2, 2), lr = in(3 * all, 0, 1), dsum = in((size_t)H, -1, 1);
-		struct buf gu2 = of(memcpy(need(gu.n + FENCE, 4), gu.h, gu.n * 4), gu.n), e2 = of(memcpy(need(e.n + FENCE, 4), e.h, e.n * 4), e.n);
-		struct buf dgu = in(2 * n, -1, 1), de = in(n, -1, 1), dlr = in(3 * all, 9, 9), dm = in(all, 9, 9);
+		struct buf gu = in(2 * n, -3, 3), e = in(n, -2, 2), lr = in(3 * all, 0, 1),
+			   dsum = in((size_t)H, -1, 1);
+		struct buf gu2 = of(memcpy(need(gu.n + FENCE, 4), gu.h, gu.n * 4), gu.n),
+			   e2 = of(memcpy(need(e.n + FENCE, 4), e.h, e.n * 4), e.n);
+		struct buf dgu = in(2 * n, -1, 1), de = in(n, -1, 1), dlr = in(3 * all, 9, 9),
+			   dm = in(all, 9, 9);
 		num *G = NULL, *V = NULL, *L = NULL, *Yg = NULL, *Yv = NULL;
 		double *want_lr = NULL, *want_m = NULL;
 
-		RF(dev, learn_fwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu.m, .e = e.m, .lr = lr.m);
-		RF(dev, learn_bwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu2.m, .e = e2.m, .lr = lr.m, .dgu = dgu.m, .de = de.m,
-		   .dlr = dlr.m, .dm = momentum ? dm.m : NULL, .dsum = momentum ? dsum.m : NULL);
+		RF(dev, learn_fwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu.m, .e = e.m,
+		   .lr = lr.m);
+		RF(dev, learn_bwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu2.m, .e = e2.m,
+		   .lr = lr.m, .dgu = dgu.m, .de = de.m, .dlr = dlr.m, .dm = momentum ? dm.m : NULL,
+		   .dsum = momentum ? dsum.m : NULL);
 		if (first) {
 			G = nums(gu), V = nums(e), L = nums(lr), Yg = room(2 * n), Yv = room(n);
 			learn_ref(rows, H, E, every, G, V, L, Yg, Yv);
@@ -182,7 +199,7 @@ static void learn(int rows, int H, int E, int every, bool momentum)
 	}
 }
 
-/* ---- the update ------------------------------------------------------------------------------------------------- */
+/* ---- the update ---------------------------------------------------------------------------- */
 
 static void momentum(int H, int n)
 {
@@ -190,12 +207,15 @@ static void momentum(int H, int n)
 
 	snprintf(label, sizeof label, "H %d n %d", H, n);
 	for (EACH_DEVICE) {
-		struct buf x = in(all, -1, 1), p = in(all, -1, 1), m = in((size_t)H, 0, 9), y = out(all), dy = in(all, -1, 1);
+		struct buf x = in(all, -1, 1), p = in(all, -1, 1), m = in((size_t)H, 0, 9), y = out(all),
+			   dy = in(all, -1, 1);
 		struct buf dp = in(all, -1, 1), dm = in((size_t)H, -1, 1);
 		num *X = NULL, *P = NULL, *M = NULL, *Y = NULL;
 
-		RF(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m, .y = y.m);
-		RF(dev, momentum_bwd, .H = H, .n = (size_t)n, .by = 0.1f, .p = p.m, .m = m.m, .dy = dy.m, .dp = dp.m, .dm = dm.m);
+		RF(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
+		   .y = y.m);
+		RF(dev, momentum_bwd, .H = H, .n = (size_t)n, .by = 0.1f, .p = p.m, .m = m.m, .dy = dy.m,
+		   .dp = dp.m, .dm = dm.m);
 		if (first) {
 			X = nums(x), P = nums(p), M = nums(m), Y = room(all);
 			for (int i = 0; i < H * n; i++)
@@ -207,7 +227,8 @@ static void momentum(int H, int n)
 		values("momentum_bwd dp", dp, first ? gradients(P, all, dp.h) : NULL, GRADIENT);
 		values("momentum_bwd dm", dm, first ? gradients(M, (size_t)H, dm.h) : NULL, GRADIENT);
 		/* in the place of p, as one chunk's follows another's */
-		RF(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m, .y = p.m);
+		RF(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
+		   .y = p.m);
 		values("momentum_fwd in place", p, first ? values_of(Y, all) : NULL, VALUE);
 	}
 }
@@ -218,16 +239,19 @@ static void lengths(int rows, int n, bool given)
 
 	snprintf(label, sizeof label, "rows %d n %d length %d", rows, n, given);
 	for (EACH_DEVICE) {
-		struct buf x = in(all, -1, 1), l = in(r, 0.5f, 2), y = out(all), len = out(r), dy = in(all, -1, 1), dlen = in(r, -1, 1);
+		struct buf x = in(all, -1, 1), l = in(r, 0.5f, 2), y = out(all), len = out(r),
+			   dy = in(all, -1, 1), dlen = in(r, -1, 1);
 		struct buf dx = in(all, -1, 1), dx2 = in(all, -1, 1), dl = in(r, -1, 1);
 		num *X = NULL, *L = NULL, *Y = NULL, *N = NULL;
 		double *back = NULL;
 
-		RF(dev, renorm_fwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m, .length = given ? l.m : NULL, .y = y.m);
-		RF(dev, renorm_bwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m, .length = given ? l.m : NULL, .dy = dy.m, .dx = dx.m,
-		   .dlength = given ? dl.m : NULL);
+		RF(dev, renorm_fwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m,
+		   .length = given ? l.m : NULL, .y = y.m);
+		RF(dev, renorm_bwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m,
+		   .length = given ? l.m : NULL, .dy = dy.m, .dx = dx.m, .dlength = given ? dl.m : NULL);
 		RF(dev, length_fwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m);
-		RF(dev, length_bwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m, .dy = dlen.m, .dx = dx2.m);
+		RF(dev, length_bwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m, .dy = dlen.m,
+		   .dx = dx2.m);
 		if (first) {
 			X = nums(x), L = nums(l), Y = room(all), N = room(r);
 			back = keep(all, sizeof *back);
@@ -236,7 +260,8 @@ static void lengths(int rows, int n, bool given)
 				for (int j = 0; j < n; j++) {
 					num z = over(X[i * n + j], N[i], (double)1e-2f);
 					Y[i * n + j] = given ? mul(z, L[i]) : z;
-					back[i * n + j] = dx2.h[i * n + j] + (double)dlen.h[i] * val[X[i * n + j]] / val[N[i]];
+					back[i * n + j] = dx2.h[i * n + j] +
+					                  (double)dlen.h[i] * val[X[i * n + j]] / val[N[i]];
 				}
 			}
 			seed_back(Y, dy);
@@ -264,23 +289,27 @@ static void diagonal(int mats, int rows, int cols, int apart)
 		for (int i = 0; i < mats; i++)
 			for (int j = 0; j < rows && j < cols; j++)
 				ref[i * apart + j * cols + j] += 0.5;
-		RF(dev, diagonal, .mats = mats, .rows = rows, .cols = cols, .apart = (size_t)apart, .by = 0.5f, .y = y.m);
+		RF(dev, diagonal, .mats = mats, .rows = rows, .cols = cols, .apart = (size_t)apart,
+		   .by = 0.5f, .y = y.m);
 		values("diagonal", y, ref, VALUE);
 	}
 }
 
-/* ---- what a broken model must show ------------------------------------------------------------------------------ */
+/* ---- what a broken model must show --------------------------------------------------------- */
 
 static void nans(void)
 {
 	for (EACH_DEVICE) {
-		struct buf bad = in(40, NAN, NAN), good = in(40, 1, 1), y = out(40), z = in(40, 1, 1), e = in(20, 1, 1), lr = in(60, NAN, NAN);
+		struct buf bad = in(40, NAN, NAN), good = in(40, 1, 1), y = out(40), z = in(40, 1, 1),
+			   e = in(20, 1, 1), lr = in(60, NAN, NAN);
 
-		RF(dev, feature_fwd, .rows = 1, .H = 2, .D = 20, .silu = true, .unit = true, .eps = 1e-5f, .x = bad.m, .y = y.m);
+		RF(dev, feature_fwd, .rows = 1, .H = 2, .D = 20, .silu = true, .unit = true, .eps = 1e-5f,
+		   .x = bad.m, .y = y.m);
 		keeps_nan("feature_fwd", y);
 		RF(dev, renorm_fwd, .rows = 1, .n = 40, .eps = 1e-5f, .x = bad.m, .y = y.m);
 		keeps_nan("renorm_fwd", y);
-		RF(dev, momentum_fwd, .H = 1, .n = 40, .by = 1, .x = good.m, .p = bad.m, .m = good.m, .y = y.m);
+		RF(dev, momentum_fwd, .H = 1, .n = 40, .by = 1, .x = good.m, .p = bad.m, .m = good.m,
+		   .y = y.m);
 		keeps_nan("momentum_fwd", y);
 		RF(dev, rates_fwd, .rows = 20, .H = 1, .shift = 0, .lr = lr.m);
 		keeps_nan("rates_fwd", lr);

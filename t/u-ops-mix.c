@@ -1,8 +1,8 @@
-/* u-ops-mix -- the operations that mix rows, against double precision: convolution, rotary embedding, the delta rule,
- * softmax attention.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
+/* u-ops-mix -- the operations that mix rows, against double precision: convolution, rotary embedding, the
+ * delta rule, softmax attention.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
 #include "ops.h"
 
-/* ---- convolution ------------------------------------------------------------------------------------------------ */
+/* ---- convolution --------------------------------------------------------------------------- */
 
 static num activation(num x, enum rf_act act)
 {
@@ -23,7 +23,9 @@ static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
 		for (int i = 0; i < c.d; i++) {
 			for (int t = 0; t < c.w; t++)
 				window[t] = x[(row + t * c.nb) * c.d + i];
-			y[row * c.d + i] = activation(weight ? dot(c.w, window, 1, weight + i * c.w, 1) : window[c.w - 1], c.act);
+			y[row * c.d + i] = activation(weight ? dot(c.w, window, 1, weight + i * c.w, 1)
+			                                     : window[c.w - 1],
+			                              c.act);
 		}
 	for (num *h = y; h < y + n; h += c.head) {
 		num r = 0;
@@ -40,25 +42,28 @@ static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
 
 static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enum rf_norm norm, bool weighted)
 {
-	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm,
+	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act,
+	                         .norm = norm,
 		.scale = 0.7f };
 	size_t R = (size_t)nb * (size_t)steps, n = R * (size_t)d, nx = n + (size_t)((w - 1) * nb) * (size_t)d;
 
-	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps, d, head, w, act,
-	         norm, weighted);
+	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps,
+	         d, head, w, act, norm, weighted);
 	for (EACH_DEVICE) {
-		/* x / sum x is tested where it is used: on positive numbers; and of many short heads some would be almost 0, from where
-		 * x / |x| makes any rounding large */
+		/* x / sum x is tested where it is used: on positive numbers; and of many short heads some
+		 * would be almost 0, from where x / |x| makes any rounding large */
 		float lo = norm == 2 || n / (size_t)head > 2000 ? 0.5f : -1;
-		struct buf x = in(nx, lo, 1.5f), weight = in((size_t)(d * w), lo, 1), y = out(n), dy = in(n, -1, 1);
+		struct buf x = in(nx, lo, 1.5f), weight = in((size_t)(d * w), lo, 1), y = out(n),
+			   dy = in(n, -1, 1);
 		struct buf dx = out(nx), dweight = in((size_t)(d * w), -1, 1);
 
 		c.x = x.m;
 		c.weight = weighted ? weight.m : NULL;
 		c.y = y.m;
 		dev->ops->conv_fwd(dev, &c);
-		RF(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act, .norm = norm, .scale = c.scale,
-		   .x = x.m, .weight = c.weight, .dy = dy.m, .dx = dx.m, .dweight = weighted ? dweight.m : NULL);
+		RF(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act,
+		   .norm = norm, .scale = c.scale, .x = x.m, .weight = c.weight, .dy = dy.m, .dx = dx.m,
+		   .dweight = weighted ? dweight.m : NULL);
 		num *X = NULL, *Wt = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), Wt = nums(weight);
@@ -68,7 +73,8 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 		}
 		values("conv_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("conv_bwd dx", dx, first ? gradients(X, nx, NULL) : NULL, GRADIENT);
-		values("conv_bwd dweight", dweight, first ? gradients(Wt, weight.n, dweight.h) : NULL, GRADIENT);
+		values("conv_bwd dweight", dweight, first ? gradients(Wt, weight.n, dweight.h) : NULL,
+		       GRADIENT);
 	}
 }
 
@@ -92,23 +98,27 @@ static void convs(void)
 	conv(1, 1, 1, 1, 4, RF_ACT_SILU, 1, true);
 	conv(1, 40, 512, 256, 4, RF_ACT_ELU, 1, true);
 	for (enum rf_norm norm = 0; norm < 3; norm++) {
-		conv(2, 70, 600, 300, 4, RF_ACT_SILU, norm, true);       /* heads wider than a warp's registers */
+		/* heads wider than a warp's registers */
+		conv(2, 70, 600, 300, 4, RF_ACT_SILU, norm, true);
 		conv(3, 2, 257, 257, 1, RF_ACT_SILU, norm, norm == 1);
 		conv(1, 300, 70, 35, 9, RF_ACT_SILU, norm, true);        /* long convolutions */
 		conv(2, 90, 10, 5, 64, RF_ACT_SILU, norm, true);
-		conv(601, 2, 16, 8, 4, RF_ACT_SILU, norm, true);        /* more sequences than parts of a sum */
+		/* more sequences than parts of a sum */
+		conv(601, 2, 16, 8, 4, RF_ACT_SILU, norm, true);
 	}
 }
 
-/* ---- rotary embedding ------------------------------------------------------------------------------------------- */
+/* ---- rotary embedding ---------------------------------------------------------------------- */
 
 static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 {
 	size_t n = (size_t)(nb * steps * heads) * (size_t)D;
 
-	snprintf(label, sizeof label, "nb %d steps %d heads %d D %d from %d past %d", nb, steps, heads, D, from, with_past);
+	snprintf(label, sizeof label, "nb %d steps %d heads %d D %d from %d past %d", nb, steps, heads, D,
+	         from, with_past);
 	for (EACH_DEVICE) {
-		struct buf x = in(n, -1, 1), y = of(memcpy(need(n + FENCE, sizeof(float)), x.h, n * sizeof(float)), n);
+		struct buf x = in(n, -1, 1),
+			   y = of(memcpy(need(n + FENCE, sizeof(float)), x.h, n * sizeof(float)), n);
 		double *ref = keep(n, sizeof *ref), *back = keep(n, sizeof *back);
 		int32_t past[8];
 		rf_i32 pasts;
@@ -116,7 +126,8 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 		for (int b = 0; b < 8; b++)
 			past[b] = with_past ? 1000 * b + b : 0;
 		pasts = in_i32(past, 8);
-		struct rf_rope r = { .nb = nb, .steps = steps, .heads = heads, .D = D, .from = from, .theta = 10000,
+		struct rf_rope r = { .nb = nb, .steps = steps, .heads = heads, .D = D, .from = from,
+		                     .theta = 10000,
 			.past = with_past ? pasts : NULL, .x = x.m, .y = x.m };
 		dev->ops->rope(dev, &r);
 		r.x = r.y = y.m;
@@ -126,8 +137,11 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 		for (int row = 0; row < nb * steps; row++)
 			for (int h = 0; h < heads; h++)
 				for (int i = 0; i < D / 2; i++) {
-					size_t at = ((size_t)row * (size_t)heads + (size_t)h) * (size_t)D + (size_t)i, pair = at + (size_t)D / 2;
-					double turn = (past[row % nb] + from + row / nb) * pow(10000, -2.0 * i / D);
+					size_t at = ((size_t)row * (size_t)heads + (size_t)h) * (size_t)D +
+					            (size_t)i,
+					       pair = at + (size_t)D / 2;
+					double turn = (past[row % nb] + from + row / nb) *
+					              pow(10000, -2.0 * i / D);
 					ref[at] = x.h[at] * cos(turn) - x.h[pair] * sin(turn);
 					ref[pair] = x.h[pair] * cos(turn) + x.h[at] * sin(turn);
 				}
@@ -148,7 +162,7 @@ static void product_values(const char *what, struct buf b, const double *ref, do
 	values(name, b, ref, rounds ? 1e-2 : limit);
 }
 
-/* ---- the delta rule --------------------------------------------------------------------------------------------- */
+/* ---- the delta rule ------------------------------------------------------------------------ */
 
 enum { SLOTS = 9 };
 struct delta {
@@ -160,10 +174,10 @@ struct delta {
 	int32_t cap_row[8], cap_slot[8];
 };
 
-/* From the numbers of the arrays to those of u, o; S: every slot's numbers, where captures replace what was there.
- * The start states are those of before. */
-static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b, const num *g, num *S,
-                      num *u, num *o)
+/* From the numbers of the arrays to those of u, o; S: every slot's numbers, where captures replace what was
+ * there.  The start states are those of before. */
+static void delta_ref(const struct delta *c, const num *q, const num *k, const num *v, const num *b,
+                      const num *g, num *S, num *u, num *o)
 {
 	size_t kv = (size_t)c->K * (size_t)c->V;
 	num *state = room(kv);
@@ -173,22 +187,29 @@ static void delta_ref(const struct delta *c, const num *q, const num *k, const n
 			int slot = c->start[seq / c->per], cap = 0;
 			memcpy(state, S + ((size_t)slot * (size_t)c->H + (size_t)h) * kv, kv * sizeof *state);
 			for (int j = 0; j < c->steps; j++) {
-				int row = (j * c->nb + seq) * c->H + h, key = (j * c->nb + seq) * c->G + h * c->G / c->H;
-				num beta = c->beta ? scaled(sigmoid(b[row]), c->beta_scale) : 0, a = c->decay < 0 ? exponential(g[row]) : 0;
+				int row = (j * c->nb + seq) * c->H + h,
+				    key = (j * c->nb + seq) * c->G + h * c->G / c->H;
+				num beta = c->beta ? scaled(sigmoid(b[row]), c->beta_scale) : 0,
+				    a = c->decay < 0 ? exponential(g[row]) : 0;
 
 				for (size_t i = 0; c->decay < 0 && i < kv; i++)
 					state[i] = mul(a, state[i]);
 				for (int y = 0; y < c->V; y++) {
-					num wrong = lin(1, v[row * c->V + y], -1, dot(c->K, state + y, c->V, k + key * c->K, 1), 0);
-					u[row * c->V + y] = c->beta ? mul(beta, wrong) : scaled(wrong, c->beta_scale);
+					num wrong = lin(1, v[row * c->V + y], -1,
+					                dot(c->K, state + y, c->V, k + key * c->K, 1), 0);
+					u[row * c->V + y] = c->beta ? mul(beta, wrong)
+					                            : scaled(wrong, c->beta_scale);
 				}
 				for (int x = 0; x < c->K; x++)
 					for (int y = 0; y < c->V; y++)
-						state[x * c->V + y] = fused(state[x * c->V + y], k[key * c->K + x], u[row * c->V + y]);
+						state[x * c->V + y] = fused(state[x * c->V + y],
+						                            k[key * c->K + x],
+						                            u[row * c->V + y]);
 				for (int y = 0; y < c->V; y++)
 					o[row * c->V + y] = dot(c->K, state + y, c->V, q + key * c->K, 1);
 				for (; cap < c->captures && c->cap_row[cap] == j; cap++)
-					memcpy(S + ((size_t)c->cap_slot[cap] * (size_t)c->H + (size_t)h) * kv, state, kv * sizeof *state);
+					memcpy(S + ((size_t)c->cap_slot[cap] * (size_t)c->H + (size_t)h) * kv,
+					       state, kv * sizeof *state);
 			}
 		}
 }
@@ -211,7 +232,8 @@ static struct buf directions(size_t rows, int K)
 
 static void delta(struct delta c)
 {
-	size_t R = (size_t)c.nb * (size_t)c.steps * (size_t)c.H, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V;
+	size_t R = (size_t)c.nb * (size_t)c.steps * (size_t)c.H,
+	       slot = (size_t)c.H * (size_t)c.K * (size_t)c.V;
 
 	if (!c.per)
 		c.per = 1;
@@ -220,27 +242,36 @@ static void delta(struct delta c)
 	if (!c.G)
 		c.G = c.H;
 	size_t keys = R / (size_t)c.H * (size_t)c.G, key = (size_t)c.K;
-	snprintf(label, sizeof label, "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g start %d captures %d (row %d first)", c.nb,
-	         c.steps, c.per, c.H, c.G, c.K, c.V, c.beta, c.decay, (int)c.start[0], c.captures, (int)c.cap_row[0]);
+	snprintf(label, sizeof label,
+	         "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g start %d captures %d (row %d first)",
+	         c.nb, c.steps, c.per, c.H, c.G, c.K, c.V, c.beta, c.decay, (int)c.start[0], c.captures,
+	         (int)c.cap_row[0]);
 	for (EACH_DEVICE) {
 		float small = 1 / sqrtf((float)c.K);
-		struct buf q = in(keys * key, -small, small), k = directions(keys, c.K), v = in(R * (size_t)c.V, -1, 1);
+		struct buf q = in(keys * key, -small, small), k = directions(keys, c.K),
+			   v = in(R * (size_t)c.V, -1, 1);
 		struct buf g = in(R, (float)c.decay, 0), dg = out(R);
 		struct buf b = in(R, -3, 3), u = out(R * (size_t)c.V), o = out(R * (size_t)c.V);
-		struct buf S = in(SLOTS * slot, -1, 1), S2 = of(memcpy(need(S.n + FENCE, 4), S.h, S.n * 4), S.n);
+		struct buf S = in(SLOTS * slot, -1, 1),
+			   S2 = of(memcpy(need(S.n + FENCE, 4), S.h, S.n * 4), S.n);
 		struct buf d_o = in(R * (size_t)c.V, -1, 1), dS = in(S.n, -1, 1);
 		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
 		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
 		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
-		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K, .V = c.V,
-			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL,
+		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G,
+		                          .K = c.K, .V = c.V,
+			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+			.b = c.beta ? b.m : NULL,
 			.g = c.decay < 0 ? g.m : NULL, .u = u.m,
-			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot };
-		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *Gs = NULL, *U = NULL, *O = NULL, *before = NULL, *after = NULL;
+			.o = o.m, .S = S.m, .start = start, .captures = c.captures, .cap_row = cap_row,
+			.cap_slot = cap_slot };
+		num *Q = NULL, *K = NULL, *V = NULL, *B = NULL, *Gs = NULL, *U = NULL, *O = NULL,
+		    *before = NULL, *after = NULL;
 
 		dev->ops->delta_fwd(dev, &f);
 		if (first) {
-			Q = nums(q), K = nums(k), V = nums(v), B = nums(b), Gs = nums(g), before = nums(S), U = room(u.n), O = room(o.n);
+			Q = nums(q), K = nums(k), V = nums(v), B = nums(b), Gs = nums(g), before = nums(S),
+			U = room(u.n), O = room(o.n);
 			after = memcpy(room(S.n), before, S.n * sizeof *after);
 			delta_ref(&c, Q, K, V, B, Gs, after, U, O);
 		}
@@ -261,28 +292,33 @@ static void delta(struct delta c)
 				f.b = c.beta ? rf_at(b.m, row) : NULL;
 				dev->ops->delta_fwd(dev, &f);
 			}
-			product_values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL, VALUE);
-			product_values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL, VALUE);
+			product_values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL,
+			               VALUE);
+			product_values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL,
+			               VALUE);
 		}
 		if (c.forward_only)
 			continue;
-		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K, .V = c.V,
-		   .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL,
-		   .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m,
-		   .db = c.beta ? db.m : NULL, .dg = c.decay < 0 ? dg.m : NULL, .S = S.m, .dS = dS.m,
-		   .start = start, .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
+		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K,
+		   .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+		   .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m,
+		   .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL,
+		   .dg = c.decay < 0 ? dg.m : NULL, .S = S.m, .dS = dS.m, .start = start,
+		   .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
 		double *more = NULL;
 		if (first) {
 			seed_back(O, d_o);
 			for (int i = 0; i < c.captures; i++)
 				for (size_t x = 0; x < slot; x++)
-					adj[after[(size_t)c.cap_slot[i] * slot + x]] += dS.h[(size_t)c.cap_slot[i] * slot + x];
+					adj[after[(size_t)c.cap_slot[i] * slot + x]] +=
+						dS.h[(size_t)c.cap_slot[i] * slot + x];
 			go_back();
 			more = gradients(before, S.n, dS.h);
 			/* the captures' own slots are read alone */
 			for (int i = 0; i < c.captures; i++)
 				for (size_t x = 0; x < slot; x++)
-					more[(size_t)c.cap_slot[i] * slot + x] = dS.h[(size_t)c.cap_slot[i] * slot + x];
+					more[(size_t)c.cap_slot[i] * slot + x] =
+						dS.h[(size_t)c.cap_slot[i] * slot + x];
 		}
 		product_values("delta_bwd dq", dq, first ? gradients(Q, q.n, NULL) : NULL, GRADIENT);
 		product_values("delta_bwd dk", dk, first ? gradients(K, k.n, NULL) : NULL, GRADIENT);
@@ -298,7 +334,8 @@ static void delta(struct delta c)
 static void deltas(void)
 {
 	static const int lengths[] = { 1, 2, 15, 16, 17, 63, 64, 65, 130 };
-	static const struct { int K, V; } width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 }, { 128, 128 } };
+	static const struct { int K, V; } width[] = { { 4, 4 }, { 8, 8 }, { 8, 20 }, { 100, 8 }, { 20, 100 },
+	                                              { 128, 128 } };
 	static const struct delta other[] = {
 		/* captures at the first row, inside, at both sides of the chunks' ends, two at one row */
 		{ .nb = 1, .steps = 130, .H = 2, .K = 8, .V = 8, .beta = true, .start = { 3 }, .captures = 8,
@@ -306,7 +343,8 @@ static void deltas(void)
 		/* branches that are long, wide, or both */
 		{ .nb = 3, .steps = 65, .H = 1, .K = 8, .V = 8, .beta = true, .start = { 1, 2, 0 } },
 		{ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
-		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true, .start = { 2, 0, 1 } },
+		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true,
+		  .start = { 2, 0, 1 } },
 		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
 		{ .nb = 2, .steps = 3, .H = 1, .K = 12, .V = 300, .beta = true, .start = { 2, 1 } },
 		/* every step a reflection: no b, and twice its beta */
@@ -317,27 +355,36 @@ static void deltas(void)
 		int T = lengths[i];
 		for (int j = 0; j < COUNT(width); j++)
 			if (width[j].K * width[j].V < 1000 || T == 1 || T == 65)
-				delta((struct delta){ .nb = 1, .steps = T, .H = width[j].K > 50 ? 1 : 3, .K = width[j].K, .V = width[j].V,
+				delta((struct delta){ .nb = 1, .steps = T, .H = width[j].K > 50 ? 1 : 3,
+				                      .K = width[j].K, .V = width[j].V,
 					.beta = true });
 		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 4 });
-		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true, .beta_scale = 2, .start = { 2 } });
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 16, .V = 8, .beta = true,
+		                      .beta_scale = 2, .start = { 2 } });
 		/* the last state; some others */
-		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 8, .beta = true, .captures = 1,
+		delta((struct delta){ .nb = 1, .steps = T, .H = 2, .K = 8, .V = 8, .beta = true,
+		                      .captures = 1,
 			.cap_row = { T - 1 }, .cap_slot = { 1 } });
-		delta((struct delta){ .nb = 1, .steps = T, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 }, .captures = 3,
+		delta((struct delta){ .nb = 1, .steps = T, .H = 1, .K = 4, .V = 4, .beta = true,
+		                      .start = { 1 }, .captures = 3,
 			.cap_row = { 0, T / 2, T / 2 }, .cap_slot = { 4, 0, 3 } });
 	}
 	for (int j = 3; j < COUNT(width); j++)
-		delta((struct delta){ .nb = 1, .steps = 64, .H = 2, .K = width[j].K, .V = width[j].V, .beta = true,
+		delta((struct delta){ .nb = 1, .steps = 64, .H = 2, .K = width[j].K, .V = width[j].V,
+		                      .beta = true,
 			.captures = 1, .cap_row = { 20 }, .cap_slot = { 1 }, .forward_only = true });
 	for (int i = 0; i < COUNT(other); i++)
 		delta(other[i]);
 	/* branches: `per` sequences share a start state, in any order of the slots */
 	for (int n = 1; n <= 7; n += 2) {
-		delta((struct delta){ .nb = 3, .steps = n, .H = 2, .K = 8, .V = 4, .beta = true, .start = { 3, 0, 1 } });
-		delta((struct delta){ .nb = 3, .steps = n, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true, .start = { 1 } });
-		delta((struct delta){ .nb = 8, .steps = n, .per = 3, .H = 3, .K = 16, .V = 16, .start = { 2, 1, 3 } });
-		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true, .beta_scale = 2,
+		delta((struct delta){ .nb = 3, .steps = n, .H = 2, .K = 8, .V = 4, .beta = true,
+		                      .start = { 3, 0, 1 } });
+		delta((struct delta){ .nb = 3, .steps = n, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true,
+		                      .start = { 1 } });
+		delta((struct delta){ .nb = 8, .steps = n, .per = 3, .H = 3, .K = 16, .V = 16,
+		                      .start = { 2, 1, 3 } });
+		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true,
+		                      .beta_scale = 2,
 			.start = { 7, 1, 2, 6, 4, 5, 3, 0 } });
 	}
 }
@@ -348,39 +395,53 @@ static void decays(void)
 	static const int lengths[] = { 1, 16, 17, 64, 65, 130 };
 	static const double least[] = { -0.01, -1, -30, -3000 };
 	static const struct delta other[] = {
-		{ .nb = 1, .steps = 130, .H = 4, .G = 2, .K = 8, .V = 8, .beta = true, .decay = -0.1, .start = { 3 }, .captures = 8,
+		{ .nb = 1, .steps = 130, .H = 4, .G = 2, .K = 8, .V = 8, .beta = true, .decay = -0.1,
+		  .start = { 3 }, .captures = 8,
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
-		{ .nb = 1, .steps = 66, .H = 2, .K = 20, .V = 4, .beta = true, .decay = -20, .captures = 3, .cap_row = { 5, 40, 64 },
+		{ .nb = 1, .steps = 66, .H = 2, .K = 20, .V = 4, .beta = true, .decay = -20, .captures = 3,
+		  .cap_row = { 5, 40, 64 },
 		  .cap_slot = { 8, 1, 2 } },
-		{ .nb = 3, .steps = 66, .per = 3, .H = 3, .G = 1, .K = 4, .V = 4, .beta = true, .decay = -0.3, .start = { 1 } },
-		{ .nb = 8, .steps = 5, .per = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3, .start = { 2, 1, 3 } },
+		{ .nb = 3, .steps = 66, .per = 3, .H = 3, .G = 1, .K = 4, .V = 4, .beta = true, .decay = -0.3,
+		  .start = { 1 } },
+		{ .nb = 8, .steps = 5, .per = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3,
+		  .start = { 2, 1, 3 } },
 		{ .nb = 1, .steps = 100, .H = 1, .K = 128, .V = 128, .beta = true, .decay = -0.2 },
 		/* more heads and chunks than are done at once */
-		{ .nb = 1, .steps = 140, .H = 700, .G = 350, .K = 1, .V = 1, .beta = true, .decay = -0.3, .start = { 1 }, .captures = 4,
+		{ .nb = 1, .steps = 140, .H = 700, .G = 350, .K = 1, .V = 1, .beta = true, .decay = -0.3,
+		  .start = { 1 }, .captures = 4,
 		  .cap_row = { 5, 63, 127, 130 }, .cap_slot = { 4, 0, 2, 3 } },
 	};
 
 	for (int i = 0; i < COUNT(lengths); i++)
 		for (int j = 0; j < COUNT(least); j++)
-			delta((struct delta){ .nb = 1, .steps = lengths[i], .H = 2 + 2 * (j % 2), .G = 2, .K = j < 2 ? 8 : 20, .V = 12, .beta = true,
-				.beta_scale = 1 + (i + j) % 2, .decay = least[j], .start = { 2 }, .captures = 1, .cap_row = { lengths[i] - 1 - i % 2 * (i > 1) },
+			delta((struct delta){ .nb = 1, .steps = lengths[i], .H = 2 + 2 * (j % 2), .G = 2,
+			                      .K = j < 2 ? 8 : 20, .V = 12, .beta = true,
+				.beta_scale = 1 + (i + j) % 2, .decay = least[j], .start = { 2 },
+				.captures = 1, .cap_row = { lengths[i] - 1 - i % 2 * (i > 1) },
 				.cap_slot = { 4 } });
 	for (int i = 0; i < COUNT(other); i++)
 		delta(other[i]);
 }
 
-/* Gradients of wide heads, with rounded products as well: widths on both sides of 32, 64 and 128, ragged ones, the largest. */
+/* Gradients of wide heads, with rounded products as well: widths on both sides of 32, 64 and 128, ragged
+ * ones, the largest. */
 static void wide_gradients(void)
 {
 	static const struct delta all[] = {
-		{ .nb = 1, .steps = 130, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .decay = -0.2, .captures = 3, .cap_row = { 20, 63, 128 },
+		{ .nb = 1, .steps = 130, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .decay = -0.2,
+		  .captures = 3, .cap_row = { 20, 63, 128 },
 		  .cap_slot = { 1, 2, 3 } },
-		{ .nb = 1, .steps = 140, .H = 2, .G = 1, .K = 64, .V = 128, .beta = true, .decay = -0.2, .start = { 1 }, .captures = 8,
+		{ .nb = 1, .steps = 140, .H = 2, .G = 1, .K = 64, .V = 128, .beta = true, .decay = -0.2,
+		  .start = { 1 }, .captures = 8,
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 139 }, .cap_slot = { 8, 0, 7, 2, 3, 6, 5, 4 } },
-		{ .nb = 3, .steps = 70, .per = 2, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true, .start = { 1, 2 } },
-		{ .nb = 5, .steps = 6, .per = 3, .H = 4, .G = 2, .K = 128, .V = 128, .beta = true, .decay = -0.2, .start = { 1, 2 } },
-		{ .nb = 1, .steps = 130, .H = 1, .K = 256, .V = 40, .beta = true, .captures = 1, .cap_row = { 129 }, .cap_slot = { 1 } },
-		{ .nb = 1, .steps = 66, .H = 1, .K = 40, .V = 300, .beta = true, .decay = -1, .captures = 1, .cap_row = { 40 }, .cap_slot = { 1 } },
+		{ .nb = 3, .steps = 70, .per = 2, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true,
+		  .start = { 1, 2 } },
+		{ .nb = 5, .steps = 6, .per = 3, .H = 4, .G = 2, .K = 128, .V = 128, .beta = true,
+		  .decay = -0.2, .start = { 1, 2 } },
+		{ .nb = 1, .steps = 130, .H = 1, .K = 256, .V = 40, .beta = true, .captures = 1,
+		  .cap_row = { 129 }, .cap_slot = { 1 } },
+		{ .nb = 1, .steps = 66, .H = 1, .K = 40, .V = 300, .beta = true, .decay = -1, .captures = 1,
+		  .cap_row = { 40 }, .cap_slot = { 1 } },
 		{ .nb = 1, .steps = 65, .H = 3, .K = 65, .V = 33, .beta = true, .decay = -0.2 },
 		{ .nb = 1, .steps = 65, .H = 3, .K = 34, .V = 66, .beta_scale = 2 },
 	};
@@ -389,29 +450,39 @@ static void wide_gradients(void)
 		delta(all[i]);
 }
 
-/* Forward alone, where a tape would be too long, or where products are rounded: what a capture leaves in the log as well. */
+/* Forward alone, where a tape would be too long, or where products are rounded: what a capture leaves in the
+ * log as well. */
 static void delta_wide(struct delta c)
 {
-	size_t R = (size_t)c.nb * (size_t)c.steps, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V, K = (size_t)c.K, V = (size_t)c.V;
+	size_t R = (size_t)c.nb * (size_t)c.steps, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V,
+	       K = (size_t)c.K, V = (size_t)c.V;
 
 	c.per += !c.per;
 	c.G = c.G ? c.G : c.H;
 	c.beta_scale = c.beta_scale > 0 ? c.beta_scale : 1;
 	size_t hk = (size_t)c.G * K, hv = (size_t)c.H * V, H = (size_t)c.H;
-	snprintf(label, sizeof label, "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g", c.nb, c.steps, c.per, c.H, c.G, c.K, c.V, c.beta, c.decay);
+	snprintf(label, sizeof label, "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g", c.nb, c.steps,
+	         c.per, c.H, c.G, c.K, c.V, c.beta, c.decay);
 	for (EACH_DEVICE) {
 		bool rounds = dev->math == RF_MATH_BF16;
 		double limit = rounds ? 1e-2 : VALUE;
 		float small = 1 / sqrtf((float)c.K);
-		struct buf q = in(R * hk, -small, small), k = directions(R * (size_t)c.G, c.K), v = in(R * hv, -1, 1), b = in(R * H, -3, 3);
-		struct buf g = in(R * H, (float)c.decay, 0), u = out(R * hv), o = out(R * hv), S = in(SLOTS * slot, -1, 1);
-		struct buf log[4] = { in((SLOTS - 1) * slot, 0, 1), in((SLOTS - 1) * 64 * hk, 0, 1), in((SLOTS - 1) * 64 * hv, 0, 1), in((SLOTS - 1) * 64 * H, 0, 1) };
-		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL, cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
-		double *U = keep(u.n, 8), *O = keep(o.n, 8), *after = keep(S.n, 8), *state = keep(K * V, 8), *chunk = keep(K * V, 8), *logs[4];
+		struct buf q = in(R * hk, -small, small), k = directions(R * (size_t)c.G, c.K),
+			   v = in(R * hv, -1, 1), b = in(R * H, -3, 3);
+		struct buf g = in(R * H, (float)c.decay, 0), u = out(R * hv), o = out(R * hv),
+			   S = in(SLOTS * slot, -1, 1);
+		struct buf log[4] = { in((SLOTS - 1) * slot, 0, 1), in((SLOTS - 1) * 64 * hk, 0, 1),
+		                      in((SLOTS - 1) * 64 * hv, 0, 1), in((SLOTS - 1) * 64 * H, 0, 1) };
+		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL,
+		       cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
+		double *U = keep(u.n, 8), *O = keep(o.n, 8), *after = keep(S.n, 8), *state = keep(K * V, 8),
+		       *chunk = keep(K * V, 8), *logs[4];
 
-		RF(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale,
-		   .q = q.m, .k = k.m, .v = v.m, .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m, .start = start,
-		   .captures = c.captures, .log_from = 1, .cap_row = cap_row, .cap_slot = cap_slot, .log = { log[0].m, log[1].m, log[2].m, log[3].m });
+		RF(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K,
+		   .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+		   .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m,
+		   .start = start, .captures = c.captures, .log_from = 1, .cap_row = cap_row,
+		   .cap_slot = cap_slot, .log = { log[0].m, log[1].m, log[2].m, log[3].m });
 		for (int i = 0; i < 4; i++) {
 			logs[i] = keep(log[i].n, 8);
 			for (size_t x = 0; x < log[i].n; x++)
@@ -428,7 +499,9 @@ static void delta_wide(struct delta c)
 			for (int j = 0; j < c.steps; j++) {
 				size_t row = (size_t)j * (size_t)c.nb + seq, at = row * H + h;
 				const float *kk = k.h + row * hk + kh * K, *qq = q.h + row * hk + kh * K;
-				double a = c.decay < 0 ? exp((double)g.h[at]) : 1, beta = c.beta ? c.beta_scale / (1 + exp(-(double)b.h[at])) : c.beta_scale;
+				double a = c.decay < 0 ? exp((double)g.h[at]) : 1,
+				       beta = c.beta ? c.beta_scale / (1 + exp(-(double)b.h[at]))
+				                     : c.beta_scale;
 
 				if (j % 64 == 0)
 					memcpy(chunk, state, K * V * 8);
@@ -438,11 +511,13 @@ static void delta_wide(struct delta c)
 						wrong -= (state[x * V + y] *= a) * (double)kk[x];
 					U[at * V + y] = beta * wrong;
 					for (size_t x = 0; x < K; x++)
-						sum += (state[x * V + y] += (double)kk[x] * beta * wrong) * (double)qq[x];
+						sum += (state[x * V + y] += (double)kk[x] * beta * wrong) *
+						       (double)qq[x];
 					O[at * V + y] = sum;
 				}
 				for (; cap < c.captures && c.cap_row[cap] == j; cap++) {
-					size_t to = (size_t)c.cap_slot[cap], rows = (size_t)(j % 64 + 1), from = (size_t)j + 1 - rows;
+					size_t to = (size_t)c.cap_slot[cap], rows = (size_t)(j % 64 + 1),
+					       from = (size_t)j + 1 - rows;
 
 					memcpy(after + to * slot + h * K * V, state, K * V * 8);
 					if (!to-- || rows == 64)
@@ -450,11 +525,14 @@ static void delta_wide(struct delta c)
 					memcpy(logs[0] + to * slot + h * K * V, chunk, K * V * 8);
 					for (size_t i = 0; i < rows; i++) {
 						for (size_t x = 0; x < K; x++)
-							logs[1][((to * 64 + i) * (size_t)c.G + kh) * K + x] = k.h[((from + i) * (size_t)c.G + kh) * K + x];
+							logs[1][((to * 64 + i) * (size_t)c.G + kh) * K + x] =
+								k.h[((from + i) * (size_t)c.G + kh) * K + x];
 						for (size_t x = 0; x < V; x++)
-							logs[2][((to * 64 + i) * H + h) * V + x] = U[((from + i) * H + h) * V + x];
+							logs[2][((to * 64 + i) * H + h) * V + x] =
+								U[((from + i) * H + h) * V + x];
 						if (c.decay < 0)
-							logs[3][(to * 64 + i) * H + h] = g.h[(from + i) * H + h];
+							logs[3][(to * 64 + i) * H + h] =
+								g.h[(from + i) * H + h];
 					}
 				}
 			}
@@ -470,43 +548,58 @@ static void delta_wide(struct delta c)
 static void wide_deltas(void)
 {
 	static const struct delta all[] = {
-		/* more heads than are done at once; widths on both sides of 64 and 128, ragged ones, the largest */
-		{ .nb = 1, .steps = 130, .H = 513, .G = 171, .K = 32, .V = 5, .beta = true, .decay = -0.1, .start = { 3 }, .captures = 4,
+		/* more heads than are done at once; widths on both sides of 64 and 128, ragged
+		   ones, the largest */
+		{ .nb = 1, .steps = 130, .H = 513, .G = 171, .K = 32, .V = 5, .beta = true, .decay = -0.1,
+		  .start = { 3 }, .captures = 4,
 		  .cap_row = { 0, 63, 70, 129 }, .cap_slot = { 0, 1, 2, 8 } },
 		{ .nb = 1, .steps = 200, .H = 2, .G = 1, .K = 128, .V = 128, .beta = true, .captures = 8,
 		  .cap_row = { 3, 63, 64, 70, 70, 127, 128, 199 }, .cap_slot = { 8, 1, 2, 7, 0, 6, 5, 4 } },
-		{ .nb = 3, .steps = 97, .per = 3, .H = 2, .K = 100, .V = 40, .beta = true, .decay = -1, .start = { 2 } },
-		{ .nb = 1, .steps = 65, .H = 1, .K = 256, .V = 256, .beta = true, .beta_scale = 2, .captures = 1, .cap_row = { 64 }, .cap_slot = { 2 } },
+		{ .nb = 3, .steps = 97, .per = 3, .H = 2, .K = 100, .V = 40, .beta = true, .decay = -1,
+		  .start = { 2 } },
+		{ .nb = 1, .steps = 65, .H = 1, .K = 256, .V = 256, .beta = true, .beta_scale = 2,
+		  .captures = 1, .cap_row = { 64 }, .cap_slot = { 2 } },
 		{ .nb = 3, .steps = 5, .H = 2, .K = 64, .V = 64, .start = { 2, 0, 1 } },
-		{ .nb = 2, .steps = 33, .H = 3, .G = 1, .K = 65, .V = 72, .beta = true, .decay = -30, .start = { 1, 0 } },
-		{ .nb = 1, .steps = 66, .H = 1, .K = 129, .V = 17, .beta = true, .decay = -0.01, .captures = 2, .cap_row = { 31, 32 }, .cap_slot = { 2, 1 } },
+		{ .nb = 2, .steps = 33, .H = 3, .G = 1, .K = 65, .V = 72, .beta = true, .decay = -30,
+		  .start = { 1, 0 } },
+		{ .nb = 1, .steps = 66, .H = 1, .K = 129, .V = 17, .beta = true, .decay = -0.01,
+		  .captures = 2, .cap_row = { 31, 32 }, .cap_slot = { 2, 1 } },
 	};
 
 	for (int i = 0; i < COUNT(all); i++)
 		delta_wide(all[i]);
 }
 
-/* Sequences that go on where a text was captured give the text's bits, at once and step by step; on a GPU, which may begin
- * their chunks elsewhere, its numbers. */
+/* Sequences that go on where a text was captured give the text's bits, at once and step by step; on a GPU,
+ * which may begin their chunks elsewhere, its numbers. */
 static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 {
 	enum { T = 270, N = 130, AT = 8 };
-	static const int32_t row[AT] = { 0, 17, 62, 63, 64, 126, 127, 139 }, lead[AT] = { 1, 18, 63, 0, 1, 63, 0, 12 };
+	static const int32_t row[AT] = { 0, 17, 62, 63, 64, 126, 127, 139 }, lead[AT] = { 1, 18, 63, 0, 1, 63,
+	                                                                                  0, 12 };
 	static const int32_t slot[AT] = { 4, 1, 2, 3, 8, 6, 7, 5 };
 	size_t hk = (size_t)(G * K), hv = (size_t)(H * V), kv = (size_t)H * (size_t)(K * V);
 
-	snprintf(label, sizeof label, "H %d G %d K %d V %d decay %d state %d", H, G, K, V, decay, keeps_state);
+	snprintf(label, sizeof label, "H %d G %d K %d V %d decay %d state %d", H, G, K, V, decay,
+	         keeps_state);
 	for (EACH_DEVICE) {
-		struct buf q = in(T * hk, -0.3f, 0.3f), k = directions((size_t)(T * G), K), v = in(T * hv, -1, 1), b = in((size_t)(T * H), -3, 3);
-		struct buf g = in((size_t)(T * H), -0.2f, 0), u = out(T * hv), o = out(T * hv), S = in(SLOTS * kv, 0, 0);
-		struct buf log[4] = { in(AT * kv, 0, 0), in(AT * 64 * hk, 0, 0), in(AT * 64 * hv, 0, 0), in((size_t)(AT * 64 * H), 0, 0) };
-		struct buf all[5] = { in(N * AT * hk, 0, 0), in(N * AT * hk, 0, 0), in(N * AT * hv, 0, 0), in((size_t)(N * AT * H), 0, 0),
+		struct buf q = in(T * hk, -0.3f, 0.3f), k = directions((size_t)(T * G), K),
+			   v = in(T * hv, -1, 1), b = in((size_t)(T * H), -3, 3);
+		struct buf g = in((size_t)(T * H), -0.2f, 0), u = out(T * hv), o = out(T * hv),
+			   S = in(SLOTS * kv, 0, 0);
+		struct buf log[4] = { in(AT * kv, 0, 0), in(AT * 64 * hk, 0, 0), in(AT * 64 * hv, 0, 0),
+		                      in((size_t)(AT * 64 * H), 0, 0) };
+		struct buf all[5] = { in(N * AT * hk, 0, 0), in(N * AT * hk, 0, 0), in(N * AT * hv, 0, 0),
+		                      in((size_t)(N * AT * H), 0, 0),
 		                      in((size_t)(N * AT * H), 0, 0) }; /* q, k, v, b, g */
-		struct buf from[5] = { q, k, v, b, g }, u1 = out(N * AT * hv), o1 = out(N * AT * hv), open = in(AT * kv, 0, 0);
+		struct buf from[5] = { q, k, v, b, g }, u1 = out(N * AT * hv), o1 = out(N * AT * hv),
+			   open = in(AT * kv, 0, 0);
 		size_t wide[5] = { hk, hk, hv, (size_t)H, (size_t)H };
 		rf_i32 slots = in_i32(slot, AT), leads = in_i32(lead, AT), rows = in_i32(row, AT);
-		struct rf_delta_fwd f = { .nb = 1, .steps = T, .H = H, .G = G, .K = K, .V = V, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
-			.b = b.m, .g = decay ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m, .captures = AT, .log_from = 1, .cap_row = rows, .cap_slot = slots,
+		struct rf_delta_fwd f = { .nb = 1, .steps = T, .H = H, .G = G, .K = K, .V = V,
+		                          .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
+			.b = b.m, .g = decay ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m, .captures = AT,
+			.log_from = 1, .cap_row = rows, .cap_slot = slots,
 			.log = { log[0].m, log[1].m, log[2].m, log[3].m } };
 		float *text[2], *apart[2], most[2] = { 0 }, worst = 0;
 		bool gpu = !strcmp(dev->ops->name, "cuda"), same = true;
@@ -515,10 +608,12 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 		for (int i = 0; i < 5; i++) { /* row (j, s) is the text's row row[s] + 1 + j */
 			for (size_t j = 0; j < N; j++)
 				for (size_t s = 0; s < AT; s++)
-					memcpy(all[i].h + (j * AT + s) * wide[i], from[i].h + ((size_t)row[s] + 1 + j) * wide[i], wide[i] * 4);
+					memcpy(all[i].h + (j * AT + s) * wide[i],
+					       from[i].h + ((size_t)row[s] + 1 + j) * wide[i], wide[i] * 4);
 			dev->ops->upload(dev, all[i].m, all[i].h, all[i].n * 4);
 		}
-		f.nb = AT, f.steps = N, f.captures = 0, f.start = slots, f.lead = leads, f.u = u1.m, f.o = o1.m;
+		f.nb = AT, f.steps = N, f.captures = 0, f.start = slots, f.lead = leads, f.u = u1.m,
+		f.o = o1.m;
 		f.q = all[0].m, f.k = all[1].m, f.v = all[2].m, f.b = all[3].m, f.g = decay ? all[4].m : NULL;
 		text[0] = get(u), text[1] = get(o);
 		for (size_t i = 0; i < 2 * u.n; i++)
@@ -529,7 +624,8 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 				f.open = keeps_state ? open.m : NULL;
 				for (f.given = 0; f.given < N; f.given++) {
 					size_t at = (size_t)f.given * AT;
-					f.q = rf_at(all[0].m, at * hk), f.v = rf_at(all[2].m, at * hv), f.b = rf_at(all[3].m, at * (size_t)H);
+					f.q = rf_at(all[0].m, at * hk), f.v = rf_at(all[2].m, at * hv),
+					f.b = rf_at(all[3].m, at * (size_t)H);
 					f.o = rf_at(o1.m, at * hv);
 					dev->ops->delta_fwd(dev, &f);
 				}
@@ -541,7 +637,8 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 				for (size_t j = 0; j < N; j++)
 					for (size_t s = 0; s < AT; s++)
 						for (size_t x = 0; x < hv; x++) {
-							float a = apart[i][(j * AT + s) * hv + x], t = text[i][((size_t)row[s] + 1 + j) * hv + x];
+							float a = apart[i][(j * AT + s) * hv + x],
+							      t = text[i][((size_t)row[s] + 1 + j) * hv + x];
 							same &= !memcmp(&a, &t, sizeof a);
 							if (!(fabsf(a - t) / most[i] <= worst))
 								worst = fabsf(a - t) / most[i];
@@ -549,22 +646,25 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 				free(apart[i]);
 			}
 			if (gpu)
-				judge(how ? "delta_fwd goes on, step by step" : "delta_fwd goes on", (double)worst, VALUE);
+				judge(how ? "delta_fwd goes on, step by step" : "delta_fwd goes on",
+				      (double)worst, VALUE);
 			else
-				judge(how ? "delta_fwd goes on to the bit, step by step" : "delta_fwd goes on to the bit", !same, 0);
+				judge(how ? "delta_fwd goes on to the bit, step by step"
+				          : "delta_fwd goes on to the bit",
+				      !same, 0);
 		}
 		free(text[0]);
 		free(text[1]);
 	}
 }
 
-/* ---- softmax attention ------------------------------------------------------------------------------------------ */
+/* ---- softmax attention --------------------------------------------------------------------- */
 
 struct attn { int nb, steps, H, G, D, window, longest; };
 
 /* o and lse from q (R, H, D) and the keys and values of the cache and of the rows. */
-static void attn_ref(const struct attn *c, const int32_t *past, const num *q, const num *k, const num *v, const num *ck,
-                     const num *cv, num *o, num *lse)
+static void attn_ref(const struct attn *c, const int32_t *past, const num *q, const num *k, const num *v,
+                     const num *ck, const num *cv, num *o, num *lse)
 {
 	size_t most = (size_t)(c->longest + c->steps);
 	num *s = room(most), *column = room(most);
@@ -572,7 +672,8 @@ static void attn_ref(const struct attn *c, const int32_t *past, const num *q, co
 
 	for (int row = 0; row < c->nb * c->steps; row++)
 		for (int h = 0; h < c->H; h++) {
-			int b = row % c->nb, end = past[b] + row / c->nb + 1, begin = c->window && end > c->window ? end - c->window : 0;
+			int b = row % c->nb, end = past[b] + row / c->nb + 1,
+			    begin = c->window && end > c->window ? end - c->window : 0;
 			int g = h * c->G / c->H, n = end - begin, at = (row * c->H + h);
 
 			for (int i = 0; i < n; i++) {
@@ -580,7 +681,8 @@ static void attn_ref(const struct attn *c, const int32_t *past, const num *q, co
 				int key = (cached ? begin + i : (begin + i - past[b]) * c->nb + b) * c->G + g;
 				kr[i] = (cached ? ck : k) + key * c->D;
 				vr[i] = (cached ? cv : v) + key * c->D;
-				s[i] = exponential(scaled(dot(c->D, q + at * c->D, 1, kr[i], 1), 1 / sqrt(c->D)));
+				s[i] = exponential(scaled(dot(c->D, q + at * c->D, 1, kr[i], 1),
+				                          1 / sqrt(c->D)));
 			}
 			num total = sum(n, s, 1), part = inverse(total);
 			lse[at] = logarithm(total);
@@ -607,15 +709,18 @@ static void no_slope(struct buf dq)
 static void attn(int nb, int steps, int H, int G, int D, int window, int longest)
 {
 	struct attn c = { nb, steps, H, G, D, window, longest };
-	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D, row = (size_t)(G * D);
+	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D,
+	       row = (size_t)(G * D);
 	size_t begin = steps & 1;  /* where keys begin: not always where vectors do */
 
-	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G, D, window,
-	         longest);
+	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G,
+	         D, window, longest);
 	for (EACH_DEVICE) {
-		struct buf q = in(nq, -2, 2), k = in(nk + begin, -1, 1), v = in(nk, -1, 1), o = out(nq), lse = out(nq / (size_t)D);
+		struct buf q = in(nq, -2, 2), k = in(nk + begin, -1, 1), v = in(nk, -1, 1), o = out(nq),
+			   lse = out(nq / (size_t)D);
 		struct buf ck = in((size_t)longest * row, -1, 1), cv = in(ck.n, -1, 1), d_o = in(nq, -1, 1);
-		struct buf dq = out(nq), dk = out(nk), dv = out(nk), dck = in(ck.n, -1, 1), dcv = in(ck.n, -1, 1), o1 = out(nq);
+		struct buf dq = out(nq), dk = out(nk), dv = out(nk), dck = in(ck.n, -1, 1),
+			   dcv = in(ck.n, -1, 1), o1 = out(nq);
 		int32_t past[8];
 		rf_i32 pasts;
 		num *Q = NULL, *K = NULL, *V = NULL, *CK = NULL, *CV = NULL, *O = NULL, *L = NULL;
@@ -623,12 +728,15 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		for (int b = 0; b < 8; b++)     /* from none to all of the cache, in no order */
 			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
 		pasts = in_i32(past, 8);
-		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
-			.past = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m, .cache_k = longest ? ck.m : NULL,
+		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
+		                         .longest = longest,
+			.past = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m,
+			.cache_k = longest ? ck.m : NULL,
 			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
 		dev->ops->attn_fwd(dev, &f);
 		if (first) {
-			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq), L = room(lse.n);
+			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq),
+			L = room(lse.n);
 			attn_ref(&c, past, Q, K + begin, V, CK, CV, O, L);
 		}
 		product_values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
@@ -643,10 +751,10 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			dev->ops->attn_fwd(dev, &f);
 		}
 		product_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
-		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window, .longest = longest,
-		   .past = f.past, .q = q.m, .k = f.k, .v = v.m, .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m,
-		   .d_o = d_o.m, .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
-		   .dcache_v = longest ? dcv.m : NULL);
+		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
+		   .longest = longest, .past = f.past, .q = q.m, .k = f.k, .v = v.m, .cache_k = f.cache_k,
+		   .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
+		   .dv = dv.m, .dcache_k = longest ? dck.m : NULL, .dcache_v = longest ? dcv.m : NULL);
 		if (first) {
 			seed_back(O, d_o);
 			go_back();
@@ -679,7 +787,8 @@ static void attns(void)
 	attn(8, 1, 2, 1, 17, 0, 65);
 	attn(3, 9, 6, 2, 17, 66, 130);
 	attn(1, 300, 1, 1, 12, 100, 0);
-	attn(8, 20, 8, 2, 12, 30, 300);   /* groups of heads, and windows that leave holes in the cache between the sequences */
+	/* groups of heads, and windows that leave holes in the cache between the sequences */
+	attn(8, 20, 8, 2, 12, 30, 300);
 	attn(2, 21, 3, 1, 136, 25, 90);
 	attn(1, 50, 1, 1, 256, 0, 40);
 	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
@@ -687,7 +796,8 @@ static void attns(void)
 	attn(2, 300, 4, 2, 12, 65, 0);    /* blocks of keys that most later rows do not reach */
 	attn(2, 70, 2, 1, 8, INT32_MAX, 40);
 	attn(1, 300, 16, 16, 4, 90, 20);  /* so many key heads that the CPU sums each's in one place */
-	attn(1, 150, 1, 1, 8, 79, 0);     /* sixteen rows of which one alone does not read the first of 64 keys */
+	/* sixteen rows of which one alone does not read the first of 64 keys */
+	attn(1, 150, 1, 1, 8, 79, 0);
 }
 
 static void attns_bf16(void)
@@ -715,21 +825,24 @@ static void nans(void)
 
 	for (int which = 0; which < 3; which++)
 		for (EACH_DEVICE) {
-			struct buf q = in(T * D, -1, 1), k = in(T * D, -0.3f, 0.3f), v = in(T * D, -1, 1), b = in(T * H, -1, 1);
+			struct buf q = in(T * D, -1, 1), k = in(T * D, -0.3f, 0.3f), v = in(T * D, -1, 1),
+				   b = in(T * H, -1, 1);
 			struct buf o = in(T * D, 0, 0), u = in(T * D, 0, 0), S = in(H * K * K, 0, 0);
 			struct buf lse = in(T * H, 0, 0), *hit = which == 0 ? &q : which == 1 ? &k : &v;
 			float nan = NAN;
 
 			dev->ops->upload(dev, rf_at(hit->m, 66 * D + 3), &nan, sizeof nan);
-			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .G = H, .K = K, .V = K, .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m,
-			   .b = b.m, .u = u.m, .o = o.m, .S = S.m);
+			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .G = H, .K = K, .V = K,
+			   .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m, .b = b.m, .u = u.m, .o = o.m,
+			   .S = S.m);
 			keeps_nan("delta_fwd o", o);
-			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m);
+			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m,
+			   .v = v.m, .o = o.m, .lse = lse.m);
 			keeps_nan("attn_fwd o", o);
 			for (enum rf_act act = 0; act < 4; act++)
 				for (enum rf_norm norm = 0; norm < 3; norm++) {
-					RF(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K, .act = act, .norm = norm, .scale = 1,
-					   .x = hit->m, .y = o.m);
+					RF(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K,
+					   .act = act, .norm = norm, .scale = 1, .x = hit->m, .y = o.m);
 					keeps_nan("conv_fwd", o);
 				}
 		}
@@ -744,8 +857,8 @@ int main(int argc, char *argv[])
 	nans();
 	convs();
 	for (int i = 0; i < 12; i++)
-		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2, (int[]){ 2, 8, 34, 64, 128 }[i % 5],
-		     i % 2 * 50, i % 3);
+		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2,
+		     (int[]){ 2, 8, 34, 64, 128 }[i % 5], i % 2 * 50, i % 3);
 	rope(1, 300, 4, 64, 100000, false);
 	rope(1, 3, 9, 600, (1 << 20) - 3, false);
 	rope(8, 130, 5, 66, 1000, true);
@@ -754,7 +867,8 @@ int main(int argc, char *argv[])
 	wide_gradients();
 	wide_deltas();
 	for (int i = 0; i < 8; i++)
-		continued(i % 3 == 1 ? 4 : 2, i % 3 == 2 ? 1 : 2, (int[]){ 8, 20, 64 }[i % 3], (int[]){ 16, 12, 32, 5 }[i % 4], i & 1, i & 2);
+		continued(i % 3 == 1 ? 4 : 2, i % 3 == 2 ? 1 : 2, (int[]){ 8, 20, 64 }[i % 3],
+		          (int[]){ 16, 12, 32, 5 }[i % 4], i & 1, i & 2);
 	attns();
 	return finish();
 }

@@ -1,11 +1,13 @@
-/* u-ops -- every operation of the table but the mixers', against double precision: products, rows, elementwise, the
- * head, the optimizer; and vec.h's exp.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
+/* u-ops -- every operation of the table but the mixers', against double precision: products, rows,
+ * elementwise, the head, the optimizer; and vec.h's exp.  Arguments: the devices, instead of cpu with 1, 2, 3
+ * threads and check. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include "base/half.h"
 #include "ops.h"
 #include "vec.h"
 
-static const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 }, vocabs[] = { 40, 384, 1000 };
+static const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 },
+		 vocabs[] = { 40, 384, 1000 };
 
 static void full_table(void)
 {
@@ -46,12 +48,13 @@ static void exponentials(void)
 
 	for (int i = 0; i < 16; i += VL)
 		vstore(special + i, vexp(vload(ends_of + i)));
-	bool ends = special[0] == 1 && special[1] == 1 && isnan(special[6]) && special[8] > 0 && special[8] < 2e-38f &&
-		special[2] == special[7] && special[4] == special[7] && special[3] == special[8] && special[5] == special[8];
+	bool ends = special[0] == 1 && special[1] == 1 && isnan(special[6]) && special[8] > 0 &&
+	            special[8] < 2e-38f && special[2] == special[7] && special[4] == special[7] &&
+	            special[3] == special[8] && special[5] == special[8];
 	judge("vexp: the ends", !ends, 0);
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------ */
 
 static bool bf16;
 
@@ -68,7 +71,8 @@ static double *gemm_ref(struct rf_gemm g, struct buf a, struct buf b, struct buf
 		for (int j = 0; j < g.n; j++) {
 			double s = g.add ? c.h[i * g.ldc + j] : 0;
 			for (int l = 0; l < g.k; l++)
-				s += operand(a.h[g.ta ? l * g.lda + i : i * g.lda + l]) * operand(b.h[g.tb ? j * g.ldb + l : l * g.ldb + j]);
+				s += operand(a.h[g.ta ? l * g.lda + i : i * g.lda + l]) *
+				     operand(b.h[g.tb ? j * g.ldb + l : l * g.ldb + j]);
 			ref[i * g.ldc + j] = s + (bias.n ? bias.h[j] : 0);
 		}
 	return ref;
@@ -77,8 +81,8 @@ static double *gemm_ref(struct rf_gemm g, struct buf a, struct buf b, struct buf
 /* What lies between the rows of C stays: it is finite, and compared. */
 static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias, bool weight, int gap)
 {
-	snprintf(label, sizeof label, "m %d n %d k %d ta %d tb %d add %d bias %d weight %d gap %d", m, n, k, ta, tb, add,
-	         with_bias, weight, gap);
+	snprintf(label, sizeof label, "m %d n %d k %d ta %d tb %d add %d bias %d weight %d gap %d", m, n, k,
+	         ta, tb, add, with_bias, weight, gap);
 	for (EACH_DEVICE) {
 		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .weight = weight,
 			.lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + 2 * gap, .ldc = n + gap };
@@ -93,7 +97,8 @@ static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias
 		g.c = c.m;
 		g.bias = bias.m;
 		dev->ops->gemm(dev, &g);
-		values(bf16 ? "gemm in bf16" : "gemm", c, first ? gemm_ref(g, a, b, c, bias) : NULL, limit_of_product(bf16));
+		values(bf16 ? "gemm in bf16" : "gemm", c, first ? gemm_ref(g, a, b, c, bias) : NULL,
+		       limit_of_product(bf16));
 	}
 }
 
@@ -104,8 +109,8 @@ static void gemms(void)
 	for (int i = 0; i < COUNT(rows_of); i++)
 		for (int j = 0; j < COUNT(widths); j++)
 			for (int l = 0; l < COUNT(widths); l++, flags += 11)
-				gemm(rows_of[i], widths[j], widths[l], flags & 1, flags & 2, flags & 4, flags & 8, flags & 16,
-				     flags & 32 ? 3 : 0);
+				gemm(rows_of[i], widths[j], widths[l], flags & 1, flags & 2, flags & 4,
+				     flags & 8, flags & 16, flags & 32 ? 3 : 0);
 	for (flags = 0; flags < 64; flags++)
 		gemm(65, 40, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
 	gemm(1000, 384, 300, false, true, false, true, true, 0);
@@ -115,7 +120,8 @@ static void gemms(void)
 	gemm(4200, 300, 20, true, false, true, false, false, 0);
 	gemm(70, 20, 4100, false, true, true, false, true, 2); /* more than is widened of a weight at once */
 	gemm(70, 20, 4100, false, false, false, false, true, 0);
-	gemm(70, 512, 2100, false, false, true, false, true, 0); /* rows a power of two apart, of which parts are copied */
+	/* rows a power of two apart, of which parts are copied */
+	gemm(70, 512, 2100, false, false, true, false, true, 0);
 }
 
 /* A weight that changed is a new weight, however it changed. */
@@ -129,9 +135,11 @@ static void weights(void)
 		static const char *const ways[] = { "upload", "upload of a part", "adamw", "release, alloc" };
 		snprintf(label, sizeof label, "weight, then %s", ways[how]);
 		for (EACH_DEVICE) {
-			struct buf a = in(M * K, -1, 1), w = in(N * K, -1, 1), other = in(N * K, -1, 1), c = out(M * N);
+			struct buf a = in(M * K, -1, 1), w = in(N * K, -1, 1), other = in(N * K, -1, 1),
+				   c = out(M * N);
 			struct buf m = in(N * K, 0, 0), v = in(N * K, 0, 0), none = { 0, NULL, NULL };
-			struct rf_gemm g = { .m = M, .n = N, .k = K, .tb = true, .weight = true, .a = a.m, .b = w.m, .c = c.m,
+			struct rf_gemm g = { .m = M, .n = N, .k = K, .tb = true, .weight = true, .a = a.m,
+			                     .b = w.m, .c = c.m,
 				.lda = K, .ldb = K, .ldc = N };
 
 			dev->ops->gemm(dev, &g);
@@ -140,8 +148,9 @@ static void weights(void)
 			if (how == 1)
 				dev->ops->upload(dev, rf_at(w.m, 7 * K), other.h + 7 * K, K * sizeof(float));
 			if (how == 2)
-				RF(dev, adamw, .n = N * K, .scale = 1, .lr = 0.5, .b1 = 0.9, .b2 = 0.9, .eps = 1e-8, .c1 = 0.1,
-				   .c2 = 0.1, .w = w.m, .m = m.m, .v = v.m, .g = other.m);
+				RF(dev, adamw, .n = N * K, .scale = 1, .lr = 0.5, .b1 = 0.9, .b2 = 0.9,
+				   .eps = 1e-8, .c1 = 0.1, .c2 = 0.1, .w = w.m, .m = m.m, .v = v.m,
+				   .g = other.m);
 			if (how == 3) {
 				dev->ops->release(dev, w.m);
 				w.m = dev->ops->alloc(dev, (N * K + FENCE) * sizeof(float));
@@ -175,7 +184,8 @@ static void rounds(bool weight)
 			one.h[i * K + i] = 1;
 		dev->ops->upload(dev, a.m, a.h, sizeof *a.h * M * K);
 		dev->ops->upload(dev, one.m, one.h, sizeof *one.h * K * K);
-		RF(dev, gemm, .m = M, .n = K, .k = K, .weight = weight, .a = a.m, .lda = K, .b = one.m, .ldb = K, .c = c.m, .ldc = K);
+		RF(dev, gemm, .m = M, .n = K, .k = K, .weight = weight, .a = a.m, .lda = K, .b = one.m,
+		   .ldb = K, .c = c.m, .ldc = K);
 		values("gemm rounds to the nearest bf16", c, ref, 0);
 	}
 }
@@ -197,7 +207,7 @@ static void colsum(int rows, int d)
 	}
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 static rf_i32 some_indices(int32_t *x, int n, int below)
 {
@@ -237,7 +247,8 @@ static void rows(int n, int d, bool add, bool from_index, bool to_index)
 
 	snprintf(label, sizeof label, "n %d d %d add %d fi %d ti %d", n, d, add, from_index, to_index);
 	for (EACH_DEVICE) {
-		struct buf from = in((size_t)many * (size_t)d, -1, 1), to = in((size_t)many * (size_t)d, -1, 1);
+		struct buf from = in((size_t)many * (size_t)d, -1, 1),
+			   to = in((size_t)many * (size_t)d, -1, 1);
 		int32_t *fi = keep((size_t)n, sizeof *fi), *ti = keep((size_t)n, sizeof *ti);
 		rf_i32 from_i = some_indices(fi, n, many), to_i;
 		double *ref = keep(to.n, sizeof *ref);
@@ -252,13 +263,13 @@ static void rows(int n, int d, bool add, bool from_index, bool to_index)
 				double *t = &ref[(to_index ? ti[i] : i) * d + j];
 				*t = (add ? *t : 0) + from.h[(from_index ? fi[i] : i) * d + j];
 			}
-		RF(dev, rows, .n = n, .d = d, .add = add, .from = from.m, .to = to.m, .fi = from_index ? from_i : NULL,
-		   .ti = to_index ? to_i : NULL);
+		RF(dev, rows, .n = n, .d = d, .add = add, .from = from.m, .to = to.m,
+		   .fi = from_index ? from_i : NULL, .ti = to_index ? to_i : NULL);
 		values("rows", to, ref, VALUE);
 	}
 }
 
-/* ---- elementwise ------------------------------------------------------------------------------------------------ */
+/* ---- elementwise --------------------------------------------------------------------------- */
 
 static void rmsnorm(int nrows, int d, bool gated, bool add)
 {
@@ -267,12 +278,15 @@ static void rmsnorm(int nrows, int d, bool gated, bool add)
 
 	snprintf(label, sizeof label, "rows %d d %d gate %d add %d", nrows, d, gated, add);
 	for (EACH_DEVICE) {
-		struct buf x = in(n, -1, 1), w = in((size_t)d, 0.5f, 1.5f), gate = in(n, -3, 3), y = out(n), dy = in(n, -1, 1);
+		struct buf x = in(n, -1, 1), w = in((size_t)d, 0.5f, 1.5f), gate = in(n, -3, 3), y = out(n),
+			   dy = in(n, -1, 1);
 		struct buf dx = add ? in(n, -1, 1) : out(n), dw = in((size_t)d, -1, 1), dgate = out(n);
 
-		RF(dev, rmsnorm_fwd, .rows = nrows, .d = d, .eps = eps, .x = x.m, .w = w.m, .gate = gated ? gate.m : NULL, .y = y.m);
+		RF(dev, rmsnorm_fwd, .rows = nrows, .d = d, .eps = eps, .x = x.m, .w = w.m,
+		   .gate = gated ? gate.m : NULL, .y = y.m);
 		RF(dev, rmsnorm_bwd, .rows = nrows, .d = d, .eps = eps, .add = add, .x = x.m, .w = w.m,
-		   .gate = gated ? gate.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m, .dgate = gated ? dgate.m : NULL);
+		   .gate = gated ? gate.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m,
+		   .dgate = gated ? dgate.m : NULL);
 		num *X = NULL, *Wt = NULL, *Gt = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), Wt = nums(w), Gt = nums(gate), Y = room(n);
@@ -308,8 +322,8 @@ static void swiglu(size_t n, int d, int gap, bool again)
 		struct buf dgate = in(all, 9, 9), dup = in(all, 9, 9), y2 = out(n);
 
 		RF(dev, swiglu_fwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .y = y.m);
-		RF(dev, swiglu_bwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .dy = dy.m, .dgate = dgate.m, .dup = dup.m,
-		   .y = again ? y2.m : NULL);
+		RF(dev, swiglu_bwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .dy = dy.m,
+		   .dgate = dgate.m, .dup = dup.m, .y = again ? y2.m : NULL);
 		num *G = NULL, *U = NULL, *Y = NULL;
 		double *dG = NULL, *dU = NULL;
 		if (first) {
@@ -331,7 +345,7 @@ static void swiglu(size_t n, int d, int gap, bool again)
 	}
 }
 
-/* ---- the head --------------------------------------------------------------------------------------------------- */
+/* ---- the head ------------------------------------------------------------------------------ */
 
 /* log sum_j e^{z_j t} over n numbers. */
 static double log_sum(const double *z, int n, double t)
@@ -358,15 +372,16 @@ static void head(int nrows, int d, int N, float inv_temp)
 		struct buf h = in(n * (size_t)d, -width, width), w = in((size_t)N * (size_t)d, -1, 1);
 		struct buf entropy = out(n), logp = out(n);
 		int32_t *target = keep(n, sizeof *target), *top = keep(n, sizeof *top);
-		double *z = keep((size_t)N, sizeof *z), *ent = keep(n, sizeof *ent), *lp = keep(n, sizeof *lp);
+		double *z = keep((size_t)N, sizeof *z), *ent = keep(n, sizeof *ent),
+		       *lp = keep(n, sizeof *lp);
 		rf_i32 targets, tops;
 
 		for (int i = 0; i < nrows; i++)
 			target[i] = i % 5 == 4 ? -1 : (int32_t)uniform(0, (float)N);
 		targets = in_i32(target, nrows);
 		tops = in_i32(top, nrows);
-		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .target = targets,
-		   .entropy = entropy.m, .logp = logp.m, .top = tops);
+		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		   .target = targets, .entropy = entropy.m, .logp = logp.m, .top = tops);
 		dev->ops->download(dev, top, tops, n * sizeof *top);
 		for (int i = 0; first && i < nrows; i++) {
 			double most = -INFINITY, ls, mean = 0;
@@ -381,7 +396,9 @@ static void head(int nrows, int d, int N, float inv_temp)
 				mean += exp(z[j] * inv_temp - ls) * z[j] * inv_temp;
 			ent[i] = ls - mean;
 			lp[i] = target[i] < 0 ? 0 : z[target[i]] * inv_temp - ls;
-			judge(top_name, top[i] < 0 || top[i] >= N ? INFINITY : (most - z[top[i]]) / fmax(fabs(most), 1), limit_of_product(bf16));
+			judge(top_name,
+			      top[i] < 0 || top[i] >= N ? INFINITY : (most - z[top[i]]) / fmax(fabs(most), 1),
+			      limit_of_product(bf16));
 		}
 		values(entropy_name, entropy, ent, limit_of_product(bf16));
 		values(logp_name, logp, lp, limit_of_product(bf16));
@@ -391,11 +408,12 @@ static void head(int nrows, int d, int N, float inv_temp)
 
 		/* each output may be absent, and the others are what they were */
 		struct buf only = out(n);
-		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .entropy = only.m);
+		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		   .entropy = only.m);
 		values(entropy_name, only, ent, limit_of_product(bf16));
 		only = out(n);
-		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m, .target = targets,
-		   .logp = only.m);
+		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		   .target = targets, .logp = only.m);
 		values(logp_name, only, lp, limit_of_product(bf16));
 	}
 }
@@ -430,8 +448,8 @@ static void head_ties(int R, int D, int N)
 		targets = in_i32(target, R);
 		dev->ops->upload(dev, h.m, h.h, h.n * sizeof(float));
 		dev->ops->upload(dev, w.m, w.h, w.n * sizeof(float));
-		RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m, .target = targets, .logp = logp.m,
-		   .top = tops);
+		RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m,
+		   .target = targets, .logp = logp.m, .top = tops);
 		dev->ops->download(dev, top, tops, n * sizeof *top);
 		for (int i = 0; i < R; i++) {
 			int best = 0;
@@ -452,7 +470,8 @@ static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
 {
 	size_t n = (size_t)nrows * (size_t)N;
 
-	snprintf(label, sizeof label, "rows %d N %d inv_temp %g logp %d", nrows, N, (double)inv_temp, with_logp);
+	snprintf(label, sizeof label, "rows %d N %d inv_temp %g logp %d", nrows, N, (double)inv_temp,
+	         with_logp);
 	for (EACH_DEVICE) {
 		struct buf z = in(n, -5, 5), coef = in((size_t)nrows, -1, 1), logp = out((size_t)nrows);
 		int32_t *target = keep((size_t)nrows, sizeof *target);
@@ -461,8 +480,8 @@ static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
 		for (int i = 0; i < nrows; i += 4)
 			coef.h[i] = 0;
 		dev->ops->upload(dev, coef.m, coef.h, (size_t)nrows * sizeof(float));
-		RF(dev, ce_grad, .rows = nrows, .N = N, .inv_temp = inv_temp, .z = z.m, .target = targets, .coef = coef.m,
-		   .logp = with_logp ? logp.m : NULL);
+		RF(dev, ce_grad, .rows = nrows, .N = N, .inv_temp = inv_temp, .z = z.m, .target = targets,
+		   .coef = coef.m, .logp = with_logp ? logp.m : NULL);
 		num *Z = NULL, *L = NULL;
 		double *dz = NULL;
 		if (first) {
@@ -504,12 +523,13 @@ static void ce_grad_unwanted(void)
 		double *zeros = keep(N, sizeof *zeros);
 
 		dev->ops->upload(dev, rf_at(z.m, 1050), &nan, sizeof nan);
-		RF(dev, ce_grad, .rows = 1, .N = N, .inv_temp = 1, .z = z.m, .target = in_i32(&target, 1), .coef = coef.m);
+		RF(dev, ce_grad, .rows = 1, .N = N, .inv_temp = 1, .z = z.m, .target = in_i32(&target, 1),
+		   .coef = coef.m);
 		values("ce_grad: coef 0 gives zeros", z, zeros, 0);
 	}
 }
 
-/* ---- sampling --------------------------------------------------------------------------------------------------- */
+/* ---- sampling ------------------------------------------------------------------------------ */
 
 struct likely { double z; int id; };
 static int more_likely(const void *a, const void *b)
@@ -520,8 +540,8 @@ static int more_likely(const void *a, const void *b)
 }
 
 /* p (N): what may be drawn, 0 elsewhere; their sum is returned. */
-static double allowed(const double *z, int N, double inv_temp, int top_k, double top_p, const int32_t *banned, int bans,
-                      double *p)
+static double allowed(const double *z, int N, double inv_temp, int top_k, double top_p, const int32_t *banned,
+                      int bans, double *p)
 {
 	struct likely *order = need((size_t)N, sizeof *order);
 	double ls = log_sum(z, N, inv_temp), sum_k = 0, total = 0;
@@ -545,12 +565,12 @@ static double allowed(const double *z, int N, double inv_temp, int top_k, double
 	return total;
 }
 
-/* All rows have the same logits and u = (i + 1/2) / rows, so each id comes rows p times, up to one; in the first two
- * rows u is 0 and just below 1. */
+/* All rows have the same logits and u = (i + 1/2) / rows, so each id comes rows p times, up to one; in the
+ * first two rows u is 0 and just below 1. */
 static void sample(int nrows, int per, int N, float inv_temp, int top_k, double top_p, int bans)
 {
-	snprintf(label, sizeof label, "rows %d per %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows, per, N,
-	         (double)inv_temp, top_k, top_p, bans);
+	snprintf(label, sizeof label, "rows %d per %d N %d inv_temp %g top_k %d top_p %g banned %d", nrows,
+	         per, N, (double)inv_temp, top_k, top_p, bans);
 	for (EACH_DEVICE) {
 		struct buf z = in((size_t)((nrows + per - 1) / per * N), -4, 4), logp = out((size_t)nrows);
 		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
@@ -566,8 +586,9 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 		}
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = bans, .inv_temp = inv_temp, .top_p = top_p, .z = z.m,
-		   .banned_ids = bans ? banned_ids : NULL, .u = us, .token = tokens, .logp = logp.m);
+		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = bans,
+		   .inv_temp = inv_temp, .top_p = top_p, .z = z.m, .banned_ids = bans ? banned_ids : NULL,
+		   .u = us, .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 
 		for (int j = 0; j < N; j++)
@@ -585,7 +606,8 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 			for (int j = 0; j < token[i]; j++)
 				before += p[j];
 			/* u total lies in [before, before + p), give or take float32's rounding of p */
-			judge("sample: the id at u", fmax(before - u[i] * total, u[i] * total - before - p[token[i]]), 1e-6);
+			judge("sample: the id at u",
+			      fmax(before - u[i] * total, u[i] * total - before - p[token[i]]), 1e-6);
 			lp[i] = zd[token[i]] * inv_temp - ls;
 			count[token[i]] += i > 1;
 		}
@@ -596,14 +618,16 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 	}
 }
 
-/* Ids of equal logits have equal probabilities on every device, so what is drawn is known exactly: in z's row q every third id
- * from q on may be, the others are nothing beside them; what is banned would be all but certain. */
+/* Ids of equal logits have equal probabilities on every device, so what is drawn is known exactly:
+ * in z's row q every third id from q on may be, the others are nothing beside them; what is banned
+ * would be all but certain. */
 static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bool ban)
 {
 	const int32_t banned[4] = { 3, N - 1, 3, N / 2 };
 	const int zrows = (nrows + per - 1) / per;
 
-	snprintf(label, sizeof label, "equals: rows %d per %d N %d top_k %d top_p %g ban %d", nrows, per, N, top_k, top_p, ban);
+	snprintf(label, sizeof label, "equals: rows %d per %d N %d top_k %d top_p %g ban %d", nrows, per, N,
+	         top_k, top_p, ban);
 	for (EACH_DEVICE) {
 		struct buf z = in((size_t)(zrows * N), -50, -40), logp = out((size_t)nrows);
 		double *u = keep((size_t)nrows, sizeof *u), *lp = keep((size_t)nrows, sizeof *lp);
@@ -621,8 +645,9 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 			u[i] = i == 0 ? 0 : i == 1 ? 1 : (double)(i % per) / per; /* 1: the last */
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0, .inv_temp = 1, .top_p = top_p, .z = z.m,
-		   .banned_ids = ban ? banned_ids : NULL, .u = us, .token = tokens, .logp = logp.m);
+		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
+		   .inv_temp = 1, .top_p = top_p, .z = z.m, .banned_ids = ban ? banned_ids : NULL, .u = us,
+		   .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 		for (int i = 0; i < nrows; i++) {
 			double all = 0;
@@ -664,11 +689,14 @@ static void sample_nothing(void)
 			z.h[i] = NAN;
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
 		for (int k = 0; k < 2; k++) {
-			RF(dev, sample, .rows = 2, .N = N, .top_k = 3 * k, .inv_temp = 1, .top_p = k ? 0.5 : 1, .z = z.m, .u = in_f64(u, 2), .token = tokens,
+			RF(dev, sample, .rows = 2, .N = N, .top_k = 3 * k, .inv_temp = 1,
+			   .top_p = k ? 0.5 : 1, .z = z.m, .u = in_f64(u, 2), .token = tokens,
 			   .logp = logp.m);
 			dev->ops->download(dev, token, tokens, sizeof token);
 			float *h = get(logp);
-			judge("sample: nothing to draw from", !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N, 0);
+			judge("sample: nothing to draw from",
+			      !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N,
+			      0);
 			free(h);
 		}
 		if (strcmp(dev->ops->name, "cuda")) /* others fail for good */
@@ -676,15 +704,16 @@ static void sample_nothing(void)
 		int32_t all[N];
 		for (int i = 0; i < N; i++)
 			all[i] = i;
-		RF(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N, .banned_ids = in_i32(all, N), .z = rf_at(z.m, N),
-		   .u = in_f64(u, 2), .token = tokens, .logp = none.m);
+		RF(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N,
+		   .banned_ids = in_i32(all, N), .z = rf_at(z.m, N), .u = in_f64(u, 2), .token = tokens,
+		   .logp = none.m);
 		float *h = get(none);
 		judge("sample: nothing to draw from", !isnan(h[0]), 0);
 		free(h);
 	}
 }
 
-/* ---- the optimizer ---------------------------------------------------------------------------------------------- */
+/* ---- the optimizer ------------------------------------------------------------------------- */
 
 static void dots(size_t n)
 {
@@ -717,8 +746,8 @@ static void adamw(size_t n, double decay)
 		double *rw = keep(n, sizeof *rw), *rm = keep(n, sizeof *rm);
 		double *rv = keep(n, sizeof *rv), *rg = keep(n, sizeof *rg);
 
-		RF(dev, adamw, .n = n, .scale = scale, .lr = lr, .b1 = b1, .b2 = b2, .eps = eps, .decay = decay, .c1 = c1, .c2 = c2,
-		   .w = w.m, .m = m.m, .v = v.m, .g = g.m);
+		RF(dev, adamw, .n = n, .scale = scale, .lr = lr, .b1 = b1, .b2 = b2, .eps = eps,
+		   .decay = decay, .c1 = c1, .c2 = c2, .w = w.m, .m = m.m, .v = v.m, .g = g.m);
 		for (size_t i = 0; i < n; i++) {
 			double gi = g.h[i] * scale;
 			rg[i] = g.h[i];
@@ -770,7 +799,8 @@ static void nans(void)
 
 	for (int which = 0; which < 2; which++)
 		for (EACH_DEVICE) {
-			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1), y = in(N * D, 0, 0);
+			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), z = in(R * N, -1, 1),
+				   y = in(N * D, 0, 0);
 			struct buf c = in(R * N, 0, 0), a = in(R, 0, 0), b = in(R, 0, 0);
 			int32_t target[R] = { 1, 2, 3 };
 			double u[R] = { 0.1, 0.5, 0.9 }, sum = 0;
@@ -780,7 +810,8 @@ static void nans(void)
 
 			dev->ops->upload(dev, which ? rf_at(w.m, 7) : rf_at(x.m, D + 7), &nan, sizeof nan);
 			dev->ops->upload(dev, rf_at(z.m, N + 7), &nan, sizeof nan);
-			RF(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m, .lda = D, .ldb = D, .ldc = N);
+			RF(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m,
+			   .lda = D, .ldb = D, .ldc = N);
 			keeps_nan("gemm", c);
 			RF(dev, rmsnorm_fwd, .rows = R, .d = D, .eps = 1e-5f, .x = x.m, .w = w.m, .y = y.m);
 			keeps_nan("rmsnorm_fwd", y);
@@ -788,13 +819,15 @@ static void nans(void)
 			keeps_nan("swiglu_fwd", y);
 			RF(dev, swiglu_fwd, .n = R * D, .gate = w.m, .up = x.m, .y = y.m);
 			keeps_nan("swiglu_fwd", y);
-			RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m, .target = targets,
-			   .entropy = a.m, .logp = b.m);
+			RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m,
+			   .target = targets, .entropy = a.m, .logp = b.m);
 			keeps_nan("head_fwd entropy", a);
 			keeps_nan("head_fwd logp", b);
-			RF(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us, .token = tokens, .logp = b.m);
+			RF(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us,
+			   .token = tokens, .logp = b.m);
 			keeps_nan("sample logp", b);
-			RF(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets, .coef = x.m, .logp = b.m);
+			RF(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets,
+			   .coef = x.m, .logp = b.m);
 			keeps_nan("ce_grad logp", b);
 			keeps_nan("ce_grad z", z);
 			RF(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);

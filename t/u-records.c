@@ -1,6 +1,7 @@
 /* u-records -- streams for tests.
  *
- * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D (0:
+ * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of
+ * width D (0:
  *                  none); the third of every four has no positions; the model's step
  * reverse FILE     the same records, last one first
  * show FILE        id, positions, the reward's kind and total, the advantage: one line per record
@@ -168,8 +169,9 @@ static int same(const char *a, const char *b)
 
 		differ = x[i].id != y[i].id || x[i].c != y[i].c || p->n != q->n || !p->kind != !q->kind;
 		if (!differ && p->kind)
-			differ = strcmp(p->kind, q->kind) || off(p->total, q->total, G) || off(p->cosine, q->cosine, G)
-			         || off(p->binary, q->binary, G) || off(p->edit, q->edit, G);
+			differ = strcmp(p->kind, q->kind) || off(p->total, q->total, G) ||
+			         off(p->cosine, q->cosine, G) || off(p->binary, q->binary, G) ||
+			         off(p->edit, q->edit, G);
 		if (differ)
 			printf("record %d differs\n", i);
 	}

@@ -1,5 +1,5 @@
-/* u-rewards GOLDEN -- rewards and advantages of the reference cases, and of a stream that another implementation
- * wrote.  Prints TAP. */
+/* u-rewards GOLDEN -- rewards and advantages of the reference cases, and of a stream that another
+ * implementation wrote.  Prints TAP. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@ static double worst(const float *a, const float *b, size_t n)
 }
 
 /* A tensor's elements in memory of the record's. */
-static void *elements(const struct rf_tensors *file, const char *name, struct rf_record *r, const struct rf_tensor **t)
+static void *elements(const struct rf_tensors *file, const char *name, struct rf_record *r,
+                      const struct rf_tensor **t)
 {
 	const struct rf_tensor *x = rf_tensors_find(file, name);
 	void *copy = x ? rf_record_alloc(r, x->count, 4) : NULL;
@@ -65,7 +66,8 @@ static void test_case(const char *golden, const char *name)
 	r.rollout.n = 1;
 	r.rollout.k = (int)roll->shape[1];
 	r.rollout.d = (int)h->shape[2];
-	if (rf_reward_record(&r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) != RF_OK || rf_advantage_record(&a, &r, NULL, &e) != RF_OK)
+	if (rf_reward_record(&r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) != RF_OK ||
+	    rf_advantage_record(&a, &r, NULL, &e) != RF_OK)
 		die(name, &e);
 	for (int i = 0; i < 3; i++) {
 		const float *part[] = { r.reward.cosine, r.reward.binary, r.reward.edit };
@@ -117,13 +119,16 @@ static void test_stream(const char *golden)
 		if (!r->rollout.tokens)
 			continue;
 		rf_record_init(&old);
-		if (rf_record_copy(&old, r, &e) != RF_OK || rf_reward_record(r, kind_of(old.reward.kind), 0, 0, 0, NULL, &e) != RF_OK
-		    || rf_advantage_record(&a, r, NULL, &e) != RF_OK)
+		if (rf_record_copy(&old, r, &e) != RF_OK ||
+		    rf_reward_record(r, kind_of(old.reward.kind), 0, 0, 0, NULL, &e) != RF_OK ||
+		    rf_advantage_record(&a, r, NULL, &e) != RF_OK)
 			die(path, &e);
-		off = fmax(worst(r->reward.cosine, old.reward.cosine, G), worst(r->reward.binary, old.reward.binary, G));
-		off = fmax(off, fmax(worst(r->reward.edit, old.reward.edit, G), worst(r->reward.total, old.reward.total, G)));
-		ok(off <= 1e-6 && !strcmp(r->reward.kind, old.reward.kind), "stream: record %d: %s rewards, off by %.1e", (int)r->id,
-		   old.reward.kind, off);
+		off = fmax(worst(r->reward.cosine, old.reward.cosine, G),
+		           worst(r->reward.binary, old.reward.binary, G));
+		off = fmax(off, fmax(worst(r->reward.edit, old.reward.edit, G),
+		                     worst(r->reward.total, old.reward.total, G)));
+		ok(off <= 1e-6 && !strcmp(r->reward.kind, old.reward.kind),
+		   "stream: record %d: %s rewards, off by %.1e", (int)r->id, old.reward.kind, off);
 		snprintf(key, sizeof key, "%d.advantage", (int)r->id);
 		off_a = worst(r->advantage, elements(&file, key, r, &t), G);
 		ok(off_a <= 1e-6, "stream: record %d: advantages, off by %.1e", (int)r->id, off_a);
@@ -139,7 +144,8 @@ static void test_stream(const char *golden)
 
 int main(int argc, char *argv[])
 {
-	const char *const delta[] = { "delta", "delta-gate-neg", "delta-hybrid", "delta-long", "delta-plain", "delta-relu-tied" };
+	const char *const delta[] = { "delta", "delta-gate-neg", "delta-hybrid", "delta-long", "delta-plain",
+	                              "delta-relu-tied" };
 
 	for (size_t i = 0; i < sizeof delta / sizeof *delta; i++)
 		test_case(argc > 1 ? argv[1] : "t/golden", delta[i]);

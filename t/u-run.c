@@ -27,7 +27,7 @@
 static volatile sig_atomic_t stop;
 static const char *golden;
 
-/* ---- a trainer in small ----------------------------------------------------------------------------------------- */
+/* ---- a trainer in small -------------------------------------------------------------------- */
 
 static int failed(const struct rf_err *e)
 {
@@ -54,9 +54,11 @@ static enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit
 	enum rf_code rc;
 	bool there;
 
-	if ((rc = rf_ckpt_load(&r->at, w, e)) == RF_OK && (rc = rf_ckpt_load_moments(&r->at, m, v, &there, e)) == RF_OK) {
+	if ((rc = rf_ckpt_load(&r->at, w, e)) == RF_OK &&
+	    (rc = rf_ckpt_load_moments(&r->at, m, v, &there, e)) == RF_OK) {
 		for (int i = 0; i < r->at.params.n; i++)
-			for (size_t k = r->at.params.p[i].offset, end = k + r->at.params.p[i].count; k < end; k++) {
+			for (size_t k = r->at.params.p[i].offset, end = k + r->at.params.p[i].count; k < end;
+			     k++) {
 				w[k] += 1e-3f * (float)step;
 				m[k] += (float)step;
 				v[k] += 1;
@@ -79,7 +81,8 @@ static void on_signal(int sig)
 
 static int commit(const char *path, int64_t step, int keep)
 {
-	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep, .stop = &stop };
+	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep,
+	                               .stop = &stop };
 	struct rf_run r;
 	struct rf_err e;
 
@@ -121,7 +124,8 @@ static enum rf_code read_whole(const char *path, int64_t *step, char weights[17]
 	if ((rc = rf_ckpt_open(&c, path, e)) != RF_OK)
 		return rc;
 	w = floats(c.params.total);
-	if ((rc = rf_ckpt_load(&c, w, e)) == RF_OK && (rc = rf_ckpt_load_moments(&c, w + c.params.total, w + 2 * c.params.total, &there, e)) == RF_OK)
+	if ((rc = rf_ckpt_load(&c, w, e)) == RF_OK &&
+	    (rc = rf_ckpt_load_moments(&c, w + c.params.total, w + 2 * c.params.total, &there, e)) == RF_OK)
 		rc = rf_ckpt_verify(&c, e);
 	*step = c.step;
 	strcpy(weights, c.weights);
@@ -142,7 +146,7 @@ static int check(const char *path)
 	return 0;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------ */
+/* ---- tests --------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 1, 2)))
 static void sh(const char *fmt, ...)
@@ -178,7 +182,8 @@ static bool opens(const char *path, enum rf_code code, const char *says, struct 
 /* A copy of a golden checkpoint: config.json and model.safetensors. */
 static void copy(const char *name, const char *to)
 {
-	sh("rm -rf %s && mkdir %s && cp %s/%s/config.json %s/%s/model.safetensors %s && chmod u+w %s/*", to, to, golden, name, golden, name, to, to);
+	sh("rm -rf %s && mkdir %s && cp %s/%s/config.json %s/%s/model.safetensors %s && chmod u+w %s/*", to,
+	   to, golden, name, golden, name, to, to);
 }
 
 /* Rewrites DIR/model.safetensors with the tensors that f makes of the old ones. */
@@ -217,7 +222,8 @@ static int add_bias(struct rf_tensor *t, int n)
 {
 	static const float zero[16];
 
-	t[n] = (struct rf_tensor){ .name = "z.bias", .dtype = RF_F32, .ndim = 1, .shape = { 16 }, .count = 16, .bytes = 64, .data = zero };
+	t[n] = (struct rf_tensor){ .name = "z.bias", .dtype = RF_F32, .ndim = 1, .shape = { 16 }, .count = 16,
+	                           .bytes = 64, .data = zero };
 	return n + 1;
 }
 
@@ -259,7 +265,8 @@ static int other_head(struct rf_tensor *t, int n)
 
 static void test_open(void)
 {
-	static const char *const cases[] = { "delta", "delta-gate-neg", "delta-hybrid", "delta-long", "delta-plain", "delta-relu-tied" };
+	static const char *const cases[] = { "delta", "delta-gate-neg", "delta-hybrid", "delta-long",
+	                                     "delta-plain", "delta-relu-tied" };
 	struct rf_err e = { RF_OK, "" };
 	struct rf_ckpt c;
 	char path[500];
@@ -269,8 +276,9 @@ static void test_open(void)
 		if (!ok(rf_ckpt_open(&c, path, &e) == RF_OK, "%s is opened (%s)", cases[i], e.msg))
 			continue;
 		float *w = floats(c.params.total);
-		ok(rf_ckpt_load(&c, w, &e) == RF_OK && c.tied == (i == 5) && !*c.warning && c.step == 0 && !c.in_run && strlen(c.weights) == 16
-		   && c.past_count == 1 && !*c.tokenizer, "and loaded");
+		ok(rf_ckpt_load(&c, w, &e) == RF_OK && c.tied == (i == 5) && !*c.warning && c.step == 0 &&
+		           !c.in_run && strlen(c.weights) == 16 && c.past_count == 1 && !*c.tokenizer,
+		   "and loaded");
 		/* every value is where the table says, the padding is 0 */
 		bool same = true;
 		size_t end = 0;
@@ -279,8 +287,9 @@ static void test_open(void)
 			for (; end < p->offset; end++)
 				same &= w[end] == 0;
 			float *read = floats(p->count);
-			same &= rf_tensor_read(rf_tensors_find(&c.tensors, p->name), 0, read, 4 * p->count, &e) == RF_OK
-			        && !memcmp(w + p->offset, read, 4 * p->count);
+			same &= rf_tensor_read(rf_tensors_find(&c.tensors, p->name), 0, read, 4 * p->count,
+			                       &e) == RF_OK &&
+			        !memcmp(w + p->offset, read, 4 * p->count);
 			free(read);
 			end += p->count;
 		}
@@ -299,24 +308,31 @@ static void test_open(void)
 
 	copy("delta", "x");
 	rewrite("x", damage_names);
-	ok(opens("x", RF_EMODEL, "missing: model.layers.0.attn.b_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; "
-	         "of another shape: model.embeddings.weight (10,64, not 40,16)", &e), "all that is wrong with the names is one sentence (%s)", e.msg);
+	ok(opens("x", RF_EMODEL,
+	         "missing: model.layers.0.attn.b_proj.weight; unexpected: model.layers.0.attn.a_proj.weight; "
+	         "of another shape: model.embeddings.weight (10,64, not 40,16)",
+	         &e),
+	   "all that is wrong with the names is one sentence (%s)", e.msg);
 	sh("sed -i 's/\"num_hidden_layers\": 2/\"num_hidden_layers\": 9/' x/config.json");
-	ok(opens("x", RF_EMODEL, "missing: model.layers.{0,2,3,4,5,6,7,8}.attn.b_proj.weight, ", &e)
-	   && strstr(e.msg, "model.layers.{2..8}.mlp_norm.weight; unexpected: model.layers.0.attn.a_proj.weight; ")
-	   && strstr(e.msg, " (10,64, not 40,16)") && !strstr(e.msg, " more"), "a long list is whole (%s)", e.msg);
+	ok(opens("x", RF_EMODEL, "missing: model.layers.{0,2,3,4,5,6,7,8}.attn.b_proj.weight, ", &e) &&
+	           strstr(e.msg, "model.layers.{2..8}.mlp_norm.weight; unexpected: "
+	                         "model.layers.0.attn.a_proj.weight; ") &&
+	           strstr(e.msg, " (10,64, not 40,16)") && !strstr(e.msg, " more"),
+	   "a long list is whole (%s)", e.msg);
 	copy("delta", "x");
 	rewrite("x", add_bias);
 	ok(opens("x", RF_EMODEL, "unexpected: z.bias", &e), "a name too many (%s)", e.msg);
 	copy("delta", "x");
 	rewrite("x", to_int);
-	ok(opens("x", RF_EMODEL, "holds no weights: model.norm.weight (I32)", &e), "integers for weights (%s)", e.msg);
+	ok(opens("x", RF_EMODEL, "holds no weights: model.norm.weight (I32)", &e),
+	   "integers for weights (%s)", e.msg);
 	copy("delta", "x");
 	rewrite("x", put_nan);
 	if (!ok(rf_ckpt_open(&c, "x", &e) == RF_OK, "values are not looked at before loading (%s)", e.msg))
 		return;
 	float *w = floats(c.params.total);
-	ok(rf_ckpt_load(&c, w, &e) == RF_ENUMERIC && strstr(e.msg, "model.norm.weight"), "NaN in a weight (%s)", e.msg);
+	ok(rf_ckpt_load(&c, w, &e) == RF_ENUMERIC && strstr(e.msg, "model.norm.weight"),
+	   "NaN in a weight (%s)", e.msg);
 	free(w);
 	rf_ckpt_close(&c);
 }
@@ -330,15 +346,20 @@ static void test_tied(void)
 
 	copy("delta-relu-tied", "t");
 	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t/config.json");
-	ok(rf_ckpt_open(&c, "t", &e) == RF_OK && c.tied && c.params.tied && strstr(c.warning, "there is no lm_head.weight"), "the file decides: tied (%s)", c.warning);
+	ok(rf_ckpt_open(&c, "t", &e) == RF_OK && c.tied && c.params.tied &&
+	           strstr(c.warning, "there is no lm_head.weight"),
+	   "the file decides: tied (%s)", c.warning);
 	ok(rf_run_begin(&c, "t-run", NULL, &e) == RF_OK, "a run begins from it (%s)", e.msg);
 	rf_ckpt_close(&c);
-	ok(rf_ckpt_open(&c, "t-run", &e) == RF_OK && c.tied && !*c.warning && c.cfg.tied, "whose config says so");
+	ok(rf_ckpt_open(&c, "t-run", &e) == RF_OK && c.tied && !*c.warning && c.cfg.tied,
+	   "whose config says so");
 	rf_ckpt_close(&c);
 
 	copy("delta-relu-tied", "t2");
 	rewrite("t2", repeat_head);
-	ok(rf_ckpt_open(&c, "t2", &e) == RF_OK && c.tied && !*c.warning && !rf_params_find(&c.params, "lm_head.weight"), "a head equal to the embedding is tied (%s)", e.msg);
+	ok(rf_ckpt_open(&c, "t2", &e) == RF_OK && c.tied && !*c.warning &&
+	           !rf_params_find(&c.params, "lm_head.weight"),
+	   "a head equal to the embedding is tied (%s)", e.msg);
 	w = floats(c.params.total);
 	rf_ckpt_load(&c, w, &e);
 	for (size_t i = 0; i < c.params.p[0].count; i++)
@@ -350,17 +371,20 @@ static void test_tied(void)
 	if (ok(rf_ckpt_open(&c, "t2-out", &e) == RF_OK && c.tied, "under both names (%s)", e.msg)) {
 		const struct rf_tensor *head = rf_tensors_find(&c.tensors, "lm_head.weight");
 		float x[2];
-		ok(head && rf_tensor_read(head, 0, x, sizeof x, &e) == RF_OK && x[1] == second, "with the new weights under both");
+		ok(head && rf_tensor_read(head, 0, x, sizeof x, &e) == RF_OK && x[1] == second,
+		   "with the new weights under both");
 		rf_ckpt_close(&c);
 	}
 	copy("delta-relu-tied", "t3");
 	rewrite("t3", other_head);
-	ok(rf_ckpt_open(&c, "t3", &e) == RF_OK && !c.tied && strstr(c.warning, "lm_head.weight differs"), "a head of its own is used, whatever the config says (%s)", c.warning);
+	ok(rf_ckpt_open(&c, "t3", &e) == RF_OK && !c.tied && strstr(c.warning, "lm_head.weight differs"),
+	   "a head of its own is used, whatever the config says (%s)", c.warning);
 	rf_ckpt_close(&c);
 	copy("delta-relu-tied", "t4");
 	rewrite("t4", repeat_head);
 	sh("sed -i 's/\"tie_word_embeddings\": true/\"tie_word_embeddings\": false/' t4/config.json");
-	ok(rf_ckpt_open(&c, "t4", &e) == RF_OK && !c.tied && !*c.warning, "an equal head of a model that is not tied stays its own");
+	ok(rf_ckpt_open(&c, "t4", &e) == RF_OK && !c.tied && !*c.warning,
+	   "an equal head of a model that is not tied stays its own");
 	rf_ckpt_close(&c);
 }
 
@@ -374,31 +398,45 @@ static void test_export(void)
 	float *w, *x;
 
 	copy("delta", "x");
-	sh("echo tok >x/tokenizer.model; echo hello >x/README.md; echo old >x/pytorch_model.bin; echo h >x/.hidden; mkdir x/sub");
-	ok(rf_ckpt_open(&c, "x", &e) == RF_OK && strlen(c.tokenizer) == 16, "a checkpoint with a tokenizer (%s)", e.msg);
+	sh("echo tok >x/tokenizer.model; echo hello >x/README.md; echo old >x/pytorch_model.bin; echo h "
+	   ">x/.hidden; mkdir x/sub");
+	ok(rf_ckpt_open(&c, "x", &e) == RF_OK && strlen(c.tokenizer) == 16,
+	   "a checkpoint with a tokenizer (%s)", e.msg);
 	w = floats(c.params.total);
 	rf_ckpt_load(&c, w, &e);
 	for (int i = 0; i < 3; i++) {
 		double worst = 0;
-		ok(rf_ckpt_export(&c, w, kinds[i].dtype, kinds[i].dir, NULL, &e) == RF_OK && rf_ckpt_open(&d, kinds[i].dir, &e) == RF_OK,
+		ok(rf_ckpt_export(&c, w, kinds[i].dtype, kinds[i].dir, NULL, &e) == RF_OK &&
+		           rf_ckpt_open(&d, kinds[i].dir, &e) == RF_OK,
 		   "is exported as %s and opened (%s)", rf_dtype_name(kinds[i].dtype), e.msg);
 		x = floats(c.params.total);
 		rf_ckpt_load(&d, x, &e);
 		for (size_t k = 0; k < c.params.total; k++)
-			worst = fmax(worst, fabs((double)x[k] - (double)w[k]) / fmax(fabs((double)w[k]), 1e-3));
-		ok(worst <= kinds[i].error && d.tensors.t[0].dtype == kinds[i].dtype && !strcmp(d.tokenizer, c.tokenizer), "with its values (%g) and tokenizer", worst);
-		ok(strstr(d.cfg.text, i == 0 ? "\"dtype\": \"float32\"" : i == 1 ? "\"dtype\": \"bfloat16\"" : "\"dtype\": \"float16\""), "and its config says so");
+			worst = fmax(worst,
+			             fabs((double)x[k] - (double)w[k]) / fmax(fabs((double)w[k]), 1e-3));
+		ok(worst <= kinds[i].error && d.tensors.t[0].dtype == kinds[i].dtype &&
+		           !strcmp(d.tokenizer, c.tokenizer),
+		   "with its values (%g) and tokenizer", worst);
+		ok(strstr(d.cfg.text, i == 0   ? "\"dtype\": \"float32\""
+		                      : i == 1 ? "\"dtype\": \"bfloat16\""
+		                               : "\"dtype\": \"float16\""),
+		   "and its config says so");
 		free(x);
 		rf_ckpt_close(&d);
 	}
-	ok(there("e32/README.md") && !there("e32/pytorch_model.bin") && !there("e32/.hidden") && !there("e32/sub") && !there("e32/state.json"),
+	ok(there("e32/README.md") && !there("e32/pytorch_model.bin") && !there("e32/.hidden") &&
+	           !there("e32/sub") && !there("e32/state.json"),
 	   "other files are carried along, but for old weights and hidden ones");
-	ok(rf_ckpt_export(&c, w, RF_F32, "e32", NULL, &e) == RF_EUSAGE && strstr(e.msg, "exists"), "nothing is overwritten (%s)", e.msg);
+	ok(rf_ckpt_export(&c, w, RF_F32, "e32", NULL, &e) == RF_EUSAGE && strstr(e.msg, "exists"),
+	   "nothing is overwritten (%s)", e.msg);
 	w[5] = 1e6f;
-	ok(rf_ckpt_export(&c, w, RF_F16, "e5", NULL, &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") && strstr(e.msg, "1e+06") && !there("e5"),
+	ok(rf_ckpt_export(&c, w, RF_F16, "e5", NULL, &e) == RF_ENUMERIC && strstr(e.msg, "lm_head.weight") &&
+	           strstr(e.msg, "1e+06") && !there("e5"),
 	   "what f16 cannot hold is an error (%s)", e.msg);
 	stop = SIGTERM;
-	ok(rf_ckpt_export(&c, w, RF_F32, "e6", &stop, &e) == RF_EIO && strstr(e.msg, "interrupted") && !there("e6"), "a signal leaves nothing (%s)", e.msg);
+	ok(rf_ckpt_export(&c, w, RF_F32, "e6", &stop, &e) == RF_EIO && strstr(e.msg, "interrupted") &&
+	           !there("e6"),
+	   "a signal leaves nothing (%s)", e.msg);
 	stop = 0;
 	sh("test -z \"$(find . -name '.*.tmp-*')\"");
 	free(w);
@@ -412,11 +450,14 @@ static void test_export(void)
 	rf_ckpt_load(&c, w, &e);
 	rf_tensors_close(&c.tensors);
 	rf_tensors_open_dir(&c.tensors, "y", &e);
-	ok(rf_ckpt_export(&c, w, RF_BF16, "y2", NULL, &e) == RF_OK, "other tensors are carried along (%s)", e.msg);
+	ok(rf_ckpt_export(&c, w, RF_BF16, "y2", NULL, &e) == RF_OK, "other tensors are carried along (%s)",
+	   e.msg);
 	free(w);
 	rf_ckpt_close(&c);
 	struct rf_tensors t;
-	ok(rf_tensors_open_dir(&t, "y2", &e) == RF_OK && t.n == 32 && t.t[31].dtype == RF_F32 && t.t[0].dtype == RF_BF16, "as they are");
+	ok(rf_tensors_open_dir(&t, "y2", &e) == RF_OK && t.n == 32 && t.t[31].dtype == RF_F32 &&
+	           t.t[0].dtype == RF_BF16,
+	   "as they are");
 	rf_tensors_close(&t);
 }
 
@@ -442,33 +483,62 @@ static void test_damage(void)
 
 	ok(damaged("true", RF_OK, "", &e), "a run is read whole");
 	ok(damaged("rm state.json", RF_EMODEL, "damaged step", &e), "no state.json (%s)", e.msg);
-	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e), "no optimizer state (%s)", e.msg);
+	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e), "no optimizer state (%s)",
+	   e.msg);
 	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e), "no weights (%s)", e.msg);
-	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes, not", &e), "weights cut short (%s)", e.msg);
+	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes, not", &e), "weights cut short (%s)",
+	   e.msg);
 	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e), "a longer config (%s)", e.msg);
-	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e), "another config of the same size (%s)", e.msg);
-	ok(damaged("printf x | dd of=model.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "not those that state.json", &e), "one byte of the weights (%s)", e.msg);
-	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "not those that state.json", &e), "the weights of another step (%s)", e.msg);
-	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "optimizer state of other weights", &e), "the optimizer state of another step (%s)", e.msg);
-	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL, "the optimizer state has been changed", &e),
+	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e),
+	   "another config of the same size (%s)", e.msg);
+	ok(damaged("printf x | dd of=model.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL,
+	           "not those that state.json", &e),
+	   "one byte of the weights (%s)", e.msg);
+	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "not those that state.json", &e),
+	   "the weights of another step (%s)", e.msg);
+	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "optimizer state of other weights",
+	           &e),
+	   "the optimizer state of another step (%s)", e.msg);
+	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none",
+	           RF_EMODEL, "the optimizer state has been changed", &e),
 	   "one byte of the optimizer state (%s)", e.msg);
-	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "is that of step 1", &e), "another step under this name (%s)", e.msg);
-	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL, "not of format 1 to 2", &e), "a state of another format (%s)", e.msg);
-	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL, "state.json: it has been changed", &e), "a digit that changed (%s)", e.msg);
-	ok(damaged("sed -i 's/\"xxh64\"/\"xxh65\"/' state.json", RF_EMODEL, "state.json: ", &e), "hashes by another name (%s)", e.msg);
-	ok(damaged(UNHASHED "sed -i 's/\"parent\": 1/\"parent\": 3/' state.json", RF_EMODEL, "parent", &e), "a parent that is not earlier (%s)", e.msg);
-	ok(damaged(UNHASHED "sed -i 's/\"commits\": 2/\"commits\": -2/' state.json", RF_EMODEL, "malformed", &e), "a negative count (%s)", e.msg);
-	ok(damaged(UNHASHED "sed -i 's/\"step\": 3/\"step\": 3.0/' state.json", RF_EMODEL, "malformed", &e), "a float for a count (%s)", e.msg);
-	ok(damaged(UNHASHED "sed -i 's/\"weights\": \"./\"weights\": \"G/' state.json", RF_EMODEL, "malformed", &e), "a hash that is none (%s)", e.msg);
-	ok(damaged(UNHASHED "sed -i 's/\"next\": 128/\"next\": \"128\"/' state.json", RF_EMODEL, "data is malformed", &e), "a place in the data that is none (%s)", e.msg);
-	ok(damaged(UNHASHED "sed -i 's/\"config.json\"/\"..\\/c\"/' state.json", RF_EMODEL, "malformed", &e) || strstr(e.msg, "lacks"), "a file elsewhere (%s)", e.msg);
-	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e), "half a state.json (%s)", e.msg);
-	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e), "latest elsewhere (%s)", e.msg);
+	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "is that of step 1", &e),
+	   "another step under this name (%s)", e.msg);
+	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL, "not of format 1 to 2",
+	           &e),
+	   "a state of another format (%s)", e.msg);
+	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL,
+	           "state.json: it has been changed", &e),
+	   "a digit that changed (%s)", e.msg);
+	ok(damaged("sed -i 's/\"xxh64\"/\"xxh65\"/' state.json", RF_EMODEL, "state.json: ", &e),
+	   "hashes by another name (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"parent\": 1/\"parent\": 3/' state.json", RF_EMODEL, "parent", &e),
+	   "a parent that is not earlier (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"commits\": 2/\"commits\": -2/' state.json", RF_EMODEL, "malformed",
+	           &e),
+	   "a negative count (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"step\": 3/\"step\": 3.0/' state.json", RF_EMODEL, "malformed", &e),
+	   "a float for a count (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"weights\": \"./\"weights\": \"G/' state.json", RF_EMODEL,
+	           "malformed", &e),
+	   "a hash that is none (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"next\": 128/\"next\": \"128\"/' state.json", RF_EMODEL,
+	           "data is malformed", &e),
+	   "a place in the data that is none (%s)", e.msg);
+	ok(damaged(UNHASHED "sed -i 's/\"config.json\"/\"..\\/c\"/' state.json", RF_EMODEL, "malformed",
+	           &e) ||
+	           strstr(e.msg, "lacks"),
+	   "a file elsewhere (%s)", e.msg);
+	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e), "half a state.json (%s)",
+	   e.msg);
+	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e),
+	   "latest elsewhere (%s)", e.msg);
 }
 
 static void test_run(void)
 {
-	static const char lost[] = "latest points to step-000023, which is not there: the newest step is step-000020";
+	static const char lost[] =
+		"latest points to step-000023, which is not there: the newest step is step-000020";
 	struct rf_commit how = { .keep = 2, .stop = &stop };
 	struct rf_err e = { RF_OK, "" };
 	struct rf_ckpt c;
@@ -478,10 +548,13 @@ static void test_run(void)
 
 	copy("delta", "x");
 	rf_ckpt_open(&c, "x", &e);
-	ok(rf_run_begin(&c, "r", NULL, &e) == RF_OK && rf_run_begin(&c, "r", NULL, &e) == RF_EUSAGE, "a run begins, once (%s)", e.msg);
+	ok(rf_run_begin(&c, "r", NULL, &e) == RF_OK && rf_run_begin(&c, "r", NULL, &e) == RF_EUSAGE,
+	   "a run begins, once (%s)", e.msg);
 	sh("mkdir r2");
-	ok(rf_run_begin(&c, "r2/", NULL, &e) == RF_OK && there("r2/latest"), "in an empty directory too (%s)", e.msg);
-	ok(rf_run_begin(&c, "nowhere/r", NULL, &e) == RF_EIO && rf_run_begin(&c, ".", NULL, &e) == RF_EUSAGE, "but not under nothing (%s)", e.msg);
+	ok(rf_run_begin(&c, "r2/", NULL, &e) == RF_OK && there("r2/latest"), "in an empty directory too (%s)",
+	   e.msg);
+	ok(rf_run_begin(&c, "nowhere/r", NULL, &e) == RF_EIO && rf_run_begin(&c, ".", NULL, &e) == RF_EUSAGE,
+	   "but not under nothing (%s)", e.msg);
 	stop = SIGINT;
 	ok(rf_run_begin(&c, "r3", &stop, &e) == RF_EIO && !there("r3"), "nor after a signal (%s)", e.msg);
 	stop = 0;
@@ -489,12 +562,18 @@ static void test_run(void)
 	rf_ckpt_close(&c);
 	sh("test -z \"$(find . -name '.*.tmp-*')\"");
 
-	ok(rf_run_open(&r, "x", &e) == RF_EUSAGE && strstr(e.msg, "rf-init --from x"), "a bare checkpoint is no run (%s)", e.msg);
+	ok(rf_run_open(&r, "x", &e) == RF_EUSAGE && strstr(e.msg, "rf-init --from x"),
+	   "a bare checkpoint is no run (%s)", e.msg);
 	ok(rf_run_open(&r, "r/step-000000", &e) == RF_EUSAGE, "nor is a step (%s)", e.msg);
-	ok(rf_run_open(&r, "empty", &e) == RF_ENOINPUT && !there("empty/.lock") && rf_run_open(&r, "nowhere", &e) == RF_ENOINPUT, "nor an empty directory (%s)", e.msg);
-	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 0 && r.at.commits == 0 && !strcmp(r.at.weights, first), "the run is opened (%s)", e.msg))
+	ok(rf_run_open(&r, "empty", &e) == RF_ENOINPUT && !there("empty/.lock") &&
+	           rf_run_open(&r, "nowhere", &e) == RF_ENOINPUT,
+	   "nor an empty directory (%s)", e.msg);
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 0 && r.at.commits == 0 &&
+	                !strcmp(r.at.weights, first),
+	        "the run is opened (%s)", e.msg))
 		return;
-	ok(rf_run_open(&other, "r", &e) == RF_EBUSY && strstr(e.msg, "r: another program"), "by one at a time (%s)", e.msg);
+	ok(rf_run_open(&other, "r", &e) == RF_EBUSY && strstr(e.msg, "r: another program"),
+	   "by one at a time (%s)", e.msg);
 	float *w = floats(r.at.params.total);
 	ok(rf_ckpt_load_moments(&r.at, w, w, &moments, &e) == RF_OK && !moments, "without moments at first");
 	free(w);
@@ -502,31 +581,42 @@ static void test_run(void)
 	const void *table = r.at.params.p;
 	how.data_hash = "0123456789abcdef";
 	how.data_next = 128;
-	ok(train(&r, 1, &how, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 && r.at.past_count == 2 && !strcmp(r.at.past[1], first)
-	   && r.at.params.p == table && !strcmp(r.at.dir, "r/step-000001"), "a commit moves it on (%s)", e.msg);
+	ok(train(&r, 1, &how, &e) == RF_OK && r.at.step == 1 && r.at.commits == 1 && r.at.past_count == 2 &&
+	           !strcmp(r.at.past[1], first) && r.at.params.p == table &&
+	           !strcmp(r.at.dir, "r/step-000001"),
+	   "a commit moves it on (%s)", e.msg);
 	strcpy(second, r.at.weights);
 	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "to other weights");
 	how.data_hash = NULL;
 	how.data_next = 3;
-	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC, "steps go up (%s)", e.msg);
+	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC, "steps go up (%s)",
+	   e.msg);
 	stop = SIGTERM;
-	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") && !there("r/step-000003"), "a signal before the commit changes nothing (%s)", e.msg);
+	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") &&
+	           !there("r/step-000003"),
+	   "a signal before the commit changes nothing (%s)", e.msg);
 	stop = 0;
 	sh("test -z \"$(find r -name '.*.tmp-*')\"");
 	ok(train(&r, 3, &how, &e) == RF_OK, "it can be done again (%s)", e.msg);
-	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128, "what was not said of the data is as before");
+	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128,
+	   "what was not said of the data is as before");
 	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
 	struct rf_inspect x;
 	if (ok(rf_inspect_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
-		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/; s/\"format\": 2/\"format\": 1/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
-		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4, "may be replaced meanwhile (%s)", e.msg);
+		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/; s/\"format\": "
+		   "2/\"format\": 1/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
+		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4, "may be replaced meanwhile (%s)",
+		   e.msg);
 		rf_inspect_close(&x);
-		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/; s/\"format\": 1/\"format\": 2/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
+		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/; s/\"format\": "
+		   "1/\"format\": 2/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
 	}
 	rf_run_close(&r);
 	test_damage();
 
-	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 && r.at.updates == 4 && r.at.data_next == 128 && !strcmp(r.at.past[1], second) && !strcmp(r.at.past[2], first),
+	if (!ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 3 && r.at.commits == 2 &&
+	                r.at.updates == 4 && r.at.data_next == 128 && !strcmp(r.at.past[1], second) &&
+	                !strcmp(r.at.past[2], first),
 	        "closed and opened, it is where it was (%s)", e.msg))
 		return;
 	w = floats(r.at.params.total);
@@ -535,36 +625,48 @@ static void test_run(void)
 	free(w);
 	for (int64_t step = 4; step < 24; step++)
 		train(&r, step, &(struct rf_commit){ .keep = 1, .keep_every = 10 }, &e);
-	ok(r.at.commits == 22 && r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") && there("r/step-000020") && there("r/step-000023")
-	   && !there("r/step-000022") && !there("r/step-000003"), "--keep and --keep-every (%s)", e.msg);
+	ok(r.at.commits == 22 && r.at.past_count == RF_HASH_HISTORY + 1 && there("r/step-000010") &&
+	           there("r/step-000020") && there("r/step-000023") && !there("r/step-000022") &&
+	           !there("r/step-000003"),
+	   "--keep and --keep-every (%s)", e.msg);
 	strcpy(first, r.at.past[16]);
 	rf_run_close(&r);
-	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.past_count == 17 && !strcmp(c.past[16], first), "16 commits are remembered (%s)", e.msg);
+	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.past_count == 17 && !strcmp(c.past[16], first),
+	   "16 commits are remembered (%s)", e.msg);
 	rf_ckpt_close(&c);
 
-	sh("mkdir -p r/.step-000030.tmp-1/sub; touch r/.step-000030.tmp-1/a r/.step-000030.tmp-1/sub/b; ln -s x r/.latest.tmp-77; ln -sfn step-000010 r/latest; touch r/notes");
-	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23 && !there("r/.step-000030.tmp-1") && !there("r/.latest.tmp-77") && there("r/notes"),
+	sh("mkdir -p r/.step-000030.tmp-1/sub; touch r/.step-000030.tmp-1/a r/.step-000030.tmp-1/sub/b; ln "
+	   "-s x r/.latest.tmp-77; ln -sfn step-000010 r/latest; touch r/notes");
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23 && !there("r/.step-000030.tmp-1") &&
+	           !there("r/.latest.tmp-77") && there("r/notes"),
 	   "what the dead left is removed (%s)", e.msg);
 	rf_run_close(&r);
-	ok(readlink("r/latest", dir, sizeof dir) == 11 && !strncmp(dir, "step-000023", 11), "a latest that lags is repaired");
+	ok(readlink("r/latest", dir, sizeof dir) == 11 && !strncmp(dir, "step-000023", 11),
+	   "a latest that lags is repaired");
 	sh("rm r/latest");
 	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 23, "a missing one too (%s)", e.msg);
 	rf_run_close(&r);
 	sh("rm -r r/step-000023");
-	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.step == 20 && !strcmp(c.lost, lost) && strstr(c.warning, lost),
+	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.step == 20 && !strcmp(c.lost, lost) &&
+	           strstr(c.warning, lost),
 	   "where latest points to nothing a reader takes the newest step, and says so (%s)", c.warning);
 	rf_ckpt_close(&c);
-	ok(rf_run_look(&r, "r", &e) == RF_OK && r.at.step == 20 && !strcmp(r.at.lost, lost), "a dry run too (%s)", r.at.warning);
+	ok(rf_run_look(&r, "r", &e) == RF_OK && r.at.step == 20 && !strcmp(r.at.lost, lost),
+	   "a dry run too (%s)", r.at.warning);
 	rf_run_close(&r);
-	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 20 && !strcmp(r.at.lost, lost), "a trainer too (%s)", r.at.warning);
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 20 && !strcmp(r.at.lost, lost),
+	   "a trainer too (%s)", r.at.warning);
 	rf_run_close(&r);
-	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 20 && !*r.at.lost, "which repairs it (%s)", r.at.warning);
+	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 20 && !*r.at.lost, "which repairs it (%s)",
+	   r.at.warning);
 	rf_run_close(&r);
 	sh("rm r/latest");
-	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.step == 20 && strstr(c.lost, "there is no latest"), "a latest that is missing is the same (%s)", c.lost);
+	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.step == 20 && strstr(c.lost, "there is no latest"),
+	   "a latest that is missing is the same (%s)", c.lost);
 	rf_ckpt_close(&c);
 	sh("rm r/step-000020/state.json");
-	ok(rf_run_open(&r, "r", &e) == RF_EMODEL && strstr(e.msg, "r/step-000020"), "a damaged newest step is named (%s)", e.msg);
+	ok(rf_run_open(&r, "r", &e) == RF_EMODEL && strstr(e.msg, "r/step-000020"),
+	   "a damaged newest step is named (%s)", e.msg);
 	sh("mkdir -p r/step-7 r/step-0000021 r/step-x && rm -r r/step-000020");
 	ok(rf_run_open(&r, "r", &e) == RF_OK && r.at.step == 10, "other names are not steps (%s)", e.msg);
 	rf_run_close(&r);
@@ -575,7 +677,8 @@ static void test_close(void)
 	struct rf_trainer t = RF_TRAINER_DEFAULTS;
 
 	rf_trainer_close(&t);
-	ok(fcntl(STDIN_FILENO, F_GETFD) >= 0, "a trainer that was never opened closes nothing, standard input least of all");
+	ok(fcntl(STDIN_FILENO, F_GETFD) >= 0,
+	   "a trainer that was never opened closes nothing, standard input least of all");
 }
 
 int main(int argc, char *argv[])

@@ -1,7 +1,8 @@
-/* u-stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every truncation,
- * every flip of a bit and many pairs, bytes changed, lost, added, exchanged and blanked, every frame dropped, doubled,
- * swapped, put in the place of another stream's.  Streams of ours, one of each kind, and those that are named.  Then reading as such: from pipes that trickle, past signals, with frames skipped.  Writes files into the
- * current folder.  Prints TAP. */
+/* u-stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every
+ * truncation, every flip of a bit and many pairs, bytes changed, lost, added, exchanged and blanked, every
+ * frame dropped, doubled, swapped, put in the place of another stream's.  Streams of ours, one of each kind,
+ * and those that are named.  Then reading as such: from pipes that trickle, past signals, with frames
+ * skipped.  Writes files into the current folder.  Prints TAP. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +18,7 @@
 
 enum { RECORDS = 5, MOST = 64 };
 
-/* ---- damage ----------------------------------------------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------------------------- */
 
 static struct { uint64_t hash[MOST]; int count; } truth;
 static struct { long refused, same, other, crooked; } tally;
@@ -46,7 +47,8 @@ static void report(const char *what, const char *kind, bool may_be_same)
 	long all = tally.refused + tally.same + tally.other + tally.crooked;
 
 	ok(all && !tally.other && !tally.crooked && (may_be_same || !tally.same),
-	   "%s: %s: %ld cases, %ld refused, %ld still the same, %ld read as something else, %ld otherwise wrong",
+	   "%s: %s: %ld cases, %ld refused, %ld still the same, %ld read as something else, %ld otherwise "
+	   "wrong",
 	   kind, what, all, tally.refused, tally.same, tally.other, tally.crooked);
 	cases += all;
 	memset(&tally, 0, sizeof tally);
@@ -66,7 +68,8 @@ static void damage_bytes(const char *name, const unsigned char *p, size_t n)
 	report("every byte lost", name, false);
 	for (size_t i = 0; i < 2 * n; i++) {
 		memcpy(q, p, i / 2);
-		q[i / 2] = i % 2 ? p[i / 2] : (unsigned char)noise(); /* the second time the byte comes twice */
+		/* the second time the byte comes twice */
+		q[i / 2] = i % 2 ? p[i / 2] : (unsigned char)noise();
 		memcpy(q + i / 2 + 1, p + i / 2, n - i / 2);
 		judge(q, n + 1);
 	}
@@ -92,7 +95,8 @@ static void damage(const char *name, unsigned char *p, size_t n)
 	struct rf_err e;
 	enum rf_code rc = read_hashes(p, n, truth.hash, MOST, &truth.count, &e);
 
-	ok(rc == RF_EOF && truth.count > 1, "%s: %zu bytes, %d records are read whole", name, n, truth.count - 1);
+	ok(rc == RF_EOF && truth.count > 1, "%s: %zu bytes, %d records are read whole", name, n,
+	   truth.count - 1);
 	for (size_t i = 0; i < n; i++)
 		judge(p, i);
 	report("cut after every byte", name, false);
@@ -117,7 +121,8 @@ static void damage(const char *name, unsigned char *p, size_t n)
 	}
 	report("every byte another, three times", name, true);
 	for (size_t i = 0; i < 4 * n; i++) {
-		size_t a = noise() % (8 * n), b = i % 2 ? noise() % (8 * n) : (a + 1 + noise() % 32) % (8 * n);
+		size_t a = noise() % (8 * n),
+		       b = i % 2 ? noise() % (8 * n) : (a + 1 + noise() % 32) % (8 * n);
 		p[a / 8] ^= (unsigned char)(1 << a % 8);
 		p[b / 8] ^= (unsigned char)(1 << b % 8);
 		judge(p, n);
@@ -180,8 +185,10 @@ static void frames(enum kind kind)
 	made_free(&m);
 }
 
-/* Parts of another stream of the same kind, whole in themselves: what is of the other is handed out, but never to the end. */
-static void judge_splice(const struct made *a, const struct made *b, size_t a_from, size_t a_to, size_t b_from, size_t b_to)
+/* Parts of another stream of the same kind, whole in themselves: what is of the other is handed out, but
+ * never to the end. */
+static void judge_splice(const struct made *a, const struct made *b, size_t a_from, size_t a_to,
+                         size_t b_from, size_t b_to)
 {
 	struct rf_buf x = { 0 };
 	struct rf_err e = { 0 };
@@ -195,7 +202,8 @@ static void judge_splice(const struct made *a, const struct made *b, size_t a_fr
 	rc = read_hashes(x.p, x.n, hash, MOST, &count, &e);
 	if (rc == RF_EDATA)
 		tally.refused++;
-	else if (rc == RF_EOF && count == truth.count && !memcmp(hash, truth.hash, (size_t)count * sizeof *hash))
+	else if (rc == RF_EOF && count == truth.count &&
+	         !memcmp(hash, truth.hash, (size_t)count * sizeof *hash))
 		tally.same++;
 	else
 		tally.other++;
@@ -226,7 +234,7 @@ static void splices(enum kind kind)
 	made_free(&b);
 }
 
-/* ---- frames that are not ours ----------------------------------------------------------------------------------- */
+/* ---- frames that are not ours -------------------------------------------------------------- */
 
 static void refuse(const char *name, const void *frame, size_t n, const char *words)
 {
@@ -277,8 +285,10 @@ static void foreign(void)
 	refuse("a frame of zstd 0.1", "\x1e\xb5\x2f\xfd\0\0\0\0", 8, "no frame begins here");
 	refuse("an empty frame", "\x28\xb5\x2f\xfd\x24\0\1\0\0\x99\xe9\xd8\x51", 13, "cut short");
 	refuse("a block of the reserved type", "\x28\xb5\x2f\xfd\x24\4\7\0\0", 9, "a block that cannot be");
-	refuse("a block larger than its window", "\x28\xb5\x2f\xfd\x24\4\x29\0\0", 9, "a block that cannot be");
-	refuse("2^60 bytes claimed", "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\0\0\0\x10", 14, "claims 1152921504606846976 bytes, limit 268435456");
+	refuse("a block larger than its window", "\x28\xb5\x2f\xfd\x24\4\x29\0\0", 9,
+	       "a block that cannot be");
+	refuse("2^60 bytes claimed", "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\0\0\0\x10", 14,
+	       "claims 1152921504606846976 bytes, limit 268435456");
 	refuse("a window of 2 GiB", "\x28\xb5\x2f\xfd\xc4\xa8\1\0\0\0\0\0\0\0", 14, "window");
 	refuse("a segment of 9 MiB", "\x28\xb5\x2f\xfd\xa4\0\0\x90\0", 9, "window");
 
@@ -292,7 +302,7 @@ static void foreign(void)
 	ZSTD_freeCCtx(z);
 }
 
-/* ---- pipes ------------------------------------------------------------------------------------------------------ */
+/* ---- pipes --------------------------------------------------------------------------------- */
 
 static void on_alarm(int sig)
 {
@@ -337,7 +347,8 @@ static void trickle(bool nonblocking)
 		rf_in_close(in);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
-	ok(rc == RF_EOF && records == RECORDS, "a pipe that gives single bytes%s, under signals, is read whole: %s",
+	ok(rc == RF_EOF && records == RECORDS,
+	   "a pipe that gives single bytes%s, under signals, is read whole: %s",
 	   nonblocking ? ", not blocking" : "", rc == RF_EOF ? "yes" : e.msg);
 	dup2(saved, STDIN_FILENO);
 	close(saved);
@@ -391,11 +402,12 @@ static void full_pipe(void)
 	dup2(saved, STDOUT_FILENO);
 	close(saved);
 	waitpid(pid, &status, 0);
-	ok(rc == RF_OK && status == 0, "a pipe that is full, and does not block, is written whole: %s", rc == RF_OK ? "yes" : e.msg);
+	ok(rc == RF_OK && status == 0, "a pipe that is full, and does not block, is written whole: %s",
+	   rc == RF_OK ? "yes" : e.msg);
 	rf_record_free(&r);
 }
 
-/* ---- skipping --------------------------------------------------------------------------------------------------- */
+/* ---- skipping ------------------------------------------------------------------------------ */
 
 /* Skips n records of what is on standard input or in the file, then reads on. */
 static void skip(const char *path, const char *how, uint64_t n, uint64_t records)
@@ -413,7 +425,8 @@ static void skip(const char *path, const char *how, uint64_t n, uint64_t records
 		while (rc == RF_OK && (rc = rf_next(in, &r, &e)) == RF_OK)
 			right = right && r->id == next++;
 		end = rf_next(in, &r, &e);
-		right = right && rc == RF_EOF && end == RF_EOF && next == (n > records ? n : records) && rf_in_count(in) == records;
+		right = right && rc == RF_EOF && end == RF_EOF && next == (n > records ? n : records) &&
+		        rf_in_count(in) == records;
 		rf_in_close(in);
 	}
 	ok(right, "%s: of %d records %d are skipped: %s", how, (int)records, (int)n, right ? "yes" : e.msg);
@@ -532,7 +545,8 @@ static void doomed(void)
 		_exit(1);
 	}
 	waitpid(pid, &status, 0);
-	ok(WEXITSTATUS(status) == 128 + SIGTERM && access(temp[0], F_OK) && access(temp[1], F_OK), "a signal takes both of two unfinished files along");
+	ok(WEXITSTATUS(status) == 128 + SIGTERM && access(temp[0], F_OK) && access(temp[1], F_OK),
+	   "a signal takes both of two unfinished files along");
 	rf_atomic_abandon(&a);
 	rf_atomic_abandon(&b);
 
@@ -543,7 +557,8 @@ static void doomed(void)
 	}
 	rf_doomed_drop(place[1]);
 	rf_doomed_unlink();
-	ok(place[RF_DOOMED] == -1 && access("doomed-0", F_OK) && !access("doomed-1", F_OK) && access("doomed-2", F_OK),
+	ok(place[RF_DOOMED] == -1 && access("doomed-0", F_OK) && !access("doomed-1", F_OK) &&
+	           access("doomed-2", F_OK),
 	   "what is no longer temporary stays, and places do not overflow");
 }
 
@@ -568,6 +583,7 @@ int main(int argc, char *argv[])
 	full_pipe();
 	skipping();
 	doomed();
-	ok(rf_fail(NULL, RF_EIO, "no") == RF_EIO && rf_blame(NULL, "where") != RF_OK, "a caller need not want the sentence");
+	ok(rf_fail(NULL, RF_EIO, "no") == RF_EIO && rf_blame(NULL, "where") != RF_OK,
+	   "a caller need not want the sentence");
 	return tap_end();
 }

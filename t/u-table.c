@@ -1,4 +1,5 @@
-/* u-table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick of rows.  TAP. */
+/* u-table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick
+ * of rows.  TAP. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static bool is(const struct rf_buf *b, const char *want)
 	return same;
 }
 
-/* ---- text that is safe to show ----------------------------------------------------------------------------------- */
+/* ---- text that is safe to show ------------------------------------------------------------- */
 
 static void test_safe(void)
 {
@@ -29,14 +30,18 @@ static void test_safe(void)
 		{ "a\tb\nc\rd\\e", 9, "a\\tb\\nc\\rd\\\\e" },
 		{ "\033[2J\007\0\177", 7, "\\x1b[2J\\x07\\x00\\x7f" },
 		{ "\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80" },
-		{ "\xc2\x9b" "31m", 5, "\\u009b31m" },                                /* CSI in one character */
-		{ "\xe2\x80\xae" "abc", 6, "\\u202eabc" },                            /* turns the direction */
+		/* CSI in one character */
+		{ "\xc2\x9b" "31m", 5, "\\u009b31m" },
+		/* turns the direction */
+		{ "\xe2\x80\xae" "abc", 6, "\\u202eabc" },
 		{ "\xf3\xa0\x81\x81", 4, "\\U000e0041" },                             /* a tag */
 		{ "\xff", 1, "\xef\xbf\xbd" },
 		{ "\xc0\xaf", 2, "\xef\xbf\xbd\xef\xbf\xbd" },                         /* overlong */
 		{ "\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },         /* a surrogate */
-		{ "\xf4\x90\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* beyond 10FFFF */
-		{ "\xe2\x82" "a", 3, "\xef\xbf\xbd" "a" },                            /* a maximal part is one */
+		/* beyond 10FFFF */
+		{ "\xf4\x90\x80\x80", 4, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+		/* a maximal part is one */
+		{ "\xe2\x82" "a", 3, "\xef\xbf\xbd" "a" },
 		{ "\xf0\x9f\x98", 3, "\xef\xbf\xbd" },
 		{ "\x80\xc3", 2, "\xef\xbf\xbd\xef\xbf\xbd" },
 	};
@@ -71,7 +76,8 @@ static void test_safe_any(void)
 		}
 		rf_page_safe(&b, in, sizeof in, false);
 		for (size_t i = 0; i < b.n; i++)
-			good &= b.p[i] >= 0x20 && b.p[i] != 0x7F && !(b.p[i] == 0xC2 && i + 1 < b.n && b.p[i + 1] < 0xA0);
+			good &= b.p[i] >= 0x20 && b.p[i] != 0x7F &&
+			        !(b.p[i] == 0xC2 && i + 1 < b.n && b.p[i + 1] < 0xA0);
 		for (size_t i = 0; i < b.n; i++)
 			if (b.p[i] == '\\')
 				b.p[i] = '/';
@@ -94,8 +100,9 @@ static void test_columns(void)
 	ok(rf_columns("abc", 3) == 3 && rf_columns("\xc3\xb6", 2) == 1, "columns of letters");
 	ok(rf_columns("\xe4\xbd\xa0\xe5\xa5\xbd", 6) == 4, "columns of wide characters");
 	ok(rf_columns("e\xcc\x81", 3) == 1, "columns of a mark over a letter");
-	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3
-	   && rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3, "a wide character is shown whole or not at all");
+	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3 &&
+	           rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3,
+	   "a wide character is shown whole or not at all");
 }
 
 static void test_flow(void)
@@ -107,7 +114,8 @@ static void test_flow(void)
 	for (int i = 0; i < 6; i++)
 		rf_flow_printf(&f, NULL, "%d%d", i, i);
 	rf_flow_end(&f);
-	ok(is(&b, "ab  00  11\n    22  33  ... and 2 more\n"), "items flow over lines, and what is left out is said");
+	ok(is(&b, "ab  00  11\n    22  33  ... and 2 more\n"),
+	   "items flow over lines, and what is left out is said");
 	rf_page_clear(&b);
 	rf_flow_begin(&f, &b, "ab", 4, 12, 0);
 	rf_flow_end(&f);
@@ -115,7 +123,7 @@ static void test_flow(void)
 	rf_buf_free(&b);
 }
 
-/* ---- rows, columns, conditions ----------------------------------------------------------------------------------- */
+/* ---- rows, columns, conditions ------------------------------------------------------------- */
 
 enum { T = 6, C = 2, N = 2, LEN = 2 };
 
@@ -175,13 +183,17 @@ static void test_rows(void)
 	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C
 	   && rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T
 	   && rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
-	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp", &row, 1);
+	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp",
+	     &row, 1);
 	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\n"), "a rollout's columns");
 	line(&b, RF_ROWS_ROLLOUT, "prefix,generated,truth", &row, 1);
 	ok(is(&b, "10 11\t12 13\t12 13\n"), "a rollout's texts");
-	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth", &row, 2);
-	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"), "a rollout beyond the text, and parts that are not there");
-	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source", &row, 0);
+	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth", &row,
+	     2);
+	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"),
+	   "a rollout beyond the text, and parts that are not there");
+	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source", &row,
+	     0);
 	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\tNaN\tNaN\n"), "a record's columns");
 	line(&b, RF_ROWS_RECORD, "reward_mean,reward_min,reward_max", &row, 0);
 	ok(is(&b, "0.1875\t-1\t1\n"), "a record's rewards");
@@ -193,7 +205,8 @@ static void test_rows(void)
 	rec->rollout.tokens = NULL;
 	rec->reward.kind = NULL;
 	rec->reward.total = rec->reward.binary = NULL;
-	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && !rf_row_count(rec, RF_ROWS_ROLLOUT), "rows of a record with positions");
+	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && !rf_row_count(rec, RF_ROWS_ROLLOUT),
+	   "rows of a record with positions");
 	rf_row_of(&row, "x.rf", 3, rec);
 	line(&b, RF_ROWS_AUTO, "position,rollout,k,reward,generated,truth", &row, 1);
 	ok(is(&b, "1\tNaN\tNaN\tNaN\tNaN\t15\n"), "without rollouts their columns are NaN");
@@ -201,7 +214,8 @@ static void test_rows(void)
 	rec->c = 0;
 	rf_row_of(&row, "x.rf", 3, rec);
 	line(&b, RF_ROWS_AUTO, "T,position,entropy,prefix", &row, 0);
-	ok(is(&b, "6\tNaN\tNaN\tNaN\n") && rf_row_count(rec, RF_ROWS_AUTO) == 1, "without positions the record is the row");
+	ok(is(&b, "6\tNaN\tNaN\tNaN\n") && rf_row_count(rec, RF_ROWS_AUTO) == 1,
+	   "without positions the record is the row");
 	line(&b, RF_ROWS_TOKEN, "chosen", &row, 0);
 	ok(is(&b, "NaN\n"), "without positions nothing is chosen");
 	rf_buf_free(&b);
@@ -210,8 +224,10 @@ static void test_rows(void)
 static void test_where(void)
 {
 	static const struct { const char *where, *rows; } c[] = { /* which rollouts match */
-		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5", ".x.." }, { "reward>=0.5", "xx.." },
-		{ "reward=1", ".x.." }, { "reward==1", ".x.." }, { "reward!=1", "x.xx" }, { "reward<-.5", "..x." },
+		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5",
+		                                                       ".x.." }, { "reward>=0.5", "xx.." },
+		{ "reward=1", ".x.." }, { "reward==1", ".x.." }, { "reward!=1", "x.xx" }, { "reward<-.5",
+		                                                                            "..x." },
 		{ "reward<0.5,rollout=1", "...x" }, { "reward<0.5 and rollout=1", "...x" },
 		{ " reward < 0.5  and  rollout = 1 ", "...x" },
 		{ "reward>-2e0,reward<1e0", "x.xx" },
@@ -219,8 +235,10 @@ static void test_where(void)
 		{ "advantage<1", "...." }, { "advantage!=1", "...." }, { "position=1,k=2,T=6", "..xx" },
 	};
 	static const char *const bad[] = {
-		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and", "reward<0.1 or k=1",
-		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "rewrd<1", "source=1", "chosen=1",
+		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and",
+		"reward<0.1 or k=1",
+		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "rewrd<1", "source=1",
+		"chosen=1",
 		"count>1", "reward<0.1,,k=1", ",k=1", "reward<0.1and k=1", "k=1 andk=1",
 	};
 	struct rf_table t;
@@ -246,7 +264,7 @@ static void test_where(void)
 	   "sort and columns that are not there");
 }
 
-/* ---- the pick of rows -------------------------------------------------------------------------------------------- */
+/* ---- the pick of rows ---------------------------------------------------------------------- */
 
 static int by_sort(const void *a, const void *b)
 {
@@ -296,7 +314,8 @@ static void test_pick(void)
 			struct rf_pick_row row = { .text = malloc(1) };
 			uint32_t j = 4 + 2 * (uint32_t)i;
 
-			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12), floor(rf_draw(seed, j + 1) * 50), i };
+			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12),
+			                               floor(rf_draw(seed, j + 1) * 50), i };
 			if (key[i].sort == 3)
 				key[i].sort = NAN;
 			row.key = key[i];

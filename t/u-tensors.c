@@ -1,5 +1,5 @@
-/* u-tensors GOLDEN -- safetensors: malformed files, one rule at a time; round trips; shards; 16-bit floats; the hash.
- * Works in the current directory.
+/* u-tensors GOLDEN -- safetensors: malformed files, one rule at a time; round trips; shards; 16-bit floats;
+ * the hash.  Works in the current directory.
  *
  * u-tensors --corpus DIR writes the malformed files as seeds for the fuzzer. */
 #include <math.h>
@@ -14,9 +14,10 @@
 #include "ckpt/tensors.h"
 #include "tap.h"
 
-/* ---- malformed headers ------------------------------------------------------------------------------------------ */
+/* ---- malformed headers --------------------------------------------------------------------- */
 
-#define T(name, dtype, shape, offsets) "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+#define T(name, dtype, shape, offsets)                                                                       \
+	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static const struct vector {
 	const char *name, *header;
@@ -35,7 +36,12 @@ static const struct vector {
 	{ "misaligned", "{" T("a", "U8", "[1]", "[0,1]") "," T("b", "F32", "[1]", "[1,5]") "}", 5, NULL },
 	{ "utf8-name", "{" T("\xc3\xa4", "U8", "[1]", "[0,1]") "}", 1, NULL },
 	{ "escaped-name", "{" T("\\u00e4\\n", "U8", "[1]", "[0,1]") "}", 1, NULL },
-	{ "every-dtype", "{" T("a", "BOOL", "[1]", "[0,1]") "," T("b", "U16", "[1]", "[1,3]") "," T("c", "I64", "[1]", "[3,11]") "," T("d", "BF16", "[1]", "[11,13]") "}", 13, NULL },
+	{ "every-dtype",
+         "{" T("a", "BOOL", "[1]", "[0,1]") "," T("b", "U16", "[1]",
+                                                  "[1,3]") "," T("c", "I64", "[1]",
+                                                                 "[3,11]") "," T("d", "BF16", "[1]",
+                                                                                 "[11,13]") "}",
+         13, NULL },
 	{ "eight-dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, NULL },
 	{ "sign-in-name", "{" T("-1\\\"-", "U8", "[1]", "[0,1]") "}", 1, NULL },
 
@@ -63,8 +69,10 @@ static const struct vector {
 	{ "nul-in-name", "{" T("a\\u0000b", "U8", "[1]", "[0,1]") "}", 1, "header: byte" },
 	{ "control-in-name", "{" T("a\nb", "U8", "[1]", "[0,1]") "}", 1, "header: byte" },
 	{ "twice", "{" T("a", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}", 2, "duplicate" },
-	{ "twice-escaped", "{" T("a", "U8", "[1]", "[0,1]") "," T("\\u0061", "U8", "[1]", "[1,2]") "}", 2, "duplicate" },
-	{ "twice-dtype", "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "duplicate" },
+	{ "twice-escaped", "{" T("a", "U8", "[1]", "[0,1]") "," T("\\u0061", "U8", "[1]", "[1,2]") "}", 2,
+         "duplicate" },
+	{ "twice-dtype", "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+         "duplicate" },
 	{ "twice-metadata", "{\"__metadata__\":{},\"__metadata__\":{}}", 0, "duplicate" },
 	{ "deep", "{\"a\":{\"dtype\":[[[1]]]}}", 0, "nested deeper" },
 	{ "metadata-null", "{\"__metadata__\":null}", 0, "__metadata__ is not an object" },
@@ -76,10 +84,12 @@ static const struct vector {
 	{ "no-dtype", "{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "has not dtype" },
 	{ "no-shape", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "has not dtype" },
 	{ "no-offsets", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "has not dtype" },
-	{ "fourth-key", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1}}", 1, "has not dtype" },
+	{ "fourth-key", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1}}", 1,
+         "has not dtype" },
 	{ "dtype-number", "{\"a\":{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "has not dtype" },
 	{ "shape-number", "{\"a\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", 1, "has not dtype" },
-	{ "dtype-unknown", "{" T("a", "F8_E4M3", "[1]", "[0,1]") "}", 1, "dtype 'F8_E4M3', which is not supported" },
+	{ "dtype-unknown", "{" T("a", "F8_E4M3", "[1]", "[0,1]") "}", 1,
+         "dtype 'F8_E4M3', which is not supported" },
 	{ "dtype-case", "{" T("a", "f32", "[1]", "[0,4]") "}", 4, "dtype 'f32'" },
 	{ "nine-dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, "9 dimensions" },
 	{ "shape-negative", "{" T("a", "U8", "[-1]", "[0,1]") "}", 1, "negative" },
@@ -100,15 +110,20 @@ static const struct vector {
 	{ "offset-2^53+1", "{" T("a", "U8", "[9007199254740993]", "[0,9007199254740993]") "}", 1, "of 1" },
 	{ "begin-after-end", "{" T("a", "U8", "[1]", "[2,1]") "}", 3, "lies at bytes 2 to 1" },
 	{ "past-the-end", "{" T("a", "U8", "[2]", "[0,2]") "}", 1, "lies at bytes 0 to 2 of 1" },
-	{ "far-past-the-end", "{" T("a", "U8", "[1]", "[9223372036854775806,9223372036854775807]") "}", 1, "lies at bytes" },
+	{ "far-past-the-end", "{" T("a", "U8", "[1]", "[9223372036854775806,9223372036854775807]") "}", 1,
+         "lies at bytes" },
 	{ "too-few-bytes", "{" T("a", "F32", "[2]", "[0,7]") "}", 7, "has 7 bytes" },
 	{ "too-many-bytes", "{" T("a", "F32", "[2]", "[0,9]") "}", 9, "has 9 bytes" },
 	{ "empty-with-bytes", "{" T("a", "F32", "[0]", "[0,4]") "}", 4, "has 4 bytes" },
 	{ "hole-at-start", "{" T("a", "U8", "[1]", "[1,2]") "}", 2, "begins at byte 1" },
-	{ "hole", "{" T("a", "U8", "[1]", "[0,1]") "," T("b", "U8", "[1]", "[2,3]") "}", 3, "begins at byte 2" },
-	{ "overlap", "{" T("a", "U8", "[2]", "[0,2]") "," T("b", "U8", "[2]", "[1,3]") "}", 3, "begins at byte 1" },
-	{ "same-place", "{" T("a", "U8", "[1]", "[0,1]") "," T("b", "U8", "[1]", "[0,1]") "}", 1, "begins at byte 0" },
-	{ "empty-inside", "{" T("a", "U8", "[2]", "[0,2]") "," T("b", "U8", "[0]", "[1,1]") "}", 2, "begins at byte 1" },
+	{ "hole", "{" T("a", "U8", "[1]", "[0,1]") "," T("b", "U8", "[1]", "[2,3]") "}", 3,
+         "begins at byte 2" },
+	{ "overlap", "{" T("a", "U8", "[2]", "[0,2]") "," T("b", "U8", "[2]", "[1,3]") "}", 3,
+         "begins at byte 1" },
+	{ "same-place", "{" T("a", "U8", "[1]", "[0,1]") "," T("b", "U8", "[1]", "[0,1]") "}", 1,
+         "begins at byte 0" },
+	{ "empty-inside", "{" T("a", "U8", "[2]", "[0,2]") "," T("b", "U8", "[0]", "[1,1]") "}", 2,
+         "begins at byte 1" },
 	{ "bytes-after", "{" T("a", "U8", "[1]", "[0,1]") "}", 2, "end at byte 1 of 2" },
 	{ "bytes-of-none", "{}", 1, "end at byte 0 of 1" },
 };
@@ -151,7 +166,8 @@ static void try(const char *name, const unsigned char *p, size_t n, const char *
 	if ((rc2 = rf_tensors_open(&t, "v.safetensors", &e2)) == RF_OK)
 		rf_tensors_close(&t);
 	if (says)
-		ok(rc == RF_EMODEL && rc2 == RF_EMODEL && strstr(e.msg, says) && strstr(e2.msg, says) && strstr(e2.msg, "v.safetensors"),
+		ok(rc == RF_EMODEL && rc2 == RF_EMODEL && strstr(e.msg, says) && strstr(e2.msg, says) &&
+		           strstr(e2.msg, "v.safetensors"),
 		   "%s is an error that says '%s' (%s)", name, says, e.msg);
 	else
 		ok(rc == RF_OK && rc2 == RF_OK, "%s is read (%s)", name, e.msg);
@@ -170,9 +186,12 @@ static void test_vectors(void)
 	}
 	static const struct { const char *name; uint64_t length; const char *says; } lengths[] = {
 		{ "header length 0", 0, "does not begin with {" }, { "header of 1 byte", 1, "header: byte" },
-		{ "header longer than the file", 200, "truncated" }, { "header one byte too long", 0, "truncated" },
-		{ "header of 16 MiB + 1", (16 << 20) + 1, "over the limit" }, { "header of 100,000,001", 100000001, "over the limit" },
-		{ "header of 2^63", UINT64_C(1) << 63, "over the limit" }, { "header of 2^64 - 1", UINT64_MAX, "over the limit" },
+		{ "header longer than the file", 200, "truncated" }, { "header one byte too long", 0,
+		                                                       "truncated" },
+		{ "header of 16 MiB + 1", (16 << 20) + 1, "over the limit" }, { "header of 100,000,001",
+		                                                                100000001, "over the limit" },
+		{ "header of 2^63", UINT64_C(1) << 63, "over the limit" }, { "header of 2^64 - 1", UINT64_MAX,
+		                                                             "over the limit" },
 		{ "header of 2^64 - 8", UINT64_MAX - 7, "over the limit" },
 	};
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -218,7 +237,7 @@ static void write_corpus(const char *dir)
 	}
 }
 
-/* ---- 16-bit floats ---------------------------------------------------------------------------------------------- */
+/* ---- 16-bit floats ------------------------------------------------------------------------- */
 
 static void test_half(void)
 {
@@ -232,7 +251,8 @@ static void test_half(void)
 		if (exponent == 31 && fraction) {
 			nan &= isnan(f) && isnan(rf_f16_f32(rf_f32_f16(f)));
 		} else {
-			there &= (double)f == (h & 0x8000 ? -1 : 1) * (exponent == 31 ? INFINITY : x) && !signbit(f) == !(h & 0x8000);
+			there &= (double)f == (h & 0x8000 ? -1 : 1) * (exponent == 31 ? INFINITY : x) &&
+			         !signbit(f) == !(h & 0x8000);
 			back &= rf_f32_f16(f) == h;
 		}
 		if (isnan(b))
@@ -246,18 +266,21 @@ static void test_half(void)
 	/* halfway between two neighbours goes to the even one, a little more or less to the nearer */
 	for (int h = 0; h < 0x7bff; h++) {
 		float mid = (rf_f16_f32((uint16_t)h) + rf_f16_f32((uint16_t)(h + 1))) / 2;
-		nearest &= rf_f32_f16(mid) == h + (h & 1) && rf_f32_f16(nextafterf(mid, 0)) == h && rf_f32_f16(nextafterf(mid, 1e9f)) == h + 1;
+		nearest &= rf_f32_f16(mid) == h + (h & 1) && rf_f32_f16(nextafterf(mid, 0)) == h &&
+		           rf_f32_f16(nextafterf(mid, 1e9f)) == h + 1;
 	}
 	for (uint32_t h = 0; h < 0x7f7f; h++) {
 		float mid = rf_bits_f32(h << 16 | 0x8000);
-		nearest &= rf_f32_bf16(mid) == h + (h & 1) && rf_f32_bf16(nextafterf(mid, 0)) == h && rf_f32_bf16(nextafterf(mid, INFINITY)) == h + 1;
+		nearest &= rf_f32_bf16(mid) == h + (h & 1) && rf_f32_bf16(nextafterf(mid, 0)) == h &&
+		           rf_f32_bf16(nextafterf(mid, INFINITY)) == h + 1;
 	}
 	ok(nearest, "rounding is to nearest, ties to even");
-	ok(rf_f32_f16(65519.996f) == 0x7bff && rf_f32_f16(65520) == 0x7c00 && rf_f32_f16(-1e30f) == 0xfc00 && rf_f32_bf16(3.4e38f) == 0x7f80,
+	ok(rf_f32_f16(65519.996f) == 0x7bff && rf_f32_f16(65520) == 0x7c00 && rf_f32_f16(-1e30f) == 0xfc00 &&
+	           rf_f32_bf16(3.4e38f) == 0x7f80,
 	   "what is too large becomes an infinity");
 }
 
-/* ---- round trips ------------------------------------------------------------------------------------------------ */
+/* ---- round trips --------------------------------------------------------------------------- */
 
 static void test_round_trip(void)
 {
@@ -266,13 +289,19 @@ static void test_round_trip(void)
 	static const uint16_t f16[4] = { 0x0001, 0x3c00, 0xfbff, 0x8000 }, bf16[2] = { 0x0001, 0xbf80 };
 	static const int64_t i64[2] = { -1, INT64_MAX };
 	const struct rf_tensor in[] = {
-		{ .name = "a.bf16", .dtype = RF_BF16, .ndim = 1, .shape = { 2 }, .count = 2, .bytes = 4, .data = bf16 },
+		{ .name = "a.bf16", .dtype = RF_BF16, .ndim = 1, .shape = { 2 }, .count = 2, .bytes = 4,
+		  .data = bf16 },
 		{ .name = "b.empty", .dtype = RF_F32, .ndim = 2, .shape = { 3, 0 }, .count = 0, .bytes = 0 },
-		{ .name = "c.f16", .dtype = RF_F16, .ndim = 2, .shape = { 2, 2 }, .count = 4, .bytes = 8, .data = f16 },
-		{ .name = "d.f32", .dtype = RF_F32, .ndim = 3, .shape = { 1, 2, 3 }, .count = 6, .bytes = 24, .data = f32 },
-		{ .name = "e.f64", .dtype = RF_F64, .ndim = 1, .shape = { 3 }, .count = 3, .bytes = 24, .data = f64 },
-		{ .name = "f.i64", .dtype = RF_I64, .ndim = 1, .shape = { 2 }, .count = 2, .bytes = 16, .data = i64 },
-		{ .name = "g.\"\xc3\xa4\n", .dtype = RF_F32, .ndim = 0, .count = 1, .bytes = 4, .data = f32 + 2 },
+		{ .name = "c.f16", .dtype = RF_F16, .ndim = 2, .shape = { 2, 2 }, .count = 4, .bytes = 8,
+		  .data = f16 },
+		{ .name = "d.f32", .dtype = RF_F32, .ndim = 3, .shape = { 1, 2, 3 }, .count = 6, .bytes = 24,
+		  .data = f32 },
+		{ .name = "e.f64", .dtype = RF_F64, .ndim = 1, .shape = { 3 }, .count = 3, .bytes = 24,
+		  .data = f64 },
+		{ .name = "f.i64", .dtype = RF_I64, .ndim = 1, .shape = { 2 }, .count = 2, .bytes = 16,
+		  .data = i64 },
+		{ .name = "g.\"\xc3\xa4\n", .dtype = RF_F32, .ndim = 0, .count = 1, .bytes = 4,
+		  .data = f32 + 2 },
 	};
 	const int n = sizeof in / sizeof *in;
 	const char *const extra[] = { "weights", "0123456789abcdef", NULL };
@@ -282,25 +311,39 @@ static void test_round_trip(void)
 	float x[6];
 	bool same = true;
 
-	ok(rf_tensors_write("r.safetensors", in, n, extra, &e) == RF_OK, "tensors of every kind are written (%s)", e.msg);
-	ok(rf_tensors_write("r.safetensors", in, n, extra, &e) == RF_EIO && access("r.safetensors", F_OK) == 0, "an existing file is not overwritten");
+	ok(rf_tensors_write("r.safetensors", in, n, extra, &e) == RF_OK,
+	   "tensors of every kind are written (%s)", e.msg);
+	ok(rf_tensors_write("r.safetensors", in, n, extra, &e) == RF_EIO &&
+	           access("r.safetensors", F_OK) == 0,
+	   "an existing file is not overwritten");
 	if (!ok(rf_tensors_open(&t, "r.safetensors", &e) == RF_OK && t.n == n, "and read again (%s)", e.msg))
 		return;
 	for (int i = 0; i < n; i++) {
 		const struct rf_tensor *y = rf_tensors_find(&t, in[i].name);
 		unsigned char buf[64];
-		same &= y == &t.t[i] && y->dtype == in[i].dtype && y->ndim == in[i].ndim && y->count == in[i].count && y->bytes == in[i].bytes
-		     && !memcmp(y->shape, in[i].shape, sizeof y->shape) && !y->data
-		     && rf_tensor_read(y, 0, buf, y->bytes, &e) == RF_OK && (!y->bytes || !memcmp(buf, in[i].data, y->bytes));
+		same &= y == &t.t[i] && y->dtype == in[i].dtype && y->ndim == in[i].ndim &&
+		        y->count == in[i].count && y->bytes == in[i].bytes &&
+		        !memcmp(y->shape, in[i].shape, sizeof y->shape) && !y->data &&
+		        rf_tensor_read(y, 0, buf, y->bytes, &e) == RF_OK &&
+		        (!y->bytes || !memcmp(buf, in[i].data, y->bytes));
 	}
 	ok(same, "names, shapes and bytes are the same");
 	ok(!rf_tensors_find(&t, "") && !rf_tensors_find(&t, "z"), "a name that is not there is not found");
-	ok(!strcmp(rf_tensors_meta(&t, "format"), "pt") && !strcmp(rf_tensors_meta(&t, "weights"), extra[1]) && !rf_tensors_meta(&t, "x"), "metadata are kept");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 && x[2] == -65504 && signbit(x[3]), "f16 as float32");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "a.bf16"), x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1, "bf16 as float32");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "e.f64"), x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f && x[2] == 0, "f64 as float32");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_OK && !memcmp(x, f32, sizeof f32), "f32 as it is");
-	ok(rf_tensor_f32(rf_tensors_find(&t, "f.i64"), x, &e) == RF_EMODEL && strstr(e.msg, "I64"), "integers are not weights");
+	ok(!strcmp(rf_tensors_meta(&t, "format"), "pt") &&
+	           !strcmp(rf_tensors_meta(&t, "weights"), extra[1]) && !rf_tensors_meta(&t, "x"),
+	   "metadata are kept");
+	ok(rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) == RF_OK && x[0] == 0x1p-24f && x[1] == 1 &&
+	           x[2] == -65504 && signbit(x[3]),
+	   "f16 as float32");
+	ok(rf_tensor_f32(rf_tensors_find(&t, "a.bf16"), x, &e) == RF_OK && x[0] == 0x1p-133f && x[1] == -1,
+	   "bf16 as float32");
+	ok(rf_tensor_f32(rf_tensors_find(&t, "e.f64"), x, &e) == RF_OK && isinf(x[0]) && x[1] == -2.5f &&
+	           x[2] == 0,
+	   "f64 as float32");
+	ok(rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_OK && !memcmp(x, f32, sizeof f32),
+	   "f32 as it is");
+	ok(rf_tensor_f32(rf_tensors_find(&t, "f.i64"), x, &e) == RF_EMODEL && strstr(e.msg, "I64"),
+	   "integers are not weights");
 
 	/* over the bytes as the specification says them */
 	unsigned char all[256];
@@ -314,24 +357,33 @@ static void test_round_trip(void)
 	PUT("f.i64I642", 9); PUT(i64, 16);
 	PUT("g.\"\xc3\xa4\nF32", 9); PUT(f32 + 2, 4);
 	snprintf(one, sizeof one, "%016llx", (unsigned long long)XXH64(all, k, 0));
-	ok(rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_OK && !strcmp(one, two), "the hash is that of names, types, shapes and bytes (%s %s)", one, two);
+	ok(rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_OK && !strcmp(one, two),
+	   "the hash is that of names, types, shapes and bytes (%s %s)", one, two);
 	ok(rf_tensors_hash(in, n, NULL, two, &e) == RF_OK && !strcmp(one, two), "of tensors in memory too");
 	snprintf(one, sizeof one, "%016llx", (unsigned long long)XXH64("delta_netd.f32F321,2,3", 22, 0));
-	ok(rf_tensors_hash(in + 3, 1, "delta_net", two, &e) == RF_OK && !strcmp(one, two), "the architecture's has model_type and no bytes");
+	ok(rf_tensors_hash(in + 3, 1, "delta_net", two, &e) == RF_OK && !strcmp(one, two),
+	   "the architecture's has model_type and no bytes");
 
-	ok(truncate("r.safetensors", 700) == 0 && rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) != RF_ENOMEM, "the file is cut while it is open");
-	ok(truncate("r.safetensors", 8) == 0 && rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_EIO && strstr(e.msg, "shorter")
-	   && rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO && rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO
-	   && access("s.safetensors", F_OK) < 0, "which is an error and no fault, and leaves no file");
+	ok(truncate("r.safetensors", 700) == 0 &&
+	           rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) != RF_ENOMEM,
+	   "the file is cut while it is open");
+	ok(truncate("r.safetensors", 8) == 0 &&
+	           rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_EIO && strstr(e.msg, "shorter") &&
+	           rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
+	           rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO &&
+	           access("s.safetensors", F_OK) < 0,
+	   "which is an error and no fault, and leaves no file");
 	rf_tensors_close(&t);
 
 	ok(rf_tensors_open(&t, "nowhere", &e) == RF_ENOINPUT, "a file that is not there is RF_ENOINPUT");
 	mkdir("d", 0777);
-	ok(rf_tensors_open(&t, "d", &e) == RF_EMODEL && strstr(e.msg, "not a regular file"), "a directory is not a file");
-	ok(mkfifo("fifo", 0666) == 0 && rf_tensors_open(&t, "fifo", &e) == RF_EMODEL, "a FIFO is refused at once");
+	ok(rf_tensors_open(&t, "d", &e) == RF_EMODEL && strstr(e.msg, "not a regular file"),
+	   "a directory is not a file");
+	ok(mkfifo("fifo", 0666) == 0 && rf_tensors_open(&t, "fifo", &e) == RF_EMODEL,
+	   "a FIFO is refused at once");
 }
 
-/* ---- shards ----------------------------------------------------------------------------------------------------- */
+/* ---- shards -------------------------------------------------------------------------------- */
 
 static void try_index(const char *name, const char *json, enum rf_code code, const char *says)
 {
@@ -349,7 +401,8 @@ static void test_shards(const char *golden)
 {
 	struct rf_tensors whole, parts;
 	struct rf_err e = { RF_OK, "" };
-	char path[500], one[17] = "", two[17] = "", index[9000] = "{\"metadata\":{\"total_size\":24576},\"weight_map\":{";
+	char path[500], one[17] = "", two[17] = "",
+			index[9000] = "{\"metadata\":{\"total_size\":24576},\"weight_map\":{";
 	size_t k = strlen(index);
 	int cut;
 
@@ -360,12 +413,16 @@ static void test_shards(const char *golden)
 	cut = whole.n / 3;
 	rf_tensors_write("m/model-00002-of-00002.safetensors", whole.t, cut, NULL, &e);
 	rf_tensors_write("elsewhere", whole.t + cut, whole.n - cut, NULL, &e);
-	ok(symlink("../elsewhere", "m/model-00001-of-00002.safetensors") == 0, "one shard is a link to elsewhere, as in a cache");
+	ok(symlink("../elsewhere", "m/model-00001-of-00002.safetensors") == 0,
+	   "one shard is a link to elsewhere, as in a cache");
 	for (int i = 0; i < whole.n; i++)
-		k += (size_t)snprintf(index + k, sizeof index - k, "%s\"%s\":\"model-0000%d-of-00002.safetensors\"", i ? "," : "", whole.t[i].name, i < cut ? 2 : 1);
+		k += (size_t)snprintf(index + k, sizeof index - k,
+		                      "%s\"%s\":\"model-0000%d-of-00002.safetensors\"", i ? "," : "",
+		                      whole.t[i].name, i < cut ? 2 : 1);
 	snprintf(index + k, sizeof index - k, "}}");
 	save("m/model.safetensors.index.json", index, strlen(index));
-	if (ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == whole.n, "two shards make one table (%s)", e.msg)) {
+	if (ok(rf_tensors_open_dir(&parts, "m", &e) == RF_OK && parts.n == whole.n,
+	       "two shards make one table (%s)", e.msg)) {
 		rf_tensors_hash(whole.t, whole.n, NULL, one, &e);
 		rf_tensors_hash(parts.t, parts.n, NULL, two, &e);
 		ok(!strcmp(one, two), "with the hash of the single file");
@@ -376,9 +433,12 @@ static void test_shards(const char *golden)
 	const char *map = strstr(index, "weight_map") + 13;
 	char other[9500];
 #define INDEX(first) (snprintf(other, sizeof other, "{\"weight_map\":{%s,%s", first, map), other)
-	try_index("a name in no shard", INDEX("\"x\":\"model-00001-of-00002.safetensors\""), RF_EMODEL, "'x' is not in its shard");
-	try_index("a shard that is missing", INDEX("\"x\":\"model-3.safetensors\""), RF_EMODEL, "the index names it, and it is not there");
-	try_index("a tensor listed twice", INDEX("\"lm_head.weight\":\"model-00002-of-00002.safetensors\""), RF_EMODEL, "duplicate");
+	try_index("a name in no shard", INDEX("\"x\":\"model-00001-of-00002.safetensors\""), RF_EMODEL,
+	          "'x' is not in its shard");
+	try_index("a shard that is missing", INDEX("\"x\":\"model-3.safetensors\""), RF_EMODEL,
+	          "the index names it, and it is not there");
+	try_index("a tensor listed twice", INDEX("\"lm_head.weight\":\"model-00002-of-00002.safetensors\""),
+	          RF_EMODEL, "duplicate");
 	try_index("a path upwards", INDEX("\"x\":\"../elsewhere\""), RF_EMODEL, "not a plain file name");
 	try_index("an absolute path", INDEX("\"x\":\"/etc/passwd\""), RF_EMODEL, "not a plain file name");
 	try_index("a path downwards", INDEX("\"x\":\"a/b\""), RF_EMODEL, "not a plain file name");
@@ -394,11 +454,13 @@ static void test_shards(const char *golden)
 	try_index("a list for a weight_map", "{\"weight_map\":[]}", RF_EMODEL, "no weight_map");
 	try_index("not an object", "[]", RF_EMODEL, "not a JSON object");
 	try_index("not JSON", "weights", RF_EMODEL, "byte");
-	try_index("a shard with a tensor that the index does not know", "{\"weight_map\":{\"lm_head.weight\":\"model-00002-of-00002.safetensors\"}}",
-	          RF_EMODEL, "does not place");
+	try_index("a shard with a tensor that the index does not know",
+	          "{\"weight_map\":{\"lm_head.weight\":\"model-00002-of-00002.safetensors\"}}", RF_EMODEL,
+	          "does not place");
 	ok(rename("elsewhere", "gone") == 0, "the file behind the link goes");
 	save("m/model.safetensors.index.json", index, strlen(index));
-	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL, "a dangling link is a missing shard (%s)", e.msg);
+	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL, "a dangling link is a missing shard (%s)",
+	   e.msg);
 	unlink("m/model.safetensors.index.json");
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_ENOINPUT, "neither file nor index is RF_ENOINPUT");
 }

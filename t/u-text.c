@@ -1,5 +1,5 @@
-/* u-text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their compression, and
- * where documents are cut.  Prints TAP; works in the current folder. */
+/* u-text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their
+ * compression, and where documents are cut.  Prints TAP; works in the current folder. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +27,14 @@ static void put_file(const char *path, const void *p, size_t n)
 	}
 }
 
-/* ---- the byte tokenizer ------------------------------------------------------------------------------------------ */
+/* ---- the byte tokenizer -------------------------------------------------------------------- */
 
 static void test_bytes(void)
 {
 	struct rf_tokenizer *t;
 	char all[256], hash[17], *text;
-	int32_t *ids = NULL, special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN, INT32_MAX };
+	int32_t *ids = NULL, special[] = { 0, 1, 2, 3 + 'x', 259, 383 }, bad[] = { -1, 384, INT32_MIN,
+	                                                                           INT32_MAX };
 	size_t count = 0, cap = 0, n;
 	bool good = true;
 
@@ -49,7 +50,8 @@ static void test_bytes(void)
 	for (size_t i = 0; i < count; i++)
 		good = good && ids[i] == (int32_t)(i % 256) + 3;
 	ok(good, "every byte is its value + 3, and ids are appended");
-	good = rf_tokenizer_decode(t, ids + 256, 256, &text, &n, &err) == RF_OK && n == 256 && !memcmp(text, all, 256);
+	good = rf_tokenizer_decode(t, ids + 256, 256, &text, &n, &err) == RF_OK && n == 256 &&
+	       !memcmp(text, all, 256);
 	ok(good, "decoding what was encoded gives back every byte");
 	free(text);
 	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK
@@ -60,29 +62,104 @@ static void test_bytes(void)
 	ok(good, "no ids are no text");
 	free(text);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-		ok(rf_tokenizer_decode(t, &bad[i], 1, &text, &n, &err) == RF_EDATA, "id %d is outside the vocabulary", (int)bad[i]);
+		ok(rf_tokenizer_decode(t, &bad[i], 1, &text, &n, &err) == RF_EDATA,
+		   "id %d is outside the vocabulary", (int)bad[i]);
 	free(ids);
 	rf_tokenizer_free(t);
 }
 
-/* ---- the JSON scanner -------------------------------------------------------------------------------------------- */
+/* ---- the JSON scanner ---------------------------------------------------------------------- */
 
 static void test_grammar(void)
 {
 	static const char *const good[] = {
-		"{}", " { } ", "[]", "[1,2,3]", "[ 1 , 2 ]\r\n", "\"\"", "0", "-0", "-1.5e+10", "1E5", "0.0", "true", "false", "null",
-		"{\"a\":{\"b\":[{},[],null]}}", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\u00e9\\uFFFF\\ud83d\\ude00\"", "\"\\u0000\"",
-		"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80\"", "\"\x7f\"", "{\"\":0}",
+		"{}",
+		" { } ",
+		"[]",
+		"[1,2,3]",
+		"[ 1 , 2 ]\r\n",
+		"\"\"",
+		"0",
+		"-0",
+		"-1.5e+10",
+		"1E5",
+		"0.0",
+		"true",
+		"false",
+		"null",
+		"{\"a\":{\"b\":[{},[],null]}}",
+		"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"",
+		"\"\\u00e9\\uFFFF\\ud83d\\ude00\"",
+		"\"\\u0000\"",
+		"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80\"",
+		"\"\x7f\"",
+		"{\"\":0}",
 		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
 	};
 	static const char *const bad[] = {
-		"", " ", "{", "}", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}",
-		"{'a':1}", "{\"a\" 1}", "{1:1}", "[1}", "{\"a\":1]", "01", "-", "+1", "1.", ".5", "1e", "1e+", "-a", "0x1",
-		"1 1", "NaN", "Infinity", "tru", "True", "nul", "\"", "\"a", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"",
-		"\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"",
-		"\"\\ud83d\\ud83d\"", "\"\\ud83d\\ue000\"", "\"\n\"", "\"\x01\"", "\"\x80\"", "\"\xc0\xaf\"",
-		"\"\xc3\"", "\"\xe0\x80\xaf\"", "\"\xed\xa0\x80\"", "\"\xf0\x80\x80\xaf\"", "\"\xf4\x90\x80\x80\"",
-		"\"\xf5\x80\x80\x80\"", "\"\xff\"", "\xef\xbb\xbf{}", "{}x", "[] []", "/**/1", "\"\\", "\"\\u", "[\"a\",\n4\n,1,",
+		"",
+		" ",
+		"{",
+		"}",
+		"[",
+		"]",
+		"[1,]",
+		"[,1]",
+		"[1 2]",
+		"[1",
+		"{\"a\"}",
+		"{\"a\":}",
+		"{\"a\":1,}",
+		"{a:1}",
+		"{'a':1}",
+		"{\"a\" 1}",
+		"{1:1}",
+		"[1}",
+		"{\"a\":1]",
+		"01",
+		"-",
+		"+1",
+		"1.",
+		".5",
+		"1e",
+		"1e+",
+		"-a",
+		"0x1",
+		"1 1",
+		"NaN",
+		"Infinity",
+		"tru",
+		"True",
+		"nul",
+		"\"",
+		"\"a",
+		"\"\\\"",
+		"\"\\x\"",
+		"\"\\u12\"",
+		"\"\\u12g4\"",
+		"\"\\ud800\"",
+		"\"\\ud800\\u0041\"",
+		"\"\\udc00\"",
+		"\"\\ud83d\\ud83d\"",
+		"\"\\ud83d\\ue000\"",
+		"\"\n\"",
+		"\"\x01\"",
+		"\"\x80\"",
+		"\"\xc0\xaf\"",
+		"\"\xc3\"",
+		"\"\xe0\x80\xaf\"",
+		"\"\xed\xa0\x80\"",
+		"\"\xf0\x80\x80\xaf\"",
+		"\"\xf4\x90\x80\x80\"",
+		"\"\xf5\x80\x80\x80\"",
+		"\"\xff\"",
+		"\xef\xbb\xbf{}",
+		"{}x",
+		"[] []",
+		"/**/1",
+		"\"\\",
+		"\"\\u",
+		"[\"a\",\n4\n,1,",
 	};
 	char buf[200];
 	struct rf_jvalue v;
@@ -92,14 +169,16 @@ static void test_grammar(void)
 		size_t n = strlen(good[i]);
 		memcpy(buf, good[i], n);
 		j = json_loadb(good[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && j, "JSON: %s", rf_quote((char[100]){ 0 }, 100, good[i], n));
+		ok(rf_jscan_check(buf, n, &v, &err) == RF_OK && j, "JSON: %s",
+		   rf_quote((char[100]){ 0 }, 100, good[i], n));
 		json_decref(j);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		size_t n = strlen(bad[i]);
 		memcpy(buf, bad[i], n);
 		j = json_loadb(bad[i], n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-		ok(rf_jscan_check(buf, n, &v, &err) == RF_EDATA && !j, "not JSON: %s", rf_quote((char[100]){ 0 }, 100, bad[i], n));
+		ok(rf_jscan_check(buf, n, &v, &err) == RF_EDATA && !j, "not JSON: %s",
+		   rf_quote((char[100]){ 0 }, 100, bad[i], n));
 		json_decref(j);
 	}
 	memset(buf, '[', 65);
@@ -112,18 +191,24 @@ static void test_grammar(void)
 static void test_values(void)
 {
 	static const struct { const char *in, *out; size_t n; } strings[] = {
-		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 }, { "\"\\\"\\\\\\/\\b\\f\\r\"", "\"\\/\b\f\r", 6 },
+		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 }, { "\"\\\"\\\\\\/\\b\\f\\r\"",
+		                                                        "\"\\/\b\f\r", 6 },
 		{ "\"x\\u0000y\"", "x\0y", 3 },
 		{ "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00z\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11 },
 		{ "\"plain\"", "plain", 5 },
-		{ "\"\\uFFFF\\u007f\\u0080\\u07ff\\u0800\"", "\xef\xbf\xbf\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80", 11 },
+		{ "\"\\uFFFF\\u007f\\u0080\\u07ff\\u0800\"", "\xef\xbf\xbf\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80",
+		  11 },
 	};
 	static const struct { const char *in; bool is_int, is_uint; int64_t i; } numbers[] = {
-		{ "0", true, true, 0 }, { "-0", true, true, 0 }, { "12", true, true, 12 }, { "-12", true, false, -12 },
+		{ "0", true, true, 0 }, { "-0", true, true, 0 }, { "12", true, true, 12 }, { "-12", true,
+		                                                                             false, -12 },
 		{ "9223372036854775807", true, true, INT64_MAX }, { "9223372036854775808", false, true, 0 },
-		{ "-9223372036854775808", true, false, INT64_MIN }, { "-9223372036854775809", false, false, 0 },
-		{ "18446744073709551615", false, true, 0 }, { "18446744073709551616", false, false, 0 }, { "1.0", false, false, 0 },
-		{ "1e2", false, false, 0 }, { "\"1\"", false, false, 0 }, { "[1]", false, false, 0 }, { "null", false, false, 0 },
+		{ "-9223372036854775808", true, false, INT64_MIN }, { "-9223372036854775809", false, false,
+		                                                      0 },
+		{ "18446744073709551615", false, true, 0 }, { "18446744073709551616", false, false,
+		                                              0 }, { "1.0", false, false, 0 },
+		{ "1e2", false, false, 0 }, { "\"1\"", false, false, 0 }, { "[1]", false, false,
+		                                                            0 }, { "null", false, false, 0 },
 	};
 	char buf[100];
 	struct rf_jvalue v, k, each = { NULL, 0 };
@@ -137,14 +222,17 @@ static void test_values(void)
 		bool good = rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK;
 		if (strlen(strings[s].out) == strings[s].n)
 			good = good && rf_jscan_equals(&v, strings[s].out);
-		good = good && !rf_jscan_equals(&v, "A") && !rf_jscan_equals(&v, "plainly") && !rf_jscan_equals(&v, "plai");
-		good = good && !memcmp(rf_jscan_text(&v, &n), strings[s].out, strings[s].n + 1) && n == strings[s].n;
+		good = good && !rf_jscan_equals(&v, "A") && !rf_jscan_equals(&v, "plainly") &&
+		       !rf_jscan_equals(&v, "plai");
+		good = good && !memcmp(rf_jscan_text(&v, &n), strings[s].out, strings[s].n + 1) &&
+		       n == strings[s].n;
 		ok(good, "the text of %s", strings[s].in);
 	}
 	for (size_t s = 0; s < sizeof numbers / sizeof *numbers; s++) {
 		strcpy(buf, numbers[s].in);
 		bool good = rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK;
-		good = good && rf_jscan_int(&v, &i) == numbers[s].is_int && (!numbers[s].is_int || i == numbers[s].i);
+		good = good && rf_jscan_int(&v, &i) == numbers[s].is_int &&
+		       (!numbers[s].is_int || i == numbers[s].i);
 		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint
 		       && (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
 		ok(good, "the number %s", numbers[s].in);
@@ -161,13 +249,15 @@ static void test_values(void)
 	rf_jscan_check(buf, strlen(buf), &v, &err);
 	ok(rf_jscan_get(&v, "a", &k, &err) == RF_OK && k.n == 15 && rf_jscan_is_list(&k),
 	   "a key's value, whatever is nested in it");
-	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2, "a key that is written with an escape");
+	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2,
+	   "a key that is written with an escape");
 	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' is there twice"),
 	   "a key that is there twice");
-	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "no key 'd'") && !k.s, "a key that is not there");
+	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "no key 'd'") && !k.s,
+	   "a key that is not there");
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------------- */
 
 /* The lines of a file with '|' behind each, or the code as "!65". */
 static char *lines_of(const char *path, size_t max, char *out)
@@ -205,14 +295,16 @@ static void test_lines(void)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		n = strlen(cases[i].in);
 		put_file("f", cases[i].in, n);
-		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "lines of '%s'", rf_quote((char[80]){ 0 }, 80, cases[i].in, n));
+		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "lines of '%s'",
+		   rf_quote((char[80]){ 0 }, 80, cases[i].in, n));
 		n = ZSTD_compress(packed, sizeof packed, cases[i].in, n, 1);
 		put_file("f.zst", packed, n);
 		ok(!strcmp(lines_of("f.zst", 0, out), cases[i].out), "the same, compressed");
 		put_file("f", packed, n);
 		ok(!strcmp(lines_of("f", 0, out), cases[i].out), "the same, known by the magic number");
 	}
-	ok(!strcmp(lines_of("missing", 0, out), "!66") && !strcmp(lines_of(".", 0, out), "!66"), "no file, and a folder");
+	ok(!strcmp(lines_of("missing", 0, out), "!66") && !strcmp(lines_of(".", 0, out), "!66"),
+	   "no file, and a folder");
 
 	/* a bound of 100000 bytes, lines of that length and one more, in every position to the buffer */
 	for (size_t before = 0; before < 3; before++) {
@@ -232,15 +324,18 @@ static void test_lines(void)
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before])
 		   && strstr(err.msg, "longer than 100000 bytes (--max-record)"), "a line of one byte more");
 		put_file("f", big, m + 1);
-		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]), "the same without its newline");
+		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]),
+		   "the same without its newline");
 	}
 	put_file("f", big, 100000);
-	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 100000
-	   && !memcmp(text, big, n), "a whole file as long as the bound");
+	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_OK &&
+	           n == 100000 && !memcmp(text, big, n),
+	   "a whole file as long as the bound");
 	ok(rf_lines_rest(l, &text, &n, &err) == RF_OK && n == 0, "and nothing after it");
 	rf_lines_close(l);
 	put_file("f", big, 100001);
-	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_EDATA, "one byte more");
+	ok(rf_lines_open(&l, "f", 100000, &err) == RF_OK && rf_lines_rest(l, &text, &n, &err) == RF_EDATA,
+	   "one byte more");
 	rf_lines_close(l);
 }
 
@@ -288,7 +383,7 @@ static void test_zstd(void)
 	ZSTD_freeCCtx(c);
 }
 
-/* ---- where documents are cut ------------------------------------------------------------------------------------- */
+/* ---- where documents are cut --------------------------------------------------------------- */
 
 /* The sequences of one text of n bytes 'a', 'b', ... as "abc.|de|": '.' is the end token. */
 static char *cut(int n, const struct rf_sequences_options *o, char summary[400], char *out)
@@ -306,11 +401,13 @@ static char *cut(int n, const struct rf_sequences_options *o, char summary[400],
 	for (int i = 0; i < 26; i++)
 		letters[i] = (char)('a' + i);
 	put_file(name, letters, (size_t)n);
-	if (rf_tokenizer_bytes(&tok, &err) != RF_OK || rf_text_open(&text, &text_options, paths, 1, &err) != RF_OK
-	    || rf_sequences_open(&s, o, tok, text, text_options.max_record, &err) != RF_OK)
+	if (rf_tokenizer_bytes(&tok, &err) != RF_OK ||
+	    rf_text_open(&text, &text_options, paths, 1, &err) != RF_OK ||
+	    rf_sequences_open(&s, o, tok, text, text_options.max_record, &err) != RF_OK)
 		exit(1);
 	while ((rc = rf_sequences_next(s, &r, &err)) == RF_OK) {
-		if (r->id != id++ || rf_record_check(r, 384, &err) != RF_OK || r->prompt_len != -1 || r->answers != -1)
+		if (r->id != id++ || rf_record_check(r, 384, &err) != RF_OK || r->prompt_len != -1 ||
+		    r->answers != -1)
 			p += sprintf(p, "?");
 		for (int i = 0; i < r->T; i++)
 			*p++ = r->tokens[i] == 1 ? '.' : (char)(r->tokens[i] - 3);
@@ -367,18 +464,22 @@ static void test_cuts(void)
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct rf_sequences_options o = {
-			.max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate, .no_eos = cases[i].no_eos,
+			.max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate,
+			.no_eos = cases[i].no_eos,
 		};
 		int sequences = 0, tokens = 0;
 
 		cut(cases[i].n, &o, summary, out);
 		for (const char *c = cases[i].out; *c; c++)
 			*c == '|' ? sequences++ : tokens++;
-		snprintf(want, sizeof want, "1 document: %d kept (%d of them cut), %d dropped; "
-		         "%d sequence%s of %d token%s, %d left out", cases[i].kept, cases[i].cut, cases[i].dropped,
-		         sequences, sequences == 1 ? "" : "s", tokens, tokens == 1 ? "" : "s", cases[i].left_out);
-		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)), "%d bytes%s, from %d to %d, %s: %s",
-		   cases[i].n, cases[i].no_eos ? "" : " and end", cases[i].min, cases[i].max, modes[cases[i].truncate], out);
+		snprintf(want, sizeof want,
+		         "1 document: %d kept (%d of them cut), %d dropped; "
+		         "%d sequence%s of %d token%s, %d left out",
+		         cases[i].kept, cases[i].cut, cases[i].dropped, sequences, sequences == 1 ? "" : "s",
+		         tokens, tokens == 1 ? "" : "s", cases[i].left_out);
+		ok(!strcmp(out, cases[i].out) && (*out == '!' || !strcmp(summary, want)),
+		   "%d bytes%s, from %d to %d, %s: %s", cases[i].n, cases[i].no_eos ? "" : " and end",
+		   cases[i].min, cases[i].max, modes[cases[i].truncate], out);
 	}
 }
 

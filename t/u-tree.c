@@ -1,13 +1,17 @@
 /* u-tree -- a tree against the sequences that it stands for.
  *
- *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those of the
- *                          sequences prefix + rollout, each a text of its own; in any segments; recomputed; grown; sliding
- *     u-tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a device whose
- *                          products do not depend on the number of rows (those of oneDNN do, in the order of their sums)
+ *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts
+ *     equal those of the
+ *                          sequences prefix + rollout, each a text of its own; in any segments; recomputed;
+ *                          grown; sliding
+ *     u-tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
+ *     device whose
+ *                          products do not depend on the number of rows (those of oneDNN do, in the
+ *                          order of their sums)
  *     u-tree slope         the gradient of the two losses against finite differences
  *
- * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.  RF_SEED: other
- * draws.  RF_EVERY=n, for slow devices: one of n models. */
+ * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.
+ * RF_SEED: other draws.  RF_EVERY=n, for slow devices: one of n models. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +24,7 @@
 #include "must.h"
 #include "tap.h"
 
-/* ---- a small model with every term of the equations alive ------------------------------------------------------- */
+/* ---- a small model with every term of the equations alive ---------------------------------- */
 
 static struct rf_engine engine = RF_ENGINE_DEFAULTS;
 static struct rf_ckpt ckpt;
@@ -42,18 +46,27 @@ static void open_model(const char *name, const char *options)
 	label = name;
 	drawn = 0;
 	muon = strstr(options, "use_muon");
-	snprintf(text, sizeof text, "{%s\"hidden_size\": 20, \"intermediate_size\": 24, \"vocab_size\": 50, \"initializer_range\": 0.3%s%s%s%s}",
+	snprintf(text, sizeof text,
+	         "{%s\"hidden_size\": 20, \"intermediate_size\": 24, \"vocab_size\": 50, "
+	         "\"initializer_range\": 0.3%s%s%s%s}",
 	         strstr(options, "\"model_type") ? "" : "\"model_type\": \"delta_net\", \"norm_eps\": 1e-3, ",
 	         strstr(options, "\"num_hidden_layers") ? "" : ", \"num_hidden_layers\": 2",
-	         strncmp(options, "\"num_heads", 10) && !strstr(options, "\"model_type") ? ", \"num_heads\": 2" : "", *options ? ", " : "", options);
+	         strncmp(options, "\"num_heads", 10) && !strstr(options, "\"model_type")
+	                 ? ", \"num_heads\": 2"
+	                 : "",
+	         *options ? ", " : "", options);
 	must(rf_config_parse(&ckpt.cfg, text, strlen(text), &err));
 	must(rf_params_build(&ckpt.params, &ckpt.cfg, ckpt.cfg.tied, &err));
 	weights = room(ckpt.params.total, sizeof *weights);
 	rf_init_weights(&ckpt.params, 1, weights);
 	for (int i = 0; i < ckpt.params.n; i++)
-		for (size_t j = 0; j < ckpt.params.p[i].count; j++) { /* norms not 1, biases not 0, fast weights that move */
-			weights[ckpt.params.p[i].offset + j] += noise(ckpt.params.p[i].init == RF_INIT_NORMAL ? 0 : 0.3);
-			weights[ckpt.params.p[i].offset + j] += strstr(ckpt.params.p[i].name, "lr_proj.bias") ? 4 : 0;
+		/* norms not 1, biases not 0, fast weights that move */
+		for (size_t j = 0; j < ckpt.params.p[i].count; j++) {
+			weights[ckpt.params.p[i].offset + j] +=
+				noise(ckpt.params.p[i].init == RF_INIT_NORMAL ? 0 : 0.3);
+			weights[ckpt.params.p[i].offset + j] += strstr(ckpt.params.p[i].name, "lr_proj.bias")
+			                                                ? 4
+			                                                : 0;
 		}
 	engine.ckpt = &ckpt;
 	engine.train = true;
@@ -76,14 +89,16 @@ static void close_model(void)
 	rf_config_free(&ckpt.cfg);
 }
 
-/* ---- what a pass over a tree gives ------------------------------------------------------------------------------ */
+/* ---- what a pass over a tree gives --------------------------------------------------------- */
 
 enum { T = 261, MOST = 130, PER = 2, SITES = 11 };
-/* rows below which rollouts hang: the first, around chunks' and segments' ends, one row twice, the last; not in order */
+/* rows below which rollouts hang: the first, around chunks' and segments' ends, one row twice, the
+ * last; not in order */
 static const int site_row[SITES] = { 0, 191, 62, 63, 64, 127, 128, 63, 192, 17, T - 1 };
 
 static int32_t text[T], roll[MOST * SITES * PER];       /* roll: (steps, sites, per) */
-static float *dtext, *droll;                            /* (T, d), (steps, sites, per, d): the loss's derivatives */
+/* (T, d), (steps, sites, per, d): the loss's derivatives */
+static float *dtext, *droll;
 static rf_f32 device, logp_device;
 static rf_i32 target_device;
 
@@ -120,15 +135,16 @@ static void log_probabilities(float *logp, const float *before, const int32_t *t
 {
 	engine.dev.ops->upload(&engine.dev, device, before, (size_t)rows * (size_t)ckpt.cfg.d * 4);
 	engine.dev.ops->upload(&engine.dev, target_device, tokens, (size_t)rows * 4);
-	RF(&engine.dev, head_fwd, .rows = rows, .d = ckpt.cfg.d, .N = ckpt.cfg.vocab, .inv_temp = 1.25f, .h = device, .w = rf_w(m, m->head),
-	   .target = target_device, .logp = logp_device);
+	RF(&engine.dev, head_fwd, .rows = rows, .d = ckpt.cfg.d, .N = ckpt.cfg.vocab, .inv_temp = 1.25f,
+	   .h = device, .w = rf_w(m, m->head), .target = target_device, .logp = logp_device);
 	fetch(logp, logp_device, (size_t)rows);
 }
 
 /* The tree: forward, and backward from dtext, droll. */
 static void whole(struct result *r, int segment, bool recompute, int steps)
 {
-	const struct rf_plan plan = { .max_len = T, .segment = segment, .sites = SITES, .per = PER, .steps = MOST, .train = true,
+	const struct rf_plan plan = { .max_len = T, .segment = segment, .sites = SITES, .per = PER,
+	                              .steps = MOST, .train = true,
 	                              .recompute = recompute };
 	size_t d = (size_t)ckpt.cfg.d, nb = SITES * PER;
 	float *before = room(nb * (size_t)steps * d, 4);
@@ -234,10 +250,12 @@ static int below(struct rf_tree *t, struct result *r, int steps)
 	return rf_tree_ready(t, NULL);
 }
 
-/* The text once more, without a backward pass, and the rollouts below `sites` of its rows; returns whether it slid. */
+/* The text once more, without a backward pass, and the rollouts below `sites` of its rows; returns
+ * whether it slid. */
 static bool ahead(struct result *r, int max_len, int segment, int sites, int steps, bool grow)
 {
-	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .sites = sites, .per = PER, .steps = steps, .grow = grow };
+	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .sites = sites, .per = PER,
+	                              .steps = steps, .grow = grow };
 	size_t d = (size_t)ckpt.cfg.d;
 	struct rf_tree *t;
 	int hung = 0;
@@ -246,7 +264,8 @@ static bool ahead(struct result *r, int max_len, int segment, int sites, int ste
 	must(rf_tree_new(&t, m, &plan, &err));
 	rf_tree_begin(t, text, T, site_row, sites);
 	for (int i = 0; i < t->segments; i++) {
-		fetch(r->text + (size_t)rf_tree_first(t, i) * d, rf_tree_forward(t, i), (size_t)rf_tree_rows(t, i) * d);
+		fetch(r->text + (size_t)rf_tree_first(t, i) * d, rf_tree_forward(t, i),
+		      (size_t)rf_tree_rows(t, i) * d);
 		hung += below(t, r, steps);
 	}
 	if (hung != sites)
@@ -256,7 +275,7 @@ static bool ahead(struct result *r, int max_len, int segment, int sites, int ste
 	return slides;
 }
 
-/* ---- operations that are looked at ------------------------------------------------------------------------------- */
+/* ---- operations that are looked at --------------------------------------------------------- */
 
 /* Rows are copied in no order: what an operation writes it may not read.  The CPU would not mind. */
 static const struct rf_ops *real;
@@ -284,7 +303,8 @@ static void plain_gemm(struct rf_dev *d, const struct rf_gemm *x)
 			double sum = (x->add ? (double)c[at] : 0) + (bias ? (double)bias[j] : 0);
 
 			for (size_t l = 0; l < (size_t)x->k; l++)
-				sum += (double)a[x->ta ? l * lda + i : i * lda + l] * (double)b[x->tb ? j * ldb + l : l * ldb + j];
+				sum += (double)a[x->ta ? l * lda + i : i * lda + l] *
+				       (double)b[x->tb ? j * ldb + l : l * ldb + j];
 			c[at] = (float)sum;
 		}
 }
@@ -305,7 +325,7 @@ static void plain_head(struct rf_dev *d, const struct rf_head_fwd *x)
 	}
 }
 
-/* ---- comparing -------------------------------------------------------------------------------------------------- */
+/* ---- comparing ----------------------------------------------------------------------------- */
 
 static double distance(const float *have, const float *expect, size_t n)
 {
@@ -337,14 +357,17 @@ static void same(const struct result *have, const struct result *expect, int ste
 	}
 	double limit = muon ? 5 * most : most;
 
-	ok(h <= limit && b <= limit && l <= limit, "%s, %d steps, %s: text %.1e rollouts %.1e log-probabilities %.1e", label, steps, how, h, b, l);
-	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how, worst, where);
+	ok(h <= limit && b <= limit && l <= limit,
+	   "%s, %d steps, %s: text %.1e rollouts %.1e log-probabilities %.1e", label, steps, how, h, b, l);
+	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how, worst,
+	   where);
 }
 
 /* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
 static void forward_only(const struct result *expect, int steps)
 {
-	static const struct { int segment; bool grow; } how[] = { { 64, true }, { 300, true }, { 64, false }, { 128, false } };
+	static const struct { int segment; bool grow; } how[] = { { 64, true }, { 300, true }, { 64, false },
+	                                                          { 128, false } };
 	size_t d = (size_t)ckpt.cfg.d, n = (size_t)steps * SITES * PER * d;
 	double limit = muon ? 5 * most : most;
 	struct result have = new_result(), again = new_result();
@@ -356,18 +379,21 @@ static void forward_only(const struct result *expect, int steps)
 		bool slid = ahead(&have, T, how[i].segment, SITES, steps, how[i].grow);
 		double x = distance(have.roll, expect->roll, n), h = distance(have.text, expect->text, T * d);
 
-		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e", label, steps,
-		   how[i].grow ? "one at a time" : "at once", how[i].segment, h, x);
-		ok(slid == (attends && ckpt.cfg.attn.window && rf_segment(ckpt.cfg.attn.window - 1) + how[i].segment < T), "%s, segments of %d: %s", label,
-		   how[i].segment, slid ? "it slides" : "all is kept");
+		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e",
+		   label, steps, how[i].grow ? "one at a time" : "at once", how[i].segment, h, x);
+		ok(slid == (attends && ckpt.cfg.attn.window &&
+		            rf_segment(ckpt.cfg.attn.window - 1) + how[i].segment < T),
+		   "%s, segments of %d: %s", label, how[i].segment, slid ? "it slides" : "all is kept");
 		/* what memory was laid out for changes no bit */
-		ok(ahead(&again, 3 * T, how[i].segment, SITES, steps, how[i].grow) == slid && !memcmp(again.roll, have.roll, n * 4) &&
-		   !memcmp(again.text, have.text, T * d * 4), "%s, %d steps, segments of %d, in a tree for longer texts", label, steps, how[i].segment);
+		ok(ahead(&again, 3 * T, how[i].segment, SITES, steps, how[i].grow) == slid &&
+		           !memcmp(again.roll, have.roll, n * 4) && !memcmp(again.text, have.text, T * d * 4),
+		   "%s, %d steps, segments of %d, in a tree for longer texts", label, steps, how[i].segment);
 	}
 	ahead(&have, T, 64, 0, 0, false);
 	ahead(&again, 3 * T, 64, 0, 0, false);
 	ok(distance(have.text, expect->text, T * d) <= limit, "%s, the text alone", label);
-	ok(!memcmp(again.text, have.text, T * d * 4), "%s, the text alone, in a tree for longer texts", label);
+	ok(!memcmp(again.text, have.text, T * d * 4), "%s, the text alone, in a tree for longer texts",
+	   label);
 	free_result(&have);
 	free_result(&again);
 }
@@ -380,7 +406,8 @@ static void exact(const char *name, const char *options, const int *lengths, int
 
 	open_model(name, options);
 	for (int i = 0; i < ckpt.cfg.layers; i++)
-		if (most <= 0 && ckpt.cfg.kind[i] != RF_KIND_DELTA) { /* sums over the cache are in another order than over rows */
+		/* sums over the cache are in another order than over rows */
+		if (most <= 0 && ckpt.cfg.kind[i] != RF_KIND_DELTA) {
 			close_model();
 			return;
 		}
@@ -407,7 +434,9 @@ static void exact(const char *name, const char *options, const int *lengths, int
 		for (int s = 0; s < 3; s++)
 			for (int again = 0; again < 2; again++) {
 				whole(&have, segments[s], again, lengths[l]);
-				snprintf(how, sizeof how, "segments of %d%s", segments[s] < RF_CHUNK ? RF_CHUNK : segments[s], again ? ", recomputed" : "");
+				snprintf(how, sizeof how, "segments of %d%s",
+				         segments[s] < RF_CHUNK ? RF_CHUNK : segments[s],
+				         again ? ", recomputed" : "");
 				same(&have, &expect, lengths[l], how);
 			}
 		forward_only(&expect, lengths[l]);
@@ -432,10 +461,13 @@ static void exact(const char *name, const char *options, const int *lengths, int
 /* Gated DeltaNet's; biases are moved by noise, so that decays are of all sizes. */
 #define GATED "\"model_type\": \"gated_deltanet\", \"norm_eps\": 1e-3, \"num_heads\": 2, "
 
-#define LACT(chunk) "\"model_type\": \"lact_swiglu\", \"norm_eps\": 1e-3, \"num_attn_heads\": 5, \"num_lact_heads\": 2, \"lact_chunk_size\": " chunk
+#define LACT(chunk)                                                                                          \
+	"\"model_type\": \"lact_swiglu\", \"norm_eps\": 1e-3, \"num_attn_heads\": 5, \"num_lact_heads\": "   \
+	"2, \"lact_chunk_size\": " chunk
 
 /* brief: only short rollouts, since a state that is reflected forgets no rounding error */
-static const struct { const char *name, *options; bool brief; } models[] = {
+static const struct { const char *name, *options; bool brief;
+} models[] = {
 	{ "plain", "", false },
 	{ "gate", "\"use_gate\": true", false },
 	{ "negative eigenvalues", "\"allow_neg_eigval\": true", false },
@@ -450,43 +482,75 @@ static const struct { const char *name, *options; bool brief; } models[] = {
 	{ "reflections", "\"use_beta\": false, \"allow_neg_eigval\": true", true },
 	{ "narrow keys, wide values", "\"num_heads\": 1, \"expand_k\": 0.5, \"expand_v\": 1.3", false },
 	{ "attention", "\"attn\": {\"layers\": [1], \"num_heads\": 5}", false },
-	{ "attention with a window", "\"num_hidden_layers\": 3, \"attn\": {\"layers\": [0, 2], \"num_heads\": 10, \"num_kv_heads\": 5, "
-	  "\"qkv_bias\": true, \"window_size\": 9}", false },
-	{ "attention to itself alone", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}", false },
-	{ "attention with a long window", "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}", false },
+	{ "attention with a window",
+         "\"num_hidden_layers\": 3, \"attn\": {\"layers\": [0, 2], \"num_heads\": 10, \"num_kv_heads\": 5, "
+         "\"qkv_bias\": true, \"window_size\": 9}",
+         false },
+	{ "attention to itself alone", "\"attn\": {\"layers\": [0], \"num_heads\": 1, \"window_size\": 1}",
+         false },
+	{ "attention with a long window",
+         "\"attn\": {\"layers\": [0, 1], \"num_heads\": 2, \"num_kv_heads\": 1, \"window_size\": 100}",
+         false },
 	{ "decay", GATED "\"head_dim\": 5", false },
 	{ "decay, grouped values", GATED "\"head_dim\": 6, \"num_v_heads\": 6, \"expand_v\": 1.5", false },
-	{ "decay, negative eigenvalues, no gate", GATED "\"head_dim\": 8, \"expand_v\": 1, \"allow_neg_eigval\": true, \"use_gate\": false", false },
-	{ "decay, no convolution, tied", GATED "\"head_dim\": 20, \"use_short_conv\": false, \"tie_word_embeddings\": true", false },
-	{ "decay and attention", GATED "\"head_dim\": 7, \"num_v_heads\": 4, \"conv_size\": 3, \"attn\": {\"layers\": [0], \"num_heads\": 5, "
-	  "\"window_size\": 40}", false },
-	{ "Qwen3.5", QWEN "\"num_hidden_layers\": 3, \"full_attention_interval\": 3, " QWEN_DELTA(2, 4, 4) QWEN_ATTENTION(4, 2, 8, 0.25), false },
-	{ "Qwen3.5, all heads of their own, tied", QWEN "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN_DELTA(3, 3, 2)
-	  QWEN_ATTENTION(2, 2, 6, 1), false },
-	{ "Qwen3.5's delta rule, one key head, no convolution to speak of", QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
+	{ "decay, negative eigenvalues, no gate",
+         GATED "\"head_dim\": 8, \"expand_v\": 1, \"allow_neg_eigval\": true, \"use_gate\": false", false },
+	{ "decay, no convolution, tied",
+         GATED "\"head_dim\": 20, \"use_short_conv\": false, \"tie_word_embeddings\": true", false },
+	{ "decay and attention",
+         GATED "\"head_dim\": 7, \"num_v_heads\": 4, \"conv_size\": 3, \"attn\": {\"layers\": [0], "
+               "\"num_heads\": 5, "
+               "\"window_size\": 40}",
+         false },
+	{ "Qwen3.5",
+         QWEN "\"num_hidden_layers\": 3, \"full_attention_interval\": 3, " QWEN_DELTA(2, 4, 4)
+                 QWEN_ATTENTION(4, 2, 8, 0.25),
+         false },
+	{ "Qwen3.5, all heads of their own, tied",
+         QWEN "\"full_attention_interval\": 2, \"tie_word_embeddings\": true, " QWEN_DELTA(3, 3, 2)
+                 QWEN_ATTENTION(2, 2, 6, 1),
+         false },
+	{ "Qwen3.5's delta rule, one key head, no convolution to speak of",
+         QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
 	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25), false },
-	{ "Qwen3.5's attention, odd heads, nothing turned, tied", QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, "
-	  QWEN_ATTENTION(3, 1, 5, 0), false },
-	{ "tied, every option", "\"tie_word_embeddings\": true, \"use_gate\": true, \"allow_neg_eigval\": true, \"conv_size\": 2, "
-	  "\"attn\": {\"layers\": [1], \"num_heads\": 2, \"window_size\": 70}", false },
+	{ "Qwen3.5's attention, odd heads, nothing turned, tied",
+         QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, " QWEN_ATTENTION(3, 1, 5, 0),
+         false },
+	{ "tied, every option",
+         "\"tie_word_embeddings\": true, \"use_gate\": true, \"allow_neg_eigval\": true, \"conv_size\": 2, "
+         "\"attn\": {\"layers\": [1], \"num_heads\": 2, \"window_size\": 70}",
+         false },
 	{ "LaCT", LACT("24") ", \"w0_w2_low_rank\": 3, \"window_size\": 9", false },
 	{ "LaCT, whole", LACT("100") ", \"window_size\": 70", false },
-	{ "LaCT, chunks of 4, every option", LACT("4") ", \"w0_w2_low_rank\": 4, \"window_size\": 1, \"ttt_prenorm\": true, \"ttt_nope\": true, "
-	  "\"attn_qk_norm\": true, \"qkv_bias\": true, \"no_v_silu\": true, \"inter_multi\": 2, \"learnable_ttt_scale\": false", false },
+	{ "LaCT, chunks of 4, every option",
+         LACT("4") ", \"w0_w2_low_rank\": 4, \"window_size\": 1, \"ttt_prenorm\": true, \"ttt_nope\": true, "
+                   "\"attn_qk_norm\": true, \"qkv_bias\": true, \"no_v_silu\": true, \"inter_multi\": 2, "
+                   "\"learnable_ttt_scale\": false",
+         false },
 	{ "LaCT, chunks of 1", LACT("1") ", \"window_size\": 9", true },
-	{ "LaCT without momentum and silu", LACT("16") ", \"use_momentum\": false, \"qkv_silu\": false, \"inter_multi\": 0.5, \"window_size\": 70", false },
-	{ "LaCT without momentum, with prenorm", LACT("64") ", \"use_momentum\": false, \"ttt_prenorm\": true, \"window_size\": 100", false },
-	{ "LaCT with prenorm", LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
+	{ "LaCT without momentum and silu",
+         LACT("16") ", \"use_momentum\": false, \"qkv_silu\": false, \"inter_multi\": 0.5, \"window_size\": "
+                    "70",
+         false },
+	{ "LaCT without momentum, with prenorm",
+         LACT("64") ", \"use_momentum\": false, \"ttt_prenorm\": true, \"window_size\": 100", false },
+	{ "LaCT with prenorm",
+         LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
 	{ "LaCT, one chunk", LACT("300") ", \"window_size\": 400", true },
 	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, \"window_size\": 9", false },
-	{ "LaCT with Muon, every option but a window", LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
-	  "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, \"tie_word_embeddings\": true", false },
-	{ "LaCT with Muon, without momentum", LACT("16") ", \"use_muon\": true, \"use_momentum\": false, \"ttt_prenorm\": true, "
-	  "\"inter_multi\": 0.5, \"window_size\": 9", true },
+	{ "LaCT with Muon, every option but a window",
+         LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
+                    "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, "
+                    "\"tie_word_embeddings\": true",
+         false },
+	{ "LaCT with Muon, without momentum",
+         LACT("16") ", \"use_muon\": true, \"use_momentum\": false, \"ttt_prenorm\": true, "
+                    "\"inter_multi\": 0.5, \"window_size\": 9",
+         true },
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* ---- finite differences ----------------------------------------------------------------------------------------- */
+/* ---- finite differences -------------------------------------------------------------------- */
 
 static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
 {
@@ -497,7 +561,8 @@ static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
 }
 
 /* The loss where weights lie `step` along `way` of one tensor. */
-static double along(struct rf_train *t, struct rf_record *const *batch, int n, const struct rf_param *p, const float *way, double step)
+static double along(struct rf_train *t, struct rf_record *const *batch, int n, const struct rf_param *p,
+                    const float *way, double step)
 {
 	float *w = room(p->count, 4);
 
@@ -539,7 +604,8 @@ static void make_record(struct rf_record *r, uint64_t id, int length, int c, int
 static void set_old(struct rf_record *r)
 {
 	size_t nb = (size_t)(r->c * r->rollout.n), k = (size_t)r->rollout.k, d = (size_t)ckpt.cfg.d;
-	const struct rf_plan plan = { .max_len = r->T, .segment = r->T, .sites = r->c, .per = r->rollout.n, .steps = (int)k };
+	const struct rf_plan plan = { .max_len = r->T, .segment = r->T, .sites = r->c, .per = r->rollout.n,
+	                              .steps = (int)k };
 	float *h = room((size_t)r->T * d, 4), *before = room(nb * k * d, 4), *logp = room(nb * k, 4);
 	int32_t *tokens = room(nb * k, 4);
 	int *row = room((size_t)r->c, sizeof *row);
@@ -612,7 +678,8 @@ static void slope(const char *name, const char *options)
 		for (size_t j = 0; j < p->count; j++)
 			size += (double)grad[p->offset + j] * (double)grad[p->offset + j];
 		size = sqrt(size / (double)p->count);
-		for (size_t j = 0; j < p->count; j++) { /* mostly uphill, so that the slope is not small by chance */
+		/* mostly uphill, so that the slope is not small by chance */
+		for (size_t j = 0; j < p->count; j++) {
 			way[j] = noise(1) + (size > 0 ? 2 * grad[p->offset + j] / (float)size : 0);
 			norm += (double)way[j] * (double)way[j];
 		}
@@ -626,7 +693,9 @@ static void slope(const char *name, const char *options)
 
 			for (int j = 0; j < 2; j++) {
 				double step = steps[h] * (1 + j);
-				d[j] = (along(&t, batch, 3, p, way, step) - along(&t, batch, 3, p, way, -step)) / (2 * step);
+				d[j] = (along(&t, batch, 3, p, way, step) -
+				        along(&t, batch, 3, p, way, -step)) /
+				       (2 * step);
 			}
 			least = fmin(least, fabs((4 * d[0] - d[1]) / 3 - dot) / fmax(fabs(dot), 1e-3));
 		}
@@ -655,7 +724,8 @@ int main(int argc, char **argv)
 
 	if (getenv("RF_SEED"))
 		seed = strtoull(getenv("RF_SEED"), NULL, 10);
-	must(rf_dev_open(&engine.dev, !bits && device_name && *device_name ? device_name : "cpu", 1, RF_MATH_F32, NULL, &err));
+	must(rf_dev_open(&engine.dev, !bits && device_name && *device_name ? device_name : "cpu", 1,
+	                 RF_MATH_F32, NULL, &err));
 	real = engine.dev.ops;
 	ops = *real;
 	ops.rows = watched_rows;
@@ -669,7 +739,10 @@ int main(int argc, char **argv)
 		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
 			slope(models[i].name, models[i].options);
 		else if (!slopes)
-			exact(models[i].name, models[i].options, lengths, models[i].brief && !bits ? 2 : all || i % 14 == 0 ? 6 : 2 + i % 2);
+			exact(models[i].name, models[i].options, lengths,
+			      models[i].brief && !bits ? 2
+			      : all || i % 14 == 0     ? 6
+			                               : 2 + i % 2);
 	ok(!overlaps, "no copy of rows reads what it writes");
 	engine.dev.ops = real;
 	rf_dev_close(&engine.dev);

@@ -8,17 +8,21 @@ static struct rf_opt stream[RF_STAGE_OPTS];
 static bool json;
 
 static const struct rf_opt options[] = {
-	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J", "records I to J-1 of the inputs, counted from 0", true },
-	{ "span", 0, RF_OPT_ENUM, &o.span, 0, 0, "all|prompt|response", "cut each record to that part", true },
+	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J", "records I to J-1 of the inputs, counted from 0",
+	  true },
+	{ "span", 0, RF_OPT_ENUM, &o.span, 0, 0, "all|prompt|response", "cut each record to that part",
+	  true },
 	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "random order", true },
 	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "of the shuffle", true },
 	{ "epoch", 0, RF_OPT_INT, &o.epoch, 0, 1 << 30, "N", "which of the orders that a seed has", true },
-	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N", "all of it N times, in the next orders; renumbers", true },
+	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N",
+	  "all of it N times, in the next orders; renumbers", true },
 	{ 0 },
 };
 
 static const struct rf_opt both[] = {
-	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL, "ids 0, 1, 2, ... in the order of the output; with --json: seq", true },
+	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL,
+	  "ids 0, 1, 2, ... in the order of the output; with --json: seq", true },
 	{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "read what rf-dump --json printed", false },
 	{ 0 },
 };

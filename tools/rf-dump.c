@@ -52,10 +52,14 @@ int main(int argc, char *argv[])
 
 	const struct rf_opt forms[] = {
 		{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "JSON lines, which rf-cat --json reads", false },
-		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL, "a table: names, then a line for each row", false },
-		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL, "only what the head says: model, options, history", false },
-		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL, "only verify, and say that all is well", false },
-		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "do not read a pipe to its end", false },
+		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL, "a table: names, then a line for each row",
+		  false },
+		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL,
+		  "only what the head says: model, options, history", false },
+		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL, "only verify, and say that all is well",
+		  false },
+		{ "no-drain", 0, RF_OPT_FLAG, &d.no_drain, 0, 0, NULL, "do not read a pipe to its end",
+		  false },
 		{ .name = NULL },
 	};
 	const struct rf_opt of_check[] = {
@@ -64,45 +68,57 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_opt of_tsv[] = {
 		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...", "columns of --tsv", false },
-		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the names of --tsv", false },
+		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the names of --tsv",
+		  false },
 		{ .name = NULL },
 	};
 	const struct rf_opt of_json[] = {
-		{ "no-hidden", 0, RF_OPT_FLAG, &d.no_hidden, 0, 0, NULL, "leave hidden states and logits out of --json", false },
+		{ "no-hidden", 0, RF_OPT_FLAG, &d.no_hidden, 0, 0, NULL,
+		  "leave hidden states and logits out of --json", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt picks[] = {
 		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row is", false },
-		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS", "only rows like 'reward<0.1,k>=5'", false },
-		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN", "ascending, with - descending", false },
+		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS",
+		  "only rows like 'reward<0.1,k>=5'", false },
+		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN", "ascending, with - descending",
+		  false },
 		{ "sample", 0, RF_OPT_U64, &d.sample, 0, 0, "N", "N rows drawn at random; 0: all", false },
 		{ "seed", 0, RF_OPT_U64, &d.seed, 0, 0, "N", "of --sample", false },
 		{ "first", 'n', RF_OPT_U64, &d.first, 0, 0, "N", "the first N of these; 0: all", false },
-		{ "stats", 0, RF_OPT_FLAG, &d.table.stats, 0, 0, NULL, "of tensors: min, max, mean, std, norm", false },
+		{ "stats", 0, RF_OPT_FLAG, &d.table.stats, 0, 0, NULL,
+		  "of tensors: min, max, mean, std, norm", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt looks[] = {
-		{ "model", 'm', RF_OPT_TEXT, &d.model, 0, 0, "DIR", "run or checkpoint that has the tokenizer", false },
-		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes", "the tokenizer itself", false },
-		{ "context", 0, RF_OPT_INT, &d.show.words.context, 1, 100000, "N", "tokens shown of the prefix", false },
-		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "colours; auto: on a terminal", false },
+		{ "model", 'm', RF_OPT_TEXT, &d.model, 0, 0, "DIR",
+		  "run or checkpoint that has the tokenizer", false },
+		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes", "the tokenizer itself",
+		  false },
+		{ "context", 0, RF_OPT_INT, &d.show.words.context, 1, 100000, "N",
+		  "tokens shown of the prefix", false },
+		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "colours; auto: on a terminal",
+		  false },
 		{ "max-record", 0, RF_OPT_SIZE, &d.max_record, 0, 0, "size", "refuse larger records", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-dump",
 		.usage = "[--json | --tsv | --head | --check] [options] [file ...]",
-		.summary = "Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
+		.summary =
+			"Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
 		.also = "rf-cat(1), rf-stream(5), rf-tools(7)",
-		.opts = (const struct rf_opt *const[]){ forms, of_check, of_tsv, of_json, picks, looks, show, NULL },
+		.opts = (const struct rf_opt *const[]){ forms, of_check, of_tsv, of_json, picks, looks, show,
+	                                               NULL },
 		.max_args = -1,
 	};
 
 	rf_progress_options(&progress, show);
 	n = rf_cli_parse(&cli, argc, argv);
 	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
-		rf_die(64, "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
+		rf_die(64,
+		       "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
 	if (!d.check)
 		rf_cli_without(of_check, NULL, "--check");
 	if (!json)

@@ -15,15 +15,19 @@ int main(int argc, char *argv[])
 	const char *keep = NULL;
 	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
-		{ "nll", 0, RF_OPT_FLAG, &entropy.nll, 0, 0, NULL, "also the next tokens' nll, and whether they were the most likely", true },
-		{ "keep", 0, RF_OPT_TEXT, &keep, 0, 0, "hidden,logits", "also these, whole: for small models", true },
+		{ "nll", 0, RF_OPT_FLAG, &entropy.nll, 0, 0, NULL,
+		  "also the next tokens' nll, and whether they were the most likely", true },
+		{ "keep", 0, RF_OPT_TEXT, &keep, 0, 0, "hidden,logits", "also these, whole: for small models",
+		  true },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-entropy",
 		.usage = "-m model [-o file] [options] [file]",
-		.summary = "Computes the entropy of the model's prediction at every position of each sequence.",
-		.example = "rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | rf-grpo -m RUN",
+		.summary =
+			"Computes the entropy of the model's prediction at every position of each sequence.",
+		.example = "rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | "
+	                   "rf-grpo -m RUN",
 		.also = "rf-select(1), rf-ntp(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
 		.max_args = 1,

@@ -1,4 +1,5 @@
-/* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss, AdamW, commit. */
+/* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token
+ * loss, AdamW, commit. */
 #include <string.h>
 
 #include "cli/cli_model.h"
@@ -55,26 +56,39 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
-	struct rf_opt model[RF_ENGINE_OPTS], run[RF_TRAINER_OPTS], optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], run[RF_TRAINER_OPTS], optimizer[RF_TRAIN_OPTS],
+		stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
-		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss", true },
-		{ "ntp-coef", 0, RF_OPT_REAL, &train->ntp_coef, 0, 1e6, "c", "weight of the next-token loss", true },
-		{ "loss", 0, RF_OPT_ENUM, &train->loss, 0, 0, "all|response", "tokens of the next-token loss", true },
+		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
+		  true },
+		{ "ntp-coef", 0, RF_OPT_REAL, &train->ntp_coef, 0, 1e6, "c", "weight of the next-token loss",
+		  true },
+		{ "loss", 0, RF_OPT_ENUM, &train->loss, 0, 0, "all|response", "tokens of the next-token loss",
+		  true },
 		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps", "the ratio's clip", true },
-		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c", "bound of the loss where the advantage is negative", true },
-		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, "auto|sequence|position", "rollouts that are compared with one another", true },
-		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL, "advantages are not divided by the spread", true },
-		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL, "a group of one has its reward as advantage", true },
-		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL, "an empty stream is no error", false },
-		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any", "commits that may lie between rollouts and weights", false },
-		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL, "log both losses' gradients apart; takes twice as long", false },
-		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file", "write the gradient instead of stepping", false },
+		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
+		  "bound of the loss where the advantage is negative", true },
+		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, "auto|sequence|position",
+		  "rollouts that are compared with one another", true },
+		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL,
+		  "advantages are not divided by the spread", true },
+		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL,
+		  "a group of one has its reward as advantage", true },
+		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL,
+		  "an empty stream is no error", false },
+		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any",
+		  "commits that may lie between rollouts and weights", false },
+		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
+		  "log both losses' gradients apart; takes twice as long", false },
+		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file",
+		  "write the gradient instead of stepping", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-grpo",
 		.usage = "-m run [--at step] [options] [file]",
-		.summary = "Trains a run on a batch of rollouts (GRPO) and on its next tokens, and commits the next step.",
+		.summary = "Trains a run on a batch of rollouts (GRPO) and on its next tokens, and commits "
+	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, method, run, optimizer, stream, NULL },
@@ -103,7 +117,8 @@ int main(int argc, char *argv[])
 		rf_out_finish(copy, &late);
 	rf_cli_commit(&trainer, &stage);
 	rf_stage_close(&stage);
-	rf_stage_fits(&stage, "rollouts", "rf-rollout", trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
+	rf_stage_fits(&stage, "rollouts", "rf-rollout",
+	              trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
 	rf_trainer_close(&trainer);
 	if (late.code != RF_OK)
 		rf_die_err(&late);

@@ -42,7 +42,8 @@ static void fresh(const char *dir)
 	struct rf_params params;
 	struct rf_err err;
 
-	if (rf_config_read(&cfg, opt.config, &err) != RF_OK || rf_params_build(&params, &cfg, cfg.tied, &err) != RF_OK)
+	if (rf_config_read(&cfg, opt.config, &err) != RF_OK ||
+	    rf_params_build(&params, &cfg, cfg.tied, &err) != RF_OK)
 		rf_die_err(&err);
 	if (*cfg.unknown)
 		rf_say("%s: keys that are not known, without effect: %s", opt.config, cfg.unknown);
@@ -58,7 +59,8 @@ static void fresh(const char *dir)
 	rf_config_free(&cfg);
 }
 
-/* *gone: the step that was read is not there any more, since a trainer has committed another and keeps few. */
+/* *gone: the step that was read is not there any more, since a trainer has committed another and
+ * keeps few. */
 static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 {
 	enum rf_dtype dtype = opt.dtype < 0 ? RF_F32 : dtypes[opt.dtype];
@@ -104,9 +106,12 @@ int main(int argc, char *argv[])
 		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file", "make a fresh checkpoint", false },
 		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n", "what its weights are drawn from", false },
 		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir", "its tokenizer", false },
-		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run", false },
-		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16", "export a checkpoint instead", false },
-		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "only say how large it would be", false },
+		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run",
+		  false },
+		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16", "export a checkpoint instead",
+		  false },
+		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "only say how large it would be",
+		  false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {

@@ -35,20 +35,27 @@ int main(int argc, char *argv[])
 {
 	const struct rf_opt corpus[] = {
 		{ "model", 'm', RF_OPT_TEXT, &loop.run, 0, 0, "run", "the run", false },
-		{ "from", 0, RF_OPT_TEXT, &loop.from, 0, 0, "model", "the checkpoint or run that it begins from", false },
-		{ "data", 0, RF_OPT_TEXT, &loop.data, 0, 0, "file", "sequences to train on, a stream", false },
-		{ "make", 0, RF_OPT_TEXT, &loop.make, 0, 0, "command", "makes the data where they are not there", false },
+		{ "from", 0, RF_OPT_TEXT, &loop.from, 0, 0, "model",
+		  "the checkpoint or run that it begins from", false },
+		{ "data", 0, RF_OPT_TEXT, &loop.data, 0, 0, "file", "sequences to train on, a stream",
+		  false },
+		{ "make", 0, RF_OPT_TEXT, &loop.make, 0, 0, "command",
+		  "makes the data where they are not there", false },
 		{ "batches", 0, RF_OPT_INT, &loop.batches, 0, INT_MAX, "n", "how many in all", false },
 		{ "batch", 0, RF_OPT_INT, &loop.batch, 1, INT_MAX, "n", "sequences of each", false },
 		{ "seed", 0, RF_OPT_U64, &loop.seed, 0, 0, "n", "of the order of the sequences", false },
-		{ "words", 0, RF_OPT_TEXT, &loop.words, 0, 0, "text", "more that the run is begun by", false },
+		{ "words", 0, RF_OPT_TEXT, &loop.words, 0, 0, "text", "more that the run is begun by",
+		  false },
 		{ .name = NULL },
 	};
 	const struct rf_opt others[] = {
-		{ "after", 0, RF_OPT_TEXT, &loop.after, 0, 0, "command", "run once after each commit", false },
-		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL, "the line keeps its streams", false },
+		{ "after", 0, RF_OPT_TEXT, &loop.after, 0, 0, "command", "run once after each commit",
+		  false },
+		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL,
+		  "the line keeps its streams", false },
 		{ "wait", 0, RF_OPT_FLAG, &loop.wait, 0, 0, NULL, "wait for another loop's end", false },
-		{ "phase", 0, RF_OPT_TEXT, &phase, 0, 0, "name", "what messages begin with; otherwise the run", false },
+		{ "phase", 0, RF_OPT_TEXT, &phase, 0, 0, "name",
+		  "what messages begin with; otherwise the run", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
@@ -69,7 +76,8 @@ int main(int argc, char *argv[])
 	if (words == 1 && !*argv[1])
 		rf_die(64, "the line is empty (try --help)");
 	if (words != 1)
-		rf_die(64, "%d words for the line: %s", words, words > 1 ? "quote it, so that it is one" : "it is one, behind --");
+		rf_die(64, "%d words for the line: %s", words,
+		       words > 1 ? "quote it, so that it is one" : "it is one, behind --");
 	loop.line = argv[1];
 	loop.say = say;
 	loop.advance = advance;

@@ -54,13 +54,18 @@ static void eval_all(const struct rf_cli *cli, char *path)
 		rf_stage_create(&stage);
 	rf_stage_each(&stage, evaluate, NULL);
 	if (!sum.tokens && sum.sequences && trainer.train.loss && !trainer.allow_empty)
-		rf_die(65, "%s: no record has tokens behind its prompt (rf-tokenize --truncate left keeps answers; --allow-empty)", rf_in_name(stage.in));
+		rf_die(65,
+		       "%s: no record has tokens behind its prompt (rf-tokenize --truncate left keeps "
+		       "answers; --allow-empty)",
+		       rf_in_name(stage.in));
 	if (!sum.tokens && !trainer.allow_empty)
 		rf_die(65, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(stage.in));
 	rf_stage_close(&stage);
 	if (sum.none && trainer.train.loss)
-		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens behind their prompt and count for nothing (rf-tokenize --truncate left keeps "
-		       "answers)", sum.none, sum.sequences);
+		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens behind their prompt and count for "
+		                                 "nothing (rf-tokenize --truncate left keeps "
+		       "answers)",
+		       sum.none, sum.sequences);
 	if (!stage.output || strcmp(stage.output, "-"))
 		puts(rf_eval_json(&sum, line, sizeof line));
 	rf_engine_close(&trainer.engine);
@@ -81,23 +86,30 @@ static void train(const struct rf_cli *cli, char *path)
 int main(int argc, char *argv[])
 {
 	bool eval = false;
-	struct rf_opt model[RF_ENGINE_OPTS], run[RF_TRAINER_OPTS], optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], run[RF_TRAINER_OPTS], optimizer[RF_TRAIN_OPTS],
+		stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
-		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL, "change nothing; print mean nll, accuracy and probability", true },
-		{ "loss", 0, RF_OPT_ENUM, &trainer.train.loss, 0, 0, "all|response", "tokens that count", true },
-		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL, "an empty stream is no error", false },
+		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
+		  "change nothing; print mean nll, accuracy and probability", true },
+		{ "loss", 0, RF_OPT_ENUM, &trainer.train.loss, 0, 0, "all|response", "tokens that count",
+		  true },
+		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL,
+		  "an empty stream is no error", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt loss[] = {
-		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file", "add this gradient (rf-grpo --grad-out) before the step", false },
-		{ "ntp-coef", 0, RF_OPT_REAL, &trainer.train.ntp_coef, 0, 1e6, "c", "weight of the loss", true },
+		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file",
+		  "add this gradient (rf-grpo --grad-out) before the step", false },
+		{ "ntp-coef", 0, RF_OPT_REAL, &trainer.train.ntp_coef, 0, 1e6, "c", "weight of the loss",
+		  true },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-ntp",
 		.usage = "-m run [--at step] [options] [file] | --eval -m model [options] [file]",
 		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
-		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN valid.rf",
+		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
+	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, method, loss, run, optimizer, stream, NULL },
 		.max_args = 1,

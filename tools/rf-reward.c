@@ -18,7 +18,8 @@ static struct rf_judge *judge;
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	bool alone = false;
-	enum rf_code rc = rf_reward_record(r, (enum rf_reward_kind)how.kind, how.shift, how.seed, how.step, &alone, e);
+	enum rf_code rc = rf_reward_record(r, (enum rf_reward_kind)how.kind, how.shift, how.seed, how.step,
+	                                   &alone, e);
 
 	(void)arg;
 	how.seen++;
@@ -45,10 +46,13 @@ int main(int argc, char *argv[])
 	struct rf_judge_settings exec = RF_JUDGE_DEFAULTS;
 	struct rf_opt judge_opts[RF_JUDGE_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt opts[] = {
-		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, "cosine|binary|hybrid|edit|random", "the part that counts", true },
-		{ "shift", 0, RF_OPT_INT, &how.shift, 0, 1 << 24, "n", "compare with the text of the n-th next position: what no skill scores", true },
+		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, "cosine|binary|hybrid|edit|random",
+		  "the part that counts", true },
+		{ "shift", 0, RF_OPT_INT, &how.shift, 0, 1 << 24, "n",
+		  "compare with the text of the n-th next position: what no skill scores", true },
 		{ "seed", 0, RF_OPT_U64, &how.seed, 0, 0, "n", "of --kind random", true },
-		{ "draw-step", 0, RF_OPT_INT, &how.draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
+		{ "draw-step", 0, RF_OPT_INT, &how.draw_step, -1, INT_MAX, "n",
+		  "step for the random numbers; -1: the model's", true },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
@@ -92,6 +96,7 @@ int main(int argc, char *argv[])
 	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
 	if (how.alone)
-		rf_say("%llu of %llu sequences have no other position %d places on, and no rollouts any more", how.alone, how.seen, how.shift);
+		rf_say("%llu of %llu sequences have no other position %d places on, and no rollouts any more",
+		       how.alone, how.seen, how.shift);
 	return 0;
 }

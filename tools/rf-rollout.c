@@ -1,4 +1,5 @@
-/* rf-rollout -- continues each sequence below its chosen positions, or scores continuations that are there. */
+/* rf-rollout -- continues each sequence below its chosen positions, or scores continuations that
+ * are there. */
 #include "cli/cli_model.h"
 #include "method/rollout.h"
 
@@ -25,8 +26,10 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
 		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]",
-		.summary = "Draws n continuations of k tokens at each chosen position, with their hidden states.",
-		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | rf-reward",
+		.summary = "Draws n continuations of k tokens at each chosen position, with their hidden "
+	                   "states.",
+		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
+	                   "rf-reward",
 		.also = "rf-select(1), rf-reward(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
 		.max_args = 1,

@@ -48,6 +48,7 @@ int main(int argc, char *argv[])
 	rf_stage_each(&stage, choose, &choice);
 	rf_stage_close(&stage);
 	if (choice.missed)
-		rf_say("%llu of %llu sequences were too short and have no positions", choice.missed, choice.seen);
+		rf_say("%llu of %llu sequences were too short and have no positions", choice.missed,
+		       choice.seen);
 	return 0;
 }

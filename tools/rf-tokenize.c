@@ -17,10 +17,13 @@ static struct rf_sequences_options cut = RF_SEQUENCES_DEFAULTS;
 static struct rf_progress progress;
 
 static const struct rf_opt own[] = {
-	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL, "a token is a byte: id = byte + 3, end 1, vocabulary 384", true },
-	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path", "the tokenizer of a model, a run, or in a file", false },
+	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL,
+	  "a token is a byte: id = byte + 3, end 1, vocabulary 384", true },
+	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path", "the tokenizer of a model, a run, or in a file",
+	  false },
 	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "the same as --tokenizer", false },
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all", false },
+	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all",
+	  false },
 	{ 0 },
 };
 static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS], show[RF_PROGRESS_OPTS];
@@ -29,14 +32,16 @@ static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, show, NUL
 static const struct rf_cli cli = {
 	.name = "rf-tokenize",
 	.usage = "--bytes [-o file] [options] [file ...]",
-	.summary = "Reads documents (jsonl, text, ids; each also .zst) and writes a stream of token sequences.",
+	.summary =
+		"Reads documents (jsonl, text, ids; each also .zst) and writes a stream of token sequences.",
 	.example = "rf-tokenize --bytes --max-len 2048 --truncate split corpus/*.txt | rf-dump",
 	.also = "rf-cat(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 	.opts = opts,
 	.max_args = -1,
 };
 
-/* Ids need no tokenizer, only its name and how many ids it has: so it may be of a kind that we do not have. */
+/* Ids need no tokenizer, only its name and how many ids it has: so it may be of a kind that we do
+ * not have. */
 static void take_ids_of(struct rf_head *head)
 {
 	struct rf_err err;
@@ -97,7 +102,8 @@ int main(int argc, char *argv[])
 		rf_die_err(&err);
 
 	rf_progress_begin(&progress, cli.name, argv + 1, files);
-	while ((rc = rf_sequences_next(sequences, &record, &err)) == RF_OK && (rc = rf_put(out, record, &err)) == RF_OK) {
+	while ((rc = rf_sequences_next(sequences, &record, &err)) == RF_OK &&
+	       (rc = rf_put(out, record, &err)) == RF_OK) {
 		rf_meter_read(&progress.meter, rf_text_bytes(text));
 		rf_meter_done(&progress.meter, record->T);
 	}

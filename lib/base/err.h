@@ -25,14 +25,16 @@ enum rf_code {
 
 struct rf_err {
 	enum rf_code code;
-	char msg[4096]; /* a sentence; where a checkpoint does not fit its config, the list of all names that do not */
+	/* a sentence; where a checkpoint does not fit its config, the list of all names that do not */
+	char msg[4096];
 };
 
 /* Stores code and the formatted sentence in e (which may be NULL); returns code. */
 enum rf_code rf_fail(struct rf_err *e, enum rf_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " in front of e's sentence; returns e's code.  Where e is NULL the code is lost: RF_ENUMERIC. */
+/* Puts "prefix: " in front of e's sentence; returns e's code.  Where e is NULL the code is lost:
+ * RF_ENUMERIC. */
 enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

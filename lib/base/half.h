@@ -1,4 +1,5 @@
-/* half.h -- the 16-bit floats of checkpoints, to and from float32, with their subnormals, infinities and NaN. */
+/* half.h -- the 16-bit floats of checkpoints, to and from float32, with their subnormals,
+ * infinities and NaN. */
 #ifndef RF_HALF_H
 #define RF_HALF_H
 
@@ -60,7 +61,8 @@ static inline uint16_t rf_f32_f16(float x)
 		return (uint16_t)(sign | 0x7c00);
 	if (magnitude >= 0x38800000)              /* normal: 2^-14 and more */
 		return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
-	/* subnormal: adding 1/2 leaves the multiples of 2^-24 in the last bits, rounded by the addition itself */
+	/* subnormal: adding 1/2 leaves the multiples of 2^-24 in the last bits, rounded by the
+	   addition itself */
 	return (uint16_t)(sign | (rf_f32_bits(rf_bits_f32(magnitude) + 0.5f) - 0x3f000000));
 }
 

@@ -1,4 +1,5 @@
-/* meter.h -- how far a program is: counters that its work turns while another thread reads them (progress.h). */
+/* meter.h -- how far a program is: counters that its work turns while another thread reads them
+ * (progress.h). */
 #ifndef RF_METER_H
 #define RF_METER_H
 
@@ -10,7 +11,8 @@ struct rf_meter {
 	_Atomic uint64_t records;  /* read */
 	_Atomic uint64_t done;     /* those that the program is through with */
 	_Atomic uint64_t tokens;   /* theirs */
-	_Atomic uint64_t steps;    /* of a trainer: optimizer steps so far, and the losses of the last one, NaN: none */
+	/* of a trainer: optimizer steps so far, and the losses of the last one, NaN: none */
+	_Atomic uint64_t steps;
 	_Atomic double ntp, rl;
 };
 

@@ -1,8 +1,8 @@
 /* opt.h -- one option of a program, as data.
  *
- * A module that has settings offers a table of them (a struct rf_opt array that ends with a NULL name), so that two
- * programs that share a module share its options, its --help and what is recorded of them.  The default is whatever
- * *to holds before the command line is read. */
+ * A module that has settings offers a table of them (a struct rf_opt array that ends with a NULL name), so
+ * that two programs that share a module share its options, its --help and what is recorded of them.  The
+ * default is whatever *to holds before the command line is read. */
 #ifndef RF_OPT_H
 #define RF_OPT_H
 
@@ -33,8 +33,8 @@ struct rf_opt {
 	bool result;           /* changes results, so it is recorded in the stream's history */
 };
 
-/* A table has as many rows as its header says, the last one's name NULL: a module fills the caller's with its own, and
- * one row too many does not compile. */
+/* A table has as many rows as its header says, the last one's name NULL: a module fills the caller's with its
+ * own, and one row too many does not compile. */
 #define RF_OPT_FILL(opts, table, rows) \
 	do { \
 		static_assert(sizeof(table) == (rows) * sizeof(struct rf_opt), "not as many options as the header says"); \

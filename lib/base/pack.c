@@ -1,6 +1,6 @@
-/* pack.c -- a message is a row of items, each with its length in front; the cursor takes one at a time and compares every
- * length with the bytes that are left, so that nothing is allocated or passed over on a claim.  What follows a first byte
- * stands in a table of the 32 that have something behind them. */
+/* pack.c -- a message is a row of items, each with its length in front; the cursor takes one at a time and
+ * compares every length with the bytes that are left, so that nothing is allocated or passed over on a claim.
+ * What follows a first byte stands in a table of the 32 that have something behind them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,8 @@ static void real_item(struct rf_mp_item *it, uint64_t bits, bool single)
 	}
 }
 
-/* The item that begins with tag; v: the number in the bytes behind that, of the first bytes that have some. */
+/* The item that begins with tag; v: the number in the bytes behind that, of the first bytes that
+ * have some. */
 static void make_item(struct rf_mp_item *it, unsigned tag, uint64_t v)
 {
 	if (tag < 0x80) {
@@ -218,7 +219,8 @@ void rf_pack_bin(msgpack_packer *pk, const void *data, size_t n)
 	msgpack_pack_bin_body(pk, data, n);
 }
 
-void rf_pack_array(msgpack_packer *pk, const char *dtype, int ndim, const int *shape, const void *data, size_t bytes)
+void rf_pack_array(msgpack_packer *pk, const char *dtype, int ndim, const int *shape, const void *data,
+                   size_t bytes)
 {
 	msgpack_pack_map(pk, 3);
 	rf_pack_text(pk, "dtype");

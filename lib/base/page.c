@@ -1,8 +1,9 @@
 /* page.c -- text that grows; UTF-8 that is safe to show.
  *
- * A stream's strings come from strangers: one escape sequence can rename a terminal's title, clear what stood above or
- * make a line read backwards.  So everything goes through rf_page_safe(), which lets through whole characters of text
- * and spells the rest out (utf8.h); each part that cannot be a character becomes one U+FFFD. */
+ * A stream's strings come from strangers: one escape sequence can rename a terminal's title, clear
+ * what stood above or make a line read backwards.  So everything goes through rf_page_safe(), which
+ * lets through whole characters of text and spells the rest out (utf8.h); each part that cannot be
+ * a character becomes one U+FFFD. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ void rf_page_clear(struct rf_buf *p)
 	p->failed = false;
 }
 
-/* ---- characters ------------------------------------------------------------------------------------------------- */
+/* ---- characters ---------------------------------------------------------------------------- */
 
 struct range { int32_t first, last; };
 
@@ -83,12 +84,14 @@ static bool within(const struct range *r, size_t n, int32_t c)
 /* two columns: East Asian scripts and pictures (Unicode annex 11, in broad strokes) */
 static const struct range wide[] = {
 	{ 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF },
-	{ 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 }, { 0x1F300, 0x1F64F }, { 0x1F680, 0x1F6FF },
+	{ 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 }, { 0x1F300, 0x1F64F }, { 0x1F680,
+	                                                                                    0x1F6FF },
 	{ 0x1F900, 0x1F9FF }, { 0x20000, 0x3FFFD },
 };
 /* none: marks that stand over the character before */
 static const struct range over[] = {
-	{ 0x300, 0x36F }, { 0x483, 0x489 }, { 0x591, 0x5BD }, { 0x610, 0x61A }, { 0x64B, 0x65F }, { 0x93C, 0x93C },
+	{ 0x300, 0x36F }, { 0x483, 0x489 }, { 0x591, 0x5BD }, { 0x610, 0x61A }, { 0x64B, 0x65F }, { 0x93C,
+	                                                                                            0x93C },
 	{ 0x94D, 0x94D }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200C, 0x200D },
 	{ 0x20D0, 0x20FF }, { 0xFE00, 0xFE0F }, { 0xFE20, 0xFE2F },
 };
@@ -109,7 +112,11 @@ void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 		if (c < 0)
 			rf_page_puts(p, "\xEF\xBF\xBD");
 		else if (c == '\\' || c == '\t' || c == '\n' || c == '\r' || (c == '"' && quotes))
-			rf_page_printf(p, "\\%c", c == '\t' ? 't' : c == '\n' ? 'n' : c == '\r' ? 'r' : (int)c);
+			rf_page_printf(p, "\\%c",
+			               c == '\t'   ? 't'
+			               : c == '\n' ? 'n'
+			               : c == '\r' ? 'r'
+			                           : (int)c);
 		else if (c < 0x20 || c == 0x7F)
 			rf_page_printf(p, "\\x%02x", (unsigned)c);
 		else if (c >= 0x80 && rf_utf8_unsafe(c))
@@ -130,7 +137,8 @@ void rf_page_json(struct rf_buf *p, const char *text)
 		if (c != 0x7F && (c < 0x80 || !rf_utf8_unsafe(c)))
 			rf_buf_add(p, u + i, len);
 		else if (c > 0xFFFF)
-			rf_page_printf(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10), 0xDC00u + ((unsigned)c & 0x3FF));
+			rf_page_printf(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10),
+			               0xDC00u + ((unsigned)c & 0x3FF));
 		else
 			rf_page_printf(p, "\\u%04x", (unsigned)c);
 	}
@@ -181,9 +189,10 @@ size_t rf_columns_tail(const void *s, size_t n, int columns)
 	return n - i;
 }
 
-/* ---- layout ----------------------------------------------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------------------------- */
 
-void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width, int max_lines)
+void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width,
+                   int max_lines)
 {
 	*f = (struct rf_flow){ .p = p, .indent = indent, .width = width, .max_lines = max_lines };
 	if (label) {

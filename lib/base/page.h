@@ -17,9 +17,9 @@ void rf_page_single(struct rf_buf *p, float x, int digits);
 void rf_page_fill(struct rf_buf *p, char c, size_t n);
 void rf_page_clear(struct rf_buf *p);       /* empties it and forgets the failure; keeps the memory */
 
-/* Bytes from outside as UTF-8 that a terminal, a line of TSV and a reader's eyes can take: \t \n \r \\ and \xNN for
- * control characters, \uNNNN for those that steer a terminal or turn the direction of writing, U+FFFD for what is not
- * UTF-8.  Where `quotes` says so, " becomes \". */
+/* Bytes from outside as UTF-8 that a terminal, a line of TSV and a reader's eyes can take: \t \n \r \\ and
+ * \xNN for control characters, \uNNNN for those that steer a terminal or turn the direction of writing,
+ * U+FFFD for what is not UTF-8.  Where `quotes` says so, " becomes \". */
 void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
 /* A text of JSON; what a terminal obeys or cannot show, which only its strings can hold, is escaped. */
 void rf_page_json(struct rf_buf *p, const char *text);
@@ -40,10 +40,12 @@ struct rf_flow {
 };
 
 /* label stands in the indent of the first line; NULL: none. */
-void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width, int max_lines);
+void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width,
+                   int max_lines);
 /* Two blanks, then the item (safe text).  paint: how a terminal is told its colour, or NULL. */
 void rf_flow_item(struct rf_flow *f, const void *item, size_t n, const char *paint);
-void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Ends the line; says how many items were left out. */
 void rf_flow_end(struct rf_flow *f);
 

@@ -1,5 +1,5 @@
-/* rng.c -- Philox 4x32-10 (Salmon et al. 2011, table 2 and section 4): ten rounds of two 32 x 32 -> 64 bit products,
- * whose high halves are mixed with the key; the key moves on by a Weyl sequence in every round. */
+/* rng.c -- Philox 4x32-10 (Salmon et al. 2011, table 2 and section 4): ten rounds of two 32 x 32 -> 64 bit
+ * products, whose high halves are mixed with the key; the key moves on by a Weyl sequence in every round. */
 #include <xxhash.h>
 
 #include "base/rng.h"
@@ -24,7 +24,8 @@ void rf_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 	out[3] = c3;
 }
 
-uint64_t rf_draw_key(uint64_t seed, enum rf_purpose purpose, uint64_t step, uint64_t id, uint64_t i, uint64_t r)
+uint64_t rf_draw_key(uint64_t seed, enum rf_purpose purpose, uint64_t step, uint64_t id, uint64_t i,
+                     uint64_t r)
 {
 	const uint64_t word[6] = { seed, (uint64_t)purpose, step, id, i, r };
 	unsigned char bytes[sizeof word];

@@ -1,14 +1,20 @@
-/* utf8.c -- one reader of UTF-8 for all: what is checked, what is counted and what is shown cannot disagree on where a
- * character ends.  Of bytes that are none it takes the maximal part, as the Unicode standard recommends (3.9). */
+/* utf8.c -- one reader of UTF-8 for all: what is checked, what is counted and what is shown cannot disagree
+ * on where a character ends.  Of bytes that are none it takes the maximal part, as the Unicode standard
+ * recommends (3.9). */
 #include "base/utf8.h"
 
 size_t rf_utf8_next(const void *bytes, size_t n, int32_t *c)
 {
 	const unsigned char *s = bytes;
-	/* the second byte's range is narrower after E0, ED, F0, F4: overlong forms, surrogates, beyond 10FFFF */
+	/* the second byte's range is narrower after E0, ED, F0, F4: overlong forms, surrogates,
+	   beyond 10FFFF */
 	unsigned lo = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
 	unsigned hi = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-	size_t need = s[0] < 0x80 ? 1 : s[0] < 0xC2 || s[0] > 0xF4 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+	size_t need = s[0] < 0x80                  ? 1
+	              : s[0] < 0xC2 || s[0] > 0xF4 ? 0
+	              : s[0] < 0xE0                ? 2
+	              : s[0] < 0xF0                ? 3
+	                                           : 4;
 
 	*c = -1;
 	if (need < 2) {
@@ -41,10 +47,14 @@ bool rf_utf8(const void *s, size_t n)
 
 bool rf_utf8_unsafe(int32_t c)
 {
-	/* C1 controls, soft hyphen, marks and overrides of direction, line and paragraph separators, tags, noncharacters */
+	/* C1 controls, soft hyphen, marks and overrides of direction, line and paragraph separators, tags,
+	   noncharacters */
 	static const struct { int32_t first, last; } unsafe[] = {
-		{ 0x80, 0x9F }, { 0xAD, 0xAD }, { 0x61C, 0x61C }, { 0x180E, 0x180E }, { 0x200B, 0x200B }, { 0x200E, 0x200F },
-		{ 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF }, { 0xFFF0, 0xFFFB }, { 0xFFFE, 0xFFFF },
+		{ 0x80, 0x9F }, { 0xAD, 0xAD }, { 0x61C, 0x61C }, { 0x180E, 0x180E }, { 0x200B,
+		                                                                        0x200B }, { 0x200E,
+		                                                                                    0x200F },
+		{ 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF }, { 0xFFF0, 0xFFFB }, { 0xFFFE,
+		                                                                                  0xFFFF },
 		{ 0xE0000, 0xE0FFF },
 	};
 

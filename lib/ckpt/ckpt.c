@@ -17,10 +17,10 @@
 
 enum { LOAD = 1 << 18 };
 
-/* ---- names and shapes ------------------------------------------------------------------------------------------- */
+/* ---- names and shapes ---------------------------------------------------------------------- */
 
-/* What is wrong with one name.  The list is for a reader: what is wrong in the same way with a tensor of several layers is
- * one entry, model.layers.{0..23}.attn.b_proj.weight, as a shell would spell it out. */
+/* What is wrong with one name.  The list is for a reader: what is wrong in the same way with a tensor of
+ * several layers is one entry, model.layers.{0..23}.attn.b_proj.weight, as a shell would spell it out. */
 enum wrong { MISSING, UNEXPECTED, SHAPE, TYPE, WRONGS };
 
 struct misfit {
@@ -52,8 +52,10 @@ static void add_misfit(struct misfits *l, enum wrong wrong, const char *name, co
 
 static bool alike(const struct misfit *a, const struct misfit *b)
 {
-	return a->wrong == b->wrong && a->layer >= 0 && b->layer >= 0 && a->at == b->at && !memcmp(a->name, b->name, a->at)
-	    && !strcmp(a->name + a->at + a->digits, b->name + b->at + b->digits) && !strcmp(a->detail, b->detail);
+	return a->wrong == b->wrong && a->layer >= 0 && b->layer >= 0 && a->at == b->at &&
+	       !memcmp(a->name, b->name, a->at) &&
+	       !strcmp(a->name + a->at + a->digits, b->name + b->at + b->digits) &&
+	       !strcmp(a->detail, b->detail);
 }
 
 static int ascending(const void *a, const void *b)
@@ -70,11 +72,13 @@ static bool print_layers(char *out, size_t size, int *layer, int n)
 	if (n > 2 && layer[n - 1] - layer[0] == n - 1)
 		return snprintf(out, size, "{%d..%d}", layer[0], layer[n - 1]) < (int)size;
 	for (int i = 0; i < n && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%d%s", i ? "," : "{", layer[i], i < n - 1 ? "" : "}");
+		used += (size_t)snprintf(out + used, size - used, "%s%d%s", i ? "," : "{", layer[i],
+		                         i < n - 1 ? "" : "}");
 	return used < size;
 }
 
-/* Appends the entry of l->m[i] and all that are like it; returns how many.  layer: room for as many numbers. */
+/* Appends the entry of l->m[i] and all that are like it; returns how many.  layer: room for as many
+ * numbers. */
 static int print_entry(char *out, size_t size, struct misfits *l, int i, int *layer)
 {
 	struct misfit *m = &l->m[i];
@@ -89,14 +93,16 @@ static int print_entry(char *out, size_t size, struct misfits *l, int i, int *la
 	if (n == 1)
 		snprintf(name, sizeof name, "%s", m->name);
 	else if (print_layers(layers, sizeof layers, layer, n))
-		snprintf(name, sizeof name, "%.*s%s%s", (int)m->at, m->name, layers, m->name + m->at + m->digits);
+		snprintf(name, sizeof name, "%.*s%s%s", (int)m->at, m->name, layers,
+		         m->name + m->at + m->digits);
 	else
 		snprintf(name, sizeof name, "%s and its like in %d more layers", m->name, n - 1);
 	snprintf(out, size, "%s%s", rf_quote(q, sizeof q, name, strlen(name)), m->detail);
 	return n;
 }
 
-/* The whole list as one sentence.  It is cut only where a file of another kind would make it longer than an error can be. */
+/* The whole list as one sentence.  It is cut only where a file of another kind would make it longer than an
+ * error can be. */
 static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *e)
 {
 	static const char *const titles[] = {
@@ -121,8 +127,10 @@ static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *
 				continue;
 			}
 			if (first)
-				used += (size_t)snprintf(all + used, sizeof all - used, "%s%s: ", used ? "; " : "", titles[w]);
-			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", first ? "" : ", ", one);
+				used += (size_t)snprintf(all + used, sizeof all - used,
+				                         "%s%s: ", used ? "; " : "", titles[w]);
+			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", first ? "" : ", ",
+			                         one);
 			first = false;
 		}
 	}
@@ -146,12 +154,13 @@ static void print_shape(char *out, size_t size, const int64_t *shape, int ndim)
 
 	*out = 0;
 	for (int i = 0; i < ndim && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%lld", i ? "," : "", (long long)shape[i]);
+		used += (size_t)snprintf(out + used, size - used, "%s%lld", i ? "," : "",
+		                         (long long)shape[i]);
 }
 
 /* The tensors against the table.  alias: the head may repeat the embedding under its own name. */
-static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params, const struct rf_config *cfg, bool alias,
-                                struct rf_err *e)
+static enum rf_code check_names(const struct rf_tensors *t, const struct rf_params *params,
+                                const struct rf_config *cfg, bool alias, struct rf_err *e)
 {
 	struct misfits l = { calloc((size_t)(params->n + t->n), sizeof *l.m), 0 };
 	int *layer = calloc((size_t)(params->n + t->n), sizeof *layer);
@@ -179,7 +188,8 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 			print_shape(not, sizeof not, want, p->ndim);
 			snprintf(detail, sizeof detail, " (%s, not %s)", is, not);
 			add_misfit(&l, SHAPE, p->name, detail);
-		} else if (x->dtype != RF_F32 && x->dtype != RF_F16 && x->dtype != RF_BF16 && x->dtype != RF_F64) {
+		} else if (x->dtype != RF_F32 && x->dtype != RF_F16 && x->dtype != RF_BF16 &&
+		           x->dtype != RF_F64) {
 			snprintf(detail, sizeof detail, " (%s)", rf_dtype_name(x->dtype));
 			add_misfit(&l, TYPE, p->name, detail);
 		}
@@ -195,7 +205,8 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 	return rc;
 }
 
-static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor *b, bool *same, struct rf_err *e)
+static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor *b, bool *same,
+                               struct rf_err *e)
 {
 	unsigned char x[1 << 14], y[sizeof x];
 	enum rf_code rc;
@@ -204,7 +215,8 @@ static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor
 	     && !memcmp(a->shape, b->shape, sizeof a->shape);
 	for (uint64_t at = 0; *same && at < a->bytes; at += sizeof x) {
 		size_t n = a->bytes - at < sizeof x ? (size_t)(a->bytes - at) : sizeof x;
-		if ((rc = rf_tensor_read(a, at, x, n, e)) != RF_OK || (rc = rf_tensor_read(b, at, y, n, e)) != RF_OK)
+		if ((rc = rf_tensor_read(a, at, x, n, e)) != RF_OK ||
+		    (rc = rf_tensor_read(b, at, y, n, e)) != RF_OK)
 			return rc;
 		*same = !memcmp(x, y, n);
 	}
@@ -218,8 +230,8 @@ static void warn(struct rf_ckpt *c, const char *what)
 	snprintf(c->warning + n, sizeof c->warning - n, "%s%s", n ? "; " : "", what);
 }
 
-/* The file decides: without a head of its own, or with one that only repeats the embedding, the model is tied.  In the
- * second case the name stays in the files that we write. */
+/* The file decides: without a head of its own, or with one that only repeats the embedding, the model is
+ * tied.  In the second case the name stays in the files that we write. */
 static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 {
 	const struct rf_tensor *head = rf_tensors_find(&c->tensors, "lm_head.weight");
@@ -236,12 +248,13 @@ static enum rf_code decide_tied(struct rf_ckpt *c, struct rf_err *e)
 		warn(c, "there is no lm_head.weight, so the head is the embedding, although config.json says "
 		        "tie_word_embeddings false");
 	if (!c->tied && c->cfg.tied)
-		warn(c, "lm_head.weight differs from the embedding, so both are used, although config.json says "
-		        "tie_word_embeddings true");
+		warn(c,
+		     "lm_head.weight differs from the embedding, so both are used, although config.json says "
+		     "tie_word_embeddings true");
 	return RF_OK;
 }
 
-/* ---- state.json ------------------------------------------------------------------------------------------------- */
+/* ---- state.json ---------------------------------------------------------------------------- */
 
 static bool get_hash(const json_t *v, char hex[17])
 {
@@ -260,7 +273,8 @@ static bool get_count(const json_t *v, int64_t *to)
 }
 
 /* One file against its entry: its size, and its bytes where they are few or all are to be read. */
-static enum rf_code check_file(const char *dir, const char *name, const json_t *entry, bool all, struct rf_err *e)
+static enum rf_code check_file(const char *dir, const char *name, const json_t *entry, bool all,
+                               struct rf_err *e)
 {
 	const size_t len = strlen(name);
 	const bool tensors = len > 12 && !strcmp(name + len - 12, ".safetensors");
@@ -340,12 +354,14 @@ static enum rf_code check_state(const json_t *root, struct rf_err *e)
 static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_err *e)
 {
 	const json_t *parent = json_object_get(root, "parent"), *past = json_object_get(root, "past");
-	const json_t *data = json_object_get(root, "data"), *moments = json_object_get(json_object_get(root, "files"), "optim.safetensors");
+	const json_t *data = json_object_get(root, "data"),
+		     *moments = json_object_get(json_object_get(root, "files"), "optim.safetensors");
 
-	if (!get_count(json_object_get(root, "step"), &c->step)
-	    || !get_count(json_object_get(root, "commits"), &c->commits)
-	    || !get_count(json_object_get(root, "updates"), &c->updates)
-	    || !get_hash(json_object_get(root, "weights"), c->weights) || json_array_size(past) > RF_HASH_HISTORY)
+	if (!get_count(json_object_get(root, "step"), &c->step) ||
+	    !get_count(json_object_get(root, "commits"), &c->commits) ||
+	    !get_count(json_object_get(root, "updates"), &c->updates) ||
+	    !get_hash(json_object_get(root, "weights"), c->weights) ||
+	    json_array_size(past) > RF_HASH_HISTORY)
 		return rf_fail(e, RF_EMODEL, "step, commits, updates, weights or past is malformed");
 	if (!json_is_integer(parent) || json_integer_value(parent) >= c->step)
 		return rf_fail(e, RF_EMODEL, "its parent is not an earlier step");
@@ -385,7 +401,7 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static enum rf_code read_config(struct rf_ckpt *c, const char *path, struct rf_err *e)
 {
@@ -393,7 +409,8 @@ static enum rf_code read_config(struct rf_ckpt *c, const char *path, struct rf_e
 	enum rf_code rc = rf_config_read(&c->cfg, path, e);
 
 	if (rc == RF_OK && *c->cfg.unknown) {
-		snprintf(what, sizeof what, "config.json has keys that are not known, without effect: %s", c->cfg.unknown);
+		snprintf(what, sizeof what, "config.json has keys that are not known, without effect: %s",
+		         c->cfg.unknown);
 		warn(c, what);
 	}
 	return rc;
@@ -409,15 +426,16 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	c->in_run = rc == RF_OK;
 	if (rc != RF_OK && rc != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK || (rc = read_config(c, path, e)) != RF_OK)
+	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK ||
+	    (rc = read_config(c, path, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
 	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
 	if ((rc = check_names(&c->tensors, &c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
-	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK
-	    || (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))
+	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, c->cfg.model_type, c->arch, e)) != RF_OK ||
+	    (!c->in_run && (rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, c->weights, e)) != RF_OK))
 		return rf_blame(e, "%s", c->dir);
 	if (!c->in_run) {
 		strcpy(c->past[0], c->weights);
@@ -427,7 +445,8 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 }
 
 /* The directory that path means: itself, or the step that latest points to. */
-static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, char lost[RF_STEP_LOST], struct rf_err *e)
+static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, char lost[RF_STEP_LOST],
+                             struct rf_err *e)
 {
 	char file[4096];
 	enum rf_code rc;
@@ -439,7 +458,8 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, cha
 		return rf_fail(e, errno == ENOENT || errno == ENOTDIR ? RF_ENOINPUT : RF_EIO, "%s: %s", path,
 		               strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: not a directory: a checkpoint is one, with config.json in it", path);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: not a directory: a checkpoint is one, with config.json in it", path);
 	if ((rc = rf_disk_join(file, path, "config.json", e)) != RF_OK)
 		return rc;
 	if (stat(file, &st) == 0) {
@@ -472,7 +492,8 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 		strcpy(dir, again);
 	}
 	if (of_run && c->step != rf_step_number(strrchr(dir, '/') + 1)) {
-		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld", dir, (long long)c->step);
+		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld", dir,
+		             (long long)c->step);
 		rf_ckpt_close(c);
 	}
 	if (rc == RF_OK && *lost)
@@ -518,7 +539,7 @@ void rf_ckpt_close(struct rf_ckpt *c)
 	*c = (struct rf_ckpt){ .dir = "" };
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------- */
 
 static bool finite(const float *x, size_t n)
 {
@@ -529,9 +550,10 @@ static bool finite(const float *x, size_t n)
 	return !bad;
 }
 
-/* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is elsewhere. */
-static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix, float *flat,
-                         const struct rf_reach *reach, bool negative, struct rf_err *e)
+/* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is
+ * elsewhere. */
+static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix,
+                         float *flat, const struct rf_reach *reach, bool negative, struct rf_err *e)
 {
 	char name[160];
 	enum rf_code rc = RF_OK;
@@ -556,35 +578,41 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 			if ((rc = rf_tensor_f32_part(x, at, n, to, e)) != RF_OK)
 				break;
 			if (!finite(to, n))
-				rc = rf_fail(e, RF_ENUMERIC, "'%s' holds NaN, Inf or a number too large for float32", name);
+				rc = rf_fail(e, RF_ENUMERIC,
+				             "'%s' holds NaN, Inf or a number too large for float32", name);
 			for (size_t k = 0; k < n && rc == RF_OK && !negative; k++)
 				if (to[k] < 0)
 					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
 			if (rc == RF_OK && flat && reach)
-				rc = reach->put(reach->arg, flat + p->offset + at, block, n * sizeof *block, e);
+				rc = reach->put(reach->arg, flat + p->offset + at, block, n * sizeof *block,
+				                e);
 		}
 	}
 	free(block);
 	return rc;
 }
 
-/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no second
- * read. */
-static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_reach *reach, struct rf_err *e)
+/* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no
+ * second read. */
+static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_reach *reach,
+                                 struct rf_err *e)
 {
-	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat, .reach = reach, .dtype = RF_F32 };
+	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat,
+	                      .reach = reach, .dtype = RF_F32 };
 	char weights[17];
 	enum rf_code rc;
 
-	if ((rc = load(&c->tensors, &c->params, "", flat, reach, true, e)) == RF_OK && c->in_run
-	    && (rc = flat ? rf_parts_hash(&p, weights, e) : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK
-	    && strcmp(weights, c->weights))
-		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)", weights,
-		             c->weights);
+	if ((rc = load(&c->tensors, &c->params, "", flat, reach, true, e)) == RF_OK && c->in_run &&
+	    (rc = flat ? rf_parts_hash(&p, weights, e)
+	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
+	    strcmp(weights, c->weights))
+		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)",
+		             weights, c->weights);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
 
-/* Of a step: the file as it was written.  It is read a second time for that, from memory where that suffices. */
+/* Of a step: the file as it was written.  It is read a second time for that, from memory where that
+ * suffices. */
 static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, struct rf_err *e)
 {
 	char is[17];
@@ -593,11 +621,14 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 	if (!c->in_run)
 		return RF_OK;
 	if ((rc = rf_disk_hash_file(path, is, e)) == RF_OK && strcmp(is, c->moments))
-		rc = rf_fail(e, RF_EMODEL, "the optimizer state has been changed: its hash is %s, state.json says %s", is, *c->moments ? c->moments : "nothing of it");
+		rc = rf_fail(e, RF_EMODEL,
+		             "the optimizer state has been changed: its hash is %s, state.json says %s", is,
+		             *c->moments ? c->moments : "nothing of it");
 	return rc;
 }
 
-static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_reach *reach, bool *there, struct rf_err *e)
+static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_reach *reach,
+                                 bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
 	const char *weights;
@@ -616,10 +647,12 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, co
 	weights = rf_tensors_meta(&t, "weights");
 	if (!weights || strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL, "the optimizer state of other weights (%s, the model has %s)",
-		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said", c->weights);
+		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said",
+		             c->weights);
 	else if (t.n != 2 * c->params.n)
 		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
-	else if ((rc = check_moments(c, path, e)) == RF_OK && (rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
+	else if ((rc = check_moments(c, path, e)) == RF_OK &&
+	         (rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
 		rc = load(&t, &c->params, "exp_avg_sq.", v, reach, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;
@@ -636,8 +669,8 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 	return load_moments(c, m, v, NULL, there, e);
 }
 
-enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments, const struct rf_reach *reach,
-                             struct rf_err *e)
+enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
+                             const struct rf_reach *reach, struct rf_err *e)
 {
 	enum rf_code rc = load_weights(c, w, reach, e);
 	bool there;
@@ -659,6 +692,7 @@ enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
 	if (strcmp(weights, c->weights))
-		return rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, state.json says %s", c->dir, weights, c->weights);
+		return rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, state.json says %s", c->dir,
+		               weights, c->weights);
 	return RF_OK;
 }

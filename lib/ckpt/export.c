@@ -1,5 +1,6 @@
-/* export.c -- writing a checkpoint directory: config.json, model.safetensors, the files that are carried along, and for
- * a step of a run optim.safetensors and state.json, which lists the others and so comes last. */
+/* export.c -- writing a checkpoint directory: config.json, model.safetensors, the files that are
+ * carried along, and for a step of a run optim.safetensors and state.json, which lists the others
+ * and so comes last. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,10 +24,10 @@ struct writer {
 	char weights[17];
 };
 
-/* ---- the tensors ------------------------------------------------------------------------------------------------ */
+/* ---- the tensors --------------------------------------------------------------------------- */
 
-/* Every tensor of the file in order of name: the model's from the flat buffer, or from half where it is given; of a
- * tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
+/* Every tensor of the file in order of name: the model's from the flat buffer, or from half where it is
+ * given; of a tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
 static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, struct rf_tensor **out, int *n,
                                struct rf_err *e)
 {
@@ -49,7 +50,8 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
 			*t = old->t[i];
 			continue;
 		}
-		*t = (struct rf_tensor){ .name = name, .dtype = p->dtype, .ndim = x->ndim, .count = x->count };
+		*t = (struct rf_tensor){ .name = name, .dtype = p->dtype, .ndim = x->ndim,
+		                         .count = x->count };
 		t->bytes = x->count * (uint64_t)rf_dtype_size(p->dtype);
 		t->data = half ? (const void *)(half + x->offset) : p->weights + x->offset;
 		t->reach = p->reach;
@@ -70,8 +72,10 @@ static enum rf_code to_half(const struct rf_parts *p, uint16_t **out, struct rf_
 			h[k] = p->dtype == RF_F16 ? rf_f32_f16(p->weights[k]) : rf_f32_bf16(p->weights[k]);
 			if ((h[k] & 0x7fff) >= (p->dtype == RF_F16 ? 0x7c00 : 0x7f80)) {
 				free(h);
-				return rf_fail(e, RF_ENUMERIC, "'%s' has a weight of %g, which %s cannot hold",
-				               p->params->p[i].name, (double)p->weights[k], rf_dtype_name(p->dtype));
+				return rf_fail(e, RF_ENUMERIC,
+				               "'%s' has a weight of %g, which %s cannot hold",
+				               p->params->p[i].name, (double)p->weights[k],
+				               rf_dtype_name(p->dtype));
 			}
 		}
 	*out = h;
@@ -90,7 +94,7 @@ enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf
 	return rc;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------------------------- */
 
 static enum rf_code create(struct writer *w, struct rf_disk *f, const char *name, struct rf_err *e)
 {
@@ -101,7 +105,8 @@ static enum rf_code create(struct writer *w, struct rf_disk *f, const char *name
 }
 
 /* Ends a file whose writing went as rc says. */
-static enum rf_code finish(struct writer *w, struct rf_disk *f, enum rf_code rc, const char *name, struct rf_err *e)
+static enum rf_code finish(struct writer *w, struct rf_disk *f, enum rf_code rc, const char *name,
+                           struct rf_err *e)
 {
 	char hex[17];
 
@@ -111,7 +116,8 @@ static enum rf_code finish(struct writer *w, struct rf_disk *f, enum rf_code rc,
 	}
 	if ((rc = rf_disk_finish(f, hex, e)) != RF_OK)
 		return rc;
-	if (json_object_set_new(w->files, name, json_pack("{s:I, s:s}", "size", (json_int_t)f->size, "xxh64", hex)) < 0)
+	if (json_object_set_new(w->files, name,
+	                        json_pack("{s:I, s:s}", "size", (json_int_t)f->size, "xxh64", hex)) < 0)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	return RF_OK;
 }
@@ -145,7 +151,8 @@ static enum rf_code copy_file(struct writer *w, const char *from, const char *na
 	uint64_t size;
 	int fd;
 
-	if ((rc = rf_disk_join(path, from, name, e)) != RF_OK || (rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
+	if ((rc = rf_disk_join(path, from, name, e)) != RF_OK ||
+	    (rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if ((rc = create(w, &f, name, e)) == RF_OK) {
 		for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
@@ -161,11 +168,13 @@ static enum rf_code copy_file(struct writer *w, const char *from, const char *na
 	return rc;
 }
 
-/* Files of a checkpoint that do not go with new weights: the old ones, in whatever form, and what is written anew. */
+/* Files of a checkpoint that do not go with new weights: the old ones, in whatever form, and what
+ * is written anew. */
 static bool stale(const char *name)
 {
 	static const char *const ends[] = {
-		".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", NULL
+		".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx",
+		".gguf", NULL
 	};
 	size_t n = strlen(name);
 
@@ -175,32 +184,39 @@ static bool stale(const char *name)
 	return !strcmp(name, "config.json") || !strcmp(name, "state.json");
 }
 
-typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const struct stat *, struct rf_err *);
+typedef enum rf_code file_fn(void *arg, const char *dir, const char *name, const struct stat *,
+                             struct rf_err *);
 
-/* Whether a link leads to a file of its checkpoint: in its folder, or where a cache of models keeps the contents of several
- * (CHECKPOINT/../../blobs).  What lies elsewhere is nobody's to give away. */
+/* Whether a link leads to a file of its checkpoint: in its folder, or where a cache of models keeps the
+ * contents of several (CHECKPOINT/../../blobs).  What lies elsewhere is nobody's to give away. */
 static bool of_checkpoint(const char *dir, const char *path)
 {
 	char folder[4096];
 
-	return rf_disk_inside(path, dir)
-	    || (snprintf(folder, sizeof folder, "%s/../../blobs", dir) < (int)sizeof folder && rf_disk_inside(path, folder));
+	return rf_disk_inside(path, dir) ||
+	       (snprintf(folder, sizeof folder, "%s/../../blobs", dir) < (int)sizeof folder &&
+	        rf_disk_inside(path, folder));
 }
 
 #define MOST_CARRIED (INT64_C(1) << 30) /* bytes */
 
 /* What a file is that is to be carried along; *regular false: nothing of that kind. */
-static enum rf_code look_at(const char *dir, const char *path, struct stat *st, bool *regular, struct rf_err *e)
+static enum rf_code look_at(const char *dir, const char *path, struct stat *st, bool *regular,
+                            struct rf_err *e)
 {
 	if (lstat(path, st) < 0 || (S_ISLNK(st->st_mode) && of_checkpoint(dir, path) && stat(path, st) < 0))
 		return rf_fail(e, RF_EIO, "%s: stat: %s", path, strerror(errno));
 	if (S_ISLNK(st->st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: a link to nothing, or to what is no file of the checkpoint: what should go along with the "
-		               "weights must lie there, and nothing else", path);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: a link to nothing, or to what is no file of the checkpoint: what should "
+		               "go along with the "
+		               "weights must lie there, and nothing else",
+		               path);
 	*regular = S_ISREG(st->st_mode);
 	if (*regular && st->st_size > MOST_CARRIED)
-		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, and would go along with every step: at most %lld do", path, (long long)st->st_size,
-		               (long long)MOST_CARRIED);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: %lld bytes, and would go along with every step: at most %lld do", path,
+		               (long long)st->st_size, (long long)MOST_CARRIED);
 	return RF_OK;
 }
 
@@ -234,7 +250,8 @@ static enum rf_code carry(void *w, const char *dir, const char *name, const stru
 	return copy_file(w, dir, name, e);
 }
 
-static enum rf_code add_size(void *sum, const char *dir, const char *name, const struct stat *st, struct rf_err *e)
+static enum rf_code add_size(void *sum, const char *dir, const char *name, const struct stat *st,
+                             struct rf_err *e)
 {
 	(void)dir, (void)name, (void)e;
 	*(uint64_t *)sum += (uint64_t)st->st_size;
@@ -253,7 +270,7 @@ uint64_t rf_parts_bytes(const struct rf_parts *p)
 	return sum;
 }
 
-/* ---- the parts -------------------------------------------------------------------------------------------------- */
+/* ---- the parts ----------------------------------------------------------------------------- */
 
 static const char byt5[] =
 	"{\n"
@@ -271,7 +288,8 @@ static const char byt5[] =
 
 static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
 {
-	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", NULL };
+	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json",
+	                                      "merges.txt", NULL };
 	enum rf_code rc;
 	bool found = false;
 
@@ -291,7 +309,9 @@ static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, str
 
 static enum rf_code write_config(struct writer *w, struct rf_err *e)
 {
-	const char *dtype = w->p->dtype == RF_F32 ? "float32" : w->p->dtype == RF_BF16 ? "bfloat16" : "float16";
+	const char *dtype = w->p->dtype == RF_F32    ? "float32"
+	                    : w->p->dtype == RF_BF16 ? "bfloat16"
+	                                             : "float16";
 	enum rf_code rc;
 	char *text;
 
@@ -340,7 +360,8 @@ static enum rf_code write_moments(struct writer *w, struct rf_err *e)
 
 			snprintf(names[at], sizeof names[at], "%s.%s", k ? "exp_avg_sq" : "exp_avg", p->name);
 			t[at] = (struct rf_tensor){
-				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count, .bytes = p->count * 4,
+				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count,
+				.bytes = p->count * 4,
 				.reach = w->p->reach
 			};
 			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
@@ -364,8 +385,10 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 	for (int i = 0; i < s->past_count; i++)
 		bad |= json_array_append_new(past, json_string(s->past[i]));
 	root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:O}", "format", RF_STATE_FORMAT,
-	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits", (json_int_t)s->commits,
-	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files", w->files);
+	                 "step", (json_int_t)s->step, "parent", (json_int_t)s->parent, "commits",
+	                 (json_int_t)s->commits,
+	                 "updates", (json_int_t)s->updates, "weights", w->weights, "past", past, "files",
+	                 w->files);
 	if (*s->data_hash)
 		bad |= json_object_set_new(root, "data", json_pack("{s:s, s:I}", "hash", s->data_hash,
 		                                                   "next", (json_int_t)s->data_next));
@@ -374,9 +397,12 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 	json_decref(root);
 	if (!text)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	rc = strlen(text) > RF_MOST_STATE ? rf_fail(e, RF_EMODEL, "%s: its state.json would have more than %d bytes: "
-	                                            "it lists every file, and there are too many in the checkpoint", w->dir, RF_MOST_STATE)
-	                                  : write_text(w, "state.json", text, e);
+	rc = strlen(text) > RF_MOST_STATE
+	             ? rf_fail(e, RF_EMODEL,
+	                       "%s: its state.json would have more than %d bytes: "
+	                       "it lists every file, and there are too many in the checkpoint",
+	                       w->dir, RF_MOST_STATE)
+	             : write_text(w, "state.json", text, e);
 	free(text);
 	return rc;
 }
@@ -405,7 +431,8 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	return rf_disk_sync_dir(w->dir, e);
 }
 
-enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], char moments[17], struct rf_err *e)
+enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], char moments[17],
+                            struct rf_err *e)
 {
 	struct writer w = { .p = p, .dir = dir, .files = json_object() };
 	enum rf_code rc;
@@ -419,14 +446,16 @@ enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weig
 	if (rc == RF_OK && weights)
 		strcpy(weights, w.weights);
 	if (rc == RF_OK && moments) {
-		const char *hex = json_string_value(json_object_get(json_object_get(w.files, "optim.safetensors"), "xxh64"));
+		const char *hex =
+			json_string_value(json_object_get(json_object_get(w.files, "optim.safetensors"),
+		                                          "xxh64"));
 		strcpy(moments, hex ? hex : "");
 	}
 	json_decref(w.files);
 	return rc;
 }
 
-/* ---- bare checkpoints ------------------------------------------------------------------------------------------- */
+/* ---- bare checkpoints ---------------------------------------------------------------------- */
 
 static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct rf_err *e)
 {
@@ -438,26 +467,30 @@ static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct 
 		return rc;
 	if (lstat(dir, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
-	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK || (rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
+	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK ||
+	    (rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
 	return rf_disk_publish(temp, dir, p->stop, e);
 }
 
-enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype, const char *dir,
-                            const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
+                            const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	struct rf_parts p = {
-		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype, .stop = stop
+		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype,
+		.stop = stop
 	};
 
 	return write_new(&p, dir, e);
 }
 
 enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
-                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+                            const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
+                            struct rf_err *e)
 {
 	struct rf_parts p = {
-		.cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer, .stop = stop
+		.cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer,
+		.stop = stop
 	};
 
 	return write_new(&p, dir, e);

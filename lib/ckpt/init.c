@@ -74,12 +74,14 @@ enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokeniz
 	if (!*tokenizer && cfg->vocab == RF_BYTES_VOCAB)
 		*tokenizer = "bytes";
 	if (*tokenizer && !strcmp(*tokenizer, "bytes") && cfg->vocab < RF_BYTES_VOCAB)
-		return rf_fail(e, RF_EMODEL, "vocab_size is %d, and the tokenizer bytes has %d tokens", cfg->vocab, RF_BYTES_VOCAB);
+		return rf_fail(e, RF_EMODEL, "vocab_size is %d, and the tokenizer bytes has %d tokens",
+		               cfg->vocab, RF_BYTES_VOCAB);
 	return RF_OK;
 }
 
-enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed, const char *tokenizer,
-                           const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_init_fresh(const struct rf_config *cfg, const struct rf_params *t, uint64_t seed,
+                           const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
+                           struct rf_err *e)
 {
 	float *flat = malloc(t->total * sizeof *flat);
 	enum rf_code rc;

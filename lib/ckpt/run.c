@@ -1,8 +1,8 @@
 /* run.c -- the run directory: lock, commit, repair, prune.
  *
- * A step comes into being by one rename of a directory that is whole and synced, and goes by one rename back to a
- * temporary name before it is taken apart; so whatever is called step-N can be read, at any instant and after a power
- * loss (A. Pillai et al. 2014, "All file systems are not created equal"). */
+ * A step comes into being by one rename of a directory that is whole and synced, and goes by one rename back
+ * to a temporary name before it is taken apart; so whatever is called step-N can be read, at any instant and
+ * after a power loss (A. Pillai et al. 2014, "All file systems are not created equal"). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "ckpt/ckpt.h"
 #include "io/disk.h"
 
-/* ---- what is in a run ------------------------------------------------------------------------------------------- */
+/* ---- what is in a run ---------------------------------------------------------------------- */
 
 static bool is_temporary(const char *name)
 {
@@ -49,7 +49,8 @@ static enum rf_code point_latest(const char *path, int64_t step, struct rf_err *
 	enum rf_code rc;
 
 	rf_step_name(name, step);
-	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK || (rc = rf_disk_temp(temp, latest, e)) != RF_OK)
+	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK ||
+	    (rc = rf_disk_temp(temp, latest, e)) != RF_OK)
 		return rc;
 	if (symlink(name, temp) < 0)
 		return rf_fail(e, RF_EIO, "%s: create: %s", temp, strerror(errno));
@@ -69,7 +70,7 @@ static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_er
 	return point_latest(path, newest, e);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 {
@@ -83,7 +84,8 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 	if ((rc = rf_disk_lock(*lock, path, e)) == RF_OK)
 		return RF_OK;
 	if (rc == RF_EBUSY)
-		rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended", run);
+		rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended",
+		        run);
 	close(*lock);
 	*lock = -1;
 	return rc;
@@ -112,15 +114,21 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 
 	*r = (struct rf_run){ .lock = -1 };
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: not a directory: a run is one; begin it with: rf-init --from CHECKPOINT RUN", path);
+		return rf_fail(
+			e, RF_EMODEL,
+			"%s: not a directory: a run is one; begin it with: rf-init --from CHECKPOINT RUN",
+			path);
 	if ((rc = rf_disk_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
 	strcpy(r->path, path);
 	if (stat(config, &st) == 0 && (n = rf_run_of_step(path)))
-		return rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n, path);
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n,
+		               path);
 	if (stat(config, &st) == 0)
-		return rf_fail(e, RF_EUSAGE, "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
-		               path, path);
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN", path,
+		               path);
 	return rf_step_newest(path, newest, e);
 }
 
@@ -132,13 +140,19 @@ static enum rf_code open_newest(struct rf_run *r, int64_t newest, struct rf_err 
 	struct stat st;
 
 	rf_step_name(name, newest);
-	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_join(state, dir, "state.json", e)) != RF_OK)
+	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK ||
+	    (rc = rf_disk_join(state, dir, "state.json", e)) != RF_OK)
 		return rc;
 	if (stat(state, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return rf_fail(e, RF_EMODEL, "%s: a damaged step: it has no state.json (remove it, and the run goes on from the step before)", dir);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: a damaged step: it has no state.json (remove it, and the run goes on "
+		               "from the step before)",
+		               dir);
 	if ((rc = rf_ckpt_open(&r->at, dir, e)) == RF_OK && r->at.step != newest) {
-		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld (remove it, and the run goes on from the step before)", dir,
-		             (long long)r->at.step);
+		rc = rf_fail(e, RF_EMODEL,
+		             "%s: its state.json is that of step %lld (remove it, and the run goes on from "
+		             "the step before)",
+		             dir, (long long)r->at.step);
 		rf_ckpt_close(&r->at);
 	}
 	return rc;
@@ -153,9 +167,10 @@ enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e)
 	/* before the lock, which would leave its file in any directory */
 	if ((rc = find_run(r, path, &newest, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK
-	    || (rc = rf_step_newest(path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK
-	    || (rc = open_newest(r, newest, e)) != RF_OK || (rc = repair_latest(path, newest, e)) != RF_OK)
+	if ((rc = rf_run_lock(path, &r->lock, e)) != RF_OK || (rc = remove_leftovers(path, e)) != RF_OK ||
+	    (rc = rf_step_newest(path, &newest, e)) != RF_OK ||
+	    (rc = rf_step_latest(path, dir, lost, e)) != RF_OK || (rc = open_newest(r, newest, e)) != RF_OK ||
+	    (rc = repair_latest(path, newest, e)) != RF_OK)
 		rf_run_close(r);
 	else if (*lost)
 		rf_ckpt_lost(&r->at, lost);
@@ -171,9 +186,11 @@ enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e)
 	*r = (struct rf_run){ .lock = -1 };
 	if (rf_is_config(path))
 		return rf_ckpt_of_config(&r->at, path, e);
-	if ((rc = find_run(r, path, &newest, e)) != RF_OK || (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
+	if ((rc = find_run(r, path, &newest, e)) != RF_OK ||
+	    (rc = rf_step_latest(path, dir, lost, e)) != RF_OK)
 		return rc;
-	while ((rc = open_newest(r, newest, e)) != RF_OK) { /* a trainer may have committed and removed it meanwhile */
+	/* a trainer may have committed and removed it meanwhile */
+	while ((rc = open_newest(r, newest, e)) != RF_OK) {
 		int64_t before = newest;
 
 		if (rf_step_newest(path, &newest, NULL) != RF_OK || newest == before)
@@ -192,10 +209,10 @@ void rf_run_close(struct rf_run *r)
 	r->lock = -1;
 }
 
-/* ---- committing ------------------------------------------------------------------------------------------------- */
+/* ---- committing ---------------------------------------------------------------------------- */
 
-/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  The name goes first, unless it is that
- * of a folder in the lower layer of an overlay, which cannot be renamed. */
+/* Removes the steps that are neither among the `keep` newest nor multiples of keep_every.  The name goes
+ * first, unless it is that of a folder in the lower layer of an overlay, which cannot be renamed. */
 static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_err *e)
 {
 	char name[32], step[4096], temp[4096];
@@ -208,7 +225,8 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 		if (keep_every && steps[i] % keep_every == 0)
 			continue;
 		rf_step_name(name, steps[i]);
-		if ((rc = rf_disk_join(step, path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, step, e)) != RF_OK)
+		if ((rc = rf_disk_join(step, path, name, e)) != RF_OK ||
+		    (rc = rf_disk_temp(temp, step, e)) != RF_OK)
 			break;
 		if (rename(step, temp) == 0)
 			rc = rf_disk_remove(temp, e);
@@ -221,9 +239,10 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 	return rc;
 }
 
-/* What r->at is after the commit.  The table and the config stay where they are: the program points into them. */
-static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf_state *s, const char *weights,
-                            const char *moments, struct rf_err *e)
+/* What r->at is after the commit.  The table and the config stay where they are: the program points
+ * into them. */
+static enum rf_code move_on(struct rf_ckpt *at, const char *dir, const struct rf_state *s,
+                            const char *weights, const char *moments, struct rf_err *e)
 {
 	struct rf_tensors t;
 	enum rf_code rc;
@@ -263,15 +282,16 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 {
 	static const float some; /* only that there are moments counts */
-	struct rf_parts p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .dtype = RF_F32, .m = &some, .v = &some };
+	struct rf_parts p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .dtype = RF_F32,
+	                      .m = &some, .v = &some };
 	uint64_t room, want = rf_parts_bytes(&p);
 	enum rf_code rc;
 
 	if (access(r->path, W_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
 	if ((rc = rf_disk_free(r->path, &room, e)) == RF_OK && room < want)
-		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, %llu are free", r->path, (unsigned long long)want,
-		             (unsigned long long)room);
+		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, %llu are free", r->path,
+		             (unsigned long long)want, (unsigned long long)room);
 	return rc;
 }
 
@@ -281,7 +301,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 		.step = c->step, .parent = r->at.step, .commits = r->at.commits + 1, .updates = c->updates
 	};
 	struct rf_parts p = {
-		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights, .dtype = RF_F32,
+		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights,
+		.dtype = RF_F32,
 		.m = c->m, .v = c->v, .reach = c->reach, .state = &s, .stop = c->stop,
 	};
 	char dir[4096], temp[4096], name[32], weights[17], moments[17];
@@ -289,8 +310,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	uint64_t bytes;
 
 	if (c->step <= r->at.step || c->keep < 1)
-		return rf_fail(e, RF_ENUMERIC, "%s: a commit of step %lld after step %lld", r->path, (long long)c->step,
-		               (long long)r->at.step);
+		return rf_fail(e, RF_ENUMERIC, "%s: a commit of step %lld after step %lld", r->path,
+		               (long long)c->step, (long long)r->at.step);
 	s.past_count = r->at.past_count < RF_HASH_HISTORY ? r->at.past_count : RF_HASH_HISTORY;
 	memcpy(s.past, r->at.past, sizeof s.past);
 	strcpy(s.data_hash, c->data_hash ? c->data_hash : r->at.data_hash);
@@ -303,13 +324,14 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	if ((rc = rf_parts_write(&p, temp, weights, moments, e)) != RF_OK
 	    || (rc = rf_disk_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
-	if ((rc = point_latest(r->path, c->step, e)) != RF_OK || (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
+	if ((rc = point_latest(r->path, c->step, e)) != RF_OK ||
+	    (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
 		return rf_blame(e, "step %lld is committed, but", (long long)c->step);
 	look_around(r, c, bytes);
 	return RF_OK;
 }
 
-/* ---- beginning -------------------------------------------------------------------------------------------------- */
+/* ---- beginning ----------------------------------------------------------------------------- */
 
 static enum rf_code must_be_new(const char *run, struct rf_err *e)
 {
@@ -320,10 +342,13 @@ static enum rf_code must_be_new(const char *run, struct rf_err *e)
 
 	if (dir && lstat(run, &st) == 0 && S_ISLNK(st.st_mode)) {
 		closedir(dir);
-		return rf_fail(e, RF_EUSAGE, "%s: a link, in whose place nothing is put: name what it leads to", run);
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: a link, in whose place nothing is put: name what it leads to", run);
 	}
 	if (!dir)
-		return errno == ENOENT ? RF_OK : rf_fail(e, errno == ENOTDIR ? RF_EUSAGE : RF_EIO, "%s: %s", run, strerror(errno));
+		return errno == ENOENT ? RF_OK
+		                       : rf_fail(e, errno == ENOTDIR ? RF_EUSAGE : RF_EIO, "%s: %s", run,
+		                                 strerror(errno));
 	while (empty && (d = readdir(dir)))
 		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
 	closedir(dir);
@@ -336,7 +361,8 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 {
 	struct rf_state s = { .parent = -1 };
 	struct rf_parts p = {
-		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s, .stop = stop
+		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s,
+		.stop = stop
 	};
 	char temp[4096], step[4096], name[32];
 	enum rf_code rc;
@@ -347,12 +373,14 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 	    || (rc = rf_disk_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc(from->params.total * sizeof *flat)))
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir, from->params.total);
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir,
+		               from->params.total);
 	p.weights = flat;
 	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK && mkdir(temp, 0777) < 0) {
 		rc = rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
 	} else if (rc == RF_OK) {
-		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK && (rc = point_latest(temp, 0, e)) == RF_OK)
+		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK &&
+		    (rc = point_latest(temp, 0, e)) == RF_OK)
 			rc = rf_disk_publish(temp, run, stop, e);
 		else
 			rf_disk_remove(temp, NULL);

@@ -1,6 +1,6 @@
-/* tensors.c -- safetensors: 8 bytes with the length of the header, a JSON object {name: {dtype, shape, data_offsets}},
- * the bytes.  The rules are those of the reference implementation (huggingface/safetensors, SafeTensors::deserialize)
- * or stricter, so that whatever is accepted here is accepted there. */
+/* tensors.c -- safetensors: 8 bytes with the length of the header, a JSON object {name: {dtype, shape,
+ * data_offsets}}, the bytes.  The rules are those of the reference implementation (huggingface/safetensors,
+ * SafeTensors::deserialize) or stricter, so that whatever is accepted here is accepted there. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ int rf_dtype_size(enum rf_dtype t)
 	return dtypes[t].size;
 }
 
-/* ---- the header ------------------------------------------------------------------------------------------------- */
+/* ---- the header ---------------------------------------------------------------------------- */
 
 static bool get_size(const json_t *v, uint64_t *to)
 {
@@ -56,7 +56,8 @@ static bool get_size(const json_t *v, uint64_t *to)
 }
 
 /* One entry of the header; data has `room` bytes. */
-static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json_t *v, uint64_t room, struct rf_err *e)
+static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json_t *v, uint64_t room,
+                               struct rf_err *e)
 {
 	const char *dtype = json_string_value(json_object_get(v, "dtype"));
 	const json_t *shape = json_object_get(v, "shape"), *offsets = json_object_get(v, "data_offsets");
@@ -92,8 +93,8 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	    || !get_size(json_array_get(offsets, 1), &end))
 		return rf_fail(e, RF_EMODEL, "'%s': data_offsets are not two whole numbers", q);
 	if (begin > end || end > room)
-		return rf_fail(e, RF_EMODEL, "'%s' lies at bytes %llu to %llu of %llu", q, (unsigned long long)begin,
-		               (unsigned long long)end, (unsigned long long)room);
+		return rf_fail(e, RF_EMODEL, "'%s' lies at bytes %llu to %llu of %llu", q,
+		               (unsigned long long)begin, (unsigned long long)end, (unsigned long long)room);
 	if (end - begin != t->bytes)
 		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, its shape and dtype want %llu", q,
 		               (unsigned long long)(end - begin), (unsigned long long)t->bytes);
@@ -115,7 +116,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct rf_tensor *)a)->name, ((const struct rf_tensor *)b)->name);
 }
 
-/* "-0" is a float to the reference implementation and an integer to jansson; no number of a header has a sign. */
+/* "-0" is a float to the reference implementation and an integer to jansson; no number of a header
+ * has a sign. */
 static bool has_minus(const char *s, size_t n)
 {
 	bool in = false;
@@ -130,9 +132,10 @@ static bool has_minus(const char *s, size_t n)
 	return false;
 }
 
-/* Appends the tensors of one file, whose header is text and whose data, of room bytes, begin at byte `base`. */
-static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const char *text, size_t n, uint64_t base,
-                                uint64_t room, struct rf_err *e)
+/* Appends the tensors of one file, whose header is text and whose data, of room bytes, begin at
+ * byte `base`. */
+static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const char *text, size_t n,
+                                uint64_t base, uint64_t room, struct rf_err *e)
 {
 	struct rf_tensor *t;
 	const char *key, *k;
@@ -169,16 +172,18 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 	for (t = out->t + first; t < out->t + out->n; t++) {
 		if (t->at != place) {
 			rf_quote(q, sizeof q, t->name, strlen(t->name));
-			return rf_fail(e, RF_EMODEL, "'%s' begins at byte %llu of the data, the one before it ends at "
-			               "%llu", q, (unsigned long long)t->at, (unsigned long long)place);
+			return rf_fail(e, RF_EMODEL,
+			               "'%s' begins at byte %llu of the data, the one before it ends at "
+			               "%llu",
+			               q, (unsigned long long)t->at, (unsigned long long)place);
 		}
 		place += t->bytes;
 		t->at += base;
 		t->data = s->bytes ? s->bytes + t->at : NULL;
 	}
 	if (place != room)
-		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu", (unsigned long long)place,
-		               (unsigned long long)room);
+		return rf_fail(e, RF_EMODEL, "the tensors end at byte %llu of %llu",
+		               (unsigned long long)place, (unsigned long long)room);
 	return RF_OK;
 }
 
@@ -189,15 +194,17 @@ static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint6
 	for (int i = 7; i >= 0; i--)
 		*n = *n << 8 | b[i];
 	if (*n > MAX_HEADER)
-		return rf_fail(e, RF_EMODEL, "not a safetensors file, or its header of %llu bytes is over the limit of "
-		               "%d", (unsigned long long)*n, MAX_HEADER);
+		return rf_fail(e, RF_EMODEL,
+		               "not a safetensors file, or its header of %llu bytes is over the limit of "
+		               "%d",
+		               (unsigned long long)*n, MAX_HEADER);
 	if (*n > size - 8)
 		return rf_fail(e, RF_EMODEL, "truncated: %llu bytes cannot hold a header of %llu",
 		               (unsigned long long)size, (unsigned long long)*n);
 	return RF_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static enum rf_code sort_names(struct rf_tensors *t, struct rf_err *e)
 {
@@ -254,7 +261,8 @@ static enum rf_code open_shard(struct rf_tensors *out, struct shard *s, const ch
 		return rc;
 	if (size < 8 || size > SIZE_MAX / 2)
 		rc = rf_fail(e, RF_EMODEL, "truncated: %llu bytes", (unsigned long long)size);
-	else if ((rc = rf_disk_pread(s->fd, b, 8, 0, e)) != RF_OK || (rc = header_length(b, size, &n, e)) != RF_OK)
+	else if ((rc = rf_disk_pread(s->fd, b, 8, 0, e)) != RF_OK ||
+	         (rc = header_length(b, size, &n, e)) != RF_OK)
 		;
 	else if (!(text = malloc((size_t)n + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
@@ -278,7 +286,8 @@ enum rf_code rf_tensors_open(struct rf_tensors *out, const char *path, struct rf
 	return rc;
 }
 
-/* Opens the shards that weight_map {tensor: file} names, each once; every tensor must be where the map says. */
+/* Opens the shards that weight_map {tensor: file} names, each once; every tensor must be where the
+ * map says. */
 static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const json_t *map, struct rf_err *e)
 {
 	json_t *order = json_object(), *v;
@@ -349,14 +358,16 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 		return rc;
 	if ((rc = rf_disk_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
 		return rf_fail(e, RF_ENOINPUT,
-		               "%s: neither model.safetensors nor model.safetensors.index.json is there", dir);
+		               "%s: neither model.safetensors nor model.safetensors.index.json is there",
+		               dir);
 	if (rc != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, 8, e);
 	free(text);
 	if (rc == RF_OK) {
 		map = json_object_get(root, "weight_map");
-		rc = json_object_size(map) ? open_shards(out, dir, map, e) : rf_fail(e, RF_EMODEL, "no weight_map");
+		rc = json_object_size(map) ? open_shards(out, dir, map, e)
+		                           : rf_fail(e, RF_EMODEL, "no weight_map");
 		json_decref(root);
 	}
 	if (rc != RF_OK) {
@@ -396,7 +407,7 @@ const char *rf_tensors_meta(const struct rf_tensors *t, const char *key)
 	return json_string_value(json_object_get(json_object_get(f->s[0].header, "__metadata__"), key));
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------- */
 
 enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e)
 {
@@ -415,7 +426,8 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 	return rf_blame(e, "'%s'", rf_quote(q, sizeof q, t->name, strlen(t->name)));
 }
 
-enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out, struct rf_err *e)
+enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out,
+                                struct rf_err *e)
 {
 	unsigned char buf[BLOCK];
 	enum rf_code rc;
@@ -450,7 +462,8 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 	return rf_tensor_f32_part(t, 0, (size_t)t->count, out, e);
 }
 
-enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17], struct rf_err *e)
+enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17],
+                             struct rf_err *e)
 {
 	XXH64_state_t *h = XXH64_createState();
 	unsigned char buf[BLOCK];
@@ -484,7 +497,7 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 	return rc;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 /* The header as text, padded with spaces so that the data begin at a multiple of 8; NULL: out of memory. */
 static char *make_header(const struct rf_tensor *t, int n, const char *const *extra, size_t *len)
@@ -530,8 +543,8 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 	for (int i = 0; i < 8; i++)
 		length[i] = (unsigned char)((uint64_t)len >> 8 * i);
 	if (len > MAX_HEADER)
-		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d", f->path, len,
-		             MAX_HEADER);
+		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d",
+		             f->path, len, MAX_HEADER);
 	else if ((rc = rf_disk_write(f, length, sizeof length, e)) == RF_OK)
 		rc = rf_disk_write(f, head, len, e);
 	free(head);

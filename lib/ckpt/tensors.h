@@ -1,4 +1,5 @@
-/* tensors.h -- safetensors files: read with the checks of the reference implementation, written whole or not at all.
+/* tensors.h -- safetensors files: read with the checks of the reference implementation, written
+ * whole or not at all.
  *
  * Header <= 16 MiB; tensors tile the buffer exactly; every product is checked; no duplicate keys. */
 #ifndef RF_TENSORS_H
@@ -52,18 +53,23 @@ void rf_tensors_close(struct rf_tensors *t);
 const struct rf_tensor *rf_tensors_find(const struct rf_tensors *t, const char *name);
 /* What __metadata__ of the (first) file says, or NULL. */
 const char *rf_tensors_meta(const struct rf_tensors *t, const char *key);
-/* n bytes of the tensor, from byte `from` on, read then: a file that was cut short since it was opened is RF_EIO. */
+/* n bytes of the tensor, from byte `from` on, read then: a file that was cut short since it was
+ * opened is RF_EIO. */
 enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out, size_t n, struct rf_err *e);
-/* F32, F16, BF16, F64 elements as float32; another dtype is RF_EMODEL.  The second: n of them, from element `first` on. */
+/* F32, F16, BF16, F64 elements as float32; another dtype is RF_EMODEL.  The second: n of them, from element
+ * `first` on. */
 enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err *e);
-enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out, struct rf_err *e);
+enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_t n, float *out,
+                                struct rf_err *e);
 
-/* XXH64 (seed 0), 16 hex digits, over all tensors in order of name: name, dtype, shape in decimal ("40,16") and
- * bytes; with arch_of != NULL over arch_of first, then the same without the bytes. */
-enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17], struct rf_err *e);
+/* XXH64 (seed 0), 16 hex digits, over all tensors in order of name: name, dtype, shape in decimal ("40,16")
+ * and bytes; with arch_of != NULL over arch_of first, then the same without the bytes. */
+enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17],
+                             struct rf_err *e);
 
-/* Writes a file with __metadata__ {"format":"pt"} and the given extra pairs (key, value, key, value, NULL; may be
- * NULL); the tensors must be in order of name.  fsynced; on failure the file is gone.  path must not exist. */
+/* Writes a file with __metadata__ {"format":"pt"} and the given extra pairs (key, value, key,
+ * value, NULL; may be NULL); the tensors must be in order of name.  fsynced; on failure the file is
+ * gone.  path must not exist. */
 enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
                               struct rf_err *e);
 /* The same into a file that the caller creates and finishes. */

@@ -93,7 +93,8 @@ static void on_signals(void (*handler)(int))
 	struct sigaction sa = { .sa_handler = handler }, old;
 
 	for (const int *sig = rf_ending; *sig; sig++)
-		if (*sig == SIGTERM || *sig == SIGINT || (sigaction(*sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN)) /* nohup(1) */
+		if (*sig == SIGTERM || *sig == SIGINT ||
+		    (sigaction(*sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN)) /* nohup(1) */
 			sigaction(*sig, &sa, NULL);
 }
 
@@ -132,7 +133,10 @@ static void print_default(const struct rf_opt *o)
 	case RF_OPT_FLAG: return;
 	case RF_OPT_INT:  printf(" [%d]", *(int *)o->to); return;
 	case RF_OPT_U64:  printf(" [%llu]", *(unsigned long long *)o->to); return;
-	case RF_OPT_SIZE: if (*(uint64_t *)o->to) printf(" [%lluM]", *(unsigned long long *)o->to >> 20); return;
+	case RF_OPT_SIZE:
+		if (*(uint64_t *)o->to)
+			printf(" [%lluM]", *(unsigned long long *)o->to >> 20);
+		return;
 	case RF_OPT_REAL: if (!isnan(*(double *)o->to)) printf(" [%g]", *(double *)o->to); return;
 	case RF_OPT_PAIR: printf(" [%g,%g]", ((double *)o->to)[0], ((double *)o->to)[1]); return;
 	case RF_OPT_TEXT: if (*(const char **)o->to) printf(" [%s]", *(const char **)o->to); return;
@@ -197,8 +201,8 @@ static bool real(const char *s, char stop, double min, double max, double *v, co
 	*v = strtod(s, &end);
 	*rest = end;
 	/* nor what strtod() takes for hexadecimal, or what is too small to be held */
-	return end != s && !errno && !memchr(s, 'x', (size_t)(end - s)) && !memchr(s, 'X', (size_t)(end - s)) && *end == stop && isfinite(*v)
-	    && *v >= min && *v <= max;
+	return end != s && !errno && !memchr(s, 'x', (size_t)(end - s)) &&
+	       !memchr(s, 'X', (size_t)(end - s)) && *end == stop && isfinite(*v) && *v >= min && *v <= max;
 }
 
 /* A name of one letter is an option like -k, which --k is too. */
@@ -215,24 +219,30 @@ static void set(const struct rf_opt *o, const char *s)
 		*(bool *)o->to = true;
 		return;
 	case RF_OPT_INT:
-		if (*s == '-' ? !whole(s + 1, 1ull << 31, &u) || -(double)u < o->min : !whole(s, (unsigned long long)(o->max < 0 ? 0 : o->max), &u) || (double)u < o->min)
-			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name, s, o->min, o->max);
+		if (*s == '-' ? !whole(s + 1, 1ull << 31, &u) || -(double)u < o->min
+		              : !whole(s, (unsigned long long)(o->max < 0 ? 0 : o->max), &u) ||
+		                        (double)u < o->min)
+			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name,
+			            s, o->min, o->max);
 		*(int *)o->to = *s == '-' ? (int)-(long long)u : (int)u;
 		return;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE:
 		/* a size times a small number still fits */
 		if (!whole(s, o->kind == RF_OPT_SIZE ? 1ull << 50 : ~0ull, &u))
-			usage_error("%s%s: '%s' is not a whole number%s", dashes(o), o->name, s, o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
+			usage_error("%s%s: '%s' is not a whole number%s", dashes(o), o->name, s,
+			            o->kind == RF_OPT_SIZE ? " of at most 1024 tebibytes" : "");
 		*(uint64_t *)o->to = u;
 		return;
 	case RF_OPT_REAL:
 		if (!real(s, 0, o->min, o->max, p, &rest))
-			usage_error("%s%s: '%s' is not a number from %.9g to %.9g", dashes(o), o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a number from %.9g to %.9g", dashes(o), o->name, s,
+			            o->min, o->max);
 		return;
 	case RF_OPT_PAIR:
 		if (!real(s, ',', o->min, o->max, &x, &rest) || !real(rest + 1, 0, o->min, o->max, &y, &rest))
-			usage_error("%s%s: '%s' is not a pair of numbers from %.9g to %.9g, like 0.9,0.999", dashes(o), o->name, s, o->min, o->max);
+			usage_error("%s%s: '%s' is not a pair of numbers from %.9g to %.9g, like 0.9,0.999",
+			            dashes(o), o->name, s, o->min, o->max);
 		p[0] = x;
 		p[1] = y;
 		return;
@@ -292,8 +302,8 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wi
 	}
 }
 
-/* A standard descriptor that is closed would be the next file's that is opened, and that file would get what is said or written.  In
- * its place stands what cannot be used, so that whoever uses it is told. */
+/* A standard descriptor that is closed would be the next file's that is opened, and that file would get what
+ * is said or written.  In its place stands what cannot be used, so that whoever uses it is told. */
 static void hold_standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -301,7 +311,8 @@ static void hold_standard_descriptors(void)
 			_exit(74);
 }
 
-/* oneDNN's remarks go to standard output, where nothing but the program's own may go: they are heard where that goes to a file. */
+/* oneDNN's remarks go to standard output, where nothing but the program's own may go: they are heard where
+ * that goes to a file. */
 static void silence_library(const struct rf_cli *cli)
 {
 	const struct rf_opt *o = find(cli, "output", 6, 0);
@@ -324,7 +335,8 @@ static void need_stack(void)
 		return;
 	may.rlim_cur = may.rlim_max == RLIM_INFINITY || may.rlim_max > GOOD ? GOOD : may.rlim_max;
 	if (may.rlim_cur < LEAST)
-		rf_die(71, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)", (unsigned long long)may.rlim_cur >> 10, LEAST >> 10);
+		rf_die(71, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)",
+		       (unsigned long long)may.rlim_cur >> 10, LEAST >> 10);
 	setrlimit(RLIMIT_STACK, &may);
 }
 
@@ -392,7 +404,8 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 	if (words < cli->min_args)
 		usage_error("too few words: usage: %s %s", cli->name, cli->usage);
 	if (cli->max_args >= 0 && words > cli->max_args)
-		usage_error("one word too many: '%s'", rf_quote((char[80]){ 0 }, 80, argv[cli->max_args + 1], strlen(argv[cli->max_args + 1])));
+		usage_error("one word too many: '%s'", rf_quote((char[80]){ 0 }, 80, argv[cli->max_args + 1],
+		                                                strlen(argv[cli->max_args + 1])));
 	return words;
 }
 
@@ -411,8 +424,12 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 			case RF_OPT_FLAG: rc = rf_head_option_bool(head, o->name, *(bool *)o->to, e); break;
 			case RF_OPT_INT:  rc = rf_head_option_int(head, o->name, *(int *)o->to, e); break;
 			case RF_OPT_U64:
-			case RF_OPT_SIZE: rc = rf_head_option_uint(head, o->name, *(uint64_t *)o->to, e); break;
-			case RF_OPT_REAL: rc = isnan(*p) ? RF_OK : rf_head_option_real(head, o->name, *p, e); break;
+			case RF_OPT_SIZE:
+				rc = rf_head_option_uint(head, o->name, *(uint64_t *)o->to, e);
+				break;
+			case RF_OPT_REAL:
+				rc = isnan(*p) ? RF_OK : rf_head_option_real(head, o->name, *p, e);
+				break;
 			case RF_OPT_PAIR: {
 				char pair[64];
 				snprintf(pair, sizeof pair, "%.17g,%.17g", p[0], p[1]);
@@ -421,7 +438,8 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 			}
 			case RF_OPT_TEXT:
 				if (*(const char **)o->to)
-					rc = rf_head_option_text(head, o->name, *(const char **)o->to, strlen(*(const char **)o->to), e);
+					rc = rf_head_option_text(head, o->name, *(const char **)o->to,
+					                         strlen(*(const char **)o->to), e);
 				break;
 			case RF_OPT_ENUM:
 				if (*(int *)o->to < 0)

@@ -1,5 +1,5 @@
-/* cli.h -- what every program's main() shares: its command line, its messages, its signals.  Only tools/ includes this,
- * cli_stage.h, cli_model.h and progress.h, whose .c are all that prints or exits. */
+/* cli.h -- what every program's main() shares: its command line, its messages, its signals.  Only tools/
+ * includes this, cli_stage.h, cli_model.h and progress.h, whose .c are all that prints or exits. */
 #ifndef RF_CLI_H
 #define RF_CLI_H
 
@@ -19,26 +19,28 @@ struct rf_cli {
 	const char *example;               /* a pipeline that can be typed */
 	const char *also;                  /* "rf-entropy(1), rf-rollout(1)" */
 	const struct rf_opt *const *opts;  /* tables, NULL at the end */
-	int min_args, max_args;            /* how many words may stand beside the options; max -1: any number */
+	/* how many words may stand beside the options; max -1: any number */
+	int min_args, max_args;
 };
 
-/* Reads the command line: options anywhere, "--" ends them, "-" is a word, no abbreviations, the last of a repeated
- * option wins.  --help and --version are answered here.  Restores SIGPIPE, installs the handler of rf_cli_stop.  The
- * words beside the options are moved to argv[1..n]; returns n.  A mistake ends the program with 64 and one line. */
+/* Reads the command line: options anywhere, "--" ends them, "-" is a word, no abbreviations, the last of a
+ * repeated option wins.  --help and --version are answered here.  Restores SIGPIPE, installs the handler of
+ * rf_cli_stop.  The words beside the options are moved to argv[1..n]; returns n.  A mistake ends the program
+ * with 64 and one line. */
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 
-/* What has no effect as the command line is: the options of `table`, or (name not NULL) this one of them, go with
- * something that was not asked for.  Where one was given the program ends with 64 and "--log goes with training"; the
- * history leaves them out.  After rf_cli_parse(). */
+/* What has no effect as the command line is: the options of `table`, or (name not NULL) this one of them, go
+ * with something that was not asked for.  Where one was given the program ends with 64 and "--log goes with
+ * training"; the history leaves them out.  After rf_cli_parse(). */
 void rf_cli_without(const struct rf_opt *table, const char *name, const char *with);
 
-/* Appends {tool, version, options} to the head's history: every option whose `result` is set and that has an effect, with
- * its value. */
+/* Appends {tool, version, options} to the head's history: every option whose `result` is set and that has an
+ * effect, with its value. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);
 
 /* SIGTERM, SIGINT and SIGHUP remove unfinished files and kill; once rf_cli_catch() was called they only set
- * rf_cli_stop: a trainer calls it before it commits, and rf_cli_stopped() after a failure, which ends the program with
- * 128 + N if such a signal was the cause. */
+ * rf_cli_stop: a trainer calls it before it commits, and rf_cli_stopped() after a failure, which ends the
+ * program with 128 + N if such a signal was the cause. */
 extern volatile sig_atomic_t rf_cli_stop;
 void rf_cli_catch(void);
 void rf_cli_stopped(void);

@@ -1,5 +1,5 @@
-/* cli_model.c -- a trainer has one moment at which anything changes: before it a signal ends the program and the run is as it
- * was, after it all is done, and what is said of it comes then. */
+/* cli_model.c -- a trainer has one moment at which anything changes: before it a signal ends the program and
+ * the run is as it was, after it all is done, and what is said of it comes then. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -20,7 +20,8 @@ void rf_cli_notes(const struct rf_engine *g)
 		rf_say("%s: %s", g->ckpt->dir, g->ckpt->warning);
 }
 
-noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path, uint64_t max_record)
+noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path,
+                             uint64_t max_record)
 {
 	const struct rf_dry dry = { g, cli->opts, path, max_record };
 	struct rf_err err;
@@ -53,12 +54,13 @@ void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
 	const struct rf_head *h = &s->head;
 
 	if (*h->weights && strcmp(h->weights, g->ckpt->weights))
-		rf_say("%s: positions were chosen by the weights %s, and %s has %s: for ReFINE let rf-entropy read the same model", rf_in_name(s->in),
-		       h->weights, g->path, g->ckpt->weights);
+		rf_say("%s: positions were chosen by the weights %s, and %s has %s: for ReFINE let "
+		       "rf-entropy read the same model",
+		       rf_in_name(s->in), h->weights, g->path, g->ckpt->weights);
 }
 
-/* Reads what an input that is a pipe still brings, and drops it: to leave would kill the programs before us by SIGPIPE, and
- * a pipeline that has done all that it should would fail. */
+/* Reads what an input that is a pipe still brings, and drops it: to leave would kill the programs before us
+ * by SIGPIPE, and a pipeline that has done all that it should would fail. */
 static void drain(const char *path)
 {
 	static char waste[1 << 16];
@@ -67,7 +69,8 @@ static void drain(const char *path)
 
 	if ((path && strcmp(path, "-")) || fstat(STDIN_FILENO, &st) < 0 || !S_ISFIFO(st.st_mode))
 		return;
-	while ((n = read(STDIN_FILENO, waste, sizeof waste)) > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+	while ((n = read(STDIN_FILENO, waste, sizeof waste)) > 0 ||
+	       (n < 0 && (errno == EINTR || errno == EAGAIN)))
 		if (n < 0 && errno == EAGAIN) /* someone made it non-blocking */
 			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
 }

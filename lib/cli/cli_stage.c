@@ -1,5 +1,5 @@
-/* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only after all of it
- * went well. */
+/* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only
+ * after all of it went well. */
 #include <inttypes.h>
 
 #include "cli/cli_stage.h"
@@ -7,8 +7,10 @@
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "output", 'o', RF_OPT_TEXT, &s->output, 0, 0, "file", output ? output : "instead of stdout; appears whole or not at all", false },
-		{ "max-record", 0, RF_OPT_SIZE, &s->max_record, 0, 0, "size", "refuse larger records", false },
+		{ "output", 'o', RF_OPT_TEXT, &s->output, 0, 0, "file",
+		  output ? output : "instead of stdout; appears whole or not at all", false },
+		{ "max-record", 0, RF_OPT_SIZE, &s->max_record, 0, 0, "size", "refuse larger records",
+		  false },
 	};
 
 	RF_OPT_FILL(opts, table, RF_STAGE_OPTS - RF_PROGRESS_OPTS);
@@ -22,7 +24,8 @@ void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path)
 	if (rf_in_open(&s->in, path, s->max_record, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_head_init(&s->head);
-	if (rf_head_copy(&s->head, rf_in_head(s->in), &err) != RF_OK || rf_cli_history(cli, &s->head, &err) != RF_OK)
+	if (rf_head_copy(&s->head, rf_in_head(s->in), &err) != RF_OK ||
+	    rf_cli_history(cli, &s->head, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_begin(&s->progress, cli->name, &path, path != NULL);
 }
@@ -78,7 +81,8 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so)
 {
 	if (s->records && !s->fit)
-		rf_say("none of %" PRIu64 " record%s has %s (%s writes them)%s", s->records, s->records == 1 ? "" : "s", what, writer, so);
+		rf_say("none of %" PRIu64 " record%s has %s (%s writes them)%s", s->records,
+		       s->records == 1 ? "" : "s", what, writer, so);
 }
 
 void rf_stage_close(struct rf_stage *s)

@@ -1,5 +1,5 @@
-/* cli_stage.h -- what the programs that read a stream share: -o, --max-record, --progress, the loop.  Only tools/ includes
- * this.  What fails here ends the program. */
+/* cli_stage.h -- what the programs that read a stream share: -o, --max-record, --progress, the loop.  Only
+ * tools/ includes this.  What fails here ends the program. */
 #ifndef RF_CLI_STAGE_H
 #define RF_CLI_STAGE_H
 
@@ -18,8 +18,10 @@ struct rf_stage {
 	struct rf_head head;         /* of the output: the input's, with this program in its history */
 	struct rf_in *in;
 	struct rf_out *out;
-	uint64_t records, fit;       /* all of them; those that have what the stage works on: its function counts these */
-	rf_stage_fn *pass_on;        /* in place of writing a record: what rf-reward's command judges waits first */
+	/* all of them; those that have what the stage works on: its function counts these */
+	uint64_t records, fit;
+	/* in place of writing a record: what rf-reward's command judges waits first */
+	rf_stage_fn *pass_on;
 };
 #define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD }
 
@@ -32,12 +34,13 @@ void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path);
 /* Opens the output; the head is what it shall be by now. */
 void rf_stage_create(struct rf_stage *s);
 
-/* Calls f for every record, to the input's end, and tells a failure of f with the record's place; then, where there is an
- * output, the record goes there.  Without one, or with pass_on, they count what is done (rf_meter_done). */
+/* Calls f for every record, to the input's end, and tells a failure of f with the record's place; then, where
+ * there is an output, the record goes there.  Without one, or with pass_on, they count what is done
+ * (rf_meter_done). */
 void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg);
 
-/* Where none of the records had what the stage works on, so that it did nothing: says "none of 16 records has positions
- * (rf-select writes them)", and what follows from it, `so`.  At the end. */
+/* Where none of the records had what the stage works on, so that it did nothing: says "none of 16 records has
+ * positions (rf-select writes them)", and what follows from it, `so`.  At the end. */
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so);
 
 /* The output's end record, and the end of both. */

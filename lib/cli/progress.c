@@ -1,9 +1,10 @@
-/* progress.c -- the line is drawn by a thread of its own, because the work it tells of sits for minutes in one product of
- * matrices or one read(): all that the work does is turn counters.
+/* progress.c -- the line is drawn by a thread of its own, because the work it tells of sits for minutes in
+ * one product of matrices or one read(): all that the work does is turn counters.
  *
- * Programs of a pipe share a terminal and know nothing of one another.  Each takes the first row that is free below the
- * cursor, and holds it by a lock of one byte of the terminal's file: byte 0 is the cursor's own row, byte 1 the next.  A
- * line goes out in one write: down, the text, up again, so that the cursor is always found where it was. */
+ * Programs of a pipe share a terminal and know nothing of one another.  Each takes the first row that is free
+ * below the cursor, and holds it by a lock of one byte of the terminal's file: byte 0 is the cursor's own
+ * row, byte 1 the next.  A line goes out in one write: down, the text, up again, so that the cursor is always
+ * found where it was. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,17 +31,18 @@ static struct rf_progress *current; /* the one that is shown */
 void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "progress", 0, RF_OPT_FLAG, &p->asked, 0, 0, NULL, "show progress even where stderr is no terminal", false },
+		{ "progress", 0, RF_OPT_FLAG, &p->asked, 0, 0, NULL,
+		  "show progress even where stderr is no terminal", false },
 		{ .name = NULL },
 	};
 
 	RF_OPT_FILL(opts, table, RF_PROGRESS_OPTS);
 }
 
-/* ---- the line ---------------------------------------------------------------------------------------------------- */
+/* ---- the line ------------------------------------------------------------------------------ */
 
-/* How much of all there is to do is done, as far as one can know: the part that was read, times the part of it that is
- * done; 0: unknown. */
+/* How much of all there is to do is done, as far as one can know: the part that was read, times the part of
+ * it that is done; 0: unknown. */
 static double part_done(const struct rf_progress *p, uint64_t done, uint64_t records)
 {
 	uint64_t bytes = p->meter.bytes;
@@ -77,14 +79,16 @@ static int describe(const struct rf_progress *p, bool last, char *text, size_t s
 	if (done != records)
 		snprintf(of, sizeof of, " of %" PRIu64, records);
 	if (tokens)
-		snprintf(rate, sizeof rate, ", %" PRIu64 " tokens, %.0f tokens/s", tokens, spent > 0 ? (double)tokens / spent : 0);
+		snprintf(rate, sizeof rate, ", %" PRIu64 " tokens, %.0f tokens/s", tokens,
+		         spent > 0 ? (double)tokens / spent : 0);
 	describe_losses(&p->meter, losses, sizeof losses);
 	part = part_done(p, done, records);
 	if (last)
 		snprintf(left, sizeof left, ", %.1f s", spent);
 	else if (part > 0 && part < 1)
 		snprintf(left, sizeof left, ", %.0f s left", spent * (1 / part - 1));
-	return snprintf(text, size, "%s: %" PRIu64 "%s records%s%s%s, %s", p->name, done, of, losses, rate, left, last ? "ended" : p->doing);
+	return snprintf(text, size, "%s: %" PRIu64 "%s records%s%s%s, %s", p->name, done, of, losses, rate,
+	                left, last ? "ended" : p->doing);
 }
 
 static int columns(void)
@@ -141,9 +145,11 @@ static void *keep_drawing(void *arg)
 
 	pthread_mutex_lock(&lock);
 	while (!p->over) {
-		double spent = rf_now() - p->from, wait = p->row >= 0 || spent < 10 * FRAME ? FRAME : spent / 10;
+		double spent = rf_now() - p->from,
+		       wait = p->row >= 0 || spent < 10 * FRAME ? FRAME : spent / 10;
 		double until = rf_now() + wait;
-		struct timespec t = { .tv_sec = (time_t)until, .tv_nsec = (long)((until - (double)(time_t)until) * 1e9) };
+		struct timespec t = { .tv_sec = (time_t)until,
+		                      .tv_nsec = (long)((until - (double)(time_t)until) * 1e9) };
 
 		while (!p->over && pthread_cond_timedwait(&change, &lock, &t) != ETIMEDOUT)
 			;
@@ -154,7 +160,7 @@ static void *keep_drawing(void *arg)
 	return NULL;
 }
 
-/* ---- a bar ------------------------------------------------------------------------------------------------------- */
+/* ---- a bar --------------------------------------------------------------------------------- */
 
 enum { CELLS = 24 };
 static char bar[400]; /* what is shown; "": nothing */
@@ -189,12 +195,13 @@ bool rf_progress_bar(int64_t done, int64_t of, const char *text)
 		return true;
 	}
 	fcntl(STDERR_FILENO, F_SETLK, &row);
-	snprintf(bar, sizeof bar, "[%.*s%.*s] %s", full, "########################", CELLS - full, "........................", text);
+	snprintf(bar, sizeof bar, "[%.*s%.*s] %s", full, "########################", CELLS - full,
+	         "........................", text);
 	draw_bar(bar);
 	return true;
 }
 
-/* ---- begin and end ----------------------------------------------------------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------------------------- */
 
 /* The first free row; where rows cannot be locked, the cursor's. */
 static int take_row(void)
@@ -298,7 +305,8 @@ void rf_progress_wipe(void)
 	if (!p || !p->shown || p->row < 0)
 		return;
 	up[6] = (char)('0' + p->row);
-	if (write(STDERR_FILENO, down, (size_t)p->row) < 0 || write(STDERR_FILENO, up + 0, p->row ? sizeof up - 1 : 4) < 0)
+	if (write(STDERR_FILENO, down, (size_t)p->row) < 0 ||
+	    write(STDERR_FILENO, up + 0, p->row ? sizeof up - 1 : 4) < 0)
 		return;
 	p->shown = false;
 }

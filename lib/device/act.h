@@ -3,6 +3,7 @@
 #define RF_ACT_H
 
 enum rf_act { RF_ACT_SILU, RF_ACT_RELU, RF_ACT_ELU, RF_ACT_IDENTITY };   /* ELU is elu(x) + 1 */
-enum rf_norm { RF_NORM_NONE, RF_NORM_L2, RF_NORM_SUM };                  /* x / sqrt(sum x^2 + 1e-6), x / sum x */
+/* x / sqrt(sum x^2 + 1e-6), x / sum x */
+enum rf_norm { RF_NORM_NONE, RF_NORM_L2, RF_NORM_SUM };
 
 #endif

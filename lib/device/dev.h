@@ -1,19 +1,20 @@
 /* dev.h -- a device behind one table of operations.
  *
- * Models and losses are written once, on this table.  Device memory is a handle of an incomplete type: host code that
- * indexes it does not compile.  Operations return nothing: like ferror(3), the first failure sticks to the device,
- * and rf_dev_sync() reports it.  Operations run in the order of the calls; their arguments are copied, so host memory
- * is read only by upload, which is done with it when it returns, and written only by download.
+ * Models and losses are written once, on this table.  Device memory is a handle of an incomplete
+ * type: host code that indexes it does not compile.  Operations return nothing: like ferror(3), the
+ * first failure sticks to the device, and rf_dev_sync() reports it.  Operations run in the order of
+ * the calls; their arguments are copied, so host memory is read only by upload, which is done with
+ * it when it returns, and written only by download.
  *
- * Rows.  A pass works on nb sequences side by side, `steps` rows each: row (j, b), step j of sequence b, is row
- * j nb + b of every matrix.  The text itself is nb = 1; rollouts that hang below it are nb > 1, and appending a step
- * appends rows at the end.  Everything is row-major float32.  R = steps nb rows, D model width, F MLP width, H heads,
- * K and V head widths, N vocabulary.
+ * Rows.  A pass works on nb sequences side by side, `steps` rows each: row (j, b), step j of sequence b, is
+ * row j nb + b of every matrix.  The text itself is nb = 1; rollouts that hang below it are nb > 1, and
+ * appending a step appends rows at the end.  Everything is row-major float32.  R = steps nb rows, D model
+ * width, F MLP width, H heads, K and V head widths, N vocabulary.
  *
  * What an operation writes overlaps nothing else that it reads or writes, but where it says so.
  *
- * Equal inputs give equal bits for any number of threads: work is cut into tiles of fixed size, reductions run in a
- * fixed order. */
+ * Equal inputs give equal bits for any number of threads: work is cut into tiles of fixed size, reductions
+ * run in a fixed order. */
 #ifndef RF_DEV_H
 #define RF_DEV_H
 
@@ -34,13 +35,13 @@ static inline rf_i32 rf_at_i32(rf_i32 p, size_t i) { return p ? (rf_i32)(void *)
 
 struct rf_dev;
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------ */
 
-/* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) if given.  ta: A is stored (k, m); tb: B is stored (n, k).
- * lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight, which changes only in adamw or an
- * upload, so a device may keep it in another form.  f32: operands stay float32 where the device rounds those of other
- * products (RF_MATH_BF16), since what is made of the result makes its error larger.  batch: so many products (0: one),
- * whose operands lie sa, sb, sc floats apart; without bias. */
+/* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) if given.  ta: A is stored (k, m); tb: B is stored
+ * (n, k).  lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight, which changes only
+ * in adamw or an upload, so a device may keep it in another form.  f32: operands stay float32 where the
+ * device rounds those of other products (RF_MATH_BF16), since what is made of the result makes its error
+ * larger.  batch: so many products (0: one), whose operands lie sa, sb, sc floats apart; without bias. */
 struct rf_gemm {
 	int m, n, k;
 	bool ta, tb, add, weight, f32;
@@ -53,42 +54,46 @@ struct rf_gemm {
 /* y (d) += sum over rows of x (rows, d), ldx floats apart (0: d): the gradient of a bias. */
 struct rf_colsum { int rows, d, ldx; rf_f32 x, y; };
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 /* y (rows, d) = w[tokens];  bwd: dw[tokens] += dy, in the order of the rows. */
 struct rf_embed_fwd { int rows, d; rf_i32 tokens; rf_f32 w, y; };
 struct rf_embed_bwd { int rows, d; rf_i32 tokens; rf_f32 dy, dw; };
 
-/* to[ti] = (or +=) from[fi] for n rows of width d in order; an index array that is NULL counts 0, 1, ...  With add the
- * same ti may come again.  lf, lt: floats from one row to the next in from and to (0: d). */
+/* to[ti] = (or +=) from[fi] for n rows of width d in order; an index array that is NULL counts 0, 1, ...
+ * With add the same ti may come again.  lf, lt: floats from one row to the next in from and to (0: d). */
 struct rf_rows { int n, d, lf, lt; bool add; rf_f32 from, to; rf_i32 fi, ti; };
 
-/* The w rows that stand before a sequence's first, kept in slots of (w, d).  x ((w + steps) nb, d): w steps of earlier
- * rows, then the sequences' own.  load: sequence b takes slot[b / per] (slot NULL: slot 0 for all).  keep (nb = 1): the w
- * rows up to own row `row[i]` go to slot[i], n of them.
- * back: the gradients go the other way and are added: load's from x to the slots, keep's from the slots to x. */
+/* The w rows that stand before a sequence's first, kept in slots of (w, d).  x ((w + steps) nb, d): w steps
+ * of earlier rows, then the sequences' own.  load: sequence b takes slot[b / per] (slot NULL: slot 0 for
+ * all).  keep (nb = 1): the w rows up to own row `row[i]` go to slot[i], n of them.
+ * back: the gradients go the other way and are added: load's from x to the slots, keep's from the
+ * slots to x. */
 struct rf_tail_load { int nb, per, w, d; bool back; rf_f32 x, slots; rf_i32 slot; };
 struct rf_tail_keep { int n, w, d; bool back; rf_f32 x, slots; rf_i32 row, slot; };
 
-/* ---- elementwise ------------------------------------------------------------------------------------------------ */
+/* ---- elementwise --------------------------------------------------------------------------- */
 
-/* y = x / sqrt(mean(x^2) + eps) * w, rows of width d; plus_one: times 1 + w; with gate times silu(gate), which is of y's
- * shape or, row_gate, one number per row.  ldx: floats from one row of x (and dx) to the next (0: d).
- * bwd: dx = (with add: +=); dw += ; dgate =. */
+/* y = x / sqrt(mean(x^2) + eps) * w, rows of width d; plus_one: times 1 + w; with gate times silu(gate),
+ * which is of y's shape or, row_gate, one number per row.  ldx: floats from one row of x (and dx) to the next
+ * (0: d).  bwd: dx = (with add: +=); dw += ; dgate =. */
 struct rf_rmsnorm_fwd { int rows, d, ldx; float eps; bool plus_one, row_gate; rf_f32 x, w, gate, y; };
-struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add; rf_f32 x, w, gate, dy, dx, dw, dgate; };
+struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add;
+                        rf_f32 x, w, gate, dy, dx, dw, dgate; };
 
-/* y = silu(gate) * up, n elements each; those of gate and up (and dgate, dup) in rows of d, ld floats apart (0: as one).
- * bwd: dgate, dup =, and y again (NULL: not wanted); gate, up and dy may be the places of dgate, dup and y. */
+/* y = silu(gate) * up, n elements each; those of gate and up (and dgate, dup) in rows of d, ld floats apart
+ * (0: as one).  bwd: dgate, dup =, and y again (NULL: not wanted); gate, up and dy may be the places of
+ * dgate, dup and y. */
 struct rf_swiglu_fwd { size_t n; int d, ld; rf_f32 gate, up, y; };
 struct rf_swiglu_bwd { size_t n; int d, ld; rf_f32 gate, up, dy, dgate, dup, y; };
 
-/* y = scale * norm(act(conv(x))): the causal depthwise convolution of width w over the steps, the activation, and the
- * norm of every head (width `head`), each optional (weight NULL, and then w = 1; RF_ACT_IDENTITY; norm 0).
- * x ((w-1 + steps) nb, d): w-1 steps of earlier rows (zeros before the start), then the R new ones; y (R, d).
- * weight (d, w), last tap = current row.  ldx: floats from one row of x (and dx) to the next (0: d).
- * bwd: dx, of x's shape, is written whole; dweight +=. */
-struct rf_conv_fwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale; rf_f32 x, weight, y; };
+/* y = scale * norm(act(conv(x))): the causal depthwise convolution of width w over the steps, the activation,
+ * and the norm of every head (width `head`), each optional (weight NULL, and then w = 1; RF_ACT_IDENTITY;
+ * norm 0).  x ((w-1 + steps) nb, d): w-1 steps of earlier rows (zeros before the start), then the R new ones;
+ * y (R, d).  weight (d, w), last tap = current row.  ldx: floats from one row of x (and dx) to the next (0:
+ * d).  bwd: dx, of x's shape, is written whole; dweight +=. */
+struct rf_conv_fwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale;
+                     rf_f32 x, weight, y; };
 struct rf_conv_bwd {
 	int nb, steps, d, ldx, w, head;
 	enum rf_act act;
@@ -97,17 +102,19 @@ struct rf_conv_bwd {
 	rf_f32 x, weight, dy, dx, dweight;
 };
 
-/* Rotary embedding: y (R, heads, D) = x turned, which may be the same place; the first `rotary` columns of each head (0: all D),
- * halves of them rotated together, the rest as they are.  Position of row (j, b) = past[b] + from + j, frequency
- * i = theta^(-2i/rotary); inverse turns back (the backward pass).  ldx, ldy: floats from one row to the next (0: heads D). */
-struct rf_rope { int nb, steps, heads, D, rotary, ldx, ldy, from; bool inverse; double theta; rf_i32 past; rf_f32 x, y; };
+/* Rotary embedding: y (R, heads, D) = x turned, which may be the same place; the first `rotary` columns of
+ * each head (0: all D), halves of them rotated together, the rest as they are.  Position of row (j, b) =
+ * past[b] + from + j, frequency i = theta^(-2i/rotary); inverse turns back (the backward pass).  ldx, ldy:
+ * floats from one row to the next (0: heads D). */
+struct rf_rope { int nb, steps, heads, D, rotary, ldx, ldy, from; bool inverse; double theta; rf_i32 past;
+                 rf_f32 x, y; };
 
 /* y = x sigmoid(gate), rows of width d; ldg: floats from one row of gate (and dgate) to the next (0: d).
  * bwd: dx =, dgate =, y again (NULL: not wanted). */
 struct rf_gate_fwd { int rows, d, ldg; rf_f32 x, gate, y; };
 struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
 
-/* ---- the delta rule --------------------------------------------------------------------------------------------- */
+/* ---- the delta rule ------------------------------------------------------------------------ */
 
 /*     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
@@ -126,7 +133,8 @@ struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
  * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S.
  * open (nb, H, K, V): with `given`, where the state at the first row of the open chunk is kept from one step to the next,
  * once a rollout has filled a chunk; NULL: it is summed up from k and u at every step, which is well for short ones. */
-struct rf_delta_log { rf_f32 S, k, u, g; };  /* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
+/* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
+struct rf_delta_log { rf_f32 S, k, u, g; };
 struct rf_delta_fwd {
 	int nb, steps, given, per, H, G, K, V;
 	float beta_scale;
@@ -138,8 +146,8 @@ struct rf_delta_fwd {
 	rf_i32 cap_row, cap_slot;
 	struct rf_delta_log log;  /* NULLs: captures leave S alone */
 };
-/* Gradients of q, k, v, b, g are written; dS of the captured slots is read; to dS of the start slots, which differ from
- * group to group, is added. */
+/* Gradients of q, k, v, b, g are written; dS of the captured slots is read; to dS of the start slots, which
+ * differ from group to group, is added. */
 struct rf_delta_bwd {
 	int nb, steps, per, H, G, K, V;
 	float beta_scale;
@@ -151,34 +159,39 @@ struct rf_delta_bwd {
 	rf_i32 cap_row, cap_slot;
 };
 
-/* The decay's logarithm: g = -exp(A_log) softplus(a + dt_bias), a and g (rows, H).  bwd: da =, dA_log +=, ddt_bias +=. */
+/* The decay's logarithm: g = -exp(A_log) softplus(a + dt_bias), a and g (rows, H).  bwd: da =, dA_log +=,
+ * ddt_bias +=. */
 struct rf_decay_fwd { int rows, H; rf_f32 a, A_log, dt_bias, g; };
 struct rf_decay_bwd { int rows, H; rf_f32 a, A_log, dt_bias, dg, da, dA_log, ddt_bias; };
 
-/* ---- fast weights ----------------------------------------------------------------------------------------------- */
+/* ---- fast weights -------------------------------------------------------------------------- */
 
-/* What of LaCT (Zhang et al. 2025, arXiv:2505.23884; lact.c) is not a product.  H heads of width D, whose fast weights have
- * a hidden width of E. */
+/* What of LaCT (Zhang et al. 2025, arXiv:2505.23884; lact.c) is not a product.  H heads of width D, whose
+ * fast weights have a hidden width of E. */
 
-/* y = unit(act(x scale + offset)), rows of H heads: act is silu or nothing; unit divides each head by its length + eps, or
- * nothing.  scale and offset of column j lie at [2 j]; NULL: 1 and 0.  bwd: dx +=, dscale +=, doffset +=. */
+/* y = unit(act(x scale + offset)), rows of H heads: act is silu or nothing; unit divides each head by its
+ * length + eps, or nothing.  scale and offset of column j lie at [2 j]; NULL: 1 and 0.  bwd: dx +=, dscale
+ * +=, doffset +=. */
 struct rf_feature_fwd { int rows, H, D; bool silu, unit; float eps; rf_f32 x, scale, offset, y; };
-struct rf_feature_bwd { int rows, H, D; bool silu, unit; float eps; rf_f32 x, scale, offset, dy, dx, dscale, doffset; };
+struct rf_feature_bwd { int rows, H, D; bool silu, unit; float eps;
+                        rf_f32 x, scale, offset, dy, dx, dscale, doffset; };
 
 /* In place: lr (rows, H, 3) = softplus(lr + shift), m (rows, H) = sigmoid(m); m may be NULL.
  * bwd: from these results, in place, dlr and dm of what went in. */
 struct rf_rates_fwd { int rows, H; float shift; rf_f32 lr, m; };
 struct rf_rates_bwd { int rows, H; rf_f32 lr, m, dlr, dm; };
 
-/* What a chunk's products learn from, in place.  gu (rows, H, 2 E) holds g and u of each head, e (rows, H, E):
+/* What a chunk's products learn from, in place.  gu (rows, H, 2 E) holds g and u of each head, e
+ * (rows, H, E):
  *     g <- e u silu'(g) lr0,  u <- e silu(g) lr2,  e <- silu(g) u lr1
  * Rows of lr (and of dlr, dm) lie `every` rows apart.
- * bwd: the same in gu and e; dgu and de hold the gradients of these results and become those of what went in; dlr =; and
- * dm[row, h] = dsum[h] (NULL: there is none), the gradient of a sum over rows. */
+ * bwd: the same in gu and e; dgu and de hold the gradients of these results and become those of what went in;
+ * dlr =; and dm[row, h] = dsum[h] (NULL: there is none), the gradient of a sum over rows. */
 struct rf_learn_fwd { int rows, H, E, every; rf_f32 gu, e, lr; };
 struct rf_learn_bwd { int rows, H, E, every; rf_f32 gu, e, lr, dgu, de, dlr, dm, dsum; };
 
-/* y = x + by m[h] p for each of H parts of n numbers; y may be p.  bwd: dp += by m[h] dy, dm[h] += by sum of dy p. */
+/* y = x + by m[h] p for each of H parts of n numbers; y may be p.  bwd: dp += by m[h] dy, dm[h] +=
+ * by sum of dy p. */
 struct rf_momentum_fwd { int H; size_t n; float by; rf_f32 x, p, m, y; };
 struct rf_momentum_bwd { int H; size_t n; float by; rf_f32 p, m, dy, dp, dm; };
 
@@ -193,12 +206,13 @@ struct rf_renorm_bwd { int rows; size_t n; float eps; rf_f32 x, length, dy, dx, 
 /* y[i, i] += by, of `mats` matrices (rows, cols) that lie `apart` floats apart. */
 struct rf_diagonal { int mats, rows, cols; size_t apart; float by; rf_f32 y; };
 
-/* ---- softmax attention ------------------------------------------------------------------------------------------ */
+/* ---- softmax attention --------------------------------------------------------------------- */
 
-/* Row (j, b) of q (R, H, D) reads the first past[b] rows of the cache (., G, D) and rows (0..j, b) of k, v (R, G, D);
- * of these only the last `window` with itself (0: all): the cache may hold less than all earlier rows, if it holds those.  Scores times 1 / sqrt(D).  Head h reads key head h G / H.
- * o (R, H, D); lse (R, H) is kept for the backward pass.  `given` as above: q and o hold the new rows only, k and v
- * all of them.  longest: the largest past[b]. */
+/* Row (j, b) of q (R, H, D) reads the first past[b] rows of the cache (., G, D) and rows (0..j, b) of k, v
+ * (R, G, D); of these only the last `window` with itself (0: all): the cache may hold less than all earlier
+ * rows, if it holds those.  Scores times 1 / sqrt(D).  Head h reads key head h G / H.  o (R, H, D); lse (R,
+ * H) is kept for the backward pass.  `given` as above: q and o hold the new rows only, k and v all of them.
+ * longest: the largest past[b]. */
 struct rf_attn_fwd {
 	int nb, steps, given, H, G, D, window, longest;
 	rf_i32 past;
@@ -212,25 +226,26 @@ struct rf_attn_bwd {
 	rf_f32 dq, dk, dv, dcache_k, dcache_v;
 };
 
-/* ---- the head --------------------------------------------------------------------------------------------------- */
+/* ---- the head ------------------------------------------------------------------------------ */
 
-/* z = h w', never stored whole: h (rows, d), w (N, d).  Each output may be NULL (rows):
- * entropy of softmax(z inv_temp), nats; logp = log softmax(z inv_temp)[target] (target < 0: 0); top = arg max, the
- * lowest of equals. */
-struct rf_head_fwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 entropy, logp; rf_i32 top; };
+/* z = h w', never stored whole: h (rows, d), w (N, d).  Each output may be NULL (rows): entropy of
+ * softmax(z inv_temp), nats; logp = log softmax(z inv_temp)[target] (target < 0: 0); top = arg max,
+ * the lowest of equals. */
+struct rf_head_fwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 entropy, logp;
+                     rf_i32 top; };
 
-/* z (rows, N) becomes coef * inv_temp * (softmax(z inv_temp) - [target]), the gradient of -coef logp; logp (rows) is
- * written unless NULL.  coef 0: zeros. */
+/* z (rows, N) becomes coef * inv_temp * (softmax(z inv_temp) - [target]), the gradient of -coef logp; logp
+ * (rows) is written unless NULL.  coef 0: zeros. */
 struct rf_ce_grad { int rows, N; float inv_temp; rf_f32 z; rf_i32 target; rf_f32 coef, logp; };
 
-/* Draws for each row from row / per of z (., N): p = softmax(z inv_temp) without the banned ids; of it the top_k most likely (0: all; of equals
- * the lowest ids), of these the fewest, most likely first, whose sum reaches top_p of theirs (1: all); then the first id
- * in ascending order whose cumulative sum exceeds u * total, both in double.  logp = log softmax(z inv_temp)[token], over the full
- * vocabulary, nothing masked.
+/* Draws for each row from row / per of z (., N): p = softmax(z inv_temp) without the banned ids; of it the
+ * top_k most likely (0: all; of equals the lowest ids), of these the fewest, most likely first, whose sum
+ * reaches top_p of theirs (1: all); then the first id in ascending order whose cumulative sum exceeds u *
+ * total, both in double.  logp = log softmax(z inv_temp)[token], over the full vocabulary, nothing masked.
  *
- * Sums are exact, so that equal probabilities give equal draws in whatever order a device adds them up: p over the largest that
- * is not banned counts in whole 1 / RF_DRAW_WHOLE, rounded to the nearest; vocabularies have at most 2^24 ids (config.h).
- * Nothing to draw from: token 0, and the device fails or logp is NaN. */
+ * Sums are exact, so that equal probabilities give equal draws in whatever order a device adds them up: p
+ * over the largest that is not banned counts in whole 1 / RF_DRAW_WHOLE, rounded to the nearest; vocabularies
+ * have at most 2^24 ids (config.h).  Nothing to draw from: token 0, and the device fails or logp is NaN. */
 #define RF_DRAW_WHOLE 549755813888.f /* 2^39 */
 struct rf_sample {
 	int rows, per, N, top_k, banned;
@@ -243,7 +258,7 @@ struct rf_sample {
 	rf_f32 logp;
 };
 
-/* ---- optimizer -------------------------------------------------------------------------------------------------- */
+/* ---- optimizer ----------------------------------------------------------------------------- */
 
 /* out[0] = sum of x y in double, in blocks of fixed size. */
 struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
@@ -255,7 +270,7 @@ struct rf_adamw { size_t n; double scale, lr, b1, b2, eps, decay, c1, c2; rf_f32
 /* y = scale x [+ y]; y may be x. */
 struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 
-/* ---- the table -------------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 #define RF_OPS(X) \
 	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) X(rmsnorm_fwd) X(rmsnorm_bwd) \
@@ -263,8 +278,8 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 	X(decay_fwd) X(decay_bwd) X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
 	X(momentum_fwd) X(momentum_bwd) X(length_fwd) X(length_bwd) X(renorm_fwd) X(renorm_bwd) X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
 
-/* What a program will ask of a device: for the memory that the device takes beside what is allocated on it, such as forms
- * that it keeps of weights and what its threads work in. */
+/* What a program will ask of a device: for the memory that the device takes beside what is allocated on it,
+ * such as forms that it keeps of weights and what its threads work in. */
 struct rf_beside {
 	int rows;                /* most that are worked on at once: of the text, or of rollouts */
 	int text;                /* of the text */
@@ -272,7 +287,8 @@ struct rf_beside {
 	int d, vocab;            /* of the head */
 	int weights;             /* matrices among the weights, */
 	size_t matrices, largest; /* elements of them all, and of the largest that rows are multiplied by */
-	size_t operands;         /* elements of both operands of the largest product of a batch that may be rounded */
+	/* elements of both operands of the largest product of a batch that may be rounded */
+	size_t operands;
 	size_t states;           /* train: elements of all chunks' states of one head */
 	int sequences, steps;    /* rollouts side by side, and the rows of each */
 	int H, K, V;             /* of the delta rule */
@@ -284,7 +300,8 @@ struct rf_ops {
 	const char *name;
 	enum rf_code (*open)(struct rf_dev *d, struct rf_err *e);
 	void (*close)(struct rf_dev *d);
-	void *(*alloc)(struct rf_dev *d, size_t bytes);               /* NULL: no memory, and the device says so */
+	/* NULL: no memory, and the device says so */
+	void *(*alloc)(struct rf_dev *d, size_t bytes);
 	void (*release)(struct rf_dev *d, void *p);
 	void (*upload)(struct rf_dev *d, void *to, const void *from, size_t bytes);
 	void (*download)(struct rf_dev *d, void *to, const void *from, size_t bytes);  /* waits for it */
@@ -297,13 +314,15 @@ struct rf_ops {
 #undef X
 };
 
-/* What the shared object of a device exports as `rf_plugin`: it fits the programs that have the same number. */
+/* What the shared object of a device exports as `rf_plugin`: it fits the programs that have the
+ * same number. */
 struct rf_plugin { uint64_t abi; const struct rf_ops *ops; };
 
 /* RF(d, gemm, .m = R, ...): one operation, its arguments by name. */
 #define RF(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
 
-/* Operands of products, unless a product says f32; everything else is float32.  AUTO: bf16 on a GPU, else float32. */
+/* Operands of products, unless a product says f32; everything else is float32.  AUTO: bf16 on a
+ * GPU, else float32. */
 enum rf_math { RF_MATH_AUTO, RF_MATH_F32, RF_MATH_BF16 };
 
 struct rf_dev {
@@ -317,16 +336,21 @@ struct rf_dev {
 };
 
 /* Another version of the table, or of what it is made of, is another number. */
-#define RF_PLUGIN_ABI ((uint64_t)2 << 32 | (uint64_t)sizeof(struct rf_beside) << 40 | sizeof(struct rf_ops) << 16 | sizeof(struct rf_dev))
+#define RF_PLUGIN_ABI                                                                                        \
+	((uint64_t)2 << 32 | (uint64_t)sizeof(struct rf_beside) << 40 | sizeof(struct rf_ops) << 16 |        \
+	 sizeof(struct rf_dev))
 
-/* name: "cpu", "check", "cuda" or "auto": then *note says in one sentence what was taken, and why it is no GPU.  NULL is auto
- * for who asked for nothing: *note is NULL unless there is a plugin and a driver and yet no GPU.  threads 0: as many as this
- * process may use.  RF_EDEVICE says what is missing; another name is RF_EUSAGE. */
-enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e);
+/* name: "cpu", "check", "cuda" or "auto": then *note says in one sentence what was taken, and why it is no
+ * GPU.  NULL is auto for who asked for nothing: *note is NULL unless there is a plugin and a driver and yet
+ * no GPU.  threads 0: as many as this process may use.  RF_EDEVICE says what is missing; another name is
+ * RF_EUSAGE. */
+enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math,
+                         const char **note, struct rf_err *e);
 void rf_dev_close(struct rf_dev *d);
 /* Waits for all operations; the device's first failure, if there was one. */
 enum rf_code rf_dev_sync(struct rf_dev *d, struct rf_err *e);
 /* For a backend: keeps the first failure. */
-void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif

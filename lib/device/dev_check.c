@@ -1,10 +1,13 @@
-/* dev_check.c -- the device that distrusts: the CPU's kernels behind memory that the host cannot touch, and errors
- * that come as late as a GPU's.  The tests run on it, so that host code which would fail on a GPU fails without one.
+/* dev_check.c -- the device that distrusts: the CPU's kernels behind memory that the host cannot touch, and
+ * errors that come as late as a GPU's.  The tests run on it, so that host code which would fail on a GPU
+ * fails without one.
  *
- * - A handle is an address plus a skew that no user address has: dereferenced by the host, it is a fault.
- * - Every operation waits, with a copy of its arguments, until sync or download: host memory that is changed too late
+ * - A handle is an address plus a skew that no user address has: dereferenced by the host, it is a
+ * fault.  - Every operation waits, with a copy of its arguments, until sync or download: host
+ * memory that is changed too late
  *   or freed too early shows, and a failure is visible at sync alone.
- * - Fresh memory is full of NaN.  It ends at a page that nobody may touch; what is left of its first page and of its
+ * - Fresh memory is full of NaN.  It ends at a page that nobody may touch; what is left of its
+ * first page and of its
  *   last 64 bytes is watched.  Released memory becomes such pages, and its addresses are kept for a while.
  * - Every handle of an operation must lie in memory that is not released.
  *
@@ -58,9 +61,10 @@ struct check {
 
 static struct check *check_of(struct rf_dev *d) { return d->impl; }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
-/* The memory that a handle points into, live for the host; NULL if there is none with so many bytes from there on. */
+/* The memory that a handle points into, live for the host; NULL if there is none with so many bytes from
+ * there on. */
 static struct area *area_of(struct check *c, const void *handle, size_t bytes)
 {
 	uintptr_t p = (uintptr_t)handle - SKEW; /* the end is a place, too: of no rows */
@@ -84,14 +88,17 @@ static bool untouched(const char *from, const char *to)
 /* Did someone write outside of the caller's bytes? */
 static void inspect(struct check *c, const struct area *a)
 {
-	if (!untouched(a->map + c->page, a->at) || !untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
-		rf_dev_fail(&c->cpu, RF_ENUMERIC, "an operation wrote outside of %zu bytes of device memory", a->bytes);
+	if (!untouched(a->map + c->page, a->at) ||
+	    !untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
+		rf_dev_fail(&c->cpu, RF_ENUMERIC, "an operation wrote outside of %zu bytes of device memory",
+		            a->bytes);
 }
 
 static void *check_alloc(struct rf_dev *d, size_t bytes)
 {
 	struct check *c = check_of(d);
-	size_t mine = (bytes + 63) / 64 * 64, data = (mine + c->page - 1) / c->page * c->page, all = data + 2 * c->page;
+	size_t mine = (bytes + 63) / 64 * 64, data = (mine + c->page - 1) / c->page * c->page,
+	       all = data + 2 * c->page;
 	struct area a = { .map = MAP_FAILED, .map_bytes = all, .bytes = bytes };
 
 	if (c->areas == c->room) {
@@ -107,7 +114,8 @@ static void *check_alloc(struct rf_dev *d, size_t bytes)
 	if (a.map == MAP_FAILED || (data && mprotect(a.map + c->page, data, PROT_READ | PROT_WRITE))) {
 		if (a.map != MAP_FAILED)
 			munmap(a.map, all);
-		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB more, %zu MiB are in use", bytes >> 20, d->used >> 20);
+		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB more, %zu MiB are in use",
+		            bytes >> 20, d->used >> 20);
 		return NULL;
 	}
 	a.at = a.map + c->page + data - mine;
@@ -128,7 +136,8 @@ static void bury(struct check *c, const char *at)
 		i++;
 	inspect(c, &c->area[i]);
 	rf_cpu_gemm_forget(&c->cpu, at, c->area[i].bytes);
-	mmap(c->area[i].map, c->area[i].map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mmap(c->area[i].map, c->area[i].map_bytes, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	c->area[i].buried = true;
 	if (++c->buried <= GRAVES)
 		return;
@@ -139,7 +148,7 @@ static void bury(struct check *c, const char *at)
 	c->buried--;
 }
 
-/* ---- the queue -------------------------------------------------------------------------------------------------- */
+/* ---- the queue ----------------------------------------------------------------------------- */
 
 static void execute(struct check *c, struct waiting *w)
 {
@@ -195,7 +204,7 @@ static void enqueue(struct check *c, enum kind kind, void *to, size_t bytes, con
 	c->used += w.next;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 static enum rf_code check_open(struct rf_dev *d, struct rf_err *e)
 {

@@ -18,7 +18,8 @@ extern const struct rf_ops rf_cpu_ops_base;
 /* The levels that the kernels are compiled for, upwards. */
 static const struct level { const char *name; const struct rf_ops *ops; } levels[] = {
 #if defined(__x86_64__)
-	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 }, { "x86_64_v4", &rf_cpu_ops_x86_64_v4 },
+	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 }, { "x86_64_v4",
+	                                                                            &rf_cpu_ops_x86_64_v4 },
 #else
 	{ "base", &rf_cpu_ops_base },
 #endif
@@ -34,10 +35,12 @@ static bool supported(int level)
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (level == 2)
-		return supported(1) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+		return supported(1) && __builtin_cpu_supports("avx512f") &&
+		       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 	if (level == 1)
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+		       __builtin_cpu_supports("bmi2");
 #endif
 	return level == 0;
 }
@@ -54,7 +57,9 @@ static int highest(void)
 static enum rf_code take(const struct level *level, bool by_name, struct rf_err *e)
 {
 	if (taken && (taken != level || limited != by_name))
-		return rf_fail(e, RF_EUSAGE, "one process computes at one level, and this one does at %s already", rf_cpu_level());
+		return rf_fail(e, RF_EUSAGE,
+		               "one process computes at one level, and this one does at %s already",
+		               rf_cpu_level());
 	if (!taken && by_name && !rf_cpu_gemm_isa(level->name))
 		return rf_fail(e, RF_EDEVICE, "oneDNN does not let itself be limited to %s", level->name);
 	taken = level;
@@ -74,9 +79,12 @@ enum rf_code rf_cpu_isa(const char *name, struct rf_err *e)
 	while (level < LEVELS && strcmp(name, levels[level].name))
 		level++;
 	if (level == LEVELS)
-		return rf_fail(e, RF_EUSAGE, "no level '%.40s' of the instruction set (--isa and RF_ISA take " WORDS ")", name);
+		return rf_fail(e, RF_EUSAGE,
+		               "no level '%.40s' of the instruction set (--isa and RF_ISA take " WORDS ")",
+		               name);
 	if (!supported(level))
-		return rf_fail(e, RF_EDEVICE, "this processor has no %s, at most %s (--isa, RF_ISA)", name, levels[highest()].name);
+		return rf_fail(e, RF_EDEVICE, "this processor has no %s, at most %s (--isa, RF_ISA)", name,
+		               levels[highest()].name);
 	return take(&levels[level], true, e);
 }
 
@@ -102,11 +110,15 @@ enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
 {
 	struct rf_cpu *c = calloc(1, sizeof *c);
 
-	if (!c || !(c->pool = rf_pool_new(d->threads)) || !(c->scratch = calloc((size_t)d->threads + 1, sizeof *c->scratch))) {
+	if (!c || !(c->pool = rf_pool_new(d->threads)) ||
+	    !(c->scratch = calloc((size_t)d->threads + 1, sizeof *c->scratch))) {
 		if (c)
 			rf_pool_free(c->pool);
 		free(c);
-		return rf_fail(e, RF_ENOMEM, "%d threads cannot be started, for lack of memory or of processes (ulimit -u): --threads takes fewer", d->threads);
+		return rf_fail(e, RF_ENOMEM,
+		               "%d threads cannot be started, for lack of memory or of processes (ulimit "
+		               "-u): --threads takes fewer",
+		               d->threads);
 	}
 	c->rounded = d->math != RF_MATH_BF16 ? 0 : *rf_cpu_gemm_beyond() ? 2 : 4;
 	d->impl = c;
@@ -128,8 +140,9 @@ void rf_cpu_close(struct rf_dev *d)
 	d->impl = NULL;
 }
 
-/* Large blocks ask for pages of 2 MiB, where the system has such (Linux grants them to who asks): a pass over 4096 rows is 2 to 5 %
- * faster, for it walks through far more memory than the processor has addresses at hand of small pages. */
+/* Large blocks ask for pages of 2 MiB, where the system has such (Linux grants them to who asks): a pass over
+ * 4096 rows is 2 to 5 % faster, for it walks through far more memory than the processor has addresses at hand
+ * of small pages. */
 void *rf_cpu_memory(size_t size)
 {
 	enum { PAGE = 2 << 20 };
@@ -152,7 +165,9 @@ void *rf_cpu_alloc(struct rf_dev *d, size_t bytes)
 	char *p = size > bytes ? rf_cpu_memory(size) : NULL;
 
 	if (!p) {
-		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB more, %zu MiB are in use (a smaller --segment or --max-len needs less)",
+		rf_dev_fail(d, RF_ENOMEM,
+		            "out of memory: wanted %zu MiB more, %zu MiB are in use (a smaller --segment or "
+		            "--max-len needs less)",
 		            bytes >> 20, d->used >> 20);
 		return NULL;
 	}
@@ -202,21 +217,29 @@ void rf_cpu_sync(struct rf_dev *d)
 	(void)d;
 }
 
-/* The largest of what operations work in, at its place in kernels/: a weight and rows that are copied, and the operands of a batch
- * (gemm.c), operands rounded to bf16 (gemm.c, head.c), the convolution's gradient (conv.c), that of queries (attention.c); per
- * thread the states of a head (delta.c), probabilities that are drawn from and a part of the vocabulary (head.c), and small things,
- * which in float32 are more: oneDNN packs parts of both operands.  In bf16 also the weights as products take them, each way they
- * are used, and per thread what is widened of them (gemm.c). */
+/* The largest of what operations work in, at its place in kernels/: a weight and rows that are copied, and
+ * the operands of a batch (gemm.c), operands rounded to bf16 (gemm.c, head.c), the convolution's gradient
+ * (conv.c), that of queries (attention.c); per thread the states of a head (delta.c), probabilities that are
+ * drawn from and a part of the vocabulary (head.c), and small things, which in float32 are more: oneDNN packs
+ * parts of both operands.  In bf16 also the weights as products take them, each way they are used, and per
+ * thread what is widened of them (gemm.c). */
 size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 {
 	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, half = (size_t)cpu_of(d)->rounded;
-	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide, apart = (size_t)cpu_apart(CPU_WIDE);
+	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide,
+		     apart = (size_t)cpu_apart(CPU_WIDE);
 	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)b->vocab * (size_t)b->d;
-	const size_t largest = b->sequences >= CPU_MANY && head > b->largest ? head : b->largest; /* rollouts take the head at once */
-	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (largest + rows * wide) * 4, batch = b->operands * (half ? half : 4);
-	size_t queries = b->train && b->kv_heads ? cpu_attn_part(cpu_attn_shares(b->kv_heads), rows, b->heads, b->kv_heads, b->D) * 4 : 0;
-	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + apart * (size_t)b->d * 4) + (half == 4 ? deep * apart * 4 : 0)
-	              + (b->train ? b->states * 4 : (size_t)b->vocab * 12);
+	/* rollouts take the head at once */
+	const size_t largest = b->sequences >= CPU_MANY && head > b->largest ? head : b->largest;
+	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (largest + rows * wide) * 4,
+	       batch = b->operands * (half ? half : 4);
+	size_t queries = b->train && b->kv_heads ? cpu_attn_part(cpu_attn_shares(b->kv_heads), rows, b->heads,
+	                                                         b->kv_heads, b->D) *
+	                                                   4
+	                                         : 0;
+	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + apart * (size_t)b->d * 4) +
+	                (half == 4 ? deep * apart * 4 : 0) +
+	                (b->train ? b->states * 4 : (size_t)b->vocab * 12);
 
 	if (!half && b->train && rows * (wide + slab) * 4 > shared)
 		shared = rows * (wide + slab) * 4;
@@ -229,8 +252,9 @@ size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 	return shared + thread * (size_t)d->threads + (half ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
 }
 
-/* Each operation takes what it needs when it first does, since memory of the host is not used up before it is written.  But whether
- * there is so much address space is asked now, before any of it is taken: oneDNN does not tell where it gets none. */
+/* Each operation takes what it needs when it first does, since memory of the host is not used up before it is
+ * written.  But whether there is so much address space is asked now, before any of it is taken: oneDNN does
+ * not tell where it gets none. */
 void rf_cpu_prepare(struct rf_dev *d, const struct rf_beside *b)
 {
 	enum { CODE = 16 << 20 }; /* of kernels that oneDNN compiles */
@@ -242,7 +266,9 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_beside *b)
 	bytes = bytes > held + CODE ? bytes - held : CODE;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu MiB for operations beside the %zu MiB that are in use", bytes >> 20, d->used >> 20);
+		rf_dev_fail(d, RF_ENOMEM,
+		            "out of memory: wanted %zu MiB for operations beside the %zu MiB that are in use",
+		            bytes >> 20, d->used >> 20);
 	else
 		munmap(p, bytes);
 }

@@ -1,5 +1,5 @@
-/* dev_open.c -- which devices there are.  Apart from dev.c, so that a program which opens none is not linked with their
- * libraries and starts without them. */
+/* dev_open.c -- which devices there are.  Apart from dev.c, so that a program which opens none is not linked
+ * with their libraries and starts without them. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -59,7 +59,8 @@ static enum rf_code open_best(struct rf_dev *d, bool asked, const char **note, s
 	return RF_OK;
 }
 
-enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math, const char **note, struct rf_err *e)
+enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum rf_math math,
+                         const char **note, struct rf_err *e)
 {
 	bool none;
 

@@ -1,5 +1,5 @@
-/* plugin.c -- finds and loads rf-cuda.so.  Whether there is a driver at all is asked first: cuBLAS alone takes longer to load
- * than a program of ours to start, and most machines have no GPU. */
+/* plugin.c -- finds and loads rf-cuda.so.  Whether there is a driver at all is asked first: cuBLAS alone
+ * takes longer to load than a program of ours to start, and most machines have no GPU. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -51,8 +51,11 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 		path = found;
 		*none = true;
 		if (!find(found, sizeof found))
-			return rf_fail(e, RF_EDEVICE, "no plugin: %s is neither in ../lib/rf-tools nor in ../build of the programs (make builds it where it finds the CUDA toolkit;"
-			               " use --device cpu)", name);
+			return rf_fail(e, RF_EDEVICE,
+			               "no plugin: %s is neither in ../lib/rf-tools nor in ../build of the "
+			               "programs (make builds it where it finds the CUDA toolkit;"
+			               " use --device cpu)",
+			               name);
 		if (!has_driver())
 			return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
 		*none = false;
@@ -60,7 +63,9 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 	if (!(object = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
 		return rf_fail(e, RF_EDEVICE, "no plugin: %s", dlerror());
 	if (!(plugin = dlsym(object, "rf_plugin")) || plugin->abi != RF_PLUGIN_ABI)
-		return rf_fail(e, RF_EDEVICE, "no plugin: %s is of another version of rf-tools: install both from one", path);
+		return rf_fail(e, RF_EDEVICE,
+		               "no plugin: %s is of another version of rf-tools: install both from one",
+		               path);
 	*ops = plugin->ops;
 	return RF_OK;
 }

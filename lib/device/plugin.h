@@ -4,9 +4,9 @@
 
 #include "device/dev.h"
 
-/* The table of rf-cuda.so: of $RF_PLUGIN, else in ../lib/rf-tools from the program (installed) or ../build (built).  RF_EDEVICE says what is
- * missing: the file or the NVIDIA driver (then *none: nobody would expect a GPU here), or what the loader wants.  It stays
- * loaded. */
+/* The table of rf-cuda.so: of $RF_PLUGIN, else in ../lib/rf-tools from the program (installed) or ../build
+ * (built).  RF_EDEVICE says what is missing: the file or the NVIDIA driver (then *none: nobody would expect a
+ * GPU here), or what the loader wants.  It stays loaded. */
 enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err *e);
 
 #endif

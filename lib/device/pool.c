@@ -18,8 +18,8 @@ struct rf_pool {
 	void (*fn)(void *, int, int);
 	void *arg;
 	int tiles;
-	/* The round and its next tile in one word: a worker that wakes late, when the others have done everything, cannot
-	 * take a tile of another round, so nobody waits for it. */
+	/* The round and its next tile in one word: a worker that wakes late, when the others have done
+	 * everything, cannot take a tile of another round, so nobody waits for it. */
 	_Atomic uint64_t next;
 	atomic_int finished;
 	pthread_t *id;
@@ -27,7 +27,10 @@ struct rf_pool {
 
 struct worker { struct rf_pool *pool; int thread; };
 
-static bool begun(struct rf_pool *p, uint32_t seen) { return (uint32_t)(atomic_load(&p->next) >> 32) != seen; }
+static bool begun(struct rf_pool *p, uint32_t seen)
+{
+	return (uint32_t)(atomic_load(&p->next) >> 32) != seen;
+}
 static bool ended(struct rf_pool *p, uint32_t tiles) { return (uint32_t)atomic_load(&p->finished) == tiles; }
 
 /* Waits until `is` holds, but not for long; other programs go first. */
@@ -39,7 +42,8 @@ static void linger(struct rf_pool *p, bool (*is)(struct rf_pool *p, uint32_t wha
 		sched_yield();
 }
 
-static void share(struct rf_pool *p, uint32_t round, int tiles, void (*fn)(void *, int, int), void *arg, int thread)
+static void share(struct rf_pool *p, uint32_t round, int tiles, void (*fn)(void *, int, int), void *arg,
+                  int thread)
 {
 	uint64_t s = atomic_load(&p->next);
 

@@ -1,7 +1,8 @@
 /* dump.c -- from files to what is shown of them.
  *
- * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or --sample
- * make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one of its rows is. */
+ * A file is opened, its rows are offered one after the other, and each goes out at once unless --sort or
+ * --sample make it wait.  With --json the rows of a stream are its messages, and a record is chosen when one
+ * of its rows is. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char
 	va_end(ap);
 }
 
-/* ---- rows on their way out -------------------------------------------------------------------------------------- */
+/* ---- rows on their way out ----------------------------------------------------------------- */
 
 /* Writes what has gathered on the page. */
 static enum rf_code flush(struct job *j, struct rf_err *e)
@@ -121,14 +122,16 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-/* What decides whether a row is in the sample: which of the files it is in, its id and its place in the record, not
- * where the record stands. */
+/* What decides whether a row is in the sample: which of the files it is in, its id and its place in the
+ * record, not where the record stands. */
 static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 {
 	uint64_t i = row && row->i >= 0 ? (uint64_t)row->i : 0, r = row && row->r >= 0 ? (uint64_t)row->r : 0;
 	uint32_t t = row && row->i < 0 && row->t >= 0 ? (uint32_t)row->t : 0;
 
-	return j->d->sample ? rf_draw(rf_draw_key(j->d->seed, RF_DRAW_SHUFFLE, (uint64_t)j->file, id, i, r), t) : 0;
+	return j->d->sample
+	               ? rf_draw(rf_draw_key(j->d->seed, RF_DRAW_SHUFFLE, (uint64_t)j->file, id, i, r), t)
+	               : 0;
 }
 
 /* The row whose text is in j->text goes out, or waits. */
@@ -179,16 +182,18 @@ static void say_nothing_found(struct job *j)
 	if (j->of_tensors)
 		snprintf(all, sizeof all, "%llu", (unsigned long long)j->offered);
 	else
-		snprintf(all, sizeof all, "%llu record%s", (unsigned long long)j->records, j->records == 1 ? "" : "s");
+		snprintf(all, sizeof all, "%llu record%s", (unsigned long long)j->records,
+		         j->records == 1 ? "" : "s");
 	if (!j->offered)
-		note(j, "no row: none of %s has %s", all, j->table.rows == RF_ROWS_POSITION ? "positions" : "rollouts");
+		note(j, "no row: none of %s has %s", all,
+		     j->table.rows == RF_ROWS_POSITION ? "positions" : "rollouts");
 	else if (missing)
 		note(j, "no row of %s: none has '%s'", all, missing);
 	else
 		note(j, "no row of %s is as --where says", all);
 }
 
-/* ---- a stream --------------------------------------------------------------------------------------------------- */
+/* ---- a stream ------------------------------------------------------------------------------ */
 
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
 {
@@ -203,7 +208,8 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		if (!matches(j, row))
 			continue;
 		p.part = (uint64_t)row->i;
-		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row), j->order++ };
+		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row),
+		                              j->order++ };
 		if (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key))
 			continue;
 		if (j->d->form == RF_DUMP_TSV)
@@ -235,8 +241,9 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
 	j->d->show.words.tokenizer = j->given;
 	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
-		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s", rf_in_name(in),
-		               kind, h->tokenizer_hash, rf_tokenizer_kind(j->given), rf_tokenizer_hash(j->given));
+		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s",
+		               rf_in_name(in), kind, h->tokenizer_hash, rf_tokenizer_kind(j->given),
+		               rf_tokenizer_hash(j->given));
 	if (j->given || !*h->tokenizer_kind)
 		return RF_OK;
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
@@ -272,7 +279,8 @@ static enum rf_code dump_rows(struct job *j, struct rf_in *in, const char *path,
 }
 
 /* A message as a line of JSON; with --no-hidden a record without its hidden states. */
-static enum rf_code to_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len, struct rf_err *e)
+static enum rf_code to_json(const struct job *j, const void *msg, size_t size, char **line, size_t *len,
+                            struct rf_err *e)
 {
 	struct rf_buf lean = { 0 };
 	struct rf_record rec;
@@ -285,7 +293,8 @@ static enum rf_code to_json(const struct job *j, const void *msg, size_t size, c
 	if ((rc = rf_record_decode(&rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) == RF_OK) {
 		rf_record_hide(&rec);
 		rf_record_encode(&lean, m.seq, &rec);
-		rc = lean.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_msg_to_json(lean.p, lean.n, line, len, e);
+		rc = lean.failed ? rf_fail(e, RF_ENOMEM, "out of memory")
+		                 : rf_msg_to_json(lean.p, lean.n, line, len, e);
 	}
 	rf_buf_free(&lean);
 	rf_record_free(&rec);
@@ -293,8 +302,8 @@ static enum rf_code to_json(const struct job *j, const void *msg, size_t size, c
 }
 
 /* Offers a record as its message, if one of its rows is chosen; it stands where the first of them would. */
-static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg, size_t size,
-                                  struct rf_err *e)
+static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg,
+                                  size_t size, struct rf_err *e)
 {
 	struct rf_pick_row p = { .record = j->records };
 	bool match = false;
@@ -407,10 +416,10 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
-/* ---- a checkpoint ----------------------------------------------------------------------------------------------- */
+/* ---- a checkpoint -------------------------------------------------------------------------- */
 
-static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row, uint64_t id,
-                                    struct rf_err *e)
+static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row,
+                                    uint64_t id, struct rf_err *e)
 {
 	bool stats = j->table.stats;
 	struct rf_pick_row p = { 0 };
@@ -464,7 +473,7 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 	return rc;
 }
 
-/* ---- --check ---------------------------------------------------------------------------------------------------- */
+/* ---- --check ------------------------------------------------------------------------------- */
 
 /* A stream that breaks is broken whatever its ids are, so a double one is told at the end. */
 static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err *e)
@@ -474,7 +483,8 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 	struct rf_record *rec;
 	enum rf_code rc;
 
-	while ((rc = rf_next(in, &rec, e)) == RF_OK && (rc = rf_ids_add(&ids, rec->id, &before, e)) == RF_OK) {
+	while ((rc = rf_next(in, &rec, e)) == RF_OK &&
+	       (rc = rf_ids_add(&ids, rec->id, &before, e)) == RF_OK) {
 		if (before && !twice) {
 			twice = rf_in_count(in);
 			id = rec->id;
@@ -483,12 +493,13 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 	}
 	if (rc == RF_EOF)
 		rc = !twice ? RF_OK
-		   : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu", rf_in_name(in), (unsigned long long)twice,
-		             (unsigned long long)id, (unsigned long long)rf_ids_first(&ids, id));
+		            : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu",
+		                      rf_in_name(in), (unsigned long long)twice, (unsigned long long)id,
+		                      (unsigned long long)rf_ids_first(&ids, id));
 	rf_ids_free(&ids);
 	n = rf_in_count(in);
-	rf_page_printf(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n, n == 1 ? "" : "s",
-	               (unsigned long long)rf_in_bytes(in));
+	rf_page_printf(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n,
+	               n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
 	return rc;
 }
 
@@ -500,8 +511,8 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	rc = rf_inspect_check(&x, e);
-	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n, x.tensors->n == 1 ? "" : "s",
-	               (unsigned long long)x.bytes);
+	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
+	               x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
 	rf_inspect_close(&x);
 	return rc;
 }
@@ -524,7 +535,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------------------------- */
 
 /* The columns fit the first file, and so must the others. */
 static enum rf_code fit_table(struct job *j, const char *path, bool tensors, struct rf_err *e)
@@ -535,12 +546,15 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 
 	rf_quote(name, sizeof name, path, strlen(path));
 	if (j->has_table && tensors != j->of_tensors)
-		return rf_fail(e, RF_EUSAGE, "%s: streams and checkpoints have no columns in common: one at a time", name);
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: streams and checkpoints have no columns in common: one at a time", name);
 	if (j->has_table)
 		return RF_OK;
-	if (spec.rows != RF_ROWS_AUTO && tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP))
-		return rf_fail(e, RF_EUSAGE, "--rows: %s: %s", name, tensors ? "a checkpoint has tensors and steps"
-		               : "a stream has records, positions, rollouts and tokens");
+	if (spec.rows != RF_ROWS_AUTO &&
+	    tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP))
+		return rf_fail(e, RF_EUSAGE, "--rows: %s: %s", name,
+		               tensors ? "a checkpoint has tensors and steps"
+		                       : "a stream has records, positions, rollouts and tokens");
 	if (spec.rows == RF_ROWS_AUTO && tensors)
 		spec.rows = RF_ROWS_TENSOR;
 	if ((rc = rf_table_open(&j->table, &spec, e)) != RF_OK)
@@ -580,7 +594,9 @@ static enum rf_code open_tokenizer(struct job *j, struct rf_err *e)
 
 	if (d->tokenizer && !strcmp(d->tokenizer, "bytes"))
 		return rf_tokenizer_bytes(&j->given, e);
-	return d->tokenizer || d->model ? rf_tokenizer_open(&j->given, d->tokenizer ? d->tokenizer : d->model, e) : RF_OK;
+	return d->tokenizer || d->model
+	               ? rf_tokenizer_open(&j->given, d->tokenizer ? d->tokenizer : d->model, e)
+	               : RF_OK;
 }
 
 enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e)

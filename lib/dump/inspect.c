@@ -16,7 +16,7 @@
 
 enum { LABEL = 11, BLOCK = 1 << 14 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 bool rf_inspect_is(const char *path)
 {
@@ -35,7 +35,8 @@ bool rf_inspect_is(const char *path)
 		return false;
 	got = read(fd, start, sizeof start);
 	close(fd);
-	/* the length of its header, at most 16 MiB, in eight bytes; a stream's first four are a far larger number */
+	/* the length of its header, at most 16 MiB, in eight bytes; a stream's first four are a far
+	   larger number */
 	return got == sizeof start && !start[4] && !start[5] && !start[6] && !start[7] && start[8] == '{';
 }
 
@@ -48,7 +49,8 @@ static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err 
 
 	*bytes = 0;
 	if (!d)
-		return rf_fail(e, RF_EIO, "%s: %s", rf_quote(name, sizeof name, dir, strlen(dir)), strerror(errno));
+		return rf_fail(e, RF_EIO, "%s: %s", rf_quote(name, sizeof name, dir, strlen(dir)),
+		               strerror(errno));
 	while ((entry = readdir(d)))
 		if (!fstatat(dirfd(d), entry->d_name, &st, 0) && S_ISREG(st.st_mode))
 			*bytes += (uint64_t)st.st_size;
@@ -169,7 +171,7 @@ void rf_inspect_close(struct rf_inspect *x)
 	*x = (struct rf_inspect){ 0 };
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------- */
 
 static bool is_float(enum rf_dtype t)
 {
@@ -177,7 +179,8 @@ static bool is_float(enum rf_dtype t)
 }
 
 /* The elements from `at` on, as many as fit; returns how many. */
-static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n, struct rf_err *e)
+static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *out, size_t *n,
+                               struct rf_err *e)
 {
 	*n = t->count - at < BLOCK ? (size_t)(t->count - at) : BLOCK;
 	return rf_tensor_f32_part(t, at, *n, out, e);
@@ -231,9 +234,11 @@ static enum rf_code check_once(const struct rf_inspect *x, struct rf_err *e)
 		if ((rc = rf_inspect_stats(&x->tensors->t[i], &stats, e)) != RF_OK)
 			return rf_blame(e, "%s", x->name);
 		if (stats.nonfinite)
-			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite", x->name,
-			               (unsigned long long)stats.nonfinite, (unsigned long long)x->tensors->t[i].count,
-			               rf_quote(name, sizeof name, x->tensors->t[i].name, strlen(x->tensors->t[i].name)));
+			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite",
+			               x->name, (unsigned long long)stats.nonfinite,
+			               (unsigned long long)x->tensors->t[i].count,
+			               rf_quote(name, sizeof name, x->tensors->t[i].name,
+			                        strlen(x->tensors->t[i].name)));
 	}
 	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
 }
@@ -254,7 +259,7 @@ enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e)
 	return rc;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------- */
 
 /* The keys of config.json that hold one value. */
 static void write_config(const char *text, int width, struct rf_buf *p)
@@ -285,8 +290,8 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 
 static void write_step(const struct rf_step *s, struct rf_buf *p)
 {
-	rf_page_printf(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step, (long long)s->commits,
-	               s->weights, (unsigned long long)s->bytes);
+	rf_page_printf(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step,
+	               (long long)s->commits, s->weights, (unsigned long long)s->bytes);
 }
 
 void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
@@ -295,7 +300,8 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 
 	if (x->is_ckpt) {
 		rf_page_printf(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type,
-		               (unsigned long long)x->count, c->tied ? "the head is the embedding" : "with a head of its own");
+		               (unsigned long long)x->count,
+		               c->tied ? "the head is the embedding" : "with a head of its own");
 		rf_page_printf(p, "%-*s%s\n%-*s%s\n", LABEL, "weights", c->weights, LABEL, "arch", c->arch);
 		if (*c->tokenizer)
 			rf_page_printf(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
@@ -303,7 +309,8 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
 			               LABEL, "commits", (long long)c->commits);
 		if (*c->data_hash)
-			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash, (long long)c->data_next);
+			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash,
+			               (long long)c->data_next);
 		if (*c->warning) {
 			rf_page_printf(p, "%-*s", LABEL, "warning");
 			rf_page_safe(p, c->warning, strlen(c->warning), false);
@@ -313,14 +320,16 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 	}
 	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
 		rf_page_printf(p, "%-*s", LABEL, "of weights");
-		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"), strlen(rf_tensors_meta(&x->file, "weights")), false);
+		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"),
+		             strlen(rf_tensors_meta(&x->file, "weights")), false);
 		rf_page_puts(p, "\n");
 	}
 	for (int i = 0; i < x->steps; i++) {
 		rf_page_printf(p, "%-*s", LABEL, i ? "" : "steps");
 		write_step(&x->step[i], p);
 	}
-	rf_page_printf(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n, (unsigned long long)x->bytes);
+	rf_page_printf(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
+	               (unsigned long long)x->bytes);
 	if (!x->is_ckpt)
 		rf_page_printf(p, ", %llu elements", (unsigned long long)x->count);
 	rf_page_puts(p, "\n");
@@ -347,13 +356,14 @@ void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, b
 	rf_page_printf(p, "  %12llu bytes", (unsigned long long)t->bytes);
 	if (stats)
 		rf_page_printf(p, "  min %-11.4g  max %-11.4g  mean %-11.4g  std %-11.4g  norm %.6g",
-		               row->stats.min, row->stats.max, row->stats.mean, row->stats.std, row->stats.norm);
+		               row->stats.min, row->stats.max, row->stats.mean, row->stats.std,
+		               row->stats.norm);
 	if (stats && row->stats.nonfinite)
 		rf_page_printf(p, "  NOT FINITE: %llu", (unsigned long long)row->stats.nonfinite);
 	rf_page_puts(p, "\n");
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------------------------- */
 
 static void write_json(json_t *o, struct rf_buf *p)
 {
@@ -419,8 +429,9 @@ void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_buf *p)
 	shape = json_array();
 	for (int i = 0; i < t->ndim; i++)
 		json_array_append_new(shape, json_integer(t->shape[i]));
-	o = json_pack("{s:s, s:s, s:s, s:o, s:I, s:I}", "type", "tensor", "name", t->name, "dtype", rf_dtype_name(t->dtype),
-	              "shape", shape, "count", (json_int_t)t->count, "bytes", (json_int_t)t->bytes);
+	o = json_pack("{s:s, s:s, s:s, s:o, s:I, s:I}", "type", "tensor", "name", t->name, "dtype",
+	              rf_dtype_name(t->dtype), "shape", shape, "count", (json_int_t)t->count, "bytes",
+	              (json_int_t)t->bytes);
 	if (o && stats) {
 		json_object_set_new(o, "min", number(row->stats.min));
 		json_object_set_new(o, "max", number(row->stats.max));

@@ -24,18 +24,20 @@ struct rf_inspect {
 	int name_width;
 };
 
-/* Whether the path is for rf_inspect_open(): a directory, or a file that begins as safetensors does or has its name. */
+/* Whether the path is for rf_inspect_open(): a directory, or a file that begins as safetensors does or has
+ * its name. */
 bool rf_inspect_is(const char *path);
 enum rf_code rf_inspect_open(struct rf_inspect *x, const char *path, struct rf_err *e);
 void rf_inspect_close(struct rf_inspect *x);
 
 /* Of a tensor's elements, in double, in their order; NaN where the dtype is not one of floats. */
 enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e);
-/* That every number is finite, and every byte of a step what its state.json says.  Of a run whose step is removed meanwhile
- * the newest is opened instead. */
+/* That every number is finite, and every byte of a step what its state.json says.  Of a run whose step is
+ * removed meanwhile the newest is opened instead. */
 enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e);
 
-/* Everything but the tensors: text of that width; lines of JSON, one for the checkpoint and one for each step. */
+/* Everything but the tensors: text of that width; lines of JSON, one for the checkpoint and one for
+ * each step. */
 void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p);
 void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p);
 /* A tensor or a step as a line. */

@@ -1,6 +1,6 @@
-/* pick.c -- a bounded heap.  A sample of N rows is the N rows with the smallest random numbers, and the first N of a
- * sorted table are the N smallest by key: in both cases the largest of those kept so far stands at the top of a heap
- * and goes when a smaller one comes, so memory is that of N rows however long the stream is. */
+/* pick.c -- a bounded heap.  A sample of N rows is the N rows with the smallest random numbers, and the first
+ * N of a sorted table are the N smallest by key: in both cases the largest of those kept so far stands at the
+ * top of a heap and goes when a smaller one comes, so memory is that of N rows however long the stream is. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -95,7 +95,8 @@ enum rf_code rf_pick_take(struct rf_pick *p, const struct rf_pick_row *row, stru
 
 		if (__builtin_mul_overflow(cap, sizeof *bigger, &size) || !(bigger = realloc(p->row, size))) {
 			free(row->text);
-			return rf_fail(e, RF_ENOMEM, "out of memory: %zu rows wait to be sorted; -n keeps fewer", p->n);
+			return rf_fail(e, RF_ENOMEM,
+			               "out of memory: %zu rows wait to be sorted; -n keeps fewer", p->n);
 		}
 		p->row = bigger;
 		p->cap = cap;

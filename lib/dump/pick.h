@@ -1,7 +1,7 @@
 /* pick.h -- which rows are shown and in what order: --sample N, --sort, -n N.
  *
- * Rows come one after the other; of those that must be held back (a sample, a sorted table) only as many are kept as
- * can still be shown. */
+ * Rows come one after the other; of those that must be held back (a sample, a sorted table) only as many are
+ * kept as can still be shown. */
 #ifndef RF_PICK_H
 #define RF_PICK_H
 

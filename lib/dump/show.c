@@ -1,5 +1,5 @@
-/* show.c -- what a researcher wants to read of a record: where the text was left, what the model wrote there, what the
- * text says, how that was rewarded and how sure the model was of each token. */
+/* show.c -- what a researcher wants to read of a record: where the text was left, what the model wrote there,
+ * what the text says, how that was rewarded and how sure the model was of each token. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const char *paint(const struct rf_show *s, const char *colour)
 	return s->colour ? colour : NULL;
 }
 
-/* ---- text that has to fit --------------------------------------------------------------------------------------- */
+/* ---- text that has to fit ------------------------------------------------------------------ */
 
 /* Safe text in quotes (numbers stand without), its beginning or its end if it is too long. */
 static void fit(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, int columns, bool tail)
@@ -84,7 +84,7 @@ static void item_text(struct rf_flow *f, const char *name, const char *value, co
 	rf_buf_free(&item);
 }
 
-/* ---- msgpack values --------------------------------------------------------------------------------------------- */
+/* ---- msgpack values ------------------------------------------------------------------------ */
 
 static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
 {
@@ -138,7 +138,8 @@ static bool get_string(struct rf_mp map, const char *word, struct rf_mp_item *s)
 /* A word of a shell's command line. */
 static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
 	const unsigned char *s = word->data;
 	bool simple = word->n > 0;
 
@@ -250,7 +251,7 @@ void rf_show_head(struct rf_buf *p, struct rf_mp body)
 	}
 }
 
-/* ---- a record --------------------------------------------------------------------------------------------------- */
+/* ---- a record ------------------------------------------------------------------------------ */
 
 static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
 {
@@ -282,13 +283,15 @@ static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	if (rec->reward.kind)
 		item_text(&f, "reward", rec->reward.kind, NULL);
 	if (!isnan(row->reward.mean))
-		rf_flow_printf(&f, NULL, "mean %.3f min %.3f max %.3f", row->reward.mean, row->reward.min, row->reward.max);
+		rf_flow_printf(&f, NULL, "mean %.3f min %.3f max %.3f", row->reward.mean, row->reward.min,
+		               row->reward.max);
 	for (int i = 0; i < rec->answers; i++)
 		item_text(&f, "answer", rec->answer[i], NULL);
 	rf_flow_end(&f);
 	if (rec->meta.data) {
 		struct rf_buf text = { 0 };
-		struct rf_mp meta = { rec->meta.data, (const unsigned char *)rec->meta.data + rec->meta.size };
+		struct rf_mp meta = { rec->meta.data,
+		                      (const unsigned char *)rec->meta.data + rec->meta.size };
 
 		write_value(&text, &meta);
 		rf_page_puts(p, "  meta ");
@@ -397,7 +400,8 @@ static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row
 	fit(&line, s, &text, room * 2 / 3, true);
 	rf_page_puts(&line, " | ");
 	rf_page_clear(&text);
-	rf_words(&text, &s->words, rec->tokens + t + 1, rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
+	rf_words(&text, &s->words, rec->tokens + t + 1, rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD,
+	         false);
 	fit(&line, s, &text, room / 3, false);
 	rf_page_puts(&line, "\n");
 	rf_buf_add(p, line.p, line.n);

@@ -15,8 +15,9 @@ struct rf_show {
 	bool colour;              /* the reader is a terminal that knows colours */
 };
 
-/* A row's text in three parts: the heading of its record, of its position, and what the row itself says.  *lead and
- * *lead_part are the bytes of the first two, which are left out where the row before had the same. */
+/* A row's text in three parts: the heading of its record, of its position, and what the row itself
+ * says.  *lead and *lead_part are the bytes of the first two, which are left out where the row
+ * before had the same. */
 void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_row_kind rows, const struct rf_row *row,
                  size_t *lead, size_t *lead_part);
 

@@ -1,5 +1,6 @@
-/* table.c -- the columns, as one list: what each is called, which rows have it, how it is got.  The first line of a
- * table, its cells, --where, --sort and the error that names the known columns all come from this list. */
+/* table.c -- the columns, as one list: what each is called, which rows have it, how it is got.  The
+ * first line of a table, its cells, --where, --sort and the error that names the known columns all
+ * come from this list. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "dump/table.h"
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 static struct rf_range range_of(const float *x, size_t n)
 {
@@ -73,10 +74,11 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 	}
 }
 
-/* ---- tokens as text --------------------------------------------------------------------------------------------- */
+/* ---- tokens as text ------------------------------------------------------------------------ */
 
 /* What the tokenizer does not know is its number in angle brackets. */
-static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut, bool quotes)
+static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t *ids, int n, bool cut,
+                   bool quotes)
 {
 	char *text = NULL;
 	size_t len = 0, at = 0;
@@ -95,7 +97,8 @@ static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t
 	free(text);
 }
 
-static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool cut, bool quotes)
+static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool cut,
+                  bool quotes)
 {
 	if (w->tokenizer) {
 		rf_page_puts(p, quotes ? "\"" : "");
@@ -126,7 +129,7 @@ void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_
 	words(p, w, rec->tokens + s, k < rec->T - s ? k : rec->T - s, false, false);
 }
 
-/* ---- columns ---------------------------------------------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------------------------- */
 
 struct value {
 	enum { MISSING, WHOLE, SINGLE, REAL } is; /* SINGLE: a float32 of the stream */
@@ -232,7 +235,9 @@ static struct value get_logp(const struct rf_row *w)
 
 	if (w->r < 0 || !o->logp)
 		return real(NAN);
-	return real(range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, (size_t)o->k).mean);
+	return real(range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
+	                     (size_t)o->k)
+	                    .mean);
 }
 
 /* of the position's rollouts, or of the record's */
@@ -240,7 +245,8 @@ static struct rf_range rewards(const struct rf_row *w)
 {
 	const struct rf_reward *y = &w->rec->reward;
 
-	return w->i < 0 || !y->kind ? w->reward : range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
+	return w->i < 0 || !y->kind ? w->reward
+	                            : range_of(y->total + (size_t)w->i * (size_t)y->n, (size_t)y->n);
 }
 
 GET(reward_mean, real(rewards(w).mean))
@@ -290,7 +296,8 @@ static void write_generated(const struct rf_row *w, const struct rf_words *g, st
 	if (w->r < 0)
 		rf_page_puts(p, "NaN");
 	else
-		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k, false);
+		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k,
+		         false);
 }
 
 static void write_text(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
@@ -396,7 +403,7 @@ static const struct column {
 static const int COLUMNS = sizeof columns / sizeof *columns;
 _Static_assert(sizeof columns / sizeof *columns <= RF_MAX_COLUMNS, "RF_MAX_COLUMNS");
 
-/* ---- --columns, --where, --sort --------------------------------------------------------------------------------- */
+/* ---- --columns, --where, --sort ------------------------------------------------------------ */
 
 static int mask_of(const struct rf_table *t)
 {
@@ -410,7 +417,8 @@ static enum rf_code find(struct rf_table *t, const char *option, const char *nam
 	char quoted[60];
 
 	for (int i = 0; i < COLUMNS; i++)
-		if (columns[i].has & mask_of(t) && strlen(columns[i].name) == n && !memcmp(columns[i].name, name, n)) {
+		if (columns[i].has & mask_of(t) && strlen(columns[i].name) == n &&
+		    !memcmp(columns[i].name, name, n)) {
 			*found = i;
 			t->stats |= columns[i].stats;
 			return RF_OK;
@@ -418,19 +426,20 @@ static enum rf_code find(struct rf_table *t, const char *option, const char *nam
 	for (int i = 0; i < COLUMNS; i++)
 		if (columns[i].has & mask_of(t))
 			rf_page_printf(&known, known.n ? ", %s" : "%s", columns[i].name);
-	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s", option, rf_quote(quoted, sizeof quoted, name, n),
-	        (int)known.n, (char *)known.p);
+	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s", option,
+	        rf_quote(quoted, sizeof quoted, name, n), (int)known.n, (char *)known.p);
 	rf_buf_free(&known);
 	return RF_EUSAGE;
 }
 
-static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
-                                struct rf_err *e)
+static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n,
+                                int *found, struct rf_err *e)
 {
 	enum rf_code rc = find(t, option, name, n, found, e);
 
 	if (rc == RF_OK && columns[*found].write)
-		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text: %s numbers", option, columns[*found].name,
+		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text: %s numbers", option,
+		               columns[*found].name,
 		               strcmp(option, "--where") ? "rows are sorted by" : "conditions compare");
 	return rc;
 }
@@ -513,7 +522,8 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 {
 	enum rf_code rc = RF_OK;
 
-	*t = (struct rf_table){ .rows = spec->rows == RF_ROWS_AUTO ? RF_ROWS_ROLLOUT : spec->rows, .sort = -1 };
+	*t = (struct rf_table){ .rows = spec->rows == RF_ROWS_AUTO ? RF_ROWS_ROLLOUT : spec->rows,
+	                        .sort = -1 };
 	if (spec->columns)
 		rc = read_columns(t, spec->columns, e);
 	else
@@ -526,7 +536,8 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 			;
 	if (spec->sort && rc == RF_OK) {
 		t->descending = *spec->sort == '-';
-		rc = find_number(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending), &t->sort, e);
+		rc = find_number(t, "--sort", spec->sort + t->descending, strlen(spec->sort + t->descending),
+		                 &t->sort, e);
 	}
 	t->stats |= spec->stats;
 	return rc;
@@ -560,7 +571,8 @@ static void write_value(struct rf_buf *p, struct value v, int digits)
 	}
 }
 
-void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p)
+void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row,
+                   struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++) {
 		const struct column *c = &columns[t->column[i]];

@@ -1,9 +1,9 @@
-/* table.h -- what a stream or a checkpoint holds, as rows with named columns: what --tsv prints, what --where and
- * --sort speak of.
+/* table.h -- what a stream or a checkpoint holds, as rows with named columns: what --tsv prints, what --where
+ * and --sort speak of.
  *
- * A row is a record, a position of one, a rollout at one, a token of the text, a tensor, or a step of a run.  A row
- * has the columns of what it belongs to as well (a rollout those of its position and record).  What a row lacks is
- * NaN: it is printed so, matches no condition and is sorted last. */
+ * A row is a record, a position of one, a rollout at one, a token of the text, a tensor, or a step of a run.
+ * A row has the columns of what it belongs to as well (a rollout those of its position and record).  What a
+ * row lacks is NaN: it is printed so, matches no condition and is sorted last. */
 #ifndef RF_TABLE_H
 #define RF_TABLE_H
 
@@ -17,12 +17,13 @@
 #include "text/tokenizer.h"
 
 enum rf_row_kind {
-	RF_ROWS_AUTO,             /* of a record its rollouts, else its positions, else itself; of a checkpoint tensors */
+	/* of a record its rollouts, else its positions, else itself; of a checkpoint tensors */
+	RF_ROWS_AUTO,
 	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_TENSOR, RF_ROWS_STEP,
 };
 #define RF_ROWS_WORDS "auto|record|position|rollout|token|tensor|step"
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 struct rf_range { double mean, min, max; };   /* NaN: of nothing */
 
@@ -49,7 +50,7 @@ void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const stru
 uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows);
 void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index);
 
-/* ---- tokens as text --------------------------------------------------------------------------------------------- */
+/* ---- tokens as text ------------------------------------------------------------------------ */
 
 struct rf_words {
 	const struct rf_tokenizer *tokenizer; /* NULL: tokens are shown as numbers */
@@ -64,12 +65,13 @@ void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, in
 void rf_words_prefix(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s);
 void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s);
 
-/* ---- columns ---------------------------------------------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------------------------- */
 
 struct rf_table_spec {
 	enum rf_row_kind rows;        /* AUTO is as ROLLOUT here */
 	const char *columns;      /* "a,b,c"; NULL: those that belong to such rows */
-	const char *where;        /* "reward<0.1,k>=5": all must hold; also joined with "and"; NULL: every row */
+	/* "reward<0.1,k>=5": all must hold; also joined with "and"; NULL: every row */
+	const char *where;
 	const char *sort;         /* a column, "-" before it: descending; NULL: as they come */
 	bool files;               /* more than one file: its name is the first column */
 	bool stats;               /* tensors: with min, max, mean, std, norm, nonfinite */
@@ -91,7 +93,8 @@ struct rf_table {
 enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e);
 /* The first line, and a row's: tabs between, a newline at the end, as many columns in each. */
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
-void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row, struct rf_buf *p);
+void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row,
+                   struct rf_buf *p);
 bool rf_table_match(struct rf_table *t, const struct rf_row *row);
 /* A column of --where that no row had which rf_table_match() has seen; NULL: none. */
 const char *rf_table_missing(const struct rf_table *t);

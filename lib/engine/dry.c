@@ -1,5 +1,5 @@
-/* dry.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs): the same functions
- * say what is printed here and what is allocated there. */
+/* dry.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs): the
+ * same functions say what is printed here and what is allocated there. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "engine/dry.h"
 #include "io/disk.h"
 
-/* ---- outputs ---------------------------------------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------------------------- */
 
 static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_err *e)
 {
@@ -23,16 +23,18 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
 			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
 				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
-					rc = rf_disk_can_write(*(const char **)o->to, !strcmp(o->name, "log"), e);
+					rc = rf_disk_can_write(*(const char **)o->to, !strcmp(o->name, "log"),
+					                       e);
 	return rc;
 }
 
-/* ---- the input -------------------------------------------------------------------------------------------------- */
+/* ---- the input ----------------------------------------------------------------------------- */
 
 /* Where the numbers of the plan are from. */
 struct source { const char *length, *rollouts; };
 
-/* Whether one can look into the input without taking it away from the program; of a name without a file, opening tells. */
+/* Whether one can look into the input without taking it away from the program; of a name without a file,
+ * opening tells. */
 static bool can_look(const char *path)
 {
 	bool named = path && strcmp(path, "-");
@@ -44,7 +46,8 @@ static bool can_look(const char *path)
 }
 
 /* What the program would say to the first record, and its shape. */
-static enum rf_code first_record(const struct rf_dry *d, struct rf_in *in, struct rf_shape *s, struct source *from, struct rf_err *e)
+static enum rf_code first_record(const struct rf_dry *d, struct rf_in *in, struct rf_shape *s,
+                                 struct source *from, struct rf_err *e)
 {
 	struct rf_engine *g = d->engine;
 	struct rf_record *r;
@@ -94,12 +97,13 @@ static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, struct sour
 		rc = first_record(d, in, s, from, e);
 	}
 	rf_in_close(in);
-	if (at >= 0 && lseek(STDIN_FILENO, at, SEEK_SET) < 0) /* who reads standard input next finds it as it was */
+	/* who reads standard input next finds it as it was */
+	if (at >= 0 && lseek(STDIN_FILENO, at, SEEK_SET) < 0)
 		return rf_fail(e, RF_EIO, "<stdin>: seek: %s", strerror(errno));
 	return rc;
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------------------------ */
 
 static void print_option(struct rf_buf *p, const struct rf_opt *o)
 {
@@ -131,7 +135,8 @@ static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)
 	for (; *opts; opts++)
 		for (const struct rf_opt *o = *opts; o->name; o++)
 			/* the model and the device have lines of their own */
-			if (strcmp(o->name, "model") && strcmp(o->name, "device") && strcmp(o->name, "threads") && strcmp(o->name, "isa") &&
+			if (strcmp(o->name, "model") && strcmp(o->name, "device") &&
+			    strcmp(o->name, "threads") && strcmp(o->name, "isa") &&
 			    strcmp(o->name, "dry-run"))
 				print_option(p, o);
 }
@@ -146,7 +151,8 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 		rf_page_puts(p, ", a config, without weights");
 	else
 		rf_page_printf(p, ", step %lld, weights %s", (long long)c->step, c->weights);
-	rf_page_printf(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n", c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
+	rf_page_printf(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
+	               c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
 	               c->params.tied ? ", tied" : "", c->params.total);
 	rf_page_printf(p, "device     %s, ", g->dev.ops->name);
 	if (*g->dev.model)
@@ -156,17 +162,23 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 	rf_page_printf(p, ", products in %s\n", g->math == RF_MATH_BF16 ? "bf16" : "f32");
 }
 
-static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s, const struct source *from, const struct rf_memory *m)
+static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s,
+                       const struct source *from, const struct rf_memory *m)
 {
-	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T, from->length, rf_segment(g->segment));
+	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T,
+	               from->length, rf_segment(g->segment));
 	if (s->c)
-		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c, s->n, s->k, from->rollouts);
+		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c,
+		               s->n, s->k, from->rollouts);
 	if (*g->dev.model)
-		rf_page_printf(p, "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n           of the GPU: ",
+		rf_page_printf(p,
+		               "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n "
+		               "          of the GPU: ",
 		               (m->all - m->host) >> 20, m->host >> 20);
 	else
 		rf_page_printf(p, "memory     %zu MiB: ", m->all >> 20);
-	rf_page_printf(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "", m->weights >> 20, m->pass >> 20, m->device >> 20);
+	rf_page_printf(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "",
+	               m->weights >> 20, m->pass >> 20, m->device >> 20);
 	if (!*g->dev.model)
 		rf_page_printf(p, ", program and records %zu", m->host >> 20);
 	rf_page_puts(p, "\n");
@@ -198,7 +210,8 @@ enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
 	*text = NULL;
 	shape.T = g->max_len ? g->max_len : g->segment;
 	if ((rc = check_outputs(d->opts, e)) != RF_OK || (rc = look(d, &shape, &from, e)) != RF_OK ||
-	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK || (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
+	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK ||
+	    (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
 		return rc;
 	print_model(&page, g);
 	print_settings(&page, d->opts);

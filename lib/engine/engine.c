@@ -1,8 +1,10 @@
-/* engine.c -- a model that is ready to work: weights on the device, and memory for one sequence and its rollouts.
+/* engine.c -- a model that is ready to work: weights on the device, and memory for one sequence and
+ * its rollouts.
  *
- * Memory is one tree (tree.h) and one block of the stage's own beside it.  Both are laid out for the largest of each
- * dimension so far, and never shrink; so of a stream whose largest record is known beforehand (--max-len, and the history
- * for positions and rollouts) nothing is allocated after the first reservation. */
+ * Memory is one tree (tree.h) and one block of the stage's own beside it.  Both are laid out for the largest
+ * of each dimension so far, and never shrink; so of a stream whose largest record is known beforehand
+ * (--max-len, and the history for positions and rollouts) nothing is allocated after the first
+ * reservation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,22 +16,30 @@
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path", model ? model : "a run (its latest step) or a checkpoint directory", false },
+		{ "model", 'm', RF_OPT_TEXT, &g->path, 0, 0, "path",
+		  model ? model : "a run (its latest step) or a checkpoint directory", false },
 		{ "device", 0, RF_OPT_TEXT, &g->device, 0, 0, "cpu|cuda|auto", "where to compute", false },
-		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use", false },
-		{ "isa", 0, RF_OPT_TEXT, &g->isa, 0, 0, "level", "highest level of the processor's instructions to use, as x86_64_v3; auto: all", false },
-		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows", "rows that are worked on at once; memory grows with it", false },
-		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens", "plan memory for sequences up to this; longer ones are refused", false },
-		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16", "operands of matrix products; auto: bf16 on a GPU", true },
-		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL, "equal bits from run to run, which all devices give in any case", false },
-		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL, "check everything, print settings, memory and time, exit", false },
+		{ "threads", 0, RF_OPT_INT, &g->threads, 0, 1024, "n", "0: as many as this process may use",
+		  false },
+		{ "isa", 0, RF_OPT_TEXT, &g->isa, 0, 0, "level",
+		  "highest level of the processor's instructions to use, as x86_64_v3; auto: all", false },
+		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows",
+		  "rows that are worked on at once; memory grows with it", false },
+		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens",
+		  "plan memory for sequences up to this; longer ones are refused", false },
+		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16",
+		  "operands of matrix products; auto: bf16 on a GPU", true },
+		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL,
+		  "equal bits from run to run, which all devices give in any case", false },
+		{ "dry-run", 0, RF_OPT_FLAG, &g->dry_run, 0, 0, NULL,
+		  "check everything, print settings, memory and time, exit", false },
 		{ .name = NULL },
 	};
 
 	RF_OPT_FILL(opts, table, RF_ENGINE_OPTS);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static enum rf_code get(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
 {
@@ -48,7 +58,8 @@ static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, str
 	return RF_OK;
 }
 
-/* Weights and moments go from the files to the device a block at a time, so that loading needs no memory of its own. */
+/* Weights and moments go from the files to the device a block at a time, so that loading needs no
+ * memory of its own. */
 static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 {
 	struct rf_model *m = &g->model;
@@ -91,7 +102,8 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	g->reach = (struct rf_reach){ &g->dev, get, put };
 	if (g->dry_run) {
 		g->model.dev = NULL;
-		return g->ckpt->config_only ? RF_OK : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);
+		return g->ckpt->config_only ? RF_OK
+		                            : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);
 	}
 	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train, e)) != RF_OK)
 		return rc;
@@ -109,22 +121,26 @@ void rf_engine_close(struct rf_engine *g)
 		rf_ckpt_close(&g->own);
 }
 
-/* ---- what fits the model ---------------------------------------------------------------------------------------- */
+/* ---- what fits the model ------------------------------------------------------------------- */
 
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
 	if (h->vocab > g->ckpt->cfg.vocab)
-		return rf_fail(e, RF_EDATA, "the stream has a vocabulary of %d, the model of %d", h->vocab, g->ckpt->cfg.vocab);
+		return rf_fail(e, RF_EDATA, "the stream has a vocabulary of %d, the model of %d", h->vocab,
+		               g->ckpt->cfg.vocab);
 	if (h->tokenizer_hash[0] && g->ckpt->tokenizer[0] && strcmp(h->tokenizer_hash, g->ckpt->tokenizer))
-		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, the model has %.12s", h->tokenizer_hash, g->ckpt->tokenizer);
+		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, the model has %.12s",
+		               h->tokenizer_hash, g->ckpt->tokenizer);
 	return RF_OK;
 }
 
-static enum rf_code check_tokens(const struct rf_engine *g, const int32_t *token, size_t n, const char *what, struct rf_err *e)
+static enum rf_code check_tokens(const struct rf_engine *g, const int32_t *token, size_t n, const char *what,
+                                 struct rf_err *e)
 {
 	for (size_t i = 0; i < n; i++)
 		if (token[i] < 0 || token[i] >= g->ckpt->cfg.vocab)
-			return rf_fail(e, RF_EDATA, "%s %zu is %d, outside the model's vocabulary of %d", what, i, token[i], g->ckpt->cfg.vocab);
+			return rf_fail(e, RF_EDATA, "%s %zu is %d, outside the model's vocabulary of %d",
+			               what, i, token[i], g->ckpt->cfg.vocab);
 	return RF_OK;
 }
 
@@ -134,9 +150,14 @@ enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_r
 	enum rf_code rc;
 
 	if (g->max_len && r->T > g->max_len)
-		return rf_fail(e, RF_EDATA, "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", r->T, g->max_len);
+		return rf_fail(e, RF_EDATA,
+		               "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", r->T,
+		               g->max_len);
 	rc = check_tokens(g, r->tokens, (size_t)r->T, "token", e);
-	return rc == RF_OK && o->tokens ? check_tokens(g, o->tokens, (size_t)r->c * (size_t)o->n * (size_t)o->k, "rollout token", e) : rc;
+	return rc == RF_OK && o->tokens
+	               ? check_tokens(g, o->tokens, (size_t)r->c * (size_t)o->n * (size_t)o->k,
+	                              "rollout token", e)
+	               : rc;
 }
 
 void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws)
@@ -148,7 +169,7 @@ void rf_engine_sign(const struct rf_engine *g, struct rf_head *h, bool draws)
 	h->step = g->ckpt->step;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 static int larger(int a, int b) { return a > b ? a : b; }
 static int smaller(int a, int b) { return a < b ? a : b; }
@@ -163,8 +184,8 @@ static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *
 	return p;
 }
 
-/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.  Embedding
- * and head are not among the latter two: one is looked up, the other has blocks of its own. */
+/* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
+ * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
 static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 {
 	for (int i = 0; i < p->n; i++) {
@@ -186,9 +207,19 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 {
 	enum { PAD = 15 }; /* heads are padded to whole vectors */
 	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_beside b = { .d = c->d, .vocab = c->vocab, .train = g->train, .sequences = p->sites * p->per, .steps = p->steps, .H = c->delta.heads, .K = c->delta.K,
-	                       .V = c->delta.V, .heads = c->attn.heads, .kv_heads = c->attn.kv_heads, .D = c->attn.D };
-	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) * (PAD + 1);
+	struct rf_beside b = { .d = c->d,
+	                      .vocab = c->vocab,
+	                      .train = g->train,
+	                      .sequences = p->sites * p->per,
+	                      .steps = p->steps,
+	                      .H = c->delta.heads,
+	                      .K = c->delta.K,
+	                      .V = c->delta.V,
+	                      .heads = c->attn.heads,
+	                      .kv_heads = c->attn.kv_heads,
+	                      .D = c->attn.D };
+	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) *
+	               (PAD + 1);
 
 	weigh(&g->ckpt->params, c->vocab, &b);
 	b.text = smaller(p->segment, p->max_len);
@@ -201,7 +232,8 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 	return b;
 }
 
-enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra, struct rf_err *e)
+enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra,
+                               struct rf_err *e)
 {
 	struct rf_plan p = own_plan(g, want);
 	const struct rf_plan *old = &g->plan;
@@ -237,7 +269,8 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 
 bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 {
-	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 }; /* beyond them a stream's word does not decide an allocation */
+	/* beyond them a stream's word does not decide an allocation */
+	enum { MOST = 1 << 16, MOST_TOKENS = 1 << 20 };
 	const struct { const char *tool, *option; int *to; } said[] = {
 		{ "rf-select", "chunks", &shape->c },
 		{ "rf-rollout", "rollouts", &shape->n },
@@ -274,7 +307,8 @@ enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struc
 	return rf_engine_reserve(g, &need.plan, need.extra, e);
 }
 
-enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m, struct rf_err *e)
+enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m,
+                              struct rf_err *e)
 {
 	/* code and libraries; oneDNN's products, compiled per thread */
 	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
@@ -302,17 +336,18 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	return RF_OK;
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------- */
 
-/* Rows of a segment times the weight of an MLP, both up to a size that says as much, of which a GPU wants more: the best of a few
- * times. */
+/* Rows of a segment times the weight of an MLP, both up to a size that says as much, of which a GPU wants
+ * more: the best of a few times. */
 static enum rf_code time_product(struct rf_engine *g, int rows, double *per_second, struct rf_err *e)
 {
 	enum { ROWS = 512, IN = 1024, OUT = 2048, TIMES = 20 };
 	const double until = rf_now() + 0.05;
 	struct rf_dev *d = &g->dev;
 	const int by = *d->model ? 4 : 1;
-	int m = smaller(rows, ROWS * by), k = smaller(g->ckpt->cfg.d, IN * by), n = smaller(g->ckpt->cfg.ffn, OUT * by);
+	int m = smaller(rows, ROWS * by), k = smaller(g->ckpt->cfg.d, IN * by),
+	    n = smaller(g->ckpt->cfg.ffn, OUT * by);
 	size_t a = (size_t)m * (size_t)k, b = (size_t)n * (size_t)k, c = (size_t)m * (size_t)n;
 	enum rf_code rc = RF_OK;
 	rf_f32 x = d->ops->alloc(d, (a + b + c) * 4);
@@ -321,11 +356,12 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 	if (!x)
 		return rf_dev_sync(d, e);
 	d->ops->zero(d, x, (a + b + c) * 4);
-	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || rf_now() < until); i++) { /* the first prepares */
+	/* the first prepares */
+	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || rf_now() < until); i++) {
 		double t = rf_now();
 
-		RF(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k, .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b),
-		   .ldc = n);
+		RF(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k,
+		   .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b), .ldc = n);
 		rc = rf_dev_sync(d, e);
 		t = rf_now() - t;
 		best = i == 0 || t < best ? t : best;
@@ -335,7 +371,8 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 	return rc;
 }
 
-enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s, struct rf_err *e)
+enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct rf_speed *s,
+                             struct rf_err *e)
 {
 	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
 	struct rf_need need;
@@ -346,9 +383,11 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
 	g->needs(g->stage, shape, &need);
 	if (rf_model_bind(&bare, e) != RF_OK)
 		return RF_ENOMEM;
-	/* rollouts cost what so many rows of the text do, and only their rows pass the head where nothing is learned */
+	/* rollouts cost what so many rows of the text do, and only their rows pass the head where
+	   nothing is learned */
 	branch = (double)p->sites * p->per * p->steps;
-	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) + rf_model_flops(&bare, T, T) / T * branch;
+	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) +
+	           rf_model_flops(&bare, T, T) / T * branch;
 	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
 	rf_model_unbind(&bare);
 	return time_product(g, smaller(T, rf_segment(g->segment)), &s->per_second, e);

@@ -1,5 +1,6 @@
-/* atomic.c -- one file that a program writes, as git writes its own: a temporary in the same directory, fsync, rename,
- * fsync of the directory.  A checkpoint's files and directories go their way by disk.c, with the same steps. */
+/* atomic.c -- one file that a program writes, as git writes its own: a temporary in the same directory,
+ * fsync, rename, fsync of the directory.  A checkpoint's files and directories go their way by disk.c, with
+ * the same steps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -45,7 +46,8 @@ static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory", a->name);
 	for (int i = 0; i < TRIES; i++) {
 		/* another name if a killed process of our number left its file */
-		snprintf(a->tmp, size, "%.*s.%.*s.tmp-%ld-%d", (int)(name - a->path), a->path, NAME_PART, name, (long)getpid(), i);
+		snprintf(a->tmp, size, "%.*s.%.*s.tmp-%ld-%d", (int)(name - a->path), a->path, NAME_PART,
+		         name, (long)getpid(), i);
 		hold_signals(&old);
 		a->fd = open(a->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (a->fd >= 0)
@@ -62,7 +64,8 @@ static enum rf_code open_temporary(struct rf_atomic *a, struct rf_err *e)
 /* A name of one of the process's own descriptors, whatever that is open on. */
 static bool is_descriptor(const char *path)
 {
-	return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/stderr") || !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/proc/self/fd/", 14);
+	return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/stderr") ||
+	       !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/proc/self/fd/", 14);
 }
 
 enum rf_code rf_atomic_open(struct rf_atomic *a, const char *path, struct rf_err *e)
@@ -108,8 +111,8 @@ enum rf_code rf_atomic_write(struct rf_atomic *a, const void *data, size_t n, st
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			poll(&(struct pollfd){ .fd = a->fd, .events = POLLOUT }, 1, -1);
 		} else if ((errno == ENOSPC || errno == EDQUOT) && a->tmp && !fstatvfs(a->fd, &fs)) {
-			return rf_fail(e, RF_EIO, "%s: write of %zu bytes: %s (%llu bytes free)", a->name, n, strerror(errno),
-			               (unsigned long long)fs.f_bavail * fs.f_frsize);
+			return rf_fail(e, RF_EIO, "%s: write of %zu bytes: %s (%llu bytes free)", a->name, n,
+			               strerror(errno), (unsigned long long)fs.f_bavail * fs.f_frsize);
 		} else if (errno != EINTR) {
 			return io_error(a, "write", e);
 		}

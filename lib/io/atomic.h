@@ -1,8 +1,8 @@
 /* atomic.h -- an output that appears whole or not at all.
  *
- * A file is written under a temporary name in its directory, synced, renamed, and the directory synced; a symbolic
- * link is replaced, not followed.  Standard output, a FIFO, a device and /dev/fd/N are written directly.
- * While it is open the temporary is doomed (doomed.h), so that a signal removes it. */
+ * A file is written under a temporary name in its directory, synced, renamed, and the directory synced; a
+ * symbolic link is replaced, not followed.  Standard output, a FIFO, a device and /dev/fd/N are written
+ * directly.  While it is open the temporary is doomed (doomed.h), so that a signal removes it. */
 #ifndef RF_ATOMIC_H
 #define RF_ATOMIC_H
 

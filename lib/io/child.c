@@ -63,7 +63,7 @@ static void end(const struct rf_child *c, int sig)
 	tell(c, SIGCONT);
 }
 
-/* ---- the guard ----------------------------------------------------------------------------------------- */
+/* ---- the guard ----------------------------------------------------------------------------- */
 
 static bool stopped(pid_t pid)
 {
@@ -101,7 +101,7 @@ static noreturn void guard(const struct rf_child *c)
 	_exit(0);
 }
 
-/* ---- begin and end ------------------------------------------------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------------------------- */
 
 static void block_signals(struct rf_child *c)
 {
@@ -142,7 +142,7 @@ void rf_child_close(struct rf_child *c)
 	munmap(c->group, sizeof *c->group);
 }
 
-/* ---- a command ----------------------------------------------------------------------------------------- */
+/* ---- a command ----------------------------------------------------------------------------- */
 
 static noreturn void become(const struct rf_child *c, char *const argv[])
 {
@@ -155,7 +155,8 @@ static noreturn void become(const struct rf_child *c, char *const argv[])
 		_exit(EXIT_FAILURE); /* nobody is left to wait for it */
 	for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
 		signal(handled[i], SIG_DFL);
-	signal(SIGTTOU, SIG_IGN); /* its messages are written, though it is in the background of the terminal */
+	/* its messages are written, though it is in the background of the terminal */
+	signal(SIGTTOU, SIG_IGN);
 	if (sigismember(&c->ends, SIGHUP))
 		signal(SIGHUP, SIG_DFL);
 	if ((null = open("/dev/null", O_RDONLY)) > STDIN_FILENO) {
@@ -188,8 +189,8 @@ static void refuse(struct rf_child *c)
 	c->asked = true;
 }
 
-/* Takes the dead; whether the command's first process is among them.  Of the guard, if somebody killed it, the number
- * is forgotten, since another process may get it. */
+/* Takes the dead; whether the command's first process is among them.  Of the guard, if somebody killed it,
+ * the number is forgotten, since another process may get it. */
 static bool reap(struct rf_child *c, pid_t first, int *status)
 {
 	bool dead = false;

@@ -1,5 +1,6 @@
-/* disk.c -- what every reading and writing of files has to deal with: EINTR, short reads and writes, syncing.  Files are read by pread and not
- * through a mapping, so that a file cut short by someone else is an error and not a SIGBUS. */
+/* disk.c -- what every reading and writing of files has to deal with: EINTR, short reads and writes, syncing.
+ * Files are read by pread and not through a mapping, so that a file cut short by someone else is an error and
+ * not a SIGBUS. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +73,8 @@ enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_er
 		if (r < 0)
 			return rf_fail(e, RF_EIO, "read: %s", strerror(errno));
 		if (r == 0)
-			return rf_fail(e, RF_EIO, "read: the file has become shorter than it was when it was opened");
+			return rf_fail(e, RF_EIO,
+			               "read: the file has become shorter than it was when it was opened");
 		p += r;
 		n -= (size_t)r;
 		at += (uint64_t)r;
@@ -90,7 +92,8 @@ enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n
 	if ((rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if (size > limit)
-		rc = rf_fail(e, RF_EMODEL, "%s: %llu bytes, limit %zu", path, (unsigned long long)size, limit);
+		rc = rf_fail(e, RF_EMODEL, "%s: %llu bytes, limit %zu", path, (unsigned long long)size,
+		             limit);
 	else if (!(*text = malloc((size_t)size + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
 	else if ((rc = rf_disk_pread(fd, *text, (size_t)size, 0, e)) != RF_OK)
@@ -106,7 +109,8 @@ enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n
 	return RF_OK;
 }
 
-enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop,
+                            struct rf_err *e)
 {
 	*f = (struct rf_disk){ .fd = -1, .stop = stop };
 	if (strlen(path) >= sizeof f->path)
@@ -217,7 +221,8 @@ enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e)
 
 	while ((fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && errno == EINTR)
 		;
-	/* EACCES: a directory that may be written and not read; EINVAL: a file system that has nothing to sync */
+	/* EACCES: a directory that may be written and not read; EINVAL: a file system that has
+	   nothing to sync */
 	if (fd < 0 && errno != EACCES)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
 	if (fd >= 0 && rf_disk_sync(fd) < 0 && errno != EINVAL)
@@ -253,7 +258,9 @@ static int remove_at(int dir, const char *name, int levels)
 
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e)
 {
-	return remove_at(AT_FDCWD, path, 4) == 0 ? RF_OK : rf_fail(e, RF_EIO, "%s: remove: %s", path, strerror(errno));
+	return remove_at(AT_FDCWD, path, 4) == 0
+	               ? RF_OK
+	               : rf_fail(e, RF_EIO, "%s: remove: %s", path, strerror(errno));
 }
 
 /* The length of path without slashes at its end, and where its last name begins. */
@@ -301,9 +308,11 @@ enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
 
 	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
 		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
-	/* the number of a process comes again, in a container at once, and one that was killed leaves its file */
+	/* the number of a process comes again, in a container at once, and one that was killed
+	   leaves its file */
 	for (int i = 1; i < 1000; i++) {
-		if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld%s", (int)name, path, (int)(n - name), path + name, (long)getpid(), again) >= 4096)
+		if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld%s", (int)name, path, (int)(n - name), path + name,
+		             (long)getpid(), again) >= 4096)
 			return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
 		if (lstat(temp, &st) < 0)
 			return RF_OK;
@@ -312,7 +321,8 @@ enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
 	return rf_fail(e, RF_EIO, "%s: there already, as are a thousand others: remove them", temp);
 }
 
-enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e)
+enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
+                             struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
@@ -353,7 +363,8 @@ enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
 		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
 	if ((rc = rf_disk_folder(folder, path, e)) != RF_OK)
 		return rc;
-	return access(folder, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno)) : RF_OK;
+	return access(folder, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno))
+	                                   : RF_OK;
 }
 
 /* Writes until all is written; *left: what is not. */
@@ -383,8 +394,9 @@ enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct
 	if ((error = write_all(fd, data, &left)) != 0) {
 		rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(error));
 		/* ours is at the end, unless another appended meanwhile, whose lines are not ours to cut */
-		if (left < n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
-		    && (lseek(fd, 0, SEEK_CUR) != st.st_size || ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
+		if (left < n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		    (lseek(fd, 0, SEEK_CUR) != st.st_size ||
+		     ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
 			rf_blame(e, "part of a line is in the file now");
 		close(fd);
 		return RF_EIO;

@@ -1,5 +1,5 @@
-/* disk.h -- files as a checkpoint needs them: read whole within a limit, written new, counted, hashed and synced; and
- * what those who read and write otherwise need of that. */
+/* disk.h -- files as a checkpoint needs them: read whole within a limit, written new, counted, hashed and
+ * synced; and what those who read and write otherwise need of that. */
 #ifndef RF_DISK_H
 #define RF_DISK_H
 
@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 
-/* The path's file, which must be regular, opened for reading (links are followed, nothing is waited for): RF_ENOINPUT
- * where there is none, RF_EMODEL for another kind of thing. */
+/* The path's file, which must be regular, opened for reading (links are followed, nothing is waited for):
+ * RF_ENOINPUT where there is none, RF_EMODEL for another kind of thing. */
 enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
 /* Exactly n bytes from offset `at`; a file that has become shorter is RF_EIO. */
 enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
@@ -29,7 +29,8 @@ struct rf_disk {
 };
 
 /* path must not exist; nothing is followed.  stop may be NULL. */
-enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e);
+enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop,
+                            struct rf_err *e);
 enum rf_code rf_disk_write(struct rf_disk *f, const void *p, size_t n, struct rf_err *e);
 /* Syncs and closes; hex (may be NULL) gets the XXH64 of the bytes.  After a failure the file is gone. */
 enum rf_code rf_disk_finish(struct rf_disk *f, char hex[17], struct rf_err *e);
@@ -45,21 +46,24 @@ int rf_disk_sync(int fd);
 /* Makes the entries of a directory last, and those of the directory that path is in. */
 enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e);
 enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e);
-/* Removes a file, a link or a directory with what is in it; links inside are not followed.  Nothing there: fine. */
+/* Removes a file, a link or a directory with what is in it; links inside are not followed.  Nothing
+ * there: fine. */
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
 
-/* The name of a temporary sibling of path, on the same file system: DIR/.NAME.tmp-PID.  RF_EUSAGE for a path that ends
- * in no name. */
+/* The name of a temporary sibling of path, on the same file system: DIR/.NAME.tmp-PID.  RF_EUSAGE for a path
+ * that ends in no name. */
 enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e);
-/* Renames temp to path, unless stop is set, and makes that last.  After a failure of the renaming temp is gone. */
-enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop, struct rf_err *e);
+/* Renames temp to path, unless stop is set, and makes that last.  After a failure of the renaming
+ * temp is gone. */
+enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
+                             struct rf_err *e);
 /* Bytes free for us where path is; UINT64_MAX where its file system does not count them. */
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
-/* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can tell; "-" is standard
- * output.  What is there and no regular file is written directly. */
+/* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can
+ * tell; "-" is standard output.  What is there and no regular file is written directly. */
 enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e);
-/* Appends lines that then outlive a power loss, in one write, so that two programs that share the file do not mix.  Of lines that are cut short nothing stays, or the
- * next would be glued to it. */
+/* Appends lines that then outlive a power loss, in one write, so that two programs that share the file do not
+ * mix.  Of lines that are cut short nothing stays, or the next would be glued to it. */
 enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file by flock(2), without waiting: RF_EBUSY. */
 enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e);

@@ -1,5 +1,5 @@
-/* doomed.c -- a handler may interrupt us anywhere, so each place is armed by one store after its path is whole, and
- * disarmed by one before it changes. */
+/* doomed.c -- a handler may interrupt us anywhere, so each place is armed by one store after its path is
+ * whole, and disarmed by one before it changes. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 
 #include "io/doomed.h"
 
-const int rf_ending[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGXCPU, 0 };
+const int rf_ending[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGXCPU,
+                          0 };
 
 static struct { char path[4096]; volatile sig_atomic_t armed; } doomed[RF_DOOMED];
 

@@ -7,7 +7,8 @@ enum { RF_DOOMED = 4 }; /* so many at a time */
 /* Signals that end a program unless it handles them; 0 is the last. */
 extern const int rf_ending[];
 
-/* Registers path (copied) and returns its place; -1: there is none free, or the path has 4096 bytes or more. */
+/* Registers path (copied) and returns its place; -1: there is none free, or the path has 4096 bytes
+ * or more. */
 int rf_doomed_add(const char *path);
 /* It is no longer temporary; -1 is fine. */
 void rf_doomed_drop(int place);

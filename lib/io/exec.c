@@ -1,8 +1,9 @@
 /* exec.c -- a command that answers lines with lines.
  *
- * Two pipes between two programs that both wait deadlock as soon as both are full: we would sleep in write() while
- * the command sleeps in its own.  So our writing end does not block, and one poll() watches both.  A command that closed its
- * input is heard to the end, because what it says last, or its exit status, says why. */
+ * Two pipes between two programs that both wait deadlock as soon as both are full: we would sleep
+ * in write() while the command sleeps in its own.  So our writing end does not block, and one
+ * poll() watches both.  A command that closed its input is heard to the end, because what it says
+ * last, or its exit status, says why. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +26,8 @@ struct rf_exec {
 	bool deaf;              /* it closed its input */
 	char *out;              /* the line that is on its way, with its newline; NULL: none */
 	size_t out_size, sent;
-	char *in;               /* bytes read; [used, filled) are not yet handed out, none before `scanned` is a newline */
+	/* bytes read; [used, filled) are not yet handed out, none before `scanned` is a newline */
+	char *in;
 	size_t used, scanned, filled, size;
 	bool closed;            /* its output */
 	char fate[80];
@@ -33,7 +35,7 @@ struct rf_exec {
 
 extern char **environ;
 
-/* ---- signals ----------------------------------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------------------------- */
 
 static const int deadly[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE };
 enum { DEADLY = sizeof deadly / sizeof *deadly };
@@ -70,10 +72,10 @@ static void unguard(void)
 		sigaction(deadly[i], &before[i], NULL);
 }
 
-/* ---- start and end ----------------------------------------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------------------- */
 
-/* A pipe whose ends are above the standard three, so that they can become these in the child in any order, and are
- * closed in it. */
+/* A pipe whose ends are above the standard three, so that they can become these in the child in any order,
+ * and are closed in it. */
 static int pipe_above(int fd[2])
 {
 	int raw[2];
@@ -109,7 +111,8 @@ static int spawn(pid_t *pid, const char *command, int in, int out)
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &defaults);
 	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setflags(&attr,
+	                         POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	if (!(rc = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO))
 	    && !(rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO)))
 		rc = posix_spawn(pid, "/bin/sh", &files, &attr, argv, environ);
@@ -147,7 +150,8 @@ enum rf_code rf_exec_start(struct rf_exec **xp, const char *command, double time
 	if (rc) {
 		x->pid = 0;
 		rf_exec_stop(x);
-		return rf_fail(e, rc == ENOMEM || rc == EAGAIN ? RF_ENOMEM : RF_EIO, "/bin/sh: %s", strerror(rc));
+		return rf_fail(e, rc == ENOMEM || rc == EAGAIN ? RF_ENOMEM : RF_EIO, "/bin/sh: %s",
+		               strerror(rc));
 	}
 	*xp = x;
 	return RF_OK;
@@ -169,7 +173,8 @@ const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 	*well = false;
 	rf_exec_close_input(x);
 	/* it is not reaped yet: so long its number is its group's, which rf_exec_stop() kills */
-	while ((rc = waitid(P_PID, (id_t)x->pid, &end, WEXITED | WNOHANG | WNOWAIT)) ? errno == EINTR : !end.si_pid) {
+	while ((rc = waitid(P_PID, (id_t)x->pid, &end, WEXITED | WNOHANG | WNOWAIT)) ? errno == EINTR
+	                                                                             : !end.si_pid) {
 		if (patience > 0 && rf_now() - start > patience)
 			return strcpy(x->fate, "closed its output and did not end");
 		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
@@ -178,7 +183,9 @@ const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 	if (rc)
 		snprintf(x->fate, sizeof x->fate, "is lost (%s)", strerror(errno));
 	else
-		snprintf(x->fate, sizeof x->fate, "%s %d", end.si_code == CLD_EXITED ? "exited with status" : "was killed by signal", end.si_status);
+		snprintf(x->fate, sizeof x->fate, "%s %d",
+		         end.si_code == CLD_EXITED ? "exited with status" : "was killed by signal",
+		         end.si_status);
 	return x->fate;
 }
 
@@ -200,7 +207,7 @@ void rf_exec_stop(struct rf_exec *x)
 	free(x);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------------- */
 
 void rf_exec_send(struct rf_exec *x, char *line, size_t len)
 {
@@ -299,7 +306,8 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 
 	*line = NULL;
 	for (;;) {
-		double patience = x->deaf ? RF_EXEC_LAST_WORDS : x->timeout, left = last + patience - rf_now();
+		double patience = x->deaf ? RF_EXEC_LAST_WORDS : x->timeout,
+		       left = last + patience - rf_now();
 		bool moved = false, alone;
 		enum rf_code rc;
 		int n, ms;
@@ -312,7 +320,10 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 			sent(x);
 		alone = x->out || other == RF_EXEC_ALONE;
 		if (alone)
-			ms = patience <= 0 ? -1 : left <= 0 ? 0 : left > 3600 ? 3600000 : (int)(left * 1000) + 1;
+			ms = patience <= 0 ? -1
+			     : left <= 0   ? 0
+			     : left > 3600 ? 3600000
+			                   : (int)(left * 1000) + 1;
 		else
 			ms = other == RF_EXEC_NOW ? 0 : -1;
 
@@ -336,6 +347,8 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 			return RF_OK;
 		else if (n == 0 && patience > 0 && rf_now() - last >= patience)
 			return x->deaf ? rf_fail(e, RF_EDATA, "closed its input and says nothing more")
-			     : rf_fail(e, RF_EDATA, "neither took nor gave a byte for %g s (--timeout)", x->timeout);
+			               : rf_fail(e, RF_EDATA,
+			                         "neither took nor gave a byte for %g s (--timeout)",
+			                         x->timeout);
 	}
 }

@@ -1,7 +1,7 @@
 /* jscan.c -- a recursive descent over the grammar of RFC 8259 that keeps nothing but where it is.
  *
- * The same descent checks a text and later skips over its values: a cursor is a pair of pointers, and to find an
- * element is to scan those before it again. */
+ * The same descent checks a text and later skips over its values: a cursor is a pair of pointers, and to find
+ * an element is to scan those before it again. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static bool wrong(struct scan *c, const char *what)
 
 static void space(struct scan *c)
 {
-	while (c->i < c->n && (c->s[c->i] == ' ' || c->s[c->i] == '\n' || c->s[c->i] == '\r' || c->s[c->i] == '\t'))
+	while (c->i < c->n &&
+	       (c->s[c->i] == ' ' || c->s[c->i] == '\n' || c->s[c->i] == '\r' || c->s[c->i] == '\t'))
 		c->i++;
 }
 
@@ -68,7 +69,10 @@ static bool number(struct scan *c)
 
 static int hex_digit(unsigned char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                              : -1;
 }
 
 /* The four digits behind "\u"; -1: they are not there. */
@@ -87,7 +91,8 @@ static long unit(const unsigned char *s, size_t n)
 	return v;
 }
 
-/* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a bad one. */
+/* Reads one escape (s[0] is the backslash) into at most 4 bytes of out; returns its length, 0 for a
+ * bad one. */
 static size_t escape(const unsigned char *s, size_t n, char *out, size_t *written)
 {
 	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -104,7 +109,8 @@ static size_t escape(const unsigned char *s, size_t n, char *out, size_t *writte
 	if (s[1] != 'u' || (u = unit(s + 2, n - 2)) < 0 || (u >= 0xdc00 && u < 0xe000))
 		return 0;
 	if (u >= 0xd800 && u < 0xdc00) {
-		if (n < 12 || s[6] != '\\' || s[7] != 'u' || (low = unit(s + 8, n - 8)) < 0xdc00 || low >= 0xe000)
+		if (n < 12 || s[6] != '\\' || s[7] != 'u' || (low = unit(s + 8, n - 8)) < 0xdc00 ||
+		    low >= 0xe000)
 			return 0;
 		u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
 		out[0] = (char)(0xf0 | u >> 18);
@@ -153,7 +159,8 @@ static bool string(struct scan *c)
 			return wrong(c, "no control character");
 		if (b == '\\') {
 			if (!(len = escape(c->s + c->i, c->n - c->i, out, &written)))
-				return wrong(c, unit_at(c) ? "both halves of a character above U+FFFF" : "an escape of JSON");
+				return wrong(c, unit_at(c) ? "both halves of a character above U+FFFF"
+				                           : "an escape of JSON");
 		} else if (b < 0x80) {
 			len = 1;
 		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
@@ -241,11 +248,14 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 	}
 	*v = (struct rf_jvalue){ NULL, 0 };
 	if (!c.i && n >= 3 && !memcmp(s, "\xef\xbb\xbf", 3))
-		return rf_fail(e, RF_EDATA, "not JSON: it begins with a byte order mark, which JSON does not have: remove its three bytes");
+		return rf_fail(e, RF_EDATA,
+		               "not JSON: it begins with a byte order mark, which JSON does not have: remove "
+		               "its three bytes");
 	if (c.i == n && c.i == start)
 		return rf_fail(e, RF_EDATA, "not JSON: it is empty");
 	if (c.i == n)
-		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1, c.wrong);
+		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1,
+		               c.wrong);
 	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1,
 	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
@@ -292,7 +302,8 @@ bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_
 	return true;
 }
 
-enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v, struct rf_err *e)
+enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v,
+                          struct rf_err *e)
 {
 	struct rf_jvalue k, each = { NULL, 0 };
 	char q[80];
@@ -302,7 +313,8 @@ enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struc
 		if (!rf_jscan_equals(&k, key))
 			continue;
 		if (v->s)
-			return rf_fail(e, RF_EDATA, "the key '%s' is there twice", rf_quote(q, sizeof q, key, strlen(key)));
+			return rf_fail(e, RF_EDATA, "the key '%s' is there twice",
+			               rf_quote(q, sizeof q, key, strlen(key)));
 		*v = each;
 	}
 	if (!v->s)

@@ -1,5 +1,6 @@
-/* json.c -- jansson is strict enough for us, but spends 50 bytes on each byte of "[[],[],[], ...": so the nodes are
- * counted before it sees the text.  The same walk finds the place of a value, for edits that leave the rest alone. */
+/* json.c -- jansson is strict enough for us, but spends 50 bytes on each byte of "[[],[],[], ...": so the
+ * nodes are counted before it sees the text.  The same walk finds the place of a value, for edits that leave
+ * the rest alone. */
 #include <string.h>
 
 #include "io/json.h"
@@ -13,7 +14,8 @@ static size_t skip_string(const char *s, size_t n, size_t i)
 	return i < n ? i + 1 : n;
 }
 
-/* Every value but the first of a list follows a comma, and every list has a bracket: together they bound the nodes. */
+/* Every value but the first of a list follows a comma, and every list has a bracket: together they
+ * bound the nodes. */
 static bool bounded(const char *s, size_t n, int depth)
 {
 	size_t nodes = 1;
@@ -39,7 +41,8 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 
 	*root = NULL;
 	if (!bounded(text, n, depth))
-		return rf_fail(e, RF_EMODEL, "nested deeper than %d or more than %d values", depth, RF_JSON_NODES);
+		return rf_fail(e, RF_EMODEL, "nested deeper than %d or more than %d values", depth,
+		               RF_JSON_NODES);
 	*root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
 	if (!*root && json_error_code(&je) == json_error_out_of_memory)
 		return rf_fail(e, RF_ENOMEM, "out of memory");

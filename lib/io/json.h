@@ -1,4 +1,5 @@
-/* json.h -- JSON files from strangers: parsed with jansson, after a walk that bounds what they can make it allocate. */
+/* json.h -- JSON files from strangers: parsed with jansson, after a walk that bounds what they can make it
+ * allocate. */
 #ifndef RF_JSON_H
 #define RF_JSON_H
 
@@ -10,12 +11,12 @@
 
 enum { RF_JSON_NODES = 1000000 };
 
-/* An object, malloc'd into *root; duplicate keys, NUL in a string, bytes that are not UTF-8, more than RF_JSON_NODES
- * values and nesting beyond depth are RF_EMODEL. */
+/* An object, malloc'd into *root; duplicate keys, NUL in a string, bytes that are not UTF-8, more than
+ * RF_JSON_NODES values and nesting beyond depth are RF_EMODEL. */
 enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
 
-/* [*from, *to) is the value of a key of the outermost object in text, which rf_json_parse() accepts; false: no such key
- * (or one spelled with escapes). */
+/* [*from, *to) is the value of a key of the outermost object in text, which rf_json_parse() accepts; false:
+ * no such key (or one spelled with escapes). */
 bool rf_json_span(const char *text, const char *key, size_t *from, size_t *to);
 
 #endif

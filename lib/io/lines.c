@@ -1,5 +1,6 @@
-/* lines.c -- one buffer that slides over the text: what was handed out lies before `begin`, what was read but not
- * looked at between `seen` and `end`.  It grows to the longest line, and to no more than the caller's bound. */
+/* lines.c -- one buffer that slides over the text: what was handed out lies before `begin`, what
+ * was read but not looked at between `seen` and `end`.  It grows to the longest line, and to no
+ * more than the caller's bound. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -59,8 +60,8 @@ static enum rf_code unpack_some(struct rf_lines *l, void *p, size_t n, size_t *g
 			l->in.pos = 0;
 			l->packed_ended = l->in.size == 0;
 		}
-		/* at the end there may still be text inside the decompressor, but only while a frame is open: called
-		 * without input between two frames it would begin another */
+		/* at the end there may still be text inside the decompressor, but only while a frame is open:
+		 * called without input between two frames it would begin another */
 		if (l->in.pos == l->in.size && !l->frame_open)
 			break;
 		left = ZSTD_decompressStream(l->zstd, &out, &l->in);
@@ -199,8 +200,8 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen))) {
 		l->seen = l->end;
 		if (l->seen - l->begin > l->max)
-			return rf_fail(e, RF_EDATA, "%s: line %llu is longer than %zu bytes (--max-record)", l->name,
-			               (unsigned long long)l->number + 1, l->max);
+			return rf_fail(e, RF_EDATA, "%s: line %llu is longer than %zu bytes (--max-record)",
+			               l->name, (unsigned long long)l->number + 1, l->max);
 		if (l->ended)
 			break;
 		if ((rc = fill(l, e)) != RF_OK)

@@ -12,7 +12,8 @@
 
 enum { SPACE = 120, NOTE = 200 };
 
-/* In which numbers of processes mean the same: the system since it started, and the namespace of a container. */
+/* In which numbers of processes mean the same: the system since it started, and the namespace of a
+ * container. */
 static void this_space(char space[SPACE])
 {
 	char boot[40] = "-", names[60];

@@ -14,8 +14,10 @@
 struct rf_lock {
 	int fd;         /* -1: not open */
 	bool held;      /* by us */
-	pid_t holder;   /* who has it, where that is another that lives; 0: it has died and what it began lives on, or has not said yet */
-	bool away;      /* who has it is on another machine or in another container, and cannot be seen from here */
+	pid_t holder;   /* who has it, where that is another that lives; 0: it has died and what it began
+	                   lives on, or has not said yet */
+	/* who has it is on another machine or in another container, and cannot be seen from here */
+	bool away;
 };
 #define RF_LOCK_NONE { .fd = -1 }
 

@@ -1,5 +1,5 @@
-/* steps.c -- a run's steps are directories that are whole as long as they have their names, so a listing is enough to know
- * what there is; latest is only the quick way to the newest. */
+/* steps.c -- a run's steps are directories that are whole as long as they have their names, so a listing is
+ * enough to know what there is; latest is only the quick way to the newest. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -93,12 +93,16 @@ static enum rf_code read_latest(const char *run, char name[64], struct rf_err *e
 		return rc;
 	if ((n = readlink(file, name, 63)) < 0) {
 		if (errno == EINVAL)
-			rc = rf_fail(e, RF_EMODEL, "%s: not a link: the run was copied without its links (cp -a keeps them); remove it, and the newest step counts", file);
+			rc = rf_fail(e, RF_EMODEL,
+			             "%s: not a link: the run was copied without its links (cp -a keeps "
+			             "them); remove it, and the newest step counts",
+			             file);
 		return rc;
 	}
 	name[n] = 0;
 	if (rf_step_number(name) < 0)
-		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file, rf_quote(q, sizeof q, name, strlen(name)));
+		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file,
+		               rf_quote(q, sizeof q, name, strlen(name)));
 	return RF_OK;
 }
 
@@ -113,7 +117,8 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 	for (;; strcpy(again, name)) {
 		if ((rc = read_latest(run, name, e)) != RF_OK)
 			return rc;
-		if (*name && ((rc = rf_disk_join(dir, run, name, e)) != RF_OK || !stat(dir, &st) || errno != ENOENT))
+		if (*name &&
+		    ((rc = rf_disk_join(dir, run, name, e)) != RF_OK || !stat(dir, &st) || errno != ENOENT))
 			return rc;
 		/* a trainer may have committed a step and removed this one since we read latest */
 		if (!strcmp(name, again))
@@ -122,11 +127,14 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 	if (access(run, R_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: %s", run, strerror(errno));
 	if (rf_step_newest(run, &step, NULL) != RF_OK)
-		return rf_fail(e, RF_ENOINPUT, *name ? "%s: neither a checkpoint (no config.json) nor a run with a step in it"
-		               : "%s: neither a checkpoint (no config.json) nor a run (no latest)", run);
+		return rf_fail(e, RF_ENOINPUT,
+		               *name ? "%s: neither a checkpoint (no config.json) nor a run with a step in it"
+		                     : "%s: neither a checkpoint (no config.json) nor a run (no latest)",
+		               run);
 	rf_step_name(newest, step);
 	if (*name)
-		snprintf(lost, RF_STEP_LOST, "latest points to %s, which is not there: the newest step is %s", name, newest);
+		snprintf(lost, RF_STEP_LOST, "latest points to %s, which is not there: the newest step is %s",
+		         name, newest);
 	else
 		snprintf(lost, RF_STEP_LOST, "there is no latest: the newest step is %s", newest);
 	return rf_disk_join(dir, run, newest, e);

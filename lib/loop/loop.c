@@ -23,7 +23,7 @@
 #include "loop/loop_begin.h"
 #include "loop/words.h"
 
-/* ---- what both files need ------------------------------------------------------------------------------ */
+/* ---- what both files need ------------------------------------------------------------------ */
 
 void rf_loop_say(const struct rf_loop *l, const char *fmt, ...)
 {
@@ -82,20 +82,25 @@ enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what
 	enum rf_code rc;
 	int status;
 
-	if ((rc = rf_child_run(&l->child, argv, &status, e)) != RF_OK || (rc = rf_loop_go_on(l, 0, e)) != RF_OK)
+	if ((rc = rf_child_run(&l->child, argv, &status, e)) != RF_OK ||
+	    (rc = rf_loop_go_on(l, 0, e)) != RF_OK)
 		return rc;
 	if (!status)
 		return RF_OK;
 	l->status = status;
 	if (l->child.asked)
-		return rf_fail(e, RF_EDATA, "%s wanted to read the terminal, which no command may: give it a file, or the environment", what);
+		return rf_fail(e, RF_EDATA,
+		               "%s wanted to read the terminal, which no command may: give it a file, or the "
+		               "environment",
+		               what);
 	return rf_fail(e, RF_EDATA, "%s failed with status %d%s", what, status,
 	               status == 127 ? ": a command was not found (is it on PATH?)" : "");
 }
 
 enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e)
 {
-	char *const argv[] = { (char *)"bash", (char *)"-o", (char *)"pipefail", (char *)"-c", (char *)line, NULL };
+	char *const argv[] = { (char *)"bash", (char *)"-o", (char *)"pipefail", (char *)"-c", (char *)line,
+	                       NULL };
 
 	return rf_loop_run(l, argv, what, e);
 }
@@ -118,12 +123,13 @@ char *rf_loop_noted(const struct rf_loop *l, const char *name)
 	char path[4096], *text;
 	size_t n;
 
-	if (rf_loop_file(l, name, path, NULL) != RF_OK || rf_disk_read(path, 64 << 20, &text, &n, NULL) != RF_OK)
+	if (rf_loop_file(l, name, path, NULL) != RF_OK ||
+	    rf_disk_read(path, 64 << 20, &text, &n, NULL) != RF_OK)
 		return NULL;
 	return text;
 }
 
-/* ---- the batch ----------------------------------------------------------------------------------------- */
+/* ---- the batch ----------------------------------------------------------------------------- */
 
 /* For commands; whether that failed. */
 static bool set(const char *name, const char *value)
@@ -237,7 +243,9 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	if ((rc = draw_order(l, l->done / per_epoch(l), order, e)) != RF_OK
 	    || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK))
 		return rc;
-	rc = was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", from + l->batch) || set("STREAM", stream), e);
+	rc = was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", from + l->batch) ||
+	                     set("STREAM", stream),
+	             e);
 	return rc == RF_OK ? set_step(l, l->done, e) : rc;
 }
 
@@ -275,11 +283,12 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	}
 	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
 		return rc;
-	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1, l->done == before
-	               ? "no stage failed, and nothing was committed" : "more than one commit was made, or a step was taken away");
+	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
+	               l->done == before ? "no stage failed, and nothing was committed"
+	                                 : "more than one commit was made, or a step was taken away");
 }
 
-/* ---- times --------------------------------------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------------------------- */
 
 enum { RECENT = 9 }; /* batches whose times an estimate is made of */
 
@@ -294,7 +303,8 @@ enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct r
 {
 	char path[4096], line[100];
 	enum rf_code rc = rf_loop_file(l, "data/times.tsv", path, e);
-	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at, seconds * 1e6);
+	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at,
+	                 seconds * 1e6);
 
 	return rc == RF_OK ? rf_disk_append(path, line, (size_t)n, e) : rc;
 }
@@ -322,7 +332,8 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 	char *text = rf_loop_noted(l, "data/times.tsv");
 	long long batch, step, last = 0, last_step = 0;
 
-	for (char *line = text; line; line = strchr(line, '\n')) { /* of steps that were removed the lines are still there */
+	/* of steps that were removed the lines are still there */
+	for (char *line = text; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
 		if (sscanf(line, "%lld\t%lld", &batch, &step) == 2 && step <= l->at && batch > last) {
 			last = batch;
@@ -334,11 +345,14 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 		return RF_OK;
 	if (cut && l->done == last + 1)
 		return rf_loop_note_time(l, 0, e);
-	return rf_fail(e, RF_EDATA, "others have committed to it: it has %" PRId64 " commits, and the loop made the first %lld, to step %lld: "
-	               "remove the steps after that one, or take another run", l->done, last, last_step);
+	return rf_fail(e, RF_EDATA,
+	               "others have committed to it: it has %" PRId64
+	               " commits, and the loop made the first %lld, to step %lld: "
+	               "remove the steps after that one, or take another run",
+	               l->done, last, last_step);
 }
 
-/* ---- what is done after a commit ----------------------------------------------------------------------- */
+/* ---- what is done after a commit ----------------------------------------------------------- */
 
 /* After how many commits it ended well, 0: none, and how long it took. */
 static int64_t after_done(const struct rf_loop *l, double *seconds)
@@ -369,13 +383,14 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	    || (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done != done)
-		return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 " is done: --after committed to the run: only the line may",
+		return rf_fail(e, RF_ENUMERIC,
+		               "batch %" PRId64 " is done: --after committed to the run: only the line may",
 		               done);
 	snprintf(text, sizeof text, "%" PRId64 "\t%.0f\n", done, (rf_now() - began) * 1e6);
 	return rf_loop_note(l, "data/after", text, e);
 }
 
-/* ---- progress ------------------------------------------------------------------------------------------ */
+/* ---- progress ------------------------------------------------------------------------------ */
 
 /* A figure of the log's last line. */
 static void add_figure(struct rf_buf *p, const json_t *line, const char *key, const char *name)
@@ -395,7 +410,8 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 	json_t *figures;
 	int fd;
 
-	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK || rf_disk_open(path, &fd, &size, NULL) != RF_OK)
+	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK ||
+	    rf_disk_open(path, &fd, &size, NULL) != RF_OK)
 		return;
 	n = size < LAST_LINE ? size : LAST_LINE;
 	if (rf_disk_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
@@ -422,7 +438,8 @@ static void add_time(struct rf_buf *p, double seconds)
 	else if (seconds < 100 * 60)
 		rf_page_printf(p, ", %.0f min left", seconds / 60);
 	else
-		rf_page_printf(p, ", %.0f h %.0f min left", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
+		rf_page_printf(p, ", %.0f h %.0f min left", floor(seconds / 3600),
+		               floor(fmod(seconds, 3600) / 60));
 }
 
 static void report(const struct rf_loop *l)
@@ -441,7 +458,7 @@ static void report(const struct rf_loop *l)
 	rf_buf_free(&p);
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------ */
+/* ---- the loop ------------------------------------------------------------------------------ */
 
 /* A name that none of the commands can take for an option. */
 static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *e)
@@ -470,7 +487,8 @@ static void say_line(const struct rf_loop *l)
 	for (char *p = line; *p; p++)
 		if (*p == '\n')
 			*p = ' ';
-	rf_loop_say(l, "batches %" PRId64 " to %d of %d sequences each: %s", l->done + 1, l->batches, l->batch, line);
+	rf_loop_say(l, "batches %" PRId64 " to %d of %d sequences each: %s", l->done + 1, l->batches,
+	            l->batch, line);
 }
 
 /* A batch at a time. */
@@ -479,8 +497,9 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc = make_streams(l, e);
 
 	if (rc == RF_OK && !per_epoch(l))
-		return rf_fail(e, RF_EDATA, "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus, l->sequences,
-		               l->batch);
+		return rf_fail(e, RF_EDATA,
+		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus,
+		               l->sequences, l->batch);
 	if (rc == RF_OK)
 		say_line(l);
 	while (rc == RF_OK && l->done < l->batches) {
@@ -497,7 +516,8 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	unset_batch();
-	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK || (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
+	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
+	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	if (l->done > l->batches)
 		rf_loop_say(l, "%" PRId64 " batches are done, more than %d", l->done, l->batches);
@@ -529,8 +549,8 @@ int rf_loop(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 	int status;
 
-	if ((rc = plain_path(l->path, l->run, e)) != RF_OK || (rc = plain_path(l->corpus, l->data, e)) != RF_OK
-	    || (rc = rf_child_open(&l->child, e)) != RF_OK)
+	if ((rc = plain_path(l->path, l->run, e)) != RF_OK ||
+	    (rc = plain_path(l->corpus, l->data, e)) != RF_OK || (rc = rf_child_open(&l->child, e)) != RF_OK)
 		return rf_exit_status(rc);
 	rc = go(l, e);
 	status = rc == RF_OK ? 0 : l->status ? l->status : rf_exit_status(rc);

@@ -28,7 +28,7 @@
 #include "loop/words.h"
 #include "stream/stream.h"
 
-/* ---- folders ------------------------------------------------------------------------------------------- */
+/* ---- folders ------------------------------------------------------------------------------- */
 
 static enum rf_code make_folders(const char *path, struct rf_err *e)
 {
@@ -62,7 +62,7 @@ static bool is_foreign(const char *path)
 	return foreign || (n < 0 && errno == ENOTDIR);
 }
 
-/* ---- what can be told at once -------------------------------------------------------------------------- */
+/* ---- what can be told at once -------------------------------------------------------------- */
 
 static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 {
@@ -70,7 +70,8 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	if (!l->from)
-		return rf_fail(e, RF_EUSAGE, "the run is not there: --from says which checkpoint it begins from");
+		return rf_fail(e, RF_EUSAGE,
+		               "the run is not there: --from says which checkpoint it begins from");
 	if ((rc = rf_ckpt_open(&c, l->from, e)) == RF_OK)
 		rf_ckpt_close(&c);
 	return rc;
@@ -84,11 +85,16 @@ static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 	struct stat st;
 
 	if (stat(l->corpus, &st) == 0 && !S_ISREG(st.st_mode))
-		return rf_fail(e, RF_EUSAGE, "%s: --data must be a regular file, which is read again for each epoch", l->corpus);
-	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK || (rc = rf_disk_folder(folder, l->corpus, e)) != RF_OK)
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: --data must be a regular file, which is read again for each epoch",
+		               l->corpus);
+	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK ||
+	    (rc = rf_disk_folder(folder, l->corpus, e)) != RF_OK)
 		return rc;
 	if (rf_loop_is_order(rf_disk_name(l->corpus)) && rf_disk_inside(folder, data))
-		return rf_fail(e, RF_EUSAGE, "%s: data of this name are the loop's own in RUN/data: give them another", l->corpus);
+		return rf_fail(e, RF_EUSAGE,
+		               "%s: data of this name are the loop's own in RUN/data: give them another",
+		               l->corpus);
 	return RF_OK;
 }
 
@@ -109,13 +115,16 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 	if (access(lock, F_OK) < 0 && is_foreign(l->path)) {
 		int run = rf_run_of_step(l->path);
 
-		return run ? rf_fail(e, RF_EUSAGE, "%s: a step of a run, and the run itself is what is trained: -m %.*s", l->path, run, l->path)
-		           : rf_fail(e, RF_EDATA, "%s: it is there already and is not a run: name a new folder", l->path);
+		return run ? rf_fail(e, RF_EUSAGE,
+		                     "%s: a step of a run, and the run itself is what is trained: -m %.*s",
+		                     l->path, run, l->path)
+		           : rf_fail(e, RF_EDATA,
+		                     "%s: it is there already and is not a run: name a new folder", l->path);
 	}
 	return check_from(l, e);
 }
 
-/* ---- one at a time ------------------------------------------------------------------------------------- */
+/* ---- one at a time ------------------------------------------------------------------------- */
 
 /* The first look may come between a holder's lock and its note, so nothing is said of it. */
 static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
@@ -127,13 +136,17 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 		if ((rc = rf_lock_try(&l->lock, path, e)) != RF_EBUSY)
 			return rc;
 		if (l->lock.holder && !l->wait)
-			return rf_fail(e, RF_EBUSY, "another loop works on it, process %ld: --wait waits for its end",
+			return rf_fail(e, RF_EBUSY,
+			               "another loop works on it, process %ld: --wait waits for its end",
 			               (long)l->lock.holder);
 		if (l->lock.away && !l->wait)
-			return rf_fail(e, RF_EBUSY, "a loop on another machine or in another container works on it, or has left "
-			               "processes behind: --wait waits for their end");
+			return rf_fail(
+				e, RF_EBUSY,
+				"a loop on another machine or in another container works on it, or has left "
+				"processes behind: --wait waits for their end");
 		if (tries == 1 && l->lock.holder)
-			rf_loop_say(l, "another loop works on it, process %ld: waiting for its end", (long)l->lock.holder);
+			rf_loop_say(l, "another loop works on it, process %ld: waiting for its end",
+			            (long)l->lock.holder);
 		else if (tries == 1 && l->lock.away)
 			rf_loop_say(l, "a loop elsewhere works on it: waiting for its end");
 		else if (tries == 1)
@@ -143,7 +156,7 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------------------------- */
 
 enum { AT_ONCE = 4096 }; /* records between two looks for a signal */
 
@@ -179,12 +192,12 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------------------------- */
 
 #define LATE "sequences" /* known only when the data are there */
 
-/* The data by a name that stays theirs wherever the next loop is started: from the root, or, below the run, which may be moved,
- * RUN/ and their way from it. */
+/* The data by a name that stays theirs wherever the next loop is started: from the root, or, below the run,
+ * which may be moved, RUN/ and their way from it. */
 static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
 	char folder[4096], way[4096], below[4100], real[PATH_MAX];
@@ -239,12 +252,13 @@ static void say_nothing(void *arg, char side, const char *line, size_t n)
 	(void)arg, (void)side, (void)line, (void)n;
 }
 
-/* ---- what other words prepared ------------------------------------------------------------------------- */
+/* ---- what other words prepared ------------------------------------------------------------- */
 
 /* Names of what a loop makes in the run, its start if we can make it anew; all else there is the user's. */
 static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 {
-	static const char *const names[] = { "log.jsonl", "data/begun", "data/times.tsv", "data/after", "data/status", NULL };
+	static const char *const names[] = { "log.jsonl", "data/begun", "data/times.tsv", "data/after",
+	                                     "data/status", NULL };
 	static const char *const of_start[] = { "latest", "step-000000", NULL };
 	char path[4096];
 	enum rf_code rc = rf_loop_drop_orders(l, NULL, e);
@@ -286,7 +300,8 @@ static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf
 	if (rc == RF_OK && stat(l->corpus, &st) < 0)
 		rc = rf_fail(e, RF_ENOINPUT, "%s: %s", l->corpus, strerror(errno));
 	if (rc == RF_OK)
-		snprintf(text, 5000, "%lld %lld.%09ld %s", (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, name);
+		snprintf(text, 5000, "%lld %lld.%09ld %s", (long long)st.st_size,
+		         (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, name);
 	return rc;
 }
 
@@ -303,7 +318,8 @@ static enum rf_code drop_made(const struct rf_loop *l, bool *dropped, struct rf_
 {
 	char now[5000], *made = rf_loop_noted(l, MADE);
 
-	*dropped = made && l->make && describe(l, now, NULL) == RF_OK && !strcmp(made, now) && unlink(l->corpus) == 0;
+	*dropped = made && l->make && describe(l, now, NULL) == RF_OK && !strcmp(made, now) &&
+	           unlink(l->corpus) == 0;
 	free(made);
 	return forget(l, MADE, e);
 }
@@ -317,8 +333,11 @@ static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done)
-		return rf_fail(e, RF_EBUSY, "a batch was committed meanwhile by the words in RUN/data/words: they stand now");
-	rf_loop_say(l, "other words than before, which did no batch: what they prepared is dropped, these begin");
+		return rf_fail(
+			e, RF_EBUSY,
+			"a batch was committed meanwhile by the words in RUN/data/words: they stand now");
+	rf_loop_say(
+		l, "other words than before, which did no batch: what they prepared is dropped, these begin");
 	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
 		return rc;
 	return drop_files(l, e);
@@ -356,7 +375,9 @@ static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc = n < 0 ? RF_EIO : RF_OK;
 
 	if (n > 0)
-		rc = rf_fail(e, RF_EDATA, "%s/data/%s: no RUN/data/words says of which data it is: move it away", l->path, list[0]->d_name);
+		rc = rf_fail(e, RF_EDATA,
+		             "%s/data/%s: no RUN/data/words says of which data it is: move it away", l->path,
+		             list[0]->d_name);
 	rf_loop_free_orders(list, n);
 	if (rc != RF_OK || !l->done)
 		return rc;
@@ -394,8 +415,11 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	gather(l, words);
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
-			return rf_fail(e, RF_EDATA, "%s: this was begun with other words or data (<) than now (>): take the "
-			               "same, or another run, or remove %s whole", path, l->path);
+			return rf_fail(
+				e, RF_EDATA,
+				"%s: this was begun with other words or data (<) than now (>): take the "
+				"same, or another run, or remove %s whole",
+				path, l->path);
 		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
 		gather(l, words);
@@ -405,7 +429,7 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	return rf_words_write(words, path, e);
 }
 
-/* ---- begin --------------------------------------------------------------------------------------------- */
+/* ---- begin --------------------------------------------------------------------------------- */
 
 static enum rf_code move(const struct rf_loop *l, const char *from, const char *to, struct rf_err *e)
 {
@@ -426,11 +450,12 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 
 	if ((rc = rf_loop_begun(l, &there, e)) != RF_OK || there)
 		return rc;
-	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK || (rc = rf_disk_remove(begun, e)) != RF_OK
-	    || (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK
-	    || (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK
-	    || (rc = move(l, "data/begun/step-000000", "step-000000", e)) != RF_OK
-	    || (rc = rf_disk_remove(begun, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK ||
+	    (rc = rf_disk_remove(begun, e)) != RF_OK ||
+	    (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK ||
+	    (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK ||
+	    (rc = move(l, "data/begun/step-000000", "step-000000", e)) != RF_OK ||
+	    (rc = rf_disk_remove(begun, e)) != RF_OK)
 		return rc;
 	return rf_disk_sync_dir(l->path, e);
 }
@@ -467,7 +492,8 @@ static enum rf_code drop_half(struct rf_loop *l, struct rf_err *e)
 		return RF_OK;
 	free(making);
 	if (l->make && (rc = measure(l, e)) == RF_EDATA)
-		rc = unlink(l->corpus) < 0 ? rf_fail(e, RF_EIO, "%s: remove: %s", l->corpus, strerror(errno)) : RF_OK;
+		rc = unlink(l->corpus) < 0 ? rf_fail(e, RF_EIO, "%s: remove: %s", l->corpus, strerror(errno))
+		                           : RF_OK;
 	return rc == RF_OK ? forget(l, MAKING, e) : rc;
 }
 
@@ -510,11 +536,13 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	    || (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
-		cut = access(path, F_OK) < 0; /* the last loop was killed, perhaps between a commit and its line in times.tsv */
+		/* the last loop was killed, perhaps between a commit and its line in times.tsv */
+		cut = access(path, F_OK) < 0;
 		rc = rf_disk_remove(path, e);
 	}
 	/* before words are refused, which is noted as this loop's end, and hides that the last one was cut */
-	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK && (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
+	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK &&
+	    (rc = rf_loop_file(l, "data/words", path, e)) == RF_OK && !access(path, F_OK))
 		rc = rf_loop_mend_history(l, cut, e);
 	if (rc == RF_OK)
 		rc = prepare(l, &words, &told, e);

@@ -12,18 +12,21 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...) __attribute__((f
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e);
 /* Whether the run has a step. */
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e);
-/* The data in the orders of epochs that lie in RUN/data: how many, -1 and RF_EIO in e: that is not known.  Freed by the next. */
+/* The data in the orders of epochs that lie in RUN/data: how many, -1 and RF_EIO in e: that is not known.
+ * Freed by the next. */
 int rf_loop_orders(const struct rf_loop *l, struct dirent ***list, struct rf_err *e);
 void rf_loop_free_orders(struct dirent **list, int n);
 /* Removes them, but for the one of that name, as data/epoch-0.rf; NULL: all. */
 enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, struct rf_err *e);
 /* Whether a file of RUN/data is such data, or what a killed rf-cat left of them. */
 bool rf_loop_is_order(const char *name);
-/* Whether all commits are the loop's own, as data/times.tsv has them; cut: the last one may lack, and is added. */
+/* Whether all commits are the loop's own, as data/times.tsv has them; cut: the last one may lack,
+ * and is added. */
 enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_err *e);
 /* Appends to data/times.tsv that so many batches are done; 0 seconds: by others. */
 enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct rf_err *e);
-/* Counts the data of which a new order is drawn, and fails where they are not those that the loop began with. */
+/* Counts the data of which a new order is drawn, and fails where they are not those that the loop
+ * began with. */
 enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e);
 /* A small file of the run's, whole and on the disk; reading it, malloc'd text, NULL: there is none. */
 enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char *text, struct rf_err *e);

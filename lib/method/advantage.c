@@ -1,7 +1,7 @@
 /* advantage.c -- advantages within a group.
  *
- * Equal rewards are found by comparing them, so that no rounding of a mean can be divided by a deviation of nothing
- * and noise of 1e-8 become advantages of 1. */
+ * Equal rewards are found by comparing them, so that no rounding of a mean can be divided by a deviation of
+ * nothing and noise of 1e-8 become advantages of 1. */
 #include <math.h>
 
 #include "method/advantage.h"
@@ -14,7 +14,8 @@ static bool spread_free(const float *R, int G)
 	return G > 1;
 }
 
-enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A, struct rf_err *e)
+enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A,
+                                struct rf_err *e)
 {
 	double mean = 0, square = 0, scale = 1;
 	bool equal = spread_free(R, G);
@@ -51,7 +52,8 @@ enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record 
 	if (!r->reward.kind)
 		return rf_fail(e, RF_EDATA, "has rollouts and no reward (rf-reward writes it)");
 	if (r->reward.n != n)
-		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d", r->reward.n, n);
+		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d", r->reward.n,
+		               n);
 	rf_record_drop_advantage(r);
 	out = rf_record_alloc(r, (size_t)total, sizeof *out);
 	A = rf_record_alloc(r, (size_t)G, sizeof *A);
@@ -64,7 +66,8 @@ enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record 
 			return rc;
 		for (int g = 0; g < G; g++)
 			if (!isfinite(out[from + g] = (float)A[g]))
-				return rf_fail(e, RF_ENUMERIC, "the advantage of reward %g is %g, which float32 cannot hold",
+				return rf_fail(e, RF_ENUMERIC,
+				               "the advantage of reward %g is %g, which float32 cannot hold",
 				               (double)r->reward.total[from + g], A[g]);
 		if (st) {
 			st->groups++;

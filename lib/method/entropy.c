@@ -1,8 +1,9 @@
-/* entropy.c -- H_t at every position in one forward pass (paper, eq. 4), and what evaluation sums up of the same pass.
+/* entropy.c -- H_t at every position in one forward pass (paper, eq. 4), and what evaluation sums
+ * up of the same pass.
  *
- * The text goes through the tree segment by segment; the head then reads each segment's hidden states block by block, and
- * what it leaves is a few numbers per row, so logits are never whole (but for --keep logits) and memory does not grow
- * with the text. */
+ * The text goes through the tree segment by segment; the head then reads each segment's hidden states block
+ * by block, and what it leaves is a few numbers per row, so logits are never whole (but for --keep logits)
+ * and memory does not grow with the text. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -53,7 +54,8 @@ void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need 
 	struct place unused;
 
 	*shape = (struct rf_shape){ .T = shape->T };
-	*need = (struct rf_need){ .plan = { .max_len = shape->T }, .extra = place(s, shape->T, NULL, &unused) };
+	*need = (struct rf_need){ .plan = { .max_len = shape->T },
+	                          .extra = place(s, shape->T, NULL, &unused) };
 	need->host = 3 * (size_t)shape->T * row * 4; /* in the record, packed, compressed */
 }
 
@@ -72,12 +74,14 @@ static void keep(struct rf_entropy *s, struct rf_record *r, rf_f32 hidden, int f
 	int d = m->cfg->d, N = m->cfg->vocab;
 
 	if (s->hidden)
-		m->dev->ops->download(m->dev, r->hidden + (size_t)first * (size_t)d, hidden, (size_t)rows * (size_t)d * 4);
+		m->dev->ops->download(m->dev, r->hidden + (size_t)first * (size_t)d, hidden,
+		                      (size_t)rows * (size_t)d * 4);
 	for (int i = 0; s->logits && i < rows; i += LOGIT_ROWS) {
 		int n = rows - i < LOGIT_ROWS ? rows - i : LOGIT_ROWS;
 
 		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(hidden, (size_t)i * (size_t)d), z, 0, false);
-		m->dev->ops->download(m->dev, r->logits + (size_t)(first + i) * (size_t)N, z, (size_t)n * (size_t)N * 4);
+		m->dev->ops->download(m->dev, r->logits + (size_t)(first + i) * (size_t)N, z,
+		                      (size_t)n * (size_t)N * 4);
 	}
 }
 
@@ -89,8 +93,10 @@ static enum rf_code not_finite(struct rf_engine *g, int position, struct rf_err 
 	               rf_tree_blame(g->tree, NULL, why) ? why : "the head overflows there");
 }
 
-/* One pass over the text: entropies, log-probabilities of the next tokens and the most likely ones, each (T) or NULL. */
-static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp, int32_t *top, struct rf_err *e)
+/* One pass over the text: entropies, log-probabilities of the next tokens and the most likely ones,
+ * each (T) or NULL. */
+static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp, int32_t *top,
+                         struct rf_err *e)
 {
 	struct rf_engine *g = s->engine;
 	struct rf_model *m = &g->model;
@@ -113,9 +119,10 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 		int rows = rf_tree_rows(g->tree, i);
 		rf_f32 hidden = rf_tree_forward(g->tree, i);
 
-		RF(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1, .h = hidden, .w = rf_w(m, m->head),
-		   .target = logp ? rf_at_i32(at.target, first) : NULL, .entropy = rf_at(at.entropy, first),
-		   .logp = logp ? rf_at(at.logp, first) : NULL, .top = top ? rf_at_i32(at.top, first) : NULL);
+		RF(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
+		   .h = hidden, .w = rf_w(m, m->head), .target = logp ? rf_at_i32(at.target, first) : NULL,
+		   .entropy = rf_at(at.entropy, first), .logp = logp ? rf_at(at.logp, first) : NULL,
+		   .top = top ? rf_at_i32(at.top, first) : NULL);
 		keep(s, r, hidden, (int)first, rows, at.z);
 	}
 	ops->download(&g->dev, entropy, at.entropy, (size_t)r->T * 4);
@@ -158,8 +165,8 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 	int32_t *top = NULL;
 	enum rf_code rc;
 
-	if (!entropy || (s->nll && (!(logp = array(r, T, e)) || !(nll = array(r, T, e)) || !(correct = array(r, T, e)) ||
-	                            !(top = array(r, T, e)))))
+	if (!entropy || (s->nll && (!(logp = array(r, T, e)) || !(nll = array(r, T, e)) ||
+	                            !(correct = array(r, T, e)) || !(top = array(r, T, e)))))
 		return RF_ENOMEM;
 	if (s->hidden && !(r->hidden = array(r, T * (size_t)c->d, e)))
 		return RF_ENOMEM;
@@ -175,10 +182,12 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 	return RF_OK;
 }
 
-enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum, struct rf_err *e)
+enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
+                            struct rf_err *e)
 {
 	size_t T = (size_t)r->T;
-	float *entropy = array(r, T, e), *logp = array(r, T, e), *nll = array(r, T, e), *correct = array(r, T, e);
+	float *entropy = array(r, T, e), *logp = array(r, T, e), *nll = array(r, T, e),
+	      *correct = array(r, T, e);
 	int32_t *top = array(r, T, e);
 	int from = response ? r->prompt_len : 1;
 	uint64_t before = sum->tokens;
@@ -187,7 +196,9 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 	if (!entropy || !logp || !nll || !correct || !top)
 		return RF_ENOMEM;
 	if (response && r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
+		return rf_fail(
+			e, RF_EDATA,
+			"--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
 	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	for (int t = from < 1 ? 1 : from; t < r->T; t++) {
@@ -212,7 +223,9 @@ const char *rf_eval_json(const struct rf_eval *sum, char *buf, size_t size)
 
 	if (isfinite(exp(sum->nll / n)))
 		snprintf(perplexity, sizeof perplexity, "%.9g", exp(sum->nll / n));
-	snprintf(buf, size, "{\"nll\":%.9g,\"perplexity\":%s,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64 ",\"sequences\":%" PRIu64 "}",
+	snprintf(buf, size,
+	         "{\"nll\":%.9g,\"perplexity\":%s,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64
+	         ",\"sequences\":%" PRIu64 "}",
 	         sum->nll / n, perplexity, sum->correct / n, sum->prob / n, sum->tokens, sum->sequences);
 	return buf;
 }

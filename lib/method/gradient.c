@@ -1,8 +1,8 @@
-/* gradient.c -- one optimizer step of two programs (DESIGN, "Two losses, one step"): one leaves its gradient in a file, the
- * other adds it to its own and steps.
+/* gradient.c -- one optimizer step of two programs (DESIGN, "Two losses, one step"): one leaves its gradient
+ * in a file, the other adds it to its own and steps.
  *
- * Both ways it moves a block at a time between the file and the device, so that it needs no memory that would be asked for
- * after all the work is done. */
+ * Both ways it moves a block at a time between the file and the device, so that it needs no memory that would
+ * be asked for after all the work is done. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static bool all_finite(const float *x, size_t n)
 	return true;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 /* Whether path's last part is, or would be, in a folder or below it. */
 static bool would_be_inside(const char *path, const char *folder)
@@ -41,9 +41,13 @@ enum rf_code rf_gradient_place(const char *path, const char *run, struct rf_err 
 	if (!strcmp(path, "-"))
 		return rf_fail(e, RF_EUSAGE, "--grad-out: '-' is no file: give it a name (./- is one)");
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		return rf_fail(e, RF_EUSAGE, "--grad-out: %s is there and no regular file: give it another name", path);
+		return rf_fail(e, RF_EUSAGE,
+		               "--grad-out: %s is there and no regular file: give it another name", path);
 	if (would_be_inside(path, run))
-		return rf_fail(e, RF_EUSAGE, "--grad-out: %s lies in the run %s, whose files are its own: write it elsewhere", path, run);
+		return rf_fail(
+			e, RF_EUSAGE,
+			"--grad-out: %s lies in the run %s, whose files are its own: write it elsewhere",
+			path, run);
 	return rf_disk_can_write(path, false, e);
 }
 
@@ -58,10 +62,12 @@ static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)
 		for (size_t at = 0; at < p->p[i].count; at += most) {
 			size_t n = p->p[i].count - at < most ? p->p[i].count - at : most;
 
-			if ((rc = g->reach.get(g->reach.arg, block, rf_at(g->model.g, p->p[i].offset + at), n * 4, e)) != RF_OK)
+			if ((rc = g->reach.get(g->reach.arg, block, rf_at(g->model.g, p->p[i].offset + at),
+			                       n * 4, e)) != RF_OK)
 				return rc;
 			if (!all_finite(block, n))
-				return rf_fail(e, RF_ENUMERIC, "the gradient of '%s' is not finite", p->p[i].name);
+				return rf_fail(e, RF_ENUMERIC, "the gradient of '%s' is not finite",
+				               p->p[i].name);
 		}
 	return RF_OK;
 }
@@ -81,33 +87,38 @@ static enum rf_code write_file(const char *temp, const struct rf_tensor *list, i
 	return rc;
 }
 
-enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char *weights, const volatile sig_atomic_t *stop,
-                               struct rf_err *e)
+enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char *weights,
+                               const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	const struct rf_engine *g = t->engine;
 	const struct rf_params *p = g->model.params;
 	struct rf_tensor *list = calloc((size_t)p->n, sizeof *list);
 	char temp[4096];
-	enum rf_code rc = list ? check_own(g, e) : rf_fail(e, RF_ENOMEM, "out of memory for a list of %d tensors", p->n);
+	enum rf_code rc = list ? check_own(g, e)
+	                       : rf_fail(e, RF_ENOMEM, "out of memory for a list of %d tensors", p->n);
 
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
 		const struct rf_param *q = &p->p[i];
 
-		list[i] = (struct rf_tensor){ .name = q->name, .dtype = RF_F32, .ndim = q->ndim, .count = q->count, .bytes = q->count * 4,
+		list[i] = (struct rf_tensor){ .name = q->name, .dtype = RF_F32, .ndim = q->ndim,
+		                              .count = q->count, .bytes = q->count * 4,
 		                              .data = rf_at(g->model.g, q->offset), .reach = &g->reach };
 		for (int j = 0; j < q->ndim; j++)
 			list[i].shape[j] = q->shape[j];
 	}
-	if (rc == RF_OK && (rc = rf_disk_temp(temp, path, e)) == RF_OK && (rc = write_file(temp, list, p->n, weights, stop, e)) == RF_OK)
+	if (rc == RF_OK && (rc = rf_disk_temp(temp, path, e)) == RF_OK &&
+	    (rc = write_file(temp, list, p->n, weights, stop, e)) == RF_OK)
 		rc = rf_disk_publish(temp, path, stop, e);
 	free(list);
 	return rc;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
-/* One tensor of the file, checked; with `add` through the engine's block of stage memory, which the pass needs no more. */
-static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const struct rf_param *q, float *block, bool add, struct rf_err *e)
+/* One tensor of the file, checked; with `add` through the engine's block of stage memory, which the pass
+ * needs no more. */
+static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const struct rf_param *q,
+                         float *block, bool add, struct rf_err *e)
 {
 	size_t most = add && g->extra_bytes / 4 < BLOCK ? g->extra_bytes / 4 : BLOCK;
 	enum rf_code rc;
@@ -122,18 +133,21 @@ static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const s
 		if (!add)
 			continue;
 		g->dev.ops->upload(&g->dev, g->extra, block, n * 4);
-		RF(&g->dev, axpy, .n = n, .scale = 1, .add = true, .x = g->extra, .y = rf_at(g->model.g, q->offset + at));
+		RF(&g->dev, axpy, .n = n, .scale = 1, .add = true, .x = g->extra,
+		   .y = rf_at(g->model.g, q->offset + at));
 	}
 	return RF_OK;
 }
 
-static enum rf_code read_file(const struct rf_train *t, const char *path, const char *weights, bool add, struct rf_err *e)
+static enum rf_code read_file(const struct rf_train *t, const char *path, const char *weights, bool add,
+                              struct rf_err *e)
 {
 	const struct rf_params *p = &t->engine->ckpt->params;
 	float *block = malloc(BLOCK * sizeof *block);
 	struct rf_tensors file = { 0 };
 	const char *made;
-	enum rf_code rc = block ? rf_tensors_open(&file, path, e) : rf_fail(e, RF_ENOMEM, "out of memory for a gradient");
+	enum rf_code rc = block ? rf_tensors_open(&file, path, e)
+	                        : rf_fail(e, RF_ENOMEM, "out of memory for a gradient");
 
 	if (rc != RF_OK) {
 		free(block);
@@ -141,7 +155,8 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 	}
 	made = rf_tensors_meta(&file, "weights");
 	if (!made || strcmp(made, weights))
-		rc = rf_fail(e, RF_EDATA, "a gradient of weights %.16s, the run is at %.16s", made ? made : "unknown", weights);
+		rc = rf_fail(e, RF_EDATA, "a gradient of weights %.16s, the run is at %.16s",
+		             made ? made : "unknown", weights);
 	else if (file.n != p->n)
 		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model has %d", file.n, p->n);
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
@@ -161,7 +176,8 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 	return rc;
 }
 
-enum rf_code rf_gradient_check(const struct rf_train *t, const char *path, const char *weights, struct rf_err *e)
+enum rf_code rf_gradient_check(const struct rf_train *t, const char *path, const char *weights,
+                               struct rf_err *e)
 {
 	return read_file(t, path, weights, false, e);
 }

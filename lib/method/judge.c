@@ -1,7 +1,7 @@
 /* judge.c -- records that wait for a command's answers, in a queue.
  *
- * A command may answer each line, or some lines later, or all at the end, and we cannot know which; so after each
- * question we wait for whichever comes first, an answer or the next record. */
+ * A command may answer each line, or some lines later, or all at the end, and we cannot know which; so after
+ * each question we wait for whichever comes first, an answer or the next record. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,11 +31,16 @@ struct rf_judge {
 void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards", false },
-		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL, "it gets the records without hidden states and logits", false },
-		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name", "name of its rewards; exec if not said", true },
-		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s", "seconds it may be idle while waited for; 0: any", false },
-		{ "hold", 0, RF_OPT_SIZE, &s->hold, 0, 0, "size", "bytes of records that may wait for their answers", false },
+		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards",
+		  false },
+		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
+		  "it gets the records without hidden states and logits", false },
+		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name",
+		  "name of its rewards; exec if not said", true },
+		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
+		  "seconds it may be idle while waited for; 0: any", false },
+		{ "hold", 0, RF_OPT_SIZE, &s->hold, 0, 0, "size",
+		  "bytes of records that may wait for their answers", false },
 		{ .name = NULL },
 	};
 
@@ -59,8 +64,10 @@ enum rf_code rf_judge_start(struct rf_judge **jp, const struct rf_judge_settings
 	*jp = NULL;
 	if (s->kind && (strlen(s->kind) > 64 || s->kind[strspn(s->kind, "abcdefghijklmnopqrstuvwxyz"
 	                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
-		return rf_fail(e, RF_EUSAGE, "--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and '.'",
-		               rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
+		return rf_fail(
+			e, RF_EUSAGE,
+			"--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and '.'",
+			rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
 	if (!(j = calloc(1, sizeof *j)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	j->s = *s;
@@ -98,7 +105,7 @@ void rf_judge_stop(struct rf_judge *j)
 	free(j);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------- */
 
 /* Whether an answer's id is this one: a number, or, as our JSON has those above 2^53, a string. */
 static bool same_id(const json_t *id, uint64_t want)
@@ -118,11 +125,13 @@ static enum rf_code read_totals(const json_t *answer, int c, int n, double *tota
 	if (!json_is_array(rows))
 		return rf_fail(e, RF_EDATA, "has no list 'total'");
 	if (json_array_size(rows) != (size_t)c)
-		return rf_fail(e, RF_EDATA, "total has %zu lists, the record %d positions", json_array_size(rows), c);
+		return rf_fail(e, RF_EDATA, "total has %zu lists, the record %d positions",
+		               json_array_size(rows), c);
 	for (int i = 0; i < c; i++) {
 		row = json_array_get(rows, (size_t)i);
 		if (!json_is_array(row) || json_array_size(row) != (size_t)n)
-			return rf_fail(e, RF_EDATA, "total[%d] is not a list of %d numbers, one per rollout", i, n);
+			return rf_fail(e, RF_EDATA, "total[%d] is not a list of %d numbers, one per rollout",
+			               i, n);
 		for (int r = 0; r < n; r++) {
 			x = json_array_get(row, (size_t)r);
 			if (!json_is_number(x) || !isfinite((float)json_number_value(x)))
@@ -133,7 +142,8 @@ static enum rf_code read_totals(const json_t *answer, int c, int n, double *tota
 	return RF_OK;
 }
 
-/* Whether a line that is no JSON has NaN or Infinity where a number could stand, as several languages print them. */
+/* Whether a line that is no JSON has NaN or Infinity where a number could stand, as several
+ * languages print them. */
 static bool not_a_number(const char *line, size_t len)
 {
 	static const char *const words[] = { "NaN", "nan", "Infinity", "inf" };
@@ -156,15 +166,18 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 	enum rf_code rc = RF_OK;
 
 	if (!answer && not_a_number(line, len))
-		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not have", rf_quote(shown, sizeof shown, line, len));
+		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not have",
+		             rf_quote(shown, sizeof shown, line, len));
 	else if (!json_is_object(answer))
-		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s", rf_quote(shown, sizeof shown, line, len),
-		             answer ? "" : ": ", answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
+		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s",
+		             rf_quote(shown, sizeof shown, line, len), answer ? "" : ": ",
+		             answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
 	else if (!(id = json_object_get(answer, "id")))
 		rc = rf_fail(e, RF_EDATA, "has no 'id'");
 	else if (!same_id(id, r->id)) {
 		char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
-		rc = rf_fail(e, RF_EDATA, "is for id %s", text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
+		rc = rf_fail(e, RF_EDATA, "is for id %s",
+		             text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
 		free(text);
 	} else if (!(total = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *total)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
@@ -184,7 +197,8 @@ static enum rf_code unanswered(struct rf_judge *j, struct rf_err *e)
 	bool well;
 	const char *fate = rf_exec_fate(j->x, RF_EXEC_LAST_WORDS, &well);
 
-	rf_fail(e, RF_EDATA, "%s before it answered record id %llu", fate, (unsigned long long)j->first->r.id);
+	rf_fail(e, RF_EDATA, "%s before it answered record id %llu", fate,
+	        (unsigned long long)j->first->r.id);
 	return blame(j, e);
 }
 
@@ -210,7 +224,8 @@ static enum rf_code pass_on(struct rf_judge *j, bool answered, struct rf_err *e)
 	return rc;
 }
 
-/* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for rf_exec_receive(). */
+/* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for
+ * rf_exec_receive(). */
 static enum rf_code collect(struct rf_judge *j, int other, uint64_t rest, struct rf_err *e)
 {
 	enum rf_code rc = pass_on(j, false, e);
@@ -233,13 +248,14 @@ static enum rf_code collect(struct rf_judge *j, int other, uint64_t rest, struct
 	return rc;
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------------------------- */
 
 /* About what a record occupies while it waits. */
 static uint64_t size_of(const struct rf_record *r)
 {
 	const struct rf_rollout *o = &r->rollout;
-	uint64_t T = (uint64_t)r->T, c = (uint64_t)r->c, n = (uint64_t)o->n, k = (uint64_t)o->k, floats, bytes;
+	uint64_t T = (uint64_t)r->T, c = (uint64_t)r->c, n = (uint64_t)o->n, k = (uint64_t)o->k, floats,
+		 bytes;
 
 	floats = T * (uint64_t)(2 + !!r->nll + !!r->correct + r->d + r->N) + c;
 	if (o->tokens)

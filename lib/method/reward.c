@@ -1,7 +1,7 @@
 /* reward.c -- how well rollouts agree with the text, in double, kept as float32.
  *
- * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j] the state
- * at the text's token in its place (paper, eq. 8). */
+ * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j]
+ * the state at the text's token in its place (paper, eq. 8). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,13 +72,16 @@ static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
 	const struct rf_rollout *o = &r->rollout;
 
 	if (!o->h_pred || !o->h_gt)
-		return rf_fail(e, RF_EDATA, "rollout has no %s (rf-rollout --score computes it)", o->h_pred ? "h_gt" : "h_pred");
+		return rf_fail(e, RF_EDATA, "rollout has no %s (rf-rollout --score computes it)",
+		               o->h_pred ? "h_gt" : "h_pred");
 	if (o->k > MAX_K)
 		return rf_fail(e, RF_EDATA, "rollouts of %d tokens are longer than %d", o->k, MAX_K);
 	for (int i = 0; i < r->c; i++)
 		if (r->positions[i] < 0 || r->positions[i] > r->T - o->k)
-			return rf_fail(e, RF_EDATA, "the text ends at %d, before the rollout at position %d and its %d tokens",
-			               r->T, r->positions[i], o->k);
+			return rf_fail(
+				e, RF_EDATA,
+				"the text ends at %d, before the rollout at position %d and its %d tokens",
+				r->T, r->positions[i], o->k);
 	return RF_OK;
 }
 
@@ -91,8 +94,8 @@ static int by_place(const void *a, const void *b)
 	return x->s != y->s ? (x->s > y->s) - (x->s < y->s) : (x->i > y->i) - (x->i < y->i);
 }
 
-/* For each position the one whose text its rollouts are compared with: shift places on in the ring of those that
- * differ, in the order of the text.  *texts NULL: that is the same place. */
+/* For each position the one whose text its rollouts are compared with: shift places on in the ring of those
+ * that differ, in the order of the text.  *texts NULL: that is the same place. */
 static enum rf_code find_texts(struct rf_record *r, int shift, int **texts, struct rf_err *e)
 {
 	size_t c = (size_t)r->c;
@@ -146,8 +149,8 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 	return RF_OK;
 }
 
-enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed, uint64_t step,
-                              bool *alone, struct rf_err *e)
+enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed,
+                              uint64_t step, bool *alone, struct rf_err *e)
 {
 	const struct rf_reward *w = &r->reward;
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
@@ -177,13 +180,15 @@ enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int
 		case RF_REWARD_HYBRID: w->total[g] = w->cosine[g] + w->binary[g]; break;
 		case RF_REWARD_EDIT:   w->total[g] = w->edit[g]; break;
 		case RF_REWARD_RANDOM:
-			key = rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / (size_t)w->n, g % (size_t)w->n);
+			key = rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / (size_t)w->n,
+			                  g % (size_t)w->n);
 			w->total[g] = (float)rf_draw(key, 0);
 		}
 	return RF_OK;
 }
 
-enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total, struct rf_err *e)
+enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,
+                                    struct rf_err *e)
 {
 	size_t G = (size_t)r->c * (size_t)r->rollout.n;
 	char *name;
@@ -192,7 +197,8 @@ enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const
 		return RF_OK;
 	for (size_t g = 0; g < G; g++)
 		if (!isfinite((float)total[g]))
-			return rf_fail(e, RF_EDATA, "reward %zu of %zu is %g, which float32 cannot hold", g + 1, G, total[g]);
+			return rf_fail(e, RF_EDATA, "reward %zu of %zu is %g, which float32 cannot hold",
+			               g + 1, G, total[g]);
 	if (!(name = rf_record_alloc(r, strlen(kind) + 1, 1)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	r->reward.kind = strcpy(name, kind);

@@ -16,21 +16,24 @@
 #include "base/err.h"
 #include "stream/record.h"
 
-enum rf_reward_kind { RF_REWARD_COSINE, RF_REWARD_BINARY, RF_REWARD_HYBRID, RF_REWARD_EDIT, RF_REWARD_RANDOM };
+enum rf_reward_kind { RF_REWARD_COSINE, RF_REWARD_BINARY, RF_REWARD_HYBRID, RF_REWARD_EDIT,
+                      RF_REWARD_RANDOM };
 
 double rf_cosine(const float *a, const float *b, int d);                              /* of one position */
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);                 /* n, m <= 65536 */
 
-/* Writes r->reward and removes advantage.  A record without rollouts passes unchanged.  step: the model's (random).
- * shift: rollouts are compared with the text of the shift-th next of the record's positions, in the order of the text,
- * equal ones counted once, the first after the last (0: with their own): what they score there they owe to no skill.
- * Where that would be their own text, the record is left without positions and rollouts: *alone (NULL only where shift
- * is 0).  RF_EDATA: rollouts without h_pred or h_gt, positions outside the text. */
-enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed, uint64_t step,
-                              bool *alone, struct rf_err *e);
+/* Writes r->reward and removes advantage.  A record without rollouts passes unchanged.  step: the model's
+ * (random).  shift: rollouts are compared with the text of the shift-th next of the record's positions, in
+ * the order of the text, equal ones counted once, the first after the last (0: with their own): what they
+ * score there they owe to no skill.  Where that would be their own text, the record is left without positions
+ * and rollouts: *alone (NULL only where shift is 0).  RF_EDATA: rollouts without h_pred or h_gt, positions
+ * outside the text. */
+enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed,
+                              uint64_t step, bool *alone, struct rf_err *e);
 
-/* `total` (c n numbers, finite) and its kind's name come from elsewhere (--exec), and take the place of those of
- * rf_reward_record(), whose parts stay. */
-enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total, struct rf_err *e);
+/* `total` (c n numbers, finite) and its kind's name come from elsewhere (--exec), and take the place of those
+ * of rf_reward_record(), whose parts stay. */
+enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,
+                                    struct rf_err *e);
 
 #endif

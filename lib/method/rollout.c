@@ -1,9 +1,10 @@
 /* rollout.c -- continuations below rows of a text (paper, eq. 6-7; DESIGN, the shared prefix).
  *
- * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first is what
- * token 0 is drawn from, the others are h_gt.  The rollouts of all positions that the tree has ready at once (tree.h: of
- * most models all of them, after the text) grow side by side, a row each per step; or, where they are only scored, all
- * their rows are one more pass.  What the device holds of rollouts lies by such groups, in each by steps. */
+ * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first
+ * is what token 0 is drawn from, the others are h_gt.  The rollouts of all positions that the tree has ready
+ * at once (tree.h: of most models all of them, after the text) grow side by side, a row each per step; or,
+ * where they are only scored, all their rows are one more pass.  What the device holds of rollouts lies by
+ * such groups, in each by steps. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,25 +15,33 @@
 void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens", "tokens per rollout, always exactly so many", true },
+		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens",
+		  "tokens per rollout, always exactly so many", true },
 		{ "rollouts", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "rollouts per position", true },
-		{ "temperature", 0, RF_OPT_REAL, &s->temperature, 1e-3, 1e3, "t", "of drawing and of the log-probabilities", true },
-		{ "top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p", "draw from the fewest tokens that reach p", true },
-		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k", "draw from the k most likely; 0: all", true },
-		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, "the end-of-sequence token may be drawn", true },
-		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL, "draw nothing: values of rollout tokens that are there", true },
+		{ "temperature", 0, RF_OPT_REAL, &s->temperature, 1e-3, 1e3, "t",
+		  "of drawing and of the log-probabilities", true },
+		{ "top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p",
+		  "draw from the fewest tokens that reach p", true },
+		{ "top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
+		  "draw from the k most likely; 0: all", true },
+		{ "eos", 0, RF_OPT_FLAG, &s->eos, 0, 0, NULL, "the end-of-sequence token may be drawn",
+		  true },
+		{ "score", 0, RF_OPT_FLAG, &s->score, 0, 0, NULL,
+		  "draw nothing: values of rollout tokens that are there", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "of the random numbers", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+		  "step for the random numbers; -1: the model's", true },
 		{ .name = NULL },
 	};
 
 	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
 }
 
-/* Device memory of the stage.  `kept`: hidden states of rows s-1 .. s+k-1 of every position, (c, k+1, d).  Of each group,
- * of c' positions, one after the other: token and logp (k, c' n), h_pred (k, c' n, d). */
+/* Device memory of the stage.  `kept`: hidden states of rows s-1 .. s+k-1 of every position, (c, k+1, d).  Of
+ * each group, of c' positions, one after the other: token and logp (k, c' n), h_pred (k, c' n, d). */
 struct place {
-	rf_f32 kept, first, z, logp, h_pred;   /* first (c', d), or of rollouts that are scored (k + 1, c' n, d): rows s-1 .. ;  z (c' n, N) */
+	rf_f32 kept, first, z, logp, h_pred;   /* first (c', d), or of rollouts that are scored (k + 1, c'
+	                                          n, d): rows s-1 .. ;  z (c' n, N) */
 	rf_i32 token, from, to, banned;
 	rf_f64 u;
 };
@@ -81,8 +90,8 @@ void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need 
 	need->host = 4 * (c * n * k * (2 + d) * 4 + c * k * d * 4 + (size_t)shape->T * 8);
 }
 
-/* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp and (of d numbers)
- * h_pred. */
+/* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp
+ * and (of d numbers) h_pred. */
 struct job {
 	const struct rf_rollouts *s;
 	const struct rf_record *r;
@@ -97,7 +106,8 @@ struct job {
 /* Positions whose rollouts are run side by side; first: where their values begin. */
 struct group { const int *site; int sites; size_t nb, first; };
 
-/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to kept[p (k+1) + j]. */
+/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to kept[p
+ * (k+1) + j]. */
 static void collect(const struct job *job, int i, rf_f32 hidden)
 {
 	struct rf_engine *g = job->s->engine;
@@ -116,7 +126,8 @@ static void collect(const struct job *job, int i, rf_f32 hidden)
 		return;
 	g->dev.ops->upload(&g->dev, job->at.from, from, (size_t)n * 4);
 	g->dev.ops->upload(&g->dev, job->at.to, to, (size_t)n * 4);
-	RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = hidden, .fi = job->at.from, .to = job->at.kept, .ti = job->at.to);
+	RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = hidden, .fi = job->at.from, .to = job->at.kept,
+	   .ti = job->at.to);
 }
 
 /* first (sites, or sites n, d) = rows s-1 of the group's positions, each `per` times */
@@ -128,7 +139,8 @@ static void first_rows(const struct job *job, const struct group *x, int per)
 	for (int b = 0; b < rows; b++)
 		job->list[b] = x->site[b / per] * (job->k + 1);
 	g->dev.ops->upload(&g->dev, job->at.from, job->list, (size_t)rows * 4);
-	RF(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from, .to = job->at.first);
+	RF(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from,
+	   .to = job->at.first);
 }
 
 static void ban(const struct job *job)
@@ -163,13 +175,16 @@ static void draw(const struct job *job, const struct group *x)
 
 		for (size_t b = 0; b < nb; b++) {
 			uint64_t i = (uint64_t)x->site[b / (size_t)s->n], n = b % (uint64_t)s->n;
-			job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, job->r->id, i, n), (uint32_t)j);
+			job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, job->r->id, i, n),
+			                    (uint32_t)j);
 		}
 		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
-		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->sites, h, at->z, 0, false);
-		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k, .top_p = s->top_p,
-		   .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
-		   .u = at->u, .token = token, .logp = rf_at(at->logp, to));
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->sites, h, at->z, 0,
+		              false);
+		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k,
+		   .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned,
+		   .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u, .token = token,
+		   .logp = rf_at(at->logp, to));
 		h = rf_tree_grow(g->tree, token);
 		RF(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
 	}
@@ -193,10 +208,12 @@ static void score(const struct job *job, const struct group *x)
 	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
 	h = rf_tree_branch(g->tree, job->n, job->k, job->list);
 	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->h_pred, x->first * d));
-	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted by a step */
+	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted
+	   by a step */
 	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
-	RF(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab, .inv_temp = (float)(1 / o->temperature), .h = at->first,
-	   .w = rf_w(&g->model, g->model.head), .target = token, .logp = rf_at(at->logp, x->first));
+	RF(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
+	   .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
+	   .target = token, .logp = rf_at(at->logp, x->first));
 }
 
 /* The text, and the rollouts of its positions as they are ready. */
@@ -231,8 +248,10 @@ static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_
 	const struct place *at = &job->at;
 	struct rf_engine *g = s->engine;
 	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
-	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature, .n = job->n, .k = job->k, .d = (int)d };
-	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4), *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
+	struct rf_rollout out = { .temperature = s->score ? r->rollout.temperature : s->temperature,
+	                          .n = job->n, .k = job->k, .d = (int)d };
+	float *logp = malloc(nb * kk * 4), *h = malloc(nb * kk * d * 4),
+	      *kept = malloc((size_t)r->c * (kk + 1) * d * 4);
 	int32_t *token = malloc(nb * kk * 4);
 	enum rf_code rc = RF_ENOMEM;
 	char why[100];
@@ -266,13 +285,15 @@ static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_
 			out.h_gt[p * kk * d + i] = kept[(p * (kk + 1) + 1) * d + i];
 	for (size_t i = 0; i < nb * kk; i++)
 		if (!isfinite(out.logp[i])) {
-			rc = rf_fail(e, RF_ENUMERIC, "the log-probability of rollout %zu at position %d is not finite: %s",
+			rc = rf_fail(e, RF_ENUMERIC,
+			             "the log-probability of rollout %zu at position %d is not finite: %s",
 			             i / kk, r->positions[i / kk / n], blame(job, why));
 			goto done;
 		}
 	for (size_t i = 0; i < nb * kk * d; i++)
 		if (!isfinite(out.h_pred[i])) {
-			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s", i / kk / d, blame(job, why));
+			rc = rf_fail(e, RF_ENUMERIC, "a hidden state of rollout %zu is not finite: %s",
+			             i / kk / d, blame(job, why));
 			goto done;
 		}
 	rf_record_drop_rollout(r);
@@ -292,7 +313,9 @@ enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_recor
 
 	for (int p = 0; rc == RF_OK && r->positions && (!s->score || r->rollout.tokens) && p < r->c; p++)
 		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
-			rc = rf_fail(e, RF_EDATA, "position %d is %d, and %d rollout tokens must fit between 1 and the sequence's %d tokens (rf-select -k %d)",
+			rc = rf_fail(e, RF_EDATA,
+			             "position %d is %d, and %d rollout tokens must fit between 1 and the "
+			             "sequence's %d tokens (rf-select -k %d)",
 			             p, r->positions[p], k, r->T, k);
 	return rc;
 }
@@ -300,7 +323,8 @@ enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_recor
 enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e)
 {
 	struct rf_engine *g = s->engine;
-	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n, .k = s->score ? r->rollout.k : s->k };
+	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n,
+	                   .k = s->score ? r->rollout.k : s->k };
 	size_t c = (size_t)r->c, nb = c * (size_t)job.n, k = (size_t)job.k, extra;
 	struct rf_plan want;
 	enum rf_code rc;

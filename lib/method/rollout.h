@@ -1,7 +1,8 @@
-/* rollout.h -- short continuations below chosen rows of a sequence (paper, eq. 6-7), in one pass over the text.
+/* rollout.h -- short continuations below chosen rows of a sequence (paper, eq. 6-7), in one pass
+ * over the text.
  *
- * Position s means: prefix x[0..s-1], rollout tokens at s, s+1, ...  The first is drawn from row s-1 of the same pass
- * that gives h_gt, the text's own hidden states at s .. s+k-1. */
+ * Position s means: prefix x[0..s-1], rollout tokens at s, s+1, ...  The first is drawn from row s-1 of the
+ * same pass that gives h_gt, the text's own hidden states at s .. s+k-1. */
 #ifndef RF_ROLLOUT_H
 #define RF_ROLLOUT_H
 
@@ -14,7 +15,8 @@ struct rf_rollouts {
 	double temperature, top_p;
 	int top_k;             /* 0: all */
 	bool eos;              /* the end-of-sequence tokens may be drawn */
-	bool score;            /* draw nothing: values of the rollout tokens that are there, by these weights */
+	/* draw nothing: values of the rollout tokens that are there, by these weights */
+	bool score;
 	uint64_t seed;
 	int draw_step;         /* step for the random numbers; -1: the model's */
 };
@@ -24,12 +26,13 @@ struct rf_rollouts {
 enum { RF_ROLLOUT_OPTS = 10 };
 void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS]);
 
-/* Memory for such sequences; n and k are the shape's where they come with the records (--score), else the options'.
- * stage: a struct rf_rollouts (struct rf_engine, needs). */
+/* Memory for such sequences; n and k are the shape's where they come with the records (--score), else the
+ * options'.  stage: a struct rf_rollouts (struct rf_engine, needs). */
 void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need *need);
 
-/* Writes r->rollout and removes reward and advantage.  A record without positions (with --score: without rollout tokens)
- * passes unchanged.  RF_EDATA: a position whose k tokens do not fit; RF_ENUMERIC: NaN or Inf. */
+/* Writes r->rollout and removes reward and advantage.  A record without positions (with --score:
+ * without rollout tokens) passes unchanged.  RF_EDATA: a position whose k tokens do not fit;
+ * RF_ENUMERIC: NaN or Inf. */
 enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_record *r, struct rf_err *e);
 enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e);
 

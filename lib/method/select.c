@@ -1,8 +1,8 @@
 /* select.c -- the positions that get rollouts.
  *
- * One position per chunk spreads them over the sequence; within a chunk the draw prefers rows where the model is
- * uncertain, over windows as long as a rollout rather than single rows (paper, eq. 5: hence the smoothing).  The arg
- * max and arg min of the ablation read the entropies as they are. */
+ * One position per chunk spreads them over the sequence; within a chunk the draw prefers rows where the model
+ * is uncertain, over windows as long as a rollout rather than single rows (paper, eq. 5: hence the
+ * smoothing).  The arg max and arg min of the ablation read the entropies as they are. */
 #include <limits.h>
 #include <math.h>
 
@@ -14,15 +14,22 @@ enum { MAX_CHUNKS = 65536, MAX_K = 65536, MAX_MARGIN = 1 << 30 };
 void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "chunks", 0, RF_OPT_INT, &s->chunks, 1, MAX_CHUNKS, "n", "chunks per sequence, one position in each", true },
-		{ "k", 'k', RF_OPT_INT, &s->k, 1, MAX_K, "n", "tokens of a rollout, which must fit behind a position", true },
-		{ "smooth", 0, RF_OPT_INT, &s->smooth, 0, MAX_K, "n", "odd width of the average over entropies; 0: as -k", true },
+		{ "chunks", 0, RF_OPT_INT, &s->chunks, 1, MAX_CHUNKS, "n",
+		  "chunks per sequence, one position in each", true },
+		{ "k", 'k', RF_OPT_INT, &s->k, 1, MAX_K, "n",
+		  "tokens of a rollout, which must fit behind a position", true },
+		{ "smooth", 0, RF_OPT_INT, &s->smooth, 0, MAX_K, "n",
+		  "odd width of the average over entropies; 0: as -k", true },
 		{ "tau", 0, RF_OPT_REAL, &s->tau, 1e-6, 1e6, "x", "temperature of the draw", true },
-		{ "mode", 0, RF_OPT_ENUM, &s->mode, 0, 0, "entropy|uniform|max|min", "how a position is chosen", true },
-		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n", "tokens before the first and behind the last", true },
+		{ "mode", 0, RF_OPT_ENUM, &s->mode, 0, 0, "entropy|uniform|max|min",
+		  "how a position is chosen", true },
+		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n",
+		  "tokens before the first and behind the last", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "of the random numbers", true },
-		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n", "step for the random numbers; -1: the model's", true },
-		{ "strict", 0, RF_OPT_FLAG, &s->strict, 0, 0, NULL, "a sequence that is too short is an error", false },
+		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+		  "step for the random numbers; -1: the model's", true },
+		{ "strict", 0, RF_OPT_FLAG, &s->strict, 0, 0, NULL,
+		  "a sequence that is too short is an error", false },
 		{ .name = NULL },
 	};
 
@@ -102,8 +109,10 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 	if (n < 1 || r->T - behind < first) {
 		*short_one = true;
 		if (s->strict)
-			return rf_fail(e, RF_EDATA, "%d tokens are too few for %d chunks and rollouts of %d tokens with margin %d", r->T,
-			               s->chunks, s->k, s->margin);
+			return rf_fail(e, RF_EDATA,
+			               "%d tokens are too few for %d chunks and rollouts of %d tokens with "
+			               "margin %d",
+			               r->T, s->chunks, s->k, s->margin);
 		return RF_OK;
 	}
 

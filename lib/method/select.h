@@ -41,8 +41,9 @@ void rf_select_probabilities(const double *H, int n, double tau, double *p);
 int rf_draw_index(const double *p, int n, double u);
 
 /* Writes r->positions, c of them in the order of the chunks, and removes rollout, reward and advantage.
- * step: for the random numbers.  A record that is too short is left without positions: *short_one.  RF_EDATA: no
- * entropies where the mode needs them; too short, and strict. */
-enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct rf_record *r, bool *short_one, struct rf_err *e);
+ * step: for the random numbers.  A record that is too short is left without positions: *short_one.  RF_EDATA:
+ * no entropies where the mode needs them; too short, and strict. */
+enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct rf_record *r, bool *short_one,
+                              struct rf_err *e);
 
 #endif

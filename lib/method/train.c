@@ -1,9 +1,9 @@
 /* train.c -- the gradient of a mini-batch over trees, and AdamW.
  *
- * Per record: the text goes forward, the rollouts go forward below it; the head's few rows that the policy loss needs
- * give the log-probabilities and, with the loss's derivatives, the first gradients; rollouts go back; then each segment
- * of the text, from the last to the first, with the next-token loss of its rows added where it passes the head.  Logits
- * are never whole: the head works on blocks of rows. */
+ * Per record: the text goes forward, the rollouts go forward below it; the head's few rows that the policy
+ * loss needs give the log-probabilities and, with the loss's derivatives, the first gradients; rollouts go
+ * back; then each segment of the text, from the last to the first, with the next-token loss of its rows added
+ * where it passes the head.  Logits are never whole: the head works on blocks of rows. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,15 +18,23 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
-		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2", "decay of AdamW's moments", false },
+		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2", "decay of AdamW's moments",
+		  false },
 		/* not 0: a weight that no gradient has reached would be divided by it */
-		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 1e-30, 1, "eps", "added to the root of the second moment", false },
-		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "decoupled weight decay", false },
-		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm", "gradients are scaled down to this global norm", false },
-		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, "constant|cosine|linear", "of the learning rate after the warm-up", false },
-		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps", "over which the learning rate rises", false },
-		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps", "at which cosine and linear reach 0", false },
-		{ "recompute", 0, RF_OPT_ENUM, &t->recompute_mode, 0, 0, "none|segment", "segment: less memory, a sixth more time, the same gradient", false },
+		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 1e-30, 1, "eps",
+		  "added to the root of the second moment", false },
+		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "decoupled weight decay",
+		  false },
+		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm",
+		  "gradients are scaled down to this global norm", false },
+		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, "constant|cosine|linear",
+		  "of the learning rate after the warm-up", false },
+		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps",
+		  "over which the learning rate rises", false },
+		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps",
+		  "at which cosine and linear reach 0", false },
+		{ "recompute", 0, RF_OPT_ENUM, &t->recompute_mode, 0, 0, "none|segment",
+		  "segment: less memory, a sixth more time, the same gradient", false },
 		{ .name = NULL },
 	};
 
@@ -46,10 +54,10 @@ double rf_train_lr(const struct rf_train *t, int64_t step)
 	return t->lr * (t->schedule == RF_LINEAR ? left : (1 - cos(M_PI * left)) / 2);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
-/* Device memory beside the tree.  The policy's rows are step-major: row (j, b) predicts token j of rollout b, so rows
- * (0, b) are rows s-1 of the text and rows (j, b) the rollouts' rows j-1. */
+/* Device memory beside the tree.  The policy's rows are step-major: row (j, b) predicts token j of rollout b,
+ * so rows (0, b) are rows s-1 of the text and rows (j, b) the rollouts' rows j-1. */
 struct place {
 	rf_f32 z, dh;                 /* (HEAD_ROWS, N), (segment, d) */
 	rf_f32 coef, logp;            /* (max_len) */
@@ -60,7 +68,8 @@ struct place {
 	rf_i32 rl_target, from, to;   /* (k c n) */
 };
 
-static size_t place(const struct rf_train *t, int T, int segment, int c, int n, int k, void *base, struct place *p)
+static size_t place(const struct rf_train *t, int T, int segment, int c, int n, int k, void *base,
+                    struct place *p)
 {
 	struct rf_arena a = { base, 0 };
 	const struct rf_config *cfg = &t->engine->ckpt->cfg;
@@ -87,7 +96,8 @@ static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf
 {
 	struct place unused;
 
-	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k > 1 ? k - 1 : 0, .train = true, .recompute = t->recompute_mode };
+	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k > 1 ? k - 1 : 0, .train = true,
+	                       .recompute = t->recompute_mode };
 	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
 }
 
@@ -106,7 +116,8 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 	struct rf_dev *d = &t->engine->dev;
 
 	if ((!t->sum && !(t->sum = d->ops->alloc(d, sizeof(double)))) ||
-	    (t->log_gradients && !t->grad_ntp && !(t->grad_ntp = d->ops->alloc(d, t->engine->ckpt->params.total * 4))))
+	    (t->log_gradients && !t->grad_ntp &&
+	     !(t->grad_ntp = d->ops->alloc(d, t->engine->ckpt->params.total * 4))))
 		return rf_dev_sync(d, e);
 	return RF_OK;
 }
@@ -133,12 +144,12 @@ static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, 
 	return rf_engine_reserve(t->engine, &p, extra, e);
 }
 
-/* ---- the head --------------------------------------------------------------------------------------------------- */
+/* ---- the head ------------------------------------------------------------------------------ */
 
-/* Forward and backward of the head over rows whose loss is the sum of -coef log p[target]: their log-probabilities, dh,
- * and the head's gradient. */
-static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h, rf_i32 target, rf_f32 coef, double temperature,
-                 rf_f32 logp, rf_f32 dh)
+/* Forward and backward of the head over rows whose loss is the sum of -coef log p[target]: their
+ * log-probabilities, dh, and the head's gradient. */
+static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h, rf_i32 target, rf_f32 coef,
+                 double temperature, rf_f32 logp, rf_f32 dh)
 {
 	struct rf_model *m = &t->engine->model;
 	size_t d = (size_t)m->cfg->d;
@@ -148,13 +159,15 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
 		size_t first = (size_t)i;
 
 		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, false);
-		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature), .z = at->z,
-		   .target = rf_at_i32(target, first), .coef = rf_at(coef, first), .logp = rf_at(logp, first));
-		rf_linear_bwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, rf_at(dh, first * d), false);
+		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature),
+		   .z = at->z, .target = rf_at_i32(target, first), .coef = rf_at(coef, first),
+		   .logp = rf_at(logp, first));
+		rf_linear_bwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0,
+		              rf_at(dh, first * d), false);
 	}
 }
 
-/* ---- one record ------------------------------------------------------------------------------------------------- */
+/* ---- one record ---------------------------------------------------------------------------- */
 
 struct job {
 	struct rf_train *t;
@@ -197,12 +210,15 @@ static void sites(struct job *j, int i, rf_f32 rows, bool back)
 	g->dev.ops->upload(&g->dev, j->at.from, row, (size_t)n * 4);
 	g->dev.ops->upload(&g->dev, j->at.to, site, (size_t)n * 4);
 	if (back)
-		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst, .fi = j->at.to, .to = rows, .ti = j->at.from);
+		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst,
+		   .fi = j->at.to, .to = rows, .ti = j->at.from);
 	else
-		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from, .to = j->at.first, .ti = j->at.to);
+		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from,
+		   .to = j->at.first, .ti = j->at.to);
 }
 
-__attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e,
+                                                                     const char *fmt, ...)
 {
 	char what[80], why[100];
 	bool known = rf_tree_blame(g->tree, NULL, why);
@@ -230,10 +246,12 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 		for (size_t i = 0; i < (size_t)j->k; i++) {
 			float *x = &j->f32[i * nb + b];
 			double logp = (double)*x, old = (double)o->logp[b * (size_t)j->k + i];
-			struct rf_policy_token p = rf_policy_token(&j->t->policy, logp, old, (double)j->r->advantage[b]);
+			struct rf_policy_token p = rf_policy_token(&j->t->policy, logp, old,
+			                                           (double)j->r->advantage[b]);
 
 			if (!isfinite(logp))
-				return not_finite(g, e, "the log-probability of token %zu of rollout %zu", i, b);
+				return not_finite(g, e, "the log-probability of token %zu of rollout %zu", i,
+				                  b);
 			*x = (float)(-j->rl * p.dlogp);
 			st->loss_rl += p.loss;
 			st->kl += p.ratio - 1 - log(p.ratio);
@@ -261,19 +279,23 @@ static enum rf_code rollouts(struct job *j, struct rf_err *e)
 			j->list[i * nb + b] = o->tokens[b * (size_t)j->k + i];
 	g->dev.ops->upload(&g->dev, j->at.rl_target, j->list, R * 4);
 	if (j->k > 1) /* the last token's row predicts nothing that the loss needs */
-		RF(m->dev, rows, .n = (int)(R - nb), .d = m->cfg->d, .from = rf_tree_branch(g->tree, j->n, j->k - 1, j->list),
-		   .to = rf_at(j->at.rows, nb * d));
+		RF(m->dev, rows, .n = (int)(R - nb), .d = m->cfg->d,
+		   .from = rf_tree_branch(g->tree, j->n, j->k - 1, j->list), .to = rf_at(j->at.rows, nb * d));
 	for (size_t b = 0; b < nb; b++)
 		j->list[b] = (int32_t)b / j->n;
 	g->dev.ops->upload(&g->dev, j->at.from, j->list, nb * 4);
-	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = j->at.first, .fi = j->at.from, .to = j->at.rows);
-	RF(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = (float)(1 / o->temperature),
-	   .h = j->at.rows, .w = rf_w(m, m->head), .target = j->at.rl_target, .logp = j->at.rl_logp);
+	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = j->at.first, .fi = j->at.from,
+	   .to = j->at.rows);
+	RF(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab,
+	   .inv_temp = (float)(1 / o->temperature), .h = j->at.rows, .w = rf_w(m, m->head),
+	   .target = j->at.rl_target, .logp = j->at.rl_logp);
 	if ((rc = policy(j, e)) != RF_OK)
 		return rc;
-	head(j->t, &j->at, (int)R, j->at.rows, j->at.rl_target, j->at.rl_coef, o->temperature, NULL, j->at.drows);
+	head(j->t, &j->at, (int)R, j->at.rows, j->at.rl_target, j->at.rl_coef, o->temperature, NULL,
+	     j->at.drows);
 	g->dev.ops->zero(&g->dev, j->at.dfirst, (size_t)j->c * d * 4);
-	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = j->at.drows, .to = j->at.dfirst, .ti = j->at.from);
+	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = j->at.drows, .to = j->at.dfirst,
+	   .ti = j->at.from);
 	if (j->k > 1)
 		rf_tree_backward_branch(g->tree, rf_at(j->at.drows, nb * d));
 	return RF_OK;
@@ -310,7 +332,8 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 		int rows = rf_tree_rows(g->tree, i);
 
 		if (ntp)
-			head(t, &j->at, rows, hidden, rf_at_i32(j->at.target, first), rf_at(j->at.coef, first), 1, rf_at(j->at.logp, first), j->at.dh);
+			head(t, &j->at, rows, hidden, rf_at_i32(j->at.target, first),
+			     rf_at(j->at.coef, first), 1, rf_at(j->at.logp, first), j->at.dh);
 		else
 			g->dev.ops->zero(&g->dev, j->at.dh, (size_t)rows * (size_t)g->ckpt->cfg.d * 4);
 		sites(j, i, j->at.dh, true);
@@ -329,7 +352,7 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 	return rf_dev_sync(&g->dev, e);
 }
 
-/* ---- a mini-batch ----------------------------------------------------------------------------------------------- */
+/* ---- a mini-batch -------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -346,7 +369,9 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	if (rc != RF_OK)
 		return rc;
 	if (t->loss && r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA, "--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
+		return rf_fail(
+			e, RF_EDATA,
+			"--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
 	if (!o->tokens || t->rl_coef == 0)
 		return RF_OK;
 	if (!o->logp)
@@ -363,19 +388,23 @@ bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, 
 
 		if (t->ntp_coef != 0 && ntp_count(t, r))
 			return true;
-		for (size_t b = 0; t->rl_coef != 0 && r->rollout.tokens && r->advantage && b < (size_t)r->c * (size_t)r->rollout.n; b++)
+		for (size_t b = 0; t->rl_coef != 0 && r->rollout.tokens && r->advantage &&
+		                   b < (size_t)r->c * (size_t)r->rollout.n;
+		     b++)
 			if (r->advantage[b] != 0)
 				return true;
 	}
 	return false;
 }
 
-void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st)
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n,
+                       struct rf_train_stats *st)
 {
 	double W;
 	uint64_t surprised = 0;
 
-	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN, .grad_norm = NAN };
+	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
+	                               .grad_norm = NAN };
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = batch[i];
 		const struct rf_reward *w = &r->reward;
@@ -404,7 +433,8 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 }
 
 /* One pass over the mini-batch with these weights of the two losses. */
-static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp, struct job *j, struct rf_err *e)
+static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp,
+                         struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	enum rf_code rc = RF_OK;
@@ -438,7 +468,8 @@ static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 }
 
 /* The two losses' gradients one after the other, to measure them apart; then their sum. */
-static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp, struct job *j, struct rf_err *e)
+static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp,
+                          struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	struct rf_model *m = &g->model;
@@ -459,7 +490,9 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 		return rc;
 	st->norm_rl = sqrt(dot(t, grad_rl, grad_rl, e));
 	st->norm_ntp = sqrt(dot(t, t->grad_ntp, t->grad_ntp, e));
-	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0 ? dot(t, grad_rl, t->grad_ntp, e) / (st->norm_rl * st->norm_ntp) : 0;
+	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0
+	                          ? dot(t, grad_rl, t->grad_ntp, e) / (st->norm_rl * st->norm_ntp)
+	                          : 0;
 	RF(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->grad_ntp, .y = m->g);
 	return rf_dev_sync(&g->dev, e);
 }
@@ -485,7 +518,8 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	rf_train_describe(t, sorted, n, st);
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = sorted[i];
-		size_t c = (size_t)r->c, R = r->rollout.tokens ? c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
+		size_t c = (size_t)r->c,
+		       R = r->rollout.tokens ? c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
 
 		host = host > R + 2 * c ? host : R + 2 * c;
 		host = host > (size_t)r->T ? host : (size_t)r->T;
@@ -497,11 +531,13 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	if (rc == RF_OK)
 		rc = reserve(t, sorted, n, e);
 	if (rc == RF_OK) {
-		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.sites, g->plan.per, g->plan.steps + 1, g->extra, &j.at);
+		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.sites, g->plan.per,
+		      g->plan.steps + 1, g->extra, &j.at);
 		g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
 		rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
 		ntp = st->ntp_tokens ? t->ntp_coef / (double)st->ntp_tokens : 0;
-		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e) : pass(t, sorted, n, rl, ntp, &j, e);
+		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e)
+		                      : pass(t, sorted, n, rl, ntp, &j, e);
 	}
 	if (rc == RF_OK) {
 		double R = st->rl_tokens ? (double)st->rl_tokens : 1;
@@ -519,7 +555,8 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	return rc;
 }
 
-enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st, struct rf_err *e)
+enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
+                           struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	struct rf_model *m = &g->model;
@@ -535,7 +572,9 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	st->grad_norm = sqrt(sum);
 	st->lr = rf_train_lr(t, step);
 	if (!isfinite(st->grad_norm))
-		return rf_fail(e, RF_ENUMERIC, "the gradient is not finite: nothing was changed (a smaller --lr, or --on-nan skip)");
+		return rf_fail(
+			e, RF_ENUMERIC,
+			"the gradient is not finite: nothing was changed (a smaller --lr, or --on-nan skip)");
 	scale = t->grad_clip / (st->grad_norm + 1e-6);
 	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
 		const struct rf_param *p = &table->p[i];
@@ -544,9 +583,11 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		for (j = i + 1; j < table->n && table->p[j].decay == p->decay; j++)
 			;
 		last = j < table->n ? table->p[j].offset : table->total;
-		RF(&g->dev, adamw, .n = last - p->offset, .scale = scale < 1 ? scale : 1, .lr = st->lr, .b1 = t->betas[0], .b2 = t->betas[1],
-		   .eps = t->adam_eps, .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n), .c2 = 1 - pow(t->betas[1], n),
-		   .w = rf_at(m->w, p->offset), .m = rf_at(m->m, p->offset), .v = rf_at(m->v, p->offset), .g = rf_at(m->g, p->offset));
+		RF(&g->dev, adamw, .n = last - p->offset, .scale = scale < 1 ? scale : 1, .lr = st->lr,
+		   .b1 = t->betas[0], .b2 = t->betas[1], .eps = t->adam_eps,
+		   .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n),
+		   .c2 = 1 - pow(t->betas[1], n), .w = rf_at(m->w, p->offset), .m = rf_at(m->m, p->offset),
+		   .v = rf_at(m->v, p->offset), .g = rf_at(m->g, p->offset));
 	}
 	st->stepped = true;
 	return rf_dev_sync(&g->dev, e);

@@ -3,8 +3,9 @@
  *     L = rl_coef L_RL + ntp_coef L_NTP        L_RL:  mean over all rollout tokens (policy.h)
  *                                              L_NTP: mean of -log p(x[t+1] | x[0..t])
  *
- * Both means are over the tokens of the whole mini-batch, so its records are read before the first is computed.  They
- * are then taken in the order of their ids: the result does not depend on the order in which they came. */
+ * Both means are over the tokens of the whole mini-batch, so its records are read before the first is
+ * computed.  They are then taken in the order of their ids: the result does not depend on the order in which
+ * they came. */
 #ifndef RF_TRAIN_H
 #define RF_TRAIN_H
 
@@ -28,7 +29,8 @@ struct rf_train {
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
 	int schedule, warmup, total_steps;
 	/* memory */
-	rf_f32 grad_ntp;             /* log_gradients: the gradient of L_NTP, beside that of L_RL in the model's */
+	/* log_gradients: the gradient of L_NTP, beside that of L_RL in the model's */
+	rf_f32 grad_ntp;
 	rf_f64 sum;
 };
 #define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
@@ -45,16 +47,18 @@ struct rf_train_stats {
 	double loss_ntp, loss_rl;          /* without coefficients */
 	double reward, cosine, binary, edit; /* means over rollouts */
 	uint64_t rollouts;
-	double entropy;                    /* mean of the records' entropies, nats; NaN where they have none */
-	double clip_fraction, dual_fraction, kl, ratio_max, abs_diff; /* kl: mean of r - 1 - log r; abs_diff: of |logp - old| */
+	/* mean of the records' entropies, nats; NaN where they have none */
+	double entropy;
+	/* kl: mean of r - 1 - log r; abs_diff: of |logp - old| */
+	double clip_fraction, dual_fraction, kl, ratio_max, abs_diff;
 	uint64_t clamped;
 	double grad_norm, lr;
 	double norm_rl, norm_ntp, grad_cosine; /* of --log-gradients; NaN where not computed */
 	bool stepped;
 };
 
-/* RF_EDATA: a record that cannot be trained on.  With rl_coef, rollouts need logp and advantage; --loss response needs
- * prompt_len. */
+/* RF_EDATA: a record that cannot be trained on.  With rl_coef, rollouts need logp and advantage; --loss
+ * response needs prompt_len. */
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
 
 /* Allocates on the device what the functions below need beside the engine's memory (they call it, too). */
@@ -66,17 +70,20 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
                                struct rf_train_stats *st, struct rf_err *e);
 
 /* What needs no model: counts and rewards; the rest is 0 or NaN. */
-void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n, struct rf_train_stats *st);
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n,
+                       struct rf_train_stats *st);
 
-/* Whether the mini-batch can teach anything: an NTP token with ntp_coef, or an advantage other than 0 with rl_coef. */
+/* Whether the mini-batch can teach anything: an NTP token with ntp_coef, or an advantage other than
+ * 0 with rl_coef. */
 bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n);
 
 /* Learning rate of optimizer step `step` (from 0). */
 double rf_train_lr(const struct rf_train *t, int64_t step);
 
-/* One AdamW step on the model's gradient; `updates`: how many there were before.  RF_ENUMERIC: the norm is not finite;
- * nothing has changed then. */
-enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st, struct rf_err *e);
+/* One AdamW step on the model's gradient; `updates`: how many there were before.  RF_ENUMERIC: the norm is
+ * not finite; nothing has changed then. */
+enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
+                           struct rf_err *e);
 
 /* Gives back what the others allocated on the device. */
 void rf_train_close(struct rf_train *t);

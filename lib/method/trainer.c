@@ -1,9 +1,10 @@
 /* trainer.c -- from a stream to the next step of a run (DESIGN, "The method" and "Files").
  *
- * Records gather into mini-batches, each of which is one optimizer step in memory.  Nothing outside changes before the end
- * record was read; then the log's lines and the new step follow, in this order: a step that a killed program computed may
- * stand in the log twice, but no step is there without its lines.  What that needs of memory is taken at the start, since
- * the end of an hour's work is no time to find that it is missing: the step is written a block at a time off the device. */
+ * Records gather into mini-batches, each of which is one optimizer step in memory.  Nothing outside changes
+ * before the end record was read; then the log's lines and the new step follow, in this order: a step that a
+ * killed program computed may stand in the log twice, but no step is there without its lines.  What that
+ * needs of memory is taken at the start, since the end of an hour's work is no time to find that it is
+ * missing: the step is written a block at a time off the device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,12 +23,17 @@
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n", "sequences per optimizer step; 0: the whole stream", false },
-		{ "at", 0, RF_OPT_INT, &t->at, -1, 1 << 30, "step", "step at which the run must be; if it is past it, nothing is done; -1: any", false },
+		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n",
+		  "sequences per optimizer step; 0: the whole stream", false },
+		{ "at", 0, RF_OPT_INT, &t->at, -1, 1 << 30, "step",
+		  "step at which the run must be; if it is past it, nothing is done; -1: any", false },
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "newest steps that stay", false },
-		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n", "and every n-th step; 0: none", false },
-		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip", "what a gradient that is not finite does", false },
-		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file", "append one line of JSON per optimizer step", false },
+		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n",
+		  "and every n-th step; 0: none", false },
+		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip",
+		  "what a gradient that is not finite does", false },
+		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file", "append one line of JSON per optimizer step",
+		  false },
 		{ .name = NULL },
 	};
 
@@ -41,7 +47,9 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 	errno = 0;
 	t->stale_commits = strcmp(t->stale, "any") ? strtol(t->stale, &end, 10) : INT64_MAX;
 	if (t->stale_commits != INT64_MAX && (errno || *end || end == t->stale || t->stale_commits < 0))
-		return rf_fail(e, RF_EUSAGE, "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)", t->stale);
+		return rf_fail(e, RF_EUSAGE,
+		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
+		               t->stale);
 	return RF_OK;
 }
 
@@ -54,7 +62,8 @@ static void needs(const void *stage, struct rf_shape *s, struct rf_need *need)
 	rf_train_needs(&t->train, s, need);
 	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
 	need->host = (size_t)(t->mini_batch ? t->mini_batch : 1) * ((size_t)s->T * 8 + rollouts * 8)
-	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4); /* read: as it came, unpacked, as -o */
+	           /* read: as it came, unpacked, as -o */
+	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
 }
 
 /* What would fail at the end, when all is computed. */
@@ -67,13 +76,16 @@ static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
 
 	if (t->log && (rc = rf_disk_can_write(t->log, true, e)) != RF_OK)
 		return rc;
-	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) && (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
+	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
 		if (read(fd, &first, 1) < 0)
 			first = '{'; /* appending tells */
 		close(fd);
 	}
 	if (first != '{')
-		return rf_fail(e, RF_EUSAGE, "--log: %s is there and no log, which begins with '{': give it another name", t->log);
+		return rf_fail(e, RF_EUSAGE,
+		               "--log: %s is there and no log, which begins with '{': give it another name",
+		               t->log);
 	if (t->grad_out)
 		return rf_gradient_place(t->grad_out, t->engine.path, e);
 	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
@@ -91,25 +103,34 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if ((rc = read_stale(t, e)) != RF_OK)
 		return rc;
 	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
-		return rf_fail(e, RF_EUSAGE, "--lr-schedule: the learning rate falls until --total-steps, which must be more than --warmup (%d)", t->train.warmup);
+		return rf_fail(e, RF_EUSAGE,
+		               "--lr-schedule: the learning rate falls until --total-steps, which must be "
+		               "more than --warmup (%d)",
+		               t->train.warmup);
 	if (t->log && !strcmp(t->log, "-"))
-		return rf_fail(e, RF_EUSAGE, "--log: '-' is no file, and the log outlives the program: give it a name (./- is one)");
+		return rf_fail(e, RF_EUSAGE,
+		               "--log: '-' is no file, and the log outlives the program: give it a name (./- "
+		               "is one)");
 	if (!t->engine.path)
-		return rf_fail(e, RF_EUSAGE, "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
+		return rf_fail(e, RF_EUSAGE,
+		               "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
 	/* a dry run looks, and leaves the run to whoever trains it */
 	if ((rc = (t->engine.dry_run ? rf_run_look : rf_run_open)(&t->run, t->engine.path, e)) != RF_OK)
 		return rc;
 	t->step = at->step;
 	t->updates = at->updates;
 	if (t->at > at->parent && at->step > t->at)
-		return rf_fail(e, RF_EDATA, "%s went from step %lld to %lld: --at %d was none of its steps, so nothing is trained", t->engine.path,
-		               (long long)at->parent, (long long)at->step, t->at);
+		return rf_fail(e, RF_EDATA,
+		               "%s went from step %lld to %lld: --at %d was none of its steps, so nothing is "
+		               "trained",
+		               t->engine.path, (long long)at->parent, (long long)at->step, t->at);
 	if (t->at >= 0 && at->step > t->at) {
 		t->done_before = true;
 		return RF_OK;
 	}
 	if (t->at >= 0 && at->step < t->at)
-		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path, (long long)at->step, t->at);
+		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path,
+		               (long long)at->step, t->at);
 	t->engine.ckpt = at;
 	if ((rc = check_places(t, e)) != RF_OK)
 		return rc;
@@ -127,25 +148,30 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 	if (t->stale_commits == INT64_MAX || at->config_only)
 		return RF_OK;
 	if (!h->weights[0])
-		return rf_fail(e, RF_EDATA, "the stream does not say which weights made its rollouts (--stale any takes them as they are)");
+		return rf_fail(e, RF_EDATA,
+		               "the stream does not say which weights made its rollouts (--stale any takes "
+		               "them as they are)");
 	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
 		if (!strcmp(at->past[i], h->weights))
 			return RF_OK;
-	return rf_fail(e, RF_EDATA, "the rollouts were made by weights %.12s, the run is at %.12s (--stale %lld)",
+	return rf_fail(e, RF_EDATA,
+	               "the rollouts were made by weights %.12s, the run is at %.12s (--stale %lld)",
 	               h->weights, at->weights, (long long)t->stale_commits);
 }
 
-/* ---- metrics ---------------------------------------------------------------------------------------------------- */
+/* ---- metrics ------------------------------------------------------------------------------- */
 
 /* Appends ,"name":value to the line; what is not finite is null. */
 static size_t field(char *line, size_t size, size_t n, const char *name, double v)
 {
-	int w = isfinite(v) ? snprintf(line + n, size - n, ",\"%s\":%.9g", name, v) : snprintf(line + n, size - n, ",\"%s\":null", name);
+	int w = isfinite(v) ? snprintf(line + n, size - n, ",\"%s\":%.9g", name, v)
+	                    : snprintf(line + n, size - n, ",\"%s\":null", name);
 
 	return w > 0 && (size_t)w < size - n ? n + (size_t)w : n;
 }
 
-static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds, struct rf_err *e)
+static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds,
+                         struct rf_err *e)
 {
 	const struct { const char *name; double v; bool shown; } fields[] = {
 		{ "records", st->records, true },
@@ -177,7 +203,8 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
 	char line[4096], *more;
-	size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"stepped\":%s", t->step, st->stepped ? "true" : "false");
+	size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"stepped\":%s", t->step,
+	                            st->stepped ? "true" : "false");
 
 	if (!t->log)
 		return RF_OK;
@@ -199,7 +226,7 @@ static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 	return t->log && t->lines_size ? rf_disk_append(t->log, t->lines, t->lines_size, e) : RF_OK;
 }
 
-/* ---- mini-batches ----------------------------------------------------------------------------------------------- */
+/* ---- mini-batches -------------------------------------------------------------------------- */
 
 static void forget(struct rf_trainer *t)
 {
@@ -225,8 +252,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	enum rf_code rc = RF_OK;
 
 	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
-		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts on, or a
-		 * loop that waits for it would stand still */
+		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
+		 * on, or a loop that waits for it would stand still */
 		nothing_computed(t, &st);
 		t->taught_nothing++;
 		for (int i = 0; i < t->count; i++)
@@ -249,7 +276,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	}
 	t->updates += st.stepped;
 	if (st.stepped)
-		rf_meter_step(t->train.meter, st.ntp_tokens ? st.loss_ntp : NAN, st.rl_tokens ? st.loss_rl : NAN);
+		rf_meter_step(t->train.meter, st.ntp_tokens ? st.loss_ntp : NAN,
+		              st.rl_tokens ? st.loss_rl : NAN);
 	t->mini_batches++;
 	rc = note(t, &st, rf_now() - from, e);
 	t->step++;
@@ -291,7 +319,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 	return RF_OK;
 }
 
-/* ---- the commit ------------------------------------------------------------------------------------------------- */
+/* ---- the commit ---------------------------------------------------------------------------- */
 
 /* A step that made a weight infinite must not become one. */
 static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
@@ -309,7 +337,9 @@ static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 			return rc;
 		for (size_t i = 0; i < n; i++)
 			if (!isfinite(block[i]))
-				return rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was committed (a smaller --lr)");
+				return rf_fail(e, RF_ENUMERIC,
+				               "a weight is not finite after the step: nothing was committed "
+				               "(a smaller --lr)");
 	}
 	return RF_OK;
 }
@@ -318,8 +348,10 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 {
 	const struct rf_model *m = &t->engine.model;
 	const struct rf_commit c = {
-		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m, .v = (void *)m->v, .reach = &t->engine.reach,
-		.data_hash = data_hash, .data_next = t->run.at.data_next + (int64_t)t->records, .keep = t->keep, .keep_every = t->keep_every,
+		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
+		.v = (void *)m->v, .reach = &t->engine.reach,
+		.data_hash = data_hash, .data_next = t->run.at.data_next + (int64_t)t->records,
+		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,
 	};
 	enum rf_code rc = check_weights(t, e);
@@ -332,7 +364,9 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 {
 	if (!t->records)
-		return t->allow_empty ? RF_OK : rf_fail(e, RF_EDATA, "no records: there is nothing to learn from (--allow-empty)");
+		return t->allow_empty ? RF_OK
+		                      : rf_fail(e, RF_EDATA,
+		                                "no records: there is nothing to learn from (--allow-empty)");
 	return t->count ? step(t, e) : RF_OK;
 }
 
@@ -340,7 +374,8 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], s
 {
 	if (!t->records)
 		return RF_OK;
-	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e) : commit(t, data_hash, e);
+	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+	                   : commit(t, data_hash, e);
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
@@ -348,10 +383,14 @@ const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size
 	char taught[120] = "", skipped[120] = "";
 
 	if (t->taught_nothing)
-		snprintf(taught, sizeof taught, "%d of %d mini-batches had nothing to teach (no next token that counts, every advantage 0)",
+		snprintf(taught, sizeof taught,
+		         "%d of %d mini-batches had nothing to teach (no next token that counts, every "
+		         "advantage 0)",
 		         t->taught_nothing, t->mini_batches);
 	if (t->skipped)
-		snprintf(skipped, sizeof skipped, "%d of %d mini-batches were skipped (a gradient that is not finite)", t->skipped, t->mini_batches);
+		snprintf(skipped, sizeof skipped,
+		         "%d of %d mini-batches were skipped (a gradient that is not finite)", t->skipped,
+		         t->mini_batches);
 	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
 	return buf;
 }

@@ -1,14 +1,15 @@
 /* attention.c -- the softmax attention mixer of hybrid models: projections around attend.c.
  *
- * Qwen3.5's has more of them: q_proj gives per head the query and a gate side by side, q and k are normed per head before
- * they are turned, and what is attended to is multiplied by the gate's sigmoid before o_proj. */
+ * Qwen3.5's has more of them: q_proj gives per head the query and a gate side by side, q and k are normed per
+ * head before they are turned, and what is attended to is multiplied by the gate's sigmoid before o_proj. */
 #include "mixers/attend.h"
 
 struct weights { struct rf_weight proj[3], bias[3], norm[2], o; };
 
 struct save {
 	struct rf_attend_save a;
-	rf_f32 raw[2];               /* gated: q beside the gate, and k, before their norms; (R, H, 2 D), (R, G, D) */
+	/* gated: q beside the gate, and k, before their norms; (R, H, 2 D), (R, G, D) */
+	rf_f32 raw[2];
 };
 
 struct work {
@@ -17,8 +18,10 @@ struct work {
 	rf_f32 draw[2];
 };
 
-static int heads(const struct rf_attn_config *c, int i) { return i ? c->kv_heads : c->heads; }   /* of q, k, v */
-static int stride(const struct rf_attn_config *c, int i) { return i == 0 && c->gated ? 2 * c->D : c->D; } /* from head to head */
+/* of q, k, v */
+static int heads(const struct rf_attn_config *c, int i) { return i ? c->kv_heads : c->heads; }
+/* from head to head */
+static int stride(const struct rf_attn_config *c, int i) { return i == 0 && c->gated ? 2 * c->D : c->D; }
 static bool raw(const struct rf_attn_config *c, int i) { return i < 2 && c->gated; }
 
 static void declare(struct rf_params *t, const struct rf_config *c, int layer, void *weights)
@@ -31,13 +34,19 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 	for (int i = 0; i < 3; i++) {
 		int width = heads(a, i) * stride(a, i);
 
-		w->proj[i] = rf_params_weight(t, normal, (int[4]){ width, c->d }, "%slayers.%d.%s.%c_proj.weight", root, layer, attn, "qkv"[i]);
+		w->proj[i] = rf_params_weight(t, normal, (int[4]){ width, c->d },
+		                              "%slayers.%d.%s.%c_proj.weight", root, layer, attn, "qkv"[i]);
 		if (a->qkv_bias)
-			w->bias[i] = rf_params_weight(t, RF_ZERO, (int[4]){ width }, "%slayers.%d.%s.%c_proj.bias", root, layer, attn, "qkv"[i]);
+			w->bias[i] = rf_params_weight(t, RF_ZERO, (int[4]){ width },
+			                              "%slayers.%d.%s.%c_proj.bias", root, layer, attn,
+			                              "qkv"[i]);
 		if (raw(a, i))
-			w->norm[i] = rf_params_weight(t, RF_ZERO, (int[4]){ a->D }, "%slayers.%d.%s.%c_norm.weight", root, layer, attn, "qkv"[i]);
+			w->norm[i] = rf_params_weight(t, RF_ZERO, (int[4]){ a->D },
+			                              "%slayers.%d.%s.%c_norm.weight", root, layer, attn,
+			                              "qkv"[i]);
 	}
-	w->o = rf_params_weight(t, normal, (int[4]){ c->d, a->heads * a->D }, "%slayers.%d.%s.o_proj.weight", root, layer, attn);
+	w->o = rf_params_weight(t, normal, (int[4]){ c->d, a->heads * a->D }, "%slayers.%d.%s.o_proj.weight",
+	                        root, layer, attn);
 }
 
 static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *s)
@@ -55,7 +64,9 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	(void)layer;
 	rf_attend_save(p, c, a, &s->a);
 	for (int i = 0; i < 2; i++)
-		s->raw[i] = raw(c, i) ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i))) : NULL;
+		s->raw[i] = raw(c, i)
+		                    ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i)))
+		                    : NULL;
 }
 
 static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *work)
@@ -71,7 +82,9 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 		return;
 	w->dn = c->gated ? rf_arena_f32(a, n) : NULL;
 	for (int i = 0; i < 2; i++)
-		w->draw[i] = raw(c, i) ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i))) : NULL;
+		w->draw[i] = raw(c, i)
+		                     ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i)))
+		                     : NULL;
 }
 
 /* o times the gate, whose columns lie behind the query's; without one o itself. */
@@ -103,8 +116,9 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	for (int i = 0; i < 3; i++) {
 		rf_linear_fwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? k->raw[i] : y[i], 0, false);
 		if (raw(c, i))
-			RF(m->dev, rmsnorm_fwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps,
-			   .plus_one = true, .x = k->raw[i], .w = rf_w(m, l->norm[i]), .y = y[i]);
+			RF(m->dev, rmsnorm_fwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i),
+			   .eps = (float)m->cfg->norm_eps, .plus_one = true, .x = k->raw[i],
+			   .w = rf_w(m, l->norm[i]), .y = y[i]);
 	}
 	rf_attend_fwd(p, c, s, &k->a);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), h, 0, true);
@@ -120,16 +134,21 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	int rows = p->nb * p->steps;
 	rf_f32 dy[3] = { w->a.dq, w->a.dk, w->a.dv };
 
-	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0, c->gated ? w->dn : w->a.d_o, false);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0, c->gated ? w->dn : w->a.d_o,
+	              false);
 	if (c->gated)
 		RF(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
-		   .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o, .dgate = rf_at(w->draw[0], (size_t)c->D));
+		   .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o,
+		   .dgate = rf_at(w->draw[0], (size_t)c->D));
 	rf_attend_bwd(p, c, p->tree->state[layer], &k->a, &w->a);
 	for (int i = 0; i < 3; i++) {
 		if (raw(c, i))
-			RF(m->dev, rmsnorm_bwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps,
-			   .plus_one = true, .x = k->raw[i], .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = w->draw[i], .dw = rf_dw(m, l->norm[i]));
-		rf_linear_bwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? w->draw[i] : dy[i], 0, dx, i > 0);
+			RF(m->dev, rmsnorm_bwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i),
+			   .eps = (float)m->cfg->norm_eps, .plus_one = true, .x = k->raw[i],
+			   .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = w->draw[i],
+			   .dw = rf_dw(m, l->norm[i]));
+		rf_linear_bwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? w->draw[i] : dy[i], 0, dx,
+		              i > 0);
 	}
 }
 
@@ -139,6 +158,7 @@ static double flops(const struct rf_config *c, int T)
 }
 
 const struct rf_mixer rf_mixer_attention = {
-	"attention", sizeof(struct weights), sizeof(struct rf_attend_state), sizeof(struct save), sizeof(struct work),
+	"attention", sizeof(struct weights), sizeof(struct rf_attend_state), sizeof(struct save),
+	sizeof(struct work),
 	declare, state, save, work, fwd, bwd, flops
 };

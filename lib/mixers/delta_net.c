@@ -1,8 +1,9 @@
-/* delta_net.c -- the mixer of DeltaNet (Yang et al. 2024), of Gated DeltaNet (Yang et al. 2025) and of Qwen3.5's linear
- * attention: projections, short convolution, delta rule, output norm.
+/* delta_net.c -- the mixer of DeltaNet (Yang et al. 2024), of Gated DeltaNet (Yang et al. 2025) and of
+ * Qwen3.5's linear attention: projections, short convolution, delta rule, output norm.
  *
- * q, k and v lie side by side in one matrix until they are convolved; `joint` models project and convolve them with one
- * weight.  What later rows need of earlier ones: the last w-1 rows of that matrix, and the state S. */
+ * q, k and v lie side by side in one matrix until they are convolved; `joint` models project and
+ * convolve them with one weight.  What later rows need of earlier ones: the last w-1 rows of that
+ * matrix, and the state S. */
 #include <math.h>
 
 #include "model/mixer.h"
@@ -13,28 +14,34 @@ struct weights { struct rf_weight proj[3], conv[3], b, g, a, A_log, dt_bias, nor
 /* What the weights are called: of each three q, k, v, or the first alone for all. */
 struct names { const char *mixer, *proj[3], *conv[3], *b, *g, *a, *norm, *o; };
 static const struct names apart = {
-	"attn", { "q_proj", "k_proj", "v_proj" }, { "q_conv1d", "k_conv1d", "v_conv1d" }, "b_proj", "g_proj", "a_proj", "o_norm", "o_proj"
+	"attn", { "q_proj", "k_proj", "v_proj" }, { "q_conv1d", "k_conv1d", "v_conv1d" }, "b_proj", "g_proj",
+	"a_proj", "o_norm", "o_proj"
 };
 static const struct names joint = {
-	"linear_attn", { "in_proj_qkv" }, { "conv1d" }, "in_proj_b", "in_proj_z", "in_proj_a", "norm", "out_proj"
+	"linear_attn", { "in_proj_qkv" }, { "conv1d" }, "in_proj_b", "in_proj_z", "in_proj_a", "norm",
+	"out_proj"
 };
 
-/* Slots hold the state after some row: of the text at the start of each segment, and of every row below which rollouts hang. */
+/* Slots hold the state after some row: of the text at the start of each segment, and of every row below which
+ * rollouts hang. */
 struct state {
 	rf_f32 S, dS, tail, dtail;   /* (slots, H, K, V), (slots, w-1, C) */
 	struct rf_delta_log log;     /* the open chunk below which rollouts hang, (sites, ...) */
 };
 
 struct save {
-	rf_f32 x;                    /* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
-	rf_f32 k, u;                 /* k after it, (R, G, K), and u, (R, H, V), where rollouts grow; else they are made again */
+	/* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
+	rf_f32 x;
+	/* k after it, (R, G, K), and u, (R, H, V), where rollouts grow; else they are made again */
+	rf_f32 k, u;
 	rf_f32 b, gate;              /* (R, H), (R, H, V) */
 	rf_f32 open;                 /* (nb, H, K, V): of rollouts that grow over more than a chunk */
 	rf_f32 a, g;                 /* (R, H): the decay's logarithm, and what it is made of */
 };
 
 struct work {
-	rf_f32 y[3], u, o, n;        /* q, k, v after the convolution; the delta rule's u and o; o after its norm */
+	/* q, k, v after the convolution; the delta rule's u and o; o after its norm */
+	rf_f32 y[3], u, o, n;
 	rf_f32 dy[3], dx, dn, d_o, dgate, db, dg, da;
 };
 
@@ -51,7 +58,8 @@ static int column(const struct rf_delta_config *c, int i)  /* where they begin; 
 /* The part of a joint weight that is that of q, k or v. */
 static struct rf_weight part(const struct rf_delta_config *c, struct rf_weight whole, int i, int in)
 {
-	return (struct rf_weight){ whole.at + (size_t)column(c, i) * (size_t)in, whole.there, width(c, i), whole.in };
+	return (struct rf_weight){ whole.at + (size_t)column(c, i) * (size_t)in, whole.there, width(c, i),
+	                           whole.in };
 }
 
 static void declare(struct rf_params *t, const struct rf_config *cfg, int layer, void *weights)
@@ -62,8 +70,11 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const struct rf_begin normal = RF_NORMAL(cfg->initializer_range);
 	const char *root = cfg->names.root;
 	int d = cfg->d;
-#define WEIGHT(name, begin, ...) rf_params_weight(t, begin, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s", root, layer, n->mixer, name)
-#define MATRIX(name, ...) rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer, n->mixer, name)
+#define WEIGHT(name, begin, ...)                                                                             \
+	rf_params_weight(t, begin, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s", root, layer, n->mixer, name)
+#define MATRIX(name, ...)                                                                                    \
+	rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer,          \
+	                 n->mixer, name)
 
 	for (int i = 0; i < (c->joint ? 1 : 3); i++) {
 		int out = c->joint ? column(c, 3) : width(c, i);
@@ -84,7 +95,8 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 		w->A_log = WEIGHT("A_log", c->joint ? RF_LOG(0.01, 16) : RF_LOG(0, 16), c->heads);
 		w->dt_bias = WEIGHT("dt_bias", c->joint ? RF_FREE_ONE : RF_RATE(1e-3, 1e-1), c->heads);
 	}
-	w->norm = rf_params_weight(t, RF_ONE, (int[4]){ c->V }, "%slayers.%d.%s.%s.weight", root, layer, n->mixer, n->norm);
+	w->norm = rf_params_weight(t, RF_ONE, (int[4]){ c->V }, "%slayers.%d.%s.%s.weight", root, layer,
+	                           n->mixer, n->norm);
 	w->o = MATRIX(n->o, d, width(c, 2));
 #undef WEIGHT
 #undef MATRIX
@@ -113,7 +125,10 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 }
 
 /* Rows of a pass, and steps before them that the convolution reads. */
-static size_t front_of(const struct rf_pass *p, const struct rf_delta_config *c) { return (size_t)p->max_nb * (size_t)(c->conv_size - 1); }
+static size_t front_of(const struct rf_pass *p, const struct rf_delta_config *c)
+{
+	return (size_t)p->max_nb * (size_t)(c->conv_size - 1);
+}
 
 static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *save)
 {
@@ -174,12 +189,13 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	size_t before = (size_t)p->given * (size_t)p->nb;
 
 	for (int i = 0; i < 3; i++)
-		RF(m->dev, conv_fwd, CONV(p, c, l, i), .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
+		RF(m->dev, conv_fwd, CONV(p, c, l, i),
+		   .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
 		   .y = rf_at(y[i], i == 1 && p->grow ? before * (size_t)width(c, i) : 0));
 }
 
-/* The delta rule from these to u and o, and o's norm.  Going back it is done again, without captures: a fiftieth of the time of both
- * passes, and u and o would be a sixth of what is saved. */
+/* The delta rule from these to u and o, and o's norm.  Going back it is done again, without captures: a
+ * fiftieth of the time of both passes, and u and o would be a sixth of what is saved. */
 static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
 	const struct rf_tree *t = p->tree;
@@ -190,12 +206,13 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	const struct save *k = p->save[layer];
 	const struct work *w = p->work[layer];
 
-	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
-	   .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = p->grow ? k->u : w->u,
-	   .o = w->o, .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = captures, .log_from = t->text_slots,
-	   .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
-	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm),
-	   .gate = k->gate, .y = w->n);
+	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads,
+	   .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1],
+	   .v = y[2], .b = k->b, .g = k->g, .u = p->grow ? k->u : w->u, .o = w->o, .S = s->S, .open = k->open,
+	   .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = captures,
+	   .log_from = t->text_slots, .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
+	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
+	   .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
 }
 
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -212,10 +229,13 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_f32 y[3] = { w->y[0], p->grow ? k->k : w->y[1], w->y[2] };
 
 	if (!p->given)
-		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x, .slots = s->tail, .slot = p->start);
+		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x,
+		   .slots = s->tail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)), C, false);
-	RF(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail, .row = p->cap_row, .slot = p->cap_slot);
+		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)), C,
+		              false);
+	RF(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
+	   .row = p->cap_row, .slot = p->cap_slot);
 	convolve(p, layer, y);
 	if (c->beta)
 		rf_linear_fwd(m, l->b, RF_NO_WEIGHT, rows, x, k->b, 0, false);
@@ -223,7 +243,8 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_linear_fwd(m, l->g, RF_NO_WEIGHT, rows, x, k->gate, 0, false);
 	if (c->decay) {
 		rf_linear_fwd(m, l->a, RF_NO_WEIGHT, rows, x, k->a, 0, false);
-		RF(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log), .dt_bias = rf_w(m, l->dt_bias),
+		RF(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
+		   .dt_bias = rf_w(m, l->dt_bias),
 		   .g = rf_at(k->g, (size_t)p->given * (size_t)p->nb * (size_t)c->heads));
 	}
 	mix(p, layer, y, p->captures);
@@ -245,27 +266,33 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	convolve(p, layer, w->y);
 	mix(p, layer, w->y, 0);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->dn, false);
-	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm),
-	   .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm), .dgate = w->dgate);
-	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->per, .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V,
-	   .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g,
-	   .u = w->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg,
-	   .S = s->S, .dS = s->dS, .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
+	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o,
+	   .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm),
+	   .dgate = w->dgate);
+	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->per, .H = c->heads, .G = c->qk_heads,
+	   .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1],
+	   .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1],
+	   .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS, .start = p->start,
+	   .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
 	for (int i = 0; i < 3; i++)
 		RF(m->dev, conv_bwd, CONV(p, c, l, i), .x = rf_at(k->x, (size_t)column(c, i)), .dy = w->dy[i],
 		   .dx = rf_at(w->dx, (size_t)column(c, i)), .dweight = rf_dw(m, l->conv[i]));
 	/* what later rows read of these comes back; what these read of earlier rows goes on */
-	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx, .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
-	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = w->dx, .slots = s->dtail, .slot = p->start);
+	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx, .slots = s->dtail,
+	   .row = p->cap_row, .slot = p->cap_slot);
+	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = w->dx,
+	   .slots = s->dtail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
+		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x,
+		              rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
 	if (c->beta)
 		rf_linear_bwd(m, l->b, RF_NO_WEIGHT, rows, x, w->db, 0, dx, true);
 	if (c->gate)
 		rf_linear_bwd(m, l->g, RF_NO_WEIGHT, rows, x, w->dgate, 0, dx, true);
 	if (c->decay) {
-		RF(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log), .dt_bias = rf_w(m, l->dt_bias),
-		   .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log), .ddt_bias = rf_dw(m, l->dt_bias));
+		RF(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
+		   .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),
+		   .ddt_bias = rf_dw(m, l->dt_bias));
 		rf_linear_bwd(m, l->a, RF_NO_WEIGHT, rows, x, w->da, 0, dx, true);
 	}
 }

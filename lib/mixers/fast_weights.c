@@ -1,7 +1,7 @@
 /* fast_weights.c -- the fast weights of LaCT.  See fast_weights.h.
  *
- * Heads are columns of the rows, so that each product is a batch over heads of strided operands: nothing is copied into
- * heads of its own. */
+ * Heads are columns of the rows, so that each product is a batch over heads of strided operands: nothing is
+ * copied into heads of its own. */
 #include "mixers/fast_weights.h"
 
 static const float EPS = 1e-5f, EPS_MUON = 1e-7f;
@@ -30,12 +30,14 @@ size_t rf_fast_lengths(const struct rf_lact_config *c)
 
 size_t rf_fast_operands(const struct rf_lact_config *c, size_t rows)
 {
-	size_t H = (size_t)c->heads, D = (size_t)c->D, E = (size_t)c->E, learn = rows * H * (2 * E + D), read = 2 * H * E * (rows + D);
+	size_t H = (size_t)c->heads, D = (size_t)c->D, E = (size_t)c->E, learn = rows * H * (2 * E + D),
+	       read = 2 * H * E * (rows + D);
 
 	return learn > read ? learn : read;
 }
 
-void rf_fast_work(const struct rf_lact_config *c, struct rf_arena *a, size_t rows, bool train, struct rf_fast_work *w)
+void rf_fast_work(const struct rf_lact_config *c, struct rf_arena *a, size_t rows, bool train,
+                  struct rf_fast_work *w)
 {
 	size_t E = (size_t)c->heads * (size_t)c->E, side = (size_t)(c->D < c->E ? c->D : c->E);
 
@@ -56,9 +58,10 @@ void rf_fast_copy(const struct rf_fast *f, size_t n, rf_f32 from, rf_f32 to, boo
 	RF(f->dev, axpy, .n = n, .scale = 1, .add = add, .x = from, .y = to);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
-/* Rows of the model's width in a product, of this and of compact buffers: the heads' parts, one product each. */
+/* Rows of the model's width in a product, of this and of compact buffers: the heads' parts, one
+ * product each. */
 #define HEADS(f) .batch = (f)->c->heads
 static size_t width(const struct rf_fast *f) { return (size_t)f->c->heads * (size_t)f->c->D; }
 
@@ -71,8 +74,9 @@ static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, r
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = 2 * E, .k = D, .tb = true, .a = at(p, x, width(f)), .lda = apart(f, p), .sa = (size_t)D,
-	   .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D, .c = gu, .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
+	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = 2 * E, .k = D, .tb = true, .a = at(p, x, width(f)),
+	   .lda = apart(f, p), .sa = (size_t)D, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D, .c = gu,
+	   .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
 }
 
 /* h (E wide) = x w1, or from dy the gradient of silu(g) u. */
@@ -80,8 +84,9 @@ static void times_w1(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, 
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = apart(f, p), .sa = (size_t)D,
-	   .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = h, .ldc = E * f->c->heads, .sc = (size_t)E);
+	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = apart(f, p),
+	   .sa = (size_t)D, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = h, .ldc = E * f->c->heads,
+	   .sc = (size_t)E);
 }
 
 /* y = (or +=) h w1' */
@@ -89,8 +94,9 @@ static void from_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 h, rf
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = E, .tb = true, .add = add, .a = h, .lda = E * f->c->heads, .sa = (size_t)E,
-	   .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = at(p, y, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
+	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = E, .tb = true, .add = add, .a = h,
+	   .lda = E * f->c->heads, .sa = (size_t)E, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E,
+	   .c = at(p, y, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
 }
 
 /* x = (or +=) gu [w0; w2] */
@@ -98,8 +104,9 @@ static void from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, 
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = 2 * E, .add = add, .a = gu, .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E,
-	   .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D, .c = at(p, x, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
+	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = 2 * E, .add = add, .a = gu,
+	   .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D,
+	   .c = at(p, x, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
 }
 
 /* [w0; w2] = (or +=) gu' x */
@@ -107,8 +114,9 @@ static void gu_by_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, 
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = 2 * E, .n = D, .k = p.n, .ta = true, .add = add, .a = gu, .lda = 2 * E * f->c->heads,
-	   .sa = 2 * (size_t)E, .b = at(p, x, width(f)), .ldb = apart(f, p), .sb = (size_t)D, .c = w, .ldc = D, .sc = 2 * (size_t)E * (size_t)D);
+	RF(f->dev, gemm, HEADS(f), .m = 2 * E, .n = D, .k = p.n, .ta = true, .add = add, .a = gu,
+	   .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = at(p, x, width(f)), .ldb = apart(f, p),
+	   .sb = (size_t)D, .c = w, .ldc = D, .sc = 2 * (size_t)E * (size_t)D);
 }
 
 /* w1 = (or +=) y' h */
@@ -116,8 +124,9 @@ static void y_by_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 y, rf
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = D, .n = E, .k = p.n, .ta = true, .add = add, .a = at(p, y, width(f)), .lda = apart(f, p), .sa = (size_t)D,
-	   .b = h, .ldb = E * f->c->heads, .sb = (size_t)E, .c = w1, .ldc = E, .sc = (size_t)D * (size_t)E);
+	RF(f->dev, gemm, HEADS(f), .m = D, .n = E, .k = p.n, .ta = true, .add = add, .a = at(p, y, width(f)),
+	   .lda = apart(f, p), .sa = (size_t)D, .b = h, .ldb = E * f->c->heads, .sb = (size_t)E, .c = w1,
+	   .ldc = E, .sc = (size_t)D * (size_t)E);
 }
 
 static rf_f32 w1_of(const struct rf_fast *f, rf_f32 w) { return rf_at(w, stack_of(f->c, 1).at); }
@@ -133,35 +142,41 @@ void rf_fast_apply(const struct rf_fast *f, struct rf_fast_piece p, const struct
 	size_t E = (size_t)f->c->E;
 
 	make_gu(f, p, x->q, w, k->gu);
-	RF(f->dev, swiglu_fwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu, .up = rf_at(k->gu, E), .y = k->e);
+	RF(f->dev, swiglu_fwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
+	   .up = rf_at(k->gu, E), .y = k->e);
 	from_h(f, p, k->e, w1_of(f, w), x->y, false);
 }
 
-void rf_fast_apply_bwd(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x, const struct rf_fast_rows *dx, rf_f32 w,
-                       rf_f32 dw, bool add)
+void rf_fast_apply_bwd(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x,
+                       const struct rf_fast_rows *dx, rf_f32 w, rf_f32 dw, bool add)
 {
 	struct rf_fast_work *k = f->work;
 	size_t E = (size_t)f->c->E;
 
 	make_gu(f, p, x->q, w, k->gu);
 	times_w1(f, p, dx->y, w1_of(f, w), k->de);
-	RF(f->dev, swiglu_bwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu, .up = rf_at(k->gu, E), .dy = k->de,
-	   .dgate = k->gu, .dup = rf_at(k->gu, E), .y = k->e);
+	RF(f->dev, swiglu_bwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
+	   .up = rf_at(k->gu, E), .dy = k->de, .dgate = k->gu, .dup = rf_at(k->gu, E), .y = k->e);
 	from_gu(f, p, k->gu, w, dx->q, false);
 	gu_by_x(f, p, k->gu, x->q, dw, add);
 	y_by_h(f, p, dx->y, k->e, w1_of(f, dw), add);
 }
 
-static rf_f32 rates(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 lr) { return at(p, lr, 3 * (size_t)f->c->heads); }
+static rf_f32 rates(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 lr)
+{
+	return at(p, lr, 3 * (size_t)f->c->heads);
+}
 
-void rf_fast_learn(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x, rf_f32 w, struct rf_fast_sum sum, bool add)
+void rf_fast_learn(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x, rf_f32 w,
+                   struct rf_fast_sum sum, bool add)
 {
 	struct rf_fast_work *k = f->work;
 	int H = f->c->heads;
 
 	make_gu(f, p, x->k, w, k->gu);
 	times_w1(f, p, x->v, w1_of(f, w), k->e);
-	RF(f->dev, learn_fwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e, .lr = rates(f, p, x->lr));
+	RF(f->dev, learn_fwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
+	   .lr = rates(f, p, x->lr));
 	gu_by_x(f, p, k->gu, x->k, sum.w, add);
 	y_by_h(f, p, x->v, k->e, w1_of(f, sum.w), add);
 	if (!x->m)
@@ -171,8 +186,8 @@ void rf_fast_learn(const struct rf_fast *f, struct rf_fast_piece p, const struct
 	RF(f->dev, colsum, .rows = p.n, .d = H, .ldx = p.every * H, .x = at(p, x->m, (size_t)H), .y = sum.m);
 }
 
-void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x, const struct rf_fast_rows *dx, rf_f32 w,
-                       struct rf_fast_sum dsum, rf_f32 dw)
+void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x,
+                       const struct rf_fast_rows *dx, rf_f32 w, struct rf_fast_sum dsum, rf_f32 dw)
 {
 	struct rf_fast_work *k = f->work;
 	int H = f->c->heads;
@@ -182,8 +197,9 @@ void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 	times_w1(f, p, x->v, w1, k->e);
 	make_gu(f, p, x->k, dsum.w, k->dgu);
 	times_w1(f, p, x->v, ds1, k->de);
-	RF(f->dev, learn_bwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e, .lr = rates(f, p, x->lr),
-	   .dgu = k->dgu, .de = k->de, .dlr = rates(f, p, dx->lr), .dm = x->m ? at(p, dx->m, (size_t)H) : NULL, .dsum = x->m ? dsum.m : NULL);
+	RF(f->dev, learn_bwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
+	   .lr = rates(f, p, x->lr), .dgu = k->dgu, .de = k->de, .dlr = rates(f, p, dx->lr),
+	   .dm = x->m ? at(p, dx->m, (size_t)H) : NULL, .dsum = x->m ? dsum.m : NULL);
 	from_gu(f, p, k->gu, dsum.w, dx->k, false);
 	from_gu(f, p, k->dgu, w, dx->k, true);
 	from_h(f, p, k->e, ds1, dx->v, false);
@@ -192,10 +208,11 @@ void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 	y_by_h(f, p, x->v, k->de, w1_of(f, dw), true);
 }
 
-/* ---- Newton-Schulz ---------------------------------------------------------------------------------------------- */
+/* ---- Newton-Schulz ------------------------------------------------------------------------- */
 
-/* Five steps x <- (a + b G + c G G) x with G = x x', or the same from the right with G = x' x where columns are fewer.  They
- * raise small singular values to 1, and what rounding put there with them: so operands stay float32. */
+/* Five steps x <- (a + b G + c G G) x with G = x x', or the same from the right with G = x' x where
+ * columns are fewer.  They raise small singular values to 1, and what rounding put there with them:
+ * so operands stay float32. */
 static const float muon[5][3] = {
 	{ 4.0848f, -6.8946f, 2.9270f }, { 3.9505f, -6.3029f, 2.6377f }, { 3.7418f, -5.5913f, 2.3037f },
 	{ 2.8769f, -3.1427f, 1.2046f }, { 2.8366f, -3.0525f, 1.2012f },
@@ -209,16 +226,19 @@ static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
 
-	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows, .ta = !left, .tb = left, .a = x, .lda = s->cols,
-	   .sa = matrix(s), .b = y, .ldb = s->cols, .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
+	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows,
+	   .ta = !left, .tb = left, .a = x, .lda = s->cols, .sa = matrix(s), .b = y, .ldb = s->cols,
+	   .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
 }
 
 /* y = (or +=) g x or g' x from the left, x g or x g' from the right. */
-static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool turned, rf_f32 x, rf_f32 y, bool add)
+static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool turned, rf_f32 x, rf_f32 y,
+                  bool add)
 {
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
-	struct rf_gemm a = { .f32 = true, .batch = s->mats, .m = s->rows, .n = s->cols, .k = n, .add = add, .c = y, .ldc = s->cols, .sc = matrix(s) };
+	struct rf_gemm a = { .f32 = true, .batch = s->mats, .m = s->rows, .n = s->cols, .k = n, .add = add,
+	                     .c = y, .ldc = s->cols, .sc = matrix(s) };
 
 	a.a = left ? g : x;
 	a.lda = left ? n : s->cols;
@@ -232,17 +252,19 @@ static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool
 }
 
 /* c = (or +=) a b, squares. */
-static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 a, rf_f32 b, rf_f32 c, bool add)
+static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 a, rf_f32 b, rf_f32 c,
+                         bool add)
 {
 	int n = side_of(s);
 	size_t each = (size_t)n * (size_t)n;
 
-	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = n, .add = add, .a = a, .lda = n, .sa = each, .b = b, .ldb = n, .sb = each,
-	   .c = c, .ldc = n, .sc = each);
+	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = n, .add = add, .a = a, .lda = n,
+	   .sa = each, .b = b, .ldb = n, .sb = each, .c = c, .ldc = n, .sc = each);
 }
 
 /* G and M = a + b G + c G G of x. */
-static void polynomial(const struct rf_fast *f, const struct stack *s, const float abc[3], rf_f32 x, rf_f32 G, rf_f32 M)
+static void polynomial(const struct rf_fast *f, const struct stack *s, const float abc[3], rf_f32 x, rf_f32 G,
+                       rf_f32 M)
 {
 	int n = side_of(s);
 	size_t each = (size_t)n * (size_t)n, all = (size_t)s->mats * each;
@@ -254,7 +276,8 @@ static void polynomial(const struct rf_fast *f, const struct stack *s, const flo
 	RF(f->dev, diagonal, .mats = s->mats, .rows = n, .cols = n, .apart = each, .by = abc[0], .y = M);
 }
 
-/* Both stacks of g to their orthogonal factors; returns where they are.  All steps are kept where there is memory for it. */
+/* Both stacks of g to their orthogonal factors; returns where they are.  All steps are kept where there is
+ * memory for it. */
 static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 {
 	struct rf_fast_work *k = f->work;
@@ -263,7 +286,8 @@ static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 	for (int i = 0; i < 2; i++) {
 		struct stack s = stack_of(f->c, i);
 
-		RF(f->dev, renorm_fwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON, .x = rf_at(g, s.at), .y = rf_at(k->x[0], s.at));
+		RF(f->dev, renorm_fwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON, .x = rf_at(g, s.at),
+		   .y = rf_at(k->x[0], s.at));
 		for (int j = 0; j < 5; j++) {
 			rf_f32 x = rf_at(k->x[j % places], s.at);
 
@@ -275,7 +299,8 @@ static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 }
 
 /* dg += from dy, which stays.
- * x1 = M x: dM = dx1 x', dx = M dx1; M = a + b G + c G G: dG = b dM + c (dM G + G dM); G = x x': dx += (dG + dG') x. */
+ * x1 = M x: dM = dx1 x', dx = M dx1; M = a + b G + c G G: dG = b dM + c (dM G + G dM); G = x x': dx
+ * += (dG + dG') x. */
 static void orthogonal_bwd(const struct rf_fast *f, rf_f32 g, rf_f32 dy, rf_f32 dg)
 {
 	struct rf_fast_work *k = f->work;
@@ -302,11 +327,12 @@ static void orthogonal_bwd(const struct rf_fast *f, rf_f32 g, rf_f32 dy, rf_f32 
 			times(f, &s, dG, true, x, dx, true);
 			d = dx;
 		}
-		RF(f->dev, renorm_bwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON, .x = rf_at(g, s.at), .dy = d, .dx = rf_at(dg, s.at));
+		RF(f->dev, renorm_bwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON, .x = rf_at(g, s.at),
+		   .dy = d, .dx = rf_at(dg, s.at));
 	}
 }
 
-/* ---- from chunk to chunk ---------------------------------------------------------------------------------------- */
+/* ---- from chunk to chunk ------------------------------------------------------------------- */
 
 rf_f32 rf_fast_weights(const struct rf_fast *f, const struct rf_fast_mark *mark, rf_f32 room)
 {
@@ -315,14 +341,15 @@ rf_f32 rf_fast_weights(const struct rf_fast *f, const struct rf_fast_mark *mark,
 	for (int i = 0; i < 2 && !mark->first; i++) {
 		struct stack s = stack_of(f->c, i);
 
-		RF(f->dev, renorm_fwd, .rows = s.mats * s.rows, .n = (size_t)s.cols, .eps = EPS, .x = rf_at(mark->z, s.at), .length = length,
-		   .y = rf_at(room, s.at));
+		RF(f->dev, renorm_fwd, .rows = s.mats * s.rows, .n = (size_t)s.cols, .eps = EPS,
+		   .x = rf_at(mark->z, s.at), .length = length, .y = rf_at(room, s.at));
 		length = rf_at(length, (size_t)s.mats * (size_t)s.rows);
 	}
 	return mark->first ? mark->z : room;
 }
 
-void rf_fast_weights_bwd(const struct rf_fast *f, const struct rf_fast_mark *mark, rf_f32 dw, const struct rf_fast_mark *dmark)
+void rf_fast_weights_bwd(const struct rf_fast *f, const struct rf_fast_mark *mark, rf_f32 dw,
+                         const struct rf_fast_mark *dmark)
 {
 	rf_f32 length = f->length, dlength = f->dlength;
 
@@ -334,14 +361,16 @@ void rf_fast_weights_bwd(const struct rf_fast *f, const struct rf_fast_mark *mar
 		struct stack s = stack_of(f->c, i);
 		size_t rows = (size_t)s.mats * (size_t)s.rows;
 
-		RF(f->dev, renorm_bwd, .rows = (int)rows, .n = (size_t)s.cols, .eps = EPS, .x = rf_at(mark->z, s.at), .length = length,
-		   .dy = rf_at(dw, s.at), .dx = rf_at(dmark->z, s.at), .dlength = dlength);
+		RF(f->dev, renorm_bwd, .rows = (int)rows, .n = (size_t)s.cols, .eps = EPS,
+		   .x = rf_at(mark->z, s.at), .length = length, .dy = rf_at(dw, s.at),
+		   .dx = rf_at(dmark->z, s.at), .dlength = dlength);
 		length = rf_at(length, rows);
 		dlength = rf_at(dlength, rows);
 	}
 }
 
-void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf_f32 w, struct rf_fast_sum sum, const struct rf_fast_mark *to)
+void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf_f32 w,
+                    struct rf_fast_sum sum, const struct rf_fast_mark *to)
 {
 	const struct rf_lact_config *c = f->c;
 	size_t n = rf_fast_size(c);
@@ -350,8 +379,9 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 	for (int i = 0; i < 2 && c->momentum; i++) {
 		struct stack s = stack_of(c, i);
 
-		RF(f->dev, momentum_fwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads), .by = 1 / (float)c->chunk,
-		   .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at), .m = sum.m, .y = rf_at(to->p, s.at));
+		RF(f->dev, momentum_fwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
+		   .by = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at), .m = sum.m,
+		   .y = rf_at(to->p, s.at));
 	}
 	if (c->momentum) {
 		step = to->p;
@@ -366,7 +396,8 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 	rf_fast_copy(f, n, step, to->z, true);
 }
 
-void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from, const struct rf_fast_mark *dfrom, struct rf_fast_sum dsum,
+void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from,
+                        const struct rf_fast_mark *dfrom, struct rf_fast_sum dsum,
                         const struct rf_fast_mark *to, const struct rf_fast_mark *dto)
 {
 	const struct rf_lact_config *c = f->c;
@@ -386,8 +417,9 @@ void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from
 	for (int i = 0; i < 2 && c->momentum; i++) {
 		struct stack s = stack_of(c, i);
 
-		RF(f->dev, momentum_bwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads), .by = 1 / (float)c->chunk,
-		   .p = rf_at(from->p, s.at), .m = to->m, .dy = rf_at(dstep, s.at), .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
+		RF(f->dev, momentum_bwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
+		   .by = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m, .dy = rf_at(dstep, s.at),
+		   .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
 	}
 	if (c->prenorm)
 		rf_fast_copy(f, n, dto->z, dfrom->z, true);

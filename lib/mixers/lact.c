@@ -1,19 +1,21 @@
-/* lact.c -- the LaCT mixer (Zhang et al. 2025, arXiv:2505.23884): sliding-window attention and fast weights read the same
- * q, k, v, and are added.
+/* lact.c -- the LaCT mixer (Zhang et al. 2025, arXiv:2505.23884): sliding-window attention and fast weights
+ * read the same q, k, v, and are added.
  *
- * The text falls into chunks of lact_chunk_size rows, whatever its segments.  A chunk's rows read the weights that its first
- * row found; when a row follows a full chunk, the sums over all its rows make the next weights.  Sums are linear in the rows,
- * so the state after any row is of a fixed size: the weights and the momentum of its chunk (a mark, one per chunk), and the
- * sums so far.  A rollout that stays in its chunk needs the mark alone.  One that crosses its end adds rows of its own to the
- * sums at its site, which are therefore kept there, and makes weights of its own, again for each rollout and, where rollouts
- * grow, for each step: in memory that all layers share. */
+ * The text falls into chunks of lact_chunk_size rows, whatever its segments.  A chunk's rows read the weights
+ * that its first row found; when a row follows a full chunk, the sums over all its rows make the next
+ * weights.  Sums are linear in the rows, so the state after any row is of a fixed size: the weights and the
+ * momentum of its chunk (a mark, one per chunk), and the sums so far.  A rollout that stays in its chunk
+ * needs the mark alone.  One that crosses its end adds rows of its own to the sums at its site, which are
+ * therefore kept there, and makes weights of its own, again for each rollout and, where rollouts grow, for
+ * each step: in memory that all layers share. */
 #include <math.h>
 
 #include "mixers/lact.h"
 
-/* ---- weights and memory ----------------------------------------------------------------------------------------- */
+/* ---- weights and memory -------------------------------------------------------------------- */
 
-static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int layer, struct rf_lact_weights *w)
+static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int layer,
+                         struct rf_lact_weights *w)
 {
 	const struct rf_lact_config *c = &cfg->lact;
 	const char *root = cfg->names.root;
@@ -21,14 +23,18 @@ static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int l
 
 	for (int i = 0; i < 3; i += 2)
 		if (c->rank) {
-			w->left[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(c->rank)), (int[4]){ H, E, c->rank }, "%slayers.%d.attn.w%d.w_left", root,
-			                              layer, i);
-			w->right[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(D)), (int[4]){ H, c->rank, D }, "%slayers.%d.attn.w%d.w_right", root,
-			                               layer, i);
+			w->left[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(c->rank)),
+			                              (int[4]){ H, E, c->rank }, "%slayers.%d.attn.w%d.w_left",
+			                              root, layer, i);
+			w->right[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(D)),
+			                               (int[4]){ H, c->rank, D },
+			                               "%slayers.%d.attn.w%d.w_right", root, layer, i);
 		} else {
-			w->w[i] = rf_params_weight(t, RF_NORMAL(1 / sqrt(D)), (int[4]){ H, E, D }, "%slayers.%d.attn.w%d", root, layer, i);
+			w->w[i] = rf_params_weight(t, RF_NORMAL(1 / sqrt(D)), (int[4]){ H, E, D },
+			                           "%slayers.%d.attn.w%d", root, layer, i);
 		}
-	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D, E }, "%slayers.%d.attn.w1", root, layer);
+	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D, E }, "%slayers.%d.attn.w1", root,
+	                           layer);
 }
 
 static void declare(struct rf_params *t, const struct rf_config *cfg, int layer, void *weights)
@@ -39,25 +45,35 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const char *root = cfg->names.root;
 	int d = cfg->d, H = c->heads;
 
-	w->qkv = rf_params_weight(t, normal, (int[4]){ 3 * d, d }, "%slayers.%d.attn.qkv.weight", root, layer);
+	w->qkv = rf_params_weight(t, normal, (int[4]){ 3 * d,
+	                                               d }, "%slayers.%d.attn.qkv.weight", root, layer);
 	if (cfg->attn.qkv_bias)
-		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d }, "%slayers.%d.attn.qkv.bias", root, layer);
+		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d }, "%slayers.%d.attn.qkv.bias", root,
+		                               layer);
 	for (int i = 0; i < 2 && c->qk_norm; i++)
-		w->norm[i] = rf_params_weight(t, RF_ONE, (int[4]){ d }, "%slayers.%d.attn.%c_norm.weight", root, layer, "qk"[i]);
+		w->norm[i] = rf_params_weight(t, RF_ONE, (int[4]){ d }, "%slayers.%d.attn.%c_norm.weight", root,
+		                              layer, "qk"[i]);
 	w->scale = rf_params_weight(t, RF_ONE, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_scale", root, layer);
 	w->offset = rf_params_weight(t, RF_ZERO, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_offset", root, layer);
 	declare_fast(t, cfg, layer, w);
-	w->lr = rf_params_weight(t, normal, (int[4]){ 3 * H, d }, "%slayers.%d.attn.lr_proj.weight", root, layer);
-	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias", root, layer);
+	w->lr = rf_params_weight(t, normal, (int[4]){ 3 * H,
+	                                              d }, "%slayers.%d.attn.lr_proj.weight", root, layer);
+	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias", root,
+	                              layer);
 	if (c->momentum) {
-		w->momentum = rf_params_weight(t, normal, (int[4]){ H, d }, "%slayers.%d.attn.momentum_proj.0.weight", root, layer);
-		w->momentum_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H }, "%slayers.%d.attn.momentum_proj.0.bias", root, layer);
+		w->momentum = rf_params_weight(t, normal, (int[4]){ H, d },
+		                               "%slayers.%d.attn.momentum_proj.0.weight", root, layer);
+		w->momentum_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H },
+		                                    "%slayers.%d.attn.momentum_proj.0.bias", root, layer);
 	}
 	if (c->scale) {
-		w->ttt_scale = rf_params_weight(t, normal, (int[4]){ H, d }, "%slayers.%d.attn.ttt_scale_proj.weight", root, layer);
-		w->ttt_scale_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H }, "%slayers.%d.attn.ttt_scale_proj.bias", root, layer);
+		w->ttt_scale = rf_params_weight(t, normal, (int[4]){ H, d },
+		                                "%slayers.%d.attn.ttt_scale_proj.weight", root, layer);
+		w->ttt_scale_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H },
+		                                     "%slayers.%d.attn.ttt_scale_proj.bias", root, layer);
 	}
-	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight", root, layer);
+	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight", root,
+	                               layer);
 	w->o = rf_params_weight(t, normal, (int[4]){ d, d }, "%slayers.%d.attn.o_proj.weight", root, layer);
 }
 
@@ -69,7 +85,8 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	const struct rf_lact_config *c = rf_lact_config(t);
 	struct rf_lact_state *s = state;
 	bool train = t->plan.train, p = keeps_p(c, train);
-	size_t W = rf_fast_size(c), H = (size_t)c->heads, marks = (size_t)rf_lact_marks(t), sums = (size_t)rf_lact_sums(t);
+	size_t W = rf_fast_size(c), H = (size_t)c->heads, marks = (size_t)rf_lact_marks(t),
+	       sums = (size_t)rf_lact_sums(t);
 	size_t dmarks = (size_t)rf_lact_dmarks(t), dsums = (size_t)rf_lact_dsums(t);
 
 	(void)layer;
@@ -105,7 +122,8 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->m = c->momentum ? rf_arena_f32(a, R * H) : NULL;
 	s->gate = c->scale ? rf_arena_f32(a, R * H) : NULL;
 	if (p->grow)
-		s->grown = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d), .lr = rf_arena_f32(a, R * H * 3),
+		s->grown = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d),
+		                                  .lr = rf_arena_f32(a, R * H * 3),
 		                                  .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
 
@@ -113,7 +131,8 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 static void rollout_work(const struct rf_pass *p, struct rf_arena *a, struct rf_lact_work *w)
 {
 	const struct rf_lact_config *c = rf_lact_config(p->tree);
-	size_t W = rf_fast_size(c), H = (size_t)c->heads, chunks = p->train ? (size_t)((p->max_steps - 1) / c->chunk + 1) : 1;
+	size_t W = rf_fast_size(c), H = (size_t)c->heads,
+	       chunks = p->train ? (size_t)((p->max_steps - 1) / c->chunk + 1) : 1;
 	bool keeps = keeps_p(c, p->train);
 
 	w->w[1] = rf_arena_f32(a, W);
@@ -142,7 +161,8 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	for (int i = 0; i < 2 && c->qk_norm; i++)
 		w->norm[i] = rf_arena_f32(a, R * d);
 	w->n = rf_arena_f32(a, R * d);
-	w->x = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), c->v_silu ? rf_arena_f32(a, R * d) : NULL, s->y, s->lr, s->m };
+	w->x = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
+	                              c->v_silu ? rf_arena_f32(a, R * d) : NULL, s->y, s->lr, s->m };
 	w->w[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch) {
 		w->group = s->grown;
@@ -158,16 +178,21 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	}
 	if (!p->train)
 		return;
-	w->dx = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), w->n, rf_arena_f32(a, R * H * 3),
+	w->dx = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
+	                               w->n, rf_arena_f32(a, R * H * 3),
 	                               c->momentum ? rf_arena_f32(a, R * H) : NULL };
 	w->dgate = c->scale ? rf_arena_f32(a, R * H) : NULL;
 	w->dw[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch)
-		w->dgroup = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
-		                                   rf_arena_f32(a, R * H * 3), c->momentum ? rf_arena_f32(a, R * H) : NULL };
+		w->dgroup = (struct rf_fast_rows){ rf_arena_f32(a, R * d),
+		                                  rf_arena_f32(a, R * d),
+		                                  rf_arena_f32(a, R * d),
+		                                  rf_arena_f32(a, R * d),
+		                                  rf_arena_f32(a, R * H * 3),
+		                                  c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
 
-/* ---- the layer -------------------------------------------------------------------------------------------------- */
+/* ---- the layer ----------------------------------------------------------------------------- */
 
 /* Rows i d .. of qkv's weight or bias: of q, k or v. */
 static struct rf_weight third(struct rf_weight w, int d, int i)
@@ -191,8 +216,8 @@ static void norms(struct rf_pass *p, int layer)
 	struct rf_lact_work *w = p->work[layer];
 
 	for (int i = 0; i < 2 && w->norm[i]; i++)
-		RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = 1e-5f, .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]),
-		   .y = w->norm[i]);
+		RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = 1e-5f,
+		   .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]), .y = w->norm[i]);
 }
 
 /* How the features of q, k (i = 0, 1) or v are made; forward and backward pass share it. */
@@ -216,7 +241,8 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	RF(m->dev, feature_fwd, FEATURE(p, c, l, 0), .x = normed(k, w, 0), .y = x.q);
 	RF(m->dev, feature_fwd, FEATURE(p, c, l, 1), .x = normed(k, w, 1), .y = x.k);
 	if (c->v_silu)
-		RF(m->dev, feature_fwd, FEATURE(p, c, l, 2), .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
+		RF(m->dev, feature_fwd, FEATURE(p, c, l, 2),
+		   .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
 	else
 		x.v = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend);
 	if (c->turned) {
@@ -243,9 +269,10 @@ static void both(struct rf_pass *p, int layer)
 	const struct rf_lact_work *w = p->work[layer];
 	int rows = p->nb * p->steps;
 
-	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y, .w = rf_w(m, l->ttt_norm),
-	   .gate = k->gate, .y = w->n);
-	RF(m->dev, axpy, .n = (size_t)rows * (size_t)m->cfg->d, .scale = 1, .add = true, .x = k->attend.o, .y = w->n);
+	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y,
+	   .w = rf_w(m, l->ttt_norm), .gate = k->gate, .y = w->n);
+	RF(m->dev, axpy, .n = (size_t)rows * (size_t)m->cfg->d, .scale = 1, .add = true, .x = k->attend.o,
+	   .y = w->n);
 }
 
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -263,13 +290,15 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 
 	rf_attend_slide(p, &cfg->attn, &s->attend, &k->attend);
 	for (int i = 0; i < 3; i++)
-		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i], 0, false);
+		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i], 0,
+		              false);
 	rf_linear_fwd(m, l->lr, l->lr_bias, rows, x, k->lr, 0, false);
 	if (c->momentum)
 		rf_linear_fwd(m, l->momentum, l->momentum_bias, rows, x, k->m, 0, false);
 	if (c->scale)
 		rf_linear_fwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, k->gate, 0, false);
-	RF(m->dev, rates_fwd, .rows = rows, .H = c->heads, .shift = (float)(0.001 + log(-expm1(-0.001))), .lr = k->lr, .m = k->m);
+	RF(m->dev, rates_fwd, .rows = rows, .H = c->heads, .shift = (float)(0.001 + log(-expm1(-0.001))),
+	   .lr = k->lr, .m = k->m);
 	norms(p, layer);
 	k->attend.from_q = normed(k, w, 0);
 	k->attend.from_k = normed(k, w, 1);
@@ -323,12 +352,16 @@ static void features_bwd(struct rf_pass *p, int layer)
 		if (c->turned)
 			rf_attend_turn(p, &cfg->attn, cfg->attn.heads, true, df[i], df[i]);
 		RF(m->dev, feature_bwd, FEATURE(p, c, l, i), .x = normed(k, w, i), .dy = df[i], .dx = dx[i],
-		   .dscale = rf_at(rf_dw(m, l->scale), (size_t)i), .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
+		   .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),
+		   .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
 	}
 	if (c->v_silu)
-		RF(m->dev, feature_bwd, FEATURE(p, c, l, 2), .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .dy = w->dx.v, .dx = w->attend.dv);
+		RF(m->dev, feature_bwd, FEATURE(p, c, l, 2),
+		   .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .dy = w->dx.v,
+		   .dx = w->attend.dv);
 	else
-		RF(m->dev, axpy, .n = (size_t)(p->nb * p->steps) * (size_t)cfg->d, .scale = 1, .add = true, .x = w->dx.v, .y = w->attend.dv);
+		RF(m->dev, axpy, .n = (size_t)(p->nb * p->steps) * (size_t)cfg->d, .scale = 1, .add = true,
+		   .x = w->dx.v, .y = w->attend.dv);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -345,22 +378,26 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 
 	both(p, layer);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->attend.d_o, false);
-	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y, .w = rf_w(m, l->ttt_norm),
-	   .gate = k->gate, .dy = w->attend.d_o, .dx = w->dx.y, .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
+	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y,
+	   .w = rf_w(m, l->ttt_norm), .gate = k->gate, .dy = w->attend.d_o, .dx = w->dx.y,
+	   .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
 	rf_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);
 	norms(p, layer);
 	fast_bwd(p, layer);
 	features_bwd(p, layer);
-	for (int i = 0; i < 2 && c->qk_norm; i++) { /* the features' gradients are used up: their place is free */
+	/* the features' gradients are used up: their place is free */
+	for (int i = 0; i < 2 && c->qk_norm; i++) {
 		rf_f32 to = i ? w->dx.k : w->dx.q;
 
-		RF(m->dev, rmsnorm_bwd, .rows = rows, .d = cfg->d, .eps = 1e-5f, .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = to,
-		   .dw = rf_dw(m, l->norm[i]));
+		RF(m->dev, rmsnorm_bwd, .rows = rows, .d = cfg->d, .eps = 1e-5f, .x = i ? k->k : k->q,
+		   .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = to, .dw = rf_dw(m, l->norm[i]));
 		dy[i] = to;
 	}
 	for (int i = 0; i < 3; i++)
-		rf_linear_bwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, dy[i], 0, dx, i > 0);
-	RF(m->dev, rates_bwd, .rows = rows, .H = c->heads, .lr = k->lr, .m = k->m, .dlr = w->dx.lr, .dm = w->dx.m);
+		rf_linear_bwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, dy[i], 0,
+		              dx, i > 0);
+	RF(m->dev, rates_bwd, .rows = rows, .H = c->heads, .lr = k->lr, .m = k->m, .dlr = w->dx.lr,
+	   .dm = w->dx.m);
 	rf_linear_bwd(m, l->lr, l->lr_bias, rows, x, w->dx.lr, 0, dx, true);
 	if (c->momentum)
 		rf_linear_bwd(m, l->momentum, l->momentum_bias, rows, x, w->dx.m, 0, dx, true);
@@ -368,8 +405,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		rf_linear_bwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, w->dgate, 0, dx, true);
 }
 
-/* Beside attention's, in products with matrices of D E: three to apply, three for the gradients and three of outer products
- * in every chunk that a row follows, and what makes these orthogonal. */
+/* Beside attention's, in products with matrices of D E: three to apply, three for the gradients and three of
+ * outer products in every chunk that a row follows, and what makes these orthogonal. */
 static double flops(const struct rf_config *cfg, int T)
 {
 	const struct rf_lact_config *c = &cfg->lact;
@@ -382,5 +419,6 @@ static double flops(const struct rf_config *cfg, int T)
 }
 
 const struct rf_mixer rf_mixer_lact = {
-	"lact", sizeof(struct rf_lact_weights), sizeof(struct rf_lact_state), sizeof(struct rf_lact_save), sizeof(struct rf_lact_work), declare, state, save, work, fwd, bwd, flops
+	"lact", sizeof(struct rf_lact_weights), sizeof(struct rf_lact_state), sizeof(struct rf_lact_save),
+	sizeof(struct rf_lact_work), declare, state, save, work, fwd, bwd, flops
 };

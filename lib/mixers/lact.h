@@ -19,7 +19,8 @@ struct rf_lact_state {
 
 struct rf_lact_save {
 	struct rf_attend_save attend;
-	rf_f32 q, k, y, lr, m, gate;         /* q, k as projected; y before its norm; (R, H, 3), (R, H), (R, H) */
+	/* q, k as projected; y before its norm; (R, H, 3), (R, H), (R, H) */
+	rf_f32 q, k, y, lr, m, gate;
 	struct rf_fast_rows grown;           /* of rollouts that grow: k, v, lr and m of all steps */
 };
 
@@ -34,24 +35,31 @@ struct rf_lact_work {
 	rf_f32 z, p, m, dz, dp;              /* its chunks' marks; the gradients of two */
 };
 
-static inline const struct rf_lact_config *rf_lact_config(const struct rf_tree *t) { return &t->model->cfg->lact; }
+static inline const struct rf_lact_config *rf_lact_config(const struct rf_tree *t)
+{
+	return &t->model->cfg->lact;
+}
 
-/* How many marks of chunks and sums a layer keeps, and gradients of them.  All chunks' marks only where they are read going
- * back; with --recompute segment those that are open when a segment begins, and one segment's. */
+/* How many marks of chunks and sums a layer keeps, and gradients of them.  All chunks' marks only where they
+ * are read going back; with --recompute segment those that are open when a segment begins, and one
+ * segment's. */
 int rf_lact_marks(const struct rf_tree *t);
 int rf_lact_dmarks(const struct rf_tree *t);
 int rf_lact_sums(const struct rf_tree *t);
 int rf_lact_dsums(const struct rf_tree *t);
 
-/* From x in the fast weights' order: x->y.  Back, from dx->y: dx->q, k, v, lr, m and the gradients of weights and state. */
+/* From x in the fast weights' order: x->y.  Back, from dx->y: dx->q, k, v, lr, m and the gradients of weights
+ * and state. */
 void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
-void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x, const struct rf_fast_rows *dx);
+void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
+                      const struct rf_fast_rows *dx);
 void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
-void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x, const struct rf_fast_rows *dx);
+void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
+                        const struct rf_fast_rows *dx);
 
-/* The fast weights' order is the pass's for the text.  Rollouts' rows are put in order of site, step, rollout: so rows that
- * read the same weights lie together, and those of one rollout evenly apart.  Rows of `width` numbers from the pass's order
- * to that one, or back. */
+/* The fast weights' order is the pass's for the text.  Rollouts' rows are put in order of site, step,
+ * rollout: so rows that read the same weights lie together, and those of one rollout evenly apart.  Rows of
+ * `width` numbers from the pass's order to that one, or back. */
 void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 group, bool back);
 
 #endif

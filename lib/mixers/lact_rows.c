@@ -1,11 +1,11 @@
-/* lact_rows.c -- which rows read which fast weights, and learn for which: chunks, marks, and the sums below which rollouts
- * hang.  See lact.c for the idea. */
+/* lact_rows.c -- which rows read which fast weights, and learn for which: chunks, marks, and the sums below
+ * which rollouts hang.  See lact.c for the idea. */
 #include "mixers/lact.h"
 
 static int earlier(int a, int b) { return a < b ? a : b; }
 static int later(int a, int b) { return a > b ? a : b; }
 
-/* ---- chunks, marks, sums ---------------------------------------------------------------------------------------- */
+/* ---- chunks, marks, sums ------------------------------------------------------------------- */
 
 /* Rows that the open chunk below site s still takes; rollouts that are longer leave it. */
 static int room_at(const struct rf_tree *t, int s)
@@ -30,11 +30,13 @@ static int learned_until(const struct rf_tree *t, int chunk)
 	return until;
 }
 
-static struct rf_fast_mark mark_at(const struct rf_lact_config *c, rf_f32 z, rf_f32 p, rf_f32 m, int i, bool first)
+static struct rf_fast_mark mark_at(const struct rf_lact_config *c, rf_f32 z, rf_f32 p, rf_f32 m, int i,
+                                   bool first)
 {
 	size_t W = rf_fast_size(c), n = (size_t)i;
 
-	return (struct rf_fast_mark){ rf_at(z, n * W), rf_at(p, n * W), rf_at(m, n * (size_t)c->heads), first };
+	return (struct rf_fast_mark){ rf_at(z, n * W), rf_at(p, n * W), rf_at(m, n * (size_t)c->heads),
+	                              first };
 }
 
 /* Among the chunks below which rollouts hang, the place of this one; -1: it is none of them. */
@@ -58,21 +60,26 @@ static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_
 /* The most chunks that a segment touches, with the one that is open when it begins. */
 static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
 
-/* The most chunks with rollouts below that are read at one time: of a text that slides those of a segment, for its rollouts are run
- * after it, and these chunks follow one another; in the same memory a text that is short enough is kept whole. */
+/* The most chunks with rollouts below that are read at one time: of a text that slides those of a segment,
+ * for its rollouts are run after it, and these chunks follow one another; in the same memory a text that is
+ * short enough is kept whole. */
 static int most_hung(const struct rf_tree *t)
 {
 	int most = earlier(t->plan.sites, chunks_of(t));
 
-	return t->kept_max < t->plan.max_len ? earlier(most, later(touched(t), chunks_in(t, t->kept_max))) : most;
+	return t->kept_max < t->plan.max_len ? earlier(most, later(touched(t), chunks_in(t, t->kept_max)))
+	                                     : most;
 }
 
-/* Places where segments are computed again: of chunks that are open when one begins, of those below which rollouts hang,
- * and of those that one segment touches. */
+/* Places where segments are computed again: of chunks that are open when one begins, of those below which
+ * rollouts hang, and of those that one segment touches. */
 static int places_again(const struct rf_tree *t) { return t->segments_max + most_hung(t) + touched(t); }
 
 /* Whether that is what is kept; then no two segments begin in one chunk. */
-static bool again(const struct rf_tree *t) { return t->plan.train && t->plan.recompute && places_again(t) < chunks_of(t); }
+static bool again(const struct rf_tree *t)
+{
+	return t->plan.train && t->plan.recompute && places_again(t) < chunks_of(t);
+}
 
 int rf_lact_marks(const struct rf_tree *t)
 {
@@ -88,7 +95,8 @@ static int place_of(const struct rf_tree *t, int chunk)
 	hung = hung_of(t, chunk);
 	if (!t->plan.train)
 		return hung < 0 ? 0 : 1 + hung % most_hung(t);
-	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0; /* the segment that begins after the chunk's first row */
+	/* the segment that begins after the chunk's first row */
+	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0;
 	if (!chunk || (next < t->segments && (next * S - 1) / C == chunk))
 		return next;
 	return t->segments_max + (hung >= 0 ? hung : most_hung(t) + chunk % touched(t));
@@ -106,9 +114,12 @@ static int dplace_of(const struct rf_tree *t, int chunk)
 	return hung >= 0 ? 2 + hung : chunk % 2;
 }
 
-/* The sums at a segment's start are kept where it is computed again; else one place is enough, and those of the rows below
- * which rollouts hang come behind it. */
-static int sums_before(const struct rf_tree *t) { return t->plan.train && t->plan.recompute ? t->segments_max + 1 : 1; }
+/* The sums at a segment's start are kept where it is computed again; else one place is enough, and those of
+ * the rows below which rollouts hang come behind it. */
+static int sums_before(const struct rf_tree *t)
+{
+	return t->plan.train && t->plan.recompute ? t->segments_max + 1 : 1;
+}
 int rf_lact_sums(const struct rf_tree *t) { return sums_before(t) + t->plan.sites; }
 int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.sites; }
 
@@ -128,10 +139,12 @@ static struct rf_fast_mark dmark_of(const struct rf_tree *t, int layer, int chun
 
 static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f32 m, int i)
 {
-	return (struct rf_fast_sum){ rf_at(w, (size_t)i * rf_fast_size(c)), rf_at(m, (size_t)i * (size_t)c->heads) };
+	return (struct rf_fast_sum){ rf_at(w, (size_t)i * rf_fast_size(c)),
+	                             rf_at(m, (size_t)i * (size_t)c->heads) };
 }
 
-/* The sums where the text has arrived, or (segment > 0, where that is kept) at a segment's start; below a site; their gradients. */
+/* The sums where the text has arrived, or (segment > 0, where that is kept) at a segment's start; below a
+ * site; their gradients. */
 static struct rf_fast_sum text_sum(const struct rf_tree *t, int layer, int segment)
 {
 	const struct rf_lact_state *s = t->state[layer];
@@ -174,10 +187,11 @@ static struct rf_fast fast_of(struct rf_pass *p, int layer)
 	const struct rf_lact_state *s = p->tree->state[layer];
 	struct rf_lact_work *w = p->work[layer];
 
-	return (struct rf_fast){ p->tree->model->dev, rf_lact_config(p->tree), &w->fast, s->length, s->dlength };
+	return (struct rf_fast){ p->tree->model->dev, rf_lact_config(p->tree), &w->fast, s->length,
+	                         s->dlength };
 }
 
-/* ---- the first weights ------------------------------------------------------------------------------------------ */
+/* ---- the first weights --------------------------------------------------------------------- */
 
 static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 {
@@ -191,16 +205,21 @@ static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 		rf_f32 to = rf_at(z, i ? each : 0);
 
 		for (size_t h = 0; h < H && !rank; h++)
-			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each), rf_at(to, 2 * h * each), false);
+			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each), rf_at(to, 2 * h * each),
+			             false);
 		if (rank)
-			RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->D, .k = c->rank, .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank,
-			   .b = rf_w(m, l->right[i]), .ldb = c->D, .sb = rank * D, .c = to, .ldc = c->D, .sc = 2 * each);
+			RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->D, .k = c->rank,
+			   .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank,
+			   .b = rf_w(m, l->right[i]), .ldb = c->D, .sb = rank * D, .c = to, .ldc = c->D,
+			   .sc = 2 * each);
 	}
 	if (rank)
-		RF(f->dev, diagonal, .mats = 2 * c->heads, .rows = c->E, .cols = c->D, .apart = each, .by = 0.5f, .y = z);
+		RF(f->dev, diagonal, .mats = 2 * c->heads, .rows = c->E, .cols = c->D, .apart = each,
+		   .by = 0.5f, .y = z);
 	rf_fast_copy(f, H * each, rf_w(m, l->w[1]), rf_at(z, 2 * H * each), false);
 	RF(f->dev, length_fwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = length);
-	RF(f->dev, length_fwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each), .y = rf_at(length, 2 * H * E));
+	RF(f->dev, length_fwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),
+	   .y = rf_at(length, 2 * H * E));
 }
 
 static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
@@ -211,25 +230,30 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 	rf_f32 z = mark_of(p->tree, layer, 0).z, dz = dmark_of(p->tree, layer, 0).z;
 	size_t D = (size_t)c->D, E = (size_t)c->E, each = D * E, H = (size_t)c->heads, rank = (size_t)c->rank;
 
-	RF(f->dev, length_bwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = f->length, .dy = f->dlength, .dx = dz);
-	RF(f->dev, length_bwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each), .y = rf_at(f->length, 2 * H * E),
-	   .dy = rf_at(f->dlength, 2 * H * E), .dx = rf_at(dz, 2 * H * each));
+	RF(f->dev, length_bwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = f->length, .dy = f->dlength,
+	   .dx = dz);
+	RF(f->dev, length_bwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),
+	   .y = rf_at(f->length, 2 * H * E), .dy = rf_at(f->dlength, 2 * H * E),
+	   .dx = rf_at(dz, 2 * H * each));
 	rf_fast_copy(f, H * each, rf_at(dz, 2 * H * each), rf_dw(m, l->w[1]), true);
 	for (int i = 0; i < 3; i += 2) {
 		rf_f32 from = rf_at(dz, i ? each : 0);
 
 		for (size_t h = 0; h < H && !rank; h++)
-			rf_fast_copy(f, each, rf_at(from, 2 * h * each), rf_at(rf_dw(m, l->w[i]), h * each), true);
+			rf_fast_copy(f, each, rf_at(from, 2 * h * each), rf_at(rf_dw(m, l->w[i]), h * each),
+			             true);
 		if (!rank)
 			continue;
-		RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->rank, .k = c->D, .tb = true, .add = true, .a = from, .lda = c->D, .sa = 2 * each,
-		   .b = rf_w(m, l->right[i]), .ldb = c->D, .sb = rank * D, .c = rf_dw(m, l->left[i]), .ldc = c->rank, .sc = E * rank);
-		RF(f->dev, gemm, .batch = c->heads, .m = c->rank, .n = c->D, .k = c->E, .ta = true, .add = true, .a = rf_w(m, l->left[i]), .lda = c->rank,
-		   .sa = E * rank, .b = from, .ldb = c->D, .sb = 2 * each, .c = rf_dw(m, l->right[i]), .ldc = c->D, .sc = rank * D);
+		RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->rank, .k = c->D, .tb = true,
+		   .add = true, .a = from, .lda = c->D, .sa = 2 * each, .b = rf_w(m, l->right[i]),
+		   .ldb = c->D, .sb = rank * D, .c = rf_dw(m, l->left[i]), .ldc = c->rank, .sc = E * rank);
+		RF(f->dev, gemm, .batch = c->heads, .m = c->rank, .n = c->D, .k = c->E, .ta = true,
+		   .add = true, .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank, .b = from,
+		   .ldb = c->D, .sb = 2 * each, .c = rf_dw(m, l->right[i]), .ldc = c->D, .sc = rank * D);
 	}
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------------------------ */
 
 /* Rows [from, to) of one chunk, after the last of which a chunk may end or rollouts hang that leave it. */
 struct part { int chunk, from, to; bool opens, learns; };
@@ -239,7 +263,8 @@ static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
 	int C = rf_lact_config(t)->chunk, chunk = at / C, begins = chunk * C, end = p->pos + p->steps;
-	struct part x = { .chunk = chunk, .from = later(p->pos, begins), .to = end - begins > C ? begins + C : end };
+	struct part x = { .chunk = chunk, .from = later(p->pos, begins),
+	                  .to = end - begins > C ? begins + C : end };
 
 	for (int s = 0; s < t->sites; s++) {
 		int cut = t->site_row[s] + 1;
@@ -278,7 +303,8 @@ void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 		if (a.opens) {
 			struct rf_fast_mark before = mark_of(t, layer, a.chunk - 1);
 
-			rf_fast_update(&f, &before, now ? now : rf_fast_weights(&f, &before, w->w[0]), sum, &mark);
+			rf_fast_update(&f, &before, now ? now : rf_fast_weights(&f, &before, w->w[0]), sum,
+			               &mark);
 			rf_tree_found(p, 0, a.chunk - 1, mark.z, rf_fast_size(f.c));
 			now = NULL;
 		}
@@ -311,7 +337,8 @@ static void unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, si
 	zero(f, rf_at(dx->m, first * H), (rows - first) * H);
 }
 
-void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x, const struct rf_fast_rows *dx)
+void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
+                      const struct rf_fast_rows *dx)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -320,7 +347,9 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 	struct rf_fast_sum dsum = text_dsum(t, layer);
 	rf_f32 now = NULL;
 
-	unlearned(&f, dx, (size_t)(earlier(end, later(p->pos, learned_until(t, (end - 1) / f.c->chunk))) - p->pos), (size_t)p->steps);
+	unlearned(&f, dx,
+	          (size_t)(earlier(end, later(p->pos, learned_until(t, (end - 1) / f.c->chunk))) - p->pos),
+	          (size_t)p->steps);
 	for (int row = end - 1; row >= p->pos;) {
 		struct part a = part_of(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk), dmark = dmark_of(t, layer, a.chunk);
@@ -339,9 +368,11 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 			now = NULL;
 		}
 		if (a.opens) {
-			struct rf_fast_mark before = mark_of(t, layer, a.chunk - 1), dbefore = dmark_of(t, layer, a.chunk - 1);
+			struct rf_fast_mark before = mark_of(t, layer, a.chunk - 1),
+					    dbefore = dmark_of(t, layer, a.chunk - 1);
 
-			if (hung_of(t, a.chunk - 1) < 0) { /* no rollout has been there, but perhaps a later chunk */
+			/* no rollout has been there, but perhaps a later chunk */
+			if (hung_of(t, a.chunk - 1) < 0) {
 				zero(&f, dbefore.z, rf_fast_size(f.c));
 				zero(&f, dbefore.p, rf_fast_size(f.c));
 			}
@@ -353,7 +384,7 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 		begin_bwd(p, layer, &f);
 }
 
-/* ---- rollouts --------------------------------------------------------------------------------------------------- */
+/* ---- rollouts ------------------------------------------------------------------------------ */
 
 /* Steps that there is room for in the order of the fast weights: site, step, rollout. */
 static int steps_room(const struct rf_pass *p) { return p->grow ? p->max_steps : p->steps; }
@@ -364,10 +395,11 @@ void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 gro
 	int across = p->nb * width, along = p->per * width;
 
 	for (int i = 0; i < p->sites && pass; i++) {
-		rf_f32 a = rf_at(pass, (size_t)i * each), b = rf_at(group, ((size_t)i * (size_t)steps_room(p) + (size_t)p->given) * each);
+		rf_f32 a = rf_at(pass, (size_t)i * each),
+		       b = rf_at(group, ((size_t)i * (size_t)steps_room(p) + (size_t)p->given) * each);
 
-		RF(p->tree->model->dev, rows, .n = p->steps, .d = along, .from = back ? b : a, .lf = back ? along : across, .to = back ? a : b,
-		   .lt = back ? across : along);
+		RF(p->tree->model->dev, rows, .n = p->steps, .d = along, .from = back ? b : a,
+		   .lf = back ? along : across, .to = back ? a : b, .lt = back ? across : along);
 	}
 }
 
@@ -387,9 +419,10 @@ static struct rf_fast_mark own_mark(const struct rf_pass *p, const struct rf_lac
 	return mark_at(rf_lact_config(p->tree), w->z, w->p, w->m, p->train ? n : 0, false);
 }
 
-/* One rollout's rows beyond the chunk of its site, the pass's at-th: the chunks that it begins, and what its new rows read of
- * them (x->y NULL: only the former).  Returns their number. */
-static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, int at, int i, rf_f32 w0)
+/* One rollout's rows beyond the chunk of its site, the pass's at-th: the chunks that it begins, and what its
+ * new rows read of them (x->y NULL: only the former).  Returns their number. */
+static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
+                     int at, int i, rf_f32 w0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -426,7 +459,8 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	rf_f32 now = NULL;
 
 	for (int j = 0, before = -1; j < p->sites; j++) {
-		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
+		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk,
+		    room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk);
 
 		if (chunk != before)
@@ -440,8 +474,8 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 }
 
 /* dw0: of the weights of the site's chunk. */
-static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x, const struct rf_fast_rows *dx, int at,
-                      int i, rf_f32 w0, rf_f32 dw0)
+static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
+                      const struct rf_fast_rows *dx, int at, int i, rf_f32 w0, rf_f32 dw0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -453,9 +487,11 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	n = leave_fwd(p, layer, f, &made, at, i, w0);
 	for (int j = n - 1; j >= 0; j--) {
 		int begins = room + j * C, ends = p->steps - begins > C ? begins + C : p->steps;
-		struct rf_fast_mark mark = own_mark(p, w, j), from = j ? own_mark(p, w, j - 1) : mark_of(t, layer, chunk);
+		struct rf_fast_mark mark = own_mark(p, w, j),
+				    from = j ? own_mark(p, w, j - 1) : mark_of(t, layer, chunk);
 		struct rf_fast_mark dmark = mark_at(f->c, w->dz, w->dp, NULL, j % 2, false);
-		struct rf_fast_mark dfrom = j ? mark_at(f->c, w->dz, w->dp, NULL, (j + 1) % 2, false) : dmark_of(t, layer, chunk);
+		struct rf_fast_mark dfrom = j ? mark_at(f->c, w->dz, w->dp, NULL, (j + 1) % 2, false)
+		                              : dmark_of(t, layer, chunk);
 		rf_f32 now = rf_fast_weights(f, &mark, w->w[1]);
 
 		if (j == n - 1) {
@@ -477,7 +513,8 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	copy_sum(f, w->dsum, site_dsum(t, layer, site), true);
 }
 
-void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x, const struct rf_fast_rows *dx)
+void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
+                        const struct rf_fast_rows *dx)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
@@ -486,14 +523,16 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 
 	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
 	for (int j = 0, before = -1; j < p->sites; j++) {
-		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk, room = room_at(t, s);
+		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk,
+		    room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk), dmark = dmark_of(t, layer, chunk);
 
 		if (chunk != before)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
 		if (room)
-			rf_fast_apply_bwd(&f, steps_of(p, at, -1, 0, earlier(p->steps, room)), x, dx, now, w->dw[0], false);
+			rf_fast_apply_bwd(&f, steps_of(p, at, -1, 0, earlier(p->steps, room)), x, dx, now,
+			                  w->dw[0], false);
 		for (int i = 0; i < p->per && p->steps > room; i++)
 			leave_bwd(p, layer, &f, x, dx, at, i, now, w->dw[0]);
 		if (room)

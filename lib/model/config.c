@@ -9,7 +9,8 @@
 
 enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16 };
 
-static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg); } families[] = {
+static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg);
+                      } families[] = {
 	{ "delta_net", rf_config_delta_net },
 	{ "gated_deltanet", rf_config_gated_deltanet },
 	{ "lact_swiglu", rf_config_lact },
@@ -47,8 +48,8 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 	if (!type)
 		rf_config_bad(&r, "model_type", "a string");
 	else if (family == FAMILIES)
-		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s are supported", rf_quote(q, sizeof q, type, strlen(type)),
-		               supported);
+		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s are supported",
+		               rf_quote(q, sizeof q, type, strlen(type)), supported);
 	else
 		families[family].read(&r, cfg);
 	if (r.rc == RF_OK) {
@@ -90,11 +91,13 @@ void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME])
 
 bool rf_config_owns(const struct rf_config *cfg, const char *name)
 {
-	return !cfg->others || !strncmp(name, "lm_head.", 8)
-	    || (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) && strncmp(name, "model.visual.", 13));
+	return !cfg->others || !strncmp(name, "lm_head.", 8) ||
+	       (!strncmp(name, cfg->names.root, strlen(cfg->names.root)) &&
+	        strncmp(name, "model.visual.", 13));
 }
 
-/* *text with the value of key replaced; where the key is missing it is put first, on a line like that of the next. */
+/* *text with the value of key replaced; where the key is missing it is put first, on a line like
+ * that of the next. */
 static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
 {
 	const size_t size = 2 * strlen(*text) + strlen(key) + strlen(value) + 8;
@@ -109,16 +112,18 @@ static enum rf_code set_value(char **text, const char *key, const char *value, s
 	} else {
 		body = strchr(*text, '{') + 1;
 		next = body + strspn(body, " \t\r\n");
-		snprintf(out, size, "%.*s%.*s\"%s\": %s%s%s", (int)(body - *text), *text, (int)(next - body), body, key,
-		         value, *next == '}' ? "" : ",", body);
+		snprintf(out, size, "%.*s%.*s\"%s\": %s%s%s", (int)(body - *text), *text, (int)(next - body),
+		         body, key, value, *next == '}' ? "" : ",", body);
 	}
 	free(*text);
 	*text = out;
 	return RF_OK;
 }
 
-/* The keys of one object: dtype (and torch_dtype) where it stands or is wanted, tie_word_embeddings likewise. */
-static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, const char *tied, bool add_tied, struct rf_err *e)
+/* The keys of one object: dtype (and torch_dtype) where it stands or is wanted, tie_word_embeddings
+ * likewise. */
+static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, const char *tied, bool add_tied,
+                             struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	size_t from, to;
@@ -134,7 +139,8 @@ static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, co
 
 /* The same where the text model's keys are in an object of their own: what is missing is added there, but for
  * tie_word_embeddings, of which the outer word counts. */
-static enum rf_code set_inner(char **text, const char *key, const char *quoted, const char *tied, struct rf_err *e)
+static enum rf_code set_inner(char **text, const char *key, const char *quoted, const char *tied,
+                              struct rf_err *e)
 {
 	enum rf_code rc;
 	size_t from, to;
@@ -144,13 +150,15 @@ static enum rf_code set_inner(char **text, const char *key, const char *quoted, 
 		return rf_fail(e, RF_EMODEL, "'%s' is spelled with escapes", key);
 	if (!(inner = strndup(*text + from, to - from)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if ((rc = set_keys(&inner, quoted, true, tied, false, e)) == RF_OK && (rc = set_value(text, key, inner, e)) == RF_OK)
+	if ((rc = set_keys(&inner, quoted, true, tied, false, e)) == RF_OK &&
+	    (rc = set_value(text, key, inner, e)) == RF_OK)
 		rc = set_keys(text, quoted, false, tied, true, e);
 	free(inner);
 	return rc;
 }
 
-enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text, struct rf_err *e)
+enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text,
+                            struct rf_err *e)
 {
 	const char *change = tied == cfg->tied ? NULL : tied ? "true" : "false";
 	struct rf_config again = { .d = 0 };
@@ -160,7 +168,8 @@ enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool
 	snprintf(quoted, sizeof quoted, "\"%s\"", dtype);
 	if (!(*text = strdup(cfg->text)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	rc = cfg->inner ? set_inner(text, cfg->inner, quoted, change, e) : set_keys(text, quoted, true, change, true, e);
+	rc = cfg->inner ? set_inner(text, cfg->inner, quoted, change, e)
+	                : set_keys(text, quoted, true, change, true, e);
 	/* a key spelled with escapes would now stand there twice */
 	if (rc == RF_OK)
 		rc = rf_config_parse(&again, *text, strlen(*text), e);

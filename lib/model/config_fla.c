@@ -1,5 +1,5 @@
-/* config_fla.c -- the configs of DeltaNet and Gated DeltaNet as flash-linear-attention writes and reads them, with its
- * defaults. */
+/* config_fla.c -- the configs of DeltaNet and Gated DeltaNet as flash-linear-attention writes and reads them,
+ * with its defaults. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,9 @@ static int head_width(struct rf_config_reader *r, const struct rf_config *cfg, c
 
 	if (width >= 1 && width <= RF_MAX_WIDTH && (int)width % heads == 0)
 		return (int)width / heads;
-	snprintf(must, sizeof must, "such that hidden_size (%d) times it is a multiple of num_heads (%d), and at most 1048576", cfg->d, heads);
+	snprintf(must, sizeof must,
+	         "such that hidden_size (%d) times it is a multiple of num_heads (%d), and at most 1048576",
+	         cfg->d, heads);
 	rf_config_bad(r, key, must);
 	return 1;
 }
@@ -137,7 +139,9 @@ static void gated_heads(struct rf_config_reader *r, struct rf_config *cfg)
 	V = c->K * rf_config_real(r, "expand_v", 2, 1e-6, 1 << 20);
 	c->V = V >= 1 && V <= RF_MAX_WIDTH ? (int)(V * (1 + 1e-9)) : 0; /* 2.2 * 5 is a little less than 11 */
 	if (!c->V || V - c->V > 1e-5 * V || (int64_t)c->heads * c->V > RF_MAX_WIDTH)
-		rf_config_bad(r, "expand_v", "such that head_dim times it is a whole number, and num_v_heads times that at most 1048576");
+		rf_config_bad(r, "expand_v",
+		              "such that head_dim times it is a whole number, and num_v_heads times that at "
+		              "most 1048576");
 }
 
 void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)

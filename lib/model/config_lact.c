@@ -26,7 +26,8 @@ static void read_attention(struct rf_config_reader *r, struct rf_config *cfg)
 
 	a->heads = a->kv_heads = rf_config_whole(r, "num_attn_heads", 32, 1, RF_MAX_WIDTH);
 	if (cfg->d % a->heads || cfg->d / a->heads % 2)
-		rf_config_bad(r, "num_attn_heads", "a divisor of hidden_size that leaves heads of even width");
+		rf_config_bad(r, "num_attn_heads",
+		              "a divisor of hidden_size that leaves heads of even width");
 	a->D = a->rotary = cfg->d / a->heads;
 	a->qkv_bias = rf_config_flag(r, "qkv_bias", false);
 	if (json_is_null(json_object_get(r->left, "window_size")))
@@ -48,7 +49,9 @@ static void read_fast_weights(struct rf_config_reader *r, struct rf_config *cfg)
 	c->D = cfg->d / c->heads;
 	hidden = c->D * rf_config_real(r, "inter_multi", 1, 1e-6, RF_MAX_WIDTH);
 	if (hidden < 1 || hidden * c->heads > RF_MAX_WIDTH)
-		rf_config_bad(r, "inter_multi", "such that the fast weights' hidden width is at least 1, and at most 1048576 over all heads");
+		rf_config_bad(r, "inter_multi",
+		              "such that the fast weights' hidden width is at least 1, and at most 1048576 "
+		              "over all heads");
 	else
 		c->E = (int)hidden;
 	c->chunk = rf_config_whole(r, "lact_chunk_size", 2048, 1, INT32_MAX);

@@ -1,5 +1,5 @@
-/* config_qwen.c -- Qwen3.5's config as transformers writes and reads it, with its defaults: the dense text model
- * (qwen3_5_text), alone or as the text_config of the model that also sees (qwen3_5). */
+/* config_qwen.c -- Qwen3.5's config as transformers writes and reads it, with its defaults: the dense text
+ * model (qwen3_5_text), alone or as the text_config of the model that also sees (qwen3_5). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 enum { MAX_CONV = 64 };
 
 /* A reader of an object inside another.  The caller gives it back with leave(), also after a failure. */
-static bool enter(struct rf_config_reader *r, struct rf_config_reader *top, const char *key, const char *prefix)
+static bool enter(struct rf_config_reader *r, struct rf_config_reader *top, const char *key,
+                  const char *prefix)
 {
 	json_t *object = rf_config_take(top, key);
 
@@ -30,10 +31,12 @@ static void leave(struct rf_config_reader *r, struct rf_config_reader *top, stru
 	top->rc = r->rc;
 }
 
-/* linear_attention or full_attention for each layer; without a list every full_attention_interval-th is the latter. */
+/* linear_attention or full_attention for each layer; without a list every
+ * full_attention_interval-th is the latter. */
 static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 {
-	static const char want[] = "a list of linear_attention and full_attention, one for each of the num_hidden_layers";
+	static const char want[] =
+		"a list of linear_attention and full_attention, one for each of the num_hidden_layers";
 	int interval = rf_config_whole(r, "full_attention_interval", 4, 1, RF_MAX_LAYERS);
 	json_t *list = rf_config_take(r, "layer_types"), *v;
 	const char *name;
@@ -57,8 +60,8 @@ static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 	}
 }
 
-/* The positions of images change nothing here: of text all three are the same.  Older files say what rope_parameters has
- * beside it. */
+/* The positions of images change nothing here: of text all three are the same.  Older files say what
+ * rope_parameters has beside it. */
 static void read_rope(struct rf_config_reader *top, struct rf_config *cfg)
 {
 	struct rf_attn_config *a = &cfg->attn;
@@ -68,7 +71,8 @@ static void read_rope(struct rf_config_reader *top, struct rf_config *cfg)
 
 	rf_config_null(top, "rope_parameters");
 	if (json_object_get(top->left, "rope_parameters")) {
-		if (!enter(&r, top, "rope_parameters", *top->prefix ? "text_config.rope_parameters." : "rope_parameters."))
+		if (!enter(&r, top, "rope_parameters",
+		           *top->prefix ? "text_config.rope_parameters." : "rope_parameters."))
 			return;
 		rf_config_word(&r, "rope_type", "default");
 		rf_config_word(&r, "type", "default");
@@ -110,9 +114,11 @@ static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
 	c->K = rf_config_whole(r, "linear_key_head_dim", 128, 1, RF_MAX_WIDTH);
 	c->V = rf_config_whole(r, "linear_value_head_dim", 128, 1, RF_MAX_WIDTH);
 	if ((int64_t)c->heads * c->K > RF_MAX_WIDTH)
-		rf_config_bad(r, "linear_key_head_dim", "such that linear_num_value_heads times it is at most 1048576");
+		rf_config_bad(r, "linear_key_head_dim",
+		              "such that linear_num_value_heads times it is at most 1048576");
 	if ((int64_t)c->heads * c->V > RF_MAX_WIDTH)
-		rf_config_bad(r, "linear_value_head_dim", "such that linear_num_value_heads times it is at most 1048576");
+		rf_config_bad(r, "linear_value_head_dim",
+		              "such that linear_num_value_heads times it is at most 1048576");
 	c->conv_size = rf_config_whole(r, "linear_conv_kernel_dim", 4, 1, MAX_CONV);
 	c->conv = c->beta = c->gate = c->decay = c->joint = true;
 	c->qk_act = RF_ACT_SILU;
@@ -123,10 +129,12 @@ static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
 static void refuse(struct rf_config_reader *r)
 {
 	static const char *const experts[] = {
-		"num_experts", "num_experts_per_tok", "moe_intermediate_size", "shared_expert_intermediate_size", "decoder_sparse_step", NULL
+		"num_experts", "num_experts_per_tok", "moe_intermediate_size",
+		"shared_expert_intermediate_size", "decoder_sparse_step", NULL
 	};
 	static const char *const ignored[] = {
-		"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mrope_section", "mrope_interleaved",
+		"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mrope_section",
+		"mrope_interleaved",
 		"norm_topk_prob", "output_router_logits", "router_aux_loss_coef", NULL
 	};
 	json_t *v;
@@ -139,7 +147,8 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_absent(r, "quantization_config");
 	if (rf_config_real(r, "attention_dropout", 0, 0, 1) > 0)
 		rf_config_bad(r, "attention_dropout", "0: nothing else is supported");
-	if (json_array_size(v = rf_config_take(r, "mlp_only_layers")) || (v && !json_is_null(v) && !json_is_array(v)))
+	if (json_array_size(v = rf_config_take(r, "mlp_only_layers")) ||
+	    (v && !json_is_null(v) && !json_is_array(v)))
 		rf_config_bad(r, "mlp_only_layers", "an empty list: only dense models are supported");
 	for (const char *const *key = experts; *key; key++) {
 		v = rf_config_take(r, *key);
@@ -152,7 +161,8 @@ static void refuse(struct rf_config_reader *r)
 
 static void read_text(struct rf_config_reader *r, struct rf_config *cfg, const char *root)
 {
-	cfg->names = (struct rf_names){ root, "embed_tokens", "input_layernorm", "post_attention_layernorm", "self_attn" };
+	cfg->names = (struct rf_names){ root, "embed_tokens", "input_layernorm", "post_attention_layernorm",
+	                                "self_attn" };
 	cfg->norm_plus_one = cfg->others = true;
 	cfg->d = rf_config_whole(r, "hidden_size", 4096, 1, RF_MAX_WIDTH);
 	cfg->norm_eps = rf_config_real(r, "rms_norm_eps", 1e-6, 0, 1);
@@ -176,7 +186,8 @@ void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg)
 void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	static const char *const ignored[] = {
-		"vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id", "language_model_only", NULL
+		"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
+		"vision_end_token_id", "language_model_only", NULL
 	};
 	struct rf_config_reader text;
 

@@ -105,11 +105,14 @@ void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg)
 	}
 }
 
-/* Keys that say how to compute or to save, what other programs should do, or what Hugging Face writes everywhere. */
+/* Keys that say how to compute or to save, what other programs should do, or what Hugging Face writes
+ * everywhere. */
 static const char *const harmless[] = {
-	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map", "bos_token_id",
+	"_attn_implementation_autoset", "_name_or_path", "architectures", "attn_mode", "auto_map",
+	"bos_token_id",
 	"chunk_size", "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_norm", "fuse_swiglu",
-	"id2label", "label2id", "max_position_embeddings", "output_attentions", "output_hidden_states", "pad_token_id",
+	"id2label", "label2id", "max_position_embeddings", "output_attentions", "output_hidden_states",
+	"pad_token_id",
 	"return_dict", "torch_dtype", "transformers_version", "use_bfloat16", "use_cache", "use_l2warp", NULL
 };
 
@@ -124,7 +127,8 @@ void rf_config_only(struct rf_config_reader *r, const char *key, bool only)
 {
 	rf_config_null(r, key);
 	if (rf_config_flag(r, key, only) != only)
-		rf_config_bad(r, key, only ? "true: nothing else is supported" : "false: nothing else is supported");
+		rf_config_bad(r, key,
+		              only ? "true: nothing else is supported" : "false: nothing else is supported");
 }
 
 void rf_config_absent(struct rf_config_reader *r, const char *key)

@@ -1,5 +1,5 @@
-/* config_read.h -- reading one JSON object of a config: every key is taken out of a copy as it is read, so that what is
- * left at the end is unknown.  The first failure sticks. */
+/* config_read.h -- reading one JSON object of a config: every key is taken out of a copy as it is read, so
+ * that what is left at the end is unknown.  The first failure sticks. */
 #ifndef RF_CONFIG_READ_H
 #define RF_CONFIG_READ_H
 
@@ -16,7 +16,8 @@ struct rf_config_reader {
 
 /* Says that the key must be `what`. */
 void rf_config_bad(struct rf_config_reader *r, const char *key, const char *what);
-/* The value of a key, NULL if it is not there.  It stays alive: the object that left was copied from holds it. */
+/* The value of a key, NULL if it is not there.  It stays alive: the object that left was copied
+ * from holds it. */
 json_t *rf_config_take(struct rf_config_reader *r, const char *key);
 int rf_config_whole(struct rf_config_reader *r, const char *key, int dflt, int min, int max);
 double rf_config_real(struct rf_config_reader *r, const char *key, double dflt, double min, double max);
@@ -28,12 +29,13 @@ void rf_config_null(struct rf_config_reader *r, const char *key);
 /* The key must be absent, null or the only value that is supported. */
 void rf_config_only(struct rf_config_reader *r, const char *key, bool only);
 void rf_config_absent(struct rf_config_reader *r, const char *key);
-/* Adds what is left to cfg->unknown; rest: less the keys that say how to compute or to save, what other programs should do,
- * or what Hugging Face writes everywhere. */
+/* Adds what is left to cfg->unknown; rest: less the keys that say how to compute or to save, what other
+ * programs should do, or what Hugging Face writes everywhere. */
 void rf_config_unknown(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg);
 
-/* What the families share: vocab_size, eos_token_id, initializer_range, tie_word_embeddings, with their defaults. */
+/* What the families share: vocab_size, eos_token_id, initializer_range, tie_word_embeddings, with their
+ * defaults. */
 enum { RF_NO_EOS = -1 };
 void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos);
 /* intermediate_size or hidden_ratio, DESIGN.md section 6. */

@@ -1,15 +1,17 @@
-/* mixer.h -- what a layer's sequence mixer is to the model: the only part of a layer that knows of earlier rows.
+/* mixer.h -- what a layer's sequence mixer is to the model: the only part of a layer that knows of
+ * earlier rows.
  *
- * One table per kind (delta_net.c, attention.c, ...); model.c and tree.c call nothing else of them.  What a mixer keeps
- * per layer are structs of its own, of which the table says the sizes: its weights; its state, which later rows read; what
- * a pass saves for its backward pass (or, where rollouts grow, for their next step); what it needs meanwhile. */
+ * One table per kind (delta_net.c, attention.c, ...); model.c and tree.c call nothing else of them.  What a
+ * mixer keeps per layer are structs of its own, of which the table says the sizes: its weights; its state,
+ * which later rows read; what a pass saves for its backward pass (or, where rollouts grow, for their next
+ * step); what it needs meanwhile. */
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
 
 #include "model/model.h"
 
-/* Device memory that is laid out once: take() hands out pieces in order.  With no base it only counts, so that one
- * layout function both plans and places. */
+/* Device memory that is laid out once: take() hands out pieces in order.  With no base it only counts, so
+ * that one layout function both plans and places. */
 struct rf_arena { char *base; size_t used; };
 rf_f32 rf_arena_f32(struct rf_arena *a, size_t n);
 rf_i32 rf_arena_i32(struct rf_arena *a, size_t n);
@@ -26,9 +28,11 @@ struct rf_mixer {
 	void (*work)(const struct rf_pass *p, int layer, struct rf_arena *a, void *work);
 	/* h += mixer(x) for the rows of the pass that are new; x, h (rows, d). */
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);
-	/* Given the gradient dh of the mixer's output and its input x: dx, the weights' gradients (added), the state's. */
+	/* Given the gradient dh of the mixer's output and its input x: dx, the weights' gradients (added),
+	   the state's. */
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);
-	/* Multiplications and additions of the forward pass over a text of T rows, beside those with linear weights. */
+	/* Multiplications and additions of the forward pass over a text of T rows, beside those
+	   with linear weights. */
 	double (*flops)(const struct rf_config *c, int T);
 };
 

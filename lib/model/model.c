@@ -14,11 +14,14 @@ static const struct rf_mixer *const mixers[] = {
 static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
 {
 	const char *root = c->names.root;
-	const struct rf_begin normal = RF_NORMAL(c->initializer_range), one = c->norm_plus_one ? RF_ZERO : RF_ONE;
+	const struct rf_begin normal = RF_NORMAL(c->initializer_range),
+			      one = c->norm_plus_one ? RF_ZERO : RF_ONE;
 
-	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "%s%s.weight", root, c->names.embed);
+	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab,
+	                                                 c->d }, "%s%s.weight", root, c->names.embed);
 	m->norm = rf_params_weight(t, one, (int[4]){ c->d }, "%snorm.weight", root);
-	m->head = t->tied ? m->embed : rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "lm_head.weight");
+	m->head = t->tied ? m->embed : rf_params_weight(t, normal, (int[4]){ c->vocab,
+	                                                                     c->d }, "lm_head.weight");
 	for (int i = 0; i < c->layers; i++) {
 		struct rf_layer *l = &m->layer[i];
 
@@ -26,11 +29,16 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 		if (!l->w && !(l->w = calloc(1, l->mixer->weights_size)))
 			return false;
 		l->mixer->declare(t, c, i, l->w);
-		l->mixer_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i, c->names.mixer_norm);
-		l->mlp_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i, c->names.mlp_norm);
-		l->gate = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d }, "%slayers.%d.mlp.gate_proj.weight", root, i);
-		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d }, "%slayers.%d.mlp.up_proj.weight", root, i);
-		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn }, "%slayers.%d.mlp.down_proj.weight", root, i);
+		l->mixer_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i,
+		                                 c->names.mixer_norm);
+		l->mlp_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i,
+		                               c->names.mlp_norm);
+		l->gate = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
+		                           "%slayers.%d.mlp.gate_proj.weight", root, i);
+		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d }, "%slayers.%d.mlp.up_proj.weight",
+		                         root, i);
+		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn },
+		                           "%slayers.%d.mlp.down_proj.weight", root, i);
 	}
 	return true;
 }
@@ -75,8 +83,8 @@ size_t rf_model_bytes(const struct rf_params *params, bool train)
 	return params->total * 4 * (train ? 4 : 1);
 }
 
-enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg, const struct rf_params *params,
-                           bool train, struct rf_err *e)
+enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg,
+                           const struct rf_params *params, bool train, struct rf_err *e)
 {
 	size_t bytes = params->total * 4;
 
@@ -126,21 +134,23 @@ void rf_model_free(struct rf_model *m)
 	*m = (struct rf_model){ 0 };
 }
 
-void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x, rf_f32 y, int ldy, bool add)
+void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
+                   rf_f32 y, int ldy, bool add)
 {
-	RF(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true, .a = x, .lda = w.in,
-	   .b = rf_w(m, w), .ldb = w.in, .c = y, .ldc = ldy ? ldy : w.out, .bias = rf_w(m, bias));
+	RF(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true, .a = x,
+	   .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y, .ldc = ldy ? ldy : w.out,
+	   .bias = rf_w(m, bias));
 }
 
-void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x, rf_f32 dy, int ldy, rf_f32 dx,
-                   bool add)
+void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
+                   rf_f32 dy, int ldy, rf_f32 dx, bool add)
 {
 	ldy = ldy ? ldy : w.out;
-	RF(m->dev, gemm, .m = w.out, .n = w.in, .k = rows, .ta = true, .add = true, .a = dy, .lda = ldy, .b = x, .ldb = w.in,
-	   .c = rf_dw(m, w), .ldc = w.in);
+	RF(m->dev, gemm, .m = w.out, .n = w.in, .k = rows, .ta = true, .add = true, .a = dy, .lda = ldy,
+	   .b = x, .ldb = w.in, .c = rf_dw(m, w), .ldc = w.in);
 	if (bias.there)
 		RF(m->dev, colsum, .rows = rows, .d = w.out, .ldx = ldy, .x = dy, .y = rf_dw(m, bias));
 	if (dx)
-		RF(m->dev, gemm, .m = rows, .n = w.in, .k = w.out, .add = add, .weight = true, .a = dy, .lda = ldy,
-		   .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
+		RF(m->dev, gemm, .m = rows, .n = w.in, .k = w.out, .add = add, .weight = true, .a = dy,
+		   .lda = ldy, .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
 }

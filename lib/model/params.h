@@ -1,10 +1,10 @@
 /* params.h -- the parameter table: every weight of a model, in one order, in one flat float32 buffer.
  *
- * It drives loading, initialisation, gradients, the optimizer, saving and rf-dump.  The order is that of the names
- * (strcmp), so that it does not depend on the code that builds the model.
+ * It drives loading, initialisation, gradients, the optimizer, saving and rf-dump.  The order is that of the
+ * names (strcmp), so that it does not depend on the code that builds the model.
  *
- * Each weight is declared once, by the code that uses it (model.c, the mixers): the first time that code runs the table
- * is collected, and from then on the same words say where the weight lies. */
+ * Each weight is declared once, by the code that uses it (model.c, the mixers): the first time that code runs
+ * the table is collected, and from then on the same words say where the weight lies. */
 #ifndef RF_PARAMS_H
 #define RF_PARAMS_H
 
@@ -40,8 +40,9 @@ struct rf_params {
 struct rf_weight { size_t at; bool there; int out, in; };
 #define RF_NO_WEIGHT (struct rf_weight){ .there = false }
 
-/* How a weight begins: normal with a standard deviation, all 1, all 0; the logarithm of a number between low and high; what
- * softplus makes a number between them of, whose logarithm is uniform.  The last three are free of weight decay. */
+/* How a weight begins: normal with a standard deviation, all 1, all 0; the logarithm of a number between low
+ * and high; what softplus makes a number between them of, whose logarithm is uniform.  The last three are
+ * free of weight decay. */
 #define RF_NORMAL(sd) (struct rf_begin){ .init = RF_INIT_NORMAL, .scale = sd, .decay = true }
 #define RF_ONE        (struct rf_begin){ .init = RF_INIT_ONE, .decay = true }
 #define RF_ZERO       (struct rf_begin){ .init = RF_INIT_ZERO, .decay = true }
@@ -51,8 +52,8 @@ struct rf_weight { size_t at; bool there; int out, in; };
 struct rf_begin { enum rf_init_kind init; double scale; bool decay; double low, high; };
 
 /* The weight of this name; its dimensions up to the first 0. */
-struct rf_weight rf_params_weight(struct rf_params *t, struct rf_begin begin, const int shape[4], const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+struct rf_weight rf_params_weight(struct rf_params *t, struct rf_begin begin, const int shape[4],
+                                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Every weight was declared: puts them in order and says where each lies.  RF_ENOMEM. */
 enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e);
 const struct rf_param *rf_params_find(const struct rf_params *t, const char *name);

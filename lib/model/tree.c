@@ -1,7 +1,9 @@
-/* tree.c -- the shared prefix.  See tree.h for the idea; here: where memory lies, and which rows a pass works on.
+/* tree.c -- the shared prefix.  See tree.h for the idea; here: where memory lies, and which rows a
+ * pass works on.
  *
- * All device memory of a tree is one block.  place() walks through it twice: once with no base, to count, and once to
- * hand out.  What one layer or pass does not keep for another shares its place with what the others do not. */
+ * All device memory of a tree is one block.  place() walks through it twice: once with no base, to
+ * count, and once to hand out.  What one layer or pass does not keep for another shares its place
+ * with what the others do not. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -24,7 +26,8 @@ rf_f32 rf_arena_f32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
 rf_i32 rf_arena_i32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
 rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return take(a, n, 8); }
 
-/* What a pass keeps: per layer where there will be a backward pass or another step, else one place for all. */
+/* What a pass keeps: per layer where there will be a backward pass or another step, else one place
+ * for all. */
 static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
@@ -105,7 +108,8 @@ static size_t place(struct rf_tree *t, char *base)
 	return most;
 }
 
-/* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and the array. */
+/* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and
+ * the array. */
 static void **per_layer(const struct rf_model *m, size_t at)
 {
 	size_t L = (size_t)m->cfg->layers, bytes = 0;
@@ -113,14 +117,16 @@ static void **per_layer(const struct rf_model *m, size_t at)
 	char *block;
 
 	for (size_t l = 0; l < L; l++)
-		bytes += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 * 16;
+		bytes += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 *
+		         16;
 	if (!p || !(block = calloc(1, bytes + 1))) {
 		free(p);
 		return NULL;
 	}
 	for (size_t l = 0; l < L; l++) {
 		p[l] = block;
-		block += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 * 16;
+		block += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 *
+		         16;
 	}
 	return p;
 }
@@ -154,8 +160,8 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	return p->h && p->save && p->work;
 }
 
-/* How many rows of the text attention keeps.  With a window, and without a backward pass, those of a segment and those
- * before it that it sees. */
+/* How many rows of the text attention keeps.  With a window, and without a backward pass, those of a segment
+ * and those before it that it sees. */
 static void plan_cache(struct rf_tree *t)
 {
 	const struct rf_config *c = t->model->cfg;
@@ -183,7 +189,8 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	bool ok;
 
 	/* a stream's positions times an option's rollouts: rows are counted in int */
-	if (!t || __builtin_mul_overflow(plan->sites, plan->per, &nb) || __builtin_mul_overflow(nb, plan->steps + 1, &rows)) {
+	if (!t || __builtin_mul_overflow(plan->sites, plan->per, &nb) ||
+	    __builtin_mul_overflow(nb, plan->steps + 1, &rows)) {
 		free(t);
 		return NULL;
 	}
@@ -227,13 +234,15 @@ size_t rf_tree_bytes(struct rf_model *m, const struct rf_plan *plan)
 	return bytes;
 }
 
-enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct rf_plan *plan, struct rf_err *e)
+enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct rf_plan *plan,
+                         struct rf_err *e)
 {
 	struct rf_tree *t = describe(m, plan);
 
 	*out = NULL;
 	if (!t)
-		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", plan->max_len);
+		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens",
+		               plan->max_len);
 	if (!(t->memory = m->dev->ops->alloc(m->dev, t->bytes))) {
 		rf_tree_free(t);
 		return rf_dev_sync(m->dev, e);
@@ -265,7 +274,7 @@ void rf_tree_free(struct rf_tree *t)
 	free(t);
 }
 
-/* ---- which rows ------------------------------------------------------------------------------------------------- */
+/* ---- which rows ---------------------------------------------------------------------------- */
 
 int rf_tree_first(const struct rf_tree *t, int i)
 {
@@ -407,7 +416,7 @@ static void aim_branch(struct rf_tree *t, int per)
 	upload_lists(p, p->sites);
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------- */
 
 static void copy(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
 {
@@ -420,16 +429,17 @@ static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y
 {
 	const struct rf_model *m = p->tree->model;
 
-	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .plus_one = m->cfg->norm_plus_one,
-	   .x = x, .w = rf_w(m, w), .y = y);
+	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
+	   .plus_one = m->cfg->norm_plus_one, .x = x, .w = rf_w(m, w), .y = y);
 }
 
 static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
 {
 	const struct rf_model *m = p->tree->model;
 
-	RF(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps, .plus_one = m->cfg->norm_plus_one,
-	   .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx, .dw = rf_dw(m, w));
+	RF(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
+	   .plus_one = m->cfg->norm_plus_one, .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx,
+	   .dw = rf_dw(m, w));
 }
 
 static rf_f32 final_norm(struct rf_pass *p)
@@ -493,7 +503,8 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 	const struct rf_config *c = m->cfg;
 	int rows = p->nb * p->steps;
 
-	RF(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed), .y = p->h[0]);
+	RF(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed),
+	   .y = p->h[0]);
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
@@ -505,7 +516,8 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 		norm(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linear_fwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, false);
 		rf_linear_fwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, false);
-		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .y = p->act);
+		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i],
+		   .y = p->act);
 		copy(m, rows, p->mid[i], p->h[i + 1]);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
 		if (p->tree->watch)
@@ -560,7 +572,7 @@ rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
 	return run(p, tokens);
 }
 
-/* ---- what is not finite ----------------------------------------------------------------------------------------- */
+/* ---- what is not finite -------------------------------------------------------------------- */
 
 /* Runs the rollouts again that are ready. */
 static void look_below(struct rf_tree *t, int per, int steps, rf_i32 tokens)
@@ -612,7 +624,7 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 	return true;
 }
 
-/* ---- backward --------------------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------ */
 
 static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 {
@@ -624,11 +636,11 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 	for (int i = c->layers - 1; i >= 0; i--) {
 		const struct rf_layer *l = &m->layer[i];
 
-		RF(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh, .lda = c->d, .b = rf_w(m, l->down),
-		   .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
+		RF(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh, .lda = c->d,
+		   .b = rf_w(m, l->down), .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
 		/* in place: gate and up become their gradients, act the activation again */
-		RF(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i], .dy = p->act,
-		   .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
+		RF(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i],
+		   .dy = p->act, .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
 		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linear_bwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, p->dx, false);
@@ -639,7 +651,8 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
 		norm_back(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
 	}
-	RF(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh, .dw = rf_dw(m, m->embed));
+	RF(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh,
+	   .dw = rf_dw(m, m->embed));
 }
 
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden)

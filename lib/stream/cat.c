@@ -1,8 +1,8 @@
-/* cat.c -- records pass one at a time, unless they are shuffled or repeated: then all of them wait in memory, as the
- * compressed frames that they came in.
+/* cat.c -- records pass one at a time, unless they are shuffled or repeated: then all of them wait in memory,
+ * as the compressed frames that they came in.
  *
- * A shuffle sorts by a random number that is drawn for each record's id, so that the order depends on the seed and on
- * which records there are, not on the order in which they came; each repetition draws anew. */
+ * A shuffle sorts by a random number that is drawn for each record's id, so that the order depends on the
+ * seed and on which records there are, not on the order in which they came; each repetition draws anew. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,13 +40,14 @@ struct rf_cat {
 	int round;
 };
 
-/* ---- options ---------------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 static bool bound(const char *s, size_t n, uint64_t *v)
 {
 	*v = 0;
 	for (size_t i = 0; i < n; i++)
-		if (s[i] < '0' || s[i] > '9' || __builtin_mul_overflow(*v, 10u, v) || __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
+		if (s[i] < '0' || s[i] > '9' || __builtin_mul_overflow(*v, 10u, v) ||
+		    __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
 			return false;
 	return true;
 }
@@ -59,14 +60,18 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 	if (!s)
 		return RF_OK;
 	colon = strchr(s, ':');
-	if (!colon || !bound(s, (size_t)(colon - s), &c->from) || (colon[1] && !bound(colon + 1, strlen(colon + 1), &c->to)) || c->from > c->to)
-		return rf_fail(e, RF_EUSAGE, "--range: '%s' is not i:j with i <= j, counted from 0 (i: and :j are fine)", s);
+	if (!colon || !bound(s, (size_t)(colon - s), &c->from) ||
+	    (colon[1] && !bound(colon + 1, strlen(colon + 1), &c->to)) || c->from > c->to)
+		return rf_fail(e, RF_EUSAGE,
+		               "--range: '%s' is not i:j with i <= j, counted from 0 (i: and :j are fine)",
+		               s);
 	return RF_OK;
 }
 
 bool rf_cat_changes(const struct rf_cat *c)
 {
-	return c->n > 1 || c->o.range || c->o.span != RF_SPAN_ALL || c->o.shuffle || c->o.repeat > 1 || c->o.renumber;
+	return c->n > 1 || c->o.range || c->o.span != RF_SPAN_ALL || c->o.shuffle || c->o.repeat > 1 ||
+	       c->o.renumber;
 }
 
 struct rf_head *rf_cat_head(struct rf_cat *c)
@@ -74,20 +79,23 @@ struct rf_head *rf_cat_head(struct rf_cat *c)
 	return &c->shown;
 }
 
-/* ---- joining ---------------------------------------------------------------------------------------------------- */
+/* ---- joining ------------------------------------------------------------------------------- */
 
-static enum rf_code same_text(const struct rf_cat *c, const char *what, const char *first, const char *next, struct rf_err *e)
+static enum rf_code same_text(const struct rf_cat *c, const char *what, const char *first, const char *next,
+                              struct rf_err *e)
 {
 	if (*first && *next && strcmp(first, next))
-		return rf_fail(e, RF_EDATA, "%s: %s %.12s, '%s' has %.12s: they cannot be joined", rf_in_name(c->in), what, next, c->first, first);
+		return rf_fail(e, RF_EDATA, "%s: %s %.12s, '%s' has %.12s: they cannot be joined",
+		               rf_in_name(c->in), what, next, c->first, first);
 	return RF_OK;
 }
 
-static enum rf_code same_number(const struct rf_cat *c, const char *what, int64_t first, int64_t next, int64_t none, struct rf_err *e)
+static enum rf_code same_number(const struct rf_cat *c, const char *what, int64_t first, int64_t next,
+                                int64_t none, struct rf_err *e)
 {
 	if (first != none && next != none && first != next)
-		return rf_fail(e, RF_EDATA, "%s: %s %lld, '%s' has %lld: they cannot be joined", rf_in_name(c->in), what,
-		               (long long)next, c->first, (long long)first);
+		return rf_fail(e, RF_EDATA, "%s: %s %lld, '%s' has %lld: they cannot be joined",
+		               rf_in_name(c->in), what, (long long)next, c->first, (long long)first);
 	return RF_OK;
 }
 
@@ -122,7 +130,7 @@ static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 	return rc;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static enum rf_code skip(struct rf_cat *c, uint64_t n, struct rf_err *e)
 {
@@ -139,7 +147,8 @@ static enum rf_code note_id(struct rf_cat *c, uint64_t id, struct rf_err *e)
 	enum rf_code rc = rf_ids_add(&c->ids, id, &c->same, e);
 
 	if (rc == RF_OK && c->same && !c->o.renumber && c->o.repeat == 1) {
-		rf_fail(e, RF_EDATA, "id %llu occurs twice (--renumber gives new ones)", (unsigned long long)id);
+		rf_fail(e, RF_EDATA, "id %llu occurs twice (--renumber gives new ones)",
+		        (unsigned long long)id);
 		rc = rf_in_blame(c->in, e);
 	}
 	return rc;
@@ -173,14 +182,16 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	return note_id(c, (*rec)->id, e);
 }
 
-/* ---- cutting ---------------------------------------------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------------------------- */
 
 static enum rf_code cut(struct rf_record *r, int span, struct rf_err *e)
 {
 	if (r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA, "id %llu has no prompt_len, which --span needs", (unsigned long long)r->id);
+		return rf_fail(e, RF_EDATA, "id %llu has no prompt_len, which --span needs",
+		               (unsigned long long)r->id);
 	if (r->prompt_len == (span == RF_SPAN_PROMPT ? 0 : r->T))
-		return rf_fail(e, RF_EDATA, "id %llu has an empty %s", (unsigned long long)r->id, span == RF_SPAN_PROMPT ? "prompt" : "response");
+		return rf_fail(e, RF_EDATA, "id %llu has an empty %s", (unsigned long long)r->id,
+		               span == RF_SPAN_PROMPT ? "prompt" : "response");
 	if (span == RF_SPAN_PROMPT) {
 		r->T = r->prompt_len;
 	} else {
@@ -195,7 +206,7 @@ static enum rf_code cut(struct rf_record *r, int span, struct rf_err *e)
 	return RF_OK;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------------------------- */
 
 static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
 {
@@ -210,7 +221,9 @@ static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
 			size_t cap = c->wait_cap ? 2 * c->wait_cap : 256;
 			struct waiting *w = realloc(c->wait, cap * sizeof *w);
 			if (!w)
-				return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to shuffle or repeat)", c->waiting);
+				return rf_fail(e, RF_ENOMEM,
+				               "out of memory (%zu records to shuffle or repeat)",
+				               c->waiting);
 			c->wait = w;
 			c->wait_cap = cap;
 		}
@@ -218,7 +231,8 @@ static enum rf_code gather(struct rf_cat *c, struct rf_err *e)
 		c->wait[c->waiting++] = (struct waiting){ c->frames.n, n, rec->id, c->same, 0 };
 		rf_buf_add(&c->frames, frame, n);
 		if (c->frames.failed)
-			return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to shuffle or repeat)", c->waiting);
+			return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to shuffle or repeat)",
+			               c->waiting);
 	}
 	if (rc != RF_EOF)
 		return rc;
@@ -242,7 +256,9 @@ static void shuffle(struct rf_cat *c)
 {
 	for (size_t i = 0; i < c->waiting; i++) {
 		struct waiting *w = &c->wait[i];
-		w->key = rf_draw(rf_draw_key(c->o.seed, RF_DRAW_SHUFFLE, (uint64_t)c->o.epoch + (uint64_t)c->round, w->id, w->same, 0), 0);
+		w->key = rf_draw(rf_draw_key(c->o.seed, RF_DRAW_SHUFFLE,
+		                             (uint64_t)c->o.epoch + (uint64_t)c->round, w->id, w->same, 0),
+		                 0);
 	}
 	if (c->waiting)
 		qsort(c->wait, c->waiting, sizeof *c->wait, by_key);
@@ -280,9 +296,10 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	return rc;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
-enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, char *const *paths, int n, struct rf_err *e)
+enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, char *const *paths, int n,
+                         struct rf_err *e)
 {
 	struct rf_cat *c = calloc(1, sizeof *c);
 	enum rf_code rc;
@@ -330,10 +347,11 @@ void rf_cat_close(struct rf_cat *c)
 	free(c);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------------------------- */
 
 /* What a message must be beyond its form: a head, or a record with an id of its own. */
-static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, struct rf_ids *ids, const void *msg, size_t n, struct rf_err *e)
+static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, struct rf_ids *ids,
+                                  const void *msg, size_t n, struct rf_err *e)
 {
 	uint64_t before = 0;
 	struct rf_msg m;
@@ -352,7 +370,8 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 }
 
 /* Writes the next message, which says that it is that one; with `renumber` whatever it says. */
-static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n, struct rf_err *e)
+static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n,
+                             struct rf_err *e)
 {
 	static const char *const types[] = { "head", "seq", "end" };
 	const uint64_t seq = *next;
@@ -366,10 +385,13 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 		return rc;
 	*next += m.type != RF_MSG_END;
 	if (!renumber && m.seq != seq)
-		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected (--renumber counts anew)", (unsigned long long)m.seq, (unsigned long long)seq);
-	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK && end.count != seq - 1)
-		rc = rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu (--renumber counts anew)", (unsigned long long)end.count,
-		             (unsigned long long)seq - 1);
+		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected (--renumber counts anew)",
+		               (unsigned long long)m.seq, (unsigned long long)seq);
+	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK &&
+	    end.count != seq - 1)
+		rc = rf_fail(e, RF_EDATA,
+		             "the end counts %llu records, there are %llu (--renumber counts anew)",
+		             (unsigned long long)end.count, (unsigned long long)seq - 1);
 	if (rc != RF_OK || !renumber)
 		return rc == RF_OK ? rf_put_message(out, msg, n, e) : rc;
 	if (m.type == RF_MSG_END) {
@@ -386,7 +408,8 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 	return rc;
 }
 
-static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const struct rf_cat_options *o, struct rf_err *e)
+static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const struct rf_cat_options *o,
+                               struct rf_err *e)
 {
 	struct rf_head head;
 	struct rf_record rec;
@@ -410,7 +433,8 @@ static enum rf_code copy_lines(struct rf_lines *lines, struct rf_out *out, const
 		free(msg);
 		if (rc != RF_OK) {
 			if (rc == RF_EDATA)
-				rf_blame(e, "%s: line %llu", rf_lines_name(lines), (unsigned long long)rf_lines_number(lines));
+				rf_blame(e, "%s: line %llu", rf_lines_name(lines),
+				         (unsigned long long)rf_lines_number(lines));
 			break;
 		}
 		if (rec.T) {
@@ -436,7 +460,8 @@ enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_o
 		if ((rc = copy_lines(lines, out, o, e)) == RF_EOF) {
 			rc = rf_out_close_messages(out, e);
 			if (rc == RF_EDATA)
-				rf_fail(e, rc, "%s: no end line (truncated, or the writer died)", rf_lines_name(lines));
+				rf_fail(e, rc, "%s: no end line (truncated, or the writer died)",
+				        rf_lines_name(lines));
 		} else {
 			rf_out_abandon(out);
 		}

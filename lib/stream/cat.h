@@ -1,7 +1,7 @@
 /* cat.h -- streams joined, cut, shuffled, repeated: rf-cat(1).
  *
- * In this order: the inputs are joined; a range of their records is taken; each is cut to its prompt or response; they
- * are shuffled; all of that is repeated; ids are given anew. */
+ * In this order: the inputs are joined; a range of their records is taken; each is cut to its prompt or
+ * response; they are shuffled; all of that is repeated; ids are given anew. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -29,19 +29,20 @@ struct rf_cat_options {
 struct rf_cat;
 
 /* Opens the first of n inputs (n 0: standard input); the paths stay the caller's until rf_cat_close(). */
-enum rf_code rf_cat_open(struct rf_cat **c, const struct rf_cat_options *o, char *const *paths, int n, struct rf_err *e);
+enum rf_code rf_cat_open(struct rf_cat **c, const struct rf_cat_options *o, char *const *paths, int n,
+                         struct rf_err *e);
 /* The head of the first input, without a model where the records lose what a model computed. */
 struct rf_head *rf_cat_head(struct rf_cat *c);
 /* Whether the output is more than a copy of one input, so that it belongs into the history. */
 bool rf_cat_changes(const struct rf_cat *c);
-/* The next record of the output; RF_EOF: every input was read to its end, but for those behind a range, which are not
- * opened.  Refuses inputs whose heads do not agree and ids that occur twice. */
+/* The next record of the output; RF_EOF: every input was read to its end, but for those behind a range, which
+ * are not opened.  Refuses inputs whose heads do not agree and ids that occur twice. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
 void rf_cat_close(struct rf_cat *c);  /* NULL is fine */
 
-/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows.  Of
- * o: max_record, meter, and renumber, with which messages are counted anew: records may be missing, added or in another
- * order; their ids stay. */
+/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows.
+ * Of o: max_record, meter, and renumber, with which messages are counted anew: records may be missing, added
+ * or in another order; their ids stay. */
 enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e);
 
 #endif

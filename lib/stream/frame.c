@@ -1,7 +1,7 @@
 /* frame.c -- the outside of a zstd frame (RFC 8878, section 3.1.1), read by hand.
  *
- * A frame's limits must be known before its content is looked at, and its end without decompressing it; libzstd's
- * functions for that are not part of its stable interface. */
+ * A frame's limits must be known before its content is looked at, and its end without decompressing it;
+ * libzstd's functions for that are not part of its stable interface. */
 #include "stream/wire.h"
 
 static uint64_t little(const unsigned char *p, size_t n)
@@ -40,13 +40,16 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	if (little(p, 4) >> 4 == 0x184d2a5)
 		return rf_fail(e, RF_EDATA, "a skippable frame, which a stream does not have");
 	if (little(p, 4) != 0xfd2fb528)
-		return rf_fail(e, RF_EDATA, "no frame begins here (%02x %02x %02x %02x)", p[0], p[1], p[2], p[3]);
+		return rf_fail(e, RF_EDATA, "no frame begins here (%02x %02x %02x %02x)", p[0], p[1], p[2],
+		               p[3]);
 	if (d >> 3 & 1)
 		return rf_fail(e, RF_EDATA, "a frame with a reserved bit set");
 	if (d & 3)
 		return rf_fail(e, RF_EDATA, "a frame that needs a dictionary");
 	if (!n)
-		return rf_fail(e, RF_EDATA, "a zstd frame without content size, which no rf stream has (was one compressed anew? each record is a frame)");
+		return rf_fail(e, RF_EDATA,
+		               "a zstd frame without content size, which no rf stream has (was one "
+		               "compressed anew? each record is a frame)");
 	if (!(d >> 2 & 1))
 		return rf_fail(e, RF_EDATA, "a zstd frame without checksum, which no rf stream has");
 	f->header = rf_frame_header_size(p);
@@ -57,7 +60,8 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	return RF_OK;
 }
 
-enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const unsigned char p[3], struct rf_err *e)
+enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const unsigned char p[3],
+                             struct rf_err *e)
 {
 	uint32_t h = (uint32_t)little(p, 3), type = h >> 1 & 3;
 

@@ -5,8 +5,8 @@
 #include "base/utf8.h"
 #include "stream/wire.h"
 
-/* The history as packed stages; the newest one stays open until the next begins or the head is written, since options
- * are added to it.  Beside it, keys that we do not know inside `tokenizer` and `model`. */
+/* The history as packed stages; the newest one stays open until the next begins or the head is written, since
+ * options are added to it.  Beside it, keys that we do not know inside `tokenizer` and `model`. */
 struct history {
 	struct rf_buf done, stage, options;
 	uint32_t stages, option_count;
@@ -88,7 +88,7 @@ enum rf_code rf_head_copy(struct rf_head *to, const struct rf_head *from, struct
 	return RF_OK;
 }
 
-/* ---- history ---------------------------------------------------------------------------------------------------- */
+/* ---- history ------------------------------------------------------------------------------- */
 
 static void pack_stage(struct rf_buf *to, const struct history *y)
 {
@@ -178,13 +178,15 @@ enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, 
 	return packed(y, e);
 }
 
-enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n, struct rf_err *e)
+enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n,
+                                 struct rf_err *e)
 {
 	msgpack_packer pk;
 	struct history *y;
 
 	if (!rf_utf8(s, n))
-		return rf_fail(e, RF_EUSAGE, "--%s: the value is not UTF-8, which the stream's history needs", name);
+		return rf_fail(e, RF_EUSAGE, "--%s: the value is not UTF-8, which the stream's history needs",
+		               name);
 	y = option(h, &pk, name);
 	rf_pack_str(&pk, s, n);
 	return packed(y, e);
@@ -210,7 +212,7 @@ bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option
 	return found;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 static bool same_model(const struct rf_head *h, const struct history *y)
 {
@@ -278,10 +280,10 @@ void rf_head_encode(struct rf_buf *b, const struct rf_head *h)
 	rf_buf_add(b, h->unknown.data, h->unknown.size);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
-enum rf_code rf_map_sort(struct rf_mp map, const char *what, const char *const *words, int n, struct rf_mp *value,
-                         struct rf_buf *unknown, int *unknowns, struct rf_err *e)
+enum rf_code rf_map_sort(struct rf_mp map, const char *what, const char *const *words, int n,
+                         struct rf_mp *value, struct rf_buf *unknown, int *unknowns, struct rf_err *e)
 {
 	struct rf_mp_item it;
 
@@ -298,8 +300,8 @@ enum rf_code rf_map_sort(struct rf_mp map, const char *what, const char *const *
 		rf_mp_pair(&map, &key, &v);
 		if (*v.p == 0xc0) {
 			char name[80];
-			return rf_fail(e, RF_EDATA, "%s: '%s' is nil: a key that is not known is left out", what,
-			               rf_quote(name, sizeof name, key.data, key.n));
+			return rf_fail(e, RF_EDATA, "%s: '%s' is nil: a key that is not known is left out",
+			               what, rf_quote(name, sizeof name, key.data, key.n));
 		}
 		while (i < n && !rf_mp_is(&key, words[i]))
 			i++;
@@ -313,13 +315,15 @@ enum rf_code rf_map_sort(struct rf_mp map, const char *what, const char *const *
 	return unknown->failed ? rf_fail(e, RF_ENOMEM, "out of memory (unknown keys)") : RF_OK;
 }
 
-static enum rf_code read_uint(struct rf_mp v, const char *key, uint64_t min, uint64_t max, uint64_t *to, struct rf_err *e)
+static enum rf_code read_uint(struct rf_mp v, const char *key, uint64_t min, uint64_t max, uint64_t *to,
+                              struct rf_err *e)
 {
 	struct rf_mp_item it;
 
 	rf_mp_next(&v, &it);
 	if (it.type != RF_MP_UINT || it.u < min || it.u > max)
-		return rf_fail(e, RF_EDATA, "%s is not a whole number from %llu to %llu", key, (unsigned long long)min, (unsigned long long)max);
+		return rf_fail(e, RF_EDATA, "%s is not a whole number from %llu to %llu", key,
+		               (unsigned long long)min, (unsigned long long)max);
 	*to = it.u;
 	return RF_OK;
 }
@@ -399,7 +403,8 @@ static enum rf_code read_history(struct history *y, struct rf_mp list, struct rf
 		struct rf_mp at = list;
 		rf_mp_next(&at, &it);
 		if (it.type != RF_MP_MAP)
-			return rf_fail(e, RF_EDATA, "stage %lu of the history is not a map", (unsigned long)i);
+			return rf_fail(e, RF_EDATA, "stage %lu of the history is not a map",
+			               (unsigned long)i);
 		rf_mp_skip(&list);
 	}
 	return y->done.failed ? no_memory(e) : RF_OK;
@@ -423,10 +428,12 @@ enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err 
 	if ((rc = read_uint(v[FORMAT], "format", 1, INT64_MAX, &u, e)) != RF_OK)
 		return rc;
 	if (u != RF_FORMAT)
-		return rf_fail(e, RF_EDATA, "format %llu, this rf-tools reads %d", (unsigned long long)u, RF_FORMAT);
+		return rf_fail(e, RF_EDATA, "format %llu, this rf-tools reads %d", (unsigned long long)u,
+		               RF_FORMAT);
 	if (v[VOCAB].p && (rc = read_uint(v[VOCAB], "vocab", 1, INT32_MAX, &u, e)) == RF_OK)
 		h->vocab = (int)u;
-	if (rc == RF_OK && v[SEED].p && (rc = read_uint(v[SEED], "seed", 0, UINT64_MAX, &h->seed, e)) == RF_OK)
+	if (rc == RF_OK && v[SEED].p &&
+	    (rc = read_uint(v[SEED], "seed", 0, UINT64_MAX, &h->seed, e)) == RF_OK)
 		h->has_seed = true;
 	if (rc == RF_OK && v[TOKENIZER].p)
 		rc = read_tokenizer(h, v[TOKENIZER], e);

@@ -1,8 +1,9 @@
 /* msg.c -- is this a message that may be believed?
  *
- * One pass with a stack of RF_MSG_DEPTH counters, nothing allocated.  Every claim of a length is compared with the
- * bytes that are left before anything follows from it, so the time is that of reading the bytes; the keys of a map
- * are sorted on the stack, which finds doubles in n log n for the largest map that the number of nodes allows. */
+ * One pass with a stack of RF_MSG_DEPTH counters, nothing allocated.  Every claim of a length is compared
+ * with the bytes that are left before anything follows from it, so the time is that of reading the bytes; the
+ * keys of a map are sorted on the stack, which finds doubles in n log n for the largest map that the number
+ * of nodes allows. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,8 +44,8 @@ static void sift(const unsigned char **k, size_t i, size_t n, const unsigned cha
 	}
 }
 
-/* What is wrong with the keys of the map of n pairs that begins at m; its values are well-formed only as far as the
- * cursor can tell, the main loop looks at them later. */
+/* What is wrong with the keys of the map of n pairs that begins at m; its values are well-formed only as far
+ * as the cursor can tell, the main loop looks at them later. */
 static const char *check_keys(struct rf_mp m, size_t n)
 {
 	const unsigned char *keys[RF_MSG_NODES / 2], *t;
@@ -125,6 +126,7 @@ enum rf_code rf_msg_check(const void *msg, size_t n, struct rf_err *e)
 	const char *why = check(&m);
 
 	if (why)
-		return rf_fail(e, RF_EDATA, "bad msgpack at byte %zu of the message: %s", (size_t)(m.p - (const unsigned char *)msg), why);
+		return rf_fail(e, RF_EDATA, "bad msgpack at byte %zu of the message: %s",
+		               (size_t)(m.p - (const unsigned char *)msg), why);
 	return RF_OK;
 }

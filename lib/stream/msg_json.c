@@ -1,8 +1,8 @@
 /* msg_json.c -- a message as a line of JSON, and back: rf-stream(5), "JSON form".
  *
- * It works on the msgpack tree, not on records, so that order, unknown keys and the difference between integers and
- * floats survive.  What JSON lacks is written as an object of one key: {"base64": ..} is binary, {"literal": ..} a
- * string or map that would be taken for something else. */
+ * It works on the msgpack tree, not on records, so that order, unknown keys and the difference between
+ * integers and floats survive.  What JSON lacks is written as an object of one key: {"base64": ..} is binary,
+ * {"literal": ..} a string or map that would be taken for something else. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static const struct dtype { const char *name; size_t size; } dtypes[] = {
 };
 enum { F4, I4, F2, I8, U1, DTYPES };
 
-/* ---- to JSON ---------------------------------------------------------------------------------------------------- */
+/* ---- to JSON ------------------------------------------------------------------------------- */
 
 static void put(struct rf_buf *b, const char *s)
 {
@@ -51,7 +51,8 @@ static void put_string(struct rf_buf *b, const unsigned char *s, size_t n)
 		else if (c == '\n')
 			snprintf(esc, sizeof esc, "\\n");
 		else if (c > 0xffff)
-			snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xd7c0u + ((unsigned)c >> 10), 0xdc00u + ((unsigned)c & 0x3ff));
+			snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xd7c0u + ((unsigned)c >> 10),
+			         0xdc00u + ((unsigned)c & 0x3ff));
 		else
 			snprintf(esc, sizeof esc, "\\u%04x", (unsigned)c);
 		put(b, esc);
@@ -93,8 +94,10 @@ static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 
 	put(b, "{\"base64\":\"");
 	for (size_t i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0u);
-		char four[4] = { digit[v >> 18], digit[v >> 12 & 63], i + 1 < n ? digit[v >> 6 & 63] : '=', i + 2 < n ? digit[v & 63] : '=' };
+		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
+		             (i + 2 < n ? p[i + 2] : 0u);
+		char four[4] = { digit[v >> 18], digit[v >> 12 & 63], i + 1 < n ? digit[v >> 6 & 63] : '=',
+		                 i + 2 < n ? digit[v & 63] : '=' };
 		rf_buf_add(b, four, 4);
 	}
 	put(b, "\"}");
@@ -108,9 +111,11 @@ static bool big_integer(const char *s, size_t n, bool *negative, uint64_t *v)
 	*negative = n && *s == '-';
 	*v = 0;
 	for (i = *negative; i < n && s[i] >= '0' && s[i] <= '9' && i < 21; i++)
-		if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
+		if (__builtin_mul_overflow(*v, 10, v) ||
+		    __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
 			return false;
-	return i == n && n > *negative && s[*negative] != '0' && *v > (uint64_t)EXACT && (!*negative || *v <= UINT64_C(1) << 63);
+	return i == n && n > *negative && s[*negative] != '0' && *v > (uint64_t)EXACT &&
+	       (!*negative || *v <= UINT64_C(1) << 63);
 }
 
 /* Whether a map is an array whose numbers JSON can hold; its numbers then. */
@@ -143,7 +148,8 @@ static bool is_array(struct rf_mp m, const struct dtype **type, struct rf_mp *sh
 	}
 	rf_mp_pair(&m, &key, &v);
 	rf_mp_next(&v, data);
-	if (!rf_mp_is(&key, "data") || data->type != RF_MP_BIN || __builtin_mul_overflow(need, (*type)->size, &need) || need != data->n)
+	if (!rf_mp_is(&key, "data") || data->type != RF_MP_BIN ||
+	    __builtin_mul_overflow(need, (*type)->size, &need) || need != data->n)
 		return false;
 	for (size_t i = 0; *type == &dtypes[F4] && i < data->n; i += 4) {
 		float f;
@@ -220,7 +226,8 @@ static bool ambiguous(struct rf_mp m)
 		rf_mp_next(&v, &it);
 		if (n == 1)
 			return rf_mp_is(&key, "base64") || rf_mp_is(&key, "literal");
-		found += rf_mp_is(&key, "dtype") || rf_mp_is(&key, "shape") || (rf_mp_is(&key, "data") && it.type == RF_MP_ARRAY);
+		found += rf_mp_is(&key, "dtype") || rf_mp_is(&key, "shape") ||
+		         (rf_mp_is(&key, "data") && it.type == RF_MP_ARRAY);
 	}
 	return found == 3;
 }
@@ -244,7 +251,8 @@ static void put_map(struct rf_buf *b, struct rf_mp *m)
 	put(b, "}");
 }
 
-static void put_array(struct rf_buf *b, const struct dtype *type, struct rf_mp shape, const struct rf_mp_item *data)
+static void put_array(struct rf_buf *b, const struct dtype *type, struct rf_mp shape,
+                      const struct rf_mp_item *data)
 {
 	put(b, "{\"dtype\":\"");
 	put(b, type->name);
@@ -353,7 +361,8 @@ enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *l
 		rf_buf_free(&msg);
 		return rf_fail(e, RF_ENOMEM, "out of memory (a line of JSON)");
 	}
-	if ((rc = rf_msg_check(msg.p, msg.n, e)) == RF_OK && (rc = rf_msg_open(&parts, msg.p, msg.n, e)) == RF_OK) {
+	if ((rc = rf_msg_check(msg.p, msg.n, e)) == RF_OK &&
+	    (rc = rf_msg_open(&parts, msg.p, msg.n, e)) == RF_OK) {
 		put(&b, "{\"type\":\"seq\",\"body\":");
 		put_map(&b, &parts.body);
 		put(&b, "}");
@@ -363,7 +372,7 @@ enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *l
 	return rc;
 }
 
-/* ---- from JSON -------------------------------------------------------------------------------------------------- */
+/* ---- from JSON ----------------------------------------------------------------------------- */
 
 /* Elements of a list or object. */
 static size_t elements(const struct rf_jvalue *of)
@@ -378,8 +387,12 @@ static size_t elements(const struct rf_jvalue *of)
 
 static int base64_digit(char c)
 {
-	return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52
-	     : c == '+' ? 62 : c == '/' ? 63 : -1;
+	return c >= 'A' && c <= 'Z'   ? c - 'A'
+	       : c >= 'a' && c <= 'z' ? c - 'a' + 26
+	       : c >= '0' && c <= '9' ? c - '0' + 52
+	       : c == '+'             ? 62
+	       : c == '/'             ? 63
+	                              : -1;
 }
 
 /* Decodes over the text, which never grows. */
@@ -435,13 +448,15 @@ static bool number(const struct dtype *type, struct rf_jvalue *v, unsigned char 
 	}
 	if (!big && !rf_jscan_int(v, &i))
 		return false;
-	if ((type == &dtypes[I4] && (i < INT32_MIN || i > INT32_MAX)) || (type == &dtypes[U1] && (i < 0 || i > 255)))
+	if ((type == &dtypes[I4] && (i < INT32_MIN || i > INT32_MAX)) ||
+	    (type == &dtypes[U1] && (i < 0 || i > 255)))
 		return false;
 	memcpy(p, &i, type->size);
 	return true;
 }
 
-static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, const struct rf_jvalue *data, size_t n, struct rf_err *e)
+static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, const struct rf_jvalue *data,
+                                 size_t n, struct rf_err *e)
 {
 	struct rf_jvalue v = { NULL, 0 };
 	unsigned char *out;
@@ -460,10 +475,13 @@ static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, c
 	if (i == n)
 		rf_pack_bin(pk, out, n * type->size);
 	free(out);
-	return i == n ? RF_OK : rf_fail(e, RF_EDATA, "number %zu of an array does not fit its dtype %s", i, type->name);
+	return i == n ? RF_OK
+	              : rf_fail(e, RF_EDATA, "number %zu of an array does not fit its dtype %s", i,
+	                        type->name);
 }
 
-static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype, const struct rf_jvalue *shape, const struct rf_jvalue *data, struct rf_err *e)
+static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype,
+                               const struct rf_jvalue *shape, const struct rf_jvalue *data, struct rf_err *e)
 {
 	const struct dtype *type = NULL;
 	struct rf_jvalue v = { NULL, 0 };
@@ -488,7 +506,8 @@ static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype
 		msgpack_pack_uint64(pk, size);
 	}
 	if (need != n)
-		return rf_fail(e, RF_EDATA, "an array has %zu numbers, its shape needs %llu", n, (unsigned long long)need);
+		return rf_fail(e, RF_EDATA, "an array has %zu numbers, its shape needs %llu", n,
+		               (unsigned long long)need);
 	rf_pack_text(pk, "data");
 	return pack_numbers(pk, type, data, n, e);
 }
@@ -531,7 +550,8 @@ static enum rf_code pack_literal(struct rf_buf *b, struct rf_jvalue *v, int dept
 	if (rf_jscan_is_object(v))
 		return pack_map(b, v, depth, e);
 	if (!rf_jscan_is_string(v))
-		return rf_fail(e, RF_EDATA, "\"literal\" wants a string or an object, not %s", rf_jscan_kind(v));
+		return rf_fail(e, RF_EDATA, "\"literal\" wants a string or an object, not %s",
+		               rf_jscan_kind(v));
 	rf_pack_init(&pk, b);
 	s = rf_jscan_text(v, &n);
 	rf_pack_str(&pk, s, n);
@@ -625,11 +645,13 @@ static enum rf_code pack_line(struct rf_buf *b, const struct rf_jvalue *line, st
 	size_t n;
 
 	if (!rf_jscan_is_object(line))
-		return rf_fail(e, RF_EDATA, "a line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}", rf_jscan_kind(line));
+		return rf_fail(e, RF_EDATA, "a line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}",
+		               rf_jscan_kind(line));
 	seq = member(line, "seq");
 	type = member(line, "type");
 	body = member(line, "body");
-	if (elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) || !rf_jscan_is_string(&type) || !rf_jscan_is_object(&body))
+	if (elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) ||
+	    !rf_jscan_is_string(&type) || !rf_jscan_is_object(&body))
 		return rf_fail(e, RF_EDATA, "a line is not {\"seq\":..,\"type\":..,\"body\":{..}}");
 	rf_pack_init(&pk, b);
 	msgpack_pack_array(&pk, 3);

@@ -1,8 +1,8 @@
 /* record.c -- a record and its place in a message.
  *
- * One table says of every key what it is, where it lies and which sizes it has; reading, checking, copying and writing
- * follow it, in its order, which is that of rf-stream(5).  Sizes are letters: the first key that names one sets it,
- * later ones must agree. */
+ * One table says of every key what it is, where it lies and which sizes it has; reading, checking, copying
+ * and writing follow it, in its order, which is that of rf-stream(5).  Sizes are letters: the first key that
+ * names one sets it, later ones must agree. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "stream/msg.h"
 #include "stream/wire.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the arrays of a stream are little endian, and copied as they are");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the arrays of a stream are little endian, and copied as they are");
 
 enum kind { ID, LENGTH, TEXT, TEXTS, MAP, REAL, I4, F4, GROUP };
 
@@ -126,11 +127,15 @@ static bool count(const struct rf_record *r, const struct field *f, size_t *n)
 
 static void unknown_of(struct rf_record *r, const struct field *fields, int **n, struct rf_raw **raw)
 {
-	*n = fields == record_fields ? &r->unknowns : fields == rollout_fields ? &r->rollout.unknowns : &r->reward.unknowns;
-	*raw = fields == record_fields ? &r->unknown : fields == rollout_fields ? &r->rollout.unknown : &r->reward.unknown;
+	*n = fields == record_fields    ? &r->unknowns
+	     : fields == rollout_fields ? &r->rollout.unknowns
+	                                : &r->reward.unknowns;
+	*raw = fields == record_fields    ? &r->unknown
+	       : fields == rollout_fields ? &r->rollout.unknown
+	                                  : &r->reward.unknown;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 struct rf_arena_block {
 	struct rf_arena_block *next;
@@ -154,7 +159,8 @@ static void *arena_alloc(struct rf_arena_block **arena, size_t n)
 			size = n;
 		if (!(b = malloc(sizeof *b + 64 + size)))
 			return NULL;
-		*b = (struct rf_arena_block){ *arena, size, 0, (unsigned char *)(((uintptr_t)(b + 1) + 63) & ~(uintptr_t)63) };
+		*b = (struct rf_arena_block){ *arena, size, 0,
+		                              (unsigned char *)(((uintptr_t)(b + 1) + 63) & ~(uintptr_t)63) };
 		*arena = b;
 	}
 	b->used += n;
@@ -218,7 +224,7 @@ void rf_record_drop_rollout(struct rf_record *r)
 	rf_record_drop_reward(r);
 }
 
-/* ---- copying ---------------------------------------------------------------------------------------------------- */
+/* ---- copying ------------------------------------------------------------------------------- */
 
 static void *dup(struct rf_record *r, const void *data, size_t n, bool *ok)
 {
@@ -230,7 +236,8 @@ static void *dup(struct rf_record *r, const void *data, size_t n, bool *ok)
 	return p;
 }
 
-static void copy_fields(struct rf_record *to, const struct rf_record *from, const struct field *fields, bool *ok)
+static void copy_fields(struct rf_record *to, const struct rf_record *from, const struct field *fields,
+                        bool *ok)
 {
 	struct rf_raw *raw;
 	int *n;
@@ -282,12 +289,13 @@ enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, 
 	copy_fields(to, from, record_fields, &ok);
 	if (!ok) {
 		rf_record_clear(to);
-		return rf_fail(e, RF_ENOMEM, "out of memory (a copy of record id %llu)", (unsigned long long)from->id);
+		return rf_fail(e, RF_ENOMEM, "out of memory (a copy of record id %llu)",
+		               (unsigned long long)from->id);
 	}
 	return RF_OK;
 }
 
-/* ---- checking --------------------------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------ */
 
 static const char *prefix(const struct field *fields)
 {
@@ -298,15 +306,18 @@ static enum rf_code check_floats(const float *x, size_t n, const char *pre, cons
 {
 	for (size_t i = 0; i < n; i++)
 		if (!isfinite(x[i]))
-			return rf_fail(e, RF_EDATA, "%s%s is %s (number %zu)", pre, key, isnan(x[i]) ? "NaN" : "infinite", i);
+			return rf_fail(e, RF_EDATA, "%s%s is %s (number %zu)", pre, key,
+			               isnan(x[i]) ? "NaN" : "infinite", i);
 	return RF_OK;
 }
 
-static enum rf_code check_ints(const int32_t *x, size_t n, int64_t min, int64_t end, const char *pre, const char *key, struct rf_err *e)
+static enum rf_code check_ints(const int32_t *x, size_t n, int64_t min, int64_t end, const char *pre,
+                               const char *key, struct rf_err *e)
 {
 	for (size_t i = 0; i < n; i++)
 		if (x[i] < min || x[i] >= end)
-			return rf_fail(e, RF_EDATA, "%s%s: number %zu is %ld, outside %lld to %lld", pre, key, i, (long)x[i], (long long)min, (long long)end - 1);
+			return rf_fail(e, RF_EDATA, "%s%s: number %zu is %ld, outside %lld to %lld", pre, key,
+			               i, (long)x[i], (long long)min, (long long)end - 1);
 	return RF_OK;
 }
 
@@ -321,7 +332,8 @@ static enum rf_code check_raw(struct rf_raw raw, const char *key, struct rf_err 
 	return RF_OK;
 }
 
-static enum rf_code check_fields(const struct rf_record *r, const struct field *fields, int vocab, struct rf_err *e)
+static enum rf_code check_fields(const struct rf_record *r, const struct field *fields, int vocab,
+                                 struct rf_err *e)
 {
 	const char *pre = prefix(fields);
 	enum rf_code rc = RF_OK;
@@ -337,13 +349,17 @@ static enum rf_code check_fields(const struct rf_record *r, const struct field *
 				if (size_now(r, *l) < (*l != 't'))
 					return rf_fail(e, RF_EDATA, "%s%s is empty", pre, f->key);
 			if (!count(r, f, &n) || n > UINT32_MAX / 4)
-				return rf_fail(e, RF_EIO, "%s%s has 4 GiB or more, which no message holds: use shorter sequences", pre, f->key);
+				return rf_fail(e, RF_EIO,
+				               "%s%s has 4 GiB or more, which no message holds: use shorter "
+				               "sequences",
+				               pre, f->key);
 			if (f->kind == F4)
 				rc = check_floats(get(r, f), n, pre, f->key, e);
 			else if (f->at == AT(positions))
 				rc = check_ints(r->positions, n, 1, r->T, pre, f->key, e);
 			else
-				rc = check_ints(get(r, f), n, 0, vocab ? vocab : INT64_C(1) << 31, pre, f->key, e);
+				rc = check_ints(get(r, f), n, 0, vocab ? vocab : INT64_C(1) << 31, pre,
+				                f->key, e);
 			break;
 		case TEXT:
 			if (!rf_utf8(get(r, f), strlen(get(r, f))))
@@ -356,14 +372,16 @@ static enum rf_code check_fields(const struct rf_record *r, const struct field *
 			break;
 		case LENGTH:
 			if (r->prompt_len > r->T)
-				rc = rf_fail(e, RF_EDATA, "prompt_len is %d, the sequence has %d tokens", r->prompt_len, r->T);
+				rc = rf_fail(e, RF_EDATA, "prompt_len is %d, the sequence has %d tokens",
+				             r->prompt_len, r->T);
 			break;
 		case MAP:
 			rc = check_raw(r->meta, f->key, e);
 			break;
 		case REAL:
 			if (!isfinite(r->rollout.temperature) || r->rollout.temperature <= 0)
-				rc = rf_fail(e, RF_EDATA, "rollout.temperature is %g, not a number above 0", r->rollout.temperature);
+				rc = rf_fail(e, RF_EDATA, "rollout.temperature is %g, not a number above 0",
+				             r->rollout.temperature);
 			break;
 		case GROUP:
 			rc = check_fields(r, f->sub, vocab, e);
@@ -386,15 +404,17 @@ enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err
 	if (r->advantage && !r->rollout.tokens)
 		return rf_fail(e, RF_EDATA, "advantage without rollout");
 	if (!r->rollout.h_pred != !r->rollout.h_gt)
-		return rf_fail(e, RF_EDATA, "rollout has %s and no %s", r->rollout.h_pred ? "h_pred" : "h_gt", r->rollout.h_pred ? "h_gt" : "h_pred");
+		return rf_fail(e, RF_EDATA, "rollout has %s and no %s", r->rollout.h_pred ? "h_pred" : "h_gt",
+		               r->rollout.h_pred ? "h_gt" : "h_pred");
 	if (r->reward.kind && !r->reward.total)
 		return rf_fail(e, RF_EDATA, "reward has no 'total'");
 	if (r->reward.kind && r->reward.n != r->rollout.n)
-		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d", r->reward.n, r->rollout.n);
+		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d", r->reward.n,
+		               r->rollout.n);
 	return check_fields(r, record_fields, vocab, e);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static enum rf_code no_memory(const char *key, struct rf_err *e)
 {
@@ -407,14 +427,17 @@ static const char *shape_text(char *buf, size_t size, const uint64_t *shape, int
 	int w = snprintf(buf, size, "(");
 
 	for (int i = 0; i < n && (size_t)w < size; i++)
-		w += snprintf(buf + w, size - (size_t)w, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
+		w += snprintf(buf + w, size - (size_t)w, "%s%llu", i ? ", " : "",
+		              (unsigned long long)shape[i]);
 	if ((size_t)w < size)
 		snprintf(buf + w, size - (size_t)w, ")");
 	return buf;
 }
 
-/* Takes {dtype, shape, data} apart; what is wrong with it, or NULL.  The data's length is not yet compared. */
-static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape, int ndim, struct rf_mp_item *data)
+/* Takes {dtype, shape, data} apart; what is wrong with it, or NULL.  The data's length is not yet
+ * compared. */
+static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape, int ndim,
+                              struct rf_mp_item *data)
 {
 	struct rf_mp_item it;
 
@@ -432,7 +455,10 @@ static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape
 		return "is not an array {dtype, shape, data}, in this order";
 	rf_mp_next(&v, &it);
 	if (it.type != RF_MP_ARRAY || it.n != (uint32_t)ndim)
-		return ndim == 1 ? "has not 1 dimension" : ndim == 2 ? "has not 2 dimensions" : ndim == 3 ? "has not 3 dimensions" : "has not 4 dimensions";
+		return ndim == 1   ? "has not 1 dimension"
+		       : ndim == 2 ? "has not 2 dimensions"
+		       : ndim == 3 ? "has not 3 dimensions"
+		                   : "has not 4 dimensions";
 	for (int i = 0; i < ndim; i++) {
 		rf_mp_next(&v, &it);
 		if (it.type != RF_MP_UINT || it.u > INT32_MAX)
@@ -446,7 +472,8 @@ static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape
 	return data->type == RF_MP_BIN ? NULL : "has data that are not binary";
 }
 
-static enum rf_code read_array(struct rf_record *r, const struct field *f, const char *pre, struct rf_mp v, struct rf_err *e)
+static enum rf_code read_array(struct rf_record *r, const struct field *f, const char *pre, struct rf_mp v,
+                               struct rf_err *e)
 {
 	uint64_t shape[4], want[4];
 	int ndim = (int)strlen(f->dims);
@@ -460,7 +487,8 @@ static enum rf_code read_array(struct rf_record *r, const struct field *f, const
 		return rf_fail(e, RF_EDATA, "%s%s %s", pre, f->key, why);
 	for (int i = 0; i < ndim; i++) {
 		int *size = size_of(r, f->dims[i]);
-		if (size && !shape[i]) /* it would say nothing, and 0 stands for a size that is not known yet */
+		/* it would say nothing, and 0 stands for a size that is not known yet */
+		if (size && !shape[i])
 			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, f->key);
 		if (size && !*size)
 			*size = (int)shape[i];
@@ -470,8 +498,8 @@ static enum rf_code read_array(struct rf_record *r, const struct field *f, const
 		return rf_fail(e, RF_EDATA, "%s%s has the shape %s, %s was expected", pre, f->key,
 		               shape_text(a, sizeof a, shape, ndim), shape_text(b, sizeof b, want, ndim));
 	if (!count(r, f, &n) || 4 * n != data.n)
-		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which its shape %s does not need", pre, f->key,
-		               (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
+		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which its shape %s does not need",
+		               pre, f->key, (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
 	if (!(p = rf_record_alloc(r, n, 4)))
 		return no_memory(f->key, e);
 	if (n)
@@ -480,7 +508,8 @@ static enum rf_code read_array(struct rf_record *r, const struct field *f, const
 	return RF_OK;
 }
 
-static enum rf_code read_string(struct rf_record *r, const char *pre, const char *key, struct rf_mp *v, const char **to, struct rf_err *e)
+static enum rf_code read_string(struct rf_record *r, const char *pre, const char *key, struct rf_mp *v,
+                                const char **to, struct rf_err *e)
 {
 	struct rf_mp_item it;
 	char *s;
@@ -514,9 +543,11 @@ static enum rf_code read_answers(struct rf_record *r, struct rf_mp v, struct rf_
 	return rc;
 }
 
-static enum rf_code read_fields(struct rf_record *r, const struct field *fields, struct rf_mp map, struct rf_err *e);
+static enum rf_code read_fields(struct rf_record *r, const struct field *fields, struct rf_mp map,
+                                struct rf_err *e);
 
-static enum rf_code read_field(struct rf_record *r, const struct field *f, const char *pre, struct rf_mp v, struct rf_err *e)
+static enum rf_code read_field(struct rf_record *r, const struct field *f, const char *pre, struct rf_mp v,
+                               struct rf_err *e)
 {
 	struct rf_mp at = v;
 	struct rf_mp_item it;
@@ -563,12 +594,17 @@ static enum rf_code read_field(struct rf_record *r, const struct field *f, const
 /* Keys without which a map says nothing. */
 static bool needed(const struct field *f)
 {
-	return f->kind == ID || f->kind == REAL || (f->kind != GROUP && (f->at == AT(tokens) || f->at == AT(rollout.tokens) || f->at == AT(reward.kind)));
+	return f->kind == ID || f->kind == REAL ||
+	       (f->kind != GROUP &&
+	        (f->at == AT(tokens) || f->at == AT(rollout.tokens) || f->at == AT(reward.kind)));
 }
 
-static enum rf_code read_fields(struct rf_record *r, const struct field *fields, struct rf_mp map, struct rf_err *e)
+static enum rf_code read_fields(struct rf_record *r, const struct field *fields, struct rf_mp map,
+                                struct rf_err *e)
 {
-	const char *pre = prefix(fields), *what = *pre == 0 ? "record" : fields == rollout_fields ? "rollout" : "reward";
+	const char *pre = prefix(fields), *what = *pre == 0                  ? "record"
+	                                          : fields == rollout_fields ? "rollout"
+	                                                                     : "reward";
 	const char *keys[FIELDS_MAX];
 	struct rf_mp v[FIELDS_MAX];
 	struct rf_buf unknown = { 0 };
@@ -604,7 +640,7 @@ enum rf_code rf_record_decode(struct rf_record *r, const void *msg, size_t n, in
 	return rc == RF_OK ? rf_record_check(r, vocab, e) : rc;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct field *fields)
 {
@@ -640,7 +676,8 @@ static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struc
 			for (int i = 0; f->dims[i]; i++)
 				shape[i] = size_now(r, f->dims[i]);
 			count(r, f, &n);
-			rf_pack_array(&pk, f->kind == I4 ? "<i4" : "<f4", (int)strlen(f->dims), shape, get(r, f), 4 * n);
+			rf_pack_array(&pk, f->kind == I4 ? "<i4" : "<f4", (int)strlen(f->dims), shape,
+			              get(r, f), 4 * n);
 		}
 	}
 	rf_buf_add(b, raw->data, raw->size);

@@ -1,8 +1,8 @@
 /* record.h -- one sequence record, typed and validated: what travels through the pipe (rf-stream(5)).
  *
- * T tokens, c positions, n rollouts per position, k tokens per rollout, d hidden width, N vocabulary.  Arrays are C
- * order, owned by the record and aligned for their type; a NULL pointer says that the key is absent.  Whatever is
- * pointed to lives until rf_record_clear() or the next record is read into it. */
+ * T tokens, c positions, n rollouts per position, k tokens per rollout, d hidden width, N vocabulary.  Arrays
+ * are C order, owned by the record and aligned for their type; a NULL pointer says that the key is absent.
+ * Whatever is pointed to lives until rf_record_clear() or the next record is read into it. */
 #ifndef RF_RECORD_H
 #define RF_RECORD_H
 
@@ -19,7 +19,8 @@ struct rf_rollout {
 	double temperature;
 	int n, k, d;            /* d 0: neither h_pred nor h_gt */
 	int32_t *tokens;        /* (c, n, k); NULL: the record has no rollout */
-	float *logp;            /* (c, n, k), nats, at the temperature; NULL in rollouts that were made elsewhere */
+	/* (c, n, k), nats, at the temperature; NULL in rollouts that were made elsewhere */
+	float *logp;
 	float *h_pred;          /* (c, n, k, d) */
 	float *h_gt;            /* (c, k, d) */
 	int unknowns;           /* keys of the map that we do not know, as read */
@@ -69,7 +70,8 @@ void rf_record_free(struct rf_record *r);
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
 /* Removes what was computed from something that a stage is about to write anew. */
-/* Takes out what is large and seldom looked at: hidden states and logits, also the rollouts'.  Only the pointers go. */
+/* Takes out what is large and seldom looked at: hidden states and logits, also the rollouts'.  Only the
+ * pointers go. */
 void rf_record_hide(struct rf_record *r);
 void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
@@ -78,9 +80,9 @@ void rf_record_drop_advantage(struct rf_record *r);
 /* Makes *to a copy of *from that owns its memory (a trainer keeps a whole mini-batch). */
 enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, struct rf_err *e);
 
-/* Every rule of rf-stream(5) that does not need another record: sizes that agree, ids in [0, vocab) (vocab 0: not
- * known, only >= 0), 1 <= s and s < T for positions (whether k fits is rf-rollout's to say), finite floats, T >= 1.
- * RF_EDATA names the key. */
+/* Every rule of rf-stream(5) that does not need another record: sizes that agree, ids in [0, vocab) (vocab 0:
+ * not known, only >= 0), 1 <= s and s < T for positions (whether k fits is rf-rollout's to say), finite
+ * floats, T >= 1.  RF_EDATA names the key. */
 enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err *e);
 
 /* Reads the body of a "seq" message (msgpack, already through rf_msg_check) into r, and checks it. */

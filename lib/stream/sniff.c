@@ -1,5 +1,5 @@
-/* sniff.c -- who pipes the wrong thing into a program is told what it looks like: by the magic numbers of common formats, and
- * text by being text. */
+/* sniff.c -- who pipes the wrong thing into a program is told what it looks like: by the magic numbers of
+ * common formats, and text by being text. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,12 @@
 #include "stream/sniff.h"
 
 static const struct { const char *magic; size_t n; const char *name; } kinds[] = {
-	{ "\x1f\x8b", 2, "gzip" }, { "BZh", 3, "bzip2" }, { "\xfd" "7zXZ", 5, "xz" }, { "\x04\x22\x4d\x18", 4, "lz4" },
-	{ "PK\x03\x04", 4, "zip, or a PyTorch file" }, { "\x7f" "ELF", 4, "a program" }, { "\x89PNG", 4, "PNG" },
-	{ "\xff\xd8\xff", 3, "JPEG" }, { "%PDF", 4, "PDF" }, { "PAR1", 4, "Parquet" }, { "\x93NUMPY", 6, "NumPy" },
+	{ "\x1f\x8b", 2, "gzip" }, { "BZh", 3, "bzip2" }, { "\xfd" "7zXZ", 5, "xz" }, { "\x04\x22\x4d\x18", 4,
+	                                                                                "lz4" },
+	{ "PK\x03\x04", 4, "zip, or a PyTorch file" }, { "\x7f" "ELF", 4, "a program" }, { "\x89PNG", 4,
+	                                                                                   "PNG" },
+	{ "\xff\xd8\xff", 3, "JPEG" }, { "%PDF", 4, "PDF" }, { "PAR1", 4, "Parquet" }, { "\x93NUMPY", 6,
+	                                                                                 "NumPy" },
 	{ "\x89HDF", 4, "HDF5" }, { "GGUF", 4, "GGUF" }, { "SQLite", 6, "SQLite" }, { "Rar!", 4, "rar" },
 	{ "7z\xbc\xaf", 4, "7z" }, { "\x80\x02", 2, "a Python pickle" }, { "\x80\x04", 2, "a Python pickle" },
 	{ "\x80\x05", 2, "a Python pickle" }, { "ARROW1", 6, "Arrow" },
@@ -37,7 +40,8 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 	char quoted[40];
 
 	n = n < RF_SNIFF ? n : RF_SNIFF;
-	if (n >= 4 && (!memcmp(p, "\x28\xb5\x2f\xfd", 4) || (p[0] >> 4 == 5 && !memcmp(p + 1, "\x2a\x4d\x18", 3))))
+	if (n >= 4 &&
+	    (!memcmp(p, "\x28\xb5\x2f\xfd", 4) || (p[0] >> 4 == 5 && !memcmp(p + 1, "\x2a\x4d\x18", 3))))
 		return NULL;
 	if (n < 4 && !memcmp(p, "\x28\xb5\x2f\xfd", n))
 		return NULL;
@@ -53,7 +57,10 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 			blank++;
 		rf_quote(quoted, 32, p, n);
 		if (blank < n && (p[blank] == '{' || p[blank] == '['))
-			snprintf(buf, size, "looks like JSON: '%s' (rf-cat --json reads what rf-dump --json printed, rf-tokenize reads text)", quoted);
+			snprintf(buf, size,
+			         "looks like JSON: '%s' (rf-cat --json reads what rf-dump --json printed, "
+			         "rf-tokenize reads text)",
+			         quoted);
 		else
 			snprintf(buf, size, "looks like text: '%s' (rf-tokenize reads text)", quoted);
 	} else if (n > 2 && p[0] == 0x93 && p[1] == 0 && p[2] >> 5 == 5) {
@@ -61,7 +68,8 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 	} else if ((p[0] >= 0x80 && p[0] < 0xa0) || (p[0] >= 0xdc && p[0] < 0xe0)) {
 		snprintf(buf, size, "looks like msgpack without zstd frames");
 	} else {
-		snprintf(buf, size, "it begins with %02x %02x %02x %02x", p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, n > 3 ? p[3] : 0);
+		snprintf(buf, size, "it begins with %02x %02x %02x %02x", p[0], n > 1 ? p[1] : 0,
+		         n > 2 ? p[2] : 0, n > 3 ? p[3] : 0);
 	}
 	return buf;
 }

@@ -6,8 +6,8 @@
 
 enum { RF_SNIFF = 64 };
 
-/* What these first bytes of an input look like, in words ("looks like text: 'hello...'"); NULL: a zstd frame, which
- * may be a stream. */
+/* What these first bytes of an input look like, in words ("looks like text: 'hello...'"); NULL: a zstd frame,
+ * which may be a stream. */
 const char *rf_sniff(char *buf, size_t size, const void *data, size_t n);
 
 #endif

@@ -1,9 +1,9 @@
 /* stream_in.c -- reading a stream.
  *
- * A frame is walked block by block as its bytes arrive, which finds its end; then its claim of a size is believed only
- * as far as its blocks can hold it and --max-record allows; then it is decompressed in one piece, its checksum
- * verified by libzstd.  So memory is bounded by what came in and by the limit, and a frame can be skipped without
- * being understood. */
+ * A frame is walked block by block as its bytes arrive, which finds its end; then its claim of a size is
+ * believed only as far as its blocks can hold it and --max-record allows; then it is decompressed in one
+ * piece, its checksum verified by libzstd.  So memory is bounded by what came in and by the limit, and a
+ * frame can be skipped without being understood. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ struct rf_in {
 	struct rf_record rec;
 };
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------ */
+/* ---- bytes --------------------------------------------------------------------------------- */
 
 static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
 {
@@ -77,7 +77,9 @@ static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
 			size_t cap = in->cap ? 2 * in->cap : READ_SIZE;
 			unsigned char *p = realloc(in->buf, cap);
 			if (!p)
-				return rf_fail(e, RF_ENOMEM, "%s: out of memory (a frame of more than %zu bytes)", in->name, in->cap);
+				return rf_fail(e, RF_ENOMEM,
+				               "%s: out of memory (a frame of more than %zu bytes)", in->name,
+				               in->cap);
 			in->buf = p;
 			in->cap = cap;
 		} else {
@@ -98,14 +100,16 @@ static bool shorter(const struct rf_in *in, size_t n)
 	return in->have - in->at < n;
 }
 
-/* ---- where ------------------------------------------------------------------------------------------------------ */
+/* ---- where --------------------------------------------------------------------------------- */
 
-/* Says in front of e's sentence which message it is about: the one that begins at `offset` and has the number seq. */
+/* Says in front of e's sentence which message it is about: the one that begins at `offset` and has
+ * the number seq. */
 static enum rf_code at(const struct rf_in *in, uint64_t seq, uint64_t offset, struct rf_err *e)
 {
 	if (!seq)
 		return rf_blame(e, "%s: head (byte %llu)", in->name, (unsigned long long)offset);
-	return rf_blame(e, "%s: record %llu (byte %llu)", in->name, (unsigned long long)seq, (unsigned long long)offset);
+	return rf_blame(e, "%s: record %llu (byte %llu)", in->name, (unsigned long long)seq,
+	                (unsigned long long)offset);
 }
 
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
@@ -118,7 +122,7 @@ static enum rf_code truncated(struct rf_err *e)
 	return rf_fail(e, RF_EDATA, "truncated frame (the stream was cut, or its writer died)");
 }
 
-/* ---- frames ----------------------------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------------- */
 
 static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *e)
 {
@@ -140,7 +144,8 @@ static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *
 		return rf_fail(e, RF_EDATA, "record claims %llu bytes, limit %llu (--max-record)",
 		               (unsigned long long)f->content, (unsigned long long)in->max_record);
 	if (f->window > RF_WINDOW_MAX)
-		return rf_fail(e, RF_EDATA, "a frame with a window of %llu bytes, more than 8 MiB", (unsigned long long)f->window);
+		return rf_fail(e, RF_EDATA, "a frame with a window of %llu bytes, more than 8 MiB",
+		               (unsigned long long)f->window);
 	return RF_OK;
 }
 
@@ -162,7 +167,8 @@ static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, stru
 		*n += 3 + b.wire + (b.last ? 4 : 0);
 		most += b.most;
 		if (*n > ZSTD_COMPRESSBOUND(in->max_record))
-			return rf_fail(e, RF_EDATA, "a frame of more bytes than --max-record allows a record");
+			return rf_fail(e, RF_EDATA,
+			               "a frame of more bytes than --max-record allows a record");
 		if ((rc = fill(in, *n, e)) != RF_OK)
 			return rc;
 		if (shorter(in, *n))
@@ -174,7 +180,8 @@ static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, stru
 	return rc;
 }
 
-static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, uint64_t content, struct rf_err *e)
+static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, uint64_t content,
+                               struct rf_err *e)
 {
 	size_t got;
 
@@ -183,14 +190,16 @@ static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, ui
 		free(in->msg);
 		in->msg_cap = 0;
 		if (!(in->msg = malloc(cap)))
-			return rf_fail(e, RF_ENOMEM, "out of memory (a record of %llu bytes)", (unsigned long long)content);
+			return rf_fail(e, RF_ENOMEM, "out of memory (a record of %llu bytes)",
+			               (unsigned long long)content);
 		in->msg_cap = cap;
 	}
 	got = ZSTD_decompressDCtx(in->zstd, in->msg, in->msg_cap, frame, n);
 	if (ZSTD_isError(got))
 		return rf_fail(e, RF_EDATA, "damaged frame (%s)", ZSTD_getErrorName(got));
 	if (got != content)
-		return rf_fail(e, RF_EDATA, "damaged frame (it holds %zu bytes, not %llu)", got, (unsigned long long)content);
+		return rf_fail(e, RF_EDATA, "damaged frame (it holds %zu bytes, not %llu)", got,
+		               (unsigned long long)content);
 	in->msg_n = got;
 	return RF_OK;
 }
@@ -205,7 +214,8 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 	if ((rc = fill(in, 1, e)) != RF_OK)
 		return rc;
 	if (shorter(in, 1))
-		return rf_fail(e, RF_EDATA, in->seq ? "no end record (truncated, or the writer died)" : "empty stream");
+		return rf_fail(e, RF_EDATA,
+		               in->seq ? "no end record (truncated, or the writer died)" : "empty stream");
 	if ((rc = gather(in, &f, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = decompress(in, in->buf + in->at, n, f.content, e)) != RF_OK)
@@ -215,7 +225,7 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 	return RF_OK;
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------ */
 
 enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_err *e)
 {
@@ -237,7 +247,8 @@ enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_
 	for (m->type = RF_MSG_HEAD; m->type <= RF_MSG_END && !rf_mp_is(&it, types[m->type]);)
 		m->type++;
 	if (m->type > RF_MSG_END)
-		return rf_fail(e, RF_EDATA, "message of type '%s', which format %d does not have", rf_quote(quoted, sizeof quoted, it.data, it.n), RF_FORMAT);
+		return rf_fail(e, RF_EDATA, "message of type '%s', which format %d does not have",
+		               rf_quote(quoted, sizeof quoted, it.data, it.n), RF_FORMAT);
 	m->body = p;
 	rf_mp_next(&p, &it);
 	if (it.type != RF_MP_MAP)
@@ -274,7 +285,8 @@ static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, stru
 		return rc;
 	in->claimed = end.xxh64;
 	if (end.count != in->seq - 1)
-		return rf_fail(e, RF_EDATA, "it counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)in->seq - 1);
+		return rf_fail(e, RF_EDATA, "it counts %llu records, there are %llu",
+		               (unsigned long long)end.count, (unsigned long long)in->seq - 1);
 	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
 		return rf_fail(e, RF_EDATA, "its hash is not that of the records before it");
 	if ((rc = fill(in, 4, e)) != RF_OK)
@@ -298,7 +310,8 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	if (m->seq != in->seq)
-		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m->seq, (unsigned long long)in->seq);
+		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m->seq,
+		               (unsigned long long)in->seq);
 	if (!m->seq != (m->type == RF_MSG_HEAD))
 		return rf_fail(e, RF_EDATA, m->seq ? "a second head" : "the first message is not a head");
 	if (m->type == RF_MSG_END)
@@ -354,7 +367,8 @@ enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e)
 		in->state = ENDED;
 		return RF_EOF;
 	}
-	if ((rc = rf_record_decode(&in->rec, m.body.p, (size_t)(m.body.end - m.body.p), in->head.vocab, e)) != RF_OK) {
+	if ((rc = rf_record_decode(&in->rec, m.body.p, (size_t)(m.body.end - m.body.p), in->head.vocab, e)) !=
+	    RF_OK) {
 		rf_in_blame(in, e);
 		return failed(in, rc);
 	}
@@ -386,7 +400,8 @@ void rf_in_frame(const struct rf_in *in, const void **frame, size_t *n)
 	*n = in->frame;
 }
 
-enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct rf_record **rec, struct rf_err *e)
+enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct rf_record **rec,
+                          struct rf_err *e)
 {
 	struct rf_frame f;
 	struct rf_msg m;
@@ -402,7 +417,7 @@ enum rf_code rf_in_reread(struct rf_in *in, const void *frame, size_t n, struct 
 	return rc;
 }
 
-/* ---- skipping --------------------------------------------------------------------------------------------------- */
+/* ---- skipping ------------------------------------------------------------------------------ */
 
 /* Passes over n bytes of a regular file; *cut: it ends before. */
 static enum rf_code pass(struct rf_in *in, uint64_t n, bool *cut, struct rf_err *e)
@@ -474,7 +489,8 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 			in->eof = false;
 			in->offset = start;
 			if (lseek(in->fd, (off_t)start, SEEK_SET) < 0)
-				return failed(in, rf_fail(e, RF_EIO, "%s: seek: %s", in->name, strerror(errno)));
+				return failed(in,
+				              rf_fail(e, RF_EIO, "%s: seek: %s", in->name, strerror(errno)));
 		}
 		if ((rc = advance(in, &m, e)) != RF_OK)
 			return rc;
@@ -486,10 +502,11 @@ enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 	return RF_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
-/* What a zstd frame that is none of ours begins with, as zstd(1) would give it out; 0: nothing that can be read.  The
- * stream decoder does without what we want of a frame, and its memory is bounded by the window that we allow. */
+/* What a zstd frame that is none of ours begins with, as zstd(1) would give it out; 0: nothing that can be
+ * read.  The stream decoder does without what we want of a frame, and its memory is bounded by the window
+ * that we allow. */
 static size_t peek(struct rf_in *in, unsigned char *out, size_t size)
 {
 	ZSTD_DStream *zstd = ZSTD_createDStream();
@@ -521,7 +538,8 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	if (shorter(in, 1))
 		return rf_fail(e, RF_EDATA, "%s: empty stream (upstream produced nothing)", in->name);
 	/* more only if it is no stream: a head may be shorter, and all that comes for a while */
-	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) && (rc = fill(in, RF_SNIFF, e)) != RF_OK)
+	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) &&
+	    (rc = fill(in, RF_SNIFF, e)) != RF_OK)
 		return rc;
 	if ((looks = rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at)))
 		return rf_fail(e, RF_EDATA, "%s: not an rf stream: %s", in->name, looks);
@@ -532,10 +550,12 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	}
 	if (rc == RF_EDATA && in->msg_n)
 		looks = in->msg[0] != 0x93 ? rf_sniff(buf, sizeof buf, in->msg, in->msg_n) : NULL;
-	else if (rc == RF_EDATA && !shorter(in, 5) && (n = peek(in, inside, sizeof inside)) && inside[0] != 0x93)
+	else if (rc == RF_EDATA && !shorter(in, 5) && (n = peek(in, inside, sizeof inside)) &&
+	         inside[0] != 0x93)
 		looks = rf_sniff(buf, sizeof buf, inside, n);
 	if (looks)
-		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame of something else: %s", in->name, looks);
+		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame of something else: %s",
+		               in->name, looks);
 	return rc == RF_EIO ? rc : at(in, 0, 0, e);
 }
 
@@ -597,12 +617,14 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 		return rf_fail(e, RF_EUSAGE, "<stdin>: is a terminal: name a file, or pipe a stream into it");
 	}
 	in->fd = standard ? STDIN_FILENO : open_file(path);
-	if (standard && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY) { /* as one that was closed is held */
+	/* as one that was closed is held */
+	if (standard && (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY) {
 		rf_in_close(in);
 		return rf_fail(e, RF_ENOINPUT, "<stdin>: %s", strerror(EBADF));
 	}
 	if (in->fd < 0 || fstat(in->fd, &st) || S_ISDIR(st.st_mode)) {
-		rf_fail(e, RF_ENOINPUT, "%s: %s", in->name, in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
+		rf_fail(e, RF_ENOINPUT, "%s: %s", in->name,
+		        in->fd >= 0 && S_ISDIR(st.st_mode) ? "is a directory" : strerror(errno));
 		rf_in_close(in);
 		return RF_ENOINPUT;
 	}
@@ -611,7 +633,8 @@ enum rf_code rf_in_open(struct rf_in **to, const char *path, uint64_t max_record
 	return begin(to, in, e);
 }
 
-enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, const char *name, uint64_t max_record, struct rf_err *e)
+enum rf_code rf_in_open_bytes(struct rf_in **to, const void *data, size_t n, const char *name,
+                              uint64_t max_record, struct rf_err *e)
 {
 	struct rf_in *in = fresh(name, max_record);
 

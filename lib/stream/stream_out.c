@@ -43,7 +43,8 @@ void rf_out_abandon(struct rf_out *out)
 
 static enum rf_code no_memory(const struct rf_out *out, struct rf_err *e)
 {
-	return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu)", out->file.name, (unsigned long long)out->seq);
+	return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu)", out->file.name,
+	               (unsigned long long)out->seq);
 }
 
 /* Compresses msg and writes it. */
@@ -54,8 +55,12 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 	if (out->msg.failed)
 		return no_memory(out, e);
 	if (out->msg.n > out->most)
-		return rf_fail(e, RF_EDATA, "%s: record %llu would have %zu bytes, limit %llu (--max-record, here and of whoever reads it; shorter "
-		               "sequences or fewer rollouts need less)", out->file.name, (unsigned long long)out->seq, out->msg.n, (unsigned long long)out->most);
+		return rf_fail(e, RF_EDATA,
+		               "%s: record %llu would have %zu bytes, limit %llu (--max-record, here and of "
+		               "whoever reads it; shorter "
+		               "sequences or fewer rollouts need less)",
+		               out->file.name, (unsigned long long)out->seq, out->msg.n,
+		               (unsigned long long)out->most);
 	bound = ZSTD_compressBound(out->msg.n);
 	if (bound > out->frame_cap) {
 		free(out->frame);
@@ -66,7 +71,8 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 	}
 	n = ZSTD_compress2(out->zstd, out->frame, out->frame_cap, out->msg.p, out->msg.n);
 	if (ZSTD_isError(n))
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu; zstd: %s)", out->file.name, (unsigned long long)out->seq, ZSTD_getErrorName(n));
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory (message %llu; zstd: %s)", out->file.name,
+		               (unsigned long long)out->seq, ZSTD_getErrorName(n));
 	XXH64_update(out->hash, out->msg.p, out->msg.n);
 	out->seq++;
 	return rf_atomic_write(&out->file, out->frame, n, e);
@@ -97,7 +103,8 @@ enum rf_code rf_out_open_messages(struct rf_out **to, const char *path, struct r
 		return rc;
 	}
 	if (isatty(out->file.fd)) {
-		rf_fail(e, RF_EUSAGE, "%s: is a terminal, and a stream is binary: use -o, a pipe, or rf-dump", out->file.name);
+		rf_fail(e, RF_EUSAGE, "%s: is a terminal, and a stream is binary: use -o, a pipe, or rf-dump",
+		        out->file.name);
 		rf_out_abandon(out);
 		return RF_EUSAGE;
 	}
@@ -181,7 +188,7 @@ void rf_end_encode(struct rf_buf *b, uint64_t seq, const struct rf_end *end)
 	msgpack_pack_uint64(&pk, end->xxh64);
 }
 
-/* ---- messages as they are --------------------------------------------------------------------------------------- */
+/* ---- messages as they are ------------------------------------------------------------------ */
 
 static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, struct rf_err *e)
 {
@@ -196,14 +203,16 @@ static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, s
 	if (out->ended)
 		return rf_fail(e, RF_EDATA, "a message after the end record");
 	if (m.seq != out->seq)
-		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m.seq, (unsigned long long)out->seq);
+		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m.seq,
+		               (unsigned long long)out->seq);
 	if (!m.seq != (m.type == RF_MSG_HEAD))
 		return rf_fail(e, RF_EDATA, m.seq ? "a second head" : "the first message is not a head");
 	if (m.type == RF_MSG_END) {
 		if ((rc = rf_end_decode(&end, m.body, e)) != RF_OK)
 			return rc;
 		if (end.count != out->seq - 1)
-			return rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu", (unsigned long long)end.count, (unsigned long long)out->seq - 1);
+			return rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu",
+			               (unsigned long long)end.count, (unsigned long long)out->seq - 1);
 		out->ended = true;
 		return put_end(out, e);
 	}

@@ -27,14 +27,19 @@ struct rf_sequences {
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens", "longest sequence; 0: as long as the document", true },
-		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens", "drop sequences that are shorter", true },
+		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens",
+		  "longest sequence; 0: as long as the document", true },
+		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens",
+		  "drop sequences that are shorter", true },
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, "error|left|right|split",
 		  "over --max-len: fail, cut off this side, or cut into pieces", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "no end token after a document", true },
-		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n", "leave out every n-th document; 0: none", true },
-		{ "held-out", 0, RF_OPT_FLAG, &o->held_out, 0, 0, NULL, "only the documents that --hold-out leaves out", true },
-		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n", "ids without a tokenizer: they are below n", true },
+		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n",
+		  "leave out every n-th document; 0: none", true },
+		{ "held-out", 0, RF_OPT_FLAG, &o->held_out, 0, 0, NULL,
+		  "only the documents that --hold-out leaves out", true },
+		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n",
+		  "ids without a tokenizer: they are below n", true },
 		{ .name = NULL },
 	};
 
@@ -50,7 +55,8 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 
 	*out = NULL;
 	if (o->max_len && o->min_len > o->max_len)
-		return rf_fail(e, RF_EUSAGE, "--min-len %d is more than --max-len %d", o->min_len, o->max_len);
+		return rf_fail(e, RF_EUSAGE, "--min-len %d is more than --max-len %d", o->min_len,
+		               o->max_len);
 	if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len)
 		return rf_fail(e, RF_EUSAGE, "--truncate needs --max-len");
 	if (o->held_out && !o->hold_out)
@@ -59,7 +65,8 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 	if (!tok && texts)
 		return rf_fail(e, RF_EUSAGE, "a text needs a tokenizer: --bytes, or --tokenizer of a model");
 	if (!tok && ids && !o->vocab)
-		return rf_fail(e, RF_EUSAGE, "ids need the size of their vocabulary: --vocab, or a model that says it");
+		return rf_fail(e, RF_EUSAGE,
+		               "ids need the size of their vocabulary: --vocab, or a model that says it");
 	if (tok && o->vocab)
 		return rf_fail(e, RF_EUSAGE, "--vocab is for ids without a tokenizer");
 	if (!(s = calloc(1, sizeof *s)))
@@ -95,7 +102,8 @@ static enum rf_code take_ids(struct rf_sequences *s, struct rf_err *e)
 
 	for (size_t i = 0; i < d->count; i++)
 		if (d->ids[i] >= s->vocab)
-			return rf_fail(e, RF_EDATA, "'tokens' has %d at %zu, the vocabulary is %d", (int)d->ids[i], i, s->vocab);
+			return rf_fail(e, RF_EDATA, "'tokens' has %d at %zu, the vocabulary is %d",
+			               (int)d->ids[i], i, s->vocab);
 	s->ids = d->ids;
 	s->count = s->prompt = d->count;
 	return RF_OK;
@@ -141,8 +149,11 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 	if (n > max) {
 		switch (s->o.truncate) {
 		case RF_TRUNCATE_ERROR:
-			return rf_fail(e, RF_EDATA, "the document has %zu tokens, --max-len is %zu (--truncate left, right or split "
-			               "cuts it)", n, max);
+			return rf_fail(e, RF_EDATA,
+			               "the document has %zu tokens, --max-len is %zu (--truncate left, "
+			               "right or split "
+			               "cuts it)",
+			               n, max);
 		case RF_TRUNCATE_LEFT:
 			s->at = n - max;
 			break;
@@ -209,21 +220,28 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	if (s->o.max_len && n > (size_t)s->o.max_len)
 		n = (size_t)s->o.max_len;
 	if (n > INT_MAX) {
-		rf_fail(e, RF_EDATA, "the document has %zu tokens, a sequence at most %d (--max-len and --truncate cut it)", n,
-		        INT_MAX);
+		rf_fail(e, RF_EDATA,
+		        "the document has %zu tokens, a sequence at most %d (--max-len and --truncate cut "
+		        "it)",
+		        n, INT_MAX);
 		return rf_text_blame(s->text, e);
 	}
 	r->id = s->sequences;
 	r->T = (int)n;
 	r->tokens = s->ids + s->at;
-	r->prompt_len = !d->is_prompt ? -1 : s->prompt < s->at ? 0 : s->prompt - s->at < n ? (int)(s->prompt - s->at) : (int)n;
+	r->prompt_len = !d->is_prompt           ? -1
+	                : s->prompt < s->at     ? 0
+	                : s->prompt - s->at < n ? (int)(s->prompt - s->at)
+	                                        : (int)n;
 	r->answers = d->answers;
 	r->answer = d->all;
 	r->source = d->source;
 	r->meta = d->meta;
 	if (message_size(r) > s->max_record) {
-		rf_fail(e, RF_EDATA, "a record of %zu tokens would be longer than %llu bytes (--max-record; --max-len and "
-		        "--truncate cut it)", n, (unsigned long long)s->max_record);
+		rf_fail(e, RF_EDATA,
+		        "a record of %zu tokens would be longer than %llu bytes (--max-record; --max-len and "
+		        "--truncate cut it)",
+		        n, (unsigned long long)s->max_record);
 		return rf_text_blame(s->text, e);
 	}
 	s->at += n;
@@ -244,10 +262,14 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 	char passed[64] = "", unanswered[64] = "";
 
 	if (s->o.hold_out)
-		snprintf(passed, sizeof passed, ", %" PRIu64 " of them %sheld out", s->passed, s->o.held_out ? "not " : "");
+		snprintf(passed, sizeof passed, ", %" PRIu64 " of them %sheld out", s->passed,
+		         s->o.held_out ? "not " : "");
 	if (s->unanswered)
-		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer", s->unanswered);
-	snprintf(buf, size, "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut%s), %" PRIu64 " dropped; "
+		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer",
+		         s->unanswered);
+	snprintf(buf, size,
+	         "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut%s), %" PRIu64
+	         " dropped; "
 	         "%" PRIu64 " sequence%s of %" PRIu64 " token%s, %" PRIu64 " left out",
 	         s->documents, plural(s->documents), passed, s->kept, s->cut, unanswered, s->dropped,
 	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), s->left_out);

@@ -31,16 +31,16 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 
 struct rf_sequences;
 
-/* Takes from text, which stays the caller's.  tok NULL: all files hold ids, and o->vocab says below what they are.
- * RF_EUSAGE: options that do not go together. */
+/* Takes from text, which stays the caller's.  tok NULL: all files hold ids, and o->vocab says below what they
+ * are.  RF_EUSAGE: options that do not go together. */
 enum rf_code rf_sequences_open(struct rf_sequences **s, const struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
                                struct rf_err *e);
 void rf_sequences_close(struct rf_sequences *s);        /* NULL is fine */
 int rf_sequences_vocab(const struct rf_sequences *s);
 
-/* The next record, valid until the next call: id 0, 1, 2, ..., tokens, and what the document has of prompt_len,
- * answers, source and meta.  Its tokens are a piece without gaps of
+/* The next record, valid until the next call: id 0, 1, 2, ..., tokens, and what the document has of
+ * prompt_len, answers, source and meta.  Its tokens are a piece without gaps of
  *
  *     text end      or      prompt answer end      or      prompt      or      ids
  *

@@ -1,5 +1,6 @@
-/* text.c -- what a line or a file says, as one document.  A line is checked whole, then its strings are unescaped
- * where they stand (they never grow), so a document costs no memory beyond its line but for lists and meta data. */
+/* text.c -- what a line or a file says, as one document.  A line is checked whole, then its strings are
+ * unescaped where they stand (they never grow), so a document costs no memory beyond its line but for lists
+ * and meta data. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
 #include "stream/stream.h"
 #include "text/text.h"
 
-/* What a record has room for beside its tokens: lists and objects in a value of the meta data may be so deep (a message
- * less message, body and the map), and answers or meta data may have so many values. */
+/* What a record has room for beside its tokens: lists and objects in a value of the meta data may be so deep
+ * (a message less message, body and the map), and answers or meta data may have so many values. */
 enum { META_DEPTH = RF_MSG_DEPTH - 3, MAX_VALUES = RF_MSG_NODES / 4, MAX_KEY = 255 };
 
 struct rf_text {
@@ -42,12 +43,17 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_
 		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids",
 		  "what the files hold; name: as their names say, jsonl on stdin", true },
 		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: where the text is", true },
-		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key", "jsonl: where the prompt is, instead of a text", true },
-		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key", "jsonl: where the answer is, or a list of them", true },
-		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]", "keep these keys of a line as meta data", true },
-		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key", "keep this key of a line as the source", true },
+		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key",
+		  "jsonl: where the prompt is, instead of a text", true },
+		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key",
+		  "jsonl: where the answer is, or a list of them", true },
+		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]",
+		  "keep these keys of a line as meta data", true },
+		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key",
+		  "keep this key of a line as the source", true },
 		{ "source", 0, RF_OPT_FLAG, &o->source, 0, 0, NULL, "keep file:line as the source", true },
-		{ "max-record", 0, RF_OPT_SIZE, &o->max_record, 0, 0, "size", "longest line, text file or record", false },
+		{ "max-record", 0, RF_OPT_SIZE, &o->max_record, 0, 0, "size",
+		  "longest line, text file or record", false },
 		{ .name = NULL },
 	};
 
@@ -65,7 +71,9 @@ static bool ends_in(const char *s, size_t n, const char *end)
 static int format_of(const struct rf_text_options *o, const char *path)
 {
 	static const struct { const char *end; int format; } known[] = {
-		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt", RF_TEXT_PLAIN }, { ".ids", RF_TEXT_IDS },
+		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt",
+		                                                             RF_TEXT_PLAIN }, { ".ids",
+		                                                                                RF_TEXT_IDS },
 	};
 	size_t n = strlen(path);
 
@@ -81,9 +89,11 @@ static int format_of(const struct rf_text_options *o, const char *path)
 	return RF_TEXT_BY_NAME;
 }
 
-static enum rf_code check_options(const struct rf_text_options *o, char *const *paths, int count, struct rf_err *e)
+static enum rf_code check_options(const struct rf_text_options *o, char *const *paths, int count,
+                                  struct rf_err *e)
 {
-	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->answer_key, o->source_key };
+	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->answer_key,
+	                       o->source_key };
 	char q[200];
 
 	if (o->answer_key && !o->prompt_key)
@@ -91,11 +101,13 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 	for (int i = 0; i < 4; i++)
 		for (int j = 0; j < i; j++)
 			if (keys[i] && keys[j] && !strcmp(keys[i], keys[j]))
-				return rf_fail(e, RF_EUSAGE, "two options name the key '%s'", rf_quote(q, sizeof q, keys[i], strlen(keys[i])));
+				return rf_fail(e, RF_EUSAGE, "two options name the key '%s'",
+				               rf_quote(q, sizeof q, keys[i], strlen(keys[i])));
 	for (const char *key = o->meta_key, *end; key; key = *end ? end + 1 : NULL) {
 		end = key + strcspn(key, ",");
 		if (end == key || end - key > MAX_KEY)
-			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %d bytes", MAX_KEY);
+			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %d bytes",
+			               MAX_KEY);
 	}
 	if (o->source_key && o->source)
 		return rf_fail(e, RF_EUSAGE, "--source and --source-key exclude each other");
@@ -104,13 +116,19 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
 		if (format == RF_TEXT_BY_NAME)
-			return rf_fail(e, RF_EUSAGE, "'%s': the name does not say what it is (.jsonl, .txt, .ids, each also .zst): "
-			               "give --format", q);
+			return rf_fail(e, RF_EUSAGE,
+			               "'%s': the name does not say what it is (.jsonl, .txt, .ids, each "
+			               "also .zst): "
+			               "give --format",
+			               q);
 		if (format == RF_TEXT_IDS && o->prompt_key)
 			return rf_fail(e, RF_EUSAGE, "'%s': --prompt-key is for jsonl, not for ids", q);
 		if (format == RF_TEXT_PLAIN && (o->prompt_key || o->meta_key || o->source_key))
-			return rf_fail(e, RF_EUSAGE, "'%s': a text file has no keys: --prompt-key, --meta-key and --source-key are for "
-			               "jsonl", q);
+			return rf_fail(e, RF_EUSAGE,
+			               "'%s': a text file has no keys: --prompt-key, --meta-key and "
+			               "--source-key are for "
+			               "jsonl",
+			               q);
 		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
 			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
 	}
@@ -129,8 +147,8 @@ static enum rf_code next_file(struct rf_text *t, struct rf_err *e)
 	return rf_lines_open(&t->lines, path, t->o.max_record, e);
 }
 
-enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o, char *const *paths, int count,
-                          struct rf_err *e)
+enum rf_code rf_text_open(struct rf_text **out, const struct rf_text_options *o, char *const *paths,
+                          int count, struct rf_err *e)
 {
 	static char stdin_name[] = "-", *const only_stdin[] = { stdin_name };
 	struct rf_text *t;
@@ -182,7 +200,8 @@ enum rf_code rf_text_blame(const struct rf_text *t, struct rf_err *e)
 {
 	if (t->format == RF_TEXT_PLAIN)
 		return rf_blame(e, "%s", rf_lines_name(t->lines));
-	return rf_blame(e, "%s: line %llu", rf_lines_name(t->lines), (unsigned long long)rf_lines_number(t->lines));
+	return rf_blame(e, "%s: line %llu", rf_lines_name(t->lines),
+	                (unsigned long long)rf_lines_number(t->lines));
 }
 
 /* An array that a document points to, with room for n elements; NULL: out of memory. */
@@ -204,13 +223,15 @@ static enum rf_code no_memory(struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
-static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v, struct rf_err *e)
+static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
+                               struct rf_err *e)
 {
 	char q[80];
 	enum rf_code rc = rf_jscan_get(line, key, v, e);
 
 	if (rc == RF_OK && !rf_jscan_is_string(v))
-		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", rf_quote(q, sizeof q, key, strlen(key)), rf_jscan_kind(v));
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string",
+		               rf_quote(q, sizeof q, key, strlen(key)), rf_jscan_kind(v));
 	return rc;
 }
 
@@ -222,7 +243,8 @@ static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char *
 
 	*text = rf_jscan_text(v, &n);
 	if (strlen(*text) != n)
-		return rf_fail(e, RF_EDATA, "'%s' holds a zero byte, which only texts may", rf_quote(q, sizeof q, key, strlen(key)));
+		return rf_fail(e, RF_EDATA, "'%s' holds a zero byte, which only texts may",
+		               rf_quote(q, sizeof q, key, strlen(key)));
 	return RF_OK;
 }
 
@@ -239,7 +261,8 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct 
 	if (rf_jscan_is_list(v))
 		for (; rf_jscan_next(v, NULL, &each); n++)
 			if (!rf_jscan_is_string(&each))
-				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q, rf_jscan_kind(&each), n);
+				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q,
+				               rf_jscan_kind(&each), n);
 	if (n == 0)
 		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q,
 		               rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
@@ -272,7 +295,8 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct 
 	return rc;
 }
 
-static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e);
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
+                         struct rf_err *e);
 
 static enum rf_code pack_string(msgpack_packer *p, const struct rf_jvalue *v, struct rf_err *e)
 {
@@ -317,7 +341,8 @@ static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v,
 }
 
 /* A JSON value as msgpack. */
-static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values, struct rf_err *e)
+static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth, int *values,
+                         struct rf_err *e)
 {
 	int64_t i;
 	uint64_t u;
@@ -390,7 +415,8 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 
 	if (!rf_jscan_is_list(v))
 		return rf_fail(e, RF_EDATA, "'tokens' is %s, not a list of token ids", rf_jscan_kind(v));
-	/* a comma stands before every element but the first; where they are no numbers there may be too many */
+	/* a comma stands before every element but the first; where they are no numbers there may be
+	   too many */
 	for (size_t i = 0; i < v->n; i++)
 		n += v->s[i] == ',';
 	int32_t *ids = room(t->ids, &t->ids_cap, n + 1, sizeof *ids);

@@ -22,7 +22,8 @@ struct rf_text_options {
 	int format;              /* enum rf_text_format; standard input without a name is jsonl */
 	const char *text_key;
 	const char *prompt_key;  /* NULL: a document is one text */
-	const char *answer_key;  /* with prompt_key: a string, or a list of strings whose first one is the text */
+	/* with prompt_key: a string, or a list of strings whose first one is the text */
+	const char *answer_key;
 	const char *meta_key;    /* keys with commas between them; NULL: none */
 	const char *source_key;  /* NULL: none */
 	bool source;             /* "name:line" of a document, or "name" where it is a file */
@@ -51,8 +52,8 @@ struct rf_doc {
 
 struct rf_text;
 
-/* All files in order, none: standard input.  RF_EUSAGE: a name that tells no format, keys that do not go together;
- * RF_ENOINPUT: one of the files cannot be read.  Opens the first. */
+/* All files in order, none: standard input.  RF_EUSAGE: a name that tells no format, keys that do not go
+ * together; RF_ENOINPUT: one of the files cannot be read.  Opens the first. */
 enum rf_code rf_text_open(struct rf_text **t, const struct rf_text_options *o, char *const *paths, int count,
                           struct rf_err *e);
 void rf_text_close(struct rf_text *t);                  /* NULL is fine */

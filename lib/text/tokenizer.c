@@ -17,8 +17,8 @@ enum { MAX_FILE = 64 << 20 };
 
 static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes };
 
-static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind, const char *path,
-                              struct rf_err *e)
+static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind,
+                              const char *path, struct rf_err *e)
 {
 	struct rf_tokenizer *t = calloc(1, sizeof *t);
 	enum rf_code rc;
@@ -49,7 +49,8 @@ static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jva
 	return false;
 }
 
-/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model; "": nothing. */
+/* What a tokenizer file calls itself: tokenizer_config.json its class, tokenizer.json the type of its model;
+ * "": nothing. */
 static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 {
 	struct rf_jvalue file, model, v = { NULL, 0 };
@@ -76,7 +77,8 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 	return rc;
 }
 
-const char *const rf_tokenizer_files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json", NULL };
+const char *const rf_tokenizer_files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json",
+                                           NULL };
 
 /* The tokenizer's file of a checkpoint, or of the newest step of a run. */
 static bool find_file(const char *dir, char path[4096])
@@ -88,7 +90,8 @@ static bool find_file(const char *dir, char path[4096])
 		if (run && rf_step_latest(dir, step, lost, NULL) != RF_OK)
 			return false;
 		for (const char *const *name = rf_tokenizer_files; *name; name++)
-			if (snprintf(path, 4096, "%s/%s", run ? step : dir, *name) < 4096 && !stat(path, &st) && S_ISREG(st.st_mode))
+			if (snprintf(path, 4096, "%s/%s", run ? step : dir, *name) < 4096 &&
+			    !stat(path, &st) && S_ISREG(st.st_mode))
 				return true;
 	}
 	return false;
@@ -114,7 +117,8 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	if (!find_file(dir, file))
 		return RF_OK;
 	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
-		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file, (long long)st.st_size, MAX_FILE);
+		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file, (long long)st.st_size,
+		               MAX_FILE);
 	/* a config names a kind; what the kind knows of beside it is not in this file */
 	if (strcmp(rf_disk_name(file), "tokenizer_config.json"))
 		return rf_disk_hash_file(file, hash, e);
@@ -140,14 +144,20 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 
 	strcpy(name, "SentencePiece");
 	if (snprintf(file, 4096, "%s", path) >= 4096)
-		return rf_fail(e, RF_ENOINPUT, "%s: the path is too long", rf_quote(q, sizeof q, path, strlen(path)));
+		return rf_fail(e, RF_ENOINPUT, "%s: the path is too long",
+		               rf_quote(q, sizeof q, path, strlen(path)));
 	if (stat(path, &st))
-		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)), strerror(errno));
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)),
+		               strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
-		return rf_fail(e, RF_EMODEL, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, tokenizer_config.json); the byte "
-		               "tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)", rf_quote(q, sizeof q, path, strlen(path)));
+		return rf_fail(e, RF_EMODEL,
+		               "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
+		               "tokenizer_config.json); the byte "
+		               "tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)",
+		               rf_quote(q, sizeof q, path, strlen(path)));
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: not a regular file, which is read twice", rf_quote(q, sizeof q, path, strlen(path)));
+		return rf_fail(e, RF_EMODEL, "%s: not a regular file, which is read twice",
+		               rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
 	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
 }
@@ -164,10 +174,14 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	if ((kind = kind_of(name)))
 		return open_kind(t, kind, file, e);
 	if (!*name)
-		return rf_fail(e, RF_EMODEL, "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
+		return rf_fail(e, RF_EMODEL,
+		               "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
 		               rf_quote(q, sizeof q, file, strlen(file)));
-	return rf_fail(e, RF_EMODEL, "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes; rf-tokenize "
-	               "--format ids --vocab N takes ids made elsewhere)", rf_quote(q, sizeof q, file, strlen(file)), name);
+	return rf_fail(e, RF_EMODEL,
+	               "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes; "
+	               "rf-tokenize "
+	               "--format ids --vocab N takes ids made elsewhere)",
+	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
 /* What config.json beside a file says; 0: nothing. */
@@ -185,7 +199,8 @@ static int vocab_beside(const char *file)
 	return vocab;
 }
 
-enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab, struct rf_err *e)
+enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
+                                   struct rf_err *e)
 {
 	char file[4096];
 	struct rf_tokenizer *t;
@@ -221,14 +236,14 @@ const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
 int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
 
-enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
-                                 size_t *cap, struct rf_err *e)
+enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
+                                 size_t *count, size_t *cap, struct rf_err *e)
 {
 	return t->kind->encode(t, text, n, ids, count, cap, e);
 }
 
-enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
-                                 struct rf_err *e)
+enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                 size_t *n, struct rf_err *e)
 {
 	return t->kind->decode(t, ids, count, text, n, e);
 }

@@ -1,5 +1,6 @@
-/* tokenizer_bytes.c -- a byte is a token: id = byte + 3, behind padding, end and unknown, as ByT5 has them (Xue et al.
- * 2022, arXiv:2105.13626).  The ids from 259 on are ByT5's 125 sentinels, which no text gives. */
+/* tokenizer_bytes.c -- a byte is a token: id = byte + 3, behind padding, end and unknown, as ByT5
+ * has them (Xue et al.  2022, arXiv:2105.13626).  The ids from 259 on are ByT5's 125 sentinels,
+ * which no text gives. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,8 @@ static enum rf_code open_bytes(struct rf_tokenizer *t, const char *path, struct 
 	return RF_OK;
 }
 
-static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
-                                 size_t *cap, struct rf_err *e)
+static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
+                                 size_t *count, size_t *cap, struct rf_err *e)
 {
 	size_t need, bytes;
 
@@ -41,17 +42,20 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 	return RF_OK;
 }
 
-static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
-                                 struct rf_err *e)
+static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                 size_t *n, struct rf_err *e)
 {
-	static const char *const special[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>", [RF_BYTES_UNK] = "<unk>" };
+	static const char *const special[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>",
+	                                       [RF_BYTES_UNK] = "<unk>" };
 	size_t bytes = 1, w = 0;
 	char *out;
 
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] < 0 || ids[i] >= t->vocab)
-			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i], t->vocab);
-		if (__builtin_add_overflow(bytes, ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL ? 1 : LONGEST, &bytes))
+			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
+			               t->vocab);
+		if (__builtin_add_overflow(bytes, ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL ? 1 : LONGEST,
+		                           &bytes))
 			return rf_fail(e, RF_ENOMEM, "out of memory");
 	}
 	if (!(out = malloc(bytes)))
@@ -71,5 +75,6 @@ static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *id
 }
 
 const struct rf_tokenizer_kind rf_tokenizer_kind_bytes = {
-	.name = "bytes", .class = "ByT5Tokenizer", .open = open_bytes, .encode = encode_bytes, .decode = decode_bytes,
+	.name = "bytes", .class = "ByT5Tokenizer", .open = open_bytes, .encode = encode_bytes,
+	.decode = decode_bytes,
 };

@@ -7,11 +7,12 @@
 struct rf_tokenizer_kind {
 	const char *name;
 	const char *class;       /* the tokenizer_class by which tokenizer_config.json calls it */
-	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e); /* path: the file that named it */
-	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids, size_t *count,
-	                       size_t *cap, struct rf_err *e);
-	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text, size_t *n,
-	                       struct rf_err *e);
+	/* path: the file that named it */
+	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e);
+	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
+	                       size_t *count, size_t *cap, struct rf_err *e);
+	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+	                       size_t *n, struct rf_err *e);
 	void (*close)(struct rf_tokenizer *t);
 };
 

@@ -1,4 +1,5 @@
-/* cublas.cpp -- the calls of cuBLAS that the plugin makes, by their definition, with the checks of their arguments. */
+/* cublas.cpp -- the calls of cuBLAS that the plugin makes, by their definition, with the checks of their
+ * arguments. */
 #include <cstring>
 #include <vector>
 #include <cublas_v2.h>
@@ -14,7 +15,8 @@ struct operand { const void *p; cudaDataType type; bool turned; int rows, cols, 
 size_t size_of(cudaDataType t) { return t == CUDA_R_32F ? 4 : 2; }
 
 /* Whether all of it is memory of the device. */
-bool there(const void *p, cudaDataType type, long long stored_rows, long long stored_cols, int ld, long long apart, int batch)
+bool there(const void *p, cudaDataType type, long long stored_rows, long long stored_cols, int ld,
+           long long apart, int batch)
 {
 	const long long n = (batch - 1) * apart + (stored_rows - 1) * ld + stored_cols;
 
@@ -55,29 +57,34 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *, size_t) { return CU
 
 const char *cublasGetStatusString(cublasStatus_t s)
 {
-	return s == CUBLAS_STATUS_INVALID_VALUE ? "invalid value" : s == CUBLAS_STATUS_EXECUTION_FAILED ? cudaGetErrorString(emu::fault(false)) :
-		"an error";
+	return s == CUBLAS_STATUS_INVALID_VALUE      ? "invalid value"
+	       : s == CUBLAS_STATUS_EXECUTION_FAILED ? cudaGetErrorString(emu::fault(false))
+	                                             : "an error";
 }
 
-cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const void *alpha,
-                                          const void *A, cudaDataType at, int lda, long long sa, const void *B, cudaDataType bt, int ldb,
-                                          long long sb, const void *beta, void *C, cudaDataType ct, int ldc, long long sc, int batch,
-                                          cublasComputeType_t, cublasGemmAlgo_t)
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,
+                                          int n, int k, const void *alpha, const void *A, cudaDataType at,
+                                          int lda, long long sa, const void *B, cudaDataType bt, int ldb,
+                                          long long sb, const void *beta, void *C, cudaDataType ct, int ldc,
+                                          long long sc, int batch, cublasComputeType_t, cublasGemmAlgo_t)
 {
 	const float by = *(const float *)alpha, keep = *(const float *)beta;
-	const struct operand a = { A, at, ta == CUBLAS_OP_T, m, k, lda, sa }, b = { B, bt, tb != CUBLAS_OP_T, n, k, ldb, sb };
+	const struct operand a = { A, at, ta == CUBLAS_OP_T, m, k, lda, sa }, b = { B, bt, tb != CUBLAS_OP_T,
+	                                                                            n, k, ldb, sb };
 	std::vector<float> x, y;
 
 	if (!h)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	if ((at != CUDA_R_32F && at != CUDA_R_16BF) || at != bt || ct != CUDA_R_32F)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < most(1, a.turned ? k : m) || ldb < most(1, b.turned ? k : n) || ldc < most(1, m))
+	if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < most(1, a.turned ? k : m) ||
+	    ldb < most(1, b.turned ? k : n) || ldc < most(1, m))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (!m || !n || !batch || emu::only_noted())
 		return CUBLAS_STATUS_SUCCESS;
 	if (emu::fault(false) || (k && !there(A, at, a.turned ? m : k, a.turned ? k : m, lda, sa, batch)) ||
-	    (k && !there(B, bt, b.turned ? n : k, b.turned ? k : n, ldb, sb, batch)) || !there(C, ct, n, m, ldc, sc, batch))
+	    (k && !there(B, bt, b.turned ? n : k, b.turned ? k : n, ldb, sb, batch)) ||
+	    !there(C, ct, n, m, ldc, sc, batch))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	for (long long i = 0; i < batch; i++) {
 		fetch(x, a, i);
@@ -88,7 +95,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
 
 				for (long long l = 0; l < k; l++)
 					sum += x[(size_t)(r * k + l)] * y[(size_t)(j * k + l)];
-				*c = by * sum + (keep != 0 ? keep * *c : 0); /* where beta is 0 C is not read: it may hold NaN */
+				/* where beta is 0 C is not read: it may hold NaN */
+				*c = by * sum + (keep != 0 ? keep * *c : 0);
 			}
 	}
 	return CUBLAS_STATUS_SUCCESS;

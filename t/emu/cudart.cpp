@@ -1,12 +1,14 @@
-/* cudart.cpp -- the few calls of the CUDA runtime that the plugin makes, on the host.  Memory of the device is the host's,
- * filled with bytes that make numbers NaN; copies that pass the end of an allocation are faults.  What goes wrong on other
- * machines can be asked for:
+/* cudart.cpp -- the few calls of the CUDA runtime that the plugin makes, on the host.  Memory of the device
+ * is the host's, filled with bytes that make numbers NaN; copies that pass the end of an allocation are
+ * faults.  What goes wrong on other machines can be asked for:
  *
  *     EMU_DRIVER=12020   the driver's version; 0: there is none       EMU_DEVICES=0    no GPU
  *     EMU_SM=70          a GPU that there is no code for              EMU_MEMORY=n     n bytes of memory
  *     EMU_SMS=132        multiprocessors, by which some kernels choose their grid; 4 of them else
- *     EMU_SHARED=99        KiB of shared memory that a block may have: 227 on sm_90, 163 on sm_80, 99 on sm_86 and sm_89
- *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls after it fail */
+ *     EMU_SHARED=99        KiB of shared memory that a block may have: 227 on sm_90, 163 on sm_80, 99 on
+ *     sm_86 and sm_89
+ *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls
+ *     after it fail */
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -71,7 +73,10 @@ cudaError_t cudaFree(void *p)
 	return cudaSuccess;
 }
 
-cudaError_t cudaMallocHost(void **p, size_t n) { return (*p = malloc(n)) ? cudaSuccess : cudaErrorMemoryAllocation; }
+cudaError_t cudaMallocHost(void **p, size_t n)
+{
+	return (*p = malloc(n)) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
 
 cudaError_t cudaFreeHost(void *p)
 {

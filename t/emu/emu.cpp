@@ -1,11 +1,11 @@
-/* emu.cpp -- runs a kernel's blocks one after the other, and the threads of a block as fibres: stacks of their own, which take
- * turns where they wait for each other, warp by warp.  A switch costs some ten instructions, a barrier of 256 threads a few
- * microseconds.
+/* emu.cpp -- runs a kernel's blocks one after the other, and the threads of a block as fibres: stacks of
+ * their own, which take turns where they wait for each other, warp by warp.  A switch costs some ten
+ * instructions, a barrier of 256 threads a few microseconds.
  *
- * What it finds by itself: a launch that a GPU refuses; threads that wait for others which never come, or meet at different
- * barriers; shared memory that was not asked for.  The compiler's checks of alignment and of the bounds of arrays arrive here
- * too.  Shared memory begins as NaN.  ASan knows the fibres and the strips between pieces of shared memory; race.cpp, where
- * linked, is told of every access. */
+ * What it finds by itself: a launch that a GPU refuses; threads that wait for others which never come, or
+ * meet at different barriers; shared memory that was not asked for.  The compiler's checks of alignment and
+ * of the bounds of arrays arrive here too.  Shared memory begins as NaN.  ASan knows the fibres and the
+ * strips between pieces of shared memory; race.cpp, where linked, is told of every access. */
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -44,7 +44,8 @@ struct state now;
 
 namespace {
 
-const size_t STACK = 256 << 10, GUARD = 4096, STRIP = 128, PIECES = 64, MOST_SHARED = 227 << 10, ROOM = MOST_SHARED + PIECES * STRIP;
+const size_t STACK = 256 << 10, GUARD = 4096, STRIP = 128, PIECES = 64, MOST_SHARED = 227 << 10,
+	     ROOM = MOST_SHARED + PIECES * STRIP;
 
 struct copy { void *to; const void *from; int group; };
 
@@ -69,14 +70,16 @@ struct fibre {
 	void *fake_stack = nullptr;             /* ASan's */
 };
 
-/* Of a warp, in bits: the lanes that have not returned, those that may go on, those that have come to an operation of the warp;
- * of these the first, whether another waits for something else, and what each brought. */
+/* Of a warp, in bits: the lanes that have not returned, those that may go on, those that have come
+ * to an operation of the warp; of these the first, whether another waits for something else, and
+ * what each brought. */
 struct warp { unsigned live, ready, arrived; bool mixed; const fibre *first; void *arg[32]; };
 
 enum { FORWARD, REVERSE, RANDOM };
 fibre *fibres, scheduler, *current, *last;      /* last: who ran before */
 struct warp warps[32];
-int threads, alive, waiting, yeses, counted;    /* of the block; waiting: at its barrier; counted: what it gave */
+/* of the block; waiting: at its barrier; counted: what it gave */
+int threads, alive, waiting, yeses, counted;
 const fibre *first_waiting, *elsewhere;         /* elsewhere: at another barrier */
 std::vector<int> lanes;                         /* in the order in which they take turns, */
 size_t turn;                                    /* and whose it was */
@@ -92,7 +95,7 @@ cudaError_t fault_code = cudaSuccess, refused_code = cudaSuccess;
 std::string fault_said, refused_said;
 bool fault_comes;                               /* EMU_FAULT: it is seen when somebody waits */
 
-/* ---- fibres ----------------------------------------------------------------------------------------------------- */
+/* ---- fibres -------------------------------------------------------------------------------- */
 
 #ifndef EMU_UCONTEXT
 extern "C" void emu_switch(void **save, void *to);
@@ -184,7 +187,8 @@ void live_and_die()
 void make_fibres()
 {
 	const size_t step = STACK + GUARD;
-	char *m = (char *)mmap(nullptr, 1024 * step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *m = (char *)mmap(nullptr, 1024 * step, PROT_READ | PROT_WRITE,
+	                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (m == MAP_FAILED)
 		abort();
@@ -220,7 +224,7 @@ void make_fibres()
 	}
 }
 
-/* ---- those who wait --------------------------------------------------------------------------------------------- */
+/* ---- those who wait ------------------------------------------------------------------------ */
 
 /* Whether all lanes of mask that have not returned have come to the same operation. */
 bool all_here(int w, unsigned mask)
@@ -262,8 +266,9 @@ void meet_in_block()
 	if (!waiting || waiting < alive)
 		return;
 	if (elsewhere)
-		fail("divergent barrier: thread %d is at %s:%d, but thread %d at %s:%d", first_waiting->thread, first_waiting->file,
-		     first_waiting->line, elsewhere->thread, elsewhere->file, elsewhere->line);
+		fail("divergent barrier: thread %d is at %s:%d, but thread %d at %s:%d",
+		     first_waiting->thread, first_waiting->file, first_waiting->line, elsewhere->thread,
+		     elsewhere->file, elsewhere->line);
 	now.block_epoch++;
 	counted = yeses;
 	waiting = yeses = 0;
@@ -299,20 +304,24 @@ void stuck()
 	for (fibre *f = fibres; f < fibres + threads && shown < 6; f++) {
 		char s[300];
 
-		if (!(warps[f->warp].live & f->lane) || (before && before->line == f->line && before->mask == f->mask))
+		if (!(warps[f->warp].live & f->lane) ||
+		    (before && before->line == f->line && before->mask == f->mask))
 			continue;
 		if (warps[f->warp].arrived & f->lane)
-			snprintf(s, sizeof s, "; thread %d waits at %s:%d for lanes %08x", f->thread, f->file, f->line, f->mask);
+			snprintf(s, sizeof s, "; thread %d waits at %s:%d for lanes %08x", f->thread, f->file,
+			         f->line, f->mask);
 		else
-			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread, f->file, f->line);
+			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread, f->file,
+			         f->line);
 		who += s;
 		before = f;
 		shown++;
 	}
-	fail("deadlock: %d of %d threads have not returned and none can go on%s", alive, threads, who.c_str());
+	fail("deadlock: %d of %d threads have not returned and none can go on%s", alive, threads,
+	     who.c_str());
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------- */
 
 void in_order(std::vector<int> &o, size_t n)
 {
@@ -336,7 +345,8 @@ void begin_block(size_t b)
 	waiting = yeses = 0;
 	now.block = b;
 	now.block_epoch = 0;
-	blockIdx = { unsigned(b % gridDim.x), unsigned(b / gridDim.x % gridDim.y), unsigned(b / gridDim.x / gridDim.y) };
+	blockIdx = { unsigned(b % gridDim.x), unsigned(b / gridDim.x % gridDim.y),
+	             unsigned(b / gridDim.x / gridDim.y) };
 	pieces.clear();
 	if (given) {
 		ASAN(__asan_unpoison_memory_region(room, ROOM);)
@@ -397,14 +407,15 @@ void stop(cudaError_t code, const std::string &what)
 		fault_code = code;
 		fault_said = what;
 		if (now.thread >= 0)
-			fault_said += " (block " + std::to_string(now.block) + " of the launch at " + running.file + ":" +
-				std::to_string(running.line) + ")";
+			fault_said += " (block " + std::to_string(now.block) + " of the launch at " +
+			              running.file + ":" + std::to_string(running.line) + ")";
 	}
 	if (now.thread >= 0)
 		switch_to(*current, scheduler);
 }
 
-/* A line for each way to launch a kernel: its address in the object that it is in, threads, bytes of dynamic shared memory. */
+/* A line for each way to launch a kernel: its address in the object that it is in, threads, bytes of dynamic
+ * shared memory. */
 void note(const struct call *c, size_t n, size_t bytes)
 {
 	static FILE *const file = fopen(getenv("EMU_LAUNCHES"), "w");
@@ -412,14 +423,15 @@ void note(const struct call *c, size_t n, size_t bytes)
 	Dl_info info;
 
 	if (file && noted.insert({ c->kernel, n, bytes }).second && dladdr(c->kernel, &info)) {
-		fprintf(file, "%zx %zu %zu\n", (size_t)((const char *)c->kernel - (const char *)info.dli_fbase), n, bytes);
+		fprintf(file, "%zx %zu %zu\n",
+		        (size_t)((const char *)c->kernel - (const char *)info.dli_fbase), n, bytes);
 		fflush(file);
 	}
 }
 
 }
 
-/* ---- failures --------------------------------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------ */
 
 void fail(const char *fmt, ...)
 {
@@ -468,7 +480,9 @@ cudaError_t last_error()
 
 const char *sentence(cudaError_t code)
 {
-	return code == fault_code && code ? fault_said.c_str() : code && !refused_said.empty() ? refused_said.c_str() : "no error";
+	return code == fault_code && code      ? fault_said.c_str()
+	       : code && !refused_said.empty() ? refused_said.c_str()
+	                                       : "no error";
 }
 
 long long setting(const char *name, long long otherwise)
@@ -485,7 +499,7 @@ bool only_noted()
 	return is;
 }
 
-/* ---- what kernels call ------------------------------------------------------------------------------------------ */
+/* ---- what kernels call --------------------------------------------------------------------- */
 
 void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line)
 {
@@ -601,7 +615,8 @@ size_t most_shared()
 void allow_smem(const void *fn, size_t bytes)
 {
 	if (bytes > most_shared())
-		refuse(cudaErrorInvalidValue, "%zu bytes of shared memory, of which a block may have %zu", bytes, most_shared());
+		refuse(cudaErrorInvalidValue, "%zu bytes of shared memory, of which a block may have %zu",
+		       bytes, most_shared());
 	else
 		allowed[fn] = bytes;
 }
@@ -616,11 +631,15 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 	if (fault_code || fault_comes)
 		return;
 	if (!n || n > 1024 || block.z > 64)
-		refuse(cudaErrorInvalidConfiguration, "a block of %ux%ux%u threads (%s:%d)", block.x, block.y, block.z, c->file, c->line);
+		refuse(cudaErrorInvalidConfiguration, "a block of %ux%ux%u threads (%s:%d)", block.x, block.y,
+		       block.z, c->file, c->line);
 	else if (!all || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-		refuse(cudaErrorInvalidConfiguration, "a grid of %ux%ux%u blocks (%s:%d)", grid.x, grid.y, grid.z, c->file, c->line);
+		refuse(cudaErrorInvalidConfiguration, "a grid of %ux%ux%u blocks (%s:%d)", grid.x, grid.y,
+		       grid.z, c->file, c->line);
 	else if (bytes > most)
-		refuse(cudaErrorInvalidValue, "%zu bytes of dynamic shared memory where %zu are allowed (%s:%d)", bytes, most, c->file, c->line);
+		refuse(cudaErrorInvalidValue,
+		       "%zu bytes of dynamic shared memory where %zu are allowed (%s:%d)", bytes, most,
+		       c->file, c->line);
 	if (refused_code)
 		return;
 	if (only_noted()) {
@@ -651,7 +670,7 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 
 }
 
-/* ---- the compiler's checks -------------------------------------------------------------------------------------- */
+/* ---- the compiler's checks ----------------------------------------------------------------- */
 
 /* Of -fsanitize=alignment,bounds, which want a runtime: this is it, where no other is. */
 #ifndef __SANITIZE_ADDRESS__
@@ -664,12 +683,13 @@ struct beyond { struct place at; const struct type *array, *index; };
 
 extern "C" void __ubsan_handle_type_mismatch_v1(struct mismatch *m, void *p)
 {
-	emu::fail("misaligned access at %s:%u: %p for %s, which wants a multiple of %d", m->at.file, m->at.line, p, m->type->name,
-	          1 << m->log_alignment);
+	emu::fail("misaligned access at %s:%u: %p for %s, which wants a multiple of %d", m->at.file,
+	          m->at.line, p, m->type->name, 1 << m->log_alignment);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds(struct beyond *b, void *index)
 {
-	emu::fail("out of bounds at %s:%u: element %lld of %s", b->at.file, b->at.line, (long long)(intptr_t)index, b->array->name);
+	emu::fail("out of bounds at %s:%u: element %lld of %s", b->at.file, b->at.line,
+	          (long long)(intptr_t)index, b->array->name);
 }
 #endif

@@ -1,8 +1,10 @@
-/* emu.h -- what a kernel sees where a C++ compiler takes the place of nvcc: CUDA's words and functions for the CPU.
+/* emu.h -- what a kernel sees where a C++ compiler takes the place of nvcc: CUDA's words and
+ * functions for the CPU.
  *
- * Blocks run one after the other, the threads of a block as fibres (emu.cpp), each until it waits for others; so the words
- * for where memory lies mean little: a block's shared memory is there once.  The order in which blocks, warps and threads
- * come is EMU_ORDER's: fwd, rev or rand:SEED, and no kernel's result may depend on it.
+ * Blocks run one after the other, the threads of a block as fibres (emu.cpp), each until it waits
+ * for others; so the words for where memory lies mean little: a block's shared memory is there
+ * once.  The order in which blocks, warps and threads come is EMU_ORDER's: fwd, rev or rand:SEED,
+ * and no kernel's result may depend on it.
  *
  * What a GPU would not forgive makes the operation fail, as it would there: see emu_rt.h. */
 #ifndef EMU_H
@@ -42,8 +44,9 @@ static constexpr int warpSize = 32;
 
 namespace emu {
 
-/* The lanes of a warp that are named in mask meet at a line; the last to come runs fn on what each brought, arg[lane], unless
- * fn is NULL.  orders: what they wrote before is seen after, which is not so of shuffles and votes. */
+/* The lanes of a warp that are named in mask meet at a line; the last to come runs fn on what each brought,
+ * arg[lane], unless fn is NULL.  orders: what they wrote before is seen after, which is not so of shuffles
+ * and votes. */
 typedef void (*warp_fn)(void *const *arg, unsigned mask);
 void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line);
 /* All threads of the block meet: how many came with yes. */
@@ -53,17 +56,19 @@ int block_barrier(bool yes, const char *file, int line);
 void shuffle(unsigned mask, const void *in, void *out, size_t size, int src, const char *file, int line);
 /* The lanes of mask that came with yes. */
 unsigned vote(unsigned mask, bool yes, const char *file, int line);
-/* Compares `size` bytes at p with those at expected and, if equal, puts desired's there; else copies them to expected. */
+/* Compares `size` bytes at p with those at expected and, if equal, puts desired's there; else copies them to
+ * expected. */
 bool cas(void *p, void *expected, const void *desired, size_t size);
 
-/* A piece of the block's dynamic shared memory, and between pieces a strip that nobody may touch.  What a kernel takes twice
- * from the beginning is the same memory, as it is on a GPU. */
+/* A piece of the block's dynamic shared memory, and between pieces a strip that nobody may touch.  What a
+ * kernel takes twice from the beginning is the same memory, as it is on a GPU. */
 struct carver {
 	size_t at = 0, taken = 0;
 	void *piece(size_t bytes);
 	template <class T> T *take(int n) { return static_cast<T *>(piece(size_t(n) * sizeof(T))); }
 };
-/* cp.async: 16 bytes on their way to shared memory.  They come when the thread waits for their group: until then there is NaN. */
+/* cp.async: 16 bytes on their way to shared memory.  They come when the thread waits for their group: until
+ * then there is NaN. */
 void copy_16(void *to, const void *from);
 void copies_close();
 void copies_wait(int all_but);
@@ -73,14 +78,17 @@ void allow_smem(const void *fn, size_t bytes);
 /* The operation fails. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-struct call { const void *kernel; void (*run)(void *args); void *args; size_t args_size; const char *file; int line; };
+struct call { const void *kernel; void (*run)(void *args); void *args; size_t args_size; const char *file;
+              int line; };
 void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes);
 
 /* Arguments are converted and copied once, as the driver does. */
 template <class... P, class... A>
-void launch(const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes, cudaStream_t, A &&...a)
+void launch(const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
+            cudaStream_t, A &&...a)
 {
-	struct { void (*kernel)(P...); std::tuple<std::decay_t<P>...> args; } all{ kernel, { std::forward<A>(a)... } };
+	struct { void (*kernel)(P...); std::tuple<std::decay_t<P>...> args;
+	         } all{ kernel, { std::forward<A>(a)... } };
 	auto run = [](void *p) {
 		auto *to = static_cast<decltype(all) *>(p);
 		std::apply(to->kernel, to->args);
@@ -117,13 +125,16 @@ template <class T> using same = typename as<T>::type;
 
 #define EMU_AT const char *file_ = __builtin_FILE(), int line_ = __builtin_LINE()
 
-/* ---- barriers, shuffles, votes ---------------------------------------------------------------------------------- */
+/* ---- barriers, shuffles, votes ------------------------------------------------------------- */
 
 inline void __syncthreads(EMU_AT) { emu::block_barrier(false, file_, line_); }
 inline int __syncthreads_count(int p, EMU_AT) { return emu::block_barrier(p, file_, line_); }
 inline int __syncthreads_or(int p, EMU_AT) { return emu::block_barrier(p, file_, line_) != 0; }
 inline int __syncthreads_and(int p, EMU_AT) { return emu::block_barrier(!p, file_, line_) == 0; }
-inline void __syncwarp(unsigned mask = ~0u, EMU_AT) { emu::warp_op(mask, nullptr, nullptr, true, file_, line_); }
+inline void __syncwarp(unsigned mask = ~0u, EMU_AT)
+{
+	emu::warp_op(mask, nullptr, nullptr, true, file_, line_);
+}
 
 template <class T> T __shfl_sync(unsigned mask, T v, int src, int w = 32, EMU_AT)
 {
@@ -155,24 +166,36 @@ inline unsigned __ballot_sync(unsigned mask, int p, EMU_AT) { return emu::vote(m
 inline int __any_sync(unsigned mask, int p, EMU_AT) { return emu::vote(mask, p, file_, line_) != 0; }
 inline int __all_sync(unsigned mask, int p, EMU_AT) { return emu::vote(mask, !p, file_, line_) == 0; }
 
-/* ---- atomics ---------------------------------------------------------------------------------------------------- */
+/* ---- atomics ------------------------------------------------------------------------------- */
 
-template <class T> T atomicAdd(T *p, emu::same<T> v) { return emu::changed(p, [=](T old) { return T(old + v); }); }
-template <class T> T atomicMin(T *p, emu::same<T> v) { return emu::changed(p, [=](T old) { return v < old ? v : old; }); }
-template <class T> T atomicMax(T *p, emu::same<T> v) { return emu::changed(p, [=](T old) { return old < v ? v : old; }); }
+template <class T> T atomicAdd(T *p, emu::same<T> v)
+{
+	return emu::changed(p, [=](T old) { return T(old + v); });
+}
+template <class T> T atomicMin(T *p, emu::same<T> v)
+{
+	return emu::changed(p, [=](T old) { return v < old ? v : old; });
+}
+template <class T> T atomicMax(T *p, emu::same<T> v)
+{
+	return emu::changed(p, [=](T old) { return old < v ? v : old; });
+}
 template <class T> T atomicExch(T *p, emu::same<T> v) { return emu::changed(p, [=](T) { return v; }); }
-template <class T> T atomicCAS(T *p, emu::same<T> c, emu::same<T> v) { return emu::changed(p, [=](T old) { return old == c ? v : old; }); }
+template <class T> T atomicCAS(T *p, emu::same<T> c, emu::same<T> v)
+{
+	return emu::changed(p, [=](T old) { return old == c ? v : old; });
+}
 
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
-/* ---- copies on their way, for which a kernel has a twin in PTX -------------------------------------------------- */
+/* ---- copies on their way, for which a kernel has a twin in PTX ----------------------------- */
 
 inline void copy_16(void *to, const void *from) { emu::copy_16(to, from); }
 inline void copies_close() { emu::copies_close(); }
 template <int n> inline void copies_wait() { emu::copies_wait(n); }
 
-/* ---- loads, numbers --------------------------------------------------------------------------------------------- */
+/* ---- loads, numbers ------------------------------------------------------------------------ */
 
 template <class T> T __ldg(const T *p) { return *p; }
 template <class T> T __ldcs(const T *p) { return *p; }

@@ -1,5 +1,5 @@
-/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and mma.sync m16n8k16 and ldmatrix as functions of C++,
- * for each of which a kernel has a twin in PTX. */
+/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and mma.sync m16n8k16 and ldmatrix
+ * as functions of C++, for each of which a kernel has a twin in PTX. */
 #ifndef EMU_MMA_H
 #define EMU_MMA_H
 
@@ -10,7 +10,8 @@ namespace emu {
 
 /* All lanes name the same matrix, where a load may begin: 32 bytes, and rows by 16. */
 void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int line);
-void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file, int line);
+void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file,
+                   int line);
 void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const char *file, int line);
 void ldmatrix(uint32_t *r, const void *row, int n, bool turned, const char *file, int line);
 
@@ -26,8 +27,8 @@ struct row_major {};
 struct col_major {};
 enum layout_t { mem_row_major, mem_col_major };
 
-/* Element i of lane l is element 32 i + l of the tile: not as on any GPU, so that a kernel which relies on the order of the
- * elements fails. */
+/* Element i of lane l is element 32 i + l of the tile: not as on any GPU, so that a kernel which relies on
+ * the order of the elements fails. */
 template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
 	static_assert(M == 16 && N == 16 && K == 16, "16 x 16 x 16 is what there is here");
 	enum { num_elements = 8 };
@@ -47,7 +48,8 @@ inline size_t place(int i, unsigned ld, bool by_rows)
 	return by_rows ? (size_t)r * ld + c : (size_t)c * ld + r;
 }
 
-/* Lanes meet after they have loaded and before they store, so that a barrier which is missing before or after it shows. */
+/* Lanes meet after they have loaded and before they store, so that a barrier which is missing before or after
+ * it shows. */
 template <class Use, class T, class Layout>
 void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &f, const T *p, unsigned ld, EMU_AT)
 {
@@ -56,14 +58,18 @@ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &f, const T *p, unsig
 	emu::wmma_place(p, ld, sizeof(T), file_, line_);
 }
 
-template <class T> void load_matrix_sync(fragment<accumulator, 16, 16, 16, T> &f, const T *p, unsigned ld, layout_t layout, EMU_AT)
+template <class T>
+void load_matrix_sync(fragment<accumulator, 16, 16, 16, T> &f, const T *p, unsigned ld, layout_t layout,
+                      EMU_AT)
 {
 	for (int i = 0; i < 8; i++)
 		f.x[i] = p[place(i, ld, layout == mem_row_major)];
 	emu::wmma_place(p, ld, sizeof(T), file_, line_);
 }
 
-template <class T> void store_matrix_sync(T *p, const fragment<accumulator, 16, 16, 16, T> &f, unsigned ld, layout_t layout, EMU_AT)
+template <class T>
+void store_matrix_sync(T *p, const fragment<accumulator, 16, 16, 16, T> &f, unsigned ld, layout_t layout,
+                       EMU_AT)
 {
 	emu::wmma_place(p, ld, sizeof(T), file_, line_);
 	for (int i = 0; i < 8; i++)
@@ -71,8 +77,10 @@ template <class T> void store_matrix_sync(T *p, const fragment<accumulator, 16, 
 }
 
 template <class LA, class LB>
-void mma_sync(fragment<accumulator, 16, 16, 16, float> &d, const fragment<matrix_a, 16, 16, 16, __nv_bfloat16, LA> &a,
-              const fragment<matrix_b, 16, 16, 16, __nv_bfloat16, LB> &b, const fragment<accumulator, 16, 16, 16, float> &c, EMU_AT)
+void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
+              const fragment<matrix_a, 16, 16, 16, __nv_bfloat16, LA> &a,
+              const fragment<matrix_b, 16, 16, 16, __nv_bfloat16, LB> &b,
+              const fragment<accumulator, 16, 16, 16, float> &c, EMU_AT)
 {
 	emu::wmma_multiply(d.x, a.x, b.x, c.x, file_, line_);
 }
@@ -80,12 +88,19 @@ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d, const fragment<matrix
 }
 }
 
-inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4], EMU_AT)
+inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
+                         EMU_AT)
 {
 	emu::mma(d, a, b, c, file_, line_);
 }
 
-inline void ldmatrix_x4(uint32_t (&r)[4], const void *row, EMU_AT) { emu::ldmatrix(r, row, 4, false, file_, line_); }
-inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, EMU_AT) { emu::ldmatrix(r, row, 4, true, file_, line_); }
+inline void ldmatrix_x4(uint32_t (&r)[4], const void *row, EMU_AT)
+{
+	emu::ldmatrix(r, row, 4, false, file_, line_);
+}
+inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, EMU_AT)
+{
+	emu::ldmatrix(r, row, 4, true, file_, line_);
+}
 
 #endif

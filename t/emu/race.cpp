@@ -1,13 +1,14 @@
 /* race.cpp -- finds races, and shared memory that is read before it is written, exactly.
  *
- * Kernels are compiled with -fsanitize=thread, but linked with this instead of its runtime: the compiler's calls arrive here
- * with the address of every access.  Two accesses of a byte by different threads of a launch, one of them a write, are a
- * race unless a barrier lies between them: __syncthreads between any two threads of a block, __syncwarp of all lanes between
- * two of a warp, nothing between blocks.  Shuffles and votes order no memory.  Values do not matter, nor does the order of the
- * fibres: one run finds all that is in its accesses.  And an access of memory that the device does not have is a fault.
+ * Kernels are compiled with -fsanitize=thread, but linked with this instead of its runtime: the compiler's
+ * calls arrive here with the address of every access.  Two accesses of a byte by different threads of a
+ * launch, one of them a write, are a race unless a barrier lies between them: __syncthreads between any two
+ * threads of a block, __syncwarp of all lanes between two of a warp, nothing between blocks.  Shuffles and
+ * votes order no memory.  Values do not matter, nor does the order of the fibres: one run finds all that is
+ * in its accesses.  And an access of memory that the device does not have is a fault.
  *
- * Not seen: memcpy of a size that is not constant.  False alarms: what one block hands to another by __threadfence and an
- * atomic; __syncwarp of a part of a warp. */
+ * Not seen: memcpy of a size that is not constant.  False alarms: what one block hands to another by
+ * __threadfence and an atomic; __syncwarp of a part of a warp. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,17 +28,19 @@ enum { READ, WRITE, ATOMIC };
 
 /* An access, and how many barriers its thread had passed. */
 struct event { uint32_t pc, launch, block; uint16_t block_epoch, warp_epoch, thread; uint8_t kind; };
-/* What is remembered of a byte.  Of readers two, from different warps if there are such: whoever writes has a race with one
- * of them if with any. */
+/* What is remembered of a byte.  Of readers two, from different warps if there are such: whoever writes has a
+ * race with one of them if with any. */
 struct cell { struct event written, read[2]; };
 
 enum { PAGE = 4096, CACHE = 256 };
-/* All accesses so far were of whole grains of 4, 2 or 1 bytes, 1 << shift, for each of which there is a cell. */
+/* All accesses so far were of whole grains of 4, 2 or 1 bytes, 1 << shift, for each of which there
+ * is a cell. */
 struct page { uintptr_t no; unsigned shift; std::vector<struct cell> cells; };
 std::unordered_map<uintptr_t, std::unique_ptr<struct page>> pages;
 struct page *cache[CACHE];
 
-/* Where the shared object lies that the kernels are in, and its variables, of which shared memory that is not dynamic is one. */
+/* Where the shared object lies that the kernels are in, and its variables, of which shared memory that is not
+ * dynamic is one. */
 uintptr_t object, object_end, data, data_end;
 
 struct page *page_of(uintptr_t no)
@@ -111,7 +114,8 @@ std::string lines(uint32_t pc)
 		return "?";
 	while (fgets(line, sizeof line, p)) {
 		line[strcspn(line, " \n")] = 0;
-		if (strncmp(line, "cuda_bf16", 9) && strncmp(line, "emu.h", 5) && strncmp(line, "emu_mma.h", 9))
+		if (strncmp(line, "cuda_bf16", 9) && strncmp(line, "emu.h", 5) &&
+		    strncmp(line, "emu_mma.h", 9))
 			all += (all.empty() ? "" : " of ") + std::string(line);
 	}
 	pclose(p);
@@ -122,7 +126,8 @@ std::string described(const struct event &e)
 {
 	static const char *const kinds[] = { "read", "written", "changed atomically" };
 
-	return std::string(kinds[e.kind]) + " by thread " + std::to_string(e.thread) + " of block " + std::to_string(e.block) + " at " + lines(e.pc);
+	return std::string(kinds[e.kind]) + " by thread " + std::to_string(e.thread) + " of block " +
+	       std::to_string(e.block) + " at " + lines(e.pc);
 }
 
 /* One thread, or a barrier in between.  Other blocks have other shared memory. */
@@ -132,13 +137,15 @@ inline bool ordered(const struct event &a, const struct event &b, bool shared)
 		return true;
 	if (a.block != b.block)
 		return shared;
-	return a.thread == b.thread || a.block_epoch != b.block_epoch || (a.thread / 32 == b.thread / 32 && a.warp_epoch != b.warp_epoch);
+	return a.thread == b.thread || a.block_epoch != b.block_epoch ||
+	       (a.thread / 32 == b.thread / 32 && a.warp_epoch != b.warp_epoch);
 }
 
-__attribute__((noinline)) void report(const struct event &before, const struct event &e, const void *p, bool shared)
+__attribute__((noinline)) void report(const struct event &before, const struct event &e, const void *p,
+                                      bool shared)
 {
-	emu::fail("race in %s memory: %p is %s, and %s, without a barrier in between", shared ? "shared" : "global", p, described(before).c_str(),
-	          described(e).c_str());
+	emu::fail("race in %s memory: %p is %s, and %s, without a barrier in between",
+	          shared ? "shared" : "global", p, described(before).c_str(), described(e).c_str());
 }
 
 inline void check(const struct event &before, const struct event &e, const void *p, bool shared)
@@ -160,7 +167,8 @@ inline void access(struct cell &c, const struct event &e, const void *p, bool sh
 		emu::fail("shared memory that nobody has written: %p is %s", p, described(e).c_str());
 	if (ordered(c.read[0], e, shared))
 		c.read[0] = e;
-	else if (ordered(c.read[1], e, shared) || (c.read[0].block == c.read[1].block && c.read[0].thread / 32 == c.read[1].thread / 32))
+	else if (ordered(c.read[1], e, shared) ||
+	         (c.read[0].block == c.read[1].block && c.read[0].thread / 32 == c.read[1].thread / 32))
 		c.read[1] = e;
 }
 
@@ -177,17 +185,25 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 	const uintptr_t p = (uintptr_t)at;
 	bool shared = q >= emu::now.shared && q < emu::now.shared_end;
 
-	if (emu::now.thread < 0 || (q >= emu::now.stacks && q < emu::now.stacks_end) || (q >= emu::now.args && q < emu::now.args_end))
+	if (emu::now.thread < 0 || (q >= emu::now.stacks && q < emu::now.stacks_end) ||
+	    (q >= emu::now.args && q < emu::now.args_end))
 		return;
 	if (!object)
 		find_object();
-	const struct event e = { (uint32_t)((uintptr_t)pc - object), emu::now.launches, (uint32_t)emu::now.block, (uint16_t)emu::now.block_epoch,
-		(uint16_t)emu::now.warp_epoch[emu::now.thread / 32], (uint16_t)emu::now.thread, (uint8_t)kind };
+	const struct event e = { (uint32_t)((uintptr_t)pc - object),
+	                        emu::now.launches,
+	                        (uint32_t)emu::now.block,
+	                        (uint16_t)emu::now.block_epoch,
+	                        (uint16_t)emu::now.warp_epoch[emu::now.thread / 32],
+	                        (uint16_t)emu::now.thread,
+	                        (uint8_t)kind };
 	if (shared) {
 		if (!emu::in_piece(at, n))
-			emu::fail("out of bounds in dynamic shared memory: %zu bytes at %p are %s", n, at, described(e).c_str());
+			emu::fail("out of bounds in dynamic shared memory: %zu bytes at %p are %s", n, at,
+			          described(e).c_str());
 	} else if (p >= data && p < data_end) {
-		if (is_part_of(p, threadIdx) || is_part_of(p, blockIdx) || is_part_of(p, blockDim) || is_part_of(p, gridDim))
+		if (is_part_of(p, threadIdx) || is_part_of(p, blockIdx) || is_part_of(p, blockDim) ||
+		    is_part_of(p, gridDim))
 			return;
 		shared = true;
 	} else if (p >= object && p < object_end) {
@@ -206,7 +222,7 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 	}
 }
 
-/* ---- what the compiler calls ------------------------------------------------------------------------------------ */
+/* ---- what the compiler calls --------------------------------------------------------------- */
 
 #define ACCESSES(n) \
 	extern "C" void __tsan_read##n(void *p) { emu_race_access(p, n, READ, __builtin_return_address(0)); } \
@@ -218,8 +234,14 @@ ACCESSES(2)
 ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
-extern "C" void __tsan_read_range(void *p, size_t n) { emu_race_access(p, n, READ, __builtin_return_address(0)); }
-extern "C" void __tsan_write_range(void *p, size_t n) { emu_race_access(p, n, WRITE, __builtin_return_address(0)); }
+extern "C" void __tsan_read_range(void *p, size_t n)
+{
+	emu_race_access(p, n, READ, __builtin_return_address(0));
+}
+extern "C" void __tsan_write_range(void *p, size_t n)
+{
+	emu_race_access(p, n, WRITE, __builtin_return_address(0));
+}
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit() {}

@@ -81,7 +81,7 @@ bool cas(void *p, void *expected, const void *desired, size_t size)
 	return false;
 }
 
-/* ---- matrix units ----------------------------------------------------------------------------------------------- */
+/* ---- matrix units -------------------------------------------------------------------------- */
 
 void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int line)
 {
@@ -102,7 +102,8 @@ void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int l
 	}, false, file, line);
 }
 
-void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file, int line)
+void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file,
+                   int line)
 {
 	struct operands { float *d; const __nv_bfloat16 *a, *b; const float *c; } mine = { d, a, b, c };
 
@@ -137,7 +138,8 @@ void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const c
 			const int group = l / 4, pair = l % 4 * 2;
 
 			for (int i = 0; i < 8; i++)
-				A[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = half_of(o->a[i / 2], i % 2);
+				A[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = half_of(o->a[i / 2],
+				                                                             i % 2);
 			for (int i = 0; i < 4; i++) {
 				B[pair + i % 2 + i / 2 * 8][group] = half_of(o->b[i / 2], i % 2);
 				D[group + i / 2 * 8][pair + i % 2] = o->c[i];
@@ -146,7 +148,8 @@ void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const c
 		multiply(D, A, B);
 		for (int l = 0; l < 32; l++)
 			for (int i = 0; i < 4; i++)
-				static_cast<struct operands *>(arg[l])->d[i] = D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+				static_cast<struct operands *>(arg[l])->d[i] =
+					D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
 	}, false, file, line);
 }
 
@@ -170,9 +173,11 @@ void ldmatrix(uint32_t *r, const void *row, int n, bool turned, const char *file
 				uint32_t word = 0;
 
 				for (int h = 0; h < 2; h++) {
-					const int i = to->turned ? l % 4 * 2 + h : l / 4, j = to->turned ? l / 4 : l % 4 * 2 + h;
+					const int i = to->turned ? l % 4 * 2 + h : l / 4,
+						  j = to->turned ? l / 4 : l % 4 * 2 + h;
 
-					word |= (uint32_t)static_cast<struct rows *>(arg[q * 8 + i])->own[j] << 16 * h;
+					word |= (uint32_t) static_cast<struct rows *>(arg[q * 8 + i])->own[j]
+					        << 16 * h;
 				}
 				to->r[q] = word;
 			}
