@@ -263,6 +263,7 @@ units-fuzz: $(REPLAYS)
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/*.c)
 QUIET     = $(filter-out lib/cli/% lib/io/child.c,$(wildcard lib/*/*.c kernels/*.c kernels/*.h)) $(CU)
+ROOMS     = $(wildcard lib/*/*.[ch] kernels/*.[ch] kernels/*.cu tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/*.cu t/emu/*.cpp)
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
@@ -275,11 +276,12 @@ lint:
 	@mandoc -T lint -W warning man/*
 	@shellcheck -x pipelines/*.sh kernels/*.sh completion/*.bash .ci/run
 	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/*.bash
+	@awk -f lib/rooms.awk $(ROOMS)
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || { echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk '$$2 != "total" && $$1 > 150 { print "lint: " $$2 " has " $$1 " lines, more than 150"; bad = 1 } END { exit bad }'
 	@wc -l $(SOURCES) $(CU) $(EMULATOR) \
 		$(wildcard lib/*/*.h kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/cross/*.bats t/*.bash pipelines/*.sh pipelines/*.mk man/* *.md) Makefile | \
-		awk '$$2 != "total" && $$1 > 900 { print "lint: " $$2 " has " $$1 " lines, more than 900"; bad = 1 } END { exit bad }'
+		awk '$$2 != "total" && $$1 > 1000 { print "lint: " $$2 " has " $$1 " lines, more than 1000"; bad = 1 } END { exit bad }'
 
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share

@@ -1,0 +1,46 @@
+# rooms.awk -- the order of lib's rooms, which make lint enforces: awk -f lib/rooms.awk lib/*/*.[ch] kernels/* tools/*.c
+#
+# A file may include headers of its own room and of rooms below it.  Rooms on the same floor do not know each other.  kernels/ may
+# include what lies in or below the device's room, tools/ everything but t/.  The backend of the CPU is still spread over device/,
+# engine/ and kernels/: the headers named in `backend` may be included from these two rooms.
+BEGIN {
+	floors = "base, io, device, model stream, text, ckpt, mixers, engine, method dump loop, cli"
+	n = split(floors, floor, ", ")
+	for (i = 1; i <= n; i++) {
+		m = split(floor[i], rooms, " ")
+		for (j = 1; j <= m; j++)
+			at[rooms[j]] = i
+	}
+	at["kernels"] = at["device"] + 0.5
+	at["tools"] = n + 1
+	backend["cpu.h"] = backend["cpu_device.h"] = 1
+}
+
+FNR == 1 {
+	split(FILENAME, path, "/")
+	room = path[1] == "lib" ? path[2] : path[1]
+	if (!(room in at))
+		complain(FILENAME ": " room " is no room of lib/rooms.awk")
+}
+
+/^#[ \t]*include "/ {
+	header = $0
+	gsub(/^#[ \t]*include "|".*$/, "", header)
+	of = split(header, path, "/") == 2 ? path[1] : ""
+	if (header in backend && (room == "device" || room == "engine"))
+		next
+	if (of == "")  # its own folder's; only kernels/ has such
+		of = room == "kernels" ? room : "?"
+	if (!(of in at))
+		complain(FILENAME ":" FNR ": \"" header "\" is in no room")
+	else if (of != room && at[of] >= at[room])
+		complain(FILENAME ":" FNR ": " room "/ includes \"" header "\", and " of "/ does not lie below it")
+}
+
+function complain(text)
+{
+	print "lint: " text
+	bad = 1
+}
+
+END { exit bad }
