@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/arena.h"
 #include "method/entropy.h"
 
 enum { LOGIT_ROWS = 256 };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/arena.h"
 #include "method/train.h"
 
 enum { HEAD_ROWS = 256 };

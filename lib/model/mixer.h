@@ -8,14 +8,8 @@
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
 
+#include "device/arena.h"
 #include "model/model.h"
-
-/* Device memory that is laid out once: take() hands out pieces in order.  With no base it only counts, so
- * that one layout function both plans and places. */
-struct rf_arena { char *base; size_t used; };
-rf_f32 rf_arena_f32(struct rf_arena *a, size_t n);
-rf_i32 rf_arena_i32(struct rf_arena *a, size_t n);
-rf_f64 rf_arena_f64(struct rf_arena *a, size_t n);
 
 struct rf_mixer {
 	const char *name;

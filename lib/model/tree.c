@@ -12,20 +12,6 @@
 
 #include "model/tree.h"
 
-enum { ALIGN = 64 };
-
-static void *take(struct rf_arena *a, size_t n, size_t size)
-{
-	char *p = a->base ? a->base + a->used : NULL;
-
-	a->used += (n * size + ALIGN - 1) / ALIGN * ALIGN;
-	return p;
-}
-
-rf_f32 rf_arena_f32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
-rf_i32 rf_arena_i32(struct rf_arena *a, size_t n) { return take(a, n, 4); }
-rf_f64 rf_arena_f64(struct rf_arena *a, size_t n) { return take(a, n, 8); }
-
 /* What a pass keeps: per layer where there will be a backward pass or another step, else one place
  * for all. */
 static void place_pass(struct rf_pass *p, struct rf_arena *a)
