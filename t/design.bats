@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# rf-design(7): what it names is there, and its lists are whole.
+setup() {
+	load helper
+	page=$ROOT/man/rf-design.7
+}
+
+# arguments MACRO: those of a macro in the page, one on each line, wherever in a line it stands
+arguments() {
+	awk -v macro="$1" '
+		/^\.[A-Z]/ {
+			sub(/^\./, "")
+			on = 0
+			for (i = 1; i <= NF; i++)
+				if ($i ~ /^[A-Z][a-z]$/)
+					on = $i == macro
+				else if (on && $i !~ /^[.,:;()]+$/)
+					print $i
+		}' "$page"
+}
+
+# all_are COMMAND...: the command says of each line of the input that it is there, in the root of the source
+all_are() {
+	cd "$ROOT"
+	while read -r name; do
+		"$@" "$name" >/dev/null || { echo "$name is not there"; return 1; }
+	done
+}
+
+# Of names in running text only those that begin with a folder are known as such.  NAME and TYPE stand for
+# what the new thing is called.
+folders='completion|kernels|lib|man|pipelines|t|tools'
+
+@test "rf-design(7): the files that it names are there" {
+	arguments Pa >names
+	[ "$(wc -l <names)" -ge 50 ]
+	grep -oE "\b($folders)/[A-Za-z0-9_./*-]*[A-Za-z0-9_*]" "$page" >>names
+	grep -vE 'NAME|TYPE' names | sort -u | all_are compgen -G
+}
+
+@test "rf-design(7): the functions, types and variables that it names are in the source" {
+	for macro in Fn Vt Va Dv; do
+		arguments $macro
+	done | grep -vxE 'struct|enum' >names
+	[ "$(wc -l <names)" -ge 10 ]
+	sort -u names | all_are grep -rqw lib kernels pipelines -e
+}
+
+@test "rf-design(7): it names each room of lib, in the order that make lint enforces" {
+	sed -n '/^\.Sh ROOMS/,/^\.El/s/^\.It Li \([a-z]*\) Ta .*/\1/p' "$page" >rooms
+	sed -n 's/.*floors = "\(.*\)"/\1/p' "$ROOT/lib/rooms.awk" | tr -s ', ' '\n\n' | diff - rooms
+	sort rooms | diff <(cd "$ROOT/lib" && ls -d -- */ | tr -d / | sort) -
+}
+
+@test "rf-design(7): there is a checklist for each kind of addition" {
+	for what in reward mixer tokenizer device stage phase; do
+		awk -v what="$what" '/^\.S[hs] / { on = $0 == ".Ss How to add a " what } on' "$page" >list
+		grep -q '^\.It Pa ' list
+		grep -q '^What tells you:' list
+		grep -q '^Nothing tells you ' list
+	done
+}
+
+@test "rf-design(7): the glossary is in order" {
+	sed -n '/^\.Sh GLOSSARY/,/^\.El/s/^\.It \([^T].*\|T[^a].*\) Ta .*/\1/p' "$page" >words
+	[ "$(wc -l <words)" -ge 30 ]
+	sort -fuc words
+}
