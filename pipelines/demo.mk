@@ -4,7 +4,8 @@
 # From that one checkpoint four runs take the same data in the same order, the same number of optimizer steps, the same learning rate:
 #
 #     sft         next tokens alone: the baseline
-#     refine      ReFINE as in the paper: 8 positions, 1 rollout of 5 tokens, cosine reward, grouped by sequence
+#     refine      ReFINE (arXiv:2602.16704): 8 positions, 1 rollout of 5 tokens, cosine reward,
+#                 grouped by sequence
 #     refine-n8   8 rollouts per position, grouped by position
 #     random      ReFINE with random rewards: the control that every claim of an effect needs
 #

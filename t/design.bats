@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rf-design(7): what it names is there, and its lists are whole.
+# rf-design(7): what it names is there, and its lists are whole.  What the source refers to is there, too.
 setup() {
 	load helper
 	page=$ROOT/man/rf-design.7
@@ -65,4 +65,22 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 	sed -n '/^\.Sh GLOSSARY/,/^\.El/s/^\.It \([^T].*\|T[^a].*\) Ta .*/\1/p' "$page" >words
 	[ "$(wc -l <words)" -ge 30 ]
 	sort -fuc words
+}
+
+@test "source: whoever says \"paper\" says which, in the same file or its header" {
+	cd "$ROOT"
+	for file in README.md man/rf-tools.7 $(grep -rlw paper lib kernels tools); do
+		cat "$file" "${file%.*}.h" 2>/dev/null | grep -q '2602\.16704' ||
+			{ echo "$file: which paper?"; return 1; }
+	done
+}
+
+@test "source: nothing refers to a document that is not in the repository" {
+	cd "$ROOT"
+	tree=(README.md Makefile .ci completion kernels lib man pipelines t tools)
+	run ! grep -rInE '(^|[^A-Z-])DESIG[N]([^A-Z]|$)' "${tree[@]}"
+	grep -rIohE '\b[A-Z]+\.md\b' "${tree[@]}" | sort -u >"$BATS_TEST_TMPDIR/names"
+	for name in $(cat "$BATS_TEST_TMPDIR/names"); do
+		[ -n "$(find "${tree[@]}" -name "$name")" ] || { echo "$name is not there"; return 1; }
+	done
 }

@@ -2,9 +2,10 @@
  * device, plan memory, load; and, for longer sequences than planned, plan again.
  *
  * With --max-len memory is added up and allocated before the first record is read, for sequences of that
- * length with as many positions and rollouts as the stream's history says (else as the paper has them), so it
- * runs out at the start or never; a longer record is refused where it stands.  Without it memory is planned
- * for the first record (a trainer: for the first mini-batch), and again for a longer one. */
+ * length with as many positions and rollouts as the stream's history says (else as the paper of ReFINE has
+ * them, arXiv:2602.16704), so it runs out at the start or never; a longer record is refused where it stands.
+ * Without it memory is planned for the first record (a trainer: for the first mini-batch), and again for a
+ * longer one. */
 #ifndef RF_ENGINE_H
 #define RF_ENGINE_H
 

@@ -1,5 +1,5 @@
-/* entropy.h -- the model's uncertainty at every position of a sequence, in one forward pass (paper,
- * eq. 4). */
+/* entropy.h -- the model's uncertainty at every position of a sequence, in one forward pass (ReFINE,
+ * arXiv:2602.16704, eq. 4). */
 #ifndef RF_ENTROPY_H
 #define RF_ENTROPY_H
 

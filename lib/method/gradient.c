@@ -1,5 +1,5 @@
-/* gradient.c -- one optimizer step of two programs (DESIGN, "Two losses, one step"): one leaves its gradient
- * in a file, the other adds it to its own and steps.
+/* gradient.c -- one optimizer step of two programs (--grad-out, --grad-in): one leaves its gradient in a
+ * file, the other adds it to its own and steps.
  *
  * Both ways it moves a block at a time between the file and the device, so that it needs no memory that would
  * be asked for after all the work is done. */

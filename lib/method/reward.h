@@ -1,4 +1,4 @@
-/* reward.h -- how well a rollout agrees with the text (paper, eq. 8, 10, 11).
+/* reward.h -- how well a rollout agrees with the text (ReFINE, arXiv:2602.16704, eq. 8, 10, 11).
  *
  *     cosine  mean_j  h_pred[j] . h_gt[j] / (max(|h_pred[j]|, 1e-8) max(|h_gt[j]|, 1e-8))
  *     binary  mean_j  [rollout token j = text token j]

@@ -1,4 +1,4 @@
-/* rollout.c -- continuations below rows of a text (paper, eq. 6-7; DESIGN, the shared prefix).
+/* rollout.c -- continuations below rows of a text (paper, eq. 6-7; rf-design(7), The tree).
  *
  * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first
  * is what token 0 is drawn from, the others are h_gt.  The rollouts of all positions that the tree has ready

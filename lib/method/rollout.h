@@ -1,5 +1,5 @@
-/* rollout.h -- short continuations below chosen rows of a sequence (paper, eq. 6-7), in one pass
- * over the text.
+/* rollout.h -- short continuations below chosen rows of a sequence (ReFINE, arXiv:2602.16704, eq. 6-7), in
+ * one pass over the text.
  *
  * Position s means: prefix x[0..s-1], rollout tokens at s, s+1, ...  The first is drawn from row s-1 of the
  * same pass that gives h_gt, the text's own hidden states at s .. s+k-1. */

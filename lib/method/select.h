@@ -1,4 +1,4 @@
-/* select.h -- which positions of a sequence get rollouts (paper, eq. 5).
+/* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 5).
  *
  * The entropies are smoothed, the sequence is cut into c equal chunks, and in each one position is drawn with
  * probability softmax(smoothed H / tau). */

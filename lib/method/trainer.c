@@ -1,4 +1,4 @@
-/* trainer.c -- from a stream to the next step of a run (DESIGN, "The method" and "Files").
+/* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
  *
  * Records gather into mini-batches, each of which is one optimizer step in memory.  Nothing outside changes
  * before the end record was read; then the log's lines and the new step follow, in this order: a step that a

@@ -38,7 +38,8 @@ void rf_config_rest(struct rf_config_reader *r, struct rf_config *cfg);
  * defaults. */
 enum { RF_NO_EOS = -1 };
 void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos);
-/* intermediate_size or hidden_ratio, DESIGN.md section 6. */
+/* The MLP's width: intermediate_size, or where that is null hidden_size times 2/3 hidden_ratio, rounded down
+ * to a whole number and then up to a multiple of 256. */
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg);
 /* num_hidden_layers, by default n, all of one kind. */
 void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, enum rf_kind kind);
