@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/config.h"
+#include "model/mixer.h"
 #include "model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -26,7 +26,7 @@ static void check(const struct rf_config *c)
 	       "a size outside its limits");
 	const struct rf_delta_config *r = &c->delta;
 	for (int i = 0; i < c->layers; i++)
-		insist(c->kind[i] != RF_KIND_DELTA ||
+		insist(c->mixer[i] != &rf_mixer_delta_net ||
 		               (r->heads >= 1 && r->qk_heads >= 1 && r->heads % r->qk_heads == 0 &&
 		                r->K >= 1 && r->V >= 1 && (int64_t)r->heads * r->K <= RF_MAX_WIDTH &&
 		                (int64_t)r->heads * r->V <= RF_MAX_WIDTH && r->conv_size >= 1 &&
@@ -34,7 +34,7 @@ static void check(const struct rf_config *c)
 		       "a mixer outside its limits");
 	const struct rf_lact_config *l = &c->lact;
 	for (int i = 0; i < c->layers; i++)
-		insist(c->kind[i] != RF_KIND_LACT || (l->heads >= 1 && l->heads * l->D == c->d && l->E >= 1 &&
+		insist(c->mixer[i] != &rf_mixer_lact || (l->heads >= 1 && l->heads * l->D == c->d && l->E >= 1 &&
 		                                      (int64_t)l->heads * l->E <= RF_MAX_WIDTH &&
 		                                      l->chunk >= 1 && l->rank >= 0 && l->rank <= l->D),
 		       "fast weights outside their limits");
@@ -43,7 +43,7 @@ static void check(const struct rf_config *c)
 		insist(c->eos[i] >= 0 && c->eos[i] < c->vocab, "eos outside the vocabulary");
 	const struct rf_attn_config *a = &c->attn;
 	for (int i = 0; i < c->layers; i++)
-		insist(c->kind[i] == RF_KIND_DELTA ||
+		insist(c->mixer[i] == &rf_mixer_delta_net ||
 		               (a->heads >= 1 && a->kv_heads >= 1 && a->heads % a->kv_heads == 0 &&
 		                a->D >= 1 && (int64_t)a->heads * a->D <= RF_MAX_WIDTH && a->rotary <= a->D &&
 		                a->rotary % 2 == 0 && a->window >= 0 && a->theta > 0),

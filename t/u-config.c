@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/config.h"
+#include "model/mixer.h"
 #include "model/model.h"
 #include "tap.h"
 
@@ -247,7 +247,7 @@ static void test_values(void)
 
 	parse(&c, "{\"model_type\": \"delta_net\"}", &e);
 	ok(c.d == 2048 && c.layers == 24 && c.delta.heads == 16 && c.delta.K == 128 && c.delta.V == 128 && c.vocab == 32000 && c.ffn == 5632 && c.delta.conv_size == 4
-	   && c.delta.conv && c.delta.beta && !c.delta.gate && !c.delta.neg_eigval && !c.tied && c.kind[0] == RF_KIND_DELTA && c.norm_eps == 1e-6
+	   && c.delta.conv && c.delta.beta && !c.delta.gate && !c.delta.neg_eigval && !c.tied && c.mixer[0] == &rf_mixer_delta_net && c.norm_eps == 1e-6
 	   && c.initializer_range == 0.02 && c.delta.qk_act == RF_ACT_SILU && c.delta.qk_norm == RF_NORM_L2 && c.eos_count == 1 && c.eos[0] == 2,
 	   "what is not said is as flash-linear-attention has it");
 	rf_config_free(&c);
@@ -267,7 +267,7 @@ static void test_values(void)
 		rf_config_free(&c);
 	}
 	parse(&c, vectors[1].text, &e);
-	ok(c.kind[0] == RF_KIND_ATTENTION && c.kind[1] == RF_KIND_DELTA && c.kind[2] == RF_KIND_ATTENTION && c.attn.heads == 4 && c.attn.kv_heads == 2 && c.attn.qkv_bias
+	ok(c.mixer[0] == &rf_mixer_attention && c.mixer[1] == &rf_mixer_delta_net && c.mixer[2] == &rf_mixer_attention && c.attn.heads == 4 && c.attn.kv_heads == 2 && c.attn.qkv_bias
 	   && c.attn.window == 9 && c.attn.theta == 1e6, "attention layers are read");
 	rf_config_free(&c);
 	parse(&c, vectors[2].text, &e);
@@ -316,7 +316,7 @@ static void test_gated(void)
 	rf_config_free(&c);
 	read_vector(&c, "gated-groups");
 	ok(c.delta.heads == 6 && c.delta.qk_heads == 3 && c.delta.K == 10 && c.delta.V == 11 && !c.delta.gate && c.delta.neg_eigval && !c.delta.conv
-	   && c.delta.conv_size == 1 && c.ffn == 77 && c.kind[1] == RF_KIND_ATTENTION && c.attn.D == 16 && !strcmp(c.unknown, "wheels"), "what is said is read");
+	   && c.delta.conv_size == 1 && c.ffn == 77 && c.mixer[1] == &rf_mixer_attention && c.attn.D == 16 && !strcmp(c.unknown, "wheels"), "what is said is read");
 	ok(rf_params_build(&t, &c, false, &e) == RF_OK, "it has a table");
 	A = rf_params_find(&t, "model.layers.0.attn.A_log");
 	dt = rf_params_find(&t, "model.layers.2.attn.dt_bias");
@@ -335,14 +335,14 @@ static void test_qwen(void)
 	parse(&c, "{\"model_type\": \"qwen3_5_text\"}", &e);
 	ok(c.d == 4096 && c.layers == 32 && c.ffn == 12288 && c.vocab == 248320 && c.attn.heads == 16 && c.attn.kv_heads == 4 && c.attn.D == 256
 	   && c.attn.rotary == 64 && c.attn.theta == 1e4 && c.attn.gated && !c.attn.window && c.delta.heads == 32 && c.delta.qk_heads == 16 && c.delta.K == 128
-	   && c.delta.V == 128 && c.delta.conv_size == 4 && c.delta.joint && c.delta.gate && c.delta.beta && c.kind[2] == RF_KIND_DELTA
-	   && c.kind[3] == RF_KIND_ATTENTION && c.kind[31] == RF_KIND_ATTENTION && c.norm_eps == 1e-6 && c.norm_plus_one && !c.tied && c.eos_count == 0
+	   && c.delta.V == 128 && c.delta.conv_size == 4 && c.delta.joint && c.delta.gate && c.delta.beta && c.mixer[2] == &rf_mixer_delta_net
+	   && c.mixer[3] == &rf_mixer_attention && c.mixer[31] == &rf_mixer_attention && c.norm_eps == 1e-6 && c.norm_plus_one && !c.tied && c.eos_count == 0
 	   && c.initializer_range == 0.02, "what is not said of Qwen3.5 is as transformers has it");
 	rf_config_free(&c);
 	for (int i = 0; i < 2; i++) {
 		read_vector(&c, i ? "qwen-sees" : "qwen");
 		ok(c.d == 64 && c.layers == 4 && c.attn.heads == 8 && c.attn.kv_heads == 2 && c.attn.D == 16 && c.attn.rotary == 4 && c.attn.theta == 1e7
-		   && c.kind[1] == RF_KIND_ATTENTION && c.kind[3] == RF_KIND_DELTA && c.delta.heads == 6 && c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12
+		   && c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_delta_net && c.delta.heads == 6 && c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12
 		   && c.tied && c.eos_count == 1 && c.eos[0] == 98 && !*c.unknown && !strcmp(c.names.root, i ? "model.language_model." : "model."),
 		   "a published one is read, %s (%s)", c.names.root, c.unknown);
 		ok(rf_config_owns(&c, "lm_head.weight") && rf_config_owns(&c, "model.language_model.layers.9.x") && !rf_config_owns(&c, "mtp.fc.weight")
@@ -350,7 +350,7 @@ static void test_qwen(void)
 		rf_config_free(&c);
 	}
 	read_vector(&c, "qwen-older");
-	ok(c.attn.theta == 5e5 && c.attn.rotary == 8 && c.kind[0] == RF_KIND_DELTA && c.kind[1] == RF_KIND_ATTENTION && c.kind[3] == RF_KIND_ATTENTION, "older keys are read");
+	ok(c.attn.theta == 5e5 && c.attn.rotary == 8 && c.mixer[0] == &rf_mixer_delta_net && c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_attention, "older keys are read");
 	rf_config_free(&c);
 	read_vector(&c, "qwen-unknown");
 	ok(!strcmp(c.unknown, "text_config.rope_parameters.cogs, text_config.wheels, spokes"), "unknown keys are named at every level: %s", c.unknown);
@@ -375,7 +375,7 @@ static void test_lact(void)
 	   && c.attn.rotary == 64 && c.attn.theta == 1e4 && c.attn.window == 2048 && !c.attn.qkv_bias && c.lact.heads == 4 && c.lact.D == 512
 	   && c.lact.E == 512 && c.lact.chunk == 2048 && c.lact.rank == 0 && c.lact.silu && c.lact.v_silu && !c.lact.qk_norm && c.lact.turned
 	   && !c.lact.muon && c.lact.momentum && !c.lact.prenorm && c.lact.scale && c.lact.gain == 0.5 && c.initializer_range == 0.006
-	   && c.norm_eps == 1e-6 && c.kind[23] == RF_KIND_LACT && !c.tied && c.eos_count == 1 && c.eos[0] == 2,
+	   && c.norm_eps == 1e-6 && c.mixer[23] == &rf_mixer_lact && !c.tied && c.eos_count == 1 && c.eos[0] == 2,
 	   "what is not said of LaCT is as its published code has it");
 	rf_config_free(&c);
 	read_vector(&c, "lact");

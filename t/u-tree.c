@@ -22,6 +22,7 @@
 #include "method/train.h"
 #include "model/tree.h"
 #include "must.h"
+#include "running_mean.h"
 #include "tap.h"
 
 /* ---- a small model with every term of the equations alive ---------------------------------- */
@@ -39,7 +40,8 @@ static uint32_t drawn;
 static double uniform(void) { return rf_draw(rf_draw_key(seed, RF_DRAW_REWARD, 0, 0, 0, 0), drawn++); }
 static float noise(double scale) { return (float)(scale * (2 * uniform() - 1)); }
 
-static void open_model(const char *name, const char *options)
+/* mixer: of every second layer in the place of the config's own; NULL: none. */
+static void open_model(const char *name, const char *options, const struct rf_mixer *mixer)
 {
 	char text[1000];
 
@@ -56,6 +58,8 @@ static void open_model(const char *name, const char *options)
 	                 : "",
 	         *options ? ", " : "", options);
 	must(rf_config_parse(&ckpt.cfg, text, strlen(text), &err));
+	for (int i = 0; mixer && i < ckpt.cfg.layers; i += 2)
+		ckpt.cfg.mixer[i] = mixer;
 	must(rf_params_build(&ckpt.params, &ckpt.cfg, ckpt.cfg.tied, &err));
 	weights = room(ckpt.params.total, sizeof *weights);
 	rf_init_weights(&ckpt.params, 1, weights);
@@ -374,7 +378,7 @@ static void forward_only(const struct result *expect, int steps)
 	bool attends = false;
 
 	for (int i = 0; i < ckpt.cfg.layers; i++)
-		attends |= ckpt.cfg.kind[i] != RF_KIND_DELTA;
+		attends |= ckpt.cfg.mixer[i]->reads != NULL;
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
 		bool slid = ahead(&have, T, how[i].segment, SITES, steps, how[i].grow);
 		double x = distance(have.roll, expect->roll, n), h = distance(have.text, expect->text, T * d);
@@ -398,16 +402,17 @@ static void forward_only(const struct result *expect, int steps)
 	free_result(&again);
 }
 
-static void exact(const char *name, const char *options, const int *lengths, int n)
+static void exact(const char *name, const char *options, const struct rf_mixer *mixer, const int *lengths,
+                  int n)
 {
 	size_t d, R = MOST * SITES * PER;
 	struct result expect, have;
 	char how[80];
 
-	open_model(name, options);
+	open_model(name, options, mixer);
 	for (int i = 0; i < ckpt.cfg.layers; i++)
 		/* sums over the cache are in another order than over rows */
-		if (most <= 0 && ckpt.cfg.kind[i] != RF_KIND_DELTA) {
+		if (most <= 0 && ckpt.cfg.mixer[i]->reads) {
 			close_model();
 			return;
 		}
@@ -512,7 +517,8 @@ static const struct { const char *name, *options; bool brief;
          false },
 	{ "Qwen3.5's delta rule, one key head, no convolution to speak of",
          QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
-	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25), false },
+	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25),
+	  false },
 	{ "Qwen3.5's attention, odd heads, nothing turned, tied",
          QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, " QWEN_ATTENTION(3, 1, 5, 0),
          false },
@@ -537,7 +543,8 @@ static const struct { const char *name, *options; bool brief;
 	{ "LaCT with prenorm",
          LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
 	{ "LaCT, one chunk", LACT("300") ", \"window_size\": 400", true },
-	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, \"window_size\": 9", false },
+	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, \"window_size\": 9",
+	  false },
 	{ "LaCT with Muon, every option but a window",
          LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
                     "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, "
@@ -549,6 +556,14 @@ static const struct { const char *name, *options; bool brief;
          true },
 };
 enum { MODELS = sizeof models / sizeof *models };
+
+/* With the mixer of running_mean.h: alone, and beside one that reads rows. */
+static const struct { const char *name, *options; } own[] = {
+	{ "a mixer of the test's own", "\"num_hidden_layers\": 3" },
+	{ "a mixer of the test's own and attention",
+	  "\"num_hidden_layers\": 4, \"attn\": {\"layers\": [1], \"num_heads\": 5, \"window_size\": 9}" },
+};
+enum { OWN = sizeof own / sizeof *own };
 
 /* ---- finite differences -------------------------------------------------------------------- */
 
@@ -651,7 +666,7 @@ static void free_record(struct rf_record *r)
 }
 
 /* Each tensor along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
-static void slope(const char *name, const char *options)
+static void slope(const char *name, const char *options, const struct rf_mixer *mixer)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
 	struct rf_record r[3], *batch[3] = { &r[0], &r[1], &r[2] };
@@ -659,7 +674,7 @@ static void slope(const char *name, const char *options)
 	double worst = 0;
 	const char *where = "";
 
-	open_model(name, options);
+	open_model(name, options, mixer);
 	grad = room(ckpt.params.total, 4);
 	way = room(ckpt.params.total, 4);
 	t.engine = &engine;
@@ -713,6 +728,48 @@ static void slope(const char *name, const char *options)
 	close_model();
 }
 
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static void needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
+{
+	(void)stage;
+	*need = (struct rf_need){ .plan = { .max_len = shape->T, .sites = shape->c, .per = shape->n,
+	                                    .steps = shape->k - 1, .train = true } };
+}
+
+/* What --dry-run says is enough for a step of training, on the CPU also what its operations take besides. */
+static void planned(const char *name, const char *options, const struct rf_mixer *mixer)
+{
+	struct rf_train t = RF_TRAIN_DEFAULTS;
+	struct rf_shape shape = { .T = 200, .c = 3, .n = 2, .k = 5 };
+	struct rf_record r, *batch[1] = { &r };
+	struct rf_memory plan;
+	enum { BLOCKS = 8, EACH = 128 }; /* a device may note something beside each block, and round it up */
+	size_t before = engine.dev.used, scratch = 0, extra, took;
+
+	open_model(name, options, mixer);
+	engine.needs = needs;
+	must(rf_engine_memory(&engine, &shape, &plan, &err));
+	t.engine = &engine;
+	make_record(&r, 1, shape.T, shape.c, shape.n, shape.k);
+	set_old(&r);
+	must(rf_train_open(&t, &err));
+	extra = engine.dev.used - before - plan.weights;
+	losses(&t, batch, 1);
+	took = engine.dev.used - before - extra - engine.extra_bytes;
+	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * EACH,
+	   "%s: it takes the memory that is planned, %zu bytes of %zu", label, took,
+	   plan.weights + plan.pass);
+	for (int i = 0; !strcmp(engine.dev.ops->name, "cpu") && i <= engine.dev.threads; i++)
+		scratch += cpu_of(&engine.dev)->scratch[i].size;
+	ok(scratch <= plan.device, "%s: operations take %zu bytes, no more than the %zu planned", label,
+	   scratch, plan.device);
+	rf_train_close(&t);
+	free_record(&r);
+	close_model();
+	engine.needs = NULL;
+}
+
 int main(int argc, char **argv)
 {
 	static const int lengths[] = { 5, 1, 65, 63, 64, MOST };
@@ -735,14 +792,21 @@ int main(int argc, char **argv)
 		ops.head_fwd = plain_head;
 		most = 0;
 	}
+	if (!bits && !slopes) /* first, as long as no operation has taken anything */
+		planned(own[1].name, own[1].options, &running_mean);
 	for (int i = 0; i < MODELS; i += every)
 		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
-			slope(models[i].name, models[i].options);
+			slope(models[i].name, models[i].options, NULL);
 		else if (!slopes)
-			exact(models[i].name, models[i].options, lengths,
+			exact(models[i].name, models[i].options, NULL, lengths,
 			      models[i].brief && !bits ? 2
 			      : all || i % 14 == 0     ? 6
 			                               : 2 + i % 2);
+	for (int i = 0; i < OWN; i++)
+		if (slopes)
+			slope(own[i].name, own[i].options, &running_mean);
+		else
+			exact(own[i].name, own[i].options, &running_mean, lengths, all ? 6 : 3);
 	ok(!overlaps, "no copy of rows reads what it writes");
 	engine.dev.ops = real;
 	rf_dev_close(&engine.dev);

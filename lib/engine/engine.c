@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "cpu_device.h"
 #include "engine/engine.h"
-#include "mixers/fast_weights.h"
+#include "model/mixer.h"
 
 void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opts[RF_ENGINE_OPTS])
 {
@@ -205,30 +205,16 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 /* What the device takes beside a plan's tree and the weights. */
 static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_plan *p)
 {
-	enum { PAD = 15 }; /* heads are padded to whole vectors */
 	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_beside b = { .d = c->d,
-	                      .vocab = c->vocab,
-	                      .train = g->train,
-	                      .sequences = p->sites * p->per,
-	                      .steps = p->steps,
-	                      .H = c->delta.heads,
-	                      .K = c->delta.K,
-	                      .V = c->delta.V,
-	                      .heads = c->attn.heads,
-	                      .kv_heads = c->attn.kv_heads,
-	                      .D = c->attn.D };
-	size_t state = ((size_t)b.K + PAD) / (PAD + 1) * (((size_t)b.V + PAD) / (PAD + 1)) * (PAD + 1) *
-	               (PAD + 1);
+	struct rf_beside b = { .d = c->d, .vocab = c->vocab, .train = g->train,
+	                       .sequences = p->sites * p->per, .steps = p->steps };
 
 	weigh(&g->ckpt->params, c->vocab, &b);
 	b.text = smaller(p->segment, p->max_len);
 	b.rows = larger(b.text, b.sequences * b.steps);
-	b.states = ((size_t)b.text / RF_CHUNK + 1) * state;
-	if (c->lact.heads) { /* fast weights are weights of rows too, all heads' at once */
-		b.operands = rf_fast_operands(&c->lact, (size_t)smaller(b.text, c->lact.chunk));
-		b.largest = rf_fast_size(&c->lact) > b.largest ? rf_fast_size(&c->lact) : b.largest;
-	}
+	for (int l = 0; l < c->layers; l++)
+		if (c->mixer[l]->workspace)
+			c->mixer[l]->workspace(c, &b);
 	return b;
 }
 

@@ -51,6 +51,18 @@ double rf_attend_flops(const struct rf_attn_config *c, int T)
 	return 2 * seen * 2 * c->heads * c->D;
 }
 
+void rf_attend_workspace(const struct rf_attn_config *c, struct rf_beside *need)
+{
+	need->heads = c->heads;
+	need->kv_heads = c->kv_heads;
+	need->D = c->D;
+}
+
+int rf_attend_reads(const struct rf_attn_config *c)
+{
+	return c->window ? c->window : RF_ALL_ROWS;
+}
+
 /* The text's keys or values that the pass reads. */
 static rf_f32 cache(const struct rf_pass *p, rf_f32 kept, rf_f32 saved)
 {

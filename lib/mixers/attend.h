@@ -31,6 +31,9 @@ void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, str
 
 /* Multiplications and additions of a text of T rows: each sees those before it and itself, or its window. */
 double rf_attend_flops(const struct rf_attn_config *c, int T);
+/* The mixer's hooks of these names (mixer.h). */
+void rf_attend_workspace(const struct rf_attn_config *c, struct rf_beside *need);
+int rf_attend_reads(const struct rf_attn_config *c);
 
 /* Makes room for the new rows' k and v: a text that slides loses the rows that they do not see.  Comes before
  * all else. */

@@ -157,8 +157,19 @@ static double flops(const struct rf_config *c, int T)
 	return rf_attend_flops(&c->attn, T);
 }
 
+static void workspace(const struct rf_config *c, struct rf_beside *need)
+{
+	rf_attend_workspace(&c->attn, need);
+}
+
+static int reads(const struct rf_config *c)
+{
+	return rf_attend_reads(&c->attn);
+}
+
 const struct rf_mixer rf_mixer_attention = {
-	"attention", sizeof(struct weights), sizeof(struct rf_attend_state), sizeof(struct save),
-	sizeof(struct work),
-	declare, state, save, work, fwd, bwd, flops
+	.name = "attention", .weights_size = sizeof(struct weights),
+	.state_size = sizeof(struct rf_attend_state), .save_size = sizeof(struct save),
+	.work_size = sizeof(struct work), .declare = declare, .state = state, .save = save, .work = work,
+	.fwd = fwd, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads
 };

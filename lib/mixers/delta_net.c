@@ -303,7 +303,21 @@ static double flops(const struct rf_config *c, int T)
 	return 2. * T * 3 * c->delta.heads * c->delta.K * c->delta.V;
 }
 
+static void workspace(const struct rf_config *c, struct rf_beside *need)
+{
+	enum { PAD = 16 }; /* a head is padded to whole vectors */
+	const size_t K = (size_t)(c->delta.K + PAD - 1) / PAD * PAD,
+		     V = (size_t)(c->delta.V + PAD - 1) / PAD * PAD;
+
+	need->H = c->delta.heads;
+	need->K = c->delta.K;
+	need->V = c->delta.V;
+	need->states = ((size_t)need->text / RF_CHUNK + 1) * K * V;
+}
+
 const struct rf_mixer rf_mixer_delta_net = {
-	"delta_net", sizeof(struct weights), sizeof(struct state), sizeof(struct save), sizeof(struct work),
-	declare, state, save, work, fwd, bwd, flops
+	.name = "delta_net", .weights_size = sizeof(struct weights), .state_size = sizeof(struct state),
+	.save_size = sizeof(struct save), .work_size = sizeof(struct work), .declare = declare,
+	.state = state, .save = save, .work = work, .fwd = fwd, .bwd = bwd, .flops = flops,
+	.workspace = workspace
 };

@@ -9,6 +9,7 @@
  * therefore kept there, and makes weights of its own, again for each rollout and, where rollouts grow, for
  * each step: in memory that all layers share. */
 #include <math.h>
+#include <stdio.h>
 
 #include "mixers/lact.h"
 
@@ -24,7 +25,8 @@ static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int l
 	for (int i = 0; i < 3; i += 2)
 		if (c->rank) {
 			w->left[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(c->rank)),
-			                              (int[4]){ H, E, c->rank }, "%slayers.%d.attn.w%d.w_left",
+			                              (int[4]){ H, E,
+			                                        c->rank }, "%slayers.%d.attn.w%d.w_left",
 			                              root, layer, i);
 			w->right[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(D)),
 			                               (int[4]){ H, c->rank, D },
@@ -33,7 +35,8 @@ static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int l
 			w->w[i] = rf_params_weight(t, RF_NORMAL(1 / sqrt(D)), (int[4]){ H, E, D },
 			                           "%slayers.%d.attn.w%d", root, layer, i);
 		}
-	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D, E }, "%slayers.%d.attn.w1", root,
+	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D,
+	                                                                E }, "%slayers.%d.attn.w1", root,
 	                           layer);
 }
 
@@ -418,7 +421,34 @@ static double flops(const struct rf_config *cfg, int T)
 	return rf_attend_flops(&cfg->attn, T) + 2 * c->heads * all;
 }
 
+static void workspace(const struct rf_config *cfg, struct rf_beside *need)
+{
+	const struct rf_lact_config *c = &cfg->lact;
+	size_t rows = (size_t)(need->text < c->chunk ? need->text : c->chunk), size = rf_fast_size(c);
+
+	rf_attend_workspace(&cfg->attn, need);
+	/* fast weights are weights of rows too, all heads' at once */
+	need->operands = rf_fast_operands(c, rows);
+	need->largest = size > need->largest ? size : need->largest;
+}
+
+static int reads(const struct rf_config *cfg)
+{
+	return rf_attend_reads(&cfg->attn);
+}
+
+/* The chunk from which the weights were made that its rows read; rows that overflowed earlier may have made
+ * them so, and then it says nothing. */
+static void describe_overflow(const struct rf_config *cfg, int position, int chunk, char *why, size_t size)
+{
+	if (position / cfg->lact.chunk > chunk)
+		snprintf(why, size, " (chunk %d of its fast weights)", chunk);
+}
+
 const struct rf_mixer rf_mixer_lact = {
-	"lact", sizeof(struct rf_lact_weights), sizeof(struct rf_lact_state), sizeof(struct rf_lact_save),
-	sizeof(struct rf_lact_work), declare, state, save, work, fwd, bwd, flops
+	.name = "lact", .weights_size = sizeof(struct rf_lact_weights),
+	.state_size = sizeof(struct rf_lact_state), .save_size = sizeof(struct rf_lact_save),
+	.work_size = sizeof(struct rf_lact_work), .declare = declare, .state = state, .save = save,
+	.work = work, .fwd = fwd, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads,
+	.describe_overflow = describe_overflow
 };

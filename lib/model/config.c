@@ -9,25 +9,27 @@
 
 enum { MAX_TEXT = 1 << 20, MAX_DEPTH = 16 };
 
-static const struct { const char *model_type; void (*read)(struct rf_config_reader *r, struct rf_config *cfg);
-                      } families[] = {
-	{ "delta_net", rf_config_delta_net },
-	{ "gated_deltanet", rf_config_gated_deltanet },
-	{ "lact_swiglu", rf_config_lact },
-	{ "qwen3_5_text", rf_config_qwen3_5_text },
-	{ "qwen3_5", rf_config_qwen3_5 },
-};
-static const char supported[] = "delta_net, gated_deltanet, lact_swiglu, qwen3_5_text, qwen3_5";
-enum { FAMILIES = sizeof families / sizeof *families };
+/* "a, b and c" of the families' names. */
+static void list_families(char *text, size_t size)
+{
+	size_t n = 0;
+
+	for (const struct rf_family *f = rf_families; f->model_type && n < size; f++)
+		n += (size_t)snprintf(text + n, size - n, "%s%s",
+		                      f == rf_families  ? ""
+		                      : f[1].model_type ? ", "
+		                                        : " and ",
+		                      f->model_type);
+}
 
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e)
 {
 	struct rf_config_reader r = { NULL, "", e, RF_OK };
 	const char *type;
 	enum rf_code rc;
-	size_t family = 0;
+	const struct rf_family *family = rf_families;
 	json_t *root;
-	char q[60];
+	char q[60], names[200];
 
 	*cfg = (struct rf_config){ .d = 0 };
 	if (n > MAX_TEXT)
@@ -43,15 +45,17 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 	cfg->text[n] = 0;
 
 	type = json_string_value(rf_config_take(&r, "model_type"));
-	while (family < FAMILIES && type && strcmp(type, families[family].model_type))
+	while (family->model_type && type && strcmp(type, family->model_type))
 		family++;
-	if (!type)
+	if (!type) {
 		rf_config_bad(&r, "model_type", "a string");
-	else if (family == FAMILIES)
+	} else if (family->model_type) {
+		family->read(&r, cfg);
+	} else {
+		list_families(names, sizeof names);
 		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s are supported",
-		               rf_quote(q, sizeof q, type, strlen(type)), supported);
-	else
-		families[family].read(&r, cfg);
+		               rf_quote(q, sizeof q, type, strlen(type)), names);
+	}
 	if (r.rc == RF_OK) {
 		strcpy(cfg->model_type, type);
 		rf_config_absent(&r, "quantization_config");
@@ -80,7 +84,7 @@ enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_e
 void rf_config_free(struct rf_config *cfg)
 {
 	free(cfg->text);
-	free(cfg->kind);
+	free(cfg->mixer);
 	*cfg = (struct rf_config){ .d = 0 };
 }
 

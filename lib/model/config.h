@@ -15,9 +15,6 @@
 enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_MAX_EOS = 16,
        RF_MAX_NAME = 120 };
 
-/* What a layer mixes its rows with. */
-enum rf_kind { RF_KIND_DELTA, RF_KIND_ATTENTION, RF_KIND_LACT };
-
 /* The delta rule: of delta_net, of Qwen3.5's linear attention. */
 struct rf_delta_config {
 	int heads, qk_heads;      /* of v; of q and k, which divides it */
@@ -55,6 +52,8 @@ struct rf_lact_config {
  * layers.I.attn.q_proj of softmax attention. */
 struct rf_names { const char *root, *embed, *mixer_norm, *mlp_norm, *attn; };
 
+struct rf_mixer;
+
 struct rf_config {
 	char model_type[32];
 	int d, layers, ffn, vocab; /* hidden_size, num_hidden_layers, MLP width (resolved), vocab_size */
@@ -66,7 +65,7 @@ struct rf_config {
 	/* a checkpoint may hold tensors that are not the model's: rf_config_owns() */
 	bool others;
 
-	enum rf_kind *kind;       /* (layers) */
+	const struct rf_mixer **mixer; /* (layers): what each layer mixes its rows with (mixer.h) */
 	struct rf_delta_config delta;
 	struct rf_attn_config attn;
 	struct rf_lact_config lact;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "model/config_read.h"
+#include "model/mixer.h"
 
 enum { MAX_CONV = 64 };
 
@@ -31,7 +32,7 @@ static void read_attn(struct rf_config_reader *top, struct rf_config *cfg)
 		rf_config_bad(&r, "layers", "a list of layers");
 	json_array_foreach(list, i, v)
 		if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < cfg->layers)
-			cfg->kind[json_integer_value(v)] = RF_KIND_ATTENTION;
+			cfg->mixer[json_integer_value(v)] = &rf_mixer_attention;
 		else
 			rf_config_bad(&r, "layers", "layers of the model, counted from 0");
 
@@ -110,7 +111,7 @@ void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg)
 	struct rf_delta_config *c = &cfg->delta;
 
 	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
-	rf_config_layers(r, cfg, 24, RF_KIND_DELTA);
+	rf_config_layers(r, cfg, 24, &rf_mixer_delta_net);
 	if (r->rc != RF_OK)
 		return;
 	c->heads = c->qk_heads = rf_config_whole(r, "num_heads", 16, 1, RF_MAX_WIDTH);
@@ -149,7 +150,7 @@ void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)
 	struct rf_delta_config *c = &cfg->delta;
 
 	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
-	rf_config_layers(r, cfg, 21, RF_KIND_DELTA);
+	rf_config_layers(r, cfg, 21, &rf_mixer_delta_net);
 	if (r->rc != RF_OK)
 		return;
 	gated_heads(r, cfg);

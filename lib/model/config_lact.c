@@ -2,6 +2,7 @@
 #include <stdint.h>
 
 #include "model/config_read.h"
+#include "model/mixer.h"
 
 /* What would change the mathematics, and is not there. */
 static void refuse(struct rf_config_reader *r)
@@ -76,7 +77,7 @@ void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg)
 	bool given = json_object_get(r->left, "initializer_range");
 
 	cfg->d = rf_config_whole(r, "hidden_size", 2048, 1, RF_MAX_WIDTH);
-	rf_config_layers(r, cfg, 24, RF_KIND_LACT);
+	rf_config_layers(r, cfg, 24, &rf_mixer_lact);
 	if (r->rc != RF_OK)
 		return;
 	rf_config_common(r, cfg, 32000, 2);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/config_read.h"
+#include "model/mixer.h"
 
 enum { MAX_CONV = 64 };
 
@@ -44,7 +45,7 @@ static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 
 	if (!list || json_is_null(list)) {
 		for (int l = interval - 1; l < cfg->layers; l += interval)
-			cfg->kind[l] = RF_KIND_ATTENTION;
+			cfg->mixer[l] = &rf_mixer_attention;
 		return;
 	}
 	if (json_array_size(list) != (size_t)cfg->layers)
@@ -54,7 +55,7 @@ static void read_layers(struct rf_config_reader *r, struct rf_config *cfg)
 		if (r->rc != RF_OK)
 			return;
 		if (!strcmp(name, "full_attention"))
-			cfg->kind[i] = RF_KIND_ATTENTION;
+			cfg->mixer[i] = &rf_mixer_attention;
 		else if (strcmp(name, "linear_attention"))
 			rf_config_bad(r, "layer_types", want);
 	}
@@ -169,7 +170,7 @@ static void read_text(struct rf_config_reader *r, struct rf_config *cfg, const c
 	cfg->ffn = rf_config_whole(r, "intermediate_size", 12288, 1, RF_MAX_WIDTH);
 	rf_config_word(r, "hidden_act", "silu|swish");
 	rf_config_common(r, cfg, 248320, RF_NO_EOS);
-	rf_config_layers(r, cfg, 32, RF_KIND_DELTA);
+	rf_config_layers(r, cfg, 32, &rf_mixer_delta_net);
 	if (r->rc != RF_OK)
 		return;
 	read_layers(r, cfg);

@@ -186,13 +186,13 @@ void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg)
 		cfg->ffn = (int)width;
 }
 
-void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, enum rf_kind kind)
+void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, const struct rf_mixer *mixer)
 {
 	cfg->layers = rf_config_whole(r, "num_hidden_layers", n, 1, RF_MAX_LAYERS);
-	if (!(cfg->kind = calloc((size_t)cfg->layers, sizeof *cfg->kind))) {
+	if (!(cfg->mixer = calloc((size_t)cfg->layers, sizeof *cfg->mixer))) {
 		r->rc = rf_fail(r->e, RF_ENOMEM, "out of memory");
 		return;
 	}
 	for (int i = 0; i < cfg->layers; i++)
-		cfg->kind[i] = kind;
+		cfg->mixer[i] = mixer;
 }

@@ -41,14 +41,21 @@ void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int voc
 /* The MLP's width: intermediate_size, or where that is null hidden_size times 2/3 hidden_ratio, rounded down
  * to a whole number and then up to a multiple of 256. */
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg);
-/* num_hidden_layers, by default n, all of one kind. */
-void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, enum rf_kind kind);
+/* num_hidden_layers, by default n, all with one mixer; a family may then give some of them another. */
+void rf_config_layers(struct rf_config_reader *r, struct rf_config *cfg, int n, const struct rf_mixer *mixer);
 
-/* The families: each reads its keys into cfg. */
+/* Each reads its family's keys into cfg. */
 void rf_config_delta_net(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_lact(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_qwen3_5_text(struct rf_config_reader *r, struct rf_config *cfg);
 void rf_config_qwen3_5(struct rf_config_reader *r, struct rf_config *cfg);
+
+/* The families that there are, up to one without a name (families.c). */
+struct rf_family {
+	const char *model_type;
+	void (*read)(struct rf_config_reader *r, struct rf_config *cfg);
+};
+extern const struct rf_family rf_families[];
 
 #endif

@@ -1,10 +1,10 @@
 /* mixer.h -- what a layer's sequence mixer is to the model: the only part of a layer that knows of
  * earlier rows.
  *
- * One table per kind (delta_net.c, attention.c, ...); model.c and tree.c call nothing else of them.  What a
- * mixer keeps per layer are structs of its own, of which the table says the sizes: its weights; its state,
- * which later rows read; what a pass saves for its backward pass (or, where rollouts grow, for their next
- * step); what it needs meanwhile. */
+ * One table per mixer (delta_net.c, attention.c, ...); model, tree and engine know nothing else of them.
+ * What a mixer keeps per layer are structs of its own, of which the table says the sizes: its weights; its
+ * state, which later rows read; what a pass saves for its backward pass (or, where rollouts grow, for their
+ * next step); what it needs meanwhile. */
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
 
@@ -28,7 +28,17 @@ struct rf_mixer {
 	/* Multiplications and additions of the forward pass over a text of T rows, beside those
 	   with linear weights. */
 	double (*flops)(const struct rf_config *c, int T);
+	/* Adds to *need what its operations take on a device.  Which rows there are, whether the model is
+	   trained, and what weights it has are said already. */
+	void (*workspace)(const struct rf_config *c, struct rf_beside *need);
+	/* Of how many rows, itself included, a row reads what was kept of them, such as keys and values: a
+	   window, or RF_ALL_ROWS.  NULL: of none, earlier rows are in the state alone. */
+	int (*reads)(const struct rf_config *c);
+	/* Says in *why, from its end on, what rf_tree_found() noted before a layer's output overflowed at a
+	   position: `part` is what the mixer counted.  NULL: it notes nothing. */
+	void (*describe_overflow)(const struct rf_config *c, int position, int part, char *why, size_t size);
 };
+enum { RF_ALL_ROWS = 1 << 30 };
 
 extern const struct rf_mixer rf_mixer_delta_net, rf_mixer_attention, rf_mixer_lact;
 

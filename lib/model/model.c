@@ -4,12 +4,6 @@
 #include "model/mixer.h"
 #include "model/model.h"
 
-static const struct rf_mixer *const mixers[] = {
-	[RF_KIND_DELTA] = &rf_mixer_delta_net,
-	[RF_KIND_ATTENTION] = &rf_mixer_attention,
-	[RF_KIND_LACT] = &rf_mixer_lact,
-};
-
 /* Declares every weight, and keeps where it lies. */
 static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
 {
@@ -25,7 +19,7 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 	for (int i = 0; i < c->layers; i++) {
 		struct rf_layer *l = &m->layer[i];
 
-		l->mixer = mixers[c->kind[i]];
+		l->mixer = c->mixer[i];
 		if (!l->w && !(l->w = calloc(1, l->mixer->weights_size)))
 			return false;
 		l->mixer->declare(t, c, i, l->w);
@@ -35,7 +29,8 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 		                               c->names.mlp_norm);
 		l->gate = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
 		                           "%slayers.%d.mlp.gate_proj.weight", root, i);
-		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d }, "%slayers.%d.mlp.up_proj.weight",
+		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn,
+		                                              c->d }, "%slayers.%d.mlp.up_proj.weight",
 		                         root, i);
 		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn },
 		                           "%slayers.%d.mlp.down_proj.weight", root, i);

@@ -142,25 +142,27 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	p->host.cap_row = p->host.lead + slots;
 	p->host.cap_slot = p->host.cap_row + slots;
 	p->host.cache_past = p->host.cap_slot + slots;
-	p->bad_chunk = p->host.cache_past + n;
+	p->bad_part = p->host.cache_past + n;
 	return p->h && p->save && p->work;
 }
 
-/* How many rows of the text attention keeps.  With a window, and without a backward pass, those of a segment
- * and those before it that it sees. */
+/* How many rows of the text mixers keep that read rows.  With a window, and without a backward pass, those of
+ * a segment and those before it that it sees. */
 static void plan_cache(struct rf_tree *t)
 {
 	const struct rf_config *c = t->model->cfg;
-	int len = t->plan.max_len;
-	bool attends = false;
+	int len = t->plan.max_len, window = 0;
 
-	for (int l = 0; l < c->layers; l++)
-		attends |= c->kind[l] != RF_KIND_DELTA;
+	for (int l = 0; l < c->layers; l++) {
+		int reads = c->mixer[l]->reads ? c->mixer[l]->reads(c) : 0;
+
+		window = reads > window ? reads : window;
+	}
 	t->before_max = t->kept_max = len;
-	if (!attends || !c->attn.window || t->plan.train)
+	if (!window || window == RF_ALL_ROWS || t->plan.train)
 		return;
-	if (c->attn.window <= len) /* in whole segments, if these divide it: so many rows then move at once */
-		t->before_max = rf_segment(c->attn.window - 1) < len ? rf_segment(c->attn.window - 1) : len;
+	if (window <= len) /* in whole segments, if these divide it: so many rows then move at once */
+		t->before_max = rf_segment(window - 1) < len ? rf_segment(window - 1) : len;
 	if (t->before_max + t->plan.segment < len)
 		t->kept_max = t->before_max + t->plan.segment;
 	t->passing = !t->plan.sites;
@@ -452,19 +454,19 @@ static size_t first_bad(struct rf_tree *t, rf_f32 from, size_t n)
 	return n;
 }
 
-void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
+void rf_tree_found(struct rf_pass *p, int b, int part, rf_f32 x, size_t n)
 {
 	struct rf_tree *t = p->tree;
 
-	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_bad(t, x, n) < n)
-		p->bad_chunk[b] = chunk;
+	if (t->watch && t->bad.layer < 0 && p->bad_part[b] < 0 && first_bad(t, x, n) < n)
+		p->bad_part[b] = part;
 }
 
 /* Before a layer is run whose output is looked at. */
 static void forget_found(struct rf_pass *p)
 {
 	for (int b = 0; b < p->nb; b++)
-		p->bad_chunk[b] = -1;
+		p->bad_part[b] = -1;
 }
 
 /* Notes the first row of a layer's output that is not finite. */
@@ -480,7 +482,7 @@ static void look(struct rf_pass *p, int layer, rf_f32 h)
 	t->bad.layer = layer;
 	t->bad.rollout = p->branch ? p->site[b / p->per] * p->per + b % p->per : -1;
 	t->bad.row = p->host.past[b] + p->given + row / p->nb;
-	t->bad.chunk = p->bad_chunk[b];
+	t->bad.part = p->bad_part[b];
 }
 
 static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
@@ -591,7 +593,7 @@ static void look_again(struct rf_tree *t, rf_i32 tokens)
 
 bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 {
-	const struct rf_lact_config *c = &t->model->cfg->lact;
+	const struct rf_mixer *mixer;
 	int n;
 
 	t->watch = true;
@@ -604,9 +606,9 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 	if (t->bad.rollout >= 0)
 		n += snprintf(why + n, 100 - (size_t)n, " in rollout %d", t->bad.rollout);
 	n += snprintf(why + n, 100 - (size_t)n, " at position %d", t->bad.row);
-	/* rows that were bad before may have made them so */
-	if (t->bad.chunk >= 0 && t->bad.row / c->chunk > t->bad.chunk)
-		snprintf(why + n, 100 - (size_t)n, " (chunk %d of its fast weights)", t->bad.chunk);
+	mixer = t->model->layer[t->bad.layer].mixer;
+	if (t->bad.part >= 0 && mixer->describe_overflow)
+		mixer->describe_overflow(t->model->cfg, t->bad.row, t->bad.part, why + n, 100 - (size_t)n);
 	return true;
 }
 

@@ -65,7 +65,7 @@ struct rf_pass {
 	rf_i32 cache_past;           /* (nb): ... and where its own end there */
 	/* the same, for a mixer's decisions */
 	struct { int *past, *start, *lead, *cap_row, *cap_slot, *cache_past; } host;
-	int *bad_chunk;              /* (nb): rf_tree_found() */
+	int *bad_part;              /* (nb): rf_tree_found() */
 	/* (layers + 1), (layers): the residual stream before and inside each layer */
 	rf_f32 *h, *mid;
 	rf_f32 *gate, *up;           /* (layers) */
@@ -107,8 +107,8 @@ struct rf_tree {
 	rf_i32 tokens;               /* (max_len) */
 	bool watch;                  /* look at every layer's output: rf_tree_blame() */
 	struct {                     /* where the first that is not finite was seen */
-		/* layer -1: nowhere; rollout -1: in the text; chunk -1: not that of fast weights */
-		int layer, rollout, row, chunk;
+		/* layer -1: nowhere; rollout -1: in the text; part -1: the mixer noted none */
+		int layer, rollout, row, part;
 	} bad;
 };
 
@@ -146,9 +146,9 @@ rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens);
  * (steps, sites, per) for the sites that were ready at once, one after the other; NULL: those of the one
  * rf_tree_branch(), or there are none.  What the tree held is lost. */
 bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100]);
-/* For a mixer: it has made the state x (n) of sequence b from chunk `chunk`.  While a cause is looked for, x
- * is looked at. */
-void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n);
+/* For a mixer: it has made the state x (n) of sequence b from a part of its rows that it counts, such as a
+ * chunk.  While a cause is looked for, x is looked at. */
+void rf_tree_found(struct rf_pass *p, int b, int part, rf_f32 x, size_t n);
 
 /* Training.  dhidden is overwritten.  Weights' gradients are added to the model's. */
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden);

@@ -1,0 +1,14 @@
+/* families.c -- the registry: the families of models that a config.json may name, by its model_type.
+ *
+ * A family's reader fills a struct rf_config and says which mixer each layer has (rf_config_layers()), so
+ * nothing else lists mixers.  Those that there are: mixer.h. */
+#include "model/config_read.h"
+
+const struct rf_family rf_families[] = {
+	{ "delta_net", rf_config_delta_net },
+	{ "gated_deltanet", rf_config_gated_deltanet },
+	{ "lact_swiglu", rf_config_lact },
+	{ "qwen3_5_text", rf_config_qwen3_5_text },
+	{ "qwen3_5", rf_config_qwen3_5 },
+	{ NULL, NULL },
+};
