@@ -835,12 +835,16 @@ template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 	LAUNCH(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
 }
 
-#define BY_WIDTH(way, d, a)                                                                                           \
-	do {                                                                                                          \
-		if ((d)->math == RF_MATH_BF16)                                                                        \
-			(a).D <= 64 ? way<bf16, 64>(d, a) : (a).D <= 128 ? way<bf16, 128>(d, a) : way<bf16, 256>(d, a); \
-		else                                                                                                  \
-			(a).D <= 64 ? way<float, 64>(d, a) : (a).D <= 128 ? way<float, 128>(d, a) : way<float, 256>(d, a); \
+#define BY_WIDTH(way, d, a) \
+	do { \
+		if ((d)->math == RF_MATH_BF16) \
+			(a).D <= 64 ? way<bf16, 64>(d, a) \
+			: (a).D <= 128 ? way<bf16, 128>(d, a) \
+			               : way<bf16, 256>(d, a); \
+		else \
+			(a).D <= 64 ? way<float, 64>(d, a) \
+			: (a).D <= 128 ? way<float, 128>(d, a) \
+			               : way<float, 256>(d, a); \
 	} while (0)
 
 void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)

@@ -110,10 +110,11 @@ RF_OPS(X)
 
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #ifdef __CUDACC__
-#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...)                                                   \
+#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
 #define RF_ALLOW(kernel, bytes) \
-	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
+	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, \
+	                     (int)(bytes))
 /* Dynamic shared memory, taken piece by piece: SHARED(s); float *a = s.take<float>(n); */
 struct rf_shared {
 	unsigned char *p;
@@ -124,8 +125,8 @@ struct rf_shared {
 		return r;
 	}
 };
-#define SHARED(name)                                                                                         \
-	extern __shared__ __align__(128) unsigned char rf_shared_memory[];                                   \
+#define SHARED(name) \
+	extern __shared__ __align__(128) unsigned char rf_shared_memory[]; \
 	rf_shared name { rf_shared_memory }
 #else
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
@@ -133,15 +134,17 @@ struct rf_shared {
 #define RF_ALLOW(kernel, bytes) (emu::allow_smem((const void *)(kernel), (bytes)), cudaSuccess)
 #define SHARED(name) emu::carver name
 #endif
-#define LAUNCH(d, kernel, grid, block, bytes, ...)                                                                    \
-	do {                                                                                                          \
-		if ((d)->err.code != RF_OK)                                                                           \
-			break;                                                                                        \
-		if ((bytes) > (48 << 10) && (!rf_cuda_has_shared((d), (bytes), #kernel) || !rf_cuda_ok((d), RF_ALLOW(kernel, bytes), #kernel))) \
-			break;                                                                                        \
-		rf_cuda_gemm_stale(d);                                                                                \
-		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__);                             \
-		rf_cuda_launched((d), #kernel);                                                                       \
+#define LAUNCH(d, kernel, grid, block, bytes, ...) \
+	do { \
+		if ((d)->err.code != RF_OK) \
+			break; \
+		if ((bytes) > (48 << 10) && \
+		    (!rf_cuda_has_shared((d), (bytes), #kernel) || \
+		     !rf_cuda_ok((d), RF_ALLOW(kernel, bytes), #kernel))) \
+			break; \
+		rf_cuda_gemm_stale(d); \
+		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__); \
+		rf_cuda_launched((d), #kernel); \
 	} while (0)
 
 /* What n numbers take of SHARED, in bytes. */

@@ -1,8 +1,9 @@
 #!/bin/bash
-# report.sh RECORDS PLUGIN LAUNCHES -- a table of the CUDA kernels, for make cuda-report.  RECORDS: a folder with what ptxas -v said
-# of each; LAUNCHES: how each is launched, as an address in PLUGIN (the kernels on the host), threads, and bytes of dynamic
-# shared memory.  Of several ways to launch a kernel the one with the fewest threads on a multiprocessor is shown.  Fails if a
-# kernel spills: moves more than SPILLS bytes, 0 unless set, between registers and memory for want of registers.
+# report.sh RECORDS PLUGIN LAUNCHES -- a table of the CUDA kernels, for make cuda-report.  RECORDS: a folder
+# with what ptxas -v said of each; LAUNCHES: how each is launched, as an address in PLUGIN (the kernels on the
+# host), threads, and bytes of dynamic shared memory.  Of several ways to launch a kernel the one with the
+# fewest threads on a multiprocessor is shown.  Fails if a kernel spills: moves more than SPILLS bytes, 0
+# unless set, between registers and memory for want of registers.
 set -euo pipefail
 
 {
@@ -13,12 +14,15 @@ set -euo pipefail
 function least(a, b) { return a < b ? a : b }
 function up(n, by) { return int((n + by - 1) / by) * by }
 function number(before) { return match($0, "[0-9]+ " before) ? substr($0, RSTART, RLENGTH) + 0 : 0 }
-# blocks of so many threads that fit on a multiprocessor: CUDA C Programming Guide, table "Technical Specifications"
-function blocks(arch, threads, registers, shared,   warps, fit) {
+# the threads that fit on a multiprocessor, and how many blocks of so many threads do: CUDA C Programming
+# Guide, table "Technical Specifications"
+function most(arch) { return arch == 86 || arch == 89 ? 1536 : 2048 }
+function blocks(arch, threads, registers, shared,   warps, fit, kilobytes) {
 	warps = up(threads, 32) / 32
-	fit = least(int(int(65536 / up(registers * 32, 256) / 4) * 4 / warps), int((arch == 86 || arch == 89 ? 1536 : 2048) / 32 / warps))
+	fit = least(int(int(65536 / up(registers * 32, 256) / 4) * 4 / warps), int(most(arch) / 32 / warps))
 	fit = least(fit, arch == 86 ? 16 : arch == 89 ? 24 : 32)
-	return least(fit, int((arch == 80 ? 164 : arch == 86 || arch == 89 ? 100 : 228) * 1024 / up(shared + 1024, 128)))
+	kilobytes = arch == 80 ? 164 : arch == 86 || arch == 89 ? 100 : 228
+	return least(fit, int(kilobytes * 1024 / up(shared + 1024, 128)))
 }
 $1 == "symbol" { sub(/^0+/, "", $2); name[$2] = $3; next }
 $1 == "launch" {
@@ -29,7 +33,10 @@ $1 == "launch" {
 }
 /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; arch = substr(part[4], 4) }
 /Function properties/ { other = $NF != kernel }
-/spill stores/ && !other { stack = number("bytes stack"); spills = number("bytes spill stores") + number("bytes spill loads") }
+/spill stores/ && !other {
+	stack = number("bytes stack")
+	spills = number("bytes spill stores") + number("bytes spill loads")
+}
 /Used [0-9]+ registers/ {
 	registers = $6
 	static = number("bytes smem")
@@ -45,10 +52,11 @@ $1 == "launch" {
 		}
 	}
 	row = sprintf("sm_%s %4d %6d %6d %6d", arch, registers, spills, stack, static)
-	print kernel, row, best < 0 ? "      -      -      -    -" : sprintf("%7d %6d %6d %3d%%", dynamic, threads, best, 100 * best * threads / \
-		(arch == 86 || arch == 89 ? 1536 : 2048))
+	print kernel, row, best < 0 ? "      -      -      -    -" :
+		sprintf("%7d %6d %6d %3d%%", dynamic, threads, best, 100 * best * threads / most(arch))
 }' | {
-	printf '%-6s %4s %6s %6s %6s %7s %6s %6s %4s  %s\n' arch regs spills stack static dynamic block blocks full kernel
+	printf '%-6s %4s %6s %6s %6s %7s %6s %6s %4s  %s\n' \
+		arch regs spills stack static dynamic block blocks full kernel
 	c++filt | awk -v limit="${SPILLS:-0}" '{
 		match($0, / sm_[0-9]+ /)
 		row = substr($0, RSTART + 1)
@@ -58,7 +66,8 @@ $1 == "launch" {
 		print row "  " kernel
 		split(row, number)
 		if (number[3] > limit) {
-			print "report.sh: " kernel " spills " number[3] " bytes on " number[1] ", more than " limit >"/dev/stderr"
+			print "report.sh: " kernel " spills " number[3] " bytes on " number[1] \
+				", more than " limit >"/dev/stderr"
 			bad = 1
 		}
 	} END { exit bad }' | sort -k10 -k1,1

@@ -1,8 +1,11 @@
-# rooms.awk -- the order of lib's rooms, which make lint enforces: awk -f lib/rooms.awk lib/*/*.[ch] kernels/* tools/*.c
+# rooms.awk -- the order of lib's rooms, which make lint enforces:
 #
-# A file may include headers of its own room and of rooms below it.  Rooms on the same floor do not know each other.  kernels/ may
-# include what lies in or below the device's room, tools/ everything but t/.  The backend of the CPU is still spread over device/,
-# engine/ and kernels/: the headers named in `backend` may be included from these two rooms.
+#     awk -f lib/rooms.awk lib/*/*.[ch] kernels/* tools/*.c
+#
+# A file may include headers of its own room and of rooms below it.  Rooms on the same floor do not know each
+# other.  kernels/ may include what lies in or below the device's room, tools/ everything but t/.  The backend
+# of the CPU is still spread over device/, engine/ and kernels/: the headers named in `backend` may be
+# included from these two rooms.
 BEGIN {
 	floors = "base, io, device, model stream, text, ckpt, mixers, engine, method dump loop, cli"
 	n = split(floors, floor, ", ")
@@ -34,7 +37,8 @@ FNR == 1 {
 	if (!(of in at))
 		complain(FILENAME ":" FNR ": \"" header "\" is in no room")
 	else if (of != room && at[of] >= at[room])
-		complain(FILENAME ":" FNR ": " room "/ includes \"" header "\", and " of "/ does not lie below it")
+		complain(FILENAME ":" FNR ": " room "/ includes \"" header "\", and " of \
+			"/ does not lie below it")
 }
 
 function complain(text)

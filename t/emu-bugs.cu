@@ -22,7 +22,8 @@ static const int build = PLAIN;
 enum { N = 64 }; /* threads, unless said */
 
 #define RUN(kernel, grid, block, bytes, ...) \
-	(wrong ? RF_LAUNCH(kernel<true>, grid, block, bytes, 0, __VA_ARGS__) : RF_LAUNCH(kernel<false>, grid, block, bytes, 0, __VA_ARGS__))
+	(wrong ? RF_LAUNCH(kernel<true>, grid, block, bytes, 0, __VA_ARGS__) \
+	       : RF_LAUNCH(kernel<false>, grid, block, bytes, 0, __VA_ARGS__))
 
 static float *numbers(size_t n)
 {

@@ -1,5 +1,6 @@
-/* u-rules -- what a record, a head, a message must be: each rule of rf-stream(5) broken alone, behind right checksums,
- * is refused in words that name the key.  The checker is compared with msgpack-c on half a million damaged messages.
+/* u-rules -- what a record, a head, a message must be: each rule of rf-stream(5) broken alone, behind right
+ * checksums, is refused in words that name the key.  The checker is compared with msgpack-c on half a million
+ * damaged messages.
  * Reading and writing again changes nothing.  Prints TAP. */
 #include <math.h>
 #include <msgpack.h>
@@ -8,19 +9,23 @@
 #include "streams.h"
 #include "tap.h"
 
-/* ---- records that break one rule -------------------------------------------------------------------------------- */
+/* ---- records that break one rule ----------------------------------------------------------- */
 
 #define ARRAY(dtype, shape, data) "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data\":[" data "]}"
 
 static const char good_record[] =
 	"{\"seq\":1,\"type\":\"seq\",\"body\":{\"id\":5,\"tokens\":" ARRAY("<i4", "6", "1,2,3,4,5,9")
 	",\"prompt_len\":2,\"answers\":[\"a\",\"b\"],\"source\":\"s\",\"meta\":{\"m\":1}"
-	",\"entropy\":" ARRAY("<f4", "6", "1,1,1,1,1,1.5") ",\"nll\":" ARRAY("<f4", "5", "1,2,3,4,5") ",\"correct\":" ARRAY("<f4", "5", "1,0,1,0,1")
-	",\"hidden\":" ARRAY("<f4", "6,1", "1,2,3,4,5,6") ",\"logits\":" ARRAY("<f4", "6,2", "1,2,3,4,5,6,7,8,9,10,11,12")
+	",\"entropy\":" ARRAY("<f4", "6", "1,1,1,1,1,1.5") ",\"nll\":" ARRAY("<f4", "5", "1,2,3,4,5")
+	        ",\"correct\":" ARRAY("<f4", "5", "1,0,1,0,1")
+	",\"hidden\":" ARRAY("<f4", "6,1", "1,2,3,4,5,6")
+	        ",\"logits\":" ARRAY("<f4", "6,2", "1,2,3,4,5,6,7,8,9,10,11,12")
 	",\"positions\":" ARRAY("<i4", "2", "1,3")
-	",\"rollout\":{\"temperature\":0.5,\"tokens\":" ARRAY("<i4", "2,1,2", "1,2,3,4") ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4")
+	",\"rollout\":{\"temperature\":0.5,\"tokens\":" ARRAY("<i4", "2,1,2", "1,2,3,4")
+	        ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4")
 	",\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4") "}"
-	",\"reward\":{\"kind\":\"edit\",\"total\":" ARRAY("<f4", "2,1", "0.5,1") ",\"edit\":" ARRAY("<f4", "2,1", "0.5,1") "}"
+	",\"reward\":{\"kind\":\"edit\",\"total\":" ARRAY("<f4", "2,1", "0.5,1")
+	        ",\"edit\":" ARRAY("<f4", "2,1", "0.5,1") "}"
 	",\"advantage\":" ARRAY("<f4", "2,1", "-1,1") ",\"other\":{\"x\":[1,{\"y\":\"z\"}]}}}";
 
 static const struct { const char *from, *to, *words; } broken[] = {
@@ -33,20 +38,32 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "5,9]", "5,10]", "tokens: number 5 is 10, outside 0 to 9" },
 	{ "[1,2,3,4,5,9]", "[-1,2,3,4,5,9]", "tokens: number 0 is -1" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "0", ""), "tokens is empty" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "2,3", "1,2,3,4,5,9"), "tokens has not 1 dimension" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "5", "1,2,3,4,5"), "entropy has the shape (6), (5) was expected" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<f4", "6", "1,2,3,4,5,9"), "tokens has not the dtype <i4" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "2,3", "1,2,3,4,5,9"),
+	  "tokens has not 1 dimension" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "5", "1,2,3,4,5"),
+	  "entropy has the shape (6), (5) was expected" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<f4", "6", "1,2,3,4,5,9"),
+	  "tokens has not the dtype <i4" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "[1,2,3,4,5,9]", "tokens is not an array" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"base64\":\"AAAA\"}", "tokens is not an array" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],\"data\":\"AAAA\"}", "tokens has data that are not binary" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"shape\":[6],\"dtype\":\"<i4\",\"data\":{\"base64\":\"AAAA\"}}", "in this order" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],\"Data\":{\"base64\":\"AAAA\"}}", "in this order" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":6,\"data\":{\"base64\":\"AAAA\"}}", "tokens has not 1 dimension" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6.0],\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[-6],\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483648],\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
-	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483647],\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],"
+	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],\"data\":\"AAAA\"}",
+	  "tokens has data that are not binary" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"shape\":[6],\"dtype\":\"<i4\","
+	  "\"data\":{\"base64\":\"AAAA\"}}", "in this order" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],"
+	  "\"Data\":{\"base64\":\"AAAA\"}}", "in this order" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":6,\"data\":{\"base64\":\"AAAA\"}}",
+	  "tokens has not 1 dimension" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6.0],"
+	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[-6],"
+	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483648],"
+	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
+	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483647],"
+	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
 	{ "\"prompt_len\":2", "\"prompt_len\":7", "prompt_len is 7, the sequence has 6" },
 	{ "\"prompt_len\":2", "\"prompt_len\":-1", "prompt_len is not" },
 	{ "\"prompt_len\":2", "\"prompt_len\":\"2\"", "prompt_len is not" },
@@ -60,44 +77,63 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"source\":\"s\"", "\"source\":null", "'source' is nil" },
 	{ "{\"m\":1}", "[]", "meta is not a map" },
 	{ "{\"m\":1}", "null", "'meta' is nil" },
-	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":{\"base64\":\"AADAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is NaN (number 0)" },
-	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],\"data\":{\"base64\":\"AACAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is infinite" },
-	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f4", "5", "1,1,1,1,1"), "entropy has the shape (5), (6) was expected" },
-	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f2", "6", "1,1,1,1,1,1.5"), "entropy has not the dtype <f4" },
-	{ ARRAY("<f4", "5", "1,2,3,4,5"), ARRAY("<f4", "6", "1,2,3,4,5,6"), "nll has the shape (6), (5) was expected" },
-	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "1,6", "1,2,3,4,5,6"), "hidden has the shape (1, 6), (6, 6) was expected" },
+	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],"
+	  "\"data\":{\"base64\":\"AADAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is NaN (number 0)" },
+	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],"
+	  "\"data\":{\"base64\":\"AACAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is infinite" },
+	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f4", "5", "1,1,1,1,1"),
+	  "entropy has the shape (5), (6) was expected" },
+	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f2", "6", "1,1,1,1,1,1.5"),
+	  "entropy has not the dtype <f4" },
+	{ ARRAY("<f4", "5", "1,2,3,4,5"), ARRAY("<f4", "6", "1,2,3,4,5,6"),
+	  "nll has the shape (6), (5) was expected" },
+	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "1,6", "1,2,3,4,5,6"),
+	  "hidden has the shape (1, 6), (6, 6) was expected" },
 	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "6,0", ""), "hidden is empty" },
-	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), "{\"dtype\":\"<f4\",\"shape\":[6,2147483647],\"data\":{\"base64\":\"AAAA\"}}", "hidden has 3 bytes of data" },
+	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), "{\"dtype\":\"<f4\",\"shape\":[6,2147483647],"
+	  "\"data\":{\"base64\":\"AAAA\"}}", "hidden has 3 bytes of data" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "0,3"), "positions: number 0 is 0, outside 1 to 5" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "1,6"), "positions: number 1 is 6, outside 1 to 5" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "-1,3"), "positions: number 0 is -1" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "0", ""), "positions is empty" },
-	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "1", "1"), "rollout.tokens has the shape (2, 1, 2), (1, 1, 2) was expected" },
+	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "1", "1"),
+	  "rollout.tokens has the shape (2, 1, 2), (1, 1, 2) was expected" },
 	{ "\"positions\":", "\"places\":", "rollout without positions" },
 	{ "\"temperature\":0.5,", "", "rollout has no 'temperature'" },
 	{ "\"temperature\":0.5", "\"temperature\":0.0", "rollout.temperature is 0" },
 	{ "\"temperature\":0.5", "\"temperature\":-1.0", "rollout.temperature is -1" },
 	{ "\"temperature\":0.5", "\"temperature\":\"1\"", "rollout.temperature is not a number" },
 	{ "\"tokens\":" ARRAY("<i4", "2,1,2", "1,2,3,4") ",", "", "rollout has no 'tokens'" },
-	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,1,2", "1,2,3,10"), "rollout.tokens: number 3 is 10" },
+	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,1,2", "1,2,3,10"),
+	  "rollout.tokens: number 3 is 10" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,0,2", ""), "rollout.tokens is empty" },
-	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,2,2", "1,2,3,4,5,6,7,8"), "rollout.logp has the shape (2, 1, 2), (2, 2, 2) was expected" },
-	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), "{\"dtype\":\"<i4\",\"shape\":[2,2147483647,2147483647],\"data\":{\"base64\":\"\"}}", "rollout.tokens has 0 bytes" },
-	{ ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), ARRAY("<f4", "2,1,1", "-1,-2"), "rollout.logp has the shape (2, 1, 1), (2, 1, 2) was expected" },
-	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), ARRAY("<f4", "2,1,2,2", "1,2,3,4,5,6,7,8"), "rollout.h_gt has the shape (2, 2, 1), (2, 2, 2) was expected" },
-	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), "{\"dtype\":\"<f4\",\"shape\":[2,1,2,2147483647],\"data\":{\"base64\":\"\"}}", "rollout.h_pred has 0 bytes" },
+	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,2,2", "1,2,3,4,5,6,7,8"),
+	  "rollout.logp has the shape (2, 1, 2), (2, 2, 2) was expected" },
+	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), "{\"dtype\":\"<i4\",\"shape\":[2,2147483647,2147483647],"
+	  "\"data\":{\"base64\":\"\"}}", "rollout.tokens has 0 bytes" },
+	{ ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), ARRAY("<f4", "2,1,1", "-1,-2"),
+	  "rollout.logp has the shape (2, 1, 1), (2, 1, 2) was expected" },
+	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), ARRAY("<f4", "2,1,2,2", "1,2,3,4,5,6,7,8"),
+	  "rollout.h_gt has the shape (2, 2, 1), (2, 2, 2) was expected" },
+	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), "{\"dtype\":\"<f4\",\"shape\":[2,1,2,2147483647],"
+	  "\"data\":{\"base64\":\"\"}}", "rollout.h_pred has 0 bytes" },
 	{ ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4"), "", "rollout has h_pred and no h_gt" },
 	{ "\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",", "", "rollout has h_gt and no h_pred" },
 	{ "\"rollout\":{", "\"rollup\":{", "reward without rollout" },
 	{ "\"kind\":\"edit\",", "", "reward has no 'kind'" },
 	{ "\"kind\":\"edit\"", "\"kind\":4", "reward.kind is not a string" },
 	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1") ",", "", "reward has no 'total'" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "1,1", "0.5"), "reward.total has the shape (1, 1), (2, 1) was expected" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "2,2", "1,2,3,4"), "reward.edit has the shape (2, 1), (2, 2) was expected" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"AADAfwAAgD8=\"}}", "reward.total is NaN" },
-	{ ARRAY("<f4", "2,1", "0.5,1") ",\"edit\":" ARRAY("<f4", "2,1", "0.5,1"), ARRAY("<f4", "2,2", "1,2,3,4"), "reward has 2 numbers per position, rollout has 1" },
+	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "1,1", "0.5"),
+	  "reward.total has the shape (1, 1), (2, 1) was expected" },
+	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "2,2", "1,2,3,4"),
+	  "reward.edit has the shape (2, 1), (2, 2) was expected" },
+	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":{\"dtype\":\"<f4\",\"shape\":[2,1],"
+	  "\"data\":{\"base64\":\"AADAfwAAgD8=\"}}", "reward.total is NaN" },
+	{ ARRAY("<f4", "2,1", "0.5,1") ",\"edit\":" ARRAY("<f4", "2,1", "0.5,1"),
+	  ARRAY("<f4", "2,2", "1,2,3,4"), "reward has 2 numbers per position, rollout has 1" },
 	{ "\"reward\":{\"kind\"", "\"reward\":[1],\"o\":{\"kind\"", "reward is not a map" },
-	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2,2", "-1,1,1,1"), "advantage has the shape (2, 2), (2, 1) was expected" },
+	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2,2", "-1,1,1,1"),
+	  "advantage has the shape (2, 2), (2, 1) was expected" },
 	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2", "-1,1"), "advantage has not 2 dimensions" },
 	{ "\"other\":{\"x\":[1,{\"y\":\"z\"}]}", "\"other\":null", "'other' is nil" },
 	{ "\"seq\":1", "\"seq\":2", "record 2 where 1 was expected" },
@@ -105,8 +141,11 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"type\":\"seq\"", "\"type\":\"head\"", "a second head" },
 };
 
-static const char good_head[] = "{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1,\"vocab\":10,\"seed\":7,\"tokenizer\":{\"kind\":\"bytes\",\"hash\":\"0123456789abcdef\",\"more\":[1]},"
-	"\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000002\",\"step\":3,\"dtype\":\"f32\"},\"history\":[{\"tool\":\"x\",\"version\":\"1\",\"options\":{\"a\":1.0}}],\"later\":{\"k\":true}}}";
+static const char good_head[] = "{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1,\"vocab\":10,\"seed\":7,"
+        "\"tokenizer\":{\"kind\":\"bytes\",\"hash\":\"0123456789abcdef\",\"more\":[1]},"
+	"\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000002\",\"step\":3,"
+	        "\"dtype\":\"f32\"},\"history\":[{\"tool\":\"x\",\"version\":\"1\",\"options\":{\"a\":1.0}}],"
+	        "\"later\":{\"k\":true}}}";
 
 static const struct { const char *from, *to, *words; } broken_heads[] = {
 	{ "\"format\":1", "\"format\":2", "format 2, this rf-tools reads 1" },
@@ -117,7 +156,8 @@ static const struct { const char *from, *to, *words; } broken_heads[] = {
 	{ "\"vocab\":10", "\"vocab\":null", "'vocab' is nil" },
 	{ "\"seed\":7", "\"seed\":-7", "seed is not" },
 	{ "\"kind\":\"bytes\"", "\"kind\":\"\"", "tokenizer.kind is not" },
-	{ "\"kind\":\"bytes\"", "\"kind\":\"0123456789012345678901234567890123456789\"", "tokenizer.kind is not" },
+	{ "\"kind\":\"bytes\"", "\"kind\":\"0123456789012345678901234567890123456789\"",
+	  "tokenizer.kind is not" },
 	{ "0123456789abcdef", "0123456789abcdeF", "tokenizer.hash is not a hash" },
 	{ "0123456789abcdef", "0123456789abcde", "tokenizer.hash is not a hash" },
 	{ "\"0000000000000002\"", "2", "model.weights is not a hash" },
@@ -181,30 +221,36 @@ static void rules(void)
 	ok(read_lines(good_head, good_record, &e) == RF_EOF, "a record with every key is read: %s", e.msg);
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
 		replace(line, sizeof line, good_record, broken[i].from, broken[i].to);
-		ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, broken[i].words) && !strncmp(e.msg, "<test>: record 1 (byte ", 23), "refused: %s", e.msg);
+		ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, broken[i].words) &&
+		   !strncmp(e.msg, "<test>: record 1 (byte ", 23), "refused: %s", e.msg);
 	}
 	for (size_t i = 0; i < sizeof broken_heads / sizeof *broken_heads; i++) {
 		replace(line, sizeof line, good_head, broken_heads[i].from, broken_heads[i].to);
-		ok(read_lines(line, NULL, &e) == RF_EDATA && strstr(e.msg, broken_heads[i].words) && !strncmp(e.msg, "<test>: head (byte 0): ", 23), "refused: %s", e.msg);
+		ok(read_lines(line, NULL, &e) == RF_EDATA && strstr(e.msg, broken_heads[i].words) &&
+		   !strncmp(e.msg, "<test>: head (byte 0): ", 23), "refused: %s", e.msg);
 	}
 	replace(line, sizeof line, good_record, "\"temperature\":0.5", "\"temperature\":1");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "a temperature may be an integer");
 	replace(line, sizeof line, good_record, ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), "");
 	ok(read_lines(good_head, line, &e) == RF_EOF, "rollouts that were made elsewhere have no logp");
-	ok(read_lines("{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1}}", good_record, &e) == RF_EOF, "a head need only say its format");
+	ok(read_lines("{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1}}", good_record, &e) == RF_EOF,
+	   "a head need only say its format");
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------------- */
 
 static void ends(void)
 {
 	static const struct { const char *line, *words; } some[] = {
-		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}", "its hash is not that of the records" },
-		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":1,\"xxh64\":0}}", "it counts 1 records, there are 0" },
+		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}",
+		  "its hash is not that of the records" },
+		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":1,\"xxh64\":0}}",
+		  "it counts 1 records, there are 0" },
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"xxh64\":0}}", "no 'count'" },
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0}}", "no 'xxh64'" },
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":1.0}}", "no 'xxh64'" },
-		{ "{\"seq\":2,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}", "record 2 where 1 was expected" },
+		{ "{\"seq\":2,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}",
+		  "record 2 where 1 was expected" },
 	};
 	struct rf_err e = { 0 };
 	uint64_t hash[4];
@@ -221,7 +267,7 @@ static void ends(void)
 	}
 }
 
-/* ---- reading and writing again ---------------------------------------------------------------------------------- */
+/* ---- reading and writing again ------------------------------------------------------------- */
 
 static void pass_through(void)
 {
@@ -240,7 +286,8 @@ static void pass_through(void)
 	rf_msg_open(&m, msg, n, &e);
 	rf_record_decode(&r, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e);
 	rf_record_encode(&a, 1, &r);
-	ok(a.n == n && !memcmp(a.p, msg, n), "a record with every key, and one that is not known, is written as it was read");
+	ok(a.n == n && !memcmp(a.p, msg, n),
+	   "a record with every key, and one that is not known, is written as it was read");
 	ok(rf_record_copy(&copy, &r, &e) == RF_OK, "it is copied");
 	rf_record_free(&r);
 	rf_record_encode(&b, 1, &copy);
@@ -248,16 +295,21 @@ static void pass_through(void)
 	free(msg);
 
 	replace(line, sizeof line, good_record, "\"body\":{\"id\":5,", "\"body\":{\"zeta\":[1.5,\"\",{}],");
-	replace(line, sizeof line, line, "\"reward\":{\"kind\"", "\"id\":5,\"reward\":{\"later\":{\"base64\":\"AAE=\"},\"kind\"");
+	replace(line, sizeof line, line, "\"reward\":{\"kind\"",
+	        "\"id\":5,\"reward\":{\"later\":{\"base64\":\"AAE=\"},\"kind\"");
 	replace(line, sizeof line, line, "\"rollout\":{", "\"rollout\":{\"sampler\":\"nucleus\",");
 	rf_msg_from_json(line, strlen(line), &msg, &n, &e);
 	rf_msg_open(&m, msg, n, &e);
-	ok(rf_record_decode(&copy, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e) == RF_OK, "keys in another order, unknown ones at every level: %s", e.msg);
+	ok(rf_record_decode(&copy, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e) == RF_OK,
+	   "keys in another order, unknown ones at every level: %s", e.msg);
 	a.n = 0;
 	rf_record_encode(&a, 1, &copy);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
-	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") && strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") && strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
-	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\""), "come out in the table's order, the unknown ones behind, as they were");
+	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") &&
+	   strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") &&
+	   strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
+	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\""),
+	   "come out in the table's order, the unknown ones behind, as they were");
 	free(json);
 	free(msg);
 	rf_record_free(&copy);
@@ -271,7 +323,8 @@ static void pass_through(void)
 	rf_head_encode(&a, &h);
 	rf_head_free(&h);
 	rf_head_encode(&b, &same);
-	ok(a.n == n && !memcmp(a.p, msg, n) && b.n == n && !memcmp(b.p, msg, n), "a head, and its copy, are written as the head was read");
+	ok(a.n == n && !memcmp(a.p, msg, n) && b.n == n && !memcmp(b.p, msg, n),
+	   "a head, and its copy, are written as the head was read");
 	free(msg);
 
 	rf_head_stage(&same, "rf-a", "0.1", &e);
@@ -281,14 +334,18 @@ static void pass_through(void)
 	rf_head_stage(&same, "rf-b", "0.2", &e);
 	rf_head_option_bool(&same, "b", true, &e);
 	rf_head_option_text(&same, "t", "x\0y", 3, &e);
-	ok(rf_head_option_text(&same, "t2", "\xff", 1, &e) == RF_EUSAGE, "an option that is not UTF-8 is refused: %s", e.msg);
+	ok(rf_head_option_text(&same, "t2", "\xff", 1, &e) == RF_EUSAGE,
+	   "an option that is not UTF-8 is refused: %s", e.msg);
 	strcpy(same.weights, "0000000000000004");
 	a.n = 0;
 	rf_head_encode(&a, &same);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
-	ok(strstr(json, "\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000004\",\"step\":3},"), "what is not known of a model goes with the model");
-	ok(strstr(json, "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\",\"options\":{\"i\":-5,\"u\":\"18446744073709551615\",\"r\":2.0}},"
-	          "{\"tool\":\"rf-b\",\"version\":\"0.2\",\"options\":{\"b\":true,\"t\":\"x\\u0000y\"}}],\"later\""), "stages append themselves: %s", json);
+	ok(strstr(json, "\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000004\","
+	          "\"step\":3},"), "what is not known of a model goes with the model");
+	ok(strstr(json, "{\"a\":1.0}},{\"tool\":\"rf-a\",\"version\":\"0.1\",\"options\":{\"i\":-5,"
+	          "\"u\":\"18446744073709551615\",\"r\":2.0}},{\"tool\":\"rf-b\",\"version\":\"0.2\","
+	          "\"options\":{\"b\":true,\"t\":\"x\\u0000y\"}}],\"later\""),
+	   "stages append themselves: %s", json);
 	free(json);
 	rf_head_free(&same);
 	rf_buf_free(&a);
@@ -310,24 +367,34 @@ static void too_large(void)
 	r.d = INT32_MAX;
 	ok(rf_record_check(&r, 0, &e) == RF_EIO && strstr(e.msg, "hidden has 4 GiB or more"), "%s", e.msg);
 	r.hidden = NULL;
-	ok(!rf_record_alloc(&r, SIZE_MAX / 2, 4) && !rf_record_alloc(&r, SIZE_MAX / 2, 1), "no allocation wraps around");
+	ok(!rf_record_alloc(&r, SIZE_MAX / 2, 4) && !rf_record_alloc(&r, SIZE_MAX / 2, 1),
+	   "no allocation wraps around");
 	rf_record_free(&r);
 }
 
-/* ---- the checker ------------------------------------------------------------------------------------------------ */
+/* ---- the checker --------------------------------------------------------------------------- */
 
 static void hostile(void)
 {
 	static const struct { const char *name, *bytes; size_t n; } some[] = {
-		{ "nothing", "", 0 }, { "an array of 2^32-1", "\xdd\xff\xff\xff\xff\1", 6 }, { "a map of 2^32-1", "\xdf\xff\xff\xff\xff\1", 6 },
-		{ "a string of 2^32-1", "\xdb\xff\xff\xff\xff", 5 }, { "binary of 2^32-1", "\xc6\xff\xff\xff\xff", 5 },
-		{ "an extension", "\xc7\x04\x01" "abcd", 7 }, { "a fixed extension", "\xd4\x01\x02", 3 }, { "byte c1", "\xc1", 1 }, { "a timestamp", "\xd6\xff\0\0\0\0", 6 },
-		{ "an array cut short", "\x93\x01\x02", 3 }, { "an integer cut short", "\xcd\x01", 2 }, { "a float cut short", "\xcb\0\0\0", 4 },
-		{ "two objects", "\x01\x02", 2 }, { "a key that is a number", "\x81\x01\x02", 3 }, { "a key twice", "\x82\xa1" "a\1\xa1" "a\2", 7 },
-		{ "a key twice, in two forms", "\x82\xa1" "a\1\xd9\1" "a\2", 8 }, { "a key with a NUL", "\x81\xa2" "a\0\1", 5 },
-		{ "UTF-8 cut short", "\xa1\xc3", 2 }, { "UTF-8 too long", "\xa2\xc0\x80", 3 }, { "a surrogate", "\xa3\xed\xa0\x80", 4 }, { "beyond Unicode", "\xa4\xf4\x90\x80\x80", 5 },
-		{ "UTF-8 that begins in the middle", "\xa1\x80", 2 }, { "an overlong 3-byte form", "\xa3\xe0\x80\x80", 4 },
-		{ "NaN", "\xcb\x7f\xf8\0\0\0\0\0\0", 9 }, { "infinity", "\xca\x7f\x80\0\0", 5 }, { "9 deep", "\x91\x91\x91\x91\x91\x91\x91\x91\x91\x01", 10 },
+		{ "nothing", "", 0 }, { "an array of 2^32-1", "\xdd\xff\xff\xff\xff\1", 6 },
+		{ "a map of 2^32-1", "\xdf\xff\xff\xff\xff\1", 6 },
+		{ "a string of 2^32-1", "\xdb\xff\xff\xff\xff", 5 },
+		{ "binary of 2^32-1", "\xc6\xff\xff\xff\xff", 5 },
+		{ "an extension", "\xc7\x04\x01" "abcd", 7 }, { "a fixed extension", "\xd4\x01\x02", 3 },
+		{ "byte c1", "\xc1", 1 }, { "a timestamp", "\xd6\xff\0\0\0\0", 6 },
+		{ "an array cut short", "\x93\x01\x02", 3 }, { "an integer cut short", "\xcd\x01", 2 },
+		{ "a float cut short", "\xcb\0\0\0", 4 },
+		{ "two objects", "\x01\x02", 2 }, { "a key that is a number", "\x81\x01\x02", 3 },
+		{ "a key twice", "\x82\xa1" "a\1\xa1" "a\2", 7 },
+		{ "a key twice, in two forms", "\x82\xa1" "a\1\xd9\1" "a\2", 8 },
+		{ "a key with a NUL", "\x81\xa2" "a\0\1", 5 },
+		{ "UTF-8 cut short", "\xa1\xc3", 2 }, { "UTF-8 too long", "\xa2\xc0\x80", 3 },
+		{ "a surrogate", "\xa3\xed\xa0\x80", 4 }, { "beyond Unicode", "\xa4\xf4\x90\x80\x80", 5 },
+		{ "UTF-8 that begins in the middle", "\xa1\x80", 2 },
+		{ "an overlong 3-byte form", "\xa3\xe0\x80\x80", 4 },
+		{ "NaN", "\xcb\x7f\xf8\0\0\0\0\0\0", 9 }, { "infinity", "\xca\x7f\x80\0\0", 5 },
+		{ "9 deep", "\x91\x91\x91\x91\x91\x91\x91\x91\x91\x01", 10 },
 	};
 	struct rf_err e = { 0 };
 	struct rf_buf b = { 0 };
@@ -337,9 +404,12 @@ static void hostile(void)
 
 	getrusage(RUSAGE_SELF, &before);
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-		ok(rf_msg_check(some[i].bytes, some[i].n, &e) == RF_EDATA, "%s is refused: %s", some[i].name, e.msg);
+		ok(rf_msg_check(some[i].bytes, some[i].n, &e) == RF_EDATA, "%s is refused: %s",
+		   some[i].name, e.msg);
 	ok(rf_msg_check("\x91\x91\x91\x91\x91\x91\x91\x91\x01", 9, &e) == RF_OK, "8 deep is read");
-	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA && strstr(e.msg, "claims more elements than there are bytes"), "a count is compared with the bytes that are left: %s", e.msg);
+	ok(rf_msg_check("\x93\1\2", 3, &e) == RF_EDATA && strstr(e.msg,
+	                                                         "claims more elements than there are bytes"),
+	   "a count is compared with the bytes that are left: %s", e.msg);
 
 	/* the largest map there can be, its last two keys equal, and unequal */
 	for (int twice = 0; twice < 2; twice++) {
@@ -347,17 +417,21 @@ static void hostile(void)
 		b.n = 0;
 		msgpack_pack_map(&pk, RF_MSG_NODES / 2 - 1);
 		for (int i = 0; i < RF_MSG_NODES / 2 - 1; i++) {
-			snprintf(key, sizeof key, "%x", (unsigned)(i - (twice && i == RF_MSG_NODES / 2 - 2)) * 2654435761u);
+			snprintf(key, sizeof key, "%x",
+			         (unsigned)(i - (twice && i == RF_MSG_NODES / 2 - 2)) * 2654435761u);
 			rf_pack_text(&pk, key);
 			msgpack_pack_nil(&pk);
 		}
-		ok(rf_msg_check(b.p, b.n, &e) == (twice ? RF_EDATA : RF_OK) && (!twice || strstr(e.msg, "occurs twice")), "a map of 49999 keys%s", twice ? ", one of them twice" : "");
+		ok(rf_msg_check(b.p, b.n, &e) == (twice ? RF_EDATA : RF_OK) &&
+		   (!twice || strstr(e.msg, "occurs twice")), "a map of 49999 keys%s",
+		   twice ? ", one of them twice" : "");
 	}
 	b.n = 0;
 	msgpack_pack_array(&pk, 8 << 20);
 	for (int i = 0; i < 8 << 20; i++)
 		rf_buf_add(&b, "\x01", 1);
-	ok(rf_msg_check(b.p, b.n, &e) == RF_EDATA && strstr(e.msg, "100000 values"), "a list of 8388608 is refused: %s", e.msg);
+	ok(rf_msg_check(b.p, b.n, &e) == RF_EDATA && strstr(e.msg, "100000 values"),
+	   "a list of 8388608 is refused: %s", e.msg);
 	b.n = 0;
 	msgpack_pack_array(&pk, RF_MSG_NODES - 1);
 	for (int i = 0; i < RF_MSG_NODES - 1; i++)
@@ -365,7 +439,8 @@ static void hostile(void)
 	ok(rf_msg_check(b.p, b.n, &e) == RF_OK, "100000 values are read");
 	rf_buf_free(&b);
 	getrusage(RUSAGE_SELF, &after);
-	ok(after.ru_maxrss - before.ru_maxrss < 32 << 10, "all that needs no memory: %ld KiB more", after.ru_maxrss - before.ru_maxrss);
+	ok(after.ru_maxrss - before.ru_maxrss < 32 << 10, "all that needs no memory: %ld KiB more",
+	   after.ru_maxrss - before.ru_maxrss);
 }
 
 /* Damages messages: what the checker lets pass, msgpack-c reads, and reads as long. */
@@ -399,20 +474,23 @@ static void differential(void)
 			for (uint32_t hits = noise() % 4; hits; hits--) {
 				/* near the front, where there is structure */
 				size_t at = noise() % (noise() % 2 ? n : n < 40 ? n : 40);
-				copy[at] = (unsigned char)(noise() % 2 ? noise() : copy[at] ^ 1u << noise() % 8);
+				copy[at] = (unsigned char)(noise() % 2 ? noise()
+				                           : copy[at] ^ 1u << noise() % 8);
 			}
 			if (rf_msg_check(copy, n, &e) != RF_OK) {
 				refused++;
 				continue;
 			}
 			passed++;
-			disagree += msgpack_unpack_next(&result, (char *)copy, n, &off) != MSGPACK_UNPACK_SUCCESS || off != n;
+			disagree += msgpack_unpack_next(&result, (char *)copy, n,
+			                                &off) != MSGPACK_UNPACK_SUCCESS || off != n;
 		}
 		rf_buf_free(&b);
 		rf_record_free(&r);
 	}
 	msgpack_unpacked_destroy(&result);
-	ok(passed > 10000 && refused > 10000 && !disagree, "of %ld damaged messages %ld pass and %ld do not; msgpack-c disagrees about %ld", passed + refused, passed, refused, disagree);
+	ok(passed > 10000 && refused > 10000 && !disagree, "of %ld damaged messages %ld pass and %ld do not; "
+	   "msgpack-c disagrees about %ld", passed + refused, passed, refused, disagree);
 }
 
 int main(void)

@@ -458,10 +458,10 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 
 /* Qwen3.5's, of which every fourth layer is softmax attention. */
 #define QWEN "\"model_type\": \"qwen3_5_text\", \"rms_norm_eps\": 1e-3, "
-#define QWEN_DELTA(G, H, w) "\"linear_num_key_heads\": " #G ", \"linear_num_value_heads\": " #H ", \"linear_key_head_dim\": 5, " \
-	"\"linear_value_head_dim\": 7, \"linear_conv_kernel_dim\": " #w ", "
-#define QWEN_ATTENTION(H, G, D, part) "\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G ", \"head_dim\": " #D ", " \
-	"\"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
+#define QWEN_DELTA(G, H, w) "\"linear_num_key_heads\": " #G ", \"linear_num_value_heads\": " #H \
+	", \"linear_key_head_dim\": 5, \"linear_value_head_dim\": 7, \"linear_conv_kernel_dim\": " #w ", "
+#define QWEN_ATTENTION(H, G, D, part) "\"num_attention_heads\": " #H ", \"num_key_value_heads\": " #G \
+	", \"head_dim\": " #D ", \"rope_parameters\": {\"partial_rotary_factor\": " #part "}"
 
 /* Gated DeltaNet's; biases are moved by noise, so that decays are of all sizes. */
 #define GATED "\"model_type\": \"gated_deltanet\", \"norm_eps\": 1e-3, \"num_heads\": 2, "
@@ -517,8 +517,8 @@ static const struct { const char *name, *options; bool brief;
          false },
 	{ "Qwen3.5's delta rule, one key head, no convolution to speak of",
          QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
-	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, " QWEN_ATTENTION(4, 2, 8, 0.25),
-	  false },
+	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, "
+	  QWEN_ATTENTION(4, 2, 8, 0.25), false },
 	{ "Qwen3.5's attention, odd heads, nothing turned, tied",
          QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, " QWEN_ATTENTION(3, 1, 5, 0),
          false },
@@ -543,8 +543,8 @@ static const struct { const char *name, *options; bool brief;
 	{ "LaCT with prenorm",
          LACT("24") ", \"ttt_prenorm\": true, \"w0_w2_low_rank\": 2, \"window_size\": 16", false },
 	{ "LaCT, one chunk", LACT("300") ", \"window_size\": 400", true },
-	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, \"window_size\": 9",
-	  false },
+	{ "LaCT with Muon", LACT("24") ", \"use_muon\": true, \"inter_multi\": 2, "
+	  "\"window_size\": 9", false },
 	{ "LaCT with Muon, every option but a window",
          LACT("24") ", \"use_muon\": true, \"ttt_prenorm\": true, \"attn_qk_norm\": true, "
                     "\"qkv_bias\": true, \"w0_w2_low_rank\": 3, \"window_size\": null, "

@@ -37,7 +37,8 @@ struct rf_opt {
  * own, and one row too many does not compile. */
 #define RF_OPT_FILL(opts, table, rows) \
 	do { \
-		static_assert(sizeof(table) == (rows) * sizeof(struct rf_opt), "not as many options as the header says"); \
+		static_assert(sizeof(table) == (rows) * sizeof(struct rf_opt), \
+		              "not as many options as the header says"); \
 		memcpy(opts, table, sizeof(table)); \
 	} while (0)
 

@@ -118,21 +118,25 @@ struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
 
 /*     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
- * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2; the decay a_t: Gated DeltaNet, arXiv:2412.06464.
- * q comes scaled by 1 / sqrt(K).  beta = beta_scale sigmoid(b), beta_scale where b is NULL; a = exp(g), 1 where g is
- * NULL.  H heads of v, G of q and k: head h reads head h G / H of them.
+ * Yang et al. 2024, arXiv:2406.06484; in chunks of 64 rows, section 3.2; the decay a_t: Gated DeltaNet,
+ * arXiv:2412.06464.
+ * q comes scaled by 1 / sqrt(K).  beta = beta_scale sigmoid(b), beta_scale where b is NULL; a = exp(g), 1
+ * where g is NULL.  H heads of v, G of q and k: head h reads head h G / H of them.
  *
  * States live in slots of (H, K, V).  Sequence b begins from slot start[b / per] of S; start NULL: slot 0.
- * `given`: so many steps are there already (a rollout that grows): k, u and g hold them, and the new row goes behind
- * them; q, v, b, o hold the new rows only.  The start state is still the one before step 0.  given > 0 wants steps = 1.
+ * `given`: so many steps are there already (a rollout that grows): k, u and g hold them, and the new row goes
+ * behind them; q, v, b, o hold the new rows only.  The start state is still the one before step 0.  given > 0
+ * wants steps = 1.
  * Captures (nb = 1 only): the state after row cap_row[i] goes to slot cap_slot[i]; rows ascend.
  *
- * The chunks of a sequence that begins inside one are those of the text: so that it gives the bits that it would give as
- * a text of its own, prefix and all.  For this a capture leaves, besides S, the open chunk in slot - log_from of log: the
- * state S at the chunk's first row, and k, u and g of its rows so far (64 of each).  Sequence b reads lead[b / per]
- * rows of it and begins with the next; lead NULL: sequences begin with a chunk, from S.
- * open (nb, H, K, V): with `given`, where the state at the first row of the open chunk is kept from one step to the next,
- * once a rollout has filled a chunk; NULL: it is summed up from k and u at every step, which is well for short ones. */
+ * The chunks of a sequence that begins inside one are those of the text: so that it gives the bits that it
+ * would give as a text of its own, prefix and all.  For this a capture leaves, besides S, the open chunk in
+ * slot - log_from of log: the state S at the chunk's first row, and k, u and g of its rows so far (64 of
+ * each).  Sequence b reads lead[b / per] rows of it and begins with the next; lead NULL: sequences begin with
+ * a chunk, from S.
+ * open (nb, H, K, V): with `given`, where the state at the first row of the open chunk is kept from one step
+ * to the next, once a rollout has filled a chunk; NULL: it is summed up from k and u at every step, which is
+ * well for short ones. */
 /* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
 struct rf_delta_log { rf_f32 S, k, u, g; };
 struct rf_delta_fwd {
@@ -273,10 +277,12 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define RF_OPS(X) \
-	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) X(rmsnorm_fwd) X(rmsnorm_bwd) \
-	X(swiglu_fwd) X(swiglu_bwd) X(conv_fwd) X(conv_bwd) X(rope) X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) \
-	X(decay_fwd) X(decay_bwd) X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
-	X(momentum_fwd) X(momentum_bwd) X(length_fwd) X(length_bwd) X(renorm_fwd) X(renorm_bwd) X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
+	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) \
+	X(rmsnorm_fwd) X(rmsnorm_bwd) X(swiglu_fwd) X(swiglu_bwd) X(conv_fwd) X(conv_bwd) X(rope) \
+	X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) X(decay_fwd) X(decay_bwd) \
+	X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
+	X(momentum_fwd) X(momentum_bwd) X(length_fwd) X(length_bwd) X(renorm_fwd) X(renorm_bwd) \
+	X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
 
 /* What a program will ask of a device: for the memory that the device takes beside what is allocated on it,
  * such as forms that it keeps of weights and what its threads work in. */

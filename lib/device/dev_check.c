@@ -331,7 +331,7 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_swiglu_bwd(H, O)  H(gate) H(up) H(dy) H(dgate) H(dup) O(y)
 #define HANDLES_conv_fwd(H, O)    H(x) O(weight) H(y)
 #define HANDLES_conv_bwd(H, O)    H(x) O(weight) H(dy) H(dx) O(dweight)
-#define HANDLES_rope(H, O)        H(past) H(x) H(y)
+#define HANDLES_rope(H, O)        O(past) H(x) H(y)
 #define HANDLES_gate_fwd(H, O)    H(x) H(gate) H(y)
 #define HANDLES_gate_bwd(H, O)    H(x) H(gate) H(dy) H(dx) H(dgate) O(y)
 #define HANDLES_delta_fwd(H, O)   H(q) H(k) H(v) O(b) O(g) H(u) H(o) H(S) O(open) O(start) O(lead) \

@@ -34,7 +34,8 @@ struct rf_train {
 	rf_f64 sum;
 };
 #define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
-                            .betas = { 0.9, 0.999 }, .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
+                            .betas = { 0.9, 0.999 }, .adam_eps = 1e-8, .weight_decay = 0.01, \
+                            .grad_clip = 0.2 }
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute */
 enum { RF_TRAIN_OPTS = 10 };

@@ -1,7 +1,8 @@
-/* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches out of a stream, the commit.
+/* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches out of a stream,
+ * the commit.
  *
- * One stream is one batch: ceil(records / mini_batch) optimizer steps, then one commit, made only after the stream's end
- * record was read.  Whatever happens before the commit leaves the run as it was. */
+ * One stream is one batch: ceil(records / mini_batch) optimizer steps, then one commit, made only after the
+ * stream's end record was read.  Whatever happens before the commit leaves the run as it was. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
@@ -19,7 +20,7 @@ struct rf_trainer {
 	/* settings */
 	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
 	int at;                      /* step at which the run must be; -1: any */
-	const char *stale;           /* how many commits old rollouts may be, or "any"; an option of rf-grpo's */
+	const char *stale;           /* how many commits old rollouts may be, or "any"; rf-grpo's option */
 	int64_t stale_commits;       /* the same as a number */
 	int keep, keep_every;
 	bool allow_empty;
@@ -42,14 +43,15 @@ struct rf_trainer {
 	size_t lines_size;
 	double started;
 };
-#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
+#define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
+                              .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
 /* --mini-batch --at --keep --keep-every --on-nan --log */
 enum { RF_TRAINER_OPTS = 7 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
 
-/* Locks the run, checks --at and --grad-in, opens device and model, and takes the optimizer's memory.  With --dry-run all
- * is checked and nothing is locked, allocated or changed. */
+/* Locks the run, checks --at and --grad-in, opens device and model, and takes the optimizer's memory.  With
+ * --dry-run all is checked and nothing is locked, allocated or changed. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* RF_EDATA where the stream's rollouts were made by weights that are too old, or unknown. */
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
@@ -57,8 +59,8 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e);
 /* After the end record: the last mini-batch. */
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
-/* The metrics, and the commit (or the gradient of --grad-out): the only thing that changes anything.  data_hash: of the
- * stream.  From here on `stop` is looked at, until what is written has its name. */
+/* The metrics, and the commit (or the gradient of --grad-out): the only thing that changes anything.
+ * data_hash: of the stream.  From here on `stop` is looked at, until what is written has its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
 /* What the user should know of mini-batches that were no step, as a line; "" for nothing. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);

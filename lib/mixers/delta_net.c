@@ -70,10 +70,10 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const struct rf_begin normal = RF_NORMAL(cfg->initializer_range);
 	const char *root = cfg->names.root;
 	int d = cfg->d;
-#define WEIGHT(name, begin, ...)                                                                             \
+#define WEIGHT(name, begin, ...) \
 	rf_params_weight(t, begin, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s", root, layer, n->mixer, name)
-#define MATRIX(name, ...)                                                                                    \
-	rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer,          \
+#define MATRIX(name, ...) \
+	rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer, \
 	                 n->mixer, name)
 
 	for (int i = 0; i < (c->joint ? 1 : 3); i++) {
@@ -175,8 +175,9 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 
 /* The convolution, activation and head norm of q, k or v, whose settings forward and backward pass share. */
 #define CONV(p, c, l, i) \
-	.nb = (p)->nb, .steps = (p)->steps, .d = width(c, i), .ldx = column(c, 3), .w = (c)->conv_size, .head = (i) == 2 ? (c)->V : (c)->K, \
-	.act = (i) == 2 ? RF_ACT_SILU : (c)->qk_act, .norm = (i) == 2 ? RF_NORM_NONE : (c)->qk_norm, \
+	.nb = (p)->nb, .steps = (p)->steps, .d = width(c, i), .ldx = column(c, 3), .w = (c)->conv_size, \
+	.head = (i) == 2 ? (c)->V : (c)->K, .act = (i) == 2 ? RF_ACT_SILU : (c)->qk_act, \
+	.norm = (i) == 2 ? RF_NORM_NONE : (c)->qk_norm, \
 	.scale = (i) == 0 ? 1 / sqrtf((float)(c)->K) : 1, .weight = rf_w((p)->tree->model, (l)->conv[i])
 
 /* q, k, v after it, for `steps` new steps after `given`. */

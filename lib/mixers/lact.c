@@ -25,9 +25,8 @@ static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int l
 	for (int i = 0; i < 3; i += 2)
 		if (c->rank) {
 			w->left[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(c->rank)),
-			                              (int[4]){ H, E,
-			                                        c->rank }, "%slayers.%d.attn.w%d.w_left",
-			                              root, layer, i);
+			                              (int[4]){ H, E, c->rank },
+			                              "%slayers.%d.attn.w%d.w_left", root, layer, i);
 			w->right[i] = rf_params_weight(t, RF_NORMAL(c->gain / sqrt(D)),
 			                               (int[4]){ H, c->rank, D },
 			                               "%slayers.%d.attn.w%d.w_right", root, layer, i);
@@ -35,9 +34,8 @@ static void declare_fast(struct rf_params *t, const struct rf_config *cfg, int l
 			w->w[i] = rf_params_weight(t, RF_NORMAL(1 / sqrt(D)), (int[4]){ H, E, D },
 			                           "%slayers.%d.attn.w%d", root, layer, i);
 		}
-	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D,
-	                                                                E }, "%slayers.%d.attn.w1", root,
-	                           layer);
+	w->w[1] = rf_params_weight(t, RF_NORMAL(1 / sqrt(E)), (int[4]){ H, D, E },
+	                           "%slayers.%d.attn.w1", root, layer);
 }
 
 static void declare(struct rf_params *t, const struct rf_config *cfg, int layer, void *weights)
@@ -48,19 +46,19 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const char *root = cfg->names.root;
 	int d = cfg->d, H = c->heads;
 
-	w->qkv = rf_params_weight(t, normal, (int[4]){ 3 * d,
-	                                               d }, "%slayers.%d.attn.qkv.weight", root, layer);
+	w->qkv = rf_params_weight(t, normal, (int[4]){ 3 * d, d },
+	                          "%slayers.%d.attn.qkv.weight", root, layer);
 	if (cfg->attn.qkv_bias)
-		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d }, "%slayers.%d.attn.qkv.bias", root,
-		                               layer);
+		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d },
+		                               "%slayers.%d.attn.qkv.bias", root, layer);
 	for (int i = 0; i < 2 && c->qk_norm; i++)
-		w->norm[i] = rf_params_weight(t, RF_ONE, (int[4]){ d }, "%slayers.%d.attn.%c_norm.weight", root,
-		                              layer, "qk"[i]);
+		w->norm[i] = rf_params_weight(t, RF_ONE, (int[4]){ d },
+		                              "%slayers.%d.attn.%c_norm.weight", root, layer, "qk"[i]);
 	w->scale = rf_params_weight(t, RF_ONE, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_scale", root, layer);
 	w->offset = rf_params_weight(t, RF_ZERO, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_offset", root, layer);
 	declare_fast(t, cfg, layer, w);
-	w->lr = rf_params_weight(t, normal, (int[4]){ 3 * H,
-	                                              d }, "%slayers.%d.attn.lr_proj.weight", root, layer);
+	w->lr = rf_params_weight(t, normal, (int[4]){ 3 * H, d },
+	                         "%slayers.%d.attn.lr_proj.weight", root, layer);
 	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias", root,
 	                              layer);
 	if (c->momentum) {
@@ -225,7 +223,8 @@ static void norms(struct rf_pass *p, int layer)
 
 /* How the features of q, k (i = 0, 1) or v are made; forward and backward pass share it. */
 #define FEATURE(p, c, l, i) \
-	.rows = (p)->nb * (p)->steps, .H = (c)->heads, .D = (c)->D, .silu = (i) < 2 ? (c)->silu : (c)->v_silu, .unit = (i) < 2, .eps = 1e-5f, \
+	.rows = (p)->nb * (p)->steps, .H = (c)->heads, .D = (c)->D, \
+	.silu = (i) < 2 ? (c)->silu : (c)->v_silu, .unit = (i) < 2, .eps = 1e-5f, \
 	.scale = (i) < 2 ? rf_at(rf_w((p)->tree->model, (l)->scale), (size_t)(i)) : NULL, \
 	.offset = (i) < 2 ? rf_at(rf_w((p)->tree->model, (l)->offset), (size_t)(i)) : NULL
 

@@ -29,9 +29,8 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 		                               c->names.mlp_norm);
 		l->gate = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
 		                           "%slayers.%d.mlp.gate_proj.weight", root, i);
-		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn,
-		                                              c->d }, "%slayers.%d.mlp.up_proj.weight",
-		                         root, i);
+		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
+		                         "%slayers.%d.mlp.up_proj.weight", root, i);
 		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn },
 		                           "%slayers.%d.mlp.down_proj.weight", root, i);
 	}

@@ -224,11 +224,13 @@ extern "C" void emu_race_access(const void *at, size_t n, int kind, const void *
 
 /* ---- what the compiler calls --------------------------------------------------------------- */
 
+#define ACCESS(name, n, way) \
+	extern "C" void __tsan_##name##n(void *p) { emu_race_access(p, n, way, __builtin_return_address(0)); }
 #define ACCESSES(n) \
-	extern "C" void __tsan_read##n(void *p) { emu_race_access(p, n, READ, __builtin_return_address(0)); } \
-	extern "C" void __tsan_write##n(void *p) { emu_race_access(p, n, WRITE, __builtin_return_address(0)); } \
-	extern "C" void __tsan_unaligned_read##n(void *p) { emu_race_access(p, n, READ, __builtin_return_address(0)); } \
-	extern "C" void __tsan_unaligned_write##n(void *p) { emu_race_access(p, n, WRITE, __builtin_return_address(0)); }
+	ACCESS(read, n, READ) \
+	ACCESS(write, n, WRITE) \
+	ACCESS(unaligned_read, n, READ) \
+	ACCESS(unaligned_write, n, WRITE)
 ACCESSES(1)
 ACCESSES(2)
 ACCESSES(4)
