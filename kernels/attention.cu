@@ -274,8 +274,8 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 			if (c < (a.D + 15) / 16 * 16) {
 				UNROLL()
 				for (int i = 0; i < CHUNK; i++)
-					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c, x[i],
-					         by);
+					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c,
+					         x[i], by);
 			}
 		}
 	}
@@ -735,8 +735,8 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 				for (int e = 0; e < 4; e++)
 					x[i][e] = y[i][e] = 0;
 			warp_product<true>(x, SOME / 8, width, k + group * LD, LD, q + share * SOME * LD, LD);
-			warp_product<true>(y, SOME / 8, width, v + group * LD, LD, d_o + share * SOME * LD,
-			                   LD);
+			warp_product<true>(y, SOME / 8, width, v + group * LD, LD,
+			                   d_o + share * SOME * LD, LD);
 			UNROLL()
 			for (int i = 0; i < SOME / 8; i++)
 				for (int c = 0; c < 2; c++) {

@@ -845,8 +845,8 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	if (x->given || (x->steps == 1 && !x->captures)) {
 		const int first = x->open && x->given ? (x->given - 1) / CHUNK * CHUNK : 0;
 
-		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a), a,
-		       first);
+		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
+		       a, first);
 		if (x->open && x->given && x->given % CHUNK == 0)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;

@@ -108,8 +108,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 
 		sum.zero();
 		if (i0 < c.mp && j0 < i0 + 16)
-			sum.template add<false, false>(i0 + 16 - j0, P + i0 * LC + j0, LC, inv + j0 * LC + j0,
-			                               LC);
+			sum.template add<false, false>(i0 + 16 - j0, P + i0 * LC + j0, LC,
+			                               inv + j0 * LC + j0, LC);
 		__syncthreads();
 		if (i0 < c.mp && j0 < c.mp)
 			sum.each([&](int i, int j, float z) { round_to(PT + (i0 + i) * L + j0 + j, z); });
@@ -161,8 +161,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 				});
 			__syncthreads();
 			if (works)
-				own.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, y + i0 * L + j0,
-				                              L);
+				own.template add<true, false>(c.mp - i0, T + i0 * L + i0, L,
+				                              y + i0 * L + j0, L);
 			__syncthreads();
 		}
 		load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, NULL);
@@ -239,8 +239,8 @@ template <class X> static __device__ void sum_states(const job<X> &a, unsigned b
 		const int row = (a.first + c) * CHUNK;
 
 		if (a.g) {
-			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK, hi,
-			           lo);
+			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK,
+			           hi, lo);
 			__syncthreads();
 			if (threadIdx.x < CHUNK)
 				f[threadIdx.x] = decay_between(hi, lo, CHUNK - 1, threadIdx.x);
@@ -715,8 +715,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 					const int vw = min((int)W, a.VP - v0);
 
 					if (turned)
-						bring(z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0,
-						      a.KP);
+						bring(z, L, vw, kw,
+						      a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
 					else
 						load(z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0,
 						     a.V - v0, NULL);
@@ -726,8 +726,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 					if (works && turned)
 						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
 					else if (works)
-						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L,
-						                             L);
+						dk.template add<false, true>(vw, y + i0 * L, L,
+						                             z + j0 * L, L);
 					if (a.g)
 						each(turned ? vw : kw, turned ? kw : vw, [&](int i, int j) {
 							const int k1 = k0 + (turned ? j : i),
@@ -778,10 +778,10 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 						dq.template add<false, false>(vw, x + i0 * L, L, z + j0, L);
 						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
 					} else {
-						dq.template add<false, true>(vw, x + i0 * L, L, z + j0 * L,
-						                             L);
-						dk.template add<false, true>(vw, y + i0 * L, L, z + j0 * L,
-						                             L);
+						dq.template add<false, true>(vw, x + i0 * L, L,
+						                             z + j0 * L, L);
+						dk.template add<false, true>(vw, y + i0 * L, L,
+						                             z + j0 * L, L);
 					}
 					dk.each([](int, int, float &n) { n = -n; });
 				}
@@ -816,8 +816,8 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 				};
 
 				dq.template add<false, false>(i0 + 16, XD + i0 * L, L, x + j0, L);
-				dk.template add<true, false>(c.mp - i0, XD + i0 * L + i0, L, y + i0 * L + j0,
-				                             L);
+				dk.template add<true, false>(c.mp - i0, XD + i0 * L + i0, L,
+				                             y + i0 * L + j0, L);
 				dk.template add<false, false>(c.mp, ZD + i0 * L, L, x + j0, L);
 				dq.each(put(a.dq));
 				dk.each(put(a.dk));

@@ -250,10 +250,8 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 		n = bytes - at < STAGING ? bytes - at : STAGING;
 		memcpy(c->staging, (const char *)from + at, n);
 		/* the staging memory is written again when the copy is done */
-		if (rf_cuda_ok(d,
-		               cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice,
-		                               c->stream),
-		               "upload"))
+		if (rf_cuda_ok(d, cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice,
+		                                  c->stream), "upload"))
 			rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "upload");
 	}
 }

@@ -485,8 +485,8 @@ template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, cons
 	if (!(part = (double *)rf_cuda_scratch(d, (size_t)a.rows * tiles * 2 * sizeof *part)))
 		return;
 	LAUNCH(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
-	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a, tiles,
-	       part);
+	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a,
+	       tiles, part);
 }
 
 template <enum what WHAT> static void run_length(struct rf_dev *d, const struct length &a)

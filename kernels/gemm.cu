@@ -351,13 +351,13 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		return;
 	written(d, g);
 	if (!g->k && !add) {
-		RF_LAUNCH(zero_rows, dim3(g->m, batch), 256, 0, cuda_of(d)->stream, f32(g->c), g->n, g->ldc,
-		          g->sc);
+		RF_LAUNCH(zero_rows, dim3(g->m, batch), 256, 0, cuda_of(d)->stream, f32(g->c), g->n,
+		          g->ldc, g->sc);
 		rf_cuda_launched(d, "zero_rows");
 	}
 	if (g->bias) {
-		RF_LAUNCH(bias_rows, g->m, 256, 0, cuda_of(d)->stream, f32(g->bias), f32(g->c), g->n, g->ldc,
-		          add);
+		RF_LAUNCH(bias_rows, g->m, 256, 0, cuda_of(d)->stream, f32(g->bias), f32(g->c), g->n,
+		          g->ldc, add);
 		rf_cuda_launched(d, "bias_rows");
 		add = true;
 	}

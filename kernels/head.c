@@ -299,8 +299,8 @@ static void draw_row(void *arg, int r, int thread)
 			break;
 	}
 	if (token < 0 && x.s == x.s) /* else the logits are NaN, and so is logp */
-		rf_dev_fail(a->dev, RF_ENUMERIC, "nothing to draw from in row %d: every token is forbidden",
-		            r);
+		rf_dev_fail(a->dev, RF_ENUMERIC,
+		            "nothing to draw from in row %d: every token is forbidden", r);
 	token = token < 0 ? 0 : token;
 	a->token[r] = token;
 	if (a->logp)

@@ -248,8 +248,8 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 		                            x->logp ? f32(x->logp) + r : NULL,
 		                            x->top ? i32(x->top) + r : NULL, NULL };
 
-		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target, target_z,
-		       to);
+		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target,
+		       target_z, to);
 	}
 }
 
@@ -597,9 +597,8 @@ static __global__ void __launch_bounds__(SELECT, 1)
 				                        ? expf((a.z[q * a.N + j] - a.row[q].allowed) *
 				                               a.inv_temp)
 				                        : 0;
-				const unsigned same = __ballot_sync(~0u,
-				                                    p > 0 && (unsigned)__float_as_int(p) ==
-				                                                     kept.key),
+				const unsigned same = __ballot_sync(~0u, p > 0 &&
+				                                    (unsigned)__float_as_int(p) == kept.key),
 					       n = (unsigned)__popc(same);
 
 				if (pass == 0)

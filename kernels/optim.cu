@@ -55,11 +55,11 @@ void rf_cuda_dot(struct rf_dev *d, const struct rf_dot *a)
 	if (!part)
 		return;
 	if (tiles && aligned(f32(a->x), f32(a->y)))
-		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y),
-		       part);
+		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
+		       f32(a->y), part);
 	else if (tiles)
-		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x), f32(a->y),
-		       part);
+		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
+		       f32(a->y), part);
 	LAUNCH(d, add_tiles, 1, ADDERS, shared, tiles, part, f64(a->out));
 }
 

@@ -68,8 +68,8 @@ static void test_ends(void)
 	for (int i = 0; i < 3; i++) {
 		x = start(i == 0 ? "sleep 60" : i == 1 ? "sleep 60 & sleep 60; :" : "exit 0", 1);
 		rf_exec_stop(x);
-		ok(nothing_left() && descriptors() == before, "stopped at once, nothing is left behind (%d)",
-		   i);
+		ok(nothing_left() && descriptors() == before,
+		   "stopped at once, nothing is left behind (%d)", i);
 	}
 	x = start("cat; exit 3", 5);
 	rf_exec_close_input(x);
@@ -95,8 +95,8 @@ static void test_ends(void)
 	none = old;
 	none.rlim_cur = 5;
 	setrlimit(RLIMIT_NOFILE, &none);
-	ok(rf_exec_start(&x, "true", 0, &err) == RF_EIO && !x && nothing_left(), "no descriptors: %s",
-	   err.msg);
+	ok(rf_exec_start(&x, "true", 0, &err) == RF_EIO && !x && nothing_left(),
+	   "no descriptors: %s", err.msg);
 	setrlimit(RLIMIT_NOFILE, &old);
 	ok(descriptors() == before, "and none was lost");
 }

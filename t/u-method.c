@@ -111,8 +111,8 @@ static void test_probabilities(json_t *golden, const float *H, int T)
 			                        json_number_value(json_object_get(v, "tau")), p + j * n);
 		for (int t = 0; t < m; t++)
 			worst = fmax(worst, fabs(p[t] - want[t]));
-		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e", c,
-		   worst);
+		ok(m == c * n && worst <= 1e-6, "selection probabilities of %d chunks: off by %.1e",
+		   c, worst);
 	}
 	ok(i == 3, "selection probabilities: all three cases were there");
 }

@@ -65,8 +65,7 @@ static void decay(int rows, int H, float wide)
 			a_ = nums(a), A_ = nums(A), dt_ = nums(dt), G = room(n);
 			for (size_t i = 0; i < n; i++)
 				G[i] = scaled(mul(exponential(A_[i % heads]),
-				                  softplus(lin(1, a_[i], 1, dt_[i % heads], 0))),
-				              -1);
+				                  softplus(lin(1, a_[i], 1, dt_[i % heads], 0))), -1);
 			seed_back(G, dg);
 			go_back();
 		}
@@ -182,8 +181,8 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 
 	while (keeps < 4 && row[keeps] < steps)
 		keeps++;
-	snprintf(label, sizeof label, "nb %d per %d steps %d w %d d %d one slot %d", nb, per, steps, w, d,
-	         one_slot);
+	snprintf(label, sizeof label, "nb %d per %d steps %d w %d d %d one slot %d", nb, per, steps, w,
+	         d, one_slot);
 	for (EACH_DEVICE) {
 		struct buf x = in((size_t)((w + steps) * nb) * D, -1, 1),
 			   slots = in((size_t)(SLOTS * w) * D, -1, 1);

@@ -78,8 +78,8 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 		}
 		values("feature_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("feature_bwd dx", dx, first ? gradients(X, n, dx.h) : NULL, GRADIENT);
-		values("feature_bwd dscale, doffset", dpairs, first ? gradients(P, 2 * d, dpairs.h) : NULL,
-		       GRADIENT);
+		values("feature_bwd dscale, doffset", dpairs,
+		       first ? gradients(P, 2 * d, dpairs.h) : NULL, GRADIENT);
 	}
 }
 

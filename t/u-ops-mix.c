@@ -73,8 +73,8 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 		}
 		values("conv_fwd", y, first ? values_of(Y, n) : NULL, VALUE);
 		values("conv_bwd dx", dx, first ? gradients(X, nx, NULL) : NULL, GRADIENT);
-		values("conv_bwd dweight", dweight, first ? gradients(Wt, weight.n, dweight.h) : NULL,
-		       GRADIENT);
+		values("conv_bwd dweight", dweight,
+		       first ? gradients(Wt, weight.n, dweight.h) : NULL, GRADIENT);
 	}
 }
 
@@ -292,10 +292,10 @@ static void delta(struct delta c)
 				f.b = c.beta ? rf_at(b.m, row) : NULL;
 				dev->ops->delta_fwd(dev, &f);
 			}
-			product_values("delta_fwd o, step by step", o1, first ? values_of(O, o.n) : NULL,
-			               VALUE);
-			product_values("delta_fwd u, step by step", u1, first ? values_of(U, u.n) : NULL,
-			               VALUE);
+			product_values("delta_fwd o, step by step", o1,
+			               first ? values_of(O, o.n) : NULL, VALUE);
+			product_values("delta_fwd u, step by step", u1,
+			               first ? values_of(U, u.n) : NULL, VALUE);
 		}
 		if (c.forward_only)
 			continue;

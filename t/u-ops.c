@@ -470,8 +470,8 @@ static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
 {
 	size_t n = (size_t)nrows * (size_t)N;
 
-	snprintf(label, sizeof label, "rows %d N %d inv_temp %g logp %d", nrows, N, (double)inv_temp,
-	         with_logp);
+	snprintf(label, sizeof label, "rows %d N %d inv_temp %g logp %d", nrows, N,
+	         (double)inv_temp, with_logp);
 	for (EACH_DEVICE) {
 		struct buf z = in(n, -5, 5), coef = in((size_t)nrows, -1, 1), logp = out((size_t)nrows);
 		int32_t *target = keep((size_t)nrows, sizeof *target);
@@ -694,9 +694,8 @@ static void sample_nothing(void)
 			   .logp = logp.m);
 			dev->ops->download(dev, token, tokens, sizeof token);
 			float *h = get(logp);
-			judge("sample: nothing to draw from",
-			      !isnan(h[0]) || isnan(h[1]) || token[0] != 0 || token[1] < 0 || token[1] >= N,
-			      0);
+			judge("sample: nothing to draw from", !isnan(h[0]) || isnan(h[1]) || token[0] != 0 ||
+			      token[1] < 0 || token[1] >= N, 0);
 			free(h);
 		}
 		if (strcmp(dev->ops->name, "cuda")) /* others fail for good */

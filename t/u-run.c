@@ -450,8 +450,8 @@ static void test_export(void)
 	rf_ckpt_load(&c, w, &e);
 	rf_tensors_close(&c.tensors);
 	rf_tensors_open_dir(&c.tensors, "y", &e);
-	ok(rf_ckpt_export(&c, w, RF_BF16, "y2", NULL, &e) == RF_OK, "other tensors are carried along (%s)",
-	   e.msg);
+	ok(rf_ckpt_export(&c, w, RF_BF16, "y2", NULL, &e) == RF_OK,
+	   "other tensors are carried along (%s)", e.msg);
 	free(w);
 	rf_ckpt_close(&c);
 	struct rf_tensors t;
@@ -483,11 +483,11 @@ static void test_damage(void)
 
 	ok(damaged("true", RF_OK, "", &e), "a run is read whole");
 	ok(damaged("rm state.json", RF_EMODEL, "damaged step", &e), "no state.json (%s)", e.msg);
-	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e), "no optimizer state (%s)",
-	   e.msg);
+	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e),
+	   "no optimizer state (%s)", e.msg);
 	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e), "no weights (%s)", e.msg);
-	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes, not", &e), "weights cut short (%s)",
-	   e.msg);
+	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes, not", &e),
+	   "weights cut short (%s)", e.msg);
 	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e), "a longer config (%s)", e.msg);
 	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e),
 	   "another config of the same size (%s)", e.msg);
@@ -529,8 +529,8 @@ static void test_damage(void)
 	           &e) ||
 	           strstr(e.msg, "lacks"),
 	   "a file elsewhere (%s)", e.msg);
-	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e), "half a state.json (%s)",
-	   e.msg);
+	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e),
+	   "half a state.json (%s)", e.msg);
 	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e),
 	   "latest elsewhere (%s)", e.msg);
 }
@@ -551,8 +551,8 @@ static void test_run(void)
 	ok(rf_run_begin(&c, "r", NULL, &e) == RF_OK && rf_run_begin(&c, "r", NULL, &e) == RF_EUSAGE,
 	   "a run begins, once (%s)", e.msg);
 	sh("mkdir r2");
-	ok(rf_run_begin(&c, "r2/", NULL, &e) == RF_OK && there("r2/latest"), "in an empty directory too (%s)",
-	   e.msg);
+	ok(rf_run_begin(&c, "r2/", NULL, &e) == RF_OK && there("r2/latest"),
+	   "in an empty directory too (%s)", e.msg);
 	ok(rf_run_begin(&c, "nowhere/r", NULL, &e) == RF_EIO && rf_run_begin(&c, ".", NULL, &e) == RF_EUSAGE,
 	   "but not under nothing (%s)", e.msg);
 	stop = SIGINT;
@@ -589,8 +589,8 @@ static void test_run(void)
 	ok(strcmp(first, second) && opens("r", RF_OK, NULL, &e), "to other weights");
 	how.data_hash = NULL;
 	how.data_next = 3;
-	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC, "steps go up (%s)",
-	   e.msg);
+	ok(train(&r, 1, &how, &e) == RF_ENUMERIC && train(&r, 0, &how, &e) == RF_ENUMERIC,
+	   "steps go up (%s)", e.msg);
 	stop = SIGTERM;
 	ok(train(&r, 3, &how, &e) == RF_EIO && strstr(e.msg, "/config.json: interrupted") &&
 	           !there("r/step-000003"),
@@ -605,8 +605,8 @@ static void test_run(void)
 	if (ok(rf_inspect_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
 		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/; s/\"format\": "
 		   "2/\"format\": 1/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
-		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4, "may be replaced meanwhile (%s)",
-		   e.msg);
+		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4,
+		   "may be replaced meanwhile (%s)", e.msg);
 		rf_inspect_close(&x);
 		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/; s/\"format\": "
 		   "1/\"format\": 2/' r/step-000003/state.json && ln -sfn step-000003 r/latest");

@@ -188,12 +188,12 @@ static void test_rows(void)
 	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\n"), "a rollout's columns");
 	line(&b, RF_ROWS_ROLLOUT, "prefix,generated,truth", &row, 1);
 	ok(is(&b, "10 11\t12 13\t12 13\n"), "a rollout's texts");
-	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth", &row,
-	     2);
+	line(&b, RF_ROWS_ROLLOUT, "position,s,entropy,nll,rollout,reward,binary,cosine,advantage,truth",
+	     &row, 2);
 	ok(is(&b, "1\t5\t4\t2\t0\t-1\t0.1\tNaN\tNaN\t15\n"),
 	   "a rollout beyond the text, and parts that are not there");
-	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source", &row,
-	     0);
+	line(&b, RF_ROWS_RECORD, "T,n,k,entropy_mean,entropy_max,nll_mean,accuracy,prompt_len,source",
+	     &row, 0);
 	ok(is(&b, "6\t2\t2\t2.5\t5\t1.2\tNaN\tNaN\tNaN\n"), "a record's columns");
 	line(&b, RF_ROWS_RECORD, "reward_mean,reward_min,reward_max", &row, 0);
 	ok(is(&b, "0.1875\t-1\t1\n"), "a record's rewards");

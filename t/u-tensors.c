@@ -461,8 +461,8 @@ static void test_shards(const char *golden)
 	          "does not place");
 	ok(rename("elsewhere", "gone") == 0, "the file behind the link goes");
 	save("m/model.safetensors.index.json", index, strlen(index));
-	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL, "a dangling link is a missing shard (%s)",
-	   e.msg);
+	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_EMODEL,
+	   "a dangling link is a missing shard (%s)", e.msg);
 	unlink("m/model.safetensors.index.json");
 	ok(rf_tensors_open_dir(&parts, "m", &e) == RF_ENOINPUT, "neither file nor index is RF_ENOINPUT");
 }

@@ -363,8 +363,8 @@ static void same(const struct result *have, const struct result *expect, int ste
 
 	ok(h <= limit && b <= limit && l <= limit,
 	   "%s, %d steps, %s: text %.1e rollouts %.1e log-probabilities %.1e", label, steps, how, h, b, l);
-	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how, worst,
-	   where);
+	ok(worst <= (muon ? 5e-3 : 1e-4), "%s, %d steps, %s: gradients %.1e %s", label, steps, how,
+	   worst, where);
 }
 
 /* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
@@ -396,8 +396,8 @@ static void forward_only(const struct result *expect, int steps)
 	ahead(&have, T, 64, 0, 0, false);
 	ahead(&again, 3 * T, 64, 0, 0, false);
 	ok(distance(have.text, expect->text, T * d) <= limit, "%s, the text alone", label);
-	ok(!memcmp(again.text, have.text, T * d * 4), "%s, the text alone, in a tree for longer texts",
-	   label);
+	ok(!memcmp(again.text, have.text, T * d * 4),
+	   "%s, the text alone, in a tree for longer texts", label);
 	free_result(&have);
 	free_result(&again);
 }

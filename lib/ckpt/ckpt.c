@@ -129,8 +129,8 @@ static enum rf_code print_misfits(struct misfits *l, int *layer, struct rf_err *
 			if (first)
 				used += (size_t)snprintf(all + used, sizeof all - used,
 				                         "%s%s: ", used ? "; " : "", titles[w]);
-			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", first ? "" : ", ",
-			                         one);
+			used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+			                         first ? "" : ", ", one);
 			first = false;
 		}
 	}
@@ -584,8 +584,8 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 				if (to[k] < 0)
 					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
 			if (rc == RF_OK && flat && reach)
-				rc = reach->put(reach->arg, flat + p->offset + at, block, n * sizeof *block,
-				                e);
+				rc = reach->put(reach->arg, flat + p->offset + at, block,
+				                n * sizeof *block, e);
 		}
 	}
 	free(block);

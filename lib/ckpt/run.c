@@ -84,8 +84,8 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 	if ((rc = rf_disk_lock(*lock, path, e)) == RF_OK)
 		return RF_OK;
 	if (rc == RF_EBUSY)
-		rf_fail(e, RF_EBUSY, "%s: another program is training this run; try again when it has ended",
-		        run);
+		rf_fail(e, RF_EBUSY,
+		        "%s: another program is training this run; try again when it has ended", run);
 	close(*lock);
 	*lock = -1;
 	return rc;
@@ -123,12 +123,12 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	strcpy(r->path, path);
 	if (stat(config, &st) == 0 && (n = rf_run_of_step(path)))
 		return rf_fail(e, RF_EUSAGE,
-		               "%s: a step of a run, and the run itself is what is trained: -m %.*s", path, n,
-		               path);
+		               "%s: a step of a run, and the run itself is what is trained: -m %.*s", path,
+		               n, path);
 	if (stat(config, &st) == 0)
 		return rf_fail(e, RF_EUSAGE,
-		               "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN", path,
-		               path);
+		               "%s: a checkpoint, not a run; begin a run with: rf-init --from %s RUN",
+		               path, path);
 	return rf_step_newest(path, newest, e);
 }
 

@@ -90,8 +90,8 @@ static void inspect(struct check *c, const struct area *a)
 {
 	if (!untouched(a->map + c->page, a->at) ||
 	    !untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
-		rf_dev_fail(&c->cpu, RF_ENUMERIC, "an operation wrote outside of %zu bytes of device memory",
-		            a->bytes);
+		rf_dev_fail(&c->cpu, RF_ENUMERIC,
+		            "an operation wrote outside of %zu bytes of device memory", a->bytes);
 }
 
 static void *check_alloc(struct rf_dev *d, size_t bytes)

@@ -400,8 +400,8 @@ static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row
 	fit(&line, s, &text, room * 2 / 3, true);
 	rf_page_puts(&line, " | ");
 	rf_page_clear(&text);
-	rf_words(&text, &s->words, rec->tokens + t + 1, rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD,
-	         false);
+	rf_words(&text, &s->words, rec->tokens + t + 1,
+	         rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
 	fit(&line, s, &text, room / 3, false);
 	rf_page_puts(&line, "\n");
 	rf_buf_add(p, line.p, line.n);

@@ -296,8 +296,8 @@ static void write_generated(const struct rf_row *w, const struct rf_words *g, st
 	if (w->r < 0)
 		rf_page_puts(p, "NaN");
 	else
-		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k, o->k,
-		         false);
+		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
+		         o->k, false);
 }
 
 static void write_text(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)

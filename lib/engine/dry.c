@@ -23,8 +23,8 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
 			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
 				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
-					rc = rf_disk_can_write(*(const char **)o->to, !strcmp(o->name, "log"),
-					                       e);
+					rc = rf_disk_can_write(*(const char **)o->to,
+					                       !strcmp(o->name, "log"), e);
 	return rc;
 }
 

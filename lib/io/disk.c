@@ -92,8 +92,8 @@ enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n
 	if ((rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if (size > limit)
-		rc = rf_fail(e, RF_EMODEL, "%s: %llu bytes, limit %zu", path, (unsigned long long)size,
-		             limit);
+		rc = rf_fail(e, RF_EMODEL, "%s: %llu bytes, limit %zu", path,
+		             (unsigned long long)size, limit);
 	else if (!(*text = malloc((size_t)size + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
 	else if ((rc = rf_disk_pread(fd, *text, (size_t)size, 0, e)) != RF_OK)

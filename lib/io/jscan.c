@@ -254,8 +254,8 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 	if (c.i == n && c.i == start)
 		return rf_fail(e, RF_EDATA, "not JSON: it is empty");
 	if (c.i == n)
-		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be", n + 1,
-		               c.wrong);
+		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be",
+		               n + 1, c.wrong);
 	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1,
 	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }

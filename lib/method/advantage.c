@@ -52,8 +52,8 @@ enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record 
 	if (!r->reward.kind)
 		return rf_fail(e, RF_EDATA, "has rollouts and no reward (rf-reward writes it)");
 	if (r->reward.n != n)
-		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d", r->reward.n,
-		               n);
+		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d",
+		               r->reward.n, n);
 	rf_record_drop_advantage(r);
 	out = rf_record_alloc(r, (size_t)total, sizeof *out);
 	A = rf_record_alloc(r, (size_t)G, sizeof *A);

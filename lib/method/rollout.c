@@ -180,8 +180,8 @@ static void draw(const struct job *job, const struct group *x)
 			                    (uint32_t)j);
 		}
 		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
-		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->sites, h, at->z, 0,
-		              false);
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->sites, h, at->z,
+		              0, false);
 		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k,
 		   .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned,
 		   .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u, .token = token,

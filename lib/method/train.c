@@ -251,8 +251,8 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 			                                           (double)j->r->advantage[b]);
 
 			if (!isfinite(logp))
-				return not_finite(g, e, "the log-probability of token %zu of rollout %zu", i,
-				                  b);
+				return not_finite(g, e,
+				                  "the log-probability of token %zu of rollout %zu", i, b);
 			*x = (float)(-j->rl * p.dlogp);
 			st->loss_rl += p.loss;
 			st->kl += p.ratio - 1 - log(p.ratio);

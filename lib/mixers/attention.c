@@ -134,8 +134,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	int rows = p->nb * p->steps;
 	rf_f32 dy[3] = { w->a.dq, w->a.dk, w->a.dv };
 
-	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0, c->gated ? w->dn : w->a.d_o,
-	              false);
+	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0,
+	              c->gated ? w->dn : w->a.d_o, false);
 	if (c->gated)
 		RF(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
 		   .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o,

@@ -233,8 +233,8 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x,
 		   .slots = s->tail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)), C,
-		              false);
+		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)),
+		              C, false);
 	RF(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
 	   .row = p->cap_row, .slot = p->cap_slot);
 	convolve(p, layer, y);

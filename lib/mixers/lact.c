@@ -59,8 +59,8 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	declare_fast(t, cfg, layer, w);
 	w->lr = rf_params_weight(t, normal, (int[4]){ 3 * H, d },
 	                         "%slayers.%d.attn.lr_proj.weight", root, layer);
-	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias", root,
-	                              layer);
+	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias",
+	                              root, layer);
 	if (c->momentum) {
 		w->momentum = rf_params_weight(t, normal, (int[4]){ H, d },
 		                               "%slayers.%d.attn.momentum_proj.0.weight", root, layer);
@@ -73,8 +73,8 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 		w->ttt_scale_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H },
 		                                     "%slayers.%d.attn.ttt_scale_proj.bias", root, layer);
 	}
-	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight", root,
-	                               layer);
+	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight",
+	                               root, layer);
 	w->o = rf_params_weight(t, normal, (int[4]){ d, d }, "%slayers.%d.attn.o_proj.weight", root, layer);
 }
 
@@ -292,8 +292,8 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 
 	rf_attend_slide(p, &cfg->attn, &s->attend, &k->attend);
 	for (int i = 0; i < 3; i++)
-		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i], 0,
-		              false);
+		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i],
+		              0, false);
 	rf_linear_fwd(m, l->lr, l->lr_bias, rows, x, k->lr, 0, false);
 	if (c->momentum)
 		rf_linear_fwd(m, l->momentum, l->momentum_bias, rows, x, k->m, 0, false);

@@ -205,8 +205,8 @@ static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 		rf_f32 to = rf_at(z, i ? each : 0);
 
 		for (size_t h = 0; h < H && !rank; h++)
-			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each), rf_at(to, 2 * h * each),
-			             false);
+			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each),
+			             rf_at(to, 2 * h * each), false);
 		if (rank)
 			RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->D, .k = c->rank,
 			   .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank,
@@ -240,8 +240,8 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 		rf_f32 from = rf_at(dz, i ? each : 0);
 
 		for (size_t h = 0; h < H && !rank; h++)
-			rf_fast_copy(f, each, rf_at(from, 2 * h * each), rf_at(rf_dw(m, l->w[i]), h * each),
-			             true);
+			rf_fast_copy(f, each, rf_at(from, 2 * h * each),
+			             rf_at(rf_dw(m, l->w[i]), h * each), true);
 		if (!rank)
 			continue;
 		RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->rank, .k = c->D, .tb = true,

@@ -257,8 +257,8 @@ static void shuffle(struct rf_cat *c)
 	for (size_t i = 0; i < c->waiting; i++) {
 		struct waiting *w = &c->wait[i];
 		w->key = rf_draw(rf_draw_key(c->o.seed, RF_DRAW_SHUFFLE,
-		                             (uint64_t)c->o.epoch + (uint64_t)c->round, w->id, w->same, 0),
-		                 0);
+		                             (uint64_t)c->o.epoch + (uint64_t)c->round, w->id,
+		                             w->same, 0), 0);
 	}
 	if (c->waiting)
 		qsort(c->wait, c->waiting, sizeof *c->wait, by_key);

@@ -40,8 +40,8 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	if (little(p, 4) >> 4 == 0x184d2a5)
 		return rf_fail(e, RF_EDATA, "a skippable frame, which a stream does not have");
 	if (little(p, 4) != 0xfd2fb528)
-		return rf_fail(e, RF_EDATA, "no frame begins here (%02x %02x %02x %02x)", p[0], p[1], p[2],
-		               p[3]);
+		return rf_fail(e, RF_EDATA, "no frame begins here (%02x %02x %02x %02x)", p[0], p[1],
+		               p[2], p[3]);
 	if (d >> 3 & 1)
 		return rf_fail(e, RF_EDATA, "a frame with a reserved bit set");
 	if (d & 3)

@@ -185,8 +185,8 @@ enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char
 	struct history *y;
 
 	if (!rf_utf8(s, n))
-		return rf_fail(e, RF_EUSAGE, "--%s: the value is not UTF-8, which the stream's history needs",
-		               name);
+		return rf_fail(e, RF_EUSAGE,
+		               "--%s: the value is not UTF-8, which the stream's history needs", name);
 	y = option(h, &pk, name);
 	rf_pack_str(&pk, s, n);
 	return packed(y, e);
@@ -428,8 +428,8 @@ enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err 
 	if ((rc = read_uint(v[FORMAT], "format", 1, INT64_MAX, &u, e)) != RF_OK)
 		return rc;
 	if (u != RF_FORMAT)
-		return rf_fail(e, RF_EDATA, "format %llu, this rf-tools reads %d", (unsigned long long)u,
-		               RF_FORMAT);
+		return rf_fail(e, RF_EDATA, "format %llu, this rf-tools reads %d",
+		               (unsigned long long)u, RF_FORMAT);
 	if (v[VOCAB].p && (rc = read_uint(v[VOCAB], "vocab", 1, INT32_MAX, &u, e)) == RF_OK)
 		h->vocab = (int)u;
 	if (rc == RF_OK && v[SEED].p &&

@@ -78,8 +78,8 @@ static enum rf_code fill(struct rf_in *in, size_t n, struct rf_err *e)
 			unsigned char *p = realloc(in->buf, cap);
 			if (!p)
 				return rf_fail(e, RF_ENOMEM,
-				               "%s: out of memory (a frame of more than %zu bytes)", in->name,
-				               in->cap);
+				               "%s: out of memory (a frame of more than %zu bytes)",
+				               in->name, in->cap);
 			in->buf = p;
 			in->cap = cap;
 		} else {

@@ -106,8 +106,8 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 	for (const char *key = o->meta_key, *end; key; key = *end ? end + 1 : NULL) {
 		end = key + strcspn(key, ",");
 		if (end == key || end - key > MAX_KEY)
-			return rf_fail(e, RF_EUSAGE, "--meta-key: a key is empty or longer than %d bytes",
-			               MAX_KEY);
+			return rf_fail(e, RF_EUSAGE,
+			               "--meta-key: a key is empty or longer than %d bytes", MAX_KEY);
 	}
 	if (o->source_key && o->source)
 		return rf_fail(e, RF_EUSAGE, "--source and --source-key exclude each other");

@@ -117,8 +117,8 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	if (!find_file(dir, file))
 		return RF_OK;
 	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
-		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file, (long long)st.st_size,
-		               MAX_FILE);
+		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file,
+		               (long long)st.st_size, MAX_FILE);
 	/* a config names a kind; what the kind knows of beside it is not in this file */
 	if (strcmp(rf_disk_name(file), "tokenizer_config.json"))
 		return rf_disk_hash_file(file, hash, e);

@@ -52,8 +52,8 @@ static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *id
 
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] < 0 || ids[i] >= t->vocab)
-			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
-			               t->vocab);
+			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d",
+			               (int)ids[i], t->vocab);
 		if (__builtin_add_overflow(bytes, ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL ? 1 : LONGEST,
 		                           &bytes))
 			return rf_fail(e, RF_ENOMEM, "out of memory");

@@ -311,8 +311,8 @@ void stuck()
 			snprintf(s, sizeof s, "; thread %d waits at %s:%d for lanes %08x", f->thread, f->file,
 			         f->line, f->mask);
 		else
-			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread, f->file,
-			         f->line);
+			snprintf(s, sizeof s, "; thread %d waits at %s:%d for the block", f->thread,
+			         f->file, f->line);
 		who += s;
 		before = f;
 		shown++;

@@ -88,8 +88,8 @@ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
 }
 }
 
-inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
-                         EMU_AT)
+inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                         const float (&c)[4], EMU_AT)
 {
 	emu::mma(d, a, b, c, file_, line_);
 }
