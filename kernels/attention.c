@@ -8,8 +8,8 @@
  * It goes through blocks of 64 rows of the other side, the partners, and takes each with all of its own, so
  * that it is packed once for them.  Lanes lie transposed, (width, 64); partners lie as they are, (64, width).
  * Then every product is one of
- *     scores (64, n) = partners (64, width) lanes (width, n),  sums (width, n) += partners' (width, 64)
- *     scores (64, n):
+ *     scores (64, n) = partners (64, width) lanes (width, n),
+ *     sums (width, n) += partners' (width, 64) scores (64, n):
  * the right operand is read by whole vectors, the left one by single numbers, and a maximum or sum over the
  * partners is one of vectors.
  *

@@ -357,9 +357,9 @@ static void cut(struct conv *a)
 /* Whether a head's factors must be there before its rows are cut. */
 static bool apart(const struct conv *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
 
-#define CONV_KERNEL(kernel, W)                                                                               \
+#define CONV_KERNEL(kernel, W) \
 	(a.width <= 64 ? (kernel<W, 2>) : a.width <= 128 ? (kernel<W, 4>) : (kernel<W, 8>))
-#define CONV(kernel)                                                                                         \
+#define CONV(kernel) \
 	(a.w == 1 ? CONV_KERNEL(kernel, 1) : a.w == 4 ? CONV_KERNEL(kernel, 4) : (kernel<LONGEST, 1>))
 
 void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)

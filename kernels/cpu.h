@@ -85,8 +85,7 @@ static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
  *
  * The forms in which it gives operands to oneDNN, made by operands.c:
  * round   rows x cols floats, ld apart, to bf16, the nearest or the even one, in rows that touch, of
- * cpu_of(d)->rounded bytes a
- *         number; in 4 bytes the lower half is 0
+ *         cpu_of(d)->rounded bytes a number; in 4 bytes the lower half is 0
  * turn    b (n, k), rows ldb apart, to (k, n)
  * narrow  n floats to bf16, and widen back */
 struct cpu_forms {

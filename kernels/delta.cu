@@ -5,8 +5,8 @@
  * three kernels do it:
  *
  *     prepare   a block a chunk and head: A, its inverse, -W, U0 and K diag(f) to memory
- *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U; S of each chunk's first
- *     row to memory
+ *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U;
+ *               S of each chunk's first row to memory
  *     read_out  a block a chunk and head: O = diag(e) Q S + P U
  *
  * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6 million multiplications and

@@ -9,8 +9,8 @@
  * A capture in the chunk adds to `own` and to N, and to nothing else of these.  So there are three kernels:
  *
  *     ready   a block a chunk and head: T; own (into dv), R, B and N to memory
- *     scan    chunk after chunk, back: the two products, dR and dS to memory; in blocks beside, forward: S +=
- *     K' diag(f) U
+ *     scan    chunk after chunk, back: the two products, dR and dS to memory;
+ *             in blocks beside, forward: S += K' diag(f) U
  *     back    a block a chunk and a head of q and k: dq, dk, dv, db, dg from S, dS and dR
  *
  * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 22 million multiplications
@@ -386,12 +386,11 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 
 							if (n * 16 >= c.mp)
 								break;
-							ldmatrix_x4(y,
-							            here.R +
-							                    (n * 16 + part / 2 * 8 + r) * ld +
-							                    k * 16 + part % 2 * 8);
-							mma_m16n8k16(sum[2 * n], x, { y[0],
-							                              y[1] }, sum[2 * n]);
+							ldmatrix_x4(y, here.R +
+							            (n * 16 + part / 2 * 8 + r) * ld +
+							            k * 16 + part % 2 * 8);
+							mma_m16n8k16(sum[2 * n], x, { y[0], y[1] },
+							             sum[2 * n]);
 							mma_m16n8k16(sum[2 * n + 1], x, { y[2], y[3] },
 							             sum[2 * n + 1]);
 						}

@@ -68,8 +68,7 @@ struct gemm {
 
 bool rf_cpu_gemm_isa(const char *level)
 {
-	static const struct { const char *level; dnnl_cpu_isa_t most;
-	} limits[] = {
+	static const struct { const char *level; dnnl_cpu_isa_t most; } limits[] = {
 		{ "x86_64", dnnl_cpu_isa_sse41 },
 		{ "x86_64_v3", dnnl_cpu_isa_avx2 },
 		{ "x86_64_v4", dnnl_cpu_isa_avx512_core },

@@ -1,15 +1,14 @@
 /* bench -- what the machine's cores can do, and what the model's passes do of it, in one process and one run.
  *
- *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the
- *     next-token loss, against
- *                                     oneDNN's float32 product (2048^3) on the same threads,
- *                                     measured in between
+ *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss,
+ *                                     against oneDNN's float32 product (2048^3) on the same threads, measured
+ *                                     in between
  *     bench MODEL step T RECORDS [T2 RECORDS2]
  *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and
  *                                     one of another size, by turns
  *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
  *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them,
- *     from its own down
+ *                                     from its own down
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
  *
  * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute

@@ -3,10 +3,10 @@
  *
  *     RF_FAULT_LOG=FILE     appends the name of each call
  *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first
- *     half is done
+ *                           half is done
  *     RF_FAULT=term:N       SIGTERM before call N
  *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no
- *     blocks to count
+ *                           blocks to count
  *     RF_FAULT_OVERLAY=1    folders cannot be renamed, as those of an overlay's lower layer
  */
 #define _GNU_SOURCE

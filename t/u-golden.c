@@ -1,16 +1,17 @@
 /* u-golden -- between the reference cases and the programs.  A CASE is a directory with expected.safetensors.
  *
- *     u-golden stream CASE            the case as a stream: tokens, positions, rollouts with
- *     logp_old, hybrid rewards
- *     u-golden values CASE FILE KEY...  a stream's values against the case's; ID.KEY where the case has
- *     several records
+ *     u-golden stream CASE            the case as a stream: tokens, positions, rollouts with logp_old,
+ *                                     hybrid rewards
+ *     u-golden values CASE FILE KEY...
+ *                                     a stream's values against the case's; ID.KEY where the case has
+ *                                     several records
  *     u-golden grads CASE KEY FILE    all gradients in a safetensors file against KEY.NAME
  *     u-golden step CASE DIR          weights in a checkpoint against step.weight.NAME
- *     u-golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first
- *     lines) of a log
+ *     u-golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first lines)
+ *                                     of a log
  *     u-golden adamw CASE             the optimizer alone, on the case's gradients, against double precision
  *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over
- *     their norm
+ *                                     their norm
  *
  * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5
  * (values), 1e-4 (gradients; with Muon, whose steps magnify rounding, 5e-5 and 5e-3), 5e-7 of the largest

@@ -134,8 +134,7 @@ static void integers(void)
 
 static void reals(void)
 {
-	static const struct { double v; const char *text;
-	} some[] = {
+	static const struct { double v; const char *text; } some[] = {
 		{ 1, "1.0" },
 		{ -0.0, "-0.0" },
 		{ 0, "0.0" },
@@ -171,8 +170,7 @@ static void reals(void)
 
 static void strings(void)
 {
-	static const struct { const char *s; size_t n; const char *json;
-	} some[] = {
+	static const struct { const char *s; size_t n; const char *json; } some[] = {
 		{ "", 0, "\"\"" },
 		{ "a\"b\\c\n\t\x7f", 8, "\"a\\\"b\\\\c\\n\\u0009\\u007f\"" },
 		{ "\0x", 2, "\"\\u0000x\"" },

@@ -4,14 +4,13 @@
  *     u-lab pick FILE N...         frames N... of FILE, counted from 0, as they are
  *     u-lab end FILE               the stream without its end record, and an end record that fits
  *     u-lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
- *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB,
- *     or, where MIB is
- *                                  LEAST-MOST, never so many
+ *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB, or, where
+ *                                  MIB is LEAST-MOST, never so many
  *     u-lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly
- *     spread, and at each
- *                                  frame's end: it must exit with 65 and one line on stderr that begins with
- *                                  its name and says that the input is truncated, and write no stream that
- *                                  has an end.  Works in the current folder, in files cut.*
+ *                                  spread, and at each frame's end: it must exit with 65 and one line on
+ *                                  stderr that begins with its name and says that the input is truncated, and
+ *                                  write no stream that has an end.  Works in the current folder, in files
+ *                                  cut.*
  */
 #include <fcntl.h>
 #include <spawn.h>

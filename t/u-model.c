@@ -2,13 +2,13 @@
  *
  *     u-model texts N ID:T...              a stream of random texts over a vocabulary of N
  *     u-model near A B KEY...              two streams of the same records: values to 1e-5, largest
- *     difference over largest
- *     u-model draws DIR SEED STEP EOS K P FILE   rollouts that rf-rollout drew with DIR's weights after
- *     rf-entropy --keep
- *                                          hidden,logits: every token is the one that the seed gives, logp
- *                                          and h_gt fit
+ *                                          difference over largest
+ *     u-model draws DIR SEED STEP EOS K P FILE
+ *                                          rollouts that rf-rollout drew with DIR's weights after
+ *                                          rf-entropy --keep hidden,logits: every token is the one that the
+ *                                          seed gives, logp and h_gt fit
  *     u-model fit FILE                     many rollouts of one token at one position: chi-square
- *     against softmax
+ *                                          against softmax
  *     u-model poke DIR NAME I X            writes X into element I of a weight, in place
  *     u-model scale DIR NAME X             multiplies a weight, in place
  *     u-model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */

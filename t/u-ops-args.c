@@ -425,7 +425,7 @@ int main(int argc, char *argv[])
 	}
 	for (int w = 1; w <= 4; w++)
 		for (int norm = 0; norm < 3; norm++)
-			conv((int[]){ 1, 3 }[w % 2], (int[]){ 1, 65,
-			                                      9 }[norm], 34, w, 6, w > 1, (enum rf_norm)norm);
+			conv((int[]){ 1, 3 }[w % 2], (int[]){ 1, 65, 9 }[norm], 34, w, 6, w > 1,
+			     (enum rf_norm)norm);
 	return finish();
 }

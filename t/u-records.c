@@ -1,8 +1,7 @@
 /* u-records -- streams for tests.
  *
- * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of
- * width D (0:
- *                  none); the third of every four has no positions; the model's step
+ * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D
+ *                  (0: none); the third of every four has no positions; the model's step
  * reverse FILE     the same records, last one first
  * show FILE        id, positions, the reward's kind and total, the advantage: one line per record
  * same FILE FILE   fails unless the rewards are the same to 1e-6, whatever else differs */

@@ -224,15 +224,13 @@ static void test_rows(void)
 static void test_where(void)
 {
 	static const struct { const char *where, *rows; } c[] = { /* which rollouts match */
-		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5",
-		                                                       ".x.." }, { "reward>=0.5", "xx.." },
-		{ "reward=1", ".x.." }, { "reward==1", ".x.." }, { "reward!=1", "x.xx" }, { "reward<-.5",
-		                                                                            "..x." },
-		{ "reward<0.5,rollout=1", "...x" }, { "reward<0.5 and rollout=1", "...x" },
-		{ " reward < 0.5  and  rollout = 1 ", "...x" },
-		{ "reward>-2e0,reward<1e0", "x.xx" },
-		{ "binary=0.2", "x..." }, { "binary<=0.1", "..x." }, { "binary>0.6", "...x" },
-		{ "advantage<1", "...." }, { "advantage!=1", "...." }, { "position=1,k=2,T=6", "..xx" },
+		{ "reward<0.5", "..xx" }, { "reward<=0.5", "x.xx" }, { "reward>0.5", ".x.." },
+		{ "reward>=0.5", "xx.." }, { "reward=1", ".x.." }, { "reward==1", ".x.." },
+		{ "reward!=1", "x.xx" }, { "reward<-.5", "..x." }, { "reward<0.5,rollout=1", "...x" },
+		{ "reward<0.5 and rollout=1", "...x" }, { " reward < 0.5  and  rollout = 1 ", "...x" },
+		{ "reward>-2e0,reward<1e0", "x.xx" }, { "binary=0.2", "x..." }, { "binary<=0.1", "..x." },
+		{ "binary>0.6", "...x" }, { "advantage<1", "...." }, { "advantage!=1", "...." },
+		{ "position=1,k=2,T=6", "..xx" },
 	};
 	static const char *const bad[] = {
 		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and",

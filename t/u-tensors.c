@@ -16,7 +16,7 @@
 
 /* ---- malformed headers --------------------------------------------------------------------- */
 
-#define T(name, dtype, shape, offsets)                                                                       \
+#define T(name, dtype, shape, offsets) \
 	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static const struct vector {

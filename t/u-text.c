@@ -191,8 +191,8 @@ static void test_grammar(void)
 static void test_values(void)
 {
 	static const struct { const char *in, *out; size_t n; } strings[] = {
-		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 }, { "\"\\\"\\\\\\/\\b\\f\\r\"",
-		                                                        "\"\\/\b\f\r", 6 },
+		{ "\"\"", "", 0 }, { "\"a\\nb\\tc\"", "a\nb\tc", 5 },
+		{ "\"\\\"\\\\\\/\\b\\f\\r\"", "\"\\/\b\f\r", 6 },
 		{ "\"x\\u0000y\"", "x\0y", 3 },
 		{ "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00z\"", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11 },
 		{ "\"plain\"", "plain", 5 },
@@ -200,15 +200,13 @@ static void test_values(void)
 		  11 },
 	};
 	static const struct { const char *in; bool is_int, is_uint; int64_t i; } numbers[] = {
-		{ "0", true, true, 0 }, { "-0", true, true, 0 }, { "12", true, true, 12 }, { "-12", true,
-		                                                                             false, -12 },
-		{ "9223372036854775807", true, true, INT64_MAX }, { "9223372036854775808", false, true, 0 },
-		{ "-9223372036854775808", true, false, INT64_MIN }, { "-9223372036854775809", false, false,
-		                                                      0 },
-		{ "18446744073709551615", false, true, 0 }, { "18446744073709551616", false, false,
-		                                              0 }, { "1.0", false, false, 0 },
-		{ "1e2", false, false, 0 }, { "\"1\"", false, false, 0 }, { "[1]", false, false,
-		                                                            0 }, { "null", false, false, 0 },
+		{ "0", true, true, 0 }, { "-0", true, true, 0 }, { "12", true, true, 12 },
+		{ "-12", true, false, -12 }, { "9223372036854775807", true, true, INT64_MAX },
+		{ "9223372036854775808", false, true, 0 }, { "-9223372036854775808", true, false, INT64_MIN },
+		{ "-9223372036854775809", false, false, 0 }, { "18446744073709551615", false, true, 0 },
+		{ "18446744073709551616", false, false, 0 }, { "1.0", false, false, 0 },
+		{ "1e2", false, false, 0 }, { "\"1\"", false, false, 0 }, { "[1]", false, false, 0 },
+		{ "null", false, false, 0 },
 	};
 	char buf[100];
 	struct rf_jvalue v, k, each = { NULL, 0 };

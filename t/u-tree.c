@@ -1,13 +1,11 @@
 /* u-tree -- a tree against the sequences that it stands for.
  *
- *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts
- *     equal those of the
- *                          sequences prefix + rollout, each a text of its own; in any segments; recomputed;
- *                          grown; sliding
+ *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those
+ *                          of the sequences prefix + rollout, each a text of its own; in any segments;
+ *                          recomputed; grown; sliding
  *     u-tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
- *     device whose
- *                          products do not depend on the number of rows (those of oneDNN do, in the
- *                          order of their sums)
+ *                          device whose products do not depend on the number of rows (those of oneDNN do, in
+ *                          the order of their sums)
  *     u-tree slope         the gradient of the two losses against finite differences
  *
  * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.
@@ -466,13 +464,12 @@ static void exact(const char *name, const char *options, const struct rf_mixer *
 /* Gated DeltaNet's; biases are moved by noise, so that decays are of all sizes. */
 #define GATED "\"model_type\": \"gated_deltanet\", \"norm_eps\": 1e-3, \"num_heads\": 2, "
 
-#define LACT(chunk)                                                                                          \
-	"\"model_type\": \"lact_swiglu\", \"norm_eps\": 1e-3, \"num_attn_heads\": 5, \"num_lact_heads\": "   \
-	"2, \"lact_chunk_size\": " chunk
+#define LACT(chunk) \
+	"\"model_type\": \"lact_swiglu\", \"norm_eps\": 1e-3, \"num_attn_heads\": 5, " \
+	"\"num_lact_heads\": 2, \"lact_chunk_size\": " chunk
 
 /* brief: only short rollouts, since a state that is reflected forgets no rounding error */
-static const struct { const char *name, *options; bool brief;
-} models[] = {
+static const struct { const char *name, *options; bool brief; } models[] = {
 	{ "plain", "", false },
 	{ "gate", "\"use_gate\": true", false },
 	{ "negative eigenvalues", "\"allow_neg_eigval\": true", false },

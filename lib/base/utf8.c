@@ -50,12 +50,9 @@ bool rf_utf8_unsafe(int32_t c)
 	/* C1 controls, soft hyphen, marks and overrides of direction, line and paragraph separators, tags,
 	   noncharacters */
 	static const struct { int32_t first, last; } unsafe[] = {
-		{ 0x80, 0x9F }, { 0xAD, 0xAD }, { 0x61C, 0x61C }, { 0x180E, 0x180E }, { 0x200B,
-		                                                                        0x200B }, { 0x200E,
-		                                                                                    0x200F },
-		{ 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF }, { 0xFFF0, 0xFFFB }, { 0xFFFE,
-		                                                                                  0xFFFF },
-		{ 0xE0000, 0xE0FFF },
+		{ 0x80, 0x9F }, { 0xAD, 0xAD }, { 0x61C, 0x61C }, { 0x180E, 0x180E }, { 0x200B, 0x200B },
+		{ 0x200E, 0x200F }, { 0x2028, 0x202E }, { 0x2060, 0x206F }, { 0xFEFF, 0xFEFF },
+		{ 0xFFF0, 0xFFFB }, { 0xFFFE, 0xFFFF }, { 0xE0000, 0xE0FFF },
 	};
 
 	for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)

@@ -1,8 +1,7 @@
 /* run.h -- checkpoints and run directories: where weights come from and where they go.
  *
- *     RUN/step-000012/   a complete Hugging Face checkpoint: config.json, model.safetensors,
- *     tokenizer files, and
- *                        optim.safetensors (exp_avg.NAME, exp_avg_sq.NAME), state.json (written last)
+ *     RUN/step-000012/   a complete Hugging Face checkpoint: config.json, model.safetensors, tokenizer files,
+ *                        and optim.safetensors (exp_avg.NAME, exp_avg_sq.NAME), state.json (written last)
  *     RUN/latest         a symbolic link to the newest step
  *     RUN/.lock          held (flock) by a trainer from start to end
  *

@@ -342,8 +342,8 @@ struct rf_dev {
 };
 
 /* Another version of the table, or of what it is made of, is another number. */
-#define RF_PLUGIN_ABI                                                                                        \
-	((uint64_t)2 << 32 | (uint64_t)sizeof(struct rf_beside) << 40 | sizeof(struct rf_ops) << 16 |        \
+#define RF_PLUGIN_ABI \
+	((uint64_t)2 << 32 | (uint64_t)sizeof(struct rf_beside) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* name: "cpu", "check", "cuda" or "auto": then *note says in one sentence what was taken, and why it is no

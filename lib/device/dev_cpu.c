@@ -18,8 +18,8 @@ extern const struct rf_ops rf_cpu_ops_base;
 /* The levels that the kernels are compiled for, upwards. */
 static const struct level { const char *name; const struct rf_ops *ops; } levels[] = {
 #if defined(__x86_64__)
-	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 }, { "x86_64_v4",
-	                                                                            &rf_cpu_ops_x86_64_v4 },
+	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 },
+	{ "x86_64_v4", &rf_cpu_ops_x86_64_v4 },
 #else
 	{ "base", &rf_cpu_ops_base },
 #endif

@@ -10,7 +10,7 @@
  *     RUN/data/words        what the run was begun by (words.h); from the first commit on it stands
  *     RUN/data/epoch-0.rf   the data in the order of the epoch
  *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds; which
- *     commits are the loop's own
+ *                           commits are the loop's own
  *     RUN/data/after        the number of commits after which `after` ended well, and its microseconds
  *     RUN/data/made         what `make` made, to be known again; RUN/data/making is there while it does
  *     RUN/data/status       how the last loop ended: its exit status and why; not there while one works

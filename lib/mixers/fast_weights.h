@@ -6,11 +6,11 @@
  * D), then for each head w1 (D, E).  So one product makes w0 x and w2 x, and lengths, momentum and
  * Newton-Schulz see two stacks of equal matrices.
  *
- *     y = w1 (silu(w0 q) * (w2 q))                          w = z where z is the first one, else
- *     its rows rescaled to
- *     sums += what the rows say of w0, w2, w1, and of m     their first lengths
+ *     y = w1 (silu(w0 q) * (w2 q))
+ *     sums += what the rows say of w0, w2, w1, and of m
  *     z' = (w or, with prenorm, z) + update(sums, p)
- */
+ *
+ * w = z where z is the first one, else its rows rescaled to their first lengths. */
 #ifndef RF_FAST_WEIGHTS_H
 #define RF_FAST_WEIGHTS_H
 

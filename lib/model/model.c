@@ -9,13 +9,13 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 {
 	const char *root = c->names.root;
 	const struct rf_begin normal = RF_NORMAL(c->initializer_range),
-			      one = c->norm_plus_one ? RF_ZERO : RF_ONE;
+	                      one = c->norm_plus_one ? RF_ZERO : RF_ONE;
 
-	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab,
-	                                                 c->d }, "%s%s.weight", root, c->names.embed);
+	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab, c->d },
+	                            "%s%s.weight", root, c->names.embed);
 	m->norm = rf_params_weight(t, one, (int[4]){ c->d }, "%snorm.weight", root);
-	m->head = t->tied ? m->embed : rf_params_weight(t, normal, (int[4]){ c->vocab,
-	                                                                     c->d }, "lm_head.weight");
+	m->head = t->tied ? m->embed
+	                  : rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "lm_head.weight");
 	for (int i = 0; i < c->layers; i++) {
 		struct rf_layer *l = &m->layer[i];
 

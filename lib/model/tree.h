@@ -1,7 +1,7 @@
 /* tree.h -- one sequence and the rollouts that hang below its rows, forward and backward: the shared prefix.
  *
- *     rows 0 .. T-1: the text.  A rollout that starts at s hangs below row s-1; its row j sits at
- *     position s+j.
+ *     rows 0 .. T-1: the text.  A rollout that starts at s hangs below row s-1;
+ *     its row j sits at position s+j.
  *
  * Only the mixers know of earlier rows.  The text goes through in segments; what later rows may read of
  * earlier ones is kept in state slots: one for the start of each segment, one for every row below which

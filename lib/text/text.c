@@ -71,9 +71,8 @@ static bool ends_in(const char *s, size_t n, const char *end)
 static int format_of(const struct rf_text_options *o, const char *path)
 {
 	static const struct { const char *end; int format; } known[] = {
-		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt",
-		                                                             RF_TEXT_PLAIN }, { ".ids",
-		                                                                                RF_TEXT_IDS },
+		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt", RF_TEXT_PLAIN },
+		{ ".ids", RF_TEXT_IDS },
 	};
 	size_t n = strlen(path);
 

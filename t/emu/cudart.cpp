@@ -5,10 +5,10 @@
  *     EMU_DRIVER=12020   the driver's version; 0: there is none       EMU_DEVICES=0    no GPU
  *     EMU_SM=70          a GPU that there is no code for              EMU_MEMORY=n     n bytes of memory
  *     EMU_SMS=132        multiprocessors, by which some kernels choose their grid; 4 of them else
- *     EMU_SHARED=99        KiB of shared memory that a block may have: 227 on sm_90, 163 on sm_80, 99 on
- *     sm_86 and sm_89
- *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls
- *     after it fail */
+ *     EMU_SHARED=99      KiB of shared memory that a block may have: 227 on sm_90, 163 on sm_80, 99 on sm_86
+ *                        and sm_89
+ *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls after it
+ *                        fail */
 #include <cstdlib>
 #include <cstring>
 #include <map>
