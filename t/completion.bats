@@ -18,7 +18,8 @@ offers() {
 	for program in "$RF_BIN"/rf-*; do
 		name=${program##*/}
 		complete -p "$name"
-		want=$("$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+' | grep -oE -- '--?[a-z][a-z-]*' | grep -E '^--' | sort | paste -sd' ')
+		want=$("$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+' | grep -oE -- '--?[a-z][a-z-]*' |
+			grep -E '^--' | sort | paste -sd' ')
 		[ -n "$want" ]
 		[ "$(offers "$name" --)" = "$want" ] || { echo "$name: $(offers "$name" --)"; return 1; }
 	done

@@ -1,17 +1,19 @@
 #!/usr/bin/env bats
-# The default corpus.  The package file that stands in here is made on the spot: what is tested is which files are
-# taken, never what they say.
+# The default corpus.  The package file that stands in here is made on the spot: what is tested is which files
+# are taken, never what they say.
 
 setup() {
 	load helper
 	corpus=$ROOT/pipelines/corpus.sh
 }
 
-# package NAME: NAME.deb, version 1, with manuals of 20000, 16384 and 16383 bytes, and those that are never taken
+# package NAME: NAME.deb, version 1, with manuals of 20000, 16384 and 16383 bytes, and those that
+# are never taken
 package() {
 	local pod=root/usr/share/perl/5/pod
 	mkdir -p root/DEBIAN "$pod"
-	printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: d\n' "$1" >root/DEBIAN/control
+	printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: d\n' \
+		"$1" >root/DEBIAN/control
 	head -c 20000 /dev/zero | tr '\0' 'b' >"$pod/perlb.pod"
 	head -c 16384 /dev/zero | tr '\0' 'a' >"$pod/perla.pod"
 	head -c 16383 /dev/zero | tr '\0' 'c' >"$pod/perlc.pod"
@@ -68,7 +70,8 @@ package() {
 }
 
 @test "corpus: from the installed package, at least 60 documents of 4 to 12 MB" {
-	[ -n "$(dpkg-query -W -f '${Version}' perl-doc 2>/dev/null)" ] || skip "perl-doc is not installed (make deps)"
+	[ -n "$(dpkg-query -W -f '${Version}' perl-doc 2>/dev/null)" ] ||
+		skip "perl-doc is not installed (make deps)"
 	"$corpus" out
 	set -- out/*.txt
 	[ $# -ge 60 ]

@@ -1,14 +1,15 @@
 #!/usr/bin/env bats
-# The CUDA kernels on the emulated GPU (t/emu): every operation of the table, in three orders of blocks, warps and threads, and
-# once where every access is checked for races.  DEVICE=cuda and t/gpu.bats are about programs.
+# The CUDA kernels on the emulated GPU (t/emu): every operation of the table, in three orders of
+# blocks, warps and threads, and once where every access is checked for races.  DEVICE=cuda and
+# t/gpu.bats are about programs.
 setup() {
 	load helper
 	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so
 }
 
-# in_all_orders NAME [EVERY]: a unit program's numbers are right in all of its cases, or some, and in two more orders in a third of
-# these, to the same bits; make check-all has all of them.  Under sanitizers it is slow.
+# in_all_orders NAME [EVERY]: a unit program's numbers are right in all of its cases, or some, and in two more
+# orders in a third of these, to the same bits; make check-all has all of them.  Under sanitizers it is slow.
 in_all_orders() {
 	local every=${2:-1} failed=
 	[ -z "${RF_ALL:-}" ] || every=1
@@ -40,7 +41,8 @@ in_all_orders() {
 	local every=${RF_ALL:+6}
 	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
 	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
-	printf '%s\n' u-ops u-ops-mix u-ops-args u-ops-fast | xargs -P 2 -I '{}' sh -c '"$RF_UNITS/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
+	printf '%s\n' u-ops u-ops-mix u-ops-args u-ops-fast |
+		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
 	[ ! -e failed ] || { grep -v '^ok' u-ops*; false; }
 }
 @test "cuda: kernels that are wrong on purpose are found, and nothing in their mended twins" {

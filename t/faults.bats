@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The programs themselves under faults: killed at each call by which they change files, stopped by signals, on a full disk.
-# t/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in six.  The library's commit: t/run.bats.
+# The programs themselves under faults: killed at each call by which they change files, stopped by signals, on
+# a full disk.  t/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in six.  The
+# library's commit: t/run.bats.
 setup() {
 	load helper
 	load model
@@ -12,8 +13,8 @@ setup() {
 # faulty NAME=VALUE COMMAND...: the command, with this fault
 faulty() { env LD_PRELOAD="$RF_UNITS/fault.so" "$@"; }
 
-# sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there.  Before each time
-# `prepare` is called, after it `judge`.
+# sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there.  Before
+# each time `prepare` is called, after it `judge`.
 sweep() {
 	local least=$1 k n
 	shift
@@ -32,8 +33,8 @@ sweep() {
 # lines FILE: of a log, without what time decides; nothing where there is no file
 lines() { [ ! -e "$1" ] || jq -c 'del(.["timing_s/step"], .["perf/throughput"])' "$1"; }
 
-# The run is the old one or the new one, byte for byte, and its log that of before or after; the same words again make it
-# the new one, and leave nothing else.
+# The run is the old one or the new one, byte for byte, and its log that of before or after; the same words
+# again make it the new one, and leave nothing else.
 prepare_run() {
 	rm -rf run log
 	cp -a old run
@@ -103,9 +104,12 @@ judge_run() {
 			rm -rf a
 			status=0
 			faulty RF_FAULT=term:$k rf-init $how a 2>message || status=$?
-			[ "$status" -eq 0 ] || [ "$status" -eq 143 ] || { echo "$how, call $k: status $status"; return 1; }
-			[ "$status" -eq 0 ] && diff -r a want || [ ! -e a ] || { echo "$how, call $k: half of it"; return 1; }
-			[ -z "$(find . -name '.*.tmp-*')" ] || { echo "$how, call $k: leaves $(find . -name '.*.tmp-*')"; return 1; }
+			[ "$status" -eq 0 ] || [ "$status" -eq 143 ] ||
+				{ echo "$how, call $k: status $status"; return 1; }
+			[ "$status" -eq 0 ] && diff -r a want || [ ! -e a ] ||
+				{ echo "$how, call $k: half of it"; return 1; }
+			[ -z "$(find . -name '.*.tmp-*')" ] ||
+				{ echo "$how, call $k: leaves $(find . -name '.*.tmp-*')"; return 1; }
 		done
 	done
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What other people's code computed, against the programs: every value to 1e-5, every gradient to 1e-4, two steps of
-# AdamW to 1e-2 of the change (t/golden/README.md).
+# What other people's code computed, against the programs: every value to 1e-5, every gradient to 1e-4, two
+# steps of AdamW to 1e-2 of the change (t/golden/README.md).
 setup() { load helper; }
 
 golden() { unit u-golden "$@"; }
@@ -12,7 +12,8 @@ case_of() {
 	rf-entropy -m "$c" --nll --keep hidden,logits in.rf >entropy.rf
 	golden values "$c" entropy.rf entropy nll hidden logits
 	rf-rollout -m "$c" --score entropy.rf | rf-reward --kind hybrid >rewarded.rf
-	golden values "$c" rewarded.rf rollout.logp rollout.h_pred rollout.h_gt reward.cosine reward.binary reward.edit
+	golden values "$c" rewarded.rf rollout.logp rollout.h_pred rollout.h_gt reward.cosine \
+		reward.binary reward.edit
 	rf-init --from "$c" run
 	rf-grpo -m run --stale any --rl-coef 1 --ntp-coef 0 --grad-out rl -o advantage.rf in.rf
 	rf-grpo -m run --stale any --rl-coef 0 --ntp-coef 1 --grad-out ntp in.rf
@@ -54,7 +55,8 @@ case_of() {
 	rf-entropy -m "$G/delta" "$c/rewarded.rf" >entropy.rf
 	golden values "$c" entropy.rf entropy
 	rf-init --from "$G/delta" run
-	rf-grpo -m run --stale any --group position --rl-coef 1 --ntp-coef 0 --grad-out rl -o advantage.rf "$c/rewarded.rf"
+	rf-grpo -m run --stale any --group position --rl-coef 1 --ntp-coef 0 --grad-out rl \
+		-o advantage.rf "$c/rewarded.rf"
 	golden values "$c" advantage.rf advantage
 	[ "${#lines[@]}" -eq 4 ]
 	golden grads "$c" grad_rl rl

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The programs on a GPU: what is missing is said, what fails is seen, and results are those of the CPU.  The GPU is the host's
-# (t/emu); DEVICE=cuda runs all other tests of programs with a model on a real one.
+# The programs on a GPU: what is missing is said, what fails is seen, and results are those of the CPU.  The
+# GPU is the host's (t/emu); DEVICE=cuda runs all other tests of programs with a model on a real one.
 
 # A make of a test is nobody's child: the words of make check are none of the pipelines'.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
@@ -51,7 +51,8 @@ setup() {
 
 @test "gpu: the memory that is missing is said with what was wanted, what is free and what helps, and 71" {
 	runs run
-	run -71 --separate-stderr env EMU_MEMORY=$((48 << 20)) rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"
+	run -71 --separate-stderr env EMU_MEMORY=$((48 << 20)) \
+		rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"
 	[ "${#stderr_lines[@]}" -eq 1 ]
 	output=$stderr
 	[[ "$output" =~ "the GPU is out of memory: wanted "[0-9]+" MiB more".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
@@ -61,10 +62,13 @@ setup() {
 	for a in gated_deltanet lact_swiglu; do
 		rf-init --config "$ROOT/pipelines/demo-$a.json" --seed 1 $a
 		rf-init --from $a run-$a
-		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 100 --min-len 100 --truncate split 2>err | rf-cat --range 0:2 -o in
-		rf-entropy -m $a --device cpu in | rf-select --chunks 3 | rf-rollout -m $a --device cpu -n 2 -k 4 | rf-reward -o rewarded
+		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 100 \
+			--min-len 100 --truncate split 2>err | rf-cat --range 0:2 -o in
+		rf-entropy -m $a --device cpu in | rf-select --chunks 3 |
+			rf-rollout -m $a --device cpu -n 2 -k 4 | rf-reward -o rewarded
 		for dtype in f32 bf16; do
-			set -- rf-grpo -m run-$a --device cuda --dtype $dtype --max-len 100 --keep 1 --stale any rewarded
+			set -- rf-grpo -m run-$a --device cuda --dtype $dtype --max-len 100 --keep 1 \
+				--stale any rewarded
 			run -0 "$@" --dry-run
 			[[ "$output" =~ "memory "+([0-9]+)" MiB of the GPU, "[0-9]+" MiB of the host" ]]
 			EMU_MEMORY=$(((BASH_REMATCH[1] + 1) << 20)) "$@"
@@ -79,8 +83,10 @@ setup() {
 			| if .layer_types then .layer_types = ["linear_attention", "full_attention"] else . end' "$ROOT/pipelines/demo-$a.json" >$a.json
 		rf-init --config $a.json --seed 1 $a
 		rf-init --from $a run-$a
-		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 130 --min-len 130 --truncate split 2>err | rf-cat --range 0:1 -o in
-		EMU_SHARED=99 rf-entropy -m $a --device cuda in | rf-select --chunks 3 | EMU_SHARED=99 rf-rollout -m $a --device cuda -n 2 -k 4 | rf-reward |
+		head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text --max-len 130 \
+			--min-len 130 --truncate split 2>err | rf-cat --range 0:1 -o in
+		EMU_SHARED=99 rf-entropy -m $a --device cuda in | rf-select --chunks 3 |
+			EMU_SHARED=99 rf-rollout -m $a --device cuda -n 2 -k 4 | rf-reward |
 			EMU_SHARED=99 rf-grpo -m run-$a --device cuda
 	done
 	run -69 env EMU_SHARED=99 rf-entropy -m gated_deltanet --device cuda --dtype f32 -o out in
@@ -89,7 +95,8 @@ setup() {
 		jq 'if .linear_key_head_dim then .layer_types = ["full_attention", "full_attention"] else . end | .head_dim = 264' $a.json >wide.json
 		rf-init --config wide.json --seed 1 wide-$a
 		run -69 rf-entropy -m wide-$a --device cuda -o out in
-		[[ "$output" == 'rf-entropy: '*' of 264: the GPU'\''s kernels are made for heads of at most 256 '* ]]
+		[[ "$output" == \
+			'rf-entropy: '*' of 264: the GPU'\''s kernels are made for heads of at most 256 '* ]]
 	done
 }
 
@@ -131,8 +138,10 @@ setup() {
 @test "gpu: the same draws as the CPU" {
 	texts 40 1:90 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 2 >in
 	for device in cpu cuda; do
-		rf-rollout -m "$M" -k 5 -n 4 --temperature 0.9 --seed 5 --device $device --dtype f32 in >$device
-		rf-rollout -m "$M" -k 5 -n 4 --top-p 0.9 --top-k 20 --seed 5 --device $device --dtype f32 in >top.$device
+		rf-rollout -m "$M" -k 5 -n 4 --temperature 0.9 --seed 5 --device $device \
+			--dtype f32 in >$device
+		rf-rollout -m "$M" -k 5 -n 4 --top-p 0.9 --top-k 20 --seed 5 --device $device \
+			--dtype f32 in >top.$device
 	done
 	[ "$(drawn cpu)" = "$(drawn cuda)" ]
 	[ "$(drawn top.cpu)" = "$(drawn top.cuda)" ]
@@ -144,7 +153,8 @@ setup() {
 	for m in delta gated lact qwen; do
 		rf-entropy -m "$G/$m" --device cuda in | json - | jq '.entropy.data[]' >cuda
 		rf-entropy -m "$G/$m" --device cpu in | json - | jq '.entropy.data[]' >cpu
-		paste cuda cpu | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 3e-2) exit 1; n += d } END { exit !(n / NR < 1e-2) }'
+		paste cuda cpu | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 3e-2) exit 1; n += d }
+			END { exit !(n / NR < 1e-2) }'
 	done
 }
 
@@ -162,7 +172,8 @@ setup() {
 	jq '.vocab_size = 384' "$M/config.json" >config.json
 	rf-init --config config.json --seed 1 model
 	seq 2000 >text.txt
-	make -s -f "$ROOT/pipelines/midtrain.mk" RUN=run MODEL=model CORPUS=text.txt STEPS=2 LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 K=3 N=2 \
+	make -s -f "$ROOT/pipelines/midtrain.mk" RUN=run MODEL=model CORPUS=text.txt STEPS=2 LEN=128 BATCH=4 \
+		MINI_BATCH=2 LR=1e-3 K=3 N=2 \
 		SELECT='rf-select --chunks 2 -k 3 --margin 3' COMPUTE='--device cuda' RF_BIN="$RF_BIN"
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3" ]
 }
@@ -170,14 +181,18 @@ setup() {
 @test "gpu: make bench DEVICE=cuda has all its rows, those that fall short say so, and what fails does not stop the others" {
 	RF_DEVICE=cpu rf-init --config "$M/config.json" --seed 1 tiny
 	cp tiny/config.json tiny.json
-	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 32' "$ROOT/pipelines/bench-cuda.sh" dir
-	for row in 'product ' 'forward ' 'forward + backward' 'tiny: forward / product' 'tiny: forward + backward / product' 'entropy (forward)' 'step ' \
-		'tiny: one step, in forward passes' 'tiny: memory of a step, GiB' 'tiny: with --recompute segment, GiB' '    gemm ' '    delta_fwd ' \
+	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 32' \
+		"$ROOT/pipelines/bench-cuda.sh" dir
+	for row in 'product ' 'forward ' 'forward + backward' 'tiny: forward / product' \
+		'tiny: forward + backward / product' 'entropy (forward)' 'step ' \
+		'tiny: one step, in forward passes' 'tiny: memory of a step, GiB' \
+		'tiny: with --recompute segment, GiB' '    gemm ' '    delta_fwd ' \
 		'delta rule, forward' 'delta rule, forward + backward'; do
 		[[ "$output" == *$'\n'"$row"* ]] || { echo "no row $row"; echo "$output"; return 1; }
 	done
 	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
-	run -1 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 0' "$ROOT/pipelines/bench-cuda.sh" dir
+	run -1 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 0' \
+		"$ROOT/pipelines/bench-cuda.sh" dir
 	[[ "$output" == *'tiny: memory of a step, GiB'*'delta '*FAILED* ]]
 	[[ "$stderr" == *'bench: failed: delta' ]]
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What a careless or unlucky user can do to programs, and what must not come of it: nothing overwritten, nothing lost without a word.
+# What a careless or unlucky user can do to programs, and what must not come of it: nothing overwritten,
+# nothing lost without a word.
 setup() {
 	load helper
 	load model
@@ -82,7 +83,8 @@ flip() {
 	(cat in; sleep .1) | rf-cat --progress -o out 2>&-
 	rf-dump --check -q out
 	runs run
-	for command in 'rf-grpo -m run -o - in' 'rf-entropy -m run in' 'rf-select in' 'rf-cat in' 'rf-dump in'; do
+	for command in 'rf-grpo -m run -o - in' 'rf-entropy -m run in' 'rf-select in' 'rf-cat in' \
+		'rf-dump in'; do
 		run -74 bash -c "$command >&-"
 		[ ! -s run/.lock ]
 	done
@@ -93,7 +95,8 @@ flip() {
 
 @test "hazards: what is no step keeps nobody from reading the run, and its error says what to remove" {
 	batch 1:50 >in
-	for make in 'touch run/step-000050' 'mkdir run/step-000050' 'cp -a run/step-000001 run/step-000003'; do
+	for make in 'touch run/step-000050' 'mkdir run/step-000050' \
+		'cp -a run/step-000001 run/step-000003'; do
 		runs run
 		rf-ntp -m run in
 		eval "$make"
@@ -113,7 +116,8 @@ flip() {
 	cp -a "$M" d
 	ln -s /nowhere d/tokenizer_config.json
 	run -78 rf-init --from d run
-	[[ "$output" == *"d/tokenizer_config.json: a link to nothing, or to what is no file of the checkpoint"* ]]
+	[[ "$output" == \
+		*"d/tokenizer_config.json: a link to nothing, or to what is no file of the checkpoint"* ]]
 	[ ! -e run ]
 	rm d/tokenizer_config.json
 	echo secret >outside
@@ -152,7 +156,8 @@ flip() {
 	[[ "$output" == *"Permission denied"* ]]
 	cp "$G/stream/tokens.rf" stream
 	run -64 rf-ntp -m run --log stream </dev/null
-	[ "$output" = "rf-ntp: --log: stream is there and no log, which begins with '{': give it another name" ]
+	[ "$output" = \
+		"rf-ntp: --log: stream is there and no log, which begins with '{': give it another name" ]
 	cmp stream "$G/stream/tokens.rf"
 }
 
@@ -169,7 +174,9 @@ flip() {
 
 @test "hazards: a step whose state.json no program would read is not made" {
 	cp -a "$M" many
-	for ((i = 0; i < 15000; i++)); do echo "many/a_file_of_a_checkpoint_with_a_long_name_$i.txt"; done | xargs touch
+	for ((i = 0; i < 15000; i++)); do
+		echo "many/a_file_of_a_checkpoint_with_a_long_name_$i.txt"
+	done | xargs touch
 	run -78 rf-init --from many run
 	[[ "$output" == *"its state.json would have more than 1048576 bytes"* ]]
 	[ ! -e run ]
@@ -285,7 +292,8 @@ flip() {
 	runs run
 	for kib in 256 512; do
 		run -71 bash -c "ulimit -s $kib; rf-entropy --device cpu -m run in"
-		[ "$output" = "rf-entropy: the stack may grow to $kib KiB only, and 1024 are needed (ulimit -s)" ]
+		[ "$output" = \
+			"rf-entropy: the stack may grow to $kib KiB only, and 1024 are needed (ulimit -s)" ]
 	done
 	bash -c 'ulimit -s 1024; rf-entropy --device cpu -m run --threads 3 in' >out
 	rf-entropy --device cpu -m run in | cmp - out
@@ -293,7 +301,8 @@ flip() {
 	for mib in $(seq 2 2 40); do
 		for command in 'rf-ntp --eval' 'rf-grpo --grad-out g'; do
 			run prlimit --data=$((mib << 20)) $command --device cpu --threads 1 -m run in
-			[ "$status" -eq 0 ] || [ "$status" -eq 71 ] || { echo "$mib MiB, $command: $status $output"; false; }
+			[ "$status" -eq 0 ] || [ "$status" -eq 71 ] ||
+				{ echo "$mib MiB, $command: $status $output"; false; }
 			[ "$status" -eq 0 ] || { [ "${#lines[@]}" -eq 1 ] && [[ "$output" == rf-* ]]; }
 		done
 	done
@@ -322,8 +331,10 @@ says() {
 @test "hazards: what is refused says what it is and what to do" {
 	batch 1:50 >in
 	runs run
-	says 64 'run/latest: a step of a run, and the run itself is what is trained: -m run' rf-ntp -m run/latest in
-	says 64 'run/step-000000/: a step of a run, and the run itself is what is trained: -m run' rf-ntp -m run/step-000000/ in
+	says 64 'run/latest: a step of a run, and the run itself is what is trained: -m run' \
+		rf-ntp -m run/latest in
+	says 64 'run/step-000000/: a step of a run, and the run itself is what is trained: -m run' \
+		rf-ntp -m run/step-000000/ in
 	says 64 'begin a run with: rf-init --from '"$M"' RUN' rf-ntp -m "$M" in
 	says 78 'config.json: not a directory: a run is one' rf-ntp -m "$M/config.json" in
 	says 78 'config.json: not a directory: a checkpoint is one' rf-entropy -m "$M/config.json" in
@@ -343,7 +354,8 @@ says() {
 	printf '{"text":"a","id":123456789012345678901234567890}\n' >large.jsonl
 	says 65 'a number that does not fit into 64 bits' rf-tokenize --bytes --meta-key id -o out large.jsonl
 	printf '{"text":"\\ud800x"}\n' >half.jsonl
-	says 65 'where both halves of a character above U+FFFF should be' rf-tokenize --bytes -o out half.jsonl
+	says 65 'where both halves of a character above U+FFFF should be' \
+		rf-tokenize --bytes -o out half.jsonl
 	zstd -dc <in | zstd -c >again
 	says 65 'without content size, which no rf stream has (was one compressed anew? each record is a frame)' rf-cat again
 	mkfifo fifo
@@ -375,7 +387,8 @@ says() {
 	rf-ntp -m run --mini-batch 1 --at 3 in
 	run -0 rf-ntp -m run --at 3 in
 	[ "$output" = "rf-ntp: already at step 6" ]
-	says 65 "run went from step 3 to 6: --at 4 was none of its steps, so nothing is trained" rf-ntp -m run --at 4 in
+	says 65 "run went from step 3 to 6: --at 4 was none of its steps, so nothing is trained" \
+		rf-ntp -m run --at 4 in
 	[ "$(at)" = step-000006 ]
 }
 
@@ -385,7 +398,8 @@ says() {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run --keep 1 in
-	strace -f -o /dev/null -e inject=getdents64:delay_enter=500000 rf-init --from run --dtype f32 copy 2>err &
+	strace -f -o /dev/null -e inject=getdents64:delay_enter=500000 \
+		rf-init --from run --dtype f32 copy 2>err &
 	until pgrep -P $! >/dev/null; do sleep .02; done
 	sleep .3
 	rf-ntp -m run --keep 1 in
@@ -399,7 +413,12 @@ says() {
 	mkfifo in
 	for sig in TERM INT HUP QUIT USR1 USR2 ALRM VTALRM XCPU; do
 		env --default-signal rf-cat -o out in 3>&- &
-		{ head -c 100 "$G/stream/tokens.rf"; until ls .out.tmp* >/dev/null 2>&1; do sleep .02; done; kill -$sig $!; sleep .1; } >in
+		{
+			head -c 100 "$G/stream/tokens.rf"
+			until ls .out.tmp* >/dev/null 2>&1; do sleep .02; done
+			kill -$sig $!
+			sleep .1
+		} >in
 		status=0
 		wait $! || status=$?
 		[ "$status" -eq $((128 + $(kill -l $sig))) ] || { echo "$sig: $status"; false; }

@@ -28,7 +28,8 @@ bound() {
 # levels: those of the instruction set that this processor has, as --isa takes them, from its own down
 levels() { "$RF_UNITS/bench" levels; }
 
-# taken FILE: waits until some process holds the lock of FILE, without trying for it, which would keep that process away
+# taken FILE: waits until some process holds the lock of FILE, without trying for it, which would
+# keep that process away
 taken() {
 	local n
 	for ((n = 0; n < 1000; n++)); do

@@ -33,9 +33,11 @@ setup() { load helper; }
 	alone() { env -u MAKEFLAGS -u RF_BIN PATH=/usr/bin:/bin "$@"; }
 	run -2 alone make -s -f "$share/midtrain.mk"
 	[[ "$output" == *"RUN is not set"* ]]
-	alone make -s -f "$share/midtrain.mk" RUN=run MODEL=ckpt CORPUS=text.txt LEN=64 STEPS=1 BATCH=2 MINI_BATCH=1
+	alone make -s -f "$share/midtrain.mk" RUN=run MODEL=ckpt CORPUS=text.txt LEN=64 STEPS=1 BATCH=2 \
+		MINI_BATCH=1
 	[ -e run/latest ]
-	rf-tokenize --bytes --max-len 64 --truncate right text.txt 2>/dev/null | rf-select --mode uniform --chunks 2 -o positions.rf
+	rf-tokenize --bytes --max-len 64 --truncate right text.txt 2>/dev/null |
+		rf-select --mode uniform --chunks 2 -o positions.rf
 	alone "$share/evaluate.sh" run positions.rf out
 	[ "$(wc -l <out.documents.tsv)" -eq 2 ]
 }

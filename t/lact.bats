@@ -15,7 +15,8 @@ setup() {
 		paste whole parts | awk -v l="$limit" '{ d = $1 - $2; if (d > l * $1 || d < -l * $1) exit 1 }'
 		# nor on the records before
 		for i in 1 2; do
-			rf-cat --range $i:$((i + 1)) in | rf-entropy -m "$G/$case" --segment 64 | json - | jq '.entropy.data[]'
+			rf-cat --range $i:$((i + 1)) in | rf-entropy -m "$G/$case" --segment 64 | json - |
+				jq '.entropy.data[]'
 		done | cmp - <(tail -n +251 parts)
 	done
 }
@@ -83,8 +84,8 @@ setup() {
 	texts 40 1:100 >in
 	rf-entropy -m "$M" in | rf-select --chunks 2 -k 3 --margin 3 >chosen
 	cp -r "$M" m && chmod -R u+w m
-	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they are rescaled; from
-	# these rows come weights that are not
+	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they
+	# are rescaled; from these rows come weights that are not
 	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.bias 0 3e38
 	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
@@ -100,7 +101,8 @@ setup() {
 @test "lact: what overflows for another reason names no chunk" {
 	texts 40 1:100 >in
 	cp -r "$M" m && chmod -R u+w m
-	# a value is infinite in a row of the first chunk: so is the attention of that row, and what the next chunk reads
+	# a value is infinite in a row of the first chunk: so is the attention of that row, and what
+	# the next chunk reads
 	for i in {512..527}; do
 		"$RF_UNITS/u-model" poke m model.layers.0.attn.qkv.weight $i 3e38
 	done
@@ -108,7 +110,8 @@ setup() {
 	[[ "$stderr" =~ 'not finite: layer 0 overflows at position '[0-9]$ ]]
 }
 
-# m: of the model, where token 39 has a rate that is infinite: only it has a number in column 0.  Texts do without it.
+# m: of the model, where token 39 has a rate that is infinite: only it has a number in column 0.
+# Texts do without it.
 infinite_rate() {
 	cp -r "$M" m && chmod -R u+w m
 	for token in {0..38}; do
@@ -125,7 +128,8 @@ infinite_rate() {
 	# rows 60 .. 63 and those after them, which read what token 39 among the former made of chunk 1
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 8 -n 40 in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
-	[[ "$stderr" =~ 'layer 0 overflows in rollout '[4-7][0-9]' at position 64 (chunk 1 of its fast weights)'$ ]]
+	[[ "$stderr" =~ \
+		'layer 0 overflows in rollout '[4-7][0-9]' at position 64 (chunk 1 of its fast weights)'$ ]]
 	# that of one rollout, drawn by other weights
 	rf-rollout -m "$M" -k 8 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[25] = 39) else . end' | rf-cat --json >rolled
 	run -70 --separate-stderr bash -c 'rf-rollout -m m --score rolled >out'
@@ -138,22 +142,26 @@ infinite_rate() {
 
 @test "lact: of a text that slides past its window too, and the rollout is the one that it is among all" {
 	infinite_rate
-	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has rows 69 and 79
+	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has
+	# rows 69 and 79
 	texts 39 1:140 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [3], data: [80, 40, 70]} else . end' | rf-cat --json >in
 	for segment in 64 128; do
 		run -70 --separate-stderr bash -c 'rf-rollout -m m -k 20 -n 8 --segment $0 in >out' $segment
 		[[ "$stderr" =~ 'layer 0 overflows in rollout '[0-7]' at position 96 (chunk 2 of its fast weights)'$ ]]
 		rf-rollout -m "$M" -k 20 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[35] = 39) else . end' | rf-cat --json >rolled
 		run -70 --separate-stderr bash -c 'rf-rollout -m m --score --segment $0 rolled >out' $segment
-		[[ "$stderr" == *' layer 0 overflows in rollout 1 at position 96 (chunk 2 of its fast weights)' ]]
+		[[ "$stderr" == \
+			*' layer 0 overflows in rollout 1 at position 96 (chunk 2 of its fast weights)' ]]
 	done
 }
 
 @test "lact: --recompute segment gives the same step, and rollouts that were drawn are scored alike" {
-	texts 40 1:120 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 3 | rf-rollout -m "$M" -k 5 -n 2 >rolled
+	texts 40 1:120 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 3 |
+		rf-rollout -m "$M" -k 5 -n 2 >rolled
 	rf-reward --kind cosine rolled >rewarded
 	rf-rollout -m "$M" --score rolled | json - | jq '.rollout.logp.data[]' >scored
-	json rolled | jq '.rollout.logp.data[]' | paste - scored | awk '{ d = $1 - $2; if (d > 5e-5 || d < -5e-5) exit 1 }'
+	json rolled | jq '.rollout.logp.data[]' | paste - scored |
+		awk '{ d = $1 - $2; if (d > 5e-5 || d < -5e-5) exit 1 }'
 	for mode in none segment; do
 		rf-init --from "$M" $mode
 		smooth rf-grpo -m $mode --segment 64 --recompute $mode rewarded
@@ -165,22 +173,26 @@ infinite_rate() {
 	cp -r "$G/lact" short && chmod -R u+w short
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 8/' short/config.json
 	M=short
-	texts 40 1:400 2:150 | rf-entropy -m short | rf-select --chunks 4 -k 10 --margin 3 | rf-rollout -m short -k 10 -n 2 | rf-reward --kind cosine >rewarded
+	texts 40 1:400 2:150 | rf-entropy -m short | rf-select --chunks 4 -k 10 --margin 3 |
+		rf-rollout -m short -k 10 -n 2 | rf-reward --kind cosine >rewarded
 	runs a b c
 	smooth rf-grpo -m a --segment 64 rewarded
 	smooth rf-grpo -m b --segment 64 --recompute segment rewarded
 	smooth rf-grpo -m c rewarded
 	same_step a b
 	unit u-golden change b/latest c/latest short
-	# with rollouts below every chunk the gradient of each has a place of its own; without any two places are enough
-	texts 40 1:400 | rf-entropy -m short | rf-select --chunks 50 -k 2 --margin 2 | rf-rollout -m short -k 2 | rf-reward >everywhere
+	# with rollouts below every chunk the gradient of each has a place of its own; without any
+	# two places are enough
+	texts 40 1:400 | rf-entropy -m short | rf-select --chunks 50 -k 2 --margin 2 |
+		rf-rollout -m short -k 2 | rf-reward >everywhere
 	runs d e
 	smooth rf-grpo -m d --segment 64 --rl-coef 1e-12 everywhere
 	smooth rf-ntp -m e --segment 64 everywhere
 	unit u-golden change e/latest d/latest short
 	# of a long text one chunk costs weights, momentum and, once, their gradients
 	for mode in none segment; do
-		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null | sed -n 's/.*, pass \([0-9]*\),.*/\1/p' >$mode
+		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null |
+			sed -n 's/.*, pass \([0-9]*\),.*/\1/p' >$mode
 	done
 	[ "$(<segment)" -lt $(($(<none) / 2)) ]
 }
@@ -189,5 +201,6 @@ infinite_rate() {
 	jq '.num_hidden_layers = 2 | .hidden_size = 64 | .num_attn_heads = 2 | .num_lact_heads = 2 | .lact_chunk_size = 16 | .window_size = 16
 		| .vocab_size = 100 | .w0_w2_low_rank = 8 | del(.intermediate_size)' "$ROOT/pipelines/configs/lact-760m.json" >c.json
 	rf-init --config c.json --seed 3 fresh
-	texts 100 1:100 | rf-entropy -m fresh | json - | jq -e '.entropy.data | all(. > 4.4 and . < 4.61)' >/dev/null
+	texts 100 1:100 | rf-entropy -m fresh | json - |
+		jq -e '.entropy.data | all(. > 4.4 and . < 4.61)' >/dev/null
 }

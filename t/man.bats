@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The manual: every program and option is in it, with its default, and every example that begins with "$ " runs.
+# The manual: every program and option is in it, with its default, and every example that begins
+# with "$ " runs.
 
 setup_file() {
 	load helper
@@ -19,7 +20,8 @@ setup_file() {
 	}' >ids.jsonl
 	rf-tokenize --vocab 40 --format ids -o corpus.rf ids.jsonl 2>/dev/null
 	rf-cat --range 0:16 -o valid.rf corpus.rf
-	rf-dump --json valid.rf | sed 's/"body":{\("id":.*\)}}$/"body":{\1,"prompt_len":40}}/' | rf-cat --json -o tasks.rf
+	rf-dump --json valid.rf | sed 's/"body":{\("id":.*\)}}$/"body":{\1,"prompt_len":40}}/' |
+		rf-cat --json -o tasks.rf
 	rf-entropy -m RUN -o entropy.rf valid.rf
 	rf-select -o selected.rf entropy.rf
 	rf-rollout -m RUN -o rollouts.rf selected.rf
@@ -33,8 +35,8 @@ setup_file() {
 
 setup() { load helper; }
 
-# examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command goes on where a
-# line ends with | or &&.
+# examples PAGE: the commands of a page that begin with "$ ", as a reader sees them, one per line; a command
+# goes on where a line ends with | or &&.
 examples() {
 	mandoc -T ascii -O width=1000 "$1" | sed 's/.\x08//g' | awk '
 		/^ +\$ / { on = 1; sub(/^ +\$ /, "") }
@@ -54,7 +56,8 @@ examples() {
 		mandoc -T ascii -O width=1000 "$page" | sed 's/.\x08//g' >text
 		run ! grep -E '(^| )-[a-z]+ -[a-z]+ -[a-z]+' <(grep -v ' -lzstd ' text)
 	done
-	mandoc -T ascii -O width=80 "$ROOT/man/rf-dump.1" | sed 's/.\x08//g' | sed -n '/^ *column  /,/^ *text  /p' >table
+	mandoc -T ascii -O width=80 "$ROOT/man/rf-dump.1" | sed 's/.\x08//g' |
+		sed -n '/^ *column  /,/^ *text  /p' >table
 	[ "$(wc -l <table)" -gt 30 ]
 	# a name, at least two blanks, what it is
 	run ! grep -vE '^ {5}[a-zA-Z_]+( {2,}[^ ].*)?$|^ {20,}[^ ]' table
@@ -81,11 +84,13 @@ examples() {
 @test "man: the words that an option takes are those of the page" {
 	for program in "$RF_BIN"/rf-*; do
 		page=$ROOT/man/${program##*/}.1
-		"$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+ [a-z0-9]+(\|[a-z0-9]+)+' | sed 's/.*--\(\S*\) /\1 /' >words
+		"$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+ [a-z0-9]+(\|[a-z0-9]+)+' |
+			sed 's/.*--\(\S*\) /\1 /' >words
 		while read -r option list; do
 			for word in ${list//|/ }; do
 				case $word in n | dir | file) continue ;; esac
-				grep -qE "(Cm|\|| ,) *$word\b" "$page" || { echo "$page: --$option $word is not there"; return 1; }
+				grep -qE "(Cm|\|| ,) *$word\b" "$page" ||
+					{ echo "$page: --$option $word is not there"; return 1; }
 			done
 		done <words
 	done
@@ -95,7 +100,8 @@ examples() {
 	for page in "$ROOT"/man/*.1; do
 		sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/s/^\.It \([0-9]*\).*/\1/p' "$page" >codes
 		for code in 0 64 65 66 71 74; do
-			grep -qx "$code" codes || [[ "$page $code" == */rf-init.1\ 65 ]] || { echo "$page: no $code"; return 1; }
+			grep -qx "$code" codes || [[ "$page $code" == */rf-init.1\ 65 ]] ||
+				{ echo "$page: no $code"; return 1; }
 		done
 	done
 }
@@ -108,7 +114,8 @@ examples() {
 		while read -r command; do
 			rm -rf place
 			cp -a "$P" place
-			(cd place && PATH=$ROOT/pipelines:$PATH bash -eu -o pipefail -c "$command" >../out 2>../err </dev/null) ||
+			(cd place && PATH=$ROOT/pipelines:$PATH bash -eu -o pipefail \
+				-c "$command" >../out 2>../err </dev/null) ||
 				{ echo "${page##*/}: $command"; cat err; return 1; }
 			n=$((n + 1))
 		done <list
@@ -145,7 +152,8 @@ examples() {
 	END
 	for model in "$G/delta" "$P/RUN/latest"; do
 		for what in weights arch; do
-			[ "$(rf-entropy -m "$model" "$P/valid.rf" | rf-dump --json | head -n 1 | jq -r .body.model.$what)" = \
+			[ "$(rf-entropy -m "$model" "$P/valid.rf" | rf-dump --json | head -n 1 |
+				jq -r .body.model.$what)" = \
 				"$(python3 concatenate.py "$model" $what | ./hash)" ]
 		done
 	done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The method: random numbers, selection, rewards, advantages, policy loss; and the command that decides rewards.
+# The method: random numbers, selection, rewards, advantages, policy loss; and the command that
+# decides rewards.
 setup() { load helper; }
 
 @test "method: reference figures, second implementations, finite differences, frequencies" {

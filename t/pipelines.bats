@@ -27,7 +27,8 @@ setup() {
 
 # midtrain WORD...: midtrain.mk with the tiny model
 midtrain() {
-	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" CORPUS="$P/text/*.txt" LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 "$@"
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" CORPUS="$P/text/*.txt" \
+		LEN=128 BATCH=4 MINI_BATCH=2 LR=1e-3 "$@"
 }
 # demo WORD...: make midtrain, tiny
 demo() {
@@ -52,17 +53,19 @@ end() {
 	case $2 in
 	0) kill -9 $(session "$1") 2>/dev/null || true ;;   # all of it
 	1) kill -9 -- "-$1" 2>/dev/null || true ;;          # make and the loop, whose guard ends the pipeline
-	2) kill -TERM -- "-$1" 2>/dev/null || true ;;       # politely: make and the loop, which ends the pipeline
+	# politely: make and the loop, which ends the pipeline
+	2) kill -TERM -- "-$1" 2>/dev/null || true ;;
 	esac
 }
 
 # session SID: the processes of a session that run
 session() {
-	cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
+	cat /proc/[0-9]*/stat 2>/dev/null |
+		awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
 }
 
-# killed_again_and_again COMMAND MICROSECONDS AT-LEAST: COMMAND, which takes about that long, ended later each time, until it is done
-# before; at least so many times, or all of it once more, ended twice as early
+# killed_again_and_again COMMAND MICROSECONDS AT-LEAST: COMMAND, which takes about that long, ended later each
+# time, until it is done before; at least so many times, or all of it once more, ended twice as early
 killed_again_and_again() {
 	local sid took=$2 i
 	while :; do
@@ -127,7 +130,8 @@ killed_again_and_again() {
 	rf-dump --check -q run/streams/*
 	for step in 0 2; do
 		rf-dump --head run/streams/step-00000$step.rf | grep -qE "^model .*step $step\b"
-		[ "$(rf-dump --tsv --rows rollout --columns advantage --no-header run/streams/step-00000$step.rf | grep -vc NaN)" -eq 32 ]
+		[ "$(rf-dump --tsv --rows rollout --columns advantage \
+			--no-header run/streams/step-00000$step.rf | grep -vc NaN)" -eq 32 ]
 	done
 }
 
@@ -143,7 +147,8 @@ killed_again_and_again() {
 	rf-dump --head run/streams/step-000000.rf >head
 	grep -q 'rf-select .*--mode uniform' head
 	grep -q 'rf-reward .*--kind-name mine' head
-	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 | paste -sd' ')" = "0 1 1 2 2 3 3 4" ]
+	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 |
+		paste -sd' ')" = "0 1 1 2 2 3 3 4" ]
 }
 
 @test "midtrain.mk: a REWARD that is no program of rf-tools judges, lines of JSON in and rewards out" {
@@ -155,7 +160,8 @@ killed_again_and_again() {
 		    print(json.dumps({"id": b["id"], "total": [[float(i == 2) for j in range(n)] for i in range(c)]}))
 	END
 	midtrain RUN=run STEPS=1 KEEP=1 REWARD='python3 one.py'
-	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 | paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
+	[ "$(rf-dump --tsv --columns reward --no-header run/streams/step-000000.rf | head -n 8 |
+		paste -sd' ')" = "0 0 1 0 0 0 0 0" ]
 	midtrain RUN=same STEPS=1 REWARD='rf-reward --exec "python3 one.py"'
 	same_run run same
 	# any words: quotes, blanks, a pipe
@@ -200,9 +206,11 @@ killed_again_and_again() {
 	midtrain RUN=run STEPS=3 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	[ "$(steps run | cut -f 1,2)" = "$(steps "$P/want" | cut -f 1,2)" ]
 	cmp run/data/epoch-0.rf "$P/want/data/epoch-0.rf"
-	[ "$(jq -c '[.records, .tokens]' run/log.jsonl)" = "$(jq -c '[.records, .tokens]' "$P/want/log.jsonl")" ]
+	[ "$(jq -c '[.records, .tokens]' run/log.jsonl)" = \
+		"$(jq -c '[.records, .tokens]' "$P/want/log.jsonl")" ]
 	# before the first step there is no difference
-	[ "$(jq '."loss/ntp"' run/log.jsonl | head -n 1)" = "$(jq '."loss/ntp"' "$P/want/log.jsonl" | head -n 1)" ]
+	[ "$(jq '."loss/ntp"' run/log.jsonl | head -n 1)" = \
+		"$(jq '."loss/ntp"' "$P/want/log.jsonl" | head -n 1)" ]
 	[ "$(steps run)" != "$(steps "$P/want")" ]
 }
 
@@ -210,7 +218,8 @@ killed_again_and_again() {
 	rf-cat --range 0:7 "$P/want/data/corpus.rf" >seven.rf
 	midtrain RUN=run DATA=seven.rf CORPUS= BATCH=3 STEPS=4 KEEP=1
 	for step in 0 2 4 6; do
-		rf-dump --tsv --rows record --columns id --no-header run/streams/step-00000$step.rf | paste -sd' '
+		rf-dump --tsv --rows record --columns id --no-header run/streams/step-00000$step.rf |
+			paste -sd' '
 	done >batches
 	[ "$(head -n 2 batches | tr ' ' '\n' | sort -u | wc -l)" -eq 6 ]
 	[ "$(tail -n 2 batches | tr ' ' '\n' | sort -u | wc -l)" -eq 6 ]
@@ -251,7 +260,8 @@ killed_again_and_again() {
 	[[ "$output" == *"SELECT: rf-selekt: command not found"* ]]
 	run -2 midtrain RUN=run TRAIN=
 	[[ "$output" == *"TRAIN is empty"* ]]
-	for word in STEPS=x STEPS=-1 STEPS=09 SEED=1e3 BATCH=0 MINI_BATCH=many LEN= K=0 N=1.5 STEPS=9999999999999999999; do
+	for word in STEPS=x STEPS=-1 STEPS=09 SEED=1e3 BATCH=0 MINI_BATCH=many LEN= K=0 N=1.5 \
+		STEPS=9999999999999999999; do
 		run -2 midtrain RUN=run "$word"
 		[[ "$output" == *"${word%%=*}='${word#*=}': it must be a whole number"* ]]
 	done
@@ -289,7 +299,8 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 SELECT='rf-select --mode unifrm'
 	[[ "$output" == *"run: other words than before, which did no batch: what they prepared is dropped, these begin"* ]]
 	# what a trainer that was killed before its commit leaves
-	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 TRAIN='rf-cat >read; echo "{}" >>run/log.jsonl; false'
+	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 \
+		TRAIN='rf-cat >read; echo "{}" >>run/log.jsonl; false'
 	[ -e run/log.jsonl ] && [ -e run/streams/step-000000.rf ]
 	run -2 midtrain RUN=run STEPS=3 MODEL=nothing
 	[[ "$output" == *"rf-loop: run: nothing: "* ]]
@@ -316,7 +327,10 @@ killed_again_and_again() {
 }
 
 @test "demo.mk: words come from the command line, none from the environment" {
-	words() { CONFIG="$P/config.json" CORPUS="$P/text/*.txt" make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" RUN=demo "$@" words; }
+	words() {
+		CONFIG="$P/config.json" CORPUS="$P/text/*.txt" make -s \
+			-f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" RUN=demo "$@" words
+	}
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	LR=5 SEED=3 LEN=7 BATCH=2 ARCH=llama words
 	cp demo/words before
@@ -339,7 +353,9 @@ killed_again_and_again() {
 
 @test "midtrain.mk: files of text may be thousands" {
 	mkdir text
-	seq 1500 | awk '{ f = "text/a-file-with-a-name-" $1 ".txt"; print "This is a text of some length, and its number is " $1 ", so that it has 64 bytes." >f; close(f) }'
+	seq 1500 | awk '{ f = "text/a-file-with-a-name-" $1 ".txt"
+		print "This is a text of some length, and its number is " $1 ", so that it has 64 bytes." >f
+		close(f) }'
 	midtrain RUN=run STEPS=1 CORPUS='text/*.txt'
 	grep -q '^words=1500 files, sha256 [0-9a-f]* of their sizes and hashes$' run/data/words
 	echo >>text/a-file-with-a-name-7.txt
@@ -358,7 +374,8 @@ killed_again_and_again() {
 	taken run/data/.lock
 	for ((i = 0; i < 400; i++)); do ! grep -q 'batches 1 to 1' err || break; sleep .05; done
 	run -2 midtrain RUN=run STEPS=1
-	[[ "$output" == *"run: another loop works on it, process $(cut -d ' ' -f 1 run/data/.lock): --wait waits for its end"* ]]
+	[[ "$output" == *"run: another loop works on it, process $(cut -d ' ' \
+		-f 1 run/data/.lock): --wait waits for its end"* ]]
 	: >go
 	wait $!
 }
@@ -375,7 +392,8 @@ killed_again_and_again() {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	run -0 --separate-stderr demo RUN=demo
 	[[ "$stderr" == *"midtrain: about "*" to go"*"warm-up: batches 1 to 2 "* ]]
-	[ "$(cut -f 1,2 demo/speed.tsv | paste -sd' ')" = $'start\t2 sft\t2 refine\t2 refine-n8\t2 random\t2 eval\t5' ]
+	[ "$(cut -f 1,2 demo/speed.tsv | paste -sd' ')" = \
+		$'start\t2 sft\t2 refine\t2 refine-n8\t2 random\t2 eval\t5' ]
 	[ ! -e demo/speed ]
 	[ "$(grep -c '^| ' <<<"$output")" -eq 13 ]
 	for name in start sft refine refine-n8 random; do
@@ -384,9 +402,11 @@ killed_again_and_again() {
 		[ "$name" = start ] || [ "$(steps demo/$name | cut -f 1,2)" = $'4\t2' ]
 		[ "$name" = start ] || cmp demo/$name/data/epoch-0.rf demo/sft/data/epoch-0.rf
 	done
-	[ "$(jq -c '.rollouts' demo/sft/log.jsonl demo/refine/log.jsonl demo/refine-n8/log.jsonl demo/random/log.jsonl | uniq -c | paste -sd' ' | tr -s ' ')" = \
+	[ "$(jq -c '.rollouts' demo/sft/log.jsonl demo/refine/log.jsonl demo/refine-n8/log.jsonl \
+		demo/random/log.jsonl | uniq -c | paste -sd' ' | tr -s ' ')" = \
 		" 4 null 4 16 4 128 4 16" ]
-	[ "$(jq '."reward/mean" == ."reward/cs_reward_mean"' demo/refine-n8/log.jsonl demo/random/log.jsonl | uniq -c | paste -sd' ' | tr -s ' ')" = \
+	[ "$(jq '."reward/mean" == ."reward/cs_reward_mean"' demo/refine-n8/log.jsonl demo/random/log.jsonl |
+		uniq -c | paste -sd' ' | tr -s ' ')" = \
 		" 4 true 4 false" ]
 	for figure in entropy rewards steps; do
 		[ "$(head -c 4 demo/$figure.png | tail -c 3)" = PNG ]
@@ -395,7 +415,8 @@ killed_again_and_again() {
 	grep -q 'rf-grpo --mini-batch 2' demo/report.md
 	cp -a demo before
 	run -0 --separate-stderr demo RUN=demo
-	[ "$stderr" = "$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft refine refine-n8 random)" ]
+	[ "$stderr" = \
+		"$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft refine refine-n8 random)" ]
 	diff -r before demo
 	run -2 demo RUN=demo STPES=3
 	[[ "$output" == *"STPES: no such variable; there are RUN ARCH "* ]]
@@ -460,11 +481,17 @@ killed_again_and_again() {
 
 @test "demo.mk: ARCH takes another family, of the same size and with a folder of its own" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
-	folder() { (make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*); rm -rf runs; }
-	size() { rf-init --config "$ROOT/pipelines/demo-$1.json" --dry-run | awk '/^parameters/ { print $2 }'; }
+	folder() {
+		(make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*)
+		rm -rf runs
+	}
+	size() {
+		rf-init --config "$ROOT/pipelines/demo-$1.json" --dry-run | awk '/^parameters/ { print $2 }'
+	}
 	same=$(size delta_net)
 	for arch in delta_net gated_deltanet lact_swiglu qwen3_5_text; do
-		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo-$arch.json" | paste -sd' ')" = "$arch 384" ]
+		[ "$(jq -r '.model_type, .vocab_size' "$ROOT/pipelines/demo-$arch.json" | paste -sd' ')" = \
+			"$arch 384" ]
 		n=$(size $arch)
 		[ $((n * 100)) -gt $((same * 98)) ] && [ $((n * 100)) -lt $((same * 102)) ]
 		make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=$arch RUN=$arch $arch/fresh
@@ -496,7 +523,8 @@ killed_again_and_again() {
 
 @test "evaluate.sh: random numbers are common: the same weights at another step score the same, others do not" {
 	rf-init --from "$P/want" again
-	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt | rf-select --mode uniform --chunks 4 -o positions.rf
+	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt |
+		rf-select --mode uniform --chunks 4 -o positions.rf
 	for model in "$P/want" again "$P/ckpt"; do
 		K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$model" positions.rf "$(basename "$model")"
 	done
@@ -511,8 +539,10 @@ killed_again_and_again() {
 @test "evaluate.sh: says how it is used, and has the defaults of the paper and the programs beside it" {
 	run -64 "$ROOT/pipelines/evaluate.sh"
 	[ "$output" = "usage: evaluate.sh MODEL POSITIONS.rf OUT" ]
-	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null | rf-select --mode uniform --chunks 2 -o positions.rf
-	env -u K -u N PATH=/usr/bin:/bin RF_BIN="$RF_BIN" "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf default
+	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null |
+		rf-select --mode uniform --chunks 2 -o positions.rf
+	env -u K -u N PATH=/usr/bin:/bin RF_BIN="$RF_BIN" "$ROOT/pipelines/evaluate.sh" \
+		"$P/ckpt" positions.rf default
 	K=5 N=1 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out
 	cmp default.rollouts.tsv out.rollouts.tsv
 	for script in corpus estimate numbers phase report same-words; do
@@ -523,12 +553,14 @@ killed_again_and_again() {
 
 @test "evaluate.sh: a document too short for two different positions is left out, the others are as without it" {
 	for n in 39 59 69; do head -c $n "$ROOT/README.md" >$n.txt; done
-	rf-tokenize --bytes --source 39.txt 59.txt 69.txt | rf-select --mode uniform --chunks 4 -o positions.rf
+	rf-tokenize --bytes --source 39.txt 59.txt 69.txt |
+		rf-select --mode uniform --chunks 4 -o positions.rf
 	rf-tokenize --bytes --source 39.txt | rf-select --mode uniform --chunks 4 -o alone.rf
 	[ "$(rf-dump --tsv --rows position --columns s --no-header alone.rf | paste -sd' ')" = "20 20 20 20" ]
 	K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out 2>err
 	[ "$(cut -f 1 out.documents.tsv | paste -sd' ')" = "id 1 2" ]
-	[ "$(cat err)" = "rf-reward: 1 of 3 sequences have no other position 1 places on, and no rollouts any more" ]
+	[ "$(cat err)" = \
+		"rf-reward: 1 of 3 sequences have no other position 1 places on, and no rollouts any more" ]
 	[ "$(cut -f 1 out.rollouts.tsv | uniq -c | tr -s ' ' | paste -sd,)" = " 1 id, 8 1, 8 2" ]
 	run ! cmp -s <(cut -f 2 out.rollouts.tsv | tail -n +2) <(cut -f 4 out.rollouts.tsv | tail -n +2)
 	rf-tokenize --bytes --max-len 128 --truncate right -o none.rf "$P"/text/rf-cat.1.txt
@@ -571,7 +603,8 @@ killed_again_and_again() {
 	[ "$(cat log)" = $'apt-get update -q\napt-get install -q -y --no-install-recommends bats jq' ]
 	rm log && mv sudo stubs
 	run -0 deps 1000
-	[ "$(cat log)" = $'sudo\napt-get update -q\nsudo\napt-get install -q -y --no-install-recommends bats jq' ]
+	[ "$(cat log)" = \
+		$'sudo\napt-get update -q\nsudo\napt-get install -q -y --no-install-recommends bats jq' ]
 	rm log && printf '#!/bin/sh\necho installed\n' >stubs/dpkg-query
 	run -0 deps 1000
 	[ -z "$output" ]
@@ -605,28 +638,35 @@ killed_again_and_again() {
 	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
 	echo 'flags : amx_bf16 amx_tile' >cpuinfo
 	sed "s,/proc/cpuinfo,$PWD/cpuinfo," "$ROOT/pipelines/bench.sh" >amx.sh
-	bench() { run "$1" --separate-stderr env -u RF_ISA RF_BENCH="$PWD/bench" RF_BIN="$RF_BIN" DEMO=demo "${@:2}" dir; }
+	bench() {
+		run "$1" --separate-stderr env -u RF_ISA RF_BENCH="$PWD/bench" RF_BIN="$RF_BIN" DEMO=demo \
+			"${@:2}" dir
+	}
 	bench -1 bash bench.sh
 	[[ "$stderr" == *"bench: no step today"*"bench: failed: steps" ]]
 	grep -qE '^steps +FAILED$' <<<"$output"
 	# every level has its rows, and its own aims
 	[ "$(sed -n 's,^\([^ ]*\): forward / product.*,\1,p' <<<"$output")" = "$(levels)" ]
-	[ "$(sed -n 's,^\([^ ]*\): demonstration\, forward + backward / product.*,\1,p' <<<"$output")" = "$(levels)" ]
+	[ "$(sed -n 's,^\([^ ]*\): demonstration\, forward + backward / product.*,\1,p' <<<"$output")" = \
+		"$(levels)" ]
 	lowest=$(levels | tail -n 1)
 	grep -qE "^$lowest: forward / product, % +80.0 +>= 70 *$" <<<"$output"
 	grep -qE "^$lowest: forward \+ backward / product, % +50.0 +>= 60 +FALLS SHORT" <<<"$output"
 	grep -qE "^$lowest: demonstration, forward \+ backward / product, % +50.0 +>= 45 *$" <<<"$output"
-	[ "$(levels | grep -c .)" -eq 1 ] || grep -qE "^$(levels | head -n 1): forward / product, % +80.0 +>= (84 +FALLS SHORT|75) *$" <<<"$output"
+	[ "$(levels | grep -c .)" -eq 1 ] || grep -qE "^$(levels |
+		head -n 1): forward / product, % +80.0 +>= (84 +FALLS SHORT|75) *$" <<<"$output"
 	grep -qE '^peak memory of rf-rollout, T = 131072 over T = 8192 +[0-9.]+ +<= 1.1 ' <<<"$output"
 	grep -qE '^rf-dump --check, speed over that of zstd -d +[0-9.]+ +[0-9]+ MB/s' <<<"$output"
 	[ "$(grep -c '^start of ' <<<"$output")" -eq 3 ]
 	[ "$(grep -c "over the weights " <<<"$output")" -eq 4 ]
-	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json | jq -n '[inputs | select(.type == "seq").body.entropy.data[]] | add / length')
+	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json |
+		jq -n '[inputs | select(.type == "seq").body.entropy.data[]] | add / length')
 	shown=$(sed -n 's/^mean entropy of the demonstration.* <= 1e-2 .*, //p' <<<"$output")
 	awk -v a="$mean" -v b="$shown" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < 1e-10) }'
 	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +oneDNN's own .*: 4.00$" <<<"$output"
 	bench -1 bash amx.sh
-	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +>= 3 +FALLS SHORT .*: 4.00$" <<<"$output"
+	grep -qE "^rf-entropy --dtype bf16: forward over float32 +1.000 +>= 3 +FALLS SHORT .*: 4.00$" \
+		<<<"$output"
 	# a mean of nothing is told from one of 0
 	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
 	bench -1 bash bench.sh

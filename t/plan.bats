@@ -6,7 +6,10 @@ setup() {
 }
 
 # Each program with a model; trainers train `run`.
-programs() { printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'; }
+programs() {
+	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" \
+		"rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'
+}
 # Address space of a process, in MiB.
 size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
 # The figures of the line `memory`, in MiB: all, weights, pass, products, program and records.
@@ -47,12 +50,14 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 			exec 9>&-
 			[ -n "$planned" ] || base=$most
 		done
-		[ $((most - base)) -ge 100 ] || { echo "$command: $base MiB, $most MiB with --max-len"; cat err; false; }
+		[ $((most - base)) -ge 100 ] ||
+			{ echo "$command: $base MiB, $most MiB with --max-len"; cat err; false; }
 	done < <(programs)
 }
 
 @test "plan: positions and rollouts are planned as the stream's history announces them" {
-	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 | rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 |
+		rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
 	runs run
 	"$RF_UNITS/u-lab" pick in 0 >head
 	"$RF_UNITS/u-lab" end head >empty
@@ -81,7 +86,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" 3 positions, 6 rollouts of 4 tokens at each (as the first record has them)"* ]]
 }
 
-# check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m and the run `run`.
+# check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m
+# and the run `run`.
 check() {
 	run -0 "$@" --dry-run in
 	set -- "$(memory | cut -d' ' -f1)" "$@"
@@ -139,9 +145,13 @@ family() {
 
 @test "plan: with windows, memory without a backward pass does not grow with the text, but for its tokens" {
 	# MiB of a pass over so many tokens
-	pass() { "$@" --dry-run </dev/null | awk '/^memory/ { for (i = 1; i <= NF; i++) if ($i == "pass") print int($(i + 1)) }'; }
+	pass() {
+		"$@" --dry-run </dev/null |
+			awk '/^memory/ { for (i = 1; i <= NF; i++) if ($i == "pass") print int($(i + 1)) }'
+	}
 	cp "$ROOT/pipelines/configs/lact-760m.json" lact.json
-	jq '.attn = {layers: [3, 7], num_heads: 16, window_size: 1000}' "$ROOT/pipelines/configs/delta_net-1.3b.json" >hybrid.json
+	jq '.attn = {layers: [3, 7], num_heads: 16, window_size: 1000}' \
+		"$ROOT/pipelines/configs/delta_net-1.3b.json" >hybrid.json
 	for config in lact hybrid; do
 		for command in rf-entropy rf-rollout 'rf-rollout --score'; do
 			short=$(pass $command -m $config.json --max-len 8192)
@@ -164,20 +174,24 @@ family() {
 	# operations "GFLOP" of a command's sequence; the time is that over the speed
 	operations() {
 		run -0 "$@" --dry-run in
-		awk '/^time / { ok = NF > 10 && $3 > 0 && $13 > 0 && $9 / $13 < 1.1 * $3 && $9 / $13 > .9 * $3; print $9 } END { exit !ok }' <<<"$output"
+		awk '/^time / { ok = NF > 10 && $3 > 0 && $13 > 0 && $9 / $13 < 1.1 * $3 && $9 / $13 > .9 * $3
+			print $9 } END { exit !ok }' <<<"$output"
 	}
 	forward=$(operations rf-entropy -m "$M")
 	train=$(operations rf-ntp -m run)
 	again=$(operations rf-ntp -m run --recompute segment)
-	awk -v f="$forward" -v t="$train" -v a="$again" 'BEGIN { exit !(t / f > 2.9 && t / f < 3.1 && a / f > 3.9 && a / f < 4.1) }'
-	# per row 2 (weights + 3 K V H a layer), counted by hand: 6176 parameters, of which the embedding is no matrix
+	awk -v f="$forward" -v t="$train" \
+		-v a="$again" 'BEGIN { exit !(t / f > 2.9 && t / f < 3.1 && a / f > 3.9 && a / f < 4.1) }'
+	# per row 2 (weights + 3 K V H a layer), counted by hand: 6176 parameters, of which the
+	# embedding is no matrix
 	awk -v f="$forward" 'BEGIN { exit !(f > 500 * 2 * 4800 / 1e9 && f < 500 * 2 * 6200 / 1e9) }'
 }
 
 @test "plan: --dry-run prints every setting as it is resolved" {
 	runs run
 	run -0 rf-grpo -m run --dry-run --lr 3e-5 --clip 0.1 --mini-batch 7 --group position --betas 0.8,0.9
-	for line in 'lr 3e-05' 'clip 0.1' 'dual-clip 3' 'mini-batch 7' 'group position' 'betas 0.8,0.9' 'rl-coef 0.2' 'ntp-coef 1' 'no-std no' 'stale 0' 'segment 2048'; do
+	for line in 'lr 3e-05' 'clip 0.1' 'dual-clip 3' 'mini-batch 7' 'group position' 'betas 0.8,0.9' \
+		'rl-coef 0.2' 'ntp-coef 1' 'no-std no' 'stale 0' 'segment 2048'; do
 		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
 	done
 	run -0 rf-rollout -m "$M" --dry-run -n 64 --temperature 0.5 --eos
@@ -190,13 +204,16 @@ family() {
 }
 
 @test "plan: --dry-run of a config is that of the model it makes" {
-	jq '.num_hidden_layers = 2 | .vocab_size = 384' "$ROOT/pipelines/configs/gated_deltanet-400m.json" >c.json
+	jq '.num_hidden_layers = 2 | .vocab_size = 384' \
+		"$ROOT/pipelines/configs/gated_deltanet-400m.json" >c.json
 	rf-init --config c.json m
 	rf-init --from m run
-	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 2 | rf-reward >in
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
+		rf-rollout -m "$M" -k 3 -n 2 | rf-reward >in
 	while read -r model program; do
 		# shellcheck disable=SC2086  # words
-		diff <($program -m c.json --max-len 5000 --dry-run in | grep -v ^time) <($program -m $model --max-len 5000 --dry-run in | grep -v ^time) >out || true
+		diff <($program -m c.json --max-len 5000 --dry-run in | grep -v ^time) \
+			<($program -m $model --max-len 5000 --dry-run in | grep -v ^time) >out || true
 		[ "$(grep -c '^[<>]' out)" -eq 2 ] || { cat out; false; }
 		grep -q '^< model      c.json, a config, without weights$' out
 	done <<-END
@@ -242,7 +259,8 @@ family() {
 		said=$output
 		run -"$status" bash -c '"$@" >out' _ "$@"
 		# what a write will say is not known before: of a file the name
-		[ "$status" -ne 74 ] || { said=$(cut -d: -f1,2 <<<"$said") output=$(cut -d: -f1,2 <<<"$output"); }
+		[ "$status" -ne 74 ] ||
+			{ said=$(cut -d: -f1,2 <<<"$said") output=$(cut -d: -f1,2 <<<"$output"); }
 		[ "$said" = "$output" ] || { echo "$said"; echo "$output"; return 1; }
 		[ -n "$said" ] && state | cmp - before
 	}
@@ -258,7 +276,8 @@ family() {
 	same 66 rf-ntp -m run --grad-in nowhere in
 	same 78 rf-ntp -m run --grad-in "$M/config.json" in
 	texts 41 1:9 >wide
-	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'; do
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" 'rf-ntp -m run' \
+		'rf-grpo -m run'; do
 		same 65 $command wide
 		same 65 $command --max-len 49 in
 		same 66 $command no.rf
@@ -281,7 +300,8 @@ family() {
 	same 65 rf-ntp --eval -m run --loss response in
 	same 65 rf-rollout -m run -k 45 in
 	"$RF_UNITS/u-lab" pick in 0 >head
-	rf-init --config "$M/config.json" --seed 9 foreign && rf-rollout -m foreign -k 3 -n 3 in | rf-reward >stale
+	rf-init --config "$M/config.json" --seed 9 foreign && rf-rollout -m foreign -k 3 -n 3 in |
+		rf-reward >stale
 	same 65 rf-grpo -m run stale
 	# a run that is past --at; another's gradient
 	rf-ntp -m other texts
@@ -319,11 +339,13 @@ family() {
 		run -0 env RF_ISA=none rf-entropy --device cpu -m "$M" --dry-run --isa $level
 		[ "$(at)" = "${level/#auto/$most}" ]
 		# the history does not tell it
-		rf-entropy --device cpu -m "$M" --isa $level "$G/stream/tokens.rf" | rf-dump --head | sed 1d >head.$level
+		rf-entropy --device cpu -m "$M" --isa $level "$G/stream/tokens.rf" | rf-dump --head |
+			sed 1d >head.$level
 		run ! grep isa head.$level
 	done
 	# the library of matrix products says so of itself
-	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 rf-entropy --device cpu -m "$M" --isa x86_64 -o out "$G/stream/tokens.rf" | grep 'info,cpu,isa:Intel SSE4.1$'
+	! grep -qx x86_64 <(levels) || ONEDNN_VERBOSE=1 rf-entropy --device cpu -m "$M" --isa x86_64 \
+		-o out "$G/stream/tokens.rf" | grep 'info,cpu,isa:Intel SSE4.1$'
 	for how in auto ''; do
 		show env RF_ISA=$how
 		[ "$(at)" = "$most" ]
@@ -336,6 +358,7 @@ family() {
 	# the highest of them all, where this processor lacks it
 	if [ "$(uname -m)" = x86_64 ] && ! levels | grep -q x86_64_v4; then
 		run -69 rf-entropy --device cpu -m "$M" --isa x86_64_v4 "$G/stream/tokens.rf"
-		[[ "$output" == "rf-entropy: this processor has no x86_64_v4, at most $most (--isa, RF_ISA)" ]]
+		[[ "$output" == \
+			"rf-entropy: this processor has no x86_64_v4, at most $most (--isa, RF_ISA)" ]]
 	fi
 }

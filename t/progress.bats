@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The line that says how far a program is: --progress, where stderr is no terminal; and on a terminal, of script(1).
+# The line that says how far a program is: --progress, where stderr is no terminal; and on a
+# terminal, of script(1).
 setup() {
 	load helper
 	load model
@@ -10,10 +11,13 @@ setup() {
 last() { tail -n 1 "$1"; }
 
 @test "progress: each program that reads a stream ends with a line of its name, what it did and how long it took" {
-	for command in "rf-cat" "rf-select --mode uniform --chunks 2 -k 2 --margin 2" "rf-reward" "rf-dump --tsv" "rf-dump --check" \
+	for command in "rf-cat" "rf-select --mode uniform --chunks 2 -k 2 --margin 2" "rf-reward" \
+		"rf-dump --tsv" "rf-dump --check" \
 		"rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" "rf-cat --shuffle"; do
 		$command --progress "$T" 2>err >out
-		[[ "$(grep -v ': none of 4 records' err | tail -n 1)" =~ ^"${command%% *}: 4 records, 197 tokens, "[0-9]+" tokens/s, "[0-9.]+" s, ended"$ ]] || { echo "$command"; cat err; return 1; }
+		[[ "$(grep -v ': none of 4 records' err | tail -n 1)" =~ \
+			^"${command%% *}: 4 records, 197 tokens, "[0-9]+" tokens/s, "[0-9.]+" s, ended"$ ]] ||
+			{ echo "$command"; cat err; return 1; }
 		$command "$T" 2>err >out
 		run ! grep -q records, err
 	done
@@ -34,7 +38,8 @@ last() { tail -n 1 "$1"; }
 	while IFS='|' read -r how losses; do
 		rm -rf run && runs run
 		$how -m run --progress in 2>err
-		grep -qE "^${how%% *}: 3 records$losses, 120 tokens, [0-9]+ tokens/s, [0-9.]+ s, ended$" err || { echo "$how"; cat err; return 1; }
+		grep -qE "^${how%% *}: 3 records$losses, 120 tokens, [0-9]+ tokens/s, [0-9.]+ s, ended$" \
+			err || { echo "$how"; cat err; return 1; }
 	done <<-'END'
 		rf-ntp|, 1 step, loss/ntp [0-9.]+
 		rf-ntp --mini-batch 2|, 2 steps, loss/ntp [0-9.]+
@@ -55,7 +60,8 @@ last() { tail -n 1 "$1"; }
 	runs run
 	rf-ntp -m run --threads 1 --progress in 2>err
 	cat err
-	grep -qE '^rf-ntp: [0-9]+ of 12 records, [0-9]+ tokens, [0-9]+ tokens/s, [0-9]+ s left, computing$' err
+	grep -qE '^rf-ntp: [0-9]+ of 12 records, [0-9]+ tokens, [0-9]+ tokens/s, [0-9]+ s left, computing$' \
+		err
 }
 
 @test "progress: what a program waits for is said while it waits" {
@@ -63,7 +69,10 @@ last() { tail -n 1 "$1"; }
 	rf-cat --progress <in 2>err >out &
 	exec 8<>out 9>in
 	"$RF_UNITS/u-lab" pick "$T" 0 1 >&9
-	for _ in $(seq 100); do grep -q 'rf-cat: 1 records, .*, waiting for input$' err && break; sleep .05; done
+	for _ in $(seq 100); do
+		grep -q 'rf-cat: 1 records, .*, waiting for input$' err && break
+		sleep .05
+	done
 	grep -q 'waiting for input' err
 	run ! grep -q 'ended' err
 	exec 9>&-
@@ -71,7 +80,8 @@ last() { tail -n 1 "$1"; }
 	# of a failure the message is the last line
 	[[ "$(last err)" == "rf-cat: <stdin>: record 2 (byte "*"no end record"* ]]
 	# a command that takes its time
-	rf-cat "$G/stream/rewarded.rf" | rf-reward --progress --exec 'sleep .7; cat >/dev/null; exit 1' 2>err >/dev/null || true
+	rf-cat "$G/stream/rewarded.rf" |
+		rf-reward --progress --exec 'sleep .7; cat >/dev/null; exit 1' 2>err >/dev/null || true
 	grep -q 'of 4 records.*, waiting for the command$\|^rf-reward: 0 .*waiting for the command$' err
 }
 

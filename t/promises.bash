@@ -7,7 +7,8 @@
 #             promises filter "$G/stream/tokens.rf" rf-select --chunks 2 -k 2 --margin 2
 #     }
 #
-# promises KIND GOOD COMMAND...: all that apply to the kind; `promise NAME KIND GOOD COMMAND...` is a single one.
+# promises KIND GOOD COMMAND...: all that apply to the kind; `promise NAME KIND GOOD COMMAND...` is
+# a single one.
 #
 #     KIND     filter   reads a stream on standard input, writes one on standard output, has -o
 #              sink     reads a stream, writes text
@@ -90,7 +91,8 @@ p_fails() {
 	fi
 	[ "$p_status" -eq "$status" ] || p_say "exit status $p_status, not $status" || return
 	p_line "$pattern" || return
-	[ "$P_KIND" != filter ] || [ "$status" -ne 65 ] || ! rf-cat <p.out >p.out2 2>/dev/null || p_say "it failed, and its output is a whole stream"
+	[ "$P_KIND" != filter ] || [ "$status" -ne 65 ] || ! rf-cat <p.out >p.out2 2>/dev/null ||
+		p_say "it failed, and its output is a whole stream"
 }
 
 # p_works [OPTION...] <INPUT
@@ -146,7 +148,8 @@ promise_foreign() {
 	p_fails 65 'not an rf stream' <p.in
 }
 
-# A stream cut anywhere is truncated, at a frame's end too; what its writer would have said more is not guessed.
+# A stream cut anywhere is truncated, at a frame's end too; what its writer would have said more is
+# not guessed.
 promise_cuts() {
 	local before=
 	[ -z "${PROMISE_RESET:-}" ] || "$PROMISE_RESET"
@@ -214,9 +217,11 @@ promise_usage() {
 promise_help() {
 	local p_rc=0
 	"${P_CMD[0]}" --help >p.out 2>p.err </dev/null || p_rc=$?
-	[ "$p_rc" -eq 0 ] && [ ! -s p.err ] && grep -q "^usage: $P_NAME " p.out || p_say "--help: no usage with exit status 0" || return
+	[ "$p_rc" -eq 0 ] && [ ! -s p.err ] && grep -q "^usage: $P_NAME " p.out ||
+		p_say "--help: no usage with exit status 0" || return
 	"${P_CMD[0]}" --version >p.out 2>p.err </dev/null || p_rc=$?
-	[ "$p_rc" -eq 0 ] && grep -qE "^$P_NAME [0-9]+\.[0-9]+$" p.out || p_say "--version: no version with exit status 0" || return
+	[ "$p_rc" -eq 0 ] && grep -qE "^$P_NAME [0-9]+\.[0-9]+$" p.out ||
+		p_say "--version: no version with exit status 0" || return
 	"${P_CMD[0]}" --help >/dev/full 2>p.err </dev/null || p_rc=$?
 	[ "$p_rc" -eq 74 ] || p_say "--help to a full device: exit status $p_rc, not 74"
 }
@@ -259,7 +264,8 @@ promise_at_once() {
 			[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -lt "$n" ] || break
 			sleep 0.02
 		done
-		[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -eq "$n" ] || { exec 9>&-; kill "$pid"; p_say "message $n is not passed on before more comes"; return 1; }
+		[ "$(p_lab frames p.out 2>/dev/null | wc -l)" -eq "$n" ] || { exec 9>&-; kill "$pid"; p_say \
+			"message $n is not passed on before more comes"; return 1; }
 	done
 	exec 9>&-
 	wait "$pid"
@@ -277,9 +283,11 @@ promise_full() {
 promise_reader() {
 	local ignore
 	for ignore in '' 'trap "" PIPE;'; do
-		bash -c "$ignore"' { sleep 0.1; cat "$0"; } | "$@" 2>p.err | true; exit "${PIPESTATUS[1]}"' "$P_GOOD" "${P_CMD[@]}" 2>/dev/null
+		bash -c "$ignore"' { sleep 0.1; cat "$0"; } | "$@" 2>p.err | true; exit "${PIPESTATUS[1]}"' \
+			"$P_GOOD" "${P_CMD[@]}" 2>/dev/null
 		p_status=$?
-		[ "$p_status" -eq 141 ] || p_say "the reader left: exit status $p_status, not 141 ($ignore)" || return
+		[ "$p_status" -eq 141 ] ||
+			p_say "the reader left: exit status $p_status, not 141 ($ignore)" || return
 		[ ! -s p.err ] || p_say "the reader left, and it is not silent" || return
 	done
 }
@@ -297,7 +305,8 @@ promise_output() {
 	echo precious >p.precious
 	ln -sf ../p.precious p.dir/out.rf
 	p_run -o p.dir/out.rf <"$P_GOOD"
-	[ "$p_status" -eq 0 ] && [ ! -L p.dir/out.rf ] && cmp p.want p.dir/out.rf || p_say "-o LINK does not replace the link" || return
+	[ "$p_status" -eq 0 ] && [ ! -L p.dir/out.rf ] && cmp p.want p.dir/out.rf ||
+		p_say "-o LINK does not replace the link" || return
 	[ "$(cat p.precious)" = precious ] || p_say "-o LINK wrote through the link"
 }
 
@@ -312,8 +321,10 @@ promise_whole_or_not() {
 	# a file that may not grow is a failed write
 	p_status=0
 	(ulimit -f 0 && "${P_CMD[@]}" -o p.dir/out.rf <"$P_GOOD" 2>&1) | cat >p.err || true
-	grep -q 'out.rf: write.*File too large' p.err || p_say "a file-size limit is not a failed write" || return
-	[ "$(cat p.dir/out.rf)$(ls -A p.dir)" = oldout.rf ] || p_say "a file-size limit: it failed, and left something"
+	grep -q 'out.rf: write.*File too large' p.err ||
+		p_say "a file-size limit is not a failed write" || return
+	[ "$(cat p.dir/out.rf)$(ls -A p.dir)" = oldout.rf ] ||
+		p_say "a file-size limit: it failed, and left something"
 }
 
 promise_direct() {
@@ -340,12 +351,14 @@ promise_term() {
 			[ -z "$(ls -A p.dir)" ] || break
 			sleep 0.02
 		done
-		[ -n "$(ls -A p.dir)" ] || { exec 9>&-; kill "$pid"; p_say "no temporary appears beside the file"; return 1; }
+		[ -n "$(ls -A p.dir)" ] ||
+			{ exec 9>&-; kill "$pid"; p_say "no temporary appears beside the file"; return 1; }
 		kill -"$sig" "$pid"
 		p_status=0
 		wait "$pid" || p_status=$?
 		exec 9>&-
-		[ "$p_status" -eq $((128 + $(kill -l "$sig"))) ] || p_say "SIG$sig: exit status $p_status" || return
+		[ "$p_status" -eq $((128 + $(kill -l "$sig"))) ] ||
+			p_say "SIG$sig: exit status $p_status" || return
 		[ -z "$(ls -A p.dir)" ] || p_say "SIG$sig leaves $(ls -A p.dir)" || return
 	done
 }

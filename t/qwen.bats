@@ -8,7 +8,10 @@ setup() {
 sees() { python3 "$ROOT/t/qwen.py" sees "$G/$1" "$2" "${3:-1}"; }
 others() { python3 "$ROOT/t/qwen.py" others "$1" "$2"; }
 # entropies DIR [STREAM]: as numbers, a line per record
-entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'select(.type == "seq").body | .entropy, .nll'; }
+entropies() {
+	rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json |
+		jq -c 'select(.type == "seq").body | .entropy, .nll'
+}
 
 @test "qwen: the text model beside others is the same model, from one file or from shards" {
 	texts 40 1:70 2:9 >in
@@ -56,19 +59,22 @@ entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'sele
 	tensor() { python3 "$ROOT/t/qwen.py" "$@"; }
 	L=model.language_model.layers
 	sees qwen ckpt
-	for name in $L.0.linear_attn.A_log $L.1.linear_attn.in_proj_qkv.weight $L.3.self_attn.k_norm.weight model.language_model.norm.weight; do
+	for name in $L.0.linear_attn.A_log $L.1.linear_attn.in_proj_qkv.weight $L.3.self_attn.k_norm.weight \
+		model.language_model.norm.weight; do
 		cp -r ckpt bad && tensor drop bad $name
 		run -78 --separate-stderr rf-entropy -m bad
 		[ "$stderr" = "rf-entropy: bad: tensors missing: $name" ]
 		rm -r bad
 	done
-	for name in $L.0.self_attn.q_norm.weight $L.3.linear_attn.dt_bias $L.4.mlp.up_proj.weight model.language_model.x lm_head.bias; do
+	for name in $L.0.self_attn.q_norm.weight $L.3.linear_attn.dt_bias $L.4.mlp.up_proj.weight \
+		model.language_model.x lm_head.bias; do
 		cp -r ckpt bad && tensor add bad $name
 		run -78 --separate-stderr rf-entropy -m bad
 		[ "$stderr" = "rf-entropy: bad: tensors unexpected: $name" ]
 		rm -r bad
 	done
-	cp -r ckpt good && tensor add good model.visual.more && tensor add good mtp.layers.7.x && tensor drop good mtp.norm.weight
+	cp -r ckpt good && tensor add good model.visual.more && tensor add good mtp.layers.7.x &&
+		tensor drop good mtp.norm.weight
 	rf-init --from good run
 	# of a text model alone as well
 	cp -r "$G/qwen" alone && chmod -R u+w alone
@@ -87,8 +93,10 @@ entropies() { rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json | jq -c 'sele
 		[ ! -e new ]
 	}
 	try '.num_experts = 8' "'num_experts' must be absent or 0: only dense models are supported"
-	try '.rope_parameters.rope_type = "yarn"' "'rope_parameters.rope_type' must be one of default, not 'yarn'"
+	try '.rope_parameters.rope_type = "yarn"' \
+		"'rope_parameters.rope_type' must be one of default, not 'yarn'"
 	try '.layer_types = ["full_attention"]' "'layer_types' must be a list of linear_attention and full_attention, one for each of the num_hidden_layers"
-	try '.linear_num_value_heads = 3' "'linear_num_value_heads' must be a multiple of linear_num_key_heads"
+	try '.linear_num_value_heads = 3' \
+		"'linear_num_value_heads' must be a multiple of linear_num_key_heads"
 	try '.attention_bias = true' "'attention_bias' must be false: nothing else is supported"
 }

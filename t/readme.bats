@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The README's commands, block by block, with a model and a text that are tiny: what is in a block marked sh is run, and of
-# the other one that its words exist.
+# The README's commands, block by block, with a model and a text that are tiny: what is in a block marked sh
+# is run, and of the other one that its words exist.
 
 setup() {
 	load helper
@@ -16,11 +16,13 @@ setup() {
 	export RF_BIN
 	make() { command make "$@" BATCH=8 MINI_BATCH=4 LEN=128; }
 	export -f make
-	make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=ckpt CORPUS='data/*.jsonl.zst' STEPS=1 KEEP=1 2>/dev/null
+	make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=ckpt CORPUS='data/*.jsonl.zst' \
+		STEPS=1 KEEP=1 2>/dev/null
 }
 
 @test "README: its commands run" {
-	awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$ROOT/README.md" | sed 's/STEPS=100/STEPS=2/' >commands
+	awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$ROOT/README.md" |
+		sed 's/STEPS=100/STEPS=2/' >commands
 	[ "$(grep -c . commands)" -ge 15 ]
 	rm -r ckpt # the README makes its own, here as small
 	[ -e pipelines/demo-delta_net.json ] && cp config.json pipelines/demo-delta_net.json

@@ -10,7 +10,8 @@ setup() {
 
 # ids FILE: "id:tokens" of each record
 ids() {
-	rf-dump --json "${1:--}" | jq -r 'select(.type == "seq") | .body | "\(.id):\(.tokens.shape[0])"' | paste -sd' '
+	rf-dump --json "${1:--}" | jq -r 'select(.type == "seq") | .body | "\(.id):\(.tokens.shape[0])"' |
+		paste -sd' '
 }
 
 # prompts: a stream of three records with prompts, one of which is all prompt, with what a model computed
@@ -47,9 +48,11 @@ prompts() {
 	[ "$(rf-cat a.rf b.rf | ids)" = "0:61 1:47 2:9 3:80" ]
 	[ "$(rf-cat b.rf "$S/empty.rf" a.rf | ids)" = "2:9 3:80 0:61 1:47" ]
 	[ "$(rf-cat b.rf - <a.rf | ids)" = "2:9 3:80 0:61 1:47" ]
-	[ "$(rf-cat a.rf b.rf | rf-dump --json | jq -r 'select(.type == "head").body.history[].options.range')" = $'0:2\nnull' ]
+	[ "$(rf-cat a.rf b.rf | rf-dump --json |
+		jq -r 'select(.type == "head").body.history[].options.range')" = $'0:2\nnull' ]
 	run -65 rf-cat -o c.rf a.rf b.rf a.rf
-	[ "$output" = "rf-cat: a.rf: record 1 (byte $(start a.rf 1)): id 0 occurs twice (--renumber gives new ones)" ]
+	[ "$output" = "rf-cat: a.rf: record 1 (byte $(start a.rf \
+		1)): id 0 occurs twice (--renumber gives new ones)" ]
 	[ ! -e c.rf ]
 	[ "$(rf-cat --renumber a.rf b.rf a.rf | ids)" = "0:61 1:47 2:9 3:80 4:61 5:47" ]
 }
@@ -80,7 +83,8 @@ start() {
 		[ "$output" = "rf-cat: weights.rf: model weights 222222222222, 'a.rf' has 111111111111: they cannot be joined" ]
 	rf-cat a.rf "$S/empty.rf" | rf-dump --check -q
 	# an id that only the second head would allow
-	printf '%s\n' '{"seq":0,"type":"head","body":{"format":1}}' '{"seq":1,"type":"seq","body":{"id":0,"tokens":{"dtype":"<i4","shape":[1],"data":[40]}}}' \
+	printf '%s\n' '{"seq":0,"type":"head","body":{"format":1}}' \
+		'{"seq":1,"type":"seq","body":{"id":0,"tokens":{"dtype":"<i4","shape":[1],"data":[40]}}}' \
 		'{"seq":2,"type":"end","body":{"count":1,"xxh64":0}}' | rf-cat --json -o any.rf
 	run -65 rf-cat -o c.rf a.rf any.rf
 	[[ "$output" == *"any.rf: record 1 (byte "*"tokens: number 0 is 40, outside 0 to 39" ]]
@@ -96,7 +100,8 @@ start() {
 		cmp file.rf stdin.rf
 	done
 	[ "$(rf-cat --range 3:5 all.rf | ids)" = "3:80 4:61" ]
-	[ "$(rf-cat --range 3:6 --renumber "$S/tokens.rf" "$S/empty.rf" "$S/tokens.rf" | ids)" = "0:80 1:61 2:47" ]
+	[ "$(rf-cat --range 3:6 --renumber "$S/tokens.rf" "$S/empty.rf" "$S/tokens.rf" | ids)" = \
+		"0:80 1:61 2:47" ]
 	[ "$(rf-cat --range 100: all.rf | ids)" = "" ]
 	for range in 2:1 x 1 -1:2 1:x 1:2:3 '' ' 1:2' 99999999999999999999:; do
 		run -64 rf-cat --range "$range" all.rf
@@ -133,7 +138,8 @@ start() {
 	[ "$(sort -u orders | wc -l)" -eq 9 ]
 	[ "$(sed -n 1p orders)" = "$(ids a.rf)" ]
 	# doubled ids do not stay together
-	[ "$(rf-cat --shuffle --renumber "$S/tokens.rf" "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 | uniq -d | wc -l)" -lt 4 ]
+	[ "$(rf-cat --shuffle --renumber "$S/tokens.rf" "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 |
+		uniq -d | wc -l)" -lt 4 ]
 }
 
 @test "rf-cat --repeat: all of it N times, with new ids, each time in an order of its own" {
@@ -141,29 +147,35 @@ start() {
 	[ "$(rf-cat --repeat 3 "$S/empty.rf" | ids)" = "" ]
 	rf-cat --repeat 3 --shuffle --repeat 4 "$S/tokens.rf" | ids >a
 	for n in 0 1 2 3; do
-		cut -d' ' -f$((4 * n + 1))-$((4 * n + 4)) a | tr ' ' '\n' | cut -d: -f2 | paste -sd' ' >order.$n
+		cut -d' ' -f$((4 * n + 1))-$((4 * n + 4)) a | tr ' ' '\n' | cut -d: -f2 |
+			paste -sd' ' >order.$n
 		[ "$(tr ' ' '\n' <order.$n | sort -n | paste -sd' ')" = "9 47 61 80" ]
 	done
 	[ "$(sort -u order.? | wc -l)" -gt 1 ]
-	rf-cat --repeat 2 --shuffle --epoch 2 "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 | paste -sd' ' >later
+	rf-cat --repeat 2 --shuffle --epoch 2 "$S/tokens.rf" | ids | tr ' ' '\n' | cut -d: -f2 |
+		paste -sd' ' >later
 	[ "$(cat later)" = "$(paste -d' ' order.2 order.3)" ]
 }
 
 @test "rf-cat --span: a record is cut to its prompt or response, and what was computed of it is gone" {
 	prompts
 	rf-cat --range 0:2 --span prompt $P >a.rf
-	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body | [.id, .tokens.data, .prompt_len, .source, .label, has("entropy")]')" = \
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body
+		| [.id, .tokens.data, .prompt_len, .source, .label, has("entropy")]')" = \
 		'[7,[1,2],2,"s0",0,false]'$'\n''[8,[1,2,3],3,"s1",1,false]' ]
 	rf-cat --range 0:2 --span response $P >b.rf
-	[ "$(rf-dump --json b.rf | jq -c 'select(.type == "seq") | .body | [.id, .tokens.data, .prompt_len]')" = '[7,[3,0],0]'$'\n''[8,[1],0]' ]
-	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body | [has("model"), .history[0].options.span]')" = '[false,"prompt"]' ]
+	[ "$(rf-dump --json b.rf | jq -c 'select(.type == "seq") | .body
+		| [.id, .tokens.data, .prompt_len]')" = '[7,[3,0],0]'$'\n''[8,[1],0]' ]
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body
+		| [has("model"), .history[0].options.span]')" = '[false,"prompt"]' ]
 	rf-cat --span prompt $P | rf-cat --span prompt | rf-dump --check -q
 	run -65 rf-cat --span response -o c.rf $P
 	[ "$output" = "rf-cat: $P: record 3 (byte $(start $P 3)): id 9 has an empty response" ]
 	run -65 rf-cat --span prompt -o c.rf "$S/tokens.rf"
 	[[ "$output" == *"tokens.rf: record 1 (byte "*"): id 0 has no prompt_len, which --span needs" ]]
 	run -65 rf-cat --span prompt --shuffle -o c.rf "$S/tokens.rf"
-	[[ "$output" == *"tokens.rf: id 2 has no prompt_len, which --span needs" ]] || [[ "$output" == *"has no prompt_len, which --span needs" ]]
+	[[ "$output" == *"tokens.rf: id 2 has no prompt_len, which --span needs" ]] ||
+		[[ "$output" == *"has no prompt_len, which --span needs" ]]
 }
 
 @test "rf-cat: in its history stand its options that change the result, no names of files" {
@@ -213,8 +225,10 @@ start() {
 }
 
 @test "rf-cat --json: any program may change a line; hashes are computed anew" {
-	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.source = "changed" else . end' | rf-cat --json >a.rf
-	[ "$(rf-dump --json a.rf | jq -r 'select(.type == "seq").body.source' | uniq -c | tr -s ' ')" = " 4 changed" ]
+	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.source = "changed" else . end' |
+		rf-cat --json >a.rf
+	[ "$(rf-dump --json a.rf | jq -r 'select(.type == "seq").body.source' | uniq -c | tr -s ' ')" = \
+		" 4 changed" ]
 	rf-dump --json "$S/rewarded.rf" | jq -Sc . | rf-cat --json | rf-dump --check -q
 }
 
@@ -222,15 +236,18 @@ start() {
 	rf-dump --json "$S/tokens.rf" >all
 	jq -c 'select(.type != "seq" or .body.id != 1)' all | rf-cat --json --renumber >a.rf
 	rf-cat <(rf-cat --range 0:1 "$S/tokens.rf") <(rf-cat --range 2:4 "$S/tokens.rf") >b.rf
-	diff <(rf-dump --json a.rf | jq -c 'select(.type == "seq")') <(rf-dump --json b.rf | jq -c 'select(.type == "seq")')
+	diff <(rf-dump --json a.rf | jq -c 'select(.type == "seq")') \
+		<(rf-dump --json b.rf | jq -c 'select(.type == "seq")')
 	rf-dump --check -q a.rf
-	[ "$(rf-dump --json a.rf | jq -c '[.seq, .body.count]' | tr -d '\n')" = '[0,null][1,null][2,null][3,null][4,3]' ]
+	[ "$(rf-dump --json a.rf | jq -c '[.seq, .body.count]' | tr -d '\n')" = \
+		'[0,null][1,null][2,null][3,null][4,3]' ]
 	# of a whole stream it is the same bytes
 	rf-cat --json --renumber all | cmp - "$S/tokens.rf"
 	{ sed -n '1p;4p;2p' all; tail -n 1 all; } | rf-cat --json --renumber | rf-dump --check -q
 	jq -c 'select(.type != "seq")' all | rf-cat --json --renumber | rf-dump --check -q
 	# what rf-dump chose, too
-	rf-dump --json --where 'id>=2' "$S/tokens.rf" | rf-cat --json --renumber | rf-dump --tsv --rows record --columns id --no-header | diff <(printf '2\n3\n') -
+	rf-dump --json --where 'id>=2' "$S/tokens.rf" | rf-cat --json --renumber |
+		rf-dump --tsv --rows record --columns id --no-header | diff <(printf '2\n3\n') -
 	# a pipe that broke is still no stream, nor are two heads
 	for how in '$d' '1d' '1p' '$p' '2p'; do
 		run -65 bash -c 'sed "$0" all | rf-cat --json --renumber -o c.rf' "$how"
@@ -274,10 +291,12 @@ start() {
 
 @test "rf-cat --json: what a terminal obeys or turns is escaped, and comes back the same byte for byte" {
 	rf-dump --json "$S/tokens.rf" >good
-	# a title, a C1 control, directions turned, isolated and marked, nothing, a mark of order, a line's end, a tag; then what is seen
+	# a title, a C1 control, directions turned, isolated and marked, nothing, a mark of order, a line's
+	# end, a tag; then what is seen
 	odd='a\u001b]0;x\u0007\u009b\u202e\u2066\u2069\u061c\u200b\ufeff\u2028\udb40\udc41'
 	seen=$'\u00e9\u05d0\u4e2d\U1f600'
-	jq -c --argjson odd "\"$odd$seen\"" 'if .seq == 1 then .body.source = $odd | .body.meta = {($odd): $odd} else . end' good >raw
+	jq -c --argjson odd "\"$odd$seen\"" \
+		'if .seq == 1 then .body.source = $odd | .body.meta = {($odd): $odd} else . end' good >raw
 	run ! grep -qF '\u202e' raw
 	rf-cat --json raw >a.rf
 	rf-dump --json a.rf >b

@@ -6,11 +6,12 @@ setup() {
 	load promises
 }
 
-# ---- streams made for the purpose ------------------------------------------------------------------------------------
+# ---- streams made for the purpose --------------------------------------------------------------
 
 # ids TEXT: the bytes of what printf %b makes of TEXT, as the byte tokenizer numbers them
 ids() {
-	printf '%b' "$1" | od -An -v -tu1 | awk '{ for (i = 1; i <= NF; i++) printf "%s%d", n++ ? "," : "", $i + 3 }'
+	printf '%b' "$1" | od -An -v -tu1 |
+		awk '{ for (i = 1; i <= NF; i++) printf "%s%d", n++ ? "," : "", $i + 3 }'
 }
 
 # array DTYPE SHAPE NUMBERS
@@ -28,25 +29,34 @@ end_line() {
 	echo '{"seq":'$(($1 + 1))',"type":"end","body":{"count":'"$1"',"xxh64":0}}'
 }
 
-# example FILE: three records: rollouts with rewards, entropies, tokens alone; strings that are out for trouble
+# example FILE: three records: rollouts with rewards, entropies, tokens alone; strings that are out
+# for trouble
 example() {
 	local text='The quick brown fox jumps over the lazy dog.\n' entropy
 	entropy=$(seq -s, 0.5 0.25 11.5)
 	{
 		head_line '"history":[{"tool":"rf-tokenize","version":"0.1","options":{"bytes":true,"max-len":2048,"strict":false}},{"tool":"rf-select","version":"0.2","options":{"k":5,"tau":0.1,"lr":1e-6,"mode":"it'"'"'s \u001b[31mred"}}],'
-		printf '%s' '{"seq":1,"type":"seq","body":{"id":17,"tokens":' "$(array '<i4' 45 "$(ids "$text")")" \
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":17,"tokens":' \
+			"$(array '<i4' 45 "$(ids "$text")")" \
 			',"prompt_len":20,"answers":["a \"dog\""],"source":"doc","meta":{"n":1,"s":"\u0007x"},"entropy":' "$(array '<f4' 45 "$entropy")" \
 			',"nll":' "$(array '<f4' 44 "${entropy%,*}")" ',"positions":' "$(array '<i4' 2 10,35)" \
-			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 2,2,5 "$(ids 'brownblacklazy tall\n')")" \
-			',"logp":' "$(array '<f4' 2,2,5 -0.5,-1.25,-0.125,-3,-2,-1,-2,-3,-4,-5,-0.1,-0.2,-0.3,-0.4,-0.5,-6,-7,-8,-9,-10)" \
-			'},"reward":{"kind":"hybrid","total":' "$(array '<f4' 2,2 2,0.75,1.9,0.05)" ',"cosine":' "$(array '<f4' 2,2 1,0.55,0.9,0.05)" \
-			',"binary":' "$(array '<f4' 2,2 1,0.2,1,0)" ',"edit":' "$(array '<f4' 2,2 1,0.2,1,0.4)" \
+			',"rollout":{"temperature":1.0,"tokens":' \
+			"$(array '<i4' 2,2,5 "$(ids 'brownblacklazy tall\n')")" \
+			',"logp":' "$(array '<f4' 2,2,5 \
+			-0.5,-1.25,-0.125,-3,-2,-1,-2,-3,-4,-5,-0.1,-0.2,-0.3,-0.4,-0.5,-6,-7,-8,-9,-10)" \
+			'},"reward":{"kind":"hybrid","total":' "$(array '<f4' 2,2 2,0.75,1.9,0.05)" \
+			',"cosine":' "$(array '<f4' 2,2 1,0.55,0.9,0.05)" \
+			',"binary":' "$(array '<f4' 2,2 1,0.2,1,0)" ',"edit":' \
+			"$(array '<f4' 2,2 1,0.2,1,0.4)" \
 			'},"advantage":' "$(array '<f4' 2,2 0.70710677,-0.70710677,0.5,-0.5)" '}}'
 		echo
-		printf '%s' '{"seq":2,"type":"seq","body":{"id":3,"tokens":' "$(array '<i4' 45 "$(ids "$text")")" \
-			',"source":"a\u001b]0;x\u0007b\u009b31mc\td\ne\u202ef","entropy":' "$(array '<f4' 45 "$entropy")" '}}'
+		printf '%s' '{"seq":2,"type":"seq","body":{"id":3,"tokens":' \
+			"$(array '<i4' 45 "$(ids "$text")")" \
+			',"source":"a\u001b]0;x\u0007b\u009b31mc\td\ne\u202ef","entropy":' \
+			"$(array '<f4' 45 "$entropy")" '}}'
 		echo
-		printf '%s' '{"seq":3,"type":"seq","body":{"id":4,"tokens":' "$(array '<i4' 15 "$(ids 'a\tb\\\\c\n\033[31m\xff\xc3\xb6')")" '}}'
+		printf '%s' '{"seq":3,"type":"seq","body":{"id":4,"tokens":' \
+			"$(array '<i4' 15 "$(ids 'a\tb\\\\c\n\033[31m\xff\xc3\xb6')")" '}}'
 		echo
 		end_line 3
 	} | rf-cat --json -o "$1"
@@ -86,10 +96,11 @@ only_text() {
 
 # column NAME FILE: the values of a column of a table
 column() {
-	awk -F '\t' -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i } NR > 1 { print $c }' "$2"
+	awk -F '\t' -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i }
+		NR > 1 { print $c }' "$2"
 }
 
-# ---- the promises ----------------------------------------------------------------------------------------------------
+# ---- the promises ------------------------------------------------------------------------------
 
 @test "rf-dump: keeps the promises of a sink" {
 	PROMISE_CUTS=500 promises sink "$G/stream/tokens.rf" rf-dump
@@ -108,7 +119,7 @@ column() {
 	unit u-table
 }
 
-# ---- text ------------------------------------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------
 
 @test "rf-dump: text shows prefix, truth, each rollout with its rewards, advantage and log-probabilities" {
 	example x.rf
@@ -157,12 +168,14 @@ X
 	# in memory the positions may follow the tokens: the number of one is drawn, too
 	{
 		head_line ''
-		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' "$(array '<i4' 16 "$(seq -s, 100 115)")" ',"positions":' "$(array '<i4' 1 15)" \
+		printf '%s' '{"seq":1,"type":"seq","body":{"id":0,"tokens":' \
+			"$(array '<i4' 16 "$(seq -s, 100 115)")" ',"positions":' "$(array '<i4' 1 15)" \
 			',"rollout":{"temperature":1.0,"tokens":' "$(array '<i4' 1,1,4 115,15,15,104)" '}}}'
 		echo
 		end_line 1
 	} | rf-cat --json -o x.rf
-	rf-dump x.rf | tail -n 5 | diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' '    rollout 0' \
+	rf-dump x.rf | tail -n 5 |
+		diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' '    rollout 0' \
 		'               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
 }
 
@@ -196,7 +209,8 @@ X
 	grep -qF '    prefix     "uick brown fox jumps over the "' got
 	COLUMNS=40 rf-dump x.rf >got
 	grep -qF '    prefix     "... fox jumps over the "' got
-	rf-tokenize --bytes --format text <(printf 'x%.0s' {1..3000}) 2>/dev/null | rf-dump | tail -n 1 | grep -qF 'xxx..."'
+	rf-tokenize --bytes --format text <(printf 'x%.0s' {1..3000}) 2>/dev/null | rf-dump | tail -n 1 |
+		grep -qF 'xxx..."'
 }
 
 @test "rf-dump: colours tell tokens that the text has from others, on a terminal or when asked for" {
@@ -214,7 +228,8 @@ X
 
 @test "rf-dump: whatever a stream holds, nothing of it is obeyed by a terminal" {
 	example x.rf
-	for how in "" --head --tsv "--tsv --rows token" "--tsv --rows record" "--rows token --sort -entropy" "--rows record"; do
+	for how in "" --head --tsv "--tsv --rows token" "--tsv --rows record" \
+		"--rows token --sort -entropy" "--rows record"; do
 		# shellcheck disable=SC2086
 		rf-dump $how x.rf >got
 		only_text got
@@ -229,7 +244,8 @@ X
 	safetensors $'\e[31mx.bin' '{}' </dev/null
 	head_line '' | sed 's/"bytes"/"\\u001b[31mred"/' >lines
 	{ cat lines; end_line 0; } | rf-cat --json -o red.rf
-	for how in red.rf "--tokenizer bytes x.rf" $'--rows tensor \e[31mx.rf' $'--tsv x.rf \e[31mx.bin' --where=$'\e[31m<1'; do
+	for how in red.rf "--tokenizer bytes x.rf" $'--rows tensor \e[31mx.rf' $'--tsv x.rf \e[31mx.bin' \
+		--where=$'\e[31m<1'; do
 		# shellcheck disable=SC2086
 		rf-dump $how >/dev/null 2>got </dev/null || true
 		only_text got
@@ -238,7 +254,11 @@ X
 
 @test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers, which is said" {
 	head_line '' | sed 's/"bytes"/"odd"/' >lines
-	{ cat lines; echo '{"seq":1,"type":"seq","body":{"id":0,"tokens":'"$(array '<i4' 2 100,101)"'}}'; end_line 1; } | rf-cat --json -o odd.rf
+	{
+		cat lines
+		echo '{"seq":1,"type":"seq","body":{"id":0,"tokens":'"$(array '<i4' 2 100,101)"'}}'
+		end_line 1
+	} | rf-cat --json -o odd.rf
 	run --separate-stderr rf-dump odd.rf
 	[ "$status" -eq 0 ]
 	[[ $output == *"  text         100 101" ]]
@@ -248,14 +268,19 @@ X
 	sed 's/2d83aaba506794c4/0000000000000001/' lines >other
 	{ cat other; end_line 0; } | rf-cat --json -o odd.rf
 	run -65 rf-dump --tokenizer bytes odd.rf
-	[[ $output == *"was made with the tokenizer 'odd' 0000000000000001, not with 'bytes' 2d83aaba506794c4" ]]
+	[[ $output == \
+		*"was made with the tokenizer 'odd' 0000000000000001, not with 'bytes' 2d83aaba506794c4" ]]
 	run -78 rf-dump -m "$G/delta" odd.rf
-	{ echo '{"seq":0,"type":"head","body":{"format":1}}'; echo '{"seq":1,"type":"seq","body":{"id":0,"tokens":'"$(array '<i4' 2 100,4000)"'}}'; end_line 1; } | rf-cat --json -o odd.rf
+	{
+		echo '{"seq":0,"type":"head","body":{"format":1}}'
+		echo '{"seq":1,"type":"seq","body":{"id":0,"tokens":'"$(array '<i4' 2 100,4000)"'}}'
+		end_line 1
+	} | rf-cat --json -o odd.rf
 	run -0 rf-dump --tokenizer bytes odd.rf
 	[[ $output == *'  text         "a<4000>"' ]]
 }
 
-# ---- rows ------------------------------------------------------------------------------------------------------------
+# ---- rows --------------------------------------------------------------------------------------
 
 @test "rf-dump --tsv: a row per rollout, its columns, what is missing is NaN" {
 	example x.rf
@@ -279,7 +304,8 @@ X
 	for file in x.rf e.rf s.rf "$G"/stream/*.rf; do
 		for rows in auto record position rollout token; do
 			rf-dump --tsv --rows $rows "$file" >got
-			awk -F '\t' 'NR == 1 { n = NF } NF != n || /(^|\t)($|\t)/ || / [a-z]+\t/ && NR == 1 { bad = 1 } END { exit bad || n < 8 }' got
+			awk -F '\t' 'NR == 1 { n = NF } NF != n || /(^|\t)($|\t)/ || / [a-z]+\t/ &&
+				NR == 1 { bad = 1 } END { exit bad || n < 8 }' got
 		done
 	done
 	rf-dump --tsv --rows record x.rf | wc -l | grep -qx 4
@@ -296,16 +322,21 @@ X
 	[ "$(wc -l <tokens)" -eq 51 ] && [ "$(wc -l <positions)" -eq 5 ]
 	column t tokens | diff <(seq 0 49) -
 	# a position s was chosen at t = s - 1, and its entropy is the one there
-	awk -F '\t' '$7 == 1 { print $2 + 1 "\t" $4 }' tokens | diff - <(awk -F '\t' 'NR > 1 { print $3 "\t" $4 }' positions)
-	rf-dump --tsv --rows token --columns t,text,token -n 3 e.rf | diff <(printf 't\ttext\ttoken\n0\ta\t100\n1\tb\t101\n2\tc\t102\n') -
+	awk -F '\t' '$7 == 1 { print $2 + 1 "\t" $4 }' tokens |
+		diff - <(awk -F '\t' 'NR > 1 { print $3 "\t" $4 }' positions)
+	rf-dump --tsv --rows token --columns t,text,token -n 3 e.rf |
+		diff <(printf 't\ttext\ttoken\n0\ta\t100\n1\tb\t101\n2\tc\t102\n') -
 }
 
 @test "rf-dump --where: the rows for which all conditions hold, and no others" {
 	rf-dump --tsv "$G/stream/rewarded.rf" >all
-	rf-dump --tsv --where 'reward<0.3' "$G/stream/rewarded.rf" | diff <(awk -F '\t' 'NR == 1 || $7 < 0.3' all) -
-	rf-dump --tsv --where 'reward>=0.3,rollout!=1 and logp<-4' "$G/stream/rewarded.rf" | diff <(awk -F '\t' 'NR == 1 || $7 >= 0.3 && $5 != 1 && $12 < -4' all) -
+	rf-dump --tsv --where 'reward<0.3' "$G/stream/rewarded.rf" |
+		diff <(awk -F '\t' 'NR == 1 || $7 < 0.3' all) -
+	rf-dump --tsv --where 'reward>=0.3,rollout!=1 and logp<-4' "$G/stream/rewarded.rf" |
+		diff <(awk -F '\t' 'NR == 1 || $7 >= 0.3 && $5 != 1 && $12 < -4' all) -
 	rf-dump --tsv --where 'advantage>-1000' "$G/stream/rewarded.rf" | diff <(head -n 1 all) -
-	rf-dump --where 'reward<0.3' "$G/stream/rewarded.rf" | grep -c '^    rollout' | grep -qx "$(awk -F '\t' 'NR > 1 && $7 < 0.3' all | wc -l)"
+	rf-dump --where 'reward<0.3' "$G/stream/rewarded.rf" | grep -c '^    rollout' |
+		grep -qx "$(awk -F '\t' 'NR > 1 && $7 < 0.3' all | wc -l)"
 	run -64 rf-dump --where 'reword<1' "$G/stream/rewarded.rf"
 	[[ $output == "rf-dump: --where: no column 'reword'; there are file, record, id, T, "* ]]
 	run -64 rf-dump --where 'reward' "$G/stream/rewarded.rf"
@@ -320,10 +351,13 @@ X
 	rows --sort -binary -n 5 | diff <(LC_ALL=C sort -s -t $'\t' -k 9,9gr all | head -n 5) -
 	example x.rf
 	for sort in s -s; do
-		rf-dump --tsv --sort $sort --columns id,s x.rf | tail -n 2 | diff <(printf '3\tNaN\n4\tNaN\n') -
+		rf-dump --tsv --sort $sort --columns id,s x.rf | tail -n 2 |
+			diff <(printf '3\tNaN\n4\tNaN\n') -
 	done
 	# in text each rollout stands under its own position
-	rf-dump --sort reward -n 2 x.rf | grep -E '^  position|^    rollout' | cut -c 1-25 | diff - <(printf '%s\n' '  position 1  s 35  entro' '    rollout 1  reward 0.0' '  position 0  s 10  entro' '    rollout 1  reward 0.7')
+	rf-dump --sort reward -n 2 x.rf | grep -E '^  position|^    rollout' | cut -c 1-25 |
+		diff - <(printf '%s\n' '  position 1  s 35  entro' '    rollout 1  reward 0.0' \
+		'  position 0  s 10  entro' '    rollout 1  reward 0.7')
 	run -64 rf-dump --sort source x.rf
 }
 
@@ -338,16 +372,21 @@ X
 	# a smaller sample is part of a larger one, and the order of the records changes nothing
 	rf-dump --tsv --no-header --rows token --sample 30 --seed 1 e.rf >b
 	[ "$(grep -cFxf b a)" -eq 30 ]
-	rf-cat --shuffle --seed 5 e.rf | rf-dump --tsv --no-header --rows token --sample 100 --seed 1 | sort | diff <(sort a) -
-	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 --sort -entropy -n 10 e.rf | diff <(LC_ALL=C sort -s -t $'\t' -k 4,4gr a | head -n 10) -
+	rf-cat --shuffle --seed 5 e.rf | rf-dump --tsv --no-header --rows token --sample 100 --seed 1 | sort |
+		diff <(sort a) -
+	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 --sort -entropy -n 10 e.rf |
+		diff <(LC_ALL=C sort -s -t $'\t' -k 4,4gr a | head -n 10) -
 	# no row is preferred: of 400 samples of 5 of 40 records each record is in 50 or so
-	for i in $(seq 400); do rf-dump --tsv --no-header --rows record --columns id --sample 5 --seed "$i" e.rf; done >many
+	for i in $(seq 400); do
+		rf-dump --tsv --no-header --rows record --columns id --sample 5 --seed "$i" e.rf
+	done >many
 	sort many | uniq -c | awk '$1 < 25 || $1 > 80 { bad = 1 } END { exit bad || NR != 40 }'
 	[ "$(rf-dump --tsv --no-header --sample 1000 e.rf | wc -l)" -eq 40 ]
 }
 
 @test "rf-dump -n: the first rows; a pipe is read to its end, unless --no-drain" {
-	rf-dump --tsv "$G/stream/rewarded.rf" | head -n 6 | diff - <(rf-dump --tsv -n 5 "$G/stream/rewarded.rf")
+	rf-dump --tsv "$G/stream/rewarded.rf" | head -n 6 |
+		diff - <(rf-dump --tsv -n 5 "$G/stream/rewarded.rf")
 	head -c 600000 /dev/urandom >noise
 	rf-tokenize --bytes --format text --max-len 1000 --truncate split noise -o noise.rf 2>/dev/null
 	for how in -n1 "--json -n 1" --head; do
@@ -368,16 +407,19 @@ X
 	rf-dump --tsv --rows record "$G/stream/tokens.rf" e.rf >got
 	[ "$(wc -l <got)" -eq 45 ]
 	head -n 1 got | grep -q $'^file\tid\t'
-	[ "$(column file got | sort | uniq -c | tr -s ' ')" = "$(printf ' 4 %s\n 40 e.rf' "$G/stream/tokens.rf")" ]
-	[ "$(rf-dump --tsv --rows record --sort id -n 3 --columns file,id "$G/stream/tokens.rf" e.rf | tail -n 1)" = "$G/stream/tokens.rf"$'\t2' ]
-	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 | grep -q '^"e.rf"  record 1  id 7 '
+	[ "$(column file got | sort | uniq -c | tr -s ' ')" = \
+		"$(printf ' 4 %s\n 40 e.rf' "$G/stream/tokens.rf")" ]
+	[ "$(rf-dump --tsv --rows record --sort id -n 3 --columns file,id "$G/stream/tokens.rf" e.rf |
+		tail -n 1)" = "$G/stream/tokens.rf"$'\t2' ]
+	rf-dump --rows record -n 5 "$G/stream/tokens.rf" e.rf | tail -n 9 | head -n 1 |
+		grep -q '^"e.rf"  record 1  id 7 '
 	run -64 rf-dump --tsv e.rf "$G/delta/model.safetensors"
 	run -66 rf-dump e.rf none.rf
 	rf-dump --tsv e.rf >got
 	rf-dump --tsv - <e.rf | cmp - got
 }
 
-# ---- JSON ------------------------------------------------------------------------------------------------------------
+# ---- JSON --------------------------------------------------------------------------------------
 
 @test "rf-dump --json: rf-cat --json makes the same stream of it, for streams of every kind" {
 	example x.rf
@@ -429,13 +471,15 @@ X
 	[ "$(rf-dump --json --sample 2 --seed 1 x.rf | wc -l)" -eq 4 ]
 	# a record stands where the first of its rows would
 	for sort in reward -reward; do
-		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" | awk '!seen[$1]++' >ids
-		rf-dump --json --rows rollout --sort $sort "$G/stream/rewarded.rf" | sed -n 's/^.*"body":{"id":\([0-9]*\),.*$/\1/p' | diff ids -
+		rf-dump --tsv --no-header --rows rollout --sort $sort --columns id "$G/stream/rewarded.rf" |
+			awk '!seen[$1]++' >ids
+		rf-dump --json --rows rollout --sort $sort "$G/stream/rewarded.rf" |
+			sed -n 's/^.*"body":{"id":\([0-9]*\),.*$/\1/p' | diff ids -
 	done
 	run -65 bash -o pipefail -c 'rf-dump --json -n 2 x.rf | rf-cat --json >/dev/null'
 }
 
-# ---- head ------------------------------------------------------------------------------------------------------------
+# ---- head --------------------------------------------------------------------------------------
 
 @test "rf-dump --head: what the head says, and the history as commands" {
 	example x.rf
@@ -462,7 +506,7 @@ X
 	cmp s.rf again.rf
 }
 
-# ---- --check ---------------------------------------------------------------------------------------------------------
+# ---- --check -----------------------------------------------------------------------------------
 
 @test "rf-dump --check: one line for each whole file, nothing with -q, the first bad one ends it" {
 	example x.rf
@@ -484,7 +528,8 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	for ((i = 0; i < size; i += 37)); do
 		cp "$G/stream/tokens.rf" bad.rf && chmod u+w bad.rf
 		byte=$(od -An -tu1 -j "$i" -N 1 bad.rf)
-		printf '%b' "\\0$(printf %o $((byte ^ 1 << i % 8)))" | dd of=bad.rf bs=1 seek="$i" conv=notrunc status=none
+		printf '%b' "\\0$(printf %o $((byte ^ 1 << i % 8)))" |
+			dd of=bad.rf bs=1 seek="$i" conv=notrunc status=none
 		rf-dump --check -q bad.rf 2>/dev/null && { echo "bit $((i % 8)) of byte $i"; return 1; }
 	done
 	true
@@ -503,7 +548,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	[[ $output != *dnnl* && $output != *gomp* && $output != *cuda* ]]
 }
 
-# ---- checkpoints -----------------------------------------------------------------------------------------------------
+# ---- checkpoints -------------------------------------------------------------------------------
 
 @test "rf-dump: a checkpoint's model, config and tensors" {
 	rf-dump "$G/delta" >got
@@ -513,9 +558,12 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	grep -qx 'tensors    31, 24704 bytes' got
 	grep -qx '  lm_head.weight                       F32   40,16                   2560 bytes' got
 	[ "$(grep -c '^  [a-z].* F32 ' got)" -eq 31 ]
-	rf-dump --tsv "$G/delta" | head -n 2 | diff <(printf 'name\tdtype\tshape\tcount\tbytes\nlm_head.weight\tF32\t40,16\t640\t2560\n') -
-	[ "$(rf-dump --tsv --no-header --columns count "$G/delta" | awk '{ n += $1 } END { print n }')" -eq 6176 ]
-	rf-dump --json "$G/delta" | awk '/^{"type":"(checkpoint|tensor)",.*}$/ { n++ } END { exit n != 32 || NR != 32 }'
+	rf-dump --tsv "$G/delta" | head -n 2 |
+		diff <(printf 'name\tdtype\tshape\tcount\tbytes\nlm_head.weight\tF32\t40,16\t640\t2560\n') -
+	[ "$(rf-dump --tsv --no-header --columns count "$G/delta" |
+		awk '{ n += $1 } END { print n }')" -eq 6176 ]
+	rf-dump --json "$G/delta" |
+		awk '/^{"type":"(checkpoint|tensor)",.*}$/ { n++ } END { exit n != 32 || NR != 32 }'
 }
 
 @test "rf-dump: a run's steps" {
@@ -523,7 +571,8 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	rf-dump run >got
 	hash=$(sed -n 's/^weights *//p' got)
 	grep -qx "steps      step 0  commits 0  weights $hash  [0-9]* bytes" got
-	rf-dump --tsv --rows step --columns step,commits,weights run | diff <(printf 'step\tcommits\tweights\n0\t0\t%s\n' "$hash") -
+	rf-dump --tsv --rows step --columns step,commits,weights run |
+		diff <(printf 'step\tcommits\tweights\n0\t0\t%s\n' "$hash") -
 	rf-dump --rows step run | grep -q '^step 0  commits 0  weights '"$hash"
 	[ "$(rf-dump --json run | grep -c '^{"type":"step",')" -eq 1 ]
 	run -64 rf-dump --tsv --rows record run
@@ -539,37 +588,46 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 @test "rf-dump: a step that a trainer removes meanwhile is not there; a damaged one is an error" {
 	rf-init --from "$G/delta" run
 	cp -r run/step-000000 run/step-000007
-	sed -i 's/"step": 0/"step": 7/; s/"format": 2/"format": 1/' run/step-000007/state.json # of which there is no hash
+	# of which there is no hash
+	sed -i 's/"step": 0/"step": 7/; s/"format": 2/"format": 1/' run/step-000007/state.json
 	ln -s gone run/step-000003 # read as a name, and nothing there when it is opened
 	ln -s step-000007 run/step-7
 	[ "$(rf-dump --tsv --rows step --columns step --no-header run | paste -sd' ')" = "0 7" ]
 	rf-dump run | grep -q '^           step 7 '
 	rm run/step-000007/model.safetensors
 	run -78 --separate-stderr rf-dump run
-	[[ "$stderr" == "rf-dump: run/step-000007/state.json: 'model.safetensors': No such file or directory" ]]
+	[[ "$stderr" == \
+		"rf-dump: run/step-000007/state.json: 'model.safetensors': No such file or directory" ]]
 }
 
 @test "rf-dump --stats: minimum, maximum, mean, deviation and norm of known numbers" {
 	# a: 1 2 3 4; b: -2 in bf16 and 0.5; c: two whole numbers
-	printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\xc0\0\x3f\1\0\0\0\2\0\0\0' | safetensors x.bin \
+	printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\xc0\0\x3f\1\0\0\0\2\0\0\0' |
+		safetensors x.bin \
 		'{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[16,20]},"c":{"dtype":"I32","shape":[2],"data_offsets":[20,28]}}'
 	rf-dump --tsv --stats x.bin >got
-	printf '%s\n' 'name dtype shape count bytes min max mean std norm nonfinite' 'a F32 2,2 4 16 1 4 2.5 1.11803399 5.47722558 0' \
-		'b BF16 2 2 4 -2 0.5 -0.75 1.25 2.06155281 0' 'c I32 2 2 8 NaN NaN NaN NaN NaN 0' | tr ' ' '\t' | diff - got
+	printf '%s\n' 'name dtype shape count bytes min max mean std norm nonfinite' \
+		'a F32 2,2 4 16 1 4 2.5 1.11803399 5.47722558 0' \
+		'b BF16 2 2 4 -2 0.5 -0.75 1.25 2.06155281 0' 'c I32 2 2 8 NaN NaN NaN NaN NaN 0' |
+		tr ' ' '\t' | diff - got
 	rf-dump --tsv --sort -norm --columns name x.bin | diff <(printf 'name\na\nb\nc\n') -
 	rf-dump --tsv --where 'min<0' --columns name x.bin | diff <(printf 'name\nb\n') -
 	rf-dump --json --stats --where 'min<0' x.bin | tail -n 1 | grep -qF '"name":"b","dtype":"BF16","shape":[2],"count":2,"bytes":4,"min":-2.0,"max":0.5,"mean":-0.75,"std":1.25,"norm":2.06155281280883,"nonfinite":0}'
-	rf-dump --stats x.bin | grep -q '^  a  F32   2,2 *16 bytes  min 1 *max 4 *mean 2.5 *std 1.118 *norm 5.47723$'
+	rf-dump --stats x.bin |
+		grep -q '^  a  F32   2,2 *16 bytes  min 1 *max 4 *mean 2.5 *std 1.118 *norm 5.47723$'
 	run -65 rf-dump --stats --sort nonsense x.bin || run -64 rf-dump --stats --sort nonsense x.bin
 }
 
 @test "rf-dump: numbers that are not finite are counted, JSON has null for them, --check refuses them" {
-	printf '\0\0\xc0\x7f\0\0\x80\x7f\0\0\x80\x3f' | safetensors x.safetensors '{"a\u001b[31m":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
+	printf '\0\0\xc0\x7f\0\0\x80\x7f\0\0\x80\x3f' |
+		safetensors x.safetensors '{"a\u001b[31m":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
 	rf-dump --stats x.safetensors >got
 	only_text got
 	grep -q 'NOT FINITE: 2' got
-	rf-dump --tsv --stats x.safetensors | tail -n 1 | diff <(printf 'a\\x1b[31m\tF32\t3\t3\t12\t1\tInf\tNaN\tNaN\tNaN\t2\n') -
-	rf-dump --json --stats x.safetensors | tail -n 1 | grep -qF '"min":1.0,"max":null,"mean":null,"std":null,"norm":null,"nonfinite":2}'
+	rf-dump --tsv --stats x.safetensors | tail -n 1 |
+		diff <(printf 'a\\x1b[31m\tF32\t3\t3\t12\t1\tInf\tNaN\tNaN\tNaN\t2\n') -
+	rf-dump --json --stats x.safetensors | tail -n 1 |
+		grep -qF '"min":1.0,"max":null,"mean":null,"std":null,"norm":null,"nonfinite":2}'
 	run -65 rf-dump --check x.safetensors
 	[[ $output == *"x.safetensors: 2 of 3 elements of 'a\\x1b[31m' are not finite" ]]
 	printf 'xxxx' >short.safetensors

@@ -21,7 +21,8 @@ setup() {
 	texts 40 1:300 2:1 3:64 4:65 >in
 	for m in delta delta-hybrid delta-gate-neg gated lact lact-muon qwen; do
 		for threads in 1 2 3; do
-			rf-entropy --device cpu -m "$G/$m" --nll --keep hidden,logits --segment 128 --threads $threads in >$threads
+			rf-entropy --device cpu -m "$G/$m" --nll --keep hidden,logits --segment 128 \
+				--threads $threads in >$threads
 		done
 		cmp 1 2 && cmp 1 3
 		rf-entropy --device check -m "$G/$m" --nll --keep hidden,logits --segment 128 in | cmp - 1
@@ -66,9 +67,11 @@ setup() {
 		# Newton-Schulz makes what came rounded into it larger, though it is float32 itself
 		limit=$([ $m = lact-muon ] && echo 2.5e-2 || echo 1e-2)
 		for level in $(levels); do
-			rf-entropy -m "$G/$m" --dtype bf16 --isa $level in | json - | jq '.entropy.data[]' >bf16
+			rf-entropy -m "$G/$m" --dtype bf16 --isa $level in | json - |
+				jq '.entropy.data[]' >bf16
 			run ! cmp -s f32 bf16
-			paste f32 bf16 | awk -v l="$limit" '{ s += ($1 - $2) ^ 2 } END { exit !(NR == 364 && sqrt(s / NR) < l) }'
+			paste f32 bf16 | awk -v l="$limit" '{ s += ($1 - $2) ^ 2 }
+				END { exit !(NR == 364 && sqrt(s / NR) < l) }'
 		done
 	done
 }
@@ -83,7 +86,8 @@ setup() {
 	rf-entropy -m "$M" "$G/stream/rewarded.rf" >out
 	json out | jq -c 'del(.entropy)' >less
 	json "$G/stream/rewarded.rf" | jq -c . | cmp - less
-	[ "$(json out | jq -c 'keys_unsorted' | head -n 1)" = '["id","tokens","source","meta","entropy","positions","rollout","reward"]' ]
+	[ "$(json out | jq -c 'keys_unsorted' | head -n 1)" = \
+		'["id","tokens","source","meta","entropy","positions","rollout","reward"]' ]
 	rf-entropy -m "$M" --nll out | rf-entropy -m "$M" >nll
 	[ "$(json nll | jq -c 'has("nll")' | sort -u)" = true ]
 }
@@ -102,11 +106,13 @@ setup() {
 	texts 40 1:2 2:80 >in
 	# the first row whose hidden state makes a logit infinite; minus infinity is a probability of 0
 	rf-entropy -m "$M" --keep hidden in >hidden
-	at=$(json hidden | jq 'select(.id == 2).hidden.data as $h | first(range(0; 80) | select($h[16 * . + 3] > 1.14))')
+	at=$(json hidden |
+		jq 'select(.id == 2).hidden.data as $h | first(range(0; 80) | select($h[16 * . + 3] > 1.14))')
 	[ "$(json hidden | jq 'select(.id == 1).hidden.data | .[3], .[19] | select(. > 1.1)' | wc -l)" -eq 0 ]
 	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
-	[[ "$stderr" =~ ^'rf-entropy: in: record 2 (byte '[0-9]+'): the logits at position '$at' are not finite' ]]
+	[[ "$stderr" =~ \
+		^'rf-entropy: in: record 2 (byte '[0-9]+'): the logits at position '$at' are not finite' ]]
 	rf-dump --json out >out.json 2>err || true
 	[ "$(jq -c 'select(.type == "seq").body.id' out.json)" = 1 ]
 	run -65 rf-cat out
@@ -135,16 +141,20 @@ setup() {
 }
 
 @test "rf-entropy: refuses a stream of another tokenizer, and names both" {
-	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' "$M/config.json" >config.json
+	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
+		"$M/config.json" >config.json
 	rf-init --config config.json m
 	echo 'a text of bytes' >a.txt
 	rf-tokenize --tokenizer m a.txt >in
 	rf-entropy -m m in >out
 	own=$(rf-dump --json in | jq -r 'select(.type == "head").body.tokenizer.hash')
-	rf-dump --json in | jq -c 'if .type == "head" then .body.tokenizer.hash = "0123456789abcdef" else . end' | rf-cat --json >other
+	rf-dump --json in |
+		jq -c 'if .type == "head" then .body.tokenizer.hash = "0123456789abcdef" else . end' |
+		rf-cat --json >other
 	for tool in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		run -65 bash -c "$tool -m m other >out"
-		[[ "$output" == *": the stream was made with tokenizer 0123456789ab, the model has ${own:0:12}" ]]
+		[[ "$output" == \
+			*": the stream was made with tokenizer 0123456789ab, the model has ${own:0:12}" ]]
 	done
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# rf-grpo: losses, advantages, gradients.  Reference values: t/golden.bats.  What it shares with rf-ntp: t/train.bats.
+# rf-grpo: losses, advantages, gradients.  Reference values: t/golden.bats.  What it shares with
+# rf-ntp: t/train.bats.
 setup() {
 	load helper
 	load model
@@ -8,7 +9,8 @@ setup() {
 @test "rf-grpo: keeps the promises of a trainer" {
 	load promises
 	batch 1:30 2:31 3:32 >in
-	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=state promises trainer "$PWD/in" rf-grpo -m run --mini-batch 2
+	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=state promises trainer "$PWD/in" \
+		rf-grpo -m run --mini-batch 2
 }
 
 @test "rf-grpo: is silent when all is well" {
@@ -80,7 +82,8 @@ setup() {
 	runs a b
 	rf-grpo -m a --mini-batch 2 --log log in
 	[ "$(ls a)" = $'latest\nstep-000000\nstep-000003' ]
-	[ "$(jq -c '[.step, .stepped, .records, .tokens]' log | paste -sd' ')" = '[0,true,2,90] [1,true,2,61] [2,true,1,29]' ]
+	[ "$(jq -c '[.step, .stepped, .records, .tokens]' log | paste -sd' ')" = \
+		'[0,true,2,90] [1,true,2,61] [2,true,1,29]' ]
 	jq -e '.step == 3 and .commits == 1 and .parent == 0' a/latest/state.json >/dev/null
 	# the same steps one by one, by the same old log-probabilities
 	for i in 0:2 2:4 4:5; do
@@ -89,7 +92,8 @@ setup() {
 	same_step a b
 	# the first has the weights that made the rollouts, and the next have not
 	jq -se '(.[0]["actor/ratio_max"] - 1 | fabs < 1e-5) and .[0]["training/rollout_logp_diff_mean"] < 1e-5 and .[0]["actor/ppo_kl_ttt"] < 1e-9' log >/dev/null
-	jq -se '.[1]["actor/ratio_max"] - 1 > 1e-7' <(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
+	jq -se '.[1]["actor/ratio_max"] - 1 > 1e-7' \
+		<(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
 }
 
 @test "rf-grpo: in bf16 each step sees the weights of the step before" {
@@ -108,9 +112,11 @@ setup() {
 	batch 1:50 2:40 >in
 	runs run
 	# old log-probabilities as if other weights had drawn
-	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data |= [to_entries[] | .value + (.key * 7 % 11 - 5) * 0.3] else . end' |
+	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data |= [to_entries[]
+		| .value + (.key * 7 % 11 - 5) * 0.3] else . end' |
 		rf-cat --json >old
-	rf-grpo -m run --stale any --clip 0.1 --dual-clip 1.5 --lr 0 --rl-coef 0.5 --ntp-coef 0.25 --log log -o advantages old
+	rf-grpo -m run --stale any --clip 0.1 --dual-clip 1.5 --lr 0 --rl-coef 0.5 --ntp-coef 0.25 --log log \
+		-o advantages old
 	rf-rollout -m "$M" --score old | rf-dump --json >new
 	jq -n --slurpfile new new --slurpfile old <(rf-dump --json advantages) --slurpfile log log '
 		def mean: add / length;
@@ -132,7 +138,9 @@ setup() {
 @test "rf-grpo: log-ratios beyond 20 are clamped and counted" {
 	batch 1:50 >in
 	runs run
-	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data[0] = -1000 | .body.rollout.logp.data[4] = 0 | .body.rollout.logp.data[7] = -100 else . end' | rf-cat --json >old
+	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data[0] = -1000
+		| .body.rollout.logp.data[4] = 0 | .body.rollout.logp.data[7] = -100 else . end' |
+		rf-cat --json >old
 	rf-grpo -m run --stale any --log log old
 	jq -e '.["actor/clamped"] == 2 and (.["actor/ratio_max"] / 485165195 - 1 | fabs < 1e-6) and .stepped' log >/dev/null
 }
@@ -145,8 +153,10 @@ setup() {
 	[ "$(advantages)" != "$(advantages --group sequence)" ]
 	advantages --no-std >plain
 	json in | jq -c '.reward.total.data | [.[:3], .[3:]] | map((add / 3) as $m | map(. - $m)) | add' >want
-	jq -se '[.[0:2], .[2:4]] | transpose | map(transpose) | add | length == 12 and all(.[0] - .[1] | fabs < 1e-6)' plain want >/dev/null
-	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 | rf-reward --kind hybrid >in
+	jq -se '[.[0:2], .[2:4]] | transpose | map(transpose) | add
+		| length == 12 and all(.[0] - .[1] | fabs < 1e-6)' plain want >/dev/null
+	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 |
+		rf-reward --kind hybrid >in
 	run -65 rf-grpo -m run --stale any --group position in
 	[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+'): a group of one rollout has nothing to be compared with' ]]
 	[ "$(advantages --group position --allow-single)" = "$(json in | jq -c .reward.total.data)" ]
@@ -163,7 +173,8 @@ setup() {
 	rf-dump --json out | jq -se '.[0].body.history[-1].tool == "rf-grpo"' >/dev/null
 	rf-grpo -m b --mini-batch 2 -o - in | cmp - out
 	# a reader that has left does not end the training: that is said after the commit
-	run -74 --separate-stderr bash -c 'trap "" PIPE; exec 4> >(true); wait $!; rf-grpo -m b --stale any -o - in >&4'
+	run -74 --separate-stderr bash \
+		-c 'trap "" PIPE; exec 4> >(true); wait $!; rf-grpo -m b --stale any -o - in >&4'
 	[[ "$stderr" == "rf-grpo: <stdout>: "* ]]
 	[ "$(readlink b/latest)" = step-000003 ]
 	# where it can be known before, nothing is trained
@@ -238,8 +249,10 @@ setup() {
 			(map(.binary.data[]) | add / length) - $log[2]["reward/binary_reward_mean"], (map(.edit.data[]) | add / length) - $log[2]["reward/edit_reward_mean"]]
 		| all(fabs < 1e-6)' >/dev/null
 	# the mean entropy of the texts, as rf-entropy wrote it
-	jq -n --slurpfile log log --slurpfile in <(json in) -e '[$in[].entropy.data[]] | (add / length) / $log[2]["actor/entropy"] - 1 | fabs < 1e-6' >/dev/null
-	rf-dump --json in | jq -c 'del(.body.entropy)' | rf-cat --json | rf-grpo -m run --stale any --lr 0 --log without
+	jq -n --slurpfile log log --slurpfile in <(json in) -e '[$in[].entropy.data[]]
+		| (add / length) / $log[2]["actor/entropy"] - 1 | fabs < 1e-6' >/dev/null
+	rf-dump --json in | jq -c 'del(.body.entropy)' | rf-cat --json |
+		rf-grpo -m run --stale any --lr 0 --log without
 	jq -e 'has("actor/entropy") | not' without >/dev/null
 	run -74 rf-grpo -m run --stale any --log /dev/full in
 	[ "$(readlink run/latest)" = step-000004 ]
@@ -261,7 +274,8 @@ setup() {
 }
 
 @test "rf-grpo: a batch that teaches nothing changes no weight; the step counts on, and that is said" {
-	texts 40 1:50 2:40 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 3 --top-k 1 | rf-reward >in
+	texts 40 1:50 2:40 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
+		rf-rollout -m "$M" -k 3 -n 3 --top-k 1 | rf-reward >in
 	runs run other
 	run -0 rf-grpo -m run --ntp-coef 0 --log log in
 	[ "$output" = "rf-grpo: 1 of 1 mini-batches had nothing to teach (no next token that counts, every advantage 0)" ]
@@ -293,11 +307,13 @@ setup() {
 }
 
 @test "rf-grpo: --loss response counts the tokens from prompt_len on" {
-	rf-dump --json <(batch 1:50 2:40) | jq -c 'if .type == "seq" then .body.prompt_len = 30 else . end' | rf-cat --json >in
+	rf-dump --json <(batch 1:50 2:40) | jq -c 'if .type == "seq" then .body.prompt_len = 30 else . end' |
+		rf-cat --json >in
 	runs run
 	rf-grpo -m run --stale any --loss response --lr 0 --log log in
 	rf-entropy -m "$M" --nll in >nll
-	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '$nll | map(.nll.data[29:][]) | length == 30 and (add / 30 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
+	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '$nll | map(.nll.data[29:][])
+		| length == 30 and (add / 30 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
 	run -65 rf-grpo -m run --stale any --loss response <(batch 1:50)
 	[[ "$output" == *"record 1 (byte "*"prompt_len"* ]]
 }
@@ -309,7 +325,8 @@ setup() {
 	edit() { rf-dump --json in | jq -c "if .seq == 2 then $1 else . end" | rf-cat --json >bad; }
 	refused() {
 		run -65 rf-grpo -m run --mini-batch 1 bad
-		[[ "$output" =~ ^'rf-grpo: bad: record 2 (byte '[0-9]+'): '.*"$1" ]] && [ "${#lines[@]}" -eq 1 ]
+		[[ "$output" =~ ^'rf-grpo: bad: record 2 (byte '[0-9]+'): '.*"$1" ]] &&
+			[ "${#lines[@]}" -eq 1 ]
 		state | cmp - before
 	}
 	edit 'del(.body.reward)'

@@ -2,7 +2,8 @@
 # rf-init: fresh checkpoints, the beginning of a run, exports.
 setup() {
 	load helper
-	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' "$G/delta/config.json" >config.json
+	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
+		"$G/delta/config.json" >config.json
 }
 
 nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
@@ -60,7 +61,8 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 }
 @test "rf-init: bytes are the tokenizer of a vocabulary of 384" {
 	rf-init --config config.json a
-	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' a/tokenizer_config.json >/dev/null
+	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' \
+		a/tokenizer_config.json >/dev/null
 	rf-init --config "$G/delta/config.json" b
 	[ "$(cd b && echo *)" = "config.json model.safetensors" ]
 	run -78 rf-init --config "$G/delta/config.json" --tokenizer bytes c
@@ -106,9 +108,12 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	nothing_left
 }
 @test "rf-init: mistakes on the command line are usage" {
-	for words in "" "a" "--config config.json" "--config config.json --from x a" "--config config.json --dtype f32 a" \
-		"--from $G/delta --seed 1 a" "--from $G/delta --tokenizer bytes a" "--from $G/delta --dtype f64 a" \
-		"--from $G/delta a b" "--config config.json --seed -1 a" "--nonsense" "--from $G/delta --dtype bf a"; do
+	for words in "" "a" "--config config.json" "--config config.json --from x a" \
+		"--config config.json --dtype f32 a" \
+		"--from $G/delta --seed 1 a" "--from $G/delta --tokenizer bytes a" \
+		"--from $G/delta --dtype f64 a" \
+		"--from $G/delta a b" "--config config.json --seed -1 a" "--nonsense" \
+		"--from $G/delta --dtype bf a"; do
 		run -64 --separate-stderr rf-init $words
 		[[ "$stderr" == "rf-init: "* ]]
 		[ "${#stderr_lines[@]}" -eq 1 ]
@@ -164,7 +169,8 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	for signal in TERM:143 INT:130; do
 		for k in 1 5 12 30; do
 			for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
-				run -"${signal#*:}" strace -f -o /dev/null -e trace=write -e inject="write:signal=${signal%:*}:when=$k" rf-init $how a
+				run -"${signal#*:}" strace -f -o /dev/null -e trace=write \
+					-e inject="write:signal=${signal%:*}:when=$k" rf-init $how a
 				[ "$(ls)" = config.json ]
 				nothing_left
 			done

@@ -9,7 +9,8 @@ setup_file() {
 		  "vocab_size": 384, "eos_token_id": 1 }
 	END
 	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
-	rf-tokenize --bytes --max-len 64 --min-len 32 --truncate split --format text -o "$P/corpus.rf" "$ROOT/README.md" 2>/dev/null
+	rf-tokenize --bytes --max-len 64 --min-len 32 --truncate split --format text \
+		-o "$P/corpus.rf" "$ROOT/README.md" 2>/dev/null
 	export LINE='rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN" --at $AT --mini-batch 2 --log "$RUN/log.jsonl"'
 	cd "$P"
 	rf-loop -m want --from ckpt --data corpus.rf --batches 3 --batch 4 -- "$LINE" 2>/dev/null
@@ -33,7 +34,8 @@ loop() {
 }
 export -f loop
 
-# begin RUN WORD...: the same in the background, in a session of its own, whose first process is $shell; what it says is in err
+# begin RUN WORD...: the same in the background, in a session of its own, whose first process is $shell; what
+# it says is in err
 begin() {
 	rm -f err
 	setsid bash -c 'exec 2>err; rf-loop -m "$0" --from ckpt --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"; exit $?' "$@" \
@@ -70,7 +72,10 @@ said() { grep -qF -- "$1" err; }
 # The loop that holds a run, its guard, and what lives in its session.
 holder() { cut -d ' ' -f 1 "$1/data/.lock"; }
 guard() { pgrep -P "$(holder "$1")" -x rf-loop; }
-session() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'; }
+session() {
+	cat /proc/[0-9]*/stat 2>/dev/null |
+		awk -v s="$1" '{ pid = $1; sub(/^.*\) /, "") } $4 == s && $1 != "Z" { print pid }'
+}
 none_of() { [ -z "$(session "$1")" ]; }
 # A line whose first stage says in the file `here` that it is there, and waits for the file `go`.
 waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
@@ -83,12 +88,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	rf-init --from ckpt hand
 	rf-cat --shuffle --seed 0 --epoch 0 -o order.rf corpus.rf
 	for batch in 0 1 2; do
-		rf-cat --range $((4 * batch)):$((4 * batch + 4)) order.rf | rf-ntp -m hand --at $((2 * batch)) --mini-batch 2
+		rf-cat --range $((4 * batch)):$((4 * batch + 4)) order.rf |
+			rf-ntp -m hand --at $((2 * batch)) --mini-batch 2
 	done
 	same_run run hand
 	[ "$(cut -f 1,2 run/data/times.tsv | paste -sd' ')" = $'1\t2 2\t4 3\t6' ]
 	[ "$(cat run/data/status)" = 0 ]
-	[ "$(grep -c '^rf-loop: run: batch [123] of 3, step [246], loss [0-9.]*, [0-9]* s left$' <<<"$stderr")" -eq 3 ]
+	[ "$(grep -c '^rf-loop: run: batch [123] of 3, step [246], loss [0-9.]*, [0-9]* s left$' \
+		<<<"$stderr")" -eq 3 ]
 }
 
 @test "rf-loop: what depends on the batch stands in the environment, and nothing on standard input" {
@@ -181,7 +188,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 @test "rf-loop: a line must commit once" {
 	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
 	[[ "$output" == *"batch 1: no stage failed, and nothing was committed"* ]]
-	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' run -70 loop twice
+	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' \
+		run -70 loop twice
 	[[ "$output" == *"batch 1: more than one commit was made"* ]]
 	run -70 loop after --after 'rf-cat --range 0:2 corpus.rf | rf-ntp -m "$RUN"'
 	[[ "$output" == *"batch 1 is done: --after committed to the run: only the line may"* ]]
@@ -209,7 +217,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 @test "rf-loop: a signal ends the whole pipeline once, and leaves the run as it was" {
 	for signal in TERM INT HUP; do
 		rm -rf run here
-		L='trap "echo end >>ends" TERM; touch here; sleep 1000 & wait; wait; sleep .2; exit 9' begin run
+		L='trap "echo end >>ends" TERM; touch here; sleep 1000 & wait; wait; sleep .2; exit 9' begin \
+			run
 		until_true test -e here
 		kill -$signal "$(holder run)"
 		ended $((128 + $(kill -l $signal)))
@@ -238,7 +247,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	L=$(waiting) && export L
 	(
 		trap '' HUP
-		exec setsid rf-loop -m run --from ckpt --data corpus.rf --batches 1 --batch 4 -- "$L" 2>err 3>&-
+		exec setsid rf-loop -m run --from ckpt --data corpus.rf --batches 1 --batch 4 \
+			-- "$L" 2>err 3>&-
 	) &
 	shell=$!
 	until_true test -e here
@@ -302,7 +312,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		wait "$shell" || true
 		# other words wait too, and go by whether it was committed
 		begin run --seed 1
-		until_true said 'rf-loop: run: a loop that has ended left processes behind: waiting for their end'
+		until_true said \
+			'rf-loop: run: a loop that has ended left processes behind: waiting for their end'
 		touch go
 		if $end; then
 			ended 65
@@ -354,7 +365,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	while IFS='|' read -r shown words; do
 		eval "run -65 loop run --batches 2 $words"
 		[[ "$output" == *"> $shown"* ]] || { echo "$words: $output"; return 1; }
-		[[ "$output" == *"run/data/words: this was begun with other words or data (<) than now (>)"* ]]
+		[[ "$output" == \
+			*"run/data/words: this was begun with other words or data (<) than now (>)"* ]]
 	done <<-'END'
 		seed=7|--seed 7
 		batch=5|--batch 5
@@ -405,11 +417,13 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	touch exp/data/valid.rf exp/data/raw/text exp/data/notes
 	run -1 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- false
 	for data in exp/data/train.rf "$PWD/exp/data/train.rf" exp/data/../data/train.rf; do
-		run -3 rf-loop -m exp --from ckpt --data "$data" --batches 3 --batch 4 --keep-streams -- 'touch "$STREAM"; exit 3'
+		run -3 rf-loop -m exp --from ckpt --data "$data" --batches 3 --batch 4 --keep-streams \
+			-- 'touch "$STREAM"; exit 3'
 		touch exp/streams/mine
 	done
 	run -0 rf-loop -m exp --from ckpt --data exp/data/train.rf --batches 3 --batch 4 -- "$LINE"
-	[ -e exp/data/valid.rf ] && [ -e exp/data/raw/text ] && [ -e exp/data/notes ] && [ -e exp/streams/mine ] && [ ! -e exp/streams/step-000000.rf ]
+	[ -e exp/data/valid.rf ] && [ -e exp/data/raw/text ] && [ -e exp/data/notes ] &&
+		[ -e exp/streams/mine ] && [ ! -e exp/streams/step-000000.rf ]
 	cmp corpus.rf exp/data/train.rf
 	same_as_want exp
 }
@@ -557,7 +571,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	cmp corpus.rf source.rf
 }
 
-# on_terminal LINE: what rf-loop says of it on a terminal, and its status; SHELL is whose script(1) starts commands
+# on_terminal LINE: what rf-loop says of it on a terminal, and its status; SHELL is whose script(1)
+# starts commands
 on_terminal() {
 	L=$1 SHELL=/bin/bash timeout 60 script -qec 'stty tostop; timeout --foreground 20 rf-loop -m run --from ckpt --data corpus.rf --batches 3 --batch 4 -- "$L"; echo status $?' \
 		/dev/null </dev/null
@@ -658,7 +673,8 @@ on_terminal() {
 }
 
 @test "rf-loop: a batch is over when all of its processes are" {
-	L="$LINE; { sleep .3; echo late >>late; } & setsid sleep 1000 3>&- & echo \$! >>own" loop run --batches 2
+	L="$LINE; { sleep .3; echo late >>late; } & setsid sleep 1000 3>&- & echo \$! >>own" loop \
+		run --batches 2
 	[ "$(wc -l <late)" -eq 2 ]
 	kill $(cat own)
 }
@@ -670,11 +686,12 @@ traced() {
 		options+=("$1")
 		shift
 	done
-	timeout 60 strace -qq -o trace "${options[@]}" rf-loop -m "$2" --from ckpt --data corpus.rf --batches 2 --batch 4 "${@:3}" -- "$LINE"
+	timeout 60 strace -qq -o trace "${options[@]}" \
+		rf-loop -m "$2" --from ckpt --data corpus.rf --batches 2 --batch 4 "${@:3}" -- "$LINE"
 }
 
-# at_each_call SIGNAL WORD...: a loop with these words, of which `prepare` makes what it finds, gets the signal at one system
-# call after the other, or at some of them; what is left goes on to the bytes of `want`.
+# at_each_call SIGNAL WORD...: a loop with these words, of which `prepare` makes what it finds, gets the
+# signal at one system call after the other, or at some of them; what is left goes on to the bytes of `want`.
 at_each_call() {
 	local n status calls signal=$1 every=24
 	[ -z "${RF_ALL:-}" ] || every=1
@@ -691,7 +708,8 @@ at_each_call() {
 		*-0 | TERM-143 | KILL-137) ;;
 		*) echo "call $n of $calls: status $status"; cat err; return 1 ;;
 		esac
-		timeout 20 bash -c 'loop "$@"' _ run "$@" 2>err || { echo "call $n of $calls"; cat err; return 1; }
+		timeout 20 bash -c 'loop "$@"' _ run "$@" 2>err ||
+			{ echo "call $n of $calls"; cat err; return 1; }
 		same_as_want run || { echo "call $n of $calls"; return 1; }
 	done
 }

@@ -6,7 +6,11 @@ setup() {
 }
 
 # prompted ID:T...: texts whose prompt is 20 tokens long, or all of it
-prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.body.prompt_len = ([20, .body.tokens.shape[0]] | min)) else . end' | rf-cat --json; }
+prompted() {
+	rf-dump --json <(texts 40 "$@") | jq -c \
+		'if .type == "seq" then (.body.prompt_len = ([20, .body.tokens.shape[0]] | min)) else . end' |
+		rf-cat --json
+}
 
 @test "rf-ntp: keeps the promises of a trainer" {
 	load promises
@@ -17,7 +21,9 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 @test "rf-ntp: --eval keeps the promises of a sink" {
 	load promises
 	texts 40 1:30 2:31 3:32 >in
-	PROMISE_MIB=128 promise 'whole nothing foreign cuts after order killed claims usage help terminal_in full' sink "$PWD/in" rf-ntp --eval -m "$M"
+	PROMISE_MIB=128 promise \
+		'whole nothing foreign cuts after order killed claims usage help terminal_in full' sink \
+		"$PWD/in" rf-ntp --eval -m "$M"
 }
 
 @test "rf-ntp: one optimizer step per stream, unless --mini-batch" {
@@ -74,7 +80,8 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 	chmod -R a-w run
 	state >before
 	[ "$(rf-ntp --eval -m run in)" = "$(rf-ntp --eval -m "$M" in)" ]
-	[ "$(rf-ntp --eval -m run --device check in)" = "$(rf-ntp --eval -m "$M" --device $like_cpu --threads 1 in)" ]
+	[ "$(rf-ntp --eval -m run --device check in)" = \
+		"$(rf-ntp --eval -m "$M" --device $like_cpu --threads 1 in)" ]
 	[ "$(flock run/step-000000/state.json rf-ntp --eval -m run in)" = "$(rf-ntp --eval -m "$M" in)" ]
 	state | cmp - before
 	[ ! -e run/.lock ]
@@ -87,7 +94,8 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 	[ "$(wc -l <line)" -eq 1 ]
 	rf-entropy -m "$M" --nll in >want
 	[ "$(json out)" = "$(json want)" ]
-	rf-dump --json out | jq -se '.[0].body | .history[-1].tool == "rf-ntp" and .model.step == 0' >/dev/null
+	rf-dump --json out |
+		jq -se '.[0].body | .history[-1].tool == "rf-ntp" and .model.step == 0' >/dev/null
 	# one standard output
 	rf-ntp --eval -m "$M" -o - in | cmp - out
 	run -64 rf-ntp -m "$M" -o out in
@@ -121,7 +129,8 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 @test "rf-ntp: options without effect are mistakes" {
 	texts 40 1:30 >in
 	runs run
-	for how in "--log f" "--lr 3" "--mini-batch 2" "--at 0" "--ntp-coef 1" "--recompute none" "--grad-in g"; do
+	for how in "--log f" "--lr 3" "--mini-batch 2" "--at 0" "--ntp-coef 1" "--recompute none" \
+		"--grad-in g"; do
 		# shellcheck disable=SC2086
 		run -64 rf-ntp --eval -m run $how in
 		[ "$output" = "rf-ntp: ${how% *} goes with training (try --help)" ]
@@ -138,7 +147,8 @@ prompted() { rf-dump --json <(texts 40 "$@") | jq -c 'if .type == "seq" then (.b
 	runs a b
 	rf-ntp -m a --loss response --lr 0 --log log in
 	rf-entropy -m "$M" --nll in >nll
-	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '[$nll[] | .nll.data[19:][]] | length == 31 and (add / 31 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
+	jq -n --slurpfile log log --slurpfile nll <(json nll) -e '[$nll[] | .nll.data[19:][]]
+		| length == 31 and (add / 31 - $log[0]["loss/ntp"] | fabs < 1e-5)' >/dev/null
 	# the last token that counts depends on all of the text: the prompt's tokens get no loss, and matter
 	rf-ntp -m a --loss response --lr 1e-3 in
 	rf-ntp -m b --lr 1e-3 in

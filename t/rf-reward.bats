@@ -20,7 +20,8 @@ judged() {
 
 # whether a process of this group runs (one that waits to be reaped does not)
 running() {
-	cat /proc/[0-9]*/stat 2>/dev/null | awk -v g="$1" '{ sub(/^.*\) /, "") } $3 == g && $1 != "Z" { n++ } END { exit !n }'
+	cat /proc/[0-9]*/stat 2>/dev/null |
+		awk -v g="$1" '{ sub(/^.*\) /, "") } $3 == g && $1 != "Z" { n++ } END { exit !n }'
 }
 # gone: waits until the group whose number is in the file pid is no more
 gone() {
@@ -36,8 +37,10 @@ gone() {
 }
 
 @test "rf-reward --exec: keeps the promises of a filter" {
-	# the stream has 4 positions and 3 rollouts; sed -u reads and writes a line at a time, as mawk does not
-	printf '%s\n' 's/.*"body":\{("id":[0-9]+).*/{\1,"total":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}/' >judge.sed
+	# the stream has 4 positions and 3 rollouts; sed -u reads and writes a line at a time, as
+	# mawk does not
+	printf '%s\n' \
+		's/.*"body":\{("id":[0-9]+).*/{\1,"total":[[1,2,3],[4,5,6],[7,8,9],[0,0,1]]}/' >judge.sed
 	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec sed -uEf judge.sed'
 }
 
@@ -49,7 +52,8 @@ gone() {
 	rf-reward --kind hybrid "$G/stream/rewarded.rf" >out
 	records same "$G/stream/rewarded.rf" out
 	run ! records same "$G/stream/rewarded.rf" <(rf-reward --kind cosine out)
-	rf-reward --kind edit out | rf-reward --kind random | rf-reward --kind hybrid | records same "$G/stream/rewarded.rf" -
+	rf-reward --kind edit out | rf-reward --kind random | rf-reward --kind hybrid |
+		records same "$G/stream/rewarded.rf" -
 }
 
 @test "rf-reward: the kind decides the total" {
@@ -60,7 +64,8 @@ gone() {
 		records show $kind.rf | sed "s/ $kind / /" >$kind
 	done
 	run -0 cat cosine binary edit random
-	[ "$(sort -u cosine binary edit random | grep -c ': 7')" -eq 6 ] || [ "$(sort -u cosine random | wc -l)" -eq 5 ]
+	[ "$(sort -u cosine binary edit random | grep -c ': 7')" -eq 6 ] ||
+		[ "$(sort -u cosine random | wc -l)" -eq 5 ]
 	rf-reward in | cmp - cosine.rf
 }
 
@@ -96,11 +101,13 @@ gone() {
 	records same a <(rf-reward --shift 3 in)
 	run ! records same a <(rf-reward in)
 	run -0 --separate-stderr bash -c 'rf-reward --shift 2 in >b'
-	[ "$stderr" = "rf-reward: 2 of 3 sequences have no other position 2 places on, and no rollouts any more" ]
+	[ "$stderr" = \
+		"rf-reward: 2 of 3 sequences have no other position 2 places on, and no rollouts any more" ]
 	diff - <(records show b) <<<$'0:\n1:\n2:'
 }
 
-# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of 40 all are 20
+# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of
+# 40 all are 20
 @test "rf-reward: shifted, no rollout meets its own text, where positions are the same either" {
 	cat >echo.py <<-'END'
 		import json, sys
@@ -116,10 +123,12 @@ gone() {
 		            "h_pred": array("<f4", [8, 1, k, 1], [1] * 8 * k), "h_gt": array("<f4", [8, k, 1], [1] * 8 * k)}
 		    print(json.dumps(m))
 	END
-	# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of 40 all are 20
+	# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two
+	# 60; of 40 all are 20
 	for T in 80 40; do
 		tr -dc a-z <"$ROOT/README.md" | head -c $T >text.txt
-		rf-tokenize --bytes --no-eos text.txt | rf-select --mode uniform --chunks 8 | rf-dump --json - | python3 echo.py |
+		rf-tokenize --bytes --no-eos text.txt | rf-select --mode uniform --chunks 8 |
+			rf-dump --json - | python3 echo.py |
 			rf-cat --json - >echo$T.rf
 		rf-dump --tsv --rows position --columns s --no-header echo$T.rf >at$T
 	done
@@ -131,14 +140,17 @@ gone() {
 		awk '$1 == 1 || $2 == 1 { bad = 1 } END { exit bad || NR != 8 }' shifted
 	done
 	run -0 --separate-stderr rf-reward --shift 1 -o none echo40.rf
-	[ "$stderr" = "rf-reward: 1 of 1 sequences have no other position 1 places on, and no rollouts any more" ]
+	[ "$stderr" = \
+		"rf-reward: 1 of 1 sequences have no other position 1 places on, and no rollouts any more" ]
 	[ "$(rf-dump --check none)" = "none: ok, 1 record, $(stat -c %s none) bytes" ]
-	[ "$(rf-dump --json none | jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]
+	[ "$(rf-dump --json none |
+		jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]
 }
 
 @test "rf-reward: records without rollouts pass" {
 	records same "$G/stream/tokens.rf" <(rf-reward "$G/stream/tokens.rf")
-	records same "$G/stream/tokens.rf" <(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
+	records same "$G/stream/tokens.rf" \
+		<(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
 	grep -qx "only answers count" err
 	# which is said where it is so of all of them
 	[ "$(tail -n 1 err)" = "rf-reward: none of 4 records has rollouts (rf-rollout writes them)" ]
@@ -154,7 +166,9 @@ gone() {
 }
 
 @test "rf-reward: mistakes on the command line are usage" {
-	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" "--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" "--exec cat --seed 1" "--timeout 3" "--no-hidden"; do
+	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" \
+		"--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" \
+		"--exec cat --seed 1" "--timeout 3" "--no-hidden"; do
 		run -64 rf-reward $o "$G/stream/empty.rf"
 	done
 }
@@ -187,15 +201,18 @@ gone() {
 }
 
 @test "rf-reward --exec: the head names the kind, never the command" {
-	records make 1 1 0 | rf-reward --exec "$J right; : secret" --kind-name mine | zstd -dcq | tr -c '[:print:]' '\n' >out
+	records make 1 1 0 | rf-reward --exec "$J right; : secret" --kind-name mine | zstd -dcq |
+		tr -c '[:print:]' '\n' >out
 	grep -q kind-name out
 	run ! grep -q 'secret\|timeout\|hold' out
 }
 
 @test "rf-reward --exec: the history has what the command was told to be, and no kind of ours" {
 	records make 2 2 0 >in
-	[ "$(rf-reward --exec "$J right" in | rf-dump --json | head -n 1 | jq -c '.body.history[-1].options')" = '{"kind-name":"exec"}' ]
-	[ "$(rf-reward --kind edit in | rf-dump --json | head -n 1 | jq -c '.body.history[-1].options.kind')" = '"edit"' ]
+	[ "$(rf-reward --exec "$J right" in | rf-dump --json | head -n 1 |
+		jq -c '.body.history[-1].options')" = '{"kind-name":"exec"}' ]
+	[ "$(rf-reward --kind edit in | rf-dump --json | head -n 1 |
+		jq -c '.body.history[-1].options.kind')" = '"edit"' ]
 }
 
 @test "rf-reward --exec --no-hidden: the command gets no hidden states, the stream keeps them" {
@@ -203,7 +220,8 @@ gone() {
 	rf-reward --exec "$J right" in >a
 	rf-reward --no-hidden --exec "tee seen | $J right" in >b
 	cmp a b
-	jq -se 'length == 2 and all(.body.rollout | has("tokens") and (has("h_pred") or has("h_gt") | not))' seen >/dev/null
+	jq -se 'length == 2 and all(.body.rollout | has("tokens") and (has("h_pred") or has("h_gt") | not))' \
+		seen >/dev/null
 }
 
 @test "rf-reward --exec: an answer of the wrong kind is an error that names command and record" {
@@ -250,7 +268,8 @@ gone() {
 		exec $J close|closed its output and did not end before it answered record id 1
 	END
 	run -65 --separate-stderr rf-reward -o out --exec ./nothing-here in
-	[[ "${stderr_lines[-1]}" == "rf-reward: --exec './nothing-here': exited with status 127 before it answered record id 0" ]]
+	[[ "${stderr_lines[-1]}" == \
+		"rf-reward: --exec './nothing-here': exited with status 127 before it answered record id 0" ]]
 }
 
 @test "rf-reward --exec: a command that hangs is ended after --timeout, with its children" {
@@ -262,7 +281,8 @@ gone() {
 	run -65 --separate-stderr rf-reward -o out --timeout .5 --exec "$J hang" in
 	[[ "$stderr" == *": neither took nor gave a byte for 0.5 s (--timeout)" ]]
 	# deaf: it closed its input and does nothing
-	run -65 --separate-stderr rf-reward -o out --exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 3000 0)
+	run -65 --separate-stderr rf-reward -o out \
+		--exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 3000 0)
 	[[ "$stderr" == *": closed its input and says nothing more" ]]
 	gone
 	[ $SECONDS -lt 50 ]
@@ -278,7 +298,8 @@ gone() {
 @test "rf-reward --exec: a signal that ends rf-reward ends the command too" {
 	records make 4 4 0 >in
 	for signal in TERM INT HUP; do
-		# a shell that ignores SIGINT in the background hands that down: rf-reward sets its own handlers
+		# a shell that ignores SIGINT in the background hands that down: rf-reward sets its
+		# own handlers
 		rf-reward --exec 'echo $$ >pid; sleep 71; :' -o out in 2>/dev/null 3>&- &
 		for ((i = 0; i < 1000; i++)); do [ -s pid ] && break; sleep .01; done
 		kill -$signal $!

@@ -45,7 +45,8 @@ setup() {
 		rf-rollout -m "$M" -k 1 -n 20000 --temperature $temperature in >out
 		unit u-model fit out
 	done
-	run ! "$RF_UNITS/u-model" fit <(rf-rollout -m "$M" -k 1 -n 20000 --temperature 2 in | rf-dump --json | sed 's/"temperature":2/"temperature":1/' | rf-cat --json)
+	run ! "$RF_UNITS/u-model" fit <(rf-rollout -m "$M" -k 1 -n 20000 --temperature 2 in | rf-dump --json |
+		sed 's/"temperature":2/"temperature":1/' | rf-cat --json)
 }
 
 @test "rf-rollout: the end of the sequence is never drawn, unless --eos" {
@@ -56,7 +57,8 @@ setup() {
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | wc -l)" -eq 0 ]
 	unit u-model draws m 0 0 0 0 1 out
 	rf-rollout -m m -k 5 -n 100 --eos in >out
-	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | sort -u | wc -l)" -eq 3 ]
+	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | sort -u |
+		wc -l)" -eq 3 ]
 }
 
 @test "rf-rollout: --score of what was drawn gives the same values" {
@@ -72,7 +74,9 @@ setup() {
 
 @test "rf-rollout: --score fills in what rollouts made elsewhere lack" {
 	rf-rollout -m "$M" --score "$G/stream/rewarded.rf" >want
-	rf-dump --json "$G/stream/rewarded.rf" | jq -c 'if .body.rollout then del(.body.rollout["logp", "h_pred", "h_gt"]) else . end' | rf-cat --json |
+	rf-dump --json "$G/stream/rewarded.rf" |
+		jq -c 'if .body.rollout then del(.body.rollout["logp", "h_pred", "h_gt"]) else . end' |
+		rf-cat --json |
 		rf-rollout -m "$M" --score >have
 	cmp have want
 	# and says what other weights make of them
@@ -86,8 +90,10 @@ setup() {
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:64 >in
 		for threads in 1 2 3; do
-			rf-rollout --device cpu -m "$M" -k 6 -n 4 --segment 128 --threads $threads in >$threads
-			rf-rollout --device cpu -m "$M" --score --segment 128 --threads $threads $threads >score$threads
+			rf-rollout --device cpu -m "$M" -k 6 -n 4 --segment 128 \
+				--threads $threads in >$threads
+			rf-rollout --device cpu -m "$M" --score --segment 128 \
+				--threads $threads $threads >score$threads
 		done
 		cmp 1 2 && cmp 1 3 && cmp score1 score2 && cmp score1 score3
 		rf-rollout --device check -m "$M" -k 6 -n 4 --segment 128 in | cmp - 1
@@ -108,9 +114,13 @@ setup() {
 		"$RF_UNITS/u-records" reverse in | rf-rollout -m "$M" -k 6 -n 4 >back
 		"$RF_UNITS/u-records" reverse back | cmp - want
 		rf-rollout -m "$M" -k 6 -n 1 in >one
-		[ "$(json one | jq -c '.rollout.tokens.data // []')" = "$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 24) as $p | .[24 * $p:24 * $p + 6][]]')" ]
+		[ "$(json one | jq -c '.rollout.tokens.data // []')" = \
+			"$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 24) as $p
+			| .[24 * $p:24 * $p + 6][]]')" ]
 		rf-rollout -m "$M" -k 3 -n 4 in >short
-		[ "$(json short | jq -c '.rollout.tokens.data // []')" = "$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 6) as $r | .[6 * $r:6 * $r + 3][]]')" ]
+		[ "$(json short | jq -c '.rollout.tokens.data // []')" = \
+			"$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 6) as $r
+			| .[6 * $r:6 * $r + 3][]]')" ]
 	done
 }
 
@@ -169,9 +179,11 @@ setup() {
 		unit u-model near scored want logp h_pred h_gt
 		# a record's values are those of its own, whatever went before it
 		for i in 0 1 2 3; do
-			rf-cat --range $i:$((i + 1)) in | rf-rollout -m "$M" -k 6 -n 3 --segment 64 | json - >alone
+			rf-cat --range $i:$((i + 1)) in | rf-rollout -m "$M" -k 6 -n 3 --segment 64 |
+				json - >alone
 			cmp alone <(json have | sed -n $((i + 1))p)
-			rf-cat --range $i:$((i + 1)) have | rf-rollout -m "$M" --score --segment 64 | json - >alone
+			rf-cat --range $i:$((i + 1)) have | rf-rollout -m "$M" --score --segment 64 |
+				json - >alone
 			cmp alone <(json scored | sed -n $((i + 1))p)
 		done
 	done
@@ -181,7 +193,8 @@ setup() {
 	rf-init --from "$M" run
 	rf-grpo -m run --stale any -o in "$G/stream/rewarded.rf"
 	rf-rollout -m "$M" -k 3 in >out
-	[ "$(json out | jq -c 'select(.id == 0) | keys_unsorted')" = '["id","tokens","source","meta","positions","rollout"]' ]
+	[ "$(json out | jq -c 'select(.id == 0) | keys_unsorted')" = \
+		'["id","tokens","source","meta","positions","rollout"]' ]
 	[ "$(json out | jq -c 'select(.id == 2)')" = "$(json in | jq -c 'select(.id == 2)')" ]
 	texts 40 1:30 >plain
 	[ "$(json <(rf-rollout -m "$M" plain))" = "$(json plain)" ]
@@ -216,7 +229,8 @@ setup() {
 		rf-grpo -m run --stale any rewarded
 	done
 	rf-reward --exec 'jq -c --unbuffered .body | jq -c --unbuffered "{id, total: [range(0; 3) as \$i | [range(0; 20) as \$j | .rollout.tokens.data[\$i * 100 + \$j * 5]]]}"' out >rewarded
-	[ "$(json rewarded | jq -c '.reward.total.data')" = "$(json out | jq -c '[.rollout.tokens.data as $t | range(0; 60) | $t[. * 5]]')" ]
+	[ "$(json rewarded | jq -c '.reward.total.data')" = \
+		"$(json out | jq -c '[.rollout.tokens.data as $t | range(0; 60) | $t[. * 5]]')" ]
 	rf-grpo -m run --stale any rewarded
 	rf-rollout -m m --score out | rf-dump --check -q -
 	# a stage that draws nothing says nothing new
@@ -239,7 +253,8 @@ setup() {
 
 @test "rf-rollout: usage errors" {
 	run -64 rf-rollout -k 3 </dev/null
-	for bad in '-k 0' '-n 0' '--temperature 0' '--temperature nan' '--top-p 0' '--top-p 1.5' '--top-k -1' '--draw-step -2' '--seed -1'; do
+	for bad in '-k 0' '-n 0' '--temperature 0' '--temperature nan' '--top-p 0' '--top-p 1.5' \
+		'--top-k -1' '--draw-step -2' '--seed -1'; do
 		run -64 rf-rollout -m "$M" $bad "$G/stream/rewarded.rf"
 	done
 	run -0 --separate-stderr rf-rollout -m "$M" --dry-run -n 64 -k 100 </dev/null

@@ -7,7 +7,8 @@ setup() {
 records() { "$RF_UNITS/u-records" "$@"; }
 
 @test "rf-select: keeps the promises of a filter" {
-	PROMISE_CUTS=500 promises filter "$G/stream/tokens.rf" rf-select --mode uniform --chunks 2 -k 2 --margin 2
+	PROMISE_CUTS=500 promises filter "$G/stream/tokens.rf" \
+		rf-select --mode uniform --chunks 2 -k 2 --margin 2
 }
 
 @test "rf-select: positions are those of another implementation" {
@@ -48,7 +49,8 @@ records() { "$RF_UNITS/u-records" "$@"; }
 	run ! cmp <(records show a) <(records make 20 1 4 | rf-select | records show -)
 	cmp <(records show a) <(records make 20 1 4 | rf-select --draw-step 3 | records show -)
 	# a model whose step is not said draws as at step 0
-	cmp <(records make 20 1 -1 | rf-select | records show -) <(records make 20 1 0 | rf-select | records show -)
+	cmp <(records make 20 1 -1 | rf-select | records show -) <(records make 20 1 0 | rf-select |
+		records show -)
 }
 
 @test "rf-select: rollouts, rewards and advantages of old positions are removed" {
@@ -67,7 +69,8 @@ records() { "$RF_UNITS/u-records" "$@"; }
 
 @test "rf-select: max and min take the extremes of each chunk" {
 	records make 8 1 0 >in
-	run ! cmp <(rf-select --mode max --margin 1 in | records show -) <(rf-select --mode min --margin 1 in | records show -)
+	run ! cmp <(rf-select --mode max --margin 1 in |
+		records show -) <(rf-select --mode min --margin 1 in | records show -)
 	# they draw nothing
 	cmp <(rf-select --mode max in | records show -) <(rf-select --mode max --seed 5 in | records show -)
 }
@@ -77,9 +80,11 @@ records() { "$RF_UNITS/u-records" "$@"; }
 	[ "$stderr" = "rf-select: 1 of 4 sequences were too short and have no positions" ]
 	[ "$(records show out | grep -c ': ')" -eq 3 ]
 	[ "$(records show out | sed -n 3p)" = "2:" ]
-	run -0 --separate-stderr rf-select --mode uniform --chunks 4 -k 3 --margin 3 -o out "$G/stream/tokens.rf"
+	run -0 --separate-stderr rf-select --mode uniform --chunks 4 -k 3 --margin 3 \
+		-o out "$G/stream/tokens.rf"
 	[ -z "$stderr" ]
-	run -0 --separate-stderr rf-select --mode uniform --chunks 10 -k 3 --margin 3 -o out "$G/stream/tokens.rf"
+	run -0 --separate-stderr rf-select --mode uniform --chunks 10 -k 3 --margin 3 \
+		-o out "$G/stream/tokens.rf"
 	[ "$stderr" = "rf-select: 1 of 4 sequences were too short and have no positions" ]
 }
 
@@ -106,7 +111,8 @@ records() { "$RF_UNITS/u-records" "$@"; }
 }
 
 @test "rf-select: numbers that make no sense are usage" {
-	for o in "--chunks 0" "-k 0" "--tau 0" "--tau nan" "--margin -1" "--mode greedy" "--smooth -1" "--seed -1" "--step 1"; do
+	for o in "--chunks 0" "-k 0" "--tau 0" "--tau nan" "--margin -1" "--mode greedy" \
+		"--smooth -1" "--seed -1" "--step 1"; do
 		run -64 rf-select $o "$G/stream/empty.rf"
 	done
 	run -64 rf-select "$G/stream/empty.rf" "$G/stream/empty.rf"

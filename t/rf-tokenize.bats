@@ -5,7 +5,8 @@ setup() {
 	load promises
 }
 
-# bodies [options] [file ...]: what rf-tokenize --bytes writes as JSON, one sequence a line, without the head and the end
+# bodies [options] [file ...]: what rf-tokenize --bytes writes as JSON, one sequence a line, without
+# the head and the end
 bodies() {
 	rf-tokenize --bytes "$@" 2>err | rf-dump --json >out.json || return
 	sed -n 's/^{"seq":[0-9]*,"type":"seq","body":\(.*\)}$/\1/p' out.json
@@ -15,9 +16,11 @@ bodies() {
 tokens() {
 	local i data=
 	for ((i = 0; i < ${#2}; i++)); do
-		if [ "${2:i:1}" = . ]; then data+=,1; else printf -v data '%s,%d' "$data" $(($(printf '%d' "'${2:i:1}") + 3)); fi
+		if [ "${2:i:1}" = . ]; then data+=,1; else printf \
+			-v data '%s,%d' "$data" $(($(printf '%d' "'${2:i:1}") + 3)); fi
 	done
-	printf '{"id":%d,"tokens":{"dtype":"<i4","shape":[%d],"data":[%s]}%s}\n' "$1" "${#2}" "${data:1}" "${3-}"
+	printf '{"id":%d,"tokens":{"dtype":"<i4","shape":[%d],"data":[%s]}%s}\n' "$1" "${#2}" \
+		"${data:1}" "${3-}"
 }
 
 # bad LINE: the one line of standard error of a run that ended with 65 because of it
@@ -37,7 +40,8 @@ bad() {
 	printf 'A\377' >a.txt
 	rf-tokenize --bytes a.txt 2>err >a.rf
 	hex=$(zstd -dc <a.rf | od -An -v -tx1 | tr -d ' \n')
-	# [1, "seq", {"id": 0, "tokens": {"dtype": "<i4", "shape": [3], "data": 44 00 00 00  02 01 00 00  01 00 00 00}}]
+	# [1, "seq", {"id": 0, "tokens": {"dtype": "<i4", "shape": [3], "data": 44 00 00 00  02 01
+	# 00 00  01 00 00 00}}]
 	record=9301a373657182a2696400a6746f6b656e7383a56474797065a33c6934a573686170659103a464617461c40c440000000201000001000000
 	# [0, "head", {"format": 1, "vocab": 384, "tokenizer": {"kind": "bytes", "hash": ...
 	head=9300a46865616484a6666f726d617401a5766f636162cd0180a9746f6b656e697a657282a46b696e64a56279746573a468617368b0
@@ -113,7 +117,10 @@ bad() {
 
 @test "rf-tokenize: prompt and answer" {
 	printf '{"q":"ab","a":"c"}\n{"q":"","a":["d","e\\n"]}\n' >a.jsonl
-	{ tokens 0 abc. ',"prompt_len":2,"answers":["c"]' && tokens 1 d. ',"prompt_len":0,"answers":["d","e\n"]'; } >want
+	{
+		tokens 0 abc. ',"prompt_len":2,"answers":["c"]' &&
+			tokens 1 d. ',"prompt_len":0,"answers":["d","e\n"]'
+	} >want
 	bodies --prompt-key q --answer-key a a.jsonl | cmp - want
 	# without an answer the document does not end
 	printf '{"q":"ab"}\n' >a.jsonl
@@ -128,11 +135,15 @@ bad() {
 		tokens 2 . ',"prompt_len":0,"answers":["ef"]'
 	} >want
 	bodies --prompt-key q --answer-key a --max-len 3 --truncate split a.jsonl | cmp - want
-	bodies --prompt-key q --answer-key a --max-len 4 --truncate left a.jsonl | cmp - <(tokens 0 def. ',"prompt_len":1,"answers":["ef"]')
-	bodies --prompt-key q --answer-key a --max-len 2 --truncate right a.jsonl | cmp - <(tokens 0 ab ',"prompt_len":2,"answers":["ef"]')
+	bodies --prompt-key q --answer-key a --max-len 4 --truncate left a.jsonl |
+		cmp - <(tokens 0 def. ',"prompt_len":1,"answers":["ef"]')
+	bodies --prompt-key q --answer-key a --max-len 2 --truncate right a.jsonl |
+		cmp - <(tokens 0 ab ',"prompt_len":2,"answers":["ef"]')
 	# an answer of which nothing is left is counted
-	for how in 'right|1 kept (1 of them cut, 1 of these without their answer)' 'left|1 kept (1 of them cut)'; do
-		rf-tokenize --bytes --prompt-key q --answer-key a --max-len 2 --truncate "${how%%|*}" a.jsonl 2>err >out
+	for how in 'right|1 kept (1 of them cut, 1 of these without their answer)' \
+		'left|1 kept (1 of them cut)'; do
+		rf-tokenize --bytes --prompt-key q --answer-key a --max-len 2 \
+			--truncate "${how%%|*}" a.jsonl 2>err >out
 		[[ "$(cat err)" == "rf-tokenize: 1 document: ${how#*|}, 0 dropped; "* ]]
 	done
 }
@@ -142,7 +153,10 @@ bad() {
 	printf '{"text":"a","from":"x/y","n":18446744073709551615,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
 	printf 'c' >d/c.txt
 	printf '{"tokens":[5]}\n' >d/i.ids
-	{ tokens 0 a. ',"source":"a.jsonl:1"' && tokens 1 b. ',"source":"a.jsonl:2"' && tokens 2 c. ',"source":"c.txt"'; } >want
+	{
+		tokens 0 a. ',"source":"a.jsonl:1"' && tokens 1 b. ',"source":"a.jsonl:2"' &&
+			tokens 2 c. ',"source":"c.txt"'
+	} >want
 	bodies --source d/a.jsonl d/c.txt | cmp - want
 	bodies --source d/i.ids | grep -q '"source":"i.ids:1"'
 	{
@@ -155,15 +169,18 @@ bad() {
 @test "rf-tokenize: meta data as deep as a record can hold, and one deeper" {
 	printf '{"text":"a","m":[[[[[1]]]]]}\n' >a.jsonl
 	bodies --meta-key m a.jsonl | grep -q '"meta":{"m":\[\[\[\[\[1\]\]\]\]\]}'
-	[ "$(bad '{"text":"a","m":[[[[[[1]]]]]]}' --meta-key m)" = "rf-tokenize: bad.jsonl: line 1: 'm': lists and objects more than 5 deep" ]
+	[ "$(bad '{"text":"a","m":[[[[[[1]]]]]]}' --meta-key m)" = \
+		"rf-tokenize: bad.jsonl: line 1: 'm': lists and objects more than 5 deep" ]
 }
 
 @test "rf-tokenize: a line that is no document is an error that names file and line" {
 	printf '{"text":"a"}\n{"text":"a"\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes a.jsonl
-	[ "$stderr" = "rf-tokenize: a.jsonl: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
+	[ "$stderr" = \
+		"rf-tokenize: a.jsonl: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
 	run -65 --separate-stderr rf-tokenize --bytes <a.jsonl
-	[ "$stderr" = "rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
+	[ "$stderr" = \
+		"rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
 	at="rf-tokenize: bad.jsonl: line 1:"
 	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value should be" ]
 	[ "$(bad '')" = "$at not JSON: it is empty" ]
@@ -175,12 +192,17 @@ bad() {
 	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 should be" ]
 	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at no key 'm'" ]
 	[ "$(bad '{"text":"a","m":{"b":1,"b":2}}' --meta-key m | grep -c 'line 1: meta data: ')" = 1 ]
-	[ "$(bad '{"text":"a","m":1e999}' --meta-key m)" = "$at 'm': a number that does not fit into 64 bits" ]
-	[ "$(bad '{"text":"a","s":"\u0000"}' --source-key s)" = "$at 's' holds a zero byte, which only texts may" ]
+	[ "$(bad '{"text":"a","m":1e999}' --meta-key m)" = \
+		"$at 'm': a number that does not fit into 64 bits" ]
+	[ "$(bad '{"text":"a","s":"\u0000"}' --source-key s)" = \
+		"$at 's' holds a zero byte, which only texts may" ]
 	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = "$at no key 'a'" ]
-	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answer-key a)" = "$at 'a' is an empty list, not a string or a list of strings" ]
-	[ "$(bad '{"p":"a","a":["b",2]}' --prompt-key p --answer-key a)" = "$at 'a' has a number at 1, not a string" ]
-	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = "$at 'a' is a number, not a string or a list of strings" ]
+	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answer-key a)" = \
+		"$at 'a' is an empty list, not a string or a list of strings" ]
+	[ "$(bad '{"p":"a","a":["b",2]}' --prompt-key p --answer-key a)" = \
+		"$at 'a' has a number at 1, not a string" ]
+	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = \
+		"$at 'a' is a number, not a string or a list of strings" ]
 }
 
 @test "rf-tokenize: ids are taken as they are, below the vocabulary" {
@@ -195,7 +217,8 @@ bad() {
 	[ "$(bad '{"tokens":[1,384]}' --format ids)" = "$at 'tokens' has 384 at 1, the vocabulary is 384" ]
 	[ "$(bad '{"tokens":[-1]}' --format ids)" = "$at 'tokens' has '-1' at 0, not a token id" ]
 	[ "$(bad '{"tokens":[1.5]}' --format ids)" = "$at 'tokens' has '1.5' at 0, not a token id" ]
-	[ "$(bad '{"tokens":[2147483648]}' --format ids)" = "$at 'tokens' has '2147483648' at 0, not a token id" ]
+	[ "$(bad '{"tokens":[2147483648]}' --format ids)" = \
+		"$at 'tokens' has '2147483648' at 0, not a token id" ]
 	[ "$(bad '{"tokens":["1"]}' --format ids)" = "$at 'tokens' has '\"1\"' at 0, not a token id" ]
 	[ "$(bad '{"tokens":"1"}' --format ids)" = "$at 'tokens' is a string, not a list of token ids" ]
 	[ "$(bad '{"ids":[1]}' --format ids)" = "$at no key 'tokens'" ]
@@ -237,7 +260,8 @@ bad() {
 	for path in m m/tokenizer_config.json run run/step-000001; do
 		rf-tokenize -m "$path" a.txt 2>err >out.rf
 		rf-dump --json out.rf | sed 1d | sed 's/"xxh64":.*//' | cmp - <(sed 's/"xxh64":.*//' want)
-		rf-dump --json out.rf | sed 1q | grep -q '"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}'
+		rf-dump --json out.rf | sed 1q |
+			grep -q '"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}'
 	done
 	echo '{"tokenizer_class":"LlamaTokenizer"}' >other/tokenizer_config.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other a.txt
@@ -252,7 +276,8 @@ bad() {
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -c '.body | .vocab, .tokenizer')" = '40
 {"kind":"BPE","hash":"'"$(printf '%s' "$(rf-dump --json out.rf | head -n 1 | jq -r .body.tokenizer.hash)")"'"}' ]
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -r '.body.tokenizer.hash | length')" -eq 16 ]
-	rf-tokenize -m other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' | diff - <(rf-dump --json out.rf | sed '1d;$d')
+	rf-tokenize -m other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' |
+		diff - <(rf-dump --json out.rf | sed '1d;$d')
 	rm other/config.json
 	run -64 rf-tokenize -m other x.ids
 	[[ "$output" == *"ids need the size of their vocabulary: --vocab, or "* ]]
@@ -279,7 +304,8 @@ bad() {
 	usage "ids need the size of their vocabulary: --vocab, or a model that says it" a.ids
 	usage "--vocab is for ids without a tokenizer" --bytes --vocab 5 a.ids
 	usage "--bytes and --tokenizer exclude each other (try --help)" --bytes -m m a.txt
-	usage "--text-key goes with documents of one text, not with --prompt-key (try --help)" --bytes --text-key a --prompt-key b a.jsonl
+	usage "--text-key goes with documents of one text, not with --prompt-key (try --help)" --bytes \
+		--text-key a --prompt-key b a.jsonl
 	usage "--truncate needs --max-len" --bytes --truncate left a.txt
 	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt
 	usage "--held-out needs --hold-out" --bytes --held-out a.txt
@@ -287,7 +313,8 @@ bad() {
 	usage "--source and --source-key exclude each other" --bytes --source --source-key a
 	usage "two options name the key 'q'" --bytes --prompt-key q --answer-key q
 	usage "--meta-key: a key is empty or longer than 255 bytes" --bytes --meta-key a,
-	usage "'a.txt': a text file has no keys: --prompt-key, --meta-key and --source-key are for jsonl" --bytes --meta-key a a.txt
+	usage "'a.txt': a text file has no keys: --prompt-key, --meta-key and --source-key are for jsonl" \
+		--bytes --meta-key a a.txt
 	usage "'a.ids': --prompt-key is for jsonl, not for ids" --bytes --prompt-key a a.ids
 	run -64 rf-tokenize --bytes --max-len 0x a.txt
 	run -64 rf-tokenize --bytes --truncate middle a.txt
@@ -334,7 +361,8 @@ bad() {
 	[ "$stderr" = "rf-tokenize: a.txt: longer than 65536 bytes (--max-record)" ]
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 100k a.txt
 	[[ "$stderr" == "rf-tokenize: a.txt: a record of 70001 tokens would be longer than 102400 bytes (--max-record; "* ]]
-	rf-tokenize --bytes --max-record 100k --max-len 20000 --truncate split a.txt 2>err | rf-dump --json --max-record 100k >/dev/null
+	rf-tokenize --bytes --max-record 100k --max-len 20000 --truncate split a.txt 2>err |
+		rf-dump --json --max-record 100k >/dev/null
 }
 
 @test "rf-tokenize: a hostile line costs no more than its size" {

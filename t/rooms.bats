@@ -7,7 +7,8 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 @test "rooms: an include of a room that does not lie below is refused, with its place" {
 	mkdir -p lib/base lib/stream lib/model kernels
 	echo '#include "base/err.h"' | tee lib/stream/good.c kernels/good.cu >lib/base/good.c
-	printf '/* */\n#include "stream/record.h"\n' | tee lib/base/upward.h kernels/upward.c >lib/model/beside.c
+	printf '/* */\n#include "stream/record.h"\n' |
+		tee lib/base/upward.h kernels/upward.c >lib/model/beside.c
 	rooms lib/*/good.c kernels/good.cu
 	run rooms lib/*/* kernels/*
 	[ "$status" -eq 1 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Runs: commits under every fault that can be injected, two writers, order of syncs.  RF_ALL=1 tries every system call,
-# otherwise one in five.
+# Runs: commits under every fault that can be injected, two writers, order of syncs.  RF_ALL=1 tries every
+# system call, otherwise one in five.
 setup_file() {
 	load helper
 	export PATH R=$BATS_FILE_TMPDIR
@@ -12,7 +12,8 @@ setup_file() {
 	"$RF_UNITS/u-run" check "$R/old" >"$R/whole"
 	"$RF_UNITS/u-run" check "$R/new" >>"$R/whole"
 	cp -a "$R/old" "$R/traced"
-	ASAN_OPTIONS=detect_leaks=0 strace -f -y -o "$R/trace" "$RF_UNITS/u-run" commit "$R/traced" 9 2>/dev/null || rm -f "$R/trace"
+	ASAN_OPTIONS=detect_leaks=0 strace -f -y \
+		-o "$R/trace" "$RF_UNITS/u-run" commit "$R/traced" 9 2>/dev/null || rm -f "$R/trace"
 }
 setup() {
 	load helper
@@ -35,7 +36,8 @@ calls() {
 		on && name ~ want { print name, k[name] }' "$R/trace"
 }
 
-# attempt STRACE-OPTIONS...: a commit of step 9 to a copy of the old run under this fault; its status in $status
+# attempt STRACE-OPTIONS...: a commit of step 9 to a copy of the old run under this fault; its
+# status in $status
 attempt() {
 	rm -rf r
 	cp -a "$R/old" r
@@ -43,11 +45,12 @@ attempt() {
 	{ strace -f -o /dev/null "$@" "$RF_UNITS/u-run" commit r 9 2>message || status=$?; } 2>/dev/null
 }
 
-# The newest step is one of the two, whole, and so is whatever else is called a step; the next trainer finds the run in
-# order.
+# The newest step is one of the two, whole, and so is whatever else is called a step; the next trainer finds
+# the run in order.
 in_order() {
 	for step in r/step-*; do
-		[ "$(cd "$step" && echo *)" = "config.json model.safetensors optim.safetensors state.json" ] || return 1
+		[ "$(cd "$step" && echo *)" = \
+			"config.json model.safetensors optim.safetensors state.json" ] || return 1
 	done
 	"$RF_UNITS/u-run" check r >now || return 1
 	grep -qxFf now "$R/whole" || return 1
@@ -80,7 +83,8 @@ in_order() {
 
 @test "run: a trainer killed at any system call leaves the old step or the new one" {
 	need_strace
-	calls '.*' | grep -Ev '^(exit_group|execve|rt_sigreturn)' | awk -v every="$EVERY" 'NR % every == 0' >list
+	calls '.*' | grep -Ev '^(exit_group|execve|rt_sigreturn)' |
+		awk -v every="$EVERY" 'NR % every == 0' >list
 	[ "$(wc -l <list)" -ge 40 ]
 	while read -r name k; do
 		attempt -e trace="$name" -e inject="$name:signal=KILL:when=$k"
@@ -101,12 +105,15 @@ in_order() {
 		for fault in "${faults[@]}"; do
 			attempt -e trace="$name" -e inject="$name:error=${fault% *}:when=${fault#* }"
 			where="$name $fault: status $status, $(cat message)"
-			[ -z "$(find . -name '.*.tmp-*')" ] || [ "$name" = openat ] || { echo "$where: leftovers"; return 1; }
-			if [ "$status" -eq 0 ]; then # reading what may be missing, syncing or removing what is old
+			[ -z "$(find . -name '.*.tmp-*')" ] || [ "$name" = openat ] ||
+				{ echo "$where: leftovers"; return 1; }
+			# reading what may be missing, syncing or removing what is old
+			if [ "$status" -eq 0 ]; then
 				[ -d r/step-000009 ] || { echo "$where"; return 1; }
 			else
 				[ "$status" -eq 74 ] || { echo "$where"; return 1; }
-				[ "$name" = write ] && [[ "$fault" == *+ ]] || [ "$(wc -l <message)" -eq 1 ] || { echo "$where"; return 1; }
+				[ "$name" = write ] && [[ "$fault" == *+ ]] ||
+					[ "$(wc -l <message)" -eq 1 ] || { echo "$where"; return 1; }
 			fi
 			in_order || { echo "$where"; ls -AR r; return 1; }
 		done
@@ -120,7 +127,8 @@ in_order() {
 	[ "$(wc -l <list)" -ge 12 ]
 	while read -r name k; do
 		attempt -e trace="$name" -e inject="$name:error=EDQUOT:when=$k"
-		[ "$status" -eq 74 ] && [ ! -e r/step-000009 ] || { echo "$name $k: status $status"; return 1; }
+		[ "$status" -eq 74 ] && [ ! -e r/step-000009 ] ||
+			{ echo "$name $k: status $status"; return 1; }
 		[ "$("$RF_UNITS/u-run" check r)" = "$(head -n 1 "$R/whole")" ]
 		[ "$name" = rename ] || grep -q ': Disk quota exceeded$' message
 	done <list
@@ -159,7 +167,8 @@ in_order() {
 @test "run: a disk that is too small is 74 before anything is written, with the bytes needed and free" {
 	need_strace
 	cp -a "$R/old" r
-	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs -e inject=statfs:retval=0:poke_exit=@arg2="$(printf %032d01%0206d 0 0)" \
+	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs \
+		-e inject=statfs:retval=0:poke_exit=@arg2="$(printf %032d01%0206d 0 0)" \
 		"$RF_UNITS/u-run" commit r 9
 	[[ "$stderr" =~ ^"u-run: r/.step-000009.tmp-"[0-9]+": a checkpoint needs "[0-9]+" bytes, "[0-9]+" are free"$ ]]
 	in_order
@@ -197,7 +206,8 @@ in_order() {
 @test "run: a filter whose step goes between finding and opening it reads the next one" {
 	need_strace
 	cp -a "$R/old" r
-	strace -f -o /dev/null -e trace=readlink -e inject=readlink:delay_exit=400000:when=1 "$RF_UNITS/u-run" check r >out &
+	strace -f -o /dev/null -e trace=readlink -e inject=readlink:delay_exit=400000:when=1 \
+		"$RF_UNITS/u-run" check r >out &
 	sleep .2
 	"$RF_UNITS/u-run" commit r 9 1
 	[ "$(echo r/step-*)" = r/step-000009 ]

@@ -47,7 +47,8 @@ reader() {
 @test "rf-stream(5): the reader in Python says of no input that it is truncated" {
 	# without the modules that a stream needs: here is none
 	echo 'def Unpacker(source): return []' >msgpack.py
-	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' >zstandard.py
+	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' \
+		>zstandard.py
 	: >numpy.py
 	sed -n '/^import sys, msgpack/,/^\.Ed$/p' "$ROOT/man/rf-stream.5" | sed '$d;s/\\e/\\/g' >reader.py
 	run -1 env PYTHONPATH=. python3 reader.py </dev/null
@@ -56,15 +57,18 @@ reader() {
 
 @test "rf-stream(5): every key of a record is in the page, in the order in which it is written" {
 	rf-dump --json "$S/rewarded.rf" | jq -r 'select(.seq == 1).body | keys_unsorted[]' >written
-	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" | sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
+	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" |
+		sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
 	[ "$(wc -l <page)" -eq 15 ]
 	[ "$(grep -Fxf written page)" = "$(cat written)" ]
 }
 
 @test "rf-cat(1): the examples work" {
 	rf-cat --repeat 100 "$S/tokens.rf" >corpus.rf
-	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' | rf-cat --json -o a.rf
-	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | sed 's/.\x08//g' | sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
+	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' |
+		rf-cat --json -o a.rf
+	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | sed 's/.\x08//g' |
+		sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
 	[ "$(wc -l <examples)" -eq 4 ]
 	bash -eu -o pipefail examples
 	[ "$(rf-dump --check batch.rf)" = "batch.rf: ok, 128 records, $(stat -c %s batch.rf) bytes" ]
@@ -131,14 +135,17 @@ sweep() {
 		traced "inject=$call:$fault:when=$k" -o dir/out.rf "$S/tokens.rf"
 		grep -q -e INJECTED -e SIGKILL trace || break
 		# before main() the loader may fail: 127
-		[ "$status" -eq 127 ] || [[ " $* " == *" $status "* ]] || { echo "$call $fault $k: exit status $status"; cat stderr; return 1; }
-		[ "$status" -eq 0 ] || [ "$status" -gt 100 ] || [ "$(wc -l <stderr)" -eq 1 ] || { cat stderr; return 1; }
+		[ "$status" -eq 127 ] || [[ " $* " == *" $status "* ]] ||
+			{ echo "$call $fault $k: exit status $status"; cat stderr; return 1; }
+		[ "$status" -eq 0 ] || [ "$status" -gt 100 ] || [ "$(wc -l <stderr)" -eq 1 ] ||
+			{ cat stderr; return 1; }
 		if [ "$status" -eq 0 ]; then
 			cmp dir/out.rf want.rf
 		elif ! cmp -s dir/out.rf want.rf; then # the fault came after the rename
 			[ "$(cat dir/out.rf)" = old ]
 		fi
-		[ "$fault" = signal=KILL ] || [ "$(ls -A dir)" = out.rf ] || { echo "$call $fault $k leaves $(ls -A dir)"; return 1; }
+		[ "$fault" = signal=KILL ] || [ "$(ls -A dir)" = out.rf ] ||
+			{ echo "$call $fault $k leaves $(ls -A dir)"; return 1; }
 	done
 	[ "$k" -gt 1 ] && [ "$k" -lt 60 ]
 }
@@ -168,16 +175,21 @@ sweep() {
 	can_trace
 	local n=0
 	# large records, so that it asks for memory more than once
-	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * (20000 * (.seq + 1)) else . end' | rf-cat --json -o big.rf
+	rf-dump --json "$S/tokens.rf" |
+		jq -c 'if .type == "seq" then .body.meta.x = "abcdefgh" * (20000 * (.seq + 1)) else . end' |
+		rf-cat --json -o big.rf
 	strace -qq -o trace -e trace=mmap rf-cat --version >stdout
 	for k in $(seq $(($(wc -l <trace) + 1)) 200); do # those before are the loader's
 		rm -rf dir && mkdir dir && echo old >dir/out.rf
 		status=0
-		strace -qq -o trace -e inject=brk:error=ENOMEM:when=2+ -e "inject=mmap:error=ENOMEM:when=$k+" rf-cat --shuffle -o dir/out.rf big.rf >stdout 2>stderr || status=$?
+		strace -qq -o trace -e inject=brk:error=ENOMEM:when=2+ \
+			-e "inject=mmap:error=ENOMEM:when=$k+" \
+			rf-cat --shuffle -o dir/out.rf big.rf >stdout 2>stderr || status=$?
 		grep -q 'mmap.*INJECTED' trace || break
 		[ "$status" -eq 71 ] || { echo "$k: exit status $status"; cat stderr; return 1; }
 		[ "$(cat dir/out.rf)$(ls -A dir)" = oldout.rf ]
-		[ "$(wc -l <stderr)" -eq 1 ] && grep -q '^rf-cat: .*out of memory' stderr || { cat stderr; return 1; }
+		[ "$(wc -l <stderr)" -eq 1 ] && grep -q '^rf-cat: .*out of memory' stderr ||
+			{ cat stderr; return 1; }
 		n=$((n + 1))
 	done
 	[ "$n" -gt 5 ]

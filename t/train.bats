@@ -24,7 +24,8 @@ at() { readlink "${1:-run}/latest"; }
 		[ "$output" = "$trainer: already at step $((now + 1))" ]
 		run -0 $trainer -m run --at "$now" </dev/null
 		# what comes before it in the pipe ends well
-		run -0 bash -c 'set -o pipefail; head -c 1000000 /dev/zero | "$@"' _ $trainer -m run --at "$now"
+		run -0 bash -c 'set -o pipefail; head -c 1000000 /dev/zero | "$@"' _ $trainer \
+			-m run --at "$now"
 		state | cmp - after
 	done
 }
@@ -74,7 +75,8 @@ at() { readlink "${1:-run}/latest"; }
 	taken run/.lock
 	for trainer in rf-grpo rf-ntp; do
 		run -75 $trainer -m run in
-		[ "$output" = "$trainer: run: another program is training this run; try again when it has ended" ]
+		[ "$output" = \
+			"$trainer: run: another program is training this run; try again when it has ended" ]
 	done
 	# a reader is not kept away
 	rf-entropy -m run in >/dev/null
@@ -116,14 +118,16 @@ at() { readlink "${1:-run}/latest"; }
 	[ "${lines[0]}" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
 	[ "$(at)" = step-000002 ]
 	cmp run/step-000002/model.safetensors run/step-000000/model.safetensors
-	jq -se 'all(.stepped == false and (has("loss/ntp") | not) and .["actor/grad_norm_ttt"] == null)' log >/dev/null
+	jq -se 'all(.stepped == false and (has("loss/ntp") | not) and .["actor/grad_norm_ttt"] == null)' \
+		log >/dev/null
 	run -70 rf-grpo -m run --ntp-coef 1e6 --on-nan skip --grad-out g in
 	[ ! -e g ]
 }
 
 @test "train: one bad record costs its mini-batch, not those beside it" {
 	batch 1:50 2:40 3:30 >in
-	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' | rf-cat --json >bad
+	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' |
+		rf-cat --json >bad
 	runs run other
 	state >before
 	run -70 rf-grpo -m run --stale any --mini-batch 1 bad
@@ -143,7 +147,8 @@ at() { readlink "${1:-run}/latest"; }
 	runs run
 	state >before
 	for trainer in rf-ntp rf-grpo; do
-		run -70 $trainer -m run --lr 1000 --weight-decay 1000 --mini-batch 1 <(batch 1:50 2:50 3:50 4:50 5:50 6:50 7:50 8:50)
+		run -70 $trainer -m run --lr 1000 --weight-decay 1000 \
+			--mini-batch 1 <(batch 1:50 2:50 3:50 4:50 5:50 6:50 7:50 8:50)
 		state | cmp - before
 	done
 }
@@ -153,8 +158,10 @@ at() { readlink "${1:-run}/latest"; }
 	for how in 'constant 3 9' 'linear 3 9' 'cosine 3 9' 'cosine 0 30' 'linear 0 5' 'constant 0 0'; do
 		set -- $how
 		rm -rf run log && runs run
-		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 --log log <(rf-cat --range 0:5 in)
-		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 --log log <(rf-cat --range 5:12 in)
+		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 \
+			--log log <(rf-cat --range 0:5 in)
+		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 \
+			--log log <(rf-cat --range 5:12 in)
 		[ "$(wc -l <log)" -eq 12 ]
 		unit u-model lr $1 2e-3 $2 $3 log
 	done
@@ -229,7 +236,8 @@ at() { readlink "${1:-run}/latest"; }
 	read_all() {
 		local fd
 		for fd in /proc/$1/fd/*; do
-			[ "$(readlink "$fd")" != "$PWD/in" ] || [ "$(awk '/^pos:/ { print $2 }' "/proc/$1/fdinfo/${fd##*/}")" -ne "$(stat -c %s in)" ] || return 0
+			[ "$(readlink "$fd")" != "$PWD/in" ] || [ "$(awk '/^pos:/ { print $2 }' \
+				"/proc/$1/fdinfo/${fd##*/}")" -ne "$(stat -c %s in)" ] || return 0
 		done
 		return 1
 	}
@@ -289,7 +297,8 @@ at() { readlink "${1:-run}/latest"; }
 		rf-dump --check -q run
 		if [ "$(at)" = step-000004 ] && [ $rc -eq 0 ]; then
 			same_step want run
-			diff <(jq -S 'del(.files)' want/latest/state.json) <(jq -S 'del(.files)' run/latest/state.json)
+			diff <(jq -S 'del(.files)' want/latest/state.json) \
+				<(jq -S 'del(.files)' run/latest/state.json)
 			rm -rf run && runs run
 		fi
 	done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The unit programs that compute, on an emulated processor: of the cases of operations, and of the models, as many as minutes
-# are enough for.
+# The unit programs that compute, on an emulated processor: of the cases of operations, and of the models, as
+# many as minutes are enough for.
 setup() { load ../helper; }
 
 @test "figures: operations, and their bits for any number of threads" { RF_EVERY=8 unit u-ops; }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
-# Another machine's programs ($RF_BIN) and this one's ($RF_HOST) on the same inputs: ids, draws, positions, rewards, advantages
-# and fresh weights are the same bytes.  What a model computes is the same to 1e-5: kernels add in another order where vectors
-# are shorter.  So of draws from a model's probabilities only those are compared that no rounding can change.
+# Another machine's programs ($RF_BIN) and this one's ($RF_HOST) on the same inputs: ids, draws, positions,
+# rewards, advantages and fresh weights are the same bytes.  What a model computes is the same to 1e-5:
+# kernels add in another order where vectors are shorter.  So of draws from a model's probabilities only those
+# are compared that no rounding can change.
 setup() {
 	load ../helper
 	load ../model
@@ -22,7 +23,8 @@ texts_of_all_kinds() {
 	for byte in {0..255}; do
 		printf '%b' "\\0$(printf %o "$byte")"
 	done >bytes.txt
-	printf '{"text":"\\u0041\\u00e9\\ud83d\\ude00\\u0000\\n \377 \303\274","id":%d}\n' {1..50} | sed 's/\o377/\o302\o200/' >lines.jsonl
+	printf '{"text":"\\u0041\\u00e9\\ud83d\\ude00\\u0000\\n \377 \303\274","id":%d}\n' {1..50} |
+		sed 's/\o377/\o302\o200/' >lines.jsonl
 	printf '{"tokens":[%d,0,1,39]}\n' {2..30} >rows.ids
 	zstd -q lines.jsonl
 }
@@ -73,7 +75,8 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 		done
 	done
 	same rf-reward --kind cosine --shift 3 rewarded.rf
-	same rf-reward --exec 'jq -c ".body | {id, total: [.positions.data[] / 3 | [., -., . * 1e-9]]}"' rewarded.rf
+	same rf-reward \
+		--exec 'jq -c ".body | {id, total: [.positions.data[] / 3 | [., -., . * 1e-9]]}"' rewarded.rf
 }
 
 @test "same bytes: fresh weights of every architecture" {
@@ -93,8 +96,10 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	for options in '' '--temperature 0.7 --seed 12345678901' '--top-k 7' '--top-p 0.5'; do
 		# shellcheck disable=SC2086
 		{
-			here rf-rollout -m even -k 5 -n 6 $options in.rf | rf-dump --json | jq -c '.body.rollout | .tokens, .logp' >want
-			rf-rollout -m even -k 5 -n 6 $options in.rf | rf-dump --json | jq -c '.body.rollout | .tokens, .logp' >out
+			here rf-rollout -m even -k 5 -n 6 $options in.rf | rf-dump --json |
+				jq -c '.body.rollout | .tokens, .logp' >want
+			rf-rollout -m even -k 5 -n 6 $options in.rf | rf-dump --json |
+				jq -c '.body.rollout | .tokens, .logp' >out
 		}
 		[ "$(jq '.data[0]' out | sort -u | wc -l)" -gt 3 ]
 		cmp out want

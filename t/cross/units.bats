@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The unit programs on an emulated processor, but for those of figures (figures.bats) and u-exec: an emulator makes a fork of
-# vfork, so that a command that is stopped at once is not yet a group, and is waited for.
+# The unit programs on an emulated processor, but for those of figures (figures.bats) and u-exec: an emulator
+# makes a fork of vfork, so that a command that is stopped at once is not yet a group, and is waited for.
 setup() { load ../helper; }
 
 @test "units: random numbers, selection, rewards, advantages, policy loss" {
