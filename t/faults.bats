@@ -52,7 +52,7 @@ judge_run() {
 	diff -r --exclude=.lock run new
 }
 
-@test "faults: rf-grpo and rf-ntp killed at any call of a commit leave the old step or the new one, and so the log" {
+@test "faults: a trainer killed at any call of a commit leaves the old step or the new one, and so the log" {
 	batch 1:50 2:40 >in
 	runs old
 	RANDOM_START=0
@@ -68,7 +68,7 @@ judge_run() {
 	done
 }
 
-@test "faults: rf-grpo --grad-out killed at any call leaves the run as it was, and the gradient whole or not there" {
+@test "faults: rf-grpo --grad-out killed at any call leaves the run as it was, and a whole gradient or none" {
 	batch 1:50 2:40 >in
 	runs old
 	state old >before

@@ -32,17 +32,23 @@ case_of() {
 @test "golden: DeltaNet without convolution and beta, elu, sum norm, wide values" { case_of delta-plain; }
 @test "golden: DeltaNet with relu, convolution of width 3, tied embeddings" { case_of delta-relu-tied; }
 @test "golden: DeltaNet over more than three chunks" { case_of delta-long; }
-@test "golden: DeltaNet with a layer of softmax attention: window, grouped heads, bias" { case_of delta-hybrid; }
+@test "golden: DeltaNet with a layer of softmax attention: window, grouped heads, bias" {
+	case_of delta-hybrid
+}
 @test "golden: Gated DeltaNet" { case_of gated; }
 @test "golden: Gated DeltaNet with grouped values, negative eigenvalues, no gate" { case_of gated-gva-neg; }
 @test "golden: Gated DeltaNet without convolution, tied embeddings" { case_of gated-noconv; }
 @test "golden: Gated DeltaNet over more than three chunks" { case_of gated-long; }
 @test "golden: LaCT" { case_of lact; }
-@test "golden: LaCT with whole fast weights, no positions, q/k norm and bias, silu on q and k only, no momentum" { case_of lact-full-nope; }
+@test "golden: LaCT with whole fast weights, no positions, norm and bias, silu on q and k only, no momentum" {
+	case_of lact-full-nope
+}
 @test "golden: LaCT over many chunks" { case_of lact-long; }
 @test "golden: LaCT with Muon" { case_of lact-muon; }
 @test "golden: LaCT with prenorm, no scale, no silu, a short window" { case_of lact-prenorm; }
-@test "golden: Qwen3.5: three layers of the gated delta rule to one of gated softmax attention" { case_of qwen; }
+@test "golden: Qwen3.5: three layers of the gated delta rule to one of gated softmax attention" {
+	case_of qwen
+}
 @test "golden: Qwen3.5, tied, over more than two chunks" { case_of qwen-tied; }
 
 @test "golden: AdamW alone, fed the same gradients, to 1e-6" {
@@ -50,7 +56,7 @@ case_of() {
 	golden adamw "$G/delta-relu-tied"
 }
 
-@test "golden: four records of unequal length as one mini-batch, three rollouts per position, temperature 0.8" {
+@test "golden: four records of unequal length as one mini-batch, three rollouts a position, temperature 0.8" {
 	c=$G/stream
 	rf-entropy -m "$G/delta" "$c/rewarded.rf" >entropy.rf
 	golden values "$c" entropy.rf entropy

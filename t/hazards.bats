@@ -102,7 +102,8 @@ flip() {
 		eval "$make"
 		for how in '' --dry-run; do
 			run -78 rf-ntp -m run $how in
-			[[ "$output" == "rf-ntp: run/step-0000"*"(remove it, and the run goes on from the step before)" ]]
+			said='(remove it, and the run goes on from the step before)'
+			[[ "$output" == "rf-ntp: run/step-0000"*"$said" ]]
 		done
 		[ "$(at)" = step-000001 ]
 		rf-entropy -m run in >/dev/null
@@ -184,7 +185,10 @@ flip() {
 
 @test "hazards: no option of a head's history is the shell's" {
 	for x in '["$(touch pwn)"]' '{"a":"`touch pwn`"}' '"$(touch pwn)"' '["'"'"'; touch pwn; '"'"'"]'; do
-		rf-dump --json "$G/stream/tokens.rf" | jq -c --argjson x "$x" 'if .type == "head" then .body.history = [{tool: "rf-entropy", options: {x: $x, "$(touch pwn)": 1}}] else . end' | rf-cat --json -o odd.rf
+		rf-dump --json "$G/stream/tokens.rf" |
+			jq -c --argjson x "$x" 'if .type == "head" then
+				.body.history = [{tool: "rf-entropy", options: {x: $x, "$(touch pwn)": 1}}]
+			else . end' | rf-cat --json -o odd.rf
 		rf-dump --head odd.rf | tail -n 2 | bash 2>/dev/null || true
 		[ ! -e pwn ]
 	done
@@ -213,7 +217,8 @@ flip() {
 		run -64 rf-ntp -m run --lr $lr in
 	done
 	run -64 rf-ntp -m run --lr-schedule cosine in
-	[[ "$output" == "rf-ntp: --lr-schedule: the learning rate falls until --total-steps, which must be more than --warmup (0)" ]]
+	want='rf-ntp: --lr-schedule: the learning rate falls until --total-steps, which must be more than'
+	[[ "$output" == "$want --warmup (0)" ]]
 	rf-ntp -m run --lr-schedule cosine --total-steps 10 in
 }
 
@@ -317,7 +322,8 @@ flip() {
 	rf-init --from "$M" run
 	batch 1:50 | rf-ntp -m run
 	run -0 --separate-stderr rf-rollout -m run -k 5 -n 1 -o other in
-	[[ "$stderr" == "rf-rollout: in: positions were chosen by the weights "*", and run has "*": for ReFINE let rf-entropy read the same model" ]]
+	said='rf-rollout: in: positions were chosen by the weights '
+	[[ "$stderr" == "$said"*", and run has "*": for ReFINE let rf-entropy read the same model" ]]
 	run -0 --separate-stderr rf-rollout -m run --score same
 	[ -z "$stderr" ]
 }
@@ -357,7 +363,8 @@ says() {
 	says 65 'where both halves of a character above U+FFFF should be' \
 		rf-tokenize --bytes -o out half.jsonl
 	zstd -dc <in | zstd -c >again
-	says 65 'without content size, which no rf stream has (was one compressed anew? each record is a frame)' rf-cat again
+	said='(was one compressed anew? each record is a frame)'
+	says 65 "without content size, which no rf stream has $said" rf-cat again
 	mkfifo fifo
 	says 78 'fifo: not a regular file' timeout 10 rf-tokenize --tokenizer fifo -o out empty.jsonl
 	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" nowhere/x

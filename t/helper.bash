@@ -16,6 +16,9 @@ unit() {
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }
 
+# edited FILTER [FILE]: a stream, its messages as the program of jq's makes them
+edited() { rf-dump --json "${2:--}" | jq -c "$1" | rf-cat --json; }
+
 # bound COMMAND...: runs it bound by the rights of files, as anyone but root is
 bound() {
 	if [ "$(id -u)" -eq 0 ]; then

@@ -2,7 +2,7 @@
 # make install and uninstall.
 setup() { load helper; }
 
-@test "install: programs, manual, completion and pipelines below DESTDIR and PREFIX; uninstall takes all of it away" {
+@test "install: programs, manual, completion, pipelines below DESTDIR and PREFIX; uninstall takes them away" {
 	place="$PWD/a root"
 	mkdir -p "$place/opt/rf/bin" && touch "$place/opt/rf/bin/other"
 	make -s -C "$ROOT" -o all install DESTDIR="$place" PREFIX=/opt/rf >/dev/null
@@ -27,8 +27,8 @@ setup() { load helper; }
 	make -s -C "$ROOT" -o all install DESTDIR="$PWD/root" PREFIX=/rf >/dev/null
 	share=$PWD/root/rf/share/rf-tools
 	yes 'Fast weights are a memory that is written by gradient steps.' | head -n 40 >text.txt
-	echo '{ "model_type": "delta_net", "hidden_size": 8, "num_hidden_layers": 1, "num_heads": 1, "intermediate_size": 8,
-		"vocab_size": 384, "eos_token_id": 1 }' >config.json
+	echo '{ "model_type": "delta_net", "hidden_size": 8, "num_hidden_layers": 1, "num_heads": 1,
+		"intermediate_size": 8, "vocab_size": 384, "eos_token_id": 1 }' >config.json
 	rf-init --config config.json ckpt
 	alone() { env -u MAKEFLAGS -u RF_BIN PATH=/usr/bin:/bin "$@"; }
 	run -2 alone make -s -f "$share/midtrain.mk"

@@ -30,7 +30,7 @@ if mode == "ahead":                                          # reads two, then a
         if len(kept) > 1:
             say(json.dumps(answer(kept.pop(0))))
     lines = kept
-if mode == "threads":                                        # one reads as fast as it can, one answers at leisure
+if mode == "threads":  # one reads as fast as it can, one answers at leisure
     todo, begun = queue.Queue(), threading.Event()
 
     def read():

@@ -1,6 +1,7 @@
 """kills.py COUNT SEED: rf-loop, killed, interrupted and stopped so many times at random moments, half of them
 beside two busy processes.  In this folder are ckpt and corpus.rf.  Each time what is left must end within 10
-seconds, and go on by the same words; each run that came to its end must be the bytes of one that nobody touched."""
+seconds, and go on by the same words; each run that came to its end must be the bytes of one that nobody
+touched."""
 
 import atexit, os, random, shutil, signal, subprocess, sys, time
 
@@ -52,8 +53,8 @@ def wait(loop):
 
 
 def commits(run):
-	rows = subprocess.run(["rf-dump", "--tsv", "--rows", "step", "--columns", "commits", "--no-header", run],
-	                      capture_output=True, text=True)
+	rows = subprocess.run(["rf-dump", "--tsv", "--rows", "step", "--columns", "commits", "--no-header",
+	                       run], capture_output=True, text=True)
 	return int(rows.stdout.split()[-1]) if rows.stdout else 0
 
 

@@ -122,16 +122,29 @@ infinite_rate() {
 	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
 }
 
+# at POSITION...: the stream with these positions
+at() {
+	edited 'if .type == "seq" then
+		.body.positions = {dtype: "<i4", shape: ['$#'], data: ['"$(IFS=,; echo "$*")"']}
+	else . end'
+}
+# token_39 I: the stream, its rollouts of tokens 0 to 38, but for number I
+token_39() {
+	edited 'if .body.rollout then
+		.body.rollout.tokens.data |= (map([., 38] | min) | .['"$1"'] = 39)
+	else . end'
+}
+
 @test "lact: weights that a rollout alone makes overflow name layer, rollout and chunk" {
 	infinite_rate
-	texts 39 1:100 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [2], data: [40, 60]} else . end' | rf-cat --json >in
+	texts 39 1:100 | at 40 60 >in
 	# rows 60 .. 63 and those after them, which read what token 39 among the former made of chunk 1
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 8 -n 40 in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
 	[[ "$stderr" =~ \
 		'layer 0 overflows in rollout '[4-7][0-9]' at position 64 (chunk 1 of its fast weights)'$ ]]
 	# that of one rollout, drawn by other weights
-	rf-rollout -m "$M" -k 8 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[25] = 39) else . end' | rf-cat --json >rolled
+	rf-rollout -m "$M" -k 8 -n 2 in | token_39 25 >rolled
 	run -70 --separate-stderr bash -c 'rf-rollout -m m --score rolled >out'
 	[[ "$stderr" == *' layer 0 overflows in rollout 3 at position 64 (chunk 1 of its fast weights)' ]]
 	rf-init --from m run
@@ -144,11 +157,12 @@ infinite_rate() {
 	infinite_rate
 	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has
 	# rows 69 and 79
-	texts 39 1:140 | rf-dump --json | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [3], data: [80, 40, 70]} else . end' | rf-cat --json >in
+	texts 39 1:140 | at 80 40 70 >in
 	for segment in 64 128; do
 		run -70 --separate-stderr bash -c 'rf-rollout -m m -k 20 -n 8 --segment $0 in >out' $segment
-		[[ "$stderr" =~ 'layer 0 overflows in rollout '[0-7]' at position 96 (chunk 2 of its fast weights)'$ ]]
-		rf-rollout -m "$M" -k 20 -n 2 in | rf-dump --json | jq -c 'if .body.rollout then .body.rollout.tokens.data |= (map([., 38] | min) | .[35] = 39) else . end' | rf-cat --json >rolled
+		said=' at position 96 (chunk 2 of its fast weights)'
+		[[ "$stderr" =~ 'layer 0 overflows in rollout '[0-7]"$said"$ ]]
+		rf-rollout -m "$M" -k 20 -n 2 in | token_39 35 >rolled
 		run -70 --separate-stderr bash -c 'rf-rollout -m m --score --segment $0 rolled >out' $segment
 		[[ "$stderr" == \
 			*' layer 0 overflows in rollout 1 at position 96 (chunk 2 of its fast weights)' ]]
@@ -198,8 +212,9 @@ infinite_rate() {
 }
 
 @test "lact: a fresh model's rates begin at 0.001 and its losses are finite" {
-	jq '.num_hidden_layers = 2 | .hidden_size = 64 | .num_attn_heads = 2 | .num_lact_heads = 2 | .lact_chunk_size = 16 | .window_size = 16
-		| .vocab_size = 100 | .w0_w2_low_rank = 8 | del(.intermediate_size)' "$ROOT/pipelines/configs/lact-760m.json" >c.json
+	jq '.num_hidden_layers = 2 | .hidden_size = 64 | .num_attn_heads = 2 | .num_lact_heads = 2
+		| .lact_chunk_size = 16 | .window_size = 16 | .vocab_size = 100 | .w0_w2_low_rank = 8
+		| del(.intermediate_size)' "$ROOT/pipelines/configs/lact-760m.json" >c.json
 	rf-init --config c.json --seed 3 fresh
 	texts 100 1:100 | rf-entropy -m fresh | json - |
 		jq -e '.entropy.data | all(. > 4.4 and . < 4.61)' >/dev/null

@@ -1,7 +1,9 @@
-# man.awk -- awk -f man.awk HELP PAGE.1: compares the options of a program's --help with those of its page, and defaults.
+# man.awk -- awk -f man.awk HELP PAGE.1: compares the options of a program's --help with those of its page,
+# and defaults.
 #
-# In a page an option's item begins with ".It Fl" and ends where the next one does; its default is in a sentence "The
-# default is X", or is that item of a list in it which says "the default".  What --help shows no default for needs none.
+# In a page an option's item begins with ".It Fl" and ends where the next one does; its default is in a
+# sentence "The default is X", or is that item of a list in it which says "the default".  What --help shows no
+# default for needs none.
 
 function fail(text) {
 	print page ": " text
@@ -66,7 +68,9 @@ names == "" { next }
 		for (i = 1; i <= m; i++)
 			def[own[i]] = plain(x)
 	} else if (sentence ~ /, the default[;,.]|This is the default/) {
-		x = match(sentence, /With [^ ]+ ?, the default/) ? substr(sentence, RSTART + 5, RLENGTH - 18) : item
+		x = item
+		if (match(sentence, /With [^ ]+ ?, the default/))
+			x = substr(sentence, RSTART + 5, RLENGTH - 18)
 		sub(/ .*/, "", x)
 		for (i = 1; i <= m; i++)
 			def[own[i]] = x

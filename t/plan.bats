@@ -22,7 +22,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	while read -r command; do
 		name=${command%% *}
 		run -65 bash -c "$command --max-len 60 in >out"
-		[[ "$output" =~ ^"$name: in: record 2 (byte "[0-9]+'): 61 tokens are more than --max-len 60 (rf-tokenize --max-len cuts)'$ ]] || { echo "$output"; false; }
+		said='): 61 tokens are more than --max-len 60 (rf-tokenize --max-len cuts)'
+		[[ "$output" =~ ^"$name: in: record 2 (byte "[0-9]+"$said"$ ]] || { echo "$output"; false; }
 		run -0 bash -c "$command --max-len 61 in >out"
 		rm -rf run && runs run
 	done < <(programs)
@@ -68,22 +69,28 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	run -0 rf-rollout -m "$M" -n 7 -k 2 --dry-run empty
 	[[ "$output" == *" 3 positions, 7 rollouts of 2 tokens at each"* ]]
 	# a history that says too much decides nothing
-	rf-dump --json empty | jq -c '(.body.history[]? | select(.tool == "rf-rollout").options) |= (.rollouts = 60000 | .length = 60000)' | rf-cat --json >liar
+	edited '(.body.history[]? | select(.tool == "rf-rollout").options)
+		|= (.rollouts = 60000 | .length = 60000)' empty >liar
 	run -0 rf-grpo -m run --dry-run liar
 	[[ "$output" == *" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
 	# the first record knows better, but only a file can be looked into, be it standard input
 	run -0 rf-grpo -m run --dry-run <(cat in)
 	[[ "$output" == *"up to 2048 tokens (assumed)"*" at each (assumed)"* ]]
-	run -0 bash -c 'rf-grpo -m run --dry-run <in && rf-grpo -m run --dry-run - <in >again && { rf-grpo -m run --dry-run >first; rf-dump --check; } <in'
-	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" at each (as the first record has them)"*"<stdin>: ok, 1 record, "* ]]
+	run -0 bash -c 'rf-grpo -m run --dry-run <in && rf-grpo -m run --dry-run - <in >again && {
+		rf-grpo -m run --dry-run >first
+		rf-dump --check
+	} <in'
+	first='up to 50 tokens (as the first record has it)'
+	[[ "$output" == *"$first"*" at each (as the first record has them)"*"<stdin>: ok, 1 record, "* ]]
 	run -0 rf-grpo -m run --dry-run <(cat in)
 	# a record without positions does not say how many others have
 	texts 40 1:50 >plain
 	run -0 rf-grpo -m run --dry-run plain
-	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
+	[[ "$output" == *"$first"*" 8 positions, 1 rollouts of 5 tokens at each (assumed)"* ]]
 	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.history) else . end' | rf-cat --json >bare
 	run -0 rf-grpo -m run --dry-run bare
-	[[ "$output" == *"up to 50 tokens (as the first record has it)"*" 3 positions, 6 rollouts of 4 tokens at each (as the first record has them)"* ]]
+	[[ "$output" == \
+		*"$first"*" 3 positions, 6 rollouts of 4 tokens at each (as the first record has them)"* ]]
 }
 
 # check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m
@@ -96,7 +103,8 @@ check() {
 }
 # begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
 begins() {
-	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000 | ${2:-.}" "$G/$1/config.json" >config.json
+	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000
+		| ${2:-.}" "$G/$1/config.json" >config.json
 	rf-init --config config.json m
 	rf-init --from m run
 	texts 4000 1:1024 2:700 | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 | rf-reward >in
@@ -352,7 +360,8 @@ family() {
 	done
 	for how in '--isa 3' '--isa x86_64_v9'; do
 		run -64 rf-entropy --device cpu -m "$M" $how "$G/stream/tokens.rf"
-		[[ "$output" == "rf-entropy: no level '${how#* }' of the instruction set (--isa and RF_ISA take auto, "*")" ]]
+		said="no level '${how#* }' of the instruction set (--isa and RF_ISA take auto, "
+		[[ "$output" == "rf-entropy: $said"*")" ]]
 	done
 	run -64 env RF_ISA=sse rf-entropy --device check -m "$M" "$G/stream/tokens.rf"
 	# the highest of them all, where this processor lacks it

@@ -10,7 +10,7 @@ setup() {
 # last FILE: the last line
 last() { tail -n 1 "$1"; }
 
-@test "progress: each program that reads a stream ends with a line of its name, what it did and how long it took" {
+@test "progress: a program that reads a stream ends with a line: its name, what it did, how long it took" {
 	for command in "rf-cat" "rf-select --mode uniform --chunks 2 -k 2 --margin 2" "rf-reward" \
 		"rf-dump --tsv" "rf-dump --check" \
 		"rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" "rf-cat --shuffle"; do
@@ -55,7 +55,7 @@ last() { tail -n 1 "$1"; }
 	[[ "$(last err)" == *"loss/ntp $(printf %.5g "$(jq '.["loss/ntp"]' new)"), "* ]]
 }
 
-@test "progress: while it trains a trainer says how many of the records it has read, and how long it will take" {
+@test "progress: while it trains a trainer says how many of the records it has read, and the time left" {
 	texts 40 {1..12}:20000 >in
 	runs run
 	rf-ntp -m run --threads 1 --progress in 2>err

@@ -24,7 +24,7 @@ entropies() {
 	done
 }
 
-@test "qwen: what is not the text model's is written back byte for byte, by steps and exports, and all names stay" {
+@test "qwen: what is not the text model's is written back byte for byte, by steps and exports; names stay" {
 	texts 40 1:70 2:9 >in
 	for shards in 1 3; do
 		for case in qwen qwen-tied; do
@@ -95,7 +95,8 @@ entropies() {
 	try '.num_experts = 8' "'num_experts' must be absent or 0: only dense models are supported"
 	try '.rope_parameters.rope_type = "yarn"' \
 		"'rope_parameters.rope_type' must be one of default, not 'yarn'"
-	try '.layer_types = ["full_attention"]' "'layer_types' must be a list of linear_attention and full_attention, one for each of the num_hidden_layers"
+	said="'layer_types' must be a list of linear_attention and full_attention, one for each of"
+	try '.layer_types = ["full_attention"]' "$said the num_hidden_layers"
 	try '.linear_num_value_heads = 3' \
 		"'linear_num_value_heads' must be a multiple of linear_num_key_heads"
 	try '.attention_bias = true' "'attention_bias' must be false: nothing else is supported"

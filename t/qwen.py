@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """qwen.py -- a text model's checkpoint as it is published beside a part that sees.
 
-    qwen.py sees DIR NEW SHARDS   NEW: the text model of DIR (qwen3_5_text) as the text_config of a qwen3_5, under the names
-                                  that has, with tensors of a part that sees and of one that predicts further ahead
-    qwen.py others A B            fails unless B has A's names, and of all but the text model's A's types, shapes and bytes
+    qwen.py sees DIR NEW SHARDS   NEW: the text model of DIR (qwen3_5_text) as the text_config of a qwen3_5,
+                                  under the names that has, with tensors of a part that sees and of one that
+                                  predicts further ahead
+    qwen.py others A B            fails unless B has A's names, and of all but the text model's A's types,
+                                  shapes and bytes
     qwen.py drop DIR NAME         takes a tensor out of DIR/model.safetensors
     qwen.py add DIR NAME          puts one in, of one number
 """
@@ -19,7 +21,11 @@ def read(path):
     n = int.from_bytes(data[:8], "little")
     head = json.loads(data[8:8 + n])
     head.pop("__metadata__", None)
-    return {name: (t["dtype"], t["shape"], data[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]) for name, t in head.items()}
+    tensors = {}
+    for name, t in head.items():
+        begin, end = t["data_offsets"]
+        tensors[name] = (t["dtype"], t["shape"], data[8 + n + begin:8 + n + end])
+    return tensors
 
 
 def write(path, tensors):
@@ -64,13 +70,16 @@ def sees(old, new, shards):
     with open(os.path.join(old, "config.json")) as f:
         text = json.load(f)
     tied = text["tie_word_embeddings"]
-    text |= {"dtype": "bfloat16", "mtp_num_hidden_layers": 1, "mamba_ssm_dtype": "float32", "output_gate_type": "swish"}
-    config = {"architectures": ["Qwen3_5ForConditionalGeneration"], "image_token_id": 30, "model_type": "qwen3_5", "text_config": text,
-              "tie_word_embeddings": tied, "transformers_version": "4.57.0.dev0",
+    text |= {"dtype": "bfloat16", "mtp_num_hidden_layers": 1, "mamba_ssm_dtype": "float32",
+             "output_gate_type": "swish"}
+    config = {"architectures": ["Qwen3_5ForConditionalGeneration"], "image_token_id": 30,
+              "model_type": "qwen3_5", "text_config": text, "tie_word_embeddings": tied,
+              "transformers_version": "4.57.0.dev0",
               "vision_config": {"depth": 1, "dtype": "bfloat16", "hidden_size": 8, "model_type": "qwen3_5"}}
     with open(os.path.join(new, "config.json"), "w") as f:
         json.dump(config, f, indent=4)
-    tensors = {name.replace("model.", "model.language_model.", 1): t for name, t in read_dir(old).items()} | OTHERS
+    tensors = {name.replace("model.", "model.language_model.", 1): t
+               for name, t in read_dir(old).items()} | OTHERS
     names = sorted(tensors, key=lambda name: name[::-1])  # in a file they may lie in any order
     if shards == 1:
         write(os.path.join(new, "model.safetensors"), {name: tensors[name] for name in names})
@@ -82,7 +91,8 @@ def sees(old, new, shards):
         write(os.path.join(new, file), {name: tensors[name] for name in part})
         where |= {name: file for name in part}
     with open(os.path.join(new, "model.safetensors.index.json"), "w") as f:
-        json.dump({"metadata": {"total_size": sum(len(t[2]) for t in tensors.values())}, "weight_map": where}, f)
+        total = sum(len(t[2]) for t in tensors.values())
+        json.dump({"metadata": {"total_size": total}, "weight_map": where}, f)
 
 
 def others(a, b):

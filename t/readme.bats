@@ -7,9 +7,11 @@ setup() {
 	cp -r "$ROOT/pipelines" .
 	mkdir data
 	for i in $(seq 160); do
-		echo "{\"text\": \"This is document $i of a text that is long enough to have $((i * i)) places where a rollout may begin.\"}"
+		echo "{\"text\": \"This is document $i of a text that is long enough" \
+			"to have $((i * i)) places where a rollout may begin.\"}"
 	done | zstd -q >data/a.jsonl.zst
-	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2, "vocab_size": 384, "eos_token_id": 1 }' >config.json
+	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2,
+		"vocab_size": 384, "eos_token_id": 1 }' >config.json
 	rf-init --config config.json ckpt
 	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >my_reward.py
 	unset MAKEFLAGS

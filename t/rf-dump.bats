@@ -21,7 +21,8 @@ array() {
 
 # head BODY: the first message of a stream of bytes
 head_line() {
-	echo '{"seq":0,"type":"head","body":{"format":1,'"$1"'"vocab":384,"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}}}'
+	printf '{"seq":0,"type":"head","body":{"format":1,%s"vocab":384,' "$1"
+	printf '"tokenizer":{"kind":"bytes","hash":"2d83aaba506794c4"}}}\n'
 }
 
 # end RECORDS
@@ -32,22 +33,29 @@ end_line() {
 # example FILE: three records: rollouts with rewards, entropies, tokens alone; strings that are out
 # for trouble
 example() {
-	local text='The quick brown fox jumps over the lazy dog.\n' entropy
+	local text='The quick brown fox jumps over the lazy dog.\n' entropy logp history
+	history='"history":[{"tool":"rf-tokenize","version":"0.1",'
+	history+='"options":{"bytes":true,"max-len":2048,"strict":false}},'
+	history+='{"tool":"rf-select","version":"0.2",'
+	history+='"options":{"k":5,"tau":0.1,"lr":1e-6,"mode":"it'"'"'s \u001b[31mred"}}],'
 	entropy=$(seq -s, 0.5 0.25 11.5)
+	logp=-0.5,-1.25,-0.125,-3,-2,-1,-2,-3,-4,-5,-0.1,-0.2,-0.3,-0.4,-0.5,-6,-7,-8,-9,-10
 	{
-		head_line '"history":[{"tool":"rf-tokenize","version":"0.1","options":{"bytes":true,"max-len":2048,"strict":false}},{"tool":"rf-select","version":"0.2","options":{"k":5,"tau":0.1,"lr":1e-6,"mode":"it'"'"'s \u001b[31mred"}}],'
+		head_line "$history"
 		printf '%s' '{"seq":1,"type":"seq","body":{"id":17,"tokens":' \
 			"$(array '<i4' 45 "$(ids "$text")")" \
-			',"prompt_len":20,"answers":["a \"dog\""],"source":"doc","meta":{"n":1,"s":"\u0007x"},"entropy":' "$(array '<f4' 45 "$entropy")" \
-			',"nll":' "$(array '<f4' 44 "${entropy%,*}")" ',"positions":' "$(array '<i4' 2 10,35)" \
+			',"prompt_len":20,"answers":["a \"dog\""],"source":"doc"' \
+			',"meta":{"n":1,"s":"\u0007x"}' \
+			',"entropy":' "$(array '<f4' 45 "$entropy")" \
+			',"nll":' "$(array '<f4' 44 "${entropy%,*}")" \
+			',"positions":' "$(array '<i4' 2 10,35)" \
 			',"rollout":{"temperature":1.0,"tokens":' \
 			"$(array '<i4' 2,2,5 "$(ids 'brownblacklazy tall\n')")" \
-			',"logp":' "$(array '<f4' 2,2,5 \
-			-0.5,-1.25,-0.125,-3,-2,-1,-2,-3,-4,-5,-0.1,-0.2,-0.3,-0.4,-0.5,-6,-7,-8,-9,-10)" \
+			',"logp":' "$(array '<f4' 2,2,5 "$logp")" \
 			'},"reward":{"kind":"hybrid","total":' "$(array '<f4' 2,2 2,0.75,1.9,0.05)" \
 			',"cosine":' "$(array '<f4' 2,2 1,0.55,0.9,0.05)" \
-			',"binary":' "$(array '<f4' 2,2 1,0.2,1,0)" ',"edit":' \
-			"$(array '<f4' 2,2 1,0.2,1,0.4)" \
+			',"binary":' "$(array '<f4' 2,2 1,0.2,1,0)" \
+			',"edit":' "$(array '<f4' 2,2 1,0.2,1,0.4)" \
 			'},"advantage":' "$(array '<f4' 2,2 0.70710677,-0.70710677,0.5,-0.5)" '}}'
 		echo
 		printf '%s' '{"seq":2,"type":"seq","body":{"id":3,"tokens":' \
@@ -68,10 +76,12 @@ entropies() {
 		head_line ''
 		awk 'BEGIN {
 			for (r = 1; r <= 40; r++) {
-				printf "{\"seq\":%d,\"type\":\"seq\",\"body\":{\"id\":%d,\"tokens\":{\"dtype\":\"<i4\",\"shape\":[50],\"data\":[", r, 7 * r
+				printf "{\"seq\":%d,\"type\":\"seq\",\"body\":{\"id\":%d,", r, 7 * r
+				printf "\"tokens\":{\"dtype\":\"<i4\",\"shape\":[50],\"data\":["
 				for (t = 0; t < 50; t++) printf "%s%d", t ? "," : "", 100 + (r * t) % 26
 				printf "]},\"entropy\":{\"dtype\":\"<f4\",\"shape\":[50],\"data\":["
-				for (t = 0; t < 50; t++) printf "%s%s", t ? "," : "", (r * 7919 + t * 104729) % 10007 / 4096
+				for (t = 0; t < 50; t++)
+					printf "%s%s", t ? "," : "", (r * 7919 + t * 104729) % 10007 / 4096
 				printf "]}}}\n"
 			}
 		}'
@@ -175,8 +185,8 @@ X
 		end_line 1
 	} | rf-cat --json -o x.rf
 	rf-dump x.rf | tail -n 5 |
-		diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' '    rollout 0' \
-		'               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
+		diff - <(printf '%s\n' '    prefix     "abcdefghijklmno"' '    truth      "p"' \
+		'    rollout 0' '               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
 }
 
 @test "rf-dump: a record is shown as soon as it has come" {
@@ -193,7 +203,7 @@ X
 	run ! wait $!
 }
 
-@test "rf-dump: without positions the most uncertain tokens are shown, without entropies the beginning of the text" {
+@test "rf-dump: without positions the most uncertain tokens are shown, without entropies the first ones" {
 	example x.rf
 	rf-dump x.rf | sed -n '/id 3/,$p' >got
 	[ "$(grep -c '^  t ' got)" -eq 8 ]
@@ -252,7 +262,7 @@ X
 	done
 }
 
-@test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers, which is said" {
+@test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers" {
 	head_line '' | sed 's/"bytes"/"odd"/' >lines
 	{
 		cat lines
@@ -262,7 +272,8 @@ X
 	run --separate-stderr rf-dump odd.rf
 	[ "$status" -eq 0 ]
 	[[ $output == *"  text         100 101" ]]
-	[[ $stderr == "rf-dump: odd.rf: tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer or -m" ]]
+	said="tokens are shown as numbers: its tokenizer is 'odd', give it with --tokenizer or -m"
+	[[ $stderr == "rf-dump: odd.rf: $said" ]]
 	run -0 rf-dump --tokenizer bytes odd.rf
 	[[ $output == *'  text         "ab"' ]]
 	sed 's/2d83aaba506794c4/0000000000000001/' lines >other
@@ -285,14 +296,15 @@ X
 @test "rf-dump --tsv: a row per rollout, its columns, what is missing is NaN" {
 	example x.rf
 	rf-dump --tsv x.rf >got
+	texts='source prefix generated truth' missing='NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN'
 	printf '%s\n' \
-		'id position s entropy rollout k reward cosine binary edit advantage logp source prefix generated truth' \
+		"id position s entropy rollout k reward cosine binary edit advantage logp $texts" \
 		'17 0 10 2.75 0 5 2 1 1 1 0.70710677 -1.375 doc The_quick_ brown brown' \
 		'17 0 10 2.75 1 5 0.75 0.55 0.2 0.2 -0.70710677 -3 doc The_quick_ black brown' \
 		'17 1 35 9 0 5 1.9 0.9 1 1 0.5 -0.3 doc The_quick_brown_fox_jumps_over_the_ lazy_ lazy_' \
 		'17 1 35 9 1 5 0.05 0.05 0 0.4 -0.5 -8 doc The_quick_brown_fox_jumps_over_the_ tall\n lazy_' \
-		'3 NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN a\x1b]0;x\x07b\u009b31mc\td\ne\u202ef NaN NaN NaN' \
-		'4 NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN' | tr ' _' '\t ' >want
+		"3 $missing "'a\x1b]0;x\x07b\u009b31mc\td\ne\u202ef NaN NaN NaN' \
+		"4 $missing NaN NaN NaN NaN" | tr ' _' '\t ' >want
 	diff want got
 	rf-dump --tsv --no-header x.rf | diff <(tail -n +2 want) -
 }
@@ -304,8 +316,9 @@ X
 	for file in x.rf e.rf s.rf "$G"/stream/*.rf; do
 		for rows in auto record position rollout token; do
 			rf-dump --tsv --rows $rows "$file" >got
-			awk -F '\t' 'NR == 1 { n = NF } NF != n || /(^|\t)($|\t)/ || / [a-z]+\t/ &&
-				NR == 1 { bad = 1 } END { exit bad || n < 8 }' got
+			awk -F '\t' 'NR == 1 { n = NF }
+				NF != n || /(^|\t)($|\t)/ || / [a-z]+\t/ && NR == 1 { bad = 1 }
+				END { exit bad || n < 8 }' got
 		done
 	done
 	rf-dump --tsv --rows record x.rf | wc -l | grep -qx 4
@@ -355,9 +368,9 @@ X
 			diff <(printf '3\tNaN\n4\tNaN\n') -
 	done
 	# in text each rollout stands under its own position
-	rf-dump --sort reward -n 2 x.rf | grep -E '^  position|^    rollout' | cut -c 1-25 |
-		diff - <(printf '%s\n' '  position 1  s 35  entro' '    rollout 1  reward 0.0' \
-		'  position 0  s 10  entro' '    rollout 1  reward 0.7')
+	printf '%s\n' '  position 1  s 35  entro' '    rollout 1  reward 0.0' \
+		'  position 0  s 10  entro' '    rollout 1  reward 0.7' >want
+	rf-dump --sort reward -n 2 x.rf | grep -E '^  position|^    rollout' | cut -c 1-25 | diff - want
 	run -64 rf-dump --sort source x.rf
 }
 
@@ -432,7 +445,9 @@ X
 }
 
 @test "rf-dump --json --no-hidden: everything but hidden states and logits" {
-	rf-dump --json "$G/stream/rewarded.rf" | jq -c 'if .type == "seq" then del(.body.hidden, .body.logits, .body.rollout.h_pred, .body.rollout.h_gt) else . end | del(.body.xxh64)' >want
+	rf-dump --json "$G/stream/rewarded.rf" | jq -c 'if .type == "seq" then
+			del(.body.hidden, .body.logits, .body.rollout.h_pred, .body.rollout.h_gt)
+		else . end | del(.body.xxh64)' >want
 	[ "$(rf-dump --json "$G/stream/rewarded.rf" | grep -c h_pred)" -gt 0 ]
 	rf-dump --json --no-hidden "$G/stream/rewarded.rf" | jq -c 'del(.body.xxh64)' | diff want -
 	rf-dump --json --no-hidden "$G/stream/rewarded.rf" | rf-cat --json | rf-dump --check -q
@@ -603,8 +618,9 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 @test "rf-dump --stats: minimum, maximum, mean, deviation and norm of known numbers" {
 	# a: 1 2 3 4; b: -2 in bf16 and 0.5; c: two whole numbers
 	printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\xc0\0\x3f\1\0\0\0\2\0\0\0' |
-		safetensors x.bin \
-		'{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[16,20]},"c":{"dtype":"I32","shape":[2],"data_offsets":[20,28]}}'
+		safetensors x.bin '{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},
+			"b":{"dtype":"BF16","shape":[2],"data_offsets":[16,20]},
+			"c":{"dtype":"I32","shape":[2],"data_offsets":[20,28]}}'
 	rf-dump --tsv --stats x.bin >got
 	printf '%s\n' 'name dtype shape count bytes min max mean std norm nonfinite' \
 		'a F32 2,2 4 16 1 4 2.5 1.11803399 5.47722558 0' \
@@ -612,7 +628,9 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		tr ' ' '\t' | diff - got
 	rf-dump --tsv --sort -norm --columns name x.bin | diff <(printf 'name\na\nb\nc\n') -
 	rf-dump --tsv --where 'min<0' --columns name x.bin | diff <(printf 'name\nb\n') -
-	rf-dump --json --stats --where 'min<0' x.bin | tail -n 1 | grep -qF '"name":"b","dtype":"BF16","shape":[2],"count":2,"bytes":4,"min":-2.0,"max":0.5,"mean":-0.75,"std":1.25,"norm":2.06155281280883,"nonfinite":0}'
+	row='"name":"b","dtype":"BF16","shape":[2],"count":2,"bytes":4,"min":-2.0,"max":0.5,"mean":-0.75'
+	row+=',"std":1.25,"norm":2.06155281280883,"nonfinite":0}'
+	rf-dump --json --stats --where 'min<0' x.bin | tail -n 1 | grep -qF "$row"
 	rf-dump --stats x.bin |
 		grep -q '^  a  F32   2,2 *16 bytes  min 1 *max 4 *mean 2.5 *std 1.118 *norm 5.47723$'
 	run -65 rf-dump --stats --sort nonsense x.bin || run -64 rf-dump --stats --sort nonsense x.bin

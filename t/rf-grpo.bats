@@ -26,7 +26,8 @@ setup() {
 	run -0 rf-rollout -m "$M" -o out in
 	[ "$output" = "rf-rollout: none of 2 records has positions (rf-select writes them)" ]
 	run -0 rf-grpo -m run in
-	[ "$output" = "rf-grpo: none of 2 records has rollouts (rf-rollout writes them): this was training on next tokens alone" ]
+	said='none of 2 records has rollouts (rf-rollout writes them): this was training on next tokens alone'
+	[ "$output" = "rf-grpo: $said" ]
 	run -0 rf-grpo -m run --rl-coef 0 in
 	[ -z "$output" ]
 	# some have, others not: as ever
@@ -91,7 +92,8 @@ setup() {
 	done
 	same_step a b
 	# the first has the weights that made the rollouts, and the next have not
-	jq -se '(.[0]["actor/ratio_max"] - 1 | fabs < 1e-5) and .[0]["training/rollout_logp_diff_mean"] < 1e-5 and .[0]["actor/ppo_kl_ttt"] < 1e-9' log >/dev/null
+	jq -se '.[0] | (.["actor/ratio_max"] - 1 | fabs < 1e-5) and .["actor/ppo_kl_ttt"] < 1e-9
+		and .["training/rollout_logp_diff_mean"] < 1e-5' log >/dev/null
 	jq -se '.[1]["actor/ratio_max"] - 1 > 1e-7' \
 		<(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
 }
@@ -112,9 +114,9 @@ setup() {
 	batch 1:50 2:40 >in
 	runs run
 	# old log-probabilities as if other weights had drawn
-	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data |= [to_entries[]
-		| .value + (.key * 7 % 11 - 5) * 0.3] else . end' |
-		rf-cat --json >old
+	edited 'if .type == "seq" then
+			.body.rollout.logp.data |= [to_entries[] | .value + (.key * 7 % 11 - 5) * 0.3]
+		else . end' in >old
 	rf-grpo -m run --stale any --clip 0.1 --dual-clip 1.5 --lr 0 --rl-coef 0.5 --ntp-coef 0.25 --log log \
 		-o advantages old
 	rf-rollout -m "$M" --score old | rf-dump --json >new
@@ -122,15 +124,22 @@ setup() {
 		def mean: add / length;
 		[$new, $old | map(select(.type == "seq").body)] | transpose
 		| map(. as [$n, $o] | range(0; $n.rollout.logp.data | length)
-			| {A: $o.advantage.data[. / 3 | floor], d: ($n.rollout.logp.data[.] - $o.rollout.logp.data[.])})
-		| map(. + {r: (.d | exp)}) | map(. + {plain: (- .A * .r), bound: (- .A * ([[.r, 0.9] | max, 1.1] | min))})
+			| {A: $o.advantage.data[. / 3 | floor],
+				d: ($n.rollout.logp.data[.] - $o.rollout.logp.data[.])})
+		| map(. + {r: (.d | exp)})
+		| map(. + {plain: (- .A * .r), bound: (- .A * ([[.r, 0.9] | max, 1.1] | min))})
 		| map(. + {ppo: ([.plain, .bound] | max)}) | map(. + {dual: (.A < 0 and .ppo > - .A * 1.5)})
 		| map(. + {loss: (if .dual then - .A * 1.5 else .ppo end)})
-		| {"loss/rl": (map(.loss) | mean), "actor/pg_clipfrac_ttt": (map(if .bound > .plain then 1 else 0 end) | mean),
-			"actor/pg_clipfrac_lower_ttt": (map(if .dual then 1 else 0 end) | mean), "actor/ppo_kl_ttt": (map(.r - 1 - .d) | mean),
-			"actor/ratio_max": (map(.r) | max), "training/rollout_logp_diff_mean": (map(.d | fabs) | mean),
-			"actor/pg_loss_ttt": (0.5 * (map(.loss) | mean)), "actor/sft_loss_ttt": (0.25 * $log[0]["loss/ntp"])}
-		| . as $want | map_values(fabs) | to_entries | map((.value > 0) and ($log[0][.key] - $want[.key] | fabs) < 1e-5 * .value + 1e-7)
+		| {"loss/rl": (map(.loss) | mean),
+			"actor/pg_clipfrac_ttt": (map(if .bound > .plain then 1 else 0 end) | mean),
+			"actor/pg_clipfrac_lower_ttt": (map(if .dual then 1 else 0 end) | mean),
+			"actor/ppo_kl_ttt": (map(.r - 1 - .d) | mean),
+			"actor/ratio_max": (map(.r) | max),
+			"training/rollout_logp_diff_mean": (map(.d | fabs) | mean),
+			"actor/pg_loss_ttt": (0.5 * (map(.loss) | mean)),
+			"actor/sft_loss_ttt": (0.25 * $log[0]["loss/ntp"])}
+		| . as $want | map_values(fabs) | to_entries
+		| map((.value > 0) and ($log[0][.key] - $want[.key] | fabs) < 1e-5 * .value + 1e-7)
 		| length == 8 and all' >result
 	[ "$(cat result)" = true ]
 }
@@ -138,11 +147,12 @@ setup() {
 @test "rf-grpo: log-ratios beyond 20 are clamped and counted" {
 	batch 1:50 >in
 	runs run
-	rf-dump --json in | jq -c 'if .type == "seq" then .body.rollout.logp.data[0] = -1000
-		| .body.rollout.logp.data[4] = 0 | .body.rollout.logp.data[7] = -100 else . end' |
-		rf-cat --json >old
+	edited 'if .type == "seq" then
+			.body.rollout.logp.data |= (.[0] = -1000 | .[4] = 0 | .[7] = -100)
+		else . end' in >old
 	rf-grpo -m run --stale any --log log old
-	jq -e '.["actor/clamped"] == 2 and (.["actor/ratio_max"] / 485165195 - 1 | fabs < 1e-6) and .stepped' log >/dev/null
+	jq -e '.["actor/clamped"] == 2 and (.["actor/ratio_max"] / 485165195 - 1 | fabs < 1e-6)
+		and .stepped' log >/dev/null
 }
 
 @test "rf-grpo: groups, spread and single rollouts" {
@@ -158,7 +168,8 @@ setup() {
 	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 |
 		rf-reward --kind hybrid >in
 	run -65 rf-grpo -m run --stale any --group position in
-	[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+'): a group of one rollout has nothing to be compared with' ]]
+	said='): a group of one rollout has nothing to be compared with'
+	[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+"$said" ]]
 	[ "$(advantages --group position --allow-single)" = "$(json in | jq -c .reward.total.data)" ]
 	# n = 1: the sequence is the group
 	[ "$(advantages)" = "$(advantages --group sequence)" ]
@@ -212,7 +223,7 @@ setup() {
 	state | cmp - before
 }
 
-@test "rf-grpo: two programs share a step: rf-grpo --grad-out and rf-ntp --grad-in give the weights of both losses at once" {
+@test "rf-grpo: two programs share a step: --grad-out and rf-ntp --grad-in are both losses at once" {
 	for m in delta delta-hybrid delta-relu-tied; do
 		M=$G/$m
 		batch 1:150 2:70 3:9 4:1 >in
@@ -241,12 +252,17 @@ setup() {
 	rf-grpo -m run --stale any --ntp-coef 0 --log log in
 	[ "$(jq -c '[.step, .records, .rollouts]' log | paste -sd' ')" = '[0,1,18] [1,1,18] [2,2,36]' ] ||
 		[ "$(jq -c '[.step, .records, .rollouts]' log | paste -sd' ')" = '[0,1,6] [1,1,6] [2,2,12]' ]
-	jq -se 'all(.[]; has("loss/rl") and has("actor/grad_norm_ttt") and has("actor/lr") and has("timing_s/step") and has("perf/throughput")
-		and has("reward/mean") and has("reward/cs_reward_mean") and has("reward/binary_reward_mean") and has("reward/edit_reward_mean")
-		and .["group/count"] == 2 * .records and .["group/spread_free"] == 0) and (.[0] | has("loss/ntp")) and (.[2] | has("loss/ntp") | not)' log >/dev/null
+	jq -se 'all(.[]; has("loss/rl") and has("actor/grad_norm_ttt") and has("actor/lr")
+			and has("timing_s/step") and has("perf/throughput") and has("reward/mean")
+			and has("reward/cs_reward_mean") and has("reward/binary_reward_mean")
+			and has("reward/edit_reward_mean")
+			and .["group/count"] == 2 * .records and .["group/spread_free"] == 0)
+		and (.[0] | has("loss/ntp")) and (.[2] | has("loss/ntp") | not)' log >/dev/null
 	jq -n --slurpfile log log --slurpfile in <(json in) -e '$in | map(.reward)
-		| [(map(.total.data[]) | add / length) - $log[2]["reward/mean"], (map(.cosine.data[]) | add / length) - $log[2]["reward/cs_reward_mean"],
-			(map(.binary.data[]) | add / length) - $log[2]["reward/binary_reward_mean"], (map(.edit.data[]) | add / length) - $log[2]["reward/edit_reward_mean"]]
+		| [(map(.total.data[]) | add / length) - $log[2]["reward/mean"],
+			(map(.cosine.data[]) | add / length) - $log[2]["reward/cs_reward_mean"],
+			(map(.binary.data[]) | add / length) - $log[2]["reward/binary_reward_mean"],
+			(map(.edit.data[]) | add / length) - $log[2]["reward/edit_reward_mean"]]
 		| all(fabs < 1e-6)' >/dev/null
 	# the mean entropy of the texts, as rf-entropy wrote it
 	jq -n --slurpfile log log --slurpfile in <(json in) -e '[$in[].entropy.data[]]
@@ -268,9 +284,11 @@ setup() {
 	for key in loss/rl loss/ntp actor/grad_norm_ttt; do
 		jq -se --arg k $key '.[0][$k] - .[1][$k] | fabs < 1e-5' a.log <(head -n 1 b.log) >/dev/null
 	done
-	jq -se '.[0] | .["grad/rl_norm"] as $r | .["grad/ntp_norm"] as $n | .["grad/cosine"] as $c | .["actor/grad_norm_ttt"] as $g
-		| $r > 0 and $n > 0 and $c > -1 and $c < 1 and (($r * $r + $n * $n + 2 * $c * $r * $n | sqrt) / $g - 1 | fabs < 1e-5)' b.log >/dev/null
-	jq -se '.[1] | .["grad/rl_norm"] == 0 and (.["grad/ntp_norm"] / .["actor/grad_norm_ttt"] - 1 | fabs < 1e-6)' b.log >/dev/null
+	jq -se '.[0] | .["grad/rl_norm"] as $r | .["grad/ntp_norm"] as $n | .["grad/cosine"] as $c
+		| .["actor/grad_norm_ttt"] as $g | $r > 0 and $n > 0 and $c > -1 and $c < 1
+		and (($r * $r + $n * $n + 2 * $c * $r * $n | sqrt) / $g - 1 | fabs < 1e-5)' b.log >/dev/null
+	jq -se '.[1] | .["grad/rl_norm"] == 0
+		and (.["grad/ntp_norm"] / .["actor/grad_norm_ttt"] - 1 | fabs < 1e-6)' b.log >/dev/null
 }
 
 @test "rf-grpo: a batch that teaches nothing changes no weight; the step counts on, and that is said" {
@@ -278,10 +296,12 @@ setup() {
 		rf-rollout -m "$M" -k 3 -n 3 --top-k 1 | rf-reward >in
 	runs run other
 	run -0 rf-grpo -m run --ntp-coef 0 --log log in
-	[ "$output" = "rf-grpo: 1 of 1 mini-batches had nothing to teach (no next token that counts, every advantage 0)" ]
+	said='had nothing to teach (no next token that counts, every advantage 0)'
+	[ "$output" = "rf-grpo: 1 of 1 mini-batches $said" ]
 	[ "$(readlink run/latest)" = step-000001 ]
 	cmp run/latest/model.safetensors "$M/model.safetensors"
-	jq -e '.stepped == false and .["group/spread_free"] == 4 and .["reward/mean"] != 0 and (has("loss/rl") | not) and .["actor/grad_norm_ttt"] == null' log >/dev/null
+	jq -e '.stepped == false and .["group/spread_free"] == 4 and .["reward/mean"] != 0
+		and (has("loss/rl") | not) and .["actor/grad_norm_ttt"] == null' log >/dev/null
 	# with moments there would be a step even so
 	rf-grpo -m run --stale any --lr 1e-2 "$G/stream/rewarded.rf"
 	cp run/latest/model.safetensors was
@@ -333,7 +353,9 @@ setup() {
 	refused 'has rollouts and no reward'
 	edit 'del(.body.rollout.logp)'
 	refused 'without log-probabilities'
-	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.vocab) elif .seq == 2 then .body.rollout.tokens.data[5] = 40 else . end' | rf-cat --json >bad
+	edited 'if .seq == 0 then del(.body.vocab)
+		elif .seq == 2 then .body.rollout.tokens.data[5] = 40
+		else . end' in >bad
 	refused 'rollout token 5 is 40'
 }
 

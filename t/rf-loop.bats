@@ -5,13 +5,14 @@ setup_file() {
 	load helper
 	export P=$BATS_FILE_TMPDIR
 	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2, "intermediate_size": 24,
-		  "vocab_size": 384, "eos_token_id": 1 }
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2,
+		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
 	END
 	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
 	rf-tokenize --bytes --max-len 64 --min-len 32 --truncate split --format text \
 		-o "$P/corpus.rf" "$ROOT/README.md" 2>/dev/null
-	export LINE='rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN" --at $AT --mini-batch 2 --log "$RUN/log.jsonl"'
+	train='rf-ntp -m "$RUN" --at $AT --mini-batch 2 --log "$RUN/log.jsonl"'
+	export LINE='rf-cat --range $FROM:$TO "$ORDER" | '"$train"
 	cd "$P"
 	rf-loop -m want --from ckpt --data corpus.rf --batches 3 --batch 4 -- "$LINE" 2>/dev/null
 }
@@ -38,8 +39,9 @@ export -f loop
 # it says is in err
 begin() {
 	rm -f err
-	setsid bash -c 'exec 2>err; rf-loop -m "$0" --from ckpt --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"; exit $?' "$@" \
-		>/dev/null 3>&- &
+	setsid bash -c 'exec 2>err
+		rf-loop -m "$0" --from ckpt --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"
+		exit $?' "$@" >/dev/null 3>&- &
 	shell=$!
 }
 
@@ -99,8 +101,10 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 }
 
 @test "rf-loop: what depends on the batch stands in the environment, and nothing on standard input" {
-	export L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line; echo >>line; '$LINE
-	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM$TO$ORDER$STREAM" >>after; echo >>after'
+	L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line'
+	export L="$L; echo >>line; $LINE"
+	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM$TO$ORDER$STREAM" >>after
+		echo >>after'
 	loop run --batches 2 --after "$after" </dev/zero
 	[ "$(head -n 1 line)" = "run run/step-000000 0 0 4 run/data/epoch-0.rf  0 corpus.rf " ]
 	[ "$(tail -n 1 line)" = "run run/step-000002 2 4 8 run/data/epoch-0.rf  1 corpus.rf " ]
@@ -164,7 +168,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		66|nothing: |-m run --data corpus.rf --from nothing -- line
 		66|nothing.rf: it is not there|-m run --data nothing.rf --from ckpt -- line
 		65|ckpt: it is there already and is not a run|-m ckpt --data corpus.rf --from ckpt -- line
-		64|a step of a run, and the run itself is what is trained: -m old|-m old/latest --data corpus.rf -- line
+		64|and the run itself is what is trained: -m old|-m old/latest --data corpus.rf -- line
 	END
 	[ ! -e run ] && [ ! -e ckpt/data ]
 }
@@ -195,7 +199,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"batch 1 is done: --after committed to the run: only the line may"* ]]
 }
 
-@test "rf-loop: --after is run once after each commit, and again before the next batch where it did not end well" {
+@test "rf-loop: --after is run once after each commit, and once more before the next batch if it failed" {
 	run -5 loop run --after 'echo $AT >>seen; exit 5'
 	[[ "$output" == *"batch 1 is done: --after failed with status 5"* ]]
 	[ "$(steps run)" = $'2\t1' ]
@@ -405,7 +409,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -66 loop run --from nothing
 	cmp run/step-000000/model.safetensors wrong/model.safetensors
 	run -0 loop run
-	[[ "$output" == *"run: other words than before, which did no batch: what they prepared is dropped, these begin"* ]]
+	said='run: other words than before, which did no batch: what they prepared is dropped'
+	[[ "$output" == *"$said, these begin"* ]]
 	same_as_want run
 	diff <(cd run && find . | sort) <(cd "$P/want" && find . | sort)
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
@@ -443,7 +448,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	rf-cat --range 0:4 corpus.rf >four.rf
 	rf-ntp -m run four.rf
 	run -65 loop run --batches 4
-	[[ "$output" == *"run: others have committed to it: it has 3 commits, and the loop made the first 2, to step 4: remove the steps after that one"* ]]
+	said='run: others have committed to it: it has 3 commits, and the loop made the first 2, to step 4'
+	[[ "$output" == *"$said: remove the steps after that one"* ]]
 	rm -r run/step-000005
 	loop run --batches 3
 	same_as_want run
@@ -462,7 +468,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	mkdir -p run/data
 	cp corpus.rf run/data/epoch-0.rf
 	run -64 loop run --data run/data/epoch-0.rf
-	[[ "$output" == *"run/data/epoch-0.rf: data of this name are the loop's own in RUN/data: give them another"* ]]
+	said="run/data/epoch-0.rf: data of this name are the loop's own in RUN/data: give them another"
+	[[ "$output" == *"$said"* ]]
 	cmp corpus.rf run/data/epoch-0.rf
 	run -64 loop other --data <(cat corpus.rf)
 	[[ "$output" == *"--data must be a regular file"* ]]
@@ -502,7 +509,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	rf-cat --range 0:4 corpus.rf >four.rf
 	rf-ntp -m run four.rf
 	for _ in 1 2 3; do run -65 loop run; done
-	twice='n=1; [ -e flag ] || { touch flag; n=2; }; for i in $(seq $n); do rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN"; done'
+	twice='n=1; [ -e flag ] || { touch flag; n=2; }
+		for i in $(seq $n); do rf-cat --range $FROM:$TO "$ORDER" | rf-ntp -m "$RUN"; done'
 	L=$twice run -70 loop two
 	for _ in 1 2; do
 		L=$twice run -65 loop two
@@ -556,7 +564,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	mv corpus.rf source.rf
 	L=$LINE run -5 loop run --make 'head -c 300 source.rf >"$DATA"; exit 5'
 	[ ! -e corpus.rf ]
-	make='head -c 300 source.rf >"$DATA"; touch here; until [ -e go ]; do sleep .02; done; cat source.rf >"$DATA"'
+	make='head -c 300 source.rf >"$DATA"; touch here; until [ -e go ]; do sleep .02; done
+		cat source.rf >"$DATA"'
 	begin run --make "$make"
 	until_true test -e here
 	kill -9 "$(holder run)"
@@ -574,14 +583,17 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 # on_terminal LINE: what rf-loop says of it on a terminal, and its status; SHELL is whose script(1)
 # starts commands
 on_terminal() {
-	L=$1 SHELL=/bin/bash timeout 60 script -qec 'stty tostop; timeout --foreground 20 rf-loop -m run --from ckpt --data corpus.rf --batches 3 --batch 4 -- "$L"; echo status $?' \
-		/dev/null </dev/null
+	L=$1 SHELL=/bin/bash timeout 60 script -qec 'stty tostop
+		timeout --foreground 20 rf-loop -m run --from ckpt --data corpus.rf --batches 3 --batch 4 \
+			-- "$L"
+		echo status $?' /dev/null </dev/null
 }
 
-@test "rf-loop: a command that wants to read the terminal is ended, and that is said; one that writes there is not" {
+@test "rf-loop: a command that wants to read the terminal is ended, which is said; one that writes is not" {
 	command -v script >/dev/null || skip "no script(1)"
 	run -0 on_terminal 'read -r word </dev/tty; true'
-	[[ "$output" == *'wanted to read the terminal, which no command may: give it a file, or the environment'*'status 143'* ]]
+	said='wanted to read the terminal, which no command may: give it a file, or the environment'
+	[[ "$output" == *"$said"*'status 143'* ]]
 	run -0 on_terminal 'echo said by a stage >/dev/tty; false'
 	[[ "$output" == *'said by a stage'*'status 1'* ]]
 }
@@ -647,7 +659,7 @@ on_terminal() {
 	ended 0
 }
 
-@test "rf-loop: the time left is of the last batches, of earlier loops too, and one slow one does not move it" {
+@test "rf-loop: the time left is of the last batches, of earlier loops too; one slow one does not move it" {
 	export L='[ $BATCH -lt $MAX ] && '$LINE
 	MAX=1 run -1 loop run --batches 22
 	for s in 60 60 60 100000 60 60 60 60; do printf '1\t2\t%d000000\n' $s >>run/data/times.tsv; done

@@ -42,7 +42,7 @@ prompted() {
 	same_step b c
 }
 
-@test "rf-ntp: the same weights for any number of threads, order of the records, and on the device that distrusts" {
+@test "rf-ntp: the same weights for any number of threads, order of records, on the device that distrusts" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		texts 40 1:200 2:70 3:9 4:1 >in
@@ -64,10 +64,13 @@ prompted() {
 	rf-ntp --eval -m "$M" in >all
 	rf-ntp --eval -m "$M" --loss response --segment 64 in >response
 	for what in all:0 response:19; do
-		jq -n --slurpfile have "${what%:*}" --slurpfile nll <(json nll) --argjson from "${what#*:}" -e '
-			[$nll[] | .nll.data[$from:][]] as $n | [$nll[] | .correct.data[$from:][]] as $c | $have[0]
-			| ([.nll - ($n | add / length), .accuracy - ($c | add / length), .probability - ($n | map(- . | exp) | add / length), (.nll | exp) - .perplexity]
-				| all(fabs < 1e-5)) and .tokens == ($n | length) and .sequences == 5' >/dev/null
+		jq -n --slurpfile have "${what%:*}" --slurpfile nll <(json nll) \
+			--argjson from "${what#*:}" -e '[$nll[] | .nll.data[$from:][]] as $n
+			| [$nll[] | .correct.data[$from:][]] as $c | $have[0]
+			| ([.nll - ($n | add / length), .accuracy - ($c | add / length),
+				.probability - ($n | map(- . | exp) | add / length),
+				(.nll | exp) - .perplexity] | all(fabs < 1e-5))
+			and .tokens == ($n | length) and .sequences == 5' >/dev/null
 	done
 	[ "$(wc -l <all)" -eq 1 ]
 	jq -e '.tokens == 387' all >/dev/null
@@ -115,13 +118,16 @@ prompted() {
 
 @test "rf-ntp: --eval --loss response says which records have nothing that counts" {
 	# prompts of 40 and 9 tokens, and a record of 30
-	texts 40 1:30 2:30 | rf-dump --json | jq -c 'if .seq == 1 then .body.prompt_len = 30 elif .seq == 2 then .body.prompt_len = 9 else . end' >both
-	rf-cat --json both >mixed
+	texts 40 1:30 2:30 | edited 'if .seq == 1 then .body.prompt_len = 30
+		elif .seq == 2 then .body.prompt_len = 9
+		else . end' >mixed
 	run -0 --separate-stderr rf-ntp --eval -m "$M" --loss response mixed
-	[ "$stderr" = "rf-ntp: 1 of 2 records have no tokens behind their prompt and count for nothing (rf-tokenize --truncate left keeps answers)" ]
+	said='1 of 2 records have no tokens behind their prompt and count for nothing'
+	[ "$stderr" = "rf-ntp: $said (rf-tokenize --truncate left keeps answers)" ]
 	jq -e '.tokens == 21' <<<"$output" >/dev/null
 	run -65 rf-ntp --eval -m "$M" --loss response <(rf-cat --range 0:1 mixed)
-	[[ "$output" == *": no record has tokens behind its prompt (rf-tokenize --truncate left keeps answers; --allow-empty)" ]]
+	said='no record has tokens behind its prompt'
+	[[ "$output" == *": $said (rf-tokenize --truncate left keeps answers; --allow-empty)" ]]
 	run -0 --separate-stderr rf-ntp --eval -m "$M" mixed
 	[ -z "$stderr" ]
 }
@@ -173,6 +179,7 @@ prompted() {
 	runs a b
 	rf-ntp -m a --lr 0 --log log in
 	rf-ntp -m b --lr 0 --log log --ntp-coef 0.25 in
-	jq -se '.[0]["loss/ntp"] == .[1]["loss/ntp"] and (.[0]["actor/grad_norm_ttt"] / .[1]["actor/grad_norm_ttt"] - 4 | fabs < 1e-5)
+	jq -se '.[0]["loss/ntp"] == .[1]["loss/ntp"]
+		and (.[0]["actor/grad_norm_ttt"] / .[1]["actor/grad_norm_ttt"] - 4 | fabs < 1e-5)
 		and (.[1]["actor/sft_loss_ttt"] * 4 - .[1]["loss/ntp"] | fabs < 1e-6)' log >/dev/null
 }

@@ -91,10 +91,11 @@ gone() {
 @test "rf-reward: rollouts without hidden states are an error that says what to do" {
 	records make 2 0 0 >in # no hidden states
 	run -65 --separate-stderr rf-reward -o out in
-	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): rollout has no h_pred (rf-rollout --score computes it)" ]]
+	said='rollout has no h_pred (rf-rollout --score computes it)'
+	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): $said" ]]
 }
 
-@test "rf-reward: shifted by three of two positions is the same as by one, by two they are left out and counted" {
+@test "rf-reward: shifted by three of two positions is the same as by one; by two they are left out" {
 	records make 3 4 0 >in
 	run -0 --separate-stderr bash -c 'rf-reward --shift 1 in >a'
 	[ -z "$stderr" ]
@@ -120,7 +121,8 @@ gone() {
 		        b["rollout"] = {"temperature": 1.0,
 		            "tokens": array("<i4", [8, 1, k], [text[s + j] for s in at for j in range(k)]),
 		            "logp": array("<f4", [8, 1, k], [-1] * 8 * k),
-		            "h_pred": array("<f4", [8, 1, k, 1], [1] * 8 * k), "h_gt": array("<f4", [8, k, 1], [1] * 8 * k)}
+		            "h_pred": array("<f4", [8, 1, k, 1], [1] * 8 * k),
+		            "h_gt": array("<f4", [8, k, 1], [1] * 8 * k)}
 		    print(json.dumps(m))
 	END
 	# 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two
@@ -226,28 +228,33 @@ gone() {
 
 @test "rf-reward --exec: an answer of the wrong kind is an error that names command and record" {
 	records make 4 4 0 >in
-	while IFS='|' read -r mode what; do
-		run -65 --separate-stderr rf-reward --exec ": $mode; $J $mode" -o out in
-		echo "$mode: $stderr"
+	wrong() {
+		run -65 --separate-stderr rf-reward --exec ": $1; $J $1" -o out in
+		echo "$1: $stderr"
 		[ "$(wc -l <<<"$stderr")" -eq 1 ]
-		[[ "$stderr" == "rf-reward: --exec ': $mode; python3 "*"': $what" ]]
+		[[ "$stderr" == "rf-reward: --exec ': $1; python3 "*"': $2" ]]
 		[ ! -e out ]
+	}
+	while IFS='|' read -r mode what; do
+		wrong "$mode" "$what"
 	done <<-'END'
 		id|the answer to record id 1: is for id 2
 		no-id|the answer to record id 1: has no 'id'
 		few|the answer to record id 1: total[1] is not a list of 2 numbers, one per rollout
 		rows|the answer to record id 1: total has 1 lists, the record 2 positions
 		flat|the answer to record id 1: total has 4 lists, the record 2 positions
-		nan|the answer to record id 1: '{"id": 1, "total": [[1.0, NaN], [2.0, 2.25]]}' has a number that is not finite, which JSON does not have
 		big|the answer to record id 1: total[0][1] is not a finite number
 		text|the answer to record id 1: total[0][1] is not a finite number
-		garbage|the answer to record id 1: 'reward: \x1b[31m0.5' is not a JSON object: '[' or '{' expected near 'reward'
 		list|the answer to record id 1: '[1, 2]' is not a JSON object
 		blank|the answer to record id 1: '' is not a JSON object: '[' or '{' expected near end of file
 		twice|the answer to record id 3: is for id 1
 		skip|the answer to record id 1: is for id 3
 		endless|gave a line of more than 16 MiB
 	END
+	what="'{\"id\": 1, \"total\": [[1.0, NaN], [2.0, 2.25]]}' has a number that is not finite"
+	wrong nan "the answer to record id 1: $what, which JSON does not have"
+	what="'reward: \x1b[31m0.5' is not a JSON object: '[' or '{' expected near 'reward'"
+	wrong garbage "the answer to record id 1: $what"
 }
 
 @test "rf-reward --exec: a command that ends too early, or badly, or says too much is an error" {
@@ -276,7 +283,8 @@ gone() {
 	records make 4 4 0 >in
 	SECONDS=0
 	run -65 --separate-stderr rf-reward -o out --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
-	[[ "$stderr" == "rf-reward: --exec 'echo \$\$ >pid; sleep 61 & sleep 62': neither took nor gave a byte for 0.3 s (--timeout)" ]]
+	said=': neither took nor gave a byte for 0.3 s (--timeout)'
+	[[ "$stderr" == "rf-reward: --exec 'echo \$\$ >pid; sleep 61 & sleep 62'$said" ]]
 	gone
 	run -65 --separate-stderr rf-reward -o out --timeout .5 --exec "$J hang" in
 	[[ "$stderr" == *": neither took nor gave a byte for 0.5 s (--timeout)" ]]
@@ -312,7 +320,8 @@ gone() {
 
 @test "rf-reward --exec: the reader's leaving ends the command too, silently" {
 	records make 400 300 0 >in
-	run bash -c "rf-reward --exec 'echo \$\$ >pid; $J right' in | head -c 1 >/dev/null; echo \${PIPESTATUS[0]}"
+	run bash -c "rf-reward --exec 'echo \$\$ >pid; $J right' in | head -c 1 >/dev/null
+		echo \${PIPESTATUS[0]}"
 	[ "$output" = 141 ]
 	gone
 }
@@ -332,7 +341,8 @@ gone() {
 		    if not head:
 		        break
 		    i = int(head.split('"id":')[1].split(",")[0])
-		    print(json.dumps({"pad": "x" * (1 << 20), "id": i, "total": [[1, 2], [3, 4]]}), flush=True)
+		    answer = {"pad": "x" * (1 << 20), "id": i, "total": [[1, 2], [3, 4]]}
+		    print(json.dumps(answer), flush=True)
 		    sys.stdin.readline()
 	END
 	rf-reward --exec 'python3 wide.py' in >out
@@ -356,7 +366,8 @@ gone() {
 @test "rf-reward --exec: more records than --hold that wait for a first answer are an error" {
 	records make 40 2000 0 >in
 	run -65 --separate-stderr rf-reward -o out --hold 1M --exec "$J late" in
-	[[ "$stderr" == *": has not answered yet, and more than 1048576 bytes of records wait for it: let it answer earlier, or raise --hold" ]]
+	said=': has not answered yet, and more than 1048576 bytes of records wait for it'
+	[[ "$stderr" == *"$said: let it answer earlier, or raise --hold" ]]
 	rf-reward --hold 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
 }
 

@@ -11,7 +11,14 @@ setup() {
 	PROMISE_MIB=128 promises filter "$G/stream/rewarded.rf" rf-rollout -m "$M" --score
 }
 
-@test "rf-rollout: every token is the one that seed, step, id, position and rollout give, the first from row s-1 of the same pass" {
+# placed POSITIONS [FILE]: the stream with the positions of {ID: [POSITION, ...]}
+placed() {
+	edited "if .type == \"seq\" then ($1)[\"\\(.body.id)\"] as \$s
+		| if \$s then .body.positions = {dtype: \"<i4\", shape: [\$s | length], data: \$s} else . end
+	else . end" "${@:2}"
+}
+
+@test "rf-rollout: every token is the one that seed, step, id, position and rollout give, from row s-1 on" {
 	chosen 6 5 1:300 2:40 77:65 >in
 	rf-rollout -m "$M" -k 5 -n 6 in >out
 	unit u-model draws "$M" 0 0 0 0 1 out
@@ -143,10 +150,7 @@ setup() {
 
 @test "rf-rollout: positions at the very ends, several at one row, in any order" {
 	texts 40 1:9 2:70 3:2 | rf-entropy -m "$M" --keep hidden,logits >in
-	positions() {
-		rf-dump --json in | jq -c --argjson p "$1" 'if .type == "seq" and $p["\(.body.id)"] then $p["\(.body.id)"] as $s
-			| .body.positions = {dtype: "<i4", shape: [$s | length], data: $s} else . end' | rf-cat --json
-	}
+	positions() { placed "$1" in; }
 	positions '{"1": [8, 1, 8, 4], "2": [65, 69, 64, 1, 65, 65], "3": [1]}' >some
 	rf-rollout -m "$M" -k 1 -n 3 some >out
 	unit u-model draws "$M" 0 0 0 0 1 out
@@ -158,17 +162,16 @@ setup() {
 	for s in '{"1": [6]}' '{"2": [1, 67]}' '{"3": [1]}'; do
 		positions "$s" >in2
 		run -65 bash -c 'rf-rollout -m "$0" -k 4 in2 >out' "$M"
-		[[ "$output" =~ ^'rf-rollout: in2: record '[0-9]+' (byte '[0-9]+'): position '[01]' is '[0-9]+', and 4 rollout tokens must fit' ]]
+		where='rf-rollout: in2: record ' said=', and 4 rollout tokens must fit'
+		[[ "$output" =~ ^"$where"[0-9]+' (byte '[0-9]+'): position '[01]' is '[0-9]+"$said" ]]
 	done
 }
 
-@test "rf-rollout: of a text that slides past its windows, grown and scored: what one gives that is kept, positions in any order" {
+@test "rf-rollout: of a text that slides past its windows: what one that is kept gives, in any order" {
 	local at='{"1": [324, 64, 1, 65, 128, 64, 200, 129], "3": [65, 1], "4": [70, 64, 3]}'
 	for m in lact lact-long delta-hybrid; do
 		M=$G/$m
-		texts 40 1:330 2:40 3:200 4:76 | rf-entropy -m "$M" --keep hidden,logits | rf-dump --json |
-			jq -c --argjson p "$at" 'if .type == "seq" and $p["\(.body.id)"] then $p["\(.body.id)"] as $s
-				| .body.positions = {dtype: "<i4", shape: [$s | length], data: $s} else . end' | rf-cat --json >in
+		texts 40 1:330 2:40 3:200 4:76 | rf-entropy -m "$M" --keep hidden,logits | placed "$at" >in
 		rf-rollout -m "$M" -k 6 -n 3 in >want
 		unit u-model draws "$M" 0 0 0 0 1 want
 		rf-rollout -m "$M" -k 6 -n 3 --segment 64 in >have
@@ -203,11 +206,12 @@ setup() {
 
 @test "rf-rollout: the head says which weights, and the options that matter" {
 	rf-rollout -m "$M" -k 3 -n 2 --threads 2 --segment 64 "$G/stream/rewarded.rf" >out
-	rf-dump --json out | jq -se '.[0].body.history[-1] | .tool == "rf-rollout" and .options == {"dtype": "f32", "length": 3, "rollouts": 2,
-		"temperature": 1, "top-p": 1, "top-k": 0, "eos": false, "score": false, "seed": 0, "draw-step": -1}' >/dev/null
+	rf-dump --json out | jq -se '.[0].body.history[-1] | .tool == "rf-rollout"
+		and .options == {"dtype": "f32", "length": 3, "rollouts": 2, "temperature": 1, "top-p": 1,
+			"top-k": 0, "eos": false, "score": false, "seed": 0, "draw-step": -1}' >/dev/null
 }
 
-@test "rf-rollout: tokens that the model has and the tokenizer has not: the head says so, and every stage after it takes them" {
+@test "rf-rollout: tokens that the model has and the tokenizer has not: and all stages take them" {
 	jq '.vocab_size = 500 | .eos_token_id = 1' "$M/config.json" >config.json
 	rf-init --config config.json m
 	rf-init --from m run
@@ -228,7 +232,8 @@ setup() {
 		rf-reward --kind $kind out >rewarded
 		rf-grpo -m run --stale any rewarded
 	done
-	rf-reward --exec 'jq -c --unbuffered .body | jq -c --unbuffered "{id, total: [range(0; 3) as \$i | [range(0; 20) as \$j | .rollout.tokens.data[\$i * 100 + \$j * 5]]]}"' out >rewarded
+	rf-reward --exec 'jq -c --unbuffered .body | jq -c --unbuffered "{id, total: [range(0; 3) as \$i
+		| [range(0; 20) as \$j | .rollout.tokens.data[\$i * 100 + \$j * 5]]]}"' out >rewarded
 	[ "$(json rewarded | jq -c '.reward.total.data')" = \
 		"$(json out | jq -c '[.rollout.tokens.data as $t | range(0; 60) | $t[. * 5]]')" ]
 	rf-grpo -m run --stale any rewarded
@@ -241,12 +246,15 @@ setup() {
 	cp -r "$M" m && chmod -R u+w m
 	"$RF_UNITS/u-model" poke m lm_head.weight 83 3e38
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 -n 8 "$0" >out' "$G/stream/rewarded.rf"
-	[[ "$stderr" =~ 'record 1 (byte '[0-9]+'): the log-probability of rollout '[0-9]+' at position '[0-9]+' is not finite' ]]
+	said='): the log-probability of rollout '
+	[[ "$stderr" =~ 'record 1 (byte '[0-9]+"$said"[0-9]+' at position '[0-9]+' is not finite' ]]
 	run -65 rf-cat out
 }
 
 @test "rf-rollout: more rollouts than memory holds are 71" {
-	rf-dump --json <(texts 40 1:70000) | jq -c 'if .type == "seq" then .body.positions = {dtype: "<i4", shape: [65536], data: [range(1; 65537)]} else . end' | rf-cat --json >in
+	texts 40 1:70000 | edited 'if .type == "seq" then
+		.body.positions = {dtype: "<i4", shape: [65536], data: [range(1; 65537)]}
+	else . end' >in
 	run -71 bash -c 'rf-rollout -m "$0" -n 65536 -k 5 in >out' "$M"
 	[ "${#lines[@]}" -eq 1 ]
 }

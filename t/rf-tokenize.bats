@@ -16,12 +16,18 @@ bodies() {
 tokens() {
 	local i data=
 	for ((i = 0; i < ${#2}; i++)); do
-		if [ "${2:i:1}" = . ]; then data+=,1; else printf \
-			-v data '%s,%d' "$data" $(($(printf '%d' "'${2:i:1}") + 3)); fi
+		if [ "${2:i:1}" = . ]; then
+			data+=,1
+		else
+			printf -v data '%s,%d' "$data" $(($(printf '%d' "'${2:i:1}") + 3))
+		fi
 	done
 	printf '{"id":%d,"tokens":{"dtype":"<i4","shape":[%d],"data":[%s]}%s}\n' "$1" "${#2}" \
 		"${data:1}" "${3-}"
 }
+
+# counted WHAT: the one line of standard error of a run, by `bodies`, that ended well
+counted() { [ "$(cat err)" = "rf-tokenize: $1" ]; }
 
 # bad LINE: the one line of standard error of a run that ended with 65 because of it
 bad() {
@@ -40,14 +46,16 @@ bad() {
 	printf 'A\377' >a.txt
 	rf-tokenize --bytes a.txt 2>err >a.rf
 	hex=$(zstd -dc <a.rf | od -An -v -tx1 | tr -d ' \n')
-	# [1, "seq", {"id": 0, "tokens": {"dtype": "<i4", "shape": [3], "data": 44 00 00 00  02 01
-	# 00 00  01 00 00 00}}]
-	record=9301a373657182a2696400a6746f6b656e7383a56474797065a33c6934a573686170659103a464617461c40c440000000201000001000000
+	# [1, "seq", {"id": 0, "tokens": {"dtype": "<i4", "shape": [3],
+	record=9301a373657182a2696400a6746f6b656e7383a56474797065a33c6934a573686170659103
+	# "data": 44 00 00 00  02 01 00 00  01 00 00 00}}]
+	record+=a464617461c40c440000000201000001000000
 	# [0, "head", {"format": 1, "vocab": 384, "tokenizer": {"kind": "bytes", "hash": ...
-	head=9300a46865616484a6666f726d617401a5766f636162cd0180a9746f6b656e697a657282a46b696e64a56279746573a468617368b0
+	head=9300a46865616484a6666f726d617401a5766f636162cd0180
+	head+=a9746f6b656e697a657282a46b696e64a56279746573a468617368b0
 	# [2, "end", {"count": 1, ...
 	[[ $hex == "$head"*"$record"9302a3656e6482a5636f756e7401* ]]
-	[ "$(cat err)" = "rf-tokenize: 1 document: 1 kept (0 of them cut), 0 dropped; 1 sequence of 3 tokens, 0 left out" ]
+	counted "1 document: 1 kept (0 of them cut), 0 dropped; 1 sequence of 3 tokens, 0 left out"
 }
 
 @test "rf-tokenize: the head says vocabulary, tokenizer and what was done, but no path" {
@@ -78,7 +86,8 @@ bad() {
 	cp a.txt name
 	bodies --format text name | cmp - want
 	run -64 --separate-stderr rf-tokenize --bytes name
-	[ "$stderr" = "rf-tokenize: 'name': the name does not say what it is (.jsonl, .txt, .ids, each also .zst): give --format" ]
+	said='the name does not say what it is (.jsonl, .txt, .ids, each also .zst): give --format'
+	[ "$stderr" = "rf-tokenize: 'name': $said" ]
 }
 
 @test "rf-tokenize: files in the order of the command line, ids through all of them" {
@@ -106,13 +115,13 @@ bad() {
 @test "rf-tokenize: --no-eos leaves out the end; an empty text is then dropped, and counted" {
 	printf '{"text":"ab"}\n{"text":""}\n' >a.jsonl
 	bodies --no-eos a.jsonl | cmp - <(tokens 0 ab)
-	[ "$(cat err)" = "rf-tokenize: 2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 2 tokens, 0 left out" ]
+	counted "2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 2 tokens, 0 left out"
 }
 
 @test "rf-tokenize: no documents are an empty stream" {
 	bodies </dev/null >out
 	[ ! -s out ]
-	[ "$(cat err)" = "rf-tokenize: 0 documents: 0 kept (0 of them cut), 0 dropped; 0 sequences of 0 tokens, 0 left out" ]
+	counted "0 documents: 0 kept (0 of them cut), 0 dropped; 0 sequences of 0 tokens, 0 left out"
 }
 
 @test "rf-tokenize: prompt and answer" {
@@ -150,7 +159,10 @@ bad() {
 
 @test "rf-tokenize: --source, --source-key and --meta-key keep where and what a document is" {
 	mkdir d
-	printf '{"text":"a","from":"x/y","n":18446744073709551615,"list":[1.5,null,{"t":true}]}\n{"text":"b","from":"z","n":-2,"list":"\\u00e9"}\n' >d/a.jsonl
+	cat >d/a.jsonl <<-'END'
+		{"text":"a","from":"x/y","n":18446744073709551615,"list":[1.5,null,{"t":true}]}
+		{"text":"b","from":"z","n":-2,"list":"\u00e9"}
+	END
 	printf 'c' >d/c.txt
 	printf '{"tokens":[5]}\n' >d/i.ids
 	{
@@ -227,16 +239,17 @@ bad() {
 @test "rf-tokenize: a document over --max-len is an error that names it, unless it may be cut" {
 	printf '{"text":"abc"}\n{"text":"abcd"}\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-len 4 a.jsonl
-	[ "$stderr" = "rf-tokenize: a.jsonl: line 2: the document has 5 tokens, --max-len is 4 (--truncate left, right or split cuts it)" ]
+	said='the document has 5 tokens, --max-len is 4 (--truncate left, right or split cuts it)'
+	[ "$stderr" = "rf-tokenize: a.jsonl: line 2: $said" ]
 	bodies --max-len 4 --truncate left a.jsonl | cmp - <(tokens 0 abc. && tokens 1 bcd.)
-	[ "$(cat err)" = "rf-tokenize: 2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out" ]
+	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out"
 	bodies --max-len 4 --truncate right a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd)
 	bodies --max-len 4 --truncate split a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd && tokens 2 .)
-	[ "$(cat err)" = "rf-tokenize: 2 documents: 2 kept (1 of them cut), 0 dropped; 3 sequences of 9 tokens, 0 left out" ]
+	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 3 sequences of 9 tokens, 0 left out"
 	bodies --max-len 4 --min-len 2 --truncate split a.jsonl | cmp - <(tokens 0 abc. && tokens 1 abcd)
-	[ "$(cat err)" = "rf-tokenize: 2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out" ]
+	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out"
 	bodies --min-len 5 a.jsonl | cmp - <(tokens 0 abcd.)
-	[ "$(cat err)" = "rf-tokenize: 2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 5 tokens, 4 left out" ]
+	counted "2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 5 tokens, 4 left out"
 }
 
 @test "rf-tokenize: --hold-out and --held-out divide documents, whatever their length" {
@@ -244,10 +257,12 @@ bad() {
 	cut="--max-len 3 --truncate split --min-len 2"
 	# shellcheck disable=SC2086
 	bodies $cut --hold-out 4 a.jsonl | cmp - <(tokens 0 bbb && tokens 1 b. && tokens 2 c. && tokens 3 d.)
-	[ "$(cat err)" = "rf-tokenize: 5 documents, 2 of them held out: 3 kept (1 of them cut), 0 dropped; 4 sequences of 9 tokens, 0 left out" ]
+	said='3 kept (1 of them cut), 0 dropped; 4 sequences of 9 tokens, 0 left out'
+	counted "5 documents, 2 of them held out: $said"
 	# shellcheck disable=SC2086
 	bodies $cut --hold-out 4 --held-out a.jsonl | cmp - <(tokens 0 a. && tokens 1 eee && tokens 2 e.)
-	[ "$(cat err)" = "rf-tokenize: 5 documents, 3 of them not held out: 2 kept (1 of them cut), 0 dropped; 3 sequences of 7 tokens, 0 left out" ]
+	said='2 kept (1 of them cut), 0 dropped; 3 sequences of 7 tokens, 0 left out'
+	counted "5 documents, 3 of them not held out: $said"
 }
 
 @test "rf-tokenize: the tokenizer of a checkpoint, a run or a file; a kind we do not have is named" {
@@ -265,7 +280,9 @@ bad() {
 	done
 	echo '{"tokenizer_class":"LlamaTokenizer"}' >other/tokenizer_config.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other a.txt
-	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: a tokenizer of the kind 'LlamaTokenizer', which is not supported (ByT5Tokenizer is: bytes; rf-tokenize --format ids --vocab N takes ids made elsewhere)" ]
+	said="a tokenizer of the kind 'LlamaTokenizer', which is not supported (ByT5Tokenizer is: bytes;"
+	said+=' rf-tokenize --format ids --vocab N takes ids made elsewhere)'
+	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: $said" ]
 	echo '{"model":{"type":"BPE"}}' >other/tokenizer.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other/tokenizer.json a.txt
 	[[ "$stderr" == *" of the kind 'BPE', "* ]]
@@ -273,8 +290,9 @@ bad() {
 	echo '{"tokens":[1,39]}' >x.ids
 	cp "$G/delta/config.json" other
 	rf-tokenize -m other -o out.rf x.ids 2>err
-	[ "$(rf-dump --json out.rf | head -n 1 | jq -c '.body | .vocab, .tokenizer')" = '40
-{"kind":"BPE","hash":"'"$(printf '%s' "$(rf-dump --json out.rf | head -n 1 | jq -r .body.tokenizer.hash)")"'"}' ]
+	hash=$(rf-dump --json out.rf | head -n 1 | jq -r .body.tokenizer.hash)
+	[ "$(rf-dump --json out.rf | head -n 1 | jq -c '.body | .vocab, .tokenizer')" = \
+		$'40\n{"kind":"BPE","hash":"'"$hash"'"}' ]
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -r '.body.tokenizer.hash | length')" -eq 16 ]
 	rf-tokenize -m other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' |
 		diff - <(rf-dump --json out.rf | sed '1d;$d')
@@ -360,7 +378,8 @@ bad() {
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.txt
 	[ "$stderr" = "rf-tokenize: a.txt: longer than 65536 bytes (--max-record)" ]
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 100k a.txt
-	[[ "$stderr" == "rf-tokenize: a.txt: a record of 70001 tokens would be longer than 102400 bytes (--max-record; "* ]]
+	said='a record of 70001 tokens would be longer than 102400 bytes (--max-record; '
+	[[ "$stderr" == "rf-tokenize: a.txt: $said"* ]]
 	rf-tokenize --bytes --max-record 100k --max-len 20000 --truncate split a.txt 2>err |
 		rf-dump --json --max-record 100k >/dev/null
 }
@@ -405,11 +424,12 @@ bad() {
 		fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)
 		os.execvp(sys.argv[1], sys.argv[1:])
 	END
-	{ sleep 0.3; echo '{"text":"a"}'; sleep 0.3; echo '{"text":"b"}'; } | python3 unblocked.py rf-tokenize --bytes -o out.rf
+	{ sleep 0.3; echo '{"text":"a"}'; sleep 0.3; echo '{"text":"b"}'; } |
+		python3 unblocked.py rf-tokenize --bytes -o out.rf
 	[ "$(rf-dump --check out.rf)" = "out.rf: ok, 2 records, $(stat -c %s out.rf) bytes" ]
 }
 
-@test "rf-tokenize: a tokenizer itself comes before the config that names its kind, here and in a checkpoint" {
+@test "rf-tokenize: a tokenizer itself comes before the config that names its kind, in a checkpoint too" {
 	cp -r "$G/delta" m
 	hash() { rf-dump m | sed -n 's/^tokenizer  *//p'; }
 	echo a >a.txt

@@ -69,16 +69,22 @@ in_order() {
 	need_strace
 	awk 'function path(s) { sub(/^[^<]*</, "", s); sub(/>.*/, "", s); return s }
 	     { sub(/^[0-9]+ +/, "") }
-	     /^(openat|creat).*O_CREAT/ && /\.step-/ { split($0, q, " = "); dirty[path(q[2])] = 1; dir = path(q[2]); sub(/\/[^\/]*$/, "", dir); entries[dir] = 1; files++ }
+	     /^(openat|creat).*O_CREAT/ && /\.step-/ {
+	                                split($0, q, " = "); dirty[path(q[2])] = 1; dir = path(q[2])
+	                                sub(/\/[^\/]*$/, "", dir); entries[dir] = 1; files++ }
 	     /^write\(/ && /\.step-/  { dirty[path($0)] = 1 }
-	     /^fsync\(/               { delete dirty[path($0)]; delete entries[path($0)]; if (renamed == 1 && path($0) ~ /traced$/) renamed = 2
+	     /^fsync\(/               { delete dirty[path($0)]; delete entries[path($0)]
+	                                if (renamed == 1 && path($0) ~ /traced$/) renamed = 2
 	                                if (swapped == 1 && path($0) ~ /traced$/) swapped = 2 }
 	     /^rename.*\.step-000009\.tmp/ { for (f in dirty) { print "not synced: " f; bad = 1 }
 	                                     for (d in entries) { print "not synced: " d; bad = 1 }
 	                                     renamed = 1 }
-	     /^rename.*\.latest\.tmp/ { if (renamed != 2) { print "latest before the step is safe"; bad = 1 } swapped = 1 }
-	     /^rename.*step-000001"/  { if (swapped != 2) { print "pruned before latest is safe"; bad = 1 } pruned = 1 }
-	     END { if (files != 4 || !pruned) { print files " files, pruned " pruned; bad = 1 } exit bad }' "$R/trace"
+	     /^rename.*\.latest\.tmp/ { if (renamed != 2) { print "latest before the step is safe"; bad = 1 }
+	                                swapped = 1 }
+	     /^rename.*step-000001"/  { if (swapped != 2) { print "pruned before latest is safe"; bad = 1 }
+	                                pruned = 1 }
+	     END { if (files != 4 || !pruned) { print files " files, pruned " pruned; bad = 1 }
+	           exit bad }' "$R/trace"
 }
 
 @test "run: a trainer killed at any system call leaves the old step or the new one" {
@@ -170,7 +176,8 @@ in_order() {
 	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs \
 		-e inject=statfs:retval=0:poke_exit=@arg2="$(printf %032d01%0206d 0 0)" \
 		"$RF_UNITS/u-run" commit r 9
-	[[ "$stderr" =~ ^"u-run: r/.step-000009.tmp-"[0-9]+": a checkpoint needs "[0-9]+" bytes, "[0-9]+" are free"$ ]]
+	temporary='u-run: r/.step-000009.tmp-'
+	[[ "$stderr" =~ ^"$temporary"[0-9]+": a checkpoint needs "[0-9]+" bytes, "[0-9]+" are free"$ ]]
 	in_order
 }
 

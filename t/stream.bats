@@ -34,7 +34,9 @@ reader() {
 	[ "$status" -eq 0 ] && [ -z "$output" ]
 	for f in "$S"/*.rf; do
 		./reader <"$f" >theirs
-		rf-dump --json "$f" | jq -r 'select(.type == "seq") | .body | "\(.id): \(.tokens.data | map(tostring) | join(" ")) \(keys_unsorted | join(" "))"' >ours
+		rf-dump --json "$f" | jq -r 'select(.type == "seq") | .body
+			| "\(.id): \(.tokens.data | map(tostring) | join(" "))"
+			+ " \(keys_unsorted | join(" "))"' >ours
 		cmp ours theirs
 	done
 	head -c -1 "$S/tokens.rf" >cut
@@ -209,7 +211,9 @@ sweep() {
 		# shellcheck disable=SC2086
 		zstd -qc $how <lines >in
 		run -65 rf-cat -o out in
-		[ "$output" = "rf-cat: in: not an rf stream: a zstd frame of something else: looks like text: '1\n2\n3\n4\n5\n6\n7\n8\n9\n1...' (rf-tokenize reads text)" ] || { echo "$how: $output"; return 1; }
+		said="looks like text: '1\n2\n3\n4\n5\n6\n7\n8\n9\n1...' (rf-tokenize reads text)"
+		[ "$output" = "rf-cat: in: not an rf stream: a zstd frame of something else: $said" ] ||
+			{ echo "$how: $output"; return 1; }
 	done
 	# of a stream without checksums the frame is what is wrong
 	zstd -qdc "$G/stream/tokens.rf" | zstd -qc --no-check >in

@@ -7,7 +7,7 @@ setup() {
 
 at() { readlink "${1:-run}/latest"; }
 
-@test "train: --at N trains a run that is at step N, leaves one that is past it, and refuses one that is not there yet" {
+@test "train: --at N trains a run at step N, leaves one past it, and refuses one that is not there yet" {
 	batch 1:50 2:40 >in
 	runs run
 	for trainer in rf-grpo rf-ntp; do
@@ -30,12 +30,14 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: rollouts by other weights than the run's are stale, and --stale says how many commits are too many" {
+@test "train: rollouts by other weights than the run's are stale; --stale: how many commits are too many" {
 	batch 1:50 2:40 >in
 	runs run
 	stale() {
 		run -65 rf-grpo -m run "$@" in
-		[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+'): the rollouts were made by weights '[0-9a-f]{12}', the run is at '[0-9a-f]{12} ]]
+		record='rf-grpo: in: record 1 (byte '
+		said='): the rollouts were made by weights '
+		[[ "$output" =~ ^"$record"[0-9]+"$said"[0-9a-f]{12}', the run is at '[0-9a-f]{12} ]]
 	}
 	rf-grpo -m run in
 	stale
@@ -169,7 +171,7 @@ at() { readlink "${1:-run}/latest"; }
 	run -64 rf-ntp -m run --lr-schedule sometimes in
 }
 
-@test "train: the smallest --adam-eps trains, tokens that the text has not too; 0 would divide by nothing and is refused" {
+@test "train: the smallest --adam-eps trains, also tokens that the text has not; 0 is refused" {
 	texts 20 1:9 >in
 	runs run
 	for trainer in rf-ntp rf-grpo; do
@@ -270,13 +272,14 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: killed at any moment and started again with the same words, a loop of steps ends at the same bytes" {
+@test "train: killed at any moment and started again, a loop of steps ends at the same bytes" {
 	texts 40 {1..8}:40 >corpus
 	cat >loop <<-'END'
 		set -eu -o pipefail
 		for ((i = 0; i < 4; i++)); do
 			[ "$(readlink "$1/latest")" = "$(printf 'step-%06d' $i)" ] || continue
-			rf-cat --range $((2 * i)):$((2 * i + 2)) corpus | rf-entropy -m "$1" | rf-select --chunks 2 -k 3 --margin 3 |
+			rf-cat --range $((2 * i)):$((2 * i + 2)) corpus | rf-entropy -m "$1" |
+				rf-select --chunks 2 -k 3 --margin 3 |
 				rf-rollout -m "$1" -k 3 -n 2 | rf-reward | rf-grpo -m "$1" --at $i --lr 1e-2
 		done
 	END
@@ -317,7 +320,8 @@ at() { readlink "${1:-run}/latest"; }
 			import os, subprocess, sys, time
 			r, w = os.pipe()
 			os.set_blocking(r, False)
-			p = subprocess.Popen([sys.argv[1], "-m", "run", "--at", "0"], stdin=r, stderr=subprocess.DEVNULL)
+			p = subprocess.Popen([sys.argv[1], "-m", "run", "--at", "0"], stdin=r,
+			                     stderr=subprocess.DEVNULL)
 			os.close(r)
 			time.sleep(0.3)
 			for i in range(4):
@@ -332,7 +336,8 @@ at() { readlink "${1:-run}/latest"; }
 	texts 40 1:50 >in
 	for trainer in rf-grpo rf-ntp; do
 		rm -rf run && runs run
-		run -0 bash -c '{ sleep .3; cat in; } | "$@" -m run --ntp-coef 0 2>&1 | true; exit "${PIPESTATUS[1]}"' _ $trainer
+		run -0 bash -c '{ sleep .3; cat in; } | "$@" -m run --ntp-coef 0 2>&1 | true
+			exit "${PIPESTATUS[1]}"' _ $trainer
 		[ "$(at)" = step-000001 ]
 	done
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 setup() { load helper; }
 
-@test "tree: states, log-probabilities and gradients of a text with rollouts equal those of separate sequences" {
+@test "tree: states, log-probabilities, gradients of a text with rollouts equal those of separate sequences" {
 	unit u-tree exact ${RF_ALL:+all}
 }
 @test "tree: states and log-probabilities are the same bits, drawn, scored or read as a text" {

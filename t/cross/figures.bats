@@ -5,10 +5,14 @@ setup() { load ../helper; }
 
 @test "figures: operations, and their bits for any number of threads" { RF_EVERY=8 unit u-ops; }
 @test "figures: operations that mix rows" { RF_EVERY=40 unit u-ops-mix; }
-@test "figures: operations in rows that do not touch, in batches, of fast weights; what a GPU would not forgive" {
+@test "figures: operations in rows apart, in batches, of fast weights; what a GPU would not forgive" {
 	unit u-ops-args
 	unit u-ops-fast
 	unit u-dev-check
 }
-@test "figures: DeltaNet's and LaCT's texts with rollouts are the same bits as separate sequences" { RF_EVERY=33 unit u-tree bits; }
-@test "figures: DeltaNet's and Qwen3.5's gradients against finite differences" { RF_EVERY=22 unit u-tree slope; }
+@test "figures: DeltaNet's and LaCT's texts with rollouts are the same bits as separate sequences" {
+	RF_EVERY=33 unit u-tree bits
+}
+@test "figures: DeltaNet's and Qwen3.5's gradients against finite differences" {
+	RF_EVERY=22 unit u-tree slope
+}
