@@ -1,5 +1,5 @@
-# Bash completion for the programs of rf-tools.  It asks the program itself: options, and the words that an option takes,
-# are those of its --help, so that there is nothing here to keep up to date.
+# Bash completion for the programs of rf-tools.  It asks the program itself: options, and the words that an
+# option takes, are those of its --help, so that there is nothing here to keep up to date.
 
 # _rf_options COMMAND: a line per name of an option, and behind a tab what it takes.
 _rf_options() {
@@ -41,7 +41,8 @@ _rf_tools() {
 			file | FILE) _rf_files -f "$word" ;;
 			path | model | run | dir | DIR) _rf_files -d "$word" ;;
 			*) [ "${#words[@]}" -eq 1 ] || [ ${#part} -eq 1 ] ||
-				mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$part" -- "$word") ;;
+				mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY \
+					< <(compgen -W "$part" -- "$word") ;;
 			esac
 		done
 	elif [[ $word == -* ]]; then
@@ -51,4 +52,5 @@ _rf_tools() {
 	fi
 }
 
-complete -F _rf_tools rf-cat rf-dump rf-entropy rf-grpo rf-init rf-loop rf-ntp rf-reward rf-rollout rf-select rf-tokenize
+complete -F _rf_tools rf-cat rf-dump rf-entropy rf-grpo rf-init rf-loop rf-ntp rf-reward rf-rollout \
+	rf-select rf-tokenize

@@ -1,13 +1,13 @@
 #!/bin/bash
 # bench-cuda.sh [FOLDER] -- speed and memory on a GPU, in one run: `make bench DEVICE=cuda`.
 #
-# Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's own at the model's width, of
-# operands that are in bf16 already.  The delta rule is measured beside flash-linear-attention's Triton kernels where
-# python3 has them.  A row that misses what it must reach says so; a measurement that fails has a row that says so, the
-# others go on, and the exit status is 1.
+# Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's own at the
+# model's width, of operands that are in bf16 already.  The delta rule is measured beside
+# flash-linear-attention's Triton kernels where python3 has them.  A row that misses what it must reach says
+# so; a measurement that fails has a row that says so, the others go on, and the exit status is 1.
 #
-# $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTA (heads and
-# width): other sizes.
+# $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTA (heads
+# and width): other sizes.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench-cuda}
@@ -15,7 +15,7 @@ bench=$(realpath "${RF_BENCH:-$here/../build/t/bench}")
 RF_BIN=$(realpath "${RF_BIN:-$here/../bin}")
 RF_PLUGIN=$(realpath "${RF_PLUGIN:-$here/../build/rf-cuda.so}")
 T=${T:-16384}
-CONFIGS=${CONFIGS:-$here/configs/delta_net-1.3b.json $here/configs/gated_deltanet-400m.json $here/configs/lact-760m.json}
+CONFIGS=${CONFIGS:-$(printf '%s ' "$here"/configs/{delta_net-1.3b,gated_deltanet-400m,lact-760m}.json)}
 DELTA=${DELTA:-16 128}
 PATH=$RF_BIN:$PATH
 export LC_ALL=C RF_BIN RF_PLUGIN RF_DEVICE=cuda
@@ -32,7 +32,8 @@ passes() {
 	local fast=45 back=''
 	[ "$name" != delta_net ] || fast=50 back='>= 45'
 	"$bench" model pass "$T" 4 >pass.out
-	grep -v -e '^peak' -e '^of the GPU' pass.out # with the product's own operands: those of a step are below
+	# with the product's own operands: those of a step are below
+	grep -v -e '^peak' -e '^of the GPU' pass.out
 	row "$label: forward / product, %" "$(pick pass.out 'forward  ' %)" ">= $fast" ''
 	row "$label: forward + backward / product, %" "$(pick pass.out 'forward +' %)" "$back" ''
 }
@@ -43,7 +44,8 @@ step() {
 	[ "$name" != delta_net ] || most='<= 60' least='<= 40'
 	"$bench" model step "$T" 1 >step.out
 	grep -v '^peak' step.out
-	row "$label: one step, in forward passes over the same tokens" "$(pick step.out 'step ' forward)" '<= 5.5' ''
+	row "$label: one step, in forward passes over the same tokens" \
+		"$(pick step.out 'step ' forward)" '<= 5.5' ''
 	row "$label: memory of a step, GiB" "$(gib step.out)" "$most" ''
 	BENCH_RECOMPUTE=1 "$bench" model step "$T" 1 >again.out
 	row "$label: with --recompute segment, in forward passes" "$(pick again.out 'step ' forward)" '' ''
@@ -62,8 +64,10 @@ delta() {
 	forward=$(pick delta.out 'delta rule  ' ms)
 	both=$(pick delta.out 'delta rule and back' ms)
 	if python3 "$here/delta-peer.py" "$T" "${size[@]}" >peer.out; then
-		row "delta rule, forward, speed over Triton's" "$(ratio "$(pick peer.out 'delta rule  ' ms)" "$forward")" '>= 1.0' "$forward ms"
-		row "delta rule, forward + backward, speed over Triton's" "$(ratio "$(pick peer.out 'delta rule and back' ms)" "$both")" '>= 1.0' "$both ms"
+		row "delta rule, forward, speed over Triton's" \
+			"$(ratio "$(pick peer.out 'delta rule  ' ms)" "$forward")" '>= 1.0' "$forward ms"
+		row "delta rule, forward + backward, speed over Triton's" \
+			"$(ratio "$(pick peer.out 'delta rule and back' ms)" "$both")" '>= 1.0' "$both ms"
 	else
 		row 'delta rule, forward, ms' "$forward" '' "flash-linear-attention is not there to compare"
 		row 'delta rule, forward + backward, ms' "$both" '' ''

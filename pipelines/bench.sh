@@ -1,15 +1,16 @@
 #!/bin/bash
 # bench.sh [FOLDER] -- speed and memory in one run, each figure also as a ratio: `make bench`.
 #
-# The model is a fresh one of the family $ARCH, by default delta_net (d 512, 8 layers, vocabulary 32000); the text is that of
-# corpus.sh as bytes.  Only ratios mean something from one machine to another.  A row that misses what it must reach says so; a measurement
-# that fails has a row that says so, the others go on, and the exit status is 1.  Passes and a step are measured at every level of
-# the instruction set that the processor has, from its own down, or from $RF_ISA's, each beside oneDNN's product at that level.
+# The model is a fresh one of the family $ARCH, by default delta_net (d 512, 8 layers, vocabulary 32000); the
+# text is that of corpus.sh as bytes.  Only ratios mean something from one machine to another.  A row that
+# misses what it must reach says so; a measurement that fails has a row that says so, the others go on, and
+# the exit status is 1.  Passes and a step are measured at every level of the instruction set that the
+# processor has, from its own down, or from $RF_ISA's, each beside oneDNN's product at that level.
 #
 # $ONLY: some of the groups of rows at this file's end, as 'passes steps'.
-# $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $DEMO: a run of the demonstration, on whose model and held-out
-# documents entropies in bf16 are compared with float32.  Without it a model is made here like the demonstration's, with a
-# sixth of its warm-up.
+# $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $DEMO: a run of the demonstration, on whose model and
+# held-out documents entropies in bf16 are compared with float32.  Without it a model is made here like the
+# demonstration's, with a sixth of its warm-up.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench}
@@ -26,7 +27,8 @@ cd "$dir"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
 
-# The model's config, and what it must reach: matrices are as large as DeltaNet's.  Softmax attention grows with the text.
+# The model's config, and what it must reach: matrices are as large as DeltaNet's.  Softmax attention grows
+# with the text.
 arch=${ARCH:-delta_net}
 less=10 flat='<= 1.1'
 case $arch in
@@ -40,7 +42,8 @@ case ${RF_ISA:-auto} in
 auto) ;;
 *) levels=$(sed -n "/^$RF_ISA\$/,\$p" <<<"$levels") ;;
 esac
-[ -n "$levels" ] || { say "bench: RF_ISA is '$RF_ISA', which this processor lacks (bench levels)" && exit 69; }
+[ -n "$levels" ] ||
+	{ say "bench: RF_ISA is '$RF_ISA', which this processor lacks (bench levels)" && exit 69; }
 
 # least LEVEL: percent of the product: forward, forward + backward, and both of the demonstration's model
 least() {
@@ -55,14 +58,15 @@ config() {
 	case $arch in
 	delta_net) own='"num_heads":4,"conv_size":4' ;;
 	gated_deltanet) own='"num_heads":4,"head_dim":64,"expand_v":2,"use_gate":true,"conv_size":4' ;;
-	lact_swiglu) own='"num_attn_heads":8,"num_lact_heads":4,"inter_multi":1,"lact_chunk_size":2048,"window_size":2048,"w0_w2_low_rank":32,
-	 "use_momentum":true,"learnable_ttt_scale":true,"qkv_silu":true,"rope_theta":1000000' ;;
-	qwen3_5_text) own='"linear_num_key_heads":4,"linear_num_value_heads":4,"linear_key_head_dim":64,"linear_value_head_dim":128,
-	 "num_attention_heads":8,"num_key_value_heads":2,"head_dim":64' ;;
+	lact_swiglu) own='"num_attn_heads":8,"num_lact_heads":4,"inter_multi":1,"lact_chunk_size":2048,
+	 "window_size":2048,"w0_w2_low_rank":32,"use_momentum":true,"learnable_ttt_scale":true,
+	 "qkv_silu":true,"rope_theta":1000000' ;;
+	qwen3_5_text) own='"linear_num_key_heads":4,"linear_num_value_heads":4,"linear_key_head_dim":64,
+	 "linear_value_head_dim":128,"num_attention_heads":8,"num_key_value_heads":2,"head_dim":64' ;;
 	esac
 	[ "$arch" = qwen3_5_text ] || own+=',"norm_eps":1e-6'
-	echo "{\"model_type\":\"$arch\",\"hidden_size\":512,\"num_hidden_layers\":8,\"intermediate_size\":1536,\"vocab_size\":32000,\"eos_token_id\":2,"
-	echo " $own}"
+	printf '{"model_type":"%s","hidden_size":512,"num_hidden_layers":8,"intermediate_size":1536,' "$arch"
+	printf '"vocab_size":32000,"eos_token_id":2,\n %s}\n' "$own"
 }
 
 if [ ! -d model ]; then
@@ -75,7 +79,9 @@ if [ ! -f text/SOURCE ]; then
 	bash "$here/corpus.sh" text >/dev/null
 fi
 for len in 4096 8192 32768 131072; do
-	[ -f $len.rf ] || rf-tokenize --bytes --max-len $len --min-len $len --truncate split text/*.txt 2>/dev/null | rf-cat --range 0:8 -o $len.rf
+	[ -f $len.rf ] ||
+		rf-tokenize --bytes --max-len $len --min-len $len --truncate split text/*.txt 2>/dev/null |
+		rf-cat --range 0:8 -o $len.rf
 done
 rf-cat --range 0:1 -o one.rf 4096.rf
 rf-cat --range 0:0 -o none.rf 4096.rf
@@ -95,7 +101,8 @@ passes() {
 	for level in $levels; do
 		read -r f b df db < <(least "$level")
 		pass "$level" model 4096 4 $file '' "$f" "$b"
-		pass "$level" small 2048 16 small.out 'demonstration, ' "$df" "$db" # more often: a pass is over while a neighbour computes
+		# more often: a pass is over while a neighbour computes
+		pass "$level" small 2048 16 small.out 'demonstration, ' "$df" "$db"
 		file=lower.out
 	done
 }
@@ -106,12 +113,14 @@ steps() {
 		# shellcheck disable=SC2086  # words
 		RF_ISA=$level "$bench" model step $sizes >step.out
 		grep -v '^peak' step.out # of both together; those of programs are below
-		row "$level: one step, in forward passes over the same tokens" "$(pick step.out 'step ' forward)" '<= 5.3' ''
+		row "$level: one step, in forward passes over the same tokens" \
+			"$(pick step.out 'step ' forward)" '<= 5.3' ''
 		[ "$sizes" = '4096 8' ] || {
 			grep ' 32768 tokens' step.out >long.out
 			short=$(pick step.out 'step ' us)
 			long=$(pick long.out 'step ' us)
-			row 'seconds per token, T = 32768 over T = 4096, step' "$(ratio "$long" "$short")" "$flat" "$long us, $short us"
+			row 'seconds per token, T = 32768 over T = 4096, step' "$(ratio "$long" "$short")" \
+				"$flat" "$long us, $short us"
 		}
 		sizes='4096 8'
 	done
@@ -134,17 +143,21 @@ bf16() {
 	forward=$(pick bf16.out 'forward  ' tokens)
 	plain=$(forward tokens)
 	product=$(pick bf16.out 'product, bf16' times) 2>/dev/null || product='none'
-	row 'rf-entropy --dtype bf16: forward over float32' "$(ratio "$forward" "$plain")" "$must" "oneDNN's own product, bf16 over float32: $product"
+	row 'rf-entropy --dtype bf16: forward over float32' "$(ratio "$forward" "$plain")" "$must" \
+		"oneDNN's own product, bf16 over float32: $product"
 	if [ -z "$demo" ]; then
 		MAKEFLAGS='' make -s -f "$here/demo.mk" ARCH="$arch" RUN=demo WARM_STEPS=160 demo/start.step
 		demo=demo
 	fi
 	for t in f32 bf16; do
-		rf-entropy --dtype $t -m "$demo/start" "$demo/valid.rf" | rf-dump --tsv --rows record --columns T,entropy_mean --no-header |
-			awk '{ n += $1; s += $1 * $2 } END { if (!(s > 0)) exit 1; printf "%.6f\n", s / n }' >entropy.$t
+		rf-entropy --dtype $t -m "$demo/start" "$demo/valid.rf" |
+			rf-dump --tsv --rows record --columns T,entropy_mean --no-header |
+			awk '{ n += $1; s += $1 * $2 }
+			END { if (!(s > 0)) exit 1; printf "%.6f\n", s / n }' >entropy.$t
 	done
 	row 'mean entropy of the demonstration, |bf16 - float32|, nats' \
-		"$(awk '{ x[NR] = $1 } END { d = x[2] - x[1]; printf "%.1e", d < 0 ? -d : d }' entropy.f32 entropy.bf16)" '<= 1e-2' \
+		"$(awk '{ x[NR] = $1 } END { d = x[2] - x[1]; printf "%.1e", d < 0 ? -d : d }' \
+			entropy.f32 entropy.bf16)" '<= 1e-2' \
 		"$(cat entropy.bf16), $(cat entropy.f32)"
 }
 
@@ -159,8 +172,10 @@ lengths() {
 	done
 	{ read -r e8 && read -r r8; } <8192.peaks
 	{ read -r e128 && read -r r128; } <131072.peaks
-	row 'peak memory of rf-entropy, T = 131072 over T = 8192' "$(ratio "$e128" "$e8")" "$flat" "$e128 MiB, $e8 MiB"
-	row 'peak memory of rf-rollout, T = 131072 over T = 8192' "$(ratio "$r128" "$r8")" "$flat" "$r128 MiB, $r8 MiB"
+	row 'peak memory of rf-entropy, T = 131072 over T = 8192' "$(ratio "$e128" "$e8")" "$flat" \
+		"$e128 MiB, $e8 MiB"
+	row 'peak memory of rf-rollout, T = 131072 over T = 8192' "$(ratio "$r128" "$r8")" "$flat" \
+		"$r128 MiB, $r8 MiB"
 }
 
 # The streams of each stage, where pipe() did not leave them.
@@ -174,19 +189,23 @@ train='rf-grpo -m run --stale any --mini-batch 8 --keep 1'
 pipe() {
 	local s t all apart=0
 	rf-entropy -m run 4096.rf -o warm.rf # the page cache holds the weights from here on
-	for s in 'rf-entropy -m run -o e.rf 4096.rf' 'rf-select -o s.rf e.rf' 'rf-rollout -m run -o r.rf s.rf' 'rf-reward -o w.rf r.rf' "$train w.rf"; do
+	for s in 'rf-entropy -m run -o e.rf 4096.rf' 'rf-select -o s.rf e.rf' \
+		'rf-rollout -m run -o r.rf s.rf' 'rf-reward -o w.rf r.rf' "$train w.rf"; do
 		t=$(seconds "$s")
 		printf '    %-60s %10s s\n' "$s" "$t"
 		apart=$(awk -v a="$apart" -v b="$t" 'BEGIN { print a + b }')
 	done
-	all=$(seconds "set -o pipefail; rf-entropy -m run 4096.rf | rf-select | rf-rollout -m run | rf-reward | $train")
-	row 'all stages at once over one after the other, 8 records' "$(ratio "$all" "$apart")" '<= 1.05' "$all s, $apart s"
+	all=$(seconds "set -o pipefail
+		rf-entropy -m run 4096.rf | rf-select | rf-rollout -m run | rf-reward | $train")
+	row 'all stages at once over one after the other, 8 records' "$(ratio "$all" "$apart")" '<= 1.05' \
+		"$all s, $apart s"
 }
 
 loads() {
 	local forward t
 	forward=$(forward s)
-	rf-tokenize --bytes --max-len 8 --min-len 8 --truncate split text/*.txt 2>/dev/null | rf-cat --range 0:1 -o tiny.rf
+	rf-tokenize --bytes --max-len 8 --min-len 8 --truncate split text/*.txt 2>/dev/null |
+		rf-cat --range 0:1 -o tiny.rf
 	t=$(seconds 'rf-entropy -m run none.rf' 3)
 	row 'start and load of rf-entropy, forward passes of 4096 tokens' "$(ratio "$t" "$forward")" '' "$t s"
 	t=$(seconds 'rf-ntp -m run --keep 1 tiny.rf')
@@ -199,7 +218,8 @@ peaks() {
 	stages
 	while IFS=: read -r name command; do
 		p=$(peak "$command")
-		row "peak memory of $name, over the weights" "$(ratio "$p" "$weights")" '' "$p MiB, $weights MiB"
+		row "peak memory of $name, over the weights" "$(ratio "$p" "$weights")" '' \
+			"$p MiB, $weights MiB"
 	done <<-END
 	rf-entropy (forward), T = 4096:rf-entropy -m model one.rf
 	rf-ntp (forward + backward), T = 4096:rf-ntp -m run --keep 1 one.rf
@@ -209,7 +229,7 @@ peaks() {
 }
 
 streams() {
-	local c t bytes plain mib
+	local c t bytes plain mib speed
 	stages
 	rf-cat --repeat 16 --renumber w.rf -o many.rf
 	bytes=$(zstd -dc many.rf | wc -c)
@@ -217,8 +237,9 @@ streams() {
 	for c in rf-select rf-reward 'rf-dump --check'; do
 		t=$(seconds "$c many.rf" 3)
 		mib=$(peak "$c many.rf")
+		speed=$(awk -v b="$bytes" -v t="$t" 'BEGIN { printf "%.0f", b / t / 1e6 }')
 		row "$c, speed over that of zstd -d" "$(ratio "$plain" "$t")" '' \
-			"$(awk -v b="$bytes" -v t="$t" 'BEGIN { printf "%.0f", b / t / 1e6 }') MB/s of records, peak $mib MiB"
+			"$speed MB/s of records, peak $mib MiB"
 	done
 }
 
@@ -232,7 +253,8 @@ starts() {
 	done
 }
 
-printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(uname -sr)"
+printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
+	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
 for group in ${ONLY:-passes steps bf16 lengths pipe loads peaks streams starts}; do
 	measure "$group"

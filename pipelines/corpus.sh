@@ -1,12 +1,14 @@
 #!/bin/sh
-# corpus.sh OUT [PACKAGE.deb] -- the default corpus: long English texts, as OUT/*.txt, and where they are from, OUT/SOURCE.
+# corpus.sh OUT [PACKAGE.deb] -- the default corpus: long English texts, as OUT/*.txt, and where they are
+# from, OUT/SOURCE.
 #
-# The texts are Perl's manuals, as Debian's package perl-doc ships them: written by many people over thirty years, free
-# (GPL-1+ or Artistic), the same bytes wherever the same version is installed, and under /usr/share/perl, so that no slim
-# image drops them.  They are taken from the installed package, or from a package file where one is given.
+# The texts are Perl's manuals, as Debian's package perl-doc ships them: written by many people over thirty
+# years, free (GPL-1+ or Artistic), the same bytes wherever the same version is installed, and under
+# /usr/share/perl, so that no slim image drops them.  They are taken from the installed package, or from a
+# package file where one is given.
 #
-# Every manual of 16 KiB or more, with its markup, except what a program listed rather than someone wrote: perltoc
-# (headings), perluniprops (property names); and perldelta, which is a copy of the newest perl*delta.
+# Every manual of 16 KiB or more, with its markup, except what a program listed rather than someone wrote:
+# perltoc (headings), perluniprops (property names); and perldelta, which is a copy of the newest perl*delta.
 set -eu
 LC_ALL=C
 export LC_ALL

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""delta-peer.py T HEADS WIDTH -- the delta rule by flash-linear-attention's Triton kernels, in bf16, as bench-cuda.sh measures ours."""
+"""delta-peer.py T HEADS WIDTH -- the delta rule by flash-linear-attention's Triton kernels, in bf16, as
+bench-cuda.sh measures ours."""
 import sys
 import time
 

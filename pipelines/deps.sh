@@ -1,16 +1,19 @@
 #!/bin/sh
-# deps.sh [arm64] -- installs what building, testing and the demonstration need and the system lacks: packages of Debian 12.
-# Where nothing is lacking it does nothing, says nothing and needs no network.
+# deps.sh [arm64] -- installs what building, testing and the demonstration need and the system lacks: packages
+# of Debian 12.  Where nothing is lacking it does nothing, says nothing and needs no network.
 #
-# arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into ./build/arm64/root and not
-# installed: package lists of that architecture lie beside them, so the system's own remain as they are.
+# arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into
+# ./build/arm64/root and not installed: package lists of that architecture lie beside them, so the
+# system's own remain as they are.
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libdnnl-dev'
 tests='bats clang jq libclang-rt-dev mandoc parallel python3 shellcheck strace zstd'
 midtrain='gnuplot-nox perl-doc'
-cross='gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross libstdc++6-arm64-cross qemu-user-static'
-libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0 libxxhash-dev libdnnl2 libdnnl-dev'
+cross='gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross libstdc++6-arm64-cross
+	qemu-user-static'
+libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0
+	libxxhash-dev libdnnl2 libdnnl-dev'
 
 # lacking PACKAGE...: installs those of them that are not installed
 lacking() {
@@ -39,7 +42,8 @@ lacking() {
 	} >&2
 }
 
-# unpack ARCHITECTURE FOLDER PACKAGE...: what is in packages to FOLDER/root, which is there whole or not at all
+# unpack ARCHITECTURE FOLDER PACKAGE...: what is in packages to FOLDER/root, which is there whole or
+# not at all
 unpack() {
 	arch=$1 folder=$2
 	shift 2

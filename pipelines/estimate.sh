@@ -1,7 +1,8 @@
 #!/bin/bash
-# estimate.sh RUN -- says how long make midtrain will still take: from a small batch of each run, 20 sequences of the warm-up and 8
-# of the others, and eight documents, which it times once, in RUN/speed; what they made is thrown away.  Called by demo.mk, whose words it has in its environment, with the
-# commands that run a batch as SPEED_start, SPEED_sft, SPEED_refine and SPEED_refine_n8.
+# estimate.sh RUN -- says how long make midtrain will still take: from a small batch of each run, 20 sequences
+# of the warm-up and 8 of the others, and eight documents, which it times once, in RUN/speed; what they made
+# is thrown away.  Called by demo.mk, whose words it has in its environment, with the commands that run a
+# batch as SPEED_start, SPEED_sft, SPEED_refine and SPEED_refine_n8.
 #
 # RUN/speed.tsv: of each run and of the evaluations how many there are, and the seconds of each.
 set -euo pipefail
@@ -11,10 +12,12 @@ export LC_ALL=C
 run=$1 here=$(dirname "$0")
 kinds=(start sft refine refine-n8 random)
 
-# timed NAME COUNT SIZE KIND SMALL: a line of the table: COUNT batches of SIZE sequences, from KIND's one of SMALL
+# timed NAME COUNT SIZE KIND SMALL: a line of the table: COUNT batches of SIZE sequences, from
+# KIND's one of SMALL
 timed() {
 	awk -v name="$1" -v count="$2" -v times="$3/$5" '
-		{ split(times, n, "/"); printf "%s\t%d\t%.2f\n", name, count, $3 / 1e6 * n[1] / n[2] }' "$run/speed/$4/data/times.tsv"
+		{ split(times, n, "/"); printf "%s\t%d\t%.2f\n", name, count, $3 / 1e6 * n[1] / n[2] }' \
+		"$run/speed/$4/data/times.tsv"
 }
 
 measure() {
@@ -38,7 +41,8 @@ measure() {
 		timed refine "$STEPS" "$BATCH" refine 8
 		timed refine-n8 "$STEPS" "$BATCH" refine-n8 8
 		timed random "$STEPS" "$BATCH" refine 8
-		awk -v t=$((${EPOCHREALTIME/./} - began)) -v n="$documents" 'BEGIN { printf "eval\t5\t%.2f\n", t / 1e6 * (n > 8 ? n / 8 : 1) }'
+		awk -v t=$((${EPOCHREALTIME/./} - began)) -v n="$documents" \
+			'BEGIN { printf "eval\t5\t%.2f\n", t / 1e6 * (n > 8 ? n / 8 : 1) }'
 	} >"$run/speed.tmp"
 	rm -rf "$run/speed"
 	mv "$run/speed.tmp" "$run/speed.tsv"
@@ -57,5 +61,6 @@ done | awk -v now="$(date +%s)" '
 		if (seconds < 100)
 			printf "midtrain: about %d s to go\n", seconds
 		else
-			printf "midtrain: about %.1f min to go, until %s\n", seconds / 60, strftime("%H:%M", now + seconds)
+			printf "midtrain: about %.1f min to go, until %s\n", seconds / 60,
+				strftime("%H:%M", now + seconds)
 	}' "$run/speed.tsv" - >&2

@@ -1,16 +1,17 @@
 #!/bin/bash
 # evaluate.sh MODEL POSITIONS.rf OUT -- how well a model predicts documents, and continues them.
 #
-# POSITIONS.rf are sequences with positions: one sequence per document.  Rollouts are drawn there under random numbers that
-# do not depend on the model (--draw-step 0), so that two models differ by what they learned more than by luck.
+# POSITIONS.rf are sequences with positions: one sequence per document.  Rollouts are drawn there
+# under random numbers that do not depend on the model (--draw-step 0), so that two models differ by
+# what they learned more than by luck.
 #
-#     OUT.documents.tsv   one line per document: next tokens' nll (nats) and accuracy; of its rollouts the mean cosine and
-#                         binary reward, and the cosine against the text of the document's next position; a document
-#                         that is too short for two different positions is left out
+#     OUT.documents.tsv   one line per document: next tokens' nll (nats) and accuracy; of its rollouts the
+#                         mean cosine and binary reward, and the cosine against the text of the document's
+#                         next position; a document that is too short for two different positions is left out
 #     OUT.rollouts.tsv    one line per rollout: these three
 #
-# From the environment: K tokens (5) and N rollouts (1) per position, COMPUTE, KEEP (not empty: OUT.rf stays), and RF_BIN,
-# the folder of the programs.
+# From the environment: K tokens (5) and N rollouts (1) per position, COMPUTE, KEEP (not empty: OUT.rf stays),
+# and RF_BIN, the folder of the programs.
 set -euo pipefail
 export LC_ALL=C
 
@@ -47,7 +48,8 @@ awk -F '\t' -v OFS='\t' '
 ' "$out.rollouts.tmp" "$out.records.tmp" >"$out.documents.tmp"
 
 if [ "$(wc -l <"$out.documents.tmp")" -lt 2 ]; then
-	echo "evaluate.sh: $positions: no sequence has two different positions to evaluate (rf-select chooses them)" >&2
+	echo "evaluate.sh: $positions: no sequence has two different positions to evaluate" \
+		"(rf-select chooses them)" >&2
 	exit 65
 fi
 mv "$out.rollouts.tmp" "$out.rollouts.tsv"

@@ -6,7 +6,11 @@ ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
 
 # pick FILE LINE UNIT: the figure before a unit, in the line that begins so
 pick() {
-	awk -v name="$2" -v unit="$3" 'index($0, name) == 1 { for (i = 1; i < NF; i++) if (index($(i + 1), unit) == 1) { print $i; found = 1; exit } }
+	awk -v name="$2" -v unit="$3" '
+		index($0, name) == 1 {
+			for (i = 1; i < NF; i++)
+				if (index($(i + 1), unit) == 1) { print $i; found = 1; exit }
+		}
 		END { exit !found }' "$1"
 }
 

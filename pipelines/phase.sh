@@ -1,5 +1,6 @@
 #!/bin/bash
-# phase.sh DIR NAME COMMAND -- runs a command, which then stands in DIR/NAME.sh, and the seconds it took in DIR/NAME.seconds.
+# phase.sh DIR NAME COMMAND -- runs a command, which then stands in DIR/NAME.sh, and the seconds it took in
+# DIR/NAME.seconds.
 set -euo pipefail
 
 [ $# -eq 3 ] || { echo 'usage: phase.sh DIR NAME COMMAND' >&2; exit 64; }

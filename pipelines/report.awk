@@ -1,15 +1,16 @@
 # report.awk -- tables out of what evaluate.sh counted: awk -f report.awk EVAL/*.documents.tsv
 #
-# Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models saw the same
-# documents, positions and random numbers, so that they are compared by the differences per document, whose standard error
-# is much smaller than that of either mean.
+# Every figure is a mean over documents, and behind +- stands its standard error over documents.  Two models
+# saw the same documents, positions and random numbers, so that they are compared by the differences per
+# document, whose standard error is much smaller than that of either mean.
 BEGIN {
 	FS = "\t"
 	metrics = split("nll accuracy cosine binary elsewhere", metric, " ")
 	better["nll"] = -1
 	better["accuracy"] = better["cosine"] = better["binary"] = 1
 	models = split("start sft refine refine-n8 random", model, " ")
-	pairs = split("sft start refine sft refine-n8 sft random sft refine random refine-n8 random", pair, " ")
+	pairs = split("sft start refine sft refine-n8 sft random sft refine random refine-n8 random",
+		pair, " ")
 	title["start"] = "start"
 	title["sft"] = "SFT"
 	title["refine"] = "ReFINE, n 1"
@@ -49,7 +50,8 @@ function row(label, a, b,    i, line) {
 	line = "| " label " |"
 	for (i = 1; i <= metrics; i++) {
 		describe(a, b, metric[i])
-		line = line sprintf(b == "" ? " %.4f ± %.4f |" : " %+.4f ± %.4f%s |", mean, se, b == "" ? "" : star())
+		line = line (b == "" ? sprintf(" %.4f ± %.4f |", mean, se) :
+			sprintf(" %+.4f ± %.4f%s |", mean, se, star()))
 	}
 	print line
 }
@@ -74,8 +76,9 @@ function compare(a, b,    m, name, differs, same) {
 		if (star() == "")
 			same = same (same == "" ? "" : ", ") name
 		else
-			differs = differs sprintf("%s %s by %.4f (%s); ", name, mean * better[name] > 0 ? "better" : "worse", size(mean),
-				se > 0 ? sprintf("%.1f standard errors", size(mean) / se) : "in every document")
+			differs = differs sprintf("%s %s by %.4f (%s); ", name,
+				mean * better[name] > 0 ? "better" : "worse", size(mean), se > 0 ?
+				sprintf("%.1f standard errors", size(mean) / se) : "in every document")
 	}
 	if (same != "")
 		differs = differs same ": no difference beyond two standard errors; "
@@ -86,12 +89,13 @@ function compare(a, b,    m, name, differs, same) {
 END {
 	if (!documents)
 		exit 1
-	print "| held-out documents: " documents " | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
+	heads = " | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
+	print "| held-out documents: " documents heads
 	print "|---|---|---|---|---|---|"
 	for (m = 1; m <= models; m++)
 		row(title[model[m]], model[m], "")
 	print ""
-	print "| difference, by document | nll, nats | accuracy | cosine | binary | cosine elsewhere |"
+	print "| difference, by document" heads
 	print "|---|---|---|---|---|---|"
 	for (p = 1; p <= pairs; p += 2)
 		row(title[pair[p]] " - " title[pair[p + 1]], pair[p], pair[p + 1])

@@ -23,8 +23,10 @@ do for [half = 0:1] {
 	set xlabel half == 0 ? "" : "position, bytes"
 	set xrange [half * T / 2:(half + 1) * T / 2]
 	plot entropy skip 1 using 1:2 with lines lw 1 lc "#cfd8e3" title "entropy", \
-	     tmp."/entropy.mean" using 1:2 with lines lw 1.5 lc "#1f77b4" title "mean of 5, which the draw follows", \
-	     tmp."/entropy.chosen" using 1:2 with points pt 7 ps 1.6 lc "#d62728" title "chosen, one in each chunk"
+	     tmp."/entropy.mean" using 1:2 with lines lw 1.5 lc "#1f77b4" \
+	         title "mean of 5, which the draw follows", \
+	     tmp."/entropy.chosen" using 1:2 with points pt 7 ps 1.6 lc "#d62728" \
+	         title "chosen, one in each chunk"
 }
 unset multiplot
 unset arrow

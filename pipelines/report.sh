@@ -1,5 +1,6 @@
 #!/bin/bash
-# report.sh RUN -- RUN/report.md and its figures, from what demo.mk left in RUN.  Settings come from the environment.
+# report.sh RUN -- RUN/report.md and its figures, from what demo.mk left in RUN.  Settings come from
+# the environment.
 set -euo pipefail
 export LC_ALL=C
 
@@ -14,10 +15,10 @@ trap 'rm -rf "$tmp"' EXIT
 
 say() { printf 'report: %s\n' "$*" >&2; }
 
-# ---- figures --------------------------------------------------------------------------------------------------------
+# ---- figures -----------------------------------------------------------------------------------
 
-# log NAME: step, next-token loss, mean cosine and binary reward of a run's log, tab-separated, the last line of each step
-# (a killed step may stand there twice).
+# log NAME: step, next-token loss, mean cosine and binary reward of a run's log, tab-separated, the last line
+# of each step (a killed step may stand there twice).
 log() {
 	awk '
 		function figure(key,    i, v) {
@@ -27,7 +28,10 @@ log() {
 			return v[1]
 		}
 		{ step = figure("step") }
-		{ line[step] = figure("loss/ntp") "\t" figure("reward/cs_reward_mean") "\t" figure("reward/binary_reward_mean") }
+		{
+			rewards = figure("reward/cs_reward_mean") "\t" figure("reward/binary_reward_mean")
+			line[step] = figure("loss/ntp") "\t" rewards
+		}
 		step > last { last = step }
 		END { for (s = 0; s <= last; s++) if (s in line) print s "\t" line[s] }
 	' "$run/$1/log.jsonl"
@@ -54,12 +58,14 @@ smooth() {
 		}'
 }
 
-# Losses on the same batch differ less between runs than between batches: they are drawn as differences from SFT's.
+# Losses on the same batch differ less between runs than between batches: they are drawn as
+# differences from SFT's.
 for name in $runs; do
 	log "$name" >"$tmp/$name.log"
 done
 for name in $runs; do
-	paste "$tmp/$name.log" "$tmp/sft.log" | awk -F '\t' -v OFS='\t' '{ print $1, $2 - $6, $3, $4 }' | smooth 9 2 3 4 >"$tmp/$name.steps"
+	paste "$tmp/$name.log" "$tmp/sft.log" | awk -F '\t' -v OFS='\t' '{ print $1, $2 - $6, $3, $4 }' |
+		smooth 9 2 3 4 >"$tmp/$name.steps"
 done
 for name in start $runs; do
 	tail -n +2 "$run/eval/$name.rollouts.tsv" | awk -F '\t' -v OFS='\t' '
@@ -69,7 +75,8 @@ for name in start $runs; do
 	' >"$tmp/$name.bins"
 done
 tail -n +2 "$run/eval/entropy.tsv" | smooth 5 2 >"$tmp/entropy.mean"
-tail -n +2 "$run/eval/entropy.tsv" | paste "$tmp/entropy.mean" - | awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/entropy.chosen"
+tail -n +2 "$run/eval/entropy.tsv" | paste "$tmp/entropy.mean" - |
+	awk -F '\t' -v OFS='\t' '$5 == 1 { print $1, $2 }' >"$tmp/entropy.chosen"
 say "figures"
 gnuplot -e "tmp='$tmp'; entropy='$run/eval/entropy.tsv'; out='$tmp'" "$here/report.gp"
 
@@ -86,12 +93,14 @@ family() {
 	esac
 }
 
-# ---- text -----------------------------------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------
 
-# seconds NAME: what a phase took.  Of a run: its batches, each counted once, however often it was interrupted.
+# seconds NAME: what a phase took.  Of a run: its batches, each counted once, however often it was
+# interrupted.
 seconds() {
 	if [ -e "$run/$1/data/times.tsv" ]; then
-		awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' "$run/$1/data/times.tsv"
+		awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' \
+			"$run/$1/data/times.tsv"
 	else
 		cat "$run/phases/$1.seconds" 2>/dev/null || echo '?'
 	fi
@@ -99,11 +108,13 @@ seconds() {
 
 # progress NAME: how many batches and steps a run has behind it.
 progress() {
-	rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 | awk '{ print $1 " batches, " $2 " steps" }'
+	rf-dump --tsv --rows step --columns commits,step --no-header "$run/$1" | tail -n 1 |
+		awk '{ print $1 " batches, " $2 " steps" }'
 }
 
 records() {
-	rf-dump --tsv --rows record --columns T --no-header "$1" | awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'
+	rf-dump --tsv --rows record --columns T --no-header "$1" |
+		awk '{ n++; t += $1 } END { printf "%d sequences, %d tokens\n", n, t }'
 }
 
 # loop RUN: the command that took it through its batches, from its words.
@@ -113,8 +124,10 @@ loop() {
 	while IFS='=' read -r name value; do
 		word[$name]=$value
 	done <"$1/data/words"
-	printf '%srf-loop -m %s --from %s --data %s --batches %d --batch %d --seed %d -- \\\n    %s\n' "${COMPUTE:+COMPUTE=${COMPUTE@Q} }" \
-		"$1" "${word[from]}" "${word[data]/#RUN\//$1/}" "$(progress "${1##*/}" | cut -d ' ' -f 1)" "${word[batch]}" "${word[seed]}" "${word[line]@Q}"
+	printf '%srf-loop -m %s --from %s --data %s --batches %d --batch %d --seed %d -- \\\n    %s\n' \
+		"${COMPUTE:+COMPUTE=${COMPUTE@Q} }" \
+		"$1" "${word[from]}" "${word[data]/#RUN\//$1/}" "$(progress "${1##*/}" | cut -d ' ' -f 1)" \
+		"${word[batch]}" "${word[seed]}" "${word[line]@Q}"
 }
 
 commands() {
@@ -130,9 +143,36 @@ commands() {
 	cat "$run"/phases/eval-*.sh "$run/phases/entropy.sh"
 }
 
+# Cells of the report's tables.
+text() {
+	if [ -n "$CORPUS" ]; then
+		echo "$CORPUS"
+	else
+		awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' "$run/corpus/SOURCE"
+	fi
+}
+versions() {
+	echo "$(rf-grpo --version), $(uname -sr)," \
+		"$(dpkg-query -W -f '${Package} ${Version}, ' libdnnl2 gnuplot-nox 2>/dev/null)$(
+		bash --version | sed 's/ *(.*//; s/GNU //; q')"
+}
+phases() {
+	local name
+	for name in train.rf valid.rf start $runs eval-{start,sft,refine,refine-n8,random}; do
+		echo "| $name | $(seconds "$name") |"
+	done
+}
+# The words that make midtrain was given, to be typed again.
+words() { sed -n 's/^\([A-Z_]*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n'; }
+
 report() {
-	local name processor
+	local processor memory parameters held_out falling mini_batches
 	processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+	memory=$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)
+	parameters=$(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }')
+	held_out="$(records "$run/valid.rf") evaluated, the first $LEN of each document at most"
+	falling="learning rate $WARM_LR falling to 0 as a cosine"
+	mini_batches="mini-batches of $MINI_BATCH, learning rate $LR"
 	cat <<-END
 		# ReFINE mid-training: what came out
 
@@ -140,18 +180,23 @@ report() {
 
 		$(awk -f "$here/report.awk" "$run"/eval/*.documents.tsv)
 
-		- nll, accuracy: of next tokens (bytes), in nats per token. cosine, binary: mean rewards of 4 rollouts of 5 tokens at
-		  each of $POSITIONS positions per document, the same positions and random numbers for every model. cosine elsewhere: the same
-		  rollouts against the text of the document's next position, which is what no skill scores.
-		- ± is the standard error over documents; * marks a difference beyond two of them. One difference in twenty is so large by chance.
-		- Each line is one training run with one seed (SEED=$SEED). Another seed would move it by more than these errors say: they count
-		  the choice of documents alone. What ReFINE and its control with random rewards have in common is not due to the rewards.
+		- nll, accuracy: of next tokens (bytes), in nats per token. cosine, binary: mean rewards of 4
+		  rollouts of 5 tokens at each of $POSITIONS positions per document, the same positions and
+		  random numbers for every model. cosine elsewhere: the same rollouts against the text of the
+		  document's next position, which is what no skill scores.
+		- ± is the standard error over documents; * marks a difference beyond two of them. One
+		  difference in twenty is so large by chance.
+		- Each line is one training run with one seed (SEED=$SEED). Another seed would move it by more
+		  than these errors say: they count the choice of documents alone. What ReFINE and its control
+		  with random rewards have in common is not due to the rewards.
 
 		## Figures
 
 		![entropy along a document](entropy.png)
 
-		Entropy of the start's predictions along a held-out document, $(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv"), and the position that ReFINE draws in each of 8 chunks.
+		Entropy of the start's predictions along a held-out document,
+		$(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv"),
+		and the position that ReFINE draws in each of 8 chunks.
 
 		![distribution of rewards](rewards.png)
 
@@ -159,32 +204,32 @@ report() {
 
 		![over the steps](steps.png)
 
-		Training, by optimizer step: the next-token loss minus SFT's on the same sequences, and the rewards of the rollouts that were
-		trained on (running means over 9 steps).
+		Training, by optimizer step: the next-token loss minus SFT's on the same sequences, and the
+		rewards of the rollouts that were trained on (running means over 9 steps).
 
 		## What was done
 
 		| | |
 		|---|---|
-		| text | $(if [ -n "$CORPUS" ]; then echo "$CORPUS"; else awk -F ': *' '{ printf "%s%s", s, $2; s = ", " }' "$run/corpus/SOURCE"; fi) |
-		| held out | 1 of every $HOLD_OUT documents; $(records "$run/valid.rf") evaluated, the first $LEN of each document at most |
+		| text | $(text) |
+		| held out | 1 of every $HOLD_OUT documents; $held_out |
 		| training text | $(records "$run/train.rf") of at most $LEN |
-		| model | $(family), $(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }') parameters, $(basename "$CONFIG") |
-		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, learning rate $WARM_LR falling to 0 as a cosine |
-		| each run | $(progress sft): batches of $BATCH sequences, mini-batches of $MINI_BATCH, learning rate $LR |
-		| machine | $(uname -n): $(nproc) of ${processor:-$(uname -m)}, $(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) |
-		| versions | $(rf-grpo --version), $(uname -sr), $(dpkg-query -W -f '${Package} ${Version}, ' libdnnl2 gnuplot-nox 2>/dev/null)$(bash --version | sed 's/ *(.*//; s/GNU //; q') |
+		| model | $(family), $parameters parameters, $(basename "$CONFIG") |
+		| warm-up | $WARM_STEPS steps of 1 sequence, next tokens, $falling |
+		| each run | $(progress sft): batches of $BATCH sequences, $mini_batches |
+		| machine | $(uname -n): $(nproc) of ${processor:-$(uname -m)}, $memory |
+		| versions | $(versions) |
 
-		The learning rate was chosen by SFT's loss on training documents alone, so not to any rival's advantage; everything else is the
-		paper's or fits the time.
+		The learning rate was chosen by SFT's loss on training documents alone, so not to any rival's
+		advantage; everything else is the paper's or fits the time.
 
 		| phase | seconds |
 		|---|---|
-		$(for name in train.rf valid.rf start $runs eval-start eval-sft eval-refine eval-refine-n8 eval-random; do echo "| $name | $(seconds "$name") |"; done)
+		$(phases)
 
 		## Commands
 
-		    make midtrain RUN='$run'$(sed -n 's/^\([A-Z_]*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n') STEPS='$(progress sft | cut -d ' ' -f 1)'
+		    make midtrain RUN='$run'$(words) STEPS='$(progress sft | cut -d ' ' -f 1)'
 
 		or, one by one:
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# same-words.sh FILE NAME... [-- DATA...] -- notes in FILE the values of these environment variables, and size and hash of
-# these files; where FILE is there, they must be what it says.  So a folder never mixes what two different commands, or two
-# states of the data, made.  Of what is no regular file only the name counts.
+# same-words.sh FILE NAME... [-- DATA...] -- notes in FILE the values of these environment variables, and size
+# and hash of these files; where FILE is there, they must be what it says.  So a folder never mixes what two
+# different commands, or two states of the data, made.  Of what is no regular file only the name counts.
 set -euo pipefail
 export LC_ALL=C
 
@@ -31,5 +31,6 @@ if [ ! -e "$file" ]; then
 	printf '%s\n' "$words" >"$file.tmp"
 	mv "$file.tmp" "$file"
 elif ! other=$(diff "$file" <(printf '%s\n' "$words")); then
-	die 65 "$file: this was begun with other words or data (<) than now (>): take the same, or another RUN, or remove this one"$'\n'"$(grep '^[<>]' <<<"$other")"
+	die 65 "$file: this was begun with other words or data (<) than now (>):" \
+		"take the same, or another RUN, or remove this one"$'\n'"$(grep '^[<>]' <<<"$other")"
 fi

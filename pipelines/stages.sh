@@ -1,6 +1,6 @@
 #!/bin/bash
-# stages.sh NAME... -- these environment variables hold commands, or nothing; TRAIN is one.  Words of the shell's grammar, as
-# (cd or X=1, are for the shell to judge.
+# stages.sh NAME... -- these environment variables hold commands, or nothing; TRAIN is one.  Words of the
+# shell's grammar, as (cd or X=1, are for the shell to judge.
 set -euo pipefail
 
 for name; do
