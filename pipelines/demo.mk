@@ -1,7 +1,9 @@
-# demo.mk -- make midtrain: the method on real text, from the text to a report, in about ten minutes on two cores.
+# demo.mk -- make midtrain: the method on real text, from the text to a report, in about ten minutes on two
+# cores.
 #
-# A small model over bytes, by default a DeltaNet, is made and trained on next tokens, so that there is something to improve.
-# From that one checkpoint four runs take the same data in the same order, the same number of optimizer steps, the same learning rate:
+# A small model over bytes, by default a DeltaNet, is made and trained on next tokens, so that there is
+# something to improve.  From that one checkpoint four runs take the same data in the same order, the same
+# number of optimizer steps, the same learning rate:
 #
 #     sft         next tokens alone: the baseline
 #     refine      ReFINE (arXiv:2602.16704): 8 positions, 1 rollout of 5 tokens, cosine reward,
@@ -11,12 +13,14 @@
 #
 # The checkpoint and the four are evaluated on held-out documents.  RUN/report.md says what came out.
 #
-#     make midtrain                                              text: the manuals of the package perl-doc
-#     make midtrain RUN=runs/mine CORPUS='data/*.jsonl.zst'      your text: .txt, .jsonl, .jsonl.zst (TEXT_KEY=text)
-#     make midtrain ARCH=gated_deltanet                          another family, of the same size: also lact_swiglu, qwen3_5_text
-#     make midtrain KEEP=1                                       keeps what went through the pipes, for rf-dump
+#     make midtrain                        text: the manuals of the package perl-doc
+#     make midtrain RUN=runs/mine CORPUS='data/*.jsonl.zst'
+#                                          your text: .txt, .jsonl, .jsonl.zst (TEXT_KEY=text)
+#     make midtrain ARCH=gated_deltanet    another family, of the same size: also lact_swiglu, qwen3_5_text
+#     make midtrain KEEP=1                 keeps what went through the pipes, for rf-dump
 #
-# It may be stopped at any moment; the same words go on.  How long it will take it says before the first batch.
+# It may be stopped at any moment; the same words go on.  How long it will take it says before the first
+# batch.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -34,8 +38,8 @@ CONFIG      = $(HERE)demo-$(ARCH).json
 COMPUTE     =
 KEEP        =
 
-# Of every HOLD_OUT documents one is held out; DOCUMENTS of these at most are evaluated, the first LEN tokens of each, with
-# POSITIONS positions and 4 rollouts at each.
+# Of every HOLD_OUT documents one is held out; DOCUMENTS of these at most are evaluated, the first LEN tokens
+# of each, with POSITIONS positions and 4 rollouts at each.
 LEN         = 2048
 HOLD_OUT    = 3
 DOCUMENTS   = 64
@@ -45,9 +49,9 @@ POSITIONS   = 32
 WARM_STEPS  = 640
 WARM_LR     = 3e-3
 
-# The runs.  Rollouts, coefficients, clipping and selection are the programs' defaults, which are the paper's; so are four
-# optimizer steps per batch.  The learning rate is not: 1e-6 moves nothing in so few steps.  It was chosen by the training
-# loss of sft alone, on training documents.
+# The runs.  Rollouts, coefficients, clipping and selection are the programs' defaults, which are the paper's;
+# so are four optimizer steps per batch.  The learning rate is not: 1e-6 moves nothing in so few steps.  It
+# was chosen by the training loss of sft alone, on training documents.
 STEPS       = 10
 BATCH       = 16
 MINI_BATCH  = 4
@@ -56,10 +60,12 @@ OPTIM       = --mini-batch $(MINI_BATCH) --lr $(LR)
 
 MODELS := start sft refine refine-n8 random
 RUNS   := $(filter-out start,$(MODELS))
-start     = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp --mini-batch 1 --lr $(WARM_LR) --betas 0.9,0.98 --grad-clip 1 \
+start     = ENTROPY= SELECT= ROLLOUT= REWARD= \
+            TRAIN='rf-ntp --mini-batch 1 --lr $(WARM_LR) --betas 0.9,0.98 --grad-clip 1 \
             --warmup 50 --lr-schedule cosine --total-steps $(WARM_STEPS)'
 sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
-refine    = ENTROPY='rf-entropy' SELECT='rf-select' ROLLOUT='rf-rollout' REWARD='rf-reward --kind cosine' TRAIN='rf-grpo $(OPTIM)'
+refine    = ENTROPY='rf-entropy' SELECT='rf-select' ROLLOUT='rf-rollout' REWARD='rf-reward --kind cosine' \
+            TRAIN='rf-grpo $(OPTIM)'
 refine-n8 = $(refine) ROLLOUT='rf-rollout -n 8'
 random    = $(refine) REWARD='rf-reward --kind random'
 
@@ -72,18 +78,21 @@ $(if $(odd),$(error RUN is the name of targets and has $(odd) in it: '$(RUN)'))
 export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
-MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= SEED='$(SEED)' COMPUTE='$(COMPUTE)'
+MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= \
+           SEED='$(SEED)' COMPUTE='$(COMPUTE)'
 TEXT     = $(or $(CORPUS),$(RUN)/corpus/*.txt)
-TOKENIZE = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 --hold-out $(HOLD_OUT)
-HELD_OUT = $(TOKENIZE) --truncate right --held-out $(TEXT) | rf-cat --shuffle --seed $(SEED) | rf-cat --range 0:$(DOCUMENTS) | \
-           rf-select --mode uniform --chunks $(POSITIONS) --draw-step 0
+TOKENIZE = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 \
+           --hold-out $(HOLD_OUT)
+HELD_OUT = $(TOKENIZE) --truncate right --held-out $(TEXT) | rf-cat --shuffle --seed $(SEED) | \
+           rf-cat --range 0:$(DOCUMENTS) | rf-select --mode uniform --chunks $(POSITIONS) --draw-step 0
 LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
            rf-dump --tsv --rows token --columns t,entropy,chosen,source
 
 # make does not look again whether what it has seen is there still.
 report: $(RUN)/report.md
 	@[ -e "$<" ] || $(HERE)report.sh '$(RUN)'
-	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && echo "midtrain: with figures and all that made them: $<"
+	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && \
+		echo "midtrain: with figures and all that made them: $<"
 
 words:
 	@$(HERE)numbers.sh 0 SEED STEPS
@@ -113,16 +122,20 @@ estimate: | $(RUN)/fresh $(RUN)/train.rf $(RUN)/valid.rf
 	@[ -e '$(RUN)/report.md' ] || $(HERE)estimate.sh '$(RUN)'
 
 # Whatever appears under its name is whole: what is killed leaves at most a file of another name.
-# Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was a step.  What was made of
-# another step goes then, for by its time, which a clock that was set back can make later, it might stand.
-stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1).*.tsv $(if $(filter start,$(1)),$(RUN)/eval/entropy.tsv) \
-          $(RUN)/report.md; readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
+# Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was
+# a step.  What was made of another step goes then, for by its time, which a clock that was set back can make
+# later, it might stand.
+stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1).*.tsv \
+          $(if $(filter start,$(1)),$(RUN)/eval/entropy.tsv) $(RUN)/report.md; \
+          readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
 $(RUN)/start.step: $(RUN)/fresh $(RUN)/train.rf FORCE | $(RUN)/valid.rf estimate
-	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) PHASE='warm-up' KEEP='$(KEEP)' $(start)
+	@$(MIDTRAIN) RUN='$(RUN)/start' MODEL='$(RUN)/fresh' BATCH=40 STEPS=$$(($(WARM_STEPS) / 40)) \
+		PHASE='warm-up' KEEP='$(KEEP)' $(start)
 	@$(call stepped,start)
 
 $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
-	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' BATCH='$(BATCH)' STEPS='$(STEPS)' PHASE='$*' KEEP='$(KEEP)' $($*)
+	@$(MIDTRAIN) RUN='$(RUN)/$*' MODEL='$(RUN)/start' BATCH='$(BATCH)' STEPS='$(STEPS)' PHASE='$*' \
+		KEEP='$(KEEP)' $($*)
 	@$(call stepped,$*)
 
 $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.step $(RUN)/valid.rf
@@ -132,7 +145,8 @@ $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.s
 $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
 	@$(PHASE) entropy '$(LOOK) >$@.tmp; mv $@.tmp $@'
 
-$(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv $(wildcard $(HERE)report.*)
+$(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv \
+                  $(wildcard $(HERE)report.*)
 	@$(HERE)report.sh '$(RUN)'
 
 FORCE:

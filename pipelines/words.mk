@@ -1,20 +1,23 @@
-# words.mk -- read by loop.mk and demo.mk: where the programs are; that a word on make's command line that is none of KNOWN
-# is refused, for a variable that is misspelt would change nothing; and `help`, which prints the head of the file that was
-# asked for.
+# words.mk -- read by loop.mk and demo.mk: where the programs are; that a word on make's command line that is
+# none of KNOWN is refused, for a variable that is misspelt would change nothing; and `help`, which prints the
+# head of the file that was asked for.
 #
-# Words of building come along with those of make midtrain.  A file that hands on its own words, having looked at what it was
-# given, empties MAKEFLAGS, which would bring them too.
+# Words of building come along with those of make midtrain.  A file that hands on its own words, having looked
+# at what it was given, empties MAKEFLAGS, which would bring them too.
 
 # Where the programs are, in the tree and where they are installed.
-RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) $(HERE)../bin/rf-loop)))
+RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)../../bin/rf-loop) \
+          $(HERE)../bin/rf-loop)))
 export PATH := $(RF_BIN):$(PATH)
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
 unknown := $(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
 $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
-$(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error $(v) has a space in it, and make would take it for two: '$($(v))')))
+$(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error \
+$(v) has a space in it, and make would take it for two: '$($(v))')))
 
-$(foreach v,RUN MODEL,$(if $(filter ~%,$($(v))),$(error $(v)='$($(v))': only a shell knows what ~ is, and it did not look here: write $$HOME)))
+$(foreach v,RUN MODEL,$(if $(filter ~%,$($(v))),$(error \
+$(v)='$($(v))': only a shell knows what ~ is, and it did not look here: write $$HOME)))
 
 # A name like an option is none in any command.
 ifneq ($(filter -%,$(RUN)),)

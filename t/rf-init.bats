@@ -133,7 +133,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -66 rf-init --from nowhere a
 	echo '{"model_type": "llama"}' >llama.json
 	run -78 --separate-stderr rf-init --config llama.json a
-	families='delta_net, gated_deltanet, lact_swiglu, qwen3_5_text, qwen3_5'
+	families='delta_net, gated_deltanet, lact_swiglu, qwen3_5_text and qwen3_5'
 	[ "$stderr" = "rf-init: llama.json: 'model_type' is 'llama', and only $families are supported" ]
 	mkdir broken
 	cp config.json broken

@@ -14,12 +14,11 @@ static void list_families(char *text, size_t size)
 {
 	size_t n = 0;
 
-	for (const struct rf_family *f = rf_families; f->model_type && n < size; f++)
-		n += (size_t)snprintf(text + n, size - n, "%s%s",
-		                      f == rf_families  ? ""
-		                      : f[1].model_type ? ", "
-		                                        : " and ",
-		                      f->model_type);
+	for (const struct rf_family *f = rf_families; f->model_type && n < size; f++) {
+		const char *between = f == rf_families ? "" : f[1].model_type ? ", " : " and ";
+
+		n += (size_t)snprintf(text + n, size - n, "%s%s", between, f->model_type);
+	}
 }
 
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e)
