@@ -320,6 +320,7 @@ lint:
 		{ echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk -v most=150 $(MANY)
 	@wc -l $(WRITTEN) $(wildcard man/* *.md) | awk -v most=1000 $(MANY)
+	@LC_ALL=C awk -f lib/width.awk $(WRITTEN)
 
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share
