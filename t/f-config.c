@@ -34,9 +34,10 @@ static void check(const struct rf_config *c)
 		       "a mixer outside its limits");
 	const struct rf_lact_config *l = &c->lact;
 	for (int i = 0; i < c->layers; i++)
-		insist(c->mixer[i] != &rf_mixer_lact || (l->heads >= 1 && l->heads * l->D == c->d && l->E >= 1 &&
-		                                      (int64_t)l->heads * l->E <= RF_MAX_WIDTH &&
-		                                      l->chunk >= 1 && l->rank >= 0 && l->rank <= l->D),
+		insist(c->mixer[i] != &rf_mixer_lact ||
+		               (l->heads >= 1 && l->heads * l->D == c->d && l->E >= 1 &&
+		                (int64_t)l->heads * l->E <= RF_MAX_WIDTH && l->chunk >= 1 && l->rank >= 0 &&
+		                l->rank <= l->D),
 		       "fast weights outside their limits");
 	insist(c->eos_count >= 0 && c->eos_count <= RF_MAX_EOS, "eos");
 	for (int i = 0; i < c->eos_count; i++)

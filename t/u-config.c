@@ -349,9 +349,10 @@ static void test_values(void)
 		rf_config_free(&c);
 	}
 	parse(&c, vectors[1].text, &e);
-	ok(c.mixer[0] == &rf_mixer_attention && c.mixer[1] == &rf_mixer_delta_net && c.mixer[2] == &rf_mixer_attention &&
-	   c.attn.heads == 4 && c.attn.kv_heads == 2 && c.attn.qkv_bias && c.attn.window == 9 &&
-	   c.attn.theta == 1e6, "attention layers are read");
+	ok(c.mixer[0] == &rf_mixer_attention && c.mixer[1] == &rf_mixer_delta_net &&
+	           c.mixer[2] == &rf_mixer_attention && c.attn.heads == 4 && c.attn.kv_heads == 2 &&
+	           c.attn.qkv_bias && c.attn.window == 9 && c.attn.theta == 1e6,
+	   "attention layers are read");
 	rf_config_free(&c);
 	parse(&c, vectors[2].text, &e);
 	ok(c.attn.kv_heads == 4 && c.attn.window == 0 && c.attn.theta == 1e4 && !c.attn.qkv_bias,
@@ -439,11 +440,11 @@ static void test_qwen(void)
 	for (int i = 0; i < 2; i++) {
 		read_vector(&c, i ? "qwen-sees" : "qwen");
 		ok(c.d == 64 && c.layers == 4 && c.attn.heads == 8 && c.attn.kv_heads == 2 &&
-		   c.attn.D == 16 && c.attn.rotary == 4 && c.attn.theta == 1e7 &&
-		   c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_delta_net && c.delta.heads == 6 &&
-		   c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12 && c.tied && c.eos_count == 1 &&
-		   c.eos[0] == 98 && !*c.unknown &&
-		   !strcmp(c.names.root, i ? "model.language_model." : "model."),
+		           c.attn.D == 16 && c.attn.rotary == 4 && c.attn.theta == 1e7 &&
+		           c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_delta_net &&
+		           c.delta.heads == 6 && c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12 &&
+		           c.tied && c.eos_count == 1 && c.eos[0] == 98 && !*c.unknown &&
+		           !strcmp(c.names.root, i ? "model.language_model." : "model."),
 		   "a published one is read, %s (%s)", c.names.root, c.unknown);
 		ok(rf_config_owns(&c, "lm_head.weight") &&
 		   rf_config_owns(&c, "model.language_model.layers.9.x") &&
