@@ -52,8 +52,9 @@ $1 == "launch" {
 		}
 	}
 	row = sprintf("sm_%s %4d %6d %6d %6d", arch, registers, spills, stack, static)
-	print kernel, row, best < 0 ? "      -      -      -    -" :
-		sprintf("%7d %6d %6d %3d%%", dynamic, threads, best, 100 * best * threads / most(arch))
+	full = 100 * best * threads / most(arch)
+	print kernel, row, best < 0 ? "      -      -      -    -" \
+		: sprintf("%7d %6d %6d %3d%%", dynamic, threads, best, full)
 }' | {
 	printf '%-6s %4s %6s %6s %6s %7s %6s %6s %4s  %s\n' \
 		arch regs spills stack static dynamic block blocks full kernel

@@ -50,8 +50,8 @@ function row(label, a, b,    i, line) {
 	line = "| " label " |"
 	for (i = 1; i <= metrics; i++) {
 		describe(a, b, metric[i])
-		line = line (b == "" ? sprintf(" %.4f ± %.4f |", mean, se) :
-			sprintf(" %+.4f ± %.4f%s |", mean, se, star()))
+		line = line sprintf(b == "" ? " %.4f ± %.4f |" : " %+.4f ± %.4f%s |", mean, se,
+			b == "" ? "" : star())
 	}
 	print line
 }
@@ -77,8 +77,9 @@ function compare(a, b,    m, name, differs, same) {
 			same = same (same == "" ? "" : ", ") name
 		else
 			differs = differs sprintf("%s %s by %.4f (%s); ", name,
-				mean * better[name] > 0 ? "better" : "worse", size(mean), se > 0 ?
-				sprintf("%.1f standard errors", size(mean) / se) : "in every document")
+				mean * better[name] > 0 ? "better" : "worse", size(mean),
+				se > 0 ? sprintf("%.1f standard errors", size(mean) / se) \
+				: "in every document")
 	}
 	if (same != "")
 		differs = differs same ": no difference beyond two standard errors; "

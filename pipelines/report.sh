@@ -166,9 +166,10 @@ phases() {
 words() { sed -n 's/^\([A-Z_]*\)=\(.*\)$/ \1='"'\2'"'/p' "$run/words" | tr -d '\n'; }
 
 report() {
-	local processor memory parameters held_out falling mini_batches
+	local processor memory document parameters held_out falling mini_batches
 	processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 	memory=$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)
+	document=$(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv")
 	parameters=$(rf-init --config "$CONFIG" --dry-run | awk '/^parameters/ { print $2 }')
 	held_out="$(records "$run/valid.rf") evaluated, the first $LEN of each document at most"
 	falling="learning rate $WARM_LR falling to 0 as a cosine"
@@ -194,8 +195,7 @@ report() {
 
 		![entropy along a document](entropy.png)
 
-		Entropy of the start's predictions along a held-out document,
-		$(awk -F '\t' 'NR == 2 { print $4 }' "$run/eval/entropy.tsv"),
+		Entropy of the start's predictions along a held-out document, $document,
 		and the position that ReFINE draws in each of 8 chunks.
 
 		![distribution of rewards](rewards.png)
