@@ -73,6 +73,7 @@ WORDS := CORPUS TEXT_KEY SEED CONFIG LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS
 # The last are words of the Makefile, which hands them on.
 KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
+$(check_words)
 odd := $(strip $(foreach c,: % ' " \ ; & | < > * ? [ ] { } = !,$(findstring $(c),$(RUN))))
 $(if $(odd),$(error RUN is the name of targets and has $(odd) in it: '$(RUN)'))
 export $(WORDS) STEPS COMPUTE KEEP
@@ -95,8 +96,8 @@ report: $(RUN)/report.md
 		echo "midtrain: with figures and all that made them: $<"
 
 words:
-	@$(HERE)numbers.sh 0 SEED STEPS
-	@$(HERE)numbers.sh 1 LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH
+	@$(HERE)numbers.sh 0 $(call values,SEED STEPS)
+	@$(HERE)numbers.sh 1 $(call values,LEN HOLD_OUT DOCUMENTS POSITIONS WARM_STEPS BATCH MINI_BATCH)
 	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
 

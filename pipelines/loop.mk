@@ -1,45 +1,96 @@
-# loop.mk -- read by midtrain.mk, and by any other phase of training: how stages become LINE, what is looked
-# at before anything is made, and the call of rf-loop(1).
+# Words that all phases of training have:
 #
-# The file that reads it says its words and their values; which of them must be numbers (NUMBERS) and
-# commands (STAGES), and all that are its own (KNOWN); and LINE, by the functions below.  LINE is a word of
-# the run, so it has nothing in it that may change from one day to the next: such things come through the
-# environment, COMPUTE from here, the others from rf-loop.
+#     RUN         where the run goes: a Hugging Face checkpoint after each step, and log.jsonl with a line for
+#                 each
+#     MODEL       the checkpoint that it begins from, with its tokenizer; or another run
+#     CORPUS      files of text: .jsonl or .jsonl.zst with lines like {"text": "..."}, .txt or .ids
+#     DATA        in the place of CORPUS: a stream of sequences
+#     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
+#                 JSON what TEXT_KEY=text names
+#     STEPS=100   batches in all; each is one commit
+#     BATCH=128   sequences of a batch
+#     MINI_BATCH=32, LR=1e-6
+#                 sequences of an optimizer step, and its learning rate: OPTIM, the options of the trainer
+#                 that a phase has unless you give another.  TRAIN='rf-ntp $(OPTIM)' has them too
+#     SEED=1      of the order of the sequences, which is drawn anew when too few are left for a batch
+#     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
+#                 or as another trainer reads it
+#     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
+#     AFTER       a command that is run once after each batch, for the step $$STEP
+#     PHASE       what messages begin with, in the place of RUN
+#
+# Words are taken from the command line, and none from the environment.  Training may be stopped at any
+# moment: the same words go on, and a larger STEPS goes further.  Other words for the same RUN, or files of
+# text that have changed, are accepted until the first batch is done, and refused from then on.
 
-# A stream of sequences, DATA, may stand in for CORPUS and TOKENIZE, which make our own.
-RUN    =
-MODEL  =
-CORPUS =
-DATA   = $(RUN)/data/corpus.rf
-own    = $(filter $(RUN)/data/corpus.rf,$(DATA))
+# loop.mk -- what a phase of training includes before anything else: the words above, the functions of which
+# it composes LINE, and the call of rf-loop(1), which runs LINE for each batch.
+#
+# A phase assigns words of its own and other defaults to these, adds to NUMBERS those that must be whole
+# numbers from 1 on and to STAGES those that hold commands, and says LINE.  Every word that one of the two
+# files assigns may stand on make's command line.  LINE is what the run is begun by, so it must not contain
+# what may change from one day to the next: such things come through the environment, COMPUTE from here, the
+# others from rf-loop.  midtrain.mk is an example.
 
-KNOWN := RUN MODEL CORPUS DATA STEPS $(KNOWN) SEED COMPUTE KEEP AFTER PHASE
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+
+RUN        =
+MODEL      =
+CORPUS     =
+DATA       = $(RUN)/data/corpus.rf
+LEN        = 16384
+TEXT_KEY   = text
+TOKENIZE   = rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split \
+             --min-len 64
+STEPS      = 100
+BATCH      = 128
+MINI_BATCH = 32
+LR         = 1e-6
+OPTIM      = --mini-batch $(MINI_BATCH) --lr $(LR)
+SEED       = 1
+KEEP       =
+COMPUTE    =
+AFTER      =
+PHASE      = $(RUN)
+
+NUMBERS = BATCH MINI_BATCH LEN
+STAGES  = TOKENIZE
+
+# Each word that is assigned above, or in the phase's file.
+KNOWN = $(filter-out SHELL HERE NUMBERS STAGES LINE KNOWN,$(shell \
+        sed -n 's/^\([A-Z][A-Z_]*\) *=.*/\1/p' $(HERE)loop.mk $(firstword $(MAKEFILE_LIST))))
 include $(HERE)words.mk
 
-# A stage that reads a stream and writes one; one that reads the model too; a command that judges, unless it
-# is a program of ours; the trainer.  An empty one is left out.
-program = $(notdir $(firstword $(1)))
-stage   = $(if $(strip $(1)), | $(strip $(1)))
-reader  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
-quote   = '$(subst ','\'',$(1))'
-judge   = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec $(call quote,$(1)),$(1)))
-trains  = $(1) -m "$$RUN" $$COMPUTE --at $$AT --log "$$RUN/log.jsonl"
-# rf-grpo writes what is kept, with advantages; any other trainer is given what was kept.
-kept    = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
-grpo    = $(filter rf-grpo,$(call program,$(1)))
-trainer = $(if $(grpo), | $(trains) $${STREAM:+-o "$$STREAM"}, | $(kept) | $(trains))
+# What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
+# also reads the model; one that computes rewards, by a program of ours or by any command; the trainer.  An
+# empty stage is left out.
+next_batch   = rf-cat --range $$FROM:$$TO "$$ORDER"
+stage        = $(if $(strip $(1)), | $(strip $(1)))
+model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
+program      = $(notdir $(firstword $(1)))
+reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
+               $(call quote,$(1)),$(1)))
+trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT --log "$$RUN/log.jsonl"
+# rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
+kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
+trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
+               | $(kept) | $(trains))
 
-need = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
+own       = $(filter $(RUN)/data/corpus.rf,$(DATA))
+need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 make_data = $(TOKENIZE) -o "$$DATA" -- $(CORPUS)
-export RUN MODEL DATA STEPS $(STAGES) $(NUMBERS) SEED COMPUTE AFTER PHASE LINE make_data
+export RUN MODEL DATA STEPS BATCH SEED COMPUTE AFTER PHASE LINE make_data
 
 train:
+	$(check_words)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(HERE)numbers.sh 0 STEPS SEED
-	@$(HERE)numbers.sh 1 $(NUMBERS)
-	@$(HERE)stages.sh $(STAGES)
+	@$(HERE)numbers.sh 0 $(call values,STEPS SEED)
+	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
+	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data" --words "$${hashes:-no files}") \

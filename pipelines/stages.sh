@@ -1,10 +1,11 @@
 #!/bin/bash
-# stages.sh NAME... -- these environment variables hold commands, or nothing; TRAIN is one.  Words of the
-# shell's grammar, as (cd or X=1, are for the shell to judge.
+# stages.sh NAME=COMMAND... -- these must be commands, or nothing; TRAIN is one.  Words of the shell's
+# grammar, as (cd or X=1, are for the shell to judge.
 set -euo pipefail
 
-for name; do
-	read -r word _ <<<"${!name}" || true
+for stage; do
+	name=${stage%%=*}
+	read -r word _ <<<"${stage#*=}" || true
 	if [[ -n $word && $word != *[^[:alnum:]_./+-]* ]] && ! command -v -- "$word" >/dev/null; then
 		printf '%s: %s: command not found\n' "$name" "$word" >&2
 		exit 64

@@ -1,6 +1,6 @@
-# words.mk -- read by loop.mk and demo.mk: where the programs are; that a word on make's command line that is
-# none of KNOWN is refused, for a variable that is misspelt would change nothing; and `help`, which prints the
-# head of the file that was asked for.
+# words.mk -- read by loop.mk and demo.mk: where the programs are; check_words, which refuses a word on make's
+# command line that is none of KNOWN, for a variable that is misspelt would change nothing; and `help`, which
+# prints the head of the file that was asked for, and of loop.mk where that is read.
 #
 # Words of building come along with those of make midtrain.  A file that hands on its own words, having looked
 # at what it was given, empties MAKEFLAGS, which would bring them too.
@@ -11,8 +11,9 @@ RF_BIN ?= $(abspath $(dir $(firstword $(wildcard $(HERE)../bin/rf-loop $(HERE)..
 export PATH := $(RF_BIN):$(PATH)
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
-unknown := $(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
-$(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
+unknown  = $(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
+check_words = $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
+
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error \
 $(v) has a space in it, and make would take it for two: '$($(v))')))
 
@@ -24,8 +25,15 @@ ifneq ($(filter -%,$(RUN)),)
 override RUN := ./$(RUN)
 endif
 
+# A text, and NAME=VALUE of each of these words, as words of the shell.
+quote  = '$(subst ','\'',$(1))'
+values = $(foreach v,$(1),$(call quote,$(v)=$($(v))))
+
 help:
-	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+	@for file in $(firstword $(MAKEFILE_LIST)) $(filter %loop.mk,$(MAKEFILE_LIST)); do \
+		[ "$$file" = "$(firstword $(MAKEFILE_LIST))" ] || echo; \
+		sed -n '/^#/!q; s/^# \{0,1\}//p' "$$file"; \
+	done
 
 # The goal where none is asked for is the first of the file that reads this.
 .DEFAULT_GOAL :=

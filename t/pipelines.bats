@@ -272,7 +272,7 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run STEPS=x CUDA=no CC=cc # words of building are none of its own, and come along
 	[[ "$output" == *"STEPS='x': it must be a whole number"* ]]
 	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
-	[[ "$output" == *"SELCT: no such variable; there are RUN MODEL CORPUS DATA STEPS "*" SELECT "* ]]
+	[[ "$output" == *"SELCT: no such variable; there are RUN MODEL CORPUS DATA "*" SELECT "* ]]
 	run -2 midtrain RUN='runs/with space'
 	[[ "$output" == *"RUN has a space in it"*"'runs/with space'"* ]]
 	mkdir other && touch other/mine
@@ -384,12 +384,61 @@ killed_again_and_again() {
 	wait $!
 }
 
-@test "make help: prints what the file says of itself, also those of the pipelines" {
-	for file in Makefile pipelines/midtrain.mk pipelines/demo.mk; do
+@test "make help: prints what the file says of itself, and midtrain.mk's also the words of every phase" {
+	head() { awk '!/^#/ { exit } { print substr($0, 3) }' "$ROOT/$1"; }
+	for file in Makefile pipelines/demo.mk; do
 		run -0 make -s -C "$ROOT" -f "$file" help
 		[ "${#lines[@]}" -gt 8 ]
-		[ "$output" = "$(awk '!/^#/ { exit } { print substr($0, 3) }' "$ROOT/$file")" ]
+		[ "$output" = "$(head "$file")" ]
 	done
+	run -0 make -s -C "$ROOT" -f pipelines/midtrain.mk help
+	[ "$output" = "$(head pipelines/midtrain.mk; echo; head pipelines/loop.mk)" ]
+}
+
+# A phase that is not there: on prompts alone, with a reward that compares tokens, and a word of its own.
+prompts() {
+	cat >prompts.mk <<-END
+		include $ROOT/pipelines/loop.mk
+
+		PER_POSITION = 2
+		CUT     = rf-cat --span prompt
+		REWARD  = rf-reward --kind binary
+		TRAIN   = rf-grpo \$(OPTIM) --rl-coef 0.4
+
+		NUMBERS += PER_POSITION
+		STAGES  += CUT REWARD TRAIN
+		LINE     = \$(next_batch)\$(call stage,\$(CUT))\$(call model_stage,rf-entropy)\$(call \\
+		           stage,rf-select --chunks 2 -k 3 --margin 3)\$(call \\
+		           model_stage,rf-rollout -k 3 -n \$(PER_POSITION))\$(call \\
+		           reward_stage,\$(REWARD))\$(call trainer,\$(TRAIN))
+	END
+	seq 12 | jq -c '{prompt: "How far is it to town number \(.), and who lives there?", answer: "\(.)"}' \
+		>tasks.jsonl
+	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o tasks.rf tasks.jsonl
+}
+
+@test "a phase of one's own is one short file: it trains, takes its words, and goes on where it was killed" {
+	prompts
+	[ "$(wc -l <prompts.mk)" -le 20 ]
+	phase() {
+		make -s -f prompts.mk MODEL="$P/ckpt" DATA=tasks.rf BATCH=4 MINI_BATCH=2 LR=1e-3 STEPS=3 "$@"
+	}
+	phase RUN=want
+	[ "$(steps want)" = "$(steps "$P/want" | cut -f 1,2)"$'\t'"$(steps want | cut -f 3)" ]
+	grep -q '| rf-cat --span prompt | rf-entropy -m "$STEP"' want/data/words
+	phase RUN=run STEPS=1
+	phase RUN=run AFTER='kill -9 $PPID' || true
+	phase RUN=run
+	same_run run want
+	phase RUN=other PER_POSITION=3 REWARD='rf-reward --kind random'
+	grep -q -- '-n 3 .*--kind random' other/data/words
+	run -2 phase RUN=no PER_POSITION=none
+	[[ "$output" == *"PER_POSITION='none': it must be a whole number"* ]]
+	run -2 phase RUN=no K=3
+	[[ "$output" == *"K: no such variable; there are "*"PER_POSITION"* ]]
+	run -2 phase RUN=no CUT=rf-cut
+	[[ "$output" == *"CUT: rf-cut: command not found"* ]]
+	make -s -f prompts.mk help | grep -q '^ *STEPS=100'
 }
 
 @test "make midtrain: from text to a report, and nothing twice" {
