@@ -116,8 +116,9 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 	if (kind >= REWARD)
 		r->reward = (struct rf_reward){
 			.kind = "hybrid", .n = N, .total = some_floats(r, C * N),
-			.cosine = some_floats(r, C * N),
-			.binary = some_floats(r, C * N), .edit = some_floats(r, C * N),
+			.parts = 4,
+			.part = { { "cosine", some_floats(r, C * N) }, { "binary", some_floats(r, C * N) },
+			          { "edit", some_floats(r, C * N) }, { "other", some_floats(r, C * N) } },
 		};
 	if (kind >= ADVANTAGE)
 		r->advantage = some_floats(r, C * N);

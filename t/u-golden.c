@@ -110,12 +110,13 @@ static void make_stream(void)
 	r.rollout.logp = f32(&want, "rollout.logp_old", &n);
 	r.reward.kind = "hybrid";
 	r.reward.n = 1;
-	r.reward.cosine = f32(&want, "reward.cosine", &n);
-	r.reward.binary = f32(&want, "reward.binary", &n);
-	r.reward.edit = f32(&want, "reward.edit", &n);
+	r.reward.parts = 3;
+	r.reward.part[0] = (struct rf_part){ "cosine", f32(&want, "reward.cosine", &n) };
+	r.reward.part[1] = (struct rf_part){ "binary", f32(&want, "reward.binary", &n) };
+	r.reward.part[2] = (struct rf_part){ "edit", f32(&want, "reward.edit", &n) };
 	r.reward.total = f32(&want, "reward.cosine", &n);
 	for (size_t i = 0; i < M; i++)
-		r.reward.total[i] += r.reward.binary[i];
+		r.reward.total[i] += r.reward.part[1].value[i];
 	must(rf_out_open(&out, NULL, &head, &err));
 	must(rf_put(out, &r, &err));
 	must(rf_out_finish(out, &err));
@@ -135,9 +136,9 @@ static const float *value(const struct rf_record *r, const char *key, size_t *n)
 		{ "rollout.logp", o->logp, rolls * k },
 		{ "rollout.h_pred", o->h_pred, rolls * k * d },
 		{ "rollout.h_gt", o->h_gt, (size_t)r->c * k * d },
-		{ "reward.cosine", r->reward.cosine, rolls },
-		{ "reward.binary", r->reward.binary, rolls },
-		{ "reward.edit", r->reward.edit, rolls },
+		{ "reward.cosine", rf_part(&r->reward, "cosine"), rolls },
+		{ "reward.binary", rf_part(&r->reward, "binary"), rolls },
+		{ "reward.edit", rf_part(&r->reward, "edit"), rolls },
 		{ "advantage", r->advantage, rolls },
 	};
 

@@ -477,6 +477,11 @@ struct rewarded {
 	float h_pred[2 * 2 * K * D], h_gt[2 * K * D];
 };
 
+static float *part(const struct rewarded *w, const char *name)
+{
+	return rf_part(&w->r.reward, name);
+}
+
 /* c = 2 and n = 2: of each position the first rollout is the text, the second its rotation with
  * opposite states. */
 static void make_rewarded(struct rewarded *w)
@@ -516,8 +521,8 @@ static void test_shift(struct rewarded *w)
 
 	bool good = rf_reward_record(&w->r, RF_REWARD_HYBRID, 3, 0, 0, NULL, &e) == RF_OK;
 	memcpy(parts[0], w->r.reward.total, bytes);
-	memcpy(parts[1], w->r.reward.cosine, bytes);
-	memcpy(parts[2], w->r.reward.edit, bytes);
+	memcpy(parts[1], part(w, "cosine"), bytes);
+	memcpy(parts[2], part(w, "edit"), bytes);
 
 	w->positions[0] = w->positions[1];
 	w->positions[1] = first;
@@ -528,8 +533,8 @@ static void test_shift(struct rewarded *w)
 	}
 	good = good && rf_reward_record(&w->r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) == RF_OK;
 	good = good && !memcmp(parts[0], w->r.reward.total, bytes) &&
-	       !memcmp(parts[1], w->r.reward.cosine, bytes) && !memcmp(parts[2], w->r.reward.edit, bytes);
-	ok(good && w->r.reward.cosine[0] < 0.9999 && w->r.reward.edit[0] < 1,
+	       !memcmp(parts[1], part(w, "cosine"), bytes) && !memcmp(parts[2], part(w, "edit"), bytes);
+	ok(good && part(w, "cosine")[0] < 0.9999 && part(w, "edit")[0] < 1,
 	   "reward: shifted, it compares with the next position's text");
 	w->positions[1] = w->positions[0];
 	w->positions[0] = first;
@@ -551,9 +556,9 @@ static void test_rewards(void)
 		            && !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
 		for (int g = 0; good && g < 4; g++) {
 			good &= near(w.r.reward.total[g], g % 2 ? kind[i].bad : kind[i].good, 1e-6);
-			good &= near(w.r.reward.cosine[g], g % 2 ? -1 : 1, 1e-6);
-			good &= near(w.r.reward.binary[g], g % 2 ? 0 : 1, 1e-6);
-			good &= near(w.r.reward.edit[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
+			good &= near(part(&w, "cosine")[g], g % 2 ? -1 : 1, 1e-6);
+			good &= near(part(&w, "binary")[g], g % 2 ? 0 : 1, 1e-6);
+			good &= near(part(&w, "edit")[g], g % 2 ? 1.0 / 3 : 1, 1e-6);
 		}
 		ok(good, "reward: %s is the total, all parts are kept, the advantage is gone", kind[i].name);
 		rf_record_free(&w.r);
@@ -564,7 +569,7 @@ static void test_rewards(void)
 	for (uint64_t g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] ==
 		        (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
-	ok(good && near(w.r.reward.cosine[1], -1, 1e-6),
+	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
 	   "reward: random is drawn for (seed, step, id, position, rollout)");
 	good = rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_OK;
 	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
@@ -574,12 +579,12 @@ static void test_rewards(void)
 	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA
 	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
 	   "reward: a given total that is no finite float32 is an error");
-	w.r.reward.edit[0] = 42;
+	part(&w, "edit")[0] = 42;
 	good = rf_reward_record_given(&w.r, "mine", given, &e) == RF_OK && !strcmp(w.r.reward.kind, "mine");
-	ok(w.r.reward.edit[0] == 42, "reward: a given total leaves the parts as they were computed");
+	ok(part(&w, "edit")[0] == 42, "reward: a given total leaves the parts as they were computed");
 	for (int g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] == (float)given[g];
-	ok(good && near(w.r.reward.cosine[1], -1, 1e-6),
+	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
 	   "reward: a given total stands beside the computed parts");
 
 	test_shift(&w);

@@ -169,8 +169,10 @@ static int same(const char *a, const char *b)
 		differ = x[i].id != y[i].id || x[i].c != y[i].c || p->n != q->n || !p->kind != !q->kind;
 		if (!differ && p->kind)
 			differ = strcmp(p->kind, q->kind) || off(p->total, q->total, G) ||
-			         off(p->cosine, q->cosine, G) || off(p->binary, q->binary, G) ||
-			         off(p->edit, q->edit, G);
+			         p->parts != q->parts;
+		for (int j = 0; !differ && p->kind && j < p->parts; j++)
+			differ = !rf_part(q, p->part[j].name) ||
+			         off(p->part[j].value, rf_part(q, p->part[j].name), G);
 		if (differ)
 			printf("record %d differs\n", i);
 	}

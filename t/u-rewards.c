@@ -70,11 +70,11 @@ static void test_case(const char *golden, const char *name)
 	    rf_advantage_record(&a, &r, NULL, &e) != RF_OK)
 		die(name, &e);
 	for (int i = 0; i < 3; i++) {
-		const float *part[] = { r.reward.cosine, r.reward.binary, r.reward.edit };
 		char key[40];
 
 		snprintf(key, sizeof key, "reward.%s", kind[i]);
-		off = fmax(off, worst(part[i], elements(&file, key, &r, &t), (size_t)r.c));
+		off = fmax(off, worst(rf_part(&r.reward, kind[i]), elements(&file, key, &r, &t),
+		                      (size_t)r.c));
 	}
 	ok(off <= 1e-6 && t->count == (uint64_t)r.c, "%s: rewards, off by %.1e", name, off);
 	off = worst(r.advantage, elements(&file, "advantage", &r, &t), (size_t)r.c);
@@ -123,10 +123,12 @@ static void test_stream(const char *golden)
 		    rf_reward_record(r, kind_of(old.reward.kind), 0, 0, 0, NULL, &e) != RF_OK ||
 		    rf_advantage_record(&a, r, NULL, &e) != RF_OK)
 			die(path, &e);
-		off = fmax(worst(r->reward.cosine, old.reward.cosine, G),
-		           worst(r->reward.binary, old.reward.binary, G));
-		off = fmax(off, fmax(worst(r->reward.edit, old.reward.edit, G),
-		                     worst(r->reward.total, old.reward.total, G)));
+		off = worst(r->reward.total, old.reward.total, G);
+		if (r->reward.parts != old.reward.parts)
+			off = INFINITY;
+		for (int i = 0; i < old.reward.parts; i++)
+			off = fmax(off, worst(rf_part(&r->reward, old.reward.part[i].name),
+			                      old.reward.part[i].value, G));
 		ok(off <= 1e-6 && !strcmp(r->reward.kind, old.reward.kind),
 		   "stream: record %d: %s rewards, off by %.1e", (int)r->id, old.reward.kind, off);
 		snprintf(key, sizeof key, "%d.advantage", (int)r->id);

@@ -13,6 +13,17 @@
 
 #define ARRAY(dtype, shape, data) "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data\":[" data "]}"
 
+/* one of the parts in the map of them */
+#define PART ARRAY("<f4", "2,1", "-0.25,1")
+#define TWO ARRAY("<f4", "2,1", "0.5,1")
+#define FOUR ARRAY("<f4", "2,2", "1,2,3,4")
+#define LONG "\"B_is_a_name_that_has_32_letters_\":"
+#define BYTES(base64) "{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"" base64 "\"}}"
+#define Z9(part) "\"z9\":" PART ",", "\"z9\":" part ","
+#define NAMED(name) "\"z9\":", "\"" name "\":"
+#define NO_NAME(shown) \
+	"reward.parts: '" shown "' is not a name of up to 32 letters, digits and '_', a letter first"
+
 static const char good_record[] =
 	"{\"seq\":1,\"type\":\"seq\",\"body\":{\"id\":5,\"tokens\":" ARRAY("<i4", "6", "1,2,3,4,5,9")
 	",\"prompt_len\":2,\"answers\":[\"a\",\"b\"],\"source\":\"s\",\"meta\":{\"m\":1}"
@@ -24,8 +35,8 @@ static const char good_record[] =
 	",\"rollout\":{\"temperature\":0.5,\"tokens\":" ARRAY("<i4", "2,1,2", "1,2,3,4")
 	        ",\"logp\":" ARRAY("<f4", "2,1,2", "-1,-2,-3,-4")
 	",\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4") "}"
-	",\"reward\":{\"kind\":\"edit\",\"total\":" ARRAY("<f4", "2,1", "0.5,1")
-	        ",\"edit\":" ARRAY("<f4", "2,1", "0.5,1") "}"
+	",\"reward\":{\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO
+	",\"parts\":{\"z9\":" PART "," LONG PART "}}"
 	",\"advantage\":" ARRAY("<f4", "2,1", "-1,1") ",\"other\":{\"x\":[1,{\"y\":\"z\"}]}}}";
 
 static const struct { const char *from, *to, *words; } broken[] = {
@@ -123,14 +134,38 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"kind\":\"edit\",", "", "reward has no 'kind'" },
 	{ "\"kind\":\"edit\"", "\"kind\":4", "reward.kind is not a string" },
 	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1") ",", "", "reward has no 'total'" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "1,1", "0.5"),
-	  "reward.total has the shape (1, 1), (2, 1) was expected" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "2,2", "1,2,3,4"),
-	  "reward.edit has the shape (2, 1), (2, 2) was expected" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":{\"dtype\":\"<f4\",\"shape\":[2,1],"
-	  "\"data\":{\"base64\":\"AADAfwAAgD8=\"}}", "reward.total is NaN" },
-	{ ARRAY("<f4", "2,1", "0.5,1") ",\"edit\":" ARRAY("<f4", "2,1", "0.5,1"),
-	  ARRAY("<f4", "2,2", "1,2,3,4"), "reward has 2 numbers per position, rollout has 1" },
+	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "1,1", "0.5"), "reward.total has the shape (1, 1), (2, 1) was expected" },
+	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "2,2", "1,2,3,4"), "reward.edit has the shape (2, 1), (2, 2) was expected" },
+	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"AADAfwAAgD8=\"}}", "reward.total is NaN" },
+	{ Z9(FOUR), "reward.parts.z9 has the shape (2, 2), (2, 1) was expected" },
+	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART "}}",
+	  "\"total\":" FOUR "}", "reward has 2 numbers per position, rollout has 1" },
+	{ "\"parts\":{", "\"parts\":[1],\"others\":{", "reward.parts is not a map" },
+	{ "\"parts\":{", "\"parts\":null,\"others\":{", "'parts' is nil" },
+	{ "\"parts\":{", "\"parts\":{},\"others\":{", "reward.parts is empty" },
+	{ NAMED(""), NO_NAME("") },
+	{ NAMED("9z"), NO_NAME("9z") },
+	{ NAMED("_z"), NO_NAME("_z") },
+	{ NAMED("z-9"), NO_NAME("z-9") },
+	{ NAMED("z 9"), NO_NAME("z 9") },
+	{ NAMED("z.9"), NO_NAME("z.9") },
+	{ NAMED("z\\u001b"), NO_NAME("z\\x1b") },
+	{ NAMED("\xc3\xb6"), NO_NAME("\\xc3\\xb6") },
+	{ NAMED("B_is_a_name_that_has_33_letters_x"), NO_NAME("B_is_a_name_that_has_33_letters_x") },
+	{ NAMED("edit"), "reward.parts has 'edit', whose place is beside it" },
+	{ NAMED("cosine"), "reward.parts has 'cosine', whose place is beside it" },
+	{ Z9("1.5"), "reward.parts.z9 is not an array {dtype, shape, data}" },
+	{ Z9("null"), "reward.parts.z9 is not an array" },
+	{ Z9("[[0.5],[1]]"), "reward.parts.z9 is not an array" },
+	{ Z9("{\"z8\":" PART "}"), "reward.parts.z9 is not an array" },
+	{ Z9(ARRAY("<f2", "2,1", "0.5,1")), "reward.parts.z9 has not the dtype <f4" },
+	{ Z9(ARRAY("<i4", "2,1", "0,1")), "reward.parts.z9 has not the dtype <f4" },
+	{ Z9(ARRAY("<f4", "2", "0.5,1")), "reward.parts.z9 has not 2 dimensions" },
+	{ Z9(ARRAY("<f4", "2,1,1", "0.5,1")), "reward.parts.z9 has not 2 dimensions" },
+	{ Z9(ARRAY("<f4", "1,2", "0.5,1")), "reward.parts.z9 has the shape (1, 2), (2, 1) was expected" },
+	{ Z9(ARRAY("<f4", "2,0", "")), "reward.parts.z9 is empty" },
+	{ Z9(BYTES("AADAfw==")), "reward.parts.z9 has 4 bytes of data" },
+	{ Z9(BYTES("AADAfwAAgD8=")), "reward.parts.z9 is NaN (number 0)" },
 	{ "\"reward\":{\"kind\"", "\"reward\":[1],\"o\":{\"kind\"", "reward is not a map" },
 	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2,2", "-1,1,1,1"),
 	  "advantage has the shape (2, 2), (2, 1) was expected" },
@@ -237,6 +272,56 @@ static void rules(void)
 	   "a head need only say its format");
 }
 
+/* Of parts only so many are read, and written; one in the map twice is refused as any key is. */
+static void parts(void)
+{
+	struct rf_err e = { 0 };
+	struct rf_record r;
+	struct rf_reward *w = &r.reward;
+	char line[9000], more[6000] = "";
+	float *value = NULL;
+	bool good = true;
+
+	/* good_record has three */
+	for (int i = 3; i < RF_PARTS; i++)
+		snprintf(more + strlen(more), sizeof more - strlen(more), "\"p%d\":" PART ",", i);
+	replace(line, sizeof line, good_record, "\"z9\":", strcat(more, "\"z9\":"));
+	ok(read_lines(good_head, line, &e) == RF_EOF, "as many parts as there may be are read: %s", e.msg);
+	replace(line, sizeof line, good_record, "\"z9\":", strcat(more, PART ",\"z10\":"));
+	ok(read_lines(good_head, line, &e) == RF_EDATA && strstr(e.msg, ": reward has more than 32 parts"),
+	   "%s", e.msg);
+
+	rf_record_init(&r);
+	some_record(&r, REWARD, 1);
+	ok(!rf_part_add(&r, "no-name", &e) && e.code == RF_EDATA && strstr(e.msg, "'no-name' is not a name"),
+	   "%s", e.msg);
+	ok(!rf_part_add(&r, "other", &e) && e.code == RF_EDATA && strstr(e.msg, "a part 'other' already"),
+	   "%s", e.msg);
+	for (int i = w->parts; i < RF_PARTS && good; i++) {
+		char name[] = { 'n', (char)('a' + i % 26), (char)('a' + i / 26), 0 };
+
+		good = (value = rf_part_add(&r, name, &e)) && value == rf_part(w, name);
+		for (int j = 0; good && j < r.c * w->n; j++)
+			value[j] = (float)i;
+	}
+	ok(good && rf_record_check(&r, 40, &e) == RF_OK, "parts are added up to %d", RF_PARTS);
+	ok(!rf_part_add(&r, "one_more", &e) && e.code == RF_EDATA && strstr(e.msg, "more than 32 parts"),
+	   "%s", e.msg);
+	w->part[RF_PARTS - 1].name = "other";
+	ok(rf_record_check(&r, 40, &e) == RF_EDATA && strstr(e.msg, "the part 'other' twice"),
+	   "a writer refuses it: %s", e.msg);
+	w->part[RF_PARTS - 1].name = "x.y";
+	ok(rf_record_check(&r, 40, &e) == RF_EDATA && strstr(e.msg, "reward.parts: 'x.y' is not"),
+	   "a writer refuses it: %s", e.msg);
+	w->part[RF_PARTS - 1].name = "xy";
+	value[1] = INFINITY;
+	ok(rf_record_check(&r, 40, &e) == RF_EDATA && strstr(e.msg, "reward.parts.xy is infinite (number 1)"),
+	   "a writer refuses it: %s", e.msg);
+	ok(!strcmp(rf_part_known(0), "cosine") && !strcmp(rf_part_known(2), "edit") && !rf_part_known(3),
+	   "three parts are known");
+	rf_record_free(&r);
+}
+
 /* ---- ends ---------------------------------------------------------------------------------- */
 
 static void ends(void)
@@ -289,6 +374,9 @@ static void pass_through(void)
 	ok(a.n == n && !memcmp(a.p, msg, n),
 	   "a record with every key, and one that is not known, is written as it was read");
 	ok(rf_record_copy(&copy, &r, &e) == RF_OK, "it is copied");
+	for (int i = 0; i < r.reward.parts; i++)
+		r.reward.part[i].value[0] = 9;
+	*strchr(r.reward.part[2].name, 'B') = 'b';
 	rf_record_free(&r);
 	rf_record_encode(&b, 1, &copy);
 	ok(a.n == b.n && !memcmp(a.p, b.p, a.n), "the copy is the same, and its own");
@@ -298,6 +386,9 @@ static void pass_through(void)
 	replace(line, sizeof line, line, "\"reward\":{\"kind\"",
 	        "\"id\":5,\"reward\":{\"later\":{\"base64\":\"AAE=\"},\"kind\"");
 	replace(line, sizeof line, line, "\"rollout\":{", "\"rollout\":{\"sampler\":\"nucleus\",");
+	replace(line, sizeof line, line, "\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO ",", "");
+	replace(line, sizeof line, line, LONG PART "}",
+	        LONG PART "},\"edit\":" PART ",\"total\":" PART ",\"kind\":\"mine\"");
 	rf_msg_from_json(line, strlen(line), &msg, &n, &e);
 	rf_msg_open(&m, msg, n, &e);
 	ok(rf_record_decode(&copy, m.body.p, (size_t)(m.body.end - m.body.p), 10, &e) == RF_OK,
@@ -305,10 +396,10 @@ static void pass_through(void)
 	a.n = 0;
 	rf_record_encode(&a, 1, &copy);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
-	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") &&
-	   strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") &&
-	   strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
-	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\""),
+	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") && strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") && strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
+	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\":{\"kind\":\"mine\",\"total\":" PART
+	                ",\"edit\":" PART
+	                ",\"parts\":{\"z9\":" PART "," LONG),
 	   "come out in the table's order, the unknown ones behind, as they were");
 	free(json);
 	free(msg);
@@ -498,6 +589,7 @@ int main(void)
 	rules();
 	ends();
 	pass_through();
+	parts();
 	too_large();
 	hostile();
 	differential();

@@ -153,7 +153,8 @@ static struct rf_record *example(void)
 	r.reward.kind = "edit";
 	r.reward.n = N;
 	r.reward.total = total;
-	r.reward.binary = binary;
+	r.reward.parts = 1;
+	r.reward.part[0] = (struct rf_part){ "binary", binary };
 	return &r;
 }
 
@@ -204,7 +205,8 @@ static void test_rows(void)
 
 	rec->rollout.tokens = NULL;
 	rec->reward.kind = NULL;
-	rec->reward.total = rec->reward.binary = NULL;
+	rec->reward.total = NULL;
+	rec->reward.parts = 0;
 	ok(rf_row_count(rec, RF_ROWS_AUTO) == C && !rf_row_count(rec, RF_ROWS_ROLLOUT),
 	   "rows of a record with positions");
 	rf_row_of(&row, "x.rf", 3, rec);

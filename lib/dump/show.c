@@ -340,12 +340,8 @@ static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	if (y->kind && row->r < y->n) {
 		size_t g = (size_t)row->i * (size_t)y->n + (size_t)row->r;
 		rf_flow_printf(&f, paint(s, BOLD), "reward %.3f", y->total[g]);
-		if (y->cosine)
-			rf_flow_printf(&f, NULL, "cosine %.3f", y->cosine[g]);
-		if (y->binary)
-			rf_flow_printf(&f, NULL, "binary %.3f", y->binary[g]);
-		if (y->edit)
-			rf_flow_printf(&f, NULL, "edit %.3f", y->edit[g]);
+		for (int i = 0; i < y->parts; i++)
+			rf_flow_printf(&f, NULL, "%s %.3f", y->part[i].name, y->part[i].value[g]);
 	}
 	if (rec->advantage)
 		rf_flow_printf(&f, NULL, "advantage %+.3f", rec->advantage[at]);

@@ -126,25 +126,26 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 	const struct rf_rollout *o = &r->rollout;
 	struct rf_reward *w = &r->reward;
 	size_t n = (size_t)o->n, k = (size_t)o->k, d = (size_t)o->d, G = (size_t)r->c * n;
+	float *cosine, *binary, *edit;
 	char *name;
 
 	rf_record_drop_reward(r);
 	name = rf_record_alloc(r, strlen(kind) + 1, 1);
 	w->total = rf_record_alloc(r, G, sizeof *w->total);
-	w->cosine = rf_record_alloc(r, G, sizeof *w->cosine);
-	w->binary = rf_record_alloc(r, G, sizeof *w->binary);
-	w->edit = rf_record_alloc(r, G, sizeof *w->edit);
-	if (!name || !w->total || !w->cosine || !w->binary || !w->edit)
+	if (!name || !w->total)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	w->kind = strcpy(name, kind);
 	w->n = o->n;
+	if (!(cosine = rf_part_add(r, "cosine", e)) || !(binary = rf_part_add(r, "binary", e)) ||
+	    !(edit = rf_part_add(r, "edit", e)))
+		return RF_ENOMEM;
 	for (size_t g = 0; g < G; g++) {
 		size_t i = (size_t)texts[g / n];
 		const int32_t *roll = o->tokens + g * k, *text = r->tokens + r->positions[i];
 
-		w->cosine[g] = (float)mean_cosine(o->h_pred + g * k * d, o->h_gt + i * k * d, o->k, o->d);
-		w->binary[g] = (float)mean_equal(roll, text, o->k);
-		w->edit[g] = (float)(1 - (double)rf_levenshtein(roll, o->k, text, o->k) / o->k);
+		cosine[g] = (float)mean_cosine(o->h_pred + g * k * d, o->h_gt + i * k * d, o->k, o->d);
+		binary[g] = (float)mean_equal(roll, text, o->k);
+		edit[g] = (float)(1 - (double)rf_levenshtein(roll, o->k, text, o->k) / o->k);
 	}
 	return RF_OK;
 }
@@ -175,10 +176,10 @@ enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int
 		return rc;
 	for (size_t g = 0; g < G; g++)
 		switch (kind) {
-		case RF_REWARD_COSINE: w->total[g] = w->cosine[g]; break;
-		case RF_REWARD_BINARY: w->total[g] = w->binary[g]; break;
-		case RF_REWARD_HYBRID: w->total[g] = w->cosine[g] + w->binary[g]; break;
-		case RF_REWARD_EDIT:   w->total[g] = w->edit[g]; break;
+		case RF_REWARD_COSINE: w->total[g] = rf_part(w, "cosine")[g]; break;
+		case RF_REWARD_BINARY: w->total[g] = rf_part(w, "binary")[g]; break;
+		case RF_REWARD_HYBRID: w->total[g] = rf_part(w, "cosine")[g] + rf_part(w, "binary")[g]; break;
+		case RF_REWARD_EDIT:   w->total[g] = rf_part(w, "edit")[g]; break;
 		case RF_REWARD_RANDOM:
 			key = rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / (size_t)w->n,
 			                  g % (size_t)w->n);

@@ -419,9 +419,9 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 			st->entropy += (double)r->entropy[j];
 		for (size_t b = 0; w->kind && b < (size_t)r->c * (size_t)w->n; b++) {
 			st->reward += (double)w->total[b];
-			st->cosine += w->cosine ? (double)w->cosine[b] : 0;
-			st->binary += w->binary ? (double)w->binary[b] : 0;
-			st->edit += w->edit ? (double)w->edit[b] : 0;
+			st->cosine += rf_part(w, "cosine") ? (double)rf_part(w, "cosine")[b] : 0;
+			st->binary += rf_part(w, "binary") ? (double)rf_part(w, "binary")[b] : 0;
+			st->edit += rf_part(w, "edit") ? (double)rf_part(w, "edit")[b] : 0;
 			st->rollouts++;
 		}
 	}

@@ -2,7 +2,10 @@
  *
  * One table says of every key what it is, where it lies and which sizes it has; reading, checking, copying
  * and writing follow it, in its order, which is that of rf-stream(5).  Sizes are letters: the first key that
- * names one sets it, later ones must agree. */
+ * names one sets it, later ones must agree.
+ *
+ * The parts of a reward are a list of names.  Those of the first format have keys of their own in the reward,
+ * all others are in its map `parts`; in memory nothing tells them apart. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +18,13 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "the arrays of a stream are little endian, and copied as they are");
 
-enum kind { ID, LENGTH, TEXT, TEXTS, MAP, REAL, I4, F4, GROUP };
+enum kind { ID, LENGTH, TEXT, TEXTS, MAP, REAL, I4, F4, GROUP, PART, PARTS };
 
 struct field {
 	const char *key;
 	enum kind kind;
-	size_t at;           /* offset in struct rf_record */
-	const char *dims;    /* of I4, F4 */
+	size_t at;           /* offset in struct rf_record; a part is found by its name */
+	const char *dims;    /* of I4, F4, PART, PARTS */
 	const struct field *sub;
 };
 
@@ -39,9 +42,10 @@ static const struct field rollout_fields[] = {
 static const struct field reward_fields[] = {
 	{ "kind",   TEXT, AT(reward.kind), NULL, NULL },
 	{ "total",  F4, AT(reward.total),  "cm", NULL },
-	{ "cosine", F4, AT(reward.cosine), "cm", NULL },
-	{ "binary", F4, AT(reward.binary), "cm", NULL },
-	{ "edit",   F4, AT(reward.edit),   "cm", NULL },
+	{ "cosine", PART,  0, "cm", NULL },
+	{ "binary", PART,  0, "cm", NULL },
+	{ "edit",   PART,  0, "cm", NULL },
+	{ "parts",  PARTS, 0, "cm", NULL },
 	{ NULL, 0, 0, NULL, NULL },
 };
 
@@ -87,18 +91,101 @@ static int size_now(const struct rf_record *r, char letter)
 	return letter == 't' ? r->T - 1 : *size_of((struct rf_record *)r, letter);
 }
 
+/* ---- parts of a reward --------------------------------------------------------------------- */
+
+bool rf_part_named(const char *name, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool letter = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z');
+
+		if (!letter && (!i || (name[i] != '_' && (name[i] < '0' || name[i] > '9'))))
+			return false;
+	}
+	return n > 0 && n <= RF_PART_NAME;
+}
+
+const char *rf_part_known(int i)
+{
+	for (const struct field *f = reward_fields; f->key; f++)
+		if (f->kind == PART && !i--)
+			return f->key;
+	return NULL;
+}
+
+/* Whether the part has a key of its own in the reward. */
+static bool known(const char *name)
+{
+	const char *key;
+
+	for (int i = 0; (key = rf_part_known(i)); i++)
+		if (!strcmp(key, name))
+			return true;
+	return false;
+}
+
+static int find_part(const struct rf_reward *w, const char *name)
+{
+	int i = 0;
+
+	while (i < w->parts && strcmp(w->part[i].name, name))
+		i++;
+	return i;
+}
+
+float *rf_part(const struct rf_reward *w, const char *name)
+{
+	int i = find_part(w, name);
+
+	return i < w->parts ? w->part[i].value : NULL;
+}
+
+static int parts_in_map(const struct rf_reward *w)
+{
+	int n = 0;
+
+	for (int i = 0; i < w->parts; i++)
+		n += !known(w->part[i].name);
+	return n;
+}
+
+static enum rf_code bad_name(const char *name, size_t n, struct rf_err *e)
+{
+	char shown[4 * RF_PART_NAME];
+
+	return rf_fail(e, RF_EDATA, "'%s' is not a name of up to %d letters, digits and '_', a letter first",
+	               rf_quote(shown, sizeof shown, name, n), RF_PART_NAME);
+}
+
+static enum rf_code too_many_parts(struct rf_err *e)
+{
+	return rf_fail(e, RF_EDATA, "reward has more than %d parts", RF_PARTS);
+}
+
+/* ---- fields -------------------------------------------------------------------------------- */
+
 /* The pointer of an array or text. */
 static void *get(const struct rf_record *r, const struct field *f)
 {
 	void *p;
 
+	if (f->kind == PART)
+		return rf_part(&r->reward, f->key);
 	memcpy(&p, (const char *)r + f->at, sizeof p);
 	return p;
 }
 
 static void set(struct rf_record *r, const struct field *f, void *p)
 {
-	memcpy((char *)r + f->at, &p, sizeof p);
+	struct rf_reward *w = &r->reward;
+
+	if (f->kind == PART) {
+		int i = find_part(w, f->key);
+
+		w->part[i] = (struct rf_part){ f->key, p };
+		w->parts += i == w->parts;
+	} else {
+		memcpy((char *)r + f->at, &p, sizeof p);
+	}
 }
 
 static bool present(const struct rf_record *r, const struct field *f)
@@ -110,11 +197,12 @@ static bool present(const struct rf_record *r, const struct field *f)
 	case TEXTS:  return r->answers >= 0;
 	case MAP:    return r->meta.data != NULL;
 	case GROUP:  return f->sub == rollout_fields ? r->rollout.tokens != NULL : r->reward.kind != NULL;
+	case PARTS:  return parts_in_map(&r->reward) > 0;
 	default:     return get(r, f) != NULL;
 	}
 }
 
-/* Numbers in an array; false: more than fit in memory. */
+/* Numbers in an array, of PARTS in each; false: more than fit in memory. */
 static bool count(const struct rf_record *r, const struct field *f, size_t *n)
 {
 	*n = 4;
@@ -170,6 +258,29 @@ static void *arena_alloc(struct rf_arena_block **arena, size_t n)
 void *rf_record_alloc(struct rf_record *r, size_t n, size_t size)
 {
 	return __builtin_mul_overflow(n, size, &n) ? NULL : arena_alloc(&r->arena, n ? n : 1);
+}
+
+float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
+{
+	struct rf_reward *w = &r->reward;
+	size_t n = strlen(name);
+	float *value;
+	char *copy;
+
+	if (!rf_part_named(name, n))
+		bad_name(name, n, e);
+	else if (rf_part(w, name))
+		rf_fail(e, RF_EDATA, "reward has a part '%s' already", name);
+	else if (w->parts == RF_PARTS)
+		too_many_parts(e);
+	else if (!(copy = rf_record_alloc(r, n + 1, 1)) ||
+	         !(value = rf_record_alloc(r, (size_t)r->c * (size_t)w->n, sizeof *value)))
+		rf_fail(e, RF_ENOMEM, "out of memory");
+	else {
+		w->part[w->parts++] = (struct rf_part){ strcpy(copy, name), value };
+		return value;
+	}
+	return NULL;
 }
 
 void rf_record_init(struct rf_record *r)
@@ -236,6 +347,27 @@ static void *dup(struct rf_record *r, const void *data, size_t n, bool *ok)
 	return p;
 }
 
+/* The parts in the map; the list is a copy already and points into the old record. */
+static void copy_parts(struct rf_record *to, const struct field *f, bool *ok)
+{
+	size_t size;
+
+	if (!count(to, f, &size)) {
+		*ok = false;
+		return;
+	}
+	for (int i = 0; i < to->reward.parts; i++) {
+		struct rf_part *p = &to->reward.part[i];
+
+		if (known(p->name))
+			continue;
+		p->name = dup(to, p->name, strlen(p->name) + 1, ok);
+		p->value = dup(to, p->value, 4 * size, ok);
+		if (!*ok)
+			return;
+	}
+}
+
 static void copy_fields(struct rf_record *to, const struct rf_record *from, const struct field *fields,
                         bool *ok)
 {
@@ -260,6 +392,7 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 			break;
 		case I4:
 		case F4:
+		case PART:
 			if (count(from, f, &size))
 				set(to, f, dup(to, get(from, f), 4 * size, ok));
 			else
@@ -267,6 +400,9 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 			break;
 		case GROUP:
 			copy_fields(to, from, f->sub, ok);
+			break;
+		case PARTS:
+			copy_parts(to, f, ok);
 			break;
 		default:
 			break;
@@ -332,6 +468,43 @@ static enum rf_code check_raw(struct rf_raw raw, const char *key, struct rf_err 
 	return RF_OK;
 }
 
+static const char in_map[] = "reward.parts.";
+
+/* How many numbers the array has, which must be some and not too many. */
+static enum rf_code check_size(const struct rf_record *r, const struct field *f, const char *pre,
+                               const char *key, size_t *n, struct rf_err *e)
+{
+	for (const char *l = f->dims; *l; l++)
+		if (size_now(r, *l) < (*l != 't'))
+			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, key);
+	if (!count(r, f, n) || *n > UINT32_MAX / 4)
+		return rf_fail(e, RF_EIO,
+		               "%s%s has 4 GiB or more, which no message holds: use shorter sequences", pre,
+		               key);
+	return RF_OK;
+}
+
+static enum rf_code check_parts(const struct rf_record *r, const struct field *f, struct rf_err *e)
+{
+	const struct rf_reward *w = &r->reward;
+	enum rf_code rc = RF_OK;
+	size_t n;
+
+	for (int i = 0; i < w->parts && rc == RF_OK; i++) {
+		const struct rf_part *p = &w->part[i];
+
+		if (!rf_part_named(p->name, strlen(p->name))) {
+			bad_name(p->name, strlen(p->name), e);
+			return rf_blame(e, "reward.parts");
+		}
+		if (find_part(w, p->name) < i)
+			return rf_fail(e, RF_EDATA, "reward has the part '%s' twice", p->name);
+		if (!known(p->name) && (rc = check_size(r, f, in_map, p->name, &n, e)) == RF_OK)
+			rc = check_floats(p->value, n, in_map, p->name, e);
+	}
+	return rc;
+}
+
 static enum rf_code check_fields(const struct rf_record *r, const struct field *fields, int vocab,
                                  struct rf_err *e)
 {
@@ -345,15 +518,10 @@ static enum rf_code check_fields(const struct rf_record *r, const struct field *
 		switch (f->kind) {
 		case I4:
 		case F4:
-			for (const char *l = f->dims; *l; l++)
-				if (size_now(r, *l) < (*l != 't'))
-					return rf_fail(e, RF_EDATA, "%s%s is empty", pre, f->key);
-			if (!count(r, f, &n) || n > UINT32_MAX / 4)
-				return rf_fail(e, RF_EIO,
-				               "%s%s has 4 GiB or more, which no message holds: use shorter "
-				               "sequences",
-				               pre, f->key);
-			if (f->kind == F4)
+		case PART:
+			if ((rc = check_size(r, f, pre, f->key, &n, e)) != RF_OK)
+				return rc;
+			if (f->kind != I4)
 				rc = check_floats(get(r, f), n, pre, f->key, e);
 			else if (f->at == AT(positions))
 				rc = check_ints(r->positions, n, 1, r->T, pre, f->key, e);
@@ -385,6 +553,9 @@ static enum rf_code check_fields(const struct rf_record *r, const struct field *
 			break;
 		case GROUP:
 			rc = check_fields(r, f->sub, vocab, e);
+			break;
+		case PARTS:
+			rc = check_parts(r, f, e);
 			break;
 		case ID:
 			break;
@@ -472,8 +643,9 @@ static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape
 	return data->type == RF_MP_BIN ? NULL : "has data that are not binary";
 }
 
-static enum rf_code read_array(struct rf_record *r, const struct field *f, const char *pre, struct rf_mp v,
-                               struct rf_err *e)
+/* Reads an array into memory of the record's; key is what it is called, of a part not what the field is. */
+static enum rf_code read_array(struct rf_record *r, const struct field *f, const char *pre, const char *key,
+                               struct rf_mp v, void **to, struct rf_err *e)
 {
 	uint64_t shape[4], want[4];
 	int ndim = (int)strlen(f->dims);
@@ -481,30 +653,28 @@ static enum rf_code read_array(struct rf_record *r, const struct field *f, const
 	const char *why = open_array(v, f->kind == I4 ? "<i4" : "<f4", shape, ndim, &data);
 	char a[80], b[80];
 	size_t n;
-	void *p;
 
 	if (why)
-		return rf_fail(e, RF_EDATA, "%s%s %s", pre, f->key, why);
+		return rf_fail(e, RF_EDATA, "%s%s %s", pre, key, why);
 	for (int i = 0; i < ndim; i++) {
 		int *size = size_of(r, f->dims[i]);
 		/* it would say nothing, and 0 stands for a size that is not known yet */
 		if (size && !shape[i])
-			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, f->key);
+			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, key);
 		if (size && !*size)
 			*size = (int)shape[i];
 		want[i] = (uint64_t)size_now(r, f->dims[i]);
 	}
 	if (memcmp(shape, want, (size_t)ndim * sizeof *shape))
-		return rf_fail(e, RF_EDATA, "%s%s has the shape %s, %s was expected", pre, f->key,
+		return rf_fail(e, RF_EDATA, "%s%s has the shape %s, %s was expected", pre, key,
 		               shape_text(a, sizeof a, shape, ndim), shape_text(b, sizeof b, want, ndim));
 	if (!count(r, f, &n) || 4 * n != data.n)
 		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which its shape %s does not need",
-		               pre, f->key, (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
-	if (!(p = rf_record_alloc(r, n, 4)))
-		return no_memory(f->key, e);
+		               pre, key, (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
+	if (!(*to = rf_record_alloc(r, n, 4)))
+		return no_memory(key, e);
 	if (n)
-		memcpy(p, data.data, 4 * n);
-	set(r, f, p);
+		memcpy(*to, data.data, 4 * n);
 	return RF_OK;
 }
 
@@ -540,6 +710,42 @@ static enum rf_code read_answers(struct rf_record *r, struct rf_mp v, struct rf_
 	r->answers = (int)it.n;
 	for (uint32_t i = 0; i < it.n && rc == RF_OK; i++)
 		rc = read_string(r, "an element of ", "answers", &v, &r->answer[i], e);
+	return rc;
+}
+
+/* The map of parts, behind those that have keys of their own. */
+static enum rf_code read_parts(struct rf_record *r, const struct field *f, struct rf_mp map, struct rf_err *e)
+{
+	struct rf_reward *w = &r->reward;
+	struct rf_mp_item it, key;
+	struct rf_mp v;
+	enum rf_code rc = RF_OK;
+
+	rf_mp_next(&map, &it);
+	if (it.type != RF_MP_MAP)
+		return rf_fail(e, RF_EDATA, "reward.parts is not a map");
+	if (!it.n)
+		return rf_fail(e, RF_EDATA, "reward.parts is empty");
+	for (uint32_t left = it.n; left && rc == RF_OK; left--) {
+		char *name;
+		void *p;
+
+		rf_mp_pair(&map, &key, &v);
+		if (!rf_part_named((const char *)key.data, key.n)) {
+			bad_name((const char *)key.data, key.n, e);
+			return rf_blame(e, "reward.parts");
+		}
+		if (w->parts == RF_PARTS)
+			return too_many_parts(e);
+		if (!(name = rf_record_alloc(r, (size_t)key.n + 1, 1)))
+			return no_memory("parts", e);
+		memcpy(name, key.data, key.n);
+		name[key.n] = 0;
+		if (known(name))
+			return rf_fail(e, RF_EDATA, "reward.parts has '%s', whose place is beside it", name);
+		if ((rc = read_array(r, f, in_map, name, v, &p, e)) == RF_OK)
+			w->part[w->parts++] = (struct rf_part){ name, p };
+	}
 	return rc;
 }
 
@@ -586,8 +792,12 @@ static enum rf_code read_field(struct rf_record *r, const struct field *f, const
 		return RF_OK;
 	case GROUP:
 		return read_fields(r, f->sub, v, e);
+	case PARTS:
+		return read_parts(r, f, v, e);
 	default:
-		return read_array(r, f, pre, v, e);
+		if ((rc = read_array(r, f, pre, f->key, v, &p, e)) == RF_OK)
+			set(r, f, p);
+		return rc;
 	}
 }
 
@@ -642,12 +852,35 @@ enum rf_code rf_record_decode(struct rf_record *r, const void *msg, size_t n, in
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+static void pack_numbers(msgpack_packer *pk, const struct rf_record *r, const struct field *f, const void *p)
+{
+	int shape[4];
+	size_t n;
+
+	for (int i = 0; f->dims[i]; i++)
+		shape[i] = size_now(r, f->dims[i]);
+	count(r, f, &n);
+	rf_pack_array(pk, f->kind == I4 ? "<i4" : "<f4", (int)strlen(f->dims), shape, p, 4 * n);
+}
+
+static void pack_parts(msgpack_packer *pk, const struct rf_record *r, const struct field *f)
+{
+	const struct rf_reward *w = &r->reward;
+
+	msgpack_pack_map(pk, (size_t)parts_in_map(w));
+	for (int i = 0; i < w->parts; i++)
+		if (!known(w->part[i].name)) {
+			rf_pack_text(pk, w->part[i].name);
+			pack_numbers(pk, r, f, w->part[i].value);
+		}
+}
+
 static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct field *fields)
 {
 	struct rf_raw *raw;
 	msgpack_packer pk;
-	size_t keys, n;
-	int *unknowns, shape[4];
+	size_t keys;
+	int *unknowns;
 
 	unknown_of((struct rf_record *)r, fields, &unknowns, &raw);
 	keys = (size_t)*unknowns;
@@ -671,13 +904,8 @@ static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struc
 			break;
 		case MAP:    rf_buf_add(b, r->meta.data, r->meta.size); break;
 		case GROUP:  pack_fields(b, r, f->sub); break;
-		case I4:
-		case F4:
-			for (int i = 0; f->dims[i]; i++)
-				shape[i] = size_now(r, f->dims[i]);
-			count(r, f, &n);
-			rf_pack_array(&pk, f->kind == I4 ? "<i4" : "<f4", (int)strlen(f->dims), shape,
-			              get(r, f), 4 * n);
+		case PARTS:  pack_parts(&pk, r, f); break;
+		default:     pack_numbers(&pk, r, f, get(r, f));
 		}
 	}
 	rf_buf_add(b, raw->data, raw->size);

@@ -6,6 +6,7 @@
 #ifndef RF_RECORD_H
 #define RF_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,11 +28,16 @@ struct rf_rollout {
 	struct rf_raw unknown;
 };
 
+enum { RF_PARTS = 32, RF_PART_NAME = 32 }; /* parts of a reward, bytes of a part's name: at most */
+
+struct rf_part { const char *name; float *value; }; /* (c, n) */
+
 struct rf_reward {
 	const char *kind;       /* NULL: the record has no reward */
 	int n;                  /* rollouts per position */
-	float *total;           /* (c, n), the part that was chosen */
-	float *cosine, *binary, *edit; /* (c, n) each; a part may be NULL in a foreign stream */
+	float *total;           /* (c, n), what is trained on */
+	int parts;
+	struct rf_part part[RF_PARTS]; /* no name twice */
 	int unknowns;           /* keys of the map that we do not know, as read */
 	struct rf_raw unknown;
 };
@@ -69,10 +75,20 @@ void rf_record_free(struct rf_record *r);
 /* Memory of the record's own, uninitialised, 64-byte aligned, gone with it.  NULL: out of memory. */
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
-/* Removes what was computed from something that a stage is about to write anew. */
+/* Whether a part may be called so: 1 to RF_PART_NAME letters, digits and '_', a letter first. */
+bool rf_part_named(const char *name, size_t n);
+/* The i-th of the parts whose names the format knows, in its order; NULL: there are no more. */
+const char *rf_part_known(int i);
+/* The values of the part of this name; NULL: there is none. */
+float *rf_part(const struct rf_reward *w, const char *name);
+/* Room for the (c, n) values of a new part, uninitialised.  NULL: RF_EDATA where the name is none or is
+ * taken, or there are RF_PARTS already; RF_ENOMEM. */
+float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e);
+
 /* Takes out what is large and seldom looked at: hidden states and logits, also the rollouts'.  Only the
  * pointers go. */
 void rf_record_hide(struct rf_record *r);
+/* Removes what was computed from something that a stage is about to write anew. */
 void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);
