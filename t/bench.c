@@ -274,7 +274,7 @@ static void step_once(int T, int n, double part[STAGES])
 			t = rf_now();
 			if ((k == 1   ? rf_select_record(&select, 0, batch[i], &skip, &e)
 			     : k == 2 ? rf_rollout_record(&rollouts, batch[i], &e)
-			              : rf_reward_record(batch[i], RF_REWARD_COSINE, 0, 0, 0, NULL, &e)) !=
+			              : rf_reward_record(batch[i], 0, 0, 0, 0, NULL, &e)) !=
 			    RF_OK)
 				die(&e);
 			part[k] += rf_now() - t;

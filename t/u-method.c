@@ -519,7 +519,7 @@ static void test_shift(struct rewarded *w)
 	int32_t first = w->positions[0];
 	const size_t bytes = sizeof *parts;
 
-	bool good = rf_reward_record(&w->r, RF_REWARD_HYBRID, 3, 0, 0, NULL, &e) == RF_OK;
+	bool good = rf_reward_record(&w->r, rf_reward_kind("hybrid"), 3, 0, 0, NULL, &e) == RF_OK;
 	memcpy(parts[0], w->r.reward.total, bytes);
 	memcpy(parts[1], part(w, "cosine"), bytes);
 	memcpy(parts[2], part(w, "edit"), bytes);
@@ -531,13 +531,38 @@ static void test_shift(struct rewarded *w)
 		gt[x] = gt[K * D + x];
 		gt[K * D + x] = h;
 	}
-	good = good && rf_reward_record(&w->r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) == RF_OK;
+	good = good && rf_reward_record(&w->r, rf_reward_kind("hybrid"), 0, 0, 0, NULL, &e) == RF_OK;
 	good = good && !memcmp(parts[0], w->r.reward.total, bytes) &&
 	       !memcmp(parts[1], part(w, "cosine"), bytes) && !memcmp(parts[2], part(w, "edit"), bytes);
 	ok(good && part(w, "cosine")[0] < 0.9999 && part(w, "edit")[0] < 1,
 	   "reward: shifted, it compares with the next position's text");
 	w->positions[1] = w->positions[0];
 	w->positions[0] = first;
+}
+
+/* A kind is a word, found by all of it; the parts are the first of them, in the order of the record's. */
+static void test_kinds(void)
+{
+	struct rewarded w;
+	struct rf_err e;
+	char words[RF_REWARD_WORDS];
+	bool good;
+	int i = 0;
+
+	make_rewarded(&w);
+	good = rf_reward_record(&w.r, rf_reward_kind("edit"), 0, 0, 0, NULL, &e) == RF_OK &&
+	       w.r.reward.parts >= 3;
+	ok(!strncmp(rf_reward_kinds(words), "cosine|binary|edit|", 19) && strstr(words, "|hybrid|random"),
+	   "kinds: %s", words);
+	for (char *word = strtok(words, "|"); word; word = strtok(NULL, "|"), i++) {
+		good &= rf_reward_kind(word) == i;
+		if (i < w.r.reward.parts)
+			good &= !strcmp(word, w.r.reward.part[i].name) && rf_part_named(word, strlen(word));
+	}
+	ok(good && i > w.r.reward.parts, "kinds: parts come first, by names that a record takes");
+	ok(rf_reward_kind("cos") == -1 && rf_reward_kind("") == -1 && rf_reward_kind("cosine|binary") == -1,
+	   "kinds: other words are none");
+	rf_record_free(&w.r);
 }
 
 static void test_rewards(void)
@@ -552,7 +577,7 @@ static void test_rewards(void)
 	for (int i = 0; i < 4; i++) {
 		make_rewarded(&w);
 		w.r.advantage = old;
-		bool good = rf_reward_record(&w.r, (enum rf_reward_kind)i, 0, 0, 0, NULL, &e) == RF_OK
+		bool good = rf_reward_record(&w.r, rf_reward_kind(kind[i].name), 0, 0, 0, NULL, &e) == RF_OK
 		            && !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
 		for (int g = 0; good && g < 4; g++) {
 			good &= near(w.r.reward.total[g], g % 2 ? kind[i].bad : kind[i].good, 1e-6);
@@ -565,13 +590,13 @@ static void test_rewards(void)
 	}
 
 	make_rewarded(&w);
-	bool good = rf_reward_record(&w.r, RF_REWARD_RANDOM, 0, 3, 4, NULL, &e) == RF_OK;
+	bool good = rf_reward_record(&w.r, rf_reward_kind("random"), 0, 3, 4, NULL, &e) == RF_OK;
 	for (uint64_t g = 0; good && g < 4; g++)
 		good &= w.r.reward.total[g] ==
 		        (float)rf_draw(rf_draw_key(3, RF_DRAW_REWARD, 4, 9, g / 2, g % 2), 0);
 	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
 	   "reward: random is drawn for (seed, step, id, position, rollout)");
-	good = rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_OK;
+	good = rf_reward_record(&w.r, rf_reward_kind("binary"), 0, 0, 0, NULL, &e) == RF_OK;
 	ok(good && !strcmp(w.r.reward.kind, "binary") && w.r.reward.total[0] == 1,
 	   "reward: computed again it replaces the old");
 
@@ -590,17 +615,18 @@ static void test_rewards(void)
 	test_shift(&w);
 
 	w.positions[1] = 10;
-	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_EDATA,
+	ok(rf_reward_record(&w.r, rf_reward_kind("binary"), 0, 0, 0, NULL, &e) == RF_EDATA,
 	   "reward: a rollout beyond the text is an error");
 	w.positions[1] = 9;
 	w.r.rollout.h_gt = NULL;
-	ok(rf_reward_record(&w.r, RF_REWARD_BINARY, 0, 0, 0, NULL, &e) == RF_EDATA && strstr(e.msg, "h_gt"),
+	ok(rf_reward_record(&w.r, rf_reward_kind("binary"), 0, 0, 0, NULL, &e) == RF_EDATA &&
+	           strstr(e.msg, "h_gt"),
 	   "reward: rollouts without hidden states are an error");
 	rf_record_free(&w.r);
 
 	make_rewarded(&w);
 	w.r.rollout.tokens = NULL;
-	ok(rf_reward_record(&w.r, RF_REWARD_COSINE, 0, 0, 0, NULL, &e) == RF_OK && !w.r.reward.kind
+	ok(rf_reward_record(&w.r, rf_reward_kind("cosine"), 0, 0, 0, NULL, &e) == RF_OK && !w.r.reward.kind
 	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
 	   "reward: no rollouts, no reward, no error");
 	rf_record_free(&w.r);
@@ -777,6 +803,7 @@ int main(int argc, char *argv[])
 	test_frequencies();
 	test_levenshtein();
 	test_cosine();
+	test_kinds();
 	test_rewards();
 	test_groups();
 	test_advantage_record();

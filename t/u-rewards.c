@@ -66,7 +66,7 @@ static void test_case(const char *golden, const char *name)
 	r.rollout.n = 1;
 	r.rollout.k = (int)roll->shape[1];
 	r.rollout.d = (int)h->shape[2];
-	if (rf_reward_record(&r, RF_REWARD_HYBRID, 0, 0, 0, NULL, &e) != RF_OK ||
+	if (rf_reward_record(&r, rf_reward_kind("hybrid"), 0, 0, 0, NULL, &e) != RF_OK ||
 	    rf_advantage_record(&a, &r, NULL, &e) != RF_OK)
 		die(name, &e);
 	for (int i = 0; i < 3; i++) {
@@ -81,16 +81,6 @@ static void test_case(const char *golden, const char *name)
 	ok(off <= 1e-6, "%s: advantages of the hybrid reward, off by %.1e", name, off);
 	rf_record_free(&r);
 	rf_tensors_close(&file);
-}
-
-static enum rf_reward_kind kind_of(const char *name)
-{
-	static const char *const kind[] = { "cosine", "binary", "hybrid", "edit", "random" };
-	int i = 0;
-
-	while (i < 4 && strcmp(name, kind[i]))
-		i++;
-	return (enum rf_reward_kind)i;
 }
 
 /* The stored parts are computed again, and the advantages that belong to them. */
@@ -120,12 +110,11 @@ static void test_stream(const char *golden)
 			continue;
 		rf_record_init(&old);
 		if (rf_record_copy(&old, r, &e) != RF_OK ||
-		    rf_reward_record(r, kind_of(old.reward.kind), 0, 0, 0, NULL, &e) != RF_OK ||
+		    rf_reward_record(r, rf_reward_kind(old.reward.kind), 0, 0, 0, NULL, &e) != RF_OK ||
 		    rf_advantage_record(&a, r, NULL, &e) != RF_OK)
 			die(path, &e);
 		off = worst(r->reward.total, old.reward.total, G);
-		if (r->reward.parts != old.reward.parts)
-			off = INFINITY;
+		ok(old.reward.parts == 3 && r->reward.parts >= 3, "stream: record %d: parts", (int)r->id);
 		for (int i = 0; i < old.reward.parts; i++)
 			off = fmax(off, worst(rf_part(&r->reward, old.reward.part[i].name),
 			                      old.reward.part[i].value, G));

@@ -11,15 +11,14 @@ static struct {
 	int kind, shift, draw_step;
 	uint64_t seed, step;
 	unsigned long long seen, alone; /* records; those without another position */
-} how = { .kind = RF_REWARD_COSINE, .draw_step = -1 };
+} how = { .draw_step = -1 };
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_judge *judge;
 
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	bool alone = false;
-	enum rf_code rc = rf_reward_record(r, (enum rf_reward_kind)how.kind, how.shift, how.seed, how.step,
-	                                   &alone, e);
+	enum rf_code rc = rf_reward_record(r, how.kind, how.shift, how.seed, how.step, &alone, e);
 
 	(void)arg;
 	how.seen++;
@@ -45,8 +44,9 @@ int main(int argc, char *argv[])
 {
 	struct rf_judge_settings exec = RF_JUDGE_DEFAULTS;
 	struct rf_opt judge_opts[RF_JUDGE_OPTS], stream[RF_STAGE_OPTS];
+	char kinds[RF_REWARD_WORDS];
 	const struct rf_opt opts[] = {
-		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, "cosine|binary|hybrid|edit|random",
+		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
 		  "the part that counts", true },
 		{ "shift", 0, RF_OPT_INT, &how.shift, 0, 1 << 24, "n",
 		  "compare with the text of the n-th next position: what no skill scores", true },
@@ -66,6 +66,7 @@ int main(int argc, char *argv[])
 	};
 	struct rf_err err;
 
+	how.kind = rf_reward_kind("cosine");
 	rf_judge_options(&exec, judge_opts);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)

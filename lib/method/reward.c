@@ -2,7 +2,9 @@
  *
  * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j]
  * the state at the text's token in its place (paper, eq. 8). */
+#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +13,12 @@
 
 enum { MAX_K = 65536 };
 
-static const char *const kind_name[] = { "cosine", "binary", "hybrid", "edit", "random" };
+/* A rollout of k tokens and the text that it is compared with; of both the hidden states (k, d). */
+struct pair {
+	const int32_t *rollout, *text;
+	const float *h_pred, *h_gt;
+	int k, d;
+};
 
 double rf_cosine(const float *a, const float *b, int d)
 {
@@ -49,22 +56,70 @@ int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m)
 	return row[m];
 }
 
-static double mean_cosine(const float *pred, const float *gt, int k, int d)
+static double cosine(const struct pair *p)
 {
-	double sum = 0;
+	size_t d = (size_t)p->d;
+	double total = 0;
 
-	for (int j = 0; j < k; j++)
-		sum += rf_cosine(pred + (size_t)j * (size_t)d, gt + (size_t)j * (size_t)d, d);
-	return sum / k;
+	for (size_t j = 0; j < (size_t)p->k; j++)
+		total += rf_cosine(p->h_pred + j * d, p->h_gt + j * d, p->d);
+	return total / p->k;
 }
 
-static double mean_equal(const int32_t *a, const int32_t *b, int k)
+static double binary(const struct pair *p)
 {
 	int equal = 0;
 
-	for (int j = 0; j < k; j++)
-		equal += a[j] == b[j];
-	return (double)equal / k;
+	for (int j = 0; j < p->k; j++)
+		equal += p->rollout[j] == p->text[j];
+	return (double)equal / p->k;
+}
+
+static double edit(const struct pair *p)
+{
+	return 1 - (double)rf_levenshtein(p->rollout, p->k, p->text, p->k) / p->k;
+}
+
+/* In this order parts are computed and kept. */
+static const struct {
+	const char *name; /* as rf_part_named() has it */
+	double (*of)(const struct pair *p);
+} part[] = {
+	{ "cosine", cosine },
+	{ "binary", binary },
+	{ "edit",   edit },
+};
+
+/* Kinds are the parts, then these sums of two, then the control. */
+static const struct { const char *name, *of[2]; } sum[] = {
+	{ "hybrid", { "cosine", "binary" } },
+};
+
+enum { PARTS = sizeof part / sizeof *part, SUMS = sizeof sum / sizeof *sum, RANDOM = PARTS + SUMS, KINDS };
+_Static_assert((int)PARTS <= (int)RF_PARTS, "a record has room for them");
+
+static const char *kind_name(int kind)
+{
+	return kind < PARTS ? part[kind].name : kind < RANDOM ? sum[kind - PARTS].name : "random";
+}
+
+char *rf_reward_kinds(char words[RF_REWARD_WORDS])
+{
+	int n = 0;
+
+	for (int i = 0; i < KINDS; i++) {
+		n += snprintf(words + n, (size_t)(RF_REWARD_WORDS - n), i ? "|%s" : "%s", kind_name(i));
+		assert(n < RF_REWARD_WORDS);
+	}
+	return words;
+}
+
+int rf_reward_kind(const char *name)
+{
+	for (int i = 0; i < KINDS; i++)
+		if (!strcmp(kind_name(i), name))
+			return i;
+	return -1;
 }
 
 static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
@@ -126,7 +181,7 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 	const struct rf_rollout *o = &r->rollout;
 	struct rf_reward *w = &r->reward;
 	size_t n = (size_t)o->n, k = (size_t)o->k, d = (size_t)o->d, G = (size_t)r->c * n;
-	float *cosine, *binary, *edit;
+	float *value[PARTS];
 	char *name;
 
 	rf_record_drop_reward(r);
@@ -136,27 +191,47 @@ static enum rf_code compute_parts(struct rf_record *r, const char *kind, const i
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	w->kind = strcpy(name, kind);
 	w->n = o->n;
-	if (!(cosine = rf_part_add(r, "cosine", e)) || !(binary = rf_part_add(r, "binary", e)) ||
-	    !(edit = rf_part_add(r, "edit", e)))
-		return RF_ENOMEM;
+	for (int i = 0; i < PARTS; i++)
+		if (!(value[i] = rf_part_add(r, part[i].name, e)))
+			return e->code;
 	for (size_t g = 0; g < G; g++) {
-		size_t i = (size_t)texts[g / n];
-		const int32_t *roll = o->tokens + g * k, *text = r->tokens + r->positions[i];
+		size_t at = (size_t)texts[g / n];
+		const struct pair p = {
+			.rollout = o->tokens + g * k, .text = r->tokens + r->positions[at],
+			.h_pred = o->h_pred + g * k * d, .h_gt = o->h_gt + at * k * d, .k = o->k, .d = o->d,
+		};
 
-		cosine[g] = (float)mean_cosine(o->h_pred + g * k * d, o->h_gt + i * k * d, o->k, o->d);
-		binary[g] = (float)mean_equal(roll, text, o->k);
-		edit[g] = (float)(1 - (double)rf_levenshtein(roll, o->k, text, o->k) / o->k);
+		for (int i = 0; i < PARTS; i++)
+			value[i][g] = (float)part[i].of(&p);
 	}
 	return RF_OK;
 }
 
-enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed,
-                              uint64_t step, bool *alone, struct rf_err *e)
+/* Fills the total of a record whose parts are there. */
+static void choose(struct rf_record *r, int kind, uint64_t seed, uint64_t step)
 {
 	const struct rf_reward *w = &r->reward;
-	size_t G = (size_t)r->c * (size_t)r->rollout.n;
+	size_t G = (size_t)r->c * (size_t)w->n, n = (size_t)w->n;
+	const float *a = NULL, *b = NULL;
+
+	if (kind < PARTS) {
+		a = rf_part(w, part[kind].name);
+	} else if (kind < RANDOM) {
+		a = rf_part(w, sum[kind - PARTS].of[0]);
+		b = rf_part(w, sum[kind - PARTS].of[1]);
+	}
+	for (size_t g = 0; g < G; g++)
+		if (a)
+			w->total[g] = b ? a[g] + b[g] : a[g];
+		else
+			w->total[g] = (float)rf_draw(
+				rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / n, g % n), 0);
+}
+
+enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t seed,
+                              uint64_t step, bool *alone, struct rf_err *e)
+{
 	enum rf_code rc;
-	uint64_t key;
 	int *texts = NULL;
 
 	if (alone)
@@ -172,20 +247,9 @@ enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int
 		r->c = 0;
 		return RF_OK;
 	}
-	if ((rc = compute_parts(r, kind_name[kind], texts, e)) != RF_OK)
-		return rc;
-	for (size_t g = 0; g < G; g++)
-		switch (kind) {
-		case RF_REWARD_COSINE: w->total[g] = rf_part(w, "cosine")[g]; break;
-		case RF_REWARD_BINARY: w->total[g] = rf_part(w, "binary")[g]; break;
-		case RF_REWARD_HYBRID: w->total[g] = rf_part(w, "cosine")[g] + rf_part(w, "binary")[g]; break;
-		case RF_REWARD_EDIT:   w->total[g] = rf_part(w, "edit")[g]; break;
-		case RF_REWARD_RANDOM:
-			key = rf_draw_key(seed, RF_DRAW_REWARD, step, r->id, g / (size_t)w->n,
-			                  g % (size_t)w->n);
-			w->total[g] = (float)rf_draw(key, 0);
-		}
-	return RF_OK;
+	if ((rc = compute_parts(r, kind_name(kind), texts, e)) == RF_OK)
+		choose(r, kind, seed, step);
+	return rc;
 }
 
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,

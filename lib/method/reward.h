@@ -2,11 +2,13 @@
  *
  *     cosine  mean_j  h_pred[j] . h_gt[j] / (max(|h_pred[j]|, 1e-8) max(|h_gt[j]|, 1e-8))
  *     binary  mean_j  [rollout token j = text token j]
- *     hybrid  cosine + binary
  *     edit    1 - Levenshtein(rollout, text) / k
+ *     hybrid  cosine + binary
  *     random  uniform in [0, 1): the control that every claim of an effect needs
  *
- * Every part is computed and kept; one is chosen as `total`. */
+ * The first three are parts, and a part is a function and a row of one table in reward.c: all are computed
+ * and kept in the record by their names, and one of them, the sum or the control is chosen as `total`.
+ * Nothing else needs to be told of a part: rf-dump and the log take the names from the records. */
 #ifndef RF_REWARD_H
 #define RF_REWARD_H
 
@@ -16,19 +18,22 @@
 #include "base/err.h"
 #include "stream/record.h"
 
-enum rf_reward_kind { RF_REWARD_COSINE, RF_REWARD_BINARY, RF_REWARD_HYBRID, RF_REWARD_EDIT,
-                      RF_REWARD_RANDOM };
+/* What can be the total, each by its name: "cosine|binary|.."; returns words. */
+enum { RF_REWARD_WORDS = 512 };
+char *rf_reward_kinds(char words[RF_REWARD_WORDS]);
+/* The place of a name among these; -1: it is none. */
+int rf_reward_kind(const char *name);
 
 double rf_cosine(const float *a, const float *b, int d);                              /* of one position */
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);                 /* n, m <= 65536 */
 
-/* Writes r->reward and removes advantage.  A record without rollouts passes unchanged.  step: the model's
- * (random).  shift: rollouts are compared with the text of the shift-th next of the record's positions, in
- * the order of the text, equal ones counted once, the first after the last (0: with their own): what they
- * score there they owe to no skill.  Where that would be their own text, the record is left without positions
- * and rollouts: *alone (NULL only where shift is 0).  RF_EDATA: rollouts without h_pred or h_gt, positions
- * outside the text. */
-enum rf_code rf_reward_record(struct rf_record *r, enum rf_reward_kind kind, int shift, uint64_t seed,
+/* Writes r->reward, all parts and as the total this kind, and removes advantage.  A record without rollouts
+ * passes unchanged.  step: the model's (random).  shift: rollouts are compared with the text of the shift-th
+ * next of the record's positions, in the order of the text, equal ones counted once, the first after the last
+ * (0: with their own): what they score there they owe to no skill.  Where that would be their own text, the
+ * record is left without positions and rollouts: *alone (NULL only where shift is 0).  RF_EDATA: rollouts
+ * without h_pred or h_gt, positions outside the text. */
+enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t seed,
                               uint64_t step, bool *alone, struct rf_err *e);
 
 /* `total` (c n numbers, finite) and its kind's name come from elsewhere (--exec), and take the place of those
