@@ -274,6 +274,53 @@ setup() {
 	[ "$(readlink run/latest)" = step-000004 ]
 }
 
+# rewards JQ IN OUT: the stream with each record's reward changed; $seq is the record's number
+rewards() {
+	rf-dump --json "$2" |
+		jq -c "if .type == \"seq\" then .seq as \$seq | .body.reward |= ($1) else . end" |
+		rf-cat --json -o "$3"
+}
+
+@test "rf-grpo: the log has the mean of every part of the rewards, over the rollouts that have it" {
+	batch 1:50 2:40 >in
+	# the first has a part of its own, the second none called cosine; one would take a key of the log
+	rewards '.parts = {cs_reward: (.total | .data |= map(. + 1))} |
+		if $seq == 1 then .parts.brief = .total else del(.cosine) end' in parts
+	runs run
+	rf-grpo -m run --log log parts
+	jq -n --slurpfile log log --slurpfile in <(json parts) -e '
+		def mean(f): [$in[].reward | f | .data? // [] | .[]] | add / length;
+		$log[0] as $l | [mean(.total) - $l["reward/mean"],
+			mean(.cosine) - $l["reward/cs_reward_mean"],
+			mean(.binary) - $l["reward/binary_reward_mean"],
+			mean(.edit) - $l["reward/edit_reward_mean"],
+			mean(.parts.brief) - $l["reward/brief_mean"],
+			mean(.parts.cs_reward) - $l["reward/part/cs_reward_mean"]]
+		| length == 6 and all(fabs < 1e-6)' >/dev/null
+	# what no record has is not there; the stream that is written keeps the parts
+	rewards 'del(.cosine)' in less
+	rf-grpo -m run --stale any --log less.log -o out less
+	jq -e 'has("reward/cs_reward_mean") or has("reward/brief_mean") | not' less.log >/dev/null
+	jq -e 'has("reward/edit_reward_mean")' less.log >/dev/null
+	[ "$(json out | jq -c '.reward | del(.kind) | keys_unsorted' | uniq)" = '["total","binary","edit"]' ]
+	rf-grpo -m run --stale any --lr 0 -o out parts
+	[ "$(json out | jq -c .reward)" = "$(json parts | jq -c .reward)" ]
+}
+
+@test "rf-grpo: of any number of parts the log has the first 64, and the step is the same" {
+	batch 1:50 2:40 3:40 >in
+	# each record has as many as it may, by names of its own that are as long as they may be
+	rewards '.total as $x | .parts = ([range(29) |
+		{key: "record_\($seq)_has_part_\(. + 100)_of_its_own", value: $x}] | from_entries)' in parts
+	runs a b
+	rf-grpo -m a --log log in
+	rf-grpo -m b --log log parts
+	same_step a b
+	[ "$(jq -c '[keys[] | select(test("^reward/.*_mean$"))] | length' log | paste -sd' ')" = "3 64" ]
+	jq -se '.[1]["perf/throughput"] > 0' log >/dev/null
+	jq -se '.[1]["reward/record_3_has_part_102_of_its_own_mean"] != null' log >/dev/null
+}
+
 @test "rf-grpo: --log-gradients logs both losses' norms and the angle between them, and trains as without" {
 	batch 1:150 2:70 >in
 	runs a b

@@ -84,10 +84,11 @@ static double edit(const struct pair *p)
 static const struct {
 	const char *name; /* as rf_part_named() has it */
 	double (*of)(const struct pair *p);
+	const char *key;  /* of its mean in a log; NULL: "reward/NAME_mean" */
 } part[] = {
-	{ "cosine", cosine },
-	{ "binary", binary },
-	{ "edit",   edit },
+	{ "cosine", cosine, "reward/cs_reward_mean" },
+	{ "binary", binary, "reward/binary_reward_mean" },
+	{ "edit",   edit,   "reward/edit_reward_mean" },
 };
 
 /* Kinds are the parts, then these sums of two, then the control. */
@@ -120,6 +121,21 @@ int rf_reward_kind(const char *name)
 		if (!strcmp(kind_name(i), name))
 			return i;
 	return -1;
+}
+
+char *rf_reward_key(char key[RF_REWARD_KEY], const char *name)
+{
+	snprintf(key, RF_REWARD_KEY, "reward/%s_mean", name);
+	for (int i = 0; i < PARTS; i++)
+		if (!strcmp(part[i].name, name)) {
+			if (part[i].key)
+				snprintf(key, RF_REWARD_KEY, "%s", part[i].key);
+			return key;
+		}
+	for (int i = 0; i < PARTS; i++)
+		if (part[i].key && !strcmp(part[i].key, key))
+			snprintf(key, RF_REWARD_KEY, "reward/part/%s_mean", name);
+	return key;
 }
 
 static enum rf_code computable(const struct rf_record *r, struct rf_err *e)

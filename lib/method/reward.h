@@ -41,4 +41,9 @@ enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,
                                     struct rf_err *e);
 
+/* What a log calls the mean of a part: "reward/NAME_mean", but for ours as the published implementation does.
+ * Of different names keys differ.  Returns key. */
+enum { RF_REWARD_KEY = RF_PART_NAME + 32 };
+char *rf_reward_key(char key[RF_REWARD_KEY], const char *name);
+
 #endif

@@ -398,10 +398,27 @@ bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, 
 	return false;
 }
 
+/* Adds a record's parts to the means, which are sums as yet. */
+static void add_parts(struct rf_train_stats *st, const struct rf_reward *w, size_t rollouts)
+{
+	for (int i = 0; i < w->parts; i++) {
+		int at = 0;
+
+		while (at < st->parts && strcmp(st->part[at].name, w->part[i].name))
+			at++;
+		if (at == RF_PART_MEANS)
+			continue;
+		if (at == st->parts)
+			st->part[st->parts++] = (struct rf_part_mean){ .name = w->part[i].name };
+		for (size_t b = 0; b < rollouts; b++)
+			st->part[at].mean += (double)w->part[i].value[b];
+		st->part[at].rollouts += rollouts;
+	}
+}
+
 void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n,
                        struct rf_train_stats *st)
 {
-	double W;
 	uint64_t surprised = 0;
 
 	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
@@ -410,6 +427,7 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 		const struct rf_record *r = batch[i];
 		const struct rf_reward *w = &r->reward;
 		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
+		size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
 
 		st->tokens += (uint64_t)r->T;
 		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
@@ -417,20 +435,15 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 		st->sequences_rl += R > 0;
 		for (int j = 0; r->entropy && j < r->T; j++, surprised++)
 			st->entropy += (double)r->entropy[j];
-		for (size_t b = 0; w->kind && b < (size_t)r->c * (size_t)w->n; b++) {
+		for (size_t b = 0; b < rewarded; b++)
 			st->reward += (double)w->total[b];
-			st->cosine += rf_part(w, "cosine") ? (double)rf_part(w, "cosine")[b] : 0;
-			st->binary += rf_part(w, "binary") ? (double)rf_part(w, "binary")[b] : 0;
-			st->edit += rf_part(w, "edit") ? (double)rf_part(w, "edit")[b] : 0;
-			st->rollouts++;
-		}
+		add_parts(st, w, rewarded);
+		st->rollouts += rewarded;
 	}
 	st->entropy = surprised ? st->entropy / (double)surprised : NAN;
-	W = st->rollouts ? (double)st->rollouts : 1;
-	st->reward /= W;
-	st->cosine /= W;
-	st->binary /= W;
-	st->edit /= W;
+	st->reward /= st->rollouts ? (double)st->rollouts : 1;
+	for (int i = 0; i < st->parts; i++)
+		st->part[i].mean /= (double)st->part[i].rollouts;
 }
 
 /* One pass over the mini-batch with these weights of the two losses. */

@@ -41,13 +41,19 @@ struct rf_train {
 enum { RF_TRAIN_OPTS = 10 };
 void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 
+/* A part of the rewards: its name lies in the records; over the rollouts that have it. */
+struct rf_part_mean { const char *name; double mean; uint64_t rollouts; };
+enum { RF_PART_MEANS = 2 * RF_PARTS };
+
 /* What a mini-batch was like; the log's figures (rf-grpo(1) lists them). */
 struct rf_train_stats {
 	int records, sequences_rl;         /* with rollouts */
 	uint64_t tokens, ntp_tokens, rl_tokens;
 	double loss_ntp, loss_rl;          /* without coefficients */
-	double reward, cosine, binary, edit; /* means over rollouts */
+	double reward;                     /* mean over rollouts */
 	uint64_t rollouts;
+	int parts;                         /* different names; those beyond RF_PART_MEANS are left out */
+	struct rf_part_mean part[RF_PART_MEANS];
 	/* mean of the records' entropies, nats; NaN where they have none */
 	double entropy;
 	/* kl: mean of r - 1 - log r; abs_diff: of |logp - old| */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "io/disk.h"
 #include "method/gradient.h"
+#include "method/reward.h"
 #include "method/trainer.h"
 
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS])
@@ -161,6 +162,8 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 
 /* ---- metrics ------------------------------------------------------------------------------- */
 
+enum { LINE = 4096 + RF_PART_MEANS * (RF_REWARD_KEY + 24) };
+
 /* Appends ,"name":value to the line; what is not finite is null. */
 static size_t field(char *line, size_t size, size_t n, const char *name, double v)
 {
@@ -170,17 +173,25 @@ static size_t field(char *line, size_t size, size_t n, const char *name, double 
 	return w > 0 && (size_t)w < size - n ? n + (size_t)w : n;
 }
 
+struct figure { const char *name; double v; bool shown; };
+
+static size_t figures(char *line, size_t size, size_t n, const struct figure *f, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (f[i].shown)
+			n = field(line, size, n, f[i].name, f[i].v);
+	return n;
+}
+
 static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds,
                          struct rf_err *e)
 {
-	const struct { const char *name; double v; bool shown; } fields[] = {
+	const struct figure rewards[] = {
 		{ "records", st->records, true },
 		{ "tokens", (double)st->tokens, true },
 		{ "rollouts", (double)st->rollouts, st->rollouts },
 		{ "reward/mean", st->reward, st->rollouts },
-		{ "reward/cs_reward_mean", st->cosine, st->rollouts },
-		{ "reward/binary_reward_mean", st->binary, st->rollouts },
-		{ "reward/edit_reward_mean", st->edit, st->rollouts },
+	}, rest[] = {
 		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
 		{ "group/count", t->groups, st->rollouts },
 		{ "group/spread_free", t->spread_free, st->rollouts },
@@ -202,15 +213,17 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
-	char line[4096], *more;
+	char line[LINE], key[RF_REWARD_KEY], *more;
+	const size_t room = sizeof line - 3;
 	size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"stepped\":%s", t->step,
 	                            st->stepped ? "true" : "false");
 
 	if (!t->log)
 		return RF_OK;
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-		if (fields[i].shown)
-			n = field(line, sizeof line - 3, n, fields[i].name, fields[i].v);
+	n = figures(line, room, n, rewards, sizeof rewards / sizeof *rewards);
+	for (int i = 0; i < st->parts; i++)
+		n = field(line, room, n, rf_reward_key(key, st->part[i].name), st->part[i].mean);
+	n = figures(line, room, n, rest, sizeof rest / sizeof *rest);
 	line[n++] = '}';
 	line[n++] = '\n';
 	if (!(more = realloc(t->lines, t->lines_size + n)))
