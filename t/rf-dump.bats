@@ -309,6 +309,82 @@ X
 	rf-dump --tsv --no-header x.rf | diff <(tail -n +2 want) -
 }
 
+# parts FILE: the example, whose first record's rewards have two parts more, one by the name of another column
+parts() {
+	example whole.rf
+	rf-dump --json whole.rf | jq -c 'if .seq == 1 then .body.reward |= (.edit as $x | .parts = {
+		brevity: ($x | .data = [0.125, 3, -1, 0.5]),
+		nll: ($x | .data = [7, 8, 9, 10])}) else . end' | rf-cat --json -o "$1"
+}
+
+@test "rf-dump: parts of rewards that only the stream names are shown, in text, in tables and as JSON" {
+	parts p.rf
+	rf-dump -n 1 p.rf | grep '^    rollout 0' >got
+	diff - got <<-'X'
+		    rollout 0  reward 2.000  cosine 1.000  binary 1.000  edit 1.000  brevity 0.125  nll 7.000
+	X
+	rf-dump --tsv p.rf | cut -f 4,7-13 >got
+	diff - got <<-'X'
+		entropy	reward	cosine	binary	edit	brevity	reward.nll	advantage
+		2.75	2	1	1	1	0.125	7	0.70710677
+		2.75	0.75	0.55	0.2	0.2	3	8	-0.70710677
+		9	1.9	0.9	1	1	-1	9	0.5
+		9	0.05	0.05	0	0.4	0.5	10	-0.5
+		NaN	NaN	NaN	NaN	NaN	NaN	NaN	NaN
+		NaN	NaN	NaN	NaN	NaN	NaN	NaN	NaN
+	X
+	rf-dump --json p.rf | rf-cat --json | cmp - p.rf
+	rf-cat p.rf | rf-dump --json | jq -c .body.reward | diff - <(rf-dump --json p.rf | jq -c .body.reward)
+	rf-dump --check -q p.rf
+	# chosen by them, in whichever form
+	rf-dump --tsv --columns brevity,nll,reward.nll --where 'brevity>0,reward.nll<9.5' --sort -brevity \
+		p.rf | diff <(printf 'brevity\tnll\treward.nll\n3\t2.75\t8\n0.125\t2.75\t7\n') -
+	rf-dump --where 'brevity<0' p.rf | grep -c '^    rollout' | grep -qx 1
+	rf-dump --json --where 'reward.brevity<0' p.rf | jq -c '[.seq, .type]' | paste -sd' ' |
+		grep -qxF '[0,"head"] [1,"seq"] [4,"end"]'
+	# a table has the columns that its first row calls for: once that has rewards, once not
+	rf-dump --json p.rf | awk 'NR == 2 { late = $0; next } NR == 4 { $0 = $0 "\n" late } { print }' |
+		rf-cat --json --renumber >late.rf
+	run ! grep -q brevity <(rf-dump --tsv late.rf)
+	rf-dump --tsv --rows rollout late.rf | grep -q $'^id\t.*\tedit\tbrevity\treward.nll\tadvantage'
+	rf-dump --tsv --columns id,brevity late.rf | head -n 4 |
+		diff <(printf 'id\tbrevity\n3\tNaN\n4\tNaN\n17\t0.125\n') -
+}
+
+@test "rf-dump: a name that is no column and no part is a mistake, which the first rewards show, or the end" {
+	parts p.rf
+	while IFS='|' read -r options; do
+		# shellcheck disable=SC2086
+		run -64 --separate-stderr rf-dump $options p.rf
+		[[ -z $output || $options == --json* && ${#lines[@]} -eq 1 ]]
+		[[ $stderr == "rf-dump: --"*": no column 'brevty'; there are file, record, id, T, "* ]]
+		[[ $stderr == *", edit, brevity, reward.nll, advantage, "* ]]
+		[[ $stderr == *"; of a part that others have: reward.brevty" ]]
+	done <<-'END'
+		--where brevty<1
+		--sort -brevty
+		--tsv --columns id,brevty
+		--tsv --columns id,brevty --rows rollout
+		--json --where brevty<1
+	END
+	run -64 --separate-stderr rf-dump --where 'brevty<1' "$G/stream/tokens.rf"
+	[[ $stderr == "rf-dump: --where: no column 'brevty'; there are "*", edit, advantage, "* ]]
+	run -64 rf-dump --rows position --where 'brevity<1' p.rf
+	# said to be a part: it may be that of any record, or of none
+	run -0 --separate-stderr rf-dump --where 'reward.brevty<1' p.rf
+	[ "$stderr" = "rf-dump: no row of 3 records: none has 'brevty'" ]
+	[ "$(rf-dump --tsv --columns reward.brevty p.rf | uniq | paste -sd' ')" = "brevty NaN" ]
+	# what was not read may have it
+	example first.rf
+	rf-dump --json first.rf | awk 'NR != 2' | rf-cat --json --renumber >none.rf
+	run -0 rf-dump --tsv --columns id,brevity -n 1 none.rf p.rf
+	[ "$output" = $'id\tbrevity\n3\tNaN' ]
+	run -64 rf-dump --tsv --columns id,brevity none.rf
+	[ "$(rf-dump --tsv --columns id,brevity none.rf p.rf | sed -n 4p)" = $'17\t0.125' ]
+	# a table without rows is its first line
+	rf-dump --tsv --rows rollout --columns id,edit "$G/stream/tokens.rf" 2>err | grep -qx $'id\tedit'
+}
+
 @test "rf-dump --tsv: as many columns in each row, whatever a row is" {
 	example x.rf
 	entropies e.rf

@@ -237,7 +237,8 @@ static void test_where(void)
 	static const char *const bad[] = {
 		"", " ", "reward", "reward<", "reward<x", "<0.1", "reward<0.1,", "reward<0.1 and",
 		"reward<0.1 or k=1",
-		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "rewrd<1", "source=1",
+		"reward<0.1 k=1", "reward<nan", "reward<inf", "reward~1", "reward=>1", "reward.<1",
+		"source=1",
 		"chosen=1",
 		"count>1", "reward<0.1,,k=1", ",k=1", "reward<0.1and k=1", "k=1 andk=1",
 	};
@@ -262,6 +263,102 @@ static void test_where(void)
 	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE
 	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
 	   "sort and columns that are not there");
+}
+
+/* Parts that a table is not told of before it meets them: their columns, and which names are mistakes. */
+static void test_parts(void)
+{
+	static float brief[C * N] = { 0.5f, 2, 3, 4 }, nll[C * N] = { 7, 8, 9, 10 };
+	struct rf_table_spec unasked = { .rows = RF_ROWS_ROLLOUT };
+	struct rf_record *rec = example();
+	struct rf_buf b = { 0 };
+	struct rf_table t;
+	struct rf_row row;
+	struct rf_err e;
+
+	rec->reward.parts = 3;
+	rec->reward.part[1] = (struct rf_part){ "brief", brief };
+	rec->reward.part[2] = (struct rf_part){ "nll", nll };
+	rf_row_of(&row, "", 0, rec);
+	line(&b, RF_ROWS_ROLLOUT, "nll,brief,reward.nll,reward.brief,reward.binary,binary,reward.none", &row,
+	     2);
+	ok(is(&b, "2\t3\t9\t3\t0.1\t0.1\tNaN\n"), "columns of parts, by their names and those in the reward");
+
+	rf_page_clear(&b);
+	bool good = rf_table_open(&t, &unasked, &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
+	rf_table_names(&t, &b);
+	ok(good && is(&b, "id\tposition\ts\tentropy\trollout\tk\treward\tcosine\tbinary\tedit\tbrief\t"
+	                  "reward.nll\tadvantage\tlogp\tsource\tprefix\tgenerated\ttruth\n"),
+	   "unasked the first record's parts are shown behind ours, and none takes another column's name");
+	rf_page_clear(&b);
+	rec->reward.part[1].name = "late";
+	good = rf_table_meet(&t, rec, &e) == RF_OK;
+	rf_row_at(&row, RF_ROWS_ROLLOUT, 0);
+	rf_table_line(&t, &numbers, &row, &b);
+	ok(good && strstr((char *)b.p, "\t0.5\tNaN\t0.2\tNaN\tNaN\t7\tNaN\t"),
+	   "those of later records are not");
+	rec->reward.part[1].name = "brief";
+
+	static const struct { const char *where, *rows; } c[] = {
+		{ "brief<1", "x..." }, { "reward.brief<1", "x..." }, { "nll<2", "xx.." },
+		{ "reward.nll<9", "xx.." }, { "reward.none<9", "...." }, { "brief>=2,reward.nll<10", ".xx." },
+	};
+	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+		good = rf_table_open(&t, &(struct rf_table_spec){ .where = c[i].where }, &e) == RF_OK &&
+		       rf_table_meet(&t, rec, &e) == RF_OK && rf_table_end(&t, &e) == RF_OK;
+		for (uint64_t j = 0; good && j < C * N; j++) {
+			rf_row_at(&row, RF_ROWS_AUTO, j);
+			good = rf_table_match(&t, &row) == (c[i].rows[j] == 'x');
+		}
+		ok(good, "where '%s'", c[i].where);
+	}
+
+	static const struct rf_table_spec bad[] = {
+		{ .where = "brif<1" }, { .columns = "id,brif" }, { .sort = "-brif" },
+		{ .where = "k=1,brif=1" },
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_EUSAGE;
+		ok(good && strstr(e.msg, ": no column 'brif'; there are file, record, ") &&
+		           strstr(e.msg, ", reward, cosine, binary, edit, brief, reward.nll, advantage,") &&
+		           strstr(e.msg, ", truth; of a part that others have: reward.brif"), "%.60s", e.msg);
+		rec->reward.kind = NULL;
+		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
+		good = good && rf_table_end(&t, &e) == RF_EUSAGE;
+		ok(good && strstr(e.msg, ", edit, advantage,"), "and where no record has rewards: %.60s",
+		   e.msg);
+		rec->reward.kind = "edit";
+	}
+	for (int i = 0; i < 2; i++) {
+		struct rf_table_spec both = { .columns = i ? "brif,reward.brif" : "reward.brif,brif" };
+
+		good = rf_table_open(&t, &both, &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
+		ok(good && t.column[0] == t.column[1], "%s: known to be a part", both.columns);
+	}
+	rec->reward.part[1].name = "brif";
+	good = rf_table_open(&t, &bad[1], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
+	rec->reward.part[1].name = "brief";
+	ok(good && rf_table_meet(&t, rec, &e) == RF_OK && rf_table_end(&t, &e) == RF_OK,
+	   "a part of the first record with rewards is one, whatever the others have");
+	static const char *const never[] = {
+		"", "a-b", "9z", "reward.", "reward.9z", "reward.a.b", "a.b", "mean", "chosen",
+		"a_name_of_more_than_thirty_two_ch", "reward.a_name_of_more_than_thirty_two_ch",
+	};
+	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+		ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = never[i] }, &e) == RF_EUSAGE,
+		   "no part and no column: '%s'", never[i]);
+	ok(rf_table_open(&t, &(struct rf_table_spec){ .rows = RF_ROWS_RECORD, .columns = "brief" }, &e) ==
+	           RF_EUSAGE && rf_table_open(&t, &(struct rf_table_spec){ .rows = RF_ROWS_TENSOR,
+	           .columns = "reward.brief" }, &e) == RF_EUSAGE, "only rollouts have parts");
+
+	char many[RF_MAX_PARTS * 6 + 20] = "id";
+	for (int i = 0; i < RF_MAX_PARTS; i++)
+		snprintf(many + strlen(many), 8, ",p%d", 100 + i);
+	ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = many }, &e) == RF_OK, "64 parts");
+	strcat(many, ",more");
+	ok(rf_table_open(&t, &(struct rf_table_spec){ .columns = many }, &e) == RF_EUSAGE &&
+	           !strcmp(e.msg, "--columns: more than 64 parts of the reward"), "%s", e.msg);
+	rf_buf_free(&b);
 }
 
 /* ---- the pick of rows ---------------------------------------------------------------------- */
@@ -349,6 +446,7 @@ int main(void)
 	test_flow();
 	test_rows();
 	test_where();
+	test_parts();
 	test_pick();
 	return tap_end();
 }

@@ -26,6 +26,7 @@ struct job {
 	struct rf_table table;
 	bool has_table;           /* and of which kind: */
 	bool of_tensors;
+	bool headed;              /* of TSV: its first line is on the page */
 	struct rf_tokenizer *given, *bytes;
 	struct rf_pick pick;
 	struct rf_buf text, page; /* of the row in hand; what goes out next */
@@ -193,14 +194,35 @@ static void say_nothing_found(struct job *j)
 		note(j, "no row of %s is as --where says", all);
 }
 
+/* The first line of a table, once. */
+static void head_table(struct job *j)
+{
+	if (j->d->form == RF_DUMP_TSV && !j->d->no_header && !j->headed)
+		rf_table_names(&j->table, &j->page);
+	j->headed = true;
+}
+
+/* After the last row; where that was not the last of the files, nobody knows what the rest has. */
+static enum rf_code end_table(struct job *j, struct rf_err *e)
+{
+	enum rf_code rc = done(j) ? RF_OK : rf_table_end(&j->table, e);
+
+	if (rc != RF_OK)
+		return rc;
+	head_table(j);
+	return flush(j, e);
+}
+
 /* ---- a stream ------------------------------------------------------------------------------ */
 
 static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err *e)
 {
 	enum rf_row_kind rows = j->d->table.rows;
 	uint64_t n = rf_row_count(row->rec, rows);
-	enum rf_code rc = RF_OK;
+	enum rf_code rc = n ? rf_table_meet(&j->table, row->rec, e) : RF_OK;
 
+	if (rc == RF_OK && n)
+		head_table(j);
 	for (uint64_t i = 0; i < n && rc == RF_OK && !done(j); i++) {
 		struct rf_pick_row p = { .record = j->records };
 
@@ -318,6 +340,8 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	if ((rc = rf_record_decode(rec, m.body.p, (size_t)(m.body.end - m.body.p), 0, e)) != RF_OK)
 		return rc;
 	rf_row_of(&row, NULL, n, rec);
+	if (rf_row_count(rec, j->d->table.rows) && (rc = rf_table_meet(&j->table, rec, e)) != RF_OK)
+		return rc;
 	for (uint64_t i = 0, rows = rf_row_count(rec, j->d->table.rows); i < rows; i++) {
 		rf_row_at(&row, j->d->table.rows, i);
 		if (matches(j, &row)) {
@@ -561,9 +585,8 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 		return rc;
 	j->has_table = true;
 	j->of_tensors = tensors;
-	if (j->d->form != RF_DUMP_TSV || j->d->no_header)
-		return RF_OK;
-	rf_table_names(&j->table, &j->page);
+	if (tensors)
+		head_table(j);
 	return flush(j, e);
 }
 
@@ -609,6 +632,8 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	begin_pick(&j);
 	for (; j.file < n && rc == RF_OK && !done(&j); j.file++)
 		rc = d->check ? check(&j, paths[j.file], e) : dump_file(&j, paths[j.file], e);
+	if (rc == RF_OK && j.has_table)
+		rc = end_table(&j, e);
 	if (rc == RF_OK)
 		rc = end_pick(&j, e);
 	if (rc == RF_OK)

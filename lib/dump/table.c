@@ -191,9 +191,6 @@ GET(rollout, whole_if(true, w->r))
 GET(n, whole_if(w->rec->rollout.tokens, w->rec->rollout.n))
 GET(k, whole_if(w->rec->rollout.tokens, w->rec->rollout.k))
 GET(reward, of_group(w, w->rec->reward.total, w->rec->reward.n))
-GET(cosine, of_group(w, rf_part(&w->rec->reward, "cosine"), w->rec->reward.n))
-GET(binary, of_group(w, rf_part(&w->rec->reward, "binary"), w->rec->reward.n))
-GET(edit, of_group(w, rf_part(&w->rec->reward, "edit"), w->rec->reward.n))
 GET(advantage, of_group(w, w->rec->advantage, w->rec->rollout.n))
 GET(entropy_mean, real(w->entropy.mean))
 GET(entropy_max, real(w->entropy.max))
@@ -347,7 +344,8 @@ static const struct column {
 	int has, shown;           /* rows that have it; rows whose table shows it unasked */
 	struct value (*get)(const struct rf_row *);
 	void (*write)(const struct rf_row *, const struct rf_words *, struct rf_buf *); /* of text */
-	bool stats;
+	bool stats;               /* computed of a tensor's elements */
+	bool parts;               /* behind it stand those of the reward */
 } columns[] = {
 	{ "file",         ALL,           0,             .write = write_file },
 	{ "record",       R | P | O | K, 0,             .get = get_record },
@@ -367,10 +365,7 @@ static const struct column {
 	{ "rollout",      O,             O,             .get = get_rollout },
 	{ "k",            R | P | O,     R | P | O,     .get = get_k },
 	{ "temperature",  R | P | O,     R,             .get = get_temperature },
-	{ "reward",       O,             O,             .get = get_reward },
-	{ "cosine",       O,             O,             .get = get_cosine },
-	{ "binary",       O,             O,             .get = get_binary },
-	{ "edit",         O,             O,             .get = get_edit },
+	{ "reward",       O,             O,             .get = get_reward, .parts = true },
 	{ "advantage",    O,             O,             .get = get_advantage },
 	{ "logp",         O,             O,             .get = get_logp },
 	{ "reward_mean",  R | P | O,     R | P,         .get = get_reward_mean },
@@ -401,7 +396,74 @@ static const struct column {
 	{ "nonfinite",    N,             N,             .get = get_nonfinite, .stats = true },
 };
 static const int COLUMNS = sizeof columns / sizeof *columns;
-_Static_assert(sizeof columns / sizeof *columns <= RF_MAX_COLUMNS, "RF_MAX_COLUMNS");
+_Static_assert(sizeof columns / sizeof *columns + RF_MAX_PARTS <= RF_MAX_COLUMNS, "RF_MAX_COLUMNS");
+
+/* A column is a place in this list; behind its end the table's parts follow. */
+static const char *name_of(const struct rf_table *t, int column)
+{
+	return column < COLUMNS ? columns[column].name : t->part[column - COLUMNS].head;
+}
+
+static struct value value_of(const struct rf_table *t, int column, const struct rf_row *row)
+{
+	const struct rf_reward *y = row->rec ? &row->rec->reward : NULL;
+
+	return column < COLUMNS ? columns[column].get(row)
+	                        : of_group(row, rf_part(y, t->part[column - COLUMNS].name), y->n);
+}
+
+/* ---- parts of the reward ------------------------------------------------------------------- */
+
+static const char in_reward[] = "reward.";
+enum { IN_REWARD = sizeof in_reward - 1 };
+
+/* The place of a name in the list, whatever rows have it; -1: it is not there. */
+static int find_listed(const char *name, size_t n)
+{
+	for (int i = 0; i < COLUMNS; i++)
+		if (strlen(columns[i].name) == n && !memcmp(columns[i].name, name, n))
+			return i;
+	return -1;
+}
+
+static bool is_known(const char *name, size_t n)
+{
+	const char *known;
+
+	for (int i = 0; (known = rf_part_known(i)); i++)
+		if (strlen(known) == n && !memcmp(known, name, n))
+			return true;
+	return false;
+}
+
+/* What is before a part's name in that of its column: nothing, unless another column has that name. */
+static const char *before(const char *name, size_t n)
+{
+	return find_listed(name, n) < 0 ? "" : in_reward;
+}
+
+/* The column of a part, which is a new one where there was none.  -1: there are too many. */
+static int part_column(struct rf_table *t, const char *name, size_t n, const char *option)
+{
+	struct rf_table_part *p;
+	int i = 0;
+
+	while (i < t->parts && (strlen(t->part[i].name) != n || memcmp(t->part[i].name, name, n)))
+		i++;
+	if (i == RF_MAX_PARTS)
+		return -1;
+	p = &t->part[i];
+	if (i == t->parts) {
+		*p = (struct rf_table_part){ .option = option };
+		memcpy(p->name, name, n);
+		snprintf(p->head, sizeof p->head, "%s%.*s", before(name, n), (int)n, name);
+		t->parts++;
+	} else if (!option) {
+		p->option = NULL;
+	}
+	return COLUMNS + i;
+}
+
 
 /* ---- --columns, --where, --sort ------------------------------------------------------------ */
 
@@ -410,26 +472,57 @@ static int mask_of(const struct rf_table *t)
 	return 1 << t->rows;
 }
 
-static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
-                         struct rf_err *e)
+/* The parts' columns: of the known ones, which are always there, then of the record's (NULL: none) others. */
+static void list_parts(const struct rf_record *rec, struct rf_buf *to)
+{
+	const struct rf_reward *y = rec ? &rec->reward : NULL;
+
+	for (int i = 0; rf_part_known(i); i++)
+		rf_page_printf(to, ", %s", rf_part_known(i));
+	for (int i = 0; y && i < y->parts; i++) {
+		const char *name = y->part[i].name;
+
+		if (!is_known(name, strlen(name)))
+			rf_page_printf(to, ", %s%s", before(name, strlen(name)), name);
+	}
+}
+
+/* RF_EUSAGE, with the columns that there are. */
+static enum rf_code no_column(const struct rf_table *t, const struct rf_record *rec, const char *option,
+                              const char *name, size_t n, struct rf_err *e)
 {
 	struct rf_buf known = { 0 };
 	char quoted[60];
 
-	for (int i = 0; i < COLUMNS; i++)
-		if (columns[i].has & mask_of(t) && strlen(columns[i].name) == n &&
-		    !memcmp(columns[i].name, name, n)) {
-			*found = i;
-			t->stats |= columns[i].stats;
-			return RF_OK;
-		}
-	for (int i = 0; i < COLUMNS; i++)
+	for (int i = 0; i < COLUMNS; i++) {
 		if (columns[i].has & mask_of(t))
 			rf_page_printf(&known, known.n ? ", %s" : "%s", columns[i].name);
-	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s", option,
-	        rf_quote(quoted, sizeof quoted, name, n), (int)known.n, (char *)known.p);
+		if (columns[i].parts && columns[i].has & mask_of(t))
+			list_parts(rec, &known);
+	}
+	rf_quote(quoted, sizeof quoted, name, n);
+	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s%s%s", option, quoted, (int)known.n,
+	        (char *)known.p, rec ? "; of a part that others have: reward." : "", rec ? quoted : "");
 	rf_buf_free(&known);
 	return RF_EUSAGE;
+}
+
+static enum rf_code find(struct rf_table *t, const char *option, const char *name, size_t n, int *found,
+                         struct rf_err *e)
+{
+	size_t skip = n > IN_REWARD && !memcmp(name, in_reward, IN_REWARD) ? IN_REWARD : 0;
+	bool sure = skip || is_known(name, n);
+
+	*found = find_listed(name, n);
+	if (*found >= 0 && columns[*found].has & mask_of(t)) {
+		t->stats |= columns[*found].stats;
+		return RF_OK;
+	}
+	if (*found >= 0 || t->rows != RF_ROWS_ROLLOUT || !rf_part_named(name + skip, n - skip))
+		return no_column(t, NULL, option, name, n, e);
+	if ((*found = part_column(t, name + skip, n - skip, sure ? NULL : option)) < 0)
+		return rf_fail(e, RF_EUSAGE, "%s: more than %d parts of the reward", option, RF_MAX_PARTS);
+	return RF_OK;
 }
 
 static enum rf_code find_number(struct rf_table *t, const char *option, const char *name, size_t n,
@@ -437,7 +530,7 @@ static enum rf_code find_number(struct rf_table *t, const char *option, const ch
 {
 	enum rf_code rc = find(t, option, name, n, found, e);
 
-	if (rc == RF_OK && columns[*found].write)
+	if (rc == RF_OK && *found < COLUMNS && columns[*found].write)
 		return rf_fail(e, RF_EUSAGE, "%s: column '%s' is text: %s numbers", option,
 		               columns[*found].name,
 		               strcmp(option, "--where") ? "rows are sorted by" : "conditions compare");
@@ -451,7 +544,7 @@ static size_t blanks(const char *s)
 
 static size_t name_length(const char *s)
 {
-	return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+	return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
 }
 
 enum { LT, LE, GT, GE, EQ, NE };
@@ -518,6 +611,48 @@ static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_er
 	}
 }
 
+static void show_part(struct rf_table *t, const char *name)
+{
+	int column = part_column(t, name, strlen(name), NULL);
+
+	for (int i = 0; i < t->columns; i++)
+		if (t->column[i] == column)
+			return;
+	if (column >= 0)
+		t->column[t->columns++] = column;
+}
+
+static void show_unasked(struct rf_table *t, const struct rf_table_spec *spec)
+{
+	t->unasked = true;
+	for (int i = 0; i < COLUMNS; i++) {
+		bool shown = columns[i].write == write_file
+		                     ? spec->files
+		                     : columns[i].shown & mask_of(t) && (spec->stats || !columns[i].stats);
+
+		if (shown)
+			t->column[t->columns++] = i;
+		for (int j = 0; shown && columns[i].parts && rf_part_known(j); j++)
+			show_part(t, rf_part_known(j));
+	}
+}
+
+/* The record's parts, behind those that are there. */
+static void show_parts(struct rf_table *t, const struct rf_reward *y)
+{
+	int behind[RF_MAX_COLUMNS], last = t->columns - 1, n;
+
+	while (last >= 0 && t->column[last] < COLUMNS && !columns[t->column[last]].parts)
+		last--;
+	n = t->columns - ++last;
+	memcpy(behind, t->column + last, (size_t)n * sizeof *behind);
+	t->columns = last;
+	for (int i = 0; i < y->parts; i++)
+		show_part(t, y->part[i].name);
+	memcpy(t->column + t->columns, behind, (size_t)n * sizeof *behind);
+	t->columns += n;
+}
+
 enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
@@ -527,10 +662,7 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 	if (spec->columns)
 		rc = read_columns(t, spec->columns, e);
 	else
-		for (int i = 0; i < COLUMNS; i++)
-			if (columns[i].write == write_file ? spec->files
-			    : columns[i].shown & mask_of(t) && (spec->stats || !columns[i].stats))
-				t->column[t->columns++] = i;
+		show_unasked(t, spec);
 	if (spec->where && rc == RF_OK)
 		for (const char *s = spec->where; (rc = read_term(t, &s, e)) == RF_OK && *s;)
 			;
@@ -543,10 +675,38 @@ enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec,
 	return rc;
 }
 
+enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, struct rf_err *e)
+{
+	const struct rf_reward *y = &rec->reward;
+
+	if (t->unasked && !t->began && t->rows == RF_ROWS_ROLLOUT && y->kind)
+		show_parts(t, y);
+	t->began = true;
+	for (int i = 0; y->kind && !t->met && i < t->parts; i++) {
+		const struct rf_table_part *p = &t->part[i];
+
+		if (p->option && !rf_part(y, p->name))
+			return no_column(t, rec, p->option, p->name, strlen(p->name), e);
+	}
+	t->met |= y->kind != NULL;
+	return RF_OK;
+}
+
+enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e)
+{
+	for (int i = 0; !t->met && i < t->parts; i++) {
+		const struct rf_table_part *p = &t->part[i];
+
+		if (p->option)
+			return no_column(t, NULL, p->option, p->name, strlen(p->name), e);
+	}
+	return RF_OK;
+}
+
 void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++)
-		rf_page_printf(p, i ? "\t%s" : "%s", columns[t->column[i]].name);
+		rf_page_printf(p, i ? "\t%s" : "%s", name_of(t, t->column[i]));
 	rf_page_puts(p, "\n");
 }
 
@@ -575,15 +735,14 @@ void rf_table_line(const struct rf_table *t, const struct rf_words *w, const str
                    struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++) {
-		const struct column *c = &columns[t->column[i]];
+		int at = t->column[i];
 
 		if (i)
 			rf_page_puts(p, "\t");
-		if (c->write) {
-			c->write(row, w, p);
-			continue;
-		}
-		write_value(p, c->get(row), c->stats ? 9 : 7);
+		if (at < COLUMNS && columns[at].write)
+			columns[at].write(row, w, p);
+		else
+			write_value(p, value_of(t, at, row), at < COLUMNS && columns[at].stats ? 9 : 7);
 	}
 	rf_page_puts(p, "\n");
 }
@@ -592,7 +751,7 @@ const char *rf_table_missing(const struct rf_table *t)
 {
 	for (int i = 0; i < t->terms; i++)
 		if (!t->term[i].there)
-			return columns[t->term[i].column].name;
+			return name_of(t, t->term[i].column);
 	return NULL;
 }
 
@@ -601,7 +760,7 @@ bool rf_table_match(struct rf_table *t, const struct rf_row *row)
 	bool all = true;
 
 	for (int i = 0; i < t->terms; i++) {
-		struct value v = columns[t->term[i].column].get(row);
+		struct value v = value_of(t, t->term[i].column, row);
 		/* binary=0.2 means the float32 next to 0.2 */
 		double x = v.real, y = v.is == SINGLE ? (double)(float)t->term[i].number : t->term[i].number;
 		bool holds = false;
@@ -626,6 +785,6 @@ double rf_table_key(const struct rf_table *t, const struct rf_row *row)
 
 	if (t->sort < 0)
 		return 0;
-	v = columns[t->sort].get(row);
+	v = value_of(t, t->sort, row);
 	return v.is == MISSING ? NAN : t->descending ? -v.real : v.real;
 }

@@ -1,6 +1,9 @@
 /* table.h -- what a stream or a checkpoint holds, as rows with named columns: what --tsv prints, what --where
  * and --sort speak of.
  *
+ * A rollout has a column for each part of its reward, and which parts there are only the records say: a table
+ * is opened before the first of them, and meets them as they come.
+ *
  * A row is a record, a position of one, a rollout at one, a token of the text, a tensor, or a step of a run.
  * A row has the columns of what it belongs to as well (a rollout those of its position and record).  What a
  * row lacks is NaN: it is printed so, matches no condition and is sorted last. */
@@ -77,11 +80,22 @@ struct rf_table_spec {
 	bool stats;               /* tensors: with min, max, mean, std, norm, nonfinite */
 };
 
-enum { RF_MAX_COLUMNS = 64, RF_MAX_TERMS = 16 };
+enum { RF_MAX_COLUMNS = 128, RF_MAX_TERMS = 16, RF_MAX_PARTS = 64 };
+
+/* A part of the reward that is a column. */
+struct rf_table_part {
+	char name[RF_PART_NAME + 1];
+	char head[RF_PART_NAME + sizeof "reward."]; /* its column's name */
+	const char *option;       /* that named it alone, which may be a mistake; NULL: it is one for sure */
+};
 
 struct rf_table {
 	enum rf_row_kind rows;
-	int column[RF_MAX_COLUMNS], columns;
+	int column[RF_MAX_COLUMNS], columns; /* of the list of columns, or behind it a part */
+	struct rf_table_part part[RF_MAX_PARTS];
+	int parts;
+	bool unasked;             /* its columns are those that are shown unasked */
+	bool began, met;          /* a row's record was seen, and one with rewards */
 	struct { int column, op; double number; bool there; } term[RF_MAX_TERMS]; /* there: some row had it */
 	int terms;
 	int sort;                 /* a column; -1: none */
@@ -89,8 +103,14 @@ struct rf_table {
 	bool stats;               /* a column asks for a tensor's elements */
 };
 
-/* RF_EUSAGE: an unknown column (the known ones are named), a comparison that cannot be read. */
+/* RF_EUSAGE: an unknown column (the known ones are named), a comparison that cannot be read.  A name that may
+ * be a part's is no mistake yet. */
 enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e);
+/* For each record that has rows, before these.  The first one's parts become columns that are shown unasked;
+ * of the first one that has rewards every name must be a part that was given without "reward." in front. */
+enum rf_code rf_table_meet(struct rf_table *t, const struct rf_record *rec, struct rf_err *e);
+/* There are no more records: RF_EUSAGE where no part was there to be what such a name says. */
+enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e);
 /* The first line, and a row's: tabs between, a newline at the end, as many columns in each. */
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
 void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row,
