@@ -20,6 +20,17 @@ def answer(line):
     return {"id": body["id"], "total": [[body["id"] + i + r / 4 for r in range(n)] for i in range(c)]}
 
 
+def wrong_parts(of, x):
+    """What to add to an answer's parts so that they are wrong in the way that is asked for."""
+    names = {"computed": "edit", "no-name": "a-b", "long": "p" * 33, "empty-name": "", "escape": "\x1b[1m"}
+    values = {"rows": x[:-1], "few": [x[0], x[1][:-1]], "flat": x[0] + x[1], "number": 1, "map": {"0": x[0]},
+              "strings": [[1, "2"], x[1]], "nulls": [[None, 1], x[1]], "deep": [[[1], [2]], x[1]],
+              "big": [[1, 1e39], x[1]], "true": [[1, True], x[1]]}
+    if of == "many":
+        return {"p%d" % i: x for i in range(29)}
+    return {names[of]: x} if of in names else {"bad": values[of]} if of in values else {}
+
+
 lines = sys.stdin
 if mode in ("late", "one-more"):
     lines = sys.stdin.readlines()
@@ -88,6 +99,16 @@ for count, line in enumerate(lines):
             time.sleep(60)
         elif mode == "endless":
             sys.stdout.write("x" * (20 << 20))
+    if mode.startswith("parts"):
+        a["parts"] = {"twice": [[2 * x for x in row] for row in a["total"]]}
+        if count != 1:                                       # the second has no other, or one that is wrong
+            a["parts"]["Half_1"] = [[x / 2 for x in row] for row in a["total"]]
+        else:
+            a["parts"].update(wrong_parts(mode[6:], a["total"]))
+            a["parts"] = {"parts-list": [1], "parts-null": None, "parts-empty": {}}.get(mode, a["parts"])
+        if mode == "parts-doubled":
+            say(json.dumps(a).replace('"twice":', '"twice": 0, "twice":'))
+            continue
     if mode == "extra":
         a["why"] = ["any", "thing"]
     elif mode == "string-id":

@@ -202,6 +202,47 @@ gone() {
 	records same a b
 }
 
+@test "rf-reward --exec: parts that the command names go into the stream beside the computed ones" {
+	rewards() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body.reward | select(.)'; }
+	records make 5 4 0 >in
+	judged 5 >want
+	rf-reward --exec "$J parts" in >out
+	rf-dump --check -q out
+	diff want <(records show out)
+	rewards <(rf-reward in) | jq -c 'del(.kind, .total)' >computed
+	rewards out | jq -c 'del(.kind, .total, .parts)' | diff computed -
+	rewards out | jq -se 'length == 4 and all(.parts.twice.data == [.total.data[] * 2])' >/dev/null
+	rewards out | jq -se 'map(.parts.Half_1 | select(.)) | length == 3' >/dev/null
+	rewards out | jq -se 'all(.parts.Half_1 == null or .parts.Half_1.data == [.total.data[] / 2])' >halves
+	[ "$(cat halves)" = true ]
+	# in the order of the answer; a part need not be there, nor any
+	rewards out | jq -c '.parts | keys_unsorted' | paste -sd' ' >names
+	diff names - <<<'["twice","Half_1"] ["twice"] ["twice","Half_1"] ["twice","Half_1"]'
+	rf-reward -o some --exec "$J parts-empty" in
+	[ "$(rewards some | jq -c 'has("parts")' | paste -sd' ')" = "true false true true" ]
+	# rewarded anew there are the parts of the new reward alone, and the command does not see the old ones
+	rf-reward -o again --exec "tee seen | $J parts" out
+	diff <(rewards out) <(rewards again)
+	run ! grep -q twice seen
+	rewards <(rf-reward out) | diff - <(rewards <(rf-reward in))
+}
+
+@test "rf-reward --exec: a part's name is a name, and is there once" {
+	records make 4 4 0 >in
+	while IFS='|' read -r mode shown; do
+		run -65 --separate-stderr rf-reward --exec ": $mode; $J $mode" -o out in
+		[[ "$stderr" == *": the answer to record id 1: parts: '$shown' is not a name of up to 32 "* ]]
+	done <<-'END'
+		parts-no-name|a-b
+		parts-long|ppppppppppppppppppppppppppppppppp
+		parts-empty-name|
+		parts-escape|\x1b[1m
+	END
+	run -65 --separate-stderr rf-reward --exec "$J parts-doubled" -o out in
+	[[ "$stderr" == *": the answer to record id 0: '"*"' is not a JSON object: duplicate object key"* ]]
+	[ ! -e out ]
+}
+
 @test "rf-reward --exec: the head names the kind, never the command" {
 	records make 1 1 0 | rf-reward --exec "$J right; : secret" --kind-name mine | zstd -dcq |
 		tr -c '[:print:]' '\n' >out
@@ -250,6 +291,20 @@ gone() {
 		twice|the answer to record id 3: is for id 1
 		skip|the answer to record id 1: is for id 3
 		endless|gave a line of more than 16 MiB
+		parts-list|the answer to record id 1: has 'parts' that are not an object of lists
+		parts-null|the answer to record id 1: has 'parts' that are not an object of lists
+		parts-computed|the answer to record id 1: parts: 'edit' is computed here: call it otherwise
+		parts-many|the answer to record id 1: parts: reward has more than 32 parts
+		parts-number|the answer to record id 1: parts.bad is not a list
+		parts-map|the answer to record id 1: parts.bad is not a list
+		parts-rows|the answer to record id 1: parts.bad has 1 lists, the record 2 positions
+		parts-flat|the answer to record id 1: parts.bad has 4 lists, the record 2 positions
+		parts-few|the answer to record id 1: parts.bad[1] is not a list of 2 numbers, one per rollout
+		parts-strings|the answer to record id 1: parts.bad[0][1] is not a finite number
+		parts-nulls|the answer to record id 1: parts.bad[0][0] is not a finite number
+		parts-deep|the answer to record id 1: parts.bad[0][0] is not a finite number
+		parts-true|the answer to record id 1: parts.bad[0][1] is not a finite number
+		parts-big|the answer to record id 1: parts.bad[0][1] is not a finite number
 	END
 	what="'{\"id\": 1, \"total\": [[1.0, NaN], [2.0, 2.25]]}' has a number that is not finite"
 	wrong nan "the answer to record id 1: $what, which JSON does not have"
@@ -377,4 +432,15 @@ gone() {
 	[ -s distinct.py ]
 	eval "$(sed -n 's/^\.Dl \$ \(rf-reward .*\)/\1/p' "$ROOT/man/rf-reward.1")"
 	[ "$(records show judged.rf | grep -c ' distinct ')" -eq 3 ]
+	# another program says what it should be
+	rf-dump --tsv --columns generated,reward,binary,distinct --rows rollout judged.rf | awk -F '\t' '
+		NR > 1 {
+			k = split($1, word, " ")
+			split("", seen)
+			for (i in word) seen[word[i]]
+			n = length(seen) / k - $4
+			total = $3 + $4 - $2
+			if (n * n + total * total > 1e-10) bad = 1
+		}
+		END { exit bad || NR != 37 }'
 }

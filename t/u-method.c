@@ -572,7 +572,7 @@ static void test_rewards(void)
 	};
 	struct rewarded w;
 	struct rf_err e;
-	float old[4] = { 0 };
+	float old[4] = { 0 }, *value;
 
 	for (int i = 0; i < 4; i++) {
 		make_rewarded(&w);
@@ -611,6 +611,13 @@ static void test_rewards(void)
 		good &= w.r.reward.total[g] == (float)given[g];
 	ok(good && near(part(&w, "cosine")[1], -1, 1e-6),
 	   "reward: a given total stands beside the computed parts");
+
+	value = rf_reward_part_given(&w.r, "mine", &e);
+	ok(value && value == part(&w, "mine") && !rf_reward_part_given(&w.r, "binary", &e) &&
+	           !strcmp(e.msg, "'binary' is computed here: call it otherwise") &&
+	           !rf_reward_part_given(&w.r, "mine", &e) && strstr(e.msg, "has a part 'mine' already") &&
+	           !rf_reward_part_given(&w.r, "m-e", &e) && strstr(e.msg, "'m-e' is not a name"),
+	   "reward: a given part needs a name of its own");
 
 	test_shift(&w);
 

@@ -118,28 +118,74 @@ static bool same_id(const json_t *id, uint64_t want)
 	return json_is_string(id) && !strcmp(json_string_value(id), text);
 }
 
-static enum rf_code read_totals(const json_t *answer, int c, int n, double *total, struct rf_err *e)
+/* c lists of n numbers; what they are called for messages. */
+static enum rf_code read_numbers(const json_t *rows, const char *what, const struct rf_record *r, double *to,
+                                 struct rf_err *e)
 {
-	const json_t *rows = json_object_get(answer, "total"), *row, *x;
+	int c = r->c, n = r->rollout.n;
+	const json_t *row, *x;
 
-	if (!json_is_array(rows))
-		return rf_fail(e, RF_EDATA, "has no list 'total'");
 	if (json_array_size(rows) != (size_t)c)
-		return rf_fail(e, RF_EDATA, "total has %zu lists, the record %d positions",
+		return rf_fail(e, RF_EDATA, "%s has %zu lists, the record %d positions", what,
 		               json_array_size(rows), c);
 	for (int i = 0; i < c; i++) {
 		row = json_array_get(rows, (size_t)i);
 		if (!json_is_array(row) || json_array_size(row) != (size_t)n)
-			return rf_fail(e, RF_EDATA, "total[%d] is not a list of %d numbers, one per rollout",
-			               i, n);
-		for (int r = 0; r < n; r++) {
-			x = json_array_get(row, (size_t)r);
+			return rf_fail(e, RF_EDATA, "%s[%d] is not a list of %d numbers, one per rollout",
+			               what, i, n);
+		for (int j = 0; j < n; j++) {
+			x = json_array_get(row, (size_t)j);
 			if (!json_is_number(x) || !isfinite((float)json_number_value(x)))
-				return rf_fail(e, RF_EDATA, "total[%d][%d] is not a finite number", i, r);
-			*total++ = json_number_value(x);
+				return rf_fail(e, RF_EDATA, "%s[%d][%d] is not a finite number", what, i, j);
+			*to++ = json_number_value(x);
 		}
 	}
 	return RF_OK;
+}
+
+/* The parts that the command names itself. */
+static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value, struct rf_err *e)
+{
+	size_t G = (size_t)r->c * (size_t)r->rollout.n;
+	char what[sizeof "parts." + RF_PART_NAME];
+	const char *name;
+	json_t *rows;
+	float *to;
+
+	if (!json_is_object(parts))
+		return rf_fail(e, RF_EDATA, "has 'parts' that are not an object of lists");
+	json_object_foreach (parts, name, rows) {
+		if (!(to = rf_reward_part_given(r, name, e)))
+			return rf_blame(e, "parts");
+		snprintf(what, sizeof what, "parts.%s", name);
+		if (!json_is_array(rows))
+			return rf_fail(e, RF_EDATA, "%s is not a list", what);
+		if (read_numbers(rows, what, r, value, e) != RF_OK)
+			return e->code;
+		for (size_t g = 0; g < G; g++)
+			to[g] = (float)value[g];
+	}
+	return RF_OK;
+}
+
+/* What an answer says of the rollouts. */
+static enum rf_code read_answer(const struct rf_judge *j, const json_t *answer, struct rf_record *r,
+                                struct rf_err *e)
+{
+	json_t *total = json_object_get(answer, "total"), *parts = json_object_get(answer, "parts");
+	double *value;
+	enum rf_code rc;
+
+	if (!json_is_array(total))
+		return rf_fail(e, RF_EDATA, "has no list 'total'");
+	if (!(value = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *value)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = read_numbers(total, "total", r, value, e)) == RF_OK)
+		rc = rf_reward_record_given(r, j->s.kind ? j->s.kind : "exec", value, e);
+	if (rc == RF_OK && parts)
+		rc = read_parts(parts, r, value, e);
+	free(value);
+	return rc;
 }
 
 /* Whether a line that is no JSON has NaN or Infinity where a number could stand, as several
@@ -162,7 +208,6 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 	char shown[60], why[100];
 	json_error_t je;
 	json_t *answer = json_loadb(line, len, JSON_REJECT_DUPLICATES, &je), *id;
-	double *total = NULL;
 	enum rf_code rc = RF_OK;
 
 	if (!answer && not_a_number(line, len))
@@ -179,15 +224,13 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 		rc = rf_fail(e, RF_EDATA, "is for id %s",
 		             text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
 		free(text);
-	} else if (!(total = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *total)))
-		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	else if ((rc = read_totals(answer, r->c, r->rollout.n, total, e)) == RF_OK)
-		rc = rf_reward_record_given(r, j->s.kind ? j->s.kind : "exec", total, e);
+	} else {
+		rc = read_answer(j, answer, r, e);
+	}
 	if (rc != RF_OK) {
 		rf_blame(e, "the answer to record id %llu", (unsigned long long)r->id);
 		blame(j, e);
 	}
-	free(total);
 	json_decref(answer);
 	return rc;
 }

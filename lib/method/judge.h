@@ -1,9 +1,10 @@
 /* judge.h -- rewards that a command decides: rf-reward --exec.
  *
  * Each record with rollouts is one line of JSON to the command, which answers {"id": .., "total": [[..]]}, c
- * lists of n finite numbers, in the same order; other keys of an answer are ignored.  A command may answer at
- * once or only when its input has ended: records wait for their answers.  Where more wait than may, a command
- * that has never answered has failed; another is waited for. */
+ * lists of n finite numbers, in the same order.  With "parts": {"NAME": [[..]], ..} it adds parts of its own,
+ * as many numbers each, to those that are computed; other keys of an answer are ignored.  A command may
+ * answer at once or only when its input has ended: records wait for their answers.  Where more wait than may,
+ * a command that has never answered has failed; another is waited for. */
 #ifndef RF_JUDGE_H
 #define RF_JUDGE_H
 
@@ -39,7 +40,7 @@ enum rf_code rf_judge_start(struct rf_judge **j, const struct rf_judge_settings 
 /* Hands a record that rf_reward_record() has seen to the command (one without rollouts only waits for its
  * turn) and passes records on as their answers come, until the next one can be read: rf_in_fd().  The command
  * sees the record as it is here, so also the parts that were computed; its answer takes the place of the
- * total alone.  RF_EDATA: a wrong answer, or none. */
+ * total and adds parts.  RF_EDATA: a wrong answer, or none. */
 enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int next, struct rf_err *e);
 
 /* Ends the command's input and passes the rest on; the command must end with status 0 and say

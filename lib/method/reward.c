@@ -268,6 +268,16 @@ enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t
 	return rc;
 }
 
+float *rf_reward_part_given(struct rf_record *r, const char *name, struct rf_err *e)
+{
+	for (int i = 0; i < PARTS; i++)
+		if (!strcmp(part[i].name, name)) {
+			rf_fail(e, RF_EDATA, "'%s' is computed here: call it otherwise", name);
+			return NULL;
+		}
+	return rf_part_add(r, name, e);
+}
+
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,
                                     struct rf_err *e)
 {

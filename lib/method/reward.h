@@ -40,6 +40,9 @@ enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t
  * of rf_reward_record(), whose parts stay. */
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,
                                     struct rf_err *e);
+/* Room for a part that comes from elsewhere, too, beside those that are computed: (c, n) values, as for
+ * rf_part_add().  NULL: RF_EDATA also where one of these has the name. */
+float *rf_reward_part_given(struct rf_record *r, const char *name, struct rf_err *e);
 
 /* What a log calls the mean of a part: "reward/NAME_mean", but for ours as the published implementation does.
  * Of different names keys differ.  Returns key. */
