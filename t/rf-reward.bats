@@ -426,6 +426,74 @@ gone() {
 	rf-reward --hold 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
 }
 
+# In a copy of the sources a part is planted: how many of a rollout's different tokens its text has, too.
+@test "rf-reward: a new part is one function and one row of one file" {
+	[ -n "${RF_ALL:-}" ] || [ -e "$ROOT/build/librf.a" ] || skip "minutes: make check-all"
+	load model
+	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+	mkdir copy
+	cp -a "$ROOT"/{Makefile,lib,kernels,tools,t} copy
+	[ ! -e "$ROOT/build/librf.a" ] || cp -a "$ROOT/build" copy # what need not be compiled again
+	cat >function <<-'END'
+		static double overlap(const struct pair *p)
+		{
+			int different = 0, common = 0;
+
+			for (int j = 0; j < p->k; j++) {
+				int i = 0, there = 0;
+
+				while (p->rollout[i] != p->rollout[j])
+					i++;
+				for (int x = 0; x < p->k; x++)
+					there |= p->text[x] == p->rollout[j];
+				different += i == j;
+				common += i == j && there;
+			}
+			return (double)common / different;
+		}
+
+	END
+	echo '	{ "overlap", overlap, NULL },' >row
+	sed -i -e '/^.\* In this order parts are computed/{e cat function
+		}' -e '/^	{ "edit", *edit,/r row' copy/lib/method/reward.c
+	run diff -rq "$ROOT/lib" copy/lib
+	[ "${#lines[@]}" -eq 1 ]
+	[ "$(diff "$ROOT/lib/method/reward.c" copy/lib/method/reward.c | grep -c '^[<>]')" -eq 18 ]
+	make -s -C copy CUDA=no SANITIZE= FUZZER= CROSS= bin/rf-reward bin/rf-dump bin/rf-grpo
+
+	# of few tokens, so that they repeat
+	texts 40 1:60 2:70 | rf-entropy -m "$M" | rf-select --chunks 2 -k 6 --margin 6 >selected
+	rf-rollout -m "$M" -k 6 -n 3 --top-k 3 selected | rf-reward -o in
+	new() { "copy/bin/$1" "${@:2}"; }
+	new rf-reward --kind overlap -o out in
+	# what it is, said by another program
+	json in | jq -c '.tokens.data as $text | .positions.data as $at | .rollout.tokens |
+		.shape as [$c, $n, $k] | .data as $t | [range($c * $n) as $g |
+			($t[$g * $k:][:$k] | unique) as $a | $text[$at[$g / $n | floor]:][:$k] as $b |
+			([$a[] | select(IN($b[]))] | length) / ($a | length)]' >want
+	json out | jq -c .reward.parts.overlap >part
+	jq -n --slurpfile a want --slurpfile b part -e '[$a, [$b[].data]] | map(flatten) | transpose |
+		map(.[0] - .[1] | fabs < 1e-6) | length == 12 and all' >/dev/null
+	jq -se 'flatten | unique | length > 1' want >/dev/null
+	# the total, beside the parts that were there before
+	json out | jq -se 'map(.reward) | all(.kind == "overlap" and .total == .parts.overlap and
+		(keys_unsorted | join(" ")) == "kind total cosine binary edit parts")' >/dev/null
+	[[ "$(rf-dump --head out)" == *"rf-reward --kind overlap --shift"* ]]
+	[[ "$(new rf-reward --help)" == *"--kind cosine|binary|edit|overlap|hybrid|random"* ]]
+	run -65 new rf-reward --exec "$J parts-overlap" in
+	# shown and logged, by programs that know it as by those that do not
+	for rf in new command; do
+		$rf rf-dump --tsv --rows rollout out | head -n 1 | grep -q $'\tedit\toverlap\tadvantage'
+		[ "$($rf rf-dump --tsv --columns reward,overlap out | awk '$1 == $2' | wc -l)" -eq 12 ]
+		$rf rf-dump -n 1 out | grep -qE '^    rollout 0 .* edit [0-9.]+  overlap [0-9.]+  '
+		[ "$($rf rf-dump --json --where 'overlap>=0' out | wc -l)" -eq 4 ]
+		rm -rf run && runs run
+		$rf rf-grpo -m run --log $rf.log out
+		jq -e '.["reward/mean"] as $mean | .["reward/overlap_mean"] == $mean and
+			.["reward/edit_reward_mean"] != $mean' $rf.log >/dev/null
+	done
+}
+
 @test "rf-reward: the example of the man page runs" {
 	cp "$G/stream/rewarded.rf" rollouts.rf
 	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
