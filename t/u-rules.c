@@ -134,9 +134,11 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"kind\":\"edit\",", "", "reward has no 'kind'" },
 	{ "\"kind\":\"edit\"", "\"kind\":4", "reward.kind is not a string" },
 	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1") ",", "", "reward has no 'total'" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "1,1", "0.5"), "reward.total has the shape (1, 1), (2, 1) was expected" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":" ARRAY("<f4", "2,2", "1,2,3,4"), "reward.edit has the shape (2, 1), (2, 2) was expected" },
-	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1"), "\"total\":{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"AADAfwAAgD8=\"}}", "reward.total is NaN" },
+	{ "\"total\":" TWO, "\"total\":" ARRAY("<f4", "1,1", "0.5"),
+	  "reward.total has the shape (1, 1), (2, 1) was expected" },
+	{ "\"total\":" TWO, "\"total\":" FOUR,
+	  "reward.edit has the shape (2, 1), (2, 2) was expected" },
+	{ "\"total\":" TWO, "\"total\":" BYTES("AADAfwAAgD8="), "reward.total is NaN" },
 	{ Z9(FOUR), "reward.parts.z9 has the shape (2, 2), (2, 1) was expected" },
 	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART "}}",
 	  "\"total\":" FOUR "}", "reward has 2 numbers per position, rollout has 1" },
@@ -396,7 +398,9 @@ static void pass_through(void)
 	a.n = 0;
 	rf_record_encode(&a, 1, &copy);
 	rf_msg_to_json(a.p, a.n, &json, &n, &e);
-	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") && strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") && strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
+	ok(json && strstr(json, "\"body\":{\"id\":5,\"tokens\"") &&
+	   strstr(json, "},\"zeta\":[1.5,\"\",{}],\"other\":{") &&
+	   strstr(json, "},\"later\":{\"base64\":\"AAE=\"}},\"advantage\"") &&
 	   strstr(json, "},\"sampler\":\"nucleus\"},\"reward\":{\"kind\":\"mine\",\"total\":" PART
 	                ",\"edit\":" PART
 	                ",\"parts\":{\"z9\":" PART "," LONG),
