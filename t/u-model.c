@@ -187,15 +187,16 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 
 		s.inv_temp = 1 / o->temperature;
 		for (size_t b = 0, i = 0; o->tokens && b < (size_t)(r->c * o->n); b++) {
-			size_t site = b / (size_t)o->n, row = (size_t)r->positions[site] - 1,
+			size_t position = b / (size_t)o->n, row = (size_t)r->positions[position] - 1,
 			       k = (size_t)o->k;
 
 			if (b % (size_t)o->n == 0)
 				for (size_t j = 0; j < k * d; j++, rows++)
-					stray += o->h_gt[site * k * d + j] != r->hidden[(row + 1) * d + j];
+					stray += o->h_gt[position * k * d + j] !=
+					         r->hidden[(row + 1) * d + j];
 			for (size_t j = 0; j < k; j++, i++) {
 				const float *h = j ? o->h_pred + (i - 1) * d : r->hidden + row * d;
-				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, site,
+				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, position,
 				                               b % (size_t)o->n),
 				                   (uint32_t)j);
 				double total = 0, sum = 0, lse;

@@ -2,7 +2,7 @@
  *
  *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those
  *                          of the sequences prefix + rollout, each a text of its own; in any segments;
- *                          recomputed; grown; sliding
+ *                          recomputed; decoded; sliding
  *     u-tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
  *                          device whose products do not depend on the number of rows (those of oneDNN do, in
  *                          the order of their sums)
@@ -93,13 +93,13 @@ static void close_model(void)
 
 /* ---- what a pass over a tree gives --------------------------------------------------------- */
 
-enum { T = 261, MOST = 130, PER = 2, SITES = 11 };
-/* rows below which rollouts hang: the first, around chunks' and segments' ends, one row twice, the
+enum { T = 261, MOST = 130, ROLLOUTS = 2, POSITIONS = 11 };
+/* rows that rollouts branch off: the first, around chunks' and segments' ends, one row twice, the
  * last; not in order */
-static const int site_row[SITES] = { 0, 191, 62, 63, 64, 127, 128, 63, 192, 17, T - 1 };
+static const int position_row[POSITIONS] = { 0, 191, 62, 63, 64, 127, 128, 63, 192, 17, T - 1 };
 
-static int32_t text[T], roll[MOST * SITES * PER];       /* roll: (steps, sites, per) */
-/* (T, d), (steps, sites, per, d): the loss's derivatives */
+static int32_t text[T], roll[MOST * POSITIONS * ROLLOUTS];       /* roll: (steps, positions, n) */
+/* (T, d), (steps, positions, per, d): the loss's derivatives */
 static float *dtext, *droll;
 static rf_f32 device, logp_device;
 static rf_i32 target_device;
@@ -108,7 +108,7 @@ struct result { float *text, *roll, *logp, *grad; };
 
 static struct result new_result(void)
 {
-	size_t d = (size_t)ckpt.cfg.d, R = MOST * SITES * PER;
+	size_t d = (size_t)ckpt.cfg.d, R = MOST * POSITIONS * ROLLOUTS;
 
 	return (struct result){ room(T * d, 4), room(R * d, 4), room(R, 4), room(ckpt.params.total, 4) };
 }
@@ -145,21 +145,21 @@ static void log_probabilities(float *logp, const float *before, const int32_t *t
 /* The tree: forward, and backward from dtext, droll. */
 static void whole(struct result *r, int segment, bool recompute, int steps)
 {
-	const struct rf_plan plan = { .max_len = T, .segment = segment, .sites = SITES, .per = PER,
-	                              .steps = MOST, .train = true,
+	const struct rf_plan plan = { .max_len = T, .segment = segment, .positions = POSITIONS, .n = ROLLOUTS,
+	                              .k = MOST, .train = true,
 	                              .recompute = recompute };
-	size_t d = (size_t)ckpt.cfg.d, nb = SITES * PER;
+	size_t d = (size_t)ckpt.cfg.d, nb = POSITIONS * ROLLOUTS;
 	float *before = room(nb * (size_t)steps * d, 4);
 	struct rf_tree *t;
 
 	must(rf_tree_new(&t, m, &plan, &err));
 	clear_gradient();
-	rf_tree_begin(t, text, T, site_row, SITES);
+	rf_tree_begin(t, text, T, position_row, POSITIONS);
 	for (int i = 0; i < t->segments; i++) {
 		rf_f32 h = rf_tree_forward(t, i);
 		fetch(r->text + (size_t)rf_tree_first(t, i) * d, h, (size_t)rf_tree_rows(t, i) * d);
 	}
-	fetch(r->roll, rf_tree_branch(t, PER, steps, roll), nb * (size_t)steps * d);
+	fetch(r->roll, rf_tree_branch(t, ROLLOUTS, steps, roll), nb * (size_t)steps * d);
 	engine.dev.ops->upload(&engine.dev, device, droll, nb * (size_t)steps * d * 4);
 	rf_tree_backward_branch(t, device);
 	for (int i = t->segments - 1; i >= 0; i--) {
@@ -174,7 +174,7 @@ static void whole(struct result *r, int segment, bool recompute, int steps)
 	rf_tree_free(t);
 
 	for (size_t b = 0; b < nb; b++)
-		memcpy(before + b * d, r->text + (size_t)site_row[b / PER] * d, d * 4);
+		memcpy(before + b * d, r->text + (size_t)position_row[b / ROLLOUTS] * d, d * 4);
 	memcpy(before + nb * d, r->roll, nb * (size_t)(steps - 1) * d * 4);
 	log_probabilities(r->logp, before, roll, (int)nb * steps);
 	free(before);
@@ -184,7 +184,7 @@ static void whole(struct result *r, int segment, bool recompute, int steps)
 static void apart(struct result *r, int steps)
 {
 	const struct rf_plan plan = { .max_len = T + MOST, .segment = T + MOST, .train = true };
-	size_t d = (size_t)ckpt.cfg.d, nb = SITES * PER;
+	size_t d = (size_t)ckpt.cfg.d, nb = POSITIONS * ROLLOUTS;
 	float *h = room((T + MOST) * d, 4), *dh = room((T + MOST) * d, 4), *logp = room((size_t)steps, 4);
 	int32_t *tokens = room(T + MOST, 4);
 	struct rf_tree *t;
@@ -192,7 +192,7 @@ static void apart(struct result *r, int steps)
 	must(rf_tree_new(&t, m, &plan, &err));
 	clear_gradient();
 	for (size_t b = 0; b <= nb; b++) {
-		int prefix = b < nb ? site_row[b / PER] + 1 : T, n = b < nb ? prefix + steps : T;
+		int prefix = b < nb ? position_row[b / ROLLOUTS] + 1 : T, n = b < nb ? prefix + steps : T;
 
 		memcpy(tokens, text, (size_t)prefix * 4);
 		memset(dh, 0, (T + MOST) * d * 4);
@@ -225,24 +225,26 @@ static void apart(struct result *r, int steps)
 	free(tokens);
 }
 
-/* The rollouts that are ready, grown or all steps at once, into r->roll; returns below how many sites. */
+/* The rollouts that are ready, token by token or all steps at once, into r->roll; returns at how many
+ * positions. */
 static int below(struct rf_tree *t, struct result *r, int steps)
 {
-	const int *site;
-	size_t d = (size_t)ckpt.cfg.d, nb = (size_t)(rf_tree_ready(t, &site) * PER), n = nb * (size_t)steps;
+	const int *position;
+	size_t d = (size_t)ckpt.cfg.d, nb = (size_t)(rf_tree_ready(t, &position) * ROLLOUTS),
+	       n = nb * (size_t)steps;
 	int32_t *tokens = room(n, 4);
 	float *h = room(n * d, 4);
 
-#define ROW(i) (((i) / nb * SITES + (size_t)site[(i) % nb / PER]) * PER + (i) % PER)
+#define ROW(i) (((i) / nb * POSITIONS + (size_t)position[(i) % nb / ROLLOUTS]) * ROLLOUTS + (i) % ROLLOUTS)
 	for (size_t i = 0; i < n; i++)
 		tokens[i] = roll[ROW(i)];
-	if (nb && !t->plan.grow)
-		fetch(h, rf_tree_branch(t, PER, steps, tokens), n * d);
-	if (nb && t->plan.grow)
-		rf_tree_grow_begin(t, PER);
-	for (size_t at = 0; at < n && t->plan.grow; at += nb) {
+	if (nb && !t->plan.decode)
+		fetch(h, rf_tree_branch(t, ROLLOUTS, steps, tokens), n * d);
+	if (nb && t->plan.decode)
+		rf_tree_decode_begin(t, ROLLOUTS);
+	for (size_t at = 0; at < n && t->plan.decode; at += nb) {
 		engine.dev.ops->upload(&engine.dev, target_device, tokens + at, nb * 4);
-		fetch(h + at * d, rf_tree_grow(t, target_device), nb * d);
+		fetch(h + at * d, rf_tree_decode(t, target_device), nb * d);
 	}
 	for (size_t i = 0; i < n; i++)
 		memcpy(r->roll + ROW(i) * d, h + i * d, d * 4);
@@ -252,26 +254,27 @@ static int below(struct rf_tree *t, struct result *r, int steps)
 	return rf_tree_ready(t, NULL);
 }
 
-/* The text once more, without a backward pass, and the rollouts below `sites` of its rows; returns
+/* The text once more, without a backward pass, and the rollouts at `positions` positions; returns
  * whether it slid. */
-static bool ahead(struct result *r, int max_len, int segment, int sites, int steps, bool grow)
+static bool ahead(struct result *r, int max_len, int segment, int positions, int steps, bool decode)
 {
-	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .sites = sites, .per = PER,
-	                              .steps = steps, .grow = grow };
+	const struct rf_plan plan = { .max_len = max_len, .segment = segment, .positions = positions,
+	                              .n = ROLLOUTS,
+	                              .k = steps, .decode = decode };
 	size_t d = (size_t)ckpt.cfg.d;
 	struct rf_tree *t;
-	int hung = 0;
+	int branched = 0;
 	bool slides;
 
 	must(rf_tree_new(&t, m, &plan, &err));
-	rf_tree_begin(t, text, T, site_row, sites);
+	rf_tree_begin(t, text, T, position_row, positions);
 	for (int i = 0; i < t->segments; i++) {
 		fetch(r->text + (size_t)rf_tree_first(t, i) * d, rf_tree_forward(t, i),
 		      (size_t)rf_tree_rows(t, i) * d);
-		hung += below(t, r, steps);
+		branched += below(t, r, steps);
 	}
-	if (hung != sites)
-		ok(false, "%s, segments of %d: rollouts below %d sites", label, segment, hung);
+	if (branched != positions)
+		ok(false, "%s, segments of %d: rollouts at %d positions", label, segment, branched);
 	slides = t->slides;
 	rf_tree_free(t);
 	return slides;
@@ -343,7 +346,7 @@ static double distance(const float *have, const float *expect, size_t n)
 
 static void same(const struct result *have, const struct result *expect, int steps, const char *how)
 {
-	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * SITES * PER;
+	size_t d = (size_t)ckpt.cfg.d, R = (size_t)steps * POSITIONS * ROLLOUTS;
 	double h = distance(have->text, expect->text, T * d), b = distance(have->roll, expect->roll, R * d);
 	double l = distance(have->logp, expect->logp, R), worst = 0;
 	const char *where = "";
@@ -368,9 +371,10 @@ static void same(const struct result *have, const struct result *expect, int ste
 /* Without a backward pass: where a text has a window that it leaves, it slides, and nothing else changes. */
 static void forward_only(const struct result *expect, int steps)
 {
-	static const struct { int segment; bool grow; } how[] = { { 64, true }, { 300, true }, { 64, false },
+	static const struct { int segment; bool decode; } how[] = { { 64, true }, { 300, true },
+	                                                            { 64, false },
 	                                                          { 128, false } };
-	size_t d = (size_t)ckpt.cfg.d, n = (size_t)steps * SITES * PER * d;
+	size_t d = (size_t)ckpt.cfg.d, n = (size_t)steps * POSITIONS * ROLLOUTS * d;
 	double limit = muon ? 5 * most : most;
 	struct result have = new_result(), again = new_result();
 	bool attends = false;
@@ -378,16 +382,16 @@ static void forward_only(const struct result *expect, int steps)
 	for (int i = 0; i < ckpt.cfg.layers; i++)
 		attends |= ckpt.cfg.mixer[i]->reads != NULL;
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
-		bool slid = ahead(&have, T, how[i].segment, SITES, steps, how[i].grow);
+		bool slid = ahead(&have, T, how[i].segment, POSITIONS, steps, how[i].decode);
 		double x = distance(have.roll, expect->roll, n), h = distance(have.text, expect->text, T * d);
 
 		ok(x <= limit && h <= limit, "%s, %d steps %s, segments of %d: text %.1e rollouts %.1e",
-		   label, steps, how[i].grow ? "one at a time" : "at once", how[i].segment, h, x);
+		   label, steps, how[i].decode ? "one at a time" : "at once", how[i].segment, h, x);
 		ok(slid == (attends && ckpt.cfg.attn.window &&
 		            rf_segment(ckpt.cfg.attn.window - 1) + how[i].segment < T),
 		   "%s, segments of %d: %s", label, how[i].segment, slid ? "it slides" : "all is kept");
 		/* what memory was laid out for changes no bit */
-		ok(ahead(&again, 3 * T, how[i].segment, SITES, steps, how[i].grow) == slid &&
+		ok(ahead(&again, 3 * T, how[i].segment, POSITIONS, steps, how[i].decode) == slid &&
 		           !memcmp(again.roll, have.roll, n * 4) && !memcmp(again.text, have.text, T * d * 4),
 		   "%s, %d steps, segments of %d, in a tree for longer texts", label, steps, how[i].segment);
 	}
@@ -403,7 +407,7 @@ static void forward_only(const struct result *expect, int steps)
 static void exact(const char *name, const char *options, const struct rf_mixer *mixer, const int *lengths,
                   int n)
 {
-	size_t d, R = MOST * SITES * PER;
+	size_t d, R = MOST * POSITIONS * ROLLOUTS;
 	struct result expect, have;
 	char how[80];
 
@@ -616,8 +620,8 @@ static void make_record(struct rf_record *r, uint64_t id, int length, int c, int
 static void set_old(struct rf_record *r)
 {
 	size_t nb = (size_t)(r->c * r->rollout.n), k = (size_t)r->rollout.k, d = (size_t)ckpt.cfg.d;
-	const struct rf_plan plan = { .max_len = r->T, .segment = r->T, .sites = r->c, .per = r->rollout.n,
-	                              .steps = (int)k };
+	const struct rf_plan plan = { .max_len = r->T, .segment = r->T, .positions = r->c, .n = r->rollout.n,
+	                              .k = (int)k };
 	float *h = room((size_t)r->T * d, 4), *before = room(nb * k * d, 4), *logp = room(nb * k, 4);
 	int32_t *tokens = room(nb * k, 4);
 	int *row = room((size_t)r->c, sizeof *row);
@@ -730,8 +734,8 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 static void needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
 {
 	(void)stage;
-	*need = (struct rf_need){ .plan = { .max_len = shape->T, .sites = shape->c, .per = shape->n,
-	                                    .steps = shape->k - 1, .train = true } };
+	*need = (struct rf_need){ .plan = { .max_len = shape->T, .positions = shape->c, .n = shape->n,
+	                                    .k = shape->k - 1, .train = true } };
 }
 
 /* What --dry-run says is enough for a step of training, on the CPU also what its operations take besides. */
@@ -741,7 +745,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	struct rf_shape shape = { .T = 200, .c = 3, .n = 2, .k = 5 };
 	struct rf_record r, *batch[1] = { &r };
 	struct rf_memory plan;
-	enum { BLOCKS = 8, EACH = 128 }; /* a device may note something beside each block, and round it up */
+	enum { BLOCKS = 8, BLOCK = 128 }; /* a device may note something beside each block, and round it up */
 	size_t before = engine.dev.used, scratch = 0, extra, took;
 
 	open_model(name, options, mixer);
@@ -754,7 +758,7 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	extra = engine.dev.used - before - plan.weights;
 	losses(&t, batch, 1);
 	took = engine.dev.used - before - extra - engine.extra_bytes;
-	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * EACH,
+	ok(took >= plan.weights + plan.pass && took <= plan.weights + plan.pass + BLOCKS * BLOCK,
 	   "%s: it takes the memory that is planned, %zu bytes of %zu", label, took,
 	   plan.weights + plan.pass);
 	for (int i = 0; !strcmp(engine.dev.ops->name, "cpu") && i <= engine.dev.threads; i++)

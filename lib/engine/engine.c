@@ -207,7 +207,7 @@ static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_pla
 {
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_beside b = { .d = c->d, .vocab = c->vocab, .train = g->train,
-	                       .sequences = p->sites * p->per, .steps = p->steps };
+	                       .sequences = p->positions * p->n, .steps = p->k };
 
 	weigh(&g->ckpt->params, c->vocab, &b);
 	b.text = smaller(p->segment, p->max_len);
@@ -225,14 +225,14 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 	const struct rf_plan *old = &g->plan;
 	enum rf_code rc;
 
-	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.grow != old->grow ||
-	    p.max_len > old->max_len || p.sites > old->sites || p.per > old->per || p.steps > old->steps) {
+	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.decode != old->decode ||
+	    p.max_len > old->max_len || p.positions > old->positions || p.n > old->n || p.k > old->k) {
 		struct rf_beside beside;
 
 		p.max_len = larger(p.max_len, old->max_len);
-		p.sites = larger(p.sites, old->sites);
-		p.per = larger(p.per, old->per);
-		p.steps = larger(p.steps, old->steps);
+		p.positions = larger(p.positions, old->positions);
+		p.n = larger(p.n, old->n);
+		p.k = larger(p.k, old->k);
 		rf_tree_free(g->tree);
 		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
 			return rc;
@@ -371,8 +371,8 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
 		return RF_ENOMEM;
 	/* rollouts cost what so many rows of the text do, and only their rows pass the head where
 	   nothing is learned */
-	branch = (double)p->sites * p->per * p->steps;
-	s->flops = rf_model_flops(&bare, T, p->train || !p->sites ? T : 0) +
+	branch = (double)p->positions * p->n * p->k;
+	s->flops = rf_model_flops(&bare, T, p->train || !p->positions ? T : 0) +
 	           rf_model_flops(&bare, T, T) / T * branch;
 	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
 	rf_model_unbind(&bare);

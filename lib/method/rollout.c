@@ -1,10 +1,10 @@
-/* rollout.c -- continuations below rows of a text (paper, eq. 6-7; rf-design(7), The tree).
+/* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 6-7; rf-design(7), The tree).
  *
  * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first
  * is what token 0 is drawn from, the others are h_gt.  The rollouts of all positions that the tree has ready
- * at once (tree.h: of most models all of them, after the text) grow side by side, a row each per step; or,
- * where they are only scored, all their rows are one more pass.  What the device holds of rollouts lies by
- * such groups, in each by steps. */
+ * at once (tree.h: of most models all of them, after the text) are decoded side by side, a row each per step;
+ * or, where they are only scored, all their rows are one more pass.  What the device holds of rollouts lies
+ * by such groups, in each by steps. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct
 {
 	struct place unused;
 
-	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k, .grow = !s->score };
+	*p = (struct rf_plan){ .max_len = T, .positions = c, .n = n, .k = k, .decode = !s->score };
 	*extra = place(s, c, n, k, NULL, &unused);
 }
 
@@ -105,7 +105,7 @@ struct job {
 };
 
 /* Positions whose rollouts are run side by side; first: where their values begin. */
-struct group { const int *site; int sites; size_t nb, first; };
+struct group { const int *position; int positions; size_t nb, first; };
 
 /* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to kept[p
  * (k+1) + j]. */
@@ -131,14 +131,14 @@ static void collect(const struct job *job, int i, rf_f32 hidden)
 	   .ti = job->at.to);
 }
 
-/* first (sites, or sites n, d) = rows s-1 of the group's positions, each `per` times */
-static void first_rows(const struct job *job, const struct group *x, int per)
+/* first (positions, or positions n, d) = rows s-1 of the group's positions, each `n` times */
+static void first_rows(const struct job *job, const struct group *x, int n)
 {
 	struct rf_engine *g = job->s->engine;
-	int rows = x->sites * per;
+	int rows = x->positions * n;
 
 	for (int b = 0; b < rows; b++)
-		job->list[b] = x->site[b / per] * (job->k + 1);
+		job->list[b] = x->position[b / n] * (job->k + 1);
 	g->dev.ops->upload(&g->dev, job->at.from, job->list, (size_t)rows * 4);
 	RF(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from,
 	   .to = job->at.first);
@@ -156,7 +156,7 @@ static void ban(const struct job *job)
 	g->dev.ops->upload(&g->dev, job->at.banned, job->list, (size_t)c->eos_count * 4);
 }
 
-/* Draws k tokens below every position of a group, one step of its rollouts after the other. */
+/* Draws k tokens at every position of a group, one step of its rollouts after the other. */
 static void draw(const struct job *job, const struct group *x)
 {
 	const struct rf_rollouts *s = job->s;
@@ -168,25 +168,25 @@ static void draw(const struct job *job, const struct group *x)
 	rf_f32 h;
 
 	first_rows(job, x, 1);
-	rf_tree_grow_begin(g->tree, s->n);
+	rf_tree_decode_begin(g->tree, s->n);
 	h = at->first;
 	for (int j = 0; j < s->k; j++) {
 		size_t to = x->first + (size_t)j * nb;
 		rf_i32 token = rf_at_i32(at->token, to);
 
 		for (size_t b = 0; b < nb; b++) {
-			uint64_t i = (uint64_t)x->site[b / (size_t)s->n], n = b % (uint64_t)s->n;
+			uint64_t i = (uint64_t)x->position[b / (size_t)s->n], n = b % (uint64_t)s->n;
 			job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_ROLLOUT, step, job->r->id, i, n),
 			                    (uint32_t)j);
 		}
 		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
-		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->sites, h, at->z,
+		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->positions, h, at->z,
 		              0, false);
 		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k,
 		   .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned,
 		   .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u, .token = token,
 		   .logp = rf_at(at->logp, to));
-		h = rf_tree_grow(g->tree, token);
+		h = rf_tree_decode(g->tree, token);
 		RF(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
 	}
 }
@@ -205,7 +205,7 @@ static void score(const struct job *job, const struct group *x)
 	first_rows(job, x, job->n);
 	for (size_t b = 0; b < nb; b++)
 		for (size_t j = 0; j < k; j++)
-			job->list[j * nb + b] = o->tokens[((size_t)x->site[b / n] * n + b % n) * k + j];
+			job->list[j * nb + b] = o->tokens[((size_t)x->position[b / n] * n + b % n) * k + j];
 	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
 	h = rf_tree_branch(g->tree, job->n, job->k, job->list);
 	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->h_pred, x->first * d));
@@ -227,11 +227,11 @@ static void pass(const struct job *job)
 	ban(job);
 	for (int i = 0; i < t->segments; i++) {
 		collect(job, i, rf_tree_forward(t, i));
-		if (!(x.sites = rf_tree_ready(t, &x.site)))
+		if (!(x.positions = rf_tree_ready(t, &x.position)))
 			continue;
-		x.nb = (size_t)(x.sites * job->n);
-		for (int j = 0; j < x.sites; j++)
-			job->spot[x.site[j]] = (struct spot){ x.first + (size_t)(j * job->n), x.nb };
+		x.nb = (size_t)(x.positions * job->n);
+		for (int j = 0; j < x.positions; j++)
+			job->spot[x.position[j]] = (struct spot){ x.first + (size_t)(j * job->n), x.nb };
 		(job->s->score ? score : draw)(job, &x);
 		x.first += x.nb * (size_t)job->k;
 	}

@@ -1,4 +1,4 @@
-/* rollout.h -- short continuations below chosen rows of a sequence (ReFINE, arXiv:2602.16704, eq. 6-7), in
+/* rollout.h -- short continuations of a sequence at chosen positions (ReFINE, arXiv:2602.16704, eq. 6-7), in
  * one pass over the text.
  *
  * Position s means: prefix x[0..s-1], rollout tokens at s, s+1, ...  The first is drawn from row s-1 of the

@@ -1,9 +1,9 @@
 /* train.c -- the gradient of a mini-batch over trees, and AdamW.
  *
- * Per record: the text goes forward, the rollouts go forward below it; the head's few rows that the policy
- * loss needs give the log-probabilities and, with the loss's derivatives, the first gradients; rollouts go
- * back; then each segment of the text, from the last to the first, with the next-token loss of its rows added
- * where it passes the head.  Logits are never whole: the head works on blocks of rows. */
+ * Per record: the sequence goes forward, then the rollouts that branch off it; the head's few rows that the
+ * policy loss needs give the log-probabilities and, with the loss's derivatives, the first gradients;
+ * rollouts go back; then each segment of the text, from the last to the first, with the next-token loss of
+ * its rows added where it passes the head.  Logits are never whole: the head works on blocks of rows. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf
 {
 	struct place unused;
 
-	*p = (struct rf_plan){ .max_len = T, .sites = c, .per = n, .steps = k > 1 ? k - 1 : 0, .train = true,
+	*p = (struct rf_plan){ .max_len = T, .positions = c, .n = n, .k = k > 1 ? k - 1 : 0, .train = true,
 	                       .recompute = t->recompute_mode };
 	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
 }
@@ -128,7 +128,7 @@ static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, 
 	/* nothing shrinks: what lies beside the tree is laid out for the largest of each so far */
 	const struct rf_plan *old = &t->engine->plan;
 	int T = old->max_len > t->engine->max_len ? old->max_len : t->engine->max_len;
-	int c = old->sites, per = old->per, k = old->sites ? old->steps + 1 : 0;
+	int c = old->positions, per = old->n, k = old->positions ? old->k + 1 : 0;
 	struct rf_plan p;
 	size_t extra;
 
@@ -195,21 +195,21 @@ static int ntp_count(const struct rf_train *t, const struct rf_record *r)
 }
 
 /* Copies the hidden states of rows s-1 out of segment i, or adds their gradient to the segment's. */
-static void sites(struct job *j, int i, rf_f32 rows, bool back)
+static void at_positions(struct job *j, int i, rf_f32 rows, bool back)
 {
 	struct rf_engine *g = j->t->engine;
 	int first = rf_tree_first(g->tree, i), last = first + rf_tree_rows(g->tree, i), n = 0;
-	int32_t *row = j->list, *site = j->list + j->c;
+	int32_t *row = j->list, *position = j->list + j->c;
 
 	for (int s = 0; s < j->c; s++)
 		if (j->r->positions[s] - 1 >= first && j->r->positions[s] - 1 < last) {
 			row[n] = j->r->positions[s] - 1 - first;
-			site[n++] = s;
+			position[n++] = s;
 		}
 	if (!n)
 		return;
 	g->dev.ops->upload(&g->dev, j->at.from, row, (size_t)n * 4);
-	g->dev.ops->upload(&g->dev, j->at.to, site, (size_t)n * 4);
+	g->dev.ops->upload(&g->dev, j->at.to, position, (size_t)n * 4);
 	if (back)
 		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst,
 		   .fi = j->at.to, .to = rows, .ti = j->at.from);
@@ -324,7 +324,7 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 		g->dev.ops->upload(&g->dev, j->at.coef, j->f32, (size_t)T * 4);
 	}
 	for (int i = 0; i < g->tree->segments; i++)
-		sites(j, i, rf_tree_forward(g->tree, i), false);
+		at_positions(j, i, rf_tree_forward(g->tree, i), false);
 	if (j->c && (rc = rollouts(j, e)) != RF_OK)
 		return rc;
 	for (int i = g->tree->segments - 1; i >= 0; i--) {
@@ -337,7 +337,7 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 			     rf_at(j->at.coef, first), 1, rf_at(j->at.logp, first), j->at.dh);
 		else
 			g->dev.ops->zero(&g->dev, j->at.dh, (size_t)rows * (size_t)g->ckpt->cfg.d * 4);
-		sites(j, i, j->at.dh, true);
+		at_positions(j, i, j->at.dh, true);
 		rf_tree_backward(g->tree, i, j->at.dh);
 	}
 	if (ntp) {
@@ -545,8 +545,8 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	if (rc == RF_OK)
 		rc = reserve(t, sorted, n, e);
 	if (rc == RF_OK) {
-		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.sites, g->plan.per,
-		      g->plan.steps + 1, g->extra, &j.at);
+		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.positions, g->plan.n,
+		      g->plan.k + 1, g->extra, &j.at);
 		g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
 		rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
 		ntp = st->ntp_tokens ? t->ntp_coef / (double)st->ntp_tokens : 0;

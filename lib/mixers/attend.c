@@ -63,13 +63,13 @@ int rf_attend_reads(const struct rf_attn_config *c)
 	return c->window ? c->window : RF_ALL_ROWS;
 }
 
-/* The text's keys or values that the pass reads. */
+/* The sequence's keys or values that the pass reads. */
 static rf_f32 cache(const struct rf_pass *p, rf_f32 kept, rf_f32 saved)
 {
 	return p->branch || !saved ? kept : saved;
 }
 
-/* The first step's keys or values: the text's are made behind those that it reads. */
+/* The first step's keys or values: the sequence's are made behind those that it reads. */
 static rf_f32 first(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
 {
 	return p->branch ? saved : rf_at(cache(p, kept, saved), (size_t)p->cached * kv(c));
@@ -77,7 +77,7 @@ static rf_f32 first(const struct rf_pass *p, const struct rf_attn_config *c, rf_
 
 static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
 {
-	return (size_t)p->given * (size_t)p->nb * kv(c);
+	return (size_t)p->decoded * (size_t)p->nb * kv(c);
 }
 
 rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s,
@@ -98,7 +98,8 @@ void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int
 	if (!c->rotary)
 		return;
 	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
-	   .rotary = c->rotary, .from = p->given, .inverse = inverse, .theta = c->theta, .past = p->past,
+	   .rotary = c->rotary, .from = p->decoded, .inverse = inverse, .theta = c->theta,
+	   .past = p->past_len,
 	   .x = x, .y = y);
 }
 
@@ -151,8 +152,8 @@ void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 
 	rf_attend_turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
 	rf_attend_turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
-	RF(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .H = c->heads,
-	   .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached, .past = p->cache_past,
+	RF(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded, .H = c->heads,
+	   .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached, .past = p->cache_len,
 	   .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v),
 	   .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v), .o = k->o, .lse = k->lse);
 	pass_on(p, c, s, k);
@@ -165,7 +166,7 @@ void rf_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_
 	int rows = p->nb * p->steps;
 
 	RF(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D,
-	   .window = c->window, .longest = p->cached, .past = p->cache_past, .q = k->q,
+	   .window = c->window, .longest = p->cached, .past = p->cache_len, .q = k->q,
 	   .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
 	   .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv, .dcache_k = s->dk,
 	   .dcache_v = s->dv);

@@ -1,9 +1,9 @@
-/* attend.h -- softmax attention of rows that are projected already: rotary embedding, the text's keys and
+/* attend.h -- softmax attention of rows that are projected already: rotary embedding, the sequence's keys and
  * values, the products.  What the attention mixer and LaCT share.
  *
- * What later rows need of earlier ones: the text's keys and values.  A text that slides (tree.h) keeps those
- * of its segment and of the rows before it that the window holds, so that memory does not grow with the text;
- * any other keeps all. */
+ * What later rows need of earlier ones: the sequence's keys and values.  A sequence that slides (tree.h)
+ * keeps those of its segment and of the rows before it that the window holds, so that memory does not grow
+ * with the sequence; any other keeps all. */
 #ifndef RF_ATTEND_H
 #define RF_ATTEND_H
 
@@ -11,11 +11,11 @@
 #include "model/tree.h"
 
 struct rf_attend_state {
-	/* (kept rows, G, D) of the text; rf_tree.passing: only those before the next segment */
+	/* (kept rows, G, D) of the sequence; rf_tree.passing: only those before the next segment */
 	rf_f32 k, v, dk, dv;
 };
 struct rf_attend_save {
-	rf_f32 q, k, v, o, lse;      /* k, v: all steps of rollouts that grow; of the text NULL, or
+	rf_f32 q, k, v, o, lse;      /* k, v: all steps of rollouts that are decoded; of the sequence NULL, or
 	                                (rf_tree.passing) the kept rows */
 	/* the new rows before they are turned, where they stay as they are; NULL: they lie in q, k */
 	rf_f32 from_q, from_k;
@@ -29,14 +29,15 @@ void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, str
 void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
                     struct rf_attend_work *w);
 
-/* Multiplications and additions of a text of T rows: each sees those before it and itself, or its window. */
+/* Multiplications and additions of a sequence of T rows: each sees those before it and itself, or
+ * its window. */
 double rf_attend_flops(const struct rf_attn_config *c, int T);
 /* The mixer's hooks of these names (mixer.h). */
 void rf_attend_workspace(const struct rf_attn_config *c, struct rf_beside *need);
 int rf_attend_reads(const struct rf_attn_config *c);
 
-/* Makes room for the new rows' k and v: a text that slides loses the rows that they do not see.  Comes before
- * all else. */
+/* Makes room for the new rows' k and v: a sequence that slides loses the rows that they do not see.  Comes
+ * before all else. */
 void rf_attend_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s,
                      const struct rf_attend_save *k);
 /* y = x (new rows, heads, D) turned by their positions, or back.  Models without rotary embedding keep x and

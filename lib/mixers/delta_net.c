@@ -22,20 +22,20 @@ static const struct names joint = {
 	"out_proj"
 };
 
-/* Slots hold the state after some row: of the text at the start of each segment, and of every row below which
- * rollouts hang. */
+/* Slots hold the state at the start of each segment, and at each position (tree.h). */
 struct state {
 	rf_f32 S, dS, tail, dtail;   /* (slots, H, K, V), (slots, w-1, C) */
-	struct rf_delta_log log;     /* the open chunk below which rollouts hang, (sites, ...) */
+	struct rf_delta_log log;     /* the chunk that is open at each position, (positions, ...) */
 };
 
 struct save {
 	/* q, k, v before the convolution, ((w-1 + steps) nb, C): earlier rows in front */
 	rf_f32 x;
-	/* k after it, (R, G, K), and u, (R, H, V), where rollouts grow; else they are made again */
+	/* k after it, (R, G, K), and u, (R, H, V), where rollouts are decoded; else they are
+	   computed again */
 	rf_f32 k, u;
 	rf_f32 b, gate;              /* (R, H), (R, H, V) */
-	rf_f32 open;                 /* (nb, H, K, V): of rollouts that grow over more than a chunk */
+	rf_f32 open;                 /* (nb, H, K, V): of rollouts that are decoded over more than a chunk */
 	rf_f32 a, g;                 /* (R, H): the decay's logarithm, and what it is made of */
 };
 
@@ -112,8 +112,8 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	(void)layer;
 	s->S = rf_arena_f32(a, S);
 	s->tail = rf_arena_f32(a, tail);
-	if (t->plan.sites) {
-		size_t n = (size_t)t->plan.sites;
+	if (t->plan.positions) {
+		size_t n = (size_t)t->plan.positions;
 
 		s->log.S = rf_arena_f32(a, n * (size_t)(c->heads * c->K) * (size_t)c->V);
 		s->log.k = rf_arena_f32(a, n * RF_CHUNK * (size_t)width(c, 1));
@@ -138,11 +138,11 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 
 	(void)layer;
 	s->x = rf_arena_f32(a, (front_of(p, c) + R) * (size_t)column(c, 3));
-	s->k = p->grow ? rf_arena_f32(a, R * (size_t)width(c, 1)) : NULL;
+	s->k = p->decode ? rf_arena_f32(a, R * (size_t)width(c, 1)) : NULL;
 	s->b = c->beta ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
-	s->u = p->grow ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
+	s->u = p->decode ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
 	s->gate = c->gate ? rf_arena_f32(a, R * (size_t)width(c, 2)) : NULL;
-	s->open = p->grow && p->max_steps > RF_CHUNK
+	s->open = p->decode && p->max_steps > RF_CHUNK
 	        ? rf_arena_f32(a, (size_t)p->max_nb * (size_t)(c->heads * c->K) * (size_t)c->V) : NULL;
 	s->a = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 	s->g = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
@@ -157,7 +157,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	(void)layer;
 	for (int i = 0; i < 3; i++)
 		w->y[i] = rf_arena_f32(a, R * (size_t)width(c, i));
-	w->u = p->grow ? NULL : rf_arena_f32(a, R * (size_t)width(c, 2));
+	w->u = p->decode ? NULL : rf_arena_f32(a, R * (size_t)width(c, 2));
 	w->o = rf_arena_f32(a, R * (size_t)width(c, 2));
 	w->n = rf_arena_f32(a, R * (size_t)width(c, 2));
 	if (!p->train)
@@ -187,12 +187,12 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	const struct rf_delta_config *c = &m->cfg->delta;
 	const struct weights *l = m->layer[layer].w;
 	const struct save *k = p->save[layer];
-	size_t before = (size_t)p->given * (size_t)p->nb;
+	size_t before = (size_t)p->decoded * (size_t)p->nb;
 
 	for (int i = 0; i < 3; i++)
 		RF(m->dev, conv_fwd, CONV(p, c, l, i),
 		   .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
-		   .y = rf_at(y[i], i == 1 && p->grow ? before * (size_t)width(c, i) : 0));
+		   .y = rf_at(y[i], i == 1 && p->decode ? before * (size_t)width(c, i) : 0));
 }
 
 /* The delta rule from these to u and o, and o's norm.  Going back it is done again, without captures: a
@@ -207,11 +207,12 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	const struct save *k = p->save[layer];
 	const struct work *w = p->work[layer];
 
-	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->given, .per = p->per, .H = c->heads,
+	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded, .per = p->n, .H = c->heads,
 	   .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1],
-	   .v = y[2], .b = k->b, .g = k->g, .u = p->grow ? k->u : w->u, .o = w->o, .S = s->S, .open = k->open,
-	   .start = p->start, .lead = p->branch ? p->lead : NULL, .captures = captures,
-	   .log_from = t->text_slots, .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
+	   .v = y[2], .b = k->b, .g = k->g, .u = p->decode ? k->u : w->u, .o = w->o, .S = s->S,
+	   .open = k->open,
+	   .start = p->start, .lead = p->branch ? p->open_rows : NULL, .captures = captures,
+	   .log_from = t->sequence_slots, .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
 	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
 	   .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
 }
@@ -226,11 +227,11 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	struct save *k = p->save[layer];
 	struct work *w = p->work[layer];
 	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
-	rf_f32 here = rf_at(k->x, ((size_t)w1 + (size_t)p->given) * (size_t)p->nb * (size_t)C);
-	rf_f32 y[3] = { w->y[0], p->grow ? k->k : w->y[1], w->y[2] };
+	rf_f32 here = rf_at(k->x, ((size_t)w1 + (size_t)p->decoded) * (size_t)p->nb * (size_t)C);
+	rf_f32 y[3] = { w->y[0], p->decode ? k->k : w->y[1], w->y[2] };
 
-	if (!p->given)
-		RF(m->dev, tail_load, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = k->x,
+	if (!p->decoded)
+		RF(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = k->x,
 		   .slots = s->tail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
 		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)),
@@ -246,7 +247,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_linear_fwd(m, l->a, RF_NO_WEIGHT, rows, x, k->a, 0, false);
 		RF(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
 		   .dt_bias = rf_w(m, l->dt_bias),
-		   .g = rf_at(k->g, (size_t)p->given * (size_t)p->nb * (size_t)c->heads));
+		   .g = rf_at(k->g, (size_t)p->decoded * (size_t)p->nb * (size_t)c->heads));
 	}
 	mix(p, layer, y, p->captures);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
@@ -270,7 +271,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o,
 	   .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm),
 	   .dgate = w->dgate);
-	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->per, .H = c->heads, .G = c->qk_heads,
+	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->n, .H = c->heads, .G = c->qk_heads,
 	   .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1],
 	   .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1],
 	   .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS, .start = p->start,
@@ -281,7 +282,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	/* what later rows read of these comes back; what these read of earlier rows goes on */
 	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx, .slots = s->dtail,
 	   .row = p->cap_row, .slot = p->cap_slot);
-	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->per, .w = w1, .d = C, .x = w->dx,
+	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = w->dx,
 	   .slots = s->dtail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
 		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x,

@@ -1,13 +1,13 @@
 /* lact.c -- the LaCT mixer (Zhang et al. 2025, arXiv:2505.23884): sliding-window attention and fast weights
  * read the same q, k, v, and are added.
  *
- * The text falls into chunks of lact_chunk_size rows, whatever its segments.  A chunk's rows read the weights
- * that its first row found; when a row follows a full chunk, the sums over all its rows make the next
+ * The sequence falls into chunks of lact_chunk_size rows, whatever its segments.  A chunk's rows read the
+ * weights that its first row found; when a row follows a full chunk, the sums over all its rows make the next
  * weights.  Sums are linear in the rows, so the state after any row is of a fixed size: the weights and the
  * momentum of its chunk (a mark, one per chunk), and the sums so far.  A rollout that stays in its chunk
- * needs the mark alone.  One that crosses its end adds rows of its own to the sums at its site, which are
- * therefore kept there, and makes weights of its own, again for each rollout and, where rollouts grow, for
- * each step: in memory that all layers share. */
+ * needs the mark alone.  One that crosses its end adds rows of its own to the sums at its position, which are
+ * therefore kept there, and makes weights of its own, again for each rollout and, where rollouts are decoded,
+ * for each step: in memory that all layers share. */
 #include <math.h>
 #include <stdio.h>
 
@@ -122,8 +122,8 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->lr = rf_arena_f32(a, R * H * 3);
 	s->m = c->momentum ? rf_arena_f32(a, R * H) : NULL;
 	s->gate = c->scale ? rf_arena_f32(a, R * H) : NULL;
-	if (p->grow)
-		s->grown = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d),
+	if (p->decode)
+		s->decoded = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d),
 		                                  .lr = rf_arena_f32(a, R * H * 3),
 		                                  .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
@@ -166,10 +166,10 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	                              c->v_silu ? rf_arena_f32(a, R * d) : NULL, s->y, s->lr, s->m };
 	w->w[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch) {
-		w->group = s->grown;
+		w->group = s->decoded;
 		w->group.q = rf_arena_f32(a, R * d);
 		w->group.y = rf_arena_f32(a, R * d);
-		if (!p->grow) {
+		if (!p->decode) {
 			w->group.k = rf_arena_f32(a, R * d);
 			w->group.v = rf_arena_f32(a, R * d);
 			w->group.lr = rf_arena_f32(a, R * H * 3);
@@ -310,7 +310,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_lact_branch_fwd(p, layer, &group);
 		rf_lact_regroup(p, cfg->d, k->y, group.y, true);
 	} else {
-		rf_lact_text_fwd(p, layer, &group);
+		rf_lact_sequence_fwd(p, layer, &group);
 	}
 	both(p, layer);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
@@ -326,7 +326,7 @@ static void fast_bwd(struct rf_pass *p, int layer)
 	int H = cfg->lact.heads;
 
 	if (!p->branch) {
-		rf_lact_text_bwd(p, layer, &x, dx);
+		rf_lact_sequence_bwd(p, layer, &x, dx);
 		return;
 	}
 	rf_lact_regroup(p, cfg->d, dx->y, dg->y, false);

@@ -21,7 +21,7 @@ struct rf_lact_save {
 	struct rf_attend_save attend;
 	/* q, k as projected; y before its norm; (R, H, 3), (R, H), (R, H) */
 	rf_f32 q, k, y, lr, m, gate;
-	struct rf_fast_rows grown;           /* of rollouts that grow: k, v, lr and m of all steps */
+	struct rf_fast_rows decoded;         /* of rollouts that are decoded: k, v, lr and m of all steps */
 };
 
 struct rf_lact_work {
@@ -50,14 +50,14 @@ int rf_lact_dsums(const struct rf_tree *t);
 
 /* From x in the fast weights' order: x->y.  Back, from dx->y: dx->q, k, v, lr, m and the gradients of weights
  * and state. */
-void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
-void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
+void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
+void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                       const struct rf_fast_rows *dx);
 void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                         const struct rf_fast_rows *dx);
 
-/* The fast weights' order is the pass's for the text.  Rollouts' rows are put in order of site, step,
+/* The fast weights' order is the pass's for the sequence.  Rollouts' rows are put in order of position, step,
  * rollout: so rows that read the same weights lie together, and those of one rollout evenly apart.  Rows of
  * `width` numbers from the pass's order to that one, or back. */
 void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 group, bool back);

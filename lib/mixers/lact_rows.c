@@ -1,5 +1,23 @@
-/* lact_rows.c -- which rows read which fast weights, and learn for which: chunks, marks, and the sums below
- * which rollouts hang.  See lact.c for the idea. */
+/* lact_rows.c -- which rows read which fast weights, and learn for which: chunks, marks and sums.  See lact.c
+ * for the idea.
+ *
+ *     chunk     0         1         2         3         4      rows of the sequence, `chunk` of them each
+ *     row       ....|....|....|....|..*.|....|*...|....|..     * a position: rollouts branch off this row
+ *     mark      M0        M1        M2        M3        M4     weights z (and momentum p, m) of a
+ *     chunk's rows
+ *     sums                              S         S            what the rows of the open chunk add
+ *     up to there
+ *
+ * Who needs which mark and sums decides what is kept; a place is a slot of the layer's state:
+ *     - rows read their own chunk's mark; the first row of a chunk makes it from the mark before
+ *     and the sums; - rollouts read the mark of the chunk that is open at their position, and those
+ *     that leave that chunk
+ *       the sums there too;
+ *     - the backward pass reads every mark again.
+ * So without a backward pass there is one place for the chunk that is run, and one for each chunk with a
+ * position (place_of() > 0); with one there is a place for every chunk, or, where segments are run again, for
+ * the chunks that are open at segments' starts, those with a position, and those of one segment.  Gradients
+ * of marks have places for two chunks and for those with a position (dplace_of()). */
 #include "mixers/lact.h"
 
 static int earlier(int a, int b) { return a < b ? a : b; }
@@ -7,15 +25,15 @@ static int later(int a, int b) { return a > b ? a : b; }
 
 /* ---- chunks, marks, sums ------------------------------------------------------------------- */
 
-/* Rows that the open chunk below site s still takes; rollouts that are longer leave it. */
+/* Rows that the chunk that is open at position s still takes; rollouts that are longer leave it. */
 static int room_at(const struct rf_tree *t, int s)
 {
 	int chunk = rf_lact_config(t)->chunk;
 
-	return chunk - 1 - t->site_row[s] % chunk;
+	return chunk - 1 - t->position_row[s] % chunk;
 }
 
-static bool leaves(const struct rf_tree *t, int s) { return t->plan.steps > room_at(t, s); }
+static bool leaves(const struct rf_tree *t, int s) { return t->plan.k > room_at(t, s); }
 
 /* The row after the last one of the chunk from which something is learned. */
 static int learned_until(const struct rf_tree *t, int chunk)
@@ -24,9 +42,9 @@ static int learned_until(const struct rf_tree *t, int chunk)
 
 	if (t->T - until > C)
 		return until + C;
-	for (int s = 0; s < t->sites; s++)
-		if (leaves(t, s) && t->site_row[s] / C == chunk && t->site_row[s] >= until)
-			until = t->site_row[s] + 1;
+	for (int s = 0; s < t->positions; s++)
+		if (leaves(t, s) && t->position_row[s] / C == chunk && t->position_row[s] >= until)
+			until = t->position_row[s] + 1;
 	return until;
 }
 
@@ -39,13 +57,13 @@ static struct rf_fast_mark mark_at(const struct rf_lact_config *c, rf_f32 z, rf_
 	                              first };
 }
 
-/* Among the chunks below which rollouts hang, the place of this one; -1: it is none of them. */
-static int hung_of(const struct rf_tree *t, int chunk)
+/* Of the chunks that have a position, the number of this one, from 0; -1: it has none. */
+static int branched_of(const struct rf_tree *t, int chunk)
 {
 	int C = rf_lact_config(t)->chunk, place = -1, last = -1;
 
-	for (int i = 0; i < t->sites; i++) {
-		int at = t->site_row[t->order[i]] / C;
+	for (int i = 0; i < t->positions; i++) {
+		int at = t->position_row[t->order[i]] / C;
 		if (at > chunk)
 			break;
 		place += at != last;
@@ -60,20 +78,20 @@ static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_
 /* The most chunks that a segment touches, with the one that is open when it begins. */
 static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
 
-/* The most chunks with rollouts below that are read at one time: of a text that slides those of a segment,
- * for its rollouts are run after it, and these chunks follow one another; in the same memory a text that is
- * short enough is kept whole. */
-static int most_hung(const struct rf_tree *t)
+/* The most chunks with a position that are read at one time: of a sequence that slides those of a
+ * segment, for its rollouts are run after it, and these chunks follow one another; in the same memory a
+ * sequence that is short enough is kept whole. */
+static int most_branched(const struct rf_tree *t)
 {
-	int most = earlier(t->plan.sites, chunks_of(t));
+	int most = earlier(t->plan.positions, chunks_of(t));
 
 	return t->kept_max < t->plan.max_len ? earlier(most, later(touched(t), chunks_in(t, t->kept_max)))
 	                                     : most;
 }
 
-/* Places where segments are computed again: of chunks that are open when one begins, of those below which
- * rollouts hang, and of those that one segment touches. */
-static int places_again(const struct rf_tree *t) { return t->segments_max + most_hung(t) + touched(t); }
+/* Places where segments are computed again: of chunks that are open when one begins, of those that have a
+ * position, and of those that one segment touches. */
+static int places_again(const struct rf_tree *t) { return t->segments_max + most_branched(t) + touched(t); }
 
 /* Whether that is what is kept; then no two segments begin in one chunk. */
 static bool again(const struct rf_tree *t)
@@ -83,45 +101,45 @@ static bool again(const struct rf_tree *t)
 
 int rf_lact_marks(const struct rf_tree *t)
 {
-	return !t->plan.train ? 1 + most_hung(t) : again(t) ? places_again(t) : chunks_of(t);
+	return !t->plan.train ? 1 + most_branched(t) : again(t) ? places_again(t) : chunks_of(t);
 }
 
 static int place_of(const struct rf_tree *t, int chunk)
 {
-	int C = rf_lact_config(t)->chunk, S = t->plan.segment, hung, next;
+	int C = rf_lact_config(t)->chunk, S = t->plan.segment, branched, next;
 
 	if (t->plan.train && !again(t))
 		return chunk;
-	hung = hung_of(t, chunk);
+	branched = branched_of(t, chunk);
 	if (!t->plan.train)
-		return hung < 0 ? 0 : 1 + hung % most_hung(t);
+		return branched < 0 ? 0 : 1 + branched % most_branched(t);
 	/* the segment that begins after the chunk's first row */
 	next = chunk ? (int)((int64_t)chunk * C / S) + 1 : 0;
 	if (!chunk || (next < t->segments && (next * S - 1) / C == chunk))
 		return next;
-	return t->segments_max + (hung >= 0 ? hung : most_hung(t) + chunk % touched(t));
+	return t->segments_max + (branched >= 0 ? branched : most_branched(t) + chunk % touched(t));
 }
 
-int rf_lact_dmarks(const struct rf_tree *t) { return earlier(2 + most_hung(t), chunks_of(t)); }
+int rf_lact_dmarks(const struct rf_tree *t) { return earlier(2 + most_branched(t), chunks_of(t)); }
 
 /* The gradients': going back two chunks are at work, and rollouts have been at theirs before. */
 static int dplace_of(const struct rf_tree *t, int chunk)
 {
-	int hung = hung_of(t, chunk);
+	int branched = branched_of(t, chunk);
 
 	if (rf_lact_dmarks(t) == chunks_of(t))
 		return chunk;
-	return hung >= 0 ? 2 + hung : chunk % 2;
+	return branched >= 0 ? 2 + branched : chunk % 2;
 }
 
 /* The sums at a segment's start are kept where it is computed again; else one place is enough, and those of
- * the rows below which rollouts hang come behind it. */
+ * the positions come behind it. */
 static int sums_before(const struct rf_tree *t)
 {
 	return t->plan.train && t->plan.recompute ? t->segments_max + 1 : 1;
 }
-int rf_lact_sums(const struct rf_tree *t) { return sums_before(t) + t->plan.sites; }
-int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.sites; }
+int rf_lact_sums(const struct rf_tree *t) { return sums_before(t) + t->plan.positions; }
+int rf_lact_dsums(const struct rf_tree *t) { return 1 + t->plan.positions; }
 
 static struct rf_fast_mark mark_of(const struct rf_tree *t, int layer, int chunk)
 {
@@ -143,34 +161,34 @@ static struct rf_fast_sum sum_at(const struct rf_lact_config *c, rf_f32 w, rf_f3
 	                             rf_at(m, (size_t)i * (size_t)c->heads) };
 }
 
-/* The sums where the text has arrived, or (segment > 0, where that is kept) at a segment's start; below a
- * site; their gradients. */
-static struct rf_fast_sum text_sum(const struct rf_tree *t, int layer, int segment)
+/* The sums where the sequence has arrived, or (segment > 0, where that is kept) at a segment's start; at a
+ * position; their gradients. */
+static struct rf_fast_sum sequence_sum(const struct rf_tree *t, int layer, int segment)
 {
 	const struct rf_lact_state *s = t->state[layer];
 
 	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) > 1 ? segment : 0);
 }
 
-static struct rf_fast_sum site_sum(const struct rf_tree *t, int layer, int site)
+static struct rf_fast_sum position_sum(const struct rf_tree *t, int layer, int position)
 {
 	const struct rf_lact_state *s = t->state[layer];
 
-	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) + site);
+	return sum_at(rf_lact_config(t), s->sum, s->msum, sums_before(t) + position);
 }
 
-static struct rf_fast_sum text_dsum(const struct rf_tree *t, int layer)
+static struct rf_fast_sum sequence_dsum(const struct rf_tree *t, int layer)
 {
 	const struct rf_lact_state *s = t->state[layer];
 
 	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 0);
 }
 
-static struct rf_fast_sum site_dsum(const struct rf_tree *t, int layer, int site)
+static struct rf_fast_sum position_dsum(const struct rf_tree *t, int layer, int position)
 {
 	const struct rf_lact_state *s = t->state[layer];
 
-	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 1 + site);
+	return sum_at(rf_lact_config(t), s->dsum, s->dmsum, 1 + position);
 }
 
 static void copy_sum(const struct rf_fast *f, struct rf_fast_sum from, struct rf_fast_sum to, bool add)
@@ -253,9 +271,10 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 	}
 }
 
-/* ---- the text ------------------------------------------------------------------------------ */
+/* ---- the sequence -------------------------------------------------------------------------- */
 
-/* Rows [from, to) of one chunk, after the last of which a chunk may end or rollouts hang that leave it. */
+/* Rows [from, to) of one chunk, after the last of which the chunk may end, or rollouts branch off
+ * that leave it. */
 struct part { int chunk, from, to; bool opens, learns; };
 
 /* The part of a pass's rows that row `at` is in. */
@@ -266,8 +285,8 @@ static struct part part_of(const struct rf_pass *p, int at)
 	struct part x = { .chunk = chunk, .from = later(p->pos, begins),
 	                  .to = end - begins > C ? begins + C : end };
 
-	for (int s = 0; s < t->sites; s++) {
-		int cut = t->site_row[s] + 1;
+	for (int s = 0; s < t->positions; s++) {
+		int cut = t->position_row[s] + 1;
 
 		if (leaves(t, s) && cut <= at)
 			x.from = later(x.from, cut);
@@ -284,18 +303,18 @@ static struct rf_fast_piece piece_of(const struct rf_pass *p, const struct part 
 	return (struct rf_fast_piece){ (size_t)(x->from - p->pos), x->to - x->from, 1 };
 }
 
-void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
+void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
 	int segment = p->pos / t->plan.segment, C = f.c->chunk;
-	struct rf_fast_sum sum = text_sum(t, layer, segment + 1);
+	struct rf_fast_sum sum = sequence_sum(t, layer, segment + 1);
 	rf_f32 now = NULL;
 
 	if (!p->pos)
 		begin(p, layer, &f);
-	copy_sum(&f, text_sum(t, layer, segment), sum, false);
+	copy_sum(&f, sequence_sum(t, layer, segment), sum, false);
 	for (int row = p->pos; row < p->pos + p->steps;) {
 		struct part a = part_of(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk);
@@ -313,9 +332,9 @@ void rf_lact_text_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 		rf_fast_apply(&f, piece_of(p, &a), x, now);
 		if (a.learns)
 			rf_fast_learn(&f, piece_of(p, &a), x, now, sum, a.from % C);
-		for (int i = 0; i < t->sites; i++)
-			if (leaves(t, i) && t->site_row[i] == a.to - 1)
-				copy_sum(&f, sum, site_sum(t, layer, i), false);
+		for (int i = 0; i < t->positions; i++)
+			if (leaves(t, i) && t->position_row[i] == a.to - 1)
+				copy_sum(&f, sum, position_sum(t, layer, i), false);
 		row = a.to;
 	}
 }
@@ -337,14 +356,14 @@ static void unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, si
 	zero(f, rf_at(dx->m, first * H), (rows - first) * H);
 }
 
-void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
+void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                       const struct rf_fast_rows *dx)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
 	int end = p->pos + p->steps;
-	struct rf_fast_sum dsum = text_dsum(t, layer);
+	struct rf_fast_sum dsum = sequence_dsum(t, layer);
 	rf_f32 now = NULL;
 
 	unlearned(&f, dx,
@@ -355,9 +374,9 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk), dmark = dmark_of(t, layer, a.chunk);
 		bool last = !now;
 
-		for (int i = 0; i < t->sites; i++)
-			if (leaves(t, i) && t->site_row[i] == a.to - 1)
-				copy_sum(&f, site_dsum(t, layer, i), dsum, true);
+		for (int i = 0; i < t->positions; i++)
+			if (leaves(t, i) && t->position_row[i] == a.to - 1)
+				copy_sum(&f, position_dsum(t, layer, i), dsum, true);
 		if (!now)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		rf_fast_apply_bwd(&f, piece_of(p, &a), x, dx, now, w->dw[0], !last);
@@ -372,7 +391,7 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 					    dbefore = dmark_of(t, layer, a.chunk - 1);
 
 			/* no rollout has been there, but perhaps a later chunk */
-			if (hung_of(t, a.chunk - 1) < 0) {
+			if (branched_of(t, a.chunk - 1) < 0) {
 				zero(&f, dbefore.z, rf_fast_size(f.c));
 				zero(&f, dbefore.p, rf_fast_size(f.c));
 			}
@@ -386,31 +405,31 @@ void rf_lact_text_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x
 
 /* ---- rollouts ------------------------------------------------------------------------------ */
 
-/* Steps that there is room for in the order of the fast weights: site, step, rollout. */
-static int steps_room(const struct rf_pass *p) { return p->grow ? p->max_steps : p->steps; }
+/* Steps that there is room for in the order of the fast weights: position, step, rollout. */
+static int steps_room(const struct rf_pass *p) { return p->decode ? p->max_steps : p->steps; }
 
 void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 group, bool back)
 {
-	size_t each = (size_t)p->per * (size_t)width;
-	int across = p->nb * width, along = p->per * width;
+	size_t each = (size_t)p->n * (size_t)width;
+	int across = p->nb * width, along = p->n * width;
 
-	for (int i = 0; i < p->sites && pass; i++) {
+	for (int i = 0; i < p->positions && pass; i++) {
 		rf_f32 a = rf_at(pass, (size_t)i * each),
-		       b = rf_at(group, ((size_t)i * (size_t)steps_room(p) + (size_t)p->given) * each);
+		       b = rf_at(group, ((size_t)i * (size_t)steps_room(p) + (size_t)p->decoded) * each);
 
 		RF(p->tree->model->dev, rows, .n = p->steps, .d = along, .from = back ? b : a,
 		   .lf = back ? along : across, .to = back ? a : b, .lt = back ? across : along);
 	}
 }
 
-/* Steps [from, to) of rollout i below a site, the pass's at-th, or (i < 0) of all of them. */
+/* Steps [from, to) of rollout i at a position, the pass's at-th, or (i < 0) of all of them. */
 static struct rf_fast_piece steps_of(const struct rf_pass *p, int at, int i, int from, int to)
 {
-	size_t per = (size_t)p->per, first = ((size_t)at * (size_t)steps_room(p) + (size_t)from) * per;
+	size_t per = (size_t)p->n, first = ((size_t)at * (size_t)steps_room(p) + (size_t)from) * per;
 
 	if (i < 0)
-		return (struct rf_fast_piece){ first, (to - from) * p->per, 1 };
-	return (struct rf_fast_piece){ first + (size_t)i, to - from, p->per };
+		return (struct rf_fast_piece){ first, (to - from) * p->n, 1 };
+	return (struct rf_fast_piece){ first + (size_t)i, to - from, p->n };
 }
 
 /* The mark of the n-th chunk that a rollout begins; without a backward pass all take the same place. */
@@ -419,26 +438,28 @@ static struct rf_fast_mark own_mark(const struct rf_pass *p, const struct rf_lac
 	return mark_at(rf_lact_config(p->tree), w->z, w->p, w->m, p->train ? n : 0, false);
 }
 
-/* One rollout's rows beyond the chunk of its site, the pass's at-th: the chunks that it begins, and what its
- * new rows read of them (x->y NULL: only the former).  Returns their number. */
+/* One rollout's rows beyond the chunk of its position, the pass's at-th: the chunks that it begins, and what
+ * its new rows read of them (x->y NULL: only the former).  Returns their number. */
 static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
                      int at, int i, rf_f32 w0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
-	int site = p->site[at], C = f->c->chunk, begins = room_at(t, site), to = p->given + p->steps, n = 0;
-	struct rf_fast_mark from = mark_of(t, layer, t->site_row[site] / C);
+	int position = p->position[at], C = f->c->chunk, begins = room_at(t, position),
+	    to = p->decoded + p->steps, n = 0;
+	struct rf_fast_mark from = mark_of(t, layer, t->position_row[position] / C);
 	rf_f32 now = w0;
 
-	copy_sum(f, site_sum(t, layer, site), w->sum, false);
+	copy_sum(f, position_sum(t, layer, position), w->sum, false);
 	if (begins)
 		rf_fast_learn(f, steps_of(p, at, i, 0, begins), x, w0, w->sum, true);
 	while (begins < to) {
 		struct rf_fast_mark mark = own_mark(p, w, n);
-		int ends = to - begins > C ? begins + C : to, first = later(begins, p->given);
+		int ends = to - begins > C ? begins + C : to, first = later(begins, p->decoded);
 
 		rf_fast_update(f, &from, now, w->sum, &mark);
-		rf_tree_found(p, at * p->per + i, t->site_row[site] / C + n++, mark.z, rf_fast_size(f->c));
+		rf_tree_found(p, at * p->n + i, t->position_row[position] / C + n++, mark.z,
+		              rf_fast_size(f->c));
 		now = rf_fast_weights(f, &mark, w->w[1]);
 		if (x->y && first < ends)
 			rf_fast_apply(f, steps_of(p, at, i, first, ends), x, now);
@@ -455,31 +476,32 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
-	int to = p->given + p->steps;
+	int to = p->decoded + p->steps;
 	rf_f32 now = NULL;
 
-	for (int j = 0, before = -1; j < p->sites; j++) {
-		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk,
+	for (int j = 0, before = -1; j < p->positions; j++) {
+		int at = p->by_row[j], s = p->position[at], chunk = t->position_row[s] / f.c->chunk,
 		    room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk);
 
 		if (chunk != before)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
-		if (p->given < room)
-			rf_fast_apply(&f, steps_of(p, at, -1, p->given, earlier(to, room)), x, now);
-		for (int i = 0; i < p->per && to > room; i++)
+		if (p->decoded < room)
+			rf_fast_apply(&f, steps_of(p, at, -1, p->decoded, earlier(to, room)), x, now);
+		for (int i = 0; i < p->n && to > room; i++)
 			leave_fwd(p, layer, &f, x, at, i, now);
 	}
 }
 
-/* dw0: of the weights of the site's chunk. */
+/* dw0: of the weights of the position's chunk. */
 static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
                       const struct rf_fast_rows *dx, int at, int i, rf_f32 w0, rf_f32 dw0)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
-	int site = p->site[at], C = f->c->chunk, room = room_at(t, site), chunk = t->site_row[site] / C;
+	int position = p->position[at], C = f->c->chunk, room = room_at(t, position),
+	    chunk = t->position_row[position] / C;
 	struct rf_fast_rows made = *x;
 	int n;
 
@@ -510,7 +532,7 @@ static void leave_bwd(struct rf_pass *p, int layer, const struct rf_fast *f, con
 	}
 	if (room)
 		rf_fast_learn_bwd(f, steps_of(p, at, i, 0, room), x, dx, w0, w->dsum, dw0);
-	copy_sum(f, w->dsum, site_dsum(t, layer, site), true);
+	copy_sum(f, w->dsum, position_dsum(t, layer, position), true);
 }
 
 void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
@@ -522,8 +544,8 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	rf_f32 now = NULL;
 
 	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
-	for (int j = 0, before = -1; j < p->sites; j++) {
-		int at = p->by_row[j], s = p->site[at], chunk = t->site_row[s] / f.c->chunk,
+	for (int j = 0, before = -1; j < p->positions; j++) {
+		int at = p->by_row[j], s = p->position[at], chunk = t->position_row[s] / f.c->chunk,
 		    room = room_at(t, s);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk), dmark = dmark_of(t, layer, chunk);
 
@@ -533,7 +555,7 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 		if (room)
 			rf_fast_apply_bwd(&f, steps_of(p, at, -1, 0, earlier(p->steps, room)), x, dx, now,
 			                  w->dw[0], false);
-		for (int i = 0; i < p->per && p->steps > room; i++)
+		for (int i = 0; i < p->n && p->steps > room; i++)
 			leave_bwd(p, layer, &f, x, dx, at, i, now, w->dw[0]);
 		if (room)
 			rf_fast_weights_bwd(&f, &mark, w->dw[0], &dmark);

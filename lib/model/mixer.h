@@ -3,8 +3,8 @@
  *
  * One table per mixer (delta_net.c, attention.c, ...); model, tree and engine know nothing else of them.
  * What a mixer keeps per layer are structs of its own, of which the table says the sizes: its weights; its
- * state, which later rows read; what a pass saves for its backward pass (or, where rollouts grow, for their
- * next step); what it needs meanwhile. */
+ * state, which later rows read; what a pass saves for its backward pass (or, where rollouts are decoded, for
+ * their next token); what it needs meanwhile. */
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
 
@@ -25,7 +25,7 @@ struct rf_mixer {
 	/* Given the gradient dh of the mixer's output and its input x: dx, the weights' gradients (added),
 	   the state's. */
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);
-	/* Multiplications and additions of the forward pass over a text of T rows, beside those
+	/* Multiplications and additions of the forward pass over a sequence of T rows, beside those
 	   with linear weights. */
 	double (*flops)(const struct rf_config *c, int T);
 	/* Adds to *need what its operations take on a device.  Which rows there are, whether the model is

@@ -18,17 +18,17 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
 	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
-	size_t captures = (size_t)p->tree->plan.sites + 1;
+	size_t captures = (size_t)p->tree->plan.positions + 1;
 	size_t first, most = 0;
 	int L = m->cfg->layers;
 
 	p->tokens = rf_arena_i32(a, R);
-	p->past = rf_arena_i32(a, (size_t)p->max_nb);
+	p->past_len = rf_arena_i32(a, (size_t)p->max_nb);
 	p->start = rf_arena_i32(a, captures);
-	p->lead = rf_arena_i32(a, captures);
+	p->open_rows = rf_arena_i32(a, captures);
 	p->cap_row = rf_arena_i32(a, captures);
 	p->cap_slot = rf_arena_i32(a, captures);
-	p->cache_past = rf_arena_i32(a, (size_t)p->max_nb);
+	p->cache_len = rf_arena_i32(a, (size_t)p->max_nb);
 	for (int l = 0; l <= L; l++) {
 		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
 		if (l == L)
@@ -39,7 +39,7 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 	}
 	first = a->used;
 	for (int l = 0; l < L; l++) {
-		if (!p->train && !p->grow)
+		if (!p->train && !p->decode)
 			a->used = first;
 		m->layer[l].mixer->save(p, l, a, p->save[l]);
 		most = a->used > most ? a->used : most;
@@ -77,13 +77,13 @@ static size_t place(struct rf_tree *t, char *base)
 	t->state_bytes = a.used;
 	t->tokens = rf_arena_i32(&a, (size_t)t->plan.max_len);
 	for (int i = 0; i < t->passes; i++)
-		place_pass(&t->text[i], &a);
+		place_pass(&t->sequence[i], &a);
 	if (t->branch.max_nb)
 		place_pass(&t->branch, &a);
 	first = most = a.used;
 	for (int i = 0; i < t->passes; i++) {
 		a.used = first;
-		place_work(&t->text[i], &a);
+		place_work(&t->sequence[i], &a);
 		most = a.used > most ? a.used : most;
 	}
 	if (t->branch.max_nb) {
@@ -126,7 +126,7 @@ static void free_layers(void **p)
 
 static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 {
-	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.sites + 1, n = (size_t)nb;
+	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.positions + 1, n = (size_t)nb;
 
 	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = t->plan.train };
 	p->h = calloc(2 * L + 1 + 2 * L, sizeof *p->h);
@@ -135,19 +135,19 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	p->up = p->gate + L;
 	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
 	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
-	if (!(p->host.past = calloc(4 * slots + 3 * n, sizeof *p->host.past)))
+	if (!(p->host.past_len = calloc(4 * slots + 3 * n, sizeof *p->host.past_len)))
 		return false;
-	p->host.start = p->host.past + n;
-	p->host.lead = p->host.start + slots;
-	p->host.cap_row = p->host.lead + slots;
+	p->host.start = p->host.past_len + n;
+	p->host.open_rows = p->host.start + slots;
+	p->host.cap_row = p->host.open_rows + slots;
 	p->host.cap_slot = p->host.cap_row + slots;
-	p->host.cache_past = p->host.cap_slot + slots;
-	p->bad_part = p->host.cache_past + n;
+	p->host.cache_len = p->host.cap_slot + slots;
+	p->bad_part = p->host.cache_len + n;
 	return p->h && p->save && p->work;
 }
 
-/* How many rows of the text mixers keep that read rows.  With a window, and without a backward pass, those of
- * a segment and those before it that it sees. */
+/* How many rows of the sequence mixers keep that read rows.  With a window, and without a backward pass,
+ * those of a segment and those before it that it sees. */
 static void plan_cache(struct rf_tree *t)
 {
 	const struct rf_config *c = t->model->cfg;
@@ -165,7 +165,7 @@ static void plan_cache(struct rf_tree *t)
 		t->before_max = rf_segment(window - 1) < len ? rf_segment(window - 1) : len;
 	if (t->before_max + t->plan.segment < len)
 		t->kept_max = t->before_max + t->plan.segment;
-	t->passing = !t->plan.sites;
+	t->passing = !t->plan.positions;
 }
 
 /* A tree without its device memory. */
@@ -177,8 +177,8 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	bool ok;
 
 	/* a stream's positions times an option's rollouts: rows are counted in int */
-	if (!t || __builtin_mul_overflow(plan->sites, plan->per, &nb) ||
-	    __builtin_mul_overflow(nb, plan->steps + 1, &rows)) {
+	if (!t || __builtin_mul_overflow(plan->positions, plan->n, &nb) ||
+	    __builtin_mul_overflow(nb, plan->k + 1, &rows)) {
 		free(t);
 		return NULL;
 	}
@@ -186,28 +186,28 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	t->plan = *plan;
 	t->plan.segment = segment;
 	t->segments_max = (plan->max_len + segment - 1) / segment;
-	t->text_slots = plan->train ? t->segments_max + 1 : 1;
-	t->slots = t->text_slots + plan->sites;
+	t->sequence_slots = plan->train ? t->segments_max + 1 : 1;
+	t->slots = t->sequence_slots + plan->positions;
 	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
 	plan_cache(t);
 	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
-	t->text = calloc((size_t)t->passes, sizeof *t->text);
-	t->site_row = calloc((size_t)plan->sites * 3 + 1, sizeof *t->site_row);
-	ok = t->state && t->text && t->site_row;
+	t->sequence = calloc((size_t)t->passes, sizeof *t->sequence);
+	t->position_row = calloc((size_t)plan->positions * 3 + 1, sizeof *t->position_row);
+	ok = t->state && t->sequence && t->position_row;
 	for (int i = 0; ok && i < t->passes; i++)
-		ok = new_pass(&t->text[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
-	if (ok && plan->sites && plan->steps) {
-		ok = new_pass(&t->branch, t, nb, plan->steps);
+		ok = new_pass(&t->sequence[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
+	if (ok && plan->positions && plan->k) {
+		ok = new_pass(&t->branch, t, nb, plan->k);
 		t->branch.branch = true;
-		t->branch.grow = plan->grow;
+		t->branch.decode = plan->decode;
 	}
 	if (!ok) {
 		rf_tree_free(t);
 		return NULL;
 	}
-	t->order = t->site_row + plan->sites;
-	t->all = t->order + plan->sites;
-	for (int i = 0; i < plan->sites; i++)
+	t->order = t->position_row + plan->positions;
+	t->all = t->order + plan->positions;
+	for (int i = 0; i < plan->positions; i++)
 		t->all[i] = i;
 	t->bytes = place(t, NULL);
 	return t;
@@ -245,7 +245,7 @@ static void free_pass(struct rf_pass *p)
 	free(p->h);
 	free_layers(p->save);
 	free_layers(p->work);
-	free(p->host.past);
+	free(p->host.past_len);
 }
 
 void rf_tree_free(struct rf_tree *t)
@@ -253,12 +253,12 @@ void rf_tree_free(struct rf_tree *t)
 	if (!t)
 		return;
 	t->model->dev->ops->release(t->model->dev, t->memory);
-	for (int i = 0; t->text && i < t->passes; i++)
-		free_pass(&t->text[i]);
+	for (int i = 0; t->sequence && i < t->passes; i++)
+		free_pass(&t->sequence[i]);
 	free_pass(&t->branch);
 	free_layers(t->state);
-	free(t->text);
-	free(t->site_row);
+	free(t->sequence);
+	free(t->position_row);
 	free(t);
 }
 
@@ -282,27 +282,27 @@ static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
 }
 
-void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int sites)
+void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
 {
 	t->T = T;
 	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
-	t->sites = sites;
+	t->positions = positions;
 	t->slides = t->passing || T > t->kept_max;
 	t->held = -1;
-	t->branch.sites = t->branch.steps = t->branch.given = 0;
+	t->branch.positions = t->branch.steps = t->branch.decoded = 0;
 	upload(t, t->tokens, tokens, T);
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
-	for (int i = 0; i < sites; i++) {
+	for (int i = 0; i < positions; i++) {
 		int j = i;
 
-		t->site_row[i] = row[i];
+		t->position_row[i] = row[i];
 		for (; j && row[t->order[j - 1]] > row[i]; j--) /* few, and mostly in order */
 			t->order[j] = t->order[j - 1];
 		t->order[j] = i;
 	}
 }
 
-/* Rows that are no longer kept when segment i is: where the others of the text lie is counted from there. */
+/* Rows that are no longer kept when segment i is run: the places of the others are counted from there. */
 static int gone(const struct rf_tree *t, int i)
 {
 	int first = rf_tree_first(t, i);
@@ -310,32 +310,32 @@ static int gone(const struct rf_tree *t, int i)
 	return t->slides && first > t->before_max ? first - t->before_max : 0;
 }
 
-/* Which sites' rollouts are ready after segment i. */
+/* Which positions' rollouts are ready after segment i. */
 static void make_ready(struct rf_tree *t, int i)
 {
 	struct rf_pass *p = &t->branch;
 	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
 
 	if (!t->slides) {
-		p->sites = i + 1 == t->segments ? t->sites : 0;
-		p->site = t->all;
+		p->positions = i + 1 == t->segments ? t->positions : 0;
+		p->position = t->all;
 		p->by_row = t->order;
 		return;
 	}
-	for (int j = 0; j < t->sites; j++) {
-		from += t->site_row[t->order[j]] < first;
-		to += t->site_row[t->order[j]] < end;
+	for (int j = 0; j < t->positions; j++) {
+		from += t->position_row[t->order[j]] < first;
+		to += t->position_row[t->order[j]] < end;
 	}
-	p->sites = to - from;
-	p->site = t->order + from;
+	p->positions = to - from;
+	p->position = t->order + from;
 	p->by_row = t->all;
 }
 
-int rf_tree_ready(const struct rf_tree *t, const int **site)
+int rf_tree_ready(const struct rf_tree *t, const int **position)
 {
-	if (site)
-		*site = t->branch.site;
-	return t->branch.sites;
+	if (position)
+		*position = t->branch.position;
+	return t->branch.positions;
 }
 
 /* The lists of a pass as they are on the device. */
@@ -343,12 +343,12 @@ static void upload_lists(struct rf_pass *p, int starts)
 {
 	struct rf_tree *t = p->tree;
 
-	upload(t, p->past, p->host.past, p->nb);
+	upload(t, p->past_len, p->host.past_len, p->nb);
 	upload(t, p->start, p->host.start, starts);
-	upload(t, p->lead, p->host.lead, starts);
+	upload(t, p->open_rows, p->host.open_rows, starts);
 	upload(t, p->cap_row, p->host.cap_row, p->captures);
 	upload(t, p->cap_slot, p->host.cap_slot, p->captures);
-	upload(t, p->cache_past, p->host.cache_past, p->nb);
+	upload(t, p->cache_len, p->host.cache_len, p->nb);
 }
 
 /* Makes pass p work on segment i: the state it begins from, and the states to keep of its rows. */
@@ -356,19 +356,19 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int i)
 {
 	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), n = 0;
 
-	p->nb = p->per = 1;
+	p->nb = p->n = 1;
 	p->steps = rows;
-	p->given = 0;
+	p->decoded = 0;
 	p->pos = first;
 	p->cached = first - gone(t, i);
-	p->host.past[0] = first;
+	p->host.past_len[0] = first;
 	p->host.start[0] = t->plan.train ? i : 0;
-	p->host.cache_past[0] = p->cached;
-	for (int j = 0; j < t->sites; j++) {
+	p->host.cache_len[0] = p->cached;
+	for (int j = 0; j < t->positions; j++) {
 		int s = t->order[j];
-		if (t->site_row[s] >= first && t->site_row[s] < first + rows) {
-			p->host.cap_row[n] = t->site_row[s] - first;
-			p->host.cap_slot[n++] = t->text_slots + s;
+		if (t->position_row[s] >= first && t->position_row[s] < first + rows) {
+			p->host.cap_row[n] = t->position_row[s] - first;
+			p->host.cap_slot[n++] = t->sequence_slots + s;
 		}
 	}
 	if (i + 1 < t->segments) {
@@ -379,29 +379,29 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int i)
 	upload_lists(p, 1);
 }
 
-/* Makes the rollouts' pass begin: `per` below each site that is ready. */
-static void aim_branch(struct rf_tree *t, int per)
+/* Makes the rollouts' pass begin: n at each position that is ready. */
+static void aim_branch(struct rf_tree *t, int n)
 {
 	struct rf_pass *p = &t->branch;
 
-	p->nb = p->sites * per;
-	p->per = per;
-	p->given = 0;
+	p->nb = p->positions * n;
+	p->n = n;
+	p->decoded = 0;
 	p->steps = 0;
 	p->captures = 0;
 	p->cached = 0;
 	for (int b = 0; b < p->nb; b++) {
-		int past = t->site_row[p->site[b / per]] + 1, end = past - gone(t, t->held);
+		int past = t->position_row[p->position[b / n]] + 1, end = past - gone(t, t->held);
 
-		p->host.past[b] = past;
-		p->host.cache_past[b] = end;
+		p->host.past_len[b] = past;
+		p->host.cache_len[b] = end;
 		p->cached = end > p->cached ? end : p->cached;
 	}
-	for (int i = 0; i < p->sites; i++) {
-		p->host.start[i] = t->text_slots + p->site[i];
-		p->host.lead[i] = (t->site_row[p->site[i]] + 1) % RF_CHUNK;
+	for (int i = 0; i < p->positions; i++) {
+		p->host.start[i] = t->sequence_slots + p->position[i];
+		p->host.open_rows[i] = (t->position_row[p->position[i]] + 1) % RF_CHUNK;
 	}
-	upload_lists(p, p->sites);
+	upload_lists(p, p->positions);
 }
 
 /* ---- forward ------------------------------------------------------------------------------- */
@@ -480,8 +480,8 @@ static void look(struct rf_pass *p, int layer, rf_f32 h)
 	if (i == n)
 		return;
 	t->bad.layer = layer;
-	t->bad.rollout = p->branch ? p->site[b / p->per] * p->per + b % p->per : -1;
-	t->bad.row = p->host.past[b] + p->given + row / p->nb;
+	t->bad.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
+	t->bad.row = p->host.past_len[b] + p->decoded + row / p->nb;
 	t->bad.part = p->bad_part[b];
 }
 
@@ -516,7 +516,7 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 
 static struct rf_pass *pass_of(struct rf_tree *t, int i)
 {
-	return &t->text[t->passes > 1 ? i : 0];
+	return &t->sequence[t->passes > 1 ? i : 0];
 }
 
 rf_f32 rf_tree_forward(struct rf_tree *t, int i)
@@ -536,26 +536,26 @@ rf_f32 rf_tree_again(struct rf_tree *t, int i)
 	return rf_tree_forward(t, i);
 }
 
-rf_f32 rf_tree_branch(struct rf_tree *t, int per, int steps, const int32_t *tokens)
+rf_f32 rf_tree_branch(struct rf_tree *t, int n, int steps, const int32_t *tokens)
 {
 	struct rf_pass *p = &t->branch;
 
-	aim_branch(t, per);
+	aim_branch(t, n);
 	p->steps = steps;
 	upload(t, p->tokens, tokens, p->nb * steps);
 	return run(p, p->tokens);
 }
 
-void rf_tree_grow_begin(struct rf_tree *t, int per)
+void rf_tree_decode_begin(struct rf_tree *t, int n)
 {
-	aim_branch(t, per);
+	aim_branch(t, n);
 }
 
-rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
+rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
 {
 	struct rf_pass *p = &t->branch;
 
-	p->given += p->steps;
+	p->decoded += p->steps;
 	p->steps = 1;
 	return run(p, tokens);
 }
@@ -563,30 +563,30 @@ rf_f32 rf_tree_grow(struct rf_tree *t, rf_i32 tokens)
 /* ---- what is not finite -------------------------------------------------------------------- */
 
 /* Runs the rollouts again that are ready. */
-static void look_below(struct rf_tree *t, int per, int steps, rf_i32 tokens)
+static void look_below(struct rf_tree *t, int n, int steps, rf_i32 tokens)
 {
 	struct rf_pass *p = &t->branch;
 
-	aim_branch(t, per);
-	if (!p->grow) {
+	aim_branch(t, n);
+	if (!p->decode) {
 		p->steps = steps;
 		run(p, tokens);
 	}
-	for (int j = 0; p->grow && j < steps && t->bad.layer < 0; j++)
-		rf_tree_grow(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
+	for (int j = 0; p->decode && j < steps && t->bad.layer < 0; j++)
+		rf_tree_decode(t, rf_at_i32(tokens, (size_t)j * (size_t)p->nb));
 }
 
 /* Runs again what was run since rf_tree_begin(), until something is found. */
 static void look_again(struct rf_tree *t, rf_i32 tokens)
 {
-	int per = t->branch.per, steps = t->branch.given + t->branch.steps;
+	int n = t->branch.n, steps = t->branch.decoded + t->branch.steps;
 
 	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
 	for (int i = 0; i < t->segments && t->bad.layer < 0; i++) {
 		rf_tree_forward(t, i);
 		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
 			continue;
-		look_below(t, per, steps, tokens);
+		look_below(t, n, steps, tokens);
 		tokens = rf_at_i32(tokens, (size_t)t->branch.nb * (size_t)steps);
 	}
 }
