@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
 #include "method/train.h"
 #include "must.h"

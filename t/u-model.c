@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "must.h"
 #include "stream/stream.h"
 #include "tap.h"

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt/ckpt.h"
-#include "dump/inspect.h"
+#include "ckpt/ckpt_internal.h"
+#include "dump/ckpt_text.h"
 #include "io/disk.h"
 #include "method/trainer.h"
 #include "tap.h"

@@ -8,8 +8,8 @@
 
 #include "base/page.h"
 #include "base/rng.h"
-#include "dump/pick.h"
 #include "dump/table.h"
+#include "dump/topn.h"
 #include "tap.h"
 
 static bool is(const struct rf_buf *b, const char *want)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ckpt/ckpt.h"
 #include "ckpt/init.h"
-#include "ckpt/run.h"
 #include "cli/cli.h"
 #include "model/model.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/rng.h"
 #include "cli/cli_stage.h"
-#include "method/judge.h"
 #include "method/reward.h"
+#include "method/reward_exec.h"
 
 static struct {
 	int kind, shift, draw_step;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/init.h"
-#include "ckpt/run.h"
 #include "text/tokenizer.h"
 
 static uint64_t key_of(uint64_t seed, int tensor, uint64_t element)

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt/ckpt.h"
+#include "ckpt/ckpt_internal.h"
 #include "io/disk.h"
 
 /* ---- what is in a run ---------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli_model.h"
-#include "engine/dry.h"
+#include "engine/dry_run.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {

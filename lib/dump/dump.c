@@ -13,8 +13,8 @@
 
 #include "base/ids.h"
 #include "base/rng.h"
+#include "dump/ckpt_text.h"
 #include "dump/dump.h"
-#include "dump/inspect.h"
 #include "stream/msg.h"
 #include "stream/stream.h"
 #include "stream/wire.h"

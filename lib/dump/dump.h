@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 #include "base/meter.h"
-#include "dump/pick.h"
-#include "dump/show.h"
+#include "dump/record_text.h"
 #include "dump/table.h"
+#include "dump/topn.h"
 
 enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TSV };
 

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "device/dev.h"
 #include "model/model.h"
 #include "model/tree.h"

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/page.h"
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "io/disk.h"
 #include "io/json.h"
 #include "io/steps.h"

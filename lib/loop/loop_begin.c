@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/page.h"
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "io/disk.h"
 #include "io/steps.h"
 #include "loop/loop_begin.h"

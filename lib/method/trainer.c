@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "io/disk.h"
-#include "method/gradient.h"
+#include "method/grad_file.h"
 #include "method/reward.h"
 #include "method/trainer.h"
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/opt.h"
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "engine/engine.h"
 #include "method/train.h"
 #include "stream/record.h"

@@ -2,7 +2,7 @@
  *
  * Qwen3.5's has more of them: q_proj gives per head the query and a gate side by side, q and k are normed per
  * head before they are turned, and what is attended to is multiplied by the gate's sigmoid before o_proj. */
-#include "mixers/attend.h"
+#include "mixers/kv_cache.h"
 
 struct weights { struct rf_weight proj[3], bias[3], norm[2], o; };
 

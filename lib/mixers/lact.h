@@ -2,8 +2,8 @@
 #ifndef RF_LACT_H
 #define RF_LACT_H
 
-#include "mixers/attend.h"
 #include "mixers/fast_weights.h"
+#include "mixers/kv_cache.h"
 
 struct rf_lact_weights {
 	struct rf_weight qkv, qkv_bias, norm[2], scale, offset, w[3], left[3], right[3]; /* of w0, w1, w2 */

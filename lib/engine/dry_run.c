@@ -9,7 +9,7 @@
 
 #include "base/page.h"
 #include "cpu_device.h"
-#include "engine/dry.h"
+#include "engine/dry_run.h"
 #include "io/disk.h"
 
 /* ---- outputs ------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/half.h"
-#include "ckpt/ckpt.h"
+#include "ckpt/ckpt_internal.h"
 #include "io/disk.h"
 #include "io/json.h"
 #include "model/model.h"

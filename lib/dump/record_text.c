@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dump/show.h"
+#include "dump/record_text.h"
 
 enum { LABEL = 15, TEXT_LINES = 4, TOKEN_LINES = 8, TOP = 8, BEGINNING = 200, CUT = 80, HEAD_LABEL = 11 };
 

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ckpt/ckpt.h"
+#include "ckpt/ckpt_internal.h"
 #include "ckpt/tensors.h"
 #include "io/disk.h"
-#include "method/gradient.h"
+#include "method/grad_file.h"
 
 enum { BLOCK = 1 << 16 };   /* numbers */
 

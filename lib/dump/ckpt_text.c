@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-#include "ckpt/ckpt.h"
-#include "dump/inspect.h"
+#include "ckpt/ckpt_internal.h"
+#include "dump/ckpt_text.h"
 
 enum { LABEL = 11, BLOCK = 1 << 14 };
 

@@ -1,5 +1,5 @@
 /* attend.c -- softmax attention of rows that are projected already.  See attend.h. */
-#include "mixers/attend.h"
+#include "mixers/kv_cache.h"
 
 static size_t kv(const struct rf_attn_config *c) { return (size_t)c->kv_heads * (size_t)c->D; }
 static size_t wide(const struct rf_attn_config *c) { return (size_t)c->heads * (size_t)c->D; }

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/page.h"
-#include "ckpt/run.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
 #include "dump/table.h"
 

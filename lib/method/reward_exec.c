@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "io/exec.h"
-#include "method/judge.h"
 #include "method/reward.h"
+#include "method/reward_exec.h"
 #include "stream/msg.h"
 
 struct waiting {

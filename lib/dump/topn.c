@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "dump/pick.h"
+#include "dump/topn.h"
 
 void rf_pick_begin(struct rf_pick *p, const struct rf_pick_spec *spec)
 {
