@@ -42,4 +42,9 @@ struct rf_opt {
 		memcpy(opts, table, sizeof(table)); \
 	} while (0)
 
+/* The value as text, *n bytes of it: written into buf, or where it stands (of TEXT, ENUM).  NULL: there is
+ * none.  digits of a real: 6 as people read it, 17 exactly. */
+enum { RF_OPT_VALUE = 64 };
+const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VALUE], size_t *n);
+
 #endif

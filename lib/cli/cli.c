@@ -127,27 +127,15 @@ static noreturn void usage_error(const char *fmt, ...)
 
 static void print_default(const struct rf_opt *o)
 {
+	uint64_t size = o->kind == RF_OPT_SIZE ? *(uint64_t *)o->to : 0;
+	char buf[RF_OPT_VALUE];
 	const char *text;
+	size_t n;
 
-	switch (o->kind) {
-	case RF_OPT_FLAG: return;
-	case RF_OPT_INT:  printf(" [%d]", *(int *)o->to); return;
-	case RF_OPT_U64:  printf(" [%llu]", *(unsigned long long *)o->to); return;
-	case RF_OPT_SIZE:
-		if (*(uint64_t *)o->to)
-			printf(" [%lluM]", *(unsigned long long *)o->to >> 20);
-		return;
-	case RF_OPT_REAL: if (!isnan(*(double *)o->to)) printf(" [%g]", *(double *)o->to); return;
-	case RF_OPT_PAIR: printf(" [%g,%g]", ((double *)o->to)[0], ((double *)o->to)[1]); return;
-	case RF_OPT_TEXT: if (*(const char **)o->to) printf(" [%s]", *(const char **)o->to); return;
-	case RF_OPT_ENUM:
-		if (*(int *)o->to < 0)
-			return;
-		text = o->arg;
-		for (int i = 0; i < *(int *)o->to; i++)
-			text = strchr(text, '|') + 1;
-		printf(" [%.*s]", (int)strcspn(text, "|"), text);
-	}
+	if (o->kind == RF_OPT_SIZE && size)
+		printf(" [%lluM]", (unsigned long long)size >> 20);
+	else if (o->kind != RF_OPT_SIZE && o->kind != RF_OPT_FLAG && (text = rf_opt_value(o, 6, buf, &n)))
+		printf(" [%.*s]", (int)n, text);
 }
 
 static noreturn void help(const struct rf_cli *cli)
@@ -409,45 +397,32 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 	return words;
 }
 
+/* A number is one in the history too; anything else is its text. */
+static enum rf_code record(struct rf_head *head, const struct rf_opt *o, struct rf_err *e)
+{
+	char buf[RF_OPT_VALUE];
+	size_t n;
+	const char *text = rf_opt_value(o, 17, buf, &n);
+
+	if (!text)
+		return RF_OK;
+	switch (o->kind) {
+	case RF_OPT_FLAG: return rf_head_option_bool(head, o->name, *(bool *)o->to, e);
+	case RF_OPT_INT:  return rf_head_option_int(head, o->name, *(int *)o->to, e);
+	case RF_OPT_U64:
+	case RF_OPT_SIZE: return rf_head_option_uint(head, o->name, *(uint64_t *)o->to, e);
+	case RF_OPT_REAL: return rf_head_option_real(head, o->name, *(double *)o->to, e);
+	default:          return rf_head_option_text(head, o->name, text, n, e);
+	}
+}
+
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e)
 {
 	enum rf_code rc = rf_head_stage(head, cli->name, RF_VERSION, e);
 
 	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
-		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++) {
-			const double *p = o->to;
-			const char *w = o->arg;
-
-			if (!o->result || among(&idle, o))
-				continue;
-			switch (o->kind) {
-			case RF_OPT_FLAG: rc = rf_head_option_bool(head, o->name, *(bool *)o->to, e); break;
-			case RF_OPT_INT:  rc = rf_head_option_int(head, o->name, *(int *)o->to, e); break;
-			case RF_OPT_U64:
-			case RF_OPT_SIZE:
-				rc = rf_head_option_uint(head, o->name, *(uint64_t *)o->to, e);
-				break;
-			case RF_OPT_REAL:
-				rc = isnan(*p) ? RF_OK : rf_head_option_real(head, o->name, *p, e);
-				break;
-			case RF_OPT_PAIR: {
-				char pair[64];
-				snprintf(pair, sizeof pair, "%.17g,%.17g", p[0], p[1]);
-				rc = rf_head_option_text(head, o->name, pair, strlen(pair), e);
-				break;
-			}
-			case RF_OPT_TEXT:
-				if (*(const char **)o->to)
-					rc = rf_head_option_text(head, o->name, *(const char **)o->to,
-					                         strlen(*(const char **)o->to), e);
-				break;
-			case RF_OPT_ENUM:
-				if (*(int *)o->to < 0)
-					break;
-				for (int i = 0; i < *(int *)o->to; i++)
-					w = strchr(w, '|') + 1;
-				rc = rf_head_option_text(head, o->name, w, strcspn(w, "|"), e);
-			}
-		}
+		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++)
+			if (o->result && !among(&idle, o))
+				rc = record(head, o, e);
 	return rc;
 }

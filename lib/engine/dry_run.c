@@ -1,7 +1,6 @@
 /* dry.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs): the
  * same functions say what is printed here and what is allocated there. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -107,25 +106,14 @@ static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, struct sour
 
 static void print_option(struct rf_buf *p, const struct rf_opt *o)
 {
-	const double *x = o->to;
-	const char *w = o->arg;
+	char buf[RF_OPT_VALUE];
+	size_t n;
+	const char *text = rf_opt_value(o, 6, buf, &n);
 
-	if (o->kind == RF_OPT_TEXT && !*(const char **)o->to)
+	if (!text)
 		return;
 	rf_page_printf(p, "  --%-16s ", o->name);
-	switch (o->kind) {
-	case RF_OPT_FLAG: rf_page_puts(p, *(bool *)o->to ? "yes" : "no"); break;
-	case RF_OPT_INT:  rf_page_printf(p, "%d", *(int *)o->to); break;
-	case RF_OPT_U64:
-	case RF_OPT_SIZE: rf_page_printf(p, "%llu", (unsigned long long)*(uint64_t *)o->to); break;
-	case RF_OPT_REAL: rf_page_printf(p, "%g", *x); break;
-	case RF_OPT_PAIR: rf_page_printf(p, "%g,%g", x[0], x[1]); break;
-	case RF_OPT_TEXT: rf_page_safe(p, *(const char **)o->to, strlen(*(const char **)o->to), false); break;
-	case RF_OPT_ENUM:
-		for (int i = 0; i < *(int *)o->to; i++)
-			w = strchr(w, '|') + 1;
-		rf_page_printf(p, "%.*s", (int)strcspn(w, "|"), w);
-	}
+	rf_page_safe(p, text, n, false);
 	rf_page_puts(p, "\n");
 }
 

@@ -1,0 +1,38 @@
+/* opt.c -- the value of an option, for whoever shows or records it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/opt.h"
+
+/* The word of an ENUM whose index is i. */
+static const char *word(const char *words, int i, size_t *n)
+{
+	while (i--)
+		words = strchr(words, '|') + 1;
+	*n = strcspn(words, "|");
+	return words;
+}
+
+const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VALUE], size_t *n)
+{
+	const double *x = o->to;
+	const char *text = buf;
+
+	switch (o->kind) {
+	case RF_OPT_FLAG: text = *(const bool *)o->to ? "yes" : "no"; break;
+	case RF_OPT_INT:  snprintf(buf, RF_OPT_VALUE, "%d", *(const int *)o->to); break;
+	case RF_OPT_U64:
+	case RF_OPT_SIZE: snprintf(buf, RF_OPT_VALUE, "%" PRIu64, *(const uint64_t *)o->to); break;
+	case RF_OPT_REAL:
+		if (isnan(*x))
+			return NULL;
+		snprintf(buf, RF_OPT_VALUE, "%.*g", digits, *x);
+		break;
+	case RF_OPT_PAIR: snprintf(buf, RF_OPT_VALUE, "%.*g,%.*g", digits, x[0], digits, x[1]); break;
+	case RF_OPT_TEXT: text = *(const char *const *)o->to; break;
+	case RF_OPT_ENUM: return *(const int *)o->to < 0 ? NULL : word(o->arg, *(const int *)o->to, n);
+	}
+	*n = text ? strlen(text) : 0;
+	return text;
+}
