@@ -11,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/atomic.h"
-#include "io/doomed.h"
+#include "io/tempfile.h"
 #include "streams.h"
 #include "tap.h"
 
@@ -520,25 +519,24 @@ static void damage_file(const char *path)
 
 static void last_will(int sig)
 {
-	rf_doomed_unlink();
+	rf_tempfile_unlink();
 	_exit(128 + sig);
 }
 
 /* A program that writes two files at once, and is killed. */
-static void doomed(void)
+static void killed_writer(void)
 {
-	struct rf_atomic a, b;
+	struct rf_tempfile f[RF_TEMPFILES + 1];
 	struct rf_err e = { 0 };
-	char temp[2][300];
-	int place[RF_DOOMED + 1], status;
+	char path[20], last[4096];
+	int status;
 	pid_t pid;
 
-	if (rf_atomic_open(&a, "doomed-a", &e) != RF_OK || rf_atomic_open(&b, "doomed-b", &e) != RF_OK) {
+	if (rf_tempfile_open(&f[0], "half-a", NULL, &e) != RF_OK ||
+	    rf_tempfile_open(&f[1], "half-b", NULL, &e) != RF_OK) {
 		ok(false, "two files are opened (%s)", e.msg);
 		return;
 	}
-	snprintf(temp[0], sizeof temp[0], "%s", a.tmp);
-	snprintf(temp[1], sizeof temp[1], "%s", b.tmp);
 	fflush(stdout);
 	if (!(pid = fork())) {
 		signal(SIGTERM, last_will);
@@ -546,21 +544,27 @@ static void doomed(void)
 		_exit(1);
 	}
 	waitpid(pid, &status, 0);
-	ok(WEXITSTATUS(status) == 128 + SIGTERM && access(temp[0], F_OK) && access(temp[1], F_OK),
+	ok(WEXITSTATUS(status) == 128 + SIGTERM && access(f[0].at, F_OK) && access(f[1].at, F_OK),
 	   "a signal takes both of two unfinished files along");
-	rf_atomic_abandon(&a);
-	rf_atomic_abandon(&b);
+	rf_tempfile_abandon(&f[0]);
+	rf_tempfile_abandon(&f[1]);
 
-	for (int i = 0; i <= RF_DOOMED; i++) {
-		snprintf(temp[0], sizeof temp[0], "doomed-%d", i);
-		close(open(temp[0], O_CREAT | O_WRONLY, 0600));
-		place[i] = rf_doomed_add(temp[0]);
+	for (int i = 0; i <= RF_TEMPFILES; i++) {
+		snprintf(path, sizeof path, "half-%d", i);
+		if (rf_tempfile_open(&f[i], path, NULL, &e) != RF_OK)
+			ok(false, "%s", e.msg);
 	}
-	rf_doomed_drop(place[1]);
-	rf_doomed_unlink();
-	ok(place[RF_DOOMED] == -1 && access("doomed-0", F_OK) && !access("doomed-1", F_OK) &&
-	           access("doomed-2", F_OK),
+	if (rf_tempfile_commit(&f[1], NULL, &e) != RF_OK)
+		ok(false, "%s", e.msg);
+	rf_tempfile_unlink();
+	ok(access(f[0].at, F_OK) && !access("half-1", F_OK) && access(f[2].at, F_OK) &&
+	           !access(f[RF_TEMPFILES].at, F_OK),
 	   "what is no longer temporary stays, and places do not overflow");
+	snprintf(last, sizeof last, "%s", f[RF_TEMPFILES].at);
+	for (int i = 0; i <= RF_TEMPFILES; i++)
+		rf_tempfile_abandon(&f[i]);
+	ok(access(last, F_OK), "what found no place goes with its file");
+	unlink("half-1");
 }
 
 int main(int argc, char *argv[])
@@ -583,7 +587,7 @@ int main(int argc, char *argv[])
 	trickle(true);
 	full_pipe();
 	skipping();
-	doomed();
+	killed_writer();
 	ok(rf_fail(NULL, RF_EIO, "no") == RF_EIO && rf_blame(NULL, "where") != RF_OK,
 	   "a caller need not want the sentence");
 	return tap_end();

@@ -13,6 +13,7 @@
 #include "ckpt/ckpt_internal.h"
 #include "io/disk.h"
 #include "io/json.h"
+#include "io/tempfile.h"
 #include "text/tokenizer.h"
 
 enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
@@ -96,25 +97,25 @@ enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static enum rf_code create(struct writer *w, struct rf_disk *f, const char *name, struct rf_err *e)
+static enum rf_code create(struct writer *w, struct rf_tempfile *f, const char *name, struct rf_err *e)
 {
 	char path[4096];
 	enum rf_code rc = rf_disk_join(path, w->dir, name, e);
 
-	return rc == RF_OK ? rf_disk_create(f, path, w->p->stop, e) : rc;
+	return rc == RF_OK ? rf_tempfile_create(f, path, w->p->stop, e) : rc;
 }
 
 /* Ends a file whose writing went as rc says. */
-static enum rf_code finish(struct writer *w, struct rf_disk *f, enum rf_code rc, const char *name,
+static enum rf_code finish(struct writer *w, struct rf_tempfile *f, enum rf_code rc, const char *name,
                            struct rf_err *e)
 {
 	char hex[17];
 
 	if (rc != RF_OK) {
-		rf_disk_abandon(f);
+		rf_tempfile_abandon(f);
 		return rc;
 	}
-	if ((rc = rf_disk_finish(f, hex, e)) != RF_OK)
+	if ((rc = rf_tempfile_commit(f, hex, e)) != RF_OK)
 		return rc;
 	if (json_object_set_new(w->files, name,
 	                        json_pack("{s:I, s:s}", "size", (json_int_t)f->size, "xxh64", hex)) < 0)
@@ -124,18 +125,18 @@ static enum rf_code finish(struct writer *w, struct rf_disk *f, enum rf_code rc,
 
 static enum rf_code write_text(struct writer *w, const char *name, const char *text, struct rf_err *e)
 {
-	struct rf_disk f;
+	struct rf_tempfile f;
 	enum rf_code rc;
 
 	if ((rc = create(w, &f, name, e)) != RF_OK)
 		return rc;
-	return finish(w, &f, rf_disk_write(&f, text, strlen(text), e), name, e);
+	return finish(w, &f, rf_tempfile_write(&f, text, strlen(text), e), name, e);
 }
 
 static enum rf_code write_tensors(struct writer *w, const char *name, const struct rf_tensor *t, int n,
                                   const char *const *extra, struct rf_err *e)
 {
-	struct rf_disk f;
+	struct rf_tempfile f;
 	enum rf_code rc;
 
 	if ((rc = create(w, &f, name, e)) != RF_OK)
@@ -146,7 +147,7 @@ static enum rf_code write_tensors(struct writer *w, const char *name, const stru
 static enum rf_code copy_file(struct writer *w, const char *from, const char *name, struct rf_err *e)
 {
 	char path[4096], buf[BLOCK];
-	struct rf_disk f;
+	struct rf_tempfile f;
 	enum rf_code rc;
 	uint64_t size;
 	int fd;
@@ -158,7 +159,7 @@ static enum rf_code copy_file(struct writer *w, const char *from, const char *na
 		for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
 			size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 			if ((rc = rf_disk_pread(fd, buf, n, at, e)) == RF_OK)
-				rc = rf_disk_write(&f, buf, n, e);
+				rc = rf_tempfile_write(&f, buf, n, e);
 			else
 				rf_blame(e, "%s", path);
 		}
@@ -463,14 +464,14 @@ static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct 
 	enum rf_code rc;
 	struct stat st;
 
-	if ((rc = rf_disk_temp(temp, dir, e)) != RF_OK)
+	if ((rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
 		return rc;
 	if (lstat(dir, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
 	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK ||
 	    (rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
-	return rf_disk_publish(temp, dir, p->stop, e);
+	return rf_tempfile_publish(temp, dir, p->stop, e);
 }
 
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,

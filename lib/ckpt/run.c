@@ -14,6 +14,7 @@
 
 #include "ckpt/ckpt_internal.h"
 #include "io/disk.h"
+#include "io/tempfile.h"
 
 /* ---- what is in a run ---------------------------------------------------------------------- */
 
@@ -50,11 +51,11 @@ static enum rf_code point_latest(const char *path, int64_t step, struct rf_err *
 
 	rf_step_name(name, step);
 	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK ||
-	    (rc = rf_disk_temp(temp, latest, e)) != RF_OK)
+	    (rc = rf_tempfile_name(temp, latest, e)) != RF_OK)
 		return rc;
 	if (symlink(name, temp) < 0)
 		return rf_fail(e, RF_EIO, "%s: create: %s", temp, strerror(errno));
-	return rf_disk_publish(temp, latest, NULL, e);
+	return rf_tempfile_publish(temp, latest, NULL, e);
 }
 
 static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_err *e)
@@ -226,7 +227,7 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 			continue;
 		rf_step_name(name, steps[i]);
 		if ((rc = rf_disk_join(step, path, name, e)) != RF_OK ||
-		    (rc = rf_disk_temp(temp, step, e)) != RF_OK)
+		    (rc = rf_tempfile_name(temp, step, e)) != RF_OK)
 			break;
 		if (rename(step, temp) == 0)
 			rc = rf_disk_remove(temp, e);
@@ -318,11 +319,12 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	s.data_next = c->data_hash ? c->data_next : r->at.data_next;
 
 	rf_step_name(name, c->step);
-	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK || (rc = rf_disk_temp(temp, dir, e)) != RF_OK)
+	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK ||
+	    (rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
 		return rc;
 	bytes = rf_parts_bytes(&p);
 	if ((rc = rf_parts_write(&p, temp, weights, moments, e)) != RF_OK
-	    || (rc = rf_disk_publish(temp, dir, c->stop, e)) != RF_OK)
+	    || (rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
 	if ((rc = point_latest(r->path, c->step, e)) != RF_OK ||
 	    (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
@@ -369,7 +371,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 	float *flat;
 
 	rf_step_name(name, 0);
-	if ((rc = rf_disk_temp(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK
+	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK
 	    || (rc = rf_disk_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc(from->params.total * sizeof *flat)))
@@ -381,7 +383,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 	} else if (rc == RF_OK) {
 		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK &&
 		    (rc = point_latest(temp, 0, e)) == RF_OK)
-			rc = rf_disk_publish(temp, run, stop, e);
+			rc = rf_tempfile_publish(temp, run, stop, e);
 		else
 			rf_disk_remove(temp, NULL);
 	}

@@ -13,6 +13,7 @@
 #include "ckpt/tensors.h"
 #include "io/disk.h"
 #include "io/json.h"
+#include "io/tempfile.h"
 
 enum { MAX_HEADER = 16 << 20, MAX_SHARDS = 1024, BLOCK = 1 << 16 };
 
@@ -530,7 +531,7 @@ static char *make_header(const struct rf_tensor *t, int n, const char *const *ex
 	return padded;
 }
 
-enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra,
+enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, int n, const char *const *extra,
                             struct rf_err *e)
 {
 	unsigned char length[8], buf[BLOCK];
@@ -539,24 +540,24 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 	char *head = make_header(t, n, extra, &len);
 
 	if (!head)
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", f->path);
+		return rf_fail(e, RF_ENOMEM, "%s: out of memory", f->name);
 	for (int i = 0; i < 8; i++)
 		length[i] = (unsigned char)((uint64_t)len >> 8 * i);
 	if (len > MAX_HEADER)
 		rc = rf_fail(e, RF_EMODEL, "%s: its header of %zu bytes would be over the limit of %d",
-		             f->path, len, MAX_HEADER);
-	else if ((rc = rf_disk_write(f, length, sizeof length, e)) == RF_OK)
-		rc = rf_disk_write(f, head, len, e);
+		             f->name, len, MAX_HEADER);
+	else if ((rc = rf_tempfile_write(f, length, sizeof length, e)) == RF_OK)
+		rc = rf_tempfile_write(f, head, len, e);
 	free(head);
 	for (int i = 0; rc == RF_OK && i < n; i++) {
 		const bool here = !t[i].fd && !t[i].reach;
 
 		if (here)
-			rc = rf_disk_write(f, t[i].data, (size_t)t[i].bytes, e);
+			rc = rf_tempfile_write(f, t[i].data, (size_t)t[i].bytes, e);
 		for (uint64_t at = 0; !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
 			size_t k = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
 			if ((rc = rf_tensor_read(&t[i], at, buf, k, e)) == RF_OK)
-				rc = rf_disk_write(f, buf, k, e);
+				rc = rf_tempfile_write(f, buf, k, e);
 		}
 	}
 	return rc;
@@ -565,14 +566,14 @@ enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n,
 enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
                               struct rf_err *e)
 {
-	struct rf_disk f;
+	struct rf_tempfile f;
 	enum rf_code rc;
 
-	if ((rc = rf_disk_create(&f, path, NULL, e)) != RF_OK)
+	if ((rc = rf_tempfile_create(&f, path, NULL, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_put(&f, t, n, extra, e)) != RF_OK) {
-		rf_disk_abandon(&f);
+		rf_tempfile_abandon(&f);
 		return rc;
 	}
-	return rf_disk_finish(&f, NULL, e);
+	return rf_tempfile_commit(&f, NULL, e);
 }

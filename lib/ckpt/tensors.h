@@ -73,8 +73,8 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
                               struct rf_err *e);
 /* The same into a file that the caller creates and finishes. */
-struct rf_disk;
-enum rf_code rf_tensors_put(struct rf_disk *f, const struct rf_tensor *t, int n, const char *const *extra,
+struct rf_tempfile;
+enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, int n, const char *const *extra,
                             struct rf_err *e);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "io/doomed.h"
+#include "io/tempfile.h"
 #include "stream/stream.h"
 
 volatile sig_atomic_t rf_cli_stop;
@@ -50,7 +50,7 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	say(fmt, ap);
 	va_end(ap);
-	rf_doomed_unlink();
+	rf_tempfile_unlink();
 	exit(status);
 }
 
@@ -77,7 +77,7 @@ void rf_cli_finish(void)
 
 static void killed(int sig)
 {
-	rf_doomed_unlink();
+	rf_tempfile_unlink();
 	rf_progress_wipe();
 	signal(sig, SIG_DFL);
 	raise(sig);

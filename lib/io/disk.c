@@ -109,76 +109,6 @@ enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n
 	return RF_OK;
 }
 
-enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop,
-                            struct rf_err *e)
-{
-	*f = (struct rf_disk){ .fd = -1, .stop = stop };
-	if (strlen(path) >= sizeof f->path)
-		return rf_fail(e, RF_EIO, "%s: the path is too long", path);
-	strcpy(f->path, path);
-	if (!(f->hash = XXH64_createState()))
-		return rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-	XXH64_reset(f->hash, 0);
-	do
-		f->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-	while (f->fd < 0 && errno == EINTR);
-	if (f->fd < 0) {
-		rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
-		XXH64_freeState(f->hash);
-		return RF_EIO;
-	}
-	return RF_OK;
-}
-
-enum rf_code rf_disk_write(struct rf_disk *f, const void *data, size_t n, struct rf_err *e)
-{
-	const char *p = data;
-
-	while (n) {
-		if (f->stop && *f->stop)
-			return rf_fail(e, RF_EIO, "%s: interrupted", f->path);
-		ssize_t w = write(f->fd, p, n < BLOCK ? n : BLOCK);
-		if (w < 0 && errno == EINTR)
-			continue;
-		if (w < 0)
-			return rf_fail(e, RF_EIO, "%s: write: %s", f->path, strerror(errno));
-		XXH64_update(f->hash, p, (size_t)w);
-		p += w;
-		n -= (size_t)w;
-		f->size += (uint64_t)w;
-	}
-	return RF_OK;
-}
-
-enum rf_code rf_disk_finish(struct rf_disk *f, char hex[17], struct rf_err *e)
-{
-	const char *what = "sync";
-	int r = rf_disk_sync(f->fd);
-
-	if (r == 0) {
-		what = "close";
-		r = close(f->fd);
-		f->fd = -1;
-	}
-	if (r < 0) {
-		rf_fail(e, RF_EIO, "%s: %s: %s", f->path, what, strerror(errno));
-		rf_disk_abandon(f);
-		return RF_EIO;
-	}
-	if (hex)
-		snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(f->hash));
-	XXH64_freeState(f->hash);
-	return RF_OK;
-}
-
-void rf_disk_abandon(struct rf_disk *f)
-{
-	if (f->fd >= 0)
-		close(f->fd);
-	unlink(f->path);
-	XXH64_freeState(f->hash);
-}
-
 void rf_disk_hash(const void *p, size_t n, char hex[17])
 {
 	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64(p, n, 0));
@@ -263,8 +193,7 @@ enum rf_code rf_disk_remove(const char *path, struct rf_err *e)
 	               : rf_fail(e, RF_EIO, "%s: remove: %s", path, strerror(errno));
 }
 
-/* The length of path without slashes at its end, and where its last name begins. */
-static size_t split(const char *path, size_t *name)
+size_t rf_disk_split(const char *path, size_t *name)
 {
 	size_t n = strlen(path);
 
@@ -286,7 +215,7 @@ enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e)
 {
 	size_t name;
 
-	split(path, &name);
+	rf_disk_split(path, &name);
 	if (snprintf(out, 4096, "%.*s", name ? (int)name : 1, name ? path : ".") >= 4096)
 		return rf_fail(e, RF_EIO, "%.100s...: the path is too long", path);
 	return RF_OK;
@@ -298,45 +227,6 @@ enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
 	enum rf_code rc = rf_disk_folder(folder, path, e);
 
 	return rc == RF_OK ? rf_disk_sync_dir(folder, e) : rc;
-}
-
-enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e)
-{
-	size_t name, n = split(path, &name);
-	char again[16] = "";
-	struct stat st;
-
-	if (n == name || !strcmp(path + name, ".") || !strcmp(path + name, ".."))
-		return rf_fail(e, RF_EUSAGE, "'%s' does not end in the name of something new", path);
-	/* the number of a process comes again, in a container at once, and one that was killed
-	   leaves its file */
-	for (int i = 1; i < 1000; i++) {
-		if (snprintf(temp, 4096, "%.*s.%.*s.tmp-%ld%s", (int)name, path, (int)(n - name), path + name,
-		             (long)getpid(), again) >= 4096)
-			return rf_fail(e, RF_EUSAGE, "%.100s...: the path is too long", path);
-		if (lstat(temp, &st) < 0)
-			return RF_OK;
-		snprintf(again, sizeof again, "-%d", i);
-	}
-	return rf_fail(e, RF_EIO, "%s: there already, as are a thousand others: remove them", temp);
-}
-
-enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
-                             struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-
-	if (stop && *stop)
-		rc = rf_fail(e, RF_EIO, "%s: interrupted", path);
-	else if (rename(temp, path) < 0)
-		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
-	if (rc != RF_OK) {
-		rf_disk_remove(temp, NULL);
-		return rc;
-	}
-	if ((rc = rf_disk_sync_parent(path, e)) != RF_OK)
-		rf_blame(e, "%s is there, but may not survive a power loss", path);
-	return rc;
 }
 
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)

@@ -3,7 +3,6 @@
 #ifndef RF_DISK_H
 #define RF_DISK_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,23 +18,6 @@ enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_er
 /* The whole file of at most `limit` bytes, malloc'd into *text with a NUL behind it; more is RF_EMODEL. */
 enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
-/* A file that is being written. */
-struct rf_disk {
-	int fd;
-	char path[4096];
-	uint64_t size;
-	void *hash;
-	const volatile sig_atomic_t *stop; /* looked at before each block; set: RF_EIO "interrupted" */
-};
-
-/* path must not exist; nothing is followed.  stop may be NULL. */
-enum rf_code rf_disk_create(struct rf_disk *f, const char *path, const volatile sig_atomic_t *stop,
-                            struct rf_err *e);
-enum rf_code rf_disk_write(struct rf_disk *f, const void *p, size_t n, struct rf_err *e);
-/* Syncs and closes; hex (may be NULL) gets the XXH64 of the bytes.  After a failure the file is gone. */
-enum rf_code rf_disk_finish(struct rf_disk *f, char hex[17], struct rf_err *e);
-void rf_disk_abandon(struct rf_disk *f);
-
 /* XXH64 (seed 0) as 16 hex digits: of n bytes, of a whole file. */
 void rf_disk_hash(const void *p, size_t n, char hex[17]);
 enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e);
@@ -50,13 +32,6 @@ enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e);
  * there: fine. */
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
 
-/* The name of a temporary sibling of path, on the same file system: DIR/.NAME.tmp-PID.  RF_EUSAGE for a path
- * that ends in no name. */
-enum rf_code rf_disk_temp(char temp[4096], const char *path, struct rf_err *e);
-/* Renames temp to path, unless stop is set, and makes that last.  After a failure of the renaming
- * temp is gone. */
-enum rf_code rf_disk_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
-                             struct rf_err *e);
 /* Bytes free for us where path is; UINT64_MAX where its file system does not count them. */
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
 /* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can
@@ -74,6 +49,8 @@ bool rf_disk_inside(const char *path, const char *folder);
 /* The same, and how one goes there from the folder: "" or "/a/b". */
 bool rf_disk_way(char out[4096], const char *path, const char *folder);
 
+/* The length of path without slashes at its end, and where its last name begins. */
+size_t rf_disk_split(const char *path, size_t *name);
 /* What is behind the last slash of path, in it. */
 const char *rf_disk_name(const char *path);
 /* The folder that path's last name is in, with its slash; "." where path has none. */

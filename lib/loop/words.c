@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/page.h"
-#include "io/atomic.h"
+#include "io/tempfile.h"
 #include "io/disk.h"
 #include "loop/words.h"
 
@@ -40,16 +40,16 @@ enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, 
 
 enum rf_code rf_words_write(const struct rf_buf *words, const char *path, struct rf_err *e)
 {
-	struct rf_atomic file;
+	struct rf_tempfile file;
 	enum rf_code rc;
 
 	if (words->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if ((rc = rf_atomic_open(&file, path, e)) != RF_OK)
+	if ((rc = rf_tempfile_open(&file, path, NULL, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_atomic_write(&file, words->p, words->n, e)) == RF_OK)
-		return rf_atomic_commit(&file, e);
-	rf_atomic_abandon(&file);
+	if ((rc = rf_tempfile_write(&file, words->p, words->n, e)) == RF_OK)
+		return rf_tempfile_commit(&file, NULL, e);
+	rf_tempfile_abandon(&file);
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "ckpt/ckpt_internal.h"
 #include "ckpt/tensors.h"
 #include "io/disk.h"
+#include "io/tempfile.h"
 #include "method/grad_file.h"
 
 enum { BLOCK = 1 << 16 };   /* numbers */
@@ -72,28 +73,14 @@ static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code write_file(const char *temp, const struct rf_tensor *list, int n, const char *weights,
-                               const volatile sig_atomic_t *stop, struct rf_err *e)
-{
-	const char *const extra[] = { "weights", weights, NULL };
-	struct rf_disk f;
-	enum rf_code rc;
-
-	if ((rc = rf_disk_create(&f, temp, stop, e)) != RF_OK)
-		return rc;
-	if ((rc = rf_tensors_put(&f, list, n, extra, e)) == RF_OK)
-		return rf_disk_finish(&f, NULL, e);
-	rf_disk_abandon(&f);
-	return rc;
-}
-
 enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char *weights,
                                const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	const struct rf_engine *g = t->engine;
 	const struct rf_params *p = g->model.params;
 	struct rf_tensor *list = calloc((size_t)p->n, sizeof *list);
-	char temp[4096];
+	const char *const extra[] = { "weights", weights, NULL };
+	struct rf_tempfile f;
 	enum rf_code rc = list ? check_own(g, e)
 	                       : rf_fail(e, RF_ENOMEM, "out of memory for a list of %d tensors", p->n);
 
@@ -106,9 +93,12 @@ enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char 
 		for (int j = 0; j < q->ndim; j++)
 			list[i].shape[j] = q->shape[j];
 	}
-	if (rc == RF_OK && (rc = rf_disk_temp(temp, path, e)) == RF_OK &&
-	    (rc = write_file(temp, list, p->n, weights, stop, e)) == RF_OK)
-		rc = rf_disk_publish(temp, path, stop, e);
+	if (rc == RF_OK && (rc = rf_tempfile_open(&f, path, stop, e)) == RF_OK) {
+		if ((rc = rf_tensors_put(&f, list, p->n, extra, e)) == RF_OK)
+			rc = rf_tempfile_commit(&f, NULL, e);
+		else
+			rf_tempfile_abandon(&f);
+	}
 	free(list);
 	return rc;
 }

@@ -5,14 +5,14 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "io/atomic.h"
+#include "io/tempfile.h"
 #include "stream/msg.h"
 #include "stream/wire.h"
 
 enum { LEVEL = 1 };
 
 struct rf_out {
-	struct rf_atomic file;
+	struct rf_tempfile file;
 	ZSTD_CCtx *zstd;
 	struct rf_buf msg;      /* the message, before compression */
 	unsigned char *frame;
@@ -37,7 +37,7 @@ void rf_out_abandon(struct rf_out *out)
 {
 	if (!out)
 		return;
-	rf_atomic_abandon(&out->file);
+	rf_tempfile_abandon(&out->file);
 	free_out(out);
 }
 
@@ -75,7 +75,7 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 		               (unsigned long long)out->seq, ZSTD_getErrorName(n));
 	XXH64_update(out->hash, out->msg.p, out->msg.n);
 	out->seq++;
-	return rf_atomic_write(&out->file, out->frame, n, e);
+	return rf_tempfile_write(&out->file, out->frame, n, e);
 }
 
 enum rf_code rf_out_open_messages(struct rf_out **to, const char *path, struct rf_err *e)
@@ -98,7 +98,7 @@ enum rf_code rf_out_open_messages(struct rf_out **to, const char *path, struct r
 	ZSTD_CCtx_setParameter(out->zstd, ZSTD_c_compressionLevel, LEVEL);
 	ZSTD_CCtx_setParameter(out->zstd, ZSTD_c_contentSizeFlag, 1);
 	ZSTD_CCtx_setParameter(out->zstd, ZSTD_c_checksumFlag, 1);
-	if ((rc = rf_atomic_open(&out->file, path, e)) != RF_OK) {
+	if ((rc = rf_tempfile_open(&out->file, path, NULL, e)) != RF_OK) {
 		free_out(out);
 		return rc;
 	}
@@ -161,9 +161,9 @@ static enum rf_code put_end(struct rf_out *out, struct rf_err *e)
 static enum rf_code finish(struct rf_out *out, enum rf_code rc, struct rf_err *e)
 {
 	if (rc == RF_OK)
-		rc = rf_atomic_commit(&out->file, e);
+		rc = rf_tempfile_commit(&out->file, NULL, e);
 	else
-		rf_atomic_abandon(&out->file);
+		rf_tempfile_abandon(&out->file);
 	free_out(out);
 	return rc;
 }
