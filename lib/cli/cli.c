@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "io/tempfile.h"
@@ -160,16 +161,13 @@ static noreturn void help(const struct rf_cli *cli)
 }
 
 /* A number and its suffix; the suffixes k, M, G are powers of 1024. */
-static bool whole(const char *s, unsigned long long max, unsigned long long *v)
+static bool whole(const char *s, uint64_t max, uint64_t *v)
 {
-	char *end;
+	size_t n = strspn(s, "0123456789");
+	const char *end = s + n;
 	int shift = 0;
 
-	errno = 0;
-	if (*s < '0' || *s > '9')
-		return false;
-	*v = strtoull(s, &end, 10);
-	if (errno)
+	if (!n || !rf_number(s, n, v))
 		return false;
 	if (*end == 'k' || *end == 'M' || *end == 'G')
 		shift = *end == 'k' ? 10 : *end == 'M' ? 20 : 30, end++;
@@ -198,7 +196,7 @@ static const char *dashes(const struct rf_opt *o) { return o->name[1] ? "--" : "
 
 static void set(const struct rf_opt *o, const char *s)
 {
-	unsigned long long u;
+	uint64_t u;
 	const char *rest, *w;
 	double *p = o->to, x, y;
 
@@ -208,11 +206,11 @@ static void set(const struct rf_opt *o, const char *s)
 		return;
 	case RF_OPT_INT:
 		if (*s == '-' ? !whole(s + 1, 1ull << 31, &u) || -(double)u < o->min
-		              : !whole(s, (unsigned long long)(o->max < 0 ? 0 : o->max), &u) ||
+		              : !whole(s, (uint64_t)(o->max < 0 ? 0 : o->max), &u) ||
 		                        (double)u < o->min)
 			usage_error("%s%s: '%s' is not a whole number from %.0f to %.0f", dashes(o), o->name,
 			            s, o->min, o->max);
-		*(int *)o->to = *s == '-' ? (int)-(long long)u : (int)u;
+		*(int *)o->to = *s == '-' ? (int)-(int64_t)u : (int)u;
 		return;
 	case RF_OPT_U64:
 	case RF_OPT_SIZE:

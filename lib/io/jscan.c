@@ -2,11 +2,11 @@
  *
  * The same descent checks a text and later skips over its values: a cursor is a pair of pointers, and to find
  * an element is to scan those before it again. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 #include "io/jscan.h"
 
@@ -369,14 +369,8 @@ char *rf_jscan_text(struct rf_jvalue *v, size_t *n)
 /* The digits of a whole number; false: it has a fraction or an exponent, or does not fit. */
 static bool whole(const struct rf_jvalue *v, bool *negative, uint64_t *u)
 {
-	size_t i = *negative = v->s[0] == '-';
-
-	*u = 0;
-	for (; i < v->n; i++)
-		if (v->s[i] < '0' || v->s[i] > '9' || __builtin_mul_overflow(*u, 10u, u)
-		    || __builtin_add_overflow(*u, (uint64_t)(v->s[i] - '0'), u))
-			return false;
-	return true;
+	*negative = v->s[0] == '-';
+	return rf_number(v->s + *negative, v->n - *negative, u);
 }
 
 bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i)

@@ -5,7 +5,6 @@
  * killed program computed may stand in the log twice, but no step is there without its lines.  What that
  * needs of memory is taken at the start, since the end of an hour's work is no time to find that it is
  * missing: the step is written a block at a time off the device. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "io/disk.h"
 #include "method/grad_file.h"
 #include "method/reward.h"
@@ -43,14 +43,14 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 
 static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 {
-	char *end;
+	size_t n = strlen(t->stale);
+	uint64_t commits = INT64_MAX;
 
-	errno = 0;
-	t->stale_commits = strcmp(t->stale, "any") ? strtol(t->stale, &end, 10) : INT64_MAX;
-	if (t->stale_commits != INT64_MAX && (errno || *end || end == t->stale || t->stale_commits < 0))
+	if (strcmp(t->stale, "any") && (!n || !rf_number(t->stale, n, &commits) || commits > INT64_MAX))
 		return rf_fail(e, RF_EUSAGE,
 		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
 		               t->stale);
+	t->stale_commits = (int64_t)commits;
 	return RF_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ids.h"
+#include "base/number.h"
 #include "base/rng.h"
 #include "io/lines.h"
 #include "stream/cat.h"
@@ -42,16 +43,6 @@ struct rf_cat {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static bool bound(const char *s, size_t n, uint64_t *v)
-{
-	*v = 0;
-	for (size_t i = 0; i < n; i++)
-		if (s[i] < '0' || s[i] > '9' || __builtin_mul_overflow(*v, 10u, v) ||
-		    __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
-			return false;
-	return true;
-}
-
 static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 {
 	const char *s = c->o.range, *colon;
@@ -60,8 +51,8 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 	if (!s)
 		return RF_OK;
 	colon = strchr(s, ':');
-	if (!colon || !bound(s, (size_t)(colon - s), &c->from) ||
-	    (colon[1] && !bound(colon + 1, strlen(colon + 1), &c->to)) || c->from > c->to)
+	if (!colon || !rf_number(s, (size_t)(colon - s), &c->from) ||
+	    (colon[1] && !rf_number(colon + 1, strlen(colon + 1), &c->to)) || c->from > c->to)
 		return rf_fail(e, RF_EUSAGE,
 		               "--range: '%s' is not i:j with i <= j, counted from 0 (i: and :j are fine)",
 		               s);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/number.h"
 #include "base/page.h"
 #include "base/utf8.h"
 #include "io/jscan.h"
@@ -106,15 +107,11 @@ static void put_base64(struct rf_buf *b, const unsigned char *p, size_t n)
 /* The integer beyond EXACT that this string would be taken for. */
 static bool big_integer(const char *s, size_t n, bool *negative, uint64_t *v)
 {
-	size_t i;
+	size_t sign = n && *s == '-';
 
-	*negative = n && *s == '-';
+	*negative = sign;
 	*v = 0;
-	for (i = *negative; i < n && s[i] >= '0' && s[i] <= '9' && i < 21; i++)
-		if (__builtin_mul_overflow(*v, 10, v) ||
-		    __builtin_add_overflow(*v, (uint64_t)(s[i] - '0'), v))
-			return false;
-	return i == n && n > *negative && s[*negative] != '0' && *v > (uint64_t)EXACT &&
+	return n > sign && s[sign] != '0' && rf_number(s + sign, n - sign, v) && *v > (uint64_t)EXACT &&
 	       (!*negative || *v <= UINT64_C(1) << 63);
 }
 
