@@ -568,8 +568,9 @@ static void test_text(void)
 	     "{\"tie_word_embeddings\": false,\"model_type\":\"qwen3_5\","
 	     "\"text_config\":{\"dtype\":\"float32\",\"tie_word_embeddings\":false}}");
 	edit("text_config spelled with escapes", "{\"model_type\":\"qwen3_5\",\"text\\u005fconfig\":{}}",
-	     "float32", false, NULL);
-	edit("a key spelled with escapes", "{" DN ",\"d\\u0074ype\":\"float16\"}", "float32", false, NULL);
+	     "float32", false, "{\"model_type\":\"qwen3_5\",\"text\\u005fconfig\":{\"dtype\": \"float32\"}}");
+	edit("a key spelled with escapes", "{" DN ",\"d\\u0074ype\":\"float16\"}", "float32", false,
+	     "{" DN ",\"d\\u0074ype\":\"float32\"}");
 }
 
 static void test_params(void)

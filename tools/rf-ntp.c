@@ -39,7 +39,7 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 /* --eval: one line of JSON; with -o also each record's nll. */
 static void eval_all(const struct rf_cli *cli, char *path)
 {
-	char line[300];
+	struct rf_buf line = { 0 };
 	struct rf_err err;
 
 	pass.nll = stage.output != NULL;
@@ -66,8 +66,12 @@ static void eval_all(const struct rf_cli *cli, char *path)
 		                                 "nothing (rf-tokenize --truncate left keeps "
 		       "answers)",
 		       sum.none, sum.sequences);
+	rf_eval_json(&sum, &line);
+	if (line.failed)
+		rf_die(71, "out of memory");
 	if (!stage.output || strcmp(stage.output, "-"))
-		puts(rf_eval_json(&sum, line, sizeof line));
+		fwrite(line.p, 1, line.n, stdout);
+	rf_buf_free(&line);
 	rf_engine_close(&trainer.engine);
 	rf_cli_finish();
 }

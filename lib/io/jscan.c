@@ -14,6 +14,8 @@ struct scan {
 	const unsigned char *s;
 	size_t n, i;
 	const char *wrong;   /* what should have been at i */
+	size_t left;         /* values that may still come */
+	bool over;           /* more of them, or deeper */
 };
 
 static bool wrong(struct scan *c, const char *what)
@@ -188,8 +190,10 @@ static bool container(struct scan *c, int depth)
 	bool object = at(c, '{');
 	char close = object ? '}' : ']';
 
-	if (depth == 0)
+	if (depth == 0) {
+		c->over = true;
 		return wrong(c, "no deeper nesting");
+	}
 	c->i++;
 	space(c);
 	if (take(c, close))
@@ -217,6 +221,10 @@ static bool value(struct scan *c, int depth)
 {
 	if (c->i == c->n)
 		return wrong(c, "a value");
+	if (!c->left--) {
+		c->over = true;
+		return false;
+	}
 	switch (c->s[c->i]) {
 	case '{':
 	case '[': return container(c, depth);
@@ -234,7 +242,7 @@ static bool value(struct scan *c, int depth)
 
 enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e)
 {
-	struct scan c = { .s = (unsigned char *)s, .n = n };
+	struct scan c = { .s = (unsigned char *)s, .n = n, .left = SIZE_MAX };
 	size_t start;
 
 	space(&c);
@@ -260,6 +268,15 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
 
+bool rf_jscan_within(const char *s, size_t n, int depth, size_t values)
+{
+	struct scan c = { .s = (const unsigned char *)s, .n = n, .left = values };
+
+	space(&c);
+	value(&c, depth);
+	return !c.over;
+}
+
 bool rf_jscan_is_string(const struct rf_jvalue *v) { return v->s[0] == '"'; }
 bool rf_jscan_is_list(const struct rf_jvalue *v) { return v->s[0] == '['; }
 bool rf_jscan_is_object(const struct rf_jvalue *v) { return v->s[0] == '{'; }
@@ -279,7 +296,7 @@ const char *rf_jscan_kind(const struct rf_jvalue *v)
 
 bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_jvalue *v)
 {
-	struct scan c = { .s = (unsigned char *)of->s, .n = of->n, .i = 1 };
+	struct scan c = { .s = (unsigned char *)of->s, .n = of->n, .i = 1, .left = SIZE_MAX };
 
 	if (v->s)
 		c.i = (size_t)(v->s + v->n - of->s);

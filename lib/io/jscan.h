@@ -25,6 +25,10 @@ struct rf_jvalue {
  * wants a value that passed. */
 enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e);
 
+/* Whether n bytes, as far as they are JSON, hold at most so many values and are at most so many containers
+ * deep. */
+bool rf_jscan_within(const char *s, size_t n, int depth, size_t values);
+
 /* "a string", "a number", "true", "false", "null", "a list", "an object". */
 const char *rf_jscan_kind(const struct rf_jvalue *v);
 bool rf_jscan_is_string(const struct rf_jvalue *v);

@@ -4,7 +4,6 @@
 #define RF_JSON_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -14,9 +13,5 @@ enum { RF_JSON_NODES = 1000000 };
 /* An object, malloc'd into *root; duplicate keys, NUL in a string, bytes that are not UTF-8, more than
  * RF_JSON_NODES values and nesting beyond depth are RF_EMODEL. */
 enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
-
-/* [*from, *to) is the value of a key of the outermost object in text, which rf_json_parse() accepts; false:
- * no such key (or one spelled with escapes). */
-bool rf_json_span(const char *text, const char *key, size_t *from, size_t *to);
 
 #endif

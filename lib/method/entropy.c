@@ -4,12 +4,11 @@
  * The text goes through the tree segment by segment; the head then reads each segment's hidden states block
  * by block, and what it leaves is a few numbers per row, so logits are never whole (but for --keep logits)
  * and memory does not grow with the text. */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jline.h"
 #include "device/arena.h"
 #include "method/entropy.h"
 
@@ -217,16 +216,16 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 	return RF_OK;
 }
 
-const char *rf_eval_json(const struct rf_eval *sum, char *buf, size_t size)
+void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line)
 {
 	double n = sum->tokens ? (double)sum->tokens : 1;
-	char perplexity[32] = "null"; /* JSON has no infinity */
 
-	if (isfinite(exp(sum->nll / n)))
-		snprintf(perplexity, sizeof perplexity, "%.9g", exp(sum->nll / n));
-	snprintf(buf, size,
-	         "{\"nll\":%.9g,\"perplexity\":%s,\"accuracy\":%.9g,\"probability\":%.9g,\"tokens\":%" PRIu64
-	         ",\"sequences\":%" PRIu64 "}",
-	         sum->nll / n, perplexity, sum->correct / n, sum->prob / n, sum->tokens, sum->sequences);
-	return buf;
+	rf_jline_begin(line);
+	rf_jline_real(line, "nll", sum->nll / n);
+	rf_jline_real(line, "perplexity", exp(sum->nll / n));
+	rf_jline_real(line, "accuracy", sum->correct / n);
+	rf_jline_real(line, "probability", sum->prob / n);
+	rf_jline_int(line, "tokens", (int64_t)sum->tokens);
+	rf_jline_int(line, "sequences", (int64_t)sum->sequences);
+	rf_jline_end(line);
 }

@@ -3,6 +3,7 @@
 #ifndef RF_ENTROPY_H
 #define RF_ENTROPY_H
 
+#include "base/pack.h"
 #include "engine/engine.h"
 #include "stream/record.h"
 
@@ -32,7 +33,7 @@ struct rf_eval {
  * r->nll and correct. */
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
                             struct rf_err *e);
-/* The means as a line of JSON (no newline), in buf. */
-const char *rf_eval_json(const struct rf_eval *sum, char *buf, size_t size);
+/* Adds the means to a text, as a line of JSON. */
+void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line);
 
 #endif

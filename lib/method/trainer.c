@@ -6,7 +6,6 @@
  * needs of memory is taken at the start, since the end of an hour's work is no time to find that it is
  * missing: the step is written a block at a time off the device. */
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/jline.h"
 #include "base/number.h"
 #include "io/disk.h"
 #include "method/grad_file.h"
@@ -162,25 +162,13 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 
 /* ---- metrics ------------------------------------------------------------------------------- */
 
-enum { LINE = 4096 + RF_PART_MEANS * (RF_REWARD_KEY + 24) };
-
-/* Appends ,"name":value to the line; what is not finite is null. */
-static size_t field(char *line, size_t size, size_t n, const char *name, double v)
-{
-	int w = isfinite(v) ? snprintf(line + n, size - n, ",\"%s\":%.9g", name, v)
-	                    : snprintf(line + n, size - n, ",\"%s\":null", name);
-
-	return w > 0 && (size_t)w < size - n ? n + (size_t)w : n;
-}
-
 struct figure { const char *name; double v; bool shown; };
 
-static size_t figures(char *line, size_t size, size_t n, const struct figure *f, size_t count)
+static void figures(struct rf_buf *line, const struct figure *f, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (f[i].shown)
-			n = field(line, size, n, f[i].name, f[i].v);
-	return n;
+			rf_jline_real(line, f[i].name, f[i].v);
 }
 
 static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds,
@@ -213,30 +201,24 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
-	char line[LINE], key[RF_REWARD_KEY], *more;
-	const size_t room = sizeof line - 3;
-	size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%" PRId64 ",\"stepped\":%s", t->step,
-	                            st->stepped ? "true" : "false");
+	char key[RF_REWARD_KEY];
 
 	if (!t->log)
 		return RF_OK;
-	n = figures(line, room, n, rewards, sizeof rewards / sizeof *rewards);
+	rf_jline_begin(&t->lines);
+	rf_jline_int(&t->lines, "step", t->step);
+	rf_jline_bool(&t->lines, "stepped", st->stepped);
+	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
 	for (int i = 0; i < st->parts; i++)
-		n = field(line, room, n, rf_reward_key(key, st->part[i].name), st->part[i].mean);
-	n = figures(line, room, n, rest, sizeof rest / sizeof *rest);
-	line[n++] = '}';
-	line[n++] = '\n';
-	if (!(more = realloc(t->lines, t->lines_size + n)))
-		return rf_fail(e, RF_ENOMEM, "out of memory for metrics");
-	memcpy(more + t->lines_size, line, n);
-	t->lines = more;
-	t->lines_size += n;
-	return RF_OK;
+		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].mean);
+	figures(&t->lines, rest, sizeof rest / sizeof *rest);
+	rf_jline_end(&t->lines);
+	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory for metrics") : RF_OK;
 }
 
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 {
-	return t->log && t->lines_size ? rf_disk_append(t->log, t->lines, t->lines_size, e) : RF_OK;
+	return t->log && t->lines.n ? rf_disk_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
 }
 
 /* ---- mini-batches -------------------------------------------------------------------------- */
@@ -412,7 +394,7 @@ void rf_trainer_close(struct rf_trainer *t)
 {
 	forget(t);
 	free(t->batch);
-	free(t->lines);
+	rf_buf_free(&t->lines);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);
 	rf_run_close(&t->run);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/opt.h"
+#include "base/pack.h"
 #include "ckpt/ckpt.h"
 #include "engine/engine.h"
 #include "method/train.h"
@@ -39,8 +40,7 @@ struct rf_trainer {
 	uint64_t records;            /* of the stream */
 	int groups, spread_free;     /* of the mini-batch: rf-grpo counts them */
 	int mini_batches, skipped, taught_nothing;
-	char *lines;                 /* metrics that are not in the file yet */
-	size_t lines_size;
+	struct rf_buf lines;         /* metrics that are not in the file yet */
 	double started;
 };
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \

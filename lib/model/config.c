@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/disk.h"
+#include "io/jscan.h"
 #include "io/json.h"
 #include "model/config_read.h"
 
@@ -99,19 +100,28 @@ bool rf_config_owns(const struct rf_config *cfg, const char *name)
 	        strncmp(name, "model.visual.", 13));
 }
 
+/* Where the value of a key of the outermost object stands in a text that was parsed. */
+static bool find(char *text, const char *key, struct rf_jvalue *v)
+{
+	struct rf_jvalue all;
+
+	return rf_jscan_check(text, strlen(text), &all, NULL) == RF_OK &&
+	       rf_jscan_get(&all, key, v, NULL) == RF_OK;
+}
+
 /* *text with the value of key replaced; where the key is missing it is put first, on a line like
  * that of the next. */
 static enum rf_code set_value(char **text, const char *key, const char *value, struct rf_err *e)
 {
 	const size_t size = 2 * strlen(*text) + strlen(key) + strlen(value) + 8;
 	const char *body, *next;
-	size_t from, to;
 	char *out = malloc(size);
+	struct rf_jvalue v;
 
 	if (!out)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	if (rf_json_span(*text, key, &from, &to)) {
-		snprintf(out, size, "%.*s%s%s", (int)from, *text, value, *text + to);
+	if (find(*text, key, &v)) {
+		snprintf(out, size, "%.*s%s%s", (int)(v.s - *text), *text, value, v.s + v.n);
 	} else {
 		body = strchr(*text, '{') + 1;
 		next = body + strspn(body, " \t\r\n");
@@ -129,13 +139,13 @@ static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, co
                              struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
-	size_t from, to;
+	struct rf_jvalue v;
 
-	if (tied && (add_tied || rf_json_span(*text, "tie_word_embeddings", &from, &to)))
+	if (tied && (add_tied || find(*text, "tie_word_embeddings", &v)))
 		rc = set_value(text, "tie_word_embeddings", tied, e);
-	if (rc == RF_OK && rf_json_span(*text, "torch_dtype", &from, &to))
+	if (rc == RF_OK && find(*text, "torch_dtype", &v))
 		rc = set_value(text, "torch_dtype", quoted, e);
-	if (rc == RF_OK && (add_dtype || rf_json_span(*text, "dtype", &from, &to)))
+	if (rc == RF_OK && (add_dtype || find(*text, "dtype", &v)))
 		rc = set_value(text, "dtype", quoted, e);
 	return rc;
 }
@@ -145,13 +155,13 @@ static enum rf_code set_keys(char **text, const char *quoted, bool add_dtype, co
 static enum rf_code set_inner(char **text, const char *key, const char *quoted, const char *tied,
                               struct rf_err *e)
 {
+	struct rf_jvalue v;
 	enum rf_code rc;
-	size_t from, to;
 	char *inner;
 
-	if (!rf_json_span(*text, key, &from, &to))
-		return rf_fail(e, RF_EMODEL, "'%s' is spelled with escapes", key);
-	if (!(inner = strndup(*text + from, to - from)))
+	if (!find(*text, key, &v))
+		return rf_fail(e, RF_EMODEL, "'%s' is not there", key);
+	if (!(inner = strndup(v.s, v.n)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = set_keys(&inner, quoted, true, tied, false, e)) == RF_OK &&
 	    (rc = set_value(text, key, inner, e)) == RF_OK)
@@ -164,7 +174,6 @@ enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool
                             struct rf_err *e)
 {
 	const char *change = tied == cfg->tied ? NULL : tied ? "true" : "false";
-	struct rf_config again = { .d = 0 };
 	enum rf_code rc;
 	char quoted[40];
 
@@ -173,10 +182,6 @@ enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	rc = cfg->inner ? set_inner(text, cfg->inner, quoted, change, e)
 	                : set_keys(text, quoted, true, change, true, e);
-	/* a key spelled with escapes would now stand there twice */
-	if (rc == RF_OK)
-		rc = rf_config_parse(&again, *text, strlen(*text), e);
-	rf_config_free(&again);
 	if (rc != RF_OK) {
 		free(*text);
 		*text = NULL;
