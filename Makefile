@@ -82,7 +82,7 @@ ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which
 # would let the compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd
-LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -ldnnl -lgomp -lpthread -ldl -lm
+LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -ldnnl -lgomp -lpthread -ldl -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the
 # processor has.

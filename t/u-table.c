@@ -100,6 +100,9 @@ static void test_columns(void)
 	ok(rf_columns("abc", 3) == 3 && rf_columns("\xc3\xb6", 2) == 1, "columns of letters");
 	ok(rf_columns("\xe4\xbd\xa0\xe5\xa5\xbd", 6) == 4, "columns of wide characters");
 	ok(rf_columns("e\xcc\x81", 3) == 1, "columns of a mark over a letter");
+	ok(rf_columns("\xe0\xb8\x81\xe0\xb8\xb1", 6) == 1, "columns of a mark over a letter of Thai");
+	ok(rf_columns("\xe2\x8c\x9a", 3) == 2, "columns of a picture among signs of one column");
+	ok(rf_columns("a\x01\xff", 3) == 3, "columns of what is no character");
 	ok(rf_columns_head("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3 &&
 	           rf_columns_tail("\xe4\xbd\xa0\xe5\xa5\xbd", 6, 3) == 3,
 	   "a wide character is shown whole or not at all");

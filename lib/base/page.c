@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/page.h"
 #include "base/utf8.h"
@@ -70,33 +71,10 @@ void rf_page_clear(struct rf_buf *p)
 
 /* ---- characters ---------------------------------------------------------------------------- */
 
-struct range { int32_t first, last; };
-
-static bool within(const struct range *r, size_t n, int32_t c)
-{
-	for (size_t i = 0; i < n; i++)
-		if (c >= r[i].first && c <= r[i].last)
-			return true;
-	return false;
-}
-#define WITHIN(table, c) within(table, sizeof table / sizeof *table, c)
-
-/* two columns: East Asian scripts and pictures (Unicode annex 11, in broad strokes) */
-static const struct range wide[] = {
-	{ 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF },
-	{ 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 }, { 0x1F300, 0x1F64F },
-	{ 0x1F680, 0x1F6FF }, { 0x1F900, 0x1F9FF }, { 0x20000, 0x3FFFD },
-};
-/* none: marks that stand over the character before */
-static const struct range over[] = {
-	{ 0x300, 0x36F }, { 0x483, 0x489 }, { 0x591, 0x5BD }, { 0x610, 0x61A }, { 0x64B, 0x65F },
-	{ 0x93C, 0x93C }, { 0x94D, 0x94D }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200C, 0x200D },
-	{ 0x20D0, 0x20FF }, { 0xFE00, 0xFE0F }, { 0xFE20, 0xFE2F },
-};
-
+/* A letter of Latin, and what stands in for bytes that are no character, takes one column. */
 static int width_of(int32_t c)
 {
-	return c < 0x300 ? 1 : WITHIN(over, c) ? 0 : WITHIN(wide, c) ? 2 : 1;
+	return c < 0x300 ? 1 : utf8proc_charwidth(c);
 }
 
 void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
