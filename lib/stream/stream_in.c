@@ -330,22 +330,25 @@ static enum rf_code failed(struct rf_in *in, enum rf_code rc)
 	return rc;
 }
 
-static enum rf_code failed_before(const struct rf_in *in, struct rf_err *e)
+/* Whether messages may follow: a failure stays one, and the end stays the end. */
+static enum rf_code go_on(struct rf_in *in, struct rf_err *e)
 {
-	return rf_fail(e, in->failure, "%s: read on after a failure", in->name);
+	if (in->state == FAILED)
+		return rf_fail(e, in->failure, "%s: read on after a failure", in->name);
+	if (in->state == ENDED)
+		return RF_EOF;
+	in->state = RECORDS;
+	return RF_OK;
 }
 
 /* Reads the next message; on failure e says where. */
 static enum rf_code advance(struct rf_in *in, struct rf_msg *m, struct rf_err *e)
 {
 	uint64_t seq = in->seq;
-	enum rf_code rc;
+	enum rf_code rc = go_on(in, e);
 
-	if (in->state == FAILED)
-		return failed_before(in, e);
-	if (in->state == ENDED)
-		return RF_EOF;
-	in->state = RECORDS;
+	if (rc != RF_OK)
+		return rc;
 	m->type = RF_MSG_SEQ;
 	if ((rc = next_message(in, m, e)) == RF_OK)
 		return RF_OK;
@@ -460,13 +463,10 @@ static enum rf_code pass_frame(struct rf_in *in, struct rf_err *e)
 enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e)
 {
 	struct rf_msg m;
-	enum rf_code rc;
+	enum rf_code rc = go_on(in, e);
 
-	if (in->state == FAILED)
-		return failed_before(in, e);
-	if (in->state == ENDED)
-		return RF_EOF;
-	in->state = RECORDS;
+	if (rc != RF_OK)
+		return rc;
 	while (n--) {
 		uint64_t start = in->offset;
 
