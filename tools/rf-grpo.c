@@ -56,15 +56,14 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
-	struct rf_opt model[RF_ENGINE_OPTS], run[RF_TRAINER_OPTS], optimizer[RF_TRAIN_OPTS],
-		stream[RF_STAGE_OPTS];
-	const struct rf_opt method[] = {
+	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], run[RF_TRAINER_OPTS],
+		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
+	const struct rf_opt policy[] = {
 		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
 		  true },
-		{ "ntp-coef", 0, RF_OPT_REAL, &train->ntp_coef, 0, 1e6, "c", "weight of the next-token loss",
-		  true },
-		{ "loss", 0, RF_OPT_ENUM, &train->loss, 0, 0, "all|response", "tokens of the next-token loss",
-		  true },
+		{ .name = NULL },
+	};
+	const struct rf_opt method[] = {
 		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps", "the ratio's clip", true },
 		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
 		  "bound of the loss where the advantage is negative", true },
@@ -74,8 +73,6 @@ int main(int argc, char *argv[])
 		  "advantages are not divided by the spread", true },
 		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL,
 		  "a group of one has its reward as advantage", true },
-		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL,
-		  "an empty stream is no error", false },
 		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any",
 		  "commits that may lie between rollouts and weights", false },
 		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
@@ -91,13 +88,15 @@ int main(int argc, char *argv[])
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, run, optimizer, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, stream,
+		                                      NULL },
 		.max_args = 1,
 	};
 
 	trainer.mini_batch = 32;
 	train->meter = &stage.progress.meter;
 	rf_engine_options(&trainer.engine, "the run", model);
+	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(train, optimizer);
 	rf_stage_options(&stage, "the records with their advantages", stream);

@@ -90,22 +90,16 @@ static void train(const struct rf_cli *cli, char *path)
 int main(int argc, char *argv[])
 {
 	bool eval = false;
-	struct rf_opt model[RF_ENGINE_OPTS], run[RF_TRAINER_OPTS], optimizer[RF_TRAIN_OPTS],
-		stream[RF_STAGE_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], run[RF_TRAINER_OPTS],
+		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
 		  "change nothing; print mean nll, accuracy and probability", true },
-		{ "loss", 0, RF_OPT_ENUM, &trainer.train.loss, 0, 0, "all|response", "tokens that count",
-		  true },
-		{ "allow-empty", 0, RF_OPT_FLAG, &trainer.allow_empty, 0, 0, NULL,
-		  "an empty stream is no error", false },
 		{ .name = NULL },
 	};
-	const struct rf_opt loss[] = {
+	const struct rf_opt gradient[] = {
 		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file",
 		  "add this gradient (rf-grpo --grad-out) before the step", false },
-		{ "ntp-coef", 0, RF_OPT_REAL, &trainer.train.ntp_coef, 0, 1e6, "c", "weight of the loss",
-		  true },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
@@ -115,7 +109,8 @@ int main(int argc, char *argv[])
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, loss, run, optimizer, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, stream,
+		                                      NULL },
 		.max_args = 1,
 	};
 
@@ -123,15 +118,18 @@ int main(int argc, char *argv[])
 	trainer.train.engine = &trainer.engine;
 	trainer.engine.fits = fits;
 	rf_engine_options(&trainer.engine, "the run; with --eval also a checkpoint directory", model);
+	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(&trainer.train, optimizer);
 	rf_stage_options(&stage, "with --eval: the records with nll and correct", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (eval) {
-		const struct rf_opt *const trains[] = { loss, run, optimizer };
+		const struct rf_opt *const trains[] = { gradient, run, optimizer };
+
 		for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
 			rf_cli_without(trains[i], NULL, "training");
+		rf_cli_without(loss, "ntp-coef", "training");
 		eval_all(&cli, argv[1]);
 	} else {
 		rf_cli_without(stream, "output", "--eval");

@@ -41,6 +41,21 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 	RF_OPT_FILL(opts, table, RF_TRAINER_OPTS);
 }
 
+void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "ntp-coef", 0, RF_OPT_REAL, &t->train.ntp_coef, 0, 1e6, "c",
+		  "weight of the next-token loss", true },
+		{ "loss", 0, RF_OPT_ENUM, &t->train.loss, 0, 0, "all|response",
+		  "tokens of the next-token loss", true },
+		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL, "an empty stream is no error",
+		  false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_TRAINER_LOSS_OPTS);
+}
+
 static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 {
 	size_t n = strlen(t->stale);

@@ -49,6 +49,9 @@ struct rf_trainer {
 /* --mini-batch --at --keep --keep-every --on-nan --log */
 enum { RF_TRAINER_OPTS = 7 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
+/* --ntp-coef --loss --allow-empty */
+enum { RF_TRAINER_LOSS_OPTS = 4 };
+void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
 
 /* Locks the run, checks --at and --grad-in, opens device and model, and takes the optimizer's memory.  With
  * --dry-run all is checked and nothing is locked, allocated or changed. */
