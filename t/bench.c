@@ -134,8 +134,8 @@ static double device_product(int T, int width)
 	for (int i = 0; i <= ROUNDS; i++) { /* the first rounds the operands */
 		double t = done();
 		for (int k = 0; k < TIMES; k++)
-			RF(&g.dev, gemm, .m = T, .n = width, .k = width, .tb = true, .weight = true, .a = a,
-			   .lda = width, .b = b, .ldb = width, .c = c, .ldc = width);
+			RF_RUN(&g.dev, gemm, .m = T, .n = width, .k = width, .tb = true, .weight = true,
+			       .a = a, .lda = width, .b = b, .ldb = width, .c = c, .ldc = width);
 		t = (done() - t) / TIMES;
 		best = i && t < best ? t : best;
 	}
@@ -359,20 +359,22 @@ static void delta(int T, int H, int width)
 	d->ops->zero(d, S, states * 4);
 	d->ops->zero(d, dS, states * 4);
 	/* k of length 1, as models have it */
-	RF(d, conv_fwd, .nb = 1, .steps = R, .d = width, .w = 1, .head = width, .act = RF_ACT_IDENTITY,
-	   .norm = RF_NORM_L2, .scale = 1, .x = k, .y = x);
+	RF_RUN(d, conv_fwd, .nb = 1, .steps = R, .d = width, .w = 1, .head = width, .act = RF_ACT_IDENTITY,
+	       .norm = RF_NORM_L2, .scale = 1, .x = k, .y = x);
 	for (int i = 0; i <= ROUNDS; i++)
 		for (int back = 0; back < 2; back++) {
 			double t = done();
 			for (int j = 0; j < TIMES; j++) {
-				RF(d, delta_fwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H, .K = width,
-				   .V = width, .beta_scale = 1, .q = q, .k = x, .v = v, .b = b, .u = u,
-				   .o = o, .S = S);
+				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H,
+				       .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
+				       .b = b, .u = u, .o = o, .S = S);
 				if (back)
-					RF(d, delta_bwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H,
-					   .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
-					   .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .db = db,
-					   .S = S, .dS = dS);
+					RF_RUN(d, delta_bwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H,
+					       .K = width, .V = width, .beta_scale = 1, .q = q, .k = x,
+					       .v = v,
+					       .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv,
+					       .db = db,
+					       .S = S, .dS = dS);
 			}
 			t = (done() - t) / TIMES;
 			best[back] = i && t < best[back] ? t : best[back];

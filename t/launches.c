@@ -38,40 +38,40 @@ static void rows(const struct model *m, int R)
 {
 	const size_t n = (size_t)R * (size_t)m->F;
 
-	RF(d, embed_fwd, .rows = R, .d = m->D, .tokens = ints, .w = x, .y = x);
-	RF(d, embed_bwd, .rows = R, .d = m->D, .tokens = ints, .dy = x, .dw = x);
-	RF(d, rows, .n = R, .d = m->D, .from = x, .to = x, .fi = ints);
-	RF(d, rows, .n = R, .d = m->D, .add = true, .from = x, .to = x, .ti = ints);
-	RF(d, colsum, .rows = R, .d = m->D, .x = x, .y = x);
-	RF(d, rmsnorm_fwd, .rows = R, .d = m->D, .eps = 1e-6f, .x = x, .w = x, .y = x);
-	RF(d, rmsnorm_bwd, .rows = R, .d = m->D, .eps = 1e-6f, .add = true, .x = x, .w = x, .dy = x, .dx = x,
-	   .dw = x);
-	RF(d, rmsnorm_fwd, .rows = R * 16, .d = 128, .eps = 1e-6f, .x = x, .w = x, .gate = x, .y = x);
-	RF(d, rmsnorm_bwd, .rows = R * 16, .d = 128, .eps = 1e-6f, .x = x, .w = x, .gate = x, .dy = x,
-	   .dx = x, .dw = x, .dgate = x);
-	RF(d, swiglu_fwd, .n = n, .d = m->F, .ld = 2 * m->F, .gate = x, .up = x, .y = x);
-	RF(d, swiglu_bwd, .n = n, .d = m->F, .ld = 2 * m->F, .gate = x, .up = x, .dy = x, .dgate = x,
-	   .dup = x, .y = x);
-	RF(d, gate_fwd, .rows = R, .d = m->D, .x = x, .gate = x, .y = x);
-	RF(d, gate_bwd, .rows = R, .d = m->D, .x = x, .gate = x, .dy = x, .dx = x, .dgate = x);
+	RF_RUN(d, embed_fwd, .rows = R, .d = m->D, .tokens = ints, .w = x, .y = x);
+	RF_RUN(d, embed_bwd, .rows = R, .d = m->D, .tokens = ints, .dy = x, .dw = x);
+	RF_RUN(d, rows, .n = R, .d = m->D, .from = x, .to = x, .fi = ints);
+	RF_RUN(d, rows, .n = R, .d = m->D, .add = true, .from = x, .to = x, .ti = ints);
+	RF_RUN(d, colsum, .rows = R, .d = m->D, .x = x, .y = x);
+	RF_RUN(d, rmsnorm_fwd, .rows = R, .d = m->D, .eps = 1e-6f, .x = x, .w = x, .y = x);
+	RF_RUN(d, rmsnorm_bwd, .rows = R, .d = m->D, .eps = 1e-6f, .add = true, .x = x, .w = x, .dy = x,
+	       .dx = x, .dw = x);
+	RF_RUN(d, rmsnorm_fwd, .rows = R * 16, .d = 128, .eps = 1e-6f, .x = x, .w = x, .gate = x, .y = x);
+	RF_RUN(d, rmsnorm_bwd, .rows = R * 16, .d = 128, .eps = 1e-6f, .x = x, .w = x, .gate = x, .dy = x,
+	       .dx = x, .dw = x, .dgate = x);
+	RF_RUN(d, swiglu_fwd, .n = n, .d = m->F, .ld = 2 * m->F, .gate = x, .up = x, .y = x);
+	RF_RUN(d, swiglu_bwd, .n = n, .d = m->F, .ld = 2 * m->F, .gate = x, .up = x, .dy = x, .dgate = x,
+	       .dup = x, .y = x);
+	RF_RUN(d, gate_fwd, .rows = R, .d = m->D, .x = x, .gate = x, .y = x);
+	RF_RUN(d, gate_bwd, .rows = R, .d = m->D, .x = x, .gate = x, .dy = x, .dx = x, .dgate = x);
 	for (d->math = RF_MATH_F32; d->math <= RF_MATH_BF16; d->math++) {
-		RF(d, gemm, .m = R, .n = m->D, .k = m->D, .tb = true, .bias = x, .a = x, .b = x, .c = x,
-		   .lda = m->D, .ldb = m->D, .ldc = m->D);
-		RF(d, gemm, .m = R, .n = m->D, .k = 0, .a = x, .b = x, .c = x, .lda = 1, .ldb = m->D,
-		   .ldc = m->D);
-		RF(d, head_fwd, .rows = R, .d = m->D, .N = m->N, .inv_temp = 1, .h = x, .w = x,
-		   .target = ints, .entropy = x, .logp = x, .top = ints);
+		RF_RUN(d, gemm, .m = R, .n = m->D, .k = m->D, .tb = true, .bias = x, .a = x, .b = x, .c = x,
+		       .lda = m->D, .ldb = m->D, .ldc = m->D);
+		RF_RUN(d, gemm, .m = R, .n = m->D, .k = 0, .a = x, .b = x, .c = x, .lda = 1, .ldb = m->D,
+		       .ldc = m->D);
+		RF_RUN(d, head_fwd, .rows = R, .d = m->D, .N = m->N, .inv_temp = 1, .h = x, .w = x,
+		       .target = ints, .entropy = x, .logp = x, .top = ints);
 	}
-	RF(d, ce_grad, .rows = R < 1024 ? R : 1024, .N = m->N, .inv_temp = 1, .z = x, .target = ints,
-	   .coef = x, .logp = x);
-	RF(d, sample, .rows = ROLLOUTS, .per = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1, .z = x,
-	   .banned_ids = ints, .u = reals, .token = ints, .logp = x);
-	RF(d, sample, .rows = ROLLOUTS, .per = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9, .z = x,
-	   .u = reals, .token = ints, .logp = x);
-	RF(d, dot, .n = n, .x = x, .y = x, .out = reals);
-	RF(d, adamw, .n = n, .scale = 1, .lr = 1e-5, .b1 = 0.9, .b2 = 0.99, .eps = 1e-8, .c1 = 0.1,
-	   .c2 = 0.01, .w = x, .m = x, .v = x, .g = x);
-	RF(d, axpy, .n = n, .scale = 1, .add = true, .x = x, .y = x);
+	RF_RUN(d, ce_grad, .rows = R < 1024 ? R : 1024, .N = m->N, .inv_temp = 1, .z = x, .target = ints,
+	       .coef = x, .logp = x);
+	RF_RUN(d, sample, .rows = ROLLOUTS, .per = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1,
+	       .z = x, .banned_ids = ints, .u = reals, .token = ints, .logp = x);
+	RF_RUN(d, sample, .rows = ROLLOUTS, .per = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9,
+	       .z = x, .u = reals, .token = ints, .logp = x);
+	RF_RUN(d, dot, .n = n, .x = x, .y = x, .out = reals);
+	RF_RUN(d, adamw, .n = n, .scale = 1, .lr = 1e-5, .b1 = 0.9, .b2 = 0.99, .eps = 1e-8, .c1 = 0.1,
+	       .c2 = 0.01, .w = x, .m = x, .v = x, .g = x);
+	RF_RUN(d, axpy, .n = n, .scale = 1, .add = true, .x = x, .y = x);
 }
 
 static void delta(const struct model *m, int nb, int steps)
@@ -87,28 +87,29 @@ static void delta(const struct model *m, int nb, int steps)
 		const int width = H * K, head = w < 2 ? K : 0;
 		const enum rf_norm norm = w < 2 ? RF_NORM_L2 : RF_NORM_NONE;
 
-		RF(d, conv_fwd, .nb = nb, .steps = steps, .d = width, .w = 4, .head = head ? head : width,
-		   .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .y = x);
-		RF(d, conv_bwd, .nb = nb, .steps = steps, .d = width, .w = 4, .head = head ? head : width,
-		   .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .dy = x, .dx = x,
-		   .dweight = x);
+		RF_RUN(d, conv_fwd, .nb = nb, .steps = steps, .d = width, .w = 4, .head = head ? head : width,
+		       .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .y = x);
+		RF_RUN(d, conv_bwd, .nb = nb, .steps = steps, .d = width, .w = 4, .head = head ? head : width,
+		       .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .dy = x, .dx = x,
+		       .dweight = x);
 	}
-	RF(d, tail_load, .nb = nb, .per = 5, .w = 3, .d = H * K, .x = x, .slots = x, .slot = start);
-	RF(d, tail_load, .back = true, .nb = nb, .per = 5, .w = 3, .d = H * K, .x = x, .slots = x,
-	   .slot = start);
+	RF_RUN(d, tail_load, .nb = nb, .per = 5, .w = 3, .d = H * K, .x = x, .slots = x, .slot = start);
+	RF_RUN(d, tail_load, .back = true, .nb = nb, .per = 5, .w = 3, .d = H * K, .x = x, .slots = x,
+	       .slot = start);
 	if (captures) {
-		RF(d, tail_keep, .n = captures, .w = 3, .d = H * K, .x = x, .slots = x, .row = ints,
-		   .slot = ints);
-		RF(d, tail_keep, .back = true, .n = captures, .w = 3, .d = H * K, .x = x, .slots = x,
-		   .row = ints, .slot = ints);
+		RF_RUN(d, tail_keep, .n = captures, .w = 3, .d = H * K, .x = x, .slots = x, .row = ints,
+		       .slot = ints);
+		RF_RUN(d, tail_keep, .back = true, .n = captures, .w = 3, .d = H * K, .x = x, .slots = x,
+		       .row = ints, .slot = ints);
 	}
-	RF(d, decay_fwd, .rows = nb * steps, .H = H, .a = x, .A_log = x, .dt_bias = x, .g = x);
-	RF(d, decay_bwd, .rows = nb * steps, .H = H, .a = x, .A_log = x, .dt_bias = x, .dg = x, .da = x,
-	   .dA_log = x, .ddt_bias = x);
+	RF_RUN(d, decay_fwd, .rows = nb * steps, .H = H, .a = x, .A_log = x, .dt_bias = x, .g = x);
+	RF_RUN(d, decay_bwd, .rows = nb * steps, .H = H, .a = x, .A_log = x, .dt_bias = x, .dg = x, .da = x,
+	       .dA_log = x, .ddt_bias = x);
 	d->ops->delta_fwd(d, &f);
-	RF(d, delta_bwd, .nb = nb, .steps = steps, .per = 5, .H = H, .G = H, .K = K, .V = K, .beta_scale = 1,
-	   .q = x, .k = x, .v = x, .b = x, .g = x, .u = x, .d_o = x, .dq = x, .dk = x, .dv = x, .db = x,
-	   .dg = x, .S = x, .dS = x, .start = start, .captures = captures, .cap_row = ints, .cap_slot = ints);
+	RF_RUN(d, delta_bwd, .nb = nb, .steps = steps, .per = 5, .H = H, .G = H, .K = K, .V = K,
+	       .beta_scale = 1, .q = x, .k = x, .v = x, .b = x, .g = x, .u = x, .d_o = x, .dq = x, .dk = x,
+	       .dv = x, .db = x, .dg = x, .S = x, .dS = x, .start = start, .captures = captures,
+	       .cap_row = ints, .cap_slot = ints);
 	if (nb == 1) { /* a text whose chunks go on in rollouts */
 		f.log = (struct rf_delta_log){ x, x, x, x };
 		d->ops->delta_fwd(d, &f);
@@ -133,13 +134,14 @@ static void attention(const struct model *m, int nb, int steps)
 		.past = longest ? ints : NULL, .q = x, .k = x, .v = x, .cache_k = cache, .cache_v = cache,
 		.o = x, .lse = x };
 
-	RF(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .rotary = m->rotary,
-	   .theta = 1e6, .x = x, .y = x);
+	RF_RUN(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .rotary = m->rotary,
+	       .theta = 1e6, .x = x, .y = x);
 	d->ops->attn_fwd(d, &f);
-	RF(d, attn_bwd, .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
-	   .window = m->window, .longest = longest, .past = f.past, .q = x, .k = x, .v = x, .cache_k = cache,
-	   .cache_v = cache, .o = x, .lse = x, .d_o = x, .dq = x, .dk = x, .dv = x, .dcache_k = cache,
-	   .dcache_v = cache);
+	RF_RUN(d, attn_bwd, .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
+	       .window = m->window, .longest = longest, .past = f.past, .q = x, .k = x, .v = x,
+	       .cache_k = cache,
+	       .cache_v = cache, .o = x, .lse = x, .d_o = x, .dq = x, .dk = x, .dv = x, .dcache_k = cache,
+	       .dcache_v = cache);
 	if (nb > 1) {
 		f.given = steps - 1;
 		f.steps = 1;
@@ -153,25 +155,25 @@ static void fast_weights(const struct model *m)
 	const int H = m->fast, D = m->D / H, E = D, R = m->chunk;
 	const size_t n = (size_t)D * (size_t)E;
 
-	RF(d, feature_fwd, .rows = T, .H = H, .D = D, .silu = true, .unit = true, .eps = 1e-5f, .x = x,
-	   .scale = x, .offset = x, .y = x);
-	RF(d, feature_bwd, .rows = T, .H = H, .D = D, .silu = true, .unit = true, .eps = 1e-5f, .x = x,
-	   .scale = x, .offset = x, .dy = x, .dx = x, .dscale = x, .doffset = x);
-	RF(d, rates_fwd, .rows = T, .H = H, .shift = -6, .lr = x, .m = x);
-	RF(d, rates_bwd, .rows = T, .H = H, .lr = x, .m = x, .dlr = x, .dm = x);
-	RF(d, learn_fwd, .rows = R, .H = H, .E = E, .every = 1, .gu = x, .e = x, .lr = x);
-	RF(d, learn_bwd, .rows = R, .H = H, .E = E, .every = 1, .gu = x, .e = x, .lr = x, .dgu = x, .de = x,
-	   .dlr = x, .dm = x, .dsum = x);
-	RF(d, momentum_fwd, .H = H, .n = n, .by = 1, .x = x, .p = x, .m = x, .y = x);
-	RF(d, momentum_bwd, .H = H, .n = n, .by = 1, .p = x, .m = x, .dy = x, .dp = x, .dm = x);
-	RF(d, length_fwd, .rows = H * E, .n = (size_t)D, .x = x, .y = x);
-	RF(d, length_bwd, .rows = H * E, .n = (size_t)D, .x = x, .y = x, .dy = x, .dx = x);
-	RF(d, renorm_fwd, .rows = H, .n = n, .eps = 1e-7f, .x = x, .y = x);
-	RF(d, renorm_bwd, .rows = H, .n = n, .eps = 1e-7f, .x = x, .dy = x, .dx = x);
-	RF(d, renorm_fwd, .rows = H * E, .n = (size_t)D, .eps = 1e-5f, .x = x, .length = x, .y = x);
-	RF(d, renorm_bwd, .rows = H * E, .n = (size_t)D, .eps = 1e-5f, .x = x, .length = x, .dy = x, .dx = x,
-	   .dlength = x);
-	RF(d, diagonal, .mats = H, .rows = E, .cols = D, .apart = n, .by = 1, .y = x);
+	RF_RUN(d, feature_fwd, .rows = T, .H = H, .D = D, .silu = true, .unit = true, .eps = 1e-5f, .x = x,
+	       .scale = x, .offset = x, .y = x);
+	RF_RUN(d, feature_bwd, .rows = T, .H = H, .D = D, .silu = true, .unit = true, .eps = 1e-5f, .x = x,
+	       .scale = x, .offset = x, .dy = x, .dx = x, .dscale = x, .doffset = x);
+	RF_RUN(d, rates_fwd, .rows = T, .H = H, .shift = -6, .lr = x, .m = x);
+	RF_RUN(d, rates_bwd, .rows = T, .H = H, .lr = x, .m = x, .dlr = x, .dm = x);
+	RF_RUN(d, learn_fwd, .rows = R, .H = H, .E = E, .every = 1, .gu = x, .e = x, .lr = x);
+	RF_RUN(d, learn_bwd, .rows = R, .H = H, .E = E, .every = 1, .gu = x, .e = x, .lr = x, .dgu = x,
+	       .de = x, .dlr = x, .dm = x, .dsum = x);
+	RF_RUN(d, momentum_fwd, .H = H, .n = n, .by = 1, .x = x, .p = x, .m = x, .y = x);
+	RF_RUN(d, momentum_bwd, .H = H, .n = n, .by = 1, .p = x, .m = x, .dy = x, .dp = x, .dm = x);
+	RF_RUN(d, length_fwd, .rows = H * E, .n = (size_t)D, .x = x, .y = x);
+	RF_RUN(d, length_bwd, .rows = H * E, .n = (size_t)D, .x = x, .y = x, .dy = x, .dx = x);
+	RF_RUN(d, renorm_fwd, .rows = H, .n = n, .eps = 1e-7f, .x = x, .y = x);
+	RF_RUN(d, renorm_bwd, .rows = H, .n = n, .eps = 1e-7f, .x = x, .dy = x, .dx = x);
+	RF_RUN(d, renorm_fwd, .rows = H * E, .n = (size_t)D, .eps = 1e-5f, .x = x, .length = x, .y = x);
+	RF_RUN(d, renorm_bwd, .rows = H * E, .n = (size_t)D, .eps = 1e-5f, .x = x, .length = x, .dy = x,
+	       .dx = x, .dlength = x);
+	RF_RUN(d, diagonal, .mats = H, .rows = E, .cols = D, .apart = n, .by = 1, .y = x);
 }
 
 int main(void)

@@ -63,16 +63,16 @@ static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_f32 before = rf_at(k->m, (size_t)p->decoded * step), now = rf_at(before, step);
 
 	if (!p->decoded)
-		RF(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = 1, .d = m->cfg->d, .x = k->m,
-		   .slots = s->m, .slot = p->start);
+		RF_RUN(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = 1, .d = m->cfg->d, .x = k->m,
+		       .slots = s->m, .slot = p->start);
 	for (size_t j = 0; j < (size_t)p->steps; j++) {
-		RF(m->dev, axpy, .n = step, .scale = KEEPS, .x = rf_at(before, j * step),
-		   .y = rf_at(now, j * step));
-		RF(m->dev, axpy, .n = step, .scale = 1 - KEEPS, .add = true, .x = rf_at(x, j * step),
-		   .y = rf_at(now, j * step));
+		RF_RUN(m->dev, axpy, .n = step, .scale = KEEPS, .x = rf_at(before, j * step),
+		       .y = rf_at(now, j * step));
+		RF_RUN(m->dev, axpy, .n = step, .scale = 1 - KEEPS, .add = true, .x = rf_at(x, j * step),
+		       .y = rf_at(now, j * step));
 	}
-	RF(m->dev, tail_keep, .n = p->captures, .w = 1, .d = m->cfg->d, .x = k->m, .slots = s->m,
-	   .row = p->cap_row, .slot = p->cap_slot);
+	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = 1, .d = m->cfg->d, .x = k->m, .slots = s->m,
+	       .row = p->cap_row, .slot = p->cap_slot);
 	rf_linear_fwd(m, w->o, RF_NO_WEIGHT, p->nb * p->steps, now, h, 0, true);
 }
 
@@ -89,16 +89,16 @@ static void mean_bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 d
 	m->dev->ops->zero(m->dev, dm, step * 4);
 	rf_linear_bwd(m, w->o, RF_NO_WEIGHT, p->nb * p->steps, rf_at(k->m, step), dh, 0, rf_at(dm, step),
 	              false);
-	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = 1, .d = m->cfg->d, .x = dm,
-	   .slots = s->dm, .row = p->cap_row, .slot = p->cap_slot);
+	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = 1, .d = m->cfg->d, .x = dm,
+	       .slots = s->dm, .row = p->cap_row, .slot = p->cap_slot);
 	for (size_t j = (size_t)p->steps; j-- > 0;) {
-		RF(m->dev, axpy, .n = step, .scale = 1 - KEEPS, .x = rf_at(dm, (j + 1) * step),
-		   .y = rf_at(dx, j * step));
-		RF(m->dev, axpy, .n = step, .scale = KEEPS, .add = true, .x = rf_at(dm, (j + 1) * step),
-		   .y = rf_at(dm, j * step));
+		RF_RUN(m->dev, axpy, .n = step, .scale = 1 - KEEPS, .x = rf_at(dm, (j + 1) * step),
+		       .y = rf_at(dx, j * step));
+		RF_RUN(m->dev, axpy, .n = step, .scale = KEEPS, .add = true, .x = rf_at(dm, (j + 1) * step),
+		       .y = rf_at(dm, j * step));
 	}
-	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = 1, .d = m->cfg->d, .x = dm,
-	   .slots = s->dm, .slot = p->start);
+	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = 1, .d = m->cfg->d, .x = dm,
+	       .slots = s->dm, .slot = p->start);
 }
 
 static double mean_flops(const struct rf_config *c, int T)

@@ -62,7 +62,7 @@ static void write_handle(void) { *(volatile float *)(void *)floats(4) = 1; }
 
 static void copy(int n, rf_f32 x, rf_f32 y)
 {
-	RF(&d, axpy, .n = (size_t)n, .scale = 1, .x = x, .y = y);
+	RF_RUN(&d, axpy, .n = (size_t)n, .scale = 1, .x = x, .y = y);
 	rf_dev_sync(&d, &e);
 }
 
@@ -87,9 +87,9 @@ static void after_failure(void)
 	cpu.ops->upload(&cpu, x, one, sizeof one);
 	cpu.ops->upload(&cpu, i, wild, sizeof wild);
 	rf_dev_fail(&cpu, RF_ENOMEM, "out of memory");
-	RF(&cpu, rows, .n = 2, .d = 1, .from = x, .fi = i, .to = x);
-	RF(&cpu, embed_fwd, .rows = 2, .d = 1, .tokens = i, .w = x, .y = x);
-	RF(&cpu, axpy, .n = 2, .scale = 5, .x = x, .y = x);
+	RF_RUN(&cpu, rows, .n = 2, .d = 1, .from = x, .fi = i, .to = x);
+	RF_RUN(&cpu, embed_fwd, .rows = 2, .d = 1, .tokens = i, .w = x, .y = x);
+	RF_RUN(&cpu, axpy, .n = 2, .scale = 5, .x = x, .y = x);
 	cpu.ops->download(&cpu, y, x, sizeof y);
 	ok(rf_dev_sync(&cpu, &e) == RF_ENOMEM && y[0] == 1 && y[1] == 1,
 	   "after a failure the CPU does nothing any more either");
@@ -136,31 +136,31 @@ int main(void)
 	ok(rf_dev_sync(&d, &e) == RF_OK, "and that is no failure");
 	ok(d.used == 16 * sizeof(float) && d.peak == 32 * sizeof(float), "memory in use is counted");
 
-	RF(&d, axpy, .n = 16, .scale = 1, .x = x, .y = y);
+	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = x, .y = y);
 	d.ops->download(&d, back, y, sizeof back);
 	ok(isnan(back[3]), "after a failure a download gives NaN");
 	ok(says(RF_ENUMERIC, "axpy: x does not lie in live"),
 	   "an operation on released memory is an error, told by sync alone");
 
 	reopen();
-	RF(&d, axpy, .n = 16, .scale = 1, .y = floats(16));
+	RF_RUN(&d, axpy, .n = 16, .scale = 1, .y = floats(16));
 	ok(says(RF_ENUMERIC, "axpy: x is NULL"), "an operand that is left out is an error that names it");
 	reopen();
-	RF(&d, rows, .n = 1, .d = 16, .from = floats(16), .to = floats(16));
+	RF_RUN(&d, rows, .n = 1, .d = 16, .from = floats(16), .to = floats(16));
 	ok(rf_dev_sync(&d, &e) == RF_OK, "one that may be left out is none");
 
 	reopen();
 	x = floats(15);
-	RF(&d, axpy, .n = 16, .scale = 1, .x = y = floats(16), .y = x);
+	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = y = floats(16), .y = x);
 	ok(says(RF_ENUMERIC, "wrote outside of 60 bytes"),
 	   "an operation that writes a little over the end is seen at sync");
 	reopen();
 	x = floats(15);
-	RF(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = rf_at(x, (size_t)-1));
+	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = rf_at(x, (size_t)-1));
 	ok(says(RF_ENUMERIC, "axpy: y does not lie"), "a handle before the beginning is an error");
 	reopen();
 	x = floats(15);
-	RF(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = x);
+	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = x);
 	d.ops->release(&d, x);
 	ok(says(RF_ENUMERIC, "wrote outside"), "also when the memory is released before");
 

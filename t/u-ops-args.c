@@ -18,10 +18,10 @@ static void gate(int rows, int d, int gap, bool again)
 		num *X = NULL, *G = NULL, *Y = NULL;
 		double *want = NULL;
 
-		RF(dev, gate_fwd, .rows = rows, .d = d, .ldg = gap ? ldg : 0, .x = x.m, .gate = g.m,
-		   .y = y.m);
-		RF(dev, gate_bwd, .rows = rows, .d = d, .ldg = gap ? ldg : 0, .x = x.m, .gate = g.m,
-		   .dy = dy.m, .dx = dx.m, .dgate = dg.m, .y = again ? y2.m : NULL);
+		RF_RUN(dev, gate_fwd, .rows = rows, .d = d, .ldg = gap ? ldg : 0, .x = x.m, .gate = g.m,
+		       .y = y.m);
+		RF_RUN(dev, gate_bwd, .rows = rows, .d = d, .ldg = gap ? ldg : 0, .x = x.m, .gate = g.m,
+		       .dy = dy.m, .dx = dx.m, .dgate = dg.m, .y = again ? y2.m : NULL);
 		if (first) {
 			X = nums(x), G = nums(g), Y = room(n);
 			for (size_t i = 0; i < n; i++)
@@ -58,9 +58,10 @@ static void decay(int rows, int H, float wide)
 		struct buf dA = in(heads, -1, 1), ddt = in(heads, -1, 1);
 		num *a_ = NULL, *A_ = NULL, *dt_ = NULL, *G = NULL;
 
-		RF(dev, decay_fwd, .rows = rows, .H = H, .a = a.m, .A_log = A.m, .dt_bias = dt.m, .g = g.m);
-		RF(dev, decay_bwd, .rows = rows, .H = H, .a = a.m, .A_log = A.m, .dt_bias = dt.m, .dg = dg.m,
-		   .da = da.m, .dA_log = dA.m, .ddt_bias = ddt.m);
+		RF_RUN(dev, decay_fwd, .rows = rows, .H = H, .a = a.m, .A_log = A.m, .dt_bias = dt.m,
+		       .g = g.m);
+		RF_RUN(dev, decay_bwd, .rows = rows, .H = H, .a = a.m, .A_log = A.m, .dt_bias = dt.m,
+		       .dg = dg.m, .da = da.m, .dA_log = dA.m, .ddt_bias = ddt.m);
 		if (first) {
 			a_ = nums(a), A_ = nums(A), dt_ = nums(dt), G = room(n);
 			for (size_t i = 0; i < n; i++)
@@ -95,13 +96,13 @@ static void rmsnorm(int rows, int d, int gap, bool plus_one, int gated, bool add
 		num *X = NULL, *W = NULL, *G = NULL, *Y = NULL;
 		double *want = NULL;
 
-		RF(dev, rmsnorm_fwd, .rows = rows, .d = d, .ldx = gap ? ldx : 0, .eps = eps,
-		   .plus_one = plus_one, .row_gate = gated == 2, .x = x.m, .w = w.m,
-		   .gate = gated ? g.m : NULL, .y = y.m);
-		RF(dev, rmsnorm_bwd, .rows = rows, .d = d, .ldx = gap ? ldx : 0, .eps = eps,
-		   .plus_one = plus_one, .row_gate = gated == 2, .add = add, .x = x.m, .w = w.m,
-		   .gate = gated ? g.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m,
-		   .dgate = gated ? dg.m : NULL);
+		RF_RUN(dev, rmsnorm_fwd, .rows = rows, .d = d, .ldx = gap ? ldx : 0, .eps = eps,
+		       .plus_one = plus_one, .row_gate = gated == 2, .x = x.m, .w = w.m,
+		       .gate = gated ? g.m : NULL, .y = y.m);
+		RF_RUN(dev, rmsnorm_bwd, .rows = rows, .d = d, .ldx = gap ? ldx : 0, .eps = eps,
+		       .plus_one = plus_one, .row_gate = gated == 2, .add = add, .x = x.m, .w = w.m,
+		       .gate = gated ? g.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m,
+		       .dgate = gated ? dg.m : NULL);
 		if (first) {
 			X = nums(x), W = nums(w), G = nums(g), Y = room(n);
 			for (int i = 0; i < rows; i++) {
@@ -147,8 +148,8 @@ static void rows(int n, int d, int lf, int lt, bool add)
 			                         : (add ? (double)to.h[i] : 0) +
 			                                   (double)from.h[(size_t)fi[r] * (size_t)lf + c];
 		}
-		RF(dev, rows, .n = n, .d = d, .lf = lf, .lt = lt, .add = add, .from = from.m, .to = to.m,
-		   .fi = in_i32(fi, n));
+		RF_RUN(dev, rows, .n = n, .d = d, .lf = lf, .lt = lt, .add = add, .from = from.m, .to = to.m,
+		       .fi = in_i32(fi, n));
 		values("rows that do not touch", to, want, VALUE);
 	}
 }
@@ -165,7 +166,7 @@ static void colsum(int n, int d, int gap)
 			for (int i = 0; i < n; i++)
 				want[j] += (double)x.h[i * (d + gap) + j];
 		}
-		RF(dev, colsum, .rows = n, .d = d, .ldx = d + gap, .x = x.m, .y = y.m);
+		RF_RUN(dev, colsum, .rows = n, .d = d, .ldx = d + gap, .x = x.m, .y = y.m);
 		values("colsum of rows that do not touch", y, want, VALUE);
 	}
 }
@@ -204,10 +205,10 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 			X[i] = S[at];
 			dS[at] += dX[i];
 		}
-		RF(dev, tail_load, .nb = nb, .per = per, .w = w, .d = d, .x = x.m, .slots = slots.m,
-		   .slot = one_slot ? NULL : where);
-		RF(dev, tail_load, .back = true, .nb = nb, .per = per, .w = w, .d = d, .x = dx.m,
-		   .slots = dslots.m, .slot = one_slot ? NULL : where);
+		RF_RUN(dev, tail_load, .nb = nb, .per = per, .w = w, .d = d, .x = x.m, .slots = slots.m,
+		       .slot = one_slot ? NULL : where);
+		RF_RUN(dev, tail_load, .back = true, .nb = nb, .per = per, .w = w, .d = d, .x = dx.m,
+		       .slots = dslots.m, .slot = one_slot ? NULL : where);
 		values("tail_load", x, X, VALUE);
 		values("tail_load back", dslots, dS, VALUE);
 		if (nb > 1)
@@ -219,10 +220,10 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 				S[at] = X[from];
 				dX[from] += dS[at];
 			}
-		RF(dev, tail_keep, .n = keeps, .w = w, .d = d, .x = x.m, .slots = slots.m, .row = rows_i,
-		   .slot = where);
-		RF(dev, tail_keep, .back = true, .n = keeps, .w = w, .d = d, .x = dx.m, .slots = dslots.m,
-		   .row = rows_i, .slot = where);
+		RF_RUN(dev, tail_keep, .n = keeps, .w = w, .d = d, .x = x.m, .slots = slots.m, .row = rows_i,
+		       .slot = where);
+		RF_RUN(dev, tail_keep, .back = true, .n = keeps, .w = w, .d = d, .x = dx.m, .slots = dslots.m,
+		       .row = rows_i, .slot = where);
 		values("tail_keep", slots, S, VALUE);
 		values("tail_keep back", dx, dX, VALUE);
 	}
@@ -323,8 +324,9 @@ static void rope(int nb, int steps, int heads, int D, int rotary, int gx, int gy
 							   : (double)p[i] * cos(turn) +
 								     (double)p[i - half] * sin(turn);
 				}
-		RF(dev, rope, .nb = nb, .steps = steps, .heads = heads, .D = D, .rotary = rotary, .ldx = ldx,
-		   .ldy = ldy, .from = 3, .theta = 10000, .past = in_i32(past, 4), .x = x.m, .y = y.m);
+		RF_RUN(dev, rope, .nb = nb, .steps = steps, .heads = heads, .D = D, .rotary = rotary,
+		       .ldx = ldx, .ldy = ldy, .from = 3, .theta = 10000, .past = in_i32(past, 4), .x = x.m,
+		       .y = y.m);
 		values("rope of a part, rows that do not touch", y, want, VALUE);
 	}
 }
@@ -352,13 +354,13 @@ static void conv(int nb, int steps, int d, int w, int gap, bool weighted, enum r
 			memcpy(wide.h + i * ld, x.h + i * D, D * sizeof *x.h);
 		dev->ops->upload(dev, wide.m, wide.h, wide.n * sizeof *wide.h);
 		for (int i = 0; i < 2; i++) {
-			RF(dev, conv_fwd, .nb = nb, .steps = steps, .d = d, .ldx = i ? (int)ld : 0, .w = w,
-			   .head = d / 2, .act = RF_ACT_SILU, .norm = norm, .scale = 0.5f,
-			   .x = i ? wide.m : x.m, .weight = weighted ? weight.m : NULL, .y = y[i].m);
-			RF(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .ldx = i ? (int)ld : 0, .w = w,
-			   .head = d / 2, .act = RF_ACT_SILU, .norm = norm, .scale = 0.5f,
-			   .x = i ? wide.m : x.m, .weight = weighted ? weight.m : NULL, .dy = dy.m,
-			   .dx = i ? dwide.m : dx.m, .dweight = weighted ? dw[i].m : NULL);
+			RF_RUN(dev, conv_fwd, .nb = nb, .steps = steps, .d = d, .ldx = i ? (int)ld : 0,
+			       .w = w, .head = d / 2, .act = RF_ACT_SILU, .norm = norm, .scale = 0.5f,
+			       .x = i ? wide.m : x.m, .weight = weighted ? weight.m : NULL, .y = y[i].m);
+			RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .ldx = i ? (int)ld : 0,
+			       .w = w, .head = d / 2, .act = RF_ACT_SILU, .norm = norm, .scale = 0.5f,
+			       .x = i ? wide.m : x.m, .weight = weighted ? weight.m : NULL, .dy = dy.m,
+			       .dx = i ? dwide.m : dx.m, .dweight = weighted ? dw[i].m : NULL);
 		}
 		a = get(y[0]), b = get(y[1]);
 		same = !memcmp(a, b, n * sizeof *a);

@@ -66,9 +66,10 @@ static void feature(int rows, int H, int D, bool silu_too, bool unit, bool with_
 		f.x = x.m;
 		f.y = y.m;
 		dev->ops->feature_fwd(dev, &f);
-		RF(dev, feature_bwd, .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit,
-		   .eps = f.eps, .x = x.m, .scale = f.scale, .offset = f.offset, .dy = dy.m, .dx = dx.m,
-		   .dscale = with_pairs ? dpairs.m : NULL, .doffset = with_pairs ? rf_at(dpairs.m, 1) : NULL);
+		RF_RUN(dev, feature_bwd, .rows = rows, .H = H, .D = D, .silu = silu_too, .unit = unit,
+		       .eps = f.eps, .x = x.m, .scale = f.scale, .offset = f.offset, .dy = dy.m, .dx = dx.m,
+		       .dscale = with_pairs ? dpairs.m : NULL,
+		       .doffset = with_pairs ? rf_at(dpairs.m, 1) : NULL);
 		num *X = NULL, *P = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), P = nums(pairs);
@@ -91,10 +92,10 @@ static void feature_of_nothing(void)
 		struct buf x = in(5, 0, 0), y = out(5), dy = in(5, 1, 1), dx = in(5, 0, 0);
 		const double none[5] = { 0 }, steep[5] = { 1e5, 1e5, 1e5, 1e5, 1e5 };
 
-		RF(dev, feature_fwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m,
-		   .y = y.m);
-		RF(dev, feature_bwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m,
-		   .dy = dy.m, .dx = dx.m);
+		RF_RUN(dev, feature_fwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m,
+		       .y = y.m);
+		RF_RUN(dev, feature_bwd, .rows = 1, .H = 1, .D = 5, .unit = true, .eps = 1e-5f, .x = x.m,
+		       .dy = dy.m, .dx = dx.m);
 		values("feature_fwd", y, none, VALUE);
 		values("feature_bwd dx", dx, steep, GRADIENT);
 	}
@@ -125,10 +126,10 @@ static void rates(int rows, int H, bool momentum)
 			seed_back(S, dm);
 			go_back();
 		}
-		RF(dev, rates_fwd, .rows = rows, .H = H, .shift = -6.9f, .lr = lr.m,
-		   .m = momentum ? m.m : NULL);
-		RF(dev, rates_bwd, .rows = rows, .H = H, .lr = lr.m, .m = momentum ? m.m : NULL, .dlr = dlr.m,
-		   .dm = momentum ? dm.m : NULL);
+		RF_RUN(dev, rates_fwd, .rows = rows, .H = H, .shift = -6.9f, .lr = lr.m,
+		       .m = momentum ? m.m : NULL);
+		RF_RUN(dev, rates_bwd, .rows = rows, .H = H, .lr = lr.m, .m = momentum ? m.m : NULL,
+		       .dlr = dlr.m, .dm = momentum ? dm.m : NULL);
 		values("rates_fwd lr", lr, first ? values_of(Y, 3 * n) : NULL, VALUE);
 		values("rates_fwd m", m, first ? values_of(S, n) : NULL, VALUE);
 		values("rates_bwd dlr", dlr, first ? gradients(L, 3 * n, NULL) : NULL, GRADIENT);
@@ -168,11 +169,11 @@ static void learn(int rows, int H, int E, int every, bool momentum)
 		num *G = NULL, *V = NULL, *L = NULL, *Yg = NULL, *Yv = NULL;
 		double *want_lr = NULL, *want_m = NULL;
 
-		RF(dev, learn_fwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu.m, .e = e.m,
-		   .lr = lr.m);
-		RF(dev, learn_bwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu2.m, .e = e2.m,
-		   .lr = lr.m, .dgu = dgu.m, .de = de.m, .dlr = dlr.m, .dm = momentum ? dm.m : NULL,
-		   .dsum = momentum ? dsum.m : NULL);
+		RF_RUN(dev, learn_fwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu.m, .e = e.m,
+		       .lr = lr.m);
+		RF_RUN(dev, learn_bwd, .rows = rows, .H = H, .E = E, .every = every, .gu = gu2.m, .e = e2.m,
+		       .lr = lr.m, .dgu = dgu.m, .de = de.m, .dlr = dlr.m, .dm = momentum ? dm.m : NULL,
+		       .dsum = momentum ? dsum.m : NULL);
 		if (first) {
 			G = nums(gu), V = nums(e), L = nums(lr), Yg = room(2 * n), Yv = room(n);
 			learn_ref(rows, H, E, every, G, V, L, Yg, Yv);
@@ -212,10 +213,10 @@ static void momentum(int H, int n)
 		struct buf dp = in(all, -1, 1), dm = in((size_t)H, -1, 1);
 		num *X = NULL, *P = NULL, *M = NULL, *Y = NULL;
 
-		RF(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
-		   .y = y.m);
-		RF(dev, momentum_bwd, .H = H, .n = (size_t)n, .by = 0.1f, .p = p.m, .m = m.m, .dy = dy.m,
-		   .dp = dp.m, .dm = dm.m);
+		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
+		       .y = y.m);
+		RF_RUN(dev, momentum_bwd, .H = H, .n = (size_t)n, .by = 0.1f, .p = p.m, .m = m.m, .dy = dy.m,
+		       .dp = dp.m, .dm = dm.m);
 		if (first) {
 			X = nums(x), P = nums(p), M = nums(m), Y = room(all);
 			for (int i = 0; i < H * n; i++)
@@ -227,8 +228,8 @@ static void momentum(int H, int n)
 		values("momentum_bwd dp", dp, first ? gradients(P, all, dp.h) : NULL, GRADIENT);
 		values("momentum_bwd dm", dm, first ? gradients(M, (size_t)H, dm.h) : NULL, GRADIENT);
 		/* in the place of p, as one chunk's follows another's */
-		RF(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
-		   .y = p.m);
+		RF_RUN(dev, momentum_fwd, .H = H, .n = (size_t)n, .by = 0.1f, .x = x.m, .p = p.m, .m = m.m,
+		       .y = p.m);
 		values("momentum_fwd in place", p, first ? values_of(Y, all) : NULL, VALUE);
 	}
 }
@@ -245,13 +246,13 @@ static void lengths(int rows, int n, bool given)
 		num *X = NULL, *L = NULL, *Y = NULL, *N = NULL;
 		double *back = NULL;
 
-		RF(dev, renorm_fwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m,
-		   .length = given ? l.m : NULL, .y = y.m);
-		RF(dev, renorm_bwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m,
-		   .length = given ? l.m : NULL, .dy = dy.m, .dx = dx.m, .dlength = given ? dl.m : NULL);
-		RF(dev, length_fwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m);
-		RF(dev, length_bwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m, .dy = dlen.m,
-		   .dx = dx2.m);
+		RF_RUN(dev, renorm_fwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m,
+		       .length = given ? l.m : NULL, .y = y.m);
+		RF_RUN(dev, renorm_bwd, .rows = rows, .n = (size_t)n, .eps = 1e-2f, .x = x.m,
+		       .length = given ? l.m : NULL, .dy = dy.m, .dx = dx.m, .dlength = given ? dl.m : NULL);
+		RF_RUN(dev, length_fwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m);
+		RF_RUN(dev, length_bwd, .rows = rows, .n = (size_t)n, .x = x.m, .y = len.m, .dy = dlen.m,
+		       .dx = dx2.m);
 		if (first) {
 			X = nums(x), L = nums(l), Y = room(all), N = room(r);
 			back = keep(all, sizeof *back);
@@ -289,8 +290,8 @@ static void diagonal(int mats, int rows, int cols, int apart)
 		for (int i = 0; i < mats; i++)
 			for (int j = 0; j < rows && j < cols; j++)
 				ref[i * apart + j * cols + j] += 0.5;
-		RF(dev, diagonal, .mats = mats, .rows = rows, .cols = cols, .apart = (size_t)apart,
-		   .by = 0.5f, .y = y.m);
+		RF_RUN(dev, diagonal, .mats = mats, .rows = rows, .cols = cols, .apart = (size_t)apart,
+		       .by = 0.5f, .y = y.m);
 		values("diagonal", y, ref, VALUE);
 	}
 }
@@ -303,17 +304,18 @@ static void nans(void)
 		struct buf bad = in(40, NAN, NAN), good = in(40, 1, 1), y = out(40), z = in(40, 1, 1),
 			   e = in(20, 1, 1), lr = in(60, NAN, NAN);
 
-		RF(dev, feature_fwd, .rows = 1, .H = 2, .D = 20, .silu = true, .unit = true, .eps = 1e-5f,
-		   .x = bad.m, .y = y.m);
+		RF_RUN(dev, feature_fwd, .rows = 1, .H = 2, .D = 20, .silu = true, .unit = true, .eps = 1e-5f,
+		       .x = bad.m, .y = y.m);
 		keeps_nan("feature_fwd", y);
-		RF(dev, renorm_fwd, .rows = 1, .n = 40, .eps = 1e-5f, .x = bad.m, .y = y.m);
+		RF_RUN(dev, renorm_fwd, .rows = 1, .n = 40, .eps = 1e-5f, .x = bad.m, .y = y.m);
 		keeps_nan("renorm_fwd", y);
-		RF(dev, momentum_fwd, .H = 1, .n = 40, .by = 1, .x = good.m, .p = bad.m, .m = good.m,
-		   .y = y.m);
+		RF_RUN(dev, momentum_fwd, .H = 1, .n = 40, .by = 1, .x = good.m, .p = bad.m, .m = good.m,
+		       .y = y.m);
 		keeps_nan("momentum_fwd", y);
-		RF(dev, rates_fwd, .rows = 20, .H = 1, .shift = 0, .lr = lr.m);
+		RF_RUN(dev, rates_fwd, .rows = 20, .H = 1, .shift = 0, .lr = lr.m);
 		keeps_nan("rates_fwd", lr);
-		RF(dev, learn_fwd, .rows = 1, .H = 1, .E = 20, .every = 1, .gu = z.m, .e = e.m, .lr = lr.m);
+		RF_RUN(dev, learn_fwd, .rows = 1, .H = 1, .E = 20, .every = 1, .gu = z.m, .e = e.m,
+		       .lr = lr.m);
 		keeps_nan("learn_fwd", z);
 	}
 }

@@ -61,9 +61,9 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 		c.weight = weighted ? weight.m : NULL;
 		c.y = y.m;
 		dev->ops->conv_fwd(dev, &c);
-		RF(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act,
-		   .norm = norm, .scale = c.scale, .x = x.m, .weight = c.weight, .dy = dy.m, .dx = dx.m,
-		   .dweight = weighted ? dweight.m : NULL);
+		RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act,
+		       .norm = norm, .scale = c.scale, .x = x.m, .weight = c.weight, .dy = dy.m, .dx = dx.m,
+		       .dweight = weighted ? dweight.m : NULL);
 		num *X = NULL, *Wt = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), Wt = nums(weight);
@@ -299,12 +299,12 @@ static void delta(struct delta c)
 		}
 		if (c.forward_only)
 			continue;
-		RF(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K,
-		   .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
-		   .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m,
-		   .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL,
-		   .dg = c.decay < 0 ? dg.m : NULL, .S = S.m, .dS = dS.m, .start = start,
-		   .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
+		RF_RUN(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G,
+		       .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+		       .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m,
+		       .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL,
+		       .dg = c.decay < 0 ? dg.m : NULL, .S = S.m, .dS = dS.m, .start = start,
+		       .captures = c.captures, .cap_row = cap_row, .cap_slot = cap_slot);
 		double *more = NULL;
 		if (first) {
 			seed_back(O, d_o);
@@ -478,11 +478,11 @@ static void delta_wide(struct delta c)
 		double *U = keep(u.n, 8), *O = keep(o.n, 8), *after = keep(S.n, 8), *state = keep(K * V, 8),
 		       *chunk = keep(K * V, 8), *logs[4];
 
-		RF(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G, .K = c.K,
-		   .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
-		   .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m,
-		   .start = start, .captures = c.captures, .log_from = 1, .cap_row = cap_row,
-		   .cap_slot = cap_slot, .log = { log[0].m, log[1].m, log[2].m, log[3].m });
+		RF_RUN(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G,
+		       .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
+		       .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m,
+		       .start = start, .captures = c.captures, .log_from = 1, .cap_row = cap_row,
+		       .cap_slot = cap_slot, .log = { log[0].m, log[1].m, log[2].m, log[3].m });
 		for (int i = 0; i < 4; i++) {
 			logs[i] = keep(log[i].n, 8);
 			for (size_t x = 0; x < log[i].n; x++)
@@ -751,10 +751,10 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			dev->ops->attn_fwd(dev, &f);
 		}
 		product_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
-		RF(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
-		   .longest = longest, .past = f.past, .q = q.m, .k = f.k, .v = v.m, .cache_k = f.cache_k,
-		   .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
-		   .dv = dv.m, .dcache_k = longest ? dck.m : NULL, .dcache_v = longest ? dcv.m : NULL);
+		RF_RUN(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
+		       .longest = longest, .past = f.past, .q = q.m, .k = f.k, .v = v.m, .cache_k = f.cache_k,
+		       .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
+		       .dv = dv.m, .dcache_k = longest ? dck.m : NULL, .dcache_v = longest ? dcv.m : NULL);
 		if (first) {
 			seed_back(O, d_o);
 			go_back();
@@ -832,17 +832,17 @@ static void nans(void)
 			float nan = NAN;
 
 			dev->ops->upload(dev, rf_at(hit->m, 66 * D + 3), &nan, sizeof nan);
-			RF(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .G = H, .K = K, .V = K,
-			   .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m, .b = b.m, .u = u.m, .o = o.m,
-			   .S = S.m);
+			RF_RUN(dev, delta_fwd, .nb = 1, .steps = T, .H = H, .G = H, .K = K, .V = K,
+			       .beta_scale = 1, .q = q.m, .k = k.m, .v = v.m, .b = b.m, .u = u.m, .o = o.m,
+			       .S = S.m);
 			keeps_nan("delta_fwd o", o);
-			RF(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m,
-			   .v = v.m, .o = o.m, .lse = lse.m);
+			RF_RUN(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m,
+			       .v = v.m, .o = o.m, .lse = lse.m);
 			keeps_nan("attn_fwd o", o);
 			for (enum rf_act act = 0; act < 4; act++)
 				for (enum rf_norm norm = 0; norm < 3; norm++) {
-					RF(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K,
-					   .act = act, .norm = norm, .scale = 1, .x = hit->m, .y = o.m);
+					RF_RUN(dev, conv_fwd, .nb = 1, .steps = T, .d = D, .w = 1, .head = K,
+					       .act = act, .norm = norm, .scale = 1, .x = hit->m, .y = o.m);
 					keeps_nan("conv_fwd", o);
 				}
 		}

@@ -148,9 +148,9 @@ static void weights(void)
 			if (how == 1)
 				dev->ops->upload(dev, rf_at(w.m, 7 * K), other.h + 7 * K, K * sizeof(float));
 			if (how == 2)
-				RF(dev, adamw, .n = N * K, .scale = 1, .lr = 0.5, .b1 = 0.9, .b2 = 0.9,
-				   .eps = 1e-8, .c1 = 0.1, .c2 = 0.1, .w = w.m, .m = m.m, .v = v.m,
-				   .g = other.m);
+				RF_RUN(dev, adamw, .n = N * K, .scale = 1, .lr = 0.5, .b1 = 0.9, .b2 = 0.9,
+				       .eps = 1e-8, .c1 = 0.1, .c2 = 0.1, .w = w.m, .m = m.m, .v = v.m,
+				       .g = other.m);
 			if (how == 3) {
 				dev->ops->release(dev, w.m);
 				w.m = dev->ops->alloc(dev, (N * K + FENCE) * sizeof(float));
@@ -184,8 +184,8 @@ static void rounds(bool weight)
 			one.h[i * K + i] = 1;
 		dev->ops->upload(dev, a.m, a.h, sizeof *a.h * M * K);
 		dev->ops->upload(dev, one.m, one.h, sizeof *one.h * K * K);
-		RF(dev, gemm, .m = M, .n = K, .k = K, .weight = weight, .a = a.m, .lda = K, .b = one.m,
-		   .ldb = K, .c = c.m, .ldc = K);
+		RF_RUN(dev, gemm, .m = M, .n = K, .k = K, .weight = weight, .a = a.m, .lda = K, .b = one.m,
+		       .ldb = K, .c = c.m, .ldc = K);
 		values("gemm rounds to the nearest bf16", c, ref, 0);
 	}
 }
@@ -197,7 +197,7 @@ static void colsum(int rows, int d)
 		struct buf x = in((size_t)rows * (size_t)d, -1, 1), y = in((size_t)d, -1, 1);
 		double *ref = keep((size_t)d, sizeof *ref);
 
-		RF(dev, colsum, .rows = rows, .d = d, .x = x.m, .y = y.m);
+		RF_RUN(dev, colsum, .rows = rows, .d = d, .x = x.m, .y = y.m);
 		for (int i = 0; i < d; i++) {
 			ref[i] = y.h[i];
 			for (int j = 0; j < rows; j++)
@@ -227,8 +227,8 @@ static void embed(int rows, int d, int vocab)
 		rf_i32 tokens = some_indices(token, rows, vocab);
 		double *ref = keep(n, sizeof *ref), *dref = keep(nw, sizeof *dref);
 
-		RF(dev, embed_fwd, .rows = rows, .d = d, .tokens = tokens, .w = w.m, .y = y.m);
-		RF(dev, embed_bwd, .rows = rows, .d = d, .tokens = tokens, .dy = dy.m, .dw = dw.m);
+		RF_RUN(dev, embed_fwd, .rows = rows, .d = d, .tokens = tokens, .w = w.m, .y = y.m);
+		RF_RUN(dev, embed_bwd, .rows = rows, .d = d, .tokens = tokens, .dy = dy.m, .dw = dw.m);
 		for (size_t i = 0; i < nw; i++)
 			dref[i] = dw.h[i];
 		for (int i = 0; i < rows; i++)
@@ -263,8 +263,8 @@ static void rows(int n, int d, bool add, bool from_index, bool to_index)
 				double *t = &ref[(to_index ? ti[i] : i) * d + j];
 				*t = (add ? *t : 0) + from.h[(from_index ? fi[i] : i) * d + j];
 			}
-		RF(dev, rows, .n = n, .d = d, .add = add, .from = from.m, .to = to.m,
-		   .fi = from_index ? from_i : NULL, .ti = to_index ? to_i : NULL);
+		RF_RUN(dev, rows, .n = n, .d = d, .add = add, .from = from.m, .to = to.m,
+		       .fi = from_index ? from_i : NULL, .ti = to_index ? to_i : NULL);
 		values("rows", to, ref, VALUE);
 	}
 }
@@ -282,11 +282,11 @@ static void rmsnorm(int nrows, int d, bool gated, bool add)
 			   dy = in(n, -1, 1);
 		struct buf dx = add ? in(n, -1, 1) : out(n), dw = in((size_t)d, -1, 1), dgate = out(n);
 
-		RF(dev, rmsnorm_fwd, .rows = nrows, .d = d, .eps = eps, .x = x.m, .w = w.m,
-		   .gate = gated ? gate.m : NULL, .y = y.m);
-		RF(dev, rmsnorm_bwd, .rows = nrows, .d = d, .eps = eps, .add = add, .x = x.m, .w = w.m,
-		   .gate = gated ? gate.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m,
-		   .dgate = gated ? dgate.m : NULL);
+		RF_RUN(dev, rmsnorm_fwd, .rows = nrows, .d = d, .eps = eps, .x = x.m, .w = w.m,
+		       .gate = gated ? gate.m : NULL, .y = y.m);
+		RF_RUN(dev, rmsnorm_bwd, .rows = nrows, .d = d, .eps = eps, .add = add, .x = x.m, .w = w.m,
+		       .gate = gated ? gate.m : NULL, .dy = dy.m, .dx = dx.m, .dw = dw.m,
+		       .dgate = gated ? dgate.m : NULL);
 		num *X = NULL, *Wt = NULL, *Gt = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), Wt = nums(w), Gt = nums(gate), Y = room(n);
@@ -321,9 +321,9 @@ static void swiglu(size_t n, int d, int gap, bool again)
 		struct buf gate = in(all, -9, 9), up = in(all, -1, 1), y = out(n), dy = in(n, -1, 1);
 		struct buf dgate = in(all, 9, 9), dup = in(all, 9, 9), y2 = out(n);
 
-		RF(dev, swiglu_fwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .y = y.m);
-		RF(dev, swiglu_bwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .dy = dy.m,
-		   .dgate = dgate.m, .dup = dup.m, .y = again ? y2.m : NULL);
+		RF_RUN(dev, swiglu_fwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .y = y.m);
+		RF_RUN(dev, swiglu_bwd, .n = n, .d = d, .ld = (int)ld, .gate = gate.m, .up = up.m, .dy = dy.m,
+		       .dgate = dgate.m, .dup = dup.m, .y = again ? y2.m : NULL);
 		num *G = NULL, *U = NULL, *Y = NULL;
 		double *dG = NULL, *dU = NULL;
 		if (first) {
@@ -380,8 +380,8 @@ static void head(int nrows, int d, int N, float inv_temp)
 			target[i] = i % 5 == 4 ? -1 : (int32_t)uniform(0, (float)N);
 		targets = in_i32(target, nrows);
 		tops = in_i32(top, nrows);
-		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
-		   .target = targets, .entropy = entropy.m, .logp = logp.m, .top = tops);
+		RF_RUN(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		       .target = targets, .entropy = entropy.m, .logp = logp.m, .top = tops);
 		dev->ops->download(dev, top, tops, n * sizeof *top);
 		for (int i = 0; first && i < nrows; i++) {
 			double most = -INFINITY, ls, mean = 0;
@@ -408,12 +408,12 @@ static void head(int nrows, int d, int N, float inv_temp)
 
 		/* each output may be absent, and the others are what they were */
 		struct buf only = out(n);
-		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
-		   .entropy = only.m);
+		RF_RUN(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		       .entropy = only.m);
 		values(entropy_name, only, ent, limit_of_product(bf16));
 		only = out(n);
-		RF(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
-		   .target = targets, .logp = only.m);
+		RF_RUN(dev, head_fwd, .rows = nrows, .d = d, .N = N, .inv_temp = inv_temp, .h = h.m, .w = w.m,
+		       .target = targets, .logp = only.m);
 		values(logp_name, only, lp, limit_of_product(bf16));
 	}
 }
@@ -448,8 +448,8 @@ static void head_ties(int R, int D, int N)
 		targets = in_i32(target, R);
 		dev->ops->upload(dev, h.m, h.h, h.n * sizeof(float));
 		dev->ops->upload(dev, w.m, w.h, w.n * sizeof(float));
-		RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m,
-		   .target = targets, .logp = logp.m, .top = tops);
+		RF_RUN(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = h.m, .w = w.m,
+		       .target = targets, .logp = logp.m, .top = tops);
 		dev->ops->download(dev, top, tops, n * sizeof *top);
 		for (int i = 0; i < R; i++) {
 			int best = 0;
@@ -480,8 +480,8 @@ static void ce_grad(int nrows, int N, float inv_temp, bool with_logp)
 		for (int i = 0; i < nrows; i += 4)
 			coef.h[i] = 0;
 		dev->ops->upload(dev, coef.m, coef.h, (size_t)nrows * sizeof(float));
-		RF(dev, ce_grad, .rows = nrows, .N = N, .inv_temp = inv_temp, .z = z.m, .target = targets,
-		   .coef = coef.m, .logp = with_logp ? logp.m : NULL);
+		RF_RUN(dev, ce_grad, .rows = nrows, .N = N, .inv_temp = inv_temp, .z = z.m, .target = targets,
+		       .coef = coef.m, .logp = with_logp ? logp.m : NULL);
 		num *Z = NULL, *L = NULL;
 		double *dz = NULL;
 		if (first) {
@@ -523,8 +523,8 @@ static void ce_grad_unwanted(void)
 		double *zeros = keep(N, sizeof *zeros);
 
 		dev->ops->upload(dev, rf_at(z.m, 1050), &nan, sizeof nan);
-		RF(dev, ce_grad, .rows = 1, .N = N, .inv_temp = 1, .z = z.m, .target = in_i32(&target, 1),
-		   .coef = coef.m);
+		RF_RUN(dev, ce_grad, .rows = 1, .N = N, .inv_temp = 1, .z = z.m, .target = in_i32(&target, 1),
+		       .coef = coef.m);
 		values("ce_grad: coef 0 gives zeros", z, zeros, 0);
 	}
 }
@@ -586,9 +586,9 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 		}
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = bans,
-		   .inv_temp = inv_temp, .top_p = top_p, .z = z.m, .banned_ids = bans ? banned_ids : NULL,
-		   .u = us, .token = tokens, .logp = logp.m);
+		RF_RUN(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = bans,
+		       .inv_temp = inv_temp, .top_p = top_p, .z = z.m, .banned_ids = bans ? banned_ids : NULL,
+		       .u = us, .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 
 		for (int j = 0; j < N; j++)
@@ -645,9 +645,10 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 			u[i] = i == 0 ? 0 : i == 1 ? 1 : (double)(i % per) / per; /* 1: the last */
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
-		   .inv_temp = 1, .top_p = top_p, .z = z.m, .banned_ids = ban ? banned_ids : NULL, .u = us,
-		   .token = tokens, .logp = logp.m);
+		RF_RUN(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
+		       .inv_temp = 1, .top_p = top_p, .z = z.m, .banned_ids = ban ? banned_ids : NULL,
+		       .u = us,
+		       .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
 		for (int i = 0; i < nrows; i++) {
 			double all = 0;
@@ -689,9 +690,9 @@ static void sample_nothing(void)
 			z.h[i] = NAN;
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
 		for (int k = 0; k < 2; k++) {
-			RF(dev, sample, .rows = 2, .N = N, .top_k = 3 * k, .inv_temp = 1,
-			   .top_p = k ? 0.5 : 1, .z = z.m, .u = in_f64(u, 2), .token = tokens,
-			   .logp = logp.m);
+			RF_RUN(dev, sample, .rows = 2, .N = N, .top_k = 3 * k, .inv_temp = 1,
+			       .top_p = k ? 0.5 : 1, .z = z.m, .u = in_f64(u, 2), .token = tokens,
+			       .logp = logp.m);
 			dev->ops->download(dev, token, tokens, sizeof token);
 			float *h = get(logp);
 			judge("sample: nothing to draw from", !isnan(h[0]) || isnan(h[1]) || token[0] != 0 ||
@@ -703,9 +704,9 @@ static void sample_nothing(void)
 		int32_t all[N];
 		for (int i = 0; i < N; i++)
 			all[i] = i;
-		RF(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N,
-		   .banned_ids = in_i32(all, N), .z = rf_at(z.m, N), .u = in_f64(u, 2), .token = tokens,
-		   .logp = none.m);
+		RF_RUN(dev, sample, .rows = 1, .N = N, .inv_temp = 1, .top_p = 1, .banned = N,
+		       .banned_ids = in_i32(all, N), .z = rf_at(z.m, N), .u = in_f64(u, 2), .token = tokens,
+		       .logp = none.m);
 		float *h = get(none);
 		judge("sample: nothing to draw from", !isnan(h[0]), 0);
 		free(h);
@@ -726,8 +727,8 @@ static void dots(size_t n)
 			xx += (double)x.h[i] * x.h[i];
 			xy += (double)x.h[i] * y.h[i];
 		}
-		RF(dev, dot, .n = n, .x = x.m, .y = x.m, .out = sums);
-		RF(dev, dot, .n = n, .x = x.m, .y = y.m, .out = second);
+		RF_RUN(dev, dot, .n = n, .x = x.m, .y = x.m, .out = sums);
+		RF_RUN(dev, dot, .n = n, .x = x.m, .y = y.m, .out = second);
 		dev->ops->download(dev, got, sums, 2 * sizeof *got);
 		judge("dot", fabs(got[0] - xx) / xx, 1e-12);
 		judge("dot", fabs(got[1] - xy) / xx, 1e-12);
@@ -745,8 +746,8 @@ static void adamw(size_t n, double decay)
 		double *rw = keep(n, sizeof *rw), *rm = keep(n, sizeof *rm);
 		double *rv = keep(n, sizeof *rv), *rg = keep(n, sizeof *rg);
 
-		RF(dev, adamw, .n = n, .scale = scale, .lr = lr, .b1 = b1, .b2 = b2, .eps = eps,
-		   .decay = decay, .c1 = c1, .c2 = c2, .w = w.m, .m = m.m, .v = v.m, .g = g.m);
+		RF_RUN(dev, adamw, .n = n, .scale = scale, .lr = lr, .b1 = b1, .b2 = b2, .eps = eps,
+		       .decay = decay, .c1 = c1, .c2 = c2, .w = w.m, .m = m.m, .v = v.m, .g = g.m);
 		for (size_t i = 0; i < n; i++) {
 			double gi = g.h[i] * scale;
 			rg[i] = g.h[i];
@@ -768,7 +769,7 @@ static void axpy(size_t n, bool add)
 		struct buf x = in(n, -1, 1), y = add ? in(n, -1, 1) : out(n);
 		double *ref = keep(n, sizeof *ref);
 
-		RF(dev, axpy, .n = n, .scale = 0.3f, .add = add, .x = x.m, .y = y.m);
+		RF_RUN(dev, axpy, .n = n, .scale = 0.3f, .add = add, .x = x.m, .y = y.m);
 		for (size_t i = 0; i < n; i++)
 			ref[i] = (add ? y.h[i] : 0) + (double)0.3f * x.h[i];
 		values("axpy", y, ref, VALUE);
@@ -809,30 +810,31 @@ static void nans(void)
 
 			dev->ops->upload(dev, which ? rf_at(w.m, 7) : rf_at(x.m, D + 7), &nan, sizeof nan);
 			dev->ops->upload(dev, rf_at(z.m, N + 7), &nan, sizeof nan);
-			RF(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m,
-			   .lda = D, .ldb = D, .ldc = N);
+			RF_RUN(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m,
+			       .lda = D, .ldb = D, .ldc = N);
 			keeps_nan("gemm", c);
-			RF(dev, rmsnorm_fwd, .rows = R, .d = D, .eps = 1e-5f, .x = x.m, .w = w.m, .y = y.m);
+			RF_RUN(dev, rmsnorm_fwd, .rows = R, .d = D, .eps = 1e-5f, .x = x.m, .w = w.m,
+			       .y = y.m);
 			keeps_nan("rmsnorm_fwd", y);
-			RF(dev, swiglu_fwd, .n = R * D, .gate = x.m, .up = w.m, .y = y.m);
+			RF_RUN(dev, swiglu_fwd, .n = R * D, .gate = x.m, .up = w.m, .y = y.m);
 			keeps_nan("swiglu_fwd", y);
-			RF(dev, swiglu_fwd, .n = R * D, .gate = w.m, .up = x.m, .y = y.m);
+			RF_RUN(dev, swiglu_fwd, .n = R * D, .gate = w.m, .up = x.m, .y = y.m);
 			keeps_nan("swiglu_fwd", y);
-			RF(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m,
-			   .target = targets, .entropy = a.m, .logp = b.m);
+			RF_RUN(dev, head_fwd, .rows = R, .d = D, .N = N, .inv_temp = 1, .h = x.m, .w = w.m,
+			       .target = targets, .entropy = a.m, .logp = b.m);
 			keeps_nan("head_fwd entropy", a);
 			keeps_nan("head_fwd logp", b);
-			RF(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us,
-			   .token = tokens, .logp = b.m);
+			RF_RUN(dev, sample, .rows = R, .N = N, .inv_temp = 1, .top_p = 1, .z = z.m, .u = us,
+			       .token = tokens, .logp = b.m);
 			keeps_nan("sample logp", b);
-			RF(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets,
-			   .coef = x.m, .logp = b.m);
+			RF_RUN(dev, ce_grad, .rows = R, .N = N, .inv_temp = 1, .z = z.m, .target = targets,
+			       .coef = x.m, .logp = b.m);
 			keeps_nan("ce_grad logp", b);
 			keeps_nan("ce_grad z", z);
-			RF(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);
+			RF_RUN(dev, dot, .n = R * D, .x = x.m, .y = w.m, .out = out);
 			dev->ops->download(dev, &sum, out, sizeof sum);
 			judge("a NaN that goes in comes out", !isnan(sum), 0);
-			RF(dev, axpy, .n = R * D, .scale = 1, .add = true, .x = x.m, .y = w.m);
+			RF_RUN(dev, axpy, .n = R * D, .scale = 1, .add = true, .x = x.m, .y = w.m);
 			keeps_nan("axpy", w);
 		}
 }

@@ -601,13 +601,13 @@ static void test_run(void)
 	ok(!strcmp(r.at.data_hash, "0123456789abcdef") && r.at.data_next == 128,
 	   "what was not said of the data is as before");
 	ok(!there("r/step-000000") && there("r/step-000001"), "the two newest steps stay");
-	struct rf_inspect x;
-	if (ok(rf_inspect_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
+	struct rf_ckpt_text x;
+	if (ok(rf_ckpt_text_open(&x, "r", &e) == RF_OK && x.ckpt->step == 3, "what is looked at")) {
 		sh("mv r/step-000003 r/step-000004 && sed -i 's/\"step\": 3/\"step\": 4/; s/\"format\": "
 		   "2/\"format\": 1/' r/step-000004/state.json && ln -sfn step-000004 r/latest");
-		ok(rf_inspect_check(&x, &e) == RF_OK && x.ckpt->step == 4,
+		ok(rf_ckpt_text_check(&x, &e) == RF_OK && x.ckpt->step == 4,
 		   "may be replaced meanwhile (%s)", e.msg);
-		rf_inspect_close(&x);
+		rf_ckpt_text_close(&x);
 		sh("mv r/step-000004 r/step-000003 && sed -i 's/\"step\": 4/\"step\": 3/; s/\"format\": "
 		   "1/\"format\": 2/' r/step-000003/state.json && ln -sfn step-000003 r/latest");
 	}

@@ -368,7 +368,7 @@ static void test_parts(void)
 
 static int by_sort(const void *a, const void *b)
 {
-	const struct rf_pick_key *x = a, *y = b;
+	const struct rf_topn_key *x = a, *y = b;
 
 	if (isnan(x->sort) != isnan(y->sort))
 		return isnan(x->sort) ? 1 : -1;
@@ -379,14 +379,14 @@ static int by_sort(const void *a, const void *b)
 
 static int by_draw(const void *a, const void *b)
 {
-	const struct rf_pick_key *x = a, *y = b;
+	const struct rf_topn_key *x = a, *y = b;
 
 	return x->draw != y->draw ? x->draw < y->draw ? -1 : 1 : x->order < y->order ? -1 : 1;
 }
 
 static int by_order(const void *a, const void *b)
 {
-	const struct rf_pick_key *x = a, *y = b;
+	const struct rf_topn_key *x = a, *y = b;
 
 	return x->order < y->order ? -1 : 1;
 }
@@ -398,34 +398,34 @@ static void test_pick(void)
 	bool good = true, frugal = true;
 
 	for (uint32_t seed = 0; seed < 3000; seed++) {
-		struct rf_pick_key key[MOST];
-		struct rf_pick_spec spec = {
+		struct rf_topn_key key[MOST];
+		struct rf_topn_spec spec = {
 			.sort = rf_draw(seed, 0) < 0.6,
 			.sample = (uint64_t)(rf_draw(seed, 1) * 30),
 			.first = (uint64_t)(rf_draw(seed, 2) * 20),
 		};
 		size_t n = (size_t)(rf_draw(seed, 3) * MOST), want = n;
-		struct rf_pick p;
+		struct rf_topn p;
 
 		if (!spec.sort && !spec.sample)
 			spec.sort = true;
-		rf_pick_begin(&p, &spec);
+		rf_topn_begin(&p, &spec);
 		for (size_t i = 0; i < n; i++) {
-			struct rf_pick_row row = { .text = malloc(1) };
+			struct rf_topn_row row = { .text = malloc(1) };
 			uint32_t j = 4 + 2 * (uint32_t)i;
 
-			key[i] = (struct rf_pick_key){ floor(rf_draw(seed, j) * 12),
+			key[i] = (struct rf_topn_key){ floor(rf_draw(seed, j) * 12),
 			                               floor(rf_draw(seed, j + 1) * 50), i };
 			if (key[i].sort == 3)
 				key[i].sort = NAN;
 			row.key = key[i];
-			if (rf_pick_wants(&p, &key[i]))
-				good &= rf_pick_take(&p, &row, NULL) == RF_OK;
+			if (rf_topn_wants(&p, &key[i]))
+				good &= rf_topn_take(&p, &row, NULL) == RF_OK;
 			else
 				free(row.text);
 			frugal &= p.n <= (spec.sample ? spec.sample : spec.first ? spec.first : MOST);
 		}
-		rf_pick_end(&p);
+		rf_topn_end(&p);
 		if (spec.sample) {
 			qsort(key, n, sizeof *key, by_draw);
 			want = n < spec.sample ? n : spec.sample;
@@ -435,7 +435,7 @@ static void test_pick(void)
 		good &= p.n == want;
 		for (size_t i = 0; i < want && good; i++)
 			good &= p.row[i].key.order == key[i].order;
-		rf_pick_free(&p);
+		rf_topn_free(&p);
 	}
 	ok(good, "3000 picks as if all rows had been sorted at once");
 	ok(frugal, "no more rows wait than can be shown");

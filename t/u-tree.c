@@ -137,8 +137,8 @@ static void log_probabilities(float *logp, const float *before, const int32_t *t
 {
 	engine.dev.ops->upload(&engine.dev, device, before, (size_t)rows * (size_t)ckpt.cfg.d * 4);
 	engine.dev.ops->upload(&engine.dev, target_device, tokens, (size_t)rows * 4);
-	RF(&engine.dev, head_fwd, .rows = rows, .d = ckpt.cfg.d, .N = ckpt.cfg.vocab, .inv_temp = 1.25f,
-	   .h = device, .w = rf_w(m, m->head), .target = target_device, .logp = logp_device);
+	RF_RUN(&engine.dev, head_fwd, .rows = rows, .d = ckpt.cfg.d, .N = ckpt.cfg.vocab, .inv_temp = 1.25f,
+	       .h = device, .w = rf_w(m, m->head), .target = target_device, .logp = logp_device);
 	fetch(logp, logp_device, (size_t)rows);
 }
 
@@ -731,10 +731,10 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static void needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
+static void needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
 {
 	(void)stage;
-	*need = (struct rf_need){ .plan = { .max_len = shape->T, .positions = shape->c, .n = shape->n,
+	*need = (struct rf_demand){ .plan = { .max_len = shape->T, .positions = shape->c, .n = shape->n,
 	                                    .k = shape->k - 1, .train = true } };
 }
 

@@ -13,7 +13,7 @@ static struct {
 	unsigned long long seen, alone; /* records; those without another position */
 } how = { .draw_step = -1 };
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_judge *judge;
+static struct rf_reward_exec *judge;
 
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
@@ -31,19 +31,19 @@ static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
 	rf_progress_doing(&stage.progress, "waiting for the command");
-	return rf_judge_record(judge, r, rf_in_fd(stage.in), e);
+	return rf_reward_exec_record(judge, r, rf_in_fd(stage.in), e);
 }
 
 /* However the program ends, the command must not stay behind. */
 static void stop_judge(void)
 {
-	rf_judge_stop(judge);
+	rf_reward_exec_stop(judge);
 }
 
 int main(int argc, char *argv[])
 {
-	struct rf_judge_settings exec = RF_JUDGE_DEFAULTS;
-	struct rf_opt judge_opts[RF_JUDGE_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_reward_exec_settings exec = RF_REWARD_EXEC_DEFAULTS;
+	struct rf_opt judge_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
 	char kinds[RF_REWARD_WORDS];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
@@ -67,7 +67,7 @@ int main(int argc, char *argv[])
 	struct rf_err err;
 
 	how.kind = rf_reward_kind("cosine");
-	rf_judge_options(&exec, judge_opts);
+	rf_reward_exec_options(&exec, judge_opts);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
@@ -83,7 +83,7 @@ int main(int argc, char *argv[])
 	how.step = rf_draw_step(how.draw_step, stage.head.step);
 	if (exec.command) {
 		exec.meter = &stage.progress.meter;
-		if (rf_judge_start(&judge, &exec, stage.out, &err) != RF_OK)
+		if (rf_reward_exec_start(&judge, &exec, stage.out, &err) != RF_OK)
 			rf_die_err(&err);
 		atexit(stop_judge);
 		stage.pass_on = ask;
@@ -91,7 +91,7 @@ int main(int argc, char *argv[])
 	rf_stage_each(&stage, reward, NULL);
 	if (judge) {
 		rf_progress_doing(&stage.progress, "waiting for the command");
-		if (rf_judge_finish(judge, &err) != RF_OK)
+		if (rf_reward_exec_finish(judge, &err) != RF_OK)
 			rf_die_err(&err);
 	}
 	rf_stage_close(&stage);

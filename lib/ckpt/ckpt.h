@@ -1,4 +1,4 @@
-/* run.h -- checkpoints and run directories: where weights come from and where they go.
+/* ckpt.h -- checkpoints and run directories: where weights come from and where they go.
  *
  *     RUN/step-000012/   a complete Hugging Face checkpoint: config.json, model.safetensors, tokenizer files,
  *                        and optim.safetensors (exp_avg.NAME, exp_avg_sq.NAME), state.json (written last)
@@ -7,8 +7,8 @@
  *
  * A commit writes RUN/.step-N.tmp-PID/, fsyncs every file and the directory, renames it (that is the commit),
  * fsyncs RUN, swaps latest by rename.  At any instant a reader finds the old step or the new one. */
-#ifndef RF_RUN_H
-#define RF_RUN_H
+#ifndef RF_CKPT_H
+#define RF_CKPT_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -63,7 +63,7 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 /* The weights, and with `moments` both moments, block by block, into memory that `reach` writes and reads and
  * that is zero before.  With w, m, v NULL the values are checked and go nowhere. */
 enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
-                             const struct rf_reach *reach, struct rf_err *e);
+                             const struct rf_transfer *reach, struct rf_err *e);
 /* Compares every byte with what state.json says of it (opening looks at sizes and small files only).  Of a
  * bare checkpoint there is nothing to compare. */
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
@@ -100,7 +100,7 @@ struct rf_commit {
 	/* flat, as the table of r->at.params says; m, v may be NULL (no moments yet) */
 	const float *weights, *m, *v;
 	/* how they are read where they are a device's memory; NULL: they are the host's */
-	const struct rf_reach *reach;
+	const struct rf_transfer *reach;
 	const char *data_hash;    /* NULL: as before */
 	int64_t data_next;
 	int keep;                 /* newest steps that stay, >= 1 */

@@ -1,4 +1,5 @@
-/* ckpt.c -- reading a checkpoint: which directory a path means, what is in it, and whether it fits together.
+/* ckpt_read.c -- reading a checkpoint: which directory a path means, what is in it, and whether it
+ * fits together.
  *
  * The values are not read before rf_ckpt_load(). */
 #include <errno.h>
@@ -553,7 +554,7 @@ static bool finite(const float *x, size_t n)
 /* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is
  * elsewhere. */
 static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix,
-                         float *flat, const struct rf_reach *reach, bool negative, struct rf_err *e)
+                         float *flat, const struct rf_transfer *reach, bool negative, struct rf_err *e)
 {
 	char name[160];
 	enum rf_code rc = RF_OK;
@@ -594,10 +595,10 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 
 /* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no
  * second read. */
-static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_reach *reach,
+static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_transfer *reach,
                                  struct rf_err *e)
 {
-	struct rf_parts p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat,
+	struct rf_ckpt_contents p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat,
 	                      .reach = reach, .dtype = RF_F32 };
 	char weights[17];
 	enum rf_code rc;
@@ -627,7 +628,7 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 	return rc;
 }
 
-static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_reach *reach,
+static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_transfer *reach,
                                  bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
@@ -670,7 +671,7 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 }
 
 enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
-                             const struct rf_reach *reach, struct rf_err *e)
+                             const struct rf_transfer *reach, struct rf_err *e)
 {
 	enum rf_code rc = load_weights(c, w, reach, e);
 	bool there;

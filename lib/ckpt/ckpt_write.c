@@ -1,4 +1,4 @@
-/* export.c -- writing a checkpoint directory: config.json, model.safetensors, the files that are
+/* ckpt_write.c -- writing a checkpoint directory: config.json, model.safetensors, the files that are
  * carried along, and for a step of a run optim.safetensors and state.json, which lists the others
  * and so comes last. */
 #include <dirent.h>
@@ -19,7 +19,7 @@
 enum { BLOCK = 1 << 16, SLACK = 1 << 20 };
 
 struct writer {
-	const struct rf_parts *p;
+	const struct rf_ckpt_contents *p;
 	const char *dir;
 	json_t *files;        /* {name: {size, xxh64}} of what was written */
 	char weights[17];
@@ -29,8 +29,8 @@ struct writer {
 
 /* Every tensor of the file in order of name: the model's from the flat buffer, or from half where it is
  * given; of a tied model the head that the checkpoint repeats; the others as they lie in the checkpoint. */
-static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, struct rf_tensor **out, int *n,
-                               struct rf_err *e)
+static enum rf_code make_table(const struct rf_ckpt_contents *p, const uint16_t *half, struct rf_tensor **out,
+                               int *n, struct rf_err *e)
 {
 	const struct rf_tensors *old = p->from ? &p->from->tensors : NULL;
 	char embedding[RF_MAX_NAME];
@@ -62,7 +62,7 @@ static enum rf_code make_table(const struct rf_parts *p, const uint16_t *half, s
 	return RF_OK;
 }
 
-static enum rf_code to_half(const struct rf_parts *p, uint16_t **out, struct rf_err *e)
+static enum rf_code to_half(const struct rf_ckpt_contents *p, uint16_t **out, struct rf_err *e)
 {
 	uint16_t *h = malloc(p->params->total * sizeof *h);
 
@@ -83,7 +83,7 @@ static enum rf_code to_half(const struct rf_parts *p, uint16_t **out, struct rf_
 	return RF_OK;
 }
 
-enum rf_code rf_parts_hash(const struct rf_parts *p, char weights[17], struct rf_err *e)
+enum rf_code rf_parts_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e)
 {
 	struct rf_tensor *t;
 	enum rf_code rc;
@@ -259,7 +259,7 @@ static enum rf_code add_size(void *sum, const char *dir, const char *name, const
 	return RF_OK;
 }
 
-uint64_t rf_parts_bytes(const struct rf_parts *p)
+uint64_t rf_parts_bytes(const struct rf_ckpt_contents *p)
 {
 	uint64_t sum = SLACK + p->params->total * ((uint64_t)rf_dtype_size(p->dtype) + (p->m ? 8 : 0));
 
@@ -410,7 +410,7 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 static enum rf_code write_all(struct writer *w, struct rf_err *e)
 {
-	const struct rf_parts *p = w->p;
+	const struct rf_ckpt_contents *p = w->p;
 	uint64_t want = rf_parts_bytes(p), room;
 	enum rf_code rc;
 
@@ -432,8 +432,8 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	return rf_disk_sync_dir(w->dir, e);
 }
 
-enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weights[17], char moments[17],
-                            struct rf_err *e)
+enum rf_code rf_parts_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
+                            char moments[17], struct rf_err *e)
 {
 	struct writer w = { .p = p, .dir = dir, .files = json_object() };
 	enum rf_code rc;
@@ -458,7 +458,7 @@ enum rf_code rf_parts_write(const struct rf_parts *p, const char *dir, char weig
 
 /* ---- bare checkpoints ---------------------------------------------------------------------- */
 
-static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct rf_err *e)
+static enum rf_code write_new(const struct rf_ckpt_contents *p, const char *dir, struct rf_err *e)
 {
 	char temp[4096];
 	enum rf_code rc;
@@ -477,7 +477,7 @@ static enum rf_code write_new(const struct rf_parts *p, const char *dir, struct 
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
                             const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e)
 {
-	struct rf_parts p = {
+	struct rf_ckpt_contents p = {
 		.from = from, .cfg = &from->cfg, .params = &from->params, .weights = flat, .dtype = dtype,
 		.stop = stop
 	};
@@ -489,7 +489,7 @@ enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params 
                             const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
                             struct rf_err *e)
 {
-	struct rf_parts p = {
+	struct rf_ckpt_contents p = {
 		.cfg = cfg, .params = params, .weights = flat, .dtype = RF_F32, .tokenizer = tokenizer,
 		.stop = stop
 	};

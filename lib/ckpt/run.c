@@ -283,7 +283,8 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 {
 	static const float some; /* only that there are moments counts */
-	struct rf_parts p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .dtype = RF_F32,
+	struct rf_ckpt_contents p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params,
+	                              .dtype = RF_F32,
 	                      .m = &some, .v = &some };
 	uint64_t room, want = rf_parts_bytes(&p);
 	enum rf_code rc;
@@ -301,7 +302,7 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	struct rf_state s = {
 		.step = c->step, .parent = r->at.step, .commits = r->at.commits + 1, .updates = c->updates
 	};
-	struct rf_parts p = {
+	struct rf_ckpt_contents p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights,
 		.dtype = RF_F32,
 		.m = c->m, .v = c->v, .reach = c->reach, .state = &s, .stop = c->stop,
@@ -362,7 +363,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
                           struct rf_err *e)
 {
 	struct rf_state s = { .parent = -1 };
-	struct rf_parts p = {
+	struct rf_ckpt_contents p = {
 		.from = from, .cfg = &from->cfg, .params = &from->params, .dtype = RF_F32, .state = &s,
 		.stop = stop
 	};

@@ -15,7 +15,7 @@ enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, 
 enum { RF_MAX_DIMS = 8 };
 
 /* How to reach memory that host code cannot, a device's: copies between it and the host's. */
-struct rf_reach {
+struct rf_transfer {
 	void *arg;
 	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
 	enum rf_code (*put)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
@@ -31,7 +31,7 @@ struct rf_tensor {
 	const void *data;         /* in the caller's memory, unaligned: memcpy out of it; NULL: in a file */
 	const int *fd;            /* that file, for rf_tensor_read(); NULL: there is none */
 	uint64_t at;              /* its place in that file */
-	const struct rf_reach *reach; /* what reads data that is not in the host's memory; NULL: it is */
+	const struct rf_transfer *reach; /* what reads data that is not in the host's memory; NULL: it is */
 };
 
 /* One file, or the shards that DIR/model.safetensors.index.json names: a table in order of name (strcmp). */

@@ -10,7 +10,7 @@
 /* What the user should know of the checkpoint and the device, on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
 /* rf_stage_open() for a program whose model must fit the stream; with --max-len the memory for it is taken,
- * and with --dry-run what the program would do is printed instead (dry.h) and the program ends. */
+ * and with --dry-run what the program would do is printed instead (dry_run.h) and the program ends. */
 void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path);
 
 /* After that: says where the newest values of the stream, by which positions were chosen, are other weights'

@@ -324,8 +324,8 @@ struct rf_ops {
  * same number. */
 struct rf_plugin { uint64_t abi; const struct rf_ops *ops; };
 
-/* RF(d, gemm, .m = R, ...): one operation, its arguments by name. */
-#define RF(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
+/* RF_RUN(d, gemm, .m = R, ...): one operation, its arguments by name. */
+#define RF_RUN(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
 
 /* Operands of products, unless a product says f32; everything else is float32.  AUTO: bf16 on a
  * GPU, else float32. */

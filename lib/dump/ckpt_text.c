@@ -1,4 +1,5 @@
-/* inspect.c -- runs, checkpoints and files of tensors: what stands in them, as text, JSON and statistics. */
+/* ckpt_text.c -- runs, checkpoints and files of tensors: what stands in them, as text, JSON and
+ * statistics. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@ enum { LABEL = 11, BLOCK = 1 << 14 };
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-bool rf_inspect_is(const char *path)
+bool rf_ckpt_text_is(const char *path)
 {
 	static const char suffix[] = ".safetensors";
 	unsigned char start[9];
@@ -58,7 +59,7 @@ static enum rf_code size_of_dir(const char *dir, uint64_t *bytes, struct rf_err 
 	return RF_OK;
 }
 
-static enum rf_code read_step(struct rf_inspect *x, const char *name, struct rf_err *e)
+static enum rf_code read_step(struct rf_ckpt_text *x, const char *name, struct rf_err *e)
 {
 	struct rf_step *bigger = realloc(x->step, ((size_t)x->steps + 1) * sizeof *bigger), *s;
 	struct rf_ckpt *c = malloc(sizeof *c);
@@ -98,7 +99,7 @@ static int by_step(const void *a, const void *b)
 }
 
 /* The steps of a run; of a bare checkpoint none. */
-static enum rf_code read_steps(struct rf_inspect *x, struct rf_err *e)
+static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	struct dirent *entry;
@@ -117,7 +118,7 @@ static enum rf_code read_steps(struct rf_inspect *x, struct rf_err *e)
 	return rc;
 }
 
-static enum rf_code open_dir(struct rf_inspect *x, struct rf_err *e)
+static enum rf_code open_dir(struct rf_ckpt_text *x, struct rf_err *e)
 {
 	enum rf_code rc;
 
@@ -133,18 +134,18 @@ static enum rf_code open_dir(struct rf_inspect *x, struct rf_err *e)
 	return read_steps(x, e);
 }
 
-enum rf_code rf_inspect_open(struct rf_inspect *x, const char *path, struct rf_err *e)
+enum rf_code rf_ckpt_text_open(struct rf_ckpt_text *x, const char *path, struct rf_err *e)
 {
 	struct stat st;
 	enum rf_code rc;
 
-	*x = (struct rf_inspect){ .path = path, .tensors = &x->file };
+	*x = (struct rf_ckpt_text){ .path = path, .tensors = &x->file };
 	rf_quote(x->name, sizeof x->name, path, strlen(path));
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", x->name, strerror(errno));
 	rc = S_ISDIR(st.st_mode) ? open_dir(x, e) : rf_tensors_open(&x->file, path, e);
 	if (rc != RF_OK) {
-		rf_inspect_close(x);
+		rf_ckpt_text_close(x);
 		return rc;
 	}
 	for (int i = 0; i < x->tensors->n; i++) {
@@ -160,7 +161,7 @@ enum rf_code rf_inspect_open(struct rf_inspect *x, const char *path, struct rf_e
 	return RF_OK;
 }
 
-void rf_inspect_close(struct rf_inspect *x)
+void rf_ckpt_text_close(struct rf_ckpt_text *x)
 {
 	if (x->is_ckpt)
 		rf_ckpt_close(x->ckpt);
@@ -168,7 +169,7 @@ void rf_inspect_close(struct rf_inspect *x)
 		rf_tensors_close(&x->file);
 	free(x->ckpt);
 	free(x->step);
-	*x = (struct rf_inspect){ 0 };
+	*x = (struct rf_ckpt_text){ 0 };
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -186,7 +187,7 @@ static enum rf_code read_block(const struct rf_tensor *t, uint64_t at, float *ou
 	return rf_tensor_f32_part(t, at, *n, out, e);
 }
 
-enum rf_code rf_inspect_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e)
+enum rf_code rf_ckpt_text_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e)
 {
 	double sum = 0, squares = 0, spread = 0;
 	float *x = malloc(BLOCK * sizeof *x);
@@ -224,14 +225,14 @@ out:
 	return rc;
 }
 
-static enum rf_code check_once(const struct rf_inspect *x, struct rf_err *e)
+static enum rf_code check_once(const struct rf_ckpt_text *x, struct rf_err *e)
 {
 	struct rf_stats stats;
 	char name[120];
 	enum rf_code rc;
 
 	for (int i = 0; i < x->tensors->n; i++) {
-		if ((rc = rf_inspect_stats(&x->tensors->t[i], &stats, e)) != RF_OK)
+		if ((rc = rf_ckpt_text_stats(&x->tensors->t[i], &stats, e)) != RF_OK)
 			return rf_blame(e, "%s", x->name);
 		if (stats.nonfinite)
 			return rf_fail(e, RF_EDATA, "%s: %llu of %llu elements of '%s' are not finite",
@@ -243,7 +244,7 @@ static enum rf_code check_once(const struct rf_inspect *x, struct rf_err *e)
 	return x->is_ckpt ? rf_ckpt_verify(x->ckpt, e) : RF_OK;
 }
 
-enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e)
+enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e)
 {
 	enum rf_code rc;
 	struct stat st;
@@ -252,8 +253,8 @@ enum rf_code rf_inspect_check(struct rf_inspect *x, struct rf_err *e)
 	while ((rc = check_once(x, e)) != RF_OK && x->is_ckpt && stat(x->ckpt->dir, &st) && errno == ENOENT) {
 		const char *path = x->path;
 
-		rf_inspect_close(x);
-		if ((rc = rf_inspect_open(x, path, e)) != RF_OK)
+		rf_ckpt_text_close(x);
+		if ((rc = rf_ckpt_text_open(x, path, e)) != RF_OK)
 			break;
 	}
 	return rc;
@@ -294,7 +295,7 @@ static void write_step(const struct rf_step *s, struct rf_buf *p)
 	               (long long)s->commits, s->weights, (unsigned long long)s->bytes);
 }
 
-void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
+void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
 
@@ -335,7 +336,8 @@ void rf_inspect_text(const struct rf_inspect *x, int width, struct rf_buf *p)
 	rf_page_puts(p, "\n");
 }
 
-void rf_inspect_row_text(const struct rf_inspect *x, const struct rf_row *row, bool stats, struct rf_buf *p)
+void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
+                           struct rf_buf *p)
 {
 	const struct rf_tensor *t = row->tensor;
 	size_t at;
@@ -397,7 +399,7 @@ static json_t *step_object(const struct rf_step *s)
 	                 "bytes", (json_int_t)s->bytes);
 }
 
-void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p)
+void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
 
@@ -417,7 +419,7 @@ void rf_inspect_json(const struct rf_inspect *x, struct rf_buf *p)
 		write_json(step_object(&x->step[i]), p);
 }
 
-void rf_inspect_row_json(const struct rf_row *row, bool stats, struct rf_buf *p)
+void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *p)
 {
 	const struct rf_tensor *t = row->tensor;
 	json_t *o, *shape;

@@ -28,7 +28,7 @@ struct job {
 	bool of_tensors;
 	bool headed;              /* of TSV: its first line is on the page */
 	struct rf_tokenizer *given, *bytes;
-	struct rf_pick pick;
+	struct rf_topn pick;
 	struct rf_buf text, page; /* of the row in hand; what goes out next */
 	uint64_t order, shown;
 	uint64_t record, part;    /* whose headings were shown last */
@@ -66,7 +66,7 @@ static enum rf_code flush(struct job *j, struct rf_err *e)
 }
 
 /* Puts a row's text on the page, without the headings that the one before it had. */
-static enum rf_code emit(struct job *j, const struct rf_pick_row *row, struct rf_err *e)
+static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf_err *e)
 {
 	bool same = j->shown && row->lead && j->record == row->record;
 	size_t skip = !same ? 0 : row->lead + (j->part == row->part ? row->lead_part : 0);
@@ -98,14 +98,14 @@ static void title(struct job *j, const char *path)
 
 static bool done(const struct job *j)
 {
-	return j->d->first && !rf_pick_holds(&j->pick) && j->shown == j->d->first;
+	return j->d->first && !rf_topn_holds(&j->pick) && j->shown == j->d->first;
 }
 
 static void begin_pick(struct job *j)
 {
-	struct rf_pick_spec spec = { j->d->table.sort, j->d->sample, j->d->first };
+	struct rf_topn_spec spec = { j->d->table.sort, j->d->sample, j->d->first };
 
-	rf_pick_begin(&j->pick, &spec);
+	rf_topn_begin(&j->pick, &spec);
 	j->shown = 0;
 }
 
@@ -113,12 +113,12 @@ static enum rf_code end_pick(struct job *j, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
-	if (rf_pick_holds(&j->pick)) {
-		rf_pick_end(&j->pick);
+	if (rf_topn_holds(&j->pick)) {
+		rf_topn_end(&j->pick);
 		for (size_t i = 0; i < j->pick.n && rc == RF_OK; i++)
 			rc = emit(j, &j->pick.row[i], e);
 	}
-	rf_pick_free(&j->pick);
+	rf_topn_free(&j->pick);
 	j->shown = 0;
 	return rc == RF_OK ? flush(j, e) : rc;
 }
@@ -136,7 +136,7 @@ static double draw(const struct job *j, uint64_t id, const struct rf_row *row)
 }
 
 /* The row whose text is in j->text goes out, or waits. */
-static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *e)
+static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
@@ -144,13 +144,13 @@ static enum rf_code pass(struct job *j, struct rf_pick_row *row, struct rf_err *
 	row->size = j->text.n;
 	if (j->text.failed) {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	} else if (!rf_pick_holds(&j->pick)) {
+	} else if (!rf_topn_holds(&j->pick)) {
 		rc = emit(j, row, e);
 	} else if (!(row->text = malloc(row->size ? row->size : 1))) {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	} else {
 		memcpy(row->text, j->text.p, row->size);
-		rc = rf_pick_take(&j->pick, row, e);
+		rc = rf_topn_take(&j->pick, row, e);
 	}
 	rf_page_clear(&j->text);
 	return rc;
@@ -224,20 +224,20 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 	if (rc == RF_OK && n)
 		head_table(j);
 	for (uint64_t i = 0; i < n && rc == RF_OK && !done(j); i++) {
-		struct rf_pick_row p = { .record = j->records };
+		struct rf_topn_row p = { .record = j->records };
 
 		rf_row_at(row, rows, i);
 		if (!matches(j, row))
 			continue;
 		p.part = (uint64_t)row->i;
-		p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row),
+		p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row),
 		                              j->order++ };
-		if (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key))
+		if (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key))
 			continue;
 		if (j->d->form == RF_DUMP_TSV)
 			rf_table_line(&j->table, &j->d->show.words, row, &j->text);
 		else
-			rf_show_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_part);
+			rf_record_text_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_part);
 		rc = pass(j, &p, e);
 	}
 	return rc == RF_OK ? flush(j, e) : rc;
@@ -327,7 +327,7 @@ static enum rf_code to_json(const struct job *j, const void *msg, size_t size, c
 static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t n, const void *msg,
                                   size_t size, struct rf_err *e)
 {
-	struct rf_pick_row p = { .record = j->records };
+	struct rf_topn_row p = { .record = j->records };
 	bool match = false;
 	struct rf_row row;
 	struct rf_msg m;
@@ -354,7 +354,7 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	p.key.draw = draw(j, rec->id, NULL);
 	p.key.order = j->order++;
 	j->records++;
-	if (!match || (rf_pick_holds(&j->pick) && !rf_pick_wants(&j->pick, &p.key)))
+	if (!match || (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key)))
 		return RF_OK;
 	if ((rc = to_json(j, msg, size, &line, &len, e)) != RF_OK)
 		return rc;
@@ -430,7 +430,7 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 		rc = write_message(j, msg, size, e);
 	} else {
 		title(j, path);
-		rf_show_head(&j->page, m.body);
+		rf_record_text_head(&j->page, m.body);
 	}
 	if (rc == RF_OK)
 		rc = flush(j, e);
@@ -442,32 +442,32 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 
 /* ---- a checkpoint -------------------------------------------------------------------------- */
 
-static enum rf_code offer_inspected(struct job *j, const struct rf_inspect *x, struct rf_row *row,
+static enum rf_code offer_inspected(struct job *j, const struct rf_ckpt_text *x, struct rf_row *row,
                                     uint64_t id, struct rf_err *e)
 {
 	bool stats = j->table.stats;
-	struct rf_pick_row p = { 0 };
+	struct rf_topn_row p = { 0 };
 	enum rf_code rc = RF_OK;
 
-	if (row->tensor && stats && (rc = rf_inspect_stats(row->tensor, &row->stats, e)) != RF_OK)
+	if (row->tensor && stats && (rc = rf_ckpt_text_stats(row->tensor, &row->stats, e)) != RF_OK)
 		return rc;
 	if (!matches(j, row))
 		return RF_OK;
-	p.key = (struct rf_pick_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
+	p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
 	if (j->d->form == RF_DUMP_TSV)
 		rf_table_line(&j->table, &j->d->show.words, row, &j->text);
 	else if (j->d->form == RF_DUMP_JSON)
-		rf_inspect_row_json(row, stats, &j->text);
+		rf_ckpt_text_row_json(row, stats, &j->text);
 	else
-		rf_inspect_row_text(x, row, stats, &j->text);
+		rf_ckpt_text_row_text(x, row, stats, &j->text);
 	return pass(j, &p, e);
 }
 
 static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_err *e)
 {
 	bool of_steps = j->table.rows == RF_ROWS_STEP;
-	struct rf_inspect x;
-	enum rf_code rc = rf_inspect_open(&x, path, e);
+	struct rf_ckpt_text x;
+	enum rf_code rc = rf_ckpt_text_open(&x, path, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -477,9 +477,9 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 		begin_pick(j);
 		title(j, path);
 		if (!of_steps && j->d->form == RF_DUMP_TEXT)
-			rf_inspect_text(&x, j->d->show.width, &j->page);
+			rf_ckpt_text_text(&x, j->d->show.width, &j->page);
 		else if (!of_steps)
-			rf_inspect_json(&x, &j->page);
+			rf_ckpt_text_json(&x, &j->page);
 		rc = flush(j, e);
 	}
 	for (int i = 0; i < (of_steps ? x.steps : x.tensors->n) && rc == RF_OK && !done(j); i++) {
@@ -493,7 +493,7 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 	}
 	if (j->d->form != RF_DUMP_TSV && rc == RF_OK)
 		rc = end_pick(j, e);
-	rf_inspect_close(&x);
+	rf_ckpt_text_close(&x);
 	return rc;
 }
 
@@ -529,15 +529,15 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 
 static enum rf_code check_inspected(struct job *j, const char *path, struct rf_err *e)
 {
-	struct rf_inspect x;
-	enum rf_code rc = rf_inspect_open(&x, path, e);
+	struct rf_ckpt_text x;
+	enum rf_code rc = rf_ckpt_text_open(&x, path, e);
 
 	if (rc != RF_OK)
 		return rc;
-	rc = rf_inspect_check(&x, e);
+	rc = rf_ckpt_text_check(&x, e);
 	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
 	               x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
-	rf_inspect_close(&x);
+	rf_ckpt_text_close(&x);
 	return rc;
 }
 
@@ -547,7 +547,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 	enum rf_code rc;
 
 	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
-	if (strcmp(path, "-") && rf_inspect_is(path)) {
+	if (strcmp(path, "-") && rf_ckpt_text_is(path)) {
 		rc = check_inspected(j, path, e);
 	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
 		rc = check_stream(j, in, e);
@@ -592,7 +592,7 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 
 static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 {
-	bool tensors = strcmp(path, "-") && rf_inspect_is(path);
+	bool tensors = strcmp(path, "-") && rf_ckpt_text_is(path);
 	struct rf_in *in;
 	enum rf_code rc;
 
@@ -638,7 +638,7 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 		rc = end_pick(&j, e);
 	if (rc == RF_OK)
 		say_nothing_found(&j);
-	rf_pick_free(&j.pick);
+	rf_topn_free(&j.pick);
 	rf_tokenizer_free(j.given);
 	rf_tokenizer_free(j.bytes);
 	rf_buf_free(&j.text);

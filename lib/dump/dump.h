@@ -25,7 +25,7 @@ struct rf_dump {
 	bool no_header;           /* of TSV */
 	bool no_hidden;           /* of JSON: without hidden states and logits */
 	bool no_drain;            /* leave a pipe as soon as nothing more of it is shown */
-	struct rf_show show;      /* its tokenizer is found here */
+	struct rf_record_text show;      /* its tokenizer is found here */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;    /* its file or directory, or the word `bytes`; NULL: none */
 	uint64_t max_record;

@@ -1,5 +1,5 @@
-/* show.c -- what a researcher wants to read of a record: where the text was left, what the model wrote there,
- * what the text says, how that was rewarded and how sure the model was of each token. */
+/* record_text.c -- what a researcher wants to read of a record: where the text was left, what the model wrote
+ * there, what the text says, how that was rewarded and how sure the model was of each token. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { LABEL = 15, TEXT_LINES = 4, TOKEN_LINES = 8, TOP = 8, BEGINNING = 200, CU
 #define EQUAL  "32"
 #define DIFFER "33"
 
-static const char *paint(const struct rf_show *s, const char *colour)
+static const char *paint(const struct rf_record_text *s, const char *colour)
 {
 	return s->colour ? colour : NULL;
 }
@@ -22,7 +22,8 @@ static const char *paint(const struct rf_show *s, const char *colour)
 /* ---- text that has to fit ------------------------------------------------------------------ */
 
 /* Safe text in quotes (numbers stand without), its beginning or its end if it is too long. */
-static void fit(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, int columns, bool tail)
+static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, int columns,
+                bool tail)
 {
 	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	size_t n = text->n;
@@ -40,7 +41,7 @@ static void fit(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *
 }
 
 /* The same behind a label, over several lines; more: the text goes on where it ends. */
-static void wrap(struct rf_buf *p, const struct rf_show *s, const struct rf_buf *text, bool more)
+static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, bool more)
 {
 	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	int columns = s->width - LABEL - 4;
@@ -231,7 +232,7 @@ static void write_entry(struct rf_buf *p, const struct rf_mp_item *key, struct r
 	rf_page_puts(p, "\n");
 }
 
-void rf_show_head(struct rf_buf *p, struct rf_mp body)
+void rf_record_text_head(struct rf_buf *p, struct rf_mp body)
 {
 	struct rf_mp history = rf_mp_get(body, "history"), value;
 	struct rf_mp_item it, key;
@@ -253,7 +254,7 @@ void rf_show_head(struct rf_buf *p, struct rf_mp body)
 
 /* ---- a record ------------------------------------------------------------------------------ */
 
-static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+static void heading(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_flow f;
@@ -301,7 +302,7 @@ static void heading(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 	}
 }
 
-static void position(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+static void position(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_buf text = { 0 };
@@ -325,7 +326,7 @@ static void position(struct rf_buf *p, const struct rf_show *s, const struct rf_
 	rf_buf_free(&text);
 }
 
-static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+static void rollout(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	const struct rf_rollout *o = &rec->rollout;
@@ -376,7 +377,7 @@ static void rollout(struct rf_buf *p, const struct rf_show *s, const struct rf_r
 }
 
 /* One token with what is known of the prediction behind it: the text up to it, a bar, what follows. */
-static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row *row)
+static void token(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
 {
 	const struct rf_record *rec = row->rec;
 	struct rf_buf line = { 0 }, text = { 0 };
@@ -407,7 +408,7 @@ static void token(struct rf_buf *p, const struct rf_show *s, const struct rf_row
 }
 
 /* The rows where the model knew least what comes next, the highest entropy first. */
-static void uncertain(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
+static void uncertain(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const float *H = row.rec->entropy;
 	int top[TOP], n = 0;
@@ -426,7 +427,7 @@ static void uncertain(struct rf_buf *p, const struct rf_show *s, struct rf_row r
 	}
 }
 
-static void beginning(struct rf_buf *p, const struct rf_show *s, const struct rf_record *rec)
+static void beginning(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
 {
 	struct rf_buf text = { 0 };
 
@@ -436,7 +437,7 @@ static void beginning(struct rf_buf *p, const struct rf_show *s, const struct rf
 	rf_buf_free(&text);
 }
 
-static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_row row)
+static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;
 	enum rf_row_kind rows = rec->rollout.tokens ? RF_ROWS_ROLLOUT : RF_ROWS_POSITION;
@@ -455,8 +456,8 @@ static void whole_record(struct rf_buf *p, const struct rf_show *s, struct rf_ro
 		beginning(p, s, rec);
 }
 
-void rf_show_row(struct rf_buf *p, const struct rf_show *s, enum rf_row_kind rows, const struct rf_row *row,
-                 size_t *lead, size_t *lead_part)
+void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum rf_row_kind rows,
+                        const struct rf_row *row, size_t *lead, size_t *lead_part)
 {
 	size_t at = p->n;
 

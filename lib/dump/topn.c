@@ -1,4 +1,4 @@
-/* pick.c -- a bounded heap.  A sample of N rows is the N rows with the smallest random numbers, and the first
+/* topn.c -- a bounded heap.  A sample of N rows is the N rows with the smallest random numbers, and the first
  * N of a sorted table are the N smallest by key: in both cases the largest of those kept so far stands at the
  * top of a heap and goes when a smaller one comes, so memory is that of N rows however long the stream is. */
 #include <math.h>
@@ -6,12 +6,12 @@
 
 #include "dump/topn.h"
 
-void rf_pick_begin(struct rf_pick *p, const struct rf_pick_spec *spec)
+void rf_topn_begin(struct rf_topn *p, const struct rf_topn_spec *spec)
 {
-	*p = (struct rf_pick){ .spec = *spec };
+	*p = (struct rf_topn){ .spec = *spec };
 }
 
-bool rf_pick_holds(const struct rf_pick *p)
+bool rf_topn_holds(const struct rf_topn *p)
 {
 	return p->spec.sort || p->spec.sample;
 }
@@ -21,19 +21,19 @@ static int compare(double a, double b)
 	return isnan(a) || isnan(b) ? isnan(a) - isnan(b) : (a > b) - (a < b);
 }
 
-static int by_order(const struct rf_pick_key *a, const struct rf_pick_key *b)
+static int by_order(const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
 	return (a->order > b->order) - (a->order < b->order);
 }
 
-static int by_draw(const struct rf_pick_key *a, const struct rf_pick_key *b)
+static int by_draw(const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
 	int d = compare(a->draw, b->draw);
 
 	return d ? d : by_order(a, b);
 }
 
-static int by_key(const struct rf_pick_key *a, const struct rf_pick_key *b)
+static int by_key(const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
 	int d = compare(a->sort, b->sort);
 
@@ -41,36 +41,36 @@ static int by_key(const struct rf_pick_key *a, const struct rf_pick_key *b)
 }
 
 /* While rows come: the sample is found first, whatever the order in which it will be shown. */
-static int rank(const struct rf_pick *p, const struct rf_pick_key *a, const struct rf_pick_key *b)
+static int rank(const struct rf_topn *p, const struct rf_topn_key *a, const struct rf_topn_key *b)
 {
 	return p->spec.sample ? by_draw(a, b) : by_key(a, b);
 }
 
-static uint64_t room(const struct rf_pick *p)
+static uint64_t room(const struct rf_topn *p)
 {
 	return p->spec.sample ? p->spec.sample : p->spec.first ? p->spec.first : UINT64_MAX;
 }
 
-bool rf_pick_wants(const struct rf_pick *p, const struct rf_pick_key *key)
+bool rf_topn_wants(const struct rf_topn *p, const struct rf_topn_key *key)
 {
 	return p->n < room(p) || rank(p, key, &p->row[0].key) < 0;
 }
 
-static void swap(struct rf_pick *p, size_t a, size_t b)
+static void swap(struct rf_topn *p, size_t a, size_t b)
 {
-	struct rf_pick_row x = p->row[a];
+	struct rf_topn_row x = p->row[a];
 
 	p->row[a] = p->row[b];
 	p->row[b] = x;
 }
 
-static void sift_up(struct rf_pick *p, size_t i)
+static void sift_up(struct rf_topn *p, size_t i)
 {
 	for (; i && rank(p, &p->row[i].key, &p->row[(i - 1) / 2].key) > 0; i = (i - 1) / 2)
 		swap(p, i, (i - 1) / 2);
 }
 
-static void sift_down(struct rf_pick *p, size_t i)
+static void sift_down(struct rf_topn *p, size_t i)
 {
 	for (size_t child; (child = 2 * i + 1) < p->n; i = child) {
 		if (child + 1 < p->n && rank(p, &p->row[child + 1].key, &p->row[child].key) > 0)
@@ -81,7 +81,7 @@ static void sift_down(struct rf_pick *p, size_t i)
 	}
 }
 
-enum rf_code rf_pick_take(struct rf_pick *p, const struct rf_pick_row *row, struct rf_err *e)
+enum rf_code rf_topn_take(struct rf_topn *p, const struct rf_topn_row *row, struct rf_err *e)
 {
 	if (p->n == room(p)) {
 		free(p->row[0].text);
@@ -91,7 +91,7 @@ enum rf_code rf_pick_take(struct rf_pick *p, const struct rf_pick_row *row, stru
 	}
 	if (p->n == p->cap) {
 		size_t cap = p->cap ? 2 * p->cap : 64, size;
-		struct rf_pick_row *bigger;
+		struct rf_topn_row *bigger;
 
 		if (__builtin_mul_overflow(cap, sizeof *bigger, &size) || !(bigger = realloc(p->row, size))) {
 			free(row->text);
@@ -108,15 +108,15 @@ enum rf_code rf_pick_take(struct rf_pick *p, const struct rf_pick_row *row, stru
 
 static int sorted(const void *a, const void *b)
 {
-	return by_key(&((const struct rf_pick_row *)a)->key, &((const struct rf_pick_row *)b)->key);
+	return by_key(&((const struct rf_topn_row *)a)->key, &((const struct rf_topn_row *)b)->key);
 }
 
 static int as_they_came(const void *a, const void *b)
 {
-	return by_order(&((const struct rf_pick_row *)a)->key, &((const struct rf_pick_row *)b)->key);
+	return by_order(&((const struct rf_topn_row *)a)->key, &((const struct rf_topn_row *)b)->key);
 }
 
-void rf_pick_end(struct rf_pick *p)
+void rf_topn_end(struct rf_topn *p)
 {
 	if (p->n)
 		qsort(p->row, p->n, sizeof *p->row, p->spec.sort ? sorted : as_they_came);
@@ -124,10 +124,10 @@ void rf_pick_end(struct rf_pick *p)
 		free(p->row[--p->n].text);
 }
 
-void rf_pick_free(struct rf_pick *p)
+void rf_topn_free(struct rf_topn *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		free(p->row[i].text);
 	free(p->row);
-	*p = (struct rf_pick){ 0 };
+	*p = (struct rf_topn){ 0 };
 }

@@ -1,5 +1,5 @@
-/* dry.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs): the
- * same functions say what is printed here and what is allocated there. */
+/* dry_run.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs):
+ * the same functions say what is printed here and what is allocated there. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool can_look(const char *path)
 }
 
 /* What the program would say to the first record, and its shape. */
-static enum rf_code first_record(const struct rf_dry *d, struct rf_in *in, struct rf_shape *s,
+static enum rf_code first_record(const struct rf_dry_run *d, struct rf_in *in, struct rf_shape *s,
                                  struct source *from, struct rf_err *e)
 {
 	struct rf_engine *g = d->engine;
@@ -77,7 +77,8 @@ static enum rf_code first_record(const struct rf_dry *d, struct rf_in *in, struc
 }
 
 /* The shape that the stream has, as far as one can look into it. */
-static enum rf_code look(const struct rf_dry *d, struct rf_shape *s, struct source *from, struct rf_err *e)
+static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct source *from,
+                         struct rf_err *e)
 {
 	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 	struct rf_in *in;
@@ -185,7 +186,7 @@ static void print_time(struct rf_buf *p, const struct rf_speed *s)
 	print_amount(p, s->per_second / 1e9, "GFLOP/s of a product now (an estimate)\n");
 }
 
-enum rf_code rf_dry_run(const struct rf_dry *d, char **text, struct rf_err *e)
+enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *e)
 {
 	struct rf_engine *g = d->engine;
 	struct rf_shape shape = RF_SHAPE_PAPER;

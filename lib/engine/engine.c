@@ -99,7 +99,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	if ((rc = rf_dev_open(&g->dev, asked, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
 		return rc;
 	g->math = (int)g->dev.math;
-	g->reach = (struct rf_reach){ &g->dev, get, put };
+	g->reach = (struct rf_transfer){ &g->dev, get, put };
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK
@@ -283,7 +283,7 @@ bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
 	struct rf_shape shape = RF_SHAPE_PAPER;
-	struct rf_need need;
+	struct rf_demand need;
 
 	if (!g->max_len || !g->needs)
 		return RF_OK;
@@ -301,7 +301,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
 	struct rf_beside b;
-	struct rf_need need;
+	struct rf_demand need;
 	struct rf_plan p;
 	size_t tree;
 
@@ -346,8 +346,8 @@ static enum rf_code time_product(struct rf_engine *g, int rows, double *per_seco
 	for (int i = 0; rc == RF_OK && i < TIMES && (i < 2 || rf_now() < until); i++) {
 		double t = rf_now();
 
-		RF(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k,
-		   .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b), .ldc = n);
+		RF_RUN(d, gemm, .m = m, .n = n, .k = k, .tb = true, .weight = true, .a = x, .lda = k,
+		       .b = rf_at(x, a), .ldb = k, .c = rf_at(x, a + b), .ldc = n);
 		rc = rf_dev_sync(d, e);
 		t = rf_now() - t;
 		best = i == 0 || t < best ? t : best;
@@ -361,7 +361,7 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
                              struct rf_err *e)
 {
 	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
-	struct rf_need need;
+	struct rf_demand need;
 	const struct rf_plan *p = &need.plan;
 	int T = shape->T;
 	double branch;

@@ -24,7 +24,7 @@ struct rf_shape { int T, c, n, k; };
 #define RF_SHAPE_PAPER { .c = 8, .n = 1, .k = 5 }
 
 /* What a stage needs for a shape. */
-struct rf_need {
+struct rf_demand {
 	struct rf_plan plan;
 	size_t extra;                /* device memory beside the tree */
 	size_t host;                 /* of the records it holds and writes */
@@ -40,7 +40,7 @@ struct rf_engine {
 	bool dry_run;
 	/* the stage, set before its input is opened */
 	/* sets what it decides itself of the shape */
-	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_need *need);
+	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 	const void *stage;
 	/* RF_EDATA where the stage would refuse a record of such a stream, which it may change: --dry-run
 	 * asks it of the first.  NULL: it takes what rf_engine_check_record() takes */
@@ -51,7 +51,7 @@ struct rf_engine {
 	struct rf_ckpt own;          /* opened by rf_engine_open() */
 	struct rf_dev dev;
 	struct rf_model model;
-	struct rf_reach reach;       /* to the device's memory, for loading and saving */
+	struct rf_transfer reach;       /* to the device's memory, for loading and saving */
 	struct rf_tree *tree;
 	struct rf_plan plan;         /* of the tree */
 	void *extra;                 /* device memory of the stage, beside the tree: rf_engine_reserve() */

@@ -46,7 +46,7 @@ static size_t place(const struct rf_entropy *s, int T, void *base, struct place 
 	return a.used;
 }
 
-void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
+void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_entropy *s = stage;
 	const struct rf_config *c = &s->engine->ckpt->cfg;
@@ -54,7 +54,7 @@ void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need 
 	struct place unused;
 
 	*shape = (struct rf_shape){ .T = shape->T };
-	*need = (struct rf_need){ .plan = { .max_len = shape->T },
+	*need = (struct rf_demand){ .plan = { .max_len = shape->T },
 	                          .extra = place(s, shape->T, NULL, &unused) };
 	need->host = 3 * (size_t)shape->T * row * 4; /* in the record, packed, compressed */
 }
@@ -62,7 +62,7 @@ void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need 
 static enum rf_code reserve(struct rf_entropy *s, int T, struct rf_err *e)
 {
 	struct rf_shape shape = { .T = T > s->engine->max_len ? T : s->engine->max_len };
-	struct rf_need need;
+	struct rf_demand need;
 
 	rf_entropy_needs(s, &shape, &need);
 	return rf_engine_reserve(s->engine, &need.plan, need.extra, e);
@@ -119,10 +119,11 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 		int rows = rf_tree_rows(g->tree, i);
 		rf_f32 hidden = rf_tree_forward(g->tree, i);
 
-		RF(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
-		   .h = hidden, .w = rf_w(m, m->head), .target = logp ? rf_at_i32(at.target, first) : NULL,
-		   .entropy = rf_at(at.entropy, first), .logp = logp ? rf_at(at.logp, first) : NULL,
-		   .top = top ? rf_at_i32(at.top, first) : NULL);
+		RF_RUN(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
+		       .h = hidden, .w = rf_w(m, m->head),
+		       .target = logp ? rf_at_i32(at.target, first) : NULL,
+		       .entropy = rf_at(at.entropy, first), .logp = logp ? rf_at(at.logp, first) : NULL,
+		       .top = top ? rf_at_i32(at.top, first) : NULL);
 		keep(s, r, hidden, (int)first, rows, at.z);
 	}
 	ops->download(&g->dev, entropy, at.entropy, (size_t)r->T * 4);

@@ -17,7 +17,7 @@ struct rf_entropy {
 bool rf_entropy_keep(struct rf_entropy *s, const char *words);
 
 /* Memory for such sequences.  stage: a struct rf_entropy (struct rf_engine, needs). */
-void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_need *need);
+void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 
 /* Writes r->entropy and what else is asked for; nothing that was computed before is removed, since positions
  * and rollouts are tokens and keep their meaning.  RF_ENUMERIC: NaN or Inf, and at which position. */

@@ -1,4 +1,4 @@
-/* gradient.c -- one optimizer step of two programs (--grad-out, --grad-in): one leaves its gradient in a
+/* grad_file.c -- one optimizer step of two programs (--grad-out, --grad-in): one leaves its gradient in a
  * file, the other adds it to its own and steps.
  *
  * Both ways it moves a block at a time between the file and the device, so that it needs no memory that would
@@ -35,7 +35,7 @@ static bool would_be_inside(const char *path, const char *folder)
 	return rf_disk_folder(up, path, NULL) == RF_OK && rf_disk_inside(up, folder);
 }
 
-enum rf_code rf_gradient_place(const char *path, const char *run, struct rf_err *e)
+enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err *e)
 {
 	struct stat st;
 
@@ -73,7 +73,7 @@ static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)
 	return RF_OK;
 }
 
-enum rf_code rf_gradient_write(struct rf_train *t, const char *path, const char *weights,
+enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char *weights,
                                const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	const struct rf_engine *g = t->engine;
@@ -123,8 +123,8 @@ static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const s
 		if (!add)
 			continue;
 		g->dev.ops->upload(&g->dev, g->extra, block, n * 4);
-		RF(&g->dev, axpy, .n = n, .scale = 1, .add = true, .x = g->extra,
-		   .y = rf_at(g->model.g, q->offset + at));
+		RF_RUN(&g->dev, axpy, .n = n, .scale = 1, .add = true, .x = g->extra,
+		       .y = rf_at(g->model.g, q->offset + at));
 	}
 	return RF_OK;
 }
@@ -166,13 +166,13 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 	return rc;
 }
 
-enum rf_code rf_gradient_check(const struct rf_train *t, const char *path, const char *weights,
+enum rf_code rf_grad_file_check(const struct rf_train *t, const char *path, const char *weights,
                                struct rf_err *e)
 {
 	return read_file(t, path, weights, false, e);
 }
 
-enum rf_code rf_gradient_add(struct rf_train *t, const char *path, const char *weights, struct rf_err *e)
+enum rf_code rf_grad_file_add(struct rf_train *t, const char *path, const char *weights, struct rf_err *e)
 {
 	return read_file(t, path, weights, true, e);
 }

@@ -1,4 +1,4 @@
-/* judge.c -- records that wait for a command's answers, in a queue.
+/* reward_exec.c -- records that wait for a command's answers, in a queue.
  *
  * A command may answer each line, or some lines later, or all at the end, and we cannot know which; so after
  * each question we wait for whichever comes first, an answer or the next record. */
@@ -19,8 +19,8 @@ struct waiting {
 	uint64_t bytes;
 };
 
-struct rf_judge {
-	struct rf_judge_settings s;
+struct rf_reward_exec {
+	struct rf_reward_exec_settings s;
 	struct rf_exec *x;
 	struct rf_out *out;
 	struct waiting *first, **last;
@@ -28,7 +28,7 @@ struct rf_judge {
 	bool heard;             /* it has answered */
 };
 
-void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_OPTS])
+void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards",
@@ -44,21 +44,21 @@ void rf_judge_options(struct rf_judge_settings *s, struct rf_opt opts[RF_JUDGE_O
 		{ .name = NULL },
 	};
 
-	RF_OPT_FILL(opts, table, RF_JUDGE_OPTS);
+	RF_OPT_FILL(opts, table, RF_REWARD_EXEC_OPTS);
 }
 
 /* Puts the command's name in front of a sentence about it. */
-static enum rf_code blame(const struct rf_judge *j, struct rf_err *e)
+static enum rf_code blame(const struct rf_reward_exec *j, struct rf_err *e)
 {
 	char name[80];
 
 	return rf_blame(e, "--exec '%s'", rf_quote(name, sizeof name, j->s.command, strlen(j->s.command)));
 }
 
-enum rf_code rf_judge_start(struct rf_judge **jp, const struct rf_judge_settings *s, struct rf_out *out,
-                            struct rf_err *e)
+enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_reward_exec_settings *s,
+                                  struct rf_out *out, struct rf_err *e)
 {
-	struct rf_judge *j;
+	struct rf_reward_exec *j;
 	char name[80];
 
 	*jp = NULL;
@@ -75,7 +75,7 @@ enum rf_code rf_judge_start(struct rf_judge **jp, const struct rf_judge_settings
 	j->last = &j->first;
 	if (rf_exec_start(&j->x, s->command, s->timeout, e) != RF_OK) {
 		blame(j, e);
-		rf_judge_stop(j);
+		rf_reward_exec_stop(j);
 		return e->code;
 	}
 	*jp = j;
@@ -83,7 +83,7 @@ enum rf_code rf_judge_start(struct rf_judge **jp, const struct rf_judge_settings
 }
 
 /* Takes the first record out of the queue. */
-static void drop_first(struct rf_judge *j)
+static void drop_first(struct rf_reward_exec *j)
 {
 	struct waiting *w = j->first;
 
@@ -95,7 +95,7 @@ static void drop_first(struct rf_judge *j)
 	free(w);
 }
 
-void rf_judge_stop(struct rf_judge *j)
+void rf_reward_exec_stop(struct rf_reward_exec *j)
 {
 	if (!j)
 		return;
@@ -169,7 +169,7 @@ static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value
 }
 
 /* What an answer says of the rollouts. */
-static enum rf_code read_answer(const struct rf_judge *j, const json_t *answer, struct rf_record *r,
+static enum rf_code read_answer(const struct rf_reward_exec *j, const json_t *answer, struct rf_record *r,
                                 struct rf_err *e)
 {
 	json_t *total = json_object_get(answer, "total"), *parts = json_object_get(answer, "parts");
@@ -202,7 +202,7 @@ static bool not_a_number(const char *line, size_t len)
 }
 
 /* Reads the first record's answer. */
-static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len, struct rf_err *e)
+static enum rf_code judge_first(struct rf_reward_exec *j, const char *line, size_t len, struct rf_err *e)
 {
 	struct rf_record *r = &j->first->r;
 	char shown[60], why[100];
@@ -235,7 +235,7 @@ static enum rf_code judge_first(struct rf_judge *j, const char *line, size_t len
 	return rc;
 }
 
-static enum rf_code unanswered(struct rf_judge *j, struct rf_err *e)
+static enum rf_code unanswered(struct rf_reward_exec *j, struct rf_err *e)
 {
 	bool well;
 	const char *fate = rf_exec_fate(j->x, RF_EXEC_LAST_WORDS, &well);
@@ -245,7 +245,7 @@ static enum rf_code unanswered(struct rf_judge *j, struct rf_err *e)
 	return blame(j, e);
 }
 
-static enum rf_code too_many(struct rf_judge *j, const char *line, size_t len, struct rf_err *e)
+static enum rf_code too_many(struct rf_reward_exec *j, const char *line, size_t len, struct rf_err *e)
 {
 	char shown[60];
 
@@ -254,7 +254,7 @@ static enum rf_code too_many(struct rf_judge *j, const char *line, size_t len, s
 }
 
 /* Passes on what is at the head of the queue and needs no answer (any more). */
-static enum rf_code pass_on(struct rf_judge *j, bool answered, struct rf_err *e)
+static enum rf_code pass_on(struct rf_reward_exec *j, bool answered, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
@@ -269,7 +269,7 @@ static enum rf_code pass_on(struct rf_judge *j, bool answered, struct rf_err *e)
 
 /* Reads answers until at most `rest` bytes of records wait, or until `other` says, as for
  * rf_exec_receive(). */
-static enum rf_code collect(struct rf_judge *j, int other, uint64_t rest, struct rf_err *e)
+static enum rf_code collect(struct rf_reward_exec *j, int other, uint64_t rest, struct rf_err *e)
 {
 	enum rf_code rc = pass_on(j, false, e);
 	const char *line;
@@ -310,7 +310,8 @@ static uint64_t size_of(const struct rf_record *r)
 	return bytes;
 }
 
-enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int next, struct rf_err *e)
+enum rf_code rf_reward_exec_record(struct rf_reward_exec *j, const struct rf_record *r, int next,
+                                   struct rf_err *e)
 {
 	struct waiting *w = calloc(1, sizeof *w);
 	enum rf_code rc;
@@ -347,7 +348,7 @@ enum rf_code rf_judge_record(struct rf_judge *j, const struct rf_record *r, int 
 	return blame(j, e);
 }
 
-enum rf_code rf_judge_finish(struct rf_judge *j, struct rf_err *e)
+enum rf_code rf_reward_exec_finish(struct rf_reward_exec *j, struct rf_err *e)
 {
 	const char *line, *fate;
 	size_t len;

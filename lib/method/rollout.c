@@ -74,7 +74,7 @@ static void plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct
 	*extra = place(s, c, n, k, NULL, &unused);
 }
 
-void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need *need)
+void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_rollouts *s = stage;
 	size_t c, n, k, d = (size_t)s->engine->ckpt->cfg.d;
@@ -127,8 +127,8 @@ static void collect(const struct job *job, int i, rf_f32 hidden)
 		return;
 	g->dev.ops->upload(&g->dev, job->at.from, from, (size_t)n * 4);
 	g->dev.ops->upload(&g->dev, job->at.to, to, (size_t)n * 4);
-	RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = hidden, .fi = job->at.from, .to = job->at.kept,
-	   .ti = job->at.to);
+	RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = hidden, .fi = job->at.from,
+	       .to = job->at.kept, .ti = job->at.to);
 }
 
 /* first (positions, or positions n, d) = rows s-1 of the group's positions, each `n` times */
@@ -140,8 +140,8 @@ static void first_rows(const struct job *job, const struct group *x, int n)
 	for (int b = 0; b < rows; b++)
 		job->list[b] = x->position[b / n] * (job->k + 1);
 	g->dev.ops->upload(&g->dev, job->at.from, job->list, (size_t)rows * 4);
-	RF(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from,
-	   .to = job->at.first);
+	RF_RUN(&g->dev, rows, .n = rows, .d = g->ckpt->cfg.d, .from = job->at.kept, .fi = job->at.from,
+	       .to = job->at.first);
 }
 
 static void ban(const struct job *job)
@@ -182,12 +182,12 @@ static void draw(const struct job *job, const struct group *x)
 		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
 		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->positions, h, at->z,
 		              0, false);
-		RF(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab, .top_k = s->top_k,
-		   .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count, .banned_ids = at->banned,
-		   .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u, .token = token,
-		   .logp = rf_at(at->logp, to));
+		RF_RUN(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab,
+		       .top_k = s->top_k, .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count,
+		       .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
+		       .u = at->u, .token = token, .logp = rf_at(at->logp, to));
 		h = rf_tree_decode(g->tree, token);
-		RF(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
+		RF_RUN(&g->dev, rows, .n = (int)nb, .d = c->d, .from = h, .to = rf_at(at->h_pred, to * d));
 	}
 }
 
@@ -208,13 +208,14 @@ static void score(const struct job *job, const struct group *x)
 			job->list[j * nb + b] = o->tokens[((size_t)x->position[b / n] * n + b % n) * k + j];
 	g->dev.ops->upload(&g->dev, token, job->list, nb * k * 4);
 	h = rf_tree_branch(g->tree, job->n, job->k, job->list);
-	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->h_pred, x->first * d));
+	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h,
+	       .to = rf_at(at->h_pred, x->first * d));
 	/* token j comes from the row of token j-1, token 0 from row s-1: one list of rows, shifted
 	   by a step */
-	RF(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
-	RF(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
-	   .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
-	   .target = token, .logp = rf_at(at->logp, x->first));
+	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
+	RF_RUN(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
+	       .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
+	       .target = token, .logp = rf_at(at->logp, x->first));
 }
 
 /* The text, and the rollouts of its positions as they are ready. */

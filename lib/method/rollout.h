@@ -28,7 +28,7 @@ void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPT
 
 /* Memory for such sequences; n and k are the shape's where they come with the records (--score), else the
  * options'.  stage: a struct rf_rollouts (struct rf_engine, needs). */
-void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_need *need);
+void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 
 /* Writes r->rollout and removes reward and advantage.  A record without positions (with --score:
  * without rollout tokens) passes unchanged.  RF_EDATA: a position whose k tokens do not fit;

@@ -102,11 +102,11 @@ static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf
 	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
 }
 
-void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_need *need)
+void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_demand *need)
 {
 	if (t->rl_coef == 0)
 		*s = (struct rf_shape){ .T = s->T };
-	*need = (struct rf_need){ .host = 0 };
+	*need = (struct rf_demand){ .host = 0 };
 	plan(t, s->T, s->c, s->n, s->k, &need->plan, &need->extra);
 	if (t->log_gradients)
 		need->extra += t->engine->ckpt->params.total * 4;
@@ -160,9 +160,9 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
 		size_t first = (size_t)i;
 
 		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, false);
-		RF(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature),
-		   .z = at->z, .target = rf_at_i32(target, first), .coef = rf_at(coef, first),
-		   .logp = rf_at(logp, first));
+		RF_RUN(m->dev, ce_grad, .rows = n, .N = m->cfg->vocab, .inv_temp = (float)(1 / temperature),
+		       .z = at->z, .target = rf_at_i32(target, first), .coef = rf_at(coef, first),
+		       .logp = rf_at(logp, first));
 		rf_linear_bwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0,
 		              rf_at(dh, first * d), false);
 	}
@@ -211,11 +211,11 @@ static void at_positions(struct job *j, int i, rf_f32 rows, bool back)
 	g->dev.ops->upload(&g->dev, j->at.from, row, (size_t)n * 4);
 	g->dev.ops->upload(&g->dev, j->at.to, position, (size_t)n * 4);
 	if (back)
-		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst,
-		   .fi = j->at.to, .to = rows, .ti = j->at.from);
+		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst,
+		       .fi = j->at.to, .to = rows, .ti = j->at.from);
 	else
-		RF(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from,
-		   .to = j->at.first, .ti = j->at.to);
+		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from,
+		       .to = j->at.first, .ti = j->at.to);
 }
 
 __attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e,
@@ -280,23 +280,24 @@ static enum rf_code rollouts(struct job *j, struct rf_err *e)
 			j->list[i * nb + b] = o->tokens[b * (size_t)j->k + i];
 	g->dev.ops->upload(&g->dev, j->at.rl_target, j->list, R * 4);
 	if (j->k > 1) /* the last token's row predicts nothing that the loss needs */
-		RF(m->dev, rows, .n = (int)(R - nb), .d = m->cfg->d,
-		   .from = rf_tree_branch(g->tree, j->n, j->k - 1, j->list), .to = rf_at(j->at.rows, nb * d));
+		RF_RUN(m->dev, rows, .n = (int)(R - nb), .d = m->cfg->d,
+		       .from = rf_tree_branch(g->tree, j->n, j->k - 1, j->list),
+		       .to = rf_at(j->at.rows, nb * d));
 	for (size_t b = 0; b < nb; b++)
 		j->list[b] = (int32_t)b / j->n;
 	g->dev.ops->upload(&g->dev, j->at.from, j->list, nb * 4);
-	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = j->at.first, .fi = j->at.from,
-	   .to = j->at.rows);
-	RF(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab,
-	   .inv_temp = (float)(1 / o->temperature), .h = j->at.rows, .w = rf_w(m, m->head),
-	   .target = j->at.rl_target, .logp = j->at.rl_logp);
+	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .from = j->at.first, .fi = j->at.from,
+	       .to = j->at.rows);
+	RF_RUN(m->dev, head_fwd, .rows = (int)R, .d = m->cfg->d, .N = m->cfg->vocab,
+	       .inv_temp = (float)(1 / o->temperature), .h = j->at.rows, .w = rf_w(m, m->head),
+	       .target = j->at.rl_target, .logp = j->at.rl_logp);
 	if ((rc = policy(j, e)) != RF_OK)
 		return rc;
 	head(j->t, &j->at, (int)R, j->at.rows, j->at.rl_target, j->at.rl_coef, o->temperature, NULL,
 	     j->at.drows);
 	g->dev.ops->zero(&g->dev, j->at.dfirst, (size_t)j->c * d * 4);
-	RF(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = j->at.drows, .to = j->at.dfirst,
-	   .ti = j->at.from);
+	RF_RUN(m->dev, rows, .n = (int)nb, .d = m->cfg->d, .add = true, .from = j->at.drows,
+	       .to = j->at.dfirst, .ti = j->at.from);
 	if (j->k > 1)
 		rf_tree_backward_branch(g->tree, rf_at(j->at.drows, nb * d));
 	return RF_OK;
@@ -476,7 +477,7 @@ static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 	struct rf_engine *g = t->engine;
 	double s = NAN;
 
-	RF(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->sum);
+	RF_RUN(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->sum);
 	g->dev.ops->download(&g->dev, &s, t->sum, sizeof s);
 	return rf_dev_sync(&g->dev, e) == RF_OK ? s : NAN;
 }
@@ -507,7 +508,7 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0
 	                          ? dot(t, grad_rl, t->grad_ntp, e) / (st->norm_rl * st->norm_ntp)
 	                          : 0;
-	RF(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->grad_ntp, .y = m->g);
+	RF_RUN(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->grad_ntp, .y = m->g);
 	return rf_dev_sync(&g->dev, e);
 }
 
@@ -597,11 +598,12 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		for (j = i + 1; j < table->n && table->p[j].decay == p->decay; j++)
 			;
 		last = j < table->n ? table->p[j].offset : table->total;
-		RF(&g->dev, adamw, .n = last - p->offset, .scale = scale < 1 ? scale : 1, .lr = st->lr,
-		   .b1 = t->betas[0], .b2 = t->betas[1], .eps = t->adam_eps,
-		   .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n),
-		   .c2 = 1 - pow(t->betas[1], n), .w = rf_at(m->w, p->offset), .m = rf_at(m->m, p->offset),
-		   .v = rf_at(m->v, p->offset), .g = rf_at(m->g, p->offset));
+		RF_RUN(&g->dev, adamw, .n = last - p->offset, .scale = scale < 1 ? scale : 1, .lr = st->lr,
+		       .b1 = t->betas[0], .b2 = t->betas[1], .eps = t->adam_eps,
+		       .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n),
+		       .c2 = 1 - pow(t->betas[1], n), .w = rf_at(m->w, p->offset),
+		       .m = rf_at(m->m, p->offset),
+		       .v = rf_at(m->v, p->offset), .g = rf_at(m->g, p->offset));
 	}
 	st->stepped = true;
 	return rf_dev_sync(&g->dev, e);

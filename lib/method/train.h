@@ -96,6 +96,6 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 void rf_train_close(struct rf_train *t);
 
 /* Memory for such sequences; with rl_coef 0 rollouts count for nothing. */
-void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_need *need);
+void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_demand *need);
 
 #endif

@@ -70,7 +70,7 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* What training on such sequences takes; of the records of a mini-batch only what training reads is kept. */
-static void needs(const void *stage, struct rf_shape *s, struct rf_need *need)
+static void needs(const void *stage, struct rf_shape *s, struct rf_demand *need)
 {
 	const struct rf_trainer *t = stage;
 	size_t rollouts;
@@ -103,7 +103,7 @@ static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
 		               "--log: %s is there and no log, which begins with '{': give it another name",
 		               t->log);
 	if (t->grad_out)
-		return rf_gradient_place(t->grad_out, t->engine.path, e);
+		return rf_grad_file_place(t->grad_out, t->engine.path, e);
 	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
 }
 
@@ -150,7 +150,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->engine.ckpt = at;
 	if ((rc = check_places(t, e)) != RF_OK)
 		return rc;
-	if (t->grad_in && (rc = rf_gradient_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
+	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
 		return rc;
@@ -271,7 +271,7 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	} else {
 		rc = rf_train_gradient(&t->train, t->batch, t->count, &st, e);
 		if (rc == RF_OK && t->grad_in)
-			rc = rf_gradient_add(&t->train, t->grad_in, t->run.at.weights, e);
+			rc = rf_grad_file_add(&t->train, t->grad_in, t->run.at.weights, e);
 		if (rc == RF_OK && t->grad_out)
 			return RF_OK;
 		if (rc == RF_OK)
@@ -335,7 +335,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine.model;
-	const struct rf_reach *reach = &t->engine.reach;
+	const struct rf_transfer *reach = &t->engine.reach;
 	float block[1 << 14];
 	const size_t most = sizeof block / sizeof *block;
 
@@ -384,7 +384,7 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], s
 {
 	if (!t->records)
 		return RF_OK;
-	return t->grad_out ? rf_gradient_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+	return t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
 	                   : commit(t, data_hash, e);
 }
 

@@ -1,4 +1,4 @@
-/* attention.c -- the softmax attention mixer of hybrid models: projections around attend.c.
+/* attention.c -- the softmax attention mixer of hybrid models: projections around kv_cache.c.
  *
  * Qwen3.5's has more of them: q_proj gives per head the query and a gate side by side, q and k are normed per
  * head before they are turned, and what is attended to is multiplied by the gate's sigmoid before o_proj. */
@@ -7,13 +7,13 @@
 struct weights { struct rf_weight proj[3], bias[3], norm[2], o; };
 
 struct save {
-	struct rf_attend_save a;
+	struct rf_kv_save a;
 	/* gated: q beside the gate, and k, before their norms; (R, H, 2 D), (R, G, D) */
 	rf_f32 raw[2];
 };
 
 struct work {
-	struct rf_attend_work a;
+	struct rf_kv_work a;
 	rf_f32 n, dn;                /* o after the gate, (R, H, D) */
 	rf_f32 draw[2];
 };
@@ -28,7 +28,7 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 {
 	struct weights *w = weights;
 	const struct rf_attn_config *a = &c->attn;
-	const struct rf_begin normal = RF_NORMAL(c->initializer_range);
+	const struct rf_initializer normal = RF_NORMAL(c->initializer_range);
 	const char *root = c->names.root, *attn = c->names.attn;
 
 	for (int i = 0; i < 3; i++) {
@@ -52,7 +52,7 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *s)
 {
 	(void)layer;
-	rf_attend_state(t, &t->model->cfg->attn, a, s);
+	rf_kv_state(t, &t->model->cfg->attn, a, s);
 }
 
 
@@ -62,7 +62,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	struct save *s = save;
 
 	(void)layer;
-	rf_attend_save(p, c, a, &s->a);
+	rf_kv_save(p, c, a, &s->a);
 	for (int i = 0; i < 2; i++)
 		s->raw[i] = raw(c, i)
 		                    ? rf_arena_f32(a, rf_pass_rows(p) * (size_t)(heads(c, i) * stride(c, i)))
@@ -76,7 +76,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	size_t n = rf_pass_rows(p) * (size_t)(c->heads * c->D);
 
 	(void)layer;
-	rf_attend_work(p, c, a, &w->a);
+	rf_kv_work(p, c, a, &w->a);
 	w->n = c->gated ? rf_arena_f32(a, n) : NULL;
 	if (!p->train)
 		return;
@@ -97,8 +97,8 @@ static rf_f32 gated(const struct rf_pass *p, int layer)
 
 	if (!c->gated)
 		return k->a.o;
-	RF(m->dev, gate_fwd, .rows = p->nb * p->steps * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
-	   .gate = rf_at(k->raw[0], (size_t)c->D), .y = w->n);
+	RF_RUN(m->dev, gate_fwd, .rows = p->nb * p->steps * c->heads, .d = c->D, .ldg = stride(c, 0),
+	       .x = k->a.o, .gate = rf_at(k->raw[0], (size_t)c->D), .y = w->n);
 	return w->n;
 }
 
@@ -109,18 +109,18 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	const struct weights *l = m->layer[layer].w;
 	struct save *k = p->save[layer];
 	int rows = p->nb * p->steps;
-	struct rf_attend_state *s = p->tree->state[layer];
-	rf_f32 y[3] = { k->a.q, rf_attend_k(p, c, s, &k->a), rf_attend_v(p, c, s, &k->a) };
+	struct rf_kv_state *s = p->tree->state[layer];
+	rf_f32 y[3] = { k->a.q, rf_kv_k(p, c, s, &k->a), rf_kv_v(p, c, s, &k->a) };
 
-	rf_attend_slide(p, c, s, &k->a);
+	rf_kv_slide(p, c, s, &k->a);
 	for (int i = 0; i < 3; i++) {
 		rf_linear_fwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? k->raw[i] : y[i], 0, false);
 		if (raw(c, i))
-			RF(m->dev, rmsnorm_fwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i),
-			   .eps = (float)m->cfg->norm_eps, .plus_one = true, .x = k->raw[i],
-			   .w = rf_w(m, l->norm[i]), .y = y[i]);
+			RF_RUN(m->dev, rmsnorm_fwd, .rows = rows * heads(c, i), .d = c->D,
+			       .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps, .plus_one = true,
+			       .x = k->raw[i], .w = rf_w(m, l->norm[i]), .y = y[i]);
 	}
-	rf_attend_fwd(p, c, s, &k->a);
+	rf_kv_attend_fwd(p, c, s, &k->a);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), h, 0, true);
 }
 
@@ -137,16 +137,16 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, gated(p, layer), dh, 0,
 	              c->gated ? w->dn : w->a.d_o, false);
 	if (c->gated)
-		RF(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
-		   .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o,
-		   .dgate = rf_at(w->draw[0], (size_t)c->D));
-	rf_attend_bwd(p, c, p->tree->state[layer], &k->a, &w->a);
+		RF_RUN(m->dev, gate_bwd, .rows = rows * c->heads, .d = c->D, .ldg = stride(c, 0), .x = k->a.o,
+		       .gate = rf_at(k->raw[0], (size_t)c->D), .dy = w->dn, .dx = w->a.d_o,
+		       .dgate = rf_at(w->draw[0], (size_t)c->D));
+	rf_kv_attend_bwd(p, c, p->tree->state[layer], &k->a, &w->a);
 	for (int i = 0; i < 3; i++) {
 		if (raw(c, i))
-			RF(m->dev, rmsnorm_bwd, .rows = rows * heads(c, i), .d = c->D, .ldx = stride(c, i),
-			   .eps = (float)m->cfg->norm_eps, .plus_one = true, .x = k->raw[i],
-			   .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = w->draw[i],
-			   .dw = rf_dw(m, l->norm[i]));
+			RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * heads(c, i), .d = c->D,
+			       .ldx = stride(c, i), .eps = (float)m->cfg->norm_eps, .plus_one = true,
+			       .x = k->raw[i], .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = w->draw[i],
+			       .dw = rf_dw(m, l->norm[i]));
 		rf_linear_bwd(m, l->proj[i], l->bias[i], rows, x, raw(c, i) ? w->draw[i] : dy[i], 0, dx,
 		              i > 0);
 	}
@@ -154,22 +154,22 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 
 static double flops(const struct rf_config *c, int T)
 {
-	return rf_attend_flops(&c->attn, T);
+	return rf_kv_flops(&c->attn, T);
 }
 
 static void workspace(const struct rf_config *c, struct rf_beside *need)
 {
-	rf_attend_workspace(&c->attn, need);
+	rf_kv_workspace(&c->attn, need);
 }
 
 static int reads(const struct rf_config *c)
 {
-	return rf_attend_reads(&c->attn);
+	return rf_kv_reads(&c->attn);
 }
 
 const struct rf_mixer rf_mixer_attention = {
 	.name = "attention", .weights_size = sizeof(struct weights),
-	.state_size = sizeof(struct rf_attend_state), .save_size = sizeof(struct save),
+	.state_size = sizeof(struct rf_kv_state), .save_size = sizeof(struct save),
 	.work_size = sizeof(struct work), .declare = declare, .state = state, .save = save, .work = work,
 	.fwd = fwd, .bwd = bwd, .flops = flops, .workspace = workspace, .reads = reads
 };

@@ -67,7 +67,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	struct weights *w = weights;
 	const struct rf_delta_config *c = &cfg->delta;
 	const struct names *n = c->joint ? &joint : &apart;
-	const struct rf_begin normal = RF_NORMAL(cfg->initializer_range);
+	const struct rf_initializer normal = RF_NORMAL(cfg->initializer_range);
 	const char *root = cfg->names.root;
 	int d = cfg->d;
 #define WEIGHT(name, begin, ...) \
@@ -190,9 +190,9 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	size_t before = (size_t)p->decoded * (size_t)p->nb;
 
 	for (int i = 0; i < 3; i++)
-		RF(m->dev, conv_fwd, CONV(p, c, l, i),
-		   .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
-		   .y = rf_at(y[i], i == 1 && p->decode ? before * (size_t)width(c, i) : 0));
+		RF_RUN(m->dev, conv_fwd, CONV(p, c, l, i),
+		       .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
+		       .y = rf_at(y[i], i == 1 && p->decode ? before * (size_t)width(c, i) : 0));
 }
 
 /* The delta rule from these to u and o, and o's norm.  Going back it is done again, without captures: a
@@ -207,14 +207,14 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	const struct save *k = p->save[layer];
 	const struct work *w = p->work[layer];
 
-	RF(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded, .per = p->n, .H = c->heads,
-	   .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = y[0], .k = y[1],
-	   .v = y[2], .b = k->b, .g = k->g, .u = p->decode ? k->u : w->u, .o = w->o, .S = s->S,
-	   .open = k->open,
-	   .start = p->start, .lead = p->branch ? p->open_rows : NULL, .captures = captures,
-	   .log_from = t->sequence_slots, .cap_row = p->cap_row, .cap_slot = p->cap_slot, .log = s->log);
-	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
-	   .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
+	RF_RUN(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded, .per = p->n,
+	       .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1,
+	       .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = p->decode ? k->u : w->u, .o = w->o,
+	       .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->open_rows : NULL,
+	       .captures = captures, .log_from = t->sequence_slots, .cap_row = p->cap_row,
+	       .cap_slot = p->cap_slot, .log = s->log);
+	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
+	       .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
 }
 
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -231,13 +231,13 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_f32 y[3] = { w->y[0], p->decode ? k->k : w->y[1], w->y[2] };
 
 	if (!p->decoded)
-		RF(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = k->x,
-		   .slots = s->tail, .slot = p->start);
+		RF_RUN(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = k->x,
+		       .slots = s->tail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
 		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)),
 		              C, false);
-	RF(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
-	   .row = p->cap_row, .slot = p->cap_slot);
+	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
+	       .row = p->cap_row, .slot = p->cap_slot);
 	convolve(p, layer, y);
 	if (c->beta)
 		rf_linear_fwd(m, l->b, RF_NO_WEIGHT, rows, x, k->b, 0, false);
@@ -245,9 +245,9 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_linear_fwd(m, l->g, RF_NO_WEIGHT, rows, x, k->gate, 0, false);
 	if (c->decay) {
 		rf_linear_fwd(m, l->a, RF_NO_WEIGHT, rows, x, k->a, 0, false);
-		RF(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
-		   .dt_bias = rf_w(m, l->dt_bias),
-		   .g = rf_at(k->g, (size_t)p->decoded * (size_t)p->nb * (size_t)c->heads));
+		RF_RUN(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
+		       .dt_bias = rf_w(m, l->dt_bias),
+		       .g = rf_at(k->g, (size_t)p->decoded * (size_t)p->nb * (size_t)c->heads));
 	}
 	mix(p, layer, y, p->captures);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
@@ -268,22 +268,23 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	convolve(p, layer, w->y);
 	mix(p, layer, w->y, 0);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->dn, false);
-	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps, .x = w->o,
-	   .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o, .dw = rf_dw(m, l->norm),
-	   .dgate = w->dgate);
-	RF(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->n, .H = c->heads, .G = c->qk_heads,
-	   .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0], .k = w->y[1],
-	   .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0], .dk = w->dy[1],
-	   .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS, .start = p->start,
-	   .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
+	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps,
+	       .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o,
+	       .dw = rf_dw(m, l->norm), .dgate = w->dgate);
+	RF_RUN(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->n, .H = c->heads,
+	       .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0],
+	       .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0],
+	       .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS,
+	       .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
 	for (int i = 0; i < 3; i++)
-		RF(m->dev, conv_bwd, CONV(p, c, l, i), .x = rf_at(k->x, (size_t)column(c, i)), .dy = w->dy[i],
-		   .dx = rf_at(w->dx, (size_t)column(c, i)), .dweight = rf_dw(m, l->conv[i]));
+		RF_RUN(m->dev, conv_bwd, CONV(p, c, l, i), .x = rf_at(k->x, (size_t)column(c, i)),
+		       .dy = w->dy[i], .dx = rf_at(w->dx, (size_t)column(c, i)),
+		       .dweight = rf_dw(m, l->conv[i]));
 	/* what later rows read of these comes back; what these read of earlier rows goes on */
-	RF(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx, .slots = s->dtail,
-	   .row = p->cap_row, .slot = p->cap_slot);
-	RF(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = w->dx,
-	   .slots = s->dtail, .slot = p->start);
+	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx,
+	       .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
+	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = w->dx,
+	       .slots = s->dtail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
 		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x,
 		              rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
@@ -292,9 +293,9 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	if (c->gate)
 		rf_linear_bwd(m, l->g, RF_NO_WEIGHT, rows, x, w->dgate, 0, dx, true);
 	if (c->decay) {
-		RF(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
-		   .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),
-		   .ddt_bias = rf_dw(m, l->dt_bias));
+		RF_RUN(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
+		       .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),
+		       .ddt_bias = rf_dw(m, l->dt_bias));
 		rf_linear_bwd(m, l->a, RF_NO_WEIGHT, rows, x, w->da, 0, dx, true);
 	}
 }

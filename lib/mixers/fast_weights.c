@@ -55,7 +55,7 @@ void rf_fast_work(const struct rf_lact_config *c, struct rf_arena *a, size_t row
 
 void rf_fast_copy(const struct rf_fast *f, size_t n, rf_f32 from, rf_f32 to, bool add)
 {
-	RF(f->dev, axpy, .n = n, .scale = 1, .add = add, .x = from, .y = to);
+	RF_RUN(f->dev, axpy, .n = n, .scale = 1, .add = add, .x = from, .y = to);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------- */
@@ -74,9 +74,10 @@ static void make_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, r
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = 2 * E, .k = D, .tb = true, .a = at(p, x, width(f)),
-	   .lda = apart(f, p), .sa = (size_t)D, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D, .c = gu,
-	   .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
+	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = 2 * E, .k = D, .tb = true, .a = at(p, x, width(f)),
+	       .lda = apart(f, p), .sa = (size_t)D, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D,
+	       .c = gu,
+	       .ldc = 2 * E * f->c->heads, .sc = 2 * (size_t)E);
 }
 
 /* h (E wide) = x w1, or from dy the gradient of silu(g) u. */
@@ -84,9 +85,10 @@ static void times_w1(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 x, 
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = apart(f, p),
-	   .sa = (size_t)D, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = h, .ldc = E * f->c->heads,
-	   .sc = (size_t)E);
+	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = E, .k = D, .a = at(p, x, width(f)), .lda = apart(f, p),
+	       .sa = (size_t)D, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E, .c = h,
+	       .ldc = E * f->c->heads,
+	       .sc = (size_t)E);
 }
 
 /* y = (or +=) h w1' */
@@ -94,9 +96,9 @@ static void from_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 h, rf
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = E, .tb = true, .add = add, .a = h,
-	   .lda = E * f->c->heads, .sa = (size_t)E, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E,
-	   .c = at(p, y, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
+	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = E, .tb = true, .add = add, .a = h,
+	       .lda = E * f->c->heads, .sa = (size_t)E, .b = w1, .ldb = E, .sb = (size_t)D * (size_t)E,
+	       .c = at(p, y, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
 }
 
 /* x = (or +=) gu [w0; w2] */
@@ -104,9 +106,10 @@ static void from_gu(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, 
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = 2 * E, .add = add, .a = gu,
-	   .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = w, .ldb = D, .sb = 2 * (size_t)E * (size_t)D,
-	   .c = at(p, x, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
+	RF_RUN(f->dev, gemm, HEADS(f), .m = p.n, .n = D, .k = 2 * E, .add = add, .a = gu,
+	       .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = w, .ldb = D,
+	       .sb = 2 * (size_t)E * (size_t)D,
+	       .c = at(p, x, width(f)), .ldc = apart(f, p), .sc = (size_t)D);
 }
 
 /* [w0; w2] = (or +=) gu' x */
@@ -114,9 +117,9 @@ static void gu_by_x(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 gu, 
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = 2 * E, .n = D, .k = p.n, .ta = true, .add = add, .a = gu,
-	   .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = at(p, x, width(f)), .ldb = apart(f, p),
-	   .sb = (size_t)D, .c = w, .ldc = D, .sc = 2 * (size_t)E * (size_t)D);
+	RF_RUN(f->dev, gemm, HEADS(f), .m = 2 * E, .n = D, .k = p.n, .ta = true, .add = add, .a = gu,
+	       .lda = 2 * E * f->c->heads, .sa = 2 * (size_t)E, .b = at(p, x, width(f)), .ldb = apart(f, p),
+	       .sb = (size_t)D, .c = w, .ldc = D, .sc = 2 * (size_t)E * (size_t)D);
 }
 
 /* w1 = (or +=) y' h */
@@ -124,9 +127,9 @@ static void y_by_h(const struct rf_fast *f, struct rf_fast_piece p, rf_f32 y, rf
 {
 	int D = f->c->D, E = f->c->E;
 
-	RF(f->dev, gemm, HEADS(f), .m = D, .n = E, .k = p.n, .ta = true, .add = add, .a = at(p, y, width(f)),
-	   .lda = apart(f, p), .sa = (size_t)D, .b = h, .ldb = E * f->c->heads, .sb = (size_t)E, .c = w1,
-	   .ldc = E, .sc = (size_t)D * (size_t)E);
+	RF_RUN(f->dev, gemm, HEADS(f), .m = D, .n = E, .k = p.n, .ta = true, .add = add,
+	       .a = at(p, y, width(f)), .lda = apart(f, p), .sa = (size_t)D, .b = h, .ldb = E * f->c->heads,
+	       .sb = (size_t)E, .c = w1, .ldc = E, .sc = (size_t)D * (size_t)E);
 }
 
 static rf_f32 w1_of(const struct rf_fast *f, rf_f32 w) { return rf_at(w, stack_of(f->c, 1).at); }
@@ -142,8 +145,8 @@ void rf_fast_apply(const struct rf_fast *f, struct rf_fast_piece p, const struct
 	size_t E = (size_t)f->c->E;
 
 	make_gu(f, p, x->q, w, k->gu);
-	RF(f->dev, swiglu_fwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
-	   .up = rf_at(k->gu, E), .y = k->e);
+	RF_RUN(f->dev, swiglu_fwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
+	       .up = rf_at(k->gu, E), .y = k->e);
 	from_h(f, p, k->e, w1_of(f, w), x->y, false);
 }
 
@@ -155,8 +158,8 @@ void rf_fast_apply_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 
 	make_gu(f, p, x->q, w, k->gu);
 	times_w1(f, p, dx->y, w1_of(f, w), k->de);
-	RF(f->dev, swiglu_bwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
-	   .up = rf_at(k->gu, E), .dy = k->de, .dgate = k->gu, .dup = rf_at(k->gu, E), .y = k->e);
+	RF_RUN(f->dev, swiglu_bwd, .n = numbers(f, p), .d = f->c->E, .ld = 2 * f->c->E, .gate = k->gu,
+	       .up = rf_at(k->gu, E), .dy = k->de, .dgate = k->gu, .dup = rf_at(k->gu, E), .y = k->e);
 	from_gu(f, p, k->gu, w, dx->q, false);
 	gu_by_x(f, p, k->gu, x->q, dw, add);
 	y_by_h(f, p, dx->y, k->e, w1_of(f, dw), add);
@@ -175,15 +178,16 @@ void rf_fast_learn(const struct rf_fast *f, struct rf_fast_piece p, const struct
 
 	make_gu(f, p, x->k, w, k->gu);
 	times_w1(f, p, x->v, w1_of(f, w), k->e);
-	RF(f->dev, learn_fwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
-	   .lr = rates(f, p, x->lr));
+	RF_RUN(f->dev, learn_fwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
+	       .lr = rates(f, p, x->lr));
 	gu_by_x(f, p, k->gu, x->k, sum.w, add);
 	y_by_h(f, p, x->v, k->e, w1_of(f, sum.w), add);
 	if (!x->m)
 		return;
 	if (!add)
 		f->dev->ops->zero(f->dev, sum.m, (size_t)H * 4);
-	RF(f->dev, colsum, .rows = p.n, .d = H, .ldx = p.every * H, .x = at(p, x->m, (size_t)H), .y = sum.m);
+	RF_RUN(f->dev, colsum, .rows = p.n, .d = H, .ldx = p.every * H, .x = at(p, x->m, (size_t)H),
+	       .y = sum.m);
 }
 
 void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const struct rf_fast_rows *x,
@@ -197,9 +201,9 @@ void rf_fast_learn_bwd(const struct rf_fast *f, struct rf_fast_piece p, const st
 	times_w1(f, p, x->v, w1, k->e);
 	make_gu(f, p, x->k, dsum.w, k->dgu);
 	times_w1(f, p, x->v, ds1, k->de);
-	RF(f->dev, learn_bwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
-	   .lr = rates(f, p, x->lr), .dgu = k->dgu, .de = k->de, .dlr = rates(f, p, dx->lr),
-	   .dm = x->m ? at(p, dx->m, (size_t)H) : NULL, .dsum = x->m ? dsum.m : NULL);
+	RF_RUN(f->dev, learn_bwd, .rows = p.n, .H = H, .E = f->c->E, .every = p.every, .gu = k->gu, .e = k->e,
+	       .lr = rates(f, p, x->lr), .dgu = k->dgu, .de = k->de, .dlr = rates(f, p, dx->lr),
+	       .dm = x->m ? at(p, dx->m, (size_t)H) : NULL, .dsum = x->m ? dsum.m : NULL);
 	from_gu(f, p, k->gu, dsum.w, dx->k, false);
 	from_gu(f, p, k->dgu, w, dx->k, true);
 	from_h(f, p, k->e, ds1, dx->v, false);
@@ -226,9 +230,9 @@ static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
 
-	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows,
-	   .ta = !left, .tb = left, .a = x, .lda = s->cols, .sa = matrix(s), .b = y, .ldb = s->cols,
-	   .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
+	RF_RUN(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = left ? s->cols : s->rows,
+	       .ta = !left, .tb = left, .a = x, .lda = s->cols, .sa = matrix(s), .b = y, .ldb = s->cols,
+	       .sb = matrix(s), .c = g, .ldc = n, .sc = (size_t)n * (size_t)n);
 }
 
 /* y = (or +=) g x or g' x from the left, x g or x g' from the right. */
@@ -258,8 +262,8 @@ static void square_times(const struct rf_fast *f, const struct stack *s, rf_f32 
 	int n = side_of(s);
 	size_t each = (size_t)n * (size_t)n;
 
-	RF(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = n, .add = add, .a = a, .lda = n,
-	   .sa = each, .b = b, .ldb = n, .sb = each, .c = c, .ldc = n, .sc = each);
+	RF_RUN(f->dev, gemm, .f32 = true, .batch = s->mats, .m = n, .n = n, .k = n, .add = add, .a = a,
+	       .lda = n, .sa = each, .b = b, .ldb = n, .sb = each, .c = c, .ldc = n, .sc = each);
 }
 
 /* G and M = a + b G + c G G of x. */
@@ -271,9 +275,9 @@ static void polynomial(const struct rf_fast *f, const struct stack *s, const flo
 
 	squared(f, s, x, x, G);
 	square_times(f, s, G, G, M, false);
-	RF(f->dev, axpy, .n = all, .scale = abc[2], .x = M, .y = M);
-	RF(f->dev, axpy, .n = all, .scale = abc[1], .add = true, .x = G, .y = M);
-	RF(f->dev, diagonal, .mats = s->mats, .rows = n, .cols = n, .apart = each, .by = abc[0], .y = M);
+	RF_RUN(f->dev, axpy, .n = all, .scale = abc[2], .x = M, .y = M);
+	RF_RUN(f->dev, axpy, .n = all, .scale = abc[1], .add = true, .x = G, .y = M);
+	RF_RUN(f->dev, diagonal, .mats = s->mats, .rows = n, .cols = n, .apart = each, .by = abc[0], .y = M);
 }
 
 /* Both stacks of g to their orthogonal factors; returns where they are.  All steps are kept where there is
@@ -286,8 +290,8 @@ static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 	for (int i = 0; i < 2; i++) {
 		struct stack s = stack_of(f->c, i);
 
-		RF(f->dev, renorm_fwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON, .x = rf_at(g, s.at),
-		   .y = rf_at(k->x[0], s.at));
+		RF_RUN(f->dev, renorm_fwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON,
+		       .x = rf_at(g, s.at), .y = rf_at(k->x[0], s.at));
 		for (int j = 0; j < 5; j++) {
 			rf_f32 x = rf_at(k->x[j % places], s.at);
 
@@ -321,14 +325,14 @@ static void orthogonal_bwd(const struct rf_fast *f, rf_f32 g, rf_f32 dy, rf_f32 
 			times(f, &s, M, false, d, dx, false);
 			square_times(f, &s, dM, G, dG, false);
 			square_times(f, &s, G, dM, dG, true);
-			RF(f->dev, axpy, .n = all, .scale = muon[j][2], .x = dG, .y = dG);
-			RF(f->dev, axpy, .n = all, .scale = muon[j][1], .add = true, .x = dM, .y = dG);
+			RF_RUN(f->dev, axpy, .n = all, .scale = muon[j][2], .x = dG, .y = dG);
+			RF_RUN(f->dev, axpy, .n = all, .scale = muon[j][1], .add = true, .x = dM, .y = dG);
 			times(f, &s, dG, false, x, dx, true);
 			times(f, &s, dG, true, x, dx, true);
 			d = dx;
 		}
-		RF(f->dev, renorm_bwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON, .x = rf_at(g, s.at),
-		   .dy = d, .dx = rf_at(dg, s.at));
+		RF_RUN(f->dev, renorm_bwd, .rows = s.mats, .n = matrix(&s), .eps = EPS_MUON,
+		       .x = rf_at(g, s.at), .dy = d, .dx = rf_at(dg, s.at));
 	}
 }
 
@@ -341,8 +345,8 @@ rf_f32 rf_fast_weights(const struct rf_fast *f, const struct rf_fast_mark *mark,
 	for (int i = 0; i < 2 && !mark->first; i++) {
 		struct stack s = stack_of(f->c, i);
 
-		RF(f->dev, renorm_fwd, .rows = s.mats * s.rows, .n = (size_t)s.cols, .eps = EPS,
-		   .x = rf_at(mark->z, s.at), .length = length, .y = rf_at(room, s.at));
+		RF_RUN(f->dev, renorm_fwd, .rows = s.mats * s.rows, .n = (size_t)s.cols, .eps = EPS,
+		       .x = rf_at(mark->z, s.at), .length = length, .y = rf_at(room, s.at));
 		length = rf_at(length, (size_t)s.mats * (size_t)s.rows);
 	}
 	return mark->first ? mark->z : room;
@@ -361,9 +365,9 @@ void rf_fast_weights_bwd(const struct rf_fast *f, const struct rf_fast_mark *mar
 		struct stack s = stack_of(f->c, i);
 		size_t rows = (size_t)s.mats * (size_t)s.rows;
 
-		RF(f->dev, renorm_bwd, .rows = (int)rows, .n = (size_t)s.cols, .eps = EPS,
-		   .x = rf_at(mark->z, s.at), .length = length, .dy = rf_at(dw, s.at),
-		   .dx = rf_at(dmark->z, s.at), .dlength = dlength);
+		RF_RUN(f->dev, renorm_bwd, .rows = (int)rows, .n = (size_t)s.cols, .eps = EPS,
+		       .x = rf_at(mark->z, s.at), .length = length, .dy = rf_at(dw, s.at),
+		       .dx = rf_at(dmark->z, s.at), .dlength = dlength);
 		length = rf_at(length, rows);
 		dlength = rf_at(dlength, rows);
 	}
@@ -379,9 +383,10 @@ void rf_fast_update(const struct rf_fast *f, const struct rf_fast_mark *from, rf
 	for (int i = 0; i < 2 && c->momentum; i++) {
 		struct stack s = stack_of(c, i);
 
-		RF(f->dev, momentum_fwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
-		   .by = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at), .m = sum.m,
-		   .y = rf_at(to->p, s.at));
+		RF_RUN(f->dev, momentum_fwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
+		       .by = 1 / (float)c->chunk, .x = rf_at(sum.w, s.at), .p = rf_at(from->p, s.at),
+		       .m = sum.m,
+		       .y = rf_at(to->p, s.at));
 	}
 	if (c->momentum) {
 		step = to->p;
@@ -417,9 +422,10 @@ void rf_fast_update_bwd(const struct rf_fast *f, const struct rf_fast_mark *from
 	for (int i = 0; i < 2 && c->momentum; i++) {
 		struct stack s = stack_of(c, i);
 
-		RF(f->dev, momentum_bwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
-		   .by = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m, .dy = rf_at(dstep, s.at),
-		   .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
+		RF_RUN(f->dev, momentum_bwd, .H = c->heads, .n = matrix(&s) * (size_t)(s.mats / c->heads),
+		       .by = 1 / (float)c->chunk, .p = rf_at(from->p, s.at), .m = to->m,
+		       .dy = rf_at(dstep, s.at),
+		       .dp = rf_at(dfrom->p, s.at), .dm = dsum.m);
 	}
 	if (c->prenorm)
 		rf_fast_copy(f, n, dto->z, dfrom->z, true);

@@ -1,11 +1,11 @@
-/* attend.c -- softmax attention of rows that are projected already.  See attend.h. */
+/* kv_cache.c -- softmax attention of rows that are projected already.  See kv_cache.h. */
 #include "mixers/kv_cache.h"
 
 static size_t kv(const struct rf_attn_config *c) { return (size_t)c->kv_heads * (size_t)c->D; }
 static size_t wide(const struct rf_attn_config *c) { return (size_t)c->heads * (size_t)c->D; }
 
-void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a,
-                     struct rf_attend_state *s)
+void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a,
+                     struct rf_kv_state *s)
 {
 	int last = rf_tree_first(t, t->segments_max - 1),
 	    before = last < t->before_max ? last : t->before_max;
@@ -19,8 +19,8 @@ void rf_attend_state(const struct rf_tree *t, const struct rf_attn_config *c, st
 	}
 }
 
-void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
-                    struct rf_attend_save *s)
+void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
+                    struct rf_kv_save *s)
 {
 	size_t R = rf_pass_rows(p), own = p->branch ? R : p->tree->passing ? (size_t)p->tree->kept_max : 0;
 
@@ -31,8 +31,8 @@ void rf_attend_save(const struct rf_pass *p, const struct rf_attn_config *c, str
 	s->lse = rf_arena_f32(a, R * (size_t)c->heads);
 }
 
-void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
-                    struct rf_attend_work *w)
+void rf_kv_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
+                    struct rf_kv_work *w)
 {
 	size_t R = rf_pass_rows(p);
 
@@ -44,21 +44,21 @@ void rf_attend_work(const struct rf_pass *p, const struct rf_attn_config *c, str
 	w->d_o = rf_arena_f32(a, R * wide(c));
 }
 
-double rf_attend_flops(const struct rf_attn_config *c, int T)
+double rf_kv_flops(const struct rf_attn_config *c, int T)
 {
 	double w = c->window && c->window < T ? c->window : T, seen = w * (w + 1) / 2 + (T - w) * w;
 
 	return 2 * seen * 2 * c->heads * c->D;
 }
 
-void rf_attend_workspace(const struct rf_attn_config *c, struct rf_beside *need)
+void rf_kv_workspace(const struct rf_attn_config *c, struct rf_beside *need)
 {
 	need->heads = c->heads;
 	need->kv_heads = c->kv_heads;
 	need->D = c->D;
 }
 
-int rf_attend_reads(const struct rf_attn_config *c)
+int rf_kv_reads(const struct rf_attn_config *c)
 {
 	return c->window ? c->window : RF_ALL_ROWS;
 }
@@ -80,39 +80,39 @@ static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
 	return (size_t)p->decoded * (size_t)p->nb * kv(c);
 }
 
-rf_f32 rf_attend_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s,
-                   const struct rf_attend_save *k)
+rf_f32 rf_kv_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
+                   const struct rf_kv_save *k)
 {
 	return rf_at(first(p, c, s->k, k->k), before(p, c));
 }
 
-rf_f32 rf_attend_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s,
-                   const struct rf_attend_save *k)
+rf_f32 rf_kv_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
+                   const struct rf_kv_save *k)
 {
 	return rf_at(first(p, c, s->v, k->v), before(p, c));
 }
 
-void rf_attend_turn(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
+void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
                     rf_f32 x, rf_f32 y)
 {
 	if (!c->rotary)
 		return;
-	RF(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
-	   .rotary = c->rotary, .from = p->decoded, .inverse = inverse, .theta = c->theta,
-	   .past = p->past_len,
-	   .x = x, .y = y);
+	RF_RUN(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
+	       .rotary = c->rotary, .from = p->decoded, .inverse = inverse, .theta = c->theta,
+	       .past = p->past_len,
+	       .x = x, .y = y);
 }
 
 static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first,
                  rf_f32 to, int at)
 {
 	if (n > 0)
-		RF(p->tree->model->dev, rows, .n = n, .d = (int)kv(c),
-		   .from = rf_at(from, (size_t)first * kv(c)), .to = rf_at(to, (size_t)at * kv(c)));
+		RF_RUN(p->tree->model->dev, rows, .n = n, .d = (int)kv(c),
+		       .from = rf_at(from, (size_t)first * kv(c)), .to = rf_at(to, (size_t)at * kv(c)));
 }
 
-void rf_attend_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s,
-                     const struct rf_attend_save *k)
+void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
+                     const struct rf_kv_save *k)
 {
 	const struct rf_tree *t = p->tree;
 	int last = p->pos - t->plan.segment, n = p->cached, by;
@@ -133,8 +133,8 @@ void rf_attend_slide(const struct rf_pass *p, const struct rf_attn_config *c, co
 }
 
 /* What the next segment will read, where rows are only kept while a layer is at work. */
-static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_attend_state *s,
-                    const struct rf_attend_save *k)
+static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
+                    const struct rf_kv_save *k)
 {
 	const struct rf_tree *t = p->tree;
 	int end = p->cached + p->steps, n = end < t->before_max ? end : t->before_max;
@@ -145,38 +145,39 @@ static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, con
 	copy(p, c, n, k->v, end - n, s->v, 0);
 }
 
-void rf_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_attend_state *s,
-                   struct rf_attend_save *k)
+void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
+                   struct rf_kv_save *k)
 {
-	rf_f32 new_k = rf_attend_k(p, c, s, k);
+	rf_f32 new_k = rf_kv_k(p, c, s, k);
 
-	rf_attend_turn(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
-	rf_attend_turn(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
-	RF(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded, .H = c->heads,
-	   .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached, .past = p->cache_len,
-	   .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v),
-	   .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v), .o = k->o, .lse = k->lse);
+	rf_kv_rotate(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
+	rf_kv_rotate(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
+	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded,
+	       .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached,
+	       .past = p->cache_len, .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v),
+	       .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v), .o = k->o, .lse = k->lse);
 	pass_on(p, c, s, k);
 }
 
-void rf_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_attend_state *s,
-                   struct rf_attend_save *k, struct rf_attend_work *w)
+void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
+                   struct rf_kv_save *k, struct rf_kv_work *w)
 {
 	struct rf_dev *d = p->tree->model->dev;
 	int rows = p->nb * p->steps;
 
-	RF(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D,
-	   .window = c->window, .longest = p->cached, .past = p->cache_len, .q = k->q,
-	   .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
-	   .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv, .dcache_k = s->dk,
-	   .dcache_v = s->dv);
+	RF_RUN(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D,
+	       .window = c->window, .longest = p->cached, .past = p->cache_len, .q = k->q,
+	       .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
+	       .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv,
+	       .dcache_k = s->dk,
+	       .dcache_v = s->dv);
 	/* what rollouts and later segments read of these rows; all are kept, in their places */
 	if (!p->branch) {
-		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true,
-		   .from = rf_at(s->dk, (size_t)p->pos * kv(c)), .to = w->dk);
-		RF(d, rows, .n = rows, .d = (int)kv(c), .add = true,
-		   .from = rf_at(s->dv, (size_t)p->pos * kv(c)), .to = w->dv);
+		RF_RUN(d, rows, .n = rows, .d = (int)kv(c), .add = true,
+		       .from = rf_at(s->dk, (size_t)p->pos * kv(c)), .to = w->dk);
+		RF_RUN(d, rows, .n = rows, .d = (int)kv(c), .add = true,
+		       .from = rf_at(s->dv, (size_t)p->pos * kv(c)), .to = w->dv);
 	}
-	rf_attend_turn(p, c, c->heads, true, w->dq, w->dq);
-	rf_attend_turn(p, c, c->kv_heads, true, w->dk, w->dk);
+	rf_kv_rotate(p, c, c->heads, true, w->dq, w->dq);
+	rf_kv_rotate(p, c, c->kv_heads, true, w->dk, w->dk);
 }

@@ -42,7 +42,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 {
 	struct rf_lact_weights *w = weights;
 	const struct rf_lact_config *c = &cfg->lact;
-	const struct rf_begin normal = RF_NORMAL(cfg->initializer_range);
+	const struct rf_initializer normal = RF_NORMAL(cfg->initializer_range);
 	const char *root = cfg->names.root;
 	int d = cfg->d, H = c->heads;
 
@@ -91,7 +91,7 @@ static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *
 	size_t dmarks = (size_t)rf_lact_dmarks(t), dsums = (size_t)rf_lact_dsums(t);
 
 	(void)layer;
-	rf_attend_state(t, &t->model->cfg->attn, a, &s->attend);
+	rf_kv_state(t, &t->model->cfg->attn, a, &s->attend);
 	s->z = rf_arena_f32(a, marks * W);
 	s->p = p ? rf_arena_f32(a, marks * W) : NULL;
 	s->m = c->momentum ? rf_arena_f32(a, marks * H) : NULL;
@@ -115,7 +115,7 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	struct rf_lact_save *s = save;
 
 	(void)layer;
-	rf_attend_save(p, &cfg->attn, a, &s->attend);
+	rf_kv_save(p, &cfg->attn, a, &s->attend);
 	s->q = rf_arena_f32(a, R * d);
 	s->k = rf_arena_f32(a, R * d);
 	s->y = rf_arena_f32(a, R * d);
@@ -157,7 +157,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	const struct rf_lact_save *s = p->save[layer];
 	struct rf_lact_work *w = work;
 
-	rf_attend_work(p, &cfg->attn, a, &w->attend);
+	rf_kv_work(p, &cfg->attn, a, &w->attend);
 	rf_fast_work(c, a, R, p->train, &w->fast);
 	for (int i = 0; i < 2 && c->qk_norm; i++)
 		w->norm[i] = rf_arena_f32(a, R * d);
@@ -217,8 +217,8 @@ static void norms(struct rf_pass *p, int layer)
 	struct rf_lact_work *w = p->work[layer];
 
 	for (int i = 0; i < 2 && w->norm[i]; i++)
-		RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = 1e-5f,
-		   .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]), .y = w->norm[i]);
+		RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = 1e-5f,
+		       .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]), .y = w->norm[i]);
 }
 
 /* How the features of q, k (i = 0, 1) or v are made; forward and backward pass share it. */
@@ -240,16 +240,16 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	struct rf_lact_work *w = p->work[layer];
 	struct rf_fast_rows x = w->x;
 
-	RF(m->dev, feature_fwd, FEATURE(p, c, l, 0), .x = normed(k, w, 0), .y = x.q);
-	RF(m->dev, feature_fwd, FEATURE(p, c, l, 1), .x = normed(k, w, 1), .y = x.k);
+	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 0), .x = normed(k, w, 0), .y = x.q);
+	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 1), .x = normed(k, w, 1), .y = x.k);
 	if (c->v_silu)
-		RF(m->dev, feature_fwd, FEATURE(p, c, l, 2),
-		   .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
+		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 2),
+		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
 	else
-		x.v = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend);
+		x.v = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend);
 	if (c->turned) {
-		rf_attend_turn(p, &cfg->attn, cfg->attn.heads, false, x.q, x.q);
-		rf_attend_turn(p, &cfg->attn, cfg->attn.heads, false, x.k, x.k);
+		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, false, x.q, x.q);
+		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, false, x.k, x.k);
 	}
 	if (!p->branch)
 		return x;
@@ -271,10 +271,10 @@ static void both(struct rf_pass *p, int layer)
 	const struct rf_lact_work *w = p->work[layer];
 	int rows = p->nb * p->steps;
 
-	RF(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y,
-	   .w = rf_w(m, l->ttt_norm), .gate = k->gate, .y = w->n);
-	RF(m->dev, axpy, .n = (size_t)rows * (size_t)m->cfg->d, .scale = 1, .add = true, .x = k->attend.o,
-	   .y = w->n);
+	RF_RUN(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true,
+	       .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate, .y = w->n);
+	RF_RUN(m->dev, axpy, .n = (size_t)rows * (size_t)m->cfg->d, .scale = 1, .add = true, .x = k->attend.o,
+	       .y = w->n);
 }
 
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -287,10 +287,10 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	struct rf_lact_save *k = p->save[layer];
 	struct rf_lact_work *w = p->work[layer];
 	int rows = p->nb * p->steps;
-	rf_f32 y[3] = { k->q, k->k, rf_attend_v(p, &cfg->attn, &s->attend, &k->attend) };
+	rf_f32 y[3] = { k->q, k->k, rf_kv_v(p, &cfg->attn, &s->attend, &k->attend) };
 	struct rf_fast_rows group;
 
-	rf_attend_slide(p, &cfg->attn, &s->attend, &k->attend);
+	rf_kv_slide(p, &cfg->attn, &s->attend, &k->attend);
 	for (int i = 0; i < 3; i++)
 		rf_linear_fwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, y[i],
 		              0, false);
@@ -299,12 +299,12 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 		rf_linear_fwd(m, l->momentum, l->momentum_bias, rows, x, k->m, 0, false);
 	if (c->scale)
 		rf_linear_fwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, k->gate, 0, false);
-	RF(m->dev, rates_fwd, .rows = rows, .H = c->heads, .shift = (float)(0.001 + log(-expm1(-0.001))),
-	   .lr = k->lr, .m = k->m);
+	RF_RUN(m->dev, rates_fwd, .rows = rows, .H = c->heads, .shift = (float)(0.001 + log(-expm1(-0.001))),
+	       .lr = k->lr, .m = k->m);
 	norms(p, layer);
 	k->attend.from_q = normed(k, w, 0);
 	k->attend.from_k = normed(k, w, 1);
-	rf_attend_fwd(p, &cfg->attn, &s->attend, &k->attend);
+	rf_kv_attend_fwd(p, &cfg->attn, &s->attend, &k->attend);
 	group = features(p, layer);
 	if (p->branch) {
 		rf_lact_branch_fwd(p, layer, &group);
@@ -352,18 +352,18 @@ static void features_bwd(struct rf_pass *p, int layer)
 
 	for (int i = 0; i < 2; i++) {
 		if (c->turned)
-			rf_attend_turn(p, &cfg->attn, cfg->attn.heads, true, df[i], df[i]);
-		RF(m->dev, feature_bwd, FEATURE(p, c, l, i), .x = normed(k, w, i), .dy = df[i], .dx = dx[i],
-		   .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),
-		   .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
+			rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, true, df[i], df[i]);
+		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, i), .x = normed(k, w, i), .dy = df[i],
+		       .dx = dx[i], .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),
+		       .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
 	}
 	if (c->v_silu)
-		RF(m->dev, feature_bwd, FEATURE(p, c, l, 2),
-		   .x = rf_attend_v(p, &cfg->attn, &s->attend, &k->attend), .dy = w->dx.v,
-		   .dx = w->attend.dv);
+		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, 2),
+		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .dy = w->dx.v,
+		       .dx = w->attend.dv);
 	else
-		RF(m->dev, axpy, .n = (size_t)(p->nb * p->steps) * (size_t)cfg->d, .scale = 1, .add = true,
-		   .x = w->dx.v, .y = w->attend.dv);
+		RF_RUN(m->dev, axpy, .n = (size_t)(p->nb * p->steps) * (size_t)cfg->d, .scale = 1,
+		       .add = true, .x = w->dx.v, .y = w->attend.dv);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -380,10 +380,10 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 
 	both(p, layer);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->attend.d_o, false);
-	RF(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true, .x = k->y,
-	   .w = rf_w(m, l->ttt_norm), .gate = k->gate, .dy = w->attend.d_o, .dx = w->dx.y,
-	   .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
-	rf_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);
+	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true,
+	       .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate, .dy = w->attend.d_o, .dx = w->dx.y,
+	       .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
+	rf_kv_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);
 	norms(p, layer);
 	fast_bwd(p, layer);
 	features_bwd(p, layer);
@@ -391,15 +391,15 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	for (int i = 0; i < 2 && c->qk_norm; i++) {
 		rf_f32 to = i ? w->dx.k : w->dx.q;
 
-		RF(m->dev, rmsnorm_bwd, .rows = rows, .d = cfg->d, .eps = 1e-5f, .x = i ? k->k : k->q,
-		   .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = to, .dw = rf_dw(m, l->norm[i]));
+		RF_RUN(m->dev, rmsnorm_bwd, .rows = rows, .d = cfg->d, .eps = 1e-5f, .x = i ? k->k : k->q,
+		       .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = to, .dw = rf_dw(m, l->norm[i]));
 		dy[i] = to;
 	}
 	for (int i = 0; i < 3; i++)
 		rf_linear_bwd(m, third(l->qkv, cfg->d, i), third(l->qkv_bias, cfg->d, i), rows, x, dy[i], 0,
 		              dx, i > 0);
-	RF(m->dev, rates_bwd, .rows = rows, .H = c->heads, .lr = k->lr, .m = k->m, .dlr = w->dx.lr,
-	   .dm = w->dx.m);
+	RF_RUN(m->dev, rates_bwd, .rows = rows, .H = c->heads, .lr = k->lr, .m = k->m, .dlr = w->dx.lr,
+	       .dm = w->dx.m);
 	rf_linear_bwd(m, l->lr, l->lr_bias, rows, x, w->dx.lr, 0, dx, true);
 	if (c->momentum)
 		rf_linear_bwd(m, l->momentum, l->momentum_bias, rows, x, w->dx.m, 0, dx, true);
@@ -417,7 +417,7 @@ static double flops(const struct rf_config *cfg, int T)
 
 	if (c->muon)
 		all += updates * 3 * 5 * (2 * least * least * most + least * least * least);
-	return rf_attend_flops(&cfg->attn, T) + 2 * c->heads * all;
+	return rf_kv_flops(&cfg->attn, T) + 2 * c->heads * all;
 }
 
 static void workspace(const struct rf_config *cfg, struct rf_beside *need)
@@ -425,7 +425,7 @@ static void workspace(const struct rf_config *cfg, struct rf_beside *need)
 	const struct rf_lact_config *c = &cfg->lact;
 	size_t rows = (size_t)(need->text < c->chunk ? need->text : c->chunk), size = rf_fast_size(c);
 
-	rf_attend_workspace(&cfg->attn, need);
+	rf_kv_workspace(&cfg->attn, need);
 	/* fast weights are weights of rows too, all heads' at once */
 	need->operands = rf_fast_operands(c, rows);
 	need->largest = size > need->largest ? size : need->largest;
@@ -433,7 +433,7 @@ static void workspace(const struct rf_config *cfg, struct rf_beside *need)
 
 static int reads(const struct rf_config *cfg)
 {
-	return rf_attend_reads(&cfg->attn);
+	return rf_kv_reads(&cfg->attn);
 }
 
 /* The chunk from which the weights were made that its rows read; rows that overflowed earlier may have made

@@ -11,21 +11,21 @@ struct rf_lact_weights {
 };
 
 struct rf_lact_state {
-	struct rf_attend_state attend;
+	struct rf_kv_state attend;
 	rf_f32 z, p, m, dz, dp;              /* (rf_lact_marks(), ...), (rf_lact_dmarks(), ...) */
 	rf_f32 sum, msum, dsum, dmsum;       /* (rf_lact_sums(), ...), (rf_lact_dsums(), ...) */
 	rf_f32 length, dlength;
 };
 
 struct rf_lact_save {
-	struct rf_attend_save attend;
+	struct rf_kv_save attend;
 	/* q, k as projected; y before its norm; (R, H, 3), (R, H), (R, H) */
 	rf_f32 q, k, y, lr, m, gate;
 	struct rf_fast_rows decoded;         /* of rollouts that are decoded: k, v, lr and m of all steps */
 };
 
 struct rf_lact_work {
-	struct rf_attend_work attend;
+	struct rf_kv_work attend;
 	struct rf_fast_work fast;
 	rf_f32 norm[2], n, dgate;            /* q, k after their norm */
 	struct rf_fast_rows x, dx;           /* in the order of the pass ... */

@@ -226,18 +226,18 @@ static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 			rf_fast_copy(f, each, rf_at(rf_w(m, l->w[i]), h * each),
 			             rf_at(to, 2 * h * each), false);
 		if (rank)
-			RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->D, .k = c->rank,
-			   .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank,
-			   .b = rf_w(m, l->right[i]), .ldb = c->D, .sb = rank * D, .c = to, .ldc = c->D,
-			   .sc = 2 * each);
+			RF_RUN(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->D, .k = c->rank,
+			       .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank,
+			       .b = rf_w(m, l->right[i]), .ldb = c->D, .sb = rank * D, .c = to, .ldc = c->D,
+			       .sc = 2 * each);
 	}
 	if (rank)
-		RF(f->dev, diagonal, .mats = 2 * c->heads, .rows = c->E, .cols = c->D, .apart = each,
-		   .by = 0.5f, .y = z);
+		RF_RUN(f->dev, diagonal, .mats = 2 * c->heads, .rows = c->E, .cols = c->D, .apart = each,
+		       .by = 0.5f, .y = z);
 	rf_fast_copy(f, H * each, rf_w(m, l->w[1]), rf_at(z, 2 * H * each), false);
-	RF(f->dev, length_fwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = length);
-	RF(f->dev, length_fwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),
-	   .y = rf_at(length, 2 * H * E));
+	RF_RUN(f->dev, length_fwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = length);
+	RF_RUN(f->dev, length_fwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),
+	       .y = rf_at(length, 2 * H * E));
 }
 
 static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
@@ -248,11 +248,11 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 	rf_f32 z = mark_of(p->tree, layer, 0).z, dz = dmark_of(p->tree, layer, 0).z;
 	size_t D = (size_t)c->D, E = (size_t)c->E, each = D * E, H = (size_t)c->heads, rank = (size_t)c->rank;
 
-	RF(f->dev, length_bwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = f->length, .dy = f->dlength,
-	   .dx = dz);
-	RF(f->dev, length_bwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),
-	   .y = rf_at(f->length, 2 * H * E), .dy = rf_at(f->dlength, 2 * H * E),
-	   .dx = rf_at(dz, 2 * H * each));
+	RF_RUN(f->dev, length_bwd, .rows = 2 * c->heads * c->E, .n = D, .x = z, .y = f->length,
+	       .dy = f->dlength, .dx = dz);
+	RF_RUN(f->dev, length_bwd, .rows = c->heads * c->D, .n = E, .x = rf_at(z, 2 * H * each),
+	       .y = rf_at(f->length, 2 * H * E), .dy = rf_at(f->dlength, 2 * H * E),
+	       .dx = rf_at(dz, 2 * H * each));
 	rf_fast_copy(f, H * each, rf_at(dz, 2 * H * each), rf_dw(m, l->w[1]), true);
 	for (int i = 0; i < 3; i += 2) {
 		rf_f32 from = rf_at(dz, i ? each : 0);
@@ -262,12 +262,13 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 			             rf_at(rf_dw(m, l->w[i]), h * each), true);
 		if (!rank)
 			continue;
-		RF(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->rank, .k = c->D, .tb = true,
-		   .add = true, .a = from, .lda = c->D, .sa = 2 * each, .b = rf_w(m, l->right[i]),
-		   .ldb = c->D, .sb = rank * D, .c = rf_dw(m, l->left[i]), .ldc = c->rank, .sc = E * rank);
-		RF(f->dev, gemm, .batch = c->heads, .m = c->rank, .n = c->D, .k = c->E, .ta = true,
-		   .add = true, .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank, .b = from,
-		   .ldb = c->D, .sb = 2 * each, .c = rf_dw(m, l->right[i]), .ldc = c->D, .sc = rank * D);
+		RF_RUN(f->dev, gemm, .batch = c->heads, .m = c->E, .n = c->rank, .k = c->D, .tb = true,
+		       .add = true, .a = from, .lda = c->D, .sa = 2 * each, .b = rf_w(m, l->right[i]),
+		       .ldb = c->D, .sb = rank * D, .c = rf_dw(m, l->left[i]), .ldc = c->rank,
+		       .sc = E * rank);
+		RF_RUN(f->dev, gemm, .batch = c->heads, .m = c->rank, .n = c->D, .k = c->E, .ta = true,
+		       .add = true, .a = rf_w(m, l->left[i]), .lda = c->rank, .sa = E * rank, .b = from,
+		       .ldb = c->D, .sb = 2 * each, .c = rf_dw(m, l->right[i]), .ldc = c->D, .sc = rank * D);
 	}
 }
 
@@ -417,8 +418,8 @@ void rf_lact_regroup(const struct rf_pass *p, int width, rf_f32 pass, rf_f32 gro
 		rf_f32 a = rf_at(pass, (size_t)i * each),
 		       b = rf_at(group, ((size_t)i * (size_t)steps_room(p) + (size_t)p->decoded) * each);
 
-		RF(p->tree->model->dev, rows, .n = p->steps, .d = along, .from = back ? b : a,
-		   .lf = back ? along : across, .to = back ? a : b, .lt = back ? across : along);
+		RF_RUN(p->tree->model->dev, rows, .n = p->steps, .d = along, .from = back ? b : a,
+		       .lf = back ? along : across, .to = back ? a : b, .lt = back ? across : along);
 	}
 }
 

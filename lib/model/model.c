@@ -8,7 +8,7 @@
 static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_model *m)
 {
 	const char *root = c->names.root;
-	const struct rf_begin normal = RF_NORMAL(c->initializer_range),
+	const struct rf_initializer normal = RF_NORMAL(c->initializer_range),
 	                      one = c->norm_plus_one ? RF_ZERO : RF_ONE;
 
 	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab, c->d },
@@ -131,20 +131,20 @@ void rf_model_free(struct rf_model *m)
 void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 y, int ldy, bool add)
 {
-	RF(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true, .a = x,
-	   .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y, .ldc = ldy ? ldy : w.out,
-	   .bias = rf_w(m, bias));
+	RF_RUN(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true, .a = x,
+	       .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y, .ldc = ldy ? ldy : w.out,
+	       .bias = rf_w(m, bias));
 }
 
 void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 dy, int ldy, rf_f32 dx, bool add)
 {
 	ldy = ldy ? ldy : w.out;
-	RF(m->dev, gemm, .m = w.out, .n = w.in, .k = rows, .ta = true, .add = true, .a = dy, .lda = ldy,
-	   .b = x, .ldb = w.in, .c = rf_dw(m, w), .ldc = w.in);
+	RF_RUN(m->dev, gemm, .m = w.out, .n = w.in, .k = rows, .ta = true, .add = true, .a = dy, .lda = ldy,
+	       .b = x, .ldb = w.in, .c = rf_dw(m, w), .ldc = w.in);
 	if (bias.there)
-		RF(m->dev, colsum, .rows = rows, .d = w.out, .ldx = ldy, .x = dy, .y = rf_dw(m, bias));
+		RF_RUN(m->dev, colsum, .rows = rows, .d = w.out, .ldx = ldy, .x = dy, .y = rf_dw(m, bias));
 	if (dx)
-		RF(m->dev, gemm, .m = rows, .n = w.in, .k = w.out, .add = add, .weight = true, .a = dy,
-		   .lda = ldy, .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
+		RF_RUN(m->dev, gemm, .m = rows, .n = w.in, .k = w.out, .add = add, .weight = true, .a = dy,
+		       .lda = ldy, .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
 }

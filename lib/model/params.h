@@ -43,16 +43,16 @@ struct rf_weight { size_t at; bool there; int out, in; };
 /* How a weight begins: normal with a standard deviation, all 1, all 0; the logarithm of a number between low
  * and high; what softplus makes a number between them of, whose logarithm is uniform.  The last three are
  * free of weight decay. */
-#define RF_NORMAL(sd) (struct rf_begin){ .init = RF_INIT_NORMAL, .scale = sd, .decay = true }
-#define RF_ONE        (struct rf_begin){ .init = RF_INIT_ONE, .decay = true }
-#define RF_ZERO       (struct rf_begin){ .init = RF_INIT_ZERO, .decay = true }
-#define RF_FREE_ONE   (struct rf_begin){ .init = RF_INIT_ONE }
-#define RF_LOG(a, b)  (struct rf_begin){ .init = RF_INIT_LOG, .low = a, .high = b }
-#define RF_RATE(a, b) (struct rf_begin){ .init = RF_INIT_RATE, .low = a, .high = b }
-struct rf_begin { enum rf_init_kind init; double scale; bool decay; double low, high; };
+#define RF_NORMAL(sd) (struct rf_initializer){ .init = RF_INIT_NORMAL, .scale = sd, .decay = true }
+#define RF_ONE        (struct rf_initializer){ .init = RF_INIT_ONE, .decay = true }
+#define RF_ZERO       (struct rf_initializer){ .init = RF_INIT_ZERO, .decay = true }
+#define RF_FREE_ONE   (struct rf_initializer){ .init = RF_INIT_ONE }
+#define RF_LOG(a, b)  (struct rf_initializer){ .init = RF_INIT_LOG, .low = a, .high = b }
+#define RF_RATE(a, b) (struct rf_initializer){ .init = RF_INIT_RATE, .low = a, .high = b }
+struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high; };
 
 /* The weight of this name; its dimensions up to the first 0. */
-struct rf_weight rf_params_weight(struct rf_params *t, struct rf_begin begin, const int shape[4],
+struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer begin, const int shape[4],
                                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Every weight was declared: puts them in order and says where each lies.  RF_ENOMEM. */
 enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e);

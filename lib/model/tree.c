@@ -409,7 +409,7 @@ static void aim_branch(struct rf_tree *t, int n)
 static void copy(const struct rf_model *m, int rows, rf_f32 from, rf_f32 to)
 {
 	if (from != to)
-		RF(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
+		RF_RUN(m->dev, rows, .n = rows, .d = m->cfg->d, .from = from, .to = to);
 }
 
 /* y = the norm of x, one of those of hidden states; and its gradient, added to dx where that is said. */
@@ -417,17 +417,17 @@ static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y
 {
 	const struct rf_model *m = p->tree->model;
 
-	RF(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
-	   .plus_one = m->cfg->norm_plus_one, .x = x, .w = rf_w(m, w), .y = y);
+	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
+	       .plus_one = m->cfg->norm_plus_one, .x = x, .w = rf_w(m, w), .y = y);
 }
 
 static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
 {
 	const struct rf_model *m = p->tree->model;
 
-	RF(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
-	   .plus_one = m->cfg->norm_plus_one, .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx,
-	   .dw = rf_dw(m, w));
+	RF_RUN(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
+	       .plus_one = m->cfg->norm_plus_one, .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx,
+	       .dw = rf_dw(m, w));
 }
 
 static rf_f32 final_norm(struct rf_pass *p)
@@ -491,8 +491,8 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 	const struct rf_config *c = m->cfg;
 	int rows = p->nb * p->steps;
 
-	RF(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed),
-	   .y = p->h[0]);
+	RF_RUN(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed),
+	       .y = p->h[0]);
 	for (int i = 0; i < c->layers; i++) {
 		const struct rf_layer *l = &m->layer[i];
 
@@ -504,8 +504,8 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 		norm(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linear_fwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, false);
 		rf_linear_fwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, false);
-		RF(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i],
-		   .y = p->act);
+		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i],
+		       .up = p->up[i], .y = p->act);
 		copy(m, rows, p->mid[i], p->h[i + 1]);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
 		if (p->tree->watch)
@@ -624,11 +624,11 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 	for (int i = c->layers - 1; i >= 0; i--) {
 		const struct rf_layer *l = &m->layer[i];
 
-		RF(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh, .lda = c->d,
-		   .b = rf_w(m, l->down), .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
+		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh,
+		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
 		/* in place: gate and up become their gradients, act the activation again */
-		RF(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i], .up = p->up[i],
-		   .dy = p->act, .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
+		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i],
+		       .up = p->up[i], .dy = p->act, .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
 		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linear_bwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, p->dx, false);
@@ -639,8 +639,8 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 		l->mixer->bwd(p, i, p->x, p->dh, p->dx);
 		norm_back(p, l->mixer_norm, p->h[i], p->dx, p->dh, true);
 	}
-	RF(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh,
-	   .dw = rf_dw(m, m->embed));
+	RF_RUN(m->dev, embed_bwd, .rows = rows, .d = c->d, .tokens = tokens, .dy = p->dh,
+	       .dw = rf_dw(m, m->embed));
 }
 
 void rf_tree_backward_branch(struct rf_tree *t, rf_f32 dhidden)
