@@ -22,7 +22,7 @@ def answer(line):
 
 def wrong_parts(of, x):
     """What to add to an answer's parts so that they are wrong in the way that is asked for."""
-    names = {"computed": "edit", "overlap": "overlap", "no-name": "a-b", "long": "p" * 33, "empty-name": "",
+    names = {"computed": "edit", "planted": "planted", "no-name": "a-b", "long": "p" * 33, "empty-name": "",
              "escape": "\x1b[1m"}
     values = {"rows": x[:-1], "few": [x[0], x[1][:-1]], "flat": x[0] + x[1], "number": 1, "map": {"0": x[0]},
               "strings": [[1, "2"], x[1]], "nulls": [[None, 1], x[1]], "deep": [[[1], [2]], x[1]],
