@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/pack.h"
+#include "base/buf.h"
 
 /* A line is begun, gets its values, whose names need no escapes, and is ended, newline included; a failure
  * (memory) sticks to the buffer.  A real number has nine digits; what is not finite is null. */

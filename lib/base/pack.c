@@ -160,37 +160,6 @@ struct rf_mp rf_mp_get(struct rf_mp map, const char *word)
 	return (struct rf_mp){ NULL, NULL };
 }
 
-void rf_buf_add(struct rf_buf *b, const void *data, size_t n)
-{
-	size_t need, cap;
-	unsigned char *p;
-
-	if (b->failed || !n)
-		return;
-	if (__builtin_add_overflow(b->n, n, &need) || need > SIZE_MAX / 2) {
-		b->failed = true;
-		return;
-	}
-	if (need > b->cap) {
-		for (cap = b->cap ? b->cap : 256; cap < need; cap *= 2)
-			;
-		if (!(p = realloc(b->p, cap))) {
-			b->failed = true;
-			return;
-		}
-		b->p = p;
-		b->cap = cap;
-	}
-	memcpy(b->p + b->n, data, n);
-	b->n = need;
-}
-
-void rf_buf_free(struct rf_buf *b)
-{
-	free(b->p);
-	memset(b, 0, sizeof *b);
-}
-
 static int add(void *b, const char *data, size_t n)
 {
 	rf_buf_add(b, data, n);

@@ -1,4 +1,4 @@
-/* pack.h -- msgpack at the level of bytes: a cursor that trusts nothing, and a buffer to pack into.
+/* pack.h -- msgpack at the level of bytes: a cursor that trusts nothing, and packing into a buffer.
  *
  * The cursor allocates nothing and knows where every value begins and ends, so that what a program does not
  * know can pass through it byte for byte.  Writing is msgpack-c's own packer. */
@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/buf.h"
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -43,11 +45,6 @@ struct rf_mp rf_mp_get(struct rf_mp map, const char *word);
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Bytes that grow.  A failed allocation sticks (like ferror), so that it is asked for once, at the end. */
-struct rf_buf { unsigned char *p; size_t n, cap; bool failed; };
-
-void rf_buf_add(struct rf_buf *b, const void *data, size_t n);
-void rf_buf_free(struct rf_buf *b);
 void rf_pack_init(msgpack_packer *pk, struct rf_buf *b);
 void rf_pack_str(msgpack_packer *pk, const void *s, size_t n);
 void rf_pack_text(msgpack_packer *pk, const char *s);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/pack.h"
+#include "base/buf.h"
 
 void rf_page_puts(struct rf_buf *p, const char *s);
 void rf_page_printf(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/pack.h"
 #include "base/page.h"
 #include "dump/table.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/page.h"
-#include "io/tempfile.h"
 #include "io/disk.h"
+#include "io/tempfile.h"
 #include "loop/words.h"
 
 enum { LIMIT = 64 << 20 };

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/pack.h"
 
 /* Adds a word; value NULL: an empty one. */
 void rf_words_add(struct rf_buf *words, const char *name, const char *value);

@@ -3,7 +3,7 @@
 #ifndef RF_ENTROPY_H
 #define RF_ENTROPY_H
 
-#include "base/pack.h"
+#include "base/buf.h"
 #include "engine/engine.h"
 #include "stream/record.h"
 

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/opt.h"
-#include "base/pack.h"
 #include "ckpt/ckpt.h"
 #include "engine/engine.h"
 #include "method/train.h"
