@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/pack.h"
 #include "base/page.h"
 #include "dump/table.h"
+#include "stream/pack.h"
 
 struct rf_record_text {
 	struct rf_words words;

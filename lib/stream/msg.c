@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/pack.h"
 #include "base/utf8.h"
 #include "stream/msg.h"
+#include "stream/pack.h"
 
 static const char too_many[] = "more than 100000 values in one message";
 

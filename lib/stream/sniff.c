@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/pack.h"
 #include "base/utf8.h"
+#include "stream/pack.h"
 #include "stream/sniff.h"
 
 static const struct { const char *magic; size_t n; const char *name; } kinds[] = {

@@ -4,7 +4,7 @@
 #define RF_WIRE_H
 
 #include "base/err.h"
-#include "base/pack.h"
+#include "stream/pack.h"
 #include "stream/stream.h"
 
 /* ---- messages ------------------------------------------------------------------------------ */

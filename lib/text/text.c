@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/pack.h"
 #include "io/disk.h"
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "stream/msg.h"
+#include "stream/pack.h"
 #include "stream/stream.h"
 #include "text/text.h"
 

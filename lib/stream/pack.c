@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pack.h"
+#include "stream/pack.h"
 
 /* The unsigned number in n bytes, most significant first. */
 static uint64_t number(const unsigned char *p, int n)
