@@ -210,7 +210,8 @@ gone() {
 	rf-dump --check -q out
 	diff want <(records show out)
 	rewards <(rf-reward in) | jq -c 'del(.kind, .total)' >computed
-	rewards out | jq -c 'del(.kind, .total, .parts.twice, .parts.Half_1) | del(.parts | select(. == {}))' \
+	rewards out | jq -c 'del(.kind, .total, .parts.twice, .parts.Half_1) |
+		del(.parts | select(. == {}))' \
 		>rest
 	diff computed rest
 	rewards out | jq -se 'length == 4 and all(.parts.twice.data == [.total.data[] * 2])' >/dev/null

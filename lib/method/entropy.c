@@ -1,14 +1,12 @@
-/* entropy.c -- H_t at every position in one forward pass (paper, eq. 4), and what evaluation sums
- * up of the same pass.
+/* entropy.c -- H_t at every position in one forward pass (paper, eq. 4).
  *
- * The text goes through the tree segment by segment; the head then reads each segment's hidden states block
- * by block, and what it leaves is a few numbers per row, so logits are never whole (but for --keep logits)
- * and memory does not grow with the text. */
+ * The sequence goes through the tree segment by segment; the head then reads each segment's hidden states
+ * block by block, and what it leaves is a few numbers per row, so logits are never whole (but for --keep
+ * logits) and memory does not grow with the sequence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jline.h"
 #include "device/arena.h"
 #include "method/entropy.h"
 
@@ -93,10 +91,8 @@ static enum rf_code not_finite(struct rf_engine *g, int position, struct rf_err 
 	               rf_tree_blame(g->tree, NULL, why) ? why : "the head overflows there");
 }
 
-/* One pass over the text: entropies, log-probabilities of the next tokens and the most likely ones,
- * each (T) or NULL. */
-static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp, int32_t *top,
-                         struct rf_err *e)
+enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
+                             int32_t *top, struct rf_err *e)
 {
 	struct rf_engine *g = s->engine;
 	struct rf_model *m = &g->model;
@@ -139,7 +135,7 @@ static enum rf_code pass(struct rf_entropy *s, struct rf_record *r, float *entro
 	return RF_OK;
 }
 
-static void *array(struct rf_record *r, size_t n, struct rf_err *e)
+void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e)
 {
 	void *p = rf_record_alloc(r, n ? n : 1, 4);
 
@@ -148,7 +144,7 @@ static void *array(struct rf_record *r, size_t n, struct rf_err *e)
 	return p;
 }
 
-static void set_nll(struct rf_record *r, const float *logp, const int32_t *top, float *nll, float *correct)
+void rf_entropy_nll(struct rf_record *r, const float *logp, const int32_t *top, float *nll, float *correct)
 {
 	for (int t = 0; t + 1 < r->T; t++) {
 		nll[t] = -logp[t];
@@ -162,71 +158,24 @@ enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct
 {
 	const struct rf_config *c = &s->engine->ckpt->cfg;
 	size_t T = (size_t)r->T;
-	float *entropy = array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
+	float *entropy = rf_entropy_array(r, T, e), *logp = NULL, *nll = NULL, *correct = NULL;
 	int32_t *top = NULL;
 	enum rf_code rc;
 
-	if (!entropy || (s->nll && (!(logp = array(r, T, e)) || !(nll = array(r, T, e)) ||
-	                            !(correct = array(r, T, e)) || !(top = array(r, T, e)))))
+	if (!entropy ||
+	    (s->nll && (!(logp = rf_entropy_array(r, T, e)) || !(nll = rf_entropy_array(r, T, e)) ||
+	                !(correct = rf_entropy_array(r, T, e)) || !(top = rf_entropy_array(r, T, e)))))
 		return RF_ENOMEM;
-	if (s->hidden && !(r->hidden = array(r, T * (size_t)c->d, e)))
+	if (s->hidden && !(r->hidden = rf_entropy_array(r, T * (size_t)c->d, e)))
 		return RF_ENOMEM;
-	if (s->logits && !(r->logits = array(r, T * (size_t)c->vocab, e)))
+	if (s->logits && !(r->logits = rf_entropy_array(r, T * (size_t)c->vocab, e)))
 		return RF_ENOMEM;
 	r->d = r->hidden ? (s->hidden ? c->d : r->d) : 0;
 	r->N = r->logits ? (s->logits ? c->vocab : r->N) : 0;
-	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
+	if ((rc = rf_entropy_pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	r->entropy = entropy;
 	if (s->nll)
-		set_nll(r, logp, top, nll, correct);
+		rf_entropy_nll(r, logp, top, nll, correct);
 	return RF_OK;
-}
-
-enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
-                            struct rf_err *e)
-{
-	size_t T = (size_t)r->T;
-	float *entropy = array(r, T, e), *logp = array(r, T, e), *nll = array(r, T, e),
-	      *correct = array(r, T, e);
-	int32_t *top = array(r, T, e);
-	int from = response ? r->prompt_len : 1;
-	uint64_t before = sum->tokens;
-	enum rf_code rc;
-
-	if (!entropy || !logp || !nll || !correct || !top)
-		return RF_ENOMEM;
-	if (response && r->prompt_len < 0)
-		return rf_fail(
-			e, RF_EDATA,
-			"--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
-	if ((rc = pass(s, r, entropy, logp, top, e)) != RF_OK)
-		return rc;
-	for (int t = from < 1 ? 1 : from; t < r->T; t++) {
-		sum->nll -= (double)logp[t - 1];
-		sum->prob += exp((double)logp[t - 1]);
-		sum->correct += top[t - 1] == r->tokens[t];
-		sum->tokens++;
-	}
-	sum->sequences++;
-	sum->none += sum->tokens == before;
-	if (s->nll) {
-		r->entropy = entropy;
-		set_nll(r, logp, top, nll, correct);
-	}
-	return RF_OK;
-}
-
-void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line)
-{
-	double n = sum->tokens ? (double)sum->tokens : 1;
-
-	rf_jline_begin(line);
-	rf_jline_real(line, "nll", sum->nll / n);
-	rf_jline_real(line, "perplexity", exp(sum->nll / n));
-	rf_jline_real(line, "accuracy", sum->correct / n);
-	rf_jline_real(line, "probability", sum->prob / n);
-	rf_jline_int(line, "tokens", (int64_t)sum->tokens);
-	rf_jline_int(line, "sequences", (int64_t)sum->sequences);
-	rf_jline_end(line);
 }

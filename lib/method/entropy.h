@@ -3,7 +3,6 @@
 #ifndef RF_ENTROPY_H
 #define RF_ENTROPY_H
 
-#include "base/buf.h"
 #include "engine/engine.h"
 #include "stream/record.h"
 
@@ -23,17 +22,13 @@ void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_deman
  * and rollouts are tokens and keep their meaning.  RF_ENUMERIC: NaN or Inf, and at which position. */
 enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct rf_err *e);
 
-/* What rf-ntp --eval sums up, in the order of the records. */
-struct rf_eval {
-	double nll, correct, prob;
-	uint64_t tokens, sequences, none; /* none: sequences without a token that counts */
-};
-
-/* Adds one sequence's tokens (from prompt_len on with `response`) to *sum; with s->nll writes
- * r->nll and correct. */
-enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
-                            struct rf_err *e);
-/* Adds the means to a text, as a line of JSON. */
-void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line);
+/* What evaluation shares of it.  One pass over the sequence: entropies, log-probabilities of the next tokens
+ * and the most likely next tokens, each (T); logp and top may be NULL. */
+enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
+                             int32_t *top, struct rf_err *e);
+/* n numbers of 4 bytes that live as long as the record; NULL: RF_ENOMEM in *e. */
+void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e);
+/* Writes r->nll and correct, into these arrays (T). */
+void rf_entropy_nll(struct rf_record *r, const float *logp, const int32_t *top, float *nll, float *correct);
 
 #endif
