@@ -93,7 +93,8 @@ ISA_x86_64_v3 = -march=x86-64-v3
 ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 
 # The CUDA backend is one shared object, which only a program that is asked for it loads; CUDA=no leaves it
-# out.  The same kernels compiled for the host are what tests run.
+# out.  The same kernels compiled for the host are what tests run: <gpu/launch.h> and <gpu/ptx.h> are then
+# those of t/emu, which -I names first.
 NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA  ?= $(if $(NVCC),yes,no)
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -106,7 +107,7 @@ NVCC_FLAGS = -std=c++17 -O3 -lineinfo --Werror all-warnings -Xptxas -v \
              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(comma)code=sm_$a) \
              -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS))
 EMU_FLAGS  = -std=c++17 -O$(if $(SANITIZE)$(FUZZER),1,2) -g -fPIC -fvisibility=hidden -fno-strict-aliasing \
-             -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Ilib -Ikernels -It/emu -It \
+             -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -It/emu -Ilib -Ikernels -It \
              -isystem $(CUDA_HOME)/include $(CU_NAMES)
 # Kernels, which in the second form tell t/emu/race.cpp of every access: at -O1 g++ would leave out
 # p[i] = f().
@@ -293,8 +294,9 @@ units-fuzz: $(REPLAYS)
 # forked end.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/*.c)
-QUIET     = $(filter-out lib/cli/% lib/io/child.c,$(wildcard lib/*/*.c kernels/*.c kernels/*.h)) $(CU)
-ROOMS     = $(wildcard lib/*/*.[ch] kernels/*.[ch] kernels/*.cu tools/*.c)
+QUIET     = $(filter-out lib/cli/% lib/io/child.c, \
+            $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
+ROOMS     = $(wildcard lib/*/*.[ch] kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/*.cu t/emu/*.cpp)
 SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
@@ -303,8 +305,9 @@ SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 # What people wrote, but for the manual and README.
 WRITTEN   = $(SOURCES) $(CU) $(EMULATOR) Makefile .ci/run \
-            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/*.sh t/*.h t/emu/*.h t/*.bats t/cross/*.bats \
-            t/*.bash t/*.py t/*.awk completion/* $(addprefix pipelines/*.,sh mk awk gp py))
+            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/*.h t/emu/*.h \
+            t/emu/gpu/*.h t/*.bats t/cross/*.bats t/*.bash t/*.py t/*.awk completion/* \
+            $(addprefix pipelines/*.,sh mk awk gp py))
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
 lint:

@@ -247,12 +247,12 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4) + from * APART;
 
 		if (row.all_near(ROWS) && a.vec && a.D == DP) {
-			UNROLL()
+#pragma unroll
 			for (int i = 0; i < CHUNK; i++)
 				x[i] = *(const float4 *)(row.near(first + i * APART) + c);
 			return;
 		}
-		UNROLL()
+#pragma unroll
 		for (int i = 0; i < CHUNK; i++)
 			x[i] = read_four(row(first + i * APART), c, a.D, a.vec);
 	}
@@ -267,12 +267,12 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 	{
 		const int c = threadIdx.x % (DP / 4) * 4, first = threadIdx.x / (DP / 4);
 
-		UNROLL(1)
+#pragma unroll 1
 		for (int from = 0; from < N; from += CHUNK) {
 			if (!EARLY)
 				some(a, from, row);
 			if (c < (a.D + 15) / 16 * 16) {
-				UNROLL()
+#pragma unroll
 				for (int i = 0; i < CHUNK; i++)
 					put_four(to + (first + (from + i) * APART) * padded<T>(DP) + c,
 					         x[i], by);
@@ -283,20 +283,8 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* exp(x), as exact as exp2f, which is this instruction and takes care of results below 1e-38, which
- * are 0 here. */
-static __device__ __forceinline__ float expo(float x)
-{
-	float y;
-
-	x *= 1.4426950408889634f;
-#ifdef __CUDACC__
-	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-#else
-	y = exp2f(x);
-#endif
-	return y;
-}
+/* exp(x); results below 1e-38 are 0 here. */
+static __device__ __forceinline__ float expo(float x) { return exp2_ftz(x * 1.4426950408889634f); }
 
 static __device__ __forceinline__ float row_max(float x)
 {
@@ -318,7 +306,7 @@ static __device__ __forceinline__ void write_rows(float *to, long long up, long 
 {
 	const int col = (threadIdx.x & 3) * 2;
 
-	UNROLL()
+#pragma unroll
 	for (int n = 0; n < N; n++)
 		for (int e = 0; e < 4; e++) {
 			const int l = n * 8 + col + e % 2;
@@ -737,7 +725,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 			warp_product<true>(x, SOME / 8, width, k + group * LD, LD, q + share * SOME * LD, LD);
 			warp_product<true>(y, SOME / 8, width, v + group * LD, LD,
 			                   d_o + share * SOME * LD, LD);
-			UNROLL()
+#pragma unroll
 			for (int i = 0; i < SOME / 8; i++)
 				for (int c = 0; c < 2; c++) {
 					const reader w = who[share * SOME + i * 8 + col + c];

@@ -1,9 +1,11 @@
 /* cuda.h -- what the CUDA kernels share: how one is launched, its scratch memory, sums over a block.
  *
- * Each kernels/NAME.cu is compiled twice: by nvcc for the plugin rf-cuda.so, and by a C++ compiler for
- * rf-cuda-host.so, where t/emu runs blocks one after the other and their threads as fibres.  So a kernel
- * keeps to what both know: LAUNCH and SHARED below instead of <<<>>> and extern __shared__, no globals, no
- * waiting of one block for another, no reliance on the order in which a matrix fragment holds its elements.
+ * Each kernels/NAME.cu is compiled twice: by nvcc for the plugin rf-cuda.so, and for tests by a C++ compiler
+ * with an emulator that runs blocks one after the other and their threads as fibres.  What differs between
+ * the two is in <gpu/launch.h> and <gpu/ptx.h> alone, of which the emulator has its own.  So a kernel keeps
+ * to what both know: LAUNCH and SHARED instead of <<<>>> and extern __shared__, PTX as the functions of
+ * ptx.h, no globals, no waiting of one block for another, no reliance on the order in which a matrix fragment
+ * holds its elements.
  *
  * All runs on one stream, in the order of the calls.  Sums are taken in a fixed order, without atomics on
  * floats, so equal inputs give equal bits from run to run.  After a failure nothing is launched any more. */
@@ -13,13 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
-#include <cuda_bf16.h>
-#include <cuda_runtime.h>
-#include <mma.h>
-#else
-#include "../t/emu/emu_mma.h"
-#endif
+#include <gpu/launch.h>
 
 extern "C" {
 #include "device/dev.h"
@@ -109,31 +105,6 @@ RF_OPS(X)
 #undef X
 
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
-#ifdef __CUDACC__
-#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
-	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
-#define RF_ALLOW(kernel, bytes) \
-	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, \
-	                     (int)(bytes))
-/* Dynamic shared memory, taken piece by piece: SHARED(s); float *a = s.take<float>(n); */
-struct rf_shared {
-	unsigned char *p;
-	template <class T> __device__ __forceinline__ T *take(int n)
-	{
-		T *r = reinterpret_cast<T *>(p);
-		p += (n * (int)sizeof(T) + 127) / 128 * 128;
-		return r;
-	}
-};
-#define SHARED(name) \
-	extern __shared__ __align__(128) unsigned char rf_shared_memory[]; \
-	rf_shared name { rf_shared_memory }
-#else
-#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
-	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
-#define RF_ALLOW(kernel, bytes) (emu::allow_smem((const void *)(kernel), (bytes)), cudaSuccess)
-#define SHARED(name) emu::carver name
-#endif
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
 	do { \
 		if ((d)->err.code != RF_OK) \

@@ -4,6 +4,7 @@
 #define RF_TILE_H
 
 #include "cuda.h"
+#include <gpu/ptx.h>
 
 /* c (m, n) = (or +=) a (m, k) b (k, n), row-major with la, lb, lc elements from row to row; TA: a is stored
  * (k, m), TB: b is stored (n, k).  Rows begin at multiples of 16 bytes, tiles at 32.  Who calls has had a
@@ -66,52 +67,6 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 }
 
 /* ---- in registers -------------------------------------------------------------------------- */
-
-/* Matrix units as the PTX manual defines them (their host twins: t/emu): d (16, 8) = a (16, 16) b (16, 8) +
- * c, and four matrices of 8 x 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a
- * multiple of 16 bytes. */
-#ifdef __CUDACC__
-static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
-                                                    const uint32_t (&b)[2], const float (&c)[4])
-{
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-	             "{%8,%9}, {%10,%11,%12,%13};"
-	             : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
-	               "f"(c[2]), "f"(c[3]));
-}
-
-static __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-	             : "r"((uint32_t)__cvta_generic_to_shared(row))
-	             : "memory");
-}
-
-static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-	             : "r"((uint32_t)__cvta_generic_to_shared(row))
-	             : "memory");
-}
-
-/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits
- * for all groups but the last n of this thread. */
-static __device__ __forceinline__ void copy_16(void *to, const void *from)
-{
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)
-	                                                                       __cvta_generic_to_shared(to)),
-	             "l"(from)
-	             : "memory");
-}
-static __device__ __forceinline__ void copies_close() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int n> static __device__ __forceinline__ void copies_wait()
-{
-	asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
-}
-#endif
 
 /* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in
  * different banks. */

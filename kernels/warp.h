@@ -10,51 +10,6 @@
 
 #include "tile.h"
 
-#ifdef __CUDACC__
-#define UNROLL_PRAGMA(x) _Pragma(#x)
-#define UNROLL(n) UNROLL_PRAGMA(unroll n)
-#else
-#define UNROLL(n)
-#endif
-
-/* ---- instructions -------------------------------------------------------------------------- */
-
-#ifdef __CUDACC__
-/* c (16, 8) += a (16, 16) b (16, 8) */
-static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-	    "{%0,%1,%2,%3};"
-	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* Four matrices (8, 8), whose 32 rows the lanes name in order; turned on the way, or not. */
-template <bool TURN> static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const bf16 *row)
-{
-	const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
-
-	if (TURN)
-		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
-	else
-		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
-}
-#else
-static inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-	const uint32_t b[2] = { b0, b1 };
-
-	mma_m16n8k16(c, a, b, c);
-}
-
-template <bool TURN> static inline void load_four(uint32_t (&x)[4], const bf16 *row)
-{
-	emu::ldmatrix(x, row, 4, TURN, __FILE__, __LINE__);
-}
-#endif
-
 /* ---- products ------------------------------------------------------------------------------ */
 
 /* Where this lane's part of a right operand begins: stored (n, k) with TB, else (k, n). */
@@ -72,7 +27,7 @@ static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, co
                                                     const bf16 *b, int lb)
 {
 	static_assert(N % 2 == 0, "columns are loaded by sixteens");
-	UNROLL()
+#pragma unroll
 	for (int n = 0; n < N; n += 2)
 		if (n < nt) {
 			uint32_t y[4];
@@ -94,7 +49,7 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 
 	a += (lane & 15) * la + (lane >> 4) * 8;
 	b = right_at<TB>(b, lb);
-	UNROLL(4)
+#pragma unroll 4
 	for (int l = 0; l < k; l += 16) {
 		uint32_t x[4];
 
@@ -112,12 +67,12 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 
 	a += g * la;
 	b += TB ? 2 * t * lb : 2 * t;
-	UNROLL(1)
+#pragma unroll 1
 	for (int l = 0; l < k; l += 4) {
 		const float4 x = *(const float4 *)(a + l), z = *(const float4 *)(a + 8 * la + l);
 		const float up[4] = { x.x, x.y, x.z, x.w }, low[4] = { z.x, z.y, z.z, z.w };
 
-		UNROLL()
+#pragma unroll
 		for (int n = 0; n < N; n++)
 			if (n < nt) {
 				float y[4][2];
@@ -150,7 +105,7 @@ static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N
 {
 	const int g = (threadIdx.x & 31) / 4, t = threadIdx.x & 3;
 
-	UNROLL()
+#pragma unroll
 	for (int n = 0; n < N; n++)
 		for (int e = 0; e < 4; e++)
 			round_to(to + (g + e / 2 * 8) * ld + n * 8 + 2 * t + e % 2, c[n][e]);
@@ -163,7 +118,7 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
                                                        bf16 *, int, const bf16 *b, int lb)
 {
 	b = right_at<false>(b, lb);
-	UNROLL()
+#pragma unroll
 	for (int l = 0; l < K; l += 2) {
 		const uint32_t x[4] = { two_bf16(p[l][0], p[l][1]), two_bf16(p[l][2], p[l][3]),
 		                        two_bf16(p[l + 1][0], p[l + 1][1]),

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cuda.h"
+#include <gpu/ptx.h>
 #include "tap.h"
 
 enum { PLAIN = 1, RACE = 2, SANITIZED = 4, ALL = 7 };

@@ -189,12 +189,6 @@ template <class T> T atomicCAS(T *p, emu::same<T> c, emu::same<T> v)
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
-/* ---- copies on their way, for which a kernel has a twin in PTX ----------------------------- */
-
-inline void copy_16(void *to, const void *from) { emu::copy_16(to, from); }
-inline void copies_close() { emu::copies_close(); }
-template <int n> inline void copies_wait() { emu::copies_wait(n); }
-
 /* ---- loads, numbers ------------------------------------------------------------------------ */
 
 template <class T> T __ldg(const T *p) { return *p; }

@@ -1,5 +1,5 @@
-/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and mma.sync m16n8k16 and ldmatrix
- * as functions of C++, for each of which a kernel has a twin in PTX. */
+/* emu_mma.h -- matrix units: nvcuda::wmma of 16 x 16 x 16, bf16 to float, and what gpu/ptx.h calls for
+ * mma.sync m16n8k16 and ldmatrix. */
 #ifndef EMU_MMA_H
 #define EMU_MMA_H
 
@@ -86,21 +86,6 @@ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
 }
 
 }
-}
-
-inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                         const float (&c)[4], EMU_AT)
-{
-	emu::mma(d, a, b, c, file_, line_);
-}
-
-inline void ldmatrix_x4(uint32_t (&r)[4], const void *row, EMU_AT)
-{
-	emu::ldmatrix(r, row, 4, false, file_, line_);
-}
-inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, EMU_AT)
-{
-	emu::ldmatrix(r, row, 4, true, file_, line_);
 }
 
 #endif

@@ -1,0 +1,32 @@
+/* launch.h -- CUDA's words, how a kernel is launched, and its dynamic shared memory, as nvcc has them.  The
+ * emulator of the tests has a header of the same name, t/emu/gpu/launch.h: which of the two <gpu/launch.h>
+ * is, the compiler's -I says. */
+#ifndef RF_GPU_LAUNCH_H
+#define RF_GPU_LAUNCH_H
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
+	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
+
+/* Lets the kernel have more than 48 KB of shared memory. */
+#define RF_ALLOW(kernel, bytes) \
+	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, \
+	                     (int)(bytes))
+
+/* Dynamic shared memory, taken piece by piece: SHARED(s); float *a = s.take<float>(n); */
+struct rf_shared {
+	unsigned char *p;
+	template <class T> __device__ __forceinline__ T *take(int n)
+	{
+		T *r = reinterpret_cast<T *>(p);
+		p += (n * (int)sizeof(T) + 127) / 128 * 128;
+		return r;
+	}
+};
+#define SHARED(name) \
+	extern __shared__ __align__(128) unsigned char rf_shared_memory[]; \
+	rf_shared name { rf_shared_memory }
+
+#endif

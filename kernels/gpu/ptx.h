@@ -1,0 +1,86 @@
+/* ptx.h -- instructions that C++ has no words for, as functions.  The emulator of the tests has a header of
+ * the same name with the same functions, t/emu/gpu/ptx.h: which of the two <gpu/ptx.h> is, the compiler's -I
+ * says. */
+#ifndef RF_GPU_PTX_H
+#define RF_GPU_PTX_H
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <mma.h>
+
+/* Matrix units as the PTX manual defines them: d (16, 8) = a (16, 16) b (16, 8) + c, and four matrices of 8 x
+ * 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a multiple of 16 bytes. */
+static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
+                                                    const uint32_t (&b)[2], const float (&c)[4])
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+	             "{%8,%9}, {%10,%11,%12,%13};"
+	             : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+	               "f"(c[2]), "f"(c[3]));
+}
+
+static __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	             : "r"((uint32_t)__cvta_generic_to_shared(row))
+	             : "memory");
+}
+
+static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	             : "r"((uint32_t)__cvta_generic_to_shared(row))
+	             : "memory");
+}
+
+/* c (16, 8) += a (16, 16) b (16, 8) */
+static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	    "{%0,%1,%2,%3};"
+	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* Four matrices (8, 8), whose 32 rows the lanes name in order; turned on the way, or not. */
+template <bool TURN>
+static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bfloat16 *row)
+{
+	if (TURN)
+		ldmatrix_x4_trans(x, row);
+	else
+		ldmatrix_x4(x, row);
+}
+
+/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits
+ * for all groups but the last n of this thread. */
+static __device__ __forceinline__ void copy_16(void *to, const void *from)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+	             :
+	             : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from)
+	             : "memory");
+}
+
+static __device__ __forceinline__ void copies_close() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int n> static __device__ __forceinline__ void copies_wait()
+{
+	asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+
+/* 2^x, with 0 for a result below 1e-38: as exact as exp2f, which is this instruction and takes care of
+ * those. */
+static __device__ __forceinline__ float exp2_ftz(float x)
+{
+	float y;
+
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+#endif

@@ -1,0 +1,15 @@
+/* launch.h -- kernels/gpu/launch.h as the emulator has it: CUDA's words, how a kernel is launched, and its
+ * dynamic shared memory. */
+#ifndef EMU_GPU_LAUNCH_H
+#define EMU_GPU_LAUNCH_H
+
+#include "emu.h"
+
+#define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
+	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
+
+#define RF_ALLOW(kernel, bytes) (emu::allow_smem((const void *)(kernel), (bytes)), cudaSuccess)
+
+#define SHARED(name) emu::carver name
+
+#endif
