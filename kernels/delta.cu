@@ -344,10 +344,10 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 
 					if (n * 16 >= c.mp)
 						break;
-					ldmatrix_x4(y, w + (n * 16 + part / 2 * 8 + r) * ld + k * 16 +
+					load_four<false>(y, w + (n * 16 + part / 2 * 8 + r) * ld + k * 16 +
 					                       part % 2 * 8);
-					mma_m16n8k16(U[2 * n], x, { y[0], y[1] }, U[2 * n]);
-					mma_m16n8k16(U[2 * n + 1], x, { y[2], y[3] }, U[2 * n + 1]);
+					mma(U[2 * n], x, y[0], y[1]);
+					mma(U[2 * n + 1], x, y[2], y[3]);
 				}
 			}
 			if (!early)
@@ -379,10 +379,10 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 				for (int n = 0; n < KP / 16; n++) {
 					uint32_t y[4];
 
-					ldmatrix_x4_trans(y, kk + (k * 16 + part % 2 * 8 + r) * ld + n * 16 +
+					load_four<true>(y, kk + (k * 16 + part % 2 * 8 + r) * ld + n * 16 +
 					                             part / 2 * 8);
-					mma_m16n8k16(S[2 * n], x, { y[0], y[1] }, S[2 * n]);
-					mma_m16n8k16(S[2 * n + 1], x, { y[2], y[3] }, S[2 * n + 1]);
+					mma(S[2 * n], x, y[0], y[1]);
+					mma(S[2 * n + 1], x, y[2], y[3]);
 				}
 			}
 		}

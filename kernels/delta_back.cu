@@ -386,13 +386,11 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 
 							if (n * 16 >= c.mp)
 								break;
-							ldmatrix_x4(y, here.R +
-							            (n * 16 + part / 2 * 8 + r) * ld +
-							            k * 16 + part % 2 * 8);
-							mma_m16n8k16(sum[2 * n], x, { y[0], y[1] },
-							             sum[2 * n]);
-							mma_m16n8k16(sum[2 * n + 1], x, { y[2], y[3] },
-							             sum[2 * n + 1]);
+							load_four<false>(y, here.R +
+							                 (n * 16 + part / 2 * 8 + r) * ld +
+							                 k * 16 + part % 2 * 8);
+							mma(sum[2 * n], x, y[0], y[1]);
+							mma(sum[2 * n + 1], x, y[2], y[3]);
 						}
 					}
 #pragma unroll
@@ -431,11 +429,11 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 					for (int n = 0; n < KP / 16; n++) {
 						uint32_t y[4];
 
-						ldmatrix_x4_trans(y,
+						load_four<true>(y,
 						                  here.B + (k * 16 + part % 2 * 8 + r) * ld +
 						                          n * 16 + part / 2 * 8);
-						mma_m16n8k16(dS[2 * n], x, { y[0], y[1] }, dS[2 * n]);
-						mma_m16n8k16(dS[2 * n + 1], x, { y[2], y[3] }, dS[2 * n + 1]);
+						mma(dS[2 * n], x, y[0], y[1]);
+						mma(dS[2 * n + 1], x, y[2], y[3]);
 					}
 				}
 				if (i) {

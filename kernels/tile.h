@@ -98,18 +98,12 @@ template <> struct warp_tile<bf16> {
 		for (int l = 0; l < k; l += 16) {
 			uint32_t fa[4], fb[4];
 
-			if (TA)
-				ldmatrix_x4_trans(fa, a + l * la);
-			else
-				ldmatrix_x4(fa, a + l);
+			load_four<TA>(fa, TA ? a + l * la : a + l);
 #pragma unroll
 			for (int n = 0; n < 2; n++) {
-				if (TB)
-					ldmatrix_x4(fb, b + n * 16 * lb + l);
-				else
-					ldmatrix_x4_trans(fb, b + n * 16 + l * lb);
-				mma_m16n8k16(x[2 * n], fa, { fb[0], fb[1] }, x[2 * n]);
-				mma_m16n8k16(x[2 * n + 1], fa, { fb[2], fb[3] }, x[2 * n + 1]);
+				load_four<!TB>(fb, TB ? b + n * 16 * lb + l : b + n * 16 + l * lb);
+				mma(x[2 * n], fa, fb[0], fb[1]);
+				mma(x[2 * n + 1], fa, fb[2], fb[3]);
 			}
 		}
 	}

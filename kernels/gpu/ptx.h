@@ -9,35 +9,7 @@
 #include <cuda_bf16.h>
 #include <mma.h>
 
-/* Matrix units as the PTX manual defines them: d (16, 8) = a (16, 16) b (16, 8) + c, and four matrices of 8 x
- * 8 from shared memory, lane l naming row l % 8 of matrix l / 8, which lies at a multiple of 16 bytes. */
-static __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
-                                                    const uint32_t (&b)[2], const float (&c)[4])
-{
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-	             "{%8,%9}, {%10,%11,%12,%13};"
-	             : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
-	               "f"(c[2]), "f"(c[3]));
-}
-
-static __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-	             : "r"((uint32_t)__cvta_generic_to_shared(row))
-	             : "memory");
-}
-
-static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-	             : "r"((uint32_t)__cvta_generic_to_shared(row))
-	             : "memory");
-}
-
-/* c (16, 8) += a (16, 16) b (16, 8) */
+/* Matrix units as the PTX manual defines them.  c (16, 8) += a (16, 16) b (16, 8) */
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
 	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -46,14 +18,19 @@ static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4]
 	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Four matrices (8, 8), whose 32 rows the lanes name in order; turned on the way, or not. */
+/* Four matrices (8, 8) from shared memory, turned on the way or not: lane l names row l % 8 of matrix l / 8,
+ * which begins at a multiple of 16 bytes. */
 template <bool TURN>
 static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bfloat16 *row)
 {
+	const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+
 	if (TURN)
-		ldmatrix_x4_trans(x, row);
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
 	else
-		ldmatrix_x4(x, row);
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
 }
 
 /* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits

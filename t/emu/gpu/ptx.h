@@ -4,21 +4,6 @@
 
 #include "emu_mma.h"
 
-inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                         const float (&c)[4], EMU_AT)
-{
-	emu::mma(d, a, b, c, file_, line_);
-}
-
-inline void ldmatrix_x4(uint32_t (&r)[4], const void *row, EMU_AT)
-{
-	emu::ldmatrix(r, row, 4, false, file_, line_);
-}
-inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, EMU_AT)
-{
-	emu::ldmatrix(r, row, 4, true, file_, line_);
-}
-
 inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMU_AT)
 {
 	const uint32_t b[2] = { b0, b1 };
