@@ -40,6 +40,7 @@
  * and u (64 KB), where a running state would be read and written whole (128 KB); with `open`, S0 is moved on
  * every 64 steps. */
 #include "delta_tile.h"
+#include "warp.h"
 
 enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024, NARROW = 32 };
 
@@ -238,168 +239,97 @@ static __device__ __forceinline__ void bring(const struct delta &a, size_t i, in
 	copies_close();
 }
 
+/* Which capture of a sequence comes next, and at which row; NO_ROW: none. */
+enum { NO_ROW = 0x7fffffff };
+struct upcoming { int next, row; };
+
+static __device__ __forceinline__ upcoming capture_at(const struct delta &a, int next)
+{
+	return { next, next < a.captures ? a.cap_row[next] : NO_ROW };
+}
+
+/* U = U0 - W S of chunk c, written over U0, and S <- e_m S + K' diag(f) U; before, S goes to `states` and to
+ * the slots of the chunk's captures.  All are turned: S' (16, KP) and U' (16, 64), of which a lane has the
+ * rows of S', and rows of the chunk where S' has columns.  U0 and e_m are on their way while S' W' is done,
+ * if there are registers for them. */
+template <int KP>
+static __device__ __forceinline__ void walk_chunk(const struct delta &a, const struct cell &c,
+                                                  float (&S)[KP / 8][4], const lane_rows &r,
+                                                  upcoming &capture, const bf16 *W, const bf16 *kf)
+{
+	constexpr int ld = KP + 8;
+	constexpr bool early = KP < 256;
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+	float *u, u0[CHUNK / 8][4], U[CHUNK / 8][4], e;
+	const auto bring_u0 = [&] {
+		u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+		turned_in(u0, r, u, apart, c.m);
+		e = a.ends[c.i];
+	};
+
+	if (early)
+		bring_u0();
+	zero(U);
+	rounded_out((bf16 *)a.states + (c.i * a.VP + r.first) * KP + r.col, KP, S);
+	for (; capture.row < c.j0 + c.m; capture = capture_at(a, capture.next + 1))
+		turned_out(a.S + slot_at(a, a.cap_slot[capture.next], c.h) + r.first, a.V, a.K, S, r);
+	sum_product<true>(U, c.mp / 8, S, KP / 8, W, ld);
+	if (!early)
+		bring_u0();
+#pragma unroll
+	for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			U[n][i] += u0[n][i];
+	turned_out(u, apart, c.m, U, r);
+#pragma unroll
+	for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			S[n][i] *= e;
+	sum_product<false>(S, KP / 8, U, c.mp / 8, kf, ld);
+}
+
 /* One sequence and head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory,
- * or, stages 1, one.  A warp's S' (16, KP) lies as accumulators lie: lane l has rows l / 4 and 8 more,
- * columns 2 (l % 4) and 1 more of each eight. */
+ * or, stages 1, one.  A warp's S' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
 {
 	SHARED(s);
-	constexpr int ld = KP + 8;
-	constexpr bool early = KP < 256;
-	bf16 *W = s.template take<bf16>(stages * CHUNK * ld),
-	     *kf = s.template take<bf16>(stages * CHUNK * ld);
-	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
-	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16, v = v0 + row;
+	constexpr int tile = CHUNK * (KP + 8);
+	bf16 *W = s.template take<bf16>(stages * tile), *kf = s.template take<bf16>(stages * tile);
+	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16;
 	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
-	const bool has[2] = { v < a.V, v + 8 < a.V };
-	const size_t apart = row_apart(a.V, a.H, a.nb);
-	int next = 0, next_row = 0x7fffffff;
+	const lane_rows r = lane_rows_of(v0, a.V);
+	const float *from = a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V
+	                            : first_state(a, blockIdx.x / a.H, blockIdx.x % a.H);
+	upcoming capture = { 0, NO_ROW };
 	float S[KP / 8][4];
 
-	{
-		const int b = blockIdx.x / a.H, h = blockIdx.x % a.H;
-		const float *from = a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V : first_state(a, b, h);
-
-		if (a.captures && (next = capture_from(a.cap_row, a.captures, a.first * CHUNK)) < a.captures)
-			next_row = a.cap_row[next];
-#pragma unroll
-		for (int n = 0; n < KP / 8; n++)
-#pragma unroll
-			for (int i = 0; i < 4; i++) {
-				const int k = n * 8 + col + i % 2;
-
-				S[n][i] = works && k < a.K && has[i / 2]
-				                  ? from[(size_t)k * a.V + v + i / 2 * 8]
-				                  : 0.f;
-			}
-	}
+	if (a.captures)
+		capture = capture_at(a, capture_from(a.cap_row, a.captures, a.first * CHUNK));
+	turned_in(S, r, from + r.first, a.V, works ? a.K : 0);
 	bring<KP>(a, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
 		const struct cell c = cell_of(a, chunk, blockIdx.x);
-		const int stage = stages == 2 ? chunk & 1 : 0;
-		const bf16 *w = W + stage * CHUNK * ld, *kk = kf + stage * CHUNK * ld;
+		const int stage = stages == 2 ? chunk & 1 : 0, then = stage ^ 1;
 
 		if (stages == 2 && chunk + 1 < a.chunks) {
-			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp,
-			          W + (stage ^ 1) * CHUNK * ld, kf + (stage ^ 1) * CHUNK * ld);
+			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W + then * tile,
+			          kf + then * tile);
 			copies_wait<1>();
 		} else {
 			copies_wait<0>();
 		}
 		__syncthreads();
-		if (works) {
-			float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + v, u0[CHUNK / 8][4],
-			      U[CHUNK / 8][4];
-			bf16 *to = (bf16 *)a.states + (c.i * a.VP + v) * KP + col;
-			const float e = a.ends[c.i];
-
-			/* U' (16, 64): of lane l rows of S', and rows of the chunk where S' has columns.  U0
-			 * is on its way while S' W' is done, if there are registers for it. */
-			auto bring_u0 = [&](float x[CHUNK / 8][4]) {
-#pragma unroll
-				for (int n = 0; n < CHUNK / 8; n++)
-#pragma unroll
-					for (int i = 0; i < 4; i++) {
-						const int j = n * 8 + col + i % 2;
-
-						x[n][i] = j < c.m && has[i / 2]
-						                  ? u[(size_t)j * apart + i / 2 * 8]
-						                  : 0.f;
-					}
-			};
-			if (early)
-				bring_u0(u0);
-#pragma unroll
-			for (int n = 0; n < CHUNK / 8; n++)
-#pragma unroll
-				for (int i = 0; i < 4; i++)
-					U[n][i] = 0;
-#pragma unroll
-			for (int n = 0; n < KP / 8; n++) {
-				round_two(to + n * 8, S[n][0], S[n][1]);
-				round_two(to + 8 * KP + n * 8, S[n][2], S[n][3]);
-			}
-			for (; next_row < c.j0 + c.m;
-			     next_row = ++next < a.captures ? a.cap_row[next] : 0x7fffffff) {
-				float *slot = a.S + slot_at(a, a.cap_slot[next], c.h) + v;
-
-#pragma unroll
-				for (int n = 0; n < KP / 8; n++)
-#pragma unroll
-					for (int i = 0; i < 4; i++)
-						if (n * 8 + col + i % 2 < a.K && has[i / 2])
-							slot[(size_t)(n * 8 + col + i % 2) * a.V +
-							     i / 2 * 8] = S[n][i];
-			}
-#pragma unroll
-			for (int k = 0; k < KP / 16; k++) {
-				const uint32_t x[4] = { two_bf16(S[2 * k][0], S[2 * k][1]),
-				                       two_bf16(S[2 * k][2], S[2 * k][3]),
-				                       two_bf16(S[2 * k + 1][0], S[2 * k + 1][1]),
-				                       two_bf16(S[2 * k + 1][2], S[2 * k + 1][3]) };
-#pragma unroll
-				for (int n = 0; n < CHUNK / 16; n++) {
-					uint32_t y[4];
-
-					if (n * 16 >= c.mp)
-						break;
-					load_four<false>(y, w + (n * 16 + part / 2 * 8 + r) * ld + k * 16 +
-					                       part % 2 * 8);
-					mma(U[2 * n], x, y[0], y[1]);
-					mma(U[2 * n + 1], x, y[2], y[3]);
-				}
-			}
-			if (!early)
-				bring_u0(u0);
-#pragma unroll
-			for (int n = 0; n < CHUNK / 8; n++)
-#pragma unroll
-				for (int i = 0; i < 4; i++) {
-					const int j = n * 8 + col + i % 2;
-
-					U[n][i] += u0[n][i];
-					if (j < c.m && has[i / 2])
-						u[(size_t)j * apart + i / 2 * 8] = U[n][i];
-				}
-#pragma unroll
-			for (int n = 0; n < KP / 8; n++)
-#pragma unroll
-				for (int i = 0; i < 4; i++)
-					S[n][i] *= e;
-#pragma unroll
-			for (int k = 0; k < CHUNK / 16; k++) {
-				const uint32_t x[4] = { two_bf16(U[2 * k][0], U[2 * k][1]),
-				                       two_bf16(U[2 * k][2], U[2 * k][3]),
-				                       two_bf16(U[2 * k + 1][0], U[2 * k + 1][1]),
-				                       two_bf16(U[2 * k + 1][2], U[2 * k + 1][3]) };
-				if (k * 16 >= c.mp)
-					break;
-#pragma unroll
-				for (int n = 0; n < KP / 16; n++) {
-					uint32_t y[4];
-
-					load_four<true>(y, kk + (k * 16 + part % 2 * 8 + r) * ld + n * 16 +
-					                             part / 2 * 8);
-					mma(S[2 * n], x, y[0], y[1]);
-					mma(S[2 * n + 1], x, y[2], y[3]);
-				}
-			}
-		}
+		if (works)
+			walk_chunk<KP>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
 		__syncthreads();
 		if (stages == 1 && chunk + 1 < a.chunks)
 			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
 	}
-	if (works && (a.first + a.chunks) * CHUNK < a.steps) {
-		float *to = a.carry + (size_t)blockIdx.x * a.K * a.V + v;
-
-#pragma unroll
-		for (int n = 0; n < KP / 8; n++)
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-				if (n * 8 + col + i % 2 < a.K && has[i / 2])
-					to[(size_t)(n * 8 + col + i % 2) * a.V + i / 2 * 8] = S[n][i];
-	}
+	if (works && (a.first + a.chunks) * CHUNK < a.steps)
+		turned_out(a.carry + (size_t)blockIdx.x * a.K * a.V + r.first, a.V, a.K, S, r);
 }
 
 enum { COLS = 32, LU = COLS + 4 };

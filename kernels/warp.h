@@ -28,14 +28,15 @@ static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, co
 {
 	static_assert(N % 2 == 0, "columns are loaded by sixteens");
 #pragma unroll
-	for (int n = 0; n < N; n += 2)
-		if (n < nt) {
-			uint32_t y[4];
+	for (int n = 0; n < N; n += 2) {
+		uint32_t y[4];
 
-			load_four<!TB>(y, b + (TB ? n * 8 * lb + l : l * lb + n * 8));
-			mma(c[n], a, y[0], y[1]);
-			mma(c[n + 1], a, y[2], y[3]);
-		}
+		if (n >= nt)
+			break;
+		load_four<!TB>(y, b + (TB ? n * 8 * lb + l : l * lb + n * 8));
+		mma(c[n], a, y[0], y[1]);
+		mma(c[n + 1], a, y[2], y[3]);
+	}
 }
 
 /* c (16, nt 8) += a (16, k) b (k, nt 8), a and b in shared memory, row-major with la and lb elements from row
@@ -99,6 +100,26 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 	}
 }
 
+/* c (16, nt 8) += p (16, kt 8) b (kt 8, nt 8), where p is a sum, rounded on the way; b as above, in shared
+ * memory.  nt and kt are even. */
+template <bool TB, int N, int K>
+static __device__ __forceinline__ void sum_product(float (&c)[N][4], int nt, const float (&p)[K][4], int kt,
+                                                   const bf16 *b, int lb)
+{
+	b = right_at<TB>(b, lb);
+#pragma unroll
+	for (int l = 0; l < K; l += 2) {
+		if (l >= kt)
+			break;
+
+		const uint32_t x[4] = { two_bf16(p[l][0], p[l][1]), two_bf16(p[l][2], p[l][3]),
+		                        two_bf16(p[l + 1][0], p[l + 1][1]),
+		                        two_bf16(p[l + 1][2], p[l + 1][3]) };
+
+		product_step<TB>(c, nt, x, l * 8, b, lb);
+	}
+}
+
 /* Rounds a sum into shared memory. */
 template <class T, int N>
 static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N][4])
@@ -117,15 +138,7 @@ template <int N, int K>
 static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
                                                        bf16 *, int, const bf16 *b, int lb)
 {
-	b = right_at<false>(b, lb);
-#pragma unroll
-	for (int l = 0; l < K; l += 2) {
-		const uint32_t x[4] = { two_bf16(p[l][0], p[l][1]), two_bf16(p[l][2], p[l][3]),
-		                        two_bf16(p[l + 1][0], p[l + 1][1]),
-			                two_bf16(p[l + 1][2], p[l + 1][3]) };
-
-		product_step<false>(c, nt, x, l * 8, b, lb);
-	}
+	sum_product<false>(c, nt, p, K, b, lb);
 }
 
 template <int N, int K>
@@ -136,6 +149,72 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 	__syncwarp();
 	warp_product<false>(c, nt, 8 * K, room, lr, b, lb);
 	__syncwarp(); /* room is written again */
+}
+
+/* ---- sums that lie turned in memory -------------------------------------------------------- */
+
+/* The two rows of a warp's sum that this lane holds: the first one's number, and whether each is there. */
+struct lane_rows { int first, col; bool has[2]; };
+
+/* Of the warp's 16 rows the first is row `from` of all; there are `rows`. */
+static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
+{
+	const int first = from + (threadIdx.x & 31) / 4;
+
+	return { first, (int)(threadIdx.x & 3) * 2, { first < rows, first + 8 < rows } };
+}
+
+/* A sum from where its column k is row k: `apart` numbers from one to the next, n of them, `from` pointing
+ * to this lane's first row in the first one; zeros where there is none. */
+template <int N>
+static __device__ __forceinline__ void turned_in(float (&c)[N][4], const lane_rows &r, const float *from,
+                                                 size_t apart, int n)
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			const int k = i * 8 + r.col + e % 2;
+
+			c[i][e] = k < n && r.has[e / 2] ? from[(size_t)k * apart + e / 2 * 8] : 0.f;
+		}
+}
+
+/* And back there. */
+template <int N>
+static __device__ __forceinline__ void turned_out(float *to, size_t apart, int n, const float (&c)[N][4],
+                                                  const lane_rows &r)
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			const int k = i * 8 + r.col + e % 2;
+
+			if (k < n && r.has[e / 2])
+				to[(size_t)k * apart + e / 2 * 8] = c[i][e];
+		}
+}
+
+/* Rounds a sum to where it lies as it is, ld numbers from row to row, `to` pointing to this lane's first
+ * number of the first row. */
+template <int N> static __device__ __forceinline__ void rounded_out(bf16 *to, int ld, const float (&c)[N][4])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++) {
+		round_two(to + i * 8, c[i][0], c[i][1]);
+		round_two(to + 8 * ld + i * 8, c[i][2], c[i][3]);
+	}
+}
+
+/* c = 0 */
+template <int N> static __device__ __forceinline__ void zero(float (&c)[N][4])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			c[i][e] = 0;
 }
 
 #endif
