@@ -266,7 +266,7 @@ bench: $(TOOLS) units
 		pipelines/bench.sh $(BUILD)/bench$(of_arch)
 endif
 
-# delta_back.cu's kernels hold more sums than there are registers: at most 32 numbers of a thread lie in
+# The kernels of delta_back*.cu hold more sums than there are registers: at most 32 numbers of a thread lie in
 # memory, 80 where heads are 256 wide on sm_100, which its nearest cache holds.  No other kernel spills more
 # than 32 bytes.
 SPILLS ?= 1000

@@ -1,5 +1,5 @@
-/* delta_back.h -- what the kernels of delta_back.cu share: their arguments, tiles of 64 by 64 on their way to
- * shared memory, and a chunk's decays. */
+/* delta_back.h -- what the kernels of delta_back.cu, delta_back_ready.cu and delta_back_scan.cu share: their
+ * arguments, tiles of 64 by 64 on their way to shared memory, and a chunk's decays. */
 #ifndef RF_DELTA_BACK_H
 #define RF_DELTA_BACK_H
 
@@ -37,6 +37,15 @@ template <class X> struct job {
 	const float *after;
 	float *before;                       /* and of the one before it; NULL: it belongs to a slot */
 };
+
+/* For the piece: ready; scan, of `groups` groups of sequences; and, before all pieces, the states between
+ * them, in blocks for so many squares of 64 by 64. */
+void rf_cuda_delta_ready(struct rf_dev *d, const job<bf16> &a);
+void rf_cuda_delta_ready(struct rf_dev *d, const job<float> &a);
+void rf_cuda_delta_scan(struct rf_dev *d, const job<bf16> &a, int groups);
+void rf_cuda_delta_scan(struct rf_dev *d, const job<float> &a, int groups);
+void rf_cuda_delta_between(struct rf_dev *d, const job<bf16> &a, unsigned squares);
+void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squares);
 
 /* A chunk of a head of a sequence, c of the piece. */
 struct cell { int c, b, h, kh, j0, m, mp; size_t i; };

@@ -1,4 +1,4 @@
-/* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back.cu):
+/* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back*.cu):
  * a chunk of 64 rows of one head in shared memory, its decays, and the inverse of its unit lower triangle.
  *
  * All is called by all threads of a block.  Rows and widths are filled up with zeros to multiples of 32. */
@@ -65,7 +65,7 @@ static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f :
 /* c_t, the sum of g up to row t, as hi + lo, which keeps differences of large sums exact; of 64 rows, those
  * from m on as row m - 1.  g: of row 0, `apart` floats from row to row; NULL: no decay, all 0.  The first
  * warp sums in double; barrier after. */
-static __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
+static inline __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
 {
 	const int lane = threadIdx.x;
 
@@ -105,7 +105,7 @@ static __device__ __forceinline__ float decay_to(const float *hi, const float *l
 /* a (n, n) <- (I + a)^-1 for a strictly lower a, zeros above; n is 32 or 64; room: 1024 floats.  First the
  * blocks of 16 on the diagonal, a thread a column; then twice two neighbours are joined: of [T1 0; A T2] the
  * inverse is [T1 0; -T2 A T1 T2].  In float32.  A barrier before and one at the end. */
-static __device__ void invert_lower(float *a, int la, int n, float *room)
+static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 {
 	const int t = threadIdx.x, c = t % 16;
 	float *block = a + t / 16 * 16 * (la + 1), x[16];
@@ -152,7 +152,7 @@ static __device__ void invert_lower(float *a, int la, int n, float *room)
 }
 
 /* The first capture from row j on. */
-static __device__ int capture_from(const int32_t *row, int captures, int j)
+static inline __device__ int capture_from(const int32_t *row, int captures, int j)
 {
 	int lo = 0, hi = captures;
 

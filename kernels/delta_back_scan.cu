@@ -1,0 +1,384 @@
+/* delta_back_scan.cu -- the gradients of the gated delta rule from chunk to chunk, and states between them
+ * (delta_back.cu has the plan). */
+#include "delta_back.h"
+
+/* ---- states -------------------------------------------------------------------------------- */
+
+template <class X> static size_t states_bytes()
+{
+	return 2 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK, 4);
+}
+
+/* A square of 64 columns of K by 64 of V of the states behind the chunks of the piece, but the last; or,
+ * pieces, of those between pieces. */
+template <class X> static __device__ void sum_states(const job<X> &a, unsigned block, bool pieces)
+{
+	SHARED(s);
+	constexpr int L = row_of<X>();
+	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L);
+	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK),
+	      *f = s.template take<float>(CHUNK);
+	const unsigned vs = (a.VP + W - 1) / W, ks = (a.KP + W - 1) / W, bh = block / vs / ks;
+	const int v0 = (int)(block % vs) * W, k0 = (int)(block / vs % ks) * W, vw = min((int)W, a.VP - v0),
+		  kw = min((int)W, a.KP - k0);
+	const int h = (int)(bh % a.H), b = (int)(bh / a.H), kh = key_head(h, a.G, a.H),
+		  i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
+	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
+	const float *from = first_state(a, b, h);
+	const bool works = i0 < vw && j0 < kw;
+	warp_tile<X> S;
+
+	S.zero();
+	if (works)
+		S.each([&](int i, int j, float &z) {
+			if (v0 + i0 + i < a.V && k0 + j0 + j < a.K)
+				z = from[(size_t)(k0 + j0 + j) * a.V + v0 + i0 + i];
+		});
+	for (int c = 0; c + 1 < a.count; c++) {
+		const int row = (a.first + c) * CHUNK;
+
+		if (a.g) {
+			sum_decays(a.g + place(1, a.H, h, a.nb, b, row), row_apart(1, a.H, a.nb), CHUNK,
+			           hi, lo);
+			__syncthreads();
+			if (threadIdx.x < CHUNK)
+				f[threadIdx.x] = decay_between(hi, lo, CHUNK - 1, threadIdx.x);
+			__syncthreads();
+		}
+		load(x, L, CHUNK, kw, a.k + place(a.K, a.G, kh, a.nb, b, row) + k0, sk, CHUNK, a.K - k0,
+		     a.g ? f : NULL);
+		load(y, L, CHUNK, vw, a.u + place(a.V, a.H, h, a.nb, b, row) + v0, sv, CHUNK, a.V - v0, NULL);
+		__syncthreads();
+		if (works) {
+			if (a.g) {
+				const float e = decay_to(hi, lo, CHUNK - 1);
+
+				S.each([&](int, int, float &z) { z *= e; });
+			}
+			S.template add<true, false>(CHUNK, y + i0, L, x + j0, L);
+			if (!pieces) {
+				X *to = a.behind + ((size_t)bh * a.count + c) * a.VP * a.KP;
+
+				S.pairs([&](int i, int j, float y, float z) {
+					round_two(to + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z);
+				});
+			} else if ((c + 1) % a.piece == 0) {
+				float *to = a.carry + slot_at(a, c / a.piece * a.nb + b, h);
+
+				S.each([&](int i, int j, float z) {
+					if (v0 + i0 + i < a.V && k0 + j0 + j < a.K)
+						to[(size_t)(k0 + j0 + j) * a.V + v0 + i0 + i] = z;
+				});
+			}
+		}
+		__syncthreads();
+	}
+}
+
+template <class X> static __global__ void __launch_bounds__(THREADS) between_pieces(const job<X> a)
+{
+	sum_states(a, blockIdx.x, true);
+}
+
+void rf_cuda_delta_between(struct rf_dev *d, const job<bf16> &a, unsigned squares)
+{
+	LAUNCH(d, between_pieces<bf16>, squares, THREADS, states_bytes<bf16>(), a);
+}
+
+void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squares)
+{
+	LAUNCH(d, between_pieces<float>, squares, THREADS, states_bytes<float>(), a);
+}
+
+/* ---- their gradients, chunk after chunk ---------------------------------------------------- */
+
+/* Where the gradient of the piece's first state goes, (K, V), and whether it is added there. */
+template <class X> static __device__ __forceinline__ float *goes_to(const job<X> &a, int b, int h)
+{
+	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
+}
+
+/* R, B and of N the rows of a block's columns of V, of chunk i. */
+struct stage { bf16 *R, *B, *N; };
+
+template <int KP>
+static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to,
+                                                 int v0, int columns)
+{
+	if (a.first + c.c + 1 < a.chunks)
+		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP);
+	bring(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP);
+	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
+}
+
+/* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in
+ * shared memory, or, stages 1, one.  A warp's dS' (16, KP) lies as accumulators lie: lane l has rows l / 4
+ * and 8 more, columns 2 (l % 4) and 1 more of each eight. */
+template <int KP>
+static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
+{
+	constexpr int ld = KP + 8, EIGHTS = KP / 8;
+
+	if (blockIdx.x < a.states) {
+		sum_states(a, blockIdx.x, false);
+		return;
+	}
+	SHARED(s);
+	bf16 *R = s.template take<bf16>(stages * CHUNK * ld), *B = s.template take<bf16>(stages * CHUNK * ld);
+	bf16 *own = s.template take<bf16>(stages * workers * 16 * ld);
+	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
+	const unsigned parts = (a.VP / 16 + workers - 1) / workers, block = blockIdx.x - a.states;
+	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16,
+		  v = v0 + row;
+	const int h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
+	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP, has[2] = { v < a.V, v + 8 < a.V };
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+	float dS[EIGHTS][4];
+
+	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld,
+	                                                 own + i * workers * 16 * ld }; };
+
+	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
+		float *to = goes_to(a, b, h) + v;
+		const float *from = a.after ? a.after + slot_at(a, b, h) + v : NULL;
+		int now = 0;
+
+#pragma unroll
+		for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				const int k = n * 8 + col + i % 2;
+
+				dS[n][i] = from && works && k < a.K && has[i / 2]
+				                   ? from[(size_t)k * a.V + i / 2 * 8]
+				                   : 0.f;
+			}
+		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
+		for (int i = a.count - 1; i >= 0; i--) {
+			const struct cell c = cell_of(a, i, b, h);
+			const stage here = tile(stages == 2 ? now : 0);
+			const bool more = a.first + i + 1 < a.chunks;
+
+			copies_wait<0>();
+			__syncthreads();
+			now ^= 1;
+			if (stages == 2 && i)
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16);
+			if (works) {
+				float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v, dR[CHUNK / 8][4];
+				bf16 *N = a.N + (c.i * a.VP + v) * KP + col;
+				const bf16 *mine = here.N + (v - first) * ld + col;
+				const float e = a.ends[c.i];
+
+				/* dR' (16, 64), on its way while dS' R' is done */
+#pragma unroll
+				for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+					for (int l = 0; l < 4; l++) {
+						const int j = n * 8 + col + l % 2;
+
+						dR[n][l] = j < c.m && has[l / 2] ? dv[j * apart + l / 2 * 8]
+						                                 : 0.f;
+					}
+				if (more) {
+					float sum[CHUNK / 8][4] = {};
+
+#pragma unroll
+					for (int k = 0; k < KP / 16; k++) {
+						const uint32_t x[4] = { two_bf16(dS[2 * k][0], dS[2 * k][1]),
+						                       two_bf16(dS[2 * k][2], dS[2 * k][3]),
+						                       two_bf16(dS[2 * k + 1][0],
+						                                dS[2 * k + 1][1]),
+						                       two_bf16(dS[2 * k + 1][2],
+						                                dS[2 * k + 1][3]) };
+#pragma unroll
+						for (int n = 0; n < CHUNK / 16; n++) {
+							uint32_t y[4];
+
+							if (n * 16 >= c.mp)
+								break;
+							load_four<false>(y, here.R +
+							                 (n * 16 + part / 2 * 8 + r) * ld +
+							                 k * 16 + part % 2 * 8);
+							mma(sum[2 * n], x, y[0], y[1]);
+							mma(sum[2 * n + 1], x, y[2], y[3]);
+						}
+					}
+#pragma unroll
+					for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+						for (int l = 0; l < 4; l++) {
+							const int j = n * 8 + col + l % 2;
+
+							dR[n][l] += sum[n][l];
+							if (j < c.m && has[l / 2])
+								dv[j * apart + l / 2 * 8] = dR[n][l];
+						}
+				}
+#pragma unroll
+				for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+					for (int l = 0; l < 2; l++) {
+						const float2 x = __bfloat1622float2(*(const __nv_bfloat162
+						                                              *)(mine +
+						                                                 l * 8 * ld +
+						                                                 n * 8));
+
+						dS[n][2 * l] = e * dS[n][2 * l] + x.x;
+						dS[n][2 * l + 1] = e * dS[n][2 * l + 1] + x.y;
+					}
+#pragma unroll
+				for (int k = 0; k < CHUNK / 16; k++) {
+					const uint32_t x[4] = { two_bf16(dR[2 * k][0], dR[2 * k][1]),
+					                       two_bf16(dR[2 * k][2], dR[2 * k][3]),
+					                       two_bf16(dR[2 * k + 1][0], dR[2 * k + 1][1]),
+					                       two_bf16(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
+
+					if (k * 16 >= c.mp)
+						break;
+#pragma unroll
+					for (int n = 0; n < KP / 16; n++) {
+						uint32_t y[4];
+
+						load_four<true>(y,
+						                  here.B + (k * 16 + part % 2 * 8 + r) * ld +
+						                          n * 16 + part / 2 * 8);
+						mma(dS[2 * n], x, y[0], y[1]);
+						mma(dS[2 * n + 1], x, y[2], y[3]);
+					}
+				}
+				if (i) {
+#pragma unroll
+					for (int n = 0; n < EIGHTS; n++) {
+						round_two(N + n * 8, dS[n][0], dS[n][1]);
+						round_two(N + 8 * KP + n * 8, dS[n][2], dS[n][3]);
+					}
+				} else {
+#pragma unroll
+					for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+						for (int l = 0; l < 4; l++) {
+							const int k = n * 8 + col + l % 2;
+
+							if (k < a.K && has[l / 2]) {
+								float *at = to + (size_t)k * a.V + l / 2 * 8;
+
+								*at = a.before ? dS[n][l] : *at + dS[n][l];
+							}
+						}
+				}
+			}
+			if (stages == 1 || !i)
+				__syncthreads(); /* with two, the next one's has the same effect */
+			if (stages == 1 && i)
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16);
+		}
+	}
+}
+
+static size_t scan_f32_bytes(int rows, int KP)
+{
+	return shared_size(KP * LV, 4) + shared_size(CHUNK * LV, 4) +
+	       2 * shared_size((size_t)rows * (KP + 4), 4);
+}
+
+/* A group of sequences and a head, 16 columns of V. */
+static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
+{
+	if (blockIdx.x < a.states) {
+		sum_states(a, blockIdx.x, false);
+		return;
+	}
+	SHARED(s);
+	const int ld = a.KP + 4;
+	float *dS = s.take<float>(a.KP * LV), *dR = s.take<float>(CHUNK * LV),
+	      *R = s.take<float>(a.rows * ld), *B = s.take<float>(a.rows * ld);
+	const unsigned parts = a.VP / COLS, block = blockIdx.x - a.states;
+	const int v0 = (int)(block % parts) * COLS, h = (int)(block / parts % a.H),
+		  group = (int)(block / parts / a.H);
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+
+	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
+		float *to = goes_to(a, b, h);
+
+		each(a.KP, COLS, [&](int k, int v) {
+			dS[k * LV + v] = a.after && k < a.K && v0 + v < a.V
+			                         ? a.after[slot_at(a, b, h) + (size_t)k * a.V + v0 + v]
+			                         : 0.f;
+		});
+		for (int i = a.count - 1; i >= 0; i--) {
+			const struct cell c = cell_of(a, i, b, h);
+			float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v0,
+			      *N = a.N + (c.i * a.VP + v0) * a.KP;
+			const float e = a.ends[c.i];
+
+			if (a.first + i + 1 < a.chunks) {
+				bring(R, ld, c.mp, a.KP, a.R + c.i * a.rows * a.KP, a.KP);
+				each(c.mp, COLS, [&](int j, int v) {
+					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
+				});
+				copies_wait<0>();
+				__syncthreads();
+				tile_product<false, false>(c.mp, COLS, a.KP, R, ld, dS, LV, dR, LV, true);
+				__syncthreads();
+				each(c.m, min((int)COLS, a.V - v0),
+				     [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
+			} else {
+				each(c.mp, COLS, [&](int j, int v) {
+					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
+				});
+				__syncthreads();
+			}
+			bring(B, ld, c.mp, a.KP, a.B + c.i * a.rows * a.KP, a.KP);
+			each(COLS, a.KP, [&](int v, int k) {
+				dS[k * LV + v] = e * dS[k * LV + v] + N[(size_t)v * a.KP + k];
+			});
+			copies_wait<0>();
+			__syncthreads();
+			tile_product<true, false>(a.KP, COLS, c.mp, B, ld, dR, LV, dS, LV, true);
+			__syncthreads();
+			if (i)
+				each(COLS, a.KP,
+				     [&](int v, int k) { N[(size_t)v * a.KP + k] = dS[k * LV + v]; });
+			else
+				each(a.K, min((int)COLS, a.V - v0), [&](int k, int v) {
+					float *at = to + (size_t)k * a.V + v0 + v;
+
+					*at = a.before ? dS[k * LV + v] : *at + dS[k * LV + v];
+				});
+		}
+	}
+}
+
+template <int KP> static void scan(struct rf_dev *d, const job<bf16> &a, int groups)
+{
+	const size_t states = states_bytes<bf16>();
+	const int warps = a.VP / 16;
+	int workers = 4;
+
+	while (workers > 1 && (size_t)groups * a.H * warps / workers < (size_t)cuda_of(d)->sms / 2)
+		workers /= 2;
+	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
+	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
+	const size_t bytes = stages * stage > states ? stages * stage : states;
+	LAUNCH(d, scan_bf16<KP>, a.states + (unsigned)groups * a.H * ((warps + workers - 1) / workers),
+	       THREADS, bytes, a, workers, stages);
+}
+
+void rf_cuda_delta_scan(struct rf_dev *d, const job<bf16> &a, int groups)
+{
+	if (a.KP == 64)
+		scan<64>(d, a, groups);
+	else if (a.KP == 128)
+		scan<128>(d, a, groups);
+	else
+		scan<256>(d, a, groups);
+}
+
+void rf_cuda_delta_scan(struct rf_dev *d, const job<float> &a, int groups)
+{
+	const size_t back = scan_f32_bytes(a.rows, a.KP), states = states_bytes<float>();
+
+	LAUNCH(d, scan_f32, a.states + (unsigned)groups * a.H * (a.VP / COLS), THREADS,
+	       back > states ? back : states, a);
+}
