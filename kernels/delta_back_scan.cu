@@ -1,6 +1,7 @@
 /* delta_back_scan.cu -- the gradients of the gated delta rule from chunk to chunk, and states between them
  * (delta_back.cu has the plan). */
 #include "delta_back.h"
+#include "warp.h"
 
 /* ---- states -------------------------------------------------------------------------------- */
 
@@ -111,13 +112,77 @@ static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struc
 	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
 }
 
+/* dS' (16, KP) of a warp becomes, or is added to, the gradient of the piece's first state, (K, V) from this
+ * lane's first column at `to` on. */
+template <int KP>
+static __device__ __forceinline__ void first_out(const job<bf16> &a, float *to, const float (&dS)[KP / 8][4],
+                                                 const lane_rows &r)
+{
+#pragma unroll
+	for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+		for (int l = 0; l < 4; l++) {
+			const int k = n * 8 + r.col + l % 2;
+
+			if (k < a.K && r.has[l / 2]) {
+				float *at = to + (size_t)k * a.V + l / 2 * 8;
+
+				*at = a.before ? dS[n][l] : *at + dS[n][l];
+			}
+		}
+}
+
+/* dR = own + R dS of chunk c, written over `own`, unless no state behind it is used.  Both are turned: dS'
+ * (16, KP) and dR' (16, 64), which is on its way while dS' R' is done. */
+template <int KP>
+static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struct cell &c,
+                                                 float (&dR)[CHUNK / 8][4], const float (&dS)[KP / 8][4],
+                                                 const lane_rows &r, const bf16 *R)
+{
+	const size_t apart = row_apart(a.V, a.H, a.nb);
+	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
+
+	turned_in(dR, r, dv, apart, c.m);
+	if (a.first + c.c + 1 < a.chunks) {
+		float sum[CHUNK / 8][4];
+
+		zero(sum);
+		sum_product<true>(sum, c.mp / 8, dS, KP / 8, R, KP + 8);
+#pragma unroll
+		for (int n = 0; n < CHUNK / 8; n++)
+#pragma unroll
+			for (int l = 0; l < 4; l++)
+				dR[n][l] += sum[n][l];
+		turned_out(dv, apart, c.m, dR, r);
+	}
+}
+
+/* dS <- e dS + N + B' dR, turned; N: from this lane's first number on, in shared memory. */
+template <int KP>
+static __device__ __forceinline__ void scan_state(float (&dS)[KP / 8][4], float e, const bf16 *N,
+                                                  const float (&dR)[CHUNK / 8][4], int mp, const bf16 *B)
+{
+	constexpr int ld = KP + 8;
+
+#pragma unroll
+	for (int n = 0; n < KP / 8; n++)
+#pragma unroll
+		for (int l = 0; l < 2; l++) {
+			const bf16 *from = N + l * 8 * ld + n * 8;
+			const float2 x = __bfloat1622float2(*(const __nv_bfloat162 *)from);
+
+			dS[n][2 * l] = e * dS[n][2 * l] + x.x;
+			dS[n][2 * l + 1] = e * dS[n][2 * l + 1] + x.y;
+		}
+	sum_product<false>(dS, KP / 8, dR, mp / 8, B, ld);
+}
+
 /* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in
- * shared memory, or, stages 1, one.  A warp's dS' (16, KP) lies as accumulators lie: lane l has rows l / 4
- * and 8 more, columns 2 (l % 4) and 1 more of each eight. */
+ * shared memory, or, stages 1, one.  A warp's dS' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
 {
-	constexpr int ld = KP + 8, EIGHTS = KP / 8;
+	constexpr int ld = KP + 8;
 
 	if (blockIdx.x < a.states) {
 		sum_states(a, blockIdx.x, false);
@@ -125,39 +190,26 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 	}
 	SHARED(s);
 	bf16 *R = s.template take<bf16>(stages * CHUNK * ld), *B = s.template take<bf16>(stages * CHUNK * ld);
-	bf16 *own = s.template take<bf16>(stages * workers * 16 * ld);
-	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2, r = lane & 7, part = lane >> 3;
+	bf16 *N = s.template take<bf16>(stages * workers * 16 * ld);
 	const unsigned parts = (a.VP / 16 + workers - 1) / workers, block = blockIdx.x - a.states;
-	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16,
-		  v = v0 + row;
+	const int first = (int)(block % parts) * workers * 16, v0 = first + (int)threadIdx.x / 32 * 16;
 	const int h = (int)(block / parts % a.H), group = (int)(block / parts / a.H);
-	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP, has[2] = { v < a.V, v + 8 < a.V };
-	const size_t apart = row_apart(a.V, a.H, a.nb);
-	float dS[EIGHTS][4];
+	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
+	const lane_rows r = lane_rows_of(v0, a.V);
+	float dS[KP / 8][4], dR[CHUNK / 8][4];
 
 	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld,
-	                                                 own + i * workers * 16 * ld }; };
+	                                                 N + i * workers * 16 * ld }; };
 
 	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
-		float *to = goes_to(a, b, h) + v;
-		const float *from = a.after ? a.after + slot_at(a, b, h) + v : NULL;
+		const float *from = a.after ? a.after + slot_at(a, b, h) + r.first : NULL;
 		int now = 0;
 
-#pragma unroll
-		for (int n = 0; n < EIGHTS; n++)
-#pragma unroll
-			for (int i = 0; i < 4; i++) {
-				const int k = n * 8 + col + i % 2;
-
-				dS[n][i] = from && works && k < a.K && has[i / 2]
-				                   ? from[(size_t)k * a.V + i / 2 * 8]
-				                   : 0.f;
-			}
+		turned_in(dS, r, from, a.V, from && works ? a.K : 0);
 		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
 			const stage here = tile(stages == 2 ? now : 0);
-			const bool more = a.first + i + 1 < a.chunks;
 
 			copies_wait<0>();
 			__syncthreads();
@@ -165,108 +217,15 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 			if (stages == 2 && i)
 				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16);
 			if (works) {
-				float *dv = a.dv + place(a.V, a.H, h, a.nb, b, c.j0) + v, dR[CHUNK / 8][4];
-				bf16 *N = a.N + (c.i * a.VP + v) * KP + col;
-				const bf16 *mine = here.N + (v - first) * ld + col;
 				const float e = a.ends[c.i];
+				const bf16 *mine = here.N + (r.first - first) * ld + r.col;
 
-				/* dR' (16, 64), on its way while dS' R' is done */
-#pragma unroll
-				for (int n = 0; n < CHUNK / 8; n++)
-#pragma unroll
-					for (int l = 0; l < 4; l++) {
-						const int j = n * 8 + col + l % 2;
-
-						dR[n][l] = j < c.m && has[l / 2] ? dv[j * apart + l / 2 * 8]
-						                                 : 0.f;
-					}
-				if (more) {
-					float sum[CHUNK / 8][4] = {};
-
-#pragma unroll
-					for (int k = 0; k < KP / 16; k++) {
-						const uint32_t x[4] = { two_bf16(dS[2 * k][0], dS[2 * k][1]),
-						                       two_bf16(dS[2 * k][2], dS[2 * k][3]),
-						                       two_bf16(dS[2 * k + 1][0],
-						                                dS[2 * k + 1][1]),
-						                       two_bf16(dS[2 * k + 1][2],
-						                                dS[2 * k + 1][3]) };
-#pragma unroll
-						for (int n = 0; n < CHUNK / 16; n++) {
-							uint32_t y[4];
-
-							if (n * 16 >= c.mp)
-								break;
-							load_four<false>(y, here.R +
-							                 (n * 16 + part / 2 * 8 + r) * ld +
-							                 k * 16 + part % 2 * 8);
-							mma(sum[2 * n], x, y[0], y[1]);
-							mma(sum[2 * n + 1], x, y[2], y[3]);
-						}
-					}
-#pragma unroll
-					for (int n = 0; n < CHUNK / 8; n++)
-#pragma unroll
-						for (int l = 0; l < 4; l++) {
-							const int j = n * 8 + col + l % 2;
-
-							dR[n][l] += sum[n][l];
-							if (j < c.m && has[l / 2])
-								dv[j * apart + l / 2 * 8] = dR[n][l];
-						}
-				}
-#pragma unroll
-				for (int n = 0; n < EIGHTS; n++)
-#pragma unroll
-					for (int l = 0; l < 2; l++) {
-						const float2 x = __bfloat1622float2(*(const __nv_bfloat162
-						                                              *)(mine +
-						                                                 l * 8 * ld +
-						                                                 n * 8));
-
-						dS[n][2 * l] = e * dS[n][2 * l] + x.x;
-						dS[n][2 * l + 1] = e * dS[n][2 * l + 1] + x.y;
-					}
-#pragma unroll
-				for (int k = 0; k < CHUNK / 16; k++) {
-					const uint32_t x[4] = { two_bf16(dR[2 * k][0], dR[2 * k][1]),
-					                       two_bf16(dR[2 * k][2], dR[2 * k][3]),
-					                       two_bf16(dR[2 * k + 1][0], dR[2 * k + 1][1]),
-					                       two_bf16(dR[2 * k + 1][2], dR[2 * k + 1][3]) };
-
-					if (k * 16 >= c.mp)
-						break;
-#pragma unroll
-					for (int n = 0; n < KP / 16; n++) {
-						uint32_t y[4];
-
-						load_four<true>(y,
-						                  here.B + (k * 16 + part % 2 * 8 + r) * ld +
-						                          n * 16 + part / 2 * 8);
-						mma(dS[2 * n], x, y[0], y[1]);
-						mma(dS[2 * n + 1], x, y[2], y[3]);
-					}
-				}
-				if (i) {
-#pragma unroll
-					for (int n = 0; n < EIGHTS; n++) {
-						round_two(N + n * 8, dS[n][0], dS[n][1]);
-						round_two(N + 8 * KP + n * 8, dS[n][2], dS[n][3]);
-					}
-				} else {
-#pragma unroll
-					for (int n = 0; n < EIGHTS; n++)
-#pragma unroll
-						for (int l = 0; l < 4; l++) {
-							const int k = n * 8 + col + l % 2;
-
-							if (k < a.K && has[l / 2]) {
-								float *at = to + (size_t)k * a.V + l / 2 * 8;
-
-								*at = a.before ? dS[n][l] : *at + dS[n][l];
-							}
-						}
-				}
+				scan_rows<KP>(a, c, dR, dS, r, here.R);
+				scan_state<KP>(dS, e, mine, dR, c.mp, here.B);
+				if (i)
+					rounded_out(a.N + (c.i * a.VP + r.first) * KP + r.col, KP, dS);
+				else
+					first_out<KP>(a, goes_to(a, b, h) + r.first, dS, r);
 			}
 			if (stages == 1 || !i)
 				__syncthreads(); /* with two, the next one's has the same effect */

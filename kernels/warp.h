@@ -153,7 +153,8 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 
 /* ---- sums that lie turned in memory -------------------------------------------------------- */
 
-/* The two rows of a warp's sum that this lane holds: the first one's number, and whether each is there. */
+/* What this lane holds of a warp's sum: two rows, the first one's number and whether each is there, and of
+ * each eight columns those from col on. */
 struct lane_rows { int first, col; bool has[2]; };
 
 /* Of the warp's 16 rows the first is row `from` of all; there are `rows`. */
