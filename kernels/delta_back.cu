@@ -49,276 +49,380 @@ template <class X> static size_t back_bytes()
 	       shared_size(4 * CHUNK, 4) + shared_size(CHUNK, 8) + shared_size(33, 4);
 }
 
+/* What a block has in shared memory. */
+template <class X> struct board {
+	X *x, *y, *z;    /* operands, (64, 64) at most; y follows x */
+	X *XD, *ZD;      /* D * X and - (D * Z + (D * Z)') */
+	gates t;
+	float *sums;     /* (4, 64) */
+	double *dc;      /* (64): the gradient of c */
+	float *room;     /* for block_sum */
+};
+enum { LE = CHUNK + 1 }; /* from row to row of a square over x and y */
+
+/* The warp's part of a tile: rows from i0 and columns from j0 on, the first or the second half. */
+struct part { int i0, j0, half; };
+
+static __device__ __forceinline__ part part_of_warp()
+{
+	const int half = threadIdx.x / 32 % 2;
+
+	return { (int)threadIdx.x / 64 * 16, half * 32, half };
+}
+
+/* A chunk's rows; the state at the first one, (K, V) at S0 or (VP, KP) at S; which captures are in it. */
+template <class X> struct rows : cell {
+	const float *q, *k, *d_o, *u, *S0;
+	const X *S;
+	float *dv;
+	size_t key, sk, sv;
+	int cap0, cap1;
+
+	__device__ __forceinline__ rows(const job<X> &a, int which, int b, int h, int kh)
+	    : cell(cell_of(a, which, b, h)), key(place(a.K, a.G, kh, a.nb, b, j0)),
+	      sk(row_apart(a.K, a.G, a.nb)), sv(row_apart(a.V, a.H, a.nb))
+	{
+		const size_t value = place(a.V, a.H, h, a.nb, b, j0);
+
+		q = a.q + key, k = a.k + key, d_o = a.d_o + value, u = a.u + value, dv = a.dv + value;
+		S0 = c ? NULL : first_state(a, b, h);
+		S = c ? a.behind + (i - 1) * a.VP * a.KP : NULL;
+		cap0 = capture_from(a.cap_row, a.captures, j0);
+		cap1 = capture_from(a.cap_row, a.captures, j0 + m);
+	}
+};
+
+/* vw columns of V from v0 on: W = diag(beta) dR, over dR in dv and to z, and U to y.  To sums, dR . u of each
+ * row, the gradient of its beta. */
+template <class X>
+static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, const board<X> &s, int v0,
+                                             int vw, bool wide)
+{
+	constexpr int L = row_of<X>();
+	float4 dr[4], us[4];
+
+	fours(c.mp, vw, [&](int i, int j, int r) {
+		const size_t at = i * c.sv + v0 + j;
+
+		dr[r] = i < c.m ? four(c.dv + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+		us[r] = i < c.m ? four(c.u + at, a.V - v0 - j, wide) : make_float4(0, 0, 0, 0);
+	});
+	fours(c.mp, vw, [&](int i, int j, int r) {
+		const float by = s.t.beta[i],
+			    w[4] = { by * dr[r].x, by * dr[r].y, by * dr[r].z, by * dr[r].w };
+		float dot = dr[r].x * us[r].x + dr[r].y * us[r].y + dr[r].z * us[r].z + dr[r].w * us[r].w;
+
+		round_two(s.y + i * L + j, us[r].x, us[r].y);
+		round_two(s.y + i * L + j + 2, us[r].z, us[r].w);
+		round_two(s.z + i * L + j, w[0], w[1]);
+		round_two(s.z + i * L + j + 2, w[2], w[3]);
+		if (wide && i < c.m && v0 + j < a.V)
+			*(float4 *)(c.dv + i * c.sv + v0 + j) = make_float4(w[0], w[1], w[2], w[3]);
+		for (int l = 0; l < 4 && !wide && i < c.m && v0 + j + l < a.V; l++)
+			c.dv[i * c.sv + v0 + j + l] = w[l];
+		/* a row's lanes lie side by side */
+		for (int o = 1; o < vw / 4; o *= 2)
+			dot += __shfl_xor_sync(~0u, dot, o);
+		if (j == 0)
+			s.sums[i] += dot;
+	});
+}
+
+/* D * X, and - (D * Z + (D * Z)') of the Z below the diagonal, from this warp's tiles of X and Z; over x and
+ * y, what each pair of rows gives the gradient of its D. */
+template <class X>
+static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                                   const part &w, warp_tile<X> &xs, warp_tile<X> &zs)
+{
+	constexpr int L = row_of<X>();
+	const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL,
+		    *kk = a.g ? a.kk + c.i * CHUNK * CHUNK : NULL;
+	float *E = (float *)(void *)s.x;
+
+	xs.each([&](int i, int j, float n) {
+		i += w.i0, j += w.j0;
+		round_to(s.XD + i * L + j, j <= i ? (a.g ? between(s.t, i, j) : 1.f) * n : 0.f);
+		if (a.g)
+			E[i * LE + j] = j < i ? n * qk[i * CHUNK + j] : 0.f;
+	});
+	zs.each([&](int i, int j, float n) {
+		i += w.i0, j += w.j0;
+		if (a.g && j < i)
+			E[i * LE + j] -= n * kk[i * CHUNK + j];
+		n = j < i ? -(a.g ? between(s.t, i, j) : 1.f) * n : 0.f;
+		if (j <= i) {
+			round_to(s.ZD + i * L + j, n);
+			round_to(s.ZD + j * L + i, n);
+		}
+	});
+}
+
+/* X = dO U' and Z = W U', and what follows from them alone: XD, ZD, db, and of dc what D gives that of the
+ * later row and takes from that of the earlier one.  dR becomes W in dv. */
+template <class X>
+static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                               const part &w)
+{
+	constexpr int L = row_of<X>();
+	const int row = threadIdx.x;
+	const bool wide = is_wide(c.dv, c.sv, a.V) && is_wide(c.u, c.sv, a.V),
+		   square = w.i0 < c.mp && w.j0 < c.mp;
+	warp_tile<X> xs, zs;
+
+	xs.zero();
+	zs.zero();
+	for (int v0 = 0; v0 < a.VP; v0 += W) {
+		const int vw = min((int)W, a.VP - v0);
+
+		load(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
+		weigh(a, c, s, v0, vw, wide);
+		__syncthreads();
+		if (square && w.j0 < w.i0 + 16) {
+			xs.template add<false, true>(vw, s.x + w.i0 * L, L, s.y + w.j0 * L, L);
+			zs.template add<false, true>(vw, s.z + w.i0 * L, L, s.y + w.j0 * L, L);
+		}
+		__syncthreads();
+	}
+	if (a.db && row < c.m) /* dbeta / db = beta (1 - sigmoid(b)) */
+		a.db[place(1, a.H, c.h, a.nb, c.b, c.j0 + row)] = s.sums[row] * s.t.slope[row];
+	if (square)
+		put_squares(a, c, s, w, xs, zs);
+	__syncthreads();
+	if (a.g && row < c.mp) {
+		const float *E = (const float *)(const void *)s.x;
+		float later = 0, earlier = 0;
+
+		for (int i = 0; i < c.mp; i++) {
+			later += E[row * LE + i];
+			earlier += E[i * LE + row];
+		}
+		s.dc[row] += (double)later - (double)earlier;
+	}
+	__syncthreads();
+}
+
+/* f(i, j): the number of q or k, `with`, at (i, j) of the warp's tile, of the columns from k0 on. */
+template <class X>
+static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X> &c, const part &w, int k0,
+                                                  const float *with)
+{
+	const int m = c.m - w.i0, left = a.K - k0 - w.j0;
+	const size_t apart = c.sk;
+
+	with += w.i0 * apart + k0 + w.j0;
+	return [=](int i, int j) { return i < m && j < left ? with[i * apart + j] : 0.f; };
+}
+
+/* This thread's row of sums of rows that two halves, of kw columns in all, have added up. */
+static __device__ __forceinline__ float both_halves(const float *from, int kw)
+{
+	return from[threadIdx.x] + (kw > 32 ? from[CHUNK + threadIdx.x] : 0.f);
+}
+
+/* dk += diag(f) U dS', kw columns from k0 on, for the gradient dS of the state behind n of the chunk's rows:
+ * capture `end`, or that of the chunk's end, if end is none of its captures.  Returns this thread's part of
+ * the sum of S * dS. */
+template <class X>
+static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                                const part &w, int k0, int kw, int end, int n,
+                                                warp_tile<X> &dk)
+{
+	constexpr int L = row_of<X>();
+	const bool own = end < c.cap0, turned = own && c.c + 1 < a.count, /* (VP, KP) */
+		   works = w.i0 < c.mp && w.j0 < kw;
+	const float *dS = turned ? NULL
+	                  : own  ? a.after + slot_at(a, c.b, c.h)
+	                         : a.dS + slot_at(a, a.cap_slot[end], c.h);
+	float sum = 0;
+
+	left_over(s.t, a.g, n);
+	__syncthreads();
+	for (int v0 = 0; v0 < a.VP; v0 += W) {
+		const int vw = min((int)W, a.VP - v0);
+
+		if (turned)
+			bring(s.z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
+		else
+			load(s.z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
+		load(s.y, L, c.mp, vw, c.u + v0, c.sv, c.m, a.V - v0, s.t.f);
+		copies_wait<0>();
+		__syncthreads();
+		if (works && turned)
+			dk.template add<false, false>(vw, s.y + w.i0 * L, L, s.z + w.j0, L);
+		else if (works)
+			dk.template add<false, true>(vw, s.y + w.i0 * L, L, s.z + w.j0 * L, L);
+		if (a.g)
+			each(turned ? vw : kw, turned ? kw : vw, [&](int i, int j) {
+				const int k1 = k0 + (turned ? j : i), v1 = v0 + (turned ? i : j);
+
+				sum += (float)s.z[i * L + j] *
+				       (c.S                      ? (float)c.S[(size_t)v1 * a.KP + k1]
+				        : k1 < a.K && v1 < a.V ? c.S0[(size_t)k1 * a.V + v1]
+				                                 : 0.f);
+			});
+		__syncthreads();
+	}
+	return sum;
+}
+
+/* All of them, and what they give dc.  Returns of this thread's row how much of k . dk is in dc. */
+template <class X>
+static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                                 const part &w, int k0, int kw, warp_tile<X> &dk)
+{
+	const int row = threadIdx.x;
+	float was = 0;
+
+	for (int end = a.first + c.c + 1 < a.chunks ? c.cap0 - 1 : c.cap0; end < c.cap1; end++) {
+		const int n = end < c.cap0 ? c.m : a.cap_row[end] - c.j0 + 1;
+		float sum = add_end(a, c, s, w, k0, kw, end, n, dk);
+
+		if (!a.g)
+			continue;
+		if (w.i0 < c.mp && w.j0 < kw)
+			row_sums(dk, numbers_of(a, c, w, k0, c.k),
+			         [&](int i, float x) { s.sums[w.half * CHUNK + w.i0 + i] = x; });
+		__syncthreads();
+		sum *= s.t.e[n - 1];
+		if (row < c.mp) {
+			const float now = both_halves(s.sums, kw);
+
+			s.dc[row] -= (double)(now - was);
+			sum += now - was;
+			was = now;
+		}
+		sum = block_sum(sum, s.room);
+		if (row == n - 1)
+			s.dc[row] += (double)sum;
+	}
+	return was;
+}
+
+/* dq += diag(e) dO S' and dk -= diag(e) W S', kw columns from k0 on, and what all that dq and dk are by now
+ * gives dc; was: what add_ends returned. */
+template <class X>
+static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                                 const part &w, int k0, int kw, warp_tile<X> &dq,
+                                                 warp_tile<X> &dk, float was)
+{
+	constexpr int L = row_of<X>();
+	const int row = threadIdx.x;
+	const bool works = w.i0 < c.mp && w.j0 < kw;
+
+	for (int v0 = 0; v0 < a.VP; v0 += W) {
+		const int vw = min((int)W, a.VP - v0);
+
+		if (c.S)
+			bring(s.z, L, vw, kw, c.S + (size_t)v0 * a.KP + k0, a.KP);
+		else
+			load(s.z, L, kw, vw, c.S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
+		load(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, s.t.e);
+		load(s.y, L, c.mp, vw, c.dv + v0, c.sv, c.m, a.V - v0, s.t.e);
+		copies_wait<0>();
+		__syncthreads();
+		if (works) {
+			/* the product is taken away */
+			dk.each([](int, int, float &n) { n = -n; });
+			if (c.S) {
+				dq.template add<false, false>(vw, s.x + w.i0 * L, L, s.z + w.j0, L);
+				dk.template add<false, false>(vw, s.y + w.i0 * L, L, s.z + w.j0, L);
+			} else {
+				dq.template add<false, true>(vw, s.x + w.i0 * L, L, s.z + w.j0 * L, L);
+				dk.template add<false, true>(vw, s.y + w.i0 * L, L, s.z + w.j0 * L, L);
+			}
+			dk.each([](int, int, float &n) { n = -n; });
+		}
+		__syncthreads();
+	}
+	if (!a.g)
+		return;
+	if (works) {
+		row_sums(dq, numbers_of(a, c, w, k0, c.q),
+		         [&](int i, float x) { s.sums[(2 + w.half) * CHUNK + w.i0 + i] = x; });
+		row_sums(dk, numbers_of(a, c, w, k0, c.k),
+		         [&](int i, float x) { s.sums[w.half * CHUNK + w.i0 + i] = x; });
+	}
+	__syncthreads();
+	if (row < c.mp)
+		s.dc[row] +=
+			(double)both_halves(s.sums + 2 * CHUNK, kw) + (double)(both_halves(s.sums, kw) - was);
+}
+
+/* dq += X K and dk += X' Q + Z K, kw columns from k0 on; then they are written, or, unless this is the first
+ * head of q and k, added to what the heads before have written. */
+template <class X>
+static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                                const part &w, int k0, int kw, warp_tile<X> &dq,
+                                                warp_tile<X> &dk, bool first)
+{
+	constexpr int L = row_of<X>();
+
+	load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
+	load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
+	__syncthreads();
+	if (w.i0 < c.mp && w.j0 < kw) {
+		const auto put = [&](float *to) {
+			return [&, to](int i, int j, float n) {
+				float *at = to + c.key + (w.i0 + i) * c.sk + k0 + w.j0 + j;
+
+				if (w.i0 + i < c.m && k0 + w.j0 + j < a.K)
+					*at = first ? n : *at + n;
+			};
+		};
+
+		dq.template add<false, false>(w.i0 + 16, s.XD + w.i0 * L, L, s.x + w.j0, L);
+		dk.template add<true, false>(c.mp - w.i0, s.XD + w.i0 * L + w.i0, L, s.y + w.i0 * L + w.j0,
+		                             L);
+		dk.template add<false, false>(c.mp, s.ZD + w.i0 * L, L, s.x + w.j0, L);
+		dq.each(put(a.dq));
+		dk.each(put(a.dk));
+	}
+	__syncthreads();
+}
+
+/* A chunk, and the heads that share one of q and k, one after the other. */
 template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS) back(const job<X> a)
 {
-	SHARED(s);
-	constexpr int L = row_of<X>(), LE = CHUNK + 1;
-	X *x = s.template take<X>(2 * CHUNK * L), *y = x + CHUNK * L, *z = s.template take<X>(CHUNK * L);
-	X *XD = s.template take<X>(CHUNK * L), *ZD = s.template take<X>(CHUNK * L);
-	const gates t = carve(s.template take<float>(GATES));
-	/* (64, LE), before x is used again */
-	float *sums = s.template take<float>(4 * CHUNK), *E = (float *)(void *)x;
-	double *dc = s.template take<double>(CHUNK);                              /* the gradient of c */
-	float *room = s.template take<float>(33);
-	const int row = threadIdx.x, i0 = row / 64 * 16, half = row / 32 % 2, j0 = half * 32,
-		  share = a.H / a.G;
+	SHARED(shared);
+	board<X> s;
+	s.x = shared.template take<X>(2 * CHUNK * row_of<X>());
+	s.y = s.x + CHUNK * row_of<X>();
+	s.z = shared.template take<X>(CHUNK * row_of<X>());
+	s.XD = shared.template take<X>(CHUNK * row_of<X>());
+	s.ZD = shared.template take<X>(CHUNK * row_of<X>());
+	s.t = carve(shared.template take<float>(GATES));
+	s.sums = shared.template take<float>(4 * CHUNK);
+	s.dc = shared.template take<double>(CHUNK);
+	s.room = shared.template take<float>(33);
+	const part w = part_of_warp();
+	const int row = threadIdx.x, share = a.H / a.G;
 	const int b = (int)(blockIdx.x / a.count) / a.G, kh = (int)(blockIdx.x / a.count) % a.G;
-	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
 
 	for (int h = kh * share; h < (kh + 1) * share; h++) {
-		const struct cell c = cell_of(a, blockIdx.x % a.count, b, h);
-		const size_t key = place(a.K, a.G, kh, a.nb, b, c.j0),
-			     value = place(a.V, a.H, h, a.nb, b, c.j0);
-		const float *q = a.q + key, *k = a.k + key, *d_o = a.d_o + value, *u = a.u + value;
-		/* (K, V), or */
-		const float *S0 = c.c ? NULL : first_state(a, b, h);
-		/* (VP, KP) */
-		const X *S = c.c ? a.behind + (c.i - 1) * a.VP * a.KP : NULL;
-		float *dv = a.dv + value;
-		const int cap0 = capture_from(a.cap_row, a.captures, c.j0),
-			  cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
-		const bool square = i0 < c.mp && j0 < c.mp;
+		const rows<X> c(a, blockIdx.x % a.count, b, h, kh);
 
-		load_gates(a, t, c);
+		load_gates(a, s.t, c);
 		if (row < CHUNK) {
-			dc[row] = 0;
-			sums[row] = 0;
+			s.dc[row] = 0;
+			s.sums[row] = 0;
 		}
 		__syncthreads();
-		{
-			/* X = dO U', Z = W U'; dR becomes W in dv */
-			const bool wide = is_wide(dv, sv, a.V) && is_wide(u, sv, a.V);
-			warp_tile<X> xs, zs;
-
-			xs.zero();
-			zs.zero();
-			for (int v0 = 0; v0 < a.VP; v0 += W) {
-				const int vw = min((int)W, a.VP - v0);
-				float4 dr[4], us[4];
-
-				load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, NULL);
-				fours(c.mp, vw, [&](int i, int j, int r) {
-					const size_t at = i * sv + v0 + j;
-
-					dr[r] = i < c.m ? four(dv + at, a.V - v0 - j, wide)
-					                : make_float4(0, 0, 0, 0);
-					us[r] = i < c.m ? four(u + at, a.V - v0 - j, wide)
-					                : make_float4(0, 0, 0, 0);
-				});
-				fours(c.mp, vw, [&](int i, int j, int r) {
-					const float by = t.beta[i], w[4] = { by * dr[r].x, by * dr[r].y,
-					                                     by * dr[r].z, by * dr[r].w };
-					float dot = dr[r].x * us[r].x + dr[r].y * us[r].y +
-					            dr[r].z * us[r].z + dr[r].w * us[r].w;
-
-					round_two(y + i * L + j, us[r].x, us[r].y);
-					round_two(y + i * L + j + 2, us[r].z, us[r].w);
-					round_two(z + i * L + j, w[0], w[1]);
-					round_two(z + i * L + j + 2, w[2], w[3]);
-					if (wide && i < c.m && v0 + j < a.V)
-						*(float4 *)(dv + i * sv + v0 + j) = make_float4(w[0], w[1],
-						                                                w[2], w[3]);
-					for (int l = 0; l < 4 && !wide && i < c.m && v0 + j + l < a.V; l++)
-						dv[i * sv + v0 + j + l] = w[l];
-					/* a row's lanes lie side by side */
-					for (int o = 1; o < vw / 4; o *= 2)
-						dot += __shfl_xor_sync(~0u, dot, o);
-					if (j == 0)
-						sums[i] += dot;
-				});
-				__syncthreads();
-				if (square && j0 < i0 + 16) {
-					xs.template add<false, true>(vw, x + i0 * L, L, y + j0 * L, L);
-					zs.template add<false, true>(vw, z + i0 * L, L, y + j0 * L, L);
-				}
-				__syncthreads();
-			}
-			if (a.db && row < c.m) /* dbeta / db = beta (1 - sigmoid(b)) */
-				a.db[place(1, a.H, h, a.nb, b, c.j0 + row)] = sums[row] * t.slope[row];
-			if (square) {
-				/* D * X; - (D * Z + (D * Z)') of the Z below the diagonal */
-				const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL,
-					    *kk = a.g ? a.kk + c.i * CHUNK * CHUNK : NULL;
-
-				xs.each([&](int i, int j, float n) {
-					i += i0, j += j0;
-					round_to(XD + i * L + j,
-					         j <= i ? (a.g ? between(t, i, j) : 1.f) * n : 0.f);
-					if (a.g)
-						E[i * LE + j] = j < i ? n * qk[i * CHUNK + j] : 0.f;
-				});
-				zs.each([&](int i, int j, float n) {
-					i += i0, j += j0;
-					if (a.g && j < i)
-						E[i * LE + j] -= n * kk[i * CHUNK + j];
-					n = j < i ? -(a.g ? between(t, i, j) : 1.f) * n : 0.f;
-					if (j <= i) {
-						round_to(ZD + i * L + j, n);
-						round_to(ZD + j * L + i, n);
-					}
-				});
-			}
-		}
-		__syncthreads();
-		/* what D gives dc of the later row, and takes from the earlier one's */
-		if (a.g && row < c.mp) {
-			float later = 0, earlier = 0;
-
-			for (int i = 0; i < c.mp; i++) {
-				later += E[row * LE + i];
-				earlier += E[i * LE + row];
-			}
-			dc[row] += (double)later - (double)earlier;
-		}
-		__syncthreads();
-
+		squares(a, c, s, w);
 		for (int k0 = 0; k0 < a.KP; k0 += W) {
 			const int kw = min((int)W, a.KP - k0);
-			const bool works = i0 < c.mp && j0 < kw;
-			const auto by = [&](const float *with) {
-				return [=](int i, int j) {
-					return i0 + i < c.m && k0 + j0 + j < a.K
-					               ? with[(i0 + i) * sk + k0 + j0 + j]
-					               : 0.f;
-				};
-			};
-			const auto sum_of = [&](const float *from) {
-				return from[row] + (kw > 32 ? from[CHUNK + row] : 0.f);
-			};
 			warp_tile<X> dq, dk;
-			float was = 0;
 
 			dq.zero();
 			dk.zero();
-			/* the gradients of states in the chunk and at its end: dk += diag(f) U dS' */
-			for (int end = a.first + c.c + 1 < a.chunks ? cap0 - 1 : cap0; end < cap1; end++) {
-				const bool own = end < cap0, turned = own && c.c + 1 < a.count; /* (VP, KP) */
-				const int n = own ? c.m : a.cap_row[end] - c.j0 + 1;
-				const float *dS = turned ? NULL
-				                  : own  ? a.after + slot_at(a, b, h)
-				                         : a.dS + slot_at(a, a.cap_slot[end], h);
-				float sum = 0;
-
-				left_over(t, a.g, n);
-				__syncthreads();
-				for (int v0 = 0; v0 < a.VP; v0 += W) {
-					const int vw = min((int)W, a.VP - v0);
-
-					if (turned)
-						bring(z, L, vw, kw,
-						      a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
-					else
-						load(z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0,
-						     a.V - v0, NULL);
-					load(y, L, c.mp, vw, u + v0, sv, c.m, a.V - v0, t.f);
-					copies_wait<0>();
-					__syncthreads();
-					if (works && turned)
-						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
-					else if (works)
-						dk.template add<false, true>(vw, y + i0 * L, L,
-						                             z + j0 * L, L);
-					if (a.g)
-						each(turned ? vw : kw, turned ? kw : vw, [&](int i, int j) {
-							const int k1 = k0 + (turned ? j : i),
-								  v1 = v0 + (turned ? i : j);
-
-							sum += (float)z[i * L + j] *
-							       (S ? (float)S[(size_t)v1 * a.KP + k1]
-							        : k1 < a.K && v1 < a.V
-							                ? S0[(size_t)k1 * a.V + v1]
-							                : 0.f);
-						});
-					__syncthreads();
-				}
-				if (!a.g)
-					continue;
-				if (works)
-					row_sums(dk, by(k),
-					         [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
-				__syncthreads();
-				sum *= t.e[n - 1];
-				if (row < c.mp) {
-					const float now = sum_of(sums);
-
-					dc[row] -= (double)(now - was);
-					sum += now - was;
-					was = now;
-				}
-				sum = block_sum(sum, room);
-				if (row == n - 1)
-					dc[row] += (double)sum;
-			}
-			for (int v0 = 0; v0 < a.VP; v0 += W) {
-				const int vw = min((int)W, a.VP - v0);
-
-				if (S)
-					bring(z, L, vw, kw, S + (size_t)v0 * a.KP + k0, a.KP);
-				else
-					load(z, L, kw, vw, S0 + (size_t)k0 * a.V + v0, a.V, a.K - k0,
-					     a.V - v0, NULL);
-				load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, t.e);
-				load(y, L, c.mp, vw, dv + v0, sv, c.m, a.V - v0, t.e);
-				copies_wait<0>();
-				__syncthreads();
-				if (works) {
-					/* the product is taken away */
-					dk.each([](int, int, float &n) { n = -n; });
-					if (S) {
-						dq.template add<false, false>(vw, x + i0 * L, L, z + j0, L);
-						dk.template add<false, false>(vw, y + i0 * L, L, z + j0, L);
-					} else {
-						dq.template add<false, true>(vw, x + i0 * L, L,
-						                             z + j0 * L, L);
-						dk.template add<false, true>(vw, y + i0 * L, L,
-						                             z + j0 * L, L);
-					}
-					dk.each([](int, int, float &n) { n = -n; });
-				}
-				__syncthreads();
-			}
-			if (a.g) {
-				if (works) {
-					row_sums(dq, by(q), [&](int i, float n) {
-						sums[(2 + half) * CHUNK + i0 + i] = n;
-					});
-					row_sums(dk, by(k),
-					         [&](int i, float n) { sums[half * CHUNK + i0 + i] = n; });
-				}
-				__syncthreads();
-				if (row < c.mp)
-					dc[row] += (double)sum_of(sums + 2 * CHUNK) +
-					           (double)(sum_of(sums) - was);
-			}
-
-			/* dq += X K, dk += X' Q + Z K */
-			load(x, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, NULL);
-			load(y, L, c.mp, kw, q + k0, sk, c.m, a.K - k0, NULL);
-			__syncthreads();
-			if (works) {
-				const auto put = [&](float *to) {
-					return [=](int i, int j, float n) {
-						float *at = to + key + (i0 + i) * sk + k0 + j0 + j;
-
-						if (i0 + i < c.m && k0 + j0 + j < a.K)
-							*at = h > kh * share ? *at + n : n;
-					};
-				};
-
-				dq.template add<false, false>(i0 + 16, XD + i0 * L, L, x + j0, L);
-				dk.template add<true, false>(c.mp - i0, XD + i0 * L + i0, L,
-				                             y + i0 * L + j0, L);
-				dk.template add<false, false>(c.mp, ZD + i0 * L, L, x + j0, L);
-				dq.each(put(a.dq));
-				dk.each(put(a.dk));
-			}
-			__syncthreads();
+			const float was = add_ends(a, c, s, w, k0, kw, dk);
+			add_state(a, c, s, w, k0, kw, dq, dk, was);
+			add_rows(a, c, s, w, k0, kw, dq, dk, h == kh * share);
 		}
 		if (a.g && row < c.m) {
 			double sum = 0;
 
 			for (int i = c.m - 1; i >= row; i--)
-				sum += dc[i];
+				sum += s.dc[i];
 			a.dg[place(1, a.H, h, a.nb, b, c.j0 + row)] = (float)sum;
 		}
 		__syncthreads();
