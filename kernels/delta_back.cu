@@ -60,38 +60,6 @@ template <class X> struct board {
 };
 enum { LE = CHUNK + 1 }; /* from row to row of a square over x and y */
 
-/* The warp's part of a tile: rows from i0 and columns from j0 on, the first or the second half. */
-struct part { int i0, j0, half; };
-
-static __device__ __forceinline__ part part_of_warp()
-{
-	const int half = threadIdx.x / 32 % 2;
-
-	return { (int)threadIdx.x / 64 * 16, half * 32, half };
-}
-
-/* A chunk's rows; the state at the first one, (K, V) at S0 or (VP, KP) at S; which captures are in it. */
-template <class X> struct rows : cell {
-	const float *q, *k, *d_o, *u, *S0;
-	const X *S;
-	float *dv;
-	size_t key, sk, sv;
-	int cap0, cap1;
-
-	__device__ __forceinline__ rows(const job<X> &a, int which, int b, int h, int kh)
-	    : cell(cell_of(a, which, b, h)), key(place(a.K, a.G, kh, a.nb, b, j0)),
-	      sk(row_apart(a.K, a.G, a.nb)), sv(row_apart(a.V, a.H, a.nb))
-	{
-		const size_t value = place(a.V, a.H, h, a.nb, b, j0);
-
-		q = a.q + key, k = a.k + key, d_o = a.d_o + value, u = a.u + value, dv = a.dv + value;
-		S0 = c ? NULL : first_state(a, b, h);
-		S = c ? a.behind + (i - 1) * a.VP * a.KP : NULL;
-		cap0 = capture_from(a.cap_row, a.captures, j0);
-		cap1 = capture_from(a.cap_row, a.captures, j0 + m);
-	}
-};
-
 /* vw columns of V from v0 on: W = diag(beta) dR, over dR in dv and to z, and U to y.  To sums, dR . u of each
  * row, the gradient of its beta. */
 template <class X>
@@ -399,7 +367,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 	const int b = (int)(blockIdx.x / a.count) / a.G, kh = (int)(blockIdx.x / a.count) % a.G;
 
 	for (int h = kh * share; h < (kh + 1) * share; h++) {
-		const rows<X> c(a, blockIdx.x % a.count, b, h, kh);
+		const rows<X> c = rows_of(a, blockIdx.x % a.count, b, h, kh);
 
 		load_gates(a, s.t, c);
 		if (row < CHUNK) {

@@ -195,7 +195,43 @@ static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by,
 	}
 }
 
+/* The warp's part of a tile: rows from i0 and columns from j0 on, the first or the second half. */
+struct part { int i0, j0, half; };
+
+static __device__ __forceinline__ part part_of_warp()
+{
+	const int half = threadIdx.x / 32 % 2;
+
+	return { (int)threadIdx.x / 64 * 16, half * 32, half };
+}
+
 /* ---- a chunk's rows ------------------------------------------------------------------------ */
+
+/* A chunk's rows; the state at the first one, (K, V) at S0 or (VP, KP) at S; which captures are in it. */
+template <class X> struct rows : cell {
+	const float *q, *k, *d_o, *u, *S0;
+	const X *S;
+	float *dv;
+	size_t key, sk, sv;
+	int cap0, cap1;
+};
+
+template <class X>
+static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, int b, int h, int kh)
+{
+	const struct cell c = cell_of(a, which, b, h);
+	const size_t key = place(a.K, a.G, kh, a.nb, b, c.j0), value = place(a.V, a.H, h, a.nb, b, c.j0);
+	rows<X> x;
+
+	static_cast<struct cell &>(x) = c;
+	x.key = key, x.sk = row_apart(a.K, a.G, a.nb), x.sv = row_apart(a.V, a.H, a.nb);
+	x.q = a.q + key, x.k = a.k + key, x.d_o = a.d_o + value, x.u = a.u + value, x.dv = a.dv + value;
+	x.S0 = c.c ? NULL : first_state(a, b, h);
+	x.S = c.c ? a.behind + (c.i - 1) * a.VP * a.KP : NULL;
+	x.cap0 = capture_from(a.cap_row, a.captures, c.j0);
+	x.cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
+	return x;
+}
 
 /* c = hi + lo; e = exp(c); beta, and what of it is its slope, 1 - sigmoid(b); f: what is left of a row at a
  * later one; minus: - e beta. */

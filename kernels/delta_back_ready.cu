@@ -8,163 +8,212 @@ template <class X> static size_t ready_bytes()
 	       (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4);
 }
 
-template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(const job<X> a)
+/* What a block has in shared memory. */
+template <class X> struct board {
+	float *inv, *P;  /* A, then T; D * Q K' below the diagonal, then P T, as operands */
+	float *room;     /* for invert_lower */
+	X *x, *y;        /* operands, (64, 64) at most */
+	X *PT, *T;
+	gates t;
+};
+
+/* A and P, of which D * K K' and D * Q K' go to memory where rows decay, for `back`; and B, to memory. */
+template <class X>
+static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                             const part &w, X *B)
 {
-	SHARED(s);
 	constexpr int L = row_of<X>();
-	float *inv = s.template take<float>(CHUNK * LC), *P = s.template take<float>(CHUNK * LC),
-	      *room = s.template take<float>(1024);
-	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L), *PT = (X *)(void *)P;
-	X *T = sizeof(X) == 4 ? (X *)(void *)inv : s.template take<X>(CHUNK * L);
-	const gates t = carve(s.template take<float>(GATES));
-	/* the warp's part of a tile */
-	const int bh = blockIdx.x / a.count, i0 = threadIdx.x / 64 * 16, j0 = threadIdx.x / 32 % 2 * 32;
-	const struct cell c = cell_of(a, blockIdx.x % a.count, bh / a.H, bh % a.H);
-	const size_t sk = row_apart(a.K, a.G, a.nb), sv = row_apart(a.V, a.H, a.nb);
-	const float *q = a.q + place(a.K, a.G, c.kh, a.nb, c.b, c.j0),
-		    *k = a.k + place(a.K, a.G, c.kh, a.nb, c.b, c.j0);
-	const float *d_o = a.d_o + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
-	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
-	const bool more = a.first + c.c + 1 < a.chunks; /* there is a state behind it that is used */
-	const int cap0 = capture_from(a.cap_row, a.captures, c.j0),
-		  cap1 = capture_from(a.cap_row, a.captures, c.j0 + c.m);
-	X *N = a.N + c.i * a.VP * a.KP, *B = a.B + c.i * a.rows * a.KP,
-	  *R = more ? a.R + c.i * a.rows * a.KP : NULL;
+	warp_tile<X> kk, qk;
 
-	load_gates(a, t, c);
-	{
-		warp_tile<X> kk, qk;
-
-		kk.zero();
-		qk.zero();
-		for (int k0 = 0; k0 < a.KP; k0 += W) {
-			const int kw = min((int)W, a.KP - k0);
-
-			load(x, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, NULL);
-			load(y, L, c.mp, kw, q + k0, sk, c.m, a.K - k0, NULL);
-			load(B + k0, a.KP, c.mp, kw, k + k0, sk, c.m, a.K - k0, t.minus);
-			__syncthreads();
-			if (i0 < c.mp && j0 < i0 + 16) {
-				kk.template add<false, true>(kw, x + i0 * L, L, x + j0 * L, L);
-				qk.template add<false, true>(kw, y + i0 * L, L, x + j0 * L, L);
-			}
-			__syncthreads();
-		}
-		if (i0 < c.mp && j0 < c.mp) {
-			kk.each([&](int i, int j, float z) {
-				i += i0, j += j0;
-				z = j < i ? (a.g ? between(t, i, j) : 1.f) * z : 0.f;
-				if (a.g)
-					a.kk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
-				inv[i * LC + j] = t.beta[i] * z;
-			});
-			qk.each([&](int i, int j, float z) {
-				i += i0, j += j0;
-				z = j <= i ? (a.g ? between(t, i, j) : 1.f) * z : 0.f;
-				if (a.g)
-					a.qk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
-				P[i * LC + j] = z;
-			});
-		}
-	}
-	if (threadIdx.x == 0)
-		a.ends[c.i] = t.e[c.m - 1];
-	__syncthreads();
-	invert_lower(inv, LC, c.mp, room);
-	{
-		warp_tile<float> sum;
-
-		sum.zero();
-		if (i0 < c.mp && j0 < i0 + 16)
-			sum.template add<false, false>(i0 + 16 - j0, P + i0 * LC + j0, LC,
-			                               inv + j0 * LC + j0, LC);
-		__syncthreads();
-		if (i0 < c.mp && j0 < c.mp)
-			sum.each([&](int i, int j, float z) { round_to(PT + (i0 + i) * L + j0 + j, z); });
-		if (sizeof(X) != 4)
-			each(c.mp, c.mp, [&](int i, int j) { round_to(T + i * L + j, inv[i * LC + j]); });
-	}
-	for (int k0 = 0; more && k0 < a.KP; k0 += W) {
+	kk.zero();
+	qk.zero();
+	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
 
-		load(x, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, t.f);
+		load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
+		load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
+		load(B + k0, a.KP, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.minus);
 		__syncthreads();
-		if (i0 < c.mp && j0 < kw) {
+		if (w.i0 < c.mp && w.j0 < w.i0 + 16) {
+			kk.template add<false, true>(kw, s.x + w.i0 * L, L, s.x + w.j0 * L, L);
+			qk.template add<false, true>(kw, s.y + w.i0 * L, L, s.x + w.j0 * L, L);
+		}
+		__syncthreads();
+	}
+	if (w.i0 < c.mp && w.j0 < c.mp) {
+		kk.each([&](int i, int j, float z) {
+			i += w.i0, j += w.j0;
+			z = j < i ? (a.g ? between(s.t, i, j) : 1.f) * z : 0.f;
+			if (a.g)
+				a.kk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
+			s.inv[i * LC + j] = s.t.beta[i] * z;
+		});
+		qk.each([&](int i, int j, float z) {
+			i += w.i0, j += w.j0;
+			z = j <= i ? (a.g ? between(s.t, i, j) : 1.f) * z : 0.f;
+			if (a.g)
+				a.qk[c.i * CHUNK * CHUNK + i * CHUNK + j] = z;
+			s.P[i * LC + j] = z;
+		});
+	}
+}
+
+/* T of A, and P T of P, both as operands. */
+template <class X>
+static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &s, const part &w)
+{
+	constexpr int L = row_of<X>();
+	const int i0 = w.i0, j0 = w.j0;
+	warp_tile<float> sum;
+
+	invert_lower(s.inv, LC, c.mp, s.room);
+	sum.zero();
+	if (i0 < c.mp && j0 < i0 + 16)
+		sum.template add<false, false>(i0 + 16 - j0, s.P + i0 * LC + j0, LC,
+		                               s.inv + j0 * LC + j0, LC);
+	__syncthreads();
+	if (i0 < c.mp && j0 < c.mp)
+		sum.each([&](int i, int j, float z) { round_to(s.PT + (i0 + i) * L + j0 + j, z); });
+	if (sizeof(X) != 4)
+		each(c.mp, c.mp, [&](int i, int j) { round_to(s.T + i * L + j, s.inv[i * LC + j]); });
+}
+
+/* R = T' diag(f) K, to memory. */
+template <class X>
+static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                             const part &w, X *R)
+{
+	constexpr int L = row_of<X>();
+
+	for (int k0 = 0; k0 < a.KP; k0 += W) {
+		const int kw = min((int)W, a.KP - k0);
+
+		load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
+		__syncthreads();
+		if (w.i0 < c.mp && w.j0 < kw) {
 			warp_tile<X> sum;
 
 			sum.zero();
-			sum.template add<true, false>(c.mp - i0, T + i0 * L + i0, L, x + i0 * L + j0, L);
+			sum.template add<true, false>(c.mp - w.i0, s.T + w.i0 * L + w.i0, L,
+			                              s.x + w.i0 * L + w.j0, L);
 			sum.pairs([&](int i, int j, float y, float z) {
-				round_two(R + (size_t)(i0 + i) * a.KP + k0 + j0 + j, y, z);
+				round_two(R + (size_t)(w.i0 + i) * a.KP + k0 + w.j0 + j, y, z);
 			});
 		}
 		__syncthreads();
 	}
+}
+
+/* own += T' diag(f) K dS, vw columns from v0 on, for the gradient dS of the state of capture e. */
+template <class X>
+static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                                   const part &w, int v0, int vw, int e, warp_tile<X> &own)
+{
+	constexpr int L = row_of<X>();
+	const bool works = w.i0 < c.mp && w.j0 < vw;
+	const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h) + v0;
+	warp_tile<X> sum;
+
+	sum.zero();
+	left_over(s.t, a.g, a.cap_row[e] - c.j0 + 1);
+	__syncthreads();
+	for (int k0 = 0; k0 < a.KP; k0 += W) {
+		const int kw = min((int)W, a.KP - k0);
+
+		load(s.x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
+		load(s.y, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, s.t.f);
+		__syncthreads();
+		if (works)
+			sum.template add<false, false>(kw, s.y + w.i0 * L, L, s.x + w.j0, L);
+		__syncthreads();
+	}
+	if (works)
+		sum.each([&](int i, int j, float z) { round_to(s.y + (w.i0 + i) * L + w.j0 + j, z); });
+	__syncthreads();
+	if (works)
+		own.template add<true, false>(c.mp - w.i0, s.T + w.i0 * L + w.i0, L,
+		                              s.y + w.i0 * L + w.j0, L);
+	__syncthreads();
+}
+
+/* N = Q' diag(e) dO, which is at x, plus what captures take of their states' gradients: vw columns of V from
+ * v0 on, which are rows of N, to memory. */
+template <class X>
+static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, const board<X> &s,
+                                             const part &w, int v0, int vw, X *N)
+{
+	constexpr int L = row_of<X>();
+
+	for (int k0 = 0; k0 < a.KP; k0 += W) {
+		const int kw = min((int)W, a.KP - k0);
+
+		load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, s.t.e);
+		__syncthreads();
+		if (w.i0 < vw && w.j0 < kw) {
+			warp_tile<X> sum;
+
+			sum.zero();
+			sum.template add<true, false>(c.mp, s.x + w.i0, L, s.y + w.j0, L);
+			for (int e = c.cap0; e < c.cap1; e++) {
+				const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h),
+					    by = s.t.e[a.cap_row[e] - c.j0];
+
+				sum.each([&](int i, int j, float &z) {
+					const int v = v0 + w.i0 + i, k = k0 + w.j0 + j;
+
+					z += v < a.V && k < a.K ? by * dS[(size_t)k * a.V + v] : 0.f;
+				});
+			}
+			sum.pairs([&](int i, int j, float y, float z) {
+				round_two(N + (size_t)(v0 + w.i0 + i) * a.KP + k0 + w.j0 + j, y, z);
+			});
+		}
+		__syncthreads();
+	}
+}
+
+template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(const job<X> a)
+{
+	SHARED(shared);
+	constexpr int L = row_of<X>();
+	board<X> s;
+	s.inv = shared.template take<float>(CHUNK * LC);
+	s.P = shared.template take<float>(CHUNK * LC);
+	s.room = shared.template take<float>(1024);
+	s.x = shared.template take<X>(CHUNK * L);
+	s.y = shared.template take<X>(CHUNK * L);
+	s.PT = (X *)(void *)s.P;
+	s.T = sizeof(X) == 4 ? (X *)(void *)s.inv : shared.template take<X>(CHUNK * L);
+	s.t = carve(shared.template take<float>(GATES));
+	const part w = part_of_warp();
+	const int bh = blockIdx.x / a.count, b = bh / a.H, h = bh % a.H;
+	const rows<X> c = rows_of(a, blockIdx.x % a.count, b, h, key_head(h, a.G, a.H));
+
+	X *B = a.B + c.i * a.rows * a.KP, *R = a.R + c.i * a.rows * a.KP, *N = a.N + c.i * a.VP * a.KP;
+
+	load_gates(a, s.t, c);
+	pairs(a, c, s, w, B);
+	if (threadIdx.x == 0)
+		a.ends[c.i] = s.t.e[c.m - 1];
+	__syncthreads();
+	invert(c, s, w);
+	if (a.first + c.c + 1 < a.chunks) /* there is a state behind it that is used */
+		put_R(a, c, s, w, R);
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
-		const bool works = i0 < c.mp && j0 < vw;
 		warp_tile<X> own;
 
 		own.zero();
-		for (int e = cap0; e < cap1; e++) {
-			const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h) + v0;
-			warp_tile<X> sum;
-
-			sum.zero();
-			left_over(t, a.g, a.cap_row[e] - c.j0 + 1);
-			__syncthreads();
-			for (int k0 = 0; k0 < a.KP; k0 += W) {
-				const int kw = min((int)W, a.KP - k0);
-
-				load(x, L, kw, vw, dS + (size_t)k0 * a.V, a.V, a.K - k0, a.V - v0, NULL);
-				load(y, L, c.mp, kw, k + k0, sk, c.m, a.K - k0, t.f);
-				__syncthreads();
-				if (works)
-					sum.template add<false, false>(kw, y + i0 * L, L, x + j0, L);
-				__syncthreads();
-			}
-			if (works)
-				sum.each([&](int i, int j, float z) {
-					round_to(y + (i0 + i) * L + j0 + j, z);
-				});
-			__syncthreads();
-			if (works)
-				own.template add<true, false>(c.mp - i0, T + i0 * L + i0, L,
-				                              y + i0 * L + j0, L);
-			__syncthreads();
-		}
-		load(x, L, c.mp, vw, d_o + v0, sv, c.m, a.V - v0, NULL);
-		for (int k0 = 0; k0 < a.KP; k0 += W) {
-			const int kw = min((int)W, a.KP - k0);
-
-			load(y, L, c.mp, kw, q + k0, sk, c.m, a.K - k0, t.e);
-			__syncthreads();
-			if (i0 < vw && j0 < kw) {
-				warp_tile<X> sum;
-
-				sum.zero();
-				sum.template add<true, false>(c.mp, x + i0, L, y + j0, L);
-				for (int e = cap0; e < cap1; e++) {
-					const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h),
-						    by = t.e[a.cap_row[e] - c.j0];
-
-					sum.each([&](int i, int j, float &z) {
-						const int v = v0 + i0 + i, k = k0 + j0 + j;
-
-						z += v < a.V && k < a.K ? by * dS[(size_t)k * a.V + v] : 0.f;
-					});
-				}
-				sum.pairs([&](int i, int j, float y, float z) {
-					round_two(N + (size_t)(v0 + i0 + i) * a.KP + k0 + j0 + j, y, z);
-				});
-			}
-			__syncthreads();
-		}
-		if (works) {
-			own.template add<true, false>(c.mp - i0, PT + i0 * L + i0, L, x + i0 * L + j0, L);
+		for (int e = c.cap0; e < c.cap1; e++)
+			add_capture(a, c, s, w, v0, vw, e, own);
+		load(s.x, L, c.mp, vw, c.d_o + v0, c.sv, c.m, a.V - v0, NULL);
+		put_N(a, c, s, w, v0, vw, N);
+		if (w.i0 < c.mp && w.j0 < vw) {
+			own.template add<true, false>(c.mp - w.i0, s.PT + w.i0 * L + w.i0, L,
+			                              s.x + w.i0 * L + w.j0, L);
 			own.each([&](int i, int j, float z) {
-				if (i0 + i < c.m && v0 + j0 + j < a.V)
-					dv[(i0 + i) * sv + v0 + j0 + j] = z;
+				if (w.i0 + i < c.m && v0 + w.j0 + j < a.V)
+					c.dv[(w.i0 + i) * c.sv + v0 + w.j0 + j] = z;
 			});
 		}
 		__syncthreads();
