@@ -281,6 +281,74 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 	}
 };
 
+/* ---- a block of queries -------------------------------------------------------------------- */
+
+/* The queries that a block has, n from `first` on of key head g: long ones come first.  A warp has 16 rows
+ * from warp_row on, of which this lane holds two, up and low, and of each eight columns two from col on. */
+struct lot { int g, first, n, warp_row, up, low, col; };
+
+template <int ROWS> static __device__ __forceinline__ lot lot_of(const attn &a)
+{
+	const int first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS, warp_row = threadIdx.x / 32 * 16,
+		  up = warp_row + (threadIdx.x & 31) / 4;
+
+	return { (int)blockIdx.x % a.G, first, a.queries - first < ROWS ? a.queries - first : ROWS, warp_row,
+		 up, up + 8, ((int)threadIdx.x & 3) * 2 };
+}
+
+/* The lot's rows of x (R, H, D), times `by`. */
+template <class T, int DP, int ROWS, int THREADS>
+static __device__ __forceinline__ void bring_lot(const attn &a, const lot &b, const float *x, T *to, float by)
+{
+	fetch<T, DP, ROWS, THREADS> rows;
+	const auto row = rows_at([&](int r) {
+		return r < b.n ? x + query(a, b.g, b.first + r) * a.D : nullptr;
+	});
+
+	rows.get(a, row);
+	rows.put(a, row, to, by);
+}
+
+/* The keys, or values, of step t of a lot's tour. */
+template <int ROWS, int KEYS>
+static __device__ __forceinline__ key_rows step_rows(const attn &a, const tour<ROWS, KEYS> &walk, int g,
+                                                     const float *own, const float *cached, int t)
+{
+	const bool cache = walk.in_cache(t);
+
+	return key_rows(a, cache ? cached : own, cache, g, walk.at(t), walk.end(t));
+}
+
+/* A lane's two rows and the KEYS keys of step t: what they read; whether any row of the warp reads one, or
+ * all read all. */
+template <int KEYS> struct sight {
+	span up, low;
+	int k0;
+	bool mine, whole;
+
+	template <int ROWS>
+	__device__ __forceinline__ sight(const tour<ROWS, KEYS> &walk, const lot &b, int t)
+	    : up(walk.of(t, b.up)), low(walk.of(t, b.low)), k0(walk.at(t)),
+	      mine(__any_sync(~0u, meets(up, k0, k0 + KEYS) || meets(low, k0, k0 + KEYS))),
+	      whole(__all_sync(~0u, holds(up, k0, k0 + KEYS) && holds(low, k0, k0 + KEYS)))
+	{
+	}
+
+	/* Of those that are not read x becomes `none`. */
+	__device__ __forceinline__ void hide(float (&x)[KEYS / 8][4], int col, float none) const
+	{
+		if (whole)
+			return;
+		for (int i = 0; i < KEYS / 8; i++)
+			for (int e = 0; e < 4; e++) {
+				const int key = k0 + i * 8 + col + e % 2;
+
+				if (key < (e < 2 ? up : low).lo || key >= (e < 2 ? up : low).hi)
+					x[i][e] = none;
+			}
+	}
+};
+
 /* ---- forward ------------------------------------------------------------------------------- */
 
 /* exp(x); results below 1e-38 are 0 here. */
@@ -330,6 +398,65 @@ template <class T, int DP> static constexpr size_t fwd_shared()
 	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
+/* A step of the online softmax: scores become e^(p - top), where top is the most of each row so far; what was
+ * added up below a smaller one, o and sum, shrinks. */
+template <int N, int M>
+static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4], float (&top)[2],
+                                              float (&sum)[2])
+{
+	float most[2] = { top[0], top[1] }, all[2] = { 0, 0 };
+
+	for (int i = 0; i < N; i++)
+		for (int e = 0; e < 4; e++)
+			most[e / 2] = fmaxf(most[e / 2], p[i][e]);
+	/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key shrinks to nothing */
+	for (int half = 0; half < 2; half++)
+		most[half] = row_max(most[half]);
+	for (int i = 0; i < N; i++)
+		for (int e = 0; e < 4; e++)
+			all[e / 2] += p[i][e] = expo(p[i][e] - most[e / 2]);
+	if (__any_sync(~0u, most[0] != top[0] || most[1] != top[1])) {
+		const float shrink[2] = { expo(top[0] - most[0]), expo(top[1] - most[1]) };
+
+		for (int half = 0; half < 2; half++) {
+			sum[half] *= shrink[half];
+			top[half] = most[half];
+		}
+		for (int i = 0; i < M; i++)
+			for (int e = 0; e < 4; e++)
+				o[i][e] *= shrink[e / 2];
+	}
+	sum[0] += all[0];
+	sum[1] += all[1];
+}
+
+/* A lane's part of o and lse; or of the block's part of them, of which attn_merge makes those. */
+template <int M>
+static __device__ __forceinline__ void write_out(const attn &a, const lot &b, const float (&o)[M][4],
+                                                 const float (&top)[2], float (&sum)[2])
+{
+	const long long row0 = b.up < b.n ? (long long)query(a, b.g, b.first + b.up) : -1,
+			row1 = b.low < b.n ? (long long)query(a, b.g, b.first + b.low) : -1;
+	const size_t part = (size_t)blockIdx.y * a.queries * a.G;
+
+	sum[0] = row_sum(sum[0]);
+	sum[1] = row_sum(sum[1]);
+	if (a.part)
+		write_rows(a.part + part * a.D, row0 * a.D, row1 * a.D, a.D, o, 1, 1, false);
+	else
+		write_rows(a.o, row0 * a.D, row1 * a.D, a.D, o, 1 / sum[0], 1 / sum[1], false);
+	if (b.col == 0)
+		for (int half = 0; half < 2; half++) {
+			const long long row = half ? row1 : row0;
+
+			if (row >= 0 && a.part) {
+				a.part_top[part + row] = top[half];
+				a.part_sum[part + row] = sum[half];
+			} else if (row >= 0 && a.lse)
+				a.lse[row] = top[half] + logf(sum[half]);
+		}
+}
+
 template <class T, int DP>
 static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD_BLOCKS) attn_forward(attn a)
 {
@@ -340,92 +467,41 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
 	tour<ROWS, KEYS> walk;
 	fetch<T, DP, KEYS, THREADS> next;
-	/* the long ones first */
-	const int g = blockIdx.x % a.G, first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS;
-	const int n = a.queries - first < ROWS ? a.queries - first : ROWS;
-	const int warp_row = threadIdx.x / 32 * 16, up = warp_row + (threadIdx.x & 31) / 4, low = up + 8,
-		  col = (threadIdx.x & 3) * 2;
+	const lot b = lot_of<ROWS>(a);
 	const int width = (a.D + 15) / 16 * 16;
 	float o[DP / 8][4], top[2] = { NEVER, NEVER }, sum[2] = { 0, 0 };
 
 	walk.seen = s.take<span>(2 * ROWS);
-	for (int i = 0; i < DP / 8; i++)
-		for (int e = 0; e < 4; e++)
-			o[i][e] = 0;
+	zero(o);
 
-	int t = walk.begin(a, first, n);
-	const auto row_of = [&](const float *own, const float *cached, int t) {
-		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t),
-		                walk.end(t));
-	};
-
-	fetch<T, DP, ROWS, THREADS> queries;
-	const auto query_row = rows_at([&](int r) {
-		return r < n ? a.q + query(a, g, first + r) * a.D : nullptr;
-	});
-	queries.get(a, query_row);
-	queries.put(a, query_row, q, a.scale);
+	int t = walk.begin(a, b.first, b.n);
+	bring_lot<T, DP, ROWS, THREADS>(a, b, a.q, q, a.scale);
 	if (t < walk.stop) {
-		const auto row = row_of(a.k, a.cache_k, t);
+		const auto row = step_rows(a, walk, b.g, a.k, a.cache_k, t);
 
 		next.get(a, row);
 		next.put(a, row, k, 1);
 	}
 	__syncthreads();
 	while (t < walk.stop) {
-		const int then = walk.next(t + 1), k0 = walk.at(t), k1 = k0 + KEYS;
-		const span u = walk.of(t, up), l = walk.of(t, low);
-		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1));
-		const bool whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
-		const auto values = row_of(a.v, a.cache_v, t);
+		const int then = walk.next(t + 1);
+		const sight<KEYS> now(walk, b, t);
+		const auto values = step_rows(a, walk, b.g, a.v, a.cache_v, t);
 		float p[KEYS / 8][4];
 
 		next.get(a, values);
-		for (int i = 0; i < KEYS / 8; i++)
-			for (int e = 0; e < 4; e++)
-				p[i][e] = 0;
-		if (mine)
-			warp_product<true>(p, KEYS / 8, width, q + warp_row * LD, LD, k, LD);
+		zero(p);
+		if (now.mine)
+			warp_product<true>(p, KEYS / 8, width, q + b.warp_row * LD, LD, k, LD);
 		next.put(a, values, v, 1);
 		__syncthreads(); /* v is there, k is read */
 
-		const auto keys = row_of(a.k, a.cache_k, then < walk.stop ? then : t);
+		const auto keys = step_rows(a, walk, b.g, a.k, a.cache_k, then < walk.stop ? then : t);
 		if (then < walk.stop)
 			next.get(a, keys);
-		if (mine) {
-			float most[2] = { top[0], top[1] }, all[2] = { 0, 0 };
-
-			if (!whole)
-				for (int i = 0; i < KEYS / 8; i++)
-					for (int e = 0; e < 4; e++) {
-						const int key = k0 + i * 8 + col + e % 2;
-
-						if (key < (e < 2 ? u : l).lo || key >= (e < 2 ? u : l).hi)
-							p[i][e] = NEVER;
-					}
-			for (int i = 0; i < KEYS / 8; i++)
-				for (int e = 0; e < 4; e++)
-					most[e / 2] = fmaxf(most[e / 2], p[i][e]);
-			/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key
-			   shrinks to nothing */
-			for (int half = 0; half < 2; half++)
-				most[half] = row_max(most[half]);
-			for (int i = 0; i < KEYS / 8; i++)
-				for (int e = 0; e < 4; e++)
-					all[e / 2] += p[i][e] = expo(p[i][e] - most[e / 2]);
-			if (__any_sync(~0u, most[0] != top[0] || most[1] != top[1])) {
-				const float shrink[2] = { expo(top[0] - most[0]), expo(top[1] - most[1]) };
-
-				for (int half = 0; half < 2; half++) {
-					sum[half] *= shrink[half];
-					top[half] = most[half];
-				}
-				for (int i = 0; i < DP / 8; i++)
-					for (int e = 0; e < 4; e++)
-						o[i][e] *= shrink[e / 2];
-			}
-			sum[0] += all[0];
-			sum[1] += all[1];
+		if (now.mine) {
+			now.hide(p, b.col, NEVER);
+			soften(p, o, top, sum);
 			warp_product_of(o, width / 8, p, room, LR, v, LD);
 		}
 		if (then < walk.stop)
@@ -433,27 +509,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD
 		__syncthreads(); /* k is there, v is read */
 		t = then;
 	}
-
-	const long long row0 = up < n ? (long long)query(a, g, first + up) : -1,
-			row1 = low < n ? (long long)query(a, g, first + low) : -1;
-	const size_t part = (size_t)blockIdx.y * a.queries * a.G;
-
-	sum[0] = row_sum(sum[0]);
-	sum[1] = row_sum(sum[1]);
-	if (a.part)
-		write_rows(a.part + part * a.D, row0 * a.D, row1 * a.D, a.D, o, 1, 1, false);
-	else
-		write_rows(a.o, row0 * a.D, row1 * a.D, a.D, o, 1 / sum[0], 1 / sum[1], false);
-	if (col == 0)
-		for (int half = 0; half < 2; half++) {
-			const long long row = half ? row1 : row0;
-
-			if (row >= 0 && a.part) {
-				a.part_top[part + row] = top[half];
-				a.part_sum[part + row] = sum[half];
-			} else if (row >= 0 && a.lse)
-				a.lse[row] = top[half] + logf(sum[half]);
-		}
+	write_out(a, b, o, top, sum);
 }
 
 /* Puts the parts of each row together, in order: a warp each. */
@@ -528,75 +584,47 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_
 	T *room = s.take<T>(room_size<T>(ROWS, KEYS)) + (sizeof(T) == 4 ? threadIdx.x / 32 * 16 * LR : 0);
 	tour<ROWS, KEYS> walk;
 	fetch<T, DP, KEYS, THREADS> next;
-	const int g = blockIdx.x % a.G, first = ((int)(gridDim.x - 1 - blockIdx.x) / a.G) * ROWS;
-	const int n = a.queries - first < ROWS ? a.queries - first : ROWS;
-	const int warp_row = threadIdx.x / 32 * 16, up = warp_row + (threadIdx.x & 31) / 4, low = up + 8,
-		  col = (threadIdx.x & 3) * 2;
+	const lot b = lot_of<ROWS>(a);
 	const int width = (a.D + 15) / 16 * 16;
-	const long long row0 = up < n ? (long long)query(a, g, first + up) : -1,
-			row1 = low < n ? (long long)query(a, g, first + low) : -1;
+	const long long row0 = b.up < b.n ? (long long)query(a, b.g, b.first + b.up) : -1,
+			row1 = b.low < b.n ? (long long)query(a, b.g, b.first + b.low) : -1;
 	const float lse[2] = { row0 < 0 ? 0 : a.lse[row0], row1 < 0 ? 0 : a.lse[row1] };
 	const float dot[2] = { row0 < 0 ? 0 : a.dot[row0], row1 < 0 ? 0 : a.dot[row1] };
 	float dq[DP / 8][4];
 
 	walk.seen = s.take<span>(2 * ROWS);
-	for (int i = 0; i < DP / 8; i++)
-		for (int e = 0; e < 4; e++)
-			dq[i][e] = 0;
+	zero(dq);
 
-	int t = walk.begin(a, first, n);
-	const auto row_of = [&](const float *own, const float *cached, int t) {
-		return key_rows(a, walk.in_cache(t) ? cached : own, walk.in_cache(t), g, walk.at(t),
-		                walk.end(t));
-	};
-
-	fetch<T, DP, ROWS, THREADS> queries;
-	const auto query_row = rows_at([&](int r) {
-		return r < n ? a.q + query(a, g, first + r) * a.D : nullptr;
-	});
-	const auto do_row = rows_at([&](int r) {
-		return r < n ? a.d_o + query(a, g, first + r) * a.D : nullptr;
-	});
-	queries.get(a, query_row);
-	queries.put(a, query_row, q, a.scale);
-	queries.get(a, do_row);
-	queries.put(a, do_row, d_o, 1);
+	int t = walk.begin(a, b.first, b.n);
+	bring_lot<T, DP, ROWS, THREADS>(a, b, a.q, q, a.scale);
+	bring_lot<T, DP, ROWS, THREADS>(a, b, a.d_o, d_o, 1);
 	if (t < walk.stop)
-		next.get(a, row_of(a.v, a.cache_v, t));
+		next.get(a, step_rows(a, walk, b.g, a.v, a.cache_v, t));
 	while (t < walk.stop) {
-		const int then = walk.next(t + 1), k0 = walk.at(t), k1 = k0 + KEYS;
-		const span u = walk.of(t, up), l = walk.of(t, low);
-		const bool mine = __any_sync(~0u, meets(u, k0, k1) || meets(l, k0, k1));
-		const bool whole = __all_sync(~0u, holds(u, k0, k1) && holds(l, k0, k1));
-		const auto values = row_of(a.v, a.cache_v, t), keys = row_of(a.k, a.cache_k, t);
+		const int then = walk.next(t + 1);
+		const sight<KEYS> now(walk, b, t);
+		const auto values = step_rows(a, walk, b.g, a.v, a.cache_v, t),
+			   keys = step_rows(a, walk, b.g, a.k, a.cache_k, t);
 		float p[KEYS / 8][4], ds[KEYS / 8][4];
 
 		next.put(a, values, kv, 1);
 		__syncthreads();
 		next.get(a, keys);
-		for (int i = 0; i < KEYS / 8; i++)
-			for (int e = 0; e < 4; e++)
-				p[i][e] = ds[i][e] = 0;
-		if (mine)
-			warp_product<true>(ds, KEYS / 8, width, d_o + warp_row * LD, LD, kv, LD);
+		zero(p);
+		zero(ds);
+		if (now.mine)
+			warp_product<true>(ds, KEYS / 8, width, d_o + b.warp_row * LD, LD, kv, LD);
 		__syncthreads();
 		next.put(a, keys, kv, 1);
 		__syncthreads();
 		if (then < walk.stop)
-			next.get(a, row_of(a.v, a.cache_v, then));
-		if (mine) {
-			warp_product<true>(p, KEYS / 8, width, q + warp_row * LD, LD, kv, LD);
+			next.get(a, step_rows(a, walk, b.g, a.v, a.cache_v, then));
+		if (now.mine) {
+			warp_product<true>(p, KEYS / 8, width, q + b.warp_row * LD, LD, kv, LD);
 			for (int i = 0; i < KEYS / 8; i++)
 				for (int e = 0; e < 4; e++)
 					ds[i][e] = slope(expo(p[i][e] - lse[e / 2]), ds[i][e], dot[e / 2]);
-			if (!whole)
-				for (int i = 0; i < KEYS / 8; i++)
-					for (int e = 0; e < 4; e++) {
-						const int key = k0 + i * 8 + col + e % 2;
-
-						if (key < (e < 2 ? u : l).lo || key >= (e < 2 ? u : l).hi)
-							ds[i][e] = 0;
-					}
+			now.hide(ds, b.col, 0);
 			warp_product_of(dq, width / 8, ds, room, LR, kv, LD);
 		}
 		__syncthreads();
@@ -638,6 +666,59 @@ template <class T, int DP> static constexpr size_t dkv_shared()
 	       shared_size(C::READERS, sizeof(reader)) + shared_size(C::READERS, sizeof(size_t));
 }
 
+/* READERS queries from `first` on, of which those below `end` are there: what is to be known of them, and
+ * their rows.  Whether one of them reads the keys key .. stop - 1. */
+template <int READERS>
+static __device__ __forceinline__ bool look_up(const attn &a, int g, bool cache, int first, int end, int key,
+                                               int stop, reader *who, size_t *row)
+{
+	bool any = false;
+
+	if ((int)threadIdx.x < READERS) {
+		const int i = first + (int)threadIdx.x;
+		reader x = { 0, 0, { 0, 0 } };
+
+		if (i < end) {
+			row[threadIdx.x] = query(a, g, i);
+			x = { a.lse[row[threadIdx.x]], a.dot[row[threadIdx.x]], reads(a, i, cache) };
+		}
+		who[threadIdx.x] = x;
+		any = meets(x.seen, key, stop);
+	}
+	return __syncthreads_or(any);
+}
+
+/* p and ds of a warp's 16 keys and SOME queries, rounded; this lane's keys are `at` and 8 more.  whole: all
+ * queries of the block read all of its keys. */
+template <class T, int DP, int SOME>
+static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const T *q, const T *d_o, int width,
+                                                  const reader *who, bool whole, int at, T *p, T *ds, int lr)
+{
+	enum { LD = padded<T>(DP) };
+	const int col = (threadIdx.x & 3) * 2;
+	float x[SOME / 8][4], y[SOME / 8][4];
+
+	zero(x);
+	zero(y);
+	warp_product<true>(x, SOME / 8, width, k, LD, q, LD);
+	warp_product<true>(y, SOME / 8, width, v, LD, d_o, LD);
+#pragma unroll
+	for (int i = 0; i < SOME / 8; i++)
+		for (int c = 0; c < 2; c++) {
+			const reader w = who[i * 8 + col + c];
+
+			for (int e = c; e < 4; e += 2) {
+				const int key = at + e / 2 * 8;
+				const bool read = whole || (key >= w.seen.lo && key < w.seen.hi);
+
+				x[i][e] = read ? expo(x[i][e] - w.lse) : 0;
+				y[i][e] = read ? slope(x[i][e], y[i][e], w.dot) : 0;
+			}
+		}
+	put_sum(p, lr, x);
+	put_sum(ds, lr, y);
+}
+
 /* OWN keys, 16 to each row of warps, whose members first share the queries, then the columns. */
 template <class T, int DP>
 static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
@@ -669,7 +750,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 	const int q0 = cache ? 0 : key * a.rep,
 		  q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
 	const int warp = threadIdx.x / 32, group = warp / SHARE * 16, share = warp % SHARE;
-	const int up = group + (threadIdx.x & 31) / 4, col = (threadIdx.x & 3) * 2;
+	const int up = group + (threadIdx.x & 31) / 4;
 	const int width = (a.D + 15) / 16 * 16,
 		  cols = (width - share * COLS < COLS ? width - share * COLS : COLS) / 8;
 	const auto key_at = [&](int r) {
@@ -681,9 +762,8 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 	fetch<T, DP, OWN, THREADS> keys;
 	fetch<T, DP, READERS, THREADS> queries;
 
-	for (int i = 0; i < COLS / 8; i++)
-		for (int e = 0; e < 4; e++)
-			dk[i][e] = dv[i][e] = 0;
+	zero(dk);
+	zero(dv);
 	keys.get(a, k_row);
 	keys.put(a, k_row, k, 1);
 	keys.get(a, v_row);
@@ -695,53 +775,19 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 		const auto do_row = rows_at([&](int r) {
 			return first + r < q1 ? a.d_o + row[r] * a.D : nullptr;
 		});
-		bool any = false;
-
-		if ((int)threadIdx.x < READERS) {
-			const int i = first + (int)threadIdx.x;
-			reader x = { 0, 0, { 0, 0 } };
-
-			if (i < q1) {
-				row[threadIdx.x] = query(a, g, i);
-				x = { a.lse[row[threadIdx.x]], a.dot[row[threadIdx.x]], reads(a, i, cache) };
-			}
-			who[threadIdx.x] = x;
-			any = meets(x.seen, key, last + 1);
-		}
-		if (!__syncthreads_or(any))
+		if (!look_up<READERS>(a, g, cache, first, q1, key, last + 1, who, row))
 			continue;
 		queries.get(a, q_row);
 		queries.put(a, q_row, q, a.scale);
 		queries.get(a, do_row);
 		queries.put(a, do_row, d_o, 1);
-		{
-			const bool whole = !__syncthreads_or((int)threadIdx.x < READERS &&
-			                                     !holds(who[threadIdx.x].seen, key, key + OWN));
-			float x[SOME / 8][4], y[SOME / 8][4];
 
-			for (int i = 0; i < SOME / 8; i++)
-				for (int e = 0; e < 4; e++)
-					x[i][e] = y[i][e] = 0;
-			warp_product<true>(x, SOME / 8, width, k + group * LD, LD, q + share * SOME * LD, LD);
-			warp_product<true>(y, SOME / 8, width, v + group * LD, LD,
-			                   d_o + share * SOME * LD, LD);
-#pragma unroll
-			for (int i = 0; i < SOME / 8; i++)
-				for (int c = 0; c < 2; c++) {
-					const reader w = who[share * SOME + i * 8 + col + c];
+		const bool whole = !__syncthreads_or((int)threadIdx.x < READERS &&
+		                                     !holds(who[threadIdx.x].seen, key, key + OWN));
 
-					for (int e = c; e < 4; e += 2) {
-						const int at = key + up + e / 2 * 8;
-						const bool read = whole ||
-						                  (at >= w.seen.lo && at < w.seen.hi);
-
-						x[i][e] = read ? expo(x[i][e] - w.lse) : 0;
-						y[i][e] = read ? slope(x[i][e], y[i][e], w.dot) : 0;
-					}
-				}
-			put_sum(p + group * LR + share * SOME, LR, x);
-			put_sum(ds + group * LR + share * SOME, LR, y);
-		}
+		key_slopes<T, DP, SOME>(k + group * LD, v + group * LD, q + share * SOME * LD,
+		                        d_o + share * SOME * LD, width, who + share * SOME, whole, key + up,
+		                        p + group * LR + share * SOME, ds + group * LR + share * SOME, LR);
 		__syncthreads();
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
@@ -823,17 +869,10 @@ template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 	LAUNCH(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
 }
 
+#define BY_TYPE(way, T, d, a) \
+	((a).D <= 64 ? way<T, 64>(d, a) : (a).D <= 128 ? way<T, 128>(d, a) : way<T, 256>(d, a))
 #define BY_WIDTH(way, d, a) \
-	do { \
-		if ((d)->math == RF_MATH_BF16) \
-			(a).D <= 64 ? way<bf16, 64>(d, a) \
-			: (a).D <= 128 ? way<bf16, 128>(d, a) \
-			               : way<bf16, 256>(d, a); \
-		else \
-			(a).D <= 64 ? way<float, 64>(d, a) \
-			: (a).D <= 128 ? way<float, 128>(d, a) \
-			               : way<float, 256>(d, a); \
-	} while (0)
+	((d)->math == RF_MATH_BF16 ? BY_TYPE(way, bf16, d, a) : BY_TYPE(way, float, d, a))
 
 void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
