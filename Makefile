@@ -319,6 +319,7 @@ lint:
 	@shellcheck -x pipelines/*.sh kernels/*.sh completion/*.bash .ci/run
 	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/*.bash
 	@awk -f lib/rooms.awk $(ROOMS)
+	@awk -f lib/lengths.awk $(ROOMS)
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || \
 		{ echo "lint: lib/ neither prints nor exits"; exit 1; }
 	@wc -l tools/*.c | awk -v most=150 $(MANY)

@@ -26,14 +26,20 @@ FNR == 1 {
 		complain(FILENAME ": " room " is no room of lib/rooms.awk")
 }
 
+/^#[ \t]*include [<"]([^>"]*\/)?\.\.\// {
+	complain(FILENAME ":" FNR ": " $2 " leads out of its folder by ..")
+	next
+}
+
 /^#[ \t]*include "/ {
 	header = $0
 	gsub(/^#[ \t]*include "|".*$/, "", header)
-	of = split(header, path, "/") == 2 ? path[1] : ""
+	deep = split(header, path, "/")
+	of = deep == 2 ? path[1] : "?"
 	if (header in backend && (room == "device" || room == "engine"))
 		next
-	if (of == "")  # its own folder's; only kernels/ has such
-		of = room == "kernels" ? room : "?"
+	if (deep == 1 && room == "kernels")  # its own folder's; only kernels/ has such
+		of = room
 	if (!(of in at))
 		complain(FILENAME ":" FNR ": \"" header "\" is in no room")
 	else if (of != room && at[of] >= at[room])

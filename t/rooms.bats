@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The order of lib's rooms, as make lint enforces it.
+# The order of lib's rooms and the length of functions, as make lint enforces them.
 setup() { load helper; }
 
 rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
@@ -28,8 +28,39 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	[ "${#lines[@]}" -eq 3 ]
 }
 
+@test "rooms: an include that leads into t/ is refused" {
+	mkdir -p kernels/gpu
+	echo '#include "../t/emu/emu.h"' >kernels/quotes.h
+	echo '#include <../t/emu/emu.h>' >kernels/angles.cu
+	echo '#include "../../t/emu/emu.h"' >kernels/gpu/deeper.h
+	echo '#include "t/emu/emu.h"' >kernels/plain.h
+	echo '#include <gpu/ptx.h>' >kernels/good.cu
+	run rooms kernels/*.* kernels/gpu/*
+	[ "$status" -eq 1 ]
+	[ "${#lines[@]}" -eq 4 ]
+	[[ "$output" != *good.cu* ]]
+}
+
 @test "rooms: README names each" {
 	for room in "$ROOT"/lib/*/; do
 		grep -q "\`$(basename "$room")\`" "$ROOT/README.md" || { echo "$room"; return 1; }
 	done
+}
+
+@test "source: a function of more than 120 lines is refused, with its place" {
+	# of LINES: a function of so many, after a table and a macro, which are none
+	of() {
+		printf 'static const int table[] = {\n%s\n};\n\n' "$(yes 1, | head -n 130)"
+		printf '#define X \\\n\tx\n\nint f(int a,\n      int b)\n{\n'
+		yes $'\ta += b;' | head -n $(($1 - 2))
+		printf '}\n'
+	}
+	of 120 | tee fits.c fits.cu >fits.h
+	of 121 | tee long.c >long.cu
+	awk -f "$ROOT/lib/lengths.awk" fits.*
+	run awk -f "$ROOT/lib/lengths.awk" fits.c long.c fits.h long.cu
+	[ "$status" -eq 1 ]
+	[ "${#lines[@]}" -eq 2 ]
+	[ "${lines[0]}" = "lint: long.c:139: a function of 121 lines, more than 120" ]
+	[[ "${lines[1]}" == "lint: long.cu:139: "* ]]
 }
