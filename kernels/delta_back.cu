@@ -34,7 +34,7 @@
 
 /* ---- the gradients ------------------------------------------------------------------------- */
 
-/* Two blocks on a multiprocessor leave a thread 128 registers, of which sm_90's compiler keeps 32 numbers too
+/* Two blocks on a multiprocessor leave a thread 128 registers, of which sm_90's compiler keeps 16 numbers too
  * many in memory, and sm_100's 110: there it is one block. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 enum { BACK_BLOCKS = 1 };
