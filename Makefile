@@ -122,8 +122,9 @@ TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c t/launches.c))
 FAULT   = $(BUILD)/t/fault.so
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/f-*.c))
-KERNELS = $(filter-out kernels/gemm.c,$(wildcard kernels/*.c))
-OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) kernels/gemm.c) \
+ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
+KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
+OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) $(ONCE)) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
 all: $(TOOLS) $(PLUGIN)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "cpu_device.h"
+#include "device_cpu.h"
 
 void KERNEL(gemm)(struct rf_dev *d, const struct rf_gemm *a)
 {

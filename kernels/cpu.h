@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "device/dev.h"
-#include "device/pool.h"
+#include "pool.h"
 
 #define RF_PASTE2(a, b) a##_##b
 #define RF_PASTE(a, b) RF_PASTE2(a, b)

@@ -84,7 +84,7 @@ void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16
  * NULL: no memory, and the device says so. */
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
-/* The device memory that operations take beside what is allocated: device.cu. */
+/* The device memory that operations take beside what is allocated: device_cuda.cu. */
 size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b);
 
 /* Whether the device still works; looks at what the last call left, names `what` in the failure. */

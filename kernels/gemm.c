@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "cpu_device.h"
+#include "device_cpu.h"
 
 extern void omp_set_num_threads(int); /* Debian's oneDNN is built with OpenMP; its header wants -fopenmp */
 

@@ -16,7 +16,7 @@ BEGIN {
 	}
 	at["kernels"] = at["device"] + 0.5
 	at["tools"] = n + 1
-	backend["cpu.h"] = backend["cpu_device.h"] = 1
+	backend["cpu.h"] = backend["device_cpu.h"] = 1
 }
 
 FNR == 1 {

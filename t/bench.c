@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/half.h"
-#include "cpu_device.h"
+#include "device_cpu.h"
 #include "method/advantage.h"
 #include "method/entropy.h"
 #include "method/reward.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu_device.h"
 #include "device/dev.h"
 #include "device/plugin.h"
+#include "device_cpu.h"
 
 extern const struct rf_ops rf_ops_check;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_device.h"
+#include "device_cpu.h"
 #include "engine/engine.h"
 #include "model/mixer.h"
 

@@ -1,11 +1,11 @@
-/* dev_cpu.c -- the CPU as a device: threads, memory, and which table of kernels this processor takes. */
+/* device_cpu.c -- the CPU as a device: threads, memory, and which table of kernels this processor takes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "cpu.h"
-#include "cpu_device.h"
+#include "device_cpu.h"
 
 #if defined(__x86_64__)
 extern const struct rf_ops rf_cpu_ops_x86_64, rf_cpu_ops_x86_64_v3, rf_cpu_ops_x86_64_v4;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "device/pool.h"
+#include "pool.h"
 
 struct rf_pool {
 	int threads;

@@ -1,4 +1,4 @@
-/* device.cu -- the GPU as a device: its memory, its failures, its table of operations.  What the
+/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations.  What the
  * plugin exports. */
 #include <cstdio>
 #include <cstdlib>

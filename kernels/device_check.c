@@ -1,4 +1,4 @@
-/* dev_check.c -- the device that distrusts: the CPU's kernels behind memory that the host cannot touch, and
+/* device_check.c -- the device that distrusts: the CPU's kernels behind memory that the host cannot touch, and
  * errors that come as late as a GPU's.  The tests run on it, so that host code which would fail on a GPU
  * fails without one.
  *
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "cpu.h"
-#include "cpu_device.h"
+#include "device_cpu.h"
 
 extern const struct rf_ops rf_ops_check;
 

@@ -1,4 +1,4 @@
-/* cpu_device.h -- the CPU as a device: its table for this processor, and the memory behind its handles. */
+/* device_cpu.h -- the CPU as a device: its table for this processor, and the memory behind its handles. */
 #ifndef RF_CPU_DEVICE_H
 #define RF_CPU_DEVICE_H
 
