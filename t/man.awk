@@ -1,9 +1,12 @@
-# man.awk -- awk -f man.awk HELP PAGE.1: compares the options of a program's --help with those of its page,
-# and defaults.
+# man.awk -- awk -f man.awk HELP rf-tools.7 PAGE.1: compares the options of a program's --help with those of
+# its page, and defaults.
 #
 # In a page an option's item begins with ".It Fl" and ends where the next one does; its default is in a
 # sentence "The default is X", or is that item of a list in it which says "the default".  What --help shows no
 # default for needs none.
+#
+# An item whose text begins "See GLOBAL OPTIONS in", or MODEL, names options that rf-tools(7) has in that
+# section, with their defaults.
 
 function fail(text) {
 	print page ": " text
@@ -33,7 +36,13 @@ FNR == NR && name != "" && /\[[^ ]*\]$/ {
 FNR == NR && /^$/ { name = "" }
 FNR == NR { next }
 
-{ page = FILENAME }
+FNR == 1 {
+	page = FILENAME
+	tools = page ~ /rf-tools\.7$/
+	where = ""
+}
+tools && /^\.Sh / { where = /^\.Sh (GLOBAL|MODEL) OPTIONS$/ ? $2 SUBSEP : "" }
+tools && where == "" { next }
 
 # ".It Fl o , -output Ar file , Fl -x" names o, output and x
 /^\.It Fl / {
@@ -43,9 +52,18 @@ FNR == NR { next }
 		if (word[i - 1] == "Fl" || (word[i - 1] == "," && word[i] ~ /^-/)) {
 			sub(/^-/, "", word[i])
 			names = names " " word[i]
-			listed[word[i]] = 1
+			listed[where word[i]] = 1
 		}
 	next
+}
+!tools && /^See (GLOBAL|MODEL) OPTIONS in$/ {
+	m = split(names, own, " ")
+	for (i = 1; i <= m; i++) {
+		if (!(($2, own[i]) in listed))
+			fail("-" (length(own[i]) > 1 ? "-" : "") own[i] " is not among the " $2 " OPTIONS")
+		if (($2, own[i]) in def)
+			def[own[i]] = def[$2, own[i]]
+	}
 }
 /^\.(Sh|Ss) / { names = "" }
 names == "" { next }
@@ -66,14 +84,14 @@ names == "" { next }
 	if (match(sentence, /[Tt]he default is [^ ]+/)) {
 		x = substr(sentence, RSTART + 15, RLENGTH - 15)
 		for (i = 1; i <= m; i++)
-			def[own[i]] = plain(x)
+			def[where own[i]] = plain(x)
 	} else if (sentence ~ /, the default[;,.]|This is the default/) {
 		x = item
 		if (match(sentence, /With [^ ]+ ?, the default/))
 			x = substr(sentence, RSTART + 5, RLENGTH - 18)
 		sub(/ .*/, "", x)
 		for (i = 1; i <= m; i++)
-			def[own[i]] = x
+			def[where own[i]] = x
 	}
 }
 
@@ -89,7 +107,7 @@ END {
 			fail("--" o ": the page's default is '" x "', that of --help '" help[o] "'")
 	}
 	for (o in listed)
-		if (!(o in help) && !(o in shorts))
+		if (index(o, SUBSEP) == 0 && !(o in help) && !(o in shorts))
 			fail("-" (length(o) > 1 ? "-" : "") o " is in the page and not in --help")
 	exit bad
 }

@@ -77,19 +77,39 @@ examples() {
 
 @test "man: the options of --help are those of the page, with the same defaults" {
 	for program in "$RF_BIN"/rf-*; do
-		awk -f "$BATS_TEST_DIRNAME/man.awk" <("$program" --help) "$ROOT/man/${program##*/}.1"
+		awk -f "$BATS_TEST_DIRNAME/man.awk" <("$program" --help) "$ROOT/man/rf-tools.7" \
+			"$ROOT/man/${program##*/}.1"
+	done
+}
+
+# shared SECTION: the words of rf-tools(7) in it
+shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
+
+@test "man: each option that rf-tools(7) has for several programs is one that pages refer to" {
+	for section in GLOBAL MODEL; do
+		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references
+		shared $section | sed -n 's/^\.It Fl \(.*\)/\1/p' | grep -oE '(^|, )-?[a-z-]+' |
+			sed 's/^, //' >options
+		[ "$(wc -l <options)" -ge 6 ]
+		while read -r option; do
+			grep -qE -e "[ -]$option( |\$)" references ||
+				{ echo "no page refers to the $section OPTIONS for -$option"; return 1; }
+		done <options
 	done
 }
 
 @test "man: the words that an option takes are those of the page" {
+	shared MODEL >shared_text
 	for program in "$RF_BIN"/rf-*; do
 		page=$ROOT/man/${program##*/}.1
 		"$program" --help | grep -oE '^  (-.,|   ) --[a-z-]+ [a-z0-9]+(\|[a-z0-9]+)+' |
 			sed 's/.*--\(\S*\) /\1 /' >words
 		while read -r option list; do
+			text=$page
+			grep -qE "^\.It Fl .*-$option (Ar|Cm)" "$page" || text=shared_text
 			for word in ${list//|/ }; do
 				case $word in n | dir | file) continue ;; esac
-				grep -qE "(Cm|\|| ,) *$word\b" "$page" ||
+				grep -qE "(Cm|\|| ,) *$word\b" "$text" ||
 					{ echo "$page: --$option $word is not there"; return 1; }
 			done
 		done <words
