@@ -14,6 +14,19 @@ static const char *word(const char *words, int i, size_t *n)
 	return words;
 }
 
+int rf_opt_index(const char *words, const char *s)
+{
+	size_t n;
+
+	for (int i = 0;; i++, words += n + 1) {
+		n = strcspn(words, "|");
+		if (strlen(s) == n && !memcmp(words, s, n))
+			return i;
+		if (!words[n])
+			return -1;
+	}
+}
+
 const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VALUE], size_t *n)
 {
 	const double *x = o->to;

@@ -42,6 +42,9 @@ struct rf_opt {
 		memcpy(opts, table, sizeof(table)); \
 	} while (0)
 
+/* The index of s among words like "cpu|auto"; -1: it is none of them. */
+int rf_opt_index(const char *words, const char *s);
+
 /* The value as text, *n bytes of it: written into buf, or where it stands (of TEXT, ENUM).  NULL: there is
  * none.  digits of a real: 6 as people read it, 17 exactly. */
 enum { RF_OPT_VALUE = 64 };

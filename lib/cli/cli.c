@@ -197,8 +197,9 @@ static const char *dashes(const struct rf_opt *o) { return o->name[1] ? "--" : "
 static void set(const struct rf_opt *o, const char *s)
 {
 	uint64_t u;
-	const char *rest, *w;
+	const char *rest;
 	double *p = o->to, x, y;
+	int i;
 
 	switch (o->kind) {
 	case RF_OPT_FLAG:
@@ -238,17 +239,9 @@ static void set(const struct rf_opt *o, const char *s)
 		*(const char **)o->to = s;
 		return;
 	case RF_OPT_ENUM:
-		w = o->arg;
-		for (int i = 0;; i++) {
-			size_t n = strcspn(w, "|");
-			if (strlen(s) == n && !memcmp(w, s, n)) {
-				*(int *)o->to = i;
-				return;
-			}
-			if (!w[n])
-				usage_error("%s%s: '%s' is none of %s", dashes(o), o->name, s, o->arg);
-			w += n + 1;
-		}
+		if ((i = rf_opt_index(o->arg, s)) < 0)
+			usage_error("%s%s: '%s' is none of %s", dashes(o), o->name, s, o->arg);
+		*(int *)o->to = i;
 	}
 }
 

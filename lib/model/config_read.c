@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/opt.h"
 #include "model/config_read.h"
 
 void rf_config_bad(struct rf_config_reader *r, const char *key, const char *what)
@@ -60,19 +61,14 @@ bool rf_config_flag(struct rf_config_reader *r, const char *key, bool dflt)
 int rf_config_word(struct rf_config_reader *r, const char *key, const char *words)
 {
 	json_t *v = rf_config_take(r, key);
-	const char *s = json_string_value(v), *w = words;
+	const char *s = json_string_value(v);
+	int i = s ? rf_opt_index(words, s) : -1;
 	char q[60], what[160];
 
 	if (!v)
 		return 0;
-	for (int i = 0; s; i++) {
-		size_t n = strcspn(w, "|");
-		if (strlen(s) == n && !memcmp(s, w, n))
-			return i;
-		if (!w[n])
-			break;
-		w += n + 1;
-	}
+	if (i >= 0)
+		return i;
 	snprintf(what, sizeof what, "one of %s, not '%s'", words,
 	         s ? rf_quote(q, sizeof q, s, strlen(s)) : "something else");
 	rf_config_bad(r, key, what);
