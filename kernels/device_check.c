@@ -1,15 +1,14 @@
-/* device_check.c -- the device that distrusts: the CPU's kernels behind memory that the host cannot touch, and
+/* device_check.c -- the checking device: the CPU's kernels behind memory that the host cannot touch, and
  * errors that come as late as a GPU's.  The tests run on it, so that host code which would fail on a GPU
  * fails without one.
  *
- * - A handle is an address plus a skew that no user address has: dereferenced by the host, it is a
- * fault.  - Every operation waits, with a copy of its arguments, until sync or download: host
- * memory that is changed too late
- *   or freed too early shows, and a failure is visible at sync alone.
- * - Fresh memory is full of NaN.  It ends at a page that nobody may touch; what is left of its
- * first page and of its
- *   last 64 bytes is watched.  Released memory becomes such pages, and its addresses are kept for a while.
- * - Every handle of an operation must lie in memory that is not released.
+ * - A handle is an address plus a skew that no user address has: dereferenced by the host, it is a fault.
+ * - Every operation waits, with a copy of its arguments, until sync or download: host memory that is changed
+ *   too late or freed too early shows, and a failure is visible at sync alone.
+ * - Fresh memory is full of NaN.  It ends at a page that nobody may touch; what is left of its first page and
+ *   of its last 64 bytes is watched.  Released memory becomes such pages, and its addresses are kept for a
+ *   while.
+ * - Every handle of an operation must lie in memory that is not released, and is there where it is needed.
  *
  * A fault in a kernel, like one in host code, ends the process: the debugger then shows where. */
 #include <stdlib.h>
@@ -19,8 +18,6 @@
 
 #include "cpu.h"
 #include "device_cpu.h"
-
-extern const struct rf_ops rf_ops_check;
 
 /* Not an address on x86-64; on arm64, which ignores the top byte, one of the kernel's. */
 #define SKEW ((uintptr_t)0x5afe << 48)

@@ -1,20 +1,8 @@
-/* device_cpu.h -- the CPU as a device: its table for this processor, and the memory behind its handles. */
+/* device_cpu.h -- the CPU as a device, for the checking device and tests: the memory behind its handles. */
 #ifndef RF_CPU_DEVICE_H
 #define RF_CPU_DEVICE_H
 
 #include "device/dev.h"
-
-/* The level of the instruction set that kernels and oneDNN compute at, for the whole process: `auto`, which
- * is the highest of the processor's with all that oneDNN knows beyond it, or a level's name, which limits
- * both.  NULL: the one that was taken already, else that of $RF_ISA, else auto.  RF_EUSAGE: there is no such
- * level, or another one was taken; RF_EDEVICE: the processor lacks it. */
-enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
-/* After that: its name, and "+bf16" or "+amx" where products have such instructions. */
-const char *rf_cpu_level(void);
-/* After that: its table. */
-const struct rf_ops *rf_cpu_ops(void);
-/* The i-th level of this processor by name, from its highest down; NULL: there are no more. */
-const char *rf_cpu_has(int i);
 
 /* 64-byte aligned memory for the device's own use, of a multiple of 64 bytes; free() gives it back.
  * NULL: none. */

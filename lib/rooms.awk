@@ -3,9 +3,7 @@
 #     awk -f lib/rooms.awk lib/*/*.[ch] kernels/* tools/*.c
 #
 # A file may include headers of its own room and of rooms below it.  Rooms on the same floor do not know each
-# other.  kernels/ may include what lies in or below the device's room, tools/ everything but t/.  The backend
-# of the CPU is still spread over device/, engine/ and kernels/: the headers named in `backend` may be
-# included from these two rooms.
+# other.  kernels/ may include what lies in or below the device's room, tools/ everything but t/.
 BEGIN {
 	floors = "base, io, device, model stream, text, ckpt, mixers, engine, method dump loop, cli"
 	n = split(floors, floor, ", ")
@@ -16,7 +14,6 @@ BEGIN {
 	}
 	at["kernels"] = at["device"] + 0.5
 	at["tools"] = n + 1
-	backend["cpu.h"] = backend["device_cpu.h"] = 1
 }
 
 FNR == 1 {
@@ -36,8 +33,6 @@ FNR == 1 {
 	gsub(/^#[ \t]*include "|".*$/, "", header)
 	deep = split(header, path, "/")
 	of = deep == 2 ? path[1] : "?"
-	if (header in backend && (room == "device" || room == "engine"))
-		next
 	if (deep == 1 && room == "kernels")  # its own folder's; only kernels/ has such
 		of = room
 	if (!(of in at))

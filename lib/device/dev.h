@@ -359,4 +359,19 @@ enum rf_code rf_dev_sync(struct rf_dev *d, struct rf_err *e);
 void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* ---- the CPU -------------------------------------------------------------------------------- */
+
+/* The level of the instruction set that kernels and oneDNN compute at, for the whole process: `auto`, which
+ * is the highest of the processor's with all that oneDNN knows beyond it, or a level's name, which limits
+ * both.  NULL: the one that was taken already, else that of $RF_ISA, else auto.  RF_EUSAGE: there is no such
+ * level, or another one was taken; RF_EDEVICE: the processor lacks it. */
+enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
+/* After that: its name, and "+bf16" or "+amx" where products have such instructions. */
+const char *rf_cpu_level(void);
+/* After that: its table; and that of the checking device (kernels/device_check.c), which works by it. */
+const struct rf_ops *rf_cpu_ops(void);
+extern const struct rf_ops rf_ops_check;
+/* The i-th level of this processor by name, from its highest down; NULL: there are no more. */
+const char *rf_cpu_has(int i);
+
 #endif

@@ -7,9 +7,6 @@
 
 #include "device/dev.h"
 #include "device/plugin.h"
-#include "device_cpu.h"
-
-extern const struct rf_ops rf_ops_check;
 
 static int cores(void)
 {

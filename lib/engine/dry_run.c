@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/page.h"
-#include "device_cpu.h"
 #include "engine/dry_run.h"
 #include "io/disk.h"
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_cpu.h"
 #include "engine/engine.h"
 #include "model/mixer.h"
 
