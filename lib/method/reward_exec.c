@@ -31,16 +31,16 @@ struct rf_reward_exec {
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command", "a command that decides the rewards",
-		  false },
+		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command",
+		  "shell command that computes the rewards", false },
 		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
-		  "it gets the records without hidden states and logits", false },
+		  "send records to the command without hidden states and logits", false },
 		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name",
-		  "name of its rewards; exec if not said", true },
+		  "name of the command's rewards in the stream; default: exec", true },
 		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
-		  "seconds it may be idle while waited for; 0: any", false },
+		  "seconds to wait while the command is idle; 0: no limit", false },
 		{ "hold", 0, RF_OPT_SIZE, &s->hold, 0, 0, "size",
-		  "bytes of records that may wait for their answers", false },
+		  "bytes of records that may wait for the command's answers", false },
 		{ .name = NULL },
 	};
 

@@ -19,23 +19,23 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "lr", 0, RF_OPT_REAL, &t->lr, 0, 1e3, "rate", "learning rate", false },
-		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2", "decay of AdamW's moments",
-		  false },
+		{ "betas", 0, RF_OPT_PAIR, t->betas, 0, 0.9999999, "b1,b2",
+		  "AdamW decay rates of the first and second moment", false },
 		/* not 0: a weight that no gradient has reached would be divided by it */
 		{ "adam-eps", 0, RF_OPT_REAL, &t->adam_eps, 1e-30, 1, "eps",
-		  "added to the root of the second moment", false },
-		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "decoupled weight decay",
+		  "AdamW epsilon", false },
+		{ "weight-decay", 0, RF_OPT_REAL, &t->weight_decay, 0, 1e3, "d", "AdamW weight decay",
 		  false },
 		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm",
-		  "gradients are scaled down to this global norm", false },
+		  "clip the gradient to this global norm", false },
 		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, "constant|cosine|linear",
-		  "of the learning rate after the warm-up", false },
+		  "learning rate after the warm-up", false },
 		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps",
-		  "over which the learning rate rises", false },
+		  "linear warm-up, in steps", false },
 		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps",
-		  "at which cosine and linear reach 0", false },
+		  "step at which cosine and linear reach a learning rate of 0", false },
 		{ "recompute", 0, RF_OPT_ENUM, &t->recompute_mode, 0, 0, "none|segment",
-		  "segment: less memory, a sixth more time, the same gradient", false },
+		  "segment: recompute activations for less memory; a sixth slower", false },
 		{ .name = NULL },
 	};
 
