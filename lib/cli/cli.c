@@ -154,7 +154,8 @@ static noreturn void help(const struct rf_cli *cli)
 			print_default(o);
 			putchar('\n');
 		}
-	printf("%-34s %s\n%-34s %s\n", "      --help", "this text", "      --version", "the version");
+	printf("%-34s %s\n%-34s %s\n", "      --help", "print this help", "      --version",
+	       "print the version");
 	printf("\nexample:\n  %s\n\nsee also: %s\n", cli->example, cli->also);
 	rf_cli_finish();
 	exit(0);

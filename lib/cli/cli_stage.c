@@ -8,7 +8,8 @@ void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts
 {
 	const struct rf_opt table[] = {
 		{ "output", 'o', RF_OPT_TEXT, &s->output, 0, 0, "file",
-		  output ? output : "instead of stdout; appears whole or not at all", false },
+		  output ? output : "write to this file, not to stdout; it appears whole or not at all",
+		  false },
 		{ "max-record", 0, RF_OPT_SIZE, &s->max_record, 0, 0, "size", "refuse larger records",
 		  false },
 	};

@@ -28,18 +28,18 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 {
 	const struct rf_opt table[] = {
 		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens",
-		  "longest sequence; 0: as long as the document", true },
+		  "longest sequence; 0: the whole document", true },
 		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens",
-		  "drop sequences that are shorter", true },
+		  "drop shorter sequences", true },
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, "error|left|right|split",
-		  "over --max-len: fail, cut off this side, or cut into pieces", true },
-		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "no end token after a document", true },
+		  "documents over --max-len: fail, cut off this side, or split", true },
+		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
 		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n",
 		  "leave out every n-th document; 0: none", true },
 		{ "held-out", 0, RF_OPT_FLAG, &o->held_out, 0, 0, NULL,
-		  "only the documents that --hold-out leaves out", true },
+		  "take only the documents that --hold-out leaves out", true },
 		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n",
-		  "ids without a tokenizer: they are below n", true },
+		  "vocabulary size of ids without a tokenizer; 0: not given", true },
 		{ .name = NULL },
 	};
 

@@ -41,19 +41,19 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_
 {
 	const struct rf_opt table[] = {
 		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids",
-		  "what the files hold; name: as their names say, jsonl on stdin", true },
-		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: where the text is", true },
+		  "format of the files; name: by file name, jsonl for stdin", true },
+		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: key of the text", true },
 		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key",
-		  "jsonl: where the prompt is, instead of a text", true },
+		  "jsonl: key of the prompt, which replaces the text", true },
 		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key",
-		  "jsonl: where the answer is, or a list of them", true },
+		  "jsonl: key of the answer or of a list of answers", true },
 		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]",
-		  "keep these keys of a line as meta data", true },
+		  "keep the values of these keys as metadata", true },
 		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key",
-		  "keep this key of a line as the source", true },
+		  "keep the value of this key as the source", true },
 		{ "source", 0, RF_OPT_FLAG, &o->source, 0, 0, NULL, "keep file:line as the source", true },
 		{ "max-record", 0, RF_OPT_SIZE, &o->max_record, 0, 0, "size",
-		  "longest line, text file or record", false },
+		  "refuse longer lines, text files and records", false },
 		{ .name = NULL },
 	};
 
