@@ -8,22 +8,23 @@ static struct rf_opt stream[RF_STAGE_OPTS];
 static bool json;
 
 static const struct rf_opt options[] = {
-	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J", "records I to J-1 of the inputs, counted from 0",
+	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J",
+	  "only the records I to J-1 of all inputs, counted from 0", true },
+	{ "span", 0, RF_OPT_ENUM, &o.span, 0, 0, "all|prompt|response", "part of each record to keep",
 	  true },
-	{ "span", 0, RF_OPT_ENUM, &o.span, 0, 0, "all|prompt|response", "cut each record to that part",
-	  true },
-	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "random order", true },
-	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "of the shuffle", true },
-	{ "epoch", 0, RF_OPT_INT, &o.epoch, 0, 1 << 30, "N", "which of the orders that a seed has", true },
+	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "shuffle the records", true },
+	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "random seed of the shuffle", true },
+	{ "epoch", 0, RF_OPT_INT, &o.epoch, 0, 1 << 30, "N",
+	  "number of the epoch; each epoch of a seed has its own order", true },
 	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N",
-	  "all of it N times, in the next orders; renumbers", true },
+	  "N epochs in one stream; implies --renumber", true },
 	{ 0 },
 };
 
 static const struct rf_opt both[] = {
 	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL,
-	  "ids 0, 1, 2, ... in the order of the output; with --json: seq", true },
-	{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "read what rf-dump --json printed", false },
+	  "renumber ids from 0 in output order; with --json: messages", true },
+	{ "json", 0, RF_OPT_FLAG, &json, 0, 0, NULL, "read JSON lines in the form of rf-dump --json", false },
 	{ 0 },
 };
 

@@ -16,9 +16,9 @@ int main(int argc, char *argv[])
 	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "nll", 0, RF_OPT_FLAG, &entropy.nll, 0, 0, NULL,
-		  "also the next tokens' nll, and whether they were the most likely", true },
-		{ "keep", 0, RF_OPT_TEXT, &keep, 0, 0, "hidden,logits", "also these, whole: for small models",
-		  true },
+		  "also write nll and correct of each next token", true },
+		{ "keep", 0, RF_OPT_TEXT, &keep, 0, 0, "hidden,logits",
+		  "also write these in full (for small models)", true },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {

@@ -64,21 +64,22 @@ int main(int argc, char *argv[])
 		{ .name = NULL },
 	};
 	const struct rf_opt method[] = {
-		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps", "the ratio's clip", true },
+		{ "clip", 0, RF_OPT_REAL, &train->policy.clip, 0, 1, "eps",
+		  "clip the probability ratio to 1 - eps .. 1 + eps", true },
 		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
-		  "bound of the loss where the advantage is negative", true },
+		  "where the advantage A is negative, the loss is at most -A c", true },
 		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, "auto|sequence|position",
-		  "rollouts that are compared with one another", true },
+		  "which rollouts are compared with each other", true },
 		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL,
-		  "advantages are not divided by the spread", true },
+		  "do not divide advantages by the standard deviation", true },
 		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL,
-		  "a group of one has its reward as advantage", true },
+		  "accept groups of one rollout: the advantage is the reward", true },
 		{ "stale", 0, RF_OPT_TEXT, &trainer.stale, 0, 0, "n|any",
-		  "commits that may lie between rollouts and weights", false },
+		  "commits by which the rollouts' weights may be older; any: no check", false },
 		{ "log-gradients", 0, RF_OPT_FLAG, &train->log_gradients, 0, 0, NULL,
-		  "log both losses' gradients apart; takes twice as long", false },
+		  "log norms and cosine of both losses' gradients; takes twice as long", false },
 		{ "grad-out", 0, RF_OPT_TEXT, &trainer.grad_out, 0, 0, "file",
-		  "write the gradient instead of stepping", false },
+		  "write the gradient to this file instead of updating weights", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
@@ -95,11 +96,11 @@ int main(int argc, char *argv[])
 
 	trainer.mini_batch = 32;
 	train->meter = &stage.progress.meter;
-	rf_engine_options(&trainer.engine, "the run", model);
+	rf_engine_options(&trainer.engine, "run to train", model);
 	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(train, optimizer);
-	rf_stage_options(&stage, "the records with their advantages", stream);
+	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!trainer.log)

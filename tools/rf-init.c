@@ -103,15 +103,18 @@ static void from(const char *dir)
 int main(int argc, char *argv[])
 {
 	const struct rf_opt opts[] = {
-		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file", "make a fresh checkpoint", false },
-		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n", "what its weights are drawn from", false },
-		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir", "its tokenizer", false },
+		{ "config", 0, RF_OPT_TEXT, &opt.config, 0, 0, "file",
+		  "make a fresh checkpoint from this config.json", false },
+		{ "seed", 0, RF_OPT_U64, &opt.seed, 0, 0, "n",
+		  "with --config: random seed of the weights", false },
+		{ "tokenizer", 0, RF_OPT_TEXT, &opt.tokenizer, 0, 0, "bytes|dir",
+		  "with --config: tokenizer of the checkpoint", false },
 		{ "from", 0, RF_OPT_TEXT, &opt.from, 0, 0, "model", "begin a run from this checkpoint or run",
 		  false },
-		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16", "export a checkpoint instead",
-		  false },
-		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL, "only say how large it would be",
-		  false },
+		{ "dtype", 0, RF_OPT_ENUM, &opt.dtype, 0, 0, "f32|bf16|f16",
+		  "with --from: export a checkpoint of this type instead", false },
+		{ "dry-run", 0, RF_OPT_FLAG, &opt.dry_run, 0, 0, NULL,
+		  "write nothing; print the number of parameters and bytes", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {

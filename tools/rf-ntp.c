@@ -94,12 +94,12 @@ int main(int argc, char *argv[])
 		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
-		  "change nothing; print mean nll, accuracy and probability", true },
+		  "evaluate only; print mean nll, accuracy and probability", true },
 		{ .name = NULL },
 	};
 	const struct rf_opt gradient[] = {
 		{ "grad-in", 0, RF_OPT_TEXT, &trainer.grad_in, 0, 0, "file",
-		  "add this gradient (rf-grpo --grad-out) before the step", false },
+		  "add the gradient in this file, written by rf-grpo --grad-out", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
@@ -117,11 +117,11 @@ int main(int argc, char *argv[])
 	trainer.train.rl_coef = 0;
 	trainer.train.engine = &trainer.engine;
 	trainer.engine.fits = fits;
-	rf_engine_options(&trainer.engine, "the run; with --eval also a checkpoint directory", model);
+	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", model);
 	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_options(&trainer, run);
 	rf_train_options(&trainer.train, optimizer);
-	rf_stage_options(&stage, "with --eval: the records with nll and correct", stream);
+	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (eval) {

@@ -47,18 +47,18 @@ int main(int argc, char *argv[])
 	char kinds[RF_REWARD_WORDS];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
-		  "the part that counts", true },
+		  "how the reward is computed", true },
 		{ "shift", 0, RF_OPT_INT, &how.shift, 0, 1 << 24, "n",
-		  "compare with the text of the n-th next position: what no skill scores", true },
-		{ "seed", 0, RF_OPT_U64, &how.seed, 0, 0, "n", "of --kind random", true },
+		  "score against the n-th following position instead: a chance baseline", true },
+		{ "seed", 0, RF_OPT_U64, &how.seed, 0, 0, "n", "random seed (for --kind random)", true },
 		{ "draw-step", 0, RF_OPT_INT, &how.draw_step, -1, INT_MAX, "n",
-		  "step for the random numbers; -1: the model's", true },
+		  "training step for the random numbers; -1: the model's", true },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-reward",
 		.usage = "[--kind kind | --exec command] [-o file] [options] [file]",
-		.summary = "Rewards each rollout for its agreement with the text, or as a command decides.",
+		.summary = "Rewards each rollout by its agreement with the text, or by a command's answer.",
 		.example = "rf-rollout -m RUN selected.rf | rf-reward --kind hybrid | rf-grpo -m RUN --at 0",
 		.also = "rf-rollout(1), rf-grpo(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ opts, judge_opts, stream, NULL },

@@ -18,12 +18,12 @@ static struct rf_progress progress;
 
 static const struct rf_opt own[] = {
 	{ "bytes", 0, RF_OPT_FLAG, &bytes, 0, 0, NULL,
-	  "a token is a byte: id = byte + 3, end 1, vocabulary 384", true },
-	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path", "the tokenizer of a model, a run, or in a file",
-	  false },
-	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "the same as --tokenizer", false },
-	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file", "instead of stdout; appears whole or not at all",
-	  false },
+	  "use bytes as tokens: id = byte + 3, end 1, vocabulary 384", true },
+	{ "tokenizer", 0, RF_OPT_TEXT, &model, 0, 0, "path",
+	  "tokenizer of a checkpoint or run, or a tokenizer file", false },
+	{ "model", 'm', RF_OPT_TEXT, &model, 0, 0, "path", "same as --tokenizer", false },
+	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file",
+	  "write to this file, not to stdout; it appears whole or not at all", false },
 	{ 0 },
 };
 static struct rf_opt text_opts[RF_TEXT_OPTS], cut_opts[RF_SEQUENCES_OPTS], show[RF_PROGRESS_OPTS];
@@ -31,7 +31,7 @@ static const struct rf_opt *const opts[] = { own, text_opts, cut_opts, show, NUL
 
 static const struct rf_cli cli = {
 	.name = "rf-tokenize",
-	.usage = "--bytes [-o file] [options] [file ...]",
+	.usage = "--bytes | -m path [-o file] [options] [file ...]",
 	.summary =
 		"Reads documents (jsonl, text, ids; each also .zst) and writes a stream of token sequences.",
 	.example = "rf-tokenize --bytes --max-len 2048 --truncate split corpus/*.txt | rf-dump",
