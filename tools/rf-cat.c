@@ -44,7 +44,7 @@ static void from_json(int argc, char *argv[])
 	struct rf_err err;
 
 	if (argc > 1)
-		rf_die(64, "--json reads one file, not %d (join the streams afterwards)", argc);
+		rf_die(EX_USAGE, "--json reads one file, not %d (join the streams afterwards)", argc);
 	rf_cli_without(options, NULL, "streams, not with --json: pipe it into another rf-cat");
 	if (rf_cat_json(argc ? argv[1] : NULL, stage.output, &o, &err) != RF_OK)
 		rf_die_err(&err);

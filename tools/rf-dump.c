@@ -120,7 +120,7 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	n = rf_cli_parse(&cli, argc, argv);
 	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
-		rf_die(64,
+		rf_die(EX_USAGE,
 		       "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
 	if (!d.check)
 		rf_cli_without(of_check, NULL, "--check");

@@ -130,13 +130,13 @@ int main(int argc, char *argv[])
 	int words = rf_cli_parse(&cli, argc, argv);
 
 	if (!opt.config == !opt.from)
-		rf_die(64, "either --config or --from is needed, and not both (try --help)");
+		rf_die(EX_USAGE, "either --config or --from is needed, and not both (try --help)");
 	if (opt.config && opt.dtype >= 0)
-		rf_die(64, "--dtype goes with --from: fresh weights are float32");
+		rf_die(EX_USAGE, "--dtype goes with --from: fresh weights are float32");
 	if (opt.from && (opt.tokenizer || opt.seed))
-		rf_die(64, "--seed and --tokenizer go with --config");
+		rf_die(EX_USAGE, "--seed and --tokenizer go with --config");
 	if (!words && !opt.dry_run)
-		rf_die(64, "which directory? (try --help)");
+		rf_die(EX_USAGE, "which directory? (try --help)");
 	rf_cli_catch();
 	if (opt.config)
 		fresh(argv[1]);

@@ -28,7 +28,7 @@ static void advance(const struct rf_loop *l, const char *text)
 static void need(const char *value, const char *what)
 {
 	if (!value)
-		rf_die(64, "%s is needed (try --help)", what);
+		rf_die(EX_USAGE, "%s is needed (try --help)", what);
 }
 
 int main(int argc, char *argv[])
@@ -78,9 +78,9 @@ int main(int argc, char *argv[])
 	need(loop.run, "-m, the run,");
 	need(loop.data, "--data, a stream of sequences,");
 	if (words == 1 && !*argv[1])
-		rf_die(64, "the line is empty (try --help)");
+		rf_die(EX_USAGE, "the line is empty (try --help)");
 	if (words != 1)
-		rf_die(64, "%d words for the line: %s", words,
+		rf_die(EX_USAGE, "%d words for the line: %s", words,
 		       words > 1 ? "quote it, so that it is one" : "it is one, behind --");
 	loop.line = argv[1];
 	loop.say = say;

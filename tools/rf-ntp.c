@@ -54,12 +54,12 @@ static void eval_all(const struct rf_cli *cli, char *path)
 		rf_stage_create(&stage);
 	rf_stage_each(&stage, evaluate, NULL);
 	if (!sum.tokens && sum.sequences && trainer.train.loss && !trainer.allow_empty)
-		rf_die(65,
+		rf_die(EX_DATAERR,
 		       "%s: no record has tokens behind its prompt (rf-tokenize --truncate left keeps "
 		       "answers; --allow-empty)",
 		       rf_in_name(stage.in));
 	if (!sum.tokens && !trainer.allow_empty)
-		rf_die(65, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(stage.in));
+		rf_die(EX_DATAERR, "%s: no tokens to evaluate (--allow-empty)", rf_in_name(stage.in));
 	rf_stage_close(&stage);
 	if (sum.none && trainer.train.loss)
 		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens behind their prompt and count for "
@@ -68,7 +68,7 @@ static void eval_all(const struct rf_cli *cli, char *path)
 		       sum.none, sum.sequences);
 	rf_eval_json(&sum, &line);
 	if (line.failed)
-		rf_die(71, "out of memory");
+		rf_die(EX_OSERR, "out of memory");
 	if (!stage.output || strcmp(stage.output, "-"))
 		fwrite(line.p, 1, line.n, stdout);
 	rf_buf_free(&line);

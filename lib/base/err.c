@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "base/err.h"
 
@@ -39,9 +40,10 @@ enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 int rf_exit_status(enum rf_code code)
 {
 	static const int status[] = {
-		[RF_OK] = 0, [RF_EOF] = 0, [RF_EUSAGE] = 64, [RF_EDATA] = 65, [RF_ENOINPUT] = 66,
-		[RF_EDEVICE] = 69, [RF_ENUMERIC] = 70, [RF_ENOMEM] = 71, [RF_EIO] = 74,
-		[RF_EBUSY] = 75, [RF_EMODEL] = 78,
+		[RF_OK] = EX_OK, [RF_EOF] = EX_OK, [RF_EUSAGE] = EX_USAGE, [RF_EDATA] = EX_DATAERR,
+		[RF_ENOINPUT] = EX_NOINPUT, [RF_EDEVICE] = EX_UNAVAILABLE, [RF_ENUMERIC] = EX_SOFTWARE,
+		[RF_ENOMEM] = EX_OSERR, [RF_EIO] = EX_IOERR, [RF_EBUSY] = EX_TEMPFAIL,
+		[RF_EMODEL] = EX_CONFIG,
 	};
 
 	/* an error that nobody filled in is a bug of ours, and says so */

@@ -73,7 +73,7 @@ void rf_say(const char *fmt, ...)
 void rf_cli_finish(void)
 {
 	if (fflush(stdout) || ferror(stdout) || (close(STDOUT_FILENO) && errno != EBADF))
-		rf_die(74, "<stdout>: write: %s", strerror(errno));
+		rf_die(EX_IOERR, "<stdout>: write: %s", strerror(errno));
 }
 
 static void killed(int sig)
@@ -123,7 +123,7 @@ static noreturn void usage_error(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	rf_die(64, "%s (try --help)", what);
+	rf_die(EX_USAGE, "%s (try --help)", what);
 }
 
 static void print_default(const struct rf_opt *o)
@@ -288,7 +288,7 @@ static void hold_standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
-			_exit(74);
+			_exit(EX_IOERR);
 }
 
 /* oneDNN's remarks go to standard output, where nothing but the program's own may go: they are heard where
@@ -315,7 +315,7 @@ static void need_stack(void)
 		return;
 	may.rlim_cur = may.rlim_max == RLIM_INFINITY || may.rlim_max > GOOD ? GOOD : may.rlim_max;
 	if (may.rlim_cur < LEAST)
-		rf_die(71, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)",
+		rf_die(EX_OSERR, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)",
 		       (unsigned long long)may.rlim_cur >> 10, LEAST >> 10);
 	setrlimit(RLIMIT_STACK, &may);
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdnoreturn.h>
+#include <sysexits.h>
 
 #include "base/err.h"
 #include "base/opt.h"
@@ -26,7 +27,7 @@ struct rf_cli {
 /* Reads the command line: options anywhere, "--" ends them, "-" is a word, no abbreviations, the last of a
  * repeated option wins.  --help and --version are answered here.  Restores SIGPIPE, installs the handler of
  * rf_cli_stop.  The words beside the options are moved to argv[1..n]; returns n.  A mistake ends the program
- * with 64 and one line. */
+ * with EX_USAGE and one line. */
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 
 /* What has no effect as the command line is: the options of `table`, or (name not NULL) this one of them, go
@@ -47,7 +48,7 @@ void rf_cli_stopped(void);
 /* A trainer whose -o nobody reads any more finishes its commit before it says so. */
 void rf_cli_ignore_pipe(void);
 
-/* One line on stderr, "rf-name: ...", then exit. */
+/* One line on stderr, "rf-name: ...", then exit; status: of <sysexits.h>. */
 noreturn void rf_die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a failure of the library: its sentence and its exit status. */
 noreturn void rf_die_err(const struct rf_err *e);
