@@ -298,7 +298,7 @@ flip() {
 	for kib in 256 512; do
 		run -71 bash -c "ulimit -s $kib; rf-entropy --device cpu -m run in"
 		[ "$output" = \
-			"rf-entropy: the stack may grow to $kib KiB only, and 1024 are needed (ulimit -s)" ]
+			"rf-entropy: the stack limit is $kib KiB, but 1024 KiB are needed (ulimit -s)" ]
 	done
 	bash -c 'ulimit -s 1024; rf-entropy --device cpu -m run --threads 3 in' >out
 	rf-entropy --device cpu -m run in | cmp - out
@@ -370,8 +370,8 @@ says() {
 	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" nowhere/x
 	says 74 'nowhere/x: create: No such file or directory' rf-init --from "$M" --dtype bf16 nowhere/x
 	says 64 'is not a pair of numbers from 0 to 0.9999999, like' rf-ntp -m run --betas 1,1 in
-	says 64 '--seed goes with --shuffle' rf-cat --seed 3 in
-	says 64 '--epoch goes with --shuffle' rf-cat --epoch 3 in
+	says 64 '--seed requires --shuffle' rf-cat --seed 3 in
+	says 64 '--epoch requires --shuffle' rf-cat --epoch 3 in
 	says 64 'rf-select: -k: ' rf-select -k x in
 	rf-ntp -m run --at -1 in
 	says 64 '--at: ' rf-ntp -m run --at -2 in
@@ -382,7 +382,7 @@ says() {
 	cp a.jsonl before
 	ln -s a.jsonl link
 	for name in a.jsonl ./a.jsonl link; do
-		says 64 "$name is read, so it cannot be written" rf-tokenize --bytes -o "$name" a.jsonl
+		says 64 "$name is an input, so it cannot be the output" rf-tokenize --bytes -o "$name" a.jsonl
 	done
 	cmp a.jsonl before
 }

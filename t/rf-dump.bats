@@ -729,21 +729,22 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 }
 
 @test "rf-dump: the options that exclude each other" {
-	for how in "--json --tsv" "--json --check" "--tsv --check" "--head --check"; do
+	while IFS='|' read -r how why; do
 		# shellcheck disable=SC2086
 		run -64 rf-dump $how "$G/stream/tokens.rf"
-	done
-	while IFS='|' read -r how with; do
-		# shellcheck disable=SC2086
-		run -64 rf-dump $how "$G/stream/tokens.rf"
-		[[ "$output" == "rf-dump: --"*" goes with $with"* ]] || { echo "$how: $output"; return 1; }
+		[[ "$output" == "rf-dump: -"*"$why (try --help)" ]] || { echo "$how: $output"; return 1; }
 	done <<-'END'
-		--columns id|--tsv
-		--json --no-header|--tsv
-		-q|--check
-		--no-hidden|--json
-		--check -n 1|rows, which
-		--head --where T>0|rows, which
+		--json --tsv|json cannot be combined with --tsv
+		--json --check|json cannot be combined with --check
+		--tsv --check|tsv cannot be combined with --check
+		--head --check|head cannot be combined with --check
+		--head --tsv|head cannot be combined with --tsv
+		--columns id|requires --tsv
+		--json --no-header|requires --tsv
+		-q|requires --check
+		--no-hidden|requires --json
+		--check -n 1|first cannot be combined with --check
+		--head --where T>0|where cannot be combined with --head
 	END
 }
 

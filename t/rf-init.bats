@@ -119,6 +119,17 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		[ "${#stderr_lines[@]}" -eq 1 ]
 		[ ! -e a ]
 	done
+	while IFS='|' read -r words message; do
+		# shellcheck disable=SC2086
+		run -64 rf-init $words
+		[ "$output" = "rf-init: $message (try --help)" ] || { echo "$words: $output"; return 1; }
+	done <<-'END'
+		|missing option: --config or --from
+		--config config.json|missing argument: directory
+		--config config.json --from x a|--config cannot be combined with --from
+		--from x a b|unexpected argument 'b'
+		--from x --dtype bf a|--dtype: 'bf' is not one of f32|bf16|f16
+	END
 }
 @test "rf-init: --help and --version answer on standard output" {
 	run -0 --separate-stderr rf-init --help

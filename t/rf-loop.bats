@@ -159,10 +159,10 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		eval "run -$status rf-loop $words"
 		[[ "$output" == "rf-loop: "*"$message"* ]] || { echo "$words: $output"; return 1; }
 	done <<-'END'
-		64|-m, the run, is needed|--data corpus.rf -- line
-		64|--data, a stream of sequences, is needed|-m run -- line
-		64|0 words for the line: it is one, behind --|-m run --data corpus.rf
-		64|3 words for the line: quote it|-m run --data corpus.rf -- rf-ntp -m x
+		64|missing option: -m run|--data corpus.rf -- line
+		64|missing option: --data file|-m run -- line
+		64|missing argument: the line to run, after --|-m run --data corpus.rf
+		64|unexpected argument after the line: quote the line|-m run --data corpus.rf -- rf-ntp -m x
 		64|--from says which checkpoint it begins from|-m run --data corpus.rf -- line
 		64|'0' is not a whole number from 1|-m run --data corpus.rf --batch 0 -- line
 		66|nothing: |-m run --data corpus.rf --from nothing -- line
@@ -475,7 +475,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"--data must be a regular file"* ]]
 	[ ! -e other ]
 	run -64 rf-loop -m other --from ckpt --data corpus.rf -- ''
-	[ "$output" = "rf-loop: the line is empty (try --help)" ]
+	[ "$output" = "rf-loop: the line after -- is empty (try --help)" ]
 }
 
 @test "rf-loop: what --make made and is no stream goes, so that the next can make it" {

@@ -139,10 +139,10 @@ prompted() {
 		"--grad-in g"; do
 		# shellcheck disable=SC2086
 		run -64 rf-ntp --eval -m run $how in
-		[ "$output" = "rf-ntp: ${how% *} goes with training (try --help)" ]
+		[ "$output" = "rf-ntp: ${how% *} cannot be combined with --eval (try --help)" ]
 	done
 	run -64 rf-ntp -m run -o out in
-	[ "$output" = "rf-ntp: --output goes with --eval (try --help)" ]
+	[ "$output" = "rf-ntp: --output requires --eval (try --help)" ]
 	run -64 rf-ntp -m run --log - in
 	[[ "$output" == "rf-ntp: --log: '-' is no file"* ]]
 	[ ! -e ./- ]

@@ -321,8 +321,8 @@ bad() {
 	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" --vocab 4 a.txt
 	usage "ids need the size of their vocabulary: --vocab, or a model that says it" a.ids
 	usage "--vocab is for ids without a tokenizer" --bytes --vocab 5 a.ids
-	usage "--bytes and --tokenizer exclude each other (try --help)" --bytes -m m a.txt
-	usage "--text-key goes with documents of one text, not with --prompt-key (try --help)" --bytes \
+	usage "--bytes cannot be combined with --tokenizer (try --help)" --bytes -m m a.txt
+	usage "--text-key cannot be combined with --prompt-key (try --help)" --bytes \
 		--text-key a --prompt-key b a.jsonl
 	usage "--truncate needs --max-len" --bytes --truncate left a.txt
 	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt

@@ -44,8 +44,8 @@ static void from_json(int argc, char *argv[])
 	struct rf_err err;
 
 	if (argc > 1)
-		rf_die(EX_USAGE, "--json reads one file, not %d (join the streams afterwards)", argc);
-	rf_cli_without(options, NULL, "streams, not with --json: pipe it into another rf-cat");
+		rf_die(EX_USAGE, "--json reads one file, not %d: join the streams afterwards", argc);
+	rf_cli_without(options, NULL, "cannot be combined with --json: pipe the result into another rf-cat");
 	if (rf_cat_json(argc ? argv[1] : NULL, stage.output, &o, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);
@@ -63,8 +63,8 @@ int main(int argc, char *argv[])
 	rf_stage_options(&stage, NULL, stream);
 	argc = rf_cli_parse(&cli, argc, argv);
 	if (!o.shuffle) {
-		rf_cli_without(options, "seed", "--shuffle");
-		rf_cli_without(options, "epoch", "--shuffle");
+		rf_cli_without(options, "seed", "requires --shuffle");
+		rf_cli_without(options, "epoch", "requires --shuffle");
 	}
 	o.max_record = stage.max_record;
 	o.meter = meter;

@@ -71,8 +71,7 @@ int main(int argc, char *argv[])
 	const struct rf_opt of_tsv[] = {
 		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...",
 		  "columns of --tsv, in this order", false },
-		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the line of column names",
-		  false },
+		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the column names", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt of_json[] = {
@@ -119,17 +118,18 @@ int main(int argc, char *argv[])
 
 	rf_progress_options(&progress, show);
 	n = rf_cli_parse(&cli, argc, argv);
-	if (json + tsv + d.check > 1 || (d.head && (tsv || d.check)))
-		rf_die(EX_USAGE,
-		       "--json, --tsv, --check: one at a time; --head goes with --json alone (try --help)");
+	const char *why = d.check ? "cannot be combined with --check"
+	                : tsv ? "cannot be combined with --tsv" : "cannot be combined with --head";
+	for (int i = 0; i < (d.check ? 3 : tsv ? 2 : 0); i++)
+		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv" }[i], why);
 	if (!d.check)
-		rf_cli_without(of_check, NULL, "--check");
+		rf_cli_without(of_check, NULL, "requires --check");
 	if (!json)
-		rf_cli_without(of_json, NULL, "--json");
+		rf_cli_without(of_json, NULL, "requires --json");
 	if (!tsv)
-		rf_cli_without(of_tsv, NULL, "--tsv");
+		rf_cli_without(of_tsv, NULL, "requires --tsv");
 	if (d.check || d.head)
-		rf_cli_without(picks, NULL, "rows, which --check and --head do not show");
+		rf_cli_without(picks, NULL, why);
 	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
 	d.show.colour = knows_colours(colour);

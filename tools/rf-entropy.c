@@ -39,7 +39,7 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!rf_entropy_keep(&entropy, keep))
-		rf_die(EX_USAGE, "--keep: '%s' is not made of 'hidden' and 'logits' (try --help)", keep);
+		rf_die(EX_USAGE, "--keep: '%s' is not a list of 'hidden' and 'logits' (try --help)", keep);
 
 	engine.needs = rf_entropy_needs;
 	engine.stage = &entropy;

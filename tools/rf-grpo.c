@@ -104,7 +104,7 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!trainer.log)
-		rf_cli_without(method, "log-gradients", "--log");
+		rf_cli_without(method, "log-gradients", "requires --log");
 
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, argv[1]);

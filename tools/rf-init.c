@@ -129,14 +129,16 @@ int main(int argc, char *argv[])
 	};
 	int words = rf_cli_parse(&cli, argc, argv);
 
-	if (!opt.config == !opt.from)
-		rf_die(EX_USAGE, "either --config or --from is needed, and not both (try --help)");
+	if (!opt.config && !opt.from)
+		rf_die(EX_USAGE, "missing option: --config or --from (try --help)");
+	if (opt.config && opt.from)
+		rf_die(EX_USAGE, "--config cannot be combined with --from (try --help)");
 	if (opt.config && opt.dtype >= 0)
-		rf_die(EX_USAGE, "--dtype goes with --from: fresh weights are float32");
+		rf_die(EX_USAGE, "--dtype cannot be combined with --config: fresh weights are float32");
 	if (opt.from && (opt.tokenizer || opt.seed))
-		rf_die(EX_USAGE, "--seed and --tokenizer go with --config");
+		rf_die(EX_USAGE, "%s requires --config", opt.tokenizer ? "--tokenizer" : "--seed");
 	if (!words && !opt.dry_run)
-		rf_die(EX_USAGE, "which directory? (try --help)");
+		rf_die(EX_USAGE, "missing argument: directory (try --help)");
 	rf_cli_catch();
 	if (opt.config)
 		fresh(argv[1]);

@@ -25,10 +25,10 @@ static void advance(const struct rf_loop *l, const char *text)
 		rf_say("%s", line);
 }
 
-static void need(const char *value, const char *what)
+static void need(const char *value, const char *option)
 {
 	if (!value)
-		rf_die(EX_USAGE, "%s is needed (try --help)", what);
+		rf_die(EX_USAGE, "missing option: %s (try --help)", option);
 }
 
 int main(int argc, char *argv[])
@@ -75,13 +75,14 @@ int main(int argc, char *argv[])
 	int words = rf_cli_parse(&cli, argc, argv), status;
 	struct rf_err err;
 
-	need(loop.run, "-m, the run,");
-	need(loop.data, "--data, a stream of sequences,");
+	need(loop.run, "-m run");
+	need(loop.data, "--data file");
 	if (words == 1 && !*argv[1])
-		rf_die(EX_USAGE, "the line is empty (try --help)");
-	if (words != 1)
-		rf_die(EX_USAGE, "%d words for the line: %s", words,
-		       words > 1 ? "quote it, so that it is one" : "it is one, behind --");
+		rf_die(EX_USAGE, "the line after -- is empty (try --help)");
+	if (!words)
+		rf_die(EX_USAGE, "missing argument: the line to run, after -- (try --help)");
+	if (words > 1)
+		rf_die(EX_USAGE, "unexpected argument after the line: quote the line as one argument");
 	loop.line = argv[1];
 	loop.say = say;
 	loop.advance = advance;

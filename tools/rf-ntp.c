@@ -128,11 +128,11 @@ int main(int argc, char *argv[])
 		const struct rf_opt *const trains[] = { gradient, run, optimizer };
 
 		for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
-			rf_cli_without(trains[i], NULL, "training");
-		rf_cli_without(loss, "ntp-coef", "training");
+			rf_cli_without(trains[i], NULL, "cannot be combined with --eval");
+		rf_cli_without(loss, "ntp-coef", "cannot be combined with --eval");
 		eval_all(&cli, argv[1]);
 	} else {
-		rf_cli_without(stream, "output", "--eval");
+		rf_cli_without(stream, "output", "requires --eval");
 		train(&cli, argv[1]);
 	}
 	return 0;

@@ -72,9 +72,9 @@ int main(int argc, char *argv[])
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (exec.command)
-		rf_cli_without(opts, NULL, "rewards of our own, not with --exec");
+		rf_cli_without(opts, NULL, "cannot be combined with --exec");
 	else
-		rf_cli_without(judge_opts, NULL, "--exec");
+		rf_cli_without(judge_opts, NULL, "requires --exec");
 	if (exec.command && !exec.kind)
 		exec.kind = "exec"; /* so that the history says it */
 

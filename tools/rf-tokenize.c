@@ -74,11 +74,11 @@ int main(int argc, char *argv[])
 
 	for (int i = 1; i <= files; i++)
 		if (output && rf_disk_same(output, argv[i]))
-			rf_die(EX_USAGE, "%s is read, so it cannot be written", output);
+			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
 	if (texts.prompt_key)
-		rf_cli_without(text_opts, "text-key", "documents of one text, not with --prompt-key");
+		rf_cli_without(text_opts, "text-key", "cannot be combined with --prompt-key");
 	if (bytes && model)
-		rf_die(EX_USAGE, "--bytes and --tokenizer exclude each other (try --help)");
+		rf_die(EX_USAGE, "--bytes cannot be combined with --tokenizer (try --help)");
 	if (bytes && rf_tokenizer_bytes(&tok, &err) != RF_OK)
 		rf_die_err(&err);
 	if (rf_text_open(&text, &texts, argv + 1, files, &err) != RF_OK)

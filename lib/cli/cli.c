@@ -126,6 +126,11 @@ static noreturn void usage_error(const char *fmt, ...)
 	rf_die(EX_USAGE, "%s (try --help)", what);
 }
 
+static noreturn void unknown_option(const char *option, size_t n)
+{
+	usage_error("unknown option '%s'", rf_quote((char[80]){ 0 }, 80, option, n));
+}
+
 static void print_default(const struct rf_opt *o)
 {
 	uint64_t size = o->kind == RF_OPT_SIZE ? *(uint64_t *)o->to : 0;
@@ -241,7 +246,7 @@ static void set(const struct rf_opt *o, const char *s)
 		return;
 	case RF_OPT_ENUM:
 		if ((i = rf_opt_index(o->arg, s)) < 0)
-			usage_error("%s%s: '%s' is none of %s", dashes(o), o->name, s, o->arg);
+			usage_error("%s%s: '%s' is not one of %s", dashes(o), o->name, s, o->arg);
 		*(int *)o->to = i;
 	}
 }
@@ -271,13 +276,13 @@ static void note(struct options *list, const struct rf_opt *o)
 	list->opt[list->n++] = o;
 }
 
-void rf_cli_without(const struct rf_opt *table, const char *name, const char *with)
+void rf_cli_without(const struct rf_opt *table, const char *name, const char *why)
 {
 	for (const struct rf_opt *o = table; o->name; o++) {
 		if (name && strcmp(name, o->name))
 			continue;
 		if (among(&given, o))
-			usage_error("%s%s goes with %s", dashes(o), o->name, with);
+			usage_error("%s%s %s", dashes(o), o->name, why);
 		note(&idle, o);
 	}
 }
@@ -315,7 +320,7 @@ static void need_stack(void)
 		return;
 	may.rlim_cur = may.rlim_max == RLIM_INFINITY || may.rlim_max > GOOD ? GOOD : may.rlim_max;
 	if (may.rlim_cur < LEAST)
-		rf_die(EX_OSERR, "the stack may grow to %llu KiB only, and %d are needed (ulimit -s)",
+		rf_die(EX_OSERR, "the stack limit is %llu KiB, but %d KiB are needed (ulimit -s)",
 		       (unsigned long long)may.rlim_cur >> 10, LEAST >> 10);
 	setrlimit(RLIMIT_STACK, &may);
 }
@@ -359,16 +364,16 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		if (a[1] == '-') {
 			size_t n = strcspn(a + 2, "=");
 			if (!(o = find(cli, a + 2, n, 0)))
-				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, n + 2));
+				unknown_option(a, n + 2);
 			if (a[2 + n] == '=')
 				value = a + 3 + n;
 			if (value && o->kind == RF_OPT_FLAG)
 				usage_error("%s%s takes no value", dashes(o), o->name);
 		} else {
 			if (!(o = find(cli, NULL, 0, a[1])))
-				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, strlen(a)));
+				unknown_option(a, strlen(a));
 			if (a[2] && o->kind == RF_OPT_FLAG)
-				usage_error("no option '%s'", rf_quote((char[80]){ 0 }, 80, a, strlen(a)));
+				unknown_option(a, strlen(a));
 			if (a[2])
 				value = a + 2;
 		}
@@ -382,10 +387,10 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 	}
 	silence_library(cli);
 	if (words < cli->min_args)
-		usage_error("too few words: usage: %s %s", cli->name, cli->usage);
+		usage_error("missing argument; usage: %s %s", cli->name, cli->usage);
 	if (cli->max_args >= 0 && words > cli->max_args)
-		usage_error("one word too many: '%s'", rf_quote((char[80]){ 0 }, 80, argv[cli->max_args + 1],
-		                                                strlen(argv[cli->max_args + 1])));
+		usage_error("unexpected argument '%s'", rf_quote((char[80]){ 0 }, 80, argv[cli->max_args + 1],
+		                                                 strlen(argv[cli->max_args + 1])));
 	return words;
 }
 

@@ -30,10 +30,10 @@ struct rf_cli {
  * with EX_USAGE and one line. */
 int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
 
-/* What has no effect as the command line is: the options of `table`, or (name not NULL) this one of them, go
- * with something that was not asked for.  Where one was given the program ends with 64 and "--log goes with
- * training"; the history leaves them out.  After rf_cli_parse(). */
-void rf_cli_without(const struct rf_opt *table, const char *name, const char *with);
+/* The options of `table`, or (name not NULL) this one of them, have no effect with this command line; why:
+ * "requires --shuffle" or "cannot be combined with --eval".  If one was given, the program ends with EX_USAGE
+ * and "--seed requires --shuffle"; the history leaves them out.  After rf_cli_parse(). */
+void rf_cli_without(const struct rf_opt *table, const char *name, const char *why);
 
 /* Appends {tool, version, options} to the head's history: every option whose `result` is set and that has an
  * effect, with its value. */
