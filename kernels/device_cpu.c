@@ -80,7 +80,7 @@ enum rf_code rf_cpu_isa(const char *name, struct rf_err *e)
 		level++;
 	if (level == LEVELS)
 		return rf_fail(e, RF_EUSAGE,
-		               "no level '%.40s' of the instruction set (--isa and RF_ISA take " WORDS ")",
+		               "unknown instruction set level '%.40s' (--isa and RF_ISA take " WORDS ")",
 		               name);
 	if (!supported(level))
 		return rf_fail(e, RF_EDEVICE, "this processor has no %s, at most %s (--isa, RF_ISA)", name,

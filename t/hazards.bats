@@ -158,7 +158,7 @@ flip() {
 	cp "$G/stream/tokens.rf" stream
 	run -64 rf-ntp -m run --log stream </dev/null
 	[ "$output" = \
-		"rf-ntp: --log: stream is there and no log, which begins with '{': give it another name" ]
+		"rf-ntp: --log: stream exists and is not a log, which begins with '{': use another name" ]
 	cmp stream "$G/stream/tokens.rf"
 }
 
@@ -217,7 +217,7 @@ flip() {
 		run -64 rf-ntp -m run --lr $lr in
 	done
 	run -64 rf-ntp -m run --lr-schedule cosine in
-	want='rf-ntp: --lr-schedule: the learning rate falls until --total-steps, which must be more than'
+	want='rf-ntp: --lr-schedule cosine and linear require --total-steps to be more than'
 	[[ "$output" == "$want --warmup (0)" ]]
 	rf-ntp -m run --lr-schedule cosine --total-steps 10 in
 }

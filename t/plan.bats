@@ -323,7 +323,7 @@ family() {
 
 @test "plan: an unknown device is bad usage, and auto is explained to who asked for it" {
 	run -64 rf-entropy -m "$M" --device gpu "$G/stream/tokens.rf"
-	[[ "$output" == "rf-entropy: no device 'gpu' (there are cpu, cuda and auto)" ]]
+	[[ "$output" == "rf-entropy: unknown device 'gpu': use cpu, cuda or auto" ]]
 	run -64 env RF_DEVICE=gpu rf-entropy -m "$M" "$G/stream/tokens.rf"
 	for how in 'rf-entropy --device auto' 'env RF_DEVICE=auto rf-entropy'; do
 		run -0 env RF_PLUGIN="$PWD/none" bash -c "$how -m $M $G/stream/tokens.rf >out"
@@ -360,7 +360,7 @@ family() {
 	done
 	for how in '--isa 3' '--isa x86_64_v9'; do
 		run -64 rf-entropy --device cpu -m "$M" $how "$G/stream/tokens.rf"
-		said="no level '${how#* }' of the instruction set (--isa and RF_ISA take auto, "
+		said="unknown instruction set level '${how#* }' (--isa and RF_ISA take auto, "
 		[[ "$output" == "rf-entropy: $said"*")" ]]
 	done
 	run -64 env RF_ISA=sse rf-entropy --device check -m "$M" "$G/stream/tokens.rf"

@@ -357,9 +357,9 @@ parts() {
 		# shellcheck disable=SC2086
 		run -64 --separate-stderr rf-dump $options p.rf
 		[[ -z $output || $options == --json* && ${#lines[@]} -eq 1 ]]
-		[[ $stderr == "rf-dump: --"*": no column 'brevty'; there are file, record, id, T, "* ]]
+		[[ $stderr == "rf-dump: --"*": unknown column 'brevty'; the columns are file, record, "* ]]
 		[[ $stderr == *", edit, brevity, reward.nll, advantage, "* ]]
-		[[ $stderr == *"; of a part that others have: reward.brevty" ]]
+		[[ $stderr == *"; if only other records have this part, use reward.brevty" ]]
 	done <<-'END'
 		--where brevty<1
 		--sort -brevty
@@ -368,7 +368,7 @@ parts() {
 		--json --where brevty<1
 	END
 	run -64 --separate-stderr rf-dump --where 'brevty<1' "$G/stream/tokens.rf"
-	[[ $stderr == "rf-dump: --where: no column 'brevty'; there are "*", edit, advantage, "* ]]
+	[[ $stderr == "rf-dump: --where: unknown column 'brevty'; the columns are "*", edit, advantage, "* ]]
 	run -64 rf-dump --rows position --where 'brevity<1' p.rf
 	# said to be a part: it may be that of any record, or of none
 	run -0 --separate-stderr rf-dump --where 'reward.brevty<1' p.rf
@@ -427,7 +427,7 @@ parts() {
 	rf-dump --where 'reward<0.3' "$G/stream/rewarded.rf" | grep -c '^    rollout' |
 		grep -qx "$(awk -F '\t' 'NR > 1 && $7 < 0.3' all | wc -l)"
 	run -64 rf-dump --where 'reword<1' "$G/stream/rewarded.rf"
-	[[ $output == "rf-dump: --where: no column 'reword'; there are file, record, id, T, "* ]]
+	[[ $output == "rf-dump: --where: unknown column 'reword'; the columns are file, record, id, T, "* ]]
 	run -64 rf-dump --where 'reward' "$G/stream/rewarded.rf"
 	run -64 rf-dump --where 'source=1' "$G/stream/rewarded.rf"
 }

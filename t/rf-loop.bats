@@ -163,7 +163,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		64|missing option: --data file|-m run -- line
 		64|missing argument: the line to run, after --|-m run --data corpus.rf
 		64|unexpected argument after the line: quote the line|-m run --data corpus.rf -- rf-ntp -m x
-		64|--from says which checkpoint it begins from|-m run --data corpus.rf -- line
+		64|missing option: --from model|-m run --data corpus.rf -- line
 		64|'0' is not a whole number from 1|-m run --data corpus.rf --batch 0 -- line
 		66|nothing: |-m run --data corpus.rf --from nothing -- line
 		66|nothing.rf: it is not there|-m run --data nothing.rf --from ckpt -- line

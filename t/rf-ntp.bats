@@ -144,7 +144,7 @@ prompted() {
 	run -64 rf-ntp -m run -o out in
 	[ "$output" = "rf-ntp: --output requires --eval (try --help)" ]
 	run -64 rf-ntp -m run --log - in
-	[[ "$output" == "rf-ntp: --log: '-' is no file"* ]]
+	[[ "$output" == "rf-ntp: --log: '-' is not a file: "* ]]
 	[ ! -e ./- ]
 }
 

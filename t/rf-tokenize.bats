@@ -86,7 +86,7 @@ bad() {
 	cp a.txt name
 	bodies --format text name | cmp - want
 	run -64 --separate-stderr rf-tokenize --bytes name
-	said='the name does not say what it is (.jsonl, .txt, .ids, each also .zst): give --format'
+	said='unknown suffix (known: .jsonl, .txt, .ids, each also .zst): use --format'
 	[ "$stderr" = "rf-tokenize: 'name': $said" ]
 }
 
@@ -298,7 +298,7 @@ bad() {
 		diff - <(rf-dump --json out.rf | sed '1d;$d')
 	rm other/config.json
 	run -64 rf-tokenize -m other x.ids
-	[[ "$output" == *"ids need the size of their vocabulary: --vocab, or "* ]]
+	[[ "$output" == *"token ids need a vocabulary size: use --vocab, or "* ]]
 	rf-tokenize -m other --vocab 50 x.ids 2>err | rf-dump --json | head -n 1 | grep -q '"vocab":50'
 	: >sp/tokenizer.model
 	run -78 --separate-stderr rf-tokenize --tokenizer sp a.txt
@@ -317,19 +317,19 @@ bad() {
 		run -64 --separate-stderr rf-tokenize "${@:2}"
 		[ "$stderr" = "rf-tokenize: $1" ] && [ -z "$output" ]
 	}
-	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" a.txt
-	usage "a text needs a tokenizer: --bytes, or --tokenizer of a model" --vocab 4 a.txt
-	usage "ids need the size of their vocabulary: --vocab, or a model that says it" a.ids
-	usage "--vocab is for ids without a tokenizer" --bytes --vocab 5 a.ids
+	usage "text needs a tokenizer: use --bytes or --tokenizer" a.txt
+	usage "text needs a tokenizer: use --bytes or --tokenizer" --vocab 4 a.txt
+	usage "token ids need a vocabulary size: use --vocab, or --tokenizer of a model" a.ids
+	usage "--vocab cannot be combined with a tokenizer" --bytes --vocab 5 a.ids
 	usage "--bytes cannot be combined with --tokenizer (try --help)" --bytes -m m a.txt
 	usage "--text-key cannot be combined with --prompt-key (try --help)" --bytes \
 		--text-key a --prompt-key b a.jsonl
-	usage "--truncate needs --max-len" --bytes --truncate left a.txt
+	usage "--truncate requires --max-len" --bytes --truncate left a.txt
 	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt
-	usage "--held-out needs --hold-out" --bytes --held-out a.txt
-	usage "--answer-key needs --prompt-key" --bytes --answer-key a
-	usage "--source and --source-key exclude each other" --bytes --source --source-key a
-	usage "two options name the key 'q'" --bytes --prompt-key q --answer-key q
+	usage "--held-out requires --hold-out" --bytes --held-out a.txt
+	usage "--answer-key requires --prompt-key" --bytes --answer-key a
+	usage "--source cannot be combined with --source-key" --bytes --source --source-key a
+	usage "two options name the same key 'q'" --bytes --prompt-key q --answer-key q
 	usage "--meta-key: a key is empty or longer than 255 bytes" --bytes --meta-key a,
 	usage "'a.txt': a text file has no keys: --prompt-key, --meta-key and --source-key are for jsonl" \
 		--bytes --meta-key a a.txt
@@ -353,7 +353,7 @@ bad() {
 	run -65 --separate-stderr rf-tokenize --bytes "$esc.jsonl"
 	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.jsonl: line 1: not JSON'* ]]
 	run -64 --separate-stderr rf-tokenize --bytes "$esc"
-	[[ "$stderr" == "rf-tokenize: 'a\x1b[31m': the name "* ]]
+	[[ "$stderr" == "rf-tokenize: 'a\x1b[31m': unknown suffix "* ]]
 	run -66 --separate-stderr rf-tokenize --bytes "$esc.txt"
 	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.txt: No such'* ]]
 	run -78 --separate-stderr rf-tokenize -m "$esc.json"

@@ -322,9 +322,10 @@ static void test_parts(void)
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_EUSAGE;
-		ok(good && strstr(e.msg, ": no column 'brif'; there are file, record, ") &&
+		ok(good && strstr(e.msg, ": unknown column 'brif'; the columns are file, record, ") &&
 		           strstr(e.msg, ", reward, cosine, binary, edit, brief, reward.nll, advantage,") &&
-		           strstr(e.msg, ", truth; of a part that others have: reward.brif"), "%.60s", e.msg);
+		           strstr(e.msg, ", truth; if only other records have this part, use reward.brif"),
+		   "%.60s", e.msg);
 		rec->reward.kind = NULL;
 		good = rf_table_open(&t, &bad[i], &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
 		good = good && rf_table_end(&t, &e) == RF_EUSAGE;

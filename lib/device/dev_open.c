@@ -72,5 +72,5 @@ enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum r
 		return open_cpu(d, false, e);
 	if (!strcmp(name, "check"))
 		return open_cpu(d, true, e);
-	return rf_fail(e, RF_EUSAGE, "no device '%.40s' (there are cpu, cuda and auto)", name);
+	return rf_fail(e, RF_EUSAGE, "unknown device '%.40s': use cpu, cuda or auto", name);
 }

@@ -571,7 +571,8 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 	rf_quote(name, sizeof name, path, strlen(path));
 	if (j->has_table && tensors != j->of_tensors)
 		return rf_fail(e, RF_EUSAGE,
-		               "%s: streams and checkpoints have no columns in common: one at a time", name);
+		               "%s: a stream and a checkpoint have no columns in common: dump one at a time",
+		               name);
 	if (j->has_table)
 		return RF_OK;
 	if (spec.rows != RF_ROWS_AUTO &&
@@ -597,7 +598,7 @@ static enum rf_code dump_file(struct job *j, const char *path, struct rf_err *e)
 	enum rf_code rc;
 
 	if (tensors && j->d->head)
-		return rf_fail(e, RF_EUSAGE, "--head: only a stream has one");
+		return rf_fail(e, RF_EUSAGE, "--head: a checkpoint has no head; only a stream has one");
 	if (tensors)
 		return (rc = fit_table(j, path, true, e)) == RF_OK ? dump_inspected(j, path, e) : rc;
 	if ((rc = rf_in_open(&in, path, j->d->max_record, e)) != RF_OK)

@@ -501,8 +501,9 @@ static enum rf_code no_column(const struct rf_table *t, const struct rf_record *
 			list_parts(rec, &known);
 	}
 	rf_quote(quoted, sizeof quoted, name, n);
-	rf_fail(e, RF_EUSAGE, "%s: no column '%s'; there are %.*s%s%s", option, quoted, (int)known.n,
-	        (char *)known.p, rec ? "; of a part that others have: reward." : "", rec ? quoted : "");
+	rf_fail(e, RF_EUSAGE, "%s: unknown column '%s'; the columns are %.*s%s%s", option, quoted,
+	        (int)known.n, (char *)known.p,
+	        rec ? "; if only other records have this part, use reward." : "", rec ? quoted : "");
 	rf_buf_free(&known);
 	return RF_EUSAGE;
 }
@@ -592,7 +593,8 @@ static enum rf_code read_term(struct rf_table *t, const char **s, struct rf_err 
 	t->terms++;
 	return RF_OK;
 unreadable:
-	return rf_fail(e, RF_EUSAGE, "--where: '%s' is not like reward<0.1,k>=5 (< <= > >= = !=)",
+	return rf_fail(e, RF_EUSAGE,
+	               "--where: '%s' is not a list of conditions like reward<0.1,k>=5 (< <= > >= = !=)",
 	               rf_quote(quoted, sizeof quoted, name, strlen(name)));
 }
 
@@ -603,7 +605,7 @@ static enum rf_code read_columns(struct rf_table *t, const char *s, struct rf_er
 		enum rf_code rc;
 
 		if (t->columns == RF_MAX_COLUMNS)
-			return rf_fail(e, RF_EUSAGE, "--columns: more than %d", RF_MAX_COLUMNS);
+			return rf_fail(e, RF_EUSAGE, "--columns: more than %d columns", RF_MAX_COLUMNS);
 		if ((rc = find(t, "--columns", s, n, &t->column[t->columns++], e)) != RF_OK)
 			return rc;
 		if (!*(s += n))

@@ -79,7 +79,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	g->train = train;
 	if (!ckpt) {
 		if (!g->path)
-			return rf_fail(e, RF_EUSAGE, "no model: say -m RUN or -m CHECKPOINT");
+			return rf_fail(e, RF_EUSAGE, "missing option: -m RUN or -m CHECKPOINT");
 		bool config = g->dry_run && rf_is_config(g->path);
 
 		if ((rc = (config ? rf_ckpt_of_config : rf_ckpt_open)(&g->own, g->path, e)) != RF_OK)
@@ -90,7 +90,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 		asked = NULL;
 	if (g->math == RF_MATH_AUTO && operands && *operands) {
 		if (strcmp(operands, "f32") && strcmp(operands, "bf16"))
-			return rf_fail(e, RF_EUSAGE, "RF_DTYPE is '%.40s', neither f32 nor bf16", operands);
+			return rf_fail(e, RF_EUSAGE, "RF_DTYPE: '%.40s' is not one of f32|bf16", operands);
 		g->math = strcmp(operands, "f32") ? RF_MATH_BF16 : RF_MATH_F32;
 	}
 	if ((rc = rf_cpu_isa(g->isa, e)) != RF_OK)

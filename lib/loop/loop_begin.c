@@ -71,7 +71,7 @@ static enum rf_code check_from(const struct rf_loop *l, struct rf_err *e)
 
 	if (!l->from)
 		return rf_fail(e, RF_EUSAGE,
-		               "the run is not there: --from says which checkpoint it begins from");
+		               "missing option: --from model, since the run does not exist yet");
 	if ((rc = rf_ckpt_open(&c, l->from, e)) == RF_OK)
 		rf_ckpt_close(&c);
 	return rc;

@@ -40,14 +40,15 @@ enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err
 	struct stat st;
 
 	if (!strcmp(path, "-"))
-		return rf_fail(e, RF_EUSAGE, "--grad-out: '-' is no file: give it a name (./- is one)");
+		return rf_fail(e, RF_EUSAGE,
+		               "--grad-out: '-' is not a file: name one ('./-' for one named '-')");
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return rf_fail(e, RF_EUSAGE,
-		               "--grad-out: %s is there and no regular file: give it another name", path);
+		               "--grad-out: %s exists and is not a regular file: use another name", path);
 	if (would_be_inside(path, run))
 		return rf_fail(
 			e, RF_EUSAGE,
-			"--grad-out: %s lies in the run %s, whose files are its own: write it elsewhere",
+			"--grad-out: %s is inside the run %s: write it elsewhere",
 			path, run);
 	return rf_disk_can_write(path, false, e);
 }

@@ -100,7 +100,7 @@ static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
 	}
 	if (first != '{')
 		return rf_fail(e, RF_EUSAGE,
-		               "--log: %s is there and no log, which begins with '{': give it another name",
+		               "--log: %s exists and is not a log, which begins with '{': use another name",
 		               t->log);
 	if (t->grad_out)
 		return rf_grad_file_place(t->grad_out, t->engine.path, e);
@@ -120,16 +120,15 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
 		return rf_fail(e, RF_EUSAGE,
-		               "--lr-schedule: the learning rate falls until --total-steps, which must be "
-		               "more than --warmup (%d)",
+		               "--lr-schedule cosine and linear require --total-steps to be more than "
+		               "--warmup (%d)",
 		               t->train.warmup);
 	if (t->log && !strcmp(t->log, "-"))
 		return rf_fail(e, RF_EUSAGE,
-		               "--log: '-' is no file, and the log outlives the program: give it a name (./- "
-		               "is one)");
+		               "--log: '-' is not a file: name one ('./-' for one named '-')");
 	if (!t->engine.path)
 		return rf_fail(e, RF_EUSAGE,
-		               "no model: say -m RUN (rf-init --from CHECKPOINT RUN begins one)");
+		               "missing option: -m RUN (rf-init --from CHECKPOINT RUN begins a run)");
 	/* a dry run looks, and leaves the run to whoever trains it */
 	if ((rc = (t->engine.dry_run ? rf_run_look : rf_run_open)(&t->run, t->engine.path, e)) != RF_OK)
 		return rc;

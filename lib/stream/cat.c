@@ -54,7 +54,7 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 	if (!colon || !rf_number(s, (size_t)(colon - s), &c->from) ||
 	    (colon[1] && !rf_number(colon + 1, strlen(colon + 1), &c->to)) || c->from > c->to)
 		return rf_fail(e, RF_EUSAGE,
-		               "--range: '%s' is not i:j with i <= j, counted from 0 (i: and :j are fine)",
+		               "--range: '%s' is not I:J, I: or :J with I <= J",
 		               s);
 	return RF_OK;
 }

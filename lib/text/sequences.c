@@ -58,17 +58,17 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 		return rf_fail(e, RF_EUSAGE, "--min-len %d is more than --max-len %d", o->min_len,
 		               o->max_len);
 	if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len)
-		return rf_fail(e, RF_EUSAGE, "--truncate needs --max-len");
+		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len");
 	if (o->held_out && !o->hold_out)
-		return rf_fail(e, RF_EUSAGE, "--held-out needs --hold-out");
+		return rf_fail(e, RF_EUSAGE, "--held-out requires --hold-out");
 	rf_text_holds(text, &texts, &ids);
 	if (!tok && texts)
-		return rf_fail(e, RF_EUSAGE, "a text needs a tokenizer: --bytes, or --tokenizer of a model");
+		return rf_fail(e, RF_EUSAGE, "text needs a tokenizer: use --bytes or --tokenizer");
 	if (!tok && ids && !o->vocab)
 		return rf_fail(e, RF_EUSAGE,
-		               "ids need the size of their vocabulary: --vocab, or a model that says it");
+		               "token ids need a vocabulary size: use --vocab, or --tokenizer of a model");
 	if (tok && o->vocab)
-		return rf_fail(e, RF_EUSAGE, "--vocab is for ids without a tokenizer");
+		return rf_fail(e, RF_EUSAGE, "--vocab cannot be combined with a tokenizer");
 	if (!(s = calloc(1, sizeof *s)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	s->o = *o;

@@ -96,11 +96,11 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 	char q[200];
 
 	if (o->answer_key && !o->prompt_key)
-		return rf_fail(e, RF_EUSAGE, "--answer-key needs --prompt-key");
+		return rf_fail(e, RF_EUSAGE, "--answer-key requires --prompt-key");
 	for (int i = 0; i < 4; i++)
 		for (int j = 0; j < i; j++)
 			if (keys[i] && keys[j] && !strcmp(keys[i], keys[j]))
-				return rf_fail(e, RF_EUSAGE, "two options name the key '%s'",
+				return rf_fail(e, RF_EUSAGE, "two options name the same key '%s'",
 				               rf_quote(q, sizeof q, keys[i], strlen(keys[i])));
 	for (const char *key = o->meta_key, *end; key; key = *end ? end + 1 : NULL) {
 		end = key + strcspn(key, ",");
@@ -109,24 +109,22 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 			               "--meta-key: a key is empty or longer than %d bytes", MAX_KEY);
 	}
 	if (o->source_key && o->source)
-		return rf_fail(e, RF_EUSAGE, "--source and --source-key exclude each other");
+		return rf_fail(e, RF_EUSAGE, "--source cannot be combined with --source-key");
 	for (int i = 0; i < count; i++) {
 		int format = format_of(o, paths[i]);
 
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
 		if (format == RF_TEXT_BY_NAME)
 			return rf_fail(e, RF_EUSAGE,
-			               "'%s': the name does not say what it is (.jsonl, .txt, .ids, each "
-			               "also .zst): "
-			               "give --format",
+			               "'%s': unknown suffix (known: .jsonl, .txt, .ids, each "
+			               "also .zst): use --format",
 			               q);
 		if (format == RF_TEXT_IDS && o->prompt_key)
 			return rf_fail(e, RF_EUSAGE, "'%s': --prompt-key is for jsonl, not for ids", q);
 		if (format == RF_TEXT_PLAIN && (o->prompt_key || o->meta_key || o->source_key))
 			return rf_fail(e, RF_EUSAGE,
 			               "'%s': a text file has no keys: --prompt-key, --meta-key and "
-			               "--source-key are for "
-			               "jsonl",
+			               "--source-key are for jsonl",
 			               q);
 		if (strcmp(paths[i], "-") && access(paths[i], R_OK))
 			return rf_fail(e, RF_ENOINPUT, "%s: %s", q, strerror(errno));
