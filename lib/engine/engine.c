@@ -25,7 +25,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows",
 		  "tokens to process at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens",
-		  "take memory for this length at the start, refuse longer sequences; 0: off", false },
+		  "plan memory for this length, refuse longer sequences; 0: plan as needed", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16",
 		  "type of matrix product operands; auto: bf16 on a GPU, else f32", true },
 		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL,
