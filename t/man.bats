@@ -98,6 +98,38 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
 	done
 }
 
+# sections: the headings of options, each with its options in order, from a program's --help or from its page;
+# not the options of every program, which a page may describe elsewhere
+sections() {
+	awk '
+		function list(line, names,    name) {
+			for (; match(line, names); line = substr(line, RSTART + RLENGTH)) {
+				name = substr(line, RSTART, RLENGTH)
+				sub(/^ *-+/, "", name)
+				if (name !~ /^(output|max-record|progress|help|version)$/)
+					print heading ": " name
+			}
+		}
+		/^\.Ss / { heading = substr($0, 5) }
+		NR == 1 { help = /^usage:/ }
+		help && /^[A-Z][a-z ]*:$/ { heading = substr($0, 1, length - 1) }
+		/^\.Sh / { heading = "" }
+		heading == "" { next }
+		/^\.It Fl / { list($0, "( |^)-[a-z][a-z-]+") }
+		/^  (-.,|   ) --/ { sub(/^ *(-., )? */, ""); sub(/ .*/, ""); list($0, "--[a-z-]+") }'
+}
+
+@test "man: --help has the headings of the page, with the same options below each in the same order" {
+	n=0
+	for program in "$RF_BIN"/rf-*; do
+		"$program" --help | sections >help
+		[ -s help ] || continue
+		diff help <(sections <"$ROOT/man/${program##*/}.1")
+		n=$((n + 1))
+	done
+	[ "$n" -ge 3 ]
+}
+
 @test "man: the words that an option takes are those of the page" {
 	shared MODEL >shared_text
 	for program in "$RF_BIN"/rf-*; do

@@ -91,6 +91,13 @@ int main(int argc, char *argv[])
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, stream,
 		                                      NULL },
+		.sections = (const struct rf_cli_section[]){
+			{ "Method", "mini-batch rl-coef ntp-coef loss clip dual-clip group no-std "
+			            "allow-single stale" },
+			RF_CLI_OPTIMIZER,
+			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
+			                   "output max-record" },
+			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
 

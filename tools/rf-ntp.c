@@ -111,6 +111,11 @@ int main(int argc, char *argv[])
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
 		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, stream,
 		                                      NULL },
+		.sections = (const struct rf_cli_section[]){
+			{ "Method", "eval loss mini-batch ntp-coef grad-in" },
+			RF_CLI_OPTIMIZER,
+			{ "Run and files", "at keep keep-every allow-empty log output max-record" },
+			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
 

@@ -37,6 +37,13 @@ static const struct rf_cli cli = {
 	.example = "rf-tokenize --bytes --max-len 2048 --truncate split corpus/*.txt | rf-dump",
 	.also = "rf-cat(1), rf-dump(1), rf-entropy(1), rf-stream(5)",
 	.opts = opts,
+	.sections = (const struct rf_cli_section[]){
+		{ "Tokenizer", "bytes tokenizer model vocab" },
+		{ "Documents", "format text-key prompt-key answer-key meta-key source source-key hold-out "
+		               "held-out" },
+		{ "Length", "max-len truncate min-len no-eos" },
+		{ "Output", "output max-record progress" },
+		{ NULL, NULL } },
 	.max_args = -1,
 };
 

@@ -131,6 +131,15 @@ static noreturn void unknown_option(const char *option, size_t n)
 	usage_error("unknown option '%s'", rf_quote((char[80]){ 0 }, 80, option, n));
 }
 
+static const struct rf_opt *find(const struct rf_cli *cli, const char *name, size_t n, char letter)
+{
+	for (const struct rf_opt *const *t = cli->opts; *t; t++)
+		for (const struct rf_opt *o = *t; o->name; o++)
+			if (letter ? o->letter == letter : strlen(o->name) == n && !memcmp(o->name, name, n))
+				return o;
+	return NULL;
+}
+
 static void print_default(const struct rf_opt *o)
 {
 	uint64_t size = o->kind == RF_OPT_SIZE ? *(uint64_t *)o->to : 0;
@@ -144,21 +153,44 @@ static void print_default(const struct rf_opt *o)
 		printf(" [%.*s]", (int)n, text);
 }
 
+static void help_option(const struct rf_opt *o)
+{
+	char left[100];
+	int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
+	                  : snprintf(left, sizeof left, "      --%s", o->name);
+
+	if (o->kind != RF_OPT_FLAG)
+		snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+	printf(strlen(left) < 34 ? "%-34s %s" : "%s\n%34s %s", left, strlen(left) < 34 ? o->help : "",
+	       o->help);
+	print_default(o);
+	putchar('\n');
+}
+
+static void help_sections(const struct rf_cli *cli)
+{
+	for (const struct rf_cli_section *s = cli->sections; s->heading; s++) {
+		printf("%s%s:\n", s == cli->sections ? "" : "\n", s->heading);
+		for (const char *name = s->options; *name; name += strspn(name, " ")) {
+			size_t n = strcspn(name, " ");
+			const struct rf_opt *o = find(cli, name, n, 0);
+
+			assert(o);
+			help_option(o);
+			name += n;
+		}
+	}
+}
+
 static noreturn void help(const struct rf_cli *cli)
 {
 	printf("usage: %s %s\n\n%s\n\n", cli->name, cli->usage, cli->summary);
-	for (const struct rf_opt *const *t = cli->opts; *t; t++)
-		for (const struct rf_opt *o = *t; o->name; o++) {
-			char left[100];
-			int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
-			                  : snprintf(left, sizeof left, "      --%s", o->name);
-			if (o->kind != RF_OPT_FLAG)
-				snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
-			printf(strlen(left) < 34 ? "%-34s %s" : "%s\n%34s %s", left,
-			       strlen(left) < 34 ? o->help : "", o->help);
-			print_default(o);
-			putchar('\n');
-		}
+	if (cli->sections)
+		help_sections(cli);
+	else
+		for (const struct rf_opt *const *t = cli->opts; *t; t++)
+			for (const struct rf_opt *o = *t; o->name; o++)
+				help_option(o);
 	printf("%-34s %s\n%-34s %s\n", "      --help", "print this help", "      --version",
 	       "print the version");
 	printf("\nexample:\n  %s\n\nsee also: %s\n", cli->example, cli->also);
@@ -249,15 +281,6 @@ static void set(const struct rf_opt *o, const char *s)
 			usage_error("%s%s: '%s' is not one of %s", dashes(o), o->name, s, o->arg);
 		*(int *)o->to = i;
 	}
-}
-
-static const struct rf_opt *find(const struct rf_cli *cli, const char *name, size_t n, char letter)
-{
-	for (const struct rf_opt *const *t = cli->opts; *t; t++)
-		for (const struct rf_opt *o = *t; o->name; o++)
-			if (letter ? o->letter == letter : strlen(o->name) == n && !memcmp(o->name, name, n))
-				return o;
-	return NULL;
 }
 
 static bool among(const struct options *list, const struct rf_opt *o)

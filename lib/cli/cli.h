@@ -13,6 +13,10 @@
 
 struct rf_head;
 
+/* Options under a heading of --help: their long names, separated by blanks.  An option in no section is not
+ * shown.  heading NULL: the end. */
+struct rf_cli_section { const char *heading, *options; };
+
 struct rf_cli {
 	const char *name;                  /* "rf-select" */
 	const char *usage;                 /* "[-o file] [options] [file]" */
@@ -20,6 +24,8 @@ struct rf_cli {
 	const char *example;               /* a pipeline that can be typed */
 	const char *also;                  /* "rf-entropy(1), rf-rollout(1)" */
 	const struct rf_opt *const *opts;  /* tables, NULL at the end */
+	/* how --help groups the options, as the man page does; NULL: as the tables do, without headings */
+	const struct rf_cli_section *sections;
 	/* how many words may stand beside the options; max -1: any number */
 	int min_args, max_args;
 };

@@ -7,6 +7,12 @@
 #include "engine/engine.h"
 #include "method/trainer.h"
 
+/* Sections of --help that programs share: of trainers, and of all programs with a model. */
+#define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
+                                        "grad-clip on-nan recompute" }
+#define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
+                                              "deterministic dry-run progress" }
+
 /* What the user should know of the checkpoint and the device, on stderr. */
 void rf_cli_notes(const struct rf_engine *g);
 /* rf_stage_open() for a program whose model must fit the stream; with --max-len the memory for it is taken,
