@@ -6,8 +6,8 @@
 #                         ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of
 #                         make bench
 # make check          all tests in under five minutes
-#                         TESTS=t/x.bats: some; DEVICE=check: on the device that distrusts;
-#                         DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor
+#                         TESTS=t/x.bats: some; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor;
+#                         DEVICE=check: on the checking device (guarded memory, delayed errors)
 # make check-all      the exhaustive ones too
 #                         SANITIZE=1: with ASan and UBSan
 # make check-arm64    what an emulator can run of the tests, on programs for arm64, and whether their streams

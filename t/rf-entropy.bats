@@ -17,7 +17,7 @@ setup() {
 	[ "$(readlink RUN/latest)" = step-000001 ]
 }
 
-@test "rf-entropy: the same bytes for any number of threads, and on the device that distrusts" {
+@test "rf-entropy: the same bytes for any number of threads, and on the checking device" {
 	texts 40 1:300 2:1 3:64 4:65 >in
 	for m in delta delta-hybrid delta-gate-neg gated lact lact-muon qwen; do
 		for threads in 1 2 3; do

@@ -39,7 +39,7 @@ setup() {
 	[ -z "$output" ]
 }
 
-@test "rf-grpo: the same weights for any number of threads, and on the device that distrusts" {
+@test "rf-grpo: the same weights for any number of threads, and on the checking device" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		batch 1:200 2:70 3:9 4:1 >in

@@ -42,7 +42,7 @@ prompted() {
 	same_step b c
 }
 
-@test "rf-ntp: the same weights for any number of threads, order of records, on the device that distrusts" {
+@test "rf-ntp: the same weights for any number of threads, order of records, on the checking device" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		texts 40 1:200 2:70 3:9 4:1 >in

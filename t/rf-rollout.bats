@@ -92,7 +92,7 @@ placed() {
 	run ! "$RF_UNITS/u-model" near other want logp
 }
 
-@test "rf-rollout: the same bytes for any number of threads, and on the device that distrusts" {
+@test "rf-rollout: the same bytes for any number of threads, and on the checking device" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:64 >in
