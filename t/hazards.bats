@@ -322,8 +322,8 @@ flip() {
 	rf-init --from "$M" run
 	batch 1:50 | rf-ntp -m run
 	run -0 --separate-stderr rf-rollout -m run -k 5 -n 1 -o other in
-	said='rf-rollout: in: positions were chosen by the weights '
-	[[ "$stderr" == "$said"*", and run has "*": for ReFINE let rf-entropy read the same model" ]]
+	said='rf-rollout: in: the positions were chosen with weights '
+	[[ "$stderr" == "$said"*", but run has weights "*": for ReFINE run rf-entropy with the same model" ]]
 	run -0 --separate-stderr rf-rollout -m run --score same
 	[ -z "$stderr" ]
 }

@@ -267,7 +267,7 @@ at() { readlink "${1:-run}/latest"; }
 		wait $pid || rc=$?
 		exec 9>&-
 		[ $rc -eq $((128 + $(kill -l $sig))) ]
-		[ "$(cat err)" = "rf-ntp: interrupted before the commit: the run is as it was" ]
+		[ "$(cat err)" = "rf-ntp: interrupted before the commit; the run is unchanged" ]
 		state | cmp - before
 	done
 }

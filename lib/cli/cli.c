@@ -107,7 +107,7 @@ void rf_cli_catch(void)
 void rf_cli_stopped(void)
 {
 	if (rf_cli_stop)
-		rf_die(128 + rf_cli_stop, "interrupted before the commit: the run is as it was");
+		rf_die(128 + rf_cli_stop, "interrupted before the commit; the run is unchanged");
 }
 
 void rf_cli_ignore_pipe(void)

@@ -54,8 +54,8 @@ void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
 	const struct rf_head *h = &s->head;
 
 	if (*h->weights && strcmp(h->weights, g->ckpt->weights))
-		rf_say("%s: positions were chosen by the weights %s, and %s has %s: for ReFINE let "
-		       "rf-entropy read the same model",
+		rf_say("%s: the positions were chosen with weights %s, but %s has weights %s: for ReFINE "
+		       "run rf-entropy with the same model",
 		       rf_in_name(s->in), h->weights, g->path, g->ckpt->weights);
 }
 

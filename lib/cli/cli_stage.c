@@ -61,7 +61,7 @@ static enum rf_code work(struct rf_stage *s, rf_stage_fn *f, void *arg, struct r
 		return s->pass_on(arg, r, e);
 	if (!s->out)
 		return RF_OK;
-	rf_progress_doing(p, "waiting for its reader");
+	rf_progress_doing(p, "waiting for the reader of its output");
 	if ((rc = rf_put(s->out, r, e)) == RF_OK)
 		rf_meter_done(&p->meter, r->T);
 	return rc;
