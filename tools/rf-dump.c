@@ -71,7 +71,7 @@ int main(int argc, char *argv[])
 	const struct rf_opt of_tsv[] = {
 		{ "columns", 0, RF_OPT_TEXT, &d.table.columns, 0, 0, "NAME,...",
 		  "columns of --tsv, in this order", false },
-		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "leave out the column names", false },
+		{ "no-header", 0, RF_OPT_FLAG, &d.no_header, 0, 0, NULL, "omit the column names", false },
 		{ .name = NULL },
 	};
 	const struct rf_opt of_json[] = {
