@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The README's commands, block by block, with a model and a text that are tiny: what is in a block marked sh
-# is run, and of the other one that its words exist.
+# The README's commands, with a model and a text that are tiny: what is in a block marked sh is run.  What is
+# in a block marked text was printed by the commands before it, with another model.
 
 setup() {
 	load helper
@@ -18,14 +18,23 @@ setup() {
 	export RF_BIN
 	make() { command make "$@" BATCH=8 MINI_BATCH=4 LEN=128; }
 	export -f make
-	make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=ckpt CORPUS='data/*.jsonl.zst' \
-		STEPS=1 KEEP=1 2>/dev/null
+	command make -s -f pipelines/midtrain.mk RUN=runs/midtrain/refine MODEL=ckpt STEPS=1 KEEP=1 \
+		CORPUS='data/*.jsonl.zst' BATCH=16 MINI_BATCH=4 LEN=128 2>/dev/null
+}
+
+# blocks MARK: the lines of the README's blocks that are marked so
+blocks() { awk -v mark="^\`\`\`$1\$" '/^```$/ { on = 0 } on; $0 ~ mark { on = 1 }' "$ROOT/README.md"; }
+
+# form: what does not depend on the model in a rollout, and in a figure, of which lines may be further apart
+form() {
+	sed -E 's/^( {15})["<].* -[0-9.]+$/\1TOKENS/; s/^( {15})["<].*/\1TEXT/; s/".*"/TEXT/
+		s/[-+]?[0-9]+(\.[0-9]+)?/N/g; s/^ *(N )?[|].*[|]$/ROW/; s/^ *(N )?\+-+\+$/EDGE/
+		s/^ +entropy in/entropy in/; s/  +(chosen)/ \1/; s/^ +N( +N)+$/TICS/' | uniq
 }
 
 @test "README: its commands run" {
-	awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$ROOT/README.md" |
-		sed 's/STEPS=100/STEPS=2/' >commands
-	[ "$(grep -c . commands)" -ge 15 ]
+	blocks sh | sed 's/STEPS=100/STEPS=2/' >commands
+	[ "$(grep -c . commands)" -ge 20 ]
 	rm -r ckpt # the README makes its own, here as small
 	[ -e pipelines/demo-delta_net.json ] && cp config.json pipelines/demo-delta_net.json
 	bash -eu -o pipefail commands >out 2>err </dev/null || { cat err; return 1; }
@@ -35,20 +44,49 @@ setup() {
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 }
 
-@test "README: the files that it names are there" {
+@test "README: the rollout and the figure are what their commands print" {
+	blocks sh | sed '/^gnuplot/q' >commands
+	blocks text >shown
+	bash -eu -o pipefail commands | sed 's/\f//; s/ *$//; /^$/d' >printed
+	diff <(form <shown) <(form <printed)
+	[ "$(form <shown | paste -sd' ' | tr -s ' ')" = " position N s N entropy N prefix TEXT truth TEXT\
+ rollout N reward N cosine N binary N edit N advantage N logp N TEXT TOKENS\
+ entropy in nats, mean of N tokens ******* chosen position O EDGE ROW EDGE TICS" ]
+	# that of the key, and a position in each of eight chunks
+	[ "$(tr -dc O <shown | wc -c)" -eq 9 ]
+}
+
+@test "README: the table is the one of pipelines/RESULTS, in the form that make midtrain reports" {
+	grep '^|' "$ROOT/README.md" >table
+	[ "$(wc -l <table)" -eq 7 ]
+	while read -r line; do
+		grep -qFx -e "$line" "$ROOT/pipelines/RESULTS" || { echo "$line"; return 1; }
+	done <table
+	printf 'id\nd\t1.5\t0.5\t0.4\t0.2\t0.2\n' | tee {start,sft,refine,refine-n8,random}.documents.tsv
+	awk -f "$ROOT/pipelines/report.awk" ./*.documents.tsv | sed '/^$/,$d; s/ [0-9.]\+/ N/g' |
+		diff - <(sed 's/ [0-9.]\+/ N/g' table)
+}
+
+@test "README: the files and pages that it names are there" {
 	n=0
-	for name in $(grep -oE '`(lib/)?[a-z_]+\.c`' "$ROOT/README.md" | tr -d '`'); do
-		[ -n "$(compgen -G "$ROOT/lib/*/${name#lib/}")" ] || { echo "$name is not there"; return 1; }
+	for name in $(grep -oE '`(man )?[a-z]+/[a-z0-9./-]*`' "$ROOT/README.md" | sed 's/`//g; s/man //') \
+		$(grep -oE 'rf-[a-z]+\([157]\)' "$ROOT/README.md" | sed 's,\(.*\)(\(.\)),man/\1.\2,'); do
+		[ -e "$ROOT/$name" ] || { echo "$name is not there"; return 1; }
 		n=$((n + 1))
 	done
-	[ "$n" -ge 2 ]
+	[ "$n" -ge 9 ]
+}
+
+@test "README: rf-reward(1) has the program that it speaks of, of as many lines" {
+	grep -q 'rf-reward(1) shows such a program, of ten lines' "$ROOT/README.md"
+	[ "$(wc -l <my_reward.py)" -eq 10 ]
 }
 
 @test "README: the targets of make are there, and it is a page" {
-	for target in deps check midtrain install; do
+	for target in deps check midtrain help; do
 		grep -q "make.* $target" "$ROOT/README.md"
 		grep -q "^$target:" "$ROOT/Makefile"
 	done
-	grep -q 'make help' "$ROOT/README.md"
 	[ "$(wc -l <"$ROOT/README.md")" -le 100 ]
+	run ! env LC_ALL=C.UTF-8 grep -nE '^.{111}' "$ROOT/README.md"
 }
