@@ -88,7 +88,7 @@ static void inspect(struct check *c, const struct area *a)
 	if (!untouched(a->map + c->page, a->at) ||
 	    !untouched(a->at + a->bytes, a->map + a->map_bytes - c->page))
 		rf_dev_fail(&c->cpu, RF_ENUMERIC,
-		            "an operation wrote outside of %zu bytes of device memory", a->bytes);
+		            "an operation wrote outside a block of %zu bytes of device memory", a->bytes);
 }
 
 static void *check_alloc(struct rf_dev *d, size_t bytes)
@@ -189,7 +189,7 @@ static void enqueue(struct check *c, enum kind kind, void *to, size_t bytes, con
 		size_t size = 2 * (c->used + w.next);
 		char *more = realloc(c->queue, size);
 		if (!more) {
-			rf_dev_fail(&c->cpu, RF_ENOMEM, "out of memory for what waits for the device");
+			rf_dev_fail(&c->cpu, RF_ENOMEM, "out of memory (the queue of the device 'check')");
 			return;
 		}
 		c->queue = more;
@@ -208,7 +208,7 @@ static enum rf_code check_open(struct rf_dev *d, struct rf_err *e)
 	struct check *c = calloc(1, sizeof *c);
 
 	if (!c)
-		return rf_fail(e, RF_ENOMEM, "no memory for the device 'check'");
+		return rf_fail(e, RF_ENOMEM, "out of memory (the device 'check')");
 	c->page = (size_t)sysconf(_SC_PAGESIZE);
 	c->cpu = (struct rf_dev){ .ops = rf_cpu_ops(), .threads = d->threads, .math = d->math };
 	if (rf_cpu_open(&c->cpu, e) != RF_OK) {
@@ -243,7 +243,8 @@ static void check_release(struct rf_dev *d, void *p)
 	if (!p)
 		return;
 	if (!a || a->at != (char *)p - SKEW) {
-		rf_dev_fail(&c->cpu, RF_ENUMERIC, "released what is not the beginning of live device memory");
+		rf_dev_fail(&c->cpu, RF_ENUMERIC,
+		            "the released address is not the beginning of live device memory");
 		return;
 	}
 	a->released = true;
@@ -265,7 +266,7 @@ static size_t check_beside(struct rf_dev *d, const struct rf_beside *b)
 static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
 {
 	if (handle && !area_of(c, handle, bytes))
-		rf_dev_fail(&c->cpu, RF_ENUMERIC, "%s: %s does not lie in live device memory", op, what);
+		rf_dev_fail(&c->cpu, RF_ENUMERIC, "%s: %s is not in live device memory", op, what);
 	return c->cpu.err.code == RF_OK;
 }
 

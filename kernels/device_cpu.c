@@ -61,7 +61,7 @@ static enum rf_code take(const struct level *level, bool by_name, struct rf_err 
 		               "one process computes at one level, and this one does at %s already",
 		               rf_cpu_level());
 	if (!taken && by_name && !rf_cpu_gemm_isa(level->name))
-		return rf_fail(e, RF_EDEVICE, "oneDNN does not let itself be limited to %s", level->name);
+		return rf_fail(e, RF_EDEVICE, "oneDNN cannot be limited to %s (--isa, RF_ISA)", level->name);
 	taken = level;
 	limited = by_name;
 	return RF_OK;
@@ -83,7 +83,8 @@ enum rf_code rf_cpu_isa(const char *name, struct rf_err *e)
 		               "unknown instruction set level '%.40s' (--isa and RF_ISA take " WORDS ")",
 		               name);
 	if (!supported(level))
-		return rf_fail(e, RF_EDEVICE, "this processor has no %s, at most %s (--isa, RF_ISA)", name,
+		return rf_fail(e, RF_EDEVICE,
+		               "this processor lacks %s and supports at most %s (--isa, RF_ISA)", name,
 		               levels[highest()].name);
 	return take(&levels[level], true, e);
 }
@@ -116,8 +117,8 @@ enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e)
 			rf_pool_free(c->pool);
 		free(c);
 		return rf_fail(e, RF_ENOMEM,
-		               "%d threads cannot be started, for lack of memory or of processes (ulimit "
-		               "-u): --threads takes fewer",
+		               "cannot start %d threads: memory or processes (ulimit -u) are exhausted; use "
+		               "fewer with --threads",
 		               d->threads);
 	}
 	c->rounded = d->math != RF_MATH_BF16 ? 0 : *rf_cpu_gemm_beyond() ? 2 : 4;
@@ -267,7 +268,7 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_beside *b)
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		rf_dev_fail(d, RF_ENOMEM,
-		            "out of memory: wanted %zu MiB for operations beside the %zu MiB that are in use",
+		            "out of memory: wanted %zu MiB more for operations, %zu MiB are in use",
 		            bytes >> 20, d->used >> 20);
 	else
 		munmap(p, bytes);

@@ -96,8 +96,8 @@ const char *rf_cpu_gemm_beyond(void)
 static bool failed(struct rf_dev *d, dnnl_status_t s, const char *what)
 {
 	if (s != dnnl_success)
-		rf_dev_fail(d, s == dnnl_out_of_memory ? RF_ENOMEM : RF_EDEVICE, "oneDNN: %s: status %d",
-		            what, (int)s);
+		rf_dev_fail(d, s == dnnl_out_of_memory ? RF_ENOMEM : RF_EDEVICE,
+		            "oneDNN failed: %s: status %d", what, (int)s);
 	return s != dnnl_success;
 }
 
@@ -120,7 +120,7 @@ static struct gemm *gemm_of(struct rf_dev *d)
 	}
 	pthread_mutex_unlock(&once);
 	if (!c->gemm)
-		rf_dev_fail(d, RF_ENOMEM, "out of memory for matrix products");
+		rf_dev_fail(d, RF_ENOMEM, "out of memory (matrix products)");
 	return c->gemm;
 }
 
@@ -239,7 +239,7 @@ static struct primitive *create(struct rf_dev *d, struct gemm *g, const struct s
 	bool bad;
 
 	if (!p) {
-		rf_dev_fail(d, RF_ENOMEM, "out of memory for a matrix product");
+		rf_dev_fail(d, RF_ENOMEM, "out of memory (a matrix product)");
 		return NULL;
 	}
 	p->shape = *s;

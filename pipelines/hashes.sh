@@ -7,7 +7,9 @@ export LC_ALL=C
 files=()
 for file; do
 	if [ ! -r "$file" ]; then
-		printf '%s: it is not there, or cannot be read\n' "$file" >&2
+		why='No such file or directory'
+		[ ! -e "$file" ] || why='Permission denied'
+		printf '%s: %s\n' "$file" "$why" >&2
 		exit 66
 	fi
 	[ ! -f "$file" ] || files+=("$file")

@@ -31,6 +31,6 @@ if [ ! -e "$file" ]; then
 	printf '%s\n' "$words" >"$file.tmp"
 	mv "$file.tmp" "$file"
 elif ! other=$(diff "$file" <(printf '%s\n' "$words")); then
-	die 65 "$file: this was begun with other words or data (<) than now (>):" \
-		"take the same, or another RUN, or remove this one"$'\n'"$(grep '^[<>]' <<<"$other")"
+	die 65 "$file: the run was started with other settings or data (<) than now (>):" \
+		"use the same, or another RUN, or remove this one"$'\n'"$(grep '^[<>]' <<<"$other")"
 fi

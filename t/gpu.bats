@@ -20,10 +20,10 @@ setup() {
 		[ "${#lines[@]}" -eq 1 ] || { echo "$output"; return 1; }
 		[[ "$output" == "rf-entropy: $1"* ]] || { echo "$output"; return 1; }
 	}
-	missing "no plugin: $PWD/none.so: " RF_PLUGIN="$PWD/none.so"
+	missing "the CUDA plugin cannot be loaded: $PWD/none.so: " RF_PLUGIN="$PWD/none.so"
 	echo text >text.so
-	missing "no plugin: $PWD/text.so: " RF_PLUGIN="$PWD/text.so"
-	missing 'no plugin: ' RF_PLUGIN="$RF_UNITS/fault.so"
+	missing "the CUDA plugin cannot be loaded: $PWD/text.so: " RF_PLUGIN="$PWD/text.so"
+	missing 'the CUDA plugin cannot be loaded: ' RF_PLUGIN="$RF_UNITS/fault.so"
 	missing 'no NVIDIA driver (use --device cpu)' EMU_DRIVER=0
 	missing 'driver too old: has CUDA 12.2, needs 13.0' EMU_DRIVER=12020
 	missing 'no device: ' EMU_DEVICES=0
@@ -31,7 +31,7 @@ setup() {
 	# a copy of the programs without the plugin beside them
 	mkdir -p lone && cp "$(command -v rf-entropy)" lone
 	run -69 env -u RF_PLUGIN lone/rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
-	want='rf-entropy: no plugin: rf-cuda.so is neither in ../lib/rf-tools nor in ../build'
+	want='rf-entropy: no CUDA plugin: rf-cuda.so is neither in ../lib/rf-tools nor in ../build'
 	[[ "$output" == "$want of the programs "* ]]
 }
 

@@ -108,7 +108,7 @@ killed_again_and_again() {
 	for ((i = 0; i < 100; i++)); do [ -n "$(session "$sid")" ] || break; sleep .05; done
 	[ -z "$(session "$sid")" ]
 	[ "$SECONDS" -lt 10 ]
-	grep -q 'run: interrupted: the same words go on from here' out
+	grep -q 'run: interrupted: the same command continues from here' out
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
 }
 
@@ -121,7 +121,7 @@ killed_again_and_again() {
 	run -0 midtrain RUN=run STEPS=3
 	[ "$output" = "rf-loop: run: 3 of 3 batches are done" ]
 	run -0 midtrain RUN=run STEPS=2
-	[ "$output" = "rf-loop: run: 3 batches are done, more than 2" ]
+	[ "$output" = "rf-loop: run: 3 batches are done, more than the 2 asked for" ]
 	diff -r before run
 }
 
@@ -194,7 +194,7 @@ killed_again_and_again() {
 	midtrain RUN=run STEPS=2 CORPUS='text/*.txt'
 	sed -i '1s/^./x/' text/rf-cat.1.txt
 	run -2 midtrain RUN=run STEPS=3 CORPUS='text/*.txt'
-	[[ "$output" == *"run/data/words: this was begun with other words or data (<) than now (>)"* ]]
+	[[ "$output" == *"run/data/words: the run was started with other settings or data (<) than now"* ]]
 	[[ "$output" == *"> words=$(stat -c %s text/rf-cat.1.txt) bytes, sha256 "*": text/rf-cat.1.txt"* ]]
 	[ "$(grep -c '^rf-loop: run: [<>]' <<<"$output")" -eq 2 ]
 	[ "$(steps run | cut -f 1,2)" = $'4\t2' ]
@@ -242,7 +242,7 @@ killed_again_and_again() {
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
 	# a trainer that commits nothing is no endless loop
 	run -2 midtrain RUN=other STEPS=2 TRAIN='cat >/dev/null; true'
-	[[ "$output" == *"other: batch 1: no stage failed, and nothing was committed"* ]]
+	[[ "$output" == *"other: batch 1: no stage failed, but nothing was committed"* ]]
 }
 
 @test "midtrain.mk: wrong words are said to be wrong" {
@@ -256,9 +256,9 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run CORPUS=
 	[[ "$output" == *"CORPUS is not set"* ]]
 	run -2 midtrain RUN=run CORPUS='nothing/*.txt'
-	[[ "$output" == *"nothing/*.txt: it is not there, or cannot be read"* ]]
+	[[ "$output" == *"nothing/*.txt: No such file or directory"* ]]
 	run -2 midtrain RUN=run DATA=nothing.rf
-	[[ "$output" == *"nothing.rf: it is not there, or cannot be read"* ]]
+	[[ "$output" == *"nothing.rf: No such file or directory"* ]]
 	run -2 midtrain RUN=run SELECT=rf-selekt
 	[[ "$output" == *"SELECT: rf-selekt: command not found"* ]]
 	run -2 midtrain RUN=run TRAIN=
@@ -277,11 +277,11 @@ killed_again_and_again() {
 	[[ "$output" == *"RUN has a space in it"*"'runs/with space'"* ]]
 	mkdir other && touch other/mine
 	run -2 midtrain RUN=other
-	[[ "$output" == *"other: it is there already and is not a run"* ]]
+	[[ "$output" == *"other: it exists but is not a run"* ]]
 	[ "$(echo *)" = other ]
 	cp -r "$P/want" run2
 	run -2 midtrain RUN=run2 STEPS=4 N=8
-	[[ "$output" == *"run2/data/words: this was begun with other words or data (<) than now (>)"* ]]
+	[[ "$output" == *"run2/data/words: the run was started with other settings or data (<) than"* ]]
 	[[ "$output" == *"> line="*"rf-rollout -k 5 -n 8"* ]]
 	same_run run2 "$P/want"
 }
@@ -300,8 +300,8 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run STEPS=3 BATCH=100000
 	[[ "$output" == *"run/data/corpus.rf has "*" sequences, fewer than a batch of 100000"* ]]
 	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 SELECT='rf-select --mode unifrm'
-	said='run: other words than before, which did no batch: what they prepared is dropped'
-	[[ "$output" == *"$said, these begin"* ]]
+	said='run: the settings have changed before any batch was done: what the old ones prepared is removed'
+	[[ "$output" == *"$said"* ]]
 	# what a trainer that was killed before its commit leaves
 	run -2 midtrain RUN=run STEPS=3 MODEL=wrong KEEP=1 \
 		TRAIN='rf-cat >read; echo "{}" >>run/log.jsonl; false'
@@ -316,11 +316,11 @@ killed_again_and_again() {
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
 	# with a batch done they stand, also where its steps were removed by hand
 	run -2 midtrain RUN=run STEPS=4 SEED=2
-	[[ "$output" == *"run/data/words: this was begun with other words"* ]]
+	[[ "$output" == *"run/data/words: the run was started with other settings"* ]]
 	rm -r run/step-00000[1-9]
 	ln -sfn step-000000 run/latest
 	run -2 midtrain RUN=run STEPS=4 SEED=2
-	[[ "$output" == *"run/data/words: this was begun with other words"* ]]
+	[[ "$output" == *"run/data/words: the run was started with other settings"* ]]
 	[ "$(wc -l <run/log.jsonl)" -eq 6 ]
 }
 
@@ -378,8 +378,7 @@ killed_again_and_again() {
 	taken run/data/.lock
 	for ((i = 0; i < 400; i++)); do ! grep -q 'batches 1 to 1' err || break; sleep .05; done
 	run -2 midtrain RUN=run STEPS=1
-	[[ "$output" == *"run: another loop works on it, process $(cut -d ' ' \
-		-f 1 run/data/.lock): --wait waits for its end"* ]]
+	[[ "$output" == *"run: another loop, process $(cut -d ' ' -f 1 run/data/.lock), is working on"* ]]
 	: >go
 	wait $!
 }
@@ -484,7 +483,7 @@ prompts() {
 	run -2 demo RUN='~/run'
 	[[ "$output" == *"RUN='~/run': only a shell knows what ~ is"* ]]
 	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
-	[[ "$output" == *"demo/words: this was begun with other words"* ]]
+	[[ "$output" == *"demo/words: the run was started with other settings"* ]]
 }
 
 @test "demo.mk: figures of another step go, whatever the clock said when they were made" {
@@ -553,7 +552,7 @@ prompts() {
 	[ "$(folder)" = runs/midtrain ]
 	[ "$(folder ARCH=lact_swiglu)" = runs/midtrain-lact_swiglu ]
 	run -2 make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" ARCH=llama RUN=llama llama/fresh
-	[[ "$output" == *"demo-llama.json: it is not there, or cannot be read"* ]]
+	[[ "$output" == *"demo-llama.json: No such file or directory"* ]]
 }
 
 @test "demo.mk: a file that was cut short by a kill does not stand under its name" {

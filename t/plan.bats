@@ -22,7 +22,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	while read -r command; do
 		name=${command%% *}
 		run -65 bash -c "$command --max-len 60 in >out"
-		said='): 61 tokens are more than --max-len 60 (rf-tokenize --max-len cuts)'
+		said='): the sequence has 61 tokens, more than --max-len 60 '
+		said+='(raise it, or cut with rf-tokenize --max-len and --truncate)'
 		[[ "$output" =~ ^"$name: in: record 2 (byte "[0-9]+"$said"$ ]] || { echo "$output"; false; }
 		run -0 bash -c "$command --max-len 61 in >out"
 		rm -rf run && runs run
@@ -63,7 +64,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	"$RF_UNITS/u-lab" pick in 0 >head
 	"$RF_UNITS/u-lab" end head >empty
 	run -0 rf-grpo -m run --dry-run empty
-	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each (as the stream's history says)"* ]]
+	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each (from the stream's history)"* ]]
 	run -0 rf-rollout -m "$M" --score --dry-run empty
 	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each"* ]]
 	run -0 rf-rollout -m "$M" -n 7 -k 2 --dry-run empty
@@ -80,8 +81,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 		rf-grpo -m run --dry-run >first
 		rf-dump --check
 	} <in'
-	first='up to 50 tokens (as the first record has it)'
-	[[ "$output" == *"$first"*" at each (as the first record has them)"*"<stdin>: ok, 1 record, "* ]]
+	first='up to 50 tokens (from the first record)'
+	[[ "$output" == *"$first"*" at each (from the first record)"*"<stdin>: ok, 1 record, "* ]]
 	run -0 rf-grpo -m run --dry-run <(cat in)
 	# a record without positions does not say how many others have
 	texts 40 1:50 >plain
@@ -90,7 +91,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	rf-dump --json in | jq -c 'if .seq == 0 then del(.body.history) else . end' | rf-cat --json >bare
 	run -0 rf-grpo -m run --dry-run bare
 	[[ "$output" == \
-		*"$first"*" 3 positions, 6 rollouts of 4 tokens at each (as the first record has them)"* ]]
+		*"$first"*" 3 positions, 6 rollouts of 4 tokens at each (from the first record)"* ]]
 }
 
 # check PROGRAM...: a run of it over `in` holds at most what --dry-run says, and hardly less.  Of the model m
@@ -234,7 +235,7 @@ family() {
 	END
 	# which is for looking only
 	run -78 rf-entropy -m c.json in
-	[ "$output" = "rf-entropy: c.json: not a directory: a checkpoint is one, with config.json in it" ]
+	[ "$output" = "rf-entropy: c.json: not a directory (a checkpoint is a directory with config.json)" ]
 	# and a config is refused as in a checkpoint
 	sed 's/"num_heads": [0-9]*/"num_heads": 0/' c.json >odd.json
 	for program in rf-entropy rf-grpo; do
@@ -327,7 +328,7 @@ family() {
 	run -64 env RF_DEVICE=gpu rf-entropy -m "$M" "$G/stream/tokens.rf"
 	for how in 'rf-entropy --device auto' 'env RF_DEVICE=auto rf-entropy'; do
 		run -0 env RF_PLUGIN="$PWD/none" bash -c "$how -m $M $G/stream/tokens.rf >out"
-		[[ "$output" =~ ^"rf-entropy: device cpu: no plugin: " ]]
+		[[ "$output" =~ ^"rf-entropy: device cpu: the CUDA plugin cannot be loaded: " ]]
 	done
 	for how in 'env -u RF_DEVICE rf-entropy' 'env RF_DEVICE= rf-entropy' 'rf-entropy --device cpu'; do
 		run -0 bash -c "$how -m $M $G/stream/tokens.rf >out"
@@ -368,6 +369,6 @@ family() {
 	if [ "$(uname -m)" = x86_64 ] && ! levels | grep -q x86_64_v4; then
 		run -69 rf-entropy --device cpu -m "$M" --isa x86_64_v4 "$G/stream/tokens.rf"
 		[[ "$output" == \
-			"rf-entropy: this processor has no x86_64_v4, at most $most (--isa, RF_ISA)" ]]
+			"rf-entropy: this processor lacks x86_64_v4 and supports at most $most (--isa,"* ]]
 	fi
 }

@@ -78,7 +78,7 @@ last() { tail -n 1 "$1"; }
 	exec 9>&-
 	wait $! || true
 	# of a failure the message is the last line
-	[[ "$(last err)" == "rf-cat: <stdin>: record 2 (byte "*"no end record"* ]]
+	[[ "$(last err)" == "rf-cat: <stdin>: record 2 (byte "*"the end record is missing"* ]]
 	# a command that takes its time
 	rf-cat "$G/stream/rewarded.rf" |
 		rf-reward --progress --exec 'sleep .7; cat >/dev/null; exit 1' 2>err >/dev/null || true

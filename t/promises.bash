@@ -125,7 +125,7 @@ promise_empty() {
 }
 
 promise_nothing() {
-	p_fails 65 '<stdin>: empty stream \(upstream produced nothing\)' </dev/null
+	p_fails 65 '<stdin>: the stream is empty \(the program that writes it produced nothing\)' </dev/null
 }
 
 promise_foreign() {
@@ -137,13 +137,13 @@ promise_foreign() {
 	p_fails 65 'not an rf stream' <p.in || return
 	! grep -q $'\x1b' p.err || p_say "it prints what a terminal obeys" || return
 	gzip -c "$P_GOOD" >p.in
-	p_fails 65 'magic 1f 8b: gzip' <p.in || return
+	p_fails 65 'it begins with 1f 8b, like gzip' <p.in || return
 	zstd -qdc "$P_GOOD" >p.in
 	p_fails 65 'msgpack' <p.in || return
 	printf 'hello, world\n' | zstd -qc --check --stream-size=13 >p.in
 	p_fails 65 "looks like text: 'hello, world" <p.in || return
 	printf 'hello, world\n' | zstd -qc >p.in
-	p_fails 65 "zstd frame of something else: looks like text: 'hello, world" <p.in || return
+	p_fails 65 "zstd frame with other contents: it looks like text: 'hello, world" <p.in || return
 	head -c 300 /dev/zero >p.in
 	p_fails 65 'not an rf stream' <p.in
 }
@@ -169,7 +169,7 @@ promise_after() {
 # Frames dropped, doubled, swapped; the head twice; the end too early.
 promise_order() {
 	local last=$(($(p_frames) - 1)) middle p_order
-	p_order='record [0-9]+ where [0-9]+ was expected'
+	p_order='found record [0-9]+ where record [0-9]+ was expected'
 	middle=$(seq 1 $((last - 1)))
 	p_lab pick "$P_GOOD" $middle "$last" >p.in
 	p_fails 65 "$p_order" <p.in || return
@@ -184,13 +184,13 @@ promise_order() {
 	p_lab pick "$P_GOOD" 0 $(seq 1 $((last - 2))) "$last" >p.in
 	p_fails 65 "$p_order" <p.in || return
 	p_lab pick "$P_GOOD" 0 0 >p.in2 && p_lab seq p.in2 >p.in
-	p_fails 65 'a second head' <p.in
+	p_fails 65 'this is a second head' <p.in
 }
 
 promise_killed() {
 	rm -f p.fifo && mkfifo p.fifo
 	bash -c 'exec 3>p.fifo; "$0" pick "$1" 0 1 >&3; kill -9 $$' "$RF_UNITS/u-lab" "$P_GOOD" 2>/dev/null &
-	p_fails 65 'no end record \(truncated, or the writer died\)' <p.fifo
+	p_fails 65 'the end record is missing \(the stream is truncated, or its writer died\)' <p.fifo
 	local rc=$?
 	wait $! 2>/dev/null || true
 	rm p.fifo
@@ -202,10 +202,11 @@ promise_claims() {
 	local P_CMD=("$RF_UNITS/u-lab" peak "${PROMISE_MIB:-64}" "${P_CMD[@]}")
 	p_lab pick "$P_GOOD" 0 >p.in
 	{ printf '\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\1\0\0\0'; printf '\2\0\20\0%.0s' $(seq 32768); } >>p.in
-	p_fails 65 'record claims 4294967296 bytes, limit 268435456 \(--max-record\)' <p.in || return
+	p_fails 65 'the record claims 4294967296 bytes, more than the limit of 268435456 \(raise --max-' \
+		<p.in || return
 	p_lab pick "$P_GOOD" 0 >p.in
 	printf '\x28\xb5\x2f\xfd\x84\x38\0\0\0\x0f\3\0\20\0\0\0\0\0' >>p.in
-	p_fails 65 'record claims 251658240 bytes, its blocks hold at most 131072' <p.in
+	p_fails 65 'the record claims 251658240 bytes, but its blocks hold at most 131072' <p.in
 }
 
 promise_usage() {

@@ -58,7 +58,7 @@ prompts() {
 		jq -r 'select(.type == "head").body.history[].options.range')" = $'0:2\nnull' ]
 	run -65 rf-cat -o c.rf a.rf b.rf a.rf
 	[ "$output" = "rf-cat: a.rf: record 1 (byte $(start a.rf \
-		1)): id 0 occurs twice (--renumber gives new ones)" ]
+		1)): id 0 occurs twice (--renumber assigns new ids)" ]
 	[ ! -e c.rf ]
 	[ "$(rf-cat --renumber a.rf b.rf a.rf | ids)" = "0:61 1:47 2:9 3:80 4:61 5:47" ]
 }
@@ -83,11 +83,11 @@ start() {
 	head step.rf '{model: {step: 4}}'
 	for what in vocab kind hash arch weights step; do
 		run -65 rf-cat a.rf $what.rf
-		[[ "${lines[*]}" == *"$what.rf: "*"'a.rf' has "*": they cannot be joined" ]]
+		[[ "${lines[*]}" == *"$what.rf: "*"that of 'a.rf' is "*": the streams cannot be joined" ]]
 	done
 	run -65 rf-cat -o c.rf a.rf weights.rf
 	differ() { [ "$output" = "rf-cat: weights.rf: model weights $1, 'a.rf' has $2: $said" ]; }
-	said='they cannot be joined'
+	said='the streams cannot be joined'
 	differ 22222222222222bb 11111111111111bb || differ 222222222222 111111111111
 	rf-cat a.rf "$S/empty.rf" | rf-dump --check -q
 	# an id that only the second head would allow
@@ -120,13 +120,13 @@ start() {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
 	"$RF_UNITS/u-lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
 	run -65 rf-cat --range 0:2 -o c.rf dropped.rf
-	[[ "$output" == *"record 9 where 8 was expected" ]]
+	[[ "$output" == *"found record 9 where record 8 was expected" ]]
 	head -c -1 all.rf >cut.rf
 	run -65 rf-cat --range 0:2 -o c.rf cut.rf
-	[[ "$output" == *"truncated frame"* ]]
+	[[ "$output" == *"the frame is truncated"* ]]
 	"$RF_UNITS/u-lab" pick all.rf 0 1 2 3 >cut.rf
 	run -65 rf-cat --range 0:1 -o c.rf cut.rf
-	[[ "$output" == *"no end record"* ]]
+	[[ "$output" == *"the end record is missing"* ]]
 	[ ! -e c.rf ]
 }
 
@@ -180,10 +180,10 @@ start() {
 	run -65 rf-cat --span response -o c.rf $P
 	[ "$output" = "rf-cat: $P: record 3 (byte $(start $P 3)): id 9 has an empty response" ]
 	run -65 rf-cat --span prompt -o c.rf "$S/tokens.rf"
-	[[ "$output" == *"tokens.rf: record 1 (byte "*"): id 0 has no prompt_len, which --span needs" ]]
+	said='has no prompt_len, which --span needs (rf-tokenize --prompt-key writes it)'
+	[[ "$output" == *"tokens.rf: record 1 (byte "*"): id 0 $said" ]]
 	run -65 rf-cat --span prompt --shuffle -o c.rf "$S/tokens.rf"
-	[[ "$output" == *"tokens.rf: id 2 has no prompt_len, which --span needs" ]] ||
-		[[ "$output" == *"has no prompt_len, which --span needs" ]]
+	[[ "$output" == *"tokens.rf: id 2 $said" ]] || [[ "$output" == *"$said" ]]
 }
 
 @test "rf-cat: in its history stand its options that change the result, no names of files" {
@@ -211,7 +211,8 @@ start() {
 
 @test "rf-cat --max-record: a larger message is refused, before it is decompressed" {
 	run -65 rf-cat --max-record 100 -o out.rf "$S/tokens.rf"
-	[[ "${lines[*]}" == *"record 1 (byte 51): record claims 329 bytes, limit 100 (--max-record)"* ]]
+	said="record 1 (byte 51): the record claims 329 bytes, more than the limit of 100 (raise --max-"
+	[[ "${lines[*]}" == *"$said"* ]]
 	rf-cat --max-record 1k "$S/tokens.rf" | rf-dump --check -q
 }
 
@@ -264,7 +265,7 @@ start() {
 		[ ! -e c.rf ]
 	done
 	run -65 bash -c 'sed 3d all | rf-cat --json >/dev/null'
-	[[ "$output" == *"(--renumber counts anew)" ]]
+	[[ "$output" == *"(--renumber assigns new numbers)" ]]
 }
 
 @test "rf-cat --json: a line that breaks a rule is refused by its number" {
@@ -277,24 +278,25 @@ start() {
 		[[ "$output" == "rf-cat: bad: $words"* ]] || { echo "$output"; return 1; }
 		[ ! -e out.rf ]
 	}
-	bad 'line 3: record 3 where 2 was expected' sed 3d
-	bad 'no end line (truncated, or the writer died)' sed '$d'
-	bad 'line 6: the end counts 5 records, there are 4' sed 's/"count":4/"count":5/'
-	bad 'line 7: a message after the end record' sed '$p'
+	bad 'line 3: found record 3 where record 2 was expected' sed 3d
+	bad 'the end record is missing (the input is truncated, or its writer died)' sed '$d'
+	bad 'line 6: the end record counts 5 records, but there are 4' sed 's/"count":4/"count":5/'
+	bad 'line 7: a message follows the end record' sed '$p'
 	bad 'line 2: tokens: number 0 is 41, outside 0 to 39' sed '2s/"data":\[[0-9]*/"data":[41/'
-	bad 'line 2: an array has 61 numbers, its shape needs 62' sed '2s/"shape":\[61\]/"shape":[62]/'
+	bad 'line 2: an array has 61 numbers, but its shape needs 62' sed '2s/"shape":\[61\]/"shape":[62]/'
 	bad 'line 4: id 0 occurs twice' sed '4s/"id":2/"id":0/'
 	bad 'line 2: not JSON: ' sed '2s/}$//'
 	bad 'line 1: the first message is not a head' sed '1s/"head"/"seq"/
 		1s/"body":{/"body":{"id":1,"tokens":{"dtype":"<i4","shape":[1],"data":[1]},/'
-	bad "line 1: head has no 'format'" sed '1s/"format":1,//'
-	bad 'line 1: format 2, this rf-tools reads 1' sed '1s/"format":1/"format":2/'
+	bad "line 1: the head has no 'format'" sed '1s/"format":1,//'
+	bad 'line 1: the stream has format 2, but this version of rf-tools reads format 1' \
+		sed '1s/"format":1/"format":2/'
 	bad 'line 2: not JSON: it is empty' sed '1s/$/\n/'
 	run -65 rf-cat --json -o out.rf "$S/tokens.rf"
 	[[ "$output" == *"tokens.rf: line 1: "* ]]
 	jq -c 'if .seq == 1 then .body.source = "x" * 200000 else . end' good >long
 	run -65 rf-cat --json --max-record 1k -o out.rf long
-	[[ "$output" == "rf-cat: long: line 2 is longer than "*"(--max-record)" ]]
+	[[ "$output" == "rf-cat: long: line 2 is longer than "*"(raise --max-record)" ]]
 	run -64 rf-cat --json good good
 	run -64 rf-cat --json --shuffle good
 	run -66 rf-cat --json nope

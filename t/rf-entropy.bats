@@ -143,7 +143,7 @@ setup() {
 	said=", outside the model's vocabulary of 40"
 	[[ "$output" =~ ^'rf-entropy: in: record 1 (byte '[0-9]+'): token '[0-9]' is '[0-9]+"$said"$ ]]
 	run -65 rf-entropy -m "$M" --max-len 60 "$G/stream/tokens.rf"
-	[[ "$output" == *"61 tokens are more than --max-len 60"* ]]
+	[[ "$output" == *"the sequence has 61 tokens, more than --max-len 60"* ]]
 }
 
 @test "rf-entropy: refuses a stream of another tokenizer, and names both" {

@@ -168,7 +168,7 @@ setup() {
 	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 |
 		rf-reward --kind hybrid >in
 	run -65 rf-grpo -m run --stale any --group position in
-	said='): a group of one rollout has nothing to be compared with'
+	said='): a group of one rollout has nothing to compare it with'
 	[[ "$output" =~ ^'rf-grpo: in: record 1 (byte '[0-9]+"$said" ]]
 	[ "$(advantages --group position --allow-single)" = "$(json in | jq -c .reward.total.data)" ]
 	# n = 1: the sequence is the group
@@ -237,7 +237,7 @@ setup() {
 	done
 	# a gradient belongs to its weights
 	run -65 rf-ntp -m b --grad-in g in
-	[[ "$output" == *"g: a gradient of weights "*", the run is at "* ]]
+	[[ "$output" == *"g: the gradient was computed with weights "*", but the run is at "* ]]
 	[ "$(readlink b/latest)" = step-000001 ]
 	runs d
 	run -66 rf-ntp -m d --grad-in nowhere in
@@ -343,7 +343,7 @@ rewards() {
 		rf-rollout -m "$M" -k 3 -n 3 --top-k 1 | rf-reward >in
 	runs run other
 	run -0 rf-grpo -m run --ntp-coef 0 --log log in
-	said='had nothing to teach (no next token that counts, every advantage 0)'
+	said='had nothing to learn from (no token for the next-token loss, every advantage 0)'
 	[ "$output" = "rf-grpo: 1 of 1 mini-batches $said" ]
 	[ "$(readlink run/latest)" = step-000001 ]
 	cmp run/latest/model.safetensors "$M/model.safetensors"
@@ -362,7 +362,7 @@ rewards() {
 	same_step run other
 	# records without rollouts teach nothing to a policy
 	run -0 rf-grpo -m run --ntp-coef 0 "$G/stream/tokens.rf"
-	[[ "$output" == *"nothing to teach"* ]]
+	[[ "$output" == *"nothing to learn from"* ]]
 }
 
 @test "rf-grpo: records without rollouts give next tokens alone" {
@@ -397,9 +397,9 @@ rewards() {
 		state | cmp - before
 	}
 	edit 'del(.body.reward)'
-	refused 'has rollouts and no reward'
+	refused 'the record has rollouts but no reward'
 	edit 'del(.body.rollout.logp)'
-	refused 'without log-probabilities'
+	refused 'the rollouts have no log-probabilities'
 	edited 'if .seq == 0 then del(.body.vocab)
 		elif .seq == 2 then .body.rollout.tokens.data[5] = 40
 		else . end' in >bad

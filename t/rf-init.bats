@@ -83,7 +83,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	done
 	mkdir none
 	run -66 rf-init --config config.json --tokenizer none d
-	[[ "$output" == *"none: holds no tokenizer"* ]]
+	[[ "$output" == *"none: there is no tokenizer here"* ]]
 	[ ! -e d ]
 	nothing_left
 }
@@ -145,7 +145,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	echo '{"model_type": "llama"}' >llama.json
 	run -78 --separate-stderr rf-init --config llama.json a
 	families='delta_net, gated_deltanet, lact_swiglu, qwen3_5_text and qwen3_5'
-	[ "$stderr" = "rf-init: llama.json: 'model_type' is 'llama', and only $families are supported" ]
+	[ "$stderr" = "rf-init: llama.json: 'model_type' is 'llama', but only $families are supported" ]
 	mkdir broken
 	cp config.json broken
 	head -c 9000 "$G/delta/model.safetensors" >broken/model.safetensors
@@ -158,7 +158,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	chmod -R u+w a
 	sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false, "wheels": 4/' a/config.json
 	run -0 --separate-stderr rf-init --from a b
-	said='a: config.json has keys that are not known, without effect: wheels; there is no lm_head.weight'
+	said='a: config.json has unknown keys, which have no effect: wheels; there is no lm_head.weight'
 	[[ "$stderr" == "rf-init: $said"* ]]
 	sed -i 's/"vocab_size"/"cogs": 1, "vocab_size"/' config.json
 	run -0 --separate-stderr rf-init --config config.json c

@@ -136,7 +136,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -0 loop run
 	[ "$output" = "rf-loop: run: 3 of 3 batches are done" ]
 	run -0 loop run --batches 2 --phase name
-	[ "$output" = "rf-loop: name: 3 batches are done, more than 2" ]
+	[ "$output" = "rf-loop: name: 3 batches are done, more than the 2 asked for" ]
 	diff -r before run
 }
 
@@ -166,8 +166,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		64|missing option: --from model|-m run --data corpus.rf -- line
 		64|'0' is not a whole number from 1|-m run --data corpus.rf --batch 0 -- line
 		66|nothing: |-m run --data corpus.rf --from nothing -- line
-		66|nothing.rf: it is not there|-m run --data nothing.rf --from ckpt -- line
-		65|ckpt: it is there already and is not a run|-m ckpt --data corpus.rf --from ckpt -- line
+		66|nothing.rf: No such file or directory|-m run --data nothing.rf --from ckpt -- line
+		65|ckpt: it exists but is not a run|-m ckpt --data corpus.rf --from ckpt -- line
 		64|and the run itself is what is trained: -m old|-m old/latest --data corpus.rf -- line
 	END
 	[ ! -e run ] && [ ! -e ckpt/data ]
@@ -191,12 +191,12 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
 @test "rf-loop: a line must commit once" {
 	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
-	[[ "$output" == *"batch 1: no stage failed, and nothing was committed"* ]]
+	[[ "$output" == *"batch 1: no stage failed, but nothing was committed"* ]]
 	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' \
 		run -70 loop twice
 	[[ "$output" == *"batch 1: more than one commit was made"* ]]
 	run -70 loop after --after 'rf-cat --range 0:2 corpus.rf | rf-ntp -m "$RUN"'
-	[[ "$output" == *"batch 1 is done: --after committed to the run: only the line may"* ]]
+	[[ "$output" == *"batch 1 is done: --after committed to the run, which only the line may do"* ]]
 }
 
 @test "rf-loop: --after is run once after each commit, and once more before the next batch if it failed" {
@@ -226,7 +226,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		until_true test -e here
 		kill -$signal "$(holder run)"
 		ended $((128 + $(kill -l $signal)))
-		[ "$(tail -n 1 err)" = "rf-loop: run: interrupted: the same words go on from here" ]
+		[ "$(tail -n 1 err)" = "rf-loop: run: interrupted: the same command continues from here" ]
 		[ "$(steps run)" = $'0\t0' ]
 		[ "$(cut -f 1 run/data/status)" -eq $((128 + $(kill -l $signal))) ]
 		[ "$(cat ends)" = end ]
@@ -317,17 +317,17 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		# other words wait too, and go by whether it was committed
 		begin run --seed 1
 		until_true said \
-			'rf-loop: run: a loop that has ended left processes behind: waiting for their end'
+			'rf-loop: run: a loop that has ended left processes behind: waiting until they end'
 		touch go
 		if $end; then
 			ended 65
-			said 'run/data/words: this was begun with other words'
+			said 'run/data/words: the run was started with other settings'
 			[ "$(steps run)" = $'2\t1' ]
 			loop run
 			same_as_want run
 		else
 			ended 1
-			said 'other words than before, which did no batch: what they prepared is dropped'
+			said 'the settings have changed before any batch was done: what the old ones'
 		fi
 	done
 }
@@ -337,12 +337,13 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	until_true test -e here
 	loop=$(holder run)
 	run -75 loop run
-	[ "$output" = "rf-loop: run: another loop works on it, process $loop: --wait waits for its end" ]
+	said="another loop, process $loop, is working on the run"
+	[ "$output" = "rf-loop: run: $said (--wait waits until it ends)" ]
 	[ ! -e run/data/status ] && [ "$(holder run)" -eq "$loop" ]
 	first=$shell
 	cp err err.first
 	L=$(waiting) begin run --wait
-	until_true said "rf-loop: run: another loop works on it, process $loop: waiting for its end"
+	until_true said "rf-loop: run: $said: waiting until it ends"
 	touch go
 	ended 0
 	wait "$first"
@@ -356,12 +357,12 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	{ until [ -e go ]; do sleep .05; done; cat four.rf; } | rf-ntp -m run --at 0 3>&- &
 	taken run/.lock
 	run -75 loop run
-	[[ "$output" == *"a trainer works on it: try again when it has ended"* ]]
+	[[ "$output" == *"a trainer is working on the run; try again when it has ended"* ]]
 	touch go
 	wait $!
 	[ "$(steps run | cut -f 2)" -eq 1 ]
 	run -65 loop run
-	[[ "$output" == *"others have committed to it: it has 1 commits, and the loop made the first 0"* ]]
+	[[ "$output" == *"the run: it has 1 commits, and the loop made only the first 0"* ]]
 }
 
 @test "rf-loop: words stand from the first commit on, and what differs is shown" {
@@ -370,7 +371,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		eval "run -65 loop run --batches 2 $words"
 		[[ "$output" == *"> $shown"* ]] || { echo "$words: $output"; return 1; }
 		[[ "$output" == \
-			*"run/data/words: this was begun with other words or data (<) than now (>)"* ]]
+			*"run/data/words: the run was started with other settings or data (<) than now"* ]]
 	done <<-'END'
 		seed=7|--seed 7
 		batch=5|--batch 5
@@ -409,8 +410,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -66 loop run --from nothing
 	cmp run/step-000000/model.safetensors wrong/model.safetensors
 	run -0 loop run
-	said='run: other words than before, which did no batch: what they prepared is dropped'
-	[[ "$output" == *"$said, these begin"* ]]
+	said='run: the settings have changed before any batch was done: what the old ones prepared is removed'
+	[[ "$output" == *"$said"* ]]
 	same_as_want run
 	diff <(cd run && find . | sort) <(cd "$P/want" && find . | sort)
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
@@ -448,7 +449,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	rf-cat --range 0:4 corpus.rf >four.rf
 	rf-ntp -m run four.rf
 	run -65 loop run --batches 4
-	said='run: others have committed to it: it has 3 commits, and the loop made the first 2, to step 4'
+	said='run: another program has committed to the run: it has 3 commits, '
+	said+='and the loop made only the first 2, up to step 4'
 	[[ "$output" == *"$said: remove the steps after that one"* ]]
 	rm -r run/step-000005
 	loop run --batches 3
@@ -456,12 +458,12 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	# two trainers in a line, and one that is run after it
 	run -70 loop two --after 'rf-ntp -m "$RUN" four.rf'
 	run -65 loop two
-	[[ "$output" == *"it has 2 commits, and the loop made the first 1, to step 2"* ]]
+	[[ "$output" == *"it has 2 commits, and the loop made only the first 1, up to step 2"* ]]
 	# a run that was trained before goes on, and that is said
 	rf-init --from ckpt hand
 	rf-ntp -m hand four.rf
 	run -0 loop hand --batches 2
-	[[ "$output" == *"hand: 1 commits are there that no loop made: they count as batches"* ]]
+	[[ "$output" == *"hand: the run has 1 commits that no loop made: they count as batches"* ]]
 }
 
 @test "rf-loop: data are a regular file, and none of the loop's own" {
@@ -481,7 +483,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 @test "rf-loop: what --make made and is no stream goes, so that the next can make it" {
 	mv corpus.rf source.rf
 	run -65 loop run --make 'echo hello >"$DATA"'
-	[[ "$output" == *"--make made it, and it is removed"* ]]
+	[[ "$output" == *"--make created unusable data, which was removed"* ]]
 	[ ! -e corpus.rf ]
 	loop run --make 'rf-cat -o "$DATA" source.rf'
 	same_as_want run
@@ -500,7 +502,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	rf-cat --range 8:16 corpus.rf >others.rf
 	cp eight.rf data.rf
 	L="[ \$BATCH != 1 ] || cp others.rf data.rf; $LINE" run -65 loop run --data data.rf --batches 4
-	[[ "$output" == *"data.rf: it is not what the run was begun with any more"* ]]
+	[[ "$output" == *"data.rf: the data has changed since the run was started"* ]]
 	[ "$(steps run)" = $'4\t2' ]
 }
 
@@ -514,7 +516,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	L=$twice run -70 loop two
 	for _ in 1 2; do
 		L=$twice run -65 loop two
-		[[ "$output" == *"it has 2 commits, and the loop made the first 0"* ]]
+		[[ "$output" == *"it has 2 commits, and the loop made only the first 0"* ]]
 	done
 	# but of a line that failed behind its commit the batch is done
 	L="$LINE; exit 9" run -9 loop late
@@ -544,7 +546,8 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	mkdir run/data
 	cp corpus.rf run/data/epoch-0.rf
 	run -65 loop run
-	[[ "$output" == *"run/data/epoch-0.rf: no RUN/data/words says of which data it is: move it away"* ]]
+	said='RUN/data/words, which says to which data this file belongs, is missing: move the file away'
+	[[ "$output" == *"run/data/epoch-0.rf: $said"* ]]
 	mv run/data/epoch-0.rf run/data/epoch-valid.rf
 	loop run
 	cmp corpus.rf run/data/epoch-valid.rf
@@ -592,7 +595,7 @@ on_terminal() {
 @test "rf-loop: a command that wants to read the terminal is ended, which is said; one that writes is not" {
 	command -v script >/dev/null || skip "no script(1)"
 	run -0 on_terminal 'read -r word </dev/tty; true'
-	said='wanted to read the terminal, which no command may: give it a file, or the environment'
+	said='tried to read from the terminal, which no command may: give it its input in a file or in'
 	[[ "$output" == *"$said"*'status 143'* ]]
 	run -0 on_terminal 'echo said by a stage >/dev/tty; false'
 	[[ "$output" == *'said by a stage'*'status 1'* ]]
@@ -624,7 +627,7 @@ on_terminal() {
 	run -7 loop other --make 'exit 7'
 	[[ "$output" == *"--make failed with status 7"* ]]
 	run -66 loop other --make true
-	[[ "$output" == *"corpus.rf: it is not there, though --make ended well"* ]]
+	[[ "$output" == *"corpus.rf: --make succeeded but did not create this file"* ]]
 }
 
 @test "rf-loop: data that are damaged, or no stream, are refused" {

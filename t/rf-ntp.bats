@@ -163,7 +163,7 @@ prompted() {
 	[[ "$output" =~ ^'rf-ntp: '.*': record 1 (byte '[0-9]+'): --loss response needs prompt_len' ]]
 	# a prompt and nothing else
 	run -0 rf-ntp -m b --loss response <(prompted 1:20)
-	[[ "$output" == "rf-ntp: 1 of 1 mini-batches had nothing to teach"* ]]
+	[[ "$output" == "rf-ntp: 1 of 1 mini-batches had nothing to learn from"* ]]
 }
 
 @test "rf-ntp: takes the texts of any stream, whatever made its rollouts" {

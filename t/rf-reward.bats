@@ -282,26 +282,26 @@ gone() {
 	while IFS='|' read -r mode what; do
 		wrong "$mode" "$what"
 	done <<-'END'
-		id|the answer to record id 1: is for id 2
-		no-id|the answer to record id 1: has no 'id'
+		id|the answer to record id 1: it has the id 2
+		no-id|the answer to record id 1: it has no 'id'
 		few|the answer to record id 1: total[1] is not a list of 2 numbers, one per rollout
-		rows|the answer to record id 1: total has 1 lists, the record 2 positions
-		flat|the answer to record id 1: total has 4 lists, the record 2 positions
+		rows|the answer to record id 1: total has 1 lists, but the record has 2 positions
+		flat|the answer to record id 1: total has 4 lists, but the record has 2 positions
 		big|the answer to record id 1: total[0][1] is not a finite number
 		text|the answer to record id 1: total[0][1] is not a finite number
 		list|the answer to record id 1: '[1, 2]' is not a JSON object
 		blank|the answer to record id 1: '' is not a JSON object: '[' or '{' expected near end of file
-		twice|the answer to record id 3: is for id 1
-		skip|the answer to record id 1: is for id 3
-		endless|gave a line of more than 16 MiB
-		parts-list|the answer to record id 1: has 'parts' that are not an object of lists
-		parts-null|the answer to record id 1: has 'parts' that are not an object of lists
-		parts-computed|the answer to record id 1: parts: 'edit' is computed here: call it otherwise
+		twice|the answer to record id 3: it has the id 1
+		skip|the answer to record id 1: it has the id 3
+		endless|the command printed a line of more than 16 MiB
+		parts-list|the answer to record id 1: 'parts' is not an object of lists
+		parts-null|the answer to record id 1: 'parts' is not an object of lists
+		parts-computed|the answer to record id 1: parts: 'edit' is a built-in part: use another name
 		parts-many|the answer to record id 1: parts: reward has more than 32 parts
 		parts-number|the answer to record id 1: parts.bad is not a list
 		parts-map|the answer to record id 1: parts.bad is not a list
-		parts-rows|the answer to record id 1: parts.bad has 1 lists, the record 2 positions
-		parts-flat|the answer to record id 1: parts.bad has 4 lists, the record 2 positions
+		parts-rows|the answer to record id 1: parts.bad has 1 lists, but the record has 2 positions
+		parts-flat|the answer to record id 1: parts.bad has 4 lists, but the record has 2 positions
 		parts-few|the answer to record id 1: parts.bad[1] is not a list of 2 numbers, one per rollout
 		parts-strings|the answer to record id 1: parts.bad[0][1] is not a finite number
 		parts-nulls|the answer to record id 1: parts.bad[0][0] is not a finite number
@@ -310,7 +310,7 @@ gone() {
 		parts-big|the answer to record id 1: parts.bad[0][1] is not a finite number
 	END
 	what="'{\"id\": 1, \"total\": [[1.0, NaN], [2.0, 2.25]]}' has a number that is not finite"
-	wrong nan "the answer to record id 1: $what, which JSON does not have"
+	wrong nan "the answer to record id 1: $what, which JSON does not allow"
 	what="'reward: \x1b[31m0.5' is not a JSON object: '[' or '{' expected near 'reward'"
 	wrong garbage "the answer to record id 1: $what"
 }
@@ -323,33 +323,33 @@ gone() {
 		[[ "$stderr" == "rf-reward: --exec '"*"': $what" ]]
 		[ ! -e out ]
 	done <<-END
-		true|exited with status 0 before it answered record id 0
-		exit 7|exited with status 7 before it answered record id 0
-		kill -9 \$\$|was killed by signal 9 before it answered record id 0
-		cat >/dev/null|exited with status 0 before it answered record id 0
-		$J die|exited with status 3 before it answered record id 1
-		$J last|exited with status 1 after its last answer
-		$J one-more|gave a line too many: '{"id": 99, "total": []}'
-		exec $J close|closed its output and did not end before it answered record id 1
+		true|the command exited with status 0 before it answered record id 0
+		exit 7|the command exited with status 7 before it answered record id 0
+		kill -9 \$\$|the command was killed by signal 9 before it answered record id 0
+		cat >/dev/null|the command exited with status 0 before it answered record id 0
+		$J die|the command exited with status 3 before it answered record id 1
+		$J last|the command exited with status 1 after its last answer
+		$J one-more|the command printed more lines than it got records: '{"id": 99, "total": []}'
+		exec $J close|the command closed its output but did not exit before it answered record id 1
 	END
 	run -65 --separate-stderr rf-reward -o out --exec ./nothing-here in
 	[[ "${stderr_lines[-1]}" == \
-		"rf-reward: --exec './nothing-here': exited with status 127 before it answered record id 0" ]]
+		"rf-reward: --exec './nothing-here': the command exited with status 127 before it"* ]]
 }
 
 @test "rf-reward --exec: a command that hangs is ended after --timeout, with its children" {
 	records make 4 4 0 >in
 	SECONDS=0
 	run -65 --separate-stderr rf-reward -o out --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
-	said=': neither took nor gave a byte for 0.3 s (--timeout)'
+	said=': the command neither read nor wrote a byte for 0.3 s (--timeout)'
 	[[ "$stderr" == "rf-reward: --exec 'echo \$\$ >pid; sleep 61 & sleep 62'$said" ]]
 	gone
 	run -65 --separate-stderr rf-reward -o out --timeout .5 --exec "$J hang" in
-	[[ "$stderr" == *": neither took nor gave a byte for 0.5 s (--timeout)" ]]
+	[[ "$stderr" == *": the command neither read nor wrote a byte for 0.5 s (--timeout)" ]]
 	# deaf: it closed its input and does nothing
 	run -65 --separate-stderr rf-reward -o out \
 		--exec 'echo $$ >pid; exec <&-; sleep 63; :' <(records make 4 3000 0)
-	[[ "$stderr" == *": closed its input and says nothing more" ]]
+	[[ "$stderr" == *": the command closed its input and prints nothing more" ]]
 	gone
 	[ $SECONDS -lt 50 ]
 }
@@ -424,8 +424,8 @@ gone() {
 @test "rf-reward --exec: more records than --hold that wait for a first answer are an error" {
 	records make 40 2000 0 >in
 	run -65 --separate-stderr rf-reward -o out --hold 1M --exec "$J late" in
-	said=': has not answered yet, and more than 1048576 bytes of records wait for it'
-	[[ "$stderr" == *"$said: let it answer earlier, or raise --hold" ]]
+	said=': the command has not answered yet, and more than 1048576 bytes of records wait for it'
+	[[ "$stderr" == *"$said: make it answer and flush earlier, or raise --hold" ]]
 	rf-reward --hold 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
 }
 

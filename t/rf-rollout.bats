@@ -162,7 +162,8 @@ placed() {
 	for s in '{"1": [6]}' '{"2": [1, 67]}' '{"3": [1]}'; do
 		positions "$s" >in2
 		run -65 bash -c 'rf-rollout -m "$0" -k 4 in2 >out' "$M"
-		where='rf-rollout: in2: record ' said=', and 4 rollout tokens must fit'
+		where='rf-rollout: in2: record '
+		said=', but it must be at least 1 and leave room for 4 rollout'
 		[[ "$output" =~ ^"$where"[0-9]+' (byte '[0-9]+'): position '[01]' is '[0-9]+"$said" ]]
 	done
 }

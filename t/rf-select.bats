@@ -63,7 +63,7 @@ records() { "$RF_UNITS/u-records" "$@"; }
 	rf-select --mode uniform --margin 1 -k 1 --chunks 2 "$G/stream/tokens.rf" >/dev/null
 	for mode in entropy max min; do
 		run -65 --separate-stderr rf-select -o out --mode $mode "$G/stream/tokens.rf"
-		said='no entropy (rf-entropy writes it; '
+		said='the record has no entropy (rf-entropy writes it; '
 		[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 1 (byte "*"): $said"* ]]
 	done
 }
@@ -91,7 +91,7 @@ records() { "$RF_UNITS/u-records" "$@"; }
 
 @test "rf-select: --strict makes a sequence that is too short an error" {
 	run -65 --separate-stderr rf-select --strict --mode uniform -o out "$G/stream/tokens.rf"
-	said='9 tokens are too few for 8 chunks and rollouts of 5 tokens with margin 20'
+	said='a sequence of 9 tokens is too short for 8 chunks and rollouts of 5 tokens with margin 20'
 	[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 3 (byte "*"): $said" ]]
 	[ ! -e out ]
 }

@@ -182,37 +182,37 @@ bad() {
 	printf '{"text":"a","m":[[[[[1]]]]]}\n' >a.jsonl
 	bodies --meta-key m a.jsonl | grep -q '"meta":{"m":\[\[\[\[\[1\]\]\]\]\]}'
 	[ "$(bad '{"text":"a","m":[[[[[[1]]]]]]}' --meta-key m)" = \
-		"rf-tokenize: bad.jsonl: line 1: 'm': lists and objects more than 5 deep" ]
+		"rf-tokenize: bad.jsonl: line 1: 'm': lists and objects are nested more than 5 levels deep" ]
 }
 
 @test "rf-tokenize: a line that is no document is an error that names file and line" {
 	printf '{"text":"a"}\n{"text":"a"\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes a.jsonl
 	[ "$stderr" = \
-		"rf-tokenize: a.jsonl: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
+		"rf-tokenize: a.jsonl: line 2: not JSON: it ends at byte 12, where ',' or '}' was expected" ]
 	run -65 --separate-stderr rf-tokenize --bytes <a.jsonl
 	[ "$stderr" = \
-		"rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' should be" ]
+		"rf-tokenize: <stdin>: line 2: not JSON: it ends at byte 12, where ',' or '}' was expected" ]
 	at="rf-tokenize: bad.jsonl: line 1:"
-	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value should be" ]
+	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value was expected" ]
 	[ "$(bad '')" = "$at not JSON: it is empty" ]
-	[ "$(bad '["a"]')" = "$at a list, not an object" ]
-	[ "$(bad '{"a":1}')" = "$at no key 'text'" ]
+	[ "$(bad '["a"]')" = "$at the line is a list, not an object" ]
+	[ "$(bad '{"a":1}')" = "$at the key 'text' is missing" ]
 	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]
 	[ "$(bad '{"text":null}')" = "$at 'text' is null, not a string" ]
-	[ "$(bad '{"text":"a","text":"b"}')" = "$at the key 'text' is there twice" ]
-	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 should be" ]
-	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at no key 'm'" ]
+	[ "$(bad '{"text":"a","text":"b"}')" = "$at the key 'text' occurs twice" ]
+	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 was expected" ]
+	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at the key 'm' is missing" ]
 	[ "$(bad '{"text":"a","m":{"b":1,"b":2}}' --meta-key m | grep -c 'line 1: meta data: ')" = 1 ]
 	[ "$(bad '{"text":"a","m":1e999}' --meta-key m)" = \
-		"$at 'm': a number that does not fit into 64 bits" ]
+		"$at 'm': a number does not fit into 64 bits" ]
 	[ "$(bad '{"text":"a","s":"\u0000"}' --source-key s)" = \
-		"$at 's' holds a zero byte, which only texts may" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = "$at no key 'a'" ]
+		"$at 's' contains a NUL, which only a text or prompt may contain" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = "$at the key 'a' is missing" ]
 	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answer-key a)" = \
 		"$at 'a' is an empty list, not a string or a list of strings" ]
 	[ "$(bad '{"p":"a","a":["b",2]}' --prompt-key p --answer-key a)" = \
-		"$at 'a' has a number at 1, not a string" ]
+		"$at 'a' has a number at index 1, not a string" ]
 	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = \
 		"$at 'a' is a number, not a string or a list of strings" ]
 }
@@ -224,22 +224,24 @@ bad() {
 	grep -q '"body":{"id":0,"tokens":{"dtype":"<i4","shape":\[2\],"data":\[0,31999\]}}' out
 	grep -q '"body":{"id":1,"tokens":{"dtype":"<i4","shape":\[3\],"data":\[7,7,7\]}}' out
 	run -65 --separate-stderr rf-tokenize --vocab 31999 a.ids
-	[ "$stderr" = "rf-tokenize: a.ids: line 1: 'tokens' has 31999 at 1, the vocabulary is 31999" ]
+	said="'tokens' has 31999 at index 1, outside the vocabulary of 31999"
+	[ "$stderr" = "rf-tokenize: a.ids: line 1: $said" ]
 	at="rf-tokenize: bad.jsonl: line 1:"
-	[ "$(bad '{"tokens":[1,384]}' --format ids)" = "$at 'tokens' has 384 at 1, the vocabulary is 384" ]
-	[ "$(bad '{"tokens":[-1]}' --format ids)" = "$at 'tokens' has '-1' at 0, not a token id" ]
-	[ "$(bad '{"tokens":[1.5]}' --format ids)" = "$at 'tokens' has '1.5' at 0, not a token id" ]
+	[ "$(bad '{"tokens":[1,384]}' --format ids)" = \
+		"$at 'tokens' has 384 at index 1, outside the vocabulary of 384" ]
+	[ "$(bad '{"tokens":[-1]}' --format ids)" = "$at 'tokens' has '-1' at index 0, not a token id" ]
+	[ "$(bad '{"tokens":[1.5]}' --format ids)" = "$at 'tokens' has '1.5' at index 0, not a token id" ]
 	[ "$(bad '{"tokens":[2147483648]}' --format ids)" = \
-		"$at 'tokens' has '2147483648' at 0, not a token id" ]
-	[ "$(bad '{"tokens":["1"]}' --format ids)" = "$at 'tokens' has '\"1\"' at 0, not a token id" ]
+		"$at 'tokens' has '2147483648' at index 0, not a token id" ]
+	[ "$(bad '{"tokens":["1"]}' --format ids)" = "$at 'tokens' has '\"1\"' at index 0, not a token id" ]
 	[ "$(bad '{"tokens":"1"}' --format ids)" = "$at 'tokens' is a string, not a list of token ids" ]
-	[ "$(bad '{"ids":[1]}' --format ids)" = "$at no key 'tokens'" ]
+	[ "$(bad '{"ids":[1]}' --format ids)" = "$at the key 'tokens' is missing" ]
 }
 
 @test "rf-tokenize: a document over --max-len is an error that names it, unless it may be cut" {
 	printf '{"text":"abc"}\n{"text":"abcd"}\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-len 4 a.jsonl
-	said='the document has 5 tokens, --max-len is 4 (--truncate left, right or split cuts it)'
+	said='the document has 5 tokens, more than --max-len 4 (--truncate left, right or split cuts it)'
 	[ "$stderr" = "rf-tokenize: a.jsonl: line 2: $said" ]
 	bodies --max-len 4 --truncate left a.jsonl | cmp - <(tokens 0 abc. && tokens 1 bcd.)
 	counted "2 documents: 2 kept (1 of them cut), 0 dropped; 2 sequences of 8 tokens, 1 left out"
@@ -280,12 +282,12 @@ bad() {
 	done
 	echo '{"tokenizer_class":"LlamaTokenizer"}' >other/tokenizer_config.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other a.txt
-	said="a tokenizer of the kind 'LlamaTokenizer', which is not supported (ByT5Tokenizer is: bytes;"
-	said+=' rf-tokenize --format ids --vocab N takes ids made elsewhere)'
+	said="tokenizers of the kind 'LlamaTokenizer' are not supported, only ByT5Tokenizer (bytes);"
+	said+=' rf-tokenize --format ids --vocab N takes ids made with another program'
 	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: $said" ]
 	echo '{"model":{"type":"BPE"}}' >other/tokenizer.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other/tokenizer.json a.txt
-	[[ "$stderr" == *" of the kind 'BPE', "* ]]
+	[[ "$stderr" == *" of the kind 'BPE' "* ]]
 	# ids need no more of it than its name and hash, and how many there are
 	echo '{"tokens":[1,39]}' >x.ids
 	cp "$G/delta/config.json" other
@@ -302,9 +304,9 @@ bad() {
 	rf-tokenize -m other --vocab 50 x.ids 2>err | rf-dump --json | head -n 1 | grep -q '"vocab":50'
 	: >sp/tokenizer.model
 	run -78 --separate-stderr rf-tokenize --tokenizer sp a.txt
-	[[ "$stderr" == *" of the kind 'SentencePiece', "* ]]
+	[[ "$stderr" == *" of the kind 'SentencePiece' "* ]]
 	run -78 rf-tokenize --tokenizer empty a.txt
-	[[ "$output" == *"; the byte tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)" ]]
+	[[ "$output" == *"; the byte tokenizer needs no files (rf-tokenize --bytes, rf-dump --tokenizer "* ]]
 	echo '{' >empty/tokenizer.json
 	run -78 rf-tokenize --tokenizer empty a.txt
 	run -66 rf-tokenize --tokenizer missing a.txt
@@ -357,7 +359,7 @@ bad() {
 	run -66 --separate-stderr rf-tokenize --bytes "$esc.txt"
 	[[ "$stderr" == 'rf-tokenize: a\x1b[31m.txt: No such'* ]]
 	run -78 --separate-stderr rf-tokenize -m "$esc.json"
-	[[ "$stderr" == "rf-tokenize: a\x1b[31m.json: a tokenizer of the kind '\x1b[31m', "* ]]
+	[[ "$stderr" == "rf-tokenize: a\x1b[31m.json: tokenizers of the kind '\x1b[31m' "* ]]
 }
 
 @test "rf-tokenize: damaged and cut .zst are errors" {
@@ -374,11 +376,11 @@ bad() {
 	head -c 70000 /dev/zero | tr '\0' 'a' >a.txt
 	{ printf '{"text":"a"}\n{"text":"' && cat a.txt && printf '"}\n'; } >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.jsonl
-	[ "$stderr" = "rf-tokenize: a.jsonl: line 2 is longer than 65536 bytes (--max-record)" ]
+	[ "$stderr" = "rf-tokenize: a.jsonl: line 2 is longer than 65536 bytes (raise --max-record)" ]
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.txt
-	[ "$stderr" = "rf-tokenize: a.txt: longer than 65536 bytes (--max-record)" ]
+	[ "$stderr" = "rf-tokenize: a.txt: the text is longer than 65536 bytes (raise --max-record)" ]
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 100k a.txt
-	said='a record of 70001 tokens would be longer than 102400 bytes (--max-record; '
+	said='a record of 70001 tokens would be longer than 102400 bytes (raise --max-record, or cut the '
 	[[ "$stderr" == "rf-tokenize: a.txt: $said"* ]]
 	rf-tokenize --bytes --max-record 100k --max-len 20000 --truncate split a.txt 2>err |
 		rf-dump --json --max-record 100k >/dev/null
@@ -408,7 +410,7 @@ bad() {
 	printf '{"text":"a"}\n{\n' >a.jsonl
 	run -65 bash -c 'rf-tokenize --bytes a.jsonl >out.rf'
 	run -65 --separate-stderr rf-dump --json out.rf
-	[[ "$stderr" == *"no end record"* ]]
+	[[ "$stderr" == *"the end record is missing"* ]]
 }
 
 @test "rf-tokenize: help, usage, a full disk, a reader that leaves, -o, a terminal: as every program" {
@@ -442,12 +444,12 @@ bad() {
 	echo '{"model":{"type":"BPE"}}' >m/tokenizer.json
 	[ "$(hash)" != 2d83aaba506794c4 ]
 	run -78 --separate-stderr rf-tokenize -m m a.txt
-	[[ "$stderr" == "rf-tokenize: m/tokenizer.json: a tokenizer of the kind 'BPE', "* ]]
+	[[ "$stderr" == "rf-tokenize: m/tokenizer.json: tokenizers of the kind 'BPE' "* ]]
 	json=$(hash)
 	echo model >m/tokenizer.model
 	[ "$(hash)" != "$json" ]
 	run -78 --separate-stderr rf-tokenize -m m a.txt
-	[[ "$stderr" == "rf-tokenize: m/tokenizer.model: a tokenizer of the kind 'SentencePiece', "* ]]
+	[[ "$stderr" == "rf-tokenize: m/tokenizer.model: tokenizers of the kind 'SentencePiece' "* ]]
 }
 
 @test "rf-tokenize: a record goes out as soon as its line has come" {

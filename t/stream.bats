@@ -94,7 +94,7 @@ reader() {
 	[ "$output" = 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' ]
 	echo x >"$name"
 	run -65 rf-cat -o out.rf "$name"
-	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf: not an rf stream: looks like text'* ]]
+	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf: not an rf stream: it looks like text'* ]]
 	run -74 rf-cat -o "$name/x" "$S/tokens.rf"
 	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf/x: '* ]]
 }
@@ -211,8 +211,8 @@ sweep() {
 		# shellcheck disable=SC2086
 		zstd -qc $how <lines >in
 		run -65 rf-cat -o out in
-		said="looks like text: '1\n2\n3\n4\n5\n6\n7\n8\n9\n1...' (rf-tokenize reads text)"
-		[ "$output" = "rf-cat: in: not an rf stream: a zstd frame of something else: $said" ] ||
+		said="it looks like text: '1\n2\n3\n4\n5\n6\n7\n8\n9\n1...' (rf-tokenize reads text)"
+		[ "$output" = "rf-cat: in: not an rf stream: a zstd frame with other contents: $said" ] ||
 			{ echo "$how: $output"; return 1; }
 	done
 	# of a stream without checksums the frame is what is wrong

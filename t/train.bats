@@ -14,7 +14,7 @@ at() { readlink "${1:-run}/latest"; }
 		now=$(jq .step run/latest/state.json)
 		state >before
 		run -65 $trainer -m run --at $((now + 1)) in
-		[ "$output" = "$trainer: run is at step $now, not at $((now + 1))" ]
+		[ "$output" = "$trainer: run is at step $now, not at step $((now + 1)) (--at)" ]
 		state | cmp - before
 		$trainer -m run --at "$now" in
 		state >after
@@ -94,7 +94,7 @@ at() { readlink "${1:-run}/latest"; }
 	state >before
 	for trainer in rf-grpo rf-ntp; do
 		run -65 $trainer -m run "$G/stream/empty.rf"
-		[[ "$output" == *"no records: there is nothing to learn from"* ]]
+		[[ "$output" == *"the stream has no records, so there is nothing to learn from"* ]]
 		run -0 $trainer -m run --allow-empty --log log "$G/stream/empty.rf"
 		[ -z "$output" ]
 		state | cmp - before
@@ -117,7 +117,7 @@ at() { readlink "${1:-run}/latest"; }
 		[ ! -e log ]
 	done
 	run -0 rf-grpo -m run --ntp-coef 1e6 --on-nan skip --mini-batch 1 --log log in
-	[ "${lines[0]}" = "rf-grpo: 2 of 2 mini-batches were skipped (a gradient that is not finite)" ]
+	[ "${lines[0]}" = "rf-grpo: 2 of 2 mini-batches were skipped (their gradients were not finite)" ]
 	[ "$(at)" = step-000002 ]
 	cmp run/step-000002/model.safetensors run/step-000000/model.safetensors
 	jq -se 'all(.stepped == false and (has("loss/ntp") | not) and .["actor/grad_norm_ttt"] == null)' \
@@ -136,7 +136,7 @@ at() { readlink "${1:-run}/latest"; }
 	[[ "$output" == *"id 2: the log-probability of token "* ]]
 	state | cmp - before
 	run -0 rf-grpo -m run --stale any --mini-batch 1 --on-nan skip --log log bad
-	[ "$output" = "rf-grpo: 1 of 3 mini-batches were skipped (a gradient that is not finite)" ]
+	[ "$output" = "rf-grpo: 1 of 3 mini-batches were skipped (their gradients were not finite)" ]
 	[ "$(jq -c .stepped log | paste -sd' ')" = 'true false true' ]
 	[ "$(at)" = step-000003 ]
 	rf-cat --range 0:1 in | rf-grpo -m other
@@ -347,7 +347,7 @@ at() { readlink "${1:-run}/latest"; }
 	runs run
 	rf-ntp -m run in && rf-ntp -m run in
 	rm -r run/step-000002
-	said="latest points to step-000002, which is not there: the newest step is step-000001"
+	said="latest points to step-000002, which does not exist: the newest step is step-000001"
 	run -0 --separate-stderr rf-entropy -m run -o out in
 	[ "$stderr" = "rf-entropy: run/step-000001: $said" ]
 	[ "$(rf-dump --json out | head -n 1 | jq .body.model.step)" -eq 1 ]
@@ -370,7 +370,8 @@ at() { readlink "${1:-run}/latest"; }
 	[ -z "$output" ]
 	rm run/latest
 	run -0 --separate-stderr rf-entropy -m run -o out in
-	[ "$stderr" = "rf-entropy: run/step-000003: there is no latest: the newest step is step-000003" ]
+	said='the link latest is missing: the newest step is step-000003'
+	[ "$stderr" = "rf-entropy: run/step-000003: $said" ]
 }
 
 @test "train: -m of a trainer is said to be a run" {

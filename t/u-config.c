@@ -93,7 +93,7 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "unclosed", "{\"model_type\": \"delta_net\"", "byte" },
 	{ "python", "{'model_type': 'delta_net'}", "byte" },
 	{ "twice", MIN("\"num_heads\": 8"), "duplicate" },
-	{ "deep", MIN("\"x\": [[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"), "nested deeper" },
+	{ "deep", MIN("\"x\": [[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"), "is nested more than" },
 	{ "nul", MIN("\"a\\u0000\": 1"), "byte" }, { "nan", MIN("\"norm_eps\": NaN"), "byte" },
 	{ "huge", MIN("\"norm_eps\": 1e999"), "byte" },
 	{ "no-type", "{" SIZES "}", "'model_type' must be" },

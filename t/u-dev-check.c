@@ -139,7 +139,7 @@ int main(void)
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = x, .y = y);
 	d.ops->download(&d, back, y, sizeof back);
 	ok(isnan(back[3]), "after a failure a download gives NaN");
-	ok(says(RF_ENUMERIC, "axpy: x does not lie in live"),
+	ok(says(RF_ENUMERIC, "axpy: x is not in live"),
 	   "an operation on released memory is an error, told by sync alone");
 
 	reopen();
@@ -152,12 +152,12 @@ int main(void)
 	reopen();
 	x = floats(15);
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = y = floats(16), .y = x);
-	ok(says(RF_ENUMERIC, "wrote outside of 60 bytes"),
+	ok(says(RF_ENUMERIC, "wrote outside a block of 60 bytes"),
 	   "an operation that writes a little over the end is seen at sync");
 	reopen();
 	x = floats(15);
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = rf_at(x, (size_t)-1));
-	ok(says(RF_ENUMERIC, "axpy: y does not lie"), "a handle before the beginning is an error");
+	ok(says(RF_ENUMERIC, "axpy: y is not in live"), "a handle before the beginning is an error");
 	reopen();
 	x = floats(15);
 	RF_RUN(&d, axpy, .n = 16, .scale = 1, .x = floats(16), .y = x);

@@ -181,7 +181,7 @@ static const char *run_cut(size_t cut, const char *name, char *argv[])
 	if (strncmp(err, name, strlen(name)) || strncmp(err + strlen(name), ": ", 2) ||
 	    strchr(err, '\n') != err + n - 1)
 		return "not one line that begins with the program's name";
-	if (!strstr(err, "truncated") && !strstr(err, "no end record"))
+	if (!strstr(err, "truncated") && !strstr(err, "the end record is missing"))
 		return "it does not say that its input is truncated";
 	n = slurp("cut.out", out, sizeof out);
 	return has_end(out, n) ? "its output has an end record" : NULL;

@@ -614,8 +614,8 @@ static void test_rewards(void)
 
 	value = rf_reward_part_given(&w.r, "mine", &e);
 	ok(value && value == part(&w, "mine") && !rf_reward_part_given(&w.r, "binary", &e) &&
-	           !strcmp(e.msg, "'binary' is computed here: call it otherwise") &&
-	           !rf_reward_part_given(&w.r, "mine", &e) && strstr(e.msg, "has a part 'mine' already") &&
+	           !strcmp(e.msg, "'binary' is a built-in part: use another name") &&
+	           !rf_reward_part_given(&w.r, "mine", &e) && strstr(e.msg, "already has a part 'mine'") &&
 	           !rf_reward_part_given(&w.r, "m-e", &e) && strstr(e.msg, "'m-e' is not a name"),
 	   "reward: a given part needs a name of its own");
 
@@ -703,7 +703,7 @@ static void test_advantage_record(void)
 	r.c = 2;
 	r.rollout.n = 2;
 	r.rollout.tokens = tokens;
-	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA && strstr(e.msg, "rollouts and no reward"),
+	ok(rf_advantage_record(&a, &r, &st, &e) == RF_EDATA && strstr(e.msg, "rollouts but no reward"),
 	   "advantage: rollouts without a reward are an error");
 	r.reward.kind = "cosine";
 	r.reward.total = total;

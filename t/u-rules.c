@@ -22,7 +22,8 @@
 #define Z9(part) "\"z9\":" PART ",", "\"z9\":" part ","
 #define NAMED(name) "\"z9\":", "\"" name "\":"
 #define NO_NAME(shown) \
-	"reward.parts: '" shown "' is not a name of up to 32 letters, digits and '_', a letter first"
+	"reward.parts: '" shown "' is not a name of up to 32 letters, digits and '_' that begins with a " \
+	"letter"
 
 static const char good_record[] =
 	"{\"seq\":1,\"type\":\"seq\",\"body\":{\"id\":5,\"tokens\":" ARRAY("<i4", "6", "1,2,3,4,5,9")
@@ -50,11 +51,11 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "[1,2,3,4,5,9]", "[-1,2,3,4,5,9]", "tokens: number 0 is -1" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "0", ""), "tokens is empty" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "2,3", "1,2,3,4,5,9"),
-	  "tokens has not 1 dimension" },
+	  "tokens does not have 1 dimension" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<i4", "5", "1,2,3,4,5"),
-	  "entropy has the shape (6), (5) was expected" },
+	  "entropy has the shape (6) where (5) was expected" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), ARRAY("<f4", "6", "1,2,3,4,5,9"),
-	  "tokens has not the dtype <i4" },
+	  "tokens does not have the dtype <i4" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "[1,2,3,4,5,9]", "tokens is not an array" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"base64\":\"AAAA\"}", "tokens is not an array" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],"
@@ -66,7 +67,7 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6],"
 	  "\"Data\":{\"base64\":\"AAAA\"}}", "in this order" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":6,\"data\":{\"base64\":\"AAAA\"}}",
-	  "tokens has not 1 dimension" },
+	  "tokens does not have 1 dimension" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[6.0],"
 	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[-6],"
@@ -75,7 +76,7 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has a size that is not" },
 	{ ARRAY("<i4", "6", "1,2,3,4,5,9"), "{\"dtype\":\"<i4\",\"shape\":[2147483647],"
 	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
-	{ "\"prompt_len\":2", "\"prompt_len\":7", "prompt_len is 7, the sequence has 6" },
+	{ "\"prompt_len\":2", "\"prompt_len\":7", "prompt_len is 7, but the sequence has only 6" },
 	{ "\"prompt_len\":2", "\"prompt_len\":-1", "prompt_len is not" },
 	{ "\"prompt_len\":2", "\"prompt_len\":\"2\"", "prompt_len is not" },
 	{ "\"prompt_len\":2", "\"prompt_len\":4294967298", "prompt_len is not" },
@@ -93,13 +94,13 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), "{\"dtype\":\"<f4\",\"shape\":[6],"
 	  "\"data\":{\"base64\":\"AACAfwAAgD8AAIA/AACAPwAAgD8AAIA/\"}}", "entropy is infinite" },
 	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f4", "5", "1,1,1,1,1"),
-	  "entropy has the shape (5), (6) was expected" },
+	  "entropy has the shape (5) where (6) was expected" },
 	{ ARRAY("<f4", "6", "1,1,1,1,1,1.5"), ARRAY("<f2", "6", "1,1,1,1,1,1.5"),
-	  "entropy has not the dtype <f4" },
+	  "entropy does not have the dtype <f4" },
 	{ ARRAY("<f4", "5", "1,2,3,4,5"), ARRAY("<f4", "6", "1,2,3,4,5,6"),
-	  "nll has the shape (6), (5) was expected" },
+	  "nll has the shape (6) where (5) was expected" },
 	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "1,6", "1,2,3,4,5,6"),
-	  "hidden has the shape (1, 6), (6, 6) was expected" },
+	  "hidden has the shape (1, 6) where (6, 6) was expected" },
 	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), ARRAY("<f4", "6,0", ""), "hidden is empty" },
 	{ ARRAY("<f4", "6,1", "1,2,3,4,5,6"), "{\"dtype\":\"<f4\",\"shape\":[6,2147483647],"
 	  "\"data\":{\"base64\":\"AAAA\"}}", "hidden has 3 bytes of data" },
@@ -108,8 +109,8 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "2", "-1,3"), "positions: number 0 is -1" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "0", ""), "positions is empty" },
 	{ ARRAY("<i4", "2", "1,3"), ARRAY("<i4", "1", "1"),
-	  "rollout.tokens has the shape (2, 1, 2), (1, 1, 2) was expected" },
-	{ "\"positions\":", "\"places\":", "rollout without positions" },
+	  "rollout.tokens has the shape (2, 1, 2) where (1, 1, 2) was expected" },
+	{ "\"positions\":", "\"places\":", "the record has a rollout but no positions" },
 	{ "\"temperature\":0.5,", "", "rollout has no 'temperature'" },
 	{ "\"temperature\":0.5", "\"temperature\":0.0", "rollout.temperature is 0" },
 	{ "\"temperature\":0.5", "\"temperature\":-1.0", "rollout.temperature is -1" },
@@ -119,29 +120,29 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "rollout.tokens: number 3 is 10" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,0,2", ""), "rollout.tokens is empty" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), ARRAY("<i4", "2,2,2", "1,2,3,4,5,6,7,8"),
-	  "rollout.logp has the shape (2, 1, 2), (2, 2, 2) was expected" },
+	  "rollout.logp has the shape (2, 1, 2) where (2, 2, 2) was expected" },
 	{ ARRAY("<i4", "2,1,2", "1,2,3,4"), "{\"dtype\":\"<i4\",\"shape\":[2,2147483647,2147483647],"
 	  "\"data\":{\"base64\":\"\"}}", "rollout.tokens has 0 bytes" },
 	{ ARRAY("<f4", "2,1,2", "-1,-2,-3,-4"), ARRAY("<f4", "2,1,1", "-1,-2"),
-	  "rollout.logp has the shape (2, 1, 1), (2, 1, 2) was expected" },
+	  "rollout.logp has the shape (2, 1, 1) where (2, 1, 2) was expected" },
 	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), ARRAY("<f4", "2,1,2,2", "1,2,3,4,5,6,7,8"),
-	  "rollout.h_gt has the shape (2, 2, 1), (2, 2, 2) was expected" },
+	  "rollout.h_gt has the shape (2, 2, 1) where (2, 2, 2) was expected" },
 	{ ARRAY("<f4", "2,1,2,1", "1,2,3,4"), "{\"dtype\":\"<f4\",\"shape\":[2,1,2,2147483647],"
 	  "\"data\":{\"base64\":\"\"}}", "rollout.h_pred has 0 bytes" },
-	{ ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4"), "", "rollout has h_pred and no h_gt" },
-	{ "\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",", "", "rollout has h_gt and no h_pred" },
-	{ "\"rollout\":{", "\"rollup\":{", "reward without rollout" },
+	{ ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4"), "", "rollout has h_pred but no h_gt" },
+	{ "\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",", "", "rollout has h_gt but no h_pred" },
+	{ "\"rollout\":{", "\"rollup\":{", "the record has a reward but no rollout" },
 	{ "\"kind\":\"edit\",", "", "reward has no 'kind'" },
 	{ "\"kind\":\"edit\"", "\"kind\":4", "reward.kind is not a string" },
 	{ "\"total\":" ARRAY("<f4", "2,1", "0.5,1") ",", "", "reward has no 'total'" },
 	{ "\"total\":" TWO, "\"total\":" ARRAY("<f4", "1,1", "0.5"),
-	  "reward.total has the shape (1, 1), (2, 1) was expected" },
+	  "reward.total has the shape (1, 1) where (2, 1) was expected" },
 	{ "\"total\":" TWO, "\"total\":" FOUR,
-	  "reward.edit has the shape (2, 1), (2, 2) was expected" },
+	  "reward.edit has the shape (2, 1) where (2, 2) was expected" },
 	{ "\"total\":" TWO, "\"total\":" BYTES("AADAfwAAgD8="), "reward.total is NaN" },
-	{ Z9(FOUR), "reward.parts.z9 has the shape (2, 2), (2, 1) was expected" },
+	{ Z9(FOUR), "reward.parts.z9 has the shape (2, 2) where (2, 1) was expected" },
 	{ "\"total\":" TWO ",\"edit\":" TWO ",\"parts\":{\"z9\":" PART "," LONG PART "}}",
-	  "\"total\":" FOUR "}", "reward has 2 numbers per position, rollout has 1" },
+	  "\"total\":" FOUR "}", "reward has 2 numbers per position, but rollout has 1" },
 	{ "\"parts\":{", "\"parts\":[1],\"others\":{", "reward.parts is not a map" },
 	{ "\"parts\":{", "\"parts\":null,\"others\":{", "'parts' is nil" },
 	{ "\"parts\":{", "\"parts\":{},\"others\":{", "reward.parts is empty" },
@@ -154,28 +155,29 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ NAMED("z\\u001b"), NO_NAME("z\\x1b") },
 	{ NAMED("\xc3\xb6"), NO_NAME("\\xc3\\xb6") },
 	{ NAMED("B_is_a_name_that_has_33_letters_x"), NO_NAME("B_is_a_name_that_has_33_letters_x") },
-	{ NAMED("edit"), "reward.parts has 'edit', whose place is beside it" },
-	{ NAMED("cosine"), "reward.parts has 'cosine', whose place is beside it" },
+	{ NAMED("edit"), "reward.parts has 'edit', which is a key of reward itself" },
+	{ NAMED("cosine"), "reward.parts has 'cosine', which is a key of reward itself" },
 	{ Z9("1.5"), "reward.parts.z9 is not an array {dtype, shape, data}" },
 	{ Z9("null"), "reward.parts.z9 is not an array" },
 	{ Z9("[[0.5],[1]]"), "reward.parts.z9 is not an array" },
 	{ Z9("{\"z8\":" PART "}"), "reward.parts.z9 is not an array" },
-	{ Z9(ARRAY("<f2", "2,1", "0.5,1")), "reward.parts.z9 has not the dtype <f4" },
-	{ Z9(ARRAY("<i4", "2,1", "0,1")), "reward.parts.z9 has not the dtype <f4" },
-	{ Z9(ARRAY("<f4", "2", "0.5,1")), "reward.parts.z9 has not 2 dimensions" },
-	{ Z9(ARRAY("<f4", "2,1,1", "0.5,1")), "reward.parts.z9 has not 2 dimensions" },
-	{ Z9(ARRAY("<f4", "1,2", "0.5,1")), "reward.parts.z9 has the shape (1, 2), (2, 1) was expected" },
+	{ Z9(ARRAY("<f2", "2,1", "0.5,1")), "reward.parts.z9 does not have the dtype <f4" },
+	{ Z9(ARRAY("<i4", "2,1", "0,1")), "reward.parts.z9 does not have the dtype <f4" },
+	{ Z9(ARRAY("<f4", "2", "0.5,1")), "reward.parts.z9 does not have 2 dimensions" },
+	{ Z9(ARRAY("<f4", "2,1,1", "0.5,1")), "reward.parts.z9 does not have 2 dimensions" },
+	{ Z9(ARRAY("<f4", "1,2", "0.5,1")),
+	  "reward.parts.z9 has the shape (1, 2) where (2, 1) was expected" },
 	{ Z9(ARRAY("<f4", "2,0", "")), "reward.parts.z9 is empty" },
 	{ Z9(BYTES("AADAfw==")), "reward.parts.z9 has 4 bytes of data" },
 	{ Z9(BYTES("AADAfwAAgD8=")), "reward.parts.z9 is NaN (number 0)" },
 	{ "\"reward\":{\"kind\"", "\"reward\":[1],\"o\":{\"kind\"", "reward is not a map" },
 	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2,2", "-1,1,1,1"),
-	  "advantage has the shape (2, 2), (2, 1) was expected" },
-	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2", "-1,1"), "advantage has not 2 dimensions" },
+	  "advantage has the shape (2, 2) where (2, 1) was expected" },
+	{ ARRAY("<f4", "2,1", "-1,1"), ARRAY("<f4", "2", "-1,1"), "advantage does not have 2 dimensions" },
 	{ "\"other\":{\"x\":[1,{\"y\":\"z\"}]}", "\"other\":null", "'other' is nil" },
-	{ "\"seq\":1", "\"seq\":2", "record 2 where 1 was expected" },
-	{ "\"type\":\"seq\"", "\"type\":\"batch\"", "message of type 'batch'" },
-	{ "\"type\":\"seq\"", "\"type\":\"head\"", "a second head" },
+	{ "\"seq\":1", "\"seq\":2", "found record 2 where record 1 was expected" },
+	{ "\"type\":\"seq\"", "\"type\":\"batch\"", "the message has the type 'batch'" },
+	{ "\"type\":\"seq\"", "\"type\":\"head\"", "this is a second head" },
 };
 
 static const char good_head[] = "{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1,\"vocab\":10,\"seed\":7,"
@@ -185,8 +187,9 @@ static const char good_head[] = "{\"seq\":0,\"type\":\"head\",\"body\":{\"format
 	        "\"later\":{\"k\":true}}}";
 
 static const struct { const char *from, *to, *words; } broken_heads[] = {
-	{ "\"format\":1", "\"format\":2", "format 2, this rf-tools reads 1" },
-	{ "\"format\":1,", "", "head has no 'format'" },
+	{ "\"format\":1", "\"format\":2",
+	  "the stream has format 2, but this version of rf-tools reads format 1" },
+	{ "\"format\":1,", "", "the head has no 'format'" },
 	{ "\"format\":1", "\"format\":\"1\"", "format is not" },
 	{ "\"vocab\":10", "\"vocab\":0", "vocab is not" },
 	{ "\"vocab\":10", "\"vocab\":2147483648", "vocab is not" },
@@ -202,7 +205,7 @@ static const struct { const char *from, *to, *words; } broken_heads[] = {
 	{ "\"tokenizer\":{", "\"tokenizer\":[],\"t\":{", "tokenizer is not a map" },
 	{ "\"history\":[{", "\"history\":{\"a\":[]},\"h\":[{", "history is not a list" },
 	{ "\"history\":[", "\"history\":[1,", "stage 0 of the history is not a map" },
-	{ "\"seq\":0", "\"seq\":1", "record 1 where 0 was expected" },
+	{ "\"seq\":0", "\"seq\":1", "found record 1 where record 0 was expected" },
 	{ "\"type\":\"head\"", "\"type\":\"seq\"", "the first message is not a head" },
 };
 
@@ -297,7 +300,7 @@ static void parts(void)
 	some_record(&r, REWARD, 1);
 	ok(!rf_part_add(&r, "no-name", &e) && e.code == RF_EDATA && strstr(e.msg, "'no-name' is not a name"),
 	   "%s", e.msg);
-	ok(!rf_part_add(&r, "other", &e) && e.code == RF_EDATA && strstr(e.msg, "a part 'other' already"),
+	ok(!rf_part_add(&r, "other", &e) && e.code == RF_EDATA && strstr(e.msg, "already has a part 'other'"),
 	   "%s", e.msg);
 	for (int i = w->parts; i < RF_PARTS && good; i++) {
 		char name[] = { 'n', (char)('a' + i % 26), (char)('a' + i / 26), 0 };
@@ -330,14 +333,15 @@ static void ends(void)
 {
 	static const struct { const char *line, *words; } some[] = {
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}",
-		  "its hash is not that of the records" },
+		  "its hash does not match the records" },
 		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":1,\"xxh64\":0}}",
-		  "it counts 1 records, there are 0" },
-		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"xxh64\":0}}", "no 'count'" },
-		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0}}", "no 'xxh64'" },
-		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":1.0}}", "no 'xxh64'" },
+		  "it counts 1 records, but there are 0" },
+		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"xxh64\":0}}", "the end record has no 'count'" },
+		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0}}", "the end record has no 'xxh64'" },
+		{ "{\"seq\":1,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":1.0}}",
+		  "the end record has no 'xxh64'" },
 		{ "{\"seq\":2,\"type\":\"end\",\"body\":{\"count\":0,\"xxh64\":0}}",
-		  "record 2 where 1 was expected" },
+		  "found record 2 where record 1 was expected" },
 	};
 	struct rf_err e = { 0 };
 	uint64_t hash[4];

@@ -502,10 +502,10 @@ static void test_damage(void)
 	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none",
 	           RF_EMODEL, "the optimizer state has been changed", &e),
 	   "one byte of the optimizer state (%s)", e.msg);
-	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "is that of step 1", &e),
+	ok(damaged("cp ../step-000001/* .", RF_EMODEL, "belongs to step 1", &e),
 	   "another step under this name (%s)", e.msg);
-	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL, "not of format 1 to 2",
-	           &e),
+	ok(damaged("sed -i 's/\"format\": 2/\"format\": 3/' state.json", RF_EMODEL,
+	           "its 'format' is not a number from 1 to 2", &e),
 	   "a state of another format (%s)", e.msg);
 	ok(damaged("sed -i 's/\"commits\": 2/\"commits\": 3/' state.json", RF_EMODEL,
 	           "state.json: it has been changed", &e),
@@ -538,7 +538,7 @@ static void test_damage(void)
 static void test_run(void)
 {
 	static const char lost[] =
-		"latest points to step-000023, which is not there: the newest step is step-000020";
+		"latest points to step-000023, which does not exist: the newest step is step-000020";
 	struct rf_commit how = { .keep = 2, .stop = &stop };
 	struct rf_err e = { RF_OK, "" };
 	struct rf_ckpt c;

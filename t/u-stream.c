@@ -269,11 +269,11 @@ static void foreign(void)
 	memset(msg, 'x', sizeof msg);
 	ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 0);
 	n = ZSTD_compress2(z, frame, sizeof frame, msg, sizeof msg);
-	refuse("a frame without checksum", frame, n, "without checksum");
+	refuse("a frame without checksum", frame, n, "has no checksum");
 	ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
 	ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 0);
 	n = ZSTD_compress2(z, frame, sizeof frame, msg, sizeof msg);
-	refuse("a frame without content size", frame, n, "without content size");
+	refuse("a frame without content size", frame, n, "does not state its content size");
 	ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 1);
 	n = ZSTD_compress2(z, frame, sizeof frame, msg, sizeof msg);
 	refuse("a frame of text", frame, n, "bad msgpack");
@@ -282,13 +282,13 @@ static void foreign(void)
 	frame[4] = (unsigned char)((frame[4] & ~3) | 8);
 	refuse("a reserved bit", frame, n, "reserved");
 	refuse("a skippable frame", "\x50\x2a\x4d\x18\4\0\0\0abcd", 12, "skippable");
-	refuse("a frame of zstd 0.1", "\x1e\xb5\x2f\xfd\0\0\0\0", 8, "no frame begins here");
+	refuse("a frame of zstd 0.1", "\x1e\xb5\x2f\xfd\0\0\0\0", 8, "no zstd frame begins here");
 	refuse("an empty frame", "\x28\xb5\x2f\xfd\x24\0\1\0\0\x99\xe9\xd8\x51", 13, "cut short");
-	refuse("a block of the reserved type", "\x28\xb5\x2f\xfd\x24\4\7\0\0", 9, "a block that cannot be");
+	refuse("a block of the reserved type", "\x28\xb5\x2f\xfd\x24\4\7\0\0", 9, "an impossible block");
 	refuse("a block larger than its window", "\x28\xb5\x2f\xfd\x24\4\x29\0\0", 9,
-	       "a block that cannot be");
+	       "an impossible block");
 	refuse("2^60 bytes claimed", "\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\0\0\0\x10", 14,
-	       "claims 1152921504606846976 bytes, limit 268435456");
+	       "claims 1152921504606846976 bytes, more than the limit of 268435456");
 	refuse("a window of 2 GiB", "\x28\xb5\x2f\xfd\xc4\xa8\1\0\0\0\0\0\0\0", 14, "window");
 	refuse("a segment of 9 MiB", "\x28\xb5\x2f\xfd\xa4\0\0\x90\0", 9, "window");
 

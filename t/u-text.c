@@ -249,9 +249,9 @@ static void test_values(void)
 	   "a key's value, whatever is nested in it");
 	ok(rf_jscan_get(&v, "b", &k, &err) == RF_OK && rf_jscan_int(&k, &i) && i == 2,
 	   "a key that is written with an escape");
-	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' is there twice"),
+	ok(rf_jscan_get(&v, "c", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'c' occurs twice"),
 	   "a key that is there twice");
-	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "no key 'd'") && !k.s,
+	ok(rf_jscan_get(&v, "d", &k, &err) == RF_EDATA && !strcmp(err.msg, "the key 'd' is missing") && !k.s,
 	   "a key that is not there");
 }
 
@@ -320,7 +320,8 @@ static void test_lines(void)
 		big[m + 1] = '\n';
 		put_file("f", big, m + 2);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before])
-		   && strstr(err.msg, "longer than 100000 bytes (--max-record)"), "a line of one byte more");
+		   && strstr(err.msg, "longer than 100000 bytes (raise --max-record)"),
+		   "a line of one byte more");
 		put_file("f", big, m + 1);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]),
 		   "the same without its newline");

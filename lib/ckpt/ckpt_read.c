@@ -292,14 +292,16 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 	if (stat(path, &st) < 0)
 		return rf_fail(e, RF_EMODEL, "'%s': %s", name, strerror(errno));
 	if (st.st_size != size)
-		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes, not %lld", name, (long long)st.st_size,
+		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes instead of %lld", name,
+		               (long long)st.st_size,
 		               (long long)size);
 	if (tensors && !all)
 		return RF_OK;
 	if ((rc = rf_disk_hash_file(path, is, e)) != RF_OK)
 		return rc;
 	if (strcmp(is, want))
-		return rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s, not %s", name, is, want);
+		return rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s instead of %s", name, is,
+		               want);
 	return RF_OK;
 }
 
@@ -340,7 +342,9 @@ static enum rf_code check_state(const json_t *root, struct rf_err *e)
 	int64_t format;
 
 	if (!get_count(json_object_get(root, "format"), &format) || format < 1 || format > RF_STATE_FORMAT)
-		return rf_fail(e, RF_EMODEL, "not of format 1 to %d", RF_STATE_FORMAT);
+		return rf_fail(e, RF_EMODEL,
+		               "its 'format' is not a number from 1 to %d, which this version of rf-tools "
+		               "reads", RF_STATE_FORMAT);
 	if (format == 1)
 		return RF_OK;
 	if (!get_hash(json_object_get(root, "xxh64"), want))
@@ -348,7 +352,7 @@ static enum rf_code check_state(const json_t *root, struct rf_err *e)
 	if (!rf_state_hash(root, is))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (strcmp(is, want))
-		return rf_fail(e, RF_EMODEL, "it has been changed: its hash is %s, not %s", is, want);
+		return rf_fail(e, RF_EMODEL, "it has been changed: its hash is %s instead of %s", is, want);
 	return RF_OK;
 }
 
@@ -410,7 +414,7 @@ static enum rf_code read_config(struct rf_ckpt *c, const char *path, struct rf_e
 	enum rf_code rc = rf_config_read(&c->cfg, path, e);
 
 	if (rc == RF_OK && *c->cfg.unknown) {
-		snprintf(what, sizeof what, "config.json has keys that are not known, without effect: %s",
+		snprintf(what, sizeof what, "config.json has unknown keys, which have no effect: %s",
 		         c->cfg.unknown);
 		warn(c, what);
 	}
@@ -423,7 +427,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	enum rf_code rc;
 
 	if ((rc = load_state(c, false, e)) == RF_ENOINPUT && of_run)
-		return rf_fail(e, RF_EMODEL, "%s: a damaged step: it has no state.json", c->dir);
+		return rf_fail(e, RF_EMODEL, "%s: the step is damaged: it has no state.json", c->dir);
 	c->in_run = rc == RF_OK;
 	if (rc != RF_OK && rc != RF_ENOINPUT)
 		return rc;
@@ -460,7 +464,7 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, cha
 		               strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return rf_fail(e, RF_EMODEL,
-		               "%s: not a directory: a checkpoint is one, with config.json in it", path);
+		               "%s: not a directory (a checkpoint is a directory with config.json)", path);
 	if ((rc = rf_disk_join(file, path, "config.json", e)) != RF_OK)
 		return rc;
 	if (stat(file, &st) == 0) {
@@ -493,7 +497,7 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 		strcpy(dir, again);
 	}
 	if (of_run && c->step != rf_step_number(strrchr(dir, '/') + 1)) {
-		rc = rf_fail(e, RF_EMODEL, "%s: its state.json is that of step %lld", dir,
+		rc = rf_fail(e, RF_EMODEL, "%s: its state.json belongs to step %lld", dir,
 		             (long long)c->step);
 		rf_ckpt_close(c);
 	}
@@ -571,7 +575,7 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 		snprintf(name, sizeof name, "%s%s", prefix, p->name);
 		x = rf_tensors_find(t, name);
 		if (!x || !rf_same_shape(x, p))
-			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", name);
+			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or has another shape", name);
 		for (size_t at = 0; at < p->count && rc == RF_OK; at += LOAD) {
 			size_t n = p->count - at < LOAD ? p->count - at : LOAD;
 			float *to = block ? block : flat + p->offset + at;
@@ -607,7 +611,8 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	    (rc = flat ? rf_parts_hash(&p, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
-		rc = rf_fail(e, RF_EMODEL, "the weights are not those that state.json speaks of (%s, not %s)",
+		rc = rf_fail(e, RF_EMODEL,
+		             "the weights do not match state.json (their hash is %s instead of %s)",
 		             weights, c->weights);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", c->dir);
 }
@@ -623,8 +628,9 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 		return RF_OK;
 	if ((rc = rf_disk_hash_file(path, is, e)) == RF_OK && strcmp(is, c->moments))
 		rc = rf_fail(e, RF_EMODEL,
-		             "the optimizer state has been changed: its hash is %s, state.json says %s", is,
-		             *c->moments ? c->moments : "nothing of it");
+		             "the optimizer state has been changed: its hash is %s, but state.json says %s",
+		             is,
+		             *c->moments ? c->moments : "nothing about it");
 	return rc;
 }
 
@@ -647,11 +653,13 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, co
 		return rc == RF_ENOINPUT ? RF_OK : rc;
 	weights = rf_tensors_meta(&t, "weights");
 	if (!weights || strcmp(weights, c->weights))
-		rc = rf_fail(e, RF_EMODEL, "the optimizer state of other weights (%s, the model has %s)",
-		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "not said",
+		rc = rf_fail(e, RF_EMODEL,
+		             "the optimizer state belongs to other weights (%s, but the model has %s)",
+		             weights ? rf_quote(q, sizeof q, weights, strlen(weights)) : "unknown",
 		             c->weights);
 	else if (t.n != 2 * c->params.n)
-		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model wants %d", t.n, 2 * c->params.n);
+		rc = rf_fail(e, RF_EMODEL, "the file has %d tensors, but the model needs %d", t.n,
+		             2 * c->params.n);
 	else if ((rc = check_moments(c, path, e)) == RF_OK &&
 	         (rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
 		rc = load(&t, &c->params, "exp_avg_sq.", v, reach, false, e);
@@ -693,7 +701,7 @@ enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)
 	if ((rc = rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);
 	if (strcmp(weights, c->weights))
-		return rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, state.json says %s", c->dir,
+		return rf_fail(e, RF_EMODEL, "%s: the weights' hash is %s, but state.json says %s", c->dir,
 		               weights, c->weights);
 	return RF_OK;
 }

@@ -209,14 +209,14 @@ static enum rf_code look_at(const char *dir, const char *path, struct stat *st, 
 		return rf_fail(e, RF_EIO, "%s: stat: %s", path, strerror(errno));
 	if (S_ISLNK(st->st_mode))
 		return rf_fail(e, RF_EMODEL,
-		               "%s: a link to nothing, or to what is no file of the checkpoint: what should "
-		               "go along with the "
-		               "weights must lie there, and nothing else",
+		               "%s: this symbolic link is broken or leads out of the checkpoint: copy the "
+		               "file into the checkpoint, or remove the link",
 		               path);
 	*regular = S_ISREG(st->st_mode);
 	if (*regular && st->st_size > MOST_CARRIED)
 		return rf_fail(e, RF_EMODEL,
-		               "%s: %lld bytes, and would go along with every step: at most %lld do", path,
+		               "%s: the file has %lld bytes and would be copied into every step, for which "
+		               "the limit is %lld: move it out of the checkpoint", path,
 		               (long long)st->st_size, (long long)MOST_CARRIED);
 	return RF_OK;
 }
@@ -303,7 +303,8 @@ static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, str
 			found |= rc == RF_OK && !i;
 		}
 	if (!found)
-		return rf_fail(e, RF_ENOINPUT, "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
+		return rf_fail(e, RF_ENOINPUT,
+		               "%s: there is no tokenizer here (tokenizer.model, tokenizer.json, "
 		               "tokenizer_config.json)", tokenizer);
 	return RF_OK;
 }
@@ -400,8 +401,8 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	rc = strlen(text) > RF_MOST_STATE
 	             ? rf_fail(e, RF_EMODEL,
-	                       "%s: its state.json would have more than %d bytes: "
-	                       "it lists every file, and there are too many in the checkpoint",
+	                       "%s: the checkpoint has too many files: its state.json, which lists them, "
+	                       "would have more than %d bytes",
 	                       w->dir, RF_MOST_STATE)
 	             : write_text(w, "state.json", text, e);
 	free(text);
@@ -417,7 +418,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	if ((rc = rf_disk_free(w->dir, &room, e)) != RF_OK)
 		return rc;
 	if (room < want)
-		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, %llu are free", w->dir,
+		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, but only %llu are free", w->dir,
 		               (unsigned long long)want, (unsigned long long)room);
 	if (p->from && (rc = each_carried(p->from->dir, carry, w, e)) != RF_OK)
 		return rc;

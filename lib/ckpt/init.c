@@ -74,7 +74,7 @@ enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokeniz
 	if (!*tokenizer && cfg->vocab == RF_BYTES_VOCAB)
 		*tokenizer = "bytes";
 	if (*tokenizer && !strcmp(*tokenizer, "bytes") && cfg->vocab < RF_BYTES_VOCAB)
-		return rf_fail(e, RF_EMODEL, "vocab_size is %d, and the tokenizer bytes has %d tokens",
+		return rf_fail(e, RF_EMODEL, "vocab_size is %d, but the byte tokenizer has %d tokens",
 		               cfg->vocab, RF_BYTES_VOCAB);
 	return RF_OK;
 }

@@ -117,7 +117,8 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
 		return rf_fail(
 			e, RF_EMODEL,
-			"%s: not a directory: a run is one; begin it with: rf-init --from CHECKPOINT RUN",
+			"%s: not a directory (a run is a directory); start a run with: rf-init --from "
+			"CHECKPOINT RUN",
 			path);
 	if ((rc = rf_disk_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
@@ -146,13 +147,13 @@ static enum rf_code open_newest(struct rf_run *r, int64_t newest, struct rf_err 
 		return rc;
 	if (stat(state, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return rf_fail(e, RF_EMODEL,
-		               "%s: a damaged step: it has no state.json (remove it, and the run goes on "
-		               "from the step before)",
+		               "%s: the step is damaged: it has no state.json (remove the step to continue "
+		               "from the one before)",
 		               dir);
 	if ((rc = rf_ckpt_open(&r->at, dir, e)) == RF_OK && r->at.step != newest) {
 		rc = rf_fail(e, RF_EMODEL,
-		             "%s: its state.json is that of step %lld (remove it, and the run goes on from "
-		             "the step before)",
+		             "%s: its state.json belongs to step %lld (remove the step to continue from the "
+		             "one before)",
 		             dir, (long long)r->at.step);
 		rf_ckpt_close(&r->at);
 	}
@@ -274,9 +275,10 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 
 	*r->warning = 0;
 	if (prune(r->path, c->keep, c->keep_every, &e) != RF_OK)
-		snprintf(r->warning, sizeof r->warning, "old steps stay: %.200s", e.msg);
+		snprintf(r->warning, sizeof r->warning, "old steps could not be removed: %.200s", e.msg);
 	else if (rf_disk_free(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
-		snprintf(r->warning, sizeof r->warning, "%llu bytes are free, a step needs %llu",
+		snprintf(r->warning, sizeof r->warning,
+		         "the disk is nearly full: %llu bytes are free, and a step needs %llu",
 		         (unsigned long long)room, (unsigned long long)bytes);
 }
 
@@ -292,7 +294,7 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 	if (access(r->path, W_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
 	if ((rc = rf_disk_free(r->path, &room, e)) == RF_OK && room < want)
-		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, %llu are free", r->path,
+		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, but only %llu are free", r->path,
 		             (unsigned long long)want, (unsigned long long)room);
 	return rc;
 }
@@ -312,7 +314,7 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	uint64_t bytes;
 
 	if (c->step <= r->at.step || c->keep < 1)
-		return rf_fail(e, RF_ENUMERIC, "%s: a commit of step %lld after step %lld", r->path,
+		return rf_fail(e, RF_ENUMERIC, "%s: step %lld cannot be committed after step %lld", r->path,
 		               (long long)c->step, (long long)r->at.step);
 	s.past_count = r->at.past_count < RF_HASH_HISTORY ? r->at.past_count : RF_HASH_HISTORY;
 	memcpy(s.past, r->at.past, sizeof s.past);
@@ -329,7 +331,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 		return rc;
 	if ((rc = point_latest(r->path, c->step, e)) != RF_OK ||
 	    (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
-		return rf_blame(e, "step %lld is committed, but", (long long)c->step);
+		return rf_blame(e, "step %lld was committed, but something after it failed",
+		                (long long)c->step);
 	look_around(r, c, bytes);
 	return RF_OK;
 }

@@ -69,7 +69,8 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	*t = (struct rf_tensor){ .name = name, .count = 1 };
 	rf_quote(q, sizeof q, name, strlen(name));
 	if (!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_object_size(v) != 3)
-		return rf_fail(e, RF_EMODEL, "'%s' has not dtype, shape and data_offsets", q);
+		return rf_fail(e, RF_EMODEL,
+		               "'%s' does not have exactly the keys dtype, shape and data_offsets", q);
 	for (i = 0; i < sizeof dtypes / sizeof *dtypes && strcmp(dtype, dtypes[i].name); i++)
 		;
 	if (i == sizeof dtypes / sizeof *dtypes)
@@ -78,7 +79,8 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	t->dtype = (enum rf_dtype)i;
 
 	if (json_array_size(shape) > RF_MAX_DIMS)
-		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, limit %d", q, json_array_size(shape),
+		return rf_fail(e, RF_EMODEL, "'%s' has %zu dimensions, more than the limit of %d", q,
+		               json_array_size(shape),
 		               RF_MAX_DIMS);
 	for (i = 0; i < json_array_size(shape); i++) {
 		if (!get_size(json_array_get(shape, i), &dim))
@@ -94,10 +96,10 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	    || !get_size(json_array_get(offsets, 1), &end))
 		return rf_fail(e, RF_EMODEL, "'%s': data_offsets are not two whole numbers", q);
 	if (begin > end || end > room)
-		return rf_fail(e, RF_EMODEL, "'%s' lies at bytes %llu to %llu of %llu", q,
+		return rf_fail(e, RF_EMODEL, "'%s' claims bytes %llu to %llu of %llu", q,
 		               (unsigned long long)begin, (unsigned long long)end, (unsigned long long)room);
 	if (end - begin != t->bytes)
-		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, its shape and dtype want %llu", q,
+		return rf_fail(e, RF_EMODEL, "'%s' has %llu bytes, but its shape and dtype need %llu", q,
 		               (unsigned long long)(end - begin), (unsigned long long)t->bytes);
 	t->at = begin;
 	return RF_OK;
@@ -174,8 +176,8 @@ static enum rf_code read_header(struct rf_tensors *out, struct shard *s, const c
 		if (t->at != place) {
 			rf_quote(q, sizeof q, t->name, strlen(t->name));
 			return rf_fail(e, RF_EMODEL,
-			               "'%s' begins at byte %llu of the data, the one before it ends at "
-			               "%llu",
+			               "'%s' begins at byte %llu of the data, but the tensor before it ends "
+			               "at %llu",
 			               q, (unsigned long long)t->at, (unsigned long long)place);
 		}
 		place += t->bytes;
@@ -200,7 +202,7 @@ static enum rf_code header_length(const unsigned char b[8], uint64_t size, uint6
 		               "%d",
 		               (unsigned long long)*n, MAX_HEADER);
 	if (*n > size - 8)
-		return rf_fail(e, RF_EMODEL, "truncated: %llu bytes cannot hold a header of %llu",
+		return rf_fail(e, RF_EMODEL, "truncated: a file of %llu bytes cannot hold a header of %llu",
 		               (unsigned long long)size, (unsigned long long)*n);
 	return RF_OK;
 }
@@ -241,7 +243,7 @@ enum rf_code rf_tensors_parse(struct rf_tensors *out, const void *buf, size_t n,
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	f->s[0].bytes = buf;
 	if (n < 8)
-		rc = rf_fail(e, RF_EMODEL, "truncated: %zu bytes", n);
+		rc = rf_fail(e, RF_EMODEL, "truncated: the file has only %zu bytes", n);
 	else if ((rc = header_length(buf, n, &len, e)) == RF_OK)
 		rc = read_header(out, &f->s[0], (const char *)buf + 8, (size_t)len, 8 + len, n - 8 - len, e);
 	if (rc == RF_OK)
@@ -261,7 +263,8 @@ static enum rf_code open_shard(struct rf_tensors *out, struct shard *s, const ch
 	if ((rc = rf_disk_open(path, &s->fd, &size, e)) != RF_OK)
 		return rc;
 	if (size < 8 || size > SIZE_MAX / 2)
-		rc = rf_fail(e, RF_EMODEL, "truncated: %llu bytes", (unsigned long long)size);
+		rc = rf_fail(e, RF_EMODEL, "truncated: the file has only %llu bytes",
+		             (unsigned long long)size);
 	else if ((rc = rf_disk_pread(s->fd, b, 8, 0, e)) != RF_OK ||
 	         (rc = header_length(b, size, &n, e)) != RF_OK)
 		;
@@ -309,7 +312,8 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 		json_object_set_new(order, json_string_value(v), json_true());
 	}
 	if (rc == RF_OK && json_object_size(order) > MAX_SHARDS)
-		rc = rf_fail(e, RF_EMODEL, "%zu shards, limit %d", json_object_size(order), MAX_SHARDS);
+		rc = rf_fail(e, RF_EMODEL, "the index lists %zu shards, more than the limit of %d",
+		             json_object_size(order), MAX_SHARDS);
 	if (rc == RF_OK && !(f = add_files(out, (int)json_object_size(order))))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc != RF_OK) {
@@ -322,11 +326,14 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 		if ((rc = rf_disk_join(path, dir, file, e)) == RF_OK)
 			rc = open_shard(out, &f->s[i++], path, e);
 		if (rc == RF_ENOINPUT)
-			rc = rf_fail(e, RF_EMODEL, "%s: the index names it, and it is not there", path);
+			rc = rf_fail(e, RF_EMODEL, "%s: the index lists this file, but it does not exist",
+			             path);
 		for (int k = first; rc == RF_OK && k < out->n; k++) {
 			name = json_string_value(json_object_get(map, out->t[k].name));
 			if (!name || strcmp(name, file))
-				rc = rf_fail(e, RF_EMODEL, "%s: the index does not place '%s' here", path,
+				rc = rf_fail(e, RF_EMODEL,
+				             "%s: the file has '%s', which the index does not place here",
+				             path,
 				             rf_quote(q, sizeof q, out->t[k].name, strlen(out->t[k].name)));
 		}
 		if (rc != RF_OK)
@@ -359,7 +366,7 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 		return rc;
 	if ((rc = rf_disk_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
 		return rf_fail(e, RF_ENOINPUT,
-		               "%s: neither model.safetensors nor model.safetensors.index.json is there",
+		               "%s: neither model.safetensors nor model.safetensors.index.json exists here",
 		               dir);
 	if (rc != RF_OK)
 		return rc;
@@ -368,7 +375,7 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 	if (rc == RF_OK) {
 		map = json_object_get(root, "weight_map");
 		rc = json_object_size(map) ? open_shards(out, dir, map, e)
-		                           : rf_fail(e, RF_EMODEL, "no weight_map");
+		                           : rf_fail(e, RF_EMODEL, "the index has no weight_map");
 		json_decref(root);
 	}
 	if (rc != RF_OK) {
@@ -440,7 +447,7 @@ enum rf_code rf_tensor_f32_part(const struct rf_tensor *t, uint64_t first, size_
 	if (t->dtype == RF_F32)
 		return rf_tensor_read(t, first * size, out, n * size, e);
 	if (t->dtype != RF_F16 && t->dtype != RF_BF16 && t->dtype != RF_F64)
-		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which holds no weights",
+		return rf_fail(e, RF_EMODEL, "'%s' has dtype %s, which is not a type for weights",
 		               rf_quote(q, sizeof q, t->name, strlen(t->name)), rf_dtype_name(t->dtype));
 	for (size_t i = 0; i < n; ) {
 		size_t some = n - i < BLOCK / size ? n - i : BLOCK / size;

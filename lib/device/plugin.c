@@ -52,19 +52,20 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 		*none = true;
 		if (!find(found, sizeof found))
 			return rf_fail(e, RF_EDEVICE,
-			               "no plugin: %s is neither in ../lib/rf-tools nor in ../build of the "
-			               "programs (make builds it where it finds the CUDA toolkit;"
-			               " use --device cpu)",
+			               "no CUDA plugin: %s is neither in ../lib/rf-tools nor in ../build, "
+			               "relative to the programs (make builds it if it finds the CUDA "
+			               "toolkit; or use --device cpu)",
 			               name);
 		if (!has_driver())
 			return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
 		*none = false;
 	}
 	if (!(object = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
-		return rf_fail(e, RF_EDEVICE, "no plugin: %s", dlerror());
+		return rf_fail(e, RF_EDEVICE, "the CUDA plugin cannot be loaded: %s", dlerror());
 	if (!(plugin = dlsym(object, "rf_plugin")) || plugin->abi != RF_PLUGIN_ABI)
 		return rf_fail(e, RF_EDEVICE,
-		               "no plugin: %s is of another version of rf-tools: install both from one",
+		               "the CUDA plugin %s belongs to another version of rf-tools: install both "
+		               "from the same version",
 		               path);
 	*ops = plugin->ops;
 	return RF_OK;

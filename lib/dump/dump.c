@@ -263,7 +263,8 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
 	j->d->show.words.tokenizer = j->given;
 	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
-		return rf_fail(e, RF_EDATA, "%s: was made with the tokenizer '%s' %s, not with '%s' %s",
+		return rf_fail(e, RF_EDATA,
+		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s",
 		               rf_in_name(in), kind, h->tokenizer_hash, rf_tokenizer_kind(j->given),
 		               rf_tokenizer_hash(j->given));
 	if (j->given || !*h->tokenizer_kind)
@@ -517,7 +518,7 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 	}
 	if (rc == RF_EOF)
 		rc = !twice ? RF_OK
-		            : rf_fail(e, RF_EDATA, "%s: record %llu has the id %llu of record %llu",
+		            : rf_fail(e, RF_EDATA, "%s: record %llu has the same id, %llu, as record %llu",
 		                      rf_in_name(in), (unsigned long long)twice, (unsigned long long)id,
 		                      (unsigned long long)rf_ids_first(&ids, id));
 	rf_ids_free(&ids);

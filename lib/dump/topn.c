@@ -96,7 +96,7 @@ enum rf_code rf_topn_take(struct rf_topn *p, const struct rf_topn_row *row, stru
 		if (__builtin_mul_overflow(cap, sizeof *bigger, &size) || !(bigger = realloc(p->row, size))) {
 			free(row->text);
 			return rf_fail(e, RF_ENOMEM,
-			               "out of memory: %zu rows wait to be sorted; -n keeps fewer", p->n);
+			               "out of memory: %zu rows wait to be sorted (-n keeps fewer)", p->n);
 		}
 		p->row = bigger;
 		p->cap = cap;

@@ -62,11 +62,11 @@ static enum rf_code first_record(const struct rf_dry_run *d, struct rf_in *in, s
 	}
 	if (!g->max_len) {
 		s->T = r->T;
-		from->length = "as the first record has it";
+		from->length = "from the first record";
 	}
 	if (r->c) {
 		s->c = r->c;
-		from->rollouts = "as the first record has them";
+		from->rollouts = "from the first record";
 	}
 	if (r->rollout.tokens) {
 		s->n = r->rollout.n;
@@ -92,7 +92,7 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 		rf_blame(e, "%s", rf_in_name(in));
 	} else {
 		if (rf_engine_expect(rf_in_head(in), s))
-			from->rollouts = "as the stream's history says";
+			from->rollouts = "from the stream's history";
 		rc = first_record(d, in, s, from, e);
 	}
 	rf_in_close(in);

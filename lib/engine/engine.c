@@ -125,10 +125,12 @@ void rf_engine_close(struct rf_engine *g)
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
 	if (h->vocab > g->ckpt->cfg.vocab)
-		return rf_fail(e, RF_EDATA, "the stream has a vocabulary of %d, the model of %d", h->vocab,
+		return rf_fail(e, RF_EDATA, "the stream has a vocabulary of %d, but the model only of %d",
+		               h->vocab,
 		               g->ckpt->cfg.vocab);
 	if (h->tokenizer_hash[0] && g->ckpt->tokenizer[0] && strcmp(h->tokenizer_hash, g->ckpt->tokenizer))
-		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, the model has %.12s",
+		return rf_fail(e, RF_EDATA,
+		               "the stream was made with tokenizer %.12s, but the model has %.12s",
 		               h->tokenizer_hash, g->ckpt->tokenizer);
 	return RF_OK;
 }
@@ -150,7 +152,8 @@ enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_r
 
 	if (g->max_len && r->T > g->max_len)
 		return rf_fail(e, RF_EDATA,
-		               "%d tokens are more than --max-len %d (rf-tokenize --max-len cuts)", r->T,
+		               "the sequence has %d tokens, more than --max-len %d (raise it, or cut with "
+		               "rf-tokenize --max-len and --truncate)", r->T,
 		               g->max_len);
 	rc = check_tokens(g, r->tokens, (size_t)r->T, "token", e);
 	return rc == RF_OK && o->tokens
@@ -307,11 +310,12 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
 	if (rf_model_bind(&bare, NULL) != RF_OK)
-		return rf_fail(e, RF_ENOMEM, "no memory for %d layers", c->layers);
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d layers)", c->layers);
 	tree = rf_tree_bytes(&bare, &p);
 	rf_model_unbind(&bare);
 	if (!tree)
-		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens", p.max_len);
+		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
+		               p.max_len);
 	b = beside_of(g, &p);
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;

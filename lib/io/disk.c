@@ -74,7 +74,7 @@ enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_er
 			return rf_fail(e, RF_EIO, "read: %s", strerror(errno));
 		if (r == 0)
 			return rf_fail(e, RF_EIO,
-			               "read: the file has become shorter than it was when it was opened");
+			               "read: the file was shortened after it was opened");
 		p += r;
 		n -= (size_t)r;
 		at += (uint64_t)r;
@@ -92,7 +92,7 @@ enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n
 	if ((rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if (size > limit)
-		rc = rf_fail(e, RF_EMODEL, "%s: %llu bytes, limit %zu", path,
+		rc = rf_fail(e, RF_EMODEL, "%s: the file has %llu bytes, more than the limit of %zu", path,
 		             (unsigned long long)size, limit);
 	else if (!(*text = malloc((size_t)size + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
@@ -287,7 +287,7 @@ enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct
 		if (left < n && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 		    (lseek(fd, 0, SEEK_CUR) != st.st_size ||
 		     ftruncate(fd, st.st_size - (off_t)(n - left)) < 0))
-			rf_blame(e, "part of a line is in the file now");
+			rf_blame(e, "an incomplete line was left in the file");
 		close(fd);
 		return RF_EIO;
 	}
@@ -307,7 +307,7 @@ enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e)
 	while (locked < 0 && errno == EINTR);
 	if (locked == 0)
 		return RF_OK;
-	return errno == EWOULDBLOCK ? rf_fail(e, RF_EBUSY, "%s: another process holds it", path)
+	return errno == EWOULDBLOCK ? rf_fail(e, RF_EBUSY, "%s: another process holds the lock", path)
 	                            : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
 }
 

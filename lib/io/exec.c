@@ -176,12 +176,12 @@ const char *rf_exec_fate(struct rf_exec *x, double patience, bool *well)
 	while ((rc = waitid(P_PID, (id_t)x->pid, &end, WEXITED | WNOHANG | WNOWAIT)) ? errno == EINTR
 	                                                                             : !end.si_pid) {
 		if (patience > 0 && rf_now() - start > patience)
-			return strcpy(x->fate, "closed its output and did not end");
+			return strcpy(x->fate, "closed its output but did not exit");
 		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 	}
 	*well = !rc && end.si_code == CLD_EXITED && !end.si_status;
 	if (rc)
-		snprintf(x->fate, sizeof x->fate, "is lost (%s)", strerror(errno));
+		snprintf(x->fate, sizeof x->fate, "cannot be waited for (%s)", strerror(errno));
 	else
 		snprintf(x->fate, sizeof x->fate, "%s %d",
 		         end.si_code == CLD_EXITED ? "exited with status" : "was killed by signal",
@@ -262,7 +262,8 @@ static enum rf_code pull(struct rf_exec *x, bool *moved, struct rf_err *e)
 		x->used = 0;
 	}
 	if (x->filled >= RF_EXEC_MAX_LINE)
-		return rf_fail(e, RF_EDATA, "gave a line of more than %d MiB", RF_EXEC_MAX_LINE >> 20);
+		return rf_fail(e, RF_EDATA, "the command printed a line of more than %d MiB",
+		               RF_EXEC_MAX_LINE >> 20);
 	if (x->size - x->filled < 4096) { /* one byte more than is read: for the 0 behind a last line */
 		size_t size = x->size ? 2 * x->size : 65536;
 		char *in = realloc(x->in, size);
@@ -346,9 +347,11 @@ enum rf_code rf_exec_receive(struct rf_exec *x, int other, const char **line, si
 		else if (!alone)
 			return RF_OK;
 		else if (n == 0 && patience > 0 && rf_now() - last >= patience)
-			return x->deaf ? rf_fail(e, RF_EDATA, "closed its input and says nothing more")
+			return x->deaf ? rf_fail(e, RF_EDATA,
+			                         "the command closed its input and prints nothing more")
 			               : rf_fail(e, RF_EDATA,
-			                         "neither took nor gave a byte for %g s (--timeout)",
+			                         "the command neither read nor wrote a byte for %g s "
+			                         "(--timeout)",
 			                         x->timeout);
 	}
 }

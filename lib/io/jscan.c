@@ -158,11 +158,11 @@ static bool string(struct scan *c)
 			return true;
 		}
 		if (b < 0x20)
-			return wrong(c, "no control character");
+			return wrong(c, "an escaped control character");
 		if (b == '\\') {
 			if (!(len = escape(c->s + c->i, c->n - c->i, out, &written)))
-				return wrong(c, unit_at(c) ? "both halves of a character above U+FFFF"
-				                           : "an escape of JSON");
+				return wrong(c, unit_at(c) ? "a whole surrogate pair"
+				                           : "a JSON escape");
 		} else if (b < 0x80) {
 			len = 1;
 		} else if (len = rf_utf8_next(c->s + c->i, c->n - c->i, &code), code < 0) {
@@ -192,7 +192,7 @@ static bool container(struct scan *c, int depth)
 
 	if (depth == 0) {
 		c->over = true;
-		return wrong(c, "no deeper nesting");
+		return wrong(c, "shallower nesting");
 	}
 	c->i++;
 	space(c);
@@ -257,14 +257,13 @@ enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_er
 	*v = (struct rf_jvalue){ NULL, 0 };
 	if (!c.i && n >= 3 && !memcmp(s, "\xef\xbb\xbf", 3))
 		return rf_fail(e, RF_EDATA,
-		               "not JSON: it begins with a byte order mark, which JSON does not have: remove "
-		               "its three bytes");
+		               "not JSON: it begins with a byte order mark (remove its three bytes)");
 	if (c.i == n && c.i == start)
 		return rf_fail(e, RF_EDATA, "not JSON: it is empty");
 	if (c.i == n)
-		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s should be",
+		return rf_fail(e, RF_EDATA, "not JSON: it ends at byte %zu, where %s was expected",
 		               n + 1, c.wrong);
-	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s should be", c.i + 1,
+	return rf_fail(e, RF_EDATA, "not JSON: byte %zu is '%s', where %s was expected", c.i + 1,
 	               rf_quote((char[8]){ 0 }, 8, s + c.i, 1), c.wrong);
 }
 
@@ -330,12 +329,13 @@ enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struc
 		if (!rf_jscan_equals(&k, key))
 			continue;
 		if (v->s)
-			return rf_fail(e, RF_EDATA, "the key '%s' is there twice",
+			return rf_fail(e, RF_EDATA, "the key '%s' occurs twice",
 			               rf_quote(q, sizeof q, key, strlen(key)));
 		*v = each;
 	}
 	if (!v->s)
-		return rf_fail(e, RF_EDATA, "no key '%s'", rf_quote(q, sizeof q, key, strlen(key)));
+		return rf_fail(e, RF_EDATA, "the key '%s' is missing",
+		               rf_quote(q, sizeof q, key, strlen(key)));
 	return RF_OK;
 }
 

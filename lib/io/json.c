@@ -12,13 +12,14 @@ enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth,
 
 	*root = NULL;
 	if (!rf_jscan_within(text, n, depth, RF_JSON_NODES))
-		return rf_fail(e, RF_EMODEL, "nested deeper than %d or more than %d values", depth,
-		               RF_JSON_NODES);
+		return rf_fail(e, RF_EMODEL,
+		               "the JSON is nested more than %d levels deep or has more than %d values",
+		               depth, RF_JSON_NODES);
 	*root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
 	if (!*root && json_error_code(&je) == json_error_out_of_memory)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (!*root)
-		return rf_fail(e, RF_EMODEL, "byte %d: %s", je.position,
+		return rf_fail(e, RF_EMODEL, "bad JSON at byte %d: %s", je.position,
 		               rf_quote(q, sizeof q, je.text, strlen(je.text)));
 	if (!json_is_object(*root)) {
 		json_decref(*root);

@@ -119,7 +119,7 @@ static enum rf_code sniff(struct rf_lines *l, const char *path, struct rf_err *e
 	if (!named && (l->end < sizeof magic || memcmp(l->buf, magic, sizeof magic)))
 		return RF_OK;
 	if (!l->end)
-		return rf_fail(e, RF_EDATA, "%s: not zstd: it is empty", l->name);
+		return rf_fail(e, RF_EDATA, "%s: not zstd: the file is empty", l->name);
 
 	l->zstd = ZSTD_createDCtx();
 	l->packed = malloc(ZSTD_DStreamInSize() > FIRST ? ZSTD_DStreamInSize() : FIRST);
@@ -200,7 +200,8 @@ enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf
 	while (!(newline = memchr(l->buf + l->seen, '\n', l->end - l->seen))) {
 		l->seen = l->end;
 		if (l->seen - l->begin > l->max)
-			return rf_fail(e, RF_EDATA, "%s: line %llu is longer than %zu bytes (--max-record)",
+			return rf_fail(e, RF_EDATA,
+			               "%s: line %llu is longer than %zu bytes (raise --max-record)",
 			               l->name, (unsigned long long)l->number + 1, l->max);
 		if (l->ended)
 			break;
@@ -224,7 +225,8 @@ enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf
 		if ((rc = fill(l, e)) != RF_OK)
 			return rc;
 	if (l->end - l->begin > l->max)
-		return rf_fail(e, RF_EDATA, "%s: longer than %zu bytes (--max-record)", l->name, l->max);
+		return rf_fail(e, RF_EDATA, "%s: the text is longer than %zu bytes (raise --max-record)",
+		               l->name, l->max);
 	*text = l->buf + l->begin;
 	*n = l->end - l->begin;
 	l->begin = l->seen = l->end;

@@ -73,8 +73,9 @@ enum rf_code rf_step_newest(const char *path, int64_t *newest, struct rf_err *e)
 	int n;
 
 	if ((rc = rf_step_list(path, &steps, &n, e)) == RF_OK && !n)
-		rc = rf_fail(e, RF_ENOINPUT, "%s: not a run: there is no step in it; begin one with: "
-		             "rf-init --from CHECKPOINT %s", path, path);
+		rc = rf_fail(e, RF_ENOINPUT,
+		             "%s: not a run: it has no step; start a run with: rf-init --from CHECKPOINT %s",
+		             path, path);
 	if (rc == RF_OK)
 		*newest = steps[n - 1];
 	free(steps);
@@ -94,14 +95,15 @@ static enum rf_code read_latest(const char *run, char name[64], struct rf_err *e
 	if ((n = readlink(file, name, 63)) < 0) {
 		if (errno == EINVAL)
 			rc = rf_fail(e, RF_EMODEL,
-			             "%s: not a link: the run was copied without its links (cp -a keeps "
-			             "them); remove it, and the newest step counts",
+			             "%s: not a symbolic link: the run was copied without its links (cp -a "
+			             "keeps them); remove it, and the newest step is used",
 			             file);
 		return rc;
 	}
 	name[n] = 0;
 	if (rf_step_number(name) < 0)
-		return rf_fail(e, RF_EMODEL, "%s: points to '%s', which is not the name of a step", file,
+		return rf_fail(e, RF_EMODEL, "%s: the link points to '%s', which is not the name of a step",
+		               file,
 		               rf_quote(q, sizeof q, name, strlen(name)));
 	return RF_OK;
 }
@@ -128,14 +130,15 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 		return rf_fail(e, RF_EIO, "%s: %s", run, strerror(errno));
 	if (rf_step_newest(run, &step, NULL) != RF_OK)
 		return rf_fail(e, RF_ENOINPUT,
-		               *name ? "%s: neither a checkpoint (no config.json) nor a run with a step in it"
+		               *name ? "%s: neither a checkpoint (no config.json) nor a run (no step)"
 		                     : "%s: neither a checkpoint (no config.json) nor a run (no latest)",
 		               run);
 	rf_step_name(newest, step);
 	if (*name)
-		snprintf(lost, RF_STEP_LOST, "latest points to %s, which is not there: the newest step is %s",
+		snprintf(lost, RF_STEP_LOST,
+		         "latest points to %s, which does not exist: the newest step is %s",
 		         name, newest);
 	else
-		snprintf(lost, RF_STEP_LOST, "there is no latest: the newest step is %s", newest);
+		snprintf(lost, RF_STEP_LOST, "the link latest is missing: the newest step is %s", newest);
 	return rf_disk_join(dir, run, newest, e);
 }

@@ -104,7 +104,7 @@ static enum rf_code open_temporary(struct rf_tempfile *f, const char *path, stru
 			return RF_OK;
 	} while (errno == EEXIST);
 	*f->at = 0;
-	return rc == RF_OK ? io_error(f, "cannot create a file beside it", e) : rc;
+	return rc == RF_OK ? io_error(f, "cannot create a temporary file beside it", e) : rc;
 }
 
 /* A name of one of the process's own descriptors, whatever that is open on. */
@@ -245,7 +245,9 @@ enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *
 			return RF_OK;
 		snprintf(again, sizeof again, "-%d", i);
 	}
-	return rf_fail(e, RF_EIO, "%s: there already, as are a thousand others: remove them", temp);
+	return rf_fail(e, RF_EIO,
+	               "%s: this and a thousand other temporary names exist already: remove these leftovers",
+	               temp);
 }
 
 enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
@@ -260,6 +262,6 @@ enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volat
 		return rc;
 	}
 	if ((rc = rf_disk_sync_parent(path, e)) != RF_OK)
-		rf_blame(e, "%s is there, but may not survive a power loss", path);
+		rf_blame(e, "%s was written but may not survive a power loss", path);
 	return rc;
 }

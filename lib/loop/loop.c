@@ -74,7 +74,7 @@ enum rf_code rf_loop_go_on(struct rf_loop *l, double seconds, struct rf_err *e)
 	if (!rf_child_pause(&l->child, seconds))
 		return RF_OK;
 	l->status = 128 + l->child.signal;
-	return rf_fail(e, RF_EIO, "interrupted: the same words go on from here");
+	return rf_fail(e, RF_EIO, "interrupted: the same command continues from here");
 }
 
 enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what, struct rf_err *e)
@@ -90,8 +90,8 @@ enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what
 	l->status = status;
 	if (l->child.asked)
 		return rf_fail(e, RF_EDATA,
-		               "%s wanted to read the terminal, which no command may: give it a file, or the "
-		               "environment",
+		               "%s tried to read from the terminal, which no command may: give it its input "
+		               "in a file or in the environment",
 		               what);
 	return rf_fail(e, RF_EDATA, "%s failed with status %d%s", what, status,
 	               status == 127 ? ": a command was not found (is it on PATH?)" : "");
@@ -147,7 +147,7 @@ static bool set_number(const char *name, int64_t n)
 
 static enum rf_code was_set(bool failed, struct rf_err *e)
 {
-	return failed ? rf_fail(e, RF_ENOMEM, "out of memory for the environment") : RF_OK;
+	return failed ? rf_fail(e, RF_ENOMEM, "out of memory (the environment)") : RF_OK;
 }
 
 static int64_t per_epoch(const struct rf_loop *l)
@@ -284,8 +284,8 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
 		return rc;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
-	               l->done == before ? "no stage failed, and nothing was committed"
-	                                 : "more than one commit was made, or a step was taken away");
+	               l->done == before ? "no stage failed, but nothing was committed"
+	                                 : "more than one commit was made, or a step was removed");
 }
 
 /* ---- times --------------------------------------------------------------------------------- */
@@ -346,9 +346,9 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 	if (cut && l->done == last + 1)
 		return rf_loop_note_time(l, 0, e);
 	return rf_fail(e, RF_EDATA,
-	               "others have committed to it: it has %" PRId64
-	               " commits, and the loop made the first %lld, to step %lld: "
-	               "remove the steps after that one, or take another run",
+	               "another program has committed to the run: it has %" PRId64 " commits, and the loop "
+	               "made only the first %lld, up to step %lld: remove the steps after that one, or use "
+	               "another run",
 	               l->done, last, last_step);
 }
 
@@ -384,7 +384,8 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 		return rc;
 	if (l->done != done)
 		return rf_fail(e, RF_ENUMERIC,
-		               "batch %" PRId64 " is done: --after committed to the run: only the line may",
+		               "batch %" PRId64 " is done: --after committed to the run, which only the "
+		               "line may do",
 		               done);
 	snprintf(text, sizeof text, "%" PRId64 "\t%.0f\n", done, (rf_now() - began) * 1e6);
 	return rf_loop_note(l, "data/after", text, e);
@@ -520,7 +521,8 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	if (l->done > l->batches)
-		rf_loop_say(l, "%" PRId64 " batches are done, more than %d", l->done, l->batches);
+		rf_loop_say(l, "%" PRId64 " batches are done, more than the %d asked for", l->done,
+		            l->batches);
 	else if (l->done == l->batches)
 		rf_loop_say(l, "%" PRId64 " of %d batches are done", l->done, l->batches);
 	return l->done < l->batches ? advance(l, e) : RF_OK;

@@ -107,7 +107,7 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	if (!l->make && access(l->corpus, R_OK) < 0)
-		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, or cannot be read", l->corpus);
+		return rf_fail(e, RF_ENOINPUT, "%s: %s", l->corpus, strerror(errno));
 	if ((rc = check_data(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_loop_begun(l, &begun, e)) != RF_OK || begun)
@@ -119,7 +119,7 @@ static enum rf_code check(const struct rf_loop *l, struct rf_err *e)
 		                     "%s: a step of a run, and the run itself is what is trained: -m %.*s",
 		                     l->path, run, l->path)
 		           : rf_fail(e, RF_EDATA,
-		                     "%s: it is there already and is not a run: name a new folder", l->path);
+		                     "%s: it exists but is not a run: name a new directory", l->path);
 	}
 	return check_from(l, e);
 }
@@ -137,20 +137,23 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 			return rc;
 		if (l->lock.holder && !l->wait)
 			return rf_fail(e, RF_EBUSY,
-			               "another loop works on it, process %ld: --wait waits for its end",
+			               "another loop, process %ld, is working on the run (--wait waits "
+			               "until it ends)",
 			               (long)l->lock.holder);
 		if (l->lock.away && !l->wait)
 			return rf_fail(
 				e, RF_EBUSY,
-				"a loop on another machine or in another container works on it, or has left "
-				"processes behind: --wait waits for their end");
+				"a loop on another machine or in another container is working on the run or "
+				"left processes behind (--wait waits until they end)");
 		if (tries == 1 && l->lock.holder)
-			rf_loop_say(l, "another loop works on it, process %ld: waiting for its end",
+			rf_loop_say(l,
+			            "another loop, process %ld, is working on the run: waiting until it "
+			            "ends",
 			            (long)l->lock.holder);
 		else if (tries == 1 && l->lock.away)
-			rf_loop_say(l, "a loop elsewhere works on it: waiting for its end");
+			rf_loop_say(l, "a loop elsewhere is working on the run: waiting until it ends");
 		else if (tries == 1)
-			rf_loop_say(l, "a loop that has ended left processes behind: waiting for their end");
+			rf_loop_say(l, "a loop that has ended left processes behind: waiting until they end");
 		rc = rf_loop_go_on(l, 0.2, e);
 	}
 	return rc;
@@ -186,9 +189,9 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc = measure(l, e);
 
 	if (rc == RF_OK && !l->measured)
-		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
+		return rf_fail(e, RF_ENOINPUT, "%s: the data file no longer exists", l->corpus);
 	if (rc == RF_OK && (l->sequences != sequences || l->hash != hash))
-		return rf_fail(e, RF_EDATA, "%s: it is not what the run was begun with any more", l->corpus);
+		return rf_fail(e, RF_EDATA, "%s: the data has changed since the run was started", l->corpus);
 	return rc;
 }
 
@@ -335,9 +338,10 @@ static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
 	if (l->done)
 		return rf_fail(
 			e, RF_EBUSY,
-			"a batch was committed meanwhile by the words in RUN/data/words: they stand now");
-	rf_loop_say(
-		l, "other words than before, which did no batch: what they prepared is dropped, these begin");
+			"meanwhile a batch was committed with the settings in RUN/data/words, which are "
+			"fixed now");
+	rf_loop_say(l, "the settings have changed before any batch was done: what the old ones prepared is "
+	               "removed");
 	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
 		return rc;
 	return drop_files(l, e);
@@ -351,7 +355,7 @@ static enum rf_code drop(struct rf_loop *l, struct rf_err *e)
 	if (l->from && (rc = check_from(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_run_lock(l->path, &lock, e)) == RF_EBUSY)
-		return rf_fail(e, RF_EBUSY, "a trainer works on it: try again when it has ended");
+		return rf_fail(e, RF_EBUSY, "a trainer is working on the run; try again when it has ended");
 	if (rc != RF_OK)
 		return rc;
 	rc = drop_prepared(l, e);
@@ -376,12 +380,13 @@ static enum rf_code take_over(struct rf_loop *l, struct rf_err *e)
 
 	if (n > 0)
 		rc = rf_fail(e, RF_EDATA,
-		             "%s/data/%s: no RUN/data/words says of which data it is: move it away", l->path,
+		             "%s/data/%s: RUN/data/words, which says to which data this file belongs, is "
+		             "missing: move the file away", l->path,
 		             list[0]->d_name);
 	rf_loop_free_orders(list, n);
 	if (rc != RF_OK || !l->done)
 		return rc;
-	rf_loop_say(l, "%" PRId64 " commits are there that no loop made: they count as batches", l->done);
+	rf_loop_say(l, "the run has %" PRId64 " commits that no loop made: they count as batches", l->done);
 	return rf_loop_note_time(l, 0, e);
 }
 
@@ -417,8 +422,8 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 		if (has_history(l))
 			return rf_fail(
 				e, RF_EDATA,
-				"%s: this was begun with other words or data (<) than now (>): take the "
-				"same, or another run, or remove %s whole",
+				"%s: the run was started with other settings or data (<) than now (>): use "
+				"the same, or another run, or remove %s completely",
 				path, l->path);
 		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
@@ -466,7 +471,7 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 	enum rf_code rc;
 
 	if (!l->make)
-		return rf_fail(e, RF_ENOINPUT, "%s: it is not there any more", l->corpus);
+		return rf_fail(e, RF_ENOINPUT, "%s: the data file no longer exists", l->corpus);
 	rf_loop_say(l, "%s", l->make);
 	if ((rc = rf_loop_note(l, MAKING, "", e)) != RF_OK)
 		return rc;
@@ -476,7 +481,8 @@ static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
 		return rc;
 	}
 	if (access(l->corpus, F_OK) < 0)
-		return rf_fail(e, RF_ENOINPUT, "%s: it is not there, though --make ended well", l->corpus);
+		return rf_fail(e, RF_ENOINPUT, "%s: --make succeeded but did not create this file",
+		               l->corpus);
 	if ((rc = describe(l, text, e)) != RF_OK || (rc = rf_loop_note(l, MADE, text, e)) != RF_OK)
 		return rc;
 	return forget(l, MAKING, e);
@@ -504,7 +510,7 @@ static enum rf_code measure_made(struct rf_loop *l, struct rf_err *e)
 	bool dropped;
 
 	if (rc == RF_EDATA && drop_made(l, &dropped, NULL) == RF_OK && dropped)
-		rf_blame(e, "--make made it, and it is removed");
+		rf_blame(e, "--make created unusable data, which was removed");
 	return rc;
 }
 

@@ -21,8 +21,9 @@ enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, in
 	bool equal = spread_free(R, G);
 
 	if (G < 2 && !a->allow_single)
-		return rf_fail(e, RF_EDATA, "a group of one rollout has nothing to be compared with "
-		               "(more rollouts, another --group, or --allow-single)");
+		return rf_fail(e, RF_EDATA,
+		               "a group of one rollout has nothing to compare it with (use more rollouts, "
+		               "another --group, or --allow-single)");
 	if (G < 2) {
 		A[0] = R[0];
 		return RF_OK;
@@ -50,9 +51,9 @@ enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record 
 	if (!r->rollout.tokens)
 		return RF_OK;
 	if (!r->reward.kind)
-		return rf_fail(e, RF_EDATA, "has rollouts and no reward (rf-reward writes it)");
+		return rf_fail(e, RF_EDATA, "the record has rollouts but no reward (rf-reward writes it)");
 	if (r->reward.n != n)
-		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d",
+		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, but rollout has %d",
 		               r->reward.n, n);
 	rf_record_drop_advantage(r);
 	out = rf_record_alloc(r, (size_t)total, sizeof *out);

@@ -140,7 +140,7 @@ void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e)
 	void *p = rf_record_alloc(r, n ? n : 1, 4);
 
 	if (!p)
-		rf_fail(e, RF_ENOMEM, "out of memory for a record of %d tokens", r->T);
+		rf_fail(e, RF_ENOMEM, "out of memory (a record of %d tokens)", r->T);
 	return p;
 }
 

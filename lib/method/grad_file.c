@@ -83,7 +83,7 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 	const char *const extra[] = { "weights", weights, NULL };
 	struct rf_tempfile f;
 	enum rf_code rc = list ? check_own(g, e)
-	                       : rf_fail(e, RF_ENOMEM, "out of memory for a list of %d tensors", p->n);
+	                       : rf_fail(e, RF_ENOMEM, "out of memory (a list of %d tensors)", p->n);
 
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
 		const struct rf_param *q = &p->p[i];
@@ -120,7 +120,7 @@ static enum rf_code take(struct rf_engine *g, const struct rf_tensor *x, const s
 		if ((rc = rf_tensor_f32_part(x, at, n, block, e)) != RF_OK)
 			return rc;
 		if (!all_finite(block, n))
-			return rf_fail(e, RF_EDATA, "'%s' is not finite", q->name);
+			return rf_fail(e, RF_EDATA, "'%s' has a value that is not finite", q->name);
 		if (!add)
 			continue;
 		g->dev.ops->upload(&g->dev, g->extra, block, n * 4);
@@ -138,7 +138,7 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 	struct rf_tensors file = { 0 };
 	const char *made;
 	enum rf_code rc = block ? rf_tensors_open(&file, path, e)
-	                        : rf_fail(e, RF_ENOMEM, "out of memory for a gradient");
+	                        : rf_fail(e, RF_ENOMEM, "out of memory (a gradient)");
 
 	if (rc != RF_OK) {
 		free(block);
@@ -146,15 +146,16 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 	}
 	made = rf_tensors_meta(&file, "weights");
 	if (!made || strcmp(made, weights))
-		rc = rf_fail(e, RF_EDATA, "a gradient of weights %.16s, the run is at %.16s",
+		rc = rf_fail(e, RF_EDATA,
+		             "the gradient was computed with weights %.16s, but the run is at %.16s",
 		             made ? made : "unknown", weights);
 	else if (file.n != p->n)
-		rc = rf_fail(e, RF_EMODEL, "%d tensors, the model has %d", file.n, p->n);
+		rc = rf_fail(e, RF_EMODEL, "the file has %d tensors, but the model needs %d", file.n, p->n);
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {
 		const struct rf_tensor *x = rf_tensors_find(&file, p->p[i].name);
 
 		if (!x || !rf_same_shape(x, &p->p[i]))
-			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or of another shape", p->p[i].name);
+			rc = rf_fail(e, RF_EMODEL, "'%s' is missing or has another shape", p->p[i].name);
 		else
 			rc = take(t->engine, x, &p->p[i], block, add, e);
 	}

@@ -146,12 +146,14 @@ static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
 		return rf_fail(e, RF_EDATA, "rollout has no %s (rf-rollout --score computes it)",
 		               o->h_pred ? "h_gt" : "h_pred");
 	if (o->k > MAX_K)
-		return rf_fail(e, RF_EDATA, "rollouts of %d tokens are longer than %d", o->k, MAX_K);
+		return rf_fail(e, RF_EDATA, "the rollouts have %d tokens each, more than the limit of %d",
+		               o->k, MAX_K);
 	for (int i = 0; i < r->c; i++)
 		if (r->positions[i] < 0 || r->positions[i] > r->T - o->k)
 			return rf_fail(
 				e, RF_EDATA,
-				"the text ends at %d, before the rollout at position %d and its %d tokens",
+				"the sequence of %d tokens has no room for the rollout at position %d with "
+				"its %d tokens",
 				r->T, r->positions[i], o->k);
 	return RF_OK;
 }
@@ -272,7 +274,7 @@ float *rf_reward_part_given(struct rf_record *r, const char *name, struct rf_err
 {
 	for (int i = 0; i < PARTS; i++)
 		if (!strcmp(part[i].name, name)) {
-			rf_fail(e, RF_EDATA, "'%s' is computed here: call it otherwise", name);
+			rf_fail(e, RF_EDATA, "'%s' is a built-in part: use another name", name);
 			return NULL;
 		}
 	return rf_part_add(r, name, e);

@@ -126,7 +126,7 @@ static enum rf_code read_numbers(const json_t *rows, const char *what, const str
 	const json_t *row, *x;
 
 	if (json_array_size(rows) != (size_t)c)
-		return rf_fail(e, RF_EDATA, "%s has %zu lists, the record %d positions", what,
+		return rf_fail(e, RF_EDATA, "%s has %zu lists, but the record has %d positions", what,
 		               json_array_size(rows), c);
 	for (int i = 0; i < c; i++) {
 		row = json_array_get(rows, (size_t)i);
@@ -153,7 +153,7 @@ static enum rf_code read_parts(json_t *parts, struct rf_record *r, double *value
 	float *to;
 
 	if (!json_is_object(parts))
-		return rf_fail(e, RF_EDATA, "has 'parts' that are not an object of lists");
+		return rf_fail(e, RF_EDATA, "'parts' is not an object of lists");
 	json_object_foreach (parts, name, rows) {
 		if (!(to = rf_reward_part_given(r, name, e)))
 			return rf_blame(e, "parts");
@@ -177,7 +177,7 @@ static enum rf_code read_answer(const struct rf_reward_exec *j, const json_t *an
 	enum rf_code rc;
 
 	if (!json_is_array(total))
-		return rf_fail(e, RF_EDATA, "has no list 'total'");
+		return rf_fail(e, RF_EDATA, "it has no list 'total'");
 	if (!(value = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *value)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = read_numbers(total, "total", r, value, e)) == RF_OK)
@@ -211,17 +211,17 @@ static enum rf_code judge_first(struct rf_reward_exec *j, const char *line, size
 	enum rf_code rc = RF_OK;
 
 	if (!answer && not_a_number(line, len))
-		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not have",
+		rc = rf_fail(e, RF_EDATA, "'%s' has a number that is not finite, which JSON does not allow",
 		             rf_quote(shown, sizeof shown, line, len));
 	else if (!json_is_object(answer))
 		rc = rf_fail(e, RF_EDATA, "'%s' is not a JSON object%s%s",
 		             rf_quote(shown, sizeof shown, line, len), answer ? "" : ": ",
 		             answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
 	else if (!(id = json_object_get(answer, "id")))
-		rc = rf_fail(e, RF_EDATA, "has no 'id'");
+		rc = rf_fail(e, RF_EDATA, "it has no 'id'");
 	else if (!same_id(id, r->id)) {
 		char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
-		rc = rf_fail(e, RF_EDATA, "is for id %s",
+		rc = rf_fail(e, RF_EDATA, "it has the id %s",
 		             text ? rf_quote(shown, sizeof shown, text, strlen(text)) : "?");
 		free(text);
 	} else {
@@ -240,7 +240,7 @@ static enum rf_code unanswered(struct rf_reward_exec *j, struct rf_err *e)
 	bool well;
 	const char *fate = rf_exec_fate(j->x, RF_EXEC_LAST_WORDS, &well);
 
-	rf_fail(e, RF_EDATA, "%s before it answered record id %llu", fate,
+	rf_fail(e, RF_EDATA, "the command %s before it answered record id %llu", fate,
 	        (unsigned long long)j->first->r.id);
 	return blame(j, e);
 }
@@ -249,7 +249,8 @@ static enum rf_code too_many(struct rf_reward_exec *j, const char *line, size_t 
 {
 	char shown[60];
 
-	rf_fail(e, RF_EDATA, "gave a line too many: '%s'", rf_quote(shown, sizeof shown, line, len));
+	rf_fail(e, RF_EDATA, "the command printed more lines than it got records: '%s'",
+	        rf_quote(shown, sizeof shown, line, len));
 	return blame(j, e);
 }
 
@@ -343,8 +344,9 @@ enum rf_code rf_reward_exec_record(struct rf_reward_exec *j, const struct rf_rec
 		return RF_OK;
 	if (j->heard)
 		return collect(j, RF_EXEC_ALONE, j->s.hold, e);
-	rf_fail(e, RF_EDATA, "has not answered yet, and more than %llu bytes of records wait for it: "
-	        "let it answer earlier, or raise --hold", (unsigned long long)j->s.hold);
+	rf_fail(e, RF_EDATA,
+	        "the command has not answered yet, and more than %llu bytes of records wait for it: make it "
+	        "answer and flush earlier, or raise --hold", (unsigned long long)j->s.hold);
 	return blame(j, e);
 }
 
@@ -364,7 +366,7 @@ enum rf_code rf_reward_exec_finish(struct rf_reward_exec *j, struct rf_err *e)
 		return blame(j, e);
 	fate = rf_exec_fate(j->x, j->s.timeout, &well);
 	if (!well) {
-		rf_fail(e, RF_EDATA, "%s after its last answer", fate);
+		rf_fail(e, RF_EDATA, "the command %s after its last answer", fate);
 		return blame(j, e);
 	}
 	return RF_OK;

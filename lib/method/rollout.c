@@ -263,7 +263,7 @@ static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_
 	out.h_pred = rf_record_alloc(r, nb * kk * d, 4);
 	out.h_gt = rf_record_alloc(r, (size_t)r->c * kk * d, 4);
 	if (!logp || !h || !kept || !token || !out.tokens || !out.logp || !out.h_pred || !out.h_gt) {
-		rf_fail(e, RF_ENOMEM, "out of memory for the rollouts of a record");
+		rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
 		goto done;
 	}
 	g->dev.ops->download(&g->dev, logp, at->logp, nb * kk * 4);
@@ -316,8 +316,8 @@ enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_recor
 	for (int p = 0; rc == RF_OK && r->positions && (!s->score || r->rollout.tokens) && p < r->c; p++)
 		if (r->positions[p] < 1 || r->positions[p] > r->T - k)
 			rc = rf_fail(e, RF_EDATA,
-			             "position %d is %d, and %d rollout tokens must fit between 1 and the "
-			             "sequence's %d tokens (rf-select -k %d)",
+			             "position %d is %d, but it must be at least 1 and leave room for %d "
+			             "rollout tokens in the sequence of %d tokens (rf-select -k %d)",
 			             p, r->positions[p], k, r->T, k);
 	return rc;
 }
@@ -347,7 +347,7 @@ enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struc
 		pass(&job);
 		rc = fetch(&job, r, e);
 	} else {
-		rc = rf_fail(e, RF_ENOMEM, "out of memory for the rollouts of a record");
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (the rollouts of a record)");
 	}
 	free(job.list);
 	free(job.u);

@@ -103,7 +103,9 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 
 	*short_one = false;
 	if (s->mode != RF_SELECT_UNIFORM && !r->entropy)
-		return rf_fail(e, RF_EDATA, "no entropy (rf-entropy writes it; --mode uniform needs none)");
+		return rf_fail(e, RF_EDATA,
+		               "the record has no entropy (rf-entropy writes it; --mode uniform needs "
+		               "none)");
 	rf_record_drop_rollout(r);
 	r->positions = NULL;
 	r->c = 0;
@@ -111,8 +113,8 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 		*short_one = true;
 		if (s->strict)
 			return rf_fail(e, RF_EDATA,
-			               "%d tokens are too few for %d chunks and rollouts of %d tokens with "
-			               "margin %d",
+			               "a sequence of %d tokens is too short for %d chunks and rollouts of "
+			               "%d tokens with margin %d",
 			               r->T, s->chunks, s->k, s->margin);
 		return RF_OK;
 	}

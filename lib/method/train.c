@@ -373,13 +373,15 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	if (t->loss && r->prompt_len < 0)
 		return rf_fail(
 			e, RF_EDATA,
-			"--loss response needs prompt_len, and there is none (rf-tokenize --prompt-key)");
+			"--loss response needs prompt_len, which the record lacks (rf-tokenize --prompt-key "
+			"writes it)");
 	if (!o->tokens || t->rl_coef == 0)
 		return RF_OK;
 	if (!o->logp)
-		return rf_fail(e, RF_EDATA, "rollouts without log-probabilities (rf-rollout --score)");
+		return rf_fail(e, RF_EDATA,
+		               "the rollouts have no log-probabilities (rf-rollout --score writes them)");
 	if (!r->advantage)
-		return rf_fail(e, RF_EDATA, "rollouts without advantages");
+		return rf_fail(e, RF_EDATA, "the rollouts have no advantages");
 	return RF_OK;
 }
 
@@ -523,7 +525,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	enum rf_code rc = rf_train_open(t, e);
 
 	if (rc == RF_OK && !sorted)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 	if (rc != RF_OK) {
 		free(sorted);
 		return rc;
@@ -542,7 +544,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 	j.list = malloc(host * sizeof *j.list);
 	j.f32 = malloc(host * sizeof *j.f32);
 	if (!j.list || !j.f32)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 	if (rc == RF_OK)
 		rc = reserve(t, sorted, n, e);
 	if (rc == RF_OK) {
@@ -589,7 +591,8 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	if (!isfinite(st->grad_norm))
 		return rf_fail(
 			e, RF_ENUMERIC,
-			"the gradient is not finite: nothing was changed (a smaller --lr, or --on-nan skip)");
+			"the gradient is not finite: nothing was changed (try a smaller --lr, or --on-nan "
+			"skip)");
 	scale = t->grad_clip / (st->grad_norm + 1e-6);
 	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
 		const struct rf_param *p = &table->p[i];

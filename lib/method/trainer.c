@@ -136,15 +136,15 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->updates = at->updates;
 	if (t->at > at->parent && at->step > t->at)
 		return rf_fail(e, RF_EDATA,
-		               "%s went from step %lld to %lld: --at %d was none of its steps, so nothing is "
-		               "trained",
+		               "%s went from step %lld to step %lld: --at %d is not one of its steps, so "
+		               "nothing was trained",
 		               t->engine.path, (long long)at->parent, (long long)at->step, t->at);
 	if (t->at >= 0 && at->step > t->at) {
 		t->done_before = true;
 		return RF_OK;
 	}
 	if (t->at >= 0 && at->step < t->at)
-		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at %d", t->engine.path,
+		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at step %d (--at)", t->engine.path,
 		               (long long)at->step, t->at);
 	t->engine.ckpt = at;
 	if ((rc = check_places(t, e)) != RF_OK)
@@ -164,13 +164,14 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 		return RF_OK;
 	if (!h->weights[0])
 		return rf_fail(e, RF_EDATA,
-		               "the stream does not say which weights made its rollouts (--stale any takes "
-		               "them as they are)");
+		               "the stream does not say which weights made its rollouts (--stale any "
+		               "accepts them)");
 	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
 		if (!strcmp(at->past[i], h->weights))
 			return RF_OK;
 	return rf_fail(e, RF_EDATA,
-	               "the rollouts were made by weights %.12s, the run is at %.12s (--stale %lld)",
+	               "the rollouts were made by weights %.12s, but the run is at %.12s (make them again, "
+	               "or raise --stale, which is %lld)",
 	               h->weights, at->weights, (long long)t->stale_commits);
 }
 
@@ -227,7 +228,7 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].mean);
 	figures(&t->lines, rest, sizeof rest / sizeof *rest);
 	rf_jline_end(&t->lines);
-	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory for metrics") : RF_OK;
+	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
 }
 
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
@@ -306,12 +307,12 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 		struct rf_record **more = realloc(t->batch, (size_t)n * sizeof *more);
 
 		if (!more)
-			return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+			return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 		t->batch = more;
 		t->capacity = n;
 	}
 	if (!(copy = malloc(sizeof *copy)))
-		return rf_fail(e, RF_ENOMEM, "out of memory for a mini-batch");
+		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 	rf_record_init(copy);
 	/* a whole mini-batch waits: without what training does not read */
 	rf_record_hide(&lean);
@@ -347,8 +348,8 @@ static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 		for (size_t i = 0; i < n; i++)
 			if (!isfinite(block[i]))
 				return rf_fail(e, RF_ENUMERIC,
-				               "a weight is not finite after the step: nothing was committed "
-				               "(a smaller --lr)");
+				               "a weight is not finite after the step: nothing was "
+				               "committed (try a smaller --lr)");
 	}
 	return RF_OK;
 }
@@ -375,7 +376,8 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 	if (!t->records)
 		return t->allow_empty ? RF_OK
 		                      : rf_fail(e, RF_EDATA,
-		                                "no records: there is nothing to learn from (--allow-empty)");
+		                                "the stream has no records, so there is nothing to learn "
+		                                "from (--allow-empty accepts it)");
 	return t->count ? step(t, e) : RF_OK;
 }
 
@@ -393,12 +395,12 @@ const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size
 
 	if (t->taught_nothing)
 		snprintf(taught, sizeof taught,
-		         "%d of %d mini-batches had nothing to teach (no next token that counts, every "
-		         "advantage 0)",
+		         "%d of %d mini-batches had nothing to learn from (no token for the next-token "
+		         "loss, every advantage 0)",
 		         t->taught_nothing, t->mini_batches);
 	if (t->skipped)
 		snprintf(skipped, sizeof skipped,
-		         "%d of %d mini-batches were skipped (a gradient that is not finite)", t->skipped,
+		         "%d of %d mini-batches were skipped (their gradients were not finite)", t->skipped,
 		         t->mini_batches);
 	snprintf(buf, size, "%s%s%s", taught, *taught && *skipped ? ", " : "", skipped);
 	return buf;

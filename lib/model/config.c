@@ -33,7 +33,8 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 
 	*cfg = (struct rf_config){ .d = 0 };
 	if (n > MAX_TEXT)
-		return rf_fail(e, RF_EMODEL, "%zu bytes, limit %d", n, MAX_TEXT);
+		return rf_fail(e, RF_EMODEL, "the config has %zu bytes, more than the limit of %d", n,
+		               MAX_TEXT);
 	if ((rc = rf_json_parse(&root, text, n, MAX_DEPTH, e)) != RF_OK)
 		return rc;
 	if (!(r.left = json_copy(root)) || !(cfg->text = malloc(n + 1))) {
@@ -53,7 +54,7 @@ enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, 
 		family->read(&r, cfg);
 	} else {
 		list_families(names, sizeof names);
-		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', and only %s are supported",
+		r.rc = rf_fail(e, RF_EMODEL, "'model_type' is '%s', but only %s are supported",
 		               rf_quote(q, sizeof q, type, strlen(type)), names);
 	}
 	if (r.rc == RF_OK) {
@@ -160,7 +161,7 @@ static enum rf_code set_inner(char **text, const char *key, const char *quoted, 
 	char *inner;
 
 	if (!find(*text, key, &v))
-		return rf_fail(e, RF_EMODEL, "'%s' is not there", key);
+		return rf_fail(e, RF_EMODEL, "the key '%s' is missing", key);
 	if (!(inner = strndup(v.s, v.n)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = set_keys(&inner, quoted, true, tied, false, e)) == RF_OK &&

@@ -69,8 +69,11 @@ int rf_config_word(struct rf_config_reader *r, const char *key, const char *word
 		return 0;
 	if (i >= 0)
 		return i;
-	snprintf(what, sizeof what, "one of %s, not '%s'", words,
-	         s ? rf_quote(q, sizeof q, s, strlen(s)) : "something else");
+	if (s)
+		snprintf(what, sizeof what, "one of %s, not '%s'", words,
+		         rf_quote(q, sizeof q, s, strlen(s)));
+	else
+		snprintf(what, sizeof what, "a string, one of %s", words);
 	rf_config_bad(r, key, what);
 	return 0;
 }

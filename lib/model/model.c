@@ -50,7 +50,7 @@ static enum rf_code bind(struct rf_model *m, struct rf_params *t, struct rf_err 
 	if ((m->layer = calloc((size_t)m->cfg->layers, sizeof *m->layer)) && declare(t, m->cfg, m))
 		return RF_OK;
 	rf_model_unbind(m);
-	return rf_fail(e, RF_ENOMEM, "no memory for %d layers", m->cfg->layers);
+	return rf_fail(e, RF_ENOMEM, "out of memory (%d layers)", m->cfg->layers);
 }
 
 enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e)

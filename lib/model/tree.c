@@ -229,7 +229,7 @@ enum rf_code rf_tree_new(struct rf_tree **out, struct rf_model *m, const struct 
 
 	*out = NULL;
 	if (!t)
-		return rf_fail(e, RF_ENOMEM, "no memory for the plan of a sequence of %d tokens",
+		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               plan->max_len);
 	if (!(t->memory = m->dev->ops->alloc(m->dev, t->bytes))) {
 		rf_tree_free(t);

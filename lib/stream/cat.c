@@ -76,7 +76,8 @@ static enum rf_code same_text(const struct rf_cat *c, const char *what, const ch
                               struct rf_err *e)
 {
 	if (*first && *next && strcmp(first, next))
-		return rf_fail(e, RF_EDATA, "%s: %s %.12s, '%s' has %.12s: they cannot be joined",
+		return rf_fail(e, RF_EDATA,
+		               "%s: its %s is %.12s, that of '%s' is %.12s: the streams cannot be joined",
 		               rf_in_name(c->in), what, next, c->first, first);
 	return RF_OK;
 }
@@ -85,7 +86,8 @@ static enum rf_code same_number(const struct rf_cat *c, const char *what, int64_
                                 int64_t none, struct rf_err *e)
 {
 	if (first != none && next != none && first != next)
-		return rf_fail(e, RF_EDATA, "%s: %s %lld, '%s' has %lld: they cannot be joined",
+		return rf_fail(e, RF_EDATA,
+		               "%s: its %s is %lld, that of '%s' is %lld: the streams cannot be joined",
 		               rf_in_name(c->in), what, (long long)next, c->first, (long long)first);
 	return RF_OK;
 }
@@ -138,7 +140,7 @@ static enum rf_code note_id(struct rf_cat *c, uint64_t id, struct rf_err *e)
 	enum rf_code rc = rf_ids_add(&c->ids, id, &c->same, e);
 
 	if (rc == RF_OK && c->same && !c->o.renumber && c->o.repeat == 1) {
-		rf_fail(e, RF_EDATA, "id %llu occurs twice (--renumber gives new ones)",
+		rf_fail(e, RF_EDATA, "id %llu occurs twice (--renumber assigns new ids)",
 		        (unsigned long long)id);
 		rc = rf_in_blame(c->in, e);
 	}
@@ -178,7 +180,9 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 static enum rf_code cut(struct rf_record *r, int span, struct rf_err *e)
 {
 	if (r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA, "id %llu has no prompt_len, which --span needs",
+		return rf_fail(e, RF_EDATA,
+		               "id %llu has no prompt_len, which --span needs (rf-tokenize --prompt-key "
+		               "writes it)",
 		               (unsigned long long)r->id);
 	if (r->prompt_len == (span == RF_SPAN_PROMPT ? 0 : r->T))
 		return rf_fail(e, RF_EDATA, "id %llu has an empty %s", (unsigned long long)r->id,
@@ -376,12 +380,15 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 		return rc;
 	*next += m.type != RF_MSG_END;
 	if (!renumber && m.seq != seq)
-		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected (--renumber counts anew)",
+		return rf_fail(e, RF_EDATA,
+		               "found record %llu where record %llu was expected (--renumber assigns new "
+		               "numbers)",
 		               (unsigned long long)m.seq, (unsigned long long)seq);
 	if (!renumber && m.type == RF_MSG_END && (rc = rf_end_decode(&end, m.body, e)) == RF_OK &&
 	    end.count != seq - 1)
 		rc = rf_fail(e, RF_EDATA,
-		             "the end counts %llu records, there are %llu (--renumber counts anew)",
+		             "the end record counts %llu records, but there are %llu (--renumber counts "
+		             "them again)",
 		             (unsigned long long)end.count, (unsigned long long)seq - 1);
 	if (rc != RF_OK || !renumber)
 		return rc == RF_OK ? rf_put_message(out, msg, n, e) : rc;
@@ -451,7 +458,9 @@ enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_o
 		if ((rc = copy_lines(lines, out, o, e)) == RF_EOF) {
 			rc = rf_out_close_messages(out, e);
 			if (rc == RF_EDATA)
-				rf_fail(e, rc, "%s: no end line (truncated, or the writer died)",
+				rf_fail(e, rc,
+				        "%s: the end record is missing (the input is truncated, or its "
+				        "writer died)",
 				        rf_lines_name(lines));
 		} else {
 			rf_out_abandon(out);

@@ -38,20 +38,22 @@ enum rf_code rf_frame_header(struct rf_frame *f, const unsigned char *p, struct 
 	uint64_t window;
 
 	if (little(p, 4) >> 4 == 0x184d2a5)
-		return rf_fail(e, RF_EDATA, "a skippable frame, which a stream does not have");
+		return rf_fail(e, RF_EDATA, "this is a skippable frame, which no rf stream has");
 	if (little(p, 4) != 0xfd2fb528)
-		return rf_fail(e, RF_EDATA, "no frame begins here (%02x %02x %02x %02x)", p[0], p[1],
+		return rf_fail(e, RF_EDATA, "no zstd frame begins here (%02x %02x %02x %02x)", p[0], p[1],
 		               p[2], p[3]);
 	if (d >> 3 & 1)
-		return rf_fail(e, RF_EDATA, "a frame with a reserved bit set");
+		return rf_fail(e, RF_EDATA, "the frame has a reserved bit set");
 	if (d & 3)
-		return rf_fail(e, RF_EDATA, "a frame that needs a dictionary");
+		return rf_fail(e, RF_EDATA, "the frame needs a dictionary");
 	if (!n)
 		return rf_fail(e, RF_EDATA,
-		               "a zstd frame without content size, which no rf stream has (was one "
-		               "compressed anew? each record is a frame)");
+		               "the zstd frame does not state its content size, which every frame of an rf "
+		               "stream does (was the stream compressed again? use the original: each "
+		               "record is a frame of its own)");
 	if (!(d >> 2 & 1))
-		return rf_fail(e, RF_EDATA, "a zstd frame without checksum, which no rf stream has");
+		return rf_fail(e, RF_EDATA,
+		               "the zstd frame has no checksum, which every frame of an rf stream has");
 	f->header = rf_frame_header_size(p);
 	f->content = little(p + f->header - n, n) + (n == 2 ? 256 : 0);
 	window = single ? f->content : (UINT64_C(1) << (10 + (p[5] >> 3))) / 8 * (8 + (p[5] & 7));
@@ -69,6 +71,6 @@ enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const
 	b->wire = type == 1 ? 1 : h >> 3;
 	b->most = type == 2 ? f->block_max : h >> 3;
 	if (type == 3 || h >> 3 > f->block_max)
-		return rf_fail(e, RF_EDATA, "damaged frame (a block that cannot be)");
+		return rf_fail(e, RF_EDATA, "damaged frame (it has an impossible block)");
 	return RF_OK;
 }

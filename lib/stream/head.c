@@ -300,7 +300,8 @@ enum rf_code rf_map_sort(struct rf_mp map, const char *what, const char *const *
 		rf_mp_pair(&map, &key, &v);
 		if (*v.p == 0xc0) {
 			char name[80];
-			return rf_fail(e, RF_EDATA, "%s: '%s' is nil: a key that is not known is left out",
+			return rf_fail(e, RF_EDATA,
+			               "%s: '%s' is nil: leave out a key whose value is not known",
 			               what, rf_quote(name, sizeof name, key.data, key.n));
 		}
 		while (i < n && !rf_mp_is(&key, words[i]))
@@ -424,11 +425,12 @@ enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err 
 	if (rc != RF_OK)
 		return rc;
 	if (!v[FORMAT].p)
-		return rf_fail(e, RF_EDATA, "head has no 'format'");
+		return rf_fail(e, RF_EDATA, "the head has no 'format'");
 	if ((rc = read_uint(v[FORMAT], "format", 1, INT64_MAX, &u, e)) != RF_OK)
 		return rc;
 	if (u != RF_FORMAT)
-		return rf_fail(e, RF_EDATA, "format %llu, this rf-tools reads %d",
+		return rf_fail(e, RF_EDATA,
+		               "the stream has format %llu, but this version of rf-tools reads format %d",
 		               (unsigned long long)u, RF_FORMAT);
 	if (v[VOCAB].p && (rc = read_uint(v[VOCAB], "vocab", 1, INT32_MAX, &u, e)) == RF_OK)
 		h->vocab = (int)u;

@@ -106,7 +106,7 @@ static const char *check(struct rf_mp *m)
 			why = NULL;
 		if (!why && (it.type == RF_MP_ARRAY || it.type == RF_MP_MAP)) {
 			if (depth == RF_MSG_DEPTH)
-				why = "nested more than 8 deep";
+				why = "it is nested more than 8 levels deep";
 			else
 				left[depth++] = (uint64_t)it.n * (it.type == RF_MP_MAP ? 2 : 1);
 		}
@@ -117,7 +117,7 @@ static const char *check(struct rf_mp *m)
 		while (depth && !left[depth - 1])
 			depth--;
 	} while (depth);
-	return m->p == m->end ? NULL : "more bytes than one object";
+	return m->p == m->end ? NULL : "bytes follow the first object";
 }
 
 enum rf_code rf_msg_check(const void *msg, size_t n, struct rf_err *e)

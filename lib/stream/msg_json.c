@@ -400,15 +400,15 @@ static enum rf_code pack_base64(msgpack_packer *pk, struct rf_jvalue *v, struct 
 	char *s;
 
 	if (!rf_jscan_is_string(v))
-		return rf_fail(e, RF_EDATA, "\"base64\" wants a string, not %s", rf_jscan_kind(v));
+		return rf_fail(e, RF_EDATA, "\"base64\" must be a string, not %s", rf_jscan_kind(v));
 	s = rf_jscan_text(v, &n);
 	if (n % 4)
-		return rf_fail(e, RF_EDATA, "\"base64\" wants a multiple of 4 digits, padded with '='");
+		return rf_fail(e, RF_EDATA, "\"base64\" must have a multiple of 4 digits, padded with '='");
 	pads = n && s[n - 1] == '=' ? s[n - 2] == '=' ? 2 : 1 : 0;
 	for (size_t i = 0; i < n; i++) {
 		int d = i < n - pads ? base64_digit(s[i]) : 0;
 		if (d < 0)
-			return rf_fail(e, RF_EDATA, "\"base64\": byte %zu is no digit of base64", i + 1);
+			return rf_fail(e, RF_EDATA, "\"base64\": byte %zu is not a base64 digit", i + 1);
 		bits = bits << 6 | (uint32_t)d;
 		if (i % 4 == 3)
 			for (int shift = 16; shift >= 0; shift -= 8)
@@ -461,7 +461,7 @@ static enum rf_code pack_numbers(msgpack_packer *pk, const struct dtype *type, c
 
 	/* a number takes a byte of text at least, so this is no more than 8 times the line */
 	if (n > UINT32_MAX / type->size)
-		return rf_fail(e, RF_EDATA, "an array of 4 GiB or more");
+		return rf_fail(e, RF_EDATA, "an array has 4 GiB or more, which no message can hold");
 	if (!(out = malloc(n * type->size + 1)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (an array of %zu numbers)", n);
 	for (; rf_jscan_next(data, NULL, &v); i++) {
@@ -503,7 +503,7 @@ static enum rf_code pack_array(msgpack_packer *pk, const struct rf_jvalue *dtype
 		msgpack_pack_uint64(pk, size);
 	}
 	if (need != n)
-		return rf_fail(e, RF_EDATA, "an array has %zu numbers, its shape needs %llu", n,
+		return rf_fail(e, RF_EDATA, "an array has %zu numbers, but its shape needs %llu", n,
 		               (unsigned long long)need);
 	rf_pack_text(pk, "data");
 	return pack_numbers(pk, type, data, n, e);
@@ -547,7 +547,7 @@ static enum rf_code pack_literal(struct rf_buf *b, struct rf_jvalue *v, int dept
 	if (rf_jscan_is_object(v))
 		return pack_map(b, v, depth, e);
 	if (!rf_jscan_is_string(v))
-		return rf_fail(e, RF_EDATA, "\"literal\" wants a string or an object, not %s",
+		return rf_fail(e, RF_EDATA, "\"literal\" must be a string or an object, not %s",
 		               rf_jscan_kind(v));
 	rf_pack_init(&pk, b);
 	s = rf_jscan_text(v, &n);
@@ -604,7 +604,7 @@ static enum rf_code pack_value(struct rf_buf *b, struct rf_jvalue *v, int depth,
 	double x;
 
 	if (depth > RF_MSG_DEPTH)
-		return rf_fail(e, RF_EDATA, "nested more than %d deep", RF_MSG_DEPTH);
+		return rf_fail(e, RF_EDATA, "the line is nested more than %d levels deep", RF_MSG_DEPTH);
 	rf_pack_init(&pk, b);
 	switch (*v->s) {
 	case '{': return pack_object(b, v, depth, e);
@@ -627,7 +627,7 @@ static enum rf_code pack_value(struct rf_buf *b, struct rf_jvalue *v, int depth,
 		else if (rf_jscan_real(v, &x))
 			msgpack_pack_double(&pk, x);
 		else
-			return rf_fail(e, RF_EDATA, "a number that is too large or too long");
+			return rf_fail(e, RF_EDATA, "a number is too large or too long");
 		return RF_OK;
 	}
 }
@@ -642,14 +642,16 @@ static enum rf_code pack_line(struct rf_buf *b, const struct rf_jvalue *line, st
 	size_t n;
 
 	if (!rf_jscan_is_object(line))
-		return rf_fail(e, RF_EDATA, "a line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}",
+		return rf_fail(e, RF_EDATA,
+		               "the line is %s, not {\"seq\":..,\"type\":..,\"body\":{..}}",
 		               rf_jscan_kind(line));
 	seq = member(line, "seq");
 	type = member(line, "type");
 	body = member(line, "body");
 	if (elements(line) != 3 || !seq.s || !type.s || !body.s || !rf_jscan_uint(&seq, &u) ||
 	    !rf_jscan_is_string(&type) || !rf_jscan_is_object(&body))
-		return rf_fail(e, RF_EDATA, "a line is not {\"seq\":..,\"type\":..,\"body\":{..}}");
+		return rf_fail(e, RF_EDATA,
+		               "the line is not {\"seq\":..,\"type\":..,\"body\":{..}}");
 	rf_pack_init(&pk, b);
 	msgpack_pack_array(&pk, 3);
 	msgpack_pack_uint64(&pk, u);

@@ -89,7 +89,7 @@ const char *rf_mp_next(struct rf_mp *m, struct rf_mp_item *it)
 	if (tag >= 0xc0 && tag < 0xe0) {
 		int n = follow[tag - 0xc0];
 		if (n < 0)
-			return n == -1 ? "byte c1 begins no msgpack object" : "an extension type";
+			return n == -1 ? "byte c1 does not begin a msgpack object" : "an extension type";
 		if (m->end - p < n)
 			return "the message is cut short";
 		v = number(p, n);

@@ -152,7 +152,8 @@ static enum rf_code bad_name(const char *name, size_t n, struct rf_err *e)
 {
 	char shown[4 * RF_PART_NAME];
 
-	return rf_fail(e, RF_EDATA, "'%s' is not a name of up to %d letters, digits and '_', a letter first",
+	return rf_fail(e, RF_EDATA,
+	               "'%s' is not a name of up to %d letters, digits and '_' that begins with a letter",
 	               rf_quote(shown, sizeof shown, name, n), RF_PART_NAME);
 }
 
@@ -270,7 +271,7 @@ float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
 	if (!rf_part_named(name, n))
 		bad_name(name, n, e);
 	else if (rf_part(w, name))
-		rf_fail(e, RF_EDATA, "reward has a part '%s' already", name);
+		rf_fail(e, RF_EDATA, "reward already has a part '%s'", name);
 	else if (w->parts == RF_PARTS)
 		too_many_parts(e);
 	else if (!(copy = rf_record_alloc(r, n + 1, 1)) ||
@@ -479,7 +480,8 @@ static enum rf_code check_size(const struct rf_record *r, const struct field *f,
 			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, key);
 	if (!count(r, f, n) || *n > UINT32_MAX / 4)
 		return rf_fail(e, RF_EIO,
-		               "%s%s has 4 GiB or more, which no message holds: use shorter sequences", pre,
+		               "%s%s has 4 GiB or more, which no message can hold: use shorter sequences",
+		               pre,
 		               key);
 	return RF_OK;
 }
@@ -540,7 +542,8 @@ static enum rf_code check_fields(const struct rf_record *r, const struct field *
 			break;
 		case LENGTH:
 			if (r->prompt_len > r->T)
-				rc = rf_fail(e, RF_EDATA, "prompt_len is %d, the sequence has %d tokens",
+				rc = rf_fail(e, RF_EDATA,
+				             "prompt_len is %d, but the sequence has only %d tokens",
 				             r->prompt_len, r->T);
 			break;
 		case MAP:
@@ -567,20 +570,21 @@ static enum rf_code check_fields(const struct rf_record *r, const struct field *
 enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err *e)
 {
 	if (!r->tokens)
-		return rf_fail(e, RF_EDATA, "record has no 'tokens'");
+		return rf_fail(e, RF_EDATA, "the record has no 'tokens'");
 	if (r->rollout.tokens && !r->positions)
-		return rf_fail(e, RF_EDATA, "rollout without positions");
+		return rf_fail(e, RF_EDATA, "the record has a rollout but no positions");
 	if (r->reward.kind && !r->rollout.tokens)
-		return rf_fail(e, RF_EDATA, "reward without rollout");
+		return rf_fail(e, RF_EDATA, "the record has a reward but no rollout");
 	if (r->advantage && !r->rollout.tokens)
-		return rf_fail(e, RF_EDATA, "advantage without rollout");
+		return rf_fail(e, RF_EDATA, "the record has an advantage but no rollout");
 	if (!r->rollout.h_pred != !r->rollout.h_gt)
-		return rf_fail(e, RF_EDATA, "rollout has %s and no %s", r->rollout.h_pred ? "h_pred" : "h_gt",
+		return rf_fail(e, RF_EDATA, "rollout has %s but no %s", r->rollout.h_pred ? "h_pred" : "h_gt",
 		               r->rollout.h_pred ? "h_gt" : "h_pred");
 	if (r->reward.kind && !r->reward.total)
 		return rf_fail(e, RF_EDATA, "reward has no 'total'");
 	if (r->reward.kind && r->reward.n != r->rollout.n)
-		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, rollout has %d", r->reward.n,
+		return rf_fail(e, RF_EDATA, "reward has %d numbers per position, but rollout has %d",
+		               r->reward.n,
 		               r->rollout.n);
 	return check_fields(r, record_fields, vocab, e);
 }
@@ -620,16 +624,17 @@ static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape
 		return "is not an array {dtype, shape, data}, in this order";
 	rf_mp_next(&v, &it);
 	if (!rf_mp_is(&it, dtype))
-		return *dtype == '<' && dtype[1] == 'i' ? "has not the dtype <i4" : "has not the dtype <f4";
+		return *dtype == '<' && dtype[1] == 'i' ? "does not have the dtype <i4"
+		                                        : "does not have the dtype <f4";
 	rf_mp_next(&v, &it);
 	if (!rf_mp_is(&it, "shape"))
 		return "is not an array {dtype, shape, data}, in this order";
 	rf_mp_next(&v, &it);
 	if (it.type != RF_MP_ARRAY || it.n != (uint32_t)ndim)
-		return ndim == 1   ? "has not 1 dimension"
-		       : ndim == 2 ? "has not 2 dimensions"
-		       : ndim == 3 ? "has not 3 dimensions"
-		                   : "has not 4 dimensions";
+		return ndim == 1   ? "does not have 1 dimension"
+		       : ndim == 2 ? "does not have 2 dimensions"
+		       : ndim == 3 ? "does not have 3 dimensions"
+		                   : "does not have 4 dimensions";
 	for (int i = 0; i < ndim; i++) {
 		rf_mp_next(&v, &it);
 		if (it.type != RF_MP_UINT || it.u > INT32_MAX)
@@ -666,10 +671,10 @@ static enum rf_code read_array(struct rf_record *r, const struct field *f, const
 		want[i] = (uint64_t)size_now(r, f->dims[i]);
 	}
 	if (memcmp(shape, want, (size_t)ndim * sizeof *shape))
-		return rf_fail(e, RF_EDATA, "%s%s has the shape %s, %s was expected", pre, key,
+		return rf_fail(e, RF_EDATA, "%s%s has the shape %s where %s was expected", pre, key,
 		               shape_text(a, sizeof a, shape, ndim), shape_text(b, sizeof b, want, ndim));
 	if (!count(r, f, &n) || 4 * n != data.n)
-		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which its shape %s does not need",
+		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which does not match its shape %s",
 		               pre, key, (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
 	if (!(*to = rf_record_alloc(r, n, 4)))
 		return no_memory(key, e);
@@ -742,7 +747,8 @@ static enum rf_code read_parts(struct rf_record *r, const struct field *f, struc
 		memcpy(name, key.data, key.n);
 		name[key.n] = 0;
 		if (known(name))
-			return rf_fail(e, RF_EDATA, "reward.parts has '%s', whose place is beside it", name);
+			return rf_fail(e, RF_EDATA, "reward.parts has '%s', which is a key of reward itself",
+			               name);
 		if ((rc = read_array(r, f, in_map, name, v, &p, e)) == RF_OK)
 			w->part[w->parts++] = (struct rf_part){ name, p };
 	}
@@ -765,12 +771,12 @@ static enum rf_code read_field(struct rf_record *r, const struct field *f, const
 	switch (f->kind) {
 	case ID:
 		if (it.type != RF_MP_UINT)
-			return rf_fail(e, RF_EDATA, "id is not a whole number from 0");
+			return rf_fail(e, RF_EDATA, "id is not a whole number of 0 or more");
 		r->id = it.u;
 		return RF_OK;
 	case LENGTH:
 		if (it.type != RF_MP_UINT || it.u > INT32_MAX)
-			return rf_fail(e, RF_EDATA, "prompt_len is not a whole number from 0");
+			return rf_fail(e, RF_EDATA, "prompt_len is not a whole number of 0 or more");
 		r->prompt_len = (int)it.u;
 		return RF_OK;
 	case REAL:

@@ -45,26 +45,27 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 		return NULL;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (n >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n)) {
-			snprintf(buf, size, "magic %02x %02x: %s?", p[0], p[1], kinds[i].name);
+			snprintf(buf, size, "it begins with %02x %02x, like %s", p[0], p[1], kinds[i].name);
 			return buf;
 		}
 	if (n > 9 && p[8] == '{' && !p[6] && !p[7]) {
-		snprintf(buf, size, "looks like safetensors");
+		snprintf(buf, size, "it looks like safetensors");
 	} else if (is_text(p, n)) {
 		while (blank < n && strchr(" \t\r\n", p[blank]))
 			blank++;
 		rf_quote(quoted, 32, p, n);
 		if (blank < n && (p[blank] == '{' || p[blank] == '['))
 			snprintf(buf, size,
-			         "looks like JSON: '%s' (rf-cat --json reads what rf-dump --json printed, "
-			         "rf-tokenize reads text)",
+			         "it looks like JSON: '%s' (rf-cat --json reads what rf-dump --json "
+			         "printed, rf-tokenize reads text)",
 			         quoted);
 		else
-			snprintf(buf, size, "looks like text: '%s' (rf-tokenize reads text)", quoted);
+			snprintf(buf, size, "it looks like text: '%s' (rf-tokenize reads text)", quoted);
 	} else if (n > 2 && p[0] == 0x93 && p[1] == 0 && p[2] >> 5 == 5) {
-		snprintf(buf, size, "looks like msgpack that lost its zstd frames");
+		snprintf(buf, size,
+		         "it looks like an rf stream that was decompressed: use the compressed one");
 	} else if ((p[0] >= 0x80 && p[0] < 0xa0) || (p[0] >= 0xdc && p[0] < 0xe0)) {
-		snprintf(buf, size, "looks like msgpack without zstd frames");
+		snprintf(buf, size, "it looks like msgpack without zstd frames");
 	} else {
 		snprintf(buf, size, "it begins with %02x %02x %02x %02x", p[0], n > 1 ? p[1] : 0,
 		         n > 2 ? p[2] : 0, n > 3 ? p[3] : 0);

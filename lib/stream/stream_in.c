@@ -119,7 +119,7 @@ enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
 
 static enum rf_code truncated(struct rf_err *e)
 {
-	return rf_fail(e, RF_EDATA, "truncated frame (the stream was cut, or its writer died)");
+	return rf_fail(e, RF_EDATA, "the frame is truncated (the stream was cut, or its writer died)");
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -141,10 +141,12 @@ static enum rf_code header(struct rf_in *in, struct rf_frame *f, struct rf_err *
 	if ((rc = rf_frame_header(f, in->buf + in->at, e)) != RF_OK)
 		return rc;
 	if (f->content > in->max_record)
-		return rf_fail(e, RF_EDATA, "record claims %llu bytes, limit %llu (--max-record)",
+		return rf_fail(e, RF_EDATA,
+		               "the record claims %llu bytes, more than the limit of %llu (raise "
+		               "--max-record)",
 		               (unsigned long long)f->content, (unsigned long long)in->max_record);
 	if (f->window > RF_WINDOW_MAX)
-		return rf_fail(e, RF_EDATA, "a frame with a window of %llu bytes, more than 8 MiB",
+		return rf_fail(e, RF_EDATA, "the frame has a window of %llu bytes, more than 8 MiB",
 		               (unsigned long long)f->window);
 	return RF_OK;
 }
@@ -168,14 +170,14 @@ static enum rf_code gather(struct rf_in *in, struct rf_frame *f, size_t *n, stru
 		most += b.most;
 		if (*n > ZSTD_COMPRESSBOUND(in->max_record))
 			return rf_fail(e, RF_EDATA,
-			               "a frame of more bytes than --max-record allows a record");
+			               "the frame has more bytes than --max-record allows for a record");
 		if ((rc = fill(in, *n, e)) != RF_OK)
 			return rc;
 		if (shorter(in, *n))
 			return truncated(e);
 	}
 	if (rc == RF_OK && f->content > most)
-		return rf_fail(e, RF_EDATA, "record claims %llu bytes, its blocks hold at most %llu",
+		return rf_fail(e, RF_EDATA, "the record claims %llu bytes, but its blocks hold at most %llu",
 		               (unsigned long long)f->content, (unsigned long long)most);
 	return rc;
 }
@@ -215,7 +217,9 @@ static enum rf_code next_frame(struct rf_in *in, struct rf_err *e)
 		return rc;
 	if (shorter(in, 1))
 		return rf_fail(e, RF_EDATA,
-		               in->seq ? "no end record (truncated, or the writer died)" : "empty stream");
+		               in->seq ? "the end record is missing (the stream is truncated, or its writer "
+		                         "died)"
+		                       : "the stream is empty");
 	if ((rc = gather(in, &f, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = decompress(in, in->buf + in->at, n, f.content, e)) != RF_OK)
@@ -236,23 +240,24 @@ enum rf_code rf_msg_open(struct rf_msg *m, const void *msg, size_t n, struct rf_
 
 	rf_mp_next(&p, &it);
 	if (it.type != RF_MP_ARRAY || it.n != 3)
-		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]");
+		return rf_fail(e, RF_EDATA, "the message is not [seq, type, body]");
 	rf_mp_next(&p, &it);
 	if (it.type != RF_MP_UINT)
-		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]: seq is not a whole number");
+		return rf_fail(e, RF_EDATA,
+		               "the message is not [seq, type, body]: seq is not a whole number");
 	m->seq = it.u;
 	rf_mp_next(&p, &it);
 	if (it.type != RF_MP_STR)
-		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]: type is not a string");
+		return rf_fail(e, RF_EDATA, "the message is not [seq, type, body]: type is not a string");
 	for (m->type = RF_MSG_HEAD; m->type <= RF_MSG_END && !rf_mp_is(&it, types[m->type]);)
 		m->type++;
 	if (m->type > RF_MSG_END)
-		return rf_fail(e, RF_EDATA, "message of type '%s', which format %d does not have",
+		return rf_fail(e, RF_EDATA, "the message has the type '%s', which format %d does not define",
 		               rf_quote(quoted, sizeof quoted, it.data, it.n), RF_FORMAT);
 	m->body = p;
 	rf_mp_next(&p, &it);
 	if (it.type != RF_MP_MAP)
-		return rf_fail(e, RF_EDATA, "message is not [seq, type, body]: body is not a map");
+		return rf_fail(e, RF_EDATA, "the message is not [seq, type, body]: body is not a map");
 	return RF_OK;
 }
 
@@ -269,9 +274,9 @@ enum rf_code rf_end_decode(struct rf_end *end, struct rf_mp body, struct rf_err 
 	if (rc != RF_OK)
 		return rc;
 	if (!v[0].p || rf_mp_next(&v[0], &count) || count.type != RF_MP_UINT)
-		return rf_fail(e, RF_EDATA, "no 'count'");
+		return rf_fail(e, RF_EDATA, "the end record has no 'count'");
 	if (!v[1].p || rf_mp_next(&v[1], &hash) || hash.type != RF_MP_UINT)
-		return rf_fail(e, RF_EDATA, "no 'xxh64'");
+		return rf_fail(e, RF_EDATA, "the end record has no 'xxh64'");
 	*end = (struct rf_end){ count.u, hash.u };
 	return RF_OK;
 }
@@ -285,10 +290,10 @@ static enum rf_code end_of_stream(struct rf_in *in, const struct rf_msg *m, stru
 		return rc;
 	in->claimed = end.xxh64;
 	if (end.count != in->seq - 1)
-		return rf_fail(e, RF_EDATA, "it counts %llu records, there are %llu",
+		return rf_fail(e, RF_EDATA, "it counts %llu records, but there are %llu",
 		               (unsigned long long)end.count, (unsigned long long)in->seq - 1);
 	if (in->hashed && end.xxh64 != XXH64_digest(in->hash))
-		return rf_fail(e, RF_EDATA, "its hash is not that of the records before it");
+		return rf_fail(e, RF_EDATA, "its hash does not match the records before it");
 	if ((rc = fill(in, 4, e)) != RF_OK)
 		return rc;
 	if (!shorter(in, 4) && !memcmp(in->buf + in->at, "\x28\xb5\x2f\xfd", 4))
@@ -310,10 +315,12 @@ static enum rf_code next_message(struct rf_in *in, struct rf_msg *m, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	if (m->seq != in->seq)
-		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m->seq,
+		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
+		               (unsigned long long)m->seq,
 		               (unsigned long long)in->seq);
 	if (!m->seq != (m->type == RF_MSG_HEAD))
-		return rf_fail(e, RF_EDATA, m->seq ? "a second head" : "the first message is not a head");
+		return rf_fail(e, RF_EDATA,
+		               m->seq ? "this is a second head" : "the first message is not a head");
 	if (m->type == RF_MSG_END)
 		rc = end_of_stream(in, m, e);
 	else
@@ -334,7 +341,7 @@ static enum rf_code failed(struct rf_in *in, enum rf_code rc)
 static enum rf_code go_on(struct rf_in *in, struct rf_err *e)
 {
 	if (in->state == FAILED)
-		return rf_fail(e, in->failure, "%s: read on after a failure", in->name);
+		return rf_fail(e, in->failure, "%s: reading continued after a failure", in->name);
 	if (in->state == ENDED)
 		return RF_EOF;
 	in->state = RECORDS;
@@ -536,7 +543,9 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	if (shorter(in, 1))
-		return rf_fail(e, RF_EDATA, "%s: empty stream (upstream produced nothing)", in->name);
+		return rf_fail(e, RF_EDATA,
+		               "%s: the stream is empty (the program that writes it produced nothing)",
+		               in->name);
 	/* more only if it is no stream: a head may be shorter, and all that comes for a while */
 	if (rf_sniff(buf, sizeof buf, in->buf + in->at, in->have - in->at) &&
 	    (rc = fill(in, RF_SNIFF, e)) != RF_OK)
@@ -554,7 +563,7 @@ static enum rf_code read_head(struct rf_in *in, struct rf_err *e)
 	         inside[0] != 0x93)
 		looks = rf_sniff(buf, sizeof buf, inside, n);
 	if (looks)
-		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame of something else: %s",
+		return rf_fail(e, RF_EDATA, "%s: not an rf stream: a zstd frame with other contents: %s",
 		               in->name, looks);
 	return rc == RF_EIO ? rc : at(in, 0, 0, e);
 }

@@ -56,9 +56,9 @@ static enum rf_code emit(struct rf_out *out, struct rf_err *e)
 		return no_memory(out, e);
 	if (out->msg.n > out->most)
 		return rf_fail(e, RF_EDATA,
-		               "%s: record %llu would have %zu bytes, limit %llu (--max-record, here and of "
-		               "whoever reads it; shorter "
-		               "sequences or fewer rollouts need less)",
+		               "%s: record %llu would have %zu bytes, more than the limit of %llu (raise "
+		               "--max-record, also of the programs that read the stream, or use shorter "
+		               "sequences or fewer rollouts)",
 		               out->file.name, (unsigned long long)out->seq, out->msg.n,
 		               (unsigned long long)out->most);
 	bound = ZSTD_compressBound(out->msg.n);
@@ -201,17 +201,19 @@ static enum rf_code put_message(struct rf_out *out, const void *msg, size_t n, s
 	if (rc != RF_OK)
 		return rc;
 	if (out->ended)
-		return rf_fail(e, RF_EDATA, "a message after the end record");
+		return rf_fail(e, RF_EDATA, "a message follows the end record");
 	if (m.seq != out->seq)
-		return rf_fail(e, RF_EDATA, "record %llu where %llu was expected", (unsigned long long)m.seq,
+		return rf_fail(e, RF_EDATA, "found record %llu where record %llu was expected",
+		               (unsigned long long)m.seq,
 		               (unsigned long long)out->seq);
 	if (!m.seq != (m.type == RF_MSG_HEAD))
-		return rf_fail(e, RF_EDATA, m.seq ? "a second head" : "the first message is not a head");
+		return rf_fail(e, RF_EDATA,
+		               m.seq ? "this is a second head" : "the first message is not a head");
 	if (m.type == RF_MSG_END) {
 		if ((rc = rf_end_decode(&end, m.body, e)) != RF_OK)
 			return rc;
 		if (end.count != out->seq - 1)
-			return rf_fail(e, RF_EDATA, "the end counts %llu records, there are %llu",
+			return rf_fail(e, RF_EDATA, "the end record counts %llu records, but there are %llu",
 			               (unsigned long long)end.count, (unsigned long long)out->seq - 1);
 		out->ended = true;
 		return put_end(out, e);
@@ -228,7 +230,9 @@ enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struc
 
 enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e)
 {
-	enum rf_code rc = out->ended ? RF_OK : rf_fail(e, RF_EDATA, "%s: no end record", out->file.name);
+	enum rf_code rc = out->ended
+	                          ? RF_OK
+	                          : rf_fail(e, RF_EDATA, "%s: the end record is missing", out->file.name);
 
 	return finish(out, rc, e);
 }

@@ -102,7 +102,8 @@ static enum rf_code take_ids(struct rf_sequences *s, struct rf_err *e)
 
 	for (size_t i = 0; i < d->count; i++)
 		if (d->ids[i] >= s->vocab)
-			return rf_fail(e, RF_EDATA, "'tokens' has %d at %zu, the vocabulary is %d",
+			return rf_fail(e, RF_EDATA,
+			               "'tokens' has %d at index %zu, outside the vocabulary of %d",
 			               (int)d->ids[i], i, s->vocab);
 	s->ids = d->ids;
 	s->count = s->prompt = d->count;
@@ -150,9 +151,8 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 		switch (s->o.truncate) {
 		case RF_TRUNCATE_ERROR:
 			return rf_fail(e, RF_EDATA,
-			               "the document has %zu tokens, --max-len is %zu (--truncate left, "
-			               "right or split "
-			               "cuts it)",
+			               "the document has %zu tokens, more than --max-len %zu (--truncate "
+			               "left, right or split cuts it)",
 			               n, max);
 		case RF_TRUNCATE_LEFT:
 			s->at = n - max;
@@ -221,8 +221,8 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 		n = (size_t)s->o.max_len;
 	if (n > INT_MAX) {
 		rf_fail(e, RF_EDATA,
-		        "the document has %zu tokens, a sequence at most %d (--max-len and --truncate cut "
-		        "it)",
+		        "the document has %zu tokens, but a sequence can have at most %d (--max-len and "
+		        "--truncate cut it)",
 		        n, INT_MAX);
 		return rf_text_blame(s->text, e);
 	}
@@ -239,8 +239,8 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	r->meta = d->meta;
 	if (message_size(r) > s->max_record) {
 		rf_fail(e, RF_EDATA,
-		        "a record of %zu tokens would be longer than %llu bytes (--max-record; --max-len and "
-		        "--truncate cut it)",
+		        "a record of %zu tokens would be longer than %llu bytes (raise --max-record, or cut "
+		        "the document with --max-len and --truncate)",
 		        n, (unsigned long long)s->max_record);
 		return rf_text_blame(s->text, e);
 	}

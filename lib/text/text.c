@@ -240,7 +240,7 @@ static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char *
 
 	*text = rf_jscan_text(v, &n);
 	if (strlen(*text) != n)
-		return rf_fail(e, RF_EDATA, "'%s' holds a zero byte, which only texts may",
+		return rf_fail(e, RF_EDATA, "'%s' contains a NUL, which only a text or prompt may contain",
 		               rf_quote(q, sizeof q, key, strlen(key)));
 	return RF_OK;
 }
@@ -258,13 +258,14 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct 
 	if (rf_jscan_is_list(v))
 		for (; rf_jscan_next(v, NULL, &each); n++)
 			if (!rf_jscan_is_string(&each))
-				return rf_fail(e, RF_EDATA, "'%s' has %s at %zu, not a string", q,
+				return rf_fail(e, RF_EDATA, "'%s' has %s at index %zu, not a string", q,
 				               rf_jscan_kind(&each), n);
 	if (n == 0)
 		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q,
 		               rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
 	if (n > MAX_VALUES)
-		return rf_fail(e, RF_EDATA, "'%s' has %zu answers, at most %d can be kept", q, n, MAX_VALUES);
+		return rf_fail(e, RF_EDATA, "'%s' has %zu answers, but a record can have at most %d", q, n,
+		               MAX_VALUES);
 	const char **all = room(t->all, &t->all_cap, n, sizeof *all);
 	if (!all)
 		return no_memory(e);
@@ -319,11 +320,12 @@ static enum rf_code pack_container(msgpack_packer *p, const struct rf_jvalue *v,
 	enum rf_code rc = RF_OK;
 
 	if (depth == 0)
-		return rf_fail(e, RF_EDATA, "lists and objects more than %d deep", META_DEPTH);
+		return rf_fail(e, RF_EDATA, "lists and objects are nested more than %d levels deep",
+		               META_DEPTH);
 	while (rf_jscan_next(v, k, &each))
 		n++;
 	if (n > (size_t)(MAX_VALUES - *values))
-		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
+		return rf_fail(e, RF_EDATA, "there are more than %d values", MAX_VALUES);
 	if (object)
 		msgpack_pack_map(p, n);
 	else
@@ -346,7 +348,7 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth
 	double x;
 
 	if (++*values > MAX_VALUES)
-		return rf_fail(e, RF_EDATA, "more than %d values", MAX_VALUES);
+		return rf_fail(e, RF_EDATA, "there are more than %d values", MAX_VALUES);
 	if (rf_jscan_is_list(v) || rf_jscan_is_object(v))
 		return pack_container(p, v, depth, values, e);
 	if (rf_jscan_is_string(v))
@@ -364,7 +366,7 @@ static enum rf_code pack(msgpack_packer *p, const struct rf_jvalue *v, int depth
 	else if (v->s[0] == 'f')
 		msgpack_pack_false(p);
 	else
-		return rf_fail(e, RF_EDATA, "%s that does not fit into 64 bits", rf_jscan_kind(v));
+		return rf_fail(e, RF_EDATA, "%s does not fit into 64 bits", rf_jscan_kind(v));
 	return RF_OK;
 }
 
@@ -422,7 +424,7 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 	t->ids = ids;
 	for (n = 0; rf_jscan_next(v, NULL, &each); n++) {
 		if (!rf_jscan_int(&each, &id) || id < 0 || id > INT32_MAX)
-			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at %zu, not a token id",
+			return rf_fail(e, RF_EDATA, "'tokens' has '%s' at index %zu, not a token id",
 			               rf_quote((char[40]){ 0 }, 40, each.s, each.n), n);
 		ids[n] = (int32_t)id;
 	}
@@ -441,7 +443,7 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 	if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK)
 		return rc;
 	if (!rf_jscan_is_object(&line))
-		return rf_fail(e, RF_EDATA, "%s, not an object", rf_jscan_kind(&line));
+		return rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(&line));
 
 	/* everything is found before anything is unescaped */
 	if (t->format == RF_TEXT_IDS)

@@ -117,7 +117,7 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	if (!find_file(dir, file))
 		return RF_OK;
 	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
-		return rf_fail(e, RF_EMODEL, "%s: %lld bytes, limit %d", file,
+		return rf_fail(e, RF_EMODEL, "%s: the file has %lld bytes, more than the limit of %d", file,
 		               (long long)st.st_size, MAX_FILE);
 	/* a config names a kind; what the kind knows of beside it is not in this file */
 	if (strcmp(rf_disk_name(file), "tokenizer_config.json"))
@@ -151,12 +151,12 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 		               strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
 		return rf_fail(e, RF_EMODEL,
-		               "%s: holds no tokenizer (tokenizer.model, tokenizer.json, "
-		               "tokenizer_config.json); the byte "
-		               "tokenizer needs none (rf-tokenize --bytes, rf-dump --tokenizer bytes)",
+		               "%s: there is no tokenizer here (tokenizer.model, tokenizer.json, "
+		               "tokenizer_config.json); the byte tokenizer needs no files (rf-tokenize "
+		               "--bytes, rf-dump --tokenizer bytes)",
 		               rf_quote(q, sizeof q, path, strlen(path)));
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return rf_fail(e, RF_EMODEL, "%s: not a regular file, which is read twice",
+		return rf_fail(e, RF_EMODEL, "%s: not a regular file (a tokenizer's file is read twice)",
 		               rf_quote(q, sizeof q, path, strlen(path)));
 	n = strlen(file);
 	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
@@ -175,12 +175,12 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 		return open_kind(t, kind, file, e);
 	if (!*name)
 		return rf_fail(e, RF_EMODEL,
-		               "%s: names no kind of tokenizer (neither tokenizer_class nor model.type)",
+		               "%s: the file names no kind of tokenizer (neither tokenizer_class nor "
+		               "model.type)",
 		               rf_quote(q, sizeof q, file, strlen(file)));
 	return rf_fail(e, RF_EMODEL,
-	               "%s: a tokenizer of the kind '%s', which is not supported (ByT5Tokenizer is: bytes; "
-	               "rf-tokenize "
-	               "--format ids --vocab N takes ids made elsewhere)",
+	               "%s: tokenizers of the kind '%s' are not supported, only ByT5Tokenizer (bytes); "
+	               "rf-tokenize --format ids --vocab N takes ids made with another program",
 	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
