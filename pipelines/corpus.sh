@@ -26,7 +26,7 @@ die() {
 [ $# -eq 1 ] || [ $# -eq 2 ] || die 64 "usage: corpus.sh OUT [PACKAGE.deb]"
 out=${1%/}
 deb=${2-}
-[ ! -e "$out" ] || die 65 "$out: already there"
+[ ! -e "$out" ] || die 65 "$out: exists already"
 
 mkdir -p -- "$(dirname -- "$out")"
 # What a killed one left goes; of one that works the folder is locked.
@@ -43,8 +43,8 @@ trap 'exit 143' TERM
 mkdir "$tmp/out"
 
 if [ -n "$deb" ]; then
-	[ -r "$deb" ] || die 66 "$deb: cannot be read"
-	dpkg-deb --fsys-tarfile "$deb" >"$tmp/tar" || die 65 "$deb: not a package"
+	[ -r "$deb" ] || die 66 "$deb: the file does not exist or cannot be read"
+	dpkg-deb --fsys-tarfile "$deb" >"$tmp/tar" || die 65 "$deb: not a Debian package"
 	mkdir "$tmp/root"
 	tar -x -f "$tmp/tar" -C "$tmp/root" ./usr/share/perl
 	rm "$tmp/tar"
@@ -54,21 +54,22 @@ if [ -n "$deb" ]; then
 else
 	found=$package
 	version=$(dpkg-query -W -f '${Version}' "$package" 2>/dev/null) || version=
-	[ -n "$version" ] || die 66 "the package $package is not installed: make deps, or name a package file"
+	[ -n "$version" ] ||
+		die 66 "the package $package is not installed: run make deps, or name a package file"
 	dpkg-query -L "$package" >"$tmp/files"
 	grep '\.pod$' "$tmp/files" >"$tmp/list" || die 66 "the package $package has no manuals"
 fi
-[ "$found" = "$package" ] || die 65 "$deb: it is $found, not $package"
+[ "$found" = "$package" ] || die 65 "$deb: this is the package $found, not $package"
 
 sort "$tmp/list" | while read -r pod; do
 	name=$(basename -- "$pod" .pod)
 	case $name in perltoc | perluniprops | perldelta) continue ;; esac
-	[ -r "$pod" ] || die 66 "$pod: was it dropped at installation? name a package file"
+	[ -r "$pod" ] || die 66 "$pod: the file is missing (was documentation left out?): name a package file"
 	[ "$(wc -c <"$pod")" -lt $smallest ] || cp -- "$pod" "$tmp/out/$name.txt"
 done
 
 set -- "$tmp"/out/*.txt
-[ -e "$1" ] || die 66 "the package $package has no manual of $smallest bytes"
+[ -e "$1" ] || die 66 "the package $package has no manual of $smallest bytes or more"
 cat >"$tmp/out/SOURCE" <<EOF
 package: $package
 version: $version

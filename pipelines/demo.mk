@@ -75,7 +75,7 @@ KNOWN := RUN ARCH $(WORDS) STEPS COMPUTE KEEP CC CFLAGS CPPFLAGS LDFLAGS
 include $(HERE)words.mk
 $(check_words)
 odd := $(strip $(foreach c,: % ' " \ ; & | < > * ? [ ] { } = !,$(findstring $(c),$(RUN))))
-$(if $(odd),$(error RUN is the name of targets and has $(odd) in it: '$(RUN)'))
+$(if $(odd),$(error RUN must not contain $(odd), because targets are named after it: '$(RUN)'))
 export $(WORDS) STEPS COMPUTE KEEP
 
 PHASE    = $(HERE)phase.sh '$(RUN)/phases'
@@ -93,7 +93,7 @@ LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COM
 report: $(RUN)/report.md
 	@[ -e "$<" ] || $(HERE)report.sh '$(RUN)'
 	@sed -n "/^## Figures/q; /^|/p; /^$$/p; /^- .* against/p" "$<" && \
-		echo "midtrain: with figures and all that made them: $<"
+		echo "midtrain: the report with figures and settings is $<"
 
 words:
 	@$(HERE)numbers.sh 0 $(call values,SEED STEPS)

@@ -32,7 +32,7 @@ lacking() {
 	elif command -v sudo >/dev/null; then
 		root=sudo
 	else
-		echo "deps: neither root nor sudo is at hand; let root run: apt-get install$lacks" >&2
+		echo "deps: sudo is missing; run this as root: apt-get install$lacks" >&2
 		exit 77
 	fi
 	echo "deps: installing$lacks" >&2

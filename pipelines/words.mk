@@ -12,13 +12,13 @@ export PATH := $(RF_BIN):$(PATH)
 
 given   := $(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $(v))),$(v)))
 unknown  = $(filter-out $(KNOWN) RF_BIN MAKEFLAGS SHELL CC CFLAGS CUDA CUDA_ARCHS NVCC,$(given))
-check_words = $(if $(unknown),$(error $(unknown): no such variable; there are $(KNOWN)))
+check_words = $(if $(unknown),$(error unknown variable $(unknown); the variables are $(KNOWN)))
 
 $(foreach v,RUN MODEL,$(if $(word 2,x$($(v))x),$(error \
-$(v) has a space in it, and make would take it for two: '$($(v))')))
+$(v) contains a space, and make would split it there: '$($(v))')))
 
 $(foreach v,RUN MODEL,$(if $(filter ~%,$($(v))),$(error \
-$(v)='$($(v))': only a shell knows what ~ is, and it did not look here: write $$HOME)))
+$(v)='$($(v))': make does not expand ~: write $$HOME)))
 
 # A name like an option is none in any command.
 ifneq ($(filter -%,$(RUN)),)

@@ -41,7 +41,7 @@ package() {
 	package perl-doc
 	mkdir out
 	run -65 "$corpus" out perl-doc.deb
-	[ "$output" = "corpus.sh: out: already there" ]
+	[ "$output" = "corpus.sh: out: exists already" ]
 	[ -z "$(ls out)" ]
 }
 
@@ -60,11 +60,11 @@ package() {
 @test "corpus: another package, no package and no file are errors, and leave nothing" {
 	package bash-doc
 	run -65 "$corpus" out bash-doc.deb
-	[ "$output" = "corpus.sh: bash-doc.deb: it is bash-doc, not perl-doc" ]
+	[ "$output" = "corpus.sh: bash-doc.deb: this is the package bash-doc, not perl-doc" ]
 	echo text >text.deb
 	run -65 "$corpus" out text.deb
 	run -66 "$corpus" out missing.deb
-	[ "$output" = "corpus.sh: missing.deb: cannot be read" ]
+	[ "$output" = "corpus.sh: missing.deb: the file does not exist or cannot be read" ]
 	run -64 "$corpus"
 	[ "$(echo ./*)" = "./bash-doc.deb ./root ./text.deb" ]
 }

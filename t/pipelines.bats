@@ -272,9 +272,9 @@ killed_again_and_again() {
 	run -2 midtrain RUN=run STEPS=x CUDA=no CC=cc # words of building are none of its own, and come along
 	[[ "$output" == *"STEPS='x': it must be a whole number"* ]]
 	run -2 midtrain RUN=run SELCT='rf-select --mode uniform'
-	[[ "$output" == *"SELCT: no such variable; there are RUN MODEL CORPUS DATA "*" SELECT "* ]]
+	[[ "$output" == *"unknown variable SELCT; the variables are RUN MODEL CORPUS DATA "*" SELECT "* ]]
 	run -2 midtrain RUN='runs/with space'
-	[[ "$output" == *"RUN has a space in it"*"'runs/with space'"* ]]
+	[[ "$output" == *"RUN contains a space"*"'runs/with space'"* ]]
 	mkdir other && touch other/mine
 	run -2 midtrain RUN=other
 	[[ "$output" == *"other: it exists but is not a run"* ]]
@@ -434,7 +434,7 @@ prompts() {
 	run -2 phase RUN=no PER_POSITION=none
 	[[ "$output" == *"PER_POSITION='none': it must be a whole number"* ]]
 	run -2 phase RUN=no K=3
-	[[ "$output" == *"K: no such variable; there are "*"PER_POSITION"* ]]
+	[[ "$output" == *"unknown variable K; the variables are "*"PER_POSITION"* ]]
 	run -2 phase RUN=no CUT=rf-cut
 	[[ "$output" == *"CUT: rf-cut: command not found"* ]]
 	make -s -f prompts.mk help | grep -q '^ *STEPS=100'
@@ -471,17 +471,17 @@ prompts() {
 		"$(printf 'rf-loop: %s: 2 of 2 batches are done\n' warm-up sft refine refine-n8 random)" ]
 	diff -r before demo
 	run -2 demo RUN=demo STPES=3
-	[[ "$output" == *"STPES: no such variable; there are RUN ARCH "* ]]
+	[[ "$output" == *"unknown variable STPES; the variables are RUN ARCH "* ]]
 	run -2 demo RUN=demo WARM_STEPS=x
 	[[ "$output" == *"WARM_STEPS='x': it must be a whole number"* ]]
 	run -2 demo RUN='runs/with space'
-	[[ "$output" == *"RUN has a space in it"* ]]
+	[[ "$output" == *"RUN contains a space"* ]]
 	for odd in a:b a%b "a'b"; do
 		run -2 demo RUN="$odd"
-		[[ "$output" == *"RUN is the name of targets and has ${odd:1:1} in it"* ]]
+		[[ "$output" == *"RUN must not contain ${odd:1:1}, because"* ]]
 	done
 	run -2 demo RUN='~/run'
-	[[ "$output" == *"RUN='~/run': only a shell knows what ~ is"* ]]
+	[[ "$output" == *"RUN='~/run': make does not expand ~"* ]]
 	run -2 make -s -f "$ROOT/pipelines/demo.mk" RUN=demo SEED=2
 	[[ "$output" == *"demo/words: the run was started with other settings"* ]]
 }
@@ -652,7 +652,7 @@ prompts() {
 	for tool in sh env; do ln -s "$(command -v $tool)" stubs; done
 	deps() { PATH=$PWD/stubs USERID=$1 "$ROOT/pipelines/deps.sh"; }
 	run -77 deps 1000
-	[ "$output" = "deps: neither root nor sudo is at hand; let root run: apt-get install bats jq" ]
+	[ "$output" = "deps: sudo is missing; run this as root: apt-get install bats jq" ]
 	run -0 deps 0
 	[ "$(cat log)" = $'apt-get update -q\napt-get install -q -y --no-install-recommends bats jq' ]
 	rm log && mv sudo stubs
