@@ -376,5 +376,5 @@ at() { readlink "${1:-run}/latest"; }
 
 @test "train: -m of a trainer is said to be a run" {
 	run ! grep -qE -- '--model.*checkpoint' <(rf-grpo --help)
-	rf-ntp --help | grep -qE -- '--model path +the run; with --eval also a checkpoint'
+	rf-ntp --help | grep -qE -- '--model path +run to train; with --eval a run or a checkpoint'
 }
