@@ -23,7 +23,7 @@ setup() {
 	missing "the CUDA plugin cannot be loaded: $PWD/none.so: " RF_PLUGIN="$PWD/none.so"
 	echo text >text.so
 	missing "the CUDA plugin cannot be loaded: $PWD/text.so: " RF_PLUGIN="$PWD/text.so"
-	missing 'the CUDA plugin cannot be loaded: ' RF_PLUGIN="$RF_UNITS/fault.so"
+	missing 'the CUDA plugin ' RF_PLUGIN="$RF_UNITS/fault.so"
 	missing 'no NVIDIA driver (use --device cpu)' EMU_DRIVER=0
 	missing 'driver too old: has CUDA 12.2, needs 13.0' EMU_DRIVER=12020
 	missing 'no device: ' EMU_DEVICES=0

@@ -118,7 +118,7 @@ flip() {
 	ln -s /nowhere d/tokenizer_config.json
 	run -78 rf-init --from d run
 	[[ "$output" == \
-		*"d/tokenizer_config.json: a link to nothing, or to what is no file of the checkpoint"* ]]
+		*"d/tokenizer_config.json: this symbolic link is broken or leads out of the checkpoint"* ]]
 	[ ! -e run ]
 	rm d/tokenizer_config.json
 	echo secret >outside
@@ -179,7 +179,7 @@ flip() {
 		echo "many/a_file_of_a_checkpoint_with_a_long_name_$i.txt"
 	done | xargs touch
 	run -78 rf-init --from many run
-	[[ "$output" == *"its state.json would have more than 1048576 bytes"* ]]
+	[[ "$output" == *"its state.json, which lists them, would have more than 1048576 bytes"* ]]
 	[ ! -e run ]
 }
 
@@ -257,7 +257,7 @@ flip() {
 		cp -a "$M" large
 		truncate -s 30G large/$name
 		run -78 timeout 5 rf-init --from large run
-		[[ "$output" == *"large/$name: 32212254720 bytes, "* ]]
+		[[ "$output" == *"large/$name: the file has 32212254720 bytes"* ]]
 		[ ! -e run ]
 		rm -r large
 	done

@@ -317,7 +317,7 @@ family() {
 	run -0 rf-ntp -m other --at 0 --dry-run texts
 	[ "$output" = "rf-ntp: already at step 1" ]
 	run -65 rf-ntp -m other --grad-in g --dry-run texts
-	[[ "$output" == *"g: a gradient of weights "* ]]
+	[[ "$output" == *"g: the gradient was computed with weights "* ]]
 	flock run/.lock rf-ntp -m run --dry-run in
 	state | cmp - before
 }

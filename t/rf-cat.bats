@@ -86,7 +86,8 @@ start() {
 		[[ "${lines[*]}" == *"$what.rf: "*"that of 'a.rf' is "*": the streams cannot be joined" ]]
 	done
 	run -65 rf-cat -o c.rf a.rf weights.rf
-	differ() { [ "$output" = "rf-cat: weights.rf: model weights $1, 'a.rf' has $2: $said" ]; }
+	at='rf-cat: weights.rf:'
+	differ() { [ "$output" = "$at its model weights is $1, that of 'a.rf' is $2: $said" ]; }
 	said='the streams cannot be joined'
 	differ 22222222222222bb 11111111111111bb || differ 222222222222 111111111111
 	rf-cat a.rf "$S/empty.rf" | rf-dump --check -q

@@ -136,7 +136,7 @@ setup() {
 
 @test "rf-entropy: refuses what the model cannot read" {
 	run -65 rf-entropy -m "$M" <(texts 41 1:9)
-	[[ "$output" == *"vocabulary of 41, the model of 40"* ]]
+	[[ "$output" == *"vocabulary of 41, but the model only of 40"* ]]
 	# a stream that does not say its vocabulary, and has a token that the model has not
 	rf-dump --json <(texts 4000 1:9 2:9) | jq -c 'del(.body.vocab)' | rf-cat --json >in
 	run -65 bash -c 'rf-entropy -m "$0" in >out' "$M"
@@ -160,7 +160,7 @@ setup() {
 	for tool in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		run -65 bash -c "$tool -m m other >out"
 		[[ "$output" == \
-			*": the stream was made with tokenizer 0123456789ab, the model has ${own:0:12}" ]]
+			*": the stream was made with tokenizer 0123456789ab, but the model has ${own:0:12}" ]]
 	done
 }
 

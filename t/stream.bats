@@ -218,8 +218,8 @@ sweep() {
 	# of a stream without checksums the frame is what is wrong
 	zstd -qdc "$G/stream/tokens.rf" | zstd -qc --no-check >in
 	run -65 rf-cat -o out in
-	[[ "$output" == *"which no rf stream has"* ]]
+	[[ "$output" == *"which every frame of an rf stream"* ]]
 	zstd -qc --no-check <lines | head -c 20 >in
 	run -65 rf-cat -o out in
-	[[ "$output" == *"which no rf stream has"* ]]
+	[[ "$output" == *"which every frame of an rf stream"* ]]
 }

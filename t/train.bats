@@ -37,7 +37,7 @@ at() { readlink "${1:-run}/latest"; }
 		run -65 rf-grpo -m run "$@" in
 		record='rf-grpo: in: record 1 (byte '
 		said='): the rollouts were made by weights '
-		[[ "$output" =~ ^"$record"[0-9]+"$said"[0-9a-f]{12}', the run is at '[0-9a-f]{12} ]]
+		[[ "$output" =~ ^"$record"[0-9]+"$said"[0-9a-f]{12}', but the run is at '[0-9a-f]{12} ]]
 	}
 	rf-grpo -m run in
 	stale

@@ -482,21 +482,21 @@ static void test_damage(void)
 	struct rf_err e;
 
 	ok(damaged("true", RF_OK, "", &e), "a run is read whole");
-	ok(damaged("rm state.json", RF_EMODEL, "damaged step", &e), "no state.json (%s)", e.msg);
+	ok(damaged("rm state.json", RF_EMODEL, "the step is damaged", &e), "no state.json (%s)", e.msg);
 	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e),
 	   "no optimizer state (%s)", e.msg);
 	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e), "no weights (%s)", e.msg);
-	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes, not", &e),
+	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes instead of", &e),
 	   "weights cut short (%s)", e.msg);
 	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e), "a longer config (%s)", e.msg);
 	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e),
 	   "another config of the same size (%s)", e.msg);
 	ok(damaged("printf x | dd of=model.safetensors bs=1 seek=9000 conv=notrunc status=none", RF_EMODEL,
-	           "not those that state.json", &e),
+	           "do not match state.json", &e),
 	   "one byte of the weights (%s)", e.msg);
-	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "not those that state.json", &e),
+	ok(damaged("cp ../step-000001/model.safetensors .", RF_EMODEL, "do not match state.json", &e),
 	   "the weights of another step (%s)", e.msg);
-	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "optimizer state of other weights",
+	ok(damaged("cp ../step-000001/optim.safetensors .", RF_EMODEL, "state belongs to other weights",
 	           &e),
 	   "the optimizer state of another step (%s)", e.msg);
 	ok(damaged("printf '\\1' | dd of=optim.safetensors bs=1 seek=9000 conv=notrunc status=none",
@@ -529,7 +529,7 @@ static void test_damage(void)
 	           &e) ||
 	           strstr(e.msg, "lacks"),
 	   "a file elsewhere (%s)", e.msg);
-	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: byte", &e),
+	ok(damaged("truncate -s 40 state.json", RF_EMODEL, "state.json: bad JSON at byte", &e),
 	   "half a state.json (%s)", e.msg);
 	ok(damaged("ln -sfn ../../r ../latest", RF_EMODEL, "not the name of a step", &e),
 	   "latest elsewhere (%s)", e.msg);
@@ -661,7 +661,7 @@ static void test_run(void)
 	   r.at.warning);
 	rf_run_close(&r);
 	sh("rm r/latest");
-	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.step == 20 && strstr(c.lost, "there is no latest"),
+	ok(rf_ckpt_open(&c, "r", &e) == RF_OK && c.step == 20 && strstr(c.lost, "the link latest is missing"),
 	   "a latest that is missing is the same (%s)", c.lost);
 	rf_ckpt_close(&c);
 	sh("rm r/step-000020/state.json");

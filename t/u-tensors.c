@@ -374,7 +374,8 @@ static void test_round_trip(void)
 	           rf_tensor_f32(rf_tensors_find(&t, "c.f16"), x, &e) != RF_ENOMEM,
 	   "the file is cut while it is open");
 	ok(truncate("r.safetensors", 8) == 0 &&
-	           rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_EIO && strstr(e.msg, "shorter") &&
+	           rf_tensor_f32(rf_tensors_find(&t, "d.f32"), x, &e) == RF_EIO &&
+	           strstr(e.msg, "shortened") &&
 	           rf_tensors_hash(t.t, t.n, NULL, two, &e) == RF_EIO &&
 	           rf_tensors_write("s.safetensors", t.t, t.n, NULL, &e) == RF_EIO &&
 	           access("s.safetensors", F_OK) < 0,

@@ -63,7 +63,7 @@ const char *rf_sniff(char *buf, size_t size, const void *data, size_t n)
 			snprintf(buf, size, "it looks like text: '%s' (rf-tokenize reads text)", quoted);
 	} else if (n > 2 && p[0] == 0x93 && p[1] == 0 && p[2] >> 5 == 5) {
 		snprintf(buf, size,
-		         "it looks like an rf stream that was decompressed: use the compressed one");
+		         "it looks like the msgpack of a decompressed rf stream: use the compressed one");
 	} else if ((p[0] >= 0x80 && p[0] < 0xa0) || (p[0] >= 0xdc && p[0] < 0xe0)) {
 		snprintf(buf, size, "it looks like msgpack without zstd frames");
 	} else {
