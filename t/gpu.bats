@@ -32,7 +32,7 @@ setup() {
 	mkdir -p lone && cp "$(command -v rf-entropy)" lone
 	run -69 env -u RF_PLUGIN lone/rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
 	want='rf-entropy: no CUDA plugin: rf-cuda.so is neither in ../lib/rf-tools nor in ../build'
-	[[ "$output" == "$want of the programs "* ]]
+	[[ "$output" == "$want, relative to the programs "* ]]
 }
 
 @test "gpu: auto takes it, or says to who asked why it does not and takes the CPU" {
