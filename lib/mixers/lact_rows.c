@@ -1,23 +1,21 @@
 /* lact_rows.c -- which rows read which fast weights, and learn for which: chunks, marks and sums.  See lact.c
  * for the idea.
  *
- *     chunk     0         1         2         3         4      rows of the sequence, `chunk` of them each
- *     row       ....|....|....|....|..*.|....|*...|....|..     * a position: rollouts branch off this row
- *     mark      M0        M1        M2        M3        M4     weights z (and momentum p, m) of a
- *     chunk's rows
- *     sums                              S         S            what the rows of the open chunk add
- *     up to there
+ *     chunk   0         1         2         3         4      each of `chunk` rows of the sequence
+ *     row     ....|....|....|....|..*.|....|*...|....|..     * a position: rollouts branch off this row
+ *     mark    M0        M1        M2        M3        M4     a chunk's weights z, momentum p, and m
+ *     sums                            S         S            what the open chunk's rows add up to there
  *
- * Who needs which mark and sums decides what is kept; a place is a slot of the layer's state:
- *     - rows read their own chunk's mark; the first row of a chunk makes it from the mark before
- *     and the sums; - rollouts read the mark of the chunk that is open at their position, and those
- *     that leave that chunk
- *       the sums there too;
- *     - the backward pass reads every mark again.
+ * Who needs which mark and sums decides what is kept; a place is a slot of the layer's state.
+ *     - Rows read their own chunk's mark.  The first row of a chunk makes it, from the mark before and the
+ *       sums.
+ *     - Rollouts read the mark of the chunk that is open at their position.  Those that leave that chunk read
+ *       the sums there too.
+ *     - The backward pass reads every mark again.
  * So without a backward pass there is one place for the chunk that is run, and one for each chunk with a
- * position (place_of() > 0); with one there is a place for every chunk, or, where segments are run again, for
- * the chunks that are open at segments' starts, those with a position, and those of one segment.  Gradients
- * of marks have places for two chunks and for those with a position (dplace_of()). */
+ * position (place_of() > 0).  With one there is a place for every chunk, or, where segments are run again,
+ * for the chunks that are open at segments' starts, those with a position, and those of one segment.
+ * Gradients of marks have places for two chunks and for those with a position (dplace_of()). */
 #include "mixers/lact.h"
 
 static int earlier(int a, int b) { return a < b ? a : b; }
