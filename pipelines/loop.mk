@@ -58,9 +58,9 @@ PHASE      = $(RUN)
 NUMBERS = BATCH MINI_BATCH LEN
 STAGES  = TOKENIZE
 
-# Each word that is assigned above, or in the phase's file.
+# Each word that is assigned above, in the phase's file, or in a phase that this one includes.
 KNOWN = $(filter-out SHELL HERE NUMBERS STAGES LINE KNOWN,$(shell \
-        sed -n 's/^\([A-Z][A-Z_]*\) *=.*/\1/p' $(HERE)loop.mk $(firstword $(MAKEFILE_LIST))))
+        sed -n 's/^\([A-Z][A-Z_]*\) *=.*/\1/p' $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
 include $(HERE)words.mk
 
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that

@@ -36,12 +36,12 @@ struct rf_ckpt_contents {
 
 /* Makes dir and fills it; every file and dir itself are synced.  weights and moments (may be NULL) get the
  * hashes of what was written.  On failure dir is gone. */
-enum rf_code rf_parts_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
+enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
                             char moments[17], struct rf_err *e);
 /* The bytes that it needs on the disk, headers and metadata rounded up. */
-uint64_t rf_parts_bytes(const struct rf_ckpt_contents *p);
-/* The hash of the weights that rf_parts_write() would write, of parts whose dtype is F32. */
-enum rf_code rf_parts_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e);
+uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p);
+/* The hash of the weights that rf_ckpt_contents_write() would write, of parts whose dtype is F32. */
+enum rf_code rf_ckpt_contents_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e);
 
 /* state.json's hash of itself: of the object without `xxh64`, compact, with sorted keys.  False:
  * out of memory. */

@@ -608,7 +608,7 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	enum rf_code rc;
 
 	if ((rc = load(&c->tensors, &c->params, "", flat, reach, true, e)) == RF_OK && c->in_run &&
-	    (rc = flat ? rf_parts_hash(&p, weights, e)
+	    (rc = flat ? rf_ckpt_contents_hash(&p, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL,

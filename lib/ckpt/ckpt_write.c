@@ -83,7 +83,7 @@ static enum rf_code to_half(const struct rf_ckpt_contents *p, uint16_t **out, st
 	return RF_OK;
 }
 
-enum rf_code rf_parts_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e)
+enum rf_code rf_ckpt_contents_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e)
 {
 	struct rf_tensor *t;
 	enum rf_code rc;
@@ -259,7 +259,7 @@ static enum rf_code add_size(void *sum, const char *dir, const char *name, const
 	return RF_OK;
 }
 
-uint64_t rf_parts_bytes(const struct rf_ckpt_contents *p)
+uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p)
 {
 	uint64_t sum = SLACK + p->params->total * ((uint64_t)rf_dtype_size(p->dtype) + (p->m ? 8 : 0));
 
@@ -412,7 +412,7 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 static enum rf_code write_all(struct writer *w, struct rf_err *e)
 {
 	const struct rf_ckpt_contents *p = w->p;
-	uint64_t want = rf_parts_bytes(p), room;
+	uint64_t want = rf_ckpt_contents_bytes(p), room;
 	enum rf_code rc;
 
 	if ((rc = rf_disk_free(w->dir, &room, e)) != RF_OK)
@@ -433,7 +433,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	return rf_disk_sync_dir(w->dir, e);
 }
 
-enum rf_code rf_parts_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
+enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
                             char moments[17], struct rf_err *e)
 {
 	struct writer w = { .p = p, .dir = dir, .files = json_object() };
@@ -470,7 +470,7 @@ static enum rf_code write_new(const struct rf_ckpt_contents *p, const char *dir,
 	if (lstat(dir, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
 	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK ||
-	    (rc = rf_parts_write(p, temp, NULL, NULL, e)) != RF_OK)
+	    (rc = rf_ckpt_contents_write(p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
 	return rf_tempfile_publish(temp, dir, p->stop, e);
 }

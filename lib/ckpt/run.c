@@ -288,7 +288,7 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 	struct rf_ckpt_contents p = { .from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params,
 	                              .dtype = RF_F32,
 	                      .m = &some, .v = &some };
-	uint64_t room, want = rf_parts_bytes(&p);
+	uint64_t room, want = rf_ckpt_contents_bytes(&p);
 	enum rf_code rc;
 
 	if (access(r->path, W_OK | X_OK))
@@ -325,8 +325,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK ||
 	    (rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
 		return rc;
-	bytes = rf_parts_bytes(&p);
-	if ((rc = rf_parts_write(&p, temp, weights, moments, e)) != RF_OK
+	bytes = rf_ckpt_contents_bytes(&p);
+	if ((rc = rf_ckpt_contents_write(&p, temp, weights, moments, e)) != RF_OK
 	    || (rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
 	if ((rc = point_latest(r->path, c->step, e)) != RF_OK ||
@@ -385,7 +385,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 	if ((rc = rf_ckpt_load(from, flat, e)) == RF_OK && mkdir(temp, 0777) < 0) {
 		rc = rf_fail(e, RF_EIO, "%s: create: %s", run, strerror(errno));
 	} else if (rc == RF_OK) {
-		if ((rc = rf_parts_write(&p, step, NULL, NULL, e)) == RF_OK &&
+		if ((rc = rf_ckpt_contents_write(&p, step, NULL, NULL, e)) == RF_OK &&
 		    (rc = point_latest(temp, 0, e)) == RF_OK)
 			rc = rf_tempfile_publish(temp, run, stop, e);
 		else
