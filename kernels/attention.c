@@ -88,13 +88,13 @@ static void unpack_lane(const float *from, int width, float scale, bool add, flo
 
 struct attn {
 	struct rf_dev *d;
-	int nb, steps, given, H, G, D, window, longest;
+	int nb, steps, decoded, H, G, D, window, longest;
 	int pad, wide;           /* D padded to PAD, and to whole vectors */
 	int rep, queries;        /* query heads per key head, queries per key head: nb steps rep */
 	int blocks;              /* that a tile owns at most */
 	int shares;              /* backward: to which the groups of keys are dealt */
 	float scale;
-	const int32_t *past;
+	const int32_t *past_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse;
 	float *dot, *part;       /* dot (rows, H): D_i;  part (shares, G, queries + PAD, wide): of dq */
@@ -195,9 +195,9 @@ static bool reach(const struct attn *a, struct queries *q, int b, int *least, in
 	memset(q->hi, 0, sizeof q->hi);
 	*least = *end = 0;
 	for (; i < to; i++) {
-		int past = a->past ? a->past[(first + i) / per] : 0;
-		int j = a->given + (first + i) / a->rep % a->steps;  /* own keys before it */
-		int hi = b == CACHE ? past : j + 1, pos = b == CACHE ? past + j : j;
+		int past_len = a->past_len ? a->past_len[(first + i) / per] : 0;
+		int j = a->decoded + (first + i) / a->rep % a->steps;  /* own keys before it */
+		int hi = b == CACHE ? past_len : j + 1, pos = b == CACHE ? past_len + j : j;
 		int lo = a->window && pos + 1 > a->window ? pos + 1 - a->window : 0;
 
 		if (lo >= hi)
@@ -349,12 +349,12 @@ static void fwd_tile(void *arg, int tile, int thread)
 void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {
-		.d = d, .nb = p->nb, .steps = p->steps, .given = p->given, .H = p->H, .G = p->G, .D = p->D,
-		.window = p->window, .longest = p->longest, .pad = whole(p->D, PAD), .wide = whole(p->D, VL),
-		.rep = p->H / p->G,
+		.d = d, .nb = p->nb, .steps = p->steps, .decoded = p->decoded, .H = p->H, .G = p->G,
+		.D = p->D, .window = p->window, .longest = p->longest, .pad = whole(p->D, PAD),
+		.wide = whole(p->D, VL), .rep = p->H / p->G,
 		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
 		.scale = 1 / sqrtf((float)p->D),
-		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.past_len = cpu_i32(d, p->past_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse),
@@ -405,7 +405,7 @@ static struct group group_of(const struct attn *a, int i)
 static bool is_read(const struct attn *a, const struct group *x)
 {
 	for (int b = 0; b < a->nb; b++)
-		if (x->key < a->past[b] && (!a->window || x->end > a->past[b] + 1 - a->window))
+		if (x->key < a->past_len[b] && (!a->window || x->end > a->past_len[b] + 1 - a->window))
 			return true;
 	return false;
 }
@@ -558,7 +558,7 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
 		.shares = cpu_attn_shares(p->G),
 		.scale = 1 / sqrtf((float)p->D),
-		.past = cpu_i32(d, p->past), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.past_len = cpu_i32(d, p->past_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse), .d_o = cpu_f32(d, p->d_o),

@@ -57,11 +57,11 @@ template <class T> static __host__ __device__ constexpr int room_size(int rows, 
 
 struct attn {
 	/* len: own rows of a sequence; queries: of a key head */
-	int nb, steps, len, given, H, G, rep, D, window, longest, queries;
+	int nb, steps, len, decoded, H, G, rep, D, window, longest, queries;
 	/* rows of q, k, v, do begin at multiples of 16 bytes */
 	bool vec;
 	float scale;
-	const int32_t *past;
+	const int32_t *past_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse, *dq, *dk, *dv, *dcache_k, *dcache_v;
 	float *dot;                        /* (R, H): the sum of o do */
@@ -83,8 +83,9 @@ struct span { int lo, hi; };
 
 static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 {
-	const int b = i / a.rep / a.steps, j = a.given + i / a.rep % a.steps, past = a.past ? a.past[b] : 0;
-	const int hi = cache ? past : j + 1, pos = cache ? past + j : j,
+	const int b = i / a.rep / a.steps, j = a.decoded + i / a.rep % a.steps;
+	const int past_len = a.past_len ? a.past_len[b] : 0;
+	const int hi = cache ? past_len : j + 1, pos = cache ? past_len + j : j,
 		  lo = a.window && pos + 1 > a.window ? pos + 1 - a.window : 0;
 	const int from = cache ? 0 : b * a.len;
 
@@ -878,7 +879,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 {
 	struct attn a = {};
 
-	a.nb = p->nb, a.steps = p->steps, a.given = p->given, a.len = p->given + p->steps, a.H = p->H,
+	a.nb = p->nb, a.steps = p->steps, a.decoded = p->decoded, a.len = p->decoded + p->steps, a.H = p->H,
 	a.G = p->G, a.D = p->D;
 	a.window = p->window, a.longest = p->longest;
 	if (!a.nb || !a.steps || !a.H || !rf_cuda_has_width(d, a.D, "heads"))
@@ -886,7 +887,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
-	a.past = i32(p->past);
+	a.past_len = i32(p->past_len);
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
 	a.cache_v = f32(p->cache_v);
 	a.o = f32(p->o), a.lse = f32(p->lse);
@@ -905,7 +906,7 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
-	a.past = i32(p->past);
+	a.past_len = i32(p->past_len);
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
 	a.cache_v = f32(p->cache_v), a.d_o = f32(p->d_o);
 	a.o = f32(p->o), a.lse = f32(p->lse), a.dq = f32(p->dq), a.dk = f32(p->dk), a.dv = f32(p->dv);

@@ -14,7 +14,7 @@ const struct rf_ops KERNEL(ops) = {
 	.name = "cpu",
 	.open = rf_cpu_open, .close = rf_cpu_close, .alloc = rf_cpu_alloc, .release = rf_cpu_release,
 	.upload = rf_cpu_upload, .download = rf_cpu_download, .zero = rf_cpu_zero, .sync = rf_cpu_sync,
-	.beside = rf_cpu_beside, .prepare = rf_cpu_prepare,
+	.workspace = rf_cpu_workspace, .prepare = rf_cpu_prepare,
 #define X(op) .op = KERNEL(op),
 	RF_OPS(X)
 #undef X

@@ -61,8 +61,8 @@ template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
 }
 
 /* What the delta rule takes of it for so many rows of each of nb sequences: delta.cu, delta_back.cu. */
-size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps);
-size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps);
+size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps);
+size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps);
 
 /* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have
  * written there. */
@@ -72,10 +72,10 @@ void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes);
 void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
-/* What of struct rf_beside products take; and takes at once the room for operands and weights that
+/* What of struct rf_workspace products take; and takes at once the room for operands and weights that
  * are rounded. */
-size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b);
-void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *b);
+size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b);
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *b);
 /* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and
  * leading dimensions in elements); c is float32. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
@@ -85,7 +85,7 @@ void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
 /* The device memory that operations take beside what is allocated: device_cuda.cu. */
-size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b);
+size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *b);
 
 /* Whether the device still works; looks at what the last call left, names `what` in the failure. */
 bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what);

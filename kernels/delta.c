@@ -347,11 +347,11 @@ static void solve_upper(const float *AT, float *x, int mp, int n)
 
 struct job {
 	struct rf_dev *d;
-	int nb, steps, given, per, H, G, K, V;
+	int nb, steps, decoded, n, H, G, K, V;
 	float beta_scale;
 	const float *q, *k, *v, *b, *g, *d_o;
 	float *u, *o, *S, *open, *dq, *dk, *dv, *db, *dg, *dS;
-	const int32_t *start, *lead, *cap_row, *cap_slot;
+	const int32_t *start, *open_rows, *cap_row, *cap_slot;
 	int captures, log_from, chunks;
 	struct { float *S, *k, *u, *g; } log;
 };
@@ -398,19 +398,19 @@ static void advance(struct chunk *c, float *S, int n)
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* The rows of a chunk that begins at row j0 of a sequence; the first `lead` of the first chunk stand in slot
- * ls of the log. */
-static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0, int lead, int ls)
+/* The rows of a chunk that begins at row j0 of a sequence; the first `open_rows` of the first chunk stand in
+ * slot ls of the log. */
+static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0, int open_rows, int ls)
 {
-	int kh = key_head(a, h), before = j0 ? 0 : lead, own = j0 + before - lead,
-	    fresh = j0 + c->known - lead - a->given;
+	int kh = key_head(a, h), before = j0 ? 0 : open_rows, own = j0 + before - open_rows,
+	    fresh = j0 + c->known - open_rows - a->decoded;
 	int from4 = c->known / 4 * 4, m4 = (c->m + 3) / 4 * 4;
 
 	if (before && !c->led) {
-		load(c->k, c->KP, lead, a->log.k, a->K, a->G, kh, 1, 0, ls * C);
-		load(c->u, c->VP, lead, a->log.u, a->V, a->H, h, 1, 0, ls * C);
-		turn(c, 0, lead);
-		for (int i = 0; c->decay && i < lead; i++)
+		load(c->k, c->KP, open_rows, a->log.k, a->K, a->G, kh, 1, 0, ls * C);
+		load(c->u, c->VP, open_rows, a->log.u, a->V, a->H, h, 1, 0, ls * C);
+		turn(c, 0, open_rows);
+		for (int i = 0; c->decay && i < open_rows; i++)
 			c->g[i] = a->log.g[place(1, a->H, h, 1, 0, ls * C + i)];
 	}
 	c->led = before > 0;
@@ -458,7 +458,7 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 		next = i / BLOCK * BLOCK + BLOCK < to ? i / BLOCK * BLOCK + BLOCK : to;
 		product(next - i, VP, next, c->P + i * C, C, c->u, VP, c->o + i * VP, VP, ADD);
 	}
-	store(a->u, a->V, a->H, h, a->nb, b, a->given + j, c->m - known, c->u + known * VP, VP, false);
+	store(a->u, a->V, a->H, h, a->nb, b, a->decoded + j, c->m - known, c->u + known * VP, VP, false);
 	store(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
 }
 
@@ -484,10 +484,12 @@ static void keep_state(const struct job *a, struct chunk *c, const float *S, flo
 }
 
 /* One sequence from the state S0 at the first row of its chunk. */
-static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int lead, int ls)
+static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int open_rows,
+                    int ls)
 {
-	int given = lead + a->given, end = given + a->steps, next = 0;  /* rows from there on */
-	int first = given > C ? (given - 1) / C * C : 0;                  /* a chunk was filled up to here */
+	/* rows of the sequence, counted from the first of its chunk: those before the new ones, and all */
+	int before = open_rows + a->decoded, end = before + a->steps, next = 0;
+	int first = before > C ? (before - 1) / C * C : 0; /* the chunks before this row were filled */
 	float *open = a->open ? a->open + slot(a, b, h) : NULL;
 	const float *S = open && first ? open : S0;
 
@@ -497,10 +499,10 @@ static void forward(const struct job *a, struct chunk *c, const float *S0, int b
 	}
 	for (int j0 = open ? first : 0; j0 < end; j0 += C) {
 		c->m = end - j0 < C ? end - j0 : C;
-		c->known = given < j0 ? 0 : given - j0 < c->m ? given - j0 : c->m;
-		load_rows(a, c, b, h, j0, lead, ls);
+		c->known = before < j0 ? 0 : before - j0 < c->m ? before - j0 : c->m;
+		load_rows(a, c, b, h, j0, open_rows, ls);
 		if (c->known < c->m)
-			forward_rows(a, c, S, b, h, j0 + c->known - given);
+			forward_rows(a, c, S, b, h, j0 + c->known - before);
 		for (int i = next; i < a->captures && a->cap_row[i] < j0 + c->m; i++)
 			if (a->log.S && a->cap_slot[i] >= a->log_from && (a->cap_row[i] + 1) % C)
 				keep_log(a, c, S, a->cap_slot[i] - a->log_from, h, a->cap_row[i] + 1 - j0);
@@ -523,8 +525,8 @@ static void fwd_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;
 	int h = tile % a->H, group = tile / a->H;
-	int s = a->start ? a->start[group] : 0, lead = a->lead ? a->lead[group] : 0;
-	const float *S0 = lead ? a->log.S + slot(a, s - a->log_from, h) : a->S + slot(a, s, h);
+	int s = a->start ? a->start[group] : 0, open_rows = a->open_rows ? a->open_rows[group] : 0;
+	const float *S0 = open_rows ? a->log.S + slot(a, s - a->log_from, h) : a->S + slot(a, s, h);
 	struct chunk c = { .decay = a->g };
 	float *mem = rf_cpu_scratch(a->d, thread, layout(&c, a->K, a->V, false, 0, NULL) * 4);
 
@@ -532,8 +534,8 @@ static void fwd_tile(void *arg, int tile, int thread)
 		return;
 	layout(&c, a->K, a->V, false, 0, mem);
 	clear(c.kt, C, a->K, c.KP);
-	for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++)
-		forward(a, &c, S0, b, h, lead, s - a->log_from);
+	for (int b = group * a->n; b < (group + 1) * a->n && b < a->nb; b++)
+		forward(a, &c, S0, b, h, open_rows, s - a->log_from);
 }
 
 /* ---- backward ------------------------------------------------------------------------------ */
@@ -748,7 +750,7 @@ static void backward(const struct job *a, struct chunk *c, int group, int h)
 	size_t s0 = slot(a, a->start ? a->start[group] : 0, h), kv = (size_t)c->KP * (size_t)c->VP;
 	int next = a->captures - 1;
 
-	for (int b = group * a->per; b < (group + 1) * a->per && b < a->nb; b++) {
+	for (int b = group * a->n; b < (group + 1) * a->n && b < a->nb; b++) {
 		load_state(c->states, c->VP, a->S + s0, a->K, a->V);
 		for (int i = 0; i + 1 < a->chunks; i++) {
 			float *S = c->states + (size_t)(i + 1) * kv;
@@ -790,29 +792,30 @@ static void bwd_tile(void *arg, int tile, int thread)
 
 void KERNEL(delta_fwd)(struct rf_dev *d, const struct rf_delta_fwd *x)
 {
-	int per = x->per ? x->per : 1;
+	int n = x->n ? x->n : 1;
 	struct job a = {
-		.d = d, .nb = x->nb, .steps = x->steps, .given = x->given, .per = per, .H = x->H, .G = x->G,
+		.d = d, .nb = x->nb, .steps = x->steps, .decoded = x->decoded, .n = n, .H = x->H, .G = x->G,
 		.K = x->K, .V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k),
 		.v = cpu_f32(d, x->v),
 		.b = cpu_f32(d, x->b), .g = cpu_f32(d, x->g), .u = cpu_f32(d, x->u), .o = cpu_f32(d, x->o),
 		.S = cpu_f32(d, x->S),
-		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start), .lead = cpu_i32(d, x->lead),
+		.open = cpu_f32(d, x->open), .start = cpu_i32(d, x->start),
+		.open_rows = cpu_i32(d, x->open_rows),
 		.captures = x->captures, .log_from = x->log_from,
 		.cap_row = cpu_i32(d, x->cap_row), .cap_slot = cpu_i32(d, x->cap_slot),
 		.log = { cpu_f32(d, x->log.S), cpu_f32(d, x->log.k), cpu_f32(d, x->log.u),
 		         cpu_f32(d, x->log.g) },
 	};
 
-	cpu_tiles(d, (x->nb + per - 1) / per * x->H, fwd_tile, &a);
+	cpu_tiles(d, (x->nb + n - 1) / n * x->H, fwd_tile, &a);
 }
 
 void KERNEL(delta_bwd)(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
-	int per = x->per ? x->per : 1;
+	int n = x->n ? x->n : 1;
 	struct job a = {
-		.d = d, .nb = x->nb, .steps = x->steps, .per = per, .H = x->H, .G = x->G, .K = x->K,
+		.d = d, .nb = x->nb, .steps = x->steps, .n = n, .H = x->H, .G = x->G, .K = x->K,
 		.V = x->V,
 		.beta_scale = x->beta_scale, .q = cpu_f32(d, x->q), .k = cpu_f32(d, x->k),
 		.v = cpu_f32(d, x->v),
@@ -826,5 +829,5 @@ void KERNEL(delta_bwd)(struct rf_dev *d, const struct rf_delta_bwd *x)
 		.chunks = (x->steps + C - 1) / C,
 	};
 
-	cpu_tiles(d, (x->nb + per - 1) / per * x->G, bwd_tile, &a);
+	cpu_tiles(d, (x->nb + n - 1) / n * x->G, bwd_tile, &a);
 }

@@ -45,7 +45,7 @@
 enum { THREADS = 256, LT = CHUNK + 4, PIECE = 1024, NARROW = 32 };
 
 struct delta {
-	int nb, steps, given, per, H, G, K, V;
+	int nb, steps, decoded, n, H, G, K, V;
 	float beta_scale;
 	const float *q, *k, *v, *b, *g;
 	float *u, *o, *S, *open;
@@ -83,7 +83,7 @@ static __device__ __forceinline__ size_t slot_at(const struct delta &a, int slot
 
 static __device__ __forceinline__ const float *first_state(const struct delta &a, int b, int h)
 {
-	return a.S + slot_at(a, a.start ? a.start[b / a.per] : 0, h);
+	return a.S + slot_at(a, a.start ? a.start[b / a.n] : 0, h);
 }
 
 /* Row j of head h of sequence b in an array (rows, H, w). */
@@ -576,7 +576,7 @@ static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 /* A chunk of given rows is full: the state behind it. */
 static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 {
-	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.given - CHUNK,
+	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.decoded - CHUNK,
 		  cols = (a.V + KEEP_V - 1) / KEEP_V;
 	float *open = a.open + slot_at(a, b, h);
 
@@ -610,16 +610,16 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
 	/* the sum of g behind the rows at hand */
-	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.given) : 0;
+	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.decoded) : 0;
 	float r = 0, o = 0, e, both = 0;
 
 	for (int i = t; i < a.K; i += THREADS) {
 		q[i] = row_of(a, a.q, a.K, a.G, kh, b, 0)[i];
-		k[i] = row_of(a, a.k, a.K, a.G, kh, b, a.given)[i];
+		k[i] = row_of(a, a.k, a.K, a.G, kh, b, a.decoded)[i];
 		both += q[i] * k[i];
 	}
 	both = block_sum(both, room);
-	for (int end = a.given; end > first; end = (end - 1) / CHUNK * CHUNK) {
+	for (int end = a.decoded; end > first; end = (end - 1) / CHUNK * CHUNK) {
 		const int j = max((end - 1) / CHUNK * CHUNK, first), n = end - j;
 		const float *ks = row_of(a, a.k, a.K, a.G, kh, b, j), *u = row_of(a, a.u, a.V, a.H, h, b, j);
 
@@ -678,7 +678,7 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 			o += os[i * cols + t];
 		}
 		u = beta_of(a, h, b, 0) * (row_of(a, a.v, a.V, a.H, h, b, 0)[v0 + t] - r);
-		a.u[place(a.V, a.H, h, a.nb, b, a.given) + v0 + t] = u;
+		a.u[place(a.V, a.H, h, a.nb, b, a.decoded) + v0 + t] = u;
 		a.o[place(a.V, a.H, h, a.nb, b, 0) + v0 + t] = o + both * u;
 	}
 }
@@ -721,7 +721,7 @@ template <class X> static size_t lay_out(struct delta *a, int *piece, void *scra
 /* Whether operands become bf16: of narrow heads they never do. */
 static bool rounds(const struct rf_dev *d, int K) { return d->math == RF_MATH_BF16 && K >= NARROW; }
 
-size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)
+size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
 {
 	struct delta a = {};
 	int piece;
@@ -764,7 +764,7 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 
 	if (!x->nb || !x->steps || !x->H || !rf_cuda_has_width(d, x->K, "keys"))
 		return;
-	a.nb = x->nb, a.steps = x->steps, a.given = x->given, a.per = x->per ? x->per : 1;
+	a.nb = x->nb, a.steps = x->steps, a.decoded = x->decoded, a.n = x->n ? x->n : 1;
 	a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V, a.beta_scale = x->beta_scale;
 	a.q = f32(x->q), a.k = f32(x->k), a.v = f32(x->v), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u),
 	a.o = f32(x->o);
@@ -772,12 +772,12 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	a.cap_slot = i32(x->cap_slot);
 	a.captures = x->captures, a.log_from = x->log_from;
 	a.log.S = f32(x->log.S), a.log.k = f32(x->log.k), a.log.u = f32(x->log.u), a.log.g = f32(x->log.g);
-	if (x->given || (x->steps == 1 && !x->captures)) {
-		const int first = x->open && x->given ? (x->given - 1) / CHUNK * CHUNK : 0;
+	if (x->decoded || (x->steps == 1 && !x->captures)) {
+		const int first = x->open && x->decoded ? (x->decoded - 1) / CHUNK * CHUNK : 0;
 
 		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
 		       a, first);
-		if (x->open && x->given && x->given % CHUNK == 0)
+		if (x->open && x->decoded && x->decoded % CHUNK == 0)
 			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;
 	}

@@ -430,7 +430,7 @@ template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, v
 	return at;
 }
 
-template <class X> static size_t bytes_of(const struct rf_beside *b, int nb, int steps)
+template <class X> static size_t bytes_of(const struct rf_workspace *b, int nb, int steps)
 {
 	job<X> a = {};
 	float *dS[2];
@@ -439,18 +439,18 @@ template <class X> static size_t bytes_of(const struct rf_beside *b, int nb, int
 	return !nb || !steps || !b->H ? 0 : lay_out<X>(&a, dS, true, NULL);
 }
 
-size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)
+size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
 {
 	return d->math == RF_MATH_BF16 ? bytes_of<bf16>(b, nb, steps) : bytes_of<float>(b, nb, steps);
 }
 
 template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *x)
 {
-	const int per = x->per ? x->per : 1, groups = (x->nb + per - 1) / per, heads = x->nb * x->H;
+	const int n = x->n ? x->n : 1, groups = (x->nb + n - 1) / n, heads = x->nb * x->H;
 	job<X> a = {};
 	float *dS[2];
 
-	a.nb = x->nb, a.steps = x->steps, a.per = per, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
+	a.nb = x->nb, a.steps = x->steps, a.n = n, a.H = x->H, a.G = x->G, a.K = x->K, a.V = x->V;
 	a.captures = x->captures, a.beta_scale = x->beta_scale;
 	a.q = f32(x->q), a.k = f32(x->k), a.b = f32(x->b), a.g = f32(x->g), a.u = f32(x->u),
 	a.d_o = f32(x->d_o), a.S = f32(x->S);

@@ -18,7 +18,7 @@ enum {
 template <class X> static __host__ __device__ constexpr int row_of() { return W + tile_pad<X>(); }
 
 template <class X> struct job {
-	int nb, steps, per, chunks, H, G, K, V, captures;
+	int nb, steps, n, chunks, H, G, K, V, captures;
 	float beta_scale;
 	const float *q, *k, *b, *g, *u, *d_o, *S;
 	float *dq, *dk, *dv, *db, *dg, *dS;
@@ -72,7 +72,7 @@ template <class X> static __device__ __forceinline__ size_t slot_at(const job<X>
 
 template <class X> static __device__ __forceinline__ size_t start_at(const job<X> &a, int b, int h)
 {
-	return slot_at(a, a.start ? a.start[b / a.per] : 0, h);
+	return slot_at(a, a.start ? a.start[b / a.n] : 0, h);
 }
 
 /* The state at the first row of the piece, (K, V). */

@@ -201,7 +201,7 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 	const auto tile = [&](int i) -> stage { return { R + i * CHUNK * ld, B + i * CHUNK * ld,
 	                                                 N + i * workers * 16 * ld }; };
 
-	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
+	for (int b = group * a.n; b < min((group + 1) * a.n, a.nb); b++) {
 		const float *from = a.after ? a.after + slot_at(a, b, h) + r.first : NULL;
 		int now = 0;
 
@@ -257,7 +257,7 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 		  group = (int)(block / parts / a.H);
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 
-	for (int b = group * a.per; b < min((group + 1) * a.per, a.nb); b++) {
+	for (int b = group * a.n; b < min((group + 1) * a.n, a.nb); b++) {
 		float *to = goes_to(a, b, h);
 
 		each(a.KP, COLS, [&](int k, int v) {

@@ -253,14 +253,14 @@ static void check_release(struct rf_dev *d, void *p)
 }
 
 /* What waits in the queue, and every allocation's last pages. */
-static void check_prepare(struct rf_dev *d, const struct rf_beside *b)
+static void check_prepare(struct rf_dev *d, const struct rf_workspace *b)
 {
 	rf_cpu_prepare(&check_of(d)->cpu, b);
 }
 
-static size_t check_beside(struct rf_dev *d, const struct rf_beside *b)
+static size_t check_workspace(struct rf_dev *d, const struct rf_workspace *b)
 {
-	return rf_cpu_beside(&check_of(d)->cpu, b) + 2 * LONG;
+	return rf_cpu_workspace(&check_of(d)->cpu, b) + 2 * LONG;
 }
 
 static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
@@ -329,10 +329,10 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_swiglu_bwd(H, O)  H(gate) H(up) H(dy) H(dgate) H(dup) O(y)
 #define HANDLES_conv_fwd(H, O)    H(x) O(weight) H(y)
 #define HANDLES_conv_bwd(H, O)    H(x) O(weight) H(dy) H(dx) O(dweight)
-#define HANDLES_rope(H, O)        O(past) H(x) H(y)
+#define HANDLES_rope(H, O)        O(past_len) H(x) H(y)
 #define HANDLES_gate_fwd(H, O)    H(x) H(gate) H(y)
 #define HANDLES_gate_bwd(H, O)    H(x) H(gate) H(dy) H(dx) H(dgate) O(y)
-#define HANDLES_delta_fwd(H, O)   H(q) H(k) H(v) O(b) O(g) H(u) H(o) H(S) O(open) O(start) O(lead) \
+#define HANDLES_delta_fwd(H, O)   H(q) H(k) H(v) O(b) O(g) H(u) H(o) H(S) O(open) O(start) O(open_rows) \
                                   O(cap_row) O(cap_slot) O(log.S) O(log.k) O(log.u) O(log.g)
 #define HANDLES_delta_bwd(H, O)   H(q) H(k) H(v) O(b) O(g) H(u) H(d_o) H(dq) H(dk) H(dv) O(db) O(dg) H(S) \
                                   O(dS) O(start) O(cap_row) O(cap_slot)
@@ -351,8 +351,8 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_renorm_fwd(H, O)  H(x) O(length) H(y)
 #define HANDLES_renorm_bwd(H, O)  H(x) O(length) H(dy) H(dx) O(dlength)
 #define HANDLES_diagonal(H, O)    H(y)
-#define HANDLES_attn_fwd(H, O)    O(past) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) O(lse)
-#define HANDLES_attn_bwd(H, O)    O(past) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
+#define HANDLES_attn_fwd(H, O)    O(past_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) O(lse)
+#define HANDLES_attn_bwd(H, O)    O(past_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
                                   H(dk) H(dv) O(dcache_k) O(dcache_v)
 #define HANDLES_head_fwd(H, O)    H(h) H(w) O(target) O(entropy) O(logp) O(top)
 #define HANDLES_ce_grad(H, O)     H(z) H(target) H(coef) O(logp)
@@ -380,7 +380,7 @@ const struct rf_ops rf_ops_check = {
 	.name = "check",
 	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
 	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
-	.beside = check_beside, .prepare = check_prepare,
+	.workspace = check_workspace, .prepare = check_prepare,
 #define X(name) .name = check_##name,
 	RF_OPS(X)
 #undef X

@@ -224,7 +224,7 @@ void rf_cpu_sync(struct rf_dev *d)
  * drawn from and a part of the vocabulary (head.c), and small things, which in float32 are more: oneDNN packs
  * parts of both operands.  In bf16 also the weights as products take them, each way they are used, and per
  * thread what is widened of them (gemm.c). */
-size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
+size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *b)
 {
 	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, half = (size_t)cpu_of(d)->rounded;
 	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide,
@@ -256,10 +256,10 @@ size_t rf_cpu_beside(struct rf_dev *d, const struct rf_beside *b)
 /* Each operation takes what it needs when it first does, since memory of the host is not used up before it is
  * written.  But whether there is so much address space is asked now, before any of it is taken: oneDNN does
  * not tell where it gets none. */
-void rf_cpu_prepare(struct rf_dev *d, const struct rf_beside *b)
+void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *b)
 {
 	enum { CODE = 16 << 20 }; /* of kernels that oneDNN compiles */
-	size_t bytes = rf_cpu_beside(d, b) + CODE, held = 0;
+	size_t bytes = rf_cpu_workspace(d, b) + CODE, held = 0;
 	void *p;
 
 	for (int i = 0; i <= d->threads; i++)

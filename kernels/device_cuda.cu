@@ -295,7 +295,7 @@ static void wait(struct rf_dev *d)
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Forward and, where that is done, back. */
-static size_t delta_scratch(const struct rf_dev *d, const struct rf_beside *b, int nb, int steps)
+static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
 {
 	const size_t forward = rf_cuda_delta_scratch(d, b, nb, steps);
 
@@ -306,7 +306,7 @@ static size_t delta_scratch(const struct rf_dev *d, const struct rf_beside *b, i
  * at once, of the text and of rollouts; parts of an attention that is split over keys (attention.cu), a piece
  * of logits and what is kept of its rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu,
  * fast.cu), tokens in order (rows.cu). */
-static size_t scratch_of(struct rf_dev *d, const struct rf_beside *b)
+static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *b)
 {
 	enum { STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
 	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest,
@@ -322,12 +322,12 @@ static size_t scratch_of(struct rf_dev *d, const struct rf_beside *b)
 	return larger(most, rows * 16) + (1 << 20);
 }
 
-size_t rf_cuda_beside(struct rf_dev *d, const struct rf_beside *b)
+size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *b)
 {
-	return scratch_of(d, b) + rf_cuda_gemm_beside(d, b);
+	return scratch_of(d, b) + rf_cuda_gemm_workspace(d, b);
 }
 
-static void prepare(struct rf_dev *d, const struct rf_beside *b)
+static void prepare(struct rf_dev *d, const struct rf_workspace *b)
 {
 	rf_cuda_scratch(d, scratch_of(d, b));
 	rf_cuda_gemm_prepare(d, b);
@@ -336,7 +336,7 @@ static void prepare(struct rf_dev *d, const struct rf_beside *b)
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const struct rf_ops ops = {
-	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_beside, prepare,
+	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_workspace, prepare,
 #define X(op) rf_cuda_##op,
 	RF_OPS(X)
 #undef X

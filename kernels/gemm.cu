@@ -155,9 +155,9 @@ static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 	const struct rounding f = { s->p, to, whole ? 1 : (unsigned)s->rows, cols, (size_t)s->ld, s->apart };
 
 	if (aligned(s->p, to) && cols % 4 == 0 && (whole || (s->ld % 4 == 0 && s->apart % 4 == 0)))
-		sweep_beside<4>(d, "rounding", rows, cols / 4, f);
+		sweep_scratch<4>(d, "rounding", rows, cols / 4, f);
 	else
-		sweep_beside<1>(d, "rounding", rows, cols, f);
+		sweep_scratch<1>(d, "rounding", rows, cols, f);
 }
 
 static bool same(const struct stored *a, const struct stored *b)
@@ -211,7 +211,7 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
 
 /* Numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, one of a
  * batch's. */
-static size_t largest(const struct rf_beside *b)
+static size_t largest(const struct rf_workspace *b)
 {
 	enum { LOGITS = 256 };
 	size_t n = (size_t)b->rows * b->widest, z = b->train ? LOGITS * (size_t)b->vocab : 0;
@@ -221,9 +221,9 @@ static size_t largest(const struct rf_beside *b)
 }
 
 /* Numbers of all weights, each of which begins where an allocation could. */
-static size_t kept_for(const struct rf_beside *b) { return b->matrices + 128 * (size_t)b->weights; }
+static size_t kept_for(const struct rf_workspace *b) { return b->matrices + 128 * (size_t)b->weights; }
 
-size_t rf_cuda_gemm_beside(struct rf_dev *d, const struct rf_beside *b)
+size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b)
 {
 	return WORKSPACE + (d->math == RF_MATH_BF16 ? (kept_for(b) + RECENT * largest(b)) * 2 : 0);
 }
@@ -245,7 +245,7 @@ static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
 	return true;
 }
 
-void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_beside *want)
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *want)
 {
 	struct blas *b = blas_of(d);
 

@@ -264,7 +264,7 @@ static void draw_row(void *arg, int r, int thread)
 {
 	const struct draw *a = arg;
 	int N = a->x->N;
-	const float *z = a->z + (size_t)(a->x->per > 1 ? r / a->x->per : r) * (size_t)N;
+	const float *z = a->z + (size_t)(a->x->n > 1 ? r / a->x->n : r) * (size_t)N;
 	float *p = rf_cpu_scratch(a->dev, thread, (size_t)N * (4 + sizeof(struct ranked)) + 64),
 	      top = -INFINITY;
 	uint64_t total = 0, sum = 0;

@@ -299,13 +299,13 @@ void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
 /* ---- drawing ------------------------------------------------------------------------------- */
 
 struct draw {
-	int rows, per, N, parts;
+	int rows, n, N, parts;
 	float inv_temp;
 	const float *z;
 	struct ban ban;
-	const struct row *row;        /* (rows / per) */
+	const struct row *row;        /* (rows / n) */
 	const struct limit *limit;    /* the same; NULL: all may be drawn */
-	whole *mass;                  /* (rows / per, parts) */
+	whole *mass;                  /* (rows / n, parts) */
 };
 
 /* p over the largest that may be drawn, as whole numbers count it. */
@@ -381,7 +381,7 @@ static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum
 static __global__ void choose(struct draw a, const double *u, int32_t *token, float *logp)
 {
 	const int lane = threadIdx.x % 32;
-	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = r / a.per;
+	const size_t r = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, q = r / a.n;
 	whole total = 0, sum = 0, before = 0;
 	struct stop stop = { -1, false, 0 };
 	int part = -1, id = -1;
@@ -629,10 +629,10 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 	const bool cut = x->top_k || x->top_p < 1;
 	struct draw a = {};
 
-	a.rows = x->rows, a.per = x->per > 1 ? x->per : 1, a.N = x->N, a.parts = parts_of(x->N),
+	a.rows = x->rows, a.n = x->n > 1 ? x->n : 1, a.N = x->N, a.parts = parts_of(x->N),
 	a.inv_temp = x->inv_temp, a.z = f32(x->z);
 	a.ban = { i32(x->banned_ids), x->banned };
-	const int rows = (a.rows + a.per - 1) / a.per;
+	const int rows = (a.rows + a.n - 1) / a.n;
 	const size_t units = (size_t)rows * a.parts, part_size = shared_size(units, sizeof(struct part)),
 		     mass_size = shared_size(units, sizeof(whole));
 	const size_t row_size = shared_size(rows, sizeof(struct row));

@@ -39,7 +39,7 @@ static void rope_tile(void *arg, int tile, int thread)
 {
 	const struct rope *t = arg;
 	const struct rf_rope *a = t->a;
-	const int32_t *past = cpu_i32(t->d, a->past);
+	const int32_t *past_len = cpu_i32(t->d, a->past_len);
 	int half = t->width / 2, end = a->nb * a->steps;
 	float *c = rf_cpu_scratch(t->d, thread, (size_t)t->width * sizeof *c), *s = c + half;
 
@@ -48,7 +48,7 @@ static void rope_tile(void *arg, int tile, int thread)
 	for (int row = tile * ROWS_TILE; row < end && row < (tile + 1) * ROWS_TILE; row++) {
 		const float *x = cpu_f32(t->d, a->x) + (size_t)row * t->ldx;
 		float *y = cpu_f32(t->d, a->y) + (size_t)row * t->ldy;
-		int at = (past ? past[row % a->nb] : 0) + a->from + row / a->nb;
+		int at = (past_len ? past_len[row % a->nb] : 0) + a->from + row / a->nb;
 
 		turns(at, t->freq, half, a->inverse ? -1 : 1, c, s);
 		for (int h = 0; h < a->heads; h++, x += a->D, y += a->D) {

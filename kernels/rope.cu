@@ -12,7 +12,7 @@ struct rope {
 	size_t ldx, ldy;
 	float sign;
 	double theta;
-	const int32_t *past;
+	const int32_t *past_len;
 	const float *x; /* which may be y */
 	float *y;
 };
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 		float *y = a.y + (size_t)row * a.ldy, c, s;
 
 		if (i < a.half) {
-			turn((double)((a.past ? a.past[row % a.nb] : 0) + a.from + row / a.nb) *
+			turn((double)((a.past_len ? a.past_len[row % a.nb] : 0) + a.from + row / a.nb) *
 			             freq[threadIdx.x],
 			     &c, &s);
 			s *= a.sign;
@@ -87,7 +87,7 @@ void rf_cuda_rope(struct rf_dev *d, const struct rf_rope *p)
 	a.rotary = p->rotary ? p->rotary : p->D, a.half = a.rotary / 2;
 	a.from = p->from, a.ldx = (size_t)(p->ldx ? p->ldx : p->heads * p->D),
 	a.ldy = (size_t)(p->ldy ? p->ldy : p->heads * p->D);
-	a.sign = p->inverse ? -1.f : 1.f, a.theta = p->theta, a.past = i32(p->past), a.x = f32(p->x),
+	a.sign = p->inverse ? -1.f : 1.f, a.theta = p->theta, a.past_len = i32(p->past_len), a.x = f32(p->x),
 	a.y = f32(p->y);
 	if (!a.rows || !a.heads || !a.half)
 		return;

@@ -59,7 +59,7 @@ void KERNEL(embed_bwd)(struct rf_dev *d, const struct rf_embed_bwd *a)
 }
 
 struct tail {
-	int nb, per, n, w, d;
+	int nb, n, moved, w, d;
 	bool keep, back;
 	float *x, *slots;
 	const int32_t *row, *slot;
@@ -84,8 +84,8 @@ static void tile_tail(void *arg, int tile, int thread)
 	int j0 = tile * COLS, w = a->d - j0 < COLS ? a->d - j0 : COLS;
 
 	(void)thread;
-	for (int i = 0; i < a->n; i++) {
-		int s = !a->slot ? 0 : a->slot[a->keep ? i : i / a->per];
+	for (int i = 0; i < a->moved; i++) {
+		int s = !a->slot ? 0 : a->slot[a->keep ? i : i / a->n];
 
 		for (int j = 0; j < a->w; j++)
 			move(a, j0, w,
@@ -96,7 +96,7 @@ static void tile_tail(void *arg, int tile, int thread)
 
 void KERNEL(tail_load)(struct rf_dev *d, const struct rf_tail_load *x)
 {
-	struct tail a = { .nb = x->nb, .per = x->per, .n = x->nb, .w = x->w, .d = x->d, .back = x->back,
+	struct tail a = { .nb = x->nb, .n = x->n, .moved = x->nb, .w = x->w, .d = x->d, .back = x->back,
 	                  .x = cpu_f32(d, x->x),
 	                  .slots = cpu_f32(d, x->slots), .slot = cpu_i32(d, x->slot) };
 
@@ -105,7 +105,7 @@ void KERNEL(tail_load)(struct rf_dev *d, const struct rf_tail_load *x)
 
 void KERNEL(tail_keep)(struct rf_dev *d, const struct rf_tail_keep *x)
 {
-	struct tail a = { .nb = 1, .n = x->n, .w = x->w, .d = x->d, .keep = true, .back = x->back,
+	struct tail a = { .nb = 1, .n = 1, .moved = x->n, .w = x->w, .d = x->d, .keep = true, .back = x->back,
 	                  .x = cpu_f32(d, x->x),
 	                  .slots = cpu_f32(d, x->slots), .row = cpu_i32(d, x->row),
 	                  .slot = cpu_i32(d, x->slot) };

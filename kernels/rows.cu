@@ -167,7 +167,7 @@ void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 
 /* Row p of those that move: which of x, which of the slots. */
 struct tails {
-	int w, nb, per;
+	int w, nb, n;
 	bool keep;
 	const int32_t *row, *slot;
 	int32_t *of_x, *of_slots;
@@ -177,7 +177,7 @@ struct tails {
 		const int i = (int)(p / w), j = (int)(p % w);
 
 		of_x[p] = keep ? row[i] + 1 + j : j * nb + i;
-		of_slots[p] = (slot ? slot[keep ? i : i / per] : 0) * w + j;
+		of_slots[p] = (slot ? slot[keep ? i : i / n] : 0) * w + j;
 	}
 };
 
@@ -200,7 +200,7 @@ static void move_tails(struct rf_dev *d, const char *name, int n, int width, boo
 void rf_cuda_tail_load(struct rf_dev *d, const struct rf_tail_load *a)
 {
 	move_tails(d, "tail_load", a->nb, a->d, a->back, f32(a->x), f32(a->slots),
-	           { a->w, a->nb, a->per, false, NULL, i32(a->slot), NULL, NULL });
+	           { a->w, a->nb, a->n, false, NULL, i32(a->slot), NULL, NULL });
 }
 
 void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)

@@ -96,7 +96,7 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 /* Of `cols` times W elements of each of `rows` rows, where nothing is written that products know of.  name:
  * for failures. */
 template <int W, class F>
-static void sweep_beside(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
+static void sweep_scratch(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
 	const size_t most = 16 * (size_t)cuda_of(d)->sms;
 	unsigned x = 1;
@@ -119,7 +119,7 @@ template <int W, class F>
 static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
 	rf_cuda_gemm_stale(d);
-	sweep_beside<W>(d, name, rows, cols, f);
+	sweep_scratch<W>(d, name, rows, cols, f);
 }
 
 /* All elements of `rows` rows of `width`; wide: four at a time. */

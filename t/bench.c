@@ -365,11 +365,11 @@ static void delta(int T, int H, int width)
 		for (int back = 0; back < 2; back++) {
 			double t = done();
 			for (int j = 0; j < TIMES; j++) {
-				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H,
+				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
 				       .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
 				       .b = b, .u = u, .o = o, .S = S);
 				if (back)
-					RF_RUN(d, delta_bwd, .nb = 1, .steps = T, .per = 1, .H = H, .G = H,
+					RF_RUN(d, delta_bwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
 					       .K = width, .V = width, .beta_scale = 1, .q = q, .k = x,
 					       .v = v,
 					       .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv,

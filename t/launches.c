@@ -64,9 +64,9 @@ static void rows(const struct model *m, int R)
 	}
 	RF_RUN(d, ce_grad, .rows = R < 1024 ? R : 1024, .N = m->N, .inv_temp = 1, .z = x, .target = ints,
 	       .coef = x, .logp = x);
-	RF_RUN(d, sample, .rows = ROLLOUTS, .per = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1,
+	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .banned = 2, .inv_temp = 1, .top_p = 1,
 	       .z = x, .banned_ids = ints, .u = reals, .token = ints, .logp = x);
-	RF_RUN(d, sample, .rows = ROLLOUTS, .per = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9,
+	RF_RUN(d, sample, .rows = ROLLOUTS, .n = 1, .N = m->N, .inv_temp = 1, .top_k = 50, .top_p = 0.9,
 	       .z = x, .u = reals, .token = ints, .logp = x);
 	RF_RUN(d, dot, .n = n, .x = x, .y = x, .out = reals);
 	RF_RUN(d, adamw, .n = n, .scale = 1, .lr = 1e-5, .b1 = 0.9, .b2 = 0.99, .eps = 1e-8, .c1 = 0.1,
@@ -78,7 +78,7 @@ static void delta(const struct model *m, int nb, int steps)
 {
 	const int H = m->H, K = m->K, captures = nb == 1 ? 8 : 0;
 	const rf_i32 start = nb == 1 ? NULL : ints;
-	struct rf_delta_fwd f = { .nb = nb, .steps = steps, .per = 5, .H = H, .G = H, .K = K, .V = K,
+	struct rf_delta_fwd f = { .nb = nb, .steps = steps, .n = 5, .H = H, .G = H, .K = K, .V = K,
 	                          .beta_scale = 1, .q = x, .k = x, .v = x, .b = x,
 		.g = x, .u = x, .o = x, .S = x, .start = start, .captures = captures, .log_from = 1,
 		.cap_row = ints, .cap_slot = ints };
@@ -93,8 +93,8 @@ static void delta(const struct model *m, int nb, int steps)
 		       .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .dy = x, .dx = x,
 		       .dweight = x);
 	}
-	RF_RUN(d, tail_load, .nb = nb, .per = 5, .w = 3, .d = H * K, .x = x, .slots = x, .slot = start);
-	RF_RUN(d, tail_load, .back = true, .nb = nb, .per = 5, .w = 3, .d = H * K, .x = x, .slots = x,
+	RF_RUN(d, tail_load, .nb = nb, .n = 5, .w = 3, .d = H * K, .x = x, .slots = x, .slot = start);
+	RF_RUN(d, tail_load, .back = true, .nb = nb, .n = 5, .w = 3, .d = H * K, .x = x, .slots = x,
 	       .slot = start);
 	if (captures) {
 		RF_RUN(d, tail_keep, .n = captures, .w = 3, .d = H * K, .x = x, .slots = x, .row = ints,
@@ -106,7 +106,7 @@ static void delta(const struct model *m, int nb, int steps)
 	RF_RUN(d, decay_bwd, .rows = nb * steps, .H = H, .a = x, .A_log = x, .dt_bias = x, .dg = x, .da = x,
 	       .dA_log = x, .ddt_bias = x);
 	d->ops->delta_fwd(d, &f);
-	RF_RUN(d, delta_bwd, .nb = nb, .steps = steps, .per = 5, .H = H, .G = H, .K = K, .V = K,
+	RF_RUN(d, delta_bwd, .nb = nb, .steps = steps, .n = 5, .H = H, .G = H, .K = K, .V = K,
 	       .beta_scale = 1, .q = x, .k = x, .v = x, .b = x, .g = x, .u = x, .d_o = x, .dq = x, .dk = x,
 	       .dv = x, .db = x, .dg = x, .S = x, .dS = x, .start = start, .captures = captures,
 	       .cap_row = ints, .cap_slot = ints);
@@ -115,8 +115,8 @@ static void delta(const struct model *m, int nb, int steps)
 		d->ops->delta_fwd(d, &f);
 	} else { /* rollouts that grow */
 		f.steps = 1;
-		f.lead = ints;
-		for (f.given = 0; f.given < 130; f.given += 65) {
+		f.open_rows = ints;
+		for (f.decoded = 0; f.decoded < 130; f.decoded += 65) {
 			f.open = x;
 			d->ops->delta_fwd(d, &f);
 			f.open = NULL;
@@ -131,19 +131,19 @@ static void attention(const struct model *m, int nb, int steps)
 	const rf_f32 cache = longest ? x : NULL;
 	struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
 	                         .window = m->window, .longest = longest,
-		.past = longest ? ints : NULL, .q = x, .k = x, .v = x, .cache_k = cache, .cache_v = cache,
+		.past_len = longest ? ints : NULL, .q = x, .k = x, .v = x, .cache_k = cache, .cache_v = cache,
 		.o = x, .lse = x };
 
 	RF_RUN(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .rotary = m->rotary,
 	       .theta = 1e6, .x = x, .y = x);
 	d->ops->attn_fwd(d, &f);
 	RF_RUN(d, attn_bwd, .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
-	       .window = m->window, .longest = longest, .past = f.past, .q = x, .k = x, .v = x,
+	       .window = m->window, .longest = longest, .past_len = f.past_len, .q = x, .k = x, .v = x,
 	       .cache_k = cache,
 	       .cache_v = cache, .o = x, .lse = x, .d_o = x, .dq = x, .dk = x, .dv = x, .dcache_k = cache,
 	       .dcache_v = cache);
 	if (nb > 1) {
-		f.given = steps - 1;
+		f.decoded = steps - 1;
 		f.steps = 1;
 		f.lse = NULL;
 		d->ops->attn_fwd(d, &f);

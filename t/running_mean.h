@@ -63,7 +63,7 @@ static void mean_fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_f32 before = rf_at(k->m, (size_t)p->decoded * step), now = rf_at(before, step);
 
 	if (!p->decoded)
-		RF_RUN(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = 1, .d = m->cfg->d, .x = k->m,
+		RF_RUN(m->dev, tail_load, .nb = p->nb, .n = p->n, .w = 1, .d = m->cfg->d, .x = k->m,
 		       .slots = s->m, .slot = p->start);
 	for (size_t j = 0; j < (size_t)p->steps; j++) {
 		RF_RUN(m->dev, axpy, .n = step, .scale = KEEPS, .x = rf_at(before, j * step),
@@ -97,7 +97,7 @@ static void mean_bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 d
 		RF_RUN(m->dev, axpy, .n = step, .scale = KEEPS, .add = true, .x = rf_at(dm, (j + 1) * step),
 		       .y = rf_at(dm, j * step));
 	}
-	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = 1, .d = m->cfg->d, .x = dm,
+	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .n = p->n, .w = 1, .d = m->cfg->d, .x = dm,
 	       .slots = s->dm, .slot = p->start);
 }
 

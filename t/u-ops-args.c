@@ -205,9 +205,9 @@ static void tails(int nb, int per, int steps, int w, int d, bool one_slot)
 			X[i] = S[at];
 			dS[at] += dX[i];
 		}
-		RF_RUN(dev, tail_load, .nb = nb, .per = per, .w = w, .d = d, .x = x.m, .slots = slots.m,
+		RF_RUN(dev, tail_load, .nb = nb, .n = per, .w = w, .d = d, .x = x.m, .slots = slots.m,
 		       .slot = one_slot ? NULL : where);
-		RF_RUN(dev, tail_load, .back = true, .nb = nb, .per = per, .w = w, .d = d, .x = dx.m,
+		RF_RUN(dev, tail_load, .back = true, .nb = nb, .n = per, .w = w, .d = d, .x = dx.m,
 		       .slots = dslots.m, .slot = one_slot ? NULL : where);
 		values("tail_load", x, X, VALUE);
 		values("tail_load back", dslots, dS, VALUE);
@@ -325,8 +325,8 @@ static void rope(int nb, int steps, int heads, int D, int rotary, int gx, int gy
 								     (double)p[i - half] * sin(turn);
 				}
 		RF_RUN(dev, rope, .nb = nb, .steps = steps, .heads = heads, .D = D, .rotary = rotary,
-		       .ldx = ldx, .ldy = ldy, .from = 3, .theta = 10000, .past = in_i32(past, 4), .x = x.m,
-		       .y = y.m);
+		       .ldx = ldx, .ldy = ldy, .from = 3, .theta = 10000, .past_len = in_i32(past, 4),
+		       .x = x.m, .y = y.m);
 		values("rope of a part, rows that do not touch", y, want, VALUE);
 	}
 }

@@ -128,7 +128,7 @@ static void rope(int nb, int steps, int heads, int D, int from, bool with_past)
 		pasts = in_i32(past, 8);
 		struct rf_rope r = { .nb = nb, .steps = steps, .heads = heads, .D = D, .from = from,
 		                     .theta = 10000,
-			.past = with_past ? pasts : NULL, .x = x.m, .y = x.m };
+			.past_len = with_past ? pasts : NULL, .x = x.m, .y = x.m };
 		dev->ops->rope(dev, &r);
 		r.x = r.y = y.m;
 		dev->ops->rope(dev, &r);
@@ -166,10 +166,10 @@ static void product_values(const char *what, struct buf b, const double *ref, do
 
 enum { SLOTS = 9 };
 struct delta {
-	int nb, steps, per, H, G, K, V; /* G: heads of q and k, 0: H */
+	int nb, steps, n, H, G, K, V; /* G: heads of q and k, 0: H */
 	bool beta, forward_only; /* beta: b is there */
 	double beta_scale, decay; /* decay: the least g, 0: none */
-	int32_t start[8];        /* by sequence / per; one sequence from slot 0: NULL */
+	int32_t start[8];        /* by sequence / n; one sequence from slot 0: NULL */
 	int captures;
 	int32_t cap_row[8], cap_slot[8];
 };
@@ -184,7 +184,7 @@ static void delta_ref(const struct delta *c, const num *q, const num *k, const n
 
 	for (int seq = 0; seq < c->nb; seq++)
 		for (int h = 0; h < c->H; h++) {
-			int slot = c->start[seq / c->per], cap = 0;
+			int slot = c->start[seq / c->n], cap = 0;
 			memcpy(state, S + ((size_t)slot * (size_t)c->H + (size_t)h) * kv, kv * sizeof *state);
 			for (int j = 0; j < c->steps; j++) {
 				int row = (j * c->nb + seq) * c->H + h,
@@ -235,16 +235,16 @@ static void delta(struct delta c)
 	size_t R = (size_t)c.nb * (size_t)c.steps * (size_t)c.H,
 	       slot = (size_t)c.H * (size_t)c.K * (size_t)c.V;
 
-	if (!c.per)
-		c.per = 1;
+	if (!c.n)
+		c.n = 1;
 	if (c.beta_scale == 0)
 		c.beta_scale = 1;
 	if (!c.G)
 		c.G = c.H;
 	size_t keys = R / (size_t)c.H * (size_t)c.G, key = (size_t)c.K;
 	snprintf(label, sizeof label,
-	         "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g start %d captures %d (row %d first)",
-	         c.nb, c.steps, c.per, c.H, c.G, c.K, c.V, c.beta, c.decay, (int)c.start[0], c.captures,
+	         "nb %d steps %d n %d H %d G %d K %d V %d b %d g %g start %d captures %d (row %d first)",
+	         c.nb, c.steps, c.n, c.H, c.G, c.K, c.V, c.beta, c.decay, (int)c.start[0], c.captures,
 	         (int)c.cap_row[0]);
 	for (EACH_DEVICE) {
 		float small = 1 / sqrtf((float)c.K);
@@ -258,7 +258,7 @@ static void delta(struct delta c)
 		struct buf dq = out(q.n), dk = out(k.n), dv = out(v.n), db = out(R);
 		rf_i32 start = c.nb > 1 || c.start[0] ? in_i32(c.start, 8) : NULL;
 		rf_i32 cap_row = in_i32(c.cap_row, 8), cap_slot = in_i32(c.cap_slot, 8);
-		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G,
+		struct rf_delta_fwd f = { .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G,
 		                          .K = c.K, .V = c.V,
 			.beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
 			.b = c.beta ? b.m : NULL,
@@ -284,9 +284,9 @@ static void delta(struct delta c)
 			f.u = u1.m;
 			f.S = S2.m;
 			f.steps = 1;
-			for (f.given = 0; f.given < c.steps; f.given++) {
-				size_t row = (size_t)f.given * R / (size_t)c.steps;
-				f.q = rf_at(q.m, (size_t)f.given * keys / (size_t)c.steps * key);
+			for (f.decoded = 0; f.decoded < c.steps; f.decoded++) {
+				size_t row = (size_t)f.decoded * R / (size_t)c.steps;
+				f.q = rf_at(q.m, (size_t)f.decoded * keys / (size_t)c.steps * key);
 				f.v = rf_at(v.m, row * (size_t)c.V);
 				f.o = rf_at(o1.m, row * (size_t)c.V);
 				f.b = c.beta ? rf_at(b.m, row) : NULL;
@@ -299,7 +299,7 @@ static void delta(struct delta c)
 		}
 		if (c.forward_only)
 			continue;
-		RF_RUN(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G,
+		RF_RUN(dev, delta_bwd, .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G,
 		       .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
 		       .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .d_o = d_o.m,
 		       .dq = dq.m, .dk = dk.m, .dv = dv.m, .db = c.beta ? db.m : NULL,
@@ -342,8 +342,8 @@ static void deltas(void)
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 129 }, .cap_slot = { 8, 0, 1, 2, 7, 6, 5, 4 } },
 		/* branches that are long, wide, or both */
 		{ .nb = 3, .steps = 65, .H = 1, .K = 8, .V = 8, .beta = true, .start = { 1, 2, 0 } },
-		{ .nb = 3, .steps = 130, .per = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
-		{ .nb = 8, .steps = 3, .per = 3, .H = 1, .K = 100, .V = 100, .beta = true,
+		{ .nb = 3, .steps = 130, .n = 3, .H = 1, .K = 4, .V = 4, .beta = true, .start = { 1 } },
+		{ .nb = 8, .steps = 3, .n = 3, .H = 1, .K = 100, .V = 100, .beta = true,
 		  .start = { 2, 0, 1 } },
 		{ .nb = 3, .steps = 5, .H = 1, .K = 128, .V = 128, .beta = true, .start = { 2, 0, 1 } },
 		{ .nb = 2, .steps = 3, .H = 1, .K = 12, .V = 300, .beta = true, .start = { 2, 1 } },
@@ -375,13 +375,13 @@ static void deltas(void)
 			.captures = 1, .cap_row = { 20 }, .cap_slot = { 1 }, .forward_only = true });
 	for (int i = 0; i < COUNT(other); i++)
 		delta(other[i]);
-	/* branches: `per` sequences share a start state, in any order of the slots */
+	/* branches: n sequences share a start state, in any order of the slots */
 	for (int n = 1; n <= 7; n += 2) {
 		delta((struct delta){ .nb = 3, .steps = n, .H = 2, .K = 8, .V = 4, .beta = true,
 		                      .start = { 3, 0, 1 } });
-		delta((struct delta){ .nb = 3, .steps = n, .per = 3, .H = 2, .K = 4, .V = 8, .beta = true,
+		delta((struct delta){ .nb = 3, .steps = n, .n = 3, .H = 2, .K = 4, .V = 8, .beta = true,
 		                      .start = { 1 } });
-		delta((struct delta){ .nb = 8, .steps = n, .per = 3, .H = 3, .K = 16, .V = 16,
+		delta((struct delta){ .nb = 8, .steps = n, .n = 3, .H = 3, .K = 16, .V = 16,
 		                      .start = { 2, 1, 3 } });
 		delta((struct delta){ .nb = 8, .steps = n, .H = 1, .K = 20, .V = 20, .beta = true,
 		                      .beta_scale = 2,
@@ -401,9 +401,9 @@ static void decays(void)
 		{ .nb = 1, .steps = 66, .H = 2, .K = 20, .V = 4, .beta = true, .decay = -20, .captures = 3,
 		  .cap_row = { 5, 40, 64 },
 		  .cap_slot = { 8, 1, 2 } },
-		{ .nb = 3, .steps = 66, .per = 3, .H = 3, .G = 1, .K = 4, .V = 4, .beta = true, .decay = -0.3,
+		{ .nb = 3, .steps = 66, .n = 3, .H = 3, .G = 1, .K = 4, .V = 4, .beta = true, .decay = -0.3,
 		  .start = { 1 } },
-		{ .nb = 8, .steps = 5, .per = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3,
+		{ .nb = 8, .steps = 5, .n = 3, .H = 6, .G = 3, .K = 16, .V = 20, .decay = -0.3,
 		  .start = { 2, 1, 3 } },
 		{ .nb = 1, .steps = 100, .H = 1, .K = 128, .V = 128, .beta = true, .decay = -0.2 },
 		/* more heads and chunks than are done at once */
@@ -434,9 +434,9 @@ static void wide_gradients(void)
 		{ .nb = 1, .steps = 140, .H = 2, .G = 1, .K = 64, .V = 128, .beta = true, .decay = -0.2,
 		  .start = { 1 }, .captures = 8,
 		  .cap_row = { 0, 17, 63, 64, 64, 127, 128, 139 }, .cap_slot = { 8, 0, 7, 2, 3, 6, 5, 4 } },
-		{ .nb = 3, .steps = 70, .per = 2, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true,
+		{ .nb = 3, .steps = 70, .n = 2, .H = 2, .G = 1, .K = 100, .V = 72, .beta = true,
 		  .start = { 1, 2 } },
-		{ .nb = 5, .steps = 6, .per = 3, .H = 4, .G = 2, .K = 128, .V = 128, .beta = true,
+		{ .nb = 5, .steps = 6, .n = 3, .H = 4, .G = 2, .K = 128, .V = 128, .beta = true,
 		  .decay = -0.2, .start = { 1, 2 } },
 		{ .nb = 1, .steps = 130, .H = 1, .K = 256, .V = 40, .beta = true, .captures = 1,
 		  .cap_row = { 129 }, .cap_slot = { 1 } },
@@ -457,12 +457,12 @@ static void delta_wide(struct delta c)
 	size_t R = (size_t)c.nb * (size_t)c.steps, slot = (size_t)c.H * (size_t)c.K * (size_t)c.V,
 	       K = (size_t)c.K, V = (size_t)c.V;
 
-	c.per += !c.per;
+	c.n += !c.n;
 	c.G = c.G ? c.G : c.H;
 	c.beta_scale = c.beta_scale > 0 ? c.beta_scale : 1;
 	size_t hk = (size_t)c.G * K, hv = (size_t)c.H * V, H = (size_t)c.H;
-	snprintf(label, sizeof label, "nb %d steps %d per %d H %d G %d K %d V %d b %d g %g", c.nb, c.steps,
-	         c.per, c.H, c.G, c.K, c.V, c.beta, c.decay);
+	snprintf(label, sizeof label, "nb %d steps %d n %d H %d G %d K %d V %d b %d g %g", c.nb, c.steps,
+	         c.n, c.H, c.G, c.K, c.V, c.beta, c.decay);
 	for (EACH_DEVICE) {
 		bool rounds = dev->math == RF_MATH_BF16;
 		double limit = rounds ? 1e-2 : VALUE;
@@ -478,7 +478,7 @@ static void delta_wide(struct delta c)
 		double *U = keep(u.n, 8), *O = keep(o.n, 8), *after = keep(S.n, 8), *state = keep(K * V, 8),
 		       *chunk = keep(K * V, 8), *logs[4];
 
-		RF_RUN(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .per = c.per, .H = c.H, .G = c.G,
+		RF_RUN(dev, delta_fwd, .nb = c.nb, .steps = c.steps, .n = c.n, .H = c.H, .G = c.G,
 		       .K = c.K, .V = c.V, .beta_scale = (float)c.beta_scale, .q = q.m, .k = k.m, .v = v.m,
 		       .b = c.beta ? b.m : NULL, .g = c.decay < 0 ? g.m : NULL, .u = u.m, .o = o.m, .S = S.m,
 		       .start = start, .captures = c.captures, .log_from = 1, .cap_row = cap_row,
@@ -495,7 +495,7 @@ static void delta_wide(struct delta c)
 			int cap = 0;
 
 			for (size_t i = 0; i < K * V; i++)
-				state[i] = S.h[(size_t)c.start[seq / (size_t)c.per] * slot + h * K * V + i];
+				state[i] = S.h[(size_t)c.start[seq / (size_t)c.n] * slot + h * K * V + i];
 			for (int j = 0; j < c.steps; j++) {
 				size_t row = (size_t)j * (size_t)c.nb + seq, at = row * H + h;
 				const float *kk = k.h + row * hk + kh * K, *qq = q.h + row * hk + kh * K;
@@ -555,7 +555,7 @@ static void wide_deltas(void)
 		  .cap_row = { 0, 63, 70, 129 }, .cap_slot = { 0, 1, 2, 8 } },
 		{ .nb = 1, .steps = 200, .H = 2, .G = 1, .K = 128, .V = 128, .beta = true, .captures = 8,
 		  .cap_row = { 3, 63, 64, 70, 70, 127, 128, 199 }, .cap_slot = { 8, 1, 2, 7, 0, 6, 5, 4 } },
-		{ .nb = 3, .steps = 97, .per = 3, .H = 2, .K = 100, .V = 40, .beta = true, .decay = -1,
+		{ .nb = 3, .steps = 97, .n = 3, .H = 2, .K = 100, .V = 40, .beta = true, .decay = -1,
 		  .start = { 2 } },
 		{ .nb = 1, .steps = 65, .H = 1, .K = 256, .V = 256, .beta = true, .beta_scale = 2,
 		  .captures = 1, .cap_row = { 64 }, .cap_slot = { 2 } },
@@ -612,7 +612,7 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 					       from[i].h + ((size_t)row[s] + 1 + j) * wide[i], wide[i] * 4);
 			dev->ops->upload(dev, all[i].m, all[i].h, all[i].n * 4);
 		}
-		f.nb = AT, f.steps = N, f.captures = 0, f.start = slots, f.lead = leads, f.u = u1.m,
+		f.nb = AT, f.steps = N, f.captures = 0, f.start = slots, f.open_rows = leads, f.u = u1.m,
 		f.o = o1.m;
 		f.q = all[0].m, f.k = all[1].m, f.v = all[2].m, f.b = all[3].m, f.g = decay ? all[4].m : NULL;
 		text[0] = get(u), text[1] = get(o);
@@ -622,8 +622,8 @@ static void continued(int H, int G, int K, int V, bool decay, bool keeps_state)
 			if (how) {
 				f.steps = 1;
 				f.open = keeps_state ? open.m : NULL;
-				for (f.given = 0; f.given < N; f.given++) {
-					size_t at = (size_t)f.given * AT;
+				for (f.decoded = 0; f.decoded < N; f.decoded++) {
+					size_t at = (size_t)f.decoded * AT;
 					f.q = rf_at(all[0].m, at * hk), f.v = rf_at(all[2].m, at * hv),
 					f.b = rf_at(all[3].m, at * (size_t)H);
 					f.o = rf_at(o1.m, at * hv);
@@ -730,7 +730,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		pasts = in_i32(past, 8);
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
 		                         .longest = longest,
-			.past = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m,
+			.past_len = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m,
 			.cache_k = longest ? ck.m : NULL,
 			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
 		dev->ops->attn_fwd(dev, &f);
@@ -745,16 +745,17 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		/* step by step, and without lse */
 		f.lse = NULL;
 		f.steps = 1;
-		for (f.given = 0; f.given < steps; f.given++) {
-			f.q = rf_at(q.m, (size_t)f.given * nq / (size_t)steps);
-			f.o = rf_at(o1.m, (size_t)f.given * nq / (size_t)steps);
+		for (f.decoded = 0; f.decoded < steps; f.decoded++) {
+			f.q = rf_at(q.m, (size_t)f.decoded * nq / (size_t)steps);
+			f.o = rf_at(o1.m, (size_t)f.decoded * nq / (size_t)steps);
 			dev->ops->attn_fwd(dev, &f);
 		}
 		product_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
 		RF_RUN(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
-		       .longest = longest, .past = f.past, .q = q.m, .k = f.k, .v = v.m, .cache_k = f.cache_k,
-		       .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m, .dq = dq.m, .dk = dk.m,
-		       .dv = dv.m, .dcache_k = longest ? dck.m : NULL, .dcache_v = longest ? dcv.m : NULL);
+		       .longest = longest, .past_len = f.past_len, .q = q.m, .k = f.k, .v = v.m,
+		       .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m,
+		       .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
+		       .dcache_v = longest ? dcv.m : NULL);
 		if (first) {
 			seed_back(O, d_o);
 			go_back();

@@ -586,7 +586,7 @@ static void sample(int nrows, int per, int N, float inv_temp, int top_k, double 
 		}
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF_RUN(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = bans,
+		RF_RUN(dev, sample, .rows = nrows, .n = per, .N = N, .top_k = top_k, .banned = bans,
 		       .inv_temp = inv_temp, .top_p = top_p, .z = z.m, .banned_ids = bans ? banned_ids : NULL,
 		       .u = us, .token = tokens, .logp = logp.m);
 		dev->ops->download(dev, token, tokens, (size_t)nrows * sizeof *token);
@@ -645,7 +645,7 @@ static void sample_equals(int nrows, int per, int N, int top_k, double top_p, bo
 			u[i] = i == 0 ? 0 : i == 1 ? 1 : (double)(i % per) / per; /* 1: the last */
 		us = in_f64(u, nrows);
 		dev->ops->upload(dev, z.m, z.h, z.n * sizeof(float));
-		RF_RUN(dev, sample, .rows = nrows, .per = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
+		RF_RUN(dev, sample, .rows = nrows, .n = per, .N = N, .top_k = top_k, .banned = ban ? 4 : 0,
 		       .inv_temp = 1, .top_p = top_p, .z = z.m, .banned_ids = ban ? banned_ids : NULL,
 		       .u = us,
 		       .token = tokens, .logp = logp.m);

@@ -188,7 +188,7 @@ static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *
 
 /* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
  * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
-static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
+static void weigh(const struct rf_params *p, int vocab, struct rf_workspace *b)
 {
 	for (int i = 0; i < p->n; i++) {
 		const struct rf_param *w = &p->p[i];
@@ -205,10 +205,10 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_beside *b)
 }
 
 /* What the device takes beside a plan's tree and the weights. */
-static struct rf_beside beside_of(const struct rf_engine *g, const struct rf_plan *p)
+static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
 {
 	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_beside b = { .d = c->d, .vocab = c->vocab, .train = g->train,
+	struct rf_workspace b = { .d = c->d, .vocab = c->vocab, .train = g->train,
 	                       .sequences = p->positions * p->n, .steps = p->k };
 
 	weigh(&g->ckpt->params, c->vocab, &b);
@@ -229,7 +229,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 
 	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.decode != old->decode ||
 	    p.max_len > old->max_len || p.positions > old->positions || p.n > old->n || p.k > old->k) {
-		struct rf_beside beside;
+		struct rf_workspace w;
 
 		p.max_len = larger(p.max_len, old->max_len);
 		p.positions = larger(p.positions, old->positions);
@@ -239,8 +239,8 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
 			return rc;
 		g->plan = p;
-		beside = beside_of(g, &p);
-		g->dev.ops->prepare(&g->dev, &beside);
+		w = workspace_of(g, &p);
+		g->dev.ops->prepare(&g->dev, &w);
 		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 			return rc;
 	}
@@ -302,7 +302,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
-	struct rf_beside b;
+	struct rf_workspace b;
 	struct rf_demand need;
 	struct rf_plan p;
 	size_t tree;
@@ -316,10 +316,10 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	if (!tree)
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               p.max_len);
-	b = beside_of(g, &p);
+	b = workspace_of(g, &p);
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
-	m->device = g->dev.ops->beside(&g->dev, &b);
+	m->device = g->dev.ops->workspace(&g->dev, &b);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
 	m->all = m->weights + m->pass + m->device + m->host;
 	return RF_OK;

@@ -97,7 +97,7 @@ struct rf_memory {
 	size_t all;
 	size_t weights;              /* with gradient and moments where it trains */
 	size_t pass;                 /* tree and extra */
-	size_t device;               /* what the device takes beside: struct rf_beside */
+	size_t device;               /* what the device takes beside: struct rf_workspace */
 	size_t host;                 /* the program, its libraries, and records */
 };
 /* RF_ENOMEM: more than can be counted. */

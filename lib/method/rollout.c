@@ -182,7 +182,7 @@ static void draw(const struct job *job, const struct group *x)
 		g->dev.ops->upload(&g->dev, at->u, job->u, nb * sizeof *job->u);
 		rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, j ? (int)nb : x->positions, h, at->z,
 		              0, false);
-		RF_RUN(&g->dev, sample, .rows = (int)nb, .per = j ? 1 : s->n, .N = c->vocab,
+		RF_RUN(&g->dev, sample, .rows = (int)nb, .n = j ? 1 : s->n, .N = c->vocab,
 		       .top_k = s->top_k, .top_p = s->top_p, .banned = s->eos ? 0 : c->eos_count,
 		       .banned_ids = at->banned, .inv_temp = (float)(1 / s->temperature), .z = at->z,
 		       .u = at->u, .token = token, .logp = rf_at(at->logp, to));

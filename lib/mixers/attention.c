@@ -157,7 +157,7 @@ static double flops(const struct rf_config *c, int T)
 	return rf_kv_flops(&c->attn, T);
 }
 
-static void workspace(const struct rf_config *c, struct rf_beside *need)
+static void workspace(const struct rf_config *c, struct rf_workspace *need)
 {
 	rf_kv_workspace(&c->attn, need);
 }

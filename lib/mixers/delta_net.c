@@ -207,10 +207,10 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	const struct save *k = p->save[layer];
 	const struct work *w = p->work[layer];
 
-	RF_RUN(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded, .per = p->n,
+	RF_RUN(m->dev, delta_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded, .n = p->n,
 	       .H = c->heads, .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1,
 	       .q = y[0], .k = y[1], .v = y[2], .b = k->b, .g = k->g, .u = p->decode ? k->u : w->u, .o = w->o,
-	       .S = s->S, .open = k->open, .start = p->start, .lead = p->branch ? p->open_rows : NULL,
+	       .S = s->S, .open = k->open, .start = p->start, .open_rows = p->branch ? p->open_rows : NULL,
 	       .captures = captures, .log_from = t->sequence_slots, .cap_row = p->cap_row,
 	       .cap_slot = p->cap_slot, .log = s->log);
 	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
@@ -231,7 +231,7 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	rf_f32 y[3] = { w->y[0], p->decode ? k->k : w->y[1], w->y[2] };
 
 	if (!p->decoded)
-		RF_RUN(m->dev, tail_load, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = k->x,
+		RF_RUN(m->dev, tail_load, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = k->x,
 		       .slots = s->tail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
 		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)),
@@ -271,7 +271,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->V, .eps = (float)m->cfg->norm_eps,
 	       .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .dy = w->dn, .dx = w->d_o,
 	       .dw = rf_dw(m, l->norm), .dgate = w->dgate);
-	RF_RUN(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .per = p->n, .H = c->heads,
+	RF_RUN(m->dev, delta_bwd, .nb = p->nb, .steps = p->steps, .n = p->n, .H = c->heads,
 	       .G = c->qk_heads, .K = c->K, .V = c->V, .beta_scale = c->neg_eigval ? 2 : 1, .q = w->y[0],
 	       .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0],
 	       .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS,
@@ -283,7 +283,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	/* what later rows read of these comes back; what these read of earlier rows goes on */
 	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx,
 	       .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
-	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .per = p->n, .w = w1, .d = C, .x = w->dx,
+	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = w->dx,
 	       .slots = s->dtail, .slot = p->start);
 	for (int i = 0; i < (c->joint ? 1 : 3); i++)
 		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x,
@@ -306,7 +306,7 @@ static double flops(const struct rf_config *c, int T)
 	return 2. * T * 3 * c->delta.heads * c->delta.K * c->delta.V;
 }
 
-static void workspace(const struct rf_config *c, struct rf_beside *need)
+static void workspace(const struct rf_config *c, struct rf_workspace *need)
 {
 	enum { PAD = 16 }; /* a head is padded to whole vectors */
 	const size_t K = (size_t)(c->delta.K + PAD - 1) / PAD * PAD,

@@ -51,7 +51,7 @@ double rf_kv_flops(const struct rf_attn_config *c, int T)
 	return 2 * seen * 2 * c->heads * c->D;
 }
 
-void rf_kv_workspace(const struct rf_attn_config *c, struct rf_beside *need)
+void rf_kv_workspace(const struct rf_attn_config *c, struct rf_workspace *need)
 {
 	need->heads = c->heads;
 	need->kv_heads = c->kv_heads;
@@ -99,7 +99,7 @@ void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int h
 		return;
 	RF_RUN(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
 	       .rotary = c->rotary, .from = p->decoded, .inverse = inverse, .theta = c->theta,
-	       .past = p->past_len,
+	       .past_len = p->past_len,
 	       .x = x, .y = y);
 }
 
@@ -152,9 +152,10 @@ void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 
 	rf_kv_rotate(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
 	rf_kv_rotate(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
-	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .given = p->decoded,
+	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded,
 	       .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached,
-	       .past = p->cache_len, .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v),
+	       .past_len = p->cache_len, .q = k->q, .k = first(p, c, s->k, k->k),
+	       .v = first(p, c, s->v, k->v),
 	       .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v), .o = k->o, .lse = k->lse);
 	pass_on(p, c, s, k);
 }
@@ -166,7 +167,7 @@ void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 	int rows = p->nb * p->steps;
 
 	RF_RUN(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D,
-	       .window = c->window, .longest = p->cached, .past = p->cache_len, .q = k->q,
+	       .window = c->window, .longest = p->cached, .past_len = p->cache_len, .q = k->q,
 	       .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
 	       .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv,
 	       .dcache_k = s->dk,

@@ -33,7 +33,7 @@ void rf_kv_work(const struct rf_pass *p, const struct rf_attn_config *c, struct 
  * its window. */
 double rf_kv_flops(const struct rf_attn_config *c, int T);
 /* The mixer's hooks of these names (mixer.h). */
-void rf_kv_workspace(const struct rf_attn_config *c, struct rf_beside *need);
+void rf_kv_workspace(const struct rf_attn_config *c, struct rf_workspace *need);
 int rf_kv_reads(const struct rf_attn_config *c);
 
 /* Makes room for the new rows' k and v: a sequence that slides loses the rows that they do not see.  Comes

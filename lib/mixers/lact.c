@@ -420,7 +420,7 @@ static double flops(const struct rf_config *cfg, int T)
 	return rf_kv_flops(&cfg->attn, T) + 2 * c->heads * all;
 }
 
-static void workspace(const struct rf_config *cfg, struct rf_beside *need)
+static void workspace(const struct rf_config *cfg, struct rf_workspace *need)
 {
 	const struct rf_lact_config *c = &cfg->lact;
 	size_t rows = (size_t)(need->text < c->chunk ? need->text : c->chunk), size = rf_fast_size(c);

@@ -30,7 +30,7 @@ struct rf_mixer {
 	double (*flops)(const struct rf_config *c, int T);
 	/* Adds to *need what its operations take on a device.  Which rows there are, whether the model is
 	   trained, and what weights it has are said already. */
-	void (*workspace)(const struct rf_config *c, struct rf_beside *need);
+	void (*workspace)(const struct rf_config *c, struct rf_workspace *need);
 	/* Of how many rows, itself included, a row reads what was kept of them, such as keys and values: a
 	   window, or RF_ALL_ROWS.  NULL: of none, earlier rows are in the state alone. */
 	int (*reads)(const struct rf_config *c);
