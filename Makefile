@@ -14,7 +14,7 @@
 #                     are the same bytes
 #                         make check CROSS=arm64 TESTS=t/x.bats: some
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
-# make fuzz           each t/f-*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
+# make fuzz           each t/fuzz/*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails
 #                     above SPILLS=600 bytes
 # make bench          speed and memory, in one run
@@ -116,12 +116,12 @@ EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(call RACE_TOO,$(BUILD)/rf-cuda-race.so))
-EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu-bugs $(call RACE_TOO,$(BUILD)/t/emu-bugs-race))
+EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/bugs $(call RACE_TOO,$(BUILD)/t/emu/bugs-race))
 
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
-UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/u-*.c) $(wildcard t/bench.c t/launches.c))
-FAULT   = $(BUILD)/t/fault.so
-REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(wildcard t/f-*.c))
+FAULT   = $(BUILD)/t/helper/fault.so
+UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard t/unit/*.c t/helper/*.c)))
+REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/fuzz/*.c)))
 ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
 KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) $(ONCE)) \
@@ -135,7 +135,7 @@ $(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/librf.a
 $(BUILD)/t/%: $(BUILD)/t/%.o $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
 # What libFuzzer drives, and without it a program that replays files.
-$(BUILD)/t/f-%: $(BUILD)/t/f-%.o $(if $(FUZZER),,$(BUILD)/t/fuzz-main.o) $(BUILD)/librf.a
+$(BUILD)/t/fuzz/%: $(BUILD)/t/fuzz/%.o $(if $(FUZZER),,$(BUILD)/t/fuzz/main.o) $(BUILD)/librf.a
 	$(CC) -pie $(SAN) $(if $(FUZZER),-fsanitize=fuzzer) $(LDFLAGS) -Wl,--as-needed -o $@ $^ $(LDLIBS)
 # As an emulated program is called: tests need no binfmt.
 $(BUILD)/run/%: $(BUILD)/flags
@@ -144,9 +144,11 @@ $(BUILD)/run/%: $(BUILD)/flags
 		$(abspath $(if $(filter rf-%,$*),$(BIN),$(BUILD)/t)/$*) >$@
 	chmod +x $@
 # Preloaded into a program, it lets its calls go wrong.
-$(FAULT): t/fault.c $(BUILD)/flags
+$(FAULT): t/helper/fault.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -shared -o $@ $<
+# Their headers are named from here: "unit/tap.h".
+$(BUILD)/t/%.o: STD += -It
 $(BUILD)/librf.a: $(OBJ)
 	rm -f $@
 	$(AR) rcs $@ $^
@@ -182,7 +184,7 @@ $(BUILD)/emu-race/%.o: $(1)/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $$(@D)
 	$$(CXX) $$(EMU_FLAGS) $$(EMU_RACE) -MMD -MP -x c++ -c -o $$@ $$<
 endef
-$(foreach d,kernels t,$(eval $(call emu_rules,$(d))))
+$(foreach d,kernels t/emu,$(eval $(call emu_rules,$(d))))
 $(BUILD)/emu/%.o: t/emu/%.cpp $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(CXX) $(EMU_FLAGS) $(SAN) -MMD -MP -c -o $@ $<
@@ -190,10 +192,10 @@ $(BUILD)/rf-cuda-host.so: $(CU:kernels/%.cu=$(BUILD)/emu/%.o) $(EMU) $(PLUGIN_LI
 	$(CXX) -shared $(SAN) -o $@ $^ -lpthread
 $(BUILD)/rf-cuda-race.so: $(CU:kernels/%.cu=$(BUILD)/emu-race/%.o) $(EMU) $(BUILD)/emu/race.o $(PLUGIN_LIB)
 	$(CXX) -shared -o $@ $^ -lpthread -ldl
-$(BUILD)/t/emu-bugs: $(BUILD)/emu/emu-bugs.o $(EMU)
+$(BUILD)/t/emu/bugs: $(BUILD)/emu/bugs.o $(EMU)
 	@mkdir -p $(@D)
 	$(CXX) $(SAN) -o $@ $^
-$(BUILD)/t/emu-bugs-race: $(BUILD)/emu-race/emu-bugs.o $(EMU) $(BUILD)/emu/race.o
+$(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/race.o
 	@mkdir -p $(@D)
 	$(CXX) -o $@ $^ -ldl
 
@@ -218,11 +220,12 @@ midtrain: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
 
 units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) \
-       $(if $(CROSS),$(addprefix $(EMULATED_BIN)/,$(notdir $(TOOLS) $(UNITS) $(REPLAYS))))
+       $(if $(CROSS),$(patsubst $(BIN)/%,$(EMULATED_BIN)/%,$(TOOLS)) \
+                     $(patsubst $(BUILD)/t/%,$(EMULATED_BIN)/%,$(UNITS) $(REPLAYS)))
 
 TESTS ?= t
 # The longest first: side by side, none of them is left over at the end.
-LONGEST = $(patsubst %,t/%.bats,tree cuda gpu plan rf-loop pipelines ops)
+LONGEST = $(patsubst %,t/%.bats,tree emu-kernels emu-programs plan rf-loop pipelines ops)
 FILES   = $(if $(filter-out t,$(TESTS)),$(TESTS),$(LONGEST) $(filter-out $(LONGEST),$(wildcard t/*.bats)))
 # All files: one on each core, where there is GNU parallel for it; but there is only one GPU.
 JOBS   = $(shell nproc)
@@ -258,12 +261,13 @@ of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
 DEMO ?= $(if $(wildcard runs/midtrain$(of_arch)/start/latest),$(patsubst %/valid.rf,%, \
         $(wildcard runs/midtrain$(of_arch)/valid.rf)))
 ifeq ($(DEVICE),cuda)
-bench: all $(BUILD)/t/bench
-	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) \
+bench: all $(BUILD)/t/helper/bench
+	RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/helper/bench) \
 		pipelines/bench-cuda.sh $(BUILD)/bench-cuda
 else
 bench: $(TOOLS) units
-	$(AT_ISA) RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/bench) DEMO=$(DEMO) ARCH=$(ARCH) \
+	$(AT_ISA) RF_BIN=$(abspath $(BIN)) RF_BENCH=$(abspath $(BUILD)/t/helper/bench) \
+		DEMO=$(DEMO) ARCH=$(ARCH) \
 		pipelines/bench.sh $(BUILD)/bench$(of_arch)
 endif
 
@@ -271,8 +275,9 @@ endif
 # memory, which its nearest cache holds.  No other kernel spills more than 32 bytes.
 SPILLS ?= 600
 ifeq ($(CUDA),yes)
-cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
-	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so $(BUILD)/t/launches
+cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/launches
+	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so \
+		$(BUILD)/t/helper/launches
 	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches
 else
 cuda-report:
@@ -283,30 +288,30 @@ endif
 FUZZ_TIME ?= 60
 fuzz:
 	@$(MAKE) --no-print-directory CC=clang FUZZER=1 units-fuzz
-	@for f in $(patsubst t/f-%.c,%,$(wildcard t/f-*.c)); do \
+	@for f in $(notdir $(REPLAYS)); do \
 		mkdir -p build/fuzz/$$f; \
-		build/fuzz/t/f-$$f -max_total_time=$(FUZZ_TIME) -print_final_stats=1 \
-			-artifact_prefix=build/fuzz/$$f- build/fuzz/$$f t/corpus/$$f; \
+		build/fuzz/t/fuzz/$$f -max_total_time=$(FUZZ_TIME) -print_final_stats=1 \
+			-artifact_prefix=build/fuzz/$$f- build/fuzz/$$f t/fuzz/corpus/$$f; \
 	done
 units-fuzz: $(REPLAYS)
 
 # lib/ and kernels/ neither print nor exit: that is for main(), by lib/cli; in child.c processes that it
 # forked end.
 CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
-SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/*.c)
+SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/unit/*.c t/helper/*.c t/fuzz/*.c)
 QUIET     = $(filter-out lib/cli/% lib/io/child.c, \
             $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
 ROOMS     = $(wildcard lib/*/*.[ch] kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
-EMULATOR  = $(wildcard t/*.cu t/emu/*.cpp)
-SYNTAX    = $(STD) $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
+EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp)
+SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
 # Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats
 # stops by itself.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 # What people wrote, but for the manual and README.
 WRITTEN   = $(SOURCES) $(CU) $(EMULATOR) Makefile .ci/run \
-            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/*.h t/emu/*.h \
-            t/emu/gpu/*.h t/*.bats t/cross/*.bats t/*.bash t/*.py t/*.awk completion/* \
+            $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
+            t/emu/gpu/*.h t/*.bats t/cross/*.bats t/*.bash t/helper/*.py t/helper/*.awk completion/* \
             $(addprefix pipelines/*.,sh mk awk gp py))
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'

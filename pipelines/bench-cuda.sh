@@ -6,12 +6,12 @@
 # flash-linear-attention's Triton kernels where python3 has them.  A row that misses what it must reach says
 # so; a measurement that fails has a row that says so, the others go on, and the exit status is 1.
 #
-# $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTA (heads
-# and width): other sizes.
+# $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTA
+# (heads and width): other sizes.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench-cuda}
-bench=$(realpath "${RF_BENCH:-$here/../build/t/bench}")
+bench=$(realpath "${RF_BENCH:-$here/../build/t/helper/bench}")
 RF_BIN=$(realpath "${RF_BIN:-$here/../bin}")
 RF_PLUGIN=$(realpath "${RF_PLUGIN:-$here/../build/rf-cuda.so}")
 T=${T:-16384}

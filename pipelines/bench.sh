@@ -8,13 +8,13 @@
 # processor has, from its own down, or from $RF_ISA's, each beside oneDNN's product at that level.
 #
 # $ONLY: some of the groups of rows at this file's end, as 'passes steps'.
-# $RF_BIN: the programs; $RF_BENCH: t/bench.c's program; $DEMO: a run of the demonstration, on whose model and
-# held-out documents entropies in bf16 are compared with float32.  Without it a model is made here like the
-# demonstration's, with a sixth of its warm-up.
+# $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $DEMO: a run of the demonstration, on whose
+# model and held-out documents entropies in bf16 are compared with float32.  Without it a model is made here
+# like the demonstration's, with a sixth of its warm-up.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench}
-bench=$(realpath "${RF_BENCH:-$here/../build/t/bench}")
+bench=$(realpath "${RF_BENCH:-$here/../build/t/helper/bench}")
 RF_BIN=$(realpath "${RF_BIN:-$here/../bin}")
 PATH=$RF_BIN:$PATH
 demo=${DEMO:+$(realpath "$DEMO")}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The programs themselves under faults: killed at each call by which they change files, stopped by signals, on
-# a full disk.  t/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in six.  The
-# library's commit: t/run.bats.
+# a full disk.  t/helper/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in six.
+# The library's commit: t/run.bats.
 setup() {
 	load helper
 	load model
@@ -11,7 +11,7 @@ setup() {
 }
 
 # faulty NAME=VALUE COMMAND...: the command, with this fault
-faulty() { env LD_PRELOAD="$RF_UNITS/fault.so" "$@"; }
+faulty() { env LD_PRELOAD="$RF_UNITS/helper/fault.so" "$@"; }
 
 # sweep LEAST COMMAND...: for each call of the command that changes files, the command killed there.  Before
 # each time `prepare` is called, after it `judge`.

@@ -3,8 +3,7 @@
 setup() { load helper; }
 
 @test "fuzz: no file of the corpora breaks a reader" {
-	for fuzzer in "$ROOT"/t/f-*.c; do
-		name=$(basename "$fuzzer" .c)
-		unit "$name" "$ROOT/t/corpus/${name#f-}"/*
+	for corpus in "$ROOT"/t/fuzz/corpus/*; do
+		replay "$(basename "$corpus")" "$corpus"/*
 	done
 }

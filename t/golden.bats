@@ -3,12 +3,12 @@
 # steps of AdamW to 1e-2 of the change (t/golden/README.md).
 setup() { load helper; }
 
-golden() { unit u-golden "$@"; }
+golden() { helper golden "$@"; }
 
 # case NAME: all that the case says, through the programs, in the order of a training step
 case_of() {
 	local c=$G/$1
-	"$RF_UNITS/u-golden" stream "$c" >in.rf
+	"$RF_UNITS/helper/golden" stream "$c" >in.rf
 	rf-entropy -m "$c" --nll --keep hidden,logits in.rf >entropy.rf
 	golden values "$c" entropy.rf entropy nll hidden logits
 	rf-rollout -m "$c" --score entropy.rf | rf-reward --kind hybrid >rewarded.rf

@@ -1,5 +1,5 @@
 # What every test file loads.  Tests run in a folder of their own; $ROOT is the project, $RF_BIN its programs,
-# $RF_UNITS the unit programs, $G the reference cases.
+# $RF_UNITS the programs of t/unit, t/helper, t/fuzz and t/emu, $G the reference cases.
 bats_require_minimum_version 1.5.0
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RF_BIN=${RF_BIN:-$ROOT/bin}
@@ -9,8 +9,13 @@ PATH=$RF_BIN:$PATH
 export LC_ALL=C
 cd "$BATS_TEST_TMPDIR" || exit
 
-# unit NAME...: runs a unit program, shows what it printed if it fails; always with RF_SHOW=1
-unit() {
+# unit NAME..., helper NAME..., replay NAME FILE...: runs a program of t/unit, of t/helper, a fuzz target
+unit() { shown "unit/$1" "${@:2}"; }
+helper() { shown "helper/$1" "${@:2}"; }
+replay() { shown "fuzz/$1" "${@:2}"; }
+
+# shown ROOM/NAME...: runs it, and shows what it printed if it fails; always with RF_SHOW=1
+shown() {
 	run "$RF_UNITS/$1" "${@:2}"
 	[ -z "${RF_SHOW:-}" ] || sed 's/^/# /' <<<"$output" >&3
 	[ "$status" -eq 0 ] || { echo "$output"; return 1; }
@@ -29,7 +34,7 @@ bound() {
 }
 
 # levels: those of the instruction set that this processor has, as --isa takes them, from its own down
-levels() { "$RF_UNITS/bench" levels; }
+levels() { "$RF_UNITS/helper/bench" levels; }
 
 # taken FILE: waits until some process holds the lock of FILE, without trying for it, which would
 # keep that process away

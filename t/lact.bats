@@ -28,20 +28,20 @@ setup() {
 	texts 40 1:250 2:73 >in
 	rf-entropy -m odd in >whole
 	rf-entropy -m odd --segment 64 in >parts
-	unit u-model near parts whole entropy
+	helper model near parts whole entropy
 	rf-entropy -m "$G/lact" in >other
-	run ! "$RF_UNITS/u-model" near other whole entropy
+	run ! "$RF_UNITS/helper/model" near other whole entropy
 	rf-select --chunks 4 -k 5 --margin 3 whole >chosen
 	rf-rollout -m odd -k 5 -n 2 chosen >rolled
 	rf-rollout -m odd -k 5 -n 2 --segment 64 chosen >again
 	[ "$(drawn rolled)" = "$(drawn again)" ]
-	unit u-model near again rolled logp h_pred h_gt
+	helper model near again rolled logp h_pred h_gt
 	rf-reward --kind cosine rolled >rewarded
 	runs a b c
 	smooth rf-grpo -m a rewarded
 	smooth rf-grpo -m b --segment 64 rewarded
 	smooth rf-grpo -m c --segment 64 --recompute segment rewarded
-	unit u-golden change b/latest a/latest odd
+	helper golden change b/latest a/latest odd
 	same_step b c
 }
 
@@ -86,7 +86,7 @@ setup() {
 	cp -r "$M" m && chmod -R u+w m
 	# rates of 3e38: the first chunk's rows read weights that are well, and the next one's may, since they
 	# are rescaled; from these rows come weights that are not
-	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.bias 0 3e38
+	"$RF_UNITS/helper/model" poke m model.layers.0.attn.lr_proj.bias 0 3e38
 	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
 	[ "${#stderr_lines[@]}" -eq 1 ]
 	[[ "$stderr" =~ 'not finite: layer 0 overflows at position 64 (chunk 1 of its fast weights)'$ ]]
@@ -104,7 +104,7 @@ setup() {
 	# a value is infinite in a row of the first chunk: so is the attention of that row, and what
 	# the next chunk reads
 	for i in {512..527}; do
-		"$RF_UNITS/u-model" poke m model.layers.0.attn.qkv.weight $i 3e38
+		"$RF_UNITS/helper/model" poke m model.layers.0.attn.qkv.weight $i 3e38
 	done
 	run -70 --separate-stderr bash -c 'rf-entropy -m m in >out'
 	[[ "$stderr" =~ 'not finite: layer 0 overflows at position '[0-9]$ ]]
@@ -115,11 +115,11 @@ setup() {
 infinite_rate() {
 	cp -r "$M" m && chmod -R u+w m
 	for token in {0..38}; do
-		"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * token)) 0
+		"$RF_UNITS/helper/model" poke m model.embeddings.weight $((16 * token)) 0
 	done
-	"$RF_UNITS/u-model" poke m model.embeddings.weight $((16 * 39)) 1000
-	"$RF_UNITS/u-model" poke m model.layers.0.attn_norm.weight 0 1
-	"$RF_UNITS/u-model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
+	"$RF_UNITS/helper/model" poke m model.embeddings.weight $((16 * 39)) 1000
+	"$RF_UNITS/helper/model" poke m model.layers.0.attn_norm.weight 0 1
+	"$RF_UNITS/helper/model" poke m model.layers.0.attn.lr_proj.weight 0 3e38
 }
 
 # at POSITION...: the stream with these positions
@@ -180,7 +180,7 @@ token_39() {
 		rf-init --from "$M" $mode
 		smooth rf-grpo -m $mode --segment 64 --recompute $mode rewarded
 	done
-	unit u-golden change none/latest segment/latest "$M"
+	helper golden change none/latest segment/latest "$M"
 }
 
 @test "lact: --recompute segment keeps less chunks than there are, and gives the same step" {
@@ -194,7 +194,7 @@ token_39() {
 	smooth rf-grpo -m b --segment 64 --recompute segment rewarded
 	smooth rf-grpo -m c rewarded
 	same_step a b
-	unit u-golden change b/latest c/latest short
+	helper golden change b/latest c/latest short
 	# with rollouts below every chunk the gradient of each has a place of its own; without any
 	# two places are enough
 	texts 40 1:400 | rf-entropy -m short | rf-select --chunks 50 -k 2 --margin 2 |
@@ -202,7 +202,7 @@ token_39() {
 	runs d e
 	smooth rf-grpo -m d --segment 64 --rl-coef 1e-12 everywhere
 	smooth rf-ntp -m e --segment 64 everywhere
-	unit u-golden change e/latest d/latest short
+	helper golden change e/latest d/latest short
 	# of a long text one chunk costs weights, momentum and, once, their gradients
 	for mode in none segment; do
 		rf-grpo -m a --segment 64 --recompute $mode --max-len 100000 --dry-run </dev/null |

@@ -4,9 +4,9 @@
 setup() { load helper; }
 
 @test "method: reference figures, second implementations, finite differences, frequencies" {
-	unit u-method "$G"
+	unit method "$G"
 }
 
 @test "method: a command as a child process leaves nothing behind and is never waited for in vain" {
-	unit u-exec
+	unit exec
 }

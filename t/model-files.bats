@@ -3,16 +3,17 @@
 setup() { load helper; }
 
 @test "model files: safetensors follow every rule of the reference implementation, or are refused" {
-	unit u-tensors "$G"
+	unit tensors "$G"
 }
 @test "model files: config.json is read as it is published, and what is not supported is named" {
-	unit u-config
+	unit config
 }
 @test "model files: fresh weights have the distribution of the published code" {
-	unit u-init
+	unit init
 }
 @test "model files: what the fuzzers found, and their seeds, stay harmless" {
-	[ -x "$RF_UNITS/f-tensors" ] && [ -x "$RF_UNITS/f-config" ] || skip "the fuzz targets are not built"
-	unit f-tensors "$ROOT"/t/corpus/tensors/*
-	unit f-config "$ROOT"/t/corpus/config/*
+	[ -x "$RF_UNITS/fuzz/tensors" ] && [ -x "$RF_UNITS/fuzz/config" ] ||
+		skip "the fuzz targets are not built"
+	replay tensors "$ROOT"/t/fuzz/corpus/tensors/*
+	replay config "$ROOT"/t/fuzz/corpus/config/*
 }

@@ -6,7 +6,7 @@ like_cpu=${RF_DEVICE:-cpu}
 [ "$like_cpu" != cuda ] || like_cpu=cpu
 
 # texts VOCAB ID:T...: a stream of random texts
-texts() { "$RF_UNITS/u-model" texts "$@"; }
+texts() { "$RF_UNITS/helper/model" texts "$@"; }
 # The bodies of a stream's records, one a line.
 json() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
 drawn() { json "$1" | jq -c .rollout.tokens; }

@@ -679,7 +679,7 @@ prompts() {
 			echo "forward + backward      250.0 GFLOP/s   \$pass"
 			;;
 		step) echo "bench: no step today" >&2; exit 1 ;;
-		*) exec "$RF_UNITS/bench" "\$@" ;;
+		*) exec "$RF_UNITS/helper/bench" "\$@" ;;
 		esac
 	END
 	chmod +x bench

@@ -32,7 +32,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 
 @test "plan: with --max-len memory is taken before the first record" {
 	batch 1:50 >in
-	"$RF_UNITS/u-lab" pick in 0 >head
+	"$RF_UNITS/helper/lab" pick in 0 >head
 	runs run
 	mkfifo fifo
 	while read -r command; do
@@ -61,8 +61,8 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 |
 		rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
 	runs run
-	"$RF_UNITS/u-lab" pick in 0 >head
-	"$RF_UNITS/u-lab" end head >empty
+	"$RF_UNITS/helper/lab" pick in 0 >head
+	"$RF_UNITS/helper/lab" end head >empty
 	run -0 rf-grpo -m run --dry-run empty
 	[[ "$output" == *" 3 positions, 6 rollouts of 4 tokens at each (from the stream's history)"* ]]
 	run -0 rf-rollout -m "$M" --score --dry-run empty
@@ -100,7 +100,7 @@ check() {
 	run -0 "$@" --dry-run in
 	set -- "$(memory | cut -d' ' -f1)" "$@"
 	[ "$1" -gt 30 ] # a thread more takes MiB more
-	"$RF_UNITS/u-lab" peak $(($1 * 85 / 100))-$(($1 * 115 / 100)) "${@:2}" in >out
+	"$RF_UNITS/helper/lab" peak $(($1 * 85 / 100))-$(($1 * 115 / 100)) "${@:2}" in >out
 }
 # begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
 begins() {
@@ -297,7 +297,7 @@ family() {
 	done
 	same 71 rf-rollout -m "$M" -n 65536 -k 65536 --max-len 100 texts
 	cp -r "$M" m && chmod -R u+w m
-	"$RF_UNITS/u-model" poke m model.norm.weight 3 nan
+	"$RF_UNITS/helper/model" poke m model.norm.weight 3 nan
 	for command in rf-entropy rf-rollout 'rf-ntp --eval'; do
 		same 70 $command -m m in
 	done
@@ -308,7 +308,7 @@ family() {
 	same 65 rf-ntp -m run --loss response in
 	same 65 rf-ntp --eval -m run --loss response in
 	same 65 rf-rollout -m run -k 45 in
-	"$RF_UNITS/u-lab" pick in 0 >head
+	"$RF_UNITS/helper/lab" pick in 0 >head
 	rf-init --config "$M/config.json" --seed 9 foreign && rf-rollout -m foreign -k 3 -n 3 in |
 		rf-reward >stale
 	same 65 rf-grpo -m run stale

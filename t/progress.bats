@@ -68,7 +68,7 @@ last() { tail -n 1 "$1"; }
 	mkfifo in out
 	rf-cat --progress <in 2>err >out &
 	exec 8<>out 9>in
-	"$RF_UNITS/u-lab" pick "$T" 0 1 >&9
+	"$RF_UNITS/helper/lab" pick "$T" 0 1 >&9
 	for _ in $(seq 100); do
 		grep -q 'rf-cat: 1 records, .*, waiting for input$' err && break
 		sleep .05

@@ -103,7 +103,7 @@ p_works() {
 }
 
 p_lab() {
-	"$RF_UNITS/u-lab" "$@"
+	"$RF_UNITS/helper/lab" "$@"
 }
 
 p_frames() {
@@ -189,7 +189,8 @@ promise_order() {
 
 promise_killed() {
 	rm -f p.fifo && mkfifo p.fifo
-	bash -c 'exec 3>p.fifo; "$0" pick "$1" 0 1 >&3; kill -9 $$' "$RF_UNITS/u-lab" "$P_GOOD" 2>/dev/null &
+	bash -c 'exec 3>p.fifo; "$0" pick "$1" 0 1 >&3; kill -9 $$' \
+		"$RF_UNITS/helper/lab" "$P_GOOD" 2>/dev/null &
 	p_fails 65 'the end record is missing \(the stream is truncated, or its writer died\)' <p.fifo
 	local rc=$?
 	wait $! 2>/dev/null || true
@@ -199,7 +200,7 @@ promise_killed() {
 
 # A frame that claims 4 GiB, as zeros of which there are that many; one that claims more than its blocks hold.
 promise_claims() {
-	local P_CMD=("$RF_UNITS/u-lab" peak "${PROMISE_MIB:-64}" "${P_CMD[@]}")
+	local P_CMD=("$RF_UNITS/helper/lab" peak "${PROMISE_MIB:-64}" "${P_CMD[@]}")
 	p_lab pick "$P_GOOD" 0 >p.in
 	{ printf '\x28\xb5\x2f\xfd\xc4\x38\0\0\0\0\1\0\0\0'; printf '\2\0\20\0%.0s' $(seq 32768); } >>p.in
 	p_fails 65 'the record claims 4294967296 bytes, more than the limit of 268435456 \(raise --max-' \

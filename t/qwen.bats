@@ -5,8 +5,8 @@ setup() {
 	load model
 }
 
-sees() { python3 "$ROOT/t/qwen.py" sees "$G/$1" "$2" "${3:-1}"; }
-others() { python3 "$ROOT/t/qwen.py" others "$1" "$2"; }
+sees() { python3 "$ROOT/t/helper/qwen.py" sees "$G/$1" "$2" "${3:-1}"; }
+others() { python3 "$ROOT/t/helper/qwen.py" others "$1" "$2"; }
 # entropies DIR [STREAM]: as numbers, a line per record
 entropies() {
 	rf-entropy -m "$1" --nll "${2:-in}" | rf-dump --json |
@@ -56,7 +56,7 @@ entropies() {
 }
 
 @test "qwen: within the text model's names, what is missing or too much is an error; beside them nothing is" {
-	tensor() { python3 "$ROOT/t/qwen.py" "$@"; }
+	tensor() { python3 "$ROOT/t/helper/qwen.py" "$@"; }
 	L=model.language_model.layers
 	sees qwen ckpt
 	for name in $L.0.linear_attn.A_log $L.1.linear_attn.in_proj_qkv.weight $L.3.self_attn.k_norm.weight \

@@ -65,7 +65,7 @@ prompts() {
 
 # start FILE N: at which byte frame N begins
 start() {
-	"$RF_UNITS/u-lab" frames "$1" | awk -v n="$2" 'NR == n + 1 { print $1 }'
+	"$RF_UNITS/helper/lab" frames "$1" | awk -v n="$2" 'NR == n + 1 { print $1 }'
 }
 
 @test "rf-cat: streams of another vocabulary, tokenizer, model are not joined, as far as heads say them" {
@@ -119,13 +119,13 @@ start() {
 
 @test "rf-cat --range: what is passed over is not verified, but it must be there and be counted" {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
-	"$RF_UNITS/u-lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
+	"$RF_UNITS/helper/lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
 	run -65 rf-cat --range 0:2 -o c.rf dropped.rf
 	[[ "$output" == *"found record 9 where record 8 was expected" ]]
 	head -c -1 all.rf >cut.rf
 	run -65 rf-cat --range 0:2 -o c.rf cut.rf
 	[[ "$output" == *"the frame is truncated"* ]]
-	"$RF_UNITS/u-lab" pick all.rf 0 1 2 3 >cut.rf
+	"$RF_UNITS/helper/lab" pick all.rf 0 1 2 3 >cut.rf
 	run -65 rf-cat --range 0:1 -o c.rf cut.rf
 	[[ "$output" == *"the end record is missing"* ]]
 	[ ! -e c.rf ]

@@ -126,7 +126,7 @@ column() {
 }
 
 @test "rf-dump: safe text, columns, conditions and the pick of rows, against second implementations" {
-	unit u-table
+	unit table
 }
 
 # ---- text --------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ X
 	mkfifo fifo
 	rf-dump --tsv --rows record <fifo >got 3>&- &
 	exec 9>fifo
-	"$RF_UNITS/u-lab" pick "$G/stream/tokens.rf" 0 1 2 >&9
+	"$RF_UNITS/helper/lab" pick "$G/stream/tokens.rf" 0 1 2 >&9
 	for _ in $(seq 200); do
 		[ "$(wc -l <got)" -lt 3 ] || break
 		sleep 0.02
@@ -627,8 +627,8 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 }
 
 @test "rf-dump --check: what no other stage minds, an id that occurs twice" {
-	"$RF_UNITS/u-lab" pick "$G/stream/tokens.rf" 0 1 2 3 2 1 >frames
-	"$RF_UNITS/u-lab" seq frames >twice.rf
+	"$RF_UNITS/helper/lab" pick "$G/stream/tokens.rf" 0 1 2 3 2 1 >frames
+	"$RF_UNITS/helper/lab" seq frames >twice.rf
 	rf-dump twice.rf >/dev/null
 	run -65 rf-dump --check twice.rf
 	[[ $output == *"twice.rf: record 4 has the same id, 1, as record 2" ]]

@@ -32,8 +32,8 @@ setup() {
 @test "rf-entropy: a record's values do not depend on the records before it" {
 	texts 40 1:70 2:5 3:200 4:1 5:64 >in
 	rf-entropy -m "$M" --nll --keep hidden in >want
-	"$RF_UNITS/u-records" reverse in | rf-entropy -m "$M" --nll --keep hidden >back
-	"$RF_UNITS/u-records" reverse back | cmp - want
+	"$RF_UNITS/helper/records" reverse in | rf-entropy -m "$M" --nll --keep hidden >back
+	"$RF_UNITS/helper/records" reverse back | cmp - want
 	rf-entropy -m "$M" --nll --keep hidden --max-len 5000 in | cmp - want
 }
 
@@ -43,7 +43,7 @@ setup() {
 		rf-entropy -m "$G/$m" --nll --keep hidden,logits in >whole
 		for segment in 1 64 100 128; do
 			rf-entropy -m "$G/$m" --nll --keep hidden,logits --segment $segment in >part
-			unit u-model near part whole entropy nll correct hidden logits
+			helper model near part whole entropy nll correct hidden logits
 		done
 	done
 }
@@ -107,7 +107,7 @@ setup() {
 
 @test "rf-entropy: a model that overflows ends it with 70 and the position, and no record has a NaN" {
 	cp -r "$M" m && chmod -R u+w m
-	"$RF_UNITS/u-model" poke m lm_head.weight 83 3e38
+	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	texts 40 1:2 2:80 >in
 	# the first row whose hidden state makes a logit infinite; minus infinity is a probability of 0
 	rf-entropy -m "$M" --keep hidden in >hidden
@@ -128,7 +128,7 @@ setup() {
 @test "rf-entropy: a weight that is NaN or infinite is named" {
 	for x in nan inf; do
 		rm -rf m && cp -r "$M" m && chmod -R u+w m
-		"$RF_UNITS/u-model" poke m model.layers.1.attn.o_proj.weight 3 $x
+		"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 $x
 		run -70 rf-entropy -m m "$G/stream/tokens.rf"
 		[[ "$output" == *"model.layers.1.attn.o_proj.weight"* ]]
 	done

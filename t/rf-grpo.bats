@@ -57,9 +57,9 @@ setup() {
 	batch 1:50 2:70 3:9 4:31 >in
 	runs a b c
 	rf-grpo -m a in
-	"$RF_UNITS/u-records" reverse in | rf-grpo -m b
+	"$RF_UNITS/helper/records" reverse in | rf-grpo -m b
 	same_step a b
-	"$RF_UNITS/u-records" reverse in | rf-grpo -m c --mini-batch 2
+	"$RF_UNITS/helper/records" reverse in | rf-grpo -m c --mini-batch 2
 	run ! same_step a c
 }
 
@@ -72,9 +72,9 @@ setup() {
 		smooth rf-grpo -m b --segment 64 --recompute segment in
 		same_step a b
 		smooth rf-grpo -m c in
-		unit u-golden change c/latest a/latest "$M"
+		helper golden change c/latest a/latest "$M"
 		smooth rf-grpo -m d --segment 128 --recompute segment in
-		unit u-golden change d/latest a/latest "$M"
+		helper golden change d/latest a/latest "$M"
 	done
 }
 
@@ -231,9 +231,9 @@ setup() {
 		smooth rf-grpo -m a --mini-batch 0 in
 		rf-grpo -m b --ntp-coef 0 --grad-out g in
 		smooth rf-ntp -m b --grad-in g in
-		unit u-golden change b/latest a/latest "$M"
+		helper golden change b/latest a/latest "$M"
 		rm -rf c && runs c && smooth rf-ntp -m c in
-		run ! "$RF_UNITS/u-golden" change c/latest a/latest "$M"
+		run ! "$RF_UNITS/helper/golden" change c/latest a/latest "$M"
 	done
 	# a gradient belongs to its weights
 	run -65 rf-ntp -m b --grad-in g in
@@ -326,7 +326,7 @@ rewards() {
 	runs a b
 	smooth rf-grpo -m a --log a.log in
 	smooth rf-grpo -m b --log b.log --log-gradients in
-	unit u-golden change b/latest a/latest "$M"
+	helper golden change b/latest a/latest "$M"
 	rf-grpo -m b --stale any --rl-coef 0 --lr 0 --log-gradients --log b.log in
 	for key in loss/rl loss/ntp actor/grad_norm_ttt; do
 		jq -se --arg k $key '.[0][$k] - .[1][$k] | fabs < 1e-5' a.log <(head -n 1 b.log) >/dev/null

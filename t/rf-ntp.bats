@@ -49,7 +49,7 @@ prompted() {
 		rm -rf ? && runs a b c d e
 		rf-ntp --device cpu -m a --segment 128 --threads 1 in
 		rf-ntp --device cpu -m b --segment 128 --threads 2 in
-		"$RF_UNITS/u-records" reverse in | rf-ntp --device cpu -m c --segment 128 --threads 3
+		"$RF_UNITS/helper/records" reverse in | rf-ntp --device cpu -m c --segment 128 --threads 3
 		rf-ntp --device check -m d --segment 128 in
 		rf-ntp --device $like_cpu -m e --segment 128 --recompute segment in
 		for run in b c d e; do

@@ -2,10 +2,10 @@
 setup() {
 	load helper
 	load promises
-	J="python3 $ROOT/t/judge.py"
+	J="python3 $ROOT/t/helper/judge.py"
 }
 
-records() { "$RF_UNITS/u-records" "$@"; }
+records() { "$RF_UNITS/helper/records" "$@"; }
 
 # what judge.py says of the records 0 .. n-1 of `records make`
 judged() {
@@ -45,7 +45,7 @@ gone() {
 }
 
 @test "rf-reward: reference cases" {
-	unit u-rewards "$G"
+	unit rewards "$G"
 }
 
 @test "rf-reward: the parts that another implementation stored come back" {

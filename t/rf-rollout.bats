@@ -21,22 +21,22 @@ placed() {
 @test "rf-rollout: every token is the one that seed, step, id, position and rollout give, from row s-1 on" {
 	chosen 6 5 1:300 2:40 77:65 >in
 	rf-rollout -m "$M" -k 5 -n 6 in >out
-	unit u-model draws "$M" 0 0 0 0 1 out
+	helper model draws "$M" 0 0 0 0 1 out
 	rf-rollout -m "$M" -k 5 -n 6 --seed 12345678901 --temperature 0.7 --draw-step 9 in >out
-	unit u-model draws "$M" 12345678901 9 0 0 1 out
-	run ! "$RF_UNITS/u-model" draws "$M" 12345678901 8 0 0 1 out
+	helper model draws "$M" 12345678901 9 0 0 1 out
+	run ! "$RF_UNITS/helper/model" draws "$M" 12345678901 8 0 0 1 out
 	rf-rollout -m "$M" -k 2 -n 40 --eos in >out
-	unit u-model draws "$M" 0 0 1 0 1 out
+	helper model draws "$M" 0 0 1 0 1 out
 }
 
 @test "rf-rollout: --top-k and --top-p draw from fewer tokens, and logp is over all of them" {
 	chosen 6 5 1:300 2:40 >in
 	rf-rollout -m "$M" -k 5 -n 6 --top-k 3 in >out
-	unit u-model draws "$M" 0 0 0 3 1 out
+	helper model draws "$M" 0 0 0 3 1 out
 	rf-rollout -m "$M" -k 5 -n 6 --top-p 0.6 in >out
-	unit u-model draws "$M" 0 0 0 0 0.6 out
+	helper model draws "$M" 0 0 0 0 0.6 out
 	rf-rollout -m "$M" -k 5 -n 6 --top-p 0.5 --top-k 7 --temperature 1.5 in >out
-	unit u-model draws "$M" 0 0 0 7 0.5 out
+	helper model draws "$M" 0 0 0 7 0.5 out
 	rf-rollout -m "$M" -k 4 --top-k 1 in >greedy
 	rf-rollout -m "$M" -k 4 --top-k 1 --seed 5 in >other
 	[ "$(drawn greedy)" = "$(drawn other)" ]
@@ -50,9 +50,10 @@ placed() {
 	chosen 1 1 3:70 >in
 	for temperature in 1 0.8 2; do
 		rf-rollout -m "$M" -k 1 -n 20000 --temperature $temperature in >out
-		unit u-model fit out
+		helper model fit out
 	done
-	run ! "$RF_UNITS/u-model" fit <(rf-rollout -m "$M" -k 1 -n 20000 --temperature 2 in | rf-dump --json |
+	run ! "$RF_UNITS/helper/model" fit <(
+		rf-rollout -m "$M" -k 1 -n 20000 --temperature 2 in | rf-dump --json |
 		sed 's/"temperature":2/"temperature":1/' | rf-cat --json)
 }
 
@@ -62,7 +63,7 @@ placed() {
 	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
 	rf-rollout -m m -k 5 -n 100 in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | wc -l)" -eq 0 ]
-	unit u-model draws m 0 0 0 0 1 out
+	helper model draws m 0 0 0 0 1 out
 	rf-rollout -m m -k 5 -n 100 --eos in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | sort -u |
 		wc -l)" -eq 3 ]
@@ -73,7 +74,7 @@ placed() {
 		M=$G/$m
 		chosen 5 7 1:300 2:41 3:64 | rf-rollout -m "$M" -k 7 -n 3 --temperature 0.9 >drawn
 		rf-rollout -m "$M" --score drawn >scored
-		unit u-model near scored drawn logp h_pred h_gt
+		helper model near scored drawn logp h_pred h_gt
 		[ "$(drawn scored)" = "$(drawn drawn)" ]
 		[ "$(json scored | jq .rollout.temperature | sort -u)" = 0.9 ]
 	done
@@ -89,7 +90,7 @@ placed() {
 	# and says what other weights make of them
 	rf-rollout -m "$G/delta-gate-neg" --score want >other
 	[ "$(drawn other)" = "$(drawn want)" ]
-	run ! "$RF_UNITS/u-model" near other want logp
+	run ! "$RF_UNITS/helper/model" near other want logp
 }
 
 @test "rf-rollout: the same bytes for any number of threads, and on the checking device" {
@@ -116,10 +117,10 @@ placed() {
 		for segment in 64 128 4096; do
 			rf-rollout -m "$M" -k 6 -n 4 --segment $segment in >have
 			[ "$(drawn have)" = "$(drawn want)" ]
-			unit u-model near have want logp h_pred h_gt
+			helper model near have want logp h_pred h_gt
 		done
-		"$RF_UNITS/u-records" reverse in | rf-rollout -m "$M" -k 6 -n 4 >back
-		"$RF_UNITS/u-records" reverse back | cmp - want
+		"$RF_UNITS/helper/records" reverse in | rf-rollout -m "$M" -k 6 -n 4 >back
+		"$RF_UNITS/helper/records" reverse back | cmp - want
 		rf-rollout -m "$M" -k 6 -n 1 in >one
 		[ "$(json one | jq -c '.rollout.tokens.data // []')" = \
 			"$(json want | jq -c '[.rollout.tokens.data // [] | range(0; length / 24) as $p
@@ -153,11 +154,11 @@ placed() {
 	positions() { placed "$1" in; }
 	positions '{"1": [8, 1, 8, 4], "2": [65, 69, 64, 1, 65, 65], "3": [1]}' >some
 	rf-rollout -m "$M" -k 1 -n 3 some >out
-	unit u-model draws "$M" 0 0 0 0 1 out
+	helper model draws "$M" 0 0 0 0 1 out
 	rf-rollout -m "$M" --score out >score
-	unit u-model near score out logp h_pred h_gt
+	helper model near score out logp h_pred h_gt
 	positions '{"1": [5], "2": [66, 1, 66]}' | rf-rollout -m "$M" -k 4 -n 2 >out
-	unit u-model draws "$M" 0 0 0 0 1 out
+	helper model draws "$M" 0 0 0 0 1 out
 	# k tokens of the text must follow
 	for s in '{"1": [6]}' '{"2": [1, 67]}' '{"3": [1]}'; do
 		positions "$s" >in2
@@ -174,13 +175,13 @@ placed() {
 		M=$G/$m
 		texts 40 1:330 2:40 3:200 4:76 | rf-entropy -m "$M" --keep hidden,logits | placed "$at" >in
 		rf-rollout -m "$M" -k 6 -n 3 in >want
-		unit u-model draws "$M" 0 0 0 0 1 want
+		helper model draws "$M" 0 0 0 0 1 want
 		rf-rollout -m "$M" -k 6 -n 3 --segment 64 in >have
 		[ "$(drawn have)" = "$(drawn want)" ]
-		unit u-model near have want logp h_pred h_gt
+		helper model near have want logp h_pred h_gt
 		rf-rollout -m "$M" --score --segment 64 have >scored
 		[ "$(drawn scored)" = "$(drawn want)" ]
-		unit u-model near scored want logp h_pred h_gt
+		helper model near scored want logp h_pred h_gt
 		# a record's values are those of its own, whatever went before it
 		for i in 0 1 2 3; do
 			rf-cat --range $i:$((i + 1)) in | rf-rollout -m "$M" -k 6 -n 3 --segment 64 |
@@ -245,7 +246,7 @@ placed() {
 
 @test "rf-rollout: a model that overflows ends it with 70" {
 	cp -r "$M" m && chmod -R u+w m
-	"$RF_UNITS/u-model" poke m lm_head.weight 83 3e38
+	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 -n 8 "$0" >out' "$G/stream/rewarded.rf"
 	said='): the log-probability of rollout '
 	[[ "$stderr" =~ 'record 1 (byte '[0-9]+"$said"[0-9]+' at position '[0-9]+' is not finite' ]]

@@ -4,7 +4,7 @@ setup() {
 	load promises
 }
 
-records() { "$RF_UNITS/u-records" "$@"; }
+records() { "$RF_UNITS/helper/records" "$@"; }
 
 @test "rf-select: keeps the promises of a filter" {
 	PROMISE_CUTS=500 promises filter "$G/stream/tokens.rf" \

@@ -39,7 +39,7 @@ bad() {
 }
 
 @test "text: tokenizer, JSON scanner, lines, compression and every edge of a cut" {
-	unit u-text
+	unit text
 }
 
 @test "rf-tokenize: byte by byte the stream that is promised" {

@@ -7,20 +7,20 @@ setup() {
 }
 
 @test "stream: damaged anywhere it is refused, or is still the same stream" {
-	unit u-stream "$S/tokens.rf" "$S/rewarded.rf"
+	unit stream "$S/tokens.rf" "$S/rewarded.rf"
 }
 
 @test "stream: every rule of a message, a head, a record, broken alone, is refused in words" {
-	unit u-rules
+	unit rules
 }
 
 @test "stream: the JSON form of a message gives back its bytes" {
-	unit u-json "$S"/*.rf
+	unit json "$S"/*.rf
 }
 
 @test "stream: what a fuzzer has found stays found" {
-	[ -x "$RF_UNITS/f-stream" ] || skip "f-stream is not built"
-	unit f-stream "$ROOT"/t/corpus/stream/*
+	[ -x "$RF_UNITS/fuzz/stream" ] || skip "the fuzz targets are not built"
+	replay stream "$ROOT"/t/fuzz/corpus/stream/*
 }
 
 # reader: the reader in C out of the manual page, compiled

@@ -106,8 +106,8 @@ at() { readlink "${1:-run}/latest"; }
 	texts 40 1:50 2:40 >in
 	cp -r "$M" m && chmod -R u+w m
 	# the loss is as it was; on the way back the head's weights meet a coefficient of 1e6
-	"$RF_UNITS/u-model" scale m lm_head.weight 1e36
-	"$RF_UNITS/u-model" scale m model.norm.weight 1e-36
+	"$RF_UNITS/helper/model" scale m lm_head.weight 1e36
+	"$RF_UNITS/helper/model" scale m model.norm.weight 1e-36
 	rf-init --from m run
 	state >before
 	for trainer in rf-ntp rf-grpo; do
@@ -165,7 +165,7 @@ at() { readlink "${1:-run}/latest"; }
 		rf-ntp -m run --mini-batch 1 --lr 2e-3 --lr-schedule $1 --warmup $2 --total-steps $3 \
 			--log log <(rf-cat --range 5:12 in)
 		[ "$(wc -l <log)" -eq 12 ]
-		unit u-model lr $1 2e-3 $2 $3 log
+		helper model lr $1 2e-3 $2 $3 log
 	done
 	run -1 cmp -s run/latest/model.safetensors "$M/model.safetensors"
 	run -64 rf-ntp -m run --lr-schedule sometimes in
@@ -214,7 +214,7 @@ at() { readlink "${1:-run}/latest"; }
 			env --default-signal=HUP,INT $trainer -m run --mini-batch 1 --log log fifo 2>err &
 			pid=$!
 			exec 9>fifo
-			"$RF_UNITS/u-lab" pick in 0 1 >&9
+			"$RF_UNITS/helper/lab" pick in 0 1 >&9
 			taken run/.lock
 			sleep .02
 			kill -$sig $pid

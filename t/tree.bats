@@ -2,11 +2,11 @@
 setup() { load helper; }
 
 @test "tree: states, log-probabilities, gradients of a text with rollouts equal those of separate sequences" {
-	unit u-tree exact ${RF_ALL:+all}
+	unit tree exact ${RF_ALL:+all}
 }
 @test "tree: states and log-probabilities are the same bits, drawn, scored or read as a text" {
-	unit u-tree bits ${RF_ALL:+all}
+	unit tree bits ${RF_ALL:+all}
 }
 @test "tree: the gradient of both losses agrees with finite differences" {
-	unit u-tree slope
+	unit tree slope
 }

@@ -3,16 +3,16 @@
 # many as minutes are enough for.
 setup() { load ../helper; }
 
-@test "figures: operations, and their bits for any number of threads" { RF_EVERY=8 unit u-ops; }
-@test "figures: operations that mix rows" { RF_EVERY=40 unit u-ops-mix; }
+@test "figures: operations, and their bits for any number of threads" { RF_EVERY=8 unit ops; }
+@test "figures: operations that mix rows" { RF_EVERY=40 unit ops-mix; }
 @test "figures: operations in rows apart, in batches, of fast weights; what a GPU would not forgive" {
-	unit u-ops-args
-	unit u-ops-fast
-	unit u-dev-check
+	unit ops-args
+	unit ops-fast
+	unit dev-check
 }
 @test "figures: DeltaNet's and LaCT's texts with rollouts are the same bits as separate sequences" {
-	RF_EVERY=33 unit u-tree bits
+	RF_EVERY=33 unit tree bits
 }
 @test "figures: DeltaNet's and Qwen3.5's gradients against finite differences" {
-	RF_EVERY=22 unit u-tree slope
+	RF_EVERY=22 unit tree slope
 }

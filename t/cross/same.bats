@@ -40,7 +40,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 }
 
 @test "same bytes: orders, ranges and repeats, through JSON and back" {
-	"$RF_UNITS/u-records" make 200 3 5 >in.rf
+	"$RF_UNITS/helper/records" make 200 3 5 >in.rf
 	same rf-cat --shuffle --seed 77 --epoch 3 in.rf
 	same rf-cat --repeat 3 --shuffle --range 100:500 in.rf
 	same rf-cat --renumber "$G/stream/rewarded.rf" "$G/stream/tokens.rf"
@@ -58,7 +58,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 }
 
 @test "same bytes: positions by every mode" {
-	"$RF_UNITS/u-records" make 300 1 4 >in.rf
+	"$RF_UNITS/helper/records" make 300 1 4 >in.rf
 	for mode in entropy uniform max min; do
 		same rf-select --mode $mode --chunks 5 -k 3 --margin 2 --seed 12345678901 in.rf
 	done
@@ -68,7 +68,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 
 @test "same bytes: rewards of every kind, and what a command decides" {
 	rewarded
-	"$RF_UNITS/u-records" make 100 8 4 >made.rf
+	"$RF_UNITS/helper/records" make 100 8 4 >made.rf
 	for in in rewarded.rf made.rf; do
 		for kind in cosine binary hybrid edit random; do
 			same rf-reward --kind $kind --seed 5 $in
@@ -91,7 +91,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 
 @test "same bytes: tokens and log-probabilities drawn where all are as likely" {
 	cp -r "$M" even && chmod -R u+w even
-	"$RF_UNITS/u-model" scale even lm_head.weight 0
+	"$RF_UNITS/helper/model" scale even lm_head.weight 0
 	chosen 6 5 1:300 2:40 9:1000 >in.rf
 	for options in '' '--temperature 0.7 --seed 12345678901' '--top-k 7' '--top-p 0.5'; do
 		# shellcheck disable=SC2086
@@ -133,9 +133,9 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 		texts 40 1:300 2:150 >in.rf
 		here rf-entropy -m "$m" --nll --keep hidden,logits in.rf >want.rf
 		rf-entropy -m "$m" --nll --keep hidden,logits in.rf >out.rf
-		unit u-model near out.rf want.rf entropy nll hidden logits
+		helper model near out.rf want.rf entropy nll hidden logits
 		rf-select --chunks 4 -k 5 --margin 2 want.rf | rf-rollout -m "$m" -k 5 -n 4 >drawn.rf
 		here rf-rollout -m "$m" --score drawn.rf >scored.rf
-		unit u-model near drawn.rf scored.rf logp h_pred h_gt
+		helper model near drawn.rf scored.rf logp h_pred h_gt
 	done
 }

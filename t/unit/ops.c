@@ -1,9 +1,9 @@
-/* u-ops -- every operation of the table but the mixers', against double precision: products, rows,
+/* ops -- every operation of the table but the mixers', against double precision: products, rows,
  * elementwise, the head, the optimizer; and vec.h's exp.  Arguments: the devices, instead of cpu with 1, 2, 3
  * threads and check. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include "base/half.h"
-#include "ops.h"
+#include "unit/ops.h"
 #include "vec.h"
 
 static const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 },

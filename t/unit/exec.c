@@ -1,4 +1,4 @@
-/* u-exec -- a command as a child process: what it leaves behind, and whom we wait for.  Prints TAP. */
+/* exec -- a command as a child process: what it leaves behind, and whom we wait for.  Prints TAP. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "io/exec.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static struct rf_err err;
 

@@ -1,6 +1,6 @@
-/* u-ops-fast -- the operations of fast weights against double precision.  Arguments: the devices, instead of
+/* ops-fast -- the operations of fast weights against double precision.  Arguments: the devices, instead of
  * cpu with 1, 2, 3 threads and check. */
-#include "ops.h"
+#include "unit/ops.h"
 
 /* a / (b + eps) */
 static num over(num a, num b, double eps)

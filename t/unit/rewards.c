@@ -1,4 +1,4 @@
-/* u-rewards GOLDEN -- rewards and advantages of the reference cases, and of a stream that another
+/* rewards GOLDEN -- rewards and advantages of the reference cases, and of a stream that another
  * implementation wrote.  Prints TAP. */
 #include <math.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "method/advantage.h"
 #include "method/reward.h"
 #include "stream/stream.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static void die(const char *what, const struct rf_err *e)
 {

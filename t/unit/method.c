@@ -1,4 +1,4 @@
-/* u-method GOLDEN -- the method's mathematics against reference figures, second implementations and finite
+/* method GOLDEN -- the method's mathematics against reference figures, second implementations and finite
  * differences.  Prints TAP; GOLDEN is t/golden. */
 #include <jansson.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "method/policy.h"
 #include "method/reward.h"
 #include "method/select.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static bool near(double a, double b, double tolerance)
 {

@@ -1,4 +1,4 @@
-/* u-rules -- what a record, a head, a message must be: each rule of rf-stream(5) broken alone, behind right
+/* rules -- what a record, a head, a message must be: each rule of rf-stream(5) broken alone, behind right
  * checksums, is refused in words that name the key.  The checker is compared with msgpack-c on half a million
  * damaged messages.
  * Reading and writing again changes nothing.  Prints TAP. */
@@ -6,8 +6,8 @@
 #include <msgpack.h>
 #include <sys/resource.h>
 
-#include "streams.h"
-#include "tap.h"
+#include "unit/streams.h"
+#include "unit/tap.h"
 
 /* ---- records that break one rule ----------------------------------------------------------- */
 

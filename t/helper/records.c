@@ -1,4 +1,4 @@
-/* u-records -- streams for tests.
+/* records -- streams for tests.
  *
  * make N D STEP    N records with entropies; 2 positions, 2 rollouts of 3 tokens, hidden states of width D
  *                  (0: none); the third of every four has no positions; the model's step
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "must.h"
+#include "unit/must.h"
 #include "stream/stream.h"
 
 enum { C = 2, N = 2, K = 3, VOCAB = 40 };

@@ -1,6 +1,6 @@
-/* u-ops-mix -- the operations that mix rows, against double precision: convolution, rotary embedding, the
+/* ops-mix -- the operations that mix rows, against double precision: convolution, rotary embedding, the
  * delta rule, softmax attention.  Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
-#include "ops.h"
+#include "unit/ops.h"
 
 /* ---- convolution --------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* f-stream -- any bytes as a stream, as messages behind right checksums (else no fuzzer gets past those), as
+/* stream -- any bytes as a stream, as messages behind right checksums (else no fuzzer gets past those), as
  * one message, as a line of JSON.  Whatever is accepted is written again and must come back the same.
  *
  * The first byte chooses which.  Messages begin with their length in two bytes. */
@@ -19,7 +19,7 @@ enum { LIMIT = 1 << 20 };
 static void insist(bool good, const char *what)
 {
 	if (!good) {
-		fprintf(stderr, "f-stream: %s\n", what);
+		fprintf(stderr, "stream: %s\n", what);
 		abort();
 	}
 }

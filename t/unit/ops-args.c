@@ -1,8 +1,8 @@
-/* u-ops-args -- the operations that not all models use, and arguments of the others: gates, decays, norms of
+/* ops-args -- the operations that not all models use, and arguments of the others: gates, decays, norms of
  * other kinds, what stands before a sequence, products in a batch, rows that do not touch.  Arguments: the
  * devices, instead of cpu with 1, 2, 3 threads and check. */
 #include "base/half.h"
-#include "ops.h"
+#include "unit/ops.h"
 
 /* ---- gates and decays ---------------------------------------------------------------------- */
 

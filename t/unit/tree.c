@@ -1,12 +1,12 @@
-/* u-tree -- a tree against the sequences that it stands for.
+/* tree -- a tree against the sequences that it stands for.
  *
- *     u-tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those
+ *     tree exact [all]   hidden states, log-probabilities and gradients of a text with rollouts equal those
  *                          of the sequences prefix + rollout, each a text of its own; in any segments;
  *                          recomputed; decoded; sliding
- *     u-tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
+ *     tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
  *                          device whose products do not depend on the number of rows (those of oneDNN do, in
  *                          the order of their sums)
- *     u-tree slope         the gradient of the two losses against finite differences
+ *     tree slope         the gradient of the two losses against finite differences
  *
  * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.
  * RF_SEED: other draws.  RF_EVERY=n, for slow devices: one of n models. */
@@ -19,9 +19,9 @@
 #include "cpu.h"
 #include "method/train.h"
 #include "model/tree.h"
-#include "must.h"
-#include "running_mean.h"
-#include "tap.h"
+#include "unit/must.h"
+#include "unit/running_mean.h"
+#include "unit/tap.h"
 
 /* ---- a small model with every term of the equations alive ---------------------------------- */
 

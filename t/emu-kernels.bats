@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The CUDA kernels on the emulated GPU (t/emu): every operation of the table, in three orders of
 # blocks, warps and threads, and once where every access is checked for races.  DEVICE=cuda and
-# t/gpu.bats are about programs.
+# t/emu-programs.bats are about programs.
 setup() {
 	load helper
 	[ -e "$RF_UNITS/../rf-cuda-host.so" ] || skip "CUDA was left out: no toolkit"
@@ -16,7 +16,7 @@ in_all_orders() {
 	[[ "$RF_UNITS" != */sanitize/* ]] || every=12
 	export RF_UNITS
 	printf '%s\n' "fwd $every" "rev $((3 * every))" "rand:1 $((3 * every))" |
-		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 "$RF_UNITS/$0" cuda >"$1" 2>&1 ||
+		xargs -P 2 -L 1 sh -c 'EMU_ORDER=$1 RF_EVERY=$2 "$RF_UNITS/unit/$0" cuda >"$1" 2>&1 ||
 			echo "not ok in order $1" >>"$1"' "$1"
 	for order in fwd rev rand:1; do
 		! grep '^not ok in order' "$order" || { grep -v '^ok' "$order"; failed=1; }
@@ -27,28 +27,28 @@ in_all_orders() {
 }
 
 @test "cuda: products, rows, norms, head, optimizer agree with double precision, in any order of threads" {
-	in_all_orders u-ops
+	in_all_orders ops
 }
 @test "cuda: so do the operations that mix rows, forward and backward" {
-	in_all_orders u-ops-mix 2
+	in_all_orders ops-mix 2
 }
 @test "cuda: and those that not all models use, in rows that do not touch, in batches" {
-	in_all_orders u-ops-args
+	in_all_orders ops-args
 }
 @test "cuda: and those of fast weights" {
-	in_all_orders u-ops-fast
+	in_all_orders ops-fast
 }
 @test "cuda: no two threads meet in memory without a barrier" {
 	local every=${RF_ALL:+6}
 	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
 	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
-	printf '%s\n' u-ops u-ops-mix u-ops-args u-ops-fast |
-		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
-	[ ! -e failed ] || { grep -v '^ok' u-ops*; false; }
+	printf '%s\n' ops ops-mix ops-args ops-fast |
+		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
+	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }
 @test "cuda: kernels that are wrong on purpose are found, and nothing in their mended twins" {
 	for order in fwd rev rand:1; do
-		EMU_ORDER=$order unit emu-bugs
-		[ ! -e "$RF_UNITS/emu-bugs-race" ] || EMU_ORDER=$order unit emu-bugs-race
+		EMU_ORDER=$order shown emu/bugs
+		[ ! -e "$RF_UNITS/emu/bugs-race" ] || EMU_ORDER=$order shown emu/bugs-race
 	done
 }

@@ -1,12 +1,12 @@
-/* u-lab -- what the shell tests need and the shell lacks.
+/* lab -- what the shell tests need and the shell lacks.
  *
- *     u-lab frames FILE            the frames of FILE: "offset size" a line
- *     u-lab pick FILE N...         frames N... of FILE, counted from 0, as they are
- *     u-lab end FILE               the stream without its end record, and an end record that fits
- *     u-lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
- *     u-lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB, or, where
+ *     lab frames FILE            the frames of FILE: "offset size" a line
+ *     lab pick FILE N...         frames N... of FILE, counted from 0, as they are
+ *     lab end FILE               the stream without its end record, and an end record that fits
+ *     lab seq FILE               the frames of FILE, numbered anew, with an end record that fits
+ *     lab peak MIB COMMAND...    runs the command; fails if it ever held more than so many MiB, or, where
  *                                  MIB is LEAST-MOST, never so many
- *     u-lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly
+ *     lab cuts N FILE COMMAND... the command reads FILE cut after each of N numbers of bytes, evenly
  *                                  spread, and at each frame's end: it must exit with 65 and one line on
  *                                  stderr that begins with its name and says that the input is truncated, and
  *                                  write no stream that has an end.  Works in the current folder, in files
@@ -32,7 +32,7 @@ static size_t size, at[100000], frames;
 
 static void die(const char *why)
 {
-	fprintf(stderr, "u-lab: %s\n", why);
+	fprintf(stderr, "lab: %s\n", why);
 	exit(2);
 }
 
@@ -119,7 +119,7 @@ static int peak(const char *mib, char *argv[])
 		least = 0;
 	}
 	if (use.ru_maxrss > most << 10 || use.ru_maxrss < least << 10) {
-		fprintf(stderr, "u-lab: %s held %ld MiB, not %s\n", argv[0], use.ru_maxrss >> 10, mib);
+		fprintf(stderr, "lab: %s held %ld MiB, not %s\n", argv[0], use.ru_maxrss >> 10, mib);
 		return 99;
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -1,4 +1,4 @@
-/* u-table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick
+/* table -- what rf-dump is made of: text that is safe to show, columns and conditions, the pick
  * of rows.  TAP. */
 #include <math.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "dump/table.h"
 #include "dump/topn.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static bool is(const struct rf_buf *b, const char *want)
 {

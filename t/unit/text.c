@@ -1,4 +1,4 @@
-/* u-text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their
+/* text -- from text to ids: the byte tokenizer, the JSON scanner (beside jansson), lines and their
  * compression, and where documents are cut.  Prints TAP; works in the current folder. */
 #include <jansson.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "stream/stream.h"
-#include "tap.h"
+#include "unit/tap.h"
 #include "text/sequences.h"
 #include "text/text.h"
 #include "text/tokenizer.h"

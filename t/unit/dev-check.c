@@ -1,4 +1,4 @@
-/* u-dev-check -- the device `check` does what it is for: it notices. */
+/* dev-check -- the device `check` does what it is for: it notices. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "device/dev.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static struct rf_dev d;
 static struct rf_err e;

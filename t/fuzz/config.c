@@ -1,4 +1,4 @@
-/* f-config -- any bytes as config.json: what is accepted is within its limits, makes a table of weights, and
+/* config -- any bytes as config.json: what is accepted is within its limits, makes a table of weights, and
  * can be edited, and edited again without another change. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void insist(bool good, const char *what)
 {
 	if (!good) {
-		fprintf(stderr, "f-config: %s\n", what);
+		fprintf(stderr, "config: %s\n", what);
 		abort();
 	}
 }

@@ -1,4 +1,4 @@
-/* fuzz-main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links
+/* main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links
  * the same target with libFuzzer instead.  A failed promise aborts. */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* u-run -- checkpoints and runs.  Works in the current directory.
+/* run -- checkpoints and runs.  Works in the current directory.
  *
- * u-run test GOLDEN        everything that needs no fault from outside
- * u-run commit RUN STEP [KEEP]  as a trainer does: opens, changes every weight and moment, commits (keeps 2)
- * u-run tidy RUN           opens and closes
- * u-run hold RUN           opens, prints "held", closes when standard input ends
- * u-run check RUN          reads the newest step as a filter does, whole, and prints its number and hash
+ * run test GOLDEN        everything that needs no fault from outside
+ * run commit RUN STEP [KEEP]  as a trainer does: opens, changes every weight and moment, commits (keeps 2)
+ * run tidy RUN           opens and closes
+ * run hold RUN           opens, prints "held", closes when standard input ends
+ * run check RUN          reads the newest step as a filter does, whole, and prints its number and hash
  *
  * Status and messages are those of the programs. */
 #include <dirent.h>
@@ -22,7 +22,7 @@
 #include "dump/ckpt_text.h"
 #include "io/disk.h"
 #include "method/trainer.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static volatile sig_atomic_t stop;
 static const char *golden;
@@ -31,7 +31,7 @@ static const char *golden;
 
 static int failed(const struct rf_err *e)
 {
-	fprintf(stderr, "u-run: %s\n", e->msg);
+	fprintf(stderr, "run: %s\n", e->msg);
 	return stop ? 128 + stop : rf_exit_status(e->code);
 }
 

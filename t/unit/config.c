@@ -1,13 +1,13 @@
-/* u-config -- config.json: what is read, what is refused and by which name, the edits; the table of weights.
+/* config -- config.json: what is read, what is refused and by which name, the edits; the table of weights.
  *
- * u-config --corpus DIR writes the cases as seeds for the fuzzer. */
+ * config --corpus DIR writes the cases as seeds for the fuzzer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/mixer.h"
 #include "model/model.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 /* The published 340M configuration of flash-linear-attention, but for its sizes. */
 #define BASE "\"attn\": null, \"attn_mode\": \"chunk\", \"bos_token_id\": 1, \"conv_size\": 4, " \

@@ -1,16 +1,16 @@
-/* u-golden -- between the reference cases and the programs.  A CASE is a directory with expected.safetensors.
+/* golden -- between the reference cases and the programs.  A CASE is a directory with expected.safetensors.
  *
- *     u-golden stream CASE            the case as a stream: tokens, positions, rollouts with logp_old,
+ *     golden stream CASE            the case as a stream: tokens, positions, rollouts with logp_old,
  *                                     hybrid rewards
- *     u-golden values CASE FILE KEY...
+ *     golden values CASE FILE KEY...
  *                                     a stream's values against the case's; ID.KEY where the case has
  *                                     several records
- *     u-golden grads CASE KEY FILE    all gradients in a safetensors file against KEY.NAME
- *     u-golden step CASE DIR          weights in a checkpoint against step.weight.NAME
- *     u-golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first lines)
+ *     golden grads CASE KEY FILE    all gradients in a safetensors file against KEY.NAME
+ *     golden step CASE DIR          weights in a checkpoint against step.weight.NAME
+ *     golden log CASE FILE KEY...   loss.rl, loss.ntp (first line) and step.grad_norm (first lines)
  *                                     of a log
- *     u-golden adamw CASE             the optimizer alone, on the case's gradients, against double precision
- *     u-golden change A B FROM        two checkpoints' changes since a third, their difference over
+ *     golden adamw CASE             the optimizer alone, on the case's gradients, against double precision
+ *     golden change A B FROM        two checkpoints' changes since a third, their difference over
  *                                     their norm
  *
  * Prints the worst difference for each key, largest difference over largest value, and fails beyond 1e-5
@@ -25,9 +25,9 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
 #include "method/train.h"
-#include "must.h"
+#include "unit/must.h"
 #include "stream/stream.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 /* It reads its few files and exits: what it allocates goes with it. */
 const char *__asan_default_options(void);
@@ -148,7 +148,7 @@ static const float *value(const struct rf_record *r, const char *key, size_t *n)
 			*n = have[i].n;
 			return have[i].p;
 		}
-	fprintf(stderr, "u-golden: no key '%s'\n", key);
+	fprintf(stderr, "golden: no key '%s'\n", key);
 	exit(2);
 }
 

@@ -1,4 +1,4 @@
-/* u-stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every
+/* stream [STREAM...] -- a stream that was damaged on its way is refused, or is still the same stream: every
  * truncation, every flip of a bit and many pairs, bytes changed, lost, added, exchanged and blanked, every
  * frame dropped, doubled, swapped, put in the place of another stream's.  Streams of ours, one of each kind,
  * and those that are named.  Then reading as such: from pipes that trickle, past signals, with frames
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "io/tempfile.h"
-#include "streams.h"
-#include "tap.h"
+#include "unit/streams.h"
+#include "unit/tap.h"
 
 enum { RECORDS = 5, MOST = 64 };
 
@@ -449,9 +449,9 @@ static void skipping(void)
 	enum rf_code rc = RF_OK;
 
 	some_stream(&m, ROLLOUT, 20);
-	save("u-stream.rf", m.bytes.p, m.bytes.n);
+	save("stream.rf", m.bytes.p, m.bytes.n);
 	for (uint64_t n = 0; n <= 22; n++)
-		skip("u-stream.rf", "a file", n, 20);
+		skip("stream.rf", "a file", n, 20);
 	for (uint64_t n = 0; n <= 22; n += 11) {
 		int fd[2];
 		if (pipe(fd) || write(fd[1], m.bytes.p, m.bytes.n) != (ssize_t)m.bytes.n)
@@ -466,8 +466,8 @@ static void skipping(void)
 
 	/* skipped frames are not understood, but they are counted, and the end must be there */
 	for (size_t cut = 1; cut < m.bytes.n; cut += 97) {
-		save("u-stream.rf", m.bytes.p, cut);
-		rc = rf_in_open(&in, "u-stream.rf", 0, &e);
+		save("stream.rf", m.bytes.p, cut);
+		rc = rf_in_open(&in, "stream.rf", 0, &e);
 		if (rc == RF_OK) {
 			rc = rf_skip(in, UINT64_MAX, &e);
 			rf_in_close(in);
@@ -498,11 +498,11 @@ static void skipping(void)
 		rf_record_free(&r);
 	}
 	made_end(&m);
-	save("u-stream.rf", m.bytes.p, m.bytes.n);
+	save("stream.rf", m.bytes.p, m.bytes.n);
 	for (uint64_t n = 0; n <= 4; n++)
-		skip("u-stream.rf", "a file of large records", n, 3);
+		skip("stream.rf", "a file of large records", n, 3);
 	made_free(&m);
-	unlink("u-stream.rf");
+	unlink("stream.rf");
 }
 
 static void damage_file(const char *path)

@@ -1,4 +1,4 @@
-/* u-json STREAM... -- the JSON form: each message of the streams named, and every kind of value that is hard
+/* json STREAM... -- the JSON form: each message of the streams named, and every kind of value that is hard
  * to say in JSON, comes back as the same bytes.  Prints TAP. */
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "stream/msg.h"
 #include "stream/wire.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 /* There and back: NULL, or what went wrong. */
 static const char *round_trip(const void *msg, size_t n, char **line)

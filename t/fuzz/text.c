@@ -1,4 +1,4 @@
-/* f-text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the
+/* text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the
  * options; and any bytes as JSON: the scanner accepts what jansson accepts, and reads the same from it.
  *
  * The first byte chooses format and options, the second lengths; the rest is the file. */
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void insist(bool good, const char *what)
 {
 	if (!good) {
-		fprintf(stderr, "f-text: %s\n", what);
+		fprintf(stderr, "text: %s\n", what);
 		abort();
 	}
 }

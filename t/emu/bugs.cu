@@ -1,4 +1,4 @@
-/* emu-bugs -- kernels that are wrong on purpose, each with its mended twin: the emulator finds the one and
+/* bugs -- kernels that are wrong on purpose, each with its mended twin: the emulator finds the one and
  * says nothing of the other.  Never compiled for a GPU.  Each runs in a process of its own, since a fault is
  * the last thing that a process sees of its GPU.  Which build finds what: the plain one, the one that knows
  * of races, and the one with ASan and UBSan. */
@@ -9,7 +9,7 @@
 
 #include "cuda.h"
 #include <gpu/ptx.h>
-#include "tap.h"
+#include "unit/tap.h"
 
 enum { PLAIN = 1, RACE = 2, SANITIZED = 4, ALL = 7 };
 #if defined(__SANITIZE_THREAD__)

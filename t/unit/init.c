@@ -1,4 +1,4 @@
-/* u-init -- fresh weights: by the formula of init.h, with the moments that they should have. */
+/* init -- fresh weights: by the formula of init.h, with the moments that they should have. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "ckpt/init.h"
 #include "model/model.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 static const char config[] = "{\"model_type\": \"delta_net\", \"hidden_size\": 63, \"num_heads\": 3, "
                              "\"num_hidden_layers\": 2, \"vocab_size\": 501, \"conv_size\": 3,"

@@ -1,7 +1,7 @@
-/* u-tensors GOLDEN -- safetensors: malformed files, one rule at a time; round trips; shards; 16-bit floats;
+/* tensors GOLDEN -- safetensors: malformed files, one rule at a time; round trips; shards; 16-bit floats;
  * the hash.  Works in the current directory.
  *
- * u-tensors --corpus DIR writes the malformed files as seeds for the fuzzer. */
+ * tensors --corpus DIR writes the malformed files as seeds for the fuzzer. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "base/half.h"
 #include "ckpt/tensors.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 /* ---- malformed headers --------------------------------------------------------------------- */
 

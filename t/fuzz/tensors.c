@@ -1,4 +1,4 @@
-/* f-tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and
+/* tensors -- any bytes as a safetensors file: what is accepted tiles its buffer, in order of name, and
  * every value can be read. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void insist(bool good, const char *what)
 {
 	if (!good) {
-		fprintf(stderr, "f-tensors: %s\n", what);
+		fprintf(stderr, "tensors: %s\n", what);
 		abort();
 	}
 }

@@ -1,17 +1,17 @@
-/* u-model -- what the tests of the programs with a model need.
+/* model -- what the tests of the programs with a model need.
  *
- *     u-model texts N ID:T...              a stream of random texts over a vocabulary of N
- *     u-model near A B KEY...              two streams of the same records: values to 1e-5, largest
+ *     model texts N ID:T...              a stream of random texts over a vocabulary of N
+ *     model near A B KEY...              two streams of the same records: values to 1e-5, largest
  *                                          difference over largest
- *     u-model draws DIR SEED STEP EOS K P FILE
+ *     model draws DIR SEED STEP EOS K P FILE
  *                                          rollouts that rf-rollout drew with DIR's weights after
  *                                          rf-entropy --keep hidden,logits: every token is the one that the
  *                                          seed gives, logp and h_gt fit
- *     u-model fit FILE                     many rollouts of one token at one position: chi-square
+ *     model fit FILE                     many rollouts of one token at one position: chi-square
  *                                          against softmax
- *     u-model poke DIR NAME I X            writes X into element I of a weight, in place
- *     u-model scale DIR NAME X             multiplies a weight, in place
- *     u-model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */
+ *     model poke DIR NAME I X            writes X into element I of a weight, in place
+ *     model scale DIR NAME X             multiplies a weight, in place
+ *     model lr SCHEDULE LR WARMUP TOTAL FILE   a log's learning rates against their formula */
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
@@ -21,9 +21,9 @@
 
 #include "base/rng.h"
 #include "ckpt/ckpt.h"
-#include "must.h"
+#include "unit/must.h"
 #include "stream/stream.h"
-#include "tap.h"
+#include "unit/tap.h"
 
 /* It reads its few files and exits: what it allocates goes with it. */
 const char *__asan_default_options(void);

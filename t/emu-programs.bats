@@ -23,7 +23,7 @@ setup() {
 	missing "the CUDA plugin cannot be loaded: $PWD/none.so: " RF_PLUGIN="$PWD/none.so"
 	echo text >text.so
 	missing "the CUDA plugin cannot be loaded: $PWD/text.so: " RF_PLUGIN="$PWD/text.so"
-	missing 'the CUDA plugin ' RF_PLUGIN="$RF_UNITS/fault.so"
+	missing 'the CUDA plugin ' RF_PLUGIN="$RF_UNITS/helper/fault.so"
 	missing 'no NVIDIA driver (use --device cpu)' EMU_DRIVER=0
 	missing 'driver too old: has CUDA 12.2, needs 13.0' EMU_DRIVER=12020
 	missing 'no device: ' EMU_DEVICES=0
@@ -128,7 +128,7 @@ setup() {
 
 @test "gpu: a NaN found on it names the layer and the record" {
 	cp -r "$M" m && chmod -R u+w m
-	"$RF_UNITS/u-model" poke m model.layers.1.attn.o_proj.weight 3 3e38
+	"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 3e38
 	texts 40 1:50 >in
 	run -70 rf-entropy -m m --device cuda --dtype f32 in
 	gpu=$output
@@ -155,7 +155,7 @@ setup() {
 	done
 	[ "$(drawn cpu)" = "$(drawn cuda)" ]
 	[ "$(drawn top.cpu)" = "$(drawn top.cuda)" ]
-	unit u-model near cuda cpu logp h_pred h_gt
+	helper model near cuda cpu logp h_pred h_gt
 }
 
 @test "gpu: in bf16 entropies are nearly the CPU's" {
@@ -175,7 +175,7 @@ setup() {
 
 @test "gpu: trees against separate sequences" {
 	[ -n "${RF_ALL:-}" ] || skip "minutes: make check-all"
-	RF_DEVICE=cuda unit u-tree exact
+	RF_DEVICE=cuda unit tree exact
 }
 
 @test "gpu: a whole run of mid-training" {
@@ -191,7 +191,7 @@ setup() {
 @test "gpu: make bench DEVICE=cuda has all its rows; those that fall short say so; none stops the others" {
 	RF_DEVICE=cpu rf-init --config "$M/config.json" --seed 1 tiny
 	cp tiny/config.json tiny.json
-	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 32' \
+	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" T=70 CONFIGS=tiny.json DELTA='2 32' \
 		"$ROOT/pipelines/bench-cuda.sh" dir
 	for row in 'product ' 'forward ' 'forward + backward' 'tiny: forward / product' \
 		'tiny: forward + backward / product' 'entropy (forward)' 'step ' \
@@ -201,7 +201,7 @@ setup() {
 		[[ "$output" == *$'\n'"$row"* ]] || { echo "no row $row"; echo "$output"; return 1; }
 	done
 	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
-	run -1 --separate-stderr env RF_BENCH="$RF_UNITS/bench" T=70 CONFIGS=tiny.json DELTA='2 0' \
+	run -1 --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" T=70 CONFIGS=tiny.json DELTA='2 0' \
 		"$ROOT/pipelines/bench-cuda.sh" dir
 	[[ "$output" == *'tiny: memory of a step, GiB'*'delta '*FAILED* ]]
 	[[ "$stderr" == *'bench: failed: delta' ]]
