@@ -83,8 +83,8 @@ MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$
            SEED='$(SEED)' COMPUTE='$(COMPUTE)'
 TEXT     = $(or $(CORPUS),$(RUN)/corpus/*.txt)
 TOKENIZE = rf-tokenize --bytes --text-key $(TEXT_KEY) --source --max-len $(LEN) --min-len 256 \
-           --hold-out $(HOLD_OUT)
-HELD_OUT = $(TOKENIZE) --truncate right --held-out $(TEXT) | rf-cat --shuffle --seed $(SEED) | \
+           --valid-every $(HOLD_OUT)
+HELD_OUT = $(TOKENIZE) --truncate right --split valid $(TEXT) | rf-cat --shuffle --seed $(SEED) | \
            rf-cat --range 0:$(DOCUMENTS) | rf-select --mode uniform --chunks $(POSITIONS) --draw-step 0
 LOOK     = rf-cat --range 0:1 $(RUN)/valid.rf | rf-entropy -m $(RUN)/start $(COMPUTE) | rf-select | \
            rf-dump --tsv --rows token --columns t,entropy,chosen,source

@@ -77,7 +77,7 @@ examples() {
 
 @test "man: the options of --help are those of the page, with the same defaults" {
 	for program in "$RF_BIN"/rf-*; do
-		awk -f "$BATS_TEST_DIRNAME/man.awk" <("$program" --help) "$ROOT/man/rf-tools.7" \
+		awk -f "$BATS_TEST_DIRNAME/helper/man.awk" <("$program" --help) "$ROOT/man/rf-tools.7" \
 			"$ROOT/man/${program##*/}.1"
 	done
 }

@@ -166,24 +166,24 @@ start() {
 	[ "$(cat later)" = "$(paste -d' ' order.2 order.3)" ]
 }
 
-@test "rf-cat --span: a record is cut to its prompt or response, and what was computed of it is gone" {
+@test "rf-cat --part: a record is cut to its prompt or response, and what was computed of it is gone" {
 	prompts
-	rf-cat --range 0:2 --span prompt $P >a.rf
+	rf-cat --range 0:2 --part prompt $P >a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body
 		| [.id, .tokens.data, .prompt_len, .source, .label, has("entropy")]')" = \
 		'[7,[1,2],2,"s0",0,false]'$'\n''[8,[1,2,3],3,"s1",1,false]' ]
-	rf-cat --range 0:2 --span response $P >b.rf
+	rf-cat --range 0:2 --part response $P >b.rf
 	[ "$(rf-dump --json b.rf | jq -c 'select(.type == "seq") | .body
 		| [.id, .tokens.data, .prompt_len]')" = '[7,[3,0],0]'$'\n''[8,[1],0]' ]
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body
 		| [has("model"), .history[0].options.span]')" = '[false,"prompt"]' ]
-	rf-cat --span prompt $P | rf-cat --span prompt | rf-dump --check -q
-	run -65 rf-cat --span response -o c.rf $P
+	rf-cat --part prompt $P | rf-cat --part prompt | rf-dump --check -q
+	run -65 rf-cat --part response -o c.rf $P
 	[ "$output" = "rf-cat: $P: record 3 (byte $(start $P 3)): id 9 has an empty response" ]
-	run -65 rf-cat --span prompt -o c.rf "$S/tokens.rf"
-	said='has no prompt_len, which --span needs (rf-tokenize --prompt-key writes it)'
+	run -65 rf-cat --part prompt -o c.rf "$S/tokens.rf"
+	said='has no prompt_len, which --part needs (rf-tokenize --prompt-key writes it)'
 	[[ "$output" == *"tokens.rf: record 1 (byte "*"): id 0 $said" ]]
-	run -65 rf-cat --span prompt --shuffle -o c.rf "$S/tokens.rf"
+	run -65 rf-cat --part prompt --shuffle -o c.rf "$S/tokens.rf"
 	[[ "$output" == *"tokens.rf: id 2 $said" ]] || [[ "$output" == *"$said" ]]
 }
 

@@ -745,6 +745,6 @@ at_each_call() {
 
 @test "rf-loop: killed, interrupted and stopped again and again it loses no batch and does none twice" {
 	[ -n "${RF_ALL:-}" ] && times=1000 || times=24
-	run -0 python3 "$BATS_TEST_DIRNAME/kills.py" $times "$RANDOM"
+	run -0 python3 "$BATS_TEST_DIRNAME/helper/kills.py" $times "$RANDOM"
 	[ "$output" = "$times kills" ]
 }

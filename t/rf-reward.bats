@@ -168,7 +168,7 @@ gone() {
 }
 
 @test "rf-reward: mistakes on the command line are usage" {
-	for o in "--kind cos" "--kind-name x" "--timeout -1" "--hold x" "--exec=" \
+	for o in "--kind cos" "--kind-name x" "--timeout -1" "--queue-limit x" "--exec=" \
 		"--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" \
 		"--exec cat --seed 1" "--timeout 3" "--no-hidden"; do
 		run -64 rf-reward $o "$G/stream/empty.rf"
@@ -421,12 +421,12 @@ gone() {
 	[ "$size" -gt 400 ]
 }
 
-@test "rf-reward --exec: more records than --hold that wait for a first answer are an error" {
+@test "rf-reward --exec: more records than --queue-limit that wait for a first answer are an error" {
 	records make 40 2000 0 >in
-	run -65 --separate-stderr rf-reward -o out --hold 1M --exec "$J late" in
+	run -65 --separate-stderr rf-reward -o out --queue-limit 1M --exec "$J late" in
 	said=': the command has not answered yet, and more than 1048576 bytes of records wait for it'
-	[[ "$stderr" == *"$said: make it answer and flush earlier, or raise --hold" ]]
-	rf-reward --hold 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
+	[[ "$stderr" == *"$said: make it answer and flush earlier, or raise --queue-limit" ]]
+	rf-reward --queue-limit 1M --exec "$J ahead" in | cmp - <(rf-reward --exec "$J right" in)
 }
 
 # In a copy of the sources a part is planted: how many of a rollout's different tokens its text has, too.

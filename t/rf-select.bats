@@ -31,6 +31,16 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	END
 }
 
+@test "rf-select: --k is now -k or --length; it still works, says so, and all three give the same bytes" {
+	records make 3 1 0 >in
+	rf-select -k 7 in >want
+	rf-select --length 7 in | cmp - want
+	run -0 --separate-stderr rf-select -o old --k 7 in
+	cmp old want
+	[[ "$stderr" == "rf-select: warning: option --k is now called --length; "* ]]
+	[ "$(rf-dump --json want | head -n 1 | jq '.body.history[-1].options.k')" -eq 7 ]
+}
+
 @test "rf-select: what is drawn does not depend on the order of the records" {
 	records make 50 1 0 >in
 	records reverse in >reversed

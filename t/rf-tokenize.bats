@@ -254,17 +254,35 @@ bad() {
 	counted "2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 5 tokens, 4 left out"
 }
 
-@test "rf-tokenize: --hold-out and --held-out divide documents, whatever their length" {
+@test "rf-tokenize: --valid-every and --split divide documents, whatever their length" {
 	for t in a bbbb c d eeee; do echo "{\"text\":\"$t\"}"; done >a.jsonl
 	cut="--max-len 3 --truncate split --min-len 2"
 	# shellcheck disable=SC2086
-	bodies $cut --hold-out 4 a.jsonl | cmp - <(tokens 0 bbb && tokens 1 b. && tokens 2 c. && tokens 3 d.)
+	bodies $cut --valid-every 4 a.jsonl |
+		cmp - <(tokens 0 bbb && tokens 1 b. && tokens 2 c. && tokens 3 d.)
 	said='3 kept (1 of them cut), 0 dropped; 4 sequences of 9 tokens, 0 left out'
-	counted "5 documents, 2 of them held out: $said"
+	counted "5 documents, 2 of them for validation: $said"
 	# shellcheck disable=SC2086
-	bodies $cut --hold-out 4 --held-out a.jsonl | cmp - <(tokens 0 a. && tokens 1 eee && tokens 2 e.)
+	bodies $cut --valid-every 4 --split valid a.jsonl |
+		cmp - <(tokens 0 a. && tokens 1 eee && tokens 2 e.)
 	said='2 kept (1 of them cut), 0 dropped; 3 sequences of 7 tokens, 0 left out'
-	counted "5 documents, 3 of them not held out: $said"
+	counted "5 documents, 3 of them for training: $said"
+}
+
+@test "rf-tokenize: --hold-out and --held-out still work, say the new options, and give the same bytes" {
+	for t in a bbbb c d; do echo "{\"text\":\"$t\"}"; done >a.jsonl
+	rf-tokenize --bytes --valid-every 2 --split valid a.jsonl >new
+	run -0 --separate-stderr rf-tokenize --bytes -o old --hold-out=2 --held-out a.jsonl
+	cmp old new
+	said="the next release no longer takes the old name"
+	now() { echo "rf-tokenize: warning: option $1 is now called $2; $said"; }
+	[ "${stderr_lines[0]}" = "$(now --hold-out --valid-every)" ]
+	[ "${stderr_lines[1]}" = "$(now --held-out "--split valid")" ]
+	[ "${#stderr_lines[@]}" -eq 3 ]
+	run -64 --separate-stderr rf-tokenize --bytes --valid-every 2 --held-out=valid a.jsonl
+	[ "$stderr" = "rf-tokenize: --held-out takes no value (try --help)" ]
+	run -64 --separate-stderr rf-tokenize --bytes --held a.jsonl
+	[ "$stderr" = "rf-tokenize: unknown option '--held' (try --help)" ]
 }
 
 @test "rf-tokenize: the tokenizer of a checkpoint, a run or a file; a kind we do not have is named" {
@@ -328,7 +346,7 @@ bad() {
 		--text-key a --prompt-key b a.jsonl
 	usage "--truncate requires --max-len" --bytes --truncate left a.txt
 	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt
-	usage "--held-out requires --hold-out" --bytes --held-out a.txt
+	usage "--split valid requires --valid-every" --bytes --split valid a.txt
 	usage "--answer-key requires --prompt-key" --bytes --answer-key a
 	usage "--source cannot be combined with --source-key" --bytes --source --source-key a
 	usage "two options name the same key 'q'" --bytes --prompt-key q --answer-key q

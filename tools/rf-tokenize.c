@@ -39,8 +39,8 @@ static const struct rf_cli cli = {
 	.opts = opts,
 	.sections = (const struct rf_cli_section[]){
 		{ "Tokenizer", "bytes tokenizer model vocab" },
-		{ "Documents", "format text-key prompt-key answer-key meta-key source source-key hold-out "
-		               "held-out" },
+		{ "Documents", "format text-key prompt-key answer-key meta-key source source-key valid-every "
+		               "split" },
 		{ "Length", "max-len truncate min-len no-eos" },
 		{ "Output", "output max-record progress" },
 		{ NULL, NULL } },

@@ -19,7 +19,7 @@ enum rf_opt_kind {
 	RF_OPT_REAL,  /* double *    in [min, max], finite                                   */
 	RF_OPT_PAIR,  /* double[2]   two reals "a,b", each in [min, max]                     */
 	RF_OPT_TEXT,  /* const char ** any string that is not empty                          */
-	RF_OPT_ENUM,  /* int *       one of the words of arg "cpu|auto", as its index; -1: none */
+	RF_OPT_ENUM,  /* int *, or an enum's: the index of one of arg's words "cpu|auto"; -1: none */
 };
 
 struct rf_opt {

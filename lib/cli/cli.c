@@ -14,6 +14,7 @@
 #include "base/number.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/renamed.h"
 #include "io/tempfile.h"
 #include "stream/stream.h"
 
@@ -310,6 +311,21 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wh
 	}
 }
 
+/* An option by its name of the release before.  *value: the word that this name, a flag's then, stood for. */
+static const struct rf_opt *find_renamed(const struct rf_cli *cli, const char *option, size_t n,
+                                         const char **value)
+{
+	const struct rf_renamed *r = rf_renamed_from(cli->name, option + 2, n - 2);
+
+	if (!r)
+		unknown_option(option, n);
+	if ((*value = r->word) && option[n])
+		usage_error("%.*s takes no value", (int)n, option);
+	rf_say("warning: option --%s is now called --%s%s%s; the next release no longer takes the old name",
+	       r->was, r->name, r->word ? " " : "", r->word ? r->word : "");
+	return find(cli, r->name, strlen(r->name), 0);
+}
+
 /* A standard descriptor that is closed would be the next file's that is opened, and that file would get what
  * is said or written.  In its place stands what cannot be used, so that whoever uses it is told. */
 static void hold_standard_descriptors(void)
@@ -387,7 +403,7 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 		if (a[1] == '-') {
 			size_t n = strcspn(a + 2, "=");
 			if (!(o = find(cli, a + 2, n, 0)))
-				unknown_option(a, n + 2);
+				o = find_renamed(cli, a, n + 2, &value);
 			if (a[2 + n] == '=')
 				value = a + 3 + n;
 			if (value && o->kind == RF_OPT_FLAG)
@@ -418,21 +434,25 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[])
 }
 
 /* A number is one in the history too; anything else is its text. */
-static enum rf_code record(struct rf_head *head, const struct rf_opt *o, struct rf_err *e)
+static enum rf_code record(const struct rf_cli *cli, struct rf_head *head, const struct rf_opt *o,
+                           struct rf_err *e)
 {
+	const struct rf_renamed *r = rf_renamed_to(cli->name, o->name);
+	const char *name = r ? r->was : o->name, *text;
 	char buf[RF_OPT_VALUE];
 	size_t n;
-	const char *text = rf_opt_value(o, 17, buf, &n);
 
-	if (!text)
+	if (r && r->word)
+		return rf_head_option_bool(head, name, *(int *)o->to == rf_opt_index(o->arg, r->word), e);
+	if (!(text = rf_opt_value(o, 17, buf, &n)))
 		return RF_OK;
 	switch (o->kind) {
-	case RF_OPT_FLAG: return rf_head_option_bool(head, o->name, *(bool *)o->to, e);
-	case RF_OPT_INT:  return rf_head_option_int(head, o->name, *(int *)o->to, e);
+	case RF_OPT_FLAG: return rf_head_option_bool(head, name, *(bool *)o->to, e);
+	case RF_OPT_INT:  return rf_head_option_int(head, name, *(int *)o->to, e);
 	case RF_OPT_U64:
-	case RF_OPT_SIZE: return rf_head_option_uint(head, o->name, *(uint64_t *)o->to, e);
-	case RF_OPT_REAL: return rf_head_option_real(head, o->name, *(double *)o->to, e);
-	default:          return rf_head_option_text(head, o->name, text, n, e);
+	case RF_OPT_SIZE: return rf_head_option_uint(head, name, *(uint64_t *)o->to, e);
+	case RF_OPT_REAL: return rf_head_option_real(head, name, *(double *)o->to, e);
+	default:          return rf_head_option_text(head, name, text, n, e);
 	}
 }
 
@@ -443,6 +463,6 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
 		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++)
 			if (o->result && !among(&idle, o))
-				rc = record(head, o, e);
+				rc = record(cli, head, o, e);
 	return rc;
 }

@@ -345,6 +345,7 @@ struct rf_plugin { uint64_t abi; const struct rf_ops *ops; };
 /* The type of products' operands, unless a product says f32; all else is float32.  AUTO: bf16 on a GPU, else
  * float32. */
 enum rf_math { RF_MATH_AUTO, RF_MATH_F32, RF_MATH_BF16 };
+#define RF_MATH_WORDS "auto|f32|bf16"
 
 struct rf_dev {
 	const struct rf_ops *ops;

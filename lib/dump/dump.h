@@ -15,7 +15,7 @@
 enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TSV };
 
 struct rf_dump {
-	int form;                 /* enum rf_dump_form */
+	enum rf_dump_form form;
 	bool head;                /* only what the head says; as text or JSON */
 	bool check;               /* only whether all is well, one line for each file */
 	bool quiet;               /* not even that */

@@ -26,7 +26,7 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		  "tokens to process at once; memory grows with it", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens",
 		  "plan memory for this length, refuse longer sequences; 0: plan as needed", false },
-		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, "auto|f32|bf16",
+		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, RF_MATH_WORDS,
 		  "type of matrix product operands; auto: bf16 on a GPU, else f32", true },
 		{ "deterministic", 0, RF_OPT_FLAG, &g->deterministic, 0, 0, NULL,
 		  "no effect: every device is deterministic; accepted for scripts", false },
@@ -95,9 +95,9 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	}
 	if ((rc = rf_cpu_isa(g->isa, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_dev_open(&g->dev, asked, g->threads, (enum rf_math)g->math, &g->note, e)) != RF_OK)
+	if ((rc = rf_dev_open(&g->dev, asked, g->threads, g->math, &g->note, e)) != RF_OK)
 		return rc;
-	g->math = (int)g->dev.math;
+	g->math = g->dev.math;
 	g->reach = (struct rf_transfer){ &g->dev, get, put };
 	if (g->dry_run) {
 		g->model.dev = NULL;

@@ -35,8 +35,8 @@ struct rf_engine {
 	const char *path;            /* -m */
 	const char *device, *isa;    /* NULL: the environment's */
 	int threads, segment, max_len;
-	int math;                    /* enum rf_math; once it is open the device's */
-	bool deterministic;          /* who wants a promise: no device has anything to gain by breaking it */
+	enum rf_math math;           /* once the engine is open, the device's */
+	bool deterministic;          /* no effect: every device is deterministic */
 	bool dry_run;
 	/* the stage, set before its input is opened */
 	/* sets what it decides itself of the shape */

@@ -8,9 +8,10 @@
 #include "stream/record.h"
 
 enum rf_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
+#define RF_GROUP_WORDS "auto|sequence|position"
 
 struct rf_advantage {
-	int group;          /* enum rf_group; auto: sequence when n = 1, else position */
+	enum rf_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
 	bool no_std;        /* leave the division out */
 	bool allow_single;  /* a group of one: A = R instead of an error */
 };

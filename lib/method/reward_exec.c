@@ -39,7 +39,7 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 		  "name of the command's rewards in the stream; default: exec", true },
 		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
 		  "seconds to wait while the command is idle; 0: no limit", false },
-		{ "hold", 0, RF_OPT_SIZE, &s->hold, 0, 0, "size",
+		{ "queue-limit", 0, RF_OPT_SIZE, &s->queue_limit, 0, 0, "size",
 		  "bytes of records that may wait for the command's answers", false },
 		{ .name = NULL },
 	};
@@ -340,13 +340,13 @@ enum rf_code rf_reward_exec_record(struct rf_reward_exec *j, const struct rf_rec
 	}
 	if ((rc = collect(j, next < 0 ? RF_EXEC_NOW : next, 0, e)) != RF_OK)
 		return rc;
-	if (j->bytes <= j->s.hold || !j->first->next)
+	if (j->bytes <= j->s.queue_limit || !j->first->next)
 		return RF_OK;
 	if (j->heard)
-		return collect(j, RF_EXEC_ALONE, j->s.hold, e);
+		return collect(j, RF_EXEC_ALONE, j->s.queue_limit, e);
 	rf_fail(e, RF_EDATA,
 	        "the command has not answered yet, and more than %llu bytes of records wait for it: make it "
-	        "answer and flush earlier, or raise --hold", (unsigned long long)j->s.hold);
+	        "answer and flush earlier, or raise --queue-limit", (unsigned long long)j->s.queue_limit);
 	return blame(j, e);
 }
 

@@ -22,12 +22,12 @@ struct rf_reward_exec_settings {
 	const char *kind;       /* the name of its rewards; NULL: "exec" */
 	bool no_hidden;         /* it is not shown hidden states and logits */
 	double timeout;         /* seconds; 0: none */
-	uint64_t hold;          /* bytes of records that may wait */
+	uint64_t queue_limit;   /* bytes of records that may wait */
 	struct rf_meter *meter; /* counts what was passed on; may be NULL */
 };
-#define RF_REWARD_EXEC_DEFAULTS { .timeout = 600, .hold = UINT64_C(256) << 20 }
+#define RF_REWARD_EXEC_DEFAULTS { .timeout = 600, .queue_limit = UINT64_C(256) << 20 }
 
-/* --exec, --no-hidden, --kind-name, --timeout, --hold */
+/* --exec, --no-hidden, --kind-name, --timeout, --queue-limit */
 enum { RF_REWARD_EXEC_OPTS = 6 };
 void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opts[RF_REWARD_EXEC_OPTS]);
 

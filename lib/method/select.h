@@ -13,13 +13,14 @@
 #include "stream/record.h"
 
 enum rf_select_mode { RF_SELECT_ENTROPY, RF_SELECT_UNIFORM, RF_SELECT_MAX, RF_SELECT_MIN };
+#define RF_SELECT_WORDS "entropy|uniform|max|min"
 
 struct rf_select {
 	int chunks;      /* c */
 	int k;           /* rollout length that must fit behind a position */
 	int smooth;      /* width of the average; 0: k; an even one takes one more */
 	double tau;
-	int mode;        /* enum rf_select_mode */
+	enum rf_select_mode mode;
 	int margin;
 	uint64_t seed;
 	int draw_step;   /* step for the random numbers; -1: the model's (rf_draw_step) */
@@ -27,7 +28,7 @@ struct rf_select {
 };
 #define RF_SELECT_DEFAULTS { .chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 }
 
-/* --chunks, -k, --smooth, --tau, --mode, --margin, --seed, --draw-step, --strict */
+/* --chunks, --length, --smooth, --tau, --mode, --margin, --seed, --draw-step, --strict */
 enum { RF_SELECT_OPTS = 10 };
 void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS]);
 

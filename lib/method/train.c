@@ -28,13 +28,13 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 		  false },
 		{ "grad-clip", 0, RF_OPT_REAL, &t->grad_clip, 1e-12, 1e12, "norm",
 		  "clip the gradient to this global norm", false },
-		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, "constant|cosine|linear",
+		{ "lr-schedule", 0, RF_OPT_ENUM, &t->schedule, 0, 0, RF_SCHEDULE_WORDS,
 		  "learning rate after the warm-up", false },
 		{ "warmup", 0, RF_OPT_INT, &t->warmup, 0, 1 << 30, "steps",
 		  "linear warm-up, in steps", false },
 		{ "total-steps", 0, RF_OPT_INT, &t->total_steps, 0, 1 << 30, "steps",
 		  "step at which cosine and linear reach a learning rate of 0", false },
-		{ "recompute", 0, RF_OPT_ENUM, &t->recompute_mode, 0, 0, "none|segment",
+		{ "recompute", 0, RF_OPT_ENUM, &t->recompute, 0, 0, RF_RECOMPUTE_WORDS,
 		  "segment: recompute activations for less memory; a sixth slower", false },
 		{ .name = NULL },
 	};
@@ -98,7 +98,7 @@ static void plan(const struct rf_train *t, int T, int c, int n, int k, struct rf
 	struct place unused;
 
 	*p = (struct rf_plan){ .max_len = T, .positions = c, .n = n, .k = k > 1 ? k - 1 : 0, .train = true,
-	                       .recompute = t->recompute_mode };
+	                       .recompute = t->recompute == RF_RECOMPUTE_SEGMENT };
 	*extra = place(t, T, rf_segment(t->engine->segment), c, n, k, NULL, &unused);
 }
 
@@ -184,7 +184,7 @@ struct job {
 
 static int ntp_first(const struct rf_train *t, const struct rf_record *r)  /* first token that L_NTP counts */
 {
-	return t->loss && r->prompt_len > 1 ? r->prompt_len : 1;
+	return t->loss == RF_LOSS_RESPONSE && r->prompt_len > 1 ? r->prompt_len : 1;
 }
 
 static int ntp_count(const struct rf_train *t, const struct rf_record *r)
@@ -370,7 +370,7 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 
 	if (rc != RF_OK)
 		return rc;
-	if (t->loss && r->prompt_len < 0)
+	if (t->loss == RF_LOSS_RESPONSE && r->prompt_len < 0)
 		return rf_fail(
 			e, RF_EDATA,
 			"--loss response needs prompt_len, which the record lacks (rf-tokenize --prompt-key "

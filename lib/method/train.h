@@ -15,19 +15,27 @@
 #include "stream/record.h"
 
 enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
+#define RF_SCHEDULE_WORDS "constant|cosine|linear"
+/* The tokens that count in L_NTP: all, or those of the response (t >= prompt_len). */
+enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE };
+#define RF_LOSS_WORDS "all|response"
+/* Which activations the backward pass computes again, in the place of keeping them. */
+enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
+#define RF_RECOMPUTE_WORDS "none|segment"
 
 struct rf_train {
 	struct rf_engine *engine;
 	/* losses */
 	double rl_coef, ntp_coef;
-	int loss;                    /* tokens of L_NTP: 0 all, 1 the response (t >= prompt_len) */
+	enum rf_loss_tokens loss;
 	struct rf_policy policy;
-	int recompute_mode;          /* --recompute: 0 none, 1 segment */
+	enum rf_recompute recompute;
 	struct rf_meter *meter;      /* counts the records that are through; may be NULL */
 	bool log_gradients;
 	/* optimizer */
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
-	int schedule, warmup, total_steps;
+	enum rf_schedule schedule;
+	int warmup, total_steps;
 	/* memory */
 	/* log_gradients: the gradient of L_NTP, beside that of L_RL in the model's */
 	rf_f32 grad_ntp;

@@ -31,7 +31,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "number of newest steps to keep", false },
 		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n",
 		  "also keep every n-th step; 0: none", false },
-		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, "fail|skip",
+		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, RF_ON_NAN_WORDS,
 		  "if a gradient is not finite: stop, or skip the optimizer step", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",
 		  "append one line of JSON per optimizer step to this file", false },
@@ -46,7 +46,7 @@ void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER
 	const struct rf_opt table[] = {
 		{ "ntp-coef", 0, RF_OPT_REAL, &t->train.ntp_coef, 0, 1e6, "c",
 		  "weight of the next-token loss", true },
-		{ "loss", 0, RF_OPT_ENUM, &t->train.loss, 0, 0, "all|response",
+		{ "loss", 0, RF_OPT_ENUM, &t->train.loss, 0, 0, RF_LOSS_WORDS,
 		  "tokens that count in the next-token loss", true },
 		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL, "accept an empty stream",
 		  false },
@@ -276,7 +276,8 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 			return RF_OK;
 		if (rc == RF_OK)
 			rc = rf_train_step(&t->train, t->step, t->updates, &st, e);
-		if (rc == RF_ENUMERIC && t->on_nan && !t->grad_out && t->engine.dev.err.code == RF_OK) {
+		if (rc == RF_ENUMERIC && t->on_nan == RF_ON_NAN_SKIP && !t->grad_out &&
+		    t->engine.dev.err.code == RF_OK) {
 			nothing_computed(t, &st);
 			t->skipped++;
 			rc = RF_OK;

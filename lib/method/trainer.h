@@ -17,6 +17,9 @@
 #include "method/train.h"
 #include "stream/record.h"
 
+enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
+#define RF_ON_NAN_WORDS "fail|skip"
+
 struct rf_trainer {
 	/* settings */
 	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
@@ -25,7 +28,7 @@ struct rf_trainer {
 	int64_t stale_commits;       /* the same as a number */
 	int keep, keep_every;
 	bool allow_empty;
-	int on_nan;                  /* 0 fail, 1 skip */
+	enum rf_on_nan on_nan;       /* what is done if a gradient is not finite */
 	const char *log;             /* file that metrics are appended to */
 	const char *grad_in, *grad_out;
 	const volatile sig_atomic_t *stop;

@@ -61,7 +61,7 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 
 bool rf_cat_changes(const struct rf_cat *c)
 {
-	return c->n > 1 || c->o.range || c->o.span != RF_SPAN_ALL || c->o.shuffle || c->o.repeat > 1 ||
+	return c->n > 1 || c->o.range || c->o.part != RF_PART_ALL || c->o.shuffle || c->o.repeat > 1 ||
 	       c->o.renumber;
 }
 
@@ -177,17 +177,17 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
-static enum rf_code cut(struct rf_record *r, int span, struct rf_err *e)
+static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf_err *e)
 {
 	if (r->prompt_len < 0)
 		return rf_fail(e, RF_EDATA,
-		               "id %llu has no prompt_len, which --span needs (rf-tokenize --prompt-key "
+		               "id %llu has no prompt_len, which --part needs (rf-tokenize --prompt-key "
 		               "writes it)",
 		               (unsigned long long)r->id);
-	if (r->prompt_len == (span == RF_SPAN_PROMPT ? 0 : r->T))
+	if (r->prompt_len == (part == RF_PART_PROMPT ? 0 : r->T))
 		return rf_fail(e, RF_EDATA, "id %llu has an empty %s", (unsigned long long)r->id,
-		               span == RF_SPAN_PROMPT ? "prompt" : "response");
-	if (span == RF_SPAN_PROMPT) {
+		               part == RF_PART_PROMPT ? "prompt" : "response");
+	if (part == RF_PART_PROMPT) {
 		r->T = r->prompt_len;
 	} else {
 		r->tokens += r->prompt_len;
@@ -283,7 +283,7 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	bool waits = c->o.shuffle || c->o.repeat > 1;
 	enum rf_code rc = waits ? next_waiting(c, rec, e) : pull(c, rec, e);
 
-	if (rc == RF_OK && c->o.span != RF_SPAN_ALL && (rc = cut(*rec, c->o.span, e)) != RF_OK)
+	if (rc == RF_OK && c->o.part != RF_PART_ALL && (rc = cut(*rec, c->o.part, e)) != RF_OK)
 		return waits ? rf_blame(e, "%s", rf_in_name(c->in)) : rf_in_blame(c->in, e);
 	if (rc == RF_OK && (c->o.renumber || c->o.repeat > 1))
 		(*rec)->id = c->written;
@@ -320,7 +320,7 @@ enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, cha
 		rf_cat_close(c);
 		return rc;
 	}
-	if (o->span != RF_SPAN_ALL) {
+	if (o->part != RF_PART_ALL) {
 		c->shown.arch[0] = c->shown.weights[0] = 0;
 		c->shown.step = -1;
 	}

@@ -11,11 +11,12 @@
 #include "base/meter.h"
 #include "stream/stream.h"
 
-enum rf_span { RF_SPAN_ALL, RF_SPAN_PROMPT, RF_SPAN_RESPONSE };
+enum rf_record_part { RF_PART_ALL, RF_PART_PROMPT, RF_PART_RESPONSE };
+#define RF_PART_WORDS "all|prompt|response"
 
 struct rf_cat_options {
 	const char *range;    /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
-	int span;             /* enum rf_span */
+	enum rf_record_part part;    /* of each record, that is kept */
 	bool shuffle;
 	uint64_t seed;
 	int epoch;            /* which of the seed's orders, from 0; repetitions take the next ones */

@@ -31,13 +31,13 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 		  "longest sequence; 0: the whole document", true },
 		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens",
 		  "drop shorter sequences", true },
-		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, "error|left|right|split",
+		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, RF_TRUNCATE_WORDS,
 		  "documents over --max-len: fail, cut off this side, or split", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
-		{ "hold-out", 0, RF_OPT_INT, &o->hold_out, 0, INT_MAX, "n",
-		  "leave out every n-th document; 0: none", true },
-		{ "held-out", 0, RF_OPT_FLAG, &o->held_out, 0, 0, NULL,
-		  "take only the documents that --hold-out leaves out", true },
+		{ "valid-every", 0, RF_OPT_INT, &o->valid_every, 0, INT_MAX, "n",
+		  "every n-th document is for validation; 0: none", true },
+		{ "split", 0, RF_OPT_ENUM, &o->split, 0, 0, RF_SPLIT_WORDS,
+		  "take the training documents, or those for validation", true },
 		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n",
 		  "vocabulary size of ids without a tokenizer; 0: not given", true },
 		{ .name = NULL },
@@ -59,8 +59,8 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 		               o->max_len);
 	if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len)
 		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len");
-	if (o->held_out && !o->hold_out)
-		return rf_fail(e, RF_EUSAGE, "--held-out requires --hold-out");
+	if (o->split == RF_SPLIT_VALID && !o->valid_every)
+		return rf_fail(e, RF_EUSAGE, "--split valid requires --valid-every");
 	rf_text_holds(text, &texts, &ids);
 	if (!tok && texts)
 		return rf_fail(e, RF_EUSAGE, "text needs a tokenizer: use --bytes or --tokenizer");
@@ -185,7 +185,8 @@ static enum rf_code next_document(struct rf_sequences *s, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	s->documents++;
-	if (s->o.hold_out && (number % (uint64_t)s->o.hold_out == 0) != s->o.held_out) {
+	if (s->o.valid_every &&
+	    (number % (uint64_t)s->o.valid_every == 0) != (s->o.split == RF_SPLIT_VALID)) {
 		s->passed++;
 		return RF_OK;
 	}
@@ -261,9 +262,9 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
 	char passed[64] = "", unanswered[64] = "";
 
-	if (s->o.hold_out)
-		snprintf(passed, sizeof passed, ", %" PRIu64 " of them %sheld out", s->passed,
-		         s->o.held_out ? "not " : "");
+	if (s->o.valid_every)
+		snprintf(passed, sizeof passed, ", %" PRIu64 " of them for %s", s->passed,
+		         s->o.split == RF_SPLIT_VALID ? "training" : "validation");
 	if (s->unanswered)
 		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer",
 		         s->unanswered);

@@ -13,14 +13,19 @@
 
 /* What happens to a document that is longer than max_len: LEFT and RIGHT are the side that is cut off. */
 enum rf_truncate { RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT };
+#define RF_TRUNCATE_WORDS "error|left|right|split"
+
+/* Which documents are taken: every valid_every-th is for validation, the others are for training. */
+enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
+#define RF_SPLIT_WORDS "train|valid"
 
 struct rf_sequences_options {
 	int max_len;             /* tokens of a sequence; 0: no bound but the record's */
 	int min_len;             /* shorter ones are dropped */
-	int truncate;            /* enum rf_truncate */
+	enum rf_truncate truncate;
 	bool no_eos;             /* a text does not end with the tokenizer's end token */
-	int hold_out;            /* every so many-th document is held out; 0: none */
-	bool held_out;           /* those alone, instead of the others */
+	int valid_every;         /* 0: all documents are for training */
+	enum rf_split split;
 	int vocab;               /* ids without a tokenizer; 0: not said */
 };
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1 }

@@ -26,7 +26,7 @@ struct rf_text {
 	int count, next;             /* files; the one that comes next */
 	uint64_t passed;             /* bytes of those before this one */
 	struct rf_lines *lines;      /* NULL between files */
-	int format;                  /* of this file */
+	enum rf_text_format format;  /* of this file */
 	bool whole;                  /* it is a text file and was handed out */
 	struct rf_doc doc;
 	int32_t *ids;
@@ -40,7 +40,7 @@ struct rf_text {
 void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS])
 {
 	const struct rf_opt table[] = {
-		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, "name|jsonl|text|ids",
+		{ "format", 0, RF_OPT_ENUM, &o->format, 0, 0, RF_TEXT_WORDS,
 		  "format of the files; name: by file name, jsonl for stdin", true },
 		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: key of the text", true },
 		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key",
@@ -68,9 +68,9 @@ static bool ends_in(const char *s, size_t n, const char *end)
 }
 
 /* The format that a file's name tells; RF_TEXT_BY_NAME: none. */
-static int format_of(const struct rf_text_options *o, const char *path)
+static enum rf_text_format format_of(const struct rf_text_options *o, const char *path)
 {
-	static const struct { const char *end; int format; } known[] = {
+	static const struct { const char *end; enum rf_text_format format; } known[] = {
 		{ ".jsonl", RF_TEXT_JSONL }, { ".ndjson", RF_TEXT_JSONL }, { ".txt", RF_TEXT_PLAIN },
 		{ ".ids", RF_TEXT_IDS },
 	};
@@ -111,7 +111,7 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 	if (o->source_key && o->source)
 		return rf_fail(e, RF_EUSAGE, "--source cannot be combined with --source-key");
 	for (int i = 0; i < count; i++) {
-		int format = format_of(o, paths[i]);
+		enum rf_text_format format = format_of(o, paths[i]);
 
 		rf_quote(q, sizeof q, paths[i], strlen(paths[i]));
 		if (format == RF_TEXT_BY_NAME)

@@ -17,9 +17,10 @@
 #include "stream/stream.h"
 
 enum rf_text_format { RF_TEXT_BY_NAME, RF_TEXT_JSONL, RF_TEXT_PLAIN, RF_TEXT_IDS };
+#define RF_TEXT_WORDS "name|jsonl|text|ids"
 
 struct rf_text_options {
-	int format;              /* enum rf_text_format; standard input without a name is jsonl */
+	enum rf_text_format format; /* standard input without a name is jsonl */
 	const char *text_key;
 	const char *prompt_key;  /* NULL: a document is one text */
 	/* with prompt_key: a string, or a list of strings whose first one is the text */

@@ -114,7 +114,7 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 
 	insist(fd >= 0 && write(fd, data, size) == (ssize_t)size, "memfd");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	o.format = 1 + (int)(how % 3);
+	o.format = (enum rf_text_format)(1 + how % 3);
 	o.max_record = 1 << 16;
 	if (o.format == RF_TEXT_JSONL && how & 4) {
 		o.prompt_key = "prompt";
@@ -129,7 +129,7 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 		o.source = how & 64;
 	c.no_eos = how & 128;
 	c.max_len = lengths & 15;
-	c.truncate = c.max_len ? (int)(lengths >> 4 & 3) : RF_TRUNCATE_ERROR;
+	c.truncate = c.max_len ? (enum rf_truncate)(lengths >> 4 & 3) : RF_TRUNCATE_ERROR;
 	if (c.max_len > 1)
 		c.min_len = 1 + (int)(lengths >> 6);
 	if (c.min_len > c.max_len && c.max_len)

@@ -210,7 +210,7 @@ static void passes(int T, int repeat)
 
 	train.engine = &g;
 	train.rl_coef = 0;
-	train.recompute_mode = getenv("BENCH_RECOMPUTE") != NULL;
+	train.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
 	fill(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
@@ -261,7 +261,7 @@ static void step_once(int T, int n, double part[STAGES])
 	memset(part, 0, STAGES * sizeof *part);
 	rollouts.engine = &roller;
 	train.engine = &g;
-	train.recompute_mode = getenv("BENCH_RECOMPUTE") != NULL;
+	train.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
 	for (int i = 0; i < n; i++) {
 		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
 		t = rf_now();

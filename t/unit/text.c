@@ -424,10 +424,13 @@ static char *cut(int n, const struct rf_sequences_options *o, char summary[400],
 
 static void test_cuts(void)
 {
-	enum { E = RF_TRUNCATE_ERROR, L = RF_TRUNCATE_LEFT, R = RF_TRUNCATE_RIGHT, S = RF_TRUNCATE_SPLIT };
+	const enum rf_truncate E = RF_TRUNCATE_ERROR, L = RF_TRUNCATE_LEFT, R = RF_TRUNCATE_RIGHT,
+	                       S = RF_TRUNCATE_SPLIT;
 	/* bytes, max, min, truncate, no_eos; sequences; kept, cut, dropped, tokens left out */
-	static const struct {
-		int n, max, min, truncate, no_eos;
+	const struct {
+		int n, max, min;
+		enum rf_truncate truncate;
+		int no_eos;
 		const char *out;
 		int kept, cut, dropped, left_out;
 	} cases[] = {
@@ -458,7 +461,7 @@ static void test_cuts(void)
 		{ 3, 5, 5, S, 0, "", 0, 0, 1, 4 },
 		{ 3, 4, 4, R, 0, "abc.|", 1, 0, 0, 0 },
 	};
-	static const char *const modes[] = { [E] = "error", [L] = "left", [R] = "right", [S] = "split" };
+	static const char *const modes[] = { "error", "left", "right", "split" }; /* by enum rf_truncate */
 	char out[200], summary[400], want[400];
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
