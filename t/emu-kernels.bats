@@ -26,23 +26,29 @@ in_all_orders() {
 	[ "$(grep -h '^# bits' rev rand:1 | sort -u | wc -l)" -eq 1 ]
 }
 
-@test "cuda: products, rows, norms, head, optimizer agree with double precision, in any order of threads" {
-	in_all_orders ops
+@test "cuda, emulated: products agree with double precision, in any order of threads" {
+	in_all_orders ops-products
 }
-@test "cuda: so do the operations that mix rows, forward and backward" {
-	in_all_orders ops-mix 2
+@test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
+	in_all_orders ops-rows
 }
-@test "cuda: and those that not all models use, in rows that do not touch, in batches" {
-	in_all_orders ops-args
+@test "cuda, emulated: the delta rule agrees with double precision, in segments and step by step" {
+	in_all_orders ops-delta 2
 }
-@test "cuda: and those of fast weights" {
-	in_all_orders ops-fast
+@test "cuda, emulated: attention agrees with double precision, with windows, caches and step by step" {
+	in_all_orders ops-attention 2
+}
+@test "cuda, emulated: the operations of fast weights agree with double precision" {
+	in_all_orders ops-fast-weights
+}
+@test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {
+	in_all_orders ops-head
 }
 @test "cuda: no two threads meet in memory without a barrier" {
 	local every=${RF_ALL:+6}
 	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
 	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
-	printf '%s\n' ops ops-mix ops-args ops-fast |
+	printf '%s\n' ops-{products,rows,delta,attention,fast-weights,head} |
 		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
 	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }

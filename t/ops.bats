@@ -1,24 +1,30 @@
 #!/usr/bin/env bats
 setup() { load helper; }
 
-@test "device: every operation agrees with double precision, with the same bits for any number of threads" {
-	unit ops
+# Each on several devices: the CPU with 1, 2 and 3 threads, and the checking device, whose bits are the same.
+@test "cpu: products agree with double precision, also in batches and rounded; equal bits for any threads" {
+	unit ops-products
 }
-@test "device: the operations that mix rows do so too, forward and backward" {
-	unit ops-mix
+@test "cpu: norms, gates, convolutions and rotary embeddings agree with double precision, also with gaps" {
+	unit ops-rows
 }
-@test "device: and those that not all models use, in rows that do not touch, in batches" {
-	unit ops-args
+@test "cpu: the delta rule and its gradients agree with double precision, in segments and step by step" {
+	unit ops-delta
 }
-@test "device: and those of fast weights" {
-	unit ops-fast
+@test "cpu: attention and its gradients agree with double precision, with windows, caches and step by step" {
+	unit ops-attention
 }
-@test "device: so do the kernels for older processors" {
-	for isa in $(levels | sed 1d); do # its own is above
-		RF_ISA=$isa unit ops cpu
-		RF_ISA=$isa unit ops-mix cpu
-		RF_ISA=$isa unit ops-args cpu
-		RF_ISA=$isa unit ops-fast cpu
+@test "cpu: the operations of fast weights and their gradients agree with double precision" {
+	unit ops-fast-weights
+}
+@test "cpu: the head, sampling and the optimizer agree with double precision" {
+	unit ops-head
+}
+@test "cpu: at every lower level of the instruction set all operations agree with double precision" {
+	for isa in $(levels | sed 1d); do # the highest level is tested above
+		for unit in "$ROOT"/t/unit/ops-*.c; do
+			RF_ISA=$isa unit "$(basename "$unit" .c)" cpu
+		done
 	done
 }
 @test "device: check notices what a GPU would not forgive" {

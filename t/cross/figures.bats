@@ -3,11 +3,17 @@
 # many as minutes are enough for.
 setup() { load ../helper; }
 
-@test "figures: operations, and their bits for any number of threads" { RF_EVERY=8 unit ops; }
-@test "figures: operations that mix rows" { RF_EVERY=40 unit ops-mix; }
-@test "figures: operations in rows apart, in batches, of fast weights; what a GPU would not forgive" {
-	unit ops-args
-	unit ops-fast
+@test "figures: operations agree with double precision, with equal bits for any number of threads" {
+	for unit in ops-{products,rows,head}; do
+		RF_EVERY=8 unit $unit
+	done
+	unit ops-fast-weights
+}
+@test "figures: the delta rule and attention agree with double precision" {
+	RF_EVERY=40 unit ops-delta
+	RF_EVERY=40 unit ops-attention
+}
+@test "figures: the checking device reports what a GPU would not forgive" {
 	unit dev-check
 }
 @test "figures: DeltaNet's and LaCT's texts with rollouts are the same bits as separate sequences" {

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "device/dev.h"
 #include "model/config.h"
 
@@ -33,6 +34,15 @@ static UNUSED void *need(size_t n, size_t size)
 	}
 	return p;
 }
+
+/* sizes at which loops begin, end and are cut */
+static UNUSED const int rows_of[] = { 1, 3, 64, 65, 300 }, widths[] = { 1, 7, 16, 17, 40, 512 },
+                        vocabs[] = { 40, 384, 1000 };
+
+static bool bf16;      /* the devices round the operands of products */
+
+/* A number as products take it; once it was rounded, the product is as exact as of others. */
+static UNUSED double operand(float x, bool rounded) { return rounded ? rf_bf16_f32(rf_f32_bf16(x)) : x; }
 
 /* ---- what came out ------------------------------------------------------------------------- */
 
@@ -135,6 +145,14 @@ static UNUSED struct buf out(size_t n)
 static UNUSED rf_i32 in_i32(const int32_t *x, int n)
 {
 	return ints[nints++] = on_device(x, (size_t)n * sizeof *x);
+}
+
+/* n indices from 0 to below - 1, drawn anew. */
+static UNUSED rf_i32 some_indices(int32_t *x, int n, int below)
+{
+	for (int i = 0; i < n; i++)
+		x[i] = (int32_t)uniform(0, (float)below);
+	return in_i32(x, n);
 }
 
 static UNUSED rf_f64 in_f64(const double *x, int n)
@@ -490,6 +508,16 @@ static UNUSED void end_case(void)
 			free(kept[--nkept].p);
 }
 
+/* A line of its own for what is made of rounded products, whose limit is higher. */
+static UNUSED void product_values(const char *what, struct buf b, const double *ref, double limit)
+{
+	char name[60];
+	bool rounds = dev->math == RF_MATH_BF16;
+
+	snprintf(name, sizeof name, "%s%s", what, rounds ? " in bf16" : "");
+	values(name, b, ref, rounds ? 1e-2 : limit);
+}
+
 /* Prints what was found; the exit status. */
 static UNUSED int finish(void)
 {
@@ -514,7 +542,9 @@ static UNUSED int finish(void)
 static UNUSED void in_bf16(int argc, char *argv[], void (*cases)(void))
 {
 	open_devices(argc, argv, RF_MATH_BF16);
+	bf16 = true;
 	cases();
+	bf16 = false;
 	close_devices();
 }
 

@@ -1,5 +1,5 @@
-/* ops-fast -- the operations of fast weights against double precision.  Arguments: the devices, instead of
- * cpu with 1, 2, 3 threads and check. */
+/* ops-fast-weights -- the operations of fast weights against double precision.  Arguments: the devices,
+ * instead of cpu with 1, 2, 3 threads and check. */
 #include "unit/ops.h"
 
 /* a / (b + eps) */
@@ -322,12 +322,12 @@ static void nans(void)
 
 int main(int argc, char *argv[])
 {
-	static const int widths[] = { 1, 5, 16, 40, 100 };
+	static const int columns[] = { 1, 5, 16, 40, 100 };
 
 	open_devices(argc, argv, RF_MATH_F32);
-	for (int i = 0; i < COUNT(widths); i++)
+	for (int i = 0; i < COUNT(columns); i++)
 		for (int flags = 0; flags < 8; flags++)
-			feature(flags % 3 * 64 + 3, 1 + i % 3, widths[i], flags & 1, flags & 2, flags & 4);
+			feature(flags % 3 * 64 + 3, 1 + i % 3, columns[i], flags & 1, flags & 2, flags & 4);
 	for (shift = 0; shift < 4; shift++) { /* from any place on, and wider than a warp takes at once */
 		for (int flags = 1; flags < 8; flags += 2)
 			feature(9, 2, 40, flags & 1, flags & 2, flags & 4);
@@ -348,11 +348,11 @@ int main(int argc, char *argv[])
 	rates(1, 1, true);
 	rates(130, 3, true);
 	rates(65, 2, false);
-	for (int i = 0; i < COUNT(widths); i++) {
-		learn(1, 2, widths[i], 1, true);
-		learn(35, 1 + i % 3, widths[i], 1 + i % 2 * 2, i % 2);
-		momentum(1 + i % 3, widths[i]);
-		lengths(1 + 30 * i, widths[i], i % 2);
+	for (int i = 0; i < COUNT(columns); i++) {
+		learn(1, 2, columns[i], 1, true);
+		learn(35, 1 + i % 3, columns[i], 1 + i % 2 * 2, i % 2);
+		momentum(1 + i % 3, columns[i]);
+		lengths(1 + 30 * i, columns[i], i % 2);
 	}
 	momentum(2, 40000);
 	lengths(3, 40000, false);

@@ -1,0 +1,190 @@
+/* ops-attention -- softmax attention, with windows, caches and step by step, against double precision.
+ * Arguments: the devices, instead of cpu with 1, 2, 3 threads and check. */
+#include "unit/ops.h"
+
+struct attn { int nb, steps, H, G, D, window, longest; };
+
+/* o and lse from q (R, H, D) and the keys and values of the cache and of the rows. */
+static void attn_ref(const struct attn *c, const int32_t *past, const num *q, const num *k, const num *v,
+                     const num *ck, const num *cv, num *o, num *lse)
+{
+	size_t most = (size_t)(c->longest + c->steps);
+	num *s = room(most), *column = room(most);
+	const num **kr = keep(most, sizeof *kr), **vr = keep(most, sizeof *vr);
+
+	for (int row = 0; row < c->nb * c->steps; row++)
+		for (int h = 0; h < c->H; h++) {
+			int b = row % c->nb, end = past[b] + row / c->nb + 1,
+			    begin = c->window && end > c->window ? end - c->window : 0;
+			int g = h * c->G / c->H, n = end - begin, at = (row * c->H + h);
+
+			for (int i = 0; i < n; i++) {
+				bool cached = begin + i < past[b];
+				int key = (cached ? begin + i : (begin + i - past[b]) * c->nb + b) * c->G + g;
+				kr[i] = (cached ? ck : k) + key * c->D;
+				vr[i] = (cached ? cv : v) + key * c->D;
+				s[i] = exponential(scaled(dot(c->D, q + at * c->D, 1, kr[i], 1),
+				                          1 / sqrt(c->D)));
+			}
+			num total = sum(n, s, 1), part = inverse(total);
+			lse[at] = logarithm(total);
+			for (int l = 0; l < c->D; l++) {
+				for (int i = 0; i < n; i++)
+					column[i] = vr[i][l];
+				o[at * c->D + l] = mul(dot(n, s, 1, column, 1), part);
+			}
+		}
+}
+
+/* A row that reads one key alone has no slope, not even a rounded one. */
+static void no_slope(struct buf dq)
+{
+	float *h = get(dq);
+	bool found = false;
+
+	for (size_t i = 0; i < dq.n; i++)
+		found |= h[i] < 0 || h[i] > 0;
+	judge("attn_bwd dq is 0 where one key is read", found, 0);
+	free(h);
+}
+
+static void attn(int nb, int steps, int H, int G, int D, int window, int longest)
+{
+	struct attn c = { nb, steps, H, G, D, window, longest };
+	size_t nq = (size_t)(nb * steps * H) * (size_t)D, nk = (size_t)(nb * steps * G) * (size_t)D,
+	       row = (size_t)(G * D);
+	size_t begin = steps & 1;  /* where keys begin: not always where vectors do */
+
+	snprintf(label, sizeof label, "nb %d steps %d H %d G %d D %d window %d longest %d", nb, steps, H, G,
+	         D, window, longest);
+	for (EACH_DEVICE) {
+		struct buf q = in(nq, -2, 2), k = in(nk + begin, -1, 1), v = in(nk, -1, 1), o = out(nq),
+			   lse = out(nq / (size_t)D);
+		struct buf ck = in((size_t)longest * row, -1, 1), cv = in(ck.n, -1, 1), d_o = in(nq, -1, 1);
+		struct buf dq = out(nq), dk = out(nk), dv = out(nk), dck = in(ck.n, -1, 1),
+			   dcv = in(ck.n, -1, 1), o1 = out(nq);
+		int32_t past[8];
+		rf_i32 pasts;
+		num *Q = NULL, *K = NULL, *V = NULL, *CK = NULL, *CV = NULL, *O = NULL, *L = NULL;
+
+		for (int b = 0; b < 8; b++)     /* from none to all of the cache, in no order */
+			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
+		pasts = in_i32(past, 8);
+		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
+		                         .longest = longest,
+			.past_len = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m,
+			.cache_k = longest ? ck.m : NULL,
+			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
+		dev->ops->attn_fwd(dev, &f);
+		if (first) {
+			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq),
+			L = room(lse.n);
+			attn_ref(&c, past, Q, K + begin, V, CK, CV, O, L);
+		}
+		product_values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
+		product_values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
+
+		/* step by step, and without lse */
+		f.lse = NULL;
+		f.steps = 1;
+		for (f.decoded = 0; f.decoded < steps; f.decoded++) {
+			f.q = rf_at(q.m, (size_t)f.decoded * nq / (size_t)steps);
+			f.o = rf_at(o1.m, (size_t)f.decoded * nq / (size_t)steps);
+			dev->ops->attn_fwd(dev, &f);
+		}
+		product_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
+		RF_RUN(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
+		       .longest = longest, .past_len = f.past_len, .q = q.m, .k = f.k, .v = v.m,
+		       .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m,
+		       .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
+		       .dcache_v = longest ? dcv.m : NULL);
+		if (first) {
+			seed_back(O, d_o);
+			go_back();
+		}
+		product_values("attn_bwd dq", dq, first ? gradients(Q, nq, NULL) : NULL, GRADIENT);
+		if (window == 1)
+			no_slope(dq);
+		product_values("attn_bwd dk", dk, first ? gradients(K + begin, nk, NULL) : NULL, GRADIENT);
+		product_values("attn_bwd dv", dv, first ? gradients(V, nk, NULL) : NULL, GRADIENT);
+		product_values("attn_bwd dcache_k", dck, first ? gradients(CK, ck.n, dck.h) : NULL, GRADIENT);
+		product_values("attn_bwd dcache_v", dcv, first ? gradients(CV, cv.n, dcv.h) : NULL, GRADIENT);
+	}
+}
+
+static void attns(void)
+{
+	static const int lengths[] = { 1, 3, 16, 63, 64, 65, 130 };
+
+	for (int i = 0; i < COUNT(lengths); i++) {
+		attn(1, lengths[i], 2, 2, 8, 0, 0);
+		attn(1, lengths[i], 4, 1, 7, 20, 0);
+		attn(1, lengths[i], 2, 1, 40, 0, 70);
+		attn(3, lengths[i], 4, 2, 5, 33, 20);
+	}
+	attn(1, 130, 1, 1, 64, 64, 130);
+	attn(1, 66, 1, 1, 128, 0, 3);
+	attn(1, 40, 3, 1, 80, 1, 0);      /* each row reads itself alone */
+	attn(8, 5, 4, 2, 16, 0, 200);
+	attn(8, 5, 4, 4, 8, 7, 200);      /* windows that begin inside the branch, and in the cache */
+	attn(8, 1, 2, 1, 17, 0, 65);
+	attn(3, 9, 6, 2, 17, 66, 130);
+	attn(1, 300, 1, 1, 12, 100, 0);
+	/* groups of heads, and windows that leave holes in the cache between the sequences */
+	attn(8, 20, 8, 2, 12, 30, 300);
+	attn(2, 21, 3, 1, 136, 25, 90);
+	attn(1, 50, 1, 1, 256, 0, 40);
+	attn(1, 8, 2, 1, 16, 0, 703);     /* few rows and many keys, one less than fills a block */
+	attn(1, 2, 1, 1, 64, 0, 63);
+	attn(2, 300, 4, 2, 12, 65, 0);    /* blocks of keys that most later rows do not reach */
+	attn(2, 70, 2, 1, 8, INT32_MAX, 40);
+	attn(1, 300, 16, 16, 4, 90, 20);  /* so many key heads that the CPU sums each's in one place */
+	/* sixteen rows of which one alone does not read the first of 64 keys */
+	attn(1, 150, 1, 1, 8, 79, 0);
+}
+
+static void attns_bf16(void)
+{
+	static const int head_widths[] = { 8, 40, 64, 72, 128, 136, 256 };
+
+	for (int i = 0; i < COUNT(head_widths); i++) {
+		attn(1, 130, 2, 1, head_widths[i], i % 3 * 40, i % 2 * 70);
+		attn(3, 7, 4, 2, head_widths[i], i % 2 * 33, 100);
+	}
+	attn(1, 1, 1, 1, 64, 0, 0);
+	attn(1, 70, 3, 1, 80, 1, 0);
+	attn(8, 5, 4, 4, 8, 7, 200);
+	attn(8, 1, 2, 1, 17, 0, 300);
+	attn(8, 20, 8, 2, 12, 30, 300);
+	attn(1, 8, 2, 1, 16, 0, 703);
+	attn(1, 2, 1, 1, 64, 0, 63);
+	attn(1, 150, 1, 1, 8, 79, 0);
+}
+
+/* In the output of the row that the NaN is in, whichever operand has it. */
+static void nans(void)
+{
+	enum { T = 70, H = 2, K = 8, D = H * K };
+
+	for (int which = 0; which < 3; which++)
+		for (EACH_DEVICE) {
+			struct buf q = in(T * D, -1, 1), k = in(T * D, -0.3f, 0.3f), v = in(T * D, -1, 1);
+			struct buf o = in(T * D, 0, 0), lse = in(T * H, 0, 0);
+			struct buf *hit = which == 0 ? &q : which == 1 ? &k : &v;
+			float nan = NAN;
+
+			dev->ops->upload(dev, rf_at(hit->m, 66 * D + 3), &nan, sizeof nan);
+			RF_RUN(dev, attn_fwd, .nb = 1, .steps = T, .H = H, .G = H, .D = K, .q = q.m, .k = k.m,
+			       .v = v.m, .o = o.m, .lse = lse.m);
+			keeps_nan("attn_fwd o", o);
+		}
+}
+
+int main(int argc, char *argv[])
+{
+	in_bf16(argc, argv, attns_bf16);
+	open_devices(argc, argv, RF_MATH_F32);
+	nans();
+	attns();
+	return finish();
+}

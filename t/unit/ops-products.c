@@ -1,0 +1,260 @@
+/* ops-products -- the table of operations, memory, and products, against double precision.  Arguments: the
+ * devices, instead of cpu with 1, 2, 3 threads and check. */
+#include "unit/ops.h"
+
+static void full_table(void)
+{
+	static const struct { const char *name; size_t at; } entry[] = {
+#define X(op) { #op, offsetof(struct rf_ops, op) },
+		X(open) X(close) X(alloc) X(release) X(upload) X(download) X(zero) X(sync)
+		RF_OPS(X)
+#undef X
+	};
+
+	for (int i = 0; i < devices; i++)
+		for (int j = 0; j < COUNT(entry); j++) {
+			void *p;
+			memcpy(&p, (const char *)device[i].d.ops + entry[j].at, sizeof p);
+			snprintf(label, sizeof label, "%s: entry %s", device[i].title, entry[j].name);
+			judge("the table is full", p ? 0 : 1, 0);
+		}
+}
+
+/* Memory: what was put comes back, also a part of it, and zeros. */
+static void memory(void)
+{
+	snprintf(label, sizeof label, "upload, zero a part, download");
+	for (EACH_DEVICE) {
+		struct buf x = in(1000, -1, 1);
+		double *ref = keep(x.n, sizeof *ref);
+
+		dev->ops->zero(dev, rf_at(x.m, 17), 40 * sizeof(float));
+		dev->ops->upload(dev, rf_at(x.m, 900), x.h, 10 * sizeof(float));
+		for (size_t i = 0; i < x.n; i++)
+			ref[i] = i >= 17 && i < 57 ? 0 : i >= 900 && i < 910 ? x.h[i - 900] : x.h[i];
+		values("upload, zero, download", x, ref, 0);
+	}
+}
+
+/* ---- products ---------------------------------------------------------------------------------- */
+
+static double *gemm_ref(struct rf_gemm g, struct buf a, struct buf b, struct buf c, struct buf bias)
+{
+	double *ref = keep(c.n, sizeof *ref);
+
+	for (size_t i = 0; i < c.n; i++)
+		ref[i] = c.h[i];
+	for (int i = 0; i < g.m; i++)
+		for (int j = 0; j < g.n; j++) {
+			double s = g.add ? c.h[i * g.ldc + j] : 0;
+			for (int l = 0; l < g.k; l++)
+				s += operand(a.h[g.ta ? l * g.lda + i : i * g.lda + l], bf16) *
+				     operand(b.h[g.tb ? j * g.ldb + l : l * g.ldb + j], bf16);
+			ref[i * g.ldc + j] = s + (bias.n ? bias.h[j] : 0);
+		}
+	return ref;
+}
+
+/* What lies between the rows of C stays: it is finite, and compared. */
+static void gemm(int m, int n, int k, bool ta, bool tb, bool add, bool with_bias, bool weight, int gap)
+{
+	snprintf(label, sizeof label, "m %d n %d k %d ta %d tb %d add %d bias %d weight %d gap %d", m, n, k,
+	         ta, tb, add, with_bias, weight, gap);
+	for (EACH_DEVICE) {
+		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .weight = weight,
+			.lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + 2 * gap, .ldc = n + gap };
+		struct buf a = in((size_t)(ta ? k : m) * (size_t)g.lda, -1, 1);
+		struct buf b = in((size_t)(tb ? n : k) * (size_t)g.ldb, -1, 1);
+		struct buf c = in((size_t)m * (size_t)g.ldc, -1, 1), bias = { 0, NULL, NULL };
+
+		if (with_bias)
+			bias = in((size_t)n, -1, 1);
+		g.a = a.m;
+		g.b = b.m;
+		g.c = c.m;
+		g.bias = bias.m;
+		dev->ops->gemm(dev, &g);
+		values(bf16 ? "gemm in bf16" : "gemm", c, first ? gemm_ref(g, a, b, c, bias) : NULL,
+		       limit_of_product(bf16));
+	}
+}
+
+static void gemms(void)
+{
+	int flags = 0;
+
+	for (int i = 0; i < COUNT(rows_of); i++)
+		for (int j = 0; j < COUNT(widths); j++)
+			for (int l = 0; l < COUNT(widths); l++, flags += 11)
+				gemm(rows_of[i], widths[j], widths[l], flags & 1, flags & 2, flags & 4,
+				     flags & 8, flags & 16, flags & 32 ? 3 : 0);
+	for (flags = 0; flags < 64; flags++)
+		gemm(65, 40, 17, flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, flags & 32 ? 3 : 0);
+	gemm(1000, 384, 300, false, true, false, true, true, 0);
+	/* operands that are copied before they are multiplied, part by part */
+	gemm(520, 800, 16, false, true, true, true, true, 496);
+	gemm(520, 800, 16, false, false, false, false, true, 496);
+	gemm(4200, 300, 20, true, false, true, false, false, 0);
+	gemm(70, 20, 4100, false, true, true, false, true, 2); /* more than is widened of a weight at once */
+	gemm(70, 20, 4100, false, false, false, false, true, 0);
+	/* rows a power of two apart, of which parts are copied */
+	gemm(70, 512, 2100, false, false, true, false, true, 0);
+}
+
+/* A weight that changed is a new weight, however it changed. */
+static void weights(void)
+{
+	enum { M = 65, N = 48, K = 40 };
+
+	const char *name = bf16 ? "gemm by a weight that changed, in bf16" : "gemm by a weight that changed";
+
+	for (int how = 0; how < 4; how++) {
+		static const char *const ways[] = { "upload", "upload of a part", "adamw", "release, alloc" };
+		snprintf(label, sizeof label, "weight, then %s", ways[how]);
+		for (EACH_DEVICE) {
+			struct buf a = in(M * K, -1, 1), w = in(N * K, -1, 1), other = in(N * K, -1, 1),
+				   c = out(M * N);
+			struct buf m = in(N * K, 0, 0), v = in(N * K, 0, 0), none = { 0, NULL, NULL };
+			struct rf_gemm g = { .m = M, .n = N, .k = K, .tb = true, .weight = true, .a = a.m,
+			                     .b = w.m, .c = c.m,
+				.lda = K, .ldb = K, .ldc = N };
+
+			dev->ops->gemm(dev, &g);
+			if (how == 0)
+				dev->ops->upload(dev, w.m, other.h, N * K * sizeof(float));
+			if (how == 1)
+				dev->ops->upload(dev, rf_at(w.m, 7 * K), other.h + 7 * K, K * sizeof(float));
+			if (how == 2)
+				RF_RUN(dev, adamw, .n = N * K, .scale = 1, .lr = 0.5, .b1 = 0.9, .b2 = 0.9,
+				       .eps = 1e-8, .c1 = 0.1, .c2 = 0.1, .w = w.m, .m = m.m, .v = v.m,
+				       .g = other.m);
+			if (how == 3) {
+				dev->ops->release(dev, w.m);
+				w.m = dev->ops->alloc(dev, (N * K + FENCE) * sizeof(float));
+				dev->ops->upload(dev, w.m, other.h, (N * K + FENCE) * sizeof(float));
+				g.b = bufs[1].m = w.m;
+			}
+			dev->ops->gemm(dev, &g);
+			struct buf now = { w.n, get(w), NULL };
+			values(name, c, first ? gemm_ref(g, a, now, c, none) : NULL, limit_of_product(bf16));
+			free(now.h);
+		}
+	}
+}
+
+/* An operand in bf16 is the number next to it, of two the even one: exactly what a product with 1 leaves. */
+static void rounds(bool weight)
+{
+	enum { M = 33, K = 40 };
+
+	snprintf(label, sizeof label, "weight %d", weight);
+	for (EACH_DEVICE) {
+		struct buf a = in(M * K, -1, 1), one = in(K * K, 0, 0), c = out(M * K);
+		double *ref = keep(c.n, sizeof *ref);
+
+		for (int i = 0; i < M * K; i++) {
+			if (i % 3 == 0) /* in the middle between two */
+				a.h[i] = rf_bits_f32((rf_f32_bits(a.h[i]) & 0xffff0000) | 0x8000);
+			ref[i] = rf_bf16_f32(rf_f32_bf16(a.h[i]));
+		}
+		for (int i = 0; i < K; i++)
+			one.h[i * K + i] = 1;
+		dev->ops->upload(dev, a.m, a.h, sizeof *a.h * M * K);
+		dev->ops->upload(dev, one.m, one.h, sizeof *one.h * K * K);
+		RF_RUN(dev, gemm, .m = M, .n = K, .k = K, .weight = weight, .a = a.m, .lda = K, .b = one.m,
+		       .ldb = K, .c = c.m, .ldc = K);
+		values("gemm rounds to the nearest bf16", c, ref, 0);
+	}
+}
+
+/* ---- products in a batch ----------------------------------------------------------------------- */
+
+static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, int gap, bool f32)
+{
+	bool rounded = bf16 && !f32;
+
+	snprintf(label, sizeof label, "batch %d m %d n %d k %d ta %d tb %d add %d gap %d f32 %d", n_batch, m,
+	         n, k, ta, tb, add, gap, f32);
+	for (EACH_DEVICE) {
+		struct rf_gemm g = { .m = m, .n = n, .k = k, .ta = ta, .tb = tb, .add = add, .f32 = f32,
+		                     .lda = (ta ? m : k) + gap, .ldb = (tb ? k : n) + gap,
+		                     .ldc = n + gap, .batch = n_batch };
+		g.sa = (size_t)((ta ? k : m) * g.lda + gap);
+		g.sb = (size_t)((tb ? n : k) * g.ldb);
+		g.sc = (size_t)(m * g.ldc + 2 * gap);
+		struct buf a = in(g.sa * (size_t)n_batch, -1, 1), b = in(g.sb * (size_t)n_batch, -1, 1),
+			   c = in(g.sc * (size_t)n_batch, -1, 1);
+		double *want = keep(c.n, sizeof *want);
+
+		for (size_t i = 0; i < c.n; i++)
+			want[i] = (double)c.h[i];
+		for (int o = 0; o < n_batch; o++)
+			for (int i = 0; i < m; i++)
+				for (int j = 0; j < n; j++) {
+					const float *A = a.h + (size_t)o * g.sa, *B = b.h + (size_t)o * g.sb;
+					double *to = &want[(size_t)o * g.sc + (size_t)(i * g.ldc + j)];
+
+					*to = add ? *to : 0;
+					for (int l = 0; l < k; l++)
+						*to += operand(A[ta ? l * g.lda + i : i * g.lda + l],
+						               rounded) *
+						       operand(B[tb ? j * g.ldb + l : l * g.ldb + j],
+						               rounded);
+				}
+		g.a = a.m, g.b = b.m, g.c = c.m;
+		dev->ops->gemm(dev, &g);
+		values(rounded ? "gemm in a batch, in bf16"
+		       : bf16  ? "gemm in a batch, float32 among bf16"
+		               : "gemm in a batch",
+		       c, want, limit_of_product(rounded));
+	}
+}
+
+static void batches(bool f32)
+{
+	for (int flags = 0; flags < 8; flags++) {
+		batch(3, 5, 7, 6, flags & 1, flags & 2, flags & 4, flags % 3, f32);
+		batch(2, 65, 40, 130, flags & 1, flags & 2, flags & 4, 0, f32);
+	}
+	batch(2, 300, 270, 17, false, true, false, 1, f32);
+}
+
+/* In the output, whichever operand it is in. */
+static void nans(void)
+{
+	enum { R = 3, D = 20, N = 50 };
+
+	for (int which = 0; which < 2; which++)
+		for (EACH_DEVICE) {
+			struct buf x = in(R * D, -1, 1), w = in(N * D, -1, 1), c = in(R * N, 0, 0);
+			float nan = NAN;
+
+			dev->ops->upload(dev, which ? rf_at(w.m, 7) : rf_at(x.m, D + 7), &nan, sizeof nan);
+			RF_RUN(dev, gemm, .m = R, .n = N, .k = D, .tb = true, .a = x.m, .b = w.m, .c = c.m,
+			       .lda = D, .ldb = D, .ldc = N);
+			keeps_nan("gemm", c);
+		}
+}
+
+static void in_bf16_too(void)
+{
+	gemms();
+	weights();
+	rounds(false);
+	rounds(true);
+	batches(false);
+	batches(true);
+}
+
+int main(int argc, char *argv[])
+{
+	in_bf16(argc, argv, in_bf16_too);
+	open_devices(argc, argv, RF_MATH_F32);
+	full_table();
+	memory();
+	nans();
+	gemms();
+	weights();
+	batches(false);
+	return finish();
+}
