@@ -84,3 +84,15 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 		[ -n "$(find "${tree[@]}" -name "$name")" ] || { echo "$name is not there"; return 1; }
 	done
 }
+
+@test "t/README: it names files that are there, and at least one for each room of lib" {
+	sed -n 's/^    lib\/\([a-z]*\) .*/\1/p' "$ROOT/t/README" | sort |
+		diff - <(cd "$ROOT/lib" && ls -d -- */ | tr -d / | sort)
+	grep -oE '\b[a-z-]+/?[a-z0-9*-]+\.(c|bats|py|bash|md)\b' "$ROOT/t/README" | grep -vx 't/x.bats' |
+		sort -u | sed 's,^,t/,' | all_are compgen -G
+	for file in "$ROOT"/t/*.bats "$ROOT"/t/unit/*.c; do
+		name=${file#"$ROOT"/t/}
+		[[ $name == rf-* || $name == unit/ops-* ]] || grep -qF "$name" "$ROOT/t/README" ||
+			{ echo "t/README does not name $name"; return 1; }
+	done
+}

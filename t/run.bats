@@ -5,15 +5,15 @@ setup_file() {
 	load helper
 	export PATH R=$BATS_FILE_TMPDIR
 	rf-init --from "$G/delta" "$R/old"
-	"$RF_UNITS/unit/run" commit "$R/old" 1
-	"$RF_UNITS/unit/run" commit "$R/old" 5
+	"$RF_UNITS/helper/run" commit "$R/old" 1
+	"$RF_UNITS/helper/run" commit "$R/old" 5
 	cp -a "$R/old" "$R/new"
-	"$RF_UNITS/unit/run" commit "$R/new" 9
-	"$RF_UNITS/unit/run" check "$R/old" >"$R/whole"
-	"$RF_UNITS/unit/run" check "$R/new" >>"$R/whole"
+	"$RF_UNITS/helper/run" commit "$R/new" 9
+	"$RF_UNITS/helper/run" check "$R/old" >"$R/whole"
+	"$RF_UNITS/helper/run" check "$R/new" >>"$R/whole"
 	cp -a "$R/old" "$R/traced"
 	ASAN_OPTIONS=detect_leaks=0 strace -f -y \
-		-o "$R/trace" "$RF_UNITS/unit/run" commit "$R/traced" 9 2>/dev/null || rm -f "$R/trace"
+		-o "$R/trace" "$RF_UNITS/helper/run" commit "$R/traced" 9 2>/dev/null || rm -f "$R/trace"
 }
 setup() {
 	load helper
@@ -42,7 +42,7 @@ attempt() {
 	rm -rf r
 	cp -a "$R/old" r
 	status=0
-	{ strace -f -o /dev/null "$@" "$RF_UNITS/unit/run" commit r 9 2>message || status=$?; } 2>/dev/null
+	{ strace -f -o /dev/null "$@" "$RF_UNITS/helper/run" commit r 9 2>message || status=$?; } 2>/dev/null
 }
 
 # The newest step is one of the two, whole, and so is whatever else is called a step; the next trainer finds
@@ -52,17 +52,17 @@ in_order() {
 		[ "$(cd "$step" && echo *)" = \
 			"config.json model.safetensors optim.safetensors state.json" ] || return 1
 	done
-	"$RF_UNITS/unit/run" check r >now || return 1
+	"$RF_UNITS/helper/run" check r >now || return 1
 	grep -qxFf now "$R/whole" || return 1
-	"$RF_UNITS/unit/run" tidy r || return 1
+	"$RF_UNITS/helper/run" tidy r || return 1
 	[ -z "$(find . -name '.*.tmp-*')" ] || return 1
 	[ "$(readlink r/latest)" = "$(cd r && printf '%s\n' step-* | tail -n 1)" ] || return 1
-	"$RF_UNITS/unit/run" check r >now && grep -qxFf now "$R/whole"
+	"$RF_UNITS/helper/run" check r >now && grep -qxFf now "$R/whole"
 }
 
 @test "run: checkpoints and runs keep their promises" {
 	unset ASAN_OPTIONS
-	unit run test "$G"
+	unit run "$G"
 }
 
 @test "run: every file is synced before the commit, the directories before and after it" {
@@ -135,7 +135,7 @@ in_order() {
 		attempt -e trace="$name" -e inject="$name:error=EDQUOT:when=$k"
 		[ "$status" -eq 74 ] && [ ! -e r/step-000009 ] ||
 			{ echo "$name $k: status $status"; return 1; }
-		[ "$("$RF_UNITS/unit/run" check r)" = "$(head -n 1 "$R/whole")" ]
+		[ "$("$RF_UNITS/helper/run" check r)" = "$(head -n 1 "$R/whole")" ]
 		[ "$name" = rename ] || grep -q ': Disk quota exceeded$' message
 	done <list
 }
@@ -175,7 +175,7 @@ in_order() {
 	cp -a "$R/old" r
 	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs \
 		-e inject=statfs:retval=0:poke_exit=@arg2="$(printf %032d01%0206d 0 0)" \
-		"$RF_UNITS/unit/run" commit r 9
+		"$RF_UNITS/helper/run" commit r 9
 	temporary='run: r/.step-000009.tmp-' free=' bytes, but only [0-9]+ are free'
 	[[ "$stderr" =~ ^"$temporary"[0-9]+": a checkpoint needs "[0-9]+$free$ ]]
 	in_order
@@ -183,7 +183,7 @@ in_order() {
 
 @test "run: a limit on the size of files is 74" {
 	cp -a "$R/old" r
-	run -74 bash -c "trap '' XFSZ; ulimit -f 40; exec '$RF_UNITS/unit/run' commit r 9"
+	run -74 bash -c "trap '' XFSZ; ulimit -f 40; exec '$RF_UNITS/helper/run' commit r 9"
 	[[ "$output" == *": write: File too large" ]]
 	in_order
 }
@@ -193,7 +193,11 @@ in_order() {
 	mkfifo gate
 	for _ in $(seq $((RF_ALL ? 100 : 10))); do
 		for w in a b; do
-			{ s=0; "$RF_UNITS/unit/run" hold r <gate >out.$w 2>&1 || s=$?; echo $s >status.$w; } &
+			{
+				s=0
+				"$RF_UNITS/helper/run" hold r <gate >out.$w 2>&1 || s=$?
+				echo $s >status.$w
+			} &
 		done
 		exec 9>gate
 		for _ in $(seq 500); do
@@ -207,16 +211,16 @@ in_order() {
 		grep -q 'another program is training this run; try again' out.a out.b
 		rm status.?
 	done
-	"$RF_UNITS/unit/run" commit r 9
+	"$RF_UNITS/helper/run" commit r 9
 }
 
 @test "run: a filter whose step goes between finding and opening it reads the next one" {
 	need_strace
 	cp -a "$R/old" r
 	strace -f -o /dev/null -e trace=readlink -e inject=readlink:delay_exit=400000:when=1 \
-		"$RF_UNITS/unit/run" check r >out &
+		"$RF_UNITS/helper/run" check r >out &
 	sleep .2
-	"$RF_UNITS/unit/run" commit r 9 1
+	"$RF_UNITS/helper/run" commit r 9 1
 	[ "$(echo r/step-*)" = r/step-000009 ]
 	wait $!
 	diff out <(tail -n 1 "$R/whole")
@@ -224,13 +228,13 @@ in_order() {
 
 @test "run: a filter reads the run while it is being trained" {
 	cp -a "$R/old" r
-	{ for i in $(seq 10 60); do "$RF_UNITS/unit/run" commit r "$i" || break; done; touch ended; } &
+	{ for i in $(seq 10 60); do "$RF_UNITS/helper/run" commit r "$i" || break; done; touch ended; } &
 	n=0
 	until [ -e ended ]; do
-		"$RF_UNITS/unit/run" check r >/dev/null
+		"$RF_UNITS/helper/run" check r >/dev/null
 		n=$((n + 1))
 	done
 	wait
 	[ "$n" -ge 3 ]
-	[ "$("$RF_UNITS/unit/run" check r | cut -d ' ' -f 1)" -eq 60 ]
+	[ "$("$RF_UNITS/helper/run" check r | cut -d ' ' -f 1)" -eq 60 ]
 }

@@ -24,4 +24,4 @@ setup() { load ../helper; }
 		replay $kind "$ROOT"/t/fuzz/corpus/$kind/*
 	done
 }
-@test "units: a run's commits" { unit run test "$G"; }
+@test "units: a run's commits" { unit run "$G"; }

@@ -648,8 +648,8 @@ static void nans(void)
 			keeps_nan("swiglu_fwd", y);
 			for (enum rf_act act = 0; act < 4; act++)
 				for (enum rf_norm norm = 0; norm < 3; norm++) {
-					RF_RUN(dev, conv_fwd, .nb = 1, .steps = R, .d = D, .w = 1, .head = HEAD,
-					       .act = act, .norm = norm, .scale = 1,
+					RF_RUN(dev, conv_fwd, .nb = 1, .steps = R, .d = D, .w = 1,
+					       .head = HEAD, .act = act, .norm = norm, .scale = 1,
 					       .x = which ? w.m : x.m, .y = y.m);
 					keeps_nan("conv_fwd", y);
 				}

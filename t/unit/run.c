@@ -1,12 +1,5 @@
-/* run -- checkpoints and runs.  Works in the current directory.
- *
- * run test GOLDEN        everything that needs no fault from outside
- * run commit RUN STEP [KEEP]  as a trainer does: opens, changes every weight and moment, commits (keeps 2)
- * run tidy RUN           opens and closes
- * run hold RUN           opens, prints "held", closes when standard input ends
- * run check RUN          reads the newest step as a filter does, whole, and prints its number and hash
- *
- * Status and messages are those of the programs. */
+/* run GOLDEN -- checkpoints and runs: everything that needs no fault from outside.  Works in the current
+ * directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,131 +15,11 @@
 #include "dump/ckpt_text.h"
 #include "io/disk.h"
 #include "method/trainer.h"
+#include "unit/small_trainer.h"
 #include "unit/tap.h"
 
 static volatile sig_atomic_t stop;
 static const char *golden;
-
-/* ---- a trainer in small -------------------------------------------------------------------- */
-
-static int failed(const struct rf_err *e)
-{
-	fprintf(stderr, "run: %s\n", e->msg);
-	return stop ? 128 + stop : rf_exit_status(e->code);
-}
-
-/* Buffers for n floats, three of them. */
-static float *floats(size_t n)
-{
-	float *p = calloc(3 * n, sizeof *p);
-
-	if (!p)
-		abort();
-	return p;
-}
-
-/* The weights of the newest step, changed by an amount that depends on the step, and moments to match. */
-static enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit *how, struct rf_err *e)
-{
-	const size_t n = r->at.params.total;
-	float *w = floats(n), *m = w + n, *v = m + n;
-	struct rf_commit c = *how;
-	enum rf_code rc;
-	bool there;
-
-	if ((rc = rf_ckpt_load(&r->at, w, e)) == RF_OK &&
-	    (rc = rf_ckpt_load_moments(&r->at, m, v, &there, e)) == RF_OK) {
-		for (int i = 0; i < r->at.params.n; i++)
-			for (size_t k = r->at.params.p[i].offset, end = k + r->at.params.p[i].count; k < end;
-			     k++) {
-				w[k] += 1e-3f * (float)step;
-				m[k] += (float)step;
-				v[k] += 1;
-			}
-		c.step = step;
-		c.updates = r->at.updates + 2;
-		c.weights = w;
-		c.m = m;
-		c.v = v;
-		rc = rf_run_commit(r, &c, e);
-	}
-	free(w);
-	return rc;
-}
-
-static void on_signal(int sig)
-{
-	stop = sig;
-}
-
-static int commit(const char *path, int64_t step, int keep)
-{
-	const struct rf_commit how = { .data_hash = "00000000000000aa", .data_next = step, .keep = keep,
-	                               .stop = &stop };
-	struct rf_run r;
-	struct rf_err e;
-
-	signal(SIGTERM, on_signal);
-	if (rf_run_open(&r, path, &e) != RF_OK)
-		return failed(&e);
-	if (train(&r, step, &how, &e) != RF_OK) {
-		rf_run_close(&r);
-		return failed(&e);
-	}
-	rf_run_close(&r);
-	return 0;
-}
-
-static int open_run(const char *path, bool hold)
-{
-	struct rf_run r;
-	struct rf_err e;
-
-	if (rf_run_open(&r, path, &e) != RF_OK)
-		return failed(&e);
-	if (hold) {
-		puts("held");
-		fflush(stdout);
-		while (getchar() != EOF)
-			;
-	}
-	rf_run_close(&r);
-	return 0;
-}
-
-static enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
-{
-	struct rf_ckpt c;
-	enum rf_code rc;
-	bool there;
-	float *w;
-
-	if ((rc = rf_ckpt_open(&c, path, e)) != RF_OK)
-		return rc;
-	w = floats(c.params.total);
-	if ((rc = rf_ckpt_load(&c, w, e)) == RF_OK &&
-	    (rc = rf_ckpt_load_moments(&c, w + c.params.total, w + 2 * c.params.total, &there, e)) == RF_OK)
-		rc = rf_ckpt_verify(&c, e);
-	*step = c.step;
-	strcpy(weights, c.weights);
-	free(w);
-	rf_ckpt_close(&c);
-	return rc;
-}
-
-static int check(const char *path)
-{
-	char weights[17];
-	struct rf_err e;
-	int64_t step;
-
-	if (read_whole(path, &step, weights, &e) != RF_OK)
-		return failed(&e);
-	printf("%lld %s\n", (long long)step, weights);
-	return 0;
-}
-
-/* ---- tests --------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 1, 2)))
 static void sh(const char *fmt, ...)
@@ -683,22 +556,13 @@ static void test_close(void)
 
 int main(int argc, char *argv[])
 {
-	if (argc == 3 && !strcmp(argv[1], "test")) {
-		golden = argv[2];
-		test_open();
-		test_tied();
-		test_export();
-		test_run();
-		test_close();
-		return tap_end();
-	}
-	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "commit"))
-		return commit(argv[2], atoll(argv[3]), argc == 5 ? atoi(argv[4]) : 2);
-	if (argc == 3 && !strcmp(argv[1], "tidy"))
-		return open_run(argv[2], false);
-	if (argc == 3 && !strcmp(argv[1], "hold"))
-		return open_run(argv[2], true);
-	if (argc == 3 && !strcmp(argv[1], "check"))
-		return check(argv[2]);
-	return 64;
+	if (argc != 2)
+		return 64;
+	golden = argv[1];
+	test_open();
+	test_tied();
+	test_export();
+	test_run();
+	test_close();
+	return tap_end();
 }

@@ -1,0 +1,72 @@
+/* small_trainer.h -- a trainer without a model: it changes every weight and moment of a run, and commits. */
+#ifndef RF_T_SMALL_TRAINER_H
+#define RF_T_SMALL_TRAINER_H
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/ckpt.h"
+
+/* Buffers for n floats, three of them. */
+static inline float *floats(size_t n)
+{
+	float *p = calloc(3 * n, sizeof *p);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+/* The weights of the newest step, changed by an amount that depends on the step, and moments to match. */
+static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf_commit *how,
+                                 struct rf_err *e)
+{
+	const size_t n = r->at.params.total;
+	float *w = floats(n), *m = w + n, *v = m + n;
+	struct rf_commit c = *how;
+	enum rf_code rc;
+	bool there;
+
+	if ((rc = rf_ckpt_load(&r->at, w, e)) == RF_OK &&
+	    (rc = rf_ckpt_load_moments(&r->at, m, v, &there, e)) == RF_OK) {
+		for (int i = 0; i < r->at.params.n; i++)
+			for (size_t k = r->at.params.p[i].offset, end = k + r->at.params.p[i].count; k < end;
+			     k++) {
+				w[k] += 1e-3f * (float)step;
+				m[k] += (float)step;
+				v[k] += 1;
+			}
+		c.step = step;
+		c.updates = r->at.updates + 2;
+		c.weights = w;
+		c.m = m;
+		c.v = v;
+		rc = rf_run_commit(r, &c, e);
+	}
+	free(w);
+	return rc;
+}
+
+/* Reads the newest step as a filter does, whole. */
+static inline enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
+{
+	struct rf_ckpt c;
+	enum rf_code rc;
+	bool there;
+	float *w;
+
+	if ((rc = rf_ckpt_open(&c, path, e)) != RF_OK)
+		return rc;
+	w = floats(c.params.total);
+	if ((rc = rf_ckpt_load(&c, w, e)) == RF_OK &&
+	    (rc = rf_ckpt_load_moments(&c, w + c.params.total, w + 2 * c.params.total, &there, e)) == RF_OK)
+		rc = rf_ckpt_verify(&c, e);
+	*step = c.step;
+	strcpy(weights, c.weights);
+	free(w);
+	rf_ckpt_close(&c);
+	return rc;
+}
+
+#endif
