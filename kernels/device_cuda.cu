@@ -39,7 +39,7 @@ bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what)
 	c->dead |= sticky(code);
 	rf_dev_fail(d, RF_EDEVICE, "the GPU failed in %s: %s%s", what, cudaGetErrorString(code),
 	            c->dead && !c->eager
-	                    ? " (it may stem from an earlier kernel; RF_SYNC=1 waits after each and names it)"
+	                    ? " (perhaps in an earlier kernel; with RF_SYNC=1 the error names the kernel)"
 	                    : "");
 	return false;
 }
@@ -49,8 +49,8 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 	if (bytes <= cuda_of(d)->most_shared)
 		return true;
 	rf_dev_fail(d, RF_EDEVICE,
-	            "the GPU has %zu KiB of shared memory for a block, %s wants %zu (for rows or heads as "
-	            "wide as the model's; --dtype bf16 may need less, or use --device cpu)",
+	            "the GPU has %zu KiB of shared memory per block, but %s needs %zu for rows or heads "
+	            "as wide as this model's (try --dtype bf16, or use --device cpu)",
 	            cuda_of(d)->most_shared >> 10, kernel, (bytes + 1023) >> 10);
 	return false;
 }
@@ -59,7 +59,7 @@ bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what)
 {
 	if (width > WIDEST_HEAD)
 		rf_dev_fail(d, RF_EDEVICE,
-		            "%s of %d: the GPU's kernels are made for heads of at most %d (use --device cpu)",
+		            "%s of %d: the GPU's kernels support heads of at most %d (use --device cpu)",
 		            what, width, WIDEST_HEAD);
 	return width <= WIDEST_HEAD;
 }
@@ -90,10 +90,11 @@ static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
 	cudaError_t rc;
 
 	if (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)
-		return rf_fail(e, RF_EDEVICE, "no NVIDIA driver (use --device cpu)");
+		return rf_fail(e, RF_EDEVICE, "there is no NVIDIA driver (use --device cpu)");
 	if (driver / 1000 < NEEDS_DRIVER / 1000)
 		return rf_fail(e, RF_EDEVICE,
-		               "driver too old: has CUDA %d.%d, needs %d.%d (use --device cpu)",
+		               "the NVIDIA driver is too old: it supports CUDA %d.%d, but %d.%d is needed "
+		               "(update it, or use --device cpu)",
 		               driver / 1000, driver % 1000 / 10, NEEDS_DRIVER / 1000, 0);
 	rc = cudaGetDeviceCount(&devices);
 	if (rc == cudaErrorSystemDriverMismatch)
@@ -101,16 +102,18 @@ static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
 		               "the NVIDIA driver's parts are of different versions: restart the machine");
 	if (rc == cudaErrorNoDevice || (rc == cudaSuccess && !devices))
 		return rf_fail(e, RF_EDEVICE,
-		               "no device: the NVIDIA driver sees no GPU (look at CUDA_VISIBLE_DEVICES, or "
-		               "use --device cpu)");
+		               "the NVIDIA driver finds no GPU (check CUDA_VISIBLE_DEVICES, or use "
+		               "--device cpu)");
 	if (rc != cudaSuccess || (rc = cudaSetDevice(0)) != cudaSuccess ||
 	    (rc = cudaGetDeviceProperties(&prop, 0)) != cudaSuccess)
 		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
 	rc = cudaFuncGetAttributes(&code, (const void *)nothing);
 	if (rc == cudaErrorNoKernelImageForDevice || rc == cudaErrorInvalidDeviceFunction ||
 	    rc == cudaErrorUnsupportedPtxVersion)
-		return rf_fail(e, RF_EDEVICE, "device sm_%d%d, built for %s (use --device cpu)", prop.major,
-		               prop.minor, RF_CUDA_ARCHS);
+		return rf_fail(e, RF_EDEVICE,
+		               "the GPU is of type sm_%d%d, but rf-cuda.so was built for %s "
+		               "(use --device cpu)",
+		               prop.major, prop.minor, RF_CUDA_ARCHS);
 	if (rc != cudaSuccess)
 		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
 	snprintf(what, 100, "%.60s, sm_%d%d, %zu MiB", prop.name, prop.major, prop.minor,
@@ -145,7 +148,7 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 	cudaError_t code;
 
 	if (!c)
-		return rf_fail(e, RF_ENOMEM, "no memory for a device");
+		return rf_fail(e, RF_ENOMEM, "out of memory");
 	d->impl = c;
 	if (d->math == RF_MATH_AUTO)
 		d->math = RF_MATH_BF16;
@@ -180,7 +183,7 @@ void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 		cudaGetLastError(); /* which would be the next launch's */
 		cudaMemGetInfo(&free_now, &all);
 		rf_dev_fail(d, RF_ENOMEM,
-		            "the GPU is out of memory: wanted %zu MiB more%s, %zu of its %zu MiB are free, "
+		            "the GPU is out of memory: %zu MiB more are needed%s, %zu of its %zu MiB are free, "
 		            "%zu MiB are in use here"
 		            " (--recompute segment, then a smaller --segment or --max-len needs less)",
 		            bytes >> 20, what, free_now >> 20, all >> 20, d->used >> 20);

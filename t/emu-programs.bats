@@ -24,10 +24,10 @@ setup() {
 	echo text >text.so
 	missing "the CUDA plugin cannot be loaded: $PWD/text.so: " RF_PLUGIN="$PWD/text.so"
 	missing 'the CUDA plugin ' RF_PLUGIN="$RF_UNITS/helper/fault.so"
-	missing 'no NVIDIA driver (use --device cpu)' EMU_DRIVER=0
-	missing 'driver too old: has CUDA 12.2, needs 13.0' EMU_DRIVER=12020
-	missing 'no device: ' EMU_DEVICES=0
-	missing 'device sm_70, built for sm_' EMU_SM=70
+	missing 'there is no NVIDIA driver (use --device cpu)' EMU_DRIVER=0
+	missing 'the NVIDIA driver is too old: it supports CUDA 12.2, but 13.0 is needed ' EMU_DRIVER=12020
+	missing 'the NVIDIA driver finds no GPU ' EMU_DEVICES=0
+	missing 'the GPU is of type sm_70, but rf-cuda.so was built for sm_' EMU_SM=70
 	# a copy of the programs without the plugin beside them
 	mkdir -p lone && cp "$(command -v rf-entropy)" lone
 	run -69 env -u RF_PLUGIN lone/rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
@@ -40,14 +40,14 @@ setup() {
 	[[ "$stderr" == "rf-entropy: device cuda: emulated, sm_90, "* ]]
 	[[ "$output" == *"device     cuda, emulated, sm_90, "*", products in bf16"* ]]
 	run -0 --separate-stderr env EMU_DEVICES=0 rf-entropy -m "$M" --device auto --dry-run </dev/null
-	[[ "$stderr" == "rf-entropy: device cpu: no device: "* ]]
+	[[ "$stderr" == "rf-entropy: device cpu: the NVIDIA driver finds no GPU "* ]]
 	[[ "$output" == *"device     cpu, "*", products in f32"* ]]
 	run -0 --separate-stderr rf-entropy -m "$M" --dry-run </dev/null
 	[ -z "$stderr" ]
 	[[ "$output" == *"device     cuda, "* ]]
 	# a driver, a plugin, and yet no GPU: that is said without being asked
 	run -0 --separate-stderr env EMU_SM=70 rf-entropy -m "$M" --dry-run </dev/null
-	[[ "$stderr" == "rf-entropy: device cpu: device sm_70, built for "* ]]
+	[[ "$stderr" == "rf-entropy: device cpu: the GPU is of type sm_70, but rf-cuda.so was built for "* ]]
 }
 
 @test "gpu: the memory that is missing is said with what was wanted, what is free and what helps, and 71" {
@@ -56,8 +56,8 @@ setup() {
 		rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"
 	[ "${#stderr_lines[@]}" -eq 1 ]
 	output=$stderr
-	said='the GPU is out of memory: wanted '
-	[[ "$output" =~ "$said"[0-9]+" MiB more".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
+	said='the GPU is out of memory: '
+	[[ "$output" =~ "$said"[0-9]+" MiB more are needed".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
 }
 
 @test "gpu: what --dry-run says of its memory is enough" {
@@ -98,7 +98,7 @@ setup() {
 			EMU_SHARED=99 rf-grpo -m run-$a --device cuda
 	done
 	run -69 env EMU_SHARED=99 rf-entropy -m gated_deltanet --device cuda --dtype f32 -o out in
-	said='the GPU has 99 KiB of shared memory for a block, '
+	said='the GPU has 99 KiB of shared memory per block, but '
 	[[ "$output" == 'rf-entropy: '*"$said"*' wants '*'--dtype bf16 '* ]]
 	for a in gated_deltanet qwen3_5_text; do
 		jq 'if .linear_key_head_dim then .layer_types = ["full_attention", "full_attention"]

@@ -612,7 +612,7 @@ prompts() {
 	K=3 N=2 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out 2>err
 	[ "$(cut -f 1 out.documents.tsv | paste -sd' ')" = "id 1 2" ]
 	[ "$(cat err)" = \
-		"rf-reward: 1 of 3 sequences have no other position 1 places on, and no rollouts any more" ]
+		"rf-reward: 1 of 3 sequences lost their rollouts: they have no other position for --shift 1" ]
 	[ "$(cut -f 1 out.rollouts.tsv | uniq -c | tr -s ' ' | paste -sd,)" = " 1 id, 8 1, 8 2" ]
 	run ! cmp -s <(cut -f 2 out.rollouts.tsv | tail -n +2) <(cut -f 4 out.rollouts.tsv | tail -n +2)
 	rf-tokenize --bytes --max-len 128 --truncate right -o none.rf "$P"/text/rf-cat.1.txt

@@ -162,7 +162,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[[ "$stderr" == "rf-init: $said"* ]]
 	sed -i 's/"vocab_size"/"cogs": 1, "vocab_size"/' config.json
 	run -0 --separate-stderr rf-init --config config.json c
-	[ "$stderr" = "rf-init: config.json: keys that are not known, without effect: cogs" ]
+	[ "$stderr" = "rf-init: config.json: warning: these keys are unknown and have no effect: cogs" ]
 }
 @test "rf-init: of widths that do not divide all are named" {
 	jq '.hidden_size = 65 | .num_heads = 2 | del(.attn)' "$G/delta/config.json" >config.json

@@ -122,11 +122,11 @@ prompted() {
 		elif .seq == 2 then .body.prompt_len = 9
 		else . end' >mixed
 	run -0 --separate-stderr rf-ntp --eval -m "$M" --loss response mixed
-	said='1 of 2 records have no tokens behind their prompt and count for nothing'
+	said='1 of 2 records have no tokens after their prompt and were not counted'
 	[ "$stderr" = "rf-ntp: $said (rf-tokenize --truncate left keeps answers)" ]
 	jq -e '.tokens == 21' <<<"$output" >/dev/null
 	run -65 rf-ntp --eval -m "$M" --loss response <(rf-cat --range 0:1 mixed)
-	said='no record has tokens behind its prompt'
+	said='no record has tokens after its prompt'
 	[[ "$output" == *": $said (rf-tokenize --truncate left keeps answers; --allow-empty)" ]]
 	run -0 --separate-stderr rf-ntp --eval -m "$M" mixed
 	[ -z "$stderr" ]

@@ -103,7 +103,7 @@ gone() {
 	run ! records same a <(rf-reward in)
 	run -0 --separate-stderr bash -c 'rf-reward --shift 2 in >b'
 	[ "$stderr" = \
-		"rf-reward: 2 of 3 sequences have no other position 2 places on, and no rollouts any more" ]
+		"rf-reward: 2 of 3 sequences lost their rollouts: they have no other position for --shift 2" ]
 	diff - <(records show b) <<<$'0:\n1:\n2:'
 }
 
@@ -143,7 +143,7 @@ gone() {
 	done
 	run -0 --separate-stderr rf-reward --shift 1 -o none echo40.rf
 	[ "$stderr" = \
-		"rf-reward: 1 of 1 sequences have no other position 1 places on, and no rollouts any more" ]
+		"rf-reward: 1 of 1 sequences lost their rollouts: they have no other position for --shift 1" ]
 	[ "$(rf-dump --check none)" = "none: ok, 1 record, $(stat -c %s none) bytes" ]
 	[ "$(rf-dump --json none |
 		jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]

@@ -46,7 +46,7 @@ static void fresh(const char *dir)
 	    rf_params_build(&params, &cfg, cfg.tied, &err) != RF_OK)
 		rf_die_err(&err);
 	if (*cfg.unknown)
-		rf_say("%s: keys that are not known, without effect: %s", opt.config, cfg.unknown);
+		rf_say("%s: warning: these keys are unknown and have no effect: %s", opt.config, cfg.unknown);
 	if (rf_init_tokenizer(&cfg, &opt.tokenizer, &err) != RF_OK) {
 		rf_blame(&err, "%s", opt.config);
 		rf_die_err(&err);

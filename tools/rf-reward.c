@@ -97,7 +97,7 @@ int main(int argc, char *argv[])
 	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
 	if (how.alone)
-		rf_say("%llu of %llu sequences have no other position %d places on, and no rollouts any more",
+		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
 		       how.alone, how.seen, how.shift);
 	return 0;
 }
