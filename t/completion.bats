@@ -14,7 +14,7 @@ offers() {
 	printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd' '
 }
 
-@test "completion: every program has one, with every option of its --help and no other" {
+@test "completion: every program completes exactly the long options of its --help" {
 	for program in "$RF_BIN"/rf-*; do
 		name=${program##*/}
 		complete -p "$name"
@@ -25,13 +25,13 @@ offers() {
 	done
 }
 
-@test "completion: options by their beginning, the short ones too" {
+@test "completion: options are completed from their beginning, and short options are offered" {
 	[ "$(offers rf-grpo --lr)" = "--lr --lr-schedule" ]
 	[[ " $(offers rf-entropy -) " == *" -m "* ]]
 	[ -z "$(offers rf-select --no-such)" ]
 }
 
-@test "completion: the words that an option takes" {
+@test "completion: the value of an option is completed with the words that the option takes" {
 	[ "$(offers rf-grpo --lr-schedule '')" = "constant cosine linear" ]
 	[ "$(offers rf-grpo --lr-schedule l)" = linear ]
 	[ "$(offers rf-grpo --lr-schedule = '')" = "constant cosine linear" ]
@@ -42,7 +42,7 @@ offers() {
 	[ -z "$(offers rf-grpo --lr '')" ]
 }
 
-@test "completion: files and folders where they belong" {
+@test "completion: files and folders are offered where an option or argument names one" {
 	mkdir run && touch corpus.rf config.json
 	[ "$(offers rf-entropy -m '')" = run ]
 	[ "$(offers rf-init --config c)" = "config.json corpus.rf" ]

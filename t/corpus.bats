@@ -24,7 +24,7 @@ package() {
 	dpkg-deb --root-owner-group -b root "$1.deb" >/dev/null
 }
 
-@test "corpus: the long manuals of a package file, as they are, and where they are from" {
+@test "corpus: the long manuals of a package file are copied unchanged, with their version and licence" {
 	package perl-doc
 	"$corpus" deep/out perl-doc.deb
 	[ "$(cd deep/out && echo *)" = "SOURCE perla.txt perlb.txt" ]
@@ -37,7 +37,7 @@ package() {
 	diff -r deep/out again
 }
 
-@test "corpus: what is already there is left alone" {
+@test "corpus: an output folder that exists already is refused and left as it was" {
 	package perl-doc
 	mkdir out
 	run -65 "$corpus" out perl-doc.deb
@@ -45,7 +45,7 @@ package() {
 	[ -z "$(ls out)" ]
 }
 
-@test "corpus: what a killed one left goes at the next start, what another is making stays" {
+@test "corpus: a start removes the leftovers of a killed one, but no locked folder and no other name" {
 	package perl-doc
 	mkdir stubs
 	printf '#!/bin/sh\nkill -9 $PPID\n' >stubs/tar
@@ -57,7 +57,7 @@ package() {
 	[ "$(echo out*)" = "out out.tmp.mine-too out.tmp.mine00" ]
 }
 
-@test "corpus: another package, no package and no file are errors, and leave nothing" {
+@test "corpus: a wrong package, a text file or a missing file is an error and leaves nothing behind" {
 	package bash-doc
 	run -65 "$corpus" out bash-doc.deb
 	[ "$output" = "corpus.sh: bash-doc.deb: this is the package bash-doc, not perl-doc" ]
@@ -69,7 +69,7 @@ package() {
 	[ "$(echo ./*)" = "./bash-doc.deb ./root ./text.deb" ]
 }
 
-@test "corpus: from the installed package, at least 60 documents of 4 to 12 MB" {
+@test "corpus: the installed perl-doc package gives at least 60 documents of 4 to 12 MB in all" {
 	[ -n "$(dpkg-query -W -f '${Version}' perl-doc 2>/dev/null)" ] ||
 		skip "perl-doc is not installed (make deps)"
 	"$corpus" out

@@ -31,14 +31,14 @@ all_are() {
 # what the new thing is called.
 folders='completion|kernels|lib|man|pipelines|t|tools'
 
-@test "rf-design(7): the files that it names are there" {
+@test "rf-design(7): every file that the page names exists" {
 	arguments Pa >names
 	[ "$(wc -l <names)" -ge 50 ]
 	grep -oE "\b($folders)/[A-Za-z0-9_./*-]*[A-Za-z0-9_*]" "$page" >>names
 	grep -vE 'NAME|TYPE' names | sort -u | all_are compgen -G
 }
 
-@test "rf-design(7): the functions, types and variables that it names are in the source" {
+@test "rf-design(7): every function, type and variable that the page names is in the source" {
 	for macro in Fn Vt Va Dv; do
 		arguments $macro
 	done | grep -vxE 'struct|enum' >names
@@ -46,13 +46,13 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 	sort -u names | all_are grep -rqw lib kernels pipelines -e
 }
 
-@test "rf-design(7): it names each room of lib, in the order that make lint enforces" {
+@test "rf-design(7): the page names each room of lib, in the order that make lint enforces" {
 	sed -n '/^\.Sh ROOMS/,/^\.El/s/^\.It Li \([a-z]*\) Ta .*/\1/p' "$page" >rooms
 	sed -n 's/.*floors = "\(.*\)"/\1/p' "$ROOT/lib/rooms.awk" | tr -s ', ' '\n\n' | diff - rooms
 	sort rooms | diff <(cd "$ROOT/lib" && ls -d -- */ | tr -d / | sort) -
 }
 
-@test "rf-design(7): there is a checklist for each kind of addition" {
+@test "rf-design(7): the page has a checklist for adding a reward, mixer, tokenizer, device, stage or phase" {
 	for what in reward mixer tokenizer device stage phase; do
 		awk -v what="$what" '/^\.S[hs] / { on = $0 == ".Ss How to add a " what } on' "$page" >list
 		grep -q '^\.It Pa ' list
@@ -61,13 +61,13 @@ folders='completion|kernels|lib|man|pipelines|t|tools'
 	done
 }
 
-@test "rf-design(7): the glossary is in order" {
+@test "rf-design(7): the glossary is in alphabetical order" {
 	sed -n '/^\.Sh GLOSSARY/,/^\.El/s/^\.It \([^T].*\|T[^a].*\) Ta .*/\1/p' "$page" >words
 	[ "$(wc -l <words)" -ge 30 ]
 	sort -fuc words
 }
 
-@test "source: whoever says \"paper\" says which, in the same file or its header" {
+@test "source: every file that says \"paper\" names the paper, itself or in its header" {
 	cd "$ROOT"
 	for file in README.md man/rf-tools.7 $(grep -rlw paper lib kernels tools); do
 		cat "$file" "${file%.*}.h" 2>/dev/null | grep -q '2602\.16704' ||

@@ -44,7 +44,7 @@ in_all_orders() {
 @test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {
 	in_all_orders ops-head
 }
-@test "cuda: no two threads meet in memory without a barrier" {
+@test "cuda, emulated: no operation lets two threads touch the same memory without a barrier" {
 	local every=${RF_ALL:+6}
 	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
 	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
@@ -52,7 +52,7 @@ in_all_orders() {
 		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
 	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }
-@test "cuda: kernels that are wrong on purpose are found, and nothing in their mended twins" {
+@test "cuda, emulated: the emulator finds every planted kernel bug and accepts the corrected kernels" {
 	for order in fwd rev rand:1; do
 		EMU_ORDER=$order shown emu/bugs
 		[ ! -e "$RF_UNITS/emu/bugs-race" ] || EMU_ORDER=$order shown emu/bugs-race

@@ -13,7 +13,7 @@ setup() {
 	unset RF_DEVICE
 }
 
-@test "gpu: what is missing is 69 and one line that says which" {
+@test "cuda, emulated: a missing or unsuitable plugin, driver or GPU exits 69 with one line that names it" {
 	# missing WHAT ENVIRONMENT...
 	missing() {
 		run -69 env "${@:2}" rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf"
@@ -35,7 +35,7 @@ setup() {
 	[[ "$output" == "$want, relative to the programs "* ]]
 }
 
-@test "gpu: auto takes it, or says to who asked why it does not and takes the CPU" {
+@test "cuda, emulated: --device auto takes the GPU, or else the CPU with a line that says why" {
 	run -0 --separate-stderr rf-entropy -m "$M" --device auto --dry-run </dev/null
 	[[ "$stderr" == "rf-entropy: device cuda: emulated, sm_90, "* ]]
 	[[ "$output" == *"device     cuda, emulated, sm_90, "*", products in bf16"* ]]
@@ -50,7 +50,7 @@ setup() {
 	[[ "$stderr" == "rf-entropy: device cpu: the GPU is of type sm_70, but rf-cuda.so was built for "* ]]
 }
 
-@test "gpu: the memory that is missing is said with what was wanted, what is free and what helps, and 71" {
+@test "cuda, emulated: too little GPU memory exits 71 and states what is wanted, what is free, what helps" {
 	runs run
 	run -71 --separate-stderr env EMU_MEMORY=$((48 << 20)) \
 		rf-ntp -m run --device cuda --max-len 200000 "$G/stream/tokens.rf"
@@ -60,7 +60,7 @@ setup() {
 	[[ "$output" =~ "$said"[0-9]+" MiB more are needed".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
 }
 
-@test "gpu: what --dry-run says of its memory is enough" {
+@test "cuda, emulated: the GPU memory that rf-grpo --dry-run states is enough for the run" {
 	for a in gated_deltanet lact_swiglu; do
 		rf-init --config "$ROOT/pipelines/demo-$a.json" --seed 1 $a
 		rf-init --from $a run-$a
@@ -78,7 +78,7 @@ setup() {
 	done
 }
 
-@test "gpu: on one with less shared memory all goes in bf16; heads that are too wide are refused" {
+@test "cuda, emulated: 99 KiB of shared memory are enough for bf16 but not f32; heads over 256 are refused" {
 	for a in gated_deltanet lact_swiglu qwen3_5_text; do
 		jq '.hidden_size = 64 | .num_hidden_layers = 2
 			| if .linear_key_head_dim then
@@ -110,7 +110,7 @@ setup() {
 	done
 }
 
-@test "gpu: a fault at any launch ends a trainer without a commit, 69, and RF_SYNC=1 names the kernel" {
+@test "cuda, emulated: a GPU fault ends rf-grpo with 69 and no commit, and RF_SYNC=1 names the right kernel" {
 	batch 1:50 >in
 	runs run
 	state >before
@@ -126,7 +126,7 @@ setup() {
 	[ ! -e out ]
 }
 
-@test "gpu: a NaN found on it names the layer and the record" {
+@test "cuda, emulated: a NaN on the GPU is reported in the same words as on the CPU" {
 	cp -r "$M" m && chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 3e38
 	texts 40 1:50 >in
@@ -136,7 +136,7 @@ setup() {
 	[ "$gpu" = "$output" ]
 }
 
-@test "gpu: equal bits from run to run" {
+@test "cuda, emulated: two runs of rf-grpo --deterministic write the same bits" {
 	batch 1:70 2:40 >in
 	runs a b
 	for run in a b; do
@@ -145,7 +145,7 @@ setup() {
 	same_step a b
 }
 
-@test "gpu: the same draws as the CPU" {
+@test "cuda, emulated: rf-rollout draws the same tokens as on the CPU, with nearly the same values" {
 	texts 40 1:90 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 2 >in
 	for device in cpu cuda; do
 		rf-rollout -m "$M" -k 5 -n 4 --temperature 0.9 --seed 5 --device $device \
@@ -158,7 +158,7 @@ setup() {
 	helper model near cuda cpu logp h_pred h_gt
 }
 
-@test "gpu: in bf16 entropies are nearly the CPU's" {
+@test "cuda, emulated: entropies computed in bf16 differ little from those of the CPU" {
 	texts 40 1:200 >in
 	for m in delta gated lact qwen; do
 		rf-entropy -m "$G/$m" --device cuda in | json - | jq '.entropy.data[]' >cuda
@@ -168,17 +168,17 @@ setup() {
 	done
 }
 
-@test "gpu: the reference cases" {
+@test "cuda, emulated: every reference case of t/golden.bats passes on the GPU in f32" {
 	RF_DEVICE=cuda RF_DTYPE=f32 bats "$ROOT/t/golden.bats" >out 2>&1 || { grep -v '^ok' out; false; }
 	grep -q '^1\.\.[1-9]' out
 }
 
-@test "gpu: trees against separate sequences" {
+@test "cuda, emulated: a text with rollouts gives the values and gradients of separate sequences" {
 	[ -n "${RF_ALL:-}" ] || skip "minutes: make check-all"
 	RF_DEVICE=cuda unit tree exact
 }
 
-@test "gpu: a whole run of mid-training" {
+@test "cuda, emulated: midtrain.mk completes a run of two batches on the GPU" {
 	jq '.vocab_size = 384' "$M/config.json" >config.json
 	rf-init --config config.json --seed 1 model
 	seq 2000 >text.txt
@@ -188,7 +188,7 @@ setup() {
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3" ]
 }
 
-@test "gpu: make bench DEVICE=cuda has all its rows; those that fall short say so; none stops the others" {
+@test "cuda, emulated: bench-cuda.sh prints every row, marks what falls short and survives a failed one" {
 	RF_DEVICE=cpu rf-init --config "$M/config.json" --seed 1 tiny
 	cp tiny/config.json tiny.json
 	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" T=70 CONFIGS=tiny.json DELTA='2 32' \

@@ -52,7 +52,7 @@ judge_run() {
 	diff -r --exclude=.lock run new
 }
 
-@test "faults: a trainer killed at any call of a commit leaves the old step or the new one, and so the log" {
+@test "faults: a trainer killed during a commit leaves the old step or the new one, and a log that fits" {
 	batch 1:50 2:40 >in
 	runs old
 	RANDOM_START=0
@@ -68,7 +68,7 @@ judge_run() {
 	done
 }
 
-@test "faults: rf-grpo --grad-out killed at any call leaves the run as it was, and a whole gradient or none" {
+@test "faults: rf-grpo --grad-out killed at any call leaves the run unchanged and a whole gradient or none" {
 	batch 1:50 2:40 >in
 	runs old
 	state old >before
@@ -93,7 +93,7 @@ judge_run() {
 	sweep 40 rf-ntp -m run --grad-in want --log log in
 }
 
-@test "faults: SIGTERM at any call of rf-init leaves nothing, or all of it" {
+@test "faults: SIGTERM at any call of rf-init leaves either nothing or the complete result" {
 	cp "$G/delta/config.json" .
 	for how in "--config config.json" "--from $G/delta" "--from $G/delta --dtype bf16"; do
 		rm -rf want calls
@@ -114,7 +114,7 @@ judge_run() {
 	done
 }
 
-@test "faults: a trainer says that the disk fills, and that old steps stay" {
+@test "faults: a trainer warns if the disk is nearly full or if old steps could not be removed" {
 	texts 40 1:50 >in
 	batch 1:50 >rewarded
 	for trainer in "rf-ntp -m run in" "rf-grpo -m run rewarded"; do

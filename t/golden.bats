@@ -27,36 +27,36 @@ case_of() {
 	golden step "$c" run/latest
 }
 
-@test "golden: DeltaNet" { case_of delta; }
-@test "golden: DeltaNet with gate and negative eigenvalues" { case_of delta-gate-neg; }
-@test "golden: DeltaNet without convolution and beta, elu, sum norm, wide values" { case_of delta-plain; }
-@test "golden: DeltaNet with relu, convolution of width 3, tied embeddings" { case_of delta-relu-tied; }
-@test "golden: DeltaNet over more than three chunks" { case_of delta-long; }
-@test "golden: DeltaNet with a layer of softmax attention: window, grouped heads, bias" {
+@test "golden: DeltaNet matches PyTorch" { case_of delta; }
+@test "golden: DeltaNet with gate and negative eigenvalues matches PyTorch" { case_of delta-gate-neg; }
+@test "golden: DeltaNet (no convolution/beta, elu, sum norm, wide v) matches PyTorch" { case_of delta-plain; }
+@test "golden: DeltaNet (relu, convolution of width 3, tied) matches PyTorch" { case_of delta-relu-tied; }
+@test "golden: DeltaNet over more than three chunks matches PyTorch" { case_of delta-long; }
+@test "golden: DeltaNet with a layer of softmax attention (window, grouped heads, bias) matches PyTorch" {
 	case_of delta-hybrid
 }
-@test "golden: Gated DeltaNet" { case_of gated; }
-@test "golden: Gated DeltaNet with grouped values, negative eigenvalues, no gate" { case_of gated-gva-neg; }
-@test "golden: Gated DeltaNet without convolution, tied embeddings" { case_of gated-noconv; }
-@test "golden: Gated DeltaNet over more than three chunks" { case_of gated-long; }
-@test "golden: LaCT" { case_of lact; }
-@test "golden: LaCT with whole fast weights, no positions, norm and bias, silu on q and k only, no momentum" {
+@test "golden: Gated DeltaNet matches PyTorch" { case_of gated; }
+@test "golden: Gated DeltaNet (grouped v, negative eig., no gate) matches PyTorch" { case_of gated-gva-neg; }
+@test "golden: Gated DeltaNet (no convolution, tied) matches PyTorch" { case_of gated-noconv; }
+@test "golden: Gated DeltaNet over more than three chunks matches PyTorch" { case_of gated-long; }
+@test "golden: LaCT matches PyTorch" { case_of lact; }
+@test "golden: LaCT (full rank, no positions, qk norm, bias, silu on q and k, no momentum) matches PyTorch" {
 	case_of lact-full-nope
 }
-@test "golden: LaCT over many chunks" { case_of lact-long; }
-@test "golden: LaCT with Muon" { case_of lact-muon; }
-@test "golden: LaCT with prenorm, no scale, no silu, a short window" { case_of lact-prenorm; }
-@test "golden: Qwen3.5: three layers of the gated delta rule to one of gated softmax attention" {
+@test "golden: LaCT over many chunks matches PyTorch" { case_of lact-long; }
+@test "golden: LaCT with Muon matches PyTorch" { case_of lact-muon; }
+@test "golden: LaCT (prenorm, no scale, no silu, short window) matches PyTorch" { case_of lact-prenorm; }
+@test "golden: Qwen3.5 (gated delta rule and gated softmax attention layers, 3 to 1) matches PyTorch" {
 	case_of qwen
 }
-@test "golden: Qwen3.5, tied, over more than two chunks" { case_of qwen-tied; }
+@test "golden: Qwen3.5, tied, over more than two chunks matches PyTorch" { case_of qwen-tied; }
 
-@test "golden: AdamW alone, fed the same gradients, to 1e-6" {
+@test "golden: AdamW fed the reference gradients makes the steps of double precision to 1e-6" {
 	golden adamw "$G/delta"
 	golden adamw "$G/delta-relu-tied"
 }
 
-@test "golden: four records of unequal length as one mini-batch, three rollouts a position, temperature 0.8" {
+@test "golden: a mini-batch of four unequal records with three rollouts a position matches the reference" {
 	c=$G/stream
 	rf-entropy -m "$G/delta" "$c/rewarded.rf" >entropy.rf
 	golden values "$c" entropy.rf entropy

@@ -8,7 +8,7 @@ setup() {
 
 at() { readlink "${1:-run}/latest"; }
 
-@test "hazards: --grad-out writes a regular file outside of the run, or refuses at once" {
+@test "hazards: --grad-out writes only a regular file outside the run, and refuses anything else at once" {
 	batch 1:50 >in
 	runs run
 	mkfifo fifo
@@ -33,7 +33,7 @@ flip() {
 	printf "\\x$(printf %02x $byte)" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-@test "hazards: a bit that changed in the optimizer's state is found before the first step" {
+@test "hazards: a flipped bit in the optimizer's state is found before the first step" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -54,7 +54,7 @@ flip() {
 	rf-ntp -m run in
 }
 
-@test "hazards: a digit that changed in state.json is found by every program that reads the step" {
+@test "hazards: an altered state.json is detected by every program that reads the step" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -78,7 +78,7 @@ flip() {
 	[ "$(jq .format run/latest/state.json)" = 2 ]
 }
 
-@test "hazards: a standard descriptor that is closed is nobody's file" {
+@test "hazards: a closed stdin, stdout or stderr never lets data or messages get into another file" {
 	batch 1:50 >in
 	(cat in; sleep .1) | rf-cat --progress -o out 2>&-
 	rf-dump --check -q out
@@ -93,7 +93,7 @@ flip() {
 	run -66 bash -c 'rf-cat <&-'
 }
 
-@test "hazards: what is no step keeps nobody from reading the run, and its error says what to remove" {
+@test "hazards: a broken step does not stop readers, and a trainer's error says to remove the step" {
 	batch 1:50 >in
 	for make in 'touch run/step-000050' 'mkdir run/step-000050' \
 		'cp -a run/step-000001 run/step-000003'; do
@@ -113,7 +113,7 @@ flip() {
 	done
 }
 
-@test "hazards: a file of a checkpoint that cannot be carried along, or is not its own, is an error" {
+@test "hazards: rf-init refuses broken links and links out of the checkpoint, but reads a cache of links" {
 	cp -a "$M" d
 	ln -s /nowhere d/tokenizer_config.json
 	run -78 rf-init --from d run
@@ -137,7 +137,7 @@ flip() {
 	[ ! -L run/latest/notes.txt ]
 }
 
-@test "hazards: a temporary that a killed program left is in nobody's way, whatever its number" {
+@test "hazards: a temporary that a killed process with the same pid left is in nobody's way" {
 	bash -c 'mkdir ".run.tmp-$$" && exec rf-init --from "$1" run' _ "$M"
 	rf-dump --check -q run
 	batch 1:50 >in
@@ -145,7 +145,7 @@ flip() {
 	[ -s g ]
 }
 
-@test "hazards: what makes a commit impossible is said before the first record" {
+@test "hazards: whatever makes a commit impossible is reported before the first record is read" {
 	runs run
 	for how in 'rf-ntp --log nowhere/log' 'rf-grpo --log .' 'rf-grpo --grad-out nowhere/g'; do
 		run -74 $how -m run </dev/null
@@ -162,7 +162,7 @@ flip() {
 	cmp stream "$G/stream/tokens.rf"
 }
 
-@test "hazards: a log that was cut short has whole lines" {
+@test "hazards: after a failed write the log is continued so that it still has whole lines of JSON" {
 	batch 1:50 >in
 	runs run
 	for ((i = 0; i < 6; i++)); do
@@ -173,7 +173,7 @@ flip() {
 	jq -e .step log >/dev/null
 }
 
-@test "hazards: a step whose state.json no program would read is not made" {
+@test "hazards: rf-init refuses a checkpoint whose state.json would be too large to be read" {
 	cp -a "$M" many
 	for ((i = 0; i < 15000; i++)); do
 		echo "many/a_file_of_a_checkpoint_with_a_long_name_$i.txt"
@@ -183,7 +183,7 @@ flip() {
 	[ ! -e run ]
 }
 
-@test "hazards: no option of a head's history is the shell's" {
+@test "hazards: the history that rf-dump --head prints runs no hidden code when pasted into a shell" {
 	for x in '["$(touch pwn)"]' '{"a":"`touch pwn`"}' '"$(touch pwn)"' '["'"'"'; touch pwn; '"'"'"]'; do
 		rf-dump --json "$G/stream/tokens.rf" |
 			jq -c --argjson x "$x" 'if .type == "head" then
@@ -194,7 +194,7 @@ flip() {
 	done
 }
 
-@test "hazards: what is said as JSON is JSON, and obeyed by no terminal" {
+@test "hazards: JSON output is valid and holds no terminal controls, whatever the config or figures are" {
 	cp -a "$M" odd
 	jq --arg v "$(printf 'a\302\23331m\342\200\256b\177')" '.k = $v' "$M/config.json" >odd/config.json
 	rf-dump --json odd >out
@@ -210,7 +210,7 @@ flip() {
 	[ "$status" -eq 70 ] || jq -e '.perplexity == null or .perplexity > 1' <<<"$output" >/dev/null
 }
 
-@test "hazards: a number is a decimal one that can be held, and a schedule has its end" {
+@test "hazards: numbers must be decimal and in range, and a decaying --lr-schedule needs --total-steps" {
 	batch 1:50 >in
 	runs run
 	for lr in 0x10 0X1p-3 1e-400 1e400 nan; do
@@ -222,7 +222,7 @@ flip() {
 	rf-ntp -m run --lr-schedule cosine --total-steps 10 in
 }
 
-@test "hazards: programs of the pipelines are found whatever CDPATH says" {
+@test "hazards: evaluate.sh finds the programs whatever CDPATH says" {
 	mkdir there
 	cp -r "$ROOT/pipelines" there/
 	ln -s "$RF_BIN" there/bin
@@ -231,7 +231,7 @@ flip() {
 	[[ "$output" == *"rf-entropy: nowhere: "* ]]
 }
 
-@test "hazards: a run that was copied without its links says so, to readers and trainers" {
+@test "hazards: readers and trainers refuse a run that was copied without its links, and say so" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -245,14 +245,14 @@ flip() {
 	[ "$(at copy)" = step-000002 ]
 }
 
-@test "hazards: what the library of matrix products says is never in a stream" {
+@test "hazards: messages that oneDNN prints when it is verbose never get into a stream" {
 	for name in DNNL_VERBOSE ONEDNN_VERBOSE; do
 		env $name=1 rf-entropy --device cpu -m "$M" "$G/stream/tokens.rf" >out
 		rf-dump --check -q out
 	done
 }
 
-@test "hazards: a file of gigabytes in a checkpoint is refused by its size" {
+@test "hazards: rf-init refuses a file of 30 GB in a checkpoint by its size, within five seconds" {
 	for name in tokenizer.json README.md; do
 		cp -a "$M" large
 		truncate -s 30G large/$name
@@ -263,7 +263,7 @@ flip() {
 	done
 }
 
-@test "hazards: squares that overflow in a norm are an error, not a row of zeros" {
+@test "hazards: squares that overflow in a norm exit 70 instead of giving a row of zeros" {
 	cp -a "$M" huge
 	python3 - huge/model.safetensors <<-'END'
 		import json, struct, sys
@@ -281,7 +281,7 @@ flip() {
 	run -70 rf-entropy -m huge in
 }
 
-@test "hazards: a record that its reader would refuse is not written" {
+@test "hazards: a record over --max-record, which its reader would refuse, is never written" {
 	rf-entropy -m "$M" "$G/stream/tokens.rf" | rf-select -k 5 -o in
 	run -65 rf-rollout -m "$M" -k 5 -n 64 --max-record 64k -o out in
 	[[ "$output" == "rf-rollout: "*" record "*" would have "*" bytes, more than"* ]]
@@ -292,7 +292,7 @@ flip() {
 	run -64 rf-cat --max-record 18446744073709551615 out
 }
 
-@test "hazards: where the stack or memory ends that is said, and never a signal" {
+@test "hazards: too small a stack or too little memory exits 71 with one line and is never a crash" {
 	[[ "$RF_UNITS" != */sanitize/* ]] || skip "a sanitizer's own memory is larger"
 	batch 1:50 >in
 	runs run
@@ -316,7 +316,7 @@ flip() {
 	state | cmp - before
 }
 
-@test "hazards: positions that other weights chose are rolled out, and that is said" {
+@test "hazards: rf-rollout warns if the positions were chosen with other weights, and goes on" {
 	rf-entropy -m "$M" "$G/stream/tokens.rf" | rf-select -k 5 -o in
 	run -0 --separate-stderr rf-rollout -m "$M" -k 5 -n 1 -o same in
 	[ -z "$stderr" ]
@@ -335,7 +335,7 @@ says() {
 	[[ "${#lines[@]}" -eq 1 && "$output" == *"$2"* ]] || { echo "${*:3}: $output"; false; }
 }
 
-@test "hazards: what is refused says what it is and what to do" {
+@test "hazards: an error says in one line what was refused and why or what to do" {
 	batch 1:50 >in
 	runs run
 	says 64 'run/latest: a step of a run, and the run itself is what is trained: -m run' \
@@ -377,7 +377,7 @@ says() {
 	says 64 '--at: ' rf-ntp -m run --at -2 in
 }
 
-@test "hazards: a text is not replaced by the stream that is made of it" {
+@test "hazards: rf-tokenize never replaces its input text with its output stream" {
 	printf '{"text":"a text of some bytes"}\n' >a.jsonl
 	cp a.jsonl before
 	ln -s a.jsonl link
@@ -387,7 +387,7 @@ says() {
 	cmp a.jsonl before
 }
 
-@test "hazards: --at a step that the run never had trains nothing, and is an error" {
+@test "hazards: --at a step that the run skipped trains nothing and is an error" {
 	batch 1:50 2:50 3:50 >in
 	runs run
 	rf-ntp -m run --mini-batch 1 in
@@ -399,7 +399,7 @@ says() {
 	[ "$(at)" = step-000006 ]
 }
 
-@test "hazards: an export of a run that trains meanwhile is of a step that is whole" {
+@test "hazards: an export made while the run is being trained holds one whole step" {
 	command -v strace >/dev/null || skip "no strace(1)"
 	[[ "$RF_UNITS" != */sanitize/* ]] || skip "what looks for leaks cannot be traced"
 	batch 1:50 >in
@@ -416,7 +416,7 @@ says() {
 	rf-entropy -m copy "$G/stream/tokens.rf" >/dev/null
 }
 
-@test "hazards: no signal that ends a program leaves its temporary" {
+@test "hazards: no signal that ends a program leaves a temporary file behind" {
 	mkfifo in
 	for sig in TERM INT HUP QUIT USR1 USR2 ALRM VTALRM XCPU; do
 		env --default-signal rf-cat -o out in 3>&- &

@@ -2,7 +2,7 @@
 # make install and uninstall.
 setup() { load helper; }
 
-@test "install: programs, manual, completion, pipelines below DESTDIR and PREFIX; uninstall takes them away" {
+@test "install: everything goes below DESTDIR and an absolute PREFIX, and make uninstall removes all of it" {
 	place="$PWD/a root"
 	mkdir -p "$place/opt/rf/bin" && touch "$place/opt/rf/bin/other"
 	make -s -C "$ROOT" -o all install DESTDIR="$place" PREFIX=/opt/rf >/dev/null
@@ -23,7 +23,7 @@ setup() { load helper; }
 	[[ "$output" == *"PREFIX='rf' must begin with /"* ]]
 }
 
-@test "install: a phase of training and its evaluation find the programs with none on the PATH" {
+@test "install: the installed pipelines train and evaluate although no program is on the PATH" {
 	make -s -C "$ROOT" -o all install DESTDIR="$PWD/root" PREFIX=/rf >/dev/null
 	share=$PWD/root/rf/share/rf-tools
 	yes 'Fast weights are a memory that is written by gradient steps.' | head -n 40 >text.txt

@@ -6,7 +6,7 @@ setup() {
 	M=$G/lact-long
 }
 
-@test "lact: entropies do not depend on the segments, whatever the chunks" {
+@test "lact: entropies depend neither on the segment size nor on the records before" {
 	texts 40 1:250 2:70 3:33 >in
 	for case in lact lact-full-nope lact-long lact-muon lact-prenorm; do
 		rf-entropy -m "$G/$case" in | json - | jq '.entropy.data[]' >whole
@@ -21,7 +21,7 @@ setup() {
 	done
 }
 
-@test "lact: chunks of 24 rows against segments of 64: the same entropies, rollouts and step" {
+@test "lact: segments of 64 with chunks of 24 rows change no entropy, no rollout and no step" {
 	cp -r "$G/lact" odd && chmod -R u+w odd
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 24/' odd/config.json
 	M=odd
@@ -45,7 +45,7 @@ setup() {
 	same_step b c
 }
 
-@test "lact: tensors of the other kind of fast weights are one line that names one, and 78" {
+@test "lact: tensors that do not fit the config's fast weights exit 78 with one line that names one" {
 	cp -r "$M" low && cp -r "$G/lact-full-nope" whole && chmod -R u+w low whole
 	sed -i 's/"w0_w2_low_rank": 4/"w0_w2_low_rank": -1/' low/config.json
 	sed -i 's/"w0_w2_low_rank": -1/"w0_w2_low_rank": 4/' whole/config.json
@@ -63,7 +63,7 @@ setup() {
 	[[ "$stderr" == *w_left* ]]
 }
 
-@test "lact: a chunk or window of 0, heads that do not divide, a rank above the width: one line, and 78" {
+@test "lact: an impossible chunk, window, head count or rank exits 78 with one line that names the key" {
 	texts 40 1:20 >in
 	while read -r key value; do
 		rm -rf m && cp -r "$M" m && chmod -R u+w m
@@ -80,7 +80,7 @@ setup() {
 	END
 }
 
-@test "lact: fast weights that overflow name the layer and the chunk, and end it with 70" {
+@test "lact: fast weights that overflow exit 70 with one line that names the layer and the chunk" {
 	texts 40 1:100 >in
 	rf-entropy -m "$M" in | rf-select --chunks 2 -k 3 --margin 3 >chosen
 	cp -r "$M" m && chmod -R u+w m
@@ -98,7 +98,7 @@ setup() {
 	[ "$(readlink run/latest)" = step-000000 ]
 }
 
-@test "lact: what overflows for another reason names no chunk" {
+@test "lact: an overflow in attention is reported with its position and without a chunk" {
 	texts 40 1:100 >in
 	cp -r "$M" m && chmod -R u+w m
 	# a value is infinite in a row of the first chunk: so is the attention of that row, and what
@@ -135,7 +135,7 @@ token_39() {
 	else . end'
 }
 
-@test "lact: weights that a rollout alone makes overflow name layer, rollout and chunk" {
+@test "lact: fast weights that only a rollout makes overflow are reported with layer, rollout and chunk" {
 	infinite_rate
 	texts 39 1:100 | at 40 60 >in
 	# rows 60 .. 63 and those after them, which read what token 39 among the former made of chunk 1
@@ -153,7 +153,7 @@ token_39() {
 	[ "$(readlink run/latest)" = step-000000 ]
 }
 
-@test "lact: of a text that slides past its window too, and the rollout is the one that it is among all" {
+@test "lact: in a text that slides past its window, an overflow is reported with the rollout's own number" {
 	infinite_rate
 	# rows 40 .. 59 and 70 .. 89 stay in their chunks of 32; of segments of 64 the second of three has
 	# rows 69 and 79
@@ -169,7 +169,7 @@ token_39() {
 	done
 }
 
-@test "lact: --recompute segment gives the same step, and rollouts that were drawn are scored alike" {
+@test "lact: --recompute segment makes the same step, and --score gives the values of the drawn rollouts" {
 	texts 40 1:120 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 3 |
 		rf-rollout -m "$M" -k 5 -n 2 >rolled
 	rf-reward --kind cosine rolled >rewarded
@@ -183,7 +183,7 @@ token_39() {
 	helper golden change none/latest segment/latest "$M"
 }
 
-@test "lact: --recompute segment keeps less chunks than there are, and gives the same step" {
+@test "lact: --recompute segment keeps fewer chunks in memory and makes the same step" {
 	cp -r "$G/lact" short && chmod -R u+w short
 	sed -i 's/"lact_chunk_size": 16/"lact_chunk_size": 8/' short/config.json
 	M=short
@@ -211,7 +211,7 @@ token_39() {
 	[ "$(<segment)" -lt $(($(<none) / 2)) ]
 }
 
-@test "lact: a fresh model's rates begin at 0.001 and its losses are finite" {
+@test "lact: the entropies of a fresh model are finite and just below those of equal probabilities" {
 	jq '.num_hidden_layers = 2 | .hidden_size = 64 | .num_attn_heads = 2 | .num_lact_heads = 2
 		| .lact_chunk_size = 16 | .window_size = 16 | .vocab_size = 100 | .w0_w2_low_rank = 8
 		| del(.intermediate_size)' "$ROOT/pipelines/configs/lact-760m.json" >c.json

@@ -43,15 +43,15 @@ examples() {
 		on { sub(/^ +/, ""); printf "%s", $0; on = /(\||&&)$/; printf on ? " " : "\n" }'
 }
 
-@test "man: every program has a page, and every page a program" {
+@test "man: every program has a page, and every page of section 1 has a program" {
 	[ "$(cd "$ROOT/tools" && ls rf-*.c | sed 's/c$/1/')" = "$(cd "$ROOT/man" && ls *.1)" ]
 }
 
-@test "man: the pages are clean" {
+@test "man: mandoc has no warning for any page" {
 	mandoc -T lint -W warning "$ROOT"/man/*
 }
 
-@test "man: no word of a sentence is set as an option, and no table runs into itself" {
+@test "man: no sentence is set as options by mistake, and rf-dump's table of columns keeps its layout" {
 	for page in "$ROOT"/man/*; do
 		mandoc -T ascii -O width=1000 "$page" | sed 's/.\x08//g' >text
 		run ! grep -E '(^| )-[a-z]+ -[a-z]+ -[a-z]+' <(grep -v ' -lzstd ' text)
@@ -63,11 +63,11 @@ examples() {
 	run ! grep -vE '^ {5}[a-zA-Z_]+( {2,}[^ ].*)?$|^ {20,}[^ ]' table
 }
 
-@test "man: the pages are of one date" {
+@test "man: all pages have the same date" {
 	[ "$(grep -h '^\.Dd' "$ROOT"/man/* | sort -u | wc -l)" -eq 1 ]
 }
 
-@test "man: a page refers to pages that are there" {
+@test "man: every page that a page refers to exists" {
 	sed -n 's/^\.Xr \(rf-[a-z]*\) \([157]\).*/\1.\2/p' "$ROOT"/man/* | sort -u >named
 	[ -s named ]
 	while read -r page; do
@@ -75,7 +75,7 @@ examples() {
 	done <named
 }
 
-@test "man: the options of --help are those of the page, with the same defaults" {
+@test "man: the pages have all options of --help, with the same defaults" {
 	for program in "$RF_BIN"/rf-*; do
 		awk -f "$BATS_TEST_DIRNAME/helper/man.awk" <("$program" --help) "$ROOT/man/rf-tools.7" \
 			"$ROOT/man/${program##*/}.1"
@@ -85,7 +85,7 @@ examples() {
 # shared SECTION: the words of rf-tools(7) in it
 shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
 
-@test "man: each option that rf-tools(7) has for several programs is one that pages refer to" {
+@test "man: some page refers to each option under GLOBAL and MODEL OPTIONS of rf-tools(7)" {
 	for section in GLOBAL MODEL; do
 		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references
 		shared $section | sed -n 's/^\.It Fl \(.*\)/\1/p' | grep -oE '(^|, )-?[a-z-]+' |
@@ -119,7 +119,7 @@ sections() {
 		/^  (-.,|   ) --/ { sub(/^ *(-., )? */, ""); sub(/ .*/, ""); list($0, "--[a-z-]+") }'
 }
 
-@test "man: --help has the headings of the page, with the same options below each in the same order" {
+@test "man: a page groups its options under the headings of --help, in the same order" {
 	n=0
 	for program in "$RF_BIN"/rf-*; do
 		"$program" --help | sections >help
@@ -130,7 +130,7 @@ sections() {
 	[ "$n" -ge 3 ]
 }
 
-@test "man: the words that an option takes are those of the page" {
+@test "man: every word that an option takes according to --help is in the page" {
 	shared MODEL >shared_text
 	for program in "$RF_BIN"/rf-*; do
 		page=$ROOT/man/${program##*/}.1
@@ -148,7 +148,7 @@ sections() {
 	done
 }
 
-@test "man: every error that a program ends with is in its list of exit codes" {
+@test "man: every page lists the exit statuses 0, 64, 65, 66, 71 and 74 (rf-init has no 65)" {
 	for page in "$ROOT"/man/*.1; do
 		sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/s/^\.It \([0-9]*\).*/\1/p' "$page" >codes
 		for code in 0 64 65 66 71 74; do
@@ -158,7 +158,7 @@ sections() {
 	done
 }
 
-@test "man: each example that begins with $ runs" {
+@test "man: every example that begins with a dollar sign runs" {
 	n=0
 	for page in "$ROOT"/man/*.[17]; do
 		examples "$page" >list
@@ -175,7 +175,7 @@ sections() {
 	[ "$n" -ge 30 ]
 }
 
-@test "rf-stream(5): the hashes of weights and of their arch are what the page says" {
+@test "rf-stream(5): the hashes of weights and of their arch are computed as the page says" {
 	cat >hash.c <<-'END'
 		#include <stdio.h>
 		#include <xxhash.h>

@@ -3,10 +3,10 @@
 # decides rewards.
 setup() { load helper; }
 
-@test "method: reference figures, second implementations, finite differences, frequencies" {
+@test "method: draws, positions, rewards, advantages and policy loss agree with references and formulas" {
 	unit method "$G"
 }
 
-@test "method: a command as a child process leaves nothing behind and is never waited for in vain" {
+@test "method: a command run as a child process leaves nothing behind, and one that hangs is ended" {
 	unit exec
 }

@@ -27,6 +27,6 @@ setup() { load helper; }
 		done
 	done
 }
-@test "device: check notices what a GPU would not forgive" {
+@test "device: the check device reports what a GPU would not forgive, like a write out of bounds" {
 	unit dev-check
 }

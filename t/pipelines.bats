@@ -82,7 +82,7 @@ killed_again_and_again() {
 	done
 }
 
-@test "midtrain.mk: STEPS batches, each a commit of BATCH / MINI_BATCH optimizer steps, each in the log" {
+@test "midtrain.mk: makes STEPS commits of BATCH / MINI_BATCH optimizer steps each, and logs every step" {
 	[ "$(steps "$P/want" | cut -f 1,2)" = $'6\t3' ]
 	[ "$(jq .step "$P/want/log.jsonl" | paste -sd' ')" = "0 1 2 3 4 5" ]
 	[ "$(jq -c '[.records, .rollouts, ."actor/lr"]' "$P/want/log.jsonl" | sort -u)" = '[2,16,0.001]' ]
@@ -90,7 +90,7 @@ killed_again_and_again() {
 	rf-dump --check -q "$P/want"
 }
 
-@test "midtrain.mk: killed at any moment and started again with the same words, it ends at the same bytes" {
+@test "midtrain.mk: killed at any moment and started again by the same command, it ends at the same bytes" {
 	killed_again_and_again 'midtrain RUN=run STEPS=3' "$TOOK" 2
 	midtrain RUN=run STEPS=3
 	[ "$(steps run)" = "$(steps "$P/want")" ]
@@ -98,7 +98,7 @@ killed_again_and_again() {
 	[ "$(jq .step run/log.jsonl | sort -nu | paste -sd' ')" = "0 1 2 3 4 5" ]
 }
 
-@test "midtrain.mk: what was interrupted ends at once, with all its processes, and says how it goes on" {
+@test "midtrain.mk: SIGTERM ends it with all its processes, and it says how to go on" {
 	setsid bash -c 'midtrain RUN=run STEPS=1 REWARD="sleep 60"' >out 2>&1 3>&- &
 	sid=$!
 	for ((i = 0; i < 200; i++)); do ! grep -q 'batches 1 to 1' out || break; sleep .05; done
@@ -112,7 +112,7 @@ killed_again_and_again() {
 	[ "$(steps run | cut -f 1,2)" = $'0\t0' ]
 }
 
-@test "midtrain.mk: more STEPS go on where fewer ended; the same words again, or fewer, do nothing" {
+@test "midtrain.mk: more STEPS continue the run; the same STEPS again, or fewer, change nothing" {
 	midtrain RUN=run STEPS=1
 	midtrain RUN=run STEPS=3 KEEP=1
 	[ "$(ls run/streams)" = $'step-000002.rf\nstep-000004.rf' ]
@@ -125,7 +125,7 @@ killed_again_and_again() {
 	diff -r before run
 }
 
-@test "midtrain.mk: KEEP=1 leaves each step's stream, whole, made by that step's weights" {
+@test "midtrain.mk: KEEP=1 keeps the whole stream of each batch, made by the weights of its step" {
 	midtrain RUN=run STEPS=2 KEEP=1
 	rf-dump --check -q run/streams/*
 	for step in 0 2; do
@@ -135,7 +135,7 @@ killed_again_and_again() {
 	done
 }
 
-@test "midtrain.mk: an ablation is a word" {
+@test "midtrain.mk: SELECT, REWARD and N on the command line replace the defaults for an ablation" {
 	cat >mine.py <<-'END'
 		import json, sys
 		for line in sys.stdin:
@@ -153,7 +153,7 @@ killed_again_and_again() {
 		paste -sd' ')" = "0 1 1 2 2 3 3 4" ]
 }
 
-@test "midtrain.mk: a REWARD that is no program of rf-tools judges, lines of JSON in and rewards out" {
+@test "midtrain.mk: REWARD may be any program that reads lines of JSON and prints rewards" {
 	cat >one.py <<-'END'
 		import json, sys
 		for line in sys.stdin:
@@ -179,7 +179,7 @@ killed_again_and_again() {
 	[[ "$output" == *"rf-reward: --exec 'false'"* ]]
 }
 
-@test "midtrain.mk: KEEP=1 keeps what a trainer without rewards was given, and changes nothing" {
+@test "midtrain.mk: with empty stages KEEP=1 keeps what the trainer read, and changes nothing in the run" {
 	midtrain RUN=run STEPS=2 KEEP=1 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	midtrain RUN=bare STEPS=2 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	same_run run bare
@@ -187,7 +187,7 @@ killed_again_and_again() {
 	rf-cat --range 4:8 run/data/epoch-0.rf | cmp - run/streams/step-000002.rf
 }
 
-@test "midtrain.mk: data that are not what they were are refused" {
+@test "midtrain.mk: a run is not continued if the contents of its corpus or DATA file have changed" {
 	cp -r "$P/text" text
 	midtrain RUN=run STEPS=1 CORPUS='text/*.txt'
 	touch text/*.txt
@@ -205,7 +205,7 @@ killed_again_and_again() {
 	[[ "$output" == *"> sequences=9"* ]]
 }
 
-@test "midtrain.mk: with empty stages it is the baseline, with the same data and number of steps" {
+@test "midtrain.mk: with empty stages it trains the baseline on the same data in as many steps" {
 	midtrain RUN=run STEPS=3 ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN='rf-ntp $(OPTIM)'
 	[ "$(steps run | cut -f 1,2)" = "$(steps "$P/want" | cut -f 1,2)" ]
 	cmp run/data/epoch-0.rf "$P/want/data/epoch-0.rf"
@@ -217,7 +217,7 @@ killed_again_and_again() {
 	[ "$(steps run)" != "$(steps "$P/want")" ]
 }
 
-@test "midtrain.mk: an epoch has every sequence at most once, and the next another order" {
+@test "midtrain.mk: an epoch has every sequence at most once, and the next epoch has another order" {
 	rf-cat --range 0:7 "$P/want/data/corpus.rf" >seven.rf
 	midtrain RUN=run DATA=seven.rf CORPUS= BATCH=3 STEPS=4 KEEP=1
 	for step in 0 2 4 6; do
@@ -234,7 +234,7 @@ killed_again_and_again() {
 	[ "$(ids run/data/epoch-1.rf)" != "$(ids other/data/epoch-0.rf)" ]
 }
 
-@test "midtrain.mk: a stage that fails ends it, and nothing is committed" {
+@test "midtrain.mk: ends with an error if a stage fails or if the trainer commits nothing" {
 	run -2 midtrain RUN=run STEPS=2 REWARD='rf-reward | head -c 1000'
 	[[ "$output" == *"rf-grpo: <stdin>: "*truncated* ]]
 	[[ "$output" == *"run: batch 1: a stage failed with status 65"* ]]
@@ -245,7 +245,7 @@ killed_again_and_again() {
 	[[ "$output" == *"other: batch 1: no stage failed, but nothing was committed"* ]]
 }
 
-@test "midtrain.mk: wrong words are said to be wrong" {
+@test "midtrain.mk: a missing, malformed or unknown variable is named in the error" {
 	run -2 midtrain RUN=
 	[[ "$output" == *"RUN is not set: where does the run go? RUN=runs/a"* ]]
 	run -2 midtrain RUN=run MODEL=
@@ -286,7 +286,7 @@ killed_again_and_again() {
 	same_run run2 "$P/want"
 }
 
-@test "midtrain.mk: a run that was renamed goes on" {
+@test "midtrain.mk: a run that was renamed goes on under its new name" {
 	midtrain RUN=run STEPS=1
 	mkdir elsewhere
 	mv run elsewhere/moved
@@ -294,7 +294,7 @@ killed_again_and_again() {
 	same_run elsewhere/moved "$P/want"
 }
 
-@test "midtrain.mk: until a batch is done other words are taken, and nothing stays of those before" {
+@test "midtrain.mk: until a batch is done variables may change, and nothing made with the old ones stays" {
 	cp -r "$P/ckpt" ckpt
 	rf-init --config "$P/config.json" --seed 2 wrong
 	run -2 midtrain RUN=run STEPS=3 BATCH=100000
@@ -324,13 +324,13 @@ killed_again_and_again() {
 	[ "$(wc -l <run/log.jsonl)" -eq 6 ]
 }
 
-@test "midtrain.mk: words come from the command line, none from the environment" {
+@test "midtrain.mk: variables are taken from the command line and never from the environment" {
 	K=9 N=7 LR=5 SEED=3 KEEP=1 DATA=/etc SELECT=false STEPS=9 AFTER=false midtrain RUN=run STEPS=3
 	same_run run "$P/want"
 	[ ! -e run/streams ]
 }
 
-@test "demo.mk: words come from the command line, none from the environment" {
+@test "demo.mk: variables are taken from the command line and never from the environment" {
 	words() {
 		CONFIG="$P/config.json" CORPUS="$P/text/*.txt" make -s \
 			-f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" RUN=demo "$@" words
@@ -343,7 +343,7 @@ killed_again_and_again() {
 	grep -qx LR=3e-4 demo/words
 }
 
-@test "midtrain.mk: a file of text, and a run, whose names begin like options are names" {
+@test "midtrain.mk: a text file or a run whose name begins with a dash is not taken for an option" {
 	mkdir text && cp "$P/text/rf-cat.1.txt" text/a.txt
 	cp "$P/text/rf-init.1.txt" 'text/--output=a.txt'
 	cd text
@@ -355,7 +355,7 @@ killed_again_and_again() {
 	cmp text/-r7/latest/model.safetensors run/latest/model.safetensors
 }
 
-@test "midtrain.mk: files of text may be thousands" {
+@test "midtrain.mk: CORPUS may be thousands of text files, and a change in one of them is noticed" {
 	mkdir text
 	seq 1500 | awk '{ f = "text/a-file-with-a-name-" $1 ".txt"
 		print "This is a text of some length, and its number is " $1 ", so that it has 64 bytes." >f
@@ -367,12 +367,12 @@ killed_again_and_again() {
 	[[ "$output" == *"> words=1500 files, sha256 "* ]]
 }
 
-@test "midtrain.mk: AFTER is run after each batch, for the new step" {
+@test "midtrain.mk: AFTER is run after each batch, with the new step in STEP" {
 	midtrain RUN=run STEPS=2 AFTER='basename "$$STEP" >>steps'
 	[ "$(cat steps)" = $'step-000002\nstep-000004' ]
 }
 
-@test "midtrain.mk: two loops of one run: the second is told who works on it" {
+@test "midtrain.mk: a second loop on the same run is refused and told which process works on it" {
 	mkfifo go
 	midtrain RUN=run STEPS=1 SELECT='cat go - | rf-select' 2>err 3>&- &
 	taken run/data/.lock
@@ -383,7 +383,7 @@ killed_again_and_again() {
 	wait $!
 }
 
-@test "make help: prints what the file says of itself, and midtrain.mk's also the words of every phase" {
+@test "make help: prints the header of the makefile, and for midtrain.mk that of loop.mk as well" {
 	head() { awk '!/^#/ { exit } { print substr($0, 3) }' "$ROOT/$1"; }
 	for file in Makefile pipelines/demo.mk; do
 		run -0 make -s -C "$ROOT" -f "$file" help
@@ -416,7 +416,7 @@ prompts() {
 	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o tasks.rf tasks.jsonl
 }
 
-@test "a phase of one's own is one short file: it trains, takes its words, and goes on where it was killed" {
+@test "loop.mk: a new phase in a short file trains, checks its variables and goes on after a kill" {
 	prompts
 	[ "$(wc -l <prompts.mk)" -le 20 ]
 	phase() {
@@ -440,7 +440,7 @@ prompts() {
 	make -s -f prompts.mk help | grep -q '^ *STEPS=100'
 }
 
-@test "make midtrain: from text to a report, and nothing twice" {
+@test "make midtrain: goes from text to a report with figures, and repeats nothing that is done" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	run -0 --separate-stderr demo RUN=demo
 	[[ "$stderr" == *"midtrain: about "*" to go"*"warm-up: batches 1 to 2 "* ]]
@@ -486,7 +486,7 @@ prompts() {
 	[[ "$output" == *"demo/words: the run was started with other settings"* ]]
 }
 
-@test "demo.mk: figures of another step go, whatever the clock said when they were made" {
+@test "demo.mk: another step is evaluated and reported anew, whatever the times of the old files" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	demo RUN=demo STEPS=1
 	touch -d '1 hour' demo/eval/*.tsv demo/report.md
@@ -499,7 +499,7 @@ prompts() {
 	run ! cmp -s {before,demo}/report.md
 }
 
-@test "make midtrain: killed at any moment and started again it ends with the same, with all streams too" {
+@test "make midtrain: killed at any moment and started again, it ends at the same bytes with all streams" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	began=${EPOCHREALTIME/./}
 	demo RUN=before
@@ -519,7 +519,7 @@ prompts() {
 	cmp <(grep '^|.*±' killed/report.md) <(grep '^|.*±' before/report.md)
 }
 
-@test "midtrain.mk: every family is trained" {
+@test "midtrain.mk: trains a model of every family" {
 	for arch in delta gated lact qwen; do
 		jq '.vocab_size = 384 | .eos_token_id = 1' "$G/$arch/config.json" >config.json
 		rf-init --config config.json ckpt-$arch
@@ -531,7 +531,7 @@ prompts() {
 	done
 }
 
-@test "demo.mk: ARCH takes another family, of the same size and with a folder of its own" {
+@test "demo.mk: ARCH selects another family, of the same size and with a folder of its own" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	folder() {
 		(make -s -f "$ROOT/pipelines/demo.mk" CORPUS="$P/text/*.txt" "$@" words && echo runs/*)
@@ -555,7 +555,7 @@ prompts() {
 	[[ "$output" == *"demo-llama.json: No such file or directory"* ]]
 }
 
-@test "demo.mk: a file that was cut short by a kill does not stand under its name" {
+@test "demo.mk: a file that a kill cut short never stands under its final name" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	# a program of the entropies' pipeline writes a little, and all are killed
 	mkdir stubs
@@ -573,7 +573,7 @@ prompts() {
 	[ "$(wc -l <demo/eval/entropy.tsv)" -gt 100 ]
 }
 
-@test "evaluate.sh: random numbers are common: equal weights at another step score the same, others do not" {
+@test "evaluate.sh: the same weights at another step score the same, and other weights do not" {
 	rf-init --from "$P/want" again
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt |
 		rf-select --mode uniform --chunks 4 -o positions.rf
@@ -588,7 +588,7 @@ prompts() {
 	[ -z "$(ls ./*.tmp ./want.rf 2>/dev/null)" ]
 }
 
-@test "evaluate.sh: says how it is used, and has the defaults of the paper and the programs beside it" {
+@test "evaluate.sh: prints its usage like the other scripts, and takes 5 for K and 1 for N by default" {
 	run -64 "$ROOT/pipelines/evaluate.sh"
 	[ "$output" = "usage: evaluate.sh MODEL POSITIONS.rf OUT" ]
 	rf-tokenize --bytes --max-len 128 --truncate right "$P"/text/*.txt 2>/dev/null |
@@ -603,7 +603,7 @@ prompts() {
 	done
 }
 
-@test "evaluate.sh: a document too short for two different positions is left out, and changes no other" {
+@test "evaluate.sh: leaves out a document that is too short for two different positions" {
 	for n in 39 59 69; do head -c $n "$ROOT/README.md" >$n.txt; done
 	rf-tokenize --bytes --source 39.txt 59.txt 69.txt |
 		rf-select --mode uniform --chunks 4 -o positions.rf
@@ -621,7 +621,7 @@ prompts() {
 	[ ! -e none.documents.tsv ]
 }
 
-@test "report.awk: means, standard errors, differences by document" {
+@test "report.awk: computes means, standard errors and differences by document" {
 	row() { printf '%s\n' "$@" | awk -v OFS='\t' '{ print NR, $1, 0, 0.5, 0, 0, "d" NR }'; }
 	for name in start sft refine refine-n8 random; do
 		printf 'id\tnll\n' >$name.documents.tsv
@@ -642,7 +642,7 @@ prompts() {
 	grep -q '^- random rewards against SFT: nll worse by 1.0000 (in every document);' report
 }
 
-@test "make deps: installs what is lacking, as root or through sudo, and otherwise says it" {
+@test "make deps: installs missing packages as root or through sudo, and otherwise prints the command" {
 	mkdir stubs
 	printf '#!/bin/sh\ncase $* in *bats|*jq) exit 1 ;; esac\necho installed\n' >stubs/dpkg-query
 	printf '#!/bin/sh\necho "$USERID"\n' >stubs/id
@@ -665,7 +665,7 @@ prompts() {
 	[ ! -e log ]
 }
 
-@test "bench.sh: what falls short says so, what fails too, and the rest is measured" {
+@test "bench.sh: marks figures that fall short and stages that fail, and still measures the rest" {
 	cat >bench <<-END
 		#!/bin/sh
 		case \$2 in

@@ -16,7 +16,7 @@ size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null 
 memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); $1 = $1; print }' <<<"$output"; }
 plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu}" = cpu ]; }
 
-@test "plan: a record longer than --max-len is refused where it stands, by every program" {
+@test "plan: every program with a model refuses a record longer than --max-len and says where it is" {
 	batch 1:50 2:61 3:40 >in
 	runs run
 	while read -r command; do
@@ -30,7 +30,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	done < <(programs)
 }
 
-@test "plan: with --max-len memory is taken before the first record" {
+@test "plan: with --max-len every program takes its memory before the first record is read" {
 	batch 1:50 >in
 	"$RF_UNITS/helper/lab" pick in 0 >head
 	runs run
@@ -57,7 +57,7 @@ plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu
 	done < <(programs)
 }
 
-@test "plan: positions and rollouts are planned as the stream's history announces them" {
+@test "plan: --dry-run takes positions and rollouts from the stream's history or its first record" {
 	texts 40 1:50 | rf-entropy -m "$M" | rf-select --chunks 3 -k 4 --margin 3 |
 		rf-rollout -m "$M" -k 4 -n 6 | rf-reward >in
 	runs run
@@ -111,7 +111,7 @@ begins() {
 	texts 4000 1:1024 2:700 | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 | rf-reward >in
 }
 
-@test "plan: --dry-run says how much memory a run holds at most" {
+@test "plan: --dry-run states the peak memory with a DeltaNet model to within 15 percent" {
 	plain || skip "the device's own bookkeeping is not counted"
 	begins delta
 	for dtype in f32 bf16; do
@@ -136,15 +136,15 @@ family() {
 	check rf-ntp -m run --recompute segment --segment 64
 }
 
-@test "plan: of Qwen3.5 too" {
+@test "plan: --dry-run states the peak memory with a Qwen3.5 model to within 15 percent" {
 	family qwen '.linear_key_head_dim = 64 | .linear_value_head_dim = 128 | .head_dim = 128'
 }
 
-@test "plan: of Gated DeltaNet too" {
+@test "plan: --dry-run states the peak memory with a Gated DeltaNet model to within 15 percent" {
 	family gated '.head_dim = 96'
 }
 
-@test "plan: of LaCT too" {
+@test "plan: --dry-run states the peak memory with a LaCT model to within 15 percent" {
 	family lact '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
 	# of texts that slide past their windows
 	check rf-entropy -m m --segment 128
@@ -152,7 +152,7 @@ family() {
 	check rf-rollout -m m --score --segment 128
 }
 
-@test "plan: with windows, memory without a backward pass does not grow with the text, but for its tokens" {
+@test "plan: with windows, the memory without a backward pass grows with the text by a few bytes per token" {
 	# MiB of a pass over so many tokens
 	pass() {
 		"$@" --dry-run </dev/null |
@@ -173,11 +173,11 @@ family() {
 	done
 }
 
-@test "plan: of LaCT with muon too" {
+@test "plan: --dry-run states the peak memory with a LaCT model and Muon to within 15 percent" {
 	family lact-muon '.w0_w2_low_rank = 32 | .lact_chunk_size = 256 | .window_size = 256'
 }
 
-@test "plan: --dry-run estimates the time of a sequence as so many operations over the speed of a product" {
+@test "plan: --dry-run estimates the time of a sequence as its operations over the speed of a product" {
 	texts 40 1:500 2:7 >in
 	runs run
 	# operations "GFLOP" of a command's sequence; the time is that over the speed
@@ -196,7 +196,7 @@ family() {
 	awk -v f="$forward" 'BEGIN { exit !(f > 500 * 2 * 4800 / 1e9 && f < 500 * 2 * 6200 / 1e9) }'
 }
 
-@test "plan: --dry-run prints every setting as it is resolved" {
+@test "plan: --dry-run prints every setting with the value that the run would use" {
 	runs run
 	run -0 rf-grpo -m run --dry-run --lr 3e-5 --clip 0.1 --mini-batch 7 --group position --betas 0.8,0.9
 	for line in 'lr 3e-05' 'clip 0.1' 'dual-clip 3' 'mini-batch 7' 'group position' 'betas 0.8,0.9' \
@@ -212,7 +212,7 @@ family() {
 	[[ "$output" == *" in segments of 128 rows"* ]]
 }
 
-@test "plan: --dry-run of a config is that of the model it makes" {
+@test "plan: --dry-run with a config.json states what it does with the model made from that config" {
 	jq '.num_hidden_layers = 2 | .vocab_size = 384' \
 		"$ROOT/pipelines/configs/gated_deltanet-400m.json" >c.json
 	rf-init --config c.json m
@@ -244,7 +244,7 @@ family() {
 	done
 }
 
-@test "plan: --dry-run of every stage for the sizes that are shipped" {
+@test "plan: --dry-run works for every stage with every config in pipelines/configs" {
 	for config in "$ROOT"/pipelines/configs/*.json; do
 		for program in rf-entropy rf-rollout rf-grpo rf-ntp; do
 			run -0 --separate-stderr $program -m "$config" --max-len 16384 --dry-run </dev/null
@@ -254,7 +254,7 @@ family() {
 	done
 }
 
-@test "plan: --dry-run says what the run would say" {
+@test "plan: --dry-run fails with the same status and the same line as the run would" {
 	batch 1:50 >in
 	texts 40 1:50 >texts
 	runs run other
@@ -322,7 +322,7 @@ family() {
 	state | cmp - before
 }
 
-@test "plan: an unknown device is bad usage, and auto is explained to who asked for it" {
+@test "plan: an unknown --device exits 64, and only --device auto explains why it takes the CPU" {
 	run -64 rf-entropy -m "$M" --device gpu "$G/stream/tokens.rf"
 	[[ "$output" == "rf-entropy: unknown device 'gpu': use cpu, cuda or auto" ]]
 	run -64 env RF_DEVICE=gpu rf-entropy -m "$M" "$G/stream/tokens.rf"
@@ -336,7 +336,7 @@ family() {
 	done
 }
 
-@test "plan: --isa sets the level of the instruction set, and never falls back" {
+@test "plan: --isa sets the level of the instruction set, and a level that is missing is an error" {
 	at() { sed -n 's/^device     cpu, [0-9]* threads, \(.*\), products in .*/\1/p' <<<"$output"; }
 	show() { run -0 "$@" rf-entropy --device cpu -m "$M" --dry-run; }
 	show env -u RF_ISA

@@ -10,7 +10,7 @@ setup() {
 # last FILE: the last line
 last() { tail -n 1 "$1"; }
 
-@test "progress: a program that reads a stream ends with a line: its name, what it did, how long it took" {
+@test "progress: --progress ends with a line of the program's name, what it did and how long it took" {
 	for command in "rf-cat" "rf-select --mode uniform --chunks 2 -k 2 --margin 2" "rf-reward" \
 		"rf-dump --tsv" "rf-dump --check" \
 		"rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" "rf-cat --shuffle"; do
@@ -33,7 +33,7 @@ last() { tail -n 1 "$1"; }
 	grep -q "^rf-reward: 4 records, " err
 }
 
-@test "progress: trainers count what they trained on, whatever the mini-batches" {
+@test "progress: a trainer counts the records, tokens and steps of its training for any --mini-batch" {
 	batch 1:50 2:40 3:30 >in
 	while IFS='|' read -r how losses; do
 		rm -rf run && runs run
@@ -55,7 +55,7 @@ last() { tail -n 1 "$1"; }
 	[[ "$(last err)" == *"loss/ntp $(printf %.5g "$(jq '.["loss/ntp"]' new)"), "* ]]
 }
 
-@test "progress: while it trains a trainer says how many of the records it has read, and the time left" {
+@test "progress: while it computes, a trainer shows how many records are done and the time left" {
 	texts 40 {1..12}:20000 >in
 	runs run
 	rf-ntp -m run --threads 1 --progress in 2>err
@@ -64,7 +64,7 @@ last() { tail -n 1 "$1"; }
 		err
 }
 
-@test "progress: what a program waits for is said while it waits" {
+@test "progress: a program shows what it is waiting for while it waits" {
 	mkfifo in out
 	rf-cat --progress <in 2>err >out &
 	exec 8<>out 9>in
@@ -85,7 +85,7 @@ last() { tail -n 1 "$1"; }
 	grep -q 'of 4 records.*, waiting for the command$\|^rf-reward: 0 .*waiting for the command$' err
 }
 
-@test "progress: on a terminal the programs of a pipe have a row each, and leave nothing" {
+@test "progress: on a terminal each program of a pipe has a row of its own and clears it at the end" {
 	command -v script >/dev/null || skip "script is not here"
 	mkfifo gate
 	(sleep 1.2; cat "$T" >gate) &

@@ -13,7 +13,7 @@ entropies() {
 		jq -c 'select(.type == "seq").body | .entropy, .nll'
 }
 
-@test "qwen: the text model beside others is the same model, from one file or from shards" {
+@test "qwen: a text model among other parts gives the same values as alone, in one file or in shards" {
 	texts 40 1:70 2:9 >in
 	for case in qwen qwen-tied; do
 		entropies "$G/$case" >alone
@@ -24,7 +24,7 @@ entropies() {
 	done
 }
 
-@test "qwen: what is not the text model's is written back byte for byte, by steps and exports; names stay" {
+@test "qwen: steps and exports keep every tensor outside the text model byte for byte, names included" {
 	texts 40 1:70 2:9 >in
 	for shards in 1 3; do
 		for case in qwen qwen-tied; do
@@ -48,14 +48,14 @@ entropies() {
 	done
 }
 
-@test "qwen: config.json is written back with the dtype where it stands, and nothing else" {
+@test "qwen: an export changes only the dtype in config.json, in the place where it stands" {
 	sees qwen ckpt
 	rf-init --from ckpt --dtype f32 a
 	jq .text_config.dtype ckpt/config.json a/config.json | tr '\n' ' ' | grep -qx '"bfloat16" "float32" '
 	[ "$(diff ckpt/config.json a/config.json | grep -c '^[<>]')" -eq 2 ]
 }
 
-@test "qwen: within the text model's names, what is missing or too much is an error; beside them nothing is" {
+@test "qwen: missing or unknown tensors are errors in the text model, but not in the parts around it" {
 	tensor() { python3 "$ROOT/t/helper/qwen.py" "$@"; }
 	L=model.language_model.layers
 	sees qwen ckpt
@@ -85,7 +85,7 @@ entropies() {
 	[ "$stderr" = "rf-entropy: alone: tensors unexpected: model.layers.0.more" ]
 }
 
-@test "qwen: what its config may not say is one line, and 78" {
+@test "qwen: an unsupported value in config.json exits 78 with one line that names it" {
 	try() {
 		jq "$1" "$G/qwen/config.json" >config.json
 		run -78 --separate-stderr rf-init --config config.json new

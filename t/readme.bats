@@ -32,7 +32,7 @@ form() {
 		s/^ +entropy in/entropy in/; s/  +(chosen)/ \1/; s/^ +N( +N)+$/TICS/' | uniq
 }
 
-@test "README: its commands run" {
+@test "README: all of its commands run" {
 	blocks sh | sed 's/STEPS=100/STEPS=2/' >commands
 	[ "$(grep -c . commands)" -ge 20 ]
 	rm -r ckpt # the README makes its own, here as small
@@ -44,7 +44,7 @@ form() {
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
 }
 
-@test "README: the rollout and the figure are what their commands print" {
+@test "README: the rollout and the figure that it shows have the form that its commands print" {
 	blocks sh | sed '/^gnuplot/q' >commands
 	blocks text >shown
 	bash -eu -o pipefail commands | sed 's/\f//; s/ *$//; /^$/d' >printed
@@ -56,7 +56,7 @@ form() {
 	[ "$(tr -dc O <shown | wc -c)" -eq 9 ]
 }
 
-@test "README: the table is the one of pipelines/RESULTS, in the form that make midtrain reports" {
+@test "README: the table stands in pipelines/RESULTS and has the form that make midtrain reports" {
 	grep '^|' "$ROOT/README.md" >table
 	[ "$(wc -l <table)" -eq 7 ]
 	while read -r line; do
@@ -67,7 +67,7 @@ form() {
 		diff - <(sed 's/ [0-9.]\+/ N/g' table)
 }
 
-@test "README: the files and pages that it names are there" {
+@test "README: every file and manual page that it names exists" {
 	n=0
 	for name in $(grep -oE '`(man )?[a-z]+/[a-z0-9./-]*`' "$ROOT/README.md" | sed 's/`//g; s/man //') \
 		$(grep -oE 'rf-[a-z]+\([157]\)' "$ROOT/README.md" | sed 's,\(.*\)(\(.\)),man/\1.\2,'); do
@@ -77,12 +77,12 @@ form() {
 	[ "$n" -ge 9 ]
 }
 
-@test "README: rf-reward(1) has the program that it speaks of, of as many lines" {
+@test "README: the program of ten lines that it promises is in rf-reward(1)" {
 	grep -q 'rf-reward(1) shows such a program, of ten lines' "$ROOT/README.md"
 	[ "$(wc -l <my_reward.py)" -eq 10 ]
 }
 
-@test "README: the targets of make are there, and it is a page" {
+@test "README: every make target that it names exists, and it has at most 100 lines" {
 	for target in deps check midtrain help; do
 		grep -q "make.* $target" "$ROOT/README.md"
 		grep -q "^$target:" "$ROOT/Makefile"

@@ -35,12 +35,12 @@ prompts() {
 	PROMISE_CUTS=500 promises filter "$S/tokens.rf" rf-cat
 }
 
-@test "rf-cat: keeps them when it renumbers, and when it must gather everything first" {
+@test "rf-cat: keeps the promises of a filter with --renumber, and with --shuffle, which gathers its input" {
 	promises filter "$S/rewarded.rf" rf-cat --renumber
 	PROMISE_GATHERS=1 promises filter "$S/tokens.rf" rf-cat --shuffle --repeat 2
 }
 
-@test "rf-cat: a copy is the same bytes, and leaves no trace in the history" {
+@test "rf-cat: a copy has the same records and no entry in the history; copying it gives the same bytes" {
 	rf-cat "$S/rewarded.rf" >a.rf
 	rf-cat a.rf | rf-cat - | cmp - a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = '[]' ]
@@ -48,7 +48,7 @@ prompts() {
 	diff <(rf-dump --json a.rf | sed '1d;$d') <(rf-dump --json "$S/rewarded.rf" | sed '1d;$d')
 }
 
-@test "rf-cat: streams are joined in the order of their names; the first head counts; no id occurs twice" {
+@test "rf-cat: joins streams in the order given, keeps the first head and refuses an id that occurs twice" {
 	rf-cat --range 0:2 "$S/tokens.rf" >a.rf
 	rf-cat --range 2: "$S/tokens.rf" >b.rf
 	[ "$(rf-cat a.rf b.rf | ids)" = "0:61 1:47 2:9 3:80" ]
@@ -68,7 +68,7 @@ start() {
 	"$RF_UNITS/helper/lab" frames "$1" | awk -v n="$2" 'NR == n + 1 { print $1 }'
 }
 
-@test "rf-cat: streams of another vocabulary, tokenizer, model are not joined, as far as heads say them" {
+@test "rf-cat: refuses to join streams whose heads name another vocabulary, tokenizer or model" {
 	rf-dump --json "$S/empty.rf" >head.json
 	head() { # head FILE JSON: an empty stream whose head has this more
 		jq -c 'if .type == "head" then .body += '"$2"' else . end' head.json | rf-cat --json -o "$1"
@@ -99,7 +99,7 @@ start() {
 	[[ "$output" == *"any.rf: record 1 (byte "*"tokens: number 0 is 40, outside 0 to 39" ]]
 }
 
-@test "rf-cat --range: records i to j-1 of the joined inputs, from a file and from a pipe alike" {
+@test "rf-cat --range: passes records i to j-1 of the joined inputs, from a file and from a pipe alike" {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
 	for range in 0:8 0:0 3:5 7: :1 5:100 8: 100:200 :; do
 		rf-cat --range $range all.rf >file.rf
@@ -117,7 +117,7 @@ start() {
 	done
 }
 
-@test "rf-cat --range: what is passed over is not verified, but it must be there and be counted" {
+@test "rf-cat --range: missing and truncated records are errors even where they would be skipped" {
 	rf-cat --renumber "$S/tokens.rf" "$S/tokens.rf" >all.rf
 	"$RF_UNITS/helper/lab" pick all.rf 0 1 2 3 4 5 6 8 9 >dropped.rf
 	run -65 rf-cat --range 0:2 -o c.rf dropped.rf
@@ -131,7 +131,7 @@ start() {
 	[ ! -e c.rf ]
 }
 
-@test "rf-cat --shuffle: every record once, in an order that depends on the seed and the records alone" {
+@test "rf-cat --shuffle: passes every record once, in an order that depends on seed, epoch and records" {
 	rf-cat --repeat 25 "$S/tokens.rf" >all.rf
 	rf-cat --shuffle --seed 3 all.rf >a.rf
 	[ "$(ids a.rf | tr ' ' '\n' | sort -n)" = "$(ids all.rf | tr ' ' '\n' | sort -n)" ]
@@ -151,7 +151,7 @@ start() {
 		uniq -d | wc -l)" -lt 4 ]
 }
 
-@test "rf-cat --repeat: all of it N times, with new ids, each time in an order of its own" {
+@test "rf-cat --repeat: passes its input N times with new ids, with --shuffle in a new order each time" {
 	[ "$(rf-cat --repeat 2 "$S/tokens.rf" | ids)" = "0:61 1:47 2:9 3:80 4:61 5:47 6:9 7:80" ]
 	[ "$(rf-cat --repeat 3 "$S/empty.rf" | ids)" = "" ]
 	rf-cat --repeat 3 --shuffle --repeat 4 "$S/tokens.rf" | ids >a
@@ -166,7 +166,7 @@ start() {
 	[ "$(cat later)" = "$(paste -d' ' order.2 order.3)" ]
 }
 
-@test "rf-cat --part: a record is cut to its prompt or response, and what was computed of it is gone" {
+@test "rf-cat --part: cuts each record to its prompt or response and drops what was computed of it" {
 	prompts
 	rf-cat --range 0:2 --part prompt $P >a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body
@@ -187,7 +187,7 @@ start() {
 	[[ "$output" == *"tokens.rf: id 2 $said" ]] || [[ "$output" == *"$said" ]]
 }
 
-@test "rf-cat: in its history stand its options that change the result, no names of files" {
+@test "rf-cat: the history has the options that change the result, and no names of files" {
 	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
 		"$(jq -c . <<<'[{"tool": "rf-cat", "version": "0.1", "options": {"range": "1:3",
@@ -195,7 +195,7 @@ start() {
 			"renumber": false}}]')" ]
 }
 
-@test "rf-cat: an input that is missing, a directory, of no rights" {
+@test "rf-cat: an input that is missing, a directory or not readable exits 66 and is named" {
 	run -66 rf-cat nope.rf
 	[ "$output" = "rf-cat: nope.rf: No such file or directory" ]
 	run -66 rf-cat .
@@ -210,14 +210,14 @@ start() {
 	rf-cat -- -x.rf | rf-dump --check -q
 }
 
-@test "rf-cat --max-record: a larger message is refused, before it is decompressed" {
+@test "rf-cat --max-record: refuses a message that claims to be larger" {
 	run -65 rf-cat --max-record 100 -o out.rf "$S/tokens.rf"
 	said="record 1 (byte 51): the record claims 329 bytes, more than the limit of 100 (raise --max-"
 	[[ "${lines[*]}" == *"$said"* ]]
 	rf-cat --max-record 1k "$S/tokens.rf" | rf-dump --check -q
 }
 
-@test "rf-cat: its input may be its output" {
+@test "rf-cat: the file that is its input may be its output" {
 	cp "$S/tokens.rf" a.rf
 	chmod u+w a.rf
 	rf-cat --renumber --range 1: -o a.rf a.rf
@@ -226,7 +226,7 @@ start() {
 
 # ---- JSON
 
-@test "rf-cat --json: what rf-dump --json printed comes back as the same bytes" {
+@test "rf-cat --json: turns what rf-dump --json printed back into the same bytes" {
 	rf-cat --shuffle --repeat 2 "$S/rewarded.rf" >shuffled.rf
 	prompts
 	for f in "$S"/*.rf shuffled.rf $P; do
@@ -236,7 +236,7 @@ start() {
 	done
 }
 
-@test "rf-cat --json: any program may change a line; hashes are computed anew" {
+@test "rf-cat --json: takes lines that any program has changed, and computes the hashes anew" {
 	rf-dump --json "$S/tokens.rf" | jq -c 'if .type == "seq" then .body.source = "changed" else . end' |
 		rf-cat --json >a.rf
 	[ "$(rf-dump --json a.rf | jq -r 'select(.type == "seq").body.source' | uniq -c | tr -s ' ')" = \
@@ -244,7 +244,7 @@ start() {
 	rf-dump --json "$S/rewarded.rf" | jq -Sc . | rf-cat --json | rf-dump --check -q
 }
 
-@test "rf-cat --json --renumber: records may be left out, added and moved" {
+@test "rf-cat --json --renumber: accepts lines after records were left out, added or moved" {
 	rf-dump --json "$S/tokens.rf" >all
 	jq -c 'select(.type != "seq" or .body.id != 1)' all | rf-cat --json --renumber >a.rf
 	rf-cat <(rf-cat --range 0:1 "$S/tokens.rf") <(rf-cat --range 2:4 "$S/tokens.rf") >b.rf
@@ -269,7 +269,7 @@ start() {
 	[[ "$output" == *"(--renumber assigns new numbers)" ]]
 }
 
-@test "rf-cat --json: a line that breaks a rule is refused by its number" {
+@test "rf-cat --json: refuses a line that breaks a rule, and names its number" {
 	rf-dump --json "$S/tokens.rf" >good
 	bad() { # bad WORDS COMMAND...: the lines that the command makes of good ones are refused
 		local words=$1
@@ -303,7 +303,7 @@ start() {
 	run -66 rf-cat --json nope
 }
 
-@test "rf-cat --json: what a terminal obeys or turns is escaped, and comes back the same byte for byte" {
+@test "rf-cat --json: characters that control a terminal are escaped and come back as the same bytes" {
 	rf-dump --json "$S/tokens.rf" >good
 	# a title, a C1 control, directions turned, isolated and marked, nothing, a mark of order, a line's
 	# end, a tag; then what is seen
@@ -319,7 +319,7 @@ start() {
 	rf-cat --json b | cmp - a.rf
 }
 
-@test "rf-cat --json: nothing, or what is no file, is no stream" {
+@test "rf-cat --json: an empty input, a full disk and a terminal as output are errors" {
 	run -65 rf-cat --json -o out.rf /dev/null
 	[ ! -e out.rf ]
 	rf-dump --json "$S/tokens.rf" >good

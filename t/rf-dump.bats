@@ -117,7 +117,7 @@ column() {
 	promises sink "$G/stream/rewarded.rf" rf-dump --tsv
 }
 
-@test "rf-dump: keeps the promises of a sink as JSON, and when it only verifies" {
+@test "rf-dump: keeps the promises of a sink with --json, with --check and with --sort" {
 	promises sink "$G/stream/rewarded.rf" rf-dump --json
 	for name in whole empty nothing foreign cuts after order killed claims; do
 		promise $name sink "$G/stream/tokens.rf" rf-dump --check
@@ -125,13 +125,13 @@ column() {
 	done
 }
 
-@test "rf-dump: safe text, columns, conditions and the pick of rows, against second implementations" {
+@test "rf-dump: safe text, columns, conditions and sampling of rows agree with second implementations" {
 	unit table
 }
 
 # ---- text --------------------------------------------------------------------------------------
 
-@test "rf-dump: text shows prefix, truth, each rollout with its rewards, advantage and log-probabilities" {
+@test "rf-dump: text shows prefix, truth, and each rollout with its rewards, advantage and logp" {
 	example x.rf
 	rf-dump -n 2 x.rf >got
 	cat >want <<'X'
@@ -151,7 +151,7 @@ X
 	diff want got
 }
 
-@test "rf-dump: text of a stream without a tokenizer shows tokens as numbers" {
+@test "rf-dump: shows tokens as numbers if the stream has no tokenizer" {
 	rf-dump --rows position -n 2 "$G/stream/rewarded.rf" >got
 	cat >want <<'X'
 record 1  id 0  "doc 0"  T 61  c 4  n 3  k 3  temperature 0.8  reward "hybrid"
@@ -174,7 +174,7 @@ X
 	diff want got
 }
 
-@test "rf-dump: a rollout that reaches beyond the text is compared as far as there is text" {
+@test "rf-dump: a rollout that is longer than the rest of the text is compared with that rest" {
 	# in memory the positions may follow the tokens: the number of one is drawn, too
 	{
 		head_line ''
@@ -189,7 +189,7 @@ X
 		'    rollout 0' '               "p\x0c\x0ce"' '               "p"=  "\x0c"  "\x0c"  "e"')
 }
 
-@test "rf-dump: a record is shown as soon as it has come" {
+@test "rf-dump: shows a record as soon as it has arrived" {
 	mkfifo fifo
 	rf-dump --tsv --rows record <fifo >got 3>&- &
 	exec 9>fifo
@@ -203,7 +203,7 @@ X
 	run ! wait $!
 }
 
-@test "rf-dump: without positions the most uncertain tokens are shown, without entropies the first ones" {
+@test "rf-dump: without positions it shows the most uncertain tokens, without entropies the first ones" {
 	example x.rf
 	rf-dump x.rf | sed -n '/id 3/,$p' >got
 	[ "$(grep -c '^  t ' got)" -eq 8 ]
@@ -212,7 +212,7 @@ X
 	[ "$(tail -n 1 got)" = '  text         "a\tb\\\\c\n\x1b[31m'$'\xef\xbf\xbd\xc3\xb6"' ]
 }
 
-@test "rf-dump: text fits the width, the prefix is cut at its beginning" {
+@test "rf-dump: text fits the width of the terminal, and the prefix is cut at its beginning" {
 	example x.rf
 	COLUMNS=60 rf-dump --context 30 x.rf >got
 	[ "$(LC_ALL=C.UTF-8 awk '{ if (length > n) n = length } END { print n }' got)" -le 60 ]
@@ -223,7 +223,7 @@ X
 		grep -qF 'xxx..."'
 }
 
-@test "rf-dump: colours tell tokens that the text has from others, on a terminal or when asked for" {
+@test "rf-dump: colours mark the rollout tokens that agree with the text, on a terminal or if asked for" {
 	example x.rf
 	rf-dump --color always x.rf | grep -qF $'\e[32m"b"= -1.00\e[m  \e[33m"l" -2.00\e[m'
 	rf-dump --color always x.rf | sed 's/\x1b\[[0-9]*m//g' | cmp - <(rf-dump x.rf)
@@ -236,7 +236,7 @@ X
 	! script -qec "rf-dump --color never x.rf" /dev/null </dev/null | grep -q $'\e' || false
 }
 
-@test "rf-dump: whatever a stream holds, nothing of it is obeyed by a terminal" {
+@test "rf-dump: prints nothing that controls a terminal, whatever is in the stream" {
 	example x.rf
 	for how in "" --head --tsv "--tsv --rows token" "--tsv --rows record" \
 		"--rows token --sort -entropy" "--rows record"; do
@@ -262,7 +262,7 @@ X
 	done
 }
 
-@test "rf-dump: the tokenizer that is given must be the stream's; without one tokens are numbers" {
+@test "rf-dump: refuses a tokenizer that is not the stream's; without one it shows tokens as numbers" {
 	head_line '' | sed 's/"bytes"/"odd"/' >lines
 	{
 		cat lines
@@ -293,7 +293,7 @@ X
 
 # ---- rows --------------------------------------------------------------------------------------
 
-@test "rf-dump --tsv: a row per rollout, its columns, what is missing is NaN" {
+@test "rf-dump --tsv: prints a row per rollout, and NaN for what is missing" {
 	example x.rf
 	rf-dump --tsv x.rf >got
 	texts='source prefix generated truth' missing='NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN'
@@ -317,7 +317,7 @@ parts() {
 		nll: ($x | .data = [7, 8, 9, 10])}) else . end' | rf-cat --json -o "$1"
 }
 
-@test "rf-dump: parts of rewards that only the stream names are shown, in text, in tables and as JSON" {
+@test "rf-dump: shows and selects by reward parts that only the stream names, as text, TSV and JSON" {
 	parts p.rf
 	rf-dump -n 1 p.rf | grep '^    rollout 0' >got
 	diff - got <<-'X'
@@ -351,7 +351,7 @@ parts() {
 		diff <(printf 'id\tbrevity\n3\tNaN\n4\tNaN\n17\t0.125\n') -
 }
 
-@test "rf-dump: a name that is no column and no part is a mistake, which the first rewards show, or the end" {
+@test "rf-dump: a name that is no column and no reward part is an error, but reward.NAME never is" {
 	parts p.rf
 	while IFS='|' read -r options; do
 		# shellcheck disable=SC2086
@@ -385,7 +385,7 @@ parts() {
 	rf-dump --tsv --rows rollout --columns id,edit "$G/stream/tokens.rf" 2>err | grep -qx $'id\tedit'
 }
 
-@test "rf-dump --tsv: as many columns in each row, whatever a row is" {
+@test "rf-dump --tsv: all rows of a table have the same number of columns" {
 	example x.rf
 	entropies e.rf
 	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
@@ -403,7 +403,7 @@ parts() {
 	rf-dump --tsv --rows rollout "$G/stream/rewarded.rf" | wc -l | grep -qx 37
 }
 
-@test "rf-dump --tsv --rows token: entropy along a document, and which tokens were chosen" {
+@test "rf-dump --tsv --rows token: shows each token's entropy and whether it was chosen as a position" {
 	entropies e.rf
 	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
 	rf-dump --tsv --rows token --where id=14 s.rf >tokens
@@ -417,7 +417,7 @@ parts() {
 		diff <(printf 't\ttext\ttoken\n0\ta\t100\n1\tb\t101\n2\tc\t102\n') -
 }
 
-@test "rf-dump --where: the rows for which all conditions hold, and no others" {
+@test "rf-dump --where: shows the rows for which all conditions hold, and no others" {
 	rf-dump --tsv "$G/stream/rewarded.rf" >all
 	rf-dump --tsv --where 'reward<0.3' "$G/stream/rewarded.rf" |
 		diff <(awk -F '\t' 'NR == 1 || $7 < 0.3' all) -
@@ -432,7 +432,7 @@ parts() {
 	run -64 rf-dump --where 'source=1' "$G/stream/rewarded.rf"
 }
 
-@test "rf-dump --sort: ascending, descending, what is missing last, equals as they came" {
+@test "rf-dump --sort: sorts up or down, puts missing values last and keeps the order of equal ones" {
 	rows() { rf-dump --tsv --no-header --rows rollout "$@" "$G/stream/rewarded.rf"; }
 	rows >all
 	rows --sort reward | diff <(LC_ALL=C sort -s -t $'\t' -k 7,7g all) -
@@ -450,7 +450,7 @@ parts() {
 	run -64 rf-dump --sort source x.rf
 }
 
-@test "rf-dump --sample: as many rows as asked for, each at most once, by the seed alone" {
+@test "rf-dump --sample: takes as many rows as asked for, each at most once, determined by the seed" {
 	entropies e.rf
 	rf-dump --tsv --no-header --rows token e.rf >all
 	rf-dump --tsv --no-header --rows token --sample 100 --seed 1 e.rf >a
@@ -473,7 +473,7 @@ parts() {
 	[ "$(rf-dump --tsv --no-header --sample 1000 e.rf | wc -l)" -eq 40 ]
 }
 
-@test "rf-dump -n: the first rows; a pipe is read to its end, unless --no-drain" {
+@test "rf-dump -n: shows the first rows, and still reads a pipe to its end unless --no-drain" {
 	rf-dump --tsv "$G/stream/rewarded.rf" | head -n 6 |
 		diff - <(rf-dump --tsv -n 5 "$G/stream/rewarded.rf")
 	head -c 600000 /dev/urandom >noise
@@ -491,7 +491,7 @@ parts() {
 	done
 }
 
-@test "rf-dump: several files are one table, with their names" {
+@test "rf-dump: shows several files as one table with their names in a column" {
 	entropies e.rf
 	rf-dump --tsv --rows record "$G/stream/tokens.rf" e.rf >got
 	[ "$(wc -l <got)" -eq 45 ]
@@ -510,7 +510,7 @@ parts() {
 
 # ---- JSON --------------------------------------------------------------------------------------
 
-@test "rf-dump --json: rf-cat --json makes the same stream of it, for streams of every kind" {
+@test "rf-dump --json: rf-cat --json turns the output for a stream of any kind into the same bytes" {
 	example x.rf
 	entropies e.rf
 	rf-select --chunks 4 -k 2 --margin 2 --seed 1 e.rf -o s.rf 2>/dev/null
@@ -520,7 +520,7 @@ parts() {
 	rf-dump --json x.rf | awk 'END { exit NR != 5 }'
 }
 
-@test "rf-dump --json --no-hidden: everything but hidden states and logits" {
+@test "rf-dump --json --no-hidden: leaves out hidden states and logits, and nothing else" {
 	rf-dump --json "$G/stream/rewarded.rf" | jq -c 'if .type == "seq" then
 			del(.body.hidden, .body.logits, .body.rollout.h_pred, .body.rollout.h_gt)
 		else . end | del(.body.xxh64)' >want
@@ -529,7 +529,7 @@ parts() {
 	rf-dump --json --no-hidden "$G/stream/rewarded.rf" | rf-cat --json | rf-dump --check -q
 }
 
-@test "rf-dump: what finds nothing says so, and why" {
+@test "rf-dump: says why if no row was found" {
 	found() { # found SENTENCE OPTION...: it is said, and nothing is wrong
 		local said=$1
 		shift
@@ -550,7 +550,7 @@ parts() {
 	[ "$output" = "rf-dump: --where: column 'source' is text: conditions compare numbers" ]
 }
 
-@test "rf-dump --json: a selection keeps the head, whole records and the end, if it was read" {
+@test "rf-dump --json: a selection keeps the head, whole records, and the end record if it was read" {
 	example x.rf
 	rf-dump --json x.rf >all
 	rf-dump --json -n 2 x.rf | diff <(head -n 3 all) -
@@ -572,7 +572,7 @@ parts() {
 
 # ---- head --------------------------------------------------------------------------------------
 
-@test "rf-dump --head: what the head says, and the history as commands" {
+@test "rf-dump --head: prints what the head says, and the history as commands" {
 	example x.rf
 	rf-dump --head x.rf >got
 	cat >want <<'X'
@@ -589,7 +589,7 @@ X
 	run -64 rf-dump --head --tsv x.rf
 }
 
-@test "rf-dump --head: the history of a real pipe can be typed again, and gives the same stream" {
+@test "rf-dump --head: a command of the history can be typed again and gives the same stream" {
 	entropies e.rf
 	rf-select --chunks 4 -k 2 --margin 2 --tau 0.7 --seed 3 e.rf -o s.rf 2>/dev/null
 	command=$(rf-dump --head s.rf | grep '^  rf-select ')
@@ -599,7 +599,7 @@ X
 
 # ---- --check -----------------------------------------------------------------------------------
 
-@test "rf-dump --check: one line for each whole file, nothing with -q, the first bad one ends it" {
+@test "rf-dump --check: prints a line per whole file, or none with -q, and ends at the first bad one" {
 	example x.rf
 	run -0 rf-dump --check x.rf "$G/stream/empty.rf"
 	[ "$output" = "x.rf: ok, 3 records, $(stat -c %s x.rf) bytes
@@ -614,7 +614,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	rf-dump --check -q <x.rf
 }
 
-@test "rf-dump --check: a bit that fell over anywhere is found" {
+@test "rf-dump --check: finds a flipped bit anywhere in a stream" {
 	size=$(stat -c %s "$G/stream/tokens.rf")
 	for ((i = 0; i < size; i += 37)); do
 		cp "$G/stream/tokens.rf" bad.rf && chmod u+w bad.rf
@@ -626,7 +626,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	true
 }
 
-@test "rf-dump --check: what no other stage minds, an id that occurs twice" {
+@test "rf-dump --check: refuses an id that occurs twice, which rf-dump without --check accepts" {
 	"$RF_UNITS/helper/lab" pick "$G/stream/tokens.rf" 0 1 2 3 2 1 >frames
 	"$RF_UNITS/helper/lab" seq frames >twice.rf
 	rf-dump twice.rf >/dev/null
@@ -634,14 +634,14 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	[[ $output == *"twice.rf: record 4 has the same id, 1, as record 2" ]]
 }
 
-@test "rf-dump --check: starts without the libraries of models" {
+@test "rf-dump: is not linked with the libraries of models (oneDNN, OpenMP, CUDA)" {
 	run -0 ldd "$(command -v rf-dump)"
 	[[ $output != *dnnl* && $output != *gomp* && $output != *cuda* ]]
 }
 
 # ---- checkpoints -------------------------------------------------------------------------------
 
-@test "rf-dump: a checkpoint's model, config and tensors" {
+@test "rf-dump: shows the model, config and tensors of a checkpoint" {
 	rf-dump "$G/delta" >got
 	[ "$(head -n 1 got)" = "model      delta_net, 6176 parameters, with a head of its own" ]
 	grep -q '^weights    [0-9a-f]\{16\}$' got
@@ -657,7 +657,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		awk '/^{"type":"(checkpoint|tensor)",.*}$/ { n++ } END { exit n != 32 || NR != 32 }'
 }
 
-@test "rf-dump: a run's steps" {
+@test "rf-dump: shows the steps of a run, and --check finds damage in the weights" {
 	rf-init --from "$G/delta" run
 	rf-dump run >got
 	hash=$(sed -n 's/^weights *//p' got)
@@ -676,7 +676,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -66 rf-dump none
 }
 
-@test "rf-dump: a step that a trainer removes meanwhile is not there; a damaged one is an error" {
+@test "rf-dump: a step that a trainer removes meanwhile is left out, but a damaged one is an error" {
 	rf-init --from "$G/delta" run
 	cp -r run/step-000000 run/step-000007
 	# of which there is no hash
@@ -691,7 +691,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 		"rf-dump: run/step-000007/state.json: 'model.safetensors': No such file or directory" ]]
 }
 
-@test "rf-dump --stats: minimum, maximum, mean, deviation and norm of known numbers" {
+@test "rf-dump --stats: prints minimum, maximum, mean, deviation and norm of each tensor" {
 	# a: 1 2 3 4; b: -2 in bf16 and 0.5; c: two whole numbers
 	printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\xc0\0\x3f\1\0\0\0\2\0\0\0' |
 		safetensors x.bin '{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},
@@ -712,7 +712,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -65 rf-dump --stats --sort nonsense x.bin || run -64 rf-dump --stats --sort nonsense x.bin
 }
 
-@test "rf-dump: numbers that are not finite are counted, JSON has null for them, --check refuses them" {
+@test "rf-dump: tensor elements that are not finite are counted, null in JSON, and refused by --check" {
 	printf '\0\0\xc0\x7f\0\0\x80\x7f\0\0\x80\x3f' |
 		safetensors x.safetensors '{"a\u001b[31m":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
 	rf-dump --stats x.safetensors >got
@@ -728,7 +728,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	run -78 rf-dump short.safetensors
 }
 
-@test "rf-dump: the options that exclude each other" {
+@test "rf-dump: options that exclude or require each other exit 64 and say so" {
 	while IFS='|' read -r how why; do
 		# shellcheck disable=SC2086
 		run -64 rf-dump $how "$G/stream/tokens.rf"
@@ -748,7 +748,7 @@ $G/stream/empty.rf: ok, 0 records, 93 bytes" ]
 	END
 }
 
-@test "rf-dump(1): its examples work" {
+@test "rf-dump(1): the examples of the page work" {
 	entropies entropy.rf
 	rf-select --chunks 4 -k 2 --margin 2 --seed 1 entropy.rf -o selected.rf 2>/dev/null
 	cp "$G/stream/rewarded.rf" .

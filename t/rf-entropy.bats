@@ -17,7 +17,7 @@ setup() {
 	[ "$(readlink RUN/latest)" = step-000001 ]
 }
 
-@test "rf-entropy: the same bytes for any number of threads, and on the checking device" {
+@test "rf-entropy: writes the same bytes with any number of threads and on the check device" {
 	texts 40 1:300 2:1 3:64 4:65 >in
 	for m in delta delta-hybrid delta-gate-neg gated lact lact-muon qwen; do
 		for threads in 1 2 3; do
@@ -37,7 +37,7 @@ setup() {
 	rf-entropy -m "$M" --nll --keep hidden --max-len 5000 in | cmp - want
 }
 
-@test "rf-entropy: segments change nothing" {
+@test "rf-entropy: the segment size does not change the values" {
 	texts 40 1:300 2:64 3:129 >in
 	for m in delta delta-hybrid; do
 		rf-entropy -m "$G/$m" --nll --keep hidden,logits in >whole
@@ -48,7 +48,7 @@ setup() {
 	done
 }
 
-@test "rf-entropy: entropy, nll and correct are those of the logits" {
+@test "rf-entropy: entropy, nll and correct agree with the logits" {
 	texts 40 1:50 2:2 >in
 	rf-entropy -m "$M" --nll --keep logits in >out
 	json out | jq -e --slurp 'length == 2 and all(
@@ -64,7 +64,7 @@ setup() {
 			== $r.correct.data))' >/dev/null
 }
 
-@test "rf-entropy: --dtype bf16 gives nearly the same entropies, in every family, at every --isa" {
+@test "rf-entropy: --dtype bf16 gives nearly the same entropies, in every family, at every --isa level" {
 	texts 40 1:300 2:64 >in
 	for m in delta gated lact lact-muon qwen; do
 		rf-entropy -m "$G/$m" in | json - | jq '.entropy.data[]' >f32
@@ -80,13 +80,13 @@ setup() {
 	done
 }
 
-@test "rf-entropy: a text of one token has an entropy, and no next token" {
+@test "rf-entropy: a text of one token has an entropy but no nll" {
 	texts 40 7:1 >in
 	rf-entropy -m "$M" --nll in >out
 	[ "$(json out | jq -c '[.entropy.shape, .nll.shape, .correct.shape]')" = "[[1],[0],[0]]" ]
 }
 
-@test "rf-entropy: positions, rollouts and rewards stay; what was not asked for is not there" {
+@test "rf-entropy: keeps positions, rollouts and rewards, and adds only what was asked for" {
 	rf-entropy -m "$M" "$G/stream/rewarded.rf" >out
 	json out | jq -c 'del(.entropy)' >less
 	json "$G/stream/rewarded.rf" | jq -c . | cmp - less
@@ -96,7 +96,7 @@ setup() {
 	[ "$(json nll | jq -c 'has("nll")' | sort -u)" = true ]
 }
 
-@test "rf-entropy: the head says which weights, and the options that matter" {
+@test "rf-entropy: the head names the weights and the options that change the result" {
 	rf-init --from "$M" run
 	rf-entropy -m "$M" --nll --segment 64 --threads 1 "$G/stream/tokens.rf" >out
 	rf-entropy -m run --nll --device "${RF_DEVICE:-cpu}" "$G/stream/tokens.rf" | cmp - out
@@ -105,7 +105,7 @@ setup() {
 		and .[0].tool == "rf-entropy" and .[0].options == {"dtype": "f32", "nll": true})' >/dev/null
 }
 
-@test "rf-entropy: a model that overflows ends it with 70 and the position, and no record has a NaN" {
+@test "rf-entropy: a logit that overflows exits 70 and names the position, and no NaN is written" {
 	cp -r "$M" m && chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	texts 40 1:2 2:80 >in
@@ -125,7 +125,7 @@ setup() {
 	[ ! -e whole ]
 }
 
-@test "rf-entropy: a weight that is NaN or infinite is named" {
+@test "rf-entropy: a weight that is NaN or infinite exits 70 and is named" {
 	for x in nan inf; do
 		rm -rf m && cp -r "$M" m && chmod -R u+w m
 		"$RF_UNITS/helper/model" poke m model.layers.1.attn.o_proj.weight 3 $x
@@ -134,7 +134,7 @@ setup() {
 	done
 }
 
-@test "rf-entropy: refuses what the model cannot read" {
+@test "rf-entropy: refuses a larger vocabulary, a token outside the model's, and a text over --max-len" {
 	run -65 rf-entropy -m "$M" <(texts 41 1:9)
 	[[ "$output" == *"vocabulary of 41, but the model only of 40"* ]]
 	# a stream that does not say its vocabulary, and has a token that the model has not
@@ -146,7 +146,7 @@ setup() {
 	[[ "$output" == *"the sequence has 61 tokens, more than --max-len 60"* ]]
 }
 
-@test "rf-entropy: refuses a stream of another tokenizer, and names both" {
+@test "rf-entropy: refuses a stream of another tokenizer and names both, as do rf-rollout and rf-ntp" {
 	sed 's/"vocab_size": 40/"vocab_size": 384/; s/"eos_token_id": 2/"eos_token_id": 1/' \
 		"$M/config.json" >config.json
 	rf-init --config config.json m
@@ -164,7 +164,7 @@ setup() {
 	done
 }
 
-@test "rf-entropy: usage, model and device have exit codes of their own" {
+@test "rf-entropy: bad usage, a missing or broken model and a missing device exit 64, 66, 78 and 69" {
 	run -64 rf-entropy </dev/null
 	[[ "$output" == *"-m"* ]]
 	run -64 rf-entropy -m "$M" --keep hidden,dreams "$G/stream/tokens.rf"
@@ -178,7 +178,7 @@ setup() {
 	[ "${#lines[@]}" -eq 1 ]
 }
 
-@test "rf-entropy: --dry-run reads no stream and says what it would take" {
+@test "rf-entropy: --dry-run reads no stream and states the memory that a run would take" {
 	run -0 --separate-stderr rf-entropy -m "$M" --dry-run --max-len 100000 </dev/null
 	[[ "$output" == *"sequences up to 100000 tokens"*"MiB"* ]]
 	[ -z "$stderr" ]

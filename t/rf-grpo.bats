@@ -19,7 +19,7 @@ setup() {
 	[ -z "$output" ]
 }
 
-@test "rf-grpo: a stage that was left out is said by all that had nothing to do" {
+@test "rf-grpo: rf-rollout says if no record has positions, and rf-grpo if none has rollouts" {
 	texts 40 1:30 2:31 >texts
 	rf-entropy -m "$M" texts >in
 	runs run
@@ -39,7 +39,7 @@ setup() {
 	[ -z "$output" ]
 }
 
-@test "rf-grpo: the same weights for any number of threads, and on the checking device" {
+@test "rf-grpo: trains the same weights with any number of threads and on the check device" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		batch 1:200 2:70 3:9 4:1 >in
@@ -53,7 +53,7 @@ setup() {
 	done
 }
 
-@test "rf-grpo: the same weights whatever the order of a mini-batch's records" {
+@test "rf-grpo: the order of the records in a mini-batch does not change the weights" {
 	batch 1:50 2:70 3:9 4:31 >in
 	runs a b c
 	rf-grpo -m a in
@@ -63,7 +63,7 @@ setup() {
 	run ! same_step a c
 }
 
-@test "rf-grpo: --recompute segment gives the same weights, and other segments the same gradient" {
+@test "rf-grpo: --recompute segment trains the same weights, and other segment sizes nearly the same" {
 	for m in delta delta-hybrid gated qwen lact; do
 		M=$G/$m
 		batch 1:300 2:70 >in
@@ -78,7 +78,7 @@ setup() {
 	done
 }
 
-@test "rf-grpo: one optimizer step per mini-batch, in the order of the stream; one commit" {
+@test "rf-grpo: makes one optimizer step per mini-batch, in the order of the stream, and one commit" {
 	batch 1:50 2:40 3:30 4:31 5:29 >in
 	runs a b
 	rf-grpo -m a --mini-batch 2 --log log in
@@ -98,7 +98,7 @@ setup() {
 		<(runs c && rf-grpo -m c --lr 1e-2 --mini-batch 2 --log c.log in && cat c.log) >/dev/null
 }
 
-@test "rf-grpo: in bf16 each step sees the weights of the step before" {
+@test "rf-grpo: with --dtype bf16 each step uses the weights of the step before" {
 	batch 1:50 2:40 3:70 >in
 	runs a b c
 	rf-grpo -m a --dtype bf16 --lr 1e-2 --mini-batch 1 in
@@ -110,7 +110,7 @@ setup() {
 	run ! same_step a c
 }
 
-@test "rf-grpo: the loss is the formula's, for any clip and dual clip" {
+@test "rf-grpo: loss and statistics follow the formula of PPO with clip and dual clip" {
 	batch 1:50 2:40 >in
 	runs run
 	# old log-probabilities as if other weights had drawn
@@ -155,7 +155,7 @@ setup() {
 		and .stepped' log >/dev/null
 }
 
-@test "rf-grpo: groups, spread and single rollouts" {
+@test "rf-grpo: advantages follow --group and --no-std, and a group of one needs --allow-single" {
 	batch 1:50 2:40 >in
 	runs run
 	advantages() { rf-grpo -m run --stale any --lr 0 -o out "$@" in && json out | jq -c .advantage.data; }
@@ -175,7 +175,7 @@ setup() {
 	[ "$(advantages)" = "$(advantages --group sequence)" ]
 }
 
-@test "rf-grpo: -o has the records with their advantages, in their order" {
+@test "rf-grpo: -o writes the records with their advantages, in their order" {
 	batch 3:50 1:40 2:9 >in
 	runs a b
 	rf-grpo -m a --mini-batch 2 -o out in
@@ -210,7 +210,7 @@ setup() {
 	state | cmp - before
 }
 
-@test "rf-grpo: SIGTERM before the gradient has its name: there is none, 143" {
+@test "rf-grpo: SIGTERM before the file of --grad-out is complete exits 143 and leaves no file" {
 	! ldd "$(command -v rf-grpo)" | grep -q libasan || skip "a sanitizer does not work under strace"
 	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
 	batch 1:50 >in
@@ -223,7 +223,7 @@ setup() {
 	state | cmp - before
 }
 
-@test "rf-grpo: two programs share a step: --grad-out and rf-ntp --grad-in are both losses at once" {
+@test "rf-grpo: --grad-out and then rf-ntp --grad-in make the step of both losses at once" {
 	for m in delta delta-hybrid delta-relu-tied; do
 		M=$G/$m
 		batch 1:150 2:70 3:9 4:1 >in
@@ -245,7 +245,7 @@ setup() {
 	[ "$(readlink d/latest)" = step-000000 ]
 }
 
-@test "rf-grpo: --log has a line of JSON per optimizer step, appended" {
+@test "rf-grpo: --log appends one line of JSON per optimizer step" {
 	batch 1:50 2:40 >in
 	runs run
 	rf-grpo -m run --mini-batch 1 --log log in
@@ -281,7 +281,7 @@ rewards() {
 		rf-cat --json -o "$3"
 }
 
-@test "rf-grpo: the log has the mean of every part of the rewards, over the rollouts that have it" {
+@test "rf-grpo: the log has the mean of every reward part, over the rollouts that have the part" {
 	batch 1:50 2:40 >in
 	# the first has a part of its own, the second none called cosine; one would take a key of the log
 	rewards '.parts = {cs_reward: (.total | .data |= map(. + 1))} |
@@ -307,7 +307,7 @@ rewards() {
 	[ "$(json out | jq -c .reward)" = "$(json parts | jq -c .reward)" ]
 }
 
-@test "rf-grpo: of any number of parts the log has the first 64, and the step is the same" {
+@test "rf-grpo: the log has at most 64 means of rewards, and more reward parts do not change the step" {
 	batch 1:50 2:40 3:40 >in
 	# each record has as many as it may, by names of its own that are as long as they may be
 	rewards '.total as $x | .parts = ([range(29) |
@@ -321,7 +321,7 @@ rewards() {
 	jq -se '.[1]["reward/record_3_has_part_102_of_its_own_mean"] != null' log >/dev/null
 }
 
-@test "rf-grpo: --log-gradients logs both losses' norms and the angle between them, and trains as without" {
+@test "rf-grpo: --log-gradients logs both gradients' norms and their cosine, and trains the same weights" {
 	batch 1:150 2:70 >in
 	runs a b
 	smooth rf-grpo -m a --log a.log in
@@ -338,7 +338,7 @@ rewards() {
 		and (.["grad/ntp_norm"] / .["actor/grad_norm_ttt"] - 1 | fabs < 1e-6)' b.log >/dev/null
 }
 
-@test "rf-grpo: a batch that teaches nothing changes no weight; the step counts on, and that is said" {
+@test "rf-grpo: a batch with nothing to learn changes no weight, counts as a step, and is reported" {
 	texts 40 1:50 2:40 | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
 		rf-rollout -m "$M" -k 3 -n 3 --top-k 1 | rf-reward >in
 	runs run other
@@ -365,7 +365,7 @@ rewards() {
 	[[ "$output" == *"nothing to learn from"* ]]
 }
 
-@test "rf-grpo: records without rollouts give next tokens alone" {
+@test "rf-grpo: records without rollouts train the same weights as with rf-ntp" {
 	texts 40 1:50 2:40 >in
 	runs a b
 	rf-grpo -m a --mini-batch 0 in
@@ -373,7 +373,7 @@ rewards() {
 	same_step a b
 }
 
-@test "rf-grpo: --loss response counts the tokens from prompt_len on" {
+@test "rf-grpo: --loss response takes the next-token loss from prompt_len on only" {
 	rf-dump --json <(batch 1:50 2:40) | jq -c 'if .type == "seq" then .body.prompt_len = 30 else . end' |
 		rf-cat --json >in
 	runs run
@@ -385,7 +385,7 @@ rewards() {
 	[[ "$output" == *"record 1 (byte "*"prompt_len"* ]]
 }
 
-@test "rf-grpo: refuses records that lack what it needs, and says which" {
+@test "rf-grpo: refuses a record without reward or logp, or with an unknown token, and says which" {
 	batch 1:50 2:40 >in
 	runs run
 	state >before
@@ -406,7 +406,7 @@ rewards() {
 	refused 'rollout token 5 is 40'
 }
 
-@test "rf-grpo: --dry-run changes nothing, and works beside a trainer" {
+@test "rf-grpo: --dry-run changes nothing and works while a trainer holds the run" {
 	batch 1:50 >in
 	runs run
 	state >before

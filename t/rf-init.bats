@@ -23,7 +23,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run --separate-stderr rf-init --from ckpt a
 	[ -z "$output$stderr" ]
 }
-@test "rf-init: the same seed gives the same bytes, another gives others" {
+@test "rf-init: the same seed gives the same bytes, and another seed gives other weights" {
 	rf-init --config config.json --seed 1 a
 	rf-init --config config.json --seed 1 b
 	rf-init --config config.json --seed 2 c
@@ -31,7 +31,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -1 cmp -s a/model.safetensors c/model.safetensors
 	cmp a/config.json c/config.json
 }
-@test "rf-init: what is exported as f32 is the same to the byte" {
+@test "rf-init: an export as f32 keeps every bit, and so does bf16 exported to f32 and back" {
 	rf-init --from "$G/delta" --dtype f32 a
 	cmp a/model.safetensors "$G/delta/model.safetensors"
 	rf-init --from "$G/delta-relu-tied" --dtype f32 b
@@ -40,16 +40,16 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	rf-init --from d --dtype bf16 e
 	diff -r c e
 }
-@test "rf-init: config.json stays as it is but for the dtype" {
+@test "rf-init: an export changes only the dtype in config.json" {
 	rf-init --from "$G/delta-hybrid" --dtype f16 a
 	grep -v dtype a/config.json | cmp - <(cat "$G/delta-hybrid/config.json" <(echo))
 }
-@test "rf-init: a run is begun from a run, too" {
+@test "rf-init: a run can begin from another run" {
 	rf-init --from "$G/delta" a
 	rf-init --from a b
 	cmp a/latest/model.safetensors b/latest/model.safetensors
 }
-@test "rf-init: the configs of published sizes are known to the last key" {
+@test "rf-init: shipped and demo configs have no unknown key, and sizes are those of the published models" {
 	for config in "$ROOT"/pipelines/configs/*.json "$ROOT"/pipelines/demo-*.json; do
 		run -0 --separate-stderr rf-init --config "$config" --dry-run
 		[ -z "$stderr" ] || { echo "$stderr"; false; }
@@ -59,7 +59,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		[ "${lines[0]}" = "parameters"$'\t'"${size#*:}" ]
 	done
 }
-@test "rf-init: bytes are the tokenizer of a vocabulary of 384" {
+@test "rf-init: a vocabulary of 384 gets the byte tokenizer, which one of 40 cannot have" {
 	rf-init --config config.json a
 	jq -e '.tokenizer_class == "ByT5Tokenizer" and .eos_token == "</s>"' \
 		a/tokenizer_config.json >/dev/null
@@ -69,7 +69,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[[ "$output" == *"vocab_size is 40"* ]]
 	[ ! -e c ]
 }
-@test "rf-init: a tokenizer is copied from a directory, and lost on no way" {
+@test "rf-init: a tokenizer is copied from a folder and kept by runs and exports" {
 	mkdir tok
 	echo model >tok/tokenizer.model
 	echo '{}' >tok/tokenizer_config.json
@@ -87,7 +87,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[ ! -e d ]
 	nothing_left
 }
-@test "rf-init: --dry-run says how large it would be, and writes nothing" {
+@test "rf-init: --dry-run states the sizes and writes nothing" {
 	run --separate-stderr rf-init --config "$G/delta/config.json" --dry-run
 	[ "$output" = $'parameters\t6176\nweights\t24704 bytes\na step of a run\t74112 bytes' ]
 	run rf-init --from "$G/delta" --dtype bf16 --dry-run x
@@ -95,7 +95,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[ ! -e x ]
 	run -74 bash -c 'rf-init --from "$1" --dry-run >/dev/full' - "$G/delta"
 }
-@test "rf-init: nothing is overwritten" {
+@test "rf-init: refuses a folder with files in it, and leaves it as it was" {
 	mkdir full empty
 	touch full/x
 	run -64 rf-init --from "$G/delta" full
@@ -107,7 +107,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[ "$(ls full)" = x ]
 	nothing_left
 }
-@test "rf-init: mistakes on the command line are usage" {
+@test "rf-init: mistakes on the command line exit 64 with one line that names them" {
 	for words in "" "a" "--config config.json" "--config config.json --from x a" \
 		"--config config.json --dtype f32 a" \
 		"--from $G/delta --seed 1 a" "--from $G/delta --tokenizer bytes a" \
@@ -138,7 +138,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[[ "$output" =~ ^"rf-init "[0-9]+\.[0-9]+$ ]] && [ -z "$stderr" ]
 	run -74 bash -c 'rf-init --help >/dev/full'
 }
-@test "rf-init: bad input has its code and one line" {
+@test "rf-init: bad input exits 66, 74 or 78 with one line that names it" {
 	run -66 --separate-stderr rf-init --config nowhere a
 	[ "$stderr" = "rf-init: nowhere: No such file or directory" ]
 	run -66 rf-init --from nowhere a
@@ -153,7 +153,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	[[ "$stderr" == "rf-init: broken/model.safetensors: "* ]]
 	run -74 rf-init --from "$G/delta" nowhere/a
 }
-@test "rf-init: what should be known about a checkpoint is said" {
+@test "rf-init: warns of unknown config keys and of a missing lm_head.weight" {
 	cp -r "$G/delta-relu-tied" a
 	chmod -R u+w a
 	sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false, "wheels": 4/' a/config.json
@@ -164,19 +164,19 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	run -0 --separate-stderr rf-init --config config.json c
 	[ "$stderr" = "rf-init: config.json: warning: these keys are unknown and have no effect: cogs" ]
 }
-@test "rf-init: of widths that do not divide all are named" {
+@test "rf-init: an error about widths that do not divide names both of them" {
 	jq '.hidden_size = 65 | .num_heads = 2 | del(.attn)' "$G/delta/config.json" >config.json
 	run -78 rf-init --config config.json a
 	[[ "$output" == *"hidden_size (65)"*"num_heads (2)"* ]]
 }
-@test "rf-init: a full disk is 74 and leaves nothing" {
+@test "rf-init: a write that fails for its size exits 74 and leaves nothing behind" {
 	run -74 bash -c "ulimit -f 20; exec rf-init --config config.json a"
 	[[ "$output" == "rf-init: .a.tmp-"*"/model.safetensors: write: File too large" ]]
 	run -74 bash -c "ulimit -f 20; exec rf-init --from '$G/delta' a"
 	[ "$(ls)" = config.json ]
 	nothing_left
 }
-@test "rf-init: SIGTERM and SIGINT leave nothing" {
+@test "rf-init: SIGTERM and SIGINT leave nothing behind" {
 	strace -f -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
 	export ASAN_OPTIONS=detect_leaks=0 # which cannot work under strace
 	for signal in TERM:143 INT:130; do
@@ -191,7 +191,7 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 	done
 }
 
-@test "rf-init: every size that is shipped is read, and none of its keys is unknown" {
+@test "rf-init: --dry-run reads every shipped config and prints no warning" {
 	for c in "$ROOT"/pipelines/configs/*.json; do
 		run --separate-stderr rf-init --config "$c" --dry-run model
 		[ "$status" -eq 0 ]

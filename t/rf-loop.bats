@@ -82,7 +82,7 @@ none_of() { [ -z "$(session "$1")" ]; }
 # A line whose first stage says in the file `here` that it is there, and waits for the file `go`.
 waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
-@test "rf-loop: a batch is a line and a commit, and the line is what one would type" {
+@test "rf-loop: each batch runs the line once and makes one commit, with the bytes of typing it by hand" {
 	run -0 --separate-stderr loop run
 	[ -z "$output" ]
 	[ "$(steps run)" = $'6\t3' ]
@@ -100,7 +100,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 		<<<"$stderr")" -eq 3 ]
 }
 
-@test "rf-loop: what depends on the batch stands in the environment, and nothing on standard input" {
+@test "rf-loop: the line gets its batch in environment variables, and nothing on standard input" {
 	L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line'
 	export L="$L; echo >>line; $LINE"
 	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM$TO$ORDER$STREAM" >>after
@@ -114,7 +114,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ -d run/streams ]
 }
 
-@test "rf-loop: an epoch has every sequence at most once, and the next another order" {
+@test "rf-loop: an epoch has every sequence at most once, and the next epoch has another order" {
 	rf-cat --range 0:7 -o seven.rf corpus.rf
 	export L='rf-cat --range $FROM:$TO "$ORDER" | tee batch-$BATCH.rf | rf-ntp -m "$RUN" --at $AT'
 	loop run --data seven.rf --batch 3 --batches 4 --seed 5
@@ -128,7 +128,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"seven.rf has 7 sequences, fewer than a batch of 8"* ]]
 }
 
-@test "rf-loop: more batches go on where fewer ended; the same again, or fewer, do nothing and say so" {
+@test "rf-loop: more --batches continue the run; the same or fewer do nothing and say so" {
 	loop run --batches 1
 	loop run --batches 3
 	same_as_want run
@@ -140,7 +140,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	diff -r before run
 }
 
-@test "rf-loop: any name will do for a run: blanks, wildcards, backslashes, one like an option" {
+@test "rf-loop: a run may have any name, with blanks, wildcards, backslashes or a dash in front" {
 	loop w1 --batches 1
 	for name in 'a b' 'w[1]' 'w\' -r7 "it's \$HOME" deep/er/run; do
 		loop "$name" --batches 1
@@ -153,7 +153,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(steps w1)" = $'2\t1' ]
 }
 
-@test "rf-loop: wrong words are said to be wrong, and leave nothing" {
+@test "rf-loop: missing or wrong arguments are named in the error and leave nothing behind" {
 	rf-init --from ckpt old
 	while IFS='|' read -r status message words; do
 		eval "run -$status rf-loop $words"
@@ -173,7 +173,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run ] && [ ! -e ckpt/data ]
 }
 
-@test "rf-loop: the status of the stage that failed is the loop's, and lies in data/status" {
+@test "rf-loop: the status of a stage that failed becomes the loop's and is written to data/status" {
 	L='exit 3' run -3 loop run
 	[[ "$output" == *"rf-loop: run: batch 1: a stage failed with status 3" ]]
 	[ "$(cat run/data/status)" = $'3\tbatch 1: a stage failed with status 3' ]
@@ -189,7 +189,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ ! -e run/data/status ]
 }
 
-@test "rf-loop: a line must commit once" {
+@test "rf-loop: a line that commits nothing or twice is an error, and so is a commit by --after" {
 	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
 	[[ "$output" == *"batch 1: no stage failed, but nothing was committed"* ]]
 	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' \
@@ -199,7 +199,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"batch 1 is done: --after committed to the run, which only the line may do"* ]]
 }
 
-@test "rf-loop: --after is run once after each commit, and once more before the next batch if it failed" {
+@test "rf-loop: --after is run once after each commit, and again at the next start if it did not succeed" {
 	run -5 loop run --after 'echo $AT >>seen; exit 5'
 	[[ "$output" == *"batch 1 is done: --after failed with status 5"* ]]
 	[ "$(steps run)" = $'2\t1' ]
@@ -218,7 +218,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(paste -sd' ' killed)" = "2 2" ]
 }
 
-@test "rf-loop: a signal ends the whole pipeline once, and leaves the run as it was" {
+@test "rf-loop: SIGTERM, SIGINT or SIGHUP ends the whole pipeline once and leaves the run as it was" {
 	for signal in TERM INT HUP; do
 		rm -rf run here
 		L='trap "echo end >>ends" TERM; touch here; sleep 1000 & wait; wait; sleep .2; exit 9' begin \
@@ -235,7 +235,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	done
 }
 
-@test "rf-loop: a second signal kills what does not end at the first" {
+@test "rf-loop: a second SIGTERM kills processes that ignore the first" {
 	L='trap "" TERM; touch here; sleep 1000; sleep 1000' begin run
 	until_true test -e here
 	loop=$(holder run)
@@ -247,7 +247,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	until_true none_of "$shell"
 }
 
-@test "rf-loop: nohup keeps it from SIGHUP" {
+@test "rf-loop: goes on after SIGHUP if it was started under nohup" {
 	L=$(waiting) && export L
 	(
 		trap '' HUP
@@ -261,7 +261,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	ended 0
 }
 
-@test "rf-loop: where it is stopped and continued, so is the pipeline" {
+@test "rf-loop: stopping and continuing the loop stops and continues its pipeline" {
 	L=$(waiting) begin run
 	until_true test -e here
 	loop=$(holder run)
@@ -285,7 +285,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want run
 }
 
-@test "rf-loop: where it is killed, stopped or not, its pipeline ends too" {
+@test "rf-loop: killing the loop, running or stopped, ends its pipeline" {
 	for how in KILL 'STOP KILL'; do
 		rm -f here
 		L=$(waiting) begin run
@@ -304,7 +304,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want run
 }
 
-@test "rf-loop: what outlives a loop is waited for, and its commit counts" {
+@test "rf-loop: waits for processes that outlived a killed loop, and counts what they commit" {
 	for end in true false; do
 		rm -rf run here go
 		export L='touch here; until [ -e go ]; do sleep .02; done; '$end' && '$LINE
@@ -332,7 +332,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	done
 }
 
-@test "rf-loop: one at a time: the second says who works, or waits for its end" {
+@test "rf-loop: a second loop on a run exits 75 and names the first, or with --wait waits for its end" {
 	L=$(waiting) begin run
 	until_true test -e here
 	loop=$(holder run)
@@ -351,7 +351,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want run
 }
 
-@test "rf-loop: a trainer that was started by hand is not robbed of its run" {
+@test "rf-loop: exits 75 while a trainer started by hand works on the run, and then refuses its commit" {
 	L=false run -1 loop run
 	rf-cat --range 0:4 corpus.rf >four.rf
 	{ until [ -e go ]; do sleep .05; done; cat four.rf; } | rf-ntp -m run --at 0 3>&- &
@@ -365,7 +365,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"the run: it has 1 commits, and the loop made only the first 0"* ]]
 }
 
-@test "rf-loop: words stand from the first commit on, and what differs is shown" {
+@test "rf-loop: settings may not change after the first commit, and what differs is shown" {
 	loop run --batches 1
 	while IFS='|' read -r shown words; do
 		eval "run -65 loop run --batches 2 $words"
@@ -396,14 +396,14 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -65 loop run --seed 7
 }
 
-@test "rf-loop: a word of several lines is shown by lines" {
+@test "rf-loop: of a setting with several lines only the lines that differ are shown" {
 	loop run --batches 1 --words $'one\ntwo\nthree'
 	run -65 loop run --words $'one\n2\nthree'
 	[ "$(grep -c '^rf-loop: run: [<>] ' <<<"$output")" -eq 2 ]
 	[[ "$output" == *'run: <  two'*'run: >  2'* ]]
 }
 
-@test "rf-loop: until a batch is done other words are taken, and nothing stays of those before" {
+@test "rf-loop: until a batch is done settings may change, and nothing made with the old ones stays" {
 	rf-init --config "$P/config.json" --seed 2 wrong
 	L='echo "{}" >>"$RUN/log.jsonl"; touch "$STREAM"; false' run -1 loop run --from wrong --keep-streams
 	[ -e run/streams/step-000000.rf ]
@@ -417,7 +417,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(jq .step run/log.jsonl | paste -sd' ')" = "0 1 2 3 4 5" ]
 }
 
-@test "rf-loop: what it did not make stays, wherever it lies and whatever words come" {
+@test "rf-loop: files that it did not make stay, wherever they are and whatever settings change" {
 	mkdir -p exp/data/raw
 	cp corpus.rf exp/data/train.rf
 	touch exp/data/valid.rf exp/data/raw/text exp/data/notes
@@ -434,7 +434,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want exp
 }
 
-@test "rf-loop: of a run that is there nobody needs to say where it began" {
+@test "rf-loop: --from is not needed for a run that exists" {
 	again() { rf-loop -m run --data corpus.rf --batches 3 --batch 4 "$@" -- "${L:-$LINE}"; }
 	run -64 again
 	L=false run -1 loop run
@@ -444,7 +444,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	run -65 again --seed 7
 }
 
-@test "rf-loop: commits that it did not make are no batches of its data" {
+@test "rf-loop: refuses commits that others made after its own, and counts those made before its first" {
 	loop run --batches 2
 	rf-cat --range 0:4 corpus.rf >four.rf
 	rf-ntp -m run four.rf
@@ -466,7 +466,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[[ "$output" == *"hand: the run has 1 commits that no loop made: they count as batches"* ]]
 }
 
-@test "rf-loop: data are a regular file, and none of the loop's own" {
+@test "rf-loop: --data must be a regular file that is not one of the loop's own" {
 	mkdir -p run/data
 	cp corpus.rf run/data/epoch-0.rf
 	run -64 loop run --data run/data/epoch-0.rf
@@ -480,7 +480,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$output" = "rf-loop: the line after -- is empty (try --help)" ]
 }
 
-@test "rf-loop: what --make made and is no stream goes, so that the next can make it" {
+@test "rf-loop: a file of --make that is no stream is removed so that --make can run again" {
 	mv corpus.rf source.rf
 	run -65 loop run --make 'echo hello >"$DATA"'
 	[[ "$output" == *"--make created unusable data, which was removed"* ]]
@@ -489,7 +489,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want run
 }
 
-@test "rf-loop: other words begin from the checkpoint as it is now" {
+@test "rf-loop: with changed settings a run without batches begins from the checkpoint as it is now" {
 	L=false run -1 loop run
 	rf-init --config "$P/config.json" --seed 9 new
 	rm -r ckpt && mv new ckpt
@@ -497,7 +497,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	cmp run/step-000000/model.safetensors ckpt/model.safetensors
 }
 
-@test "rf-loop: data that are exchanged while it works are not trained on" {
+@test "rf-loop: refuses to go on when its data were exchanged while it works" {
 	rf-cat --range 0:8 corpus.rf >eight.rf
 	rf-cat --range 8:16 corpus.rf >others.rf
 	cp eight.rf data.rf
@@ -506,7 +506,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ "$(steps run)" = $'4\t2' ]
 }
 
-@test "rf-loop: commits of others are refused again and again, also where it made none itself" {
+@test "rf-loop: refuses extra commits at every start, but a batch counts if its line fails after committing" {
 	loop run --batches 1
 	rf-cat --range 0:4 corpus.rf >four.rf
 	rf-ntp -m run four.rf
@@ -525,7 +525,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want late
 }
 
-@test "rf-loop: what --make made is removed only where it still is that" {
+@test "rf-loop: removes a file that --make made only if it is still the same file" {
 	make='rf-cat --range 0:9 corpus.rf -o "$DATA"'
 	L=false run -1 loop run --data n.rf --make "$make"
 	cp corpus.rf n.rf
@@ -541,7 +541,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	[ -e first/data/own.rf ] && [ ! -e second/data/own.rf ]
 }
 
-@test "rf-loop: an order of data that no words tell of is not taken, nor is another file of the user's" {
+@test "rf-loop: refuses an order of data that no data/words describes, and leaves other files alone" {
 	rf-init --from ckpt run
 	mkdir run/data
 	cp corpus.rf run/data/epoch-0.rf
@@ -553,7 +553,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	cmp corpus.rf run/data/epoch-valid.rf
 }
 
-@test "rf-loop: the same lines in another order are other words" {
+@test "rf-loop: --words with the same lines in another order or number are other settings" {
 	loop run --words $'a\nb\nc' --batches 1
 	for words in $'a\nc\nb' $'a\nb\nc\nc'; do
 		run -65 loop run --words "$words"
@@ -563,7 +563,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 	same_as_want run
 }
 
-@test "rf-loop: data that --make was making when it ended are made anew" {
+@test "rf-loop: data that --make did not finish are made anew, and finished data are kept" {
 	mv corpus.rf source.rf
 	L=$LINE run -5 loop run --make 'head -c 300 source.rf >"$DATA"; exit 5'
 	[ ! -e corpus.rf ]
@@ -592,7 +592,7 @@ on_terminal() {
 		echo status $?' /dev/null </dev/null
 }
 
-@test "rf-loop: a command that wants to read the terminal is ended, which is said; one that writes is not" {
+@test "rf-loop: a command that reads the terminal is ended with a message, but one may write to it" {
 	command -v script >/dev/null || skip "no script(1)"
 	run -0 on_terminal 'read -r word </dev/tty; true'
 	said='tried to read from the terminal, which no command may: give it its input in a file or in'
@@ -601,14 +601,14 @@ on_terminal() {
 	[[ "$output" == *'said by a stage'*'status 1'* ]]
 }
 
-@test "rf-loop: of the data only the order of the epoch is kept" {
+@test "rf-loop: of the orders of the data only that of the current epoch is kept" {
 	loop run --batches 1
 	touch run/data/epoch-{7,12}.rf run/data/epoch-notes
 	loop run
 	[ "$(cd run/data && echo epoch-*)" = 'epoch-0.rf epoch-notes' ]
 }
 
-@test "rf-loop: --make makes the data where they are not there, once" {
+@test "rf-loop: --make runs only if the data are missing, and must make the same data again" {
 	mv corpus.rf source.rf
 	make='echo made >>made; rf-cat -o "$DATA" source.rf'
 	loop run --make "$make" --batches 1
@@ -630,7 +630,7 @@ on_terminal() {
 	[[ "$output" == *"corpus.rf: --make succeeded but did not create this file"* ]]
 }
 
-@test "rf-loop: data that are damaged, or no stream, are refused" {
+@test "rf-loop: refuses data that are damaged or no stream" {
 	head -c -1 corpus.rf >cut.rf
 	run -65 loop run --data cut.rf
 	[[ "$output" == *"cut.rf: "*truncated* ]]
@@ -639,7 +639,7 @@ on_terminal() {
 	[[ "$output" == *"text.rf: not an rf stream"* ]]
 }
 
-@test "rf-loop: where the newest step was removed it goes on from the newest that is there" {
+@test "rf-loop: if the newest step was removed, it goes on from the newest one that is left" {
 	loop run
 	rm -r run/step-000006
 	run -0 loop run
@@ -647,7 +647,7 @@ on_terminal() {
 	same_as_want run
 }
 
-@test "rf-loop: while a line runs the loop takes no processor, and its guard next to none" {
+@test "rf-loop: while a line runs, the loop uses no processor and its guard next to none" {
 	L=$(waiting) begin run
 	until_true test -e here
 	loop=$(holder run) guard=$(guard run)
@@ -662,7 +662,7 @@ on_terminal() {
 	ended 0
 }
 
-@test "rf-loop: the time left is of the last batches, of earlier loops too; one slow one does not move it" {
+@test "rf-loop: the time left comes from the last batches, of earlier loops as well, and ignores an outlier" {
 	export L='[ $BATCH -lt $MAX ] && '$LINE
 	MAX=1 run -1 loop run --batches 22
 	for s in 60 60 60 100000 60 60 60 60; do printf '1\t2\t%d000000\n' $s >>run/data/times.tsv; done
@@ -676,7 +676,7 @@ on_terminal() {
 	[[ "$output" == *"batch 4 of 22, step 8, loss "*", 3 h 36 min left"* ]]
 }
 
-@test "rf-loop: on a terminal a bar, in one line that is rewritten" {
+@test "rf-loop: on a terminal it shows a bar in one line that is rewritten" {
 	command -v script >/dev/null || skip "no script(1)"
 	rm -rf run
 	SHELL=/bin/bash TERM=xterm script -qefc 'loop run --phase it' /dev/null </dev/null >shown
@@ -687,7 +687,7 @@ on_terminal() {
 	same_as_want run
 }
 
-@test "rf-loop: a batch is over when all of its processes are" {
+@test "rf-loop: a batch waits for background processes of its line, except those in another session" {
 	L="$LINE; { sleep .3; echo late >>late; } & setsid sleep 1000 3>&- & echo \$! >>own" loop \
 		run --batches 2
 	[ "$(wc -l <late)" -eq 2 ]
@@ -729,21 +729,21 @@ at_each_call() {
 	done
 }
 
-@test "rf-loop: a signal, or an end, at any of its system calls, between two batches too, does no harm" {
+@test "rf-loop: after SIGTERM or SIGKILL at any system call the same command ends at the same bytes" {
 	loop first --batches 1
 	prepare() { rm -rf run; cp -a first run; }
 	at_each_call TERM
 	at_each_call KILL
 }
 
-@test "rf-loop: killed while other words take the place of the first, they go on from a clean beginning" {
+@test "rf-loop: killed while changed settings replace the old ones, the run still begins cleanly" {
 	rf-init --config "$P/config.json" --seed 2 wrong
 	L='echo "{}" >>"$RUN/log.jsonl"; false' run -1 loop first --from wrong
 	prepare() { rm -rf run; cp -a first run; }
 	at_each_call KILL
 }
 
-@test "rf-loop: killed, interrupted and stopped again and again it loses no batch and does none twice" {
+@test "rf-loop: killed, interrupted and stopped at random it loses no batch and does none twice" {
 	[ -n "${RF_ALL:-}" ] && times=1000 || times=24
 	run -0 python3 "$BATS_TEST_DIRNAME/helper/kills.py" $times "$RANDOM"
 	[ "$output" = "$times kills" ]

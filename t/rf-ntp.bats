@@ -26,7 +26,7 @@ prompted() {
 		"$PWD/in" rf-ntp --eval -m "$M"
 }
 
-@test "rf-ntp: one optimizer step per stream, unless --mini-batch" {
+@test "rf-ntp: makes one optimizer step per stream, or one per mini-batch with --mini-batch" {
 	texts 40 1:50 2:60 3:9 >in
 	runs a b c
 	run -0 rf-ntp -m a in
@@ -42,7 +42,7 @@ prompted() {
 	same_step b c
 }
 
-@test "rf-ntp: the same weights for any number of threads, order of records, on the checking device" {
+@test "rf-ntp: threads, record order, --recompute and the check device do not change the weights" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		texts 40 1:200 2:70 3:9 4:1 >in
@@ -58,7 +58,7 @@ prompted() {
 	done
 }
 
-@test "rf-ntp: --eval prints what rf-entropy --nll says, over all tokens or the response's" {
+@test "rf-ntp: --eval prints the means of rf-entropy --nll, over all tokens or those of the response" {
 	prompted 1:50 2:300 3:20 4:1 5:21 >in
 	rf-entropy -m "$M" --nll in >nll
 	rf-ntp --eval -m "$M" in >all
@@ -77,7 +77,7 @@ prompted() {
 	jq -e '.tokens == 311' response >/dev/null
 }
 
-@test "rf-ntp: --eval changes nothing, of a run or of a checkpoint" {
+@test "rf-ntp: --eval changes nothing in a run or a checkpoint" {
 	prompted 1:50 >in
 	runs run
 	chmod -R a-w run
@@ -105,7 +105,7 @@ prompted() {
 	run -64 rf-ntp --eval -m "$M" --grad-in g in
 }
 
-@test "rf-ntp: --eval of nothing is an error, unless --allow-empty" {
+@test "rf-ntp: --eval without tokens to evaluate is an error, unless --allow-empty is given" {
 	for in in "$G/stream/empty.rf" <(texts 40 1:1); do
 		run -65 rf-ntp --eval -m "$M" "$in"
 		[[ "$output" == *"no tokens to evaluate"* ]]
@@ -116,7 +116,7 @@ prompted() {
 	[[ "$output" == *"prompt_len"* ]]
 }
 
-@test "rf-ntp: --eval --loss response says which records have nothing that counts" {
+@test "rf-ntp: --eval --loss response says how many records have no tokens behind their prompt" {
 	# prompts of 40 and 9 tokens, and a record of 30
 	texts 40 1:30 2:30 | edited 'if .seq == 1 then .body.prompt_len = 30
 		elif .seq == 2 then .body.prompt_len = 9
@@ -132,7 +132,7 @@ prompted() {
 	[ -z "$stderr" ]
 }
 
-@test "rf-ntp: options without effect are mistakes" {
+@test "rf-ntp: options that would have no effect exit 64" {
 	texts 40 1:30 >in
 	runs run
 	for how in "--log f" "--lr 3" "--mini-batch 2" "--at 0" "--ntp-coef 1" "--recompute none" \
@@ -166,7 +166,7 @@ prompted() {
 	[[ "$output" == "rf-ntp: 1 of 1 mini-batches had nothing to learn from"* ]]
 }
 
-@test "rf-ntp: takes the texts of any stream, whatever made its rollouts" {
+@test "rf-ntp: trains on the texts of any stream, with or without rollouts" {
 	runs a b
 	rf-ntp -m a "$G/stream/tokens.rf"
 	rf-ntp -m b "$G/stream/rewarded.rf"
@@ -174,7 +174,7 @@ prompted() {
 	rf-ntp -m a <(batch 1:30)
 }
 
-@test "rf-ntp: --ntp-coef scales the gradient" {
+@test "rf-ntp: --ntp-coef scales the gradient and not the logged loss" {
 	texts 40 1:50 >in
 	runs a b
 	rf-ntp -m a --lr 0 --log log in

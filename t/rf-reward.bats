@@ -44,11 +44,11 @@ gone() {
 	promises filter "$G/stream/rewarded.rf" rf-reward --exec 'exec sed -uEf judge.sed'
 }
 
-@test "rf-reward: reference cases" {
+@test "rf-reward: rewards agree with the reference cases" {
 	unit rewards "$G"
 }
 
-@test "rf-reward: the parts that another implementation stored come back" {
+@test "rf-reward: computes the same parts as another implementation stored in a stream" {
 	rf-reward --kind hybrid "$G/stream/rewarded.rf" >out
 	records same "$G/stream/rewarded.rf" out
 	run ! records same "$G/stream/rewarded.rf" <(rf-reward --kind cosine out)
@@ -56,7 +56,7 @@ gone() {
 		records same "$G/stream/rewarded.rf" -
 }
 
-@test "rf-reward: the kind decides the total" {
+@test "rf-reward: --kind decides which part is the total" {
 	records make 3 4 0 >in
 	for kind in cosine binary hybrid edit random; do
 		rf-reward --kind $kind in >$kind.rf
@@ -69,7 +69,7 @@ gone() {
 	rf-reward in | cmp - cosine.rf
 }
 
-@test "rf-reward: random depends on seed, step, id, position and rollout alone" {
+@test "rf-reward: --kind random depends on seed, step, id, position and rollout alone" {
 	records make 30 1 5 >in
 	rf-reward --kind random in >a
 	records reverse in | rf-reward --kind random >b
@@ -80,7 +80,7 @@ gone() {
 	[ "$(records show a | tr ' ' '\n' | grep '^0\.' | sort -u | wc -l)" -eq 92 ]
 }
 
-@test "rf-reward: the order of the records does not matter" {
+@test "rf-reward: the order of the records does not change their rewards" {
 	records make 30 3 0 >in
 	rf-reward --kind hybrid in >a
 	records reverse in | rf-reward --kind hybrid | records reverse - | cmp a -
@@ -88,14 +88,14 @@ gone() {
 	records reverse in | rf-reward --exec "$J right" | records reverse - | cmp a -
 }
 
-@test "rf-reward: rollouts without hidden states are an error that says what to do" {
+@test "rf-reward: rollouts without hidden states are an error that names rf-rollout --score" {
 	records make 2 0 0 >in # no hidden states
 	run -65 --separate-stderr rf-reward -o out in
 	said='rollout has no h_pred (rf-rollout --score computes it)'
 	[[ "$stderr" == "rf-reward: in: record 1 (byte "*"): $said" ]]
 }
 
-@test "rf-reward: shifted by three of two positions is the same as by one; by two they are left out" {
+@test "rf-reward: of two positions --shift 3 does what --shift 1 does, and --shift 2 leaves them out" {
 	records make 3 4 0 >in
 	run -0 --separate-stderr bash -c 'rf-reward --shift 1 in >a'
 	[ -z "$stderr" ]
@@ -109,7 +109,7 @@ gone() {
 
 # 80 tokens in 8 chunks: with a margin of 20 the first two positions are 20 and the last two 60; of
 # 40 all are 20
-@test "rf-reward: shifted, no rollout meets its own text, where positions are the same either" {
+@test "rf-reward: --shift never compares a rollout with its own text, even where positions repeat" {
 	cat >echo.py <<-'END'
 		import json, sys
 		for line in sys.stdin:
@@ -149,7 +149,7 @@ gone() {
 		jq -c 'select(.type == "seq") | .body | has("positions") or has("rollout")')" = false ]
 }
 
-@test "rf-reward: records without rollouts pass" {
+@test "rf-reward: records without rollouts pass unchanged, which is said if no record has any" {
 	records same "$G/stream/tokens.rf" <(rf-reward "$G/stream/tokens.rf")
 	records same "$G/stream/tokens.rf" \
 		<(rf-reward --exec 'cat >&2; echo only answers count >&2' "$G/stream/tokens.rf" 2>err)
@@ -163,11 +163,11 @@ gone() {
 	[ -z "$stderr" ]
 }
 
-@test "rf-reward: starts without the model's libraries" {
+@test "rf-reward: is not linked with the libraries of models (oneDNN, OpenMP, CUDA)" {
 	run ! grep -q 'dnnl\|gomp\|cuda' <(ldd "$RF_BIN/rf-reward")
 }
 
-@test "rf-reward: mistakes on the command line are usage" {
+@test "rf-reward: mistakes on the command line exit 64" {
 	for o in "--kind cos" "--kind-name x" "--timeout -1" "--queue-limit x" "--exec=" \
 		"--exec true --kind-name a/b" "--shift -1" "--exec cat --shift 1" "--exec cat --kind hybrid" \
 		"--exec cat --seed 1" "--timeout 3" "--no-hidden"; do
@@ -175,7 +175,7 @@ gone() {
 	done
 }
 
-@test "rf-reward --exec: the command's numbers are the total, whenever it answers" {
+@test "rf-reward --exec: the command's numbers become the total, whenever it answers" {
 	records make 9 4 0 >in
 	judged 9 >want
 	for mode in right buffered late ahead slow-start extra string-id spaces no-newline; do
@@ -187,7 +187,7 @@ gone() {
 	diff <(judged 9 mine) <(records show out)
 }
 
-@test "rf-reward --exec: the command sees the computed parts, and they stay" {
+@test "rf-reward --exec: the command sees the computed parts, and they stay in the stream" {
 	records make 5 4 0 >in
 	# the reward is the edit distance, read out of the record
 	cat >parts.py <<-'END'
@@ -202,7 +202,7 @@ gone() {
 	records same a b
 }
 
-@test "rf-reward --exec: parts that the command names go into the stream beside the computed ones" {
+@test "rf-reward --exec: parts that the command names are written in addition to the computed ones" {
 	rewards() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body.reward | select(.)'; }
 	records make 5 4 0 >in
 	judged 5 >want
@@ -230,7 +230,7 @@ gone() {
 	rewards <(rf-reward out) | diff - <(rewards <(rf-reward in))
 }
 
-@test "rf-reward --exec: a part's name is a name, and is there once" {
+@test "rf-reward --exec: an invalid or repeated name of a part is an error" {
 	records make 4 4 0 >in
 	while IFS='|' read -r mode shown; do
 		run -65 --separate-stderr rf-reward --exec ": $mode; $J $mode" -o out in
@@ -246,14 +246,14 @@ gone() {
 	[ ! -e out ]
 }
 
-@test "rf-reward --exec: the head names the kind, never the command" {
+@test "rf-reward --exec: the head has the name of the kind, and never the command" {
 	records make 1 1 0 | rf-reward --exec "$J right; : secret" --kind-name mine | zstd -dcq |
 		tr -c '[:print:]' '\n' >out
 	grep -q kind-name out
 	run ! grep -q 'secret\|timeout\|hold' out
 }
 
-@test "rf-reward --exec: the history has what the command was told to be, and no kind of ours" {
+@test "rf-reward --exec: the history has --kind-name and no --kind" {
 	records make 2 2 0 >in
 	[ "$(rf-reward --exec "$J right" in | rf-dump --json | head -n 1 |
 		jq -c '.body.history[-1].options')" = '{"kind-name":"exec"}' ]
@@ -261,7 +261,7 @@ gone() {
 		jq -c '.body.history[-1].options.kind')" = '"edit"' ]
 }
 
-@test "rf-reward --exec --no-hidden: the command gets no hidden states, the stream keeps them" {
+@test "rf-reward --exec --no-hidden: the command gets no hidden states, but the stream keeps them" {
 	records make 3 2 0 >in
 	rf-reward --exec "$J right" in >a
 	rf-reward --no-hidden --exec "tee seen | $J right" in >b
@@ -270,7 +270,7 @@ gone() {
 		seen >/dev/null
 }
 
-@test "rf-reward --exec: an answer of the wrong kind is an error that names command and record" {
+@test "rf-reward --exec: a malformed answer is an error that names the command and the record" {
 	records make 4 4 0 >in
 	wrong() {
 		run -65 --separate-stderr rf-reward --exec ": $1; $J $1" -o out in
@@ -315,7 +315,7 @@ gone() {
 	wrong garbage "the answer to record id 1: $what"
 }
 
-@test "rf-reward --exec: a command that ends too early, or badly, or says too much is an error" {
+@test "rf-reward --exec: a command that exits early, fails or prints too much is an error" {
 	records make 4 4 0 >in
 	while IFS='|' read -r command what; do
 		run -65 --separate-stderr rf-reward --exec "$command" -o out in
@@ -337,7 +337,7 @@ gone() {
 		"rf-reward: --exec './nothing-here': the command exited with status 127 before it"* ]]
 }
 
-@test "rf-reward --exec: a command that hangs is ended after --timeout, with its children" {
+@test "rf-reward --exec: a command that hangs is ended after --timeout, together with its children" {
 	records make 4 4 0 >in
 	SECONDS=0
 	run -65 --separate-stderr rf-reward -o out --timeout .3 --exec 'echo $$ >pid; sleep 61 & sleep 62' in
@@ -354,14 +354,14 @@ gone() {
 	[ $SECONDS -lt 50 ]
 }
 
-@test "rf-reward --exec: what the command leaves behind when it ends well is ended too" {
+@test "rf-reward --exec: processes that the command leaves behind are ended" {
 	records make 4 4 0 >in
 	rf-reward --exec 'echo $$ >pid; sleep 61 >&2 & exec '"$J right" -o out in 2>err
 	[ "$(records show out | grep -c ' exec ')" -eq 3 ]
 	run ! running "$(cat pid)"
 }
 
-@test "rf-reward --exec: a signal that ends rf-reward ends the command too" {
+@test "rf-reward --exec: a signal that ends rf-reward also ends the command" {
 	records make 4 4 0 >in
 	for signal in TERM INT HUP; do
 		# a shell that ignores SIGINT in the background hands that down: rf-reward sets its
@@ -376,7 +376,7 @@ gone() {
 	done
 }
 
-@test "rf-reward --exec: the reader's leaving ends the command too, silently" {
+@test "rf-reward --exec: if the reader of its output leaves, it ends by SIGPIPE and ends the command" {
 	records make 400 300 0 >in
 	run bash -c "rf-reward --exec 'echo \$\$ >pid; $J right' in | head -c 1 >/dev/null
 		echo \${PIPESTATUS[0]}"
@@ -407,7 +407,7 @@ gone() {
 	[ "$(records show out | grep -c ' exec 1 2 3 4$')" -eq 7 ]
 }
 
-@test "rf-reward --exec: a record goes on before the next one comes" {
+@test "rf-reward --exec: a record is passed on before the next one arrives" {
 	records make 1 4 0 >in
 	mkfifo pipe
 	# all but the end record of a stream, then nothing for a while
@@ -421,7 +421,7 @@ gone() {
 	[ "$size" -gt 400 ]
 }
 
-@test "rf-reward --exec: more records than --queue-limit that wait for a first answer are an error" {
+@test "rf-reward --exec: more than --queue-limit bytes of records without a first answer are an error" {
 	records make 40 2000 0 >in
 	run -65 --separate-stderr rf-reward -o out --queue-limit 1M --exec "$J late" in
 	said=': the command has not answered yet, and more than 1048576 bytes of records wait for it'
@@ -430,7 +430,7 @@ gone() {
 }
 
 # In a copy of the sources a part is planted: how many of a rollout's different tokens its text has, too.
-@test "rf-reward: a new part is one function and one row of one file" {
+@test "rf-reward: a new reward part takes one function and one row in one source file" {
 	[ -n "${RF_ALL:-}" ] || [ -e "$ROOT/build/librf.a" ] || skip "minutes: make check-all"
 	load model
 	export RF_DEVICE=cpu # the copy is built without the others

@@ -18,7 +18,7 @@ placed() {
 	else . end" "${@:2}"
 }
 
-@test "rf-rollout: every token is the one that seed, step, id, position and rollout give, from row s-1 on" {
+@test "rf-rollout: seed, step, id, position and rollout determine every token, drawn from row s-1 on" {
 	chosen 6 5 1:300 2:40 77:65 >in
 	rf-rollout -m "$M" -k 5 -n 6 in >out
 	helper model draws "$M" 0 0 0 0 1 out
@@ -29,7 +29,7 @@ placed() {
 	helper model draws "$M" 0 0 1 0 1 out
 }
 
-@test "rf-rollout: --top-k and --top-p draw from fewer tokens, and logp is over all of them" {
+@test "rf-rollout: --top-k and --top-p draw from fewer tokens, but logp is over all tokens" {
 	chosen 6 5 1:300 2:40 >in
 	rf-rollout -m "$M" -k 5 -n 6 --top-k 3 in >out
 	helper model draws "$M" 0 0 0 3 1 out
@@ -46,7 +46,7 @@ placed() {
 	[ "$(drawn greedy)" != "$(drawn other)" ]
 }
 
-@test "rf-rollout: what is drawn follows softmax at the temperature" {
+@test "rf-rollout: tokens are drawn by the softmax at --temperature" {
 	chosen 1 1 3:70 >in
 	for temperature in 1 0.8 2; do
 		rf-rollout -m "$M" -k 1 -n 20000 --temperature $temperature in >out
@@ -57,7 +57,7 @@ placed() {
 		sed 's/"temperature":2/"temperature":1/' | rf-cat --json)
 }
 
-@test "rf-rollout: the end of the sequence is never drawn, unless --eos" {
+@test "rf-rollout: the tokens that end a sequence are drawn only with --eos" {
 	chosen 4 5 1:60 2:60 >in
 	cp -r "$M" m && chmod -R u+w m
 	sed -i 's/"eos_token_id": 2/"eos_token_id": [2, 5, 30]/' m/config.json
@@ -69,7 +69,7 @@ placed() {
 		wc -l)" -eq 3 ]
 }
 
-@test "rf-rollout: --score of what was drawn gives the same values" {
+@test "rf-rollout: --score gives the values that were written when the rollouts were drawn" {
 	for m in delta delta-hybrid delta-gate-neg; do
 		M=$G/$m
 		chosen 5 7 1:300 2:41 3:64 | rf-rollout -m "$M" -k 7 -n 3 --temperature 0.9 >drawn
@@ -80,7 +80,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: --score fills in what rollouts made elsewhere lack" {
+@test "rf-rollout: --score adds the values that rollouts made elsewhere lack" {
 	rf-rollout -m "$M" --score "$G/stream/rewarded.rf" >want
 	rf-dump --json "$G/stream/rewarded.rf" |
 		jq -c 'if .body.rollout then del(.body.rollout["logp", "h_pred", "h_gt"]) else . end' |
@@ -93,7 +93,7 @@ placed() {
 	run ! "$RF_UNITS/helper/model" near other want logp
 }
 
-@test "rf-rollout: the same bytes for any number of threads, and on the checking device" {
+@test "rf-rollout: writes the same bytes with any number of threads and on the check device" {
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:64 >in
@@ -109,7 +109,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: the same tokens for any segment, order of the records, and company of other rollouts" {
+@test "rf-rollout: tokens depend neither on segments nor on the order of records nor on other rollouts" {
 	for m in delta delta-hybrid; do
 		M=$G/$m
 		chosen 5 6 1:300 2:41 3:1100 4:8 >in
@@ -132,7 +132,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: another seed or step draws other tokens; --draw-step draws those of a step" {
+@test "rf-rollout: another seed or step draws other tokens, and --draw-step draws those of a given step" {
 	chosen 5 6 1:300 >in
 	rf-init --from "$M" run
 	rf-rollout -m "$M" -k 6 in >bare
@@ -149,7 +149,7 @@ placed() {
 	[ "$(drawn again)" = "$(drawn one)" ]
 }
 
-@test "rf-rollout: positions at the very ends, several at one row, in any order" {
+@test "rf-rollout: positions may repeat, in any order and up to the ends where k tokens follow" {
 	texts 40 1:9 2:70 3:2 | rf-entropy -m "$M" --keep hidden,logits >in
 	positions() { placed "$1" in; }
 	positions '{"1": [8, 1, 8, 4], "2": [65, 69, 64, 1, 65, 65], "3": [1]}' >some
@@ -169,7 +169,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: of a text that slides past its windows: what one that is kept gives, in any order" {
+@test "rf-rollout: a text that slides past its windows gives the rollouts of a text kept whole" {
 	local at='{"1": [324, 64, 1, 65, 128, 64, 200, 129], "3": [65, 1], "4": [70, 64, 3]}'
 	for m in lact lact-long delta-hybrid; do
 		M=$G/$m
@@ -194,7 +194,7 @@ placed() {
 	done
 }
 
-@test "rf-rollout: rewards and advantages of older rollouts go; a record without positions stays as it is" {
+@test "rf-rollout: removes old rewards and advantages, and leaves a record without positions as it is" {
 	rf-init --from "$M" run
 	rf-grpo -m run --stale any -o in "$G/stream/rewarded.rf"
 	rf-rollout -m "$M" -k 3 in >out
@@ -206,14 +206,14 @@ placed() {
 	[ "$(json <(rf-rollout -m "$M" --score plain))" = "$(json plain)" ]
 }
 
-@test "rf-rollout: the head says which weights, and the options that matter" {
+@test "rf-rollout: the history has the options that change the result" {
 	rf-rollout -m "$M" -k 3 -n 2 --threads 2 --segment 64 "$G/stream/rewarded.rf" >out
 	rf-dump --json out | jq -se '.[0].body.history[-1] | .tool == "rf-rollout"
 		and .options == {"dtype": "f32", "length": 3, "rollouts": 2, "temperature": 1, "top-p": 1,
 			"top-k": 0, "eos": false, "score": false, "seed": 0, "draw-step": -1}' >/dev/null
 }
 
-@test "rf-rollout: tokens that the model has and the tokenizer has not: and all stages take them" {
+@test "rf-rollout: may draw tokens that the tokenizer lacks, and all later stages take them" {
 	jq '.vocab_size = 500 | .eos_token_id = 1' "$M/config.json" >config.json
 	rf-init --config config.json m
 	rf-init --from m run
@@ -244,7 +244,7 @@ placed() {
 	[ "$(rf-entropy -m m in | rf-dump --json | jq 'select(.type == "head").body.vocab')" = 384 ]
 }
 
-@test "rf-rollout: a model that overflows ends it with 70" {
+@test "rf-rollout: a model that overflows exits 70 and names the rollout and its position" {
 	cp -r "$M" m && chmod -R u+w m
 	"$RF_UNITS/helper/model" poke m lm_head.weight 83 3e38
 	run -70 --separate-stderr bash -c 'rf-rollout -m m -k 3 -n 8 "$0" >out' "$G/stream/rewarded.rf"
@@ -253,7 +253,7 @@ placed() {
 	run -65 rf-cat out
 }
 
-@test "rf-rollout: more rollouts than memory holds are 71" {
+@test "rf-rollout: more rollouts than fit into memory exit 71 with one line" {
 	texts 40 1:70000 | edited 'if .type == "seq" then
 		.body.positions = {dtype: "<i4", shape: [65536], data: [range(1; 65537)]}
 	else . end' >in
@@ -261,7 +261,7 @@ placed() {
 	[ "${#lines[@]}" -eq 1 ]
 }
 
-@test "rf-rollout: usage errors" {
+@test "rf-rollout: option values out of range exit 64" {
 	run -64 rf-rollout -k 3 </dev/null
 	for bad in '-k 0' '-n 0' '--temperature 0' '--temperature nan' '--top-p 0' '--top-p 1.5' \
 		'--top-k -1' '--draw-step -2' '--seed -1'; do

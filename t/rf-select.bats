@@ -11,7 +11,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 		rf-select --mode uniform --chunks 2 -k 2 --margin 2
 }
 
-@test "rf-select: positions are those of another implementation" {
+@test "rf-select: positions agree with those of another implementation" {
 	# by a Python program written from the description: XXH64, Philox, softmax, all in double
 	records make 6 4 9 | rf-select --chunks 5 -k3 --smooth 6 --tau 0.3 --margin 2 --seed 77 >out
 	diff - <(records show out) <<-'END'
@@ -31,7 +31,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	END
 }
 
-@test "rf-select: --k is now -k or --length; it still works, says so, and all three give the same bytes" {
+@test "rf-select: the old --k still works with a warning and gives the same bytes as -k and --length" {
 	records make 3 1 0 >in
 	rf-select -k 7 in >want
 	rf-select --length 7 in | cmp - want
@@ -41,7 +41,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	[ "$(rf-dump --json want | head -n 1 | jq '.body.history[-1].options.k')" -eq 7 ]
 }
 
-@test "rf-select: what is drawn does not depend on the order of the records" {
+@test "rf-select: the order of the records does not change their positions" {
 	records make 50 1 0 >in
 	records reverse in >reversed
 	rf-select --margin 2 in >a
@@ -50,7 +50,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	records reverse b | cmp a -
 }
 
-@test "rf-select: the same again gives the same bytes, another seed or step other positions" {
+@test "rf-select: the same input gives the same bytes, and another seed or step gives other positions" {
 	records make 20 1 3 >in
 	rf-select in >a
 	rf-select <in | cmp a -
@@ -63,13 +63,13 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 		records show -)
 }
 
-@test "rf-select: rollouts, rewards and advantages of old positions are removed" {
+@test "rf-select: removes the rollouts, rewards and advantages of old positions" {
 	rf-select --mode uniform --chunks 4 -k 3 --margin 3 "$G/stream/rewarded.rf" >out
 	run ! grep -q hybrid <(records show out)
 	[ "$(records show out | wc -l)" -eq 4 ]
 }
 
-@test "rf-select: uniform needs no entropies, the other modes say who writes them" {
+@test "rf-select: --mode uniform needs no entropies, and other modes name the program that writes them" {
 	rf-select --mode uniform --margin 1 -k 1 --chunks 2 "$G/stream/tokens.rf" >/dev/null
 	for mode in entropy max min; do
 		run -65 --separate-stderr rf-select -o out --mode $mode "$G/stream/tokens.rf"
@@ -78,7 +78,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	done
 }
 
-@test "rf-select: max and min take the extremes of each chunk" {
+@test "rf-select: --mode max and min choose different positions, and max does not depend on the seed" {
 	records make 8 1 0 >in
 	run ! cmp <(rf-select --mode max --margin 1 in |
 		records show -) <(rf-select --mode min --margin 1 in | records show -)
@@ -106,7 +106,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	[ ! -e out ]
 }
 
-@test "rf-select: the head says how positions were chosen" {
+@test "rf-select: the history has the options by which positions were chosen" {
 	records make 1 1 0 >in
 	rf-select --tau 0.25 --seed 9 in | zstd -dcq | tr -c '[:print:]' '\n' >out
 	for word in rf-select chunks smooth tau mode entropy margin seed; do
@@ -118,11 +118,11 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	cmp <(rf-select -k 4 in | records show -) <(rf-select -k 4 --smooth 5 in | records show -)
 }
 
-@test "rf-select: starts without the model's libraries" {
+@test "rf-select: is not linked with the libraries of models (oneDNN, OpenMP, CUDA)" {
 	run ! grep -q 'dnnl\|gomp\|cuda' <(ldd "$RF_BIN/rf-select")
 }
 
-@test "rf-select: numbers that make no sense are usage" {
+@test "rf-select: option values that make no sense exit 64" {
 	for o in "--chunks 0" "-k 0" "--tau 0" "--tau nan" "--margin -1" "--mode greedy" \
 		"--smooth -1" "--seed -1" "--step 1"; do
 		run -64 rf-select $o "$G/stream/empty.rf"

@@ -38,11 +38,11 @@ bad() {
 	echo "$stderr"
 }
 
-@test "text: tokenizer, JSON scanner, lines, compression and every edge of a cut" {
+@test "text: tokenizer, JSON scanner, line reader, decompression and cutting pass their unit tests" {
 	unit text
 }
 
-@test "rf-tokenize: byte by byte the stream that is promised" {
+@test "rf-tokenize: writes the stream that rf-stream(5) describes, byte for byte" {
 	printf 'A\377' >a.txt
 	rf-tokenize --bytes a.txt 2>err >a.rf
 	hex=$(zstd -dc <a.rf | od -An -v -tx1 | tr -d ' \n')
@@ -58,7 +58,7 @@ bad() {
 	counted "1 document: 1 kept (0 of them cut), 0 dropped; 1 sequence of 3 tokens, 0 left out"
 }
 
-@test "rf-tokenize: the head says vocabulary, tokenizer and what was done, but no path" {
+@test "rf-tokenize: the head has the vocabulary, the tokenizer and the options, but no path" {
 	mkdir secret
 	echo '{"text":"a"}' >secret/a.jsonl
 	rf-tokenize --bytes --max-len 4k --truncate left -o secret/a.rf secret/a.jsonl 2>err
@@ -69,7 +69,7 @@ bad() {
 	run ! grep -q 'secret\|output' head
 }
 
-@test "rf-tokenize: a file is what its name says, also compressed; standard input is jsonl" {
+@test "rf-tokenize: the suffix of a file decides its format, also with .zst; standard input is jsonl" {
 	tokens 0 ab. >want
 	printf 'ab' >a.txt
 	printf '{"text":"ab"}\n' >a.jsonl
@@ -90,14 +90,14 @@ bad() {
 	[ "$stderr" = "rf-tokenize: 'name': $said" ]
 }
 
-@test "rf-tokenize: files in the order of the command line, ids through all of them" {
+@test "rf-tokenize: takes files in the order of the command line and counts ids through all of them" {
 	printf '{"text":"b"}\n{"text":""}\n' >b.jsonl
 	printf 'a' >a.txt
 	{ tokens 0 b. && tokens 1 . && tokens 2 a. && tokens 3 b. && tokens 4 .; } >want
 	bodies b.jsonl a.txt b.jsonl | cmp - want
 }
 
-@test "rf-tokenize: a text file is its bytes: zeros, marks, line ends, no newline at the end" {
+@test "rf-tokenize: a text file is taken byte for byte, with zeros, byte order mark and line ends" {
 	printf '\357\273\277a\r\n\0b' >a.txt
 	bodies a.txt >out
 	grep -q '"data":\[242,190,194,100,16,13,3,101,1\]' out
@@ -105,26 +105,26 @@ bad() {
 	bodies empty.txt | cmp - <(tokens 0 .)
 }
 
-@test "rf-tokenize: jsonl texts with escapes, zeros and CRLF; --text-key" {
+@test "rf-tokenize: texts in jsonl may have escapes, NULs and CRLF, and --text-key names their key" {
 	printf '{"text":"\\u0041\\u00e9\\u0000\\n","b":"x"}\r\n' >a.jsonl
 	bodies a.jsonl >out
 	grep -q '"data":\[68,198,172,3,13,1\]' out
 	bodies --text-key b a.jsonl | cmp - <(tokens 0 x.)
 }
 
-@test "rf-tokenize: --no-eos leaves out the end; an empty text is then dropped, and counted" {
+@test "rf-tokenize: --no-eos leaves out the end token and drops a text that is then empty" {
 	printf '{"text":"ab"}\n{"text":""}\n' >a.jsonl
 	bodies --no-eos a.jsonl | cmp - <(tokens 0 ab)
 	counted "2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 2 tokens, 0 left out"
 }
 
-@test "rf-tokenize: no documents are an empty stream" {
+@test "rf-tokenize: input without documents gives an empty stream" {
 	bodies </dev/null >out
 	[ ! -s out ]
 	counted "0 documents: 0 kept (0 of them cut), 0 dropped; 0 sequences of 0 tokens, 0 left out"
 }
 
-@test "rf-tokenize: prompt and answer" {
+@test "rf-tokenize: --prompt-key and --answer-key make one sequence with prompt_len and answers" {
 	printf '{"q":"ab","a":"c"}\n{"q":"","a":["d","e\\n"]}\n' >a.jsonl
 	{
 		tokens 0 abc. ',"prompt_len":2,"answers":["c"]' &&
@@ -136,7 +136,7 @@ bad() {
 	bodies --prompt-key q a.jsonl | cmp - <(tokens 0 ab ',"prompt_len":2')
 }
 
-@test "rf-tokenize: prompt_len is how much of the prompt is in the piece" {
+@test "rf-tokenize: prompt_len says how much of the prompt is in each piece of a cut document" {
 	printf '{"q":"abcd","a":"ef"}\n' >a.jsonl
 	{
 		tokens 0 abc ',"prompt_len":3,"answers":["ef"]'
@@ -157,7 +157,7 @@ bad() {
 	done
 }
 
-@test "rf-tokenize: --source, --source-key and --meta-key keep where and what a document is" {
+@test "rf-tokenize: --source, --source-key and --meta-key keep a document's origin and meta data" {
 	mkdir d
 	cat >d/a.jsonl <<-'END'
 		{"text":"a","from":"x/y","n":18446744073709551615,"list":[1.5,null,{"t":true}]}
@@ -178,14 +178,14 @@ bad() {
 	bodies --source-key from --meta-key list,n d/a.jsonl | cmp - want
 }
 
-@test "rf-tokenize: meta data as deep as a record can hold, and one deeper" {
+@test "rf-tokenize: meta data may be nested five levels deep, and a sixth level is an error" {
 	printf '{"text":"a","m":[[[[[1]]]]]}\n' >a.jsonl
 	bodies --meta-key m a.jsonl | grep -q '"meta":{"m":\[\[\[\[\[1\]\]\]\]\]}'
 	[ "$(bad '{"text":"a","m":[[[[[[1]]]]]]}' --meta-key m)" = \
 		"rf-tokenize: bad.jsonl: line 1: 'm': lists and objects are nested more than 5 levels deep" ]
 }
 
-@test "rf-tokenize: a line that is no document is an error that names file and line" {
+@test "rf-tokenize: a line that is no valid document is an error that names the file and the line" {
 	printf '{"text":"a"}\n{"text":"a"\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes a.jsonl
 	[ "$stderr" = \
@@ -217,7 +217,7 @@ bad() {
 		"$at 'a' is a number, not a string or a list of strings" ]
 }
 
-@test "rf-tokenize: ids are taken as they are, below the vocabulary" {
+@test "rf-tokenize: token ids are taken as they are and must be below the size of the vocabulary" {
 	printf '{"tokens":[0,31999]}\n{"tokens":[7,7,7]}\n' >a.ids
 	rf-tokenize --vocab 32000 a.ids 2>err | rf-dump --json >out
 	grep -q '"vocab":32000,"history"' out
@@ -238,7 +238,7 @@ bad() {
 	[ "$(bad '{"ids":[1]}' --format ids)" = "$at the key 'tokens' is missing" ]
 }
 
-@test "rf-tokenize: a document over --max-len is an error that names it, unless it may be cut" {
+@test "rf-tokenize: a document over --max-len is an error that names it, unless --truncate cuts it" {
 	printf '{"text":"abc"}\n{"text":"abcd"}\n' >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-len 4 a.jsonl
 	said='the document has 5 tokens, more than --max-len 4 (--truncate left, right or split cuts it)'
@@ -254,7 +254,7 @@ bad() {
 	counted "2 documents: 1 kept (0 of them cut), 1 dropped; 1 sequence of 5 tokens, 4 left out"
 }
 
-@test "rf-tokenize: --valid-every and --split divide documents, whatever their length" {
+@test "rf-tokenize: --valid-every and --split divide whole documents, whatever their length" {
 	for t in a bbbb c d eeee; do echo "{\"text\":\"$t\"}"; done >a.jsonl
 	cut="--max-len 3 --truncate split --min-len 2"
 	# shellcheck disable=SC2086
@@ -269,7 +269,7 @@ bad() {
 	counted "5 documents, 3 of them for training: $said"
 }
 
-@test "rf-tokenize: --hold-out and --held-out still work, say the new options, and give the same bytes" {
+@test "rf-tokenize: the old --hold-out and --held-out still work with a warning and give the same bytes" {
 	for t in a bbbb c d; do echo "{\"text\":\"$t\"}"; done >a.jsonl
 	rf-tokenize --bytes --valid-every 2 --split valid a.jsonl >new
 	run -0 --separate-stderr rf-tokenize --bytes -o old --hold-out=2 --held-out a.jsonl
@@ -285,7 +285,7 @@ bad() {
 	[ "$stderr" = "rf-tokenize: unknown option '--held' (try --help)" ]
 }
 
-@test "rf-tokenize: the tokenizer of a checkpoint, a run or a file; a kind we do not have is named" {
+@test "rf-tokenize: takes the tokenizer of a checkpoint, run or file, and names an unsupported kind" {
 	mkdir -p m run/step-000001 other sp empty
 	echo '{"tokenizer_class":"ByT5Tokenizer","extra_ids":125}' >m/tokenizer_config.json
 	cp m/tokenizer_config.json run/step-000001
@@ -330,7 +330,7 @@ bad() {
 	run -66 rf-tokenize --tokenizer missing a.txt
 }
 
-@test "rf-tokenize: bad usage is 64, and says what to do" {
+@test "rf-tokenize: bad usage exits 64 and says what to do" {
 	printf 'ab' >a.txt
 	printf '{"tokens":[1]}\n' >a.ids
 	usage() {
@@ -358,7 +358,7 @@ bad() {
 	run -64 rf-tokenize --bytes --truncate middle a.txt
 }
 
-@test "rf-tokenize: a file that is not there is 66 before anything is written" {
+@test "rf-tokenize: a missing file exits 66 before anything is written" {
 	printf 'ab' >a.txt
 	run -66 --separate-stderr rf-tokenize --bytes a.txt missing.txt
 	[ "$stderr" = "rf-tokenize: missing.txt: No such file or directory" ]
@@ -366,7 +366,7 @@ bad() {
 	run -66 rf-tokenize --bytes --format text .
 }
 
-@test "rf-tokenize: names from outside are fit for a terminal" {
+@test "rf-tokenize: names in its messages are escaped so that they cannot control a terminal" {
 	esc=$'a\e[31m'
 	echo '{' >"$esc.jsonl"
 	echo "{\"tokenizer_class\":\"\\u001b[31m\"}" >"$esc.json"
@@ -380,7 +380,7 @@ bad() {
 	[[ "$stderr" == "rf-tokenize: a\x1b[31m.json: tokenizers of the kind '\x1b[31m' "* ]]
 }
 
-@test "rf-tokenize: damaged and cut .zst are errors" {
+@test "rf-tokenize: damaged and truncated .zst files are errors" {
 	printf '{"text":"abcdefgh"}\n' | zstd -q >a.jsonl.zst
 	head -c 20 a.jsonl.zst >b.jsonl.zst
 	run -65 --separate-stderr rf-tokenize --bytes b.jsonl.zst
@@ -390,7 +390,7 @@ bad() {
 	[[ "$stderr" == "rf-tokenize: c.jsonl.zst: zstd: "* ]]
 }
 
-@test "rf-tokenize: a line, a file or a record over --max-record is an error that says so" {
+@test "rf-tokenize: a line, a text or a record over --max-record is an error that says so" {
 	head -c 70000 /dev/zero | tr '\0' 'a' >a.txt
 	{ printf '{"text":"a"}\n{"text":"' && cat a.txt && printf '"}\n'; } >a.jsonl
 	run -65 --separate-stderr rf-tokenize --bytes --max-record 64k a.jsonl
@@ -404,7 +404,7 @@ bad() {
 		rf-dump --json --max-record 100k >/dev/null
 }
 
-@test "rf-tokenize: a hostile line costs no more than its size" {
+@test "rf-tokenize: a line of millions of JSON objects needs less than 150 MB of memory" {
 	[[ $RF_BIN != *sanitize* ]] || skip "address space is no measure here"
 	# a tree of it takes 2 GB
 	{ printf '{"text":"a","x":[' && yes '{}' | head -n 8000000 | tr '\n' ',' && printf '0]}\n'; } >a.jsonl
@@ -412,7 +412,7 @@ bad() {
 	run -65 bash -c 'ulimit -v 150000 && rf-tokenize --bytes --meta-key x -o b.rf a.jsonl'
 }
 
-@test "rf-tokenize: -o appears whole or not at all" {
+@test "rf-tokenize: the file of -o is replaced by a whole stream or not at all" {
 	printf '{"text":"a"}\n' >a.jsonl
 	rf-tokenize --bytes a.jsonl 2>err >want
 	rf-tokenize --bytes -o out.rf a.jsonl 2>err
@@ -424,21 +424,21 @@ bad() {
 	[ "$(echo ./*)" = "./a.jsonl ./err ./out.rf ./want" ]
 }
 
-@test "rf-tokenize: after an error the stream on stdout has no end" {
+@test "rf-tokenize: after an error the stream on standard output has no end record" {
 	printf '{"text":"a"}\n{\n' >a.jsonl
 	run -65 bash -c 'rf-tokenize --bytes a.jsonl >out.rf'
 	run -65 --separate-stderr rf-dump --json out.rf
 	[[ "$stderr" == *"the end record is missing"* ]]
 }
 
-@test "rf-tokenize: help, usage, a full disk, a reader that leaves, -o, a terminal: as every program" {
+@test "rf-tokenize: keeps the promises of a filter that concern usage, output and signals" {
 	printf '{"text":"abc"}\n{"text":"d"}\n' >a.jsonl
 	for name in help usage full reader output direct terminal_out term; do
 		promise "$name" filter a.jsonl rf-tokenize --bytes
 	done
 }
 
-@test "rf-tokenize: standard input that does not block is waited for" {
+@test "rf-tokenize: waits for input if standard input is non-blocking" {
 	cat >unblocked.py <<-'END'
 		import fcntl, os, sys
 		fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)
@@ -449,7 +449,7 @@ bad() {
 	[ "$(rf-dump --check out.rf)" = "out.rf: ok, 2 records, $(stat -c %s out.rf) bytes" ]
 }
 
-@test "rf-tokenize: a tokenizer itself comes before the config that names its kind, in a checkpoint too" {
+@test "rf-tokenize: the tokenizer's own files take precedence over a config that names another kind" {
 	cp -r "$G/delta" m
 	hash() { rf-dump m | sed -n 's/^tokenizer  *//p'; }
 	echo a >a.txt
@@ -470,7 +470,7 @@ bad() {
 	[[ "$stderr" == "rf-tokenize: m/tokenizer.model: tokenizers of the kind 'SentencePiece' "* ]]
 }
 
-@test "rf-tokenize: a record goes out as soon as its line has come" {
+@test "rf-tokenize: writes a record as soon as its line has arrived" {
 	mkfifo in
 	rf-tokenize --bytes <in >out.rf 2>err &
 	exec 9>in
@@ -484,7 +484,7 @@ bad() {
 	wait $!
 }
 
-@test "rf-tokenize: the examples of the manual" {
+@test "rf-tokenize: the examples of the man page run" {
 	mkdir corpus
 	for i in 1 2 3 4 5 6 7 8 9 10 11; do head -c 3000 /dev/zero | tr '\0' 'm' >corpus/$i.txt; done
 	printf '{"prompt":"q","answers":["a","b"],"task":"t"}\n' | zstd -q >qa.jsonl.zst

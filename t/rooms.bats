@@ -4,7 +4,7 @@ setup() { load helper; }
 
 rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 
-@test "rooms: an include of a room that does not lie below is refused, with its place" {
+@test "rooms: make lint refuses an include from a room that is not below, and names the line" {
 	mkdir -p lib/base lib/stream lib/model kernels
 	echo '#include "base/err.h"' | tee lib/stream/good.c kernels/good.cu >lib/base/good.c
 	printf '/* */\n#include "stream/record.h"\n' |
@@ -18,7 +18,7 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	done
 }
 
-@test "rooms: a folder and a header that are in no room are refused" {
+@test "rooms: make lint refuses folders and included headers that are in no room" {
 	mkdir -p lib/attic lib/io
 	echo 'int x;' >lib/attic/old.c
 	echo '#include "attic/old.h"' >lib/io/new.c
@@ -28,7 +28,7 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	[ "${#lines[@]}" -eq 3 ]
 }
 
-@test "rooms: an include that leads into t/ is refused" {
+@test "rooms: make lint refuses an include that leads into t/" {
 	mkdir -p kernels/gpu
 	echo '#include "../t/emu/emu.h"' >kernels/quotes.h
 	echo '#include <../t/emu/emu.h>' >kernels/angles.cu
@@ -41,13 +41,13 @@ rooms() { awk -f "$ROOT/lib/rooms.awk" "$@"; }
 	[[ "$output" != *good.cu* ]]
 }
 
-@test "rooms: README names each" {
+@test "rooms: the README names each room of lib" {
 	for room in "$ROOT"/lib/*/; do
 		grep -q "\`$(basename "$room")\`" "$ROOT/README.md" || { echo "$room"; return 1; }
 	done
 }
 
-@test "source: a function of more than 120 lines is refused, with its place" {
+@test "source: make lint refuses a function of more than 120 lines, and names the line" {
 	# of LINES: a function of so many, after a table and a macro, which are none
 	of() {
 		printf 'static const int table[] = {\n%s\n};\n\n' "$(yes 1, | head -n 130)"

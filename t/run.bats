@@ -60,12 +60,12 @@ in_order() {
 	"$RF_UNITS/helper/run" check r >now && grep -qxFf now "$R/whole"
 }
 
-@test "run: checkpoints and runs keep their promises" {
+@test "run: opening, exporting, committing and closing work while no fault occurs" {
 	unset ASAN_OPTIONS
 	unit run "$G"
 }
 
-@test "run: every file is synced before the commit, the directories before and after it" {
+@test "run: a commit syncs its files before the rename, and the directories before and after it" {
 	need_strace
 	awk 'function path(s) { sub(/^[^<]*</, "", s); sub(/>.*/, "", s); return s }
 	     { sub(/^[0-9]+ +/, "") }
@@ -99,7 +99,7 @@ in_order() {
 	done <list
 }
 
-@test "run: a write that fails is 74 and leaves the old step, no temporary, and one line" {
+@test "run: a commit in which a system call fails either succeeds or exits 74, and the run stays whole" {
 	need_strace
 	calls 'write|fsync|mkdir|symlink|rename|openat' |
 		awk -v every="$EVERY" '$1 != "write" && $1 != "openat" || n[$1]++ % every == 0' >list
@@ -126,7 +126,7 @@ in_order() {
 	done <list
 }
 
-@test "run: writes, syncs and the renaming before the commit never fail unseen" {
+@test "run: a write, sync or rename that fails before the commit always exits 74 and keeps the old step" {
 	need_strace
 	calls 'write|fsync|mkdir|rename' | awk '$1 == "rename" { print; exit } { print }' |
 		awk -v every="$EVERY" '$1 != "write" || n++ % every == 0' >list
@@ -140,7 +140,7 @@ in_order() {
 	done <list
 }
 
-@test "run: interrupted system calls change nothing" {
+@test "run: system calls that a signal interrupts (EINTR) do not harm a commit" {
 	need_strace
 	calls 'write|fsync|flock' | awk -v every="$EVERY" '$1 != "write" || NR % every == 0' >list
 	[ "$(wc -l <list)" -ge 15 ]
@@ -151,7 +151,7 @@ in_order() {
 	done <list
 }
 
-@test "run: SIGTERM before the commit changes nothing, after it all is done" {
+@test "run: SIGTERM before the commit changes nothing, and after it the new step is complete" {
 	need_strace
 	calls 'write|fsync|rename|unlink|unlinkat' |
 		awk -v every="$((EVERY * EVERY / 2 + 1))" '$1 == "rename" { late = 1 }
@@ -170,7 +170,7 @@ in_order() {
 	done <list
 }
 
-@test "run: a disk that is too small is 74 before anything is written, with the bytes needed and free" {
+@test "run: a disk that is too small exits 74 and the error has the bytes needed and free" {
 	need_strace
 	cp -a "$R/old" r
 	run -74 --separate-stderr strace -f -o /dev/null -e trace=statfs \
@@ -181,14 +181,14 @@ in_order() {
 	in_order
 }
 
-@test "run: a limit on the size of files is 74" {
+@test "run: a limit on the size of files exits 74 and leaves the run whole" {
 	cp -a "$R/old" r
 	run -74 bash -c "trap '' XFSZ; ulimit -f 40; exec '$RF_UNITS/helper/run' commit r 9"
 	[[ "$output" == *": write: File too large" ]]
 	in_order
 }
 
-@test "run: of two writers one wins and the other is 75 at once" {
+@test "run: of two writers of a run one wins and the other exits 75 at once" {
 	cp -a "$R/old" r
 	mkfifo gate
 	for _ in $(seq $((RF_ALL ? 100 : 10))); do
@@ -214,7 +214,7 @@ in_order() {
 	"$RF_UNITS/helper/run" commit r 9
 }
 
-@test "run: a filter whose step goes between finding and opening it reads the next one" {
+@test "run: a reader whose step is removed before it can be opened reads the newer step" {
 	need_strace
 	cp -a "$R/old" r
 	strace -f -o /dev/null -e trace=readlink -e inject=readlink:delay_exit=400000:when=1 \
@@ -226,7 +226,7 @@ in_order() {
 	diff out <(tail -n 1 "$R/whole")
 }
 
-@test "run: a filter reads the run while it is being trained" {
+@test "run: a reader can read the run at any time while it is being trained" {
 	cp -a "$R/old" r
 	{ for i in $(seq 10 60); do "$RF_UNITS/helper/run" commit r "$i" || break; done; touch ended; } &
 	n=0

@@ -2,7 +2,7 @@
 # What make lint enforces of lines.
 setup() { load helper; }
 
-@test "source: a line of more than 110 columns is refused, with its place; a tab goes to a multiple of 8" {
+@test "source: make lint refuses a line of more than 110 columns, with tab stops of 8, and names the line" {
 	width() { LC_ALL=C awk -f "$ROOT/lib/width.awk" "$@"; }
 	line=$(printf '%0110d' 0)
 	printf '%s\n' "$line" $'\t'"${line:8}" $'\t1234567\t'"${line:16}" $'1234567\t'"${line:8}" >good

@@ -6,19 +6,19 @@ setup() {
 	S=$G/stream
 }
 
-@test "stream: damaged anywhere it is refused, or is still the same stream" {
+@test "stream: a stream that is damaged anywhere is refused, or is still the same stream" {
 	unit stream "$S/tokens.rf" "$S/rewarded.rf"
 }
 
-@test "stream: every rule of a message, a head, a record, broken alone, is refused in words" {
+@test "stream: a message, head or record that breaks any one rule is refused in words" {
 	unit rules
 }
 
-@test "stream: the JSON form of a message gives back its bytes" {
+@test "stream: a message converted to JSON and back has the same bytes" {
 	unit json "$S"/*.rf
 }
 
-@test "stream: what a fuzzer has found stays found" {
+@test "stream: every file of the stream's fuzzing corpus passes the fuzz target" {
 	[ -x "$RF_UNITS/fuzz/stream" ] || skip "the fuzz targets are not built"
 	replay stream "$ROOT"/t/fuzz/corpus/stream/*
 }
@@ -29,7 +29,7 @@ reader() {
 	${CC:-cc} -std=gnu11 -Wall -Wextra -o reader reader.c -lzstd -lmsgpackc -lxxhash
 }
 
-@test "rf-stream(5): the reader in the page compiles without a warning, and reads what we read" {
+@test "rf-stream(5): the C reader on the page compiles without a warning and agrees with rf-dump" {
 	run reader
 	[ "$status" -eq 0 ] && [ -z "$output" ]
 	for f in "$S"/*.rf; do
@@ -46,7 +46,7 @@ reader() {
 	run -65 ./reader </dev/null
 }
 
-@test "rf-stream(5): the reader in Python says of no input that it is truncated" {
+@test "rf-stream(5): the Python reader on the page reports an empty input as truncated" {
 	# without the modules that a stream needs: here is none
 	echo 'def Unpacker(source): return []' >msgpack.py
 	printf 'class ZstdDecompressor:\n    def stream_reader(self, source, **how): return source\n' \
@@ -57,7 +57,7 @@ reader() {
 	[[ "$output" == *"AssertionError: truncated" ]]
 }
 
-@test "rf-stream(5): every key of a record is in the page, in the order in which it is written" {
+@test "rf-stream(5): the page lists every key of a record in the order in which it is written" {
 	rf-dump --json "$S/rewarded.rf" | jq -r 'select(.seq == 1).body | keys_unsorted[]' >written
 	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" |
 		sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
@@ -65,7 +65,7 @@ reader() {
 	[ "$(grep -Fxf written page)" = "$(cat written)" ]
 }
 
-@test "rf-cat(1): the examples work" {
+@test "rf-cat(1): the examples of the page work" {
 	rf-cat --repeat 100 "$S/tokens.rf" >corpus.rf
 	rf-dump --json corpus.rf | jq -c 'if .type == "seq" then .body.prompt_len = 3 else . end' |
 		rf-cat --json -o a.rf
@@ -79,7 +79,7 @@ reader() {
 	rf-dump --check -q long.rf
 }
 
-@test "stream: two programs that write into one pipe are noticed" {
+@test "stream: two programs that write into one pipe at the same time are noticed" {
 	rf-cat --repeat 50 "$S/tokens.rf" >a.rf
 	mkfifo pipe
 	{ cat a.rf >pipe & cat a.rf >pipe; wait; } &
@@ -88,7 +88,7 @@ reader() {
 	wait
 }
 
-@test "stream: a file's name reaches a terminal only as what it is" {
+@test "stream: the name of a file is printed so that it cannot control a terminal" {
 	name=$'a\e[31mb\n.rf'
 	run -66 rf-cat "$name"
 	[ "$output" = 'rf-cat: a\x1b[31mb\n.rf: No such file or directory' ]
@@ -99,7 +99,7 @@ reader() {
 	[[ "$output" == 'rf-cat: a\x1b[31mb\n.rf/x: '* ]]
 }
 
-@test "rf-cat -o: the program's own descriptors are written, never replaced" {
+@test "rf-cat -o: a descriptor like /dev/stdout is written to and never replaced" {
 	rf-cat "$S/tokens.rf" >want.rf
 	rf-cat -o /dev/stdout "$S/tokens.rf" | cmp - want.rf
 	rf-cat -o /dev/fd/5 "$S/tokens.rf" 5>got.rf
@@ -165,7 +165,7 @@ sweep() {
 	sweep lseek error=EIO 0
 }
 
-@test "rf-cat: a call that is interrupted, or would block, is called again" {
+@test "rf-cat: a system call that a signal interrupts (EINTR) is called again" {
 	can_trace
 	rf-cat "$S/tokens.rf" >want.rf
 	sweep read error=EINTR 0
@@ -173,7 +173,7 @@ sweep() {
 	sweep openat error=EINTR 0
 }
 
-@test "rf-cat: without memory it says so, and leaves nothing" {
+@test "rf-cat: running out of memory exits 71 with one line and leaves nothing behind" {
 	can_trace
 	local n=0
 	# large records, so that it asks for memory more than once
@@ -197,7 +197,7 @@ sweep() {
 	[ "$n" -gt 5 ]
 }
 
-@test "rf-cat -o: killed at any call, the file is the old one or the new one" {
+@test "rf-cat -o: if it is killed at any call, the file is the old one or the new one" {
 	can_trace
 	rf-cat "$S/tokens.rf" >want.rf
 	for call in openat write fsync rename close; do
@@ -205,7 +205,7 @@ sweep() {
 	done
 }
 
-@test "stream: a zstd frame of something else is told by what is in it, whatever the frame is like" {
+@test "stream: the error for a zstd frame with other contents says what the contents look like" {
 	seq 100000 >lines
 	for how in --no-check '--no-check --stream-size=588895' --check; do
 		# shellcheck disable=SC2086

@@ -7,7 +7,7 @@ setup() {
 
 at() { readlink "${1:-run}/latest"; }
 
-@test "train: --at N trains a run at step N, leaves one past it, and refuses one that is not there yet" {
+@test "train: --at N trains a run at step N, does nothing if it is past N, and refuses it if it is before N" {
 	batch 1:50 2:40 >in
 	runs run
 	for trainer in rf-grpo rf-ntp; do
@@ -30,7 +30,7 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: rollouts by other weights than the run's are stale; --stale: how many commits are too many" {
+@test "train: rollouts by older or other weights are refused as stale, unless --stale allows them" {
 	batch 1:50 2:40 >in
 	runs run
 	stale() {
@@ -67,7 +67,7 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: one trainer at a time: the second ends at once with 75" {
+@test "train: a second trainer of the same run exits 75 at once, while readers are not kept out" {
 	batch 1:50 >in
 	runs run
 	mkfifo fifo
@@ -89,7 +89,7 @@ at() { readlink "${1:-run}/latest"; }
 	[ "$(at)" = step-000001 ]
 }
 
-@test "train: an empty stream is an error, unless --allow-empty" {
+@test "train: an empty stream is an error, unless --allow-empty is given" {
 	runs run
 	state >before
 	for trainer in rf-grpo rf-ntp; do
@@ -102,7 +102,7 @@ at() { readlink "${1:-run}/latest"; }
 	[ ! -e log ]
 }
 
-@test "train: a gradient that is not finite: 70 and nothing changed, or the mini-batch is skipped" {
+@test "train: a gradient that is not finite exits 70 and changes nothing; --on-nan skip goes on" {
 	texts 40 1:50 2:40 >in
 	cp -r "$M" m && chmod -R u+w m
 	# the loss is as it was; on the way back the head's weights meet a coefficient of 1e6
@@ -126,7 +126,7 @@ at() { readlink "${1:-run}/latest"; }
 	[ ! -e g ]
 }
 
-@test "train: one bad record costs its mini-batch, not those beside it" {
+@test "train: with --on-nan skip a bad record costs its own mini-batch and no other" {
 	batch 1:50 2:40 3:30 >in
 	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' |
 		rf-cat --json >bad
@@ -155,7 +155,7 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: the learning rate rises, stays or falls by its formula" {
+@test "train: the learning rate follows the formulas of --lr-schedule and --warmup" {
 	texts 40 {1..12}:4 >in
 	for how in 'constant 3 9' 'linear 3 9' 'cosine 3 9' 'cosine 0 30' 'linear 0 5' 'constant 0 0'; do
 		set -- $how
@@ -171,7 +171,7 @@ at() { readlink "${1:-run}/latest"; }
 	run -64 rf-ntp -m run --lr-schedule sometimes in
 }
 
-@test "train: the smallest --adam-eps trains, also tokens that the text has not; 0 is refused" {
+@test "train: --adam-eps takes 1e-30 and refuses what is negative or zero in float32" {
 	texts 20 1:9 >in
 	runs run
 	for trainer in rf-ntp rf-grpo; do
@@ -183,7 +183,7 @@ at() { readlink "${1:-run}/latest"; }
 	run -64 rf-ntp -m run --stale 1 in
 }
 
-@test "train: --keep and --keep-every say which steps stay" {
+@test "train: --keep and --keep-every decide which steps stay" {
 	texts 40 {1..7}:4 >in
 	runs run
 	for i in {0..6}; do
@@ -194,7 +194,7 @@ at() { readlink "${1:-run}/latest"; }
 	[ "$(ls run)" = $'latest\nstep-000008' ]
 }
 
-@test "train: a checkpoint is no run" {
+@test "train: a trainer refuses a checkpoint and says how to begin a run" {
 	for trainer in rf-grpo rf-ntp; do
 		run -64 $trainer -m "$M" "$G/stream/tokens.rf"
 		[[ "$output" == *"a checkpoint, not a run; begin a run with: rf-init --from $M RUN" ]]
@@ -204,7 +204,7 @@ at() { readlink "${1:-run}/latest"; }
 	[ ! -e "$M/.lock" ]
 }
 
-@test "train: SIGTERM and SIGINT while it waits for input: nothing changed, 128 + N" {
+@test "train: SIGTERM, SIGINT or SIGHUP while it waits for input exits 128 + N and changes nothing" {
 	batch 1:50 2:40 >in
 	runs run
 	state >before
@@ -230,7 +230,7 @@ at() { readlink "${1:-run}/latest"; }
 	rf-grpo -m run in
 }
 
-@test "train: SIGTERM and SIGINT after the input and before the commit: nothing changed, 128 + N" {
+@test "train: SIGTERM or SIGINT between the end of input and the commit exits 128 + N and changes nothing" {
 	texts 40 {1..10}:20000 >in
 	runs run
 	state >before
@@ -272,7 +272,7 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: killed at any moment and started again, a loop of steps ends at the same bytes" {
+@test "train: a loop of steps that is killed at any moment and started again ends at the same bytes" {
 	texts 40 {1..8}:40 >corpus
 	cat >loop <<-'END'
 		set -eu -o pipefail
@@ -311,7 +311,7 @@ at() { readlink "${1:-run}/latest"; }
 	same_step want run
 }
 
-@test "train: a trainer that has nothing to do reads a pipe to its end, also one that does not block" {
+@test "train: a trainer with nothing to do still reads its pipe to the end, even if it is non-blocking" {
 	batch 1:50 >in
 	runs run
 	rf-ntp -m run in
@@ -332,7 +332,7 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: a reader of its messages that leaves does not end a trainer" {
+@test "train: a trainer goes on if the reader of its messages leaves" {
 	texts 40 1:50 >in
 	for trainer in rf-grpo rf-ntp; do
 		rm -rf run && runs run
@@ -342,7 +342,7 @@ at() { readlink "${1:-run}/latest"; }
 	done
 }
 
-@test "train: where latest points to nothing all take the newest step there is, and say so" {
+@test "train: if latest points to no step, every program takes the newest step there is and says so" {
 	texts 40 1:50 >in
 	runs run
 	rf-ntp -m run in && rf-ntp -m run in
@@ -374,7 +374,7 @@ at() { readlink "${1:-run}/latest"; }
 	[ "$stderr" = "rf-entropy: run/step-000003: $said" ]
 }
 
-@test "train: -m of a trainer is said to be a run" {
+@test "train: --help of a trainer says that -m is a run" {
 	run ! grep -qE -- '--model.*checkpoint' <(rf-grpo --help)
 	rf-ntp --help | grep -qE -- '--model path +run to train; with --eval a run or a checkpoint'
 }

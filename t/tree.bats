@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 setup() { load helper; }
 
-@test "tree: states, log-probabilities, gradients of a text with rollouts equal those of separate sequences" {
+@test "tree: a text with rollouts has the states, log-probabilities and gradients of separate sequences" {
 	unit tree exact ${RF_ALL:+all}
 }
-@test "tree: states and log-probabilities are the same bits, drawn, scored or read as a text" {
+@test "tree: states and log-probabilities have the same bits if they are drawn, scored or read as a text" {
 	unit tree bits ${RF_ALL:+all}
 }
-@test "tree: the gradient of both losses agrees with finite differences" {
+@test "tree: the gradients of both losses agree with finite differences" {
 	unit tree slope
 }

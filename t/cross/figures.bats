@@ -16,9 +16,9 @@ setup() { load ../helper; }
 @test "figures: the checking device reports what a GPU would not forgive" {
 	unit dev-check
 }
-@test "figures: DeltaNet's and LaCT's texts with rollouts are the same bits as separate sequences" {
+@test "figures: a text with rollouts has the same bits as separate sequences, in DeltaNet and LaCT" {
 	RF_EVERY=33 unit tree bits
 }
-@test "figures: DeltaNet's and Qwen3.5's gradients against finite differences" {
+@test "figures: the gradients of DeltaNet and Qwen3.5 agree with finite differences" {
 	RF_EVERY=22 unit tree slope
 }

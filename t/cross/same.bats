@@ -31,7 +31,7 @@ texts_of_all_kinds() {
 # Entropies and states of a model, rollouts and their rewards, all by the programs here
 rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 
-@test "same bytes: texts, lines of JSON and ids as tokens, cut, joined, held out" {
+@test "same bytes: rf-tokenize writes the same stream on both machines, from text, jsonl and ids" {
 	texts_of_all_kinds
 	same rf-tokenize --bytes --max-len 7 --truncate split bytes.txt lines.jsonl lines.jsonl.zst
 	same rf-tokenize --bytes --hold-out 3 --source --meta-key id lines.jsonl
@@ -39,7 +39,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	same rf-tokenize --vocab 40 rows.ids
 }
 
-@test "same bytes: orders, ranges and repeats, through JSON and back" {
+@test "same bytes: rf-cat and rf-dump order, cut, repeat, sample and convert alike on both machines" {
 	"$RF_UNITS/helper/records" make 200 3 5 >in.rf
 	same rf-cat --shuffle --seed 77 --epoch 3 in.rf
 	same rf-cat --repeat 3 --shuffle --range 100:500 in.rf
@@ -57,7 +57,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	cmp message.here message.
 }
 
-@test "same bytes: positions by every mode" {
+@test "same bytes: rf-select chooses the same positions on both machines in every mode" {
 	"$RF_UNITS/helper/records" make 300 1 4 >in.rf
 	for mode in entropy uniform max min; do
 		same rf-select --mode $mode --chunks 5 -k 3 --margin 2 --seed 12345678901 in.rf
@@ -66,7 +66,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	same rf-select --chunks 3 -k 3 --margin 2 --tau 100 --draw-step 9 in.rf
 }
 
-@test "same bytes: rewards of every kind, and what a command decides" {
+@test "same bytes: rf-reward gives the same rewards on both machines, by every kind and by a command" {
 	rewarded
 	"$RF_UNITS/helper/records" make 100 8 4 >made.rf
 	for in in rewarded.rf made.rf; do
@@ -79,7 +79,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 		--exec 'jq -c ".body | {id, total: [.positions.data[] / 3 | [., -., . * 1e-9]]}"' rewarded.rf
 }
 
-@test "same bytes: fresh weights of every architecture" {
+@test "same bytes: rf-init makes the same fresh weights on both machines, for every architecture" {
 	for config in "$ROOT"/pipelines/demo-*.json; do
 		jq '.vocab_size = 384' "$config" >config.json
 		here rf-init --config config.json --seed 3 here
@@ -89,7 +89,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	done
 }
 
-@test "same bytes: tokens and log-probabilities drawn where all are as likely" {
+@test "same bytes: rf-rollout draws the same from equal probabilities on both machines" {
 	cp -r "$M" even && chmod -R u+w even
 	"$RF_UNITS/helper/model" scale even lm_head.weight 0
 	chosen 6 5 1:300 2:40 9:1000 >in.rf
@@ -106,7 +106,7 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	done
 }
 
-@test "same bytes: advantages of the same rewards" {
+@test "same bytes: rf-grpo computes the same advantages from the same rewards on both machines" {
 	rewarded
 	here rf-init --from "$M" here
 	rf-init --from "$M" there
@@ -121,13 +121,13 @@ rewarded() { here batch 1:300 2:150 9:80 >rewarded.rf; }
 	done
 }
 
-@test "same bytes: what is no kernel rounds each product and each sum, as x86-64 does" {
+@test "same bytes: code in lib has no fused multiply-add on arm64, so that it rounds as on x86-64" {
 	aarch64-linux-gnu-objdump -d "$RF_UNITS"/../lib/*/*.o >code
 	grep -qw fmul code
 	run ! grep -wE 'fn?madd|fn?msub|fml[as]' code
 }
 
-@test "same to 1e-5: entropies, hidden states and logits; rollouts that one draws as the other scores them" {
+@test "same to 1e-5: both machines compute the same entropies and states, and one scores what one draws" {
 	for model in delta gated-gva-neg delta-hybrid lact qwen; do
 		m=$G/$model
 		texts 40 1:300 2:150 >in.rf

@@ -3,25 +3,25 @@
 # makes a fork of vfork, so that a command that is stopped at once is not yet a group, and is waited for.
 setup() { load ../helper; }
 
-@test "units: random numbers, selection, rewards, advantages, policy loss" {
+@test "units: random numbers, selection, rewards, advantages and policy loss pass their unit tests" {
 	unit method "$G"
 	unit rewards "$G"
 }
-@test "units: messages, records, JSON, tables, text" {
+@test "units: messages, records, JSON, tables and text pass their unit tests" {
 	unit rules
 	unit json "$G"/stream/*.rf
 	unit table
 	unit text
 }
-@test "units: streams, damaged anywhere" { unit stream; }
-@test "units: what a model is on disk, and fresh weights" {
+@test "units: a damaged stream is refused, or is still the same stream" { unit stream; }
+@test "units: model files and fresh weights pass their unit tests" {
 	unit tensors "$G"
 	unit config
 	unit init
 }
-@test "units: what fuzzers found" {
+@test "units: every file of the fuzzing corpora passes its fuzz target" {
 	for kind in config stream tensors text; do
 		replay $kind "$ROOT"/t/fuzz/corpus/$kind/*
 	done
 }
-@test "units: a run's commits" { unit run "$G"; }
+@test "units: opening, exporting and committing a run pass their unit tests" { unit run "$G"; }
