@@ -55,11 +55,12 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	rf_stage_each(&stage, evaluate, NULL);
 	if (!sum.tokens && sum.sequences && trainer.train.loss && !trainer.allow_empty)
 		rf_die(EX_DATAERR,
-		       "%s: no record has tokens after its prompt (rf-tokenize --truncate left keeps answers; "
-		       "--allow-empty accepts it)",
+		       "%s: no record has tokens after its prompt (rf-tokenize --truncate left keeps "
+		       "answers; --allow-empty accepts it)",
 		       rf_in_name(stage.in));
 	if (!sum.tokens && !trainer.allow_empty)
-		rf_die(EX_DATAERR, "%s: no tokens to evaluate (--allow-empty accepts it)", rf_in_name(stage.in));
+		rf_die(EX_DATAERR, "%s: no tokens to evaluate (--allow-empty accepts it)",
+		       rf_in_name(stage.in));
 	rf_stage_close(&stage);
 	if (sum.none && trainer.train.loss)
 		rf_say("%" PRIu64 " of %" PRIu64 " records have no tokens after their prompt and were not "

@@ -97,7 +97,8 @@ int main(int argc, char *argv[])
 	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
 	if (how.alone)
-		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for --shift %d",
+		rf_say("%llu of %llu sequences lost their rollouts: they have no other position for "
+		       "--shift %d",
 		       how.alone, how.seen, how.shift);
 	return 0;
 }
