@@ -5,8 +5,8 @@
  *     RUN/latest         a symbolic link to the newest step
  *     RUN/.lock          held (flock) by a trainer from start to end
  *
- * A commit writes RUN/.step-N.tmp-PID/, fsyncs every file and the directory, renames it (that is the commit),
- * fsyncs RUN, swaps latest by rename.  At any instant a reader finds the old step or the new one. */
+ * A commit writes RUN/.step-N.tmp-PID/, fsyncs every file and the directory, renames it (this is the commit),
+ * fsyncs RUN, and replaces `latest` by rename.  At any instant a reader finds the old step or the new one. */
 #ifndef RF_CKPT_H
 #define RF_CKPT_H
 
@@ -22,111 +22,115 @@
 
 enum { RF_HASH_HISTORY = 16 };
 
-/* A checkpoint that was opened for reading: a bare directory, a step of a run, or a run (its latest,
- * rf_step_latest()). */
+/* A checkpoint that was opened for reading: a bare directory, a step of a run, or a run, whose latest step is
+ * taken (rf_step_latest()). */
 struct rf_ckpt {
 	char dir[4096];           /* the directory of config.json */
 	bool in_run;              /* it has a state.json */
-	bool config_only;         /* dir is a config's file: there are no tensors, and all hashes are "" */
+	bool config_only;         /* dir is a config file: there are no tensors, and all hashes are "" */
 	struct rf_config cfg;
 	struct rf_params params;
 	struct rf_tensors tensors;
-	bool tied;                /* no lm_head.weight in the file (or equal to the embeddings') */
-	char warning[300];        /* what the user should know; "" for nothing */
-	/* of that: latest points to nothing, and this is the newest step there is */
+	bool tied;                /* the file has no lm_head.weight, or one equal to the embedding */
+	char warning[300];        /* what the user should know; "": nothing */
+	/* the part of `warning` that says that latest does not lead to a step, and which is the newest; "" */
 	char lost[RF_STEP_LOST];
 	int64_t step;             /* 0 for a bare checkpoint */
 	int64_t commits;          /* commits since the run began */
-	int64_t updates;          /* steps that changed the weights: what AdamW's bias correction counts */
-	char weights[17], arch[17], tokenizer[17]; /* hashes; tokenizer "" where there is none */
-	/* weights hashes of this and the last commits, newest first */
+	int64_t updates;          /* steps that changed the weights, for AdamW's bias correction */
+	char weights[17], arch[17], tokenizer[17]; /* hashes; tokenizer "": there is none */
+	/* hashes of the weights of this and the previous commits, newest first */
 	char past[RF_HASH_HISTORY + 1][17];
 	int past_count;
-	int64_t parent;           /* the step before; -1: none, or not known */
-	char moments[17];         /* the hash of optim.safetensors; "" where the step has none */
-	char data_hash[17];       /* state.json's data: what the run was fed with */
-	int64_t data_next;
+	int64_t parent;           /* the step before; -1: none, or unknown */
+	char moments[17];         /* the hash of optim.safetensors; "": the step has none */
+	char data_hash[17];       /* state.json's data: what the run was trained on; "": not said */
+	int64_t data_next;        /* the records that the run has been trained on */
 };
 
-/* Opens and checks everything but the values: config, names and shapes (all that are missing, unexpected or
- * of another shape in one sentence), state.json.  RF_ENOINPUT, RF_EMODEL, RF_EIO. */
+/* Opens a checkpoint and checks everything but the values: the config, the tensors' names and shapes (one
+ * sentence lists all that are missing, unexpected or of another shape), state.json.  Errors: RF_ENOINPUT,
+ * RF_EMODEL, RF_EIO. */
 enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e);
-/* For who wants no weights: whether path is a file, as a config is, and no directory; and the checkpoint that
- * it would make. */
+/* For callers that need no weights.  rf_is_config(): whether path is a regular file, as a config is.
+ * rf_ckpt_of_config(): the checkpoint, without weights, that this config describes. */
 bool rf_is_config(const char *path);
 enum rf_code rf_ckpt_of_config(struct rf_ckpt *c, const char *path, struct rf_err *e);
-/* Writes the weights as float32 into flat (params.total floats; padding is zeroed).  NaN or Inf in a weight:
- * RF_ENUMERIC names the tensor. */
+/* Reads the weights as float32 into flat, params.total floats; the padding is zeroed.  Errors: RF_ENUMERIC: a
+ * weight is NaN or Inf, and the message names the tensor; RF_EMODEL: the weights of a step do not have the
+ * hash in its state.json. */
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e);
-/* The optimizer's moments; *there false (and zeros) where the step has none. */
+/* Reads the optimizer's moments.  *there: whether the step has any; if not, m and v are zeroed. */
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e);
-/* The weights, and with `moments` both moments, block by block, into memory that `reach` writes and reads and
- * that is zero before.  With w, m, v NULL the values are checked and go nowhere. */
+/* Reads the weights and, if `moments`, both moments, block by block, into memory that `reach` accesses and
+ * that the caller has zeroed.  w, m and v NULL: the values are only checked. */
 enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
                              const struct rf_transfer *reach, struct rf_err *e);
-/* Compares every byte with what state.json says of it (opening looks at sizes and small files only).  Of a
- * bare checkpoint there is nothing to compare. */
+/* Compares every byte with the hashes in state.json (opening compares only the files' sizes, and the bytes of
+ * all but the .safetensors files).  For a bare checkpoint there is nothing to compare, and it succeeds. */
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
 void rf_ckpt_close(struct rf_ckpt *c);
 
 /* A run that is open for training. */
 struct rf_run {
 	char path[4096];
-	int lock;
+	int lock;                 /* the file that holds the lock; -1: not locked */
 	struct rf_ckpt at;        /* the newest step */
-	/* what the user should know of the last commit: old steps that stay, a disk that fills; "" */
+	/* what the user should know after the last commit: old steps were not removed, the disk is nearly
+	   full; "": nothing */
 	char warning[300];
 };
 
-/* Where path is RUN/latest or RUN/step-000012, the length of RUN in it; else 0. */
+/* The length of RUN in a path RUN/latest or RUN/step-000012; 0 for any other path. */
 int rf_run_of_step(const char *path);
 
-/* The lock alone: *lock is its file, and closed gives it back.  RF_EBUSY at once if another holds it. */
+/* Takes only the lock.  *lock is the file that holds it; closing it releases the lock.  Errors: RF_EBUSY:
+ * another process holds it (there is no waiting). */
 enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e);
-/* Locks (RF_EBUSY at once if another holds it), removes what a killed trainer left, repairs `latest` (and
- * warns, in `at`, where it pointed to nothing), opens the newest step.  A bare checkpoint is RF_EUSAGE and
- * says how to begin a run. */
+/* Locks the run, removes what a killed trainer left, opens the newest step and repairs `latest`; if `latest`
+ * led nowhere, r->at has a warning.  Errors: RF_EBUSY: another process holds the lock; RF_EUSAGE: a bare
+ * checkpoint, and the message says how to begin a run. */
 enum rf_code rf_run_open(struct rf_run *r, const char *path, struct rf_err *e);
-/* The same without the lock, and without changing anything: only to look.  A config's file is a run at its
- * beginning. */
+/* The same without taking the lock or changing anything.  A config file counts as a run at its beginning. */
 enum rf_code rf_run_look(struct rf_run *r, const char *path, struct rf_err *e);
 void rf_run_close(struct rf_run *r);
-/* Before the work: whether a step with moments could be written, as far as looking can tell.  RF_EIO. */
+/* Call it before the work: checks, as far as that can be known, that a step with moments can be written.
+ * Errors: RF_EIO: no permission, or too little room. */
 enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e);
 
 struct rf_commit {
 	int64_t step;             /* the number of the new step: optimizer steps since the run began */
-	int64_t updates;          /* those of them that changed the weights */
-	/* flat, as the table of r->at.params says; m, v may be NULL (no moments yet) */
+	int64_t updates;          /* how many of them changed the weights */
+	/* flat buffers in the order of r->at.params; m and v may be NULL (no moments yet) */
 	const float *weights, *m, *v;
-	/* how they are read where they are a device's memory; NULL: they are the host's */
+	/* how to read these buffers if they are a device's memory; NULL: they are the host's */
 	const struct rf_transfer *reach;
-	const char *data_hash;    /* NULL: as before */
+	const char *data_hash;    /* NULL: data_hash and data_next stay as they were */
 	int64_t data_next;
-	int keep;                 /* newest steps that stay, >= 1 */
-	int keep_every;           /* and every step that this divides; 0: none */
-	/* looked at until the rename; set: nothing changed, RF_EIO "interrupted" */
+	int keep;                 /* how many of the newest steps to keep, >= 1 */
+	int keep_every;           /* also keep every step that this divides; 0: no others */
+	/* checked until the rename; if it is set, nothing has changed, and RF_EIO says "interrupted" */
 	const volatile sig_atomic_t *stop;
 };
 
-/* Commits a step.  Tensors of the checkpoint that are not the model's, and its other files, are
- * carried along unchanged.  Where nothing was learned the weights may equal the old ones.  After
- * RF_OK it survives a power loss. */
+/* Commits a step.  The checkpoint's tensors that are not the model's, and its other files, are carried along
+ * unchanged.  The weights may equal the old ones, if nothing was learned.  After RF_OK the step survives a
+ * power loss. */
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
 
-/* The three below make a directory that appears whole or not at all; stop (may be NULL) as in struct
- * rf_commit. */
+/* The three functions below make a directory that appears whole or not at all.  stop (may be NULL): as in
+ * struct rf_commit. */
 
-/* Begins a run: RUN/step-000000 from a checkpoint (saved as float32), atomically; RUN must not
- * exist or be empty. */
+/* Begins a run: writes RUN/step-000000 from a checkpoint, as float32.  RUN must not exist, or be an empty
+ * directory. */
 enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const volatile sig_atomic_t *stop,
                           struct rf_err *e);
-/* Writes a bare checkpoint of these weights as float32, bf16 or f16 into dir, which must not exist.  A weight
- * that f16 or bf16 cannot hold is RF_ENUMERIC. */
+/* Writes a bare checkpoint of these weights into dir, which must not exist.  dtype: float32, bf16 or f16.
+ * Errors: RF_ENUMERIC: bf16 or f16 cannot hold a weight. */
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
                             const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
-/* The same for fresh weights: cfg and table are given instead of a checkpoint, and tokenizer is "bytes", a
- * directory to copy tokenizer files from, or NULL. */
+/* Writes a bare checkpoint of fresh float32 weights, from a config and its table.  tokenizer: "bytes", a
+ * directory to copy tokenizer files from, or NULL for none. */
 enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,
                             const char *tokenizer, const char *dir, const volatile sig_atomic_t *stop,
                             struct rf_err *e);

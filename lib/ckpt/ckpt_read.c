@@ -1,7 +1,7 @@
-/* ckpt_read.c -- reading a checkpoint: which directory a path means, what is in it, and whether it
- * fits together.
+/* ckpt_read.c -- reading a checkpoint: which directory a path means, what is in it, and whether its parts fit
+ * together.
  *
- * The values are not read before rf_ckpt_load(). */
+ * Opening a checkpoint does not look at the values of weights; rf_ckpt_load() reads and checks them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* ckpt_write.c -- writing a checkpoint directory: config.json, model.safetensors, the files that are
- * carried along, and for a step of a run optim.safetensors and state.json, which lists the others
- * and so comes last. */
+/* ckpt_write.c -- writing a checkpoint directory: the files that are carried along, config.json,
+ * model.safetensors and, for a step of a run, optim.safetensors and state.json.  state.json lists the other
+ * files, so it is written last. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

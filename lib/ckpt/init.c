@@ -1,4 +1,4 @@
-/* init.c -- fresh weights, each a function of the seed, its tensor and its place alone. */
+/* init.c -- fresh weights.  Each number depends only on the seed, its tensor and its place in the tensor. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

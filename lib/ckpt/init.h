@@ -1,15 +1,22 @@
 /* init.h -- fresh weights.
  *
- * As the published code begins: linear maps, embeddings and convolutions normal with the config's
- * initializer_range, norms 1 (0 where 1 + w counts), biases 0 (flash-linear-attention's and transformers'
- * _init_weights); of the decay A_log the logarithm of numbers up to 16, and dt_bias such that steps are from
- * 0.001 to 0.1, in Qwen3.5 1.  Drawn by Philox (rng.h) for RF_DRAW_WEIGHTS: the key's i is the weight's place
- * in the table, r the high word and the counter j the low word of the element's number; elements 2m and 2m+1
- * of a normal weight are the two numbers that Box-Muller makes of draws 2m and 2m+1:
+ * Their values are those of the published code (_init_weights of flash-linear-attention and transformers):
+ *     linear maps, embeddings, convolutions   normal, with the config's initializer_range
+ *     norms                                   1, or 0 where the norm multiplies by 1 + w
+ *     biases                                  0
+ *     LaCT's initial fast weights             normal, with standard deviations of their own (lact.c)
+ *     the decay's A_log                       the logarithm of a number up to 16
+ *     the decay's dt_bias                     such that the step softplus(dt_bias) is from 0.001 to 0.1; in
+ *                                             Qwen3.5, 1
+ *
+ * Random numbers are drawn by Philox (rng.h) for the purpose RF_DRAW_WEIGHTS.  The key's i is the weight's
+ * place in the table.  Of the element's number within the weight, the high word is the key's r and the low
+ * word the counter j.  Elements 2m and 2m+1 of a normal weight are the two numbers that Box-Muller makes of
+ * draws 2m (u) and 2m+1 (v):
  *
  *     w[2m] = s sqrt(-2 ln(1 - u)) cos(2 pi v),  w[2m+1] = s sqrt(-2 ln(1 - u)) sin(2 pi v)      in double
  *
- * and element j of the others is made of draw j. */
+ * Element j of the other weights is made of draw j. */
 #ifndef RF_INIT_H
 #define RF_INIT_H
 
@@ -20,11 +27,12 @@
 #include "model/config.h"
 #include "model/params.h"
 
-/* flat holds t->total floats; the padding is zeroed. */
+/* Writes fresh weights to flat, t->total floats; the padding is zeroed. */
 void rf_init_weights(const struct rf_params *t, uint64_t seed, float *flat);
 
-/* The tokenizer that fresh weights go with: *tokenizer, which NULL leaves to the vocabulary: that of bytes
- * has them.  RF_EMODEL: bytes, and the vocabulary has less room. */
+/* Decides which tokenizer the fresh weights get.  If *tokenizer is NULL and the vocabulary is exactly that of
+ * the byte tokenizer, *tokenizer becomes "bytes".  Errors: RF_EMODEL: it is "bytes", but the vocabulary is
+ * smaller than that. */
 enum rf_code rf_init_tokenizer(const struct rf_config *cfg, const char **tokenizer, struct rf_err *e);
 
 /* Makes the checkpoint: rf_ckpt_create() with these weights. */

@@ -1,8 +1,9 @@
 /* run.c -- the run directory: lock, commit, repair, prune.
  *
- * A step comes into being by one rename of a directory that is whole and synced, and goes by one rename back
- * to a temporary name before it is taken apart; so whatever is called step-N can be read, at any instant and
- * after a power loss (A. Pillai et al. 2014, "All file systems are not created equal"). */
+ * A step appears when a directory that is complete and synced is renamed to step-N.  It disappears when it is
+ * renamed back to a temporary name, and only then are its files removed.  So whatever is called step-N can be
+ * read, at any instant and after a power loss (T. S. Pillai et al. 2014, "All file systems are not created
+ * equal"). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

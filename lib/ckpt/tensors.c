@@ -1,6 +1,7 @@
-/* tensors.c -- safetensors: 8 bytes with the length of the header, a JSON object {name: {dtype, shape,
- * data_offsets}}, the bytes.  The rules are those of the reference implementation (huggingface/safetensors,
- * SafeTensors::deserialize) or stricter, so that whatever is accepted here is accepted there. */
+/* tensors.c -- safetensors.  A file is 8 bytes with the length of the header, the header, which is a JSON
+ * object {name: {dtype, shape, data_offsets}}, and the data.  The rules are those of the reference
+ * implementation (huggingface/safetensors, SafeTensors::deserialize) or stricter, so every file that is
+ * accepted here is accepted there. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* dry_run.c -- what a program would do.  The plan is that of the program itself (struct rf_engine, needs):
- * the same functions say what is printed here and what is allocated there. */
+/* dry_run.c -- what a program would do.  The plan comes from the program's own function (struct rf_engine,
+ * needs), so what is printed here is what the program would allocate. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

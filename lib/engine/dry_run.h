@@ -1,6 +1,7 @@
-/* dry_run.h -- --dry-run: a program with a model checks all that can be known before the first record, and
- * says with which settings it would work and how much memory and time that takes.  Nothing is written or
- * locked, and nothing is allocated on the device but for one product, which is timed. */
+/* dry_run.h -- --dry-run: a program with a model checks all that can be known before its first record.
+ *
+ * It then says with which settings it would work, and how much memory and time that takes.  Nothing is
+ * written or locked.  On the device only the operands of one product are allocated, which is timed. */
 #ifndef RF_DRY_RUN_H
 #define RF_DRY_RUN_H
 
@@ -9,15 +10,15 @@
 
 struct rf_dry_run {
 	struct rf_engine *engine;              /* opened with dry_run */
-	/* the program's tables, NULL at the end, as the command line left them */
+	/* the program's tables of options, with the command line's values; ends with NULL */
 	const struct rf_opt *const *opts;
-	const char *path;                      /* its input: looked into only where it is a regular file */
+	const char *path;                      /* its input; read only if it is a regular file */
 	uint64_t max_record;
 };
 
-/* What to print, as lines, malloc'd into *text.  Fails as the program would: where the input's head or first
- * record does not fit the model (of a regular file), where -o, --log or --grad-out cannot be written, where
- * the plan cannot be counted. */
+/* Writes what to print to *text, malloc'd, as lines.  It fails where the program would: if the head or the
+ * first record of the input (a regular file) does not fit the model, if the file of -o, --log or --grad-out
+ * cannot be written, or if the plan's memory cannot be counted. */
 enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *e);
 
 #endif

@@ -1,9 +1,9 @@
 /* engine.c -- a model that is ready to work: weights on the device, and memory for one sequence and
  * its rollouts.
  *
- * Memory is one tree (tree.h) and one block of the stage's own beside it.  Both are laid out for the largest
- * of each dimension so far, and never shrink; so of a stream whose largest record is known beforehand
- * (--max-len, and the history for positions and rollouts) nothing is allocated after the first
+ * The memory is one tree (tree.h) and one block of the stage's own.  Both are laid out for the largest value
+ * of each dimension so far, and never shrink.  So if a stream's largest record is known in advance (--max-len
+ * gives the length, the history the positions and rollouts), nothing is allocated after the first
  * reservation. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* estimate.c -- how long a sequence will take: what the stage computes, and how fast one product is. */
+/* estimate.c -- how long a sequence will take: the stage's operations, and a product's measured speed. */
 #include "base/clock.h"
 #include "engine/engine.h"
 

@@ -1,7 +1,7 @@
 /* advantage.c -- advantages within a group.
  *
- * Equal rewards are found by comparing them, so that no rounding of a mean can be divided by a deviation of
- * nothing and noise of 1e-8 become advantages of 1. */
+ * Whether all rewards are equal is found by comparing them.  Otherwise the rounding error of their mean could
+ * be divided by a deviation of almost 0, and noise of 1e-8 would become advantages of 1. */
 #include <math.h>
 
 #include "method/advantage.h"

@@ -1,4 +1,4 @@
-/* advantage.h -- rewards relative to their group: A = (R - mean) / (std + 1e-6), as GRPO has it. */
+/* advantage.h -- rewards relative to their group: A = (R - mean) / (std + 1e-6), as in GRPO. */
 #ifndef RF_ADVANTAGE_H
 #define RF_ADVANTAGE_H
 
@@ -12,20 +12,21 @@ enum rf_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
 
 struct rf_advantage {
 	enum rf_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
-	bool no_std;        /* leave the division out */
-	bool allow_single;  /* a group of one: A = R instead of an error */
+	bool no_std;        /* do not divide by the deviation */
+	bool allow_single;  /* a group of one rollout: A = R instead of an error */
 };
 
-/* One group of G rewards, in double; std with G-1; two or more equal rewards give exactly 0.
- * RF_EDATA: G = 1. */
+/* Computes the advantages A (G) of one group of G rewards, in double.  std is the sample deviation (divisor
+ * G-1).  Two or more equal rewards give exactly 0.  Errors: RF_EDATA: G = 1, unless allow_single. */
 enum rf_code rf_advantage_group(const struct rf_advantage *a, const float *R, int G, double *A,
                                 struct rf_err *e);
 
-/* spread_free: groups of two or more equal rewards, which teach nothing. */
+/* spread_free: the number of groups of two or more equal rewards, from which nothing is learned. */
 struct rf_group_stats { int groups, spread_free; };
 
-/* Writes r->advantage; a record without rollouts passes unchanged; one with rollouts and no reward is
- * RF_EDATA.  *st is added to (may be NULL). */
+/* Writes r->advantage and adds the record's groups to *st (may be NULL).  A record without rollouts passes
+ * unchanged.  Errors: RF_EDATA: rollouts without reward, or a group of one; RF_ENUMERIC: float32 cannot hold
+ * an advantage. */
 enum rf_code rf_advantage_record(const struct rf_advantage *a, struct rf_record *r, struct rf_group_stats *st,
                                  struct rf_err *e);
 

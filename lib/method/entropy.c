@@ -1,8 +1,8 @@
 /* entropy.c -- H_t at every position in one forward pass (paper, eq. 4).
  *
- * The sequence goes through the tree segment by segment; the head then reads each segment's hidden states
- * block by block, and what it leaves is a few numbers per row, so logits are never whole (but for --keep
- * logits) and memory does not grow with the sequence. */
+ * The sequence goes through the tree segment by segment.  The head reads each segment's hidden states block
+ * by block and leaves only a few numbers per row.  So logits are never stored whole (except for --keep
+ * logits), and the stage's memory grows with the sequence only by these numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

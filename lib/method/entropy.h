@@ -8,27 +8,31 @@
 
 struct rf_entropy {
 	struct rf_engine *engine;
-	bool nll;              /* also nll and correct */
-	bool hidden, logits;   /* also these, for small models */
+	bool nll;              /* write nll and correct too */
+	bool hidden, logits;   /* write these too; for small models */
 };
 
-/* --keep: "hidden", "logits" or both with a comma; NULL: neither.  False: something else. */
+/* Reads the value of --keep: "hidden", "logits" or both with a comma; NULL: neither.  Returns false for
+ * anything else. */
 bool rf_entropy_keep(struct rf_entropy *s, const char *words);
 
-/* Memory for such sequences.  stage: a struct rf_entropy (struct rf_engine, needs). */
+/* The memory that the stage needs for a shape (struct rf_engine, needs).  stage: a struct rf_entropy. */
 void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 
-/* Writes r->entropy and what else is asked for; nothing that was computed before is removed, since positions
- * and rollouts are tokens and keep their meaning.  RF_ENUMERIC: NaN or Inf, and at which position. */
+/* Writes r->entropy and whatever else the settings ask for.  It removes nothing that was computed before:
+ * positions and rollouts are tokens, which keep their meaning.  Errors: RF_ENUMERIC: NaN or Inf, and the
+ * message has the position. */
 enum rf_code rf_entropy_record(struct rf_entropy *s, struct rf_record *r, struct rf_err *e);
 
-/* What evaluation shares of it.  One pass over the sequence: entropies, log-probabilities of the next tokens
- * and the most likely next tokens, each (T); logp and top may be NULL. */
+/* The functions below are shared with evaluation (eval.c).  rf_entropy_pass(): one pass over the sequence
+ * that gives entropies, log-probabilities of the next tokens and the most likely next tokens, each (T).  logp
+ * and top may be NULL. */
 enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *entropy, float *logp,
                              int32_t *top, struct rf_err *e);
-/* n numbers of 4 bytes that live as long as the record; NULL: RF_ENOMEM in *e. */
+/* Memory for n numbers of 4 bytes, which lives as long as the record.  Returns NULL, with RF_ENOMEM in *e, if
+ * there is too little. */
 void *rf_entropy_array(struct rf_record *r, size_t n, struct rf_err *e);
-/* Writes r->nll and correct, into these arrays (T). */
+/* Sets r->nll and r->correct to the arrays nll and correct (T), and fills them from logp and top. */
 void rf_entropy_nll(struct rf_record *r, const float *logp, const int32_t *top, float *nll, float *correct);
 
 #endif

@@ -1,5 +1,5 @@
-/* eval.c -- how well a model predicts sequences: sums over the tokens that count, in the order of
- * the records. */
+/* eval.c -- how well a model predicts sequences: sums over the tokens that count, in the order of the
+ * records. */
 #include <math.h>
 
 #include "base/jline.h"

@@ -5,17 +5,17 @@
 #include "base/buf.h"
 #include "method/entropy.h"
 
-/* Sums over tokens, in the order of the records. */
+/* Sums over the tokens that count, in the order of the records. */
 struct rf_eval {
-	double nll, correct, prob;
+	double nll, correct, prob;        /* prob: probabilities of the text's tokens */
 	uint64_t tokens, sequences, none; /* none: sequences without a token that counts */
 };
 
-/* Adds one sequence's tokens (from prompt_len on with `response`) to *sum; with s->nll writes
- * r->nll and correct. */
+/* Adds one sequence's tokens to *sum; with `response` only those from prompt_len on count.  With s->nll also
+ * writes r->entropy, nll and correct.  Errors: RF_EDATA: `response`, but the record has no prompt_len. */
 enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool response, struct rf_eval *sum,
                             struct rf_err *e);
-/* Adds the means to a text, as a line of JSON. */
+/* Appends the means to a text, as a line of JSON. */
 void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line);
 
 #endif

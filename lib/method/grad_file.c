@@ -1,8 +1,8 @@
-/* grad_file.c -- one optimizer step of two programs (--grad-out, --grad-in): one leaves its gradient in a
- * file, the other adds it to its own and steps.
+/* grad_file.c -- one optimizer step of two programs: one leaves its gradient in a file (--grad-out), the
+ * other adds it to its own and makes the step (--grad-in).
  *
- * Both ways it moves a block at a time between the file and the device, so that it needs no memory that would
- * be asked for after all the work is done. */
+ * The gradient moves between file and device one block at a time, in both directions.  So no large memory is
+ * needed after all the work has been done. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* policy.c -- one rollout token's loss and its derivative.
  *
- * The outer maximum is the pessimistic bound of PPO (Schulman et al. 2017, eq. 7); the dual clip bounds what
- * a rollout with a negative advantage can cost once its ratio is large (Ye et al. 2020, arXiv:1912.09729, eq.
- * 4).  Comparisons are written so that a NaN stays one. */
+ * The outer maximum is the pessimistic bound of PPO (Schulman et al. 2017, eq. 7).  The dual clip bounds the
+ * loss of a rollout with a negative advantage when its ratio is large (Ye et al. 2020, arXiv:1912.09729, eq.
+ * 4).  The comparisons are written so that a NaN stays NaN. */
 #include <math.h>
 
 #include "method/policy.h"

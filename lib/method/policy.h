@@ -15,10 +15,10 @@ struct rf_policy { double clip, dual_clip; };   /* eps, c_dual */
 
 struct rf_policy_token {
 	double loss;      /* l */
-	double dlogp;     /* dl / dlogp, 0 where a clip or a clamp cuts it off */
-	double ratio;
+	double dlogp;     /* dl / dlogp; 0 if a clip or the clamp is in effect */
+	double ratio;     /* r */
 	bool clipped;     /* the clipped term was the larger one */
-	bool dual;        /* the dual clip cut it off */
+	bool dual;        /* the dual clip was in effect */
 	bool clamped;     /* the log-ratio left [-20, 20] */
 };
 struct rf_policy_token rf_policy_token(const struct rf_policy *p, double logp, double logp_old, double A);

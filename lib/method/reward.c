@@ -1,4 +1,4 @@
-/* reward.c -- how well rollouts agree with the text, in double, kept as float32.
+/* reward.c -- how well rollouts agree with the text; computed in double, kept as float32.
  *
  * The hidden states are compared at the same positions: h_pred[j] is the state at rollout token j, h_gt[j]
  * the state at the text's token in its place (paper, eq. 8). */

@@ -6,9 +6,9 @@
  *     hybrid  cosine + binary
  *     random  uniform in [0, 1): the control that every claim of an effect needs
  *
- * The first three are parts, and a part is a function and a row of one table in reward.c: all are computed
- * and kept in the record by their names, and one of them, the sum or the control is chosen as `total`.
- * Nothing else needs to be told of a part: rf-dump and the log take the names from the records. */
+ * The first three are parts.  A part is a function and a row of one table in reward.c.  All parts are
+ * computed and kept in the record by their names; one of them, or the sum, or the control is chosen as
+ * `total`.  No other code lists the parts: rf-dump and the log take their names from the records. */
 #ifndef RF_REWARD_H
 #define RF_REWARD_H
 
@@ -18,34 +18,37 @@
 #include "base/err.h"
 #include "stream/record.h"
 
-/* What can be the total, each by its name: "cosine|binary|.."; returns words. */
+/* Writes the names of what can be the total, "cosine|binary|..", to words, and returns words. */
 enum { RF_REWARD_WORDS = 512 };
 char *rf_reward_kinds(char words[RF_REWARD_WORDS]);
-/* The place of a name among these; -1: it is none. */
+/* The index of a name in that list; -1: it is not there. */
 int rf_reward_kind(const char *name);
 
 double rf_cosine(const float *a, const float *b, int d);                              /* of one position */
 int rf_levenshtein(const int32_t *a, int n, const int32_t *b, int m);                 /* n, m <= 65536 */
 
-/* Writes r->reward, all parts and as the total this kind, and removes advantage.  A record without rollouts
- * passes unchanged.  step: the model's (random).  shift: rollouts are compared with the text of the shift-th
- * next of the record's positions, in the order of the text, equal ones counted once, the first after the last
- * (0: with their own): what they score there they owe to no skill.  Where that would be their own text, the
- * record is left without positions and rollouts: *alone (NULL only where shift is 0).  RF_EDATA: rollouts
- * without h_pred or h_gt, positions outside the text. */
+/* Writes r->reward: all parts, and `kind` as the total.  Removes the advantages.  A record without rollouts
+ * passes unchanged.  seed, step (the model's): for the draws of "random".
+ * shift: not 0: each position's rollouts are compared with the text at another position of the record, which
+ * shows what they score without skill.  To find it, go `shift` places on in the ring of the record's distinct
+ * positions, in the order of the text.  If that leads back to the same position, the record loses its
+ * positions and rollouts, and *alone is set.  alone may be NULL only if shift is 0.
+ * Errors: RF_EDATA: the rollouts have no h_pred or h_gt, or more than 65536 tokens each; or the text has no
+ * room for them at a position. */
 enum rf_code rf_reward_record(struct rf_record *r, int kind, int shift, uint64_t seed,
                               uint64_t step, bool *alone, struct rf_err *e);
 
-/* `total` (c n numbers, finite) and its kind's name come from elsewhere (--exec), and take the place of those
- * of rf_reward_record(), whose parts stay. */
+/* Replaces the total that rf_reward_record() wrote, and the name of its kind, by those from elsewhere
+ * (--exec); the parts stay.  total: (c, n).  Errors: RF_EDATA: a number is not finite as float32. */
 enum rf_code rf_reward_record_given(struct rf_record *r, const char *kind, const double *total,
                                     struct rf_err *e);
-/* Room for a part that comes from elsewhere, too, beside those that are computed: (c, n) values, as for
- * rf_part_add().  NULL: RF_EDATA also where one of these has the name. */
+/* Adds a part from elsewhere to those that are computed, and returns room for its (c, n) values, like
+ * rf_part_add().  Returns NULL after an error: those of rf_part_add(), or RF_EDATA: a computed part has this
+ * name. */
 float *rf_reward_part_given(struct rf_record *r, const char *name, struct rf_err *e);
 
-/* What a log calls the mean of a part: "reward/NAME_mean", but for ours as the published implementation does.
- * Of different names keys differ.  Returns key. */
+/* Writes the name of a part's mean in a log to key, and returns key: "reward/NAME_mean", or for the computed
+ * parts the name in the published implementation.  Different parts have different keys. */
 enum { RF_REWARD_KEY = RF_PART_NAME + 32 };
 char *rf_reward_key(char key[RF_REWARD_KEY], const char *name);
 

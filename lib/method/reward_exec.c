@@ -1,7 +1,8 @@
-/* reward_exec.c -- records that wait for a command's answers, in a queue.
+/* reward_exec.c -- a queue of records that wait for a command's answers.
  *
- * A command may answer each line, or some lines later, or all at the end, and we cannot know which; so after
- * each question we wait for whichever comes first, an answer or the next record. */
+ * A command may answer each line at once, or some lines later, or all of them at the end, and we cannot know
+ * which.  So after each record that we send we wait for whichever comes first, an answer or the next
+ * record. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,12 @@
 /* reward_exec.h -- rewards that a command decides: rf-reward --exec.
  *
- * Each record with rollouts is one line of JSON to the command, which answers {"id": .., "total": [[..]]}, c
- * lists of n finite numbers, in the same order.  With "parts": {"NAME": [[..]], ..} it adds parts of its own,
- * as many numbers each, to those that are computed; other keys of an answer are ignored.  A command may
- * answer at once or only when its input has ended: records wait for their answers.  Where more wait than may,
- * a command that has never answered has failed; another is waited for. */
+ * The command gets each record with rollouts as one line of JSON.  It answers in the same order, with lines
+ * {"id": .., "total": [[..]]}: c lists of n finite numbers.  With "parts": {"NAME": [[..]], ..} an answer
+ * adds parts of its own, each of the same shape, to those that are computed.  Other keys are ignored.
+ *
+ * A command may answer at once, or only when its input has ended; records wait for their answers in a queue.
+ * If more than one waits, they exceed the queue's limit and the command has never answered, that is an error.
+ * If it has answered before, no more records are read until those that wait no longer exceed the limit. */
 #ifndef RF_REWARD_EXEC_H
 #define RF_REWARD_EXEC_H
 
@@ -18,12 +20,12 @@
 #include "stream/stream.h"
 
 struct rf_reward_exec_settings {
-	const char *command;    /* for /bin/sh; NULL: there is none */
+	const char *command;    /* for /bin/sh; NULL: none */
 	const char *kind;       /* the name of its rewards; NULL: "exec" */
-	bool no_hidden;         /* it is not shown hidden states and logits */
-	double timeout;         /* seconds; 0: none */
+	bool no_hidden;         /* send records without hidden states and logits */
+	double timeout;         /* seconds to wait while the command is idle; 0: no limit */
 	uint64_t queue_limit;   /* bytes of records that may wait */
-	struct rf_meter *meter; /* counts what was passed on; may be NULL */
+	struct rf_meter *meter; /* counts the records that were passed on; may be NULL */
 };
 #define RF_REWARD_EXEC_DEFAULTS { .timeout = 600, .queue_limit = UINT64_C(256) << 20 }
 
@@ -33,22 +35,24 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 
 struct rf_reward_exec;
 
-/* Starts the command; what it judged goes to out.  RF_EUSAGE: a kind's name that is not one. */
+/* Starts the command.  Records with their answers go to out.  Errors: RF_EUSAGE: the kind's name is
+ * malformed. */
 enum rf_code rf_reward_exec_start(struct rf_reward_exec **j, const struct rf_reward_exec_settings *s,
                                   struct rf_out *out, struct rf_err *e);
 
-/* Hands a record that rf_reward_record() has seen to the command (one without rollouts only waits for its
- * turn) and passes records on as their answers come, until the next one can be read: rf_in_fd().  The command
- * sees the record as it is here, so also the parts that were computed; its answer takes the place of the
- * total and adds parts.  RF_EDATA: a wrong answer, or none. */
+/* Sends a copy of a record to the command; rf_reward_record() must have computed its parts, which the command
+ * gets too.  Then passes records on as their answers come, until the descriptor `next` (rf_in_fd()) can be
+ * read; next < 0: does not wait for answers.  An answer replaces the total and may add parts.  A record
+ * without rollouts is not sent, and only waits for its turn in the output.  Errors: RF_EDATA: an answer is
+ * wrong or missing. */
 enum rf_code rf_reward_exec_record(struct rf_reward_exec *j, const struct rf_record *r, int next,
                                    struct rf_err *e);
 
-/* Ends the command's input and passes the rest on; the command must end with status 0 and say
- * nothing more. */
+/* Ends the command's input and passes on the remaining records as they are answered.  Errors: RF_EDATA, also
+ * if the command prints more, or does not end with status 0. */
 enum rf_code rf_reward_exec_finish(struct rf_reward_exec *j, struct rf_err *e);
 
-/* Ends the command, by force if it still runs, and frees.  NULL is fine. */
+/* Ends the command, by force if it is still running, and frees j, which may be NULL. */
 void rf_reward_exec_stop(struct rf_reward_exec *j);
 
 #endif

@@ -1,10 +1,10 @@
 /* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 6-7; rf-design(7), The tree).
  *
- * One pass goes over the text and keeps the hidden states of rows s-1 .. s+k-1 of every position s: the first
- * is what token 0 is drawn from, the others are h_gt.  The rollouts of all positions that the tree has ready
- * at once (tree.h: of most models all of them, after the text) are decoded side by side, a row each per step;
- * or, where they are only scored, all their rows are one more pass.  What the device holds of rollouts lies
- * by such groups, in each by steps. */
+ * One pass over the text keeps the hidden states of rows s-1 .. s+k-1 of every position s.  Token 0 is drawn
+ * from the first of them; the others are h_gt.  The rollouts of a group, which is all positions that the tree
+ * has ready at once (tree.h; unless the sequence slides, all its positions, after the text), are decoded side
+ * by side, one row each per step.  If they are only scored, all their rows are one more pass.  In device
+ * memory the values of rollouts lie group by group, and within a group step by step. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* rollout.h -- short continuations of a sequence at chosen positions (ReFINE, arXiv:2602.16704, eq. 6-7), in
  * one pass over the text.
  *
- * Position s means: prefix x[0..s-1], rollout tokens at s, s+1, ...  The first is drawn from row s-1 of the
- * same pass that gives h_gt, the text's own hidden states at s .. s+k-1. */
+ * A rollout at position s continues the prefix x[0..s-1]; its tokens stand at s, s+1, ...  The first is drawn
+ * from row s-1 of the pass over the text.  The same pass gives h_gt, the text's own hidden states at s ..
+ * s+k-1. */
 #ifndef RF_ROLLOUT_H
 #define RF_ROLLOUT_H
 
@@ -14,11 +15,11 @@ struct rf_rollouts {
 	int k, n;              /* tokens per rollout, rollouts per position */
 	double temperature, top_p;
 	int top_k;             /* 0: all */
-	bool eos;              /* the end-of-sequence tokens may be drawn */
-	/* draw nothing: values of the rollout tokens that are there, by these weights */
+	bool eos;              /* end-of-sequence tokens may be drawn */
+	/* draw nothing; compute the values of the record's own rollout tokens with this model */
 	bool score;
 	uint64_t seed;
-	int draw_step;         /* step for the random numbers; -1: the model's */
+	int draw_step;         /* training step for the random numbers; -1: the model's */
 };
 #define RF_ROLLOUTS_DEFAULTS { .k = 5, .n = 1, .temperature = 1, .top_p = 1, .draw_step = -1 }
 
@@ -26,13 +27,13 @@ struct rf_rollouts {
 enum { RF_ROLLOUT_OPTS = 10 };
 void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS]);
 
-/* Memory for such sequences; n and k are the shape's where they come with the records (--score), else the
- * options'.  stage: a struct rf_rollouts (struct rf_engine, needs). */
+/* The memory that the stage needs for a shape (struct rf_engine, needs).  n and k are the shape's if they
+ * come with the records (--score), else the options'.  stage: a struct rf_rollouts. */
 void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 
-/* Writes r->rollout and removes reward and advantage.  A record without positions (with --score:
- * without rollout tokens) passes unchanged.  RF_EDATA: a position whose k tokens do not fit;
- * RF_ENUMERIC: NaN or Inf. */
+/* rf_rollout_record() writes r->rollout and removes reward and advantage.  A record without positions (with
+ * --score: without rollout tokens) passes unchanged.  rf_rollout_check() only checks the record.  Errors:
+ * RF_EDATA: the k tokens at a position do not fit into the sequence; RF_ENUMERIC: NaN or Inf. */
 enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_record *r, struct rf_err *e);
 enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e);
 

@@ -1,8 +1,8 @@
 /* select.c -- the positions that get rollouts.
  *
- * One position per chunk spreads them over the sequence; within a chunk the draw prefers rows where the model
- * is uncertain, over windows as long as a rollout rather than single rows (paper, eq. 5: hence the
- * smoothing).  The arg max and arg min of the ablation read the entropies as they are. */
+ * One position per chunk spreads them over the sequence.  Within a chunk the draw prefers places where the
+ * model is uncertain over the length of a rollout rather than at a single row, hence the smoothing (paper,
+ * eq. 5).  The arg max and arg min of the ablation use the entropies without smoothing. */
 #include <limits.h>
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* select.h -- which positions of a sequence get rollouts (ReFINE, arXiv:2602.16704, eq. 5).
  *
- * The entropies are smoothed, the sequence is cut into c equal chunks, and in each one position is drawn with
- * probability softmax(smoothed H / tau). */
+ * The entropies are smoothed, the sequence is cut into c equal chunks, and one position is drawn in each
+ * chunk with probability softmax(smoothed H / tau). */
 #ifndef RF_SELECT_H
 #define RF_SELECT_H
 
@@ -17,13 +17,13 @@ enum rf_select_mode { RF_SELECT_ENTROPY, RF_SELECT_UNIFORM, RF_SELECT_MAX, RF_SE
 
 struct rf_select {
 	int chunks;      /* c */
-	int k;           /* rollout length that must fit behind a position */
-	int smooth;      /* width of the average; 0: k; an even one takes one more */
+	int k;           /* rollout length, which must fit after a position */
+	int smooth;      /* width of the moving average, an even one plus 1; 0: k */
 	double tau;
 	enum rf_select_mode mode;
-	int margin;
+	int margin;      /* tokens at either end of a sequence that are never chosen */
 	uint64_t seed;
-	int draw_step;   /* step for the random numbers; -1: the model's (rf_draw_step) */
+	int draw_step;   /* training step for the random numbers; -1: the model's (rf_draw_step) */
 	bool strict;     /* a record that is too short is an error */
 };
 #define RF_SELECT_DEFAULTS { .chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 }
@@ -32,18 +32,19 @@ struct rf_select {
 enum { RF_SELECT_OPTS = 10 };
 void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS]);
 
-/* Average pooling, odd kernel, stride 1, zero padding counted in the mean.  H, out (T). */
+/* out (T) = average pooling of H (T) with stride 1 and an odd kernel (an even one is made one wider).  The
+ * zeros beyond both ends count in the mean. */
 void rf_smooth(const float *H, int T, int kernel, double *out);
 
 /* p (n) = softmax(H / tau), in double. */
 void rf_select_probabilities(const double *H, int n, double tau, double *p);
 
-/* The first index whose cumulative sum of p, in double, exceeds u * total. */
+/* The first index at which the cumulative sum of p (n), in double, exceeds u times the total. */
 int rf_draw_index(const double *p, int n, double u);
 
-/* Writes r->positions, c of them in the order of the chunks, and removes rollout, reward and advantage.
- * step: for the random numbers.  A record that is too short is left without positions: *short_one.  RF_EDATA:
- * no entropies where the mode needs them; too short, and strict. */
+/* Writes r->positions, one for each chunk, in the order of the chunks, and removes rollout, reward and
+ * advantage.  step: for the random numbers.  If the record is too short, it gets no positions, and *short_one
+ * is set.  Errors: RF_EDATA: the mode needs entropies, and there are none; too short, with s->strict. */
 enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct rf_record *r, bool *short_one,
                               struct rf_err *e);
 

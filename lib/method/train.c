@@ -1,9 +1,13 @@
 /* train.c -- the gradient of a mini-batch over trees, and AdamW.
  *
- * Per record: the sequence goes forward, then the rollouts that branch off it; the head's few rows that the
- * policy loss needs give the log-probabilities and, with the loss's derivatives, the first gradients;
- * rollouts go back; then each segment of the text, from the last to the first, with the next-token loss of
- * its rows added where it passes the head.  Logits are never whole: the head works on blocks of rows. */
+ * For each record:
+ *     1. The sequence runs forward, then the rollouts that branch off it.
+ *     2. The head computes the log-probabilities of the rows that the policy loss needs.  With the loss's
+ *        derivatives these give the first gradients.
+ *     3. The rollouts run backward.
+ *     4. The segments of the text run backward, from the last to the first.  The next-token loss of a
+ *        segment's rows is computed, and its gradient added, when the segment's turn comes.
+ * Logits are never stored whole: the head works on blocks of rows. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

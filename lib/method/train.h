@@ -3,9 +3,9 @@
  *     L = rl_coef L_RL + ntp_coef L_NTP        L_RL:  mean over all rollout tokens (policy.h)
  *                                              L_NTP: mean of -log p(x[t+1] | x[0..t])
  *
- * Both means are over the tokens of the whole mini-batch, so its records are read before the first is
- * computed.  They are then taken in the order of their ids: the result does not depend on the order in which
- * they came. */
+ * Both means are over the tokens of the whole mini-batch, so all its records are read before the first is
+ * computed.  They are then computed in the order of their ids, so the result does not depend on the order in
+ * which they came. */
 #ifndef RF_TRAIN_H
 #define RF_TRAIN_H
 
@@ -16,10 +16,10 @@
 
 enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
 #define RF_SCHEDULE_WORDS "constant|cosine|linear"
-/* The tokens that count in L_NTP: all, or those of the response (t >= prompt_len). */
+/* Which tokens count in L_NTP: all, or those of the response (t >= prompt_len). */
 enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE };
 #define RF_LOSS_WORDS "all|response"
-/* Which activations the backward pass computes again, in the place of keeping them. */
+/* Which activations are not kept, but computed again for the backward pass. */
 enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
 #define RF_RECOMPUTE_WORDS "none|segment"
 
@@ -30,16 +30,16 @@ struct rf_train {
 	enum rf_loss_tokens loss;
 	struct rf_policy policy;
 	enum rf_recompute recompute;
-	struct rf_meter *meter;      /* counts the records that are through; may be NULL */
+	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
 	bool log_gradients;
 	/* optimizer */
 	double lr, betas[2], adam_eps, weight_decay, grad_clip;
 	enum rf_schedule schedule;
 	int warmup, total_steps;
-	/* memory */
-	/* log_gradients: the gradient of L_NTP, beside that of L_RL in the model's */
+	/* device memory */
+	/* log_gradients: the gradient of L_NTP, while the model's own buffer holds that of L_RL */
 	rf_f32 grad_ntp;
-	rf_f64 sum;
+	rf_f64 sum;                  /* the result of an rf_dot */
 };
 #define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
                             .betas = { 0.9, 0.999 }, .adam_eps = 1e-8, .weight_decay = 0.01, \
@@ -49,61 +49,66 @@ struct rf_train {
 enum { RF_TRAIN_OPTS = 10 };
 void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 
-/* A part of the rewards: its name lies in the records; over the rollouts that have it. */
+/* The mean of a part of the rewards, over the rollouts that have it.  name points into a record. */
 struct rf_part_mean { const char *name; double mean; uint64_t rollouts; };
 enum { RF_PART_MEANS = 2 * RF_PARTS };
 
-/* What a mini-batch was like; the log's figures (rf-grpo(1) lists them). */
+/* The figures of a mini-batch for the log (rf-grpo(1) lists them). */
 struct rf_train_stats {
-	int records, sequences_rl;         /* with rollouts */
+	int records, sequences_rl;         /* sequences_rl: records with rollouts */
 	uint64_t tokens, ntp_tokens, rl_tokens;
 	double loss_ntp, loss_rl;          /* without coefficients */
-	double reward;                     /* mean over rollouts */
+	double reward;                     /* mean of the totals over rollouts */
 	uint64_t rollouts;
-	int parts;                         /* different names; those beyond RF_PART_MEANS are left out */
+	int parts;                         /* how many names; those beyond RF_PART_MEANS are left out */
 	struct rf_part_mean part[RF_PART_MEANS];
-	/* mean of the records' entropies, nats; NaN where they have none */
+	/* mean of the records' entropies, in nats; NaN: they have none */
 	double entropy;
-	/* kl: mean of r - 1 - log r; abs_diff: of |logp - old| */
+	/* over rollout tokens (policy.h): fractions that were clipped; kl: mean of r - 1 - log r; largest r;
+	   abs_diff: mean of |logp - logp_old| */
 	double clip_fraction, dual_fraction, kl, ratio_max, abs_diff;
-	uint64_t clamped;
-	double grad_norm, lr;
-	double norm_rl, norm_ntp, grad_cosine; /* of --log-gradients; NaN where not computed */
-	bool stepped;
+	uint64_t clamped;                  /* tokens whose log-ratio was clamped */
+	double grad_norm, lr;              /* grad_norm: before clipping */
+	double norm_rl, norm_ntp, grad_cosine; /* for --log-gradients; NaN: not computed */
+	bool stepped;                      /* the weights were updated */
 };
 
-/* RF_EDATA: a record that cannot be trained on.  With rl_coef, rollouts need logp and advantage; --loss
- * response needs prompt_len. */
+/* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
+ * response needs prompt_len.  Errors: RF_EDATA. */
 enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r, struct rf_err *e);
 
-/* Allocates on the device what the functions below need beside the engine's memory (they call it, too). */
+/* Allocates the device memory that the functions below need in addition to the engine's.  They call it, too;
+ * calling it earlier makes a lack of memory show early. */
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
 
-/* The gradient of a mini-batch, into the model's, which is cleared first.  Its records must have passed
- * rf_train_check().  RF_ENUMERIC: a loss or log-probability that is not finite. */
+/* Computes the gradient of a mini-batch of n records into the model's gradient, which is cleared first.  The
+ * records must have passed rf_train_check().  Fills *st, except for the figures of the step.  Errors:
+ * RF_ENUMERIC: a log-probability is not finite. */
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n,
                                struct rf_train_stats *st, struct rf_err *e);
 
-/* What needs no model: counts and rewards; the rest is 0 or NaN. */
+/* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
+ * 0 or NaN. */
 void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n,
                        struct rf_train_stats *st);
 
-/* Whether the mini-batch can teach anything: an NTP token with ntp_coef, or an advantage other than
- * 0 with rl_coef. */
+/* Whether anything can be learned from the mini-batch: it has a token that counts in L_NTP and ntp_coef is
+ * not 0, or it has an advantage other than 0 and rl_coef is not 0. */
 bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n);
 
-/* Learning rate of optimizer step `step` (from 0). */
+/* The learning rate of optimizer step `step`, counted from 0. */
 double rf_train_lr(const struct rf_train *t, int64_t step);
 
-/* One AdamW step on the model's gradient; `updates`: how many there were before.  RF_ENUMERIC: the norm is
- * not finite; nothing has changed then. */
+/* One AdamW step with the model's gradient.  step: for the learning rate; updates: how many AdamW steps there
+ * were before.  Writes the step's figures to *st.  Errors: RF_ENUMERIC: the gradient's norm is not finite;
+ * nothing has changed. */
 enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
                            struct rf_err *e);
 
-/* Gives back what the others allocated on the device. */
+/* Releases what rf_train_open() allocated. */
 void rf_train_close(struct rf_train *t);
 
-/* Memory for such sequences; with rl_coef 0 rollouts count for nothing. */
+/* The memory that training needs for a shape; with rl_coef 0 the shape's rollouts are left out. */
 void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_demand *need);
 
 #endif

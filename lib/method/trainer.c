@@ -1,10 +1,11 @@
 /* trainer.c -- from a stream to the next step of a run (rf-design(7), The commit).
  *
- * Records gather into mini-batches, each of which is one optimizer step in memory.  Nothing outside changes
- * before the end record was read; then the log's lines and the new step follow, in this order: a step that a
- * killed program computed may stand in the log twice, but no step is there without its lines.  What that
- * needs of memory is taken at the start, since the end of an hour's work is no time to find that it is
- * missing: the step is written a block at a time off the device. */
+ * Records are collected into mini-batches, each of which is one optimizer step in memory.  Nothing outside
+ * changes before the end record has been read.  Then the log's lines are written, and after them the new
+ * step.  So a step that a killed program computed may be in the log twice, but no step is without its lines.
+ *
+ * The memory for this is taken at the start, because the end of an hour's work is too late to find that there
+ * is too little: the step is written from the device one block at a time. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches out of a stream,
+/* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches from a stream,
  * the commit.
  *
- * One stream is one batch: ceil(records / mini_batch) optimizer steps, then one commit, made only after the
- * stream's end record was read.  Whatever happens before the commit leaves the run as it was. */
+ * One stream is one batch: ceil(records / mini_batch) optimizer steps, then one commit, which is made only
+ * after the stream's end record has been read.  Whatever happens before the commit leaves the run as it
+ * was. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
@@ -24,27 +25,27 @@ struct rf_trainer {
 	/* settings */
 	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
 	int at;                      /* step at which the run must be; -1: any */
-	const char *stale;           /* how many commits old rollouts may be, or "any"; rf-grpo's option */
-	int64_t stale_commits;       /* the same as a number */
-	int keep, keep_every;
-	bool allow_empty;
-	enum rf_on_nan on_nan;       /* what is done if a gradient is not finite */
-	const char *log;             /* file that metrics are appended to */
+	const char *stale;           /* rf-grpo: how many commits old rollouts may be, or "any" */
+	int64_t stale_commits;       /* the same as a number; "any": INT64_MAX */
+	int keep, keep_every;        /* as in struct rf_commit */
+	bool allow_empty;            /* accept a stream without records */
+	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
+	const char *log;             /* the file to append metrics to */
 	const char *grad_in, *grad_out;
-	const volatile sig_atomic_t *stop;
+	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
 	struct rf_engine engine;
 	struct rf_train train;
 	/* open */
-	bool done_before;            /* --at: the run is past it already; nothing is to be done */
+	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
-	int64_t step, updates;       /* optimizer steps, those of them that changed something */
-	struct rf_record **batch;
+	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
+	struct rf_record **batch;    /* the records of the current mini-batch */
 	int count, capacity;
-	uint64_t records;            /* of the stream */
-	int groups, spread_free;     /* of the mini-batch: rf-grpo counts them */
-	int mini_batches, skipped, taught_nothing;
-	struct rf_buf lines;         /* metrics that are not in the file yet */
-	double started;
+	uint64_t records;            /* of the stream, so far */
+	int groups, spread_free;     /* of the mini-batch (advantage.h); rf-grpo counts them */
+	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
+	struct rf_buf lines;         /* metrics that are not in the log yet */
+	double started;              /* the time of rf_trainer_open() */
 };
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
@@ -56,19 +57,22 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 enum { RF_TRAINER_LOSS_OPTS = 4 };
 void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
 
-/* Locks the run, checks --at and --grad-in, opens device and model, and takes the optimizer's memory.  With
- * --dry-run all is checked and nothing is locked, allocated or changed. */
+/* Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
+ * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
+ * If the run is already past --at, sets t->done_before and does nothing more. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
-/* RF_EDATA where the stream's rollouts were made by weights that are too old, or unknown. */
+/* Errors: RF_EDATA: the stream's rollouts were made by weights that are too old (--stale), or unknown. */
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
-/* Takes a copy of r; steps when a mini-batch is full. */
+/* Adds a copy of r to the mini-batch, and makes an optimizer step when it is full. */
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e);
-/* After the end record: the last mini-batch. */
+/* Call it after the end record: makes the optimizer step of the last mini-batch. */
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
-/* The metrics, and the commit (or the gradient of --grad-out): the only thing that changes anything.
- * data_hash: of the stream.  From here on `stop` is looked at, until what is written has its name. */
+/* Writes the metrics and commits the step, or with --grad-out writes the gradient; if the stream had no
+ * records, does nothing.  The run's steps do not change before this.  data_hash: of the stream.  t->stop is
+ * checked until what is written gets its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
-/* What the user should know of mini-batches that were no step, as a line; "" for nothing. */
+/* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
+ * none. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);
 void rf_trainer_close(struct rf_trainer *t);
 

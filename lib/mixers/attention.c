@@ -1,7 +1,8 @@
 /* attention.c -- the softmax attention mixer of hybrid models: projections around kv_cache.c.
  *
- * Qwen3.5's has more of them: q_proj gives per head the query and a gate side by side, q and k are normed per
- * head before they are turned, and what is attended to is multiplied by the gate's sigmoid before o_proj. */
+ * Qwen3.5's attention is gated: for each head q_proj yields the query and, next to it, a gate; q and k are
+ * normed per head before rotation; and the output of attention is multiplied by the gate's sigmoid before
+ * o_proj. */
 #include "mixers/kv_cache.h"
 
 struct weights { struct rf_weight proj[3], bias[3], norm[2], o; };

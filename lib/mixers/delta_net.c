@@ -1,9 +1,9 @@
 /* delta_net.c -- the mixer of DeltaNet (Yang et al. 2024), of Gated DeltaNet (Yang et al. 2025) and of
  * Qwen3.5's linear attention: projections, short convolution, delta rule, output norm.
  *
- * q, k and v lie side by side in one matrix until they are convolved; `joint` models project and
- * convolve them with one weight.  What later rows need of earlier ones: the last w-1 rows of that
- * matrix, and the state S. */
+ * q, k and v lie side by side in one matrix until they are convolved; `joint` models project and convolve all
+ * three with one weight.  Later rows need two things of earlier ones: the last w-1 rows of that matrix, and
+ * the state S. */
 #include <math.h>
 
 #include "model/mixer.h"

@@ -1,7 +1,7 @@
 /* fast_weights.c -- the fast weights of LaCT.  See fast_weights.h.
  *
- * Heads are columns of the rows, so that each product is a batch over heads of strided operands: nothing is
- * copied into heads of its own. */
+ * The heads are column ranges of the rows.  So each product is a batch over heads with strided operands, and
+ * no head's data is copied. */
 #include "mixers/fast_weights.h"
 
 static const float EPS = 1e-5f, EPS_MUON = 1e-7f;

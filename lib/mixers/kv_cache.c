@@ -1,4 +1,4 @@
-/* kv_cache.c -- softmax attention of rows that are projected already.  See kv_cache.h. */
+/* kv_cache.c -- softmax attention of rows that are already projected.  See kv_cache.h. */
 #include "mixers/kv_cache.h"
 
 static size_t kv(const struct rf_attn_config *c) { return (size_t)c->kv_heads * (size_t)c->D; }

@@ -1,9 +1,9 @@
-/* kv_cache.h -- softmax attention of rows that are projected already: rotary embedding, the sequence's keys
- * and values, the products.  What the attention mixer and LaCT share.
+/* kv_cache.h -- softmax attention of rows that are already projected: rotary embedding, the sequence's keys
+ * and values, the products.  The attention mixer and LaCT share it.
  *
- * What later rows need of earlier ones: the sequence's keys and values.  A sequence that slides (tree.h)
- * keeps those of its segment and of the rows before it that the window holds, so that memory does not grow
- * with the sequence; any other keeps all. */
+ * Later rows need the keys and values of earlier ones.  A sequence that slides (tree.h) keeps those of its
+ * current segment and of the earlier rows that are inside the window, so memory does not grow with its
+ * length.  Any other sequence keeps all of them. */
 #ifndef RF_KV_CACHE_H
 #define RF_KV_CACHE_H
 
@@ -11,17 +11,19 @@
 #include "model/tree.h"
 
 struct rf_kv_state {
-	/* (kept rows, G, D) of the sequence; rf_tree.passing: only those before the next segment */
+	/* (kept rows, G, D) of the sequence; with rf_tree.passing only the rows before the next segment */
 	rf_f32 k, v, dk, dv;
 };
 struct rf_kv_save {
-	rf_f32 q, k, v, o, lse;      /* k, v: all steps of rollouts that are decoded; of the sequence NULL, or
-	                                (rf_tree.passing) the kept rows */
-	/* the new rows before they are turned, where they stay as they are; NULL: they lie in q, k */
+	rf_f32 q, k, v, o, lse;      /* k, v of rollouts: all their rows; of the sequence: NULL or, with
+	                                rf_tree.passing, the kept rows */
+	/* q and k of the new rows before rotation, if the caller keeps them; NULL: they are in q and k, and
+	   are rotated in place */
 	rf_f32 from_q, from_k;
 };
 struct rf_kv_work { rf_f32 dq, dk, dv, d_o; };
 
+/* Lay out the structs' arrays, like the mixer's hooks of these names (mixer.h). */
 void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a,
                      struct rf_kv_state *s);
 void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
@@ -29,30 +31,30 @@ void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct 
 void rf_kv_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
                     struct rf_kv_work *w);
 
-/* Multiplications and additions of a sequence of T rows: each sees those before it and itself, or
- * its window. */
+/* Multiplications and additions for a sequence of T rows, each of which attends to itself and to the rows
+ * before it, within the window. */
 double rf_kv_flops(const struct rf_attn_config *c, int T);
-/* The mixer's hooks of these names (mixer.h). */
+/* For the mixer's hooks of these names (mixer.h). */
 void rf_kv_workspace(const struct rf_attn_config *c, struct rf_workspace *need);
 int rf_kv_reads(const struct rf_attn_config *c);
 
-/* Makes room for the new rows' k and v: a sequence that slides loses the rows that they do not see.  Comes
- * before all else. */
+/* Makes room for k and v of the new rows: if the sequence slides, drops the kept rows that the new ones do
+ * not see.  Call it before k and v of the new rows are written. */
 void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
                      const struct rf_kv_save *k);
-/* y = x (new rows, heads, D) turned by their positions, or back.  Models without rotary embedding keep x and
- * y in one place, and nothing is done. */
+/* y = x (new rows, heads, D), rotated by the rows' positions; inverse: rotated back.  If the model has no
+ * rotary embedding, nothing is done, and x and y must be the same. */
 void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
                     rf_f32 x, rf_f32 y);
-/* Where the new rows' k, v go; q goes to its beginning in save. */
+/* Where the caller must put k and v of the new rows.  Their q goes to the start of save's q. */
 rf_f32 rf_kv_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
                    const struct rf_kv_save *k);
 rf_f32 rf_kv_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
                    const struct rf_kv_save *k);
-/* Turns q and k of the new rows, attends: save->o (rows, H, D). */
+/* Rotates q and k of the new rows and computes attention: save's o (rows, H, D). */
 void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
                    struct rf_kv_save *k);
-/* From work->d_o the gradients of q, k, v before they were turned: work->dq, dk, dv. */
+/* From work->d_o: work->dq, dk, dv =, the gradients of q, k and v before rotation. */
 void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
                    struct rf_kv_save *k, struct rf_kv_work *w);
 

@@ -1,13 +1,15 @@
 /* lact.c -- the LaCT mixer (Zhang et al. 2025, arXiv:2505.23884): sliding-window attention and fast weights
- * read the same q, k, v, and are added.
+ * read the same q, k and v, and their outputs are added.
  *
- * The sequence falls into chunks of lact_chunk_size rows, whatever its segments.  A chunk's rows read the
- * weights that its first row found; when a row follows a full chunk, the sums over all its rows make the next
- * weights.  Sums are linear in the rows, so the state after any row is of a fixed size: the weights and the
- * momentum of its chunk (a mark, one per chunk), and the sums so far.  A rollout that stays in its chunk
- * needs the mark alone.  One that crosses its end adds rows of its own to the sums at its position, which are
- * therefore kept there, and makes weights of its own, again for each rollout and, where rollouts are decoded,
- * for each step: in memory that all layers share. */
+ * The sequence is divided into chunks of lact_chunk_size rows, independently of its segments.  All rows of a
+ * chunk read the weights with which the chunk began.  When a row follows a full chunk, the next weights are
+ * made from sums over all rows of that chunk.  The sums are linear in the rows, so the state after any row
+ * has a fixed size: the mark of its chunk (weights and momentum, one mark per chunk), and the sums so far.
+ *
+ * A rollout that stays in its chunk needs only the mark.  A rollout that crosses the end of its chunk also
+ * needs the sums at its position, which are therefore kept: it adds its own rows to them and makes weights of
+ * its own.  This is done again for each rollout and, when rollouts are decoded, for each step, in memory that
+ * all layers share. */
 #include <math.h>
 #include <stdio.h>
 

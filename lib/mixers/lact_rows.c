@@ -1,21 +1,21 @@
-/* lact_rows.c -- which rows read which fast weights, and learn for which: chunks, marks and sums.  See lact.c
- * for the idea.
+/* lact_rows.c -- which rows read which fast weights, and which rows update them: chunks, marks and sums.  See
+ * lact.c for the idea.
  *
  *     chunk   0         1         2         3         4      each of `chunk` rows of the sequence
  *     row     ....|....|....|....|..*.|....|*...|....|..     * a position: rollouts branch off this row
  *     mark    M0        M1        M2        M3        M4     a chunk's weights z, momentum p, and m
- *     sums                            S         S            what the open chunk's rows add up to there
+ *     sums                            S         S            over the rows of the open chunk up to there
  *
- * Who needs which mark and sums decides what is kept; a place is a slot of the layer's state.
- *     - Rows read their own chunk's mark.  The first row of a chunk makes it, from the mark before and the
- *       sums.
- *     - Rollouts read the mark of the chunk that is open at their position.  Those that leave that chunk read
- *       the sums there too.
+ * Which marks and sums are kept follows from which rows read them.  A place is a slot in the layer's state.
+ *     - Rows read the mark of their own chunk.  The first row of a chunk makes it, from the mark and the sums
+ *       of the chunk before.
+ *     - Rollouts read the mark of the chunk that is open at their position.  Those that leave that chunk also
+ *       read the sums at their position.
  *     - The backward pass reads every mark again.
- * So without a backward pass there is one place for the chunk that is run, and one for each chunk with a
- * position (place_of() > 0).  With one there is a place for every chunk, or, where segments are run again,
- * for the chunks that are open at segments' starts, those with a position, and those of one segment.
- * Gradients of marks have places for two chunks and for those with a position (dplace_of()). */
+ * Without a backward pass there is one place for the chunk that is being run, and one for each chunk with a
+ * position (place_of() > 0).  With a backward pass there is a place for every chunk; or, if segments are run
+ * again, for the chunks that are open at segments' starts, for those with a position, and for those of one
+ * segment.  Gradients of marks have places for two chunks and for those with a position (dplace_of()). */
 #include "mixers/lact.h"
 
 static int earlier(int a, int b) { return a < b ? a : b; }

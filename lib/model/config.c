@@ -1,4 +1,4 @@
-/* config.c -- config.json: which family it is, and the text itself. */
+/* config.c -- config.json: finding the family of a model, and editing the text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* config.h -- config.json of a Hugging Face checkpoint, typed and checked.
  *
- * A key that changes the mathematics and is not supported is an error that names it; keys of the
- * published configs that do not are known and ignored; an unknown key is remembered, so that the
- * program can warn of it by name. */
+ * A key that changes the mathematics in a way that is not supported is an error, which names the key.  Other
+ * keys of the published configs are known and ignored.  The names of unknown keys are kept, so that the
+ * program can warn of them. */
 #ifndef RF_CONFIG_H
 #define RF_CONFIG_H
 
@@ -15,12 +15,13 @@
 enum { RF_MAX_LAYERS = 1024, RF_MAX_WIDTH = 1 << 20, RF_MAX_VOCAB = 1 << 24, RF_MAX_EOS = 16,
        RF_MAX_NAME = 120 };
 
-/* The delta rule: of delta_net, of Qwen3.5's linear attention. */
+/* The delta rule of DeltaNet, Gated DeltaNet and Qwen3.5's linear attention. */
 struct rf_delta_config {
-	int heads, qk_heads;      /* of v; of q and k, which divides it */
+	int heads, qk_heads;      /* heads of v; heads of q and k, a divisor of the former */
 	int K, V;                 /* key and value width of a head */
+	/* short convolution; learned beta, else 1; output gate; beta doubled */
 	bool conv, beta, gate, neg_eigval;
-	bool decay;               /* of gated_deltanet and Qwen3.5 */
+	bool decay;               /* in gated_deltanet and Qwen3.5 */
 	bool joint;               /* one projection and one convolution for q, k and v, and Qwen3.5's names */
 	int conv_size;            /* w; 1 without convolution */
 	enum rf_act qk_act;
@@ -30,26 +31,26 @@ struct rf_delta_config {
 /* Softmax attention. */
 struct rf_attn_config {
 	int heads, kv_heads, D;
-	int rotary;               /* columns of a head that are turned; 0: none */
+	int rotary;               /* columns of a head with rotary embedding; 0: none */
 	double theta;
 	bool qkv_bias;
-	bool gated;               /* q and k are normed per head, times 1 + w; q_proj gives per head query
-	                             and gate: o times its sigmoid */
-	int window;               /* 0: no limit */
+	bool gated;               /* q and k are normed per head, times 1 + w; q_proj yields a query and a
+	                             gate per head, and o is multiplied by the gate's sigmoid */
+	int window;               /* rows that a row sees, itself included; 0: no limit */
 };
 
-/* Fast weights, of lact_swiglu; attn beside them. */
+/* The fast weights of lact_swiglu; its attention is in struct rf_attn_config. */
 struct rf_lact_config {
-	int heads, D, E;          /* width of a head, and of its fast weights' hidden layer */
-	int chunk, rank;          /* rank of w0, w2; 0: they are whole */
-	bool silu, v_silu;        /* of q and k; of v */
-	bool qk_norm, turned;     /* q and k are turned by their positions */
+	int heads, D, E;          /* heads; width of a head, and of its fast weights' hidden layer */
+	int chunk, rank;          /* rows of a chunk; rank of the initial w0 and w2, 0: full matrices */
+	bool silu, v_silu;        /* q and k pass through silu; so does v */
+	bool qk_norm, turned;     /* q and k are normed; fast weights read them with rotary embedding */
 	bool muon, momentum, prenorm, scale;
 	double gain;              /* fw_init_gain */
 };
 
-/* Where the weights' names differ from family to family: root embed, root layers.I.mixer_norm, ..., root
- * layers.I.attn.q_proj of softmax attention. */
+/* The parts of weights' names that differ between families.  Names begin with root: root embed, root
+ * layers.I.mixer_norm, ..., root layers.I.attn.q_proj for softmax attention. */
 struct rf_names { const char *root, *embed, *mixer_norm, *mlp_norm, *attn; };
 
 struct rf_mixer;
@@ -62,23 +63,24 @@ struct rf_config {
 	bool tied;                /* what the config says; the file decides (no lm_head.weight: tied) */
 	int eos[RF_MAX_EOS], eos_count;
 	struct rf_names names;
-	/* a checkpoint may hold tensors that are not the model's: rf_config_owns() */
+	/* a checkpoint may also hold tensors that are not the model's: rf_config_owns() */
 	bool others;
 
-	const struct rf_mixer **mixer; /* (layers): what each layer mixes its rows with (mixer.h) */
+	const struct rf_mixer **mixer; /* (layers): the mixer of each layer (mixer.h) */
 	struct rf_delta_config delta;
 	struct rf_attn_config attn;
 	struct rf_lact_config lact;
 
-	/* the key of the object that describes the model of text; NULL: the outermost does */
+	/* the key whose object describes the text model; NULL: the outermost object does */
 	const char *inner;
-	/* config.json as read, so that it can be written back unchanged but for the dtype */
+	/* config.json as read, so that it can be written back with only the dtype changed */
 	char *text;
-	char unknown[200];        /* names of unknown keys, ", " between; "" for none */
+	char unknown[200];        /* names of unknown keys, separated by ", "; "": none */
 };
 
-/* Reads and checks; all sizes within the limits above and dividing as they must.  RF_EMODEL names the key;
- * RF_ENOINPUT, RF_EIO.  cfg is freed with rf_config_free() also after a failure. */
+/* Read a config from a text of n bytes or from a file, and check it: all sizes are within the limits above
+ * and divide each other as they must.  Free cfg with rf_config_free(), also after a failure.  Errors:
+ * RF_EMODEL: a key is wrong, and the message names it; RF_ENOINPUT, RF_EIO: reading the file. */
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e);
 enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_err *e);
 void rf_config_free(struct rf_config *cfg);
@@ -86,13 +88,14 @@ void rf_config_free(struct rf_config *cfg);
 /* The name of the embedding's tensor. */
 void rf_config_embedding(const struct rf_config *cfg, char name[RF_MAX_NAME]);
 
-/* Whether a tensor of this name must be one of the model's.  Others, such as those of a part that sees
- * images, are carried along unchanged. */
+/* Whether a tensor of this name must be one of the model's.  Other tensors, such as those of a vision
+ * encoder, are carried along unchanged. */
 bool rf_config_owns(const struct rf_config *cfg, const char *name);
 
-/* cfg->text with "dtype" (and "torch_dtype" where it stands) set to "float32" or "bfloat16", and
- * tie_word_embeddings as given; malloc'd into *text.  With an inner object "dtype" is put there, and all are
- * set wherever they stand. */
+/* Writes to *text (malloc'd) a copy of cfg->text with tie_word_embeddings as given and "dtype" set to dtype,
+ * such as "float32" or "bfloat16"; "torch_dtype" is set where it is present.  If the text model has an object
+ * of its own (cfg->inner), "dtype" is added there if it is missing, and each of these keys is set wherever it
+ * is present. */
 enum rf_code rf_config_text(const struct rf_config *cfg, const char *dtype, bool tied, char **text,
                             struct rf_err *e);
 

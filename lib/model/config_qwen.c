@@ -1,5 +1,5 @@
 /* config_qwen.c -- Qwen3.5's config as transformers writes and reads it, with its defaults: the dense text
- * model (qwen3_5_text), alone or as the text_config of the model that also sees (qwen3_5). */
+ * model, alone (qwen3_5_text) or as the text_config of the model with a vision encoder (qwen3_5). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

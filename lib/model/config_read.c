@@ -1,4 +1,4 @@
-/* config_read.c -- the keys of a config, typed and within their limits. */
+/* config_read.c -- reading the keys of a config, with their types and limits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
-/* mixer.h -- what a layer's sequence mixer is to the model: the only part of a layer that knows of
+/* mixer.h -- the interface between a model and a layer's sequence mixer, the only part of a layer that reads
  * earlier rows.
  *
- * One table per mixer (delta_net.c, attention.c, ...); model, tree and engine know nothing else of them.
- * What a mixer keeps per layer are structs of its own, of which the table says the sizes: its weights; its
- * state, which later rows read; what a pass saves for its backward pass (or, where rollouts are decoded, for
- * their next token); what it needs meanwhile. */
+ * Each mixer is one table (delta_net.c, attention.c, ...); model, tree and engine know nothing else of it.
+ * Per layer a mixer has four structs of its own types, whose sizes the table gives:
+ *     weights  where its weights lie
+ *     state    what later rows read of earlier ones
+ *     save     what a pass keeps for its backward pass or, when rollouts are decoded, for their next token
+ *     work     memory that is needed only while the layer runs */
 #ifndef RF_MIXER_H
 #define RF_MIXER_H
 
@@ -14,28 +16,31 @@
 struct rf_mixer {
 	const char *name;
 	size_t weights_size, state_size, save_size, work_size;
-	/* Declares the layer's weights (params.h) and keeps where they lie. */
+	/* Declares the layer's weights (params.h) and keeps their places in *weights. */
 	void (*declare)(struct rf_params *t, const struct rf_config *c, int layer, void *weights);
-	/* Layouts.  The state is zeroed when a sequence begins, and its slots are the tree's (tree.h). */
+	/* Lay out the struct's arrays in an arena.  The state is zeroed when a sequence begins; its slots
+	   are numbered by the tree (tree.h). */
 	void (*state)(const struct rf_tree *t, int layer, struct rf_arena *a, void *state);
 	void (*save)(const struct rf_pass *p, int layer, struct rf_arena *a, void *save);
 	void (*work)(const struct rf_pass *p, int layer, struct rf_arena *a, void *work);
-	/* h += mixer(x) for the rows of the pass that are new; x, h (rows, d). */
+	/* h += mixer(x) for the new rows of the pass; x, h (rows, d). */
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);
-	/* Given the gradient dh of the mixer's output and its input x: dx, the weights' gradients (added),
-	   the state's. */
+	/* Backward pass, given the mixer's input x and the gradient dh of its output: writes dx, and adds to
+	   the gradients of the weights and of the state that the rows began from. */
 	void (*bwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx);
-	/* Multiplications and additions of the forward pass over a sequence of T rows, beside those
-	   with linear weights. */
+	/* Multiplications and additions of the forward pass over a sequence of T rows, without those of
+	   products with linear weights. */
 	double (*flops)(const struct rf_config *c, int T);
-	/* Adds to *need what its operations take on a device.  Which rows there are, whether the model is
-	   trained, and what weights it has are said already. */
+	/* Adds to *need the device memory that its operations take.  The caller has already set the numbers
+	   of rows, whether the model is trained, and the sizes of its weights. */
 	void (*workspace)(const struct rf_config *c, struct rf_workspace *need);
-	/* Of how many rows, itself included, a row reads what was kept of them, such as keys and values: a
-	   window, or RF_ALL_ROWS.  NULL: of none, earlier rows are in the state alone. */
+	/* If the mixer keeps something of every row, such as keys and values: of how many rows a row reads
+	   it, itself included; a window, or RF_ALL_ROWS.  NULL: rows read earlier ones only through a
+	   state of fixed size. */
 	int (*reads)(const struct rf_config *c);
-	/* Says in *why, from its end on, what rf_tree_found() noted before a layer's output overflowed at a
-	   position: `part` is what the mixer counted.  NULL: it notes nothing. */
+	/* Writes to why (size bytes), which is the end of a longer text, what the mixer knows of an overflow
+	   in a layer's output at this position.  `part` is the one that rf_tree_found() noted.  NULL: the
+	   mixer notes none. */
 	void (*describe_overflow)(const struct rf_config *c, int position, int part, char *why, size_t size);
 };
 enum { RF_ALL_ROWS = 1 << 30 };

@@ -1,4 +1,4 @@
-/* model.h -- a language model's weights on a device, and how its layers are made of them. */
+/* model.h -- a language model's weights on a device, and the layers that use them. */
 #ifndef RF_MODEL_H
 #define RF_MODEL_H
 
@@ -16,7 +16,7 @@ struct rf_pass;
 
 struct rf_layer {
 	const struct rf_mixer *mixer;
-	void *w;                     /* the mixer's weights, of a type of its own */
+	void *w;                     /* the mixer's weights, of the mixer's own type */
 	struct rf_weight mixer_norm, mlp_norm, gate, up, down;
 };
 
@@ -27,29 +27,30 @@ struct rf_model {
 	struct rf_layer *layer;      /* (cfg->layers) */
 	struct rf_weight embed, norm, head;
 	rf_f32 w;                    /* all weights, params->total floats */
-	rf_f32 g;                    /* their gradient, NULL unless it is trained */
-	rf_f32 m, v;                 /* the optimizer's moments, likewise */
+	rf_f32 g;                    /* their gradient; NULL unless the model is trained */
+	rf_f32 m, v;                 /* the optimizer's moments; likewise */
 };
 
-/* The table of a model's weights.  tied: the head is the embedding, there is no lm_head.weight. */
+/* Builds the table of a model's weights.  tied: the head is the embedding, and there is no lm_head.weight. */
 enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, bool tied, struct rf_err *e);
 
-/* Says where each weight is and allocates on the device; the weights are not there yet.  cfg and params stay
- * the caller's and must outlive the model. */
+/* Finds the place of each weight and allocates device memory for all of them (train: for gradient and moments
+ * too), but loads no values.  The caller keeps cfg and params, which must outlive the model. */
 enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg,
                            const struct rf_params *params, bool train, struct rf_err *e);
-/* The first half of it: m->layer says where each weight is; nothing on the device. */
+/* The first half of rf_model_init(): finds the place of each weight, without touching the device. */
 enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e);
 void rf_model_unbind(struct rf_model *m);
-/* Multiplications and additions of the forward pass of a bound model over a text of T rows, and of its head
- * over so many of them: those of matrix products and of the mixers. */
+/* Multiplications and additions of the matrix products and mixers in the forward pass of a bound model over T
+ * rows, when the head is applied to `heads` of them. */
 double rf_model_flops(const struct rf_model *m, int T, int heads);
-/* Device bytes that rf_model_init() takes. */
+/* Bytes of device memory that rf_model_init() allocates. */
 size_t rf_model_bytes(const struct rf_params *params, bool train);
-/* Copies flat host buffers of params->total floats to the device (again, for a program that lives on). */
+/* Copies the weights, params->total floats, from the host to the device.  It may be called again. */
 void rf_model_upload(struct rf_model *m, const float *flat);
 void rf_model_free(struct rf_model *m);
 
+/* The address of a weight, and of its gradient; NULL if the model does not have it. */
 static inline rf_f32 rf_w(const struct rf_model *m, struct rf_weight w)
 {
 	return w.there ? rf_at(m->w, w.at) : NULL;
@@ -59,8 +60,9 @@ static inline rf_f32 rf_dw(const struct rf_model *m, struct rf_weight w)
 	return w.there ? rf_at(m->g, w.at) : NULL;
 }
 
-/* y (rows, out) = x (rows, in) W' [+ y], rows of y ldy floats apart (0: out);  the backward pass: dW += dy'
- * x, and dx = (or +=) dy W unless dx is NULL. */
+/* y (rows, out) = x (rows, in) W' + bias, + y with `add`; rows of y lie ldy floats apart (0: out).  bias may
+ * be RF_NO_WEIGHT.  bwd: dW += dy' x; dbias += the sum of dy's rows; unless dx is NULL, dx = (add: +=)
+ * dy W. */
 void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 y, int ldy, bool add);
 void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,

@@ -1,4 +1,4 @@
-/* params.c -- the table of a model's weights: collected, sorted by name, found again. */
+/* params.c -- the table of a model's weights: collecting it, sorting it by name, finding a weight. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

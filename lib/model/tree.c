@@ -1,9 +1,9 @@
-/* tree.c -- the shared prefix.  See tree.h for the idea; here: where memory lies, and which rows a
- * pass works on.
+/* tree.c -- the shared prefix: where its memory lies, and which rows a pass works on.  See tree.h for the
+ * idea.
  *
- * All device memory of a tree is one block.  place() walks through it twice: once with no base, to
- * count, and once to hand out.  What one layer or pass does not keep for another shares its place
- * with what the others do not. */
+ * All device memory of a tree is one block.  place() walks through it twice: once without a base address, to
+ * count, and once to hand out the pieces.  Whatever a layer or pass does not have to keep while others run
+ * shares its place with theirs. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
