@@ -183,8 +183,8 @@ void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 		cudaGetLastError(); /* which would be the next launch's */
 		cudaMemGetInfo(&free_now, &all);
 		rf_dev_fail(d, RF_ENOMEM,
-		            "the GPU is out of memory: %zu MiB more are needed%s, %zu of its %zu MiB are free, "
-		            "%zu MiB are in use here"
+		            "the GPU is out of memory: %zu MiB more are needed%s, %zu of its %zu MiB are "
+		            "free, %zu MiB are in use here"
 		            " (--recompute segment, then a smaller --segment or --max-len needs less)",
 		            bytes >> 20, what, free_now >> 20, all >> 20, d->used >> 20);
 		return NULL;
