@@ -1,4 +1,4 @@
-/* buf.c -- bytes that grow. */
+/* buf.c -- a byte buffer that grows. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* clock.h -- time that passes: for figures and time limits, never for results. */
+/* clock.h -- elapsed time, for reported figures and time limits; results never depend on it. */
 #ifndef RF_CLOCK_H
 #define RF_CLOCK_H
 
-double rf_now(void); /* seconds since some moment; a change of the date does not touch it */
+double rf_now(void); /* seconds since an unspecified moment; changing the system's date has no effect */
 
 #endif

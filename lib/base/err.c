@@ -1,5 +1,6 @@
-/* err.c -- a failure is put into words where it is found, and on its way up each caller puts in front of it
- * what it alone knows: which record, which file.  So a sentence reads from the outside in. */
+/* err.c -- failures in words.  The function that finds a failure writes the sentence; each caller on the way
+ * up puts in front of it what only that caller knows, such as the record or the file.  So a sentence reads
+ * from the outside in. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

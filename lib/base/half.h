@@ -1,5 +1,5 @@
-/* half.h -- the 16-bit floats of checkpoints, to and from float32, with their subnormals,
- * infinities and NaN. */
+/* half.h -- conversion between float32 and the 16-bit floats of checkpoints (bf16, f16), subnormals,
+ * infinities and NaN included. */
 #ifndef RF_HALF_H
 #define RF_HALF_H
 
@@ -27,7 +27,7 @@ static inline float rf_bf16_f32(uint16_t h)
 	return rf_bits_f32((uint32_t)h << 16);
 }
 
-/* To nearest, ties to even; what is too large becomes an infinity, NaN stays NaN. */
+/* Rounds to nearest, ties to even.  A value that is too large becomes an infinity; NaN stays NaN. */
 static inline uint16_t rf_f32_bf16(float x)
 {
 	uint32_t u = rf_f32_bits(x);
@@ -50,19 +50,19 @@ static inline float rf_f16_f32(uint16_t h)
 	return rf_bits_f32(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* To nearest, ties to even; what is too large becomes an infinity, NaN stays NaN. */
+/* Rounds to nearest, ties to even.  A value that is too large becomes an infinity; NaN stays NaN. */
 static inline uint16_t rf_f32_f16(float x)
 {
 	uint32_t u = rf_f32_bits(x), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
 
 	if (magnitude > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00);
-	if (magnitude >= 0x477ff000)              /* 65520 and more round to infinity */
+	if (magnitude >= 0x477ff000)              /* 65520 and above round to infinity */
 		return (uint16_t)(sign | 0x7c00);
-	if (magnitude >= 0x38800000)              /* normal: 2^-14 and more */
+	if (magnitude >= 0x38800000)              /* normal: 2^-14 and above */
 		return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
-	/* subnormal: adding 1/2 leaves the multiples of 2^-24 in the last bits, rounded by the
-	   addition itself */
+	/* subnormal: after 1/2 is added, the last bits count multiples of 2^-24; the addition itself has
+	   rounded them */
 	return (uint16_t)(sign | (rf_f32_bits(rf_bits_f32(magnitude) + 0.5f) - 0x3f000000));
 }
 

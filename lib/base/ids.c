@@ -1,5 +1,5 @@
-/* ids.c -- a hash table with open addressing; the hash is keyed by nothing, but its multiplication by an odd
- * number is a bijection, so that ids counted 0, 1, 2, ... spread evenly. */
+/* ids.c -- a hash table with open addressing.  The hash has no secret key, but it multiplies by an odd
+ * number, which is a bijection, so that consecutive ids 0, 1, 2, ... spread evenly. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* ids.h -- which ids have been seen, how often, and where first. */
+/* ids.h -- counts how often each id occurs, and remembers when it came first. */
 #ifndef RF_IDS_H
 #define RF_IDS_H
 
@@ -7,11 +7,12 @@
 
 #include "base/err.h"
 
+/* All zero: no ids yet. */
 struct rf_ids { struct rf_id_slot *slot; size_t used, size; uint64_t total; };
 
-/* Counts id once more; *before: how often it came before. */
+/* Counts one more occurrence of id.  *before: the number of its earlier occurrences.  Errors: RF_ENOMEM. */
 enum rf_code rf_ids_add(struct rf_ids *ids, uint64_t id, uint64_t *before, struct rf_err *e);
-/* The number, from 1, of the call that added it first; 0: none did. */
+/* The number, from 1, of the rf_ids_add() call that first added id; 0: none did. */
 uint64_t rf_ids_first(const struct rf_ids *ids, uint64_t id);
 void rf_ids_free(struct rf_ids *ids);
 

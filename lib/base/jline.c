@@ -1,4 +1,4 @@
-/* jline.c -- a comma before every value but the first, which follows the brace. */
+/* jline.c -- one line of JSON.  A comma precedes every value except the first, which follows the brace. */
 #include <inttypes.h>
 #include <math.h>
 

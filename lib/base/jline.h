@@ -1,4 +1,4 @@
-/* jline.h -- a line of JSON that a program writes of its own figures: an object of plain values. */
+/* jline.h -- writes a program's own figures as one line of JSON: an object of plain values. */
 #ifndef RF_JLINE_H
 #define RF_JLINE_H
 
@@ -7,8 +7,9 @@
 
 #include "base/buf.h"
 
-/* A line is begun, gets its values, whose names need no escapes, and is ended, newline included; a failure
- * (memory) sticks to the buffer.  A real number has nine digits; what is not finite is null. */
+/* A line is rf_jline_begin(), one call for each value, and rf_jline_end(), which also adds the newline.
+ * Names are written without escaping.  Real numbers are written with nine significant digits, NaN and
+ * infinities as null.  If memory runs out, b->failed is set. */
 void rf_jline_begin(struct rf_buf *b);
 void rf_jline_bool(struct rf_buf *b, const char *name, bool v);
 void rf_jline_int(struct rf_buf *b, const char *name, int64_t v);

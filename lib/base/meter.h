@@ -1,5 +1,5 @@
-/* meter.h -- how far a program is: counters that its work turns while another thread reads them
- * (progress.h). */
+/* meter.h -- counters of a program's progress: the working thread advances them while another thread reads
+ * them (progress.h). */
 #ifndef RF_METER_H
 #define RF_METER_H
 
@@ -7,16 +7,18 @@
 #include <stdint.h>
 
 struct rf_meter {
-	_Atomic uint64_t bytes;    /* of the inputs, read so far, as they lie in their files */
-	_Atomic uint64_t records;  /* read */
-	_Atomic uint64_t done;     /* those that the program is through with */
-	_Atomic uint64_t tokens;   /* theirs */
-	/* of a trainer: optimizer steps so far, and the losses of the last one, NaN: none */
+	_Atomic uint64_t bytes;    /* read from the inputs so far, as stored (compressed) */
+	_Atomic uint64_t records;  /* read so far */
+	_Atomic uint64_t done;     /* records that the program has finished with */
+	_Atomic uint64_t tokens;   /* in the records counted by `done` */
+	/* trainers only: optimizer steps so far, and the losses of the last step; NaN: that step has none */
 	_Atomic uint64_t steps;
 	_Atomic double ntp, rl;
 };
 
-/* m may be NULL: nobody looks.  bytes: all that were read so far. */
+/* In these functions m may be NULL: nobody reads the counters. */
+
+/* Counts one record that was read.  bytes: the total read so far. */
 static inline void rf_meter_read(struct rf_meter *m, uint64_t bytes)
 {
 	if (m) {

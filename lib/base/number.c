@@ -1,4 +1,5 @@
-/* number.c -- strtoull() would take blanks, signs and an end that nobody looked at. */
+/* number.c -- reads unsigned whole numbers.  strtoull() is not used: it accepts blanks, signs and trailing
+ * bytes. */
 #include "base/number.h"
 
 bool rf_number(const char *s, size_t n, uint64_t *v)

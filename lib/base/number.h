@@ -1,4 +1,4 @@
-/* number.h -- whole numbers as people and programs write them. */
+/* number.h -- reads unsigned whole numbers. */
 #ifndef RF_NUMBER_H
 #define RF_NUMBER_H
 
@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number that n bytes spell: decimal digits and nothing else, below 2^64.  No bytes are 0. */
+/* Reads the n bytes of s as a decimal number below 2^64.  Returns whether they are digits only and the number
+ * fits; n = 0 gives the number 0. */
 bool rf_number(const char *s, size_t n, uint64_t *v);
 
 #endif

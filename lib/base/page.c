@@ -1,9 +1,9 @@
-/* page.c -- text that grows; UTF-8 that is safe to show.
+/* page.c -- text in a growing buffer, and UTF-8 that is safe to show.
  *
- * A stream's strings come from strangers: one escape sequence can rename a terminal's title, clear
- * what stood above or make a line read backwards.  So everything goes through rf_page_safe(), which
- * lets through whole characters of text and spells the rest out (utf8.h); each part that cannot be
- * a character becomes one U+FFFD. */
+ * The strings of a stream are untrusted: one escape sequence can change a terminal's title, clear what stood
+ * above or make a line read backwards.  So all of them go through rf_page_safe(), which passes whole harmless
+ * characters and writes out the others as escapes (utf8.h); each piece that cannot be a character becomes one
+ * U+FFFD. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>

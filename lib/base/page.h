@@ -1,6 +1,6 @@
-/* page.h -- text for people that grows in a buffer, and what of foreign bytes may stand in it.
+/* page.h -- builds text for people in a buffer, and makes bytes from outside safe to show in it.
  *
- * As with rf_buf_add(), a failure (memory) sticks to the buffer: whoever prints the text asks once. */
+ * As with rf_buf_add(), a failed allocation sets p->failed, so the caller checks once, before printing. */
 #ifndef RF_PAGE_H
 #define RF_PAGE_H
 
@@ -10,43 +10,49 @@
 #include "base/buf.h"
 
 void rf_page_puts(struct rf_buf *p, const char *s);
+/* Appends at most 511 bytes; the rest of a longer text is cut off. */
 void rf_page_printf(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The shortest decimal of at least so many digits that reads back as the same double, or the same float32. */
+/* Appends x as the shortest decimal, of at least `digits` significant digits, that reads back as the same
+ * double (rf_page_real) or the same float32 (rf_page_single). */
 void rf_page_real(struct rf_buf *p, double x, int digits);
 void rf_page_single(struct rf_buf *p, float x, int digits);
 void rf_page_fill(struct rf_buf *p, char c, size_t n);
-void rf_page_clear(struct rf_buf *p);       /* empties it and forgets the failure; keeps the memory */
+void rf_page_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
 
-/* Bytes from outside as UTF-8 that a terminal, a line of TSV and a reader's eyes can take: \t \n \r \\ and
- * \xNN for control characters, \uNNNN for those that steer a terminal or turn the direction of writing,
- * U+FFFD for what is not UTF-8.  Where `quotes` says so, " becomes \". */
+/* Appends bytes from outside as UTF-8 that is safe on a terminal, in a line of TSV and for a human reader.
+ * Control characters and the backslash become \t \n \r \\ or \xNN.  Characters that rf_utf8_unsafe() names
+ * become \uNNNN, or \UNNNNNNNN above U+FFFF.  Bytes that are not UTF-8 become U+FFFD.  If `quotes` is set, "
+ * becomes \". */
 void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
-/* A text of JSON; what a terminal obeys or cannot show, which only its strings can hold, is escaped. */
+/* Appends a valid JSON text.  Characters that a terminal obeys or cannot show, which can occur only in its
+ * strings, are replaced by JSON escapes. */
 void rf_page_json(struct rf_buf *p, const char *text);
 
-/* Columns that n bytes of such text take on a terminal. */
+/* The number of terminal columns that n bytes of safe text take. */
 int rf_columns(const void *s, size_t n);
-/* Bytes of the longest beginning, or end, of such text that takes at most so many columns. */
+/* The number of bytes of the longest beginning (head) or end (tail) of a safe text that takes at most
+ * `columns` columns. */
 size_t rf_columns_head(const void *s, size_t n, int columns);
 size_t rf_columns_tail(const void *s, size_t n, int columns);
 
-/* Text that is laid out item after item, a new line where the width ends. */
+/* A list of items laid out one after the other; an item that would pass the width begins a new line. */
 struct rf_flow {
 	struct rf_buf *p;
-	int indent, width;
-	int lines, max_lines;     /* so far; 0: any number */
-	int column;               /* where the line ends so far */
-	int left_out;             /* items that found no room */
+	int indent, width;        /* in columns */
+	int lines, max_lines;     /* lines so far, lines allowed (0: any number) */
+	int column;               /* where the current line ends so far */
+	int left_out;             /* items left out because max_lines were full */
 };
 
-/* label stands in the indent of the first line; NULL: none. */
+/* Begins a list in p.  label is written into the indent of the first line; NULL: none. */
 void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int indent, int width,
                    int max_lines);
-/* Two blanks, then the item (safe text).  paint: how a terminal is told its colour, or NULL. */
+/* Appends an item of safe text, after two blanks unless it begins a line.  paint: the parameters of the
+ * terminal escape sequence that sets its colour ("1;31"), or NULL. */
 void rf_flow_item(struct rf_flow *f, const void *item, size_t n, const char *paint);
 void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Ends the line; says how many items were left out. */
+/* Ends the last line, first adding how many items were left out, if any. */
 void rf_flow_end(struct rf_flow *f);
 
 #endif

@@ -1,5 +1,5 @@
-/* rng.c -- Philox 4x32-10 (Salmon et al. 2011, table 2 and section 4): ten rounds of two 32 x 32 -> 64 bit
- * products, whose high halves are mixed with the key; the key moves on by a Weyl sequence in every round. */
+/* rng.c -- Philox 4x32-10 (Salmon et al. 2011, table 2 and section 4).  Each of its ten rounds computes two
+ * 32 x 32 -> 64 bit products and mixes their high halves with the key, which advances by a Weyl sequence. */
 #include <xxhash.h>
 
 #include "base/rng.h"

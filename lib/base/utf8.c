@@ -1,6 +1,6 @@
-/* utf8.c -- one reader of UTF-8 for all: what is checked, what is counted and what is shown cannot disagree
- * on where a character ends.  Of bytes that are none it takes the maximal part, as the Unicode standard
- * recommends (3.9). */
+/* utf8.c -- the only reader of UTF-8, so that checking, counting and showing text cannot disagree on where a
+ * character ends.  From invalid bytes it takes the maximal subpart, as the Unicode standard recommends
+ * (3.9). */
 #include "base/utf8.h"
 
 size_t rf_utf8_next(const void *bytes, size_t n, int32_t *c)

@@ -1,4 +1,4 @@
-/* utf8.h -- the characters of UTF-8, and which of them are not to be shown as they are. */
+/* utf8.h -- reads UTF-8, and knows which characters must not be shown as they are. */
 #ifndef RF_UTF8_H
 #define RF_UTF8_H
 
@@ -6,15 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads one character of n > 0 bytes (RFC 3629: shortest form, no surrogates, up to U+10FFFF).
- * Returns how many bytes it has; *c is -1 for a part that is none, which is then the longest that
- * could have begun one. */
+/* Reads one character from n > 0 bytes (RFC 3629: shortest form, no surrogates, up to U+10FFFF) into *c.
+ * Returns its length in bytes.  If no character begins at s, *c is -1 and the return value, at least 1, is
+ * the length of the longest piece that could have begun one. */
 size_t rf_utf8_next(const void *s, size_t n, int32_t *c);
-/* Whether all of it is UTF-8. */
+/* Whether all n bytes are UTF-8. */
 bool rf_utf8(const void *s, size_t n);
 
-/* A character above 127 that steers a terminal, turns the direction of writing or is not seen, so that a line
- * would read as another one. */
+/* Whether c, a character above 127, controls a terminal, changes the direction of writing or is invisible, so
+ * that a line containing it could be mistaken for another. */
 bool rf_utf8_unsafe(int32_t c);
 
 #endif

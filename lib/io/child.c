@@ -1,12 +1,13 @@
-/* child.c -- one command at a time as a group of processes, and the guard.
+/* child.c -- one command at a time as a process group, and the guard.
  *
- * All that can happen while a command runs is a signal, and all of them wait for sigtimedwait(): there is
- * no moment at which one is lost, or interrupts what is not prepared for it.  Processes of the command that
- * lose their parent become our children (PR_SET_CHILD_SUBREAPER), so that the group is seen to be gone.
+ * While a command runs, every event that we wait for is a signal, and all these signals are blocked until
+ * sigtimedwait() takes them.  So none is lost, and none interrupts code that is not prepared for it.
+ * Processes of the command that lose their parent become our children (PR_SET_CHILD_SUBREAPER), so that we
+ * see when the whole group has ended.
  *
- * Who may end at any instruction leaves no window between the start of a command and the note of its
- * number: the command's own first process writes it where the guard reads it, and goes on only if we still
- * live then. */
+ * We may be killed at any instruction, also between starting a command and noting its process group for the
+ * guard.  Therefore the command's own first process writes the group where the guard reads it, and continues
+ * only if we are still alive after that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

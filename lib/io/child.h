@@ -1,12 +1,13 @@
-/* child.h -- one command at a time as a group of processes, and a guard that outlives us.
+/* child.h -- runs one command at a time as a process group, with a guard process that outlives us.
  *
- * From rf_child_open() on SIGINT, SIGTERM and SIGHUP (unless nohup(1) has it ignored) are blocked, and
- * taken where we wait: no handler interrupts anything.  The first ends the whole group, by SIGTERM; one
- * that comes a second later or more kills it.  A command is over when all processes of its group are.
+ * rf_child_open() blocks SIGINT, SIGTERM and SIGHUP (SIGHUP only if it is not ignored, as it is under
+ * nohup(1)).  From then on these signals are accepted only while this module waits, so that no handler
+ * interrupts anything.  The first one sends SIGTERM to the command's whole group; another that comes a second
+ * or more after the first kills the group.  A command is over when all processes of its group have ended.
  *
- * The guard is a process that lives as long as we do.  Where we are killed it ends the group; where we are
- * stopped and continued, the group is too, within a fifth of a second: nobody can catch SIGSTOP, so it
- * looks at our state that often. */
+ * The guard is a process that lives as long as we do.  If we are killed, it ends the group.  If we are
+ * stopped or continued, it stops or continues the group within a fifth of a second: SIGSTOP cannot be caught,
+ * so the guard polls our state that often. */
 #ifndef RF_CHILD_H
 #define RF_CHILD_H
 
@@ -18,34 +19,35 @@
 #include "base/err.h"
 
 struct rf_child {
-	int signal;             /* the one that ends us; 0: none came */
-	bool asked;             /* the last command wanted to read the terminal, and was ended */
-	/* below: child.c's */
-	_Atomic pid_t *group;   /* of the command that runs, 0: none; the guard sees it too */
-	pid_t self, guard;
-	sigset_t before;        /* the mask that commands get */
-	sigset_t ends, all;     /* signals that end us; these and SIGCHLD */
-	double since;           /* when the first of them came */
+	int signal;             /* the first signal received that ends us; 0: none */
+	bool asked;             /* the last command tried to read the terminal, so it was ended */
+	/* below: for child.c only */
+	_Atomic pid_t *group;   /* process group of the running command, 0: none; shared with the guard */
+	pid_t self, guard;      /* our process and the guard; guard 0: it has died */
+	sigset_t before;        /* the signal mask that commands get */
+	sigset_t ends, all;     /* the signals that end us; those and SIGCHLD */
+	double since;           /* when the first of `ends` came */
 };
 
-/* Begins to block signals and starts the guard; once in a program, before it has threads.
+/* Blocks the signals and starts the guard.  Call it once in a program, before it starts threads.  Errors:
  * RF_ENOMEM. */
 enum rf_code rf_child_open(struct rf_child *c, struct rf_err *e);
 
-/* Runs argv, found on PATH, with nothing to read, to the end of its whole group.  *status is what a shell
- * would say: 128 + N of a command that signal N killed, 127 where there is no such command.  RF_OK with
- * c->signal set: a signal that ends us came, *status says nothing, and where it came before, the command was
- * not begun. */
+/* Runs argv, found on PATH, with /dev/null as standard input, and waits until its whole group has ended.
+ * *status is the exit status as a shell reports it: 128 + N if signal N killed the command, 127 if there is
+ * no such command.  If a signal that ends us came, c->signal is set, RF_OK is returned and *status means
+ * nothing; if it came before the start, the command was not run.  Errors: RF_ENOMEM: fork(2) failed. */
 enum rf_code rf_child_run(struct rf_child *c, char *const argv[], int *status, struct rf_err *e);
 
-/* Waits so many seconds, 0: not at all; whether c->signal is set. */
+/* Waits `seconds` (0: not at all), but no longer than until a signal that ends us comes.  Returns whether
+ * c->signal is set. */
 bool rf_child_pause(struct rf_child *c, double seconds);
 
-/* Ends the guard; signals stay blocked. */
+/* Ends the guard.  The signals stay blocked. */
 void rf_child_close(struct rf_child *c);
 
-/* What /proc says of a process: its state, as 'R' or 'T', and when it began, which no later process of its
- * number shares. False: there is no such process, or no /proc. */
+/* Reads from /proc the state of a process ('R', 'T', ...) and its start time, which tells it from a later
+ * process with the same number.  Returns false if there is no such process or no /proc. */
 bool rf_child_seen(pid_t pid, char *state, unsigned long long *began);
 
 #endif

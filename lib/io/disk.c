@@ -1,6 +1,6 @@
-/* disk.c -- what every reading and writing of files has to deal with: EINTR, short reads and writes, syncing.
- * Files are read by pread and not through a mapping, so that a file cut short by someone else is an error and
- * not a SIGBUS. */
+/* disk.c -- file operations that handle EINTR, short reads and writes, and syncing.  Files are read with
+ * pread(2) and not through a mapping, so that a file which somebody else cuts short causes an error and not a
+ * SIGBUS. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,4 @@
-/* disk.h -- files as a checkpoint needs them: read whole within a limit, written new, counted, hashed and
- * synced; and what those who read and write otherwise need of that. */
+/* disk.h -- file operations: bounded reading, hashing, syncing, removing, appending, locking; and paths. */
 #ifndef RF_DISK_H
 #define RF_DISK_H
 
@@ -10,54 +9,65 @@
 
 #include "base/err.h"
 
-/* The path's file, which must be regular, opened for reading (links are followed, nothing is waited for):
- * RF_ENOINPUT where there is none, RF_EMODEL for another kind of thing. */
+/* Opens a regular file for reading.  Links are followed; a FIFO does not block.  Errors: RF_ENOINPUT: there
+ * is no such file; RF_EMODEL: it is not a regular file; RF_EIO: anything else. */
 enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
-/* Exactly n bytes from offset `at`; a file that has become shorter is RF_EIO. */
+/* Reads exactly n bytes from offset `at`.  Errors: RF_EIO, also if the file ends before. */
 enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
-/* The whole file of at most `limit` bytes, malloc'd into *text with a NUL behind it; more is RF_EMODEL. */
+/* Reads a whole file of at most `limit` bytes into *text, malloc'd and with a NUL behind its *n bytes.
+ * Errors: those of the two functions above; RF_EMODEL: the file is longer than limit; RF_ENOMEM. */
 enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
-/* XXH64 (seed 0) as 16 hex digits: of n bytes, of a whole file. */
+/* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
 void rf_disk_hash(const void *p, size_t n, char hex[17]);
 enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e);
 
-/* read(2) and fsync(2) that go on after a signal; the first waits where a descriptor does not block. */
+/* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_disk_read_some() waits for
+ * data. */
 ssize_t rf_disk_read_some(int fd, void *to, size_t n);
 int rf_disk_sync(int fd);
-/* Makes the entries of a directory last, and those of the directory that path is in. */
+/* Syncs a directory, so that its entries survive a power loss: path itself, or the directory that path is
+ * in. */
 enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e);
 enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e);
-/* Removes a file, a link or a directory with what is in it; links inside are not followed.  Nothing
- * there: fine. */
+/* Removes a file, a link, or a directory with its contents, at most 4 levels deep.  Links are not followed.
+ * It is no error if nothing is there. */
 enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
 
-/* Bytes free for us where path is; UINT64_MAX where its file system does not count them. */
+/* *bytes: the space available to us on the file system of path; UINT64_MAX if it does not count its
+ * blocks. */
 enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
-/* Whether a file could appear at path in the place of what is there, or be appended to, as far as looking can
- * tell; "-" is standard output.  What is there and no regular file is written directly. */
+/* Checks, without writing, whether a file at path could be created or replaced or, with `append`, appended
+ * to.  The answer can still turn out wrong.  "-" is standard output, which always passes.  Something there
+ * that is not a regular file, such as a FIFO, would be written directly, so it must be writable itself.
+ * Errors: RF_EIO. */
 enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e);
-/* Appends lines that then outlive a power loss, in one write, so that two programs that share the file do not
- * mix.  Of lines that are cut short nothing stays, or the next would be glued to it. */
+/* Appends lines to a file, which is created if needed, and syncs it.  The lines are given to one write(2), so
+ * that two programs sharing the file do not interleave theirs.  If the write fails midway, what it wrote is
+ * cut off again, because the next line would be glued to it; that is not possible if another program has
+ * appended meanwhile.  Errors: RF_EIO. */
 enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e);
-/* Locks an open file by flock(2), without waiting: RF_EBUSY. */
+/* Locks an open file with flock(2), without waiting.  Errors: RF_EBUSY: another process holds the lock;
+ * RF_EIO. */
 enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e);
-/* Whether both are there and the same file. */
+/* Whether a and b both exist and are the same file. */
 bool rf_disk_same(const char *a, const char *b);
-/* Whether path is the folder or lies in it, behind all links.  Both must be there. */
+/* Whether path is the folder or lies in it, with all links resolved.  False if one of them does not exist. */
 bool rf_disk_inside(const char *path, const char *folder);
-/* The same, and how one goes there from the folder: "" or "/a/b". */
+/* As rf_disk_inside(); if true, out is the path from the folder: "" or "/a/b". */
 bool rf_disk_way(char out[4096], const char *path, const char *folder);
 
-/* The length of path without slashes at its end, and where its last name begins. */
+/* Returns the length of path without the slashes at its end.  *name: the offset at which its last name
+ * begins. */
 size_t rf_disk_split(const char *path, size_t *name);
-/* What is behind the last slash of path, in it. */
+/* The part of path after its last slash, as a pointer into path. */
 const char *rf_disk_name(const char *path);
-/* The folder that path's last name is in, with its slash; "." where path has none. */
+/* out: the folder that contains path's last name, with the slash at its end; "." if path names no folder.
+ * Errors: RF_EIO: it is too long. */
 enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e);
-/* A name that stays in its directory: no '/', not hidden, not like an option. */
+/* Whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
 bool rf_disk_plain(const char *name);
-/* dir/name into out (4096 bytes). */
+/* out: dir/name.  Errors: RF_EIO: it is too long. */
 enum rf_code rf_disk_join(char out[4096], const char *dir, const char *name, struct rf_err *e);
 
 #endif

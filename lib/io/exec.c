@@ -1,9 +1,9 @@
-/* exec.c -- a command that answers lines with lines.
+/* exec.c -- a child process that answers lines with lines.
  *
- * Two pipes between two programs that both wait deadlock as soon as both are full: we would sleep
- * in write() while the command sleeps in its own.  So our writing end does not block, and one
- * poll() watches both.  A command that closed its input is heard to the end, because what it says
- * last, or its exit status, says why. */
+ * Two programs that are joined by two pipes deadlock as soon as both pipes are full: we would sleep in
+ * write() while the command sleeps in its own write().  So our writing end does not block, and one poll()
+ * watches both pipes.  After a command has closed its input we still read its output to the end, because its
+ * last words, or its exit status, say why. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
-/* jscan.c -- a recursive descent over the grammar of RFC 8259 that keeps nothing but where it is.
+/* jscan.c -- a recursive descent parser for the grammar of RFC 8259 that stores nothing except its place.
  *
- * The same descent checks a text and later skips over its values: a cursor is a pair of pointers, and to find
- * an element is to scan those before it again. */
+ * The same parser checks a text and later skips over its values.  A cursor is only a pointer and a length, so
+ * finding an element means scanning the elements before it again. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* jscan.h -- JSON without a tree: one pass checks a text, cursors then point into it.
+/* jscan.h -- reads JSON without building a tree: one pass checks a text, then cursors point into it.
  *
- * For lines that strangers wrote and that may be 256 MiB long.  A parser that builds a tree can be made to
- * use two hundred times the size of the text ("[{},{},..."); here nothing is allocated at all, whatever the
- * text says. */
+ * It is meant for lines from untrusted sources, which may be 256 MiB long.  A parser that builds a tree can
+ * be made to allocate two hundred times the size of the text ("[{},{},..."); these functions allocate nothing
+ * at all, whatever the text contains. */
 #ifndef RF_JSCAN_H
 #define RF_JSCAN_H
 
@@ -14,43 +14,47 @@
 
 enum { RF_JSCAN_DEPTH = 64 };
 
-/* A value where it stands in the text, without the space around it. */
+/* A value as a piece of the text, without the white space around it. */
 struct rf_jvalue {
 	char *s;      /* NULL: none */
 	size_t n;
 };
 
-/* Exactly one value of RFC 8259 in n bytes, UTF-8, no half surrogate pairs, at most RF_JSCAN_DEPTH
- * containers deep.  RF_EDATA says what is wrong at which byte (counted from 1).  Everything below
- * wants a value that passed. */
+/* Checks that n bytes are exactly one JSON value (RFC 8259) in UTF-8, without unpaired surrogates and with
+ * containers nested at most RF_JSCAN_DEPTH deep; *v is that value.  The functions below take only values of a
+ * text that passed.  Errors: RF_EDATA; the sentence says what is wrong at which byte, counted from 1. */
 enum rf_code rf_jscan_check(char *s, size_t n, struct rf_jvalue *v, struct rf_err *e);
 
-/* Whether n bytes, as far as they are JSON, hold at most so many values and are at most so many containers
- * deep. */
+/* Whether a text of n bytes, up to where it stops being valid JSON, has at most `values` values and
+ * containers nested at most `depth` deep.  The text need not have been checked. */
 bool rf_jscan_within(const char *s, size_t n, int depth, size_t values);
 
-/* "a string", "a number", "true", "false", "null", "a list", "an object". */
+/* The kind of a value for a message: "a string", "a number", "true", "false", "null", "a list" or "an
+ * object". */
 const char *rf_jscan_kind(const struct rf_jvalue *v);
 bool rf_jscan_is_string(const struct rf_jvalue *v);
 bool rf_jscan_is_list(const struct rf_jvalue *v);
 bool rf_jscan_is_object(const struct rf_jvalue *v);
 
-/* The element of a list or object behind *v (the first one where v->s is NULL), in order; false after the
- * last.  key is NULL for a list. */
+/* Advances *v to the next element of a list or object, or to the first one if v->s is NULL.  key gets the
+ * element's key; it must be NULL for a list.  Returns false if there are no more elements. */
 bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_jvalue *v);
-/* The value of a key in an object; RF_EDATA: it is not there (v->s is NULL), or there twice. */
+/* Finds the value of a key in an object.  Errors: RF_EDATA: the key is missing (v->s is then NULL), or it
+ * occurs twice. */
 enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v,
                           struct rf_err *e);
 
-/* A string equals a word. */
+/* Whether a string, with its escapes resolved, equals a word. */
 bool rf_jscan_equals(const struct rf_jvalue *string, const char *word);
-/* A string's text without quotes and escapes, written over it (the text never grows), with a NUL behind it;
- * the value is no JSON after that.  *n counts bytes, and a NUL may be among them. */
+/* Removes a string's quotes and escapes in place (the text never grows) and puts a NUL behind it.  The
+ * value is no longer JSON after that.  Returns the text; *n is its length in bytes, among which there may
+ * be NULs. */
 char *rf_jscan_text(struct rf_jvalue *string, size_t *n);
-/* A number without fraction and exponent that fits; false for anything else. */
+/* Reads a number that has neither fraction nor exponent and fits the type; false for anything else. */
 bool rf_jscan_int(const struct rf_jvalue *v, int64_t *i);
 bool rf_jscan_uint(const struct rf_jvalue *v, uint64_t *u);
-/* A number that is finite in double; not a whole one of more than 64 bits, which would be rounded. */
+/* Reads a number that is finite as a double.  False for anything else, and for a whole number of more than 64
+ * bits, which would be rounded. */
 bool rf_jscan_real(const struct rf_jvalue *v, double *x);
 
 #endif

@@ -1,5 +1,5 @@
-/* json.c -- jansson is strict enough for us, but spends 50 bytes on each byte of "[[],[],[], ...": so the
- * values are counted before it sees the text. */
+/* json.c -- JSON files with jansson.  It is strict enough for us, but allocates 50 bytes for each byte of
+ * "[[],[],[], ...", so the values are counted before it gets the text. */
 #include <string.h>
 
 #include "io/jscan.h"

@@ -1,4 +1,4 @@
-/* json.h -- JSON files from strangers: parsed with jansson, after a walk that bounds what they can make it
+/* json.h -- parses untrusted JSON files with jansson, after a pass that bounds what they can make it
  * allocate. */
 #ifndef RF_JSON_H
 #define RF_JSON_H
@@ -10,8 +10,9 @@
 
 enum { RF_JSON_NODES = 1000000 };
 
-/* An object, malloc'd into *root; duplicate keys, NUL in a string, bytes that are not UTF-8, more than
- * RF_JSON_NODES values and nesting beyond depth are RF_EMODEL. */
+/* Parses a text that must be a JSON object into *root, which the caller releases with json_decref().  Errors:
+ * RF_EMODEL: it is not a JSON object, has a duplicate key, a NUL in a string, bytes that are not UTF-8, more
+ * than RF_JSON_NODES values, or more than `depth` levels of nesting; RF_ENOMEM. */
 enum rf_code rf_json_parse(json_t **root, const char *text, size_t n, int depth, struct rf_err *e);
 
 #endif

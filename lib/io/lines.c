@@ -1,6 +1,6 @@
-/* lines.c -- one buffer that slides over the text: what was handed out lies before `begin`, what
- * was read but not looked at between `seen` and `end`.  It grows to the longest line, and to no
- * more than the caller's bound. */
+/* lines.c -- reads a text file through one buffer that slides over it.  Bytes before `begin` have been
+ * returned to the caller, bytes from `begin` to `seen` contain no newline, bytes from `seen` to `end` have
+ * not been searched yet.  The buffer grows to the longest line, but not beyond the caller's limit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

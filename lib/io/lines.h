@@ -1,4 +1,4 @@
-/* lines.h -- a file of text, plain or compressed by zstd, line by line or whole, in bounded memory. */
+/* lines.h -- reads a text file, plain or compressed with zstd, line by line or whole, in bounded memory. */
 #ifndef RF_LINES_H
 #define RF_LINES_H
 
@@ -9,20 +9,22 @@
 
 struct rf_lines;
 
-/* path NULL or "-": standard input.  What begins with the magic number of zstd is decompressed, all frames of
- * it; a file whose name ends in .zst must.  max: no line, or whole file, may be longer.  RF_ENOINPUT, RF_EIO,
- * RF_ENOMEM. */
+/* Opens a file; path NULL or "-": standard input.  A file that begins with the magic number of zstd is
+ * decompressed, all its frames; one whose name ends in .zst must begin so.  max: bytes that a line, or the
+ * rest of the file, may have; at least 64 KiB is allowed.  Errors: RF_ENOINPUT; RF_EDATA: the file is named
+ * .zst but is empty; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_lines_open(struct rf_lines **l, const char *path, size_t max, struct rf_err *e);
-void rf_lines_close(struct rf_lines *l);                     /* NULL is fine */
-const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, fit for a terminal */
-uint64_t rf_lines_number(const struct rf_lines *l);          /* of the line read last, from 1 */
-uint64_t rf_lines_bytes(const struct rf_lines *l);           /* of the file, read so far */
+void rf_lines_close(struct rf_lines *l);                     /* l may be NULL */
+const char *rf_lines_name(const struct rf_lines *l);         /* "<stdin>" or the path, safe to print */
+uint64_t rf_lines_number(const struct rf_lines *l);          /* number of the line read last, from 1 */
+uint64_t rf_lines_bytes(const struct rf_lines *l);           /* bytes of the file (compressed) read so far */
 
-/* The next line without its newline, which the last one need not have; the caller may write over it.  It
- * lives until the next call.  RF_EOF; RF_EDATA (too long, damaged zstd), RF_EIO: the sentence names the file,
- * not the line. */
+/* Reads the next line, without its newline, which the last line need not have.  *line is valid until the next
+ * call; the caller may write over it.  Returns RF_EOF after the last line.  Errors: RF_EDATA: the line is too
+ * long or the zstd data are damaged; RF_EIO, RF_ENOMEM.  The sentence names the file; the line only if it is
+ * too long. */
 enum rf_code rf_lines_next(struct rf_lines *l, char **line, size_t *n, struct rf_err *e);
-/* Everything that is left. */
+/* Reads the rest of the file as one piece. */
 enum rf_code rf_lines_rest(struct rf_lines *l, char **text, size_t *n, struct rf_err *e);
 
 #endif

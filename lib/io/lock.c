@@ -1,4 +1,5 @@
-/* lock.c -- a process is told from a later one of its number by the time at which it began. */
+/* lock.c -- a lock on a file that notes its holder by process number and start time: the start time tells the
+ * holder from a later process with the same number. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* lock.h -- a lock on a file that says who holds it.
+/* lock.h -- a lock on a file, which also says who holds it.
  *
- * The lock is flock(2)'s, so it goes with the last process that has it: those that the holder starts
- * inherit it, and where the holder alone is killed it stays until they have ended.  The file holds the
- * holder's number, when it began, and where that number means something. */
+ * The lock is one of flock(2): processes that the holder starts inherit it, and it is released when the last
+ * of them has ended.  So if only the holder is killed, its children keep the lock.  The file contains the
+ * holder's process number, its start time, and the system and container in which that number is valid. */
 #ifndef RF_LOCK_H
 #define RF_LOCK_H
 
@@ -13,17 +13,19 @@
 
 struct rf_lock {
 	int fd;         /* -1: not open */
-	bool held;      /* by us */
-	pid_t holder;   /* who has it, where that is another that lives; 0: it has died and what it began
-	                   lives on, or has not said yet */
-	/* who has it is on another machine or in another container, and cannot be seen from here */
+	bool held;      /* we hold the lock */
+	/* another, living process that holds the lock; 0: it is away, it has not written its number yet, or
+	   it has died but processes that it started live on */
+	pid_t holder;
+	/* the holder is on another machine or in another container: its process is not visible from here */
 	bool away;
 };
 #define RF_LOCK_NONE { .fd = -1 }
 
-/* Tries once, and may be called again.  RF_EBUSY: another has it: l->holder, l->away. */
+/* Tries once to take the lock; it may be called again.  Errors: RF_EBUSY: another process holds it, and
+ * l->holder and l->away say which; RF_EIO. */
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e);
-/* Gives it back, where we have it, and the file says nothing any more. */
+/* Empties the file and releases the lock, if we hold it; closes the file. */
 void rf_lock_release(struct rf_lock *l);
 
 #endif

@@ -1,5 +1,5 @@
-/* steps.c -- a run's steps are directories that are whole as long as they have their names, so a listing is
- * enough to know what there is; latest is only the quick way to the newest. */
+/* steps.c -- the steps of a run are directories.  One that has the name of a step is complete, so a listing
+ * is enough to know which steps exist; the link `latest` is only the quick way to the newest. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

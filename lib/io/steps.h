@@ -1,4 +1,4 @@
-/* steps.h -- the steps of a run, by their names: what is there, and which is the newest. */
+/* steps.h -- the steps of a run, recognized by their names: which ones exist, and which is the newest. */
 #ifndef RF_STEPS_H
 #define RF_STEPS_H
 
@@ -6,18 +6,20 @@
 
 #include "base/err.h"
 
-/* "step-000012", and back: -1 for any other name. */
+/* A step's name, "step-000012", and the number for a name; -1: it is not the name of a step. */
 void rf_step_name(char name[32], int64_t step);
 int64_t rf_step_number(const char *name);
 
-/* The numbers of a run's steps, malloc'd, the oldest first. */
+/* *steps: the numbers of a run's steps, malloc'd, the oldest first.  Errors: RF_ENOINPUT: there is no such
+ * directory; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_step_list(const char *run, int64_t **steps, int *n, struct rf_err *e);
-/* The newest of them.  RF_ENOINPUT: there is none. */
+/* *newest: the number of the newest step.  Errors: as rf_step_list(), and RF_ENOINPUT: there is no step. */
 enum rf_code rf_step_newest(const char *run, int64_t *newest, struct rf_err *e);
 
-/* The directory of the step that RUN/latest points to.  Where it points to nothing, or is not there, that is
- * the newest step there is, and `lost` says so in words; else `lost` is "".  RF_ENOINPUT: not a run;
- * RF_EMODEL: latest points to what is not the name of a step. */
+/* dir: the directory of the step that the link RUN/latest points to.  If the link is missing or its target
+ * does not exist, dir is that of the newest step, and `lost` says so in words; otherwise `lost` is "".
+ * Errors: RF_ENOINPUT: run has no step, so it is not a run; RF_EMODEL: latest is not a link, or does not
+ * point to the name of a step; RF_EIO. */
 enum { RF_STEP_LOST = 160 };
 enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_LOST], struct rf_err *e);
 

@@ -1,5 +1,6 @@
-/* tempfile.c -- what a signal removes is noted in a table.  A handler may interrupt us anywhere, so each
- * place is armed by one store after its path is whole, and disarmed by one before it changes. */
+/* tempfile.c -- files that appear whole or not at all.  A table lists the temporary files that a signal
+ * handler must remove.  The handler may interrupt us anywhere, so an entry is armed by a single store after
+ * its path is complete, and disarmed by a single store before its path changes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,10 +1,13 @@
-/* tempfile.h -- files and folders that appear whole or not at all, as git writes its own: under a temporary
- * name in the same folder, synced, renamed, and the folder synced.
+/* tempfile.h -- writes files and folders that appear whole or not at all.  As git does, it writes them under
+ * a temporary name in the same folder, syncs and renames them, and syncs the folder.
  *
- * One file: rf_tempfile_open(), write, commit.  A symbolic link is replaced, not followed; standard output, a
- * FIFO, a device and /dev/fd/N are written directly.  A signal that ends the program removes the temporary.
- * A folder: rf_tempfile_name() for the folder, rf_tempfile_create(), write, commit for each file in it, and
- * rf_tempfile_publish(); who makes it handles signals, and removes it after a failure. */
+ * A single file: rf_tempfile_open(), write, commit.  A symbolic link is replaced, not followed; standard
+ * output, a FIFO, a device and /dev/fd/N are written directly.  A signal that ends the program removes the
+ * temporary file.
+ *
+ * A folder: rf_tempfile_name() for the folder; rf_tempfile_create(), write, commit for each file in it; and
+ * rf_tempfile_publish().  The caller makes the folder, handles signals and removes the folder after a
+ * failure. */
 #ifndef RF_TEMPFILE_H
 #define RF_TEMPFILE_H
 
@@ -17,41 +20,46 @@
 /* A file that is being written. */
 struct rf_tempfile {
 	int fd;
-	char at[4096];     /* what is there until the commit; "": written directly */
-	char to[4096];     /* what that is renamed to; "": its name stays */
+	char at[4096];     /* the path that is written until the commit; "": the target is written directly */
+	char to[4096];     /* the path that `at` is renamed to; "": it keeps its name */
 	char name[4096];   /* for messages: "<stdout>" or the path */
-	int place;         /* among those that a signal removes; -1: none */
-	uint64_t size;     /* bytes so far */
-	void *hash;        /* of them; NULL: not hashed */
-	const volatile sig_atomic_t *stop;
+	int place;         /* index in the table of files that a signal removes; -1: not in it */
+	uint64_t size;     /* bytes written so far */
+	void *hash;        /* XXH64 state over these bytes; NULL: not hashed */
+	const volatile sig_atomic_t *stop; /* set: stop writing; NULL: nobody sets it */
 };
 
-/* path NULL or "-": standard output.  stop (may be NULL) is looked at before each block and before the
- * renaming; set: RF_EIO "interrupted". */
+/* Begins a file; path NULL or "-": standard output.  *stop (stop may be NULL) is read before each block is
+ * written and before the file is renamed; if it is set, RF_EIO "interrupted" is returned.  Errors: RF_EUSAGE:
+ * path is a directory or ends in no name; RF_EIO. */
 enum rf_code rf_tempfile_open(struct rf_tempfile *f, const char *path, const volatile sig_atomic_t *stop,
                               struct rf_err *e);
-/* A file of a temporary folder, under its own name, hashed.  path must not exist; nothing is followed. */
+/* Begins a file of a temporary folder, under its final name; its bytes are hashed.  path must not exist, not
+ * even as a link.  Errors: RF_EIO, RF_ENOMEM. */
 enum rf_code rf_tempfile_create(struct rf_tempfile *f, const char *path, const volatile sig_atomic_t *stop,
                                 struct rf_err *e);
-/* Writes all of it, whatever interrupts. */
+/* Writes all n bytes, also if a signal interrupts.  Errors: RF_EIO. */
 enum rf_code rf_tempfile_write(struct rf_tempfile *f, const void *data, size_t n, struct rf_err *e);
-/* Makes it appear; closed in any case, and gone if that fails.  hex (may be NULL) gets the XXH64 of what
- * rf_tempfile_create() began. */
+/* Syncs, closes and renames the file.  It is closed in any case; if it cannot be made to appear, the
+ * temporary file is removed.  hex: gets the XXH64 of the bytes; it must be NULL unless rf_tempfile_create()
+ * began the file. */
 enum rf_code rf_tempfile_commit(struct rf_tempfile *f, char hex[17], struct rf_err *e);
+/* Closes the file and removes it; what was written directly stays. */
 void rf_tempfile_abandon(struct rf_tempfile *f);
 
-/* The name of a temporary sibling of path, on the same file system: DIR/.NAME.tmp-PID.  RF_EUSAGE for a path
- * that ends in no name. */
+/* temp: an unused temporary name beside path, on the same file system: DIR/.NAME.tmp-PID, where DIR and NAME
+ * are path's.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many leftover
+ * names. */
 enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *e);
-/* Renames temp to path, unless stop is set, and makes that last.  After a failure of the renaming
- * temp is gone. */
+/* Renames temp to path and syncs path's folder.  If *stop is set or the renaming fails, temp is removed
+ * instead.  Errors: RF_EIO. */
 enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                  struct rf_err *e);
 
-/* Signals that end a program unless it handles them; 0 is the last. */
+/* Signals that end a program unless it handles them; the list ends with 0. */
 extern const int rf_ending[];
-/* Removes what rf_tempfile_open() began and is not finished, of at most so many files at a time.  May be
- * called in a handler. */
+/* Removes the temporary files that rf_tempfile_open() began and that are not committed yet; it knows
+ * RF_TEMPFILES of them at most.  A signal handler may call it. */
 enum { RF_TEMPFILES = 4 };
 void rf_tempfile_unlink(void);
 

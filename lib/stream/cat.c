@@ -1,8 +1,9 @@
-/* cat.c -- records pass one at a time, unless they are shuffled or repeated: then all of them wait in memory,
- * as the compressed frames that they came in.
+/* cat.c -- joins, cuts, shuffles and repeats streams.  Records pass one at a time, unless they are shuffled
+ * or repeated: then all of them are kept in memory, as the compressed frames in which they arrived.
  *
- * A shuffle sorts by a random number that is drawn for each record's id, so that the order depends on the
- * seed and on which records there are, not on the order in which they came; each repetition draws anew. */
+ * A shuffle sorts by a random number that is drawn for each record's id.  So the order depends on the seed
+ * and on which records there are, but not on the order in which they arrived.  Each repetition draws new
+ * numbers. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* cat.h -- streams joined, cut, shuffled, repeated: rf-cat(1).
+/* cat.h -- joins, cuts, shuffles and repeats streams: rf-cat(1).
  *
- * In this order: the inputs are joined; a range of their records is taken; each is cut to its prompt or
- * response; they are shuffled; all of that is repeated; ids are given anew. */
+ * The order is this: the inputs are joined; a range of their records is taken; each record is cut to its
+ * prompt or response; the records are shuffled; the result is repeated; new ids are assigned. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -16,34 +16,38 @@ enum rf_record_part { RF_PART_ALL, RF_PART_PROMPT, RF_PART_RESPONSE };
 
 struct rf_cat_options {
 	const char *range;    /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
-	enum rf_record_part part;    /* of each record, that is kept */
+	enum rf_record_part part;    /* what is kept of each record */
 	bool shuffle;
-	uint64_t seed;
-	int epoch;            /* which of the seed's orders, from 0; repetitions take the next ones */
-	int repeat;           /* times; above 1 it renumbers too */
-	bool renumber;        /* ids 0, 1, 2, ... in the order of the output */
-	uint64_t max_record;
-	struct rf_meter *meter; /* counts what is read; may be NULL */
+	uint64_t seed;        /* of the shuffle */
+	int epoch;            /* number, from 0, of the seed's shuffled order; a repetition takes the next */
+	int repeat;           /* how often the records are written; above 1 implies renumber */
+	bool renumber;        /* assign ids 0, 1, 2, ... in the order of the output */
+	uint64_t max_record;  /* bytes of a record's message at most */
+	struct rf_meter *meter; /* counts the records read; may be NULL */
 };
 #define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD }
 
 struct rf_cat;
 
-/* Opens the first of n inputs (n 0: standard input); the paths stay the caller's until rf_cat_close(). */
+/* Opens the first of n inputs (n 0: standard input) and reads its head.  paths must stay valid until
+ * rf_cat_close().  Errors: RF_EUSAGE: o->range is malformed; those of rf_in_open(). */
 enum rf_code rf_cat_open(struct rf_cat **c, const struct rf_cat_options *o, char *const *paths, int n,
                          struct rf_err *e);
-/* The head of the first input, without a model where the records lose what a model computed. */
+/* Returns the head for the output: a copy of the first input's.  The caller may change it; rf_cat_close()
+ * frees it.  It names no model if o->part removes what a model computed. */
 struct rf_head *rf_cat_head(struct rf_cat *c);
-/* Whether the output is more than a copy of one input, so that it belongs into the history. */
+/* Whether the output is more than a copy of one input, so that the stage must be recorded in the history. */
 bool rf_cat_changes(const struct rf_cat *c);
-/* The next record of the output; RF_EOF: every input was read to its end, but for those behind a range, which
- * are not opened.  Refuses inputs whose heads do not agree and ids that occur twice. */
+/* Reads the next record of the output, valid until the next call.  Returns RF_EOF when every input has been
+ * read to its end; inputs that lie wholly behind the range are not opened.  Errors: those of rf_next();
+ * RF_EDATA: two heads disagree, an id occurs twice and ids are not assigned anew, or the part to be kept of a
+ * record is empty or not known. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
-void rf_cat_close(struct rf_cat *c);  /* NULL is fine */
+void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 
-/* Reads what rf-dump --json printed (path NULL or "-": standard input) and writes the stream that it shows.
- * Of o: max_record, meter, and renumber, with which messages are counted anew: records may be missing, added
- * or in another order; their ids stay. */
+/* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes the stream that it
+ * shows to `to`.  It uses three options of o: max_record, meter and renumber.  With renumber the messages are
+ * numbered and counted anew, so records may be missing, added or reordered; their ids stay. */
 enum rf_code rf_cat_json(const char *path, const char *to, const struct rf_cat_options *o, struct rf_err *e);
 
 #endif

@@ -1,7 +1,7 @@
-/* frame.c -- the outside of a zstd frame (RFC 8878, section 3.1.1), read by hand.
+/* frame.c -- parses the headers of a zstd frame and of its blocks (RFC 8878, section 3.1.1).
  *
- * A frame's limits must be known before its content is looked at, and its end without decompressing it;
- * libzstd's functions for that are not part of its stable interface. */
+ * The sizes that a frame claims must be known before its content is read, and its end must be found without
+ * decompressing it; the functions of libzstd for that are not part of its stable interface. */
 #include "stream/wire.h"
 
 static uint64_t little(const unsigned char *p, size_t n)

@@ -1,4 +1,4 @@
-/* head.c -- the head of a stream: what it knows about its records, and how they came to be. */
+/* head.c -- the head of a stream: facts about its records, and the history of the stages that made them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* msg.c -- is this a message that may be believed?
+/* msg.c -- checks whether an untrusted message is well-formed.
  *
- * One pass with a stack of RF_MSG_DEPTH counters, nothing allocated.  Every claim of a length is compared
- * with the bytes that are left before anything follows from it, so the time is that of reading the bytes; the
- * keys of a map are sorted on the stack, which finds doubles in n log n for the largest map that the number
- * of nodes allows. */
+ * The check is one pass with a stack of RF_MSG_DEPTH counters, and it allocates nothing.  Every length that
+ * the message claims is compared with the bytes left before it is used, so the time is bounded by the number
+ * of bytes.  The keys of a map are sorted in an array on the stack to find duplicates in n log n steps, even
+ * for the largest map that RF_MSG_NODES allows. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

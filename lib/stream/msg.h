@@ -1,7 +1,7 @@
-/* msg.h -- msgpack without surprises: a checker that allocates nothing, and the JSON form of a message.
+/* msg.h -- checks untrusted msgpack without allocating, and converts a message to JSON and back.
  *
- * msgpack-c trusts the lengths it reads (5 bytes can ask it for 12 GiB), so bytes from outside pass
- * rf_msg_check() before msgpack_unpack_next() sees them. */
+ * The reader of msgpack-c trusts the lengths it finds (5 bytes can make it ask for 12 GiB), so it is not
+ * used: messages are read with the cursor of pack.h, after they have passed rf_msg_check(). */
 #ifndef RF_MSG_H
 #define RF_MSG_H
 
@@ -11,20 +11,23 @@
 
 enum { RF_MSG_DEPTH = 8, RF_MSG_NODES = 100000 };
 
-/* Exactly one object in n bytes: known types (no ext), depth <= RF_MSG_DEPTH, counts and lengths <=
- * the bytes left, at most RF_MSG_NODES nodes, strings UTF-8, map keys strings without doubles.
- * RF_EDATA says at which byte. */
+/* Checks that n bytes are exactly one msgpack object: it has only known types (no ext), at most RF_MSG_NODES
+ * values nested at most RF_MSG_DEPTH deep, no count or length beyond the bytes left, UTF-8 strings, finite
+ * floats, and maps whose keys are distinct strings without NUL.  Errors: RF_EDATA; the sentence says at which
+ * byte. */
 enum rf_code rf_msg_check(const void *msg, size_t n, struct rf_err *e);
 
-/* One message as a line of JSON (without newline), malloc'd into *line:
- * {"seq":0,"type":"head","body":{...}}.  Key order and the difference between integers and floats
- * survive; rf_msg_from_json() gives back the same bytes. */
+/* Writes one message as a line of JSON, {"seq":0,"type":"head","body":{...}}, malloc'd into *line without a
+ * newline but with a NUL behind its *len bytes.  The order of keys and the difference between integers and
+ * floats survive; rf_msg_from_json() gives back the same bytes.  Errors: RF_EDATA: msg is not a valid
+ * message; RF_ENOMEM. */
 enum rf_code rf_msg_to_json(const void *msg, size_t n, char **line, size_t *len, struct rf_err *e);
 
-/* The inverse: the msgpack object of one line, malloc'd into *msg.  Whatever a line claims is checked. */
+/* The inverse: converts one line to a msgpack object, malloc'd into *msg, which passes rf_msg_check().  The
+ * line may come from anywhere.  Errors: RF_EDATA, RF_ENOMEM. */
 enum rf_code rf_msg_from_json(const char *line, size_t len, void **msg, size_t *n, struct rf_err *e);
 
-/* A record as one line of JSON, as rf-dump --json prints it but for "seq" (for --exec). */
+/* Writes a record as rf_msg_to_json() does, but without "seq": {"type":"seq","body":{...}} (for --exec). */
 struct rf_record;
 enum rf_code rf_record_to_json(const struct rf_record *r, char **line, size_t *len, struct rf_err *e);
 

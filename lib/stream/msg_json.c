@@ -1,8 +1,8 @@
-/* msg_json.c -- a message as a line of JSON, and back: rf-stream(5), "JSON form".
+/* msg_json.c -- converts a message to a line of JSON and back: rf-stream(5), "JSON form".
  *
- * It works on the msgpack tree, not on records, so that order, unknown keys and the difference between
- * integers and floats survive.  What JSON lacks is written as an object of one key: {"base64": ..} is binary,
- * {"literal": ..} a string or map that would be taken for something else. */
+ * It works on the msgpack values, not on records, so that the order of keys, unknown keys and the difference
+ * between integers and floats survive.  What JSON lacks is written as an object with one key: {"base64": ..}
+ * is binary, {"literal": ..} is a string or map that would otherwise be taken for something else. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>

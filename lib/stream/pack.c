@@ -1,6 +1,7 @@
-/* pack.c -- a message is a row of items, each with its length in front; the cursor takes one at a time and
- * compares every length with the bytes that are left, so that nothing is allocated or passed over on a claim.
- * What follows a first byte stands in a table of the 32 that have something behind them. */
+/* pack.c -- msgpack at the level of bytes.  A message is a sequence of items, each of which begins with its
+ * type and length.  The cursor takes one item at a time and compares every length with the bytes left, so
+ * that nothing is allocated or skipped because of an unchecked length.  A table says how many bytes follow
+ * each of the 32 first bytes 0xc0 to 0xdf. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* record.c -- a record and its place in a message.
+/* record.c -- reads, checks, copies and writes a record.
  *
- * One table says of every key what it is, where it lies and which sizes it has; reading, checking, copying
- * and writing follow it, in its order, which is that of rf-stream(5).  Sizes are letters: the first key that
- * names one sets it, later ones must agree.
+ * A table gives for every key its kind, its place in the struct and its dimensions; reading, checking,
+ * copying and writing all follow that table, in its order, which is that of rf-stream(5).  A dimension is a
+ * letter: the first array that has it sets its size, and later arrays must agree.
  *
- * The parts of a reward are a list of names.  Those of the first format have keys of their own in the reward,
- * all others are in its map `parts`; in memory nothing tells them apart. */
+ * The parts of a reward are a list of names.  Three of them, those of the first version of the format, have
+ * keys of their own in the reward; all others are in its map `parts`.  In memory they are all alike. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
-/* record.h -- one sequence record, typed and validated: what travels through the pipe (rf-stream(5)).
+/* record.h -- one sequence record, typed and validated: the unit that a stream carries (rf-stream(5)).
  *
- * T tokens, c positions, n rollouts per position, k tokens per rollout, d hidden width, N vocabulary.  Arrays
- * are C order, owned by the record and aligned for their type; a NULL pointer says that the key is absent.
- * Whatever is pointed to lives until rf_record_clear() or the next record is read into it. */
+ * Sizes: T tokens, c positions, n rollouts per position, k tokens per rollout, d hidden width, N width of the
+ * logits.  Arrays are in C order, owned by the record and aligned for their type; a NULL pointer means that
+ * the key is absent.  Everything that a record points to is valid until rf_record_clear(), or until the next
+ * record is read into the same struct. */
 #ifndef RF_RECORD_H
 #define RF_RECORD_H
 
@@ -14,32 +15,33 @@
 
 struct rf_arena_block;
 
-struct rf_raw { const void *data; size_t size; }; /* msgpack bytes as read; data NULL: absent */
+struct rf_raw { const void *data; size_t size; }; /* msgpack bytes exactly as read; data NULL: absent */
 
 struct rf_rollout {
 	double temperature;
-	int n, k, d;            /* d 0: neither h_pred nor h_gt */
+	int n, k, d;            /* d 0: there is neither h_pred nor h_gt */
 	int32_t *tokens;        /* (c, n, k); NULL: the record has no rollout */
-	/* (c, n, k), nats, at the temperature; NULL in rollouts that were made elsewhere */
+	/* (c, n, k), log-probability of each token at the temperature, nats; NULL: not known, as in rollouts
+	   made with other programs */
 	float *logp;
-	float *h_pred;          /* (c, n, k, d) */
-	float *h_gt;            /* (c, k, d) */
-	int unknowns;           /* keys of the map that we do not know, as read */
-	struct rf_raw unknown;
+	float *h_pred;          /* (c, n, k, d), hidden states along the rollouts */
+	float *h_gt;            /* (c, k, d), hidden states along the text itself */
+	int unknowns;           /* how many keys of the map we do not know */
+	struct rf_raw unknown;  /* those keys and their values */
 };
 
-enum { RF_PARTS = 32, RF_PART_NAME = 32 }; /* parts of a reward, bytes of a part's name: at most */
+enum { RF_PARTS = 32, RF_PART_NAME = 32 }; /* at most: parts of a reward, bytes of a part's name */
 
 struct rf_part { const char *name; float *value; }; /* (c, n) */
 
 struct rf_reward {
 	const char *kind;       /* NULL: the record has no reward */
 	int n;                  /* rollouts per position */
-	float *total;           /* (c, n), what is trained on */
-	int parts;
-	struct rf_part part[RF_PARTS]; /* no name twice */
-	int unknowns;           /* keys of the map that we do not know, as read */
-	struct rf_raw unknown;
+	float *total;           /* (c, n), the reward that is trained on */
+	int parts;              /* how many of part[] are used */
+	struct rf_part part[RF_PARTS]; /* their names are distinct */
+	int unknowns;           /* how many keys of the map we do not know */
+	struct rf_raw unknown;  /* those keys and their values */
 };
 
 struct rf_record {
@@ -52,56 +54,63 @@ struct rf_record {
 	const char *source;
 	struct rf_raw meta;     /* a map */
 	float *entropy;         /* (T), nats */
-	float *nll, *correct;   /* (T-1) each */
+	float *nll, *correct;   /* (T-1) each; nll in nats */
 	int d;                  /* width of hidden; 0: absent */
 	float *hidden;          /* (T, d) */
 	int N;                  /* width of logits; 0: absent */
 	float *logits;          /* (T, N) */
-	int c;                  /* positions; 0 where positions is NULL */
-	int32_t *positions;     /* (c): the first rollout index s of each */
+	int c;                  /* number of positions; 0 if positions is NULL */
+	int32_t *positions;     /* (c): for each, the index s of the token at which its rollouts begin */
 	struct rf_rollout rollout;
 	struct rf_reward reward;
 	float *advantage;       /* (c, n), n = rollout.n */
-	int unknowns;           /* keys we do not know: they pass through unchanged */
-	struct rf_raw unknown;  /* their keys and values, one after the other, as read */
+	int unknowns;           /* how many keys we do not know; they pass through unchanged */
+	struct rf_raw unknown;  /* those keys and their values, one after the other */
 	struct rf_arena_block *arena;
 };
 
-/* A record with nothing in it; rf_record_free() gives its memory back. */
+/* rf_record_init() makes an empty record; rf_record_clear() empties one but keeps some memory for the next;
+ * rf_record_free() releases all of it. */
 void rf_record_init(struct rf_record *r);
 void rf_record_clear(struct rf_record *r);
 void rf_record_free(struct rf_record *r);
 
-/* Memory of the record's own, uninitialised, 64-byte aligned, gone with it.  NULL: out of memory. */
+/* Allocates uninitialised memory that belongs to the record, 64-byte aligned, and is released with it.
+ * Returns NULL if memory ran out. */
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
-/* Whether a part may be called so: 1 to RF_PART_NAME letters, digits and '_', a letter first. */
+/* Whether n bytes are a valid name of a part: 1 to RF_PART_NAME letters, digits and '_', the first a
+ * letter. */
 bool rf_part_named(const char *name, size_t n);
-/* The i-th of the parts whose names the format knows, in its order; NULL: there are no more. */
+/* The name of the i-th part that has a key of its own in the reward, in the order of rf-stream(5); NULL:
+ * there are no more. */
 const char *rf_part_known(int i);
-/* The values of the part of this name; NULL: there is none. */
+/* The values of the part with this name; NULL: there is none. */
 float *rf_part(const struct rf_reward *w, const char *name);
-/* Room for the (c, n) values of a new part, uninitialised.  NULL: RF_EDATA where the name is none or is
- * taken, or there are RF_PARTS already; RF_ENOMEM. */
+/* Adds a part and returns its (c, n) values, uninitialised; NULL on failure.  Errors (in e): RF_EDATA: the
+ * name is invalid or taken, or there are RF_PARTS parts already; RF_ENOMEM. */
 float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e);
 
-/* Takes out what is large and seldom looked at: hidden states and logits, also the rollouts'.  Only the
- * pointers go. */
+/* Removes the largest and seldom used arrays: hidden states and logits, and the hidden states of the
+ * rollouts.  Only the pointers are cleared; the memory stays the record's. */
 void rf_record_hide(struct rf_record *r);
-/* Removes what was computed from something that a stage is about to write anew. */
+/* Remove a value that a stage is about to write anew, and the values that were computed from it. */
 void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);
 
-/* Makes *to a copy of *from that owns its memory (a trainer keeps a whole mini-batch). */
+/* Makes *to a copy of *from with memory of its own (a trainer keeps a whole mini-batch).  *to must be
+ * initialised.  Errors: RF_ENOMEM. */
 enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, struct rf_err *e);
 
-/* Every rule of rf-stream(5) that does not need another record: sizes that agree, ids in [0, vocab) (vocab 0:
- * not known, only >= 0), 1 <= s and s < T for positions (whether k fits is rf-rollout's to say), finite
- * floats, T >= 1.  RF_EDATA names the key. */
+/* Checks every rule of rf-stream(5) that needs no other record: sizes agree, T >= 1, floats are finite, token
+ * ids are in [0, vocab) (vocab 0: not known, so only >= 0), and 1 <= s < T for every position s.  It does not
+ * check that k tokens fit behind s; rf-rollout does.  Errors: RF_EDATA; the sentence names the key.  RF_EIO:
+ * an array has 4 GiB or more. */
 enum rf_code rf_record_check(const struct rf_record *r, int vocab, struct rf_err *e);
 
-/* Reads the body of a "seq" message (msgpack, already through rf_msg_check) into r, and checks it. */
+/* Reads the body of a "seq" message, msgpack that has passed rf_msg_check(), into r and checks it with
+ * rf_record_check().  Errors: RF_EDATA, RF_ENOMEM, RF_EIO. */
 enum rf_code rf_record_decode(struct rf_record *r, const void *msg, size_t n, int vocab, struct rf_err *e);
 
 #endif

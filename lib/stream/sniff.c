@@ -1,5 +1,5 @@
-/* sniff.c -- who pipes the wrong thing into a program is told what it looks like: by the magic numbers of
- * common formats, and text by being text. */
+/* sniff.c -- tells a user who piped the wrong thing into a program what it looks like.  Common formats are
+ * recognized by their magic numbers, text by its characters. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* stream.h -- a stream of sequence records, through a pipe or a file: rf-stream(5).
+/* stream.h -- reads and writes a stream of sequence records, in a pipe or a file: rf-stream(5).
  *
  *     stream := frame(head) frame(record)* frame(end)
  *
- * One zstd frame per message with content size and checksum; one msgpack object [seq, type, body] per frame.
- * A stream without its end record is truncated, whatever it holds.  Nothing that a stream claims decides an
- * allocation before it was checked. */
+ * Each message is one zstd frame, with content size and checksum, that contains one msgpack object [seq,
+ * type, body].  A stream without its end record counts as truncated, whatever else it contains.  No number
+ * that a stream claims decides an allocation before it has been checked. */
 #ifndef RF_STREAM_H
 #define RF_STREAM_H
 
@@ -22,22 +22,25 @@
 /* ---- head ---------------------------------------------------------------------------------- */
 
 struct rf_head {
-	int vocab;                 /* 0: not said */
+	int vocab;                 /* 0: not given */
 	bool has_seed;
 	uint64_t seed;
-	char tokenizer_kind[32];   /* "": not said */
-	char tokenizer_hash[17];   /* 16 hex digits */
-	char arch[17], weights[17];/* of the model whose values the records hold; "": not said */
-	int64_t step;              /* -1: not said */
-	void *history;             /* the list of stages, held by head.c */
-	struct rf_raw unknown;     /* keys we do not know, as read */
-	int unknowns;
+	char tokenizer_kind[32];   /* "": not given */
+	char tokenizer_hash[17];   /* 16 hex digits; "": not given */
+	char arch[17], weights[17];/* hashes of the model that computed the records' values; "": not given */
+	int64_t step;              /* that model's optimizer step; -1: not given */
+	void *history;             /* the list of stages, in a form private to head.c */
+	struct rf_raw unknown;     /* keys we do not know, with their values */
+	int unknowns;              /* how many */
 };
 
 void rf_head_init(struct rf_head *h);
+/* Makes *to a copy of *from with memory of its own; what *to held before is overwritten, not freed.  Errors:
+ * RF_ENOMEM. */
 enum rf_code rf_head_copy(struct rf_head *to, const struct rf_head *from, struct rf_err *e);
 void rf_head_free(struct rf_head *h);
-/* Appends a stage to the history, then its options in order.  Text is UTF-8 of n bytes. */
+/* rf_head_stage() appends a stage to the history; the other functions then add its options, in order.  A text
+ * has n bytes.  Errors: RF_ENOMEM; RF_EUSAGE: a text is not UTF-8. */
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e);
 enum rf_code rf_head_option_bool(struct rf_head *h, const char *name, bool v, struct rf_err *e);
 enum rf_code rf_head_option_int(struct rf_head *h, const char *name, int64_t v, struct rf_err *e);
@@ -46,63 +49,75 @@ enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, 
 enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n,
                                  struct rf_err *e);
 
-/* A whole number that the newest stage of this name was run with: what the records are likely to be like,
- * before the first is there.  False: there is no such stage, option or number. */
+/* *value: the whole number that the history records for an option of a tool; the newest stage counts.  It
+ * tells what the records will probably be like before the first one has arrived.  The stage that is being
+ * appended is not searched.  Returns false if there is no such stage or option, or its value is not a whole
+ * number of 0 or more. */
 bool rf_head_asked(const struct rf_head *h, const char *tool, const char *option, int64_t *value);
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
 struct rf_in;
 
-/* path NULL or "-": standard input (which may not be a terminal).  Reads the head.  max_record bounds the
- * decompressed size of one message (0: RF_MAX_RECORD). */
+/* Opens a stream and reads its head.  path NULL or "-": standard input, which must not be a terminal.
+ * max_record: bytes that one decompressed message may have (0: RF_MAX_RECORD).  Errors: RF_ENOINPUT: the
+ * input cannot be opened; RF_EUSAGE: standard input is a terminal; RF_EDATA: it is not a stream (the sentence
+ * says what it looks like), or its head is invalid; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_in_open(struct rf_in **in, const char *path, uint64_t max_record, struct rf_err *e);
 const struct rf_head *rf_in_head(const struct rf_in *in);
 const char *rf_in_name(const struct rf_in *in);          /* "<stdin>" or the path */
-/* The next record, valid until the next call.  RF_EOF: the end record was read, its count and hash hold, and
- * nothing follows.  Anything else: e says what, where ("<stdin>: record 17 (byte 5678): ..."). */
+/* Reads the next record, valid until the next call.  Returns RF_EOF when the end record was read, its count
+ * and hash are right, and nothing follows it.  On failure the sentence says what is wrong and where
+ * ("<stdin>: record 17 (byte 5678): ..."); every later call fails too.  Errors: RF_EDATA, RF_EIO,
+ * RF_ENOMEM. */
 enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e);
-/* Puts "<stdin>: record 17 (byte 5678): " of the record read last in front of a failure that a
- * stage found in it. */
+/* Puts the place of the record read last, "<stdin>: record 17 (byte 5678): ", in front of the sentence of a
+ * failure that a stage found in it.  Returns e's code. */
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e);
-uint64_t rf_in_count(const struct rf_in *in);            /* records read so far */
-uint64_t rf_in_bytes(const struct rf_in *in);            /* compressed bytes read so far */
-/* of the messages read so far, the end record not among them */
+uint64_t rf_in_count(const struct rf_in *in);            /* records read or skipped so far */
+uint64_t rf_in_bytes(const struct rf_in *in);            /* compressed bytes read or skipped so far */
+/* XXH64 of the messages read so far, without the end record */
 uint64_t rf_in_hash(const struct rf_in *in);
-/* after RF_EOF: what the end record says that hash is */
+/* after RF_EOF: the hash that the end record states */
 uint64_t rf_in_claimed(const struct rf_in *in);
-/* The descriptor that rf_next() would wait for; -1 where bytes are at hand, so that it would not. */
+/* The descriptor that rf_next() would wait for; -1 if unread bytes are buffered or the input has ended. */
 int rf_in_fd(const struct rf_in *in);
-void rf_in_close(struct rf_in *in);                      /* NULL is fine */
+void rf_in_close(struct rf_in *in);                      /* in may be NULL */
 
-/* The message level, for programs that show or copy messages as they are.  *msg is the msgpack object of the
- * next frame, checked (rf_msg_check, frame rules, seq and type; not the record's rules), until the next call;
- * the head is the first, the end record the last one that is returned.  RF_EOF after it.  Not to be mixed
- * with rf_next(). */
+/* The message level, for programs that show or copy messages unchanged.  Reads the next message: *msg is its
+ * msgpack object, valid until the next call.  The first message returned is the head, the last one the end
+ * record; RF_EOF follows.  A message is checked by rf_msg_check() and for the rules of frames, seq and type,
+ * but not for the rules of records.  Do not mix this with rf_next().  Errors: as rf_next(). */
 enum rf_code rf_next_message(struct rf_in *in, const void **msg, size_t *n, struct rf_err *e);
-/* Skips n records without decompressing them where the input is a regular file; RF_EOF: there were fewer.
- * The stream's hash is then not verified, its count is. */
+/* Skips n records; in a regular file they are not decompressed.  Returns RF_EOF if there are fewer.  Once a
+ * record has been skipped without decompressing it, the hash of the stream is not verified at its end; its
+ * count still is. */
 enum rf_code rf_skip(struct rf_in *in, uint64_t n, struct rf_err *e);
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
 struct rf_out;
 
-/* path NULL or "-": standard output (never a terminal: RF_EUSAGE).  Another path appears whole at
- * rf_out_finish() or not at all (a FIFO or device is written directly).  Writes the head. */
+/* Begins a stream and writes its head.  path NULL or "-": standard output.  A file at another path appears
+ * whole at rf_out_finish() or not at all; a FIFO or device is written directly.  Errors: RF_EUSAGE: the
+ * output is a terminal, or path is a directory; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_out_open(struct rf_out **out, const char *path, const struct rf_head *head, struct rf_err *e);
-/* Records of more bytes are refused, RF_EDATA: whoever reads them has such a limit, and would find out later.
- * RF_MAX_RECORD before. */
+/* Sets how many bytes a message may have, RF_MAX_RECORD by default.  rf_put() refuses a larger record with
+ * RF_EDATA, because the readers of the stream have such a limit too and would fail later. */
 void rf_out_limit(struct rf_out *out, uint64_t max_record);
-/* Writes one record and flushes it.  Refuses a record that rf_record_check() refuses (RF_ENUMERIC:
- * our own bug). */
+/* Writes one record, unbuffered.  Errors: RF_ENUMERIC: rf_record_check() found a mistake in it, which is a
+ * bug of ours; RF_EDATA: it is larger than the limit; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_put(struct rf_out *out, const struct rf_record *rec, struct rf_err *e);
-/* Writes the end record, syncs and renames a file, closes.  Call it only after RF_EOF: a stage that failed
- * leaves a stream that its reader sees as truncated.  out is freed in any case. */
+/* Writes the end record and closes the output; a file is synced and renamed.  out is freed in any case.  Call
+ * it only if the stage succeeded, that is after RF_EOF; after a failure call rf_out_abandon(), so that a
+ * reader sees the stream as truncated. */
 enum rf_code rf_out_finish(struct rf_out *out, struct rf_err *e);
-void rf_out_abandon(struct rf_out *out);                 /* NULL is fine */
+void rf_out_abandon(struct rf_out *out);                 /* out may be NULL */
 
-/* The message level: begins with no head; the caller gives head, records and end as msgpack objects. */
+/* The message level: the caller gives the head, the records and the end record as msgpack objects.  A message
+ * is checked like one that rf_next_message() reads.  The end record is written with the hash of what was
+ * really written.  rf_out_close_messages() closes the output and frees out; without an end record it fails
+ * with RF_EDATA. */
 enum rf_code rf_out_open_messages(struct rf_out **out, const char *path, struct rf_err *e);
 enum rf_code rf_put_message(struct rf_out *out, const void *msg, size_t n, struct rf_err *e);
 enum rf_code rf_out_close_messages(struct rf_out *out, struct rf_err *e);

@@ -1,9 +1,9 @@
-/* stream_in.c -- reading a stream.
+/* stream_in.c -- reads a stream.
  *
- * A frame is walked block by block as its bytes arrive, which finds its end; then its claim of a size is
- * believed only as far as its blocks can hold it and --max-record allows; then it is decompressed in one
- * piece, its checksum verified by libzstd.  So memory is bounded by what came in and by the limit, and a
- * frame can be skipped without being understood. */
+ * The blocks of a frame are walked as its bytes arrive, which finds its end.  The size that the frame claims
+ * is accepted only if its blocks can contain that much and --max-record allows it.  Then the frame is
+ * decompressed in one piece, and libzstd verifies its checksum.  So memory is bounded by the bytes that
+ * arrived and by the limit, and a frame can be skipped without decompressing it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

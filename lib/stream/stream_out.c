@@ -1,4 +1,4 @@
-/* stream_out.c -- writing a stream: one message, one frame, one write. */
+/* stream_out.c -- writes a stream: each message is one frame and is written at once. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-/* sequences.c -- one document at a time becomes one list of ids, and its records are windows on that list. */
+/* sequences.c -- turns documents into records.  Each document becomes one list of ids, and its records point
+ * to contiguous pieces of that list. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

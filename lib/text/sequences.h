@@ -1,4 +1,4 @@
-/* sequences.h -- from documents to sequence records: encode, cut to length, count. */
+/* sequences.h -- turns documents into sequence records: encodes them, cuts them to length, counts. */
 #ifndef RF_SEQUENCES_H
 #define RF_SEQUENCES_H
 
@@ -15,44 +15,49 @@
 enum rf_truncate { RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT };
 #define RF_TRUNCATE_WORDS "error|left|right|split"
 
-/* Which documents are taken: every valid_every-th is for validation, the others are for training. */
+/* Which documents are taken: every valid_every-th one, beginning with the first, is for validation; the
+ * others are for training. */
 enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
 #define RF_SPLIT_WORDS "train|valid"
 
 struct rf_sequences_options {
-	int max_len;             /* tokens of a sequence; 0: no bound but the record's */
-	int min_len;             /* shorter ones are dropped */
+	int max_len;             /* tokens of a sequence at most; 0: only the size of a record is limited */
+	int min_len;             /* shorter sequences are dropped */
 	enum rf_truncate truncate;
-	bool no_eos;             /* a text does not end with the tokenizer's end token */
+	bool no_eos;             /* do not add the tokenizer's end token to a document */
 	int valid_every;         /* 0: all documents are for training */
 	enum rf_split split;
-	int vocab;               /* ids without a tokenizer; 0: not said */
+	int vocab;               /* vocabulary size of ids that come without a tokenizer; 0: not given */
 };
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1 }
 
-/* The options of *o. */
+/* Fills opts with the options that set *o. */
 enum { RF_SEQUENCES_OPTS = 8 };
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS]);
 
 struct rf_sequences;
 
-/* Takes from text, which stays the caller's.  tok NULL: all files hold ids, and o->vocab says below what they
- * are.  RF_EUSAGE: options that do not go together. */
+/* Reads documents from text, which stays the caller's, as does tok.  tok NULL: all files contain token ids,
+ * which must be below o->vocab.  max_record: bytes that a record's message may have.  Errors: RF_EUSAGE:
+ * options that cannot be combined; RF_ENOMEM. */
 enum rf_code rf_sequences_open(struct rf_sequences **s, const struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
                                struct rf_err *e);
-void rf_sequences_close(struct rf_sequences *s);        /* NULL is fine */
+void rf_sequences_close(struct rf_sequences *s);        /* s may be NULL */
 int rf_sequences_vocab(const struct rf_sequences *s);
 
-/* The next record, valid until the next call: id 0, 1, 2, ..., tokens, and what the document has of
- * prompt_len, answers, source and meta.  Its tokens are a piece without gaps of
+/* Reads the next record, valid until the next call.  It has an id (0, 1, 2, ...), tokens, and those of
+ * prompt_len, answers, source and meta that the document has.  Its tokens are a contiguous piece of
  *
  *     text end      or      prompt answer end      or      prompt      or      ids
  *
- * where `end` is the tokenizer's end token.  RF_EOF after the last; RF_EDATA names file and line. */
+ * where `end` is the tokenizer's end token.  Returns RF_EOF after the last record.  Errors: RF_EDATA: the
+ * sentence names file and line; and those of rf_text_next(). */
 enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **r, struct rf_err *e);
 
-/* "204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out". */
+/* Writes the counts so far into buf and returns buf:
+ *
+ *     204 documents: 204 kept (12 of them cut), 0 dropped; 310 sequences of 6497638 tokens, 1702 left out */
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
-/* text.c -- what a line or a file says, as one document.  A line is checked whole, then its strings are
- * unescaped where they stand (they never grow), so a document costs no memory beyond its line but for lists
- * and meta data. */
+/* text.c -- reads documents, each from a line or a file.  A line is checked as a whole; then its strings are
+ * unescaped in place (they never grow).  So a document needs no memory beyond its line, except for lists and
+ * metadata. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

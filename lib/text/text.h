@@ -1,10 +1,10 @@
-/* text.h -- documents, from files of three formats.
+/* text.h -- reads documents from files of three formats.
  *
- *     jsonl   one JSON object per line, its text under a key
- *     text    a file is a document, byte for byte
- *     ids     one JSON object per line, its token ids as a list under "tokens"
+ *     jsonl   one JSON object per line, the document's text under a key
+ *     text    the whole file is one document, byte for byte
+ *     ids     one JSON object per line, the document's token ids as a list under "tokens"
  *
- * Each may be compressed by zstd. */
+ * Each may be compressed with zstd. */
 #ifndef RF_TEXT_H
 #define RF_TEXT_H
 
@@ -20,52 +20,57 @@ enum rf_text_format { RF_TEXT_BY_NAME, RF_TEXT_JSONL, RF_TEXT_PLAIN, RF_TEXT_IDS
 #define RF_TEXT_WORDS "name|jsonl|text|ids"
 
 struct rf_text_options {
-	enum rf_text_format format; /* standard input without a name is jsonl */
-	const char *text_key;
-	const char *prompt_key;  /* NULL: a document is one text */
-	/* with prompt_key: a string, or a list of strings whose first one is the text */
+	enum rf_text_format format; /* BY_NAME: a file's suffix tells its format; standard input is jsonl */
+	const char *text_key;    /* jsonl: the key of the text */
+	const char *prompt_key;  /* jsonl: the key of the prompt, used instead of text_key; NULL: none */
+	/* only with prompt_key: the key of the answer, a string, or a list of strings whose first one follows
+	   the prompt; NULL: none */
 	const char *answer_key;
-	const char *meta_key;    /* keys with commas between them; NULL: none */
-	const char *source_key;  /* NULL: none */
-	bool source;             /* "name:line" of a document, or "name" where it is a file */
-	uint64_t max_record;     /* bytes of one line or text file; not below 64 KiB */
+	const char *meta_key;    /* keys, separated by commas, whose values become meta; NULL: none */
+	const char *source_key;  /* key whose value becomes the source; NULL: none */
+	bool source;             /* the source is "name:line", or "name" if the document is a whole file */
+	uint64_t max_record;     /* bytes of one line or text file at most; at least 64 KiB are allowed */
 };
 #define RF_TEXT_DEFAULTS { .text_key = "text", .max_record = RF_MAX_RECORD }
 
-/* The options of *o. */
+/* Fills opts with the options that set *o. */
 enum { RF_TEXT_OPTS = 9 };
 void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS]);
 
-/* One document; everything lives until the next call. */
+/* One document; it and all that it points to are valid until the next call. */
 struct rf_doc {
-	const char *text;        /* or the prompt; NULL where the document is ids */
+	const char *text;        /* the text or the prompt; NULL if the document is ids */
 	size_t text_len;
-	bool is_prompt;          /* text is a prompt: what follows it is not the document's end */
-	const char *answer;      /* NULL: none */
+	bool is_prompt;          /* text is a prompt: the document does not end with it */
+	const char *answer;      /* the answer that follows the prompt, all[0]; NULL: none */
 	size_t answer_len;
-	int answers;             /* how many; -1: none asked for */
+	int answers;             /* number of answers; -1: none were asked for */
 	const char **all;        /* (answers) */
-	int32_t *ids;            /* (count), >= 0; NULL where the document is text */
+	int32_t *ids;            /* (count), >= 0; NULL if the document is text */
 	size_t count;
-	const char *source;      /* NULL: none asked for */
-	struct rf_raw meta;      /* a msgpack map of the keys asked for */
+	const char *source;      /* NULL: not asked for */
+	struct rf_raw meta;      /* a msgpack map with the keys asked for; data NULL: none */
 };
 
 struct rf_text;
 
-/* All files in order, none: standard input.  RF_EUSAGE: a name that tells no format, keys that do not go
- * together; RF_ENOINPUT: one of the files cannot be read.  Opens the first. */
+/* Checks the options and all files, and opens the first file.  The files are read in order; count 0: standard
+ * input.  paths must stay valid until rf_text_close().  Errors: RF_EUSAGE: a file's name does not tell its
+ * format, or options cannot be combined; RF_ENOINPUT: one of the files cannot be read; RF_EDATA, RF_EIO,
+ * RF_ENOMEM. */
 enum rf_code rf_text_open(struct rf_text **t, const struct rf_text_options *o, char *const *paths, int count,
                           struct rf_err *e);
-void rf_text_close(struct rf_text *t);                  /* NULL is fine */
-/* Bytes of all files read so far, as they lie there. */
+void rf_text_close(struct rf_text *t);                  /* t may be NULL */
+/* Bytes read so far from all files, as stored (compressed). */
 uint64_t rf_text_bytes(const struct rf_text *t);
-/* Whether some of the files hold texts, and some ids. */
+/* *texts: whether at least one of the files contains text; *ids: whether at least one contains ids. */
 void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids);
 
-/* The next document; RF_EOF after the last of the last file.  RF_EDATA names file and line. */
+/* Reads the next document.  Returns RF_EOF after the last one of the last file.  Errors: RF_EDATA: the
+ * sentence names file and line; those of opening the next file; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct rf_err *e);
-/* Puts "name: line 17: " of the document read last in front of a failure that was found in it. */
+/* Puts the place of the document read last, "name: line 17: ", in front of the sentence of a failure that was
+ * found in it.  Returns e's code. */
 enum rf_code rf_text_blame(const struct rf_text *t, struct rf_err *e);
 
 #endif

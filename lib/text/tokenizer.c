@@ -1,5 +1,5 @@
-/* tokenizer.c -- which kind of tokenizer a model has, and the calls that go on to it.  A new kind is a file
- * tokenizer_NAME.c and its line in `kinds`. */
+/* tokenizer.c -- finds out which kind of tokenizer a model has, and passes calls on to that kind.  To add a
+ * kind, write a file tokenizer_NAME.c and add a line to `kinds`. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tokenizer.h -- text to token ids and back. */
+/* tokenizer.h -- converts text to token ids and back. */
 #ifndef RF_TOKENIZER_H
 #define RF_TOKENIZER_H
 
@@ -9,36 +9,42 @@
 
 struct rf_tokenizer;
 
-/* Ids of the byte tokenizer, as ByT5 has them: id = byte + 3. */
+/* Ids of the byte tokenizer, the same as ByT5's: id = byte + 3. */
 enum { RF_BYTES_PAD = 0, RF_BYTES_EOS = 1, RF_BYTES_UNK = 2, RF_BYTES_FIRST = 3, RF_BYTES_VOCAB = 384 };
 
+/* Opens the byte tokenizer, which needs no file. */
 enum rf_code rf_tokenizer_bytes(struct rf_tokenizer **t, struct rf_err *e);
-/* The files by which a model directory has a tokenizer, NULL at the end.  The first that is there counts: a
- * tokenizer itself before the config that names its kind and its special tokens. */
+/* The names of tokenizer files in a model directory, with NULL at the end.  The first one that exists is the
+ * tokenizer: a file with the tokenizer itself comes before the config, which only names its kind and its
+ * special tokens. */
 extern const char *const rf_tokenizer_files[];
-/* The hash of a model directory's tokenizer, as rf_tokenizer_hash(); "" where it has none, or only the config
- * of a kind we do not have. */
+/* hash: the hash of the tokenizer in a model directory, or in the newest step of a run, as
+ * rf_tokenizer_hash() returns it; "" if there is no tokenizer, or only the config of a kind that is not
+ * supported.  Errors: RF_EMODEL: the file is too large or malformed; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err *e);
-/* What a model directory or run holds, or a tokenizer file; a kind we do not have is RF_EMODEL by
- * its name. */
+/* Opens the tokenizer at path: a model directory, a run, or a tokenizer file.  Errors: RF_ENOINPUT: there is
+ * nothing at path; RF_EMODEL: it contains no tokenizer, or one of a kind that is not supported, which the
+ * sentence names; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e);
-/* What ids were made with, of whatever kind: its name and hash ("" where rf_tokenizer_hash_dir() has none),
- * and the vocabulary that the config.json beside it says; 0: none does. */
+/* Identifies the tokenizer at path (as for rf_tokenizer_open()), which may be of a kind that is not
+ * supported: the name of its kind, its hash ("" in the cases of rf_tokenizer_hash_dir()), and its vocabulary
+ * size.  For an unsupported kind that size is read from the config.json beside the file; 0: there is none. */
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
                                    struct rf_err *e);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
-/* XXH64 of its file; of bytes: of the word `bytes` */
+/* XXH64 of its file, as 16 hex digits; for the byte tokenizer, of the word `bytes` */
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
 int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
 
-/* Appends the ids of n bytes of text to *ids (realloc'd; *count of *cap used). */
+/* Appends the ids of n bytes of text to the array *ids, which it reallocates: *count of its *cap elements are
+ * used. */
 enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
                                  size_t *count, size_t *cap, struct rf_err *e);
-/* The text of ids as bytes, not escaped, malloc'd into *text with its length: special tokens as
- * <pad>, <eos>, <unk>. */
+/* Converts ids to *n bytes of text, not escaped, malloc'd into *text with a NUL behind them.  Special tokens
+ * become <pad>, <eos>, <unk>, <extra_id_N>.  Errors: RF_EDATA: an id is outside the vocabulary; RF_ENOMEM. */
 enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, struct rf_err *e);
 

@@ -1,6 +1,6 @@
-/* tokenizer_bytes.c -- a byte is a token: id = byte + 3, behind padding, end and unknown, as ByT5
- * has them (Xue et al.  2022, arXiv:2105.13626).  The ids from 259 on are ByT5's 125 sentinels,
- * which no text gives. */
+/* tokenizer_bytes.c -- the byte tokenizer: every byte is a token, id = byte + 3, because ids 0 to 2 are
+ * padding, end and unknown, as in ByT5 (Xue et al. 2022, arXiv:2105.13626).  The ids from 259 on are ByT5's
+ * 125 sentinels, which no text produces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tokenizer_kind.h -- what one kind of tokenizer consists of; only tokenizer*.c include this. */
+/* tokenizer_kind.h -- the interface that one kind of tokenizer implements; only tokenizer*.c include this. */
 #ifndef RF_TOKENIZER_KIND_H
 #define RF_TOKENIZER_KIND_H
 
@@ -6,8 +6,8 @@
 
 struct rf_tokenizer_kind {
 	const char *name;
-	const char *class;       /* the tokenizer_class by which tokenizer_config.json calls it */
-	/* path: the file that named it */
+	const char *class;       /* the tokenizer_class that names this kind in tokenizer_config.json */
+	/* path: the file that named the kind; NULL for rf_tokenizer_bytes() */
 	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e);
 	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
 	                       size_t *count, size_t *cap, struct rf_err *e);
@@ -20,7 +20,7 @@ struct rf_tokenizer {
 	const struct rf_tokenizer_kind *kind;
 	char hash[17];
 	int vocab, eos;
-	void *data;              /* the kind's own */
+	void *data;              /* private to the kind */
 };
 
 extern const struct rf_tokenizer_kind rf_tokenizer_kind_bytes;
