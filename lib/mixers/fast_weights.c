@@ -236,8 +236,8 @@ static void squared(const struct rf_fast *f, const struct stack *s, rf_f32 x, rf
 }
 
 /* y = (or +=) g x or g' x from the left, x g or x g' from the right. */
-static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool turned, rf_f32 x, rf_f32 y,
-                  bool add)
+static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool transposed, rf_f32 x,
+                  rf_f32 y, bool add)
 {
 	bool left = s->rows <= s->cols;
 	int n = side_of(s);
@@ -247,11 +247,11 @@ static void times(const struct rf_fast *f, const struct stack *s, rf_f32 g, bool
 	a.a = left ? g : x;
 	a.lda = left ? n : s->cols;
 	a.sa = left ? (size_t)n * (size_t)n : matrix(s);
-	a.ta = left && turned;
+	a.ta = left && transposed;
 	a.b = left ? x : g;
 	a.ldb = left ? s->cols : n;
 	a.sb = left ? matrix(s) : (size_t)n * (size_t)n;
-	a.tb = !left && turned;
+	a.tb = !left && transposed;
 	f->dev->ops->gemm(f->dev, &a);
 }
 

@@ -249,7 +249,7 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
 	else
 		x.v = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend);
-	if (c->turned) {
+	if (c->rotated) {
 		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, false, x.q, x.q);
 		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, false, x.k, x.k);
 	}
@@ -353,7 +353,7 @@ static void features_bwd(struct rf_pass *p, int layer)
 	rf_f32 df[2] = { w->dx.q, w->dx.k }, dx[2] = { w->attend.dq, w->attend.dk };
 
 	for (int i = 0; i < 2; i++) {
-		if (c->turned)
+		if (c->rotated)
 			rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, true, df[i], df[i]);
 		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, i), .x = normed(k, w, i), .dy = df[i],
 		       .dx = dx[i], .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),

@@ -44,7 +44,7 @@ struct rf_lact_config {
 	int heads, D, E;          /* heads; width of a head, and of its fast weights' hidden layer */
 	int chunk, rank;          /* rows of a chunk; rank of the initial w0 and w2, 0: full matrices */
 	bool silu, v_silu;        /* q and k pass through silu; so does v */
-	bool qk_norm, turned;     /* q and k are normed; fast weights read them with rotary embedding */
+	bool qk_norm, rotated;    /* q and k are normed; fast weights read them with rotary embedding */
 	bool muon, momentum, prenorm, scale;
 	double gain;              /* fw_init_gain */
 };

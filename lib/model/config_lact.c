@@ -64,7 +64,7 @@ static void read_fast_weights(struct rf_config_reader *r, struct rf_config *cfg)
 	if (rf_config_flag(r, "no_v_silu", false))
 		c->v_silu = false;
 	c->qk_norm = rf_config_flag(r, "attn_qk_norm", false);
-	c->turned = !rf_config_flag(r, "ttt_nope", false);
+	c->rotated = !rf_config_flag(r, "ttt_nope", false);
 	c->muon = rf_config_flag(r, "use_muon", false);
 	c->momentum = rf_config_flag(r, "use_momentum", true);
 	c->prenorm = rf_config_flag(r, "ttt_prenorm", false);
