@@ -1,15 +1,15 @@
 /* act.cu -- gates: SwiGLU, a sigmoid, and the decay of Gated DeltaNet, forward and backward.
  *
- * Bound by memory: SwiGLU 12 bytes per number forward and 24 backward, at T 16384 and F 5632 (369
- * MB a matrix) 0.4 and 0.75 ms; a sigmoid of 30 instructions per 12 bytes is a third of what the
- * multiprocessors could do meanwhile.  Decays are one number per row and head, in double: 0.26 M of
- * them at T 16384, nothing. */
+ * These operations are bound by memory.  SwiGLU moves 12 bytes per number forward and 24 backward: 0.4 and
+ * 0.75 ms at T 16384 and F 5632 (369 MB a matrix).  A sigmoid, 30 instructions per 12 bytes, needs a third of
+ * what the multiprocessors can do in that time.  Decays are one number per row and head, in double: 0.26 M of
+ * them at T 16384, which takes no time to speak of. */
 #include "sweep.h"
 
 /* ---- SwiGLU -------------------------------------------------------------------------------- */
 
 struct swiglu {
-	size_t d, ld; /* of a row: its width, and where the next one's gate and up begin */
+	size_t d, ld; /* the width of a row; the distance to the next row of gate and up */
 	const float *gate, *up, *dy;
 	float *dgate, *dup, *y;
 };
@@ -47,7 +47,7 @@ struct swiglu_backward : swiglu {
 	}
 };
 
-/* Rows that touch are one. */
+/* Rows that touch are treated as one. */
 template <class F>
 static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, int ld, F f)
 {
@@ -144,7 +144,7 @@ void rf_cuda_gate_bwd(struct rf_dev *d, const struct rf_gate_bwd *a)
 
 /* ---- decays -------------------------------------------------------------------------------- */
 
-/* In double, one number per row and head: errors of the logarithm add up along a chunk. */
+/* One number per row and head, in double, since errors of the logarithm add up along a chunk. */
 struct decay {
 	int H;
 	const float *a, *A_log, *dt_bias;
@@ -165,8 +165,8 @@ void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *a)
 	sweep_by<1>(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, f);
 }
 
-/* 32 heads and `per` rows a block, eight rows side by side.  part (strips, 2, H): the strips' shares of
- * dA_log and ddt_bias. */
+/* A block has 32 heads and `per` rows, of which it works on eight side by side.  part (strips, 2, H): the
+ * shares of dA_log and ddt_bias that each strip of rows contributes. */
 enum { HEADS = 32, SIDE = 8 };
 
 static __global__ void __launch_bounds__(HEADS *SIDE)

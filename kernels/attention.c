@@ -1,25 +1,30 @@
 /* attention.c -- softmax attention in blocks, so that the scores are never stored whole.
  *
- * Forward: online softmax, Dao et al. 2022, arXiv:2205.14135.  Backward: with D_i = o_i . do_i and p_ij =
- * exp(s_ij - lse_i),  ds_ij = p_ij (do_i . v_j - D_i),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i, dv_j
- * = sum_i p_ij do_i: five products of blocks, s and p being formed once.
+ * Forward: online softmax, Dao et al. 2022, arXiv:2205.14135.  Backward, with D_i = o_i . do_i and
+ * p_ij = exp(s_ij - lse_i):
+ *
+ *     ds_ij = p_ij (do_i . v_j - D_i)
+ *     dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij do_i
+ *
+ * That takes five products of blocks, since s and p are formed once.
  *
  * A tile belongs to one key head and owns some blocks of 64 rows, the lanes: queries forward, keys backward.
- * It goes through blocks of 64 rows of the other side, the partners, and takes each with all of its own, so
- * that it is packed once for them.  Lanes lie transposed, (width, 64); partners lie as they are, (64, width).
- * Then every product is one of
- *     scores (64, n) = partners (64, width) lanes (width, n),
- *     sums (width, n) += partners' (width, 64) scores (64, n):
- * the right operand is read by whole vectors, the left one by single numbers, and a maximum or sum over the
- * partners is one of vectors.
+ * It goes through blocks of 64 rows of the other side, the partners, and multiplies each by all of its own
+ * blocks, so that a block of partners is packed once for all of them.  Lanes are stored transposed,
+ * (width, 64), partners row by row, (64, width).  Then the products are
  *
- * Backward dk and dv belong to a tile; dq is a sum over all keys.  The groups of keys are dealt out to a
- * fixed number of shares, each with sums for all queries of its own, which are added up in order afterwards:
- * no sum depends on the threads.
+ *     scores (64, n) = partners (64, width) lanes (width, n)
+ *     sums (width, n) += partners' (width, 64) scores (64, n)
  *
- * The queries of one key head are counted sequence by sequence, then step by step, then head by
- * head, so that a block holds the rollouts that hang below one text, whose keys (the cache) it then
- * reads once for all of them. */
+ * and, for dq, scores times the lanes' rows.  The right operand is read by whole vectors, the left one number
+ * by number, and a maximum or sum over the partners is one of vectors.
+ *
+ * Backward, dk and dv belong to a tile, but dq is a sum over all keys.  The groups of keys are dealt out to a
+ * fixed number of shares.  Each share has its own sums for all queries, which are added in order afterwards,
+ * so no sum depends on the number of threads.
+ *
+ * The queries of one key head are numbered by sequence, then by step, then by head.  So a block of them holds
+ * rollouts that share a prefix, and reads the keys of that prefix (the cache) once for all of them. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -41,7 +46,7 @@ static void scores(int width, int pad, int partners, int lanes, const float *row
 	prod(false, whole(partners, PAD), lanes, width, rows, pad, x, BR, s, BR, SET);
 }
 
-/* y (width, lanes) += sum over the partners of their rows times s */
+/* y (width, lanes) += the sum over the partners of partner row times s. */
 static void gather(int pad, int partners, int lanes, const float *rows, const float *s, float *y)
 {
 	prod(true, pad, lanes, partners, rows, pad, s, BR, y, BR, ADD);
@@ -56,7 +61,7 @@ static void spread(int wide, int partners, int lanes, const float *s, const floa
 
 /* ---- rows of a block ----------------------------------------------------------------------- */
 
-/* Rows side by side as lanes: to (pad, 64). */
+/* Packs rows as lanes, one row per column: to (pad, 64). */
 static void pack_lanes(const float *const row[BR], int n, int width, int pad, float scale, float *to)
 {
 	memset(to, 0, (size_t)pad * BR * sizeof *to);
@@ -65,7 +70,7 @@ static void pack_lanes(const float *const row[BR], int n, int width, int pad, fl
 			to[l * BR + i] = row[i][l] * scale;
 }
 
-/* Rows below each other: to (n rounded up to PAD, pad). */
+/* Packs rows one below the other: to (n rounded up to PAD, pad). */
 static void pack_rows(const float *const row[BR], int n, int width, int pad, float scale, float *to)
 {
 	for (int i = 0; i < n; i++, to += pad) {
@@ -91,8 +96,8 @@ struct attn {
 	int nb, steps, decoded, H, G, D, window, longest;
 	int pad, wide;           /* D padded to PAD, and to whole vectors */
 	int rep, queries;        /* query heads per key head, queries per key head: nb steps rep */
-	int blocks;              /* that a tile owns at most */
-	int shares;              /* backward: to which the groups of keys are dealt */
+	int blocks;              /* the most that a tile owns */
+	int shares;              /* backward: shares among which the groups of keys are dealt */
 	float scale;
 	const int32_t *past_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
@@ -101,9 +106,9 @@ struct attn {
 	float *dq, *dk, *dv, *dcache_k, *dcache_v;
 };
 
-enum { MOST = 4 };           /* blocks of a tile: as many as stay near with their sums, whatever the width */
+enum { MOST = 4 };           /* most blocks of a tile: few enough to stay in a near cache */
 static int blocks_of(int pad) { return pad <= 64 ? MOST : pad <= 128 ? 2 : 1; }
-/* Into how many tiles so many rows go. */
+/* The number of tiles that `rows` rows make. */
 static int groups_of(const struct attn *a, int rows)
 {
 	return (rows + a->blocks * BR - 1) / (a->blocks * BR);
@@ -116,10 +121,10 @@ struct queries {
 	float top[BR], sum[BR];  /* forward: the softmax so far; backward: lse and D_i */
 };
 
-/* A block that the tile owns: (pad, 64) each; of keys also the rows as they are, (64, wide). */
+/* A block that the tile owns: (pad, 64) each; for keys also their rows untransposed, (64, wide). */
 struct lanes { float *x, *y, *gx, *gy, *rows; };
 
-/* What one thread works in. */
+/* The memory that one thread works in. */
 struct work {
 	struct queries q[MOST];
 	struct lanes lane[MOST];
@@ -149,7 +154,7 @@ static struct work *work_of(const struct attn *a, int thread)
 	return w;
 }
 
-/* A source of keys for key head g: the rows of sequence b, or (CACHE) those before all sequences. */
+/* A source of keys for key head g: the rows of sequence b, or with b CACHE those before all sequences. */
 enum { CACHE = -1 };
 struct source { int b; size_t at, ld; const float *k, *v; };
 
@@ -183,8 +188,9 @@ static void query_rows(const struct attn *a, const float *base, int g, int first
 		row[i] = base + query(a, g, first + i) * (size_t)a->D;
 }
 
-/* Which keys of a source the queries of a block read: q->lo, q->hi, and of all of them the least and the end;
- * false if none reads any.  Queries of other sequences and lanes behind the block read nothing. */
+/* Sets which keys of a source the queries of a block read, q->lo and q->hi, and the smallest key and the end
+ * of all of them.  Queries of other sequences and lanes beyond the block read nothing.  Returns false if none
+ * reads any. */
 static bool reach(const struct attn *a, struct queries *q, int b, int *least, int *end)
 {
 	int per = a->steps * a->rep, first = q->first;
@@ -210,7 +216,7 @@ static bool reach(const struct attn *a, struct queries *q, int b, int *least, in
 	return *end > 0;
 }
 
-/* How many of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
+/* Whether none, some or all of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
 enum cover { NONE, SOME, ALL };
 static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 {
@@ -225,8 +231,8 @@ static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* Takes a block of scores into the softmax so far, for the lanes l0..l1-1 (multiples of 16): p in place of
- * the scores; what was summed under a lower maximum, y, shrinks. */
+/* Adds a block of scores to the running softmax, for the lanes l0..l1-1 (multiples of 16).  The scores become
+ * p; y and the sums that were taken with a lower maximum are scaled down. */
 INLINE void soften(const struct attn *a, struct queries *q, float *scores, float *y, int key, int keys,
                    int l0, int l1, bool masked)
 {
@@ -261,7 +267,7 @@ INLINE void soften(const struct attn *a, struct queries *q, float *scores, float
 	}
 }
 
-/* Goes through what `blocks` blocks of queries read of a source. */
+/* Goes through the keys of a source that `blocks` blocks of queries read. */
 static void attend(const struct attn *a, struct work *w, int g, int blocks, int b)
 {
 	struct source src = source_of(a, g, b);
@@ -312,7 +318,7 @@ static void fwd_tile(void *arg, int tile, int thread)
 	const struct attn *a = arg;
 	struct work *w = work_of(a, thread);
 	int g = tile % a->G, per = a->steps * a->rep, blocks = 0;
-	/* the long ones first */
+	/* the blocks that read most keys come first */
 	int first = (groups_of(a, a->queries) - 1 - tile / a->G) * a->blocks * BR, end = first;
 
 	if (!w)
@@ -366,9 +372,9 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* p in t's place, ds = p (do . v - D) in s's; row i is a query, lane l key `key` + l.  Where p is 1 ds is 0:
- * a row that reads one key alone has no slope, and what is left of do . v and D, which are summed in
- * different orders, is not one either. */
+/* pt becomes p, and ps becomes ds = p (do . v - D); row i is a query, lane l is key `key` + l.  ds is 0 where
+ * p is 1: a row that reads a single key has no slope, and the difference between do . v and D, which are
+ * summed in different orders, would be rounding error. */
 INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int lanes, bool masked)
 {
 	for (int i = 0; i < q->n; i++)
@@ -385,7 +391,7 @@ INLINE void slope(const struct queries *q, float *ps, float *pt, int key, int la
 		}
 }
 
-/* A group of keys: of one source, as many blocks as a tile owns. */
+/* A group of keys of one source: as many blocks as a tile owns. */
 struct group { int b, key, end; };
 
 static int groups(const struct attn *a) { return groups_of(a, a->longest) + a->nb * groups_of(a, a->steps); }
@@ -401,7 +407,7 @@ static struct group group_of(const struct attn *a, int i)
 	return x;
 }
 
-/* Whether some row reads one of these keys of the cache; of a long one with a window few are read. */
+/* Whether some row reads one of these keys of the cache.  In a long cache with a window, few are read. */
 static bool is_read(const struct attn *a, const struct group *x)
 {
 	for (int b = 0; b < a->nb; b++)
@@ -410,7 +416,8 @@ static bool is_read(const struct attn *a, const struct group *x)
 	return false;
 }
 
-/* What a block of queries adds to the sums of a group's keys, and they to its own, dq. */
+/* Adds what a block of queries contributes to the sums of a group's keys, and what these keys contribute to
+ * dq. */
 static void slopes(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
 {
 	struct queries *q = &w->q[0];
@@ -453,8 +460,8 @@ static void slopes(const struct attn *a, struct work *w, int g, const struct gro
 
 static void bwd_group(const struct attn *a, struct work *w, int g, const struct group *x, float *dq)
 {
-	/* the queries of the cache are all; those of a sequence's own rows begin with the group's first row,
-	 * and end with the last one whose window has the group's last row */
+	/* all queries may read the cache; a sequence's own keys are read by queries from the group's first
+	 * row on, to the last one whose window includes the group's last row */
 	int per = a->steps * a->rep, last = x->end - 1,
 	    until = a->window && a->steps - last > a->window ? last + a->window : a->steps;
 	int q0 = x->b == CACHE ? 0 : x->b * per + x->key * a->rep,
@@ -489,12 +496,12 @@ static void bwd_group(const struct attn *a, struct work *w, int g, const struct 
 	}
 }
 
-/* Numbers of a share's dq of a key head: its last rows, rounded up, get sums of nothing; and of all
- * key heads. */
+/* head_size: the numbers of a share's dq for one key head; the PAD rows at its end take the sums of rows that
+ * do not exist.  share_size: for all key heads. */
 static size_t head_size(const struct attn *a) { return ((size_t)a->queries + PAD) * (size_t)a->wide; }
 static size_t share_size(const struct attn *a) { return (size_t)a->G * head_size(a); }
 
-/* A share takes every shares-th group, so that all have keys that many queries read. */
+/* A share takes every shares-th group, so that each share has some of the keys that many queries read. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct attn *a = arg;

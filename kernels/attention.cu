@@ -1,29 +1,31 @@
 /* attention.cu -- softmax attention in blocks, so that the scores are never stored whole.
  *
- * As in attention.c: online softmax forward, and p anew from lse backward, once by blocks of queries (dq) and
- * once by blocks of keys (dk, dv, and the cache's), so that every sum has one owner and one order.  The
- * queries of one key head are counted sequence by sequence, step by step, head by head: rollouts that hang
- * below one text lie in one block, which reads the cache once for all of them.  Keys come from two sources:
- * the cache, and the rows of the pass, counted sequence by sequence too.  So what a query reads is one span
- * of each source, a block of keys may hold those of many short rollouts, and blocks that nobody reads are
- * skipped: by the ends of the spans, where sequences are mixed by asking.
+ * The method is that of attention.c: online softmax forward.  Backward, p is computed again from lse, once by
+ * blocks of queries (for dq) and once by blocks of keys (for dk, dv, and the cache's), so that every sum has
+ * one owner and one order.  The queries of one key head are numbered by sequence, then by step, then by head.
+ * So rollouts that share a prefix lie in one block, which reads the cache once for all of them.
  *
- * The reckoning, for an H100.  Forward a pair of a query and a key takes 4 D operations and one exp; 64 keys
- * and values come as 512 D bytes of float32 from the L2 cache and meet 128 queries: 64 operations per byte,
- * at 5 TB/s 320 TFLOP/s.  The products are mma.sync on operands in shared memory, sums in registers: each 16
- * rows of a warp load a right operand anew, 256 bytes per 4096 operations, so shared memory (128 bytes a
- * cycle) stops at 450 TFLOP/s, exp (16 a cycle) at 128 x 64 pairs in 512 cycles, beside 800 for the products
- * at D = 64.  So a third of what matrix units give in dense products can be had, and for T = 16384, a window
- * of 2048 and 32 heads of 64 (270 GFLOP) 1 ms.  While a block multiplies, the next keys or values are on
- * their way into registers, where there is room (D <= 128).  Backward takes 14 D operations per pair (the
- * scores and do v twice, three sums).
+ * Keys come from two sources: the cache, and the rows of the pass, which are numbered by sequence too.  A
+ * query thus reads one span of each source, and a block of keys may hold the keys of many short rollouts.
+ * Blocks that nobody reads are skipped: by the ends of the spans, and where a block of queries mixes
+ * sequences, by a check of each block.
  *
- * A step of rollouts has nb H queries in all and a long cache: 8 D bytes per key and key head, 10^5 keys of 8
- * heads of 128 in 0.3 ms, if all multiprocessors read.  So where there are fewer blocks than they can hold
- * the keys are split into parts, whose sums are merged in order (attn_merge); they take 130 KiB per
- * multiprocessor at most.
+ * Estimate for an H100.  Forward, a pair of a query and a key takes 4 D operations and one exp.  64 keys and
+ * values come as 512 D bytes of float32 from the L2 cache and meet 128 queries: that is 64 operations per
+ * byte, or 320 TFLOP/s at 5 TB/s.  The products are mma.sync on operands in shared memory, with sums in
+ * registers.  Every 16 rows of a warp load a right operand again, 256 bytes per 4096 operations, so shared
+ * memory (128 bytes a cycle) limits the products to 450 TFLOP/s.  At D = 64, exp (16 a cycle) takes 512
+ * cycles for 128 x 64 pairs, in addition to 800 cycles for the products.  So a third of what matrix units
+ * reach in dense products is possible: 1 ms for T = 16384, a window of 2048 and 32 heads of 64 (270 GFLOP).
+ * While a block multiplies, the next keys or values are on their way into registers, if there is room for
+ * them (D <= 128).  Backward takes 14 D operations per pair (the scores and do v twice, three sums).
  *
- * In float32 the same kernels multiply without matrix units, on smaller blocks, 99 KB at most. */
+ * A step of rollouts has only nb H queries in all, but a long cache: 8 D bytes per key and key head, which
+ * takes 0.3 ms for 10^5 keys and 8 heads of 128, if all multiprocessors read.  So if there are fewer blocks
+ * than they can hold, the keys are split into parts, whose sums are merged in order (attn_merge).  The parts
+ * take at most 130 KiB per multiprocessor.
+ *
+ * In float32 the same kernels multiply without matrix units, on smaller blocks that need at most 99 KB. */
 #include <climits>
 
 #include "cuda.h"
@@ -31,10 +33,10 @@
 
 #define NEVER (-1e30f) /* below all scores, and finite, so that NEVER - NEVER is 0 */
 
-/* How blocks are cut, for heads of up to DP columns.  Forward and dq: WARPS of 16 queries each meet KEYS or
- * DQ_KEYS at a time.  dk and dv: OWN keys meet READERS queries at a time; OWN_WARPS stand in rows of 16 keys
- * each.  *_BLOCKS: so many blocks fit a multiprocessor, by shared memory; the compiler sees to the
- * registers. */
+/* The sizes of blocks, for heads of up to DP columns.  Forward and dq: WARPS warps of 16 queries each meet
+ * KEYS (dq: DQ_KEYS) keys at a time.  dk and dv: OWN keys meet READERS queries at a time; of the OWN_WARPS
+ * warps, several share 16 keys.  *_BLOCKS: how many blocks fit into a multiprocessor by their shared memory;
+ * the compiler is told to use few enough registers for that. */
 template <int W, int K, int DQ_K, int O, int R, int O_W, int FWD, int DQ, int DKV> struct cuts {
 	enum { WARPS = W, KEYS = K, DQ_KEYS = DQ_K, OWN = O, READERS = R, OWN_WARPS = O_W };
 	enum { FWD_BLOCKS = FWD, DQ_BLOCKS = DQ, DKV_BLOCKS = DKV };
@@ -47,9 +49,9 @@ template <> struct cut<float, 64> : cuts<4, 32, 32, 32, 32, 4, 3, 3, 4> {};
 template <> struct cut<float, 128> : cuts<4, 32, 32, 32, 32, 4, 2, 2, 2> {};
 template <> struct cut<float, 256> : cuts<2, 16, 16, 16, 16, 2, 2, 2, 3> {};
 
-/* Rows in shared memory are 16 bytes longer than they need be: neighbours lie in other banks. */
+/* Rows in shared memory are 16 bytes longer than needed, so that neighbours lie in different banks. */
 template <class T> static __host__ __device__ constexpr int padded(int n) { return n + 16 / (int)sizeof(T); }
-/* Numbers of shared memory where a sum becomes a left operand: none in bf16. */
+/* The numbers of shared memory that turning a sum into a left operand needs: none in bf16. */
 template <class T> static __host__ __device__ constexpr int room_size(int rows, int keys)
 {
 	return sizeof(T) == 4 ? rows * padded<T>(keys) : 0;
@@ -78,7 +80,7 @@ static __device__ __forceinline__ size_t query(const attn &a, int g, int i)
 	return ((size_t)(at % a.steps) * a.nb + at / a.steps) * a.H + head;
 }
 
-/* The keys lo..hi-1 of the cache, or of the own rows. */
+/* The keys lo..hi-1 of a source. */
 struct span { int lo, hi; };
 
 static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
@@ -95,7 +97,7 @@ static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 static __device__ __forceinline__ bool meets(span s, int k0, int k1) { return s.lo < k1 && s.hi > k0; }
 static __device__ __forceinline__ bool holds(span s, int k0, int k1) { return s.lo <= k0 && s.hi >= k1; }
 
-/* Row `key` of a source, in (., G, D). */
+/* Where row `key` of a source begins, in (., G, D). */
 static __device__ __forceinline__ size_t key_row(const attn &a, bool cache, int g, int key)
 {
 	const size_t row = cache || a.nb == 1 ? key : (size_t)(key % a.len) * a.nb + key / a.len;
@@ -103,12 +105,12 @@ static __device__ __forceinline__ size_t key_row(const attn &a, bool cache, int 
 	return (row * a.G + g) * a.D;
 }
 
-/* What a block of ROWS queries goes through, KEYS at a time: of the cache, then of the own rows; part
- * blockIdx.y of it. */
+/* The way of a block of ROWS queries through the keys that it reads, KEYS at a time: first the cache, then
+ * the own rows.  A block takes part blockIdx.y of the way. */
 template <int ROWS, int KEYS> struct tour {
 	span *seen;        /* (2, ROWS) in shared memory */
 	int cached, from0, from1, end0, end1, stop;
-	bool sparse;       /* sequences are mixed: between those read there may be others */
+	bool sparse;       /* the queries are of several sequences: some steps may be read by none */
 
 	__device__ __forceinline__ void ends(int source, int &least, int &end)
 	{
@@ -129,7 +131,7 @@ template <int ROWS, int KEYS> struct tour {
 		least = end ? least / KEYS * KEYS : 0;
 	}
 
-	/* Begins with its first step; all threads have what this wrote to shared memory. */
+	/* Returns the first step.  What it wrote to shared memory is visible to all threads. */
 	__device__ __forceinline__ int begin(const attn &a, int first, int n)
 	{
 		const int i = threadIdx.x;
@@ -160,7 +162,7 @@ template <int ROWS, int KEYS> struct tour {
 		return seen[(in_cache(t) ? 0 : ROWS) + row];
 	}
 
-	/* The first step from t on that somebody reads: all threads ask together. */
+	/* The first step from t on that some query reads; all threads must call it together. */
 	__device__ __forceinline__ int next(int t) const
 	{
 		while (sparse && t < stop &&
@@ -198,8 +200,8 @@ static __device__ __forceinline__ void put_four(bf16 *to, float4 x, float by)
 	*(uint2 *)to = { two_bf16(x.x * by, x.y * by), two_bf16(x.z * by, x.w * by) };
 }
 
-/* n rows of keys or values of one source, the first at `first`; those that lie evenly come by one
- * multiplication each. */
+/* n rows of keys or values of one source, from row `first` on.  If they lie at even distances (even), the
+ * address of a row takes one multiplication. */
 struct key_rows {
 	const attn &a;
 	const float *base;
@@ -224,7 +226,7 @@ struct key_rows {
 	__device__ __forceinline__ bool all_near(int rows) const { return even && n >= rows; }
 };
 
-/* Rows that lie anywhere. */
+/* Rows that may lie anywhere. */
 template <class F> struct any_rows {
 	F at;
 
@@ -234,8 +236,9 @@ template <class F> struct any_rows {
 };
 template <class F> static __device__ __forceinline__ any_rows<F> rows_at(F at) { return { at }; }
 
-/* ROWS rows of up to DP columns, zeros where there are none up to a multiple of 16; row(r) says where row r
- * lies, NULL: nowhere.  What get() asks for is on its way until put(), where registers allow (EARLY). */
+/* Copies ROWS rows of up to DP columns to shared memory, with zeros in columns that do not exist, up to a
+ * multiple of 16.  row(r) is the address of row r; NULL: there is none, and it reads as zeros.  If registers
+ * allow it (EARLY), get() starts the loads, and put() stores what has arrived; else put() does both. */
 template <class T, int DP, int ROWS, int THREADS> struct fetch {
 	enum { N = ROWS * DP / 4 / THREADS, EARLY = sizeof(T) == 2 && N <= 8,
 	       CHUNK = EARLY ? N : N % 4 ? 1 : 4 };
@@ -284,8 +287,9 @@ template <class T, int DP, int ROWS, int THREADS> struct fetch {
 
 /* ---- a block of queries -------------------------------------------------------------------- */
 
-/* The queries that a block has, n from `first` on of key head g: long ones come first.  A warp has 16 rows
- * from warp_row on, of which this lane holds two, up and low, and of each eight columns two from col on. */
+/* A block's queries: n from `first` on, of key head g; blocks whose queries read most keys come first.  A
+ * warp has 16 rows from warp_row on.  This lane holds two of them, up and low, and two of every eight
+ * columns, from col on. */
 struct lot { int g, first, n, warp_row, up, low, col; };
 
 template <int ROWS> static __device__ __forceinline__ lot lot_of(const attn &a)
@@ -297,7 +301,7 @@ template <int ROWS> static __device__ __forceinline__ lot lot_of(const attn &a)
 		 up, up + 8, ((int)threadIdx.x & 3) * 2 };
 }
 
-/* The lot's rows of x (R, H, D), times `by`. */
+/* Copies the lot's rows of x (R, H, D), times `by`, to shared memory. */
 template <class T, int DP, int ROWS, int THREADS>
 static __device__ __forceinline__ void bring_lot(const attn &a, const lot &b, const float *x, T *to, float by)
 {
@@ -310,7 +314,7 @@ static __device__ __forceinline__ void bring_lot(const attn &a, const lot &b, co
 	rows.put(a, row, to, by);
 }
 
-/* The keys, or values, of step t of a lot's tour. */
+/* The keys (or values) of step t of a lot's tour. */
 template <int ROWS, int KEYS>
 static __device__ __forceinline__ key_rows step_rows(const attn &a, const tour<ROWS, KEYS> &walk, int g,
                                                      const float *own, const float *cached, int t)
@@ -320,8 +324,8 @@ static __device__ __forceinline__ key_rows step_rows(const attn &a, const tour<R
 	return key_rows(a, cache ? cached : own, cache, g, walk.at(t), walk.end(t));
 }
 
-/* A lane's two rows and the KEYS keys of step t: what they read; whether any row of the warp reads one, or
- * all read all. */
+/* What a lane's two rows read of the KEYS keys of step t.  mine: some row of the warp reads one of them;
+ * whole: all its rows read all of them. */
 template <int KEYS> struct sight {
 	span up, low;
 	int k0;
@@ -335,7 +339,7 @@ template <int KEYS> struct sight {
 	{
 	}
 
-	/* Of those that are not read x becomes `none`. */
+	/* Sets x to `none` where the key is not read. */
 	__device__ __forceinline__ void hide(float (&x)[KEYS / 8][4], int col, float none) const
 	{
 		if (whole)
@@ -352,7 +356,7 @@ template <int KEYS> struct sight {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* exp(x); results below 1e-38 are 0 here. */
+/* exp(x), but 0 where the result is below 1e-38. */
 static __device__ __forceinline__ float expo(float x) { return exp2_ftz(x * 1.4426950408889634f); }
 
 static __device__ __forceinline__ float row_max(float x)
@@ -367,8 +371,8 @@ static __device__ __forceinline__ float row_sum(float x)
 	return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-/* A lane's part of 16 rows, times by0 (upper) and by1 (lower), to two rows of `to`, which begin at up and
- * low; < 0: nowhere. */
+/* Writes a lane's part of 16 rows, times by0 (row up) and by1 (row low).  up, low: where these rows begin in
+ * `to`; < 0: not written. */
 template <int N>
 static __device__ __forceinline__ void write_rows(float *to, long long up, long long low, int D,
                                                   const float (&c)[N][4], float by0, float by1, bool add)
@@ -399,8 +403,8 @@ template <class T, int DP> static constexpr size_t fwd_shared()
 	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
-/* A step of the online softmax: scores become e^(p - top), where top is the most of each row so far; what was
- * added up below a smaller one, o and sum, shrinks. */
+/* A step of the online softmax: the scores become e^(p - top), where top is each row's maximum so far; o and
+ * sum, which were taken with a lower maximum, are scaled down. */
 template <int N, int M>
 static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4], float (&top)[2],
                                               float (&sum)[2])
@@ -410,7 +414,8 @@ static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4]
 	for (int i = 0; i < N; i++)
 		for (int e = 0; e < 4; e++)
 			most[e / 2] = fmaxf(most[e / 2], p[i][e]);
-	/* what a row adds up that has read nothing yet, of NEVER - NEVER, its first key shrinks to nothing */
+	/* a row that has read nothing yet sums up e^(NEVER - NEVER); its first key scales that down to
+	 * nothing */
 	for (int half = 0; half < 2; half++)
 		most[half] = row_max(most[half]);
 	for (int i = 0; i < N; i++)
@@ -431,7 +436,8 @@ static __device__ __forceinline__ void soften(float (&p)[N][4], float (&o)[M][4]
 	sum[1] += all[1];
 }
 
-/* A lane's part of o and lse; or of the block's part of them, of which attn_merge makes those. */
+/* Writes a lane's part of o and lse, or, if the keys are split, of the parts from which attn_merge computes
+ * them. */
 template <int M>
 static __device__ __forceinline__ void write_out(const attn &a, const lot &b, const float (&o)[M][4],
                                                  const float (&top)[2], float (&sum)[2])
@@ -495,7 +501,7 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD
 		if (now.mine)
 			warp_product<true>(p, KEYS / 8, width, q + b.warp_row * LD, LD, k, LD);
 		next.put(a, values, v, 1);
-		__syncthreads(); /* v is there, k is read */
+		__syncthreads(); /* v has arrived, k has been read */
 
 		const auto keys = step_rows(a, walk, b.g, a.k, a.cache_k, then < walk.stop ? then : t);
 		if (then < walk.stop)
@@ -507,13 +513,13 @@ static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::FWD
 		}
 		if (then < walk.stop)
 			next.put(a, keys, k, 1);
-		__syncthreads(); /* k is there, v is read */
+		__syncthreads(); /* k has arrived, v has been read */
 		t = then;
 	}
 	write_out(a, b, o, top, sum);
 }
 
-/* Puts the parts of each row together, in order: a warp each. */
+/* Merges the parts of each row, in order; a warp has one row. */
 static __global__ void attn_merge(attn a, int splits)
 {
 	const size_t rows = (size_t)a.queries * a.G,
@@ -556,9 +562,9 @@ static __global__ void attn_dots(attn a)
 		a.dot[row] = sum;
 }
 
-/* ds = p (do . v - dot).  Where p is 1 it is 0: a row that reads one key alone has no slope, and
- * what is left of do . v and the dot, which are summed in different orders and of differently
- * rounded numbers, is not one either. */
+/* ds = p (do . v - dot), but 0 where p is 1: a row that reads a single key has no slope, and the difference
+ * between do . v and dot, which are summed in different orders and from differently rounded numbers, would be
+ * rounding error. */
 static __device__ __forceinline__ float slope(float p, float dov, float dot)
 {
 	return p == 1 ? 0 : p * (dov - dot);
@@ -574,7 +580,7 @@ template <class T, int DP> static constexpr size_t dq_shared()
 	       shared_size(2 * 16 * C::WARPS, sizeof(span));
 }
 
-/* Values and keys take turns in the same memory. */
+/* The gradient of a block of queries.  Values and keys take turns in the same shared memory. */
 template <class T, int DP>
 static __global__ void __launch_bounds__(cut<T, DP>::WARPS * 32, cut<T, DP>::DQ_BLOCKS) attn_dq(attn a)
 {
@@ -654,7 +660,7 @@ static __global__ void attn_dq_sum(attn a, int splits)
 
 /* ---- backward: the keys -------------------------------------------------------------------- */
 
-/* What is to be known of a query that reads. */
+/* What dk and dv need to know of a query that reads. */
 struct alignas(16) reader { float lse, dot; span seen; };
 
 template <class T, int DP> static constexpr size_t dkv_shared()
@@ -667,8 +673,8 @@ template <class T, int DP> static constexpr size_t dkv_shared()
 	       shared_size(C::READERS, sizeof(reader)) + shared_size(C::READERS, sizeof(size_t));
 }
 
-/* READERS queries from `first` on, of which those below `end` are there: what is to be known of them, and
- * their rows.  Whether one of them reads the keys key .. stop - 1. */
+/* Looks up READERS queries from `first` on, which exist if they are below `end`, in who and row.  Returns
+ * whether one of them reads one of the keys key .. stop - 1. */
 template <int READERS>
 static __device__ __forceinline__ bool look_up(const attn &a, int g, bool cache, int first, int end, int key,
                                                int stop, reader *who, size_t *row)
@@ -689,8 +695,8 @@ static __device__ __forceinline__ bool look_up(const attn &a, int g, bool cache,
 	return __syncthreads_or(any);
 }
 
-/* p and ds of a warp's 16 keys and SOME queries, rounded; this lane's keys are `at` and 8 more.  whole: all
- * queries of the block read all of its keys. */
+/* Computes p and ds of a warp's 16 keys and SOME queries, rounded; this lane's keys are `at` and at + 8.
+ * whole: all queries of the block read all of its keys. */
 template <class T, int DP, int SOME>
 static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const T *q, const T *d_o, int width,
                                                   const reader *who, bool whole, int at, T *p, T *ds, int lr)
@@ -720,7 +726,8 @@ static __device__ __forceinline__ void key_slopes(const T *k, const T *v, const 
 	put_sum(ds, lr, y);
 }
 
-/* OWN keys, 16 to each row of warps, whose members first share the queries, then the columns. */
+/* The gradients of OWN keys.  The warps that share 16 keys divide first the queries, then the columns, among
+ * them. */
 template <class T, int DP>
 static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>::DKV_BLOCKS) attn_dkv(attn a)
 {
@@ -745,8 +752,8 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 	const bool cache = part < cached;
 	const int key = (cache ? part : part - cached) * OWN, end = cache ? a.longest : a.nb * a.len;
 	const int last = (key + OWN < end ? key + OWN : end) - 1;
-	/* all queries may read the cache; own rows are read from the first on, up to the last one's
-	   sequence's end */
+	/* all queries may read the cache; own rows are read from their own query on, to the end of the last
+	 * row's sequence or window */
 	const int reach = a.window && a.len - last % a.len > a.window ? last % a.len + a.window : a.len;
 	const int q0 = cache ? 0 : key * a.rep,
 		  q1 = cache ? a.queries : (last / a.len * a.len + reach) * a.rep;
@@ -792,8 +799,8 @@ static __global__ void __launch_bounds__(cut<T, DP>::OWN_WARPS * 32, cut<T, DP>:
 		__syncthreads();
 		warp_product<false>(dv, cols, READERS, p + group * LR, LR, d_o + share * COLS, LD);
 		warp_product<false>(dk, cols, READERS, ds + group * LR, LR, q + share * COLS, LD);
-		/* q, do, p and ds are written again after the next barrier, who and row were read
-		   before the last one */
+		/* q, do, p and ds are written again only after the next barrier; who and row were read before
+		 * the last one */
 	}
 
 	const long long to0 = key_at(up) < 0 ? -1 : key_at(up) + share * COLS;
@@ -815,8 +822,8 @@ static bool rows_aligned(const attn &a)
 	return a.D % 4 == 0;
 }
 
-/* Into how many parts the keys are cut, so that each multiprocessor has two blocks; a part has two
- * steps at least. */
+/* The number of parts into which the keys are split, so that each multiprocessor has two blocks; a part has
+ * at least two steps. */
 static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
 {
 	const long long together = rows / (a.steps * (long long)a.rep) + 2,

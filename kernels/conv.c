@@ -1,7 +1,7 @@
 /* conv.c -- short convolution, activation and head norm in one pass over the rows, forward and backward.
  *
- * Step j of sequence b is row j nb + b of y; its tap i reads row (j + i) nb + b of x, where the w-1 earlier
- * steps stand in front: no row needs a case of its own. */
+ * Step j of sequence b is row j nb + b of y.  Its tap i reads row (j + i) nb + b of x, where the w-1 earlier
+ * steps come first, so no row needs special treatment. */
 #include "cpu.h"
 #include "vec.h"
 
@@ -16,8 +16,8 @@ struct conv {
 	size_t ldz;
 };
 
-/* z at n columns of row r from j on, before the activation.  Here and below n and w are constants where they
- * matter: a whole vector's n is VL. */
+/* z, the value before the activation, of n columns of row r from j on.  Here and below n and w are constants
+ * where speed depends on it: n is VL for a whole vector. */
 INLINE vf convolve(const struct conv *a, size_t r, int w, int j, int n)
 {
 	const float *x = a->x + r * (size_t)a->ldx + j;
@@ -54,10 +54,10 @@ INLINE vf act(enum rf_act kind, vf z, vf *slope)
 	}
 }
 
-/* x as the norm sums it up. */
+/* The term of the norm's sum for x. */
 INLINE vf norm_of(enum rf_norm norm, vf x) { return norm == RF_NORM_L2 ? x * x : x; }
 
-/* What y = scale x / norm(x) multiplies x with, of that sum. */
+/* The factor by which y = scale x / norm(x) multiplies x, from the norm's sum. */
 static float norm_factor(const struct conv *a, float sum)
 {
 	return a->norm == RF_NORM_L2    ? a->scale / sqrtf(sum + 1e-6f)
@@ -102,14 +102,14 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 	(void)thread;
 	for (int r = tile * ROWS_TILE; r < last; r++)
-		/* what models have: a fifth less time with both known beforehand */
+		/* what models use: with both known at compile time it takes a fifth less time */
 		if (a->w == 4 && a->act == RF_ACT_SILU)
 			fwd_row(a, (size_t)r, 4, RF_ACT_SILU);
 		else
 			fwd_row(a, (size_t)r, a->w, a->act);
 }
 
-/* weight (d, w) -> taps (w, d), in the caller's scratch at `to` */
+/* weight (d, w) -> taps (w, d), in the caller's scratch memory at `to`. */
 static const float *turn(const float *weight, int d, int w, float *to)
 {
 	if (!weight)
@@ -134,8 +134,8 @@ void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
 }
 
-/* Activation and slope of n columns of row r from j on, kept in y and slope; adds to what the norm sums up,
- * and to its sum with dy. */
+/* Stores the activation and its slope, for n columns of row r from j on, in y and slope.  Adds the terms of
+ * the norm's sum to *sum, and of the sum of y dy to *along. */
 INLINE void bwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, int j, int n, float *y,
                      float *slope, vf *sum, vf *along)
 {
@@ -149,8 +149,10 @@ INLINE void bwd_part(const struct conv *a, size_t r, int w, enum rf_act kind, in
 	*along += x * vget(a->dy + r * (size_t)a->d + j, 0, n);
 }
 
-/* dz of a row.  With n = x r:  dx = scale r (dy - n (n . dy)) for the L2 norm; for the sum, y = scale x / s:
- * dx = (scale / s) (dy - (x . dy) / s). */
+/* dz of a row.  With n = x r for the L2 norm, and y = scale x / s for the sum:
+ *
+ *     L2:   dx = scale r (dy - n (n . dy))
+ *     sum:  dx = (scale / s) (dy - (x . dy) / s) */
 INLINE void dz_row(const struct conv *a, size_t r, int w, enum rf_act kind, float *y, float *slope)
 {
 	const float *dy = a->dy + r * (size_t)a->d;

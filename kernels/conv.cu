@@ -1,34 +1,33 @@
 /* conv.cu -- short convolution, activation and head norm in one pass over the rows, forward and backward.
  *
- * All of it is bound by memory: at T = 16384, d = 2048, a matrix is 134 MB, 45 us at 3 TB/s; forward reads
- * one and writes one, backward reads x and dy and writes dx, 135 us, where a multiplication and a silu for
- * each number take a third of that.  So each number is read once: a warp owns a run of RUN steps of one
- * sequence and the columns of one head, walks down the steps, and holds the last w rows of x in registers, a
- * lane every 32nd column; a head's sum is one reduction in the warp.  Going back it holds the last w rows of
- * dz as well: dx of a step needs no step after it.  The w-1 steps of dz before its run it makes again, 3 of
- * 32, which its neighbour has just read into the cache.
+ * All of it is bound by memory.  At T = 16384, d = 2048 a matrix is 134 MB, 45 us at 3 TB/s.  Forward reads
+ * one and writes one; backward reads x and dy and writes dx, 135 us; the multiplications and silu of each
+ * number take a third of that.  So each number should be read once.  A warp owns a run of RUN steps of one
+ * sequence and the columns of one head.  It walks down the steps and holds the last w rows of x in registers,
+ * every 32nd column in one lane, so a head's sum is one reduction in the warp.  Backward it holds the last w
+ * rows of dz as well, so dx of a step needs no later step.  It computes the w-1 steps of dz before its run
+ * again, 3 of 32, whose data its neighbour has just read into the cache.
  *
- * What a warp's registers cannot hold: a head of more than WIDEST columns gets its norms' factors from a pass
- * of its own (factors), and is cut like rows without a norm; another width than 1 or 4 keeps its windows in
- * local memory.
+ * What a warp's registers cannot hold: a head of more than WIDEST columns gets the factors of its norms from
+ * a separate pass (factors), and is then cut like rows without a norm.  A width w other than 1 or 4 keeps its
+ * windows in local memory.
  *
- * dweight is summed by each warp over its own rows, in at most PARTS parts of the text whose
- * division depends on the shape alone, and then over the parts in their order: 17 MB of parts at
- * this size, 8 % of the traffic. */
+ * For dweight each warp sums over its own rows.  That makes at most PARTS partial sums, whose division
+ * depends on the shape alone, and they are added in order: 17 MB at this size, 8 % of the traffic. */
 #include "cuda.h"
 
 enum { WARPS = 8, RUN = 32, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
 
-/* Columns: `heads` of `head`, each in `pieces` of `width`. */
+/* The columns are `heads` of `head` each, and a head is cut into `pieces` of `width`. */
 struct conv {
 	int nb, steps, d, ldx, w, heads, head, pieces, width;
 	int run, runs, parts;
-	size_t each, tasks;           /* a task is a run of one sequence, a part `each` of them */
+	size_t each, tasks;           /* a task is a run of one sequence; a part has `each` tasks */
 	enum rf_act act;
 	enum rf_norm norm;
 	float scale;
 	const float *x, *weight, *dy;
-	const float2 *factor;         /* (R, heads); NULL: no norm, or the warp's own */
+	const float2 *factor;         /* (R, heads); NULL: no norm, or the warp computes it */
 	float *y, *dx, *part;         /* part (parts, w, d) */
 };
 
@@ -56,8 +55,11 @@ static __device__ __forceinline__ float act_slope(enum rf_act kind, float z)
 	}
 }
 
-/* From s, the sum of a^2 (L2) or a, and t, that of a dy: what a is multiplied with; and m of  da = f (dy - m
- * a)  for the L2 norm,  da = f (dy - m)  for the sum. */
+/* The norm of a head a, from s, the sum of a^2 (L2) or of a, and t, the sum of a dy.  x: the factor f by
+ * which a is multiplied; y: m of
+ *
+ *     L2:   da = f (dy - m a)
+ *     sum:  da = f (dy - m) */
 static __device__ __forceinline__ float2 norm_of(const struct conv &c, float s, float t)
 {
 	if (c.norm == RF_NORM_NONE)
@@ -67,7 +69,7 @@ static __device__ __forceinline__ float2 norm_of(const struct conv &c, float s, 
 	return make_float2(c.scale / sqrtf(s + 1e-6f), t / (s + 1e-6f));
 }
 
-/* One warp for each row and head. */
+/* The norms' factors; one warp for each row and head. */
 static __global__ void factors(struct conv a, float2 *to)
 {
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, row = unit / a.heads;
@@ -94,7 +96,7 @@ static __global__ void factors(struct conv a, float2 *to)
 		to[unit] = norm_of(a, s, t);
 }
 
-/* Which columns a warp has: the first, and how many. */
+/* The first of a warp's columns, and in *n how many it has. */
 static __device__ __forceinline__ int columns(const struct conv &a, int group, int *n)
 {
 	const int h = group / a.pieces, piece = group % a.pieces, left = a.head - piece * a.width;
@@ -103,7 +105,7 @@ static __device__ __forceinline__ int columns(const struct conv &a, int group, i
 	return h * a.head + piece * a.width;
 }
 
-/* to[k] = p[32 k + lane] of n numbers, the others 0. */
+/* to[k] = p[32 k + lane] for n numbers; the others become 0. */
 template <int C> static __device__ __forceinline__ void load(float (&to)[C], const float *p, int n)
 {
 	const int lane = threadIdx.x % 32;
@@ -121,7 +123,7 @@ template <int C> static __device__ __forceinline__ void store(float *p, const fl
 			p[32 * k + lane] = from[k];
 }
 
-/* The last w rows that a warp has seen: x[i] is tap i's. */
+/* The last w rows that a warp has seen; x[i] is the row that tap i reads. */
 template <int W, int C> struct window { float x[W][C]; };
 
 template <int W, int C>
@@ -158,7 +160,7 @@ static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, 
 	}
 }
 
-/* W: w, or LONGEST for any.  The row after is on its way while one is worked on. */
+/* W: w, or LONGEST for any w.  While one row is worked on, the next one is on its way. */
 template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(struct conv a)
 {
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, task = unit / (a.heads * a.pieces);
@@ -207,7 +209,7 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 	}
 }
 
-/* Row e of x was read by tap i of row e - i nb: dz.x[i] is that row's. */
+/* dx of row e, which tap i of row e - i nb has read: dz.x[i] is the dz of that row. */
 template <int W, int C>
 static __device__ __forceinline__ void give_back(const struct window<W, C> &tap, struct window<W, C> &dz,
                                                  int w, const float (&g)[C], float *dx, int n, bool write)
@@ -310,7 +312,8 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 		store(a.part + (part * w + i) * a.d + c, sum.x[i], n);
 }
 
-/* dweight (d, w) += the sum of the parts: 32 columns and one tap a block, eight threads a column. */
+/* dweight (d, w) += the sum of the parts.  A block has 32 columns and one tap, with eight threads per
+ * column. */
 static __global__ void sum_parts(const float *part, float *dweight, int parts, int d, int w)
 {
 	SHARED(room);
@@ -334,7 +337,7 @@ static __global__ void sum_parts(const float *part, float *dweight, int parts, i
 
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 
-/* How the columns are cut, and the steps. */
+/* Decides how columns and steps are cut. */
 static void cut(struct conv *a)
 {
 	const bool wide = a->norm != RF_NORM_NONE && a->head > WIDEST;
@@ -354,7 +357,7 @@ static void cut(struct conv *a)
 	a->each = 1;
 }
 
-/* Whether a head's factors must be there before its rows are cut. */
+/* Whether the factors of heads must be computed by a separate pass, since several warps share a head. */
 static bool apart(const struct conv *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
 
 #define CONV_KERNEL(kernel, W) \

@@ -1,14 +1,15 @@
-/* cuda.h -- what the CUDA kernels share: how one is launched, its scratch memory, sums over a block.
+/* cuda.h -- what the CUDA kernels share: how a kernel is launched, scratch memory, sums over a block.
  *
  * Each kernels/NAME.cu is compiled twice: by nvcc for the plugin rf-cuda.so, and for tests by a C++ compiler
- * with an emulator that runs blocks one after the other and their threads as fibres.  What differs between
- * the two is in <gpu/launch.h> and <gpu/ptx.h> alone, of which the emulator has its own.  So a kernel keeps
- * to what both know: LAUNCH and SHARED instead of <<<>>> and extern __shared__, PTX as the functions of
- * ptx.h, no globals, no waiting of one block for another, no reliance on the order in which a matrix fragment
- * holds its elements.
+ * with an emulator, which runs blocks one after the other and their threads as fibres.  All that differs
+ * between the two is in <gpu/launch.h> and <gpu/ptx.h>; the emulator has its own headers of these names.  A
+ * kernel therefore keeps to what both offer: LAUNCH and SHARED instead of <<<>>> and extern __shared__, PTX
+ * as the functions of ptx.h, no globals, no block that waits for another, and no reliance on the order of
+ * elements in a wmma fragment.
  *
- * All runs on one stream, in the order of the calls.  Sums are taken in a fixed order, without atomics on
- * floats, so equal inputs give equal bits from run to run.  After a failure nothing is launched any more. */
+ * All work runs on one stream, in the order of the calls.  Sums are taken in a fixed order, without atomic
+ * additions of floats, so equal inputs give equal bits from run to run.  After a failure nothing is launched
+ * any more. */
 #ifndef RF_CUDA_H
 #define RF_CUDA_H
 
@@ -25,15 +26,15 @@ typedef __nv_bfloat16 bf16;
 
 struct rf_cuda {
 	cudaStream_t stream;
-	struct rf_cuda_block *blocks; /* what is allocated */
-	void *blas;                  /* gemm.cu: cuBLAS and what is kept of operands */
+	struct rf_cuda_block *blocks; /* list of what is allocated */
+	void *blas;                  /* gemm.cu: cuBLAS and the rounded operands that are kept */
 	void *scratch;
 	size_t scratch_size;
 	void *staging;               /* pinned, for uploads and downloads */
 	int sms;                     /* multiprocessors */
 	size_t most_shared;          /* bytes of shared memory that a block may have */
 	bool eager;                  /* RF_SYNC=1: wait after each launch, so that a fault names its kernel */
-	bool dead;                   /* a fault after which the driver answers nothing: no more calls */
+	bool dead;                   /* after a fault that the driver does not survive: no more calls */
 };
 
 static inline struct rf_cuda *cuda_of(struct rf_dev *d) { return (struct rf_cuda *)d->impl; }
@@ -43,15 +44,17 @@ static inline float *f32(rf_f32 p) { return (float *)p; }
 static inline double *f64(rf_f64 p) { return (double *)p; }
 static inline int32_t *i32(rf_i32 p) { return (int32_t *)p; }
 
-/* Device memory, which d->used counts; NULL: there is not so much, and the device says so.  what: of what,
- * for that; begins with a space or is empty.  Given back: whether the device still works. */
+/* rf_cuda_take: device memory, counted in d->used; what: its purpose for the message of a failure, " for ..."
+ * or "".  NULL: there is too little memory, and the device has failed.  rf_cuda_give releases it; false: that
+ * failed. */
 void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what);
 bool rf_cuda_give(struct rf_dev *d, void *p);
 
-/* At least `bytes` of device memory, 256-byte aligned, for the operation that asks, once; the next operation
- * may get the same.  NULL: no memory, and the device says so. */
+/* At least `bytes` of device memory, 256-byte aligned.  An operation may ask for it once, and the next
+ * operation may get the same memory.  NULL: there is too little memory, and the device has failed. */
 void *rf_cuda_scratch(struct rf_dev *d, size_t bytes);
-/* n numbers of it, from byte *at on, which goes behind them; scratch NULL: they are counted. */
+/* Takes n numbers of scratch memory from byte *at on, and moves *at behind them.  scratch NULL: only
+ * counts. */
 template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
 {
 	const size_t from = *at;
@@ -60,46 +63,49 @@ template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
 	return scratch ? (X *)(void *)((char *)scratch + from) : NULL;
 }
 
-/* What the delta rule takes of it for so many rows of each of nb sequences: delta.cu, delta_back.cu. */
+/* The scratch memory that the delta rule needs for nb sequences of `steps` rows each: delta.cu,
+ * delta_back.cu. */
 size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps);
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps);
 
-/* gemm.cu: what was rounded of operands for the products before is forgotten, where another kernel may have
- * written there. */
+/* gemm.cu: drops the rounded copies of earlier products' operands; called before a kernel that may write to
+ * these operands. */
 void rf_cuda_gemm_stale(struct rf_dev *d);
-/* The same for weights between p and p + bytes, too, which change; or are there no more. */
+/* The same, and for weights with numbers in [p, p + bytes): _changed makes the next product round them again,
+ * _forget drops them, since their memory is released. */
 void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes);
 void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
-/* What of struct rf_workspace products take; and takes at once the room for operands and weights that
- * are rounded. */
+/* _workspace: the bytes that products need for struct rf_workspace.  _prepare: takes the memory for rounded
+ * operands and weights now. */
 size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b);
 void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *b);
-/* One product, or a batch, of rf_gemm's shape whose operands are bf16 in memory of the device (strides and
- * leading dimensions in elements); c is float32. */
+/* One product, or a batch, of the shape of rf_gemm, with operands that are bf16 in device memory (strides and
+ * leading dimensions in elements) and a float32 c. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
 
-/* The form in bf16 of a weight (rows, cols), which products of rf_gemm take too; kept until it changes.
- * NULL: no memory, and the device says so. */
+/* A weight (rows, cols) in bf16, the copy that products of rf_gemm also use; valid until the weight changes.
+ * NULL: there is too little memory, and the device has failed. */
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
-/* The device memory that operations take beside what is allocated: device_cuda.cu. */
+/* The device memory that operations need besides what is allocated: device_cuda.cu. */
 size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *b);
 
-/* Whether the device still works; looks at what the last call left, names `what` in the failure. */
+/* Checks the code that a call has returned; if it is a failure, the device fails with a message that names
+ * `what`, and the result is false. */
 bool rf_cuda_ok(struct rf_dev *d, cudaError_t code, const char *what);
-/* Whether a block may have so many bytes of shared memory; if not, the device says which kernel
- * wanted them. */
+/* Whether a block may have this many bytes of shared memory; if not, the device fails with a message that
+ * names the kernel. */
 bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel);
-/* Whether kernels are made for heads of this width: they hold rows of one in registers and shared memory.  If
- * not, the device says so. */
+/* Whether the kernels can handle heads of this width: they hold rows of a head in registers and shared
+ * memory.  If not, the device fails. */
 enum { WIDEST_HEAD = 256 };
 bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what);
-/* After a launch. */
+/* To be called after a launch: checks it, and with RF_SYNC=1 waits for it. */
 void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 
-/* Every operation has a function of this name. */
+/* The functions of all operations. */
 #define X(op) extern "C" void rf_cuda_##op(struct rf_dev *d, const struct rf_##op *a);
 RF_OPS(X)
 #undef X
@@ -118,12 +124,12 @@ RF_OPS(X)
 		rf_cuda_launched((d), #kernel); \
 	} while (0)
 
-/* What n numbers take of SHARED, in bytes. */
+/* The bytes that SHARED takes for n numbers. */
 static inline constexpr size_t shared_size(size_t n, size_t size) { return (n * size + 127) / 128 * 128; }
 
 /* ---- in kernels ---------------------------------------------------------------------------- */
 
-/* Two bf16 in a word, the first one low. */
+/* Two bf16 in a word, the first one in the lower half. */
 static __device__ __forceinline__ uint32_t two_bf16(float first, float second)
 {
 	const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
@@ -147,8 +153,8 @@ static __device__ __forceinline__ double warp_sum(double x)
 	return x;
 }
 
-/* The sum over all threads of a block, whose number is a multiple of 32, in every thread.  room: 33 numbers
- * of shared memory. */
+/* The sum over all threads of a block, whose number is a multiple of 32; every thread gets it.  room: 33
+ * numbers of shared memory. */
 template <class T> static __device__ __forceinline__ T block_sum(T x, T *room)
 {
 	const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;

@@ -2,21 +2,21 @@
  *
  *     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
- * Yang et al. 2024, arXiv:2406.06484, section 3.2, and with the decay a_t = exp(g_t) arXiv:2412.06464,
- * section 3.3.  Within a chunk that begins with state S let c_t be the sum of g up to row t, e_t = exp(c_t),
- * D_ts = exp(c_t - c_s) for s <= t, and f_s = exp(c_m - c_s) with the last row m; without decay all are 1.
- * No exponent is positive.  In matrices of m rows:
+ * Yang et al. 2024, arXiv:2406.06484, section 3.2; with the decay a_t = exp(g_t), arXiv:2412.06464, section
+ * 3.3.  For a chunk that begins with state S, let c_t be the sum of g up to row t, e_t = exp(c_t),
+ * D_ts = exp(c_t - c_s) for s <= t, and f_s = exp(c_m - c_s) with the last row m; without decay all of these
+ * are 1.  No exponent is positive.  The asterisk multiplies element by element.  In matrices of m rows:
  *
  *     (I + A) U = diag(beta) (V - diag(e) K S),   A = strict lower triangle of diag(beta) D * K K'
  *     O = diag(e) Q S + P U,                      P = lower triangle of D * Q K'
  *     S <- e_m S + K' diag(f) U
  *
- * The papers' W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, by
- * blocks of 16 rows.  A row of U and O reads earlier rows of the chunk alone, each sum in the same order
- * however many rows are there: so rows that are known already (by their k, u and g) give the rows behind them
- * the bits of the whole chunk.
+ * The papers' W = (I + A)^-1 diag(beta) K is never formed: the triangular system is solved for U itself, in
+ * blocks of 16 rows.  A row of U and O depends on earlier rows of the chunk alone, and each sum is taken in
+ * the same order however many rows there are.  So if the k, u and g of a chunk's first rows are known, the
+ * rows after them get the same bits as in a pass over the whole chunk.
  *
- * Going back, with dO and the gradient dS of the chunk's last state, W = diag(beta) dR:
+ * Backward, with dO and the gradient dS of the state after the chunk, and W = diag(beta) dR:
  *
  *     dU = P' dO + diag(f) K dS,   (I + A)' dR = dU,   X = lower dO U',   Z = - strict lower W U'
  *     dV = W,  beta dbeta = rows of dR . U
@@ -24,25 +24,25 @@
  *     dK = diag(f) U dS' + (D * X)' Q - diag(e) W S' + (D * Z + (D * Z)') K
  *     dS <- e_m dS + Q' diag(e) dO - K' diag(e) W
  *
- * so the forward pass keeps U and nothing else; the chunks' first states are summed up again from K and U.
- * Whatever an exponential multiplies adds its product with the gradient to dc of the later row and takes it
- * from the earlier one's; dg_t = dc_t + dc_{t+1} + ... of the chunk.  (The diagonals of D are left out: they
+ * So the forward pass keeps nothing but U; the states at the chunks' first rows are computed again from K and
+ * U.  A term that has a factor exp(c_t - c_s) adds its product with its gradient to dc_t, and subtracts it
+ * from dc_s; dg_t = dc_t + dc_{t+1} + ... to the end of the chunk.  (The diagonals of D are left out: they
  * would cancel, but for their rounding.) */
 #include "cpu.h"
 #include "product.h"
 
-/* rows of a chunk; rows of a block of its triangles, and what widths are rounded up to */
+/* rows of a chunk; rows of a block of its triangles, and the multiple to which widths are rounded up */
 enum { C = 64, BLOCK = 16 };
 
-/* prod() of what lies as it is, once: inlined at each of its calls it would be a hundred kilobytes. */
+/* prod() without transposing, compiled once: inlined at each of its calls it would be a hundred kilobytes. */
 static void product(int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c, int ldc,
                     enum prod_mode mode)
 {
 	prod(false, m, n, kd, a, lda, b, ldb, c, ldc, mode);
 }
 
-/* t (n, ldt) = x' for x (m, n), m a multiple of 4; n is rounded up to one, for what is beyond it is padding
- * on both sides.  In squares of 4 x 4, by halves, rather than number by number. */
+/* t (n, ldt) = x' for x (m, n).  m is a multiple of 4, and n is rounded up to one: beyond n both matrices
+ * have padding.  Works in squares of 4 x 4, by halves, rather than number by number. */
 static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 {
 	typedef float v4 __attribute__((vector_size(16)));
@@ -66,11 +66,11 @@ static void transpose(const float *x, int m, int n, int ldx, float *t, int ldt)
 		}
 }
 
-/* What one head of one chunk needs; KP, VP: widths rounded up to 16, the rest zeros. */
+/* The memory for one head of one chunk; KP, VP: widths rounded up to 16, filled with zeros. */
 struct chunk {
 	int K, V, KP, VP, m, mp;           /* m rows, rounded up to 16: mp */
 	int known;                         /* rows whose k and u are known */
-	bool led;                          /* kt, u and g hold the rows that stand before a rollout */
+	bool led;                          /* kt, u and g hold the rows before a rollout, from the log */
 	bool decay;
 	float *q, *k, *kt, *qt;            /* (C, KP), (C, KP), (KP, C), (KP, C) */
 	float *u, *o, *S;                  /* (C, VP), (C, VP), (KP, VP) */
@@ -91,7 +91,8 @@ static float *take(float **at, size_t n)
 	return p;
 }
 
-/* Lays a chunk out in memory (at NULL: only counts); returns floats.  chunks: first states to keep. */
+/* Lays a chunk out in memory at `at` and returns its size in floats; at NULL: only counts.  chunks: how many
+ * chunks' first states are kept. */
 static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float *at)
 {
 	float *p = at;
@@ -137,13 +138,14 @@ static size_t layout(struct chunk *c, int K, int V, bool back, int chunks, float
 	return (size_t)(p - at);
 }
 
-/* An array (rows, H, w) of a pass: row j of sequence b is row j nb + b. */
+/* Where row j of head h of sequence b begins in an array (rows, H, w): it is row j nb + b. */
 static size_t place(int w, int H, int h, int nb, int b, int j)
 {
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
 
-/* Rows j .. j+m of head h of sequence b, from (rows, H, w) into (m, wp), zeros beside. */
+/* Copies m rows from row j on, of head h of sequence b, from an array (rows, H, w) into `to` (m, wp), padded
+ * with zeros. */
 static void load(float *to, int wp, int m, const float *from, int w, int H, int h, int nb, int b, int j)
 {
 	for (int i = 0; i < m; i++) {
@@ -186,7 +188,7 @@ static void store_state(float *to, int V, const float *from, int K, int VP)
 		memcpy(to + i * V, from + i * VP, (size_t)V * 4);
 }
 
-/* Columns from .. to of kt from the rows of k. */
+/* Copies rows from .. to - 1 of k to the columns of kt. */
 static void turn(struct chunk *c, int from, int to)
 {
 	while (from < to)
@@ -202,10 +204,10 @@ static void turn(struct chunk *c, int from, int to)
 
 /* ---- the decay ----------------------------------------------------------------------------- */
 
-/* e^x, 0 where nothing would be left of it: products with numbers near 1e-38 are slow. */
+/* e^x, but 0 where almost nothing would be left, since products with numbers near 1e-38 are slow. */
 INLINE vf fade(vf x) { return vpick(vless(x, vset(-70.f)), vset(0), vexp(x)); }
 
-/* exp(c_t - c_s) for 16 s from s on, and for 16 t from t on. */
+/* since: exp(c_t - c_s) for a vector of s from s on.  until: for a vector of t from t on. */
 INLINE vf since(const struct chunk *c, int t, int s)
 {
 	return fade(c->hi[t] - vload(c->hi + s) + (c->lo[t] - vload(c->lo + s)));
@@ -215,7 +217,7 @@ INLINE vf until(const struct chunk *c, int t, int s)
 	return fade(vload(c->hi + t) - c->hi[s] + (vload(c->lo + t) - c->lo[s]));
 }
 
-/* c and e of all rows, from g of the first m. */
+/* Computes c and e of all rows from g of the first m. */
 static void sum_up(struct chunk *c)
 {
 	double sum = 0;
@@ -231,8 +233,8 @@ static void sum_up(struct chunk *c)
 		vstore(c->e + j, fade(vload(c->hi + j) + vload(c->lo + j)));
 }
 
-/* Rows from .. to of x (., n), each times its factor; and of f, what is left at row `last` of what
- * stood at each. */
+/* scale_rows: multiplies each row from .. to - 1 of x (., n) by its factor.  left_over: sets f to the decay
+ * from each row to row `last`, and 0 after it. */
 static void scale_rows(float *x, int n, int from, int to, const float *f)
 {
 	for (int i = from; i < to; i++)
@@ -248,7 +250,8 @@ static void left_over(const struct chunk *c, int last, float f[C])
 
 /* ---- triangles ----------------------------------------------------------------------------- */
 
-/* x (rows from .. to, up to the diagonal block of 16 columns) = a b' for a (., w) and bt = b' (w, .) */
+/* x = a b' for a (., w) and bt = b' (w, .), rows from .. to - 1, columns up to the end of the diagonal block
+ * of 16. */
 static void prod_lower(int from, int to, int w, const float *a, int lda, const float *bt, float *x)
 {
 	for (int i = from, next; i < to; i = next) {
@@ -258,8 +261,8 @@ static void prod_lower(int from, int to, int w, const float *a, int lda, const f
 	}
 }
 
-/* The lower triangle of x, rows from .. to, up to the diagonal block: times f (if given) and D;
- * zeros above. */
+/* Makes x a lower triangle (strict: without the diagonal), rows from .. to - 1, columns up to the end of the
+ * diagonal block: times f (unless NULL) by rows and D, zeros above. */
 static void lower(const struct chunk *c, float *x, int from, int to, bool strict, const float *f)
 {
 	for (int i = from; i < to; i++)
@@ -275,7 +278,7 @@ static void lower(const struct chunk *c, float *x, int from, int to, bool strict
 		}
 }
 
-/* The same of x', which is upper: rows from the diagonal block on; f goes with the columns. */
+/* The same for x', which is upper: columns from the diagonal block on; f goes with the columns. */
 static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 {
 	for (int i = 0; i < c->mp; i++)
@@ -291,7 +294,7 @@ static void upper(const struct chunk *c, float *x, bool strict, const float *f)
 		}
 }
 
-/* row (n) -= rows from .. to of x, each times its number of a; n a multiple of 16 */
+/* row (n) -= the sum over rows from .. to - 1 of x, each times its number in a; n is a multiple of 16. */
 static void minus_rows(const float *a, int from, int to, const float *x, int n, float *row)
 {
 	enum { NV = 4 };
@@ -317,15 +320,15 @@ static void minus_rows(const float *a, int from, int to, const float *x, int n, 
 	}
 }
 
-/* Solves (I + A) X = X in place for rows known .. m, given those before; A strictly lower, a block at a time;
- * n columns. */
+/* Solves (I + A) X = X in place for rows known .. m - 1, given the rows before them; A is strictly lower; n
+ * columns.  Works a block at a time. */
 static void solve_lower(const float *A, float *x, int n, int known, int m)
 {
 	for (int g = known / BLOCK * BLOCK; g < m; g += BLOCK) {
 		int from = known > g ? known - g : 0, to = m - g < BLOCK ? m - g : BLOCK,
 		    from4 = from / 4 * 4;
 
-		if (g) /* of the rows that are known A is 0 */
+		if (g) /* A is 0 for the known rows */
 			product((to + 3) / 4 * 4 - from4, n, g, A + (g + from4) * C, C, x, n,
 			        x + (g + from4) * n, n, SUB);
 		for (int i = from; i < to; i++)
@@ -366,7 +369,7 @@ static int key_head(const struct job *a, int h)
 	return h * a->G / a->H;
 }
 
-/* beta of rows from .. to of the chunk, which are rows j .. of b. */
+/* Sets beta of rows from .. to - 1 of the chunk, which are the rows from j on of b. */
 static void load_beta(const struct job *a, struct chunk *c, int from, int to, int h, int b, int j)
 {
 	for (int i = from; i < to; i++) {
@@ -377,7 +380,7 @@ static void load_beta(const struct job *a, struct chunk *c, int from, int to, in
 	}
 }
 
-/* S <- its value after row n-1 of the chunk; o is used up. */
+/* S <- the state after row n-1 of the chunk; overwrites c->o. */
 static void advance(struct chunk *c, float *S, int n)
 {
 	int K4 = (c->K + 3) / 4 * 4, VP = c->VP;  /* rows of kt beyond K are never read back */
@@ -398,8 +401,8 @@ static void advance(struct chunk *c, float *S, int n)
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* The rows of a chunk that begins at row j0 of a sequence; the first `open_rows` of the first chunk stand in
- * slot ls of the log. */
+/* Loads the rows of a chunk that begins at row j0 of a sequence.  The first `open_rows` rows of the first
+ * chunk come from slot ls of the log. */
 static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0, int open_rows, int ls)
 {
 	int kh = key_head(a, h), before = j0 ? 0 : open_rows, own = j0 + before - open_rows,
@@ -431,7 +434,7 @@ static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0
 		c->beta[i] = 0;
 }
 
-/* Rows known .. m of u and o; v and o begin with the first of them at row j. */
+/* Computes rows known .. m - 1 of u and o; the first of them is row j of v and o. */
 static void forward_rows(const struct job *a, struct chunk *c, const float *S, int b, int h, int j)
 {
 	int VP = c->VP, KP = c->KP, known = c->known, from = known / 4 * 4, to = (c->m + 3) / 4 * 4;
@@ -462,7 +465,7 @@ static void forward_rows(const struct job *a, struct chunk *c, const float *S, i
 	store(a->o, a->V, a->H, h, a->nb, b, j, c->m - known, c->o + known * VP, VP, false);
 }
 
-/* Keeps the chunk as it is open after its first n rows. */
+/* Keeps the open chunk as it is after its first n rows in slot ls of the log. */
 static void keep_log(const struct job *a, const struct chunk *c, const float *S, int ls, int h, int n)
 {
 	int kh = key_head(a, h);
@@ -475,7 +478,7 @@ static void keep_log(const struct job *a, const struct chunk *c, const float *S,
 		a->log.g[place(1, a->H, h, 1, 0, ls * C + i)] = c->g[i];
 }
 
-/* The state after n rows of the chunk, which go on. */
+/* Stores the state after n rows of the chunk; the chunk goes on. */
 static void keep_state(const struct job *a, struct chunk *c, const float *S, float *to, int n)
 {
 	memcpy(c->Sn, S, (size_t)c->K * (size_t)c->VP * 4);
@@ -483,11 +486,12 @@ static void keep_state(const struct job *a, struct chunk *c, const float *S, flo
 	store_state(to, a->V, c->Sn, a->K, c->VP);
 }
 
-/* One sequence from the state S0 at the first row of its chunk. */
+/* One sequence, from the state S0 at the first row of its chunk. */
 static void forward(const struct job *a, struct chunk *c, const float *S0, int b, int h, int open_rows,
                     int ls)
 {
-	/* rows of the sequence, counted from the first of its chunk: those before the new ones, and all */
+	/* rows of the sequence, counted from its chunk's first row: before: those before the new ones; end:
+	 * all */
 	int before = open_rows + a->decoded, end = before + a->steps, next = 0;
 	int first = before > C ? (before - 1) / C * C : 0; /* the chunks before this row were filled */
 	float *open = a->open ? a->open + slot(a, b, h) : NULL;
@@ -540,7 +544,7 @@ static void fwd_tile(void *arg, int tile, int thread)
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* dS += a slot's gradient */
+/* dS += f times a slot's gradient. */
 static void add_state(float *dS, int VP, const float *from, int K, int V, float f)
 {
 	for (int i = 0; i < K; i++)
@@ -558,8 +562,8 @@ static float row_dot(const float *x, const float *y, int n)
 	return vsum(s);
 }
 
-/* Adds to du, dk and dc what a state captured after n rows, with gradient `from`, gives them; dv, T and dST
- * are used up. */
+/* Adds what a state captured after n rows, with gradient `from`, contributes to du, dk and dc; overwrites dv,
+ * T and dST. */
 static void back_state(struct chunk *c, const float *from, int n, double *dc)
 {
 	int VP = c->VP, KP = c->KP, n4 = (n + 3) / 4 * 4;
@@ -588,7 +592,8 @@ static void back_state(struct chunk *c, const float *from, int n, double *dc)
 		vstore(c->dk + i, vload(c->dk + i) + vload(c->T + i));
 }
 
-/* dc from two upper triangles whose elements (s, t) multiply one another: D_ts is a factor of theirs. */
+/* Adds to dc the contribution of D: x and y are upper triangles, one holding elements that have the factor
+ * D_ts and the other their gradients. */
 static void back_between(const struct chunk *c, const float *x, const float *y, double sign, double *dc)
 {
 	vf column[C / VL] = { 0 };
@@ -623,8 +628,8 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	transpose(c->S, KP, c->V, VP, c->ST, KP);
 	transpose(c->dS, KP, c->V, VP, c->dST, KP);
 
-	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; row blocks take the columns from their
-	   diagonal on */
+	/* A' and P' are upper: A[j][i] = k_j . k_i beta_i for i > j; a block of rows takes the columns from
+	 * its diagonal on */
 	for (int i = 0; i < mp; i += BLOCK) {
 		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->kt + i, C, c->A + i * C + i, C, SET);
 		product(BLOCK, mp - i, c->K, c->k + i * KP, KP, c->qt + i, C, c->P + i * C + i, C, SET);
@@ -691,13 +696,13 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 	} else {
 		product(mp, KP, c->V, c->dv, VP, c->ST, KP, c->dk, KP, SUB);
 	}
-	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X);  /* - Z, but for beta and D */
+	prod_lower(0, mp, c->V, c->du, VP, c->ut, c->X);  /* - Z, still without beta and D */
 	transpose(c->X, mp, mp, C, c->Y, C);
 	if (c->decay)
 		back_between(c, c->Y, c->A, -1, dc);
 	lower(c, c->X, 0, mp, true, c->beta);
 	upper(c, c->Y, true, c->beta);
-	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), whole */
+	for (int i = 0; i < mp; i++)                      /* - (Z + Z'), both triangles */
 		for (int j = i / VL * VL; j < mp; j += VL)
 			vstore(c->X + i * C + j, j > i ? vload(c->Y + i * C + j)
 			                               : vload(c->X + i * C + j) + vload(c->Y + i * C + j));
@@ -720,7 +725,7 @@ static void backward_chunk(const struct job *a, struct chunk *c, int b, int h, i
 		}
 }
 
-/* What the backward pass of a chunk reads; only: k, u and g alone. */
+/* Loads what the backward pass of a chunk reads; only: just k, u and g. */
 static void load_back(const struct job *a, struct chunk *c, int b, int h, int j0, bool only)
 {
 	int kh = key_head(a, h);
@@ -744,7 +749,7 @@ static void load_back(const struct job *a, struct chunk *c, int b, int h, int j0
 	load_beta(a, c, 0, c->mp, h, b, j0);
 }
 
-/* One head, all sequences of a group. */
+/* One head and all sequences of a group. */
 static void backward(const struct job *a, struct chunk *c, int group, int h)
 {
 	size_t s0 = slot(a, a->start ? a->start[group] : 0, h), kv = (size_t)c->KP * (size_t)c->VP;
@@ -771,7 +776,7 @@ static void backward(const struct job *a, struct chunk *c, int group, int h)
 	}
 }
 
-/* A head of q and k with its heads of v, in their order. */
+/* One head of q and k and the heads of v that share it, in their order. */
 static void bwd_tile(void *arg, int tile, int thread)
 {
 	const struct job *a = arg;

@@ -1,44 +1,45 @@
-/* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; going back:
+/* delta.cu -- the gated delta rule forward, in chunks of 64 rows (delta.c has the formulas; backward:
  * delta_back.cu).
  *
- * A text.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need no state, so
- * three kernels do it:
+ * Passes of several rows.  With T = (I + A)^-1 of a chunk, W = T diag(beta e) K and U0 = T diag(beta) V need
+ * no state, so there are three kernels:
  *
- *     prepare   a block a chunk and head: A, its inverse, -W, U0 and K diag(f) to memory
+ *     prepare   a block per chunk and head: A, its inverse, -W, U0 and K diag(f) to memory
  *     walk      chunk after chunk: U = U0 - W S, S <- e_m S + K' diag(f) U;
  *               S of each chunk's first row to memory
- *     read_out  a block a chunk and head: O = diag(e) Q S + P U
+ *     read_out  a block per chunk and head: O = diag(e) Q S + P U
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 6 million multiplications and
- * additions in products, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU; 64 rows of q, k, v, u and o in
- * float32 160 KB, twice k and u again and U0 100 KB, and of what lies between -W, K and S 64 KB, written and
- * read: 0.4 MB, at 3 TB/s 130 ns.  So prepare and read_out are bound by memory, with room for the inverse in
- * float32 (90,000 operations), and for T in two bf16, the number and what rounding took of it: it multiplies
- * rows that nearly cancel.  What lies between is bf16 where operands are, and texts are done in pieces of
- * 1024 chunks and heads: 64 MB between, much of which stays in the 50 MB of L2, whatever the length.
+ * Estimate for an H100 with bf16 operands, per chunk and head of width 128.  Products: 6 million
+ * multiplications and additions, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU.  Memory: 64 rows of q, k,
+ * v, u and o in float32, 160 KB; k and u a second time, and U0, 100 KB; -W, K and S, which one kernel writes
+ * and another reads, 64 KB each way: 0.4 MB in all, at 3 TB/s 130 ns.  So prepare and read_out are bound by
+ * memory.  That leaves time for the inverse in float32 (90,000 operations), and for T as the sum of two bf16,
+ * the rounded number and the rounding error, which is necessary because T multiplies rows that nearly cancel.
+ * What goes from kernel to kernel is bf16 if operands are.  A long pass is done in pieces of 1024 chunks and
+ * heads, so that this is 64 MB whatever the length, much of which stays in the 50 MB of L2.
  *
- * walk is bound by latency: at 16384 rows 256 chunks follow each other, with 16 heads there are 16 states of
- * 64 KB, and each must be on more than one SM.  The columns of V are independent: so 16 of them make a warp's
- * work, S' (16, K) stays in its registers as the accumulators of U' K, which are the very operand that S' W'
- * wants (as in attention with P V): a chunk is 128 matrix instructions without any exchange between warps,
- * some 1,200 cycles.  For 16 heads there are 128 such warps: two to a block, so that W and K are read four
- * times from L2 (0.5 GB, 0.1 ms) and not eight times; the block's other warps only bring the next chunk's.
- * 256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
+ * walk is bound by latency.  At 16384 rows, 256 chunks follow each other; 16 heads are 16 states of 64 KB,
+ * each of which must be spread over several SMs.  The columns of V are independent, so a warp works on 16 of
+ * them.  Its S' (16, K) stays in registers as the accumulators of U' K, and these are the very operand that
+ * S' W' needs (as P V in attention).  So a chunk is 128 matrix instructions without any exchange between
+ * warps, some 1,200 cycles.  16 heads make 128 such warps.  Two of them form a block, so that W and K are
+ * read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the other warps of the block only load the
+ * next chunk's.  256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
  *
- * In float32, for comparison, the products are done from shared memory by 32 columns of V; so are those of
- * heads narrower than 32, to which matrix units give nothing but errors.  Shared memory: up to 128 wide 95
- * KB; 256 wide 86 KB in bf16 (walk: 68, or twice that where there is so much), 161 KB in float32, which sm_86
- * and sm_89 do not have.
+ * In float32, for comparison, the products are computed from shared memory by 32 columns of V.  So are those
+ * of heads narrower than 32, for which bf16 would bring nothing but errors.  Shared memory: up to width 128,
+ * 95 KB; at width 256, 86 KB in bf16 (walk: 68, or twice that if it is there), 161 KB in float32, which
+ * sm_86 and sm_89 do not have.
  *
- * Rollouts of several steps go the same way, each sequence from the state at its first row: what a capture
- * leaves in the log is not needed for it, since only bits, not sums, depend on where chunks begin.  One step
- * behind given rows (grow) is a sum
+ * Rollouts of several steps are computed the same way, each sequence from the state at its first row.  They
+ * do not need the rows that a capture leaves in the log, since where chunks begin changes only the rounding.
+ * One step after given rows (grow) is a sum
  *
  *     S' k = e S0' k + sum over rows of f_s (k . k_s) u_s
  *
- * which never forms a state: it reads S0 (64 KB, shared by the rollouts of a position) and up to 64 rows of k
- * and u (64 KB), where a running state would be read and written whole (128 KB); with `open`, S0 is moved on
- * every 64 steps. */
+ * which never forms a state.  It reads S0 (64 KB, shared by the rollouts of a position) and up to 64 rows of
+ * k and u (64 KB), while a running state would have to be read and written (128 KB).  With `open`, the state
+ * S0 is moved forward every 64 steps. */
 #include "delta_tile.h"
 #include "warp.h"
 
@@ -52,9 +53,9 @@ struct delta {
 	const int32_t *start, *cap_row, *cap_slot;
 	int captures, log_from;
 	struct { float *S, *k, *u, *g; } log;
-	/* the piece: chunks first .. first + chunks, all sequences; widths filled up */
+	/* the piece: chunks first .. first + chunks - 1 of all sequences; padded widths */
 	int first, chunks, KP, VP;
-	void *W, *kf, *states; /* (nb, H, chunks) of (64, KP), (64, KP), (VP, KP): S turned */
+	void *W, *kf, *states; /* (nb, H, chunks) of (64, KP), (64, KP), (VP, KP): S transposed */
 	float *ends, *carry;   /* (nb, H, chunks): e_m; (nb, H, K, V): the state before the first chunk, if
 	                          first, and after the last */
 };
@@ -86,7 +87,7 @@ static __device__ __forceinline__ const float *first_state(const struct delta &a
 	return a.S + slot_at(a, a.start ? a.start[b / a.n] : 0, h);
 }
 
-/* Row j of head h of sequence b in an array (rows, H, w). */
+/* The address of row j of head h of sequence b in an array (rows, H, w). */
 static __device__ __forceinline__ const float *row_of(const struct delta &a, const float *x, int w, int H,
                                                       int h, int b, int j)
 {
@@ -109,7 +110,7 @@ template <class X> static size_t prepare_bytes(const struct delta *a)
 	       shared_size(1024, 4) + 4 * shared_size(CHUNK, 4);
 }
 
-/* to (mp, mp) = t diag(by), and what rounding took of it. */
+/* to (mp, mp) = t diag(by), times sign; rest: the rounding error of `to`, unless it is `to` itself. */
 template <class X>
 static __device__ void columns_times(X *to, X *rest, int lt, const float *t, const float *by, int mp,
                                      float sign)
@@ -124,7 +125,7 @@ static __device__ void columns_times(X *to, X *rest, int lt, const float *t, con
 	}
 }
 
-/* to (mp, wp) = rows of x times their factor, 16 bytes at a time. */
+/* to (mp, wp) = the rows of x, each times its factor, 16 bytes at a time. */
 template <class X>
 static __device__ void rows_times(X *to, const X *x, int ld, const float *by, int mp, int wp)
 {
@@ -201,7 +202,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 	for (int v0 = 0; v0 < a.VP; v0 += a.KP) {
 		const int width = min(a.KP, a.VP - v0);
 
-		__syncthreads(); /* x and tx are read no more */
+		__syncthreads(); /* x and tx are no longer read */
 		load_tile(x, ld, c.mp, width, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
 		          min(width, a.V - v0));
 		if (v0 == 0)
@@ -224,7 +225,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 
 /* ---- chunk after chunk --------------------------------------------------------------------- */
 
-/* -W and K of a chunk, rows of KP. */
+/* Starts to load -W and K of a chunk, rows of KP. */
 template <int KP>
 static __device__ __forceinline__ void bring(const struct delta &a, size_t i, int mp, bf16 *W, bf16 *kf)
 {
@@ -239,7 +240,7 @@ static __device__ __forceinline__ void bring(const struct delta &a, size_t i, in
 	copies_close();
 }
 
-/* Which capture of a sequence comes next, and at which row; NO_ROW: none. */
+/* The next capture of a sequence and its row; NO_ROW: there is none. */
 enum { NO_ROW = 0x7fffffff };
 struct upcoming { int next, row; };
 
@@ -248,10 +249,10 @@ static __device__ __forceinline__ upcoming capture_at(const struct delta &a, int
 	return { next, next < a.captures ? a.cap_row[next] : NO_ROW };
 }
 
-/* U = U0 - W S of chunk c, written over U0, and S <- e_m S + K' diag(f) U; before, S goes to `states` and to
- * the slots of the chunk's captures.  All are turned: S' (16, KP) and U' (16, 64), of which a lane has the
- * rows of S', and rows of the chunk where S' has columns.  U0 and e_m are on their way while S' W' is done,
- * if there are registers for them. */
+/* For chunk c, U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  Before that, S goes to `states`
+ * and to the slots of the chunk's captures.  All are transposed, S' (16, KP) and U' (16, 64).  A lane has the
+ * same rows of both.  U0 and e_m are on their way while S' W' is computed, if there are registers for them
+ * (early). */
 template <int KP>
 static __device__ __forceinline__ void walk_chunk(const struct delta &a, const struct cell &c,
                                                   float (&S)[KP / 8][4], const lane_rows &r,
@@ -290,8 +291,8 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	sum_product<false>(S, KP / 8, U, c.mp / 8, kf, ld);
 }
 
-/* One sequence and head, 16 columns of V for each of the first `workers` warps; two chunks in shared memory,
- * or, stages 1, one.  A warp's S' (16, KP) stays in its registers. */
+/* A block has one sequence and head, and each of its first `workers` warps has 16 columns of V.  stages: how
+ * many chunks are in shared memory, 2 or 1.  A warp's S' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
 {
@@ -340,7 +341,7 @@ static size_t walk_f32_bytes(const struct delta *a)
 	       shared_size(CHUNK * LU, 4);
 }
 
-/* S' (32, KP) <-> a state (K, V) from column v0 on. */
+/* S' (32, KP) in shared memory <-> a state (K, V), from column v0 on. */
 static __device__ void state_in(const struct delta &a, const float *from, float *s, int v0)
 {
 	for (int e = threadIdx.x; e < a.KP * COLS; e += THREADS) {
@@ -369,7 +370,7 @@ static __device__ __forceinline__ void rows_in(const float *from, float *to, int
 	}
 }
 
-/* One sequence and head, 32 columns of V. */
+/* A block has one sequence and head, and 32 columns of V. */
 static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 {
 	SHARED(sm);
@@ -429,7 +430,7 @@ static __global__ void __launch_bounds__(THREADS) walk_f32(const struct delta a)
 
 /* ---- what is read -------------------------------------------------------------------------- */
 
-/* Columns of V at a time. */
+/* The columns of V that are worked on at a time. */
 template <class X> static __host__ __device__ constexpr int out_cols() { return sizeof(X) == 2 ? 64 : 32; }
 
 template <class X> static size_t read_out_bytes(const struct delta *a)
@@ -472,7 +473,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 	});
 	for (int v0 = 0; v0 < a.VP; v0 += COL) {
 		const int w = min(COL, a.VP - v0);
-		X *S = k; /* done with it */
+		X *S = k; /* k is no longer needed */
 
 		__syncthreads();
 		for (int e = threadIdx.x; e < w * (a.KP / N); e += THREADS) {
@@ -508,8 +509,8 @@ static size_t keep_bytes()
 	       2 * shared_size(CHUNK, 4);
 }
 
-/* to = e from + K' diag(f) U for n rows from row j on, rows k0 .. and columns v0 .. of the states, which may
- * be the same; the first one's numbers also to `copy`, if given. */
+/* to = e from + K' diag(f) U for n rows from row j on, for a tile of the states from row k0 and column v0 on;
+ * `from` and `to` may be the same.  copy: unless NULL, gets the numbers of `from`. */
 static __device__ void move_on(const struct delta &a, const float *from, float *to, float *copy, int b, int h,
                                int j, int n, int k0, int v0)
 {
@@ -548,7 +549,7 @@ static __device__ void move_on(const struct delta &a, const float *from, float *
 	});
 }
 
-/* Captures: their slots hold the state at the first row of the chunk. */
+/* Completes the captures, whose slots hold the state at the first row of the chunk, and writes the log. */
 static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 {
 	const int row = a.cap_row[blockIdx.x], slot = a.cap_slot[blockIdx.x], ls = slot - a.log_from,
@@ -573,7 +574,7 @@ static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 		a.log.g[place(1, a.H, h, 1, 0, ls * CHUNK + e)] = a.g[place(1, a.H, h, 1, 0, j0 + e)];
 }
 
-/* A chunk of given rows is full: the state behind it. */
+/* The given rows have filled a chunk: moves the open state behind it. */
 static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 {
 	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.decoded - CHUNK,
@@ -592,8 +593,8 @@ static size_t grow_bytes(const struct delta *a)
 	       shared_size(33, 4);
 }
 
-/* One sequence and head, THREADS columns of V: rows `first` .. given are summed up behind the state at row
- * `first`, 64 at a time from the last one. */
+/* A block has one sequence and head, and THREADS columns of V.  The given rows from `first` on are summed up
+ * on top of the state at row `first`, 64 at a time, beginning with the last ones. */
 static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int first)
 {
 	SHARED(s);
@@ -609,7 +610,7 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	const bool works = group < groups && col < a.V;
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
-	/* the sum of g behind the rows at hand */
+	/* the sum of g after the rows at hand */
 	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.decoded) : 0;
 	float r = 0, o = 0, e, both = 0;
 
@@ -698,8 +699,8 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 	       workers, stages);
 }
 
-/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on;
- * returns its bytes. */
+/* Sets the padded widths and the length of a piece in chunks, and lays out the memory between the kernels
+ * from `scratch` on (NULL: only counts).  Returns its bytes. */
 template <class X> static size_t lay_out(struct delta *a, int *piece, void *scratch)
 {
 	const int chunks = (a->steps + CHUNK - 1) / CHUNK, heads = a->nb * a->H,
@@ -718,7 +719,7 @@ template <class X> static size_t lay_out(struct delta *a, int *piece, void *scra
 	return at;
 }
 
-/* Whether operands become bf16: of narrow heads they never do. */
+/* Whether operands are rounded to bf16; those of narrow heads never are. */
 static bool rounds(const struct rf_dev *d, int K) { return d->math == RF_MATH_BF16 && K >= NARROW; }
 
 size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)

@@ -1,41 +1,42 @@
 /* delta_back.cu -- the gradients of the gated delta rule, in chunks of 64 rows; delta.c has the mathematics.
  *
- * With T = (I + A)^-1 all that a chunk gives dR and the gradient of its first state is known before the
- * states' gradients are, but for two products with the gradient dS of its last state:
+ * With T = (I + A)^-1, everything that a chunk contributes to dR and to the gradient of its first state can
+ * be computed before the gradients of states are known, except for two products.  With the gradient dS of the
+ * chunk's last state:
  *
  *     dR = (P T)' dO + (T' diag(f) K) dS = own + R dS
  *     dS <- e_m dS + Q' diag(e) dO - K' diag(e beta) dR = e_m dS + N + B' dR
  *
  * A capture in the chunk adds to `own` and to N, and to nothing else of these.  So there are three kernels:
  *
- *     ready   a block a chunk and head: T; own (into dv), R, B and N to memory (delta_back_ready.cu)
- *     scan    chunk after chunk, back: the two products, dR and dS to memory;
- *             in blocks beside, forward: S += K' diag(f) U (delta_back_scan.cu)
- *     back    a block a chunk and a head of q and k: dq, dk, dv, db, dg from S, dS and dR
+ *     ready   a block per chunk and head: T; own (into dv), R, B and N to memory (delta_back_ready.cu)
+ *     scan    chunk after chunk, backward: the two products, dR and dS to memory;
+ *             in other blocks, forward: S += K' diag(f) U (delta_back_scan.cu)
+ *     back    a block per chunk and head of q and k: dq, dk, dv, db, dg from S, dS and dR
  *
- * The reckoning, per chunk and head of width 128 on an H100 with bf16 operands: 22 million multiplications
- * and additions in products, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU; q, k, u, dO, dR, dq, dk and dv
- * in float32, some of them twice, 0.35 MB, and of what lies between R, B, N, S and dS, 128 KB, written and
- * read: 0.6 MB, at 3 TB/s 200 ns.  So ready and back are bound by memory, and hold products in registers, to
- * have two blocks on an SM: at 16384 rows and 16 heads 0.8 ms.
+ * Estimate for an H100 with bf16 operands, per chunk and head of width 128.  Products: 22 million
+ * multiplications and additions, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU.  Memory: q, k, u, dO, dR,
+ * dq, dk and dv in float32, some of them twice, 0.35 MB; R, B, N, S and dS, which one kernel writes and
+ * another reads, 128 KB each way: 0.6 MB in all, at 3 TB/s 200 ns.  So ready and back are bound by memory.
+ * They hold products in registers, so that an SM can have two blocks: 0.8 ms at 16384 rows and 16 heads.
  *
- * scan is bound by latency and cut as the forward pass is (delta.cu): 16 columns of V a warp, dS' (16, K) in
- * its registers, where an accumulator is the next product's operand: 128 matrix instructions a chunk, 256
- * chunks in 0.2 ms.  What the states of the chunks' first rows need is no inverse, only K and U: their
- * squares of 64 by 64 are summed up meanwhile on the SMs that are left.  In float32 scan multiplies from
- * shared memory, 16 columns of V a block.
+ * scan is bound by latency and cut like the forward pass (delta.cu): a warp has 16 columns of V and holds dS'
+ * (16, K) in its registers, where an accumulator is the next product's operand.  That is 128 matrix
+ * instructions a chunk, and 0.2 ms for 256 chunks.  The states at the chunks' first rows need no inverse,
+ * only K and U; their squares of 64 by 64 are computed meanwhile on the SMs that are left.  In float32 scan
+ * multiplies from shared memory, with 16 columns of V a block.
  *
- * Long texts are done in pieces of 2048 chunks and heads, from the last to the first: a quarter of a gigabyte
- * (float32: half), whatever the length; the states between pieces are summed up before.
+ * Long passes are done in pieces of 2048 chunks and heads, from the last to the first, so that they take a
+ * quarter of a gigabyte (float32: half) whatever the length.  The states between pieces are computed first.
  *
- * The sequences of a group follow each other in a block of scan, and the heads that share q and k in a block
- * of back: so all that is added to one place is added in order. */
+ * The sequences of a group follow each other in a block of scan, and so do the heads that share q and k in a
+ * block of back.  So everything that is added to one place is added in order. */
 #include "delta_back.h"
 
 /* ---- the gradients ------------------------------------------------------------------------- */
 
-/* Two blocks on a multiprocessor leave a thread 128 registers, of which sm_90's compiler keeps 16 numbers too
- * many in memory, and sm_100's 110: there it is one block. */
+/* With two blocks on a multiprocessor, a thread has 128 registers.  sm_90's compiler then has to keep 16
+ * numbers in memory, sm_100's 110; so for the latter it is one block. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 enum { BACK_BLOCKS = 1 };
 #else
@@ -49,7 +50,7 @@ template <class X> static size_t back_bytes()
 	       shared_size(4 * CHUNK, 4) + shared_size(CHUNK, 8) + shared_size(33, 4);
 }
 
-/* What a block has in shared memory. */
+/* A block's shared memory. */
 template <class X> struct board {
 	X *x, *y, *z;    /* operands, (64, 64) at most; y follows x */
 	X *XD, *ZD;      /* D * X and - (D * Z + (D * Z)') */
@@ -58,10 +59,10 @@ template <class X> struct board {
 	double *dc;      /* (64): the gradient of c */
 	float *room;     /* for block_sum */
 };
-enum { LE = CHUNK + 1 }; /* from row to row of a square over x and y */
+enum { LE = CHUNK + 1 }; /* floats from row to row of the square that is laid over x and y */
 
-/* vw columns of V from v0 on: W = diag(beta) dR, over dR in dv and to z, and U to y.  To sums, dR . u of each
- * row, the gradient of its beta. */
+/* For vw columns of V from v0 on: W = diag(beta) dR, written over dR in dv and to z, and U to y.  Adds dR . u
+ * of each row, the gradient of its beta, to sums. */
 template <class X>
 static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, const board<X> &s, int v0,
                                              int vw, bool wide)
@@ -88,7 +89,7 @@ static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, 
 			*(float4 *)(c.dv + i * c.sv + v0 + j) = make_float4(w[0], w[1], w[2], w[3]);
 		for (int l = 0; l < 4 && !wide && i < c.m && v0 + j + l < a.V; l++)
 			c.dv[i * c.sv + v0 + j + l] = w[l];
-		/* a row's lanes lie side by side */
+		/* the lanes of a row are neighbours */
 		for (int o = 1; o < vw / 4; o *= 2)
 			dot += __shfl_xor_sync(~0u, dot, o);
 		if (j == 0)
@@ -96,8 +97,8 @@ static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, 
 	});
 }
 
-/* D * X, and - (D * Z + (D * Z)') of the Z below the diagonal, from this warp's tiles of X and Z; over x and
- * y, what each pair of rows gives the gradient of its D. */
+/* From this warp's tiles of X and Z (Z below the diagonal): D * X to XD and - (D * Z + (D * Z)') to ZD; and
+ * over x and y, what each pair of rows contributes to the gradient of its D. */
 template <class X>
 static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                    const part &w, warp_tile<X> &xs, warp_tile<X> &zs)
@@ -125,8 +126,8 @@ static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X
 	});
 }
 
-/* X = dO U' and Z = W U', and what follows from them alone: XD, ZD, db, and of dc what D gives that of the
- * later row and takes from that of the earlier one.  dR becomes W in dv. */
+/* Computes X = dO U' and Z = W U', and what follows from them alone: XD, ZD, db, and D's contribution to dc,
+ * which is added for the later row and subtracted for the earlier one.  dR in dv becomes W. */
 template <class X>
 static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                const part &w)
@@ -169,7 +170,8 @@ static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c
 	__syncthreads();
 }
 
-/* f(i, j): the number of q or k, `with`, at (i, j) of the warp's tile, of the columns from k0 on. */
+/* A function f(i, j): the number of q or k (`with`) at (i, j) of the warp's tile, for the columns from k0
+ * on. */
 template <class X>
 static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X> &c, const part &w, int k0,
                                                   const float *with)
@@ -181,15 +183,15 @@ static __device__ __forceinline__ auto numbers_of(const job<X> &a, const rows<X>
 	return [=](int i, int j) { return i < m && j < left ? with[i * apart + j] : 0.f; };
 }
 
-/* This thread's row of sums of rows that two halves, of kw columns in all, have added up. */
+/* This thread's row of row sums that two halves of warps have written, for kw columns in all. */
 static __device__ __forceinline__ float both_halves(const float *from, int kw)
 {
 	return from[threadIdx.x] + (kw > 32 ? from[CHUNK + threadIdx.x] : 0.f);
 }
 
-/* dk += diag(f) U dS', kw columns from k0 on, for the gradient dS of the state behind n of the chunk's rows:
- * capture `end`, or that of the chunk's end, if end is none of its captures.  Returns this thread's part of
- * the sum of S * dS. */
+/* dk += diag(f) U dS' for kw columns from k0 on, where dS is the gradient of the state after n of the chunk's
+ * rows: that of capture `end`, or, if end < c.cap0, that of the state after the chunk.  Returns this thread's
+ * part of the sum of S * dS. */
 template <class X>
 static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                 const part &w, int k0, int kw, int end, int n,
@@ -233,7 +235,8 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 	return sum;
 }
 
-/* All of them, and what they give dc.  Returns of this thread's row how much of k . dk is in dc. */
+/* Does that for all captures and the state after the chunk, and adds what they contribute to dc.  Returns how
+ * much of k . dk of this thread's row is already in dc. */
 template <class X>
 static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                  const part &w, int k0, int kw, warp_tile<X> &dk)
@@ -266,8 +269,8 @@ static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> 
 	return was;
 }
 
-/* dq += diag(e) dO S' and dk -= diag(e) W S', kw columns from k0 on, and what all that dq and dk are by now
- * gives dc; was: what add_ends returned. */
+/* dq += diag(e) dO S' and dk -= diag(e) W S' for kw columns from k0 on, and adds to dc what all of dq and dk
+ * so far contributes; was: the result of add_ends. */
 template <class X>
 static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                  const part &w, int k0, int kw, warp_tile<X> &dq,
@@ -289,7 +292,7 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 		copies_wait<0>();
 		__syncthreads();
 		if (works) {
-			/* the product is taken away */
+			/* the product is subtracted */
 			dk.each([](int, int, float &n) { n = -n; });
 			if (c.S) {
 				dq.template add<false, false>(vw, s.x + w.i0 * L, L, s.z + w.j0, L);
@@ -316,8 +319,8 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 			(double)both_halves(s.sums + 2 * CHUNK, kw) + (double)(both_halves(s.sums, kw) - was);
 }
 
-/* dq += X K and dk += X' Q + Z K, kw columns from k0 on; then they are written, or, unless this is the first
- * head of q and k, added to what the heads before have written. */
+/* dq += X K and dk += X' Q + Z K for kw columns from k0 on.  Then dq and dk are written, or, unless this is
+ * the first of the heads that share q and k, added to what the heads before have written. */
 template <class X>
 static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                 const part &w, int k0, int kw, warp_tile<X> &dq,
@@ -348,7 +351,7 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
 	__syncthreads();
 }
 
-/* A chunk, and the heads that share one of q and k, one after the other. */
+/* A block has one chunk, and takes the heads that share q and k one after the other. */
 template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS) back(const job<X> a)
 {
 	SHARED(shared);
@@ -399,8 +402,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 
 /* ---- the operation ------------------------------------------------------------------------- */
 
-/* Widths, the length of a piece in chunks, and what lies between the kernels, from `scratch` on; returns its
- * bytes.  dS: the gradients of the states between pieces, of two by turns. */
+/* Sets the padded widths and the length of a piece in chunks, and lays out the memory between the kernels
+ * from `scratch` on (NULL: only counts).  Returns its bytes.  dS: two arrays that take turns for the
+ * gradients of the states between pieces. */
 template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, void *scratch)
 {
 	const int heads = a->nb * a->H, most = PIECE / heads > 1 ? PIECE / heads : 1;

@@ -1,5 +1,5 @@
 /* delta_back.h -- what the kernels of delta_back.cu, delta_back_ready.cu and delta_back_scan.cu share: their
- * arguments, tiles of 64 by 64 on their way to shared memory, and a chunk's decays. */
+ * arguments, loading tiles of 64 by 64 into shared memory, and a chunk's decays. */
 #ifndef RF_DELTA_BACK_H
 #define RF_DELTA_BACK_H
 
@@ -7,14 +7,14 @@
 
 enum {
 	THREADS = 256,
-	W = 64,         /* columns of K or V at a time */
+	W = 64,         /* columns of K or V that are worked on at a time */
 	LC = CHUNK + 4, /* floats from row to row of a square in float32 */
-	COLS = 16,      /* of V, in a block of the float32 scan */
+	COLS = 16,      /* columns of V in a block of the float32 scan */
 	LV = COLS + 4,
 	PIECE = 2048
 };
 
-/* Numbers from row to row of a tile of operands, of which each is at most 64 x 64. */
+/* Numbers from row to row of a tile of operands in shared memory, which is at most 64 x 64. */
 template <class X> static __host__ __device__ constexpr int row_of() { return W + tile_pad<X>(); }
 
 template <class X> struct job {
@@ -23,23 +23,25 @@ template <class X> struct job {
 	const float *q, *k, *b, *g, *u, *d_o, *S;
 	float *dq, *dk, *dv, *db, *dg, *dS;
 	const int32_t *start, *cap_row, *cap_slot;
-	/* the piece: chunks first .. first + count; widths and a chunk's rows filled up */
+	/* the piece: chunks first .. first + count - 1; piece: chunks of a whole piece; padded widths, and
+	 * padded rows of a chunk */
 	int first, count, piece, KP, VP, rows;
-	unsigned states;                     /* blocks of scan that sum up states */
-	/* of each of its chunks, (nb, H, count): R and B (rows, KP), N (VP, KP), which becomes the gradient
-	 * of the first state, the state behind it (VP, KP), e_m, and with a decay D * K K' and D * Q K' below
-	 * the diagonal */
+	unsigned states;                     /* blocks of scan that compute states instead */
+	/* for each chunk of the piece, (nb, H, count): R and B (rows, KP); N (VP, KP), which becomes the
+	 * gradient of the chunk's first state; behind (VP, KP), the state behind the chunk; ends, e_m; kk and
+	 * qk, with a decay, D * K K' and D * Q K' below the diagonal */
 	X *R, *B, *N, *behind;
 	float *ends, *kk, *qk;
-	/* (pieces - 1, nb, H, K, V): the first states of all but the first piece */
+	/* (pieces - 1, nb, H, K, V): the first states of all pieces but the first */
 	float *carry;
-	/* (nb, H, K, V): the gradient of the state behind the piece; NULL: none */
+	/* (nb, H, K, V): the gradient of the state behind the piece; NULL: there is none */
 	const float *after;
-	float *before;                       /* and of the one before it; NULL: it belongs to a slot */
+	float *before;                       /* the same before the piece; NULL: it goes to a slot */
 };
 
-/* For the piece: ready; scan, of `groups` groups of sequences; and, before all pieces, the states between
- * them, in blocks for so many squares of 64 by 64. */
+/* The kernels of a piece: ready; scan, for `groups` groups of sequences.  And, to be launched before all
+ * pieces: between, which computes the states between them, in one block for each of `squares` squares of 64
+ * by 64. */
 void rf_cuda_delta_ready(struct rf_dev *d, const job<bf16> &a);
 void rf_cuda_delta_ready(struct rf_dev *d, const job<float> &a);
 void rf_cuda_delta_scan(struct rf_dev *d, const job<bf16> &a, int groups);
@@ -47,7 +49,7 @@ void rf_cuda_delta_scan(struct rf_dev *d, const job<float> &a, int groups);
 void rf_cuda_delta_between(struct rf_dev *d, const job<bf16> &a, unsigned squares);
 void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squares);
 
-/* A chunk of a head of a sequence, c of the piece. */
+/* A chunk of a head of a sequence; c: its number in the piece. */
 struct cell { int c, b, h, kh, j0, m, mp; size_t i; };
 
 template <class X> static __device__ __forceinline__ struct cell cell_of(const job<X> &a, int c, int b, int h)
@@ -84,7 +86,7 @@ template <class X> static __device__ __forceinline__ const float *first_state(co
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
-/* Four numbers of a row that has `left` more; wide: all of a row's fours are there and aligned. */
+/* Four numbers of a row that has `left` more, padded with zeros; wide: all four exist and are aligned. */
 static __device__ __forceinline__ float4 four(const float *x, int left, bool wide)
 {
 	if (left <= 0)
@@ -99,8 +101,8 @@ static __device__ __forceinline__ bool is_wide(const float *x, size_t apart, int
 	return w % 4 == 0 && apart % 4 == 0 && (size_t)x % 16 == 0;
 }
 
-/* f(i, j, r) for the fours of a tile of mp x wp that are this thread's; wp is 32 or 64, r which of at most
- * four they are. */
+/* Calls f(i, j, r) for each group of four numbers of a tile (mp, wp) that belongs to this thread; wp is 32 or
+ * 64; r counts the groups, at most four. */
 template <class F> static __device__ __forceinline__ void fours(int mp, int wp, F f)
 {
 	const int shift = wp == 64 ? 4 : 3;
@@ -114,8 +116,8 @@ template <class F> static __device__ __forceinline__ void fours(int mp, int wp, 
 	}
 }
 
-/* As load_tile, at most 64 x 64, each row times its factor (NULL: 1); a thread has all its numbers on their
- * way at once. */
+/* Like load_tile, for tiles of at most 64 x 64, with each row multiplied by its factor (by NULL: 1).  A
+ * thread has the loads of all its numbers on their way at once. */
 template <class X>
 static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const float *from, size_t apart,
                                             int m, int w, const float *by)
@@ -134,8 +136,8 @@ static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const
 	});
 }
 
-/* A tile of what lies between kernels, `lf` numbers from row to row; there after copies_wait<0>()
- * and a barrier. */
+/* Copies a tile that an earlier kernel has written, `lf` numbers from row to row; it is there after
+ * copies_wait<0>() and a barrier. */
 template <class X>
 static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf)
 {
@@ -147,7 +149,7 @@ static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, cons
 	copies_close();
 }
 
-/* f(row, col) for all of a tile. */
+/* Calls f(row, col) for all elements of a tile. */
 template <class F> static __device__ __forceinline__ void each(int rows, int cols, F f)
 {
 	for (int i = threadIdx.x / 32; i < rows; i += THREADS / 32)
@@ -155,7 +157,7 @@ template <class F> static __device__ __forceinline__ void each(int rows, int col
 			f(i, j);
 }
 
-/* f(row, sum of the row's numbers times by(row, col)), for a warp's tile. */
+/* Calls f(row, sum) for each row of a warp's tile: the sum of the row's numbers times by(row, col). */
 template <class B, class F>
 static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, F f)
 {
@@ -195,7 +197,8 @@ static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by,
 	}
 }
 
-/* The warp's part of a tile: rows from i0 and columns from j0 on, the first or the second half. */
+/* The warp's part of a tile: 16 rows from i0 on and 32 columns from j0 on; half: which half of the
+ * columns. */
 struct part { int i0, j0, half; };
 
 static __device__ __forceinline__ part part_of_warp()
@@ -207,7 +210,8 @@ static __device__ __forceinline__ part part_of_warp()
 
 /* ---- a chunk's rows ------------------------------------------------------------------------ */
 
-/* A chunk's rows; the state at the first one, (K, V) at S0 or (VP, KP) at S; which captures are in it. */
+/* A chunk's rows; the state at its first row, (K, V) at S0 or (VP, KP) at S; its captures, cap0 .. cap1 -
+ * 1. */
 template <class X> struct rows : cell {
 	const float *q, *k, *d_o, *u, *S0;
 	const X *S;
@@ -233,8 +237,8 @@ static __device__ __forceinline__ rows<X> rows_of(const job<X> &a, int which, in
 	return x;
 }
 
-/* c = hi + lo; e = exp(c); beta, and what of it is its slope, 1 - sigmoid(b); f: what is left of a row at a
- * later one; minus: - e beta. */
+/* Of each row: c = hi + lo; e = exp(c); beta; slope = 1 - sigmoid(b), so that dbeta/db = beta slope; f, the
+ * decay from the row to a later one; minus = -e beta. */
 struct gates { float *hi, *lo, *e, *beta, *slope, *f, *minus; };
 enum { GATES = 7 * CHUNK };
 
@@ -248,7 +252,7 @@ static __device__ __forceinline__ float between(const gates &t, int later, int r
 	return decay_between(t.hi, t.lo, later, row);
 }
 
-/* f of all rows for a state after n of them. */
+/* Sets f of all rows, for the state after n rows. */
 static __device__ __forceinline__ void left_over(const gates &t, bool decay, int n)
 {
 	const int i = threadIdx.x;
@@ -257,7 +261,8 @@ static __device__ __forceinline__ void left_over(const gates &t, bool decay, int
 		t.f[i] = i >= n ? 0.f : decay ? between(t, n - 1, i) : 1.f;
 }
 
-/* All of them, f at the chunk's end.  A barrier inside and one at the end. */
+/* Computes all of them, with f for the state after the chunk.  There are barriers inside and one at the
+ * end. */
 template <class X> static __device__ void load_gates(const job<X> &a, const gates &t, const struct cell &c)
 {
 	const int i = threadIdx.x - 32;

@@ -1,4 +1,4 @@
-/* delta_back_ready.cu -- of the gradients of the gated delta rule what needs no gradient of a state
+/* delta_back_ready.cu -- the part of the gated delta rule's gradients that needs no gradient of a state
  * (delta_back.cu has the plan): T of each chunk, and R, B, N and `own`. */
 #include "delta_back.h"
 
@@ -8,16 +8,16 @@ template <class X> static size_t ready_bytes()
 	       (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4);
 }
 
-/* What a block has in shared memory. */
+/* A block's shared memory. */
 template <class X> struct board {
-	float *inv, *P;  /* A, then T; D * Q K' below the diagonal, then P T, as operands */
+	float *inv, *P;  /* inv: A, then T; P: P, then P T as operands */
 	float *room;     /* for invert_lower */
 	X *x, *y;        /* operands, (64, 64) at most */
 	X *PT, *T;
 	gates t;
 };
 
-/* A and P, of which D * K K' and D * Q K' go to memory where rows decay, for `back`; and B, to memory. */
+/* Computes A and P, and writes B to memory; if rows decay, also D * K K' and D * Q K', which `back` needs. */
 template <class X>
 static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, X *B)
@@ -58,7 +58,7 @@ static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, 
 	}
 }
 
-/* T of A, and P T of P, both as operands. */
+/* Turns A into T, and P into P T, both as operands. */
 template <class X>
 static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &s, const part &w)
 {
@@ -78,7 +78,7 @@ static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &
 		each(c.mp, c.mp, [&](int i, int j) { round_to(s.T + i * L + j, s.inv[i * LC + j]); });
 }
 
-/* R = T' diag(f) K, to memory. */
+/* Writes R = T' diag(f) K to memory. */
 template <class X>
 static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, X *R)
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, 
 	}
 }
 
-/* own += T' diag(f) K dS, vw columns from v0 on, for the gradient dS of the state of capture e. */
+/* own += T' diag(f) K dS for vw columns from v0 on, where dS is the gradient of the state of capture e. */
 template <class X>
 static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                    const part &w, int v0, int vw, int e, warp_tile<X> &own)
@@ -136,8 +136,8 @@ static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X
 	__syncthreads();
 }
 
-/* N = Q' diag(e) dO, which is at x, plus what captures take of their states' gradients: vw columns of V from
- * v0 on, which are rows of N, to memory. */
+/* Writes vw rows of N from v0 on, which are columns of V, to memory: N = Q' diag(e) dO plus what the captures
+ * contribute.  dO is at x. */
 template <class X>
 static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, int v0, int vw, X *N)
@@ -197,7 +197,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 		a.ends[c.i] = s.t.e[c.m - 1];
 	__syncthreads();
 	invert(c, s, w);
-	if (a.first + c.c + 1 < a.chunks) /* there is a state behind it that is used */
+	if (a.first + c.c + 1 < a.chunks) /* the state after the chunk is used */
 		put_R(a, c, s, w, R);
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);

@@ -1,5 +1,5 @@
-/* delta_back_scan.cu -- the gradients of the gated delta rule from chunk to chunk, and states between them
- * (delta_back.cu has the plan). */
+/* delta_back_scan.cu -- the gradients of the gated delta rule from chunk to chunk, and the states between
+ * chunks (delta_back.cu has the plan). */
 #include "delta_back.h"
 #include "warp.h"
 
@@ -10,8 +10,8 @@ template <class X> static size_t states_bytes()
 	return 2 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK, 4);
 }
 
-/* A square of 64 columns of K by 64 of V of the states behind the chunks of the piece, but the last; or,
- * pieces, of those between pieces. */
+/* Computes a square, 64 columns of K by 64 of V, of the states after all chunks of the piece but the last;
+ * or, with `pieces`, of the states between pieces. */
 template <class X> static __device__ void sum_states(const job<X> &a, unsigned block, bool pieces)
 {
 	SHARED(s);
@@ -93,13 +93,13 @@ void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squar
 
 /* ---- their gradients, chunk after chunk ---------------------------------------------------- */
 
-/* Where the gradient of the piece's first state goes, (K, V), and whether it is added there. */
+/* Where the gradient of the piece's first state (K, V) goes; if that is a slot, it is added there. */
 template <class X> static __device__ __forceinline__ float *goes_to(const job<X> &a, int b, int h)
 {
 	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
 }
 
-/* R, B and of N the rows of a block's columns of V, of chunk i. */
+/* R and B of a chunk, and the rows of N for a block's columns of V, in shared memory. */
 struct stage { bf16 *R, *B, *N; };
 
 template <int KP>
@@ -112,8 +112,8 @@ static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struc
 	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
 }
 
-/* dS' (16, KP) of a warp becomes, or is added to, the gradient of the piece's first state, (K, V) from this
- * lane's first column at `to` on. */
+/* Writes a warp's dS' (16, KP) as the gradient of the piece's first state (K, V), or adds it there.  to: this
+ * lane's first column. */
 template <int KP>
 static __device__ __forceinline__ void first_out(const job<bf16> &a, float *to, const float (&dS)[KP / 8][4],
                                                  const lane_rows &r)
@@ -132,8 +132,8 @@ static __device__ __forceinline__ void first_out(const job<bf16> &a, float *to, 
 		}
 }
 
-/* dR = own + R dS of chunk c, written over `own`, unless no state behind it is used.  Both are turned: dS'
- * (16, KP) and dR' (16, 64), which is on its way while dS' R' is done. */
+/* dR = own + R dS of chunk c, written over `own`; if the state after the chunk is not used, dR = own.  Both
+ * are transposed, dS' (16, KP) and dR' (16, 64).  own is on its way while dS' R' is computed. */
 template <int KP>
 static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struct cell &c,
                                                  float (&dR)[CHUNK / 8][4], const float (&dS)[KP / 8][4],
@@ -157,7 +157,7 @@ static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struc
 	}
 }
 
-/* dS <- e dS + N + B' dR, turned; N: from this lane's first number on, in shared memory. */
+/* dS <- e dS + N + B' dR, transposed; N: this lane's first number, in shared memory. */
 template <int KP>
 static __device__ __forceinline__ void scan_state(float (&dS)[KP / 8][4], float e, const bf16 *N,
                                                   const float (&dR)[CHUNK / 8][4], int mp, const bf16 *B)
@@ -177,8 +177,8 @@ static __device__ __forceinline__ void scan_state(float (&dS)[KP / 8][4], float 
 	sum_product<false>(dS, KP / 8, dR, mp / 8, B, ld);
 }
 
-/* A group of sequences and a head, 16 columns of V for each of the first `workers` warps; two chunks in
- * shared memory, or, stages 1, one.  A warp's dS' (16, KP) stays in its registers. */
+/* A block has a group of sequences and a head, and each of its first `workers` warps has 16 columns of V.
+ * stages: how many chunks are in shared memory, 2 or 1.  A warp's dS' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, int workers, int stages)
 {
@@ -228,7 +228,7 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 					first_out<KP>(a, goes_to(a, b, h) + r.first, dS, r);
 			}
 			if (stages == 1 || !i)
-				__syncthreads(); /* with two, the next one's has the same effect */
+				__syncthreads(); /* with two stages, the next barrier has the same effect */
 			if (stages == 1 && i)
 				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16);
 		}
@@ -241,7 +241,7 @@ static size_t scan_f32_bytes(int rows, int KP)
 	       2 * shared_size((size_t)rows * (KP + 4), 4);
 }
 
-/* A group of sequences and a head, 16 columns of V. */
+/* A block has a group of sequences and a head, and 16 columns of V. */
 static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 {
 	if (blockIdx.x < a.states) {

@@ -1,7 +1,8 @@
 /* delta_tile.h -- what the kernels of the delta rule share, forward (delta.cu) and backward (delta_back*.cu):
  * a chunk of 64 rows of one head in shared memory, its decays, and the inverse of its unit lower triangle.
  *
- * All is called by all threads of a block.  Rows and widths are filled up with zeros to multiples of 32. */
+ * All threads of a block must call these functions.  Rows and widths are padded with zeros to multiples of
+ * 32. */
 #ifndef RF_DELTA_TILE_H
 #define RF_DELTA_TILE_H
 
@@ -10,7 +11,7 @@
 enum { CHUNK = 64 };
 
 static inline __host__ __device__ int up32(int n) { return (n + 31) / 32 * 32; }
-/* What keys are padded to: the kernels for bf16 are made for three widths. */
+/* The width to which keys are padded; rounds: for the kernels in bf16, which exist for three widths. */
 static inline int padded_keys(int K, bool rounds)
 {
 	return !rounds ? up32(K) : K <= 64 ? 64 : K <= 128 ? 128 : WIDEST_HEAD;
@@ -22,14 +23,14 @@ static inline __host__ __device__ size_t place(int w, int H, int h, int nb, int 
 {
 	return (((size_t)j * (size_t)nb + (size_t)b) * (size_t)H + (size_t)h) * (size_t)w;
 }
-/* And from one row of it to the next. */
+/* The distance from one row of such an array to the next. */
 static inline __host__ __device__ size_t row_apart(int w, int H, int nb)
 {
 	return (size_t)nb * (size_t)H * (size_t)w;
 }
 
-/* to (mp, wp), ld numbers from row to row: m rows of w numbers, `apart` floats from one to the
- * next, and zeros. */
+/* Copies m rows of w numbers, `apart` floats from one to the next, into `to` (mp, wp), ld numbers from row to
+ * row, and pads with zeros. */
 template <class X>
 static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *from, size_t apart, int m, int w)
 {
@@ -59,12 +60,12 @@ static __device__ void load_tile(X *to, int ld, int mp, int wp, const float *fro
 
 /* ---- decays -------------------------------------------------------------------------------- */
 
-/* e^x, 0 where nothing would be left of it. */
+/* e^x, but 0 where almost nothing would be left. */
 static __device__ __forceinline__ float fade(float x) { return x < -70.f ? 0.f : expf(x); }
 
-/* c_t, the sum of g up to row t, as hi + lo, which keeps differences of large sums exact; of 64 rows, those
- * from m on as row m - 1.  g: of row 0, `apart` floats from row to row; NULL: no decay, all 0.  The first
- * warp sums in double; barrier after. */
+/* The running sums c_t of g, up to and including row t, as hi + lo, which keeps differences of large sums
+ * exact.  64 rows are written; those from m on equal row m - 1.  g: of row 0, `apart` floats from row to row;
+ * NULL: no decay, all sums are 0.  The first warp does it, in double; the caller needs a barrier after. */
 static inline __device__ void sum_decays(const float *g, size_t apart, int m, float *hi, float *lo)
 {
 	const int lane = threadIdx.x;
@@ -90,7 +91,7 @@ static inline __device__ void sum_decays(const float *g, size_t apart, int m, fl
 	}
 }
 
-/* exp(c_t - c_s), t >= s; from the chunk's start: exp(c_t). */
+/* decay_between: exp(c_t - c_s) for t >= s.  decay_to: exp(c_t), the decay from the chunk's start. */
 static __device__ __forceinline__ float decay_between(const float *hi, const float *lo, int t, int s)
 {
 	return fade(hi[t] - hi[s] + (lo[t] - lo[s]));
@@ -102,9 +103,10 @@ static __device__ __forceinline__ float decay_to(const float *hi, const float *l
 
 /* ---- the triangle -------------------------------------------------------------------------- */
 
-/* a (n, n) <- (I + a)^-1 for a strictly lower a, zeros above; n is 32 or 64; room: 1024 floats.  First the
- * blocks of 16 on the diagonal, a thread a column; then twice two neighbours are joined: of [T1 0; A T2] the
- * inverse is [T1 0; -T2 A T1 T2].  In float32.  A barrier before and one at the end. */
+/* a (n, n) <- (I + a)^-1 in float32, for a strictly lower a, with zeros above; n is 32 or 64; room: 1024
+ * floats.  First the blocks of 16 on the diagonal are inverted, one column per thread.  Then neighbours are
+ * joined in pairs, up to two times: the inverse of [L1 0; A L2] is [T1 0; -T2 A T1 T2], where T1 and T2 are
+ * the inverses of L1 and L2.  A barrier is needed before; there is one at the end. */
 static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 {
 	const int t = threadIdx.x, c = t % 16;
@@ -151,7 +153,7 @@ static inline __device__ void invert_lower(float *a, int la, int n, float *room)
 	}
 }
 
-/* The first capture from row j on. */
+/* The number of the first capture whose row is at least j. */
 static inline __device__ int capture_from(const int32_t *row, int captures, int j)
 {
 	int lo = 0, hi = captures;

@@ -1,14 +1,16 @@
-/* device_check.c -- the checking device: the CPU's kernels behind memory that the host cannot touch, and
- * errors that come as late as a GPU's.  The tests run on it, so that host code which would fail on a GPU
- * fails without one.
+/* device_check.c -- the checking device: the CPU's kernels behind memory that the host cannot touch, with
+ * errors that show as late as a GPU's.  Tests run on it, so that host code that would fail on a GPU fails
+ * without one.
  *
- * - A handle is an address plus a skew that no user address has: dereferenced by the host, it is a fault.
- * - Every operation waits, with a copy of its arguments, until sync or download: host memory that is changed
- *   too late or freed too early shows, and a failure is visible at sync alone.
- * - Fresh memory is full of NaN.  It ends at a page that nobody may touch; what is left of its first page and
- *   of its last 64 bytes is watched.  Released memory becomes such pages, and its addresses are kept for a
- *   while.
- * - Every handle of an operation must lie in memory that is not released, and is there where it is needed.
+ * - A handle is an address plus a skew that no user address has; if the host dereferences it, that is a
+ *   fault.
+ * - Every operation waits, with a copy of its arguments, until sync or download.  So host memory that is
+ *   changed too late or freed too early shows, and failures are visible at sync only.
+ * - Fresh memory is full of NaN.  It ends at a page that nobody may touch.  The unused bytes before it in its
+ *   first page, and after it up to a multiple of 64, are checked for writes.  Released memory becomes
+ *   inaccessible, and its addresses are not used again for a while.
+ * - Every handle of an operation must lie in memory that is not released, and handles that the operation
+ *   needs must not be NULL.
  *
  * A fault in a kernel, like one in host code, ends the process: the debugger then shows where. */
 #include <stdlib.h>
@@ -19,16 +21,16 @@
 #include "cpu.h"
 #include "device_cpu.h"
 
-/* Not an address on x86-64; on arm64, which ignores the top byte, one of the kernel's. */
+/* No valid address on x86-64; on arm64, which ignores the top byte, one of the kernel's. */
 #define SKEW ((uintptr_t)0x5afe << 48)
 
 enum { WATCHED = 0xa5, FRESH = 0xff, LONG = 16 << 20, GRAVES = 1000 };
 
-/* One allocation: pages of which the last bytes are the caller's, between two that nobody may touch. */
+/* One allocation: pages whose last bytes are the caller's, between two pages that nobody may touch. */
 struct area {
 	char *map, *at;          /* at: the caller's first byte */
 	size_t map_bytes, bytes;
-	bool released;           /* for the host; the queue may still hold operations on it */
+	bool released;           /* released by the host; the queue may still hold operations on it */
 	bool buried;             /* its pages are gone */
 };
 
@@ -39,16 +41,16 @@ enum kind {
 #undef X
 };
 
-/* What waits in the queue; the bytes to upload or the operation's arguments follow. */
+/* An entry of the queue; the bytes to upload or the operation's arguments follow it. */
 struct waiting {
 	enum kind kind;
 	void *to;
 	size_t bytes;
-	size_t next;             /* from this one to the next */
+	size_t next;             /* bytes from this entry to the next */
 };
 
 struct check {
-	struct rf_dev cpu;       /* what works; its err is what sync will tell */
+	struct rf_dev cpu;       /* the device that does the work; its err is what sync will report */
 	size_t page;
 	struct area *area;
 	size_t areas, room, buried;
@@ -60,11 +62,11 @@ static struct check *check_of(struct rf_dev *d) { return d->impl; }
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The memory that a handle points into, live for the host; NULL if there is none with so many bytes from
- * there on. */
+/* The allocation that a handle points into, if the host has not released it; NULL if there is none with
+ * `bytes` bytes from there on. */
 static struct area *area_of(struct check *c, const void *handle, size_t bytes)
 {
-	uintptr_t p = (uintptr_t)handle - SKEW; /* the end is a place, too: of no rows */
+	uintptr_t p = (uintptr_t)handle - SKEW; /* the end is a valid place too: of no rows */
 
 	for (size_t i = c->areas; i-- > 0;) {
 		struct area *a = &c->area[i];
@@ -82,7 +84,7 @@ static bool untouched(const char *from, const char *to)
 	return true;
 }
 
-/* Did someone write outside of the caller's bytes? */
+/* Fails the device if something wrote outside the caller's bytes. */
 static void inspect(struct check *c, const struct area *a)
 {
 	if (!untouched(a->map + c->page, a->at) ||
@@ -124,7 +126,8 @@ static void *check_alloc(struct rf_dev *d, size_t bytes)
 	return a.at + SKEW;
 }
 
-/* The pages go, the addresses stay reserved: an operation that still uses them ends in a fault. */
+/* Removes the pages but keeps the addresses reserved, so that an operation that still uses them ends in a
+ * fault. */
 static void bury(struct check *c, const char *at)
 {
 	size_t i = 0;
@@ -155,7 +158,7 @@ static void execute(struct check *c, struct waiting *w)
 		bury(c, w->to);
 		return;
 	}
-	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing is done any more */
+	if (c->cpu.err.code != RF_OK) /* as on a GPU: after a failure nothing runs any more */
 		return;
 	switch (w->kind) {
 	case UPLOAD:  rf_cpu_upload(&c->cpu, w->to, a, w->bytes); break;
@@ -178,7 +181,7 @@ static void drain(struct check *c)
 	c->used = 0;
 }
 
-/* Puts an operation with n bytes that follow it at the end of the queue. */
+/* Appends an operation to the queue, with a copy of the n bytes at `follow`. */
 static void enqueue(struct check *c, enum kind kind, void *to, size_t bytes, const void *follow, size_t n)
 {
 	struct waiting w = { .kind = kind, .to = to, .bytes = bytes, .next = (sizeof w + n + 15) / 16 * 16 };
@@ -289,7 +292,7 @@ static void check_zero(struct rf_dev *d, void *to, size_t bytes)
 		enqueue(check_of(d), ZERO, to, bytes, NULL, 0);
 }
 
-/* After a failure the host gets NaN, and learns why at sync. */
+/* After a failure the host gets NaN, and sync tells why. */
 static void check_download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 {
 	struct check *c = check_of(d);
@@ -314,8 +317,8 @@ static void check_sync(struct rf_dev *d)
 		rf_dev_fail(d, c->cpu.err.code, "%s", c->cpu.err.msg);
 }
 
-/* The handles among an operation's arguments: O those that may be NULL (dev.h), or are not read where there
- * is nothing to do; H the others, without which it fails here as it does not on the CPU. */
+/* The handles among an operation's arguments.  O: those that may be NULL (dev.h), or are not read if there is
+ * nothing to do.  H: the others; if one is NULL, this device fails, even where the CPU would not. */
 #define HANDLES_gemm(H, O)        H(a) H(b) H(c) O(bias)
 #define HANDLES_colsum(H, O)      H(x) H(y)
 #define HANDLES_embed_fwd(H, O)   H(tokens) H(w) H(y)

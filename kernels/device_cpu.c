@@ -1,4 +1,5 @@
-/* device_cpu.c -- the CPU as a device: threads, memory, and which table of kernels this processor takes. */
+/* device_cpu.c -- the CPU as a device: threads, memory, and the choice of this processor's table of
+ * kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ extern const struct rf_ops rf_cpu_ops_base;
 #define WORDS "auto, base"
 #endif
 
-/* The levels that the kernels are compiled for, upwards. */
+/* The levels that the kernels are compiled for, in ascending order. */
 static const struct level { const char *name; const struct rf_ops *ops; } levels[] = {
 #if defined(__x86_64__)
 	{ "x86_64", &rf_cpu_ops_x86_64 }, { "x86_64_v3", &rf_cpu_ops_x86_64_v3 },
@@ -26,9 +27,9 @@ static const struct level { const char *name; const struct rf_ops *ops; } levels
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
-/* What was taken, for the whole process, since oneDNN has one level for all of it. */
+/* The level that was chosen for the whole process, since oneDNN has one level per process. */
 static const struct level *taken;
-static bool limited;             /* by name, not as `auto` */
+static bool limited;             /* it was chosen by name, not by `auto` */
 
 static bool supported(int level)
 {
@@ -141,9 +142,9 @@ void rf_cpu_close(struct rf_dev *d)
 	d->impl = NULL;
 }
 
-/* Large blocks ask for pages of 2 MiB, where the system has such (Linux grants them to who asks): a pass over
- * 4096 rows is 2 to 5 % faster, for it walks through far more memory than the processor has addresses at hand
- * of small pages. */
+/* For large blocks, asks for pages of 2 MiB where the system has them (Linux gives them on request).  That
+ * makes a pass over 4096 rows 2 to 5 % faster, since it walks through far more memory than the processor can
+ * hold addresses of small pages for. */
 void *rf_cpu_memory(size_t size)
 {
 	enum { PAGE = 2 << 20 };
@@ -157,7 +158,7 @@ void *rf_cpu_memory(size_t size)
 	return p;
 }
 
-/* The size stands before the block, so that release can count it. */
+/* A block's size is stored in front of it, so that release can count it. */
 enum { BEFORE = 64 };
 
 void *rf_cpu_alloc(struct rf_dev *d, size_t bytes)
@@ -218,19 +219,21 @@ void rf_cpu_sync(struct rf_dev *d)
 	(void)d;
 }
 
-/* The largest of what operations work in, at its place in kernels/: a weight and rows that are copied, and
- * the operands of a batch (gemm.c), operands rounded to bf16 (gemm.c, head.c), the convolution's gradient
- * (conv.c), that of queries (attention.c); per thread the states of a head (delta.c), probabilities that are
- * drawn from and a part of the vocabulary (head.c), and small things, which in float32 are more: oneDNN packs
- * parts of both operands.  In bf16 also the weights as products take them, each way they are used, and per
- * thread what is widened of them (gemm.c). */
+/* The workspace is the largest memory that operations need, each computed at its place in kernels/.
+ *
+ * - Shared: a weight and rows that are copied, and the operands of a batch (gemm.c); operands rounded to bf16
+ *   (gemm.c, head.c); the convolution's gradient (conv.c); the gradient of queries (attention.c).
+ * - Per thread: the states of a head (delta.c), the probabilities to draw from and a part of the vocabulary
+ *   (head.c), and small things, which are more in float32, where oneDNN packs parts of both operands.
+ * - In bf16 also the weights in the form that products take, once for each way they are used, and per thread
+ *   the part of a weight that is widened (gemm.c). */
 size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *b)
 {
 	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, half = (size_t)cpu_of(d)->rounded;
 	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide,
 		     apart = (size_t)cpu_apart(CPU_WIDE);
 	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)b->vocab * (size_t)b->d;
-	/* rollouts take the head at once */
+	/* many rollouts multiply by all of the head at once */
 	const size_t largest = b->sequences >= CPU_MANY && head > b->largest ? head : b->largest;
 	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (largest + rows * wide) * 4,
 	       batch = b->operands * (half ? half : 4);
@@ -246,19 +249,19 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *b)
 		shared = rows * (wide + slab) * 4;
 	if (batch > shared)
 		shared = batch;
-	if (half != 2) /* cpu_apart() of whole tiles, and of the last */
+	if (half != 2) /* what cpu_apart() adds to whole tiles and to the last one */
 		shared += shared / 16 + (rows + wide) * 48 * 4;
 	if (queries > shared)
 		shared = queries;
 	return shared + thread * (size_t)d->threads + (half ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
 }
 
-/* Each operation takes what it needs when it first does, since memory of the host is not used up before it is
- * written.  But whether there is so much address space is asked now, before any of it is taken: oneDNN does
- * not tell where it gets none. */
+/* Takes nothing: each operation takes its memory when it first needs it, since host memory is not used before
+ * it is written.  But it checks now that there is enough address space, because oneDNN does not report it
+ * when it gets no memory. */
 void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *b)
 {
-	enum { CODE = 16 << 20 }; /* of kernels that oneDNN compiles */
+	enum { CODE = 16 << 20 }; /* for the code that oneDNN generates */
 	size_t bytes = rf_cpu_workspace(d, b) + CODE, held = 0;
 	void *p;
 

@@ -1,11 +1,11 @@
-/* device_cpu.h -- the CPU as a device, for the checking device and tests: the memory behind its handles. */
+/* device_cpu.h -- the CPU as a device: functions that the checking device and tests use too. */
 #ifndef RF_CPU_DEVICE_H
 #define RF_CPU_DEVICE_H
 
 #include "device/dev.h"
 
-/* 64-byte aligned memory for the device's own use, of a multiple of 64 bytes; free() gives it back.
- * NULL: none. */
+/* Memory for the device's own use, 64-byte aligned; size: a multiple of 64.  free() releases it.  NULL: there
+ * is none. */
 void *rf_cpu_memory(size_t size);
 
 enum rf_code rf_cpu_open(struct rf_dev *d, struct rf_err *e);

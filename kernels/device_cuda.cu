@@ -1,4 +1,4 @@
-/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations.  What the
+/* device_cuda.cu -- the GPU as a device: its memory, its failures, its table of operations, and what the
  * plugin exports. */
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +11,7 @@ enum { NEEDS_DRIVER = CUDART_VERSION };
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-/* After these the driver answers no call of this process any more. */
+/* After these errors the driver answers no call of this process any more. */
 static bool sticky(cudaError_t code)
 {
 	switch (code) {
@@ -81,7 +81,7 @@ static bool works(struct rf_dev *d)
 
 static __global__ void nothing() {}
 
-/* Finds the driver, the device, and code for it. */
+/* Finds the driver and the device, and checks that this plugin has code for it. */
 static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
 {
 	struct cudaDeviceProp prop;
@@ -129,7 +129,7 @@ static void close_gpu(struct rf_dev *d)
 
 	if (!c)
 		return;
-	if (!c->dead) { /* else the process' end frees it all */
+	if (!c->dead) { /* otherwise the end of the process frees it all */
 		rf_cuda_gemm_close(d);
 		rf_cuda_give(d, c->scratch);
 		cudaFreeHost(c->staging);
@@ -167,7 +167,7 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The sizes of allocations, for who gives one back says only where. */
+/* The sizes of allocations, since a release names only the address. */
 struct rf_cuda_block { void *p; size_t bytes; struct rf_cuda_block *next; };
 
 void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
@@ -180,7 +180,7 @@ void *rf_cuda_take(struct rf_dev *d, size_t bytes, const char *what)
 		free(b);
 		if (!works(d))
 			return NULL;
-		cudaGetLastError(); /* which would be the next launch's */
+		cudaGetLastError(); /* clears the error, which would otherwise show at the next launch */
 		cudaMemGetInfo(&free_now, &all);
 		rf_dev_fail(d, RF_ENOMEM,
 		            "the GPU is out of memory: %zu MiB more are needed%s, %zu of its %zu MiB are "
@@ -234,7 +234,7 @@ void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
 		return NULL;
 	if (bytes <= c->scratch_size)
 		return c->scratch;
-	/* what is queued may still work in the old one */
+	/* queued kernels may still use the old memory */
 	if (!rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "a kernel before") ||
 	    !rf_cuda_give(d, c->scratch))
 		return NULL;
@@ -252,7 +252,7 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 	for (size_t at = 0, n; at < bytes && works(d); at += n) {
 		n = bytes - at < STAGING ? bytes - at : STAGING;
 		memcpy(c->staging, (const char *)from + at, n);
-		/* the staging memory is written again when the copy is done */
+		/* the staging memory is written again only when the copy is done */
 		if (rf_cuda_ok(d, cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice,
 		                                  c->stream), "upload"))
 			rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "upload");
@@ -297,7 +297,7 @@ static void wait(struct rf_dev *d)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Forward and, where that is done, back. */
+/* The scratch memory of the delta rule, forward and in training also backward. */
 static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
 {
 	const size_t forward = rf_cuda_delta_scratch(d, b, nb, steps);
@@ -305,10 +305,10 @@ static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *b
 	return b->train ? larger(forward, rf_cuda_delta_back_scratch(d, b, nb, steps)) : forward;
 }
 
-/* The most that an operation takes of scratch, each at its place: chunks of the delta rule that are worked on
- * at once, of the text and of rollouts; parts of an attention that is split over keys (attention.cu), a piece
- * of logits and what is kept of its rows (head.cu), partial sums of weights' gradients (conv.cu, norm.cu,
- * fast.cu), tokens in order (rows.cu). */
+/* The most scratch memory that an operation takes, each computed at its place: chunks of the delta rule that
+ * are worked on at once, in a sequence and in rollouts (delta.cu); parts of an attention whose keys are split
+ * (attention.cu); a piece of logits and what is kept of its rows (head.cu); partial sums of weights'
+ * gradients (conv.cu, norm.cu, fast.cu); links between tokens (rows.cu). */
 static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *b)
 {
 	enum { STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };

@@ -1,5 +1,5 @@
-/* fast.c -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns
- * from, and the row-wise parts of an update, forward and backward. */
+/* fast.c -- LaCT's element-wise operations (its products use gemm): features of q, k and v, rates, what a
+ * chunk learns from, and the row-wise parts of an update, forward and backward. */
 #include <math.h>
 
 #include "cpu.h"
@@ -11,7 +11,7 @@ struct feature {
 	int rows, H, D;
 	bool silu, unit;
 	float eps;
-	const float *x, *scale, *offset, *dy; /* scale, offset: of all columns, side by side */
+	const float *x, *scale, *offset, *dy; /* scale, offset: one number per column */
 	/* part (tiles, 2, H D): each tile's share of dscale and doffset */
 	float *y, *dx, *part;
 };
@@ -32,21 +32,23 @@ static void feature_fwd_tile(void *arg, int tile, int thread)
 		vf sum = vset(0);
 
 		for (int j = 0; j < a->D; j += VL) {
-			/* beyond the last column scale and offset read as 0, and so does the feature */
+			/* beyond the last column scale and offset read as 0, so the feature does too */
 			vf z = act(a, vget(x, j, a->D) * vget(s, j, a->D) + vget(b, j, a->D));
 			sum += z * z;
 			vput(y, j, a->D, z);
 		}
 		if (!a->unit)
 			continue;
-		/* rounded once: all of a head has this error */
+		/* rounded only once, since every number of the head gets this error */
 		r = (float)(1 / (sqrt((double)vsum(sum)) + (double)a->eps));
 		for (int j = 0; j < a->D; j += VL)
 			vput(y, j, a->D, vget(y, j, a->D) * r);
 	}
 }
 
-/* With z the activation, n = |z|, y = z / (n + eps):  dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2). */
+/* With z the activation, n = |z|, y = z / (n + eps):
+ *
+ *     dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2) */
 static void feature_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct feature *a = arg;
@@ -87,7 +89,7 @@ static void feature_bwd_tile(void *arg, int tile, int thread)
 	}
 }
 
-/* scale and offset out of their pairs. */
+/* Separates scale and offset, which are stored in pairs. */
 static void columns(size_t d, const float *scale, const float *offset, float *to)
 {
 	for (size_t j = 0; j < d; j++) {
@@ -137,7 +139,7 @@ void KERNEL(feature_bwd)(struct rf_dev *d, const struct rf_feature_bwd *x)
 
 /* ---- rates --------------------------------------------------------------------------------- */
 
-/* In double: few numbers, and softplus ends near 0, where its logarithm loses digits. */
+/* In double: there are few numbers, and softplus ends near 0, where its logarithm loses digits. */
 struct rates { int rows, H; double shift; float *lr, *m, *dlr, *dm; };
 
 static void rates_fwd_tile(void *arg, int tile, int thread)
@@ -162,7 +164,7 @@ void KERNEL(rates_fwd)(struct rf_dev *d, const struct rf_rates_fwd *x)
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, rates_fwd_tile, &a);
 }
 
-/* The slope of softplus where its value is y: 1 - e^-y. */
+/* Where softplus has the value y, its slope is 1 - e^-y. */
 static void rates_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct rates *a = arg;
@@ -283,7 +285,7 @@ void KERNEL(learn_bwd)(struct rf_dev *d, const struct rf_learn_bwd *x)
 
 enum { SPAN = 1 << 14 };
 
-/* Of n numbers from `at` on, those of one vector. */
+/* How many numbers of a vector at `at` are among the first n. */
 #define LEFT_OF(n, at) ((n) - (at) < VL ? (int)((n) - (at)) : VL)
 
 struct momentum { size_t n, tiles; float by; const float *x, *p, *m, *dy; float *y, *dp; double *part; };
@@ -345,7 +347,7 @@ void KERNEL(momentum_bwd)(struct rf_dev *d, const struct rf_momentum_bwd *x)
 	}
 }
 
-/* Rows that may be as long as a matrix: a tile is as many as make SPAN numbers, or one. */
+/* Rows that may be as long as a matrix; a tile is as many rows as make SPAN numbers, or one row. */
 struct length { int rows, tile; size_t n; float eps; const float *x, *length, *dy, *dlength;
                 float *y, *dx, *dn; };
 
@@ -355,7 +357,7 @@ static void run_length(struct rf_dev *d, struct length a, void (*tile)(void *, i
 	cpu_tiles(d, (a.rows + a.tile - 1) / a.tile, tile, &a);
 }
 
-/* x . y in runs whose sums are added in double */
+/* x . y; the sums of short runs are added in double. */
 static double along(const float *x, const float *y, size_t n)
 {
 	enum { RUN = 1 << 10 };
@@ -435,8 +437,9 @@ void KERNEL(renorm_fwd)(struct rf_dev *d, const struct rf_renorm_fwd *x)
 	                               .y = cpu_f32(d, x->y) }, renorm_fwd_tile);
 }
 
-/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x /
- * (r + eps). */
+/* With r = |x|, y = x L / (r + eps):
+ *
+ *     dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps) */
 static void renorm_bwd_tile(void *arg, int tile, int thread)
 {
 	const struct length *a = arg;

@@ -1,13 +1,13 @@
-/* fast.cu -- what of LaCT's fast weights is not a product: features of q, k and v, rates, what a chunk learns
- * from, and the row-wise parts of an update, forward and backward.
+/* fast.cu -- LaCT's element-wise operations (its products use gemm): features of q, k and v, rates, what a
+ * chunk learns from, and the row-wise parts of an update, forward and backward.
  *
- * Bound by memory.  Features: a warp has a head of a row, which it reads twice, the second time from the
- * first level cache: 8 bytes per number forward, 16 backward; at T 16384 and d 1536 (101 MB a matrix) 0.07
- * and 0.13 ms.  What a chunk learns from: 24 bytes per number forward, 48 backward; the sums over a head's
- * width are a warp's.  Updates: 12 bytes per number of a fast weight, of which there are few, 4 heads of 3 x
- * 384 x 768, 14 MB: 0.015 ms.  Their rows are long and may be as few as 12, so rows of more than 1024 numbers
- * are cut into tiles, whose sums are taken by one kernel and used by the next: a block a row would take ten
- * times as long. */
+ * All are bound by memory.  Features: a warp has one head of a row, which it reads twice, the second time
+ * from the first level cache: 8 bytes per number forward, 16 backward; at T 16384 and d 1536
+ * (101 MB a matrix) 0.07 and 0.13 ms.  What a chunk learns from: 24 bytes per number forward, 48 backward; a
+ * warp computes the sums over a head's width.  Updates: 12 bytes per number of a fast weight, of which there
+ * are few, 4 heads of 3 x 384 x 768, 14 MB: 0.015 ms.  Their rows are long, and there may be as few as 12.
+ * So rows of more than 1024 numbers are cut into tiles, whose sums are computed by one kernel and used by the
+ * next; one block per row would take ten times as long. */
 #include "sweep.h"
 
 enum { WARPS = 8 };
@@ -22,7 +22,7 @@ struct feature {
 	float *y, *dx, *part; /* part (strips, 2, H D): the strips' shares of dscale and doffset */
 };
 
-/* Numbers j .. of x scale + offset, and of their activation. */
+/* Four numbers of a row from j on: v = x, s = scale, z = x scale + offset, y = the activation of z. */
 template <bool WIDE>
 static __device__ __forceinline__ void act(const struct feature &a, const float *x, int h, int j, some<4> &v,
                                            some<4> &s, some<4> &z, some<4> &y)
@@ -69,9 +69,12 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 	}
 }
 
-/* With z the activation, n = |z|, y = z / (n + eps):  dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2).  A
- * block has a head of a strip of rows, a warp one of these; sums over rows are in shared memory, each lane's
- * own columns. */
+/* With z the activation, n = |z|, y = z / (n + eps):
+ *
+ *     dz = dy / (n + eps) - z (dy . z) / (n (n + eps)^2)
+ *
+ * A block has one head of a strip of rows, and a warp one row at a time.  Sums over rows are in shared
+ * memory, where each lane has its own columns. */
 template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) feature_bwd(struct feature a)
 {
 	SHARED(shared);
@@ -156,7 +159,7 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 {
 	struct feature a = {};
-	/* mine: of a warp */
+	/* mine: bytes of a warp */
 	const size_t width = (size_t)p->H * p->D, mine = 2 * (size_t)p->D * sizeof(float);
 	const int warps = mine * WARPS <= (48 << 10) ? WARPS : mine * 2 <= (48 << 10) ? 2 : 1;
 
@@ -184,7 +187,7 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 
 /* ---- rates --------------------------------------------------------------------------------- */
 
-/* In double: few numbers, and softplus ends near 0, where its logarithm loses digits. */
+/* In double: there are few numbers, and softplus ends near 0, where its logarithm loses digits. */
 struct rates_forward {
 	double shift;
 	float *lr, *m;
@@ -198,7 +201,7 @@ struct rates_forward {
 	}
 };
 
-/* The slope of softplus where its value is y: 1 - e^-y. */
+/* Where softplus has the value y, its slope is 1 - e^-y. */
 struct rates_backward {
 	const float *lr, *m;
 	float *dlr, *dm;
@@ -234,7 +237,7 @@ struct learn {
 	const float *lr, *dsum;
 	float *dgu, *de, *dlr, *dm;
 
-	/* Forward: row and head i. */
+	/* Forward; i: row and head. */
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
 		const float *by = lr + 3 * lr_row(i);
@@ -340,13 +343,13 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 
 /* ---- the update: long rows ----------------------------------------------------------------- */
 
-/* Sums over rows of n numbers, in tiles of SPAN: part (rows, tiles, 2), in double. */
+/* Sums over rows of n numbers are taken in tiles of SPAN: part (rows, tiles, 2), in double. */
 enum { SPAN = 1 << 12, THREADS = 256, SHORT = 1024, DOWN = 65535 };
 
 static size_t tiles_of(size_t n) { return (n + SPAN - 1) / SPAN; }
 
-/* What is summed over a row, and what is then done with the row, where a block's threads have each i, i + 4
- * THREADS, ... */
+/* Rows of n numbers: `along` sums over a row, and `apply` then works on it.  A thread has the four numbers at
+ * i, i + step, ... */
 struct length {
 	int rows;
 	size_t n;
@@ -355,7 +358,7 @@ struct length {
 	float *y, *dx, *dlength;
 };
 
-/* x . x and (with dy) dy . x of numbers `from` to `to` of a row, this thread's. */
+/* Adds this thread's x . x and (if there is dy) dy . x of the numbers from .. to - 1 of a row. */
 template <bool WIDE>
 static __device__ __forceinline__ void along(const struct length &a, size_t row, size_t from, size_t to,
                                              int step, float (&sum)[2])
@@ -374,8 +377,11 @@ static __device__ __forceinline__ void along(const struct length &a, size_t row,
 	}
 }
 
-/* With r = |x|, y = x L / (r + eps):  dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x /
- * (r + eps).  LENGTH: y = r alone. */
+/* With r = |x|, y = x L / (r + eps):
+ *
+ *     dx = L (dy / (r + eps) - x (dy . x) / (r (r + eps)^2)),  dL = dy . x / (r + eps)
+ *
+ * LENGTH: only y = r. */
 enum what { LENGTH, RENORM, BACK };
 template <enum what WHAT, bool WIDE>
 static __device__ __forceinline__ void apply(const struct length &a, size_t row, size_t from, size_t to,
@@ -410,7 +416,7 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 	}
 }
 
-/* A warp has a short row. */
+/* Short rows: a warp has one. */
 template <enum what WHAT, bool WIDE>
 static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 {
@@ -425,7 +431,7 @@ static __global__ void __launch_bounds__(32 * WARPS) short_rows(struct length a)
 	apply<WHAT, WIDE>(a, row, 4 * (size_t)lane, a.n, 128, (double)sum[0], (double)sum[1], lane == 0);
 }
 
-/* A block has a tile of a long one: first its sums, then what is done with it. */
+/* Long rows: a block has a tile of one.  This kernel sums, the next one uses the sums. */
 template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, double *part)
 {
@@ -444,7 +450,7 @@ static __global__ void __launch_bounds__(THREADS) long_sums(struct length a, dou
 	}
 }
 
-/* The sum over a row's tiles, in every thread. */
+/* The sum over a row's tiles; every thread gets it. */
 static __device__ double whole(const double *part, size_t tiles, size_t apart, double *room)
 {
 	double sum = 0;

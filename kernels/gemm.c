@@ -1,21 +1,21 @@
-/* gemm.c -- matrix products: the one file that calls oneDNN (2.6 and 3.x).
+/* gemm.c -- matrix products: the only file that calls oneDNN (2.6 and 3.x).
  *
- * A product is cut into tiles of at most TM rows and TN columns whatever the number of threads; each is one
- * single-threaded primitive.  Primitives are created once per shape and thread and kept: creating one
- * compiles code, and one primitive executed by two threads at once silently gives wrong numbers, because they
- * share its scratchpad.
+ * A product is cut into tiles of at most TM rows and TN columns, whatever the number of threads.  Each tile
+ * is one single-threaded primitive.  Primitives are created once per shape and thread and kept.  Creating one
+ * compiles code; and one primitive must not be executed by two threads at once: they would share its
+ * scratchpad and silently compute wrong numbers.
  *
- * The number of rows differs from text to text.  So that shapes stay few, rows beyond whole tiles are taken
- * in powers of two.
+ * The number of rows differs from sequence to sequence.  To keep the number of shapes small, the rows beyond
+ * whole tiles are taken in powers of two.
  *
- * oneDNN packs both operands anew for every tile.  So where many tiles share one it is copied first, as it is
- * packed fastest: a weight, which lies as (n, k), is turned, and rows do not begin a power of two behind each
- * other (a fifth of the time of a step).
+ * oneDNN packs both operands anew for every tile.  So an operand that many tiles share is first copied to the
+ * form that is packed fastest: a weight that is stored as (n, k) is transposed, and rows do not lie a power
+ * of two apart.  This saves a fifth of a step's time.
  *
- * In bf16 weights are packed as oneDNN likes them best, and kept.  Where the processor multiplies no bf16,
- * operands are rounded all the same, and multiplied as float32: weights are kept as bf16, as (k, n) of a
- * tile's columns, and widened by each thread where it needs them; the tiles of one column come one after the
- * other, so that this is done for few of them. */
+ * In bf16, weights are packed as oneDNN prefers them, and kept.  Where the processor has no instructions for
+ * bf16, operands are rounded all the same and multiplied as float32.  Weights are then kept as bf16, as
+ * (k, n) of a tile's columns, and each thread widens them where it needs them.  The tiles of one column come
+ * one after the other, so that a thread widens few of them. */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,13 +37,13 @@ struct primitive {
 	struct primitive *next;
 };
 
-/* A weight in bf16, packed, kept. */
+/* A weight that is kept in bf16, packed or as (k, n). */
 struct packed {
 	const float *b;
 	int n, k, ldb;
 	bool tb;
 	void *data;
-	/* whose weights description the data has; NULL: bf16 as (k, n), to be widened */
+	/* the primitive whose weights have the layout of the data; NULL: bf16 as (k, n), to be widened */
 	struct primitive *like;
 	struct packed *next;
 };
@@ -51,10 +51,11 @@ struct packed {
 struct thread {
 	dnnl_stream_t stream;
 	struct primitive *slot[SLOTS];
-	/* room for a part of a weight: what it widened last, or turns before it is narrowed */
+	/* memory for a part of a weight: the one it widened last, or one that it transposes before narrowing
+	 * it */
 	float *wide;
 	size_t wide_size;
-	const uint16_t *of;      /* of which weight; NULL: of none */
+	const uint16_t *of;      /* the part of a weight that is widened there; NULL: none */
 };
 
 struct gemm {
@@ -80,7 +81,7 @@ bool rf_cpu_gemm_isa(const char *level)
 	return true;
 }
 
-/* A level of oneDNN's is the set of bits of all that it has. */
+/* A level of oneDNN is a set of bits, one for each feature that it has. */
 static bool has(dnnl_cpu_isa_t isa)
 {
 	return (dnnl_get_effective_cpu_isa() & isa) == isa;
@@ -214,7 +215,7 @@ static dnnl_status_t sum_post_op(dnnl_post_ops_t po) { return dnnl_post_ops_appe
 
 /* ---- primitives ---------------------------------------------------------------------------- */
 
-/* What there is of it. */
+/* Frees a primitive that may be incomplete. */
 static void free_primitive(struct primitive *p)
 {
 	if (p->p)
@@ -279,7 +280,7 @@ static struct primitive *find(struct rf_dev *d, struct gemm *g, int thread, cons
 	struct primitive **at = &t->slot[hash(s, sizeof *s)], *p;
 
 	if (!t->stream) {
-		omp_set_num_threads(1); /* of this thread: its primitives run on it alone */
+		omp_set_num_threads(1); /* for this thread: its primitives run on it alone */
 		if (failed(d, dnnl_stream_create(&t->stream, g->engine, dnnl_stream_default_flags), "stream"))
 			return NULL;
 	}
@@ -300,7 +301,7 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 	dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, p->a }, { DNNL_ARG_WEIGHTS, p->b },
 	                            { DNNL_ARG_DST, p->c } };
 
-	/* oneDNN reads a and b only; its interface has no const */
+	/* oneDNN only reads a and b, but its interface has no const */
 	if (!failed(d, point(p->a, (void *)(uintptr_t)a, s), "operand A") &&
 	    !failed(d, point(p->b, (void *)(uintptr_t)b, s), "operand B") &&
 	    !failed(d, point(p->c, c, s), "result") &&
@@ -310,7 +311,7 @@ static void execute(struct rf_dev *d, struct gemm *g, int thread, struct primiti
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-/* Moves A's start by rows and columns of the product's own (m, k). */
+/* The address of row i and column l of A, in the product's own (m, k). */
 static const void *a_at(const struct cpu_product *p, int i, int l)
 {
 	size_t at = p->ta ? (size_t)l * (size_t)p->lda + (size_t)i : (size_t)i * (size_t)p->lda + (size_t)l;
@@ -318,7 +319,7 @@ static const void *a_at(const struct cpu_product *p, int i, int l)
 	return (const char *)p->a + at * (p->rounded == 2 ? 2 : 4);
 }
 
-/* B's start moved by n elements, which are halves where it was rounded to them. */
+/* B's address moved by n numbers, which have 2 bytes if it was rounded to bf16, else 4. */
 static const float *b_by(const struct cpu_product *p, size_t n)
 {
 	return p->rounded == 2 && !p->weight
@@ -334,7 +335,7 @@ static const float *b_at(const struct cpu_product *p, int l, int j)
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-/* B in the form that `like` takes it in. */
+/* Packs B into the layout that `like` takes. */
 static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p,
                  struct primitive *like, void *to)
 {
@@ -373,7 +374,7 @@ static bool pack(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_
 	return !bad;
 }
 
-/* Room for n numbers of a thread's own. */
+/* Memory for n numbers of the thread's own. */
 static float *wide(struct rf_dev *d, struct thread *t, size_t n)
 {
 	size_t size = (n * 4 + 63) / 64 * 64;
@@ -389,7 +390,7 @@ static float *wide(struct rf_dev *d, struct thread *t, size_t n)
 	return t->wide;
 }
 
-/* B as bf16, (k, n). */
+/* Rounds B to bf16, (k, n). */
 static bool narrow(struct rf_dev *d, struct thread *t, const struct cpu_product *p, uint16_t *to)
 {
 	const size_t n = (size_t)p->n;
@@ -411,8 +412,8 @@ static bool narrow(struct rf_dev *d, struct thread *t, const struct cpu_product 
 	return true;
 }
 
-/* The weight B of a product in bf16, as products like `like` take it, or to be widened; made the first time
- * it is asked for. */
+/* The weight B of a product in bf16, in the layout that `like` takes, or with `like` NULL as (k, n) to be
+ * widened; made the first time it is asked for. */
 static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p,
                         struct primitive *like)
 {
@@ -445,7 +446,7 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 	return w ? w->data : NULL;
 }
 
-/* Rows of n numbers that are kept, as float32. */
+/* `rows` rows of n numbers of a kept weight as float32. */
 static const float *widened(struct rf_dev *d, struct thread *t, const struct cpu_forms *forms,
                             const uint16_t *kept, int rows, int n)
 {
@@ -516,7 +517,7 @@ void rf_cpu_gemm_free(struct rf_dev *d)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* Of `left` rows the next to take: whole tiles, then powers of two. */
+/* How many of `left` rows to take next: a whole tile, or the largest power of two. */
 static int next_rows(int left, int tile)
 {
 	int n = 1;
@@ -541,9 +542,9 @@ static void piece(struct rf_dev *d, struct gemm *g, int thread, const struct cpu
 		execute(d, g, thread, prim, p->a, b, p->c);
 }
 
-/* Rows with a long sum, as over a vocabulary: few, so that no copy was made of B for all tiles.  But where
- * B's rows lie a power of two behind each other oneDNN takes half as long again with AVX2; so each tile
- * copies its part, as much as stays in a cache. */
+/* A product of few rows whose sum is long, such as over a vocabulary.  It has too few rows for B to have been
+ * copied for all tiles.  But if B's rows lie a power of two apart, oneDNN takes half as long again on AVX2;
+ * so each tile copies its part of B, as much as stays in a cache at a time. */
 static void in_depths(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
 	enum { STEP = 512 };
@@ -592,7 +593,7 @@ static void pieces(struct rf_dev *d, struct gemm *g, int thread, const struct cp
 		}
 }
 
-/* By a weight that is kept as bf16 and multiplied as float32. */
+/* A product with a weight that is kept as bf16 and multiplied as float32. */
 static void by_widened(struct rf_dev *d, struct gemm *g, int thread, const struct cpu_product *p)
 {
 	const uint16_t *w = kept(d, g, thread, p, NULL);
@@ -619,15 +620,15 @@ void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 		(p->rounded == 4 && p->weight ? by_widened : pieces)(d, g, thread, p);
 }
 
-/* A copy of an operand that several tiles share, its rows cpu_apart() from each other.  A tile's columns of
- * B, or of a turned A, lie together; the rows of another A stay whole. */
+/* A copy of an operand that several tiles share, with rows cpu_apart() from each other.  Of B, and of a
+ * transposed A, a tile's columns lie together; of an A that is not transposed, whole rows do. */
 enum { LAID_ROWS = 512 };
 struct laid {
-	float *to;               /* NULL: it stays as it is */
+	float *to;               /* NULL: the operand is not copied */
 	const float *from;
 	const struct cpu_forms *forms;
 	int rows, columns, tile, ld;
-	bool turn;               /* it lies as (columns, rows) */
+	bool turn;               /* the operand is stored as (columns, rows) */
 	size_t apart;            /* from one product to the next, floats */
 };
 
@@ -635,15 +636,15 @@ struct tiles {
 	struct rf_dev *d;
 	struct cpu_product p;
 	const float *bias;
-	int rows;                /* of a tile */
-	int across, down, each;  /* tiles of a row of tiles, of a column, of one product of a batch */
+	int rows;                /* rows of a tile */
+	int across, down, each;  /* tiles side by side, one below the other, and in one product of a batch */
 	size_t sa, sb, sc;       /* from one product to the next, elements */
 	struct laid left, right; /* A and B */
 };
 
 static int laid_tiles(const struct laid *x) { return (x->columns + x->tile - 1) / x->tile; }
 
-/* Of the tile that begins at a column; the last one is narrower. */
+/* The distance of rows in the tile that begins at a column; the last tile may be narrower. */
 static int laid_ld(const struct laid *x, int column)
 {
 	return cpu_apart(x->columns - column < x->tile ? x->columns - column : x->tile);
@@ -664,7 +665,7 @@ static float *laid_at(const struct laid *x, size_t one, int row, int column)
 	       (size_t)row * (size_t)laid_ld(x, column);
 }
 
-/* LAID_ROWS rows of a tile. */
+/* Copies LAID_ROWS rows of a tile. */
 static void lay_part(void *arg, int t, int thread)
 {
 	const struct laid *x = arg;
@@ -695,7 +696,7 @@ static void tile(void *arg, int t, int thread)
 	const struct tiles *a = arg;
 	struct cpu_product all = a->p, q;
 	size_t one = (size_t)(t / a->each);
-	const bool downwards = all.rounded == 4 && all.weight; /* a thread's next tile has the same columns */
+	const bool downwards = all.rounded == 4 && all.weight; /* then the next tile has the same columns */
 	int i = (downwards ? t % a->down : t % a->each / a->across) * a->rows,
 	    j = (downwards ? t % a->each / a->down : t % a->across) * TN;
 
@@ -724,7 +725,7 @@ static void tile(void *arg, int t, int thread)
 				q.c[(size_t)r * (size_t)q.ldc + (size_t)c] += a->bias[j + c];
 }
 
-/* The operands of a batch in bf16, each product's own part in rows that touch. */
+/* Rounds the operands of a batch to bf16; rows of each product's operands lie cpu_rounded_ld() apart. */
 static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 {
 	int ra = x->ta ? x->k : x->m, ca = x->ta ? x->m : x->k, rb = x->tb ? x->n : x->k,
@@ -755,7 +756,8 @@ static bool round_operands(struct tiles *a, const struct rf_gemm *x, int batch)
 	return true;
 }
 
-/* Rows of A that lie as products have them are packed faster, and so are worth a copy only for some tiles. */
+/* Makes copies of operands that are worth it.  An A that is not transposed is packed faster as it is, so it
+ * is copied only for several tiles. */
 static bool lay_operands(struct tiles *a, int batch)
 {
 	const struct cpu_product *p = &a->p;
@@ -781,12 +783,12 @@ static bool lay_operands(struct tiles *a, int batch)
 	return true;
 }
 
-/* A product so small that oneDNN would take longer to be asked: number by number, and in double, since it
- * costs nothing.  Of rows with a weight, the weight's size decides: how many rows stand together must not
- * change how each is computed. */
+/* A product that is so small that calling oneDNN would take longer is computed number by number, and in
+ * double, since that costs nothing.  For a product with a weight only the weight's size decides, so that the
+ * number of rows does not change how each row is computed. */
 enum { SMALL = 1 << 15, SMALL_WEIGHT = 1 << 10 };
 
-/* Four sums, which need not wait for each other; of numbers that touch where both strides are 1. */
+/* x . y in four sums, which need not wait for each other; callers pass strides of 1 as constants. */
 static inline double small_dot(const float *a, size_t sa, const float *b, size_t sb, int k)
 {
 	double s[4] = { 0 };
@@ -820,7 +822,7 @@ static void small_tile(void *arg, int t, int thread)
 		}
 }
 
-/* TM; but half of it, evenly, of weights' gradients that have few tiles: their sums are long. */
+/* TM; but evenly about half of it for gradients of weights that have few tiles, since their sums are long. */
 static int tile_rows(const struct rf_gemm *x, int across)
 {
 	int down = (x->m + TM - 1) / TM;
@@ -853,7 +855,7 @@ void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_for
 	}
 	if (a.p.rounded && !round_operands(&a, x, batch))
 		return;
-	/* so many of A's columns at a time, of which a copy is made */
+	/* a transposed A is copied CPU_SLAB columns at a time */
 	for (int i = 0, m; i < x->m; i += m) {
 		struct tiles slab = a;
 

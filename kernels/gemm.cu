@@ -1,9 +1,9 @@
 /* gemm.cu -- matrix products, by cuBLAS.
  *
- * In bf16 operands are rounded before a product: 6 bytes of traffic per number, where the product itself
- * takes 2 n operations for it: at n = 2048, 1000 TFLOP/s and 3 TB/s half of the product's own time.  So a
- * weight stays rounded until it changes, and what was rounded for one product serves the next ones, as x does
- * for q, k and v: until a kernel runs that is none of ours, or a product writes there. */
+ * In bf16, operands are rounded before a product.  That moves 6 bytes per number, for which the product
+ * itself has 2 n operations: at n = 2048, 1000 TFLOP/s and 3 TB/s it takes half as long as the product.  So a
+ * weight stays rounded until it changes.  The rounded operands of recent products are kept too, such as x,
+ * which q, k and v share: until another kernel runs or a product writes to them. */
 #include <cstdlib>
 #include <cstring>
 
@@ -11,8 +11,7 @@
 
 #include <cublas_v2.h>
 
-/* A matrix as it is stored: `rows` rows of `cols` numbers, ld apart; `batch` of them, `apart`
- * floats apart. */
+/* A matrix in memory: `rows` rows of `cols` numbers, ld apart; `batch` of such, `apart` floats apart. */
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
 struct rounded { struct stored of; bf16 *to; struct rounded *next; bool stale, own; };
 
@@ -20,10 +19,10 @@ enum { RECENT = 4, SLOTS = 1 << 10, WORKSPACE = 32 << 20 };
 struct blas {
 	cublasHandle_t handle;
 	void *workspace;
-	struct rounded *weight[SLOTS];  /* by address; stale: it has changed since; own: not in `kept` */
-	bf16 *kept;                     /* room for weights, taken ahead, */
-	size_t kept_size, kept_used;    /* so many numbers */
-	struct rounded recent[RECENT];  /* operands of the last products, each with room of its own */
+	struct rounded *weight[SLOTS];  /* hashed by address; stale: has changed since; own: not in `kept` */
+	bf16 *kept;                     /* memory for weights, taken in advance */
+	size_t kept_size, kept_used;    /* its size, and what is used, in numbers */
+	struct rounded recent[RECENT];  /* operands of the last products, each in memory of its own */
 	size_t room[RECENT];            /* numbers */
 	int next;
 };
@@ -38,7 +37,7 @@ static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
 	return s == CUBLAS_STATUS_SUCCESS;
 }
 
-/* The workspace is ours: with one that cuBLAS takes itself, equal bits from run to run are not promised. */
+/* The workspace is allocated here: with cuBLAS's own, equal bits from run to run are not guaranteed. */
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 {
 	struct blas *b = (struct blas *)calloc(1, sizeof *b);
@@ -54,7 +53,7 @@ enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 	return RF_OK;
 }
 
-/* Whether a weight has numbers between p and p + bytes. */
+/* Whether a weight has numbers in [p, p + bytes). */
 static bool touches(const struct rounded *w, const void *p, size_t bytes)
 {
 	const char *first = (const char *)w->of.p, *end = first + (size_t)w->of.rows * (size_t)w->of.ld * 4;
@@ -62,8 +61,8 @@ static bool touches(const struct rounded *w, const void *p, size_t bytes)
 	return end > (const char *)p && first < (const char *)p + bytes;
 }
 
-/* Of weights with numbers between p and p + bytes, or of all; what is their own is given back, what lies in
- * `kept` when that is. */
+/* Drops the weights with numbers in [p, p + bytes), or all.  Memory of their own is released; places in
+ * `kept` are released together with it. */
 static void forget(struct rf_dev *d, struct blas *b, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
@@ -126,7 +125,8 @@ void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 
 /* ---- rounding ------------------------------------------------------------------------------ */
 
-/* Row i of a batch's; divided once for W numbers, so that it is memory that bounds it. */
+/* Rounds row i, counted over all of a batch.  The one division by `rows` serves W numbers, so that memory
+ * stays the limit. */
 struct rounding {
 	const float *from;
 	bf16 *to;
@@ -148,7 +148,7 @@ static size_t numbers(const struct stored *s) { return (size_t)s->rows * s->cols
 
 static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 {
-	/* one row after the other */
+	/* rows that follow each other without gaps */
 	const bool whole = s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols);
 	const size_t rows = whole ? 1 : (size_t)s->rows * s->batch,
 		     cols = whole ? numbers(s) : (size_t)s->cols;
@@ -168,12 +168,12 @@ static bool same(const struct stored *a, const struct stored *b)
 
 static const char operands[] = " for operands in bf16";
 
-/* Room for a weight's n numbers, of what was taken ahead if there is some left. */
+/* Memory for a weight's n numbers, from what was taken in advance if enough is left. */
 static bool weight_room(struct rf_dev *d, struct rounded *w, size_t n)
 {
 	struct blas *b = blas_of(d);
 
-	n = (n + 127) / 128 * 128; /* aligned as allocations are */
+	n = (n + 127) / 128 * 128; /* aligned like an allocation */
 	w->own = n > b->kept_size - b->kept_used;
 	if (w->own)
 		return (w->to = (bf16 *)rf_cuda_take(d, n * 2, operands));
@@ -209,8 +209,8 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
 	return d->err.code == RF_OK ? weight(d, &s) : NULL;
 }
 
-/* Numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, one of a
- * batch's. */
+/* The numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or the operand
+ * of a batch. */
 static size_t largest(const struct rf_workspace *b)
 {
 	enum { LOGITS = 256 };
@@ -220,7 +220,7 @@ static size_t largest(const struct rf_workspace *b)
 	return n > b->operands ? n : b->operands;
 }
 
-/* Numbers of all weights, each of which begins where an allocation could. */
+/* The numbers of all weights, each of which begins where an allocation could. */
 static size_t kept_for(const struct rf_workspace *b) { return b->matrices + 128 * (size_t)b->weights; }
 
 size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b)
@@ -228,7 +228,7 @@ size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b)
 	return WORKSPACE + (d->math == RF_MATH_BF16 ? (kept_for(b) + RECENT * largest(b)) * 2 : 0);
 }
 
-/* Room for n numbers at a place, whose contents are lost where it grows. */
+/* Memory for n numbers at a place of `recent`; if it grows, its contents are lost. */
 static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
 {
 	struct rounded *r = &b->recent[place];
@@ -237,7 +237,7 @@ static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
 		return true;
 	r->of.p = NULL;
 	b->room[place] = 0;
-	/* what is queued may still read the old one */
+	/* queued kernels may still read the old memory */
 	if (!rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before") ||
 	    !rf_cuda_give(d, r->to) || !(r->to = (bf16 *)rf_cuda_take(d, n * 2, operands)))
 		return false;
@@ -257,8 +257,8 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *want)
 		make_room(d, b, i, largest(want));
 }
 
-/* keep: a place that must stay as it is, of the product's other operand; -1: none.  Says which
- * place it took. */
+/* The rounded form of an operand.  keep: the place of the product's other operand, which must stay; -1: none.
+ * *place: the place that it has. */
 static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place)
 {
 	struct blas *b = blas_of(d);
@@ -283,7 +283,7 @@ static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, i
 	return r->to;
 }
 
-/* What a product writes is no longer what was rounded of it. */
+/* Drops the rounded operands that a product has written over. */
 static void written(struct rf_dev *d, const struct rf_gemm *g)
 {
 	const float *p = f32(g->c), *end = p + (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
@@ -300,7 +300,7 @@ static void written(struct rf_dev *d, const struct rf_gemm *g)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* cuBLAS counts by columns, so it sees all matrices turned: C' = B' A'. */
+/* cuBLAS takes matrices by columns, so it sees all of them transposed: C' = B' A'. */
 static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, const void *a, int lda,
                     size_t sa, const void *b, int ldb, size_t sb, float *c, bool add)
 {

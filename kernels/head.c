@@ -1,24 +1,26 @@
 /* head.c -- the language model's head: entropies and log-probabilities without ever holding all logits, the
  * gradient of the cross-entropy, and drawing.
  *
- * Forward, logits are made tile by tile, TILE_ROWS x TILE_COLS, and folded into three numbers a row: with m
- * the largest logit so far,  s = sum e^(z-m)  and  t = sum e^(z-m) (z-m);  the entropy is  log s - t / s. */
+ * Forward, logits are computed in tiles of TILE_ROWS x TILE_COLS, and each row of a tile is folded into three
+ * numbers.  With m the largest logit so far:
+ *
+ *     s = sum e^(z-m),  t = sum e^(z-m) (z-m),  entropy = log s - t / s */
 #include <stdlib.h>
 
 #include "cpu.h"
 #include "vec.h"
 
-/* the vocabulary goes to the threads in parts */
+/* the vocabulary is divided among the threads in parts */
 enum { TILE_ROWS = 256, TILE_COLS = 256, PART = 5 * TILE_COLS };
 
 struct stat { double s, t; float m, top_z, target_z; int32_t top; };
 
 struct head {
 	struct rf_dev *dev;
-	int rows, d, N, parts, group; /* group: rows that go through a part together */
+	int rows, d, N, parts, group; /* group: rows that are multiplied by a part together */
 	float inv_temp;
 	const float *h;
-	char *half;                  /* h rounded to bf16, where products are; else NULL */
+	char *half;                  /* h rounded to bf16, if products are; else NULL */
 	const float *w;
 	const int32_t *target;
 	struct stat *stat;           /* (rows, parts) */
@@ -26,7 +28,7 @@ struct head {
 	int32_t *top;
 };
 
-/* Takes n logits of columns j, j+1, ... into a row's numbers. */
+/* Folds n logits, of columns j, j+1, ..., into a row's numbers. */
 static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, int target)
 {
 	vf m0 = vset(-INFINITY), s = vset(0), t = vset(0);
@@ -56,7 +58,7 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		s += p;
 		t += p * x;
 	}
-	if (n % VL) { /* the padding counts e^-87, nothing */
+	if (n % VL) { /* the padding counts as e^-87, which is nothing */
 		vf x = vmax(vload_n(z + n / VL * VL, n % VL, -INFINITY) * inv_temp - a->m, vset(-87)),
 		   p = vexp(x);
 		s += p;
@@ -68,7 +70,7 @@ static void fold(struct stat *a, const float *z, int j, int n, float inv_temp, i
 		a->target_z = z[target - j] * inv_temp;
 }
 
-/* A part of the vocabulary, for a group of rows. */
+/* One part of the vocabulary, for one group of rows. */
 static void head_tile(void *arg, int tile, int thread)
 {
 	const struct head *a = arg;
@@ -118,7 +120,7 @@ static void head_tile(void *arg, int tile, int thread)
 	}
 }
 
-/* The parts of a row, in order, to its results. */
+/* Merges the parts of a row, in order, and writes its results. */
 static void finish(const struct head *a, int r)
 {
 	const struct stat *p = a->stat + r * a->parts;
@@ -141,7 +143,7 @@ static void finish(const struct head *a, int r)
 	}
 	if (a->entropy) {
 		double H = log(x.s) - x.t / x.s;
-		/* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+		/* rounding may leave -1e-8 where the entropy is 0; NaN stays */
 		a->entropy[r] = H < 0 ? 0 : (float)H;
 	}
 	if (a->logp)
@@ -180,8 +182,8 @@ void KERNEL(head_fwd)(struct rf_dev *d, const struct rf_head_fwd *x)
 		a.half = mem + stats;
 		KERNEL(round)(d, a.h, x->rows, x->d, x->d, a.half);
 	}
-	/* of a small vocabulary there are few parts to share, so its rows are shared too, and it is turned
-	   for each group */
+	/* a small vocabulary has too few parts to share, so its rows are shared too, and it is transposed
+	 * anew for each group */
 	a.group = a.parts < 16 ? 2 * TILE_ROWS : a.rows;
 	cpu_tiles(d, a.parts * ((a.rows + a.group - 1) / a.group), head_tile, &a);
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, finish_tile, &a);
@@ -226,7 +228,7 @@ struct draw { const struct rf_sample *x; struct rf_dev *dev; const float *z; con
               const double *u; int32_t *token; float *logp; };
 struct ranked { float p; int32_t id; };
 
-/* p as whole numbers count it, of which sums are exact; a NaN is nothing. */
+/* p as a whole number of units (dev.h), whose sums are exact; a NaN counts as 0. */
 static uint64_t weight_of(float p)
 {
 	return p > 0 ? (uint64_t)rintf((p < 1 ? p : 1) * RF_DRAW_WHOLE) : 0;
@@ -239,7 +241,8 @@ static int by_rank(const void *a, const void *b)
 	return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->id > y->id) - (x->id < y->id);
 }
 
-/* Keeps of p (N) the top_k most likely and of these the fewest that reach top_p; the others become 0. */
+/* Keeps in p (N) the top_k most likely, and of these the fewest whose sum reaches top_p; the others become
+ * 0. */
 static void cut(float *p, int N, int top_k, double top_p, struct ranked *rank)
 {
 	uint64_t total = 0, sum = 0;
@@ -298,7 +301,7 @@ static void draw_row(void *arg, int r, int thread)
 		if ((double)(sum += w) > a->u[r] * (double)total)
 			break;
 	}
-	if (token < 0 && x.s == x.s) /* else the logits are NaN, and so is logp */
+	if (token < 0 && x.s == x.s) /* otherwise the logits are NaN, and so is logp */
 		rf_dev_fail(a->dev, RF_ENUMERIC,
 		            "nothing to draw from in row %d: every token is forbidden", r);
 	token = token < 0 ? 0 : token;

@@ -1,36 +1,39 @@
 /* head.cu -- the language model's head: entropies and log-probabilities without ever holding all logits, the
  * gradient of the cross-entropy, and drawing.
  *
- * Forward, a piece of logits at a time: at most ROWS rows by so many columns that it has PIECE numbers, 32
- * MB.  The product writes it, fold reads it out of the second-level cache (50 MB, 5.5 TB/s): for 16384 rows,
- * N = 32000, d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms from there,
- * 1.4 ms more to memory and back.  ROWS is what lets a product read w once for 2048 rows, which at 3 TB/s is
- * 2 d N bytes against 4096 d N operations: an eighth of its time; 256 rows by all of a vocabulary of 250,000,
- * the same memory, would wait for w half of the time.  w is rounded whole, so that it is the form that other
- * products keep of it, and pieces begin inside.
+ * Forward, a piece of the logits at a time: at most ROWS rows, by as many columns as make PIECE numbers, 32
+ * MB.  The product writes the piece, and fold reads it from the second-level cache (50 MB, 5.5 TB/s).  For
+ * 16384 rows, N = 32000 and d = 2048 the products take 2.7 ms at 800 TFLOP/s, and the 2.1 GB of logits 0.4 ms
+ * from that cache; to memory and back they would take 1.4 ms more.  Since a piece has 2048 rows (ROWS), a
+ * product reads w once for all of them: 2 d N bytes against 4096 d N operations, at 3 TB/s an eighth of its
+ * time.  A piece of the same size with 256 rows by all of a vocabulary of 250,000 would wait for w half of
+ * the time.  w is rounded as a whole, so that it is the form that other products keep too; a piece begins
+ * inside it.
  *
- * A row's columns are folded in parts of PART, one warp each, all in registers: with m the part's largest
- * logit, s = sum e^(z-m)  and  t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in
- * double; the entropy is log s - t / s.  Parts lie where N puts them, so results do not depend on how the
- * pieces were cut.  Gradient and drawing begin with the same two kernels.
+ * A row's columns are folded in parts of PART, by one warp each, all in registers: with m the part's largest
+ * logit, s = sum e^(z-m) and t = sum e^(z-m) (z-m).  finish merges a row's parts in a fixed order, in double;
+ * the entropy is log s - t / s.  The parts depend on N alone, so results do not depend on how the pieces were
+ * cut.  Gradient and drawing begin with the same two kernels.
  *
- * Drawing: equal probabilities give equal draws on every device because no sum is rounded: each p, over the
- * largest that may be drawn, counts in whole 1 / RF_DRAW_WHOLE, and whole numbers have one sum in any order
- * (dev.h).  So every part has its sum, a warp finds the part of u total in 32 steps at a time and then the
- * id, where a serial sum over N = 250,000 would take 2 ms.  top_k and top_p are each a threshold: the bits of
- * a float that is not negative are in its order, so the k-th largest of p is found digit by digit, from
- * counts, and the one that reaches top_p from sums, in four passes of a block over its row: 45 us for the
- * first at this N, and a fourth of it for those after, which look at few probabilities. */
+ * Drawing.  Equal probabilities give equal draws on every device because no sum is rounded: each p, divided
+ * by the largest that may be drawn, is a whole number of units 1 / RF_DRAW_WHOLE, and sums of whole numbers
+ * do not depend on their order (dev.h).  So the sum of every part is computed, and a warp finds the part that
+ * contains u total, 32 at a time, and then the id in it; a serial sum over N = 250,000 would take 2 ms.
+ * top_k and top_p become one threshold each.  The bits of floats that are not negative are ordered like the
+ * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from sums,
+ * in four passes of a block over its row.  The first pass takes 45 us at this N, and later ones, which look
+ * at few probabilities, a fourth of that. */
 #include "cuda.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, ROWS = 2048, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
 typedef unsigned long long whole;
 
-/* What is known of the logits of one part; z, id: the largest and the lowest id that has it; allowed: the
- * largest that may be drawn.  And of a row. */
+/* What is known of the logits of one part.  z, id: the largest, and the lowest id that has it; allowed: the
+ * largest that may be drawn.  row: the same of a row. */
 struct part { float s, t, z, allowed; int id; };
 struct row { double s; float z, allowed; };
-/* What may be drawn of a row: p with larger bits than key, and those with these bits up to id `last`. */
+/* What may be drawn of a row: every p whose bits are larger than key, and those whose bits are equal to it,
+ * up to id `last`. */
 struct limit { unsigned key; int last; };
 struct ban { const int32_t *id; int n; };
 
@@ -57,8 +60,8 @@ static __device__ __forceinline__ whole warp_add(whole x)
 
 /* ---- folding ------------------------------------------------------------------------------- */
 
-/* Columns first.. of z, `cols` of them, rows ld apart; part: (rows, parts).  A NaN is never the largest, but
- * in s it stays. */
+/* Folds the `cols` columns of z, which are columns first.. of the logits, rows ld apart, into part
+ * (rows, parts).  A NaN is never the largest, but it stays in s. */
 static __global__ void __launch_bounds__(32 * WARPS)
 	fold(const float *z, int ld, int rows, int first, int cols, int parts, float inv_temp,
              const int32_t *target, struct ban ban, struct part *part, float *target_z)
@@ -103,7 +106,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 		if (32 * i + lane < n) {
 			float v = (x[i] - top) * inv_temp, e;
 
-			v = v < -87 ? -87 : v; /* e^-87 is nothing, and times v it still is */
+			v = v < -87 ? -87 : v; /* e^-87 is nothing, also times v */
 			e = expf(v);
 			s += e;
 			t += e * v;
@@ -117,7 +120,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 		target_z[r] = z[target[r] - first - j];
 }
 
-/* The sums of some parts; id < 0: of none. */
+/* The merged sums of some parts; id < 0: of none. */
 struct sums { double s, t; float z, allowed; int id; };
 
 static __device__ __forceinline__ void merge(struct sums &a, const struct sums &b, float inv_temp)
@@ -140,10 +143,10 @@ static __device__ __forceinline__ void merge(struct sums &a, const struct sums &
 	a.allowed = b.allowed > a.allowed ? b.allowed : a.allowed;
 }
 
-/* What finish writes of each row; NULL: not wanted. */
+/* What finish writes for each row; NULL: not wanted. */
 struct results { float *entropy, *logp; int32_t *top; struct row *row; };
 
-/* One warp a row. */
+/* Merges a row's parts; one warp per row. */
 static __global__ void finish(const struct part *part, int rows, int parts, float inv_temp,
                               const int32_t *target, const float *target_z, struct results to)
 {
@@ -173,7 +176,7 @@ static __global__ void finish(const struct part *part, int rows, int parts, floa
 	if (to.entropy) {
 		const double H = log(x.s) - x.t / x.s;
 
-		/* rounding may leave -1e-8 of an entropy of 0; NaN stays */
+		/* rounding may leave -1e-8 where the entropy is 0; NaN stays */
 		to.entropy[r] = H < 0 ? 0 : (float)H;
 	}
 	if (to.logp)
@@ -257,7 +260,7 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
-/* Reads z a second time: HEAD_ROWS rows (train.c) of a vocabulary of 32,000 are still in the cache. */
+/* Reads z a second time: HEAD_ROWS rows (train.c) of a vocabulary of 32,000 are still in the cache then. */
 static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row *row, const int32_t *target,
                                const float *coef)
 {
@@ -308,13 +311,13 @@ struct draw {
 	whole *mass;                  /* (rows / n, parts) */
 };
 
-/* p over the largest that may be drawn, as whole numbers count it. */
+/* The whole number of units of p, which was divided by the largest that may be drawn. */
 static __device__ __forceinline__ whole weight_of(float p)
 {
 	return p > 0 ? (whole)rintf(p * RF_DRAW_WHOLE) : 0;
 }
 
-/* The whole of id j, whose logit is z. */
+/* The whole number of units of id j, whose logit is z; 0 if it may not be drawn. */
 static __device__ __forceinline__ whole allowed_weight(const struct draw &a, size_t q, int j, float z,
                                                        bool banned)
 {
@@ -331,7 +334,7 @@ static __device__ __forceinline__ whole allowed_weight(const struct draw &a, siz
 	return weight_of(p);
 }
 
-/* One warp for each row of z and part. */
+/* Sums the units of a part; one warp for each row of z and part. */
 static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int rows)
 {
 	const int lane = threadIdx.x % 32;
@@ -353,8 +356,9 @@ static __global__ void __launch_bounds__(32 * WARPS) weigh(struct draw a, int ro
 		a.mass[unit] = sum;
 }
 
-/* Among 32 weights, one in each lane, in ascending order: the first where the sum of all so far exceeds x,
- * else the last that is not 0 (-1: none), which u = 1 takes.  before: the sum before it. */
+/* Finds the place among 32 weights, one in each lane, in ascending order: the first at which the running sum
+ * exceeds x, else the last that is not 0 (-1: none), which u = 1 needs.  before: the sum before that
+ * place. */
 struct stop { int at; bool over; whole before; };
 
 static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum)
@@ -377,7 +381,7 @@ static __device__ __forceinline__ struct stop walk(whole w, double x, whole *sum
 	return { at, over != 0, start + __shfl_sync(~0u, upto - w, at < 0 ? 0 : at) };
 }
 
-/* One warp a row: first its part, then its id. */
+/* Draws; one warp per row finds first the part, then the id. */
 static __global__ void choose(struct draw a, const double *u, int32_t *token, float *logp)
 {
 	const int lane = threadIdx.x % 32;
@@ -415,7 +419,7 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 	if (lane)
 		return;
 	token[r] = id < 0 ? 0 : id;
-	if (logp) /* nothing to draw from shows there */
+	if (logp) /* NaN if there was nothing to draw from */
 		logp[r] = id < 0 ? NAN
 		                 : (float)(((double)a.z[q * a.N + id] - a.row[q].z) * a.inv_temp -
 		                           log(a.row[q].s));
@@ -423,20 +427,21 @@ static __global__ void choose(struct draw a, const double *u, int32_t *token, fl
 
 /* ---- what may be drawn --------------------------------------------------------------------- */
 
-/* A threshold on its way: the ids that are kept have larger bits than key, or these bits, `ties` of them. */
+/* A threshold: kept are the ids whose p has larger bits than key, and `ties` of those whose bits are equal to
+ * it. */
 struct level { unsigned key, ties; };
 
 struct search {
 	unsigned count[BINS];
 	whole mass[BINS];
-	unsigned prefix, above_count, ties; /* what is above the digit's bin, which is found */
+	unsigned prefix, above_count, ties; /* prefix: the digit's bin; above_*: sums of the bins above it */
 	whole above_mass;
 	double need;
 	bool reached;
 };
 
-/* Lane l of a warp has bins 8 (31 - l) ..+7, so that lanes go down: the first bin, from the top, with which
- * the count reaches k, or, k 0, the mass reaches top_p of the whole. */
+/* Finds the first bin, from the top, with which the count reaches k, or with k 0 the mass reaches top_p of
+ * the whole.  Lane l has the bins 8 (31 - l) ..+7, so that ascending lanes mean descending bins. */
 static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool first)
 {
 	const int lane = threadIdx.x % 32, low = BINS - 8 - 8 * lane;
@@ -463,7 +468,7 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	n += s->above_count;
 	m += s->above_mass;
 	hit = __ballot_sync(~0u, n && (k ? n >= k : (double)m >= need));
-	__syncwarp(); /* what one lane writes the others have read */
+	__syncwarp(); /* one lane writes what the others have read */
 	if (lane == (hit ? __ffs((int)hit) - 1 : 0)) {
 		int bin = 7;
 
@@ -486,8 +491,8 @@ static __device__ void find_bin(struct search *s, unsigned k, double top_p, bool
 	}
 }
 
-/* By k: the k most likely; else the fewest, most likely first, whose sum reaches top_p.  All threads of a
- * block, for row q. */
+/* Finds a threshold for row q: with k, that of the k most likely; with k 0, that of the fewest, most likely
+ * first, whose sum reaches top_p.  All threads of a block. */
 static __device__ struct level select(const struct draw &a, size_t q, struct level kept, unsigned k,
                                       double top_p, struct search *s)
 {
@@ -503,7 +508,8 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 	}
 	for (int digit = 0; digit < 4; digit++) {
 		const int bits = bits_of[digit], above = shift;
-		/* a logit below this, by more than expf errs, is not above `kept` or not under the prefix */
+		/* a logit below `bottom`, which allows for expf's error, is not above `kept` or has another
+		 * prefix */
 		const unsigned least = prefix << above > kept.key ? prefix << above : kept.key;
 		const float lowest = __int_as_float((int)least),
 			    bottom = lowest > 1e-12f ? logf(lowest) - 0.01f : -28;
@@ -539,7 +545,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 		if (warp == 0)
 			find_bin(s, k, top_p, digit == 0);
 		__syncthreads();
-		if (!s->reached) /* fewer than k: all stay */
+		if (!s->reached) /* there are fewer than k: all stay */
 			return kept;
 		prefix = prefix << bits | s->prefix;
 	}
@@ -549,7 +555,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 
 		if (k)
 			low = high = k - s->above_count;
-		while (low < high) { /* as few as reach it */
+		while (low < high) { /* the fewest that reach it */
 			const unsigned middle = low + (high - low) / 2;
 
 			if ((double)(s->above_mass + middle * w) >= s->need)
@@ -565,7 +571,7 @@ static __device__ struct level select(const struct draw &a, size_t q, struct lev
 	return kept;
 }
 
-/* One block for each row of z. */
+/* Finds the limits of what may be drawn; one block for each row of z. */
 static __global__ void __launch_bounds__(SELECT, 1)
 	select_rows(struct draw a, unsigned top_k, double top_p, struct limit *limit)
 {
@@ -584,7 +590,8 @@ static __global__ void __launch_bounds__(SELECT, 1)
 		kept = select(a, q, kept, 0, top_p, s);
 	if (threadIdx.x == 0)
 		limit[q] = { kept.key, -1 };
-	/* the last of the ties: each warp counts those of its part of the row, then one of them finds it */
+	/* finds the last of the ties: each warp counts those in its part of the row, then one warp finds
+	 * it */
 	for (int pass = 0; pass < 2; pass++) {
 		for (int part = first;
 		     part < end && (pass == 0 || (before < kept.ties && kept.ties <= before + ties));

@@ -20,7 +20,8 @@ static float inverse_rms(const float *x, int d, float eps)
 	double s[SUMS] = { 0 }, mean = 0;
 	int j = 0;
 
-	/* in double, and rounded once: all of a row has this error, and gradients that cancel show it */
+	/* in double and rounded once: every number of the row gets this error, and gradients that cancel show
+	 * it */
 	for (; j + SUMS <= d; j += SUMS)
 		for (int i = 0; i < SUMS; i++)
 			s[i] += (double)x[j + i] * (double)x[j + i];
@@ -29,7 +30,7 @@ static float inverse_rms(const float *x, int d, float eps)
 	for (int i = 0; i < SUMS; i++)
 		mean += s[i];
 	mean = mean / d + (double)eps;
-	if (mean > (double)FLT_MAX) /* squares that overflow are no numbers */
+	if (mean > (double)FLT_MAX) /* squares that overflow must not pass as numbers */
 		return NAN;
 	return (float)(1 / sqrt(mean));
 }

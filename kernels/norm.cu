@@ -1,14 +1,16 @@
 /* norm.cu -- RMSNorm, with a gate, forward and backward.
  *
- * Bound by memory: forward 8 bytes per number (12 with a gate), backward 12, 16 where dx is added to, 24 with
- * a gate; at T 16384 and d 2048 (134 MB a matrix) 0.09 ms and 0.18 ms.  A row is read twice, the second time
- * from the first level cache: a warp has a row of up to 256 numbers (16 heads of 128 a row of the model), a
- * block a longer one, 8 numbers a thread.  The gradient of w, a sum over all rows, is taken along in shared
- * memory, each thread the columns that it has anyway; a pass of its own would read x and dy again, 8 bytes
- * more.  What is left of it, 1024 strips of rows, is 8 MB to write and to add.
+ * Both are bound by memory.  Forward moves 8 bytes per number (12 with a gate), backward 12, 16 if dx is
+ * added to, 24 with a gate; at T 16384 and d 2048 (134 MB a matrix) that is 0.09 ms and 0.18 ms.  A row is
+ * read twice, the second time from the first level cache: a warp has a row of up to 256 numbers (16 heads of
+ * 128 are a row of the model), a block a longer one, with 8 numbers a thread.  The gradient of w, a sum over
+ * all rows, is taken along in shared memory, where each thread adds to the columns that it works on anyway; a
+ * separate pass would read x and dy again, 8 bytes more.  It leaves 1024 strips of rows, 8 MB to write and to
+ * add.
  *
- * A gradient is a difference, of which less is left the narrower a row is: of a row of one number eps / x^2.
- * So short rows that are no multiple of four, which nothing large has, are reckoned in double. */
+ * A gradient is a difference, and the narrower a row is, the less is left of it: for a row of one number only
+ * eps / x^2.  So short rows whose width is no multiple of four are computed in double; no large tensor has
+ * such rows. */
 #include <type_traits>
 
 #include "sweep.h"
@@ -24,7 +26,7 @@ struct norm {
 
 enum { WARP_ROW = 256, WARPS = 8, MOST = 1024 };
 
-/* Of a row, where it is one warp's or one block's. */
+/* The number of this thread in its row, which is a warp's or a block's. */
 template <bool BLOCK> static __device__ __forceinline__ int lane_of_row()
 {
 	return BLOCK ? threadIdx.x : threadIdx.x & 31;
@@ -60,7 +62,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 			sum[0] += v[k] * v[k];
 	}
 	row_sums<BLOCK>(sum, room);
-	/* squares that overflow are no numbers */
+	/* squares that overflow must not pass as numbers */
 	r = 1.f / sqrtf(sum[0] / (float)a.d + a.eps) + (sum[0] - sum[0]);
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += step) {
 		const size_t left = (size_t)(a.d - j);
@@ -79,8 +81,11 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 	}
 }
 
-/* With n = x r, r = 1 / rms, g = dy silu(gate):  dx = r (g w - n mean(g w n)),  dw = sum over rows of g n,
- * dgate = dy n w silu'(gate), summed where a row has one gate. */
+/* With n = x r, r = 1 / rms, g = dy silu(gate):
+ *
+ *     dx = r (g w - n mean(g w n)),  dw = sum over rows of g n,  dgate = dy n w silu'(gate)
+ *
+ * where dgate is summed over the row if the row has a single gate. */
 template <bool BLOCK, bool WIDE, class real>
 static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i, real *room, float *dw)
 {
@@ -149,7 +154,7 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 	}
 }
 
-/* A block has a strip of rows, one after the other or one per warp. */
+/* A block has a strip of rows, and takes them one after the other, or with one warp per row. */
 template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) norm_bwd(struct norm a)
 {
 	using real = typename std::conditional<BLOCK || WIDE, float, double>::type;
@@ -161,7 +166,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 
 	if (!BLOCK)
 		dw += warp * a.d;
-	/* a thread's own columns in all that follows */
+	/* a thread keeps these columns in all that follows */
 	for (int j = 4 * lane_of_row<BLOCK>(); j < a.d; j += 4 * lanes_of_row<BLOCK>())
 		for (int k = j; k < j + 4 && k < a.d; k++)
 			dw[k] = 0;
@@ -186,7 +191,7 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 	}
 }
 
-/* Threads of a block that has one row. */
+/* The threads of a block that has one row at a time. */
 static int block_of(int d)
 {
 	const int warps = (d + 8 * 32 - 1) / (8 * 32);

@@ -1,4 +1,4 @@
-/* operands.c -- the forms in which gemm.c gives operands to oneDNN: rounded to bf16, and turned. */
+/* operands.c -- the forms in which gemm.c gives operands to oneDNN: rounded to bf16, and transposed. */
 #include "base/half.h"
 #include "cpu.h"
 #include "vec.h"
@@ -6,7 +6,7 @@
 typedef uint32_t vu __attribute__((vector_size(VL * 4)));
 typedef uint16_t vh __attribute__((vector_size(VL * 2)));
 
-/* As rf_f32_bf16(), whose 16 bits are the upper ones here; the lower ones are 0. */
+/* Rounds like rf_f32_bf16(), whose 16 bits are the upper half here; the lower half is 0. */
 INLINE vu rounded(vf x)
 {
 	vu u = (vu)x, near = u + 0x7fff + (u >> 16 & 1), nan = u | 0x400000, is = (vu)(x == x);
@@ -41,7 +41,7 @@ void KERNEL(widen)(const uint16_t *from, size_t n, float *to)
 		to[i] = rf_bf16_f32(from[i]);
 }
 
-/* Rounded, and float32 all the same. */
+/* Rounds to bf16 but stores float32. */
 static void coarsen(const float *from, size_t n, float *to)
 {
 	size_t i = 0;

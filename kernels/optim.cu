@@ -1,8 +1,8 @@
-/* optim.cu -- what the optimizer does to flat buffers.
+/* optim.cu -- the optimizer's operations on flat buffers.
  *
- * Bound by memory: AdamW reads w, m, v, g and writes w, m, v, 28 bytes per parameter, 12 ms for
- * 1.3e9 of them; dot 4 or 8 bytes, 2 to 4 ms, with three operations in double per number, a fifth
- * of an H100's rate at that. */
+ * They are bound by memory.  AdamW reads w, m, v, g and writes w, m, v: 28 bytes per parameter, 12 ms for
+ * 1.3e9 parameters.  dot reads 4 or 8 bytes, 2 to 4 ms, with three operations in double per number, a fifth
+ * of what an H100 can do in that time. */
 #include "sweep.h"
 
 /* Elements of a tile: sums are formed per tile and added in the order of the tiles. */

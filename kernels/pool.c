@@ -13,13 +13,13 @@ struct rf_pool {
 	int threads;
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
-	uint32_t round;              /* counts rf_pool_run; a worker sleeps until it changes */
+	uint32_t round;              /* number of rf_pool_run calls; a worker sleeps until it changes */
 	int quit;
 	void (*fn)(void *, int, int);
 	void *arg;
 	int tiles;
-	/* The round and its next tile in one word: a worker that wakes late, when the others have done
-	 * everything, cannot take a tile of another round, so nobody waits for it. */
+	/* The round and its next tile in one word.  So a worker that wakes late, when the others have done
+	 * everything, cannot take a tile of another round, and nobody needs to wait for it. */
 	_Atomic uint64_t next;
 	atomic_int finished;
 	pthread_t *id;
@@ -33,7 +33,7 @@ static bool begun(struct rf_pool *p, uint32_t seen)
 }
 static bool ended(struct rf_pool *p, uint32_t tiles) { return (uint32_t)atomic_load(&p->finished) == tiles; }
 
-/* Waits until `is` holds, but not for long; other programs go first. */
+/* Waits until `is` holds, but not for long, and lets other programs run meanwhile. */
 static void linger(struct rf_pool *p, bool (*is)(struct rf_pool *p, uint32_t what), uint32_t what)
 {
 	const double patience = 1e-4, began = rf_now();
@@ -93,7 +93,7 @@ static void *worker(void *arg)
 
 struct rf_pool *rf_pool_new(int threads)
 {
-	enum { STACK = 8 << 20 }; /* whatever the system's limit, which is for main() */
+	enum { STACK = 8 << 20 }; /* independent of the system's limit, which is for main() */
 	struct rf_pool *p = calloc(1, sizeof *p);
 	pthread_attr_t attr;
 	sigset_t all, old;

@@ -1,6 +1,9 @@
 /* product.h -- small products of matrices that lie in the nearest caches: those of the delta rule's chunks
- * and of attention's blocks.  A block of C, PROD_ROWS rows of a few vectors, is summed in registers; every
- * element of C is one sum over kd in its order, begun with what it was, however m, n and kd are cut. */
+ * and of attention's blocks.
+ *
+ * A block of C, PROD_ROWS rows of a few vectors, is summed in registers.  Every element of C is one sum over
+ * kd in ascending order, which starts with the element's old value (ADD, SUB).  How m, n and kd are cut
+ * changes no bit of it. */
 #ifndef RF_PRODUCT_H
 #define RF_PRODUCT_H
 
@@ -8,13 +11,14 @@
 
 #include "vec.h"
 
-/* 4 x 3 blocks of 16 registers, 8 x 3 of 32: what is left holds a row of B and the number of A that it is
- * multiplied by.  Fewer sums than the multipliers' latency asks for would leave these idle. */
+/* With 16 registers, a block of C is 4 x 3 vectors, with 32 it is 8 x 3; the other registers hold a row of B
+ * and the number of A by which it is multiplied.  With fewer sums than the latency of the multipliers
+ * requires, these would idle. */
 enum { PROD_ROWS = 4, PROD_TALL = VREGS == 32 ? 8 : 4, PROD_VECS = 3 };
 enum prod_mode { SET, ADD, SUB };
 
-/* C (rows, VL nv) = or += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  rows and nv are
- * constants where this is inlined, so that s is registers. */
+/* C (rows, VL nv) =, += or -= A (rows, kd) B (kd, VL nv); trans: A is stored (kd, rows).  rows and nv must be
+ * constants where this is inlined, so that s stays in registers. */
 INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int lda, const float *b, int ldb,
                        float *c, int ldc, enum prod_mode mode)
 {
@@ -46,7 +50,7 @@ INLINE void prod_block(int rows, int nv, bool trans, int kd, const float *a, int
 			vstore(c + i * ldc + VL * j, mode == SUB ? -s[i][j] : s[i][j]);
 }
 
-/* VL nv columns of C. */
+/* The same for VL nv columns of C and all m rows. */
 INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int lda, const float *b, int ldb,
                          float *c, int ldc, enum prod_mode mode)
 {
@@ -58,13 +62,13 @@ INLINE void prod_columns(int nv, bool trans, int m, int kd, const float *a, int 
 		prod_block(PROD_ROWS, nv, trans, kd, a + i * step, lda, b, ldb, c + i * ldc, ldc, mode);
 }
 
-/* C (m, n) = or += or -= A (m, kd) B (kd, n); m a multiple of PROD_ROWS, n of VL; trans: A is
- * stored (kd, m). */
+/* C (m, n) =, += or -= A (m, kd) B (kd, n); m is a multiple of PROD_ROWS, n of VL; trans: A is stored
+ * (kd, m). */
 INLINE void prod(bool trans, int m, int n, int kd, const float *a, int lda, const float *b, int ldb, float *c,
                  int ldc, enum prod_mode mode)
 {
 	for (int left = n / VL, nv; left; left -= nv, b += VL * nv, c += VL * nv) {
-		nv = left == 4 ? 2 : left < 3 ? left : 3; /* not 3 and 1: one vector's sums are too few */
+		nv = left == 4 ? 2 : left < 3 ? left : 3; /* not 3 and 1: one vector has too few sums */
 		if (nv == 3)
 			prod_columns(3, trans, m, kd, a, lda, b, ldb, c, ldc, mode);
 		else if (nv == 2)

@@ -1,5 +1,5 @@
-/* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864), halves of the turned width rotated
- * together. */
+/* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864); column i is rotated with column
+ * i + rotary / 2. */
 #include <math.h>
 
 #include "cpu.h"
@@ -9,12 +9,13 @@ struct rope {
 	struct rf_dev *d;
 	const struct rf_rope *a;
 	const double *freq;
-	int width;               /* columns of a head that are turned */
+	int width;               /* columns of a head that are rotated */
 	size_t ldx, ldy;
 };
 
-/* cos and sin of at freq[i], n of them: the angle is brought to [-pi/4, pi/4] in double, for positions are
- * large; there the polynomials of Cephes' sinf and cosf are good to 1e-7. */
+/* c and s = cos and sin of at freq[i] for n frequencies; sign multiplies the sine.  The angle is reduced to
+ * [-pi/4, pi/4] in double, since positions are large; in that range the polynomials of Cephes' sinf and cosf
+ * are good to 1e-7. */
 static void turns(double at, const double *freq, int n, float sign, float *restrict c, float *restrict s)
 {
 	const double half_pi = 1.57079632679489661923, round = 6755399441055744; /* 1.5 2^52 */

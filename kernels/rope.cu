@@ -1,26 +1,26 @@
-/* rope.cu -- rotary embedding (Su et al. 2021, arXiv:2104.09864), halves of the turned width
- * rotated together.
+/* rope.cu -- rotary embedding (Su et al. 2021, arXiv:2104.09864); column i is rotated with column
+ * i + rotary / 2.
  *
- * Bound by memory, 8 bytes per number: 0.09 ms at T 16384 and 2048 columns.  A thread has one frequency of
- * one row, of all heads, so an angle is reckoned once: about 10 operations in double, 1 M of them at 64
- * frequencies; an H100 has 33 TFLOP/s of those, a card with a 64th of float32's rate 1.  Frequencies are
- * powers, which would cost ten times that, so a block keeps its own for the rows that it goes through. */
+ * It is bound by memory, 8 bytes per number: 0.09 ms at T 16384 and 2048 columns.  A thread has one frequency
+ * of one row, for all heads, so each angle is computed once: about 10 operations in double, for 1 M angles at
+ * 64 frequencies.  An H100 does 33 TFLOP/s of those, a card with a 64th of float32's rate 1.  Frequencies are
+ * powers, which would cost ten times as much, so a block keeps its own for all rows that it goes through. */
 #include "sweep.h"
 
 struct rope {
-	int nb, rows, heads, D, half, rotary, from; /* rotary: columns that are turned, 2 half */
+	int nb, rows, heads, D, half, rotary, from; /* rotary: columns that are rotated, 2 half */
 	size_t ldx, ldy;
 	float sign;
 	double theta;
 	const int32_t *past_len;
-	const float *x; /* which may be y */
+	const float *x; /* may be y */
 	float *y;
 };
 
 enum { THREADS = 256, AHEAD = 4 };
 
-/* cos and sin: the angle is brought to [-pi/4, pi/4] in double, for positions are large; there the
- * polynomials of Cephes' sinf and cosf are good to 1e-7. */
+/* cos and sin of a.  The angle is reduced to [-pi/4, pi/4] in double, since positions are large; in that
+ * range the polynomials of Cephes' sinf and cosf are good to 1e-7. */
 static __device__ __forceinline__ void turn(double a, float *c, float *s)
 {
 	const double half_pi = 1.57079632679489661923, k = rint(a * (1 / half_pi));
@@ -54,7 +54,8 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 			             freq[threadIdx.x],
 			     &c, &s);
 			s *= a.sign;
-			/* y may be x: loads do not pass stores by themselves */
+			/* several heads are loaded at once: since y may be x, the compiler moves no load
+			 * before a store */
 			for (int h = 0; h < a.heads; h += AHEAD) {
 				const float *p = x + (size_t)h * a.D + i;
 				float *q = y + (size_t)h * a.D + i, x0[AHEAD], x1[AHEAD];

@@ -1,10 +1,9 @@
-/* rows.c -- whole rows: embeddings, gathering and scattering, what stands before a sequence, sums
- * of columns. */
+/* rows.c -- whole rows: embeddings, gathering and scattering, the rows before a sequence, sums of columns. */
 #include "cpu.h"
 #include "vec.h"
 
-/* Work on columns [tile COLS, ...) of all rows: then rows that fall on the same target are added in their
- * order, whatever the number of threads. */
+/* A tile is columns [tile COLS, ...) of all rows.  So rows that are added to the same target are added in
+ * their order, whatever the number of threads. */
 enum { COLS = 64 };
 
 struct job {
@@ -65,7 +64,7 @@ struct tail {
 	const int32_t *row, *slot;
 };
 
-/* One row between x and a slot. */
+/* Moves one row between x and a slot. */
 static void move(const struct tail *a, int j0, int w, size_t xrow, size_t srow)
 {
 	float *x = a->x + xrow * (size_t)a->d + j0, *s = a->slots + srow * (size_t)a->d + j0;
@@ -119,7 +118,7 @@ static void tile_colsum(void *arg, int tile, int thread)
 {
 	const struct colsum *a = arg;
 	int j0 = tile * COLS, w = a->d - j0 < COLS ? a->d - j0 : COLS;
-	double s[COLS] = { 0 }; /* of many rows, whose sum may be far smaller than they are */
+	double s[COLS] = { 0 }; /* double, since a sum of many rows may be far smaller than they are */
 
 	(void)thread;
 	for (int i = 0; i < a->rows; i++)

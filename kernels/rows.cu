@@ -1,17 +1,17 @@
-/* rows.cu -- whole rows: embeddings, gathering and scattering, what stands before a sequence, sums
- * of columns.
+/* rows.cu -- whole rows: embeddings, gathering and scattering, the rows before a sequence, sums of columns.
  *
  * All of it is bound by memory: 8 bytes per number moved, 12 per number added, 4 per number of a column's
- * sum.  At T 16384 and d 2048, 134 MB a matrix, 0.09, 0.13 and 0.05 ms.
+ * sum.  At T 16384 and d 2048, 134 MB a matrix, that is 0.09, 0.13 and 0.05 ms.
  *
- * Adding rows to places that come again (a gradient of embeddings) is done without sorting and without
- * atomics.  For each row a warp looks backwards for the nearest row with the same place, which makes chains;
- * then a block takes each chain's first row, walks along it, and adds in the order of the rows, as the CPU
- * does, to the bit.  A row of a frequent token ends its search soon, a first one reads all indices before it:
- * sum over rows of min(T, 1 / frequency) is about T times the number of distinct tokens, 4 bytes each from
- * the cache: T 16384 with 4000 of them, 0.26 GB, 0.1 ms; T 2^20 with 30000, 130 GB, 30 ms of a pass of 20 s.
- * The walk is as long as the most frequent token's chain: 5 % of T, at 0.3 us a link 0.25 ms and 15 ms, by
- * one block per 512 columns while others do the rest. */
+ * Rows are added to targets that occur several times (a gradient of embeddings) without sorting and without
+ * atomics.  For each row, a warp looks backwards for the nearest row with the same target, which makes
+ * chains.  Then a block takes each chain's first row, walks along the chain, and adds in the order of the
+ * rows, as the CPU does, to the same bits.  The search of a frequent token's row ends soon; a first row reads
+ * all indices before it.  The total, the sum over rows of min(T, 1 / frequency), is about T times the number
+ * of distinct tokens, 4 bytes each from the cache: 0.26 GB and 0.1 ms for T 16384 with 4000 of them, 130 GB
+ * and 30 ms of a pass of 20 s for T 2^20 with 30000.  The walk is as long as the most frequent token's chain,
+ * 5 % of T: at 0.3 us per link 0.25 ms and 15 ms, by one block per 512 columns while other blocks do the
+ * rest. */
 #include "sweep.h"
 
 /* ---- moving -------------------------------------------------------------------------------- */
@@ -38,12 +38,12 @@ struct moves {
 	}
 };
 
-/* ---- adding to places that come again ------------------------------------------------------ */
+/* ---- adding to targets that occur several times --------------------------------------------- */
 
 enum { LOOK = 4, WALK = 4, LINKERS = 256, WALKERS = 128 };
 
-/* first[i]: no row before i has its place.  next[i]: the next row with its place; -1, which was there before,
- * if there is none. */
+/* first[i]: no row before i has the same target.  next[i]: the next row with the same target; if there is
+ * none, it stays -1. */
 static __global__ void __launch_bounds__(LINKERS)
 	link_rows(const int32_t *ti, int n, int32_t *next, int32_t *first)
 {
@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(LINKERS)
 		return;
 	place = ti[i];
 	for (int end = i; end > 0 && before < 0; end -= 32 * LOOK) {
-		bool same[LOOK]; /* all are loaded before the first is looked at */
+		bool same[LOOK]; /* all are loaded before the first one is looked at */
 
 		for (int k = 0; k < LOOK; k++) {
 			const int at = end - 1 - 32 * k - lane;
@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(LINKERS)
 		next[before] = i;
 }
 
-/* A block for a row and 4 WALKERS columns. */
+/* A block has one row, and 4 WALKERS columns; it walks a chain if the row is its first. */
 template <bool WIDE>
 static __global__ void __launch_bounds__(WALKERS)
 	add_chain(struct moves m, size_t d, const int32_t *next, const int32_t *first)
@@ -110,7 +110,8 @@ static __global__ void __launch_bounds__(WALKERS)
 	give<WIDE>(to, d - j, sum);
 }
 
-/* n rows of d; links: room for 2 n indices, where adding may come to the same place again. */
+/* Moves n rows of width `width`; links: memory for 2 n indices, if rows are added to targets that may occur
+ * several times. */
 static void move_rows(struct rf_dev *d, const char *name, int n, int width, const struct moves &m,
                       int32_t *links)
 {
@@ -163,9 +164,9 @@ void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 		          (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8));
 }
 
-/* ---- what stands before a sequence --------------------------------------------------------- */
+/* ---- the rows before a sequence -------------------------------------------------------------- */
 
-/* Row p of those that move: which of x, which of the slots. */
+/* Which row of x and which row of the slots belong to row p of those that move. */
 struct tails {
 	int w, nb, n;
 	bool keep;
@@ -211,8 +212,8 @@ void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)
 
 /* ---- sums of columns ----------------------------------------------------------------------- */
 
-/* In double: of many rows, whose sum may be far smaller than they are.  32 columns and `per` rows a block,
- * eight of them side by side; the strips' sums are added by the same kernel. */
+/* In double, since a sum of many rows may be far smaller than they are.  A block has 32 columns and `per`
+ * rows, of which it takes eight side by side.  The same kernel adds up the sums of the strips. */
 enum { COLS = 32, SIDE = 8, STRIP = 256, AHEAD = 4 };
 
 template <class T> static __global__ void __launch_bounds__(COLS * SIDE)

@@ -1,9 +1,9 @@
-/* sweep.h -- passes over memory, which all that is not a product comes down to: four numbers at a time where
- * they are aligned, enough threads to hide the way to memory, sums in a fixed order.
+/* sweep.h -- passes over memory, which is what all operations but products come down to: four numbers at a
+ * time where they are aligned, enough threads to hide the latency of memory, sums in a fixed order.
  *
- * An H100 wants 3 TB/s times 0.7 us = 2 MB under way: 16 bytes of each of 132 x 2048 threads are 4 MB.  So
- * one load of four numbers per thread and operand is enough, if all threads that fit are there; single
- * numbers, 1 MB per operand, come near. */
+ * To keep an H100's memory busy, 3 TB/s times 0.7 us = 2 MB must be on their way.  132 x 2048 threads with 16
+ * bytes each make 4 MB.  So one load of four numbers per thread and operand is enough, if all threads that
+ * fit are running; loads of single numbers, 1 MB per operand, come near. */
 #ifndef RF_SWEEP_H
 #define RF_SWEEP_H
 
@@ -41,9 +41,9 @@ template <int N> static __device__ __forceinline__ void put(float *p, const some
 	}
 }
 
-/* The same of a row's last `left` numbers, which may be fewer than four: the others read as 0.
- * WIDE: they never are, and the address is aligned.  A thread has the same numbers either way, so
- * sums do not depend on it. */
+/* take and give do the same at the end of a row, where only `left` numbers may remain: of four numbers the
+ * missing ones read as 0 and are not written.  WIDE: none is missing, and the address is aligned.  A thread
+ * has the same numbers either way, so sums do not depend on WIDE. */
 template <bool WIDE> static __device__ __forceinline__ some<4> take(const float *p, size_t left)
 {
 	some<4> x;
@@ -67,15 +67,15 @@ template <bool WIDE> static __device__ __forceinline__ void give(float *p, size_
 	}
 }
 
-/* Whether addresses (NULL: there is none) allow loads of four numbers; rows must also lie a
- * multiple of four apart. */
+/* Whether these addresses (NULL: none) allow loads of four numbers; rows must also lie a multiple of four
+ * apart. */
 template <class... P> static inline bool aligned(const P *...p)
 {
 	return ((uintptr_t)0 | ... | (uintptr_t)p) % 16 == 0;
 }
 
 static __device__ __forceinline__ float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
-/* d silu(x) / dx, where s is x's sigmoid */
+/* d silu(x) / dx, where s = sigmoid(x) */
 static __device__ __forceinline__ float silu_slope(float x, float s) { return s * (1.f + x * (1.f - s)); }
 static __device__ __forceinline__ double softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
 
@@ -83,7 +83,7 @@ static __device__ __forceinline__ double softplus(double x) { return x > 30 ? x 
 
 enum { SWEEP = 256 };  /* threads of a block */
 
-/* f.at<W>(i, j) for elements j .. j + W - 1 of row i. */
+/* Calls f.at<W>(i, j) for elements j .. j + W - 1 of row i, for all of them. */
 template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(size_t rows, size_t cols, F f)
 {
 	for (size_t i = blockIdx.y * (size_t)blockDim.y + threadIdx.y; i < rows;
@@ -93,8 +93,8 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 			f.template at<W>(i, j * W);
 }
 
-/* Of `cols` times W elements of each of `rows` rows, where nothing is written that products know of.  name:
- * for failures. */
+/* Sweeps over `rows` rows of `cols` times W elements.  f must write nothing that is an operand of products,
+ * since their rounded copies stay (rf_cuda_gemm_stale).  name: for the message of a failure. */
 template <int W, class F>
 static void sweep_scratch(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
@@ -122,7 +122,7 @@ static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t col
 	sweep_scratch<W>(d, name, rows, cols, f);
 }
 
-/* All elements of `rows` rows of `width`; wide: four at a time. */
+/* Sweeps over all elements of `rows` rows of `width`; wide: four at a time. */
 template <class F>
 static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
 {
@@ -134,7 +134,8 @@ static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width,
 
 /* ---- sums of rows -------------------------------------------------------------------------- */
 
-/* N sums at once over those that share a row: a warp, or (BLOCK) a block.  room: of a block, 32 N numbers. */
+/* N sums at once over the threads that share a row: a warp, or with BLOCK a block.  room: for BLOCK, 32 N
+ * numbers of shared memory. */
 template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row_sums(T (&x)[N], T *room)
 {
 	for (int k = 0; k < N; k++)
@@ -154,8 +155,8 @@ template <bool BLOCK, int N, class T> static __device__ __forceinline__ void row
 
 /* ---- sums of columns ----------------------------------------------------------------------- */
 
-/* Rows are cut into strips, one block each, which sums columns of theirs: at least `least` rows a strip, and
- * at most STRIPS. */
+/* Rows are cut into strips; one block sums the columns of one strip.  strip_rows(): the rows of a strip, at
+ * least `least`, and enough for at most STRIPS strips. */
 enum { STRIPS = 1024 };
 static inline int strip_rows(int rows, int least)
 {
@@ -164,7 +165,8 @@ static inline int strip_rows(int rows, int least)
 	return most > least ? most : least;
 }
 
-/* y[c step] += the sum of the strips' x[., c] (strips, cols), ldx apart; in double, in a fixed order. */
+/* y[c step] += the sum over strips of x[., c] for x (strips, cols), rows ldx apart; in double, in a fixed
+ * order. */
 void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y,
                         size_t step);
 void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y,

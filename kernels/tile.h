@@ -1,14 +1,15 @@
-/* tile.h -- products of tiles in shared memory, by all threads of a block: on matrix units where operands are
- * bf16, else in float32.  Sides are multiples of 16; what lies beyond a ragged end is zero. */
+/* tile.h -- products of tiles in shared memory, by all threads of a block: on matrix units if operands are
+ * bf16, else in float32.  Sides are multiples of 16; where a matrix ends inside a tile, the rest of the tile
+ * is zero. */
 #ifndef RF_TILE_H
 #define RF_TILE_H
 
 #include "cuda.h"
 #include <gpu/ptx.h>
 
-/* c (m, n) = (or +=) a (m, k) b (k, n), row-major with la, lb, lc elements from row to row; TA: a is stored
- * (k, m), TB: b is stored (n, k).  Rows begin at multiples of 16 bytes, tiles at 32.  Who calls has had a
- * barrier before and has one after. */
+/* c (m, n) = (add: +=) a (m, k) b (k, n), row-major, la, lb, lc elements from row to row; TA: a is stored
+ * (k, m), TB: b is stored (n, k).  Rows begin at multiples of 16 bytes, tiles at multiples of 32.  The caller
+ * needs a barrier before and after. */
 template <bool TA, bool TB>
 static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, const bf16 *b, int lb,
                                     float *c, int lc, bool add)
@@ -37,7 +38,7 @@ static __device__ void tile_product(int m, int n, int k, const bf16 *a, int la, 
 	}
 }
 
-/* The same in float32: squares of four by four, one thread each. */
+/* The same in float32: each thread computes squares of four by four. */
 template <bool TA, bool TB>
 static __device__ void tile_product(int m, int n, int k, const float *a, int la, const float *b, int lb,
                                     float *c, int lc, bool add)
@@ -68,14 +69,15 @@ static __device__ void tile_product(int m, int n, int k, const float *a, int la,
 
 /* ---- in registers -------------------------------------------------------------------------- */
 
-/* What a row of a tile in shared memory is longer than its numbers: 16 bytes, so that eight rows lie in
- * different banks. */
+/* By how many numbers a row of a tile in shared memory is longer than its contents: 16 bytes, so that eight
+ * rows lie in different banks. */
 template <class X> static __host__ __device__ constexpr int tile_pad() { return 16 / (int)sizeof(X); }
 
 /* 16 x 32 numbers of a product in the registers of a warp, where they can be worked on before they are
- * stored.  a, b: the tile's corners; TA, TB, k, la, lb as above, rows at multiples of 16 bytes.  each: f(row,
- * column, number) of each number, by the lane that holds it; pairs: f(row, column, number, the next column's
- * number), the column even. */
+ * stored.
+ * add: += a product.  a, b: the tile's corners; TA, TB, k, la, lb: as above; rows at multiples of 16 bytes.
+ * each: calls f(row, column, number) for each number, in the lane that holds it.
+ * pairs: calls f(row, column, number, next column's number); the column is even. */
 template <class X> struct warp_tile;
 
 template <> struct warp_tile<bf16> {
@@ -131,7 +133,7 @@ template <> struct warp_tile<bf16> {
 	}
 };
 
-/* In float32 a lane has four rows, four apart, and twice two columns, sixteen apart. */
+/* In float32 a lane has four rows, four apart, and two pairs of columns, sixteen apart. */
 template <> struct warp_tile<float> {
 	float x[4][4];
 
@@ -187,8 +189,8 @@ template <> struct warp_tile<float> {
 	}
 };
 
-/* f(i, j) for the corners of the tiles of an (m, n) product that are this warp's; m a multiple of
- * 16, n of 32. */
+/* Calls f(i, j) for the corners of the tiles of an (m, n) product that belong to this warp; m is a multiple
+ * of 16, n of 32. */
 template <class F> static __device__ __forceinline__ void warp_tiles(int m, int n, F f)
 {
 	for (int t = threadIdx.x / 32; t < m / 16 * (n / 32); t += blockDim.x / 32)
@@ -198,7 +200,7 @@ template <class F> static __device__ __forceinline__ void warp_tiles(int m, int 
 static __device__ __forceinline__ void round_to(bf16 *to, float x) { *to = __float2bfloat16(x); }
 static __device__ __forceinline__ void round_to(float *to, float x) { *to = x; }
 
-/* Two numbers to where both fit as one. */
+/* Stores two neighbouring numbers with one access; `to` must be aligned for it. */
 static __device__ __forceinline__ void round_two(bf16 *to, float x, float y)
 {
 	*(uint32_t *)to = two_bf16(x, y);

@@ -1,10 +1,13 @@
-/* warp.h -- products of one warp whose sums stay in registers: sixteen rows, on matrix units where operands
- * are bf16, else in float32.
+/* warp.h -- products of one warp whose sums stay in registers: sixteen rows, on matrix units if operands are
+ * bf16, else in float32.
  *
- * Such a sum of 16 rows and 8 N columns is c[N][4] in each lane.  With g = lane / 4 and t = lane % 4,
- * c[n][0..3] are those at (g, 8 n + 2 t), (g, 8 n + 2 t + 1), (g + 8, 8 n + 2 t), (g + 8, 8 n + 2 t + 1):
- * what mma.sync prescribes, so this order may be relied on, as that of wmma may not.  A row lies in the four
- * lanes of one g, and a sum, rounded, is a left operand of the next product as it lies. */
+ * A sum of 16 rows and 8 N columns is c[N][4] in each lane.  With g = lane / 4 and t = lane % 4, c[n][0..3]
+ * are the elements
+ *
+ *     (g, 8 n + 2 t), (g, 8 n + 2 t + 1), (g + 8, 8 n + 2 t), (g + 8, 8 n + 2 t + 1)
+ *
+ * This order is what mma.sync prescribes, so code may rely on it, unlike wmma's.  A row lies in the four
+ * lanes of one g.  A sum that is rounded is the left operand of the next product, without moving a number. */
 #ifndef RF_WARP_H
 #define RF_WARP_H
 
@@ -12,7 +15,7 @@
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* Where this lane's part of a right operand begins: stored (n, k) with TB, else (k, n). */
+/* Where this lane's part of a right operand begins; TB: b is stored (n, k), else (k, n). */
 template <bool TB> static __device__ __forceinline__ const bf16 *right_at(const bf16 *b, int lb)
 {
 	const int lane = threadIdx.x & 31;
@@ -39,8 +42,8 @@ static __device__ __forceinline__ void product_step(float (&c)[N][4], int nt, co
 	}
 }
 
-/* c (16, nt 8) += a (16, k) b (k, nt 8), a and b in shared memory, row-major with la and lb elements from row
- * to row; TB: b is stored (nt 8, k).  k is a multiple of 16, nt even in bf16 and at most N; rows begin at
+/* c (16, nt 8) += a (16, k) b (k, nt 8); a and b in shared memory, row-major with la and lb elements from row
+ * to row; TB: b is stored (nt 8, k).  k is a multiple of 16; nt is at most N, and even in bf16; rows begin at
  * multiples of 16 bytes. */
 template <bool TB, int N>
 static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const bf16 *a, int la,
@@ -59,7 +62,7 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 	}
 }
 
-/* In float32 by fours of k, which are one load. */
+/* The same in float32, four of k at a time, which are one load. */
 template <bool TB, int N>
 static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, int k, const float *a, int la,
                                                     const float *b, int lb)
@@ -100,8 +103,8 @@ static __device__ __forceinline__ void warp_product(float (&c)[N][4], int nt, in
 	}
 }
 
-/* c (16, nt 8) += p (16, kt 8) b (kt 8, nt 8), where p is a sum, rounded on the way; b as above, in shared
- * memory.  nt and kt are even. */
+/* c (16, nt 8) += p (16, kt 8) b (kt 8, nt 8), where p is a sum in registers, rounded for the product; b as
+ * above, in shared memory.  nt and kt are even. */
 template <bool TB, int N, int K>
 static __device__ __forceinline__ void sum_product(float (&c)[N][4], int nt, const float (&p)[K][4], int kt,
                                                    const bf16 *b, int lb)
@@ -120,7 +123,7 @@ static __device__ __forceinline__ void sum_product(float (&c)[N][4], int nt, con
 	}
 }
 
-/* Rounds a sum into shared memory. */
+/* Rounds a sum into shared memory, ld numbers from row to row. */
 template <class T, int N>
 static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N][4])
 {
@@ -132,8 +135,8 @@ static __device__ __forceinline__ void put_sum(T *to, int ld, const float (&c)[N
 			round_to(to + (g + e / 2 * 8) * ld + n * 8 + 2 * t + e % 2, c[n][e]);
 }
 
-/* c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum.  room: (16, lr) numbers of shared memory for
- * this warp alone, lr a multiple of 4; in bf16 none is needed. */
+/* c (16, nt 8) += p (16, 8 K) b (8 K, nt 8), where p is a sum in registers.  room: (16, lr) numbers of shared
+ * memory for this warp alone, lr a multiple of 4; not used in bf16. */
 template <int N, int K>
 static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt, const float (&p)[K][4],
                                                        bf16 *, int, const bf16 *b, int lb)
@@ -148,16 +151,16 @@ static __device__ __forceinline__ void warp_product_of(float (&c)[N][4], int nt,
 	put_sum(room, lr, p);
 	__syncwarp();
 	warp_product<false>(c, nt, 8 * K, room, lr, b, lb);
-	__syncwarp(); /* room is written again */
+	__syncwarp(); /* room may be written again */
 }
 
-/* ---- sums that lie turned in memory -------------------------------------------------------- */
+/* ---- sums that lie transposed in memory ---------------------------------------------------- */
 
-/* What this lane holds of a warp's sum: two rows, the first one's number and whether each is there, and of
- * each eight columns those from col on. */
+/* What this lane holds of a warp's sum: two rows, first and first + 8, and whether each exists; and two of
+ * every eight columns, from col on. */
 struct lane_rows { int first, col; bool has[2]; };
 
-/* Of the warp's 16 rows the first is row `from` of all; there are `rows`. */
+/* The lane's rows, if the warp's 16 rows begin at row `from` of `rows`. */
 static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
 {
 	const int first = from + (threadIdx.x & 31) / 4;
@@ -165,8 +168,8 @@ static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
 	return { first, (int)(threadIdx.x & 3) * 2, { first < rows, first + 8 < rows } };
 }
 
-/* A sum from where its column k is row k: `apart` numbers from one to the next, n of them, `from` pointing
- * to this lane's first row in the first one; zeros where there is none. */
+/* Loads a sum whose column k lies in memory as row k: n rows, `apart` numbers from one to the next.  from:
+ * this lane's first row in memory row 0.  Rows and columns that do not exist become zeros. */
 template <int N>
 static __device__ __forceinline__ void turned_in(float (&c)[N][4], const lane_rows &r, const float *from,
                                                  size_t apart, int n)
@@ -181,7 +184,7 @@ static __device__ __forceinline__ void turned_in(float (&c)[N][4], const lane_ro
 		}
 }
 
-/* And back there. */
+/* Stores a sum there. */
 template <int N>
 static __device__ __forceinline__ void turned_out(float *to, size_t apart, int n, const float (&c)[N][4],
                                                   const lane_rows &r)
@@ -197,8 +200,8 @@ static __device__ __forceinline__ void turned_out(float *to, size_t apart, int n
 		}
 }
 
-/* Rounds a sum to where it lies as it is, ld numbers from row to row, `to` pointing to this lane's first
- * number of the first row. */
+/* Rounds a sum to memory where it is not transposed, ld numbers from row to row; to: this lane's first number
+ * of its first row. */
 template <int N> static __device__ __forceinline__ void rounded_out(bf16 *to, int ld, const float (&c)[N][4])
 {
 #pragma unroll

@@ -1,6 +1,6 @@
-/* launch.h -- CUDA's words, how a kernel is launched, and its dynamic shared memory, as nvcc has them.  The
- * emulator of the tests has a header of the same name, t/emu/gpu/launch.h: which of the two <gpu/launch.h>
- * is, the compiler's -I says. */
+/* launch.h -- launching a kernel and its dynamic shared memory, as nvcc has them.  The emulator of the tests
+ * has its own header of this name, t/emu/gpu/launch.h; the compiler's -I decides which of the two
+ * <gpu/launch.h> is. */
 #ifndef RF_GPU_LAUNCH_H
 #define RF_GPU_LAUNCH_H
 
@@ -10,7 +10,7 @@
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
 
-/* Lets the kernel have more than 48 KB of shared memory. */
+/* Allows the kernel more than 48 KB of shared memory. */
 #define RF_ALLOW(kernel, bytes) \
 	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, \
 	                     (int)(bytes))

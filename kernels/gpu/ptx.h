@@ -1,6 +1,6 @@
-/* ptx.h -- instructions that C++ has no words for, as functions.  The emulator of the tests has a header of
- * the same name with the same functions, t/emu/gpu/ptx.h: which of the two <gpu/ptx.h> is, the compiler's -I
- * says. */
+/* ptx.h -- instructions that C++ has no words for, as functions.  The emulator of the tests has its own
+ * header of this name with the same functions, t/emu/gpu/ptx.h; the compiler's -I decides which of the two
+ * <gpu/ptx.h> is. */
 #ifndef RF_GPU_PTX_H
 #define RF_GPU_PTX_H
 
@@ -9,7 +9,8 @@
 #include <cuda_bf16.h>
 #include <mma.h>
 
-/* Matrix units as the PTX manual defines them.  c (16, 8) += a (16, 16) b (16, 8) */
+/* A product on the matrix units, with fragments as the PTX manual defines them: c (16, 8) += a (16, 16) b
+ * (16, 8) */
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
 	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -18,8 +19,8 @@ static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4]
 	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Four matrices (8, 8) from shared memory, turned on the way or not: lane l names row l % 8 of matrix l / 8,
- * which begins at a multiple of 16 bytes. */
+/* Loads four matrices (8, 8) from shared memory, transposed with TURN.  Lane l passes the address of row
+ * l % 8 of matrix l / 8, a multiple of 16 bytes. */
 template <bool TURN>
 static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bfloat16 *row)
 {
@@ -33,8 +34,8 @@ static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bf
 		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
 }
 
-/* 16 bytes on their way to shared memory; those up to copies_close() are a group, and copies_wait<n> waits
- * for all groups but the last n of this thread. */
+/* Starts to copy 16 bytes to shared memory.  copies_close() makes a group of the copies started so far, and
+ * copies_wait<n>() waits for all groups of this thread but the last n. */
 static __device__ __forceinline__ void copy_16(void *to, const void *from)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -50,8 +51,8 @@ template <int n> static __device__ __forceinline__ void copies_wait()
 	asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 
-/* 2^x, with 0 for a result below 1e-38: as exact as exp2f, which is this instruction and takes care of
- * those. */
+/* 2^x, but 0 where the result is below 1e-38.  Otherwise as exact as exp2f, which is this instruction with
+ * such results handled. */
 static __device__ __forceinline__ float exp2_ftz(float x)
 {
 	float y;

@@ -1,9 +1,9 @@
-/* act.h -- names that a config and a device share. */
+/* act.h -- names that a model's configuration and a device share. */
 #ifndef RF_ACT_H
 #define RF_ACT_H
 
-enum rf_act { RF_ACT_SILU, RF_ACT_RELU, RF_ACT_ELU, RF_ACT_IDENTITY };   /* ELU is elu(x) + 1 */
-/* x / sqrt(sum x^2 + 1e-6), x / sum x */
+enum rf_act { RF_ACT_SILU, RF_ACT_RELU, RF_ACT_ELU, RF_ACT_IDENTITY };   /* ELU: elu(x) + 1 */
+/* L2: x / sqrt(sum x^2 + 1e-6); SUM: x / sum x */
 enum rf_norm { RF_NORM_NONE, RF_NORM_L2, RF_NORM_SUM };
 
 #endif

@@ -1,4 +1,4 @@
-/* ckpt_text.h -- what a run, a checkpoint or a safetensors file holds. */
+/* ckpt_text.h -- the contents of a run, a checkpoint or a safetensors file as text and JSON. */
 #ifndef RF_CKPT_TEXT_H
 #define RF_CKPT_TEXT_H
 
@@ -13,34 +13,35 @@
 
 struct rf_ckpt_text {
 	const char *path;
-	char name[200];           /* of it, for messages */
-	bool is_ckpt;             /* else it is a file of tensors */
+	char name[200];           /* the path as messages show it */
+	bool is_ckpt;             /* false: a file of tensors */
 	struct rf_ckpt *ckpt;
 	struct rf_tensors file;
 	const struct rf_tensors *tensors;
-	struct rf_step *step;     /* of a run, ascending */
+	struct rf_step *step;     /* the steps of a run, ascending */
 	int steps;
-	uint64_t count, bytes;    /* of all tensors; count: of a checkpoint the model's parameters */
+	uint64_t count, bytes;    /* sums over all tensors; count: in a checkpoint, the model's parameters */
 	int name_width;
 };
 
-/* Whether the path is for rf_ckpt_text_open(): a directory, or a file that begins as safetensors does or has
- * its name. */
+/* Whether rf_ckpt_text_open() is for this path: a directory, or a file that is named *.safetensors or begins
+ * like one. */
 bool rf_ckpt_text_is(const char *path);
 enum rf_code rf_ckpt_text_open(struct rf_ckpt_text *x, const char *path, struct rf_err *e);
 void rf_ckpt_text_close(struct rf_ckpt_text *x);
 
-/* Of a tensor's elements, in double, in their order; NaN where the dtype is not one of floats. */
+/* Computes the statistics of a tensor's elements, in double and in their order; NaN if the dtype is not a
+ * floating-point type. */
 enum rf_code rf_ckpt_text_stats(const struct rf_tensor *t, struct rf_stats *out, struct rf_err *e);
-/* That every number is finite, and every byte of a step what its state.json says.  Of a run whose step is
- * removed meanwhile the newest is opened instead. */
+/* Checks that every number is finite, and that every byte of a step is what its state.json says.  If a
+ * trainer removes the step meanwhile, the run's newest step is opened and checked instead. */
 enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e);
 
-/* Everything but the tensors: text of that width; lines of JSON, one for the checkpoint and one for
- * each step. */
+/* Everything but the tensors.  As text: lines of at most `width` columns.  As JSON: one line for the
+ * checkpoint and one for each step. */
 void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p);
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p);
-/* A tensor or a step as a line. */
+/* One tensor or one step as a line; stats: with the statistics of a tensor's elements. */
 void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
                            struct rf_buf *p);
 void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *p);

@@ -1,4 +1,4 @@
-/* dump.h -- files of ours as text, TSV and JSON: streams, runs, checkpoints, safetensors. */
+/* dump.h -- prints the files of rf-tools as text, TSV or JSON: streams, runs, checkpoints, safetensors. */
 #ifndef RF_DUMP_H
 #define RF_DUMP_H
 
@@ -16,29 +16,29 @@ enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TSV };
 
 struct rf_dump {
 	enum rf_dump_form form;
-	bool head;                /* only what the head says; as text or JSON */
-	bool check;               /* only whether all is well, one line for each file */
-	bool quiet;               /* not even that */
+	bool head;                /* print only the head; text or JSON */
+	bool check;               /* print only whether each file is sound, one line per file */
+	bool quiet;               /* with check: do not print that either */
 	struct rf_table_spec table;
-	uint64_t sample, first;   /* rows; 0: all */
+	uint64_t sample, first;   /* numbers of rows (topn.h); 0: all */
 	uint64_t seed;
-	bool no_header;           /* of TSV */
-	bool no_hidden;           /* of JSON: without hidden states and logits */
-	bool no_drain;            /* leave a pipe as soon as nothing more of it is shown */
-	struct rf_record_text show;      /* its tokenizer is found here */
+	bool no_header;           /* TSV without its header line */
+	bool no_hidden;           /* JSON without hidden states and logits */
+	bool no_drain;            /* stop reading a pipe once nothing more of it will be shown */
+	struct rf_record_text show;      /* rf_dump() sets its tokenizer */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
-	const char *tokenizer;    /* its file or directory, or the word `bytes`; NULL: none */
+	const char *tokenizer;    /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
 	uint64_t max_record;
-	struct rf_meter *meter;   /* counts records and bytes as they are read; may be NULL */
+	struct rf_meter *meter;   /* counts the records and bytes read; may be NULL */
 
-	/* Takes text, whole lines; its failure ends the dump. */
+	/* Writes text that consists of whole lines; a failure ends the dump. */
 	enum rf_code (*write)(void *to, const char *text, size_t n, struct rf_err *e);
 	void *to;
 
-	char note[300];           /* out: something the reader should know; "" for nothing */
+	char note[300];           /* out: a remark for the user; "" for none */
 };
 
-/* Dumps the files in order; "-" is standard input.  RF_OK, or the first failure. */
+/* Dumps the files in order; "-" is standard input.  Returns RF_OK or the first failure. */
 enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct rf_err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* record_text.h -- records and heads as text for people. */
+/* record_text.h -- records and stream heads as text for people. */
 #ifndef RF_RECORD_TEXT_H
 #define RF_RECORD_TEXT_H
 
@@ -12,17 +12,18 @@
 struct rf_record_text {
 	struct rf_words words;
 	int width;                /* columns of a line */
-	bool files;               /* there are several: a heading says which */
-	bool colour;              /* the reader is a terminal that knows colours */
+	bool files;               /* there are several files: headings name them */
+	bool colour;              /* the output is a terminal that knows colours */
 };
 
-/* A row's text in three parts: the heading of its record, of its position, and what the row itself
- * says.  *lead and *lead_part are the bytes of the first two, which are left out where the row
- * before had the same. */
+/* Appends a row's text, which has three parts: the heading of its record, the heading of its position, and
+ * the row itself.  *lead and *lead_part become the sizes in bytes of the first two, which the caller leaves
+ * out if the row before it had the same ones. */
 void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum rf_row_kind rows,
                         const struct rf_row *row, size_t *lead, size_t *lead_part);
 
-/* A head's body: what it says of the data, and its history with each stage as a command that can be typed. */
+/* Appends a head's body: what it says of the data, and its history, each stage as a command that can be
+ * typed. */
 void rf_record_text_head(struct rf_buf *p, struct rf_mp body);
 
 #endif

@@ -1,7 +1,7 @@
-/* topn.h -- which rows are shown and in what order: --sample N, --sort, -n N.
+/* topn.h -- which rows are shown, and in what order: --sample N, --sort, -n N.
  *
- * Rows come one after the other; of those that must be held back (a sample, a sorted table) only as many are
- * kept as can still be shown. */
+ * Rows come one after the other.  If they must be held back (a sample, a sorted table), only as many are kept
+ * as can still be shown. */
 #ifndef RF_TOPN_H
 #define RF_TOPN_H
 
@@ -12,39 +12,39 @@
 #include "base/err.h"
 
 struct rf_topn_spec {
-	bool sort;                /* by key, else in the order in which they came */
+	bool sort;                /* sort by key; false: the order in which the rows came */
 	uint64_t sample;          /* rows drawn at random, without replacement; 0: all */
-	uint64_t first;           /* of those that remain; 0: all */
+	uint64_t first;           /* how many of the remaining rows are shown; 0: all */
 };
 
 struct rf_topn_key {
 	double sort;              /* smaller first, NaN last */
-	double draw;              /* the row's random number: the smallest are the sample */
-	uint64_t order;           /* 0, 1, 2, ...: decides between equals */
+	double draw;              /* the row's random number; the smallest ones are the sample */
+	uint64_t order;           /* 0, 1, 2, ...: decides between equal rows */
 };
 
-/* A row that waits: its text, made by who picks it. */
+/* A row that is held back, with the text that the caller made of it. */
 struct rf_topn_row {
 	struct rf_topn_key key;
-	char *text;               /* malloc'd; freed with the pick */
-	uint64_t record, part;    /* what it belongs to, for headings */
-	size_t lead, lead_part, size; /* bytes of heading of the record, of the part, and of it all */
+	char *text;               /* malloc'd; rf_topn frees it */
+	uint64_t record, part;    /* what it belongs to: neighbours may share a heading */
+	size_t lead, lead_part, size; /* bytes of the record's heading, of the part's, of the text */
 };
 
 struct rf_topn {
 	struct rf_topn_spec spec;
-	struct rf_topn_row *row;  /* a heap, the one to go first at the top, until rf_topn_end() */
+	struct rf_topn_row *row;  /* until rf_topn_end() a heap, with the next row to drop on top */
 	size_t n, cap;
 };
 
 void rf_topn_begin(struct rf_topn *p, const struct rf_topn_spec *spec);
-/* Whether rows must be held back at all; if not they can be shown as they come. */
+/* Whether rows must be held back; if not, they can be shown as they come. */
 bool rf_topn_holds(const struct rf_topn *p);
-/* Whether a row with this key has a chance: if not, its text need not be made. */
+/* Whether a row with this key may still be shown; if not, its text need not be made. */
 bool rf_topn_wants(const struct rf_topn *p, const struct rf_topn_key *key);
-/* Takes the row and its text (also when it fails: RF_ENOMEM). */
+/* Keeps the row and owns its text from now on, also if it fails.  Errors: RF_ENOMEM. */
 enum rf_code rf_topn_take(struct rf_topn *p, const struct rf_topn_row *row, struct rf_err *e);
-/* All rows have come: row[0..n-1] are those to show, in order. */
+/* To be called after the last row: row[0..n-1] become the rows to show, in order. */
 void rf_topn_end(struct rf_topn *p);
 void rf_topn_free(struct rf_topn *p);
 

@@ -1,19 +1,20 @@
-/* loop.h -- a run taken through a corpus: one line of the shell and one commit per batch.
+/* loop.h -- trains a run on a corpus: for each batch, one shell command line that makes one commit.
  *
- * Which batch comes next is read from the run itself, which knows how many commits it has; the line reads
- * the weights of exactly that step and tells its trainer at which step it must be.  So after an end at any
- * moment the same words go on with every batch used once and only once, and end at the same bytes.
+ * The run itself says which batch is next: it knows how many commits it has.  The line reads the weights of
+ * exactly that step and tells its trainer which step to expect.  So the loop may be killed at any moment:
+ * started again with the same words, it uses every batch exactly once and ends with the same bytes.
  *
- * A batch is the next `batch` sequences of the data, in an order that is drawn anew for each epoch; what is
- * left over at an epoch's end is less than a batch and waits for the next draw.
+ * A batch is the next `batch` sequences of the data, in an order that is drawn anew for each epoch.
+ * Sequences left over at the end of an epoch, fewer than a batch, are not used in that epoch.
  *
- *     RUN/data/words        what the run was begun by (words.h); from the first commit on it stands
+ *     RUN/data/words        what the run was begun with (words.h); fixed from the first commit on
  *     RUN/data/epoch-0.rf   the data in the order of the epoch
- *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds; which
- *                           commits are the loop's own
- *     RUN/data/after        the number of commits after which `after` ended well, and its microseconds
- *     RUN/data/made         what `make` made, to be known again; RUN/data/making is there while it does
- *     RUN/data/status       how the last loop ended: its exit status and why; not there while one works
+ *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds;
+ *                           it tells the loop's own commits from those of others
+ *     RUN/data/after        the number of commits after which `after` last succeeded, and its microseconds
+ *     RUN/data/made         by what the data that `make` made are recognized
+ *     RUN/data/making       exists while `make` runs
+ *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
  *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)
  *     RUN/streams/          streams that the line keeps */
 #ifndef RF_LOOP_H
@@ -27,29 +28,29 @@
 #include "io/lock.h"
 
 struct rf_loop {
-	/* settings; NULL or 0 where nothing was said */
+	/* settings; NULL or 0: not given */
 	const char *run, *from, *data, *line;
-	const char *make, *after;    /* lines of the shell */
-	const char *words;           /* more text that the run is begun by */
-	int batches, batch;          /* how many in all, sequences of each */
+	const char *make, *after;    /* shell command lines */
+	const char *words;           /* further text that counts as one of the run's words */
+	int batches, batch;          /* batches in all; sequences of a batch */
 	uint64_t seed;
 	bool keep_streams, wait;
 	void (*say)(const struct rf_loop *l, const char *text);
-	void (*advance)(const struct rf_loop *l, const char *text); /* a batch was done: l->done */
-	/* below: loop.c's and loop_begin.c's */
+	void (*advance)(const struct rf_loop *l, const char *text); /* called after each batch: l->done */
+	/* below: for loop.c and loop_begin.c */
 	struct rf_child child;
 	struct rf_lock lock;
-	int64_t at, done;            /* the newest step, and how many commits led to it */
-	uint64_t sequences, hash;    /* of the data */
-	bool measured;               /* they are known */
-	int status;                  /* of the command that failed, or of the signal */
-	char begun_from[4096];       /* what its words say it began from, where --from does not */
-	char path[4096], corpus[4096]; /* the run and the data, such that none is like an option */
+	int64_t at, done;            /* the newest step; the number of commits up to it */
+	uint64_t sequences, hash;    /* of the data: how many there are, and their hash */
+	bool measured;               /* sequences and hash are known */
+	int status;                  /* exit status: of the command that failed, or 128 + the signal */
+	char begun_from[4096];       /* without --from: what the run's words say it began from */
+	char path[4096], corpus[4096]; /* run and data, as paths that cannot be taken for an option */
 };
 #define RF_LOOP_DEFAULTS { .batches = 100, .batch = 128, .lock = RF_LOCK_NONE }
 
-/* Works until so many batches are done, and returns the exit status that says how it ended: 0, the status
- * of the command that failed, 128 + N after signal N, or that of e's code; e says why. */
+/* Works until l->batches batches are done.  Returns the exit status: 0, the status of the command that
+ * failed, 128 + N after signal N, or the one of e's code; e says why. */
 int rf_loop(struct rf_loop *l, struct rf_err *e);
 
 #endif
