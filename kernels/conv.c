@@ -110,7 +110,7 @@ static void fwd_tile(void *arg, int tile, int thread)
 }
 
 /* weight (d, w) -> taps (w, d), in the caller's scratch memory at `to`. */
-static const float *turn(const float *weight, int d, int w, float *to)
+static const float *transpose(const float *weight, int d, int w, float *to)
 {
 	if (!weight)
 		return NULL;
@@ -130,7 +130,7 @@ void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)
 
 	if (!taps)
 		return;
-	a.taps = turn(cpu_f32(d, x->weight), a.d, a.w, taps);
+	a.taps = transpose(cpu_f32(d, x->weight), a.d, a.w, taps);
 	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
 }
 
@@ -256,7 +256,7 @@ void KERNEL(conv_bwd)(struct rf_dev *d, const struct rf_conv_bwd *x)
 	a.part = mem + taps;
 	a.dz = a.part + taps * (size_t)tiles;
 	a.ldz = (size_t)a.d;
-	a.taps = turn(cpu_f32(d, x->weight), a.d, a.w, mem);
+	a.taps = transpose(cpu_f32(d, x->weight), a.d, a.w, mem);
 	cpu_tiles(d, tiles, dz_tile, &a);
 	cpu_tiles(d, (a.rows + (a.w - 1) * a.nb + ROWS_TILE - 1) / ROWS_TILE, dx_tile, &a);
 	for (int c = 0; c < a.d; c++)

@@ -92,18 +92,18 @@ static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
  *
  *     round   rows x cols floats, ld apart, rounded to bf16 (to nearest, ties to even), of cpu_of(d)->rounded
  *             bytes each; in 4 bytes the lower half is 0
- *     turn    transposes b (n, k), rows ldb apart, to (k, n), rows ldt apart
+ *     transpose   b (n, k), rows ldb apart, to (k, n), rows ldt apart
  *     narrow  n floats to bf16
  *     widen   n numbers of bf16 to floats */
 struct cpu_forms {
 	/* rows of `to` lie cpu_rounded_ld() apart */
 	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);
-	void (*turn)(const float *b, int n, int k, int ldb, float *to, int ldt); /* (n, k) to (k, n) */
+	void (*transpose)(const float *b, int n, int k, int ldb, float *to, int ldt); /* (n, k) to (k, n) */
 	void (*narrow)(const float *from, size_t n, uint16_t *to);
 	void (*widen)(const uint16_t *from, size_t n, float *to);
 };
 void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);
-void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to, int ldt);
+void KERNEL(transpose)(const float *b, int n, int k, int ldb, float *to, int ldt);
 void KERNEL(narrow)(const float *from, size_t n, uint16_t *to);
 void KERNEL(widen)(const uint16_t *from, size_t n, float *to);
 extern const struct cpu_forms KERNEL(forms);

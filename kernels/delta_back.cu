@@ -198,9 +198,9 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
                                                 warp_tile<X> &dk)
 {
 	constexpr int L = row_of<X>();
-	const bool own = end < c.cap0, turned = own && c.c + 1 < a.count, /* (VP, KP) */
+	const bool own = end < c.cap0, transposed = own && c.c + 1 < a.count, /* (VP, KP) */
 		   works = w.i0 < c.mp && w.j0 < kw;
-	const float *dS = turned ? NULL
+	const float *dS = transposed ? NULL
 	                  : own  ? a.after + slot_at(a, c.b, c.h)
 	                         : a.dS + slot_at(a, a.cap_slot[end], c.h);
 	float sum = 0;
@@ -210,20 +210,20 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 	for (int v0 = 0; v0 < a.VP; v0 += W) {
 		const int vw = min((int)W, a.VP - v0);
 
-		if (turned)
+		if (transposed)
 			bring(s.z, L, vw, kw, a.N + ((c.i + 1) * a.VP + v0) * a.KP + k0, a.KP);
 		else
 			load(s.z, L, kw, vw, dS + (size_t)k0 * a.V + v0, a.V, a.K - k0, a.V - v0, NULL);
 		load(s.y, L, c.mp, vw, c.u + v0, c.sv, c.m, a.V - v0, s.t.f);
 		copies_wait<0>();
 		__syncthreads();
-		if (works && turned)
+		if (works && transposed)
 			dk.template add<false, false>(vw, s.y + w.i0 * L, L, s.z + w.j0, L);
 		else if (works)
 			dk.template add<false, true>(vw, s.y + w.i0 * L, L, s.z + w.j0 * L, L);
 		if (a.g)
-			each(turned ? vw : kw, turned ? kw : vw, [&](int i, int j) {
-				const int k1 = k0 + (turned ? j : i), v1 = v0 + (turned ? i : j);
+			each(transposed ? vw : kw, transposed ? kw : vw, [&](int i, int j) {
+				const int k1 = k0 + (transposed ? j : i), v1 = v0 + (transposed ? i : j);
 
 				sum += (float)s.z[i * L + j] *
 				       (c.S                      ? (float)c.S[(size_t)v1 * a.KP + k1]

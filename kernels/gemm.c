@@ -139,10 +139,10 @@ static unsigned hash(const void *p, size_t n)
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t desc;
-static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool turned)
+static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool transposed)
 {
 	return dnnl_memory_desc_create_with_strides(md, 2, (dnnl_dims_t){ rows, cols }, t,
-	                                            turned ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
+	                                            transposed ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
 }
 static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
 {
@@ -177,10 +177,10 @@ static dnnl_status_t sum_post_op(dnnl_post_ops_t po)
 #else
 typedef dnnl_memory_desc_t desc;
 typedef const dnnl_memory_desc_t *const_desc;
-static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool turned)
+static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool transposed)
 {
 	return dnnl_memory_desc_init_by_strides(md, 2, (dnnl_dims_t){ rows, cols }, t,
-	                                        turned ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
+	                                        transposed ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
 }
 static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
 {
@@ -397,15 +397,15 @@ static bool narrow(struct rf_dev *d, struct thread *t, const struct cpu_product 
 
 	for (int l = 0, step; l < p->k; l += step) {
 		const float *rows = b_at(p, l, 0);
-		float *turned;
+		float *transposed;
 
 		step = 1;
 		if (p->tb) {
 			step = p->k - l < CPU_DEEP ? p->k - l : CPU_DEEP;
-			if (!(turned = wide(d, t, (size_t)step * n)))
+			if (!(transposed = wide(d, t, (size_t)step * n)))
 				return false;
-			p->forms->turn(rows, p->n, step, p->ldb, turned, p->n);
-			rows = turned;
+			p->forms->transpose(rows, p->n, step, p->ldb, transposed, p->n);
+			rows = transposed;
 		}
 		p->forms->narrow(rows, (size_t)step * n, to + (size_t)l * n);
 	}
@@ -628,7 +628,7 @@ struct laid {
 	const float *from;
 	const struct cpu_forms *forms;
 	int rows, columns, tile, ld;
-	bool turn;               /* the operand is stored as (columns, rows) */
+	bool transpose;          /* the operand is stored as (columns, rows) */
 	size_t apart;            /* from one product to the next, floats */
 };
 
@@ -674,12 +674,12 @@ static void lay_part(void *arg, int t, int thread)
 	int j = t / parts % laid_tiles(x) * x->tile, n = x->columns - j < x->tile ? x->columns - j : x->tile;
 	size_t one = (size_t)(t / parts / laid_tiles(x)), ld = (size_t)x->ld, ldt = (size_t)laid_ld(x, j);
 	const float *from = x->from + one * x->apart +
-	                    (x->turn ? (size_t)j * ld + (size_t)i : (size_t)i * ld + (size_t)j);
+	                    (x->transpose ? (size_t)j * ld + (size_t)i : (size_t)i * ld + (size_t)j);
 	float *to = laid_at(x, one, i, j);
 
 	(void)thread;
-	if (x->turn)
-		x->forms->turn(from, n, m, x->ld, to, (int)ldt);
+	if (x->transpose)
+		x->forms->transpose(from, n, m, x->ld, to, (int)ldt);
 	else
 		for (size_t r = 0; r < (size_t)m; r++)
 			memcpy(to + r * ldt, from + r * ld, (size_t)n * sizeof *to);

@@ -76,12 +76,12 @@ static void head_tile(void *arg, int tile, int thread)
 	const struct head *a = arg;
 	int part = tile % a->parts, last = (part + 1) * PART < a->N ? (part + 1) * PART : a->N;
 	int first = tile / a->parts * a->group, end = first + a->group < a->rows ? first + a->group : a->rows;
-	bool turn = !a->half && a->rows >= 2 * TILE_ROWS;
+	bool transpose = !a->half && a->rows >= 2 * TILE_ROWS;
 	size_t bytes = (size_t)cpu_of(a->dev)->rounded;
 	const int ldt = cpu_apart(TILE_COLS);
 	float *z = rf_cpu_scratch(a->dev, thread,
-	                          (TILE_ROWS * TILE_COLS + (turn ? (size_t)ldt * (size_t)a->d : 0)) * 4);
-	float *turned = z + TILE_ROWS * TILE_COLS;
+	                          (TILE_ROWS * TILE_COLS + (transpose ? (size_t)ldt * (size_t)a->d : 0)) * 4);
+	float *transposed = z + TILE_ROWS * TILE_COLS;
 
 	if (!z)
 		return;
@@ -91,8 +91,8 @@ static void head_tile(void *arg, int tile, int thread)
 		int w = last - j < TILE_COLS ? last - j : TILE_COLS;
 		const float *b = a->w + (size_t)j * (size_t)a->d;
 
-		if (turn)
-			KERNEL(turn)(b, w, a->d, a->d, turned, ldt);
+		if (transpose)
+			KERNEL(transpose)(b, w, a->d, a->d, transposed, ldt);
 		for (int r0 = first; r0 < end; r0 += TILE_ROWS) {
 			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
 			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
@@ -100,15 +100,15 @@ static void head_tile(void *arg, int tile, int thread)
 			struct cpu_product p = { .m = n,
 			                        .n = w,
 			                        .k = a->d,
-			                        .tb = !turn,
+			                        .tb = !transpose,
 			                        .weight = true,
 			                        .forms = &KERNEL(forms),
 			                        .rounded = cpu_of(a->dev)->rounded,
 			                        .a = a->half ? (const void *)(a->half + at * bytes)
 			                                     : a->h + at,
 			                        .lda = lda,
-			                        .b = turn ? turned : b,
-			                        .ldb = turn ? ldt : a->d,
+			                        .b = transpose ? transposed : b,
+			                        .ldb = transpose ? ldt : a->d,
 			                        .c = z,
 			                        .ldc = w };
 

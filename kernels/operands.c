@@ -78,7 +78,7 @@ void KERNEL(round)(struct rf_dev *d, const float *from, int rows, int cols, int 
 	cpu_tiles(d, (rows + ROWS_TILE - 1) / ROWS_TILE, round_tile, &a);
 }
 
-void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to, int ldt)
+void KERNEL(transpose)(const float *b, int n, int k, int ldb, float *to, int ldt)
 {
 	enum { SIDE = 16 };
 	int j = 0;
@@ -94,4 +94,4 @@ void KERNEL(turn)(const float *b, int n, int k, int ldb, float *to, int ldt)
 			to[(size_t)l * (size_t)ldt + (size_t)j] = b[(size_t)j * (size_t)ldb + (size_t)l];
 }
 
-const struct cpu_forms KERNEL(forms) = { KERNEL(round), KERNEL(turn), KERNEL(narrow), KERNEL(widen) };
+const struct cpu_forms KERNEL(forms) = { KERNEL(round), KERNEL(transpose), KERNEL(narrow), KERNEL(widen) };

@@ -16,7 +16,7 @@ struct rope {
 /* c and s = cos and sin of at freq[i] for n frequencies; sign multiplies the sine.  The angle is reduced to
  * [-pi/4, pi/4] in double, since positions are large; in that range the polynomials of Cephes' sinf and cosf
  * are good to 1e-7. */
-static void turns(double at, const double *freq, int n, float sign, float *restrict c, float *restrict s)
+static void angles(double at, const double *freq, int n, float sign, float *restrict c, float *restrict s)
 {
 	const double half_pi = 1.57079632679489661923, round = 6755399441055744; /* 1.5 2^52 */
 
@@ -51,7 +51,7 @@ static void rope_tile(void *arg, int tile, int thread)
 		float *y = cpu_f32(t->d, a->y) + (size_t)row * t->ldy;
 		int at = (past_len ? past_len[row % a->nb] : 0) + a->from + row / a->nb;
 
-		turns(at, t->freq, half, a->inverse ? -1 : 1, c, s);
+		angles(at, t->freq, half, a->inverse ? -1 : 1, c, s);
 		for (int h = 0; h < a->heads; h++, x += a->D, y += a->D) {
 			for (int i = 0; i < half; i += VL) {
 				vf x0 = vget(x, i, half), x1 = vget(x + half, i, half), u = vget(c, i, half),

@@ -21,7 +21,7 @@ enum { THREADS = 256, AHEAD = 4 };
 
 /* cos and sin of a.  The angle is reduced to [-pi/4, pi/4] in double, since positions are large; in that
  * range the polynomials of Cephes' sinf and cosf are good to 1e-7. */
-static __device__ __forceinline__ void turn(double a, float *c, float *s)
+static __device__ __forceinline__ void angle(double a, float *c, float *s)
 {
 	const double half_pi = 1.57079632679489661923, k = rint(a * (1 / half_pi));
 	const float x = (float)(a - k * half_pi), y = x * x;
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 		float *y = a.y + (size_t)row * a.ldy, c, s;
 
 		if (i < a.half) {
-			turn((double)((a.past_len ? a.past_len[row % a.nb] : 0) + a.from + row / a.nb) *
+			angle((double)((a.past_len ? a.past_len[row % a.nb] : 0) + a.from + row / a.nb) *
 			             freq[threadIdx.x],
 			     &c, &s);
 			s *= a.sign;

@@ -19,14 +19,14 @@ static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4]
 	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Loads four matrices (8, 8) from shared memory, transposed with TURN.  Lane l passes the address of row
+/* Loads four matrices (8, 8) from shared memory, transposed with TRANSPOSE.  Lane l passes the address of row
  * l % 8 of matrix l / 8, a multiple of 16 bytes. */
-template <bool TURN>
+template <bool TRANSPOSE>
 static __device__ __forceinline__ void load_four(uint32_t (&x)[4], const __nv_bfloat16 *row)
 {
 	const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
 
-	if (TURN)
+	if (TRANSPOSE)
 		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
 		             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
 	else

@@ -482,7 +482,7 @@ static void test_lact(void)
 	   c.attn.kv_heads == 32 && c.attn.D == 64 && c.attn.rotary == 64 && c.attn.theta == 1e4 &&
 	   c.attn.window == 2048 && !c.attn.qkv_bias && c.lact.heads == 4 && c.lact.D == 512 &&
 	   c.lact.E == 512 && c.lact.chunk == 2048 && c.lact.rank == 0 && c.lact.silu && c.lact.v_silu &&
-	   !c.lact.qk_norm && c.lact.turned && !c.lact.muon && c.lact.momentum && !c.lact.prenorm &&
+	   !c.lact.qk_norm && c.lact.rotated && !c.lact.muon && c.lact.momentum && !c.lact.prenorm &&
 	   c.lact.scale && c.lact.gain == 0.5 && c.initializer_range == 0.006 && c.norm_eps == 1e-6 &&
 	   c.mixer[23] == &rf_mixer_lact && !c.tied && c.eos_count == 1 && c.eos[0] == 2,
 	   "what is not said of LaCT is as its published code has it");
@@ -501,7 +501,7 @@ static void test_lact(void)
 	rf_config_free(&c);
 	read_vector(&c, "lact-options");
 	ok(c.attn.window == 0 && c.attn.qkv_bias && c.lact.E == 8 && c.lact.chunk == 7 && c.lact.rank == 0 &&
-	   c.lact.silu && !c.lact.v_silu && c.lact.qk_norm && !c.lact.turned && c.lact.muon &&
+	   c.lact.silu && !c.lact.v_silu && c.lact.qk_norm && !c.lact.rotated && c.lact.muon &&
 	   !c.lact.momentum && c.lact.prenorm && !c.lact.scale && c.lact.gain == 0.25 &&
 	   c.initializer_range == 0.02, "what is said is read");
 	ok(rf_params_build(&t, &c, false, &e) == RF_OK && t.n == 3 * 18 + 3 &&

@@ -11,9 +11,9 @@ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
 	emu::mma(c, a, b, c, file_, line_);
 }
 
-template <bool TURN> inline void load_four(uint32_t (&x)[4], const __nv_bfloat16 *row, EMU_AT)
+template <bool TRANSPOSE> inline void load_four(uint32_t (&x)[4], const __nv_bfloat16 *row, EMU_AT)
 {
-	emu::ldmatrix(x, row, 4, TURN, file_, line_);
+	emu::ldmatrix(x, row, 4, TRANSPOSE, file_, line_);
 }
 
 inline void copy_16(void *to, const void *from) { emu::copy_16(to, from); }
