@@ -90,11 +90,11 @@ static inline int cpu_apart(int n) { return (n + 31) / 32 * 32 + 16; }
  *
  * The forms in which gemm.c gives operands to oneDNN, made by operands.c:
  *
- *     round   rows x cols floats, ld apart, rounded to bf16 (to nearest, ties to even), of cpu_of(d)->rounded
- *             bytes each; in 4 bytes the lower half is 0
- *     transpose   b (n, k), rows ldb apart, to (k, n), rows ldt apart
- *     narrow  n floats to bf16
- *     widen   n numbers of bf16 to floats */
+ *     round      rows x cols floats, ld apart, rounded to bf16 (to nearest, ties to even), of
+ *                cpu_of(d)->rounded bytes each; in 4 bytes the lower half is 0
+ *     transpose  b (n, k), rows ldb apart, to (k, n), rows ldt apart
+ *     narrow     n floats to bf16
+ *     widen      n numbers of bf16 to floats */
 struct cpu_forms {
 	/* rows of `to` lie cpu_rounded_ld() apart */
 	void (*round)(struct rf_dev *d, const float *from, int rows, int cols, int ld, void *to);

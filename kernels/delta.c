@@ -189,7 +189,7 @@ static void store_state(float *to, int V, const float *from, int K, int VP)
 }
 
 /* Copies rows from .. to - 1 of k to the columns of kt. */
-static void transpose(struct chunk *c, int from, int to)
+static void transpose_keys(struct chunk *c, int from, int to)
 {
 	while (from < to)
 		if (from % BLOCK == 0 && from + BLOCK <= to) {
@@ -412,14 +412,14 @@ static void load_rows(const struct job *a, struct chunk *c, int b, int h, int j0
 	if (before && !c->led) {
 		load(c->k, c->KP, open_rows, a->log.k, a->K, a->G, kh, 1, 0, ls * C);
 		load(c->u, c->VP, open_rows, a->log.u, a->V, a->H, h, 1, 0, ls * C);
-		transpose(c, 0, open_rows);
+		transpose_keys(c, 0, open_rows);
 		for (int i = 0; c->decay && i < open_rows; i++)
 			c->g[i] = a->log.g[place(1, a->H, h, 1, 0, ls * C + i)];
 	}
 	c->led = before > 0;
 	load(c->k + before * c->KP, c->KP, c->m - before, a->k, a->K, a->G, kh, a->nb, b, own);
 	clear(c->k, c->KP, c->m, m4);
-	transpose(c, before, c->m);
+	transpose_keys(c, before, c->m);
 	load(c->u + before * c->VP, c->VP, c->known - before, a->u, a->V, a->H, h, a->nb, b, own);
 	for (int i = before; c->decay && i < c->m; i++)
 		c->g[i] = a->g[place(1, a->H, h, a->nb, b, own + i - before)];

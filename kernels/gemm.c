@@ -141,8 +141,10 @@ static unsigned hash(const void *p, size_t n)
 typedef dnnl_memory_desc_t desc;
 static dnnl_status_t strided(desc *md, int rows, int cols, dnnl_data_type_t t, int ld, bool transposed)
 {
+	const dnnl_dims_t along_columns = { 1, ld }, along_rows = { ld, 1 };
+
 	return dnnl_memory_desc_create_with_strides(md, 2, (dnnl_dims_t){ rows, cols }, t,
-	                                            transposed ? (dnnl_dims_t){ 1, ld } : (dnnl_dims_t){ ld, 1 });
+	                                            transposed ? along_columns : along_rows);
 }
 static dnnl_status_t any_form(desc *md, int rows, int cols, dnnl_data_type_t t)
 {

@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "stream/stream.h"
 #include "text/sequences.h"
 #include "text/text.h"
@@ -80,7 +80,7 @@ int main(int argc, char *argv[])
 	int files = rf_cli_parse(&cli, argc, argv);
 
 	for (int i = 1; i <= files; i++)
-		if (output && rf_disk_same(output, argv[i]))
+		if (output && rf_file_same(output, argv[i]))
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
 	if (texts.prompt_key)
 		rf_cli_without(text_opts, "text-key", "cannot be combined with --prompt-key");

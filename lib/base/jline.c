@@ -3,38 +3,38 @@
 #include <math.h>
 
 #include "base/jline.h"
-#include "base/page.h"
+#include "base/print.h"
 
 static void name_of(struct rf_buf *b, const char *name)
 {
 	if (!b->failed)
-		rf_page_printf(b, "%s\"%s\":", b->p[b->n - 1] == '{' ? "" : ",", name);
+		rf_print(b, "%s\"%s\":", b->p[b->n - 1] == '{' ? "" : ",", name);
 }
 
 void rf_jline_begin(struct rf_buf *b)
 {
-	rf_page_puts(b, "{");
+	rf_print_text(b, "{");
 }
 
 void rf_jline_bool(struct rf_buf *b, const char *name, bool v)
 {
 	name_of(b, name);
-	rf_page_puts(b, v ? "true" : "false");
+	rf_print_text(b, v ? "true" : "false");
 }
 
 void rf_jline_int(struct rf_buf *b, const char *name, int64_t v)
 {
 	name_of(b, name);
-	rf_page_printf(b, "%" PRId64, v);
+	rf_print(b, "%" PRId64, v);
 }
 
 void rf_jline_real(struct rf_buf *b, const char *name, double v)
 {
 	name_of(b, name);
-	rf_page_printf(b, isfinite(v) ? "%.9g" : "null", v);
+	rf_print(b, isfinite(v) ? "%.9g" : "null", v);
 }
 
 void rf_jline_end(struct rf_buf *b)
 {
-	rf_page_puts(b, "}\n");
+	rf_print_text(b, "}\n");
 }

@@ -11,7 +11,7 @@
 
 #include "base/half.h"
 #include "ckpt/ckpt_internal.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
@@ -284,10 +284,10 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 	int64_t size;
 	struct stat st;
 
-	if (!rf_disk_plain(name) || !get_count(json_object_get(entry, "size"), &size)
+	if (!rf_file_plain(name) || !get_count(json_object_get(entry, "size"), &size)
 	    || !get_hash(json_object_get(entry, "xxh64"), want))
 		return rf_fail(e, RF_EMODEL, "its list of files is malformed");
-	if ((rc = rf_disk_join(path, dir, name, e)) != RF_OK)
+	if ((rc = rf_file_join(path, dir, name, e)) != RF_OK)
 		return rc;
 	if (stat(path, &st) < 0)
 		return rf_fail(e, RF_EMODEL, "'%s': %s", name, strerror(errno));
@@ -297,7 +297,7 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 		               (long long)size);
 	if (tensors && !all)
 		return RF_OK;
-	if ((rc = rf_disk_hash_file(path, is, e)) != RF_OK)
+	if ((rc = rf_file_hash_file(path, is, e)) != RF_OK)
 		return rc;
 	if (strcmp(is, want))
 		return rf_fail(e, RF_EMODEL, "'%s' has been changed: its hash is %s instead of %s", name, is,
@@ -329,7 +329,7 @@ bool rf_state_hash(const json_t *root, char hex[17])
 	json_object_del(bare, "xxh64");
 	text = json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS);
 	if (text)
-		rf_disk_hash(text, strlen(text), hex);
+		rf_file_hash(text, strlen(text), hex);
 	free(text);
 	json_decref(bare);
 	return text != NULL;
@@ -391,8 +391,8 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 	json_t *root;
 	size_t n;
 
-	if ((rc = rf_disk_join(path, c->dir, "state.json", e)) != RF_OK
-	    || (rc = rf_disk_read(path, RF_MOST_STATE, &text, &n, e)) != RF_OK)
+	if ((rc = rf_file_join(path, c->dir, "state.json", e)) != RF_OK
+	    || (rc = rf_file_read(path, RF_MOST_STATE, &text, &n, e)) != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, 4, e);
 	free(text);
@@ -431,7 +431,7 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	c->in_run = rc == RF_OK;
 	if (rc != RF_OK && rc != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_disk_join(path, c->dir, "config.json", e)) != RF_OK ||
+	if ((rc = rf_file_join(path, c->dir, "config.json", e)) != RF_OK ||
 	    (rc = read_config(c, path, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
@@ -465,7 +465,7 @@ static enum rf_code find_dir(const char *path, char dir[4096], bool *of_run, cha
 	if (!S_ISDIR(st.st_mode))
 		return rf_fail(e, RF_EMODEL,
 		               "%s: not a directory (a checkpoint is a directory with config.json)", path);
-	if ((rc = rf_disk_join(file, path, "config.json", e)) != RF_OK)
+	if ((rc = rf_file_join(file, path, "config.json", e)) != RF_OK)
 		return rc;
 	if (stat(file, &st) == 0) {
 		strcpy(dir, path);
@@ -626,7 +626,7 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 
 	if (!c->in_run)
 		return RF_OK;
-	if ((rc = rf_disk_hash_file(path, is, e)) == RF_OK && strcmp(is, c->moments))
+	if ((rc = rf_file_hash_file(path, is, e)) == RF_OK && strcmp(is, c->moments))
 		rc = rf_fail(e, RF_EMODEL,
 		             "the optimizer state has been changed: its hash is %s, but state.json says %s",
 		             is,
@@ -647,7 +647,7 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, co
 		memset(m, 0, c->params.total * sizeof *m);
 		memset(v, 0, c->params.total * sizeof *v);
 	}
-	if ((rc = rf_disk_join(path, c->dir, "optim.safetensors", e)) != RF_OK)
+	if ((rc = rf_file_join(path, c->dir, "optim.safetensors", e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open(&t, path, e)) != RF_OK)
 		return rc == RF_ENOINPUT ? RF_OK : rc;

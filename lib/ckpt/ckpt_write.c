@@ -11,7 +11,7 @@
 
 #include "base/half.h"
 #include "ckpt/ckpt_internal.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/tempfile.h"
 #include "text/tokenizer.h"
@@ -100,7 +100,7 @@ enum rf_code rf_ckpt_contents_hash(const struct rf_ckpt_contents *p, char weight
 static enum rf_code create(struct writer *w, struct rf_tempfile *f, const char *name, struct rf_err *e)
 {
 	char path[4096];
-	enum rf_code rc = rf_disk_join(path, w->dir, name, e);
+	enum rf_code rc = rf_file_join(path, w->dir, name, e);
 
 	return rc == RF_OK ? rf_tempfile_create(f, path, w->p->stop, e) : rc;
 }
@@ -152,13 +152,13 @@ static enum rf_code copy_file(struct writer *w, const char *from, const char *na
 	uint64_t size;
 	int fd;
 
-	if ((rc = rf_disk_join(path, from, name, e)) != RF_OK ||
-	    (rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
+	if ((rc = rf_file_join(path, from, name, e)) != RF_OK ||
+	    (rc = rf_file_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if ((rc = create(w, &f, name, e)) == RF_OK) {
 		for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
 			size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
-			if ((rc = rf_disk_pread(fd, buf, n, at, e)) == RF_OK)
+			if ((rc = rf_file_pread(fd, buf, n, at, e)) == RF_OK)
 				rc = rf_tempfile_write(&f, buf, n, e);
 			else
 				rf_blame(e, "%s", path);
@@ -194,9 +194,9 @@ static bool of_checkpoint(const char *dir, const char *path)
 {
 	char folder[4096];
 
-	return rf_disk_inside(path, dir) ||
+	return rf_file_inside(path, dir) ||
 	       (snprintf(folder, sizeof folder, "%s/../../blobs", dir) < (int)sizeof folder &&
-	        rf_disk_inside(path, folder));
+	        rf_file_inside(path, folder));
 }
 
 #define MOST_CARRIED (INT64_C(1) << 30) /* bytes */
@@ -235,8 +235,8 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 		char path[4096];
 		struct stat st;
 
-		if (rc == RF_OK && rf_disk_plain(list[i]->d_name) && !stale(list[i]->d_name)
-		    && (rc = rf_disk_join(path, dir, list[i]->d_name, e)) == RF_OK
+		if (rc == RF_OK && rf_file_plain(list[i]->d_name) && !stale(list[i]->d_name)
+		    && (rc = rf_file_join(path, dir, list[i]->d_name, e)) == RF_OK
 		    && (rc = look_at(dir, path, &st, &regular, e)) == RF_OK && regular)
 			rc = f(arg, dir, list[i]->d_name, &st, e);
 		free(list[i]);
@@ -415,7 +415,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	uint64_t want = rf_ckpt_contents_bytes(p), room;
 	enum rf_code rc;
 
-	if ((rc = rf_disk_free(w->dir, &room, e)) != RF_OK)
+	if ((rc = rf_file_space(w->dir, &room, e)) != RF_OK)
 		return rc;
 	if (room < want)
 		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, but only %llu are free", w->dir,
@@ -430,7 +430,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 		return rc;
 	if (p->state && (rc = write_state(w, e)) != RF_OK)
 		return rc;
-	return rf_disk_sync_dir(w->dir, e);
+	return rf_file_sync_dir(w->dir, e);
 }
 
 enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
@@ -444,7 +444,7 @@ enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char
 	if (mkdir(dir, 0777) < 0)
 		rc = rf_fail(e, RF_EIO, "%s: create: %s", dir, strerror(errno));
 	else if ((rc = write_all(&w, e)) != RF_OK)
-		rf_disk_remove(dir, NULL);
+		rf_file_remove(dir, NULL);
 	if (rc == RF_OK && weights)
 		strcpy(weights, w.weights);
 	if (rc == RF_OK && moments) {
@@ -469,7 +469,7 @@ static enum rf_code write_new(const struct rf_ckpt_contents *p, const char *dir,
 		return rc;
 	if (lstat(dir, &st) == 0)
 		return rf_fail(e, RF_EUSAGE, "%s: exists already", dir);
-	if ((rc = rf_disk_can_write(dir, false, e)) != RF_OK ||
+	if ((rc = rf_file_can_write(dir, false, e)) != RF_OK ||
 	    (rc = rf_ckpt_contents_write(p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
 	return rf_tempfile_publish(temp, dir, p->stop, e);

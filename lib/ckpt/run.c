@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt_internal.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/tempfile.h"
 
 /* ---- what is in a run ---------------------------------------------------------------------- */
@@ -36,8 +36,8 @@ static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
 		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {
 		if (rc == RF_OK && is_temporary(list[i]->d_name)
-		    && (rc = rf_disk_join(name, path, list[i]->d_name, e)) == RF_OK)
-			rc = rf_disk_remove(name, e);
+		    && (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK)
+			rc = rf_file_remove(name, e);
 		free(list[i]);
 	}
 	free(list);
@@ -51,7 +51,7 @@ static enum rf_code point_latest(const char *path, int64_t step, struct rf_err *
 	enum rf_code rc;
 
 	rf_step_name(name, step);
-	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK ||
+	if ((rc = rf_file_join(latest, path, "latest", e)) != RF_OK ||
 	    (rc = rf_tempfile_name(temp, latest, e)) != RF_OK)
 		return rc;
 	if (symlink(name, temp) < 0)
@@ -65,7 +65,7 @@ static enum rf_code repair_latest(const char *path, int64_t newest, struct rf_er
 	enum rf_code rc;
 
 	rf_step_name(name, newest);
-	if ((rc = rf_disk_join(latest, path, "latest", e)) != RF_OK)
+	if ((rc = rf_file_join(latest, path, "latest", e)) != RF_OK)
 		return rc;
 	if (readlink(latest, target, sizeof target - 1) >= 0 && !strcmp(target, name))
 		return RF_OK;
@@ -79,11 +79,11 @@ enum rf_code rf_run_lock(const char *run, int *lock, struct rf_err *e)
 	char path[4096];
 	enum rf_code rc;
 
-	if ((rc = rf_disk_join(path, run, ".lock", e)) != RF_OK)
+	if ((rc = rf_file_join(path, run, ".lock", e)) != RF_OK)
 		return rc;
 	if ((*lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	if ((rc = rf_disk_lock(*lock, path, e)) == RF_OK)
+	if ((rc = rf_file_lock(*lock, path, e)) == RF_OK)
 		return RF_OK;
 	if (rc == RF_EBUSY)
 		rf_fail(e, RF_EBUSY,
@@ -121,7 +121,7 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 			"%s: not a directory (a run is a directory); start a run with: rf-init --from "
 			"CHECKPOINT RUN",
 			path);
-	if ((rc = rf_disk_join(config, path, "config.json", e)) != RF_OK)
+	if ((rc = rf_file_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
 	strcpy(r->path, path);
 	if (stat(config, &st) == 0 && (n = rf_run_of_step(path)))
@@ -143,8 +143,8 @@ static enum rf_code open_newest(struct rf_run *r, int64_t newest, struct rf_err 
 	struct stat st;
 
 	rf_step_name(name, newest);
-	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK ||
-	    (rc = rf_disk_join(state, dir, "state.json", e)) != RF_OK)
+	if ((rc = rf_file_join(dir, r->path, name, e)) != RF_OK ||
+	    (rc = rf_file_join(state, dir, "state.json", e)) != RF_OK)
 		return rc;
 	if (stat(state, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return rf_fail(e, RF_EMODEL,
@@ -228,13 +228,13 @@ static enum rf_code prune(const char *path, int keep, int keep_every, struct rf_
 		if (keep_every && steps[i] % keep_every == 0)
 			continue;
 		rf_step_name(name, steps[i]);
-		if ((rc = rf_disk_join(step, path, name, e)) != RF_OK ||
+		if ((rc = rf_file_join(step, path, name, e)) != RF_OK ||
 		    (rc = rf_tempfile_name(temp, step, e)) != RF_OK)
 			break;
 		if (rename(step, temp) == 0)
-			rc = rf_disk_remove(temp, e);
+			rc = rf_file_remove(temp, e);
 		else if (errno == EXDEV)
-			rc = rf_disk_remove(step, e);
+			rc = rf_file_remove(step, e);
 		else
 			rc = rf_fail(e, RF_EIO, "%s: rename: %s", step, strerror(errno));
 	}
@@ -277,7 +277,7 @@ static void look_around(struct rf_run *r, const struct rf_commit *c, uint64_t by
 	*r->warning = 0;
 	if (prune(r->path, c->keep, c->keep_every, &e) != RF_OK)
 		snprintf(r->warning, sizeof r->warning, "old steps could not be removed: %.200s", e.msg);
-	else if (rf_disk_free(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
+	else if (rf_file_space(r->path, &room, NULL) == RF_OK && room / 3 < bytes)
 		snprintf(r->warning, sizeof r->warning,
 		         "the disk is nearly full: %llu bytes are free, and a step needs %llu",
 		         (unsigned long long)room, (unsigned long long)bytes);
@@ -294,7 +294,7 @@ enum rf_code rf_run_can_commit(const struct rf_run *r, struct rf_err *e)
 
 	if (access(r->path, W_OK | X_OK))
 		return rf_fail(e, RF_EIO, "%s: no step can be written there: %s", r->path, strerror(errno));
-	if ((rc = rf_disk_free(r->path, &room, e)) == RF_OK && room < want)
+	if ((rc = rf_file_space(r->path, &room, e)) == RF_OK && room < want)
 		rc = rf_fail(e, RF_EIO, "%s: a step needs %llu bytes, but only %llu are free", r->path,
 		             (unsigned long long)want, (unsigned long long)room);
 	return rc;
@@ -323,7 +323,7 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	s.data_next = c->data_hash ? c->data_next : r->at.data_next;
 
 	rf_step_name(name, c->step);
-	if ((rc = rf_disk_join(dir, r->path, name, e)) != RF_OK ||
+	if ((rc = rf_file_join(dir, r->path, name, e)) != RF_OK ||
 	    (rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
 		return rc;
 	bytes = rf_ckpt_contents_bytes(&p);
@@ -377,7 +377,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 
 	rf_step_name(name, 0);
 	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK
-	    || (rc = rf_disk_join(step, temp, name, e)) != RF_OK)
+	    || (rc = rf_file_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc(from->params.total * sizeof *flat)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir,
@@ -390,7 +390,7 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 		    (rc = point_latest(temp, 0, e)) == RF_OK)
 			rc = rf_tempfile_publish(temp, run, stop, e);
 		else
-			rf_disk_remove(temp, NULL);
+			rf_file_remove(temp, NULL);
 	}
 	free(flat);
 	return rc;

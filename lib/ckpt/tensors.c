@@ -12,7 +12,7 @@
 
 #include "base/half.h"
 #include "ckpt/tensors.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/tempfile.h"
 
@@ -261,17 +261,17 @@ static enum rf_code open_shard(struct rf_tensors *out, struct shard *s, const ch
 	enum rf_code rc;
 	uint64_t size, n;
 
-	if ((rc = rf_disk_open(path, &s->fd, &size, e)) != RF_OK)
+	if ((rc = rf_file_open(path, &s->fd, &size, e)) != RF_OK)
 		return rc;
 	if (size < 8 || size > SIZE_MAX / 2)
 		rc = rf_fail(e, RF_EMODEL, "truncated: the file has only %llu bytes",
 		             (unsigned long long)size);
-	else if ((rc = rf_disk_pread(s->fd, b, 8, 0, e)) != RF_OK ||
+	else if ((rc = rf_file_pread(s->fd, b, 8, 0, e)) != RF_OK ||
 	         (rc = header_length(b, size, &n, e)) != RF_OK)
 		;
 	else if (!(text = malloc((size_t)n + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	else if ((rc = rf_disk_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
+	else if ((rc = rf_file_pread(s->fd, text, (size_t)n, 8, e)) == RF_OK)
 		rc = read_header(out, s, text, (size_t)n, 8 + n, size - 8 - n, e);
 	free(text);
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
@@ -305,7 +305,7 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 	if (!order)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
-		if (!json_is_string(v) || !rf_disk_plain(json_string_value(v))) {
+		if (!json_is_string(v) || !rf_file_plain(json_string_value(v))) {
 			rc = rf_fail(e, RF_EMODEL, "the file of '%s' is not a plain file name",
 			             rf_quote(q, sizeof q, name, strlen(name)));
 			break;
@@ -324,7 +324,7 @@ static enum rf_code open_shards(struct rf_tensors *out, const char *dir, const j
 	json_object_foreach(order, file, v) {
 		int first = out->n;
 
-		if ((rc = rf_disk_join(path, dir, file, e)) == RF_OK)
+		if ((rc = rf_file_join(path, dir, file, e)) == RF_OK)
 			rc = open_shard(out, &f->s[i++], path, e);
 		if (rc == RF_ENOINPUT)
 			rc = rf_fail(e, RF_EMODEL, "%s: the index lists this file, but it does not exist",
@@ -359,13 +359,13 @@ enum rf_code rf_tensors_open_dir(struct rf_tensors *out, const char *dir, struct
 	size_t n;
 
 	*out = (struct rf_tensors){ .t = NULL };
-	if ((rc = rf_disk_join(path, dir, "model.safetensors", e)) != RF_OK)
+	if ((rc = rf_file_join(path, dir, "model.safetensors", e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open(out, path, e)) != RF_ENOINPUT)
 		return rc;
-	if ((rc = rf_disk_join(path, dir, "model.safetensors.index.json", e)) != RF_OK)
+	if ((rc = rf_file_join(path, dir, "model.safetensors.index.json", e)) != RF_OK)
 		return rc;
-	if ((rc = rf_disk_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
+	if ((rc = rf_file_read(path, MAX_HEADER, &text, &n, e)) == RF_ENOINPUT)
 		return rf_fail(e, RF_ENOINPUT,
 		               "%s: neither model.safetensors nor model.safetensors.index.json exists here",
 		               dir);
@@ -430,7 +430,7 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 		memcpy(out, (const char *)t->data + from, n);
 		return RF_OK;
 	}
-	if (rf_disk_pread(*t->fd, out, n, t->at + from, e) == RF_OK)
+	if (rf_file_pread(*t->fd, out, n, t->at + from, e) == RF_OK)
 		return RF_OK;
 	return rf_blame(e, "'%s'", rf_quote(q, sizeof q, t->name, strlen(t->name)));
 }

@@ -276,9 +276,9 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 		struct rf_buf item = { 0 };
 
 		if (value) {
-			rf_page_safe(&item, key, strlen(key), false);
-			rf_page_puts(&item, " ");
-			rf_page_safe(&item, value, strlen(value), false);
+			rf_print_safe(&item, key, strlen(key), false);
+			rf_print_text(&item, " ");
+			rf_print_safe(&item, value, strlen(value), false);
 			rf_flow_item(&f, item.p, item.n, NULL);
 		}
 		p->failed |= item.failed;
@@ -291,7 +291,7 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 
 static void write_step(const struct rf_step *s, struct rf_buf *p)
 {
-	rf_page_printf(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step,
+	rf_print(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step,
 	               (long long)s->commits, s->weights, (unsigned long long)s->bytes);
 }
 
@@ -300,40 +300,40 @@ void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p
 	const struct rf_ckpt *c = x->ckpt;
 
 	if (x->is_ckpt) {
-		rf_page_printf(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type,
+		rf_print(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type,
 		               (unsigned long long)x->count,
 		               c->tied ? "the head is the embedding" : "with a head of its own");
-		rf_page_printf(p, "%-*s%s\n%-*s%s\n", LABEL, "weights", c->weights, LABEL, "arch", c->arch);
+		rf_print(p, "%-*s%s\n%-*s%s\n", LABEL, "weights", c->weights, LABEL, "arch", c->arch);
 		if (*c->tokenizer)
-			rf_page_printf(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
+			rf_print(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
 		if (c->in_run)
-			rf_page_printf(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
+			rf_print(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
 			               LABEL, "commits", (long long)c->commits);
 		if (*c->data_hash)
-			rf_page_printf(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash,
+			rf_print(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash,
 			               (long long)c->data_next);
 		if (*c->warning) {
-			rf_page_printf(p, "%-*s", LABEL, "warning");
-			rf_page_safe(p, c->warning, strlen(c->warning), false);
-			rf_page_puts(p, "\n");
+			rf_print(p, "%-*s", LABEL, "warning");
+			rf_print_safe(p, c->warning, strlen(c->warning), false);
+			rf_print_text(p, "\n");
 		}
 		write_config(c->cfg.text, width, p);
 	}
 	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
-		rf_page_printf(p, "%-*s", LABEL, "of weights");
-		rf_page_safe(p, rf_tensors_meta(&x->file, "weights"),
+		rf_print(p, "%-*s", LABEL, "of weights");
+		rf_print_safe(p, rf_tensors_meta(&x->file, "weights"),
 		             strlen(rf_tensors_meta(&x->file, "weights")), false);
-		rf_page_puts(p, "\n");
+		rf_print_text(p, "\n");
 	}
 	for (int i = 0; i < x->steps; i++) {
-		rf_page_printf(p, "%-*s", LABEL, i ? "" : "steps");
+		rf_print(p, "%-*s", LABEL, i ? "" : "steps");
 		write_step(&x->step[i], p);
 	}
-	rf_page_printf(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
+	rf_print(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
 	               (unsigned long long)x->bytes);
 	if (!x->is_ckpt)
-		rf_page_printf(p, ", %llu elements", (unsigned long long)x->count);
-	rf_page_puts(p, "\n");
+		rf_print(p, ", %llu elements", (unsigned long long)x->count);
+	rf_print_text(p, "\n");
 }
 
 void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
@@ -347,22 +347,22 @@ void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *ro
 		write_step(row->step, p);
 		return;
 	}
-	rf_page_puts(p, "  ");
-	rf_page_safe(p, t->name, strlen(t->name), false);
+	rf_print_text(p, "  ");
+	rf_print_safe(p, t->name, strlen(t->name), false);
 	w = rf_columns(t->name, strlen(t->name));
-	rf_page_fill(p, ' ', (size_t)(x->name_width > w ? x->name_width - w : 0));
-	rf_page_printf(p, "  %-4s  ", rf_dtype_name(t->dtype));
+	rf_print_fill(p, ' ', (size_t)(x->name_width > w ? x->name_width - w : 0));
+	rf_print(p, "  %-4s  ", rf_dtype_name(t->dtype));
 	at = p->n;
 	rf_table_shape(t, p);
-	rf_page_fill(p, ' ', p->n - at < 14 ? 14 - (p->n - at) : 0);
-	rf_page_printf(p, "  %12llu bytes", (unsigned long long)t->bytes);
+	rf_print_fill(p, ' ', p->n - at < 14 ? 14 - (p->n - at) : 0);
+	rf_print(p, "  %12llu bytes", (unsigned long long)t->bytes);
 	if (stats)
-		rf_page_printf(p, "  min %-11.4g  max %-11.4g  mean %-11.4g  std %-11.4g  norm %.6g",
+		rf_print(p, "  min %-11.4g  max %-11.4g  mean %-11.4g  std %-11.4g  norm %.6g",
 		               row->stats.min, row->stats.max, row->stats.mean, row->stats.std,
 		               row->stats.norm);
 	if (stats && row->stats.nonfinite)
-		rf_page_printf(p, "  NOT FINITE: %llu", (unsigned long long)row->stats.nonfinite);
-	rf_page_puts(p, "\n");
+		rf_print(p, "  NOT FINITE: %llu", (unsigned long long)row->stats.nonfinite);
+	rf_print_text(p, "\n");
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -372,8 +372,8 @@ static void write_json(json_t *o, struct rf_buf *p)
 	char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
 	if (text) {
-		rf_page_json(p, text);
-		rf_page_puts(p, "\n");
+		rf_print_json(p, text);
+		rf_print_text(p, "\n");
 	} else {
 		p->failed = true;
 	}

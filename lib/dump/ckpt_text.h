@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/page.h"
+#include "base/print.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/tensors.h"
 #include "dump/table.h"

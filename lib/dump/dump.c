@@ -61,7 +61,7 @@ static enum rf_code flush(struct job *j, struct rf_err *e)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	else if (j->page.n)
 		rc = j->d->write(j->d->to, (char *)j->page.p, j->page.n, e);
-	rf_page_clear(&j->page);
+	rf_print_clear(&j->page);
 	return rc;
 }
 
@@ -72,7 +72,7 @@ static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf
 	size_t skip = !same ? 0 : row->lead + (j->part == row->part ? row->lead_part : 0);
 
 	if (row->lead && !same && j->shown)
-		rf_page_puts(&j->page, "\n");
+		rf_print_text(&j->page, "\n");
 	rf_buf_add(&j->page, row->text + skip, row->size - skip);
 	j->record = row->record;
 	j->part = row->part;
@@ -91,9 +91,9 @@ static void title(struct job *j, const char *path)
 {
 	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
 		return;
-	rf_page_puts(&j->page, j->file ? "\n==> " : "==> ");
-	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
-	rf_page_puts(&j->page, " <==\n");
+	rf_print_text(&j->page, j->file ? "\n==> " : "==> ");
+	rf_print_safe(&j->page, name_of(path), strlen(name_of(path)), false);
+	rf_print_text(&j->page, " <==\n");
 }
 
 static bool done(const struct job *j)
@@ -152,7 +152,7 @@ static enum rf_code pass(struct job *j, struct rf_topn_row *row, struct rf_err *
 		memcpy(row->text, j->text.p, row->size);
 		rc = rf_topn_take(&j->pick, row, e);
 	}
-	rf_page_clear(&j->text);
+	rf_print_clear(&j->text);
 	return rc;
 }
 
@@ -360,7 +360,7 @@ static enum rf_code offer_message(struct job *j, struct rf_record *rec, uint64_t
 	if ((rc = to_json(j, msg, size, &line, &len, e)) != RF_OK)
 		return rc;
 	rf_buf_add(&j->text, line, len);
-	rf_page_puts(&j->text, "\n");
+	rf_print_text(&j->text, "\n");
 	free(line);
 	return pass(j, &p, e);
 }
@@ -374,7 +374,7 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 	if (rc != RF_OK)
 		return rc;
 	rf_buf_add(&j->page, line, len);
-	rf_page_puts(&j->page, "\n");
+	rf_print_text(&j->page, "\n");
 	free(line);
 	return RF_OK;
 }
@@ -523,7 +523,7 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 		                      (unsigned long long)rf_ids_first(&ids, id));
 	rf_ids_free(&ids);
 	n = rf_in_count(in);
-	rf_page_printf(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n,
+	rf_print(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n,
 	               n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
 	return rc;
 }
@@ -536,7 +536,7 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	rc = rf_ckpt_text_check(&x, e);
-	rf_page_printf(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
+	rf_print(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
 	               x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
 	rf_ckpt_text_close(&x);
 	return rc;
@@ -547,7 +547,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 	struct rf_in *in;
 	enum rf_code rc;
 
-	rf_page_safe(&j->page, name_of(path), strlen(name_of(path)), false);
+	rf_print_safe(&j->page, name_of(path), strlen(name_of(path)), false);
 	if (strcmp(path, "-") && rf_ckpt_text_is(path)) {
 		rc = check_inspected(j, path, e);
 	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
@@ -556,7 +556,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 		rf_in_close(in);
 	}
 	if (rc != RF_OK || j->d->quiet)
-		rf_page_clear(&j->page);
+		rf_print_clear(&j->page);
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 

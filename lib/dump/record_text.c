@@ -34,9 +34,9 @@ static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct r
 		n = tail ? rf_columns_tail(t, n, columns - 3) : rf_columns_head(t, n, columns - 3);
 		t += tail ? text->n - n : 0;
 	}
-	rf_page_printf(p, "%s%s", q, cut && tail ? "..." : "");
+	rf_print(p, "%s%s", q, cut && tail ? "..." : "");
 	rf_buf_add(p, t, n);
-	rf_page_printf(p, "%s%s", cut && !tail ? "..." : "", q);
+	rf_print(p, "%s%s", cut && !tail ? "..." : "", q);
 	p->failed |= text->failed;
 }
 
@@ -47,7 +47,7 @@ static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct 
 	int columns = s->width - LABEL - 4;
 	size_t left = text->n;
 
-	rf_page_puts(p, q);
+	rf_print_text(p, q);
 	for (int line = 0; left; line++) {
 		size_t n = line == TEXT_LINES ? 0 : rf_columns_head(t, left, columns);
 		if (!n) {
@@ -57,11 +57,11 @@ static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct 
 		rf_buf_add(p, t, n);
 		t += n;
 		if (left -= n) {
-			rf_page_puts(p, "\n");
-			rf_page_fill(p, ' ', LABEL);
+			rf_print_text(p, "\n");
+			rf_print_fill(p, ' ', LABEL);
 		}
 	}
-	rf_page_printf(p, more ? "...%s\n" : "%s\n", q);
+	rf_print(p, more ? "...%s\n" : "%s\n", q);
 	p->failed |= text->failed;
 }
 
@@ -70,15 +70,15 @@ static void item_text(struct rf_flow *f, const char *name, const char *value, co
 	int most = f->width - 20 < CUT ? f->width - 20 : CUT;
 	struct rf_buf safe = { 0 }, item = { 0 };
 
-	rf_page_safe(&safe, value, strlen(value), true);
-	rf_page_printf(&item, *name ? "%s \"" : "%s\"", name);
+	rf_print_safe(&safe, value, strlen(value), true);
+	rf_print(&item, *name ? "%s \"" : "%s\"", name);
 	if (rf_columns(safe.p, safe.n) > most) {
 		rf_buf_add(&item, safe.p, rf_columns_head(safe.p, safe.n, most - 3));
-		rf_page_puts(&item, "...");
+		rf_print_text(&item, "...");
 	} else {
 		rf_buf_add(&item, safe.p, safe.n);
 	}
-	rf_page_puts(&item, "\"");
+	rf_print_text(&item, "\"");
 	rf_flow_item(f, item.p, item.n, colour);
 	f->p->failed |= safe.failed || item.failed;
 	rf_buf_free(&safe);
@@ -89,9 +89,9 @@ static void item_text(struct rf_flow *f, const char *name, const char *value, co
 
 static void write_string(struct rf_buf *p, const struct rf_mp_item *s)
 {
-	rf_page_puts(p, "\"");
-	rf_page_safe(p, s->data, s->n, true);
-	rf_page_puts(p, "\"");
+	rf_print_text(p, "\"");
+	rf_print_safe(p, s->data, s->n, true);
+	rf_print_text(p, "\"");
 }
 
 /* The next value, of a message that rf_msg_check() has seen (so the depth is bounded). */
@@ -102,30 +102,30 @@ static void write_value(struct rf_buf *p, struct rf_mp *m)
 	if (rf_mp_next(m, &it))
 		return;
 	switch (it.type) {
-	case RF_MP_NIL:  rf_page_puts(p, "nil"); break;
-	case RF_MP_BOOL: rf_page_puts(p, it.b ? "true" : "false"); break;
-	case RF_MP_UINT: rf_page_printf(p, "%llu", (unsigned long long)it.u); break;
-	case RF_MP_INT:  rf_page_printf(p, "%lld", (long long)it.i); break;
-	case RF_MP_REAL: rf_page_real(p, it.f, 6); break;
+	case RF_MP_NIL:  rf_print_text(p, "nil"); break;
+	case RF_MP_BOOL: rf_print_text(p, it.b ? "true" : "false"); break;
+	case RF_MP_UINT: rf_print(p, "%llu", (unsigned long long)it.u); break;
+	case RF_MP_INT:  rf_print(p, "%lld", (long long)it.i); break;
+	case RF_MP_REAL: rf_print_real(p, it.f, 6); break;
 	case RF_MP_STR:  write_string(p, &it); break;
-	case RF_MP_BIN:  rf_page_printf(p, "<%u bytes>", (unsigned)it.n); break;
+	case RF_MP_BIN:  rf_print(p, "<%u bytes>", (unsigned)it.n); break;
 	case RF_MP_ARRAY:
-		rf_page_puts(p, "[");
+		rf_print_text(p, "[");
 		for (uint32_t i = 0; i < it.n; i++) {
-			rf_page_puts(p, i ? ", " : "");
+			rf_print_text(p, i ? ", " : "");
 			write_value(p, m);
 		}
-		rf_page_puts(p, "]");
+		rf_print_text(p, "]");
 		break;
 	case RF_MP_MAP:
-		rf_page_puts(p, "{");
+		rf_print_text(p, "{");
 		for (uint32_t i = 0; i < it.n; i++) {
-			rf_page_puts(p, i ? ", " : "");
+			rf_print_text(p, i ? ", " : "");
 			write_value(p, m);
-			rf_page_puts(p, ": ");
+			rf_print_text(p, ": ");
 			write_value(p, m);
 		}
-		rf_page_puts(p, "}");
+		rf_print_text(p, "}");
 	}
 }
 
@@ -146,17 +146,17 @@ static void write_word(struct rf_buf *p, const struct rf_mp_item *word)
 
 	for (size_t i = 0; i < word->n; i++)
 		simple &= s[i] && strchr(plain, s[i]);
-	rf_page_puts(p, simple ? "" : "'");
+	rf_print_text(p, simple ? "" : "'");
 	for (size_t i = 0; i < word->n; i++)
 		if (s[i] == '\'')
-			rf_page_puts(p, "'\\''");
+			rf_print_text(p, "'\\''");
 		else {
 			size_t from = i;
 			while (i + 1 < word->n && s[i + 1] != '\'')
 				i++;
-			rf_page_safe(p, s + from, i + 1 - from, false);
+			rf_print_safe(p, s + from, i + 1 - from, false);
 		}
-	rf_page_puts(p, simple ? "" : "'");
+	rf_print_text(p, simple ? "" : "'");
 }
 
 static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct rf_mp value)
@@ -168,11 +168,11 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	rf_mp_next(&after, &it);
 	if (it.type == RF_MP_BOOL && !it.b)
 		return;
-	rf_page_puts(p, name->n == 1 ? " -" : " --");
+	rf_print_text(p, name->n == 1 ? " -" : " --");
 	write_word(p, name);
 	if (it.type == RF_MP_BOOL)
 		return;
-	rf_page_puts(p, " ");
+	rf_print_text(p, " ");
 	if (it.type != RF_MP_STR) { /* of lists and maps too no part is the shell's */
 		write_value(&text, &value);
 		it.data = text.p;
@@ -189,11 +189,11 @@ static void write_stage(struct rf_buf *p, struct rf_mp stage)
 	struct rf_mp options = rf_mp_get(stage, "options"), value;
 	struct rf_mp_item it, key;
 
-	rf_page_puts(p, "  ");
+	rf_print_text(p, "  ");
 	if (!get_string(stage, "tool", &it)) { /* no command */
-		rf_page_puts(p, "# ");
+		rf_print_text(p, "# ");
 		write_value(p, &stage);
-		rf_page_puts(p, "\n");
+		rf_print_text(p, "\n");
 		return;
 	}
 	write_word(p, &it);
@@ -203,10 +203,10 @@ static void write_stage(struct rf_buf *p, struct rf_mp stage)
 			write_option(p, &key, value);
 		}
 	if (get_string(stage, "version", &it)) {
-		rf_page_puts(p, "  # ");
-		rf_page_safe(p, it.data, it.n, false);
+		rf_print_text(p, "  # ");
+		rf_print_safe(p, it.data, it.n, false);
 	}
-	rf_page_puts(p, "\n");
+	rf_print_text(p, "\n");
 }
 
 /* A key of the head; a map's keys and values follow one another on the line. */
@@ -216,20 +216,20 @@ static void write_entry(struct rf_buf *p, const struct rf_mp_item *key, struct r
 	struct rf_mp_item it, k;
 	size_t at = p->n;
 
-	rf_page_safe(p, key->data, key->n, false);
-	rf_page_fill(p, ' ', p->n - at < HEAD_LABEL ? HEAD_LABEL - (p->n - at) : 1);
+	rf_print_safe(p, key->data, key->n, false);
+	rf_print_fill(p, ' ', p->n - at < HEAD_LABEL ? HEAD_LABEL - (p->n - at) : 1);
 	rf_mp_next(&in, &it);
 	if (it.type != RF_MP_MAP)
 		write_value(p, &value);
 	else
 		for (uint32_t i = 0; i < it.n; i++) {
 			rf_mp_pair(&in, &k, &v);
-			rf_page_puts(p, i ? "  " : "");
-			rf_page_safe(p, k.data, k.n, false);
-			rf_page_puts(p, " ");
+			rf_print_text(p, i ? "  " : "");
+			rf_print_safe(p, k.data, k.n, false);
+			rf_print_text(p, " ");
 			write_value(p, &v);
 		}
-	rf_page_puts(p, "\n");
+	rf_print_text(p, "\n");
 }
 
 void rf_record_text_head(struct rf_buf *p, struct rf_mp body)
@@ -245,7 +245,7 @@ void rf_record_text_head(struct rf_buf *p, struct rf_mp body)
 	}
 	if (!history.p || rf_mp_next(&history, &it) || it.type != RF_MP_ARRAY || !it.n)
 		return;
-	rf_page_puts(p, "history\n");
+	rf_print_text(p, "history\n");
 	for (uint32_t i = 0; i < it.n; i++) {
 		write_stage(p, history);
 		rf_mp_skip(&history);
@@ -295,9 +295,9 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 		                      (const unsigned char *)rec->meta.data + rec->meta.size };
 
 		write_value(&text, &meta);
-		rf_page_puts(p, "  meta ");
+		rf_print_text(p, "  meta ");
 		rf_buf_add(p, text.p, rf_columns_head(text.p, text.n, s->width - 10));
-		rf_page_puts(p, text.n && rf_columns(text.p, text.n) > s->width - 10 ? "...\n" : "\n");
+		rf_print_text(p, text.n && rf_columns(text.p, text.n) > s->width - 10 ? "...\n" : "\n");
 		rf_buf_free(&text);
 	}
 }
@@ -315,12 +315,12 @@ static void position(struct rf_buf *p, const struct rf_record_text *s, const str
 	if (rec->nll)
 		rf_flow_printf(&f, NULL, "nll %.3f", rec->nll[row->t]);
 	rf_flow_end(&f);
-	rf_page_printf(p, "%-*s", LABEL, "    prefix");
+	rf_print(p, "%-*s", LABEL, "    prefix");
 	rf_words_prefix(&text, &s->words, rec, row->t + 1);
 	fit(p, s, &text, s->width - LABEL, true);
-	rf_page_puts(p, "\n");
-	rf_page_clear(&text);
-	rf_page_printf(p, "%-*s", LABEL, "    truth");
+	rf_print_text(p, "\n");
+	rf_print_clear(&text);
+	rf_print(p, "%-*s", LABEL, "    truth");
 	rf_words_truth(&text, &s->words, rec, row->t + 1);
 	wrap(p, s, &text, false);
 	rf_buf_free(&text);
@@ -354,7 +354,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 	}
 	rf_flow_end(&f);
 	if (s->words.tokenizer) {
-		rf_page_fill(p, ' ', LABEL);
+		rf_print_fill(p, ' ', LABEL);
 		rf_words(&text, &s->words, o->tokens + first, o->k, false);
 		wrap(p, s, &text, false);
 	}
@@ -363,12 +363,12 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 		int32_t token = o->tokens[first + (size_t)j];
 		bool equal = row->t + 1 + j < rec->T && rec->tokens[row->t + 1 + j] == token;
 
-		rf_page_clear(&text);
+		rf_print_clear(&text);
 		rf_words(&text, &s->words, &token, 1, true);
 		if (equal)
-			rf_page_puts(&text, "=");
+			rf_print_text(&text, "=");
 		if (o->logp)
-			rf_page_printf(&text, " %.2f", o->logp[first + (size_t)j]);
+			rf_print(&text, " %.2f", o->logp[first + (size_t)j]);
 		rf_flow_item(&f, text.p, text.n, paint(s, equal ? EQUAL : DIFFER));
 		p->failed |= text.failed;
 	}
@@ -383,24 +383,24 @@ static void token(struct rf_buf *p, const struct rf_record_text *s, const struct
 	struct rf_buf line = { 0 }, text = { 0 };
 	int room, t = row->t;
 
-	rf_page_printf(&line, "  t %-7d", t);
+	rf_print(&line, "  t %-7d", t);
 	if (rec->entropy)
-		rf_page_printf(&line, " entropy %6.3f ", rec->entropy[t]);
+		rf_print(&line, " entropy %6.3f ", rec->entropy[t]);
 	if (rec->nll && t < rec->T - 1)
-		rf_page_printf(&line, " nll %6.3f ", rec->nll[t]);
+		rf_print(&line, " nll %6.3f ", rec->nll[t]);
 	if (rec->correct && t < rec->T - 1)
-		rf_page_puts(&line, rec->correct[t] > 0.5f ? " right" : " wrong");
+		rf_print_text(&line, rec->correct[t] > 0.5f ? " right" : " wrong");
 	room = s->width - (int)line.n - 5;
 	room = room < 20 ? 20 : room;
-	rf_page_puts(&line, " ");
+	rf_print_text(&line, " ");
 	rf_words_prefix(&text, &s->words, rec, t + 1);
 	fit(&line, s, &text, room * 2 / 3, true);
-	rf_page_puts(&line, " | ");
-	rf_page_clear(&text);
+	rf_print_text(&line, " | ");
+	rf_print_clear(&text);
 	rf_words(&text, &s->words, rec->tokens + t + 1,
 	         rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
 	fit(&line, s, &text, room / 3, false);
-	rf_page_puts(&line, "\n");
+	rf_print_text(&line, "\n");
 	rf_buf_add(p, line.p, line.n);
 	p->failed |= line.failed;
 	rf_buf_free(&line);
@@ -432,7 +432,7 @@ static void beginning(struct rf_buf *p, const struct rf_record_text *s, const st
 	struct rf_buf text = { 0 };
 
 	rf_words(&text, &s->words, rec->tokens, rec->T < BEGINNING ? rec->T : BEGINNING, false);
-	rf_page_printf(p, "%-*s", LABEL, "  text");
+	rf_print(p, "%-*s", LABEL, "  text");
 	wrap(p, s, &text, rec->T > BEGINNING);
 	rf_buf_free(&text);
 }

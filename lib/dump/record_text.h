@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/page.h"
+#include "base/print.h"
 #include "dump/table.h"
 #include "stream/pack.h"
 

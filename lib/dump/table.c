@@ -87,9 +87,9 @@ static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t
 		/* a tail may begin inside a character: its rest is no error of the text */
 		while (cut && at < 3 && at < len && ((unsigned char)text[at] & 0xC0) == 0x80)
 			at++;
-		rf_page_safe(p, text + at, len - at, quotes);
+		rf_print_safe(p, text + at, len - at, quotes);
 	} else if (n == 1) {
-		rf_page_printf(p, "<%d>", (int)*ids);
+		rf_print(p, "<%d>", (int)*ids);
 	} else {
 		for (int i = 0; i < n; i++)
 			decode(p, t, ids + i, 1, false, quotes);
@@ -101,12 +101,12 @@ static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids
                   bool quotes)
 {
 	if (w->tokenizer) {
-		rf_page_puts(p, quotes ? "\"" : "");
+		rf_print_text(p, quotes ? "\"" : "");
 		decode(p, w->tokenizer, ids, n, cut, quotes);
-		rf_page_puts(p, quotes ? "\"" : "");
+		rf_print_text(p, quotes ? "\"" : "");
 	} else {
 		for (int i = 0; i < n; i++)
-			rf_page_printf(p, i ? " %d" : "%d", (int)ids[i]);
+			rf_print(p, i ? " %d" : "%d", (int)ids[i]);
 	}
 }
 
@@ -253,9 +253,9 @@ static struct value get_reward_max(const struct rf_row *w)  { return real(reward
 static void write_string(const char *s, struct rf_buf *p)
 {
 	if (s)
-		rf_page_safe(p, s, strlen(s), false);
+		rf_print_safe(p, s, strlen(s), false);
 	else
-		rf_page_puts(p, "NaN");
+		rf_print_text(p, "NaN");
 }
 
 static void write_file(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
@@ -273,7 +273,7 @@ static void write_source(const struct rf_row *w, const struct rf_words *g, struc
 static void write_prefix(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	if (w->i < 0)
-		rf_page_puts(p, "NaN");
+		rf_print_text(p, "NaN");
 	else
 		rf_words_prefix(p, g, w->rec, w->t + 1);
 }
@@ -281,7 +281,7 @@ static void write_prefix(const struct rf_row *w, const struct rf_words *g, struc
 static void write_truth(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	if (w->i < 0)
-		rf_page_puts(p, "NaN");
+		rf_print_text(p, "NaN");
 	else
 		rf_words_truth(p, g, w->rec, w->t + 1);
 }
@@ -291,7 +291,7 @@ static void write_generated(const struct rf_row *w, const struct rf_words *g, st
 	const struct rf_rollout *o = &w->rec->rollout;
 
 	if (w->r < 0)
-		rf_page_puts(p, "NaN");
+		rf_print_text(p, "NaN");
 	else
 		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
 		         o->k, false);
@@ -311,15 +311,15 @@ static void write_name(const struct rf_row *w, const struct rf_words *g, struct 
 static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
 {
 	(void)g;
-	rf_page_puts(p, rf_dtype_name(w->tensor->dtype));
+	rf_print_text(p, rf_dtype_name(w->tensor->dtype));
 }
 
 void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
 {
 	if (!t->ndim)
-		rf_page_puts(p, "scalar");
+		rf_print_text(p, "scalar");
 	for (int i = 0; i < t->ndim; i++)
-		rf_page_printf(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+		rf_print(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
 }
 
 static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
@@ -478,12 +478,12 @@ static void list_parts(const struct rf_record *rec, struct rf_buf *to)
 	const struct rf_reward *y = rec ? &rec->reward : NULL;
 
 	for (int i = 0; rf_part_known(i); i++)
-		rf_page_printf(to, ", %s", rf_part_known(i));
+		rf_print(to, ", %s", rf_part_known(i));
 	for (int i = 0; y && i < y->parts; i++) {
 		const char *name = y->part[i].name;
 
 		if (!is_known(name, strlen(name)))
-			rf_page_printf(to, ", %s%s", before(name, strlen(name)), name);
+			rf_print(to, ", %s%s", before(name, strlen(name)), name);
 	}
 }
 
@@ -496,7 +496,7 @@ static enum rf_code no_column(const struct rf_table *t, const struct rf_record *
 
 	for (int i = 0; i < COLUMNS; i++) {
 		if (columns[i].has & mask_of(t))
-			rf_page_printf(&known, known.n ? ", %s" : "%s", columns[i].name);
+			rf_print(&known, known.n ? ", %s" : "%s", columns[i].name);
 		if (columns[i].parts && columns[i].has & mask_of(t))
 			list_parts(rec, &known);
 	}
@@ -708,8 +708,8 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e)
 void rf_table_names(const struct rf_table *t, struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++)
-		rf_page_printf(p, i ? "\t%s" : "%s", name_of(t, t->column[i]));
-	rf_page_puts(p, "\n");
+		rf_print(p, i ? "\t%s" : "%s", name_of(t, t->column[i]));
+	rf_print_text(p, "\n");
 }
 
 /* digits: of a real number; what is computed of float32s has no more than 7. */
@@ -717,19 +717,19 @@ static void write_value(struct rf_buf *p, struct value v, int digits)
 {
 	switch (v.is) {
 	case MISSING:
-		rf_page_puts(p, "NaN");
+		rf_print_text(p, "NaN");
 		break;
 	case WHOLE:
-		rf_page_printf(p, "%llu", (unsigned long long)v.whole);
+		rf_print(p, "%llu", (unsigned long long)v.whole);
 		break;
 	case SINGLE:
-		rf_page_single(p, (float)v.real, 6);
+		rf_print_single(p, (float)v.real, 6);
 		break;
 	case REAL:
 		if (isinf(v.real))
-			rf_page_puts(p, v.real > 0 ? "Inf" : "-Inf");
+			rf_print_text(p, v.real > 0 ? "Inf" : "-Inf");
 		else
-			rf_page_printf(p, "%.*g", digits, v.real);
+			rf_print(p, "%.*g", digits, v.real);
 	}
 }
 
@@ -740,13 +740,13 @@ void rf_table_line(const struct rf_table *t, const struct rf_words *w, const str
 		int at = t->column[i];
 
 		if (i)
-			rf_page_puts(p, "\t");
+			rf_print_text(p, "\t");
 		if (at < COLUMNS && columns[at].write)
 			columns[at].write(row, w, p);
 		else
 			write_value(p, value_of(t, at, row), at < COLUMNS && columns[at].stats ? 9 : 7);
 	}
-	rf_page_puts(p, "\n");
+	rf_print_text(p, "\n");
 }
 
 const char *rf_table_missing(const struct rf_table *t)

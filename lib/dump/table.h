@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/page.h"
+#include "base/print.h"
 #include "ckpt/tensors.h"
 #include "stream/record.h"
 #include "text/tokenizer.h"

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/page.h"
+#include "base/print.h"
 #include "engine/dry_run.h"
-#include "io/disk.h"
+#include "io/file.h"
 
 /* ---- outputs ------------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ static enum rf_code check_outputs(const struct rf_opt *const *opts, struct rf_er
 		for (const struct rf_opt *o = *opts; o->name && rc == RF_OK; o++)
 			for (size_t i = 0; i < sizeof writes / sizeof *writes && rc == RF_OK; i++)
 				if (!strcmp(o->name, writes[i]) && *(const char **)o->to)
-					rc = rf_disk_can_write(*(const char **)o->to,
+					rc = rf_file_can_write(*(const char **)o->to,
 					                       !strcmp(o->name, "log"), e);
 	return rc;
 }
@@ -112,14 +112,14 @@ static void print_option(struct rf_buf *p, const struct rf_opt *o)
 
 	if (!text)
 		return;
-	rf_page_printf(p, "  --%-16s ", o->name);
-	rf_page_safe(p, text, n, false);
-	rf_page_puts(p, "\n");
+	rf_print(p, "  --%-16s ", o->name);
+	rf_print_safe(p, text, n, false);
+	rf_print_text(p, "\n");
 }
 
 static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)
 {
-	rf_page_puts(p, "settings\n");
+	rf_print_text(p, "settings\n");
 	for (; *opts; opts++)
 		for (const struct rf_opt *o = *opts; o->name; o++)
 			/* the model and the device have lines of their own */
@@ -133,53 +133,53 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 {
 	const struct rf_ckpt *c = g->ckpt;
 
-	rf_page_puts(p, "model      ");
-	rf_page_safe(p, c->dir, strlen(c->dir), false);
+	rf_print_text(p, "model      ");
+	rf_print_safe(p, c->dir, strlen(c->dir), false);
 	if (c->config_only)
-		rf_page_puts(p, ", a config, without weights");
+		rf_print_text(p, ", a config, without weights");
 	else
-		rf_page_printf(p, ", step %lld, weights %s", (long long)c->step, c->weights);
-	rf_page_printf(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
+		rf_print(p, ", step %lld, weights %s", (long long)c->step, c->weights);
+	rf_print(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
 	               c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
 	               c->params.tied ? ", tied" : "", c->params.total);
-	rf_page_printf(p, "device     %s, ", g->dev.ops->name);
+	rf_print(p, "device     %s, ", g->dev.ops->name);
 	if (*g->dev.model)
-		rf_page_safe(p, g->dev.model, strlen(g->dev.model), false);
+		rf_print_safe(p, g->dev.model, strlen(g->dev.model), false);
 	else
-		rf_page_printf(p, "%d threads, %s", g->dev.threads, rf_cpu_level());
-	rf_page_printf(p, ", products in %s\n", g->math == RF_MATH_BF16 ? "bf16" : "f32");
+		rf_print(p, "%d threads, %s", g->dev.threads, rf_cpu_level());
+	rf_print(p, ", products in %s\n", g->math == RF_MATH_BF16 ? "bf16" : "f32");
 }
 
 static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct rf_shape *s,
                        const struct source *from, const struct rf_memory *m)
 {
-	rf_page_printf(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T,
+	rf_print(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T,
 	               from->length, rf_segment(g->segment));
 	if (s->c)
-		rf_page_printf(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c,
+		rf_print(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c,
 		               s->n, s->k, from->rollouts);
 	if (*g->dev.model)
-		rf_page_printf(p,
+		rf_print(p,
 		               "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n "
 		               "          of the GPU: ",
 		               (m->all - m->host) >> 20, m->host >> 20);
 	else
-		rf_page_printf(p, "memory     %zu MiB: ", m->all >> 20);
-	rf_page_printf(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "",
+		rf_print(p, "memory     %zu MiB: ", m->all >> 20);
+	rf_print(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "",
 	               m->weights >> 20, m->pass >> 20, m->device >> 20);
 	if (!*g->dev.model)
-		rf_page_printf(p, ", program and records %zu", m->host >> 20);
-	rf_page_puts(p, "\n");
+		rf_print(p, ", program and records %zu", m->host >> 20);
+	rf_print_text(p, "\n");
 }
 
 static void print_amount(struct rf_buf *p, double x, const char *unit)
 {
-	rf_page_printf(p, x >= 1000 ? "%.0f %s" : "%.3g %s", x, unit);
+	rf_print(p, x >= 1000 ? "%.0f %s" : "%.3g %s", x, unit);
 }
 
 static void print_time(struct rf_buf *p, const struct rf_speed *s)
 {
-	rf_page_puts(p, "time       about ");
+	rf_print_text(p, "time       about ");
 	print_amount(p, s->flops / s->per_second, "s for such a sequence: ");
 	print_amount(p, s->flops / 1e9, "GFLOP at the ");
 	print_amount(p, s->per_second / 1e9, "GFLOP/s of a product now (an estimate)\n");

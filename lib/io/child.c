@@ -23,7 +23,7 @@
 
 #include "base/clock.h"
 #include "io/child.h"
-#include "io/disk.h"
+#include "io/file.h"
 
 static const struct timespec look = { .tv_nsec = 200000000 }; /* how often the guard does */
 
@@ -36,7 +36,7 @@ bool rf_child_seen(pid_t pid, char *state, unsigned long long *began)
 	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
 	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
 		return false;
-	n = rf_disk_read_some(fd, text, sizeof text - 1);
+	n = rf_file_read_some(fd, text, sizeof text - 1);
 	close(fd);
 	text[n < 0 ? 0 : n] = 0;
 	/* its name may hold anything, but comes before */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/lines.h"
 
 enum { FIRST = 1 << 16 };
@@ -37,7 +37,7 @@ static enum rf_code no_memory(const struct rf_lines *l, size_t n, struct rf_err 
 
 static enum rf_code read_some(struct rf_lines *l, void *p, size_t n, size_t *got, struct rf_err *e)
 {
-	ssize_t r = rf_disk_read_some(l->fd, p, n);
+	ssize_t r = rf_file_read_some(l->fd, p, n);
 
 	if (r < 0)
 		return rf_fail(e, RF_EIO, "%s: read: %s", l->name, strerror(errno));

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "io/child.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/lock.h"
 
 enum { SPACE = 120, NOTE = 200 };
@@ -19,7 +19,7 @@ static void this_space(char space[SPACE])
 {
 	char boot[40] = "-", names[60];
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : rf_disk_read_some(fd, boot, sizeof boot - 1);
+	ssize_t n = fd < 0 ? -1 : rf_file_read_some(fd, boot, sizeof boot - 1);
 
 	if (fd >= 0)
 		close(fd);
@@ -70,7 +70,7 @@ enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 	/* not closed in commands: they hold it too */
 	if (l->fd < 0 && (l->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	if ((rc = rf_disk_lock(l->fd, path, e)) == RF_EBUSY)
+	if ((rc = rf_file_lock(l->fd, path, e)) == RF_EBUSY)
 		look_at_holder(l);
 	if (rc != RF_OK)
 		return rc;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/steps.h"
 
 void rf_step_name(char name[32], int64_t step)
@@ -86,7 +86,7 @@ enum rf_code rf_step_newest(const char *path, int64_t *newest, struct rf_err *e)
 static enum rf_code read_latest(const char *run, char name[64], struct rf_err *e)
 {
 	char file[4096], q[80];
-	enum rf_code rc = rf_disk_join(file, run, "latest", e);
+	enum rf_code rc = rf_file_join(file, run, "latest", e);
 	ssize_t n;
 
 	*name = 0;
@@ -120,7 +120,7 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 		if ((rc = read_latest(run, name, e)) != RF_OK)
 			return rc;
 		if (*name &&
-		    ((rc = rf_disk_join(dir, run, name, e)) != RF_OK || !stat(dir, &st) || errno != ENOENT))
+		    ((rc = rf_file_join(dir, run, name, e)) != RF_OK || !stat(dir, &st) || errno != ENOENT))
 			return rc;
 		/* a trainer may have committed a step and removed this one since we read latest */
 		if (!strcmp(name, again))
@@ -140,5 +140,5 @@ enum rf_code rf_step_latest(const char *run, char dir[4096], char lost[RF_STEP_L
 		         name, newest);
 	else
 		snprintf(lost, RF_STEP_LOST, "the link latest is missing: the newest step is %s", newest);
-	return rf_disk_join(dir, run, newest, e);
+	return rf_file_join(dir, run, newest, e);
 }

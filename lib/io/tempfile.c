@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/tempfile.h"
 
 /* A temporary's name: at most this much of the file's own name, so that a long one has room for the rest. */
@@ -195,7 +195,7 @@ enum rf_code rf_tempfile_commit(struct rf_tempfile *f, char hex[17], struct rf_e
 	enum rf_code rc = RF_OK;
 	int fd = f->fd;
 
-	if (*f->at && rf_disk_sync(fd))
+	if (*f->at && rf_file_sync(fd))
 		rc = io_error(f, "sync", e);
 	f->fd = -1;
 	if (close(fd) && errno != EINTR && rc == RF_OK)
@@ -229,7 +229,7 @@ void rf_tempfile_abandon(struct rf_tempfile *f)
 
 enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *e)
 {
-	size_t name, n = rf_disk_split(path, &name);
+	size_t name, n = rf_file_split(path, &name);
 	int part = n - name < NAME_PART ? (int)(n - name) : NAME_PART;
 	char again[16] = "";
 	struct stat st;
@@ -259,10 +259,10 @@ enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volat
 	if (rc == RF_OK && rename(temp, path) < 0)
 		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
 	if (rc != RF_OK) {
-		rf_disk_remove(temp, NULL);
+		rf_file_remove(temp, NULL);
 		return rc;
 	}
-	if ((rc = rf_disk_sync_parent(path, e)) != RF_OK)
+	if ((rc = rf_file_sync_parent(path, e)) != RF_OK)
 		rf_blame(e, "%s was written but may not survive a power loss", path);
 	return rc;
 }

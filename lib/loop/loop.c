@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/page.h"
+#include "base/print.h"
 #include "ckpt/ckpt.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/steps.h"
 #include "loop/loop_begin.h"
@@ -38,7 +38,7 @@ void rf_loop_say(const struct rf_loop *l, const char *fmt, ...)
 
 enum rf_code rf_loop_file(const struct rf_loop *l, const char *name, char *out, struct rf_err *e)
 {
-	return rf_disk_join(out, l->path, name, e);
+	return rf_file_join(out, l->path, name, e);
 }
 
 enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *e)
@@ -111,7 +111,7 @@ enum rf_code rf_loop_note(const struct rf_loop *l, const char *name, const char 
 	char path[4096];
 	enum rf_code rc = rf_loop_file(l, name, path, e);
 
-	rf_page_puts(&b, text);
+	rf_print_text(&b, text);
 	if (rc == RF_OK)
 		rc = rf_words_write(&b, path, e);
 	rf_buf_free(&b);
@@ -124,7 +124,7 @@ char *rf_loop_noted(const struct rf_loop *l, const char *name)
 	size_t n;
 
 	if (rf_loop_file(l, name, path, NULL) != RF_OK ||
-	    rf_disk_read(path, 64 << 20, &text, &n, NULL) != RF_OK)
+	    rf_file_read(path, 64 << 20, &text, &n, NULL) != RF_OK)
 		return NULL;
 	return text;
 }
@@ -208,7 +208,7 @@ enum rf_code rf_loop_drop_orders(const struct rf_loop *l, const char *spared, st
 
 		snprintf(name, sizeof name, "data/%s", list[i]->d_name);
 		if ((!spared || strcmp(name, spared)) && (rc = rf_loop_file(l, name, path, e)) == RF_OK)
-			rc = rf_disk_remove(path, e);
+			rc = rf_file_remove(path, e);
 	}
 	rf_loop_free_orders(list, n);
 	return rc;
@@ -306,7 +306,7 @@ enum rf_code rf_loop_note_time(const struct rf_loop *l, double seconds, struct r
 	int n = snprintf(line, sizeof line, "%" PRId64 "\t%" PRId64 "\t%.0f\n", l->done, l->at,
 	                 seconds * 1e6);
 
-	return rc == RF_OK ? rf_disk_append(path, line, (size_t)n, e) : rc;
+	return rc == RF_OK ? rf_file_append(path, line, (size_t)n, e) : rc;
 }
 
 /* The median of the last batches' seconds, those of earlier loops too: one slow batch does not move it. */
@@ -399,7 +399,7 @@ static void add_figure(struct rf_buf *p, const json_t *line, const char *key, co
 	const json_t *v = json_object_get(line, key);
 
 	if (json_is_number(v))
-		rf_page_printf(p, ", %s %.4g", name, json_number_value(v));
+		rf_print(p, ", %s %.4g", name, json_number_value(v));
 }
 
 enum { LAST_LINE = 64 << 10 };
@@ -412,10 +412,10 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 	int fd;
 
 	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK ||
-	    rf_disk_open(path, &fd, &size, NULL) != RF_OK)
+	    rf_file_open(path, &fd, &size, NULL) != RF_OK)
 		return;
 	n = size < LAST_LINE ? size : LAST_LINE;
-	if (rf_disk_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
+	if (rf_file_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
 		n = 0;
 	close(fd);
 	while (n && text[n - 1] == '\n')
@@ -435,11 +435,11 @@ static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 static void add_time(struct rf_buf *p, double seconds)
 {
 	if (seconds < 100)
-		rf_page_printf(p, ", %.0f s left", seconds);
+		rf_print(p, ", %.0f s left", seconds);
 	else if (seconds < 100 * 60)
-		rf_page_printf(p, ", %.0f min left", seconds / 60);
+		rf_print(p, ", %.0f min left", seconds / 60);
 	else
-		rf_page_printf(p, ", %.0f h %.0f min left", floor(seconds / 3600),
+		rf_print(p, ", %.0f h %.0f min left", floor(seconds / 3600),
 		               floor(fmod(seconds, 3600) / 60));
 }
 
@@ -450,7 +450,7 @@ static void report(const struct rf_loop *l)
 
 	if (l->after)
 		after_done(l, &after);
-	rf_page_printf(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->batches, l->at);
+	rf_print(&p, "batch %" PRId64 " of %d, step %" PRId64, l->done, l->batches, l->at);
 	add_figures(l, &p);
 	add_time(&p, (usual_time(l) + after) * (double)(l->batches - l->done));
 	rf_buf_add(&p, "", 1);
@@ -535,10 +535,10 @@ static void note_end(struct rf_loop *l, int status, const struct rf_err *e)
 
 	if (!l->lock.held)
 		return;
-	rf_page_printf(&text, "%d", status);
+	rf_print(&text, "%d", status);
 	if (status) {
-		rf_page_puts(&text, "\t");
-		rf_page_puts(&text, e->msg);
+		rf_print_text(&text, "\t");
+		rf_print_text(&text, e->msg);
 	}
 	rf_buf_add(&text, "\n", 2);
 	if (!text.failed)

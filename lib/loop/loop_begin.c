@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/page.h"
+#include "base/print.h"
 #include "ckpt/ckpt.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/steps.h"
 #include "loop/loop_begin.h"
 #include "loop/words.h"
@@ -89,9 +89,9 @@ static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 		               "%s: --data must be a regular file, which is read again for each epoch",
 		               l->corpus);
 	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK ||
-	    (rc = rf_disk_folder(folder, l->corpus, e)) != RF_OK)
+	    (rc = rf_file_folder(folder, l->corpus, e)) != RF_OK)
 		return rc;
-	if (rf_loop_is_order(rf_disk_name(l->corpus)) && rf_disk_inside(folder, data))
+	if (rf_loop_is_order(rf_file_name(l->corpus)) && rf_file_inside(folder, data))
 		return rf_fail(e, RF_EUSAGE,
 		               "%s: data of this name are the loop's own in RUN/data: give them another",
 		               l->corpus);
@@ -204,17 +204,17 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
 	char folder[4096], way[4096], below[4100], real[PATH_MAX];
-	enum rf_code rc = rf_disk_folder(folder, l->corpus, e);
+	enum rf_code rc = rf_file_folder(folder, l->corpus, e);
 
 	if (rc != RF_OK)
 		return rc;
-	if (rf_disk_way(way, folder, l->path)) {
+	if (rf_file_way(way, folder, l->path)) {
 		snprintf(below, sizeof below, "RUN%s", way);
-		return rf_disk_join(out, below, rf_disk_name(l->corpus), e);
+		return rf_file_join(out, below, rf_file_name(l->corpus), e);
 	}
 	if (!realpath(folder, real))
 		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
-	return rf_disk_join(out, real, rf_disk_name(l->corpus), e);
+	return rf_file_join(out, real, rf_file_name(l->corpus), e);
 }
 
 /* As they were given, or, below the run, so. */
@@ -227,7 +227,7 @@ static void gather(const struct rf_loop *l, struct rf_buf *words)
 {
 	char number[32], name[4096];
 
-	rf_page_clear(words);
+	rf_print_clear(words);
 	rf_words_add(words, "line", l->line);
 	rf_words_add(words, "from", l->from);
 	rf_words_add(words, "data", data_word(l, name));
@@ -268,10 +268,10 @@ static enum rf_code drop_files(const struct rf_loop *l, struct rf_err *e)
 
 	for (const char *const *name = names; rc == RF_OK && *name; name++)
 		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
-			rc = rf_disk_remove(path, e);
+			rc = rf_file_remove(path, e);
 	for (const char *const *name = of_start; rc == RF_OK && l->from && *name; name++)
 		if ((rc = rf_loop_file(l, *name, path, e)) == RF_OK)
-			rc = rf_disk_remove(path, e);
+			rc = rf_file_remove(path, e);
 	return rc;
 }
 
@@ -283,7 +283,7 @@ static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 
 	rf_step_name(step, l->at);
 	snprintf(name, sizeof name, "streams/%s.rf", step);
-	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_disk_remove(path, e)) != RF_OK
+	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_file_remove(path, e)) != RF_OK
 	    || (rc = rf_loop_file(l, "streams", path, e)) != RF_OK)
 		return rc;
 	rmdir(path);
@@ -313,7 +313,7 @@ static enum rf_code forget(const struct rf_loop *l, const char *note, struct rf_
 	char path[4096];
 	enum rf_code rc = rf_loop_file(l, note, path, e);
 
-	return rc == RF_OK ? rf_disk_remove(path, e) : rc;
+	return rc == RF_OK ? rf_file_remove(path, e) : rc;
 }
 
 /* Removes the data, if --make made them, could make them anew, and nobody has touched them since. */
@@ -456,13 +456,13 @@ static enum rf_code begin_run(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_begun(l, &there, e)) != RF_OK || there)
 		return rc;
 	if ((rc = rf_loop_file(l, "data/begun", begun, e)) != RF_OK ||
-	    (rc = rf_disk_remove(begun, e)) != RF_OK ||
+	    (rc = rf_file_remove(begun, e)) != RF_OK ||
 	    (rc = rf_loop_run(l, command, "rf-init", e)) != RF_OK ||
 	    (rc = move(l, "data/begun/latest", "latest", e)) != RF_OK ||
 	    (rc = move(l, "data/begun/step-000000", "step-000000", e)) != RF_OK ||
-	    (rc = rf_disk_remove(begun, e)) != RF_OK)
+	    (rc = rf_file_remove(begun, e)) != RF_OK)
 		return rc;
-	return rf_disk_sync_dir(l->path, e);
+	return rf_file_sync_dir(l->path, e);
 }
 
 static enum rf_code make_data(struct rf_loop *l, struct rf_err *e)
@@ -544,7 +544,7 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
 		/* the last loop was killed, perhaps between a commit and its line in times.tsv */
 		cut = access(path, F_OK) < 0;
-		rc = rf_disk_remove(path, e);
+		rc = rf_file_remove(path, e);
 	}
 	/* before words are refused, which is noted as this loop's end, and hides that the last one was cut */
 	if (rc == RF_OK && (rc = rf_loop_look(l, e)) == RF_OK &&

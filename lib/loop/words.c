@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/page.h"
-#include "io/disk.h"
+#include "base/print.h"
+#include "io/file.h"
 #include "io/tempfile.h"
 #include "loop/words.h"
 
@@ -13,7 +13,7 @@ enum { LIMIT = 64 << 20 };
 
 void rf_words_add(struct rf_buf *words, const char *name, const char *value)
 {
-	rf_page_printf(words, "%s=", name);
+	rf_print(words, "%s=", name);
 	for (const char *p = value ? value : ""; *p; p++) {
 		rf_buf_add(words, p, 1);
 		if (*p == '\n')
@@ -28,8 +28,8 @@ enum rf_code rf_words_read(struct rf_buf *words, const char *path, bool *there, 
 	char *text;
 	size_t n;
 
-	rf_page_clear(words);
-	rc = rf_disk_read(path, LIMIT, &text, &n, e);
+	rf_print_clear(words);
+	rc = rf_file_read(path, LIMIT, &text, &n, e);
 	*there = rc == RF_OK;
 	if (rc != RF_OK)
 		return rc == RF_ENOINPUT ? RF_OK : rc;

@@ -11,7 +11,7 @@
 
 #include "ckpt/ckpt_internal.h"
 #include "ckpt/tensors.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/tempfile.h"
 #include "method/grad_file.h"
 
@@ -32,7 +32,7 @@ static bool would_be_inside(const char *path, const char *folder)
 {
 	char up[4096];
 
-	return rf_disk_folder(up, path, NULL) == RF_OK && rf_disk_inside(up, folder);
+	return rf_file_folder(up, path, NULL) == RF_OK && rf_file_inside(up, folder);
 }
 
 enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err *e)
@@ -50,7 +50,7 @@ enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err
 			e, RF_EUSAGE,
 			"--grad-out: %s is inside the run %s: write it elsewhere",
 			path, run);
-	return rf_disk_can_write(path, false, e);
+	return rf_file_can_write(path, false, e);
 }
 
 static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/jline.h"
 #include "base/number.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "method/grad_file.h"
 #include "method/reward.h"
 #include "method/trainer.h"
@@ -91,7 +91,7 @@ static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
 	struct stat st;
 	int fd;
 
-	if (t->log && (rc = rf_disk_can_write(t->log, true, e)) != RF_OK)
+	if (t->log && (rc = rf_file_can_write(t->log, true, e)) != RF_OK)
 		return rc;
 	if (t->log && stat(t->log, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (fd = open(t->log, O_RDONLY | O_CLOEXEC)) >= 0) {
@@ -234,7 +234,7 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 
 static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 {
-	return t->log && t->lines.n ? rf_disk_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
+	return t->log && t->lines.n ? rf_file_append(t->log, t->lines.p, t->lines.n, e) : RF_OK;
 }
 
 /* ---- mini-batches -------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/jscan.h"
 #include "io/json.h"
 #include "model/config_read.h"
@@ -74,7 +74,7 @@ enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_e
 	size_t n;
 
 	*cfg = (struct rf_config){ .d = 0 };
-	if ((rc = rf_disk_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
+	if ((rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_config_parse(cfg, text, n, e)) != RF_OK)
 		rf_blame(e, "%s", path);

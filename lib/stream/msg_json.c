@@ -13,7 +13,7 @@
 
 #include "base/half.h"
 #include "base/number.h"
-#include "base/page.h"
+#include "base/print.h"
 #include "base/utf8.h"
 #include "io/jscan.h"
 #include "stream/msg.h"
@@ -68,7 +68,7 @@ static void put_real(struct rf_buf *b, double v)
 {
 	size_t at = b->n;
 
-	rf_page_real(b, v, 15);
+	rf_print_real(b, v, 15);
 	if (!b->failed && !memchr(b->p + at, '.', b->n - at) && !memchr(b->p + at, 'e', b->n - at))
 		put(b, ".0");
 }

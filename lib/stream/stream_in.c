@@ -13,7 +13,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "stream/msg.h"
 #include "stream/sniff.h"
 #include "stream/wire.h"
@@ -53,7 +53,7 @@ struct rf_in {
 
 static enum rf_code read_some(struct rf_in *in, struct rf_err *e)
 {
-	ssize_t n = rf_disk_read_some(in->fd, in->buf + in->have, in->cap - in->have);
+	ssize_t n = rf_file_read_some(in->fd, in->buf + in->have, in->cap - in->have);
 
 	if (n < 0)
 		return rf_fail(e, RF_EIO, "%s: read: %s", in->name, strerror(errno));

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "stream/msg.h"
@@ -473,7 +473,7 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 /* "name:line", of the path's last part, as printable ASCII. */
 static void name_source(struct rf_text *t)
 {
-	const char *path = t->paths[t->next - 1], *name = strcmp(path, "-") ? rf_disk_name(path) : "<stdin>";
+	const char *path = t->paths[t->next - 1], *name = strcmp(path, "-") ? rf_file_name(path) : "<stdin>";
 	char line[32] = "";
 
 	if (t->format != RF_TEXT_PLAIN)

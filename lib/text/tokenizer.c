@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "io/steps.h"
@@ -120,8 +120,8 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 		return rf_fail(e, RF_EMODEL, "%s: the file has %lld bytes, more than the limit of %d", file,
 		               (long long)st.st_size, MAX_FILE);
 	/* a config names a kind; what the kind knows of beside it is not in this file */
-	if (strcmp(rf_disk_name(file), "tokenizer_config.json"))
-		return rf_disk_hash_file(file, hash, e);
+	if (strcmp(rf_file_name(file), "tokenizer_config.json"))
+		return rf_file_hash_file(file, hash, e);
 	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* it is there */
 		if (e)
 			e->code = RF_EIO;
@@ -191,7 +191,7 @@ static int vocab_beside(const char *file)
 	struct rf_config cfg;
 	int vocab;
 
-	snprintf(path, sizeof path, "%.*sconfig.json", (int)(rf_disk_name(file) - file), file);
+	snprintf(path, sizeof path, "%.*sconfig.json", (int)(rf_file_name(file) - file), file);
 	if (rf_config_read(&cfg, path, NULL) != RF_OK)
 		return 0;
 	vocab = cfg.vocab;
@@ -221,7 +221,7 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 	}
 	*vocab = vocab_beside(file);
 	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
-	return strcmp(rf_disk_name(file), "tokenizer_config.json") ? rf_disk_hash_file(file, hash, e) : RF_OK;
+	return strcmp(rf_file_name(file), "tokenizer_config.json") ? rf_file_hash_file(file, hash, e) : RF_OK;
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)

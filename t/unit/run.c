@@ -13,7 +13,7 @@
 
 #include "ckpt/ckpt_internal.h"
 #include "dump/ckpt_text.h"
-#include "io/disk.h"
+#include "io/file.h"
 #include "method/trainer.h"
 #include "unit/small_trainer.h"
 #include "unit/tap.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/page.h"
+#include "base/print.h"
 #include "base/rng.h"
 #include "dump/table.h"
 #include "dump/topn.h"
@@ -48,12 +48,12 @@ static void test_safe(void)
 	struct rf_buf b = { 0 };
 
 	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-		rf_page_clear(&b);
-		rf_page_safe(&b, c[i].in, c[i].n, false);
+		rf_print_clear(&b);
+		rf_print_safe(&b, c[i].in, c[i].n, false);
 		ok(is(&b, c[i].out), "safe text, case %zu", i);
 	}
-	rf_page_clear(&b);
-	rf_page_safe(&b, "say \"a\"", 7, true);
+	rf_print_clear(&b);
+	rf_print_safe(&b, "say \"a\"", 7, true);
 	ok(is(&b, "say \\\"a\\\""), "safe text in quotes");
 	rf_buf_free(&b);
 }
@@ -74,14 +74,14 @@ static void test_safe_any(void)
 			if (in[i] == '\\')
 				in[i] = '/';
 		}
-		rf_page_safe(&b, in, sizeof in, false);
+		rf_print_safe(&b, in, sizeof in, false);
 		for (size_t i = 0; i < b.n; i++)
 			good &= b.p[i] >= 0x20 && b.p[i] != 0x7F &&
 			        !(b.p[i] == 0xC2 && i + 1 < b.n && b.p[i + 1] < 0xA0);
 		for (size_t i = 0; i < b.n; i++)
 			if (b.p[i] == '\\')
 				b.p[i] = '/';
-		rf_page_safe(&twice, b.p, b.n, false);
+		rf_print_safe(&twice, b.p, b.n, false);
 		again &= twice.n == b.n && !memcmp(twice.p, b.p, b.n);
 		for (int w = 0; w <= rf_columns(b.p, b.n); w++) {
 			size_t head = rf_columns_head(b.p, b.n, w), tail = rf_columns_tail(b.p, b.n, w);
@@ -119,7 +119,7 @@ static void test_flow(void)
 	rf_flow_end(&f);
 	ok(is(&b, "ab  00  11\n    22  33  ... and 2 more\n"),
 	   "items flow over lines, and what is left out is said");
-	rf_page_clear(&b);
+	rf_print_clear(&b);
 	rf_flow_begin(&f, &b, "ab", 4, 12, 0);
 	rf_flow_end(&f);
 	ok(is(&b, "ab\n"), "a label alone");
@@ -168,9 +168,9 @@ static void line(struct rf_buf *b, enum rf_row_kind rows, const char *names, str
 	struct rf_table t;
 	struct rf_err e;
 
-	rf_page_clear(b);
+	rf_print_clear(b);
 	if (rf_table_open(&t, &(struct rf_table_spec){ .rows = rows, .columns = names }, &e) != RF_OK) {
-		rf_page_puts(b, e.msg);
+		rf_print_text(b, e.msg);
 		return;
 	}
 	rf_row_at(row, rows, at);
@@ -287,13 +287,13 @@ static void test_parts(void)
 	     2);
 	ok(is(&b, "2\t3\t9\t3\t0.1\t0.1\tNaN\n"), "columns of parts, by their names and those in the reward");
 
-	rf_page_clear(&b);
+	rf_print_clear(&b);
 	bool good = rf_table_open(&t, &unasked, &e) == RF_OK && rf_table_meet(&t, rec, &e) == RF_OK;
 	rf_table_names(&t, &b);
 	ok(good && is(&b, "id\tposition\ts\tentropy\trollout\tk\treward\tcosine\tbinary\tedit\tbrief\t"
 	                  "reward.nll\tadvantage\tlogp\tsource\tprefix\tgenerated\ttruth\n"),
 	   "unasked the first record's parts are shown behind ours, and none takes another column's name");
-	rf_page_clear(&b);
+	rf_print_clear(&b);
 	rec->reward.part[1].name = "late";
 	good = rf_table_meet(&t, rec, &e) == RF_OK;
 	rf_row_at(&row, RF_ROWS_ROLLOUT, 0);

@@ -1,9 +1,9 @@
-/* page.c -- text in a growing buffer, and UTF-8 that is safe to show.
+/* print.c -- text in a growing buffer, and UTF-8 that is safe to show.
  *
  * The strings of a stream are untrusted: one escape sequence can change a terminal's title, clear what stood
- * above or make a line read backwards.  So all of them go through rf_page_safe(), which passes whole harmless
- * characters and writes out the others as escapes (utf8.h); each piece that cannot be a character becomes one
- * U+FFFD. */
+ * above or make a line read backwards.  So all of them go through rf_print_safe(), which passes whole
+ * harmless characters and writes out the others as escapes (utf8.h); each piece that cannot be a character
+ * becomes one U+FFFD. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,15 +11,15 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/page.h"
+#include "base/print.h"
 #include "base/utf8.h"
 
-void rf_page_puts(struct rf_buf *p, const char *s)
+void rf_print_text(struct rf_buf *p, const char *s)
 {
 	rf_buf_add(p, s, strlen(s));
 }
 
-static void page_vprintf(struct rf_buf *p, const char *fmt, va_list ap)
+static void print_v(struct rf_buf *p, const char *fmt, va_list ap)
 {
 	char line[512];
 	int n = vsnprintf(line, sizeof line, fmt, ap);
@@ -28,42 +28,42 @@ static void page_vprintf(struct rf_buf *p, const char *fmt, va_list ap)
 		rf_buf_add(p, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-void rf_page_printf(struct rf_buf *p, const char *fmt, ...)
+void rf_print(struct rf_buf *p, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	page_vprintf(p, fmt, ap);
+	print_v(p, fmt, ap);
 	va_end(ap);
 }
 
-void rf_page_real(struct rf_buf *p, double x, int digits)
+void rf_print_real(struct rf_buf *p, double x, int digits)
 {
 	char text[40];
 
 	do
 		snprintf(text, sizeof text, "%.*g", digits, x);
 	while (digits++ < 17 && strtod(text, NULL) != x);
-	rf_page_puts(p, text);
+	rf_print_text(p, text);
 }
 
-void rf_page_single(struct rf_buf *p, float x, int digits)
+void rf_print_single(struct rf_buf *p, float x, int digits)
 {
 	char text[40];
 
 	do
 		snprintf(text, sizeof text, "%.*g", digits, (double)x);
 	while (digits++ < 9 && strtof(text, NULL) != x);
-	rf_page_puts(p, text);
+	rf_print_text(p, text);
 }
 
-void rf_page_fill(struct rf_buf *p, char c, size_t n)
+void rf_print_fill(struct rf_buf *p, char c, size_t n)
 {
 	while (n--)
 		rf_buf_add(p, &c, 1);
 }
 
-void rf_page_clear(struct rf_buf *p)
+void rf_print_clear(struct rf_buf *p)
 {
 	p->n = 0;
 	p->failed = false;
@@ -77,7 +77,7 @@ static int width_of(int32_t c)
 	return c < 0x300 ? 1 : utf8proc_charwidth(c);
 }
 
-void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
+void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 {
 	const unsigned char *u = s;
 	size_t len;
@@ -86,23 +86,23 @@ void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes)
 	for (size_t i = 0; i < n; i += len) {
 		len = rf_utf8_next(u + i, n - i, &c);
 		if (c < 0)
-			rf_page_puts(p, "\xEF\xBF\xBD");
+			rf_print_text(p, "\xEF\xBF\xBD");
 		else if (c == '\\' || c == '\t' || c == '\n' || c == '\r' || (c == '"' && quotes))
-			rf_page_printf(p, "\\%c",
+			rf_print(p, "\\%c",
 			               c == '\t'   ? 't'
 			               : c == '\n' ? 'n'
 			               : c == '\r' ? 'r'
 			                           : (int)c);
 		else if (c < 0x20 || c == 0x7F)
-			rf_page_printf(p, "\\x%02x", (unsigned)c);
+			rf_print(p, "\\x%02x", (unsigned)c);
 		else if (c >= 0x80 && rf_utf8_unsafe(c))
-			rf_page_printf(p, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
+			rf_print(p, c > 0xFFFF ? "\\U%08x" : "\\u%04x", (unsigned)c);
 		else
 			rf_buf_add(p, u + i, len);
 	}
 }
 
-void rf_page_json(struct rf_buf *p, const char *text)
+void rf_print_json(struct rf_buf *p, const char *text)
 {
 	const unsigned char *u = (const unsigned char *)text;
 	size_t n = strlen(text), len;
@@ -113,10 +113,10 @@ void rf_page_json(struct rf_buf *p, const char *text)
 		if (c != 0x7F && (c < 0x80 || !rf_utf8_unsafe(c)))
 			rf_buf_add(p, u + i, len);
 		else if (c > 0xFFFF)
-			rf_page_printf(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10),
+			rf_print(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10),
 			               0xDC00u + ((unsigned)c & 0x3FF));
 		else
-			rf_page_printf(p, "\\u%04x", (unsigned)c);
+			rf_print(p, "\\u%04x", (unsigned)c);
 	}
 }
 
@@ -172,7 +172,7 @@ void rf_flow_begin(struct rf_flow *f, struct rf_buf *p, const char *label, int i
 {
 	*f = (struct rf_flow){ .p = p, .indent = indent, .width = width, .max_lines = max_lines };
 	if (label) {
-		rf_page_printf(p, "%-*s", indent, label);
+		rf_print(p, "%-*s", indent, label);
 		f->column = indent;
 		f->lines = 1;
 	}
@@ -187,22 +187,22 @@ void rf_flow_item(struct rf_flow *f, const void *item, size_t n, const char *pai
 			f->left_out++;
 			return;
 		}
-		rf_page_puts(f->p, "\n");
+		rf_print_text(f->p, "\n");
 		f->column = 0;
 	}
 	if (!f->column) {
-		rf_page_fill(f->p, ' ', (size_t)f->indent);
+		rf_print_fill(f->p, ' ', (size_t)f->indent);
 		f->column = f->indent;
 		f->lines++;
 	} else if (f->column > f->indent) {
-		rf_page_puts(f->p, "  ");
+		rf_print_text(f->p, "  ");
 		f->column += 2;
 	}
 	if (paint)
-		rf_page_printf(f->p, "\033[%sm", paint);
+		rf_print(f->p, "\033[%sm", paint);
 	rf_buf_add(f->p, item, n);
 	if (paint)
-		rf_page_puts(f->p, "\033[m");
+		rf_print_text(f->p, "\033[m");
 	f->column += w;
 }
 
@@ -212,7 +212,7 @@ void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	page_vprintf(&item, fmt, ap);
+	print_v(&item, fmt, ap);
 	va_end(ap);
 	rf_flow_item(f, item.p, item.n, paint);
 	f->p->failed |= item.failed;
@@ -222,10 +222,10 @@ void rf_flow_printf(struct rf_flow *f, const char *paint, const char *fmt, ...)
 void rf_flow_end(struct rf_flow *f)
 {
 	if (f->left_out)
-		rf_page_printf(f->p, "  ... and %d more", f->left_out);
+		rf_print(f->p, "  ... and %d more", f->left_out);
 	if (!f->column)
 		return;
 	while (f->p->n && f->p->p[f->p->n - 1] == ' ')
 		f->p->n--;
-	rf_page_puts(f->p, "\n");
+	rf_print_text(f->p, "\n");
 }

@@ -1,6 +1,6 @@
-/* disk.h -- file operations: bounded reading, hashing, syncing, removing, appending, locking; and paths. */
-#ifndef RF_DISK_H
-#define RF_DISK_H
+/* file.h -- file operations: bounded reading, hashing, syncing, removing, appending, locking; and paths. */
+#ifndef RF_FILE_H
+#define RF_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,63 +11,63 @@
 
 /* Opens a regular file for reading.  Links are followed; a FIFO does not block.  Errors: RF_ENOINPUT: there
  * is no such file; RF_EMODEL: it is not a regular file; RF_EIO: anything else. */
-enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
+enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
 /* Reads exactly n bytes from offset `at`.  Errors: RF_EIO, also if the file ends before. */
-enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
+enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
 /* Reads a whole file of at most `limit` bytes into *text, malloc'd and with a NUL behind its *n bytes.
  * Errors: those of the two functions above; RF_EMODEL: the file is longer than limit; RF_ENOMEM. */
-enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
+enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
 /* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */
-void rf_disk_hash(const void *p, size_t n, char hex[17]);
-enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e);
+void rf_file_hash(const void *p, size_t n, char hex[17]);
+enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e);
 
-/* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_disk_read_some() waits for
+/* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_file_read_some() waits for
  * data. */
-ssize_t rf_disk_read_some(int fd, void *to, size_t n);
-int rf_disk_sync(int fd);
+ssize_t rf_file_read_some(int fd, void *to, size_t n);
+int rf_file_sync(int fd);
 /* Syncs a directory, so that its entries survive a power loss: path itself, or the directory that path is
  * in. */
-enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e);
-enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e);
+enum rf_code rf_file_sync_dir(const char *path, struct rf_err *e);
+enum rf_code rf_file_sync_parent(const char *path, struct rf_err *e);
 /* Removes a file, a link, or a directory with its contents, at most 4 levels deep.  Links are not followed.
  * It is no error if nothing is there. */
-enum rf_code rf_disk_remove(const char *path, struct rf_err *e);
+enum rf_code rf_file_remove(const char *path, struct rf_err *e);
 
 /* *bytes: the space available to us on the file system of path; UINT64_MAX if it does not count its
  * blocks. */
-enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e);
+enum rf_code rf_file_space(const char *path, uint64_t *bytes, struct rf_err *e);
 /* Checks, without writing, whether a file at path could be created or replaced or, with `append`, appended
  * to.  The answer can still turn out wrong.  "-" is standard output, which always passes.  Something there
  * that is not a regular file, such as a FIFO, would be written directly, so it must be writable itself.
  * Errors: RF_EIO. */
-enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e);
+enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e);
 /* Appends lines to a file, which is created if needed, and syncs it.  The lines are given to one write(2), so
  * that two programs sharing the file do not interleave theirs.  If the write fails midway, what it wrote is
  * cut off again, because the next line would be glued to it; that is not possible if another program has
  * appended meanwhile.  Errors: RF_EIO. */
-enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e);
+enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e);
 /* Locks an open file with flock(2), without waiting.  Errors: RF_EBUSY: another process holds the lock;
  * RF_EIO. */
-enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e);
+enum rf_code rf_file_lock(int fd, const char *path, struct rf_err *e);
 /* Whether a and b both exist and are the same file. */
-bool rf_disk_same(const char *a, const char *b);
+bool rf_file_same(const char *a, const char *b);
 /* Whether path is the folder or lies in it, with all links resolved.  False if one of them does not exist. */
-bool rf_disk_inside(const char *path, const char *folder);
-/* As rf_disk_inside(); if true, out is the path from the folder: "" or "/a/b". */
-bool rf_disk_way(char out[4096], const char *path, const char *folder);
+bool rf_file_inside(const char *path, const char *folder);
+/* As rf_file_inside(); if true, out is the path from the folder: "" or "/a/b". */
+bool rf_file_way(char out[4096], const char *path, const char *folder);
 
 /* Returns the length of path without the slashes at its end.  *name: the offset at which its last name
  * begins. */
-size_t rf_disk_split(const char *path, size_t *name);
+size_t rf_file_split(const char *path, size_t *name);
 /* The part of path after its last slash, as a pointer into path. */
-const char *rf_disk_name(const char *path);
+const char *rf_file_name(const char *path);
 /* out: the folder that contains path's last name, with the slash at its end; "." if path names no folder.
  * Errors: RF_EIO: it is too long. */
-enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e);
+enum rf_code rf_file_folder(char out[4096], const char *path, struct rf_err *e);
 /* Whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
-bool rf_disk_plain(const char *name);
+bool rf_file_plain(const char *name);
 /* out: dir/name.  Errors: RF_EIO: it is too long. */
-enum rf_code rf_disk_join(char out[4096], const char *dir, const char *name, struct rf_err *e);
+enum rf_code rf_file_join(char out[4096], const char *dir, const char *name, struct rf_err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* disk.c -- file operations that handle EINTR, short reads and writes, and syncing.  Files are read with
+/* file.c -- file operations that handle EINTR, short reads and writes, and syncing.  Files are read with
  * pread(2) and not through a mapping, so that a file which somebody else cuts short causes an error and not a
  * SIGBUS. */
 #include <dirent.h>
@@ -15,11 +15,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "io/disk.h"
+#include "io/file.h"
 
 enum { BLOCK = 1 << 20 };
 
-enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_err *e)
+enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	struct stat st;
@@ -41,7 +41,7 @@ enum rf_code rf_disk_open(const char *path, int *fd, uint64_t *size, struct rf_e
 	return rc;
 }
 
-ssize_t rf_disk_read_some(int fd, void *to, size_t n)
+ssize_t rf_file_read_some(int fd, void *to, size_t n)
 {
 	ssize_t r;
 
@@ -53,7 +53,7 @@ ssize_t rf_disk_read_some(int fd, void *to, size_t n)
 	return r;
 }
 
-int rf_disk_sync(int fd)
+int rf_file_sync(int fd)
 {
 	int r;
 
@@ -62,7 +62,7 @@ int rf_disk_sync(int fd)
 	return r;
 }
 
-enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e)
+enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e)
 {
 	char *p = to;
 
@@ -82,21 +82,21 @@ enum rf_code rf_disk_pread(int fd, void *to, size_t n, uint64_t at, struct rf_er
 	return RF_OK;
 }
 
-enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e)
+enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e)
 {
 	enum rf_code rc;
 	uint64_t size;
 	int fd;
 
 	*text = NULL;
-	if ((rc = rf_disk_open(path, &fd, &size, e)) != RF_OK)
+	if ((rc = rf_file_open(path, &fd, &size, e)) != RF_OK)
 		return rc;
 	if (size > limit)
 		rc = rf_fail(e, RF_EMODEL, "%s: the file has %llu bytes, more than the limit of %zu", path,
 		             (unsigned long long)size, limit);
 	else if (!(*text = malloc((size_t)size + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
-	else if ((rc = rf_disk_pread(fd, *text, (size_t)size, 0, e)) != RF_OK)
+	else if ((rc = rf_file_pread(fd, *text, (size_t)size, 0, e)) != RF_OK)
 		rf_blame(e, "%s", path);
 	close(fd);
 	if (rc != RF_OK) {
@@ -109,12 +109,12 @@ enum rf_code rf_disk_read(const char *path, size_t limit, char **text, size_t *n
 	return RF_OK;
 }
 
-void rf_disk_hash(const void *p, size_t n, char hex[17])
+void rf_file_hash(const void *p, size_t n, char hex[17])
 {
 	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64(p, n, 0));
 }
 
-enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e)
+enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e)
 {
 	XXH64_state_t *h = XXH64_createState();
 	unsigned char *buf = malloc(BLOCK);
@@ -125,12 +125,12 @@ enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e)
 	if (!h || !buf)
 		rc = rf_fail(e, RF_ENOMEM, "%s: out of memory", path);
 	else
-		rc = rf_disk_open(path, &fd, &size, e);
+		rc = rf_file_open(path, &fd, &size, e);
 	if (rc == RF_OK)
 		XXH64_reset(h, 0);
 	for (uint64_t at = 0; rc == RF_OK && at < size; at += BLOCK) {
 		size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
-		if ((rc = rf_disk_pread(fd, buf, n, at, e)) == RF_OK)
+		if ((rc = rf_file_pread(fd, buf, n, at, e)) == RF_OK)
 			XXH64_update(h, buf, n);
 		else
 			rf_blame(e, "%s", path);
@@ -144,7 +144,7 @@ enum rf_code rf_disk_hash_file(const char *path, char hex[17], struct rf_err *e)
 	return rc;
 }
 
-enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e)
+enum rf_code rf_file_sync_dir(const char *path, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 	int fd;
@@ -155,7 +155,7 @@ enum rf_code rf_disk_sync_dir(const char *path, struct rf_err *e)
 	   nothing to sync */
 	if (fd < 0 && errno != EACCES)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
-	if (fd >= 0 && rf_disk_sync(fd) < 0 && errno != EINVAL)
+	if (fd >= 0 && rf_file_sync(fd) < 0 && errno != EINVAL)
 		rc = rf_fail(e, RF_EIO, "%s: sync: %s", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -186,14 +186,14 @@ static int remove_at(int dir, const char *name, int levels)
 	return r < 0 ? r : unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-enum rf_code rf_disk_remove(const char *path, struct rf_err *e)
+enum rf_code rf_file_remove(const char *path, struct rf_err *e)
 {
 	return remove_at(AT_FDCWD, path, 4) == 0
 	               ? RF_OK
 	               : rf_fail(e, RF_EIO, "%s: remove: %s", path, strerror(errno));
 }
 
-size_t rf_disk_split(const char *path, size_t *name)
+size_t rf_file_split(const char *path, size_t *name)
 {
 	size_t n = strlen(path);
 
@@ -204,32 +204,32 @@ size_t rf_disk_split(const char *path, size_t *name)
 	return n;
 }
 
-const char *rf_disk_name(const char *path)
+const char *rf_file_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
 }
 
-enum rf_code rf_disk_folder(char out[4096], const char *path, struct rf_err *e)
+enum rf_code rf_file_folder(char out[4096], const char *path, struct rf_err *e)
 {
 	size_t name;
 
-	rf_disk_split(path, &name);
+	rf_file_split(path, &name);
 	if (snprintf(out, 4096, "%.*s", name ? (int)name : 1, name ? path : ".") >= 4096)
 		return rf_fail(e, RF_EIO, "%.100s...: the path is too long", path);
 	return RF_OK;
 }
 
-enum rf_code rf_disk_sync_parent(const char *path, struct rf_err *e)
+enum rf_code rf_file_sync_parent(const char *path, struct rf_err *e)
 {
 	char folder[4096];
-	enum rf_code rc = rf_disk_folder(folder, path, e);
+	enum rf_code rc = rf_file_folder(folder, path, e);
 
-	return rc == RF_OK ? rf_disk_sync_dir(folder, e) : rc;
+	return rc == RF_OK ? rf_file_sync_dir(folder, e) : rc;
 }
 
-enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
+enum rf_code rf_file_space(const char *path, uint64_t *bytes, struct rf_err *e)
 {
 	struct statvfs s;
 
@@ -239,7 +239,7 @@ enum rf_code rf_disk_free(const char *path, uint64_t *bytes, struct rf_err *e)
 	return RF_OK;
 }
 
-enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
+enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e)
 {
 	char folder[4096];
 	struct stat st;
@@ -251,7 +251,7 @@ enum rf_code rf_disk_can_write(const char *path, bool append, struct rf_err *e)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
 	if (stat(path, &st) == 0 && (append || !S_ISREG(st.st_mode)))
 		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
-	if ((rc = rf_disk_folder(folder, path, e)) != RF_OK)
+	if ((rc = rf_file_folder(folder, path, e)) != RF_OK)
 		return rc;
 	return access(folder, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno))
 	                                   : RF_OK;
@@ -273,7 +273,7 @@ static int write_all(int fd, const char *p, size_t *left)
 	return 0;
 }
 
-enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct rf_err *e)
+enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct rf_err *e)
 {
 	struct stat st;
 	size_t left = n;
@@ -298,7 +298,7 @@ enum rf_code rf_disk_append(const char *path, const void *data, size_t n, struct
 	return close(fd) ? rf_fail(e, RF_EIO, "%s: close: %s", path, strerror(errno)) : RF_OK;
 }
 
-enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e)
+enum rf_code rf_file_lock(int fd, const char *path, struct rf_err *e)
 {
 	int locked;
 
@@ -311,14 +311,14 @@ enum rf_code rf_disk_lock(int fd, const char *path, struct rf_err *e)
 	                            : rf_fail(e, RF_EIO, "%s: lock: %s", path, strerror(errno));
 }
 
-bool rf_disk_same(const char *a, const char *b)
+bool rf_file_same(const char *a, const char *b)
 {
 	struct stat x, y;
 
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-bool rf_disk_way(char out[4096], const char *path, const char *folder)
+bool rf_file_way(char out[4096], const char *path, const char *folder)
 {
 	char real[PATH_MAX], place[PATH_MAX];
 	size_t n;
@@ -332,19 +332,19 @@ bool rf_disk_way(char out[4096], const char *path, const char *folder)
 	return true;
 }
 
-bool rf_disk_inside(const char *path, const char *folder)
+bool rf_file_inside(const char *path, const char *folder)
 {
 	char way[4096];
 
-	return rf_disk_way(way, path, folder);
+	return rf_file_way(way, path, folder);
 }
 
-bool rf_disk_plain(const char *name)
+bool rf_file_plain(const char *name)
 {
 	return *name && *name != '.' && *name != '-' && strlen(name) < 256 && !strchr(name, '/');
 }
 
-enum rf_code rf_disk_join(char out[4096], const char *dir, const char *name, struct rf_err *e)
+enum rf_code rf_file_join(char out[4096], const char *dir, const char *name, struct rf_err *e)
 {
 	if (snprintf(out, 4096, "%s/%s", dir, name) >= 4096)
 		return rf_fail(e, RF_EIO, "%s/%s: the path is too long", dir, name);

@@ -1,32 +1,32 @@
-/* page.h -- builds text for people in a buffer, and makes bytes from outside safe to show in it.
+/* print.h -- builds text for people in a buffer, and makes bytes from outside safe to show in it.
  *
  * As with rf_buf_add(), a failed allocation sets p->failed, so the caller checks once, before printing. */
-#ifndef RF_PAGE_H
-#define RF_PAGE_H
+#ifndef RF_PRINT_H
+#define RF_PRINT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
 
-void rf_page_puts(struct rf_buf *p, const char *s);
+void rf_print_text(struct rf_buf *p, const char *s);
 /* Appends at most 511 bytes; the rest of a longer text is cut off. */
-void rf_page_printf(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends x as the shortest decimal, of at least `digits` significant digits, that reads back as the same
- * double (rf_page_real) or the same float32 (rf_page_single). */
-void rf_page_real(struct rf_buf *p, double x, int digits);
-void rf_page_single(struct rf_buf *p, float x, int digits);
-void rf_page_fill(struct rf_buf *p, char c, size_t n);
-void rf_page_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
+ * double (rf_print_real) or the same float32 (rf_print_single). */
+void rf_print_real(struct rf_buf *p, double x, int digits);
+void rf_print_single(struct rf_buf *p, float x, int digits);
+void rf_print_fill(struct rf_buf *p, char c, size_t n);
+void rf_print_clear(struct rf_buf *p);       /* empties the buffer and resets `failed`; keeps the memory */
 
 /* Appends bytes from outside as UTF-8 that is safe on a terminal, in a line of TSV and for a human reader.
  * Control characters and the backslash become \t \n \r \\ or \xNN.  Characters that rf_utf8_unsafe() names
  * become \uNNNN, or \UNNNNNNNN above U+FFFF.  Bytes that are not UTF-8 become U+FFFD.  If `quotes` is set, "
  * becomes \". */
-void rf_page_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
+void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
 /* Appends a valid JSON text.  Characters that a terminal obeys or cannot show, which can occur only in its
  * strings, are replaced by JSON escapes. */
-void rf_page_json(struct rf_buf *p, const char *text);
+void rf_print_json(struct rf_buf *p, const char *text);
 
 /* The number of terminal columns that n bytes of safe text take. */
 int rf_columns(const void *s, size_t n);
