@@ -330,6 +330,7 @@ lint:
 	@wc -l tools/*.c | awk -v most=150 $(MANY)
 	@wc -l $(WRITTEN) | awk -v most=1000 $(MANY)
 	@LC_ALL=C awk -f lib/width.awk $(WRITTEN)
+	@awk -f lib/words.awk $(WRITTEN)
 
 # Completions are found by the name of a command, so each program has a link.
 share = $(DESTDIR)$(PREFIX)/share

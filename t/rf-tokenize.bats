@@ -42,6 +42,11 @@ bad() {
 	unit text
 }
 
+@test "text: every file of the fuzzing corpus of documents passes the fuzz target" {
+	[ -x "$RF_UNITS/fuzz/text" ] || skip "the fuzz targets are not built"
+	replay text "$ROOT"/t/fuzz/corpus/text/*
+}
+
 @test "rf-tokenize: writes the stream that rf-stream(5) describes, byte for byte" {
 	printf 'A\377' >a.txt
 	rf-tokenize --bytes a.txt 2>err >a.rf

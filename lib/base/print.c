@@ -21,11 +21,23 @@ void rf_print_text(struct rf_buf *p, const char *s)
 
 static void print_v(struct rf_buf *p, const char *fmt, va_list ap)
 {
-	char line[512];
-	int n = vsnprintf(line, sizeof line, fmt, ap);
+	char line[512], *long_line;
+	va_list again;
+	int n;
 
-	if (n > 0)
-		rf_buf_add(p, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+	va_copy(again, ap);
+	n = vsnprintf(line, sizeof line, fmt, ap);
+	if (n >= (int)sizeof line) {
+		if ((long_line = malloc((size_t)n + 1))) {
+			vsnprintf(long_line, (size_t)n + 1, fmt, again);
+			rf_buf_add(p, long_line, (size_t)n);
+		}
+		p->failed |= !long_line;
+		free(long_line);
+	} else if (n > 0) {
+		rf_buf_add(p, line, (size_t)n);
+	}
+	va_end(again);
 }
 
 void rf_print(struct rf_buf *p, const char *fmt, ...)

@@ -10,7 +10,6 @@
 #include "base/buf.h"
 
 void rf_print_text(struct rf_buf *p, const char *s);
-/* Appends at most 511 bytes; the rest of a longer text is cut off. */
 void rf_print(struct rf_buf *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends x as the shortest decimal, of at least `digits` significant digits, that reads back as the same
  * double (rf_print_real) or the same float32 (rf_print_single). */

@@ -204,7 +204,7 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_workspace *b)
 	}
 }
 
-/* What the device takes beside a plan's tree and the weights. */
+/* What the device takes in addition to a plan's tree and the weights. */
 static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
 {
 	const struct rf_config *c = &g->ckpt->cfg;

@@ -265,7 +265,7 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
 	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
 }
 
-/* One pipeline; it must have committed once, and nobody else beside it. */
+/* Runs one pipeline.  It must have committed once, and nobody else meanwhile. */
 static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 {
 	const int64_t before = l->done;

@@ -44,7 +44,7 @@ static enum rf_code make_folders(const char *path, struct rf_err *e)
 	}
 }
 
-/* Whether there is something in a folder beside the one that a loop makes first. */
+/* Whether a folder holds anything but the folder that a loop makes first. */
 static bool is_foreign(const char *path)
 {
 	struct dirent **list;

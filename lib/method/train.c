@@ -61,8 +61,8 @@ double rf_train_lr(const struct rf_train *t, int64_t step)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Device memory beside the tree.  The policy's rows are step-major: row (j, b) predicts token j of rollout b,
- * so rows (0, b) are rows s-1 of the text and rows (j, b) the rollouts' rows j-1. */
+/* Device memory in addition to the tree.  The policy's rows are step-major: row (j, b) predicts token j of
+ * rollout b, so rows (0, b) are rows s-1 of the text and rows (j, b) the rollouts' rows j-1. */
 struct place {
 	rf_f32 z, dh;                 /* (HEAD_ROWS, N), (segment, d) */
 	rf_f32 coef, logp;            /* (max_len) */
@@ -129,7 +129,7 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 
 static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, int n, struct rf_err *e)
 {
-	/* nothing shrinks: what lies beside the tree is laid out for the largest of each so far */
+	/* nothing shrinks: what is not the tree's is laid out for the largest of each so far */
 	const struct rf_plan *old = &t->engine->plan;
 	int T = old->max_len > t->engine->max_len ? old->max_len : t->engine->max_len;
 	int c = old->positions, per = old->n, k = old->positions ? old->k + 1 : 0;

@@ -409,8 +409,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 		rf_linear_bwd(m, l->ttt_scale, l->ttt_scale_bias, rows, x, w->dgate, 0, dx, true);
 }
 
-/* Beside attention's, in products with matrices of D E: three to apply, three for the gradients and three of
- * outer products in every chunk that a row follows, and what makes these orthogonal. */
+/* In addition to attention's, in products with matrices of D E: three to apply, three for the gradients and
+ * three of outer products in every chunk that a row follows, and what makes these orthogonal. */
 static double flops(const struct rf_config *cfg, int T)
 {
 	const struct rf_lact_config *c = &cfg->lact;

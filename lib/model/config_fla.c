@@ -87,7 +87,7 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_absent(r, "rope_scaling");
 }
 
-/* What both have beside their heads; `gate`: the default of use_gate. */
+/* The options of both mixers but for their heads; gate: the default of use_gate. */
 static void read_both(struct rf_config_reader *r, struct rf_config *cfg, bool gate)
 {
 	struct rf_delta_config *c = &cfg->delta;

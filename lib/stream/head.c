@@ -6,7 +6,7 @@
 #include "stream/wire.h"
 
 /* The history as packed stages; the newest one stays open until the next begins or the head is written, since
- * options are added to it.  Beside it, keys that we do not know inside `tokenizer` and `model`. */
+ * options are added to it.  Besides, keys that we do not know inside `tokenizer` and `model`. */
 struct history {
 	struct rf_buf done, stage, options;
 	uint32_t stages, option_count;

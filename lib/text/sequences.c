@@ -141,7 +141,7 @@ static enum rf_code encode(struct rf_sequences *s, struct rf_err *e)
 	return rc;
 }
 
-/* What of the document is handed out: [at, stop), in pieces of max_len. */
+/* Which of the document's ids are handed out: [at, stop), in pieces of max_len. */
 static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 {
 	size_t n = s->count, max = s->o.max_len ? (size_t)s->o.max_len : n, min = (size_t)s->o.min_len;

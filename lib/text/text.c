@@ -16,7 +16,7 @@
 #include "stream/stream.h"
 #include "text/text.h"
 
-/* What a record has room for beside its tokens: lists and objects in a value of the meta data may be so deep
+/* What a record has room for besides its tokens: lists and objects in a value of the meta data may be so deep
  * (a message less message, body and the map), and answers or meta data may have so many values. */
 enum { META_DEPTH = RF_MSG_DEPTH - 3, MAX_VALUES = RF_MSG_NODES / 4, MAX_KEY = 255 };
 

@@ -119,7 +119,7 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
 		return rf_fail(e, RF_EMODEL, "%s: the file has %lld bytes, more than the limit of %d", file,
 		               (long long)st.st_size, MAX_FILE);
-	/* a config names a kind; what the kind knows of beside it is not in this file */
+	/* a config names a kind, but not what a kind finds in the files next to it */
 	if (strcmp(rf_file_name(file), "tokenizer_config.json"))
 		return rf_file_hash_file(file, hash, e);
 	if ((rc = read_name(file, name, e)) == RF_ENOINPUT) { /* it is there */
@@ -184,7 +184,7 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
-/* What config.json beside a file says; 0: nothing. */
+/* The vocabulary size in the config.json next to a file; 0: there is none. */
 static int vocab_beside(const char *file)
 {
 	char path[4096 + 16];

@@ -2,8 +2,8 @@
  * occupancy with.
  *
  * For the emulated GPU with EMU_LAUNCHES=FILE, which notes what would be launched and runs nothing, so all
- * arrays may be one page.  A text of 16384 tokens, and 40 rollouts of 8 that hang below it, of the configs in
- * pipelines/configs. */
+ * arrays may be one page.  A sequence of 16384 tokens, and 40 rollouts of 8 that branch from it, of the
+ * configs in pipelines/configs. */
 #include <stdio.h>
 #include <stdlib.h>
 

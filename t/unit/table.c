@@ -442,8 +442,21 @@ static void test_pick(void)
 	ok(frugal, "no more rows wait than can be shown");
 }
 
+static void test_print(void)
+{
+	struct rf_buf b = { 0 };
+	char want[1003];
+
+	memset(want, '7', 1000);
+	memcpy(want + 1000, " 5", 3);
+	rf_print(&b, "%.1000s %d", want, 5);
+	ok(is(&b, want), "a text of any length is printed whole");
+	rf_buf_free(&b);
+}
+
 int main(void)
 {
+	test_print();
 	test_safe();
 	test_safe_any();
 	test_columns();
