@@ -166,7 +166,7 @@ $(BUILD)/cuda/%.o: kernels/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas) || \
 		{ cat $(@:.o=.ptxas) >&2; exit 1; }
-# What of the library the plugin needs itself.
+# The part of the library that the plugin itself needs.
 PLUGIN_LIB = $(BUILD)/pic/device/dev.o $(BUILD)/pic/base/err.o
 $(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

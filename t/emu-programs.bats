@@ -99,14 +99,14 @@ setup() {
 	done
 	run -69 env EMU_SHARED=99 rf-entropy -m gated_deltanet --device cuda --dtype f32 -o out in
 	said='the GPU has 99 KiB of shared memory per block, but '
-	[[ "$output" == 'rf-entropy: '*"$said"*' wants '*'--dtype bf16 '* ]]
+	[[ "$output" == 'rf-entropy: '*"$said"*' needs '*'--dtype bf16'* ]]
 	for a in gated_deltanet qwen3_5_text; do
 		jq 'if .linear_key_head_dim then .layer_types = ["full_attention", "full_attention"]
 			else . end | .head_dim = 264' $a.json >wide.json
 		rf-init --config wide.json --seed 1 wide-$a
 		run -69 rf-entropy -m wide-$a --device cuda -o out in
 		[[ "$output" == \
-			'rf-entropy: '*' of 264: the GPU'\''s kernels are made for heads of at most 256 '* ]]
+			'rf-entropy: '*' of 264: the GPU'\''s kernels support heads of at most 256 '* ]]
 	done
 }
 

@@ -191,7 +191,7 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 
 @test "rf-loop: a line that commits nothing or twice is an error, and so is a commit by --after" {
 	L='rf-cat "$ORDER" >/dev/null' run -70 loop run
-	[[ "$output" == *"batch 1: no stage failed, but nothing was committed"* ]]
+	[[ "$output" == *"batch 1: no stage failed, but the line did not train the run"* ]]
 	L='rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"; rf-cat --range 0:2 "$ORDER" | rf-ntp -m "$RUN"' \
 		run -70 loop twice
 	[[ "$output" == *"batch 1: more than one commit was made"* ]]

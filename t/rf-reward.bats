@@ -283,7 +283,7 @@ gone() {
 		wrong "$mode" "$what"
 	done <<-'END'
 		id|the answer to record id 1: it has the id 2
-		no-id|the answer to record id 1: it has no 'id'
+		no-id|the answer to record id 1: the key 'id' is missing
 		few|the answer to record id 1: total[1] is not a list of 2 numbers, one per rollout
 		rows|the answer to record id 1: total has 1 lists, but the record has 2 positions
 		flat|the answer to record id 1: total has 4 lists, but the record has 2 positions

@@ -101,7 +101,7 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 
 @test "rf-select: --strict makes a sequence that is too short an error" {
 	run -65 --separate-stderr rf-select --strict --mode uniform -o out "$G/stream/tokens.rf"
-	said='a sequence of 9 tokens is too short for 8 chunks and rollouts of 5 tokens with margin 20'
+	said='a sequence of 9 tokens is too short: 8 chunks, rollouts of 5 tokens and margin 20 need 40'
 	[[ "$stderr" == "rf-select: $G/stream/tokens.rf: record 3 (byte "*"): $said" ]]
 	[ ! -e out ]
 }

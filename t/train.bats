@@ -14,7 +14,7 @@ at() { readlink "${1:-run}/latest"; }
 		now=$(jq .step run/latest/state.json)
 		state >before
 		run -65 $trainer -m run --at $((now + 1)) in
-		[ "$output" = "$trainer: run is at step $now, not at step $((now + 1)) (--at)" ]
+		[ "$output" = "$trainer: run is only at step $now, but --at is $((now + 1))" ]
 		state | cmp - before
 		$trainer -m run --at "$now" in
 		state >after

@@ -9,7 +9,7 @@ static bool json;
 
 static const struct rf_opt options[] = {
 	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J",
-	  "only the records I to J-1 of all inputs, counted from 0", true },
+	  "only records I to J-1 of all inputs; the first is record 0", true },
 	{ "part", 0, RF_OPT_ENUM, &o.part, 0, 0, RF_PART_WORDS, "part of each record to keep", true },
 	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "shuffle the records", true },
 	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "random seed of the shuffle", true },

@@ -80,7 +80,7 @@ int main(int argc, char *argv[])
 		{ .name = NULL },
 	};
 	const struct rf_opt picks[] = {
-		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what one row stands for", false },
+		{ "rows", 0, RF_OPT_ENUM, &rows, 0, 0, RF_ROWS_WORDS, "what a row stands for", false },
 		{ "where", 0, RF_OPT_TEXT, &d.table.where, 0, 0, "CONDITIONS",
 		  "only rows that meet these, such as 'reward<0.1,k>=5'", false },
 		{ "sort", 0, RF_OPT_TEXT, &d.table.sort, 0, 0, "[-]COLUMN",

@@ -69,7 +69,7 @@ int main(int argc, char *argv[])
 		{ "dual-clip", 0, RF_OPT_REAL, &train->policy.dual_clip, 1, 1e6, "c",
 		  "where the advantage A is negative, the loss is at most -A c", true },
 		{ "group", 0, RF_OPT_ENUM, &advantage.group, 0, 0, RF_GROUP_WORDS,
-		  "which rollouts are compared with each other", true },
+		  "rollouts to compare; auto: of a position, or of the sequence if n is 1", true },
 		{ "no-std", 0, RF_OPT_FLAG, &advantage.no_std, 0, 0, NULL,
 		  "do not divide advantages by the standard deviation", true },
 		{ "allow-single", 0, RF_OPT_FLAG, &advantage.allow_single, 0, 0, NULL,

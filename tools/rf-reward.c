@@ -49,7 +49,7 @@ int main(int argc, char *argv[])
 		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
 		  "how the reward is computed", true },
 		{ "shift", 0, RF_OPT_INT, &how.shift, 0, 1 << 24, "n",
-		  "score against the n-th following position instead: a chance baseline", true },
+		  "compare with the text at the n-th next chosen position: a chance baseline", true },
 		{ "seed", 0, RF_OPT_U64, &how.seed, 0, 0, "n", "random seed (for --kind random)", true },
 		{ "draw-step", 0, RF_OPT_INT, &how.draw_step, -1, INT_MAX, "n",
 		  "training step for the random numbers; -1: the model's", true },

@@ -292,9 +292,8 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 	if (stat(path, &st) < 0)
 		return rf_fail(e, RF_EMODEL, "'%s': %s", name, strerror(errno));
 	if (st.st_size != size)
-		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes instead of %lld", name,
-		               (long long)st.st_size,
-		               (long long)size);
+		return rf_fail(e, RF_EMODEL, "'%s' has %lld bytes, but this file says %lld", name,
+		               (long long)st.st_size, (long long)size);
 	if (tensors && !all)
 		return RF_OK;
 	if ((rc = rf_file_hash_file(path, is, e)) != RF_OK)

@@ -284,7 +284,7 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
 		return rc;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
-	               l->done == before ? "no stage failed, but nothing was committed"
+	               l->done == before ? "no stage failed, but the line did not train the run"
 	                                 : "more than one commit was made, or a step was removed");
 }
 

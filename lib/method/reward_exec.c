@@ -33,7 +33,7 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 {
 	const struct rf_opt table[] = {
 		{ "exec", 0, RF_OPT_TEXT, &s->command, 0, 0, "command",
-		  "shell command that computes the rewards", false },
+		  "shell command that computes the rewards: JSON lines in and out", false },
 		{ "no-hidden", 0, RF_OPT_FLAG, &s->no_hidden, 0, 0, NULL,
 		  "send records to the command without hidden states and logits", false },
 		{ "kind-name", 0, RF_OPT_TEXT, &s->kind, 0, 0, "name",
@@ -41,7 +41,7 @@ void rf_reward_exec_options(struct rf_reward_exec_settings *s, struct rf_opt opt
 		{ "timeout", 0, RF_OPT_REAL, &s->timeout, 0, 1e9, "s",
 		  "seconds to wait while the command is idle; 0: no limit", false },
 		{ "queue-limit", 0, RF_OPT_SIZE, &s->queue_limit, 0, 0, "size",
-		  "bytes of records that may wait for the command's answers", false },
+		  "most bytes of records to hold until the command answers them", false },
 		{ .name = NULL },
 	};
 
@@ -178,7 +178,7 @@ static enum rf_code read_answer(const struct rf_reward_exec *j, const json_t *an
 	enum rf_code rc;
 
 	if (!json_is_array(total))
-		return rf_fail(e, RF_EDATA, "it has no list 'total'");
+		return rf_fail(e, RF_EDATA, "the list 'total' is missing");
 	if (!(value = calloc((size_t)r->c * (size_t)r->rollout.n, sizeof *value)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if ((rc = read_numbers(total, "total", r, value, e)) == RF_OK)
@@ -219,7 +219,7 @@ static enum rf_code judge_first(struct rf_reward_exec *j, const char *line, size
 		             rf_quote(shown, sizeof shown, line, len), answer ? "" : ": ",
 		             answer ? "" : rf_quote(why, sizeof why, je.text, strlen(je.text)));
 	else if (!(id = json_object_get(answer, "id")))
-		rc = rf_fail(e, RF_EDATA, "it has no 'id'");
+		rc = rf_fail(e, RF_EDATA, "the key 'id' is missing");
 	else if (!same_id(id, r->id)) {
 		char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
 		rc = rf_fail(e, RF_EDATA, "it has the id %s",

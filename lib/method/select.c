@@ -25,7 +25,7 @@ void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS])
 		{ "mode", 0, RF_OPT_ENUM, &s->mode, 0, 0, RF_SELECT_WORDS,
 		  "how a position is chosen", true },
 		{ "margin", 0, RF_OPT_INT, &s->margin, 0, MAX_MARGIN, "n",
-		  "tokens at either end of a sequence that are never chosen", true },
+		  "least distance of a position from either end; nearer ones are moved", true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
 		{ "draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
 		  "training step for the random numbers; -1: the model's", true },
@@ -113,9 +113,10 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 		*short_one = true;
 		if (s->strict)
 			return rf_fail(e, RF_EDATA,
-			               "a sequence of %d tokens is too short for %d chunks and rollouts of "
-			               "%d tokens with margin %d",
-			               r->T, s->chunks, s->k, s->margin);
+			               "a sequence of %d tokens is too short: %d chunks, rollouts of %d "
+			               "tokens and margin %d need %d",
+			               r->T, s->chunks, s->k, s->margin,
+			               s->chunks > first + behind ? s->chunks : first + behind);
 		return RF_OK;
 	}
 

@@ -33,7 +33,7 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		{ "keep-every", 0, RF_OPT_INT, &t->keep_every, 0, 1 << 30, "n",
 		  "also keep every n-th step; 0: none", false },
 		{ "on-nan", 0, RF_OPT_ENUM, &t->on_nan, 0, 0, RF_ON_NAN_WORDS,
-		  "if a gradient is not finite: stop, or skip the optimizer step", false },
+		  "if a gradient is not finite: stop, or count the step but skip it", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",
 		  "append one line of JSON per optimizer step to this file", false },
 		{ .name = NULL },
@@ -49,7 +49,8 @@ void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER
 		  "weight of the next-token loss", true },
 		{ "loss", 0, RF_OPT_ENUM, &t->train.loss, 0, 0, RF_LOSS_WORDS,
 		  "tokens that count in the next-token loss", true },
-		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL, "accept an empty stream",
+		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL,
+		  "do nothing if the stream is empty, instead of failing",
 		  false },
 		{ .name = NULL },
 	};
@@ -145,7 +146,7 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 		return RF_OK;
 	}
 	if (t->at >= 0 && at->step < t->at)
-		return rf_fail(e, RF_EDATA, "%s is at step %lld, not at step %d (--at)", t->engine.path,
+		return rf_fail(e, RF_EDATA, "%s is only at step %lld, but --at is %d", t->engine.path,
 		               (long long)at->step, t->at);
 	t->engine.ckpt = at;
 	if ((rc = check_places(t, e)) != RF_OK)

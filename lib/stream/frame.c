@@ -71,6 +71,6 @@ enum rf_code rf_block_header(struct rf_block *b, const struct rf_frame *f, const
 	b->wire = type == 1 ? 1 : h >> 3;
 	b->most = type == 2 ? f->block_max : h >> 3;
 	if (type == 3 || h >> 3 > f->block_max)
-		return rf_fail(e, RF_EDATA, "damaged frame (it has an impossible block)");
+		return rf_fail(e, RF_EDATA, "the frame is damaged (it has an impossible block)");
 	return RF_OK;
 }

@@ -198,9 +198,9 @@ static enum rf_code decompress(struct rf_in *in, const void *frame, size_t n, ui
 	}
 	got = ZSTD_decompressDCtx(in->zstd, in->msg, in->msg_cap, frame, n);
 	if (ZSTD_isError(got))
-		return rf_fail(e, RF_EDATA, "damaged frame (%s)", ZSTD_getErrorName(got));
+		return rf_fail(e, RF_EDATA, "the frame is damaged (%s)", ZSTD_getErrorName(got));
 	if (got != content)
-		return rf_fail(e, RF_EDATA, "damaged frame (it holds %zu bytes, not %llu)", got,
+		return rf_fail(e, RF_EDATA, "the frame is damaged (it holds %zu bytes, not %llu)", got,
 		               (unsigned long long)content);
 	in->msg_n = got;
 	return RF_OK;

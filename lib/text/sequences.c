@@ -38,7 +38,7 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 		{ "valid-every", 0, RF_OPT_INT, &o->valid_every, 0, INT_MAX, "n",
 		  "every n-th document is for validation; 0: none", true },
 		{ "split", 0, RF_OPT_ENUM, &o->split, 0, 0, RF_SPLIT_WORDS,
-		  "take the training documents, or those for validation", true },
+		  "with --valid-every: which documents to take", true },
 		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n",
 		  "vocabulary size of ids without a tokenizer; 0: not given", true },
 		{ .name = NULL },

@@ -359,7 +359,7 @@ static void test_damage(void)
 	ok(damaged("rm optim.safetensors", RF_EMODEL, "'optim.safetensors'", &e),
 	   "no optimizer state (%s)", e.msg);
 	ok(damaged("rm model.safetensors", RF_EMODEL, "'model.safetensors'", &e), "no weights (%s)", e.msg);
-	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, "bytes instead of", &e),
+	ok(damaged("truncate -s -1 model.safetensors", RF_EMODEL, " bytes, but this file says ", &e),
 	   "weights cut short (%s)", e.msg);
 	ok(damaged("echo >>config.json", RF_EMODEL, "'config.json' has", &e), "a longer config (%s)", e.msg);
 	ok(damaged("sed -i s/40/41/ config.json", RF_EMODEL, "'config.json' has been changed", &e),

@@ -297,7 +297,7 @@ static void foreign(void)
 	for (int i = 0; i < 2048; i++)
 		memcpy(bomb + 14 + 4 * i, i < 2047 ? "\2\0\20\0" : "\3\0\20\0", 4);
 	before = peak();
-	refuse("256 MiB of zeros in 8 KiB", bomb, 14 + 4 * 2048 + 4, "damaged frame");
+	refuse("256 MiB of zeros in 8 KiB", bomb, 14 + 4 * 2048 + 4, "the frame is damaged");
 	ok(peak() - before <= (UINT64_C(300) << 20), "they cost %zu MiB", (peak() - before) >> 20);
 	ZSTD_freeCCtx(z);
 }
