@@ -60,12 +60,13 @@ STAGES  = TOKENIZE
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
 KNOWN = $(filter-out SHELL HERE NUMBERS STAGES LINE KNOWN,$(shell \
-        sed -n 's/^\([A-Z][A-Z_]*\) *=.*/\1/p' $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
+        sed -n 's/^\([A-Z][A-Z0-9_]*\) *[:?]\{0,1\}=.*/\1/p' \
+        $(HERE)loop.mk $(filter-out $(HERE)loop.mk,$(MAKEFILE_LIST))))
 include $(HERE)words.mk
 
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
 # also reads the model; one that computes rewards, by a program of ours or by any command; the trainer.  An
-# empty stage is left out.
+# empty stage is left out, and blanks between the parts do not matter.
 next_batch   = rf-cat --range $$FROM:$$TO "$$ORDER"
 stage        = $(if $(strip $(1)), | $(strip $(1)))
 model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
@@ -85,6 +86,7 @@ export RUN MODEL DATA STEPS BATCH SEED COMPUTE AFTER PHASE LINE make_data
 
 train:
 	$(check_words)
+	$(call need,LINE,the phase's file must assign it)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))

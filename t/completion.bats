@@ -36,7 +36,7 @@ offers() {
 	[ "$(offers rf-grpo --lr-schedule l)" = linear ]
 	[ "$(offers rf-grpo --lr-schedule = '')" = "constant cosine linear" ]
 	[ "$(offers rf-grpo --lr-schedule =)" = "constant cosine linear" ]
-	[[ " $(offers rf-reward --kind '') " == *" binary cosine edit "*" random "* ]]
+	[ "$(offers rf-reward --kind '')" = "binary cosine edit hybrid random" ]
 	[ "$(offers rf-entropy --keep hidden)" = "hidden hidden,logits" ]
 	[ "$(offers rf-grpo --stale '')" = any ]
 	[ -z "$(offers rf-grpo --lr '')" ]

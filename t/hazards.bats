@@ -372,7 +372,7 @@ says() {
 	says 64 'is not a pair of numbers from 0 to 0.9999999, like' rf-ntp -m run --betas 1,1 in
 	says 64 '--seed requires --shuffle' rf-cat --seed 3 in
 	says 64 '--epoch requires --shuffle' rf-cat --epoch 3 in
-	says 64 'rf-select: -k: ' rf-select -k x in
+	says 64 'rf-select: --length: ' rf-select -k x in
 	rf-ntp -m run --at -1 in
 	says 64 '--at: ' rf-ntp -m run --at -2 in
 }

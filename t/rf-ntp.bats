@@ -127,7 +127,7 @@ prompted() {
 	jq -e '.tokens == 21' <<<"$output" >/dev/null
 	run -65 rf-ntp --eval -m "$M" --loss response <(rf-cat --range 0:1 mixed)
 	said='no record has tokens after its prompt'
-	[[ "$output" == *": $said (rf-tokenize --truncate left keeps answers; --allow-empty)" ]]
+	[[ "$output" == *": $said (rf-tokenize --truncate left keeps answers; --allow-empty accepts it)" ]]
 	run -0 --separate-stderr rf-ntp --eval -m "$M" mixed
 	[ -z "$stderr" ]
 }

@@ -6,8 +6,8 @@
  *     hybrid  cosine + binary
  *     random  uniform in [0, 1): the control that every claim of an effect needs
  *
- * The first three are parts.  A part is a function and a row of one table in reward.c.  All parts are
- * computed and kept in the record by their names; one of them, or the sum, or the control is chosen as
+ * All but hybrid and random are parts.  A part is a function and a row of one table in reward.c.  All parts
+ * are computed and kept in the record by their names; one of them, or the sum, or the control is chosen as
  * `total`.  No other code lists the parts: rf-dump and the log take their names from the records. */
 #ifndef RF_REWARD_H
 #define RF_REWARD_H

@@ -574,7 +574,7 @@ static void test_rewards(void)
 	struct rf_err e;
 	float old[4] = { 0 }, *value;
 
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
 		make_rewarded(&w);
 		w.r.advantage = old;
 		bool good = rf_reward_record(&w.r, rf_reward_kind(kind[i].name), 0, 0, 0, NULL, &e) == RF_OK
