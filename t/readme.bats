@@ -87,6 +87,7 @@ form() {
 		grep -q "make.* $target" "$ROOT/README.md"
 		grep -q "^$target:" "$ROOT/Makefile"
 	done
-	[ "$(wc -l <"$ROOT/README.md")" -le 100 ]
+	count=$(wc -l <"$ROOT/README.md")
+	[ "$count" -le 100 ] || { echo "README.md has $count lines"; return 1; }
 	run ! env LC_ALL=C.UTF-8 grep -nE '^.{111}' "$ROOT/README.md"
 }

@@ -31,7 +31,7 @@ static void check(const struct rf_config *c)
 		                r->K >= 1 && r->V >= 1 && (int64_t)r->heads * r->K <= RF_MAX_WIDTH &&
 		                (int64_t)r->heads * r->V <= RF_MAX_WIDTH && r->conv_size >= 1 &&
 		                r->conv_size <= 64 && (r->conv || r->conv_size == 1)),
-		       "a mixer outside its limits");
+		       "the delta rule outside its limits");
 	const struct rf_lact_config *l = &c->lact;
 	for (int i = 0; i < c->layers; i++)
 		insist(c->mixer[i] != &rf_mixer_lact ||
@@ -44,7 +44,7 @@ static void check(const struct rf_config *c)
 		insist(c->eos[i] >= 0 && c->eos[i] < c->vocab, "eos outside the vocabulary");
 	const struct rf_attn_config *a = &c->attn;
 	for (int i = 0; i < c->layers; i++)
-		insist(c->mixer[i] == &rf_mixer_delta_net ||
+		insist(!c->mixer[i]->reads ||
 		               (a->heads >= 1 && a->kv_heads >= 1 && a->heads % a->kv_heads == 0 &&
 		                a->D >= 1 && (int64_t)a->heads * a->D <= RF_MAX_WIDTH && a->rotary <= a->D &&
 		                a->rotary % 2 == 0 && a->window >= 0 && a->theta > 0),

@@ -1,13 +1,27 @@
 /* main -- replays files through a fuzz target: what libFuzzer found once stays found.  `make fuzz` links
  * the same target with libFuzzer instead.  A failed promise aborts. */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *current;
+
+/* Says which file it was; abort() then ends the program. */
+static void name_file(int sig)
+{
+	(void)sig;
+	if (write(STDERR_FILENO, current, strlen(current)) < 0 || write(STDERR_FILENO, "\n", 1) < 0)
+		_exit(2);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int main(int argc, char *argv[])
 {
+	signal(SIGABRT, name_file);
 	for (int i = 1; i < argc; i++) {
 		FILE *f = fopen(argv[i], "rb");
 		uint8_t *data = NULL;
@@ -30,6 +44,7 @@ int main(int argc, char *argv[])
 			return 2;
 		for (size_t j = 0; j < n; j++)
 			exact[j] = data[j];
+		current = argv[i];
 		LLVMFuzzerTestOneInput(exact, n);
 		free(exact);
 		free(data);

@@ -1,4 +1,4 @@
-/* running_mean.h -- a mixer that no model has: the example of rf-design(7), "To add a mixer".
+/* running_mean.h -- a mixer that no model has: the example of rf-design(7), "How to add a mixer".
  *
  *     m_t = L m_{t-1} + (1 - L) x_t,    h_t += W m_t,    L = 3/4, m_{-1} = 0
  *
