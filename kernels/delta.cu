@@ -33,7 +33,7 @@
  *
  * Rollouts of several steps are computed the same way, each sequence from the state at its first row.  They
  * do not need the rows that a capture leaves in the log, since where chunks begin changes only the rounding.
- * One step after given rows (grow) is a sum
+ * One step behind the decoded rows (grow) is a sum
  *
  *     S' k = e S0' k + sum over rows of f_s (k . k_s) u_s
  *
@@ -88,7 +88,7 @@ static __device__ __forceinline__ const float *first_state(const struct delta &a
 }
 
 /* The address of row j of head h of sequence b in an array (rows, H, w). */
-static __device__ __forceinline__ const float *row_of(const struct delta &a, const float *x, int w, int H,
+static __device__ __forceinline__ const float *row_at(const struct delta &a, const float *x, int w, int H,
                                                       int h, int b, int j)
 {
 	return x ? x + place(w, H, h, a.nb, b, j) : NULL;
@@ -159,9 +159,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 	float *u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 
-	load_tile(x, ld, c.mp, a.KP, row_of(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_apart(a.K, a.G, a.nb),
+	load_tile(x, ld, c.mp, a.KP, row_at(a, a.k, a.K, a.G, c.kh, c.b, c.j0), row_apart(a.K, a.G, a.nb),
 	          c.m, a.K);
-	sum_decays(row_of(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
+	sum_decays(row_at(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
 	if (t < CHUNK)
 		beta[t] = t < c.m ? beta_of(a, c.h, c.b, c.j0 + t) : 0.f;
 	__syncthreads();
@@ -203,7 +203,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 		const int width = min(a.KP, a.VP - v0);
 
 		__syncthreads(); /* x and tx are no longer read */
-		load_tile(x, ld, c.mp, width, row_of(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
+		load_tile(x, ld, c.mp, width, row_at(a, a.v, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
 		          min(width, a.V - v0));
 		if (v0 == 0)
 			columns_times(tx, rest, lt, A, beta, c.mp, 1);
@@ -264,7 +264,7 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	float *u, u0[CHUNK / 8][4], U[CHUNK / 8][4], e;
 	const auto bring_u0 = [&] {
 		u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
-		turned_in(u0, r, u, apart, c.m);
+		transposed_in(u0, r, u, apart, c.m);
 		e = a.ends[c.i];
 	};
 
@@ -273,7 +273,7 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	zero(U);
 	rounded_out((bf16 *)a.states + (c.i * a.VP + r.first) * KP + r.col, KP, S);
 	for (; capture.row < c.j0 + c.m; capture = capture_at(a, capture.next + 1))
-		turned_out(a.S + slot_at(a, a.cap_slot[capture.next], c.h) + r.first, a.V, a.K, S, r);
+		transposed_out(a.S + slot_at(a, a.cap_slot[capture.next], c.h) + r.first, a.V, a.K, S, r);
 	sum_product<true>(U, c.mp / 8, S, KP / 8, W, ld);
 	if (!early)
 		bring_u0();
@@ -282,7 +282,7 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			U[n][i] += u0[n][i];
-	turned_out(u, apart, c.m, U, r);
+	transposed_out(u, apart, c.m, U, r);
 #pragma unroll
 	for (int n = 0; n < KP / 8; n++)
 #pragma unroll
@@ -309,7 +309,7 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 
 	if (a.captures)
 		capture = capture_at(a, capture_from(a.cap_row, a.captures, a.first * CHUNK));
-	turned_in(S, r, from + r.first, a.V, works ? a.K : 0);
+	transposed_in(S, r, from + r.first, a.V, works ? a.K : 0);
 	bring<KP>(a, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
 		const struct cell c = cell_of(a, chunk, blockIdx.x);
@@ -330,7 +330,7 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
 	}
 	if (works && (a.first + a.chunks) * CHUNK < a.steps)
-		turned_out(a.carry + (size_t)blockIdx.x * a.K * a.V + r.first, a.V, a.K, S, r);
+		transposed_out(a.carry + (size_t)blockIdx.x * a.K * a.V + r.first, a.V, a.K, S, r);
 }
 
 enum { COLS = 32, LU = COLS + 4 };
@@ -455,9 +455,9 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 	float *o = a.o + place(a.V, a.H, c.h, a.nb, c.b, c.j0);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
 
-	load_tile(q, ld, c.mp, a.KP, row_of(a, a.q, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
-	load_tile(k, ld, c.mp, a.KP, row_of(a, a.k, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
-	sum_decays(row_of(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
+	load_tile(q, ld, c.mp, a.KP, row_at(a, a.q, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
+	load_tile(k, ld, c.mp, a.KP, row_at(a, a.k, a.K, a.G, c.kh, c.b, c.j0), key_apart, c.m, a.K);
+	sum_decays(row_at(a, a.g, 1, a.H, c.h, c.b, c.j0), row_apart(1, a.H, a.nb), c.m, hi, lo);
 	__syncthreads();
 	warp_tiles(c.mp, c.mp, [&](int i0, int j0) {
 		warp_tile<X> sum;
@@ -481,7 +481,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) read_out
 
 			*(uint4 *)(S + i * ld + j) = *(const uint4 *)(states + (size_t)(v0 + i) * a.KP + j);
 		}
-		load_tile(us, lu, c.mp, w, row_of(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
+		load_tile(us, lu, c.mp, w, row_at(a, a.u, a.V, a.H, c.h, c.b, c.j0) + v0, apart, c.m,
 		          min(w, a.V - v0));
 		__syncthreads();
 		warp_tiles(c.mp, w, [&](int i0, int j0) {
@@ -519,11 +519,11 @@ static __device__ void move_on(const struct delta &a, const float *from, float *
 	float *k = s.take<float>(CHUNK * lk), *u = s.take<float>(CHUNK * lv), *hi = s.take<float>(CHUNK),
 	      *lo = s.take<float>(CHUNK);
 
-	load_tile(k, lk, CHUNK, KEEP_K, row_of(a, a.k, a.K, a.G, key_head(h, a.G, a.H), b, j) + k0,
+	load_tile(k, lk, CHUNK, KEEP_K, row_at(a, a.k, a.K, a.G, key_head(h, a.G, a.H), b, j) + k0,
 	          row_apart(a.K, a.G, a.nb), n, min(KEEP_K, a.K - k0));
-	load_tile(u, lv, CHUNK, KEEP_V, row_of(a, a.u, a.V, a.H, h, b, j) + v0, row_apart(a.V, a.H, a.nb), n,
+	load_tile(u, lv, CHUNK, KEEP_V, row_at(a, a.u, a.V, a.H, h, b, j) + v0, row_apart(a.V, a.H, a.nb), n,
 	          min(KEEP_V, a.V - v0));
-	sum_decays(row_of(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
+	sum_decays(row_at(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
 	__syncthreads();
 	if (a.g) {
 		for (int e = threadIdx.x; e < n * KEEP_K; e += blockDim.x)
@@ -574,7 +574,7 @@ static __global__ void __launch_bounds__(128) keep_states(const struct delta a)
 		a.log.g[place(1, a.H, h, 1, 0, ls * CHUNK + e)] = a.g[place(1, a.H, h, 1, 0, j0 + e)];
 }
 
-/* The given rows have filled a chunk: moves the open state behind it. */
+/* The decoded rows have filled a chunk: moves the open state behind it. */
 static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 {
 	const int b = blockIdx.x / a.H, h = blockIdx.x % a.H, j0 = a.decoded - CHUNK,
@@ -585,7 +585,7 @@ static __global__ void __launch_bounds__(128) move_open(const struct delta a)
 	        (int)blockIdx.y / cols * KEEP_K, (int)blockIdx.y % cols * KEEP_V);
 }
 
-/* ---- one row behind given ones ------------------------------------------------------------- */
+/* ---- one row behind the decoded ones ------------------------------------------------------- */
 
 static size_t grow_bytes(const struct delta *a)
 {
@@ -593,8 +593,8 @@ static size_t grow_bytes(const struct delta *a)
 	       shared_size(33, 4);
 }
 
-/* A block has one sequence and head, and THREADS columns of V.  The given rows from `first` on are summed up
- * on top of the state at row `first`, 64 at a time, beginning with the last ones. */
+/* A block has one sequence and head, and THREADS columns of V.  The decoded rows from `first` on are summed
+ * up on top of the state at row `first`, 64 at a time, beginning with the last ones. */
 static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int first)
 {
 	SHARED(s);
@@ -611,20 +611,20 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 	const float *S = first ? a.open + slot_at(a, b, h) : first_state(a, b, h);
 	const size_t apart = row_apart(a.V, a.H, a.nb), key_apart = row_apart(a.K, a.G, a.nb);
 	/* the sum of g after the rows at hand */
-	double after = a.g ? (double)*row_of(a, a.g, 1, a.H, h, b, a.decoded) : 0;
+	double after = a.g ? (double)*row_at(a, a.g, 1, a.H, h, b, a.decoded) : 0;
 	float r = 0, o = 0, e, both = 0;
 
 	for (int i = t; i < a.K; i += THREADS) {
-		q[i] = row_of(a, a.q, a.K, a.G, kh, b, 0)[i];
-		k[i] = row_of(a, a.k, a.K, a.G, kh, b, a.decoded)[i];
+		q[i] = row_at(a, a.q, a.K, a.G, kh, b, 0)[i];
+		k[i] = row_at(a, a.k, a.K, a.G, kh, b, a.decoded)[i];
 		both += q[i] * k[i];
 	}
 	both = block_sum(both, room);
 	for (int end = a.decoded; end > first; end = (end - 1) / CHUNK * CHUNK) {
 		const int j = max((end - 1) / CHUNK * CHUNK, first), n = end - j;
-		const float *ks = row_of(a, a.k, a.K, a.G, kh, b, j), *u = row_of(a, a.u, a.V, a.H, h, b, j);
+		const float *ks = row_at(a, a.k, a.K, a.G, kh, b, j), *u = row_at(a, a.u, a.V, a.H, h, b, j);
 
-		sum_decays(row_of(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
+		sum_decays(row_at(a, a.g, 1, a.H, h, b, j), row_apart(1, a.H, a.nb), n, hi, lo);
 		__syncthreads();
 		for (int i = warp; i < n; i += THREADS / 32) {
 			float x = 0, y = 0;
@@ -678,7 +678,7 @@ static __global__ void __launch_bounds__(THREADS) grow(const struct delta a, int
 			r += rs[i * cols + t];
 			o += os[i * cols + t];
 		}
-		u = beta_of(a, h, b, 0) * (row_of(a, a.v, a.V, a.H, h, b, 0)[v0 + t] - r);
+		u = beta_of(a, h, b, 0) * (row_at(a, a.v, a.V, a.H, h, b, 0)[v0 + t] - r);
 		a.u[place(a.V, a.H, h, a.nb, b, a.decoded) + v0 + t] = u;
 		a.o[place(a.V, a.H, h, a.nb, b, 0) + v0 + t] = o + both * u;
 	}
@@ -722,13 +722,13 @@ template <class X> static size_t lay_out(struct delta *a, int *piece, void *scra
 /* Whether operands are rounded to bf16; those of narrow heads never are. */
 static bool rounds(const struct rf_dev *d, int K) { return d->math == RF_MATH_BF16 && K >= NARROW; }
 
-size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
+size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
 {
 	struct delta a = {};
 	int piece;
 
-	a.nb = nb, a.steps = steps, a.H = b->H, a.K = b->K, a.V = b->V;
-	return !nb || !b->H     ? 0
+	a.nb = nb, a.steps = steps, a.H = need->H, a.K = need->K, a.V = need->V;
+	return !nb || !need->H  ? 0
 	       : rounds(d, a.K) ? lay_out<bf16>(&a, &piece, NULL)
 	                        : lay_out<float>(&a, &piece, NULL);
 }

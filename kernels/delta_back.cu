@@ -45,8 +45,8 @@ enum { BACK_BLOCKS = 2 };
 
 template <class X> static size_t back_bytes()
 {
-	return shared_size(2 * CHUNK * row_of<X>(), sizeof(X)) +
-	       3 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4) +
+	return shared_size(2 * CHUNK * tile_ld<X>(), sizeof(X)) +
+	       3 * shared_size(CHUNK * tile_ld<X>(), sizeof(X)) + shared_size(GATES, 4) +
 	       shared_size(4 * CHUNK, 4) + shared_size(CHUNK, 8) + shared_size(33, 4);
 }
 
@@ -67,7 +67,7 @@ template <class X>
 static __device__ __forceinline__ void weigh(const job<X> &a, const rows<X> &c, const board<X> &s, int v0,
                                              int vw, bool wide)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	float4 dr[4], us[4];
 
 	fours(c.mp, vw, [&](int i, int j, int r) {
@@ -103,7 +103,7 @@ template <class X>
 static __device__ __forceinline__ void put_squares(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                    const part &w, warp_tile<X> &xs, warp_tile<X> &zs)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	const float *qk = a.g ? a.qk + c.i * CHUNK * CHUNK : NULL,
 		    *kk = a.g ? a.kk + c.i * CHUNK * CHUNK : NULL;
 	float *E = (float *)(void *)s.x;
@@ -132,7 +132,7 @@ template <class X>
 static __device__ __forceinline__ void squares(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                const part &w)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	const int row = threadIdx.x;
 	const bool wide = is_wide(c.dv, c.sv, a.V) && is_wide(c.u, c.sv, a.V),
 		   square = w.i0 < c.mp && w.j0 < c.mp;
@@ -197,7 +197,7 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
                                                 const part &w, int k0, int kw, int end, int n,
                                                 warp_tile<X> &dk)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	const bool own = end < c.cap0, transposed = own && c.c + 1 < a.count, /* (VP, KP) */
 		   works = w.i0 < c.mp && w.j0 < kw;
 	const float *dS = transposed ? NULL
@@ -222,7 +222,7 @@ static __device__ __forceinline__ float add_end(const job<X> &a, const rows<X> &
 		else if (works)
 			dk.template add<false, true>(vw, s.y + w.i0 * L, L, s.z + w.j0 * L, L);
 		if (a.g)
-			each(transposed ? vw : kw, transposed ? kw : vw, [&](int i, int j) {
+			tile_each(transposed ? vw : kw, transposed ? kw : vw, [&](int i, int j) {
 				const int k1 = k0 + (transposed ? j : i), v1 = v0 + (transposed ? i : j);
 
 				sum += (float)s.z[i * L + j] *
@@ -251,8 +251,8 @@ static __device__ __forceinline__ float add_ends(const job<X> &a, const rows<X> 
 		if (!a.g)
 			continue;
 		if (w.i0 < c.mp && w.j0 < kw)
-			row_sums(dk, numbers_of(a, c, w, k0, c.k),
-			         [&](int i, float x) { s.sums[w.half * CHUNK + w.i0 + i] = x; });
+			tile_row_sums(dk, numbers_of(a, c, w, k0, c.k),
+			              [&](int i, float x) { s.sums[w.half * CHUNK + w.i0 + i] = x; });
 		__syncthreads();
 		sum *= s.t.e[n - 1];
 		if (row < c.mp) {
@@ -276,7 +276,7 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
                                                  const part &w, int k0, int kw, warp_tile<X> &dq,
                                                  warp_tile<X> &dk, float was)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	const int row = threadIdx.x;
 	const bool works = w.i0 < c.mp && w.j0 < kw;
 
@@ -308,10 +308,10 @@ static __device__ __forceinline__ void add_state(const job<X> &a, const rows<X> 
 	if (!a.g)
 		return;
 	if (works) {
-		row_sums(dq, numbers_of(a, c, w, k0, c.q),
-		         [&](int i, float x) { s.sums[(2 + w.half) * CHUNK + w.i0 + i] = x; });
-		row_sums(dk, numbers_of(a, c, w, k0, c.k),
-		         [&](int i, float x) { s.sums[w.half * CHUNK + w.i0 + i] = x; });
+		tile_row_sums(dq, numbers_of(a, c, w, k0, c.q),
+		              [&](int i, float x) { s.sums[(2 + w.half) * CHUNK + w.i0 + i] = x; });
+		tile_row_sums(dk, numbers_of(a, c, w, k0, c.k),
+		              [&](int i, float x) { s.sums[w.half * CHUNK + w.i0 + i] = x; });
 	}
 	__syncthreads();
 	if (row < c.mp)
@@ -326,7 +326,7 @@ static __device__ __forceinline__ void add_rows(const job<X> &a, const rows<X> &
                                                 const part &w, int k0, int kw, warp_tile<X> &dq,
                                                 warp_tile<X> &dk, bool first)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 
 	load(s.x, L, c.mp, kw, c.k + k0, c.sk, c.m, a.K - k0, NULL);
 	load(s.y, L, c.mp, kw, c.q + k0, c.sk, c.m, a.K - k0, NULL);
@@ -356,11 +356,11 @@ template <class X> static __global__ void __launch_bounds__(THREADS, BACK_BLOCKS
 {
 	SHARED(shared);
 	board<X> s;
-	s.x = shared.template take<X>(2 * CHUNK * row_of<X>());
-	s.y = s.x + CHUNK * row_of<X>();
-	s.z = shared.template take<X>(CHUNK * row_of<X>());
-	s.XD = shared.template take<X>(CHUNK * row_of<X>());
-	s.ZD = shared.template take<X>(CHUNK * row_of<X>());
+	s.x = shared.template take<X>(2 * CHUNK * tile_ld<X>());
+	s.y = s.x + CHUNK * tile_ld<X>();
+	s.z = shared.template take<X>(CHUNK * tile_ld<X>());
+	s.XD = shared.template take<X>(CHUNK * tile_ld<X>());
+	s.ZD = shared.template take<X>(CHUNK * tile_ld<X>());
 	s.t = carve(shared.template take<float>(GATES));
 	s.sums = shared.template take<float>(4 * CHUNK);
 	s.dc = shared.template take<double>(CHUNK);
@@ -434,18 +434,18 @@ template <class X> static size_t lay_out(job<X> *a, float *dS[2], bool decays, v
 	return at;
 }
 
-template <class X> static size_t bytes_of(const struct rf_workspace *b, int nb, int steps)
+template <class X> static size_t bytes_of(const struct rf_workspace *need, int nb, int steps)
 {
 	job<X> a = {};
 	float *dS[2];
 
-	a.nb = nb, a.steps = steps, a.H = b->H, a.K = b->K, a.V = b->V;
-	return !nb || !steps || !b->H ? 0 : lay_out<X>(&a, dS, true, NULL);
+	a.nb = nb, a.steps = steps, a.H = need->H, a.K = need->K, a.V = need->V;
+	return !nb || !steps || !need->H ? 0 : lay_out<X>(&a, dS, true, NULL);
 }
 
-size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
+size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
 {
-	return d->math == RF_MATH_BF16 ? bytes_of<bf16>(b, nb, steps) : bytes_of<float>(b, nb, steps);
+	return d->math == RF_MATH_BF16 ? bytes_of<bf16>(need, nb, steps) : bytes_of<float>(need, nb, steps);
 }
 
 template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *x)

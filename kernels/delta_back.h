@@ -15,7 +15,7 @@ enum {
 };
 
 /* Numbers from row to row of a tile of operands in shared memory, which is at most 64 x 64. */
-template <class X> static __host__ __device__ constexpr int row_of() { return W + tile_pad<X>(); }
+template <class X> static __host__ __device__ constexpr int tile_ld() { return W + tile_pad<X>(); }
 
 template <class X> struct job {
 	int nb, steps, n, chunks, H, G, K, V, captures;
@@ -150,7 +150,7 @@ static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, cons
 }
 
 /* Calls f(row, col) for all elements of a tile. */
-template <class F> static __device__ __forceinline__ void each(int rows, int cols, F f)
+template <class F> static __device__ __forceinline__ void tile_each(int rows, int cols, F f)
 {
 	for (int i = threadIdx.x / 32; i < rows; i += THREADS / 32)
 		for (int j = threadIdx.x % 32; j < cols; j += 32)
@@ -159,7 +159,7 @@ template <class F> static __device__ __forceinline__ void each(int rows, int col
 
 /* Calls f(row, sum) for each row of a warp's tile: the sum of the row's numbers times by(row, col). */
 template <class B, class F>
-static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, F f)
+static __device__ __forceinline__ void tile_row_sums(const warp_tile<bf16> &x, B by, F f)
 {
 	const int lane = threadIdx.x & 31, row = lane / 4, col = lane % 4 * 2;
 
@@ -179,7 +179,7 @@ static __device__ __forceinline__ void row_sums(const warp_tile<bf16> &x, B by, 
 }
 
 template <class B, class F>
-static __device__ __forceinline__ void row_sums(const warp_tile<float> &x, B by, F f)
+static __device__ __forceinline__ void tile_row_sums(const warp_tile<float> &x, B by, F f)
 {
 	const int lane = threadIdx.x & 31, row = lane / 8, col = lane % 8 * 2;
 

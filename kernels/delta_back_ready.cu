@@ -4,8 +4,8 @@
 
 template <class X> static size_t ready_bytes()
 {
-	return 2 * shared_size(CHUNK * LC, 4) + shared_size(1024, 4) +
-	       (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * row_of<X>(), sizeof(X)) + shared_size(GATES, 4);
+	return 2 * shared_size(CHUNK * LC, 4) + shared_size(1024, 4) + shared_size(GATES, 4) +
+	       (sizeof(X) == 4 ? 2 : 3) * shared_size(CHUNK * tile_ld<X>(), sizeof(X));
 }
 
 /* A block's shared memory. */
@@ -22,7 +22,7 @@ template <class X>
 static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, X *B)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	warp_tile<X> kk, qk;
 
 	kk.zero();
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void pairs(const job<X> &a, const rows<X> &c, 
 template <class X>
 static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &s, const part &w)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	const int i0 = w.i0, j0 = w.j0;
 	warp_tile<float> sum;
 
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void invert(const rows<X> &c, const board<X> &
 	if (i0 < c.mp && j0 < c.mp)
 		sum.each([&](int i, int j, float z) { round_to(s.PT + (i0 + i) * L + j0 + j, z); });
 	if (sizeof(X) != 4)
-		each(c.mp, c.mp, [&](int i, int j) { round_to(s.T + i * L + j, s.inv[i * LC + j]); });
+		tile_each(c.mp, c.mp, [&](int i, int j) { round_to(s.T + i * L + j, s.inv[i * LC + j]); });
 }
 
 /* Writes R = T' diag(f) K to memory. */
@@ -83,7 +83,7 @@ template <class X>
 static __device__ __forceinline__ void put_R(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, X *R)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
@@ -109,7 +109,7 @@ template <class X>
 static __device__ __forceinline__ void add_capture(const job<X> &a, const rows<X> &c, const board<X> &s,
                                                    const part &w, int v0, int vw, int e, warp_tile<X> &own)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	const bool works = w.i0 < c.mp && w.j0 < vw;
 	const float *dS = a.dS + slot_at(a, a.cap_slot[e], c.h) + v0;
 	warp_tile<X> sum;
@@ -142,7 +142,7 @@ template <class X>
 static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, const board<X> &s,
                                              const part &w, int v0, int vw, X *N)
 {
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 
 	for (int k0 = 0; k0 < a.KP; k0 += W) {
 		const int kw = min((int)W, a.KP - k0);
@@ -175,7 +175,7 @@ static __device__ __forceinline__ void put_N(const job<X> &a, const rows<X> &c, 
 template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(const job<X> a)
 {
 	SHARED(shared);
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	board<X> s;
 	s.inv = shared.template take<float>(CHUNK * LC);
 	s.P = shared.template take<float>(CHUNK * LC);

@@ -7,7 +7,7 @@
 
 template <class X> static size_t states_bytes()
 {
-	return 2 * shared_size(CHUNK * row_of<X>(), sizeof(X)) + 3 * shared_size(CHUNK, 4);
+	return 2 * shared_size(CHUNK * tile_ld<X>(), sizeof(X)) + 3 * shared_size(CHUNK, 4);
 }
 
 /* Computes a square, 64 columns of K by 64 of V, of the states after all chunks of the piece but the last;
@@ -15,7 +15,7 @@ template <class X> static size_t states_bytes()
 template <class X> static __device__ void sum_states(const job<X> &a, unsigned block, bool pieces)
 {
 	SHARED(s);
-	constexpr int L = row_of<X>();
+	constexpr int L = tile_ld<X>();
 	X *x = s.template take<X>(CHUNK * L), *y = s.template take<X>(CHUNK * L);
 	float *hi = s.template take<float>(CHUNK), *lo = s.template take<float>(CHUNK),
 	      *f = s.template take<float>(CHUNK);
@@ -142,7 +142,7 @@ static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struc
 	const size_t apart = row_apart(a.V, a.H, a.nb);
 	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
 
-	turned_in(dR, r, dv, apart, c.m);
+	transposed_in(dR, r, dv, apart, c.m);
 	if (a.first + c.c + 1 < a.chunks) {
 		float sum[CHUNK / 8][4];
 
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struc
 #pragma unroll
 			for (int l = 0; l < 4; l++)
 				dR[n][l] += sum[n][l];
-		turned_out(dv, apart, c.m, dR, r);
+		transposed_out(dv, apart, c.m, dR, r);
 	}
 }
 
@@ -205,7 +205,7 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 		const float *from = a.after ? a.after + slot_at(a, b, h) + r.first : NULL;
 		int now = 0;
 
-		turned_in(dS, r, from, a.V, from && works ? a.K : 0);
+		transposed_in(dS, r, from, a.V, from && works ? a.K : 0);
 		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
@@ -260,7 +260,7 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 	for (int b = group * a.n; b < min((group + 1) * a.n, a.nb); b++) {
 		float *to = goes_to(a, b, h);
 
-		each(a.KP, COLS, [&](int k, int v) {
+		tile_each(a.KP, COLS, [&](int k, int v) {
 			dS[k * LV + v] = a.after && k < a.K && v0 + v < a.V
 			                         ? a.after[slot_at(a, b, h) + (size_t)k * a.V + v0 + v]
 			                         : 0.f;
@@ -273,23 +273,23 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 
 			if (a.first + i + 1 < a.chunks) {
 				bring(R, ld, c.mp, a.KP, a.R + c.i * a.rows * a.KP, a.KP);
-				each(c.mp, COLS, [&](int j, int v) {
+				tile_each(c.mp, COLS, [&](int j, int v) {
 					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
 				});
 				copies_wait<0>();
 				__syncthreads();
 				tile_product<false, false>(c.mp, COLS, a.KP, R, ld, dS, LV, dR, LV, true);
 				__syncthreads();
-				each(c.m, min((int)COLS, a.V - v0),
-				     [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
+				tile_each(c.m, min((int)COLS, a.V - v0),
+				          [&](int j, int v) { dv[j * apart + v] = dR[j * LV + v]; });
 			} else {
-				each(c.mp, COLS, [&](int j, int v) {
+				tile_each(c.mp, COLS, [&](int j, int v) {
 					dR[j * LV + v] = j < c.m && v0 + v < a.V ? dv[j * apart + v] : 0.f;
 				});
 				__syncthreads();
 			}
 			bring(B, ld, c.mp, a.KP, a.B + c.i * a.rows * a.KP, a.KP);
-			each(COLS, a.KP, [&](int v, int k) {
+			tile_each(COLS, a.KP, [&](int v, int k) {
 				dS[k * LV + v] = e * dS[k * LV + v] + N[(size_t)v * a.KP + k];
 			});
 			copies_wait<0>();
@@ -297,10 +297,10 @@ static __global__ void __launch_bounds__(THREADS) scan_f32(const job<float> a)
 			tile_product<true, false>(a.KP, COLS, c.mp, B, ld, dR, LV, dS, LV, true);
 			__syncthreads();
 			if (i)
-				each(COLS, a.KP,
-				     [&](int v, int k) { N[(size_t)v * a.KP + k] = dS[k * LV + v]; });
+				tile_each(COLS, a.KP,
+				          [&](int v, int k) { N[(size_t)v * a.KP + k] = dS[k * LV + v]; });
 			else
-				each(a.K, min((int)COLS, a.V - v0), [&](int k, int v) {
+				tile_each(a.K, min((int)COLS, a.V - v0), [&](int k, int v) {
 					float *at = to + (size_t)k * a.V + v0 + v;
 
 					*at = a.before ? dS[k * LV + v] : *at + dS[k * LV + v];

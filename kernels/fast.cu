@@ -2,11 +2,11 @@
  * chunk learns from, and the row-wise parts of an update, forward and backward.
  *
  * All are bound by memory.  Features: a warp has one head of a row, which it reads twice, the second time
- * from the first level cache: 8 bytes per number forward, 16 backward; at T 16384 and d 1536
- * (101 MB a matrix) 0.07 and 0.13 ms.  What a chunk learns from: 24 bytes per number forward, 48 backward; a
- * warp computes the sums over a head's width.  Updates: 12 bytes per number of a fast weight, of which there
- * are few, 4 heads of 3 x 384 x 768, 14 MB: 0.015 ms.  Their rows are long, and there may be as few as 12.
- * So rows of more than 1024 numbers are cut into tiles, whose sums are computed by one kernel and used by the
+ * from the first level cache: 8 bytes per number forward, 16 backward; at T 16384 and d 1536 (101 MB a
+ * matrix) 0.07 and 0.13 ms.  What a chunk learns from: 24 bytes per number forward, 48 backward; a warp
+ * computes the sums over a head's width.  Updates: 12 bytes per number of a fast weight, of which there are
+ * few, 4 heads of 3 x 384 x 768, 14 MB: 0.015 ms.  Their rows are long, and there may be as few as 12.  So
+ * rows of more than 1024 numbers are cut into tiles, whose sums are computed by one kernel and used by the
  * next; one block per row would take ten times as long. */
 #include "sweep.h"
 

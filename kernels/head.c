@@ -97,20 +97,13 @@ static void head_tile(void *arg, int tile, int thread)
 			int n = end - r0 < TILE_ROWS ? end - r0 : TILE_ROWS;
 			int lda = a->half ? cpu_rounded_ld(a->dev, a->d) : a->d;
 			size_t at = (size_t)r0 * (size_t)lda;
-			struct cpu_product p = { .m = n,
-			                        .n = w,
-			                        .k = a->d,
-			                        .tb = !transpose,
-			                        .weight = true,
-			                        .forms = &KERNEL(forms),
-			                        .rounded = cpu_of(a->dev)->rounded,
-			                        .a = a->half ? (const void *)(a->half + at * bytes)
-			                                     : a->h + at,
-			                        .lda = lda,
-			                        .b = transpose ? transposed : b,
-			                        .ldb = transpose ? ldt : a->d,
-			                        .c = z,
-			                        .ldc = w };
+			struct cpu_product p = {
+				.m = n, .n = w, .k = a->d, .tb = !transpose, .weight = true,
+				.forms = &KERNEL(forms), .rounded = cpu_of(a->dev)->rounded,
+				.a = a->half ? (const void *)(a->half + at * bytes) : a->h + at, .lda = lda,
+				.b = transpose ? transposed : b, .ldb = transpose ? ldt : a->d,
+				.c = z, .ldc = w
+			};
 
 			rf_cpu_product(a->dev, thread, &p);
 			for (int r = 0; r < n; r++)

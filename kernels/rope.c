@@ -1,5 +1,4 @@
-/* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864); column i is rotated with column
- * i + rotary / 2. */
+/* rope.c -- rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates column i with i + rotary / 2. */
 #include <math.h>
 
 #include "cpu.h"

@@ -51,8 +51,8 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 
 		if (i < a.half) {
 			angle((double)((a.past_len ? a.past_len[row % a.nb] : 0) + a.from + row / a.nb) *
-			             freq[threadIdx.x],
-			     &c, &s);
+			              freq[threadIdx.x],
+			      &c, &s);
 			s *= a.sign;
 			/* several heads are loaded at once: since y may be x, the compiler moves no load
 			 * before a store */

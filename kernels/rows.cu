@@ -97,12 +97,11 @@ static __global__ void __launch_bounds__(WALKERS)
 			at = at >= 0 ? next[at] : at;
 		}
 		for (int k = 0; k < WALK; k++)
-			if (link[k] >= 0)
-				x[k] = take<WIDE>(m.from +
-				                          (m.fi ? (size_t)m.fi[link[k]] : (size_t)link[k]) *
-				                                  m.lf +
-				                          j,
-				                  d - j);
+			if (link[k] >= 0) {
+				const size_t from = (size_t)(m.fi ? m.fi[link[k]] : link[k]);
+
+				x[k] = take<WIDE>(m.from + from * m.lf + j, d - j);
+			}
 		for (int k = 0; k < WALK; k++)
 			for (int l = 0; l < 4; l++)
 				sum[l] = link[k] >= 0 ? sum[l] + x[k][l] : sum[l];

@@ -171,8 +171,8 @@ static __device__ __forceinline__ lane_rows lane_rows_of(int from, int rows)
 /* Loads a sum whose column k lies in memory as row k: n rows, `apart` numbers from one to the next.  from:
  * this lane's first row in memory row 0.  Rows and columns that do not exist become zeros. */
 template <int N>
-static __device__ __forceinline__ void turned_in(float (&c)[N][4], const lane_rows &r, const float *from,
-                                                 size_t apart, int n)
+static __device__ __forceinline__ void transposed_in(float (&c)[N][4], const lane_rows &r, const float *from,
+                                                     size_t apart, int n)
 {
 #pragma unroll
 	for (int i = 0; i < N; i++)
@@ -186,8 +186,8 @@ static __device__ __forceinline__ void turned_in(float (&c)[N][4], const lane_ro
 
 /* Stores a sum there. */
 template <int N>
-static __device__ __forceinline__ void turned_out(float *to, size_t apart, int n, const float (&c)[N][4],
-                                                  const lane_rows &r)
+static __device__ __forceinline__ void transposed_out(float *to, size_t apart, int n, const float (&c)[N][4],
+                                                      const lane_rows &r)
 {
 #pragma unroll
 	for (int i = 0; i < N; i++)

@@ -10,7 +10,7 @@
 namespace {
 
 /* One operand of a batch: rows that a sum runs along. */
-struct operand { const void *p; cudaDataType type; bool turned; int rows, cols, ld; long long apart; };
+struct operand { const void *p; cudaDataType type; bool transposed; int rows, cols, ld; long long apart; };
 
 size_t size_of(cudaDataType t) { return t == CUDA_R_32F ? 4 : 2; }
 
@@ -32,7 +32,7 @@ void fetch(std::vector<float> &to, const struct operand &o, long long i)
 	to.resize((size_t)o.rows * (size_t)o.cols);
 	for (long long r = 0; r < o.rows; r++)
 		for (long long c = 0; c < o.cols; c++) {
-			const long long at = i * o.apart + (o.turned ? c + r * o.ld : r + c * o.ld);
+			const long long at = i * o.apart + (o.transposed ? c + r * o.ld : r + c * o.ld);
 
 			to[(size_t)(r * o.cols + c)] = o.type == CUDA_R_32F ? ((const float *)o.p)[at] :
 				__bfloat162float(((const __nv_bfloat16 *)o.p)[at]);
@@ -77,13 +77,14 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	if ((at != CUDA_R_32F && at != CUDA_R_16BF) || at != bt || ct != CUDA_R_32F)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < most(1, a.turned ? k : m) ||
-	    ldb < most(1, b.turned ? k : n) || ldc < most(1, m))
+	if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < most(1, a.transposed ? k : m) ||
+	    ldb < most(1, b.transposed ? k : n) || ldc < most(1, m))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (!m || !n || !batch || emu::only_noted())
 		return CUBLAS_STATUS_SUCCESS;
-	if (emu::fault(false) || (k && !there(A, at, a.turned ? m : k, a.turned ? k : m, lda, sa, batch)) ||
-	    (k && !there(B, bt, b.turned ? n : k, b.turned ? k : n, ldb, sb, batch)) ||
+	if (emu::fault(false) ||
+	    (k && !there(A, at, a.transposed ? m : k, a.transposed ? k : m, lda, sa, batch)) ||
+	    (k && !there(B, bt, b.transposed ? n : k, b.transposed ? k : n, ldb, sb, batch)) ||
 	    !there(C, ct, n, m, ldc, sc, batch))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	for (long long i = 0; i < batch; i++) {

@@ -13,7 +13,7 @@ void wmma_place(const void *p, unsigned ld, size_t size, const char *file, int l
 void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, const float *c, const char *file,
                    int line);
 void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const char *file, int line);
-void ldmatrix(uint32_t *r, const void *row, int n, bool turned, const char *file, int line);
+void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *file, int line);
 
 }
 

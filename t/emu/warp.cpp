@@ -153,9 +153,9 @@ void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const c
 	}, false, file, line);
 }
 
-void ldmatrix(uint32_t *r, const void *row, int n, bool turned, const char *file, int line)
+void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *file, int line)
 {
-	struct rows { uint16_t own[8]; uint32_t *r; int n; bool turned; } mine = { {}, r, n, turned };
+	struct rows { uint16_t own[8]; uint32_t *r; int n; bool transposed; } mine = { {}, r, n, transposed };
 
 	if (lane() < 8 * n) { /* each lane reads the row that it names, before they exchange */
 		if ((uintptr_t)row % 16)
@@ -173,8 +173,8 @@ void ldmatrix(uint32_t *r, const void *row, int n, bool turned, const char *file
 				uint32_t word = 0;
 
 				for (int h = 0; h < 2; h++) {
-					const int i = to->turned ? l % 4 * 2 + h : l / 4,
-						  j = to->turned ? l / 4 : l % 4 * 2 + h;
+					const int i = to->transposed ? l % 4 * 2 + h : l / 4,
+						  j = to->transposed ? l / 4 : l % 4 * 2 + h;
 
 					word |= (uint32_t) static_cast<struct rows *>(arg[q * 8 + i])->own[j]
 					        << 16 * h;

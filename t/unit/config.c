@@ -466,7 +466,7 @@ static void test_qwen(void)
 	   "tokens that end a text may be named outside text_config");
 	rf_config_free(&c);
 	read_vector(&c, "qwen-no-rotary");
-	ok(c.attn.rotary == 0, "nothing may be turned");
+	ok(c.attn.rotary == 0, "nothing may be rotated");
 	rf_config_free(&c);
 }
 

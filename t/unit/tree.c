@@ -520,7 +520,7 @@ static const struct { const char *name, *options; bool brief; } models[] = {
          QWEN QWEN_DELTA(1, 3, 1) QWEN_ATTENTION(1, 1, 2, 1), false },
 	{ "Qwen3.5's attention", QWEN "\"full_attention_interval\": 1, "
 	  QWEN_ATTENTION(4, 2, 8, 0.25), false },
-	{ "Qwen3.5's attention, odd heads, nothing turned, tied",
+	{ "Qwen3.5's attention, odd heads, nothing rotated, tied",
          QWEN "\"full_attention_interval\": 1, \"tie_word_embeddings\": true, " QWEN_ATTENTION(3, 1, 5, 0),
          false },
 	{ "tied, every option",
