@@ -99,7 +99,7 @@ struct attn {
 	int blocks;              /* the most that a tile owns */
 	int shares;              /* backward: shares among which the groups of keys are dealt */
 	float scale;
-	const int32_t *past_len;
+	const int32_t *cache_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse;
 	float *dot, *part;       /* dot (rows, H): D_i;  part (shares, G, queries + PAD, wide): of dq */
@@ -201,9 +201,9 @@ static bool reach(const struct attn *a, struct queries *q, int b, int *least, in
 	memset(q->hi, 0, sizeof q->hi);
 	*least = *end = 0;
 	for (; i < to; i++) {
-		int past_len = a->past_len ? a->past_len[(first + i) / per] : 0;
+		int cache_len = a->cache_len ? a->cache_len[(first + i) / per] : 0;
 		int j = a->decoded + (first + i) / a->rep % a->steps;  /* own keys before it */
-		int hi = b == CACHE ? past_len : j + 1, pos = b == CACHE ? past_len + j : j;
+		int hi = b == CACHE ? cache_len : j + 1, pos = b == CACHE ? cache_len + j : j;
 		int lo = a->window && pos + 1 > a->window ? pos + 1 - a->window : 0;
 
 		if (lo >= hi)
@@ -360,7 +360,7 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 		.wide = whole(p->D, VL), .rep = p->H / p->G,
 		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
 		.scale = 1 / sqrtf((float)p->D),
-		.past_len = cpu_i32(d, p->past_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse),
@@ -411,7 +411,7 @@ static struct group group_of(const struct attn *a, int i)
 static bool is_read(const struct attn *a, const struct group *x)
 {
 	for (int b = 0; b < a->nb; b++)
-		if (x->key < a->past_len[b] && (!a->window || x->end > a->past_len[b] + 1 - a->window))
+		if (x->key < a->cache_len[b] && (!a->window || x->end > a->cache_len[b] + 1 - a->window))
 			return true;
 	return false;
 }
@@ -565,7 +565,7 @@ void KERNEL(attn_bwd)(struct rf_dev *d, const struct rf_attn_bwd *p)
 		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
 		.shares = cpu_attn_shares(p->G),
 		.scale = 1 / sqrtf((float)p->D),
-		.past_len = cpu_i32(d, p->past_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
+		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),
 		.lse = cpu_f32(d, p->lse), .d_o = cpu_f32(d, p->d_o),

@@ -63,7 +63,7 @@ struct attn {
 	/* rows of q, k, v, do begin at multiples of 16 bytes */
 	bool vec;
 	float scale;
-	const int32_t *past_len;
+	const int32_t *cache_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse, *dq, *dk, *dv, *dcache_k, *dcache_v;
 	float *dot;                        /* (R, H): the sum of o do */
@@ -86,8 +86,8 @@ struct span { int lo, hi; };
 static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 {
 	const int b = i / a.rep / a.steps, j = a.decoded + i / a.rep % a.steps;
-	const int past_len = a.past_len ? a.past_len[b] : 0;
-	const int hi = cache ? past_len : j + 1, pos = cache ? past_len + j : j,
+	const int cache_len = a.cache_len ? a.cache_len[b] : 0;
+	const int hi = cache ? cache_len : j + 1, pos = cache ? cache_len + j : j,
 		  lo = a.window && pos + 1 > a.window ? pos + 1 - a.window : 0;
 	const int from = cache ? 0 : b * a.len;
 
@@ -894,7 +894,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
-	a.past_len = i32(p->past_len);
+	a.cache_len = i32(p->cache_len);
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
 	a.cache_v = f32(p->cache_v);
 	a.o = f32(p->o), a.lse = f32(p->lse);
@@ -913,7 +913,7 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
-	a.past_len = i32(p->past_len);
+	a.cache_len = i32(p->cache_len);
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
 	a.cache_v = f32(p->cache_v), a.d_o = f32(p->d_o);
 	a.o = f32(p->o), a.lse = f32(p->lse), a.dq = f32(p->dq), a.dk = f32(p->dk), a.dv = f32(p->dv);

@@ -65,8 +65,8 @@ template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
 
 /* The scratch memory that the delta rule needs for nb sequences of `steps` rows each: delta.cu,
  * delta_back.cu. */
-size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps);
-size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps);
+size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps);
+size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps);
 
 /* gemm.cu: drops the rounded copies of earlier products' operands; called before a kernel that may write to
  * these operands. */
@@ -79,8 +79,8 @@ enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
 /* _workspace: the bytes that products need for struct rf_workspace.  _prepare: takes the memory for rounded
  * operands and weights now. */
-size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b);
-void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *b);
+size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *need);
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need);
 /* One product, or a batch, of the shape of rf_gemm, with operands that are bf16 in device memory (strides and
  * leading dimensions in elements) and a float32 c. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
@@ -90,7 +90,7 @@ void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
 /* The device memory that operations need besides what is allocated: device_cuda.cu. */
-size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *b);
+size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *need);
 
 /* Checks the code that a call has returned; if it is a failure, the device fails with a message that names
  * `what`, and the result is false. */

@@ -256,14 +256,14 @@ static void check_release(struct rf_dev *d, void *p)
 }
 
 /* What waits in the queue, and every allocation's last pages. */
-static void check_prepare(struct rf_dev *d, const struct rf_workspace *b)
+static void check_prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
-	rf_cpu_prepare(&check_of(d)->cpu, b);
+	rf_cpu_prepare(&check_of(d)->cpu, need);
 }
 
-static size_t check_workspace(struct rf_dev *d, const struct rf_workspace *b)
+static size_t check_workspace(struct rf_dev *d, const struct rf_workspace *need)
 {
-	return rf_cpu_workspace(&check_of(d)->cpu, b) + 2 * LONG;
+	return rf_cpu_workspace(&check_of(d)->cpu, need) + 2 * LONG;
 }
 
 static bool lies(struct check *c, const char *op, const char *what, const void *handle, size_t bytes)
@@ -354,8 +354,8 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_renorm_fwd(H, O)  H(x) O(length) H(y)
 #define HANDLES_renorm_bwd(H, O)  H(x) O(length) H(dy) H(dx) O(dlength)
 #define HANDLES_diagonal(H, O)    H(y)
-#define HANDLES_attn_fwd(H, O)    O(past_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) O(lse)
-#define HANDLES_attn_bwd(H, O)    O(past_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
+#define HANDLES_attn_fwd(H, O)    O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) O(lse)
+#define HANDLES_attn_bwd(H, O)    O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
                                   H(dk) H(dv) O(dcache_k) O(dcache_v)
 #define HANDLES_head_fwd(H, O)    H(h) H(w) O(target) O(entropy) O(logp) O(top)
 #define HANDLES_ce_grad(H, O)     H(z) H(target) H(coef) O(logp)

@@ -227,25 +227,26 @@ void rf_cpu_sync(struct rf_dev *d)
  *   (head.c), and small things, which are more in float32, where oneDNN packs parts of both operands.
  * - In bf16 also the weights in the form that products take, once for each way they are used, and per thread
  *   the part of a weight that is widened (gemm.c). */
-size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *b)
+size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 {
-	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest, half = (size_t)cpu_of(d)->rounded;
-	const size_t deep = b->train || wide > CPU_DEEP ? CPU_DEEP : wide,
+	const size_t half = (size_t)cpu_of(d)->rounded;
+	const size_t rows = (size_t)need->rows, wide = (size_t)need->widest;
+	const size_t deep = need->train || wide > CPU_DEEP ? CPU_DEEP : wide,
 		     apart = (size_t)cpu_apart(CPU_WIDE);
-	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)b->vocab * (size_t)b->d;
+	const size_t slab = wide < CPU_SLAB ? wide : CPU_SLAB, head = (size_t)need->vocab * (size_t)need->d;
 	/* many rollouts multiply by all of the head at once */
-	const size_t largest = b->sequences >= CPU_MANY && head > b->largest ? head : b->largest;
-	size_t shared = half ? rows * wide * half * (b->train ? 2 : 1) : (largest + rows * wide) * 4,
-	       batch = b->operands * (half ? half : 4);
-	size_t queries = b->train && b->kv_heads ? cpu_attn_part(cpu_attn_shares(b->kv_heads), rows, b->heads,
-	                                                         b->kv_heads, b->D) *
-	                                                   4
-	                                         : 0;
-	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + apart * (size_t)b->d * 4) +
+	const size_t largest = need->rollouts >= CPU_MANY && head > need->largest ? head : need->largest;
+	size_t shared = half ? rows * wide * half * (need->train ? 2 : 1) : (largest + rows * wide) * 4,
+	       batch = need->operands * (half ? half : 4);
+	size_t queries = 0;
+	size_t thread = (half == 2 ? 1 << 20 : (3 << 20) + apart * (size_t)need->d * 4) +
 	                (half == 4 ? deep * apart * 4 : 0) +
-	                (b->train ? b->states * 4 : (size_t)b->vocab * 12);
+	                (need->train ? need->states * 4 : (size_t)need->vocab * 12);
 
-	if (!half && b->train && rows * (wide + slab) * 4 > shared)
+	if (need->train && need->kv_heads)
+		queries = cpu_attn_part(cpu_attn_shares(need->kv_heads), rows, need->heads, need->kv_heads,
+		                        need->D) * 4;
+	if (!half && need->train && rows * (wide + slab) * 4 > shared)
 		shared = rows * (wide + slab) * 4;
 	if (batch > shared)
 		shared = batch;
@@ -253,16 +254,16 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *b)
 		shared += shared / 16 + (rows + wide) * 48 * 4;
 	if (queries > shared)
 		shared = queries;
-	return shared + thread * (size_t)d->threads + (half ? b->matrices * 2 * (b->train ? 2 : 1) : 0);
+	return shared + thread * (size_t)d->threads + (half ? need->matrices * 2 * (need->train ? 2 : 1) : 0);
 }
 
 /* Takes nothing: each operation takes its memory when it first needs it, since host memory is not used before
  * it is written.  But it checks now that there is enough address space, because oneDNN does not report it
  * when it gets no memory. */
-void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *b)
+void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
 	enum { CODE = 16 << 20 }; /* for the code that oneDNN generates */
-	size_t bytes = rf_cpu_workspace(d, b) + CODE, held = 0;
+	size_t bytes = rf_cpu_workspace(d, need) + CODE, held = 0;
 	void *p;
 
 	for (int i = 0; i <= d->threads; i++)

@@ -16,7 +16,7 @@ void rf_cpu_upload(struct rf_dev *d, void *to, const void *from, size_t bytes);
 void rf_cpu_download(struct rf_dev *d, void *to, const void *from, size_t bytes);
 void rf_cpu_zero(struct rf_dev *d, void *to, size_t bytes);
 void rf_cpu_sync(struct rf_dev *d);
-size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *b);
-void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *b);
+size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need);
+void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need);
 
 #endif

@@ -298,42 +298,43 @@ static void wait(struct rf_dev *d)
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* The scratch memory of the delta rule, forward and in training also backward. */
-static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *b, int nb, int steps)
+static size_t delta_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps)
 {
-	const size_t forward = rf_cuda_delta_scratch(d, b, nb, steps);
+	const size_t forward = rf_cuda_delta_scratch(d, need, nb, steps);
 
-	return b->train ? larger(forward, rf_cuda_delta_back_scratch(d, b, nb, steps)) : forward;
+	return need->train ? larger(forward, rf_cuda_delta_back_scratch(d, need, nb, steps)) : forward;
 }
 
 /* The most scratch memory that an operation takes, each computed at its place: chunks of the delta rule that
  * are worked on at once, in a sequence and in rollouts (delta.cu); parts of an attention whose keys are split
  * (attention.cu); a piece of logits and what is kept of its rows (head.cu); partial sums of weights'
  * gradients (conv.cu, norm.cu, fast.cu); links between tokens (rows.cu). */
-static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *b)
+static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *need)
 {
 	enum { STRIPS = 1024, TAKEN = 512, PIECE = 8 << 20, HEAD_ROWS = 2048, KEPT = 24 };
-	const size_t rows = (size_t)b->rows, wide = (size_t)b->widest,
-		     heads = larger((size_t)b->heads, (size_t)b->H);
-	size_t most = larger(delta_scratch(d, b, 1, b->text), delta_scratch(d, b, b->sequences, b->steps));
+	const size_t rows = (size_t)need->rows, wide = (size_t)need->widest,
+		     heads = larger((size_t)need->heads, (size_t)need->H);
+	size_t most = larger(delta_scratch(d, need, 1, need->segment),
+	                     delta_scratch(d, need, need->rollouts, need->steps));
 
-	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)b->D + 2) * 4 +
-	                            (rows + b->sequences) * heads * 4);
+	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)need->D + 2) * 4 +
+	                            (rows + need->rollouts) * heads * 4);
 	most = larger(most,
-	              (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)b->vocab / 1024 + 1) * KEPT + wide * 2));
-	if (b->train)
+	              (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)need->vocab / 1024 + 1) * KEPT + wide * 2));
+	if (need->train)
 		most = larger(most, larger(STRIPS * 2 * wide * 4, TAKEN * 8 * wide * 4 + rows * heads * 8));
 	return larger(most, rows * 16) + (1 << 20);
 }
 
-size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *b)
+size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *need)
 {
-	return scratch_of(d, b) + rf_cuda_gemm_workspace(d, b);
+	return scratch_of(d, need) + rf_cuda_gemm_workspace(d, need);
 }
 
-static void prepare(struct rf_dev *d, const struct rf_workspace *b)
+static void prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
-	rf_cuda_scratch(d, scratch_of(d, b));
-	rf_cuda_gemm_prepare(d, b);
+	rf_cuda_scratch(d, scratch_of(d, need));
+	rf_cuda_gemm_prepare(d, need);
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */

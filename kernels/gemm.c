@@ -421,10 +421,8 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 {
 	struct { const float *b; int n, k, ldb, tb; } key = { p->b, p->n, p->k, p->ldb, p->tb };
 	struct packed **at = &g->packed[hash(&key, sizeof key)], *w;
-	size_t size = ((like ? dnnl_memory_desc_get_size(desc_of(like->b))
-	                     : (size_t)p->n * (size_t)p->k * 2) +
-	               63) /
-	              64 * 64;
+	size_t bytes = like ? dnnl_memory_desc_get_size(desc_of(like->b)) : (size_t)p->n * (size_t)p->k * 2;
+	size_t size = (bytes + 63) / 64 * 64;
 
 	pthread_mutex_lock(&g->lock);
 	for (w = *at; w; w = w->next)
@@ -475,9 +473,9 @@ void rf_cpu_gemm_forget(struct rf_dev *d, const void *p, size_t bytes)
 		g->thread[t].of = NULL;
 	for (int i = 0; i < SLOTS; i++)
 		for (struct packed **at = &g->packed[i], *w; (w = *at);) {
-			const char *b = (const char *)w->b,
-				   *end = (const char *)(w->b +
-			                                 (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb);
+			const size_t size = (size_t)(w->tb ? w->n : w->k) * (size_t)w->ldb * sizeof *w->b;
+			const char *b = (const char *)w->b, *end = b + size;
+
 			if (end <= first || b >= first + bytes) {
 				at = &w->next;
 				continue;
@@ -838,11 +836,10 @@ static int tile_rows(const struct rf_gemm *x, int across)
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *x, const struct cpu_forms *forms)
 {
 	struct tiles a = {
-		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN, .sa = x->sa, .sb = x->sb,
-		.sc = x->sc,
+		.d = d, .bias = cpu_f32(d, x->bias), .across = (x->n + TN - 1) / TN,
+		.sa = x->sa, .sb = x->sb, .sc = x->sc,
 		.p = { .m = x->m, .n = x->n, .k = x->k, .ta = x->ta, .tb = x->tb, .add = x->add,
-		       .weight = x->weight,
-		       .rounded = x->f32 ? 0 : cpu_of(d)->rounded, .forms = forms,
+		       .weight = x->weight, .rounded = x->f32 ? 0 : cpu_of(d)->rounded, .forms = forms,
 		       .a = cpu_f32(d, x->a), .b = cpu_f32(d, x->b), .c = cpu_f32(d, x->c), .lda = x->lda,
 		       .ldb = x->ldb, .ldc = x->ldc },
 	};

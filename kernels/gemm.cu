@@ -211,21 +211,24 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
 
 /* The numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or the operand
  * of a batch. */
-static size_t largest(const struct rf_workspace *b)
+static size_t largest(const struct rf_workspace *need)
 {
 	enum { LOGITS = 256 };
-	size_t n = (size_t)b->rows * b->widest, z = b->train ? LOGITS * (size_t)b->vocab : 0;
+	size_t n = (size_t)need->rows * need->widest, z = need->train ? LOGITS * (size_t)need->vocab : 0;
 
 	n = n > z ? n : z;
-	return n > b->operands ? n : b->operands;
+	return n > need->operands ? n : need->operands;
 }
 
 /* The numbers of all weights, each of which begins where an allocation could. */
-static size_t kept_for(const struct rf_workspace *b) { return b->matrices + 128 * (size_t)b->weights; }
-
-size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *b)
+static size_t kept_for(const struct rf_workspace *need)
 {
-	return WORKSPACE + (d->math == RF_MATH_BF16 ? (kept_for(b) + RECENT * largest(b)) * 2 : 0);
+	return need->matrices + 128 * (size_t)need->weights;
+}
+
+size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *need)
+{
+	return WORKSPACE + (d->math == RF_MATH_BF16 ? (kept_for(need) + RECENT * largest(need)) * 2 : 0);
 }
 
 /* Memory for n numbers at a place of `recent`; if it grows, its contents are lost. */
@@ -245,16 +248,16 @@ static bool make_room(struct rf_dev *d, struct blas *b, int place, size_t n)
 	return true;
 }
 
-void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *want)
+void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need)
 {
 	struct blas *b = blas_of(d);
 
 	if (d->math != RF_MATH_BF16 || d->err.code != RF_OK)
 		return;
-	if (!b->kept && (b->kept = (bf16 *)rf_cuda_take(d, kept_for(want) * 2, operands)))
-		b->kept_size = kept_for(want);
+	if (!b->kept && (b->kept = (bf16 *)rf_cuda_take(d, kept_for(need) * 2, operands)))
+		b->kept_size = kept_for(need);
 	for (int i = 0; i < RECENT && d->err.code == RF_OK; i++)
-		make_room(d, b, i, largest(want));
+		make_room(d, b, i, largest(need));
 }
 
 /* The rounded form of an operand.  keep: the place of the product's other operand, which must stay; -1: none.

@@ -62,10 +62,10 @@ enum rf_code rf_ckpt_of_config(struct rf_ckpt *c, const char *path, struct rf_er
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e);
 /* Reads the optimizer's moments.  *there: whether the step has any; if not, m and v are zeroed. */
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e);
-/* Reads the weights and, if `moments`, both moments, block by block, into memory that `reach` accesses and
+/* Reads the weights and, if `moments`, both moments, block by block, into memory that `transfer` accesses and
  * that the caller has zeroed.  w, m and v NULL: the values are only checked. */
 enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
-                             const struct rf_transfer *reach, struct rf_err *e);
+                             const struct rf_transfer *transfer, struct rf_err *e);
 /* Compares every byte with the hashes in state.json (opening compares only the files' sizes, and the bytes of
  * all but the .safetensors files).  For a bare checkpoint there is nothing to compare, and it succeeds. */
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
@@ -104,7 +104,7 @@ struct rf_commit {
 	/* flat buffers in the order of r->at.params; m and v may be NULL (no moments yet) */
 	const float *weights, *m, *v;
 	/* how to read these buffers if they are a device's memory; NULL: they are the host's */
-	const struct rf_transfer *reach;
+	const struct rf_transfer *transfer;
 	const char *data_hash;    /* NULL: data_hash and data_next stay as they were */
 	int64_t data_next;
 	int keep;                 /* how many of the newest steps to keep, >= 1 */

@@ -29,7 +29,7 @@ struct rf_ckpt_contents {
 	const float *m, *v;              /* NULL: no moments */
 	/* how to read weights, m and v if they are a device's memory, and then dtype must be F32; NULL: they
 	   are the host's */
-	const struct rf_transfer *reach;
+	const struct rf_transfer *transfer;
 	const char *tokenizer;           /* for fresh weights, as in rf_ckpt_create() */
 	const struct rf_state *state;    /* NULL: a bare checkpoint */
 	const volatile sig_atomic_t *stop;

@@ -557,13 +557,13 @@ static bool finite(const float *x, size_t n)
 /* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is
  * elsewhere. */
 static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix,
-                         float *flat, const struct rf_transfer *reach, bool negative, struct rf_err *e)
+                         float *flat, const struct rf_transfer *transfer, bool negative, struct rf_err *e)
 {
 	char name[160];
 	enum rf_code rc = RF_OK;
-	float *block = !flat || reach ? malloc(LOAD * sizeof *block) : NULL;
+	float *block = !flat || transfer ? malloc(LOAD * sizeof *block) : NULL;
 
-	if ((!flat || reach) && !block)
+	if ((!flat || transfer) && !block)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (!block)
 		memset(flat, 0, params->total * sizeof *flat);
@@ -587,9 +587,9 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 			for (size_t k = 0; k < n && rc == RF_OK && !negative; k++)
 				if (to[k] < 0)
 					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
-			if (rc == RF_OK && flat && reach)
-				rc = reach->put(reach->arg, flat + p->offset + at, block,
-				                n * sizeof *block, e);
+			if (rc == RF_OK && flat && transfer)
+				rc = transfer->put(transfer->arg, flat + p->offset + at, block,
+				                   n * sizeof *block, e);
 		}
 	}
 	free(block);
@@ -598,15 +598,15 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 
 /* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no
  * second read. */
-static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_transfer *reach,
+static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_transfer *transfer,
                                  struct rf_err *e)
 {
 	struct rf_ckpt_contents p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat,
-	                      .reach = reach, .dtype = RF_F32 };
+	                      .transfer = transfer, .dtype = RF_F32 };
 	char weights[17];
 	enum rf_code rc;
 
-	if ((rc = load(&c->tensors, &c->params, "", flat, reach, true, e)) == RF_OK && c->in_run &&
+	if ((rc = load(&c->tensors, &c->params, "", flat, transfer, true, e)) == RF_OK && c->in_run &&
 	    (rc = flat ? rf_ckpt_contents_hash(&p, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
@@ -633,8 +633,8 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 	return rc;
 }
 
-static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, const struct rf_transfer *reach,
-                                 bool *there, struct rf_err *e)
+static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v,
+                                 const struct rf_transfer *transfer, bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
 	const char *weights;
@@ -642,7 +642,7 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, co
 	enum rf_code rc;
 
 	*there = false;
-	if (m && !reach) {
+	if (m && !transfer) {
 		memset(m, 0, c->params.total * sizeof *m);
 		memset(v, 0, c->params.total * sizeof *v);
 	}
@@ -660,8 +660,8 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v, co
 		rc = rf_fail(e, RF_EMODEL, "the file has %d tensors, but the model needs %d", t.n,
 		             2 * c->params.n);
 	else if ((rc = check_moments(c, path, e)) == RF_OK &&
-	         (rc = load(&t, &c->params, "exp_avg.", m, reach, true, e)) == RF_OK)
-		rc = load(&t, &c->params, "exp_avg_sq.", v, reach, false, e);
+	         (rc = load(&t, &c->params, "exp_avg.", m, transfer, true, e)) == RF_OK)
+		rc = load(&t, &c->params, "exp_avg_sq.", v, transfer, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
@@ -678,12 +678,12 @@ enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, b
 }
 
 enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
-                             const struct rf_transfer *reach, struct rf_err *e)
+                             const struct rf_transfer *transfer, struct rf_err *e)
 {
-	enum rf_code rc = load_weights(c, w, reach, e);
+	enum rf_code rc = load_weights(c, w, transfer, e);
 	bool there;
 
-	return rc == RF_OK && moments ? load_moments(c, m, v, reach, &there, e) : rc;
+	return rc == RF_OK && moments ? load_moments(c, m, v, transfer, &there, e) : rc;
 }
 
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)

@@ -55,7 +55,7 @@ static enum rf_code make_table(const struct rf_ckpt_contents *p, const uint16_t 
 		                         .count = x->count };
 		t->bytes = x->count * (uint64_t)rf_dtype_size(p->dtype);
 		t->data = half ? (const void *)(half + x->offset) : p->weights + x->offset;
-		t->reach = p->reach;
+		t->transfer = p->transfer;
 		for (int k = 0; k < x->ndim; k++)
 			t->shape[k] = x->shape[k];
 	}
@@ -364,7 +364,7 @@ static enum rf_code write_moments(struct writer *w, struct rf_err *e)
 			t[at] = (struct rf_tensor){
 				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count,
 				.bytes = p->count * 4,
-				.reach = w->p->reach
+				.transfer = w->p->transfer
 			};
 			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
 			for (int d = 0; d < p->ndim; d++)

@@ -308,7 +308,7 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	struct rf_ckpt_contents p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights,
 		.dtype = RF_F32,
-		.m = c->m, .v = c->v, .reach = c->reach, .state = &s, .stop = c->stop,
+		.m = c->m, .v = c->v, .transfer = c->transfer, .state = &s, .stop = c->stop,
 	};
 	char dir[4096], temp[4096], name[32], weights[17], moments[17];
 	enum rf_code rc;

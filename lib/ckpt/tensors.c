@@ -424,8 +424,8 @@ enum rf_code rf_tensor_read(const struct rf_tensor *t, uint64_t from, void *out,
 
 	if (!n)
 		return RF_OK;
-	if (t->reach)
-		return t->reach->get(t->reach->arg, out, (const char *)t->data + from, n, e);
+	if (t->transfer)
+		return t->transfer->get(t->transfer->arg, out, (const char *)t->data + from, n, e);
 	if (!t->fd) {
 		memcpy(out, (const char *)t->data + from, n);
 		return RF_OK;
@@ -491,7 +491,7 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 			int len = snprintf(dim, sizeof dim, "%s%lld", d ? "," : "", (long long)t[i].shape[d]);
 			XXH64_update(h, dim, (size_t)len);
 		}
-		const bool here = !t[i].fd && !t[i].reach;
+		const bool here = !t[i].fd && !t[i].transfer;
 
 		if (!arch_of && here && t[i].bytes)
 			XXH64_update(h, t[i].data, (size_t)t[i].bytes);
@@ -558,7 +558,7 @@ enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, in
 		rc = rf_tempfile_write(f, head, len, e);
 	free(head);
 	for (int i = 0; rc == RF_OK && i < n; i++) {
-		const bool here = !t[i].fd && !t[i].reach;
+		const bool here = !t[i].fd && !t[i].transfer;
 
 		if (here)
 			rc = rf_tempfile_write(f, t[i].data, (size_t)t[i].bytes, e);

@@ -33,7 +33,7 @@ struct rf_tensor {
 	const void *data;         /* in the caller's memory, unaligned: copy with memcpy; NULL: in a file */
 	const int *fd;            /* that file, for rf_tensor_read(); NULL: none */
 	uint64_t at;              /* byte offset in that file */
-	const struct rf_transfer *reach; /* how to read data that is not in host memory; NULL: it is */
+	const struct rf_transfer *transfer; /* how to read data that is not in host memory; NULL: it is */
 };
 
 /* The tensors of one file, or of the shards that DIR/model.safetensors.index.json names, sorted by name

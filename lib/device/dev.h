@@ -1,10 +1,9 @@
 /* dev.h -- a device behind one table of operations.
  *
- * Models and losses are written once, on this table.  Device memory is a handle of an incomplete
- * type: host code that indexes it does not compile.  Operations return nothing: the first failure
- * stays with the device, as with ferror(3), and rf_dev_sync() reports it.  Operations run in the order
- * of the calls.  Their arguments are copied.  Host memory is read by upload only, before it returns, and
- * written by download only.
+ * Models and losses are written once, on this table.  Device memory is a handle of an incomplete type: host
+ * code that indexes it does not compile.  Operations return nothing: the first failure stays with the device,
+ * as with ferror(3), and rf_dev_sync() reports it.  Operations run in the order of the calls.  Their
+ * arguments are copied.  Host memory is read by upload only, before it returns, and written by download only.
  *
  * Rows.  A pass works on nb sequences side by side, each of `steps` rows: step j of sequence b is row
  * j nb + b of every matrix.  The sequence of a record is nb = 1, its rollouts are nb > 1, and one more step
@@ -66,17 +65,17 @@ struct rf_colsum { int rows, d, ldx; rf_f32 x, y; };
 struct rf_embed_fwd { int rows, d; rf_i32 tokens; rf_f32 w, y; };
 struct rf_embed_bwd { int rows, d; rf_i32 tokens; rf_f32 dy, dw; };
 
-/* to[ti] = (add: +=) from[fi] for n rows of width d, in order; an index array that is NULL counts 0, 1, ...
- * With `add` an index may stand in ti twice.  lf, lt: floats from one row of from and of to to the next
- * (0: d). */
+/* to[ti] = (add: +=) from[fi] for n rows of width d, in order.  fi, ti: row indices in from and to (NULL: 0,
+ * 1, ...); with `add` an index may stand in ti twice.  lf, lt: floats from one row to the next in from and in
+ * to (0: d). */
 struct rf_rows { int n, d, lf, lt; bool add; rf_f32 from, to; rf_i32 fi, ti; };
 
 /* The w rows before a sequence's first row (a convolution's tail), kept in slots of (w, d).
  * x ((w + steps) nb, d): w steps of earlier rows, then the rows of the sequences.
  * load: sequence b takes its earlier rows from slot[b / n] (slot NULL: slot 0 for all).
  * keep (nb = 1): for each of n captures, the w rows that end at row row[i] of the sequence go to slot[i].
- * back: the gradients, in the other direction, are added: those of load from x to the slots, those of keep
- * from the slots to x. */
+ * back: x and slots hold gradients, which move in the other direction and are added.  load adds the earlier
+ * rows of x to the slots; keep adds the slots to the rows of x. */
 struct rf_tail_load { int nb, n, w, d; bool back; rf_f32 x, slots; rf_i32 slot; };
 struct rf_tail_keep { int n, w, d; bool back; rf_f32 x, slots; rf_i32 row, slot; };
 
@@ -102,13 +101,8 @@ struct rf_swiglu_bwd { size_t n; int d, ld; rf_f32 gate, up, dy, dgate, dup, y; 
  * (and dx) to the next (0: d).  bwd: dx =, in x's shape with the earlier rows; dweight +=. */
 struct rf_conv_fwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale;
                      rf_f32 x, weight, y; };
-struct rf_conv_bwd {
-	int nb, steps, d, ldx, w, head;
-	enum rf_act act;
-	enum rf_norm norm;
-	float scale;
-	rf_f32 x, weight, dy, dx, dweight;
-};
+struct rf_conv_bwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale;
+                     rf_f32 x, weight, dy, dx, dweight; };
 
 /* Rotary embedding: y (R, heads, D) = x rotated; y may be x.  Of each head the first `rotary` columns (0: all
  * D) are rotated, column i with column i + rotary / 2; the others are copied.  Row (j, b) stands at position
@@ -123,6 +117,10 @@ struct rf_gate_fwd { int rows, d, ldg; rf_f32 x, gate, y; };
 struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
 
 /* ---- the delta rule ------------------------------------------------------------------------ */
+
+/* What captures keep of an open chunk, see below.  S (slots, H, K, V), k (slots, 64, G, K), u (slots, 64, H,
+ * V), g (slots, 64, H). */
+struct rf_delta_log { rf_f32 S, k, u, g; };
 
 /*     u_t = beta_t (v_t - a_t S_{t-1}' k_t),  S_t = a_t S_{t-1} + k_t u_t',  o_t = S_t' q_t
  *
@@ -147,8 +145,6 @@ struct rf_gate_bwd { int rows, d, ldg; rf_f32 x, gate, dy, dx, dgate, y; };
  * open (nb, H, K, V): while decoding, where the state at the first row of the open chunk is kept from one
  * step to the next once a sequence has filled a chunk.  NULL: that state is summed up anew from k and u at
  * every step, which is cheaper for short rollouts. */
-/* (slots, H, K, V), (slots, 64, G, K), (slots, 64, H, V), (slots, 64, H) */
-struct rf_delta_log { rf_f32 S, k, u, g; };
 struct rf_delta_fwd {
 	int nb, steps, decoded, n, H, G, K, V;
 	float beta_scale;
@@ -160,8 +156,8 @@ struct rf_delta_fwd {
 	rf_i32 cap_row, cap_slot;
 	struct rf_delta_log log;  /* NULLs: captures leave S alone */
 };
-/* dq, dk, dv, db, dg =.  dS of the captured slots is read; dS of the start slots, of which no two groups of n
- * sequences share one, +=. */
+/* dq, dk, dv, db, dg =.  dS of the captured slots is read; dS of the start slots is added to.  No two groups
+ * of n sequences may start from the same slot. */
 struct rf_delta_bwd {
 	int nb, steps, n, H, G, K, V;
 	float beta_scale;
@@ -204,8 +200,8 @@ struct rf_rates_bwd { int rows, H; rf_f32 lr, m, dlr, dm; };
 struct rf_learn_fwd { int rows, H, E, every; rf_f32 gu, e, lr; };
 struct rf_learn_bwd { int rows, H, E, every; rf_f32 gu, e, lr, dgu, de, dlr, dm, dsum; };
 
-/* y = x + by m[h] p for each of H parts of n numbers; y may be p.  bwd: dp += by m[h] dy, dm[h] +=
- * by sum of dy p. */
+/* y = x + by m[h] p for each of H parts of n numbers; y may be p.
+ * bwd: dp += by m[h] dy, dm[h] += by sum of dy p. */
 struct rf_momentum_fwd { int H; size_t n; float by; rf_f32 x, p, m, y; };
 struct rf_momentum_bwd { int H; size_t n; float by; rf_f32 p, m, dy, dp, dm; };
 
@@ -222,20 +218,20 @@ struct rf_diagonal { int mats, rows, cols; size_t apart; float by; rf_f32 y; };
 
 /* ---- softmax attention --------------------------------------------------------------------- */
 
-/* Row (j, b) of q (R, H, D) reads the first past_len[b] rows of the cache (., G, D) and rows (0..j, b) of k,
+/* Row (j, b) of q (R, H, D) reads the first cache_len[b] rows of the cache (., G, D) and rows (0..j, b) of k,
  * v (R, G, D).  window: of these only the last `window` rows, itself included (0: all); the cache then need
  * not hold more than those.  Scores are multiplied by 1 / sqrt(D).  Head h reads key head h G / H.  o (R, H,
  * D); lse (R, H) is kept for the backward pass.  decoded: as for the delta rule, q and o hold the new rows
- * only, k and v all rows.  longest: the largest past_len[b]. */
+ * only, k and v all rows.  longest: the largest cache_len[b]. */
 struct rf_attn_fwd {
 	int nb, steps, decoded, H, G, D, window, longest;
-	rf_i32 past_len;
+	rf_i32 cache_len;
 	rf_f32 q, k, v, cache_k, cache_v, o, lse;
 };
 /* dq, dk, dv =; dcache_k, dcache_v +=. */
 struct rf_attn_bwd {
 	int nb, steps, H, G, D, window, longest;
-	rf_i32 past_len;
+	rf_i32 cache_len;
 	rf_f32 q, k, v, cache_k, cache_v, o, lse, d_o;
 	rf_f32 dq, dk, dv, dcache_k, dcache_v;
 };
@@ -301,15 +297,16 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
  * allocated on it: copies of weights in another form, and the scratch memory of its threads. */
 struct rf_workspace {
 	int rows;                /* most rows of a pass, of a sequence or of rollouts */
-	int text;                /* most rows of a pass over a sequence */
+	int segment;             /* most rows of a segment */
 	int widest;              /* numbers in the widest row */
 	int d, vocab;            /* of the head */
-	int weights;             /* matrices among the weights, */
-	size_t matrices, largest; /* elements of them all, and of the largest that rows are multiplied by */
+	int weights;             /* the number of matrices among the weights */
+	size_t matrices;         /* elements of these matrices together */
+	size_t largest;          /* elements of the largest matrix that rows are multiplied by */
 	/* elements of both operands of the largest batch of products that may be rounded */
 	size_t operands;
 	size_t states;           /* train: elements of one head's states at all chunks */
-	int sequences, steps;    /* rollouts side by side, and the rows of each */
+	int rollouts, steps;     /* rollouts side by side, and the rows of each */
 	int H, K, V;             /* of the delta rule */
 	int heads, kv_heads, D;  /* of attention */
 	bool train;
@@ -323,13 +320,14 @@ struct rf_ops {
 	void *(*alloc)(struct rf_dev *d, size_t bytes);
 	void (*release)(struct rf_dev *d, void *p);
 	void (*upload)(struct rf_dev *d, void *to, const void *from, size_t bytes);
-	/* Waits for what was asked for before, and until it is done. */
+	/* Waits for all earlier operations; when it returns, the copy is complete. */
 	void (*download)(struct rf_dev *d, void *to, const void *from, size_t bytes);
 	void (*zero)(struct rf_dev *d, void *to, size_t bytes);
 	void (*sync)(struct rf_dev *d);
-	/* The bytes that *b takes; and takes as many of them at once as can be taken in advance. */
-	size_t (*workspace)(struct rf_dev *d, const struct rf_workspace *b);
-	void (*prepare)(struct rf_dev *d, const struct rf_workspace *b);
+	/* workspace: returns the bytes that the device needs for *need.  prepare: allocates now as much of
+	   them as can be allocated in advance. */
+	size_t (*workspace)(struct rf_dev *d, const struct rf_workspace *need);
+	void (*prepare)(struct rf_dev *d, const struct rf_workspace *need);
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X
@@ -384,8 +382,8 @@ void rf_dev_fail(struct rf_dev *d, enum rf_code code, const char *fmt, ...)
 enum rf_code rf_cpu_isa(const char *name, struct rf_err *e);
 /* Its name, with "+bf16" or "+amx" if products use such instructions. */
 const char *rf_cpu_level(void);
-/* The CPU's table, and that of the checking device (kernels/device_check.c), which
- * computes with the former. */
+/* The CPU's table, and that of the checking device (kernels/device_check.c), which computes with the
+ * former. */
 const struct rf_ops *rf_cpu_ops(void);
 extern const struct rf_ops rf_ops_check;
 /* The name of the i-th level of this processor, from its highest down; NULL: there are no more. */

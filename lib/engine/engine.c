@@ -67,7 +67,7 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 
 	for (int i = 0; i < (g->train ? 3 : 1); i++)
 		g->dev.ops->zero(&g->dev, all[i], m->params->total * 4);
-	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, (void *)m->m, (void *)m->v, g->train, &g->reach, e);
+	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, (void *)m->m, (void *)m->v, g->train, &g->transfer, e);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
@@ -98,7 +98,7 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	if ((rc = rf_dev_open(&g->dev, asked, g->threads, g->math, &g->note, e)) != RF_OK)
 		return rc;
 	g->math = g->dev.math;
-	g->reach = (struct rf_transfer){ &g->dev, get, put };
+	g->transfer = (struct rf_transfer){ &g->dev, get, put };
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK
@@ -188,19 +188,19 @@ static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *
 
 /* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
  * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
-static void weigh(const struct rf_params *p, int vocab, struct rf_workspace *b)
+static void weigh(const struct rf_params *p, int vocab, struct rf_workspace *need)
 {
 	for (int i = 0; i < p->n; i++) {
 		const struct rf_param *w = &p->p[i];
 
 		if (w->ndim != 2)
 			continue;
-		b->weights++;
-		b->matrices += w->count;
+		need->weights++;
+		need->matrices += w->count;
 		if (w->shape[0] == vocab)
 			continue;
-		b->largest = w->count > b->largest ? w->count : b->largest;
-		b->widest = larger(b->widest, larger(w->shape[0], w->shape[1]));
+		need->largest = w->count > need->largest ? w->count : need->largest;
+		need->widest = larger(need->widest, larger(w->shape[0], w->shape[1]));
 	}
 }
 
@@ -208,16 +208,16 @@ static void weigh(const struct rf_params *p, int vocab, struct rf_workspace *b)
 static struct rf_workspace workspace_of(const struct rf_engine *g, const struct rf_plan *p)
 {
 	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_workspace b = { .d = c->d, .vocab = c->vocab, .train = g->train,
-	                       .sequences = p->positions * p->n, .steps = p->k };
+	struct rf_workspace need = { .d = c->d, .vocab = c->vocab, .train = g->train,
+	                             .rollouts = p->positions * p->n, .steps = p->k };
 
-	weigh(&g->ckpt->params, c->vocab, &b);
-	b.text = smaller(p->segment, p->max_len);
-	b.rows = larger(b.text, b.sequences * b.steps);
+	weigh(&g->ckpt->params, c->vocab, &need);
+	need.segment = smaller(p->segment, p->max_len);
+	need.rows = larger(need.segment, need.rollouts * need.steps);
 	for (int l = 0; l < c->layers; l++)
 		if (c->mixer[l]->workspace)
-			c->mixer[l]->workspace(c, &b);
-	return b;
+			c->mixer[l]->workspace(c, &need);
+	return need;
 }
 
 enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra,
@@ -229,7 +229,7 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 
 	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.decode != old->decode ||
 	    p.max_len > old->max_len || p.positions > old->positions || p.n > old->n || p.k > old->k) {
-		struct rf_workspace w;
+		struct rf_workspace workspace;
 
 		p.max_len = larger(p.max_len, old->max_len);
 		p.positions = larger(p.positions, old->positions);
@@ -239,8 +239,8 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
 			return rc;
 		g->plan = p;
-		w = workspace_of(g, &p);
-		g->dev.ops->prepare(&g->dev, &w);
+		workspace = workspace_of(g, &p);
+		g->dev.ops->prepare(&g->dev, &workspace);
 		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 			return rc;
 	}
@@ -302,7 +302,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
-	struct rf_workspace b;
+	struct rf_workspace workspace;
 	struct rf_demand need;
 	struct rf_plan p;
 	size_t tree;
@@ -316,10 +316,10 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	if (!tree)
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               p.max_len);
-	b = workspace_of(g, &p);
+	workspace = workspace_of(g, &p);
 	m->weights = rf_model_bytes(bare.params, g->train);
 	m->pass = tree + need.extra;
-	m->device = g->dev.ops->workspace(&g->dev, &b);
+	m->device = g->dev.ops->workspace(&g->dev, &workspace);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
 	m->all = m->weights + m->pass + m->device + m->host;
 	return RF_OK;

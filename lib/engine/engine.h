@@ -52,7 +52,7 @@ struct rf_engine {
 	struct rf_ckpt own;          /* opened by rf_engine_open() */
 	struct rf_dev dev;
 	struct rf_model model;
-	struct rf_transfer reach;       /* copies to and from device memory, for loading and saving */
+	struct rf_transfer transfer;    /* copies to and from device memory, for loading and saving */
 	struct rf_tree *tree;
 	struct rf_plan plan;         /* of the tree */
 	void *extra;                 /* device memory of the stage, besides the tree: rf_engine_reserve() */

@@ -64,8 +64,8 @@ static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)
 		for (size_t at = 0; at < p->p[i].count; at += most) {
 			size_t n = p->p[i].count - at < most ? p->p[i].count - at : most;
 
-			if ((rc = g->reach.get(g->reach.arg, block, rf_at(g->model.g, p->p[i].offset + at),
-			                       n * 4, e)) != RF_OK)
+			if ((rc = g->transfer.get(g->transfer.arg, block,
+			                          rf_at(g->model.g, p->p[i].offset + at), n * 4, e)) != RF_OK)
 				return rc;
 			if (!all_finite(block, n))
 				return rf_fail(e, RF_ENUMERIC, "the gradient of '%s' is not finite",
@@ -90,7 +90,8 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 
 		list[i] = (struct rf_tensor){ .name = q->name, .dtype = RF_F32, .ndim = q->ndim,
 		                              .count = q->count, .bytes = q->count * 4,
-		                              .data = rf_at(g->model.g, q->offset), .reach = &g->reach };
+		                              .data = rf_at(g->model.g, q->offset),
+		                              .transfer = &g->transfer };
 		for (int j = 0; j < q->ndim; j++)
 			list[i].shape[j] = q->shape[j];
 	}

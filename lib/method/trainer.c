@@ -338,13 +338,13 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine.model;
-	const struct rf_transfer *reach = &t->engine.reach;
+	const struct rf_transfer *transfer = &t->engine.transfer;
 	float block[1 << 14];
 	const size_t most = sizeof block / sizeof *block;
 
 	for (size_t at = 0; at < m->params->total; at += most) {
 		size_t n = m->params->total - at < most ? m->params->total - at : most;
-		enum rf_code rc = reach->get(reach->arg, block, rf_at(m->w, at), n * sizeof *block, e);
+		enum rf_code rc = transfer->get(transfer->arg, block, rf_at(m->w, at), n * sizeof *block, e);
 
 		if (rc != RF_OK)
 			return rc;
@@ -362,7 +362,7 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 	const struct rf_model *m = &t->engine.model;
 	const struct rf_commit c = {
 		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
-		.v = (void *)m->v, .reach = &t->engine.reach,
+		.v = (void *)m->v, .transfer = &t->engine.transfer,
 		.data_hash = data_hash, .data_next = t->run.at.data_next + (int64_t)t->records,
 		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,

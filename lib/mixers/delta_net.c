@@ -70,8 +70,8 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const struct rf_initializer normal = RF_NORMAL(cfg->initializer_range);
 	const char *root = cfg->names.root;
 	int d = cfg->d;
-#define WEIGHT(name, begin, ...) \
-	rf_params_weight(t, begin, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s", root, layer, n->mixer, name)
+#define WEIGHT(name, init, ...) \
+	rf_params_weight(t, init, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s", root, layer, n->mixer, name)
 #define MATRIX(name, ...) \
 	rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer, \
 	                 n->mixer, name)
@@ -180,7 +180,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	.norm = (i) == 2 ? RF_NORM_NONE : (c)->qk_norm, \
 	.scale = (i) == 0 ? 1 / sqrtf((float)(c)->K) : 1, .weight = rf_w((p)->tree->model, (l)->conv[i])
 
-/* q, k, v after it, for `steps` new steps after `given`. */
+/* q, k and v after the convolution, for the new steps, which lie behind the `decoded` earlier ones. */
 static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 {
 	const struct rf_model *m = p->tree->model;
@@ -195,7 +195,7 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 		       .y = rf_at(y[i], i == 1 && p->decode ? before * (size_t)width(c, i) : 0));
 }
 
-/* The delta rule from these to u and o, and o's norm.  Going back it is done again, without captures: a
+/* The delta rule from q, k and v to u and o, and o's norm.  Going back it is done again, without captures: a
  * fiftieth of the time of both passes, and u and o would be a sixth of what is saved. */
 static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captures)
 {
@@ -315,7 +315,7 @@ static void workspace(const struct rf_config *c, struct rf_workspace *need)
 	need->H = c->delta.heads;
 	need->K = c->delta.K;
 	need->V = c->delta.V;
-	need->states = ((size_t)need->text / RF_CHUNK + 1) * K * V;
+	need->states = ((size_t)need->segment / RF_CHUNK + 1) * K * V;
 }
 
 const struct rf_mixer rf_mixer_delta_net = {

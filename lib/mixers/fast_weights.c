@@ -303,8 +303,9 @@ static rf_f32 orthogonal(const struct rf_fast *f, rf_f32 g)
 }
 
 /* dg += from dy, which stays.
- * x1 = M x: dM = dx1 x', dx = M dx1; M = a + b G + c G G: dG = b dM + c (dM G + G dM); G = x x': dx
- * += (dG + dG') x. */
+ *     x1 = M x:             dM = dx1 x', dx = M dx1
+ *     M = a + b G + c G G:  dG = b dM + c (dM G + G dM)
+ *     G = x x':             dx += (dG + dG') x */
 static void orthogonal_bwd(const struct rf_fast *f, rf_f32 g, rf_f32 dy, rf_f32 dg)
 {
 	struct rf_fast_work *k = f->work;

@@ -5,7 +5,7 @@ static size_t kv(const struct rf_attn_config *c) { return (size_t)c->kv_heads * 
 static size_t wide(const struct rf_attn_config *c) { return (size_t)c->heads * (size_t)c->D; }
 
 void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a,
-                     struct rf_kv_state *s)
+                 struct rf_kv_state *s)
 {
 	int last = rf_tree_first(t, t->segments_max - 1),
 	    before = last < t->before_max ? last : t->before_max;
@@ -20,7 +20,7 @@ void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct
 }
 
 void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
-                    struct rf_kv_save *s)
+                struct rf_kv_save *s)
 {
 	size_t R = rf_pass_rows(p), own = p->branch ? R : p->tree->passing ? (size_t)p->tree->kept_max : 0;
 
@@ -32,7 +32,7 @@ void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct 
 }
 
 void rf_kv_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
-                    struct rf_kv_work *w)
+                struct rf_kv_work *w)
 {
 	size_t R = rf_pass_rows(p);
 
@@ -81,26 +81,25 @@ static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
 }
 
 rf_f32 rf_kv_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
-                   const struct rf_kv_save *k)
+               const struct rf_kv_save *k)
 {
 	return rf_at(first(p, c, s->k, k->k), before(p, c));
 }
 
 rf_f32 rf_kv_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
-                   const struct rf_kv_save *k)
+               const struct rf_kv_save *k)
 {
 	return rf_at(first(p, c, s->v, k->v), before(p, c));
 }
 
 void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
-                    rf_f32 x, rf_f32 y)
+                  rf_f32 x, rf_f32 y)
 {
 	if (!c->rotary)
 		return;
 	RF_RUN(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
 	       .rotary = c->rotary, .from = p->decoded, .inverse = inverse, .theta = c->theta,
-	       .past_len = p->past_len,
-	       .x = x, .y = y);
+	       .past_len = p->past_len, .x = x, .y = y);
 }
 
 static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first,
@@ -112,12 +111,12 @@ static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n,
 }
 
 void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
-                     const struct rf_kv_save *k)
+                 const struct rf_kv_save *k)
 {
 	const struct rf_tree *t = p->tree;
-	int last = p->pos - t->plan.segment, n = p->cached, by;
+	int last = p->first_row - t->plan.segment, n = p->cached, by;
 
-	if (p->branch || !t->slides || !p->pos)
+	if (p->branch || !t->slides || !p->first_row)
 		return;
 	if (t->passing) {
 		copy(p, c, n, s->k, 0, k->k, 0);
@@ -125,7 +124,7 @@ void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const 
 		return;
 	}
 	/* what is gone now, and was not in the last segment; no copy reads what it writes */
-	by = p->pos - p->cached - (last > t->before_max ? last - t->before_max : 0);
+	by = p->first_row - p->cached - (last > t->before_max ? last - t->before_max : 0);
 	for (int at = 0; by && at < n; at += by) {
 		copy(p, c, n - at < by ? n - at : by, s->k, at + by, s->k, at);
 		copy(p, c, n - at < by ? n - at : by, s->v, at + by, s->v, at);
@@ -139,14 +138,14 @@ static void pass_on(const struct rf_pass *p, const struct rf_attn_config *c, con
 	const struct rf_tree *t = p->tree;
 	int end = p->cached + p->steps, n = end < t->before_max ? end : t->before_max;
 
-	if (p->branch || !t->passing || p->pos + p->steps == t->T)
+	if (p->branch || !t->passing || p->first_row + p->steps == t->T)
 		return;
 	copy(p, c, n, k->k, end - n, s->k, 0);
 	copy(p, c, n, k->v, end - n, s->v, 0);
 }
 
 void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
-                   struct rf_kv_save *k)
+                      struct rf_kv_save *k)
 {
 	rf_f32 new_k = rf_kv_k(p, c, s, k);
 
@@ -154,30 +153,29 @@ void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 	rf_kv_rotate(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
 	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded,
 	       .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached,
-	       .past_len = p->cache_len, .q = k->q, .k = first(p, c, s->k, k->k),
-	       .v = first(p, c, s->v, k->v),
-	       .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v), .o = k->o, .lse = k->lse);
+	       .cache_len = p->cache_len, .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v),
+	       .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .o = k->o,
+	       .lse = k->lse);
 	pass_on(p, c, s, k);
 }
 
 void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
-                   struct rf_kv_save *k, struct rf_kv_work *w)
+                      struct rf_kv_save *k, struct rf_kv_work *w)
 {
 	struct rf_dev *d = p->tree->model->dev;
 	int rows = p->nb * p->steps;
 
 	RF_RUN(d, attn_bwd, .nb = p->nb, .steps = p->steps, .H = c->heads, .G = c->kv_heads, .D = c->D,
-	       .window = c->window, .longest = p->cached, .past_len = p->cache_len, .q = k->q,
+	       .window = c->window, .longest = p->cached, .cache_len = p->cache_len, .q = k->q,
 	       .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .cache_k = s->k, .cache_v = s->v,
 	       .o = k->o, .lse = k->lse, .d_o = w->d_o, .dq = w->dq, .dk = w->dk, .dv = w->dv,
-	       .dcache_k = s->dk,
-	       .dcache_v = s->dv);
+	       .dcache_k = s->dk, .dcache_v = s->dv);
 	/* what rollouts and later segments read of these rows; all are kept, in their places */
 	if (!p->branch) {
 		RF_RUN(d, rows, .n = rows, .d = (int)kv(c), .add = true,
-		       .from = rf_at(s->dk, (size_t)p->pos * kv(c)), .to = w->dk);
+		       .from = rf_at(s->dk, (size_t)p->first_row * kv(c)), .to = w->dk);
 		RF_RUN(d, rows, .n = rows, .d = (int)kv(c), .add = true,
-		       .from = rf_at(s->dv, (size_t)p->pos * kv(c)), .to = w->dv);
+		       .from = rf_at(s->dv, (size_t)p->first_row * kv(c)), .to = w->dv);
 	}
 	rf_kv_rotate(p, c, c->heads, true, w->dq, w->dq);
 	rf_kv_rotate(p, c, c->kv_heads, true, w->dk, w->dk);

@@ -25,11 +25,11 @@ struct rf_kv_work { rf_f32 dq, dk, dv, d_o; };
 
 /* Lay out the structs' arrays, like the mixer's hooks of these names (mixer.h). */
 void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct rf_arena *a,
-                     struct rf_kv_state *s);
+                 struct rf_kv_state *s);
 void rf_kv_save(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
-                    struct rf_kv_save *s);
+                struct rf_kv_save *s);
 void rf_kv_work(const struct rf_pass *p, const struct rf_attn_config *c, struct rf_arena *a,
-                    struct rf_kv_work *w);
+                struct rf_kv_work *w);
 
 /* Multiplications and additions for a sequence of T rows, each of which attends to itself and to the rows
  * before it, within the window. */
@@ -41,21 +41,21 @@ int rf_kv_reads(const struct rf_attn_config *c);
 /* Makes room for k and v of the new rows: if the sequence slides, drops the kept rows that the new ones do
  * not see.  Call it before k and v of the new rows are written. */
 void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
-                     const struct rf_kv_save *k);
+                 const struct rf_kv_save *k);
 /* y = x (new rows, heads, D), rotated by the rows' positions; inverse: rotated back.  If the model has no
  * rotary embedding, nothing is done, and x and y must be the same. */
 void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
-                    rf_f32 x, rf_f32 y);
+                  rf_f32 x, rf_f32 y);
 /* Where the caller must put k and v of the new rows.  Their q goes to the start of save's q. */
 rf_f32 rf_kv_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
-                   const struct rf_kv_save *k);
+               const struct rf_kv_save *k);
 rf_f32 rf_kv_v(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
-                   const struct rf_kv_save *k);
+               const struct rf_kv_save *k);
 /* Rotates q and k of the new rows and computes attention: save's o (rows, H, D). */
 void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
-                   struct rf_kv_save *k);
+                      struct rf_kv_save *k);
 /* From work->d_o: work->dq, dk, dv =, the gradients of q, k and v before rotation. */
 void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct rf_kv_state *s,
-                   struct rf_kv_save *k, struct rf_kv_work *w);
+                      struct rf_kv_save *k, struct rf_kv_work *w);
 
 #endif

@@ -125,9 +125,9 @@ static void save(const struct rf_pass *p, int layer, struct rf_arena *a, void *s
 	s->m = c->momentum ? rf_arena_f32(a, R * H) : NULL;
 	s->gate = c->scale ? rf_arena_f32(a, R * H) : NULL;
 	if (p->decode)
-		s->decoded = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d),
-		                                  .lr = rf_arena_f32(a, R * H * 3),
-		                                  .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
+		s->kept = (struct rf_fast_rows){ .k = rf_arena_f32(a, R * d), .v = rf_arena_f32(a, R * d),
+		                                 .lr = rf_arena_f32(a, R * H * 3),
+		                                 .m = c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
 
 /* What one rollout that leaves its chunk needs. */
@@ -168,7 +168,7 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	                              c->v_silu ? rf_arena_f32(a, R * d) : NULL, s->y, s->lr, s->m };
 	w->w[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch) {
-		w->group = s->decoded;
+		w->group = s->kept;
 		w->group.q = rf_arena_f32(a, R * d);
 		w->group.y = rf_arena_f32(a, R * d);
 		if (!p->decode) {
@@ -187,12 +187,10 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	w->dgate = c->scale ? rf_arena_f32(a, R * H) : NULL;
 	w->dw[0] = rf_arena_f32(a, rf_fast_size(c));
 	if (p->branch)
-		w->dgroup = (struct rf_fast_rows){ rf_arena_f32(a, R * d),
-		                                  rf_arena_f32(a, R * d),
-		                                  rf_arena_f32(a, R * d),
-		                                  rf_arena_f32(a, R * d),
-		                                  rf_arena_f32(a, R * H * 3),
-		                                  c->momentum ? rf_arena_f32(a, R * H) : NULL };
+		w->dgroup = (struct rf_fast_rows){ rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
+		                                   rf_arena_f32(a, R * d), rf_arena_f32(a, R * d),
+		                                   rf_arena_f32(a, R * H * 3),
+		                                   c->momentum ? rf_arena_f32(a, R * H) : NULL };
 }
 
 /* ---- the layer ----------------------------------------------------------------------------- */
@@ -425,7 +423,7 @@ static double flops(const struct rf_config *cfg, int T)
 static void workspace(const struct rf_config *cfg, struct rf_workspace *need)
 {
 	const struct rf_lact_config *c = &cfg->lact;
-	size_t rows = (size_t)(need->text < c->chunk ? need->text : c->chunk), size = rf_fast_size(c);
+	size_t rows = (size_t)(need->segment < c->chunk ? need->segment : c->chunk), size = rf_fast_size(c);
 
 	rf_kv_workspace(&cfg->attn, need);
 	/* fast weights are weights of rows too, all heads' at once */
@@ -440,9 +438,9 @@ static int reads(const struct rf_config *cfg)
 
 /* The chunk from which the weights were made that its rows read; rows that overflowed earlier may have made
  * them so, and then it says nothing. */
-static void describe_overflow(const struct rf_config *cfg, int position, int chunk, char *why, size_t size)
+static void describe_overflow(const struct rf_config *cfg, int row, int chunk, char *why, size_t size)
 {
-	if (position / cfg->lact.chunk > chunk)
+	if (row / cfg->lact.chunk > chunk)
 		snprintf(why, size, " (chunk %d of its fast weights)", chunk);
 }
 

@@ -22,7 +22,7 @@ struct rf_lact_save {
 	struct rf_kv_save attend;
 	/* q, k as projected; y before its norm; lr (R, H, 3), m (R, H), gate (R, H) */
 	rf_f32 q, k, y, lr, m, gate;
-	struct rf_fast_rows decoded;         /* rollouts that are decoded: k, v, lr and m of all steps */
+	struct rf_fast_rows kept;            /* rollouts that are decoded: k, v, lr and m of all steps */
 };
 
 struct rf_lact_work {
@@ -53,7 +53,7 @@ int rf_lact_dsums(const struct rf_tree *t);
  * dx->q, k, v, lr, m =, and adds to the gradients of weights and state. */
 void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
-                      const struct rf_fast_rows *dx);
+                          const struct rf_fast_rows *dx);
 void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x);
 void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
                         const struct rf_fast_rows *dx);

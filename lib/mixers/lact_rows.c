@@ -23,15 +23,15 @@ static int later(int a, int b) { return a > b ? a : b; }
 
 /* ---- chunks, marks, sums ------------------------------------------------------------------- */
 
-/* Rows that the chunk that is open at position s still takes; rollouts that are longer leave it. */
-static int room_at(const struct rf_tree *t, int s)
+/* Rows that the chunk that is open at the i-th position still takes; rollouts that are longer leave it. */
+static int room_at(const struct rf_tree *t, int i)
 {
 	int chunk = rf_lact_config(t)->chunk;
 
-	return chunk - 1 - t->position_row[s] % chunk;
+	return chunk - 1 - t->position_row[i] % chunk;
 }
 
-static bool leaves(const struct rf_tree *t, int s) { return t->plan.k > room_at(t, s); }
+static bool leaves(const struct rf_tree *t, int i) { return t->plan.k > room_at(t, i); }
 
 /* The row after the last one of the chunk from which something is learned. */
 static int learned_until(const struct rf_tree *t, int chunk)
@@ -40,9 +40,9 @@ static int learned_until(const struct rf_tree *t, int chunk)
 
 	if (t->T - until > C)
 		return until + C;
-	for (int s = 0; s < t->positions; s++)
-		if (leaves(t, s) && t->position_row[s] / C == chunk && t->position_row[s] >= until)
-			until = t->position_row[s] + 1;
+	for (int i = 0; i < t->positions; i++)
+		if (leaves(t, i) && t->position_row[i] / C == chunk && t->position_row[i] >= until)
+			until = t->position_row[i] + 1;
 	return until;
 }
 
@@ -76,9 +76,9 @@ static int chunks_of(const struct rf_tree *t) { return chunks_in(t, t->plan.max_
 /* The most chunks that a segment touches, with the one that is open when it begins. */
 static int touched(const struct rf_tree *t) { return t->plan.segment / rf_lact_config(t)->chunk + 2; }
 
-/* The most chunks with a position that are read at one time: of a sequence that slides those of a
- * segment, for its rollouts are run after it, and these chunks follow one another; in the same memory a
- * sequence that is short enough is kept whole. */
+/* The most chunks with a position that are read at one time: of a sequence that slides those of a segment,
+ * for its rollouts are run after it, and these chunks follow one another; in the same memory a sequence that
+ * is short enough is kept whole. */
 static int most_branched(const struct rf_tree *t)
 {
 	int most = earlier(t->plan.positions, chunks_of(t));
@@ -272,24 +272,24 @@ static void begin_bwd(struct rf_pass *p, int layer, const struct rf_fast *f)
 
 /* ---- the sequence -------------------------------------------------------------------------- */
 
-/* Rows [from, to) of one chunk, after the last of which the chunk may end, or rollouts branch off
- * that leave it. */
+/* Rows [from, to) of one chunk, after the last of which the chunk may end, or rollouts branch off that leave
+ * it. */
 struct part { int chunk, from, to; bool opens, learns; };
 
 /* The part of a pass's rows that row `at` is in. */
 static struct part part_of(const struct rf_pass *p, int at)
 {
 	const struct rf_tree *t = p->tree;
-	int C = rf_lact_config(t)->chunk, chunk = at / C, begins = chunk * C, end = p->pos + p->steps;
-	struct part x = { .chunk = chunk, .from = later(p->pos, begins),
+	int C = rf_lact_config(t)->chunk, chunk = at / C, begins = chunk * C, end = p->first_row + p->steps;
+	struct part x = { .chunk = chunk, .from = later(p->first_row, begins),
 	                  .to = end - begins > C ? begins + C : end };
 
-	for (int s = 0; s < t->positions; s++) {
-		int cut = t->position_row[s] + 1;
+	for (int i = 0; i < t->positions; i++) {
+		int cut = t->position_row[i] + 1;
 
-		if (leaves(t, s) && cut <= at)
+		if (leaves(t, i) && cut <= at)
 			x.from = later(x.from, cut);
-		else if (leaves(t, s))
+		else if (leaves(t, i))
 			x.to = earlier(x.to, cut);
 	}
 	x.opens = x.from == begins && chunk;
@@ -299,7 +299,7 @@ static struct part part_of(const struct rf_pass *p, int at)
 
 static struct rf_fast_piece piece_of(const struct rf_pass *p, const struct part *x)
 {
-	return (struct rf_fast_piece){ (size_t)(x->from - p->pos), x->to - x->from, 1 };
+	return (struct rf_fast_piece){ (size_t)(x->from - p->first_row), x->to - x->from, 1 };
 }
 
 void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
@@ -307,14 +307,14 @@ void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_row
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
-	int segment = p->pos / t->plan.segment, C = f.c->chunk;
+	int segment = p->first_row / t->plan.segment, C = f.c->chunk;
 	struct rf_fast_sum sum = sequence_sum(t, layer, segment + 1);
 	rf_f32 now = NULL;
 
-	if (!p->pos)
+	if (!p->first_row)
 		begin(p, layer, &f);
 	copy_sum(&f, sequence_sum(t, layer, segment), sum, false);
-	for (int row = p->pos; row < p->pos + p->steps;) {
+	for (int row = p->first_row; row < p->first_row + p->steps;) {
 		struct part a = part_of(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk);
 
@@ -356,19 +356,18 @@ static void unlearned(const struct rf_fast *f, const struct rf_fast_rows *dx, si
 }
 
 void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x,
-                      const struct rf_fast_rows *dx)
+                          const struct rf_fast_rows *dx)
 {
 	struct rf_tree *t = p->tree;
 	struct rf_lact_work *w = p->work[layer];
 	const struct rf_fast f = fast_of(p, layer);
-	int end = p->pos + p->steps;
+	int end = p->first_row + p->steps, learned = learned_until(t, (end - 1) / f.c->chunk);
 	struct rf_fast_sum dsum = sequence_dsum(t, layer);
 	rf_f32 now = NULL;
 
-	unlearned(&f, dx,
-	          (size_t)(earlier(end, later(p->pos, learned_until(t, (end - 1) / f.c->chunk))) - p->pos),
+	unlearned(&f, dx, (size_t)(earlier(end, later(p->first_row, learned)) - p->first_row),
 	          (size_t)p->steps);
-	for (int row = end - 1; row >= p->pos;) {
+	for (int row = end - 1; row >= p->first_row;) {
 		struct part a = part_of(p, row);
 		struct rf_fast_mark mark = mark_of(t, layer, a.chunk), dmark = dmark_of(t, layer, a.chunk);
 		bool last = !now;
@@ -381,7 +380,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 		rf_fast_apply_bwd(&f, piece_of(p, &a), x, dx, now, w->dw[0], !last);
 		if (a.learns)
 			rf_fast_learn_bwd(&f, piece_of(p, &a), x, dx, now, dsum, w->dw[0]);
-		if (a.opens || a.from == p->pos) {
+		if (a.opens || a.from == p->first_row) {
 			rf_fast_weights_bwd(&f, &mark, w->dw[0], &dmark);
 			now = NULL;
 		}
@@ -398,7 +397,7 @@ void rf_lact_sequence_bwd(struct rf_pass *p, int layer, const struct rf_fast_row
 		}
 		row = a.from - 1;
 	}
-	if (!p->pos)
+	if (!p->first_row)
 		begin_bwd(p, layer, &f);
 }
 
@@ -479,8 +478,8 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	rf_f32 now = NULL;
 
 	for (int j = 0, before = -1; j < p->positions; j++) {
-		int at = p->by_row[j], s = p->position[at], chunk = t->position_row[s] / f.c->chunk,
-		    room = room_at(t, s);
+		int at = p->by_row[j], position = p->position[at],
+		    chunk = t->position_row[position] / f.c->chunk, room = room_at(t, position);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk);
 
 		if (chunk != before)
@@ -544,8 +543,8 @@ void rf_lact_branch_bwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 
 	unlearned(&f, dx, 0, (size_t)p->nb * (size_t)p->steps);
 	for (int j = 0, before = -1; j < p->positions; j++) {
-		int at = p->by_row[j], s = p->position[at], chunk = t->position_row[s] / f.c->chunk,
-		    room = room_at(t, s);
+		int at = p->by_row[j], position = p->position[at],
+		    chunk = t->position_row[position] / f.c->chunk, room = room_at(t, position);
 		struct rf_fast_mark mark = mark_of(t, layer, chunk), dmark = dmark_of(t, layer, chunk);
 
 		if (chunk != before)

@@ -34,14 +34,14 @@ struct rf_mixer {
 	/* Adds to *need the device memory that its operations take.  The caller has already set the numbers
 	   of rows, whether the model is trained, and the sizes of its weights. */
 	void (*workspace)(const struct rf_config *c, struct rf_workspace *need);
-	/* If the mixer keeps something of every row, such as keys and values: of how many rows a row reads
-	   it, itself included; a window, or RF_ALL_ROWS.  NULL: rows read earlier ones only through a
-	   state of fixed size. */
+	/* If the mixer keeps something of every row, such as keys and values: how many rows, itself included,
+	   a row reads: the window or RF_ALL_ROWS.  NULL: rows read earlier ones only through a state of fixed
+	   size. */
 	int (*reads)(const struct rf_config *c);
 	/* Writes to why (size bytes), which is the end of a longer text, what the mixer knows of an overflow
-	   in a layer's output at this position.  `part` is the one that rf_tree_found() noted.  NULL: the
-	   mixer notes none. */
-	void (*describe_overflow)(const struct rf_config *c, int position, int part, char *why, size_t size);
+	   in a layer's output at this row.  `chunk` is the one that rf_tree_found() noted.  NULL: the mixer
+	   notes none. */
+	void (*describe_overflow)(const struct rf_config *c, int row, int chunk, char *why, size_t size);
 };
 enum { RF_ALL_ROWS = 1 << 30 };
 

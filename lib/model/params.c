@@ -13,12 +13,11 @@ static struct rf_weight where(const struct rf_param *p)
 	return (struct rf_weight){ p->offset, true, p->shape[0], p->ndim > 1 ? p->shape[p->ndim - 1] : 1 };
 }
 
-struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer begin, const int shape[4],
+struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer init, const int shape[4],
                                   const char *fmt, ...)
 {
-	struct rf_param p = { .count = 1, .decay = begin.decay, .init = begin.init, .scale = begin.scale,
-	                      .low = begin.low,
-	                      .high = begin.high }, *more;
+	struct rf_param p = { .count = 1, .decay = init.decay, .init = init.init, .scale = init.scale,
+	                      .low = init.low, .high = init.high }, *more;
 	va_list ap;
 
 	va_start(ap, fmt);

@@ -58,7 +58,7 @@ struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double
 
 /* Declares a weight.  shape ends at the first 0; fmt makes the name.  Adds the weight to a table that is
  * still being collected; returns its place in one that is sorted, in which it must be. */
-struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer begin, const int shape[4],
+struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer init, const int shape[4],
                                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Call it when every weight has been declared: sorts the table and gives each weight its offset.  Errors:
  * RF_ENOMEM: a declaration ran out of memory. */

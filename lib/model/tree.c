@@ -1,5 +1,4 @@
-/* tree.c -- the shared prefix: where its memory lies, and which rows a pass works on.  See tree.h for the
- * idea.
+/* tree.c -- the shared prefix: where its memory lies, and which rows a pass works on (idea: tree.h).
  *
  * All device memory of a tree is one block.  place() walks through it twice: once without a base address, to
  * count, and once to hand out the pieces.  Whatever a layer or pass does not have to keep while others run
@@ -12,8 +11,8 @@
 
 #include "model/tree.h"
 
-/* What a pass keeps: per layer where there will be a backward pass or another step, else one place
- * for all. */
+/* What a pass keeps: per layer where there will be a backward pass or another step, else one place for
+ * all. */
 static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
@@ -94,8 +93,17 @@ static size_t place(struct rf_tree *t, char *base)
 	return most;
 }
 
+/* One of the sizes in a mixer's table, the one at offset `at`, rounded up to 16 bytes. */
+static size_t size_at(const struct rf_mixer *x, size_t at)
+{
+	size_t size;
+
+	memcpy(&size, (const char *)x + at, sizeof size);
+	return (size + 15) / 16 * 16;
+}
+
 /* Pointers to one block of zeroed memory per layer, of the size that its mixer wants; free() the first and
- * the array. */
+ * the array.  at: the offset of that size in struct rf_mixer. */
 static void **per_layer(const struct rf_model *m, size_t at)
 {
 	size_t L = (size_t)m->cfg->layers, bytes = 0;
@@ -103,16 +111,14 @@ static void **per_layer(const struct rf_model *m, size_t at)
 	char *block;
 
 	for (size_t l = 0; l < L; l++)
-		bytes += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 *
-		         16;
+		bytes += size_at(m->layer[l].mixer, at);
 	if (!p || !(block = calloc(1, bytes + 1))) {
 		free(p);
 		return NULL;
 	}
 	for (size_t l = 0; l < L; l++) {
 		p[l] = block;
-		block += (*(const size_t *)(const void *)((const char *)m->layer[l].mixer + at) + 15) / 16 *
-		         16;
+		block += size_at(m->layer[l].mixer, at);
 	}
 	return p;
 }
@@ -142,7 +148,7 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	p->host.cap_row = p->host.open_rows + slots;
 	p->host.cap_slot = p->host.cap_row + slots;
 	p->host.cache_len = p->host.cap_slot + slots;
-	p->bad_part = p->host.cache_len + n;
+	p->bad_chunk = p->host.cache_len + n;
 	return p->h && p->save && p->work;
 }
 
@@ -351,29 +357,30 @@ static void upload_lists(struct rf_pass *p, int starts)
 	upload(t, p->cache_len, p->host.cache_len, p->nb);
 }
 
-/* Makes pass p work on segment i: the state it begins from, and the states to keep of its rows. */
-static void aim(struct rf_tree *t, struct rf_pass *p, int i)
+/* Makes pass p work on a segment: the state it begins from, and the states to keep of its rows. */
+static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 {
-	int first = rf_tree_first(t, i), rows = rf_tree_rows(t, i), n = 0;
+	int first = rf_tree_first(t, segment), rows = rf_tree_rows(t, segment), n = 0;
 
 	p->nb = p->n = 1;
 	p->steps = rows;
 	p->decoded = 0;
-	p->pos = first;
-	p->cached = first - gone(t, i);
+	p->first_row = first;
+	p->cached = first - gone(t, segment);
 	p->host.past_len[0] = first;
-	p->host.start[0] = t->plan.train ? i : 0;
+	p->host.start[0] = t->plan.train ? segment : 0;
 	p->host.cache_len[0] = p->cached;
 	for (int j = 0; j < t->positions; j++) {
-		int s = t->order[j];
-		if (t->position_row[s] >= first && t->position_row[s] < first + rows) {
-			p->host.cap_row[n] = t->position_row[s] - first;
-			p->host.cap_slot[n++] = t->sequence_slots + s;
+		int i = t->order[j], row = t->position_row[i];
+
+		if (row >= first && row < first + rows) {
+			p->host.cap_row[n] = row - first;
+			p->host.cap_slot[n++] = t->sequence_slots + i;
 		}
 	}
-	if (i + 1 < t->segments) {
+	if (segment + 1 < t->segments) {
 		p->host.cap_row[n] = rows - 1;
-		p->host.cap_slot[n++] = t->plan.train ? i + 1 : 0;
+		p->host.cap_slot[n++] = t->plan.train ? segment + 1 : 0;
 	}
 	p->captures = n;
 	upload_lists(p, 1);
@@ -454,19 +461,19 @@ static size_t first_bad(struct rf_tree *t, rf_f32 from, size_t n)
 	return n;
 }
 
-void rf_tree_found(struct rf_pass *p, int b, int part, rf_f32 x, size_t n)
+void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n)
 {
 	struct rf_tree *t = p->tree;
 
-	if (t->watch && t->bad.layer < 0 && p->bad_part[b] < 0 && first_bad(t, x, n) < n)
-		p->bad_part[b] = part;
+	if (t->watch && t->bad.layer < 0 && p->bad_chunk[b] < 0 && first_bad(t, x, n) < n)
+		p->bad_chunk[b] = chunk;
 }
 
 /* Before a layer is run whose output is looked at. */
 static void forget_found(struct rf_pass *p)
 {
 	for (int b = 0; b < p->nb; b++)
-		p->bad_part[b] = -1;
+		p->bad_chunk[b] = -1;
 }
 
 /* Notes the first row of a layer's output that is not finite. */
@@ -482,7 +489,7 @@ static void look(struct rf_pass *p, int layer, rf_f32 h)
 	t->bad.layer = layer;
 	t->bad.rollout = p->branch ? p->position[b / p->n] * p->n + b % p->n : -1;
 	t->bad.row = p->host.past_len[b] + p->decoded + row / p->nb;
-	t->bad.part = p->bad_part[b];
+	t->bad.chunk = p->bad_chunk[b];
 }
 
 static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
@@ -526,7 +533,7 @@ rf_f32 rf_tree_forward(struct rf_tree *t, int i)
 	aim(t, p, i);
 	make_ready(t, i);
 	t->held = i;
-	return run(p, rf_at_i32(t->tokens, (size_t)p->pos));
+	return run(p, rf_at_i32(t->tokens, (size_t)p->first_row));
 }
 
 rf_f32 rf_tree_again(struct rf_tree *t, int i)
@@ -562,8 +569,8 @@ rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens)
 
 /* ---- what is not finite -------------------------------------------------------------------- */
 
-/* Runs the rollouts again that are ready. */
-static void look_below(struct rf_tree *t, int n, int steps, rf_i32 tokens)
+/* Runs again the rollouts that are ready. */
+static void look_at_rollouts(struct rf_tree *t, int n, int steps, rf_i32 tokens)
 {
 	struct rf_pass *p = &t->branch;
 
@@ -586,7 +593,7 @@ static void look_again(struct rf_tree *t, rf_i32 tokens)
 		rf_tree_forward(t, i);
 		if (t->bad.layer >= 0 || !steps || !rf_tree_ready(t, NULL))
 			continue;
-		look_below(t, n, steps, tokens);
+		look_at_rollouts(t, n, steps, tokens);
 		tokens = rf_at_i32(tokens, (size_t)t->branch.nb * (size_t)steps);
 	}
 }
@@ -607,8 +614,8 @@ bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100])
 		n += snprintf(why + n, 100 - (size_t)n, " in rollout %d", t->bad.rollout);
 	n += snprintf(why + n, 100 - (size_t)n, " at position %d", t->bad.row);
 	mixer = t->model->layer[t->bad.layer].mixer;
-	if (t->bad.part >= 0 && mixer->describe_overflow)
-		mixer->describe_overflow(t->model->cfg, t->bad.row, t->bad.part, why + n, 100 - (size_t)n);
+	if (t->bad.chunk >= 0 && mixer->describe_overflow)
+		mixer->describe_overflow(t->model->cfg, t->bad.row, t->bad.chunk, why + n, 100 - (size_t)n);
 	return true;
 }
 
@@ -652,6 +659,6 @@ void rf_tree_backward(struct rf_tree *t, int i, rf_f32 dhidden)
 {
 	struct rf_pass *p = pass_of(t, i);
 
-	back(p, rf_at_i32(t->tokens, (size_t)p->pos), dhidden);
+	back(p, rf_at_i32(t->tokens, (size_t)p->first_row), dhidden);
 	t->held = -1;
 }

@@ -62,11 +62,13 @@ struct rf_pass {
 	int positions;               /* number of positions; of a segment 0 */
 	const int *position;         /* (positions): which of the sequence's positions they are */
 	const int *by_row;           /* (positions): the indices into `position`, by ascending row */
-	int pos;                     /* of a segment: position of its first row */
+	int first_row;               /* of a segment: its first row, counted in the sequence */
 	rf_i32 tokens;               /* (nb steps) */
 	rf_i32 past_len;             /* (nb): rows of the sequence before rollout b, or before the segment */
-	rf_i32 start;                /* (positions): the slots where they begin; of a segment one */
-	rf_i32 open_rows;            /* (positions): rows of the RF_CHUNK open there; of a segment one, 0 */
+	rf_i32 start;                /* (positions): the slots where they begin; a segment has one entry */
+	/* (positions): rows of the open chunk (RF_CHUNK) before the pass's first row; a segment has one
+	   entry, 0 */
+	rf_i32 open_rows;
 	/* states to keep: after row cap_row[i] of the pass, in slot cap_slot[i] */
 	int captures;
 	rf_i32 cap_row, cap_slot;
@@ -74,7 +76,7 @@ struct rf_pass {
 	rf_i32 cache_len;            /* (nb): rows of the sequence that it reads in the KV cache */
 	/* the same arrays on the host, for a mixer's decisions */
 	struct { int *past_len, *start, *open_rows, *cap_row, *cap_slot, *cache_len; } host;
-	int *bad_part;               /* (nb): what rf_tree_found() noted; -1: nothing */
+	int *bad_chunk;              /* (nb): the chunk that rf_tree_found() noted; -1: none */
 	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before each layer, and
 	                                between its mixer and its MLP */
 	rf_f32 *gate, *up;           /* (layers): of the MLPs */
@@ -119,8 +121,8 @@ struct rf_tree {
 	rf_i32 tokens;               /* (max_len) */
 	bool watch;                  /* rf_tree_blame() is checking every layer's output */
 	/* where it saw the first number that is not finite.  layer -1: nowhere; rollout -1: in the
-	   sequence; part -1: the mixer noted none */
-	struct { int layer, rollout, row, part; } bad;
+	   sequence; chunk -1: the mixer noted none */
+	struct { int layer, rollout, row, chunk; } bad;
 };
 
 /* Bytes of device memory that a tree of this plan takes.  0: the plan is too large to count, or out of
@@ -162,9 +164,9 @@ rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens);
  * Returns false if every layer's output is finite, so that the head's is not.  What the tree held is lost. */
 bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100]);
 /* A mixer calls it when it has computed the state x (n numbers) of rollout b, or of the segment (b = 0), from
- * a part of the rows, such as a chunk; `part` is the mixer's number for it.  During rf_tree_blame(), x is
- * checked, and the first part whose x is not finite is noted. */
-void rf_tree_found(struct rf_pass *p, int b, int part, rf_f32 x, size_t n);
+ * a chunk of the rows; `chunk` is the mixer's number for it.  During rf_tree_blame(), x is checked, and the
+ * first chunk whose x is not finite is noted. */
+void rf_tree_found(struct rf_pass *p, int b, int chunk, rf_f32 x, size_t n);
 
 /* Training.  dhidden is the gradient of the hidden states that were returned; its contents may be lost.  The
  * weights' gradients are added to the model's. */

@@ -131,14 +131,14 @@ static void attention(const struct model *m, int nb, int steps)
 	const rf_f32 cache = longest ? x : NULL;
 	struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
 	                         .window = m->window, .longest = longest,
-		.past_len = longest ? ints : NULL, .q = x, .k = x, .v = x, .cache_k = cache, .cache_v = cache,
-		.o = x, .lse = x };
+	                         .cache_len = longest ? ints : NULL, .q = x, .k = x, .v = x,
+	                         .cache_k = cache, .cache_v = cache, .o = x, .lse = x };
 
 	RF_RUN(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .rotary = m->rotary,
 	       .theta = 1e6, .x = x, .y = x);
 	d->ops->attn_fwd(d, &f);
 	RF_RUN(d, attn_bwd, .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
-	       .window = m->window, .longest = longest, .past_len = f.past_len, .q = x, .k = x, .v = x,
+	       .window = m->window, .longest = longest, .cache_len = f.cache_len, .q = x, .k = x, .v = x,
 	       .cache_k = cache,
 	       .cache_v = cache, .o = x, .lse = x, .d_o = x, .dq = x, .dk = x, .dv = x, .dcache_k = cache,
 	       .dcache_v = cache);

@@ -71,10 +71,10 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 			past[b] = b == nb - 1 ? longest : longest * (b * 3 % 8) / 8;
 		pasts = in_i32(past, 8);
 		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
-		                         .longest = longest,
-			.past_len = longest ? pasts : NULL, .q = q.m, .k = rf_at(k.m, begin), .v = v.m,
-			.cache_k = longest ? ck.m : NULL,
-			.cache_v = longest ? cv.m : NULL, .o = o.m, .lse = lse.m };
+		                         .longest = longest, .cache_len = longest ? pasts : NULL,
+		                         .cache_k = longest ? ck.m : NULL, .cache_v = longest ? cv.m : NULL,
+		                         .q = q.m, .k = rf_at(k.m, begin), .v = v.m, .o = o.m,
+		                         .lse = lse.m };
 		dev->ops->attn_fwd(dev, &f);
 		if (first) {
 			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq),
@@ -94,7 +94,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		}
 		product_values("attn_fwd o, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
 		RF_RUN(dev, attn_bwd, .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
-		       .longest = longest, .past_len = f.past_len, .q = q.m, .k = f.k, .v = v.m,
+		       .longest = longest, .cache_len = f.cache_len, .q = q.m, .k = f.k, .v = v.m,
 		       .cache_k = f.cache_k, .cache_v = f.cache_v, .o = o.m, .lse = lse.m, .d_o = d_o.m,
 		       .dq = dq.m, .dk = dk.m, .dv = dv.m, .dcache_k = longest ? dck.m : NULL,
 		       .dcache_v = longest ? dcv.m : NULL);
