@@ -95,8 +95,8 @@ static void tile_tail(void *arg, int tile, int thread)
 
 void KERNEL(tail_load)(struct rf_dev *d, const struct rf_tail_load *x)
 {
-	struct tail a = { .nb = x->nb, .n = x->n, .moved = x->nb, .w = x->w, .d = x->d, .back = x->back,
-	                  .x = cpu_f32(d, x->x),
+	struct tail a = { .nb = x->nb, .n = x->n ? x->n : 1, .moved = x->nb, .w = x->w,
+	                  .d = x->d, .back = x->back, .x = cpu_f32(d, x->x),
 	                  .slots = cpu_f32(d, x->slots), .slot = cpu_i32(d, x->slot) };
 
 	cpu_tiles(d, (a.d + COLS - 1) / COLS, tile_tail, &a);

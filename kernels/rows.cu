@@ -200,7 +200,7 @@ static void move_tails(struct rf_dev *d, const char *name, int n, int width, boo
 void rf_cuda_tail_load(struct rf_dev *d, const struct rf_tail_load *a)
 {
 	move_tails(d, "tail_load", a->nb, a->d, a->back, f32(a->x), f32(a->slots),
-	           { a->w, a->nb, a->n, false, NULL, i32(a->slot), NULL, NULL });
+	           { a->w, a->nb, a->n ? a->n : 1, false, NULL, i32(a->slot), NULL, NULL });
 }
 
 void rf_cuda_tail_keep(struct rf_dev *d, const struct rf_tail_keep *a)

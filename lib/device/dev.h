@@ -72,7 +72,7 @@ struct rf_rows { int n, d, lf, lt; bool add; rf_f32 from, to; rf_i32 fi, ti; };
 
 /* The w rows before a sequence's first row (a convolution's tail), kept in slots of (w, d).
  * x ((w + steps) nb, d): w steps of earlier rows, then the rows of the sequences.
- * load: sequence b takes its earlier rows from slot[b / n] (slot NULL: slot 0 for all).
+ * load: sequence b takes its earlier rows from slot[b / n] (n 0: 1; slot NULL: slot 0 for all).
  * keep (nb = 1): for each of n captures, the w rows that end at row row[i] of the sequence go to slot[i].
  * back: x and slots hold gradients, which move in the other direction and are added.  load adds the earlier
  * rows of x to the slots; keep adds the slots to the rows of x. */

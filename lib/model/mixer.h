@@ -23,7 +23,8 @@ struct rf_mixer {
 	void (*state)(const struct rf_tree *t, int layer, struct rf_arena *a, void *state);
 	void (*save)(const struct rf_pass *p, int layer, struct rf_arena *a, void *save);
 	void (*work)(const struct rf_pass *p, int layer, struct rf_arena *a, void *work);
-	/* h += mixer(x) for the new rows of the pass; x, h (rows, d). */
+	/* h += mixer(x) for the new rows of the pass; x, h (rows, d).  While rollouts are decoded, what was
+	   kept of their earlier rows is in save only. */
 	void (*fwd)(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h);
 	/* Backward pass, given the mixer's input x and the gradient dh of its output: writes dx, and adds to
 	   the gradients of the weights and of the state that the rows began from. */
