@@ -2,8 +2,9 @@
 #
 #     awk -f lib/rooms.awk lib/*/*.[ch] kernels/* tools/*.c
 #
-# A file may include headers of its own room and of rooms below it.  Rooms on the same floor do not know each
-# other.  kernels/ may include what lies in or below the device's room, tools/ everything but t/.
+# A file may include headers of its own room and of rooms below it, which are named before it.  Rooms on the
+# same floor do not know each other.  kernels/ may include what lies in or below the device's room, tools/
+# everything but t/.
 BEGIN {
 	floors = "base, io, device, model stream, text, ckpt, mixers, engine, method dump loop, cli"
 	n = split(floors, floor, ", ")

@@ -19,8 +19,8 @@ CONFIGS=${CONFIGS:-$(printf '%s ' "$here"/configs/{delta_net-1.3b,gated_deltanet
 DELTA=${DELTA:-16 128}
 PATH=$RF_BIN:$PATH
 export LC_ALL=C RF_BIN RF_PLUGIN RF_DEVICE=cuda
-# shellcheck source=pipelines/figures.sh
-. "$here/figures.sh"
+# shellcheck source=pipelines/bench-rows.sh
+. "$here/bench-rows.sh"
 configs=()
 for config in $CONFIGS; do
 	configs+=("$(realpath "$config")")

@@ -22,8 +22,8 @@ export LC_ALL=C RF_BIN
 mkdir -p "$dir"
 cd "$dir"
 
-# shellcheck source=pipelines/figures.sh
-. "$here/figures.sh"
+# shellcheck source=pipelines/bench-rows.sh
+. "$here/bench-rows.sh"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
 

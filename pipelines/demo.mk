@@ -78,7 +78,7 @@ odd := $(strip $(foreach c,: % ' " \ ; & | < > * ? [ ] { } = !,$(findstring $(c)
 $(if $(odd),$(error RUN must not contain $(odd), because targets are named after it: '$(RUN)'))
 export $(WORDS) STEPS COMPUTE KEEP
 
-PHASE    = $(HERE)phase.sh '$(RUN)/phases'
+TIMED    = $(HERE)timed.sh '$(RUN)/phases'
 MIDTRAIN = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)midtrain.mk DATA='$(RUN)/train.rf' CORPUS= \
            SEED='$(SEED)' COMPUTE='$(COMPUTE)'
 TEXT     = $(or $(CORPUS),$(RUN)/corpus/*.txt)
@@ -102,16 +102,16 @@ words:
 	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) -- $(CORPUS) $(CONFIG)
 
 $(RUN)/corpus: | words
-	@$(PHASE) corpus '$(HERE)corpus.sh $@'
+	@$(TIMED) corpus '$(HERE)corpus.sh $@'
 
 $(RUN)/train.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
-	@$(PHASE) train.rf '$(TOKENIZE) --truncate split -o $@ $(TEXT)'
+	@$(TIMED) train.rf '$(TOKENIZE) --truncate split -o $@ $(TEXT)'
 
 $(RUN)/valid.rf: | words $(if $(CORPUS),,$(RUN)/corpus)
-	@$(PHASE) valid.rf '$(HELD_OUT) -o $@'
+	@$(TIMED) valid.rf '$(HELD_OUT) -o $@'
 
 $(RUN)/fresh: | words
-	@$(PHASE) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
+	@$(TIMED) fresh 'rf-init --config $(CONFIG) --seed $(SEED) $@'
 
 # Before the first batch, and each time that something is left to do: how long that will take.
 TRIAL = $(MIDTRAIN) MODEL='$(RUN)/fresh' STEPS=1
@@ -124,8 +124,8 @@ estimate: | $(RUN)/fresh $(RUN)/train.rf $(RUN)/valid.rf
 
 # Whatever appears under its name is whole: what is killed leaves at most a file of another name.
 # Training can stop anywhere, so it is always asked whether it is done; RUN/x.step is new only where there was
-# a step.  What was made of another step goes then, for by its time, which a clock that was set back can make
-# later, it might stand.
+# a step.  Results of another step are then removed: make compares times only, and a clock that was set back
+# would keep them.
 stepped = readlink '$(RUN)/$(1)/latest' | cmp -s - $@ || { rm -f $(RUN)/eval/$(1).*.tsv \
           $(if $(filter start,$(1)),$(RUN)/eval/entropy.tsv) $(RUN)/report.md; \
           readlink '$(RUN)/$(1)/latest' >$@.tmp; mv $@.tmp $@; }
@@ -140,11 +140,11 @@ $(RUNS:%=$(RUN)/%.step): $(RUN)/%.step: $(RUN)/start.step FORCE
 	@$(call stepped,$*)
 
 $(MODELS:%=$(RUN)/eval/%.documents.tsv): $(RUN)/eval/%.documents.tsv: $(RUN)/%.step $(RUN)/valid.rf
-	@$(PHASE) eval-$* 'K=5 N=4 $(HERE)evaluate.sh $(RUN)/$* $(RUN)/valid.rf $(RUN)/eval/$*'
+	@$(TIMED) eval-$* 'K=5 N=4 $(HERE)evaluate.sh $(RUN)/$* $(RUN)/valid.rf $(RUN)/eval/$*'
 
 # Where ReFINE looks: the entropy along the first held-out document, and the positions that it chooses there.
 $(RUN)/eval/entropy.tsv: $(RUN)/start.step $(RUN)/valid.rf
-	@$(PHASE) entropy '$(LOOK) >$@.tmp; mv $@.tmp $@'
+	@$(TIMED) entropy '$(LOOK) >$@.tmp; mv $@.tmp $@'
 
 $(RUN)/report.md: $(RUNS:%=$(RUN)/%.step) $(MODELS:%=$(RUN)/eval/%.documents.tsv) $(RUN)/eval/entropy.tsv \
                   $(wildcard $(HERE)report.*)

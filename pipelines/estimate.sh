@@ -12,8 +12,8 @@ export LC_ALL=C
 run=$1 here=$(dirname "$0")
 kinds=(start sft refine refine-n8 random)
 
-# timed NAME COUNT SIZE KIND SMALL: a line of the table: COUNT batches of SIZE sequences, from
-# KIND's one of SMALL
+# timed NAME COUNT SIZE KIND SMALL: a line of the table: COUNT batches of SIZE sequences, estimated from the
+# batch of SMALL sequences that KIND was timed with
 timed() {
 	awk -v name="$1" -v count="$2" -v times="$3/$5" '
 		{ split(times, n, "/"); printf "%s\t%d\t%.2f\n", name, count, $3 / 1e6 * n[1] / n[2] }' \

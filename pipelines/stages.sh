@@ -1,6 +1,6 @@
 #!/bin/bash
-# stages.sh NAME=COMMAND... -- these must be commands, or nothing; TRAIN is one.  Words of the shell's
-# grammar, as (cd or X=1, are for the shell to judge.
+# stages.sh NAME=COMMAND... -- each must be a command or empty; only TRAIN must not be empty.  Words of the
+# shell's grammar, such as (cd or X=1, are left to the shell to judge.
 set -euo pipefail
 
 for stage; do

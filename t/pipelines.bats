@@ -691,7 +691,7 @@ prompts() {
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
 	# as on a processor without matrix units, and on one that has them
-	cp "$ROOT"/pipelines/{figures.sh,demo-delta_net.json} .
+	cp "$ROOT"/pipelines/{bench-rows.sh,demo-delta_net.json} .
 	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
 	echo 'flags : amx_bf16 amx_tile' >cpuinfo
 	sed "s,/proc/cpuinfo,$PWD/cpuinfo," "$ROOT/pipelines/bench.sh" >amx.sh

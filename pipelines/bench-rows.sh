@@ -1,5 +1,5 @@
 #!/bin/bash
-# figures.sh -- rows of a bench's table; for bench.sh and bench-cuda.sh, which read it with `.`.
+# bench-rows.sh -- rows of a bench's table; for bench.sh and bench-cuda.sh, which read it with `.`.
 
 say() { printf '%s\n' "$*" >&2; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }

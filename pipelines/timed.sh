@@ -1,9 +1,9 @@
 #!/bin/bash
-# phase.sh DIR NAME COMMAND -- runs a command, which then stands in DIR/NAME.sh, and the seconds it took in
+# timed.sh DIR NAME COMMAND -- runs a command, which then stands in DIR/NAME.sh, and the seconds it took in
 # DIR/NAME.seconds.
 set -euo pipefail
 
-[ $# -eq 3 ] || { echo 'usage: phase.sh DIR NAME COMMAND' >&2; exit 64; }
+[ $# -eq 3 ] || { echo 'usage: timed.sh DIR NAME COMMAND' >&2; exit 64; }
 dir=$1 name=$2 command=$3
 mkdir -p "$dir"
 printf '%s: %s\n' "$name" "$command" >&2
