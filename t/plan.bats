@@ -12,7 +12,7 @@ programs() {
 }
 # Address space of a process, in MiB.
 size() { awk '/^VmSize/ { print int($2 / 1024) }' "/proc/$1/status" 2>/dev/null || echo 0; }
-# The figures of the line `memory`, in MiB: all, weights, pass, products, program and records.
+# The figures of the line `memory`, in MiB: all, weights, pass, workspace, program and records.
 memory() { awk '/^memory/ { gsub(/[^0-9 ]/, ""); $1 = $1; print }' <<<"$output"; }
 plain() { ! ldd "$(command -v rf-grpo)" | grep -q libasan && [ "${RF_DEVICE:-cpu}" = cpu ]; }
 

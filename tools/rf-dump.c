@@ -43,7 +43,7 @@ static int width_of_page(void)
 
 int main(int argc, char *argv[])
 {
-	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.words.context = 40, .write = write_stdout };
+	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.tokens.context = 40, .write = write_stdout };
 	bool json = false, tsv = false;
 	int colour = COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
@@ -97,7 +97,7 @@ int main(int argc, char *argv[])
 		  "run or checkpoint whose tokenizer to use", false },
 		{ "tokenizer", 0, RF_OPT_TEXT, &d.tokenizer, 0, 0, "FILE|bytes",
 		  "tokenizer file or directory; bytes: the byte tokenizer", false },
-		{ "context", 0, RF_OPT_INT, &d.show.words.context, 1, 100000, "N",
+		{ "context", 0, RF_OPT_INT, &d.show.tokens.context, 1, 100000, "N",
 		  "number of tokens to show before a position", false },
 		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "auto: colours on a terminal",
 		  false },

@@ -1,5 +1,5 @@
-/* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token
- * loss, AdamW, commit. */
+/* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss,
+ * AdamW, commit. */
 #include <string.h>
 
 #include "cli/cli_model.h"
@@ -116,8 +116,8 @@ int main(int argc, char *argv[])
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, argv[1]);
 	rf_cli_model_open(&stage, &cli, &trainer.engine, argv[1]);
-	if (stage.output && rf_out_open(&copy, stage.output, &stage.head, &late) != RF_OK
-	    && (late.code != RF_EIO || strcmp(stage.output, "-")))
+	if (stage.output && rf_out_open(&copy, stage.output, &stage.head, &late) != RF_OK &&
+	    (late.code != RF_EIO || strcmp(stage.output, "-")))
 		rf_die_err(&late);
 	rf_stage_each(&stage, take, NULL);
 	if (copy)

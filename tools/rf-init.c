@@ -59,8 +59,8 @@ static void fresh(const char *dir)
 	rf_config_free(&cfg);
 }
 
-/* *gone: the step that was read is not there any more, since a trainer has committed another and
- * keeps few. */
+/* *gone: the step that was read is not there any more, since a trainer has committed another and keeps
+ * few. */
 static enum rf_code copy_from(const char *dir, bool *gone, struct rf_err *e)
 {
 	enum rf_dtype dtype = opt.dtype < 0 ? RF_F32 : dtypes[opt.dtype];

@@ -8,12 +8,12 @@
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_entropy pass = { .engine = &trainer.engine }; /* of --eval */
+static struct rf_entropy entropy = { .engine = &trainer.engine }; /* of --eval */
 static struct rf_eval sum;
 
 static enum rf_code evaluate(void *arg, struct rf_record *r, struct rf_err *e)
 {
-	enum rf_code rc = rf_eval_record(&pass, r, trainer.train.loss, &sum, e);
+	enum rf_code rc = rf_eval_record(&entropy, r, trainer.train.loss, &sum, e);
 
 	(void)arg;
 	if (rc == RF_OK && !stage.output)
@@ -42,9 +42,9 @@ static void eval_all(const struct rf_cli *cli, char *path)
 	struct rf_buf line = { 0 };
 	struct rf_err err;
 
-	pass.nll = stage.output != NULL;
+	entropy.nll = stage.output != NULL;
 	trainer.engine.needs = rf_entropy_needs;
-	trainer.engine.stage = &pass;
+	trainer.engine.stage = &entropy;
 	if (rf_engine_open(&trainer.engine, NULL, false, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_notes(&trainer.engine);

@@ -13,7 +13,7 @@ static struct {
 	unsigned long long seen, alone; /* records; those without another position */
 } how = { .draw_step = -1 };
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_reward_exec *judge;
+static struct rf_reward_exec *exec;
 
 static enum rf_code reward(void *arg, struct rf_record *r, struct rf_err *e)
 {
@@ -31,19 +31,19 @@ static enum rf_code ask(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
 	rf_progress_doing(&stage.progress, "waiting for the command");
-	return rf_reward_exec_record(judge, r, rf_in_fd(stage.in), e);
+	return rf_reward_exec_record(exec, r, rf_in_fd(stage.in), e);
 }
 
 /* However the program ends, the command must not stay behind. */
-static void stop_judge(void)
+static void stop_exec(void)
 {
-	rf_reward_exec_stop(judge);
+	rf_reward_exec_stop(exec);
 }
 
 int main(int argc, char *argv[])
 {
-	struct rf_reward_exec_settings exec = RF_REWARD_EXEC_DEFAULTS;
-	struct rf_opt judge_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
+	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
 	char kinds[RF_REWARD_WORDS];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
@@ -61,37 +61,37 @@ int main(int argc, char *argv[])
 		.summary = "Rewards each rollout by its agreement with the text, or by a command's answer.",
 		.example = "rf-rollout -m RUN selected.rf | rf-reward --kind hybrid | rf-grpo -m RUN --at 0",
 		.also = "rf-rollout(1), rf-grpo(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ opts, judge_opts, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ opts, exec_opts, stream, NULL },
 		.max_args = 1,
 	};
 	struct rf_err err;
 
 	how.kind = rf_reward_kind("cosine");
-	rf_reward_exec_options(&exec, judge_opts);
+	rf_reward_exec_options(&settings, exec_opts);
 	rf_stage_options(&stage, NULL, stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	if (exec.command)
+	if (settings.command)
 		rf_cli_without(opts, NULL, "cannot be combined with --exec");
 	else
-		rf_cli_without(judge_opts, NULL, "requires --exec");
-	if (exec.command && !exec.kind)
-		exec.kind = "exec"; /* so that the history says it */
+		rf_cli_without(exec_opts, NULL, "requires --exec");
+	if (settings.command && !settings.kind)
+		settings.kind = "exec"; /* so that the history says it */
 
 	rf_stage_open(&stage, &cli, argv[1]);
 	rf_stage_create(&stage);
 	how.step = rf_draw_step(how.draw_step, stage.head.step);
-	if (exec.command) {
-		exec.meter = &stage.progress.meter;
-		if (rf_reward_exec_start(&judge, &exec, stage.out, &err) != RF_OK)
+	if (settings.command) {
+		settings.meter = &stage.progress.meter;
+		if (rf_reward_exec_start(&exec, &settings, stage.out, &err) != RF_OK)
 			rf_die_err(&err);
-		atexit(stop_judge);
+		atexit(stop_exec);
 		stage.pass_on = ask;
 	}
 	rf_stage_each(&stage, reward, NULL);
-	if (judge) {
+	if (exec) {
 		rf_progress_doing(&stage.progress, "waiting for the command");
-		if (rf_reward_exec_finish(judge, &err) != RF_OK)
+		if (rf_reward_exec_finish(exec, &err) != RF_OK)
 			rf_die_err(&err);
 	}
 	rf_stage_close(&stage);

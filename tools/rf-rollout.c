@@ -1,9 +1,8 @@
-/* rf-rollout -- continues each sequence below its chosen positions, or scores continuations that
- * are there. */
+/* rf-rollout -- continues each sequence at its chosen positions, or scores continuations that are there. */
 #include "cli/cli_model.h"
 #include "method/rollout.h"
 
-static struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
+static struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 
 static enum rf_code roll(void *arg, struct rf_record *r, struct rf_err *e)

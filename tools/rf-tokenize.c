@@ -47,8 +47,8 @@ static const struct rf_cli cli = {
 	.max_args = -1,
 };
 
-/* Ids need no tokenizer, only its name and how many ids it has: so it may be of a kind that we do
- * not have. */
+/* Ids need no tokenizer, only its name and how many ids it has: so it may be of a kind that we do not
+ * have. */
 static void take_ids_of(struct rf_head *head)
 {
 	struct rf_err err;

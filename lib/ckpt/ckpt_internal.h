@@ -38,7 +38,7 @@ struct rf_ckpt_contents {
 /* Makes dir and fills it; every file and dir itself are synced.  weights and moments (may be NULL) get the
  * hashes of what was written.  After a failure dir is gone. */
 enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
-                            char moments[17], struct rf_err *e);
+                                    char moments[17], struct rf_err *e);
 /* The bytes that these contents need on the disk; headers and metadata are estimated upwards. */
 uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p);
 /* The hash of the weights that rf_ckpt_contents_write() would write; dtype must be F32. */

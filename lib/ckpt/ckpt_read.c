@@ -1,5 +1,5 @@
-/* ckpt_read.c -- reading a checkpoint: which directory a path means, what is in it, and whether its parts fit
- * together.
+/* ckpt_read.c -- reading a checkpoint: which directory a path means, what is in it, and whether its
+ * contents fit together.
  *
  * Opening a checkpoint does not look at the values of weights; rf_ckpt_load() reads and checks them. */
 #include <errno.h>
@@ -196,8 +196,8 @@ static enum rf_code check_names(const struct rf_tensors *t, const struct rf_para
 		}
 	}
 	for (int i = 0; i < t->n; i++)
-		if (!rf_params_find(params, t->t[i].name) && rf_config_owns(cfg, t->t[i].name)
-		    && !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
+		if (!rf_params_find(params, t->t[i].name) && rf_config_owns(cfg, t->t[i].name) &&
+		    !(alias && !strcmp(t->t[i].name, "lm_head.weight")))
 			add_misfit(&l, UNEXPECTED, t->t[i].name, "");
 	if (l.n)
 		rc = print_misfits(&l, layer, e);
@@ -212,8 +212,8 @@ static enum rf_code same_bytes(const struct rf_tensor *a, const struct rf_tensor
 	unsigned char x[1 << 14], y[sizeof x];
 	enum rf_code rc;
 
-	*same = a->dtype == b->dtype && a->bytes == b->bytes && a->ndim == b->ndim
-	     && !memcmp(a->shape, b->shape, sizeof a->shape);
+	*same = a->dtype == b->dtype && a->bytes == b->bytes && a->ndim == b->ndim &&
+	        !memcmp(a->shape, b->shape, sizeof a->shape);
 	for (uint64_t at = 0; *same && at < a->bytes; at += sizeof x) {
 		size_t n = a->bytes - at < sizeof x ? (size_t)(a->bytes - at) : sizeof x;
 		if ((rc = rf_tensor_read(a, at, x, n, e)) != RF_OK ||
@@ -284,8 +284,8 @@ static enum rf_code check_file(const char *dir, const char *name, const json_t *
 	int64_t size;
 	struct stat st;
 
-	if (!rf_file_plain(name) || !get_count(json_object_get(entry, "size"), &size)
-	    || !get_hash(json_object_get(entry, "xxh64"), want))
+	if (!rf_file_plain(name) || !get_count(json_object_get(entry, "size"), &size) ||
+	    !get_hash(json_object_get(entry, "xxh64"), want))
 		return rf_fail(e, RF_EMODEL, "its list of files is malformed");
 	if ((rc = rf_file_join(path, dir, name, e)) != RF_OK)
 		return rc;
@@ -376,8 +376,8 @@ static enum rf_code read_state(struct rf_ckpt *c, const json_t *root, struct rf_
 	for (c->past_count = 1; (size_t)c->past_count <= json_array_size(past); c->past_count++)
 		if (!get_hash(json_array_get(past, (size_t)c->past_count - 1), c->past[c->past_count]))
 			return rf_fail(e, RF_EMODEL, "past is malformed");
-	if (data && (!get_hash(json_object_get(data, "hash"), c->data_hash)
-	             || !get_count(json_object_get(data, "next"), &c->data_next)))
+	if (data && (!get_hash(json_object_get(data, "hash"), c->data_hash) ||
+	             !get_count(json_object_get(data, "next"), &c->data_next)))
 		return rf_fail(e, RF_EMODEL, "data is malformed");
 	return RF_OK;
 }
@@ -390,8 +390,8 @@ static enum rf_code load_state(struct rf_ckpt *c, bool verify, struct rf_err *e)
 	json_t *root;
 	size_t n;
 
-	if ((rc = rf_file_join(path, c->dir, "state.json", e)) != RF_OK
-	    || (rc = rf_file_read(path, RF_MOST_STATE, &text, &n, e)) != RF_OK)
+	if ((rc = rf_file_join(path, c->dir, "state.json", e)) != RF_OK ||
+	    (rc = rf_file_read(path, RF_MOST_STATE, &text, &n, e)) != RF_OK)
 		return rc;
 	rc = rf_json_parse(&root, text, n, 4, e);
 	free(text);
@@ -433,8 +433,9 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	if ((rc = rf_file_join(path, c->dir, "config.json", e)) != RF_OK ||
 	    (rc = read_config(c, path, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK || (rc = decide_tied(c, e)) != RF_OK
-	    || (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
+	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK ||
+	    (rc = decide_tied(c, e)) != RF_OK ||
+	    (rc = rf_params_build(&c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rc;
 	if ((rc = check_names(&c->tensors, &c->params, &c->cfg, c->tied, e)) != RF_OK)
 		return rf_blame(e, "%s", c->dir);

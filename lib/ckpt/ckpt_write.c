@@ -235,9 +235,9 @@ static enum rf_code each_carried(const char *dir, file_fn *f, void *arg, struct 
 		char path[4096];
 		struct stat st;
 
-		if (rc == RF_OK && rf_file_plain(list[i]->d_name) && !stale(list[i]->d_name)
-		    && (rc = rf_file_join(path, dir, list[i]->d_name, e)) == RF_OK
-		    && (rc = look_at(dir, path, &st, &regular, e)) == RF_OK && regular)
+		if (rc == RF_OK && rf_file_plain(list[i]->d_name) && !stale(list[i]->d_name) &&
+		    (rc = rf_file_join(path, dir, list[i]->d_name, e)) == RF_OK &&
+		    (rc = look_at(dir, path, &st, &regular, e)) == RF_OK && regular)
 			rc = f(arg, dir, list[i]->d_name, &st, e);
 		free(list[i]);
 	}
@@ -271,7 +271,7 @@ uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p)
 	return sum;
 }
 
-/* ---- the parts ----------------------------------------------------------------------------- */
+/* ---- the contents -------------------------------------------------------------------------- */
 
 static const char byt5[] =
 	"{\n"
@@ -333,8 +333,8 @@ static enum rf_code write_model(struct writer *w, struct rf_err *e)
 
 	if (w->p->dtype != RF_F32)
 		rc = to_half(w->p, &half, e);
-	if (rc == RF_OK && (rc = make_table(w->p, half, &t, &n, e)) == RF_OK
-	    && (rc = rf_tensors_hash(t, n, NULL, w->weights, e)) == RF_OK)
+	if (rc == RF_OK && (rc = make_table(w->p, half, &t, &n, e)) == RF_OK &&
+	    (rc = rf_tensors_hash(t, n, NULL, w->weights, e)) == RF_OK)
 		rc = write_tensors(w, "model.safetensors", t, n, NULL, e);
 	free(t);
 	free(half);
@@ -434,7 +434,7 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 }
 
 enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char *dir, char weights[17],
-                            char moments[17], struct rf_err *e)
+                                    char moments[17], struct rf_err *e)
 {
 	struct writer w = { .p = p, .dir = dir, .files = json_object() };
 	enum rf_code rc;

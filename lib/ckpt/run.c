@@ -35,8 +35,8 @@ static enum rf_code remove_leftovers(const char *path, struct rf_err *e)
 	if (n < 0)
 		return rf_fail(e, RF_EIO, "%s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {
-		if (rc == RF_OK && is_temporary(list[i]->d_name)
-		    && (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK)
+		if (rc == RF_OK && is_temporary(list[i]->d_name) &&
+		    (rc = rf_file_join(name, path, list[i]->d_name, e)) == RF_OK)
 			rc = rf_file_remove(name, e);
 		free(list[i]);
 	}
@@ -116,11 +116,9 @@ static enum rf_code find_run(struct rf_run *r, const char *path, int64_t *newest
 
 	*r = (struct rf_run){ .lock = -1 };
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
-		return rf_fail(
-			e, RF_EMODEL,
-			"%s: not a directory (a run is a directory); start a run with: rf-init --from "
-			"CHECKPOINT RUN",
-			path);
+		return rf_fail(e, RF_EMODEL,
+		               "%s: not a directory (a run is a directory); start a run with: rf-init "
+		               "--from CHECKPOINT RUN", path);
 	if ((rc = rf_file_join(config, path, "config.json", e)) != RF_OK)
 		return rc;
 	strcpy(r->path, path);
@@ -327,8 +325,8 @@ enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct r
 	    (rc = rf_tempfile_name(temp, dir, e)) != RF_OK)
 		return rc;
 	bytes = rf_ckpt_contents_bytes(&p);
-	if ((rc = rf_ckpt_contents_write(&p, temp, weights, moments, e)) != RF_OK
-	    || (rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
+	if ((rc = rf_ckpt_contents_write(&p, temp, weights, moments, e)) != RF_OK ||
+	    (rc = rf_tempfile_publish(temp, dir, c->stop, e)) != RF_OK)
 		return rc;
 	if ((rc = point_latest(r->path, c->step, e)) != RF_OK ||
 	    (rc = move_on(&r->at, dir, &s, weights, moments, e)) != RF_OK)
@@ -376,8 +374,8 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
 	float *flat;
 
 	rf_step_name(name, 0);
-	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK
-	    || (rc = rf_file_join(step, temp, name, e)) != RF_OK)
+	if ((rc = rf_tempfile_name(temp, run, e)) != RF_OK || (rc = must_be_new(run, e)) != RF_OK ||
+	    (rc = rf_file_join(step, temp, name, e)) != RF_OK)
 		return rc;
 	if (!(flat = malloc(from->params.total * sizeof *flat)))
 		return rf_fail(e, RF_ENOMEM, "%s: out of memory (%zu weights)", from->dir,

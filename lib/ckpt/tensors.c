@@ -93,8 +93,8 @@ static enum rf_code read_entry(struct rf_tensor *t, const char *name, const json
 	if (__builtin_mul_overflow(t->count, (uint64_t)rf_dtype_size(t->dtype), &t->bytes))
 		return rf_fail(e, RF_EMODEL, "'%s' has more bytes than 64 bits can count", q);
 
-	if (json_array_size(offsets) != 2 || !get_size(json_array_get(offsets, 0), &begin)
-	    || !get_size(json_array_get(offsets, 1), &end))
+	if (json_array_size(offsets) != 2 || !get_size(json_array_get(offsets, 0), &begin) ||
+	    !get_size(json_array_get(offsets, 1), &end))
 		return rf_fail(e, RF_EMODEL, "'%s': data_offsets are not two whole numbers", q);
 	if (begin > end || end > room)
 		return rf_fail(e, RF_EMODEL, "'%s' claims bytes %llu to %llu of %llu", q,

@@ -1,5 +1,5 @@
-/* tensors.h -- safetensors files: read with the checks of the reference implementation, written
- * whole or not at all.
+/* tensors.h -- safetensors files: read with the checks of the reference implementation, written whole or not
+ * at all.
  *
  * The header has at most 16 MiB; tensors cover the data without gaps or overlaps; every product of sizes is
  * checked for overflow; no key appears twice. */

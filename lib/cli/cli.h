@@ -25,7 +25,7 @@ struct rf_cli {
 	const char *also;                  /* "rf-entropy(1), rf-rollout(1)" */
 	const struct rf_opt *const *opts;  /* tables, NULL at the end */
 	/* how --help groups the options, as the man page does; NULL: in the order of `opts`, without
-	 * headings */
+	   headings */
 	const struct rf_cli_section *sections;
 	/* limits of the number of arguments besides the options; max_args -1: no limit */
 	int min_args, max_args;

@@ -292,26 +292,26 @@ static void write_config(const char *text, int width, struct rf_buf *p)
 static void write_step(const struct rf_step *s, struct rf_buf *p)
 {
 	rf_print(p, "step %lld  commits %lld  weights %s  %llu bytes\n", (long long)s->step,
-	               (long long)s->commits, s->weights, (unsigned long long)s->bytes);
+	         (long long)s->commits, s->weights, (unsigned long long)s->bytes);
 }
 
-void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p)
+void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
 
 	if (x->is_ckpt) {
 		rf_print(p, "%-*s%s, %llu parameters, %s\n", LABEL, "model", c->cfg.model_type,
-		               (unsigned long long)x->count,
-		               c->tied ? "the head is the embedding" : "with a head of its own");
+		         (unsigned long long)x->count,
+		         c->tied ? "the head is the embedding" : "with a head of its own");
 		rf_print(p, "%-*s%s\n%-*s%s\n", LABEL, "weights", c->weights, LABEL, "arch", c->arch);
 		if (*c->tokenizer)
 			rf_print(p, "%-*s%s\n", LABEL, "tokenizer", c->tokenizer);
 		if (c->in_run)
 			rf_print(p, "%-*s%lld\n%-*s%lld\n", LABEL, "step", (long long)c->step,
-			               LABEL, "commits", (long long)c->commits);
+			         LABEL, "commits", (long long)c->commits);
 		if (*c->data_hash)
 			rf_print(p, "%-*s%s, next record %lld\n", LABEL, "data", c->data_hash,
-			               (long long)c->data_next);
+			         (long long)c->data_next);
 		if (*c->warning) {
 			rf_print(p, "%-*s", LABEL, "warning");
 			rf_print_safe(p, c->warning, strlen(c->warning), false);
@@ -322,7 +322,7 @@ void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p
 	if (!x->is_ckpt && rf_tensors_meta(&x->file, "weights")) {
 		rf_print(p, "%-*s", LABEL, "of weights");
 		rf_print_safe(p, rf_tensors_meta(&x->file, "weights"),
-		             strlen(rf_tensors_meta(&x->file, "weights")), false);
+		              strlen(rf_tensors_meta(&x->file, "weights")), false);
 		rf_print_text(p, "\n");
 	}
 	for (int i = 0; i < x->steps; i++) {
@@ -330,14 +330,14 @@ void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p
 		write_step(&x->step[i], p);
 	}
 	rf_print(p, "%-*s%d, %llu bytes", LABEL, "tensors", x->tensors->n,
-	               (unsigned long long)x->bytes);
+	         (unsigned long long)x->bytes);
 	if (!x->is_ckpt)
 		rf_print(p, ", %llu elements", (unsigned long long)x->count);
 	rf_print_text(p, "\n");
 }
 
-void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
-                           struct rf_buf *p)
+void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
+                            struct rf_buf *p)
 {
 	const struct rf_tensor *t = row->tensor;
 	size_t at;
@@ -358,8 +358,8 @@ void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *ro
 	rf_print(p, "  %12llu bytes", (unsigned long long)t->bytes);
 	if (stats)
 		rf_print(p, "  min %-11.4g  max %-11.4g  mean %-11.4g  std %-11.4g  norm %.6g",
-		               row->stats.min, row->stats.max, row->stats.mean, row->stats.std,
-		               row->stats.norm);
+		         row->stats.min, row->stats.max, row->stats.mean, row->stats.std,
+		         row->stats.norm);
 	if (stats && row->stats.nonfinite)
 		rf_print(p, "  NOT FINITE: %llu", (unsigned long long)row->stats.nonfinite);
 	rf_print_text(p, "\n");

@@ -39,11 +39,11 @@ enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e);
 
 /* Everything but the tensors.  As text: lines of at most `width` columns.  As JSON: one line for the
  * checkpoint and one for each step. */
-void rf_ckpt_text_text(const struct rf_ckpt_text *x, int width, struct rf_buf *p);
+void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *p);
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p);
 /* One tensor or one step as a line; stats: with the statistics of a tensor's elements. */
-void rf_ckpt_text_row_text(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
-                           struct rf_buf *p);
+void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
+                            struct rf_buf *p);
 void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *p);
 
 #endif

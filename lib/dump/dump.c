@@ -19,19 +19,19 @@
 #include "stream/stream.h"
 #include "stream/wire.h"
 
-enum { PAGE = 64 << 10 };
+enum { FULL = 64 << 10 }; /* bytes in the output buffer at which it is written */
 
 struct job {
 	struct rf_dump *d;
 	struct rf_table table;
 	bool has_table;           /* and of which kind: */
 	bool of_tensors;
-	bool headed;              /* of TSV: its first line is on the page */
+	bool headed;              /* TSV: its first line is in the output buffer */
 	struct rf_tokenizer *given, *bytes;
 	struct rf_topn pick;
-	struct rf_buf text, page; /* of the row in hand; what goes out next */
+	struct rf_buf text, out;  /* text of the row in hand; the output buffer: what is written next */
 	uint64_t order, shown;
-	uint64_t record, part;    /* whose headings were shown last */
+	uint64_t record, position; /* whose headings were shown last */
 	uint64_t records;         /* of all files so far */
 	uint64_t offered, matched; /* rows of all files; those that --where lets through */
 	int file;
@@ -52,32 +52,32 @@ static void __attribute__((format(printf, 2, 3))) note(struct job *j, const char
 
 /* ---- rows on their way out ----------------------------------------------------------------- */
 
-/* Writes what has gathered on the page. */
+/* Writes what is in the output buffer, and empties it. */
 static enum rf_code flush(struct job *j, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
-	if (j->page.failed)
+	if (j->out.failed)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
-	else if (j->page.n)
-		rc = j->d->write(j->d->to, (char *)j->page.p, j->page.n, e);
-	rf_print_clear(&j->page);
+	else if (j->out.n)
+		rc = j->d->write(j->d->to, (char *)j->out.p, j->out.n, e);
+	rf_print_clear(&j->out);
 	return rc;
 }
 
-/* Puts a row's text on the page, without the headings that the one before it had. */
+/* Adds a row's text to the output buffer, without the headings that the row before it had too. */
 static enum rf_code emit(struct job *j, const struct rf_topn_row *row, struct rf_err *e)
 {
 	bool same = j->shown && row->lead && j->record == row->record;
-	size_t skip = !same ? 0 : row->lead + (j->part == row->part ? row->lead_part : 0);
+	size_t skip = !same ? 0 : row->lead + (j->position == row->position ? row->lead_position : 0);
 
 	if (row->lead && !same && j->shown)
-		rf_print_text(&j->page, "\n");
-	rf_buf_add(&j->page, row->text + skip, row->size - skip);
+		rf_print_text(&j->out, "\n");
+	rf_buf_add(&j->out, row->text + skip, row->size - skip);
 	j->record = row->record;
-	j->part = row->part;
+	j->position = row->position;
 	j->shown++;
-	return j->page.n < PAGE ? RF_OK : flush(j, e);
+	return j->out.n < FULL ? RF_OK : flush(j, e);
 }
 
 /* A file's name as text shows it; in messages it is quoted as well. */
@@ -91,9 +91,9 @@ static void title(struct job *j, const char *path)
 {
 	if (!j->d->table.files || j->d->form != RF_DUMP_TEXT)
 		return;
-	rf_print_text(&j->page, j->file ? "\n==> " : "==> ");
-	rf_print_safe(&j->page, name_of(path), strlen(name_of(path)), false);
-	rf_print_text(&j->page, " <==\n");
+	rf_print_text(&j->out, j->file ? "\n==> " : "==> ");
+	rf_print_safe(&j->out, name_of(path), strlen(name_of(path)), false);
+	rf_print_text(&j->out, " <==\n");
 }
 
 static bool done(const struct job *j)
@@ -198,7 +198,7 @@ static void say_nothing_found(struct job *j)
 static void head_table(struct job *j)
 {
 	if (j->d->form == RF_DUMP_TSV && !j->d->no_header && !j->headed)
-		rf_table_names(&j->table, &j->page);
+		rf_table_names(&j->table, &j->out);
 	j->headed = true;
 }
 
@@ -229,15 +229,15 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 		rf_row_at(row, rows, i);
 		if (!matches(j, row))
 			continue;
-		p.part = (uint64_t)row->i;
+		p.position = (uint64_t)row->i;
 		p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, row->rec->id, row),
 		                              j->order++ };
 		if (rf_topn_holds(&j->pick) && !rf_topn_wants(&j->pick, &p.key))
 			continue;
 		if (j->d->form == RF_DUMP_TSV)
-			rf_table_line(&j->table, &j->d->show.words, row, &j->text);
+			rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
 		else
-			rf_record_text_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_part);
+			rf_record_text_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_position);
 		rc = pass(j, &p, e);
 	}
 	return rc == RF_OK ? flush(j, e) : rc;
@@ -261,7 +261,7 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	enum rf_code rc;
 
 	rf_quote(kind, sizeof kind, h->tokenizer_kind, strlen(h->tokenizer_kind));
-	j->d->show.words.tokenizer = j->given;
+	j->d->show.tokens.tokenizer = j->given;
 	if (j->given && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(j->given)))
 		return rf_fail(e, RF_EDATA,
 		               "%s: the stream was made with the tokenizer '%s' %s, not with '%s' %s",
@@ -272,7 +272,7 @@ static enum rf_code choose_tokenizer(struct job *j, const struct rf_in *in, stru
 	if (!strcmp(h->tokenizer_kind, "bytes")) {
 		if (!j->bytes && (rc = rf_tokenizer_bytes(&j->bytes, e)) != RF_OK)
 			return rc;
-		j->d->show.words.tokenizer = j->bytes;
+		j->d->show.tokens.tokenizer = j->bytes;
 	} else {
 		note(j, "%s: tokens are shown as numbers: its tokenizer is '%s', "
 		         "give it with --tokenizer or -m", rf_in_name(in), kind);
@@ -373,8 +373,8 @@ static enum rf_code write_message(struct job *j, const void *msg, size_t size, s
 
 	if (rc != RF_OK)
 		return rc;
-	rf_buf_add(&j->page, line, len);
-	rf_print_text(&j->page, "\n");
+	rf_buf_add(&j->out, line, len);
+	rf_print_text(&j->out, "\n");
 	free(line);
 	return RF_OK;
 }
@@ -431,7 +431,7 @@ static enum rf_code dump_head(struct job *j, struct rf_in *in, const char *path,
 		rc = write_message(j, msg, size, e);
 	} else {
 		title(j, path);
-		rf_record_text_head(&j->page, m.body);
+		rf_record_text_head(&j->out, m.body);
 	}
 	if (rc == RF_OK)
 		rc = flush(j, e);
@@ -456,11 +456,11 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_ckpt_text *x,
 		return RF_OK;
 	p.key = (struct rf_topn_key){ rf_table_key(&j->table, row), draw(j, id, NULL), j->order++ };
 	if (j->d->form == RF_DUMP_TSV)
-		rf_table_line(&j->table, &j->d->show.words, row, &j->text);
+		rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
 	else if (j->d->form == RF_DUMP_JSON)
 		rf_ckpt_text_row_json(row, stats, &j->text);
 	else
-		rf_ckpt_text_row_text(x, row, stats, &j->text);
+		rf_ckpt_text_print_row(x, row, stats, &j->text);
 	return pass(j, &p, e);
 }
 
@@ -478,9 +478,9 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 		begin_pick(j);
 		title(j, path);
 		if (!of_steps && j->d->form == RF_DUMP_TEXT)
-			rf_ckpt_text_text(&x, j->d->show.width, &j->page);
+			rf_ckpt_text_print(&x, j->d->show.width, &j->out);
 		else if (!of_steps)
-			rf_ckpt_text_json(&x, &j->page);
+			rf_ckpt_text_json(&x, &j->out);
 		rc = flush(j, e);
 	}
 	for (int i = 0; i < (of_steps ? x.steps : x.tensors->n) && rc == RF_OK && !done(j); i++) {
@@ -523,8 +523,8 @@ static enum rf_code check_stream(struct job *j, struct rf_in *in, struct rf_err 
 		                      (unsigned long long)rf_ids_first(&ids, id));
 	rf_ids_free(&ids);
 	n = rf_in_count(in);
-	rf_print(&j->page, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n,
-	               n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
+	rf_print(&j->out, ": ok, %llu record%s, %llu bytes\n", (unsigned long long)n,
+	         n == 1 ? "" : "s", (unsigned long long)rf_in_bytes(in));
 	return rc;
 }
 
@@ -536,8 +536,8 @@ static enum rf_code check_inspected(struct job *j, const char *path, struct rf_e
 	if (rc != RF_OK)
 		return rc;
 	rc = rf_ckpt_text_check(&x, e);
-	rf_print(&j->page, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
-	               x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
+	rf_print(&j->out, ": ok, %d tensor%s, %llu bytes\n", x.tensors->n,
+	         x.tensors->n == 1 ? "" : "s", (unsigned long long)x.bytes);
 	rf_ckpt_text_close(&x);
 	return rc;
 }
@@ -547,7 +547,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 	struct rf_in *in;
 	enum rf_code rc;
 
-	rf_print_safe(&j->page, name_of(path), strlen(name_of(path)), false);
+	rf_print_safe(&j->out, name_of(path), strlen(name_of(path)), false);
 	if (strcmp(path, "-") && rf_ckpt_text_is(path)) {
 		rc = check_inspected(j, path, e);
 	} else if ((rc = rf_in_open(&in, path, j->d->max_record, e)) == RF_OK) {
@@ -556,7 +556,7 @@ static enum rf_code check(struct job *j, const char *path, struct rf_err *e)
 		rf_in_close(in);
 	}
 	if (rc != RF_OK || j->d->quiet)
-		rf_print_clear(&j->page);
+		rf_print_clear(&j->out);
 	return rc == RF_OK ? flush(j, e) : rc;
 }
 
@@ -644,6 +644,6 @@ enum rf_code rf_dump(struct rf_dump *d, const char *const *paths, int n, struct 
 	rf_tokenizer_free(j.given);
 	rf_tokenizer_free(j.bytes);
 	rf_buf_free(&j.text);
-	rf_buf_free(&j.page);
+	rf_buf_free(&j.out);
 	return rc;
 }

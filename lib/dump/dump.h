@@ -25,7 +25,7 @@ struct rf_dump {
 	bool no_header;           /* TSV without its header line */
 	bool no_hidden;           /* JSON without hidden states and logits */
 	bool no_drain;            /* stop reading a pipe once nothing more of it will be shown */
-	struct rf_record_text show;      /* rf_dump() sets its tokenizer */
+	struct rf_record_text show; /* rf_dump() sets its tokenizer */
 	const char *model;        /* a run or checkpoint that has the tokenizer; NULL: none */
 	const char *tokenizer;    /* the tokenizer's file or directory, or the word `bytes`; NULL: none */
 	uint64_t max_record;

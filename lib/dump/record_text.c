@@ -25,7 +25,7 @@ static const char *paint(const struct rf_record_text *s, const char *colour)
 static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, int columns,
                 bool tail)
 {
-	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
+	const char *q = s->tokens.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	size_t n = text->n;
 	bool cut;
 
@@ -43,7 +43,7 @@ static void fit(struct rf_buf *p, const struct rf_record_text *s, const struct r
 /* The same behind a label, over several lines; more: the text goes on where it ends. */
 static void wrap(struct rf_buf *p, const struct rf_record_text *s, const struct rf_buf *text, bool more)
 {
-	const char *q = s->words.tokenizer ? "\"" : "", *t = (const char *)text->p;
+	const char *q = s->tokens.tokenizer ? "\"" : "", *t = (const char *)text->p;
 	int columns = s->width - LABEL - 4;
 	size_t left = text->n;
 
@@ -316,12 +316,12 @@ static void position(struct rf_buf *p, const struct rf_record_text *s, const str
 		rf_flow_printf(&f, NULL, "nll %.3f", rec->nll[row->t]);
 	rf_flow_end(&f);
 	rf_print(p, "%-*s", LABEL, "    prefix");
-	rf_words_prefix(&text, &s->words, rec, row->t + 1);
+	rf_token_text_prefix(&text, &s->tokens, rec, row->t + 1);
 	fit(p, s, &text, s->width - LABEL, true);
 	rf_print_text(p, "\n");
 	rf_print_clear(&text);
 	rf_print(p, "%-*s", LABEL, "    truth");
-	rf_words_truth(&text, &s->words, rec, row->t + 1);
+	rf_token_text_truth(&text, &s->tokens, rec, row->t + 1);
 	wrap(p, s, &text, false);
 	rf_buf_free(&text);
 }
@@ -353,9 +353,9 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 		rf_flow_printf(&f, NULL, "logp %.3f", sum / o->k);
 	}
 	rf_flow_end(&f);
-	if (s->words.tokenizer) {
+	if (s->tokens.tokenizer) {
 		rf_print_fill(p, ' ', LABEL);
-		rf_words(&text, &s->words, o->tokens + first, o->k, false);
+		rf_token_text(&text, &s->tokens, o->tokens + first, o->k, false);
 		wrap(p, s, &text, false);
 	}
 	rf_flow_begin(&f, p, NULL, LABEL, s->width, TOKEN_LINES);
@@ -364,7 +364,7 @@ static void rollout(struct rf_buf *p, const struct rf_record_text *s, const stru
 		bool equal = row->t + 1 + j < rec->T && rec->tokens[row->t + 1 + j] == token;
 
 		rf_print_clear(&text);
-		rf_words(&text, &s->words, &token, 1, true);
+		rf_token_text(&text, &s->tokens, &token, 1, true);
 		if (equal)
 			rf_print_text(&text, "=");
 		if (o->logp)
@@ -393,11 +393,11 @@ static void token(struct rf_buf *p, const struct rf_record_text *s, const struct
 	room = s->width - (int)line.n - 5;
 	room = room < 20 ? 20 : room;
 	rf_print_text(&line, " ");
-	rf_words_prefix(&text, &s->words, rec, t + 1);
+	rf_token_text_prefix(&text, &s->tokens, rec, t + 1);
 	fit(&line, s, &text, room * 2 / 3, true);
 	rf_print_text(&line, " | ");
 	rf_print_clear(&text);
-	rf_words(&text, &s->words, rec->tokens + t + 1,
+	rf_token_text(&text, &s->tokens, rec->tokens + t + 1,
 	         rec->T - 1 - t < RF_AHEAD ? rec->T - 1 - t : RF_AHEAD, false);
 	fit(&line, s, &text, room / 3, false);
 	rf_print_text(&line, "\n");
@@ -431,7 +431,7 @@ static void beginning(struct rf_buf *p, const struct rf_record_text *s, const st
 {
 	struct rf_buf text = { 0 };
 
-	rf_words(&text, &s->words, rec->tokens, rec->T < BEGINNING ? rec->T : BEGINNING, false);
+	rf_token_text(&text, &s->tokens, rec->tokens, rec->T < BEGINNING ? rec->T : BEGINNING, false);
 	rf_print(p, "%-*s", LABEL, "  text");
 	wrap(p, s, &text, rec->T > BEGINNING);
 	rf_buf_free(&text);
@@ -457,16 +457,16 @@ static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struc
 }
 
 void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum rf_row_kind rows,
-                        const struct rf_row *row, size_t *lead, size_t *lead_part)
+                        const struct rf_row *row, size_t *lead, size_t *lead_position)
 {
 	size_t at = p->n;
 
 	heading(p, s, row);
 	*lead = p->n - at;
-	*lead_part = 0;
+	*lead_position = 0;
 	if (row->r >= 0) {
 		position(p, s, row);
-		*lead_part = p->n - at - *lead;
+		*lead_position = p->n - at - *lead;
 		rollout(p, s, row);
 	} else if (row->i >= 0) {
 		position(p, s, row);

@@ -97,8 +97,8 @@ static void decode(struct rf_buf *p, const struct rf_tokenizer *t, const int32_t
 	free(text);
 }
 
-static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool cut,
-                  bool quotes)
+static void show_tokens(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, bool cut,
+                        bool quotes)
 {
 	if (w->tokenizer) {
 		rf_print_text(p, quotes ? "\"" : "");
@@ -110,23 +110,24 @@ static void words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids
 	}
 }
 
-void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes)
+void rf_token_text(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, bool quotes)
 {
-	words(p, w, ids, n, false, quotes);
+	show_tokens(p, w, ids, n, false, quotes);
 }
 
-void rf_words_prefix(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s)
+void rf_token_text_prefix(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec,
+                          int s)
 {
 	int n = s < w->context ? s : w->context;
 
-	words(p, w, rec->tokens + s - n, n, n < s, false);
+	show_tokens(p, w, rec->tokens + s - n, n, n < s, false);
 }
 
-void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s)
+void rf_token_text_truth(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec, int s)
 {
 	int k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD;
 
-	words(p, w, rec->tokens + s, k < rec->T - s ? k : rec->T - s, false, false);
+	show_tokens(p, w, rec->tokens + s, k < rec->T - s ? k : rec->T - s, false, false);
 }
 
 /* ---- columns ------------------------------------------------------------------------------- */
@@ -258,57 +259,57 @@ static void write_string(const char *s, struct rf_buf *p)
 		rf_print_text(p, "NaN");
 }
 
-static void write_file(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_file(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->file, p);
 }
 
-static void write_source(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_source(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->rec->source, p);
 }
 
-static void write_prefix(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_prefix(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	if (w->i < 0)
 		rf_print_text(p, "NaN");
 	else
-		rf_words_prefix(p, g, w->rec, w->t + 1);
+		rf_token_text_prefix(p, g, w->rec, w->t + 1);
 }
 
-static void write_truth(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_truth(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	if (w->i < 0)
 		rf_print_text(p, "NaN");
 	else
-		rf_words_truth(p, g, w->rec, w->t + 1);
+		rf_token_text_truth(p, g, w->rec, w->t + 1);
 }
 
-static void write_generated(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_generated(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	const struct rf_rollout *o = &w->rec->rollout;
 
 	if (w->r < 0)
 		rf_print_text(p, "NaN");
 	else
-		rf_words(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
+		rf_token_text(p, g, o->tokens + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
 		         o->k, false);
 }
 
-static void write_text(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_text(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
-	rf_words(p, g, w->rec->tokens + w->t, 1, false);
+	rf_token_text(p, g, w->rec->tokens + w->t, 1, false);
 }
 
-static void write_name(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_name(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->tensor->name, p);
 }
 
-static void write_dtype(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_dtype(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	rf_print_text(p, rf_dtype_name(w->tensor->dtype));
@@ -322,13 +323,13 @@ void rf_table_shape(const struct rf_tensor *t, struct rf_buf *p)
 		rf_print(p, i ? ",%lld" : "%lld", (long long)t->shape[i]);
 }
 
-static void write_shape(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_shape(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	rf_table_shape(w->tensor, p);
 }
 
-static void write_weights(const struct rf_row *w, const struct rf_words *g, struct rf_buf *p)
+static void write_weights(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
 	write_string(w->step->weights, p);
@@ -343,7 +344,7 @@ static const struct column {
 	const char *name;
 	int has, shown;           /* rows that have it; rows whose table shows it unasked */
 	struct value (*get)(const struct rf_row *);
-	void (*write)(const struct rf_row *, const struct rf_words *, struct rf_buf *); /* of text */
+	void (*write)(const struct rf_row *, const struct rf_token_text *, struct rf_buf *); /* of text */
 	bool stats;               /* computed of a tensor's elements */
 	bool parts;               /* behind it stand those of the reward */
 } columns[] = {
@@ -733,7 +734,7 @@ static void write_value(struct rf_buf *p, struct value v, int digits)
 	}
 }
 
-void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row,
+void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row,
                    struct rf_buf *p)
 {
 	for (int i = 0; i < t->columns; i++) {

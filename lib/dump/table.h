@@ -55,7 +55,8 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index);
 
 /* ---- tokens as text ------------------------------------------------------------------------ */
 
-struct rf_words {
+/* How tokens are shown. */
+struct rf_token_text {
 	const struct rf_tokenizer *tokenizer; /* NULL: tokens are shown as numbers */
 	int context;              /* how many tokens of a prefix are shown */
 };
@@ -63,16 +64,17 @@ struct rf_words {
 enum { RF_AHEAD = 8 };        /* tokens shown of the text after a position without rollouts */
 
 /* Appends the text of n tokens, safe to show on a terminal; quotes: in quotes, if there is a tokenizer. */
-void rf_words(struct rf_buf *p, const struct rf_words *w, const int32_t *ids, int n, bool quotes);
-/* rf_words_prefix: the last w->context tokens of the prefix x[0..s-1].  rf_words_truth: the text from s on,
- * as many tokens as a rollout has, or RF_AHEAD if the record has no rollouts. */
-void rf_words_prefix(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s);
-void rf_words_truth(struct rf_buf *p, const struct rf_words *w, const struct rf_record *rec, int s);
+void rf_token_text(struct rf_buf *p, const struct rf_token_text *w, const int32_t *ids, int n, bool quotes);
+/* rf_token_text_prefix: the last w->context tokens of the prefix x[0..s-1].  rf_token_text_truth: the tokens
+ * of the text from s on, as many as a rollout has, or RF_AHEAD if the record has no rollouts. */
+void rf_token_text_prefix(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec,
+                          int s);
+void rf_token_text_truth(struct rf_buf *p, const struct rf_token_text *w, const struct rf_record *rec, int s);
 
 /* ---- columns ------------------------------------------------------------------------------- */
 
 struct rf_table_spec {
-	enum rf_row_kind rows;        /* AUTO means ROLLOUT here */
+	enum rf_row_kind rows;    /* AUTO means ROLLOUT here */
 	const char *columns;      /* "a,b,c"; NULL: the default columns of such rows */
 	/* conditions that must all hold, "reward<0.1,k>=5", also joined by "and"; NULL: none */
 	const char *where;
@@ -117,7 +119,7 @@ enum rf_code rf_table_end(const struct rf_table *t, struct rf_err *e);
 /* rf_table_names: the header line.  rf_table_line: a row's line.  Both have the same number of columns,
  * separated by tabs, and end with a newline. */
 void rf_table_names(const struct rf_table *t, struct rf_buf *p);
-void rf_table_line(const struct rf_table *t, const struct rf_words *w, const struct rf_row *row,
+void rf_table_line(const struct rf_table *t, const struct rf_token_text *w, const struct rf_row *row,
                    struct rf_buf *p);
 bool rf_table_match(struct rf_table *t, const struct rf_row *row);
 /* A column of --where that none of the rows given to rf_table_match() had; NULL: there is none. */

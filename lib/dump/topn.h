@@ -27,8 +27,8 @@ struct rf_topn_key {
 struct rf_topn_row {
 	struct rf_topn_key key;
 	char *text;               /* malloc'd; rf_topn frees it */
-	uint64_t record, part;    /* what it belongs to: neighbours may share a heading */
-	size_t lead, lead_part, size; /* bytes of the record's heading, of the part's, of the text */
+	uint64_t record, position; /* what it belongs to: neighbours may share a heading */
+	size_t lead, lead_position, size; /* bytes of the record's heading, of the position's, of the text */
 };
 
 struct rf_topn {

@@ -140,8 +140,8 @@ static void print_model(struct rf_buf *p, const struct rf_engine *g)
 	else
 		rf_print(p, ", step %lld, weights %s", (long long)c->step, c->weights);
 	rf_print(p, "\n           %s: %d layers, width %d, vocabulary %d%s, %zu parameters\n",
-	               c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
-	               c->params.tied ? ", tied" : "", c->params.total);
+	         c->cfg.model_type, c->cfg.layers, c->cfg.d, c->cfg.vocab,
+	         c->params.tied ? ", tied" : "", c->params.total);
 	rf_print(p, "device     %s, ", g->dev.ops->name);
 	if (*g->dev.model)
 		rf_print_safe(p, g->dev.model, strlen(g->dev.model), false);
@@ -154,19 +154,19 @@ static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct
                        const struct source *from, const struct rf_memory *m)
 {
 	rf_print(p, "plan       sequences up to %d tokens (%s) in segments of %d rows\n", s->T,
-	               from->length, rf_segment(g->segment));
+	         from->length, rf_segment(g->segment));
 	if (s->c)
 		rf_print(p, "           %d positions, %d rollouts of %d tokens at each (%s)\n", s->c,
-		               s->n, s->k, from->rollouts);
+		         s->n, s->k, from->rollouts);
 	if (*g->dev.model)
 		rf_print(p,
-		               "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n "
-		               "          of the GPU: ",
-		               (m->all - m->host) >> 20, m->host >> 20);
+		         "memory     %zu MiB of the GPU, %zu MiB of the host for program and records\n"
+		         "           of the GPU: ",
+		         (m->all - m->host) >> 20, m->host >> 20);
 	else
 		rf_print(p, "memory     %zu MiB: ", m->all >> 20);
-	rf_print(p, "weights%s %zu, pass %zu, products %zu", g->train ? ", gradient, moments" : "",
-	               m->weights >> 20, m->pass >> 20, m->device >> 20);
+	rf_print(p, "weights%s %zu, pass %zu, workspace %zu", g->train ? ", gradient, moments" : "",
+	         m->weights >> 20, m->pass >> 20, m->device >> 20);
 	if (!*g->dev.model)
 		rf_print(p, ", program and records %zu", m->host >> 20);
 	rf_print_text(p, "\n");
@@ -191,7 +191,7 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	struct rf_shape shape = RF_SHAPE_PAPER;
 	struct rf_memory memory;
 	struct rf_speed speed;
-	struct rf_buf page = { 0 };
+	struct rf_buf out = { 0 };
 	struct source from;
 	enum rf_code rc;
 
@@ -201,15 +201,15 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	    (rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK ||
 	    (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
 		return rc;
-	print_model(&page, g);
-	print_settings(&page, d->opts);
-	print_plan(&page, g, &shape, &from, &memory);
-	print_time(&page, &speed);
-	rf_buf_add(&page, "", 1);
-	if (page.failed) {
-		rf_buf_free(&page);
+	print_model(&out, g);
+	print_settings(&out, d->opts);
+	print_plan(&out, g, &shape, &from, &memory);
+	print_time(&out, &speed);
+	rf_buf_add(&out, "", 1);
+	if (out.failed) {
+		rf_buf_free(&out);
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	}
-	*text = (char *)page.p;
+	*text = (char *)out.p;
 	return RF_OK;
 }

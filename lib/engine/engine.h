@@ -40,11 +40,12 @@ struct rf_engine {
 	bool deterministic;          /* no effect: every device is deterministic */
 	bool dry_run;
 	/* the stage; set before its input is opened */
+
 	/* computes what the stage needs for *shape; first overwrites what the stage itself decides of it */
 	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 	const void *stage;
 	/* whether the stage would accept this record of this stream, or else RF_EDATA; it may change the
-	 * record.  --dry-run calls it for the first record.  NULL: rf_engine_check_record() decides */
+	   record.  --dry-run calls it for the first record.  NULL: rf_engine_check_record() decides */
 	enum rf_code (*fits)(const struct rf_head *h, struct rf_record *r, struct rf_err *e);
 	/* open */
 	const char *note;            /* what the user should know of the device; NULL: nothing */
@@ -52,7 +53,7 @@ struct rf_engine {
 	struct rf_ckpt own;          /* opened by rf_engine_open() */
 	struct rf_dev dev;
 	struct rf_model model;
-	struct rf_transfer transfer;    /* copies to and from device memory, for loading and saving */
+	struct rf_transfer transfer; /* copies to and from device memory, for loading and saving */
 	struct rf_tree *tree;
 	struct rf_plan plan;         /* of the tree */
 	void *extra;                 /* device memory of the stage, besides the tree: rf_engine_reserve() */
@@ -76,8 +77,8 @@ void rf_engine_close(struct rf_engine *g);
 /* Checks that a stream's vocabulary and tokenizer fit the model.  Errors: RF_EDATA: they do not, and the
  * message has the values of both sides. */
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
-/* Errors: RF_EDATA: a record is longer than --max-len, or one of its tokens, in the text or in a rollout, is
- * outside the model's vocabulary (a stream need not say its own vocabulary). */
+/* Errors: RF_EDATA: a record is longer than --max-len, or one of its tokens, in the sequence or in a rollout,
+ * is outside the model's vocabulary (a stream need not say its own vocabulary). */
 enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e);
 /* Writes into a stream's head that this model computed the newest values and, if the head does not say it,
  * the size of the vocabulary.  draws: the stage writes tokens that this model draws.  The model's vocabulary

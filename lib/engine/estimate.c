@@ -44,16 +44,16 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
 	struct rf_demand need;
 	const struct rf_plan *p = &need.plan;
 	int T = shape->T;
-	double branch;
+	double rollout_rows;
 
 	g->needs(g->stage, shape, &need);
 	if (rf_model_bind(&bare, e) != RF_OK)
 		return RF_ENOMEM;
-	/* rollouts cost what so many rows of the text do, and only their rows pass the head where
-	   nothing is learned */
-	branch = (double)p->positions * p->n * p->k;
+	/* a row of a rollout costs as much as a row of the sequence; where nothing is learned, only the rows
+	   of rollouts pass the head */
+	rollout_rows = (double)p->positions * p->n * p->k;
 	s->flops = rf_model_flops(&bare, T, p->train || !p->positions ? T : 0) +
-	           rf_model_flops(&bare, T, T) / T * branch;
+	           rf_model_flops(&bare, T, T) / T * rollout_rows;
 	s->flops *= !p->train ? 1 : p->recompute ? 4 : 3;
 	rf_model_unbind(&bare);
 	return time_product(g, smaller(T, rf_segment(g->segment)), &s->per_second, e);

@@ -113,8 +113,8 @@ static int spawn(pid_t *pid, const char *command, int in, int out)
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr,
 	                         POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	if (!(rc = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO))
-	    && !(rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO)))
+	if (!(rc = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO)) &&
+	    !(rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO)))
 		rc = posix_spawn(pid, "/bin/sh", &files, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&files);

@@ -211,7 +211,7 @@ const char *rf_file_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-enum rf_code rf_file_folder(char out[4096], const char *path, struct rf_err *e)
+enum rf_code rf_file_directory(char out[4096], const char *path, struct rf_err *e)
 {
 	size_t name;
 
@@ -223,10 +223,10 @@ enum rf_code rf_file_folder(char out[4096], const char *path, struct rf_err *e)
 
 enum rf_code rf_file_sync_parent(const char *path, struct rf_err *e)
 {
-	char folder[4096];
-	enum rf_code rc = rf_file_folder(folder, path, e);
+	char dir[4096];
+	enum rf_code rc = rf_file_directory(dir, path, e);
 
-	return rc == RF_OK ? rf_file_sync_dir(folder, e) : rc;
+	return rc == RF_OK ? rf_file_sync_dir(dir, e) : rc;
 }
 
 enum rf_code rf_file_space(const char *path, uint64_t *bytes, struct rf_err *e)
@@ -241,7 +241,7 @@ enum rf_code rf_file_space(const char *path, uint64_t *bytes, struct rf_err *e)
 
 enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e)
 {
-	char folder[4096];
+	char dir[4096];
 	struct stat st;
 	enum rf_code rc;
 
@@ -251,10 +251,10 @@ enum rf_code rf_file_can_write(const char *path, bool append, struct rf_err *e)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(EISDIR));
 	if (stat(path, &st) == 0 && (append || !S_ISREG(st.st_mode)))
 		return access(path, W_OK) ? rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno)) : RF_OK;
-	if ((rc = rf_file_folder(folder, path, e)) != RF_OK)
+	if ((rc = rf_file_directory(dir, path, e)) != RF_OK)
 		return rc;
-	return access(folder, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno))
-	                                   : RF_OK;
+	return access(dir, W_OK | X_OK) ? rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno))
+	                                : RF_OK;
 }
 
 /* Writes until all is written; *left: what is not. */
@@ -318,12 +318,12 @@ bool rf_file_same(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-bool rf_file_way(char out[4096], const char *path, const char *folder)
+bool rf_file_way(char out[4096], const char *path, const char *dir)
 {
 	char real[PATH_MAX], place[PATH_MAX];
 	size_t n;
 
-	if (!realpath(path, real) || !realpath(folder, place))
+	if (!realpath(path, real) || !realpath(dir, place))
 		return false;
 	n = strcmp(place, "/") ? strlen(place) : 0; /* only the root ends in a slash */
 	if (strncmp(real, place, n) || (real[n] && real[n] != '/'))
@@ -332,11 +332,11 @@ bool rf_file_way(char out[4096], const char *path, const char *folder)
 	return true;
 }
 
-bool rf_file_inside(const char *path, const char *folder)
+bool rf_file_inside(const char *path, const char *dir)
 {
 	char way[4096];
 
-	return rf_file_way(way, path, folder);
+	return rf_file_way(way, path, dir);
 }
 
 bool rf_file_plain(const char *name)

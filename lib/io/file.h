@@ -52,19 +52,19 @@ enum rf_code rf_file_append(const char *path, const void *data, size_t n, struct
 enum rf_code rf_file_lock(int fd, const char *path, struct rf_err *e);
 /* Whether a and b both exist and are the same file. */
 bool rf_file_same(const char *a, const char *b);
-/* Whether path is the folder or lies in it, with all links resolved.  False if one of them does not exist. */
-bool rf_file_inside(const char *path, const char *folder);
-/* As rf_file_inside(); if true, out is the path from the folder: "" or "/a/b". */
-bool rf_file_way(char out[4096], const char *path, const char *folder);
+/* Whether path is dir or lies in it, with all links resolved.  False if one of them does not exist. */
+bool rf_file_inside(const char *path, const char *dir);
+/* As rf_file_inside(); if true, out is the path from dir: "" or "/a/b". */
+bool rf_file_way(char out[4096], const char *path, const char *dir);
 
 /* Returns the length of path without the slashes at its end.  *name: the offset at which its last name
  * begins. */
 size_t rf_file_split(const char *path, size_t *name);
 /* The part of path after its last slash, as a pointer into path. */
 const char *rf_file_name(const char *path);
-/* out: the folder that contains path's last name, with the slash at its end; "." if path names no folder.
- * Errors: RF_EIO: it is too long. */
-enum rf_code rf_file_folder(char out[4096], const char *path, struct rf_err *e);
+/* out: the directory that contains path's last name, with the slash at its end; "." if path names no
+ * directory.  Errors: RF_EIO: it is too long. */
+enum rf_code rf_file_directory(char out[4096], const char *path, struct rf_err *e);
 /* Whether name is a plain file name: 1 to 255 bytes, no '/', and no '.' or '-' at its beginning. */
 bool rf_file_plain(const char *name);
 /* out: dir/name.  Errors: RF_EIO: it is too long. */

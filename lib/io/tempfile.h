@@ -1,13 +1,13 @@
-/* tempfile.h -- writes files and folders that appear whole or not at all.  As git does, it writes them under
- * a temporary name in the same folder, syncs and renames them, and syncs the folder.
+/* tempfile.h -- writes files and directories that appear whole or not at all.  As git does, it writes them
+ * under a temporary name in the same directory, syncs and renames them, and syncs that directory.
  *
  * A single file: rf_tempfile_open(), write, commit.  A symbolic link is replaced, not followed; standard
  * output, a FIFO, a device and /dev/fd/N are written directly.  A signal that ends the program removes the
  * temporary file.
  *
- * A folder: rf_tempfile_name() for the folder; rf_tempfile_create(), write, commit for each file in it; and
- * rf_tempfile_publish().  The caller makes the folder, handles signals and removes the folder after a
- * failure. */
+ * A directory: rf_tempfile_name() for the directory; rf_tempfile_create(), write, commit for each file in it;
+ * and rf_tempfile_publish().  The caller makes the directory, handles signals and removes the directory after
+ * a failure. */
 #ifndef RF_TEMPFILE_H
 #define RF_TEMPFILE_H
 
@@ -34,8 +34,8 @@ struct rf_tempfile {
  * path is a directory or ends in no name; RF_EIO. */
 enum rf_code rf_tempfile_open(struct rf_tempfile *f, const char *path, const volatile sig_atomic_t *stop,
                               struct rf_err *e);
-/* Begins a file of a temporary folder, under its final name; its bytes are hashed.  path must not exist, not
- * even as a link.  Errors: RF_EIO, RF_ENOMEM. */
+/* Begins a file of a temporary directory, under its final name; its bytes are hashed.  path must not exist,
+ * not even as a link.  Errors: RF_EIO, RF_ENOMEM. */
 enum rf_code rf_tempfile_create(struct rf_tempfile *f, const char *path, const volatile sig_atomic_t *stop,
                                 struct rf_err *e);
 /* Writes all n bytes, also if a signal interrupts.  Errors: RF_EIO. */
@@ -51,7 +51,7 @@ void rf_tempfile_abandon(struct rf_tempfile *f);
  * are path's.  Errors: RF_EUSAGE: path ends in no name or is too long; RF_EIO: there are too many leftover
  * names. */
 enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *e);
-/* Renames temp to path and syncs path's folder.  If *stop is set or the renaming fails, temp is removed
+/* Renames temp to path and syncs path's directory.  If *stop is set or the renaming fails, temp is removed
  * instead.  Errors: RF_EIO. */
 enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                  struct rf_err *e);

@@ -225,8 +225,9 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	snprintf(seed, sizeof seed, "%" PRIu64, l->seed);
 	snprintf(number, sizeof number, "%" PRId64, epoch);
 	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
-	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK || (rc = rf_loop_drop_orders(l, name, e)) != RF_OK
-	    || !access(order, F_OK) || (rc = rf_loop_same_data(l, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK ||
+	    (rc = rf_loop_drop_orders(l, name, e)) != RF_OK || !access(order, F_OK) ||
+	    (rc = rf_loop_same_data(l, e)) != RF_OK)
 		return rc;
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
@@ -240,8 +241,8 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 
 	rf_step_name(step, l->at);
 	snprintf(name, sizeof name, "streams/%s.rf", step);
-	if ((rc = draw_order(l, l->done / per_epoch(l), order, e)) != RF_OK
-	    || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK))
+	if ((rc = draw_order(l, l->done / per_epoch(l), order, e)) != RF_OK ||
+	    (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK))
 		return rc;
 	rc = was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", from + l->batch) ||
 	                     set("STREAM", stream),
@@ -379,8 +380,8 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 		return RF_OK;
 	unset_batch();
 	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
-	if ((rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK
-	    || (rc = rf_loop_look(l, e)) != RF_OK)
+	if ((rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
+	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done != done)
 		return rf_fail(e, RF_ENUMERIC,
@@ -440,7 +441,7 @@ static void add_time(struct rf_buf *p, double seconds)
 		rf_print(p, ", %.0f min left", seconds / 60);
 	else
 		rf_print(p, ", %.0f h %.0f min left", floor(seconds / 3600),
-		               floor(fmod(seconds, 3600) / 60));
+		         floor(fmod(seconds, 3600) / 60));
 }
 
 static void report(const struct rf_loop *l)

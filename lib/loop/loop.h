@@ -12,7 +12,7 @@
  *     RUN/data/times.tsv    a line for each batch: its number from 1, the step after it, microseconds;
  *                           it tells the loop's own commits from those of others
  *     RUN/data/after        the number of commits after which `after` last succeeded, and its microseconds
- *     RUN/data/made         by what the data that `make` made are recognized
+ *     RUN/data/made         size, modification time and name of the data that `make` made
  *     RUN/data/making       exists while `make` runs
  *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
  *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)

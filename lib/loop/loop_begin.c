@@ -89,7 +89,7 @@ static enum rf_code check_data(const struct rf_loop *l, struct rf_err *e)
 		               "%s: --data must be a regular file, which is read again for each epoch",
 		               l->corpus);
 	if ((rc = rf_loop_file(l, "data", data, e)) != RF_OK ||
-	    (rc = rf_file_folder(folder, l->corpus, e)) != RF_OK)
+	    (rc = rf_file_directory(folder, l->corpus, e)) != RF_OK)
 		return rc;
 	if (rf_loop_is_order(rf_file_name(l->corpus)) && rf_file_inside(folder, data))
 		return rf_fail(e, RF_EUSAGE,
@@ -141,10 +141,9 @@ static enum rf_code take_turn(struct rf_loop *l, struct rf_err *e)
 			               "until it ends)",
 			               (long)l->lock.holder);
 		if (l->lock.away && !l->wait)
-			return rf_fail(
-				e, RF_EBUSY,
-				"a loop on another machine or in another container is working on the run or "
-				"left processes behind (--wait waits until they end)");
+			return rf_fail(e, RF_EBUSY,
+			               "a loop on another machine or in another container is working on the "
+			               "run or left processes behind (--wait waits until they end)");
 		if (tries == 1 && l->lock.holder)
 			rf_loop_say(l,
 			            "another loop, process %ld, is working on the run: waiting until it "
@@ -199,12 +198,12 @@ enum rf_code rf_loop_same_data(struct rf_loop *l, struct rf_err *e)
 
 #define LATE "sequences" /* known only when the data are there */
 
-/* The data by a name that stays theirs wherever the next loop is started: from the root, or, below the run,
- * which may be moved, RUN/ and their way from it. */
+/* A name of the data that does not depend on where the next loop is started: an absolute path or, for data
+ * inside the run, RUN/ and the path from there, because a run may be moved. */
 static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf_err *e)
 {
 	char folder[4096], way[4096], below[4100], real[PATH_MAX];
-	enum rf_code rc = rf_file_folder(folder, l->corpus, e);
+	enum rf_code rc = rf_file_directory(folder, l->corpus, e);
 
 	if (rc != RF_OK)
 		return rc;
@@ -217,7 +216,7 @@ static enum rf_code data_name(const struct rf_loop *l, char out[4096], struct rf
 	return rf_file_join(out, real, rf_file_name(l->corpus), e);
 }
 
-/* As they were given, or, below the run, so. */
+/* The word `data`: the path as it was given or, for data inside the run, the name above. */
 static const char *data_word(const struct rf_loop *l, char name[4096])
 {
 	return data_name(l, name, NULL) == RF_OK && !strncmp(name, "RUN/", 4) ? name : l->data;
@@ -283,8 +282,8 @@ static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 
 	rf_step_name(step, l->at);
 	snprintf(name, sizeof name, "streams/%s.rf", step);
-	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_file_remove(path, e)) != RF_OK
-	    || (rc = rf_loop_file(l, "streams", path, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, name, path, e)) != RF_OK || (rc = rf_file_remove(path, e)) != RF_OK ||
+	    (rc = rf_loop_file(l, "streams", path, e)) != RF_OK)
 		return rc;
 	rmdir(path);
 	return RF_OK;
@@ -293,7 +292,7 @@ static enum rf_code drop_stream(const struct rf_loop *l, struct rf_err *e)
 #define MAKING "data/making" /* there while data are made: a loop that finds it was ended meanwhile */
 #define MADE   "data/made"   /* of data that were made, and so may be made anew */
 
-/* What --make made: its name, and by what it is known again. */
+/* What --make made: its size, modification time and name, by which it is recognized. */
 static enum rf_code describe(const struct rf_loop *l, char text[5000], struct rf_err *e)
 {
 	char name[4096];
@@ -336,10 +335,9 @@ static enum rf_code drop_prepared(struct rf_loop *l, struct rf_err *e)
 	if ((rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done)
-		return rf_fail(
-			e, RF_EBUSY,
-			"meanwhile a batch was committed with the settings in RUN/data/words, which are "
-			"fixed now");
+		return rf_fail(e, RF_EBUSY,
+		               "meanwhile a batch was committed with the settings in RUN/data/words, which "
+		               "are fixed now");
 	rf_loop_say(l, "the settings have changed before any batch was done: what the old ones prepared is "
 	               "removed");
 	if ((rc = drop_stream(l, e)) != RF_OK || (rc = drop_made(l, &dropped, e)) != RF_OK)
@@ -410,8 +408,8 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	enum rf_code rc;
 	bool there;
 
-	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK
-	    || (rc = rf_words_read(told, path, &there, e)) != RF_OK)
+	if ((rc = rf_loop_file(l, "data/words", path, e)) != RF_OK ||
+	    (rc = rf_words_read(told, path, &there, e)) != RF_OK)
 		return rc;
 	if (!l->from && there)
 		take_from(l, told);
@@ -420,11 +418,10 @@ static enum rf_code settle(struct rf_loop *l, struct rf_buf *words, struct rf_bu
 	gather(l, words);
 	if (there && !rf_words_same(told, words, LATE, has_history(l) ? say_line : say_nothing, l)) {
 		if (has_history(l))
-			return rf_fail(
-				e, RF_EDATA,
-				"%s: the run was started with other settings or data (<) than now (>): use "
-				"the same, or another run, or remove %s completely",
-				path, l->path);
+			return rf_fail(e, RF_EDATA,
+			               "%s: the run was started with other settings or data (<) than now "
+			               "(>): use the same, or another run, or remove %s completely",
+			               path, l->path);
 		if ((rc = drop(l, e)) != RF_OK || (rc = measure(l, e)) != RF_OK)
 			return rc;
 		gather(l, words);
@@ -522,8 +519,8 @@ static enum rf_code prepare(struct rf_loop *l, struct rf_buf *words, struct rf_b
 	if ((rc = drop_half(l, e)) != RF_OK)
 		return rc;
 	do {
-		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK
-		    || (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
+		if ((rc = rf_loop_look(l, e)) != RF_OK || (rc = measure_made(l, e)) != RF_OK ||
+		    (rc = settle(l, words, told, e)) != RF_OK || (rc = begin_run(l, e)) != RF_OK)
 			return rc;
 		if (!l->measured)
 			rc = make_data(l, e);
@@ -538,8 +535,8 @@ enum rf_code rf_loop_begin(struct rf_loop *l, struct rf_err *e)
 	bool cut = false;
 	enum rf_code rc;
 
-	if ((rc = check(l, e)) != RF_OK || (rc = rf_loop_file(l, "data", path, e)) != RF_OK
-	    || (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
+	if ((rc = check(l, e)) != RF_OK || (rc = rf_loop_file(l, "data", path, e)) != RF_OK ||
+	    (rc = make_folders(path, e)) != RF_OK || (rc = take_turn(l, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_loop_file(l, "data/status", path, e)) == RF_OK) {
 		/* the last loop was killed, perhaps between a commit and its line in times.tsv */

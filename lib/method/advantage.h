@@ -12,8 +12,8 @@ enum rf_group { RF_GROUP_AUTO, RF_GROUP_SEQUENCE, RF_GROUP_POSITION };
 
 struct rf_advantage {
 	enum rf_group group; /* AUTO: SEQUENCE when n = 1, else POSITION */
-	bool no_std;        /* do not divide by the deviation */
-	bool allow_single;  /* a group of one rollout: A = R instead of an error */
+	bool no_std;         /* do not divide by the deviation */
+	bool allow_single;   /* a group of one rollout: A = R instead of an error */
 };
 
 /* Computes the advantages A (G) of one group of G rewards, in double.  std is the sample deviation (divisor

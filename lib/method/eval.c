@@ -19,10 +19,9 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 	if (!entropy || !logp || !nll || !correct || !top)
 		return RF_ENOMEM;
 	if (response && r->prompt_len < 0)
-		return rf_fail(
-			e, RF_EDATA,
-			"--loss response needs prompt_len, which the record lacks (rf-tokenize --prompt-key "
-			"writes it)");
+		return rf_fail(e, RF_EDATA,
+		               "--loss response needs prompt_len, which the record lacks (rf-tokenize "
+		               "--prompt-key writes it)");
 	if ((rc = rf_entropy_pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
 	for (int t = from < 1 ? 1 : from; t < r->T; t++) {

@@ -32,7 +32,7 @@ static bool would_be_inside(const char *path, const char *folder)
 {
 	char up[4096];
 
-	return rf_file_folder(up, path, NULL) == RF_OK && rf_file_inside(up, folder);
+	return rf_file_directory(up, path, NULL) == RF_OK && rf_file_inside(up, folder);
 }
 
 enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err *e)
@@ -46,10 +46,8 @@ enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err
 		return rf_fail(e, RF_EUSAGE,
 		               "--grad-out: %s exists and is not a regular file: use another name", path);
 	if (would_be_inside(path, run))
-		return rf_fail(
-			e, RF_EUSAGE,
-			"--grad-out: %s is inside the run %s: write it elsewhere",
-			path, run);
+		return rf_fail(e, RF_EUSAGE,
+		               "--grad-out: %s is inside the run %s: write it elsewhere", path, run);
 	return rf_file_can_write(path, false, e);
 }
 
@@ -75,7 +73,7 @@ static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)
 }
 
 enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char *weights,
-                               const volatile sig_atomic_t *stop, struct rf_err *e)
+                                const volatile sig_atomic_t *stop, struct rf_err *e)
 {
 	const struct rf_engine *g = t->engine;
 	const struct rf_params *p = g->model.params;
@@ -170,7 +168,7 @@ static enum rf_code read_file(const struct rf_train *t, const char *path, const 
 }
 
 enum rf_code rf_grad_file_check(const struct rf_train *t, const char *path, const char *weights,
-                               struct rf_err *e)
+                                struct rf_err *e)
 {
 	return read_file(t, path, weights, false, e);
 }

@@ -150,11 +150,9 @@ static enum rf_code computable(const struct rf_record *r, struct rf_err *e)
 		               o->k, MAX_K);
 	for (int i = 0; i < r->c; i++)
 		if (r->positions[i] < 0 || r->positions[i] > r->T - o->k)
-			return rf_fail(
-				e, RF_EDATA,
-				"the sequence of %d tokens has no room for the rollout at position %d with "
-				"its %d tokens",
-				r->T, r->positions[i], o->k);
+			return rf_fail(e, RF_EDATA,
+			               "the sequence of %d tokens has no room for the rollout at position "
+			               "%d with its %d tokens", r->T, r->positions[i], o->k);
 	return RF_OK;
 }
 

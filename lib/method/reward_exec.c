@@ -65,10 +65,9 @@ enum rf_code rf_reward_exec_start(struct rf_reward_exec **jp, const struct rf_re
 	*jp = NULL;
 	if (s->kind && (strlen(s->kind) > 64 || s->kind[strspn(s->kind, "abcdefghijklmnopqrstuvwxyz"
 	                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")]))
-		return rf_fail(
-			e, RF_EUSAGE,
-			"--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and '.'",
-			rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
+		return rf_fail(e, RF_EUSAGE,
+		               "--kind-name: '%s' is not a name of up to 64 letters, digits, '-', '_' and "
+		               "'.'", rf_quote(name, sizeof name, s->kind, strlen(s->kind)));
 	if (!(j = calloc(1, sizeof *j)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	j->s = *s;
@@ -203,7 +202,8 @@ static bool not_a_number(const char *line, size_t len)
 }
 
 /* Reads the first record's answer. */
-static enum rf_code judge_first(struct rf_reward_exec *j, const char *line, size_t len, struct rf_err *e)
+static enum rf_code read_first_answer(struct rf_reward_exec *j, const char *line, size_t len,
+                                      struct rf_err *e)
 {
 	struct rf_record *r = &j->first->r;
 	char shown[60], why[100];
@@ -287,7 +287,7 @@ static enum rf_code collect(struct rf_reward_exec *j, int other, uint64_t rest, 
 		if (!j->first)
 			return too_many(j, line, len, e);
 		j->heard = true;
-		if ((rc = judge_first(j, line, len, e)) == RF_OK)
+		if ((rc = read_first_answer(j, line, len, e)) == RF_OK)
 			rc = pass_on(j, true, e);
 	}
 	return rc;

@@ -1,10 +1,11 @@
 /* rollout.c -- continuations of a sequence at chosen positions (paper, eq. 6-7; rf-design(7), The tree).
  *
- * One pass over the text keeps the hidden states of rows s-1 .. s+k-1 of every position s.  Token 0 is drawn
- * from the first of them; the others are h_gt.  The rollouts of a group, which is all positions that the tree
- * has ready at once (tree.h; unless the sequence slides, all its positions, after the text), are decoded side
- * by side, one row each per step.  If they are only scored, all their rows are one more pass.  In device
- * memory the values of rollouts lie group by group, and within a group step by step. */
+ * One pass over the sequence keeps the hidden states of rows s-1 .. s+k-1 of every position s.  Token 0 is
+ * drawn from the first of them; the others are h_gt.  The rollouts of a group, which is all positions that
+ * the tree has ready at once (tree.h; unless the sequence slides, all its positions, after the whole
+ * sequence), are decoded side by side, one row each per step.  If they are only scored, all their rows are
+ * one more pass.  In device memory the values of rollouts lie group by group, and within a group step by
+ * step. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "device/arena.h"
 #include "method/rollout.h"
 
-void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
+void rf_rollout_options(struct rf_rollout_settings *s, struct rf_opt opts[RF_ROLLOUT_OPTS])
 {
 	const struct rf_opt table[] = {
 		{ "length", 'k', RF_OPT_INT, &s->k, 1, 65536, "tokens",
@@ -38,16 +39,21 @@ void rf_rollout_options(struct rf_rollouts *s, struct rf_opt opts[RF_ROLLOUT_OPT
 	RF_OPT_FILL(opts, table, RF_ROLLOUT_OPTS);
 }
 
-/* Device memory of the stage.  `kept`: hidden states of rows s-1 .. s+k-1 of every position, (c, k+1, d).  Of
- * each group, of c' positions, one after the other: token and logp (k, c' n), h_pred (k, c' n, d). */
+/* Device memory of the stage.
+ *
+ *     kept          (c, k+1, d): hidden states of rows s-1 .. s+k-1 of every position
+ *     token, logp   (k, c' n) of each group, of c' positions; the groups lie one after the other
+ *     h_pred        (k, c' n, d) of each group, likewise
+ *     first         (c', d): rows s-1 of the group's positions; if rollouts are scored (k+1, c' n, d): rows
+ *                   s-1, and behind them the rollouts' own rows
+ *     z             (c' n, N): logits */
 struct place {
-	rf_f32 kept, first, z, logp, h_pred;   /* first (c', d), or of rollouts that are scored (k + 1, c'
-	                                          n, d): rows s-1 .. ;  z (c' n, N) */
+	rf_f32 kept, first, z, logp, h_pred;
 	rf_i32 token, from, to, banned;
 	rf_f64 u;
 };
 
-static size_t place(const struct rf_rollouts *s, int c, int n, int k, void *base, struct place *p)
+static size_t place(const struct rf_rollout_settings *s, int c, int n, int k, void *base, struct place *p)
 {
 	struct rf_arena a = { base, 0 };
 	const struct rf_config *cfg = &s->engine->ckpt->cfg;
@@ -66,7 +72,8 @@ static size_t place(const struct rf_rollouts *s, int c, int n, int k, void *base
 	return a.used;
 }
 
-static void plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct rf_plan *p, size_t *extra)
+static void plan(const struct rf_rollout_settings *s, int T, int c, int n, int k, struct rf_plan *p,
+                 size_t *extra)
 {
 	struct place unused;
 
@@ -76,7 +83,7 @@ static void plan(const struct rf_rollouts *s, int T, int c, int n, int k, struct
 
 void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
 {
-	const struct rf_rollouts *s = stage;
+	const struct rf_rollout_settings *s = stage;
 	size_t c, n, k, d = (size_t)s->engine->ckpt->cfg.d;
 
 	if (!s->score) {
@@ -94,7 +101,7 @@ void rf_rollout_needs(const void *stage, struct rf_shape *shape, struct rf_deman
 /* A record at work.  Value j of rollout i at position p is at spot[p].at + j spot[p].step + i of token, logp
  * and (of d numbers) h_pred. */
 struct job {
-	const struct rf_rollouts *s;
+	const struct rf_rollout_settings *s;
 	const struct rf_record *r;
 	int n, k;
 	struct place at;
@@ -107,8 +114,8 @@ struct job {
 /* Positions whose rollouts are run side by side; first: where their values begin. */
 struct group { const int *position; int positions; size_t nb, first; };
 
-/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to kept[p
- * (k+1) + j]. */
+/* Hidden states of the rows of segment i that are wanted: row s-1+j of position p goes to
+ * kept[p (k+1) + j]. */
 static void collect(const struct job *job, int i, rf_f32 hidden)
 {
 	struct rf_engine *g = job->s->engine;
@@ -159,7 +166,7 @@ static void ban(const struct job *job)
 /* Draws k tokens at every position of a group, one step of its rollouts after the other. */
 static void draw(const struct job *job, const struct group *x)
 {
-	const struct rf_rollouts *s = job->s;
+	const struct rf_rollout_settings *s = job->s;
 	const struct place *at = &job->at;
 	struct rf_engine *g = s->engine;
 	const struct rf_config *c = &g->ckpt->cfg;
@@ -218,7 +225,7 @@ static void score(const struct job *job, const struct group *x)
 	       .target = token, .logp = rf_at(at->logp, x->first));
 }
 
-/* The text, and the rollouts of its positions as they are ready. */
+/* The pass over the sequence, and the rollouts of its positions as they are ready. */
 static void pass(const struct job *job)
 {
 	struct rf_tree *t = job->s->engine->tree;
@@ -246,7 +253,7 @@ static const char *blame(const struct job *job, char why[100])
 /* The device's results into the record's (c, n, k). */
 static enum rf_code fetch(const struct job *job, struct rf_record *r, struct rf_err *e)
 {
-	const struct rf_rollouts *s = job->s;
+	const struct rf_rollout_settings *s = job->s;
 	const struct place *at = &job->at;
 	struct rf_engine *g = s->engine;
 	size_t n = (size_t)job->n, kk = (size_t)job->k, nb = (size_t)r->c * n, d = (size_t)g->ckpt->cfg.d;
@@ -308,7 +315,8 @@ done:
 	return rc;
 }
 
-enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_record *r, struct rf_err *e)
+enum rf_code rf_rollout_check(const struct rf_rollout_settings *s, const struct rf_record *r,
+                              struct rf_err *e)
 {
 	int k = s->score ? r->rollout.k : s->k;
 	enum rf_code rc = rf_engine_check_record(s->engine, r, e);
@@ -322,7 +330,7 @@ enum rf_code rf_rollout_check(const struct rf_rollouts *s, const struct rf_recor
 	return rc;
 }
 
-enum rf_code rf_rollout_record(struct rf_rollouts *s, struct rf_record *r, struct rf_err *e)
+enum rf_code rf_rollout_record(struct rf_rollout_settings *s, struct rf_record *r, struct rf_err *e)
 {
 	struct rf_engine *g = s->engine;
 	struct job job = { .s = s, .r = r, .n = s->score ? r->rollout.n : s->n,

@@ -16,19 +16,19 @@ enum rf_select_mode { RF_SELECT_ENTROPY, RF_SELECT_UNIFORM, RF_SELECT_MAX, RF_SE
 #define RF_SELECT_WORDS "entropy|uniform|max|min"
 
 struct rf_select {
-	int chunks;      /* c */
-	int k;           /* rollout length, which must fit after a position */
+	int chunks;      /* chunks of a sequence (c), each with one position */
+	int k;           /* rollout length (k), which must fit after a position */
 	int smooth;      /* width of the moving average, an even one plus 1; 0: k */
 	double tau;
 	enum rf_select_mode mode;
-	int margin;      /* tokens at either end of a sequence that are never chosen */
+	int margin;      /* tokens at either end of a sequence (T) that are never chosen */
 	uint64_t seed;
 	int draw_step;   /* training step for the random numbers; -1: the model's (rf_draw_step) */
 	bool strict;     /* a record that is too short is an error */
 };
 #define RF_SELECT_DEFAULTS { .chunks = 8, .k = 5, .tau = 1, .margin = 20, .draw_step = -1 }
 
-/* --chunks, --length, --smooth, --tau, --mode, --margin, --seed, --draw-step, --strict */
+/* --chunks, -k (--length), --smooth, --tau, --mode, --margin, --seed, --draw-step, --strict */
 enum { RF_SELECT_OPTS = 10 };
 void rf_select_options(struct rf_select *s, struct rf_opt opts[RF_SELECT_OPTS]);
 

@@ -5,7 +5,7 @@
  *     2. The head computes the log-probabilities of the rows that the policy loss needs.  With the loss's
  *        derivatives these give the first gradients.
  *     3. The rollouts run backward.
- *     4. The segments of the text run backward, from the last to the first.  The next-token loss of a
+ *     4. The segments of the sequence run backward, from the last to the first.  The next-token loss of a
  *        segment's rows is computed, and its gradient added, when the segment's turn comes.
  * Logits are never stored whole: the head works on blocks of rows. */
 #include <math.h>
@@ -62,7 +62,8 @@ double rf_train_lr(const struct rf_train *t, int64_t step)
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Device memory in addition to the tree.  The policy's rows are step-major: row (j, b) predicts token j of
- * rollout b, so rows (0, b) are rows s-1 of the text and rows (j, b) the rollouts' rows j-1. */
+ * rollout b, so rows (0, b) are rows s-1 of the sequence and rows (j, b) the rollouts' rows
+ * j-1. */
 struct place {
 	rf_f32 z, dh;                 /* (HEAD_ROWS, N), (segment, d) */
 	rf_f32 coef, logp;            /* (max_len) */
@@ -127,7 +128,7 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, int n, struct rf_err *e)
+static enum rf_code reserve(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)
 {
 	/* nothing shrinks: what is not the tree's is laid out for the largest of each so far */
 	const struct rf_plan *old = &t->engine->plan;
@@ -137,7 +138,7 @@ static enum rf_code reserve(struct rf_train *t, struct rf_record *const *batch, 
 	size_t extra;
 
 	for (int i = 0; i < n; i++) {
-		const struct rf_record *r = batch[i];
+		const struct rf_record *r = mini[i];
 		T = r->T > T ? r->T : T;
 		if (!r->rollout.tokens || t->rl_coef == 0)
 			continue;
@@ -375,10 +376,9 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	if (rc != RF_OK)
 		return rc;
 	if (t->loss == RF_LOSS_RESPONSE && r->prompt_len < 0)
-		return rf_fail(
-			e, RF_EDATA,
-			"--loss response needs prompt_len, which the record lacks (rf-tokenize --prompt-key "
-			"writes it)");
+		return rf_fail(e, RF_EDATA,
+		               "--loss response needs prompt_len, which the record lacks (rf-tokenize "
+		               "--prompt-key writes it)");
 	if (!o->tokens || t->rl_coef == 0)
 		return RF_OK;
 	if (!o->logp)
@@ -389,10 +389,10 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	return RF_OK;
 }
 
-bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n)
+bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *mini, int n)
 {
 	for (int i = 0; i < n; i++) {
-		const struct rf_record *r = batch[i];
+		const struct rf_record *r = mini[i];
 
 		if (t->ntp_coef != 0 && ntp_count(t, r))
 			return true;
@@ -423,7 +423,7 @@ static void add_parts(struct rf_train_stats *st, const struct rf_reward *w, size
 	}
 }
 
-void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n,
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
                        struct rf_train_stats *st)
 {
 	uint64_t surprised = 0;
@@ -431,7 +431,7 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
 	                               .grad_norm = NAN };
 	for (int i = 0; i < n; i++) {
-		const struct rf_record *r = batch[i];
+		const struct rf_record *r = mini[i];
 		const struct rf_reward *w = &r->reward;
 		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
 		size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
@@ -454,14 +454,14 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch,
 }
 
 /* One pass over the mini-batch with these weights of the two losses. */
-static enum rf_code pass(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp,
+static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
                          struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	enum rf_code rc = RF_OK;
 
 	for (int i = 0; i < n && rc == RF_OK; i++) {
-		const struct rf_record *r = batch[i];
+		const struct rf_record *r = mini[i];
 		bool with = r->rollout.tokens && rl != 0;
 
 		j->r = r;
@@ -489,7 +489,7 @@ static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 }
 
 /* The two losses' gradients one after the other, to measure them apart; then their sum. */
-static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, int n, double rl, double ntp,
+static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
                           struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
@@ -501,11 +501,11 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 
 	g->dev.ops->zero(&g->dev, t->grad_ntp, total * 4);
 	j->meter = NULL; /* the second pass counts */
-	rc = pass(t, batch, n, rl, 0, j, e);
+	rc = pass(t, mini, n, rl, 0, j, e);
 	j->meter = t->meter;
 	m->g = t->grad_ntp;
 	if (rc == RF_OK)
-		rc = pass(t, batch, n, 0, ntp, j, e);
+		rc = pass(t, mini, n, 0, ntp, j, e);
 	m->g = grad_rl;
 	if (rc != RF_OK)
 		return rc;
@@ -518,7 +518,7 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *batch, in
 	return rf_dev_sync(&g->dev, e);
 }
 
-enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n,
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
@@ -534,7 +534,7 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batc
 		free(sorted);
 		return rc;
 	}
-	memcpy(sorted, batch, (size_t)n * sizeof *sorted);
+	memcpy(sorted, mini, (size_t)n * sizeof *sorted);
 	qsort(sorted, (size_t)n, sizeof *sorted, by_id);
 	rf_train_describe(t, sorted, n, st);
 	for (int i = 0; i < n; i++) {
@@ -593,10 +593,9 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	st->grad_norm = sqrt(sum);
 	st->lr = rf_train_lr(t, step);
 	if (!isfinite(st->grad_norm))
-		return rf_fail(
-			e, RF_ENUMERIC,
-			"the gradient is not finite: nothing was changed (try a smaller --lr, or --on-nan "
-			"skip)");
+		return rf_fail(e, RF_ENUMERIC,
+		               "the gradient is not finite: nothing was changed (try a smaller --lr, or "
+		               "--on-nan skip)");
 	scale = t->grad_clip / (st->grad_norm + 1e-6);
 	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
 		const struct rf_param *p = &table->p[i];

@@ -37,6 +37,7 @@ struct rf_train {
 	enum rf_schedule schedule;
 	int warmup, total_steps;
 	/* device memory */
+
 	/* log_gradients: the gradient of L_NTP, while the model's own buffer holds that of L_RL */
 	rf_f32 grad_ntp;
 	rf_f64 sum;                  /* the result of an rf_dot */
@@ -84,17 +85,17 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
 /* Computes the gradient of a mini-batch of n records into the model's gradient, which is cleared first.  The
  * records must have passed rf_train_check().  Fills *st, except for the figures of the step.  Errors:
  * RF_ENUMERIC: a log-probability is not finite. */
-enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *batch, int n,
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e);
 
 /* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
  * 0 or NaN. */
-void rf_train_describe(const struct rf_train *t, struct rf_record *const *batch, int n,
+void rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
                        struct rf_train_stats *st);
 
 /* Whether anything can be learned from the mini-batch: it has a token that counts in L_NTP and ntp_coef is
  * not 0, or it has an advantage other than 0 and rl_coef is not 0. */
-bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *batch, int n);
+bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *mini, int n);
 
 /* The learning rate of optimizer step `step`, counted from 0. */
 double rf_train_lr(const struct rf_train *t, int64_t step);

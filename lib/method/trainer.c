@@ -243,8 +243,8 @@ static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 static void forget(struct rf_trainer *t)
 {
 	for (int i = 0; i < t->count; i++) {
-		rf_record_free(t->batch[i]);
-		free(t->batch[i]);
+		rf_record_free(t->mini[i]);
+		free(t->mini[i]);
 	}
 	t->count = 0;
 	t->groups = t->spread_free = 0;
@@ -253,7 +253,7 @@ static void forget(struct rf_trainer *t)
 /* The figures of a mini-batch without a step: its losses are not among them. */
 static void nothing_computed(const struct rf_trainer *t, struct rf_train_stats *st)
 {
-	rf_train_describe(&t->train, t->batch, t->count, st);
+	rf_train_describe(&t->train, t->mini, t->count, st);
 	st->rl_tokens = st->ntp_tokens = 0;
 }
 
@@ -263,15 +263,15 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	double from = rf_now();
 	enum rf_code rc = RF_OK;
 
-	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->batch, t->count)) {
+	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->mini, t->count)) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
 		 * on, or a loop that waits for it would stand still */
 		nothing_computed(t, &st);
 		t->taught_nothing++;
 		for (int i = 0; i < t->count; i++)
-			rf_meter_done(t->train.meter, t->batch[i]->T);
+			rf_meter_done(t->train.meter, t->mini[i]->T);
 	} else {
-		rc = rf_train_gradient(&t->train, t->batch, t->count, &st, e);
+		rc = rf_train_gradient(&t->train, t->mini, t->count, &st, e);
 		if (rc == RF_OK && t->grad_in)
 			rc = rf_grad_file_add(&t->train, t->grad_in, t->run.at.weights, e);
 		if (rc == RF_OK && t->grad_out)
@@ -305,14 +305,14 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 
 	if (rc != RF_OK)
 		return rc;
-	if (t->count == t->capacity) {
-		int n = t->capacity ? 2 * t->capacity : 64;
-		struct rf_record **more = realloc(t->batch, (size_t)n * sizeof *more);
+	if (t->count == t->cap) {
+		int n = t->cap ? 2 * t->cap : 64;
+		struct rf_record **more = realloc(t->mini, (size_t)n * sizeof *more);
 
 		if (!more)
 			return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-		t->batch = more;
-		t->capacity = n;
+		t->mini = more;
+		t->cap = n;
 	}
 	if (!(copy = malloc(sizeof *copy)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
@@ -325,7 +325,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 		free(copy);
 		return rc;
 	}
-	t->batch[t->count++] = copy;
+	t->mini[t->count++] = copy;
 	t->records++;
 	if (t->mini_batch && t->count == t->mini_batch && !t->grad_out && !t->grad_in)
 		return step(t, e);
@@ -412,7 +412,7 @@ const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size
 void rf_trainer_close(struct rf_trainer *t)
 {
 	forget(t);
-	free(t->batch);
+	free(t->mini);
 	rf_buf_free(&t->lines);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);

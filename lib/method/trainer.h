@@ -39,8 +39,8 @@ struct rf_trainer {
 	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
 	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
-	struct rf_record **batch;    /* the records of the current mini-batch */
-	int count, capacity;
+	struct rf_record **mini;     /* the records of the current mini-batch */
+	int count, cap;
 	uint64_t records;            /* of the stream, so far */
 	int groups, spread_free;     /* of the mini-batch (advantage.h); rf-grpo counts them */
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */

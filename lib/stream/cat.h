@@ -16,7 +16,7 @@ enum rf_record_part { RF_PART_ALL, RF_PART_PROMPT, RF_PART_RESPONSE };
 
 struct rf_cat_options {
 	const char *range;    /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
-	enum rf_record_part part;    /* what is kept of each record */
+	enum rf_record_part part; /* what is kept of each record */
 	bool shuffle;
 	uint64_t seed;        /* of the shuffle */
 	int epoch;            /* number, from 0, of the seed's shuffled order; a repetition takes the next */

@@ -63,8 +63,8 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 		return rc;
 	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_jscan_check(s, n, &file, e)) != RF_OK)
 		rc = rf_blame(e, "%s", rf_lines_name(l));
-	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v)
-	    && rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
+	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v) &&
+	    rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
 		string_at(&model, "type", &v);
 	*name = 0;
 	if (rc == RF_OK && v.s) {

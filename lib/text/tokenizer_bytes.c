@@ -26,8 +26,8 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 	size_t need, bytes;
 
 	(void)t;
-	if (__builtin_add_overflow(*count, n, &need) || __builtin_add_overflow(need, 1, &need)
-	    || __builtin_mul_overflow(need, sizeof **ids, &bytes))
+	if (__builtin_add_overflow(*count, n, &need) || __builtin_add_overflow(need, 1, &need) ||
+	    __builtin_mul_overflow(need, sizeof **ids, &bytes))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (need > *cap) {
 		int32_t *p = realloc(*ids, bytes);

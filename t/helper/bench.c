@@ -250,7 +250,7 @@ static void step_once(int T, int n, double part[STAGES])
 {
 	struct rf_entropy entropy = { .engine = &reader };
 	struct rf_select select = RF_SELECT_DEFAULTS;
-	struct rf_rollouts rollouts = RF_ROLLOUTS_DEFAULTS;
+	struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
 	struct rf_advantage advantage = { 0 };
 	struct rf_train train = RF_TRAIN_DEFAULTS;
 	struct rf_train_stats st;

@@ -114,8 +114,8 @@ static void test_lines(void)
 	for (int i = 0; i < 5000 && good; i++) {
 		snprintf(text, sizeof text, "%d", i);
 		send_text(x, text);
-		good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK && !strcmp(line, text)
-		        && len == strlen(text) && !rf_exec_sending(x);
+		good &= rf_exec_receive(x, RF_EXEC_ALONE, &line, &len, &err) == RF_OK &&
+		        !strcmp(line, text) && len == strlen(text) && !rf_exec_sending(x);
 	}
 	ok(good, "5000 lines, one after the other");
 

@@ -577,8 +577,9 @@ static void test_rewards(void)
 	for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
 		make_rewarded(&w);
 		w.r.advantage = old;
-		bool good = rf_reward_record(&w.r, rf_reward_kind(kind[i].name), 0, 0, 0, NULL, &e) == RF_OK
-		            && !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
+		int code = rf_reward_kind(kind[i].name);
+		bool good = rf_reward_record(&w.r, code, 0, 0, 0, NULL, &e) == RF_OK &&
+		            !strcmp(w.r.reward.kind, kind[i].name) && w.r.reward.n == 2 && !w.r.advantage;
 		for (int g = 0; good && g < 4; g++) {
 			good &= near(w.r.reward.total[g], g % 2 ? kind[i].bad : kind[i].good, 1e-6);
 			good &= near(part(&w, "cosine")[g], g % 2 ? -1 : 1, 1e-6);
@@ -601,8 +602,8 @@ static void test_rewards(void)
 	   "reward: computed again it replaces the old");
 
 	const double given[4] = { 1, -2, 3e5, 0.5 }, bad[4] = { 1, 1e300, 0, 0 }, nan[4] = { 1, 1, 1, NAN };
-	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA
-	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
+	ok(rf_reward_record_given(&w.r, "mine", bad, &e) == RF_EDATA &&
+	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_EDATA && !strcmp(w.r.reward.kind, "binary"),
 	   "reward: a given total that is no finite float32 is an error");
 	part(&w, "edit")[0] = 42;
 	good = rf_reward_record_given(&w.r, "mine", given, &e) == RF_OK && !strcmp(w.r.reward.kind, "mine");
@@ -633,8 +634,8 @@ static void test_rewards(void)
 
 	make_rewarded(&w);
 	w.r.rollout.tokens = NULL;
-	ok(rf_reward_record(&w.r, rf_reward_kind("cosine"), 0, 0, 0, NULL, &e) == RF_OK && !w.r.reward.kind
-	   && rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
+	ok(rf_reward_record(&w.r, rf_reward_kind("cosine"), 0, 0, 0, NULL, &e) == RF_OK && !w.r.reward.kind &&
+	   rf_reward_record_given(&w.r, "mine", nan, &e) == RF_OK && !w.r.reward.kind,
 	   "reward: no rollouts, no reward, no error");
 	rf_record_free(&w.r);
 }

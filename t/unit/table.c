@@ -161,7 +161,7 @@ static struct rf_record *example(void)
 	return &r;
 }
 
-static const struct rf_words numbers = { NULL, 40 };
+static const struct rf_token_text numbers = { NULL, 40 };
 
 static void line(struct rf_buf *b, enum rf_row_kind rows, const char *names, struct rf_row *row, uint64_t at)
 {
@@ -184,9 +184,9 @@ static void test_rows(void)
 	struct rf_row row;
 
 	rf_row_of(&row, "x.rf", 3, rec);
-	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C
-	   && rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T
-	   && rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
+	ok(rf_row_count(rec, RF_ROWS_RECORD) == 1 && rf_row_count(rec, RF_ROWS_POSITION) == C &&
+	   rf_row_count(rec, RF_ROWS_ROLLOUT) == C * N && rf_row_count(rec, RF_ROWS_TOKEN) == T &&
+	   rf_row_count(rec, RF_ROWS_AUTO) == C * N, "rows of a record with rollouts");
 	line(&b, RF_ROWS_ROLLOUT, "file,record,id,position,s,t,entropy,nll,rollout,reward,reward_mean,logp",
 	     &row, 1);
 	ok(is(&b, "x.rf\t3\t18446744073709551615\t0\t2\t1\t1\t1\t1\t1\t0.75\t-2\n"), "a rollout's columns");
@@ -261,10 +261,10 @@ static void test_where(void)
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(rf_table_open(&t, &(struct rf_table_spec){ .where = bad[i] }, &e) == RF_EUSAGE,
 		   "where '%s' is refused: %s", bad[i], e.msg);
-	ok(rf_table_open(&t, &(struct rf_table_spec){ .sort = "source" }, &e) == RF_EUSAGE
-	   && rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE
-	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE
-	   && rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
+	ok(rf_table_open(&t, &(struct rf_table_spec){ .sort = "source" }, &e) == RF_EUSAGE &&
+	   rf_table_open(&t, &(struct rf_table_spec){ .sort = "-" }, &e) == RF_EUSAGE &&
+	   rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,,k" }, &e) == RF_EUSAGE &&
+	   rf_table_open(&t, &(struct rf_table_spec){ .columns = "id,bytes" }, &e) == RF_EUSAGE,
 	   "sort and columns that are not there");
 }
 

@@ -40,13 +40,14 @@ static void test_bytes(void)
 
 	ok(rf_tokenizer_bytes(&t, &err) == RF_OK, "the byte tokenizer opens");
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH64("bytes", 5, 0));
-	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 && rf_tokenizer_eos(t) == 1
-	   && !strcmp(rf_tokenizer_hash(t), hash), "its kind, vocabulary, end token and hash");
+	ok(!strcmp(rf_tokenizer_kind(t), "bytes") && rf_tokenizer_vocab(t) == 384 &&
+	   rf_tokenizer_eos(t) == 1 && !strcmp(rf_tokenizer_hash(t), hash),
+	   "its kind, vocabulary, end token and hash");
 	for (int i = 0; i < 256; i++)
 		all[i] = (char)i;
 	for (int i = 0; i < 3; i++)
-		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &count, &cap, &err) == RF_OK
-		       && count == 256u * (unsigned)(i + 1);
+		good = good && rf_tokenizer_encode(t, all, sizeof all, &ids, &count, &cap, &err) == RF_OK &&
+		       count == 256u * (unsigned)(i + 1);
 	for (size_t i = 0; i < count; i++)
 		good = good && ids[i] == (int32_t)(i % 256) + 3;
 	ok(good, "every byte is its value + 3, and ids are appended");
@@ -54,8 +55,8 @@ static void test_bytes(void)
 	       !memcmp(text, all, 256);
 	ok(good, "decoding what was encoded gives back every byte");
 	free(text);
-	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK
-	       && !strcmp(text, "<pad><eos><unk>x<extra_id_0><extra_id_124>") && n == strlen(text);
+	good = rf_tokenizer_decode(t, special, 6, &text, &n, &err) == RF_OK &&
+	       !strcmp(text, "<pad><eos><unk>x<extra_id_0><extra_id_124>") && n == strlen(text);
 	ok(good, "special tokens by their names");
 	free(text);
 	good = rf_tokenizer_decode(t, NULL, 0, &text, &n, &err) == RF_OK && n == 0;
@@ -231,17 +232,17 @@ static void test_values(void)
 		bool good = rf_jscan_check(buf, strlen(buf), &v, &err) == RF_OK;
 		good = good && rf_jscan_int(&v, &i) == numbers[s].is_int &&
 		       (!numbers[s].is_int || i == numbers[s].i);
-		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint
-		       && (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
+		good = good && rf_jscan_uint(&v, &u) == numbers[s].is_uint &&
+		       (!numbers[s].is_uint || u == strtoull(buf + (*buf == '-'), NULL, 10));
 		ok(good, "the number %s", numbers[s].in);
 	}
 	strcpy(buf, "[1.5,-2e-3,1e999,7,\"1\"]");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
-	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5
-	   && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == -2e-3
-	   && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x)
-	   && rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 7
-	   && rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
+	ok(rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 1.5 &&
+	   rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == -2e-3 &&
+	   rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) &&
+	   rf_jscan_next(&v, NULL, &each) && rf_jscan_real(&each, &x) && x == 7 &&
+	   rf_jscan_next(&v, NULL, &each) && !rf_jscan_real(&each, &x) && !rf_jscan_next(&v, NULL, &each),
 	   "a list's elements in order; infinity and strings are no numbers");
 	strcpy(buf, " { \"a\" : [ { \"a\" : 1 } ] , \"\\u0062\" : 2 , \"c\":3,\"c\":4} ");
 	rf_jscan_check(buf, strlen(buf), &v, &err);
@@ -319,8 +320,8 @@ static void test_lines(void)
 		big[m] = 'x';
 		big[m + 1] = '\n';
 		put_file("f", big, m + 2);
-		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before])
-		   && strstr(err.msg, "longer than 100000 bytes (raise --max-record)"),
+		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]) &&
+		   strstr(err.msg, "longer than 100000 bytes (raise --max-record)"),
 		   "a line of one byte more");
 		put_file("f", big, m + 1);
 		ok(!strcmp(lines_of("f", 100000, out), &"a|a|!65"[4 - 2 * before]),
