@@ -597,7 +597,7 @@ prompts() {
 		"$P/ckpt" positions.rf default
 	K=5 N=1 "$ROOT/pipelines/evaluate.sh" "$P/ckpt" positions.rf out
 	cmp default.rollouts.tsv out.rollouts.tsv
-	for script in corpus estimate numbers phase report same-words; do
+	for script in corpus estimate numbers timed report same-words; do
 		run -64 "$ROOT/pipelines/$script.sh"
 		[[ "$output" == *"usage: $script.sh "* ]]
 	done
