@@ -64,6 +64,7 @@ TRIPLET := $(or $(TRIPLET_$(CROSS)),$(error CROSS=$(CROSS): only arm64 is known)
 ROOT    := $(abspath build/$(CROSS)/root/usr)
 LIBS    := $(ROOT)/lib/$(TRIPLET)
 CC      := $(TRIPLET)-gcc -isystem $(ROOT)/include -L$(LIBS) -Wl,-rpath,$(LIBS)
+CXX     := $(TRIPLET)-g++ -isystem $(ROOT)/include
 AR      := $(TRIPLET)-ar
 CUDA    := no
 EMULATE := $(EMULATE_$(CROSS)) -L /usr/$(TRIPLET)
@@ -79,10 +80,12 @@ HARD  = -fPIE -fstack-protector-strong $(if $(SANITIZE)$(FUZZER),,-D_FORTIFY_SOU
 SAN_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SAN   = $(if $(SANITIZE)$(FUZZER),$(SAN_FLAGS)) $(if $(FUZZER),-fsanitize=fuzzer-no-link)
 ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
+CXX_ALL = -std=c++17 -D_DEFAULT_SOURCE -Ilib -Wall -Wextra $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which
 # would let the compiler reorder sums.
 KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd
-LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -ldnnl -lgomp -lpthread -ldl -lm
+LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -lpcre2-8 -lsentencepiece -lstdc++ -ldnnl -lgomp \
+         -lpthread -ldl -lm
 
 # The kernels are compiled once per level of the instruction set, and the device takes the highest that the
 # processor has.
@@ -124,7 +127,8 @@ UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard
 REPLAYS = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/fuzz/main.c,$(wildcard t/fuzz/*.c)))
 ONCE    = $(addprefix kernels/,gemm.c pool.c device_cpu.c device_check.c)
 KERNELS = $(filter-out $(ONCE),$(wildcard kernels/*.c))
-OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) $(ONCE)) \
+CC_FILES = $(wildcard lib/*/*.cc) # what a library in C++ is called through
+OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
 all: $(TOOLS) $(PLUGIN)
@@ -155,6 +159,9 @@ $(BUILD)/librf.a: $(OBJ)
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+$(BUILD)/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXX_ALL) -c -o $@ $<
 define isa_rule
 $(BUILD)/kernels/%.$(1).o: kernels/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
@@ -200,7 +207,7 @@ $(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/race.o
 	$(CXX) -o $@ $^ -ldl
 
 # Everything is built anew when the flags change.
-FLAGS := $(CC) $(ALL_CFLAGS) | $(KERNEL_CFLAGS) | $(LDLIBS) | $(ISAS)
+FLAGS := $(CC) $(ALL_CFLAGS) | $(CXX) $(CXX_ALL) | $(KERNEL_CFLAGS) | $(LDLIBS) | $(ISAS)
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -287,7 +294,7 @@ endif
 # New inputs go to build/fuzz/NAME, crashes beside them; the corpus of the repository is only read.
 FUZZ_TIME ?= 60
 fuzz:
-	@$(MAKE) --no-print-directory CC=clang FUZZER=1 units-fuzz
+	@$(MAKE) --no-print-directory CC=clang CXX=clang++ FUZZER=1 units-fuzz
 	@for f in $(notdir $(REPLAYS)); do \
 		mkdir -p build/fuzz/$$f; \
 		build/fuzz/t/fuzz/$$f -max_total_time=$(FUZZ_TIME) -print_final_stats=1 \
@@ -301,7 +308,7 @@ CLANG    := $(firstword $(foreach c,clang-14 clang,$(shell command -v $(c))))
 SOURCES   = $(wildcard lib/*/*.c kernels/*.c tools/*.c t/unit/*.c t/helper/*.c t/fuzz/*.c)
 QUIET     = $(filter-out lib/cli/% lib/io/child.c, \
             $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
-ROOMS     = $(wildcard lib/*/*.[ch] kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
+ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
 EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp)
 SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
@@ -309,7 +316,7 @@ SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$
 # stops by itself.
 SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2238
 # What people wrote; of the RESULTS, what programs printed is as it was printed.
-WRITTEN   = $(SOURCES) $(CU) $(EMULATOR) Makefile .ci/run \
+WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
             t/emu/gpu/*.h t/*.bats t/cross/*.bats t/*.bash t/helper/*.py t/helper/*.awk completion/* \
             $(addprefix pipelines/*.,sh mk awk gp py) man/* *.md t/README t/golden/*.md)
@@ -318,6 +325,7 @@ MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lin
 lint:
 	@$(CC) $(SYNTAX)
 	@$(if $(CLANG),$(CLANG) $(SYNTAX),echo "lint: no clang")
+	@$(CXX) $(CXX_ALL) -Werror -fsyntax-only $(CC_FILES)
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR), \
 		echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*

@@ -305,19 +305,21 @@ bad() {
 	done
 	echo '{"tokenizer_class":"LlamaTokenizer"}' >other/tokenizer_config.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other a.txt
-	said="tokenizers of the kind 'LlamaTokenizer' are not supported, only ByT5Tokenizer (bytes);"
-	said+=' rf-tokenize --format ids --vocab N takes ids made with another program'
+	said="it names the kind 'LlamaTokenizer', but there is no tokenizer.json or tokenizer.model"
+	said+=' next to it'
 	[ "$stderr" = "rf-tokenize: other/tokenizer_config.json: $said" ]
-	echo '{"model":{"type":"BPE"}}' >other/tokenizer.json
+	echo '{"model":{"type":"Unigram"}}' >other/tokenizer.json
 	run -78 --separate-stderr rf-tokenize --tokenizer other/tokenizer.json a.txt
-	[[ "$stderr" == *" of the kind 'BPE' "* ]]
+	said="tokenizers of the kind 'Unigram' are not supported, only BPE and SentencePiece;"
+	said+=' rf-tokenize --format ids --vocab N takes ids made with another program'
+	[ "$stderr" = "rf-tokenize: other/tokenizer.json: $said" ]
 	# ids need no more of it than its name and hash, and how many there are
 	echo '{"tokens":[1,39]}' >x.ids
 	cp "$G/delta/config.json" other
 	rf-tokenize -m other -o out.rf x.ids 2>err
 	hash=$(rf-dump --json out.rf | head -n 1 | jq -r .body.tokenizer.hash)
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -c '.body | .vocab, .tokenizer')" = \
-		$'40\n{"kind":"BPE","hash":"'"$hash"'"}' ]
+		$'40\n{"kind":"Unigram","hash":"'"$hash"'"}' ]
 	[ "$(rf-dump --json out.rf | head -n 1 | jq -r '.body.tokenizer.hash | length')" -eq 16 ]
 	rf-tokenize -m other --format ids <x.ids 2>err | rf-dump --json | sed '1d;$d' |
 		diff - <(rf-dump --json out.rf | sed '1d;$d')
@@ -326,12 +328,12 @@ bad() {
 	[[ "$output" == *"token ids need a vocabulary size: use --vocab, or "* ]]
 	rf-tokenize -m other --vocab 50 x.ids 2>err | rf-dump --json | head -n 1 | grep -q '"vocab":50'
 	: >sp/tokenizer.model
-	run -78 --separate-stderr rf-tokenize --tokenizer sp a.txt
-	[[ "$stderr" == *" of the kind 'SentencePiece' "* ]]
+	run -65 --separate-stderr rf-tokenize --tokenizer sp a.txt
+	[[ "$stderr" == "rf-tokenize: sp/tokenizer.model: not a SentencePiece model: "* ]]
 	run -78 rf-tokenize --tokenizer empty a.txt
 	[[ "$output" == *"; the byte tokenizer needs no files (rf-tokenize --bytes, rf-dump --tokenizer "* ]]
 	echo '{' >empty/tokenizer.json
-	run -78 rf-tokenize --tokenizer empty a.txt
+	run -65 rf-tokenize --tokenizer empty a.txt
 	run -66 rf-tokenize --tokenizer missing a.txt
 }
 
@@ -457,6 +459,7 @@ bad() {
 @test "rf-tokenize: the tokenizer's own files take precedence over a config that names another kind" {
 	cp -r "$G/delta" m
 	hash() { rf-dump m | sed -n 's/^tokenizer  *//p'; }
+	ids() { rf-tokenize "$@" a.txt | rf-dump --json | jq -c 'select(.seq == 1) | .body.tokens.data'; }
 	echo a >a.txt
 	[ -z "$(hash)" ]
 	echo '{"tokenizer_class":"LlamaTokenizer"}' >m/tokenizer_config.json
@@ -464,15 +467,76 @@ bad() {
 	echo '{"tokenizer_class":"ByT5Tokenizer"}' >m/tokenizer_config.json
 	[ "$(hash)" = 2d83aaba506794c4 ]
 	rf-tokenize -m m -o out.rf a.txt
-	echo '{"model":{"type":"BPE"}}' >m/tokenizer.json
-	[ "$(hash)" != 2d83aaba506794c4 ]
-	run -78 --separate-stderr rf-tokenize -m m a.txt
-	[[ "$stderr" == "rf-tokenize: m/tokenizer.json: tokenizers of the kind 'BPE' "* ]]
-	json=$(hash)
-	echo model >m/tokenizer.model
-	[ "$(hash)" != "$json" ]
-	run -78 --separate-stderr rf-tokenize -m m a.txt
-	[[ "$stderr" == "rf-tokenize: m/tokenizer.model: tokenizers of the kind 'SentencePiece' "* ]]
+	cp "$G/tokenizer/tokenizer.model" m
+	model=$(hash)
+	[ "$model" != 2d83aaba506794c4 ]
+	[ "$(ids -m m)" = "[264,13,2]" ]
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >m/tokenizer.json
+	[ "$(hash)" != "$model" ]
+	[ "$(ids -m m)" = "[64,198]" ]
+	[ "$(ids -m m/tokenizer.model)" = "[264,13,2]" ]
+}
+
+@test "tokenizers: ids and decoded texts equal those of the Rust library and of SentencePiece" {
+	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
+		unit tokenizer "$G/tokenizer/$kind.json.zst" "$G/tokenizer/$kind.expected.jsonl.zst"
+	done
+	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/expected.jsonl.zst"
+}
+
+@test "tokenizers: the end token is the one that tokenizer_config.json or special_tokens_map.json names" {
+	mkdir m
+	echo ab >a.txt
+	zstd -dcq "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
+	last() {
+		rf-tokenize -m m a.txt 2>/dev/null | rf-dump --json |
+			jq 'select(.type == "seq") | .body.tokens.data[-1]'
+	}
+	[ "$(last)" -eq 198 ]
+	echo '{"eos_token": "<|endoftext|>"}' >m/special_tokens_map.json
+	[ "$(last)" -eq 4000 ]
+	echo '{"tokenizer_class": "X", "eos_token": {"content": "<|im_end|>"}}' >m/tokenizer_config.json
+	[ "$(last)" -eq 4002 ]
+}
+
+@test "tokenizers: what is not supported exits 78 by its name, and what is malformed 65 with one line" {
+	zstd -dcq "$G/tokenizer/qwen2.json.zst" >good.json
+	echo ab >a.txt
+	# STATUS|PROGRAM OF JQ|WORDS
+	while IFS='|' read -r status program said; do
+		jq -c "${program//!/|}" good.json >bad.json
+		run -$status --separate-stderr rf-tokenize --tokenizer bad.json a.txt
+		[ "${#stderr_lines[@]}" -eq 1 ]
+		[[ "$stderr" == "rf-tokenize: bad.json: "*"$said"* ]] ||
+			{ echo "$program: $stderr"; return 1; }
+	done <<-'END'
+		78|.normalizer = {type: "BertNormalizer"}|the normalizer 'BertNormalizer' is not supported
+		78|.pre_tokenizer = {type: "UnicodeScripts"}|the pre-tokenizer 'UnicodeScripts' is not
+		78|.decoder = {type: "WordPiece"}|the decoder 'WordPiece' is not supported
+		78|.model.dropout = 0.1|'dropout' of the model is not supported
+		78|.model.type = "WordPiece"|of the kind 'WordPiece'
+		78|.pre_tokenizer.pretokenizers[0].pattern.Regex = "\\w+"|'\w' in a pattern is not
+		65|.pre_tokenizer.pretokenizers[0].pattern.Regex = "(a"|a pattern does not compile
+		65|.pre_tokenizer.pretokenizers[0].pattern.Regex = "[a"|a pattern has a '[' without its ']'
+		65|.model.merges[7] = ["q", "nothing"]|merge 7: 'q' and 'nothing': the second is no token
+		65|.model.merges[3] = "one"|merge 3: 'one' is not two tokens
+		65|.model.merges[3] = 5|merge 3: a merge is a number
+		65|.model.vocab.again = 0|the id 0 occurs twice
+		65|.model.vocab.far = 99999999|is outside 0 to
+		65|.model.vocab = []|'vocab' is a list, not an object
+		65|del(.model.vocab)|the key 'vocab' is missing
+		65|.added_tokens[1].id = 4000|the id 4000 of the added token
+		65|.added_tokens[1] = {content: "a", id: 3}|has the id 3, but
+		65|.added_tokens = 5|'added_tokens' is a number
+	END
+	head -c 5000 good.json >bad.json
+	run -65 --separate-stderr rf-tokenize --tokenizer bad.json a.txt
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	# a pattern that tries too much
+	jq '.pre_tokenizer.pretokenizers[0].pattern.Regex = "(a+a+)+[xy]"' good.json >slow.json
+	printf 'a%.0s' $(seq 3000) >a.txt
+	run -65 --separate-stderr timeout 60 rf-tokenize --tokenizer slow.json a.txt
+	[[ "$stderr" == *"a pattern of the tokenizer fails on the text: match limit exceeded"* ]]
 }
 
 @test "rf-tokenize: writes a record as soon as its line has arrived" {

@@ -15,7 +15,8 @@
 
 enum { MAX_FILE = 64 << 20 };
 
-static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes };
+static const struct rf_tokenizer_kind *const kinds[] = { &rf_tokenizer_kind_bytes, &rf_tokenizer_kind_json,
+                                                 &rf_tokenizer_kind_sentencepiece };
 
 static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokenizer_kind *kind,
                               const char *path, struct rf_err *e)
@@ -72,12 +73,12 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 		rf_quote(name, 80, s, n);
 	}
 	rf_lines_close(l);
-	if (rc == RF_EDATA)
-		e->code = rc = RF_EMODEL;
+	if (rc == RF_EDATA && e && !strcmp(rf_file_name(path), "tokenizer_config.json"))
+		e->code = rc = RF_EMODEL; /* a part of the checkpoint's description */
 	return rc;
 }
 
-const char *const rf_tokenizer_files[] = { "tokenizer.model", "tokenizer.json", "tokenizer_config.json",
+const char *const rf_tokenizer_files[] = { "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                                            NULL };
 
 /* The tokenizer's file of a checkpoint, or of the newest step of a run. */
@@ -178,8 +179,13 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 		               "%s: the file names no kind of tokenizer (neither tokenizer_class nor "
 		               "model.type)",
 		               rf_quote(q, sizeof q, file, strlen(file)));
+	if (!strcmp(rf_file_name(file), "tokenizer_config.json"))
+		return rf_fail(e, RF_EMODEL,
+		               "%s: it names the kind '%s', but there is no tokenizer.json or "
+		               "tokenizer.model next to it",
+		               rf_quote(q, sizeof q, file, strlen(file)), name);
 	return rf_fail(e, RF_EMODEL,
-	               "%s: tokenizers of the kind '%s' are not supported, only ByT5Tokenizer (bytes); "
+	               "%s: tokenizers of the kind '%s' are not supported, only BPE and SentencePiece; "
 	               "rf-tokenize --format ids --vocab N takes ids made with another program",
 	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }

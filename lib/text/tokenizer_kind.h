@@ -23,6 +23,7 @@ struct rf_tokenizer {
 	void *data;              /* private to the kind */
 };
 
-extern const struct rf_tokenizer_kind rf_tokenizer_kind_bytes;
+extern const struct rf_tokenizer_kind rf_tokenizer_kind_bytes, rf_tokenizer_kind_json,
+                                       rf_tokenizer_kind_sentencepiece;
 
 #endif

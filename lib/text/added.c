@@ -1,0 +1,120 @@
+/* added.c -- tokens are few, and most places begin none of them: the first byte says so. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/utf8.h"
+#include "text/added.h"
+
+void rf_added_free(struct rf_added *a)
+{
+	for (int i = 0; i < a->n; i++) {
+		free(a->t[i].text);
+		free(a->t[i].match);
+	}
+	free(a->t);
+	*a = (struct rf_added){ NULL, 0 };
+}
+
+/* White_Space, as \s of Rust's regular expressions. */
+static bool is_space(int32_t c)
+{
+	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+	       (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+	       c == 0x3000;
+}
+
+/* As \w of Rust's regular expressions: alphabetic, marks, decimal digits, connectors, joiners. */
+static bool is_word(int32_t c)
+{
+	switch (utf8proc_category(c)) {
+	case UTF8PROC_CATEGORY_LU:
+	case UTF8PROC_CATEGORY_LL:
+	case UTF8PROC_CATEGORY_LT:
+	case UTF8PROC_CATEGORY_LM:
+	case UTF8PROC_CATEGORY_LO:
+	case UTF8PROC_CATEGORY_NL:
+	case UTF8PROC_CATEGORY_MN:
+	case UTF8PROC_CATEGORY_MC:
+	case UTF8PROC_CATEGORY_ME:
+	case UTF8PROC_CATEGORY_ND:
+	case UTF8PROC_CATEGORY_PC: return true;
+	default: break;
+	}
+	return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+	       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
+
+/* The character that ends before s + at, of which *len is the length. */
+static int32_t character_before(const char *s, size_t at, size_t *len)
+{
+	int32_t c = -1;
+
+	for (*len = 1; *len < 4 && *len < at && ((unsigned char)s[at - *len] & 0xC0) == 0x80;)
+		++*len;
+	rf_utf8_next(s + at - *len, *len, &c);
+	return c;
+}
+
+static bool alone(const char *s, size_t n, size_t from, size_t end)
+{
+	size_t len;
+	int32_t c;
+
+	if (from && is_word(character_before(s, from, &len)))
+		return false;
+	if (end == n)
+		return true;
+	rf_utf8_next(s + end, n - end, &c);
+	return !is_word(c);
+}
+
+static const struct rf_added_token *longest_at(const struct rf_added *a, bool normalized, const char *s,
+                                               size_t n)
+{
+	const struct rf_added_token *best = NULL;
+
+	for (int i = 0; i < a->n; i++) {
+		const struct rf_added_token *t = &a->t[i];
+
+		if (t->normalized == normalized && t->match_n && t->match_n <= n && t->match[0] == s[0] &&
+		    (!best || t->match_n > best->match_n) && !memcmp(t->match, s, t->match_n))
+			best = t;
+	}
+	return best;
+}
+
+const struct rf_added_token *rf_added_find(const struct rf_added *a, bool normalized, const char *s, size_t n,
+                                           size_t *scan, size_t done, size_t *from, size_t *end)
+{
+	bool begins[256] = { false };
+	bool any = false;
+
+	for (int i = 0; i < a->n; i++)
+		if (a->t[i].normalized == normalized && a->t[i].match_n)
+			any = begins[(unsigned char)a->t[i].match[0]] = true;
+	for (size_t i = *scan; any && i < n; i++) {
+		const struct rf_added_token *t;
+		int32_t c;
+		size_t len;
+
+		if (!begins[(unsigned char)s[i]] || !(t = longest_at(a, normalized, s + i, n - i)))
+			continue;
+		*from = i;
+		*scan = *end = i + t->match_n;
+		if (t->single_word && !alone(s, n, *from, *end)) {
+			i = *end - 1;
+			continue;
+		}
+		while (t->lstrip && *from > done && is_space(character_before(s, *from, &len)))
+			*from -= len;
+		if (*from < done)
+			*from = done;
+		while (t->rstrip && *end < n && (len = rf_utf8_next(s + *end, n - *end, &c), is_space(c)))
+			*end += len;
+		return t;
+	}
+	*scan = n;
+	return NULL;
+}

@@ -1,0 +1,31 @@
+/* normal.h -- the normalizers of tokenizer.json: from a text to the text that is divided into pieces. */
+#ifndef RF_NORMAL_H
+#define RF_NORMAL_H
+
+#include "base/buf.h"
+#include "io/jscan.h"
+#include "text/pattern.h"
+
+struct rf_normal;
+
+/* Reads "normalizer", whose value may be null.  Supported: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip,
+ * Prepend, Replace.  Errors: RF_EMODEL: another one, by its name; RF_EDATA: it is malformed. */
+enum rf_code rf_normal_read(struct rf_normal **n, const struct rf_jvalue *json, struct rf_err *e);
+void rf_normal_free(struct rf_normal *n);
+
+/* Appends the normalized form of a piece of valid UTF-8 to out.  *head: how many bytes of the piece, and then
+ * of the result, stem from the first character of the document.  Errors: RF_EDATA: a pattern fails;
+ * RF_ENOMEM. */
+enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *w, const char *s, size_t len,
+                             struct rf_buf *out, size_t *head, struct rf_err *e);
+
+/* A pattern object {"String": ..} or {"Regex": ..}; and the text of a string in JSON, malloc'd. */
+enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e);
+enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
+                            struct rf_err *e);
+/* Replaces each match in s by `with`. */
+enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s,
+                                size_t n, const char *with, size_t with_n, struct rf_buf *out,
+                                struct rf_err *e);
+
+#endif

@@ -1,0 +1,475 @@
+/* pieces.c -- each pre-tokenizer divides what the one before it left, so that a piece goes down the list
+ * before the next is cut off. */
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "text/normal.h"
+#include "text/pieces.h"
+
+enum kind { SPLIT, DIGITS, METASPACE, BYTE_LEVEL };
+enum behavior { REMOVED, ISOLATED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS };
+enum scheme { ALWAYS, FIRST, NEVER };
+enum { STEPS = 16 };
+
+struct step {
+	enum kind kind;
+	enum behavior behavior;       /* of SPLIT */
+	bool invert;
+	struct rf_pattern *pattern;   /* of SPLIT; of BYTE_LEVEL, where it divides, GPT-2's */
+	bool individual;              /* of DIGITS */
+	enum scheme scheme;           /* of METASPACE */
+	bool split;
+	char *mark;                   /* what stands for a blank */
+	size_t mark_n;
+	bool prefix_space;            /* of BYTE_LEVEL */
+};
+
+struct rf_pieces { struct step step[STEPS]; int n; };
+
+/* A part of the text: one that matched, or one between two that did. */
+struct part { size_t from, end; bool match; };
+struct parts { struct part *p; size_t n, cap; };
+struct rf_pieces_work { struct parts parts[STEPS]; struct rf_buf text[STEPS]; };
+
+struct walk {
+	const struct rf_pieces *p;
+	struct rf_pieces_work *w;
+	struct rf_pattern_work *pw;
+	enum rf_code (*each)(void *to, const char *piece, size_t n, struct rf_err *e);
+	void *to;
+};
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static bool flag(const struct rf_jvalue *object, const char *key, bool otherwise)
+{
+	struct rf_jvalue v;
+
+	return rf_jscan_get(object, key, &v, NULL) == RF_OK && (*v.s == 't' || *v.s == 'f') ? *v.s == 't'
+	                                                                                  : otherwise;
+}
+
+/* The index of a string among words; otherwise, if the key is not there. */
+static enum rf_code word(const struct rf_jvalue *object, const char *key, const char *const *words,
+                         int otherwise, int *i, struct rf_err *e)
+{
+	struct rf_jvalue v;
+	char q[40];
+
+	*i = otherwise;
+	if (rf_jscan_get(object, key, &v, NULL) != RF_OK || *v.s == 'n')
+		return RF_OK;
+	for (*i = 0; words[*i]; ++*i)
+		if (rf_jscan_is_string(&v) && rf_jscan_equals(&v, words[*i]))
+			return RF_OK;
+	return rf_fail(e, RF_EMODEL, "'%s': %s is not supported", key, rf_quote(q, sizeof q, v.s, v.n));
+}
+
+static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
+{
+	static const char *const words[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+	                                     "Contiguous", NULL };
+	struct rf_jvalue v;
+	enum rf_code rc;
+	int i;
+
+	if ((rc = rf_jscan_get(json, "pattern", &v, e)) != RF_OK ||
+	    (rc = rf_pattern_read(&s->pattern, &v, e)) != RF_OK ||
+	    (rc = word(json, "behavior", words, REMOVED, &i, e)) != RF_OK)
+		return rc;
+	s->behavior = (enum behavior)i;
+	s->invert = flag(json, "invert", false);
+	return RF_OK;
+}
+
+static enum rf_code read_metaspace(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
+{
+	static const char *const words[] = { "always", "first", "never", NULL };
+	enum rf_code rc = rf_string_read(json, "replacement", &s->mark, &s->mark_n, e);
+	int i;
+
+	if (rc != RF_OK)
+		return rc;
+	/* files of before 2023 have a flag in the place of the scheme */
+	rc = word(json, "prepend_scheme", words, flag(json, "add_prefix_space", true) ? ALWAYS : NEVER, &i,
+	          e);
+	s->scheme = (enum scheme)i;
+	s->split = flag(json, "split", true);
+	return rc;
+}
+
+static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json, struct rf_err *e)
+{
+	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+	                           "\\s+(?!\\S)|\\s+";
+
+	s->prefix_space = flag(json, "add_prefix_space", true);
+	return flag(json, "use_regex", true) ? rf_pattern_new(&s->pattern, gpt2, sizeof gpt2 - 1, false, e)
+	                                     : RF_OK;
+}
+
+static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json, int depth, struct rf_err *e)
+{
+	static const char *const words[] = { "Split", "Digits", "Metaspace", "ByteLevel", NULL };
+	struct rf_jvalue v, list;
+	struct step *s = &p->step[p->n];
+	enum rf_code rc;
+	char *name, q[40];
+	size_t len;
+	int kind = 0;
+
+	if (!rf_jscan_is_object(json))
+		return rf_fail(e, RF_EDATA, "a pre-tokenizer is %s, not an object", rf_jscan_kind(json));
+	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
+		return rc;
+	if (!strcmp(name, "Sequence")) {
+		free(name);
+		if (depth > 8)
+			return rf_fail(e, RF_EDATA, "pre-tokenizers are nested too deep");
+		if ((rc = rf_jscan_get(json, "pretokenizers", &list, e)) != RF_OK)
+			return rc;
+		if (!rf_jscan_is_list(&list))
+			return rf_fail(e, RF_EDATA, "'pretokenizers' is %s, not a list",
+			               rf_jscan_kind(&list));
+		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
+			rc = read_step(p, &v, depth + 1, e);
+		return rc;
+	}
+	while (words[kind] && strcmp(name, words[kind]))
+		kind++;
+	if (!words[kind])
+		rc = rf_fail(e, RF_EMODEL, "the pre-tokenizer '%s' is not supported",
+		             rf_quote(q, sizeof q, name, len));
+	else if (rf_pieces_byte_level(p))
+		rc = rf_fail(e, RF_EMODEL, "the pre-tokenizer '%s' after ByteLevel is not supported",
+		             words[kind]);
+	else if (p->n == STEPS)
+		rc = rf_fail(e, RF_EMODEL, "more than %d pre-tokenizers are not supported", STEPS);
+	free(name);
+	if (rc != RF_OK)
+		return rc;
+	p->n++;
+	s->kind = (enum kind)kind;
+	if (s->kind == SPLIT)
+		return read_split(s, json, e);
+	if (s->kind == METASPACE)
+		return read_metaspace(s, json, e);
+	if (s->kind == BYTE_LEVEL)
+		return read_byte_level(s, json, e);
+	s->individual = flag(json, "individual_digits", false);
+	return RF_OK;
+}
+
+enum rf_code rf_pieces_read(struct rf_pieces **out, const struct rf_jvalue *json, struct rf_err *e)
+{
+	struct rf_pieces *p = calloc(1, sizeof *p);
+	enum rf_code rc = RF_OK;
+
+	*out = p;
+	if (!p)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (json->s && *json->s != 'n')
+		rc = read_step(p, json, 0, e);
+	if (rc != RF_OK) {
+		rf_pieces_free(p);
+		*out = NULL;
+	}
+	return rc;
+}
+
+void rf_pieces_free(struct rf_pieces *p)
+{
+	for (int i = 0; p && i < STEPS; i++) {
+		rf_pattern_free(p->step[i].pattern);
+		free(p->step[i].mark);
+	}
+	free(p);
+}
+
+bool rf_pieces_byte_level(const struct rf_pieces *p)
+{
+	return p->n && p->step[p->n - 1].kind == BYTE_LEVEL;
+}
+
+struct rf_pieces_work *rf_pieces_work_new(const struct rf_pieces *p)
+{
+	(void)p;
+	return calloc(1, sizeof(struct rf_pieces_work));
+}
+
+void rf_pieces_work_free(struct rf_pieces_work *w)
+{
+	for (int i = 0; w && i < STEPS; i++) {
+		free(w->parts[i].p);
+		rf_buf_free(&w->text[i]);
+	}
+	free(w);
+}
+
+/* ---- dividing ------------------------------------------------------------------------------ */
+
+static enum rf_code add(struct parts *a, size_t from, size_t end, bool match, struct rf_err *e)
+{
+	if (a->n == a->cap) {
+		size_t cap = 2 * a->cap + 64;
+		struct part *p = realloc(a->p, cap * sizeof *p);
+
+		if (!p)
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		a->p = p;
+		a->cap = cap;
+	}
+	a->p[a->n++] = (struct part){ from, end, match };
+	return RF_OK;
+}
+
+/* The matches of a pattern and what lies between them. */
+static enum rf_code matches(const struct step *s, struct rf_pattern_work *pw, const char *text, size_t n,
+                            struct parts *a, struct rf_err *e)
+{
+	size_t done = 0, from = 0, at, end;
+	enum rf_code rc = RF_OK;
+	bool found;
+
+	a->n = 0;
+	while (from <= n && rc == RF_OK) {
+		if ((rc = rf_pattern_find(s->pattern, pw, text, n, from, &found, &at, &end, e)) != RF_OK ||
+		    !found)
+			break;
+		if (at > done)
+			rc = add(a, done, at, false, e);
+		if (rc == RF_OK)
+			rc = add(a, at, end, true, e);
+		done = end;
+		if (end > at) {
+			from = end;
+		} else {
+			int32_t c;
+
+			from = end + (end < n ? rf_utf8_next(text + end, n - end, &c) : 1);
+		}
+	}
+	return rc == RF_OK && done < n ? add(a, done, n, false, e) : rc;
+}
+
+/* A decimal digit or another number: as Rust's char::is_numeric(). */
+static enum rf_code digits(const struct step *s, const char *text, size_t n, struct parts *a,
+                           struct rf_err *e)
+{
+	size_t from = 0;
+	bool before = false;
+	enum rf_code rc = RF_OK;
+	int32_t c;
+
+	a->n = 0;
+	for (size_t i = 0, len; i < n && rc == RF_OK; i += len) {
+		len = rf_utf8_next(text + i, n - i, &c);
+		utf8proc_category_t of = utf8proc_category(c);
+		bool is = of == UTF8PROC_CATEGORY_ND || of == UTF8PROC_CATEGORY_NL ||
+		          of == UTF8PROC_CATEGORY_NO;
+
+		if (i > from && (is != before || (is && s->individual))) {
+			rc = add(a, from, i, before, e);
+			from = i;
+		}
+		before = is;
+	}
+	return rc == RF_OK && n > from ? add(a, from, n, before, e) : rc;
+}
+
+/* Joins neighbours as the behavior says; ends are moved, and parts that are left out become empty. */
+static void join(enum behavior behavior, bool invert, struct parts *a)
+{
+	size_t k = 0;
+	bool previous = false;
+
+	for (size_t i = 0; i < a->n && invert; i++)
+		a->p[i].match = !a->p[i].match;
+	switch (behavior) {
+	case ISOLATED:
+		return;
+	case REMOVED:
+		for (size_t i = 0; i < a->n; i++)
+			if (!a->p[i].match)
+				a->p[k++] = a->p[i];
+		break;
+	case CONTIGUOUS:
+	case MERGED_WITH_PREVIOUS:
+		for (size_t i = 0; i < a->n; i++) {
+			bool match = a->p[i].match;
+			bool joins = behavior == CONTIGUOUS ? match == previous : match && !previous;
+
+			if (joins && k)
+				a->p[k - 1].end = a->p[i].end;
+			else
+				a->p[k++] = a->p[i];
+			previous = match;
+		}
+		break;
+	case MERGED_WITH_NEXT: /* the same from the end */
+		k = a->n;
+		for (size_t i = a->n; i-- > 0;) {
+			bool match = a->p[i].match;
+
+			if (match && !previous && k < a->n)
+				a->p[k].from = a->p[i].from;
+			else
+				a->p[--k] = a->p[i];
+			previous = match;
+		}
+		memmove(a->p, a->p + k, (a->n - k) * sizeof *a->p);
+		k = a->n - k;
+		break;
+	}
+	a->n = k;
+}
+
+/* Of a head of so many bytes, what lies at and after `from`. */
+static size_t rest(size_t head, size_t from) { return head > from ? head - from : 0; }
+
+static enum rf_code down(const struct walk *t, int i, const char *s, size_t n, size_t head, struct rf_err *e);
+
+static enum rf_code each_part(const struct walk *t, int i, const char *s, const struct parts *a, size_t head,
+                              struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	for (size_t k = 0; k < a->n && rc == RF_OK; k++)
+		if (a->p[k].end > a->p[k].from)
+			rc = down(t, i + 1, s + a->p[k].from, a->p[k].end - a->p[k].from,
+			          rest(head, a->p[k].from), e);
+	return rc;
+}
+
+/* Isolated matches need no list: this is the way of all byte-level models, so it is the fast one. */
+static enum rf_code isolated(const struct walk *t, int i, const char *s, size_t n, size_t head,
+                             struct rf_err *e)
+{
+	size_t done = 0, from = 0, at, end;
+	enum rf_code rc = RF_OK;
+	bool found;
+
+	while (from <= n && rc == RF_OK) {
+		rc = rf_pattern_find(t->p->step[i].pattern, t->pw, s, n, from, &found, &at, &end, e);
+		if (rc != RF_OK || !found)
+			break;
+		if (at > done)
+			rc = down(t, i + 1, s + done, at - done, rest(head, done), e);
+		if (end > at && rc == RF_OK)
+			rc = down(t, i + 1, s + at, end - at, rest(head, at), e);
+		done = end;
+		if (end > at) {
+			from = end;
+		} else {
+			int32_t c;
+
+			from = end + (end < n ? rf_utf8_next(s + end, n - end, &c) : 1);
+		}
+	}
+	return rc == RF_OK && done < n ? down(t, i + 1, s + done, n - done, rest(head, done), e) : rc;
+}
+
+static bool begins_with(const char *s, size_t n, const char *with, size_t len)
+{
+	return n >= len && !memcmp(s, with, len);
+}
+
+static enum rf_code metaspace(const struct walk *t, int i, const char *s, size_t n, size_t head,
+                              struct rf_err *e)
+{
+	const struct step *step = &t->p->step[i];
+	struct rf_buf *to = &t->w->text[i];
+	struct parts *a = &t->w->parts[i];
+	const size_t m = step->mark_n;
+	size_t from = 0, marks = 0;
+	enum rf_code rc = RF_OK;
+
+	to->n = 0;
+	for (size_t k = 0; k < n && k < head; k++) /* blanks of the head become marks, too */
+		marks += s[k] == ' ';
+	if ((step->scheme == ALWAYS || (step->scheme == FIRST && head)) && n && *s != ' ' &&
+	    !begins_with(s, n, step->mark, m)) {
+		rf_buf_add(to, step->mark, m);
+		head += head ? m : 0;
+	}
+	head += marks * m - marks;
+	for (size_t k = 0, len; k < n; k += len) {
+		const char *blank = memchr(s + k, ' ', n - k);
+
+		len = blank ? (size_t)(blank - (s + k)) : n - k;
+		rf_buf_add(to, s + k, len);
+		if (blank) {
+			rf_buf_add(to, step->mark, m);
+			len++;
+		}
+	}
+	if (to->failed)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	s = (const char *)to->p, n = to->n;
+	if (!step->split)
+		return down(t, i + 1, s, n, head, e);
+	a->n = 0;
+	for (size_t k = 0; k + m <= n && m && rc == RF_OK;) { /* each mark begins a piece */
+		if (memcmp(s + k, step->mark, m)) {
+			k++;
+			continue;
+		}
+		if (k > from)
+			rc = add(a, from, k, false, e);
+		from = k;
+		k += m;
+		/* a mark before a mark is a piece of its own */
+	}
+	if (rc == RF_OK && n > from)
+		rc = add(a, from, n, false, e);
+	return rc == RF_OK ? each_part(t, i, s, a, head, e) : rc;
+}
+
+static enum rf_code down(const struct walk *t, int i, const char *s, size_t n, size_t head, struct rf_err *e)
+{
+	const struct step *step = &t->p->step[i];
+	struct parts *a = &t->w->parts[i];
+	struct rf_buf *to = &t->w->text[i];
+	enum rf_code rc;
+
+	if (i == t->p->n)
+		return n ? t->each(t->to, s, n, e) : RF_OK;
+	switch (step->kind) {
+	case METASPACE: return metaspace(t, i, s, n, head, e);
+	case DIGITS:
+		if ((rc = digits(step, s, n, a, e)) != RF_OK)
+			return rc;
+		break;
+	case BYTE_LEVEL:
+		if (step->prefix_space && n && *s != ' ') {
+			to->n = 0;
+			rf_buf_add(to, " ", 1);
+			rf_buf_add(to, s, n);
+			if (to->failed)
+				return rf_fail(e, RF_ENOMEM, "out of memory");
+			s = (const char *)to->p, n = to->n;
+		}
+		return step->pattern ? isolated(t, i, s, n, head, e) : down(t, i + 1, s, n, head, e);
+	case SPLIT:
+		if (step->behavior == ISOLATED)
+			return isolated(t, i, s, n, head, e);
+		if ((rc = matches(step, t->pw, s, n, a, e)) != RF_OK)
+			return rc;
+		join(step->behavior, step->invert, a);
+		break;
+	}
+	return each_part(t, i, s, a, head, e);
+}
+
+enum rf_code rf_pieces_divide(const struct rf_pieces *p, struct rf_pieces_work *w, struct rf_pattern_work *pw,
+                              const char *s, size_t n, size_t head,
+                              enum rf_code (*each)(void *to, const char *piece, size_t n, struct rf_err *e),
+                              void *to, struct rf_err *e)
+{
+	const struct walk t = { p, w, pw, each, to };
+
+	return down(&t, 0, s, n, head, e);
+}

@@ -1,0 +1,90 @@
+// sentencepiece.cc -- the one file in C++: nothing is thrown out of it.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <sentencepiece_processor.h>
+
+#include "text/sentencepiece.h"
+
+namespace {
+struct processor : rf_sentencepiece {
+	sentencepiece::SentencePieceProcessor sp;
+};
+
+const sentencepiece::SentencePieceProcessor &of(const rf_sentencepiece *p)
+{
+	return static_cast<const processor *>(p)->sp;
+}
+}
+
+rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size)
+{
+	processor *p = nullptr;
+
+	*why = 0;
+	try {
+		p = new processor;
+		p->sp.SetEncodeExtraOptions(""); // no <s>, whatever the model says
+		const sentencepiece::util::Status status = p->sp.Load(path);
+		if (status.ok() && p->sp.GetPieceSize() > 0) {
+			p->vocab = p->sp.GetPieceSize();
+			p->bos = p->sp.bos_id();
+			p->eos = p->sp.eos_id();
+			return p;
+		}
+		std::snprintf(why, size, "%s",
+		              status.ok() ? "it has no pieces" : "libsentencepiece cannot read it");
+	} catch (const std::bad_alloc &) {
+	} catch (...) {
+		std::snprintf(why, size, "libsentencepiece cannot read it");
+	}
+	delete p;
+	return nullptr;
+}
+
+void rf_sentencepiece_close(rf_sentencepiece *p)
+{
+	delete static_cast<processor *>(p);
+}
+
+int32_t *rf_sentencepiece_encode(const rf_sentencepiece *p, const char *text, size_t n, size_t *count)
+{
+	try {
+		std::vector<int> ids;
+
+		if (!of(p).Encode(absl::string_view(text, n), &ids).ok())
+			return nullptr;
+		int32_t *out = static_cast<int32_t *>(std::malloc((ids.size() + 1) * sizeof(int32_t)));
+		for (size_t i = 0; out && i < ids.size(); i++)
+			out[i] = ids[i];
+		*count = ids.size();
+		return out;
+	} catch (...) {
+		return nullptr;
+	}
+}
+
+char *rf_sentencepiece_decode(const rf_sentencepiece *p, const int32_t *ids, size_t count, size_t *n)
+{
+	try {
+		std::string text;
+
+		if (!of(p).Decode(std::vector<int>(ids, ids + count), &text).ok())
+			return nullptr;
+		char *out = static_cast<char *>(std::malloc(text.size() + 1));
+		if (out)
+			std::memcpy(out, text.c_str(), text.size() + 1);
+		*n = text.size();
+		return out;
+	} catch (...) {
+		return nullptr;
+	}
+}
+
+const char *rf_sentencepiece_control(const rf_sentencepiece *p, int32_t id)
+{
+	return of(p).IsControl(id) ? of(p).IdToPiece(id).c_str() : nullptr;
+}

@@ -1,0 +1,32 @@
+/* sentencepiece.h -- the part of libsentencepiece, a library in C++, that a tokenizer needs. */
+#ifndef RF_SENTENCEPIECE_H
+#define RF_SENTENCEPIECE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rf_sentencepiece { int vocab, bos, eos; }; /* bos, eos: -1: there is none */
+
+/* Reads a tokenizer.model.  NULL: why (size bytes) says why not; "" for too little memory. */
+struct rf_sentencepiece *rf_sentencepiece_open(const char *path, char *why, size_t size);
+void rf_sentencepiece_close(struct rf_sentencepiece *sp);
+
+/* The ids of n bytes of text, malloc'd; *count may be 0.  NULL: too little memory.  Several threads may call
+ * these two at a time. */
+int32_t *rf_sentencepiece_encode(const struct rf_sentencepiece *sp, const char *text, size_t n,
+                                 size_t *count);
+/* The text of ids below vocab, malloc'd, with a NUL behind its *n bytes; pieces that stand for no text, such
+ * as <s>, are left out.  NULL: too little memory. */
+char *rf_sentencepiece_decode(const struct rf_sentencepiece *sp, const int32_t *ids, size_t count, size_t *n);
+/* The name of a piece that stands for no text, else NULL. */
+const char *rf_sentencepiece_control(const struct rf_sentencepiece *sp, int32_t id);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

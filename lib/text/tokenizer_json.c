@@ -1,0 +1,767 @@
+/* tokenizer_json.c -- tokenizer.json, the format of the Rust library `tokenizers`, as far as it is BPE.
+ *
+ * A text goes through added tokens (added.h), a normalizer (normal.h), pre-tokenizers (pieces.h) and the
+ * merges of BPE (bpe.h); ids come back through decoders.  Each part of the file is read by the module that
+ * does its work, and what one does not know it refuses by name.
+ *
+ * The file is read by cursors (jscan.h): the tree that jansson builds of the 450,000 strings of a vocabulary
+ * of 151,000 takes 0.4 s. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "io/file.h"
+#include "io/jscan.h"
+#include "io/lines.h"
+#include "text/added.h"
+#include "text/bpe.h"
+#include "text/normal.h"
+#include "text/pieces.h"
+#include "text/tokenizer_kind.h"
+
+enum { MAX_FILE = 64 << 20, DECODERS = 8, TEMPLATE = 8 };
+enum decoder { BYTE_LEVEL, METASPACE, REPLACE, BYTE_FALLBACK, FUSE, STRIP };
+
+struct decode_step {
+	enum decoder kind;
+	struct rf_pattern *pattern;
+	char *text;                /* of REPLACE, STRIP and METASPACE */
+	size_t n;
+	bool drops_first;          /* of METASPACE: the marks of the first token */
+	int start, stop;           /* of STRIP: so many at the start, and at the end */
+};
+
+/* Scratch memory of one call. */
+struct work {
+	struct work *next;
+	struct rf_bpe_work *bpe;
+	struct rf_pieces_work *pieces;
+	struct rf_pattern_work *pattern;
+	struct rf_buf valid, normal;
+};
+
+struct json {
+	struct rf_bpe *bpe;
+	struct rf_added added;
+	struct rf_normal *normal;
+	struct rf_pieces *pieces;
+	struct decode_step decode[DECODERS];
+	int decoders;
+	pthread_mutex_t lock;      /* of free_work */
+	struct work *free_work;
+};
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static bool is_null(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
+
+static bool flag(const struct rf_jvalue *object, const char *key)
+{
+	struct rf_jvalue v;
+
+	return rf_jscan_get(object, key, &v, NULL) == RF_OK && *v.s == 't';
+}
+
+/* The value of a key that may be missing, which is as null is. */
+static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
+{
+	if (rf_jscan_get(object, key, v, NULL) != RF_OK)
+		v->s = NULL, v->n = 0;
+}
+
+static enum rf_code object_at(const struct rf_jvalue *file, const char *key, struct rf_jvalue *v,
+                              struct rf_err *e)
+{
+	enum rf_code rc = rf_jscan_get(file, key, v, e);
+
+	return rc != RF_OK || rf_jscan_is_object(v)
+	               ? rc
+	               : rf_fail(e, RF_EDATA, "'%s' is %s, not an object", key, rf_jscan_kind(v));
+}
+
+/* Texts lose their escapes where they stand, so nothing that lies around them can be read afterwards. */
+static enum rf_code read_vocab(struct json *j, const struct rf_jvalue *vocab, struct rf_err *e)
+{
+	struct rf_jvalue key, v = { NULL, 0 };
+	enum rf_code rc = RF_OK;
+
+	while (rc == RF_OK && rf_jscan_next(vocab, &key, &v)) {
+		struct rf_jvalue text = key;
+		int64_t id;
+		size_t n;
+		const char *s;
+
+		if (!rf_jscan_int(&v, &id))
+			return rf_fail(e, RF_EDATA, "the vocabulary has %s in the place of an id",
+			               rf_jscan_kind(&v));
+		s = rf_jscan_text(&text, &n);
+		rc = rf_bpe_token(j->bpe, s, n, id, e);
+	}
+	return rc;
+}
+
+/* "left right", or ["left", "right"]. */
+static enum rf_code read_merge(struct json *j, struct rf_jvalue v, struct rf_err *e)
+{
+	struct rf_jvalue a = { NULL, 0 }, b, more;
+	char *left, *right, q[60];
+	size_t n, m;
+
+	if (rf_jscan_is_string(&v)) {
+		left = rf_jscan_text(&v, &n);
+		right = memchr(left, ' ', n);
+		if (!right || memchr(right + 1, ' ', n - (size_t)(right + 1 - left)))
+			return rf_fail(e, RF_EDATA, "'%s' is not two tokens with a blank between them",
+			               rf_quote(q, sizeof q, left, n));
+		m = n - (size_t)(right + 1 - left);
+		n = (size_t)(right++ - left);
+		return rf_bpe_merge(j->bpe, left, n, right, m, e);
+	}
+	if (!rf_jscan_is_list(&v) || !rf_jscan_next(&v, NULL, &a) || (b = a, !rf_jscan_next(&v, NULL, &b)) ||
+	    (more = b, rf_jscan_next(&v, NULL, &more)) || !rf_jscan_is_string(&a) || !rf_jscan_is_string(&b))
+		return rf_fail(e, RF_EDATA, "a merge is %s, not two strings", rf_jscan_kind(&v));
+	left = rf_jscan_text(&a, &n);
+	right = rf_jscan_text(&b, &m);
+	return rf_bpe_merge(j->bpe, left, n, right, m, e);
+}
+
+static enum rf_code read_merges(struct json *j, const struct rf_jvalue *merges, struct rf_err *e)
+{
+	struct rf_jvalue v = { NULL, 0 };
+	enum rf_code rc = RF_OK;
+
+	for (int i = 0; rc == RF_OK && rf_jscan_next(merges, NULL, &v); i++)
+		if ((rc = read_merge(j, v, e)) != RF_OK)
+			rf_blame(e, "merge %d", i);
+	return rc;
+}
+
+static enum rf_code read_model(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
+{
+	static const char *const absent[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix" };
+	struct rf_bpe_options o = { .byte_level = rf_pieces_byte_level(j->pieces), .unk = -1 };
+	struct rf_jvalue model, vocab, merges, v;
+	enum rf_code rc;
+	char *unk = NULL, q[40];
+	size_t n = 0;
+
+	if ((rc = object_at(file, "model", &model, e)) != RF_OK ||
+	    (rc = object_at(&model, "vocab", &vocab, e)) != RF_OK ||
+	    (rc = rf_jscan_get(&model, "merges", &merges, e)) != RF_OK)
+		return rc;
+	if (!rf_jscan_is_list(&merges))
+		return rf_fail(e, RF_EDATA, "'merges' is %s, not a list", rf_jscan_kind(&merges));
+	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+		maybe(&model, absent[i], &v);
+		if (!is_null(&v) && !(rf_jscan_is_string(&v) && rf_jscan_equals(&v, "")))
+			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", absent[i]);
+	}
+	o.fuse_unk = flag(&model, "fuse_unk");
+	o.byte_fallback = flag(&model, "byte_fallback");
+	o.ignore_merges = flag(&model, "ignore_merges");
+	maybe(&model, "unk_token", &v);
+	if (!is_null(&v) && (rc = rf_string_read(&model, "unk_token", &unk, &n, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_bpe_new(&j->bpe, o.byte_level, e)) == RF_OK && (rc = read_vocab(j, &vocab, e)) == RF_OK)
+		rc = read_merges(j, &merges, e);
+	if (rc == RF_OK && unk && (o.unk = rf_bpe_id(j->bpe, unk, n)) < 0)
+		rc = rf_fail(e, RF_EDATA, "the unk_token '%s' is no token of the vocabulary",
+		             rf_quote(q, sizeof q, unk, n));
+	free(unk);
+	return rc == RF_OK ? rf_bpe_ready(j->bpe, &o, e) : rc;
+}
+
+static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_added_token *t = realloc(j->added.t, (size_t)(j->added.n + 1) * sizeof *t);
+	struct rf_jvalue id;
+	struct rf_buf normal = { 0 };
+	struct rf_pattern_work *w;
+	size_t head = 0;
+	int64_t number;
+	enum rf_code rc;
+	char q[60];
+	int known;
+
+	if (!t)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	j->added.t = t;
+	t += j->added.n++;
+	*t = (struct rf_added_token){ .id = -1 };
+	if (!rf_jscan_is_object(v))
+		return rf_fail(e, RF_EDATA, "an added token is %s, not an object", rf_jscan_kind(v));
+	if ((rc = rf_string_read(v, "content", &t->text, &t->n, e)) != RF_OK ||
+	    (rc = rf_jscan_get(v, "id", &id, e)) != RF_OK)
+		return rc;
+	rf_quote(q, sizeof q, t->text, t->n);
+	if (!rf_jscan_int(&id, &number) || number < 0 || number >= RF_BPE_TOKENS)
+		return rf_fail(e, RF_EDATA, "the id of the added token '%s' is no number from 0 to %d", q,
+		               RF_BPE_TOKENS - 1);
+	t->id = (int)number;
+	known = rf_bpe_id(j->bpe, t->text, t->n);
+	if (known >= 0 && known != t->id)
+		return rf_fail(e, RF_EDATA, "the added token '%s' has the id %d, but %d in the vocabulary", q,
+		               t->id, known);
+	for (int i = 0; i < j->added.n - 1; i++)
+		if (j->added.t[i].id == t->id)
+			return rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", t->id,
+			               q);
+	t->single_word = flag(v, "single_word");
+	t->lstrip = flag(v, "lstrip");
+	t->rstrip = flag(v, "rstrip");
+	t->normalized = flag(v, "normalized");
+	t->special = flag(v, "special");
+	if (!(w = rf_pattern_work_new()))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if (t->normalized)
+		rc = rf_normal_apply(j->normal, w, t->text, t->n, &normal, &head, e);
+	else
+		rf_buf_add(&normal, t->text, t->n);
+	rf_pattern_work_free(w);
+	t->match = (char *)normal.p;
+	t->match_n = normal.n;
+	return rc == RF_OK && normal.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rc;
+}
+
+static enum rf_code read_added(struct json *j, const struct rf_jvalue *list, struct rf_err *e)
+{
+	struct rf_jvalue v = { NULL, 0 };
+	enum rf_code rc = RF_OK;
+
+	if (is_null(list))
+		return RF_OK;
+	if (!rf_jscan_is_list(list))
+		return rf_fail(e, RF_EDATA, "'added_tokens' is %s, not a list", rf_jscan_kind(list));
+	while (rc == RF_OK && rf_jscan_next(list, NULL, &v))
+		rc = read_added_token(j, &v, e);
+	return rc;
+}
+
+static enum rf_code read_decoder(struct json *j, const struct rf_jvalue *json, int depth, struct rf_err *e)
+{
+	static const char *const words[] = {"ByteLevel", "Metaspace", "Replace", "ByteFallback",
+	                                    "Fuse",      "Strip",     NULL};
+	struct decode_step *s = &j->decode[j->decoders];
+	struct rf_jvalue v, list;
+	enum rf_code rc;
+	char *name, q[40];
+	size_t len;
+	int64_t number;
+	int kind = 0;
+
+	if (!rf_jscan_is_object(json))
+		return rf_fail(e, RF_EDATA, "a decoder is %s, not an object", rf_jscan_kind(json));
+	if ((rc = rf_string_read(json, "type", &name, &len, e)) != RF_OK)
+		return rc;
+	if (!strcmp(name, "Sequence")) {
+		free(name);
+		if (depth > 8)
+			return rf_fail(e, RF_EDATA, "decoders are nested too deep");
+		if ((rc = rf_jscan_get(json, "decoders", &list, e)) != RF_OK)
+			return rc;
+		if (!rf_jscan_is_list(&list))
+			return rf_fail(e, RF_EDATA, "'decoders' is %s, not a list", rf_jscan_kind(&list));
+		for (v.s = NULL; rc == RF_OK && rf_jscan_next(&list, NULL, &v);)
+			rc = read_decoder(j, &v, depth + 1, e);
+		return rc;
+	}
+	while (words[kind] && strcmp(name, words[kind]))
+		kind++;
+	if (!words[kind])
+		rc = rf_fail(e, RF_EMODEL, "the decoder '%s' is not supported",
+		             rf_quote(q, sizeof q, name, len));
+	else if (j->decoders == DECODERS)
+		rc = rf_fail(e, RF_EMODEL, "more than %d decoders are not supported", DECODERS);
+	free(name);
+	if (rc != RF_OK)
+		return rc;
+	j->decoders++;
+	s->kind = (enum decoder)kind;
+	switch (s->kind) {
+	case REPLACE:
+		if ((rc = rf_jscan_get(json, "pattern", &v, e)) == RF_OK)
+			rc = rf_pattern_read(&s->pattern, &v, e);
+		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
+	case STRIP:
+		if ((rc = rf_jscan_get(json, "start", &v, e)) == RF_OK && rf_jscan_int(&v, &number) &&
+		    number >= 0)
+			s->start = number < 1000 ? (int)number : 1000;
+		if (rc == RF_OK && (rc = rf_jscan_get(json, "stop", &v, e)) == RF_OK &&
+		    rf_jscan_int(&v, &number) && number >= 0)
+			s->stop = number < 1000 ? (int)number : 1000;
+		return rc == RF_OK ? rf_string_read(json, "content", &s->text, &s->n, e) : rc;
+	case METASPACE:
+		maybe(json, "prepend_scheme", &v);
+		s->drops_first = is_null(&v) ? !(rf_jscan_get(json, "add_prefix_space", &v, NULL) == RF_OK &&
+		                                 *v.s == 'f')
+		                             : !rf_jscan_equals(&v, "never");
+		return rf_string_read(json, "replacement", &s->text, &s->n, e);
+	default: return RF_OK;
+	}
+}
+
+static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
+{
+	struct rf_jvalue v, added;
+	enum rf_code rc;
+
+	if (!rf_jscan_is_object(file))
+		return rf_fail(e, RF_EDATA, "the file is %s, not an object", rf_jscan_kind(file));
+	maybe(file, "normalizer", &v);
+	if ((rc = rf_normal_read(&j->normal, &v, e)) != RF_OK)
+		return rc;
+	maybe(file, "pre_tokenizer", &v);
+	if ((rc = rf_pieces_read(&j->pieces, &v, e)) != RF_OK)
+		return rc;
+	maybe(file, "decoder", &v);
+	if (!is_null(&v) && (rc = read_decoder(j, &v, 0, e)) != RF_OK)
+		return rc;
+	maybe(file, "added_tokens", &added);
+	return (rc = read_model(j, file, e)) == RF_OK ? read_added(j, &added, e) : rc;
+}
+
+static int id_of(const struct json *j, const char *text, size_t n)
+{
+	for (int i = 0; i < j->added.n; i++)
+		if (j->added.t[i].n == n && !memcmp(j->added.t[i].text, text, n))
+			return j->added.t[i].id;
+	return rf_bpe_id(j->bpe, text, n);
+}
+
+/* The end token that a file next to the tokenizer names: a string, or an object with "content".  -1: none. */
+static int end_token(const struct json *j, const char *path, const char *name)
+{
+	char file[4096], *s, *text = NULL;
+	struct rf_jvalue all, v;
+	struct rf_lines *l;
+	size_t n;
+	int id = -1;
+
+	if (snprintf(file, sizeof file, "%.*s%s", (int)(rf_file_name(path) - path), path, name) >=
+	            (int)sizeof file ||
+	    rf_lines_open(&l, file, MAX_FILE, NULL) != RF_OK)
+		return -1;
+	if (rf_lines_rest(l, &s, &n, NULL) == RF_OK && rf_jscan_check(s, n, &all, NULL) == RF_OK &&
+	    rf_jscan_is_object(&all) && rf_jscan_get(&all, "eos_token", &v, NULL) == RF_OK) {
+		if (rf_jscan_is_object(&v))
+			rf_string_read(&v, "content", &text, &n, NULL);
+		else if (rf_jscan_is_string(&v))
+			rf_string_read(&all, "eos_token", &text, &n, NULL);
+		if (text)
+			id = id_of(j, text, n);
+	}
+	free(text);
+	rf_lines_close(l);
+	return id;
+}
+
+static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct rf_err *e)
+{
+	struct json *j = calloc(1, sizeof *j);
+	struct rf_jvalue file;
+	struct rf_lines *l;
+	enum rf_code rc;
+	char *s;
+	size_t n;
+
+	if (!(t->data = j))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	pthread_mutex_init(&j->lock, NULL);
+	if ((rc = rf_file_hash_file(path, t->hash, e)) != RF_OK ||
+	    (rc = rf_lines_open(&l, path, MAX_FILE, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK) {
+		if ((rc = rf_jscan_check(s, n, &file, e)) == RF_OK)
+			rc = read_file(j, &file, e);
+		if (rc != RF_OK)
+			rf_blame(e, "%s", path);
+	}
+	rf_lines_close(l);
+	if (rc != RF_OK)
+		return rc;
+	t->vocab = rf_bpe_size(j->bpe);
+	for (int i = 0; i < j->added.n; i++)
+		if (j->added.t[i].id >= t->vocab)
+			t->vocab = j->added.t[i].id + 1;
+	if ((t->eos = end_token(j, path, "tokenizer_config.json")) < 0)
+		t->eos = end_token(j, path, "special_tokens_map.json");
+	return RF_OK;
+}
+
+/* ---- encoding ------------------------------------------------------------------------------ */
+
+static void free_work(struct work *w)
+{
+	if (!w)
+		return;
+	rf_bpe_work_free(w->bpe);
+	rf_pieces_work_free(w->pieces);
+	rf_pattern_work_free(w->pattern);
+	rf_buf_free(&w->valid);
+	rf_buf_free(&w->normal);
+	free(w);
+}
+
+/* Scratch memory that nobody uses, or new one. */
+static struct work *take_work(struct json *j)
+{
+	struct work *w;
+
+	pthread_mutex_lock(&j->lock);
+	if ((w = j->free_work))
+		j->free_work = w->next;
+	pthread_mutex_unlock(&j->lock);
+	if (w)
+		return w;
+	if (!(w = calloc(1, sizeof *w)))
+		return NULL;
+	w->bpe = rf_bpe_work_new();
+	w->pieces = rf_pieces_work_new(j->pieces);
+	w->pattern = rf_pattern_work_new();
+	if (w->bpe && w->pieces && w->pattern)
+		return w;
+	free_work(w);
+	return NULL;
+}
+
+static void give_work(struct json *j, struct work *w)
+{
+	pthread_mutex_lock(&j->lock);
+	w->next = j->free_work;
+	j->free_work = w;
+	pthread_mutex_unlock(&j->lock);
+}
+
+struct call { struct json *j; struct work *w; struct rf_id_list ids; };
+
+static enum rf_code encode_piece(void *to, const char *piece, size_t n, struct rf_err *e)
+{
+	struct call *c = to;
+
+	return rf_bpe_encode(c->j->bpe, c->w->bpe, piece, n, &c->ids, e);
+}
+
+/* A normalized text: its added tokens, and what lies between them. */
+static enum rf_code encode_normal(struct call *c, const char *s, size_t n, size_t head, struct rf_err *e)
+{
+	size_t scan = 0, done = 0, from, end;
+	const struct rf_added_token *t;
+	enum rf_code rc = RF_OK;
+
+	while (rc == RF_OK && (t = rf_added_find(&c->j->added, true, s, n, &scan, done, &from, &end))) {
+		if (from > done)
+			rc = rf_pieces_divide(c->j->pieces, c->w->pieces, c->w->pattern, s + done,
+			                      from - done, head > done ? head - done : 0, encode_piece, c, e);
+		if (rc == RF_OK)
+			rc = rf_id_list_add(&c->ids, &(int32_t){ t->id }, 1, e);
+		done = end;
+	}
+	if (rc == RF_OK && done < n)
+		rc = rf_pieces_divide(c->j->pieces, c->w->pieces, c->w->pattern, s + done, n - done,
+		                      head > done ? head - done : 0, encode_piece, c, e);
+	return rc;
+}
+
+static enum rf_code encode_between(struct call *c, const char *s, size_t n, bool at_start, struct rf_err *e)
+{
+	enum rf_code rc;
+	size_t head = 0;
+	int32_t first;
+
+	if (!n)
+		return RF_OK;
+	if (at_start)
+		head = rf_utf8_next(s, n, &first);
+	c->w->normal.n = 0;
+	rc = rf_normal_apply(c->j->normal, c->w->pattern, s, n, &c->w->normal, &head, e);
+	return rc == RF_OK ? encode_normal(c, (char *)c->w->normal.p, c->w->normal.n, head, e) : rc;
+}
+
+static enum rf_code encode_text(struct call *c, const char *s, size_t n, struct rf_err *e)
+{
+	size_t scan = 0, done = 0, from, end;
+	const struct rf_added_token *t;
+	enum rf_code rc = RF_OK;
+
+	while (rc == RF_OK && (t = rf_added_find(&c->j->added, false, s, n, &scan, done, &from, &end))) {
+		if ((rc = encode_between(c, s + done, from - done, !done, e)) == RF_OK)
+			rc = rf_id_list_add(&c->ids, &(int32_t){ t->id }, 1, e);
+		done = end;
+	}
+	return rc == RF_OK ? encode_between(c, s + done, n - done, !done, e) : rc;
+}
+
+/* Bytes that are no character become U+FFFD. */
+static enum rf_code make_valid(struct rf_buf *to, const char **s, size_t *n, struct rf_err *e)
+{
+	int32_t c;
+
+	if (rf_utf8(*s, *n))
+		return RF_OK;
+	to->n = 0;
+	for (size_t i = 0, len; i < *n; i += len) {
+		len = rf_utf8_next(*s + i, *n - i, &c);
+		rf_buf_add(to, c < 0 ? "\xEF\xBF\xBD" : *s + i, c < 0 ? 3 : len);
+	}
+	if (to->failed)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	*s = (char *)to->p;
+	*n = to->n;
+	return RF_OK;
+}
+
+static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
+                                size_t *count, size_t *cap, struct rf_err *e)
+{
+	struct json *j = t->data;
+	struct call c = { j, take_work(j), { *ids, *count, *cap } };
+	enum rf_code rc;
+
+	if (!c.w)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = make_valid(&c.w->valid, &text, &n, e)) == RF_OK)
+		rc = encode_text(&c, text, n, e);
+	give_work(j, c.w);
+	*ids = c.ids.p;
+	*cap = c.ids.cap;
+	if (rc == RF_OK)
+		*count = c.ids.n;
+	return rc;
+}
+
+/* ---- decoding ------------------------------------------------------------------------------ */
+
+/* The tokens of a text, on the way to be one: piece i ends at end[i]. */
+struct tokens { struct rf_buf text; size_t *end, n; };
+
+static const char *piece(const struct tokens *t, size_t i, size_t *n)
+{
+	size_t from = i ? t->end[i - 1] : 0;
+
+	*n = t->end[i] - from;
+	return (const char *)t->text.p + from;
+}
+
+static void byte_level(const struct tokens *from, struct tokens *to, char *room)
+{
+	struct rf_buf bytes = { 0 };
+	int32_t c;
+	size_t n;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const char *s = piece(from, i, &n);
+
+		rf_buf_add(&bytes, room, rf_bpe_bytes(s, n, room));
+	}
+	for (size_t i = 0, len; i < bytes.n; i += len) {
+		len = rf_utf8_next(bytes.p + i, bytes.n - i, &c);
+		rf_buf_add(&to->text, c < 0 ? (const void *)"\xEF\xBF\xBD" : bytes.p + i, c < 0 ? 3 : len);
+	}
+	to->text.failed |= bytes.failed;
+	rf_buf_free(&bytes);
+	to->end[0] = to->text.n;
+	to->n = 1;
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                                : c >= 'a' && c <= 'f'     ? c - 'a' + 10
+	                                                           : -1;
+}
+
+/* The byte of "<0xE2>"; -1: it is another token. */
+static int fallback(const char *s, size_t n)
+{
+	if (n != 6 || memcmp(s, "<0x", 3) || s[5] != '>' || hex(s[3]) < 0 || hex(s[4]) < 0)
+		return -1;
+	return hex(s[3]) << 4 | hex(s[4]);
+}
+
+static void end_run(struct tokens *to, struct rf_buf *run)
+{
+	if (!run->n)
+		return;
+	if (rf_utf8(run->p, run->n))
+		rf_buf_add(&to->text, run->p, run->n);
+	else
+		for (size_t i = 0; i < run->n; i++)
+			rf_buf_add(&to->text, "\xEF\xBF\xBD", 3);
+	run->n = 0;
+	to->end[to->n++] = to->text.n;
+}
+
+static void byte_fallback(const struct tokens *from, struct tokens *to)
+{
+	struct rf_buf run = { 0 };
+	size_t n;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const char *s = piece(from, i, &n);
+		int byte = fallback(s, n);
+
+		if (byte >= 0) {
+			rf_buf_add(&run, &(char){ (char)byte }, 1);
+			continue;
+		}
+		end_run(to, &run);
+		rf_buf_add(&to->text, s, n);
+		to->end[to->n++] = to->text.n;
+	}
+	end_run(to, &run);
+	to->text.failed |= run.failed;
+	rf_buf_free(&run);
+}
+
+static void strip(const struct decode_step *d, const char *s, size_t n, struct rf_buf *to)
+{
+	for (int i = 0; i < d->start && d->n && n >= d->n && !memcmp(s, d->text, d->n); i++)
+		s += d->n, n -= d->n;
+	for (int i = 0; i < d->stop && d->n && n >= d->n && !memcmp(s + n - d->n, d->text, d->n); i++)
+		n -= d->n;
+	rf_buf_add(to, s, n);
+}
+
+static void metaspace(const struct decode_step *d, const char *s, size_t n, bool first, struct rf_buf *to)
+{
+	for (size_t i = 0; i < n;) {
+		if (d->n && n - i >= d->n && !memcmp(s + i, d->text, d->n)) {
+			rf_buf_add(to, " ", !(first && d->drops_first));
+			i += d->n;
+		} else {
+			rf_buf_add(to, s + i++, 1);
+		}
+	}
+}
+
+static enum rf_code decode_step(const struct decode_step *d, struct work *w, const struct tokens *from,
+                                struct tokens *to, char *room, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+	size_t n;
+
+	to->text.n = to->n = 0;
+	if (d->kind == BYTE_LEVEL) {
+		byte_level(from, to, room);
+		return RF_OK;
+	}
+	if (d->kind == BYTE_FALLBACK) {
+		byte_fallback(from, to);
+		return RF_OK;
+	}
+	if (d->kind == FUSE) {
+		rf_buf_add(&to->text, from->text.p, from->text.n);
+		to->end[to->n++] = to->text.n;
+		return RF_OK;
+	}
+	for (size_t i = 0; i < from->n && rc == RF_OK; i++) {
+		const char *s = piece(from, i, &n);
+
+		if (d->kind == REPLACE)
+			rc = rf_pattern_replace(d->pattern, w->pattern, s, n, d->text, d->n, &to->text, e);
+		else if (d->kind == STRIP)
+			strip(d, s, n, &to->text);
+		else
+			metaspace(d, s, n, !i, &to->text);
+		to->end[to->n++] = to->text.n;
+	}
+	return rc;
+}
+
+/* The text of each id; between them a blank where there is no decoder. */
+static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
+                              struct tokens *to, size_t *longest, struct rf_err *e)
+{
+	const struct json *j = t->data;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *s = NULL;
+		size_t n = 0;
+
+		if (ids[i] < 0 || ids[i] >= t->vocab)
+			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
+			               t->vocab);
+		for (int k = 0; k < j->added.n && !s; k++)
+			if (j->added.t[k].id == ids[i])
+				s = j->added.t[k].text, n = j->added.t[k].n;
+		if (!s && !(s = rf_bpe_text(j->bpe, ids[i], &n)))
+			continue; /* a hole between ids, as the reference has it */
+		if (to->n && !j->decoders)
+			rf_buf_add(&to->text, " ", 1);
+		rf_buf_add(&to->text, s, n);
+		*longest = n > *longest ? n : *longest;
+		to->end[to->n++] = to->text.n;
+	}
+	return RF_OK;
+}
+
+static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                size_t *n, struct rf_err *e)
+{
+	struct json *j = t->data;
+	struct work *w = take_work(j);
+	struct tokens a = { 0 }, b = { 0 };
+	size_t longest = 0;
+	char *room = NULL;
+	enum rf_code rc = RF_OK;
+
+	a.end = calloc(count + 1, sizeof *a.end);
+	b.end = calloc(count + 1, sizeof *b.end);
+	if (!w || !a.end || !b.end)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc == RF_OK)
+		rc = tokens_of(t, ids, count, &a, &longest, e);
+	if (rc == RF_OK && !(room = malloc(longest + 1)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	for (int i = 0; i < j->decoders && rc == RF_OK; i++) {
+		struct tokens swap = a;
+
+		rc = decode_step(&j->decode[i], w, &a, &b, room, e);
+		a = b, b = swap;
+	}
+	rf_buf_add(&a.text, "", 1);
+	if (rc == RF_OK && a.text.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (w)
+		give_work(j, w);
+	free(room);
+	free(a.end);
+	free(b.end);
+	rf_buf_free(&b.text);
+	if (rc != RF_OK) {
+		rf_buf_free(&a.text);
+		return rc;
+	}
+	*text = (char *)a.text.p;
+	*n = a.text.n - 1;
+	return RF_OK;
+}
+
+static void close_json(struct rf_tokenizer *t)
+{
+	struct json *j = t->data;
+
+	if (!j)
+		return;
+	for (struct work *w = j->free_work, *next; w; w = next) {
+		next = w->next;
+		free_work(w);
+	}
+	for (int i = 0; i < j->decoders; i++) {
+		rf_pattern_free(j->decode[i].pattern);
+		free(j->decode[i].text);
+	}
+	rf_added_free(&j->added);
+	rf_bpe_free(j->bpe);
+	rf_normal_free(j->normal);
+	rf_pieces_free(j->pieces);
+	pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+const struct rf_tokenizer_kind rf_tokenizer_kind_json = {
+	.name = "bpe", .class = "BPE", .open = open_json, .encode = encode_json, .decode = decode_json,
+	.close = close_json,
+};

@@ -1,0 +1,92 @@
+/* tokenizer_sentencepiece.c -- tokenizer.model, by libsentencepiece. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "io/file.h"
+#include "text/bpe.h"
+#include "text/sentencepiece.h"
+#include "text/tokenizer_kind.h"
+
+static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct rf_err *e)
+{
+	enum rf_code rc = rf_file_hash_file(path, t->hash, e);
+	struct rf_sentencepiece *sp;
+	char why[100], q[200];
+
+	if (rc != RF_OK)
+		return rc;
+	if (!(sp = rf_sentencepiece_open(path, why, sizeof why)))
+		return *why ? rf_fail(e, RF_EDATA, "%s: not a SentencePiece model: %s",
+		                      rf_quote(q, sizeof q, path, strlen(path)), why)
+		            : rf_fail(e, RF_ENOMEM, "out of memory");
+	t->data = sp;
+	t->vocab = sp->vocab;
+	t->eos = sp->eos;
+	return RF_OK;
+}
+
+static enum rf_code encode_model(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
+                                 size_t *count, size_t *cap, struct rf_err *e)
+{
+	struct rf_id_list all = { *ids, *count, *cap };
+	size_t more;
+	int32_t *made = rf_sentencepiece_encode(t->data, text, n, &more);
+	enum rf_code rc;
+
+	if (!made)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	rc = rf_id_list_add(&all, made, more, e);
+	free(made);
+	*ids = all.p;
+	*cap = all.cap;
+	if (rc == RF_OK)
+		*count = all.n;
+	return rc;
+}
+
+/* Runs of ids, and between them the names of those that stand for no text. */
+static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                 size_t *n, struct rf_err *e)
+{
+	struct rf_buf out = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] < 0 || ids[i] >= t->vocab)
+			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
+			               t->vocab);
+	for (size_t i = 0, end; i < count; i = end) {
+		const char *name = rf_sentencepiece_control(t->data, ids[i]);
+		char *run;
+		size_t len;
+
+		if (name) {
+			rf_buf_add(&out, name, strlen(name));
+			end = i + 1;
+			continue;
+		}
+		for (end = i + 1; end < count && !rf_sentencepiece_control(t->data, ids[end]);)
+			end++;
+		if (!(run = rf_sentencepiece_decode(t->data, ids + i, end - i, &len))) {
+			rf_buf_free(&out);
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		}
+		rf_buf_add(&out, run, len);
+		free(run);
+	}
+	rf_buf_add(&out, "", 1);
+	if (out.failed) {
+		rf_buf_free(&out);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	*text = (char *)out.p;
+	*n = out.n - 1;
+	return RF_OK;
+}
+
+static void close_model(struct rf_tokenizer *t) { rf_sentencepiece_close(t->data); }
+
+const struct rf_tokenizer_kind rf_tokenizer_kind_sentencepiece = {
+	.name = "sentencepiece", .class = "SentencePiece", .open = open_model, .encode = encode_model,
+	.decode = decode_model, .close = close_model,
+};

@@ -1,0 +1,104 @@
+/* tokenizer FILE EXPECTED -- the ids and the decoded text of each line {"text", "ids", "back"} of another
+ * implementation; "back" may be missing.  Prints TAP. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/lines.h"
+#include "text/tokenizer.h"
+#include "unit/tap.h"
+
+enum { MOST = 1 << 24 };
+
+static void die(const struct rf_err *e)
+{
+	printf("Bail out! %s\n", e->msg);
+	exit(1);
+}
+
+static void show(const char *what, const json_t *text, const int32_t *ids, size_t n)
+{
+	char *s = json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+
+	printf("# %s: %s:", what, s ? s : "?");
+	for (size_t i = 0; i < n; i++)
+		printf(" %d", (int)ids[i]);
+	putchar('\n');
+	free(s);
+}
+
+static bool encodes(const struct rf_tokenizer *t, const json_t *text, const int32_t *want, size_t n)
+{
+	int32_t *ids = NULL;
+	size_t count = 0, cap = 0;
+	struct rf_err e;
+	bool same;
+
+	if (rf_tokenizer_encode(t, json_string_value(text), json_string_length(text), &ids, &count, &cap,
+	                        &e) != RF_OK)
+		die(&e);
+	same = count == n && (!n || !memcmp(ids, want, n * sizeof *ids));
+	if (!same) {
+		show("want", text, want, n);
+		show("have", text, ids, count);
+	}
+	free(ids);
+	return same;
+}
+
+static bool decodes(const struct rf_tokenizer *t, const json_t *back, const int32_t *ids, size_t n)
+{
+	struct rf_err e;
+	char *text;
+	size_t len;
+	bool same;
+
+	if (rf_tokenizer_decode(t, ids, n, &text, &len, &e) != RF_OK)
+		die(&e);
+	same = len == json_string_length(back) && !memcmp(text, json_string_value(back), len);
+	if (!same) {
+		show("want", back, ids, n);
+		printf("# have: %s\n", text);
+	}
+	free(text);
+	return same;
+}
+
+int main(int argc, char *argv[])
+{
+	struct rf_tokenizer *t;
+	struct rf_lines *l = NULL;
+	struct rf_err e;
+	int lines = 0, ids_differ = 0, texts_differ = 0;
+	enum rf_code rc;
+	char *line;
+	size_t n;
+
+	if (argc != 3)
+		return 64;
+	if (rf_tokenizer_open(&t, argv[1], &e) != RF_OK || rf_lines_open(&l, argv[2], MOST, &e) != RF_OK)
+		die(&e);
+	while ((rc = rf_lines_next(l, &line, &n, &e)) == RF_OK) {
+		json_t *o = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
+		const json_t *list = json_object_get(o, "ids"), *back = json_object_get(o, "back");
+		size_t count = json_array_size(list);
+		int32_t *ids = calloc(count + 1, sizeof *ids);
+
+		for (size_t i = 0; ids && i < count; i++)
+			ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+		ids_differ += !encodes(t, json_object_get(o, "text"), ids, count);
+		texts_differ += back && !decodes(t, back, ids, count);
+		lines++;
+		free(ids);
+		json_decref(o);
+	}
+	if (rc != RF_EOF)
+		die(&e);
+	ok(lines >= 300, "%d lines", lines);
+	ok(!ids_differ, "the ids of %d differ", ids_differ);
+	ok(!texts_differ, "the texts of %d differ", texts_differ);
+	rf_lines_close(l);
+	rf_tokenizer_free(t);
+	return tap_end();
+}
