@@ -72,14 +72,17 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 @test "rf-init: a tokenizer is copied from a folder and kept by runs and exports" {
 	mkdir tok
 	echo model >tok/tokenizer.model
-	echo '{}' >tok/tokenizer_config.json
+	for name in tokenizer_config special_tokens_map generation_config; do echo '{}' >tok/$name.json; done
+	echo template >tok/chat_template.jinja
 	echo no >tok/model.safetensors
 	rf-init --config config.json --tokenizer tok a
 	rf-init --from a b
 	rf-init --from b --dtype f16 c
 	for d in a b/latest c; do
-		cmp tok/tokenizer.model $d/tokenizer.model
-		cmp tok/tokenizer_config.json $d/tokenizer_config.json
+		for name in tokenizer.model {tokenizer,generation}_config.json special_tokens_map.json \
+			chat_template.jinja; do
+			cmp tok/$name $d/$name
+		done
 	done
 	mkdir none
 	run -66 rf-init --config config.json --tokenizer none d

@@ -477,6 +477,11 @@ bad() {
 	[ "$(ids -m m/tokenizer.model)" = "[264,13,2]" ]
 }
 
+@test "tokenizers: every file of the fuzzing corpus of tokenizer.json passes the fuzz target" {
+	[ -x "$RF_UNITS/fuzz/tokenizer" ] || skip "the fuzz targets are not built"
+	replay tokenizer "$ROOT"/t/fuzz/corpus/tokenizer/*
+}
+
 @test "tokenizers: ids and decoded texts equal those of the Rust library and of SentencePiece" {
 	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
 		unit tokenizer "$G/tokenizer/$kind.json.zst" "$G/tokenizer/$kind.expected.jsonl.zst"

@@ -289,22 +289,23 @@ static const char byt5[] =
 
 static enum rf_code write_tokenizer(struct writer *w, const char *tokenizer, struct rf_err *e)
 {
-	static const char *const beside[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json",
-	                                      "merges.txt", NULL };
+	static const char *const others[] = { "special_tokens_map.json", "added_tokens.json", "vocab.json",
+	                                      "merges.txt", "generation_config.json", "chat_template.jinja",
+	                                      "chat_template.json", NULL };
 	enum rf_code rc;
 	bool found = false;
 
 	if (!strcmp(tokenizer, "bytes"))
 		return write_text(w, "tokenizer_config.json", byt5, e);
 	for (int i = 0; i < 2; i++)
-		for (const char *const *file = i ? beside : rf_tokenizer_files; *file; file++) {
+		for (const char *const *file = i ? others : rf_tokenizer_files; *file; file++) {
 			if ((rc = copy_file(w, tokenizer, *file, e)) != RF_OK && rc != RF_ENOINPUT)
 				return rc;
 			found |= rc == RF_OK && !i;
 		}
 	if (!found)
 		return rf_fail(e, RF_ENOINPUT,
-		               "%s: there is no tokenizer here (tokenizer.model, tokenizer.json, "
+		               "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, "
 		               "tokenizer_config.json)", tokenizer);
 	return RF_OK;
 }

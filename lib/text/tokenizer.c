@@ -152,7 +152,7 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 		               strerror(errno));
 	if (S_ISDIR(st.st_mode) && !find_file(path, file))
 		return rf_fail(e, RF_EMODEL,
-		               "%s: there is no tokenizer here (tokenizer.model, tokenizer.json, "
+		               "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, "
 		               "tokenizer_config.json); the byte tokenizer needs no files (rf-tokenize "
 		               "--bytes, rf-dump --tokenizer bytes)",
 		               rf_quote(q, sizeof q, path, strlen(path)));

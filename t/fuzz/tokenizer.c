@@ -1,0 +1,63 @@
+/* tokenizer -- any bytes as a tokenizer.json: what is accepted gives ids of its vocabulary, and these a text.
+ * The first line is the text that is encoded, the rest the file. */
+#define _GNU_SOURCE /* memfd_create */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "text/tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void insist(bool good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "tokenizer: %s\n", what);
+		abort();
+	}
+}
+
+static void use(const struct rf_tokenizer *t, const char *text, size_t n)
+{
+	int32_t *ids = NULL;
+	size_t count = 0, cap = 0, len;
+	struct rf_err e;
+	char *back;
+
+	insist(rf_tokenizer_vocab(t) >= 0 && rf_tokenizer_eos(t) < rf_tokenizer_vocab(t),
+	       "the vocabulary's size");
+	if (rf_tokenizer_encode(t, text, n, &ids, &count, &cap, &e) == RF_OK) {
+		for (size_t i = 0; i < count; i++)
+			insist(ids[i] >= 0 && ids[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
+		if (rf_tokenizer_decode(t, ids, count, &back, &len, &e) == RF_OK)
+			free(back);
+	}
+	free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t *end = size ? memchr(data, '\n', size) : NULL;
+	size_t n = end ? (size_t)(end - data) : 0;
+	int fd = memfd_create("tokenizer.json", MFD_CLOEXEC);
+	struct rf_tokenizer *t;
+	struct rf_err e;
+	char path[40];
+
+	if (!end) {
+		close(fd);
+		return 0;
+	}
+	insist(fd >= 0 && write(fd, end + 1, size - n - 1) == (ssize_t)(size - n - 1), "memfd");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (rf_tokenizer_open(&t, path, &e) == RF_OK) {
+		use(t, (const char *)data, n);
+		rf_tokenizer_free(t);
+	}
+	close(fd);
+	return 0;
+}
