@@ -504,6 +504,30 @@ bad() {
 	[ "$(last)" -eq 4002 ]
 }
 
+@test "rf-tokenize: --bos begins each document with the token that the tokenizer names" {
+	mkdir m
+	printf '{"text":"ab ab ab"}\n{"text":"b"}\n' >a.jsonl
+	zstd -dcq "$G/tokenizer/llama2.json.zst" >m/tokenizer.json
+	firsts() {
+		rf-tokenize "$@" a.jsonl 2>/dev/null | rf-dump --json |
+			jq -c 'select(.type == "seq") | .body.tokens.data[0]' | paste -sd' '
+	}
+	[ "$(firsts -m m)" = "$(firsts -m m --bos no)" ]
+	[ "$(firsts -m m --bos auto)" = "1 1" ]
+	[ "$(firsts -m m --bos yes)" = "1 1" ]
+	# of the document, not of its pieces
+	[[ "$(firsts -m m --bos yes --max-len 2 --truncate split)" =~ ^1\ [^1]* ]]
+	jq '.post_processor = null' m/tokenizer.json >m/none.json
+	mv m/none.json m/tokenizer.json
+	[ "$(firsts -m m --bos auto)" = "$(firsts -m m)" ]
+	run -64 --separate-stderr rf-tokenize -m m --bos yes a.jsonl
+	[ "$stderr" = "rf-tokenize: --bos yes: the tokenizer has no bos token" ]
+	echo '{"bos_token": "<s>"}' >m/tokenizer_config.json
+	[ "$(firsts -m m --bos yes)" = "1 1" ]
+	[ "$(firsts --tokenizer "$G/tokenizer/tokenizer.model" --bos yes)" = "1 1" ]
+	run -64 rf-tokenize --bytes --bos yes a.jsonl
+}
+
 @test "tokenizers: what is not supported exits 78 by its name, and what is malformed 65 with one line" {
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >good.json
 	echo ab >a.txt

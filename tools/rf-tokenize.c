@@ -41,7 +41,7 @@ static const struct rf_cli cli = {
 		{ "Tokenizer", "bytes tokenizer model vocab" },
 		{ "Documents", "format text-key prompt-key answer-key meta-key source source-key valid-every "
 		               "split" },
-		{ "Length", "max-len truncate min-len no-eos" },
+		{ "Length", "max-len truncate min-len bos no-eos" },
 		{ "Output", "output max-record progress" },
 		{ NULL, NULL } },
 	.max_args = -1,

@@ -34,6 +34,8 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 		  "drop shorter sequences", true },
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, RF_TRUNCATE_WORDS,
 		  "documents over --max-len: fail, cut off this side, or split", true },
+		{ "bos", 0, RF_OPT_ENUM, &o->bos, 0, 0, RF_BOS_WORDS,
+		  "begin documents with the bos token; auto: if the tokenizer says so", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
 		{ "valid-every", 0, RF_OPT_INT, &o->valid_every, 0, INT_MAX, "n",
 		  "every n-th document is for validation; 0: none", true },
@@ -68,6 +70,8 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 	if (!tok && ids && !o->vocab)
 		return rf_fail(e, RF_EUSAGE,
 		               "token ids need a vocabulary size: use --vocab, or --tokenizer of a model");
+	if (o->bos == RF_BOS_YES && (!tok || rf_tokenizer_bos(tok) < 0))
+		return rf_fail(e, RF_EUSAGE, "--bos yes: the tokenizer has no bos token");
 	if (tok && o->vocab)
 		return rf_fail(e, RF_EUSAGE, "--vocab cannot be combined with a tokenizer");
 	if (!(s = calloc(1, sizeof *s)))
@@ -131,6 +135,9 @@ static enum rf_code encode(struct rf_sequences *s, struct rf_err *e)
 	enum rf_code rc;
 
 	s->count = 0;
+	if (s->o.bos == RF_BOS_YES || (s->o.bos == RF_BOS_AUTO && rf_tokenizer_begins(s->tok)))
+		if ((rc = append(s, rf_tokenizer_bos(s->tok), e)) != RF_OK)
+			return rc;
 	rc = rf_tokenizer_encode(s->tok, d->text, d->text_len, &s->buf, &s->count, &s->cap, e);
 	s->prompt = s->count;
 	if (rc == RF_OK && d->answer)

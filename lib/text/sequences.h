@@ -20,10 +20,15 @@ enum rf_truncate { RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TR
 enum rf_split { RF_SPLIT_TRAIN, RF_SPLIT_VALID };
 #define RF_SPLIT_WORDS "train|valid"
 
+/* Whether a document begins with the tokenizer's bos token; AUTO: if the tokenizer's files say so. */
+enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
+#define RF_BOS_WORDS "no|yes|auto"
+
 struct rf_sequences_options {
 	int max_len;             /* tokens of a sequence at most; 0: only the size of a record is limited */
 	int min_len;             /* shorter sequences are dropped */
 	enum rf_truncate truncate;
+	enum rf_bos bos;
 	bool no_eos;             /* do not add the tokenizer's end token to a document */
 	int valid_every;         /* 0: all documents are for training */
 	enum rf_split split;
@@ -32,7 +37,7 @@ struct rf_sequences_options {
 #define RF_SEQUENCES_DEFAULTS { .min_len = 1 }
 
 /* Fills opts with the options that set *o. */
-enum { RF_SEQUENCES_OPTS = 8 };
+enum { RF_SEQUENCES_OPTS = 9 };
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS]);
 
 struct rf_sequences;

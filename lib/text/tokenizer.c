@@ -28,7 +28,7 @@ static enum rf_code open_kind(struct rf_tokenizer **out, const struct rf_tokeniz
 	if (!t)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	t->kind = kind;
-	t->eos = -1;
+	t->eos = t->bos = -1;
 	if ((rc = kind->open(t, path, e)) != RF_OK)
 		rf_tokenizer_free(t);
 	else
@@ -241,6 +241,8 @@ const char *rf_tokenizer_kind(const struct rf_tokenizer *t) { return t->kind->na
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t) { return t->hash; }
 int rf_tokenizer_vocab(const struct rf_tokenizer *t) { return t->vocab; }
 int rf_tokenizer_eos(const struct rf_tokenizer *t) { return t->eos; }
+int rf_tokenizer_bos(const struct rf_tokenizer *t) { return t->bos; }
+bool rf_tokenizer_begins(const struct rf_tokenizer *t) { return t->begins && t->bos >= 0; }
 
 enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
                                  size_t *count, size_t *cap, struct rf_err *e)

@@ -2,6 +2,7 @@
 #ifndef RF_TOKENIZER_H
 #define RF_TOKENIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,9 @@ const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
 const char *rf_tokenizer_hash(const struct rf_tokenizer *t);
 int rf_tokenizer_vocab(const struct rf_tokenizer *t);
 int rf_tokenizer_eos(const struct rf_tokenizer *t);            /* -1: none */
+int rf_tokenizer_bos(const struct rf_tokenizer *t);            /* -1: none */
+/* Whether the tokenizer's own files say that a text begins with the bos token. */
+bool rf_tokenizer_begins(const struct rf_tokenizer *t);
 
 /* Appends the ids of n bytes of text to the array *ids, which it reallocates: *count of its *cap elements are
  * used. */

@@ -49,6 +49,7 @@ struct json {
 	struct rf_pieces *pieces;
 	struct decode_step decode[DECODERS];
 	int decoders;
+	char *first;               /* the token that texts begin with; NULL: none */
 	pthread_mutex_t lock;      /* of free_work */
 	struct work *free_work;
 };
@@ -302,6 +303,35 @@ static enum rf_code read_decoder(struct json *j, const struct rf_jvalue *json, i
 	}
 }
 
+/* What the post-processor puts before a text: TemplateProcessing's first token, or of a Sequence the first
+ * such one.  Other processors only move offsets.  Its name is malloc'd into *first; NULL: nothing. */
+static enum rf_code read_template(const struct rf_jvalue *json, int depth, char **first, struct rf_err *e)
+{
+	struct rf_jvalue list, v = { NULL, 0 }, token;
+	enum rf_code rc;
+	char *type;
+	size_t n;
+
+	if (is_null(json))
+		return RF_OK;
+	if (!rf_jscan_is_object(json))
+		return rf_fail(e, RF_EDATA, "a post-processor is %s, not an object", rf_jscan_kind(json));
+	if ((rc = rf_string_read(json, "type", &type, &n, e)) != RF_OK)
+		return rc;
+	if (!strcmp(type, "Sequence") && depth < 8 &&
+	    rf_jscan_get(json, "processors", &list, NULL) == RF_OK && rf_jscan_is_list(&list)) {
+		while (rc == RF_OK && !*first && rf_jscan_next(&list, NULL, &v))
+			rc = read_template(&v, depth + 1, first, e);
+	} else if (!strcmp(type, "TemplateProcessing") &&
+	           rf_jscan_get(json, "single", &list, NULL) == RF_OK && rf_jscan_is_list(&list) &&
+	           rf_jscan_next(&list, NULL, &v) && rf_jscan_is_object(&v) &&
+	           rf_jscan_get(&v, "SpecialToken", &token, NULL) == RF_OK && rf_jscan_is_object(&token)) {
+		rc = rf_string_read(&token, "id", first, &n, e);
+	}
+	free(type);
+	return rc;
+}
+
 static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
 {
 	struct rf_jvalue v, added;
@@ -318,6 +348,9 @@ static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, stru
 	maybe(file, "decoder", &v);
 	if (!is_null(&v) && (rc = read_decoder(j, &v, 0, e)) != RF_OK)
 		return rc;
+	maybe(file, "post_processor", &v);
+	if ((rc = read_template(&v, 0, &j->first, e)) != RF_OK)
+		return rc;
 	maybe(file, "added_tokens", &added);
 	return (rc = read_model(j, file, e)) == RF_OK ? read_added(j, &added, e) : rc;
 }
@@ -330,8 +363,9 @@ static int id_of(const struct json *j, const char *text, size_t n)
 	return rf_bpe_id(j->bpe, text, n);
 }
 
-/* The end token that a file next to the tokenizer names: a string, or an object with "content".  -1: none. */
-static int end_token(const struct json *j, const char *path, const char *name)
+/* The token that a file next to the tokenizer names at this key: a string, or an object with "content".  -1:
+ * it names none. */
+static int named_token(const struct json *j, const char *path, const char *name, const char *key)
 {
 	char file[4096], *s, *text = NULL;
 	struct rf_jvalue all, v;
@@ -344,17 +378,24 @@ static int end_token(const struct json *j, const char *path, const char *name)
 	    rf_lines_open(&l, file, MAX_FILE, NULL) != RF_OK)
 		return -1;
 	if (rf_lines_rest(l, &s, &n, NULL) == RF_OK && rf_jscan_check(s, n, &all, NULL) == RF_OK &&
-	    rf_jscan_is_object(&all) && rf_jscan_get(&all, "eos_token", &v, NULL) == RF_OK) {
+	    rf_jscan_is_object(&all) && rf_jscan_get(&all, key, &v, NULL) == RF_OK) {
 		if (rf_jscan_is_object(&v))
 			rf_string_read(&v, "content", &text, &n, NULL);
 		else if (rf_jscan_is_string(&v))
-			rf_string_read(&all, "eos_token", &text, &n, NULL);
+			rf_string_read(&all, key, &text, &n, NULL);
 		if (text)
 			id = id_of(j, text, n);
 	}
 	free(text);
 	rf_lines_close(l);
 	return id;
+}
+
+static int special_token(const struct json *j, const char *path, const char *key)
+{
+	int id = named_token(j, path, "tokenizer_config.json", key);
+
+	return id >= 0 ? id : named_token(j, path, "special_tokens_map.json", key);
 }
 
 static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct rf_err *e)
@@ -385,8 +426,9 @@ static enum rf_code open_json(struct rf_tokenizer *t, const char *path, struct r
 	for (int i = 0; i < j->added.n; i++)
 		if (j->added.t[i].id >= t->vocab)
 			t->vocab = j->added.t[i].id + 1;
-	if ((t->eos = end_token(j, path, "tokenizer_config.json")) < 0)
-		t->eos = end_token(j, path, "special_tokens_map.json");
+	t->eos = special_token(j, path, "eos_token");
+	t->bos = j->first ? id_of(j, j->first, strlen(j->first)) : special_token(j, path, "bos_token");
+	t->begins = j->first;
 	return RF_OK;
 }
 
@@ -753,6 +795,7 @@ static void close_json(struct rf_tokenizer *t)
 		rf_pattern_free(j->decode[i].pattern);
 		free(j->decode[i].text);
 	}
+	free(j->first);
 	rf_added_free(&j->added);
 	rf_bpe_free(j->bpe);
 	rf_normal_free(j->normal);

@@ -19,7 +19,8 @@ struct rf_tokenizer_kind {
 struct rf_tokenizer {
 	const struct rf_tokenizer_kind *kind;
 	char hash[17];
-	int vocab, eos;
+	int vocab, eos, bos;     /* eos, bos: -1: none */
+	bool begins;             /* texts begin with bos */
 	void *data;              /* private to the kind */
 };
 

@@ -23,6 +23,7 @@ static enum rf_code open_model(struct rf_tokenizer *t, const char *path, struct 
 	t->data = sp;
 	t->vocab = sp->vocab;
 	t->eos = sp->eos;
+	t->bos = sp->bos;
 	return RF_OK;
 }
 
