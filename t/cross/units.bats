@@ -25,3 +25,7 @@ setup() { load ../helper; }
 	done
 }
 @test "units: opening, exporting and committing a run pass their unit tests" { unit run "$G"; }
+@test "units: tokenizers give the ids and texts of the reference" {
+	unit tokenizer "$G/tokenizer/qwen3_5.json.zst" "$G/tokenizer/qwen3_5.expected.jsonl.zst"
+	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/expected.jsonl.zst"
+}
