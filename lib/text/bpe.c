@@ -44,6 +44,8 @@ enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t 
 {
 	size_t need, cap = ids->cap;
 
+	if (!n)
+		return RF_OK;
 	if (__builtin_add_overflow(ids->n, n, &need))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (need > cap) {
