@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "text/added.h"
+#include "text/pattern.h"
 
 void rf_added_free(struct rf_added *a)
 {
@@ -15,14 +16,6 @@ void rf_added_free(struct rf_added *a)
 	}
 	free(a->t);
 	*a = (struct rf_added){ NULL, 0 };
-}
-
-/* White_Space, as \s of Rust's regular expressions. */
-static bool is_space(int32_t c)
-{
-	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-	       (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-	       c == 0x3000;
 }
 
 /* As \w of Rust's regular expressions: alphabetic, marks, decimal digits, connectors, joiners. */
@@ -107,11 +100,12 @@ const struct rf_added_token *rf_added_find(const struct rf_added *a, bool normal
 			i = *end - 1;
 			continue;
 		}
-		while (t->lstrip && *from > done && is_space(character_before(s, *from, &len)))
+		while (t->lstrip && *from > done && rf_is_white_space(character_before(s, *from, &len)))
 			*from -= len;
 		if (*from < done)
 			*from = done;
-		while (t->rstrip && *end < n && (len = rf_utf8_next(s + *end, n - *end, &c), is_space(c)))
+		while (t->rstrip && *end < n &&
+		       (len = rf_utf8_next(s + *end, n - *end, &c), rf_is_white_space(c)))
 			*end += len;
 		return t;
 	}

@@ -61,11 +61,13 @@ enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json
 	return rc;
 }
 
-static bool flag(const struct rf_jvalue *object, const char *key, bool otherwise)
+bool rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise)
 {
 	struct rf_jvalue v;
 
-	return rf_jscan_get(object, key, &v, NULL) == RF_OK ? *v.s == 't' : otherwise;
+	if (rf_jscan_get(object, key, &v, NULL) != RF_OK || (*v.s != 't' && *v.s != 'f'))
+		return otherwise;
+	return *v.s == 't';
 }
 
 static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json, int depth, struct rf_err *e)
@@ -115,8 +117,8 @@ static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json,
 	n->last = &s->next;
 	s->kind = known[k].kind;
 	s->form = known[k].form;
-	s->left = flag(json, "strip_left", true);
-	s->right = flag(json, "strip_right", true);
+	s->left = rf_flag_read(json, "strip_left", true);
+	s->right = rf_flag_read(json, "strip_right", true);
 	if (s->kind == PREPEND)
 		return rf_string_read(json, "prepend", &s->text, &s->n, e);
 	if (s->kind != REPLACE)
@@ -238,13 +240,6 @@ static enum rf_code unicode(utf8proc_option_t form, const char *s, size_t n, str
 	return all ? add(out, s, n, e) : map(form, s + done, n - done, out, e);
 }
 
-static bool is_space(int32_t c)
-{
-	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-	       (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-	       c == 0x3000;
-}
-
 static enum rf_code strip(const struct step *step, const char *s, size_t n, struct rf_buf *out, size_t *head,
                           struct rf_err *e)
 {
@@ -253,9 +248,9 @@ static enum rf_code strip(const struct step *step, const char *s, size_t n, stru
 
 	for (size_t i = 0, len; i < n; i += len) {
 		len = rf_utf8_next(s + i, n - i, &c);
-		if (step->left && from == i && is_space(c))
+		if (step->left && from == i && rf_is_white_space(c))
 			from = i + len;
-		if (!step->right || !is_space(c))
+		if (!step->right || !rf_is_white_space(c))
 			end = i + len;
 	}
 	*head = *head > from ? *head - from : 0;

@@ -2,6 +2,8 @@
 #ifndef RF_NORMAL_H
 #define RF_NORMAL_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "io/jscan.h"
 #include "text/pattern.h"
@@ -19,6 +21,8 @@ void rf_normal_free(struct rf_normal *n);
 enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *w, const char *s, size_t len,
                              struct rf_buf *out, size_t *head, struct rf_err *e);
 
+/* Whether a key of an object is true; otherwise, if it is neither true nor false. */
+bool rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise);
 /* A pattern object {"String": ..} or {"Regex": ..}; and the text of a string in JSON, malloc'd. */
 enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e);
 enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,

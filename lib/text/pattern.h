@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -26,5 +27,8 @@ void rf_pattern_work_free(struct rf_pattern_work *w);
  * says whether there is one.  Errors: RF_EDATA: the expression tries too much on this text. */
 enum rf_code rf_pattern_find(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s, size_t n,
                              size_t from, bool *found, size_t *at, size_t *end, struct rf_err *e);
+
+/* Unicode's White_Space, which is what \s means. */
+bool rf_is_white_space(int32_t c);
 
 #endif

@@ -44,14 +44,6 @@ struct walk {
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool flag(const struct rf_jvalue *object, const char *key, bool otherwise)
-{
-	struct rf_jvalue v;
-
-	return rf_jscan_get(object, key, &v, NULL) == RF_OK && (*v.s == 't' || *v.s == 'f') ? *v.s == 't'
-	                                                                                  : otherwise;
-}
-
 /* The index of a string among words; otherwise, if the key is not there. */
 static enum rf_code word(const struct rf_jvalue *object, const char *key, const char *const *words,
                          int otherwise, int *i, struct rf_err *e)
@@ -81,7 +73,7 @@ static enum rf_code read_split(struct step *s, const struct rf_jvalue *json, str
 	    (rc = word(json, "behavior", words, REMOVED, &i, e)) != RF_OK)
 		return rc;
 	s->behavior = (enum behavior)i;
-	s->invert = flag(json, "invert", false);
+	s->invert = rf_flag_read(json, "invert", false);
 	return RF_OK;
 }
 
@@ -94,10 +86,10 @@ static enum rf_code read_metaspace(struct step *s, const struct rf_jvalue *json,
 	if (rc != RF_OK)
 		return rc;
 	/* files of before 2023 have a flag in the place of the scheme */
-	rc = word(json, "prepend_scheme", words, flag(json, "add_prefix_space", true) ? ALWAYS : NEVER, &i,
-	          e);
+	rc = word(json, "prepend_scheme", words,
+	          rf_flag_read(json, "add_prefix_space", true) ? ALWAYS : NEVER, &i, e);
 	s->scheme = (enum scheme)i;
-	s->split = flag(json, "split", true);
+	s->split = rf_flag_read(json, "split", true);
 	return rc;
 }
 
@@ -106,9 +98,10 @@ static enum rf_code read_byte_level(struct step *s, const struct rf_jvalue *json
 	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
 	                           "\\s+(?!\\S)|\\s+";
 
-	s->prefix_space = flag(json, "add_prefix_space", true);
-	return flag(json, "use_regex", true) ? rf_pattern_new(&s->pattern, gpt2, sizeof gpt2 - 1, false, e)
-	                                     : RF_OK;
+	s->prefix_space = rf_flag_read(json, "add_prefix_space", true);
+	return rf_flag_read(json, "use_regex", true)
+	               ? rf_pattern_new(&s->pattern, gpt2, sizeof gpt2 - 1, false, e)
+	               : RF_OK;
 }
 
 static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json, int depth, struct rf_err *e)
@@ -159,7 +152,7 @@ static enum rf_code read_step(struct rf_pieces *p, const struct rf_jvalue *json,
 		return read_metaspace(s, json, e);
 	if (s->kind == BYTE_LEVEL)
 		return read_byte_level(s, json, e);
-	s->individual = flag(json, "individual_digits", false);
+	s->individual = rf_flag_read(json, "individual_digits", false);
 	return RF_OK;
 }
 

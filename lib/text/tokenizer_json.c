@@ -58,13 +58,6 @@ struct json {
 
 static bool is_null(const struct rf_jvalue *v) { return !v->s || *v->s == 'n'; }
 
-static bool flag(const struct rf_jvalue *object, const char *key)
-{
-	struct rf_jvalue v;
-
-	return rf_jscan_get(object, key, &v, NULL) == RF_OK && *v.s == 't';
-}
-
 /* The value of a key that may be missing, which is as null is. */
 static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v)
 {
@@ -159,9 +152,9 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *file, str
 		if (!is_null(&v) && !(rf_jscan_is_string(&v) && rf_jscan_equals(&v, "")))
 			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", absent[i]);
 	}
-	o.fuse_unk = flag(&model, "fuse_unk");
-	o.byte_fallback = flag(&model, "byte_fallback");
-	o.ignore_merges = flag(&model, "ignore_merges");
+	o.fuse_unk = rf_flag_read(&model, "fuse_unk", false);
+	o.byte_fallback = rf_flag_read(&model, "byte_fallback", false);
+	o.ignore_merges = rf_flag_read(&model, "ignore_merges", false);
 	maybe(&model, "unk_token", &v);
 	if (!is_null(&v) && (rc = rf_string_read(&model, "unk_token", &unk, &n, e)) != RF_OK)
 		return rc;
@@ -209,11 +202,11 @@ static enum rf_code read_added_token(struct json *j, const struct rf_jvalue *v, 
 		if (j->added.t[i].id == t->id)
 			return rf_fail(e, RF_EDATA, "the id %d of the added token '%s' occurs twice", t->id,
 			               q);
-	t->single_word = flag(v, "single_word");
-	t->lstrip = flag(v, "lstrip");
-	t->rstrip = flag(v, "rstrip");
-	t->normalized = flag(v, "normalized");
-	t->special = flag(v, "special");
+	t->single_word = rf_flag_read(v, "single_word", false);
+	t->lstrip = rf_flag_read(v, "lstrip", false);
+	t->rstrip = rf_flag_read(v, "rstrip", false);
+	t->normalized = rf_flag_read(v, "normalized", false);
+	t->special = rf_flag_read(v, "special", false);
 	if (!(w = rf_pattern_work_new()))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	if (t->normalized)
