@@ -394,7 +394,6 @@ struct rf_bpe_work {
 	struct found *heap;
 	size_t cap, heap_cap, heap_n;
 	int32_t *out;
-	size_t out_cap;
 	struct memory *memory;      /* by hash; a newer piece takes the place of an older one */
 };
 

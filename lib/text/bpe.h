@@ -16,7 +16,6 @@ enum { RF_BPE_TOKENS = 1 << 22, RF_BPE_LONGEST = 1 << 16 }; /* most ids; most by
 
 struct rf_bpe;
 struct rf_bpe_options {
-	bool byte_level;    /* symbols are bytes; the vocabulary writes each byte as a character of its own */
 	bool byte_fallback; /* a character that is no token becomes the tokens <0x00> to <0xFF> of its bytes
 	                     */
 	bool fuse_unk;       /* unknown characters next to each other become one unk */
@@ -28,7 +27,8 @@ struct rf_bpe_options {
 struct rf_id_list { int32_t *p; size_t n, cap; };
 enum rf_code rf_id_list_add(struct rf_id_list *ids, const int32_t *more, size_t n, struct rf_err *e);
 
-/* An empty vocabulary; byte_level decides how texts of tokens are read. */
+/* An empty vocabulary.  byte_level: symbols are bytes, and texts of tokens write each byte as a character of
+ * its own (rf_bpe_bytes). */
 enum rf_code rf_bpe_new(struct rf_bpe **b, bool byte_level, struct rf_err *e);
 void rf_bpe_free(struct rf_bpe *b);
 /* Adds a token; its text is copied.  Errors: RF_EDATA: the id or the text occurs twice, or is out of
@@ -38,7 +38,7 @@ enum rf_code rf_bpe_token(struct rf_bpe *b, const char *text, size_t n, int64_t 
  * they make together, is no token. */
 enum rf_code rf_bpe_merge(struct rf_bpe *b, const char *left, size_t n, const char *right, size_t m,
                           struct rf_err *e);
-/* Checks the options and prepares encoding.  Errors: RF_EDATA: byte_fallback without the token of a byte. */
+/* Prepares encoding, once all merges are there.  Errors: RF_ENOMEM. */
 enum rf_code rf_bpe_ready(struct rf_bpe *b, const struct rf_bpe_options *o, struct rf_err *e);
 
 /* The id of a token by its text as the vocabulary writes it; -1: there is none. */

@@ -80,7 +80,7 @@ static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json,
 		{ "Lowercase", LOWERCASE, 0 }, { "Strip", STRIP, 0 },
 		{ "Prepend", PREPEND, 0 }, { "Replace", REPLACE, 0 },
 	};
-	struct rf_jvalue v, list, key = { NULL, 0 };
+	struct rf_jvalue v, list;
 	struct step *s;
 	enum rf_code rc = RF_OK;
 	char *name, q[40];
@@ -108,7 +108,6 @@ static enum rf_code read_step(struct rf_normal *n, const struct rf_jvalue *json,
 		rc = rf_fail(e, RF_EMODEL, "the normalizer '%s' is not supported",
 		             rf_quote(q, sizeof q, name, len));
 	free(name);
-	(void)key;
 	if (rc != RF_OK)
 		return rc;
 	if (!(s = calloc(1, sizeof *s)))
@@ -288,13 +287,7 @@ enum rf_code rf_pattern_replace(const struct rf_pattern *p, struct rf_pattern_wo
 		rf_buf_add(out, s + done, at - done);
 		rf_buf_add(out, with, with_n);
 		done = end;
-		if (end > at) {
-			from = end;
-		} else { /* an empty match: the next begins a character later */
-			int32_t c;
-
-			from = end + (end < n ? rf_utf8_next(s + end, n - end, &c) : 1);
-		}
+		from = rf_pattern_from(s, n, at, end);
 	}
 	return add(out, s + done, n - done, e);
 }

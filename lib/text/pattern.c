@@ -7,6 +7,7 @@
 #include <pcre2.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "text/pattern.h"
 
 /* The 25 characters of White_Space, and all the others. */
@@ -245,6 +246,15 @@ enum rf_code rf_pattern_find(const struct rf_pattern *p, struct rf_pattern_work 
 	*at = place[0];
 	*end = place[1];
 	return RF_OK;
+}
+
+size_t rf_pattern_from(const char *s, size_t n, size_t at, size_t end)
+{
+	int32_t c;
+
+	if (end > at)
+		return end;
+	return end + (end < n ? rf_utf8_next(s + end, n - end, &c) : 1);
 }
 
 bool rf_is_white_space(int32_t c)

@@ -28,6 +28,8 @@ void rf_pattern_work_free(struct rf_pattern_work *w);
 enum rf_code rf_pattern_find(const struct rf_pattern *p, struct rf_pattern_work *w, const char *s, size_t n,
                              size_t from, bool *found, size_t *at, size_t *end, struct rf_err *e);
 
+/* Where to look for the next match: at the end of this one, or, if it is empty, a character later. */
+size_t rf_pattern_from(const char *s, size_t n, size_t at, size_t end);
 /* Unicode's White_Space, which is what \s means. */
 bool rf_is_white_space(int32_t c);
 

@@ -187,9 +187,8 @@ bool rf_pieces_byte_level(const struct rf_pieces *p)
 	return p->n && p->step[p->n - 1].kind == BYTE_LEVEL;
 }
 
-struct rf_pieces_work *rf_pieces_work_new(const struct rf_pieces *p)
+struct rf_pieces_work *rf_pieces_work_new(void)
 {
-	(void)p;
 	return calloc(1, sizeof(struct rf_pieces_work));
 }
 
@@ -237,13 +236,7 @@ static enum rf_code matches(const struct step *s, struct rf_pattern_work *pw, co
 		if (rc == RF_OK)
 			rc = add(a, at, end, true, e);
 		done = end;
-		if (end > at) {
-			from = end;
-		} else {
-			int32_t c;
-
-			from = end + (end < n ? rf_utf8_next(text + end, n - end, &c) : 1);
-		}
+		from = rf_pattern_from(text, n, at, end);
 	}
 	return rc == RF_OK && done < n ? add(a, done, n, false, e) : rc;
 }
@@ -354,13 +347,7 @@ static enum rf_code isolated(const struct walk *t, int i, const char *s, size_t 
 		if (end > at && rc == RF_OK)
 			rc = down(t, i + 1, s + at, end - at, rest(head, at), e);
 		done = end;
-		if (end > at) {
-			from = end;
-		} else {
-			int32_t c;
-
-			from = end + (end < n ? rf_utf8_next(s + end, n - end, &c) : 1);
-		}
+		from = rf_pattern_from(s, n, at, end);
 	}
 	return rc == RF_OK && done < n ? down(t, i + 1, s + done, n - done, rest(head, done), e) : rc;
 }

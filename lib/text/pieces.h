@@ -19,7 +19,7 @@ bool rf_pieces_byte_level(const struct rf_pieces *p);
 
 /* Scratch memory: one per thread.  NULL: out of memory. */
 struct rf_pieces_work;
-struct rf_pieces_work *rf_pieces_work_new(const struct rf_pieces *p);
+struct rf_pieces_work *rf_pieces_work_new(void);
 void rf_pieces_work_free(struct rf_pieces_work *w);
 
 /* Divides n bytes of valid UTF-8 and calls each() for every piece, in order; a piece lives for that call.

@@ -135,7 +135,7 @@ static enum rf_code read_merges(struct json *j, const struct rf_jvalue *merges, 
 static enum rf_code read_model(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
 {
 	static const char *const absent[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix" };
-	struct rf_bpe_options o = { .byte_level = rf_pieces_byte_level(j->pieces), .unk = -1 };
+	struct rf_bpe_options o = { .unk = -1 };
 	struct rf_jvalue model, vocab, merges, v;
 	enum rf_code rc;
 	char *unk = NULL, q[40];
@@ -158,7 +158,8 @@ static enum rf_code read_model(struct json *j, const struct rf_jvalue *file, str
 	maybe(&model, "unk_token", &v);
 	if (!is_null(&v) && (rc = rf_string_read(&model, "unk_token", &unk, &n, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_bpe_new(&j->bpe, o.byte_level, e)) == RF_OK && (rc = read_vocab(j, &vocab, e)) == RF_OK)
+	if ((rc = rf_bpe_new(&j->bpe, rf_pieces_byte_level(j->pieces), e)) == RF_OK &&
+	    (rc = read_vocab(j, &vocab, e)) == RF_OK)
 		rc = read_merges(j, &merges, e);
 	if (rc == RF_OK && unk && (o.unk = rf_bpe_id(j->bpe, unk, n)) < 0)
 		rc = rf_fail(e, RF_EDATA, "the unk_token '%s' is no token of the vocabulary",
@@ -453,7 +454,7 @@ static struct work *take_work(struct json *j)
 	if (!(w = calloc(1, sizeof *w)))
 		return NULL;
 	w->bpe = rf_bpe_work_new();
-	w->pieces = rf_pieces_work_new(j->pieces);
+	w->pieces = rf_pieces_work_new();
 	w->pattern = rf_pattern_work_new();
 	if (w->bpe && w->pieces && w->pattern)
 		return w;
