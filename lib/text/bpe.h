@@ -16,8 +16,7 @@ enum { RF_BPE_TOKENS = 1 << 22, RF_BPE_LONGEST = 1 << 16 }; /* most ids; most by
 
 struct rf_bpe;
 struct rf_bpe_options {
-	bool byte_fallback; /* a character that is no token becomes the tokens <0x00> to <0xFF> of its bytes
-	                     */
+	bool byte_fallback;  /* an unknown character becomes the tokens <0x00> to <0xFF> of its bytes */
 	bool fuse_unk;       /* unknown characters next to each other become one unk */
 	bool ignore_merges;  /* a piece that is a token is that token, whatever the merges say */
 	int unk;             /* id of unknown characters; -1: they are left out */
