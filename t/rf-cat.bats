@@ -187,12 +187,38 @@ start() {
 	[[ "$output" == *"tokens.rf: id 2 $said" ]] || [[ "$output" == *"$said" ]]
 }
 
+@test "rf-cat --split-response: the prompt alone is in tokens; --join-response is the exact inverse" {
+	prompts
+	rf-cat --split-response $P >a.rf
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "seq") | .body
+		| [.id, .tokens.data, .response.data, .prompt_len, .source, .label, has("entropy")]')" = \
+		'[7,[1,2],[3,0],null,"s0",0,false]
+[8,[1,2,3],[1],null,"s1",1,false]
+[9,[1,2,3,2],null,null,"s2",2,false]' ]
+	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body | has("model")')" = false ]
+	seqs() { rf-dump --json | jq -c 'select(.type == "seq").body | del(.entropy)'; }
+	rf-cat --join-response a.rf | seqs >joined
+	seqs <$P | cmp - joined
+	rf-cat --split-response --shuffle --repeat 2 --seed 3 $P | rf-cat --join-response | seqs >joined
+	rf-cat --shuffle --repeat 2 --seed 3 $P | seqs | cmp - joined
+	run -65 rf-cat --split-response -o c.rf a.rf
+	said='has no prompt_len, which --split-response needs (rf-tokenize --prompt-key writes it)'
+	[ "$output" = "rf-cat: a.rf: record 1 (byte $(start a.rf 1)): id 7 $said" ]
+	run -65 rf-cat --join-response -o c.rf $P
+	[[ "$output" == *"id 7 has prompt_len, so its response was not split off (rf-cat --split-response)" ]]
+	for with in '--part prompt' --join-response; do
+		run -64 rf-cat --split-response $with -o c.rf $P
+		[[ "$output" == *"cannot be combined with --split-response"* ]]
+	done
+	[ ! -e c.rf ]
+}
+
 @test "rf-cat: the history has the options that change the result, and no names of files" {
 	rf-cat --range 1:3 --shuffle --seed 9 --repeat 2 "$S/tokens.rf" "$S/empty.rf" -o a.rf
 	[ "$(rf-dump --json a.rf | jq -c 'select(.type == "head").body.history')" = \
 		"$(jq -c . <<<'[{"tool": "rf-cat", "version": "0.1", "options": {"range": "1:3",
-			"span": "all", "shuffle": true, "seed": 9, "epoch": 0, "repeat": 2,
-			"renumber": false}}]')" ]
+			"span": "all", "split-response": false, "join-response": false, "shuffle": true,
+			"seed": 9, "epoch": 0, "repeat": 2, "renumber": false}}]')" ]
 }
 
 @test "rf-cat: an input that is missing, a directory or not readable exits 66 and is named" {

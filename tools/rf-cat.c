@@ -5,12 +5,16 @@
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_opt stream[RF_STAGE_OPTS];
-static bool json;
+static bool json, split, join;
 
 static const struct rf_opt options[] = {
 	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J",
 	  "only records I to J-1 of all inputs; the first is record 0", true },
 	{ "part", 0, RF_OPT_ENUM, &o.part, 0, 0, RF_PART_WORDS, "part of each record to keep", true },
+	{ "split-response", 0, RF_OPT_FLAG, &split, 0, 0, NULL,
+	  "put what follows each prompt into the key response", true },
+	{ "join-response", 0, RF_OPT_FLAG, &join, 0, 0, NULL,
+	  "append the key response to the tokens again", true },
 	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "shuffle the records", true },
 	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "random seed of the shuffle", true },
 	{ "epoch", 0, RF_OPT_INT, &o.epoch, 0, 1 << 30, "N",
@@ -65,6 +69,12 @@ int main(int argc, char *argv[])
 		rf_cli_without(options, "seed", "requires --shuffle");
 		rf_cli_without(options, "epoch", "requires --shuffle");
 	}
+	if (split || join)
+		rf_cli_without(options, "part",
+		               "cannot be combined with --split-response and --join-response");
+	if (split)
+		rf_cli_without(options, "join-response", "cannot be combined with --split-response");
+	o.response = split ? RF_RESPONSE_SPLIT : join ? RF_RESPONSE_JOIN : RF_RESPONSE_STAYS;
 	o.max_record = stage.max_record;
 	o.meter = meter;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);

@@ -62,8 +62,8 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 
 bool rf_cat_changes(const struct rf_cat *c)
 {
-	return c->n > 1 || c->o.range || c->o.part != RF_PART_ALL || c->o.shuffle || c->o.repeat > 1 ||
-	       c->o.renumber;
+	return c->n > 1 || c->o.range || c->o.part != RF_PART_ALL ||
+	       c->o.response != RF_RESPONSE_STAYS || c->o.shuffle || c->o.repeat > 1 || c->o.renumber;
 }
 
 struct rf_head *rf_cat_head(struct rf_cat *c)
@@ -178,13 +178,19 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
+static enum rf_code no_prompt_len(const struct rf_record *r, const char *option, struct rf_err *e)
+{
+	return rf_fail(e, RF_EDATA,
+	               "id %llu has no prompt_len, which %s needs (rf-tokenize --prompt-key writes it)",
+	               (unsigned long long)r->id, option);
+}
+
 static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf_err *e)
 {
+	if (part == RF_PART_ALL)
+		return RF_OK;
 	if (r->prompt_len < 0)
-		return rf_fail(e, RF_EDATA,
-		               "id %llu has no prompt_len, which --part needs (rf-tokenize --prompt-key "
-		               "writes it)",
-		               (unsigned long long)r->id);
+		return no_prompt_len(r, "--part", e);
 	if (r->prompt_len == (part == RF_PART_PROMPT ? 0 : r->T))
 		return rf_fail(e, RF_EDATA, "id %llu has an empty %s", (unsigned long long)r->id,
 		               part == RF_PART_PROMPT ? "prompt" : "response");
@@ -195,11 +201,45 @@ static enum rf_code cut(struct rf_record *r, enum rf_record_part part, struct rf
 		r->T -= r->prompt_len;
 		r->prompt_len = 0;
 	}
-	r->entropy = r->nll = r->correct = r->hidden = r->logits = NULL;
-	r->positions = NULL;
-	r->d = r->N = r->c = 0;
-	rf_record_drop_rollout(r);
+	rf_record_drop_computed(r);
 	return RF_OK;
+}
+
+static enum rf_code split(struct rf_record *r, struct rf_err *e)
+{
+	if (r->prompt_len < 0)
+		return no_prompt_len(r, "--split-response", e);
+	if (!r->prompt_len)
+		return rf_fail(e, RF_EDATA, "id %llu has an empty prompt", (unsigned long long)r->id);
+	if (r->prompt_len < r->T) {
+		r->response = r->tokens + r->prompt_len;
+		r->response_len = r->T - r->prompt_len;
+	}
+	r->T = r->prompt_len;
+	r->prompt_len = -1;
+	rf_record_drop_computed(r);
+	return RF_OK;
+}
+
+static enum rf_code join(struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if (r->prompt_len >= 0)
+		return rf_fail(e, RF_EDATA,
+		               "id %llu has prompt_len, so its response was not split off (rf-cat "
+		               "--split-response)",
+		               (unsigned long long)r->id);
+	if ((rc = rf_record_join(r, e)) == RF_OK)
+		rf_record_drop_computed(r);
+	return rc;
+}
+
+static enum rf_code change(const struct rf_cat_options *o, struct rf_record *r, struct rf_err *e)
+{
+	return o->response == RF_RESPONSE_SPLIT  ? split(r, e)
+	       : o->response == RF_RESPONSE_JOIN ? join(r, e)
+	                                         : cut(r, o->part, e);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
@@ -284,7 +324,7 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	bool waits = c->o.shuffle || c->o.repeat > 1;
 	enum rf_code rc = waits ? next_waiting(c, rec, e) : pull(c, rec, e);
 
-	if (rc == RF_OK && c->o.part != RF_PART_ALL && (rc = cut(*rec, c->o.part, e)) != RF_OK)
+	if (rc == RF_OK && (rc = change(&c->o, *rec, e)) != RF_OK)
 		return waits ? rf_blame(e, "%s", rf_in_name(c->in)) : rf_in_blame(c->in, e);
 	if (rc == RF_OK && (c->o.renumber || c->o.repeat > 1))
 		(*rec)->id = c->written;
@@ -321,7 +361,7 @@ enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, cha
 		rf_cat_close(c);
 		return rc;
 	}
-	if (o->part != RF_PART_ALL) {
+	if (o->part != RF_PART_ALL || o->response != RF_RESPONSE_STAYS) {
 		c->shown.arch[0] = c->shown.weights[0] = 0;
 		c->shown.step = -1;
 	}

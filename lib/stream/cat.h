@@ -1,7 +1,8 @@
 /* cat.h -- joins, cuts, shuffles and repeats streams: rf-cat(1).
  *
  * The order is this: the inputs are joined; a range of their records is taken; each record is cut to its
- * prompt or response; the records are shuffled; the result is repeated; new ids are assigned. */
+ * prompt or response, or its response is split off or joined; the records are shuffled; the result is
+ * repeated; new ids are assigned. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -14,9 +15,15 @@
 enum rf_record_part { RF_PART_ALL, RF_PART_PROMPT, RF_PART_RESPONSE };
 #define RF_PART_WORDS "all|prompt|response"
 
+/* SPLIT: the tokens behind the prompt become the key `response`, the prompt alone stays in tokens, and there
+ * is no prompt_len; a record that ends with its prompt gets no response.  JOIN is the exact inverse for
+ * records without values that a model computed, which both remove. */
+enum rf_response { RF_RESPONSE_STAYS, RF_RESPONSE_SPLIT, RF_RESPONSE_JOIN };
+
 struct rf_cat_options {
 	const char *range;    /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
 	enum rf_record_part part; /* what is kept of each record */
+	enum rf_response response; /* where its response is put */
 	bool shuffle;
 	uint64_t seed;        /* of the shuffle */
 	int epoch;            /* number, from 0, of the seed's shuffled order; a repetition takes the next */
@@ -34,14 +41,14 @@ struct rf_cat;
 enum rf_code rf_cat_open(struct rf_cat **c, const struct rf_cat_options *o, char *const *paths, int n,
                          struct rf_err *e);
 /* Returns the head for the output: a copy of the first input's.  The caller may change it; rf_cat_close()
- * frees it.  It names no model if o->part removes what a model computed. */
+ * frees it.  It names no model if o->part or o->response removes what a model computed. */
 struct rf_head *rf_cat_head(struct rf_cat *c);
 /* Whether the output is more than a copy of one input, so that the stage must be recorded in the history. */
 bool rf_cat_changes(const struct rf_cat *c);
 /* Reads the next record of the output, valid until the next call.  Returns RF_EOF when every input has been
  * read to its end; inputs that lie wholly behind the range are not opened.  Errors: those of rf_next();
  * RF_EDATA: two heads disagree, an id occurs twice and ids are not assigned anew, or the part to be kept of a
- * record is empty or not known. */
+ * record is empty or not known, or a response cannot be split off or joined. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
 void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 

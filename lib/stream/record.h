@@ -1,9 +1,9 @@
 /* record.h -- one sequence record, typed and validated: the unit that a stream carries (rf-stream(5)).
  *
  * Sizes: T tokens, c positions, n rollouts per position, k tokens per rollout, d hidden width, N width of the
- * logits.  Arrays are in C order, owned by the record and aligned for their type; a NULL pointer means that
- * the key is absent.  Everything that a record points to is valid until rf_record_clear(), or until the next
- * record is read into the same struct. */
+ * logits; of a generation n samples of at most m tokens.  Arrays are in C order, owned by the record and
+ * aligned for their type; a NULL pointer means that the key is absent.  Everything that a record points to is
+ * valid until rf_record_clear(), or until the next record is read into the same struct. */
 #ifndef RF_RECORD_H
 #define RF_RECORD_H
 
@@ -44,10 +44,30 @@ struct rf_reward {
 	struct rf_raw unknown;  /* those keys and their values */
 };
 
+/* What a model wrote behind the prompt. */
+struct rf_generation {
+	double temperature;     /* 0: greedy */
+	int n, m;               /* samples, tokens of the longest */
+	int32_t *tokens;        /* (n, m); NULL: the record has no generation */
+	int32_t *length;        /* (n), 1 to m: what is behind it in tokens fills the row */
+	const char **stop;      /* (n): why it ended, a word of RF_STOP_WORDS */
+	const char **text;      /* (n), without special tokens; NULL: there was no tokenizer */
+	int unknowns;           /* how many keys of the map we do not know */
+	struct rf_raw unknown;  /* those keys and their values */
+};
+
+/* Why a generation ended: with an end token, because it had as many tokens as it may, with a stop string. */
+enum rf_stop { RF_STOP_EOS, RF_STOP_LENGTH, RF_STOP_STRING };
+#define RF_STOP_WORDS "eos|length|stop"
+
 struct rf_record {
 	uint64_t id;
 	int T;
 	int32_t *tokens;        /* (T) */
+	int response_len;       /* 0 if response is NULL */
+	/* (response_len), what follows the tokens and only the outer step reads; a record that has it has no
+	   prompt_len */
+	int32_t *response;
 	int prompt_len;         /* -1: absent */
 	int answers;            /* how many; -1: absent */
 	const char **answer;    /* (answers) */
@@ -64,6 +84,7 @@ struct rf_record {
 	struct rf_rollout rollout;
 	struct rf_reward reward;
 	float *advantage;       /* (c, n), n = rollout.n */
+	struct rf_generation generation;
 	int unknowns;           /* how many keys we do not know; they pass through unchanged */
 	struct rf_raw unknown;  /* those keys and their values, one after the other */
 	struct rf_arena_block *arena;
@@ -91,6 +112,10 @@ float *rf_part(const struct rf_reward *w, const char *name);
  * name is invalid or taken, or there are RF_PARTS parts already; RF_ENOMEM. */
 float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e);
 
+/* Appends the response to the tokens; prompt_len is then where it begins.  A record without a response is all
+ * prompt.  What was computed from the tokens is as it was.  Errors: RF_ENOMEM; RF_EDATA: too long. */
+enum rf_code rf_record_join(struct rf_record *r, struct rf_err *e);
+
 /* Removes the largest and seldom used arrays: hidden states and logits, and the hidden states of the
  * rollouts.  Only the pointers are cleared; the memory stays the record's. */
 void rf_record_hide(struct rf_record *r);
@@ -98,6 +123,9 @@ void rf_record_hide(struct rf_record *r);
 void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);
+void rf_record_drop_generation(struct rf_record *r);
+/* Removes all that a model computed: what was read from a text stays. */
+void rf_record_drop_computed(struct rf_record *r);
 
 /* Makes *to a copy of *from with memory of its own (a trainer keeps a whole mini-batch).  *to must be
  * initialised.  Errors: RF_ENOMEM. */

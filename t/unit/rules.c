@@ -20,6 +20,8 @@
 #define LONG "\"B_is_a_name_that_has_32_letters_\":"
 #define BYTES(base64) "{\"dtype\":\"<f4\",\"shape\":[2,1],\"data\":{\"base64\":\"" base64 "\"}}"
 #define Z9(part) "\"z9\":" PART ",", "\"z9\":" part ","
+#define WRITTEN(tokens) ARRAY("<i4", "2,3", tokens)
+#define LENGTHS(two) ARRAY("<i4", "2", two)
 #define NAMED(name) "\"z9\":", "\"" name "\":"
 #define NO_NAME(shown) \
 	"reward.parts: '" shown "' is not a name of up to 32 letters, digits and '_' that begins with a " \
@@ -38,7 +40,10 @@ static const char good_record[] =
 	",\"h_pred\":" ARRAY("<f4", "2,1,2,1", "1,2,3,4") ",\"h_gt\":" ARRAY("<f4", "2,2,1", "1,2,3,4") "}"
 	",\"reward\":{\"kind\":\"edit\",\"total\":" TWO ",\"edit\":" TWO
 	",\"parts\":{\"z9\":" PART "," LONG PART "}}"
-	",\"advantage\":" ARRAY("<f4", "2,1", "-1,1") ",\"other\":{\"x\":[1,{\"y\":\"z\"}]}}}";
+	",\"advantage\":" ARRAY("<f4", "2,1", "-1,1")
+	",\"generation\":{\"temperature\":0.0,\"tokens\":" WRITTEN("3,1,1,4,5,6")
+	        ",\"length\":" LENGTHS("2,3") ",\"stop\":[\"eos\",\"length\"],\"text\":[\"x\",\"\"]}"
+	",\"other\":{\"x\":[1,{\"y\":\"z\"}]}}}";
 
 static const struct { const char *from, *to, *words; } broken[] = {
 	{ "\"id\":5", "\"id\":-1", "id is not" },
@@ -78,6 +83,21 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	  "\"data\":{\"base64\":\"AAAA\"}}", "tokens has 3 bytes of data" },
 	{ "\"prompt_len\":2", "\"prompt_len\":7", "prompt_len is 7, but the sequence has only 6" },
 	{ "\"prompt_len\":2", "\"prompt_len\":-1", "prompt_len is not" },
+	{ "\"prompt_len\":2", "\"prompt_len\":2,\"response\":" ARRAY("<i4", "1", "3"),
+	  "the record has a response and prompt_len" },
+	{ "\"prompt_len\":2", "\"response\":" ARRAY("<i4", "0", ""), "response is empty" },
+	{ "\"prompt_len\":2", "\"response\":" ARRAY("<i4", "2", "3,10"), "response: number 1 is 10" },
+	{ "\"temperature\":0.0", "\"temperature\":-1.0",
+	  "generation.temperature is -1, not a number of 0 or more" },
+	{ WRITTEN("3,1,1,4,5,6"), WRITTEN("3,1,1,4,5,10"), "generation.tokens: number 5 is 10" },
+	{ LENGTHS("2,3"), LENGTHS("2,4"), "generation.length: number 1 is 4, outside 1 to 3" },
+	{ LENGTHS("2,3"), ARRAY("<i4", "1", "2"), "generation.length has the shape (1) where (2)" },
+	{ "[\"eos\",\"length\"]", "[\"eos\",\"end\"]",
+	  "generation.stop: number 1 is not one of eos|length|stop" },
+	{ "[\"eos\",\"length\"]", "[\"eos\"]", "generation.stop has 1 elements where 2 were expected" },
+	{ "[\"eos\",\"length\"]", "[\"eos\",1]", "an element of generation.stop is not a string" },
+	{ "[\"x\",\"\"]", "[\"x\"]", "generation.text has 1 elements where 2 were expected" },
+	{ "\"stop\":[", "\"halt\":[", "generation has no 'stop'" },
 	{ "\"prompt_len\":2", "\"prompt_len\":\"2\"", "prompt_len is not" },
 	{ "\"prompt_len\":2", "\"prompt_len\":4294967298", "prompt_len is not" },
 	{ "[\"a\",\"b\"]", "\"a\"", "answers is not a list" },

@@ -86,9 +86,9 @@ static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t
 	return v;
 }
 
-enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, KINDS };
+enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, KINDS };
 static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
-                                          "advantage" };
+                                          "advantage", "generation" };
 
 /* A record as it looks after the stage that writes this. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
@@ -122,6 +122,16 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 		};
 	if (kind >= ADVANTAGE)
 		r->advantage = some_floats(r, C * N);
+	if (kind >= GENERATION) {
+		static const char *stop[] = { "eos", "length" }, *text[] = { "a b", "" };
+
+		r->response_len = 3;
+		r->response = some_ints(r, 3, 0, 40);
+		r->generation = (struct rf_generation){
+			.temperature = 0, .n = 2, .m = 3, .tokens = some_ints(r, 6, 0, 40),
+			.length = some_ints(r, 2, 1, 4), .stop = stop, .text = text,
+		};
+	}
 }
 
 static void some_head(struct made *m)

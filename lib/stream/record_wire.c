@@ -1,0 +1,353 @@
+/* record_wire.c -- reads a record from msgpack, and writes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "stream/fields.h"
+#include "stream/wire.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the arrays of a stream are little endian, and copied as they are");
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static enum rf_code no_memory(const char *key, struct rf_err *e)
+{
+	return rf_fail(e, RF_ENOMEM, "out of memory (%s)", key);
+}
+
+/* The shape as text for a message: "(4, 3)". */
+static const char *shape_text(char *buf, size_t size, const uint64_t *shape, int n)
+{
+	int w = snprintf(buf, size, "(");
+
+	for (int i = 0; i < n && (size_t)w < size; i++)
+		w += snprintf(buf + w, size - (size_t)w, "%s%llu", i ? ", " : "",
+		              (unsigned long long)shape[i]);
+	if ((size_t)w < size)
+		snprintf(buf + w, size - (size_t)w, ")");
+	return buf;
+}
+
+/* Takes {dtype, shape, data} apart; what is wrong with it, or NULL.  The data's length is not yet
+ * compared. */
+static const char *open_array(struct rf_mp v, const char *dtype, uint64_t *shape, int ndim,
+                              struct rf_mp_item *data)
+{
+	struct rf_mp_item it;
+
+	rf_mp_next(&v, &it);
+	if (it.type != RF_MP_MAP || it.n != 3)
+		return "is not an array {dtype, shape, data}";
+	rf_mp_next(&v, &it);
+	if (!rf_mp_is(&it, "dtype"))
+		return "is not an array {dtype, shape, data}, in this order";
+	rf_mp_next(&v, &it);
+	if (!rf_mp_is(&it, dtype))
+		return *dtype == '<' && dtype[1] == 'i' ? "does not have the dtype <i4"
+		                                        : "does not have the dtype <f4";
+	rf_mp_next(&v, &it);
+	if (!rf_mp_is(&it, "shape"))
+		return "is not an array {dtype, shape, data}, in this order";
+	rf_mp_next(&v, &it);
+	if (it.type != RF_MP_ARRAY || it.n != (uint32_t)ndim)
+		return ndim == 1   ? "does not have 1 dimension"
+		       : ndim == 2 ? "does not have 2 dimensions"
+		       : ndim == 3 ? "does not have 3 dimensions"
+		                   : "does not have 4 dimensions";
+	for (int i = 0; i < ndim; i++) {
+		rf_mp_next(&v, &it);
+		if (it.type != RF_MP_UINT || it.u > INT32_MAX)
+			return "has a size that is not a whole number below 2^31";
+		shape[i] = it.u;
+	}
+	rf_mp_next(&v, &it);
+	if (!rf_mp_is(&it, "data"))
+		return "is not an array {dtype, shape, data}, in this order";
+	rf_mp_next(&v, data);
+	return data->type == RF_MP_BIN ? NULL : "has data that are not binary";
+}
+
+/* Reads an array into memory of the record's; key is what it is called, of a part not what the field is. */
+static enum rf_code read_array(struct rf_record *r, const struct rf_field *f, const char *pre,
+                               const char *key, struct rf_mp v, void **to, struct rf_err *e)
+{
+	uint64_t shape[4], want[4];
+	int ndim = (int)strlen(f->dims);
+	struct rf_mp_item data;
+	const char *why = open_array(v, f->kind == RF_OF_I4 ? "<i4" : "<f4", shape, ndim, &data);
+	char a[80], b[80];
+	size_t n;
+
+	if (why)
+		return rf_fail(e, RF_EDATA, "%s%s %s", pre, key, why);
+	for (int i = 0; i < ndim; i++) {
+		int *size = rf_field_size(r, f->dims[i]);
+		/* it would say nothing, and 0 stands for a size that is not known yet */
+		if (size && !shape[i])
+			return rf_fail(e, RF_EDATA, "%s%s is empty", pre, key);
+		if (size && !*size)
+			*size = (int)shape[i];
+		want[i] = (uint64_t)rf_field_size_now(r, f->dims[i]);
+	}
+	if (memcmp(shape, want, (size_t)ndim * sizeof *shape))
+		return rf_fail(e, RF_EDATA, "%s%s has the shape %s where %s was expected", pre, key,
+		               shape_text(a, sizeof a, shape, ndim), shape_text(b, sizeof b, want, ndim));
+	if (!rf_field_count(r, f, &n) || 4 * n != data.n)
+		return rf_fail(e, RF_EDATA, "%s%s has %lu bytes of data, which does not match its shape %s",
+		               pre, key, (unsigned long)data.n, shape_text(a, sizeof a, shape, ndim));
+	if (!(*to = rf_record_alloc(r, n, 4)))
+		return no_memory(key, e);
+	if (n)
+		memcpy(*to, data.data, 4 * n);
+	return RF_OK;
+}
+
+static enum rf_code read_string(struct rf_record *r, const char *pre, const char *key, struct rf_mp *v,
+                                const char **to, struct rf_err *e)
+{
+	struct rf_mp_item it;
+	char *s;
+
+	rf_mp_next(v, &it);
+	if (it.type != RF_MP_STR)
+		return rf_fail(e, RF_EDATA, "%s%s is not a string", pre, key);
+	if (memchr(it.data, 0, it.n))
+		return rf_fail(e, RF_EDATA, "%s%s contains a NUL", pre, key);
+	if (!(s = rf_record_alloc(r, (size_t)it.n + 1, 1)))
+		return no_memory(key, e);
+	memcpy(s, it.data, it.n);
+	s[it.n] = 0;
+	*to = s;
+	return RF_OK;
+}
+
+static enum rf_code read_texts(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
+                               struct rf_err *e)
+{
+	int *size = rf_field_size(r, *f->dims);
+	struct rf_mp_item it;
+	enum rf_code rc = RF_OK;
+	const char **text;
+	char of[40];
+
+	rf_mp_next(&v, &it);
+	if (it.type != RF_MP_ARRAY)
+		return rf_fail(e, RF_EDATA, "%s%s is not a list", pre, f->key);
+	if (*size > 0 && it.n != (uint32_t)*size)
+		return rf_fail(e, RF_EDATA, "%s%s has %lu elements where %d were expected", pre, f->key,
+		               (unsigned long)it.n, *size);
+	if (!(text = rf_record_alloc(r, it.n, sizeof *text)))
+		return no_memory(f->key, e);
+	*size = (int)it.n;
+	snprintf(of, sizeof of, "an element of %s", pre);
+	for (uint32_t i = 0; i < it.n && rc == RF_OK; i++)
+		rc = read_string(r, of, f->key, &v, &text[i], e);
+	rf_field_set(r, f, text);
+	return rc;
+}
+
+/* The map of parts, behind those that have keys of their own. */
+static enum rf_code read_parts(struct rf_record *r, const struct rf_field *f, struct rf_mp map,
+                               struct rf_err *e)
+{
+	struct rf_reward *w = &r->reward;
+	struct rf_mp_item it, key;
+	struct rf_mp v;
+	enum rf_code rc = RF_OK;
+
+	rf_mp_next(&map, &it);
+	if (it.type != RF_MP_MAP)
+		return rf_fail(e, RF_EDATA, "reward.parts is not a map");
+	if (!it.n)
+		return rf_fail(e, RF_EDATA, "reward.parts is empty");
+	for (uint32_t left = it.n; left && rc == RF_OK; left--) {
+		char *name;
+		void *p;
+
+		rf_mp_pair(&map, &key, &v);
+		if (!rf_part_named((const char *)key.data, key.n)) {
+			rf_part_bad_name((const char *)key.data, key.n, e);
+			return rf_blame(e, "reward.parts");
+		}
+		if (w->parts == RF_PARTS)
+			return rf_part_too_many(e);
+		if (!(name = rf_record_alloc(r, (size_t)key.n + 1, 1)))
+			return no_memory("parts", e);
+		memcpy(name, key.data, key.n);
+		name[key.n] = 0;
+		if (rf_part_has_key(name))
+			return rf_fail(e, RF_EDATA, "reward.parts has '%s', which is a key of reward itself",
+			               name);
+		if ((rc = read_array(r, f, "reward.parts.", name, v, &p, e)) == RF_OK)
+			w->part[w->parts++] = (struct rf_part){ name, p };
+	}
+	return rc;
+}
+
+static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, struct rf_mp map,
+                                struct rf_err *e);
+
+static enum rf_code read_field(struct rf_record *r, const struct rf_field *f, const char *pre, struct rf_mp v,
+                               struct rf_err *e)
+{
+	struct rf_mp at = v;
+	struct rf_mp_item it;
+	enum rf_code rc;
+	const char *text;
+	void *p;
+
+	rf_mp_next(&at, &it);
+	switch (f->kind) {
+	case RF_OF_ID:
+		if (it.type != RF_MP_UINT)
+			return rf_fail(e, RF_EDATA, "id is not a whole number of 0 or more");
+		r->id = it.u;
+		return RF_OK;
+	case RF_OF_LENGTH:
+		if (it.type != RF_MP_UINT || it.u > INT32_MAX)
+			return rf_fail(e, RF_EDATA, "prompt_len is not a whole number of 0 or more");
+		r->prompt_len = (int)it.u;
+		return RF_OK;
+	case RF_OF_REAL:
+		if (it.type != RF_MP_REAL && it.type != RF_MP_UINT)
+			return rf_fail(e, RF_EDATA, "%s%s is not a number", pre, f->key);
+		*rf_field_real(r, f) = it.type == RF_MP_REAL ? it.f : (double)it.u;
+		return RF_OK;
+	case RF_OF_TEXT:
+		if ((rc = read_string(r, pre, f->key, &v, &text, e)) == RF_OK)
+			rf_field_set(r, f, (void *)text);
+		return rc;
+	case RF_OF_TEXTS:
+		return read_texts(r, f, pre, v, e);
+	case RF_OF_MAP:
+		if (!(p = rf_record_alloc(r, (size_t)(v.end - v.p), 1)))
+			return no_memory(f->key, e);
+		memcpy(p, v.p, (size_t)(v.end - v.p));
+		r->meta = (struct rf_raw){ p, (size_t)(v.end - v.p) };
+		return RF_OK;
+	case RF_OF_GROUP:
+		return read_fields(r, f->group, v, e);
+	case RF_OF_PARTS:
+		return read_parts(r, f, v, e);
+	default:
+		if ((rc = read_array(r, f, pre, f->key, v, &p, e)) == RF_OK)
+			rf_field_set(r, f, p);
+		return rc;
+	}
+}
+
+static enum rf_code read_fields(struct rf_record *r, const struct rf_group *g, struct rf_mp map,
+                                struct rf_err *e)
+{
+	const struct rf_field *fields = g->fields;
+	const char *keys[RF_FIELDS_MAX];
+	struct rf_mp v[RF_FIELDS_MAX];
+	struct rf_buf unknown = { 0 };
+	enum rf_code rc;
+	void *copy;
+	int n = 0, *unknowns;
+	struct rf_raw *raw = rf_group_unknown(r, g, &unknowns);
+
+	for (; fields[n].key; n++)
+		keys[n] = fields[n].key;
+	rc = rf_map_sort(map, g->name, keys, n, v, &unknown, unknowns, e);
+	if (rc == RF_OK && unknown.n) {
+		if ((copy = rf_record_alloc(r, unknown.n, 1)))
+			*raw = (struct rf_raw){ memcpy(copy, unknown.p, unknown.n), unknown.n };
+		else
+			rc = no_memory("unknown keys", e);
+	}
+	rf_buf_free(&unknown);
+	for (int i = 0; i < n && rc == RF_OK; i++)
+		if (v[i].p)
+			rc = read_field(r, &fields[i], g->prefix, v[i], e);
+		else if (fields[i].needed)
+			rc = rf_fail(e, RF_EDATA, "%s has no '%s'", g->name, keys[i]);
+	return rc;
+}
+
+enum rf_code rf_record_decode(struct rf_record *r, const void *msg, size_t n, int vocab, struct rf_err *e)
+{
+	struct rf_mp body = { msg, (const unsigned char *)msg + n };
+	enum rf_code rc;
+
+	rf_record_clear(r);
+	rc = read_fields(r, &rf_record_group, body, e);
+	return rc == RF_OK ? rf_record_check(r, vocab, e) : rc;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static void pack_numbers(msgpack_packer *pk, const struct rf_record *r, const struct rf_field *f,
+                         const void *p)
+{
+	int shape[4];
+	size_t n;
+
+	for (int i = 0; f->dims[i]; i++)
+		shape[i] = rf_field_size_now(r, f->dims[i]);
+	rf_field_count(r, f, &n);
+	rf_pack_array(pk, f->kind == RF_OF_I4 ? "<i4" : "<f4", (int)strlen(f->dims), shape, p, 4 * n);
+}
+
+static void pack_parts(msgpack_packer *pk, const struct rf_record *r, const struct rf_field *f)
+{
+	const struct rf_reward *w = &r->reward;
+
+	msgpack_pack_map(pk, (size_t)rf_parts_in_map(w));
+	for (int i = 0; i < w->parts; i++)
+		if (!rf_part_has_key(w->part[i].name)) {
+			rf_pack_text(pk, w->part[i].name);
+			pack_numbers(pk, r, f, w->part[i].value);
+		}
+}
+
+static void pack_texts(msgpack_packer *pk, const char *const *text, int n)
+{
+	msgpack_pack_array(pk, (size_t)n);
+	for (int i = 0; i < n; i++)
+		rf_pack_text(pk, text[i]);
+}
+
+static void pack_fields(struct rf_buf *b, const struct rf_record *r, const struct rf_group *g)
+{
+	int *unknowns;
+	const struct rf_raw *raw = rf_group_unknown(r, g, &unknowns);
+	size_t keys = (size_t)*unknowns;
+	msgpack_packer pk;
+
+	for (const struct rf_field *f = g->fields; f->key; f++)
+		keys += rf_field_there(r, f);
+	rf_pack_init(&pk, b);
+	msgpack_pack_map(&pk, keys);
+	for (const struct rf_field *f = g->fields; f->key; f++) {
+		if (!rf_field_there(r, f))
+			continue;
+		rf_pack_text(&pk, f->key);
+		switch (f->kind) {
+		case RF_OF_ID:     msgpack_pack_uint64(&pk, r->id); break;
+		case RF_OF_LENGTH: msgpack_pack_int(&pk, r->prompt_len); break;
+		case RF_OF_REAL:   msgpack_pack_double(&pk, *rf_field_real(r, f)); break;
+		case RF_OF_TEXT:   rf_pack_text(&pk, rf_field_get(r, f)); break;
+		case RF_OF_TEXTS:
+			pack_texts(&pk, rf_field_get(r, f), rf_field_size_now(r, *f->dims));
+			break;
+		case RF_OF_MAP:    rf_buf_add(b, r->meta.data, r->meta.size); break;
+		case RF_OF_GROUP:  pack_fields(b, r, f->group); break;
+		case RF_OF_PARTS:  pack_parts(&pk, r, f); break;
+		default:     pack_numbers(&pk, r, f, rf_field_get(r, f));
+		}
+	}
+	rf_buf_add(b, raw->data, raw->size);
+}
+
+void rf_record_encode(struct rf_buf *b, uint64_t seq, const struct rf_record *r)
+{
+	msgpack_packer pk;
+
+	rf_pack_init(&pk, b);
+	msgpack_pack_array(&pk, 3);
+	msgpack_pack_uint64(&pk, seq);
+	rf_pack_text(&pk, "seq");
+	pack_fields(b, r, &rf_record_group);
+}
