@@ -54,7 +54,8 @@ nothing_left() { [ -z "$(find . -name '.*.tmp-*')" ]; }
 		run -0 --separate-stderr rf-init --config "$config" --dry-run
 		[ -z "$stderr" ] || { echo "$stderr"; false; }
 	done
-	for size in qwen3_5-0.8b:752393024 lact-760m:797625312 gated_deltanet-400m:379888124; do
+	for size in qwen3_5-0.8b:752393024 qwen3_5-9b:8953803264 lact-760m:797625312 \
+		gated_deltanet-400m:379888124 gated_deltanet-360m:357781928; do
 		run -0 rf-init --config "$ROOT/pipelines/configs/${size%:*}.json" --dry-run
 		[ "${lines[0]}" = "parameters"$'\t'"${size#*:}" ]
 	done

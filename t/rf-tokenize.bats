@@ -162,6 +162,98 @@ bad() {
 	done
 }
 
+@test "rf-tokenize: --max-prompt keeps a prompt's end, --max-answer an answer's beginning" {
+	printf '{"q":"abcde","a":"fghi"}\n' >a.jsonl
+	parts() { bodies --prompt-key q --answer-key a "$@" a.jsonl; }
+	as() { tokens 0 "$1" ",\"prompt_len\":$2,\"answers\":[\"fghi\"]"; }
+	parts --max-prompt 3 --max-answer 2 | cmp - <(as cdefg 3)
+	counted "1 document: 1 kept (1 of them cut), 0 dropped; 1 sequence of 5 tokens, 5 left out"
+	parts --max-prompt 3 | cmp - <(as cdefghi. 3)
+	parts --max-answer 3 | cmp - <(as abcdefgh 5)
+	# what is just as long is not cut; the end token is in addition
+	parts --max-prompt 5 --max-answer 4 | cmp - <(as abcdefghi. 5)
+	counted "1 document: 1 kept (0 of them cut), 0 dropped; 1 sequence of 10 tokens, 0 left out"
+	parts --max-prompt 5 --max-answer 4 --no-eos | cmp - <(as abcdefghi 5)
+	parts --max-answer 2 --max-len 4 --truncate left | cmp - <(as defg 2)
+	parts --max-prompt 2 --min-len 8 | cmp - /dev/null
+	counted "1 document: 0 kept (1 of them cut), 1 dropped; 0 sequences of 0 tokens, 10 left out"
+}
+
+@test "rf-tokenize: of a prompt over --max-prompt --truncate keeps the end, the beginning or both, or fails" {
+	printf '{"q":"abcdefg"}\n' >a.jsonl
+	while read -r how most want; do
+		bodies --prompt-key q --max-prompt "$most" --truncate "$how" a.jsonl |
+			cmp - <(tokens 0 "$want" ",\"prompt_len\":$most")
+	done <<-'END'
+		left 3 efg
+		right 3 abc
+		middle 4 abfg
+		middle 5 abcfg
+		middle 1 a
+		middle 6 abcefg
+		error 7 abcdefg
+	END
+	run -65 --separate-stderr rf-tokenize --bytes --prompt-key q --max-prompt 6 --truncate error a.jsonl
+	said="the prompt has 7 tokens, more than --max-prompt 6 (--truncate left, right or middle cuts it)"
+	[ "$stderr" = "rf-tokenize: a.jsonl: line 1: $said" ]
+	# what was unsaid is in the history
+	bodies --prompt-key q --max-prompt 3 a.jsonl >out
+	grep -q '"max-prompt":3,.*"truncate":"left"' out.json
+}
+
+@test "rf-tokenize: --answer-prefix begins the answer's tokens, and is in none of the record's answers" {
+	printf '{"q":"a","a":["b","c"]}\n' >a.jsonl
+	as() { tokens 0 "$1" ',"prompt_len":1,"answers":["b","c"]'; }
+	bodies --prompt-key q --answer-key a --answer-prefix '::' a.jsonl | cmp - <(as a::b.)
+	bodies --prompt-key q --answer-key a --answer-prefix '::' --max-answer 2 a.jsonl | cmp - <(as a::)
+}
+
+@test "rf-tokenize: with --answers-key no token of an answer is in the stream, whatever the answers are" {
+	printf '{"q":"ab","a":["x","y"]}\n{"q":"c","a":"z"}\n' >a.jsonl
+	printf '{"q":"ab","a":["another","one"]}\n{"q":"c","a":["d","e","f"]}\n' >b.jsonl
+	bodies --prompt-key q --answers-key a a.jsonl >out
+	{
+		tokens 0 ab ',"prompt_len":2,"answers":["x","y"]'
+		tokens 1 c ',"prompt_len":1,"answers":["z"]'
+	} | cmp - out
+	for cut in "" "--max-prompt 1" "--max-len 1 --truncate split" "--max-len 1 --truncate right"; do
+		for f in a b; do
+			# shellcheck disable=SC2086  # words
+			bodies --prompt-key q --answers-key a $cut $f.jsonl | jq -c 'del(.answers)' >$f.tokens
+		done
+		[ -s a.tokens ]
+		cmp a.tokens b.tokens
+	done
+}
+
+@test "rf-tokenize: RULER's own files make prompts that end with the answer's beginning, and references" {
+	cat >a.jsonl <<-'END'
+		{"index":0,"input":"Who?\u0000","outputs":["A","B"],"length":9,"answer_prefix":" It is"}
+		{"index":0,"input":"","outputs":["C"],"length":9,"answer_prefix":""}
+		{"index":1,"input":"Why?","outputs":["C"],"length":9,"answer_prefix":":"}
+	END
+	ruler=(--prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs --meta-key index)
+	bodies "${ruler[@]}" a.jsonl | jq -c '[.id, .prompt_len, .answers, .meta.index,
+		([.tokens.data[] | . - 3] | implode)]' >out
+	diff out - <<-'END'
+		[0,11,["A","B"],0,"Who?\u0000 It is"]
+		[1,5,["C"],1,"Why?:"]
+	END
+	counted "3 documents: 2 kept (0 of them cut), 1 dropped; 2 sequences of 16 tokens, 0 left out"
+	bodies "${ruler[@]}" --max-prompt 3 a.jsonl | jq -c '[.tokens.data[] | . - 3] | implode' >out
+	diff out <(printf '"%s"\n' ' is' 'y?:')
+	# prompt and suffix are one text
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tokenizer.json
+	jq -c '{text: (.input + .answer_prefix)}' a.jsonl >text.jsonl
+	ids() {
+		rf-tokenize --tokenizer tokenizer.json "$@" 2>err | rf-dump --json |
+			jq -c 'select(.type == "seq") | .body.tokens.data'
+	}
+	ids "${ruler[@]}" a.jsonl >out
+	[ -s out ]
+	cmp out <(ids text.jsonl)
+}
+
 @test "rf-tokenize: --source, --source-key and --meta-key keep a document's origin and meta data" {
 	mkdir d
 	cat >d/a.jsonl <<-'END'
@@ -220,6 +312,14 @@ bad() {
 		"$at 'a' has a number at index 1, not a string" ]
 	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = \
 		"$at 'a' is a number, not a string or a list of strings" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --answers-key a)" = "$at the key 'a' is missing" ]
+	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answers-key a)" = \
+		"$at 'a' is an empty list, not a string or a list of strings" ]
+	[ "$(bad '{"p":"a","a":"\u0000"}' --prompt-key p --answers-key a)" = \
+		"$at 'a' contains a NUL, which only a text or prompt may contain" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --prompt-suffix-key s)" = "$at the key 's' is missing" ]
+	[ "$(bad '{"p":"a","s":["b"]}' --prompt-key p --prompt-suffix-key s)" = \
+		"$at 's' is a list, not a string" ]
 }
 
 @test "rf-tokenize: token ids are taken as they are and must be below the size of the vocabulary" {
@@ -337,6 +437,44 @@ bad() {
 	run -66 rf-tokenize --tokenizer missing a.txt
 }
 
+@test "rf-tokenize: ids use the vocabulary of the model, with a smaller tokenizer or without one" {
+	head_of() { rf-dump --json "$1" | head -n 1 | jq -c '.body | .vocab, .tokenizer'; }
+	jq '.vocab_size = 400' "$G/delta/config.json" >config.json
+	rf-init --config config.json ckpt
+	rf-init --from ckpt run
+	echo '{"tokens":[1,399]}' >x.ids
+	echo '{"tokens":[1,400]}' >y.ids
+	for path in ckpt run run/step-000000; do
+		rf-tokenize -m $path -o out.rf x.ids
+		[ "$(head_of out.rf)" = $'400\nnull' ]
+		rf-entropy -m ckpt out.rf | rf-dump --check
+		run -65 --separate-stderr rf-tokenize -m $path -o no y.ids
+		said="'tokens' has 400 at index 1, outside the vocabulary of 400"
+		[ "$stderr" = "rf-tokenize: y.ids: line 1: $said" ]
+	done
+	rf-tokenize -m ckpt --format ids <x.ids | rf-dump --check
+	# padded: 384 tokens have a name, 16 have none
+	echo '{"tokenizer_class":"ByT5Tokenizer","extra_ids":125}' >ckpt/tokenizer_config.json
+	echo ab >a.txt
+	bytes=$'\n{"kind":"bytes","hash":"2d83aaba506794c4"}'
+	for path in ckpt ckpt/tokenizer_config.json; do
+		rf-tokenize -m $path -o out.rf x.ids a.txt
+		[ "$(head_of out.rf)" = "400$bytes" ]
+		rf-entropy -m ckpt out.rf | rf-dump --check
+		run -65 rf-tokenize -m $path -o no y.ids
+		rf-tokenize -m $path -o out.rf a.txt
+		[ "$(head_of out.rf)" = "384$bytes" ]
+	done
+	# a model's config says it only if it is one
+	rm ckpt/tokenizer_config.json
+	jq '.model_type = "other"' config.json >ckpt/config.json
+	run -78 --separate-stderr rf-tokenize -m ckpt x.ids
+	[[ "$stderr" == "rf-tokenize: ckpt/config.json: "*model_type* ]]
+	rf-tokenize --vocab 400 x.ids | rf-dump --check
+	run -78 rf-tokenize -m run -o no a.txt
+	[[ "$output" == "rf-tokenize: run: there is no tokenizer here "* ]]
+}
+
 @test "rf-tokenize: bad usage exits 64 and says what to do" {
 	printf 'ab' >a.txt
 	printf '{"tokens":[1]}\n' >a.ids
@@ -351,10 +489,26 @@ bad() {
 	usage "--bytes cannot be combined with --tokenizer (try --help)" --bytes -m m a.txt
 	usage "--text-key cannot be combined with --prompt-key (try --help)" --bytes \
 		--text-key a --prompt-key b a.jsonl
-	usage "--truncate requires --max-len" --bytes --truncate left a.txt
+	usage "--truncate requires --max-len or --max-prompt" --bytes --truncate left a.txt
+	usage "--truncate middle requires --max-prompt" --bytes --max-len 3 --truncate middle a.txt
+	usage "--truncate split cannot be combined with --max-prompt" --bytes --prompt-key p \
+		--max-prompt 3 --truncate split
+	usage "--max-prompt cannot be combined with --max-len" --bytes --prompt-key p --max-prompt 3 \
+		--max-len 4
+	usage "--max-prompt requires --prompt-key (try --help)" --bytes --max-prompt 3 a.txt
+	usage "--max-answer requires --answer-key (try --help)" --bytes --prompt-key p --answers-key a \
+		--max-answer 3
 	usage "--min-len 5 is more than --max-len 4" --bytes --min-len 5 --max-len 4 a.txt
 	usage "--split valid requires --valid-every" --bytes --split valid a.txt
 	usage "--answer-key requires --prompt-key" --bytes --answer-key a
+	usage "--answers-key requires --prompt-key" --bytes --answers-key a
+	usage "--prompt-suffix-key requires --prompt-key" --bytes --prompt-suffix-key a
+	usage "--answers-key cannot be combined with --answer-key" --bytes --prompt-key p --answer-key a \
+		--answers-key b
+	usage "--answer-prefix requires --answer-key" --bytes --prompt-key p --answers-key a \
+		--answer-prefix :
+	usage "two options name the same key 'q'" --bytes --prompt-key q --prompt-suffix-key q
+	usage "two options name the same key 'a'" --bytes --prompt-key q --answers-key a --source-key a
 	usage "--source cannot be combined with --source-key" --bytes --source --source-key a
 	usage "two options name the same key 'q'" --bytes --prompt-key q --answer-key q
 	usage "--meta-key: a key is empty or longer than 255 bytes" --bytes --meta-key a,
@@ -362,7 +516,7 @@ bad() {
 		--bytes --meta-key a a.txt
 	usage "'a.ids': --prompt-key is for jsonl, not for ids" --bytes --prompt-key a a.ids
 	run -64 rf-tokenize --bytes --max-len 0x a.txt
-	run -64 rf-tokenize --bytes --truncate middle a.txt
+	run -64 rf-tokenize --bytes --truncate centre a.txt
 }
 
 @test "rf-tokenize: a missing file exits 66 before anything is written" {
@@ -489,6 +643,13 @@ bad() {
 	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/expected.jsonl.zst"
 }
 
+@test "tokenizers: the text of any ids is that of the two libraries, and what is called final of it stays" {
+	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
+		unit tokenizer "$G/tokenizer/$kind.json.zst" "$G/tokenizer/$kind.text.jsonl.zst"
+	done
+	unit tokenizer "$G/tokenizer/tokenizer.model" "$G/tokenizer/text.jsonl.zst"
+}
+
 @test "tokenizers: the end token is the one that tokenizer_config.json or special_tokens_map.json names" {
 	mkdir m
 	echo ab >a.txt
@@ -554,10 +715,15 @@ bad() {
 		65|.model.vocab.far = 99999999|is outside 0 to
 		65|.model.vocab = []|'vocab' is a list, not an object
 		65|del(.model.vocab)|the key 'vocab' is missing
+		65|.model.merges = {}|'merges' is an object, not a list
+		78|.model.continuing_subword_prefix = "##"|'continuing_subword_prefix' of the model is not
 		65|.added_tokens[1].id = 4000|the id 4000 of the added token
 		65|.added_tokens[1] = {content: "a", id: 3}|has the id 3, but
 		65|.added_tokens = 5|'added_tokens' is a number
 	END
+	sed 's/"added_tokens"/"normalizer":null,&/' good.json >bad.json
+	run -65 --separate-stderr rf-tokenize --tokenizer bad.json a.txt
+	[ "$stderr" = "rf-tokenize: bad.json: the key 'normalizer' occurs twice" ]
 	head -c 5000 good.json >bad.json
 	run -65 --separate-stderr rf-tokenize --tokenizer bad.json a.txt
 	[ "${#stderr_lines[@]}" -eq 1 ]
@@ -566,6 +732,45 @@ bad() {
 	printf 'a%.0s' $(seq 3000) >a.txt
 	run -65 --separate-stderr timeout 60 rf-tokenize --tokenizer slow.json a.txt
 	[[ "$stderr" == *"a pattern of the tokenizer fails on the text: match limit exceeded"* ]]
+}
+
+@test "rf-tokenize: --threads changes no byte of the stream, nor which of two bad documents is named" {
+	zstd -dcq "$G/tokenizer/gpt2.json.zst" >tokenizer.json
+	awk 'BEGIN {
+		srand(2)
+		for (i = 0; i < 2500; i++) {
+			text = ""
+			for (n = rand() * rand() * 300; n > 0; n--)
+				text = text (rand() < 0.3 ? "\\n" : " word") int(1000 * rand())
+			printf "{\"q\":\"%s?\",\"a\":[\"%d\",\"b\"],\"n\":[%d],\"s\":\"%d\"}\n", text, i, i, i
+		}
+	}' >a.jsonl
+	[ "$(stat -c %s a.jsonl)" -gt 1200000 ] # more than one batch
+	awk 'BEGIN { for (i = 0; i < 3000; i++) print "{\"tokens\":[" i ",2,3]}" }' >b.ids
+	head -c 100000 a.jsonl >c.txt
+	encode() { rf-tokenize --tokenizer tokenizer.json --threads "$@"; }
+	same() {
+		encode 1 "$@" 2>err >want
+		for n in 2 3; do
+			encode $n "$@" 2>err.$n | cmp want
+			cmp err err.$n
+		done
+	}
+	same --prompt-key q --answer-key a --meta-key n --source-key s --max-answer 1 --valid-every 3 a.jsonl
+	[ "$(rf-dump --tsv --rows record --columns id --no-header want | wc -l)" = 1666 ]
+	same --text-key q --max-len 50 --truncate split --source a.jsonl b.ids c.txt
+	# a document is too long, and later a line is no JSON
+	long=$(printf 'word %.0s' $(seq 2000))
+	sed "2010s/.*/{/; 2000s/\"q\":\"/&$long/" a.jsonl >bad.jsonl
+	for n in 1 2; do
+		run -65 --separate-stderr encode $n --text-key q --max-len 1900 -o no bad.jsonl
+		[[ "$stderr" == "rf-tokenize: bad.jsonl: line 2000: the document has "* ]]
+	done
+	run -65 --separate-stderr encode 2 --text-key q -o no bad.jsonl
+	[[ "$stderr" == "rf-tokenize: bad.jsonl: line 2010: not JSON: "* ]]
+	sed '40s/,3/,99999/; 44s/,3/,x/' b.ids >bad.ids
+	run -65 --separate-stderr encode 2 -o no bad.ids
+	[[ "$stderr" == "rf-tokenize: bad.ids: line 40: 'tokens' has 99999 at index 2, outside "* ]]
 }
 
 @test "rf-tokenize: writes a record as soon as its line has arrived" {
@@ -586,15 +791,18 @@ bad() {
 	mkdir corpus
 	for i in 1 2 3 4 5 6 7 8 9 10 11; do head -c 3000 /dev/zero | tr '\0' 'm' >corpus/$i.txt; done
 	printf '{"prompt":"q","answers":["a","b"],"task":"t"}\n' | zstd -q >qa.jsonl.zst
+	printf '{"input":"q","answer_prefix":":","outputs":["a","b"]}\n' >ruler.jsonl
 	printf 'a "line"\nand one\n' >lines
 	printf '{"tokens":[31999]}\n' | zstd -q >corpus.ids.zst
 	man=$ROOT/man/rf-tokenize.1
-	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$man" | sed -n '/^\.Bd/,/^\.Ed/{/^\./!p}' >examples
-	[ "$(grep -c rf-tokenize examples)" = 5 ]
-	grep -v jq examples >typed
-	! command -v jq >/dev/null || cp examples typed
+	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$man" |
+		sed -n '/^\.Bd/,/^\.Ed/{/^\./!{s/\\e$/\\/;p}}' >examples
+	[ "$(grep -c rf-tokenize examples)" = 8 ]
+	grep -v -e parquet -e test.jsonl.zst examples >typed
+	command -v jq >/dev/null || sed -i '/jq/d' typed
 	bash -eu -o pipefail typed >out 2>err
-	[ "$(grep -c ' 0 dropped; ' err)" -ge 4 ]
+	[ "$(grep -c ' 0 dropped; ' err)" -ge 6 ]
+	[ "$(rf-dump --json questions.rf | grep -c '"prompt_len":1,"answers":\["a","b"\]')" = 1 ]
 	[ "$(rf-dump --json train.rf | grep -c '"type":"seq"')" = 18 ]
 	[ "$(rf-dump --json valid.rf | grep -c '"type":"seq"')" = 4 ]
 }

@@ -39,16 +39,16 @@ static const struct rf_cli cli = {
 	.opts = opts,
 	.sections = (const struct rf_cli_section[]){
 		{ "Tokenizer", "bytes tokenizer model vocab" },
-		{ "Documents", "format text-key prompt-key answer-key meta-key source source-key valid-every "
-		               "split" },
-		{ "Length", "max-len truncate min-len bos no-eos" },
-		{ "Output", "output max-record progress" },
+		{ "Documents", "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
+		               "answers-key meta-key source source-key valid-every split" },
+		{ "Length", "max-len max-prompt max-answer truncate min-len bos no-eos" },
+		{ "Output", "output threads max-record progress" },
 		{ NULL, NULL } },
 	.max_args = -1,
 };
 
-/* Ids need no tokenizer, only its name and how many ids it has: so it may be of a kind that we do not
- * have. */
+/* Ids need no tokenizer, only its name and how many ids there are: so it may be of a kind that we do not
+ * have, or missing from a model. */
 static void take_ids_of(struct rf_head *head)
 {
 	struct rf_err err;
@@ -84,6 +84,10 @@ int main(int argc, char *argv[])
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
 	if (texts.prompt_key)
 		rf_cli_without(text_opts, "text-key", "cannot be combined with --prompt-key");
+	if (!texts.prompt_key)
+		rf_cli_without(cut_opts, "max-prompt", "requires --prompt-key");
+	if (!texts.answer_key)
+		rf_cli_without(cut_opts, "max-answer", "requires --answer-key");
 	if (bytes && model)
 		rf_die(EX_USAGE, "--bytes cannot be combined with --tokenizer (try --help)");
 	if (bytes && rf_tokenizer_bytes(&tok, &err) != RF_OK)
@@ -97,6 +101,7 @@ int main(int argc, char *argv[])
 			rf_die_err(&err);
 		take_ids_of(&head);
 	}
+	cut.model_vocab = tok && model ? rf_tokenizer_model_vocab(model) : 0;
 	if (rf_sequences_open(&sequences, &cut, tok, text, texts.max_record, &err) != RF_OK)
 		rf_die_err(&err);
 

@@ -45,6 +45,18 @@ bool rf_utf8(const void *s, size_t n)
 	return true;
 }
 
+size_t rf_utf8_unfinished(const void *s, size_t n)
+{
+	const unsigned char *end = (const unsigned char *)s + n;
+	int32_t c;
+
+	for (size_t k = 1; k <= 3 && k <= n; k++)
+		if ((end[-k] & 0xC0) != 0x80) /* the first byte of a character, if of any */
+			return end[-k] >= 0xC2 && end[-k] <= 0xF4 && rf_utf8_next(end - k, k, &c) == k &&
+			                       c < 0 ? k : 0;
+	return 0;
+}
+
 bool rf_utf8_unsafe(int32_t c)
 {
 	/* C1 controls, soft hyphen, marks and overrides of direction, line and paragraph separators, tags,

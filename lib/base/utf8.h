@@ -12,6 +12,8 @@
 size_t rf_utf8_next(const void *s, size_t n, int32_t *c);
 /* Whether all n bytes are UTF-8. */
 bool rf_utf8(const void *s, size_t n);
+/* How many bytes at the end begin a character that is not whole yet: 0 to 3. */
+size_t rf_utf8_unfinished(const void *s, size_t n);
 
 /* Whether c, a character above 127, controls a terminal, changes the direction of writing or is invisible, so
  * that a line containing it could be mistaken for another. */

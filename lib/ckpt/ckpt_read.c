@@ -431,7 +431,9 @@ static enum rf_code open_dir(struct rf_ckpt *c, bool of_run, struct rf_err *e)
 	if (rc != RF_OK && rc != RF_ENOINPUT)
 		return rc;
 	if ((rc = rf_file_join(path, c->dir, "config.json", e)) != RF_OK ||
-	    (rc = read_config(c, path, e)) != RF_OK)
+	    (rc = read_config(c, path, e)) != RF_OK ||
+	    (rc = rf_file_join(path, c->dir, "generation_config.json", e)) != RF_OK ||
+	    (rc = rf_config_read_generation(&c->cfg, path, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_tensors_open_dir(&c->tensors, c->dir, e)) != RF_OK ||
 	    (rc = decide_tied(c, e)) != RF_OK ||

@@ -187,7 +187,8 @@ static void say_nothing_found(struct job *j)
 		         j->records == 1 ? "" : "s");
 	if (!j->offered)
 		note(j, "no row: none of %s has %s", all,
-		     j->table.rows == RF_ROWS_POSITION ? "positions" : "rollouts");
+		     j->table.rows == RF_ROWS_POSITION ? "positions"
+		     : j->table.rows == RF_ROWS_SAMPLE ? "a generation" : "rollouts");
 	else if (missing)
 		note(j, "no row of %s: none has '%s'", all, missing);
 	else

@@ -166,6 +166,16 @@ static void write_option(struct rf_buf *p, const struct rf_mp_item *name, struct
 	struct rf_mp_item it;
 
 	rf_mp_next(&after, &it);
+	if (it.type == RF_MP_ARRAY) { /* the option was given several times */
+		for (uint32_t i = 0; i < it.n; i++) {
+			struct rf_mp one = after;
+
+			rf_mp_skip(&after);
+			one.end = after.p;
+			write_option(p, name, one);
+		}
+		return;
+	}
 	if (it.type == RF_MP_BOOL && !it.b)
 		return;
 	rf_print_text(p, name->n == 1 ? " -" : " --");
@@ -286,6 +296,11 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 	if (!isnan(row->reward.mean))
 		rf_flow_printf(&f, NULL, "mean %.3f min %.3f max %.3f", row->reward.mean, row->reward.min,
 		               row->reward.max);
+	if (rec->response)
+		rf_flow_printf(&f, NULL, "response %d", rec->response_len);
+	if (rec->generation.tokens)
+		rf_flow_printf(&f, NULL, "samples %d  temperature %g", rec->generation.n,
+		               rec->generation.temperature);
 	for (int i = 0; i < rec->answers; i++)
 		item_text(&f, "answer", rec->answer[i], NULL);
 	rf_flow_end(&f);
@@ -437,6 +452,36 @@ static void beginning(struct rf_buf *p, const struct rf_record_text *s, const st
 	rf_buf_free(&text);
 }
 
+/* The end of what a generation continues. */
+static void prompt(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
+{
+	struct rf_buf text = { 0 };
+
+	rf_token_text_prefix(&text, &s->tokens, rec, rec->prompt_len >= 0 ? rec->prompt_len : rec->T);
+	rf_print(p, "%-*s", LABEL, "  prompt");
+	fit(p, s, &text, s->width - LABEL, true);
+	rf_print_text(p, "\n");
+	rf_buf_free(&text);
+}
+
+static void sample(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+{
+	const struct rf_generation *g = &row->rec->generation;
+	struct rf_buf text = { 0 };
+	char name[40];
+	struct rf_flow f;
+
+	snprintf(name, sizeof name, "  sample %d", row->sample);
+	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
+	rf_flow_printf(&f, paint(s, BOLD), "%s", g->stop[row->sample]);
+	rf_flow_printf(&f, NULL, "length %d", g->length[row->sample]);
+	rf_flow_end(&f);
+	rf_print_fill(p, ' ', LABEL);
+	rf_token_text_sample(&text, &s->tokens, g, row->sample);
+	wrap(p, s, &text, false);
+	rf_buf_free(&text);
+}
+
 static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;
@@ -450,9 +495,17 @@ static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struc
 		if (row.r >= 0)
 			rollout(p, s, &row);
 	}
-	if (!n && rec->entropy)
+	if (rec->generation.tokens)
+		prompt(p, s, rec);
+	for (uint64_t i = 0; i < rf_row_count(rec, RF_ROWS_SAMPLE); i++) {
+		rf_row_at(&row, RF_ROWS_SAMPLE, i);
+		sample(p, s, &row);
+	}
+	if (n || rec->generation.tokens)
+		return;
+	if (rec->entropy)
 		uncertain(p, s, row);
-	else if (!n)
+	else
 		beginning(p, s, rec);
 }
 
@@ -472,6 +525,10 @@ void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum r
 		position(p, s, row);
 	} else if (rows == RF_ROWS_TOKEN) {
 		token(p, s, row);
+	} else if (rows == RF_ROWS_SAMPLE) {
+		prompt(p, s, row->rec);
+		*lead_position = p->n - at - *lead;
+		sample(p, s, row);
 	} else {
 		whole_record(p, s, *row);
 	}

@@ -39,7 +39,8 @@ static size_t rewards_of(const struct rf_record *rec)
 
 void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec)
 {
-	*row = (struct rf_row){ .file = file, .record = record, .rec = rec, .i = -1, .r = -1, .t = -1 };
+	*row = (struct rf_row){ .file = file, .record = record, .rec = rec, .i = -1, .r = -1, .t = -1,
+	                        .sample = -1 };
 	row->entropy = range_of(rec->entropy, (size_t)rec->T);
 	row->nll = range_of(rec->nll, (size_t)rec->T - 1);
 	row->correct = range_of(rec->correct, (size_t)rec->T - 1);
@@ -55,6 +56,7 @@ uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows)
 	case RF_ROWS_POSITION: return c;
 	case RF_ROWS_ROLLOUT:  return c * each;
 	case RF_ROWS_TOKEN:    return (uint64_t)rec->T;
+	case RF_ROWS_SAMPLE:   return rec->generation.tokens ? (uint64_t)rec->generation.n : 0;
 	default:               return c && each ? c * each : c ? c : 1;
 	}
 }
@@ -64,9 +66,11 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 	const struct rf_record *rec = row->rec;
 	int each = rows == RF_ROWS_ROLLOUT || rows == RF_ROWS_AUTO ? rollouts_of(rec) : 0;
 
-	row->i = row->r = row->t = -1;
+	row->i = row->r = row->t = row->sample = -1;
 	if (rows == RF_ROWS_TOKEN) {
 		row->t = (int)index;
+	} else if (rows == RF_ROWS_SAMPLE) {
+		row->sample = (int)index;
 	} else if (rows != RF_ROWS_RECORD && rec->c) {
 		row->i = (int)(each ? index / (uint64_t)each : index);
 		row->r = each ? (int)(index % (uint64_t)each) : -1;
@@ -128,6 +132,17 @@ void rf_token_text_truth(struct rf_buf *p, const struct rf_token_text *w, const 
 	int k = rec->rollout.tokens ? rec->rollout.k : RF_AHEAD;
 
 	show_tokens(p, w, rec->tokens + s, k < rec->T - s ? k : rec->T - s, false, false);
+}
+
+void rf_token_text_sample(struct rf_buf *p, const struct rf_token_text *w, const struct rf_generation *g,
+                          int sample)
+{
+	const char *text = g->text ? g->text[sample] : NULL;
+
+	if (text)
+		rf_print_safe(p, text, strlen(text), false);
+	else
+		show_tokens(p, w, g->tokens + (size_t)sample * (size_t)g->m, g->length[sample], false, false);
 }
 
 /* ---- columns ------------------------------------------------------------------------------- */
@@ -204,6 +219,9 @@ GET(mean, real(w->stats.mean))
 GET(std, real(w->stats.std))
 GET(norm, real(w->stats.norm))
 GET(nonfinite, whole(w->stats.nonfinite))
+GET(sample, whole_if(true, w->sample))
+GET(length, w->sample < 0 ? (struct value){ .is = MISSING }
+                          : whole((uint64_t)w->rec->generation.length[w->sample]))
 GET(step, whole_if(true, w->step->step))
 GET(commits, whole_if(true, w->step->commits))
 GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
@@ -224,6 +242,8 @@ static struct value get_chosen(const struct rf_row *w)
 
 static struct value get_temperature(const struct rf_row *w)
 {
+	if (w->sample >= 0)
+		return real(w->rec->generation.temperature);
 	return real(w->rec->rollout.tokens ? w->rec->rollout.temperature : NAN);
 }
 
@@ -303,6 +323,26 @@ static void write_text(const struct rf_row *w, const struct rf_token_text *g, st
 	rf_token_text(p, g, w->rec->tokens + w->t, 1, false);
 }
 
+static void write_stop(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->sample < 0 ? NULL : w->rec->generation.stop[w->sample], p);
+}
+
+static void write_written(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+{
+	if (w->sample < 0)
+		rf_print_text(p, "NaN");
+	else
+		rf_token_text_sample(p, g, &w->rec->generation, w->sample);
+}
+
+static void write_answer(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->rec->answers > 0 ? w->rec->answer[0] : NULL, p);
+}
+
 static void write_name(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
@@ -337,7 +377,8 @@ static void write_weights(const struct rf_row *w, const struct rf_token_text *g,
 
 enum {
 	R = 1 << RF_ROWS_RECORD, P = 1 << RF_ROWS_POSITION, O = 1 << RF_ROWS_ROLLOUT, K = 1 << RF_ROWS_TOKEN,
-	N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP, ALL = R | P | O | K | N | S,
+	G = 1 << RF_ROWS_SAMPLE, N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP,
+	ALL = R | P | O | K | G | N | S,
 };
 
 static const struct column {
@@ -349,10 +390,10 @@ static const struct column {
 	bool parts;               /* behind it stand those of the reward */
 } columns[] = {
 	{ "file",         ALL,           0,             .write = write_file },
-	{ "record",       R | P | O | K, 0,             .get = get_record },
-	{ "id",           R | P | O | K, R | P | O | K, .get = get_id },
-	{ "T",            R | P | O | K, R,             .get = get_T },
-	{ "prompt_len",   R | P | O | K, R,             .get = get_prompt_len },
+	{ "record",       R | P | O | K | G, 0,             .get = get_record },
+	{ "id",           R | P | O | K | G, R | P | O | K | G, .get = get_id },
+	{ "T",            R | P | O | K | G, R,             .get = get_T },
+	{ "prompt_len",   R | P | O | K | G, R | G,             .get = get_prompt_len },
 	{ "position",     P | O,         P | O,         .get = get_position },
 	{ "s",            P | O,         P | O,         .get = get_s },
 	{ "t",            P | O | K,     K,             .get = get_t },
@@ -365,7 +406,7 @@ static const struct column {
 	{ "n",            R | P | O,     R | P,         .get = get_n },
 	{ "rollout",      O,             O,             .get = get_rollout },
 	{ "k",            R | P | O,     R | P | O,     .get = get_k },
-	{ "temperature",  R | P | O,     R,             .get = get_temperature },
+	{ "temperature",  R | P | O | G, R | G,             .get = get_temperature },
 	{ "reward",       O,             O,             .get = get_reward, .parts = true },
 	{ "advantage",    O,             O,             .get = get_advantage },
 	{ "logp",         O,             O,             .get = get_logp },
@@ -376,11 +417,16 @@ static const struct column {
 	{ "entropy_max",  R | P | O | K, R,             .get = get_entropy_max },
 	{ "nll_mean",     R | P | O | K, R,             .get = get_nll_mean },
 	{ "accuracy",     R | P | O | K, R,             .get = get_accuracy },
-	{ "source",       R | P | O | K, R | O,         .write = write_source },
+	{ "source",       R | P | O | K | G, R | O,         .write = write_source },
 	{ "prefix",       P | O,         P | O,         .write = write_prefix },
 	{ "generated",    O,             O,             .write = write_generated },
 	{ "truth",        P | O,         P | O,         .write = write_truth },
 	{ "text",         K,             K,             .write = write_text },
+	{ "sample",       G,             G,             .get = get_sample },
+	{ "length",       G,             G,             .get = get_length },
+	{ "stop",         G,             G,             .write = write_stop },
+	{ "answer",       R | G,         G,             .write = write_answer },
+	{ "written",      G,             G,             .write = write_written },
 	{ "name",         N,             N,             .write = write_name },
 	{ "dtype",        N,             N,             .write = write_dtype },
 	{ "shape",        N,             N,             .write = write_shape },

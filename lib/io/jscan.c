@@ -318,21 +318,34 @@ bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_
 	return true;
 }
 
-enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v,
-                          struct rf_err *e)
+enum rf_code rf_jscan_pick(const struct rf_jvalue *object, const char *const *keys, int n,
+                           struct rf_jvalue *values, struct rf_err *e)
 {
 	struct rf_jvalue k, each = { NULL, 0 };
 	char q[80];
 
-	*v = each;
-	while (rf_jscan_next(object, &k, &each)) {
-		if (!rf_jscan_equals(&k, key))
-			continue;
-		if (v->s)
-			return rf_fail(e, RF_EDATA, "the key '%s' occurs twice",
-			               rf_quote(q, sizeof q, key, strlen(key)));
-		*v = each;
-	}
+	for (int i = 0; i < n; i++)
+		values[i] = each;
+	while (rf_jscan_next(object, &k, &each))
+		for (int i = 0; i < n; i++) {
+			if (!rf_jscan_equals(&k, keys[i]))
+				continue;
+			if (values[i].s)
+				return rf_fail(e, RF_EDATA, "the key '%s' occurs twice",
+				               rf_quote(q, sizeof q, keys[i], strlen(keys[i])));
+			values[i] = each;
+		}
+	return RF_OK;
+}
+
+enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v,
+                          struct rf_err *e)
+{
+	enum rf_code rc = rf_jscan_pick(object, &key, 1, v, e);
+	char q[80];
+
+	if (rc != RF_OK)
+		return rc;
 	if (!v->s)
 		return rf_fail(e, RF_EDATA, "the key '%s' is missing",
 		               rf_quote(q, sizeof q, key, strlen(key)));

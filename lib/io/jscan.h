@@ -43,6 +43,10 @@ bool rf_jscan_next(const struct rf_jvalue *of, struct rf_jvalue *key, struct rf_
  * occurs twice. */
 enum rf_code rf_jscan_get(const struct rf_jvalue *object, const char *key, struct rf_jvalue *v,
                           struct rf_err *e);
+/* Finds the values of n keys in one pass, which counts where an object is large; s of a key that is missing
+ * is NULL.  Errors: RF_EDATA: a key occurs twice. */
+enum rf_code rf_jscan_pick(const struct rf_jvalue *object, const char *const *keys, int n,
+                           struct rf_jvalue *values, struct rf_err *e);
 
 /* Whether a string, with its escapes resolved, equals a word. */
 bool rf_jscan_equals(const struct rf_jvalue *string, const char *word);

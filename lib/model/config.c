@@ -1,7 +1,9 @@
 /* config.c -- config.json: finding the family of a model, and editing the text. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/file.h"
 #include "io/jscan.h"
@@ -80,6 +82,31 @@ enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_e
 		rf_blame(e, "%s", path);
 	free(text);
 	return rc;
+}
+
+enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, struct rf_err *e)
+{
+	struct rf_config_reader r = { NULL, "", e, RF_OK };
+	json_t *root = NULL;
+	enum rf_code rc;
+	char *text;
+	size_t n;
+
+	if (access(path, F_OK) && errno == ENOENT)
+		return RF_OK;
+	if ((rc = rf_file_read(path, MAX_TEXT, &text, &n, e)) != RF_OK)
+		return rc;
+	rc = rf_json_parse(&root, text, n, MAX_DEPTH, e);
+	free(text);
+	if (rc == RF_OK && !(r.left = json_copy(root)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	if (rc == RF_OK) {
+		rf_config_end_tokens(&r, cfg);
+		rc = r.rc;
+	}
+	json_decref(r.left);
+	json_decref(root);
+	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
 }
 
 void rf_config_free(struct rf_config *cfg)

@@ -61,6 +61,8 @@ struct rf_config {
 	double norm_eps, initializer_range;
 	bool norm_plus_one;       /* norms of hidden states multiply by 1 + w */
 	bool tied;                /* what the config says; the file decides (no lm_head.weight: tied) */
+	/* The tokens that end a text, each once: those of config.json, and of a checkpoint also those of
+	   generation_config.json, which may name more, such as the end of a turn */
 	int eos[RF_MAX_EOS], eos_count;
 	struct rf_names names;
 	/* a checkpoint may also hold tensors that are not the model's: rf_config_owns() */
@@ -83,6 +85,10 @@ struct rf_config {
  * RF_EMODEL: a key is wrong, and the message names it; RF_ENOINPUT, RF_EIO: reading the file. */
 enum rf_code rf_config_parse(struct rf_config *cfg, const char *text, size_t n, struct rf_err *e);
 enum rf_code rf_config_read(struct rf_config *cfg, const char *path, struct rf_err *e);
+/* Adds the end tokens of a checkpoint's generation_config.json, which may be missing; its other keys are for
+ * other programs.  Errors: RF_EMODEL: it is no JSON object, its eos_token_id is not one or more tokens of the
+ * vocabulary, or there are more than RF_MAX_EOS with those of config.json; RF_EIO, RF_ENOMEM. */
+enum rf_code rf_config_read_generation(struct rf_config *cfg, const char *path, struct rf_err *e);
 void rf_config_free(struct rf_config *cfg);
 
 /* The name of the embedding's tensor. */

@@ -138,25 +138,32 @@ void rf_config_absent(struct rf_config_reader *r, const char *key)
 		rf_config_bad(r, key, "absent: it is not supported");
 }
 
-static void read_eos(struct rf_config_reader *r, struct rf_config *cfg, int dflt)
+static bool is_end(const struct rf_config *cfg, json_int_t id)
+{
+	for (int i = 0; i < cfg->eos_count; i++)
+		if (cfg->eos[i] == id)
+			return true;
+	return false;
+}
+
+bool rf_config_end_tokens(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	json_t *v = rf_config_take(r, "eos_token_id"), *one;
 
-	cfg->eos[0] = dflt;
-	cfg->eos_count = v || dflt < 0 ? 0 : 1;
 	for (size_t i = 0; v && !json_is_null(v) && i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
 		one = json_is_array(v) ? json_array_get(v, i) : v;
+		if (json_is_integer(one) && is_end(cfg, json_integer_value(one)))
+			continue;
 		if (cfg->eos_count < RF_MAX_EOS && json_is_integer(one) && json_integer_value(one) >= 0
 		    && json_integer_value(one) < cfg->vocab) {
 			cfg->eos[cfg->eos_count++] = (int)json_integer_value(one);
 			continue;
 		}
-		rf_config_bad(r, "eos_token_id", "a token of the vocabulary, or a list of at most 16");
-		return;
+		rf_config_bad(r, "eos_token_id",
+		              "a token of the vocabulary or a list of them, 16 at most in all");
+		break;
 	}
-	/* the default of a vocabulary that is too small for it */
-	if (!v && cfg->vocab <= dflt)
-		cfg->eos_count = 0;
+	return v;
 }
 
 void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int vocab, int eos)
@@ -164,7 +171,9 @@ void rf_config_common(struct rf_config_reader *r, struct rf_config *cfg, int voc
 	cfg->vocab = rf_config_whole(r, "vocab_size", vocab, 1, RF_MAX_VOCAB);
 	cfg->initializer_range = rf_config_real(r, "initializer_range", 0.02, 0, 1e3);
 	cfg->tied = rf_config_flag(r, "tie_word_embeddings", false);
-	read_eos(r, cfg, eos);
+	/* the default of a vocabulary that is too small for it is none */
+	if (!rf_config_end_tokens(r, cfg) && eos >= 0 && eos < cfg->vocab)
+		cfg->eos[cfg->eos_count++] = eos;
 }
 
 void rf_config_mlp(struct rf_config_reader *r, struct rf_config *cfg)

@@ -21,25 +21,32 @@ struct step {
 
 struct rf_normal { struct step *first, **last; };
 
-enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
+enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **text, size_t *n,
                             struct rf_err *e)
 {
-	struct rf_jvalue v, copy;
-	enum rf_code rc = rf_jscan_get(object, key, &v, e);
+	struct rf_jvalue copy;
 	const char *s;
 
 	*text = NULL;
-	if (rc != RF_OK)
-		return rc;
-	if (!rf_jscan_is_string(&v))
-		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", key, rf_jscan_kind(&v));
-	if (!(copy.s = malloc(v.n + 1)))
+	if (!rf_jscan_is_string(v))
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string", key, rf_jscan_kind(v));
+	if (!(copy.s = malloc(v->n + 1)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	memcpy(copy.s, v.s, copy.n = v.n);
+	memcpy(copy.s, v->s, copy.n = v->n);
 	s = rf_jscan_text(&copy, n);
 	memmove(copy.s, s, *n + 1);
 	*text = copy.s;
 	return RF_OK;
+}
+
+enum rf_code rf_string_read(const struct rf_jvalue *object, const char *key, char **text, size_t *n,
+                            struct rf_err *e)
+{
+	struct rf_jvalue v;
+	enum rf_code rc = rf_jscan_get(object, key, &v, e);
+
+	*text = NULL;
+	return rc == RF_OK ? rf_string_copy(&v, key, text, n, e) : rc;
 }
 
 enum rf_code rf_pattern_read(struct rf_pattern **p, const struct rf_jvalue *json, struct rf_err *e)

@@ -21,6 +21,9 @@ void rf_normal_free(struct rf_normal *n);
 enum rf_code rf_normal_apply(const struct rf_normal *n, struct rf_pattern_work *w, const char *s, size_t len,
                              struct rf_buf *out, size_t *head, struct rf_err *e);
 
+/* The text of a string in JSON, malloc'd; key: what an error calls it. */
+enum rf_code rf_string_copy(const struct rf_jvalue *v, const char *key, char **text, size_t *n,
+                            struct rf_err *e);
 /* Whether a key of an object is true; otherwise, if it is neither true nor false. */
 bool rf_flag_read(const struct rf_jvalue *object, const char *key, bool otherwise);
 /* A pattern object {"String": ..} or {"Regex": ..}; and the text of a string in JSON, malloc'd. */

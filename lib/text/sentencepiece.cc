@@ -88,3 +88,10 @@ const char *rf_sentencepiece_control(const rf_sentencepiece *p, int32_t id)
 {
 	return of(p).IsControl(id) ? of(p).IdToPiece(id).c_str() : nullptr;
 }
+
+int rf_sentencepiece_byte(const rf_sentencepiece *p, int32_t id)
+{
+	if (!of(p).IsByte(id))
+		return -1;
+	return static_cast<int>(std::strtol(of(p).IdToPiece(id).c_str() + 1, nullptr, 16));
+}

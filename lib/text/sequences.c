@@ -1,28 +1,25 @@
-/* sequences.c -- turns documents into records.  Each document becomes one list of ids, and its records point
- * to contiguous pieces of that list. */
+/* sequences.c -- turns documents into records.  In the ids of a document (documents.h) prompt and answer are
+ * cut, and its records point to contiguous pieces of what is left. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/documents.h"
 #include "text/sequences.h"
 
 struct rf_sequences {
 	struct rf_sequences_options o;
-	const struct rf_tokenizer *tok;   /* NULL: ids alone */
-	struct rf_text *text;
+	struct rf_documents *documents;
 	uint64_t max_record;
 	int vocab;
 
-	const struct rf_doc *doc;         /* the one whose pieces are being handed out */
-	int32_t *ids;                     /* of it; the text's own where the document is ids */
-	int32_t *buf;
-	size_t count, cap, prompt;        /* prompt: how many of the ids */
-	size_t at, stop;                  /* what is still to be handed out */
+	struct rf_encoded *c;             /* the document whose pieces are being handed out */
+	size_t at, stop;                  /* those of its ids that are still to be handed out */
 	struct rf_record r;
 
-	uint64_t documents, passed, kept, cut, unanswered, dropped, sequences, tokens, left_out;
+	uint64_t kept, cut, unanswered, dropped, sequences, tokens, left_out;
 };
 
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS])
@@ -30,10 +27,14 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 	const struct rf_opt table[] = {
 		{ "max-len", 0, RF_OPT_INT, &o->max_len, 0, INT_MAX, "tokens",
 		  "longest sequence; 0: the whole document", true },
+		{ "max-prompt", 0, RF_OPT_INT, &o->max_prompt, 0, INT_MAX, "tokens",
+		  "keep the end of a longer prompt, or what --truncate says; 0: all", true },
+		{ "max-answer", 0, RF_OPT_INT, &o->max_answer, 0, INT_MAX, "tokens",
+		  "keep the beginning of a longer answer; 0: all", true },
 		{ "min-len", 0, RF_OPT_INT, &o->min_len, 1, INT_MAX, "tokens",
 		  "drop shorter sequences", true },
 		{ "truncate", 0, RF_OPT_ENUM, &o->truncate, 0, 0, RF_TRUNCATE_WORDS,
-		  "documents over --max-len: fail, cut off this side, or split", true },
+		  "what is too long: fail, cut off this side or the middle, or split", true },
 		{ "bos", 0, RF_OPT_ENUM, &o->bos, 0, 0, RF_BOS_WORDS,
 		  "begin documents with the bos token; auto: if the tokenizer says so", true },
 		{ "no-eos", 0, RF_OPT_FLAG, &o->no_eos, 0, 0, NULL, "add no end token to a document", true },
@@ -43,25 +44,43 @@ void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opt
 		  "with --valid-every: which documents to take", true },
 		{ "vocab", 0, RF_OPT_INT, &o->vocab, 0, INT_MAX, "n",
 		  "vocabulary size of ids without a tokenizer; 0: not given", true },
+		{ "threads", 0, RF_OPT_INT, &o->threads, 0, 1024, "n",
+		  "number of threads; 0: one per available processor", false },
 		{ .name = NULL },
 	};
 
 	RF_OPT_FILL(opts, table, RF_SEQUENCES_OPTS);
 }
 
-enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequences_options *o,
+static enum rf_code check_lengths(struct rf_sequences_options *o, struct rf_err *e)
+{
+	if (o->max_len && o->min_len > o->max_len)
+		return rf_fail(e, RF_EUSAGE, "--min-len %d is more than --max-len %d", o->min_len,
+		               o->max_len);
+	if (o->max_len && o->max_prompt)
+		return rf_fail(e, RF_EUSAGE, "--max-prompt cannot be combined with --max-len");
+	if (o->truncate == RF_TRUNCATE_UNSAID)
+		o->truncate = o->max_prompt ? RF_TRUNCATE_LEFT : RF_TRUNCATE_ERROR;
+	else if (o->truncate == RF_TRUNCATE_MIDDLE && !o->max_prompt)
+		return rf_fail(e, RF_EUSAGE, "--truncate middle requires --max-prompt");
+	else if (o->truncate == RF_TRUNCATE_SPLIT && o->max_prompt)
+		return rf_fail(e, RF_EUSAGE, "--truncate split cannot be combined with --max-prompt");
+	else if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len && !o->max_prompt)
+		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len or --max-prompt");
+	return RF_OK;
+}
+
+enum rf_code rf_sequences_open(struct rf_sequences **out, struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
                                struct rf_err *e)
 {
+	enum rf_code rc = check_lengths(o, e);
 	struct rf_sequences *s;
 	bool texts, ids;
 
 	*out = NULL;
-	if (o->max_len && o->min_len > o->max_len)
-		return rf_fail(e, RF_EUSAGE, "--min-len %d is more than --max-len %d", o->min_len,
-		               o->max_len);
-	if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len)
-		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len");
+	if (rc != RF_OK)
+		return rc;
 	if (o->split == RF_SPLIT_VALID && !o->valid_every)
 		return rf_fail(e, RF_EUSAGE, "--split valid requires --valid-every");
 	rf_text_holds(text, &texts, &ids);
@@ -77,13 +96,16 @@ enum rf_code rf_sequences_open(struct rf_sequences **out, const struct rf_sequen
 	if (!(s = calloc(1, sizeof *s)))
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	s->o = *o;
-	s->tok = tok;
-	s->text = text;
 	s->max_record = max_record;
 	s->vocab = tok ? rf_tokenizer_vocab(tok) : o->vocab;
+	if (tok && ids && s->vocab < o->model_vocab)
+		s->vocab = o->model_vocab;
 	rf_record_init(&s->r);
-	*out = s;
-	return RF_OK;
+	if ((rc = rf_documents_open(&s->documents, &s->o, tok, s->vocab, text, e)) != RF_OK)
+		rf_sequences_close(s);
+	else
+		*out = s;
+	return rc;
 }
 
 void rf_sequences_close(struct rf_sequences *s)
@@ -92,7 +114,7 @@ void rf_sequences_close(struct rf_sequences *s)
 		return;
 	s->r.tokens = NULL;
 	rf_record_free(&s->r);
-	free(s->buf);
+	rf_documents_close(s->documents);
 	free(s);
 }
 
@@ -101,58 +123,44 @@ int rf_sequences_vocab(const struct rf_sequences *s)
 	return s->vocab;
 }
 
-static enum rf_code take_ids(struct rf_sequences *s, struct rf_err *e)
+/* Cuts the answer to max_answer ids, and the prompt to max_prompt; *lost: so many ids. */
+static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_err *e)
 {
-	const struct rf_doc *d = s->doc;
+	struct rf_encoded *c = s->c;
+	size_t before = c->count, max = (size_t)s->o.max_answer, first;
 
-	for (size_t i = 0; i < d->count; i++)
-		if (d->ids[i] >= s->vocab)
+	if (c->doc.answer && max && c->count - c->prompt - c->ended > max)
+		c->count = c->prompt + max;
+	max = (size_t)s->o.max_prompt;
+	if (c->doc.is_prompt && max && c->prompt > max) {
+		if (s->o.truncate == RF_TRUNCATE_ERROR)
 			return rf_fail(e, RF_EDATA,
-			               "'tokens' has %d at index %zu, outside the vocabulary of %d",
-			               (int)d->ids[i], i, s->vocab);
-	s->ids = d->ids;
-	s->count = s->prompt = d->count;
-	return RF_OK;
-}
-
-static enum rf_code append(struct rf_sequences *s, int id, struct rf_err *e)
-{
-	if (s->count == s->cap) {
-		int32_t *buf = realloc(s->buf, (s->cap + 1) * sizeof *buf);
-		if (!buf)
-			return rf_fail(e, RF_ENOMEM, "out of memory");
-		s->buf = buf;
-		s->cap++;
+			               "the prompt has %zu tokens, more than --max-prompt %zu (--truncate "
+			               "left, right or middle cuts it)",
+			               c->prompt, max);
+		first = s->o.truncate == RF_TRUNCATE_LEFT    ? 0
+		        : s->o.truncate == RF_TRUNCATE_RIGHT ? max
+		                                             : max - max / 2;
+		memmove(c->ids + first, c->ids + c->prompt - (max - first),
+		        (c->count - c->prompt + max - first) * sizeof *c->ids);
+		c->count -= c->prompt - max;
+		c->prompt = max;
 	}
-	s->buf[s->count++] = id;
+	*lost = before - c->count;
 	return RF_OK;
-}
-
-static enum rf_code encode(struct rf_sequences *s, struct rf_err *e)
-{
-	const struct rf_doc *d = s->doc;
-	int eos = s->o.no_eos || (d->is_prompt && !d->answer) ? -1 : rf_tokenizer_eos(s->tok);
-	enum rf_code rc;
-
-	s->count = 0;
-	if (s->o.bos == RF_BOS_YES || (s->o.bos == RF_BOS_AUTO && rf_tokenizer_begins(s->tok)))
-		if ((rc = append(s, rf_tokenizer_bos(s->tok), e)) != RF_OK)
-			return rc;
-	rc = rf_tokenizer_encode(s->tok, d->text, d->text_len, &s->buf, &s->count, &s->cap, e);
-	s->prompt = s->count;
-	if (rc == RF_OK && d->answer)
-		rc = rf_tokenizer_encode(s->tok, d->answer, d->answer_len, &s->buf, &s->count, &s->cap, e);
-	if (rc == RF_OK && eos >= 0)
-		rc = append(s, eos, e);
-	s->ids = s->buf;
-	return rc;
 }
 
 /* Which of the document's ids are handed out: [at, stop), in pieces of max_len. */
 static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 {
-	size_t n = s->count, max = s->o.max_len ? (size_t)s->o.max_len : n, min = (size_t)s->o.min_len;
+	const struct rf_encoded *c = s->c;
+	size_t lost = 0, n, max, min = (size_t)s->o.min_len;
+	enum rf_code rc = cut_parts(s, &lost, e);
 
+	if (rc != RF_OK)
+		return rc;
+	n = c->count;
+	max = s->o.max_len ? (size_t)s->o.max_len : n;
 	s->at = 0;
 	s->stop = n;
 	if (n > max) {
@@ -168,40 +176,30 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 		case RF_TRUNCATE_RIGHT:
 			s->stop = max;
 			break;
-		case RF_TRUNCATE_SPLIT:
+		default: /* SPLIT */
 			if (n % max < min)
 				s->stop = n - n % max;
 		}
-		s->cut++;
-		s->unanswered += s->doc->answer && s->stop <= s->prompt;
+		s->unanswered += c->doc.answer && s->stop <= c->prompt;
 	}
+	s->cut += n > max || lost;
 	if (n < min) {
 		s->stop = 0;
 		s->dropped++;
 	} else {
 		s->kept++;
 	}
-	s->left_out += n - (s->stop - s->at);
+	s->left_out += lost + n - (s->stop - s->at);
 	return RF_OK;
 }
 
 static enum rf_code next_document(struct rf_sequences *s, struct rf_err *e)
 {
-	enum rf_code rc = rf_text_next(s->text, &s->doc, e);
-	uint64_t number = s->documents;
+	enum rf_code rc = rf_documents_next(s->documents, &s->c, e);
 
-	if (rc != RF_OK)
-		return rc;
-	s->documents++;
-	if (s->o.valid_every &&
-	    (number % (uint64_t)s->o.valid_every == 0) != (s->o.split == RF_SPLIT_VALID)) {
-		s->passed++;
-		return RF_OK;
-	}
-	rc = s->doc->ids ? take_ids(s, e) : encode(s, e);
-	if (rc == RF_OK)
-		rc = cut(s, e);
-	return rc == RF_OK ? rc : rf_text_blame(s->text, e);
+	if (rc == RF_OK && (rc = cut(s, e)) != RF_OK)
+		rf_doc_blame(&s->c->doc, e);
+	return rc;
 }
 
 /* The bytes of a record's message, or a few more. */
@@ -224,7 +222,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	while (s->at == s->stop)
 		if ((rc = next_document(s, e)) != RF_OK)
 			return rc;
-	d = s->doc;
+	d = &s->c->doc;
 	n = s->stop - s->at;
 	if (s->o.max_len && n > (size_t)s->o.max_len)
 		n = (size_t)s->o.max_len;
@@ -233,14 +231,14 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 		        "the document has %zu tokens, but a sequence can have at most %d (--max-len and "
 		        "--truncate cut it)",
 		        n, INT_MAX);
-		return rf_text_blame(s->text, e);
+		return rf_doc_blame(d, e);
 	}
 	r->id = s->sequences;
 	r->T = (int)n;
-	r->tokens = s->ids + s->at;
+	r->tokens = s->c->ids + s->at;
 	r->prompt_len = !d->is_prompt           ? -1
-	                : s->prompt < s->at     ? 0
-	                : s->prompt - s->at < n ? (int)(s->prompt - s->at)
+	                : s->c->prompt < s->at     ? 0
+	                : s->c->prompt - s->at < n ? (int)(s->c->prompt - s->at)
 	                                        : (int)n;
 	r->answers = d->answers;
 	r->answer = d->all;
@@ -251,7 +249,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 		        "a record of %zu tokens would be longer than %llu bytes (raise --max-record, or cut "
 		        "the document with --max-len and --truncate)",
 		        n, (unsigned long long)s->max_record);
-		return rf_text_blame(s->text, e);
+		return rf_doc_blame(d, e);
 	}
 	s->at += n;
 	s->sequences++;
@@ -269,9 +267,11 @@ static const char *plural(uint64_t n)
 char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 {
 	char passed[64] = "", unanswered[64] = "";
+	uint64_t documents, others;
 
+	rf_documents_counts(s->documents, &documents, &others);
 	if (s->o.valid_every)
-		snprintf(passed, sizeof passed, ", %" PRIu64 " of them for %s", s->passed,
+		snprintf(passed, sizeof passed, ", %" PRIu64 " of them for %s", others,
 		         s->o.split == RF_SPLIT_VALID ? "training" : "validation");
 	if (s->unanswered)
 		snprintf(unanswered, sizeof unanswered, ", %" PRIu64 " of these without their answer",
@@ -280,7 +280,7 @@ char *rf_sequences_summary(const struct rf_sequences *s, char *buf, size_t size)
 	         "%" PRIu64 " document%s%s: %" PRIu64 " kept (%" PRIu64 " of them cut%s), %" PRIu64
 	         " dropped; "
 	         "%" PRIu64 " sequence%s of %" PRIu64 " token%s, %" PRIu64 " left out",
-	         s->documents, plural(s->documents), passed, s->kept, s->cut, unanswered, s->dropped,
+	         documents, plural(documents), passed, s->kept, s->cut, unanswered, s->dropped,
 	         s->sequences, plural(s->sequences), s->tokens, plural(s->tokens), s->left_out);
 	return buf;
 }

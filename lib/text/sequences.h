@@ -11,9 +11,13 @@
 #include "text/text.h"
 #include "text/tokenizer.h"
 
-/* What happens to a document that is longer than max_len: LEFT and RIGHT are the side that is cut off. */
-enum rf_truncate { RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT };
-#define RF_TRUNCATE_WORDS "error|left|right|split"
+/* What happens to a document that is longer than max_len, or to a prompt that is longer than max_prompt: LEFT
+ * and RIGHT are the side that is cut off. */
+enum rf_truncate {
+	RF_TRUNCATE_UNSAID = -1, /* ERROR for a document, LEFT for a prompt */
+	RF_TRUNCATE_ERROR, RF_TRUNCATE_LEFT, RF_TRUNCATE_RIGHT, RF_TRUNCATE_SPLIT, RF_TRUNCATE_MIDDLE
+};
+#define RF_TRUNCATE_WORDS "error|left|right|split|middle"
 
 /* Which documents are taken: every valid_every-th one, beginning with the first, is for validation; the
  * others are for training. */
@@ -26,6 +30,8 @@ enum rf_bos { RF_BOS_NO, RF_BOS_YES, RF_BOS_AUTO };
 
 struct rf_sequences_options {
 	int max_len;             /* tokens of a sequence at most; 0: only the size of a record is limited */
+	int max_prompt;          /* tokens of a prompt at most; 0: any number; not with max_len */
+	int max_answer;          /* tokens of an answer at most, its end token not counted; 0: any number */
 	int min_len;             /* shorter sequences are dropped */
 	enum rf_truncate truncate;
 	enum rf_bos bos;
@@ -33,19 +39,22 @@ struct rf_sequences_options {
 	int valid_every;         /* 0: all documents are for training */
 	enum rf_split split;
 	int vocab;               /* vocabulary size of ids that come without a tokenizer; 0: not given */
+	int model_vocab;         /* that of the tokenizer's model, which ids may use up; 0: not known */
+	int threads;             /* that encode; 0: one per available processor.  Results are the same */
 };
-#define RF_SEQUENCES_DEFAULTS { .min_len = 1 }
+#define RF_SEQUENCES_DEFAULTS { .min_len = 1, .truncate = RF_TRUNCATE_UNSAID, .threads = 1 }
 
 /* Fills opts with the options that set *o. */
-enum { RF_SEQUENCES_OPTS = 9 };
+enum { RF_SEQUENCES_OPTS = 12 };
 void rf_sequences_option_table(struct rf_sequences_options *o, struct rf_opt opts[RF_SEQUENCES_OPTS]);
 
 struct rf_sequences;
 
 /* Reads documents from text, which stays the caller's, as does tok.  tok NULL: all files contain token ids,
- * which must be below o->vocab.  max_record: bytes that a record's message may have.  Errors: RF_EUSAGE:
- * options that cannot be combined; RF_ENOMEM. */
-enum rf_code rf_sequences_open(struct rf_sequences **s, const struct rf_sequences_options *o,
+ * which must be below o->vocab.  With a tokenizer the vocabulary is its own or, if there are files of ids and
+ * it is larger, the model's.  max_record: bytes that a record's message may have.  Settles in o
+ * what is unsaid.  Errors: RF_EUSAGE: options that cannot be combined; RF_ENOMEM. */
+enum rf_code rf_sequences_open(struct rf_sequences **s, struct rf_sequences_options *o,
                                const struct rf_tokenizer *tok, struct rf_text *text, uint64_t max_record,
                                struct rf_err *e);
 void rf_sequences_close(struct rf_sequences *s);        /* s may be NULL */
@@ -56,8 +65,10 @@ int rf_sequences_vocab(const struct rf_sequences *s);
  *
  *     text end      or      prompt answer end      or      prompt      or      ids
  *
- * where `end` is the tokenizer's end token.  Returns RF_EOF after the last record.  Errors: RF_EDATA: the
- * sentence names file and line; and those of rf_text_next(). */
+ * where `end` is the tokenizer's end token, and max_prompt and max_answer have cut prompt and answer before:
+ * an answer that lost its end has no end token, and of a prompt MIDDLE keeps the first half and the last, the
+ * first being larger by a token if max_prompt is odd.  Returns RF_EOF after the last record.  Errors:
+ * RF_EDATA: the sentence names file and line; and those of rf_text_next(). */
 enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **r, struct rf_err *e);
 
 /* Writes the counts so far into buf and returns buf:

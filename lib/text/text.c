@@ -33,7 +33,7 @@ struct rf_text {
 	size_t ids_cap;
 	const char **all;
 	size_t all_cap;
-	struct rf_buf meta;
+	struct rf_buf meta, prompt, answer; /* the last two: what is made of two parts */
 	char source[600];
 };
 
@@ -45,8 +45,14 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_
 		{ "text-key", 0, RF_OPT_TEXT, &o->text_key, 0, 0, "key", "jsonl: key of the text", true },
 		{ "prompt-key", 0, RF_OPT_TEXT, &o->prompt_key, 0, 0, "key",
 		  "jsonl: key of the prompt, read instead of a text", true },
+		{ "prompt-suffix-key", 0, RF_OPT_TEXT, &o->prompt_suffix_key, 0, 0, "key",
+		  "jsonl: key of a text that the prompt ends with", true },
 		{ "answer-key", 0, RF_OPT_TEXT, &o->answer_key, 0, 0, "key",
 		  "jsonl: key of the answer, or of a list; the first follows the prompt", true },
+		{ "answer-prefix", 0, RF_OPT_TEXT, &o->answer_prefix, 0, 0, "string",
+		  "put this before the answer that follows the prompt", true },
+		{ "answers-key", 0, RF_OPT_TEXT, &o->answers_key, 0, 0, "key",
+		  "jsonl: key of answers to keep in the record, none of them as tokens", true },
 		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]",
 		  "keep the values of these keys as metadata", true },
 		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key",
@@ -88,16 +94,21 @@ static enum rf_text_format format_of(const struct rf_text_options *o, const char
 	return RF_TEXT_BY_NAME;
 }
 
-static enum rf_code check_options(const struct rf_text_options *o, char *const *paths, int count,
-                                  struct rf_err *e)
+static enum rf_code check_keys(const struct rf_text_options *o, struct rf_err *e)
 {
-	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->answer_key,
-	                       o->source_key };
+	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->prompt_suffix_key,
+	                       o->answer_key, o->answers_key, o->source_key };
+	static const char *const of_prompt[] = { "prompt-suffix-key", "answer-key", "answers-key" };
 	char q[200];
 
-	if (o->answer_key && !o->prompt_key)
-		return rf_fail(e, RF_EUSAGE, "--answer-key requires --prompt-key");
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 3; i++)
+		if (keys[2 + i] && !o->prompt_key)
+			return rf_fail(e, RF_EUSAGE, "--%s requires --prompt-key", of_prompt[i]);
+	if (o->answers_key && o->answer_key)
+		return rf_fail(e, RF_EUSAGE, "--answers-key cannot be combined with --answer-key");
+	if (o->answer_prefix && !o->answer_key)
+		return rf_fail(e, RF_EUSAGE, "--answer-prefix requires --answer-key");
+	for (int i = 0; i < 6; i++)
 		for (int j = 0; j < i; j++)
 			if (keys[i] && keys[j] && !strcmp(keys[i], keys[j]))
 				return rf_fail(e, RF_EUSAGE, "two options name the same key '%s'",
@@ -110,6 +121,17 @@ static enum rf_code check_options(const struct rf_text_options *o, char *const *
 	}
 	if (o->source_key && o->source)
 		return rf_fail(e, RF_EUSAGE, "--source cannot be combined with --source-key");
+	return RF_OK;
+}
+
+static enum rf_code check_options(const struct rf_text_options *o, char *const *paths, int count,
+                                  struct rf_err *e)
+{
+	enum rf_code rc = check_keys(o, e);
+	char q[200];
+
+	if (rc != RF_OK)
+		return rc;
 	for (int i = 0; i < count; i++) {
 		enum rf_text_format format = format_of(o, paths[i]);
 
@@ -176,6 +198,8 @@ void rf_text_close(struct rf_text *t)
 		return;
 	rf_lines_close(t->lines);
 	rf_buf_free(&t->meta);
+	rf_buf_free(&t->prompt);
+	rf_buf_free(&t->answer);
 	free(t->ids);
 	free(t->all);
 	free(t);
@@ -193,12 +217,10 @@ void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids)
 		*(format_of(&t->o, t->paths[i]) == RF_TEXT_IDS ? ids : texts) = true;
 }
 
-enum rf_code rf_text_blame(const struct rf_text *t, struct rf_err *e)
+enum rf_code rf_doc_blame(const struct rf_doc *doc, struct rf_err *e)
 {
-	if (t->format == RF_TEXT_PLAIN)
-		return rf_blame(e, "%s", rf_lines_name(t->lines));
-	return rf_blame(e, "%s: line %llu", rf_lines_name(t->lines),
-	                (unsigned long long)rf_lines_number(t->lines));
+	return doc->line ? rf_blame(e, "%s: line %llu", doc->name, (unsigned long long)doc->line)
+	                 : rf_blame(e, "%s", doc->name);
 }
 
 /* An array that a document points to, with room for n elements; NULL: out of memory. */
@@ -245,9 +267,21 @@ static enum rf_code name_text(struct rf_jvalue *v, const char *key, const char *
 	return RF_OK;
 }
 
-static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct rf_err *e)
+/* Two texts as one, which buf holds. */
+static enum rf_code join(struct rf_buf *buf, const char *a, size_t n, const char *b, size_t m,
+                         const char **text, size_t *len, struct rf_err *e)
 {
-	const char *key = t->o.answer_key;
+	buf->n = 0;
+	rf_buf_add(buf, a, n);
+	rf_buf_add(buf, b, m);
+	*len = buf->n;
+	rf_buf_add(buf, "", 1);
+	*text = (const char *)buf->p;
+	return buf->failed ? no_memory(e) : RF_OK;
+}
+
+static enum rf_code read_answers(struct rf_text *t, const char *key, struct rf_jvalue *v, struct rf_err *e)
+{
 	struct rf_doc *d = &t->doc;
 	struct rf_jvalue each = { NULL, 0 };
 	size_t n = rf_jscan_is_string(v);
@@ -286,10 +320,13 @@ static enum rf_code read_answers(struct rf_text *t, struct rf_jvalue *v, struct 
 	}
 	d->answers = (int)n;
 	d->all = all;
-	if (rc == RF_OK) {
-		d->answer = all[0];
-		d->answer_len = strlen(all[0]);
-	}
+	if (rc != RF_OK || !t->o.answer_key)
+		return rc;
+	d->answer = all[0];
+	d->answer_len = strlen(all[0]);
+	if (t->o.answer_prefix)
+		rc = join(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), all[0], d->answer_len,
+		          &d->answer, &d->answer_len, e);
 	return rc;
 }
 
@@ -436,8 +473,9 @@ static enum rf_code read_ids(struct rf_text *t, const struct rf_jvalue *v, struc
 static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_err *e)
 {
 	const struct rf_text_options *o = &t->o;
+	const char *answers_key = o->answer_key ? o->answer_key : o->answers_key, *end;
 	struct rf_doc *d = &t->doc;
-	struct rf_jvalue line, text, answer, source;
+	struct rf_jvalue line, text, suffix, answers, source;
 	enum rf_code rc;
 
 	if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK)
@@ -450,8 +488,10 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 		rc = rf_jscan_get(&line, "tokens", &text, e);
 	else
 		rc = get_string(&line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
-	if (rc == RF_OK && o->answer_key)
-		rc = rf_jscan_get(&line, o->answer_key, &answer, e);
+	if (rc == RF_OK && o->prompt_suffix_key)
+		rc = get_string(&line, o->prompt_suffix_key, &suffix, e);
+	if (rc == RF_OK && answers_key)
+		rc = rf_jscan_get(&line, answers_key, &answers, e);
 	if (rc == RF_OK && o->source_key)
 		rc = get_string(&line, o->source_key, &source, e);
 	if (rc == RF_OK && o->meta_key)
@@ -459,13 +499,17 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 
 	if (rc == RF_OK && t->format == RF_TEXT_IDS)
 		rc = read_ids(t, &text, e);
-	if (rc == RF_OK && o->answer_key)
-		rc = read_answers(t, &answer, e);
+	if (rc == RF_OK && answers_key)
+		rc = read_answers(t, answers_key, &answers, e);
 	if (rc == RF_OK && o->source_key)
 		rc = name_text(&source, o->source_key, &d->source, e);
 	if (rc == RF_OK && t->format == RF_TEXT_JSONL) {
 		d->text = rf_jscan_text(&text, &d->text_len);
 		d->is_prompt = o->prompt_key != NULL;
+	}
+	if (rc == RF_OK && o->prompt_suffix_key) {
+		end = rf_jscan_text(&suffix, &n);
+		rc = join(&t->prompt, d->text, d->text_len, end, n, &d->text, &d->text_len, e);
 	}
 	return rc;
 }
@@ -508,12 +552,14 @@ enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct r
 	}
 	if (rc != RF_OK)
 		return rc;
-	t->doc = (struct rf_doc){ .answers = -1 };
+	t->doc = (struct rf_doc){ .answers = -1, .name = rf_lines_name(t->lines) };
+	if (t->format != RF_TEXT_PLAIN)
+		t->doc.line = rf_lines_number(t->lines);
 	if (t->format == RF_TEXT_PLAIN) {
 		t->doc.text = s;
 		t->doc.text_len = n;
 	} else if ((rc = read_line(t, s, n, e)) != RF_OK) {
-		return rf_text_blame(t, e);
+		return rf_doc_blame(&t->doc, e);
 	}
 	if (t->o.source)
 		name_source(t);

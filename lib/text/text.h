@@ -23,9 +23,10 @@ struct rf_text_options {
 	enum rf_text_format format; /* BY_NAME: a file's suffix tells its format; standard input is jsonl */
 	const char *text_key;    /* jsonl: the key of the text */
 	const char *prompt_key;  /* jsonl: the key of the prompt, used instead of text_key; NULL: none */
-	/* only with prompt_key: the key of the answer, a string, or a list of strings whose first one follows
-	   the prompt; NULL: none */
-	const char *answer_key;
+	/* only with prompt_key, each NULL if there is none: the key of a text that the prompt ends with; the
+	   key of the answer, a string, or a list of strings whose first one follows the prompt, and what that
+	   one begins with; the key of answers that are kept, but follow nothing */
+	const char *prompt_suffix_key, *answer_key, *answer_prefix, *answers_key;
 	const char *meta_key;    /* keys, separated by commas, whose values become meta; NULL: none */
 	const char *source_key;  /* key whose value becomes the source; NULL: none */
 	bool source;             /* the source is "name:line", or "name" if the document is a whole file */
@@ -34,7 +35,7 @@ struct rf_text_options {
 #define RF_TEXT_DEFAULTS { .text_key = "text", .max_record = RF_MAX_RECORD }
 
 /* Fills opts with the options that set *o. */
-enum { RF_TEXT_OPTS = 9 };
+enum { RF_TEXT_OPTS = 12 };
 void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS]);
 
 /* One document; it and all that it points to are valid until the next call. */
@@ -42,12 +43,14 @@ struct rf_doc {
 	const char *text;        /* the text or the prompt; NULL if the document is ids */
 	size_t text_len;
 	bool is_prompt;          /* text is a prompt: the document does not end with it */
-	const char *answer;      /* the answer that follows the prompt, all[0]; NULL: none */
+	const char *answer;      /* what follows the prompt, all[0] behind the prefix; NULL: nothing does */
 	size_t answer_len;
 	int answers;             /* number of answers; -1: none were asked for */
 	const char **all;        /* (answers) */
 	int32_t *ids;            /* (count), >= 0; NULL if the document is text */
 	size_t count;
+	const char *name;        /* of its file, as errors say it */
+	uint64_t line;           /* 0: it is the whole file */
 	const char *source;      /* NULL: not asked for */
 	struct rf_raw meta;      /* a msgpack map with the keys asked for; data NULL: none */
 };
@@ -69,8 +72,8 @@ void rf_text_holds(const struct rf_text *t, bool *texts, bool *ids);
 /* Reads the next document.  Returns RF_EOF after the last one of the last file.  Errors: RF_EDATA: the
  * sentence names file and line; those of opening the next file; RF_EIO, RF_ENOMEM. */
 enum rf_code rf_text_next(struct rf_text *t, const struct rf_doc **doc, struct rf_err *e);
-/* Puts the place of the document read last, "name: line 17: ", in front of the sentence of a failure that was
- * found in it.  Returns e's code. */
-enum rf_code rf_text_blame(const struct rf_text *t, struct rf_err *e);
+/* Puts the document's place, "name: line 17: ", in front of the sentence of a failure that was found in it.
+ * Returns e's code. */
+enum rf_code rf_doc_blame(const struct rf_doc *doc, struct rf_err *e);
 
 #endif

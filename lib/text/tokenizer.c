@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/jscan.h"
 #include "io/lines.h"
@@ -54,7 +56,8 @@ static bool string_at(const struct rf_jvalue *in, const char *key, struct rf_jva
  * "": nothing. */
 static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 {
-	struct rf_jvalue file, model, v = { NULL, 0 };
+	static const char *const keys[] = { "tokenizer_class", "model" };
+	struct rf_jvalue file, in[2], v = { NULL, 0 };
 	struct rf_lines *l;
 	char *s;
 	size_t n;
@@ -64,9 +67,14 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 		return rc;
 	if ((rc = rf_lines_rest(l, &s, &n, e)) == RF_OK && (rc = rf_jscan_check(s, n, &file, e)) != RF_OK)
 		rc = rf_blame(e, "%s", rf_lines_name(l));
-	if (rc == RF_OK && rf_jscan_is_object(&file) && !string_at(&file, "tokenizer_class", &v) &&
-	    rf_jscan_get(&file, "model", &model, NULL) == RF_OK && rf_jscan_is_object(&model))
-		string_at(&model, "type", &v);
+	if (rc == RF_OK && rf_jscan_is_object(&file)) {
+		if ((rc = rf_jscan_pick(&file, keys, 2, in, e)) != RF_OK)
+			rc = rf_blame(e, "%s", rf_lines_name(l));
+		else if (in[0].s && rf_jscan_is_string(&in[0]))
+			v = in[0];
+		else if (in[1].s && rf_jscan_is_object(&in[1]))
+			string_at(&in[1], "type", &v);
+	}
 	*name = 0;
 	if (rc == RF_OK && v.s) {
 		s = rf_jscan_text(&v, &n);
@@ -81,8 +89,8 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 const char *const rf_tokenizer_files[] = { "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                                            NULL };
 
-/* The tokenizer's file of a checkpoint, or of the newest step of a run. */
-static bool find_file(const char *dir, char path[4096])
+/* The first of these files that a checkpoint has, or the newest step of a run. */
+static bool find_file(const char *dir, const char *const *names, char path[4096])
 {
 	char step[4096], lost[RF_STEP_LOST];
 	struct stat st;
@@ -90,7 +98,7 @@ static bool find_file(const char *dir, char path[4096])
 	for (int run = 0; run < 2; run++) {
 		if (run && rf_step_latest(dir, step, lost, NULL) != RF_OK)
 			return false;
-		for (const char *const *name = rf_tokenizer_files; *name; name++)
+		for (const char *const *name = names; *name; name++)
 			if (snprintf(path, 4096, "%s/%s", run ? step : dir, *name) < 4096 &&
 			    !stat(path, &st) && S_ISREG(st.st_mode))
 				return true;
@@ -115,7 +123,7 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 	struct stat st;
 
 	*hash = 0;
-	if (!find_file(dir, file))
+	if (!find_file(dir, rf_tokenizer_files, file))
 		return RF_OK;
 	if (stat(file, &st) == 0 && st.st_size > MAX_FILE)
 		return rf_fail(e, RF_EMODEL, "%s: the file has %lld bytes, more than the limit of %d", file,
@@ -150,7 +158,7 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 	if (stat(path, &st))
 		return rf_fail(e, RF_ENOINPUT, "%s: %s", rf_quote(q, sizeof q, path, strlen(path)),
 		               strerror(errno));
-	if (S_ISDIR(st.st_mode) && !find_file(path, file))
+	if (S_ISDIR(st.st_mode) && !find_file(path, rf_tokenizer_files, file))
 		return rf_fail(e, RF_EMODEL,
 		               "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, "
 		               "tokenizer_config.json); the byte tokenizer needs no files (rf-tokenize "
@@ -190,19 +198,36 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
-/* The vocabulary size in the config.json next to a file; 0: there is none. */
-static int vocab_beside(const char *file)
+/* *vocab: the vocabulary size in the config.json of a checkpoint, or of the newest step of a run, or next to
+ * a tokenizer file; 0: there is no such file. */
+static enum rf_code read_vocab(const char *path, int *vocab, struct rf_err *e)
 {
-	char path[4096 + 16];
+	static const char *const names[] = { "config.json", NULL };
+	char file[4096 + 16];
 	struct rf_config cfg;
+	struct stat st;
+	enum rf_code rc;
+	int folder = (int)(rf_file_name(path) - path);
+
+	*vocab = 0;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (!find_file(path, names, file))
+			return RF_OK;
+	} else if (snprintf(file, sizeof file, "%.*sconfig.json", folder, path) >= (int)sizeof file ||
+	           stat(file, &st)) {
+		return RF_OK;
+	}
+	if ((rc = rf_config_read(&cfg, file, e)) == RF_OK)
+		*vocab = cfg.vocab;
+	rf_config_free(&cfg);
+	return rc;
+}
+
+int rf_tokenizer_model_vocab(const char *path)
+{
 	int vocab;
 
-	snprintf(path, sizeof path, "%.*sconfig.json", (int)(rf_file_name(file) - file), file);
-	if (rf_config_read(&cfg, path, NULL) != RF_OK)
-		return 0;
-	vocab = cfg.vocab;
-	rf_config_free(&cfg);
-	return vocab;
+	return read_vocab(path, &vocab, NULL) == RF_OK ? vocab : 0;
 }
 
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
@@ -211,9 +236,13 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 	char file[4096];
 	struct rf_tokenizer *t;
 	enum rf_code rc;
+	struct stat st;
 
-	*hash = 0;
+	*kind = *hash = 0;
 	*vocab = 0;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !find_file(path, rf_tokenizer_files, file) &&
+	    ((rc = read_vocab(path, vocab, e)) != RF_OK || *vocab))
+		return rc;
 	if ((rc = locate(path, file, kind, e)) != RF_OK)
 		return rc;
 	if (kind_of(kind)) {
@@ -225,7 +254,7 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 		rf_tokenizer_free(t);
 		return RF_OK;
 	}
-	*vocab = vocab_beside(file);
+	*vocab = rf_tokenizer_model_vocab(file);
 	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
 	return strcmp(rf_file_name(file), "tokenizer_config.json") ? rf_file_hash_file(file, hash, e) : RF_OK;
 }
@@ -253,5 +282,43 @@ enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text,
 enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, struct rf_err *e)
 {
-	return t->kind->decode(t, ids, count, text, n, e);
+	size_t held;
+
+	return t->kind->decode(t, ids, count, true, text, n, &held, e);
+}
+
+/* What is no character, or NUL, becomes U+FFFD. */
+static void add_valid(struct rf_buf *to, const char *s, size_t n)
+{
+	int32_t c;
+
+	for (size_t i = 0, len; i < n; i += len) {
+		len = rf_utf8_next(s + i, n - i, &c);
+		rf_buf_add(to, c <= 0 ? "\xEF\xBF\xBD" : s + i, c <= 0 ? 3 : len);
+	}
+}
+
+enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                               size_t *n, size_t *final, struct rf_err *e)
+{
+	struct rf_buf out = { 0 };
+	size_t len, held;
+	enum rf_code rc;
+	char *s;
+
+	if ((rc = t->kind->decode(t, ids, count, false, &s, &len, &held, e)) != RF_OK)
+		return rc;
+	held = held < len ? held : len;
+	add_valid(&out, s, len - held);
+	*final = out.n;
+	add_valid(&out, s + len - held, held);
+	*n = out.n;
+	rf_buf_add(&out, "", 1);
+	free(s);
+	if (out.failed) {
+		rf_buf_free(&out);
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
+	*text = (char *)out.p;
+	return RF_OK;
 }

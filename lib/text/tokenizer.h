@@ -29,9 +29,13 @@ enum rf_code rf_tokenizer_hash_dir(const char *dir, char hash[17], struct rf_err
 enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e);
 /* Identifies the tokenizer at path (as for rf_tokenizer_open()), which may be of a kind that is not
  * supported: the name of its kind, its hash ("" in the cases of rf_tokenizer_hash_dir()), and its vocabulary
- * size.  For an unsupported kind that size is read from the config.json beside the file; 0: there is none. */
+ * size.  For an unsupported kind that size is the model's, from the config.json beside the file; 0: there is
+ * none.  So it is for a model without a tokenizer, whose kind and hash are "". */
 enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
                                    struct rf_err *e);
+/* The vocabulary size of the model that the tokenizer at path (as for rf_tokenizer_open()) is for, as the
+ * config.json beside it says, which is often padded; 0: there is none, or of no model that is supported. */
+int rf_tokenizer_model_vocab(const char *path);
 void rf_tokenizer_free(struct rf_tokenizer *t);
 
 const char *rf_tokenizer_kind(const struct rf_tokenizer *t);   /* "bytes" */
@@ -51,5 +55,18 @@ enum rf_code rf_tokenizer_encode(const struct rf_tokenizer *t, const char *text,
  * become <pad>, <eos>, <unk>, <extra_id_N>.  Errors: RF_EDATA: an id is outside the vocabulary; RF_ENOMEM. */
 enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
                                  size_t *n, struct rf_err *e);
+/* The text of what a model wrote: as rf_tokenizer_decode(), but special tokens are left out, and it is valid
+ * UTF-8 without NUL, as a str of a stream must be: a NUL, and bytes that are no character, become U+FFFD, as
+ * many as in the reference: for each byte of a run of tokens <0xNN>, else for each maximal subpart.
+ *
+ * The first *final bytes stay as they are when more ids follow.  What is behind them stands for a character
+ * of which bytes are still missing: U+FFFD for now, and right if nothing follows.  One thing can still change
+ * the final bytes, as it does in the reference of tokenizer.json: of a run of tokens <0xNN> that is not UTF-8
+ * every byte becomes U+FFFD, those before the wrong one, too.
+ *
+ * *text is malloc'd, with a NUL behind its *n bytes, and the caller's; on failure there is none.  Errors:
+ * RF_EDATA: an id is outside the vocabulary; RF_ENOMEM. */
+enum rf_code rf_tokenizer_text(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                               size_t *n, size_t *final, struct rf_err *e);
 
 #endif

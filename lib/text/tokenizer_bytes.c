@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/utf8.h"
 #include "text/tokenizer_kind.h"
 
 enum { SENTINEL = RF_BYTES_FIRST + 256, LONGEST = sizeof "<extra_id_124>" };
@@ -42,11 +43,11 @@ static enum rf_code encode_bytes(const struct rf_tokenizer *t, const char *text,
 	return RF_OK;
 }
 
-static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
-                                 size_t *n, struct rf_err *e)
+static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
+                                 char **text, size_t *n, size_t *held, struct rf_err *e)
 {
-	static const char *const special[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>",
-	                                       [RF_BYTES_UNK] = "<unk>" };
+	static const char *const names[] = { [RF_BYTES_PAD] = "<pad>", [RF_BYTES_EOS] = "<eos>",
+	                                     [RF_BYTES_UNK] = "<unk>" };
 	size_t bytes = 1, w = 0;
 	char *out;
 
@@ -61,14 +62,15 @@ static enum rf_code decode_bytes(const struct rf_tokenizer *t, const int32_t *id
 	if (!(out = malloc(bytes)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (wanted %zu bytes)", bytes);
 	for (size_t i = 0; i < count; i++) {
-		if (ids[i] < RF_BYTES_FIRST)
-			w += (size_t)sprintf(out + w, "%s", special[ids[i]]);
-		else if (ids[i] >= SENTINEL)
-			w += (size_t)sprintf(out + w, "<extra_id_%d>", (int)ids[i] - SENTINEL);
-		else
+		if (ids[i] >= RF_BYTES_FIRST && ids[i] < SENTINEL)
 			out[w++] = (char)(ids[i] - RF_BYTES_FIRST);
+		else if (special && ids[i] < RF_BYTES_FIRST)
+			w += (size_t)sprintf(out + w, "%s", names[ids[i]]);
+		else if (special)
+			w += (size_t)sprintf(out + w, "<extra_id_%d>", (int)ids[i] - SENTINEL);
 	}
 	out[w] = 0;
+	*held = rf_utf8_unfinished(out, w);
 	*text = out;
 	*n = w;
 	return RF_OK;

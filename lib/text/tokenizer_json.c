@@ -65,14 +65,17 @@ static void maybe(const struct rf_jvalue *object, const char *key, struct rf_jva
 		v->s = NULL, v->n = 0;
 }
 
-static enum rf_code object_at(const struct rf_jvalue *file, const char *key, struct rf_jvalue *v,
-                              struct rf_err *e)
-{
-	enum rf_code rc = rf_jscan_get(file, key, v, e);
+static bool is_true(const struct rf_jvalue *v) { return v->s && *v->s == 't'; }
 
-	return rc != RF_OK || rf_jscan_is_object(v)
-	               ? rc
-	               : rf_fail(e, RF_EDATA, "'%s' is %s, not an object", key, rf_jscan_kind(v));
+/* begins: the first byte of what it must be. */
+static enum rf_code must_be(const struct rf_jvalue *v, const char *key, char begins, struct rf_err *e)
+{
+	if (!v->s)
+		return rf_fail(e, RF_EDATA, "the key '%s' is missing", key);
+	if (*v->s == begins)
+		return RF_OK;
+	return rf_fail(e, RF_EDATA, "'%s' is %s, not %s", key, rf_jscan_kind(v),
+	               begins == '{' ? "an object" : "a list");
 }
 
 /* Texts lose their escapes where they stand, so nothing that lies around them can be read afterwards. */
@@ -132,35 +135,34 @@ static enum rf_code read_merges(struct json *j, const struct rf_jvalue *merges, 
 	return rc;
 }
 
-static enum rf_code read_model(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
+static enum rf_code read_model(struct json *j, const struct rf_jvalue *model, struct rf_err *e)
 {
-	static const char *const absent[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix" };
+	enum { VOCAB, MERGES, UNK, FUSED, FALLBACK, IGNORE, ABSENT, KEYS = ABSENT + 3 };
+	static const char *const keys[KEYS] = { "vocab", "merges", "unk_token", "fuse_unk", "byte_fallback",
+	                                        "ignore_merges", "dropout", "continuing_subword_prefix",
+	                                        "end_of_word_suffix" };
 	struct rf_bpe_options o = { .unk = -1 };
-	struct rf_jvalue model, vocab, merges, v;
+	struct rf_jvalue v[KEYS];
 	enum rf_code rc;
 	char *unk = NULL, q[40];
 	size_t n = 0;
 
-	if ((rc = object_at(file, "model", &model, e)) != RF_OK ||
-	    (rc = object_at(&model, "vocab", &vocab, e)) != RF_OK ||
-	    (rc = rf_jscan_get(&model, "merges", &merges, e)) != RF_OK)
+	if ((rc = must_be(model, "model", '{', e)) != RF_OK ||
+	    (rc = rf_jscan_pick(model, keys, KEYS, v, e)) != RF_OK ||
+	    (rc = must_be(&v[VOCAB], "vocab", '{', e)) != RF_OK ||
+	    (rc = must_be(&v[MERGES], "merges", '[', e)) != RF_OK)
 		return rc;
-	if (!rf_jscan_is_list(&merges))
-		return rf_fail(e, RF_EDATA, "'merges' is %s, not a list", rf_jscan_kind(&merges));
-	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-		maybe(&model, absent[i], &v);
-		if (!is_null(&v) && !(rf_jscan_is_string(&v) && rf_jscan_equals(&v, "")))
-			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", absent[i]);
-	}
-	o.fuse_unk = rf_flag_read(&model, "fuse_unk", false);
-	o.byte_fallback = rf_flag_read(&model, "byte_fallback", false);
-	o.ignore_merges = rf_flag_read(&model, "ignore_merges", false);
-	maybe(&model, "unk_token", &v);
-	if (!is_null(&v) && (rc = rf_string_read(&model, "unk_token", &unk, &n, e)) != RF_OK)
+	for (int i = ABSENT; i < KEYS; i++)
+		if (!is_null(&v[i]) && !(rf_jscan_is_string(&v[i]) && rf_jscan_equals(&v[i], "")))
+			return rf_fail(e, RF_EMODEL, "'%s' of the model is not supported", keys[i]);
+	o.fuse_unk = is_true(&v[FUSED]);
+	o.byte_fallback = is_true(&v[FALLBACK]);
+	o.ignore_merges = is_true(&v[IGNORE]);
+	if (!is_null(&v[UNK]) && (rc = rf_string_copy(&v[UNK], keys[UNK], &unk, &n, e)) != RF_OK)
 		return rc;
 	if ((rc = rf_bpe_new(&j->bpe, rf_pieces_byte_level(j->pieces), e)) == RF_OK &&
-	    (rc = read_vocab(j, &vocab, e)) == RF_OK)
-		rc = read_merges(j, &merges, e);
+	    (rc = read_vocab(j, &v[VOCAB], e)) == RF_OK)
+		rc = read_merges(j, &v[MERGES], e);
 	if (rc == RF_OK && unk && (o.unk = rf_bpe_id(j->bpe, unk, n)) < 0)
 		rc = rf_fail(e, RF_EDATA, "the unk_token '%s' is no token of the vocabulary",
 		             rf_quote(q, sizeof q, unk, n));
@@ -328,25 +330,24 @@ static enum rf_code read_template(const struct rf_jvalue *json, int depth, char 
 
 static enum rf_code read_file(struct json *j, const struct rf_jvalue *file, struct rf_err *e)
 {
-	struct rf_jvalue v, added;
+	enum { NORMALIZER, PIECES, DECODER, PROCESSOR, ADDED, MODEL, KEYS };
+	static const char *const keys[KEYS] = { "normalizer", "pre_tokenizer", "decoder", "post_processor",
+	                                        "added_tokens", "model" };
+	struct rf_jvalue v[KEYS];
 	enum rf_code rc;
 
 	if (!rf_jscan_is_object(file))
 		return rf_fail(e, RF_EDATA, "the file is %s, not an object", rf_jscan_kind(file));
-	maybe(file, "normalizer", &v);
-	if ((rc = rf_normal_read(&j->normal, &v, e)) != RF_OK)
+	if ((rc = rf_jscan_pick(file, keys, KEYS, v, e)) != RF_OK ||
+	    (rc = rf_normal_read(&j->normal, &v[NORMALIZER], e)) != RF_OK ||
+	    (rc = rf_pieces_read(&j->pieces, &v[PIECES], e)) != RF_OK)
 		return rc;
-	maybe(file, "pre_tokenizer", &v);
-	if ((rc = rf_pieces_read(&j->pieces, &v, e)) != RF_OK)
+	if (!is_null(&v[DECODER]) && (rc = read_decoder(j, &v[DECODER], 0, e)) != RF_OK)
 		return rc;
-	maybe(file, "decoder", &v);
-	if (!is_null(&v) && (rc = read_decoder(j, &v, 0, e)) != RF_OK)
+	if ((rc = read_template(&v[PROCESSOR], 0, &j->first, e)) != RF_OK ||
+	    (rc = read_model(j, &v[MODEL], e)) != RF_OK)
 		return rc;
-	maybe(file, "post_processor", &v);
-	if ((rc = read_template(&v, 0, &j->first, e)) != RF_OK)
-		return rc;
-	maybe(file, "added_tokens", &added);
-	return (rc = read_model(j, file, e)) == RF_OK ? read_added(j, &added, e) : rc;
+	return read_added(j, &v[ADDED], e);
 }
 
 static int id_of(const struct json *j, const char *text, size_t n)
@@ -569,8 +570,9 @@ static enum rf_code encode_json(const struct rf_tokenizer *t, const char *text, 
 
 /* ---- decoding ------------------------------------------------------------------------------ */
 
-/* The tokens of a text, on the way to be one: piece i ends at end[i]. */
-struct tokens { struct rf_buf text; size_t *end, n; };
+/* The tokens of a text, on the way to be one: piece i ends at end[i].  The last `held` bytes stand for a
+ * character of which bytes are missing. */
+struct tokens { struct rf_buf text; size_t *end, n, held; };
 
 static const char *piece(const struct tokens *t, size_t i, size_t *n)
 {
@@ -595,6 +597,7 @@ static void byte_level(const struct tokens *from, struct tokens *to, char *room)
 		len = rf_utf8_next(bytes.p + i, bytes.n - i, &c);
 		rf_buf_add(&to->text, c < 0 ? (const void *)"\xEF\xBF\xBD" : bytes.p + i, c < 0 ? 3 : len);
 	}
+	to->held = rf_utf8_unfinished(bytes.p, bytes.n) ? 3 : 0;
 	to->text.failed |= bytes.failed;
 	rf_buf_free(&bytes);
 	to->end[0] = to->text.n;
@@ -632,7 +635,7 @@ static void end_run(struct tokens *to, struct rf_buf *run)
 static void byte_fallback(const struct tokens *from, struct tokens *to)
 {
 	struct rf_buf run = { 0 };
-	size_t n;
+	size_t n, open;
 
 	for (size_t i = 0; i < from->n; i++) {
 		const char *s = piece(from, i, &n);
@@ -646,6 +649,8 @@ static void byte_fallback(const struct tokens *from, struct tokens *to)
 		rf_buf_add(&to->text, s, n);
 		to->end[to->n++] = to->text.n;
 	}
+	open = rf_utf8_unfinished(run.p, run.n);
+	to->held = open && rf_utf8(run.p, run.n - open) ? 3 * run.n : 0;
 	end_run(to, &run);
 	to->text.failed |= run.failed;
 	rf_buf_free(&run);
@@ -679,6 +684,7 @@ static enum rf_code decode_step(const struct decode_step *d, struct work *w, con
 	size_t n;
 
 	to->text.n = to->n = 0;
+	to->held = from->held;
 	if (d->kind == BYTE_LEVEL) {
 		byte_level(from, to, room);
 		return RF_OK;
@@ -706,23 +712,28 @@ static enum rf_code decode_step(const struct decode_step *d, struct work *w, con
 	return rc;
 }
 
-/* The text of each id; between them a blank where there is no decoder. */
-static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, size_t count,
+/* The text of each id, with or without special tokens; between them a blank where there is no decoder. */
+static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
                               struct tokens *to, size_t *longest, struct rf_err *e)
 {
 	const struct json *j = t->data;
 
 	for (size_t i = 0; i < count; i++) {
-		const char *s = NULL;
+		const struct rf_added_token *added = NULL;
+		const char *s;
 		size_t n = 0;
 
 		if (ids[i] < 0 || ids[i] >= t->vocab)
 			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
 			               t->vocab);
-		for (int k = 0; k < j->added.n && !s; k++)
+		for (int k = 0; k < j->added.n && !added; k++)
 			if (j->added.t[k].id == ids[i])
-				s = j->added.t[k].text, n = j->added.t[k].n;
-		if (!s && !(s = rf_bpe_text(j->bpe, ids[i], &n)))
+				added = &j->added.t[k];
+		if (added && added->special && !special)
+			continue;
+		if (added)
+			s = added->text, n = added->n;
+		else if (!(s = rf_bpe_text(j->bpe, ids[i], &n)))
 			continue; /* a hole between ids, as the reference has it */
 		if (to->n && !j->decoders)
 			rf_buf_add(&to->text, " ", 1);
@@ -733,8 +744,8 @@ static enum rf_code tokens_of(const struct rf_tokenizer *t, const int32_t *ids, 
 	return RF_OK;
 }
 
-static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
-                                size_t *n, struct rf_err *e)
+static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
+                                char **text, size_t *n, size_t *held, struct rf_err *e)
 {
 	struct json *j = t->data;
 	struct work *w = take_work(j);
@@ -748,7 +759,7 @@ static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids
 	if (!w || !a.end || !b.end)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc == RF_OK)
-		rc = tokens_of(t, ids, count, &a, &longest, e);
+		rc = tokens_of(t, ids, count, special, &a, &longest, e);
 	if (rc == RF_OK && !(room = malloc(longest + 1)))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	for (int i = 0; i < j->decoders && rc == RF_OK; i++) {
@@ -772,6 +783,7 @@ static enum rf_code decode_json(const struct rf_tokenizer *t, const int32_t *ids
 	}
 	*text = (char *)a.text.p;
 	*n = a.text.n - 1;
+	*held = a.held;
 	return RF_OK;
 }
 

@@ -11,8 +11,10 @@ struct rf_tokenizer_kind {
 	enum rf_code (*open)(struct rf_tokenizer *t, const char *path, struct rf_err *e);
 	enum rf_code (*encode)(const struct rf_tokenizer *t, const char *text, size_t n, int32_t **ids,
 	                       size_t *count, size_t *cap, struct rf_err *e);
-	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
-	                       size_t *n, struct rf_err *e);
+	/* special: special tokens become their names, else nothing.  *held: so many bytes at the end stand
+	   for a character of which bytes are missing. */
+	enum rf_code (*decode)(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
+	                       char **text, size_t *n, size_t *held, struct rf_err *e);
 	void (*close)(struct rf_tokenizer *t);
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "text/bpe.h"
 #include "text/sentencepiece.h"
@@ -46,9 +47,32 @@ static enum rf_code encode_model(const struct rf_tokenizer *t, const char *text,
 	return rc;
 }
 
+/* All ids but those that stand for no text.  The library makes U+FFFD of each byte of a character that is not
+ * whole. */
+static enum rf_code decode_plain(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
+                                 size_t *n, size_t *held, struct rf_err *e)
+{
+	int32_t *kept = malloc((count + 1) * sizeof *kept);
+	unsigned char last[3];
+	size_t k = 0, bytes = 0;
+	int byte;
+
+	if (!kept)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		if (!rf_sentencepiece_control(t->data, ids[i]))
+			kept[k++] = ids[i];
+	while (bytes < 3 && bytes < k && (byte = rf_sentencepiece_byte(t->data, kept[k - 1 - bytes])) >= 0)
+		last[2 - bytes++] = (unsigned char)byte;
+	*held = 3 * rf_utf8_unfinished(last + 3 - bytes, bytes);
+	*text = rf_sentencepiece_decode(t->data, kept, k, n);
+	free(kept);
+	return *text ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory");
+}
+
 /* Runs of ids, and between them the names of those that stand for no text. */
-static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *ids, size_t count, char **text,
-                                 size_t *n, struct rf_err *e)
+static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *ids, size_t count, bool special,
+                                 char **text, size_t *n, size_t *held, struct rf_err *e)
 {
 	struct rf_buf out = { 0 };
 
@@ -56,6 +80,8 @@ static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *id
 		if (ids[i] < 0 || ids[i] >= t->vocab)
 			return rf_fail(e, RF_EDATA, "token id %d is not in the vocabulary of %d", (int)ids[i],
 			               t->vocab);
+	if (!special)
+		return decode_plain(t, ids, count, text, n, held, e);
 	for (size_t i = 0, end; i < count; i = end) {
 		const char *name = rf_sentencepiece_control(t->data, ids[i]);
 		char *run;
@@ -82,6 +108,7 @@ static enum rf_code decode_model(const struct rf_tokenizer *t, const int32_t *id
 	}
 	*text = (char *)out.p;
 	*n = out.n - 1;
+	*held = 0; /* names follow, or the caller wants them */
 	return RF_OK;
 }
 

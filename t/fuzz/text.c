@@ -1,7 +1,8 @@
 /* text -- any bytes as a file of documents: what comes out keeps the rules of a record, whatever the
  * options; and any bytes as JSON: the scanner accepts what jansson accepts, and reads the same from it.
  *
- * The first byte chooses format and options, the second lengths; the rest is the file. */
+ * The first byte chooses format and options, the second lengths; the rest is the file, whose length chooses
+ * the options of prompts and the threads. */
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <stdint.h>
@@ -98,6 +99,39 @@ static void compare(const uint8_t *data, size_t size)
 	free(copy);
 }
 
+/* Prompts and answers that are cut apart. */
+static void choose_parts(struct rf_text_options *o, struct rf_sequences_options *c, unsigned lengths,
+                         size_t size)
+{
+	static const enum rf_truncate how[] = { RF_TRUNCATE_UNSAID, RF_TRUNCATE_ERROR, RF_TRUNCATE_RIGHT,
+	                                        RF_TRUNCATE_MIDDLE };
+
+	c->max_prompt = lengths & 7;
+	c->truncate = c->max_prompt ? how[lengths >> 3 & 3] : RF_TRUNCATE_UNSAID;
+	c->max_answer = lengths >> 5 & 3;
+	if (size & 1)
+		o->prompt_suffix_key = "suffix";
+	if (size & 2) {
+		o->answers_key = o->answer_key;
+		o->answer_key = NULL;
+	} else if (size & 4 && o->answer_key) {
+		o->answer_prefix = " ";
+	}
+}
+
+static void check_parts(const struct rf_record *r, const struct rf_text_options *o,
+                        const struct rf_sequences_options *c)
+{
+	int answer = r->T - r->prompt_len;
+
+	insist(r->prompt_len <= r->T && (r->prompt_len >= 0) == (o->prompt_key != NULL), "a bad prompt_len");
+	insist(!c->max_prompt || r->prompt_len <= c->max_prompt, "a prompt that is too long");
+	insist(!o->prompt_key || o->answer_key || !answer, "an answer in the tokens");
+	insist(!o->answer_key || !c->max_answer ||
+	               answer <= c->max_answer + (r->tokens[r->T - 1] == RF_BYTES_EOS),
+	       "an answer that is too long");
+}
+
 static void read_documents(const uint8_t *data, size_t size, unsigned how, unsigned lengths)
 {
 	char path[40], *const paths[] = { path };
@@ -128,8 +162,13 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 	else
 		o.source = how & 64;
 	c.no_eos = how & 128;
+	c.threads = size & 8 ? 2 : 1;
 	c.max_len = lengths & 15;
 	c.truncate = c.max_len ? (enum rf_truncate)(lengths >> 4 & 3) : RF_TRUNCATE_ERROR;
+	if (o.prompt_key && lengths & 128) {
+		c.max_len = 0;
+		choose_parts(&o, &c, lengths, size);
+	}
 	if (c.max_len > 1)
 		c.min_len = 1 + (int)(lengths >> 6);
 	if (c.min_len > c.max_len && c.max_len)
@@ -143,8 +182,7 @@ static void read_documents(const uint8_t *data, size_t size, unsigned how, unsig
 			insist(rf_record_check(r, rf_sequences_vocab(s), &err) == RF_OK, "a bad record");
 			insist(r->id == id++ && r->T >= c.min_len && (!c.max_len || r->T <= c.max_len),
 			       "a bad length");
-			insist(r->prompt_len <= r->T && (r->prompt_len >= 0) == (o.prompt_key != NULL),
-			       "a bad prompt_len");
+			check_parts(r, &o, &c);
 			insist(!r->source || !o.source || r->source[0], "a bad source");
 		}
 		insist(rc == RF_EOF || rc == RF_EDATA, "neither an end nor bad data");

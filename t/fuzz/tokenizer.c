@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,6 +19,22 @@ static void insist(bool good, const char *what)
 	if (!good) {
 		fprintf(stderr, "tokenizer: %s\n", what);
 		abort();
+	}
+}
+
+/* Every beginning of the ids has a text of UTF-8 without NUL. */
+static void read_back(const struct rf_tokenizer *t, const int32_t *ids, size_t count)
+{
+	size_t len, final;
+	struct rf_err e;
+	char *text;
+
+	for (size_t n = count < 20 ? 0 : count - 20; n <= count; n++) {
+		if (rf_tokenizer_text(t, ids, n, &text, &len, &final, &e) != RF_OK)
+			continue;
+		insist(final <= len && strlen(text) == len && rf_utf8(text, len) && rf_utf8(text, final),
+		       "the text of ids");
+		free(text);
 	}
 }
 
@@ -35,6 +52,7 @@ static void use(const struct rf_tokenizer *t, const char *text, size_t n)
 			insist(ids[i] >= 0 && ids[i] < rf_tokenizer_vocab(t), "an id outside the vocabulary");
 		if (rf_tokenizer_decode(t, ids, count, &back, &len, &e) == RF_OK)
 			free(back);
+		read_back(t, ids, count);
 	}
 	free(ids);
 }

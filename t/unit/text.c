@@ -29,6 +29,46 @@ static void put_file(const char *path, const void *p, size_t n)
 
 /* ---- the byte tokenizer -------------------------------------------------------------------- */
 
+/* What a model wrote: its text, and how much of it is final. */
+static void test_text(const struct rf_tokenizer *t)
+{
+	static const struct { const char *bytes, *text; size_t n, final; } cases[] = {
+		{ "", "", 0, 0 },
+		{ "ab", "ab", 2, 2 },
+		{ "a\0b", "a\xEF\xBF\xBD" "b", 3, 5 },
+		{ "a\xC3", "a\xEF\xBF\xBD", 2, 1 },
+		{ "a\xC3\xA9", "a\xC3\xA9", 3, 3 },
+		{ "a\xE2\x82", "a\xEF\xBF\xBD", 3, 1 },
+		{ "a\xE2\x82z", "a\xEF\xBF\xBDz", 4, 5 },
+		{ "a\xF0\x9F\x98", "a\xEF\xBF\xBD", 4, 1 },
+		{ "a\xF0\x9F\x98\x80", "a\xF0\x9F\x98\x80", 5, 5 },
+		{ "a\xFF", "a\xEF\xBF\xBD", 2, 4 },
+		{ "a\x80", "a\xEF\xBF\xBD", 2, 4 },
+		{ "a\xC0\xAF", "a\xEF\xBF\xBD\xEF\xBF\xBD", 3, 7 },
+		{ "a\xE2\xE2", "a\xEF\xBF\xBD\xEF\xBF\xBD", 3, 4 },
+		/* of a surrogate */
+		{ "a\xED\xA0", "a\xEF\xBF\xBD\xEF\xBF\xBD", 3, 7 },
+	};
+	int32_t special[] = { 0, 'a' + 3, 1, 2, 0xC3 + 3, 383, 0xA9 + 3, 1, 259 };
+	int32_t ids[8], bad[] = { 'a' + 3, 384 };
+	size_t n, final;
+	char *text;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		for (size_t k = 0; k < cases[i].n; k++)
+			ids[k] = (unsigned char)cases[i].bytes[k] + 3;
+		ok(rf_tokenizer_text(t, ids, cases[i].n, &text, &n, &final, &err) == RF_OK &&
+		   n == strlen(cases[i].text) && !strcmp(text, cases[i].text) && final == cases[i].final,
+		   "the text of case %zu, and how much of it is final", i);
+		free(text);
+	}
+	ok(rf_tokenizer_text(t, special, 9, &text, &n, &final, &err) == RF_OK && n == 3 && final == 3 &&
+	   !strcmp(text, "a\xC3\xA9"), "special tokens are left out, and break no character");
+	free(text);
+	ok(rf_tokenizer_text(t, bad, 2, &text, &n, &final, &err) == RF_EDATA &&
+	   !strcmp(err.msg, "token id 384 is not in the vocabulary of 384"), "an id that is none");
+}
+
 static void test_bytes(void)
 {
 	struct rf_tokenizer *t;
@@ -62,6 +102,7 @@ static void test_bytes(void)
 	good = rf_tokenizer_decode(t, NULL, 0, &text, &n, &err) == RF_OK && n == 0;
 	ok(good, "no ids are no text");
 	free(text);
+	test_text(t);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(rf_tokenizer_decode(t, &bad[i], 1, &text, &n, &err) == RF_EDATA,
 		   "id %d is outside the vocabulary", (int)bad[i]);
@@ -386,7 +427,7 @@ static void test_zstd(void)
 /* ---- where documents are cut --------------------------------------------------------------- */
 
 /* The sequences of one text of n bytes 'a', 'b', ... as "abc.|de|": '.' is the end token. */
-static char *cut(int n, const struct rf_sequences_options *o, char summary[400], char *out)
+static char *cut(int n, struct rf_sequences_options *o, char summary[400], char *out)
 {
 	static char name[] = "cut.txt", *const paths[] = { name };
 	struct rf_text_options text_options = RF_TEXT_DEFAULTS;
@@ -468,7 +509,7 @@ static void test_cuts(void)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct rf_sequences_options o = {
 			.max_len = cases[i].max, .min_len = cases[i].min, .truncate = cases[i].truncate,
-			.no_eos = cases[i].no_eos,
+			.no_eos = cases[i].no_eos, .threads = 1 + (int)(i % 2),
 		};
 		int sequences = 0, tokens = 0;
 
