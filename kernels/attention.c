@@ -26,6 +26,7 @@
  * The queries of one key head are numbered by sequence, then by step, then by head.  So a block of them holds
  * rollouts that share a prefix, and reads the keys of that prefix (the cache) once for all of them. */
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -99,7 +100,7 @@ struct attn {
 	int blocks;              /* the most that a tile owns */
 	int shares;              /* backward: shares among which the groups of keys are dealt */
 	float scale;
-	const int32_t *cache_len;
+	const int32_t *cache_start, *cache_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse;
 	float *dot, *part;       /* dot (rows, H): D_i;  part (shares, G, queries + PAD, wide): of dq */
@@ -194,25 +195,28 @@ static void query_rows(const struct attn *a, const float *base, int g, int first
 static bool reach(const struct attn *a, struct queries *q, int b, int *least, int *end)
 {
 	int per = a->steps * a->rep, first = q->first;
-	int i = b == CACHE || b * per < first ? 0 : b * per - first;
+	int i = b == CACHE || b * per < first ? 0 : b * per - first, low = INT_MAX;
 	int to = b == CACHE || (b + 1) * per - first > q->n ? q->n : (b + 1) * per - first;
 
 	memset(q->lo, 0, sizeof q->lo);
 	memset(q->hi, 0, sizeof q->hi);
 	*least = *end = 0;
 	for (; i < to; i++) {
-		int cache_len = a->cache_len ? a->cache_len[(first + i) / per] : 0;
+		int cache_len = a->cache_len ? a->cache_len[(first + i) / per] : 0,
+		    from = b == CACHE && a->cache_start ? a->cache_start[(first + i) / per] : 0;
 		int j = a->decoded + (first + i) / a->rep % a->steps;  /* own keys before it */
 		int hi = b == CACHE ? cache_len : j + 1, pos = b == CACHE ? cache_len + j : j;
 		int lo = a->window && pos + 1 > a->window ? pos + 1 - a->window : 0;
 
 		if (lo >= hi)
 			continue;
-		q->lo[i] = lo;
-		q->hi[i] = hi;
-		*least = *end && *least < lo ? *least : lo;
-		*end = hi > *end ? hi : *end;
+		q->lo[i] = from + lo;
+		q->hi[i] = from + hi;
+		low = q->lo[i] < low ? q->lo[i] : low;
+		*end = q->hi[i] > *end ? q->hi[i] : *end;
 	}
+	/* whole blocks, or a query's sums would depend on what the others in its tile read */
+	*least = *end ? low / BR * BR : 0;
 	return *end > 0;
 }
 
@@ -359,7 +363,7 @@ void KERNEL(attn_fwd)(struct rf_dev *d, const struct rf_attn_fwd *p)
 		.D = p->D, .window = p->window, .longest = p->longest, .pad = whole(p->D, PAD),
 		.wide = whole(p->D, VL), .rep = p->H / p->G,
 		.queries = p->nb * p->steps * (p->H / p->G), .blocks = blocks_of(whole(p->D, PAD)),
-		.scale = 1 / sqrtf((float)p->D),
+		.scale = 1 / sqrtf((float)p->D), .cache_start = cpu_i32(d, p->cache_start),
 		.cache_len = cpu_i32(d, p->cache_len), .q = cpu_f32(d, p->q), .k = cpu_f32(d, p->k),
 		.v = cpu_f32(d, p->v),
 		.cache_k = cpu_f32(d, p->cache_k), .cache_v = cpu_f32(d, p->cache_v), .o = cpu_f32(d, p->o),

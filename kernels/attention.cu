@@ -63,7 +63,7 @@ struct attn {
 	/* rows of q, k, v, do begin at multiples of 16 bytes */
 	bool vec;
 	float scale;
-	const int32_t *cache_len;
+	const int32_t *cache_start, *cache_len;
 	const float *q, *k, *v, *cache_k, *cache_v, *d_o;
 	float *o, *lse, *dq, *dk, *dv, *dcache_k, *dcache_v;
 	float *dot;                        /* (R, H): the sum of o do */
@@ -89,7 +89,7 @@ static __device__ __forceinline__ span reads(const attn &a, int i, bool cache)
 	const int cache_len = a.cache_len ? a.cache_len[b] : 0;
 	const int hi = cache ? cache_len : j + 1, pos = cache ? cache_len + j : j,
 		  lo = a.window && pos + 1 > a.window ? pos + 1 - a.window : 0;
-	const int from = cache ? 0 : b * a.len;
+	const int from = !cache ? b * a.len : a.cache_start ? a.cache_start[b] : 0;
 
 	return lo < hi ? span{ from + lo, from + hi } : span{ 0, 0 };
 }
@@ -823,12 +823,13 @@ static bool rows_aligned(const attn &a)
 }
 
 /* The number of parts into which the keys are split, so that each multiprocessor has two blocks; a part has
- * at least two steps. */
+ * at least two steps, or fewer where sequences that are counted apart share their cache.  It depends on how
+ * many sequences there are and on the longest, and so does how a row's sum is rounded. */
 static int splits(struct rf_dev *d, const attn &a, long long blocks, int rows, int keys)
 {
 	const long long together = rows / (a.steps * (long long)a.rep) + 2,
 			sequences = together < a.nb ? together : a.nb;
-	const long long all = a.longest + sequences * a.len,
+	const long long all = (a.cache_start ? sequences : 1) * a.longest + sequences * a.len,
 			seen = a.window ? sequences * (a.window + (long long)rows) : all;
 	const long long want = 2ll * cuda_of(d)->sms / blocks, most = (seen < all ? seen : all) / keys / 2;
 	const long long n = want < most ? want : most;
@@ -894,7 +895,7 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.rep = a.H / a.G;
 	a.queries = a.nb * a.steps * a.rep;
 	a.scale = 1 / sqrtf((float)a.D);
-	a.cache_len = i32(p->cache_len);
+	a.cache_start = i32(p->cache_start), a.cache_len = i32(p->cache_len);
 	a.q = f32(p->q), a.k = f32(p->k), a.v = f32(p->v), a.cache_k = f32(p->cache_k),
 	a.cache_v = f32(p->cache_v);
 	a.o = f32(p->o), a.lse = f32(p->lse);

@@ -354,7 +354,7 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_renorm_fwd(H, O)  H(x) O(length) H(y)
 #define HANDLES_renorm_bwd(H, O)  H(x) O(length) H(dy) H(dx) O(dlength)
 #define HANDLES_diagonal(H, O)    H(y)
-#define HANDLES_attn_fwd(H, O)    O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) O(lse)
+#define HANDLES_attn_fwd(H, O)    O(cache_start) O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) O(lse)
 #define HANDLES_attn_bwd(H, O)    O(cache_len) H(q) H(k) H(v) O(cache_k) O(cache_v) H(o) H(lse) H(d_o) H(dq) \
                                   H(dk) H(dv) O(dcache_k) O(dcache_v)
 #define HANDLES_head_fwd(H, O)    H(h) H(w) O(target) O(entropy) O(logp) O(top)

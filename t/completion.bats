@@ -39,12 +39,15 @@ offers() {
 	[ "$(offers rf-reward --kind '')" = "binary cosine edit hybrid random" ]
 	[ "$(offers rf-entropy --keep hidden)" = "hidden hidden,logits" ]
 	[ "$(offers rf-grpo --stale '')" = any ]
+	[ "$(offers rf-grpo --outer '')" = "none response" ]
+	[ "$(offers rf-ntp --mean '')" = "sequences tokens" ]
 	[ -z "$(offers rf-grpo --lr '')" ]
 }
 
 @test "completion: files and folders are offered where an option or argument names one" {
 	mkdir run && touch corpus.rf config.json
 	[ "$(offers rf-entropy -m '')" = run ]
+	[ "$(offers rf-ntp --weights-out '')" = run ]
 	[ "$(offers rf-init --config c)" = "config.json corpus.rf" ]
 	[ "$(offers rf-tokenize --tokenizer r)" = run ]
 	[ "$(offers rf-init --tokenizer '')" = "bytes run" ]

@@ -158,6 +158,20 @@ setup() {
 	helper model near cuda cpu logp h_pred h_gt
 }
 
+@test "cuda, emulated: rf-generate decodes prompts side by side into the same tokens as on the CPU" {
+	for m in delta delta-hybrid gated lact qwen; do
+		zstd -dc "$G/generate.jsonl.zst" | jq -c "select(.model == \"$m\")" >cases
+		jq -c '{tokens: .prompt}' cases | rf-tokenize --format ids --vocab 40 - >in
+		for device in cpu cuda; do
+			rf-generate -m "$G/$m" -n 2 --max-new 10 --temperature 1 --seed 5 --ignore-eos \
+				--device $device --dtype f32 in >$device
+		done
+		[ "$(wrote cuda)" = "$(wrote cpu)" ]
+		rf-generate -m "$G/$m" --max-new 24 --device cuda --dtype f32 in >greedy
+		[ "$(wrote greedy)" = "$(jq -c '[.ids]' cases)" ]
+	done
+}
+
 @test "cuda, emulated: entropies computed in bf16 differ little from those of the CPU" {
 	texts 40 1:200 >in
 	for m in delta gated lact qwen; do

@@ -10,6 +10,11 @@ texts() { "$RF_UNITS/helper/model" texts "$@"; }
 # The bodies of a stream's records, one a line.
 json() { rf-dump --json "$1" | jq -c 'select(.type == "seq").body'; }
 drawn() { json "$1" | jq -c .rollout.tokens; }
+# wrote FILE: the samples' tokens as far as they go, a line per record
+wrote() {
+	json "$1" | jq -c '.generation | [range(0; .length.data | length) as $i
+		| .tokens.data[$i * .tokens.shape[1]:][:.length.data[$i]]]'
+}
 # chosen C K ID:T...: texts with what later checks need, and C positions for K tokens each
 chosen() {
 	texts 40 "${@:3}" | rf-entropy -m "$M" --keep hidden,logits |

@@ -7,7 +7,7 @@ setup() {
 
 # Each program with a model; trainers train `run`.
 programs() {
-	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" \
+	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-generate -m $M" \
 		"rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'
 }
 # Address space of a process, in MiB.
@@ -117,11 +117,18 @@ begins() {
 	for dtype in f32 bf16; do
 		check rf-entropy -m m --dtype $dtype
 		check rf-rollout -m m -n 4 --dtype $dtype
+		check rf-generate -m m --batch 2 -n 3 --dtype $dtype
 		check rf-grpo -m run --stale any --dtype $dtype
 		check rf-ntp -m run --dtype $dtype --recompute segment --segment 256
 	done
 	check rf-grpo -m run --stale any --log-gradients --log log
 	check rf-grpo -m run --stale any --grad-out g
+	# prompts are short, and what is planned for are prompts with their responses
+	texts 4000 1:1024 2:700 | edited 'if .type == "seq" then .body.prompt_len = 100 else . end' |
+		rf-cat --split-response -o in
+	check rf-ntp -m run --outer response
+	run -0 rf-ntp -m run --outer response --dry-run in
+	[[ "$output" == *" sequences up to 1024 tokens (from the first record) "* ]]
 }
 
 # family CASE FILTER: the same of another family, in less detail
@@ -133,6 +140,7 @@ family() {
 		check rf-grpo -m run --stale any --dtype $dtype
 	done
 	check rf-rollout -m m -n 4
+	check rf-generate -m m --batch 2 -n 2 --max-new 40
 	check rf-ntp -m run --recompute segment --segment 64
 }
 
@@ -282,17 +290,18 @@ family() {
 		RF_PLUGIN=$PWD/none same 69 $trainer -m run --device cuda in
 	done
 	same 74 rf-grpo -m run -o none/out in
+	same 64 rf-grpo -m run --outer response --grad-out g in
 	same 66 rf-ntp -m run --grad-in nowhere in
 	same 78 rf-ntp -m run --grad-in "$M/config.json" in
 	texts 41 1:9 >wide
-	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-ntp --eval -m $M" 'rf-ntp -m run' \
-		'rf-grpo -m run'; do
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-generate -m $M" "rf-ntp --eval -m $M" \
+		'rf-ntp -m run' 'rf-grpo -m run'; do
 		same 65 $command wide
 		same 65 $command --max-len 49 in
 		same 66 $command no.rf
 		same 65 $command "$M/config.json"
 	done
-	for command in "rf-entropy -m $M" "rf-rollout -m $M"; do
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-generate -m $M"; do
 		same 74 $command -o none/out in
 	done
 	same 71 rf-rollout -m "$M" -n 65536 -k 65536 --max-len 100 texts

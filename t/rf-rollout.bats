@@ -64,9 +64,18 @@ placed() {
 	rf-rollout -m m -k 5 -n 100 in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | wc -l)" -eq 0 ]
 	helper model draws m 0 0 0 0 1 out
+	cp out want
 	rf-rollout -m m -k 5 -n 100 --eos in >out
 	[ "$(json out | jq '.rollout.tokens.data[] | select(. == 2 or . == 5 or . == 30)' | sort -u |
 		wc -l)" -eq 3 ]
+	# and those that generation_config.json adds, in a run of the checkpoint, too
+	sed -i 's/"eos_token_id": \[2, 5, 30\]/"eos_token_id": 5/' m/config.json
+	echo '{"eos_token_id": [2, 30, 5], "temperature": 0.6, "more": {}}' >m/generation_config.json
+	rf-init --from m RUN
+	for model in m RUN; do
+		rf-rollout -m $model -k 5 -n 100 in >out
+		cmp <(json want) <(json out)
+	done
 }
 
 @test "rf-rollout: --score gives the values that were written when the rollouts were drawn" {

@@ -44,6 +44,7 @@ const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VAL
 		break;
 	case RF_OPT_PAIR: snprintf(buf, RF_OPT_VALUE, "%.*g,%.*g", digits, x[0], digits, x[1]); break;
 	case RF_OPT_TEXT: text = *(const char *const *)o->to; break;
+	case RF_OPT_LIST: return NULL;
 	case RF_OPT_ENUM: return *(const int *)o->to < 0 ? NULL : word(o->arg, *(const int *)o->to, n);
 	}
 	*n = text ? strlen(text) : 0;

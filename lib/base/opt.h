@@ -21,7 +21,11 @@ enum rf_opt_kind {
 	RF_OPT_PAIR,  /* double[2]   two reals "a,b", each in [min, max]                     */
 	RF_OPT_TEXT,  /* const char ** any string that is not empty                          */
 	RF_OPT_ENUM,  /* int * or pointer to an enum: index of a word in arg ("cpu|auto"); -1: none */
+	RF_OPT_LIST,  /* struct rf_opt_list *  as TEXT, one more each time that it is given */
 };
+
+enum { RF_OPT_LISTED = 16 }; /* at most */
+struct rf_opt_list { const char *s[RF_OPT_LISTED]; int n; };
 
 struct rf_opt {
 	const char *name;      /* the long name, without dashes */
@@ -47,8 +51,9 @@ struct rf_opt {
 int rf_opt_index(const char *words, const char *s);
 
 /* Returns the option's value as text of *n bytes, either in buf or, for TEXT and ENUM, where it already is.
- * NULL: the option has no value (a TEXT that is NULL, a REAL that is NaN, an ENUM of -1).  digits: how many
- * significant digits a real number gets; 6 suit a human reader, 17 are exact. */
+ * NULL: the option has no value (a TEXT that is NULL, a REAL that is NaN, an ENUM of -1), or is a LIST, which
+ * may have several.  digits: how many significant digits a real number gets; 6 suit a human reader, 17 are
+ * exact. */
 enum { RF_OPT_VALUE = 64 };
 const char *rf_opt_value(const struct rf_opt *o, int digits, char buf[RF_OPT_VALUE], size_t *n);
 

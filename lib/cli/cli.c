@@ -237,6 +237,7 @@ static void set(const struct rf_opt *o, const char *s)
 {
 	uint64_t u;
 	const char *rest;
+	struct rf_opt_list *list = o->to;
 	double *p = o->to, x, y;
 	int i;
 
@@ -273,9 +274,12 @@ static void set(const struct rf_opt *o, const char *s)
 		p[1] = y;
 		return;
 	case RF_OPT_TEXT:
+	case RF_OPT_LIST:
 		if (!*s)
 			usage_error("%s%s: the value is empty", dashes(o), o->name);
-		*(const char **)o->to = s;
+		if (o->kind == RF_OPT_LIST && list->n == RF_OPT_LISTED)
+			usage_error("%s%s: given more than %d times", dashes(o), o->name, RF_OPT_LISTED);
+		*(o->kind == RF_OPT_LIST ? &list->s[list->n++] : (const char **)o->to) = s;
 		return;
 	case RF_OPT_ENUM:
 		if ((i = rf_opt_index(o->arg, s)) < 0)
@@ -444,6 +448,8 @@ static enum rf_code record(const struct rf_cli *cli, struct rf_head *head, const
 
 	if (r && r->word)
 		return rf_head_option_bool(head, name, *(int *)o->to == rf_opt_index(o->arg, r->word), e);
+	if (o->kind == RF_OPT_LIST)
+		return rf_head_option_list(head, name, o->to, e);
 	if (!(text = rf_opt_value(o, 17, buf, &n)))
 		return RF_OK;
 	switch (o->kind) {

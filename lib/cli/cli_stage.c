@@ -1,6 +1,7 @@
 /* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only
  * after all of it went well. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "cli/cli_stage.h"
 
@@ -40,31 +41,43 @@ void rf_stage_create(struct rf_stage *s)
 	rf_out_limit(s->out, s->max_record);
 }
 
-/* One record's way. */
-static enum rf_code work(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_err *e)
+/* Reads a record and calls f for it. */
+static enum rf_code take(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_record **r,
+                         struct rf_err *e)
 {
 	struct rf_progress *p = &s->progress;
-	struct rf_record *r;
 	enum rf_code rc;
 
 	rf_progress_doing(p, "waiting for input");
-	if ((rc = rf_next(s->in, &r, e)) != RF_OK)
+	if ((rc = rf_next(s->in, r, e)) != RF_OK)
 		return rc;
 	rf_meter_read(&p->meter, rf_in_bytes(s->in));
 	s->records++;
 	rf_progress_doing(p, "computing");
-	if ((rc = f(arg, r, e)) != RF_OK) {
+	if ((rc = f(arg, *r, e)) != RF_OK)
 		rf_in_blame(s->in, e);
-		return rc;
-	}
-	if (s->pass_on)
-		return s->pass_on(arg, r, e);
-	if (!s->out)
-		return RF_OK;
-	rf_progress_doing(p, "waiting for the reader of its output");
-	if ((rc = rf_put(s->out, r, e)) == RF_OK)
-		rf_meter_done(&p->meter, r->T);
 	return rc;
+}
+
+static enum rf_code put(struct rf_stage *s, struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	rf_progress_doing(&s->progress, "waiting for the reader of its output");
+	if ((rc = rf_put(s->out, r, e)) == RF_OK)
+		rf_meter_done(&s->progress.meter, r->T);
+	return rc;
+}
+
+/* One record's way. */
+static enum rf_code work(struct rf_stage *s, rf_stage_fn *f, void *arg, struct rf_err *e)
+{
+	struct rf_record *r;
+	enum rf_code rc = take(s, f, arg, &r, e);
+
+	if (rc != RF_OK)
+		return rc;
+	return s->pass_on ? s->pass_on(arg, r, e) : s->out ? put(s, r, e) : RF_OK;
 }
 
 void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
@@ -77,6 +90,50 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	rf_progress_doing(&s->progress, "computing");
+}
+
+/* Copies of records, since the input keeps only the last, and where they were read. */
+struct held { struct rf_record *r; struct rf_place *place; int n; };
+
+static enum rf_code run_held(struct rf_stage *s, struct held *h, rf_stage_batch_fn *run, void *arg,
+                             struct rf_err *e)
+{
+	enum rf_code rc;
+	int bad = 0;
+
+	if (!h->n)
+		return RF_OK;
+	rf_progress_doing(&s->progress, "computing");
+	if ((rc = run(arg, h->r, h->n, &bad, e)) != RF_OK)
+		return rf_in_blame_at(s->in, h->place[bad], e);
+	for (int i = 0; i < h->n && rc == RF_OK; i++)
+		rc = put(s, &h->r[i], e);
+	h->n = 0;
+	return rc;
+}
+
+void rf_stage_batches(struct rf_stage *s, int most, rf_stage_fn *check, rf_stage_batch_fn *run, void *arg)
+{
+	struct held h = { calloc((size_t)most, sizeof *h.r), calloc((size_t)most, sizeof *h.place), 0 };
+	struct rf_record *r;
+	struct rf_err err;
+	enum rf_code rc = RF_OK;
+
+	if (!h.r || !h.place)
+		rc = rf_fail(&err, RF_ENOMEM, "out of memory (%d records)", most);
+	for (int i = 0; i < most && rc == RF_OK; i++)
+		rf_record_init(&h.r[i]);
+	while (rc == RF_OK && (rc = take(s, check, arg, &r, &err)) == RF_OK) {
+		h.place[h.n] = rf_in_place(s->in);
+		if ((rc = rf_record_copy(&h.r[h.n++], r, &err)) == RF_OK && h.n == most)
+			rc = run_held(s, &h, run, arg, &err);
+	}
+	if (rc != RF_EOF || run_held(s, &h, run, arg, &err) != RF_OK)
+		rf_die_err(&err);
+	for (int i = 0; i < most; i++)
+		rf_record_free(&h.r[i]);
+	free(h.r);
+	free(h.place);
 }
 
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so)

@@ -39,6 +39,11 @@ void rf_stage_create(struct rf_stage *s);
  * written here, f or pass_on counts what is done (rf_meter_done). */
 void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg);
 
+/* Like rf_stage_each(), but up to `most` records are worked on at once: check() is called for each as it is
+ * read, run() for all that were read together.  A failure of run() says in *bad which of them it is about. */
+typedef enum rf_code rf_stage_batch_fn(void *arg, struct rf_record *r, int n, int *bad, struct rf_err *e);
+void rf_stage_batches(struct rf_stage *s, int most, rf_stage_fn *check, rf_stage_batch_fn *run, void *arg);
+
 /* To be called at the end.  If none of the records had what the stage works on, says "none of 16 records has
  * positions (rf-select writes them)", followed by `so`, the consequence. */
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so);

@@ -218,14 +218,16 @@ struct rf_diagonal { int mats, rows, cols; size_t apart; float by; rf_f32 y; };
 
 /* ---- softmax attention --------------------------------------------------------------------- */
 
-/* Row (j, b) of q (R, H, D) reads the first cache_len[b] rows of the cache (., G, D) and rows (0..j, b) of k,
- * v (R, G, D).  window: of these only the last `window` rows, itself included (0: all); the cache then need
- * not hold more than those.  Scores are multiplied by 1 / sqrt(D).  Head h reads key head h G / H.  o (R, H,
- * D); lse (R, H) is kept for the backward pass.  decoded: as for the delta rule, q and o hold the new rows
- * only, k and v all rows.  longest: the largest cache_len[b]. */
+/* Row (j, b) of q (R, H, D) reads cache_len[b] rows of the cache (., G, D), from row cache_start[b] on (NULL:
+ * 0; multiples of 64, so that on the CPU results do not depend on it), and rows (0..j, b) of k, v (R, G, D).
+ * window: of these only the last `window` rows, itself included (0: all); the cache then need not hold more
+ * than those.  Rows of the cache between those that are read must be finite: they are multiplied by 0.
+ * Scores are multiplied by 1 / sqrt(D).  Head h reads key head h G / H.  o (R, H, D); lse (R, H) is kept for
+ * the backward pass.  decoded: as for the delta rule, q and o hold the new rows only, k and v all rows.
+ * longest: the largest cache_len[b]. */
 struct rf_attn_fwd {
 	int nb, steps, decoded, H, G, D, window, longest;
-	rf_i32 cache_len;
+	rf_i32 cache_start, cache_len;
 	rf_f32 q, k, v, cache_k, cache_v, o, lse;
 };
 /* dq, dk, dv =; dcache_k, dcache_v +=. */

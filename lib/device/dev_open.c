@@ -1,19 +1,11 @@
 /* dev_open.c -- which devices there are.  Apart from dev.c, so that a program which opens none is not linked
  * with their libraries and starts without them. */
-#define _GNU_SOURCE
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "device/dev.h"
 #include "device/plugin.h"
-
-static int cores(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
 
 static enum rf_code open_cpu(struct rf_dev *d, bool check, struct rf_err *e)
 {
@@ -61,7 +53,7 @@ enum rf_code rf_dev_open(struct rf_dev *d, const char *name, int threads, enum r
 {
 	bool none;
 
-	*d = (struct rf_dev){ .threads = threads ? threads : cores(), .math = math };
+	*d = (struct rf_dev){ .threads = threads ? threads : rf_cores(), .math = math };
 	if (note)
 		*note = NULL;
 	if (!name || !strcmp(name, "auto"))

@@ -61,7 +61,7 @@ static enum rf_code first_record(const struct rf_dry_run *d, struct rf_in *in, s
 		return rc;
 	}
 	if (!g->max_len) {
-		s->T = r->T;
+		s->T = rf_engine_length(g, r);
 		from->length = "from the first record";
 	}
 	if (r->c) {
@@ -104,17 +104,24 @@ static enum rf_code look(const struct rf_dry_run *d, struct rf_shape *s, struct 
 
 /* ---- the text ------------------------------------------------------------------------------ */
 
+static void print_value(struct rf_buf *p, const struct rf_opt *o, const char *text, size_t n)
+{
+	rf_print(p, "  --%-16s ", o->name);
+	rf_print_safe(p, text, n, false);
+	rf_print_text(p, "\n");
+}
+
 static void print_option(struct rf_buf *p, const struct rf_opt *o)
 {
 	char buf[RF_OPT_VALUE];
 	size_t n;
 	const char *text = rf_opt_value(o, 6, buf, &n);
+	const struct rf_opt_list *list = o->to;
 
-	if (!text)
-		return;
-	rf_print(p, "  --%-16s ", o->name);
-	rf_print_safe(p, text, n, false);
-	rf_print_text(p, "\n");
+	for (int i = 0; o->kind == RF_OPT_LIST && i < list->n; i++)
+		print_value(p, o, list->s[i], strlen(list->s[i]));
+	if (text)
+		print_value(p, o, text, n);
 }
 
 static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)

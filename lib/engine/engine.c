@@ -57,6 +57,9 @@ static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, str
 	return RF_OK;
 }
 
+/* Only a step of a run says how many updates have made its moments; anywhere else they begin at 0. */
+static bool moments(const struct rf_engine *g) { return g->train && g->ckpt->in_run; }
+
 /* Weights and moments go from the files to the device a block at a time, so that loading needs no
  * memory of its own. */
 static enum rf_code load(struct rf_engine *g, struct rf_err *e)
@@ -67,7 +70,7 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 
 	for (int i = 0; i < (g->train ? 3 : 1); i++)
 		g->dev.ops->zero(&g->dev, all[i], m->params->total * 4);
-	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, (void *)m->m, (void *)m->v, g->train, &g->transfer, e);
+	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, (void *)m->m, (void *)m->v, moments(g), &g->transfer, e);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
@@ -102,18 +105,27 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK
-		                            : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, train, NULL, e);
+		                            : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, moments(g), NULL, e);
 	}
 	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train, e)) != RF_OK)
 		return rc;
 	return load(g, e);
 }
 
-void rf_engine_close(struct rf_engine *g)
+void rf_engine_forget(struct rf_engine *g)
 {
 	rf_tree_free(g->tree);
 	if (g->extra)
 		g->dev.ops->release(&g->dev, g->extra);
+	g->tree = NULL;
+	g->extra = NULL;
+	g->extra_bytes = 0;
+	g->plan = (struct rf_plan){ .max_len = 0 };
+}
+
+void rf_engine_close(struct rf_engine *g)
+{
+	rf_engine_forget(g);
 	rf_model_free(&g->model);
 	rf_dev_close(&g->dev);
 	if (g->ckpt == &g->own)
@@ -145,17 +157,25 @@ static enum rf_code check_tokens(const struct rf_engine *g, const int32_t *token
 	return RF_OK;
 }
 
+int rf_engine_length(const struct rf_engine *g, const struct rf_record *r)
+{
+	return r->T + (g->response ? r->response_len : 0);
+}
+
 enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e)
 {
 	const struct rf_rollout *o = &r->rollout;
+	const int T = rf_engine_length(g, r);
 	enum rf_code rc;
 
-	if (g->max_len && r->T > g->max_len)
+	if (g->max_len && T > g->max_len)
 		return rf_fail(e, RF_EDATA,
-		               "the sequence has %d tokens, more than --max-len %d (raise it, or cut with "
-		               "rf-tokenize --max-len and --truncate)", r->T,
-		               g->max_len);
+		               "the sequence has %d tokens%s, more than --max-len %d (raise it, or cut with "
+		               "rf-tokenize --max-len and --truncate)",
+		               T, T > r->T ? " with its response" : "", g->max_len);
 	rc = check_tokens(g, r->tokens, (size_t)r->T, "token", e);
+	if (rc == RF_OK && g->response)
+		rc = check_tokens(g, r->response, (size_t)r->response_len, "response token", e);
 	return rc == RF_OK && o->tokens
 	               ? check_tokens(g, o->tokens, (size_t)r->c * (size_t)o->n * (size_t)o->k,
 	                              "rollout token", e)
@@ -228,7 +248,8 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 	enum rf_code rc;
 
 	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.decode != old->decode ||
-	    p.max_len > old->max_len || p.positions > old->positions || p.n > old->n || p.k > old->k) {
+	    p.apart != old->apart || p.max_len > old->max_len || p.positions > old->positions ||
+	    p.n > old->n || p.k > old->k) {
 		struct rf_workspace workspace;
 
 		p.max_len = larger(p.max_len, old->max_len);
@@ -295,13 +316,24 @@ enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struc
 	return rf_engine_reserve(g, &need.plan, need.extra, e);
 }
 
+size_t rf_engine_tree_bytes(const struct rf_engine *g, const struct rf_plan *want)
+{
+	struct rf_dev dev = g->dev; /* it is asked how large things are, not used */
+	struct rf_model bare = { .dev = &dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
+	struct rf_plan p = own_plan(g, want);
+	size_t bytes = 0;
+
+	if (rf_model_bind(&bare, NULL) == RF_OK)
+		bytes = rf_tree_bytes(&bare, &p);
+	rf_model_unbind(&bare);
+	return bytes;
+}
+
 enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struct rf_memory *m,
                               struct rf_err *e)
 {
 	/* code and libraries; oneDNN's products, compiled per thread */
 	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
-	const struct rf_config *c = &g->ckpt->cfg;
-	struct rf_model bare = { .dev = &g->dev, .cfg = c, .params = &g->ckpt->params };
 	struct rf_workspace workspace;
 	struct rf_demand need;
 	struct rf_plan p;
@@ -309,15 +341,11 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 
 	g->needs(g->stage, shape, &need);
 	p = own_plan(g, &need.plan);
-	if (rf_model_bind(&bare, NULL) != RF_OK)
-		return rf_fail(e, RF_ENOMEM, "out of memory (%d layers)", c->layers);
-	tree = rf_tree_bytes(&bare, &p);
-	rf_model_unbind(&bare);
-	if (!tree)
+	if (!(tree = rf_engine_tree_bytes(g, &p)))
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               p.max_len);
 	workspace = workspace_of(g, &p);
-	m->weights = rf_model_bytes(bare.params, g->train);
+	m->weights = rf_model_bytes(&g->ckpt->params, g->train);
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->workspace(&g->dev, &workspace);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;

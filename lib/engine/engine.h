@@ -44,6 +44,7 @@ struct rf_engine {
 	/* computes what the stage needs for *shape; first overwrites what the stage itself decides of it */
 	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 	const void *stage;
+	bool response;               /* the stage also reads the response that follows a record's tokens */
 	/* whether the stage would accept this record of this stream, or else RF_EDATA; it may change the
 	   record.  --dry-run calls it for the first record.  NULL: rf_engine_check_record() decides */
 	enum rf_code (*fits)(const struct rf_head *h, struct rf_record *r, struct rf_err *e);
@@ -77,8 +78,11 @@ void rf_engine_close(struct rf_engine *g);
 /* Checks that a stream's vocabulary and tokenizer fit the model.  Errors: RF_EDATA: they do not, and the
  * message has the values of both sides. */
 enum rf_code rf_engine_check_head(const struct rf_engine *g, const struct rf_head *h, struct rf_err *e);
-/* Errors: RF_EDATA: a record is longer than --max-len, or one of its tokens, in the sequence or in a rollout,
- * is outside the model's vocabulary (a stream need not say its own vocabulary). */
+/* How many tokens the stage reads as one sequence. */
+int rf_engine_length(const struct rf_engine *g, const struct rf_record *r);
+/* Errors: RF_EDATA: a record is longer than --max-len, or one of its tokens, in the sequence, in a rollout or
+ * in a response that the stage reads, is outside the model's vocabulary (a stream need not say its own
+ * vocabulary). */
 enum rf_code rf_engine_check_record(const struct rf_engine *g, const struct rf_record *r, struct rf_err *e);
 /* Writes into a stream's head that this model computed the newest values and, if the head does not say it,
  * the size of the vocabulary.  draws: the stage writes tokens that this model draws.  The model's vocabulary
@@ -95,6 +99,12 @@ enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struc
  * was in either is lost if it grows. */
 enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, size_t extra,
                                struct rf_err *e);
+
+/* Frees the tree and g->extra: what is reserved next does not have to hold what was reserved before. */
+void rf_engine_forget(struct rf_engine *g);
+/* Bytes of the tree that rf_engine_reserve() would make for this plan.  0: the plan is too large to count, or
+ * out of memory. */
+size_t rf_engine_tree_bytes(const struct rf_engine *g, const struct rf_plan *want);
 
 /* What a program's memory is used for, in bytes. */
 struct rf_memory {

@@ -9,7 +9,9 @@ void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct
 {
 	int last = rf_tree_first(t, t->segments_max - 1),
 	    before = last < t->before_max ? last : t->before_max;
-	size_t n = (size_t)(t->passing ? before : t->kept_max) * kv(c);
+	size_t rows = t->plan.apart ? (size_t)t->plan.positions * (size_t)rf_tree_apart(t)
+	                            : (size_t)(t->passing ? before : t->kept_max);
+	size_t n = rows * kv(c);
 
 	s->k = rf_arena_f32(a, n);
 	s->v = rf_arena_f32(a, n);
@@ -63,16 +65,22 @@ int rf_kv_reads(const struct rf_attn_config *c)
 	return c->window ? c->window : RF_ALL_ROWS;
 }
 
-/* The sequence's keys or values that the pass reads. */
-static rf_f32 cache(const struct rf_pass *p, rf_f32 kept, rf_f32 saved)
+/* The keys or values that are kept of the sequence that is run. */
+static rf_f32 own(const struct rf_tree *t, const struct rf_attn_config *c, rf_f32 kept)
 {
-	return p->branch || !saved ? kept : saved;
+	return rf_at(kept, (size_t)t->own * (size_t)rf_tree_apart(t) * kv(c));
+}
+
+/* The sequence's keys or values that the pass reads; of rollouts those of all sequences. */
+static rf_f32 cache(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
+{
+	return p->branch ? kept : saved ? saved : own(p->tree, c, kept);
 }
 
 /* The first step's keys or values: the sequence's are made behind those that it reads. */
 static rf_f32 first(const struct rf_pass *p, const struct rf_attn_config *c, rf_f32 kept, rf_f32 saved)
 {
-	return p->branch ? saved : rf_at(cache(p, kept, saved), (size_t)p->cached * kv(c));
+	return p->branch ? saved : rf_at(cache(p, c, kept, saved), (size_t)p->cached * kv(c));
 }
 
 static size_t before(const struct rf_pass *p, const struct rf_attn_config *c)
@@ -126,8 +134,10 @@ void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const 
 	/* what is gone now, and was not in the last segment; no copy reads what it writes */
 	by = p->first_row - p->cached - (last > t->before_max ? last - t->before_max : 0);
 	for (int at = 0; by && at < n; at += by) {
-		copy(p, c, n - at < by ? n - at : by, s->k, at + by, s->k, at);
-		copy(p, c, n - at < by ? n - at : by, s->v, at + by, s->v, at);
+		rf_f32 k_rows = own(t, c, s->k), v_rows = own(t, c, s->v);
+
+		copy(p, c, n - at < by ? n - at : by, k_rows, at + by, k_rows, at);
+		copy(p, c, n - at < by ? n - at : by, v_rows, at + by, v_rows, at);
 	}
 }
 
@@ -153,9 +163,9 @@ void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 	rf_kv_rotate(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
 	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded,
 	       .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached,
-	       .cache_len = p->cache_len, .cache_k = cache(p, s->k, k->k), .cache_v = cache(p, s->v, k->v),
-	       .q = k->q, .k = first(p, c, s->k, k->k), .v = first(p, c, s->v, k->v), .o = k->o,
-	       .lse = k->lse);
+	       .cache_start = p->cache_start, .cache_len = p->cache_len, .cache_k = cache(p, c, s->k, k->k),
+	       .cache_v = cache(p, c, s->v, k->v), .q = k->q, .k = first(p, c, s->k, k->k),
+	       .v = first(p, c, s->v, k->v), .o = k->o, .lse = k->lse);
 	pass_on(p, c, s, k);
 }
 

@@ -13,9 +13,11 @@
  *       read the sums at their position.
  *     - The backward pass reads every mark again.
  * Without a backward pass there is one place for the chunk that is being run, and one for each chunk with a
- * position (place_of() > 0).  With a backward pass there is a place for every chunk; or, if segments are run
- * again, for the chunks that are open at segments' starts, for those with a position, and for those of one
- * segment.  Gradients of marks have places for two chunks and for those with a position (dplace_of()). */
+ * position (place_of() > 0).  Where positions are apart there is one for each position, and behind these one
+ * for each rollout: what follows a prompt may be many chunks long, and each step is one row.  With a backward
+ * pass there is a place for every chunk; or, if segments are run again, for the chunks that are open at
+ * segments' starts, for those with a position, and for those of one segment.  Gradients of marks have places
+ * for two chunks and for those with a position (dplace_of()). */
 #include "mixers/lact.h"
 
 static int earlier(int a, int b) { return a < b ? a : b; }
@@ -40,7 +42,7 @@ static int learned_until(const struct rf_tree *t, int chunk)
 
 	if (t->T - until > C)
 		return until + C;
-	for (int i = 0; i < t->positions; i++)
+	for (int i = t->own; i < t->positions; i++)
 		if (leaves(t, i) && t->position_row[i] / C == chunk && t->position_row[i] >= until)
 			until = t->position_row[i] + 1;
 	return until;
@@ -99,6 +101,8 @@ static bool again(const struct rf_tree *t)
 
 int rf_lact_marks(const struct rf_tree *t)
 {
+	if (t->plan.apart)
+		return 1 + t->plan.positions * (1 + t->plan.n);
 	return !t->plan.train ? 1 + most_branched(t) : again(t) ? places_again(t) : chunks_of(t);
 }
 
@@ -108,6 +112,8 @@ static int place_of(const struct rf_tree *t, int chunk)
 
 	if (t->plan.train && !again(t))
 		return chunk;
+	if (t->plan.apart)
+		return chunk == t->position_row[t->own] / C ? 1 + t->own : 0;
 	branched = branched_of(t, chunk);
 	if (!t->plan.train)
 		return branched < 0 ? 0 : 1 + branched % most_branched(t);
@@ -144,6 +150,25 @@ static struct rf_fast_mark mark_of(const struct rf_tree *t, int layer, int chunk
 	const struct rf_lact_state *s = t->state[layer];
 
 	return mark_at(rf_lact_config(t), s->z, s->p, s->m, place_of(t, chunk), !chunk);
+}
+
+/* The mark that rollouts begin with. */
+static struct rf_fast_mark position_mark(const struct rf_tree *t, int layer, int position)
+{
+	const struct rf_lact_state *s = t->state[layer];
+	int chunk = t->position_row[position] / rf_lact_config(t)->chunk;
+
+	return mark_at(rf_lact_config(t), s->z, s->p, s->m,
+	               t->plan.apart ? 1 + position : place_of(t, chunk), !chunk);
+}
+
+/* Where positions are apart: the mark of the chunk that a rollout has begun itself. */
+static struct rf_fast_mark rollout_mark(const struct rf_tree *t, int layer, int position, int i)
+{
+	const struct rf_lact_state *s = t->state[layer];
+
+	return mark_at(rf_lact_config(t), s->z, s->p, s->m,
+	               1 + t->plan.positions + position * t->plan.n + i, false);
 }
 
 static struct rf_fast_mark dmark_of(const struct rf_tree *t, int layer, int chunk)
@@ -214,9 +239,12 @@ static void begin(struct rf_pass *p, int layer, const struct rf_fast *f)
 	const struct rf_model *m = p->tree->model;
 	const struct rf_lact_weights *l = m->layer[layer].w;
 	const struct rf_lact_config *c = f->c;
-	rf_f32 z = mark_of(p->tree, layer, 0).z, length = f->length;
+	struct rf_fast_mark mark = mark_of(p->tree, layer, 0);
+	rf_f32 z = mark.z, length = f->length;
 	size_t D = (size_t)c->D, E = (size_t)c->E, each = D * E, H = (size_t)c->heads, rank = (size_t)c->rank;
 
+	if (p->tree->plan.apart && mark.p) /* the sequence before has left its own there */
+		f->dev->ops->zero(f->dev, mark.p, rf_fast_size(c) * 4);
 	for (int i = 0; i < 3; i += 2) {
 		rf_f32 to = rf_at(z, i ? each : 0);
 
@@ -284,7 +312,7 @@ static struct part part_of(const struct rf_pass *p, int at)
 	struct part x = { .chunk = chunk, .from = later(p->first_row, begins),
 	                  .to = end - begins > C ? begins + C : end };
 
-	for (int i = 0; i < t->positions; i++) {
+	for (int i = t->own; i < t->positions; i++) {
 		int cut = t->position_row[i] + 1;
 
 		if (leaves(t, i) && cut <= at)
@@ -331,7 +359,7 @@ void rf_lact_sequence_fwd(struct rf_pass *p, int layer, const struct rf_fast_row
 		rf_fast_apply(&f, piece_of(p, &a), x, now);
 		if (a.learns)
 			rf_fast_learn(&f, piece_of(p, &a), x, now, sum, a.from % C);
-		for (int i = 0; i < t->positions; i++)
+		for (int i = t->own; i < t->positions; i++)
 			if (leaves(t, i) && t->position_row[i] == a.to - 1)
 				copy_sum(&f, sum, position_sum(t, layer, i), false);
 		row = a.to;
@@ -445,7 +473,7 @@ static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, cons
 	struct rf_lact_work *w = p->work[layer];
 	int position = p->position[at], C = f->c->chunk, begins = room_at(t, position),
 	    to = p->decoded + p->steps, n = 0;
-	struct rf_fast_mark from = mark_of(t, layer, t->position_row[position] / C);
+	struct rf_fast_mark from = position_mark(t, layer, position);
 	rf_f32 now = w0;
 
 	copy_sum(f, position_sum(t, layer, position), w->sum, false);
@@ -469,6 +497,35 @@ static int leave_fwd(struct rf_pass *p, int layer, const struct rf_fast *f, cons
 	return n;
 }
 
+/* The same for one new row, where the mark that was made last is kept: the chunk is learned from once, when
+ * the row behind it comes. */
+static void leave_apart(struct rf_pass *p, int layer, const struct rf_fast *f, const struct rf_fast_rows *x,
+                        int at, int i, rf_f32 w0)
+{
+	struct rf_tree *t = p->tree;
+	struct rf_lact_work *w = p->work[layer];
+	int position = p->position[at], C = f->c->chunk, room = room_at(t, position), row = p->decoded;
+	struct rf_fast_mark own = rollout_mark(t, layer, position, i);
+
+	if (row == room) {
+		struct rf_fast_mark from = position_mark(t, layer, position);
+
+		copy_sum(f, position_sum(t, layer, position), w->sum, false);
+		if (room)
+			rf_fast_learn(f, steps_of(p, at, i, 0, room), x, w0, w->sum, true);
+		rf_fast_update(f, &from, w0, w->sum, &own);
+	} else if ((row - room) % C == 0) {
+		rf_f32 now = rf_fast_weights(f, &own, w->w[1]);
+
+		rf_fast_learn(f, steps_of(p, at, i, row - C, row), x, now, w->sum, false);
+		rf_fast_update(f, &own, now, w->sum, &own);
+	}
+	if ((row - room) % C == 0)
+		rf_tree_found(p, at * p->n + i, (t->position_row[position] + row) / C, own.z,
+		              rf_fast_size(f->c));
+	rf_fast_apply(f, steps_of(p, at, i, row, row + 1), x, rf_fast_weights(f, &own, w->w[1]));
+}
+
 void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows *x)
 {
 	struct rf_tree *t = p->tree;
@@ -480,15 +537,18 @@ void rf_lact_branch_fwd(struct rf_pass *p, int layer, const struct rf_fast_rows 
 	for (int j = 0, before = -1; j < p->positions; j++) {
 		int at = p->by_row[j], position = p->position[at],
 		    chunk = t->position_row[position] / f.c->chunk, room = room_at(t, position);
-		struct rf_fast_mark mark = mark_of(t, layer, chunk);
+		struct rf_fast_mark mark = position_mark(t, layer, position);
 
-		if (chunk != before)
+		if (chunk != before || t->plan.apart)
 			now = rf_fast_weights(&f, &mark, w->w[0]);
 		before = chunk;
 		if (p->decoded < room)
 			rf_fast_apply(&f, steps_of(p, at, -1, p->decoded, earlier(to, room)), x, now);
 		for (int i = 0; i < p->n && to > room; i++)
-			leave_fwd(p, layer, &f, x, at, i, now);
+			if (t->plan.apart)
+				leave_apart(p, layer, &f, x, at, i, now);
+			else
+				leave_fwd(p, layer, &f, x, at, i, now);
 	}
 }
 

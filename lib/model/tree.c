@@ -28,6 +28,7 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 	p->cap_row = rf_arena_i32(a, captures);
 	p->cap_slot = rf_arena_i32(a, captures);
 	p->cache_len = rf_arena_i32(a, (size_t)p->max_nb);
+	p->cache_start = p->branch && p->tree->plan.apart ? rf_arena_i32(a, (size_t)p->max_nb) : NULL;
 	for (int l = 0; l <= L; l++) {
 		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
 		if (l == L)
@@ -141,14 +142,15 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	p->up = p->gate + L;
 	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
 	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
-	if (!(p->host.past_len = calloc(4 * slots + 3 * n, sizeof *p->host.past_len)))
+	if (!(p->host.past_len = calloc(4 * slots + 4 * n, sizeof *p->host.past_len)))
 		return false;
 	p->host.start = p->host.past_len + n;
 	p->host.open_rows = p->host.start + slots;
 	p->host.cap_row = p->host.open_rows + slots;
 	p->host.cap_slot = p->host.cap_row + slots;
 	p->host.cache_len = p->host.cap_slot + slots;
-	p->bad_chunk = p->host.cache_len + n;
+	p->host.cache_start = p->host.cache_len + n;
+	p->bad_chunk = p->host.cache_start + n;
 	return p->h && p->save && p->work;
 }
 
@@ -192,13 +194,13 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	t->plan = *plan;
 	t->plan.segment = segment;
 	t->segments_max = (plan->max_len + segment - 1) / segment;
-	t->sequence_slots = plan->train ? t->segments_max + 1 : 1;
+	t->sequence_slots = plan->train ? t->segments_max + 1 : 2;
 	t->slots = t->sequence_slots + plan->positions;
 	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
 	plan_cache(t);
 	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
 	t->sequence = calloc((size_t)t->passes, sizeof *t->sequence);
-	t->position_row = calloc((size_t)plan->positions * 3 + 1, sizeof *t->position_row);
+	t->position_row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position_row);
 	ok = t->state && t->sequence && t->position_row;
 	for (int i = 0; ok && i < t->passes; i++)
 		ok = new_pass(&t->sequence[i], t, 1, segment < plan->max_len ? segment : plan->max_len);
@@ -213,6 +215,7 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	}
 	t->order = t->position_row + plan->positions;
 	t->all = t->order + plan->positions;
+	t->position_gone = t->all + plan->positions;
 	for (int i = 0; i < plan->positions; i++)
 		t->all[i] = i;
 	t->bytes = place(t, NULL);
@@ -288,26 +291,6 @@ static void upload(struct rf_tree *t, rf_i32 to, const int *from, int n)
 		t->model->dev->ops->upload(t->model->dev, to, from, (size_t)n * sizeof *from);
 }
 
-void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
-{
-	t->T = T;
-	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
-	t->positions = positions;
-	t->slides = t->passing || T > t->kept_max;
-	t->held = -1;
-	t->branch.positions = t->branch.steps = t->branch.decoded = 0;
-	upload(t, t->tokens, tokens, T);
-	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
-	for (int i = 0; i < positions; i++) {
-		int j = i;
-
-		t->position_row[i] = row[i];
-		for (; j && row[t->order[j - 1]] > row[i]; j--) /* few, and mostly in order */
-			t->order[j] = t->order[j - 1];
-		t->order[j] = i;
-	}
-}
-
 /* Rows that are no longer kept when segment i is run: the places of the others are counted from there. */
 static int gone(const struct rf_tree *t, int i)
 {
@@ -316,13 +299,55 @@ static int gone(const struct rf_tree *t, int i)
 	return t->slides && first > t->before_max ? first - t->before_max : 0;
 }
 
+static void begin(struct rf_tree *t, const int32_t *tokens, int T)
+{
+	t->T = T;
+	t->segments = (T + t->plan.segment - 1) / t->plan.segment;
+	t->slides = t->passing || T > t->kept_max;
+	t->held = -1;
+	t->branch.positions = t->branch.steps = t->branch.decoded = 0;
+	upload(t, t->tokens, tokens, T);
+}
+
+void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions)
+{
+	begin(t, tokens, T);
+	t->positions = positions;
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+	for (int i = 0; i < positions; i++) {
+		int j = i;
+
+		t->position_row[i] = row[i];
+		t->position_gone[i] = gone(t, row[i] / t->plan.segment);
+		for (; j && row[t->order[j - 1]] > row[i]; j--) /* few, and mostly in order */
+			t->order[j] = t->order[j - 1];
+		t->order[j] = i;
+	}
+}
+
+void rf_tree_clear(struct rf_tree *t)
+{
+	t->positions = 0;
+	t->model->dev->ops->zero(t->model->dev, t->memory, t->state_bytes);
+}
+
+void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T)
+{
+	int i = t->positions++;
+
+	begin(t, tokens, T);
+	t->own = t->order[i] = i;
+	t->position_row[i] = T - 1;
+	t->position_gone[i] = gone(t, t->segments - 1);
+}
+
 /* Which positions' rollouts are ready after segment i. */
 static void make_ready(struct rf_tree *t, int i)
 {
 	struct rf_pass *p = &t->branch;
 	int first = rf_tree_first(t, i), end = first + rf_tree_rows(t, i), from = 0, to = 0;
 
-	if (!t->slides) {
+	if (!t->slides || t->plan.apart) {
 		p->positions = i + 1 == t->segments ? t->positions : 0;
 		p->position = t->all;
 		p->by_row = t->order;
@@ -355,6 +380,14 @@ static void upload_lists(struct rf_pass *p, int starts)
 	upload(t, p->cap_row, p->host.cap_row, p->captures);
 	upload(t, p->cap_slot, p->host.cap_slot, p->captures);
 	upload(t, p->cache_len, p->host.cache_len, p->nb);
+	if (p->cache_start)
+		upload(t, p->cache_start, p->host.cache_start, p->nb);
+}
+
+/* The slot of the state at a segment's start. */
+static int slot(const struct rf_tree *t, int segment)
+{
+	return t->plan.train || !segment ? segment : 1;
 }
 
 /* Makes pass p work on a segment: the state it begins from, and the states to keep of its rows. */
@@ -368,9 +401,9 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 	p->first_row = first;
 	p->cached = first - gone(t, segment);
 	p->host.past_len[0] = first;
-	p->host.start[0] = t->plan.train ? segment : 0;
+	p->host.start[0] = slot(t, segment);
 	p->host.cache_len[0] = p->cached;
-	for (int j = 0; j < t->positions; j++) {
+	for (int j = t->own; j < t->positions; j++) {
 		int i = t->order[j], row = t->position_row[i];
 
 		if (row >= first && row < first + rows) {
@@ -380,7 +413,7 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 	}
 	if (segment + 1 < t->segments) {
 		p->host.cap_row[n] = rows - 1;
-		p->host.cap_slot[n++] = t->plan.train ? segment + 1 : 0;
+		p->host.cap_slot[n++] = slot(t, segment + 1);
 	}
 	p->captures = n;
 	upload_lists(p, 1);
@@ -398,10 +431,11 @@ static void aim_branch(struct rf_tree *t, int n)
 	p->captures = 0;
 	p->cached = 0;
 	for (int b = 0; b < p->nb; b++) {
-		int past = t->position_row[p->position[b / n]] + 1, end = past - gone(t, t->held);
+		int i = p->position[b / n], past = t->position_row[i] + 1, end = past - t->position_gone[i];
 
 		p->host.past_len[b] = past;
 		p->host.cache_len[b] = end;
+		p->host.cache_start[b] = i * rf_tree_apart(t);
 		p->cached = end > p->cached ? end : p->cached;
 	}
 	for (int i = 0; i < p->positions; i++) {

@@ -19,8 +19,11 @@
  * segment must run before the next segment does.  The rollouts of a sequence that does not slide run
  * together, after its last segment.
  *
+ * With `apart` each position has a sequence of its own and is its last row: sequences are run one after the
+ * other, and then what follows each of them is decoded side by side.
+ *
  * Order of calls:
- *     rf_tree_begin()
+ *     rf_tree_begin(); with `apart` rf_tree_clear(), and for each sequence rf_tree_add()
  *     rf_tree_forward() for segments 0 .. segments-1; after each, if rf_tree_ready() has positions,
  *         rf_tree_branch() or rf_tree_decode_begin() and rf_tree_decode()
  *     when training: rf_tree_backward_branch(); then rf_tree_again() and rf_tree_backward() for segments
@@ -46,6 +49,7 @@ struct rf_plan {
 	int n;                /* most rollouts at a position */
 	int k;                /* most rows of a rollout */
 	bool decode;          /* rollouts are run token by token */
+	bool apart;           /* decode: each position has a sequence of its own */
 	bool train;           /* there will be a backward pass */
 	bool recompute;       /* train: keep only the states at the segments' starts, and run each again */
 };
@@ -74,8 +78,9 @@ struct rf_pass {
 	rf_i32 cap_row, cap_slot;
 	int cached;                  /* the largest cache_len; a segment's own rows go behind them */
 	rf_i32 cache_len;            /* (nb): rows of the sequence that it reads in the KV cache */
+	rf_i32 cache_start;          /* (nb): the first of these, where sequences are apart; else NULL */
 	/* the same arrays on the host, for a mixer's decisions */
-	struct { int *past_len, *start, *open_rows, *cap_row, *cap_slot, *cache_len; } host;
+	struct { int *past_len, *start, *open_rows, *cap_row, *cap_slot, *cache_len, *cache_start; } host;
 	int *bad_chunk;              /* (nb): the chunk that rf_tree_found() noted; -1: none */
 	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before each layer, and
 	                                between its mixer and its MLP */
@@ -96,8 +101,9 @@ struct rf_tree {
 	struct rf_model *model;
 	struct rf_plan plan;
 	int segments_max;
-	int sequence_slots, slots;   /* slots for segments' starts (one without a backward pass), and in
-	                                total: position i has slot sequence_slots + i */
+	/* slots for segments' starts, and in total: position i has slot sequence_slots + i.  Slot 0, where
+	   the first segment starts, stays zero; without a backward pass the others share slot 1. */
+	int sequence_slots, slots;
 	void **state;                /* (layers), of the mixers' own types */
 	struct rf_pass *sequence;    /* (passes): one per segment if all are kept, else one */
 	int passes;
@@ -116,14 +122,23 @@ struct rf_tree {
 	bool slides;
 	int held;                    /* the segment whose activations are in memory, if only one's are kept;
 	                                -1: none */
-	/* (positions) each: row p = s - 1 of each position; the positions by ascending row; 0, 1, ... */
-	int *position_row, *order, *all;
+	/* (positions) each: row p = s - 1 of each position; the positions by ascending row; 0, 1, ...; the
+	   rows of its sequence that are kept no longer when its rollouts run */
+	int *position_row, *order, *all, *position_gone;
+	int own;                     /* the first position of the sequence that is run; 0 unless apart */
 	rf_i32 tokens;               /* (max_len) */
 	bool watch;                  /* rf_tree_blame() is checking every layer's output */
 	/* where it saw the first number that is not finite.  layer -1: nowhere; rollout -1: in the
 	   sequence; chunk -1: the mixer noted none */
 	struct { int layer, rollout, row, chunk; } bad;
 };
+
+/* From one sequence's kept rows to the next one's, where positions are apart: whole chunks, so that blocks of
+ * keys are the same in each; else 0. */
+static inline int rf_tree_apart(const struct rf_tree *t)
+{
+	return t->plan.apart ? rf_segment(t->kept_max) : 0;
+}
 
 /* Bytes of device memory that a tree of this plan takes.  0: the plan is too large to count, or out of
  * memory. */
@@ -135,6 +150,10 @@ void rf_tree_free(struct rf_tree *t);
 /* Begins a sequence of T tokens.  row[i] in [0, T) is the row off which the rollouts at position i branch.
  * t->segments is then its number of segments. */
 void rf_tree_begin(struct rf_tree *t, const int32_t *tokens, int T, const int *row, int positions);
+/* Where positions are apart: rf_tree_clear() forgets all sequences; rf_tree_add() begins the next one, of T
+ * tokens, whose last row is its position.  All its segments must be run before the next is added. */
+void rf_tree_clear(struct rf_tree *t);
+void rf_tree_add(struct rf_tree *t, const int32_t *tokens, int T);
 /* Segment i consists of rows first .. first+rows-1. */
 int rf_tree_first(const struct rf_tree *t, int i);
 int rf_tree_rows(const struct rf_tree *t, int i);
@@ -142,9 +161,9 @@ int rf_tree_rows(const struct rf_tree *t, int i);
 rf_f32 rf_tree_forward(struct rf_tree *t, int i);
 /* Returns the number of positions whose rollouts can run now, and must run before the next segment.
  * *position (NULL: not wanted) lists them; it is valid until the next rf_tree_forward() or rf_tree_again().
- * After the last segment of a sequence that does not slide these are all positions, in the order of
- * rf_tree_begin().  After each segment of a sequence that slides they are the segment's positions, by
- * ascending row. */
+ * After the last segment of a sequence that does not slide, and of each where positions are apart, these are
+ * all positions, in the order of rf_tree_begin() or rf_tree_add().  After each segment of another sequence
+ * that slides they are the segment's positions, by ascending row. */
 int rf_tree_ready(const struct rf_tree *t, const int **position);
 /* Runs all rollouts at the positions that are ready: n at each, `steps` rows each.  tokens: (steps,
  * positions, n).  Returns their hidden states (steps, positions, n, d). */
@@ -161,7 +180,8 @@ rf_f32 rf_tree_decode(struct rf_tree *t, rf_i32 tokens);
  * n).
  * tokens: those of the rollouts on the device: one block (steps, positions, n) for each group of positions
  * that were ready at once, in order.  NULL: those of the only rf_tree_branch() call, or no rollouts were run.
- * Returns false if every layer's output is finite, so that the head's is not.  What the tree held is lost. */
+ * Returns false if every layer's output is finite, so that the head's is not.  What the tree held is lost.
+ * Of sequences that are apart there must be only one. */
 bool rf_tree_blame(struct rf_tree *t, rf_i32 tokens, char why[100]);
 /* A mixer calls it when it has computed the state x (n numbers) of rollout b, or of the segment (b = 0), from
  * a chunk of the rows; `chunk` is the mixer's number for it.  During rf_tree_blame(), x is checked, and the

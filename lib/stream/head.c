@@ -178,6 +178,11 @@ enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, 
 	return packed(y, e);
 }
 
+static enum rf_code not_text(const char *name, struct rf_err *e)
+{
+	return rf_fail(e, RF_EUSAGE, "--%s: the value is not UTF-8, which the stream's history needs", name);
+}
+
 enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n,
                                  struct rf_err *e)
 {
@@ -185,10 +190,27 @@ enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char
 	struct history *y;
 
 	if (!rf_utf8(s, n))
-		return rf_fail(e, RF_EUSAGE,
-		               "--%s: the value is not UTF-8, which the stream's history needs", name);
+		return not_text(name, e);
 	y = option(h, &pk, name);
 	rf_pack_str(&pk, s, n);
+	return packed(y, e);
+}
+
+enum rf_code rf_head_option_list(struct rf_head *h, const char *name, const struct rf_opt_list *list,
+                                 struct rf_err *e)
+{
+	msgpack_packer pk;
+	struct history *y;
+
+	for (int i = 0; i < list->n; i++)
+		if (!rf_utf8(list->s[i], strlen(list->s[i])))
+			return not_text(name, e);
+	if (!list->n)
+		return RF_OK;
+	y = option(h, &pk, name);
+	msgpack_pack_array(&pk, (size_t)list->n);
+	for (int i = 0; i < list->n; i++)
+		rf_pack_text(&pk, list->s[i]);
 	return packed(y, e);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/opt.h"
 #include "stream/record.h"
 
 #define RF_VERSION "0.1"
@@ -48,6 +49,9 @@ enum rf_code rf_head_option_uint(struct rf_head *h, const char *name, uint64_t v
 enum rf_code rf_head_option_real(struct rf_head *h, const char *name, double v, struct rf_err *e);
 enum rf_code rf_head_option_text(struct rf_head *h, const char *name, const char *s, size_t n,
                                  struct rf_err *e);
+/* of an empty list nothing is said */
+enum rf_code rf_head_option_list(struct rf_head *h, const char *name, const struct rf_opt_list *list,
+                                 struct rf_err *e);
 
 /* *value: the whole number that the history records for an option of a tool; the newest stage counts.  It
  * tells what the records will probably be like before the first one has arrived.  The stage that is being
@@ -74,6 +78,10 @@ enum rf_code rf_next(struct rf_in *in, struct rf_record **rec, struct rf_err *e)
 /* Puts the place of the record read last, "<stdin>: record 17 (byte 5678): ", in front of the sentence of a
  * failure that a stage found in it.  Returns e's code. */
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e);
+/* The same for a record that was read before: its place when it was the last one. */
+struct rf_place { uint64_t record, byte; };
+struct rf_place rf_in_place(const struct rf_in *in);
+enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struct rf_err *e);
 uint64_t rf_in_count(const struct rf_in *in);            /* records read or skipped so far */
 uint64_t rf_in_bytes(const struct rf_in *in);            /* compressed bytes read or skipped so far */
 /* XXH64 of the messages read so far, without the end record */

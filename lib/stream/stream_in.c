@@ -112,9 +112,19 @@ static enum rf_code at(const struct rf_in *in, uint64_t seq, uint64_t offset, st
 	                (unsigned long long)offset);
 }
 
+struct rf_place rf_in_place(const struct rf_in *in)
+{
+	return (struct rf_place){ in->seq ? in->seq - 1 : 0, in->frame_offset };
+}
+
+enum rf_code rf_in_blame_at(const struct rf_in *in, struct rf_place place, struct rf_err *e)
+{
+	return at(in, place.record, place.byte, e);
+}
+
 enum rf_code rf_in_blame(const struct rf_in *in, struct rf_err *e)
 {
-	return at(in, in->seq ? in->seq - 1 : 0, in->frame_offset, e);
+	return rf_in_blame_at(in, rf_in_place(in), e);
 }
 
 static enum rf_code truncated(struct rf_err *e)

@@ -7,6 +7,10 @@
  *                                          rollouts that rf-rollout drew with DIR's weights after
  *                                          rf-entropy --keep hidden,logits: every token is the one that the
  *                                          seed gives, logp and h_gt fit
+ *     model written SEED STEP SAMPLE T K P FILE
+ *                                          samples that rf-generate wrote, as the responses of records
+ *                                          after rf-entropy --keep logits: every token is the one that the
+ *                                          seed gives
  *     model fit FILE                     many rollouts of one token at one position: chi-square
  *                                          against softmax
  *     model poke DIR NAME I X            writes X into element I of a weight, in place
@@ -161,6 +165,53 @@ static double chances(const struct sampler *s, const double *z, double *p)
 	return top + log(all);
 }
 
+/* Whether a token is not the one that u gives; *close counts those that rounding decides. */
+static bool differs(const double *p, int N, double u, int32_t have, size_t *close)
+{
+	double total = 0, sum = 0;
+	int token = 0;
+
+	for (int v = 0; v < N; v++)
+		total += p[v];
+	while (token < N && (sum += p[token]) <= u * total)
+		token++;
+	if (fabs(sum - u * total) < 1e-5 * total || fabs(sum - p[token] - u * total) < 1e-5 * total) {
+		++*close;
+		return false;
+	}
+	return token != have;
+}
+
+static void written(uint64_t seed, uint64_t step, uint64_t sample, struct sampler s, const char *path)
+{
+	struct rf_config none = { .eos_count = 0 };
+	struct rf_in *in;
+	struct rf_record *r;
+	enum rf_code rc;
+	size_t checked = 0, close = 0, wrong = 0;
+
+	s.cfg = &none;
+	must(rf_in_open(&in, path, 0, &err));
+	while ((rc = rf_next(in, &r, &err)) == RF_OK) {
+		uint64_t key = rf_draw_key(seed, RF_DRAW_GENERATE, step, r->id, 0, sample);
+		double *z = room((size_t)r->N, sizeof *z), *p = room((size_t)r->N, sizeof *p);
+
+		s.N = r->N;
+		for (int t = r->prompt_len; t < r->T; t++, checked++) {
+			for (int v = 0; v < s.N; v++)
+				z[v] = (double)r->logits[(size_t)(t - 1) * (size_t)s.N + (size_t)v];
+			chances(&s, z, p);
+			wrong += differs(p, s.N, rf_draw(key, (uint32_t)(t - r->prompt_len)), r->tokens[t],
+			                 &close);
+		}
+		free(z);
+		free(p);
+	}
+	must(rc == RF_EOF ? RF_OK : rc);
+	ok(checked > 0 && !wrong && close < 2 + checked / 50,
+	   "of %zu tokens %zu are not what the seed gives (%zu too close to call)", checked, wrong, close);
+}
+
 static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler s, const char *path)
 {
 	struct rf_ckpt c;
@@ -199,8 +250,7 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 				double u = rf_draw(rf_draw_key(seed, RF_DRAW_ROLLOUT, step, r->id, position,
 				                               b % (size_t)o->n),
 				                   (uint32_t)j);
-				double total = 0, sum = 0, lse;
-				int token = 0;
+				double lse;
 
 				for (int v = 0; v < s.N; v++) {
 					z[v] = 0;
@@ -212,16 +262,8 @@ static void draws(const char *dir, uint64_t seed, uint64_t step, struct sampler 
 				worst = fmax(worst,
 				             fabs(z[o->tokens[i]] * s.inv_temp - lse - (double)o->logp[i]));
 				top = fmax(top, fabs((double)o->logp[i]));
-				for (int v = 0; v < s.N; v++)
-					total += p[v];
-				while (token < s.N && (sum += p[token]) <= u * total)
-					token++;
+				wrong += differs(p, s.N, u, o->tokens[i], &close);
 				checked++;
-				if (fabs(sum - u * total) < 1e-5 * total ||
-				    fabs(sum - p[token] - u * total) < 1e-5 * total)
-					close++; /* rounding decides */
-				else
-					wrong += token != o->tokens[i];
 			}
 		}
 	}
@@ -324,6 +366,10 @@ int main(int argc, char **argv)
 		return change(argv[2], argv[3], 0, UINT64_MAX, strtof(argv[4], NULL), true);
 	if (argc >= 5 && !strcmp(argv[1], "near"))
 		near(argv[2], argv[3], argv + 4);
+	else if (argc == 9 && !strcmp(argv[1], "written"))
+		written(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+		        (struct sampler){ .eos = true, .inv_temp = 1 / atof(argv[5]), .top_k = atoi(argv[6]),
+		                          .top_p = atof(argv[7]) }, argv[8]);
 	else if (argc == 9 && !strcmp(argv[1], "draws"))
 		draws(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
 		      (struct sampler){ .eos = atoi(argv[5]), .top_k = atoi(argv[6]),

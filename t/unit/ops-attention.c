@@ -4,9 +4,10 @@
 
 struct attn { int nb, steps, H, G, D, window, longest; };
 
-/* o and lse from q (R, H, D) and the keys and values of the cache and of the rows. */
-static void attn_ref(const struct attn *c, const int32_t *past, const num *q, const num *k, const num *v,
-                     const num *ck, const num *cv, num *o, num *lse)
+/* o and lse from q (R, H, D) and the keys and values of the cache, where sequence b begins at start[b] (NULL:
+ * 0), and of the rows. */
+static void attn_ref(const struct attn *c, const int32_t *start, const int32_t *past, const num *q,
+                     const num *k, const num *v, const num *ck, const num *cv, num *o, num *lse)
 {
 	size_t most = (size_t)(c->longest + c->steps);
 	num *s = room(most), *column = room(most);
@@ -20,7 +21,8 @@ static void attn_ref(const struct attn *c, const int32_t *past, const num *q, co
 
 			for (int i = 0; i < n; i++) {
 				bool cached = begin + i < past[b];
-				int key = (cached ? begin + i : (begin + i - past[b]) * c->nb + b) * c->G + g;
+				int at_cache = (start ? start[b] : 0) + begin + i;
+				int key = (cached ? at_cache : (begin + i - past[b]) * c->nb + b) * c->G + g;
 				kr[i] = (cached ? ck : k) + key * c->D;
 				vr[i] = (cached ? cv : v) + key * c->D;
 				s[i] = exponential(scaled(dot(c->D, q + at * c->D, 1, kr[i], 1),
@@ -79,7 +81,7 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 		if (first) {
 			Q = nums(q), K = nums(k), V = nums(v), CK = nums(ck), CV = nums(cv), O = room(nq),
 			L = room(lse.n);
-			attn_ref(&c, past, Q, K + begin, V, CK, CV, O, L);
+			attn_ref(&c, NULL, past, Q, K + begin, V, CK, CV, O, L);
 		}
 		product_values("attn_fwd o", o, first ? values_of(O, nq) : NULL, VALUE);
 		product_values("attn_fwd lse", lse, first ? values_of(L, lse.n) : NULL, VALUE);
@@ -112,6 +114,173 @@ static void attn(int nb, int steps, int H, int G, int D, int window, int longest
 	}
 }
 
+/* ---- sequences that lie apart -------------------------------------------------------------- */
+
+/* The most sequences, and what stands in rows that nobody reads: a mistake must show, and yet 0 times it is
+ * 0. */
+enum { MOST = 16 };
+#define UNREAD 1e30f
+
+/* Where each sequence's cache begins: in no order, samples of one prompt at the same row, and between the
+ * rows of two prompts at least one that nobody reads.  Returns the rows of all. */
+static int lay_out(const struct attn *c, int samples, int32_t *start, int32_t *len)
+{
+	int prompts = (c->nb + samples - 1) / samples, rows = 64; /* the first is not at 0 */
+
+	for (int i = 0; i < prompts; i++) {
+		int at = (i * 7 + 1) % prompts,
+		    n = at == 1 % prompts ? c->longest : c->longest * at / prompts;
+
+		for (int b = at * samples; b < c->nb && b < (at + 1) * samples; b++) {
+			start[b] = rows;
+			len[b] = n;
+		}
+		rows += n / 64 * 64 + 64;
+	}
+	return rows;
+}
+
+/* Sequence b's rows of x (steps, nb, row), alone. */
+static struct buf alone(struct buf x, const struct attn *c, int b, size_t row)
+{
+	float *h = need((size_t)c->steps * row + FENCE, sizeof *h);
+
+	for (int j = 0; j < c->steps; j++)
+		memcpy(h + (size_t)j * row, x.h + (size_t)(j * c->nb + b) * row, row * sizeof *h);
+	return of(h, (size_t)c->steps * row);
+}
+
+/* The rows of the cache that sequence b reads, from row 128 on. */
+static struct buf moved(struct buf x, int start, int len, size_t row)
+{
+	size_t n = (size_t)(128 + len) * row;
+	float *h = need(n + FENCE, sizeof *h);
+
+	for (size_t i = 0; i < 128 * row; i++)
+		h[i] = UNREAD;
+	memcpy(h + 128 * row, x.h + (size_t)start * row, (size_t)len * row * sizeof *h);
+	return of(h, n);
+}
+
+/* All rows at once, or one after the other. */
+static void run(struct rf_attn_fwd f, size_t row, bool stepwise)
+{
+	int steps = f.steps;
+	rf_f32 q = f.q, o = f.o;
+
+	if (!stepwise) {
+		dev->ops->attn_fwd(dev, &f);
+		return;
+	}
+	f.steps = 1;
+	for (f.decoded = 0; f.decoded < steps; f.decoded++) {
+		f.q = rf_at(q, (size_t)(f.decoded * f.nb) * row);
+		f.o = rf_at(o, (size_t)(f.decoded * f.nb) * row);
+		dev->ops->attn_fwd(dev, &f);
+	}
+}
+
+/* Sequence b alone, elsewhere in another cache, gives what it gives among the others, o: exactly on the CPU,
+ * where no result may depend on what is computed beside it. */
+static void by_itself(const struct attn *c, int b, int32_t start, int32_t len, struct rf_attn_fwd f,
+                      const struct buf in[5], const num *O, const float *o)
+{
+	size_t wide = (size_t)(c->H * c->D), row = (size_t)(c->G * c->D), n = (size_t)c->steps * wide;
+	num *mine = room(n);
+	struct buf y = out(n);
+	int32_t there = 128;
+	bool differ = false;
+	float *h;
+
+	f.nb = 1;
+	f.longest = len;
+	f.cache_start = in_i32(&there, 1);
+	f.cache_len = in_i32(&len, 1);
+	f.q = alone(in[0], c, b, wide).m;
+	f.k = alone(in[1], c, b, row).m;
+	f.v = alone(in[2], c, b, row).m;
+	f.cache_k = moved(in[3], start, len, row).m;
+	f.cache_v = moved(in[4], start, len, row).m;
+	f.o = y.m;
+	run(f, wide, true);
+	for (int j = 0; j < c->steps && first; j++)
+		memcpy(mine + (size_t)j * wide, O + (size_t)(j * c->nb + b) * wide, wide * sizeof *mine);
+	product_values("attn_fwd o, apart, alone", y, first ? values_of(mine, n) : NULL, VALUE);
+	h = get(y);
+	for (int j = 0; j < c->steps; j++)
+		differ |= memcmp(h + (size_t)j * wide, o + (size_t)(j * c->nb + b) * wide,
+		                 wide * sizeof *h) != 0;
+	if (strcmp(dev->ops->name, "cuda"))
+		judge("attn_fwd o, apart: bits as alone", differ, 0);
+	free(h);
+}
+
+static void apart(int nb, int samples, int steps, int H, int G, int D, int window, int longest)
+{
+	struct attn c = { nb, steps, H, G, D, window, longest };
+	size_t wide = (size_t)(H * D), row = (size_t)(G * D), nq = (size_t)(nb * steps) * wide,
+	       nk = (size_t)(nb * steps) * row;
+	int32_t start[MOST], len[MOST];
+	int rows = lay_out(&c, samples, start, len);
+
+	snprintf(label, sizeof label, "nb %d in %ds steps %d H %d G %d D %d window %d longest %d", nb,
+	         samples, steps, H, G, D, window, longest);
+	for (EACH_DEVICE) {
+		struct buf q = in(nq, -2, 2), k = in(nk, -1, 1), v = in(nk, -1, 1),
+			   ck = in((size_t)rows * row, -1, 1), cv = in(ck.n, -1, 1);
+		struct buf o = out(nq), lse = out((size_t)(nb * steps * H)), o1 = out(nq);
+		bool *read = keep((size_t)rows, sizeof *read);
+		num *O = NULL, *L = NULL;
+		float *have;
+
+		for (int b = 0; b < nb; b++)
+			memset(read + start[b], 1, (size_t)len[b]);
+		for (size_t i = 0; i < ck.n; i++)
+			if (!read[i / row])
+				ck.h[i] = cv.h[i] = UNREAD;
+		dev->ops->upload(dev, ck.m, ck.h, ck.n * sizeof *ck.h);
+		dev->ops->upload(dev, cv.m, cv.h, cv.n * sizeof *cv.h);
+		struct rf_attn_fwd f = { .nb = nb, .steps = steps, .H = H, .G = G, .D = D, .window = window,
+		                         .longest = longest, .cache_start = in_i32(start, nb),
+		                         .cache_len = in_i32(len, nb), .cache_k = ck.m, .cache_v = cv.m,
+		                         .q = q.m, .k = k.m, .v = v.m, .o = o.m, .lse = lse.m };
+		run(f, wide, false);
+		if (first) {
+			num *Q = nums(q), *K = nums(k), *V = nums(v), *CK = nums(ck), *CV = nums(cv);
+
+			O = room(nq), L = room(lse.n);
+			attn_ref(&c, start, len, Q, K, V, CK, CV, O, L);
+		}
+		product_values("attn_fwd o, apart", o, first ? values_of(O, nq) : NULL, VALUE);
+		product_values("attn_fwd lse, apart", lse, first ? values_of(L, lse.n) : NULL, VALUE);
+		f.lse = NULL;
+		f.o = o1.m;
+		run(f, wide, true);
+		product_values("attn_fwd o, apart, step by step", o1, first ? values_of(O, nq) : NULL, VALUE);
+		have = get(o1);
+		for (int b = 0; b < nb; b += nb < 4 ? 1 : nb / 4)
+			by_itself(&c, b, start[b], len[b], f, (struct buf[]){ q, k, v, ck, cv }, O, have);
+		free(have);
+	}
+}
+
+/* Prompts of whole blocks and others, none, windows that end in the cache, behind it and before it. */
+static void aparts(void)
+{
+	apart(3, 1, 1, 2, 1, 16, 0, 192);
+	apart(3, 1, 1, 2, 1, 16, 0, 191);
+	apart(16, 1, 3, 4, 2, 17, 0, 130);
+	apart(5, 1, 2, 4, 4, 40, 0, 64);
+	apart(8, 2, 5, 6, 2, 12, 33, 150);
+	apart(12, 4, 2, 8, 1, 64, 0, 63);
+	apart(16, 8, 9, 8, 2, 8, 7, 200);
+	apart(4, 1, 70, 1, 1, 8, 40, 100);
+	apart(2, 2, 4, 3, 1, 72, 0, 129);
+	apart(6, 3, 1, 4, 2, 136, 100, 300);
+	apart(2, 1, 1, 2, 1, 64, 0, 1);
+	apart(2, 1, 2, 1, 1, 8, 0, 900);  /* few rows and so many keys that a GPU takes them in parts */
+}
+
 static void attns(void)
 {
 	static const int lengths[] = { 1, 3, 16, 63, 64, 65, 130 };
@@ -141,6 +310,7 @@ static void attns(void)
 	attn(1, 300, 16, 16, 4, 90, 20);  /* so many key heads that the CPU sums each's in one place */
 	/* sixteen rows of which one alone does not read the first of 64 keys */
 	attn(1, 150, 1, 1, 8, 79, 0);
+	aparts();
 }
 
 static void attns_bf16(void)
@@ -159,6 +329,7 @@ static void attns_bf16(void)
 	attn(1, 8, 2, 1, 16, 0, 703);
 	attn(1, 2, 1, 1, 64, 0, 63);
 	attn(1, 150, 1, 1, 8, 79, 0);
+	aparts();
 }
 
 /* In the output of the row that the NaN is in, whichever operand has it. */

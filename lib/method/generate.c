@@ -1,0 +1,544 @@
+/* generate.c -- decodes what follows several prompts side by side (rf-design(7), The tree).
+ *
+ * Row b of a step is sample b % n of record b / n, whose prompt is position b / n of the tree.  A sample that
+ * has ended is still decoded, and what it says is not read, until the last one of its batch ends. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "device/arena.h"
+#include "method/generate.h"
+#include "stream/pack.h"
+
+/* Records side by side if the user does not say: a step of more rows costs more, and all are held back until
+ * the longest has ended. */
+enum { MOST = 32, MOST_NEW = 1 << 20 };
+
+void rf_generate_options(struct rf_generate_settings *s, struct rf_opt opts[RF_GENERATE_OPTS])
+{
+	const struct rf_opt table[] = {
+		{"max-new", 0, RF_OPT_INT, &s->max_new, 1, MOST_NEW, "tokens", "write at most so many tokens",
+	         true},
+		{"max-new-key", 0, RF_OPT_TEXT, &s->max_new_key, 0, 0, "key",
+	         "key of meta with each record's own --max-new", true},
+		{"samples", 'n', RF_OPT_INT, &s->n, 1, 65536, "n", "samples of each prompt", true},
+		{"temperature", 0, RF_OPT_REAL, &s->temperature, 0, 1e3, "t",
+	         "sampling temperature; 0: the most likely token", true},
+		{"top-k", 0, RF_OPT_INT, &s->top_k, 0, RF_MAX_VOCAB, "k",
+	         "sample from the k most likely tokens; 0: all", true},
+		{"top-p", 0, RF_OPT_REAL, &s->top_p, 1e-6, 1, "p",
+	         "sample from the most likely tokens, the fewest that sum up to p", true},
+		{"ignore-eos", 0, RF_OPT_FLAG, &s->ignore_eos, 0, 0, NULL,
+	         "do not stop at the model's end tokens", true},
+		{"stop", 0, RF_OPT_LIST, &s->stop, 0, 0, "string",
+	         "stop when the text has this string; may be given several times", true},
+		{"seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true},
+		{"draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
+	         "training step for the random numbers; -1: the model's", true},
+		{"batch", 0, RF_OPT_INT, &s->batch, 0, 4096, "records",
+	         "records to decode side by side; 0: as memory allows, at most 32", false},
+		{"tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "FILE|bytes",
+	         "tokenizer of the text; default: the model's", false},
+		{.name = NULL},
+	};
+
+	RF_OPT_FILL(opts, table, RF_GENERATE_OPTS);
+}
+
+enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_err *e)
+{
+	if (s->temperature > 0 && s->temperature < 1e-3)
+		return rf_fail(e, RF_EUSAGE, "--temperature: %g is neither 0 nor a number from 0.001 to 1000",
+		               s->temperature);
+	return RF_OK;
+}
+
+/* ---- the tokenizer ------------------------------------------------------------------------- */
+
+/* Without a tokenizer that is ours there is no text, but still tokens. */
+static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e)
+{
+	const struct rf_ckpt *c = s->engine->ckpt;
+	enum rf_code rc;
+
+	if (*c->tokenizer) {
+		if ((rc = rf_tokenizer_open(&s->words, c->dir, e)) != RF_EMODEL)
+			return rc;
+		snprintf(s->note, sizeof s->note, "%.190s", e->msg);
+	} else if (!strcmp(h->tokenizer_kind, "bytes")) {
+		return rf_tokenizer_bytes(&s->words, e);
+	}
+	return RF_OK;
+}
+
+enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e)
+{
+	enum rf_code rc = !s->tokenizer                  ? open_models(s, h, e)
+	                : !strcmp(s->tokenizer, "bytes") ? rf_tokenizer_bytes(&s->words, e)
+	                                                 : rf_tokenizer_open(&s->words, s->tokenizer, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (s->words && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(s->words)))
+		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, not with %.12s",
+		               h->tokenizer_hash, rf_tokenizer_hash(s->words));
+	if (!s->words && s->stop.n)
+		return rf_fail(e, RF_EUSAGE, "--stop needs a tokenizer, which --tokenizer gives: %s",
+		               *s->note ? s->note : "neither the model nor the stream has one");
+	return RF_OK;
+}
+
+void rf_generate_close(struct rf_generate_settings *s)
+{
+	rf_tokenizer_free(s->words);
+	s->words = NULL;
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Device memory of the stage, of nb = batch n rows. */
+struct place {
+	rf_f32 first; /* (nb, d): the prompts' last rows, each for all its samples */
+	rf_f32 z;     /* (nb, N): logits; only if tokens are drawn */
+	rf_f32 sure;  /* (nb): finite if the logits are */
+	rf_i32 token; /* (k, nb) */
+	rf_i32 zeros; /* (n) */
+	rf_f64 u;     /* (nb) */
+};
+
+static size_t place(const struct rf_generate_settings *s, int batch, int k, void *base, struct place *p)
+{
+	struct rf_arena a = { base, 0 };
+	const struct rf_config *c = &s->engine->ckpt->cfg;
+	size_t nb = (size_t)batch * (size_t)s->n;
+
+	p->first = rf_arena_f32(&a, nb * (size_t)c->d);
+	p->sure = rf_arena_f32(&a, nb);
+	p->token = rf_arena_i32(&a, (size_t)k * nb);
+	p->zeros = rf_arena_i32(&a, (size_t)s->n);
+	p->u = rf_arena_f64(&a, nb);
+	p->z = s->temperature > 0 ? rf_arena_f32(&a, nb * (size_t)c->vocab) : NULL;
+	return a.used;
+}
+
+static struct rf_plan plan(const struct rf_generate_settings *s, int T, int batch, int k)
+{
+	return (struct rf_plan){ .max_len = T, .positions = batch, .n = s->n, .k = k, .decode = true,
+	                         .apart = true };
+}
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+/* Whether the memory of a plan is what may be taken without being asked for. */
+static bool modest(const struct rf_generate_settings *s, const struct rf_plan *p)
+{
+	const size_t weights = rf_model_bytes(&s->engine->ckpt->params, false), least = (size_t)1 << 30;
+	struct place unused;
+	size_t bytes = rf_engine_tree_bytes(s->engine, p);
+
+	return bytes &&
+	       bytes + place(s, p->positions, p->k, NULL, &unused) <= (weights > least ? weights : least);
+}
+
+static int side_by_side(const struct rf_generate_settings *s, int T, int k)
+{
+	int batch = s->batch ? s->batch : MOST;
+
+	for (; batch > 1 && !s->batch; batch--) {
+		struct rf_plan p = plan(s, T, batch, k);
+
+		if (modest(s, &p))
+			break;
+	}
+	return batch;
+}
+
+int rf_generate_most(const struct rf_generate_settings *s) { return s->batch ? s->batch : MOST; }
+
+void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
+{
+	const struct rf_generate_settings *s = stage;
+	struct place unused;
+
+	shape->n = s->n;
+	shape->k = s->max_new;
+	shape->c = side_by_side(s, shape->T, shape->k);
+	need->plan = plan(s, shape->T, shape->c, shape->k);
+	need->extra = place(s, shape->c, shape->k, NULL, &unused);
+	/* the records that are held back, and one as it is written */
+	need->host = (size_t)rf_generate_most(s) * ((size_t)shape->T + (size_t)s->n * (size_t)s->max_new) * 8;
+}
+
+/* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
+static enum rf_code reserve(const struct rf_generate_settings *s, const struct rf_plan *want,
+                            struct place *at, struct rf_err *e)
+{
+	struct rf_engine *g = s->engine;
+	struct rf_plan both = *want;
+	enum rf_code rc;
+
+	both.max_len = larger(want->max_len, g->plan.max_len);
+	both.positions = larger(want->positions, g->plan.positions);
+	both.k = larger(want->k, g->plan.k);
+	if (g->tree && !modest(s, &both) &&
+	    (want->max_len > g->plan.max_len || want->positions > g->plan.positions || want->k > g->plan.k))
+		rf_engine_forget(g);
+	if ((rc = rf_engine_reserve(g, want, place(s, want->positions, want->k, NULL, at), e)) == RF_OK)
+		place(s, want->positions, want->k, g->extra, at);
+	return rc;
+}
+
+/* ---- the records --------------------------------------------------------------------------- */
+
+static int prompt_of(const struct rf_record *r) { return r->prompt_len >= 0 ? r->prompt_len : r->T; }
+
+/* The most tokens that may follow a record's prompt; 0: its meta does not say. */
+static int limit_of(const struct rf_generate_settings *s, const struct rf_record *r)
+{
+	const unsigned char *meta = r->meta.data;
+	struct rf_mp value = { NULL, NULL };
+	struct rf_mp_item it;
+
+	if (!s->max_new_key)
+		return s->max_new;
+	if (meta)
+		value = rf_mp_get((struct rf_mp){ meta, meta + r->meta.size }, s->max_new_key);
+	if (!value.p || rf_mp_next(&value, &it) || it.type != RF_MP_UINT || it.u > MOST_NEW)
+		return 0;
+	return (int)it.u;
+}
+
+enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struct rf_record *r,
+                               struct rf_err *e)
+{
+	struct rf_record prompt = *r;
+
+	prompt.T = prompt_of(r);
+	prompt.rollout.tokens = NULL;
+	if (!prompt.T)
+		return rf_fail(e, RF_EDATA, "the prompt is empty: there is nothing to continue (rf-tokenize "
+		                            "--bos yes)");
+	if (!limit_of(s, r))
+		return rf_fail(e, RF_EDATA,
+		               "meta has no '%.40s' that is a whole number from 1 to %d (rf-tokenize "
+		               "--meta-key, or --max-new for all records)",
+		               s->max_new_key, MOST_NEW);
+	return rf_engine_check_record(s->engine, &prompt, e);
+}
+
+/* ---- decoding ------------------------------------------------------------------------------ */
+
+/* One sample as it grows. */
+struct sample {
+	int length, limit;
+	bool ended;
+	enum rf_stop why;
+	char *text;      /* malloc'd, once it has ended; its end is that of `bytes` */
+	size_t bytes;
+};
+
+/* A batch at work. */
+struct job {
+	struct rf_generate_settings *s;
+	struct rf_record *r;
+	int batch, k;            /* records; the largest limit */
+	size_t nb;
+	struct place at;
+	struct sample *sample;   /* (nb) */
+	int32_t *token, *row;    /* (k, nb); (k): of one sample */
+	float *sure;             /* (nb) */
+	double *u;               /* (nb) */
+	int bad;                 /* the record that an error is about */
+};
+
+/* Runs all prompts; first = their last rows. */
+static void run_prompts(const struct job *job)
+{
+	struct rf_engine *g = job->s->engine;
+	struct rf_tree *t = g->tree;
+	size_t d = (size_t)g->ckpt->cfg.d, n = (size_t)job->s->n;
+
+	g->dev.ops->zero(&g->dev, job->at.zeros, n * 4);
+	rf_tree_clear(t);
+	for (int i = 0; i < job->batch; i++) {
+		rf_f32 hidden = NULL;
+		int last;
+
+		rf_tree_add(t, job->r[i].tokens, prompt_of(&job->r[i]));
+		for (int j = 0; j < t->segments; j++)
+			hidden = rf_tree_forward(t, j);
+		last = rf_tree_rows(t, t->segments - 1) - 1;
+		RF_RUN(&g->dev, rows, .n = (int)n, .d = (int)d, .from = rf_at(hidden, (size_t)last * d),
+		       .fi = job->at.zeros, .to = rf_at(job->at.first, (size_t)i * n * d));
+	}
+	rf_tree_decode_begin(t, job->s->n);
+}
+
+/* The tokens of step j, from the hidden states h (nb, d). */
+static void choose(const struct job *job, int j, rf_f32 h)
+{
+	const struct rf_generate_settings *s = job->s;
+	const struct place *at = &job->at;
+	struct rf_engine *g = s->engine;
+	const struct rf_config *c = &g->ckpt->cfg;
+	uint64_t step = rf_draw_step(s->draw_step, g->ckpt->step);
+	rf_i32 token = rf_at_i32(at->token, (size_t)j * job->nb);
+
+	if (s->temperature <= 0) {
+		RF_RUN(&g->dev, head_fwd, .rows = (int)job->nb, .d = c->d, .N = c->vocab, .inv_temp = 1,
+		       .h = h, .w = rf_w(&g->model, g->model.head), .entropy = at->sure, .top = token);
+		return;
+	}
+	for (size_t b = 0; b < job->nb; b++)
+		job->u[b] = rf_draw(rf_draw_key(s->seed, RF_DRAW_GENERATE, step, job->r[b / (size_t)s->n].id,
+		                                0, b % (size_t)s->n), (uint32_t)j);
+	g->dev.ops->upload(&g->dev, at->u, job->u, job->nb * sizeof *job->u);
+	rf_linear_fwd(&g->model, g->model.head, RF_NO_WEIGHT, (int)job->nb, h, at->z, 0, false);
+	RF_RUN(&g->dev, sample, .rows = (int)job->nb, .n = 1, .N = c->vocab, .top_k = s->top_k,
+	       .top_p = s->top_p, .inv_temp = (float)(1 / s->temperature), .z = at->z, .u = at->u,
+	       .token = token, .logp = at->sure);
+}
+
+static bool is_end(const struct rf_config *c, int32_t token)
+{
+	for (int i = 0; i < c->eos_count; i++)
+		if (c->eos[i] == token)
+			return true;
+	return false;
+}
+
+/* Where the first of the stop strings begins in the first n bytes of a text; n: there is none. */
+static size_t stops_at(const struct rf_opt_list *stop, const char *text, size_t n)
+{
+	size_t first = n;
+
+	for (int i = 0; i < stop->n; i++) {
+		const char *s = strstr(text, stop->s[i]);
+		size_t at = s ? (size_t)(s - text) : n;
+
+		if (at < first && at + strlen(stop->s[i]) <= n)
+			first = at;
+	}
+	return first;
+}
+
+/* Sets the text of a sample that has ended; else looks only whether a stop string ends it. */
+static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
+{
+	const struct rf_generate_settings *s = job->s;
+	struct sample *x = &job->sample[b];
+	int written = x->length - (x->ended && x->why == RF_STOP_EOS), vocab = rf_tokenizer_vocab(s->words);
+	size_t n = 0, bytes, whole, end;
+	char *text;
+	enum rf_code rc;
+
+	for (int j = 0; j < written; j++) {
+		int32_t token = job->token[(size_t)j * job->nb + b];
+
+		if (token < vocab) /* a model's vocabulary may be padded; what is beyond has no text */
+			job->row[n++] = token;
+	}
+	if ((rc = rf_tokenizer_text(s->words, job->row, n, &text, &bytes, &whole, e)) != RF_OK)
+		return rc;
+	end = stops_at(&s->stop, text, whole);
+	if (!x->ended && end == whole) {
+		free(text);
+		return RF_OK;
+	}
+	if (end < whole && !(x->ended && x->why == RF_STOP_EOS))
+		x->why = RF_STOP_STRING;
+	x->ended = true;
+	x->text = text;
+	x->bytes = end < whole ? end : bytes;
+	return RF_OK;
+}
+
+/* Reads the tokens of step j.  *open: whether any sample goes on. */
+static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err *e)
+{
+	const struct rf_generate_settings *s = job->s;
+	struct rf_engine *g = s->engine;
+	int32_t *token = job->token + (size_t)j * job->nb;
+	enum rf_code rc;
+
+	g->dev.ops->download(&g->dev, token, rf_at_i32(job->at.token, (size_t)j * job->nb), job->nb * 4);
+	g->dev.ops->download(&g->dev, job->sure, job->at.sure, job->nb * 4);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		return rc;
+	*open = false;
+	for (size_t b = 0; b < job->nb; b++) {
+		struct sample *x = &job->sample[b];
+
+		if (x->ended)
+			continue;
+		job->bad = (int)(b / (size_t)s->n);
+		if (!isfinite(job->sure[b]))
+			return rf_fail(e, RF_ENUMERIC, "the logits of token %d of sample %zu are not finite",
+			               j, b % (size_t)s->n);
+		x->length++;
+		if (!s->ignore_eos && is_end(&g->ckpt->cfg, token[b])) {
+			x->ended = true;
+			x->why = RF_STOP_EOS;
+		} else if (x->length == x->limit) {
+			x->ended = true;
+			x->why = RF_STOP_LENGTH;
+		}
+		if (s->words && (x->ended || s->stop.n) && (rc = read_text(job, b, e)) != RF_OK)
+			return rc;
+		*open |= !x->ended;
+	}
+	return RF_OK;
+}
+
+static enum rf_code decode(struct job *job, struct rf_err *e)
+{
+	struct rf_engine *g = job->s->engine;
+	rf_f32 h = job->at.first;
+	bool open = true;
+	enum rf_code rc;
+
+	run_prompts(job);
+	for (int j = 0;; j++) {
+		choose(job, j, h);
+		if ((rc = read_step(job, j, &open, e)) != RF_OK || !open)
+			return rc;
+		h = rf_tree_decode(g->tree, rf_at_i32(job->at.token, (size_t)j * job->nb));
+	}
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+static const char *const words[] = { "eos", "length", "stop" };
+
+static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
+{
+	const struct rf_generate_settings *s = job->s;
+	const struct rf_config *c = &s->engine->ckpt->cfg;
+	struct rf_record *r = &job->r[i];
+	size_t n = (size_t)s->n, m = 0;
+	struct rf_generation out = { .temperature = s->temperature, .n = s->n };
+	struct sample *x = &job->sample[(size_t)i * n];
+
+	for (size_t b = 0; b < n; b++)
+		m = (size_t)x[b].length > m ? (size_t)x[b].length : m;
+	out.m = (int)m;
+	out.tokens = rf_record_alloc(r, n * m, sizeof *out.tokens);
+	out.length = rf_record_alloc(r, n, sizeof *out.length);
+	out.stop = rf_record_alloc(r, n, sizeof *out.stop);
+	out.text = s->words ? rf_record_alloc(r, n, sizeof *out.text) : NULL;
+	if (!out.tokens || !out.length || !out.stop || (s->words && !out.text))
+		return rf_fail(e, RF_ENOMEM, "out of memory (a generation)");
+	for (size_t b = 0; b < n; b++) {
+		for (size_t j = 0; j < m; j++)
+			out.tokens[b * m + j] = j < (size_t)x[b].length
+			                                ? job->token[j * job->nb + (size_t)i * n + b]
+			                        : c->eos_count ? c->eos[0] : 0;
+		out.length[b] = x[b].length;
+		out.stop[b] = words[x[b].why];
+		if (out.text) {
+			char *text = rf_record_alloc(r, x[b].bytes + 1, 1);
+
+			if (!text)
+				return rf_fail(e, RF_ENOMEM, "out of memory (a text of %zu bytes)",
+				               x[b].bytes);
+			memcpy(text, x[b].text, x[b].bytes);
+			text[x[b].bytes] = 0;
+			out.text[b] = text;
+		}
+	}
+	rf_record_drop_generation(r);
+	r->generation = out;
+	return RF_OK;
+}
+
+static enum rf_code batch(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
+                          struct rf_err *e);
+
+/* Says why a record's numbers are not finite.  The tree can look only at a record that is alone in it, and
+ * the first of a batch that fails need not be the one that was found. */
+static enum rf_code blame(struct job *job, struct rf_err *e)
+{
+	char what[sizeof e->msg], why[100];
+
+	for (int i = 0; job->batch > 1 && i < job->batch; i++) {
+		int unused;
+
+		if (batch(job->s, &job->r[i], 1, &unused, e) == RF_OK)
+			continue;
+		job->bad = i;
+		return e->code;
+	}
+	if (job->batch > 1)
+		return rf_fail(e, RF_ENUMERIC, "the model overflows where records are decoded side by side "
+		                               "(--batch 1)");
+	snprintf(what, sizeof what, "%s", e->msg);
+	return rf_fail(e, RF_ENUMERIC, "%.200s: %s", what,
+	               rf_tree_blame(job->s->engine->tree, job->at.token, why) ? why
+	                                                                       : "the head overflows there");
+}
+
+static enum rf_code batch(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
+                          struct rf_err *e)
+{
+	struct job job = { .s = s, .r = r, .batch = count, .nb = (size_t)count * (size_t)s->n };
+	struct rf_plan want;
+	enum rf_code rc;
+	int T = 0;
+
+	for (int i = 0; i < count; i++) {
+		T = larger(T, prompt_of(&r[i]));
+		job.k = larger(job.k, limit_of(s, &r[i]));
+	}
+	*bad = 0;
+	want = plan(s, T, count, job.k);
+	if ((rc = reserve(s, &want, &job.at, e)) != RF_OK)
+		return rc;
+	job.sample = calloc(job.nb, sizeof *job.sample);
+	job.token = malloc((size_t)job.k * job.nb * sizeof *job.token);
+	job.row = malloc((size_t)job.k * sizeof *job.row);
+	job.sure = malloc(job.nb * sizeof *job.sure);
+	job.u = malloc(job.nb * sizeof *job.u);
+	if (job.sample && job.token && job.row && job.sure && job.u) {
+		for (size_t b = 0; b < job.nb; b++)
+			job.sample[b].limit = limit_of(s, &r[b / (size_t)s->n]);
+		rc = decode(&job, e);
+		if (rc == RF_ENUMERIC)
+			rc = blame(&job, e);
+		*bad = job.bad;
+		for (int i = 0; i < count && rc == RF_OK; i++)
+			rc = keep(&job, i, e);
+	} else {
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (%d records side by side)", count);
+	}
+	for (size_t b = 0; job.sample && b < job.nb; b++)
+		free(job.sample[b].text);
+	free(job.sample);
+	free(job.token);
+	free(job.row);
+	free(job.sure);
+	free(job.u);
+	return rc;
+}
+
+enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
+                                 struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	for (int i = 0, n; i < count && rc == RF_OK; i += n) {
+		int T = s->engine->max_len, k = 0;
+
+		for (n = 0; i + n < count; n++) {
+			T = larger(T, prompt_of(&r[i + n]));
+			k = larger(k, limit_of(s, &r[i + n]));
+			if (n && n + 1 > side_by_side(s, T, k))
+				break;
+		}
+		rc = batch(s, r + i, n, bad, e);
+		*bad += i;
+	}
+	return rc;
+}
