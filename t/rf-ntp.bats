@@ -18,6 +18,16 @@ prompted() {
 	PROMISE_MIB=128 PROMISE_RESET=reset PROMISE_STATE=state promises trainer "$PWD/in" rf-ntp -m run
 }
 
+@test "rf-ntp: keeps the promises of a trainer with --weights-out, whose state is what that wrote" {
+	load promises
+	texts 40 1:30 2:31 3:32 >in
+	rf-ntp -m "$M" --weights-out was in
+	fresh() { rm -rf out && cp -a was out; }
+	written() { (cd out && find . -type f -exec cksum {} + && cd .. && ls -A | grep tmp || true); }
+	PROMISE_MIB=128 PROMISE_RESET=fresh PROMISE_STATE=written promises trainer "$PWD/in" \
+		rf-ntp -m "$M" --lr 1e-2 --weights-out out
+}
+
 @test "rf-ntp: --eval keeps the promises of a sink" {
 	load promises
 	texts 40 1:30 2:31 3:32 >in
@@ -75,6 +85,28 @@ prompted() {
 	[ "$(wc -l <all)" -eq 1 ]
 	jq -e '.tokens == 387' all >/dev/null
 	jq -e '.tokens == 311' response >/dev/null
+}
+
+@test "rf-ntp: --eval --mean sequences prints the means of the sequences' means, each over what counts" {
+	prompted 1:50 2:300 3:20 4:1 5:21 >in
+	rf-entropy -m "$M" --nll in >nll
+	for what in all:0:4 response:19:3; do
+		IFS=: read -r loss from count <<<"$what"
+		rf-ntp --eval -m "$M" --loss $loss --mean sequences in >have
+		# the fourth has nothing to predict, and neither has the response of the third
+		jq -n --slurpfile have have --slurpfile nll <(json nll) --argjson from "$from" \
+			--argjson n "$count" -e 'def mean: add / length;
+			[$nll[] | {n: (.nll.data // [])[$from:], c: (.correct.data // [])[$from:]}
+				| select(.n | length > 0)] as $s | $have[0]
+			| ([.nll - ($s | map(.n | mean) | mean), .accuracy - ($s | map(.c | mean) | mean),
+				.probability - ($s | map(.n | map(- . | exp) | mean) | mean),
+				(.nll | exp) - .perplexity] | all(fabs < 1e-5))
+			and ($s | length) == $n and .tokens == ([$s[].n | length] | add)
+			and .sequences == 5' >/dev/null
+	done
+	[ "$(rf-ntp --eval -m "$M" --mean tokens in)" = "$(rf-ntp --eval -m "$M" in)" ]
+	rf-ntp --eval -m "$M" --mean sequences -o out in >/dev/null
+	rf-dump --json out | jq -se '.[0].body.history[-1].options.mean == "sequences"' >/dev/null
 }
 
 @test "rf-ntp: --eval changes nothing in a run or a checkpoint" {
@@ -182,4 +214,69 @@ prompted() {
 	jq -se '.[0]["loss/ntp"] == .[1]["loss/ntp"]
 		and (.[0]["actor/grad_norm_ttt"] / .[1]["actor/grad_norm_ttt"] - 4 | fabs < 1e-5)
 		and (.[1]["actor/sft_loss_ttt"] * 4 - .[1]["loss/ntp"] | fabs < 1e-6)' log >/dev/null
+}
+
+# mean_of WEIGHT:FILE...: whether the gradient in the file `g` is the weighted mean of those in the files
+mean_of() {
+	python3 - "$@" <<-'END'
+		import array, json, struct, sys
+		def read(path):
+		    data = open(path, "rb").read()
+		    size = struct.unpack("<Q", data[:8])[0]
+		    return {name: array.array("f", data[8 + size:][slice(*t["data_offsets"])])
+		            for name, t in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
+		have, parts = read("g"), [a.split(":") for a in sys.argv[1:]]
+		total = sum(float(w) for w, _ in parts)
+		parts = [(float(w) / total, read(path)) for w, path in parts]
+		top = max(abs(x) for t in have.values() for x in t)
+		worst = max(abs(x - sum(w * p[name][i] for w, p in parts))
+		            for name, t in have.items() for i, x in enumerate(t))
+		print(worst / top)
+		sys.exit(not (top > 0 and worst <= 1e-5 * top))
+	END
+}
+
+@test "rf-ntp: --mean tokens and sequences weigh losses and gradients of single records as they say" {
+	prompted 1:150 2:30 3:21 4:1 5:20 >in
+	runs run
+	# the fourth has nothing to predict, and neither has the response of the fifth
+	for what in all:1:4 response:20:3; do
+		IFS=: read -r loss from count <<<"$what"
+		tokens=() sequences=()
+		for i in 0 1 2 3 4; do
+			rf-cat --range $i:$((i + 1)) in >one
+			n=$(json one | jq --argjson from $from '[.tokens.shape[0] - $from, 0] | max')
+			[ "$n" -gt 0 ] || continue
+			rf-grpo -m run --loss $loss --grad-out g$i one 2>/dev/null
+			rf-ntp --eval -m run --loss $loss one | jq --argjson n "$n" '{n: $n, nll}' >nll$i
+			tokens+=("$n:g$i") sequences+=("1:g$i")
+		done
+		[ "${#tokens[@]}" -eq "$count" ]
+		rf-grpo -m run --loss $loss --mean tokens --grad-out g in 2>/dev/null
+		mean_of "${tokens[@]}"
+		run ! mean_of "${sequences[@]}"
+		rf-grpo -m run --loss $loss --mean sequences --grad-out g in 2>/dev/null
+		mean_of "${sequences[@]}"
+		rm -f log
+		for mean in tokens sequences; do
+			rf-ntp -m run --loss $loss --mean $mean --lr 0 --log log in
+		done
+		jq -n --slurpfile log log --slurpfile s <(cat nll?) -e '
+			[$log[0]["loss/ntp"] - ([$s[] | .n * .nll] | add) / ([$s[].n] | add),
+				$log[1]["loss/ntp"] - ([$s[].nll] | add / length),
+				$log[1]["actor/sft_loss_ttt"] - $log[1]["loss/ntp"]]
+			| all(fabs < 1e-6)' >/dev/null
+		rm nll?
+	done
+}
+
+@test "rf-ntp: with --mean sequences, threads and the order of the records do not change the weights" {
+	texts 40 1:200 2:70 3:9 4:1 >in
+	runs a b c d
+	rf-ntp --device cpu -m a --mean sequences --threads 1 in
+	rf-ntp --device cpu -m b --mean sequences --threads 2 in
+	"$RF_UNITS/helper/records" reverse in | rf-ntp --device cpu -m c --mean sequences --threads 3
+	same_step a b && same_step a c
+	rf-ntp --device cpu -m d --mean tokens in
+	run ! same_step a d
 }

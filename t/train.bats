@@ -7,6 +7,16 @@ setup() {
 
 at() { readlink "${1:-run}/latest"; }
 
+# whether the process has read all of in
+read_all() {
+	local fd
+	for fd in /proc/$1/fd/*; do
+		[ "$(readlink "$fd")" != "$PWD/in" ] || [ "$(awk '/^pos:/ { print $2 }' \
+			"/proc/$1/fdinfo/${fd##*/}")" -ne "$(stat -c %s in)" ] || return 0
+	done
+	return 1
+}
+
 @test "train: --at N trains a run at step N, does nothing if it is past N, and refuses it if it is before N" {
 	batch 1:50 2:40 >in
 	runs run
@@ -234,15 +244,6 @@ at() { readlink "${1:-run}/latest"; }
 	texts 40 {1..10}:20000 >in
 	runs run
 	state >before
-	# whether the process has read all of in
-	read_all() {
-		local fd
-		for fd in /proc/$1/fd/*; do
-			[ "$(readlink "$fd")" != "$PWD/in" ] || [ "$(awk '/^pos:/ { print $2 }' \
-				"/proc/$1/fdinfo/${fd##*/}")" -ne "$(stat -c %s in)" ] || return 0
-		done
-		return 1
-	}
 	mkfifo fifo
 	for sig in TERM INT; do
 		env --default-signal=HUP,INT rf-ntp -m run --threads 1 in 2>err &
@@ -377,4 +378,255 @@ at() { readlink "${1:-run}/latest"; }
 @test "train: --help of a trainer says that -m is a run" {
 	run ! grep -qE -- '--model.*checkpoint' <(rf-grpo --help)
 	rf-ntp --help | grep -qE -- '--model path +run to train; with --eval a run or a checkpoint'
+}
+
+# prompts ID...: four texts with rewarded rollouts on their prompts; those with these ids have a prompt of 20
+# tokens, and the rest as their response, and the others are all prompt
+prompts() {
+	texts 40 1:90 2:41 3:15 4:21 | edited 'if .type == "seq" then .body |= (.prompt_len =
+			if .id | IN('"$(IFS=, && echo "${*:-0}")"') then 20 else .tokens.shape[0] end)
+		else . end' | rf-cat --split-response | rf-entropy -m "$M" |
+		rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid
+}
+
+@test "train: --outer response is the steps on the prompts, then one of rf-ntp on the responses, by hand" {
+	for m in delta delta-hybrid gated lact lact-muon qwen; do
+		M=$G/$m
+		prompts 1 2 4 >in
+		for how in "rf-grpo --stale any:--mean tokens" "rf-ntp:--mean sequences"; do
+			optim="${how#*:} --lr 1e-2 --lr-schedule cosine --warmup 2 --total-steps 9"
+			trainer="${how%:*} --mini-batch 2 $optim" log=log.$m.${how%% *}
+			rm -rf a b && runs a b
+			# the stream comes through a pipe
+			cat in | $trainer -m a --outer response --log "$log"
+			[ "$(at a)" = step-000003 ]
+			$trainer -m b in
+			rf-cat --join-response in >joined
+			rf-ntp --eval -m b --loss response ${how#*:} joined >loss
+			rf-ntp -m b --loss response $optim --log hand joined
+			same_step a b
+			[ "$(jq -c '[.step, .updates, .weights]' a/latest/state.json)" = \
+				"$(jq -c '[.step, .updates, .weights]' b/latest/state.json)" ]
+			jq -e '.commits == 1 and .updates == 3 and .data.next == 4' \
+				a/latest/state.json >/dev/null
+			jq -se '.[0] as $e | .[1] as $h | .[4] | .step == 2 and .stepped and .records == 3
+				and .tokens == 152 and (has("loss/ntp") or has("actor/grad_norm_ttt") | not)
+				and (.["actor/sft_loss"] - $e.nll | fabs < 1e-5)
+				and .["actor/sft_loss"] == $h["loss/ntp"]
+				and .["actor/grad_norm"] == $h["actor/grad_norm_ttt"]
+				and .["actor/lr"] == $h["actor/lr"]' loss <(tail -n 1 hand) "$log" >/dev/null
+			jq -se 'length == 3 and (.[:2] | all(has("actor/sft_loss") or has("actor/grad_norm")
+				| not))' "$log" >/dev/null
+		done
+	done
+}
+
+@test "train: with --outer response, threads, the order of the records and the device change no weight" {
+	prompts 1 2 4 >in
+	for trainer in "rf-grpo --stale any" rf-ntp; do
+		rm -rf ? && runs a b c d e
+		trainer+=" --mini-batch 0 --outer response"
+		$trainer --device cpu -m a --segment 64 --threads 1 in
+		$trainer --device cpu -m b --segment 64 --threads 2 in
+		"$RF_UNITS/helper/records" reverse in | $trainer --device cpu -m c --segment 64 --threads 3
+		$trainer --device check -m d --segment 64 in
+		for run in b c d; do
+			same_step a $run
+		done
+		$trainer --device cpu -m e --outer none --segment 64 in
+		run ! same_step a e
+	done
+}
+
+@test "train: an outer step that cannot be made is refused, and nothing is committed" {
+	prompts 1 2 4 >in
+	prompts >none
+	edited 'if .type == "head" then del(.body.vocab)
+		elif .seq == 1 then .body.response.data[3] = 40 else . end' in >bad
+	runs run
+	state >before
+	for trainer in "rf-grpo --stale any" rf-ntp; do
+		name=${trainer%% *}
+		trainer+=" -m run --mini-batch 1 --log log"
+		run -65 $trainer --outer response none
+		said='none of 4 records has a response, so there is nothing for --outer response'
+		[ "$output" = "$name: $said to learn from (rf-cat --split-response makes it)" ]
+		# the response counts, and is of the model's vocabulary
+		for dry in '' --dry-run; do
+			run -65 $trainer --outer response --max-len 89 $dry in
+			said='the sequence has 90 tokens with its response, more than --max-len 89'
+			[[ "$output" == "$name: in: record 1 (byte "*"): $said (raise it, or cut "* ]]
+			run -65 $trainer --outer response $dry bad
+			said="response token 3 is 40, outside the model's vocabulary of 40"
+			[[ "$output" == "$name: bad: record 1 (byte "*"): $said" ]]
+		done
+		run -65 $trainer --outer response <(head -c -1 in)
+		run -64 $trainer --outer response --loss response in
+		said='what a record has as a response is not among its tokens'
+		[ "$output" = "$name: --outer response cannot be combined with --loss response: $said" ]
+		state | cmp - before
+		[ ! -e log ]
+		# whoever does not read it does not mind it
+		$trainer --max-len 20 <(rf-cat --range 0:2 bad)
+		rm -rf run log && runs run
+	done
+	run -64 rf-grpo -m run --stale any --outer response --grad-out g in
+	said='it follows the steps, and --grad-out makes none'
+	[ "$output" = "rf-grpo: --outer response cannot be combined with --grad-out: $said" ]
+	run -64 rf-ntp -m run --eval --outer response in
+	[ "$output" = "rf-ntp: --outer cannot be combined with --eval (try --help)" ]
+	run -0 rf-ntp -m run --allow-empty --outer response "$G/stream/empty.rf"
+	state | cmp - before
+	rf-grpo -m run --stale any --outer response -o out in
+	rf-dump --json out | jq -se '.[0].body.history[-1].options.outer == "response"' >/dev/null
+	[ "$(json out | jq -c .response)" = "$(json in | jq -c .response)" ]
+}
+
+@test "train: a kill or a signal between the steps and the outer step, or in it, commits nothing" {
+	texts 40 {1..10}:20000 | edited 'if .type == "seq" then .body.prompt_len = 2 else . end' |
+		rf-cat --split-response >in
+	runs run
+	state >before
+	for sig in KILL TERM; do
+		# all but the outer step takes no time
+		rf-ntp -m run --threads 1 --outer response in 2>err &
+		pid=$!
+		until read_all $pid; do sleep .01; done
+		sleep .05
+		kill -$sig $pid
+		rc=0
+		wait $pid 2>/dev/null || rc=$?
+		[ $rc -eq $((128 + $(kill -l $sig))) ]
+		[ ! -s err ]
+		state | cmp - before
+	done
+}
+
+# The same files, but for the list by which --weights-out knows its own.
+same_weights() { diff -r --exclude=.weights-out "$1" "$2"; }
+
+@test "train: --weights-out writes the weights that would be committed, as an export, and no byte of a run" {
+	batch 1:50 2:40 3:9 >in
+	runs run
+	rf-ntp -m run --lr 1e-2 in
+	rm run/.lock
+	state >before
+	for trainer in "rf-grpo --stale any" rf-ntp; do
+		rm -rf other want && cp -a run other
+		$trainer -m other --mini-batch 2 --lr 1e-2 --log want.log in
+		rf-init --from other --dtype f32 want
+		run -0 $trainer -m run --mini-batch 2 --lr 1e-2 --weights-out out --log log in
+		[ -z "$output" ]
+		same_weights out want
+		diff <(jq -c 'del(.["timing_s/step"], .["perf/throughput"])' log) \
+			<(jq -c 'del(.["timing_s/step"], .["perf/throughput"])' want.log)
+		# a step is a model too
+		$trainer -m run/step-000001 --mini-batch 2 --lr 1e-2 --weights-out out in
+		same_weights out want
+		rm -rf log want.log
+	done
+	# a run is only read, while another trains it
+	chmod -R a-w run
+	bound rf-ntp -m run --lr 1e-2 --weights-out out in
+	chmod -R u+w run
+	state | cmp - before
+	[ ! -e run/.lock ]
+	cp -a run locked
+	touch locked/.lock
+	flock locked/.lock rf-ntp -m locked --lr 1e-2 --weights-out again in
+	diff -r out again
+	[ "$(ls -A)" = $'again\nbefore\nin\nlocked\nother\nout\nrun\nwant' ]
+}
+
+@test "train: every program takes what --weights-out wrote, and no run or export inherits its list" {
+	batch 1:50 2:40 >in
+	cp -r "$M" m && chmod -R u+w m
+	echo notes >m/notes
+	rf-ntp -m m --lr 1e-2 --weights-out out in
+	[ "$(ls -A out)" = $'.weights-out\nconfig.json\nmodel.safetensors\nnotes' ]
+	rf-entropy -m out in | rf-select --chunks 2 -k 3 --margin 3 | rf-rollout -m out -k 3 -n 3 |
+		rf-reward >next
+	rf-grpo -m out --weights-out out2 next
+	rf-ntp --eval -m out in >/dev/null
+	rf-dump out >/dev/null
+	rf-init --from out run
+	rf-init --from out --dtype f32 export
+	[ ! -e export/.weights-out ] && [ ! -e run/latest/.weights-out ]
+	same_weights out export
+	rf-grpo -m run next
+	# its rollouts are not those of another's weights
+	run -65 rf-grpo -m m --weights-out out2 next
+	[[ "$output" == *"the rollouts were made by weights "* ]]
+}
+
+@test "train: from a checkpoint, --weights-out begins with fresh moments, whatever batch came before" {
+	texts 40 1:50 2:40 >one
+	texts 40 3:31 4:60 >two
+	runs run
+	rf-ntp -m run --mini-batch 1 --lr 1e-2 --warmup 3 --outer none one
+	rf-init --from run --dtype f32 want
+	rf-ntp -m "$M" --mini-batch 1 --lr 1e-2 --warmup 3 --weights-out a one
+	same_weights a want
+	rf-ntp -m "$M" --mini-batch 1 --lr 1e-2 --warmup 3 --weights-out b two
+	rf-ntp -m "$M" --mini-batch 1 --lr 1e-2 --warmup 3 --weights-out b one
+	diff -r a b
+	rf-ntp -m "$M" --mini-batch 1 --lr 1e-2 --warmup 3 --weights-out a two
+	run ! same_weights a b
+	# moments that lie in a checkpoint, of which nobody says how many updates made them
+	cp -r run/latest/ step && rm step/state.json
+	rf-ntp -m step --lr 1e-2 --weights-out a two
+	rf-ntp -m want --lr 1e-2 --weights-out b two
+	cmp a/model.safetensors b/model.safetensors
+}
+
+@test "train: --weights-out replaces only what it wrote itself, and refuses before the first record" {
+	batch 1:50 >in
+	runs run
+	mkdir empty folder && echo mine >file && ln -s out link && echo hidden >folder/.hidden
+	rf-init --from run --dtype f32 export
+	rf-ntp -m "$M" --weights-out out in
+	cp -a out more && echo mine >more/notes
+	cp -a out hidden && mkdir hidden/.git
+	cp -a out unlisted && rm unlisted/.weights-out
+	cp -a out model
+	cp -a run other
+	touch names before
+	find . | sort >names
+	bytes() { cksum $(find . -type f ! -name names ! -name before | sort); }
+	bytes >before
+	for trainer in rf-grpo rf-ntp; do
+		for dry in '' --dry-run; do
+			for dir in empty folder file link link/ export unlisted run other more hidden \
+				run/latest run/data run/step-000007 run/step-000000/new run/step-000000 \
+				- . / ''; do
+				run -64 $trainer -m run $dry --weights-out "$dir" /dev/null
+				[ "${#lines[@]}" -eq 1 ] && [[ "$output" == "$trainer: "*"${dir%/}"* ]] ||
+					{ echo "$dir: $output"; return 1; }
+			done
+			run -64 $trainer -m model $dry --weights-out model/ in
+			run -64 $trainer -m model $dry --weights-out model/new in
+			run -64 $trainer -m run/latest $dry --weights-out run/step-000009 in
+			run -74 $trainer -m run $dry --weights-out none/new in
+			[ "$output" = "$trainer: none/new: create: No such file or directory" ]
+			for how in "--at 0" "--keep 1" "--keep-every 3" --allow-empty; do
+				# shellcheck disable=SC2086  # words
+				run -64 $trainer -m run $dry --weights-out new $how in
+				said="$trainer: ${how% *} cannot be combined with --weights-out, which "
+				[[ "$output" == "$said"* ]]
+			done
+		done
+		run -65 $trainer -m run --weights-out new "$G/stream/empty.rf"
+		run -65 $trainer -m run --weights-out new <(head -c -1 in)
+		run -65 $trainer -m run --weights-out out <(head -c -1 in)
+		run -66 $trainer -m nowhere --weights-out new in
+		run -0 $trainer -m run --weights-out out --dry-run in
+	done
+	run -64 rf-grpo -m run --weights-out new --grad-out g in
+	run -64 rf-ntp --eval -m run --weights-out new in
+	[ "$output" = "rf-ntp: --weights-out cannot be combined with --eval (try --help)" ]
+	find . | sort | diff names -
+	bytes | diff before -
+	# a copy of what it wrote is what it wrote
+	rf-ntp -m run --weights-out model in
+	same_weights model out
 }

@@ -92,11 +92,11 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, stream,
 		                                      NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "mini-batch rl-coef ntp-coef loss clip dual-clip group no-std "
-			            "allow-single stale" },
+			{ "Method", "mini-batch rl-coef ntp-coef loss mean outer clip dual-clip "
+			            "group no-std allow-single stale" },
 			RF_CLI_OPTIMIZER,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
-			                   "output max-record" },
+			                   "weights-out output max-record" },
 			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
@@ -110,6 +110,7 @@ int main(int argc, char *argv[])
 	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
+	rf_cli_no_commit(&trainer, run, loss);
 	if (!trainer.log)
 		rf_cli_without(method, "log-gradients", "requires --log");
 

@@ -112,9 +112,10 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, stream,
 		                                      NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "eval loss mini-batch ntp-coef grad-in" },
+			{ "Method", "eval loss mean mini-batch ntp-coef outer grad-in" },
 			RF_CLI_OPTIMIZER,
-			{ "Run and files", "at keep keep-every allow-empty log output max-record" },
+			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
+			                   "max-record" },
 			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
@@ -135,9 +136,12 @@ int main(int argc, char *argv[])
 		for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
 			rf_cli_without(trains[i], NULL, "cannot be combined with --eval");
 		rf_cli_without(loss, "ntp-coef", "cannot be combined with --eval");
+		rf_cli_without(loss, "outer", "cannot be combined with --eval");
+		sum.mean = trainer.train.mean;
 		eval_all(&cli, argv[1]);
 	} else {
 		rf_cli_without(stream, "output", "requires --eval");
+		rf_cli_no_commit(&trainer, run, loss);
 		train(&cli, argv[1]);
 	}
 	return 0;

@@ -118,7 +118,7 @@ struct rf_commit {
  * power loss. */
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
 
-/* The three functions below make a directory that appears whole or not at all.  stop (may be NULL): as in
+/* The functions below make a directory that appears whole or not at all.  stop (may be NULL): as in
  * struct rf_commit. */
 
 /* Begins a run: writes RUN/step-000000 from a checkpoint, as float32.  RUN must not exist, or be an empty
@@ -129,6 +129,18 @@ enum rf_code rf_run_begin(const struct rf_ckpt *from, const char *run, const vol
  * Errors: RF_ENUMERIC: bf16 or f16 cannot hold a weight. */
 enum rf_code rf_ckpt_export(const struct rf_ckpt *from, const float *flat, enum rf_dtype dtype,
                             const char *dir, const volatile sig_atomic_t *stop, struct rf_err *e);
+/* Writes a bare float32 checkpoint of these weights into dir, as rf_ckpt_export() does, but dir need not be
+ * new: what this function wrote there before is replaced, in one moment where the file system can exchange
+ * two names; where it cannot, dir is not there for a moment.  transfer: as in struct rf_commit.  After RF_OK
+ * the checkpoint survives a power loss.  Errors: RF_EUSAGE: dir is something else, or something was added to
+ * it. */
+enum rf_code rf_ckpt_replace(const struct rf_ckpt *from, const float *weights,
+                             const struct rf_transfer *transfer, const char *dir,
+                             const volatile sig_atomic_t *stop, struct rf_err *e);
+/* Call it before the work: checks, as far as that can be known, that rf_ckpt_replace() will succeed.  Errors:
+ * those of rf_ckpt_replace(); RF_EUSAGE: dir is part of the checkpoint `from` or of its run; RF_EIO: no
+ * permission, or too little room. */
+enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, struct rf_err *e);
 /* Writes a bare checkpoint of fresh float32 weights, from a config and its table.  tokenizer: "bytes", a
  * directory to copy tokenizer files from, or NULL for none. */
 enum rf_code rf_ckpt_create(const struct rf_config *cfg, const struct rf_params *params, const float *flat,

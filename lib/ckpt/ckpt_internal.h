@@ -18,6 +18,9 @@ struct rf_state {
 	int64_t data_next;
 };
 
+/* A line of text, and then one for each other file of the directory (replace.c). */
+#define RF_CKPT_LIST ".weights-out"
+
 /* What goes into a checkpoint directory. */
 struct rf_ckpt_contents {
 	/* the checkpoint whose other tensors and files are carried along; NULL: the weights are fresh */
@@ -32,6 +35,7 @@ struct rf_ckpt_contents {
 	const struct rf_transfer *transfer;
 	const char *tokenizer;           /* for fresh weights, as in rf_ckpt_create() */
 	const struct rf_state *state;    /* NULL: a bare checkpoint */
+	bool list;                       /* with the file RF_CKPT_LIST */
 	const volatile sig_atomic_t *stop;
 };
 

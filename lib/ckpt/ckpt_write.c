@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/half.h"
+#include "base/print.h"
 #include "ckpt/ckpt_internal.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -410,6 +412,23 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 	return rc;
 }
 
+static enum rf_code write_list(struct writer *w, struct rf_err *e)
+{
+	struct rf_buf list = { 0 };
+	enum rf_code rc;
+	const char *name;
+	json_t *file;
+
+	rf_print_text(&list, "rf-tools --weights-out may replace this folder, if these are its files:\n");
+	json_object_foreach(w->files, name, file)
+		rf_print(&list, "%s\n", name);
+	rf_buf_add(&list, "", 1);
+	rc = list.failed ? rf_fail(e, RF_ENOMEM, "out of memory")
+	                 : write_text(w, RF_CKPT_LIST, (const char *)list.p, e);
+	rf_buf_free(&list);
+	return rc;
+}
+
 static enum rf_code write_all(struct writer *w, struct rf_err *e)
 {
 	const struct rf_ckpt_contents *p = w->p;
@@ -430,6 +449,8 @@ static enum rf_code write_all(struct writer *w, struct rf_err *e)
 	if (p->m && (rc = write_moments(w, e)) != RF_OK)
 		return rc;
 	if (p->state && (rc = write_state(w, e)) != RF_OK)
+		return rc;
+	if (p->list && (rc = write_list(w, e)) != RF_OK)
 		return rc;
 	return rf_file_sync_dir(w->dir, e);
 }

@@ -75,6 +75,19 @@ static void drain(const char *path)
 			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
 }
 
+void rf_cli_no_commit(const struct rf_trainer *t, const struct rf_opt *run, const struct rf_opt *loss)
+{
+	static const char *const why = "cannot be combined with --weights-out, which commits nothing";
+
+	if (!t->weights_out)
+		return;
+	rf_cli_without(run, "at", why);
+	rf_cli_without(run, "keep", why);
+	rf_cli_without(run, "keep-every", why);
+	/* else the weights of an earlier batch would pass for those of an empty one */
+	rf_cli_without(loss, "allow-empty", "cannot be combined with --weights-out, which needs records");
+}
+
 void rf_cli_trainer_open(struct rf_trainer *t, const char *path)
 {
 	struct rf_err err;

@@ -24,6 +24,9 @@ void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_e
  * model's. */
 void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g);
 
+/* To be called after rf_cli_parse(): with --weights-out, options that only a commit has are refused.  run and
+ * loss: the tables of rf_trainer_options() and rf_trainer_loss_options(). */
+void rf_cli_no_commit(const struct rf_trainer *t, const struct rf_opt *run, const struct rf_opt *loss);
 /* Begins a trainer: ignores SIGPIPE, so that a reader that leaves cannot end the program before the commit,
  * opens the run and prints its notes.  If the run is past --at, the program ends here with status 0.  path:
  * the input; if it is a pipe, it is read to its end even then. */

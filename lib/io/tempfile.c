@@ -1,6 +1,7 @@
 /* tempfile.c -- files that appear whole or not at all.  A table lists the temporary files that a signal
  * handler must remove.  The handler may interrupt us anywhere, so an entry is armed by a single store after
  * its path is complete, and disarmed by a single store before its path changes. */
+#define _GNU_SOURCE /* renameat2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -264,5 +265,48 @@ enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volat
 	}
 	if ((rc = rf_file_sync_parent(path, e)) != RF_OK)
 		rf_blame(e, "%s was written but may not survive a power loss", path);
+	return rc;
+}
+
+/* What was at path is at temp then. */
+static int change_places(const char *temp, const char *path)
+{
+	char aside[4096];
+	int error;
+
+	if (renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS) /* those of a file system that cannot */
+		return -1;
+	if (rf_tempfile_name(aside, path, NULL) != RF_OK) {
+		errno = EEXIST;
+		return -1;
+	}
+	if (rename(path, aside) < 0)
+		return -1;
+	if (rename(temp, path) == 0)
+		return rename(aside, temp);
+	error = errno;
+	if (rename(aside, path) < 0)
+		return -1;
+	errno = error;
+	return -1;
+}
+
+enum rf_code rf_tempfile_replace(const char *temp, const char *path, const volatile sig_atomic_t *stop,
+                                 struct rf_err *e)
+{
+	enum rf_code rc = stopped(stop, path, e);
+
+	if (rc == RF_OK && change_places(temp, path) < 0)
+		rc = rf_fail(e, RF_EIO, "%s: rename: %s", path, strerror(errno));
+	if (rc != RF_OK) {
+		rf_file_remove(temp, NULL);
+		return rc;
+	}
+	if ((rc = rf_file_sync_parent(path, e)) != RF_OK)
+		return rf_blame(e, "%s was written but may not survive a power loss", path);
+	if ((rc = rf_file_remove(temp, e)) != RF_OK)
+		rf_blame(e, "%s was written, but what it replaced is still there", path);
 	return rc;
 }

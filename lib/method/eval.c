@@ -1,5 +1,5 @@
 /* eval.c -- how well a model predicts sequences: sums over the tokens that count, in the order of the
- * records. */
+ * records.  A token weighs 1; in the mean of the sequences' means, 1 / the tokens of its sequence. */
 #include <math.h>
 
 #include "base/jline.h"
@@ -12,8 +12,9 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 	float *entropy = rf_entropy_array(r, T, e), *logp = rf_entropy_array(r, T, e),
 	      *nll = rf_entropy_array(r, T, e), *correct = rf_entropy_array(r, T, e);
 	int32_t *top = rf_entropy_array(r, T, e);
-	int from = response ? r->prompt_len : 1;
-	uint64_t before = sum->tokens;
+	int from = response && r->prompt_len > 1 ? r->prompt_len : 1;
+	int count = r->T > from ? r->T - from : 0;
+	double weight = sum->mean == RF_MEAN_SEQUENCES && count ? 1.0 / count : 1;
 	enum rf_code rc;
 
 	if (!entropy || !logp || !nll || !correct || !top)
@@ -24,14 +25,16 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 		               "--prompt-key writes it)");
 	if ((rc = rf_entropy_pass(s, r, entropy, logp, top, e)) != RF_OK)
 		return rc;
-	for (int t = from < 1 ? 1 : from; t < r->T; t++) {
-		sum->nll -= (double)logp[t - 1];
-		sum->prob += exp((double)logp[t - 1]);
-		sum->correct += top[t - 1] == r->tokens[t];
-		sum->tokens++;
+	for (int t = from; t < r->T; t++) {
+		sum->nll -= weight * (double)logp[t - 1];
+		sum->prob += weight * exp((double)logp[t - 1]);
+		sum->correct += weight * (top[t - 1] == r->tokens[t]);
 	}
+	if (count)
+		sum->weight += sum->mean == RF_MEAN_SEQUENCES ? 1 : count;
+	sum->tokens += (uint64_t)count;
 	sum->sequences++;
-	sum->none += sum->tokens == before;
+	sum->none += !count;
 	if (s->nll) {
 		r->entropy = entropy;
 		rf_entropy_nll(r, logp, top, nll, correct);
@@ -41,7 +44,7 @@ enum rf_code rf_eval_record(struct rf_entropy *s, struct rf_record *r, bool resp
 
 void rf_eval_json(const struct rf_eval *sum, struct rf_buf *line)
 {
-	double n = sum->tokens ? (double)sum->tokens : 1;
+	double n = sum->tokens ? sum->weight : 1;
 
 	rf_jline_begin(line);
 	rf_jline_real(line, "nll", sum->nll / n);

@@ -4,10 +4,13 @@
 
 #include "base/buf.h"
 #include "method/entropy.h"
+#include "method/train.h"
 
 /* Sums over the tokens that count, in the order of the records. */
 struct rf_eval {
-	double nll, correct, prob;        /* prob: probabilities of the text's tokens */
+	enum rf_mean mean;                /* the setting: what the means are of */
+	double nll, correct, prob;        /* weighted; prob: probabilities of the text's tokens */
+	double weight;                    /* of all tokens */
 	uint64_t tokens, sequences, none; /* none: sequences without a token that counts */
 };
 

@@ -180,7 +180,8 @@ struct job {
 	const struct rf_record *r;
 	struct place at;
 	int c, n, k;                 /* 0 without rollouts */
-	double rl, ntp;              /* coefficients over the numbers of tokens of the mini-batch */
+	double rl, ntp;              /* what the loss of one token weighs */
+	double ntp_share;            /* what it weighs in the mean L_NTP, up to a factor of the mini-batch */
 	int32_t *list;               /* host memory */
 	float *f32;
 	struct rf_train_stats *st;
@@ -353,7 +354,7 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 		for (int i = from; i < T; i++) {
 			if (!isfinite(j->f32[i - 1]))
 				return not_finite(g, e, "the log-probability of token %d", i);
-			j->st->loss_ntp -= (double)j->f32[i - 1];
+			j->st->loss_ntp -= j->ntp_share * (double)j->f32[i - 1];
 		}
 	}
 	return rf_dev_sync(&g->dev, e);
@@ -437,7 +438,10 @@ void rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, 
 		size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
 
 		st->tokens += (uint64_t)r->T;
-		st->ntp_tokens += t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0;
+		if (t->ntp_coef != 0 && ntp_count(t, r)) {
+			st->ntp_tokens += (uint64_t)ntp_count(t, r);
+			st->ntp_sequences++;
+		}
 		st->rl_tokens += t->rl_coef != 0 ? R : 0;
 		st->sequences_rl += R > 0;
 		for (int j = 0; r->entropy && j < r->T; j++, surprised++)
@@ -469,7 +473,8 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int 
 		j->n = with ? r->rollout.n : 0;
 		j->k = with ? r->rollout.k : 0;
 		j->rl = rl;
-		j->ntp = ntp;
+		j->ntp_share = t->mean == RF_MEAN_SEQUENCES && ntp_count(t, r) ? 1.0 / ntp_count(t, r) : 1;
+		j->ntp = ntp * j->ntp_share;
 		if ((with || (ntp != 0 && ntp_count(t, r))) && (rc = record(j, e)) != RF_OK)
 			rf_blame(e, "id %llu", (unsigned long long)r->id);
 		else
@@ -518,6 +523,12 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
 	return rf_dev_sync(&g->dev, e);
 }
 
+/* The sum of the shares of all tokens that count in L_NTP. */
+static double ntp_weight(const struct rf_train *t, const struct rf_train_stats *st)
+{
+	return t->mean == RF_MEAN_SEQUENCES ? st->ntp_sequences : (double)st->ntp_tokens;
+}
+
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e)
 {
@@ -556,14 +567,14 @@ enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini
 		      g->plan.k + 1, g->extra, &j.at);
 		g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
 		rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
-		ntp = st->ntp_tokens ? t->ntp_coef / (double)st->ntp_tokens : 0;
+		ntp = st->ntp_tokens ? t->ntp_coef / ntp_weight(t, st) : 0;
 		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e)
 		                      : pass(t, sorted, n, rl, ntp, &j, e);
 	}
 	if (rc == RF_OK) {
 		double R = st->rl_tokens ? (double)st->rl_tokens : 1;
 
-		st->loss_ntp /= st->ntp_tokens ? (double)st->ntp_tokens : 1;
+		st->loss_ntp /= st->ntp_tokens ? ntp_weight(t, st) : 1;
 		st->loss_rl /= R;
 		st->kl /= R;
 		st->abs_diff /= R;

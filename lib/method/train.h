@@ -3,9 +3,9 @@
  *     L = rl_coef L_RL + ntp_coef L_NTP        L_RL:  mean over all rollout tokens (policy.h)
  *                                              L_NTP: mean of -log p(x[t+1] | x[0..t])
  *
- * Both means are over the tokens of the whole mini-batch, so all its records are read before the first is
- * computed.  They are then computed in the order of their ids, so the result does not depend on the order in
- * which they came. */
+ * Both means are over the tokens of the whole mini-batch, or L_NTP is the mean of its sequences' means, so
+ * all its records are read before the first is computed.  They are then computed in the order of their ids,
+ * so the result does not depend on the order in which they came. */
 #ifndef RF_TRAIN_H
 #define RF_TRAIN_H
 
@@ -19,6 +19,10 @@ enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
 /* Which tokens count in L_NTP: all, or those of the response (t >= prompt_len). */
 enum rf_loss_tokens { RF_LOSS_ALL, RF_LOSS_RESPONSE };
 #define RF_LOSS_WORDS "all|response"
+/* What L_NTP is a mean of: all tokens that count, or the sequences' own means, which weigh the same however
+ * long the sequences are. */
+enum rf_mean { RF_MEAN_TOKENS, RF_MEAN_SEQUENCES };
+#define RF_MEAN_WORDS "tokens|sequences"
 /* Which activations are not kept, but computed again for the backward pass. */
 enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
 #define RF_RECOMPUTE_WORDS "none|segment"
@@ -28,6 +32,7 @@ struct rf_train {
 	/* losses */
 	double rl_coef, ntp_coef;
 	enum rf_loss_tokens loss;
+	enum rf_mean mean;
 	struct rf_policy policy;
 	enum rf_recompute recompute;
 	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
@@ -58,6 +63,7 @@ enum { RF_PART_MEANS = 2 * RF_PARTS };
 struct rf_train_stats {
 	int records, sequences_rl;         /* sequences_rl: records with rollouts */
 	uint64_t tokens, ntp_tokens, rl_tokens;
+	int ntp_sequences;                 /* records with a token that counts in L_NTP */
 	double loss_ntp, loss_rl;          /* without coefficients */
 	double reward;                     /* mean of the totals over rollouts */
 	uint64_t rollouts;

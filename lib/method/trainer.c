@@ -36,6 +36,8 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		  "if a gradient is not finite: stop, or count the step but skip it", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",
 		  "append one line of JSON per optimizer step to this file", false },
+		{ "weights-out", 0, RF_OPT_TEXT, &t->weights_out, 0, 0, "dir",
+		  "write a checkpoint there instead of a step; -m: any model", false },
 		{ .name = NULL },
 	};
 
@@ -49,6 +51,10 @@ void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER
 		  "weight of the next-token loss", true },
 		{ "loss", 0, RF_OPT_ENUM, &t->train.loss, 0, 0, RF_LOSS_WORDS,
 		  "tokens that count in the next-token loss", true },
+		{ "mean", 0, RF_OPT_ENUM, &t->train.mean, 0, 0, RF_MEAN_WORDS,
+		  "next-token loss: mean of all tokens, or of the sequences' means", true },
+		{ "outer", 0, RF_OPT_ENUM, &t->outer, 0, 0, RF_OUTER_WORDS,
+		  "response: after all steps, one more on the records' responses", true },
 		{ "allow-empty", 0, RF_OPT_FLAG, &t->allow_empty, 0, 0, NULL,
 		  "do nothing if the stream is empty, instead of failing",
 		  false },
@@ -79,7 +85,8 @@ static void needs(const void *stage, struct rf_shape *s, struct rf_demand *need)
 
 	rf_train_needs(&t->train, s, need);
 	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
-	need->host = (size_t)(t->mini_batch ? t->mini_batch : 1) * ((size_t)s->T * 8 + rollouts * 8)
+	need->host = (size_t)(t->mini_batch ? t->mini_batch : 1) *
+	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
 	           /* read: as it came, unpacked, as -o */
 	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
 }
@@ -106,20 +113,25 @@ static enum rf_code check_places(const struct rf_trainer *t, struct rf_err *e)
 		               t->log);
 	if (t->grad_out)
 		return rf_grad_file_place(t->grad_out, t->engine.path, e);
+	if (t->weights_out)
+		return rf_ckpt_can_replace(&t->run.at, t->weights_out, e);
 	return t->run.at.config_only ? RF_OK : rf_run_can_commit(&t->run, e);
 }
 
-enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+/* Options that contradict each other. */
+static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 {
-	const struct rf_ckpt *at = &t->run.at;
-	enum rf_code rc;
-
-	t->started = rf_now();
-	t->train.engine = &t->engine;
-	t->engine.needs = needs;
-	t->engine.stage = t;
-	if ((rc = read_stale(t, e)) != RF_OK)
-		return rc;
+	if (t->weights_out && t->grad_out)
+		return rf_fail(e, RF_EUSAGE,
+		               "--weights-out cannot be combined with --grad-out, which changes no weights");
+	if (t->outer && t->grad_out)
+		return rf_fail(e, RF_EUSAGE,
+		               "--outer response cannot be combined with --grad-out: it follows the steps, "
+		               "and --grad-out makes none");
+	if (t->outer && t->train.loss == RF_LOSS_RESPONSE)
+		return rf_fail(e, RF_EUSAGE,
+		               "--outer response cannot be combined with --loss response: what a record has "
+		               "as a response is not among its tokens");
 	if (t->train.schedule != RF_CONSTANT && t->train.total_steps <= t->train.warmup)
 		return rf_fail(e, RF_EUSAGE,
 		               "--lr-schedule cosine and linear require --total-steps to be more than "
@@ -131,8 +143,35 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if (!t->engine.path)
 		return rf_fail(e, RF_EUSAGE,
 		               "missing option: -m RUN (rf-init --from CHECKPOINT RUN begins a run)");
+	return RF_OK;
+}
+
+/* What is not to be trained is read as by any program: so a run may be trained meanwhile, and weights for
+ * several batches may be made of it side by side. */
+static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
+{
+	const char *path = t->engine.path;
+	const bool dry = t->engine.dry_run;
+
+	if (t->weights_out)
+		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->run.at, path, e);
 	/* a dry run looks, and leaves the run to whoever trains it */
-	if ((rc = (t->engine.dry_run ? rf_run_look : rf_run_open)(&t->run, t->engine.path, e)) != RF_OK)
+	return (dry ? rf_run_look : rf_run_open)(&t->run, path, e);
+}
+
+enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_ckpt *at = &t->run.at;
+	enum rf_code rc;
+
+	t->started = rf_now();
+	t->train.engine = &t->engine;
+	t->engine.needs = needs;
+	t->engine.stage = t;
+	t->engine.response = t->outer == RF_OUTER_RESPONSE;
+	if ((rc = read_stale(t, e)) != RF_OK || (rc = check_settings(t, e)) != RF_OK)
+		return rc;
+	if ((rc = open_model(t, e)) != RF_OK)
 		return rc;
 	t->step = at->step;
 	t->updates = at->updates;
@@ -188,9 +227,11 @@ static void figures(struct rf_buf *line, const struct figure *f, size_t count)
 			rf_jline_real(line, f[i].name, f[i].v);
 }
 
-static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, double seconds,
+/* outer: of the step on the responses, whose figures have names of their own. */
+static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, bool outer, double seconds,
                          struct rf_err *e)
 {
+	const bool ntp = st->ntp_tokens && !outer, apart = t->train.log_gradients && !outer;
 	const struct figure rewards[] = {
 		{ "records", st->records, true },
 		{ "tokens", (double)st->tokens, true },
@@ -201,19 +242,21 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "group/count", t->groups, st->rollouts },
 		{ "group/spread_free", t->spread_free, st->rollouts },
 		{ "loss/rl", st->loss_rl, st->rl_tokens },
-		{ "loss/ntp", st->loss_ntp, st->ntp_tokens },
+		{ "loss/ntp", st->loss_ntp, ntp },
 		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
-		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, st->ntp_tokens },
+		{ "actor/sft_loss_ttt", t->train.ntp_coef * st->loss_ntp, ntp },
+		{ "actor/sft_loss", st->loss_ntp, st->ntp_tokens && outer },
 		{ "actor/pg_clipfrac_ttt", st->clip_fraction, st->rl_tokens },
 		{ "actor/pg_clipfrac_lower_ttt", st->dual_fraction, st->rl_tokens },
 		{ "actor/ppo_kl_ttt", st->kl, st->rl_tokens },
 		{ "actor/ratio_max", st->ratio_max, st->rl_tokens },
 		{ "actor/clamped", (double)st->clamped, st->rl_tokens },
 		{ "training/rollout_logp_diff_mean", st->abs_diff, st->rl_tokens },
-		{ "actor/grad_norm_ttt", st->grad_norm, true },
-		{ "grad/rl_norm", st->norm_rl, t->train.log_gradients },
-		{ "grad/ntp_norm", st->norm_ntp, t->train.log_gradients },
-		{ "grad/cosine", st->grad_cosine, t->train.log_gradients },
+		{ "actor/grad_norm_ttt", st->grad_norm, !outer },
+		{ "actor/grad_norm", st->grad_norm, outer },
+		{ "grad/rl_norm", st->norm_rl, apart },
+		{ "grad/ntp_norm", st->norm_ntp, apart },
+		{ "grad/cosine", st->grad_cosine, apart },
 		{ "actor/lr", st->lr, true },
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
@@ -240,47 +283,95 @@ static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 
 /* ---- mini-batches -------------------------------------------------------------------------- */
 
-static void forget(struct rf_trainer *t)
+static void forget(struct rf_waiting *w)
 {
-	for (int i = 0; i < t->count; i++) {
-		rf_record_free(t->mini[i]);
-		free(t->mini[i]);
+	for (int i = 0; i < w->count; i++) {
+		rf_record_free(w->r[i]);
+		free(w->r[i]);
 	}
-	t->count = 0;
-	t->groups = t->spread_free = 0;
+	w->count = 0;
+}
+
+static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record *copy;
+	enum rf_code rc;
+
+	if (w->count == w->cap) {
+		int n = w->cap ? 2 * w->cap : 64;
+		struct rf_record **more = realloc(w->r, (size_t)n * sizeof *more);
+
+		if (!more)
+			return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+		w->r = more;
+		w->cap = n;
+	}
+	if (!(copy = malloc(sizeof *copy)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	rf_record_init(copy);
+	if ((rc = rf_record_copy(copy, r, e)) != RF_OK) {
+		rf_record_free(copy);
+		free(copy);
+		return rc;
+	}
+	w->r[w->count++] = copy;
+	return RF_OK;
+}
+
+/* The stream may be a pipe, and the outer step comes when it has ended: of each record its tokens stay. */
+static enum rf_code keep_joined(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record part, whole;
+	enum rf_code rc;
+
+	rf_record_init(&part);
+	rf_record_init(&whole);
+	part.id = r->id;
+	part.T = r->T;
+	part.tokens = r->tokens;
+	part.response = r->response;
+	part.response_len = r->response_len;
+	if ((rc = rf_record_copy(&whole, &part, e)) == RF_OK && (rc = rf_record_join(&whole, e)) == RF_OK)
+		rc = keep(&t->joined, &whole, e);
+	rf_record_free(&whole);
+	return rc;
 }
 
 /* The figures of a mini-batch without a step: its losses are not among them. */
-static void nothing_computed(const struct rf_trainer *t, struct rf_train_stats *st)
+static void nothing_computed(const struct rf_train *train, const struct rf_waiting *w,
+                             struct rf_train_stats *st)
 {
-	rf_train_describe(&t->train, t->mini, t->count, st);
+	rf_train_describe(train, w->r, w->count, st);
 	st->rl_tokens = st->ntp_tokens = 0;
 }
 
-static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
+/* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses. */
+static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w, bool outer,
+                             struct rf_err *e)
 {
+	const char *grad_in = outer ? NULL : t->grad_in;
 	struct rf_train_stats st;
 	double from = rf_now();
 	enum rf_code rc = RF_OK;
 
-	if (!t->grad_out && !t->grad_in && !rf_train_teaches(&t->train, t->mini, t->count)) {
+	if (!t->grad_out && !grad_in && !rf_train_teaches(train, w->r, w->count)) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
 		 * on, or a loop that waits for it would stand still */
-		nothing_computed(t, &st);
+		nothing_computed(train, w, &st);
 		t->taught_nothing++;
-		for (int i = 0; i < t->count; i++)
-			rf_meter_done(t->train.meter, t->mini[i]->T);
+		for (int i = 0; i < w->count; i++)
+			rf_meter_done(train->meter, w->r[i]->T);
 	} else {
-		rc = rf_train_gradient(&t->train, t->mini, t->count, &st, e);
-		if (rc == RF_OK && t->grad_in)
-			rc = rf_grad_file_add(&t->train, t->grad_in, t->run.at.weights, e);
+		rc = rf_train_gradient(train, w->r, w->count, &st, e);
+		if (rc == RF_OK && grad_in)
+			rc = rf_grad_file_add(train, grad_in, t->run.at.weights, e);
 		if (rc == RF_OK && t->grad_out)
 			return RF_OK;
 		if (rc == RF_OK)
-			rc = rf_train_step(&t->train, t->step, t->updates, &st, e);
+			rc = rf_train_step(train, t->step, t->updates, &st, e);
 		if (rc == RF_ENUMERIC && t->on_nan == RF_ON_NAN_SKIP && !t->grad_out &&
 		    t->engine.dev.err.code == RF_OK) {
-			nothing_computed(t, &st);
+			nothing_computed(train, w, &st);
 			t->skipped++;
 			rc = RF_OK;
 		}
@@ -289,45 +380,54 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 	}
 	t->updates += st.stepped;
 	if (st.stepped)
-		rf_meter_step(t->train.meter, st.ntp_tokens ? st.loss_ntp : NAN,
+		rf_meter_step(t->train.meter, st.ntp_tokens && !outer ? st.loss_ntp : NAN,
 		              st.rl_tokens ? st.loss_rl : NAN);
 	t->mini_batches++;
-	rc = note(t, &st, rf_now() - from, e);
+	rc = note(t, &st, outer, rf_now() - from, e);
 	t->step++;
-	forget(t);
+	t->groups = t->spread_free = 0;
+	forget(w);
 	return rc;
+}
+
+static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
+{
+	return optimize(t, &t->train, &t->mini, false, e);
+}
+
+/* The loss is that of rf-ntp --loss response, with no coefficient: those weigh the losses of the steps before
+ * against each other.  The records have been counted by then. */
+static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
+{
+	struct rf_train train = t->train;
+
+	train.rl_coef = 0;
+	train.ntp_coef = 1;
+	train.loss = RF_LOSS_RESPONSE;
+	train.log_gradients = false;
+	train.meter = NULL;
+	return optimize(t, &train, &t->joined, true, e);
 }
 
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
 {
-	struct rf_record *copy, lean = *r;
+	struct rf_record lean = *r;
 	enum rf_code rc = rf_train_check(&t->train, r, e);
 
+	if (rc == RF_OK && t->outer && r->response)
+		rc = keep_joined(t, r, e);
 	if (rc != RF_OK)
 		return rc;
-	if (t->count == t->cap) {
-		int n = t->cap ? 2 * t->cap : 64;
-		struct rf_record **more = realloc(t->mini, (size_t)n * sizeof *more);
-
-		if (!more)
-			return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-		t->mini = more;
-		t->cap = n;
-	}
-	if (!(copy = malloc(sizeof *copy)))
-		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	rf_record_init(copy);
 	/* a whole mini-batch waits: without what training does not read */
 	rf_record_hide(&lean);
+	rf_record_drop_generation(&lean);
 	lean.nll = lean.correct = NULL;
-	if ((rc = rf_record_copy(copy, &lean, e)) != RF_OK) {
-		rf_record_free(copy);
-		free(copy);
+	lean.response = NULL;
+	lean.response_len = 0;
+	if ((rc = keep(&t->mini, &lean, e)) != RF_OK)
 		return rc;
-	}
-	t->mini[t->count++] = copy;
 	t->records++;
-	if (t->mini_batch && t->count == t->mini_batch && !t->grad_out && !t->grad_in)
+	if (t->mini_batch && t->mini.count == t->mini_batch && !t->grad_out && !t->grad_in)
 		return step(t, e);
 	return RF_OK;
 }
@@ -371,17 +471,30 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 
 	if (rc == RF_OK)
 		rc = write_log(t, e);
-	return rc == RF_OK ? rf_run_commit(&t->run, &c, e) : rc;
+	if (rc != RF_OK)
+		return rc;
+	return t->weights_out
+	               ? rf_ckpt_replace(&t->run.at, c.weights, c.transfer, t->weights_out, t->stop, e)
+	               : rf_run_commit(&t->run, &c, e);
 }
 
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 {
+	enum rf_code rc;
+
 	if (!t->records)
 		return t->allow_empty ? RF_OK
 		                      : rf_fail(e, RF_EDATA,
 		                                "the stream has no records, so there is nothing to learn "
 		                                "from (--allow-empty accepts it)");
-	return t->count ? step(t, e) : RF_OK;
+	if (t->outer && !t->joined.count)
+		return rf_fail(e, RF_EDATA,
+		               "none of %llu record%s has a response, so there is nothing for --outer "
+		               "response to learn from (rf-cat --split-response makes it)",
+		               (unsigned long long)t->records, t->records == 1 ? "" : "s");
+	if (t->mini.count && (rc = step(t, e)) != RF_OK)
+		return rc;
+	return t->outer ? outer_step(t, e) : RF_OK;
 }
 
 enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
@@ -411,8 +524,10 @@ const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size
 
 void rf_trainer_close(struct rf_trainer *t)
 {
-	forget(t);
-	free(t->mini);
+	forget(&t->mini);
+	forget(&t->joined);
+	free(t->mini.r);
+	free(t->joined.r);
 	rf_buf_free(&t->lines);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);

@@ -1,9 +1,9 @@
 /* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches from a stream,
  * the commit.
  *
- * One stream is one batch: ceil(records / mini_batch) optimizer steps, then one commit, which is made only
- * after the stream's end record has been read.  Whatever happens before the commit leaves the run as it
- * was. */
+ * One stream is one batch: ceil(records / mini_batch) optimizer steps, with --outer response one more, then
+ * one commit, which is made only after the stream's end record has been read.  Whatever happens before the
+ * commit leaves the run as it was. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
@@ -20,6 +20,12 @@
 
 enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
 #define RF_ON_NAN_WORDS "fail|skip"
+/* What follows the steps on the tokens: one step on the responses, by the weights as they are then. */
+enum rf_outer { RF_OUTER_NONE, RF_OUTER_RESPONSE };
+#define RF_OUTER_WORDS "none|response"
+
+/* Copies of records, which wait for their optimizer step. */
+struct rf_waiting { struct rf_record **r; int count, cap; };
 
 struct rf_trainer {
 	/* settings */
@@ -29,9 +35,11 @@ struct rf_trainer {
 	int64_t stale_commits;       /* the same as a number; "any": INT64_MAX */
 	int keep, keep_every;        /* as in struct rf_commit */
 	bool allow_empty;            /* accept a stream without records */
+	enum rf_outer outer;
 	enum rf_on_nan on_nan;       /* what to do if a gradient is not finite */
 	const char *log;             /* the file to append metrics to */
 	const char *grad_in, *grad_out;
+	const char *weights_out;     /* the directory of a checkpoint that is written instead of a commit */
 	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
 	struct rf_engine engine;
 	struct rf_train train;
@@ -39,8 +47,9 @@ struct rf_trainer {
 	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
 	int64_t step, updates;       /* optimizer steps; those of them that changed the weights */
-	struct rf_record **mini;     /* the records of the current mini-batch */
-	int count, cap;
+	struct rf_waiting mini;      /* the records of the current mini-batch */
+	/* --outer response: prompt and response of each record so far that has one, and nothing else of it */
+	struct rf_waiting joined;
 	uint64_t records;            /* of the stream, so far */
 	int groups, spread_free;     /* of the mini-batch (advantage.h); rf-grpo counts them */
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
@@ -50,26 +59,28 @@ struct rf_trainer {
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
-/* --mini-batch --at --keep --keep-every --on-nan --log */
-enum { RF_TRAINER_OPTS = 7 };
+/* --mini-batch --at --keep --keep-every --on-nan --log --weights-out */
+enum { RF_TRAINER_OPTS = 8 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
-/* --ntp-coef --loss --allow-empty */
-enum { RF_TRAINER_LOSS_OPTS = 4 };
+/* --ntp-coef --loss --mean --outer --allow-empty */
+enum { RF_TRAINER_LOSS_OPTS = 6 };
 void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
 
 /* Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
  * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
- * If the run is already past --at, sets t->done_before and does nothing more. */
+ * With --weights-out the model may be any, and it is only read.  If the run is already past --at, sets
+ * t->done_before and does nothing more. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* Errors: RF_EDATA: the stream's rollouts were made by weights that are too old (--stale), or unknown. */
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
 /* Adds a copy of r to the mini-batch, and makes an optimizer step when it is full. */
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e);
-/* Call it after the end record: makes the optimizer step of the last mini-batch. */
+/* Call it after the end record: makes the optimizer step of the last mini-batch, and the outer step.  Errors:
+ * RF_EDATA: there were no records, or --outer response and no response. */
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
-/* Writes the metrics and commits the step, or with --grad-out writes the gradient; if the stream had no
- * records, does nothing.  The run's steps do not change before this.  data_hash: of the stream.  t->stop is
- * checked until what is written gets its name. */
+/* Writes the metrics and commits the step, with --weights-out the checkpoint; or with --grad-out writes the
+ * gradient alone.  If the stream had no records, does nothing.  The run's steps do not change before this.
+ * data_hash: of the stream.  t->stop is checked until what is written gets its name. */
 enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
 /* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
  * none. */

@@ -1,0 +1,160 @@
+/* replace.c -- a checkpoint that is written to the same place again and again, by trainers that begin each
+ * batch at the same weights and keep nothing of it.
+ *
+ * Of what lies in that place only our own may go.  So each such checkpoint has a list of its files, in a
+ * hidden file, which no run or export carries along: a folder without the list, or with anything else in it,
+ * is someone's. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/ckpt_internal.h"
+#include "io/file.h"
+#include "io/steps.h"
+#include "io/tempfile.h"
+
+enum { MOST_LIST = 1 << 20 };
+
+/* Whether a line of the list, after its first, is this name. */
+static bool listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	while ((list = strchr(list, '\n'))) {
+		list++;
+		if (!strncmp(list, name, n) && list[n] == '\n')
+			return true;
+	}
+	return false;
+}
+
+static enum rf_code not_ours(const char *dir, struct rf_err *e)
+{
+	return rf_fail(e, RF_EUSAGE,
+	               "--weights-out: %s exists and is not a folder that --weights-out made: name another, "
+	               "or remove it",
+	               dir);
+}
+
+/* The place must be free or ours.  *there: which. */
+static enum rf_code look(const char *dir, bool *there, struct rf_err *e)
+{
+	char path[4096], q[100], *list;
+	struct dirent **names;
+	enum rf_code rc;
+	struct stat st;
+	size_t size;
+	int n;
+
+	*there = false;
+	if (lstat(dir, &st) < 0)
+		return errno == ENOENT ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode) || (rc = rf_file_join(path, dir, RF_CKPT_LIST, e)) != RF_OK)
+		return not_ours(dir, e);
+	if ((rc = rf_file_read(path, MOST_LIST, &list, &size, e)) != RF_OK)
+		return rc == RF_ENOINPUT || rc == RF_EMODEL ? not_ours(dir, e) : rc;
+	if ((n = scandir(dir, &names, NULL, alphasort)) < 0) {
+		free(list);
+		return rf_fail(e, RF_EIO, "%s: %s", dir, strerror(errno));
+	}
+	for (int i = 0; i < n; i++) {
+		const char *name = names[i]->d_name;
+
+		if (rc == RF_OK && strcmp(name, ".") && strcmp(name, "..") && strcmp(name, RF_CKPT_LIST) &&
+		    !listed(list, name))
+			rc = rf_fail(e, RF_EUSAGE,
+			             "--weights-out: %s is to be replaced, but has '%s', which "
+			             "--weights-out did not write: move that away, or name another folder",
+			             dir, rf_quote(q, sizeof q, name, strlen(name)));
+		free(names[i]);
+	}
+	free(names);
+	free(list);
+	*there = rc == RF_OK;
+	return rc;
+}
+
+/* The path without slashes at its end, by which a link would be followed. */
+static enum rf_code place(char out[4096], const char *dir, struct rf_err *e)
+{
+	size_t name, n = rf_file_split(dir, &name);
+
+	if (!strcmp(dir, "-"))
+		return rf_fail(e, RF_EUSAGE,
+		               "--weights-out: '-' is not a folder: name one ('./-' for one named '-')");
+	if (n >= 4096)
+		return rf_fail(e, RF_EUSAGE, "--weights-out: %.100s...: the path is too long", dir);
+	memcpy(out, dir, n);
+	out[n] = 0;
+	return RF_OK;
+}
+
+static struct rf_ckpt_contents contents(const struct rf_ckpt *from, const float *weights,
+                                        const struct rf_transfer *transfer)
+{
+	return (struct rf_ckpt_contents){ .from = from, .cfg = &from->cfg, .params = &from->params,
+	                                  .weights = weights, .dtype = RF_F32, .transfer = transfer,
+	                                  .list = true };
+}
+
+/* Whether a folder called `to` in `up` would be part of the run, or in one of its steps. */
+static bool is_runs_own(const char *to, const char *up, const char *run)
+{
+	const char *name = rf_file_name(to);
+
+	if (!*run || !rf_file_inside(up, run))
+		return false;
+	return !rf_file_same(up, run) || rf_step_number(name) >= 0 || !strcmp(name, "latest") ||
+	       !strcmp(name, "data") || !strcmp(name, "streams");
+}
+
+enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, struct rf_err *e)
+{
+	const struct rf_ckpt_contents p = contents(from, NULL, NULL);
+	const uint64_t want = rf_ckpt_contents_bytes(&p);
+	char to[4096], temp[4096], up[4096], run[4096] = "";
+	uint64_t room;
+	enum rf_code rc;
+	bool there;
+
+	if ((rc = place(to, dir, e)) != RF_OK || (rc = rf_tempfile_name(temp, to, e)) != RF_OK ||
+	    (rc = rf_file_directory(up, to, e)) != RF_OK)
+		return rc;
+	snprintf(run, sizeof run, "%.*s", rf_run_of_step(from->dir), from->dir);
+	if (rf_file_inside(up, from->dir) || rf_file_inside(from->dir, to) || is_runs_own(to, up, run))
+		return rf_fail(e, RF_EUSAGE,
+		               "--weights-out: %s is, or is in, the model that -m names, which stays as it "
+		               "is: write it elsewhere",
+		               to);
+	if ((rc = look(to, &there, e)) != RF_OK)
+		return rc;
+	if (access(up, W_OK | X_OK))
+		return rf_fail(e, RF_EIO, "%s: create: %s", to, strerror(errno));
+	if ((rc = rf_file_space(up, &room, e)) != RF_OK)
+		return rc;
+	if (room < want)
+		return rf_fail(e, RF_EIO, "%s: a checkpoint needs %llu bytes, but only %llu are free", to,
+		               (unsigned long long)want, (unsigned long long)room);
+	return RF_OK;
+}
+
+enum rf_code rf_ckpt_replace(const struct rf_ckpt *from, const float *weights,
+                             const struct rf_transfer *transfer, const char *dir,
+                             const volatile sig_atomic_t *stop, struct rf_err *e)
+{
+	struct rf_ckpt_contents p = contents(from, weights, transfer);
+	char to[4096], temp[4096];
+	enum rf_code rc;
+	bool there;
+
+	p.stop = stop;
+	if ((rc = place(to, dir, e)) != RF_OK || (rc = look(to, &there, e)) != RF_OK ||
+	    (rc = rf_tempfile_name(temp, to, e)) != RF_OK ||
+	    (rc = rf_ckpt_contents_write(&p, temp, NULL, NULL, e)) != RF_OK)
+		return rc;
+	return (there ? rf_tempfile_replace : rf_tempfile_publish)(temp, to, stop, e);
+}
