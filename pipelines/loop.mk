@@ -7,7 +7,7 @@
 #     DATA        in the place of CORPUS: a stream of sequences
 #     TOKENIZE    the command that makes sequences of CORPUS, with LEN=16384 tokens at most, and of lines of
 #                 JSON what TEXT_KEY=text names
-#     STEPS=100   batches in all; each is one commit
+#     STEPS=100   batches in all; each is one commit.  EPOCHS=n: so many times all of the data instead
 #     BATCH=128   sequences of a batch
 #     MINI_BATCH=32, LR=1e-6
 #                 sequences of an optimizer step, and its learning rate: OPTIM, the options of the trainer
@@ -45,6 +45,7 @@ TEXT_KEY   = text
 TOKENIZE   = rf-tokenize --tokenizer $(MODEL) --text-key $(TEXT_KEY) --max-len $(LEN) --truncate split \
              --min-len 64
 STEPS      = 100
+EPOCHS     =
 BATCH      = 128
 MINI_BATCH = 32
 LR         = 1e-6
@@ -54,6 +55,14 @@ KEEP       =
 COMPUTE    =
 AFTER      =
 PHASE      = $(RUN)
+
+# Words of phases: --rest; the order; what a batch makes in RUN, and whether it is done when that is there;
+# the command that makes it after a commit, which stays the same for all of the run.
+REST       =
+ORDER      = shuffle
+OUTPUTS    =
+COUNT      = commits
+ANSWER     =
 
 NUMBERS = BATCH MINI_BATCH LEN
 STAGES  = TOKENIZE
@@ -82,7 +91,10 @@ trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREA
 own       = $(filter $(RUN)/data/corpus.rf,$(DATA))
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 make_data = $(TOKENIZE) -o "$$DATA" -- $(CORPUS)
-export RUN MODEL DATA STEPS BATCH SEED COMPUTE AFTER PHASE LINE make_data
+lasts     = $(if $(filter command,$(origin STEPS)),,$(EPOCHS))
+and_after = $(ANSWER)$(if $(ANSWER),$(if $(AFTER), && ))$(AFTER)
+fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
+export RUN MODEL DATA STEPS BATCH SEED COMPUTE PHASE LINE ANSWER ORDER make_data and_after lasts
 
 train:
 	$(check_words)
@@ -95,8 +107,10 @@ train:
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
-		$(if $(own),--make "$$make_data" --words "$${hashes:-no files}") \
-		--batches "$$STEPS" --batch "$$BATCH" --seed "$$SEED" $(if $(AFTER),--after "$$AFTER") \
+		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
+		$(if $(lasts),--epochs "$$lasts",--batches "$$STEPS") --batch "$$BATCH" $(REST) \
+		--order "$$ORDER" --seed "$$SEED" $(if $(OUTPUTS),--outputs $(OUTPUTS) --count $(COUNT)) \
+		$(if $(and_after),--after "$$and_after") \
 		$(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
 .DEFAULT_GOAL := train

@@ -68,6 +68,22 @@ judge_run() {
 	done
 }
 
+@test "faults: a trainer with an outer step, killed at any call, leaves the old step or the whole new one" {
+	texts 40 1:50 2:40 | edited 'if .type == "seq" then .body.prompt_len = 9 else . end' |
+		rf-cat --split-response >in
+	runs old
+	RANDOM_START=1
+	cp -a old new
+	rf-ntp -m new --mini-batch 1 --outer response --log new.log in
+	[ -e new/step-000003 ] && rm -f new/.lock
+	prepare() { prepare_run; }
+	judge() {
+		[ ! -e run/step-000001 ] && [ ! -e run/step-000002 ] &&
+			judge_run rf-ntp -m run --mini-batch 1 --outer response --log log in
+	}
+	sweep 40 rf-ntp -m run --mini-batch 1 --outer response --log log in
+}
+
 @test "faults: rf-grpo --grad-out killed at any call leaves the run unchanged and a whole gradient or none" {
 	batch 1:50 2:40 >in
 	runs old
@@ -142,5 +158,113 @@ judge_run() {
 		said="${trainer%% *}: run: old steps could not be removed: run/.step-000000.tmp-"
 		[[ "$stderr" == "$said"* ]]
 		[ "$(readlink run/latest)" = step-000001 ]
+	done
+}
+
+# What --weights-out leaves in its place when it is killed: the old weights or the new ones, or with `absent`
+# none.  The same words again leave the new ones.
+judge_out() {
+	local found=none try
+	for try in was new; do
+		[ ! -d out ] || ! diff -r out $try >/dev/null || found=out
+	done
+	[ -d out ] || [ "$1" = absent ] || { echo "out is gone"; return 1; }
+	[ ! -e out ] || [ "$found" = out ] || { ls -la out; return 1; }
+	state run | cmp - before || return 1
+	rm -rf .out.tmp-*
+	$out 2>again || return 1
+	diff -r out new && [ -z "$(find . -maxdepth 1 -name '.out*')" ]
+}
+
+@test "faults: --weights-out killed at any call leaves the old weights or the new, and the run as it was" {
+	batch 1:50 2:40 >in
+	runs old
+	state old >before
+	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
+	for how in "absent rf-ntp -m run" "whole rf-grpo -m run" "swapped rf-ntp -m run"; do
+		out="${how#* } --weights-out out in"
+		rf-ntp -m "$M" --weights-out out in
+		rm -rf new run && cp -a old run
+		$out && mv out new
+		prepare() {
+			rm -rf out .out.tmp-*
+			[ "${how%% *}" = absent ] || cp -a was out
+		}
+		judge() {
+			case $how in
+			whole*) judge_out whole ;;
+			*) judge_out absent ;; # what cannot be exchanged is missing for a moment
+			esac
+		}
+		RANDOM_START=${#how}
+		if [[ $how == swapped* ]]; then
+			RF_FAULT_EXCHANGE=1 sweep 15 $out
+		else
+			sweep 15 $out
+		fi
+	done
+}
+
+@test "faults: SIGTERM at any call of --weights-out leaves the old weights or the new, and nothing else" {
+	texts 40 1:50 2:40 >in
+	runs run
+	state run >before
+	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
+	out="rf-ntp -m run --weights-out"
+	$out new in
+	cp -a was out
+	faulty RF_FAULT_LOG="$PWD/calls" $out out in
+	n=$(wc -l <calls)
+	[ "$n" -ge 15 ]
+	ended=
+	for ((k = 1; k <= n; k += EVERY / 2 + 1)); do
+		rm -rf out && cp -a was out
+		status=0
+		faulty RF_FAULT=term:$k $out out in 2>message || status=$?
+		ended+=" $status"
+		case $status in
+		0) diff -r out new ;;
+		143) diff -r out was && grep -q ': interrupted before the commit; the run ' message ;;
+		*) false ;;
+		esac || { echo "call $k of $n: status $status"; return 1; }
+		[ -z "$(find . -name '.*.tmp-*')" ]
+	done
+	[[ "$ended" == *143* ]] && [[ "$ended" == *" 0"* ]]
+	state run | cmp - before
+}
+
+@test "faults: --weights-out on a full disk exits 74 and leaves the old weights" {
+	texts 40 1:50 2:40 >in
+	runs run
+	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
+	for place in out new; do
+		rm -rf out && cp -a was out
+		# before the first record, and while it is written
+		run -74 faulty RF_FAULT_FREE=1000 rf-ntp -m run --weights-out $place /dev/null
+		said="rf-ntp: $place: a checkpoint needs "
+		[[ "$output" =~ ^"$said"[0-9]+" bytes, but only 1000 are free"$ ]]
+		run -74 bash -c "trap '' XFSZ; ulimit -f 8; exec rf-ntp -m run --weights-out $place in"
+		[[ "$output" == "rf-ntp: "*": write: File too large" ]]
+		diff -r out was
+		[ ! -e new ] && [ -z "$(find . -name '.*.tmp-*')" ]
+	done
+}
+
+@test "faults: --weights-out syncs all that it writes before the rename, and the rename before the end" {
+	! ldd "$(command -v rf-ntp)" | grep -q libasan || skip "a sanitizer does not work under strace"
+	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
+	texts 40 1:50 2:40 >in
+	for place in new replaced; do
+		strace -f -y -o trace rf-ntp -m "$M" --weights-out out in
+		awk -v place=$place 'function path(s) { sub(/^[^<]*</, "", s); sub(/>.*/, "", s); return s }
+			{ sub(/^[0-9]+ +/, "") }
+			/O_CREAT/ && /\.out\.tmp/ { split($0, q, " = "); f = path(q[2]); dirty[f] = 1
+				sub(/\/[^\/]*$/, "", f); dirty[f] = 1; files++ }
+			/^write\(/ && /\.out\.tmp/ { dirty[path($0)] = 1 }
+			/^fsync\(/ { delete dirty[path($0)]; synced = renamed }
+			/^rename(at2)?\(.*\.out\.tmp/ { for (f in dirty) { print "not synced: " f; bad = 1 }
+				renamed = 1; exchanged = /EXCHANGE/ }
+			/^unlink/ && renamed && !synced { print "removed too early"; bad = 1 }
+			END { exit bad || files != 3 || !synced || exchanged != (place == "replaced") }' trace
 	done
 }

@@ -103,15 +103,82 @@ waiting() { echo 'touch here; until [ -e go ]; do sleep .02; done; '"$LINE"; }
 @test "rf-loop: the line gets its batch in environment variables, and nothing on standard input" {
 	L='cat; printf "%s " "$RUN" "$STEP" "$AT" "$FROM" "$TO" "$ORDER" "$STREAM" "$BATCH" "$DATA" >>line'
 	export L="$L; echo >>line; $LINE"
-	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM$TO$ORDER$STREAM" >>after
-		echo >>after'
+	after='printf "%s " "$RUN" "$STEP" "$AT" "$BATCH" "$DATA" "$FROM" "$TO" "$ORDER" >>after
+		echo "$STREAM$OUTPUT" >>after'
 	loop run --batches 2 --after "$after" </dev/zero
 	[ "$(head -n 1 line)" = "run run/step-000000 0 0 4 run/data/epoch-0.rf  0 corpus.rf " ]
 	[ "$(tail -n 1 line)" = "run run/step-000002 2 4 8 run/data/epoch-0.rf  1 corpus.rf " ]
-	[ "$(cat after)" = $'run run/step-000002 2 0 corpus.rf  \nrun run/step-000004 4 1 corpus.rf  ' ]
+	[ "$(head -n 1 after)" = 'run run/step-000002 2 0 corpus.rf 0 4 run/data/epoch-0.rf ' ]
+	[ "$(tail -n 1 after)" = 'run run/step-000004 4 1 corpus.rf 4 8 run/data/epoch-0.rf ' ]
 	loop run --batches 3 --after "$after" --keep-streams
 	[ "$(tail -n 1 line | cut -d ' ' -f 7)" = run/streams/step-000004.rf ]
 	[ -d run/streams ]
+}
+
+@test "rf-loop: when all is done latest leads to the newest step, even if the last trainer was killed there" {
+	loop run
+	ln -sfn step-000004 run/latest
+	loop run
+	[ "$(readlink run/latest)" = step-000006 ]
+}
+
+@test "rf-loop: --order file, --rest and --epochs take every sequence, in the order of the file" {
+	rf-cat --range 0:7 -o seven.rf corpus.rf
+	export L='rf-cat --range $FROM:$TO "$ORDER" | tee batch-$BATCH.rf | rf-ntp -m "$RUN" --at $AT'
+	rf-loop -m run --from ckpt --data seven.rf --batch 3 --rest --order file --epochs 2 -- "$L"
+	[ "$(steps run)" = $'6\t6' ]
+	for epoch in '0 1 2' '3 4 5'; do
+		for b in $epoch; do rf-dump --json batch-$b.rf; done | jq -c 'select(.type == "seq").body' |
+			cmp - <(rf-dump --json seven.rf | jq -c 'select(.type == "seq").body')
+	done
+	[ ! -e run/data/epoch-0.rf ]
+	rf-loop -m run --data seven.rf --batch 3 --rest --order file --epochs 3 -- "$L"
+	[ "$(steps run)" = $'9\t9' ]
+	# shuffled, the rest is a batch too
+	rf-loop -m other --from ckpt --data seven.rf --batch 3 --rest --epochs 1 -- "$L"
+	[ "$(for b in 0 1 2; do rf-dump --tsv --rows record --columns id --no-header batch-$b.rf; done |
+		sort -u | wc -l)" -eq 7 ]
+	# they are words of the run
+	run -65 rf-loop -m run --data seven.rf --batch 3 --rest --epochs 3 -- "$L"
+	[[ "$output" == *'< order=file'* ]]
+	run -65 rf-loop -m run --data seven.rf --batch 3 --order file --epochs 3 -- "$L"
+	run -64 rf-loop -m run --data seven.rf --epochs 3 --batches 3 -- "$L"
+}
+
+@test "rf-loop: --outputs names a file for each batch, for the line and for --after" {
+	export L='rf-cat --range $FROM:$TO "$ORDER" | tee "$OUTPUT" | rf-ntp -m "$RUN" --at $AT'
+	loop run --outputs answers --after '[ -s "$OUTPUT" ] && echo "$OUTPUT" >>after'
+	[ "$(ls run/answers | paste -sd' ')" = 'batch-000000.rf batch-000001.rf batch-000002.rf' ]
+	diff after <(ls run/answers/batch-00000[012].rf)
+	run -64 loop other --outputs a/b
+}
+
+@test "rf-loop: what a killed program left among the outputs is removed" {
+	export L='rf-cat --range $FROM:$TO -o "$OUTPUT" "$ORDER"'
+	loop run --count outputs --outputs answers --batches 1
+	touch run/answers/.batch-000000.rf.tmp-1234 run/answers/mine
+	loop run --count outputs --outputs answers --batches 2
+	[ "$(ls -A run/answers | paste -sd' ')" = 'batch-000000.rf batch-000001.rf mine' ]
+}
+
+@test "rf-loop: with --count outputs a batch is done when its file is there, and nothing is committed" {
+	export L='echo $BATCH $STEP >>line; rf-cat --range $FROM:$TO -o "$OUTPUT" "$ORDER"'
+	loop run --count outputs --outputs answers --rest --order file
+	[ "$(cat line)" = $'0 run/step-000000\n1 run/step-000000\n2 run/step-000000' ]
+	[ "$(steps run)" = $'0\t0' ]
+	loop run --count outputs --outputs answers --rest --order file
+	[ "$(wc -l <line)" -eq 3 ]
+	rm run/answers/batch-000001.rf
+	loop run --count outputs --outputs answers --rest --order file --batches 4
+	[ "$(tail -n 2 line)" = $'1 run/step-000000\n3 run/step-000000' ]
+	L="rf-ntp -m \"\$RUN\" corpus.rf" run -65 loop other --count outputs --outputs answers
+	L=true run -70 loop third --count outputs --outputs answers
+	[[ "$output" == *'the line did not write $OUTPUT'* ]]
+	run -64 loop fourth --count outputs
+	run -64 loop fourth --count outputs --outputs answers --after true
+	# a run that was trained has other batches
+	cp -r "$P/want" want2
+	run -65 loop want2 --count outputs --outputs answers
 }
 
 @test "rf-loop: an epoch has every sequence at most once, and the next epoch has another order" {

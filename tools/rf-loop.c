@@ -1,6 +1,7 @@
 /* rf-loop -- takes a run through a corpus: one line of the shell and one commit per batch. */
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -44,7 +45,13 @@ int main(int argc, char *argv[])
 		  "shell command that makes the data if they do not exist", false },
 		{ "batches", 0, RF_OPT_INT, &loop.batches, 0, INT_MAX, "n",
 		  "number of batches in all, those already done included", false },
+		{ "epochs", 0, RF_OPT_INT, &loop.epochs, 0, INT_MAX, "n",
+		  "in place of --batches: so many times all of the data; 0: not so", false },
 		{ "batch", 0, RF_OPT_INT, &loop.batch, 1, INT_MAX, "n", "sequences per batch", false },
+		{ "rest", 0, RF_OPT_FLAG, &loop.rest, 0, 0, NULL,
+		  "an epoch's last sequences, fewer than a batch, are one too", false },
+		{ "order", 0, RF_OPT_ENUM, &loop.order, 0, 0, RF_LOOP_ORDER_WORDS,
+		  "order of the sequences: drawn for each epoch, or the file's", false },
 		{ "seed", 0, RF_OPT_U64, &loop.seed, 0, 0, "n",
 		  "random seed of the order of the sequences", false },
 		{ "words", 0, RF_OPT_TEXT, &loop.words, 0, 0, "text",
@@ -52,6 +59,10 @@ int main(int argc, char *argv[])
 		{ .name = NULL },
 	};
 	const struct rf_opt others[] = {
+		{ "outputs", 0, RF_OPT_TEXT, &loop.outputs, 0, 0, "folder",
+		  "in the run: $OUTPUT is a file there, for each batch", false },
+		{ "count", 0, RF_OPT_ENUM, &loop.count, 0, 0, RF_LOOP_COUNT_WORDS,
+		  "a batch is done when it is committed, or when $OUTPUT is there", false },
 		{ "after", 0, RF_OPT_TEXT, &loop.after, 0, 0, "command",
 		  "shell command to run after each commit", false },
 		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL,
@@ -77,6 +88,14 @@ int main(int argc, char *argv[])
 
 	need(loop.run, "-m run");
 	need(loop.data, "--data file");
+	if (loop.count == RF_LOOP_OUTPUTS) {
+		need(loop.outputs, "--outputs folder, for --count outputs");
+		rf_cli_without(others, "after", "cannot be combined with --count outputs");
+	}
+	if (loop.epochs)
+		rf_cli_without(corpus, "batches", "cannot be combined with --epochs");
+	if (loop.outputs && strchr(loop.outputs, '/'))
+		rf_die(EX_USAGE, "--outputs: '%s' is not the name of a folder", loop.outputs);
 	if (words == 1 && !*argv[1])
 		rf_die(EX_USAGE, "the line after -- is empty (try --help)");
 	if (!words)

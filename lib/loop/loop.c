@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,8 +51,31 @@ enum rf_code rf_loop_begun(const struct rf_loop *l, bool *begun, struct rf_err *
 	return rc == RF_ENOINPUT ? RF_OK : rc;
 }
 
+/* The file that the batch with this number, from 0, is written to. */
+static enum rf_code output_name(const struct rf_loop *l, int64_t batch, char path[4096], struct rf_err *e)
+{
+	char name[4096];
+
+	snprintf(name, sizeof name, "%.3000s/batch-%06" PRId64 ".rf", l->outputs, batch);
+	return rf_loop_file(l, name, path, e);
+}
+
+static enum rf_code count_outputs(struct rf_loop *l, int64_t before, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = RF_OK;
+
+	/* what was counted before is there still, or all is counted again */
+	if (before && (rc = output_name(l, before - 1, path, e)) == RF_OK && !access(path, F_OK))
+		l->done = before;
+	while (rc == RF_OK && (rc = output_name(l, l->done, path, e)) == RF_OK && !access(path, F_OK))
+		l->done++;
+	return rc;
+}
+
 enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e)
 {
+	const int64_t before = l->done;
 	struct rf_run run;
 	enum rf_code rc;
 	bool begun;
@@ -66,7 +90,13 @@ enum rf_code rf_loop_look(struct rf_loop *l, struct rf_err *e)
 	if (*run.at.warning)
 		rf_loop_say(l, "%s", run.at.warning);
 	rf_run_close(&run);
-	return RF_OK;
+	if (l->count == RF_LOOP_COMMITS)
+		return RF_OK;
+	if (l->done)
+		return rf_fail(e, RF_EDATA,
+		               "the run has commits, but its batches are counted by their outputs: use "
+		               "another run");
+	return count_outputs(l, before, e);
 }
 
 enum rf_code rf_loop_go_on(struct rf_loop *l, double seconds, struct rf_err *e)
@@ -152,7 +182,9 @@ static enum rf_code was_set(bool failed, struct rf_err *e)
 
 static int64_t per_epoch(const struct rf_loop *l)
 {
-	return (int64_t)(l->sequences / (uint64_t)l->batch);
+	const uint64_t batch = (uint64_t)l->batch;
+
+	return (int64_t)((l->sequences + (l->rest ? batch - 1 : 0)) / batch);
 }
 
 /* What every command gets: of the newest step. */
@@ -225,6 +257,10 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	snprintf(seed, sizeof seed, "%" PRIu64, l->seed);
 	snprintf(number, sizeof number, "%" PRId64, epoch);
 	snprintf(name, sizeof name, "data/epoch-%" PRId64 ".rf", epoch);
+	if (l->order == RF_LOOP_FILE) {
+		snprintf(order, 4096, "%s", l->corpus);
+		return rf_loop_same_data(l, e);
+	}
 	if ((rc = rf_loop_file(l, name, order, e)) != RF_OK ||
 	    (rc = rf_loop_drop_orders(l, name, e)) != RF_OK || !access(order, F_OK) ||
 	    (rc = rf_loop_same_data(l, e)) != RF_OK)
@@ -232,30 +268,33 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
 
-/* What the line alone gets: which records, and where a stream of them goes. */
+/* Which records are a batch's, and where what is made of them goes. */
+static enum rf_code set_range(struct rf_loop *l, int64_t batch, struct rf_err *e)
+{
+	int64_t from = batch % per_epoch(l) * l->batch, to = from + l->batch;
+	char order[4096], output[4096] = "";
+	enum rf_code rc;
+
+	to = to < (int64_t)l->sequences ? to : (int64_t)l->sequences;
+	if ((rc = draw_order(l, batch / per_epoch(l), order, e)) != RF_OK ||
+	    (l->outputs && (rc = output_name(l, batch, output, e)) != RF_OK))
+		return rc;
+	return was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", to) ||
+	                       set("OUTPUT", output), e);
+}
+
+/* What the line gets; it alone may keep its stream. */
 static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 {
-	int64_t from = l->done % per_epoch(l) * l->batch;
-	char order[4096], name[64], step[32], stream[4096] = "";
-	enum rf_code rc;
+	char name[64], step[32], stream[4096] = "";
+	enum rf_code rc = set_range(l, l->done, e);
 
 	rf_step_name(step, l->at);
 	snprintf(name, sizeof name, "streams/%s.rf", step);
-	if ((rc = draw_order(l, l->done / per_epoch(l), order, e)) != RF_OK ||
-	    (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK))
+	if (rc != RF_OK || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
+	    (rc = was_set(set("STREAM", stream), e)) != RF_OK)
 		return rc;
-	rc = was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", from + l->batch) ||
-	                     set("STREAM", stream),
-	             e);
-	return rc == RF_OK ? set_step(l, l->done, e) : rc;
-}
-
-static void unset_batch(void)
-{
-	unsetenv("ORDER");
-	unsetenv("FROM");
-	unsetenv("TO");
-	unsetenv("STREAM");
+	return set_step(l, l->done, e);
 }
 
 /* Looks what a line has done, and notes a batch that it did. */
@@ -284,9 +323,12 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	}
 	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
 		return rc;
+	if (l->count == RF_LOOP_OUTPUTS && l->done > before) /* those behind it were there */
+		return RF_OK;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
-	               l->done == before ? "no stage failed, but the line did not train the run"
-	                                 : "more than one commit was made, or a step was removed");
+	               l->done != before             ? "more than one commit was made, or a step was removed"
+	               : l->count == RF_LOOP_OUTPUTS ? "no stage failed, but the line did not write $OUTPUT"
+	                                             : "no stage failed, but the line did not train the run");
 }
 
 /* ---- times --------------------------------------------------------------------------------- */
@@ -342,7 +384,7 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 		}
 	}
 	free(text);
-	if (l->done <= last)
+	if (l->done <= last || l->count == RF_LOOP_OUTPUTS)
 		return RF_OK;
 	if (cut && l->done == last + 1)
 		return rf_loop_note_time(l, 0, e);
@@ -369,6 +411,43 @@ static int64_t after_done(const struct rf_loop *l, double *seconds)
 	return commits;
 }
 
+static enum rf_code make_folder(const struct rf_loop *l, const char *name, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, name, path, e);
+
+	if (rc == RF_OK && mkdir(path, 0777) < 0 && errno != EEXIST)
+		rc = rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
+	return rc;
+}
+
+static int by_unfinished(const struct dirent *d)
+{
+	return *d->d_name == '.' && strstr(d->d_name, "batch-") && strstr(d->d_name, ".tmp-");
+}
+
+/* Makes the folder; what a killed program left there goes, for only what this loop starts works there, and
+ * nothing of it between two batches. */
+static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
+{
+	struct dirent **list = NULL;
+	char folder[4096], path[4096];
+	enum rf_code rc;
+	int n = 0;
+
+	if (!l->outputs)
+		return RF_OK;
+	if ((rc = make_folder(l, l->outputs, e)) == RF_OK &&
+	    (rc = rf_loop_file(l, l->outputs, folder, e)) == RF_OK &&
+	    (n = scandir(folder, &list, by_unfinished, alphasort)) < 0)
+		return rf_fail(e, RF_EIO, "%s: %s", folder, strerror(errno));
+	for (int i = 0; i < n && rc == RF_OK; i++)
+		if ((rc = rf_file_join(path, folder, list[i]->d_name, e)) == RF_OK)
+			rc = rf_file_remove(path, e);
+	rf_loop_free_orders(list, n);
+	return rc;
+}
+
 static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 {
 	int64_t done = l->done;
@@ -376,11 +455,12 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	char text[80], what[80];
 	enum rf_code rc;
 
-	if (!l->after || !done || after_done(l, &before) == done)
+	if (!l->after || !done || !per_epoch(l) || after_done(l, &before) == done)
 		return RF_OK;
-	unset_batch();
+	unsetenv("STREAM");
 	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
-	if ((rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
+	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, e)) != RF_OK ||
+	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
 	if (l->done != done)
@@ -470,16 +550,6 @@ static enum rf_code plain_path(char out[4096], const char *path, struct rf_err *
 	return RF_OK;
 }
 
-static enum rf_code make_streams(const struct rf_loop *l, struct rf_err *e)
-{
-	char path[4096];
-	enum rf_code rc = rf_loop_file(l, "streams", path, e);
-
-	if (rc == RF_OK && l->keep_streams && mkdir(path, 0777) < 0 && errno != EEXIST)
-		rc = rf_fail(e, RF_EIO, "%s: create: %s", path, strerror(errno));
-	return rc;
-}
-
 /* What is begun; the line in one line. */
 static void say_line(const struct rf_loop *l)
 {
@@ -496,8 +566,10 @@ static void say_line(const struct rf_loop *l)
 /* A batch at a time. */
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
-	enum rf_code rc = make_streams(l, e);
+	enum rf_code rc = l->keep_streams ? make_folder(l, "streams", e) : RF_OK;
 
+	if (rc == RF_OK)
+		rc = make_outputs(l, e);
 	if (rc == RF_OK && !per_epoch(l))
 		return rf_fail(e, RF_EDATA,
 		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus,
@@ -513,19 +585,37 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
+/* A trainer that was killed behind its commit may have left `latest` at the step before.  The next one turns
+ * it; behind the last batch none comes. */
+static void turn_latest(const struct rf_loop *l)
+{
+	struct rf_run run;
+
+	if (rf_run_open(&run, l->path, NULL) == RF_OK)
+		rf_run_close(&run);
+}
+
 static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
 
-	unset_batch();
+	unsetenv("ORDER");
+	unsetenv("FROM");
+	unsetenv("TO");
+	unsetenv("STREAM");
+	unsetenv("OUTPUT");
 	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
+	if (l->epochs)
+		l->batches = l->epochs * per_epoch(l) > INT_MAX ? INT_MAX : (int)(l->epochs * per_epoch(l));
 	if (l->done > l->batches)
 		rf_loop_say(l, "%" PRId64 " batches are done, more than the %d asked for", l->done,
 		            l->batches);
 	else if (l->done == l->batches)
 		rf_loop_say(l, "%" PRId64 " of %d batches are done", l->done, l->batches);
+	if (l->done >= l->batches)
+		turn_latest(l);
 	return l->done < l->batches ? advance(l, e) : RF_OK;
 }
 

@@ -4,8 +4,12 @@
  * exactly that step and tells its trainer which step to expect.  So the loop may be killed at any moment:
  * started again with the same words, it uses every batch exactly once and ends with the same bytes.
  *
- * A batch is the next `batch` sequences of the data, in an order that is drawn anew for each epoch.
- * Sequences left over at the end of an epoch, fewer than a batch, are not used in that epoch.
+ * A batch is the next `batch` sequences of the data, in an order that is drawn anew for each epoch, or in
+ * that of the file.  Sequences left over at the end of an epoch, fewer than a batch, are not used in that
+ * epoch, or (`rest`) are its last batch.
+ *
+ * Where batches are counted by their outputs, the line commits nothing: a batch is done when it has written
+ * the file $OUTPUT, which appears whole or not at all.
  *
  *     RUN/data/words        what the run was begun with (words.h); fixed from the first commit on
  *     RUN/data/epoch-0.rf   the data in the order of the epoch
@@ -16,7 +20,8 @@
  *     RUN/data/making       exists while `make` runs
  *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
  *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)
- *     RUN/streams/          streams that the line keeps */
+ *     RUN/streams/          streams that the line keeps
+ *     RUN/OUTPUTS/          files batch-000000.rf, ..., that the line or `after` writes as $OUTPUT */
 #ifndef RF_LOOP_H
 #define RF_LOOP_H
 
@@ -27,20 +32,30 @@
 #include "io/child.h"
 #include "io/lock.h"
 
+enum rf_loop_order { RF_LOOP_SHUFFLE, RF_LOOP_FILE };
+#define RF_LOOP_ORDER_WORDS "shuffle|file"
+enum rf_loop_count { RF_LOOP_COMMITS, RF_LOOP_OUTPUTS };
+#define RF_LOOP_COUNT_WORDS "commits|outputs"
+
 struct rf_loop {
 	/* settings; NULL or 0: not given */
 	const char *run, *from, *data, *line;
 	const char *make, *after;    /* shell command lines */
 	const char *words;           /* further text that counts as one of the run's words */
 	int batches, batch;          /* batches in all; sequences of a batch */
+	int epochs;                  /* in place of `batches`: so many times all of the data; 0: not given */
 	uint64_t seed;
+	enum rf_loop_order order;
+	bool rest;                   /* the sequences that are left over are a batch, too */
+	const char *outputs;         /* folder in the run; NULL: there is no $OUTPUT */
+	enum rf_loop_count count;    /* what says that a batch is done */
 	bool keep_streams, wait;
 	void (*say)(const struct rf_loop *l, const char *text);
 	void (*advance)(const struct rf_loop *l, const char *text); /* called after each batch: l->done */
 	/* below: for loop.c and loop_begin.c */
 	struct rf_child child;
 	struct rf_lock lock;
-	int64_t at, done;            /* the newest step; the number of commits up to it */
+	int64_t at, done;            /* the newest step; the number of batches done */
 	uint64_t sequences, hash;    /* of the data: how many there are, and their hash */
 	bool measured;               /* sequences and hash are known */
 	int status;                  /* exit status: of the command that failed, or 128 + the signal */

@@ -236,6 +236,15 @@ static void gather(const struct rf_loop *l, struct rf_buf *words)
 	rf_words_add(words, "batch", number);
 	snprintf(number, sizeof number, "%" PRIu64, l->seed);
 	rf_words_add(words, "seed", number);
+	/* said only where they are: runs that were begun without them go on */
+	if (l->order == RF_LOOP_FILE)
+		rf_words_add(words, "order", "file");
+	if (l->rest)
+		rf_words_add(words, "rest", "yes");
+	if (l->outputs)
+		rf_words_add(words, "outputs", l->outputs);
+	if (l->count == RF_LOOP_OUTPUTS)
+		rf_words_add(words, "count", "outputs");
 	if (!l->measured)
 		return;
 	snprintf(number, sizeof number, "%" PRIu64, l->sequences);

@@ -7,6 +7,7 @@
  *     RF_FAULT=term:N       SIGTERM before call N
  *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no
  *                           blocks to count
+ *     RF_FAULT_EXCHANGE=1   two names cannot be exchanged, as in some network file systems
  *     RF_FAULT_OVERLAY=1    folders cannot be renamed, as those of an overlay's lower layer
  */
 #define _GNU_SOURCE
@@ -146,6 +147,16 @@ int rename(const char *from, const char *to)
 		return -1;
 	}
 	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned how)
+{
+	at("renameat2", 0);
+	if (getenv("RF_FAULT_EXCHANGE")) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, how);
 }
 
 int unlink(const char *path)
