@@ -5,6 +5,8 @@
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
 #                         ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of
 #                         make bench
+# make posttrain, make testtime
+#                     the other two phases, on questions about that text: pipelines/demo-phases.mk
 # make check          all tests in under five minutes
 #                         TESTS=t/x.bats: some; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor;
 #                         DEVICE=check: on the checking device (guarded memory, delayed errors)
@@ -225,6 +227,8 @@ deps-arm64:
 ARCH ?= delta_net
 midtrain: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/demo.mk ARCH=$(ARCH)
+posttrain testtime: $(TOOLS)
+	@$(MAKE) --no-print-directory -f pipelines/demo-phases.mk $@
 
 units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) \
        $(if $(CROSS),$(patsubst $(BIN)/%,$(EMULATED_BIN)/%,$(TOOLS)) \
@@ -325,7 +329,7 @@ MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lin
 lint:
 	@$(CC) $(SYNTAX)
 	@$(if $(CLANG),$(CLANG) $(SYNTAX),echo "lint: no clang")
-	@$(CXX) $(CXX_ALL) -Werror -fsyntax-only $(CC_FILES)
+	@$(CXX) $(filter-out -MMD -MP,$(CXX_ALL)) -Werror -fsyntax-only $(CC_FILES)
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR), \
 		echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*
@@ -385,5 +389,6 @@ clean:
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
-.PHONY: deps deps-arm64 midtrain all units units-fuzz check check-all check-arm64 cuda-report bench tests \
+.PHONY: deps deps-arm64 midtrain posttrain testtime \
+        all units units-fuzz check check-all check-arm64 cuda-report bench tests \
         fuzz lint install uninstall help clean

@@ -7,6 +7,8 @@
 # the exit status is 1.  Passes and a step are measured at every level of the instruction set that the
 # processor has, from its own down, or from $RF_ISA's, each beside oneDNN's product at that level.
 #
+# $TOKENIZERS: a Python that has the package `tokenizers`, with which rf-tokenize is then compared, on $TEXTS
+# (.jsonl or .txt; by default the corpus).
 # $ONLY: some of the groups of rows at this file's end, as 'passes steps'.
 # $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $DEMO: a run of the demonstration, on whose
 # model and held-out documents entropies in bf16 are compared with float32.  Without it a model is made here
@@ -18,6 +20,8 @@ bench=$(realpath "${RF_BENCH:-$here/../build/t/helper/bench}")
 RF_BIN=$(realpath "${RF_BIN:-$here/../bin}")
 PATH=$RF_BIN:$PATH
 demo=${DEMO:+$(realpath "$DEMO")}
+# shellcheck disable=SC2086  # words
+texts=${TEXTS:+$(realpath $TEXTS)}
 export LC_ALL=C RF_BIN
 mkdir -p "$dir"
 cd "$dir"
@@ -253,10 +257,39 @@ starts() {
 	done
 }
 
+# A tokenizer as large as Qwen's, made of the text.
+tokens() {
+	local files peer start one two bytes mine encode
+	# shellcheck disable=SC2206  # words
+	files=(${texts:-text/*.txt})
+	"$TOKENIZERS" "$here/tokens-peer.py" train tokenizer.json "${files[@]}"
+	"$TOKENIZERS" "$here/tokens-peer.py" encode tokenizer.json "${files[@]}" >tokens.out
+	peer=$(pick tokens.out 'encode ' s)
+	bytes=$(pick tokens.out 'text ' bytes)
+	encode='rf-tokenize --no-eos --tokenizer tokenizer.json -o tokens.rf'
+	start=$(seconds "$encode --format text /dev/null 2>start.err" 5)
+	one=$(seconds "$encode ${files[*]} 2>tokens.err" 3)
+	two=$(seconds "$encode --threads 2 ${files[*]} 2>tokens.err" 3)
+	mine=$(sed 's/.* of \([0-9]*\) tokens.*/\1/' tokens.err)
+	[ "$mine" = "$(pick tokens.out 'text ' tokens)" ] ||
+		{ say "bench: tokenizers does not give rf-tokenize's $mine tokens: $(tail -n 1 tokens.out)" &&
+			return 1; }
+	row 'start of rf-tokenize with such a tokenizer.json, s' "$start" '<= 0.5' \
+		"$(pick tokens.out 'text ' ids) ids; tokenizers loads it in $(pick tokens.out 'load ' s) s"
+	# of a text that takes no time, a moment
+	one=$(awk -v a="$one" -v b="$start" 'BEGIN { print (a > b ? a - b : 1e-3) }')
+	two=$(awk -v a="$two" -v b="$start" 'BEGIN { print (a > b ? a - b : 1e-3) }')
+	row 'rf-tokenize, one thread, MB of text per second' "$(ratio "$bytes" "${one}e6")" '>= 5' \
+		"$bytes bytes, $mine tokens"
+	row 'rf-tokenize, one thread, speed over that of tokenizers' "$(ratio "$peer" "$one")" '>= 1' \
+		"$one s, $peer s"
+	row 'rf-tokenize, two threads over one' "$(ratio "$one" "$two")" '' "$two s"
+}
+
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-for group in ${ONLY:-passes steps bf16 lengths pipe loads peaks streams starts}; do
+for group in ${ONLY:-passes steps bf16 lengths pipe loads peaks streams starts${TOKENIZERS:+ tokens}}; do
 	measure "$group"
 done
 finish

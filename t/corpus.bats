@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The default corpus.  The package file that stands in here is made on the spot: what is tested is which files
-# are taken, never what they say.
+# The default corpus, and data that comes as parquet.  The package file that stands in here is made on the
+# spot: what is tested is which files are taken, never what they say.
 
 setup() {
 	load helper
@@ -78,4 +78,101 @@ package() {
 	size=$(cat out/*.txt | wc -c)
 	[ "$size" -gt 4000000 ]
 	[ "$size" -lt 12000000 ]
+}
+
+# parquet ARGUMENT...: the converter, by the python3 that has pyarrow
+parquet() { python3 "$ROOT/pipelines/parquet.py" "$@"; }
+has_pyarrow() {
+	python3 -c 'import pyarrow.parquet' 2>/dev/null || skip "Python's pyarrow is not installed"
+}
+# questions: a.parquet and b.parquet, as questions are published, with several row groups
+questions() {
+	python3 - <<-'END'
+		import pyarrow as pa, pyarrow.parquet as pq
+		rows = [{"prompt": f"Question {i}: é\n\u2028\"why\"?\nAnswer:",
+		         "answer": [f"a{i}", "b"][:1 + i % 2], "task": "qa" if i % 2 else "hotpot",
+		         "max_gen_tokens": 32 << i % 2, "index": i, "score": i / 4, "none": None}
+		        for i in range(150)]
+		pq.write_table(pa.Table.from_pylist(rows[:140]), "a.parquet", row_group_size=50)
+		pq.write_table(pa.Table.from_pylist(rows[140:]), "b.parquet")
+	END
+}
+
+@test "corpus: rows of parquet files become records with answers and meta, in the order of the files" {
+	has_pyarrow
+	questions
+	parquet -o all.jsonl a.parquet b.parquet
+	[ "$(wc -l <all.jsonl)" -eq 150 ]
+	[ "$(jq -c .index all.jsonl | paste -sd,)" = "$(seq -s, 0 149)" ]
+	line='{"prompt":"Question 1: é\n'$'\u2028''\"why\"?\nAnswer:","answer":["a1","b"],"task":"qa",'
+	line+='"max_gen_tokens":64,"index":1,"score":0.25,"none":null}'
+	[ "$(sed -n 2p all.jsonl)" = "$line" ]
+	parquet a.parquet b.parquet | cmp - all.jsonl
+	parquet a.parquet b.parquet --output=all.jsonl.zst
+	zstd -dc all.jsonl.zst | cmp - all.jsonl
+	[ "$(stat -c %a all.jsonl)" = "$(touch new && stat -c %a new)" ]
+	parquet a.parquet b.parquet |
+		rf-tokenize --bytes --prompt-key prompt --answers-key answer --meta-key task,max_gen_tokens \
+			-o q.rf 2>err
+	rf-dump --check q.rf
+	rf-dump --json q.rf | jq -c '.body | select(.id == 149) | .answers, .meta' | paste -sd' ' >got
+	[ "$(cat got)" = '["a149","b"] {"task":"qa","max_gen_tokens":64}' ]
+	rf-tokenize --bytes --prompt-key prompt --answers-key answer --meta-key task,max_gen_tokens \
+		-o z.rf all.jsonl.zst 2>err
+	cmp q.rf z.rf
+	[ "$(parquet --columns index,task b.parquet | head -n 1)" = '{"index":140,"task":"hotpot"}' ]
+}
+
+@test "corpus: parquet that is damaged, missing or has no form in JSON is one line, and no file appears" {
+	has_pyarrow
+	questions
+	python3 - <<-'END'
+		import datetime, pyarrow as pa, pyarrow.parquet as pq
+		pq.write_table(pa.table({"a": [b"x"]}), "bytes.parquet")
+		pq.write_table(pa.table({"b": [1.0, float("nan")]}), "nan.parquet")
+		pq.write_table(pa.table({"c": [datetime.date(2020, 1, 1)]}), "date.parquet")
+	END
+	head -c 3000 a.parquet >cut.parquet
+	echo text >text.parquet
+	mkdir folder.parquet
+	# fails STATUS LINE ARGUMENT...
+	fails() {
+		run --separate-stderr parquet -o out.zst "${@:3}"
+		[ "$status" -eq "$1" ] && [ "${#stderr_lines[@]}" -eq 1 ] &&
+			[ -z "$(find . -name '*out*')" ] && [[ "$stderr" == "parquet.py: "$2 ]] ||
+			{ echo "$status $stderr"; ls -A; return 1; }
+	}
+	fails 65 "cut.parquet: *" cut.parquet
+	fails 65 "text.parquet: *" a.parquet text.parquet
+	fails 66 "missing.parquet: No such file or directory" a.parquet missing.parquet
+	fails 66 "folder.parquet: *" folder.parquet
+	fails 65 "bytes.parquet: row 1: column 'a': *bytes*" bytes.parquet
+	fails 65 "nan.parquet: row 2: column 'b': *" a.parquet nan.parquet
+	fails 65 "date.parquet: row 1: column 'c': *" date.parquet
+	fails 65 "a.parquet: there is no column 'x' *" --columns task,x a.parquet
+	fails 64 "* (try --help)"
+	fails 64 "* (try --help)" --nothing a.parquet
+	fails 64 "* (try --help)" --col task a.parquet
+	echo old >out.jsonl
+	run -65 parquet -o out.jsonl a.parquet bytes.parquet
+	[ "$(cat out.jsonl)" = old ]
+	run -64 --separate-stderr parquet -o a.parquet a.parquet
+	[ "$stderr" = "parquet.py: a.parquet is an input, so it cannot be the output" ]
+	run -74 --separate-stderr parquet -o nowhere/out a.parquet
+	[ "$stderr" = "parquet.py: nowhere/out: No such file or directory" ]
+	run -74 --separate-stderr bash -c 'python3 "$1" a.parquet >/dev/full' - "$ROOT/pipelines/parquet.py"
+	[[ "$stderr" == "parquet.py: "*"No space left on device" ]]
+	yes a.parquet | head -n 50 >many
+	run -0 bash -c 'python3 "$1" $(<many) | head -n 1; [ ${PIPESTATUS[0]} -eq 141 ]' \
+		- "$ROOT/pipelines/parquet.py"
+	run -69 --separate-stderr env PATH="$(dirname "$(command -v python3)")/none" "$(command -v python3)" \
+		"$ROOT/pipelines/parquet.py" -o out.zst a.parquet
+	[ "$stderr" = "parquet.py: the program zstd is missing: install it, or name a file without .zst" ]
+}
+
+@test "corpus: parquet.py without pyarrow says what is missing" {
+	mkdir stubs
+	echo 'raise ImportError' >stubs/pyarrow.py
+	run -69 --separate-stderr env PYTHONPATH=stubs python3 "$ROOT/pipelines/parquet.py" a.parquet
+	[ "$stderr" = "parquet.py: pyarrow is missing: pip install pyarrow" ]
 }

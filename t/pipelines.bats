@@ -729,3 +729,35 @@ prompts() {
 	bench -1 bash bench.sh
 	grep -qE '^bf16 +FAILED$' <<<"$output"
 }
+
+@test "bench.sh: with TOKENIZERS tokenizing is compared with that program, whose tokens must be as many" {
+	mkdir -p dir/text
+	touch dir/text/SOURCE
+	cp "$P"/text/rf-c*.txt dir/text
+	cp -r "$P/ckpt" dir/model
+	for n in 4096 8192 32768 131072; do rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"; done
+	zstd -dcq "$G/tokenizer/qwen2.json.zst" >qwen2.json
+	count=$(rf-tokenize --no-eos --tokenizer qwen2.json -o x.rf dir/text/*.txt 2>&1 |
+		sed 's/.* of \([0-9]*\) tokens.*/\1/')
+	cat >python <<-END
+		#!/bin/sh
+		case \$2 in
+		train) cp "$PWD/qwen2.json" "\$3" ;;
+		encode) printf 'load   0.5 s\nencode 900 s\ntext   1000 bytes %d tokens 4004 ids\n' \$COUNT ;;
+		esac
+	END
+	chmod +x python
+	bench() {
+		run "$1" --separate-stderr env -u RF_ISA RF_BENCH="$RF_UNITS/helper/bench" RF_BIN="$RF_BIN" \
+			ONLY=tokens TOKENIZERS="$PWD/python" COUNT="$2" bash "$ROOT/pipelines/bench.sh" dir
+	}
+	bench -0 "$count"
+	grep -qE "^start of rf-tokenize .*, s +0\.[0-9]+ +<= 0.5 +4004 ids; tokenizers loads it in 0.5 s$" \
+		<<<"$output"
+	grep -qE "^rf-tokenize, one thread, MB of .* >= 5 +(FALLS SHORT )?1000 bytes, $count tokens$" \
+		<<<"$output"
+	grep -qE "^rf-tokenize, one thread, speed over that of tokenizers .* >= 1 .* s, 900 s$" <<<"$output"
+	bench -1 $((count + 1))
+	grep -qE '^tokens +FAILED$' <<<"$output"
+	[[ "$stderr" == *"bench: tokenizers does not give rf-tokenize's $count tokens: "* ]]
+}

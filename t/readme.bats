@@ -10,6 +10,10 @@ setup() {
 		echo "{\"text\": \"This is document $i of a text that is long enough" \
 			"to have $((i * i)) places where a rollout may begin.\"}"
 	done | zstd -q >data/a.jsonl.zst
+	for i in $(seq 16); do
+		echo "{\"prompt\": \"What is said of $i in a text that is long enough to be asked about?\"," \
+			"\"answer\": \"that it is $((i + 1)) less one\", \"answers\": [\"nothing\"]}"
+	done >data/questions.jsonl
 	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2,
 		"vocab_size": 384, "eos_token_id": 1 }' >config.json
 	rf-init --config config.json ckpt
@@ -42,6 +46,7 @@ form() {
 	[ "$(grep -c '^runs/[a-e] step-[0-9]* {"nll"' out)" -eq 5 ]
 	grep -q ' rf-reward --exec .python3 my_reward.py. ' runs/c/data/words
 	[ "$(rf-dump --json runs/a/streams/step-000000.rf | head -n 1 | jq '.body.history | length')" -ge 4 ]
+	[ "$(rf-dump --tsv --rows sample --no-header runs/t/answers/*.rf | wc -l)" -eq 16 ]
 }
 
 @test "README: the rollout and the figure that it shows have the form that its commands print" {

@@ -1,0 +1,30 @@
+#!/bin/bash
+# answer.sh -m MODEL [OPTION...] -o FILE <PROMPTS.rf -- as rf-generate, until the line's end, with the nll of
+# the responses that stand behind the prompts: the answers of the demonstrations, and how surprising the right
+# ones were to the same weights.
+set -euo pipefail
+
+model='' out='' options=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	-m) model=$2 && shift ;;
+	-o) out=$2 && shift ;;
+	*) options+=("$1") ;;
+	esac
+	shift
+done
+[ -n "$model$out" ] || { echo 'usage: answer.sh -m MODEL [OPTION...] -o FILE' >&2; exit 64; }
+mkdir -p "$(dirname "$out")"
+scored=$(dirname "$out")/.$(basename "$out").tmp-$$
+trap 'rm -f "$scored"' EXIT
+
+# what is left of the options are rf-generate's, with those of the machine
+machine=()
+for ((i = 0; i < ${#options[@]}; i++)); do
+	case ${options[i]} in
+	--max-new) ((++i)) ;;
+	*) machine+=("${options[i]}") ;;
+	esac
+done
+rf-ntp --eval --loss response -m "$model" ${machine[@]+"${machine[@]}"} -o "$scored" >/dev/null
+rf-generate -m "$model" --stop $'\n' ${options[@]+"${options[@]}"} -o "$out" "$scored"

@@ -1,0 +1,117 @@
+# demo-phases.mk -- make posttrain, make testtime: the other two phases on real text, from questions to a
+# report each, together in about ten minutes on two cores.
+#
+# The questions are made by a rule from the texts of make midtrain (questions.awk): a passage, two words of
+# it, and which word follows them there.  The model is the one that make midtrain begins from, which is
+# trained first if it is not there.
+#
+#     posttrain   from that model, with the same questions in the same order: SFT and nested SFT in as few
+#                 steps as published and in as many as ReFINE takes, nested ReFINE, and ReFINE with random
+#                 rewards
+#     testtime    from the nested ReFINE of posttrain, on questions about other texts: none, next tokens in
+#                 as few steps as published and in as many as ReFINE takes, ReFINE, ReFINE with random
+#                 rewards, and ReFINE that begins anew with each batch
+#
+# RUN/posttrain.md and RUN/testtime.md say what came out.  It may be stopped at any moment; the same words go
+# on.
+#
+#     make posttrain testtime
+#     make -f pipelines/demo-phases.mk testtime RUN=runs/mine SEED=2
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+
+RUN       = runs/phases
+BASE      = runs/midtrain
+SEED      = 1
+COMPUTE   =
+MODEL     = $(BASE)/start
+EACH      = 4
+TESTS     = 96
+MAX_NEW   = 16
+
+# Batches and mini-batches are the paper's in proportion: four ReFINE steps and one on the responses, two at
+# test time.  The learning rate is that of make midtrain.
+BATCH     = 32
+MINI      = 8
+TEST_BATCH = 8
+TEST_MINI = 4
+LR        = 3e-4
+EPOCHS    = 1
+
+POSTS    := sft sft-matched ntp ntp-matched refine random
+sft         = METHOD=sft
+sft-matched = METHOD=sft INNER_STEPS=matched
+ntp         = METHOD=ntp
+ntp-matched = METHOD=ntp INNER_STEPS=matched
+refine      = METHOD=refine
+random      = METHOD=refine REWARD='rf-reward --kind random'
+TTTS     := none t-ntp t-ntp-matched t-refine t-random t-reset
+none        = METHOD=none
+t-ntp         = $(ntp)
+t-ntp-matched = $(ntp-matched)
+t-refine      = $(refine)
+t-random      = $(random)
+t-reset       = METHOD=refine RESET=batch
+
+WORDS := SEED EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI LR EPOCHS
+KNOWN := RUN BASE MODEL COMPUTE $(WORDS) CC CFLAGS CPPFLAGS LDFLAGS
+include $(HERE)words.mk
+$(check_words)
+export $(WORDS) RUN BASE MODEL COMPUTE POSTS TTTS
+
+TIMED = $(HERE)timed.sh '$(RUN)/phases'
+PHASE = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)
+OWN   = SEED='$(SEED)' COMPUTE='$(COMPUTE)' LR='$(LR)' PHASE='$@'
+ASK   = awk -v each=$(EACH) -f $(HERE)questions.awk
+READ  = rf-tokenize --bytes --prompt-key prompt --answer-key answer --meta-key page --no-eos
+SCORE = $(HERE)answer.sh --max-new $(MAX_NEW)
+
+testtime: $(RUN)/testtime.md
+posttrain: $(RUN)/posttrain.md
+testtime posttrain:
+	@sed -n '/^## Figure/q; /^|/p; /^$$/p' "$<" && echo "$@: the report is $<"
+
+words:
+	@$(HERE)numbers.sh 1 $(call values,EACH TESTS MAX_NEW BATCH MINI TEST_BATCH TEST_MINI EPOCHS)
+	@command -v gnuplot >/dev/null || { echo 'gnuplot is not installed (make deps)' >&2; exit 69; }
+	@$(HERE)same-words.sh '$(RUN)/words' $(WORDS) --
+	@[ '$(MODEL)' != '$(BASE)/start' ] || \
+		$(PHASE)demo.mk RUN='$(BASE)' COMPUTE='$(COMPUTE)' '$(BASE)/start.step'
+
+$(RUN)/train.rf: | words
+	@$(TIMED) train.rf '$(ASK) -v test=0 $(BASE)/corpus/*.txt >$@.jsonl; $(READ) -o $@ $@.jsonl'
+
+$(RUN)/test.rf: | words
+	@$(TIMED) test.rf '$(ASK) -v test=1 $(BASE)/corpus/*.txt >$@.jsonl; \
+		$(READ) $@.jsonl | rf-cat --shuffle --seed 1 | rf-cat --range 0:$(TESTS) -o $@'
+
+$(POSTS:%=$(RUN)/post/%.done): $(RUN)/post/%.done: $(RUN)/train.rf
+	@$(PHASE)posttrain.mk RUN='$(RUN)/post/$*' MODEL='$(MODEL)' DATA='$<' BATCH='$(BATCH)' \
+		MINI_BATCH='$(MINI)' EPOCHS='$(EPOCHS)' $(OWN) $($*)
+	@touch $@
+
+$(RUN)/post/start.rf: $(RUN)/test.rf
+	@$(TIMED) eval-start '$(SCORE) -m $(MODEL) $(COMPUTE) -o $@ <$<'
+
+$(POSTS:%=$(RUN)/post/%.rf): $(RUN)/post/%.rf: $(RUN)/post/%.done $(RUN)/test.rf
+	@$(TIMED) eval-$* '$(SCORE) -m $(RUN)/post/$* $(COMPUTE) -o $@ <$(RUN)/test.rf'
+
+$(TTTS:%=$(RUN)/test/%.done): $(RUN)/test/%.done: $(RUN)/test.rf $(RUN)/post/refine.done
+	@$(PHASE)testtime.mk RUN='$(RUN)/test/$*' MODEL='$(RUN)/post/refine' DATA='$<' BATCH='$(TEST_BATCH)' \
+		MINI_BATCH='$(TEST_MINI)' GENERATE='$(abspath $(HERE)answer.sh) --max-new $(MAX_NEW)' \
+		$(OWN) $($*)
+	@touch $@
+
+$(RUN)/posttrain.md: $(RUN)/post/start.rf $(POSTS:%=$(RUN)/post/%.rf)
+	@$(HERE)report-phases.sh posttrain '$(RUN)'
+
+$(RUN)/testtime.md: $(TTTS:%=$(RUN)/test/%.done)
+	@$(HERE)report-phases.sh testtime '$(RUN)'
+
+.DEFAULT_GOAL := posttrain
+.PHONY: posttrain testtime words

@@ -1,0 +1,49 @@
+# posttrain.mk -- post-training with ReFINE: your model, your questions and answers.
+#
+#     make -f pipelines/posttrain.mk RUN=runs/p MODEL=ckpt DATA=train.jsonl.zst METHOD=refine
+#
+# DATA are files of lines like {"prompt": "...", "answer": "..."}, or a stream of prompts with responses
+# (.rf).  For each batch the model first adapts to the prompts alone, as in midtrain.mk, and then takes a step
+# on the responses, by the weights that it has then.  Both are one commit: rf-grpo --outer response.
+#
+#     METHOD=refine    nested ReFINE: steps of ReFINE on the prompts, one on the responses
+#            ntp       nested next-token training: next tokens of the prompts, then of the responses
+#            sft       next tokens of the responses alone
+#     INNER_STEPS=published   ntp takes one step on the prompts, sft one in all
+#                 matched     as many in all as refine takes, which is the fair control
+#     EPOCHS=1    so many times all of the data, a last, smaller batch included; STEPS=n: so many batches
+#     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
+#                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=8160 tokens
+#                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than
+#                 MAX_ANSWER=32 the end.  ANSWER_PREFIX=' ' for tokenizers that bring no blank
+#     MEAN=tokens, RL_COEF=0.2
+#                 losses are means over tokens or sequences; the weight of the policy's
+#     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
+#                 as in midtrain.mk; REWARD='rf-reward --kind random' is the control that every claim of an
+#                 effect needs
+
+include $(dir $(lastword $(MAKEFILE_LIST)))questions.mk
+
+BATCH         = 64
+MINI_BATCH    = 16
+EPOCHS        = 1
+MAX_ANSWER    = 32
+ANSWER_PREFIX =
+RL_COEF       = 0.2
+REWARD        = rf-reward --kind hybrid
+TOKENIZE      = $(questions) --answer-key $(ANSWER_KEY) --max-answer $(MAX_ANSWER) \
+                $(if $(ANSWER_PREFIX),--answer-prefix '$(ANSWER_PREFIX)')
+
+NUMBERS      += MAX_ANSWER
+$(call one_of,METHOD,refine ntp sft)
+$(call one_of,INNER_STEPS,published matched)
+
+# Steps of a batch are ceil(BATCH / MINI_BATCH) + 1; sft takes the same with fewer sequences in each.
+steps         = (($(BATCH) + $(MINI_BATCH) - 1) / $(MINI_BATCH) + 1)
+all_in_one    = $$((($(BATCH) + $(steps) - 1) / $(steps)))
+TRAIN         = $(train_$(METHOD)) --mean $(MEAN)
+train_refine  = rf-grpo $(OPTIM) --rl-coef $(RL_COEF) --outer response
+train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH)) --outer response
+train_sft     = rf-ntp $(OPTIM) --mini-batch $(if $(matched),$(all_in_one),$(BATCH)) --loss response
+
+LINE          = $(next_batch)$(if $(filter sft,$(METHOD)),, --split-response)$(adapt)$(call trainer,$(TRAIN))

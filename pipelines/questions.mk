@@ -1,0 +1,31 @@
+# questions.mk -- what posttrain.mk and testtime.mk share: DATA may be files of JSON lines with prompts, which
+# TOKENIZE reads, and the model adapts as midtrain.mk says, to the prompts alone.
+
+include $(dir $(lastword $(MAKEFILE_LIST)))midtrain.mk
+
+PROMPT_KEY   = prompt
+ANSWER_KEY   = answer
+META_KEY     =
+MAX_PROMPT   = 8160
+TRUNCATE     = left
+METHOD       = refine
+INNER_STEPS  = published
+MEAN         = tokens
+
+NUMBERS     += MAX_PROMPT $(if $(EPOCHS),EPOCHS)
+REST         = --rest
+
+ifneq ($(filter-out %.rf,$(DATA)),)
+override CORPUS := $(DATA)
+override DATA = $(RUN)/data/corpus.rf
+endif
+
+# one_of WORD,LIST: stops where the word on make's command line is none of the list
+one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
+
+questions = rf-tokenize --tokenizer $(MODEL) --prompt-key $(PROMPT_KEY) --max-prompt $(MAX_PROMPT) \
+            --truncate $(TRUNCATE) --no-eos $(if $(META_KEY),--meta-key $(META_KEY))
+matched   = $(filter matched,$(INNER_STEPS))
+only      = $(if $(filter refine,$(METHOD)),$(1))
+adapt     = $(call only,$(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
+            model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD)))

@@ -1,0 +1,153 @@
+#!/bin/bash
+# report-phases.sh posttrain|testtime RUN -- RUN/posttrain.md or RUN/testtime.md with its figure, from what
+# demo-phases.mk left in RUN.  Settings come from the environment.
+set -euo pipefail
+export LC_ALL=C
+
+[ $# -eq 2 ] || { echo 'usage: report-phases.sh posttrain|testtime RUN' >&2; exit 64; }
+phase=$1 run=$2
+tmp=$run/$phase.tmp
+rm -rf "$tmp"
+mkdir -p "$tmp"
+trap 'rm -rf "$tmp"' EXIT
+
+# The methods, what each is compared with, and where its answers are.
+if [ "$phase" = posttrain ]; then
+	names="start $POSTS" base=sft-matched
+	answers() { echo "$run/post/$1.rf"; }
+	steps() { if [ "$1" = start ]; then echo 0; else steps_of "$run/post/$1"; fi; }
+else
+	names=$TTTS base=t-ntp-matched
+	answers() { ls "$run/test/$1"/answers/*.rf; }
+	steps() { steps_of "$run/test/$1"; }
+fi
+steps_of() { rf-dump --tsv --rows step --columns step --no-header "$1" | tail -n 1; }
+seconds() {
+	local of=$run/post/$1
+	[ "$phase" = posttrain ] || of=$run/test/$1
+	[ -e "$of/data/times.tsv" ] || { echo 0; return; }
+	awk '{ t[$1] = $3 } END { for (b in t) sum += t[b]; printf "%.0f\n", sum / 1e6 }' "$of/data/times.tsv"
+}
+
+# one NAME: a line per question: id, nll of the right answer per byte, whether the answer is right
+one() {
+	local file
+	for file in $(answers "$1"); do
+		rf-dump --tsv --rows token --columns id,t,nll,prompt_len --no-header "$file" |
+			awk -F '\t' '$2 >= $4 - 1 && $3 != "NaN" { n[$1]++; s[$1] += $3 }
+				END { for (i in n) print i "\t" s[i] / n[i] }' | sort -n >"$tmp/nll"
+		rf-dump --tsv --rows sample --columns id,answer,written --no-header "$file" |
+			awk -F '\t' '
+				function word(s) { sub(/^ +/, "", s); sub(/(\\n| )*$/, "", s); return s }
+				{ print $1 "\t" (word($2) == word($3)) }' |
+			sort -n >"$tmp/right"
+		paste "$tmp/nll" "$tmp/right" | awk -F '\t' -v OFS='\t' '{ print $1, $2, $4 }'
+	done | sort -n
+}
+for name in $names; do
+	one "$name" >"$tmp/$name.tsv"
+done
+
+# table: means over questions, and differences from the base by question, with standard errors
+table() {
+	local name
+	echo "| method | steps | s | nll of the right answer | right | nll against $base |" \
+		"right against $base |"
+	echo "|---|---|---|---|---|---|---|"
+	for name in $names; do
+		paste "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' -v name="$name" -v base="$base" \
+			-v steps="$(steps "$name")" -v seconds="$(seconds "$name")" '
+			{
+				x[1] = $2; x[2] = $3; x[3] = $2 - $5; x[4] = $3 - $6
+				for (i = 1; i <= 4; i++) { s[i] += x[i]; q[i] += x[i] * x[i] }
+			}
+			END {
+				printf "| %s | %d | %d |", name, steps, seconds
+				for (i = 1; i <= 4; i++) {
+					mean = s[i] / NR
+					se = (q[i] - NR * mean * mean) / (NR - 1) / NR
+					se = se > 0 ? sqrt(se) : 0
+					sign = i > 2 && (mean > 2 * se || -mean > 2 * se) ? "*" : ""
+					if (i > 2 && name == base)
+						printf " |"
+					else
+						printf (i > 2 ? " %+.4f" : " %.4f") " ± %.4f%s |", mean,
+							se, sign
+				}
+				printf "\n"
+			}'
+	done
+}
+
+# examples NAME N: the first questions, what was said, and what is right
+examples() {
+	rf-dump --tsv --rows sample --columns id,answer,written --no-header "$(answers "$1" | head -n 1)" |
+		head -n "$2" | while IFS=$'\t' read -r id right said; do
+		printf '| %s | %s | %s | %s |\n' "$id" "$(question "$id")" "${said//|/\\|}" "${right%\\n}"
+	done
+}
+question() {
+	rf-dump --json "$run/test.rf" | jq -r --argjson id "$1" '
+		select(.type == "seq" and .body.id == $id).body | .tokens.data[:.prompt_len]
+		| map(select(. >= 3) - 3) | implode' | tail -n 1
+}
+
+# The running mean difference from the base, along the questions in the order of the file.
+order() { rf-dump --tsv --rows record --columns id --no-header "$run/test.rf"; }
+for name in $names; do
+	paste "$tmp/$name.tsv" "$tmp/$base.tsv" | awk -F '\t' 'NR == FNR { d[$1] = $2 - $5; next }
+		{ s += d[$1]; print FNR "\t" s / FNR }' - <(order) >"$tmp/$name.mean"
+done
+colours=('#777777' '#1f77b4' '#d62728' '#9467bd' '#e69f00' '#2ca02c' '#8c564b')
+i=0 plots=()
+for name in $names; do
+	[ "$name" = "$base" ] ||
+		plots+=("'$tmp/$name.mean' using 1:2 with lines lw 2 lc '${colours[i]}' title '$name'")
+	i=$((i + 1))
+done
+gnuplot <<-END
+	set terminal pngcairo size 1000,560 font "Sans,11" background "#ffffff"
+	set output "$tmp/figure.png"
+	set border 3 lw 1 lc "#444444"
+	set grid ytics lw 1 lc "#dddddd"
+	set key outside top center horizontal samplen 2 noenhanced
+	set xlabel "questions"
+	set ylabel "mean difference of nll from $base, nats per byte" noenhanced
+	plot $(IFS=,; echo "${plots[*]}")
+END
+
+cat >"$tmp/report.md" <<-END
+	# $phase: what came out
+
+	$(table)
+
+	- $(wc -l <"$tmp/$base.tsv") questions about texts that were not trained on, made by a rule
+	  (pipelines/questions.awk): a passage, two words that stand together once in it, and the word that
+	  follows them. nll: of the right answer's bytes, in nats per byte. right: greedy answers, until the
+	  line's end, that are the right word.
+	- ± is the standard error over questions; * marks a difference beyond two of them. One difference in
+	  twenty is so large by chance. Each line is one run with one seed (SEED=$SEED), and seeds differ by
+	  more than these errors say.
+	- steps, s: optimizer steps, and the seconds of all batches. What ReFINE and its control with random
+	  rewards have in common is not due to the rewards.
+
+	## Figure
+
+	![running mean differences]($phase.png)
+
+	The mean difference of nll from $base over the questions so far, in their order.
+
+	## Examples
+
+	| id | question | answer of ${names##* } | reference |
+	|---|---|---|---|
+	$(examples "${names##* }" 8)
+
+	## Settings
+
+	$(sed 's/^/    /' "$run/words")
+	    model: $([ "$phase" = posttrain ] && echo "$MODEL" || echo "$run/post/refine")
+	    $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+END
+mv "$tmp/figure.png" "$run/$phase.png"
+mv "$tmp/report.md" "$run/$phase.md"

@@ -1,0 +1,60 @@
+# testtime.mk -- test-time training with ReFINE: the model adapts to a batch of prompts, then answers it.
+#
+#     make -f pipelines/testtime.mk RUN=runs/t MODEL=ckpt DATA=test.jsonl.zst METHOD=refine RESET=no
+#
+# DATA are files of lines like {"prompt": "...", "answers": ["...", ...]}, or a stream of prompts (.rf).  The
+# answers are references: they stay beside the tokens, and nothing reads them.  What the model says to a batch
+# is RUN/answers/batch-000000.rf and so on: rf-dump --tsv --rows sample RUN/answers/*.rf
+#
+#     METHOD=refine    ReFINE on the prompts
+#            ntp       next tokens of the prompts
+#            none      no training
+#     INNER_STEPS=published   ntp takes one step per batch
+#                 matched     as many as refine, which is the fair control
+#     RESET=no         weights and moments go on from batch to batch, as published
+#           batch      every batch begins at MODEL, with fresh moments; nothing but its answers stays
+#     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
+#     GENERATE         the command that answers: rf-generate with MAX_NEW=32 tokens at most
+#     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=8160, TRUNCATE=middle
+#                      what TOKENIZE reads, and which part of a longer prompt is lost
+#     MEAN=tokens, RL_COEF=0.4
+#                      losses are means over tokens or sequences; the weight of the policy's
+#     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
+#                      as in midtrain.mk; REWARD='rf-reward --kind random' is a control
+
+include $(dir $(lastword $(MAKEFILE_LIST)))questions.mk
+
+BATCH        = 8
+MINI_BATCH   = 4
+EPOCHS       = 1
+RESET        = no
+ORDER        = file
+ANSWER_KEY   = answers
+TRUNCATE     = middle
+MAX_NEW      = 32
+RL_COEF      = 0.4
+REWARD       = rf-reward --kind binary
+GENERATE     = rf-generate --max-new $(MAX_NEW)
+TOKENIZE     = $(questions) --answers-key $(ANSWER_KEY)
+
+NUMBERS     += MAX_NEW
+STAGES      += GENERATE
+$(call one_of,METHOD,refine ntp none)
+$(call one_of,INNER_STEPS,published matched)
+$(call one_of,RESET,no batch)
+
+carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
+TRAIN        = $(train_$(METHOD)) --mean $(MEAN)
+train_none   = rf-ntp
+train_refine = rf-grpo $(OPTIM) --rl-coef $(RL_COEF)
+train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH))
+prompts      = $(next_batch) --part prompt$(adapt)
+answer       = $(next_batch) | $(GENERATE) -m $(1) $$COMPUTE -o "$$OUTPUT"
+reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | $(TRAIN) -m "$$STEP" $$COMPUTE \
+               --weights-out "$$RUN/adapted" && $(call answer,"$$RUN/adapted")
+
+OUTPUTS      = answers
+COUNT        = $(if $(carries),commits,outputs)
+ANSWER       = $(if $(carries),$(call answer,"$$STEP"))
+LINE         = $(if $(carries),$(prompts)$(call trainer,$(TRAIN)),$(if $(filter \
+               none,$(METHOD)),$(call answer,"$$STEP"),$(reset)))

@@ -1,0 +1,221 @@
+#!/usr/bin/env bats
+# Post-training and test-time training, with a tiny model over bytes and questions made by a rule.
+
+# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+setup_file() {
+	load helper
+	export P=$BATS_FILE_TMPDIR
+	cat >"$P/config.json" <<-'END'
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
+		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
+	END
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	awk 'BEGIN {
+		srand(1)
+		split("red blue green tea sun moon", word, " ")
+		for (i = 0; i < 18; i++) {
+			prompt = "Words:"
+			for (j = 0; j < 8 + i % 7; j++)
+				prompt = prompt " " word[int(1 + 6 * rand())]
+			print "{\"prompt\": \"" prompt ". Which?\", \"answer\": \" " word[1 + i % 6] \
+				"\", \"answers\": [\"" word[1 + i % 6] "\", \"none\"], \"task\": \"words\"}"
+		}
+	}' >"$P/data.jsonl"
+	posttrain RUN="$P/post"
+	testtime RUN="$P/carry"
+}
+
+setup() {
+	load helper
+}
+
+# posttrain WORD..., testtime WORD...: the phases with the tiny model; three batches, the last one smaller
+posttrain() {
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" DATA="$P/data.jsonl" \
+		BATCH=8 MINI_BATCH=2 LR=1e-3 META_KEY=task "$@"
+}
+testtime() {
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/testtime.mk" MODEL="$P/ckpt" DATA="$P/data.jsonl" \
+		LR=1e-2 MAX_NEW=5 "$@"
+}
+export -f posttrain testtime
+export ROOT RF_BIN
+
+steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
+same_run() { diff -r "$1/latest/" "$2/latest/"; }
+# answered RUN...: id and tokens of what was written, by id
+answered() {
+	for file in "$1"/answers/*.rf; do
+		rf-dump --json "$file" | jq -c 'select(.type == "seq").body | [.id, .generation]'
+	done | sort
+}
+
+@test "posttrain.mk: each batch is the steps on the prompts, one on the responses, and one commit" {
+	[ "$(steps "$P/post")" = $'12\t3' ]
+	[ "$(jq -c 'has("actor/sft_loss")' "$P/post/log.jsonl" | uniq -c | paste -sd' ' | tr -s ' ')" = \
+		' 4 false 1 true 4 false 1 true 1 false 1 true' ]
+	# by hand
+	rf-init --from "$P/ckpt" hand
+	for from in 0 8 16; do
+		rf-cat --range $from:$((from + 8 > 18 ? 18 : from + 8)) -o batch "$P/post/data/epoch-0.rf"
+		at=$(basename "$(readlink hand/latest)")
+		rf-cat --split-response batch | rf-entropy -m hand | rf-select | rf-rollout -m hand |
+			rf-reward --kind hybrid |
+			rf-grpo -m hand --mini-batch 2 --lr 1e-3 --outer response --at $((10#${at#step-}))
+	done
+	cmp hand/latest/model.safetensors "$P/post/latest/model.safetensors"
+	cmp hand/latest/optim.safetensors "$P/post/latest/optim.safetensors"
+	rf-dump --json "$P/post/data/corpus.rf" | jq -se '[.[] | select(.type == "seq").body]
+		| all(.meta.task == "words" and .prompt_len < (.tokens.data | length))' >/dev/null
+}
+
+@test "posttrain.mk: METHOD and INNER_STEPS choose what is trained on and in how many steps" {
+	for how in 'ntp published 6' 'ntp matched 12' 'sft published 3' 'sft matched 9'; do
+		read -r method inner want <<<"$how"
+		posttrain RUN=$method-$inner METHOD=$method INNER_STEPS=$inner
+		[ "$(steps $method-$inner)" = "$want"$'\t3' ]
+	done
+	# of sft only responses count, of ntp both
+	[ "$(jq -c 'has("actor/sft_loss")' ntp-published/log.jsonl | paste -sd' ')" = \
+		'false true false true false true' ]
+	rf-init --from "$P/ckpt" hand
+	rf-cat --range 0:8 sft-published/data/epoch-0.rf | rf-ntp -m hand --lr 1e-3 --loss response
+	posttrain RUN=one METHOD=sft STEPS=1
+	same_run hand one
+	posttrain RUN=random REWARD='rf-reward --kind random' EPOCHS=2
+	[ "$(steps random)" = $'24\t6' ]
+	for bad in METHOD=none METHOD= INNER_STEPS=some MAX_ANSWER=x EPOCHS=-1; do
+		run -2 posttrain RUN=no $bad
+	done
+}
+
+@test "posttrain.mk, testtime.mk: the same bytes with any number of threads" {
+	for threads in 1 3; do
+		posttrain RUN=p$threads COMPUTE="--threads $threads"
+		same_run p$threads "$P/post"
+		testtime RUN=t$threads COMPUTE="--threads $threads"
+		same_run t$threads "$P/carry"
+		[ "$(answered t$threads)" = "$(answered "$P/carry")" ]
+	done
+}
+
+@test "posttrain.mk, testtime.mk: killed at any moment and started again they end at the same bytes" {
+	[ -n "${RF_ALL:-}" ] && times=200 || times=6
+	testtime RUN="$P/reset" RESET=batch 2>/dev/null
+	for phase in 'posttrain post' 'testtime carry' 'testtime reset RESET=batch'; do
+		read -r phase name words <<<"$phase"
+		run python3 "$BATS_TEST_DIRNAME/helper/kill-phase.py" $times "$RANDOM" "$P/$name" \
+			"$phase" $words
+		[ "$output" = "$times kills" ] || { echo "$output"; false; }
+	done
+}
+
+@test "testtime.mk: a batch is answered by the weights that it was adapted to, in the order of the file" {
+	[ "$(steps "$P/carry")" = $'5\t3' ]
+	[ "$(ls "$P/carry/answers" | paste -sd' ')" = 'batch-000000.rf batch-000001.rf batch-000002.rf' ]
+	rf-init --from "$P/ckpt" hand
+	for batch in 0 1 2; do
+		from=$((8 * batch)) to=$((8 * batch + 8 > 18 ? 18 : 8 * batch + 8))
+		rf-cat --range $from:$to -o batch "$P/carry/data/corpus.rf"
+		rf-entropy -m hand batch | rf-select | rf-rollout -m hand | rf-reward --kind binary |
+			rf-grpo -m hand --mini-batch 4 --lr 1e-2 --rl-coef 0.4
+		rf-generate -m hand --max-new 5 batch | rf-dump --json | jq -c .body.generation >want
+		rf-dump --json "$P/carry/answers/batch-00000$batch.rf" | jq -c .body.generation | diff - want
+	done
+	cmp hand/latest/model.safetensors "$P/carry/latest/model.safetensors"
+	# references stay beside the tokens
+	rf-dump --json "$P/carry/answers/batch-000000.rf" | jq -se '[.[] | select(.type == "seq").body]
+		| all((.answers | length) == 2 and .prompt_len == (.tokens.data | length))' >/dev/null
+}
+
+@test "testtime.mk: other answers in the data change no weight and no generation" {
+	sed 's/"answers": \[[^]]*\]/"answers": ["something else", "entirely"]/
+		s/"answer": "[^"]*"/"answer": " a response that is longer"/' "$P/data.jsonl" >other.jsonl
+	testtime RUN=other DATA=other.jsonl
+	cmp other/latest/model.safetensors "$P/carry/latest/model.safetensors"
+	cmp other/latest/optim.safetensors "$P/carry/latest/optim.safetensors"
+	[ "$(answered other)" = "$(answered "$P/carry")" ]
+	[ "$(rf-dump --tsv --rows record --columns answer --no-header other/answers/*.rf | sort -u)" = \
+		'something else' ]
+	# nor do responses that a stream has behind its prompts
+	for file in "$P/data.jsonl" other.jsonl; do
+		rf-tokenize --tokenizer "$P/ckpt" --prompt-key prompt --answer-key answer --no-eos \
+			-o data.rf "$file" 2>/dev/null
+		testtime RUN=run DATA=data.rf
+		[ "$(answered run)" = "$(answered "$P/carry")" ]
+		rm -rf run
+	done
+}
+
+@test "testtime.mk: with RESET=batch the order of batches changes nothing, without it changes the answers" {
+	for order in 'file 1' 'shuffle 1' 'shuffle 2'; do
+		read -r order seed <<<"$order"
+		testtime RUN=reset-$order-$seed RESET=batch BATCH=1 ORDER=$order SEED=$seed
+		testtime RUN=carry-$order-$seed BATCH=1 MINI_BATCH=1 ORDER=$order SEED=$seed
+		[ "$(answered reset-$order-$seed)" = "$(answered reset-file-1)" ]
+	done
+	[ "$(answered carry-shuffle-1)" != "$(answered carry-file-1)" ]
+	[ "$(answered carry-shuffle-1)" != "$(answered carry-shuffle-2)" ]
+	# nothing was committed, and what was adapted is the last batch's
+	[ "$(steps reset-file-1)" = $'0\t0' ]
+	[ ! -e reset-file-1/adapted/optim.safetensors ]
+	[ "$(answered reset-file-1 | wc -l)" -eq 18 ]
+}
+
+@test "testtime.mk: METHOD=none answers by the model as it is, METHOD=ntp after next tokens" {
+	testtime RUN=none METHOD=none
+	rf-generate -m "$P/ckpt" --max-new 5 none/data/corpus.rf |
+		rf-dump --json | jq -c 'select(.type == "seq").body | [.id, .generation]' | sort >want
+	answered none | diff - want
+	testtime RUN=none-reset METHOD=none RESET=batch
+	answered none-reset | diff - want
+	for how in 'published 3' 'matched 5'; do
+		read -r inner want <<<"$how"
+		testtime RUN=ntp-$inner METHOD=ntp INNER_STEPS=$inner
+		[ "$(steps ntp-$inner)" = "$want"$'\t3' ]
+	done
+	# GENERATE is a word of the run, which no other answers go on
+	testtime RUN=part STEPS=1
+	run ! testtime RUN=part GENERATE='rf-generate --max-new 6'
+	[[ "$output" == *'the run was started with other settings'* ]]
+	testtime RUN=part
+	[ "$(answered part)" = "$(answered "$P/carry")" ]
+}
+
+@test "make posttrain, make testtime: from texts to reports, and nothing that is done is repeated" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	mkdir -p base/corpus
+	for page in rf-cat rf-loop rf-dump rf-grpo rf-init rf-ntp; do
+		sed 's/^\.Pp$//' "$ROOT/man/$page.1" >"base/corpus/$page.txt"
+	done
+	demo() {
+		RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/demo-phases.mk" BASE=base MODEL="$P/ckpt" \
+			RUN=demo EACH=3 TESTS=5 BATCH=4 MINI=2 TEST_BATCH=4 TEST_MINI=2 MAX_NEW=4 "$@"
+	}
+	run -0 --separate-stderr demo posttrain testtime
+	[ "$(grep -c '^| ' <<<"$output")" -eq 15 ]
+	for method in start sft sft-matched ntp ntp-matched refine random; do
+		grep -q "^| $method | [0-9]* | [0-9]* | [0-9.]* ± [0-9.]* | " demo/posttrain.md
+	done
+	grep -q '^| sft-matched .* | |$' demo/posttrain.md
+	for method in none t-ntp t-ntp-matched t-refine t-random t-reset; do
+		grep -q "^| $method | [0-9]* | " demo/testtime.md
+	done
+	for phase in posttrain testtime; do
+		[ "$(head -c 4 demo/$phase.png | tail -c 3)" = PNG ]
+		grep -q "]($phase.png)" demo/$phase.md
+		[ "$(grep -c '^| [0-9]* | Which word follows' demo/$phase.md)" -ge 4 ]
+	done
+	# the questions: the answer stands behind the two words in the passage, once
+	rf-dump --json demo/train.rf | jq -se '[.[] | select(.type == "seq").body
+		| (.answers[0] | rtrimstr("\n")) as $a
+		| (.tokens.data[:.prompt_len] | map(. - 3) | implode) as $p
+		| ($p | capture("follows \"(?<two>[^\"]*)\"").two) as $two
+		| $p | split("\n\nWhich")[0] | gsub("[ \n]+"; " ") | contains($two + $a)]
+		| length >= 6 and all' >/dev/null
+	cp -a demo before
+	run -0 --separate-stderr demo posttrain testtime
+	diff -r before demo
+}
