@@ -87,6 +87,9 @@ for len in 4096 8192 32768 131072; do
 		rf-tokenize --bytes --max-len $len --min-len $len --truncate split text/*.txt 2>/dev/null |
 		rf-cat --range 0:8 -o $len.rf
 done
+[ -f prompts.rf ] ||
+	rf-tokenize --bytes --max-len 1024 --min-len 1024 --truncate split text/*.txt 2>/dev/null |
+	rf-cat --range 0:16 -o prompts.rf
 rf-cat --range 0:1 -o one.rf 4096.rf
 rf-cat --range 0:0 -o none.rf 4096.rf
 rm -rf run ./*.peaks ./*.out
@@ -180,6 +183,30 @@ lengths() {
 		"$e128 MiB, $e8 MiB"
 	row 'peak memory of rf-rollout, T = 131072 over T = 8192' "$(ratio "$r128" "$r8")" "$flat" \
 		"$r128 MiB, $r8 MiB"
+}
+
+# A step is timed in a process that has read the prompts: as part of a program's time it would be lost in what
+# the pass over them takes longer or shorter from one time to the next.
+generate() {
+	local batch one many long short
+	for batch in 1 16; do
+		seconds "rf-generate -m model --ignore-eos --max-new 64 --batch $batch \
+			-o new-$batch.rf prompts.rf" 2 >$batch.out
+	done
+	cmp new-1.rf new-16.rf ||
+		{ say 'bench: side by side rf-generate writes other tokens than one by one' && return 1; }
+	"$bench" model token 128 1024 1 1024 16 >token.out
+	one=$(pick token.out 'token, 1 x 1024' ms)
+	many=$(pick token.out 'token, 16 x 1024' ms)
+	row 'rf-generate, 16 records side by side over one by one, tokens/s' "$(ratio "$one" "$many")" \
+		'>= 4' "$many ms, $one ms a token"
+	row 'the same with the pass over their prompts of 1024' "$(ratio "$(cat 1.out)" "$(cat 16.out)")" '' \
+		"$(cat 16.out) s, $(cat 1.out) s"
+	"$bench" model token 256 1024 1 65536 1 >token.out
+	long=$(pick token.out 'token, 1 x 65536' ms)
+	short=$(pick token.out 'token, 1 x 1024' ms)
+	row 'seconds per new token, prompt of 65536 over one of 1024' "$(ratio "$long" "$short")" "$flat" \
+		"$long ms, $short ms"
 }
 
 # The streams of each stage, where pipe() did not leave them.
@@ -289,7 +316,8 @@ tokens() {
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-for group in ${ONLY:-passes steps bf16 lengths pipe loads peaks streams starts${TOKENIZERS:+ tokens}}; do
+all="passes steps bf16 lengths generate pipe loads peaks streams starts${TOKENIZERS:+ tokens}"
+for group in ${ONLY:-$all}; do
 	measure "$group"
 done
 finish

@@ -679,6 +679,10 @@ prompts() {
 			echo "forward + backward      250.0 GFLOP/s   \$pass"
 			;;
 		step) echo "bench: no step today" >&2; exit 1 ;;
+		token)
+			printf 'token, %s ms\n' '1 x 1024       9.000' '16 x 1024      2.000' \
+				'1 x 65536     10.000'
+			;;
 		*) exec "$RF_UNITS/helper/bench" "\$@" ;;
 		esac
 	END
@@ -687,7 +691,9 @@ prompts() {
 	touch dir/text/SOURCE
 	cp "$P"/text/rf-c*.txt dir/text
 	cp -r "$P/ckpt" dir/model
-	for n in 4096 8192 32768 131072; do rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"; done
+	for n in 4096 8192 32768 131072 prompts; do
+		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
+	done
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
 	# as on a processor without matrix units, and on one that has them
@@ -714,6 +720,8 @@ prompts() {
 		head -n 1): forward / product, % +80.0 +>= (84 +FALLS SHORT|75) *$" <<<"$output"
 	grep -qE '^peak memory of rf-rollout, T = 131072 over T = 8192 +[0-9.]+ +<= 1.1 ' <<<"$output"
 	grep -qE '^rf-dump --check, speed over that of zstd -d +[0-9.]+ +[0-9]+ MB/s' <<<"$output"
+	grep -qE '^rf-generate, 16 rec.*, tokens/s +4.500 +>= 4 +2.000 ms, 9.000 ms a token$' <<<"$output"
+	grep -qE '^seconds per new token, .* 1.111 +<= 1.1 +FALLS SHORT 10.000 ms, 9.000 ms$' <<<"$output"
 	[ "$(grep -c '^start of ' <<<"$output")" -eq 3 ]
 	[ "$(grep -c "over the weights " <<<"$output")" -eq 4 ]
 	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json |
@@ -730,12 +738,44 @@ prompts() {
 	grep -qE '^bf16 +FAILED$' <<<"$output"
 }
 
+@test "bench.sh: the tokens of records decoded side by side must be those of one by one" {
+	mkdir -p dir/text bin
+	touch dir/text/SOURCE
+	cp "$P"/text/rf-c*.txt dir/text
+	cp -r "$P/ckpt" dir/model
+	for n in 4096 8192 32768 131072 prompts; do
+		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
+	done
+	ln -s "$RF_BIN"/* bin
+	bench() {
+		run "$1" --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" RF_BIN="$PWD/bin" \
+			ONLY=generate bash "$ROOT/pipelines/bench.sh" dir
+	}
+	bench -0
+	grep -qE '^rf-generate, 16 records side by side .*, tokens/s +[0-9.]+ +>= 4 ' <<<"$output"
+	grep -qE '^seconds per new token, prompt of 65536 over one of 1024 +[0-9.]+ +<= 1.1 ' <<<"$output"
+	rm bin/rf-generate
+	cat >bin/rf-generate <<-END
+		#!/bin/sh
+		case "\$*" in
+		*'--batch 16 '*) exec "$RF_BIN/rf-generate" --temperature 1 "\$@" ;;
+		*) exec "$RF_BIN/rf-generate" "\$@" ;;
+		esac
+	END
+	chmod +x bin/rf-generate
+	bench -1
+	grep -qE '^generate +FAILED$' <<<"$output"
+	[[ "$stderr" == *"bench: side by side rf-generate writes other tokens than one by one"* ]]
+}
+
 @test "bench.sh: with TOKENIZERS tokenizing is compared with that program, whose tokens must be as many" {
 	mkdir -p dir/text
 	touch dir/text/SOURCE
 	cp "$P"/text/rf-c*.txt dir/text
 	cp -r "$P/ckpt" dir/model
-	for n in 4096 8192 32768 131072; do rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"; done
+	for n in 4096 8192 32768 131072 prompts; do
+		rf-cat --range 0:8 -o dir/$n.rf "$P/want/data/corpus.rf"
+	done
 	zstd -dcq "$G/tokenizer/qwen2.json.zst" >qwen2.json
 	count=$(rf-tokenize --no-eos --tokenizer qwen2.json -o x.rf dir/text/*.txt 2>&1 |
 		sed 's/.* of \([0-9]*\) tokens.*/\1/')

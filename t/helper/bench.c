@@ -6,6 +6,9 @@
  *     bench MODEL step T RECORDS [T2 RECORDS2]
  *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and
  *                                     one of another size, by turns
+ *     bench MODEL token STEPS T RECORDS T2 RECORDS2
+ *                                     a token of rf-generate, of so many records side by side, behind prompts
+ *                                     of T tokens; and one of another size, by turns
  *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
  *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them,
  *                                     from its own down
@@ -342,6 +345,81 @@ static void step(const struct size *x, int sizes)
 		show_step(&x[1], best[1]);
 }
 
+/* Records that are decoded side by side. */
+struct decoded {
+	struct size x;
+	struct rf_tree *tree;
+	rf_f32 h;     /* (n, d): the prompts' last rows */
+	rf_f32 sure;  /* (n) */
+	rf_i32 token; /* (n): the newest */
+	double best;  /* seconds of a step: of n tokens */
+};
+
+/* The most probable tokens behind the rows h. */
+static void choose(const struct decoded *a, rf_f32 h)
+{
+	const struct rf_config *c = &g.ckpt->cfg;
+	int32_t token;
+
+	RF_RUN(&g.dev, head_fwd, .rows = a->x.n, .d = c->d, .N = c->vocab, .inv_temp = 1, .h = h,
+	       .w = rf_w(&g.model, g.model.head), .entropy = a->sure, .top = a->token);
+	g.dev.ops->download(&g.dev, &token, a->token, sizeof token);
+	done();
+}
+
+/* Runs the prompts, as rf-generate does. */
+static void run_prompts(struct decoded *a, int k)
+{
+	const struct rf_plan plan = { .max_len = a->x.T, .segment = g.segment, .positions = a->x.n, .n = 1,
+	                              .k = k, .decode = true, .apart = true };
+	const size_t d = (size_t)g.ckpt->cfg.d, n = (size_t)a->x.n;
+
+	a->h = g.dev.ops->alloc(&g.dev, n * d * 4);
+	a->sure = g.dev.ops->alloc(&g.dev, n * 4);
+	a->token = g.dev.ops->alloc(&g.dev, n * 4);
+	if (rf_tree_new(&a->tree, &g.model, &plan, &e) != RF_OK)
+		die(&e);
+	rf_tree_clear(a->tree);
+	for (int i = 0; i < a->x.n; i++) {
+		struct rf_record r;
+		rf_f32 h = NULL;
+		int last;
+
+		fill(&r, (uint64_t)i, a->x.T);
+		rf_tree_add(a->tree, r.tokens, a->x.T);
+		for (int j = 0; j < a->tree->segments; j++)
+			h = rf_tree_forward(a->tree, j);
+		last = rf_tree_rows(a->tree, a->tree->segments - 1) - 1;
+		RF_RUN(&g.dev, rows, .n = 1, .d = (int)d, .from = rf_at(h, (size_t)last * d),
+		       .to = rf_at(a->h, (size_t)i * d));
+		rf_record_free(&r);
+	}
+	rf_tree_decode_begin(a->tree, 1);
+	choose(a, a->h);
+}
+
+/* Of each size the least: what else the machine does slows some of the steps. */
+static void token(int steps, struct decoded a[2])
+{
+	for (int i = 0; i < 2; i++)
+		run_prompts(&a[i], steps);
+	for (int j = 0; j < steps; j++)
+		for (int i = 0; i < 2; i++) {
+			double t = rf_now();
+
+			choose(&a[i], rf_tree_decode(a[i].tree, a[i].token));
+			t = rf_now() - t;
+			a[i].best = !j || t < a[i].best ? t : a[i].best;
+		}
+	for (int i = 0; i < 2; i++) {
+		printf("token, %d x %-8d %8.3f ms\n", a[i].x.n, a[i].x.T, 1e3 * a[i].best / a[i].x.n);
+		rf_tree_free(a[i].tree);
+		g.dev.ops->release(&g.dev, a[i].h);
+		g.dev.ops->release(&g.dev, a[i].sure);
+		g.dev.ops->release(&g.dev, a[i].token);
+	}
+}
+
 /* (T, H, width) of q, k, v; u and o. */
 static void delta(int T, int H, int width)
 {
@@ -462,6 +540,9 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[2], "pass")) {
 		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
+	} else if (!strcmp(argv[2], "token") && argc > 7) {
+		token(atoi(argv[3]), (struct decoded[]){ { .x = { atoi(argv[4]), atoi(argv[5]) } },
+		                                         { .x = { atoi(argv[6]), atoi(argv[7]) } } });
 	} else {
 		struct size x[2];
 		int sizes = argc > 5 ? 2 : 1;
