@@ -403,6 +403,7 @@ static void token(int steps, struct decoded a[2])
 {
 	for (int i = 0; i < 2; i++)
 		run_prompts(&a[i], steps);
+	memset(spent, 0, sizeof spent);
 	for (int j = 0; j < steps; j++)
 		for (int i = 0; i < 2; i++) {
 			double t = rf_now();
@@ -411,6 +412,8 @@ static void token(int steps, struct decoded a[2])
 			t = rf_now() - t;
 			a[i].best = !j || t < a[i].best ? t : a[i].best;
 		}
+	if (real) /* of a step of each */
+		show_operations(steps);
 	for (int i = 0; i < 2; i++) {
 		printf("token, %d x %-8d %8.3f ms\n", a[i].x.n, a[i].x.T, 1e3 * a[i].best / a[i].x.n);
 		rf_tree_free(a[i].tree);
