@@ -85,6 +85,7 @@ static void refuse(struct rf_config_reader *r)
 	rf_config_only(r, "use_elu", false);
 	rf_config_absent(r, "rms_norm_eps");
 	rf_config_absent(r, "rope_scaling");
+	rf_config_absent(r, "attnres_block_size"); /* attention over the outputs of earlier layers */
 }
 
 /* The options of both mixers but for their heads; gate: the default of use_gate. */
@@ -161,6 +162,7 @@ void rf_config_gated_deltanet(struct rf_config_reader *r, struct rf_config *cfg)
 	c->qk_act = RF_ACT_SILU;
 	rf_config_word(r, "qk_norm", "l2");
 	c->qk_norm = RF_NORM_L2;
+	rf_config_word(r, "output_gate_activation", "swish|silu");
 	rf_config_only(r, "use_mamba_gate", true); /* of its first release */
 	rf_config_only(r, "use_residual", false);
 	read_both(r, cfg, true);

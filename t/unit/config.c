@@ -57,6 +57,7 @@
 	"\"intermediate_size\": null, \"max_position_embeddings\": 2048, \"norm_eps\": 1e-06, " \
 	"\"num_v_heads\": null, \"tie_word_embeddings\": false, \"use_cache\": true, \"use_gate\": true, " \
 	"\"use_l2warp\": false, \"use_short_conv\": true, \"allow_neg_eigval\": false, " \
+	"\"attnres_block_size\": null, \"output_gate_activation\": \"swish\", " \
 	"\"model_type\": \"gated_deltanet\", " G_SIZES
 #define GATED(rest) "{\"model_type\": \"gated_deltanet\", " G_SIZES ", " rest "}"
 
@@ -181,6 +182,10 @@ static const struct { const char *name, *text, *says; } vectors[] = {
 	{ "gated-mamba", GATED("\"use_mamba_gate\": false"), "'use_mamba_gate'" },
 	{ "gated-residual", GATED("\"use_residual\": true"), "'use_residual'" },
 	{ "gated-conv-bias", GATED("\"conv_bias\": true"), "'conv_bias'" },
+	{ "gated-sigmoid", GATED("\"output_gate_activation\": \"sigmoid\""),
+	  "'output_gate_activation' must be one of swish|silu, not 'sigmoid'" },
+	{ "gated-attnres", GATED("\"attnres_block_size\": 4"), "'attnres_block_size' must be absent" },
+	{ "delta-attnres", MIN("\"attnres_block_size\": 4"), "'attnres_block_size' must be absent" },
 
 	{ "qwen", "{" Q_BASE ", " Q_TYPES ", " Q_ROPE "}", NULL },
 	{ "qwen-sees", SEEING(Q_BASE ", " Q_TYPES ", " Q_ROPE, ", \"tie_word_embeddings\": true"), NULL },
