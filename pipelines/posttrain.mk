@@ -15,7 +15,8 @@
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
 #                 the keys that TOKENIZE reads; of a prompt that has more than MAX_PROMPT=8160 tokens
 #                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than
-#                 MAX_ANSWER=32 the end.  ANSWER_PREFIX=' ' for tokenizers that bring no blank
+#                 MAX_ANSWER=32 the end.  ANSWER_BLANK=1: a blank before each answer, for tokenizers that
+#                 bring none, as byte-level ones, after prompts that end without
 #     MEAN=tokens, RL_COEF=0.2
 #                 losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
@@ -28,11 +29,11 @@ BATCH         = 64
 MINI_BATCH    = 16
 EPOCHS        = 1
 MAX_ANSWER    = 32
-ANSWER_PREFIX =
+ANSWER_BLANK  =
 RL_COEF       = 0.2
 REWARD        = rf-reward --kind hybrid
 TOKENIZE      = $(questions) --answer-key $(ANSWER_KEY) --max-answer $(MAX_ANSWER) \
-                $(if $(ANSWER_PREFIX),--answer-prefix '$(ANSWER_PREFIX)')
+                $(if $(ANSWER_BLANK),--answer-prefix ' ')
 
 NUMBERS      += MAX_ANSWER
 $(call one_of,METHOD,refine ntp sft)

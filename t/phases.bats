@@ -91,6 +91,16 @@ answered() {
 	done
 }
 
+@test "posttrain.mk: ANSWER_BLANK puts a blank before answers that are trained on, not before references" {
+	echo '{"prompt": "Q:", "answer": "tea"}' >q.jsonl
+	for blank in '' 1; do
+		posttrain RUN=q$blank DATA=q.jsonl META_KEY= BATCH=1 METHOD=sft ANSWER_BLANK=$blank
+		rf-dump --json q$blank/data/corpus.rf | jq -c 'select(.type == "seq").body
+			| [(.tokens.data[.prompt_len:] | map(. - 3) | implode), .answers[]]'
+	done >said
+	[ "$(paste -sd' ' said)" = '["tea","tea"] [" tea","tea"]' ]
+}
+
 @test "posttrain.mk, testtime.mk: the same bytes with any number of threads" {
 	for threads in 1 3; do
 		posttrain RUN=p$threads COMPUTE="--threads $threads"
