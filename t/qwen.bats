@@ -55,6 +55,33 @@ entropies() {
 	[ "$(diff ckpt/config.json a/config.json | grep -c '^[<>]')" -eq 2 ]
 }
 
+@test "qwen: an export has A_log and the norms of linear attention as float32 where the config says so" {
+	# the types of the text model's tensors, those that are float32, and the bytes of all
+	types() {
+		python3 - "$1/model.safetensors" <<-'END'
+			import json, sys
+			with open(sys.argv[1], "rb") as f:
+			    head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+			no = "model.visual.", "mtp.", "__"
+			head = {n: t for n, t in head.items() if not n.startswith(no)}
+			print(*sorted({t["dtype"] for t in head.values()}),
+			      *sorted({n.split(".", 4)[-1] for n, t in head.items() if t["dtype"] == "F32"}),
+			      sum(t["data_offsets"][1] - t["data_offsets"][0] for t in head.values()))
+		END
+	}
+	sees qwen ckpt
+	rf-init --from ckpt run
+	rf-init --from run --dtype bf16 bf16
+	rf-init --from run --dtype f16 f16
+	bytes=$(rf-init --from run --dtype bf16 --dry-run x | awk '$1 == "weights" { print $2 }')
+	[ "$(types bf16)" = "BF16 F32 linear_attn.A_log linear_attn.norm.weight $bytes" ]
+	[ "$(types f16)" = "F16 F32 linear_attn.A_log linear_attn.norm.weight $bytes" ]
+	jq 'del(.text_config.mamba_ssm_dtype)' ckpt/config.json >config.json
+	cp config.json ckpt/config.json
+	rf-init --from ckpt --dtype bf16 all
+	[[ "$(types all)" == 'BF16 '[1-9]* ]]
+}
+
 @test "qwen: missing or unknown tensors are errors in the text model, but not in the parts around it" {
 	tensor() { python3 "$ROOT/t/helper/qwen.py" "$@"; }
 	L=model.language_model.layers

@@ -31,7 +31,8 @@ static void show_size(const struct rf_params *t, enum rf_dtype dtype)
 
 	for (int i = 0; i < t->n; i++)
 		n += t->p[i].count;
-	printf("parameters\t%llu\nweights\t%llu bytes\n", n, n * (unsigned)rf_dtype_size(dtype));
+	printf("parameters\t%llu\nweights\t%llu bytes\n", n,
+	       (unsigned long long)rf_params_bytes(t, rf_dtype_size(dtype)));
 	if (opt.dtype < 0)
 		printf("a step of a run\t%llu bytes\n", 12 * n);
 }

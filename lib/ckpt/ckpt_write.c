@@ -53,10 +53,10 @@ static enum rf_code make_table(const struct rf_ckpt_contents *p, const uint16_t 
 			*t = old->t[i];
 			continue;
 		}
-		*t = (struct rf_tensor){ .name = name, .dtype = p->dtype, .ndim = x->ndim,
+		*t = (struct rf_tensor){ .name = name, .dtype = x->f32 ? RF_F32 : p->dtype, .ndim = x->ndim,
 		                         .count = x->count };
-		t->bytes = x->count * (uint64_t)rf_dtype_size(p->dtype);
-		t->data = half ? (const void *)(half + x->offset) : p->weights + x->offset;
+		t->bytes = x->count * (uint64_t)rf_dtype_size(t->dtype);
+		t->data = t->dtype == RF_F32 ? p->weights + x->offset : (const void *)(half + x->offset);
 		t->transfer = p->transfer;
 		for (int k = 0; k < x->ndim; k++)
 			t->shape[k] = x->shape[k];
@@ -70,7 +70,9 @@ static enum rf_code to_half(const struct rf_ckpt_contents *p, uint16_t **out, st
 
 	if (!h)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	for (int i = 0; i < p->params->n; i++)
+	for (int i = 0; i < p->params->n; i++) {
+		if (p->params->p[i].f32)
+			continue;
 		for (size_t k = p->params->p[i].offset, end = k + p->params->p[i].count; k < end; k++) {
 			h[k] = p->dtype == RF_F16 ? rf_f32_f16(p->weights[k]) : rf_f32_bf16(p->weights[k]);
 			if ((h[k] & 0x7fff) >= (p->dtype == RF_F16 ? 0x7c00 : 0x7f80)) {
@@ -81,6 +83,7 @@ static enum rf_code to_half(const struct rf_ckpt_contents *p, uint16_t **out, st
 				               rf_dtype_name(p->dtype));
 			}
 		}
+	}
 	*out = h;
 	return RF_OK;
 }
@@ -263,7 +266,8 @@ static enum rf_code add_size(void *sum, const char *dir, const char *name, const
 
 uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p)
 {
-	uint64_t sum = SLACK + p->params->total * ((uint64_t)rf_dtype_size(p->dtype) + (p->m ? 8 : 0));
+	uint64_t sum = SLACK + rf_params_bytes(p->params, rf_dtype_size(p->dtype)) +
+	               (p->m ? 8 * (uint64_t)p->params->total : 0);
 
 	for (int i = 0; p->from && i < p->from->tensors.n; i++)
 		if (!rf_params_find(p->params, p->from->tensors.t[i].name))

@@ -68,6 +68,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	const struct rf_delta_config *c = &cfg->delta;
 	const struct names *n = c->joint ? &joint : &apart;
 	const struct rf_initializer normal = RF_NORMAL(cfg->initializer_range);
+	struct rf_initializer A_log = c->joint ? RF_LOG(0.01, 16) : RF_LOG(0, 16), one = RF_ONE;
 	const char *root = cfg->names.root;
 	int d = cfg->d;
 #define WEIGHT(name, init, ...) \
@@ -76,6 +77,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer, \
 	                 n->mixer, name)
 
+	A_log.f32 = one.f32 = c->f32;
 	for (int i = 0; i < (c->joint ? 1 : 3); i++) {
 		int out = c->joint ? column(c, 3) : width(c, i);
 
@@ -92,10 +94,10 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 		w->g = MATRIX(n->g, width(c, 2), d);
 	if (c->decay) {
 		w->a = MATRIX(n->a, c->heads, d);
-		w->A_log = WEIGHT("A_log", c->joint ? RF_LOG(0.01, 16) : RF_LOG(0, 16), c->heads);
+		w->A_log = WEIGHT("A_log", A_log, c->heads);
 		w->dt_bias = WEIGHT("dt_bias", c->joint ? RF_FREE_ONE : RF_RATE(1e-3, 1e-1), c->heads);
 	}
-	w->norm = rf_params_weight(t, RF_ONE, (int[4]){ c->V }, "%slayers.%d.%s.%s.weight", root, layer,
+	w->norm = rf_params_weight(t, one, (int[4]){ c->V }, "%slayers.%d.%s.%s.weight", root, layer,
 	                           n->mixer, n->norm);
 	w->o = MATRIX(n->o, d, width(c, 2));
 #undef WEIGHT

@@ -23,6 +23,7 @@ struct rf_delta_config {
 	bool conv, beta, gate, neg_eigval;
 	bool decay;               /* in gated_deltanet and Qwen3.5 */
 	bool joint;               /* one projection and one convolution for q, k and v, and Qwen3.5's names */
+	bool f32;                 /* A_log and the norm are float32 in files of any type */
 	int conv_size;            /* w; 1 without convolution */
 	enum rf_act qk_act;
 	enum rf_norm qk_norm;

@@ -107,7 +107,9 @@ static void read_attention(struct rf_config_reader *r, struct rf_config *cfg)
 static void read_delta(struct rf_config_reader *r, struct rf_config *cfg)
 {
 	struct rf_delta_config *c = &cfg->delta;
+	const char *type = json_string_value(rf_config_take(r, "mamba_ssm_dtype"));
 
+	c->f32 = type && !strcmp(type, "float32");
 	c->qk_heads = rf_config_whole(r, "linear_num_key_heads", 16, 1, RF_MAX_WIDTH);
 	c->heads = rf_config_whole(r, "linear_num_value_heads", 32, 1, RF_MAX_WIDTH);
 	if (c->heads % c->qk_heads)
@@ -134,7 +136,7 @@ static void refuse(struct rf_config_reader *r)
 		"shared_expert_intermediate_size", "decoder_sparse_step", NULL
 	};
 	static const char *const ignored[] = {
-		"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mrope_section",
+		"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mrope_section",
 		"mrope_interleaved",
 		"norm_topk_prob", "output_router_logits", "router_aux_loss_coef", NULL
 	};

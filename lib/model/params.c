@@ -17,7 +17,7 @@ struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer ini
                                   const char *fmt, ...)
 {
 	struct rf_param p = { .count = 1, .decay = init.decay, .init = init.init, .scale = init.scale,
-	                      .low = init.low, .high = init.high }, *more;
+	                      .low = init.low, .high = init.high, .f32 = init.f32 }, *more;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -58,6 +58,15 @@ enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e)
 	}
 	t->sorted = true;
 	return RF_OK;
+}
+
+uint64_t rf_params_bytes(const struct rf_params *t, int size)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < t->n; i++)
+		sum += t->p[i].count * (uint64_t)(t->p[i].f32 ? 4 : size);
+	return sum;
 }
 
 const struct rf_param *rf_params_find(const struct rf_params *t, const char *name)

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "model/config.h"
@@ -23,6 +24,7 @@ struct rf_param {
 	int shape[4];
 	size_t count, offset;     /* floats; offset in the flat buffer, a multiple of 16 */
 	bool decay;               /* weight decay applies */
+	bool f32;                 /* float32 in files of any type */
 	enum rf_init_kind init;
 	double scale;             /* the standard deviation of RF_INIT_NORMAL */
 	double low, high;         /* for RF_INIT_LOG and RF_INIT_RATE */
@@ -54,7 +56,7 @@ struct rf_weight { size_t at; bool there; int out, in; };
 #define RF_FREE_ONE   (struct rf_initializer){ .init = RF_INIT_ONE }
 #define RF_LOG(a, b)  (struct rf_initializer){ .init = RF_INIT_LOG, .low = a, .high = b }
 #define RF_RATE(a, b) (struct rf_initializer){ .init = RF_INIT_RATE, .low = a, .high = b }
-struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high; };
+struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high; bool f32; };
 
 /* Declares a weight.  shape ends at the first 0; fmt makes the name.  Adds the weight to a table that is
  * still being collected; returns its place in one that is sorted, in which it must be. */
@@ -63,6 +65,8 @@ struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer ini
 /* Call it when every weight has been declared: sorts the table and gives each weight its offset.  Errors:
  * RF_ENOMEM: a declaration ran out of memory. */
 enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e);
+/* The bytes of all weights in a file where each number has `size`, but 4 where it is float32 in any. */
+uint64_t rf_params_bytes(const struct rf_params *t, int size);
 /* NULL: there is no weight of this name. */
 const struct rf_param *rf_params_find(const struct rf_params *t, const char *name);
 void rf_params_free(struct rf_params *t);

@@ -448,7 +448,7 @@ static void test_qwen(void)
 		           c.attn.D == 16 && c.attn.rotary == 4 && c.attn.theta == 1e7 &&
 		           c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_delta_net &&
 		           c.delta.heads == 6 && c.delta.qk_heads == 2 && c.delta.K == 8 && c.delta.V == 12 &&
-		           c.tied && c.eos_count == 1 && c.eos[0] == 98 && !*c.unknown &&
+		           c.delta.f32 && c.tied && c.eos_count == 1 && c.eos[0] == 98 && !*c.unknown &&
 		           !strcmp(c.names.root, i ? "model.language_model." : "model."),
 		   "a published one is read, %s (%s)", c.names.root, c.unknown);
 		ok(rf_config_owns(&c, "lm_head.weight") &&
@@ -459,7 +459,7 @@ static void test_qwen(void)
 		rf_config_free(&c);
 	}
 	read_vector(&c, "qwen-older");
-	ok(c.attn.theta == 5e5 && c.attn.rotary == 8 && c.mixer[0] == &rf_mixer_delta_net &&
+	ok(!c.delta.f32 && c.attn.theta == 5e5 && c.attn.rotary == 8 && c.mixer[0] == &rf_mixer_delta_net &&
 	   c.mixer[1] == &rf_mixer_attention && c.mixer[3] == &rf_mixer_attention, "older keys are read");
 	rf_config_free(&c);
 	read_vector(&c, "qwen-unknown");
