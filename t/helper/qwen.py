@@ -65,6 +65,26 @@ OTHERS = {
 }
 
 
+def write_shards(path, tensors, shards, pattern):
+    """tensors in so many files, named by pattern, and their index; or in one file, without."""
+    names = list(tensors)
+    if shards == 1:
+        write(os.path.join(path, "model.safetensors"), tensors)
+        return
+    where = {}
+    for i in range(shards):
+        file = pattern.format(i + 1, shards)
+        part = names[i::shards]
+        write(os.path.join(path, file), {name: tensors[name] for name in part})
+        where |= {name: file for name in part}
+    with open(os.path.join(path, "model.safetensors.index.json"), "w") as f:
+        total = sum(len(t[2]) for t in tensors.values())
+        json.dump({"metadata": {"total_size": total}, "weight_map": where}, f)
+
+
+QWEN_SHARD = "model.safetensors-{:05}-of-{:05}.safetensors"
+
+
 def sees(old, new, shards):
     os.mkdir(new)
     with open(os.path.join(old, "config.json")) as f:
@@ -81,18 +101,7 @@ def sees(old, new, shards):
     tensors = {name.replace("model.", "model.language_model.", 1): t
                for name, t in read_dir(old).items()} | OTHERS
     names = sorted(tensors, key=lambda name: name[::-1])  # in a file they may lie in any order
-    if shards == 1:
-        write(os.path.join(new, "model.safetensors"), {name: tensors[name] for name in names})
-        return
-    where = {}
-    for i in range(shards):
-        file = f"model.safetensors-{i + 1:05}-of-{shards:05}.safetensors"
-        part = names[i::shards]
-        write(os.path.join(new, file), {name: tensors[name] for name in part})
-        where |= {name: file for name in part}
-    with open(os.path.join(new, "model.safetensors.index.json"), "w") as f:
-        total = sum(len(t[2]) for t in tensors.values())
-        json.dump({"metadata": {"total_size": total}, "weight_map": where}, f)
+    write_shards(new, {name: tensors[name] for name in names}, shards, QWEN_SHARD)
 
 
 def others(a, b):

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""published.py -- checkpoints as they are published: bf16, in shards, beside other parts and files.
+
+    published.py publish DIR NEW SHARDS   NEW: the bf16 checkpoint DIR in shards, named as its family's are
+                                          where it is published, and all of its other files.  A Qwen3.5
+                                          gets the tensors around its text model, and float32 where the
+                                          published ones have it
+    published.py same A B                 fails unless B has A's tensors: names, types, shapes
+    published.py equal A B                the same, and every byte of them
+"""
+import json
+import os
+import shutil
+import sys
+
+sys.dont_write_bytecode = True
+from qwen import OTHERS, QWEN_SHARD, read_dir, write_shards
+
+WIDE = (".linear_attn.A_log", ".linear_attn.norm.weight")  # float32 in every published Qwen3.5
+
+
+def widen(tensor):
+    """bf16 as float32, of which it is the upper half."""
+    dtype, shape, data = tensor
+    if dtype == "BF16":
+        data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
+    return "F32", shape, data
+
+
+def publish(old, new, shards):
+    tensors = read_dir(old)
+    with open(os.path.join(old, "config.json")) as f:
+        sees = json.load(f)["model_type"] == "qwen3_5"
+    os.mkdir(new)
+    for name in os.listdir(old):
+        if not name.startswith("model."):
+            shutil.copy(os.path.join(old, name), os.path.join(new, name))
+    if sees:
+        tensors = {name: widen(t) if name.endswith(WIDE) else t for name, t in tensors.items()} | OTHERS
+    odd = [name for name, t in tensors.items() if t[0] != "BF16" and not (sees and name.endswith(WIDE))]
+    if set(odd) - OTHERS.keys():
+        sys.exit(f"not bf16: {odd}")
+    write_shards(new, dict(sorted(tensors.items())), shards,
+                 QWEN_SHARD if sees else "model-{:05}-of-{:05}.safetensors")
+
+
+def same(a, b, parts):
+    a, b = read_dir(a), read_dir(b)
+    bad = sorted(name for name in a.keys() | b.keys()
+                 if name not in a or name not in b or a[name][:parts] != b[name][:parts])
+    for name in bad:
+        print(name, *("missing" if name not in t else t[name][:2] for t in (a, b)))
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    word, args = sys.argv[1], sys.argv[2:]
+    if word == "publish":
+        publish(args[0], args[1], int(args[2]))
+    else:
+        same(*args, {"same": 2, "equal": 3}[word])
