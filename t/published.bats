@@ -198,8 +198,9 @@ texts_of_all() {
 # one_file FAMILY: $T/FAMILY is the published directory in bf16 again, without a step in between
 one_file() { [ -e "$T/$1" ] || rf-init --from $1 --dtype bf16 "$T/$1"; }
 nothing_said() {
-	one_file $1
-	run -0 --separate-stderr rf-dump $1
+	run -0 --separate-stderr one_file $1
+	[ -z "$output$stderr" ]
+	run -0 --separate-stderr rf-entropy -m $1 --dry-run
 	[ -z "$stderr" ]
 	[ "$(ls $1/*.safetensors | wc -l)" -eq 3 ]
 	[ "$(ls "$T/$1"/model*.safetensors*)" = "$T/$1/model.safetensors" ]
