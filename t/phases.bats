@@ -23,7 +23,7 @@ setup_file() {
 				"\", \"answers\": [\"" word[1 + i % 6] "\", \"none\"], \"task\": \"words\"}"
 		}
 	}' >"$P/data.jsonl"
-	posttrain RUN="$P/post"
+	posttrain RUN="$P/post" 2>"$P/said" || { cat "$P/said"; return 1; }
 	testtime RUN="$P/carry"
 }
 
@@ -54,6 +54,9 @@ answered() {
 
 @test "posttrain.mk: each batch is the steps on the prompts, one on the responses, and one commit" {
 	[ "$(steps "$P/post")" = $'12\t3' ]
+	number='[0-9.e+-]*'
+	[ "$(grep -c "batch [123] of 3, step [0-9]*, loss $number, reward $number, loss of responses $number, " \
+		"$P/said")" = 3 ]
 	[ "$(jq -c 'has("actor/sft_loss")' "$P/post/log.jsonl" | uniq -c | paste -sd' ' | tr -s ' ')" = \
 		' 4 false 1 true 4 false 1 true 1 false 1 true' ]
 	# by hand

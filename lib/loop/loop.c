@@ -474,7 +474,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
-/* A figure of the log's last line. */
+/* A figure of a line of the log. */
 static void add_figure(struct rf_buf *p, const json_t *line, const char *key, const char *name)
 {
 	const json_t *v = json_object_get(line, key);
@@ -483,34 +483,48 @@ static void add_figure(struct rf_buf *p, const json_t *line, const char *key, co
 		rf_print(p, ", %s %.4g", name, json_number_value(v));
 }
 
-enum { LAST_LINE = 64 << 10 };
+/* Cuts the last line off a text and parses it; NULL: there is none, or it is no JSON. */
+static json_t *last_line(char *text, uint64_t *n)
+{
+	json_t *figures;
+	char *line;
 
+	while (*n && text[*n - 1] == '\n')
+		--*n;
+	text[*n] = 0;
+	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+	*n = (uint64_t)(line - text);
+	return rf_json_parse(&figures, line, strlen(line), 16, NULL) == RF_OK ? figures : NULL;
+}
+
+enum { LAST_LINES = 64 << 10 };
+
+/* Those of the batch's last step; of one on responses, whose line has the loss on them alone, also those of the
+ * step before it. */
 static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 {
-	char path[4096], text[LAST_LINE + 1], *line;
+	char path[4096], text[LAST_LINES + 1];
 	uint64_t size, n = 0;
-	json_t *figures;
+	json_t *last, *before;
 	int fd;
 
 	if (rf_loop_file(l, "log.jsonl", path, NULL) != RF_OK ||
 	    rf_file_open(path, &fd, &size, NULL) != RF_OK)
 		return;
-	n = size < LAST_LINE ? size : LAST_LINE;
+	n = size < LAST_LINES ? size : LAST_LINES;
 	if (rf_file_pread(fd, text, (size_t)n, size - n, NULL) != RF_OK)
 		n = 0;
 	close(fd);
-	while (n && text[n - 1] == '\n')
-		n--;
-	text[n] = 0;
-	line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
-	if (rf_json_parse(&figures, line, strlen(line), 16, NULL) != RF_OK)
-		return;
+	last = last_line(text, &n);
+	before = json_object_get(last, "actor/sft_loss") ? last_line(text, &n) : json_incref(last);
 	/* a line of another time says nothing of this batch */
-	if (json_integer_value(json_object_get(figures, "step")) + 1 == l->at) {
-		add_figure(p, figures, "loss/ntp", "loss");
-		add_figure(p, figures, "reward/mean", "reward");
+	if (json_integer_value(json_object_get(last, "step")) + 1 == l->at) {
+		add_figure(p, before, "loss/ntp", "loss");
+		add_figure(p, before, "reward/mean", "reward");
+		add_figure(p, last, "actor/sft_loss", "loss of responses");
 	}
-	json_decref(figures);
+	json_decref(before);
+	json_decref(last);
 }
 
 static void add_time(struct rf_buf *p, double seconds)
