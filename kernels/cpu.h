@@ -30,6 +30,7 @@ struct rf_cpu {
 	/* bytes of a number that was rounded to bf16: 2, or 4 where no instruction takes bf16; 0: products
 	 * are float32 */
 	int rounded;
+	bool lays;                   /* float32 weights are kept as (k, n) for products of few rows */
 	/* one for each thread, and one for the caller */
 	struct cpu_scratch { void *p; size_t size; } *scratch;
 	void *gemm;                  /* gemm.c: primitives and packed weights */
@@ -130,8 +131,8 @@ struct cpu_product {
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p);
 /* A weight that is kept as bf16 and multiplied as float32 is widened CPU_DEEP rows of (k, n) and CPU_WIDE
  * columns at a time.  Of a transposed A, CPU_SLAB columns are copied at a time.  B is copied for products of
- * CPU_MANY rows or more. */
-enum { CPU_DEEP = 2048, CPU_WIDE = 256, CPU_SLAB = 4096, CPU_MANY = 512 };
+ * CPU_MANY rows or more.  Where weights are kept as (k, n), products of up to CPU_FEW rows use them. */
+enum { CPU_DEEP = 2048, CPU_WIDE = 256, CPU_SLAB = 4096, CPU_MANY = 512, CPU_FEW = 32 };
 void rf_cpu_gemm(struct rf_dev *d, const struct rf_gemm *a, const struct cpu_forms *forms);
 void rf_cpu_gemm_free(struct rf_dev *d);
 /* To be called before the first product.  Limits oneDNN to a level of x86-64: to the instructions that the

@@ -225,8 +225,17 @@ void rf_cpu_sync(struct rf_dev *d)
  *   (gemm.c, head.c); the convolution's gradient (conv.c); the gradient of queries (attention.c).
  * - Per thread: the states of a head (delta.c), the probabilities to draw from and a part of the vocabulary
  *   (head.c), and small things, which are more in float32, where oneDNN packs parts of both operands.
+ * - Weights kept for products of few rows (gemm.c).
  * - In bf16 also the weights in the form that products take, once for each way they are used, and per thread
  *   the part of a weight that is widened (gemm.c). */
+/* Whether float32 weights are kept as (k, n): worth it where a few rows are decoded side by side, and often
+ * enough that making the copies, which takes about a step, does not count. */
+static bool lays(struct rf_dev *d, const struct rf_workspace *need)
+{
+	return !cpu_of(d)->rounded && !need->train && need->rollouts > 1 && need->rollouts <= CPU_FEW &&
+	       need->steps >= 16;
+}
+
 size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 {
 	const size_t half = (size_t)cpu_of(d)->rounded;
@@ -254,6 +263,8 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 		shared += shared / 16 + (rows + wide) * 48 * 4;
 	if (queries > shared)
 		shared = queries;
+	if (lays(d, need))
+		shared += (need->matrices + need->matrices / 8) * 4;
 	return shared + thread * (size_t)d->threads + (half ? need->matrices * 2 * (need->train ? 2 : 1) : 0);
 }
 
@@ -266,6 +277,7 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 	size_t bytes = rf_cpu_workspace(d, need) + CODE, held = 0;
 	void *p;
 
+	cpu_of(d)->lays = lays(d, need);
 	for (int i = 0; i <= d->threads; i++)
 		held += cpu_of(d)->scratch[i].size;
 	bytes = bytes > held + CODE ? bytes - held : CODE;
