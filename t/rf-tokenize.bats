@@ -294,30 +294,33 @@ bad() {
 	[ "$(bad 'hello')" = "$at not JSON: byte 1 is 'h', where a value was expected" ]
 	[ "$(bad '')" = "$at not JSON: it is empty" ]
 	[ "$(bad '["a"]')" = "$at the line is a list, not an object" ]
-	[ "$(bad '{"a":1}')" = "$at the key 'text' is missing" ]
+	[ "$(bad '{"a":1}')" = "$at the key 'text' is missing; the line has \"a\"" ]
 	[ "$(bad '{"text":1}')" = "$at 'text' is a number, not a string" ]
 	[ "$(bad '{"text":null}')" = "$at 'text' is null, not a string" ]
 	[ "$(bad '{"text":"a","text":"b"}')" = "$at the key 'text' occurs twice" ]
 	[ "$(bad $'{"text":"\xff"}')" = "$at not JSON: byte 10 is '\\xff', where UTF-8 was expected" ]
-	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at the key 'm' is missing" ]
+	[ "$(bad '{"text":"a"}' --meta-key m)" = "$at the key 'm' is missing; the line has \"text\"" ]
 	[ "$(bad '{"text":"a","m":{"b":1,"b":2}}' --meta-key m | grep -c 'line 1: meta data: ')" = 1 ]
 	[ "$(bad '{"text":"a","m":1e999}' --meta-key m)" = \
 		"$at 'm': a number does not fit into 64 bits" ]
 	[ "$(bad '{"text":"a","s":"\u0000"}' --source-key s)" = \
 		"$at 's' contains a NUL, which only a text or prompt may contain" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = "$at the key 'a' is missing" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --answer-key a)" = \
+		"$at the key 'a' is missing; the line has \"p\"" ]
 	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answer-key a)" = \
 		"$at 'a' is an empty list, not a string or a list of strings" ]
 	[ "$(bad '{"p":"a","a":["b",2]}' --prompt-key p --answer-key a)" = \
 		"$at 'a' has a number at index 1, not a string" ]
 	[ "$(bad '{"p":"a","a":7}' --prompt-key p --answer-key a)" = \
 		"$at 'a' is a number, not a string or a list of strings" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --answers-key a)" = "$at the key 'a' is missing" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --answers-key a)" = \
+		"$at the key 'a' is missing; the line has \"p\"" ]
 	[ "$(bad '{"p":"a","a":[]}' --prompt-key p --answers-key a)" = \
 		"$at 'a' is an empty list, not a string or a list of strings" ]
 	[ "$(bad '{"p":"a","a":"\u0000"}' --prompt-key p --answers-key a)" = \
 		"$at 'a' contains a NUL, which only a text or prompt may contain" ]
-	[ "$(bad '{"p":"a"}' --prompt-key p --prompt-suffix-key s)" = "$at the key 's' is missing" ]
+	[ "$(bad '{"p":"a"}' --prompt-key p --prompt-suffix-key s)" = \
+		"$at the key 's' is missing; the line has \"p\"" ]
 	[ "$(bad '{"p":"a","s":["b"]}' --prompt-key p --prompt-suffix-key s)" = \
 		"$at 's' is a list, not a string" ]
 }
@@ -340,7 +343,7 @@ bad() {
 		"$at 'tokens' has '2147483648' at index 0, not a token id" ]
 	[ "$(bad '{"tokens":["1"]}' --format ids)" = "$at 'tokens' has '\"1\"' at index 0, not a token id" ]
 	[ "$(bad '{"tokens":"1"}' --format ids)" = "$at 'tokens' is a string, not a list of token ids" ]
-	[ "$(bad '{"ids":[1]}' --format ids)" = "$at the key 'tokens' is missing" ]
+	[ "$(bad '{"ids":[1]}' --format ids)" = "$at the key 'tokens' is missing; the line has \"ids\"" ]
 }
 
 @test "rf-tokenize: a document over --max-len is an error that names it, unless --truncate cuts it" {

@@ -242,11 +242,33 @@ static enum rf_code no_memory(struct rf_err *e)
 	return rf_fail(e, RF_ENOMEM, "out of memory");
 }
 
+/* rf_jscan_get(); of a key that is missing the message says which are there. */
+static enum rf_code get(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_jvalue name, value = { NULL, 0 };
+	char list[200] = "", q[80];
+	enum rf_code rc = rf_jscan_get(line, key, v, e);
+	int n = 0, most = 0;
+
+	if (rc == RF_OK || v->s)
+		return rc;
+	while (rf_jscan_next(line, &name, &value)) {
+		char one[60]; /* as it is written, with its quotes */
+
+		n++;
+		if (strlen(list) + 2 * sizeof one < sizeof list && n == most + 1)
+			sprintf(list + strlen(list), "%s%s", most++ ? ", " : "",
+			        rf_quote(one, sizeof one, name.s, name.n));
+	}
+	return rf_fail(e, RF_EDATA, "the key '%s' is missing; the line has %s%s",
+	               rf_quote(q, sizeof q, key, strlen(key)), n ? list : "no keys", n > most ? ", ..." : "");
+}
+
 static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
                                struct rf_err *e)
 {
 	char q[80];
-	enum rf_code rc = rf_jscan_get(line, key, v, e);
+	enum rf_code rc = get(line, key, v, e);
 
 	if (rc == RF_OK && !rf_jscan_is_string(v))
 		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string",
@@ -428,7 +450,7 @@ static enum rf_code read_meta(struct rf_text *t, const struct rf_jvalue *line, s
 		memcpy(key, keys, n);
 		key[n] = 0;
 		keys += n + 1;
-		if ((rc = rf_jscan_get(line, key, &v, e)) != RF_OK)
+		if ((rc = get(line, key, &v, e)) != RF_OK)
 			return rc;
 		rf_pack_text(&p, key);
 		if ((rc = pack(&p, &v, META_DEPTH, &values, e)) != RF_OK)
@@ -485,13 +507,13 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 
 	/* everything is found before anything is unescaped */
 	if (t->format == RF_TEXT_IDS)
-		rc = rf_jscan_get(&line, "tokens", &text, e);
+		rc = get(&line, "tokens", &text, e);
 	else
 		rc = get_string(&line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
 	if (rc == RF_OK && o->prompt_suffix_key)
 		rc = get_string(&line, o->prompt_suffix_key, &suffix, e);
 	if (rc == RF_OK && answers_key)
-		rc = rf_jscan_get(&line, answers_key, &answers, e);
+		rc = get(&line, answers_key, &answers, e);
 	if (rc == RF_OK && o->source_key)
 		rc = get_string(&line, o->source_key, &source, e);
 	if (rc == RF_OK && o->meta_key)
