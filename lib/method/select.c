@@ -91,12 +91,22 @@ static int extreme(const float *H, int n, int sign)
 	return best;
 }
 
+/* The row at which the first rollout may begin, which needs one before it; the rows behind the last one. */
+static int first_row(const struct rf_select *s) { return s->margin > 1 ? s->margin : 1; }
+static int rows_behind(const struct rf_select *s) { return s->k > s->margin ? s->k : s->margin; }
+
+int rf_select_least(const struct rf_select *s)
+{
+	int both = first_row(s) + rows_behind(s);
+
+	return s->chunks > both ? s->chunks : both;
+}
+
 enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct rf_record *r, bool *short_one,
                               struct rf_err *e)
 {
 	int kernel = s->smooth ? s->smooth : s->k;
-	int first = s->margin > 1 ? s->margin : 1; /* a rollout needs a row before it */
-	int behind = s->k > s->margin ? s->k : s->margin;
+	const int first = first_row(s), behind = rows_behind(s);
 	int n = r->T / s->chunks;
 	int32_t *positions;
 	double *H = NULL, *p = NULL;
@@ -109,14 +119,13 @@ enum rf_code rf_select_record(const struct rf_select *s, uint64_t step, struct r
 	rf_record_drop_rollout(r);
 	r->positions = NULL;
 	r->c = 0;
-	if (n < 1 || r->T - behind < first) {
+	if (r->T < rf_select_least(s)) {
 		*short_one = true;
 		if (s->strict)
 			return rf_fail(e, RF_EDATA,
 			               "a sequence of %d tokens is too short: %d chunks, rollouts of %d "
 			               "tokens and margin %d need %d",
-			               r->T, s->chunks, s->k, s->margin,
-			               s->chunks > first + behind ? s->chunks : first + behind);
+			               r->T, s->chunks, s->k, s->margin, rf_select_least(s));
 		return RF_OK;
 	}
 

@@ -42,6 +42,9 @@ void rf_select_probabilities(const double *H, int n, double tau, double *p);
 /* The first index at which the cumulative sum of p (n), in double, exceeds u times the total. */
 int rf_draw_index(const double *p, int n, double u);
 
+/* The tokens that a sequence needs. */
+int rf_select_least(const struct rf_select *s);
+
 /* Writes r->positions, one for each chunk, in the order of the chunks, and removes rollout, reward and
  * advantage.  step: for the random numbers.  If the record is too short, it gets no positions, and *short_one
  * is set.  Errors: RF_EDATA: the mode needs entropies, and there are none; too short, with s->strict. */
