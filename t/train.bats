@@ -630,3 +630,26 @@ same_weights() { diff -r --exclude=.weights-out "$1" "$2"; }
 	rf-ntp -m run --weights-out model in
 	same_weights model out
 }
+
+@test "train: --steps shares the records among so many steps, and another number of records is an error" {
+	texts 40 1:70 2:9 3:30 4:25 5:40 >in
+	# 5 records in 3 steps: 2, 2, 1
+	rf-init --from "$G/delta" run
+	rf-ntp -m run --lr 0.01 --steps 3 --records 5 in
+	rf-init --from "$G/delta" hand
+	for range in 0:2 2:4 4:5; do rf-cat --range $range in | rf-ntp -m hand --lr 0.01; done
+	[ "$(basename "$(readlink run/latest)")" = step-000003 ]
+	cmp run/latest/model.safetensors hand/latest/model.safetensors
+	cmp run/latest/optim.safetensors hand/latest/optim.safetensors
+	# of more steps than records, one for each
+	rf-ntp -m run --at 3 --steps 9 --records 5 in
+	[ "$(basename "$(readlink run/latest)")" = step-000008 ]
+	for n in 4 6; do
+		run -65 --separate-stderr rf-ntp -m run --steps 2 --records $n in
+		[[ $stderr == *"the stream has 5 records, not $n (--records)" ]]
+	done
+	run -64 --separate-stderr rf-ntp -m run --steps 2 in
+	[[ $stderr == *"--steps and --records require each other: the records are shared among the steps" ]]
+	run -64 rf-ntp -m run --steps 2 --records 5 --grad-out g in
+	[ "$(basename "$(readlink run/latest)")" = step-000008 ]
+}

@@ -112,7 +112,7 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, stream,
 		                                      NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "eval loss mean mini-batch ntp-coef outer grad-in" },
+			{ "Method", "eval loss mean mini-batch steps records ntp-coef outer grad-in" },
 			RF_CLI_OPTIMIZER,
 			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
 			                   "max-record" },

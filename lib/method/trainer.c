@@ -27,6 +27,10 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 	const struct rf_opt table[] = {
 		{ "mini-batch", 0, RF_OPT_INT, &t->mini_batch, 0, 1 << 24, "n",
 		  "sequences per optimizer step; 0: the whole stream", false },
+		{ "steps", 0, RF_OPT_INT, &t->steps, 0, 1 << 24, "n",
+		  "optimizer steps on the whole stream, instead of --mini-batch; 0: as that says", false },
+		{ "records", 0, RF_OPT_INT, &t->expected, 0, 1 << 24, "n",
+		  "number of records that the stream must have; for --steps", false },
 		{ "at", 0, RF_OPT_INT, &t->at, -1, 1 << 30, "step",
 		  "step the run must be at; if it is past that, nothing is done; -1: any", false },
 		{ "keep", 0, RF_OPT_INT, &t->keep, 1, 1 << 30, "n", "number of newest steps to keep", false },
@@ -85,7 +89,8 @@ static void needs(const void *stage, struct rf_shape *s, struct rf_demand *need)
 
 	rf_train_needs(&t->train, s, need);
 	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
-	need->host = (size_t)(t->mini_batch ? t->mini_batch : 1) *
+	need->host = (size_t)(t->steps ? (t->expected + t->steps - 1) / t->steps
+	                      : t->mini_batch ? t->mini_batch : 1) *
 	                     ((size_t)s->T * (t->outer ? 12 : 8) + rollouts * 8)
 	           /* read: as it came, unpacked, as -o */
 	           + 3 * ((size_t)s->T * 8 + rollouts * (2 + 2 * (size_t)t->engine.ckpt->cfg.d) * 4);
@@ -124,6 +129,12 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 	if (t->weights_out && t->grad_out)
 		return rf_fail(e, RF_EUSAGE,
 		               "--weights-out cannot be combined with --grad-out, which changes no weights");
+	if (!t->steps != !t->expected)
+		return rf_fail(e, RF_EUSAGE, "--steps and --records require each other: the records are shared "
+		                             "among the steps");
+	if (t->steps && (t->grad_out || t->grad_in))
+		return rf_fail(e, RF_EUSAGE, "--steps cannot be combined with --grad-out and --grad-in, which "
+		                             "are of one step");
 	if (t->outer && t->grad_out)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "
@@ -409,6 +420,16 @@ static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
 	return optimize(t, &train, &t->joined, true, e);
 }
 
+/* Whether the records that wait are a mini-batch. */
+static bool due(const struct rf_trainer *t)
+{
+	const uint64_t steps = (uint64_t)t->steps, of = (uint64_t)t->expected;
+
+	if (t->steps) /* the i-th step ends where i / steps of the records have been read */
+		return t->records * steps / of > (t->records - 1) * steps / of;
+	return t->mini_batch && t->mini.count == t->mini_batch && !t->grad_out && !t->grad_in;
+}
+
 enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
 {
 	struct rf_record lean = *r;
@@ -427,9 +448,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 	if ((rc = keep(&t->mini, &lean, e)) != RF_OK)
 		return rc;
 	t->records++;
-	if (t->mini_batch && t->mini.count == t->mini_batch && !t->grad_out && !t->grad_in)
-		return step(t, e);
-	return RF_OK;
+	return due(t) ? step(t, e) : RF_OK;
 }
 
 /* ---- the commit ---------------------------------------------------------------------------- */
@@ -487,6 +506,9 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 		                      : rf_fail(e, RF_EDATA,
 		                                "the stream has no records, so there is nothing to learn "
 		                                "from (--allow-empty accepts it)");
+	if (t->expected && t->records != (uint64_t)t->expected)
+		return rf_fail(e, RF_EDATA, "the stream has %llu records, not %d (--records)",
+		               (unsigned long long)t->records, t->expected);
 	if (t->outer && !t->joined.count)
 		return rf_fail(e, RF_EDATA,
 		               "none of %llu record%s has a response, so there is nothing for --outer "

@@ -1,7 +1,7 @@
 /* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches from a stream,
  * the commit.
  *
- * One stream is one batch: ceil(records / mini_batch) optimizer steps, with --outer response one more, then
+ * One stream is one batch: ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer response one more, then
  * one commit, which is made only after the stream's end record has been read.  Whatever happens before the
  * commit leaves the run as it was. */
 #ifndef RF_TRAINER_H
@@ -30,6 +30,9 @@ struct rf_waiting { struct rf_record **r; int count, cap; };
 struct rf_trainer {
 	/* settings */
 	int mini_batch;              /* sequences per optimizer step; 0: the whole stream */
+	/* if not 0: the stream has that many records, which so many steps share as evenly as they can, in the
+	   place of mini_batch; of more steps than records, one for each */
+	int expected, steps;
 	int at;                      /* step at which the run must be; -1: any */
 	const char *stale;           /* rf-grpo: how many commits old rollouts may be, or "any" */
 	int64_t stale_commits;       /* the same as a number; "any": INT64_MAX */
@@ -60,7 +63,7 @@ struct rf_trainer {
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
 /* --mini-batch --at --keep --keep-every --on-nan --log --weights-out */
-enum { RF_TRAINER_OPTS = 8 };
+enum { RF_TRAINER_OPTS = 10 };
 void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS]);
 /* --ntp-coef --loss --mean --outer --allow-empty */
 enum { RF_TRAINER_LOSS_OPTS = 6 };
