@@ -815,3 +815,11 @@ at_each_call() {
 	run -0 python3 "$BATS_TEST_DIRNAME/helper/kills.py" $times "$RANDOM"
 	[ "$output" = "$times kills" ]
 }
+
+@test "rf-loop: --epochs over fewer sequences than a batch is an error, as --batches is" {
+	rf-cat --range 0:3 -o few.rf corpus.rf
+	for how in '--epochs 1' '--batches 1'; do
+		run -65 --separate-stderr rf-loop -m few --from ckpt --data few.rf $how --batch 10 -- false
+		[[ $stderr == *"few.rf has 3 sequences, fewer than a batch of 10 (--batch)" ]]
+	done
+}

@@ -448,6 +448,14 @@ static enum rf_code make_outputs(const struct rf_loop *l, struct rf_err *e)
 	return rc;
 }
 
+/* Whether what --after makes of the newest batch is still there; older ones cannot be made again. */
+static bool output_there(const struct rf_loop *l)
+{
+	char output[4096];
+
+	return !l->outputs || output_name(l, l->done - 1, output, NULL) != RF_OK || !access(output, F_OK);
+}
+
 static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 {
 	int64_t done = l->done;
@@ -455,7 +463,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	char text[80], what[80];
 	enum rf_code rc;
 
-	if (!l->after || !done || !per_epoch(l) || after_done(l, &before) == done)
+	if (!l->after || !done || !per_epoch(l) || (after_done(l, &before) == done && output_there(l)))
 		return RF_OK;
 	unsetenv("STREAM");
 	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
@@ -584,10 +592,6 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 
 	if (rc == RF_OK)
 		rc = make_outputs(l, e);
-	if (rc == RF_OK && !per_epoch(l))
-		return rf_fail(e, RF_EDATA,
-		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus,
-		               l->sequences, l->batch);
 	if (rc == RF_OK)
 		say_line(l);
 	while (rc == RF_OK && l->done < l->batches) {
@@ -621,6 +625,10 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
 	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
 		return rc;
+	if (!per_epoch(l) && (l->epochs || l->done < l->batches))
+		return rf_fail(e, RF_EDATA,
+		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus,
+		               l->sequences, l->batch);
 	if (l->epochs)
 		l->batches = l->epochs * per_epoch(l) > INT_MAX ? INT_MAX : (int)(l->epochs * per_epoch(l));
 	if (l->done > l->batches)
