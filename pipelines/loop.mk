@@ -1,4 +1,4 @@
-# Words that all phases of training have:
+# Words that all phases of training have, with the values of mid-training where a phase says none of its own:
 #
 #     RUN         where the run goes: a Hugging Face checkpoint after each step, and log.jsonl with a line for
 #                 each
@@ -98,6 +98,8 @@ export RUN MODEL DATA STEPS BATCH SEED COMPUTE PHASE LINE ANSWER ORDER make_data
 
 train:
 	$(check_words)
+	$(if $(and $(filter command,$(origin STEPS)),$(filter command,$(origin EPOCHS))),$(error \
+		STEPS and EPOCHS cannot be combined: each says how many batches))
 	$(call need,LINE,the phase's file must assign it)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)

@@ -2,14 +2,14 @@
 #
 #     make -f pipelines/posttrain.mk RUN=runs/p MODEL=ckpt DATA=train.jsonl.zst METHOD=refine
 #
-# DATA are files of lines like {"prompt": "...", "answer": "..."}, or a stream of prompts with responses
-# (.rf).  For each batch the model first adapts to the prompts alone, as in midtrain.mk, and then takes a step
-# on the responses, by the weights that it has then.  Both are one commit: rf-grpo --outer response.
+# DATA are files of lines like {"prompt": "...", "answer": "..."}, or a stream (.rf) whose records go on
+# behind their prompt_len.  For each batch the model first adapts to the prompts alone, as in midtrain.mk, and then
+# takes a step on the responses, by the weights of then.  Both are one commit: rf-grpo --outer response.
 #
 #     METHOD=refine    nested ReFINE: steps of ReFINE on the prompts, one on the responses
 #            ntp       nested next-token training: next tokens of the prompts, then of the responses
 #            sft       next tokens of the responses alone
-#     INNER_STEPS=published   ntp takes one step on the prompts, sft one in all
+#     INNER_STEPS=published   ntp takes one step on the prompts, sft one in all, whatever MINI_BATCH is
 #                 matched     as many in all as refine takes, which is the fair control
 #     EPOCHS=1    so many times all of the data, a last, smaller batch included; STEPS=n: so many batches
 #     PROMPT_KEY=prompt, ANSWER_KEY=answer, META_KEY=
@@ -39,12 +39,11 @@ NUMBERS      += MAX_ANSWER
 $(call one_of,METHOD,refine ntp sft)
 $(call one_of,INNER_STEPS,published matched)
 
-# Steps of a batch are ceil(BATCH / MINI_BATCH) + 1; sft takes the same with fewer sequences in each.
-steps         = (($(BATCH) + $(MINI_BATCH) - 1) / $(MINI_BATCH) + 1)
-all_in_one    = $$((($(BATCH) + $(steps) - 1) / $(steps)))
+# Steps of a batch are ceil(its records / MINI_BATCH) + 1; sft takes the same with fewer sequences in each.
+as_many       = --records $$((TO - FROM)) --steps $$(((TO - FROM + $(MINI_BATCH) - 1) / $(MINI_BATCH) + 1))
 TRAIN         = $(train_$(METHOD)) --mean $(MEAN)
 train_refine  = rf-grpo $(OPTIM) --rl-coef $(RL_COEF) --outer response
 train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH)) --outer response
-train_sft     = rf-ntp $(OPTIM) --mini-batch $(if $(matched),$(all_in_one),$(BATCH)) --loss response
+train_sft     = rf-ntp $(OPTIM) $(if $(matched),$(as_many),--mini-batch $(BATCH)) --loss response
 
 LINE          = $(next_batch)$(if $(filter sft,$(METHOD)),, --split-response)$(adapt)$(call trainer,$(TRAIN))

@@ -15,6 +15,9 @@ MEAN         = tokens
 NUMBERS     += MAX_PROMPT $(if $(EPOCHS),EPOCHS)
 REST         = --rest
 
+which_questions = $(error $(1): which questions? DATA=questions.jsonl)
+$(if $(filter command,$(origin CORPUS)),$(call which_questions,CORPUS is a word of mid-training))
+$(if $(and $(RUN),$(if $(filter command,$(origin DATA)),,no)),$(call which_questions,DATA is not set))
 ifneq ($(filter-out %.rf,$(DATA)),)
 override CORPUS := $(DATA)
 override DATA = $(RUN)/data/corpus.rf
@@ -22,6 +25,9 @@ endif
 
 # one_of WORD,LIST: stops where the word on make's command line is none of the list
 one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
+
+# refuse WORDS,WHY: stops where one of them was given
+refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible here: $(2))))
 
 questions = rf-tokenize --tokenizer $(MODEL) --prompt-key $(PROMPT_KEY) --max-prompt $(MAX_PROMPT) \
             --truncate $(TRUNCATE) --no-eos $(if $(META_KEY),--meta-key $(META_KEY))

@@ -128,8 +128,9 @@ cat >"$tmp/report.md" <<-END
 	- ± is the standard error over questions; * marks a difference beyond two of them. One difference in
 	  twenty is so large by chance. Each line is one run with one seed (SEED=$SEED), and seeds differ by
 	  more than these errors say.
-	- steps, s: optimizer steps, and the seconds of all batches. What ReFINE and its control with random
-	  rewards have in common is not due to the rewards.
+	- steps, s: optimizer steps of the run, of which t-reset keeps none, and the seconds of all batches,
+	  of none and t-reset with their answers. What ReFINE and its control with random rewards have in
+	  common is not due to the rewards.
 
 	## Figure
 

@@ -2,19 +2,19 @@
 #
 #     make -f pipelines/testtime.mk RUN=runs/t MODEL=ckpt DATA=test.jsonl.zst METHOD=refine RESET=no
 #
-# DATA are files of lines like {"prompt": "...", "answers": ["...", ...]}, or a stream of prompts (.rf).  The
-# answers are references: they stay beside the tokens, and nothing reads them.  What the model says to a batch
-# is RUN/answers/batch-000000.rf and so on: rf-dump --tsv --rows sample RUN/answers/*.rf
+# DATA are files of lines like {"prompt": "...", "answers": ["...", ...]}, or a stream of prompts (.rf).
+# Nothing reads the answers, references, which ANSWER_KEY= leaves out.  What the model says is in
+# RUN/answers/batch-000000.rf and so on: rf-dump --tsv --rows sample RUN/answers/*.rf
 #
 #     METHOD=refine    ReFINE on the prompts
 #            ntp       next tokens of the prompts
 #            none      no training
-#     INNER_STEPS=published   ntp takes one step per batch
+#     INNER_STEPS=published   ntp takes one step per batch, whatever MINI_BATCH is
 #                 matched     as many as refine, which is the fair control
 #     RESET=no         weights and moments go on from batch to batch, as published
-#           batch      every batch begins at MODEL, with fresh moments; nothing but its answers stays
+#           batch      every batch begins at MODEL with fresh moments; its answers stay, but no step or log
 #     ORDER=file       the order of the prompts; shuffle: SEED=1 draws one
-#     GENERATE         the command that answers: rf-generate with MAX_NEW=32 tokens at most
+#     GENERATE         answers, with MAX_NEW=32 tokens at most; if it samples, --draw-step 0 pairs methods
 #     PROMPT_KEY=prompt, ANSWER_KEY=answers, META_KEY=, MAX_PROMPT=8160, TRUNCATE=middle
 #                      what TOKENIZE reads, and which part of a longer prompt is lost
 #     MEAN=tokens, RL_COEF=0.4
@@ -35,7 +35,7 @@ MAX_NEW      = 32
 RL_COEF      = 0.4
 REWARD       = rf-reward --kind binary
 GENERATE     = rf-generate --max-new $(MAX_NEW)
-TOKENIZE     = $(questions) --answers-key $(ANSWER_KEY)
+TOKENIZE     = $(questions) $(if $(ANSWER_KEY),--answers-key $(ANSWER_KEY))
 
 NUMBERS     += MAX_NEW
 STAGES      += GENERATE
@@ -44,8 +44,7 @@ $(call one_of,INNER_STEPS,published matched)
 $(call one_of,RESET,no batch)
 
 carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
-TRAIN        = $(train_$(METHOD)) --mean $(MEAN)
-train_none   = rf-ntp
+TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(MEAN)
 train_refine = rf-grpo $(OPTIM) --rl-coef $(RL_COEF)
 train_ntp    = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH))
 prompts      = $(next_batch) --part prompt$(adapt)
@@ -56,5 +55,6 @@ reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | $(TRAIN) -m "$$STEP
 OUTPUTS      = answers
 COUNT        = $(if $(carries),commits,outputs)
 ANSWER       = $(if $(carries),$(call answer,"$$STEP"))
+$(if $(carries),,$(call refuse,KEEP AFTER,there are steps with RESET=no and METHOD=refine or ntp only))
 LINE         = $(if $(carries),$(prompts)$(call trainer,$(TRAIN)),$(if $(filter \
                none,$(METHOD)),$(call answer,"$$STEP"),$(reset)))

@@ -75,7 +75,7 @@ answered() {
 }
 
 @test "posttrain.mk: METHOD and INNER_STEPS choose what is trained on and in how many steps" {
-	for how in 'ntp published 6' 'ntp matched 12' 'sft published 3' 'sft matched 9'; do
+	for how in 'ntp published 6' 'ntp matched 12' 'sft published 3' 'sft matched 12'; do
 		read -r method inner want <<<"$how"
 		posttrain RUN=$method-$inner METHOD=$method INNER_STEPS=$inner
 		[ "$(steps $method-$inner)" = "$want"$'\t3' ]
@@ -141,6 +141,25 @@ answered() {
 	# references stay beside the tokens
 	rf-dump --json "$P/carry/answers/batch-000000.rf" | jq -se '[.[] | select(.type == "seq").body]
 		| all((.answers | length) == 2 and .prompt_len == (.tokens.data | length))' >/dev/null
+}
+
+@test "testtime.mk: the newest batch's answers are made again if they are gone, by the weights of then" {
+	cp -r "$P/carry" again
+	rm again/answers/batch-000002.rf
+	testtime RUN=again
+	cmp again/answers/batch-000002.rf "$P/carry/answers/batch-000002.rf"
+	same_run again "$P/carry"
+}
+
+@test "testtime.mk, posttrain.mk: words that would change nothing are refused" {
+	for words in 'RESET=batch KEEP=1' 'METHOD=none KEEP=1' 'RESET=batch AFTER=true' 'STEPS=1 EPOCHS=2' \
+		'CORPUS=x.jsonl' 'DATA='; do
+		run ! testtime RUN=none $words
+		[ ! -e none ]
+	done
+	# without references
+	testtime RUN=bare METHOD=none ANSWER_KEY=
+	[ "$(rf-dump --json bare/data/corpus.rf | grep -c '"answers"')" -eq 0 ]
 }
 
 @test "testtime.mk: other answers in the data change no weight and no generation" {
