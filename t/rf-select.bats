@@ -97,7 +97,8 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 
 @test "rf-select: sequences that are too short pass without positions and are counted" {
 	run -0 --separate-stderr rf-select --mode uniform --chunks 4 -o out "$G/stream/tokens.rf"
-	[[ $stderr == "rf-select: 1 of 4 sequences were too short and have no positions: "*" need "*" tokens" ]]
+	said='1 of 4 sequences were too short and have no positions'
+	[[ $stderr == "rf-select: $said: --chunks, -k and --margin need "[0-9]*" tokens" ]]
 	[ "$(records show out | grep -c ': ')" -eq 3 ]
 	[ "$(records show out | sed -n 3p)" = "2:" ]
 	run -0 --separate-stderr rf-select --mode uniform --chunks 4 -k 3 --margin 3 \
@@ -105,7 +106,8 @@ records() { "$RF_UNITS/helper/records" "$@"; }
 	[ -z "$stderr" ]
 	run -0 --separate-stderr rf-select --mode uniform --chunks 10 -k 3 --margin 3 \
 		-o out "$G/stream/tokens.rf"
-	[[ $stderr == "rf-select: 1 of 4 sequences were too short and have no positions: "*" need "*" tokens" ]]
+	said='1 of 4 sequences were too short and have no positions'
+	[[ $stderr == "rf-select: $said: --chunks, -k and --margin need "[0-9]*" tokens" ]]
 }
 
 @test "rf-select: --strict makes a sequence that is too short an error" {
