@@ -1,9 +1,9 @@
 /* trainer.h -- what rf-grpo and rf-ntp share: a run that is open for training, mini-batches from a stream,
  * the commit.
  *
- * One stream is one batch: ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer response one more, then
- * one commit, which is made only after the stream's end record has been read.  Whatever happens before the
- * commit leaves the run as it was. */
+ * One stream is one batch: ceil(records / mini_batch) optimizer steps, or as many as asked for, with --outer
+ * response one more, then one commit, which is made only after the stream's end record has been read.
+ * Whatever happens before the commit leaves the run as it was. */
 #ifndef RF_TRAINER_H
 #define RF_TRAINER_H
 
