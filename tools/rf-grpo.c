@@ -92,8 +92,8 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, stream,
 		                                      NULL },
 		.sections = (const struct rf_cli_section[]){
-			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip dual-clip "
-			            "group no-std allow-single stale" },
+			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
+			            "dual-clip group no-std allow-single stale" },
 			RF_CLI_OPTIMIZER,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },

@@ -48,7 +48,8 @@ int main(int argc, char *argv[])
 	rf_stage_each(&stage, choose, &choice);
 	rf_stage_close(&stage);
 	if (choice.missed)
-		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and --margin "
-		       "need %d tokens", choice.missed, choice.seen, rf_select_least(&choice.how));
+		rf_say("%llu of %llu sequences were too short and have no positions: --chunks, -k and "
+		       "--margin need %d tokens",
+		       choice.missed, choice.seen, rf_select_least(&choice.how));
 	return 0;
 }
