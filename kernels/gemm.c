@@ -448,7 +448,8 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 		    (!like || dnnl_memory_desc_equal(desc_of(w->like->b), desc_of(like->b))))
 			break;
 	if (!w && (w = calloc(1, sizeof *w))) {
-		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, form, aligned_alloc(64, size), like, *at };
+		*w = (struct packed){ p->b, p->n, p->k, p->ldb, p->tb, form, aligned_alloc(64, size), like,
+		                      *at };
 		if (w->data && make(d, g, thread, p, w)) {
 			*at = w;
 		} else {
@@ -643,11 +644,12 @@ static void by_laid(struct rf_dev *d, struct gemm *g, int thread, const struct c
 
 void rf_cpu_product(struct rf_dev *d, int thread, const struct cpu_product *p)
 {
-	const bool laid = cpu_of(d)->lays && !p->rounded && p->tb && p->m <= CPU_FEW;
+	const bool widens = p->weight && p->rounded == 4;
+	const bool laid = p->weight && !p->rounded && p->tb && p->m <= CPU_FEW && cpu_of(d)->lays;
 	struct gemm *g = gemm_of(d);
 
 	if (g)
-		(!p->weight ? pieces : p->rounded == 4 ? by_widened : laid ? by_laid : pieces)(d, g, thread, p);
+		(widens ? by_widened : laid ? by_laid : pieces)(d, g, thread, p);
 }
 
 /* A copy of an operand that several tiles share, with rows cpu_apart() from each other.  Of B, and of a
