@@ -460,7 +460,8 @@ static const void *kept(struct rf_dev *d, struct gemm *g, int thread, const stru
 	}
 	pthread_mutex_unlock(&g->lock);
 	if (!w)
-		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu KiB for weights in another form", size >> 10);
+		rf_dev_fail(d, RF_ENOMEM, "out of memory: wanted %zu KiB for weights in another form",
+		            size >> 10);
 	return w ? w->data : NULL;
 }
 

@@ -507,8 +507,8 @@ static json_t *last_line(char *text, uint64_t *n)
 
 enum { LAST_LINES = 64 << 10 };
 
-/* Those of the batch's last step; of one on responses, whose line has the loss on them alone, also those of the
- * step before it. */
+/* Those of the batch's last step; of one on responses, whose line has the loss on them alone, also those of
+ * the step before it. */
 static void add_figures(const struct rf_loop *l, struct rf_buf *p)
 {
 	char path[4096], text[LAST_LINES + 1];

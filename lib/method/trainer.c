@@ -130,11 +130,13 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--weights-out cannot be combined with --grad-out, which changes no weights");
 	if (!t->steps != !t->expected)
-		return rf_fail(e, RF_EUSAGE, "--steps and --records require each other: the records are shared "
-		                             "among the steps");
+		return rf_fail(e, RF_EUSAGE,
+		               "--steps and --records require each other: the records are shared among the "
+		               "steps");
 	if (t->steps && (t->grad_out || t->grad_in))
-		return rf_fail(e, RF_EUSAGE, "--steps cannot be combined with --grad-out and --grad-in, which "
-		                             "are of one step");
+		return rf_fail(e, RF_EUSAGE,
+		               "--steps cannot be combined with --grad-out and --grad-in, which are of one "
+		               "step");
 	if (t->outer && t->grad_out)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "

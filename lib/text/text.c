@@ -261,7 +261,8 @@ static enum rf_code get(const struct rf_jvalue *line, const char *key, struct rf
 			        rf_quote(one, sizeof one, name.s, name.n));
 	}
 	return rf_fail(e, RF_EDATA, "the key '%s' is missing; the line has %s%s",
-	               rf_quote(q, sizeof q, key, strlen(key)), n ? list : "no keys", n > most ? ", ..." : "");
+	               rf_quote(q, sizeof q, key, strlen(key)), n ? list : "no keys",
+	               n > most ? ", ..." : "");
 }
 
 static enum rf_code get_string(const struct rf_jvalue *line, const char *key, struct rf_jvalue *v,
