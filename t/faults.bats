@@ -233,6 +233,40 @@ judge_out() {
 	state run | cmp - before
 }
 
+@test "faults: --weights-out removes no file that someone adds at any call, and says where it is" {
+	texts 40 1:50 2:40 >in
+	runs run
+	rf-ntp -m "$M" --lr 1e-2 --weights-out was in
+	out="rf-ntp -m run --weights-out"
+	$out new in
+	for how in '' RF_FAULT_EXCHANGE=1; do
+		cp -a was out
+		faulty RF_FAULT_LOG="$PWD/calls" $how $out out in
+		n=$(wc -l <calls)
+		rm calls
+		ended=
+		for ((k = 1; k <= n; k++)); do
+			rm -rf out .out.tmp-* && cp -a was out
+			status=0
+			faulty RF_FAULT=make:$k RF_FAULT_FILE=out/theirs $how $out out in 2>message || status=$?
+			ended+=" $status"
+			# where it was put, or where the message says
+			if [ ! -e out/theirs ]; then
+				said=$(sed 's/.*, which is \(.*\) now$/\1/' message)
+				[ -e "$said/theirs" ]
+			fi || { echo "call $k of $n: status $status"; cat message; return 1; }
+			rm -f {out,.out.tmp-*}/theirs
+			case $status in
+			0) diff -r out new ;;
+			64) diff -r out was || diff -r out new ;;
+			*) false ;;
+			esac || { echo "call $k of $n: status $status"; cat message; return 1; }
+		done
+		[[ "$ended" == *64* ]]
+		rm -rf out .out.tmp-*
+	done
+}
+
 @test "faults: --weights-out on a full disk exits 74 and leaves the old weights" {
 	texts 40 1:50 2:40 >in
 	runs run

@@ -3,7 +3,8 @@
  *
  * Of what lies in that place only our own may go.  So each such checkpoint has a list of its files, in a
  * hidden file, which no run or export carries along: a folder without the list, or with anything else in it,
- * is someone's. */
+ * is someone's.  Others may add to it at any time, so it is looked at again where nobody finds it by its name
+ * any more, before it is removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -142,6 +143,26 @@ enum rf_code rf_ckpt_can_replace(const struct rf_ckpt *from, const char *dir, st
 	return RF_OK;
 }
 
+/* Puts temp in the place of what is at `to`, and removes that if it still is ours. */
+static enum rf_code exchange(const char *temp, const char *to, const volatile sig_atomic_t *stop,
+                             struct rf_err *e)
+{
+	struct rf_err why;
+	enum rf_code rc;
+	bool there;
+
+	if ((rc = rf_tempfile_exchange(temp, to, stop, e)) != RF_OK)
+		return rc;
+	if ((rc = look(temp, &there, &why)) != RF_OK)
+		return rf_fail(e, rc,
+		               "%s was written, but something was added meanwhile to the folder that it "
+		               "replaced, which is %s now",
+		               to, temp);
+	if ((rc = rf_file_remove(temp, e)) != RF_OK)
+		rf_blame(e, "%s was written, but what it replaced is still there", to);
+	return rc;
+}
+
 enum rf_code rf_ckpt_replace(const struct rf_ckpt *from, const float *weights,
                              const struct rf_transfer *transfer, const char *dir,
                              const volatile sig_atomic_t *stop, struct rf_err *e)
@@ -156,5 +177,9 @@ enum rf_code rf_ckpt_replace(const struct rf_ckpt *from, const float *weights,
 	    (rc = rf_tempfile_name(temp, to, e)) != RF_OK ||
 	    (rc = rf_ckpt_contents_write(&p, temp, NULL, NULL, e)) != RF_OK)
 		return rc;
-	return (there ? rf_tempfile_replace : rf_tempfile_publish)(temp, to, stop, e);
+	if ((rc = look(to, &there, e)) != RF_OK) {
+		rf_file_remove(temp, NULL);
+		return rc;
+	}
+	return (there ? exchange : rf_tempfile_publish)(temp, to, stop, e);
 }

@@ -293,8 +293,8 @@ static int change_places(const char *temp, const char *path)
 	return -1;
 }
 
-enum rf_code rf_tempfile_replace(const char *temp, const char *path, const volatile sig_atomic_t *stop,
-                                 struct rf_err *e)
+enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const volatile sig_atomic_t *stop,
+                                  struct rf_err *e)
 {
 	enum rf_code rc = stopped(stop, path, e);
 
@@ -305,8 +305,6 @@ enum rf_code rf_tempfile_replace(const char *temp, const char *path, const volat
 		return rc;
 	}
 	if ((rc = rf_file_sync_parent(path, e)) != RF_OK)
-		return rf_blame(e, "%s was written but may not survive a power loss", path);
-	if ((rc = rf_file_remove(temp, e)) != RF_OK)
-		rf_blame(e, "%s was written, but what it replaced is still there", path);
+		rf_blame(e, "%s was written but may not survive a power loss", path);
 	return rc;
 }

@@ -56,10 +56,10 @@ enum rf_code rf_tempfile_name(char temp[4096], const char *path, struct rf_err *
 enum rf_code rf_tempfile_publish(const char *temp, const char *path, const volatile sig_atomic_t *stop,
                                  struct rf_err *e);
 
-/* The same where there is something at path already, which is removed then: the two change places in one
+/* The same where there is something at path already, which is at temp then: the two change places in one
  * moment, or where the file system cannot do that, one after the other, with nothing at path in between. */
-enum rf_code rf_tempfile_replace(const char *temp, const char *path, const volatile sig_atomic_t *stop,
-                                 struct rf_err *e);
+enum rf_code rf_tempfile_exchange(const char *temp, const char *path, const volatile sig_atomic_t *stop,
+                                  struct rf_err *e);
 
 /* Signals that end a program unless it handles them; the list ends with 0. */
 extern const int rf_ending[];

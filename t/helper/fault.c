@@ -5,6 +5,7 @@
  *     RF_FAULT=kill:N       SIGKILL in place of call N, counted from 1; of a write of several pages the first
  *                           half is done
  *     RF_FAULT=term:N       SIGTERM before call N
+ *     RF_FAULT=make:N       before call N someone else makes the file RF_FAULT_FILE
  *     RF_FAULT_FREE=BYTES   statvfs says that so much is free; "uncounted": that the file system has no
  *                           blocks to count
  *     RF_FAULT_EXCHANGE=1   two names cannot be exchanged, as in some network file systems
@@ -40,6 +41,19 @@ static void note(const char *name)
 	syscall(SYS_close, fd);
 }
 
+/* Another's hand.  What the file is to be in may be missing for a moment, and then the file comes later. */
+static void make(void)
+{
+	const char *path = getenv("RF_FAULT_FILE");
+	static int made;
+	int fd;
+
+	if (made || (fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT, 0666)) < 0)
+		return;
+	syscall(SYS_close, fd);
+	made = 1;
+}
+
 /* Counts a call; whether it is the one to be killed at. */
 static int due(const char *name, int begins)
 {
@@ -50,6 +64,8 @@ static int due(const char *name, int begins)
 		return 0;
 	n = ++calls;
 	note(name);
+	if (fault && !strncmp(fault, "make:", 5) && n >= atol(fault + 5))
+		make();
 	if (!fault || atol(fault + 5) != n)
 		return 0;
 	if (!strncmp(fault, "term:", 5))
