@@ -85,6 +85,17 @@ examples() {
 # shared SECTION: the words of rf-tools(7) in it
 shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
 
+@test "man: --help's usage has every form of the page's SYNOPSIS, by the options that the form needs" {
+	for page in "$ROOT"/man/*.1; do
+		name=$(basename "$page" .1)
+		"$name" --help | sed '/^$/q' >usage
+		awk '/^\.Sh/ { on = / SYNOPSIS/ } on && /^\.Fl/ { print "-" $2 }' "$page" >needed
+		while read -r option; do
+			tr "[]" "  " <usage | grep -q -e " $option " || { echo "$name: usage lacks $option"; false; }
+		done <needed
+	done
+}
+
 @test "man: some page refers to each option under GLOBAL and MODEL OPTIONS of rf-tools(7)" {
 	for section in GLOBAL MODEL; do
 		grep -hB1 "^See $section OPTIONS in\$" "$ROOT"/man/*.1 | grep '^\.It' >references

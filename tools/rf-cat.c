@@ -33,7 +33,8 @@ static const struct rf_opt both[] = {
 
 static const struct rf_cli cli = {
 	.name = "rf-cat",
-	.usage = "[-o file] [options] [file ...]",
+	.usage = "[-o file] [options] [file ...]\n"
+	         "       rf-cat --json [-o file] [options] [file]",
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",

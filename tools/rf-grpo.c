@@ -84,7 +84,9 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_cli cli = {
 		.name = "rf-grpo",
-		.usage = "-m run [--at step] [options] [file]",
+		.usage = "-m run [--at step] [options] [file]\n"
+		         "       rf-grpo -m run --grad-out file [options] [file]\n"
+		         "       rf-grpo -m model --weights-out dir [options] [file]",
 		.summary = "Trains a run on a batch of rollouts (GRPO) and on its next tokens, and commits "
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",

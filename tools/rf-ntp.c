@@ -104,7 +104,9 @@ int main(int argc, char *argv[])
 	};
 	const struct rf_cli cli = {
 		.name = "rf-ntp",
-		.usage = "-m run [--at step] [options] [file] | --eval -m model [options] [file]",
+		.usage = "-m run [--at step] [options] [file]\n"
+		         "       rf-ntp -m model --weights-out dir [options] [file]\n"
+		         "       rf-ntp --eval -m model [options] [file]",
 		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",

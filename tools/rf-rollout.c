@@ -24,7 +24,8 @@ int main(int argc, char *argv[])
 	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
-		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]",
+		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]\n"
+		         "       rf-rollout -m model --score [-o file] [options] [file]",
 		.summary = "Draws n continuations of k tokens at each chosen position, with their hidden "
 	                   "states.",
 		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
