@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ -n "$model$out" ] || { echo 'usage: answer.sh -m MODEL [OPTION...] -o FILE' >&2; exit 64; }
+[[ -n $model && -n $out ]] || { echo 'usage: answer.sh -m MODEL [OPTION...] -o FILE' >&2; exit 64; }
 mkdir -p "$(dirname "$out")"
 scored=$(dirname "$out")/.$(basename "$out").tmp-$$
 trap 'rm -f "$scored"' EXIT

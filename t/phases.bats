@@ -216,6 +216,17 @@ answered() {
 	[ "$(answered part)" = "$(answered "$P/carry")" ]
 }
 
+@test "answer.sh: without a model or without an output it exits 64 and reads nothing" {
+	rf-cat -o in.rf "$P/post/data/epoch-0.rf"
+	for how in "-m $P/ckpt" '-o out.rf' ''; do
+		# shellcheck disable=SC2086  # words
+		run -64 env PATH="$RF_BIN:$PATH" "$ROOT/pipelines/answer.sh" $how <in.rf
+		[[ "$output" == 'usage: answer.sh '* ]]
+	done
+	PATH="$RF_BIN:$PATH" "$ROOT/pipelines/answer.sh" -m "$P/ckpt" -o out.rf <in.rf
+	[ "$(rf-dump --tsv --rows sample --no-header out.rf | wc -l)" -eq 18 ]
+}
+
 @test "make posttrain, make testtime: from texts to reports, and nothing that is done is repeated" {
 	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
 	mkdir -p base/corpus
