@@ -25,6 +25,8 @@ setup_file() {
 	}' >"$P/data.jsonl"
 	posttrain RUN="$P/post" 2>"$P/said" || { cat "$P/said"; return 1; }
 	testtime RUN="$P/carry"
+	testtime RUN="$P/reset" RESET=batch
+	testtime RUN="$P/none" METHOD=none
 }
 
 setup() {
@@ -116,7 +118,6 @@ answered() {
 
 @test "posttrain.mk, testtime.mk: killed at any moment and started again they end at the same bytes" {
 	[ -n "${RF_ALL:-}" ] && times=200 || times=6
-	testtime RUN="$P/reset" RESET=batch 2>/dev/null
 	for phase in 'posttrain post' 'testtime carry' 'testtime reset RESET=batch'; do
 		read -r phase name words <<<"$phase"
 		run python3 "$BATS_TEST_DIRNAME/helper/kill-phase.py" $times "$RANDOM" "$P/$name" \
@@ -162,9 +163,36 @@ answered() {
 	[ "$(rf-dump --json bare/data/corpus.rf | grep -c '"answers"')" -eq 0 ]
 }
 
+@test "testtime.mk: with RESET=batch a batch is answered by MODEL as it was adapted to that batch alone" {
+	cp -a "$P/reset" refine
+	testtime RUN=ntp METHOD=ntp RESET=batch
+	for method in refine ntp; do
+		for batch in 0 1 2; do
+			from=$((8 * batch)) to=$((8 * batch + 8 > 18 ? 18 : 8 * batch + 8))
+			rf-cat --range $from:$to -o batch $method/data/corpus.rf
+			case $method in
+			refine)
+				rf-entropy -m "$P/ckpt" batch | rf-select | rf-rollout -m "$P/ckpt" |
+					rf-reward --kind binary | rf-grpo -m "$P/ckpt" --mini-batch 4 \
+					--lr 1e-2 --rl-coef 0.4 --weights-out hand
+				;;
+			ntp) rf-ntp -m "$P/ckpt" --mini-batch 8 --lr 1e-2 --weights-out hand batch ;;
+			esac
+			rf-generate -m hand --max-new 5 batch | rf-dump --json | jq -c .body.generation >want
+			rf-dump --json $method/answers/batch-00000$batch.rf | jq -c .body.generation |
+				diff - want
+		done
+		cmp hand/model.safetensors $method/adapted/model.safetensors
+		[ "$(answered $method)" != "$(answered "$P/none")" ]
+	done
+}
+
 @test "testtime.mk: other answers in the data change no weight and no generation" {
 	sed 's/"answers": \[[^]]*\]/"answers": ["something else", "entirely"]/
 		s/"answer": "[^"]*"/"answer": " a response that is longer"/' "$P/data.jsonl" >other.jsonl
+	testtime RUN=reset DATA=other.jsonl RESET=batch
+	cmp reset/adapted/model.safetensors "$P/reset/adapted/model.safetensors"
+	[ "$(answered reset)" = "$(answered "$P/reset")" ]
 	testtime RUN=other DATA=other.jsonl
 	cmp other/latest/model.safetensors "$P/carry/latest/model.safetensors"
 	cmp other/latest/optim.safetensors "$P/carry/latest/optim.safetensors"
@@ -190,6 +218,8 @@ answered() {
 	done
 	[ "$(answered carry-shuffle-1)" != "$(answered carry-file-1)" ]
 	[ "$(answered carry-shuffle-1)" != "$(answered carry-shuffle-2)" ]
+	# and each is answered by what it was adapted to
+	[ "$(answered reset-file-1)" != "$(answered "$P/none")" ]
 	# nothing was committed, and what was adapted is the last batch's
 	[ "$(steps reset-file-1)" = $'0\t0' ]
 	[ ! -e reset-file-1/adapted/optim.safetensors ]
@@ -197,7 +227,7 @@ answered() {
 }
 
 @test "testtime.mk: METHOD=none answers by the model as it is, METHOD=ntp after next tokens" {
-	testtime RUN=none METHOD=none
+	cp -a "$P/none" .
 	rf-generate -m "$P/ckpt" --max-new 5 none/data/corpus.rf |
 		rf-dump --json | jq -c 'select(.type == "seq").body | [.id, .generation]' | sort >want
 	answered none | diff - want
