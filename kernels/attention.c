@@ -220,6 +220,21 @@ static bool reach(const struct attn *a, struct queries *q, int b, int *least, in
 	return *end > 0;
 }
 
+/* The lanes l0..l1-1, whole vectors, that hold all queries that read one of the keys k0..k1-1: of sequences
+ * whose keys lie apart few read the same. */
+static void readers(const struct queries *q, int k0, int k1, int *l0, int *l1)
+{
+	int first = q->n, end = 0;
+
+	for (int i = 0; i < q->n; i++)
+		if (q->lo[i] < k1 && q->hi[i] > k0) {
+			first = i < first ? i : first;
+			end = i + 1;
+		}
+	*l0 = first / VL * VL;
+	*l1 = whole(end, VL);
+}
+
 /* Whether none, some or all of the pairs (query in l0..l1-1, key in k0..k1-1) are read. */
 enum cover { NONE, SOME, ALL };
 static enum cover cover(const struct queries *q, int l0, int l1, int k0, int k1)
@@ -275,7 +290,7 @@ INLINE void soften(const struct attn *a, struct queries *q, float *scores, float
 static void attend(const struct attn *a, struct work *w, int g, int blocks, int b)
 {
 	struct source src = source_of(a, g, b);
-	int per = a->steps * a->rep, least = 0, end = 0;
+	int least = 0, end = 0;
 
 	for (int i = 0; i < blocks; i++) {
 		int from, to;
@@ -291,14 +306,10 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 
 		for (int i = 0; i < blocks; i++) {
 			struct queries *q = &w->q[i];
-			int l0 = b == CACHE || b * per < q->first ? 0 : (b * per - q->first) / VL * VL;
-			int l1 = b == CACHE || (b + 1) * per - q->first > q->n ? q->n
-			                                                       : (b + 1) * per - q->first,
-			    end1 = whole(l1, VL);
-			enum cover c;
+			int l0, l1;
 
-			if (l0 >= l1 ||
-			    (c = cover(q, l0, end1 < q->n ? end1 : q->n, key, key + keys)) == NONE)
+			readers(q, key, key + keys, &l0, &l1);
+			if (l0 >= l1)
 				continue;
 			if (!packed) {
 				key_rows(&src, src.k, key, keys, w->row);
@@ -307,12 +318,12 @@ static void attend(const struct attn *a, struct work *w, int g, int blocks, int 
 				pack_rows(w->row, keys, a->D, a->pad, 1, w->py);
 				packed = true;
 			}
-			scores(a->D, a->pad, keys, end1 - l0, w->px, w->lane[i].x + l0, w->s + l0);
-			if (c == ALL)
-				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, end1, false);
+			scores(a->D, a->pad, keys, l1 - l0, w->px, w->lane[i].x + l0, w->s + l0);
+			if (cover(q, l0, l1 < q->n ? l1 : q->n, key, key + keys) == ALL)
+				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, l1, false);
 			else
-				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, end1, true);
-			gather(a->pad, keys, end1 - l0, w->py, w->s + l0, w->lane[i].gy + l0);
+				soften(a, q, w->s, w->lane[i].gy, key, keys, l0, l1, true);
+			gather(a->pad, keys, l1 - l0, w->py, w->s + l0, w->lane[i].gy + l0);
 		}
 	}
 }
