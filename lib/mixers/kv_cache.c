@@ -9,7 +9,7 @@ void rf_kv_state(const struct rf_tree *t, const struct rf_attn_config *c, struct
 {
 	int last = rf_tree_first(t, t->segments_max - 1),
 	    before = last < t->before_max ? last : t->before_max;
-	size_t rows = t->plan.apart ? (size_t)t->plan.positions * (size_t)rf_tree_apart(t)
+	size_t rows = t->plan.apart ? (size_t)t->plan.positions * (size_t)t->apart
 	                            : (size_t)(t->passing ? before : t->kept_max);
 	size_t n = rows * kv(c);
 
@@ -68,7 +68,7 @@ int rf_kv_reads(const struct rf_attn_config *c)
 /* The keys or values that are kept of the sequence that is run. */
 static rf_f32 own(const struct rf_tree *t, const struct rf_attn_config *c, rf_f32 kept)
 {
-	return rf_at(kept, (size_t)t->own * (size_t)rf_tree_apart(t) * kv(c));
+	return rf_at(kept, (size_t)t->own * (size_t)t->apart * kv(c));
 }
 
 /* The sequence's keys or values that the pass reads; of rollouts those of all sequences. */

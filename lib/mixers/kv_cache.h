@@ -12,7 +12,7 @@
 
 struct rf_kv_state {
 	/* (kept rows, G, D) of the sequence; with rf_tree.passing only the rows before the next segment;
-	   where positions are apart, those of each of their sequences, rf_tree_apart() rows apart */
+	   where positions are apart, those of each of their sequences, tree->apart rows apart */
 	rf_f32 k, v, dk, dv;
 };
 struct rf_kv_save {

@@ -155,8 +155,8 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 }
 
 /* How many rows of the sequence mixers keep that read rows.  With a window, and without a backward pass,
- * those of a segment and those before it that it sees. */
-static void plan_cache(struct rf_tree *t)
+ * those of a segment and those before it that it sees.  Returns whether any does. */
+static bool plan_cache(struct rf_tree *t)
 {
 	const struct rf_config *c = t->model->cfg;
 	int len = t->plan.max_len, window = 0;
@@ -168,12 +168,13 @@ static void plan_cache(struct rf_tree *t)
 	}
 	t->before_max = t->kept_max = len;
 	if (!window || window == RF_ALL_ROWS || t->plan.train)
-		return;
+		return window;
 	if (window <= len) /* in whole segments, if these divide it: so many rows then move at once */
 		t->before_max = rf_segment(window - 1) < len ? rf_segment(window - 1) : len;
 	if (t->before_max + t->plan.segment < len)
 		t->kept_max = t->before_max + t->plan.segment;
 	t->passing = !t->plan.positions;
+	return true;
 }
 
 /* A tree without its device memory. */
@@ -181,7 +182,7 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 {
 	struct rf_tree *t = calloc(1, sizeof *t);
 	int segment = rf_segment(plan->segment < plan->max_len ? plan->segment : plan->max_len);
-	int nb, rows;
+	int nb, rows, kept;
 	bool ok;
 
 	/* a stream's positions times an option's rollouts: rows are counted in int */
@@ -197,7 +198,11 @@ static struct rf_tree *describe(struct rf_model *m, const struct rf_plan *plan)
 	t->sequence_slots = plan->train ? t->segments_max + 1 : 2;
 	t->slots = t->sequence_slots + plan->positions;
 	t->passes = plan->train && !plan->recompute ? t->segments_max : 1;
-	plan_cache(t);
+	t->apart = plan_cache(t) && plan->apart ? rf_segment(t->kept_max) : 0;
+	if (__builtin_mul_overflow(plan->positions, t->apart, &kept)) { /* as those of all sequences */
+		free(t);
+		return NULL;
+	}
 	t->state = per_layer(m, offsetof(struct rf_mixer, state_size));
 	t->sequence = calloc((size_t)t->passes, sizeof *t->sequence);
 	t->position_row = calloc((size_t)plan->positions * 4 + 1, sizeof *t->position_row);
@@ -435,7 +440,7 @@ static void aim_branch(struct rf_tree *t, int n)
 
 		p->host.past_len[b] = past;
 		p->host.cache_len[b] = end;
-		p->host.cache_start[b] = i * rf_tree_apart(t);
+		p->host.cache_start[b] = i * t->apart;
 		p->cached = end > p->cached ? end : p->cached;
 	}
 	for (int i = 0; i < p->positions; i++) {

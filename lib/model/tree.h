@@ -113,6 +113,9 @@ struct rf_tree {
 	/* for layers that read rows: most rows before a segment that they may read, and most rows that are
 	   kept, including the segment's own */
 	int before_max, kept_max;
+	/* from one sequence's kept rows to the next one's, where positions are apart: whole chunks, so that
+	   blocks of keys are the same in each; else 0 */
+	int apart;
 	/* KV rows live only during the layer's pass, because the plan has no rollouts that would read them;
 	   rows that later segments need are copied out */
 	bool passing;
@@ -132,13 +135,6 @@ struct rf_tree {
 	   sequence; chunk -1: the mixer noted none */
 	struct { int layer, rollout, row, chunk; } bad;
 };
-
-/* From one sequence's kept rows to the next one's, where positions are apart: whole chunks, so that blocks of
- * keys are the same in each; else 0. */
-static inline int rf_tree_apart(const struct rf_tree *t)
-{
-	return t->plan.apart ? rf_segment(t->kept_max) : 0;
-}
 
 /* Bytes of device memory that a tree of this plan takes.  0: the plan is too large to count, or out of
  * memory. */

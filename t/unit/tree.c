@@ -771,6 +771,32 @@ static void planned(const char *name, const char *options, const struct rf_mixer
 	engine.needs = NULL;
 }
 
+/* Rows of sequences that lie apart are counted in int, and only where a layer reads rows. */
+static void many_apart(void)
+{
+	static const struct { const char *name, *options; bool reads; } of[] = {
+		{ "delta rule", "", false },
+		{ "delta rule and attention", "\"attn\": {\"layers\": [1], \"num_heads\": 2}", true },
+	};
+	struct rf_plan plan = { .segment = 64, .n = 1, .k = 1, .decode = true, .apart = true };
+	struct rf_tree *t;
+
+	for (int i = 0; i < 2; i++) {
+		open_model(of[i].name, of[i].options, NULL);
+		plan.max_len = 100;
+		plan.positions = 2;
+		must(rf_tree_new(&t, &engine.model, &plan, &err));
+		ok(t->apart == (of[i].reads ? 128 : 0), "%s: sequences apart are %d rows apart", label,
+		   t->apart);
+		rf_tree_free(t);
+		plan.max_len = 524289;
+		plan.positions = 4096;
+		ok(!rf_tree_bytes(&engine.model, &plan) == of[i].reads,
+		   "%s: 4096 sequences of 524289 rows are too many where their rows are kept", label);
+		close_model();
+	}
+}
+
 /* ops: the device's own, but for what the tests watch. */
 static void open_device(const char *name, struct rf_ops *ops)
 {
@@ -822,6 +848,8 @@ int main(int argc, char **argv)
 			slope(own[i].name, own[i].options, &running_mean);
 		else
 			exact(own[i].name, own[i].options, &running_mean, lengths, all ? 6 : 3);
+	if (!bits && !slopes)
+		many_apart();
 	ok(!overlaps, "no copy of rows reads what it writes");
 	engine.dev.ops = real;
 	rf_dev_close(&engine.dev);
