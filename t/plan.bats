@@ -128,6 +128,7 @@ begins() {
 		rf-cat --split-response -o in
 	check rf-ntp -m run --outer response
 	run -0 rf-ntp -m run --outer response --dry-run in
+	[[ "$output" == *$'\n           and, for --outer, 4 bytes of the host for each token of the stream'* ]]
 	[[ "$output" == *" sequences up to 1024 tokens (from the first record) "* ]]
 }
 

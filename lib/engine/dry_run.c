@@ -177,6 +177,8 @@ static void print_plan(struct rf_buf *p, const struct rf_engine *g, const struct
 	if (!*g->dev.model)
 		rf_print(p, ", program and records %zu", m->host >> 20);
 	rf_print_text(p, "\n");
+	if (m->grows)
+		rf_print(p, "           %s\n", m->grows);
 }
 
 static void print_amount(struct rf_buf *p, double x, const char *unit)

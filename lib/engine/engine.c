@@ -306,7 +306,7 @@ bool rf_engine_expect(const struct rf_head *h, struct rf_shape *shape)
 enum rf_code rf_engine_ahead(struct rf_engine *g, const struct rf_head *h, struct rf_err *e)
 {
 	struct rf_shape shape = RF_SHAPE_PAPER;
-	struct rf_demand need;
+	struct rf_demand need = { .grows = NULL };
 
 	if (!g->max_len || !g->needs)
 		return RF_OK;
@@ -335,7 +335,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	/* code and libraries; oneDNN's products, compiled per thread */
 	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
 	struct rf_workspace workspace;
-	struct rf_demand need;
+	struct rf_demand need = { .grows = NULL };
 	struct rf_plan p;
 	size_t tree;
 
@@ -349,6 +349,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->workspace(&g->dev, &workspace);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;
+	m->grows = need.grows;
 	m->all = m->weights + m->pass + m->device + m->host;
 	return RF_OK;
 }

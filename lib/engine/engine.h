@@ -29,6 +29,7 @@ struct rf_demand {
 	struct rf_plan plan;
 	size_t extra;                /* device memory in addition to the tree */
 	size_t host;                 /* host memory for the records that it holds and writes */
+	const char *grows;           /* what the plan cannot count, for --dry-run to say; NULL: nothing */
 };
 
 struct rf_engine {
@@ -113,6 +114,7 @@ struct rf_memory {
 	size_t pass;                 /* tree and extra */
 	size_t device;               /* what the device takes for operations: struct rf_workspace */
 	size_t host;                 /* the program, its libraries, and records */
+	const char *grows;           /* what is not counted; NULL: nothing */
 };
 /* Counts the memory that the stage needs for a shape, without allocating it on the device.  Errors:
  * RF_ENOMEM: it is more than can be counted. */

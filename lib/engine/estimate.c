@@ -41,7 +41,7 @@ enum rf_code rf_engine_speed(struct rf_engine *g, struct rf_shape *shape, struct
                              struct rf_err *e)
 {
 	struct rf_model bare = { .dev = &g->dev, .cfg = &g->ckpt->cfg, .params = &g->ckpt->params };
-	struct rf_demand need;
+	struct rf_demand need = { .grows = NULL };
 	const struct rf_plan *p = &need.plan;
 	int T = shape->T;
 	double rollout_rows;

@@ -60,7 +60,7 @@ void rf_entropy_needs(const void *stage, struct rf_shape *shape, struct rf_deman
 static enum rf_code reserve(struct rf_entropy *s, int T, struct rf_err *e)
 {
 	struct rf_shape shape = { .T = T > s->engine->max_len ? T : s->engine->max_len };
-	struct rf_demand need;
+	struct rf_demand need = { .grows = NULL };
 
 	rf_entropy_needs(s, &shape, &need);
 	return rf_engine_reserve(s->engine, &need.plan, need.extra, e);
