@@ -205,6 +205,24 @@ family() {
 	awk -v f="$forward" 'BEGIN { exit !(f > 500 * 2 * 4800 / 1e9 && f < 500 * 2 * 6200 / 1e9) }'
 }
 
+@test "plan: --dry-run of rf-generate plans for the first record's limit, and prints no option without effect" {
+	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = .body.id * 70 else . end' >in
+	run -0 rf-generate -m "$M" --max-new-key most --batch 2 --dry-run in
+	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
+	[[ "$output" == *$'\n           and more for a record that may have more tokens by --max-new-key\n'* ]]
+	grep -qE '^ +--max-new-key +most$' <<<"$output"
+	run ! grep -E '^ +--max-new ' <<<"$output"
+	run -0 rf-generate -m "$M" --max-new 70 --batch 2 --dry-run in
+	[[ "$output" == *" 2 positions, 1 rollouts of 70 tokens at each "* ]]
+	grep -qE '^ +--max-new +70$' <<<"$output"
+	run ! grep 'and more for' <<<"$output"
+	# what runs out is said of the record that asks for it
+	texts 40 1:20 2:30 | edited 'if .type == "seq" then .body.meta.most = 1 + (.body.id - 1) * 1048575
+		else . end' >in
+	run -71 bash -c 'rf-generate -m "$0" -n 65536 --max-new-key most --max-len 30 in >out' "$M"
+	[[ "$output" == 'rf-generate: in: record 2 (byte '*'): '* ]] || { echo "$output"; false; }
+}
+
 @test "plan: --dry-run prints every setting with the value that the run would use" {
 	runs run
 	run -0 rf-grpo -m run --dry-run --lr 3e-5 --clip 0.1 --mini-batch 7 --group position --betas 0.8,0.9

@@ -8,7 +8,7 @@ static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf_err *e)
 {
 	(void)h;
-	return rf_generate_check(&how, r, e);
+	return rf_generate_expect(&how, r, e);
 }
 
 static enum rf_code check(void *arg, struct rf_record *r, struct rf_err *e)

@@ -315,6 +315,11 @@ void rf_cli_without(const struct rf_opt *table, const char *name, const char *wh
 	}
 }
 
+bool rf_cli_in_force(const struct rf_opt *o)
+{
+	return !among(&idle, o);
+}
+
 /* An option by its name of the release before.  *value: the word that this name, a flag's then, stood for. */
 static const struct rf_opt *find_renamed(const struct rf_cli *cli, const char *option, size_t n,
                                          const char **value)
@@ -468,7 +473,7 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 
 	for (const struct rf_opt *const *t = cli->opts; *t && rc == RF_OK; t++)
 		for (const struct rf_opt *o = *t; o->name && rc == RF_OK; o++)
-			if (o->result && !among(&idle, o))
+			if (o->result && rf_cli_in_force(o))
 				rc = record(cli, head, o, e);
 	return rc;
 }

@@ -43,6 +43,9 @@ int rf_cli_parse(const struct rf_cli *cli, int argc, char *argv[]);
  * To be called after rf_cli_parse(). */
 void rf_cli_without(const struct rf_opt *table, const char *name, const char *why);
 
+/* Whether an option has an effect, as far as rf_cli_without() was told. */
+bool rf_cli_in_force(const struct rf_opt *o);
+
 /* Appends {tool, version, options} to the head's history: the value of every option whose `result` is set and
  * that has an effect. */
 enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, struct rf_err *e);

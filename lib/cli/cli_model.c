@@ -23,7 +23,7 @@ void rf_cli_notes(const struct rf_engine *g)
 noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, const char *path,
                              uint64_t max_record)
 {
-	const struct rf_dry_run dry = { g, cli->opts, path, max_record };
+	const struct rf_dry_run dry = { g, cli->opts, rf_cli_in_force, path, max_record };
 	struct rf_err err;
 	char *text;
 

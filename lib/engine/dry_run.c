@@ -124,13 +124,13 @@ static void print_option(struct rf_buf *p, const struct rf_opt *o)
 		print_value(p, o, text, n);
 }
 
-static void print_settings(struct rf_buf *p, const struct rf_opt *const *opts)
+static void print_settings(struct rf_buf *p, const struct rf_dry_run *d)
 {
 	rf_print_text(p, "settings\n");
-	for (; *opts; opts++)
+	for (const struct rf_opt *const *opts = d->opts; *opts; opts++)
 		for (const struct rf_opt *o = *opts; o->name; o++)
 			/* the model and the device have lines of their own */
-			if (strcmp(o->name, "model") && strcmp(o->name, "device") &&
+			if (d->in_force(o) && strcmp(o->name, "model") && strcmp(o->name, "device") &&
 			    strcmp(o->name, "threads") && strcmp(o->name, "isa") &&
 			    strcmp(o->name, "dry-run"))
 				print_option(p, o);
@@ -211,7 +211,7 @@ enum rf_code rf_dry_run(const struct rf_dry_run *d, char **text, struct rf_err *
 	    (rc = rf_engine_speed(g, &shape, &speed, e)) != RF_OK)
 		return rc;
 	print_model(&out, g);
-	print_settings(&out, d->opts);
+	print_settings(&out, d);
 	print_plan(&out, g, &shape, &from, &memory);
 	print_time(&out, &speed);
 	rf_buf_add(&out, "", 1);

@@ -12,6 +12,7 @@ struct rf_dry_run {
 	struct rf_engine *engine;              /* opened with dry_run */
 	/* the program's tables of options, with the command line's values; ends with NULL */
 	const struct rf_opt *const *opts;
+	bool (*in_force)(const struct rf_opt *o); /* whether an option has an effect; others are not shown */
 	const char *path;                      /* its input; read only if it is a regular file */
 	uint64_t max_record;
 };

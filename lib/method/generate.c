@@ -163,6 +163,8 @@ void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_dema
 	const struct rf_generate_settings *s = stage;
 	struct place unused;
 
+	if (s->max_new_key)
+		need->grows = "and more for a record that may have more tokens by --max-new-key";
 	shape->n = s->n;
 	shape->k = s->max_new;
 	shape->c = side_by_side(s, shape->T, shape->k);
@@ -209,6 +211,15 @@ static int limit_of(const struct rf_generate_settings *s, const struct rf_record
 	if (!value.p || rf_mp_next(&value, &it) || it.type != RF_MP_UINT || it.u > MOST_NEW)
 		return 0;
 	return (int)it.u;
+}
+
+enum rf_code rf_generate_expect(struct rf_generate_settings *s, const struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc = rf_generate_check(s, r, e);
+
+	if (rc == RF_OK)
+		s->max_new = limit_of(s, r);
+	return rc;
 }
 
 enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struct rf_record *r,
@@ -488,11 +499,13 @@ static enum rf_code batch(struct rf_generate_settings *s, struct rf_record *r, i
 	enum rf_code rc;
 	int T = 0;
 
+	*bad = 0; /* the one that takes most, if memory runs out */
 	for (int i = 0; i < count; i++) {
+		if (limit_of(s, &r[i]) > limit_of(s, &r[*bad]))
+			*bad = i;
 		T = larger(T, prompt_of(&r[i]));
 		job.k = larger(job.k, limit_of(s, &r[i]));
 	}
-	*bad = 0;
 	want = plan(s, T, count, job.k);
 	if ((rc = reserve(s, &want, &job.at, e)) != RF_OK)
 		return rc;

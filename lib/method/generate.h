@@ -12,7 +12,8 @@
 
 struct rf_generate_settings {
 	struct rf_engine *engine;
-	int max_new;             /* tokens at most */
+	/* tokens at most; with a key those that memory is planned for, before a record asks for more */
+	int max_new;
 	const char *max_new_key; /* NULL, or the key of meta that has each record's own number instead */
 	int n;                   /* samples of each prompt */
 	double temperature;      /* 0: greedy, the lowest id of equals */
@@ -53,6 +54,8 @@ int rf_generate_most(const struct rf_generate_settings *s);
  * Errors: RF_EDATA. */
 enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struct rf_record *r,
                                struct rf_err *e);
+/* The same of a first record, by which memory is planned (--dry-run). */
+enum rf_code rf_generate_expect(struct rf_generate_settings *s, const struct rf_record *r, struct rf_err *e);
 /* Writes the generation of each of `count` records, which have passed the check.  They are decoded side by
  * side: as many of them at once as --batch says, or as take no more memory than the weights or 1 GiB.
  * Errors: RF_ENUMERIC: NaN or Inf; *bad is then the index of the record. */
