@@ -17,6 +17,12 @@ static enum rf_code check(void *arg, struct rf_record *r, struct rf_err *e)
 	return rf_generate_check(&how, r, e);
 }
 
+static int room(void *arg, const struct rf_record *r, int n)
+{
+	(void)arg;
+	return rf_generate_room(&how, r, n);
+}
+
 static enum rf_code generate(void *arg, struct rf_record *r, int n, int *bad, struct rf_err *e)
 {
 	(void)arg;
@@ -65,7 +71,7 @@ int main(int argc, char *argv[])
 	}
 	rf_engine_sign(&engine, &stage.head, true);
 	rf_stage_create(&stage);
-	rf_stage_batches(&stage, rf_generate_most(&how), check, generate, NULL);
+	rf_stage_batches(&stage, &(struct rf_batches){ rf_generate_most(&how), check, room, generate }, NULL);
 	if (rf_dev_sync(&engine.dev, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_stage_close(&stage);

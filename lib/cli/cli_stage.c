@@ -95,7 +95,8 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 /* Copies of records, since the input keeps only the last, and where they were read. */
 struct held { struct rf_record *r; struct rf_place *place; int n; };
 
-static enum rf_code run_held(struct rf_stage *s, struct held *h, rf_stage_batch_fn *run, void *arg,
+/* Works on all that are held, writes them, and holds none. */
+static enum rf_code run_held(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
                              struct rf_err *e)
 {
 	enum rf_code rc;
@@ -104,34 +105,53 @@ static enum rf_code run_held(struct rf_stage *s, struct held *h, rf_stage_batch_
 	if (!h->n)
 		return RF_OK;
 	rf_progress_doing(&s->progress, "computing");
-	if ((rc = run(arg, h->r, h->n, &bad, e)) != RF_OK)
+	if ((rc = b->run(arg, h->r, h->n, &bad, e)) != RF_OK)
 		return rf_in_blame_at(s->in, h->place[bad], e);
-	for (int i = 0; i < h->n && rc == RF_OK; i++)
-		rc = put(s, &h->r[i], e);
+	for (int i = 0; i < h->n; i++) {
+		if (rc == RF_OK)
+			rc = put(s, &h->r[i], e);
+		rf_record_free(&h->r[i]);
+	}
 	h->n = 0;
 	return rc;
 }
 
-void rf_stage_batches(struct rf_stage *s, int most, rf_stage_fn *check, rf_stage_batch_fn *run, void *arg)
+/* Holds a record, and works on the others first if they have no room for it. */
+static enum rf_code hold(struct rf_stage *s, struct held *h, const struct rf_batches *b, void *arg,
+                         const struct rf_record *r, struct rf_err *e)
 {
-	struct held h = { calloc((size_t)most, sizeof *h.r), calloc((size_t)most, sizeof *h.place), 0 };
+	int n = h->n;
+	enum rf_code rc;
+
+	h->place[n] = rf_in_place(s->in);
+	if ((rc = rf_record_copy(&h->r[n], r, e)) != RF_OK)
+		return rc;
+	if (n && n + 1 > b->room(arg, h->r, n + 1)) {
+		if ((rc = run_held(s, h, b, arg, e)) != RF_OK)
+			return rc;
+		h->r[0] = h->r[n];
+		h->place[0] = h->place[n];
+		rf_record_init(&h->r[n]);
+	}
+	h->n++;
+	return h->n >= b->room(arg, h->r, h->n) ? run_held(s, h, b, arg, e) : RF_OK;
+}
+
+void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
+{
+	struct held h = { calloc((size_t)b->most, sizeof *h.r), calloc((size_t)b->most, sizeof *h.place), 0 };
 	struct rf_record *r;
 	struct rf_err err;
 	enum rf_code rc = RF_OK;
 
 	if (!h.r || !h.place)
-		rc = rf_fail(&err, RF_ENOMEM, "out of memory (%d records)", most);
-	for (int i = 0; i < most && rc == RF_OK; i++)
+		rc = rf_fail(&err, RF_ENOMEM, "out of memory (%d records)", b->most);
+	for (int i = 0; i < b->most && rc == RF_OK; i++)
 		rf_record_init(&h.r[i]);
-	while (rc == RF_OK && (rc = take(s, check, arg, &r, &err)) == RF_OK) {
-		h.place[h.n] = rf_in_place(s->in);
-		if ((rc = rf_record_copy(&h.r[h.n++], r, &err)) == RF_OK && h.n == most)
-			rc = run_held(s, &h, run, arg, &err);
-	}
-	if (rc != RF_EOF || run_held(s, &h, run, arg, &err) != RF_OK)
+	while (rc == RF_OK && (rc = take(s, b->check, arg, &r, &err)) == RF_OK)
+		rc = hold(s, &h, b, arg, r, &err);
+	if (rc != RF_EOF || run_held(s, &h, b, arg, &err) != RF_OK)
 		rf_die_err(&err);
-	for (int i = 0; i < most; i++)
-		rf_record_free(&h.r[i]);
 	free(h.r);
 	free(h.place);
 }

@@ -39,10 +39,17 @@ void rf_stage_create(struct rf_stage *s);
  * written here, f or pass_on counts what is done (rf_meter_done). */
 void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg);
 
-/* Like rf_stage_each(), but up to `most` records are worked on at once: check() is called for each as it is
- * read, run() for all that were read together.  A failure of run() says in *bad which of them it is about. */
-typedef enum rf_code rf_stage_batch_fn(void *arg, struct rf_record *r, int n, int *bad, struct rf_err *e);
-void rf_stage_batches(struct rf_stage *s, int most, rf_stage_fn *check, rf_stage_batch_fn *run, void *arg);
+/* Like rf_stage_each(), but records that are read one after the other are worked on at once, and written when
+ * that is done.  check() is called for each as it is read; room() says how many as the n that it is given, of
+ * which the last is new, may be worked on at once, from 1 to `most`: at so many, run() is called for all.  A
+ * failure of run() says in *bad which of them it is about. */
+struct rf_batches {
+	int most;
+	rf_stage_fn *check;
+	int (*room)(void *arg, const struct rf_record *r, int n);
+	enum rf_code (*run)(void *arg, struct rf_record *r, int n, int *bad, struct rf_err *e);
+};
+void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg);
 
 /* To be called at the end.  If none of the records had what the stage works on, says "none of 16 records has
  * positions (rf-select writes them)", followed by `so`, the consequence. */

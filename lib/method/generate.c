@@ -16,6 +16,8 @@
 /* Records side by side if the user does not say: a step of more rows costs more, and all are held back until
  * the longest has ended. */
 enum { MOST = 32, MOST_NEW = 1 << 20 };
+/* No more are read where those that are held take so many bytes: hidden states and logits pass through. */
+enum { HELD = 64 << 20 };
 
 void rf_generate_options(struct rf_generate_settings *s, struct rf_opt opts[RF_GENERATE_OPTS])
 {
@@ -161,6 +163,7 @@ int rf_generate_most(const struct rf_generate_settings *s) { return s->batch ? s
 void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need)
 {
 	const struct rf_generate_settings *s = stage;
+	size_t record, written, held;
 	struct place unused;
 
 	if (s->max_new_key)
@@ -170,8 +173,13 @@ void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_dema
 	shape->c = side_by_side(s, shape->T, shape->k);
 	need->plan = plan(s, shape->T, shape->c, shape->k);
 	need->extra = place(s, shape->c, shape->k, NULL, &unused);
-	/* the records that are held back, and one as it is written */
-	need->host = (size_t)rf_generate_most(s) * ((size_t)shape->T + (size_t)s->n * (size_t)s->max_new) * 8;
+	/* the records that are held back, with their generations, and one as it came and is written */
+	record = (size_t)shape->T * 4;
+	record = record > s->held ? record : s->held;
+	written = (size_t)s->n * (size_t)shape->k * 8;
+	held = (size_t)shape->c * record;
+	need->host = (held < HELD + record ? held : HELD + record) + (size_t)shape->c * written
+	           + 3 * record + 2 * written;
 }
 
 /* Makes room for a batch.  What was needed before is held on to only if both together are modest. */
@@ -217,8 +225,10 @@ enum rf_code rf_generate_expect(struct rf_generate_settings *s, const struct rf_
 {
 	enum rf_code rc = rf_generate_check(s, r, e);
 
-	if (rc == RF_OK)
+	if (rc == RF_OK) {
 		s->max_new = limit_of(s, r);
+		s->held = rf_record_bytes(r);
+	}
 	return rc;
 }
 
@@ -238,6 +248,20 @@ enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struc
 		               "--meta-key, or --max-new for all records)",
 		               s->max_new_key, MOST_NEW);
 	return rf_engine_check_record(s->engine, &prompt, e);
+}
+
+int rf_generate_room(const struct rf_generate_settings *s, const struct rf_record *r, int n)
+{
+	int T = s->engine->max_len, k = 0, room;
+	size_t bytes = 0;
+
+	for (int i = 0; i < n; i++) {
+		T = larger(T, prompt_of(&r[i]));
+		k = larger(k, limit_of(s, &r[i]));
+		bytes += rf_record_bytes(&r[i]);
+	}
+	room = side_by_side(s, T, k);
+	return bytes >= HELD && room > n ? n : room;
 }
 
 /* ---- decoding ------------------------------------------------------------------------------ */
@@ -465,9 +489,6 @@ static enum rf_code keep(const struct job *job, int i, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code batch(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
-                          struct rf_err *e);
-
 /* Says why a record's numbers are not finite.  The tree can look only at a record that is alone in it, and
  * the first of a batch that fails need not be the one that was found. */
 static enum rf_code blame(struct job *job, struct rf_err *e)
@@ -477,7 +498,7 @@ static enum rf_code blame(struct job *job, struct rf_err *e)
 	for (int i = 0; job->batch > 1 && i < job->batch; i++) {
 		int unused;
 
-		if (batch(job->s, &job->r[i], 1, &unused, e) == RF_OK)
+		if (rf_generate_records(job->s, &job->r[i], 1, &unused, e) == RF_OK)
 			continue;
 		job->bad = i;
 		return e->code;
@@ -491,8 +512,8 @@ static enum rf_code blame(struct job *job, struct rf_err *e)
 	                                                                       : "the head overflows there");
 }
 
-static enum rf_code batch(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
-                          struct rf_err *e)
+enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
+                                 struct rf_err *e)
 {
 	struct job job = { .s = s, .r = r, .batch = count, .nb = (size_t)count * (size_t)s->n };
 	struct rf_plan want;
@@ -533,25 +554,5 @@ static enum rf_code batch(struct rf_generate_settings *s, struct rf_record *r, i
 	free(job.row);
 	free(job.sure);
 	free(job.u);
-	return rc;
-}
-
-enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
-                                 struct rf_err *e)
-{
-	enum rf_code rc = RF_OK;
-
-	for (int i = 0, n; i < count && rc == RF_OK; i += n) {
-		int T = s->engine->max_len, k = 0;
-
-		for (n = 0; i + n < count; n++) {
-			T = larger(T, prompt_of(&r[i + n]));
-			k = larger(k, limit_of(s, &r[i + n]));
-			if (n && n + 1 > side_by_side(s, T, k))
-				break;
-		}
-		rc = batch(s, r + i, n, bad, e);
-		*bad += i;
-	}
 	return rc;
 }

@@ -25,6 +25,7 @@ struct rf_generate_settings {
 	int draw_step;           /* training step for the random numbers; -1: the model's */
 	int batch;               /* records side by side; 0: see rf_generate_most() */
 	const char *tokenizer;   /* its file or directory, or the word `bytes`; NULL: the model's */
+	size_t held;             /* bytes of the first record, if memory is planned for it */
 	/* open */
 	struct rf_tokenizer *words; /* NULL: there is none, and generations have no text */
 	char note[200];          /* why the model's, which it has, is not opened; "": nothing to say */
@@ -48,17 +49,19 @@ void rf_generate_close(struct rf_generate_settings *s);
  * rf_generate_settings. */
 void rf_generate_needs(const void *stage, struct rf_shape *shape, struct rf_demand *need);
 
-/* The most records that rf_generate_records() works on at once. */
+/* The most records that are decoded side by side, whatever they are. */
 int rf_generate_most(const struct rf_generate_settings *s);
+/* How many may be that are as large as these n: as many as --batch says, or as take no more memory than the
+ * weights or 1 GiB; and no more than n once these, which are held meanwhile, take 64 MiB. */
+int rf_generate_room(const struct rf_generate_settings *s, const struct rf_record *r, int n);
 /* Whether a record can be continued: its prompt is not empty and fits the model, and its limit is a number.
  * Errors: RF_EDATA. */
 enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struct rf_record *r,
                                struct rf_err *e);
 /* The same of a first record, by which memory is planned (--dry-run). */
 enum rf_code rf_generate_expect(struct rf_generate_settings *s, const struct rf_record *r, struct rf_err *e);
-/* Writes the generation of each of `count` records, which have passed the check.  They are decoded side by
- * side: as many of them at once as --batch says, or as take no more memory than the weights or 1 GiB.
- * Errors: RF_ENUMERIC: NaN or Inf; *bad is then the index of the record. */
+/* Writes the generation of each of `count` records, which have passed the check, decoded side by side.
+ * Errors: RF_ENUMERIC: NaN or Inf, RF_ENOMEM; *bad is then the index of the record. */
 enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_record *r, int count, int *bad,
                                  struct rf_err *e);
 

@@ -46,6 +46,15 @@ void *rf_record_alloc(struct rf_record *r, size_t n, size_t size)
 	return __builtin_mul_overflow(n, size, &n) ? NULL : arena_alloc(&r->arena, n ? n : 1);
 }
 
+size_t rf_record_bytes(const struct rf_record *r)
+{
+	size_t bytes = 0;
+
+	for (const struct rf_arena_block *b = r->arena; b; b = b->next)
+		bytes += b->used;
+	return bytes;
+}
+
 float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
 {
 	struct rf_reward *w = &r->reward;

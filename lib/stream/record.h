@@ -100,6 +100,9 @@ void rf_record_free(struct rf_record *r);
  * Returns NULL if memory ran out. */
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
+/* Bytes of all that it points to. */
+size_t rf_record_bytes(const struct rf_record *r);
+
 /* Whether n bytes are a valid name of a part: 1 to RF_PART_NAME letters, digits and '_', the first a
  * letter. */
 bool rf_part_named(const char *name, size_t n);
