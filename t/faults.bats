@@ -248,7 +248,8 @@ judge_out() {
 		for ((k = 1; k <= n; k++)); do
 			rm -rf out .out.tmp-* && cp -a was out
 			status=0
-			faulty RF_FAULT=make:$k RF_FAULT_FILE=out/theirs $how $out out in 2>message || status=$?
+			RF_FAULT_FILE=out/theirs faulty RF_FAULT=make:$k $how $out out in 2>message ||
+				status=$?
 			ended+=" $status"
 			# where it was put, or where the message says
 			if [ ! -e out/theirs ]; then

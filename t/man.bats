@@ -88,10 +88,10 @@ shared() { sed -n "/^\.Sh $1 OPTIONS\$/,/^\.Sh/p" "$ROOT/man/rf-tools.7"; }
 @test "man: --help's usage has every form of the page's SYNOPSIS, by the options that the form needs" {
 	for page in "$ROOT"/man/*.1; do
 		name=$(basename "$page" .1)
-		"$name" --help | sed '/^$/q' >usage
+		"$name" --help | sed '/^$/q' | tr '[]' '  ' >usage
 		awk '/^\.Sh/ { on = / SYNOPSIS/ } on && /^\.Fl/ { print "-" $2 }' "$page" >needed
 		while read -r option; do
-			tr "[]" "  " <usage | grep -q -e " $option " || { echo "$name: usage lacks $option"; false; }
+			grep -q -e " $option " usage || { echo "$name: usage lacks $option"; false; }
 		done <needed
 	done
 }

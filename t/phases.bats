@@ -56,8 +56,8 @@ answered() {
 
 @test "posttrain.mk: each batch is the steps on the prompts, one on the responses, and one commit" {
 	[ "$(steps "$P/post")" = $'12\t3' ]
-	number='[0-9.e+-]*'
-	[ "$(grep -c "batch . of 3, step [0-9]*, loss $number, reward $number, loss of responses $number" \
+	num='[0-9.e+-]*'
+	[ "$(grep -c "batch [123] of 3, step [0-9]*, loss $num, reward $num, loss of responses $num" \
 		"$P/said")" = 3 ]
 	[ "$(jq -c 'has("actor/sft_loss")' "$P/post/log.jsonl" | uniq -c | paste -sd' ' | tr -s ' ')" = \
 		' 4 false 1 true 4 false 1 true 1 false 1 true' ]

@@ -89,8 +89,8 @@ static void needs(const void *stage, struct rf_shape *s, struct rf_demand *need)
 
 	rf_train_needs(&t->train, s, need);
 	if (t->outer)
-		need->grows = "and, for --outer, 4 bytes of the host for each token of the stream, which stays "
-		              "to its end";
+		need->grows = "and, for --outer, 4 bytes of the host for each token of the stream, which "
+		              "stays to its end";
 	rollouts = (size_t)s->c * (size_t)s->n * (size_t)s->k;
 	need->host = (size_t)(t->steps ? (t->expected + t->steps - 1) / t->steps
 	                      : t->mini_batch ? t->mini_batch : 1) *
