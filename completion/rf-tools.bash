@@ -52,5 +52,5 @@ _rf_tools() {
 	fi
 }
 
-complete -F _rf_tools rf-cat rf-dump rf-entropy rf-generate rf-grpo rf-init rf-loop rf-ntp rf-reward \
-	rf-rollout rf-select rf-tokenize
+complete -F _rf_tools rf-cat rf-dump rf-entropy rf-generate rf-grpo rf-init rf-logp rf-loop rf-needle rf-ntp \
+	rf-reward rf-rollout rf-score rf-select rf-tokenize

@@ -6,8 +6,8 @@
 # same floor do not know each other.  kernels/ may include what lies in or below the device's room, tools/
 # everything but t/.
 BEGIN {
-	floors = "base, io, device, model stream, text, ckpt, mixers, engine, method dump loop, cli"
-	n = split(floors, floor, ", ")
+	floors = "base,io,device,model stream,text,ckpt,mixers,engine,method dump loop score needle,cli"
+	n = split(floors, floor, ",")
 	for (i = 1; i <= n; i++) {
 		m = split(floor[i], rooms, " ")
 		for (j = 1; j <= m; j++)

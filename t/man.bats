@@ -28,7 +28,16 @@ setup_file() {
 	rf-reward -o rewarded.rf rollouts.rf
 	cp -a RUN trained && rf-grpo -m trained --log log.jsonl rewarded.rf
 	cp rewarded.rf a.rf
+	rf-dump --json valid.rf | jq -c 'if .type == "seq" then .body += {
+		meta: {gold: 1, choices: ["a", "bc"]},
+		choice: {tokens: {dtype: "<i4", shape: [2, 2], data: [5, 0, 6, 7]},
+			length: {dtype: "<i4", shape: [2], data: [1, 2]}}} else . end' |
+		rf-cat --json -o choices.rf
+	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-logp.1" | sed -n '/^def/,/^}/p' >acc.jq
 	cp "$G/delta/config.json" .
+	for text in before after; do
+		printf '{"task":"trec","pred":"%s","answers":["City"]}\n' Date City "$text" >$text.jsonl
+	done
 	cp RUN/latest/model.safetensors gradient.safetensors
 	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-reward.1" | sed '/^\.[BE]d/d; s/\\e/\\/g' >distinct.py
 }

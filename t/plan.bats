@@ -7,7 +7,7 @@ setup() {
 
 # Each program with a model; trainers train `run`.
 programs() {
-	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-generate -m $M" \
+	printf '%s\n' "rf-entropy -m $M" "rf-rollout -m $M -k 3" "rf-generate -m $M" "rf-logp -m $M" \
 		"rf-rollout -m $M --score" "rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'
 }
 # Address space of a process, in MiB.
@@ -327,8 +327,8 @@ family() {
 	same 66 rf-ntp -m run --grad-in nowhere in
 	same 78 rf-ntp -m run --grad-in "$M/config.json" in
 	texts 41 1:9 >wide
-	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-generate -m $M" "rf-ntp --eval -m $M" \
-		'rf-ntp -m run' 'rf-grpo -m run'; do
+	for command in "rf-entropy -m $M" "rf-rollout -m $M" "rf-generate -m $M" "rf-logp -m $M" \
+		"rf-ntp --eval -m $M" 'rf-ntp -m run' 'rf-grpo -m run'; do
 		same 65 $command wide
 		same 65 $command --max-len 49 in
 		same 66 $command no.rf

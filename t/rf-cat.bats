@@ -187,6 +187,19 @@ start() {
 	[[ "$output" == *"tokens.rf: id 2 $said" ]] || [[ "$output" == *"$said" ]]
 }
 
+@test "rf-cat: choices are copied with all they have; where it changes tokens they lose what was computed" {
+	printf '{"q":"ab","c":["c","de"]}\n{"q":["AB","AC"],"c":["x","y"]}\n' |
+		rf-tokenize --bytes --prompt-key q --choices-key c >asked.rf
+	rf-dump --json asked.rf | jq -c 'if .type == "seq" then .body.choice += {
+		logp: {dtype: "<f4", shape: [2], data: [-3.25, -0.1]},
+		greedy: {dtype: "<i4", shape: [2], data: [0, 1]}} else . end' |
+		rf-cat --json >scored.rf
+	choices() { rf-dump --json "$@" | jq -c 'select(.type == "seq").body.choice'; }
+	rf-cat --shuffle --repeat 3 --seed 2 scored.rf | choices | sort >have
+	for _ in 1 2 3; do choices scored.rf; done | sort | diff - have
+	rf-cat --split-response scored.rf | choices | diff - <(choices asked.rf)
+}
+
 @test "rf-cat --split-response: the prompt alone is in tokens; --join-response is the exact inverse" {
 	prompts
 	rf-cat --split-response $P >a.rf

@@ -417,6 +417,39 @@ parts() {
 		diff <(printf 't\ttext\ttoken\n0\ta\t100\n1\tb\t101\n2\tc\t102\n') -
 }
 
+@test "rf-dump: shows choices with their log-probabilities, as text, in rows and as JSON" {
+	printf '{"q":"The capital is","c":["Rome.","one"]}\n{"q":["AB","AC"],"c":["x","x"]}\n' |
+		rf-tokenize --bytes --prompt-key q --choices-key c --answer-prefix ' ' >asked.rf
+	rf-dump asked.rf | sed 's/ *$//' | diff - <(cat <<-'END'
+		record 1  id 0  T 14  prompt_len 14  choices 2
+		  prompt       "The capital is"
+		  choice 0     length 6
+		               " Rome."
+		  choice 1     length 4
+		               " one"
+
+		record 2  id 1  T 1  prompt_len 1  choices 2
+		  prompt       "A"
+		  choice 0     length 3  from 1
+		               " x"
+		  choice 1     length 3  from 1
+		               " x"
+	END
+	)
+	rf-dump --json asked.rf | jq -c 'if .seq == 1 then .body.choice += {logp: {dtype: "<f4", shape: [2],
+		data: [-3.25, -0.1]}, greedy: {dtype: "<i4", shape: [2], data: [0, 1]}} else . end' |
+		rf-cat --json >scored.rf
+	rf-dump --json scored.rf | rf-cat --json | cmp - scored.rf
+	rf-dump --rows choice --sort -logp -n 1 scored.rf |
+		grep -q '^  choice 1     logp -0.100  greedy  length 4'
+	rf-dump --tsv --rows choice scored.rf | diff - <(printf '%b' \
+		'id\tT\tchoice\tlogp\tgreedy\tlength\tfrom\n0\t14\t0\t-3.25\t0\t6\t0\n' \
+		'0\t14\t1\t-0.1\t1\t4\t0\n1\t1\t0\tNaN\tNaN\t3\t1\n1\t1\t1\tNaN\tNaN\t3\t1\n')
+	[ "$(rf-dump --tsv --no-header --rows choice --columns text --where greedy=1 scored.rf)" = ' one' ]
+	run -0 --separate-stderr rf-dump --tsv --rows choice "$G/stream/tokens.rf"
+	[[ "$stderr" == *"no row: none of 4 records has choices" ]]
+}
+
 @test "rf-dump --where: shows the rows for which all conditions hold, and no others" {
 	rf-dump --tsv "$G/stream/rewarded.rf" >all
 	rf-dump --tsv --where 'reward<0.3' "$G/stream/rewarded.rf" |

@@ -226,6 +226,88 @@ bad() {
 	done
 }
 
+# pairs OPTION...: of each choice the ids before it, and its own, as [[...],[...]]
+pairs() {
+	rf-tokenize --prompt-key context --choices-key choice "$@" 2>err | rf-dump --json |
+		jq -c 'select(.type == "seq").body | .tokens.data as $t | .choice as $c
+			| range($c.length.data | length) as $i | ($c.from.data[$i] // 0) as $f
+			| $c.tokens.data[$i * $c.tokens.shape[1]:][:$c.length.data[$i]]
+			| [$t + .[:$f], .[$f:]]'
+}
+
+@test "rf-tokenize: choices have the ids that lm-eval's rule gives with the tokenizers of others" {
+	for kind in gpt2 qwen2 qwen3_5 llama3 llama2 mistral; do
+		mkdir $kind
+		zstd -qdc "$G/tokenizer/$kind.json.zst" >$kind/tokenizer.json
+		zstd -qdc "$G/tokenizer/pairs.jsonl.zst" | jq -c "select(.kind == \"$kind\")" >cases
+		[ "$(wc -l <cases)" = 90 ]
+		pairs -m $kind --bos auto <cases | diff - <(jq -c .ids cases)
+		# many choices of one context, and contexts of their own, are the same pairs
+		jq -c --slurp 'map(.context = "Hello, world " | .choice = "x" + .choice)' cases >all
+		jq -c '{context: .[0].context, choice: map(.choice)}' all | pairs -m $kind >have
+		jq -c '.[]' all | pairs -m $kind | diff - have
+		jq -c '{context: map(.context), choice: map(.choice)}' all | pairs -m $kind | diff - have
+		jq -c 'map(.context = "So, " + .choice)
+			| {context: map(.context), choice: map(.choice)}' all |
+			pairs -m $kind --threads 3 >have
+		jq -c '.[] | .context = "So, " + .choice' all | pairs -m $kind | diff - have
+	done
+}
+
+@test "rf-tokenize: what contexts do not have in common is in the choices, which say how much it is" {
+	printf '{"context":["The cat Anna","The cat Bo "],"choice":[" sat","sat"],"gold":1}\n' >a.jsonl
+	rf-tokenize --bytes --prompt-key context --choices-key choice --meta-key gold a.jsonl |
+		rf-dump --json | jq -c 'select(.type == "seq").body | [.prompt_len, .meta.gold,
+			.choice.length.data, .choice.from.data, (.tokens.data, .choice.tokens.data
+			| map(. - 3 | [., 46] | max) | implode)]' >out
+	[ "$(cat out)" = '[8,1,[8,6],[4,2],"The.cat.","Anna.satBo.sat.."]' ]
+	printf '{"context":"","choice":["a","b"]}\n{"context":" ","choice":"a"}\n' | pairs --bytes >out
+	diff out - <<<$'[[1],[100]]\n[[1],[101]]\n[[1],[35,100]]'
+	printf '{"context":"Q","choice":["a","b"]}\n' | pairs --bytes --answer-prefix '::' >out
+	diff out - <<<$'[[84],[61,61,100]]\n[[84],[61,61,101]]'
+}
+
+@test "rf-tokenize: --max-len cuts the prompt's left side, so that the longest choice fits" {
+	printf '{"context":"abcdef","choice":["g","hij"]}\n' >a.jsonl
+	pairs --bytes --max-len 9 a.jsonl | diff - <(pairs --bytes a.jsonl)
+	pairs --bytes --max-len 5 --truncate left a.jsonl >out
+	diff out - <<<$'[[104,105],[106]]\n[[104,105],[107,108,109]]'
+	grep -q '1 kept (1 of them cut), 0 dropped; 1 sequence of 2 tokens, 4 left out' err
+	pairs --bytes --max-prompt 2 a.jsonl | diff - out
+	bad='{"context":"abcdef","choice":["g","hij"]}'
+	key=(--prompt-key context --choices-key choice)
+	at='rf-tokenize: bad.jsonl: line 1:'
+	[ "$(bad "$bad" "${key[@]}" --max-len 8)" = "$at the prompt of 6 tokens and its longest choice of \
+3 are more than --max-len 8 (--truncate left cuts the prompt)" ]
+	[ "$(bad "$bad" "${key[@]}" --max-len 3 --truncate left)" = "$at a choice has 3 tokens, so that \
+--max-len 3 leaves nothing of the prompt" ]
+}
+
+@test "rf-tokenize: choices that are no texts, or add nothing to their prompt, are errors with their line" {
+	key=(--prompt-key p --choices-key c)
+	at='rf-tokenize: bad.jsonl: line 1:'
+	[ "$(bad '{"p":"a","c":["b",1]}' "${key[@]}")" = "$at 'c' has a number at index 1, not a string" ]
+	[ "$(bad '{"p":"a","c":[]}' "${key[@]}")" = \
+		"$at 'c' is an empty list, not a string or a list of strings" ]
+	[ "$(bad '{"p":"a","c":["b",""]}' "${key[@]}")" = \
+		"$at choice 1 has no token of its own behind the prompt" ]
+	[ "$(bad '{"p":"a","c":["\u0000"]}' "${key[@]}")" = \
+		"$at 'c' contains a NUL, which only a text or prompt may contain" ]
+	[ "$(bad '{"p":"a"}' "${key[@]}")" = "$at the key 'c' is missing; the line has \"p\"" ]
+	[ "$(bad '{"p":1,"c":["b"]}' "${key[@]}")" = \
+		"$at 'p' is a number, not a string or a list of strings" ]
+	[ "$(bad '{"p":["a"],"c":["b","c"]}' "${key[@]}")" = \
+		"$at 'p' has 1 contexts, but there are 2 choices" ]
+	[ "$(bad '{"p":["a","b"],"c":["b","c"]}' "${key[@]}")" = "$at the contexts begin with different \
+tokens: nothing can be shared (--bos yes, or a line for each)" ]
+	mkdir m
+	zstd -qdc "$G/tokenizer/qwen2.json.zst" >m/tokenizer.json
+	printf '{"p":"","c":"a"}\n' >a.jsonl
+	run -65 rf-tokenize -m m "${key[@]}" a.jsonl
+	said='line 1: the prompt is empty, and the tokenizer has neither a bos nor an end token'
+	[[ "$output" == *"$said"* ]]
+}
+
 @test "rf-tokenize: RULER's own files make prompts that end with the answer's beginning, and references" {
 	cat >a.jsonl <<-'END'
 		{"index":0,"input":"Who?\u0000","outputs":["A","B"],"length":9,"answer_prefix":" It is"}
@@ -506,10 +588,15 @@ bad() {
 	usage "--answer-key requires --prompt-key" --bytes --answer-key a
 	usage "--answers-key requires --prompt-key" --bytes --answers-key a
 	usage "--prompt-suffix-key requires --prompt-key" --bytes --prompt-suffix-key a
+	usage "--choices-key requires --prompt-key" --bytes --choices-key a
+	usage "--choices-key cannot be combined with --answer-key" --bytes --prompt-key p --answer-key a \
+		--choices-key b
+	usage "--choices-key: the choices follow the end of the prompt, of which --max-len can only cut \
+the left side" --bytes --prompt-key p --choices-key c --max-len 3 --truncate split
 	usage "--answers-key cannot be combined with --answer-key" --bytes --prompt-key p --answer-key a \
 		--answers-key b
-	usage "--answer-prefix requires --answer-key" --bytes --prompt-key p --answers-key a \
-		--answer-prefix :
+	usage "--answer-prefix requires --answer-key or --choices-key" --bytes --prompt-key p \
+		--answers-key a --answer-prefix :
 	usage "two options name the same key 'q'" --bytes --prompt-key q --prompt-suffix-key q
 	usage "two options name the same key 'a'" --bytes --prompt-key q --answers-key a --source-key a
 	usage "--source cannot be combined with --source-key" --bytes --source --source-key a
@@ -795,12 +882,13 @@ bad() {
 	for i in 1 2 3 4 5 6 7 8 9 10 11; do head -c 3000 /dev/zero | tr '\0' 'm' >corpus/$i.txt; done
 	printf '{"prompt":"q","answers":["a","b"],"task":"t"}\n' | zstd -q >qa.jsonl.zst
 	printf '{"input":"q","answer_prefix":":","outputs":["a","b"]}\n' >ruler.jsonl
+	printf '{"question":"q","choices":["a","b"],"gold":1}\n' >arc.jsonl
 	printf 'a "line"\nand one\n' >lines
 	printf '{"tokens":[31999]}\n' | zstd -q >corpus.ids.zst
 	man=$ROOT/man/rf-tokenize.1
 	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$man" |
 		sed -n '/^\.Bd/,/^\.Ed/{/^\./!{s/\\e$/\\/;p}}' >examples
-	[ "$(grep -c rf-tokenize examples)" = 8 ]
+	[ "$(grep -c rf-tokenize examples)" = 9 ]
 	grep -v -e parquet -e test.jsonl.zst examples >typed
 	command -v jq >/dev/null || sed -i '/jq/d' typed
 	bash -eu -o pipefail typed >out 2>err

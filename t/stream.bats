@@ -60,11 +60,13 @@ reader() {
 @test "rf-stream(5): the page lists every key of a record in the order in which it is written" {
 	rf-dump --json "$S/rewarded.rf" | jq -c 'if .seq == 1 then .body.generation = {"temperature": 0,
 		"tokens": {"dtype": "<i4", "shape": [1, 1], "data": [1]},
-		"length": {"dtype": "<i4", "shape": [1], "data": [1]}, "stop": ["eos"]} else . end' |
+		"length": {"dtype": "<i4", "shape": [1], "data": [1]}, "stop": ["eos"]}
+		| .body.choice = {"tokens": {"dtype": "<i4", "shape": [1, 1], "data": [1]},
+		"length": {"dtype": "<i4", "shape": [1], "data": [1]}} else . end' |
 		rf-cat --json | rf-dump --json | jq -r 'select(.seq == 1).body | keys_unsorted[]' >written
 	sed -n '/^\.Sh RECORDS/,/^\.Ss/p' "$ROOT/man/rf-stream.5" |
 		sed -n 's/^\.It Li \([a-z_]*\) Ta.*/\1/p' | grep -v key >page
-	[ "$(wc -l <page)" -eq 17 ]
+	[ "$(wc -l <page)" -eq 18 ]
 	[ "$(grep -Fxf written page)" = "$(cat written)" ]
 }
 

@@ -1,17 +1,14 @@
 /* rf-dump -- shows streams, runs and checkpoints: text, JSON, TSV; verifies them. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/terminal.h"
 #include "dump/dump.h"
 #include "stream/stream.h"
-
-enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 
 static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf_err *e)
 {
@@ -21,31 +18,11 @@ static enum rf_code write_stdout(void *to, const char *text, size_t n, struct rf
 	return RF_OK;
 }
 
-static bool knows_colours(int option)
-{
-	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	if (option != COLOUR_AUTO)
-		return option == COLOUR_ALWAYS;
-	return isatty(STDOUT_FILENO) && !(none && *none) && term && strcmp(term, "dumb");
-}
-
-static int width_of_page(void)
-{
-	const char *columns = getenv("COLUMNS");
-	long n = columns ? strtol(columns, NULL, 10) : 0;
-	struct winsize size;
-
-	if (n <= 0 && isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
-		n = size.ws_col;
-	return n <= 0 ? 100 : n < 40 ? 40 : n > 1000 ? 1000 : (int)n;
-}
-
 int main(int argc, char *argv[])
 {
 	struct rf_dump d = { .max_record = RF_MAX_RECORD, .show.tokens.context = 40, .write = write_stdout };
-	bool json = false, tsv = false;
-	int colour = COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
+	bool json = false, tsv = false, pred = false;
+	int colour = RF_COLOUR_AUTO, rows = RF_ROWS_AUTO, n;
 	struct rf_progress progress = { .asked = false };
 	struct rf_opt show[RF_PROGRESS_OPTS];
 	struct rf_err err;
@@ -55,6 +32,8 @@ int main(int argc, char *argv[])
 		  "print JSON lines, which rf-cat --json reads", false },
 		{ "tsv", 0, RF_OPT_FLAG, &tsv, 0, 0, NULL,
 		  "print a table: column names, then one line per row", false },
+		{ "pred", 0, RF_OPT_FLAG, &pred, 0, 0, NULL,
+		  "print samples as JSON lines with the benchmarks' own field names", false },
 		{ "head", 0, RF_OPT_FLAG, &d.head, 0, 0, NULL,
 		  "print only the head: model, options, history", false },
 		{ "check", 0, RF_OPT_FLAG, &d.check, 0, 0, NULL,
@@ -99,14 +78,14 @@ int main(int argc, char *argv[])
 		  "tokenizer file or directory; bytes: the byte tokenizer", false },
 		{ "context", 0, RF_OPT_INT, &d.show.tokens.context, 1, 100000, "N",
 		  "number of tokens to show before a position", false },
-		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, "auto|always|never", "auto: colours on a terminal",
+		{ "color", 0, RF_OPT_ENUM, &colour, 0, 0, RF_COLOUR_WORDS, "auto: colours on a terminal",
 		  false },
 		{ "max-record", 0, RF_OPT_SIZE, &d.max_record, 0, 0, "size", "refuse larger records", false },
 		{ .name = NULL },
 	};
 	const struct rf_cli cli = {
 		.name = "rf-dump",
-		.usage = "[--json | --tsv | --head | --check] [options] [file ...]",
+		.usage = "[--json | --tsv | --pred | --head | --check] [options] [file ...]",
 		.summary =
 			"Shows streams, runs and checkpoints as text, JSON lines or TSV, and verifies them.",
 		.example = "rf-dump --where 'reward<0.1' --sort reward -n 20 rewarded.rf",
@@ -119,9 +98,12 @@ int main(int argc, char *argv[])
 	rf_progress_options(&progress, show);
 	n = rf_cli_parse(&cli, argc, argv);
 	const char *why = d.check ? "cannot be combined with --check"
+	                : pred ? "cannot be combined with --pred"
 	                : tsv ? "cannot be combined with --tsv" : "cannot be combined with --head";
-	for (int i = 0; i < (d.check ? 3 : tsv ? 2 : 0); i++)
-		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv" }[i], why);
+	for (int i = 0; i < (d.check ? 4 : pred ? 3 : tsv ? 2 : 0); i++)
+		rf_cli_without(forms, (const char *const[]){ "head", "json", "tsv", "pred" }[i], why);
+	if (pred)
+		rf_cli_without(picks, "rows", why);
 	if (!d.check)
 		rf_cli_without(of_check, NULL, "requires --check");
 	if (!json)
@@ -130,10 +112,12 @@ int main(int argc, char *argv[])
 		rf_cli_without(of_tsv, NULL, "requires --tsv");
 	if (d.check || d.head)
 		rf_cli_without(picks, NULL, why);
-	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : RF_DUMP_TEXT;
+	if (pred)
+		rows = RF_ROWS_SAMPLE;
+	d.form = json ? RF_DUMP_JSON : tsv ? RF_DUMP_TSV : pred ? RF_DUMP_PRED : RF_DUMP_TEXT;
 	d.table.rows = (enum rf_row_kind)rows;
-	d.show.colour = knows_colours(colour);
-	d.show.width = width_of_page();
+	d.show.colour = rf_terminal_colours(colour);
+	d.show.width = rf_terminal_width();
 	d.meter = &progress.meter;
 	if (progress.asked || !isatty(STDOUT_FILENO)) /* what is shown there shows how far it is */
 		rf_progress_begin(&progress, cli.name, argv + 1, n);

@@ -40,7 +40,7 @@ static const struct rf_cli cli = {
 	.sections = (const struct rf_cli_section[]){
 		{ "Tokenizer", "bytes tokenizer model vocab" },
 		{ "Documents", "format text-key prompt-key prompt-suffix-key answer-key answer-prefix "
-		               "answers-key meta-key source source-key valid-every split" },
+		               "answers-key choices-key meta-key source source-key valid-every split" },
 		{ "Length", "max-len max-prompt max-answer truncate min-len bos no-eos" },
 		{ "Output", "output threads max-record progress" },
 		{ NULL, NULL } },
@@ -84,6 +84,7 @@ int main(int argc, char *argv[])
 			rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
 	if (texts.prompt_key)
 		rf_cli_without(text_opts, "text-key", "cannot be combined with --prompt-key");
+	cut.choices = texts.choices_key != NULL;
 	if (!texts.prompt_key)
 		rf_cli_without(cut_opts, "max-prompt", "requires --prompt-key");
 	if (!texts.answer_key)

@@ -132,6 +132,36 @@ void rf_print_json(struct rf_buf *p, const char *text)
 	}
 }
 
+void rf_print_string(struct rf_buf *p, const void *text, size_t n)
+{
+	const unsigned char *s = text;
+	size_t from = 0, len;
+	int32_t c;
+
+	rf_buf_add(p, "\"", 1);
+	for (size_t i = 0; i < n; i += len) {
+		len = 1;
+		if (s[i] >= 32 && s[i] < 127 && s[i] != '"' && s[i] != '\\')
+			continue;
+		len = rf_utf8_next(s + i, n - i, &c);
+		if (c >= 0x80 && !rf_utf8_unsafe(c))
+			continue;
+		rf_buf_add(p, s + from, i - from);
+		if (c == '"' || c == '\\')
+			rf_print(p, "\\%c", (int)c);
+		else if (c == '\n')
+			rf_print_text(p, "\\n");
+		else if (c > 0xFFFF)
+			rf_print(p, "\\u%04x\\u%04x", 0xD7C0u + ((unsigned)c >> 10),
+			         0xDC00u + ((unsigned)c & 0x3FF));
+		else
+			rf_print(p, "\\u%04x", (unsigned)c);
+		from = i + len;
+	}
+	rf_buf_add(p, s + from, n - from);
+	rf_buf_add(p, "\"", 1);
+}
+
 int rf_columns(const void *s, size_t n)
 {
 	const unsigned char *u = s;

@@ -26,6 +26,9 @@ void rf_print_safe(struct rf_buf *p, const void *s, size_t n, bool quotes);
 /* Appends a valid JSON text.  Characters that a terminal obeys or cannot show, which can occur only in its
  * strings, are replaced by JSON escapes. */
 void rf_print_json(struct rf_buf *p, const char *text);
+/* Appends n bytes of UTF-8 as a string of JSON, with its quotes.  What a terminal obeys or cannot show is
+ * escaped, so that no string can feign a line that it is not. */
+void rf_print_string(struct rf_buf *p, const void *s, size_t n);
 
 /* The number of terminal columns that n bytes of safe text take. */
 int rf_columns(const void *s, size_t n);

@@ -19,4 +19,7 @@ size_t rf_utf8_unfinished(const void *s, size_t n);
  * that a line containing it could be mistaken for another. */
 bool rf_utf8_unsafe(int32_t c);
 
+/* Whether Python's str.isspace() knows c: 29 characters. */
+bool rf_utf8_blank(int32_t c);
+
 #endif

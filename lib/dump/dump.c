@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "dump/ckpt_text.h"
 #include "dump/dump.h"
+#include "dump/pred.h"
 #include "stream/msg.h"
 #include "stream/stream.h"
 #include "stream/wire.h"
@@ -188,7 +189,8 @@ static void say_nothing_found(struct job *j)
 	if (!j->offered)
 		note(j, "no row: none of %s has %s", all,
 		     j->table.rows == RF_ROWS_POSITION ? "positions"
-		     : j->table.rows == RF_ROWS_SAMPLE ? "a generation" : "rollouts");
+		     : j->table.rows == RF_ROWS_SAMPLE ? "a generation"
+		     : j->table.rows == RF_ROWS_CHOICE ? "choices" : "rollouts");
 	else if (missing)
 		note(j, "no row of %s: none has '%s'", all, missing);
 	else
@@ -237,9 +239,11 @@ static enum rf_code offer_rows(struct job *j, struct rf_row *row, struct rf_err 
 			continue;
 		if (j->d->form == RF_DUMP_TSV)
 			rf_table_line(&j->table, &j->d->show.tokens, row, &j->text);
+		else if (j->d->form == RF_DUMP_PRED)
+			rc = rf_pred_line(&j->text, &j->d->show.tokens, row, e);
 		else
 			rf_record_text_row(&j->text, &j->d->show, rows, row, &p.lead, &p.lead_position);
-		rc = pass(j, &p, e);
+		rc = rc == RF_OK ? pass(j, &p, e) : rc;
 	}
 	return rc == RF_OK ? flush(j, e) : rc;
 }

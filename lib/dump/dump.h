@@ -12,7 +12,8 @@
 #include "dump/table.h"
 #include "dump/topn.h"
 
-enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TSV };
+/* PRED: samples of generations as lines of JSON for other programs */
+enum rf_dump_form { RF_DUMP_TEXT, RF_DUMP_JSON, RF_DUMP_TSV, RF_DUMP_PRED };
 
 struct rf_dump {
 	enum rf_dump_form form;

@@ -301,6 +301,8 @@ static void heading(struct rf_buf *p, const struct rf_record_text *s, const stru
 	if (rec->generation.tokens)
 		rf_flow_printf(&f, NULL, "samples %d  temperature %g", rec->generation.n,
 		               rec->generation.temperature);
+	if (rec->choice.tokens)
+		rf_flow_printf(&f, NULL, "choices %d", rec->choice.n);
 	for (int i = 0; i < rec->answers; i++)
 		item_text(&f, "answer", rec->answer[i], NULL);
 	rf_flow_end(&f);
@@ -452,7 +454,7 @@ static void beginning(struct rf_buf *p, const struct rf_record_text *s, const st
 	rf_buf_free(&text);
 }
 
-/* The end of what a generation continues. */
+/* The end of what a generation or a choice continues. */
 static void prompt(struct rf_buf *p, const struct rf_record_text *s, const struct rf_record *rec)
 {
 	struct rf_buf text = { 0 };
@@ -482,6 +484,29 @@ static void sample(struct rf_buf *p, const struct rf_record_text *s, const struc
 	rf_buf_free(&text);
 }
 
+static void choice(struct rf_buf *p, const struct rf_record_text *s, const struct rf_row *row)
+{
+	const struct rf_choice *c = &row->rec->choice;
+	struct rf_buf text = { 0 };
+	char name[40];
+	struct rf_flow f;
+
+	snprintf(name, sizeof name, "  choice %d", row->choice);
+	rf_flow_begin(&f, p, name, LABEL, s->width, 0);
+	if (c->logp)
+		rf_flow_printf(&f, paint(s, BOLD), "logp %.3f", c->logp[row->choice]);
+	if (c->greedy)
+		rf_flow_printf(&f, NULL, c->greedy[row->choice] ? "greedy" : "not greedy");
+	rf_flow_printf(&f, NULL, "length %d", c->length[row->choice]);
+	if (c->from && c->from[row->choice])
+		rf_flow_printf(&f, NULL, "from %d", c->from[row->choice]);
+	rf_flow_end(&f);
+	rf_print_fill(p, ' ', LABEL);
+	rf_token_text_choice(&text, &s->tokens, c, row->choice);
+	wrap(p, s, &text, false);
+	rf_buf_free(&text);
+}
+
 static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struct rf_row row)
 {
 	const struct rf_record *rec = row.rec;
@@ -495,13 +520,17 @@ static void whole_record(struct rf_buf *p, const struct rf_record_text *s, struc
 		if (row.r >= 0)
 			rollout(p, s, &row);
 	}
-	if (rec->generation.tokens)
+	if (rec->generation.tokens || rec->choice.tokens)
 		prompt(p, s, rec);
 	for (uint64_t i = 0; i < rf_row_count(rec, RF_ROWS_SAMPLE); i++) {
 		rf_row_at(&row, RF_ROWS_SAMPLE, i);
 		sample(p, s, &row);
 	}
-	if (n || rec->generation.tokens)
+	for (uint64_t i = 0; i < rf_row_count(rec, RF_ROWS_CHOICE); i++) {
+		rf_row_at(&row, RF_ROWS_CHOICE, i);
+		choice(p, s, &row);
+	}
+	if (n || rec->generation.tokens || rec->choice.tokens)
 		return;
 	if (rec->entropy)
 		uncertain(p, s, row);
@@ -529,6 +558,10 @@ void rf_record_text_row(struct rf_buf *p, const struct rf_record_text *s, enum r
 		prompt(p, s, row->rec);
 		*lead_position = p->n - at - *lead;
 		sample(p, s, row);
+	} else if (rows == RF_ROWS_CHOICE) {
+		prompt(p, s, row->rec);
+		*lead_position = p->n - at - *lead;
+		choice(p, s, row);
 	} else {
 		whole_record(p, s, *row);
 	}

@@ -40,7 +40,7 @@ static size_t rewards_of(const struct rf_record *rec)
 void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec)
 {
 	*row = (struct rf_row){ .file = file, .record = record, .rec = rec, .i = -1, .r = -1, .t = -1,
-	                        .sample = -1 };
+	                        .sample = -1, .choice = -1 };
 	row->entropy = range_of(rec->entropy, (size_t)rec->T);
 	row->nll = range_of(rec->nll, (size_t)rec->T - 1);
 	row->correct = range_of(rec->correct, (size_t)rec->T - 1);
@@ -57,6 +57,7 @@ uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows)
 	case RF_ROWS_ROLLOUT:  return c * each;
 	case RF_ROWS_TOKEN:    return (uint64_t)rec->T;
 	case RF_ROWS_SAMPLE:   return rec->generation.tokens ? (uint64_t)rec->generation.n : 0;
+	case RF_ROWS_CHOICE:   return rec->choice.tokens ? (uint64_t)rec->choice.n : 0;
 	default:               return c && each ? c * each : c ? c : 1;
 	}
 }
@@ -66,11 +67,13 @@ void rf_row_at(struct rf_row *row, enum rf_row_kind rows, uint64_t index)
 	const struct rf_record *rec = row->rec;
 	int each = rows == RF_ROWS_ROLLOUT || rows == RF_ROWS_AUTO ? rollouts_of(rec) : 0;
 
-	row->i = row->r = row->t = row->sample = -1;
+	row->i = row->r = row->t = row->sample = row->choice = -1;
 	if (rows == RF_ROWS_TOKEN) {
 		row->t = (int)index;
 	} else if (rows == RF_ROWS_SAMPLE) {
 		row->sample = (int)index;
+	} else if (rows == RF_ROWS_CHOICE) {
+		row->choice = (int)index;
 	} else if (rows != RF_ROWS_RECORD && rec->c) {
 		row->i = (int)(each ? index / (uint64_t)each : index);
 		row->r = each ? (int)(index % (uint64_t)each) : -1;
@@ -143,6 +146,15 @@ void rf_token_text_sample(struct rf_buf *p, const struct rf_token_text *w, const
 		rf_print_safe(p, text, strlen(text), false);
 	else
 		show_tokens(p, w, g->tokens + (size_t)sample * (size_t)g->m, g->length[sample], false, false);
+}
+
+void rf_token_text_choice(struct rf_buf *p, const struct rf_token_text *w, const struct rf_choice *c,
+                          int choice)
+{
+	int from = c->from ? c->from[choice] : 0;
+
+	show_tokens(p, w, c->tokens + (size_t)choice * (size_t)c->m + (size_t)from,
+	            c->length[choice] - from, false, false);
 }
 
 /* ---- columns ------------------------------------------------------------------------------- */
@@ -220,8 +232,13 @@ GET(std, real(w->stats.std))
 GET(norm, real(w->stats.norm))
 GET(nonfinite, whole(w->stats.nonfinite))
 GET(sample, whole_if(true, w->sample))
-GET(length, w->sample < 0 ? (struct value){ .is = MISSING }
-                          : whole((uint64_t)w->rec->generation.length[w->sample]))
+GET(length, w->choice >= 0   ? whole((uint64_t)w->rec->choice.length[w->choice])
+            : w->sample >= 0 ? whole((uint64_t)w->rec->generation.length[w->sample])
+                             : (struct value){ .is = MISSING })
+GET(choice, whole_if(true, w->choice))
+GET(from, whole_if(w->choice >= 0, w->rec->choice.from ? w->rec->choice.from[w->choice] : 0))
+GET(greedy, whole_if(w->rec->choice.greedy, w->rec->choice.greedy ? w->rec->choice.greedy[w->choice] : -1))
+GET(score, real(w->sample < 0 || !w->rec->generation.score ? NAN : w->rec->generation.score[w->sample]))
 GET(step, whole_if(true, w->step->step))
 GET(commits, whole_if(true, w->step->commits))
 GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
@@ -251,6 +268,8 @@ static struct value get_logp(const struct rf_row *w)
 {
 	const struct rf_rollout *o = &w->rec->rollout;
 
+	if (w->choice >= 0)
+		return element(w->rec->choice.logp, w->choice, w->rec->choice.n);
 	if (w->r < 0 || !o->logp)
 		return real(NAN);
 	return real(range_of(o->logp + ((size_t)w->i * (size_t)o->n + (size_t)w->r) * (size_t)o->k,
@@ -320,7 +339,10 @@ static void write_generated(const struct rf_row *w, const struct rf_token_text *
 
 static void write_text(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
-	rf_token_text(p, g, w->rec->tokens + w->t, 1, false);
+	if (w->choice >= 0)
+		rf_token_text_choice(p, g, &w->rec->choice, w->choice);
+	else
+		rf_token_text(p, g, w->rec->tokens + w->t, 1, false);
 }
 
 static void write_stop(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
@@ -377,8 +399,8 @@ static void write_weights(const struct rf_row *w, const struct rf_token_text *g,
 
 enum {
 	R = 1 << RF_ROWS_RECORD, P = 1 << RF_ROWS_POSITION, O = 1 << RF_ROWS_ROLLOUT, K = 1 << RF_ROWS_TOKEN,
-	G = 1 << RF_ROWS_SAMPLE, N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP,
-	ALL = R | P | O | K | G | N | S,
+	G = 1 << RF_ROWS_SAMPLE, H = 1 << RF_ROWS_CHOICE, N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP,
+	REC = R | P | O | K | G | H, ALL = REC | N | S,
 };
 
 static const struct column {
@@ -390,10 +412,10 @@ static const struct column {
 	bool parts;               /* behind it stand those of the reward */
 } columns[] = {
 	{ "file",         ALL,           0,             .write = write_file },
-	{ "record",       R | P | O | K | G, 0,             .get = get_record },
-	{ "id",           R | P | O | K | G, R | P | O | K | G, .get = get_id },
-	{ "T",            R | P | O | K | G, R,             .get = get_T },
-	{ "prompt_len",   R | P | O | K | G, R | G,             .get = get_prompt_len },
+	{ "record",       REC,           0,             .get = get_record },
+	{ "id",           REC,           REC,           .get = get_id },
+	{ "T",            REC,           R | H,         .get = get_T },
+	{ "prompt_len",   REC,           R | G,         .get = get_prompt_len },
 	{ "position",     P | O,         P | O,         .get = get_position },
 	{ "s",            P | O,         P | O,         .get = get_s },
 	{ "t",            P | O | K,     K,             .get = get_t },
@@ -406,10 +428,12 @@ static const struct column {
 	{ "n",            R | P | O,     R | P,         .get = get_n },
 	{ "rollout",      O,             O,             .get = get_rollout },
 	{ "k",            R | P | O,     R | P | O,     .get = get_k },
-	{ "temperature",  R | P | O | G, R | G,             .get = get_temperature },
+	{ "temperature",  R | P | O | G, R | G,         .get = get_temperature },
 	{ "reward",       O,             O,             .get = get_reward, .parts = true },
 	{ "advantage",    O,             O,             .get = get_advantage },
-	{ "logp",         O,             O,             .get = get_logp },
+	{ "choice",       H,             H,             .get = get_choice },
+	{ "logp",         O | H,         O | H,         .get = get_logp },
+	{ "greedy",       H,             H,             .get = get_greedy },
 	{ "reward_mean",  R | P | O,     R | P,         .get = get_reward_mean },
 	{ "reward_min",   R | P | O,     R | P,         .get = get_reward_min },
 	{ "reward_max",   R | P | O,     R | P,         .get = get_reward_max },
@@ -417,14 +441,16 @@ static const struct column {
 	{ "entropy_max",  R | P | O | K, R,             .get = get_entropy_max },
 	{ "nll_mean",     R | P | O | K, R,             .get = get_nll_mean },
 	{ "accuracy",     R | P | O | K, R,             .get = get_accuracy },
-	{ "source",       R | P | O | K | G, R | O,         .write = write_source },
+	{ "source",       REC,           R | O,         .write = write_source },
 	{ "prefix",       P | O,         P | O,         .write = write_prefix },
 	{ "generated",    O,             O,             .write = write_generated },
 	{ "truth",        P | O,         P | O,         .write = write_truth },
-	{ "text",         K,             K,             .write = write_text },
+	{ "text",         K | H,         K,             .write = write_text },
 	{ "sample",       G,             G,             .get = get_sample },
-	{ "length",       G,             G,             .get = get_length },
+	{ "length",       G | H,         G | H,         .get = get_length },
+	{ "from",         H,             H,             .get = get_from },
 	{ "stop",         G,             G,             .write = write_stop },
+	{ "score",        G,             G,             .get = get_score },
 	{ "answer",       R | G,         G,             .write = write_answer },
 	{ "written",      G,             G,             .write = write_written },
 	{ "name",         N,             N,             .write = write_name },

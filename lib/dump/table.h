@@ -1,9 +1,10 @@
 /* table.h -- the contents of a stream or a checkpoint as rows with named columns: what --tsv prints, and what
  * --where and --sort refer to.
  *
- * A row is a record, a position, a rollout, a token of the text, a sample of a generation, a tensor, or a
- * step of a run.  It also has the columns of what it belongs to: a rollout has those of its position and its
- * record.  A column that a row lacks is NaN: it is printed so, matches no condition and is sorted last.
+ * A row is a record, a position, a rollout, a token of the text, a sample of a generation, a choice, a
+ * tensor, or a step of a run.  It also has the columns of what it belongs to: a rollout has those of its
+ * position and its record.  A column that a row lacks is NaN: it is printed so, matches no condition and is
+ * sorted last.
  *
  * A rollout has a column for each part of its reward.  Only the records say which parts there are, so a table
  * is opened before the first record and learns of the parts as records come. */
@@ -22,10 +23,10 @@
 enum rf_row_kind {
 	/* of a record: its rollouts, else its positions, else itself; of a checkpoint: its tensors */
 	RF_ROWS_AUTO,
-	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_SAMPLE, RF_ROWS_TENSOR,
-	RF_ROWS_STEP,
+	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_SAMPLE, RF_ROWS_CHOICE,
+	RF_ROWS_TENSOR, RF_ROWS_STEP,
 };
-#define RF_ROWS_WORDS "auto|record|position|rollout|token|sample|tensor|step"
+#define RF_ROWS_WORDS "auto|record|position|rollout|token|sample|choice|tensor|step"
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
@@ -44,12 +45,13 @@ struct rf_row {
 	int i, r;                 /* the position's and the rollout's number; -1: none */
 	int t;                    /* the token's row; of a position: s - 1, where it was chosen; -1: none */
 	int sample;               /* of a generation; -1: none */
+	int choice;               /* -1: none */
 	const struct rf_tensor *tensor;
 	struct rf_stats stats;
 	const struct rf_step *step;
 };
 
-/* Begins the rows of a record: sets what they share, and i, r, t and sample to -1. */
+/* Begins the rows of a record: sets what they share, and i, r, t, sample and choice to -1. */
 void rf_row_of(struct rf_row *row, const char *file, uint64_t record, const struct rf_record *rec);
 /* rf_row_count: how many rows of this kind the record has.  rf_row_at: makes `row` the index-th of them. */
 uint64_t rf_row_count(const struct rf_record *rec, enum rf_row_kind rows);
@@ -75,6 +77,9 @@ void rf_token_text_truth(struct rf_buf *p, const struct rf_token_text *w, const 
 /* A sample's text, if the generation has it, else its tokens. */
 void rf_token_text_sample(struct rf_buf *p, const struct rf_token_text *w, const struct rf_generation *g,
                           int sample);
+/* The tokens of a choice that count, without those of its context. */
+void rf_token_text_choice(struct rf_buf *p, const struct rf_token_text *w, const struct rf_choice *c,
+                          int choice);
 
 /* ---- columns ------------------------------------------------------------------------------- */
 

@@ -447,6 +447,7 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 	/* a whole mini-batch waits: without what training does not read */
 	rf_record_hide(&lean);
 	rf_record_drop_generation(&lean);
+	lean.choice = (struct rf_choice){ .tokens = NULL };
 	lean.nll = lean.correct = NULL;
 	lean.response = NULL;
 	lean.response_len = 0;

@@ -28,6 +28,17 @@ static const struct rf_field generation_fields[] = {
 	{ "length",      RF_OF_I4,    true, RF_AT(generation.length), "g",  NULL },
 	{ "stop",        RF_OF_TEXTS, true, RF_AT(generation.stop),   "g",  NULL },
 	{ "text",        RF_OF_TEXTS, false, RF_AT(generation.text),  "g",  NULL },
+	{ "score",       RF_OF_F4,    false, RF_AT(generation.score), "g",  NULL },
+	{ "metric",      RF_OF_TEXT,  false, RF_AT(generation.metric), NULL, NULL },
+	{ NULL, 0, false, 0, NULL, NULL },
+};
+
+static const struct rf_field choice_fields[] = {
+	{ "tokens", RF_OF_I4, true,  RF_AT(choice.tokens), "qw", NULL },
+	{ "length", RF_OF_I4, true,  RF_AT(choice.length), "q",  NULL },
+	{ "from",   RF_OF_I4, false, RF_AT(choice.from),   "q",  NULL },
+	{ "logp",   RF_OF_F4, false, RF_AT(choice.logp),   "q",  NULL },
+	{ "greedy", RF_OF_I4, false, RF_AT(choice.greedy), "q",  NULL },
 	{ NULL, 0, false, 0, NULL, NULL },
 };
 
@@ -35,7 +46,7 @@ static const struct rf_field generation_fields[] = {
 	{ #map, #map ".", map##_fields, RF_AT(map.there), RF_AT(map.unknowns), RF_AT(map.unknown) }
 
 static const struct rf_group rollout = GROUP(rollout, tokens), reward = GROUP(reward, kind),
-                             generation = GROUP(generation, tokens);
+                             generation = GROUP(generation, tokens), choice = GROUP(choice, tokens);
 
 static const struct rf_field record_fields[] = {
 	{ "id",         RF_OF_ID,     true,  RF_AT(id),         NULL, NULL },
@@ -55,6 +66,7 @@ static const struct rf_field record_fields[] = {
 	{ "reward",     RF_OF_GROUP,  false, 0,                 NULL, &reward },
 	{ "advantage",  RF_OF_F4,     false, RF_AT(advantage),  "cn", NULL },
 	{ "generation", RF_OF_GROUP,  false, 0,                 NULL, &generation },
+	{ "choice",     RF_OF_GROUP,  false, 0,                 NULL, &choice },
 	{ NULL, 0, false, 0, NULL, NULL },
 };
 
@@ -78,6 +90,8 @@ int *rf_field_size(struct rf_record *r, char letter)
 	case 'm': return &r->reward.n;
 	case 'g': return &r->generation.n;
 	case 'l': return &r->generation.m;
+	case 'q': return &r->choice.n;
+	case 'w': return &r->choice.m;
 	default:  return NULL;
 	}
 }

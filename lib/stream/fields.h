@@ -45,7 +45,7 @@ struct rf_group {
 };
 
 extern const struct rf_group rf_record_group;
-enum { RF_FIELDS_MAX = 18 };         /* keys of a map, at most */
+enum { RF_FIELDS_MAX = 20 };         /* keys of a map, at most */
 
 /* The offset of a member, by which a field is recognized. */
 #define RF_AT(member) offsetof(struct rf_record, member)

@@ -34,35 +34,6 @@ static void put(struct rf_buf *b, const char *s)
 	rf_buf_add(b, s, strlen(s));
 }
 
-/* What a terminal obeys or cannot show is escaped, so that no string can feign a line that it is not. */
-static void put_string(struct rf_buf *b, const unsigned char *s, size_t n)
-{
-	size_t from = 0, len;
-	char esc[16];
-	int32_t c;
-
-	put(b, "\"");
-	for (size_t i = 0; i < n; i += len) {
-		len = rf_utf8_next(s + i, n - i, &c);
-		if (c < 0x80 ? c >= 32 && c != '"' && c != '\\' && c != 127 : !rf_utf8_unsafe(c))
-			continue;
-		rf_buf_add(b, s + from, i - from);
-		if (c == '"' || c == '\\')
-			snprintf(esc, sizeof esc, "\\%c", (int)c);
-		else if (c == '\n')
-			snprintf(esc, sizeof esc, "\\n");
-		else if (c > 0xffff)
-			snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xd7c0u + ((unsigned)c >> 10),
-			         0xdc00u + ((unsigned)c & 0x3ff));
-		else
-			snprintf(esc, sizeof esc, "\\u%04x", (unsigned)c);
-		put(b, esc);
-		from = i + len;
-	}
-	rf_buf_add(b, s + from, n - from);
-	put(b, "\"");
-}
-
 /* The shortest form that reads back the same, and is seen to be a float. */
 static void put_real(struct rf_buf *b, double v)
 {
@@ -239,7 +210,7 @@ static void put_map(struct rf_buf *b, struct rf_mp *m)
 	put(b, "{");
 	for (uint32_t n = it.n; n; n--) {
 		rf_mp_next(m, &it);
-		put_string(b, it.data, it.n);
+		rf_print_string(b, it.data, it.n);
 		put(b, ":");
 		put_value(b, m);
 		if (n > 1)
@@ -282,10 +253,10 @@ static void put_value(struct rf_buf *b, struct rf_mp *m)
 	case RF_MP_STR:
 		if (big_integer((const char *)it.data, it.n, &negative, &u)) {
 			put(b, "{\"literal\":");
-			put_string(b, it.data, it.n);
+			rf_print_string(b, it.data, it.n);
 			put(b, "}");
 		} else {
-			put_string(b, it.data, it.n);
+			rf_print_string(b, it.data, it.n);
 		}
 		break;
 	case RF_MP_ARRAY:

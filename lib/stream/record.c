@@ -1,7 +1,6 @@
 /* record.c -- a record's memory: made, copied, emptied, checked. */
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/opt.h"
@@ -11,48 +10,14 @@
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-struct rf_arena_block {
-	struct rf_arena_block *next;
-	size_t size, used;
-	unsigned char *data; /* 64-byte aligned, behind this */
-};
-
-static void *arena_alloc(struct rf_arena_block **arena, size_t n)
-{
-	struct rf_arena_block *b = *arena;
-	size_t size = 64 << 10;
-
-	if (n > SIZE_MAX / 4)
-		return NULL;
-	n = (n + 63) & ~(size_t)63;
-	if (!b || b->size - b->used < n) {
-		/* each block as large as all before it: a record comes to rest in one */
-		if (b && size < 2 * b->size)
-			size = 2 * b->size;
-		if (size < n)
-			size = n;
-		if (!(b = malloc(sizeof *b + 64 + size)))
-			return NULL;
-		*b = (struct rf_arena_block){ *arena, size, 0,
-		                              (unsigned char *)(((uintptr_t)(b + 1) + 63) & ~(uintptr_t)63) };
-		*arena = b;
-	}
-	b->used += n;
-	return b->data + b->used - n;
-}
-
 void *rf_record_alloc(struct rf_record *r, size_t n, size_t size)
 {
-	return __builtin_mul_overflow(n, size, &n) ? NULL : arena_alloc(&r->arena, n ? n : 1);
+	return rf_region_alloc(&r->region, n, size);
 }
 
 size_t rf_record_bytes(const struct rf_record *r)
 {
-	size_t bytes = 0;
-
-	for (const struct rf_arena_block *b = r->arena; b; b = b->next)
-		bytes += b->used;
-	return bytes;
+	return rf_region_used(&r->region);
 }
 
 float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)
@@ -86,25 +51,17 @@ void rf_record_init(struct rf_record *r)
 
 void rf_record_clear(struct rf_record *r)
 {
-	struct rf_arena_block *b = r->arena;
+	struct rf_region region = r->region;
 
-	/* the newest block is the largest: it serves the next record */
-	while (b && b->next) {
-		struct rf_arena_block *old = b->next;
-		b->next = old->next;
-		free(old);
-	}
-	if (b)
-		b->used = 0;
+	rf_region_clear(&region);
 	rf_record_init(r);
-	r->arena = b;
+	r->region = region;
 }
 
 void rf_record_free(struct rf_record *r)
 {
 	rf_record_clear(r);
-	free(r->arena);
-	r->arena = NULL;
+	rf_region_free(&r->region);
 }
 
 void rf_record_drop_advantage(struct rf_record *r)
@@ -121,6 +78,12 @@ void rf_record_drop_reward(struct rf_record *r)
 void rf_record_drop_generation(struct rf_record *r)
 {
 	memset(&r->generation, 0, sizeof r->generation);
+}
+
+void rf_record_drop_logp(struct rf_record *r)
+{
+	r->choice.logp = NULL;
+	r->choice.greedy = NULL;
 }
 
 void rf_record_hide(struct rf_record *r)
@@ -143,6 +106,7 @@ void rf_record_drop_computed(struct rf_record *r)
 	rf_record_hide(r);
 	rf_record_drop_rollout(r);
 	rf_record_drop_generation(r);
+	rf_record_drop_logp(r);
 }
 
 enum rf_code rf_record_join(struct rf_record *r, struct rf_err *e)
@@ -257,13 +221,13 @@ static void copy_fields(struct rf_record *to, const struct rf_record *from, cons
 
 enum rf_code rf_record_copy(struct rf_record *to, const struct rf_record *from, struct rf_err *e)
 {
-	struct rf_arena_block *arena;
+	struct rf_region region;
 	bool ok = true;
 
 	rf_record_clear(to);
-	arena = to->arena;
+	region = to->region;
 	*to = *from;
-	to->arena = arena;
+	to->region = region;
 	copy_fields(to, from, &rf_record_group, &ok);
 	if (!ok) {
 		rf_record_clear(to);
@@ -342,6 +306,16 @@ static enum rf_code check_parts(const struct rf_record *r, const struct rf_field
 	return rc;
 }
 
+/* A choice has a token of its own. */
+static enum rf_code check_from(const struct rf_choice *c, struct rf_err *e)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->from[i] < 0 || c->from[i] >= c->length[i])
+			return rf_fail(e, RF_EDATA, "choice.from: number %d is %ld, outside 0 to %ld", i,
+			               (long)c->from[i], (long)c->length[i] - 1);
+	return RF_OK;
+}
+
 /* Token ids, but for what has bounds of its own. */
 static enum rf_code check_ints(const struct rf_record *r, const struct rf_field *f, size_t n, int vocab,
                                const char *pre, struct rf_err *e)
@@ -350,6 +324,12 @@ static enum rf_code check_ints(const struct rf_record *r, const struct rf_field 
 		return check_range(r->positions, n, 1, r->T, pre, f->key, e);
 	if (f->at == RF_AT(generation.length))
 		return check_range(r->generation.length, n, 1, (int64_t)r->generation.m + 1, pre, f->key, e);
+	if (f->at == RF_AT(choice.length))
+		return check_range(r->choice.length, n, 1, (int64_t)r->choice.m + 1, pre, f->key, e);
+	if (f->at == RF_AT(choice.from))
+		return check_from(&r->choice, e);
+	if (f->at == RF_AT(choice.greedy))
+		return check_range(r->choice.greedy, n, 0, 2, pre, f->key, e);
 	return check_range(rf_field_get(r, f), n, 0, vocab ? vocab : INT64_C(1) << 31, pre, f->key, e);
 }
 

@@ -1,9 +1,10 @@
 /* record.h -- one sequence record, typed and validated: the unit that a stream carries (rf-stream(5)).
  *
  * Sizes: T tokens, c positions, n rollouts per position, k tokens per rollout, d hidden width, N width of the
- * logits; of a generation n samples of at most m tokens.  Arrays are in C order, owned by the record and
- * aligned for their type; a NULL pointer means that the key is absent.  Everything that a record points to is
- * valid until rf_record_clear(), or until the next record is read into the same struct. */
+ * logits; of a generation n samples of at most m tokens, and so of choices.  Arrays are in C order, owned by
+ * the record and aligned for their type; a NULL pointer means that the key is absent.  Everything that a
+ * record points to is valid until rf_record_clear(), or until the next record is read into the same
+ * struct. */
 #ifndef RF_RECORD_H
 #define RF_RECORD_H
 
@@ -12,8 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-
-struct rf_arena_block;
+#include "base/region.h"
 
 struct rf_raw { const void *data; size_t size; }; /* msgpack bytes exactly as read; data NULL: absent */
 
@@ -52,6 +52,21 @@ struct rf_generation {
 	int32_t *length;        /* (n), 1 to m: what is behind it in tokens fills the row */
 	const char **stop;      /* (n): why it ended, a word of RF_STOP_WORDS */
 	const char **text;      /* (n), without special tokens; NULL: there was no tokenizer */
+	float *score;           /* (n), 0 to 1, how well it answers; NULL: not known */
+	const char *metric;     /* of the scores, with its rules: "official f1"; NULL: there are none */
+	int unknowns;           /* how many keys of the map we do not know */
+	struct rf_raw unknown;  /* those keys and their values */
+};
+
+/* Continuations of the tokens whose probabilities are compared.  A choice may begin with tokens that are
+ * context: what the contexts of the choices do not have in common. */
+struct rf_choice {
+	int n, m;               /* choices, tokens of the longest */
+	int32_t *tokens;        /* (n, m); NULL: the record has no choices */
+	int32_t *length;        /* (n), 1 to m: what is behind it in tokens fills the row */
+	int32_t *from;          /* (n), below length: so many are context; NULL: none of any */
+	float *logp;            /* (n), sum of the log-probabilities from there on, nats; NULL: not known */
+	int32_t *greedy;        /* (n), 1: each of these tokens is the most likely one, else 0 */
 	int unknowns;           /* how many keys of the map we do not know */
 	struct rf_raw unknown;  /* those keys and their values */
 };
@@ -85,9 +100,10 @@ struct rf_record {
 	struct rf_reward reward;
 	float *advantage;       /* (c, n), n = rollout.n */
 	struct rf_generation generation;
+	struct rf_choice choice;
 	int unknowns;           /* how many keys we do not know; they pass through unchanged */
 	struct rf_raw unknown;  /* those keys and their values, one after the other */
-	struct rf_arena_block *arena;
+	struct rf_region region;    /* what all of these point into */
 };
 
 /* rf_record_init() makes an empty record; rf_record_clear() empties one but keeps some memory for the next;
@@ -127,6 +143,7 @@ void rf_record_drop_rollout(struct rf_record *r);   /* and reward, advantage */
 void rf_record_drop_reward(struct rf_record *r);    /* and advantage */
 void rf_record_drop_advantage(struct rf_record *r);
 void rf_record_drop_generation(struct rf_record *r);
+void rf_record_drop_logp(struct rf_record *r);      /* of the choices, which stay */
 /* Removes all that a model computed: what was read from a text stays. */
 void rf_record_drop_computed(struct rf_record *r);
 

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cores.h"
+#include "base/utf8.h"
 #include "text/documents.h"
 
 /* Of a batch: as much text for each thread as outweighs starting it, in so many documents that no thread is
@@ -24,6 +25,10 @@ struct job {
 	const char **all;
 	int32_t *buf;                    /* ids */
 	size_t cap;
+	/* of choices: their ids; a context with what follows it; their lengths, and how much of these is
+	   context */
+	int32_t *choice, *whole, *size;
+	size_t choice_cap, whole_cap;
 	bool failed;
 };
 
@@ -61,6 +66,9 @@ static void empty(struct job *j)
 	rf_buf_free(&j->own);
 	free(j->all);
 	free(j->buf);
+	free(j->choice);
+	free(j->whole);
+	free(j->size);
 	*j = (struct job){ 0 };
 }
 
@@ -94,48 +102,205 @@ static enum rf_code take_ids(const struct rf_documents *d, struct rf_encoded *c,
 	return RF_OK;
 }
 
-static enum rf_code append(struct job *j, int id, struct rf_err *e)
+static enum rf_code append(int32_t **ids, size_t *count, size_t *cap, const int32_t *more, size_t n,
+                           struct rf_err *e)
 {
-	if (j->out.count == j->cap) {
-		int32_t *buf = realloc(j->buf, (j->cap + 1) * sizeof *buf);
-		if (!buf)
+	if (*cap - *count < n) {
+		size_t want = *count + n + *count / 2;
+		int32_t *p = realloc(*ids, want * sizeof *p);
+
+		if (!p)
 			return rf_fail(e, RF_ENOMEM, "out of memory");
-		j->buf = buf;
-		j->cap++;
+		*ids = p;
+		*cap = want;
 	}
-	j->buf[j->out.count++] = id;
+	if (n)
+		memcpy(*ids + *count, more, n * sizeof *more);
+	*count += n;
 	return RF_OK;
+}
+
+/* Appends a text or a prompt, behind the bos token if it begins with that. */
+static enum rf_code begin(const struct rf_documents *d, const char *text, size_t n, int32_t **ids,
+                          size_t *count, size_t *cap, struct rf_err *e)
+{
+	const int32_t bos = rf_tokenizer_bos(d->tok);
+	enum rf_code rc = RF_OK;
+
+	if (d->o->bos == RF_BOS_YES || (d->o->bos == RF_BOS_AUTO && rf_tokenizer_begins(d->tok)))
+		rc = append(ids, count, cap, &bos, 1, e);
+	return rc == RF_OK ? rf_tokenizer_encode(d->tok, text, n, ids, count, cap, e) : rc;
 }
 
 static enum rf_code encode_text(const struct rf_documents *d, struct job *j, struct rf_err *e)
 {
 	struct rf_encoded *c = &j->out;
 	const struct rf_doc *doc = &c->doc;
-	int eos = d->o->no_eos || (doc->is_prompt && !doc->answer) ? -1 : rf_tokenizer_eos(d->tok);
+	const int32_t eos = d->o->no_eos || (doc->is_prompt && !doc->answer) ? -1 : rf_tokenizer_eos(d->tok);
 	enum rf_code rc;
 
 	c->count = 0;
-	if (d->o->bos == RF_BOS_YES || (d->o->bos == RF_BOS_AUTO && rf_tokenizer_begins(d->tok)))
-		if ((rc = append(j, rf_tokenizer_bos(d->tok), e)) != RF_OK)
-			return rc;
-	rc = rf_tokenizer_encode(d->tok, doc->text, doc->text_len, &j->buf, &c->count, &j->cap, e);
+	rc = begin(d, doc->text, doc->text_len, &j->buf, &c->count, &j->cap, e);
 	c->prompt = c->count;
 	if (rc == RF_OK && doc->answer)
 		rc = rf_tokenizer_encode(d->tok, doc->answer, doc->answer_len, &j->buf, &c->count, &j->cap,
 		                         e);
 	c->ended = eos >= 0;
 	if (rc == RF_OK && c->ended)
-		rc = append(j, eos, e);
+		rc = append(&j->buf, &c->count, &j->cap, &eos, 1, e);
 	c->ids = j->buf;
 	return rc;
 }
+
+/* ---- choices ------------------------------------------------------------------------------- */
+
+/* Where the blanks at the end of a text begin. */
+static size_t stripped(const char *s, size_t n)
+{
+	int32_t c;
+
+	for (size_t m; n; n = m) {
+		for (m = n - 1; m && ((unsigned char)s[m] & 0xC0) == 0x80;)
+			m--;
+		if (rf_utf8_next(s + m, n - m, &c) != n - m || !rf_utf8_blank(c))
+			break;
+	}
+	return n;
+}
+
+/* Sets the ids in j->buf to those of a context of n bytes, without the blanks at its end.  *own: how many
+ * these are; if there are none, one token stands for them. */
+static enum rf_code encode_context(const struct rf_documents *d, struct job *j, const char *text, size_t n,
+                                   size_t *own, struct rf_err *e)
+{
+	const int32_t bos = rf_tokenizer_bos(d->tok), one = bos >= 0 ? bos : rf_tokenizer_eos(d->tok);
+	enum rf_code rc = RF_OK;
+
+	*own = 0;
+	if (n)
+		rc = begin(d, text, stripped(text, n), &j->buf, own, &j->cap, e);
+	j->out.count = *own;
+	if (rc != RF_OK || *own)
+		return rc;
+	if (one < 0)
+		return rf_fail(e, RF_EDATA, "the prompt is empty, and the tokenizer has neither a bos nor an "
+		                            "end token to stand for it");
+	return append(&j->buf, &j->out.count, &j->cap, &one, 1, e);
+}
+
+/* Appends to j->choice what choice i adds to its context, whose own ids are the first `own` of both texts':
+ * what is left of these. */
+static enum rf_code encode_choice(const struct rf_documents *d, struct job *j, int i, const char *context,
+                                  size_t n, size_t own, size_t *count, struct rf_err *e)
+{
+	const struct rf_doc *doc = &j->out.doc;
+	struct rf_buf both = { 0 };
+	size_t whole = 0, skip = own;
+	enum rf_code rc;
+
+	rf_buf_add(&both, context, n);
+	rf_buf_add(&both, doc->choice_prefix, strlen(doc->choice_prefix));
+	rf_buf_add(&both, doc->choice[i], strlen(doc->choice[i]));
+	if (both.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory");
+	else if (own)
+		rc = begin(d, (const char *)both.p, both.n, &j->whole, &whole, &j->whole_cap, e);
+	else
+		rc = rf_tokenizer_encode(d->tok, (const char *)both.p, both.n, &j->whole, &whole,
+		                         &j->whole_cap, e);
+	rf_buf_free(&both);
+	if (rc != RF_OK)
+		return rc;
+	if (!own) /* the token that stands for the context may be what the text begins with */
+		skip = whole && j->whole[0] == j->buf[0];
+	if (whole <= skip)
+		return rf_fail(e, RF_EDATA, "choice %d has no token of its own behind the prompt", i);
+	j->out.length[i] += (int32_t)(whole - skip);
+	return append(&j->choice, count, &j->choice_cap, j->whole + skip, whole - skip, e);
+}
+
+/* Contexts that differ, each before its choice in j->choice: takes what they have in common out of it. */
+static enum rf_code share(struct job *j, struct rf_err *e)
+{
+	struct rf_encoded *c = &j->out;
+	const int32_t *first = j->choice, *p = first;
+	size_t T = (size_t)c->from[0], at = 0;
+	int32_t *to = j->choice;
+
+	for (int i = 0; i < c->doc.choices; i++) {
+		size_t n = 0;
+
+		while (n < T && n < (size_t)c->from[i] && p[n] == first[n])
+			n++;
+		T = n;
+		p += c->length[i];
+	}
+	if (!T)
+		return rf_fail(e, RF_EDATA, "the contexts begin with different tokens: nothing can be shared "
+		                            "(--bos yes, or a line for each)");
+	c->count = 0;
+	enum rf_code rc = append(&j->buf, &c->count, &j->cap, first, T, e);
+	for (int i = 0; i < c->doc.choices && rc == RF_OK; i++) {
+		size_t n = (size_t)c->length[i];
+
+		memmove(to, j->choice + at + T, (n - T) * sizeof *to);
+		to += n - T;
+		at += n;
+		c->length[i] -= (int32_t)T;
+		c->from[i] -= (int32_t)T;
+		c->contexts |= c->from[i] > 0;
+	}
+	return rc;
+}
+
+/* Pairs as lm-eval makes them (api/model.py, _encode_pair): the blanks at a context's end belong to the
+ * choice; of the ids of both as one text those behind as many as the context alone has are the choice's. */
+static enum rf_code encode_choices(const struct rf_documents *d, struct job *j, struct rf_err *e)
+{
+	struct rf_encoded *c = &j->out;
+	const struct rf_doc *doc = &c->doc;
+	const size_t n = (size_t)doc->choices;
+	int32_t *size = realloc(j->size, 2 * n * sizeof *size);
+	size_t count = 0, own = 0;
+	enum rf_code rc = RF_OK;
+
+	if (!size)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	c->length = j->size = size;
+	c->from = size + n;
+	c->contexts = false;
+	memset(size, 0, 2 * n * sizeof *size);
+	for (int i = 0; i < doc->choices && rc == RF_OK; i++) {
+		const char *context = doc->context ? doc->context[i] : doc->text;
+		size_t len = doc->context ? strlen(context) : doc->text_len;
+
+		if (!i || doc->context)
+			rc = encode_context(d, j, context, len, &own, e);
+		if (rc == RF_OK && doc->context) {
+			c->from[i] = c->length[i] = (int32_t)c->count;
+			rc = append(&j->choice, &count, &j->choice_cap, j->buf, c->count, e);
+		}
+		if (rc == RF_OK)
+			rc = encode_choice(d, j, i, context, len, own, &count, e);
+	}
+	if (rc == RF_OK && doc->context)
+		rc = share(j, e);
+	c->choice = j->choice;
+	c->ids = j->buf;
+	c->prompt = c->count;
+	return rc;
+}
+
+/* ---- documents ----------------------------------------------------------------------------- */
 
 static enum rf_code encode(const struct rf_documents *d, struct job *j, struct rf_err *e)
 {
 	enum rf_code rc;
 
 	j->out.ended = false;
-	rc = j->out.doc.ids ? take_ids(d, &j->out, e) : encode_text(d, j, e);
+	rc = j->out.doc.ids       ? take_ids(d, &j->out, e)
+	     : j->out.doc.choices ? encode_choices(d, j, e)
+	                          : encode_text(d, j, e);
 	j->failed = rc != RF_OK;
 	return j->failed ? rf_doc_blame(&j->out.doc, e) : RF_OK;
 }
@@ -191,7 +356,8 @@ static enum rf_code own(struct job *j, struct rf_err *e)
 	struct rf_doc *d = &j->out.doc;
 	struct rf_buf *b = &j->own;
 	size_t answers = (size_t)(d->answers > 0 ? d->answers : 0);
-	const char **all = realloc(j->all, (answers + 1) * sizeof *all);
+	size_t choices = (size_t)d->choices, texts = answers + choices * (d->context ? 2 : 1);
+	const char **all = realloc(j->all, (texts + 1) * sizeof *all);
 
 	if (!all)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
@@ -201,15 +367,22 @@ static enum rf_code own(struct job *j, struct rf_err *e)
 	size_t text = add(b, d->text, d->text_len), answer = add(b, d->answer, d->answer_len);
 	size_t meta = add(b, d->meta.data, d->meta.size), name = add(b, d->name, strlen(d->name) + 1);
 	size_t source = add(b, d->source, d->source ? strlen(d->source) + 1 : 0), each = b->n;
-	for (size_t i = 0; i < answers; i++)
-		add(b, d->all[i], strlen(d->all[i]) + 1);
+	for (size_t i = 0; i < texts; i++) {
+		const char *s = i < answers             ? d->all[i]
+		                : i < answers + choices ? d->choice[i - answers]
+		                                        : d->context[i - answers - choices];
+
+		add(b, s, strlen(s) + 1);
+	}
 	if (b->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
-	for (size_t i = 0; i < answers; i++) {
+	for (size_t i = 0; i < texts; i++) {
 		all[i] = (const char *)b->p + each;
 		each += strlen(all[i]) + 1;
 	}
 	d->all = all;
+	d->choice = all + answers;
+	d->context = d->context ? d->choice + choices : NULL;
 	d->ids = d->ids ? (int32_t *)(void *)(b->p + ids) : NULL;
 	d->text = kept(b, d->text, text);
 	d->answer = kept(b, d->answer, answer);
@@ -270,7 +443,8 @@ static enum rf_code next_batch(struct rf_documents *d)
 		j->out.doc = *doc;
 		if (d->threads > 1 && (rc = own(j, &d->err)) != RF_OK)
 			break;
-		bytes += doc->text_len + doc->answer_len + doc->count + doc->meta.size;
+		bytes += (doc->text_len + 1) * (size_t)(1 + doc->choices) + doc->answer_len + doc->count +
+		         doc->meta.size;
 		d->n++;
 	}
 	return rc;
@@ -282,7 +456,8 @@ enum rf_code rf_documents_next(struct rf_documents *d, struct rf_encoded **out, 
 	enum rf_code rc;
 
 	/* a long one that was handed out must not keep its memory, or every job could come to have as much */
-	if (j && d->threads > 1 && j->own.cap + j->cap * sizeof *j->buf > KEPT)
+	if (j && d->threads > 1 &&
+	    j->own.cap + (j->cap + j->choice_cap + j->whole_cap) * sizeof *j->buf > KEPT)
 		empty(j);
 	if (d->at == d->n) {
 		if (d->rc == RF_OK)

@@ -14,6 +14,10 @@ struct rf_encoded {
 	int32_t *ids;            /* (count), which the caller may move about */
 	size_t count, prompt;    /* prompt: how many of them are the text's or the prompt's, bos counted */
 	bool ended;              /* the last one is the end token */
+	/* the choices: ids are what their contexts have in common; choice i is what follows them, `length[i]`
+	   ids behind those of the choices before it, of which the first from[i] are context */
+	int32_t *choice, *length, *from;
+	bool contexts;           /* any of them has context */
 };
 
 struct rf_documents;

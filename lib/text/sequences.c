@@ -18,6 +18,8 @@ struct rf_sequences {
 	struct rf_encoded *c;             /* the document whose pieces are being handed out */
 	size_t at, stop;                  /* those of its ids that are still to be handed out */
 	struct rf_record r;
+	int32_t *choice;                  /* the record's choices, each in a row as long as the longest */
+	size_t choice_cap;
 
 	uint64_t kept, cut, unanswered, dropped, sequences, tokens, left_out;
 };
@@ -67,6 +69,9 @@ static enum rf_code check_lengths(struct rf_sequences_options *o, struct rf_err 
 		return rf_fail(e, RF_EUSAGE, "--truncate split cannot be combined with --max-prompt");
 	else if (o->truncate != RF_TRUNCATE_ERROR && !o->max_len && !o->max_prompt)
 		return rf_fail(e, RF_EUSAGE, "--truncate requires --max-len or --max-prompt");
+	if (o->choices && o->max_len && o->truncate != RF_TRUNCATE_ERROR && o->truncate != RF_TRUNCATE_LEFT)
+		return rf_fail(e, RF_EUSAGE, "--choices-key: the choices follow the end of the prompt, of "
+		                             "which --max-len can only cut the left side");
 	return RF_OK;
 }
 
@@ -113,6 +118,7 @@ void rf_sequences_close(struct rf_sequences *s)
 	if (!s)
 		return;
 	s->r.tokens = NULL;
+	free(s->choice);
 	rf_record_free(&s->r);
 	rf_documents_close(s->documents);
 	free(s);
@@ -150,6 +156,36 @@ static enum rf_code cut_parts(struct rf_sequences *s, size_t *lost, struct rf_er
 	return RF_OK;
 }
 
+/* The ids of the longest choice. */
+static size_t longest(const struct rf_encoded *c)
+{
+	int32_t n = 0;
+
+	for (int i = 0; i < c->doc.choices; i++)
+		n = c->length[i] > n ? c->length[i] : n;
+	return (size_t)n;
+}
+
+/* Choices continue what max_len leaves of the prompt, and the longest has to fit. */
+static enum rf_code cut_choices(struct rf_sequences *s, struct rf_err *e)
+{
+	const struct rf_encoded *c = s->c;
+	size_t n = longest(c), max = (size_t)s->o.max_len;
+
+	if (!max || c->count + n <= max)
+		return RF_OK;
+	if (s->o.truncate == RF_TRUNCATE_ERROR)
+		return rf_fail(e, RF_EDATA,
+		               "the prompt of %zu tokens and its longest choice of %zu are more than "
+		               "--max-len %zu (--truncate left cuts the prompt)", c->count, n, max);
+	if (n >= max)
+		return rf_fail(e, RF_EDATA, "a choice has %zu tokens, so that --max-len %zu leaves nothing "
+		                            "of the prompt", n, max);
+	s->at = c->count + n - max;
+	s->cut++;
+	return RF_OK;
+}
+
 /* Which of the document's ids are handed out: [at, stop), in pieces of max_len. */
 static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 {
@@ -160,9 +196,11 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	n = c->count;
-	max = s->o.max_len ? (size_t)s->o.max_len : n;
+	max = s->o.max_len && !c->doc.choices ? (size_t)s->o.max_len : n;
 	s->at = 0;
 	s->stop = n;
+	if (c->doc.choices && (rc = cut_choices(s, e)) != RF_OK)
+		return rc;
 	if (n > max) {
 		switch (s->o.truncate) {
 		case RF_TRUNCATE_ERROR:
@@ -209,7 +247,34 @@ static uint64_t message_size(const struct rf_record *r)
 
 	for (int i = 0; i < r->answers; i++)
 		n += strlen(r->answer[i]) + 5;
+	n += 4 * (uint64_t)r->choice.n * ((uint64_t)r->choice.m + 2) + (r->choice.n ? 200 : 0);
 	return n + (r->source ? strlen(r->source) : 0);
+}
+
+/* Fills the rows of the record's choices, whose number and longest are set. */
+static enum rf_code fill_choices(struct rf_sequences *s, struct rf_err *e)
+{
+	struct rf_choice *to = &s->r.choice;
+	const struct rf_encoded *c = s->c;
+	const int32_t *from = c->choice;
+	size_t m = (size_t)to->m, need = (size_t)to->n * m;
+	int32_t *rows = s->choice;
+
+	if (need > s->choice_cap) {
+		if (!(rows = realloc(rows, need * sizeof *rows)))
+			return rf_fail(e, RF_ENOMEM, "out of memory");
+		s->choice = rows;
+		s->choice_cap = need;
+	}
+	to->tokens = rows;
+	memset(rows, 0, need * sizeof *rows);
+	for (int i = 0; i < to->n; i++) {
+		memcpy(rows + (size_t)i * m, from, (size_t)c->length[i] * sizeof *rows);
+		from += c->length[i];
+	}
+	to->length = c->length;
+	to->from = c->contexts ? c->from : NULL;
+	return RF_OK;
 }
 
 enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **out, struct rf_err *e)
@@ -244,6 +309,7 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 	r->answer = d->all;
 	r->source = d->source;
 	r->meta = d->meta;
+	r->choice = (struct rf_choice){ .n = d->choices, .m = (int)longest(s->c) };
 	if (message_size(r) > s->max_record) {
 		rf_fail(e, RF_EDATA,
 		        "a record of %zu tokens would be longer than %llu bytes (raise --max-record, or cut "
@@ -251,6 +317,8 @@ enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **
 		        n, (unsigned long long)s->max_record);
 		return rf_doc_blame(d, e);
 	}
+	if (d->choices && (rc = fill_choices(s, e)) != RF_OK)
+		return rc;
 	s->at += n;
 	s->sequences++;
 	s->tokens += n;

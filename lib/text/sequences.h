@@ -32,6 +32,7 @@ struct rf_sequences_options {
 	int max_len;             /* tokens of a sequence at most; 0: only the size of a record is limited */
 	int max_prompt;          /* tokens of a prompt at most; 0: any number; not with max_len */
 	int max_answer;          /* tokens of an answer at most, its end token not counted; 0: any number */
+	bool choices;            /* of max_len only the left side of a prompt can be cut: choices follow it */
 	int min_len;             /* shorter sequences are dropped */
 	enum rf_truncate truncate;
 	enum rf_bos bos;
@@ -68,7 +69,10 @@ int rf_sequences_vocab(const struct rf_sequences *s);
  * where `end` is the tokenizer's end token, and max_prompt and max_answer have cut prompt and answer before:
  * an answer that lost its end has no end token, and of a prompt MIDDLE keeps the first half and the last, the
  * first being larger by a token if max_prompt is odd.  Returns RF_EOF after the last record.  Errors:
- * RF_EDATA: the sentence names file and line; and those of rf_text_next(). */
+ * RF_EDATA: the sentence names file and line; and those of rf_text_next().
+ *
+ * With choices the tokens are what the choices' contexts have in common, and max_len is the length of that
+ * with the longest of them. */
 enum rf_code rf_sequences_next(struct rf_sequences *s, const struct rf_record **r, struct rf_err *e);
 
 /* Writes the counts so far into buf and returns buf:

@@ -31,8 +31,8 @@ struct rf_text {
 	struct rf_doc doc;
 	int32_t *ids;
 	size_t ids_cap;
-	const char **all;
-	size_t all_cap;
+	const char **all, **choice, **context;
+	size_t all_cap, choice_cap, context_cap;
 	struct rf_buf meta, prompt, answer; /* the last two: what is made of two parts */
 	char source[600];
 };
@@ -53,6 +53,8 @@ void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_
 		  "put this before the answer that follows the prompt", true },
 		{ "answers-key", 0, RF_OPT_TEXT, &o->answers_key, 0, 0, "key",
 		  "jsonl: key of answers to keep in the record, none of them as tokens", true },
+		{ "choices-key", 0, RF_OPT_TEXT, &o->choices_key, 0, 0, "key",
+		  "jsonl: key of texts to compare, each of which continues the prompt", true },
 		{ "meta-key", 0, RF_OPT_TEXT, &o->meta_key, 0, 0, "key[,key...]",
 		  "keep the values of these keys as metadata", true },
 		{ "source-key", 0, RF_OPT_TEXT, &o->source_key, 0, 0, "key",
@@ -97,18 +99,21 @@ static enum rf_text_format format_of(const struct rf_text_options *o, const char
 static enum rf_code check_keys(const struct rf_text_options *o, struct rf_err *e)
 {
 	const char *keys[] = { o->prompt_key ? NULL : o->text_key, o->prompt_key, o->prompt_suffix_key,
-	                       o->answer_key, o->answers_key, o->source_key };
-	static const char *const of_prompt[] = { "prompt-suffix-key", "answer-key", "answers-key" };
+	                       o->answer_key, o->answers_key, o->choices_key, o->source_key };
+	static const char *const of_prompt[] = { "prompt-suffix-key", "answer-key", "answers-key",
+	                                         "choices-key" };
 	char q[200];
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (keys[2 + i] && !o->prompt_key)
 			return rf_fail(e, RF_EUSAGE, "--%s requires --prompt-key", of_prompt[i]);
 	if (o->answers_key && o->answer_key)
 		return rf_fail(e, RF_EUSAGE, "--answers-key cannot be combined with --answer-key");
-	if (o->answer_prefix && !o->answer_key)
-		return rf_fail(e, RF_EUSAGE, "--answer-prefix requires --answer-key");
-	for (int i = 0; i < 6; i++)
+	if (o->choices_key && o->answer_key)
+		return rf_fail(e, RF_EUSAGE, "--choices-key cannot be combined with --answer-key");
+	if (o->answer_prefix && !o->answer_key && !o->choices_key)
+		return rf_fail(e, RF_EUSAGE, "--answer-prefix requires --answer-key or --choices-key");
+	for (int i = 0; i < 7; i++)
 		for (int j = 0; j < i; j++)
 			if (keys[i] && keys[j] && !strcmp(keys[i], keys[j]))
 				return rf_fail(e, RF_EUSAGE, "two options name the same key '%s'",
@@ -202,6 +207,8 @@ void rf_text_close(struct rf_text *t)
 	rf_buf_free(&t->answer);
 	free(t->ids);
 	free(t->all);
+	free(t->choice);
+	free(t->context);
 	free(t);
 }
 
@@ -303,53 +310,79 @@ static enum rf_code join(struct rf_buf *buf, const char *a, size_t n, const char
 	return buf->failed ? no_memory(e) : RF_OK;
 }
 
-static enum rf_code read_answers(struct rf_text *t, const char *key, struct rf_jvalue *v, struct rf_err *e)
+/* A string, or the strings of a list: *n of them in *all, which grows.  They are unescaped in place. */
+static enum rf_code read_strings(const char *key, struct rf_jvalue *v, const char ***all, size_t *cap, int *n,
+                                 struct rf_err *e)
 {
-	struct rf_doc *d = &t->doc;
-	struct rf_jvalue each = { NULL, 0 };
-	size_t n = rf_jscan_is_string(v);
-	enum rf_code rc;
+	struct rf_jvalue each = { NULL, 0 }, next = { NULL, 0 };
+	size_t count = rf_jscan_is_string(v);
+	enum rf_code rc = RF_OK;
+	const char **more;
 	char q[80];
 
 	rf_quote(q, sizeof q, key, strlen(key));
 	if (rf_jscan_is_list(v))
-		for (; rf_jscan_next(v, NULL, &each); n++)
+		for (; rf_jscan_next(v, NULL, &each); count++)
 			if (!rf_jscan_is_string(&each))
 				return rf_fail(e, RF_EDATA, "'%s' has %s at index %zu, not a string", q,
-				               rf_jscan_kind(&each), n);
-	if (n == 0)
+				               rf_jscan_kind(&each), count);
+	if (count == 0)
 		return rf_fail(e, RF_EDATA, "'%s' is %s, not a string or a list of strings", q,
 		               rf_jscan_is_list(v) ? "an empty list" : rf_jscan_kind(v));
-	if (n > MAX_VALUES)
-		return rf_fail(e, RF_EDATA, "'%s' has %zu answers, but a record can have at most %d", q, n,
-		               MAX_VALUES);
-	const char **all = room(t->all, &t->all_cap, n, sizeof *all);
-	if (!all)
+	if (count > MAX_VALUES)
+		return rf_fail(e, RF_EDATA, "'%s' has %zu strings, but a record can have at most %d", q,
+		               count, MAX_VALUES);
+	if (!(more = room(*all, cap, count, sizeof *more)))
 		return no_memory(e);
-	t->all = all;
-
-	if (rf_jscan_is_string(v)) {
-		rc = name_text(v, key, &all[0], e);
-	} else {
-		/* unescaping an element spoils it for the cursor: the next one is found first */
-		struct rf_jvalue next = { NULL, 0 };
+	*all = more;
+	*n = (int)count;
+	if (rf_jscan_is_string(v))
+		return name_text(v, key, *all, e);
+	/* unescaping an element spoils it for the cursor: the next one is found first */
+	rf_jscan_next(v, NULL, &next);
+	for (size_t i = 0; i < count && rc == RF_OK; i++) {
+		each = next;
 		rf_jscan_next(v, NULL, &next);
-		rc = RF_OK;
-		for (size_t i = 0; i < n && rc == RF_OK; i++) {
-			each = next;
-			rf_jscan_next(v, NULL, &next);
-			rc = name_text(&each, key, &all[i], e);
-		}
+		rc = name_text(&each, key, &more[i], e);
 	}
-	d->answers = (int)n;
-	d->all = all;
+	return rc;
+}
+
+static enum rf_code read_answers(struct rf_text *t, const char *key, struct rf_jvalue *v, struct rf_err *e)
+{
+	struct rf_doc *d = &t->doc;
+	enum rf_code rc = read_strings(key, v, &t->all, &t->all_cap, &d->answers, e);
+
+	d->all = t->all;
 	if (rc != RF_OK || !t->o.answer_key)
 		return rc;
-	d->answer = all[0];
-	d->answer_len = strlen(all[0]);
+	d->answer = t->all[0];
+	d->answer_len = strlen(t->all[0]);
 	if (t->o.answer_prefix)
-		rc = join(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), all[0], d->answer_len,
-		          &d->answer, &d->answer_len, e);
+		rc = join(&t->answer, t->o.answer_prefix, strlen(t->o.answer_prefix), t->all[0],
+		          d->answer_len, &d->answer, &d->answer_len, e);
+	return rc;
+}
+
+/* The choices, and their contexts if the prompt is a list of these. */
+static enum rf_code read_choices(struct rf_text *t, struct rf_jvalue *prompt, struct rf_jvalue *v,
+                                 struct rf_err *e)
+{
+	struct rf_doc *d = &t->doc;
+	int contexts;
+	char q[80];
+	enum rf_code rc = read_strings(t->o.choices_key, v, &t->choice, &t->choice_cap, &d->choices, e);
+
+	d->choice = t->choice;
+	d->choice_prefix = t->o.answer_prefix ? t->o.answer_prefix : "";
+	if (rc != RF_OK || rf_jscan_is_string(prompt))
+		return rc;
+	rc = read_strings(t->o.prompt_key, prompt, &t->context, &t->context_cap, &contexts, e);
+	d->context = t->context;
+	if (rc == RF_OK && contexts != d->choices)
+		rc = rf_fail(e, RF_EDATA, "'%s' has %d contexts, but there are %d choices",
+		             rf_quote(q, sizeof q, t->o.prompt_key, strlen(t->o.prompt_key)), contexts,
+		             d->choices);
 	return rc;
 }
 
@@ -498,7 +531,7 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 	const struct rf_text_options *o = &t->o;
 	const char *answers_key = o->answer_key ? o->answer_key : o->answers_key, *end;
 	struct rf_doc *d = &t->doc;
-	struct rf_jvalue line, text, suffix, answers, source;
+	struct rf_jvalue line, text, suffix, answers, choices, source;
 	enum rf_code rc;
 
 	if ((rc = rf_jscan_check(s, n, &line, e)) != RF_OK)
@@ -509,12 +542,16 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 	/* everything is found before anything is unescaped */
 	if (t->format == RF_TEXT_IDS)
 		rc = get(&line, "tokens", &text, e);
+	else if (o->choices_key && !o->prompt_suffix_key)
+		rc = get(&line, o->prompt_key, &text, e);
 	else
 		rc = get_string(&line, o->prompt_key ? o->prompt_key : o->text_key, &text, e);
 	if (rc == RF_OK && o->prompt_suffix_key)
 		rc = get_string(&line, o->prompt_suffix_key, &suffix, e);
 	if (rc == RF_OK && answers_key)
 		rc = get(&line, answers_key, &answers, e);
+	if (rc == RF_OK && o->choices_key)
+		rc = get(&line, o->choices_key, &choices, e);
 	if (rc == RF_OK && o->source_key)
 		rc = get_string(&line, o->source_key, &source, e);
 	if (rc == RF_OK && o->meta_key)
@@ -524,11 +561,18 @@ static enum rf_code read_line(struct rf_text *t, char *s, size_t n, struct rf_er
 		rc = read_ids(t, &text, e);
 	if (rc == RF_OK && answers_key)
 		rc = read_answers(t, answers_key, &answers, e);
+	if (rc == RF_OK && o->choices_key)
+		rc = read_choices(t, &text, &choices, e);
 	if (rc == RF_OK && o->source_key)
 		rc = name_text(&source, o->source_key, &d->source, e);
 	if (rc == RF_OK && t->format == RF_TEXT_JSONL) {
-		d->text = rf_jscan_text(&text, &d->text_len);
 		d->is_prompt = o->prompt_key != NULL;
+		if (!d->context) {
+			d->text = rf_jscan_text(&text, &d->text_len);
+		} else {
+			d->text = d->context[0];
+			d->text_len = strlen(d->text);
+		}
 	}
 	if (rc == RF_OK && o->prompt_suffix_key) {
 		end = rf_jscan_text(&suffix, &n);

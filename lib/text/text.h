@@ -25,8 +25,9 @@ struct rf_text_options {
 	const char *prompt_key;  /* jsonl: the key of the prompt, used instead of text_key; NULL: none */
 	/* only with prompt_key, each NULL if there is none: the key of a text that the prompt ends with; the
 	   key of the answer, a string, or a list of strings whose first one follows the prompt, and what that
-	   one begins with; the key of answers that are kept, but follow nothing */
-	const char *prompt_suffix_key, *answer_key, *answer_prefix, *answers_key;
+	   one begins with; the key of answers that are kept, but follow nothing; the key of a list of texts
+	   each of which continues the prompt, and begins with that prefix */
+	const char *prompt_suffix_key, *answer_key, *answer_prefix, *answers_key, *choices_key;
 	const char *meta_key;    /* keys, separated by commas, whose values become meta; NULL: none */
 	const char *source_key;  /* key whose value becomes the source; NULL: none */
 	bool source;             /* the source is "name:line", or "name" if the document is a whole file */
@@ -35,7 +36,7 @@ struct rf_text_options {
 #define RF_TEXT_DEFAULTS { .text_key = "text", .max_record = RF_MAX_RECORD }
 
 /* Fills opts with the options that set *o. */
-enum { RF_TEXT_OPTS = 12 };
+enum { RF_TEXT_OPTS = 13 };
 void rf_text_option_table(struct rf_text_options *o, struct rf_opt opts[RF_TEXT_OPTS]);
 
 /* One document; it and all that it points to are valid until the next call. */
@@ -47,6 +48,10 @@ struct rf_doc {
 	size_t answer_len;
 	int answers;             /* number of answers; -1: none were asked for */
 	const char **all;        /* (answers) */
+	int choices;             /* number of choices; 0: none were asked for */
+	const char **choice;     /* (choices), what each says behind choice_prefix */
+	const char *choice_prefix;
+	const char **context;    /* (choices), the prompt of each; NULL: all have the same, which is text */
 	int32_t *ids;            /* (count), >= 0; NULL if the document is text */
 	size_t count;
 	const char *name;        /* of its file, as errors say it */

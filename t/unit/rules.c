@@ -22,6 +22,7 @@
 #define Z9(part) "\"z9\":" PART ",", "\"z9\":" part ","
 #define WRITTEN(tokens) ARRAY("<i4", "2,3", tokens)
 #define LENGTHS(two) ARRAY("<i4", "2", two)
+#define CHOSEN(length) ARRAY("<i4", "3", length)
 #define NAMED(name) "\"z9\":", "\"" name "\":"
 #define NO_NAME(shown) \
 	"reward.parts: '" shown "' is not a name of up to 32 letters, digits and '_' that begins with a " \
@@ -43,6 +44,9 @@ static const char good_record[] =
 	",\"advantage\":" ARRAY("<f4", "2,1", "-1,1")
 	",\"generation\":{\"temperature\":0.0,\"tokens\":" WRITTEN("3,1,1,4,5,6")
 	        ",\"length\":" LENGTHS("2,3") ",\"stop\":[\"eos\",\"length\"],\"text\":[\"x\",\"\"]}"
+	",\"choice\":{\"tokens\":" ARRAY("<i4", "3,2", "7,8,9,0,6,5") ",\"length\":" CHOSEN("2,1,2")
+	        ",\"from\":" CHOSEN("1,0,1") ",\"logp\":" ARRAY("<f4", "3", "-1,-2.5,0")
+	        ",\"greedy\":" CHOSEN("0,0,1") "}"
 	",\"other\":{\"x\":[1,{\"y\":\"z\"}]}}}";
 
 static const struct { const char *from, *to, *words; } broken[] = {
@@ -98,6 +102,16 @@ static const struct { const char *from, *to, *words; } broken[] = {
 	{ "[\"eos\",\"length\"]", "[\"eos\",1]", "an element of generation.stop is not a string" },
 	{ "[\"x\",\"\"]", "[\"x\"]", "generation.text has 1 elements where 2 were expected" },
 	{ "\"stop\":[", "\"halt\":[", "generation has no 'stop'" },
+	{ "7,8,9,0,6,5", "7,8,9,10,6,5", "choice.tokens: number 3 is 10, outside 0 to 9" },
+	{ CHOSEN("2,1,2"), CHOSEN("2,0,2"), "choice.length: number 1 is 0, outside 1 to 2" },
+	{ CHOSEN("2,1,2"), CHOSEN("2,1,3"), "choice.length: number 2 is 3, outside 1 to 2" },
+	{ CHOSEN("1,0,1"), CHOSEN("1,1,1"), "choice.from: number 1 is 1, outside 0 to 0" },
+	{ CHOSEN("1,0,1"), CHOSEN("1,0,-1"), "choice.from: number 2 is -1, outside 0 to 1" },
+	{ CHOSEN("1,0,1"), LENGTHS("1,0"), "choice.from has the shape (2) where (3) was expected" },
+	{ CHOSEN("0,0,1"), CHOSEN("0,0,2"), "choice.greedy: number 2 is 2, outside 0 to 1" },
+	{ ARRAY("<f4", "3", "-1,-2.5,0"), ARRAY("<f4", "2", "-1,-2.5"),
+	  "choice.logp has the shape (2) where (3) was expected" },
+	{ "\"length\":" CHOSEN("2,1,2") ",", "", "choice has no 'length'" },
 	{ "\"prompt_len\":2", "\"prompt_len\":\"2\"", "prompt_len is not" },
 	{ "\"prompt_len\":2", "\"prompt_len\":4294967298", "prompt_len is not" },
 	{ "[\"a\",\"b\"]", "\"a\"", "answers is not a list" },

@@ -86,9 +86,9 @@ static int32_t *some_ints(struct rf_record *r, size_t n, uint32_t from, uint32_t
 	return v;
 }
 
-enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, KINDS };
+enum kind { TOKENS, ENTROPY, POSITIONS, ROLLOUT, REWARD, ADVANTAGE, GENERATION, CHOICE, KINDS };
 static const char *const kind_names[] = { "tokens", "entropy", "positions", "rollout", "reward",
-                                          "advantage", "generation" };
+                                          "advantage", "generation", "choice" };
 
 /* A record as it looks after the stage that writes this. */
 static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
@@ -130,6 +130,13 @@ static void some_record(struct rf_record *r, enum kind kind, uint64_t id)
 		r->generation = (struct rf_generation){
 			.temperature = 0, .n = 2, .m = 3, .tokens = some_ints(r, 6, 0, 40),
 			.length = some_ints(r, 2, 1, 4), .stop = stop, .text = text,
+		};
+	}
+	if (kind >= CHOICE) {
+		r->choice = (struct rf_choice){
+			.n = 2, .m = 3, .tokens = some_ints(r, 6, 0, 40), .length = some_ints(r, 2, 2, 4),
+			.from = some_ints(r, 2, 0, 2), .logp = some_floats(r, 2),
+			.greedy = some_ints(r, 2, 0, 2),
 		};
 	}
 }

@@ -1,0 +1,88 @@
+/* pred.c -- a superset of the fields of RULER's (scripts/pred) and LongBench's (pred.py) files. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "dump/pred.h"
+#include "stream/pack.h"
+
+/* The next value of a message that was checked, so the depth is bounded; NULL: memory ran out. */
+static json_t *value(struct rf_mp *m)
+{
+	struct rf_mp_item it;
+	json_t *v;
+
+	if (rf_mp_next(m, &it))
+		return json_null();
+	switch (it.type) {
+	case RF_MP_BOOL: return json_boolean(it.b);
+	case RF_MP_UINT: return it.u > INT64_MAX ? json_real((double)it.u) : json_integer((json_int_t)it.u);
+	case RF_MP_INT:  return json_integer(it.i);
+	case RF_MP_REAL: return json_real(it.f);
+	case RF_MP_STR:  return json_stringn((const char *)it.data, it.n);
+	case RF_MP_ARRAY:
+		v = json_array();
+		for (uint32_t i = 0; i < it.n; i++)
+			json_array_append_new(v, value(m));
+		return v;
+	case RF_MP_MAP:
+		v = json_object();
+		for (uint32_t i = 0; i < it.n; i++) {
+			json_t *key = value(m);
+			json_object_set_new(v, json_string_value(key), value(m));
+			json_decref(key);
+		}
+		return v;
+	default: return json_null();
+	}
+}
+
+static json_t *answers(const struct rf_record *r)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < r->answers; i++)
+		json_array_append_new(list, json_string(r->answer[i]));
+	return list;
+}
+
+enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const struct rf_row *row,
+                          struct rf_err *e)
+{
+	const struct rf_record *r = row->rec;
+	const unsigned char *meta = r->meta.data;
+	const int prompt = r->prompt_len >= 0 ? r->prompt_len : r->T;
+	char *input = NULL, *line;
+	size_t n = 0, final;
+	json_t *o, *all;
+	enum rf_code rc;
+
+	if (!r->generation.text)
+		return rf_fail(e, RF_EDATA,
+		               "the generation of record id %llu has no text: rf-generate writes "
+		               "it if the model has a tokenizer",
+		               (unsigned long long)r->id);
+	if (w->tokenizer && (rc = rf_tokenizer_text(w->tokenizer, r->tokens, (size_t)prompt, &input, &n,
+	                                            &final, e)) != RF_OK)
+		return rc;
+	o = json_object();
+	json_object_set_new(o, "index", json_integer((json_int_t)r->id));
+	json_object_set_new(o, "input", json_stringn(input ? input : "", n));
+	json_object_set_new(o, "outputs", answers(r));
+	json_object_set_new(o, "pred", json_string(r->generation.text[row->sample]));
+	json_object_set_new(o, "others", json_object());
+	json_object_set_new(o, "answers", answers(r));
+	json_object_set_new(o, "all_classes", json_null());
+	json_object_set_new(o, "length", json_integer(prompt));
+	all = meta ? value(&(struct rf_mp){ meta, meta + r->meta.size }) : NULL;
+	json_object_update(o, all);
+	json_decref(all);
+	free(input);
+	line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	json_decref(o);
+	if (!line)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a line)");
+	rf_print_text(p, line);
+	rf_print_text(p, "\n");
+	free(line);
+	return RF_OK;
+}

@@ -1,0 +1,121 @@
+/* haystack.c -- units of haystack: the words of an essay, lines. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "needle/task.h"
+#include "text/text.h"
+
+void rf_units_add(struct rf_units *u, const void *s, size_t n)
+{
+	size_t *end = u->end;
+
+	if (!u->failed && u->n == u->cap) {
+		u->cap = u->cap ? 2 * u->cap : 256;
+		if (!(end = realloc(u->end, u->cap * sizeof *end)))
+			u->failed = true;
+		else
+			u->end = end;
+	}
+	if (u->failed)
+		return;
+	if (u->n)
+		rf_buf_add(&u->text, &u->joint, 1);
+	rf_buf_add(&u->text, s, n);
+	u->end[u->n++] = u->text.n;
+	u->failed = u->text.failed;
+}
+
+void rf_units_copy(const struct rf_units *u, size_t from, size_t to, struct rf_buf *out)
+{
+	while (from < to) {
+		size_t i = from % u->n, n = u->n - i < to - from ? u->n - i : to - from;
+		size_t begin = i ? u->end[i - 1] + 1 : 0;
+
+		rf_buf_add(out, u->text.p + begin, u->end[i + n - 1] - begin);
+		from += n;
+		if (from < to)
+			rf_buf_add(out, &u->joint, 1);
+	}
+}
+
+/* Quotes and brackets that close what a sentence ends. */
+static size_t closing(const char *s, size_t n)
+{
+	static const char *const marks[] = { "\"", "'", ")", "]", "\xe2\x80\x99", "\xe2\x80\x9d" };
+
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+		size_t m = strlen(marks[i]);
+		if (n > m && !memcmp(s + n - m, marks[i], m))
+			return m;
+	}
+	return 0;
+}
+
+bool rf_units_stop(const struct rf_units *u, size_t i)
+{
+	size_t begin, n, mark;
+	const char *s;
+
+	i %= u->n;
+	begin = i ? u->end[i - 1] + 1 : 0;
+	n = u->end[i] - begin;
+	s = (const char *)u->text.p + begin;
+	while ((mark = closing(s, n)))
+		n -= mark;
+	return n && strchr(".!?", s[n - 1]);
+}
+
+void rf_units_free(struct rf_units *u)
+{
+	rf_buf_free(&u->text);
+	free(u->end);
+}
+
+static void add_words(struct rf_units *u, const char *s, size_t n)
+{
+	static const char blank[] = { ' ', '\t', '\n', '\r', '\v', '\f' };
+	size_t from = 0;
+
+	for (size_t i = 0; i <= n; i++)
+		if (i == n || memchr(blank, s[i], sizeof blank)) {
+			if (i > from)
+				rf_units_add(u, s + from, i - from);
+			from = i + 1;
+		}
+}
+
+enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *e)
+{
+	struct rf_text_options o = RF_TEXT_DEFAULTS;
+	const struct rf_doc *doc;
+	struct rf_text *text;
+	enum rf_code rc;
+	char *paths[1];
+	size_t n = strlen(path);
+
+	memset(u, 0, sizeof *u);
+	u->joint = ' ';
+	n -= n > 4 && !strcmp(path + n - 4, ".zst") ? 4 : 0;
+	if (!(n > 6 && (!strncmp(path + n - 6, ".jsonl", 6) || !strncmp(path + n - 6, "ndjson", 6))))
+		o.format = RF_TEXT_PLAIN;
+	if (!(paths[0] = strdup(path)))
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	if ((rc = rf_text_open(&text, &o, paths, 1, e)) == RF_OK) {
+		while ((rc = rf_text_next(text, &doc, e)) == RF_OK) {
+			if (!rf_utf8(doc->text, doc->text_len)) {
+				rf_fail(e, RF_EDATA, "the text is not UTF-8");
+				rc = rf_doc_blame(doc, e);
+				break;
+			}
+			add_words(u, doc->text, doc->text_len);
+		}
+		rf_text_close(text);
+		if (rc == RF_EOF && u->failed)
+			rc = rf_fail(e, RF_ENOMEM, "out of memory");
+		else if (rc == RF_EOF)
+			rc = u->n ? RF_OK : rf_fail(e, RF_EDATA, "%s: there are no words", path);
+	}
+	free(paths[0]);
+	return rc;
+}

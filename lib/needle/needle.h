@@ -1,0 +1,40 @@
+/* needle.h -- prompts whose answers are hidden in a long context: the thirteen kinds of tasks of RULER (Hsieh
+ * et al. 2024, arXiv:2404.06654), by their structure, in words of our own: rf-needle(1). */
+#ifndef RF_NEEDLE_H
+#define RF_NEEDLE_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/meter.h"
+#include "base/opt.h"
+
+struct rf_needle_settings {
+	const char *tasks, *lengths;      /* lists, separated by commas */
+	int n;                            /* samples 0 .. n-1 of each task and length ... */
+	const char *range;                /* ... of which "i:j", "i:" or ":j"; NULL: all */
+	const char *tokenizer;            /* of a checkpoint, run or file; "bytes" */
+	const char *haystack, *adjectives, *nouns, *templates; /* files; NULL: none, or the built-in words */
+	struct rf_opt_list qa;            /* files; the first is for qa_1, the last for qa_2 */
+	uint64_t seed;
+};
+#define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42 }
+
+enum { RF_NEEDLE_OPTS = 12 };
+void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS]);
+
+struct rf_needle;
+
+/* Reads all files.  Errors: RF_EUSAGE: a task, length or range is none, or what a task needs is not given;
+ * RF_EDATA: one of the files is malformed, the sentence names file and line; those of rf_tokenizer_open();
+ * RF_ENOINPUT, RF_EIO, RF_ENOMEM. */
+enum rf_code rf_needle_open(struct rf_needle **to, const struct rf_needle_settings *s, struct rf_err *e);
+void rf_needle_close(struct rf_needle *n);       /* n may be NULL */
+
+/* Replaces `line` by the next sample as a line of JSON, which ends in a newline: task by task, of each length
+ * by length, sample by sample.  *tokens: of its prompt and answer.  Returns RF_EOF after the last one.
+ * Errors: RF_EDATA: a sample does not fit its length; the sentence names the least length; RF_ENOMEM. */
+enum rf_code rf_needle_next(struct rf_needle *n, struct rf_buf *line, int *tokens, struct rf_err *e);
+
+#endif

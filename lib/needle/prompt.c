@@ -1,0 +1,197 @@
+/* prompt.c -- what all tasks need of a sample: draws, memory, the prompt, and how needles come to lie in a
+ * haystack. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "needle/task.h"
+#include "text/tokenizer.h"
+
+uint64_t rf_prompt_key(const struct rf_prompt *s, enum rf_what purpose, uint64_t of)
+{
+	return rf_draw_key(s->of->seed, RF_DRAW_NEEDLE, (uint64_t)s->task->id, s->number,
+	                   (uint64_t)purpose, of);
+}
+
+uint64_t rf_draw_below(uint64_t key, uint32_t j, uint64_t n)
+{
+	uint64_t k = (uint64_t)(rf_draw(key, j) * (double)n);
+
+	return k < n ? k : n - 1;
+}
+
+/* A Feistel network over an even number of bits, walked until it leads below n: at most four steps on
+ * average. Black and Rogaway 2002, "Ciphers with arbitrary finite domains". */
+uint64_t rf_permuted(uint64_t key, uint64_t n, uint64_t j)
+{
+	const uint32_t k[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
+	int half = 0;
+	uint32_t mask, left, right, out[4];
+
+	while (half < 31 && UINT64_C(1) << 2 * half < n)
+		half++;
+	mask = (UINT32_C(1) << half) - 1;
+	do {
+		left = (uint32_t)(j >> half);
+		right = (uint32_t)j & mask;
+		for (uint32_t round = 0; round < 6; round++) {
+			const uint32_t counter[4] = { right, round, 1, 0 };
+			uint32_t old = left;
+
+			rf_philox4x32(counter, k, out);
+			left = right;
+			right = (old ^ out[0]) & mask;
+		}
+		j = (uint64_t)left << half | right;
+	} while (j >= n);
+	return j;
+}
+
+void *rf_prompt_alloc(struct rf_prompt *s, size_t count, size_t size)
+{
+	void *p = rf_region_alloc(&s->memory, count, size);
+
+	if (!p)
+		s->failed = true;
+	else
+		memset(p, 0, count * size);
+	return p;
+}
+
+const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n)
+{
+	char *copy = rf_region_alloc(&s->memory, n + 1, 1);
+
+	if (!copy) {
+		s->failed = true;
+		return "";
+	}
+	if (n)
+		memcpy(copy, text, n);
+	copy[n] = 0;
+	return copy;
+}
+
+void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
+                      const struct rf_fill *f)
+{
+	size_t before = s->prompt.n;
+	struct rf_fill with = *f;
+
+	with.s[RF_CONTEXT] = s->context.n ? (const char *)s->context.p : "";
+	with.n[RF_CONTEXT] = s->context.n;
+	s->context_at = before + rf_template_fill(&s->of->wording, input, &with, &s->prompt);
+	s->input = s->prompt.n;
+	rf_template_fill(&s->of->wording, prefix, f, &s->prompt);
+}
+
+enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, size_t *n, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	if (text->failed)
+		return rf_fail(e, RF_ENOMEM, "out of memory");
+	*n = m->bytes ? text->n : 0;
+	if (m->bytes)
+		return RF_OK;
+	if ((rc = rf_tokenizer_encode(m->tokenizer, (const char *)text->p, text->n, &m->ids, n, &m->ids_cap,
+	                              e)) != RF_OK)
+		return rc;
+	return RF_OK;
+}
+
+/* ---- needles in a haystack ------------------------------------------------------------------------- */
+
+/* Of lines that are taken already the nearest free one serves. */
+void rf_place_lines(const double *drawn, size_t k, size_t n, size_t *line)
+{
+	for (size_t i = 0; i < k; i++) {
+		size_t wanted = (size_t)(drawn[i] * (double)(n + k));
+
+		for (size_t d = 0; d <= n + k; d++) {
+			bool below = d <= wanted, above = wanted + d < n + k;
+
+			for (size_t j = 0; j < i; j++) {
+				below = below && line[j] != wanted - d;
+				above = above && line[j] != wanted + d;
+			}
+			if (below || above) {
+				line[i] = above ? wanted + d : wanted - d;
+				break;
+			}
+		}
+	}
+}
+
+static void join(struct rf_buf *context, char joint)
+{
+	if (context->n)
+		rf_buf_add(context, &joint, 1);
+}
+
+void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, const char *const *needle,
+                const size_t *before, const size_t *rank, size_t k, size_t *at)
+{
+	size_t done = 0;
+
+	context->n = 0;
+	for (size_t placed = 0; placed <= k; placed++) {
+		size_t next = k, to;
+
+		/* the first of the needles that are not placed yet: k is small */
+		for (size_t i = 0; i < k; i++) {
+			size_t earlier = 0;
+
+			for (size_t j = 0; j < k; j++)
+				earlier += before[j] < before[i] ||
+				           (before[j] == before[i] && rank[j] < rank[i]);
+			if (earlier == placed)
+				next = i;
+		}
+		to = next < k ? before[next] : n;
+		if (to > done) {
+			join(context, u->joint);
+			rf_units_copy(u, done, to, context);
+			done = to;
+		}
+		if (next < k) {
+			join(context, u->joint);
+			at[next] = context->n;
+			rf_buf_add(context, needle[next], strlen(needle[next]));
+		}
+	}
+}
+
+/* ---- order ---------------------------------------------------------------------------------------- */
+
+void rf_order_add(struct rf_order *o, double u, uint32_t a, uint32_t b)
+{
+	struct rf_item *p = o->item;
+
+	if (!o->failed && o->n == o->cap) {
+		o->cap = o->cap ? 2 * o->cap : 1024;
+		if (!(p = realloc(o->item, o->cap * sizeof *p)))
+			o->failed = true;
+		else
+			o->item = p;
+	}
+	if (!o->failed)
+		o->item[o->n++] = (struct rf_item){ u, a, b };
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct rf_item *x = a, *y = b;
+
+	if (x->u != y->u)
+		return x->u < y->u ? -1 : 1;
+	return x->a != y->a ? (x->a < y->a ? -1 : 1) : x->b < y->b ? -1 : x->b > y->b;
+}
+
+void rf_order_sort(struct rf_order *o)
+{
+	if (o->n)
+		qsort(o->item, o->n, sizeof *o->item, by_number);
+}
+
+void rf_order_free(struct rf_order *o) { free(o->item); }

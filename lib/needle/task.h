@@ -1,0 +1,183 @@
+/* task.h -- what the files of this room share: tasks, samples, draws, units.
+ *
+ * A sample is made in two steps.  draw() decides what does not depend on how much haystack there is: needles,
+ * keys, values, where they stand.  render() writes the prompt around so many units of haystack, as often as
+ * fit.c asks.  Whatever is drawn is a function of seed, task, the sample's number and what it is drawn for,
+ * so samples of the same number have the same needles at every length. */
+#ifndef RF_TASK_H
+#define RF_TASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/region.h"
+#include "needle/template.h"
+#include "needle/words.h"
+
+struct rf_tokenizer;
+
+/* ---- units of haystack ---------------------------------------------------------------------------- */
+
+/* Unit i is text[i ? end[i-1] + 1 : 0 .. end[i]); what lies between two is the joint. */
+struct rf_units { struct rf_buf text; size_t *end, n, cap; char joint; bool failed; };
+
+void rf_units_add(struct rf_units *u, const void *s, size_t n);
+/* Appends the units [from, to), with joints between them.  Unit i >= u->n is unit i mod u->n. */
+void rf_units_copy(const struct rf_units *u, size_t from, size_t to, struct rf_buf *out);
+/* Whether a sentence ends with unit i: . ! or ?, perhaps with quotes or brackets behind it. */
+bool rf_units_stop(const struct rf_units *u, size_t i);
+void rf_units_free(struct rf_units *u);
+
+/* The words of a text, or of the texts of JSON lines; a sequence of blanks and line ends is one blank.
+ * Errors: RF_EDATA: there are no words, or bytes that are not UTF-8; those of rf_text_open(). */
+enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *e);
+
+/* ---- questions ------------------------------------------------------------------------------------ */
+
+struct rf_paragraph { const char *s; size_t n; uint64_t title; };   /* title 0: none */
+struct rf_question { const char *text, **answer; uint32_t answers, own, *paragraph; };
+
+struct rf_questions {
+	struct rf_question *q;
+	struct rf_paragraph *p;          /* each once */
+	size_t n, cap, paragraphs, paragraphs_cap;
+	struct rf_region memory;
+};
+
+/* Reads JSON lines: rf-needle(1), QUESTIONS.  *q must be released in any case.  Errors: RF_EDATA with file
+ * and line; those of rf_lines_open(). */
+enum rf_code rf_questions_open(struct rf_questions *q, const char *path, struct rf_err *e);
+void rf_questions_free(struct rf_questions *q);
+
+/* ---- tasks and samples ---------------------------------------------------------------------------- */
+
+struct rf_prompt;
+
+struct rf_task {
+	const char *name;
+	int id;                          /* of draws: never changes */
+	int max_new;                     /* tokens of an answer at most */
+	enum rf_haystack { RF_NO_HAYSTACK, RF_NOISES, RF_ESSAY, RF_NEEDLES } haystack;
+	bool uuid_keys, uuid_values;
+	int keys, values, queries;       /* of niah */
+	int questions;                   /* of qa: which file of --qa, from 1 */
+	/* Errors of both: RF_ENOMEM; RF_EDATA: the words are too few. */
+	enum rf_code (*draw)(struct rf_prompt *s, struct rf_err *e);
+	enum rf_code (*render)(struct rf_prompt *s, size_t units, struct rf_err *e);
+	/* Makes a sample smaller that does not fit with the least units; false: it is as small as can be.
+	   May be NULL. */
+	bool (*shrink)(struct rf_prompt *s);
+};
+
+extern const struct rf_task rf_tasks[];           /* .name NULL at the end */
+
+/* What samples are made of. */
+struct rf_material {
+	uint64_t seed;
+	const struct rf_tokenizer *tokenizer;
+	bool bytes;                      /* its tokens are bytes */
+	struct rf_vocabulary words;
+	struct rf_templates wording;
+	struct rf_units noise, essay;
+	struct rf_questions questions[2];
+	int files;                       /* of questions */
+	int32_t *ids;                    /* scratch memory of counting */
+	size_t ids_cap;
+};
+
+/* Where a needle stands: `drawn` in [0, 1), and bytes of the context. */
+struct rf_spot { double drawn; size_t at, n; };
+
+struct rf_prompt {
+	struct rf_material *of;
+	const struct rf_task *task;
+	uint64_t number;
+	int length;
+	struct rf_region memory;         /* of what is drawn */
+	void *state;                     /* the task's own; in memory, except for buffers that drop() frees */
+	void (*drop)(void *state);
+	bool failed;                     /* memory ran out */
+	/* by draw() */
+	size_t least, most;              /* units */
+	const char **answer, *query;
+	size_t answers;
+	struct rf_spot *place;          /* (places) of the answers, in their order */
+	size_t places;
+	/* by render(): the prompt is the input and behind it the answer's prefix */
+	struct rf_buf context, prompt;
+	size_t context_at, input;        /* bytes of the prompt */
+	/* by rf_prompt_make() */
+	size_t units, tokens;
+};
+
+/* What a number is drawn for; these never change, new ones come at the end. */
+enum rf_what { RF_FOR_KEYS = 1, RF_FOR_VALUES, RF_FOR_PLACES, RF_FOR_NAMES, RF_FOR_WORDS, RF_FOR_ORDER,
+               RF_FOR_EXAMPLE, RF_FOR_QUESTION, RF_FOR_PARAGRAPHS };
+
+/* The key of draws: rf_draw(key, 0), rf_draw(key, 1), ... */
+uint64_t rf_prompt_key(const struct rf_prompt *s, enum rf_what what, uint64_t of);
+uint64_t rf_draw_below(uint64_t key, uint32_t j, uint64_t n);
+/* The j-th (j < n) number of a permutation of 0 .. n-1. */
+uint64_t rf_permuted(uint64_t key, uint64_t n, uint64_t j);
+
+/* Memory of the sample, zeroed; NULL, and s->failed, if there is none. */
+void *rf_prompt_alloc(struct rf_prompt *s, size_t count, size_t size);
+/* A copy of a text; "" if there is no memory. */
+const char *rf_prompt_text(struct rf_prompt *s, const void *text, size_t n);
+/* Writes the prompt: s->context and the other blanks in these two texts. */
+void rf_prompt_write(struct rf_prompt *s, enum rf_wording input, enum rf_wording prefix,
+                      const struct rf_fill *f);
+/* *n: the tokens of a text, without special ones. */
+enum rf_code rf_count_tokens(struct rf_material *m, const struct rf_buf *text, size_t *n, struct rf_err *e);
+
+/* Lines with needles between them: drawn[i] in [0, 1) becomes one of n + k lines, each needle another one. */
+void rf_place_lines(const double *drawn, size_t k, size_t n, size_t *line);
+/* Writes n units with needles between them as s->context.  before[i] units precede needle i, and among
+ * needles with the same number the one comes first whose rank is lower.  at[i]: where it begins. */
+void rf_scatter(struct rf_buf *context, const struct rf_units *u, size_t n, const char *const *needle,
+                const size_t *before, const size_t *rank, size_t k, size_t *at);
+
+/* Things in a random order that stays the same when others come between them: each has a number in [0, 1), by
+ * which they are sorted. */
+struct rf_item { double u; uint32_t a, b; };
+struct rf_order { struct rf_item *item; size_t n, cap; bool failed; };
+void rf_order_add(struct rf_order *o, double u, uint32_t a, uint32_t b);
+void rf_order_sort(struct rf_order *o);
+void rf_order_free(struct rf_order *o);
+
+/* ---- fitting -------------------------------------------------------------------------------------- */
+
+/* Finds units so that measure(units) <= room < measure(units + 1), or units == most: with few calls, if the
+ * measure grows evenly.  *units: the result; *measured: its measure.  Returns RF_EOF if not even
+ * measure(least) fits; *measured is what that needs. */
+struct rf_fit { enum rf_code (*measure)(void *of, size_t units, size_t *n, struct rf_err *e); void *of; };
+enum rf_code rf_fit(const struct rf_fit *f, size_t least, size_t most, size_t room, size_t *units,
+                    size_t *measured, struct rf_err *e);
+
+/* Draws a sample and renders it with as many units as fit.  s must be released in any case.  Returns RF_EOF
+ * if it does not fit; s->tokens is then the least length at which it does. */
+enum rf_code rf_prompt_make(struct rf_prompt *s, struct rf_material *m, const struct rf_task *task,
+                            uint64_t number, int length, struct rf_err *e);
+void rf_prompt_free(struct rf_prompt *s);
+/* *tokens: the least that the sample has at this length, where the example before some tasks is shorter if
+ * the length is. */
+enum rf_code rf_prompt_least(struct rf_material *m, const struct rf_task *task, uint64_t number, int length,
+                             size_t *tokens, struct rf_err *e);
+
+/* The tasks' own, one file per kind. */
+enum rf_code rf_niah_draw(struct rf_prompt *s, struct rf_err *e);
+enum rf_code rf_niah_render(struct rf_prompt *s, size_t units, struct rf_err *e);
+enum rf_code rf_vt_draw(struct rf_prompt *s, struct rf_err *e);
+enum rf_code rf_vt_render(struct rf_prompt *s, size_t units, struct rf_err *e);
+enum rf_code rf_cwe_draw(struct rf_prompt *s, struct rf_err *e);
+enum rf_code rf_cwe_render(struct rf_prompt *s, size_t units, struct rf_err *e);
+bool rf_cwe_shrink(struct rf_prompt *s);
+enum rf_code rf_fwe_draw(struct rf_prompt *s, struct rf_err *e);
+enum rf_code rf_fwe_render(struct rf_prompt *s, size_t units, struct rf_err *e);
+enum rf_code rf_qa_draw(struct rf_prompt *s, struct rf_err *e);
+enum rf_code rf_qa_render(struct rf_prompt *s, size_t units, struct rf_err *e);
+
+#endif

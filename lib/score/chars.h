@@ -1,0 +1,41 @@
+/* chars.h -- texts as characters, with the blanks, words and lower case of Python's str: the benchmarks' own
+ * programs are written in it, and what they count depends on it. */
+#ifndef RF_CHARS_H
+#define RF_CHARS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/region.h"
+
+/* n characters at c, a piece of a text that lies in a region. */
+struct rf_chars { const int32_t *c; size_t n; };
+struct rf_words { struct rf_chars *word; size_t n; };
+
+/* Those that need memory return false if it ran out. */
+
+/* The characters of a text; what is no UTF-8 is U+FFFD. */
+bool rf_chars_of(struct rf_chars *to, struct rf_region *p, const char *s);
+/* str.lower(), by Unicode's full mapping: the dotted capital I becomes two characters, a capital sigma that
+ * ends a word the other one. */
+bool rf_chars_lower(struct rf_chars *to, struct rf_region *p, struct rf_chars s);
+/* str.split(): words between any of the 29 blanks that str.isspace() knows */
+bool rf_chars_words(struct rf_words *to, struct rf_region *p, struct rf_chars s);
+
+bool rf_char_blank(int32_t c);
+/* Whether re's \w matches: letters, numbers, '_' */
+bool rf_char_word(int32_t c);
+/* Whether re's \d matches */
+bool rf_char_digit(int32_t c);
+/* str.strip(); str.lstrip() of one character */
+struct rf_chars rf_chars_strip(struct rf_chars s);
+struct rf_chars rf_chars_skip(struct rf_chars s, int32_t c);
+/* What stands before the first c, or all of it; *rest, unless it is NULL, what stands behind, c NULL if there
+ * is no c. */
+struct rf_chars rf_chars_until(struct rf_chars s, int32_t c, struct rf_chars *rest);
+bool rf_chars_equal(struct rf_chars a, struct rf_chars b);
+/* Whether `what` occurs in s; the empty text occurs in any. */
+bool rf_chars_in(struct rf_chars what, struct rf_chars s);
+
+#endif

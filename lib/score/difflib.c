@@ -1,0 +1,148 @@
+/* difflib.c -- how alike two lines are: the ratio of Python's difflib.SequenceMatcher, from its
+ * documentation: the longest block that two texts share, then the same to its left and to its right; of
+ * blocks as long the first in a, then the first in b.  Characters that are more than 1 % of a b of 200 or
+ * more begin no block ("autojunk"), so the ratio is not symmetric. */
+#define _GNU_SOURCE /* qsort_r */
+#include <stdlib.h>
+#include <string.h>
+
+#include "score/metric.h"
+
+struct matcher {
+	struct rf_chars a, b;
+	int *next;                /* (|b|): where b's character comes again; -1: nowhere */
+	int *first;               /* (|a|): where a's character comes first in b; -1: nowhere, or too often */
+	int *before, *here;       /* (|b| + 1): lengths of the blocks that end at b's j - 1 */
+};
+
+struct block { int a, b, n; };
+
+static int by_character(const void *x, const void *y, void *arg)
+{
+	const int32_t *c = arg;
+	int i = *(const int *)x, j = *(const int *)y;
+
+	return c[i] != c[j] ? (c[i] > c[j]) - (c[i] < c[j]) : i - j;
+}
+
+/* Where each character of b comes again, and each of a comes first. */
+static bool prepare(struct matcher *m, struct rf_region *p)
+{
+	int nb = (int)m->b.n, na = (int)m->a.n;
+	int *sorted = rf_region_alloc(p, m->b.n, sizeof *sorted);
+
+	m->next = rf_region_alloc(p, m->b.n, sizeof *m->next);
+	m->first = rf_region_alloc(p, m->a.n, sizeof *m->first);
+	m->before = rf_region_alloc(p, m->b.n + 1, sizeof *m->before);
+	m->here = rf_region_alloc(p, m->b.n + 1, sizeof *m->here);
+	if (!sorted || !m->next || !m->first || !m->before || !m->here)
+		return false;
+	for (int j = 0; j < nb; j++)
+		sorted[j] = j;
+	qsort_r(sorted, m->b.n, sizeof *sorted, by_character, (void *)m->b.c);
+	for (int k = 0; k < nb; k++)
+		m->next[sorted[k]] = k + 1 < nb && m->b.c[sorted[k + 1]] == m->b.c[sorted[k]] ? sorted[k + 1]
+		                                                                               : -1;
+	for (int i = 0; i < na; i++) {
+		int lo = 0, hi = nb, end;
+		while (lo < hi) {
+			int mid = (lo + hi) / 2;
+			if (m->b.c[sorted[mid]] < m->a.c[i])
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		for (end = lo; end < nb && m->b.c[sorted[end]] == m->a.c[i];)
+			end++;
+		m->first[i] = end == lo || (nb >= 200 && end - lo > nb / 100 + 1) ? -1 : sorted[lo];
+	}
+	return true;
+}
+
+static struct block longest(struct matcher *m, int a0, int a1, int b0, int b1)
+{
+	struct block best = { a0, b0, 0 };
+
+	memset(m->before + b0, 0, (size_t)(b1 - b0 + 1) * sizeof *m->before);
+	for (int i = a0; i < a1; i++) {
+		int *swap = m->before;
+		memset(m->here + b0, 0, (size_t)(b1 - b0 + 1) * sizeof *m->here);
+		for (int j = m->first[i]; j >= 0 && j < b1; j = m->next[j]) {
+			int n;
+			if (j < b0)
+				continue;
+			n = m->here[j + 1] = (j > b0 ? m->before[j] : 0) + 1;
+			if (n > best.n)
+				best = (struct block){ i - n + 1, j - n + 1, n };
+		}
+		m->before = m->here;
+		m->here = swap;
+	}
+	/* it may go on over characters that begin none */
+	while (best.a > a0 && best.b > b0 && m->a.c[best.a - 1] == m->b.c[best.b - 1]) {
+		best.a--;
+		best.b--;
+		best.n++;
+	}
+	while (best.a + best.n < a1 && best.b + best.n < b1 &&
+	       m->a.c[best.a + best.n] == m->b.c[best.b + best.n])
+		best.n++;
+	return best;
+}
+
+bool rf_difflib_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b, double *ratio)
+{
+	struct matcher m = { .a = a, .b = b };
+	struct { int a0, a1, b0, b1; } *todo;
+	size_t n = 0;
+	double matched = 0;
+
+	/* what is left to do are pieces of a that do not touch, each with a block between them */
+	if (!prepare(&m, p) || !(todo = rf_region_alloc(p, a.n + 1, sizeof *todo)))
+		return false;
+	todo[n].a0 = todo[n].b0 = 0;
+	todo[n].a1 = (int)a.n;
+	todo[n++].b1 = (int)b.n;
+	while (n) {
+		int a0 = todo[--n].a0, a1 = todo[n].a1, b0 = todo[n].b0, b1 = todo[n].b1;
+		struct block k = longest(&m, a0, a1, b0, b1);
+		if (!k.n)
+			continue;
+		matched += k.n;
+		if (a0 < k.a && b0 < k.b) {
+			todo[n].a0 = a0;
+			todo[n].a1 = k.a;
+			todo[n].b0 = b0;
+			todo[n++].b1 = k.b;
+		}
+		if (k.a + k.n < a1 && k.b + k.n < b1) {
+			todo[n].a0 = k.a + k.n;
+			todo[n].a1 = a1;
+			todo[n].b0 = k.b + k.n;
+			todo[n++].b1 = b1;
+		}
+	}
+	*ratio = 2.0 * matched / (double)(a.n + b.n);
+	return true;
+}
+
+bool rf_levenshtein_ratio(struct rf_region *p, struct rf_chars a, struct rf_chars b, double *ratio)
+{
+	/* the longest common subsequences with b's beginnings */
+	int *row = rf_region_alloc(p, b.n + 1, sizeof *row);
+
+	if (!row)
+		return false;
+	memset(row, 0, (b.n + 1) * sizeof *row);
+	for (size_t i = 0; i < a.n; i++)
+		for (size_t j = 0, diagonal = 0; j < b.n; j++) {
+			size_t up = (size_t)row[j + 1];
+			if (a.c[i] == b.c[j])
+				row[j + 1] = (int)diagonal + 1;
+			else if (row[j] > row[j + 1])
+				row[j + 1] = row[j];
+			diagonal = up;
+		}
+	*ratio = 2.0 * row[b.n] / (double)(a.n + b.n);
+	return true;
+}

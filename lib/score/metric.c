@@ -1,0 +1,370 @@
+/* metric.c -- what each task is scored by, and the metrics that need no file of their own. */
+#include <math.h>
+#include <string.h>
+
+#include "score/metric.h"
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+/* The part of a prediction that counts. */
+enum cut {
+	WHOLE,
+	LINE,                     /* the first line */
+	LATER_LINE,               /* the first line that is not empty */
+};
+
+struct task {
+	const char *name;
+	enum rf_metric metric;
+	enum cut cut[2];          /* by official rules, by refine's */
+};
+
+static const struct task tasks[] = {
+	{ "narrativeqa", RF_METRIC_F1, { WHOLE, LINE } },
+	{ "qasper", RF_METRIC_F1, { WHOLE, LINE } },
+	{ "multifieldqa_en", RF_METRIC_F1, { WHOLE, LINE } },
+	{ "hotpotqa", RF_METRIC_F1, { WHOLE, LINE } },
+	{ "2wikimqa", RF_METRIC_F1, { WHOLE, LINE } },
+	{ "musique", RF_METRIC_F1, { WHOLE, LINE } },
+	{ "triviaqa", RF_METRIC_F1, { LATER_LINE, LATER_LINE } },
+	{ "gov_report", RF_METRIC_ROUGE, { WHOLE, WHOLE } },
+	{ "qmsum", RF_METRIC_ROUGE, { WHOLE, WHOLE } },
+	{ "multi_news", RF_METRIC_ROUGE, { WHOLE, WHOLE } },
+	{ "samsum", RF_METRIC_ROUGE, { LATER_LINE, LATER_LINE } },
+	{ "trec", RF_METRIC_CLASS, { LATER_LINE, LATER_LINE } },
+	{ "lcc", RF_METRIC_CODE, { WHOLE, WHOLE } },
+	{ "repobench-p", RF_METRIC_CODE, { WHOLE, WHOLE } },
+	{ "passage_count", RF_METRIC_COUNT, { WHOLE, LINE } },
+	{ "passage_retrieval_en", RF_METRIC_RETRIEVAL, { WHOLE, LINE } },
+	{ "niah_single_1", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_single_2", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_single_3", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_multikey_1", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_multikey_2", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_multikey_3", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_multivalue", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "niah_multiquery", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "vt", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "cwe", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "fwe", RF_METRIC_ALL, { WHOLE, WHOLE } },
+	{ "qa_1", RF_METRIC_PART, { WHOLE, LINE } },
+	{ "qa_2", RF_METRIC_PART, { WHOLE, LINE } },
+	{ "ruler_qa", RF_METRIC_PART, { WHOLE, LINE } },
+	{ "ruler_squadqa", RF_METRIC_PART, { WHOLE, LINE } },
+	{ "ruler_hotpotqa", RF_METRIC_PART, { WHOLE, LINE } },
+};
+
+/* NULL: none of the list; LongBench-E's tasks are LongBench's with "_e" behind. */
+static const struct task *find(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+		if (!strncmp(name, tasks[i].name, strlen(tasks[i].name)) &&
+		    (n == strlen(tasks[i].name) || !strcmp(name + strlen(tasks[i].name), "_e")))
+			return &tasks[i];
+	return NULL;
+}
+
+enum rf_metric rf_metric_of(const char *task)
+{
+	const struct task *t = find(task);
+
+	return t ? t->metric : RF_METRIC_AUTO;
+}
+
+/* ---- metrics of words ---------------------------------------------------------------------- */
+
+static bool ascii_punctuation(int32_t c)
+{
+	return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
+	       (c >= '{' && c <= '~');
+}
+
+/* The length of the article that stands at i as a word of its own; 0: none does. */
+static size_t article(struct rf_chars s, size_t i)
+{
+	static const char *const articles[] = { "a", "an", "the" };
+
+	if (i && rf_char_word(s.c[i - 1]))
+		return 0;
+	for (int k = 0; k < 3; k++) {
+		size_t n = strlen(articles[k]), j = 0;
+		while (j < n && i + j < s.n && s.c[i + j] == articles[k][j])
+			j++;
+		if (j == n && (i + n == s.n || !rf_char_word(s.c[i + n])))
+			return n;
+	}
+	return 0;
+}
+
+/* Lower case, without ASCII's punctuation and without articles. */
+static bool plain_words(struct rf_words *to, struct rf_region *p, struct rf_chars s)
+{
+	struct rf_chars low, bare;
+	int32_t *c;
+	size_t n = 0;
+
+	if (!rf_chars_lower(&low, p, s) || !(c = rf_region_alloc(p, low.n, sizeof *c)))
+		return false;
+	for (size_t i = 0; i < low.n; i++)
+		if (!ascii_punctuation(low.c[i]))
+			c[n++] = low.c[i];
+	bare = (struct rf_chars){ c, n };
+	for (size_t i = 0, word; i < n; i += word ? word : 1)
+		if ((word = article(bare, i)))
+			for (size_t k = 0; k < word; k++)
+				c[i + k] = ' ';
+	return rf_chars_words(to, p, bare);
+}
+
+static bool f1(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *score)
+{
+	struct rf_words a, b;
+	double same = 0;
+
+	*score = 0;
+	if (!plain_words(&a, p, pred) || !plain_words(&b, p, reference))
+		return false;
+	for (size_t i = 0; i < a.n; i++)
+		for (size_t j = 0; j < b.n; j++)
+			if (b.word[j].n && rf_chars_equal(a.word[i], b.word[j])) {
+				b.word[j].n = 0; /* counted once */
+				same++;
+				break;
+			}
+	if (same > 0) {
+		double precision = same / (double)a.n, recall = same / (double)b.n;
+		*score = (2 * precision * recall) / (precision + recall);
+	}
+	return true;
+}
+
+static bool contains(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *score)
+{
+	struct rf_chars a, b;
+
+	if (!rf_chars_lower(&a, p, pred) || !rf_chars_lower(&b, p, reference))
+		return false;
+	*score = rf_chars_in(b, a);
+	return true;
+}
+
+/* ---- metrics of numbers, classes, code ----------------------------------------------------- */
+
+/* The next run of digits; false: there is none. */
+static bool next_number(struct rf_chars *s, struct rf_chars *number)
+{
+	size_t from = 0, to;
+
+	while (from < s->n && !rf_char_digit(s->c[from]))
+		from++;
+	for (to = from; to < s->n && rf_char_digit(s->c[to]);)
+		to++;
+	*number = (struct rf_chars){ s->c + from, to - from };
+	*s = (struct rf_chars){ s->c + to, s->n - to };
+	return to > from;
+}
+
+static double numbers_that_are(struct rf_chars pred, struct rf_chars wanted)
+{
+	struct rf_chars number;
+	double all = 0, right = 0;
+
+	while (next_number(&pred, &number)) {
+		all++;
+		right += rf_chars_equal(number, wanted);
+	}
+	return all > 0 ? right / all : 0;
+}
+
+/* The number behind "Paragraph "; empty: none. */
+static struct rf_chars paragraph(struct rf_chars s)
+{
+	static const char before[] = "Paragraph ";
+	struct rf_chars number = { NULL, 0 };
+	size_t n = sizeof before - 1, j;
+
+	for (; s.n > n; s.c++, s.n--) {
+		for (j = 0; j < n && s.c[j] == before[j];)
+			j++;
+		if (j == n && rf_char_digit(s.c[n])) {
+			s = (struct rf_chars){ s.c + n, s.n - n };
+			next_number(&s, &number);
+			break;
+		}
+	}
+	return number;
+}
+
+/* TREC's classes as the benchmark lists them, one without its last letter. */
+static const char *const trec[] = {
+	"Food", "Date", "Order, rank", "Speed", "Disease and medicine", "Word with a special property",
+	"Abbreviation", "Language", "Letter like a-z", "Other entity", "Animal", "Expression abbreviated",
+	"Price", "Techniques and method", "Musical instrument", "Mountain", "Currency name", "Event",
+	"Product", "State", "Individual", "Organ of body", "Reason", "Manner of an action", "City",
+	"Religion",
+	"Invention, book and other creative piece", "Distance, linear measure", "Temperature",
+	"Postcode or other code", "Size, area and volume", "Sport", "Country", "Other location",
+	"Lasting time of somethin", "Equivalent term", "Description of something", "Weight", "Vehicle",
+	"Color", "Other number", "Definition of something", "Element and substance",
+	"Description of a person", "Symbols and sign", "Number of something", "Plant", "Percent, fraction",
+	"Group or organization of person", "Title of a person",
+};
+
+/* The published program walks over the list of classes while it removes from it, and so passes over the one
+ * behind a removed one; scores depend on that. */
+static bool class_named(const struct rf_answered *a, struct rf_region *p, struct rf_chars pred,
+                        struct rf_chars reference, double *score)
+{
+	const char *const *name = a->class_ ? a->class_ : trec;
+	int all = a->class_ ? a->classes : (int)(sizeof trec / sizeof *trec), n = 0, same;
+	struct rf_chars *found = rf_region_alloc(p, (size_t)all, sizeof *found), one;
+	bool named = false;
+
+	if (!found)
+		return false;
+	for (int i = 0; i < all; i++) {
+		if (!rf_chars_of(&one, p, name[i]))
+			return false;
+		if (rf_chars_in(one, pred))
+			found[n++] = one;
+	}
+	for (int i = 0; i < n; i++) {
+		one = found[i];
+		if (!rf_chars_in(one, reference) || rf_chars_equal(one, reference))
+			continue;
+		for (same = 0; !rf_chars_equal(found[same], one);)
+			same++; /* the first of that name goes */
+		memmove(found + same, found + same + 1, (size_t)(--n - same) * sizeof *found);
+	}
+	for (int i = 0; i < n; i++)
+		named |= rf_chars_equal(found[i], reference);
+	*score = named ? 1.0 / n : 0;
+	return true;
+}
+
+/* The first line without a comment's or a quote's sign; of none, nothing by official rules, all by
+ * refine's. */
+static struct rf_chars line_of_code(struct rf_chars pred, enum rf_rules rules)
+{
+	struct rf_chars rest = rf_chars_skip(pred, '\n');
+
+	do {
+		struct rf_chars line = rf_chars_until(rest, '\n', &rest);
+		bool code = true;
+		for (size_t i = 0; i < line.n && code; i++)
+			code = line.c[i] != '`' && line.c[i] != '#' &&
+			       !(line.c[i] == '/' && i + 1 < line.n && line.c[i + 1] == '/');
+		if (code)
+			return line;
+	} while (rest.c);
+	return rules == RF_RULES_REFINE ? pred : (struct rf_chars){ NULL, 0 };
+}
+
+static bool code(bool (*alike)(struct rf_region *, struct rf_chars, struct rf_chars, double *),
+                 struct rf_region *p, struct rf_chars line, struct rf_chars reference, double *score)
+{
+	double ratio;
+
+	*score = rf_chars_equal(line, reference);
+	if (*score > 0 || !line.n || !reference.n)
+		return true;
+	if (!alike(p, line, reference, &ratio))
+		return false;
+	*score = nearbyint(100 * ratio) / 100; /* halves to even */
+	return true;
+}
+
+/* ---- a question ---------------------------------------------------------------------------- */
+
+static struct rf_chars cut(struct rf_chars s, enum cut how)
+{
+	if (how == LATER_LINE)
+		s = rf_chars_skip(s, '\n');
+	return how == WHOLE ? s : rf_chars_until(s, '\n', NULL);
+}
+
+/* RULER's programs see control characters as ends of lines. */
+static bool lines_of(struct rf_chars *s, struct rf_region *p)
+{
+	struct rf_chars from = rf_chars_strip(*s);
+	int32_t *c = rf_region_alloc(p, from.n, sizeof *c);
+
+	if (!c)
+		return false;
+	for (size_t i = 0; i < from.n; i++)
+		c[i] = from.c[i] < 0x20 ? '\n' : from.c[i];
+	*s = rf_chars_strip((struct rf_chars){ c, from.n });
+	return true;
+}
+
+static bool compare(enum rf_metric metric, const struct rf_answered *a, struct rf_region *p,
+                    struct rf_chars pred, struct rf_chars reference, double *score)
+{
+	switch (metric) {
+	case RF_METRIC_F1: return f1(p, pred, reference, score);
+	case RF_METRIC_ROUGE: return rf_rouge_l(p, pred, reference, score);
+	case RF_METRIC_CLASS: return class_named(a, p, pred, reference, score);
+	case RF_METRIC_CODE: return code(rf_difflib_ratio, p, pred, reference, score);
+	case RF_METRIC_LEVENSHTEIN: return code(rf_levenshtein_ratio, p, pred, reference, score);
+	case RF_METRIC_COUNT: *score = numbers_that_are(pred, reference); return true;
+	case RF_METRIC_RETRIEVAL: *score = numbers_that_are(pred, paragraph(reference)); return true;
+	default: return contains(p, pred, reference, score);
+	}
+}
+
+/* The part of the prediction that the metric sees. */
+static bool prepare(const struct rf_scoring *how, enum rf_metric metric, const struct task *t,
+                    struct rf_region *p, struct rf_chars *pred)
+{
+	if (t)
+		*pred = cut(*pred, t->cut[how->rules]);
+	if (metric == RF_METRIC_ALL || metric == RF_METRIC_PART)
+		return lines_of(pred, p);
+	if (metric == RF_METRIC_CODE || metric == RF_METRIC_LEVENSHTEIN)
+		*pred = line_of_code(*pred, how->rules);
+	else if (how->rules == RF_RULES_REFINE)
+		*pred = rf_chars_strip(*pred);
+	return true;
+}
+
+enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,
+                             double *score, struct rf_err *e)
+{
+	const struct task *t = a->task ? find(a->task) : NULL;
+	enum rf_metric metric = how->metric != RF_METRIC_AUTO ? how->metric
+	                      : t ? t->metric : RF_METRIC_AUTO;
+	struct rf_chars pred, rest, reference;
+	double sum = 0, best = 0, x = 0;
+	int references = 0;
+	bool ok;
+
+	if (metric == RF_METRIC_AUTO)
+		return a->task ? rf_fail(e, RF_EDATA, "the task '%s' has no metric here: name one with "
+		                                      "--metric", a->task)
+		               : rf_fail(e, RF_EDATA, "there is no task: name a metric with --metric");
+	if (a->answers < 1)
+		return rf_fail(e, RF_EDATA, "there are no references to compare with");
+	ok = rf_chars_of(&pred, p, a->pred) && prepare(how, metric, t, p, &pred);
+	for (int i = 0; i < a->answers && ok; i++) {
+		if (!(ok = rf_chars_of(&rest, p, a->answer[i])))
+			break;
+		do {
+			/* refine's data keep references in one string, with '|' between them, so one that
+			   has a '|' falls apart */
+			reference = rest;
+			rest.c = NULL;
+			if (how->rules == RF_RULES_REFINE)
+				reference = rf_chars_until(reference, '|', &rest);
+			ok = compare(metric, a, p, pred, reference, &x);
+			sum += x;
+			best = x > best ? x : best;
+			references++;
+		} while (rest.c && ok);
+	}
+	if (!ok)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a score)");
+	*score = metric == RF_METRIC_ALL ? sum / references : best;
+	return RF_OK;
+}

@@ -1,0 +1,545 @@
+/* score.c -- from streams and JSON lines to scores, and from scores to lines of JSON. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/print.h"
+#include "io/jscan.h"
+#include "io/lines.h"
+#include "score/score.h"
+#include "stream/pack.h"
+
+enum { KEYS = 8 };
+
+struct rf_scorer {
+	const struct rf_score_settings *s;
+	char *by;                 /* the keys, each with a NUL behind */
+	const char *key[KEYS];
+	int keys;
+	struct rf_tally tally;
+	struct rf_region region;      /* of one question */
+};
+
+void rf_score_options(struct rf_score_settings *s, struct rf_opt opts[RF_SCORE_OPTS])
+{
+	const struct rf_opt table[RF_SCORE_OPTS] = {
+		{ "rules", 0, RF_OPT_ENUM, &s->how.rules, 0, 0, RF_RULES_WORDS,
+		  "whose rules: the benchmarks' own, or those of ReFINE's program", true },
+		{ "metric", 0, RF_OPT_ENUM, &s->how.metric, 0, 0, RF_METRIC_WORDS,
+		  "auto: the one of each question's task", true },
+		{ "task", 0, RF_OPT_TEXT, &s->task, 0, 0, "NAME", "task of questions that name none", true },
+		{ "by", 0, RF_OPT_TEXT, &s->by, 0, 0, "KEY,...",
+		  "keys of meta: a line for each of their values", false },
+		{ "partial", 0, RF_OPT_FLAG, &s->partial, 0, 0, NULL,
+		  "leave out questions without an answer, and say how many", false },
+		{ "format", 0, RF_OPT_ENUM, &s->format, 0, 0, RF_SCORE_WORDS,
+		  "format of the input; name: by the file name", false },
+		{ .name = NULL },
+	};
+
+	memcpy(opts, table, sizeof table);
+}
+
+static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory (a score)"); }
+
+enum rf_code rf_scorer_open(struct rf_scorer **to, const struct rf_score_settings *s, struct rf_err *e)
+{
+	struct rf_scorer *c = calloc(1, sizeof *c);
+	char *rest;
+
+	*to = NULL;
+	if (!c || !(c->by = strdup(s->by))) {
+		free(c);
+		return no_memory(e);
+	}
+	c->s = s;
+	for (rest = c->by; rest;) {
+		char *key = strsep(&rest, ",");
+		if (!*key || c->keys == KEYS) {
+			rf_scorer_close(c);
+			return rf_fail(e, RF_EUSAGE,
+			               "--by takes 1 to %d keys, separated by commas, not '%.60s'", KEYS,
+			               s->by);
+		}
+		c->key[c->keys++] = key;
+	}
+	*to = c;
+	return RF_OK;
+}
+
+void rf_scorer_close(struct rf_scorer *c)
+{
+	if (!c)
+		return;
+	free(c->by);
+	rf_tally_free(&c->tally);
+	rf_region_free(&c->region);
+	free(c);
+}
+
+bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path)
+{
+	size_t n = path ? strlen(path) : 0;
+
+	if (s->format != RF_SCORE_BY_NAME)
+		return s->format == RF_SCORE_JSONL;
+	return (n >= 6 && !strcmp(path + n - 6, ".jsonl")) ||
+	       (n >= 10 && !strcmp(path + n - 10, ".jsonl.zst"));
+}
+
+/* ---- a question's group -------------------------------------------------------------------- */
+
+/* value: of the keys, each a new reference or NULL, which it takes. */
+static enum rf_code group(struct rf_scorer *c, json_t *const value[KEYS], struct rf_score_group **g,
+                          struct rf_err *e)
+{
+	json_t *rest = json_object();
+	char *first = NULL, *others = NULL;
+	enum rf_code rc = rest ? RF_OK : no_memory(e);
+
+	for (int i = 0; i < c->keys; i++) {
+		if (!value[i] && rc == RF_OK)
+			rc = rf_fail(e, RF_EDATA, "the question has no '%s' that is a text or a number",
+			             c->key[i]);
+		else if (rc != RF_OK)
+			json_decref(value[i]);
+		else if (i && json_object_set_new(rest, c->key[i], value[i]))
+			rc = no_memory(e);
+		else if (!i) {
+			first = json_dumps(value[0], JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+			json_decref(value[0]);
+		}
+	}
+	if (rc == RF_OK) {
+		others = json_dumps(rest, JSON_COMPACT | JSON_REAL_PRECISION(12));
+		*g = first && others ? rf_tally_group(&c->tally, first, others) : NULL;
+		rc = *g ? RF_OK : no_memory(e);
+	}
+	free(first);
+	free(others);
+	json_decref(rest);
+	return rc;
+}
+
+static enum rf_code unanswered(const struct rf_scorer *c, struct rf_score_group *g, const char *what,
+                               struct rf_err *e)
+{
+	g->unanswered++;
+	return c->s->partial ? RF_OK
+	                     : rf_fail(e, RF_EDATA, "%s (--partial leaves such questions out)", what);
+}
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+/* A value of meta that is a text or a number, as JSON; NULL: there is none. */
+static json_t *of_meta(const struct rf_record *r, const char *key)
+{
+	const unsigned char *meta = r->meta.data;
+	struct rf_mp value = { NULL, NULL };
+	struct rf_mp_item it;
+
+	if (meta)
+		value = rf_mp_get((struct rf_mp){ meta, meta + r->meta.size }, key);
+	if (!value.p || rf_mp_next(&value, &it))
+		return NULL;
+	switch (it.type) {
+	case RF_MP_STR: return json_stringn((const char *)it.data, it.n);
+	case RF_MP_UINT: return it.u > INT64_MAX ? NULL : json_integer((json_int_t)it.u);
+	case RF_MP_INT: return json_integer(it.i);
+	case RF_MP_REAL: return json_real(it.f);
+	default: return NULL;
+	}
+}
+
+/* The strings of a list in meta; NULL: there is no such list. */
+static enum rf_code classes_of(struct rf_scorer *c, const struct rf_record *r, struct rf_answered *a,
+                               struct rf_err *e)
+{
+	const unsigned char *meta = r->meta.data;
+	struct rf_mp value = { NULL, NULL };
+	struct rf_mp_item it;
+	const char **class_;
+
+	if (meta)
+		value = rf_mp_get((struct rf_mp){ meta, meta + r->meta.size }, "all_classes");
+	if (!value.p || rf_mp_next(&value, &it) || it.type != RF_MP_ARRAY || !it.n)
+		return RF_OK;
+	a->classes = (int)it.n;
+	if (!(class_ = rf_region_alloc(&c->region, it.n, sizeof *class_)))
+		return no_memory(e);
+	for (int i = 0; i < a->classes; i++) {
+		char *s;
+		if (rf_mp_next(&value, &it) || it.type != RF_MP_STR)
+			return rf_fail(e, RF_EDATA, "meta.all_classes is not a list of texts");
+		if (!(s = rf_region_alloc(&c->region, (size_t)it.n + 1, 1)))
+			return no_memory(e);
+		memcpy(s, it.data, it.n);
+		s[it.n] = 0;
+		class_[i] = s;
+	}
+	a->class_ = class_;
+	return RF_OK;
+}
+
+static const char *metric_of(const struct rf_scoring *how, const char *task)
+{
+	static const char *const names[2][RF_METRICS] = {
+		{ "", "official f1", "official rouge", "official class", "official code",
+		  "official levenshtein", "official all", "official part", "official count",
+		  "official retrieval" },
+		{ "", "refine f1", "refine rouge", "refine class", "refine code", "refine levenshtein",
+		  "refine all", "refine part", "refine count", "refine retrieval" },
+	};
+
+	return names[how->rules][how->metric != RF_METRIC_AUTO ? how->metric : rf_metric_of(task)];
+}
+
+static uint64_t question_of(const struct rf_record *r)
+{
+	uint64_t h = XXH64(r->tokens, (size_t)(r->prompt_len >= 0 ? r->prompt_len : r->T) * sizeof *r->tokens,
+	                   0);
+
+	for (int i = 0; i < r->answers; i++)
+		h = XXH64(r->answer[i], strlen(r->answer[i]) + 1, h);
+	return h;
+}
+
+enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct rf_err *e)
+{
+	struct rf_generation *made = &r->generation;
+	struct rf_answered a = { .answer = r->answer, .answers = r->answers };
+	json_t *task = of_meta(r, "task"), *value[KEYS];
+	struct rf_score_group *g;
+	double score, sum = 0;
+	enum rf_code rc;
+
+	rf_region_clear(&c->region);
+	if (json_is_string(task)) {
+		char *name = rf_region_alloc(&c->region, json_string_length(task) + 1, 1);
+		a.task = name ? strcpy(name, json_string_value(task)) : NULL;
+	} else
+		a.task = c->s->task;
+	json_decref(task);
+	for (int i = 0; i < c->keys; i++)
+		if (!(value[i] = of_meta(r, c->key[i])) && !strcmp(c->key[i], "task") && a.task)
+			value[i] = json_string(a.task);
+	if ((rc = group(c, value, &g, e)) != RF_OK || (rc = classes_of(c, r, &a, e)) != RF_OK)
+		return rc;
+	if (!made->tokens)
+		return unanswered(c, g, "there is no generation: rf-generate writes it", e);
+	if (!made->text)
+		return rf_fail(e, RF_EDATA, "the generation has no text: rf-generate writes it if the model "
+		                            "has a tokenizer");
+	if (!(made->score = rf_record_alloc(r, (size_t)made->n, sizeof *made->score)))
+		return no_memory(e);
+	for (int i = 0; i < made->n; i++) {
+		a.pred = made->text[i];
+		if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &score, e)) != RF_OK)
+			return rc;
+		made->score[i] = (float)score;
+		sum += score;
+	}
+	made->metric = metric_of(&c->s->how, a.task ? a.task : "");
+	return rf_tally_add(g, (struct rf_scored){ r->id, question_of(r), sum / made->n }, e);
+}
+
+enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_out *out, struct rf_err *e)
+{
+	struct rf_record *r;
+	enum rf_code rc;
+
+	while ((rc = rf_next(in, &r, e)) == RF_OK) {
+		rf_meter_read(c->s->meter, rf_in_bytes(in));
+		if (rf_scorer_record(c, r, e) != RF_OK)
+			return rf_in_blame(in, e);
+		if (out && (rc = rf_put(out, r, e)) != RF_OK)
+			return rc;
+		rf_meter_done(c->s->meter, r->T);
+	}
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* ---- JSON lines ---------------------------------------------------------------------------- */
+
+/* The texts of a list, or the one text. */
+static enum rf_code texts(struct rf_scorer *c, const struct rf_jvalue *v, const char *what,
+                          const char *const **to, int *n, struct rf_err *e)
+{
+	struct rf_jvalue one = { NULL, 0 }, list = *v;
+	const char **text;
+	size_t len;
+
+	*n = 0;
+	if (rf_jscan_is_string(v))
+		*n = 1;
+	else if (rf_jscan_is_list(v))
+		while (rf_jscan_next(&list, NULL, &one))
+			++*n;
+	else
+		return rf_fail(e, RF_EDATA, "'%s' is %s, not a text or a list of texts", what,
+		               rf_jscan_kind(v));
+	if (!(text = rf_region_alloc(&c->region, (size_t)*n, sizeof *text)))
+		return no_memory(e);
+	*to = text;
+	if (rf_jscan_is_string(v)) {
+		*text = rf_jscan_text(&list, &len);
+		return RF_OK;
+	}
+	/* a text is cut free in place, so the next one is found first */
+	one.s = NULL;
+	for (bool more = rf_jscan_next(&list, NULL, &one); more; text++) {
+		struct rf_jvalue this = one;
+		if (!rf_jscan_is_string(&one))
+			return rf_fail(e, RF_EDATA, "'%s' has an element that is %s, not a text", what,
+			               rf_jscan_kind(&one));
+		more = rf_jscan_next(&list, NULL, &one);
+		*text = rf_jscan_text(&this, &len);
+	}
+	return RF_OK;
+}
+
+enum { PRED, ANSWERS, OUTPUTS, ANSWER, CLASSES, TASK, DATASET, SOURCE, WORDS };
+static const char *const words[WORDS] = { "pred", "answers", "outputs", "answer", "all_classes", "task",
+                                          "dataset", "data_source" };
+
+static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *e)
+{
+	struct rf_answered a = { .task = c->s->task };
+	struct rf_jvalue object, v[WORDS], *x;
+	json_t *value[KEYS] = { NULL };
+	struct rf_score_group *g;
+	double score;
+	uint64_t h = 0;
+	size_t len;
+	enum rf_code rc;
+	int how;
+
+	rf_region_clear(&c->region);
+	if ((rc = rf_jscan_check(s, n, &object, e)) != RF_OK)
+		return rc;
+	if (!rf_jscan_is_object(&object))
+		return rf_fail(e, RF_EDATA, "the line is %s, not an object", rf_jscan_kind(&object));
+	if ((rc = rf_jscan_pick(&object, words, WORDS, v, e)) != RF_OK)
+		return rc;
+	for (int i = 0; i < c->keys; i++) {
+		struct rf_jvalue by;
+		if (rf_jscan_get(&object, c->key[i], &by, NULL) == RF_OK &&
+		    !rf_jscan_is_list(&by) && !rf_jscan_is_object(&by) && *by.s != 'n')
+			value[i] = json_loadb(by.s, by.n, JSON_DECODE_ANY, NULL);
+	}
+	x = v[TASK].s ? &v[TASK] : v[DATASET].s ? &v[DATASET] : &v[SOURCE];
+	if (x->s && rf_jscan_is_string(x))
+		a.task = rf_jscan_text(x, &len);
+	for (int i = 0; i < c->keys; i++)
+		if (!value[i] && !strcmp(c->key[i], "task") && a.task)
+			value[i] = json_string(a.task);
+	if ((rc = group(c, value, &g, e)) != RF_OK)
+		return rc;
+	how = v[ANSWERS].s ? ANSWERS : v[OUTPUTS].s ? OUTPUTS : ANSWER;
+	if (!v[how].s)
+		return rf_fail(e, RF_EDATA, "there are no 'answers', 'outputs' or 'answer' to compare with");
+	if ((rc = texts(c, &v[how], words[how], &a.answer, &a.answers, e)) != RF_OK)
+		return rc;
+	if (v[CLASSES].s && *v[CLASSES].s != 'n' &&
+	    (rc = texts(c, &v[CLASSES], words[CLASSES], &a.class_, &a.classes, e)) != RF_OK)
+		return rc;
+	if (!v[PRED].s || !rf_jscan_is_string(&v[PRED]))
+		return unanswered(c, g, "there is no 'pred' that is a text", e);
+	a.pred = rf_jscan_text(&v[PRED], &len);
+	for (int i = 0; i < a.answers; i++)
+		h = XXH64(a.answer[i], strlen(a.answer[i]) + 1, h);
+	if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &score, e)) != RF_OK)
+		return rc;
+	return rf_tally_add(g, (struct rf_scored){ g->n + g->unanswered, h, score }, e);
+}
+
+enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_err *e)
+{
+	struct rf_lines *l;
+	char *s;
+	size_t n;
+	enum rf_code rc;
+
+	if ((rc = rf_lines_open(&l, path, c->s->max_record, e)) != RF_OK)
+		return rc;
+	while ((rc = rf_lines_next(l, &s, &n, e)) == RF_OK) {
+		if (n == strspn(s, " \t\r") || !n)
+			continue;
+		rf_meter_read(c->s->meter, rf_lines_bytes(l));
+		if ((rc = line(c, s, n, e)) != RF_OK) {
+			rf_blame(e, "%s: line %llu", rf_lines_name(l),
+			         (unsigned long long)rf_lines_number(l));
+			break;
+		}
+		rf_meter_done(c->s->meter, 0);
+	}
+	rf_lines_close(l);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
+/* ---- what they come to --------------------------------------------------------------------- */
+
+/* {"task":"trec","length":4096}; first: JSON, or the word mean */
+static json_t *named(const struct rf_scorer *c, const char *first, const char *rest)
+{
+	json_t *line = json_object(), *others = json_loads(rest, 0, NULL);
+
+	json_object_set_new(line, c->key[0], json_loads(first, JSON_DECODE_ANY, NULL));
+	json_object_update(line, others);
+	json_decref(others);
+	return line;
+}
+
+static enum rf_code put(json_t *line, struct rf_buf *to, struct rf_err *e)
+{
+	char *s = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+
+	json_decref(line);
+	if (!s)
+		return no_memory(e);
+	rf_print_text(to, s);
+	rf_print_text(to, "\n");
+	free(s);
+	return to->failed ? no_memory(e) : RF_OK;
+}
+
+/* null where there is no number */
+static void set(json_t *line, const char *key, double x)
+{
+	json_object_set_new(line, key, isfinite(x) ? json_real(x) : json_null());
+}
+
+static void set_mean(json_t *line, const char *key, const struct rf_mean *m)
+{
+	set(line, key, 100 * m->mean);
+	set(line, "se", 100 * m->se);
+	set(line, "low", 100 * m->low);
+	set(line, "high", 100 * m->high);
+}
+
+static void set_pairs(json_t *line, double other, const struct rf_pairs *p)
+{
+	json_t *a = json_object();
+
+	set(a, "score", 100 * other);
+	set_mean(a, "difference", &p->difference);
+	if (p->better + p->worse)
+		json_object_set_new(a, "better", json_integer((json_int_t)p->better));
+	if (p->better + p->worse)
+		json_object_set_new(a, "worse", json_integer((json_int_t)p->worse));
+	json_object_set_new(line, "against", a);
+}
+
+enum rf_code rf_scorer_each(const struct rf_scorer *c, struct rf_buf *to, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	for (size_t i = 0; i < c->tally.n; i++) {
+		const struct rf_score_group *g = &c->tally.group[i];
+		for (size_t k = 0; k < g->n && rc == RF_OK; k++) {
+			json_t *line = named(c, g->first, g->rest);
+			json_object_set_new(line, "id", json_integer((json_int_t)g->of[k].id));
+			json_object_set_new(line, "score", json_real(g->of[k].score));
+			rc = put(line, to, e);
+		}
+	}
+	return rc;
+}
+
+/* What the lines of one set add to the line of their mean. */
+struct means { struct rf_mean *score, *difference; size_t k, unanswered; double other; };
+
+static enum rf_code group_line(struct rf_scorer *c, struct rf_scorer *against, struct rf_score_group *g,
+                               struct means *m, struct rf_buf *to, struct rf_err *e)
+{
+	json_t *line = named(c, g->first, g->rest);
+	struct rf_score_group *o;
+	struct rf_pairs pairs;
+	enum rf_code rc;
+
+	m->score[m->k] = rf_tally_mean(g);
+	json_object_set_new(line, "n", json_integer((json_int_t)g->n));
+	if (g->unanswered)
+		json_object_set_new(line, "unanswered", json_integer((json_int_t)g->unanswered));
+	set_mean(line, "score", &m->score[m->k]);
+	json_object_set_new(line, "rules", json_string(c->s->how.rules ? "refine" : "official"));
+	if (against) {
+		if (!(o = rf_tally_group(&against->tally, g->first, g->rest)))
+			rc = no_memory(e);
+		else
+			rc = rf_tally_pairs(g, o, &pairs, e);
+		if (rc != RF_OK) {
+			json_decref(line);
+			return rc;
+		}
+		m->difference[m->k] = pairs.difference;
+		m->other += m->score[m->k].mean - pairs.difference.mean;
+		set_pairs(line, m->score[m->k].mean - pairs.difference.mean, &pairs);
+	}
+	m->unanswered += g->unanswered;
+	m->k++;
+	return put(line, to, e);
+}
+
+static enum rf_code mean_line(const struct rf_scorer *c, bool against, const char *rest,
+                              const struct means *m, struct rf_buf *to, struct rf_err *e)
+{
+	struct rf_mean mean = rf_tally_mean_of(m->score, m->k);
+	json_t *line = named(c, "\"mean\"", rest);
+
+	json_object_set_new(line, "n", json_integer((json_int_t)mean.n));
+	if (m->unanswered)
+		json_object_set_new(line, "unanswered", json_integer((json_int_t)m->unanswered));
+	set_mean(line, "score", &mean);
+	json_object_set_new(line, "rules", json_string(c->s->how.rules ? "refine" : "official"));
+	json_object_set_new(line, "of", json_integer((json_int_t)m->k));
+	if (against) {
+		struct rf_pairs pairs = { .difference = rf_tally_mean_of(m->difference, m->k) };
+		set_pairs(line, m->other / (double)m->k, &pairs);
+	}
+	return put(line, to, e);
+}
+
+/* The groups that have all but the first key in common with the i-th, if that is their first. */
+static enum rf_code set_lines(struct rf_scorer *c, struct rf_scorer *against, size_t i, struct means *m,
+                              struct rf_buf *to, struct rf_err *e)
+{
+	struct rf_tally *t = &c->tally;
+	enum rf_code rc = RF_OK;
+
+	for (size_t j = 0; j < i; j++)
+		if (!strcmp(t->group[j].rest, t->group[i].rest))
+			return RF_OK;
+	m->k = m->unanswered = 0;
+	m->other = 0;
+	for (size_t j = i; j < t->n && rc == RF_OK; j++)
+		if (!strcmp(t->group[j].rest, t->group[i].rest)) {
+			if (!t->group[j].n)
+				rc = rf_fail(e, RF_EDATA, "%s: none of its %zu questions has an answer",
+				             t->group[j].first, t->group[j].unanswered);
+			else
+				rc = group_line(c, against, &t->group[j], m, to, e);
+		}
+	return rc == RF_OK && m->k > 1 ? mean_line(c, against != NULL, t->group[i].rest, m, to, e) : rc;
+}
+
+enum rf_code rf_scorer_report(struct rf_scorer *c, struct rf_scorer *against, struct rf_buf *to,
+                              struct rf_err *e)
+{
+	struct means m = { calloc(c->tally.n + 1, sizeof *m.score),
+	                   calloc(c->tally.n + 1, sizeof *m.difference), 0, 0, 0 };
+	size_t n = c->tally.n;
+	enum rf_code rc = m.score && m.difference ? RF_OK : no_memory(e);
+
+	if (rc == RF_OK && against && against->tally.n > n)
+		rc = rf_fail(e, RF_EDATA, "%s of --against has no questions here",
+		             against->tally.group[n].first);
+	for (size_t i = 0; i < n && rc == RF_OK; i++)
+		rc = set_lines(c, against, i, &m, to, e);
+	free(m.score);
+	free(m.difference);
+	return rc;
+}

@@ -1,0 +1,188 @@
+/* tally.c -- means and their errors. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "score/tally.h"
+
+/* ---- groups -------------------------------------------------------------------------------- */
+
+static const char *keep(struct rf_region *p, const char *s)
+{
+	char *copy = rf_region_alloc(p, strlen(s) + 1, 1);
+
+	return copy ? strcpy(copy, s) : NULL;
+}
+
+/* Room for one more of `size` bytes; NULL: memory ran out. */
+static void *grow(void *p, size_t n, size_t *cap, size_t size)
+{
+	size_t more = *cap ? 2 * *cap : 16;
+
+	if (n < *cap)
+		return p;
+	if ((p = reallocarray(p, more, size)))
+		*cap = more;
+	return p;
+}
+
+struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, const char *rest)
+{
+	struct rf_score_group *g;
+
+	for (size_t i = t->n; i-- > 0;)
+		if (!strcmp(t->group[i].first, first) && !strcmp(t->group[i].rest, rest))
+			return &t->group[i];
+	if (!(g = grow(t->group, t->n, &t->cap, sizeof *g)))
+		return NULL;
+	t->group = g;
+	g += t->n;
+	*g = (struct rf_score_group){ .first = keep(&t->names, first), .rest = keep(&t->names, rest) };
+	if (!g->first || !g->rest)
+		return NULL;
+	t->n++;
+	return g;
+}
+
+enum rf_code rf_tally_add(struct rf_score_group *g, struct rf_scored s, struct rf_err *e)
+{
+	struct rf_scored *of = grow(g->of, g->n, &g->cap, sizeof *of);
+
+	if (!of)
+		return rf_fail(e, RF_ENOMEM, "out of memory (%zu scores)", g->n);
+	g->of = of;
+	of[g->n++] = s;
+	return RF_OK;
+}
+
+void rf_tally_free(struct rf_tally *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->group[i].of);
+	free(t->group);
+	rf_region_free(&t->names);
+	*t = (struct rf_tally){ 0 };
+}
+
+/* ---- means --------------------------------------------------------------------------------- */
+
+/* The probability that |t| is below x: 1 - I_{df/(df + x^2)}(df/2, 1/2), by the finite sums for whole df
+ * (Abramowitz and Stegun 26.7.3 and 26.7.4). */
+static double within(double x, int df)
+{
+	double theta = atan(x / sqrt(df)), c = cos(theta), sum = 0, term = df % 2 ? c : 1;
+
+	for (int i = df % 2 ? 3 : 2; i <= df; i += 2) {
+		sum += term;
+		term *= c * c * (i - 1) / i;
+	}
+	return df % 2 ? 2 / M_PI * (theta + sin(theta) * sum) : sin(theta) * sum;
+}
+
+double rf_student(double df)
+{
+	/* the quantile of the normal distribution, which is reached within 1e-4 from 10,000 on */
+	double low = 1.959963984540054, high = 13;
+
+	if (df >= 10000)
+		return low + (low * low * low + low) / (4 * df);
+	for (int i = 0; i < 60; i++) {
+		double mid = (low + high) / 2;
+		*(within(mid, (int)df) < 0.95 ? &low : &high) = mid;
+	}
+	return high;
+}
+
+static struct rf_mean interval(size_t n, double mean, double se, double df)
+{
+	double t = df >= 1 ? rf_student(df) : NAN;
+
+	return (struct rf_mean){ n, mean, se, mean - t * se, mean + t * se };
+}
+
+static struct rf_mean mean_of(const double *x, size_t stride, size_t n)
+{
+	double sum = 0, squares = 0, mean;
+
+	for (size_t i = 0; i < n; i++)
+		sum += x[i * stride];
+	mean = sum / (double)n;
+	for (size_t i = 0; i < n; i++)
+		squares += (x[i * stride] - mean) * (x[i * stride] - mean);
+	return interval(n, mean, n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : NAN, (double)n - 1);
+}
+
+struct rf_mean rf_tally_mean(const struct rf_score_group *g)
+{
+	return mean_of(&g->of->score, sizeof *g->of / sizeof(double), g->n);
+}
+
+struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k)
+{
+	double sum = 0, variance = 0, df = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < k; i++) {
+		sum += of[i].mean;
+		variance += of[i].se * of[i].se;
+		df += pow(of[i].se, 4) / ((double)of[i].n - 1); /* Welch and Satterthwaite */
+		n += of[i].n;
+	}
+	df = df > 0 ? floor(variance * variance / df) : (double)n - (double)k;
+	return interval(n, sum / (double)k, sqrt(variance) / (double)k, df);
+}
+
+/* ---- pairs --------------------------------------------------------------------------------- */
+
+static int by_id(const void *x, const void *y)
+{
+	const struct rf_scored *a = x, *b = y;
+
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+static enum rf_code sorted(struct rf_score_group *g, struct rf_err *e)
+{
+	qsort(g->of, g->n, sizeof *g->of, by_id);
+	for (size_t i = 1; i < g->n; i++)
+		if (g->of[i].id == g->of[i - 1].id)
+			return rf_fail(e, RF_EDATA, "%s: the id %llu occurs twice, so its questions cannot "
+			                            "be paired (rf-cat --renumber)",
+			               g->first, (unsigned long long)g->of[i].id);
+	return RF_OK;
+}
+
+enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,
+                            struct rf_err *e)
+{
+	double *d;
+	enum rf_code rc;
+
+	*p = (struct rf_pairs){ .better = 0 };
+	if ((rc = sorted(a, e)) != RF_OK || (rc = sorted(b, e)) != RF_OK)
+		return rc;
+	if (!(d = calloc(a->n ? a->n : 1, sizeof *d)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%zu differences)", a->n);
+	for (size_t i = 0; i < a->n && rc == RF_OK; i++) {
+		if (i >= b->n || a->of[i].id != b->of[i].id)
+			rc = rf_fail(e, RF_EDATA, "%s: the question with the id %llu is in one of them only",
+			             a->first,
+			             (unsigned long long)(i >= b->n || a->of[i].id < b->of[i].id
+			                                          ? a->of[i].id : b->of[i].id));
+		else if (a->of[i].question != b->of[i].question)
+			rc = rf_fail(e, RF_EDATA, "%s: the id %llu stands for two different questions",
+			             a->first, (unsigned long long)a->of[i].id);
+		else {
+			d[i] = a->of[i].score - b->of[i].score;
+			p->better += d[i] > 0;
+			p->worse += d[i] < 0;
+		}
+	}
+	if (rc == RF_OK && b->n > a->n)
+		rc = rf_fail(e, RF_EDATA, "%s: the question with the id %llu is in one of them only",
+		             a->first, (unsigned long long)b->of[a->n].id);
+	if (rc == RF_OK)
+		p->difference = mean_of(d, 1, a->n);
+	free(d);
+	return rc;
+}

@@ -1,0 +1,58 @@
+/* tally.h -- the scores of many questions, in groups: means with their errors, and differences between two
+ * programs' answers to the same questions.
+ *
+ * A group is a task, or what other keys tell apart, say a task at a length.  Its questions have ids, by which
+ * two tallies are compared. */
+#ifndef RF_TALLY_H
+#define RF_TALLY_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/region.h"
+
+/* A question's score. */
+struct rf_scored {
+	uint64_t id;
+	uint64_t question;        /* a hash: the same for the same question and references */
+	double score;             /* 0 to 1 */
+};
+
+struct rf_score_group {
+	/* "trec" of "trec" alone or at a length; ",\"length\":4096", other keys and values as JSON, or "" */
+	const char *first, *rest;
+	struct rf_scored *of;
+	size_t n, cap;
+	size_t unanswered;        /* questions left out because there was no answer */
+};
+
+struct rf_tally {                 /* all zero: empty */
+	struct rf_score_group *group; /* in the order in which they were met */
+	size_t n, cap;
+	struct rf_region names;
+};
+
+/* A mean over n values, its standard error, and the 95 % interval by Student's distribution; with one value
+ * neither error nor interval: NaN. */
+struct rf_mean { size_t n; double mean, se, low, high; };
+
+/* The group of these names, made if it is new.  NULL: memory ran out. */
+struct rf_score_group *rf_tally_group(struct rf_tally *t, const char *first, const char *rest);
+enum rf_code rf_tally_add(struct rf_score_group *g, struct rf_scored s, struct rf_err *e);
+void rf_tally_free(struct rf_tally *t);
+
+struct rf_mean rf_tally_mean(const struct rf_score_group *g);
+/* The mean of k groups' means, all with the same weight, as the benchmarks average over tasks. */
+struct rf_mean rf_tally_mean_of(const struct rf_mean *of, size_t k);
+
+/* The differences a - b of the same questions. */
+struct rf_pairs { struct rf_mean difference; size_t better, worse; };
+/* Both groups are sorted by id.  Errors: RF_EDATA: an id occurs twice in one of them or is not in the other,
+ * or stands for another question there. */
+enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, struct rf_pairs *p,
+                            struct rf_err *e);
+
+/* The 0.975 quantile of Student's distribution with df >= 1 degrees of freedom. */
+double rf_student(double df);
+
+#endif

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""lm_eval_adapter.py -- the tasks of lm-evaluation-harness on a model of rf-tools:
+
+    pip install lm-eval
+    python3 lm_eval_adapter.py --model rf --model_args model=RUN --tasks hellaswag,wikitext,fda
+
+It is lm-eval's command line with one more --model, and needs neither torch nor a GPU.  The model's arguments:
+
+    model=PATH        a run or a checkpoint
+    bin=DIR           where the programs are; default: those of $PATH
+    tokenizer=PATH    default: the model's
+    max_length=N      tokens that the model may read at once; default: any number
+    max_gen_toks=N    tokens to write where a task does not say it; default: 256
+    options=WORDS     options of every program that runs the model: options=--threads 2 --dtype bf16
+"""
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+
+
+@register_model("rf")
+class RfTools(LM):
+    def __init__(self, model, bin="", tokenizer=None, max_length=None, max_gen_toks=256, options="",
+                 device=None, batch_size=None, max_batch_size=None):
+        super().__init__()  # lm-eval always passes the last three; the programs know better
+        self.bin, self.tokenizer = bin, str(tokenizer or model)
+        self.max_length, self.max_gen_toks = max_length and int(max_length), int(max_gen_toks)
+        self.run_model = ["-m", str(model), *shlex.split(str(options))]
+
+    def pipe(self, lines, *stages):
+        """The lines through a pipe of programs: the first and the other messages that come out of it."""
+        with tempfile.TemporaryFile() as before:
+            before.writelines(json.dumps(line).encode() + b"\n" for line in lines)
+            before.seek(0)
+            running = []
+            for stage in [*stages, ["rf-dump", "--json"]]:
+                command = [os.path.join(self.bin, stage[0]), *stage[1:]]
+                running.append(subprocess.Popen(command, stdin=before, stdout=subprocess.PIPE))
+                before.close()
+                before = running[-1].stdout
+            messages = [json.loads(line) for line in before]
+            before.close()
+        for stage in running:
+            if stage.wait():
+                raise subprocess.CalledProcessError(stage.returncode, stage.args)
+        return messages[0], [message["body"] for message in messages[1:-1]]
+
+    def encode(self, lines, *options):
+        return self.pipe(lines, ["rf-tokenize", "-m", self.tokenizer, "--bos", "auto", *options])
+
+    def encode_pairs(self, pairs):
+        """Of each text and its continuation the ids, by lm-eval's own rule, which rf-tokenize(1) has."""
+        head, records = self.encode(({"context": c, "choice": k} for c, k in pairs),
+                                    "--prompt-key", "context", "--choices-key", "choice")
+        return head, [(r["tokens"]["data"], r["choice"]["tokens"]["data"]) for r in records]
+
+    def score(self, head, pairs):
+        """[(log-probability, greedy?)] of pairs of ids.  All that continue the same ids are one question."""
+        questions = {}
+        for i, (context, choice) in enumerate(pairs):
+            most = self.max_length and max(self.max_length + 1 - len(choice), 1)
+            questions.setdefault(tuple(context[-most:] if most else context), []).append(i)
+        lines, results = [head], [None] * len(pairs)
+        for context, asked in questions.items():
+            choices = [pairs[i][1] for i in asked]
+            m = max(map(len, choices))
+            flat = [token for c in choices for token in c + [0] * (m - len(c))]
+            lines.append({"seq": len(lines), "type": "seq", "body": {
+                "id": len(lines) - 1, "tokens": array(context, len(context)), "choice": {
+                    "tokens": array(flat, len(choices), m),
+                    "length": array(map(len, choices), len(choices))}}})
+        lines.append({"seq": len(lines), "type": "end", "body": {"count": len(lines) - 1, "xxh64": 0}})
+        _, records = self.pipe(lines, ["rf-cat", "--json"], ["rf-logp", *self.run_model])
+        for asked, r in zip(questions.values(), records, strict=True):
+            for i, logp, greedy in zip(asked, r["choice"]["logp"]["data"], r["choice"]["greedy"]["data"]):
+                results[i] = (logp, bool(greedy))
+        return results
+
+    def loglikelihood(self, requests, disable_tqdm=False):
+        results = self.score(*self.encode_pairs(r.args for r in requests)) if requests else []
+        return self.remember("loglikelihood", requests, results)
+
+    def loglikelihood_rolling(self, requests, disable_tqdm=False):
+        pairs, whose, sums = [], [], [0.0] * len(requests)
+        _, [(prefix, _)] = self.encode_pairs([("", "a")])  # the id of bos, or else of eos
+        head, records = self.encode(({"text": r.args[0], "i": i} for i, r in enumerate(requests)),
+                                    "--no-eos", "--meta-key", "i")
+        for r in records:
+            ids = r["tokens"]["data"]
+            for window in get_rolling_token_windows(ids, prefix[0], self.max_length or len(ids), 1):
+                pairs.append(make_disjoint_window(window))
+                whose.append(r["meta"]["i"])
+        for i, (logp, _) in zip(whose, self.score(head, pairs) if pairs else []):
+            sums[i] += logp
+        return self.remember("loglikelihood_rolling", requests, sums)
+
+    def generate_until(self, requests, disable_tqdm=False):
+        alike, texts = {}, [None] * len(requests)
+        for i, r in enumerate(requests):
+            alike.setdefault(json.dumps(r.args[1], sort_keys=True), []).append(i)
+        for how, asked in alike.items():
+            how = json.loads(how)
+            until = how.get("until") or []
+            until = [s for s in ([until] if isinstance(until, str) else until) if s]
+            new = next((int(how[k]) for k in ("max_gen_toks", "max_new_tokens", "max_tokens",
+                                              "max_completion_tokens") if how.get(k)), self.max_gen_toks)
+            drawn = how.get("do_sample", how.get("temperature", 0) > 0)
+            options = [f"--stop={s}" for s in until[:16]] + ["--max-new", str(new)]
+            options += ["--temperature", str(how.get("temperature", 1.0))] if drawn else []
+            options += [f"--{k.replace('_', '-')}={how[k]}" for k in ("top_k", "top_p") if drawn and k in how]
+            cut = ["--max-prompt", str(self.max_length - new)] if self.max_length else []
+            _, records = self.pipe(
+                ({"prompt": requests[i].args[0]} for i in asked),
+                ["rf-tokenize", "-m", self.tokenizer, "--bos", "auto", "--prompt-key", "prompt", *cut],
+                ["rf-generate", *self.run_model, "--tokenizer", self.tokenizer, *options])
+            for i, r in zip(asked, records, strict=True):
+                texts[i] = r["generation"]["text"][0]
+                for s in until:
+                    texts[i] = texts[i].split(s)[0]
+        return self.remember("generate_until", requests, texts)
+
+    def remember(self, kind, requests, results):
+        for request, result in zip(requests, results, strict=True):
+            self.cache_hook.add_partial(kind, request.args, result)
+        return results
+
+
+def array(numbers, *shape):
+    return {"dtype": "<i4", "shape": list(shape), "data": list(numbers)}
+
+
+if __name__ == "__main__":
+    from lm_eval.__main__ import cli_evaluate
+
+    cli_evaluate()

@@ -1,0 +1,275 @@
+#!/usr/bin/env bats
+# rf-logp: the probabilities of choices, below one pass over what they continue; and lm-eval on the programs.
+setup() {
+	load helper
+	load model
+}
+
+# split SPEC TEXTS: makes `questions`, from each text the first tokens, of which there are so many as SPEC's
+# first number says, and choices of the lengths that follow, one behind the other; "l-f" is a choice of l
+# tokens of which f are context.  And `apart`, each choice behind its question as a sequence.
+# SPEC is a line per text.
+split() {
+	local spec
+	spec=$(sed 's/[0-9-]*/"&"/g; s/""//g; s/" "/","/g; s/.*/[&]/' <<<"$1" | jq -cs .)
+	json "$2" | jq -c --argjson spec "$spec" '.tokens.data as $t
+		| ($spec[input_line_number - 1] // $spec[-1]) | (.[0] | tonumber) as $T
+		| reduce .[1:][] as $w ({at: $T, q: []}; ($w | split("-") | map(tonumber)) as $l
+			| .q += [{from: ($l[1] // 0), ids: $t[.at:.at + $l[0]]}] | .at += $l[0])
+		| {context: $t[:$T], q}' >pieces
+	jq -c '{tokens: .context | {dtype: "<i4", shape: [length], data: .},
+		choice: (.q | (map(.ids | length) | max) as $m | length as $n | {
+			tokens: {dtype: "<i4", shape: [$n, $m],
+				data: map(.ids + [range($m - (.ids | length)) | 0]) | add},
+			length: {dtype: "<i4", shape: [$n], data: map(.ids | length)},
+			from: {dtype: "<i4", shape: [$n], data: map(.from)}}
+			| if .from.data | any(. > 0) then . else del(.from) end)}' pieces | stream >questions
+	jq -c '.context as $c | .q[] | ($c + .ids) | {tokens: {dtype: "<i4", shape: [length], data: .}}' \
+		pieces | stream >apart
+}
+# stream: bodies without ids, a line each, as a stream
+stream() {
+	jq -c --slurp 'to_entries | ([{seq: 0, type: "head", body: {format: 1, vocab: 40}}]
+		+ map({seq: (.key + 1), type: "seq", body: ({id: .key} + .value)})
+		+ [{seq: (length + 1), type: "end", body: {count: length, xxh64: 0}}])[]' | rf-cat --json
+}
+# logps FILE: log-probability and greediness of every choice, a line each
+logps() { json "$1" | jq -r '.choice | [.logp.data, .greedy.data] | transpose[] | @tsv'; }
+# want MODEL OPTION...: the same of `apart`, from what rf-entropy says of each token
+want() {
+	jq -c '(.context | length) as $T | .q[] | [$T + .from, $T + (.ids | length)]' pieces >ranges
+	rf-entropy -m "$1" --nll "${@:2}" apart | json - | jq -c '[.nll.data, .correct.data]' |
+		paste -d'\n' ranges - | jq -nr 'inputs as $r | input | map(.[$r[0] - 1:$r[1] - 1])
+			| [- (.[0] | add), (if .[1] | all(. == 1) then 1 else 0 end)] | @tsv'
+}
+# near FILE FILE: the same choices, to 1e-5 of what a float32 of their size can say, and the same greediness
+near() {
+	paste "$1" "$2" | awk '{ d = $1 - $3; d = d < 0 ? -d : d; s = $3 < 0 ? -$3 : $3; s = s > 1 ? s : 1 }
+		NF != 4 || d > 1e-5 * s || $2 != $4 { print NR ": " $0; bad = 1 }
+		END { exit bad || !NR }'
+}
+
+SPEC='80 30 28 35 5
+600 10 11 9 10
+1 1 1 1
+64 1 3 64 70
+129 300 257 258 2
+200 17 17 17 17 17 17 17 17 17 17 17 17 17 17 17 17 17 17 17 17
+5 2-1 40-7 1 100-99
+70 5-4 270-3 6'
+some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351); }
+
+@test "rf-logp: keeps the promises of a filter" {
+	load promises
+	split '20 3 4' <(texts 40 1:27 2:27 3:27 4:27)
+	PROMISE_MIB=128 promises filter questions rf-logp -m "$M"
+}
+
+@test "rf-logp: every family's choices have the log-probabilities of one sequence per choice, to 1e-5" {
+	some
+	for config in "$G"/*/config.json; do
+		m=${config%/config.json}
+		rf-logp -m "$m" questions >out
+		near <(logps out) <(want "$m") || { echo "$m"; return 1; }
+	done
+	[ "$(logps out | wc -l)" = 46 ]
+}
+
+@test "rf-logp: what the model itself would write is greedy, and with another last token it is not" {
+	for m in delta gated lact qwen; do
+		texts 40 1:30 2:64 3:100 | rf-generate -m "$G/$m" --max-new 20 --ignore-eos >out
+		json out | jq -c '.generation.tokens.data as $g | ($g[:19] + [39 - $g[19]]) as $other
+			| {tokens, choice: {tokens: {dtype: "<i4", shape: [3, 20], data: ($g + $other + $g)},
+				length: {dtype: "<i4", shape: [3], data: [20, 20, 1]}}}' | stream >questions
+		rf-logp -m "$G/$m" questions >out
+		[ "$(json out | jq -c .choice.greedy.data | sort -u)" = '[1,0,1]' ]
+	done
+}
+
+@test "rf-logp: the bits are the same for any threads, segments, --max-len and order of the records" {
+	some
+	for m in delta delta-hybrid delta-gate-neg gated lact lact-muon qwen; do
+		rf-logp -m "$G/$m" --device "$like_cpu" questions >one
+		for how in '--threads 1' '--threads 3' '--segment 64' '--segment 128' '--max-len 946'; do
+			rf-logp -m "$G/$m" --device "$like_cpu" $how questions | cmp - one ||
+				{ echo "$m $how"; return 1; }
+		done
+		[ -n "${RF_DEVICE:-}" ] || rf-logp -m "$G/$m" --device check questions | cmp - one
+		"$RF_UNITS/helper/records" reverse questions | rf-logp -m "$G/$m" >back
+		"$RF_UNITS/helper/records" reverse back | cmp - one
+	done
+}
+
+@test "rf-logp: the context is computed once, each choice but its last token once, little else" {
+	# hellaswag, arc with five examples, single tokens, and many of different lengths
+	while read -r shape rows alone times; do
+		split "${shape//,/ }" <(texts 40 1:2000)
+		rf-logp -m "$M" questions 2>err >out
+		[[ "$(cat err)" == *": $rows rows, where one pass per choice has $alone" ]] ||
+			{ cat err; return 1; }
+		awk -v r="$rows" -v a="$alone" -v t="$times" 'BEGIN { exit !(a / r >= t) }'
+	done <<-'END'
+		80,30,30,30,30 196 436 2.2
+		600,10,10,10,10 636 2436 3.8
+		50,1,1,1,1 50 200 4
+		80,40,35,30,25 221 446 2
+		9,100,80 187 196 1
+	END
+	# of the tokens' own number, padding is at most that of a pass
+	split '100 1 20 3 40 5 60 7 80 9 30 11 50 13 70 15 90' <(texts 40 1:2000)
+	rf-logp -m "$M" questions 2>err >out
+	awk '{ exit !($7 >= 100 + 487 && $7 <= 100 + 487 + 16 * 16 && $7 < $15 / 3) }' err
+}
+
+@test "rf-logp: the choice of an empty prompt is a whole text, as rf-ntp --eval sees it" {
+	printf '{"q":"","c":"A whole text."}\n' >a.jsonl
+	rf-tokenize --bytes --prompt-key q --choices-key c a.jsonl >questions
+	printf '{"tokens":[1,%s]}\n' "$(printf 'A whole text.' | od -An -tu1 -v | tr -s ' ' '\n' |
+		sed '/^$/d' | awk '{ print $1 + 3 }' | paste -sd,)" >a.ids
+	jq '.vocab_size = 384' "$G/delta/config.json" >config.json
+	rf-init --config config.json m
+	rf-tokenize --vocab 384 a.ids | rf-ntp --eval -m m >eval
+	[ "$(jq .tokens eval)" = 13 ]
+	rf-logp -m m questions | logps - >out
+	near out <(jq -r '[-.nll * .tokens, 0] | @tsv' eval)
+}
+
+@test "rf-logp: old values are replaced, other keys stay, records without choices pass unchanged" {
+	split '20 3 4' <(texts 40 1:27 2:27)
+	rf-logp -m "$M" questions >want
+	edited 'if .type == "seq" then .body.choice += {greedy: {dtype: "<i4", shape: [2], data: [1, 1]},
+		later: 7} | .body.entropy = {dtype: "<f4", shape: [20], data: [range(20) | 1]}
+		else . end' questions | rf-logp -m "$M" >have
+	[ "$(logps have)" = "$(logps want)" ]
+	[ "$(json have | jq -c '[.choice.later, .entropy.data[0]]' | sort -u)" = '[7,1]' ]
+	run --separate-stderr -0 bash -c 'rf-logp -m "$0" "$1" >out' "$M" "$G/stream/tokens.rf"
+	[ "$stderr" = "rf-logp: none of 4 records has choices (rf-tokenize --choices-key writes them)" ]
+	diff <(json out) <(json "$G/stream/tokens.rf")
+}
+
+@test "rf-logp: tokens outside the vocabulary, too long choices and overflow name record and choice" {
+	split '20 3 4' <(texts 40 1:27 2:27 3:27)
+	edited 'if .type == "head" then del(.body.vocab) elif .body.id == 1
+		then .body.choice.tokens.data[5] = 40 else . end' questions >in
+	run -65 bash -c 'rf-logp -m "$0" in >out' "$M"
+	[[ "$output" == 'rf-logp: in: record 2 (byte '*'): token 1 of choice 1 is 40, outside the model'* ]]
+	run -65 bash -c 'rf-logp -m "$0" --max-len 23 questions >out' "$M"
+	said='): the sequence of 20 tokens and choice 1 of 4 tokens are together longer than --max-len '
+	[[ "$output" == 'rf-logp: questions: record 1 (byte '*"$said"* ]]
+	rf-logp -m "$M" --max-len 24 questions >out
+	cp -r "$M" m && chmod -R u+w m
+	"$RF_UNITS/helper/model" poke m model.embeddings.weight $((12 * 16)) 3e38
+	edited 'if .type == "seq" then .body.tokens.data |= map(if . == 12 then 13 else . end)
+		| .body.choice.tokens.data |= map(if . == 12 then 13 else . end) else . end' questions >in
+	rf-logp -m m in >out
+	edited 'if .body.id == 1 then .body.choice.tokens.data[4:6] = [5, 12] else . end' in >bad
+	run -70 --separate-stderr bash -c 'rf-logp -m m bad >out'
+	said='): the log-probability of choice 1 is not finite: layer 0 overflows in choice 1 at position 2'
+	[[ "$stderr" == 'rf-logp: bad: record 2 (byte '*"$said"[0-9] ]]
+	edited 'if .body.id == 2 then .body.tokens.data[7] = 12 else . end' in >bad
+	run -70 --separate-stderr bash -c 'rf-logp -m m bad >out'
+	[[ "$stderr" == 'rf-logp: bad: record 3 (byte '*' overflows at position '* ]]
+	run -65 rf-cat out
+}
+
+@test "rf-logp(1): acc.jq counts right answers by log-probability, and by that of a character" {
+	sed -n '/^\.Bd/,/^\.Ed/p' "$ROOT/man/rf-logp.1" | sed -n '/^def/,/^}/p' >acc.jq
+	while read -r logp gold choices; do
+		jq -nc --argjson l "$logp" --argjson g "$gold" --argjson c "$choices" \
+			'{body: {meta: {gold: $g, choices: $c}, choice: {logp: {data: $l}}}}'
+	done >out <<-'END'
+		[-3,-4] 1 ["a","bb"]
+		[-3,-2.4] 0 ["aaa","éé"]
+		[-3,-3,-9] 0 ["aa","bb","c"]
+		[-5,-3] 0 ["aaa","bbb"]
+	END
+	[ "$(jq -csf acc.jq out)" = '{"questions":4,"acc":0.25,"acc_norm":0.75}' ]
+}
+
+# lm_eval OPTION...: lm-eval with the tasks here; the adapter's if the first option is not -m
+lm_eval() {
+	HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HOME=$PWD/cache TOKENIZERS_PARALLELISM=false python3 "$@" \
+		--include_path tasks --tasks rf_mc,rf_ll,rf_ro,rf_ge --log_samples >log 2>&1 ||
+		{ tail -n 30 log; return 1; }
+}
+
+@test "lm_eval_adapter: log-likelihoods, whole texts and answers are those of lm-eval with transformers" {
+	python3 -c 'import lm_eval, torch, transformers, accelerate' 2>/dev/null ||
+		skip "Python's lm-eval, torch, transformers or accelerate is not installed"
+	jq '.vocab_size = 4008 | .eos_token_id = 4000 | .bos_token_id = null' "$G/qwen/config.json" \
+		>config.json
+	rf-init --config config.json ckpt
+	zstd -qdc "$G/tokenizer/qwen3_5.json.zst" >ckpt/tokenizer.json
+	echo '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}' \
+		>ckpt/tokenizer_config.json
+	python3 - <<-'END'
+		import json, os, random
+		random.seed(3)
+		words = "the cat sat on a mat and then it went away to see what was there before".split()
+		def say(n): return " ".join(random.choice(words) for _ in range(n))
+		def some(low, high): return say(random.randint(low, high))
+		def write(name, rows):
+		    with open(name, "w") as f:
+		        f.writelines(json.dumps(row) + "\n" for row in rows)
+		mc = [{"text": some(3, 30), "choices": [some(1, 6) for _ in range(2 + i % 4)], "gold": i % 2}
+		      for i in range(12)]
+		mc[3]["text"] += "  \n"
+		mc[4]["choices"][1] = "ü x"
+		mc[5]["text"] = "é " + mc[5]["text"] + " "
+		data = {"mc": mc, "ro": [{"text": say(n)} for n in (1, 5, 31, 32, 33, 64, 100)],
+		        "ll": [{"text": some(0, 12), "last": " " + random.choice(words)} for _ in range(8)],
+		        "ge": [{"text": some(2, 40), "last": "x"} for _ in range(5)]}
+		data["ll"].append({"text": "", "last": "the cat"})
+		choose = "doc_to_choice: '{{choices}}'\ndoc_to_target: '{{gold}}'\n"
+		last = "doc_to_target: '{{last}}'\ntarget_delimiter: ''\n"
+		say_until = "generation_kwargs: {until: [' cat', '\\n'], max_gen_toks: 12}\n"
+		how = {"mc": ("multiple_choice", "{{text}}", choose, "acc}, {metric: acc_norm"),
+		       "ll": ("loglikelihood", "{{text}}", last, "perplexity}, {metric: acc"),
+		       "ro": ("loglikelihood_rolling", "", "doc_to_target: '{{text}}'\n", "word_perplexity"),
+		       "ge": ("generate_until", "{{text}}", last + say_until, "exact_match")}
+		os.mkdir("tasks")
+		for name, rows in data.items():
+		    write(name + ".jsonl", rows)
+		    with open(f"tasks/{name}.yaml", "w") as f:
+		        kind, text, target, metric = how[name]
+		        f.write(f"task: rf_{name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: "
+		                f"{os.getcwd()}/{name}.jsonl}}}}\ntest_split: test\noutput_type: {kind}\n"
+		                f"doc_to_text: '{text}'\n{target}metric_list: [{{metric: {metric}}}]\n")
+		write("train.jsonl", [{"text": say(60)} for _ in range(64)])
+	END
+	# a model that is no longer equally sure of everything
+	rf-init --from ckpt run
+	rf-tokenize -m ckpt --max-len 64 --truncate split train.jsonl >train.rf
+	for _ in 1 2 3 4; do rf-ntp -m run --mini-batch 8 --lr 1e-2 train.rf; done
+	cat >same.py <<-'END'
+		import glob, json, sys
+		def load(folder, task):
+		    with open(glob.glob(f"{folder}/**/samples_{task}_*.jsonl", recursive=True)[0]) as f:
+		        return {s["doc_id"]: [r[0] for r in s["resps"]] for s in map(json.loads, f)}
+		def pair(x): return x if isinstance(x, (list, tuple)) else (x,)
+		n = 0
+		for task in ("rf_mc", "rf_ll", "rf_ro", "rf_ge"):
+		    a, b = (load(folder, task) for folder in sys.argv[1:])
+		    assert a.keys() == b.keys()
+		    for x, y in ((pair(x), pair(y)) for i in a for x, y in zip(a[i], b[i], strict=True)):
+		        n += 1
+		        if task == "rf_ge":
+		            assert x == y, (task, x, y)
+		        else:
+		            assert abs(float(x[0]) - float(y[0])) < 1e-4, (task, x, y)
+		            assert list(map(str, x[1:])) == list(map(str, y[1:])), (task, x, y)
+		assert n == 42 + 9 + 7 + 5, n
+	END
+	# also where contexts are cut and texts are divided
+	for most in 4096 32; do
+		lm_eval "$ROOT/pipelines/lm_eval_adapter.py" --model rf --output_path "ours-$most" \
+			--model_args "model=run,bin=$RF_BIN,max_length=$most"
+		lm_eval -m lm_eval --model hf --output_path "theirs-$most" --device cpu --batch_size 1 \
+			--model_args "pretrained=run/latest/,dtype=float32,max_length=$most"
+		python3 same.py "ours-$most" "theirs-$most"
+	done
+	# without a limit it is as with a large one
+	lm_eval "$ROOT/pipelines/lm_eval_adapter.py" --model rf --output_path ours \
+		--model_args "model=run,bin=$RF_BIN,options=--threads 1"
+	python3 same.py ours ours-4096
+}

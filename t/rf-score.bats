@@ -1,0 +1,227 @@
+#!/usr/bin/env bats
+# Scores by the benchmarks' rules, their errors, and differences.
+setup() {
+	load helper
+	load promises
+	load model
+}
+
+# answered N [JQ]: a stream of N questions with answers of the task qasper: "a b", "a c", "a b", ...
+answered() {
+	local i
+	for ((i = 0; i < $1; i++)); do
+		printf '{"prompt":"q%d","answers":["a b"],"task":"qasper","length":%d}\n' $i $((i % 2 * 100))
+	done | rf-tokenize --bytes --prompt-key prompt --answers-key answers --meta-key task,length --no-eos |
+		rf-dump --json | awk -v other="${2:-c}" '/"type":"seq"/ {
+			text = n++ % 2 ? "x " other : "x b"
+			sub(/}}$/, ",\"generation\":{\"temperature\":0.0,\"tokens\":{\"dtype\":\"<i4\"," \
+				"\"shape\":[1,1],\"data\":[100]}," \
+				"\"length\":{\"dtype\":\"<i4\",\"shape\":[1]," \
+				"\"data\":[1]},\"stop\":[\"length\"],\"text\":[\"" text "\"]}}}")
+		} { print }' | rf-cat --json
+}
+# field NAME: of a line of rf-score
+field() { sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p"; }
+near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }'; }
+
+@test "rf-score: keeps the promises of a program that reads a stream" {
+	answered 5 >good.rf
+	promises sink good.rf rf-score
+}
+
+# The pairs were scored by the published programs.  Those of lcc that python-Levenshtein scored, whose ratio
+# is another, are known by an end that no other has.
+@test "rf-score: equals the published programs on 600 pairs of 13 tasks to 1e-12, by both rules" {
+	zstd -dcq "$G/score/metrics.jsonl.zst" >all.jsonl
+	[ "$(wc -l <all.jsonl)" -eq 600 ]
+	grep '"task": "lcc".*something, else; entirely (new)"' all.jsonl >levenshtein.jsonl
+	grep -v '"task": "lcc".*something, else; entirely (new)"' all.jsonl >pairs.jsonl
+	[ "$(wc -l <levenshtein.jsonl)" -eq 6 ]
+	for rules in official refine; do
+		for metric in auto levenshtein; do
+			of=pairs
+			[ $metric = auto ] || of=levenshtein
+			# in the order of groups
+			awk -F'"' '{ if (!($4 in n)) { name[++k] = $4 } n[$4]++; line[$4, n[$4]] = $0 }
+				END { for (i = 1; i <= k; i++) for (j = 1; j <= n[name[i]]; j++)
+					print line[name[i], j] }' $of.jsonl | field $rules >want
+			rf-score --rules $rules --metric $metric --each $of.jsonl | field score >have
+			[ "$(wc -l <have)" = "$(wc -l <$of.jsonl)" ]
+			paste have want |
+				awk '{ d = $1 - $2 }
+				d > 1e-12 || d < -1e-12 { print NR ": " $0; bad = 1 }
+				END { exit bad }'
+		done
+	done
+}
+
+@test "rf-score: equals the published programs where blanks, cases, ties and long texts decide" {
+	# TASK RULES SCORE PRED ANSWER..., worked out with the published programs
+	try() {
+		local task=$1 rules=$2 want=$3 pred=$4 answers
+		shift 4
+		answers=$(printf ',"%s"' "$@")
+		have=$(printf '{"task":"%s","pred":"%s","answers":[%s]}\n' $task "$pred" "${answers:1}" |
+			rf-score --format jsonl --rules $rules --each | field score)
+		near "$have" "$want" || { echo "$task $rules $pred: $have, not $want"; return 1; }
+	}
+	try lcc official .86 '    return a + b\nx' '  return a+b'
+	try lcc official .9 '# c\nint y = 1;' 'int x = 1;'
+	try lcc official 0 '# only' 'x = 1'
+	try lcc refine .18 '# only' 'x = 1'
+	try lcc refine 0 '' 'x = 1'
+	try lcc refine .67 '\n\nabc' abd
+	try qasper refine .8 'The cat, sat.' 'a cat sat down'
+	try qasper refine 1 "it's" its
+	try qasper refine 0 '\ncat' cat
+	try qasper official 1 '\ncat' cat
+	try qmsum refine 0.6666666616666667 'the cat sat on the mat. it purred.' \
+		'the cat sat on a mat. the dog barked.'
+	try qmsum refine 0.999999995 'a . b' 'a b'
+	try qmsum refine 0 '...' a
+	try trec refine .5 'Description of a person or Individual' Individual
+	try trec refine 0.3333333333333333 'Individual Description of something Description of a person' \
+		'Description of a person'
+	try trec refine .5 'Other location, City' City
+	try ruler_qa refine 0 '\nParis' paris
+	try ruler_qa official 1 '\nParis' paris
+	try ruler_qa refine 1 'x\ty' 'x y' && return 1 || :
+	try niah_multivalue official .5 'it is 1234567' 1234567 7654321
+	try cwe_e official 1 'APPLE' apple
+	# a sigma that ends a word, a capital I with a dot, blanks that only Python knows
+	try qasper official 1 'ΟΔΟΣ' 'οδος'
+	try qasper official 1 'İx' 'i̇x'
+	try qasper official 1 'b\u001cc\u2028d' 'b c d'
+	# "a" is no article before a letter that ASCII lacks
+	try qasper official 1 'aé' 'aé'
+	try passage_count official .5 '3 or 5' 3
+	try passage_retrieval_en official 1 'It is 12.' 'Paragraph 12'
+}
+
+@test "rf-score: means, standard errors and intervals are those of statistics" {
+	answered 4 >in.rf
+	rf-score in.rf >line
+	# F1 is 1/2 of "x b" and 0 of "x c" against "b" of "a b", whose article goes
+	rf-score --each in.rf | field score >each
+	awk '{ s += $1; q += $1 * $1 } END {
+		m = s / NR; se = sqrt((q / NR - m * m) / (NR - 1)); t = 3.182446305284263
+		printf "%.9f %.9f %.9f %.9f\n", 100 * m, 100 * se, 100 * (m - t * se), 100 * (m + t * se) }' \
+		each >want
+	for name in score se low high; do field $name <line; done | xargs printf '%.9f %.9f %.9f %.9f\n' |
+		cmp - want
+	[ "$(field n <line)" = 4 ]
+	# one question has neither error nor interval
+	answered 1 | rf-score | grep -q '"se":null,"low":null,"high":null'
+}
+
+@test "rf-score: --by tells lengths apart, and a mean is over tasks of the same length" {
+	answered 4 >a.rf
+	sed 's/qasper/hotpotqa/' <(rf-dump --json a.rf) | rf-cat --json -o b.rf
+	rf-score --by task,length a.rf b.rf >lines
+	[ "$(wc -l <lines)" -eq 6 ]
+	[ "$(grep -c '"task":"mean"' lines)" -eq 2 ]
+	grep -q '"task":"mean","length":0,"n":4,"score":' lines
+	[ "$(grep -c '"length":100' lines)" -eq 3 ]
+	[ "$(rf-score a.rf b.rf | wc -l)" -eq 3 ]
+	run -65 --separate-stderr rf-score --by task,depth a.rf
+	[[ $stderr == "rf-score: a.rf: record 1 "*"the question has no 'depth' that is a text or a number" ]]
+}
+
+@test "rf-score --against: differences are paired by question, and other questions are refused" {
+	answered 6 >a.rf
+	answered 6 b >b.rf
+	rf-score --against a.rf b.rf >line
+	grep -q '"against":{"score":.*"difference":' line
+	[ "$(field better <line)" = 3 ]
+	[ "$(field worse <line)" = 0 ]
+	near "$(field score <line)" "$(rf-score a.rf | field score)"
+	near "$(field difference <line)" \
+		"$(awk -v a="$(rf-score b.rf | field score)" -v b="$(rf-score a.rf | field score)" \
+			'BEGIN { printf "%.12f", a - b }')"
+	# the order is no matter, the questions are
+	rf-cat --shuffle --seed 3 -o shuffled.rf a.rf
+	rf-score --against shuffled.rf b.rf | cmp - line
+	rf-cat --range 0:5 -o fewer.rf a.rf
+	run -65 --separate-stderr rf-score --against fewer.rf b.rf
+	[[ $stderr == *"the question with the id 5 is in one of them only" ]]
+	run -65 --separate-stderr rf-score --against b.rf fewer.rf
+	[[ $stderr == *"the question with the id 5 is in one of them only" ]]
+	sed 's/"a b"/"a d"/' <(rf-dump --json a.rf) | rf-cat --json -o others.rf
+	run -65 --separate-stderr rf-score --against others.rf b.rf
+	[[ $stderr == *"the id 0 stands for two different questions" ]]
+	run -65 --separate-stderr rf-score --against a.rf --against a.rf b.rf
+	[[ $stderr == *"the id 0 occurs twice"* ]]
+}
+
+@test "rf-score -o: keeps each sample's score in its record, where rf-dump and rf-cat find it" {
+	answered 4 >in.rf
+	rf-score -o out.rf in.rf >line
+	[ "$(rf-dump --tsv --rows sample --columns score --no-header out.rf | sort -u | wc -l)" -eq 2 ]
+	[ "$(rf-dump --rows sample --where 'score<0.1' --tsv --no-header out.rf | wc -l)" -eq 2 ]
+	rf-dump --json out.rf | grep -q '"metric":"official f1"'
+	rf-cat out.rf | rf-score | cmp - line
+	# scored anew by other rules
+	rf-score --rules refine -o again.rf out.rf >/dev/null
+	rf-dump --json again.rf | grep -q '"metric":"refine f1"'
+	run -64 --separate-stderr rf-score -o out.rf in.rf in.rf
+	[ "$stderr" = "rf-score: -o takes one input, not 2: rf-cat joins them" ]
+}
+
+@test "rf-score: questions without answers, references, task or metric are errors that say so" {
+	try() {
+		printf '%s\n' "$1" >in.jsonl
+		run -65 --separate-stderr rf-score in.jsonl
+		[ "$stderr" = "rf-score: in.jsonl: line 1: $2" ] || { echo "$stderr"; return 1; }
+	}
+	try '{"pred":"a","answers":["b"]}' "the question has no 'task' that is a text or a number"
+	try '{"task":"lsht","pred":"a","answers":["b"]}' \
+		"the task 'lsht' has no metric here: name one with --metric"
+	try '{"task":"trec","pred":"a","answers":[]}' 'there are no references to compare with'
+	try '{"task":"trec","pred":"a"}' "there are no 'answers', 'outputs' or 'answer' to compare with"
+	try '{"task":"trec","pred":"a","answers":[1]}' "'answers' has an element that is a number, not a text"
+	try '{"task":"trec","pred":"a","answers":{}}' "'answers' is an object, not a text or a list of texts"
+	try '{"task":"trec","pred":null,"answers":["b"]}' \
+		"there is no 'pred' that is a text (--partial leaves such questions out)"
+	try '["a"]' 'the line is a list, not an object'
+	: >empty.jsonl
+	run -0 --separate-stderr rf-score empty.jsonl
+	[ -z "$output" ]
+	[ "$stderr" = "rf-score: there are no questions" ]
+	printf '%s\n' '{"task":"vt","pred":"A","answers":["a"]}' '{"task":"vt","answers":["b"]}' >some.jsonl
+	rf-score --partial some.jsonl | grep -q '"n":1,"unanswered":1,"score":100.0'
+	answered 2 | rf-dump --json | sed 's/,"generation":.*/}}/' | rf-cat --json -o none.rf
+	run -65 --separate-stderr rf-score none.rf
+	said='there is no generation: rf-generate writes it (--partial leaves such questions out)'
+	[[ $stderr == *"$said" ]]
+	run -65 --separate-stderr rf-score --partial none.rf
+	[ "$stderr" = 'rf-score: "qasper": none of its 2 questions has an answer' ]
+	answered 2 | rf-dump --json | sed 's/,"text":\["[a-z ]*"\]//' | rf-cat --json -o ids.rf
+	run -65 --separate-stderr rf-score ids.rf
+	[[ $stderr == *"the generation has no text: rf-generate writes it if the model has a tokenizer" ]]
+	run -64 --separate-stderr rf-score --by task,, some.jsonl
+	[ "$stderr" = "rf-score: --by takes 1 to 8 keys, separated by commas, not 'task,,'" ]
+	run -64 rf-score --metric bleu some.jsonl
+	run -64 rf-score --rules mine some.jsonl
+}
+
+@test "rf-dump --pred: lines have RULER's and LongBench's field names, and score the same" {
+	answered 4 >in.rf
+	rf-dump --pred --tokenizer bytes in.rf >pred.jsonl
+	[ "$(wc -l <pred.jsonl)" -eq 4 ]
+	python3 - <<-'END'
+		import json
+		for i, line in enumerate(open("pred.jsonl")):
+		    o = json.loads(line)
+		    # those that RULER's evaluate.py and LongBench's eval.py read
+		    for name in ("index", "input", "outputs", "pred", "others"):
+		        assert name in o, name
+		    for name in ("pred", "answers", "all_classes", "length"):
+		        assert name in o, name
+		    assert o["index"] == i and o["input"] == f"q{i}" and o["outputs"] == ["a b"], o
+		    assert o["length"] == i % 2 * 100 and o["task"] == "qasper", o
+	END
+	rf-score pred.jsonl | cmp - <(rf-score in.rf)
+	[ "$(rf-dump --pred --where 'prompt_len=2' -n 1 in.rf | grep -c '"index":0')" -eq 1 ]
+	run -64 --separate-stderr rf-dump --pred --tsv in.rf
+	[[ $stderr == *"--tsv cannot be combined with --pred"* ]]
+}

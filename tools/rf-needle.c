@@ -1,0 +1,73 @@
+/* rf-needle -- prompts whose answers are hidden in a long context. */
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "io/file.h"
+#include "io/lines_out.h"
+#include "needle/needle.h"
+
+static struct rf_needle_settings how = RF_NEEDLE_DEFAULTS;
+static struct rf_progress progress;
+static const char *output;
+
+static const struct rf_opt own[] = {
+	{ "output", 'o', RF_OPT_TEXT, &output, 0, 0, "file",
+	  "write to this file, not to stdout; compressed if named .zst", false },
+	{ .name = NULL },
+};
+
+static void keep_input(const char *input)
+{
+	if (input && output && rf_file_same(output, input))
+		rf_die(EX_USAGE, "%s is an input, so it cannot be the output", output);
+}
+
+int main(int argc, char *argv[])
+{
+	struct rf_opt needles[RF_NEEDLE_OPTS], show[RF_PROGRESS_OPTS];
+	const struct rf_cli cli = {
+		.name = "rf-needle",
+		.usage = "--task name,... --tokenizer bytes|dir|file [-o file] [options]",
+		.summary = "Writes prompts whose answers are hidden in a long context, as JSON lines.",
+		.example = "rf-needle --task niah_single_1,vt --length 4k,8k --tokenizer ckpt -o "
+	                   "needles.jsonl.zst",
+		.also = "rf-tokenize(1), rf-generate(1), rf-score(1)",
+		.opts = (const struct rf_opt *const[]){needles, own, show, NULL},
+		.sections =
+			(const struct rf_cli_section[]){{"Samples",
+	                                                 "task length samples range seed tokenizer"},
+	                                                {"Texts", "haystack qa adjectives nouns template"},
+	                                                {"Output", "output progress"},
+	                                                {NULL, NULL}},
+	};
+	struct rf_needle *needle;
+	struct rf_lines_out *out;
+	struct rf_buf line = { 0 };
+	struct rf_err err;
+	enum rf_code rc;
+	int tokens;
+
+	rf_needle_options(&how, needles);
+	rf_progress_options(&progress, show);
+	rf_cli_parse(&cli, argc, argv);
+	keep_input(how.haystack);
+	keep_input(how.adjectives);
+	keep_input(how.nouns);
+	keep_input(how.templates);
+	for (int i = 0; i < how.qa.n; i++)
+		keep_input(how.qa.s[i]);
+	if (rf_needle_open(&needle, &how, &err) != RF_OK || rf_lines_out_open(&out, output, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_progress_begin(&progress, cli.name, NULL, 0);
+	rf_progress_doing(&progress, "computing");
+	while ((rc = rf_needle_next(needle, &line, &tokens, &err)) == RF_OK &&
+	       (rc = rf_lines_out_put(out, line.p, line.n, &err)) == RF_OK) {
+		rf_meter_read(&progress.meter, 0);
+		rf_meter_done(&progress.meter, tokens);
+	}
+	if (rc != RF_EOF || rf_lines_out_finish(out, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_progress_end(&progress);
+	rf_buf_free(&line);
+	rf_needle_close(needle);
+	return 0;
+}

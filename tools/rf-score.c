@@ -1,0 +1,99 @@
+/* rf-score -- says how well answers agree with their references, by the benchmarks' rules. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli_stage.h"
+#include "score/score.h"
+
+static struct rf_score_settings how = RF_SCORE_DEFAULTS;
+static struct rf_stage stage = RF_STAGE_DEFAULTS;
+static struct rf_opt_list others;
+static bool each;
+
+static const struct rf_opt compare[] = {
+	{ "against", 0, RF_OPT_LIST, &others, 0, 0, "FILE",
+	  "other answers to the same questions: also the difference, paired", false },
+	{ "each", 0, RF_OPT_FLAG, &each, 0, 0, NULL, "print a line for each question instead", false },
+	{ .name = NULL },
+};
+
+static void score(struct rf_scorer *c, const char *path, const struct rf_cli *cli)
+{
+	struct rf_err err;
+	struct rf_head head;
+	struct rf_in *in;
+	struct rf_out *out = NULL;
+
+	rf_progress_doing(&stage.progress, "scoring");
+	if (rf_score_is_jsonl(&how, path)) {
+		if (cli && stage.output)
+			rf_die(EX_USAGE, "-o writes records, and %s is JSON lines", path ? path : "<stdin>");
+		if (rf_scorer_lines(c, path, &err) != RF_OK)
+			rf_die_err(&err);
+		return;
+	}
+	if (rf_in_open(&in, path, stage.max_record, &err) != RF_OK)
+		rf_die_err(&err);
+	if (cli && stage.output) {
+		if (rf_head_copy(&head, rf_in_head(in), &err) != RF_OK ||
+		    rf_cli_history(cli, &head, &err) != RF_OK ||
+		    rf_out_open(&out, stage.output, &head, &err) != RF_OK)
+			rf_die_err(&err);
+		rf_head_free(&head);
+		rf_out_limit(out, stage.max_record);
+	}
+	if (rf_scorer_stream(c, in, out, &err) != RF_OK || (out && rf_out_finish(out, &err) != RF_OK))
+		rf_die_err(&err);
+	rf_in_close(in);
+}
+
+int main(int argc, char *argv[])
+{
+	struct rf_opt rules[RF_SCORE_OPTS], stream[RF_STAGE_OPTS];
+	const struct rf_cli cli = {
+		.name = "rf-score",
+		.usage = "[--rules rules] [--by keys] [--against file] [-o file] [options] [file ...]",
+		.summary = "Scores answers by the rules of RULER and LongBench: means, errors, differences.",
+		.example = "rf-generate -m RUN questions.rf | rf-score --by task,length",
+		.also = "rf-generate(1), rf-needle(1), rf-dump(1), rf-stream(5)",
+		.opts = (const struct rf_opt *const[]){ rules, compare, stream, NULL },
+		.max_args = -1,
+	};
+	struct rf_scorer *mine, *theirs = NULL;
+	struct rf_buf text = { 0 };
+	struct rf_err err;
+	enum rf_code rc;
+	int n;
+
+	rf_score_options(&how, rules);
+	rf_stage_options(&stage, "write the records, with the score of each sample", stream);
+	n = rf_cli_parse(&cli, argc, argv);
+	if (each && others.n)
+		rf_cli_without(compare, "against", "cannot be combined with --each");
+	if (stage.output && n > 1)
+		rf_die(EX_USAGE, "-o takes one input, not %d: rf-cat joins them", n);
+	how.max_record = stage.max_record;
+	how.meter = &stage.progress.meter;
+	rf_progress_begin(&stage.progress, cli.name, argv + 1, n);
+	if (rf_scorer_open(&mine, &how, &err) != RF_OK || rf_scorer_open(&theirs, &how, &err) != RF_OK)
+		rf_die_err(&err);
+	for (int i = 0; i < (n ? n : 1); i++)
+		score(mine, n ? argv[i + 1] : NULL, &cli);
+	for (int i = 0; i < others.n; i++)
+		score(theirs, others.s[i], NULL);
+	rc = each ? rf_scorer_each(mine, &text, &err)
+	          : rf_scorer_report(mine, others.n ? theirs : NULL, &text, &err);
+	if (rc != RF_OK)
+		rf_die_err(&err);
+	rf_progress_end(&stage.progress);
+	if (text.n)
+		fwrite(text.p, 1, text.n, stdout);
+	else
+		rf_say("there are no questions");
+	rf_cli_finish();
+	rf_buf_free(&text);
+	rf_scorer_close(mine);
+	rf_scorer_close(theirs);
+	return 0;
+}
