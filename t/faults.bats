@@ -290,7 +290,9 @@ judge_out() {
 	strace -qq -o /dev/null true 2>/dev/null || skip "strace does not work here"
 	texts 40 1:50 2:40 >in
 	for place in new replaced; do
-		strace -f -y -o trace rf-ntp -m "$M" --weights-out out in
+		rm -f trace.*
+		strace -ff -y -o trace rf-ntp -m "$M" --weights-out out in
+		mv "$(printf '%s\n' trace.* | sort -V | head -n 1)" trace
 		awk -v place=$place 'function path(s) { sub(/^[^<]*</, "", s); sub(/>.*/, "", s); return s }
 			{ sub(/^[0-9]+ +/, "") }
 			/O_CREAT/ && /\.out\.tmp/ { split($0, q, " = "); f = path(q[2]); dirty[f] = 1

@@ -481,6 +481,7 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 {
 	char dir[4096], again[4096], lost[RF_STEP_LOST];
 	enum rf_code rc;
+	struct stat st;
 	bool of_run;
 
 	*c = (struct rf_ckpt){ .dir = "" };
@@ -490,10 +491,14 @@ enum rf_code rf_ckpt_open(struct rf_ckpt *c, const char *path, struct rf_err *e)
 		return rc;
 	for (;;) {
 		strcpy(c->dir, dir);
-		if ((rc = open_dir(c, of_run, e)) == RF_OK)
+		/* a trainer may have committed a step and removed this one since we read latest; then what a
+		   step need not have, such as a tokenizer, may seem not to be there */
+		if ((rc = open_dir(c, of_run, e)) == RF_OK &&
+		    (!of_run || !stat(dir, &st) || errno != ENOENT))
 			break;
 		rf_ckpt_close(c);
-		/* a trainer may have committed a step and removed this one since we read latest */
+		if (rc == RF_OK)
+			rc = rf_fail(e, RF_ENOINPUT, "%s: %s", dir, strerror(ENOENT));
 		if (!of_run || find_dir(path, again, &of_run, lost, NULL) != RF_OK || !strcmp(dir, again))
 			return rc;
 		strcpy(dir, again);

@@ -89,21 +89,44 @@ static enum rf_code read_name(const char *path, char name[80], struct rf_err *e)
 const char *const rf_tokenizer_files[] = { "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                                            NULL };
 
+/* The first of these files that are in dir. */
+static bool has_file(const char *dir, const char *const *names, char path[4096])
+{
+	struct stat st;
+
+	for (; *names; names++)
+		if (snprintf(path, 4096, "%s/%s", dir, *names) < 4096 && !stat(path, &st) &&
+		    S_ISREG(st.st_mode))
+			return true;
+	return false;
+}
+
 /* The first of these files that a checkpoint has, or the newest step of a run. */
 static bool find_file(const char *dir, const char *const *names, char path[4096])
 {
 	char step[4096], lost[RF_STEP_LOST];
 	struct stat st;
 
-	for (int run = 0; run < 2; run++) {
-		if (run && rf_step_latest(dir, step, lost, NULL) != RF_OK)
-			return false;
-		for (const char *const *name = names; *name; name++)
-			if (snprintf(path, 4096, "%s/%s", run ? step : dir, *name) < 4096 &&
-			    !stat(path, &st) && S_ISREG(st.st_mode))
-				return true;
+	if (has_file(dir, names, path))
+		return true;
+	while (rf_step_latest(dir, step, lost, NULL) == RF_OK) {
+		if (has_file(step, names, path))
+			return true;
+		if (!stat(step, &st) || errno != ENOENT) /* else a trainer has removed it meanwhile */
+			break;
 	}
 	return false;
+}
+
+/* Whether a file of a run is of a step that a trainer has removed meanwhile.  Then what was read of it may
+ * lack something, and there is a newer one. */
+static bool overtaken(const char *path, const char *file)
+{
+	char dir[4096];
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode) && rf_file_directory(dir, file, NULL) == RF_OK &&
+	       stat(dir, &st) && errno == ENOENT;
 }
 
 static const struct rf_tokenizer_kind *kind_of(const char *class)
@@ -171,9 +194,9 @@ static enum rf_code locate(const char *path, char file[4096], char name[80], str
 	return n >= 6 && !strcmp(file + n - 6, ".model") ? RF_OK : read_name(file, name, e);
 }
 
-enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
+static enum rf_code open_once(struct rf_tokenizer **t, const char *path, char file[4096], struct rf_err *e)
 {
-	char file[4096], name[80], q[200];
+	char name[80], q[200];
 	const struct rf_tokenizer_kind *kind;
 	enum rf_code rc;
 
@@ -198,12 +221,24 @@ enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct
 	               rf_quote(q, sizeof q, file, strlen(file)), name);
 }
 
+enum rf_code rf_tokenizer_open(struct rf_tokenizer **t, const char *path, struct rf_err *e)
+{
+	char file[4096];
+	enum rf_code rc;
+
+	*t = NULL;
+	do {
+		rf_tokenizer_free(*t);
+		rc = open_once(t, path, file, e);
+	} while (overtaken(path, file));
+	return rc;
+}
+
 /* *vocab: the vocabulary size in the config.json of a checkpoint, or of the newest step of a run, or next to
  * a tokenizer file; 0: there is no such file. */
-static enum rf_code read_vocab(const char *path, int *vocab, struct rf_err *e)
+static enum rf_code read_vocab(const char *path, char file[4096], int *vocab, struct rf_err *e)
 {
 	static const char *const names[] = { "config.json", NULL };
-	char file[4096 + 16];
 	struct rf_config cfg;
 	struct stat st;
 	enum rf_code rc;
@@ -213,8 +248,7 @@ static enum rf_code read_vocab(const char *path, int *vocab, struct rf_err *e)
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
 		if (!find_file(path, names, file))
 			return RF_OK;
-	} else if (snprintf(file, sizeof file, "%.*sconfig.json", folder, path) >= (int)sizeof file ||
-	           stat(file, &st)) {
+	} else if (snprintf(file, 4096, "%.*sconfig.json", folder, path) >= 4096 || stat(file, &st)) {
 		return RF_OK;
 	}
 	if ((rc = rf_config_read(&cfg, file, e)) == RF_OK)
@@ -225,15 +259,19 @@ static enum rf_code read_vocab(const char *path, int *vocab, struct rf_err *e)
 
 int rf_tokenizer_model_vocab(const char *path)
 {
+	char file[4096];
+	enum rf_code rc;
 	int vocab;
 
-	return read_vocab(path, &vocab, NULL) == RF_OK ? vocab : 0;
+	do
+		rc = read_vocab(path, file, &vocab, NULL);
+	while (overtaken(path, file));
+	return rc == RF_OK ? vocab : 0;
 }
 
-enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
-                                   struct rf_err *e)
+static enum rf_code identify_once(const char *path, char file[4096], char kind[80], char hash[17],
+                                  int *vocab, struct rf_err *e)
 {
-	char file[4096];
 	struct rf_tokenizer *t;
 	enum rf_code rc;
 	struct stat st;
@@ -241,7 +279,7 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 	*kind = *hash = 0;
 	*vocab = 0;
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !find_file(path, rf_tokenizer_files, file) &&
-	    ((rc = read_vocab(path, vocab, e)) != RF_OK || *vocab))
+	    ((rc = read_vocab(path, file, vocab, e)) != RF_OK || *vocab))
 		return rc;
 	if ((rc = locate(path, file, kind, e)) != RF_OK)
 		return rc;
@@ -257,6 +295,18 @@ enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17
 	*vocab = rf_tokenizer_model_vocab(file);
 	/* as rf_tokenizer_hash_dir(): a config alone is not the tokenizer */
 	return strcmp(rf_file_name(file), "tokenizer_config.json") ? rf_file_hash_file(file, hash, e) : RF_OK;
+}
+
+enum rf_code rf_tokenizer_identify(const char *path, char kind[80], char hash[17], int *vocab,
+                                   struct rf_err *e)
+{
+	char file[4096];
+	enum rf_code rc;
+
+	do
+		rc = identify_once(path, file, kind, hash, vocab, e);
+	while (overtaken(path, file));
+	return rc;
 }
 
 void rf_tokenizer_free(struct rf_tokenizer *t)

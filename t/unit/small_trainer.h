@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt/ckpt.h"
 
@@ -48,14 +49,17 @@ static inline enum rf_code train(struct rf_run *r, int64_t step, const struct rf
 	return rc;
 }
 
-/* Reads the newest step as a filter does, whole. */
-static inline enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
+/* Reads a run's newest step whole: weights, as a filter does, and what rf-dump --check compares.  *gone: the
+ * step was removed meanwhile, by a trainer that keeps few, so that there is a newer one. */
+static inline enum rf_code read_once(const char *path, int64_t *step, char weights[17], bool *gone,
+                                     struct rf_err *e)
 {
 	struct rf_ckpt c;
 	enum rf_code rc;
 	bool there;
 	float *w;
 
+	*gone = false;
 	if ((rc = rf_ckpt_open(&c, path, e)) != RF_OK)
 		return rc;
 	w = floats(c.params.total);
@@ -65,7 +69,20 @@ static inline enum rf_code read_whole(const char *path, int64_t *step, char weig
 	*step = c.step;
 	strcpy(weights, c.weights);
 	free(w);
+	*gone = access(c.dir, F_OK) < 0;
 	rf_ckpt_close(&c);
+	return rc;
+}
+
+/* The same, like rf-dump --check again where the step is gone. */
+static inline enum rf_code read_whole(const char *path, int64_t *step, char weights[17], struct rf_err *e)
+{
+	enum rf_code rc;
+	bool gone;
+
+	do
+		rc = read_once(path, step, weights, &gone, e);
+	while (rc != RF_OK && gone);
 	return rc;
 }
 
