@@ -230,10 +230,17 @@ void rf_cpu_sync(struct rf_dev *d)
  *   the part of a weight that is widened (gemm.c). */
 /* Whether float32 weights are kept as (k, n): worth it where a few rows are decoded side by side, and often
  * enough that making the copies, which takes about a step, does not count. */
-static bool lays(struct rf_dev *d, const struct rf_workspace *need)
+static bool lays(struct rf_dev *d, bool decode, int rollouts, int steps)
 {
-	return !cpu_of(d)->rounded && !need->train && need->rollouts > 1 && need->rollouts <= CPU_FEW &&
-	       need->steps >= 16;
+	return !cpu_of(d)->rounded && decode && rollouts > 1 && rollouts <= CPU_FEW && steps >= 16;
+}
+
+/* Whether they are for some record that is planned for: one may have fewer positions than others. */
+static bool may_lay(struct rf_dev *d, const struct rf_workspace *need)
+{
+	const int fewest = need->rollouts > 1 && need->group < 2 ? 2 : need->group;
+
+	return lays(d, need->decode, fewest, need->steps);
 }
 
 size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
@@ -263,7 +270,7 @@ size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need)
 		shared += shared / 16 + (rows + wide) * 48 * 4;
 	if (queries > shared)
 		shared = queries;
-	if (lays(d, need))
+	if (may_lay(d, need))
 		shared += (need->matrices + need->matrices / 8) * 4;
 	return shared + thread * (size_t)d->threads + (half ? need->matrices * 2 * (need->train ? 2 : 1) : 0);
 }
@@ -277,7 +284,7 @@ void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need)
 	size_t bytes = rf_cpu_workspace(d, need) + CODE, held = 0;
 	void *p;
 
-	cpu_of(d)->lays = lays(d, need);
+	cpu_of(d)->lays = lays(d, need->decode, need->now.rollouts, need->now.steps);
 	for (int i = 0; i <= d->threads; i++)
 		held += cpu_of(d)->scratch[i].size;
 	bytes = bytes > held + CODE ? bytes - held : CODE;

@@ -26,6 +26,28 @@ batch() {
 	texts 40 "$@" | rf-entropy -m "$M" | rf-select --chunks 2 -k 3 --margin 3 |
 		rf-rollout -m "$M" -k 3 -n 3 | rf-reward --kind hybrid
 }
+# wide TYPE...: models wide-TYPE with weights so large that oneDNN multiplies by them; of those of t/golden it
+# has the head alone
+wide() {
+	local type
+	for type in "$@"; do
+		jq '.vocab_size = 40 | .num_hidden_layers = 2
+			| if .layer_types then .layer_types |= .[-2:] else . end' \
+			"$ROOT/pipelines/demo-$type.json" >wide.json
+		rf-init --seed 3 --config wide.json "wide-$type"
+	done
+}
+# alone FILE OUTPUT COMMAND...: the command makes of each record of a stream alone what OUTPUT has of it
+alone() {
+	local n=0 record only='/"type":"seq"/!d; s/"seq":[0-9]*//'
+	rf-dump --json "$2" | sed "$only" | command split -l 1 -d - among.
+	for record in among.*; do
+		rf-cat --range $n:$((n + 1)) "$1" | "${@:3}" | rf-dump --json | sed "$only" |
+			cmp - "$record" || return 1
+		n=$((n + 1))
+	done
+	rm among.*
+}
 # runs NAME...: runs that begin with $M
 runs() {
 	local run

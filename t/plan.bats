@@ -132,6 +132,16 @@ begins() {
 	[[ "$output" == *" sequences up to 1024 tokens (from the first record) "* ]]
 }
 
+@test "plan: --dry-run counts the form that weights have for few rollouts, which a later record may have" {
+	plain || skip "the device's own bookkeeping is not counted"
+	jq '.hidden_size = 512 | .num_hidden_layers = 4 | .intermediate_size = 1408 | .vocab_size = 4000' \
+		"$G/delta/config.json" >config.json
+	rf-init --config config.json m
+	texts 4000 1:128 2:100 | rf-entropy -m m | rf-select -k 16 | edited 'if .body.id == 2
+		then .body.positions |= {dtype, shape: [1], data: .data[:1]} else . end' >in
+	check rf-rollout -m m -k 16 -n 5
+}
+
 # family CASE FILTER: the same of another family, in less detail
 family() {
 	plain || skip "the device's own bookkeeping is not counted"

@@ -19,30 +19,36 @@ setup() {
 
 @test "rf-entropy: writes the same bytes with any number of threads and on the check device" {
 	texts 40 1:300 2:1 3:64 4:65 >in
-	for m in delta delta-hybrid delta-gate-neg gated lact lact-muon qwen; do
+	wide delta_net lact_swiglu qwen3_5_text
+	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
 		for threads in 1 2 3; do
-			rf-entropy --device cpu -m "$G/$m" --nll --keep hidden,logits --segment 128 \
+			rf-entropy --device cpu -m "$m" --nll --keep hidden,logits --segment 128 \
 				--threads $threads in >$threads
 		done
 		cmp 1 2 && cmp 1 3
-		rf-entropy --device check -m "$G/$m" --nll --keep hidden,logits --segment 128 in | cmp - 1
+		rf-entropy --device check -m "$m" --nll --keep hidden,logits --segment 128 in | cmp - 1
 	done
 }
 
 @test "rf-entropy: a record's values do not depend on the records before it" {
 	texts 40 1:70 2:5 3:200 4:1 5:64 >in
-	rf-entropy -m "$M" --nll --keep hidden in >want
-	"$RF_UNITS/helper/records" reverse in | rf-entropy -m "$M" --nll --keep hidden >back
-	"$RF_UNITS/helper/records" reverse back | cmp - want
-	rf-entropy -m "$M" --nll --keep hidden --max-len 5000 in | cmp - want
+	wide delta_net lact_swiglu qwen3_5_text
+	for m in "$M" wide-*; do
+		rf-entropy -m "$m" --nll --keep hidden in >want
+		"$RF_UNITS/helper/records" reverse in | rf-entropy -m "$m" --nll --keep hidden >back
+		"$RF_UNITS/helper/records" reverse back | cmp - want
+		alone in want rf-entropy -m "$m" --nll --keep hidden
+		rf-entropy -m "$m" --nll --keep hidden --max-len 5000 in | cmp - want
+	done
 }
 
-@test "rf-entropy: the segment size does not change the values" {
+@test "rf-entropy: the segment size changes values by rounding alone" {
 	texts 40 1:300 2:64 3:129 >in
-	for m in delta delta-hybrid; do
-		rf-entropy -m "$G/$m" --nll --keep hidden,logits in >whole
+	wide delta_net lact_swiglu qwen3_5_text
+	for m in "$G"/{delta,delta-hybrid} wide-*; do
+		rf-entropy -m "$m" --nll --keep hidden,logits in >whole
 		for segment in 1 64 100 128; do
-			rf-entropy -m "$G/$m" --nll --keep hidden,logits --segment $segment in >part
+			rf-entropy -m "$m" --nll --keep hidden,logits --segment $segment in >part
 			helper model near part whole entropy nll correct hidden logits
 		done
 	done

@@ -86,17 +86,33 @@ some() { split "$SPEC" <(texts 40 1:180 2:640 3:4 4:202 5:946 6:540 7:148 8:351)
 	done
 }
 
-@test "rf-logp: the bits are the same for any threads, segments, --max-len and order of the records" {
+@test "rf-logp: the bits are the same for any threads, --max-len and records before, and in any order" {
 	some
-	for m in delta delta-hybrid delta-gate-neg gated lact lact-muon qwen; do
-		rf-logp -m "$G/$m" --device "$like_cpu" questions >one
-		for how in '--threads 1' '--threads 3' '--segment 64' '--segment 128' '--max-len 946'; do
-			rf-logp -m "$G/$m" --device "$like_cpu" $how questions | cmp - one ||
+	wide delta_net gated_deltanet lact_swiglu qwen3_5_text
+	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
+		rf-logp -m "$m" --device "$like_cpu" questions >one
+		for how in '--threads 1' '--threads 3' '--max-len 946' '--max-len 3000' '--device check'; do
+			rf-logp -m "$m" --device "$like_cpu" $how questions | cmp - one ||
 				{ echo "$m $how"; return 1; }
 		done
-		[ -n "${RF_DEVICE:-}" ] || rf-logp -m "$G/$m" --device check questions | cmp - one
-		"$RF_UNITS/helper/records" reverse questions | rf-logp -m "$G/$m" >back
-		"$RF_UNITS/helper/records" reverse back | cmp - one
+		"$RF_UNITS/helper/records" reverse questions | rf-logp -m "$m" --device "$like_cpu" >back
+		"$RF_UNITS/helper/records" reverse back | cmp - one || { echo "$m, reversed"; return 1; }
+	done
+	for m in wide-*; do
+		rf-logp -m "$m" --device "$like_cpu" questions >one
+		alone questions one rf-logp -m "$m" --device "$like_cpu" 2>err || { echo "$m"; return 1; }
+	done
+}
+
+@test "rf-logp: the size of the segments changes values by rounding alone" {
+	some
+	wide delta_net gated_deltanet lact_swiglu qwen3_5_text
+	for m in "$G"/{delta,delta-hybrid,delta-gate-neg,gated,lact,lact-muon,qwen} wide-*; do
+		rf-logp -m "$m" questions >one
+		for segment in 64 128; do
+			rf-logp -m "$m" --segment $segment questions >other
+			near <(logps other) <(logps one) || { echo "$m $segment"; return 1; }
+		done
 	done
 }
 

@@ -141,6 +141,23 @@ placed() {
 	done
 }
 
+# Few rows that are decoded many times are multiplied by weights in a form of their own.
+@test "rf-rollout: a record's rollouts are the same bits, whatever the records before it and --max-len" {
+	local at='{"1": [4, 30, 64, 70, 71, 150, 201], "2": [7], "4": [3, 66, 4], "5": [20, 40]}'
+	wide delta_net lact_swiglu qwen3_5_text
+	texts 40 1:300 2:41 3:330 4:90 5:130 | placed "$at" >some
+	placed "{\"3\": [$(seq -s, 1 8 300)]}" some >in # 38 of them
+	for m in wide-*; do
+		rf-rollout -m "$m" --device "$like_cpu" -k 16 in >out
+		rf-rollout -m "$m" --device "$like_cpu" -k 16 --max-len 400 in | cmp - out
+		"$RF_UNITS/helper/records" reverse in | rf-rollout -m "$m" --device "$like_cpu" -k 16 >back
+		"$RF_UNITS/helper/records" reverse back | cmp - out || { echo "$m"; return 1; }
+		alone in out rf-rollout -m "$m" --device "$like_cpu" -k 16
+		rf-rollout -m "$m" --device "$like_cpu" --score out >score
+		alone out score rf-rollout -m "$m" --device "$like_cpu" --score
+	done
+}
+
 @test "rf-rollout: another seed or step draws other tokens, and --draw-step draws those of a given step" {
 	chosen 5 6 1:300 >in
 	rf-init --from "$M" run

@@ -308,7 +308,12 @@ struct rf_workspace {
 	/* elements of both operands of the largest batch of products that may be rounded */
 	size_t operands;
 	size_t states;           /* train: elements of one head's states at all chunks */
-	int rollouts, steps;     /* rollouts side by side, and the rows of each */
+	int rollouts, steps;     /* rollouts side by side, and the rows of each: at most, */
+	int group;               /* and at least so many side by side, those of one position */
+	bool decode;             /* the rows of a step are a pass */
+	/* decode: how many side by side and rows of each the record at hand has, which alone may decide how
+	   it is computed; otherwise 0 */
+	struct { int rollouts, steps; } now;
 	int H, K, V;             /* of the delta rule */
 	int heads, kv_heads, D;  /* of attention */
 	bool train;

@@ -229,7 +229,8 @@ static struct rf_workspace workspace_of(const struct rf_engine *g, const struct 
 {
 	const struct rf_config *c = &g->ckpt->cfg;
 	struct rf_workspace need = { .d = c->d, .vocab = c->vocab, .train = g->train,
-	                             .rollouts = p->positions * p->n, .steps = p->k };
+	                             .rollouts = p->positions * p->n, .steps = p->k, .group = p->n,
+	                             .decode = p->decode };
 
 	weigh(&g->ckpt->params, c->vocab, &need);
 	need.segment = smaller(p->segment, p->max_len);
@@ -245,13 +246,13 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 {
 	struct rf_plan p = own_plan(g, want);
 	const struct rf_plan *old = &g->plan;
+	const int rollouts = p.decode ? p.positions * p.n : 0, steps = p.decode ? p.k : 0;
+	bool prepared = rollouts == g->now.rollouts && steps == g->now.steps;
 	enum rf_code rc;
 
 	if (!g->tree || p.train != old->train || p.recompute != old->recompute || p.decode != old->decode ||
 	    p.apart != old->apart || p.max_len > old->max_len || p.positions > old->positions ||
 	    p.n > old->n || p.k > old->k) {
-		struct rf_workspace workspace;
-
 		p.max_len = larger(p.max_len, old->max_len);
 		p.positions = larger(p.positions, old->positions);
 		p.n = larger(p.n, old->n);
@@ -260,7 +261,13 @@ enum rf_code rf_engine_reserve(struct rf_engine *g, const struct rf_plan *want, 
 		if ((rc = rf_tree_new(&g->tree, &g->model, &p, e)) != RF_OK)
 			return rc;
 		g->plan = p;
-		workspace = workspace_of(g, &p);
+		prepared = false;
+	}
+	if (!prepared) {
+		struct rf_workspace workspace = workspace_of(g, &g->plan);
+
+		workspace.now.rollouts = g->now.rollouts = rollouts;
+		workspace.now.steps = g->now.steps = steps;
 		g->dev.ops->prepare(&g->dev, &workspace);
 		if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
 			return rc;

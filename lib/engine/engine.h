@@ -58,6 +58,7 @@ struct rf_engine {
 	struct rf_transfer transfer; /* copies to and from device memory, for loading and saving */
 	struct rf_tree *tree;
 	struct rf_plan plan;         /* of the tree */
+	struct { int rollouts, steps; } now; /* what the device is prepared for: struct rf_workspace */
 	void *extra;                 /* device memory of the stage, besides the tree: rf_engine_reserve() */
 	size_t extra_bytes;
 	bool train;

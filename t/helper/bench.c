@@ -409,8 +409,8 @@ static void token(int steps, struct decoded a[2])
 			double t;
 
 			/* as each would do alone */
-			g.dev.ops->prepare(&g.dev, &(struct rf_workspace){ .rollouts = a[i].x.n,
-			                                                   .steps = steps });
+			g.dev.ops->prepare(&g.dev, &(struct rf_workspace){ .decode = true,
+			                                                   .now = { a[i].x.n, steps } });
 			t = rf_now();
 			choose(&a[i], rf_tree_decode(a[i].tree, a[i].token));
 			t = rf_now() - t;
