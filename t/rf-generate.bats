@@ -146,6 +146,31 @@ speaker() {
 	[ "$(wrote out | sort -u) $(stops out | sort -u) $(said out | sort -u)" = '[[107]] ["eos"] [""]' ]
 }
 
+@test "rf-generate: --stop-key takes each record's own stop strings, besides those of --stop" {
+	speaker 107 104 111 198 191 1 # h, e, l, ü
+	printf '{"tokens": [%s], "until": %s}\n' 5 '"l"' 5,6 '["ü","x"]' 5,6,7 '[]' 5,6,7 null \
+		5,6 '["x","el"]' |
+		rf-tokenize --format ids --meta-key until --vocab 384 - >in
+	for batch in 1 3 0; do
+		rf-generate -m m --tokenizer bytes --batch $batch --stop-key until in >out
+		[ "$(said out | jq -r '.[0]' | paste -sd' ')" = 'he hel helü helü h' ]
+		[ "$(stops out | jq -r '.[0]' | paste -sd' ')" = 'stop stop eos eos stop' ]
+		rf-generate -m m --tokenizer bytes --batch $batch --stop-key until --stop e -n 2 in >out
+		[ "$(said out | sort -u)" = '["h","h"]' ]
+	done
+	for bad in 'del(.body.meta)|meta has no '\''until'\'' (rf-tokenize --meta-key)' \
+		'.body.meta.until = 3|meta'\''s '\''until'\'' is neither a text nor a list of texts' \
+		'.body.meta.until = ["a", 3]|meta'\''s '\''until'\'' is neither a text nor a list of texts' \
+		'.body.meta.until = ["a", ""]|meta'\''s '\''until'\'' has an empty text'; do
+		edited "if .type == \"seq\" and .body.id == 2 then ${bad%|*} else . end" in >bad
+		run -65 bash -c 'rf-generate -m m --tokenizer bytes --stop-key until bad >out'
+		[[ "$output" == 'rf-generate: bad: record 3 (byte '*"): ${bad#*|}"* ]]
+	done
+	rm m/tokenizer_config.json
+	run -64 bash -c 'rf-generate -m m --stop-key until in >out'
+	[[ "$output" == 'rf-generate: --stop-key needs a tokenizer, which --tokenizer gives: neither the'* ]]
+}
+
 @test "rf-generate: rows are filled with the first end token" {
 	texts 40 1:20 2:30 3:40 4:50 | rf-generate -m "$M" -n 12 --temperature 2 --max-new 60 >out
 	json out | jq -se 'all(.[].generation; .tokens.shape[1] as $m | .tokens.data as $t

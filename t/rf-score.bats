@@ -153,6 +153,76 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	[[ $stderr == *"the id 0 occurs twice"* ]]
 }
 
+@test "rf-score --each: says by the metric all which references were found, the mean over samples" {
+	line='{"task":"vt","pred":"one three","outputs":["one","two","THREE","thr|two"]}'
+	found() { sed 's/.*"found":\(\[[^]]*\]\).*/\1/'; }
+	[ "$(rf-score --each --format jsonl <<<"$line" | found)" = '[1.0,0.0,1.0,0.0]' ]
+	# by refine's rules the last is two
+	rf-score --each --rules refine --format jsonl <<<"$line" >out
+	[ "$(found <out)" = '[1.0,0.0,1.0,1.0,0.0]' ]
+	[ "$(field score <out)" = 0.59999999999999998 ]
+	# no other metric has them
+	rf-score --each --metric part --format jsonl <<<"$line" | grep -vq found
+	# of four samples
+	answered 1 | edited 'if .type == "seq" then .body.meta.task = "vt"
+		| .body.answers = ["b", "x", "z"]
+		| .body.generation |= (.tokens.shape = [4, 1] | .tokens.data = [1, 1, 1, 1]
+			| .length.shape = [4] | .length.data = [1, 1, 1, 1]
+			| .stop = ["eos", "eos", "eos", "eos"] | .text = ["b", "bx", "x", "b"])
+		else . end' >four.rf
+	rf-score --each four.rf >out
+	[ "$(found <out)" = '[0.75,0.5,0.0]' ]
+	near "$(field score <out)" "$(rf-score four.rf | field score | awk '{ printf "%.15g", $1 / 100 }')"
+}
+
+@test "rf-score --check: without answers it says how many questions can be scored, or why one cannot" {
+	answered 5 | edited 'del(.body.generation)' >in.rf
+	rf-score --check --by task,length in.rf >out
+	diff out - <<-'END'
+		{"task":"qasper","length":0,"n":3}
+		{"task":"qasper","length":100,"n":2}
+	END
+	line='{"task":"vt","answers":["a"],"pred":null}'
+	[ "$(printf '%s\n' "$line" "$line" | rf-score --check --format jsonl)" = '{"task":"vt","n":2}' ]
+	edited 'if .body.id == 3 then .body.meta.task = "lsht" else . end' in.rf >bad.rf
+	run -65 --separate-stderr rf-score --check bad.rf
+	said="the task 'lsht' has no metric here: name one with --metric"
+	[[ $stderr == "rf-score: bad.rf: record 4 "*"$said" ]]
+	rf-score --check --metric f1 bad.rf >out
+	[ "$(wc -l <out)" -eq 2 ]
+	run -65 --separate-stderr rf-score --check --format jsonl <<<'{"task":"vt","answers":[]}'
+	[[ $stderr == *"line 1: there are no references to compare with" ]]
+	for option in --each --partial '--against in.rf' '-o out.rf'; do
+		run -64 rf-score --check $option in.rf
+	done
+}
+
+@test "rf-score --show: lines of --each also have the values of these keys, of whatever kind" {
+	cat >in.jsonl <<-'END'
+		{"answers":["a\n"],"depth":[0.25,1],"task":"trec","pred":"x","of":{"a":["b\"",null]},"n":-3}
+		{"answers":["a"],"task":"trec","pred":null,"depth":[1]}
+		{"n":"\u00e4","answers":["a"],"task":"trec","pred":"x","depth":[]}
+	END
+	rf-score --partial --each --show depth,of,n,answers in.jsonl | jq -c 'del(.task, .id, .score)' >lines
+	diff lines - <<-'END'
+		{"depth":[0.25,1],"of":{"a":["b\"",null]},"n":-3,"answers":["a\n"]}
+		{"depth":[],"of":null,"n":"ä","answers":["a"]}
+	END
+	# in the meta of a record
+	answered 2 | edited 'if .type == "seq"
+		then .body.meta += {depth: [0.25, 1], of: {a: ["b", null, true]}} else . end' |
+		rf-score --each --show depth,no,of | jq -c 'del(.task, .score)' >lines
+	diff lines - <<-'END'
+		{"id":0,"depth":[0.25,1],"no":null,"of":{"a":["b",null,true]}}
+		{"id":1,"depth":[0.25,1],"no":null,"of":{"a":["b",null,true]}}
+	END
+	run -64 --separate-stderr rf-score --show depth in.jsonl
+	[ "$stderr" = "rf-score: --show is for the lines of --each" ]
+	run -64 --separate-stderr rf-score --each --show depth, in.jsonl
+	[ "$stderr" = "rf-score: --show takes 1 to 8 keys, separated by commas, not 'depth,'" ]
+	run -64 rf-score --each --against in.jsonl in.jsonl
+}
+
 @test "rf-score -o: keeps each sample's score in its record, where rf-dump and rf-cat find it" {
 	answered 4 >in.rf
 	rf-score -o out.rf in.rf >line

@@ -9,12 +9,10 @@
 static struct rf_score_settings how = RF_SCORE_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_opt_list others;
-static bool each;
 
 static const struct rf_opt compare[] = {
 	{ "against", 0, RF_OPT_LIST, &others, 0, 0, "FILE",
 	  "other answers to the same questions: also the difference, paired", false },
-	{ "each", 0, RF_OPT_FLAG, &each, 0, 0, NULL, "print a line for each question instead", false },
 	{ .name = NULL },
 };
 
@@ -69,8 +67,11 @@ int main(int argc, char *argv[])
 	rf_score_options(&how, rules);
 	rf_stage_options(&stage, "write the records, with the score of each sample", stream);
 	n = rf_cli_parse(&cli, argc, argv);
-	if (each && others.n)
+	if (how.each && others.n)
 		rf_cli_without(compare, "against", "cannot be combined with --each");
+	if (how.check && (how.each || how.partial || others.n || stage.output))
+		rf_die(EX_USAGE, "--check reads no answers: it cannot be combined with --each, --partial, "
+		                 "--against or -o");
 	if (stage.output && n > 1)
 		rf_die(EX_USAGE, "-o takes one input, not %d: rf-cat joins them", n);
 	how.max_record = stage.max_record;
@@ -82,8 +83,9 @@ int main(int argc, char *argv[])
 		score(mine, n ? argv[i + 1] : NULL, &cli);
 	for (int i = 0; i < others.n; i++)
 		score(theirs, others.s[i], NULL);
-	rc = each ? rf_scorer_each(mine, &text, &err)
-	          : rf_scorer_report(mine, others.n ? theirs : NULL, &text, &err);
+	rc = how.check  ? rf_scorer_counts(mine, &text, &err)
+	     : how.each ? rf_scorer_each(mine, &text, &err)
+	                : rf_scorer_report(mine, others.n ? theirs : NULL, &text, &err);
 	if (rc != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);

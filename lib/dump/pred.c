@@ -3,38 +3,7 @@
 #include <stdlib.h>
 
 #include "dump/pred.h"
-#include "stream/pack.h"
-
-/* The next value of a message that was checked, so the depth is bounded; NULL: memory ran out. */
-static json_t *value(struct rf_mp *m)
-{
-	struct rf_mp_item it;
-	json_t *v;
-
-	if (rf_mp_next(m, &it))
-		return json_null();
-	switch (it.type) {
-	case RF_MP_BOOL: return json_boolean(it.b);
-	case RF_MP_UINT: return it.u > INT64_MAX ? json_real((double)it.u) : json_integer((json_int_t)it.u);
-	case RF_MP_INT:  return json_integer(it.i);
-	case RF_MP_REAL: return json_real(it.f);
-	case RF_MP_STR:  return json_stringn((const char *)it.data, it.n);
-	case RF_MP_ARRAY:
-		v = json_array();
-		for (uint32_t i = 0; i < it.n; i++)
-			json_array_append_new(v, value(m));
-		return v;
-	case RF_MP_MAP:
-		v = json_object();
-		for (uint32_t i = 0; i < it.n; i++) {
-			json_t *key = value(m);
-			json_object_set_new(v, json_string_value(key), value(m));
-			json_decref(key);
-		}
-		return v;
-	default: return json_null();
-	}
-}
+#include "stream/meta.h"
 
 static json_t *answers(const struct rf_record *r)
 {
@@ -49,7 +18,6 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
                           struct rf_err *e)
 {
 	const struct rf_record *r = row->rec;
-	const unsigned char *meta = r->meta.data;
 	const int prompt = r->prompt_len >= 0 ? r->prompt_len : r->T;
 	char *input = NULL, *line;
 	size_t n = 0, final;
@@ -73,7 +41,7 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 	json_object_set_new(o, "answers", answers(r));
 	json_object_set_new(o, "all_classes", json_null());
 	json_object_set_new(o, "length", json_integer(prompt));
-	all = meta ? value(&(struct rf_mp){ meta, meta + r->meta.size }) : NULL;
+	all = rf_meta_json(r, NULL);
 	json_object_update(o, all);
 	json_decref(all);
 	free(input);

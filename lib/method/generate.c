@@ -2,15 +2,18 @@
  *
  * Row b of a step is sample b % n of record b / n, whose prompt is position b / n of the tree.  A sample that
  * has ended is still decoded, and what it says is not read, until the last one of its batch ends. */
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "device/arena.h"
 #include "method/generate.h"
+#include "stream/meta.h"
 #include "stream/pack.h"
 
 /* Records side by side if the user does not say: a step of more rows costs more, and all are held back until
@@ -37,6 +40,8 @@ void rf_generate_options(struct rf_generate_settings *s, struct rf_opt opts[RF_G
 	         "do not stop at the model's end tokens", true},
 		{"stop", 0, RF_OPT_LIST, &s->stop, 0, 0, "string",
 	         "stop when the text has this string; may be given several times", true},
+		{"stop-key", 0, RF_OPT_TEXT, &s->stop_key, 0, 0, "key",
+	         "key of meta with each record's own stop strings, besides those of --stop", true},
 		{"seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true},
 		{"draw-step", 0, RF_OPT_INT, &s->draw_step, -1, INT_MAX, "n",
 	         "training step for the random numbers; -1: the model's", true},
@@ -67,7 +72,13 @@ static enum rf_code open_models(struct rf_generate_settings *s, const struct rf_
 	enum rf_code rc;
 
 	if (*c->tokenizer) {
-		if ((rc = rf_tokenizer_open(&s->words, c->dir, e)) != RF_EMODEL)
+		rc = rf_tokenizer_open(&s->words, c->dir, e);
+		/* a trainer may have removed the step since it was opened: the run's next has the same */
+		if (access(c->dir, F_OK) && errno == ENOENT) {
+			rf_tokenizer_free(s->words);
+			rc = rf_tokenizer_open(&s->words, s->engine->path, e);
+		}
+		if (rc != RF_EMODEL)
 			return rc;
 		snprintf(s->note, sizeof s->note, "%.190s", e->msg);
 	} else if (!strcmp(h->tokenizer_kind, "bytes")) {
@@ -87,8 +98,9 @@ enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_he
 	if (s->words && *h->tokenizer_hash && strcmp(h->tokenizer_hash, rf_tokenizer_hash(s->words)))
 		return rf_fail(e, RF_EDATA, "the stream was made with tokenizer %.12s, not with %.12s",
 		               h->tokenizer_hash, rf_tokenizer_hash(s->words));
-	if (!s->words && s->stop.n)
-		return rf_fail(e, RF_EUSAGE, "--stop needs a tokenizer, which --tokenizer gives: %s",
+	if (!s->words && (s->stop.n || s->stop_key))
+		return rf_fail(e, RF_EUSAGE, "--stop%s needs a tokenizer, which --tokenizer gives: %s",
+		               s->stop.n ? "" : "-key",
 		               *s->note ? s->note : "neither the model nor the stream has one");
 	return RF_OK;
 }
@@ -221,6 +233,28 @@ static int limit_of(const struct rf_generate_settings *s, const struct rf_record
 	return (int)it.u;
 }
 
+/* The strings that end a record's samples besides those of --stop: a text or a list of texts, perhaps an
+ * empty list, or null. */
+static enum rf_code stops_of(const struct rf_generate_settings *s, const struct rf_record *r,
+                             struct rf_region *p, struct rf_texts *to, struct rf_err *e)
+{
+	const unsigned char *meta = r->meta.data;
+	enum rf_code rc;
+
+	*to = (struct rf_texts){ NULL, 0 };
+	if (!s->stop_key)
+		return RF_OK;
+	if (!meta || !rf_mp_get((struct rf_mp){ meta, meta + r->meta.size }, s->stop_key).p)
+		return rf_fail(e, RF_EDATA, "meta has no '%.40s' (rf-tokenize --meta-key)", s->stop_key);
+	if ((rc = rf_meta_texts(r, s->stop_key, p, to, e)) != RF_OK)
+		return rc;
+	for (int i = 0; i < to->n; i++)
+		if (!*to->s[i])
+			return rf_fail(e, RF_EDATA, "meta's '%.40s' has an empty text, at which nothing can "
+			                            "stop", s->stop_key);
+	return RF_OK;
+}
+
 enum rf_code rf_generate_expect(struct rf_generate_settings *s, const struct rf_record *r, struct rf_err *e)
 {
 	enum rf_code rc = rf_generate_check(s, r, e);
@@ -236,6 +270,9 @@ enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struc
                                struct rf_err *e)
 {
 	struct rf_record prompt = *r;
+	struct rf_region region = { NULL };
+	struct rf_texts stops;
+	enum rf_code rc;
 
 	prompt.T = prompt_of(r);
 	prompt.rollout.tokens = NULL;
@@ -247,6 +284,10 @@ enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struc
 		               "meta has no '%.40s' that is a whole number from 1 to %d (rf-tokenize "
 		               "--meta-key, or --max-new for all records)",
 		               s->max_new_key, MOST_NEW);
+	rc = stops_of(s, r, &region, &stops, e);
+	rf_region_free(&region);
+	if (rc != RF_OK)
+		return rc;
 	return rf_engine_check_record(s->engine, &prompt, e);
 }
 
@@ -286,6 +327,8 @@ struct job {
 	int32_t *token, *row;    /* (k, nb); (k): of one sample */
 	float *sure;             /* (nb) */
 	double *u;               /* (nb) */
+	struct rf_texts *stops;  /* (batch): of each record, in region */
+	struct rf_region region;
 	int bad;                 /* the record that an error is about */
 };
 
@@ -345,16 +388,14 @@ static bool is_end(const struct rf_config *c, int32_t token)
 	return false;
 }
 
-/* Where the first of the stop strings begins in the first n bytes of a text; n: there is none. */
-static size_t stops_at(const struct rf_opt_list *stop, const char *text, size_t n)
+/* Where the first of the strings begins in the first n bytes of a text, if before `first`. */
+static size_t stops_at(const char *const *stop, int stops, const char *text, size_t n, size_t first)
 {
-	size_t first = n;
-
-	for (int i = 0; i < stop->n; i++) {
-		const char *s = strstr(text, stop->s[i]);
+	for (int i = 0; i < stops; i++) {
+		const char *s = strstr(text, stop[i]);
 		size_t at = s ? (size_t)(s - text) : n;
 
-		if (at < first && at + strlen(stop->s[i]) <= n)
+		if (at < first && at + strlen(stop[i]) <= n)
 			first = at;
 	}
 	return first;
@@ -364,6 +405,7 @@ static size_t stops_at(const struct rf_opt_list *stop, const char *text, size_t 
 static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 {
 	const struct rf_generate_settings *s = job->s;
+	const struct rf_texts *own = &job->stops[b / (size_t)s->n];
 	struct sample *x = &job->sample[b];
 	int written = x->length - (x->ended && x->why == RF_STOP_EOS), vocab = rf_tokenizer_vocab(s->words);
 	size_t n = 0, bytes, whole, end;
@@ -378,7 +420,8 @@ static enum rf_code read_text(const struct job *job, size_t b, struct rf_err *e)
 	}
 	if ((rc = rf_tokenizer_text(s->words, job->row, n, &text, &bytes, &whole, e)) != RF_OK)
 		return rc;
-	end = stops_at(&s->stop, text, whole);
+	end = stops_at(s->stop.s, s->stop.n, text, whole, whole);
+	end = stops_at(own->s, own->n, text, whole, end);
 	if (!x->ended && end == whole) {
 		free(text);
 		return RF_OK;
@@ -421,7 +464,8 @@ static enum rf_code read_step(struct job *job, int j, bool *open, struct rf_err 
 			x->ended = true;
 			x->why = RF_STOP_LENGTH;
 		}
-		if (s->words && (x->ended || s->stop.n) && (rc = read_text(job, b, e)) != RF_OK)
+		if (s->words && (x->ended || s->stop.n || job->stops[b / (size_t)s->n].n) &&
+		    (rc = read_text(job, b, e)) != RF_OK)
 			return rc;
 		*open |= !x->ended;
 	}
@@ -535,7 +579,10 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
 	job.row = malloc((size_t)job.k * sizeof *job.row);
 	job.sure = malloc(job.nb * sizeof *job.sure);
 	job.u = malloc(job.nb * sizeof *job.u);
-	if (job.sample && job.token && job.row && job.sure && job.u) {
+	job.stops = rf_region_alloc(&job.region, (size_t)count, sizeof *job.stops);
+	for (int i = 0; i < count && job.stops && rc == RF_OK; i++)
+		rc = stops_of(s, &r[i], &job.region, &job.stops[i], e);
+	if (rc == RF_OK && job.sample && job.token && job.row && job.sure && job.u && job.stops) {
 		for (size_t b = 0; b < job.nb; b++)
 			job.sample[b].limit = limit_of(s, &r[b / (size_t)s->n]);
 		rc = decode(&job, e);
@@ -544,7 +591,7 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
 		*bad = job.bad;
 		for (int i = 0; i < count && rc == RF_OK; i++)
 			rc = keep(&job, i, e);
-	} else {
+	} else if (rc == RF_OK) {
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (%d records side by side)", count);
 	}
 	for (size_t b = 0; job.sample && b < job.nb; b++)
@@ -554,5 +601,6 @@ enum rf_code rf_generate_records(struct rf_generate_settings *s, struct rf_recor
 	free(job.row);
 	free(job.sure);
 	free(job.u);
+	rf_region_free(&job.region);
 	return rc;
 }

@@ -21,6 +21,7 @@ struct rf_generate_settings {
 	double top_p;
 	bool ignore_eos;         /* go on after an end token */
 	struct rf_opt_list stop; /* strings that end a sample when they are in its text */
+	const char *stop_key;    /* NULL, or the key of meta that has each record's own, besides */
 	uint64_t seed;
 	int draw_step;           /* training step for the random numbers; -1: the model's */
 	int batch;               /* records side by side; 0: see rf_generate_most() */
@@ -32,16 +33,16 @@ struct rf_generate_settings {
 };
 #define RF_GENERATE_DEFAULTS { .max_new = 32, .n = 1, .top_p = 1, .draw_step = -1 }
 
-/* --max-new, --max-new-key, -n (--samples), --temperature, --top-k, --top-p, --ignore-eos, --stop, --seed,
- * --draw-step, --batch, --tokenizer */
-enum { RF_GENERATE_OPTS = 13 };
+/* --max-new, --max-new-key, -n (--samples), --temperature, --top-k, --top-p, --ignore-eos, --stop,
+ * --stop-key, --seed, --draw-step, --batch, --tokenizer */
+enum { RF_GENERATE_OPTS = 14 };
 void rf_generate_options(struct rf_generate_settings *s, struct rf_opt opts[RF_GENERATE_OPTS]);
 
 /* Checks the settings.  Errors: RF_EUSAGE. */
 enum rf_code rf_generate_ready(const struct rf_generate_settings *s, struct rf_err *e);
 /* Opens the tokenizer of a stream's text: the one that was asked for, else the model's, else the byte
  * tokenizer if the stream was made with it.  Errors: RF_EDATA: the stream was made with another one;
- * RF_EUSAGE: there is none, but there are stop strings; those of rf_tokenizer_open(). */
+ * RF_EUSAGE: there is none, but stop strings need it; those of rf_tokenizer_open(). */
 enum rf_code rf_generate_open(struct rf_generate_settings *s, const struct rf_head *h, struct rf_err *e);
 void rf_generate_close(struct rf_generate_settings *s);
 
@@ -54,8 +55,8 @@ int rf_generate_most(const struct rf_generate_settings *s);
 /* How many may be that are as large as these n: as many as --batch says, or as take no more memory than the
  * weights or 1 GiB; and no more than n once these, which are held meanwhile, take 64 MiB. */
 int rf_generate_room(const struct rf_generate_settings *s, const struct rf_record *r, int n);
-/* Whether a record can be continued: its prompt is not empty and fits the model, and its limit is a number.
- * Errors: RF_EDATA. */
+/* Whether a record can be continued: its prompt is not empty and fits the model, its limit is a number, and
+ * its stop strings are texts.  Errors: RF_EDATA. */
 enum rf_code rf_generate_check(const struct rf_generate_settings *s, const struct rf_record *r,
                                struct rf_err *e);
 /* The same of a first record, by which memory is planned (--dry-run). */

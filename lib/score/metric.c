@@ -66,13 +66,6 @@ static const struct task *find(const char *name)
 	return NULL;
 }
 
-enum rf_metric rf_metric_of(const char *task)
-{
-	const struct task *t = find(task);
-
-	return t ? t->metric : RF_METRIC_AUTO;
-}
-
 /* ---- metrics of words ---------------------------------------------------------------------- */
 
 static bool ascii_punctuation(int32_t c)
@@ -329,24 +322,35 @@ static bool prepare(const struct rf_scoring *how, enum rf_metric metric, const s
 	return true;
 }
 
+/* How many references there are at most: by refine's rules one with a '|' falls apart. */
+static size_t pieces(const struct rf_answered *a)
+{
+	size_t n = (size_t)a->answers;
+
+	for (int i = 0; i < a->answers; i++)
+		for (const char *s = a->answer[i]; (s = strchr(s, '|')); s++)
+			n++;
+	return n;
+}
+
 enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,
-                             double *score, struct rf_err *e)
+                             struct rf_verdict *v, struct rf_err *e)
 {
 	const struct task *t = a->task ? find(a->task) : NULL;
-	enum rf_metric metric = how->metric != RF_METRIC_AUTO ? how->metric
-	                      : t ? t->metric : RF_METRIC_AUTO;
 	struct rf_chars pred, rest, reference;
 	double sum = 0, best = 0, x = 0;
-	int references = 0;
 	bool ok;
 
-	if (metric == RF_METRIC_AUTO)
+	*v = (struct rf_verdict){ .metric = how->metric != RF_METRIC_AUTO ? how->metric
+	                                  : t ? t->metric : RF_METRIC_AUTO };
+	if (v->metric == RF_METRIC_AUTO)
 		return a->task ? rf_fail(e, RF_EDATA, "the task '%s' has no metric here: name one with "
 		                                      "--metric", a->task)
 		               : rf_fail(e, RF_EDATA, "there is no task: name a metric with --metric");
 	if (a->answers < 1)
 		return rf_fail(e, RF_EDATA, "there are no references to compare with");
-	ok = rf_chars_of(&pred, p, a->pred) && prepare(how, metric, t, p, &pred);
+	ok = (v->of = rf_region_alloc(p, pieces(a), sizeof *v->of)) && rf_chars_of(&pred, p, a->pred) &&
+	     prepare(how, v->metric, t, p, &pred);
 	for (int i = 0; i < a->answers && ok; i++) {
 		if (!(ok = rf_chars_of(&rest, p, a->answer[i])))
 			break;
@@ -357,14 +361,14 @@ enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answe
 			rest.c = NULL;
 			if (how->rules == RF_RULES_REFINE)
 				reference = rf_chars_until(reference, '|', &rest);
-			ok = compare(metric, a, p, pred, reference, &x);
+			ok = compare(v->metric, a, p, pred, reference, &x);
 			sum += x;
 			best = x > best ? x : best;
-			references++;
+			v->of[v->references++] = x;
 		} while (rest.c && ok);
 	}
 	if (!ok)
 		return rf_fail(e, RF_ENOMEM, "out of memory (a score)");
-	*score = metric == RF_METRIC_ALL ? sum / references : best;
+	v->score = v->metric == RF_METRIC_ALL ? sum / v->references : best;
 	return RF_OK;
 }

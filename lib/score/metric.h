@@ -31,13 +31,11 @@ enum rf_metric {
 };
 #define RF_METRIC_WORDS "auto|f1|rouge|class|code|levenshtein|all|part|count|retrieval"
 
-/* The metric of a task, by its name in the benchmarks, also with LongBench-E's "_e"; AUTO: not known. */
-enum rf_metric rf_metric_of(const char *task);
-
 /* How a prediction is scored. */
 struct rf_scoring {
 	enum rf_rules rules;
-	enum rf_metric metric;    /* AUTO: the task's */
+	/* AUTO: the one of the task, by its name in the benchmarks, also with LongBench-E's "_e" */
+	enum rf_metric metric;
 };
 
 struct rf_answered {
@@ -49,10 +47,18 @@ struct rf_answered {
 	int classes;
 };
 
-/* *score: 0 to 1, the best over the references (of ALL the share of them).  p: memory for the way.  Errors:
- * RF_EDATA: there is no task or none that has a metric, or no reference; RF_ENOMEM. */
+/* What a prediction comes to. */
+struct rf_verdict {
+	enum rf_metric metric;    /* by which; never AUTO */
+	double score;             /* 0 to 1: the best over the references, but of ALL their mean */
+	double *of;               /* (references): by each, in their order */
+	int references;           /* by refine's rules one with a '|' is several */
+};
+
+/* p: memory for the verdict and the way to it.  Errors: RF_EDATA: there is no task or none that has a metric,
+ * or no reference; RF_ENOMEM. */
 enum rf_code rf_metric_score(const struct rf_scoring *how, const struct rf_answered *a, struct rf_region *p,
-                             double *score, struct rf_err *e);
+                             struct rf_verdict *v, struct rf_err *e);
 
 /* The parts that have files of their own; false: memory ran out. */
 bool rf_rouge_l(struct rf_region *p, struct rf_chars pred, struct rf_chars reference, double *f);

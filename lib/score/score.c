@@ -10,15 +10,15 @@
 #include "io/jscan.h"
 #include "io/lines.h"
 #include "score/score.h"
-#include "stream/pack.h"
+#include "stream/meta.h"
 
 enum { KEYS = 8 };
 
 struct rf_scorer {
 	const struct rf_score_settings *s;
-	char *by;                 /* the keys, each with a NUL behind */
-	const char *key[KEYS];
-	int keys;
+	char *by, *show;          /* the keys, each with a NUL behind */
+	const char *key[KEYS], *shown[KEYS];
+	int keys, shows;
 	struct rf_tally tally;
 	struct rf_region region;      /* of one question */
 };
@@ -35,6 +35,12 @@ void rf_score_options(struct rf_score_settings *s, struct rf_opt opts[RF_SCORE_O
 		  "keys of meta: a line for each of their values", false },
 		{ "partial", 0, RF_OPT_FLAG, &s->partial, 0, 0, NULL,
 		  "leave out questions without an answer, and say how many", false },
+		{ "check", 0, RF_OPT_FLAG, &s->check, 0, 0, NULL,
+		  "read no answers: whether each question can be scored", false },
+		{ "each", 0, RF_OPT_FLAG, &s->each, 0, 0, NULL, "print a line for each question instead",
+		  false },
+		{ "show", 0, RF_OPT_TEXT, &s->show, 0, 0, "KEY,...",
+		  "with --each: print the values of these keys of meta too", false },
 		{ "format", 0, RF_OPT_ENUM, &s->format, 0, 0, RF_SCORE_WORDS,
 		  "format of the input; name: by the file name", false },
 		{ .name = NULL },
@@ -45,26 +51,37 @@ void rf_score_options(struct rf_score_settings *s, struct rf_opt opts[RF_SCORE_O
 
 static enum rf_code no_memory(struct rf_err *e) { return rf_fail(e, RF_ENOMEM, "out of memory (a score)"); }
 
+static enum rf_code split(const char *list, const char *option, char **copy, const char *key[KEYS], int *n,
+                          struct rf_err *e)
+{
+	if (!(*copy = strdup(list)))
+		return no_memory(e);
+	for (char *rest = *copy; rest; ++*n) {
+		char *one = strsep(&rest, ",");
+		if (!*one || *n == KEYS)
+			return rf_fail(e, RF_EUSAGE,
+			               "--%s takes 1 to %d keys, separated by commas, not '%.60s'", option,
+			               KEYS, list);
+		key[*n] = one;
+	}
+	return RF_OK;
+}
+
 enum rf_code rf_scorer_open(struct rf_scorer **to, const struct rf_score_settings *s, struct rf_err *e)
 {
-	struct rf_scorer *c = calloc(1, sizeof *c);
-	char *rest;
+	struct rf_scorer *c;
+	enum rf_code rc;
 
 	*to = NULL;
-	if (!c || !(c->by = strdup(s->by))) {
-		free(c);
+	if (s->show && !s->each)
+		return rf_fail(e, RF_EUSAGE, "--show is for the lines of --each");
+	if (!(c = calloc(1, sizeof *c)))
 		return no_memory(e);
-	}
 	c->s = s;
-	for (rest = c->by; rest;) {
-		char *key = strsep(&rest, ",");
-		if (!*key || c->keys == KEYS) {
-			rf_scorer_close(c);
-			return rf_fail(e, RF_EUSAGE,
-			               "--by takes 1 to %d keys, separated by commas, not '%.60s'", KEYS,
-			               s->by);
-		}
-		c->key[c->keys++] = key;
+	if ((rc = split(s->by, "by", &c->by, c->key, &c->keys, e)) != RF_OK ||
+	    (s->show && (rc = split(s->show, "show", &c->show, c->shown, &c->shows, e)) != RF_OK)) {
+		rf_scorer_close(c);
+		return rc;
 	}
 	*to = c;
 	return RF_OK;
@@ -75,6 +92,7 @@ void rf_scorer_close(struct rf_scorer *c)
 	if (!c)
 		return;
 	free(c->by);
+	free(c->show);
 	rf_tally_free(&c->tally);
 	rf_region_free(&c->region);
 	free(c);
@@ -88,6 +106,18 @@ bool rf_score_is_jsonl(const struct rf_score_settings *s, const char *path)
 		return s->format == RF_SCORE_JSONL;
 	return (n >= 6 && !strcmp(path + n - 6, ".jsonl")) ||
 	       (n >= 10 && !strcmp(path + n - 10, ".jsonl.zst"));
+}
+
+/* NULL: memory ran out. */
+static const char *in_region(struct rf_region *p, const char *s, size_t n)
+{
+	char *copy = rf_region_alloc(p, n + 1, 1);
+
+	if (copy) {
+		memcpy(copy, s, n);
+		copy[n] = 0;
+	}
+	return copy;
 }
 
 /* ---- a question's group -------------------------------------------------------------------- */
@@ -124,6 +154,34 @@ static enum rf_code group(struct rf_scorer *c, json_t *const value[KEYS], struct
 	return rc;
 }
 
+/* What the line of --each has besides: which references were found, from sums over n samples, and the values
+ * of --show as JSON, NULL where there is none. */
+static enum rf_code more(struct rf_scorer *c, const struct rf_verdict *v, int n,
+                         const char *const shown[KEYS], const char **to, struct rf_err *e)
+{
+	json_t *line, *found, *x;
+	char *s;
+
+	if (!c->s->each)
+		return RF_OK;
+	line = json_object();
+
+	if (v->metric == RF_METRIC_ALL) {
+		json_object_set_new(line, "found", found = json_array());
+		for (int i = 0; i < v->references; i++)
+			json_array_append_new(found, json_real(v->of[i] / n));
+	}
+	for (int i = 0; i < c->shows; i++) {
+		x = shown[i] ? json_loads(shown[i], JSON_DECODE_ANY, NULL) : NULL;
+		json_object_set_new(line, c->shown[i], x ? x : json_null());
+	}
+	s = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	*to = s ? in_region(&c->tally.names, s, strlen(s)) : NULL;
+	free(s);
+	json_decref(line);
+	return *to ? RF_OK : no_memory(e);
+}
+
 static enum rf_code unanswered(const struct rf_scorer *c, struct rf_score_group *g, const char *what,
                                struct rf_err *e)
 {
@@ -137,64 +195,12 @@ static enum rf_code unanswered(const struct rf_scorer *c, struct rf_score_group 
 /* A value of meta that is a text or a number, as JSON; NULL: there is none. */
 static json_t *of_meta(const struct rf_record *r, const char *key)
 {
-	const unsigned char *meta = r->meta.data;
-	struct rf_mp value = { NULL, NULL };
-	struct rf_mp_item it;
+	json_t *v = rf_meta_json(r, key);
 
-	if (meta)
-		value = rf_mp_get((struct rf_mp){ meta, meta + r->meta.size }, key);
-	if (!value.p || rf_mp_next(&value, &it))
-		return NULL;
-	switch (it.type) {
-	case RF_MP_STR: return json_stringn((const char *)it.data, it.n);
-	case RF_MP_UINT: return it.u > INT64_MAX ? NULL : json_integer((json_int_t)it.u);
-	case RF_MP_INT: return json_integer(it.i);
-	case RF_MP_REAL: return json_real(it.f);
-	default: return NULL;
-	}
-}
-
-/* The strings of a list in meta; NULL: there is no such list. */
-static enum rf_code classes_of(struct rf_scorer *c, const struct rf_record *r, struct rf_answered *a,
-                               struct rf_err *e)
-{
-	const unsigned char *meta = r->meta.data;
-	struct rf_mp value = { NULL, NULL };
-	struct rf_mp_item it;
-	const char **class_;
-
-	if (meta)
-		value = rf_mp_get((struct rf_mp){ meta, meta + r->meta.size }, "all_classes");
-	if (!value.p || rf_mp_next(&value, &it) || it.type != RF_MP_ARRAY || !it.n)
-		return RF_OK;
-	a->classes = (int)it.n;
-	if (!(class_ = rf_region_alloc(&c->region, it.n, sizeof *class_)))
-		return no_memory(e);
-	for (int i = 0; i < a->classes; i++) {
-		char *s;
-		if (rf_mp_next(&value, &it) || it.type != RF_MP_STR)
-			return rf_fail(e, RF_EDATA, "meta.all_classes is not a list of texts");
-		if (!(s = rf_region_alloc(&c->region, (size_t)it.n + 1, 1)))
-			return no_memory(e);
-		memcpy(s, it.data, it.n);
-		s[it.n] = 0;
-		class_[i] = s;
-	}
-	a->class_ = class_;
-	return RF_OK;
-}
-
-static const char *metric_of(const struct rf_scoring *how, const char *task)
-{
-	static const char *const names[2][RF_METRICS] = {
-		{ "", "official f1", "official rouge", "official class", "official code",
-		  "official levenshtein", "official all", "official part", "official count",
-		  "official retrieval" },
-		{ "", "refine f1", "refine rouge", "refine class", "refine code", "refine levenshtein",
-		  "refine all", "refine part", "refine count", "refine retrieval" },
-	};
-
-	return names[how->rules][how->metric != RF_METRIC_AUTO ? how->metric : rf_metric_of(task)];
+	if (json_is_string(v) || json_is_number(v))
+		return v;
+	json_decref(v);
+	return NULL;
 }
 
 static uint64_t question_of(const struct rf_record *r)
@@ -207,43 +213,97 @@ static uint64_t question_of(const struct rf_record *r)
 	return h;
 }
 
+static const char *metric_name(enum rf_rules rules, enum rf_metric metric)
+{
+	static const char *const names[2][RF_METRICS] = {
+		{ "", "official f1", "official rouge", "official class", "official code",
+		  "official levenshtein", "official all", "official part", "official count",
+		  "official retrieval" },
+		{ "", "refine f1", "refine rouge", "refine class", "refine code", "refine levenshtein",
+		  "refine all", "refine part", "refine count", "refine retrieval" },
+	};
+
+	return names[rules][metric];
+}
+
+/* Scores the samples; *all: the sums over them. */
+static enum rf_code samples(struct rf_scorer *c, struct rf_record *r, struct rf_answered *a,
+                            struct rf_verdict *all, struct rf_err *e)
+{
+	struct rf_generation *made = &r->generation;
+	struct rf_verdict v;
+	enum rf_code rc;
+
+	if (!(made->score = rf_record_alloc(r, (size_t)made->n, sizeof *made->score)))
+		return no_memory(e);
+	for (int i = 0; i < made->n; i++) {
+		a->pred = made->text[i];
+		if ((rc = rf_metric_score(&c->s->how, a, &c->region, &v, e)) != RF_OK)
+			return rc;
+		made->score[i] = (float)v.score;
+		if (!i) {
+			*all = v;
+			continue;
+		}
+		all->score += v.score;
+		for (int k = 0; k < v.references; k++)
+			all->of[k] += v.of[k];
+	}
+	made->metric = metric_name(c->s->how.rules, all->metric);
+	return RF_OK;
+}
+
 enum rf_code rf_scorer_record(struct rf_scorer *c, struct rf_record *r, struct rf_err *e)
 {
 	struct rf_generation *made = &r->generation;
 	struct rf_answered a = { .answer = r->answer, .answers = r->answers };
-	json_t *task = of_meta(r, "task"), *value[KEYS];
+	json_t *task = of_meta(r, "task"), *value[KEYS], *x;
+	const char *shown[KEYS];
+	struct rf_texts classes;
+	char *text;
 	struct rf_score_group *g;
-	double score, sum = 0;
+	struct rf_scored q = { .id = r->id, .question = question_of(r) };
+	struct rf_verdict all = { .score = 0 };
 	enum rf_code rc;
 
 	rf_region_clear(&c->region);
 	if (json_is_string(task)) {
-		char *name = rf_region_alloc(&c->region, json_string_length(task) + 1, 1);
-		a.task = name ? strcpy(name, json_string_value(task)) : NULL;
+		if (!(a.task = in_region(&c->region, json_string_value(task), json_string_length(task))))
+			return no_memory(e);
 	} else
 		a.task = c->s->task;
 	json_decref(task);
 	for (int i = 0; i < c->keys; i++)
 		if (!(value[i] = of_meta(r, c->key[i])) && !strcmp(c->key[i], "task") && a.task)
 			value[i] = json_string(a.task);
-	if ((rc = group(c, value, &g, e)) != RF_OK || (rc = classes_of(c, r, &a, e)) != RF_OK)
+	if ((rc = group(c, value, &g, e)) != RF_OK ||
+	    (rc = rf_meta_texts(r, "all_classes", &c->region, &classes, e)) != RF_OK)
 		return rc;
+	a.class_ = classes.s;
+	a.classes = classes.n;
+	if (c->s->check) {
+		a.pred = "";
+		rc = rf_metric_score(&c->s->how, &a, &c->region, &all, e);
+		return rc == RF_OK ? rf_tally_add(g, q, e) : rc;
+	}
 	if (!made->tokens)
 		return unanswered(c, g, "there is no generation: rf-generate writes it", e);
 	if (!made->text)
 		return rf_fail(e, RF_EDATA, "the generation has no text: rf-generate writes it if the model "
 		                            "has a tokenizer");
-	if (!(made->score = rf_record_alloc(r, (size_t)made->n, sizeof *made->score)))
-		return no_memory(e);
-	for (int i = 0; i < made->n; i++) {
-		a.pred = made->text[i];
-		if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &score, e)) != RF_OK)
-			return rc;
-		made->score[i] = (float)score;
-		sum += score;
+	if ((rc = samples(c, r, &a, &all, e)) != RF_OK)
+		return rc;
+	q.score = all.score / made->n;
+	for (int i = 0; i < c->shows; i++) {
+		x = rf_meta_json(r, c->shown[i]);
+		text = x ? json_dumps(x, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+		shown[i] = text ? in_region(&c->region, text, strlen(text)) : NULL;
+		free(text);
+		json_decref(x);
 	}
-	made->metric = metric_of(&c->s->how, a.task ? a.task : "");
-	return rf_tally_add(g, (struct rf_scored){ r->id, question_of(r), sum / made->n }, e);
+	if ((rc = more(c, &all, made->n, shown, &q.more, e)) != RF_OK)
+		return rc;
+	return rf_tally_add(g, q, e);
 }
 
 enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_out *out, struct rf_err *e)
@@ -310,9 +370,10 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 	struct rf_answered a = { .task = c->s->task };
 	struct rf_jvalue object, v[WORDS], *x;
 	json_t *value[KEYS] = { NULL };
+	const char *shown[KEYS];
 	struct rf_score_group *g;
-	double score;
-	uint64_t h = 0;
+	struct rf_scored q = { .question = 0 };
+	struct rf_verdict verdict;
 	size_t len;
 	enum rf_code rc;
 	int how;
@@ -330,6 +391,11 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 		    !rf_jscan_is_list(&by) && !rf_jscan_is_object(&by) && *by.s != 'n')
 			value[i] = json_loadb(by.s, by.n, JSON_DECODE_ANY, NULL);
 	}
+	for (int i = 0; i < c->shows; i++) { /* before texts are cut free in place */
+		struct rf_jvalue show;
+		shown[i] = rf_jscan_get(&object, c->shown[i], &show, NULL) == RF_OK
+		                   ? in_region(&c->region, show.s, show.n) : NULL;
+	}
 	x = v[TASK].s ? &v[TASK] : v[DATASET].s ? &v[DATASET] : &v[SOURCE];
 	if (x->s && rf_jscan_is_string(x))
 		a.task = rf_jscan_text(x, &len);
@@ -346,14 +412,23 @@ static enum rf_code line(struct rf_scorer *c, char *s, size_t n, struct rf_err *
 	if (v[CLASSES].s && *v[CLASSES].s != 'n' &&
 	    (rc = texts(c, &v[CLASSES], words[CLASSES], &a.class_, &a.classes, e)) != RF_OK)
 		return rc;
+	if (c->s->check) {
+		a.pred = "";
+		rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e);
+		return rc == RF_OK ? rf_tally_add(g, q, e) : rc;
+	}
 	if (!v[PRED].s || !rf_jscan_is_string(&v[PRED]))
 		return unanswered(c, g, "there is no 'pred' that is a text", e);
 	a.pred = rf_jscan_text(&v[PRED], &len);
 	for (int i = 0; i < a.answers; i++)
-		h = XXH64(a.answer[i], strlen(a.answer[i]) + 1, h);
-	if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &score, e)) != RF_OK)
+		q.question = XXH64(a.answer[i], strlen(a.answer[i]) + 1, q.question);
+	if ((rc = rf_metric_score(&c->s->how, &a, &c->region, &verdict, e)) != RF_OK)
 		return rc;
-	return rf_tally_add(g, (struct rf_scored){ g->n + g->unanswered, h, score }, e);
+	q.id = g->n + g->unanswered;
+	q.score = verdict.score;
+	if ((rc = more(c, &verdict, 1, shown, &q.more, e)) != RF_OK)
+		return rc;
+	return rf_tally_add(g, q, e);
 }
 
 enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_err *e)
@@ -443,8 +518,25 @@ enum rf_code rf_scorer_each(const struct rf_scorer *c, struct rf_buf *to, struct
 			json_t *line = named(c, g->first, g->rest);
 			json_object_set_new(line, "id", json_integer((json_int_t)g->of[k].id));
 			json_object_set_new(line, "score", json_real(g->of[k].score));
+			if (g->of[k].more) {
+				json_t *more_ = json_loads(g->of[k].more, 0, NULL);
+				json_object_update(line, more_);
+				json_decref(more_);
+			}
 			rc = put(line, to, e);
 		}
+	}
+	return rc;
+}
+
+enum rf_code rf_scorer_counts(const struct rf_scorer *c, struct rf_buf *to, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	for (size_t i = 0; i < c->tally.n && rc == RF_OK; i++) {
+		json_t *line = named(c, c->tally.group[i].first, c->tally.group[i].rest);
+		json_object_set_new(line, "n", json_integer((json_int_t)c->tally.group[i].n));
+		rc = put(line, to, e);
 	}
 	return rc;
 }

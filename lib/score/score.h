@@ -21,19 +21,22 @@ struct rf_score_settings {
 	enum rf_score_format format; /* BY_NAME: *.jsonl and *.jsonl.zst are JSON lines, all else streams */
 	const char *task;         /* of questions that name none; NULL: that is an error */
 	const char *by;           /* keys, separated by commas: each of their values is a group of its own */
+	bool check;               /* answers are not read: only whether each question can be scored */
 	bool partial;             /* questions without an answer are counted, and are no error */
+	bool each;                /* keeps what rf_scorer_each() prints of a question besides its score */
+	const char *show;         /* keys, separated by commas, whose values that has; NULL: none */
 	uint64_t max_record;
 	struct rf_meter *meter;   /* counts the questions read; may be NULL */
 };
 #define RF_SCORE_DEFAULTS { .by = "task", .max_record = RF_MAX_RECORD }
 
-enum { RF_SCORE_OPTS = 7 };
+enum { RF_SCORE_OPTS = 10 };
 void rf_score_options(struct rf_score_settings *s, struct rf_opt opts[RF_SCORE_OPTS]);
 
 struct rf_scorer;
 
-/* s must stay valid until rf_scorer_close().  Errors: RF_EUSAGE: s->by has an empty or too many keys;
- * RF_ENOMEM. */
+/* s must stay valid until rf_scorer_close().  Errors: RF_EUSAGE: s->by or s->show has an empty
+ * or too many keys, or there is s->show without s->each; RF_ENOMEM. */
 enum rf_code rf_scorer_open(struct rf_scorer **to, const struct rf_score_settings *s, struct rf_err *e);
 void rf_scorer_close(struct rf_scorer *c);   /* c may be NULL */
 
@@ -52,8 +55,11 @@ enum rf_code rf_scorer_stream(struct rf_scorer *c, struct rf_in *in, struct rf_o
  * rf_lines_open(). */
 enum rf_code rf_scorer_lines(struct rf_scorer *c, const char *path, struct rf_err *e);
 
-/* Appends a line of JSON for each question: its group, id and score, 0 to 1. */
+/* Appends a line of JSON for each question, with s->each: its group, id and score, 0 to 1; by the metric ALL
+ * also which references were found, the mean over samples; the values of s->show. */
 enum rf_code rf_scorer_each(const struct rf_scorer *c, struct rf_buf *to, struct rf_err *e);
+/* Appends a line of JSON for each group, with s->check: how many questions there are. */
+enum rf_code rf_scorer_counts(const struct rf_scorer *c, struct rf_buf *to, struct rf_err *e);
 /* Appends a line of JSON for each group, and behind each set of two or more that have all but the first key
  * in common one for their mean: n, score, its standard error and 95 % interval, in percent.  against: others'
  * answers to the same questions, NULL: there are none; then also the difference, paired.  Errors: RF_EDATA:

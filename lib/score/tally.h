@@ -16,6 +16,7 @@ struct rf_scored {
 	uint64_t id;
 	uint64_t question;        /* a hash: the same for the same question and references */
 	double score;             /* 0 to 1 */
+	const char *more;         /* for its own line: an object of JSON; NULL: nothing */
 };
 
 struct rf_score_group {

@@ -1,0 +1,81 @@
+/* meta.c -- from the messages of meta to JSON and to texts. */
+#include <string.h>
+
+#include "stream/meta.h"
+#include "stream/pack.h"
+
+static struct rf_mp find(const struct rf_record *r, const char *key)
+{
+	const unsigned char *meta = r->meta.data;
+	struct rf_mp all = { meta, meta ? meta + r->meta.size : NULL };
+
+	return meta && key ? rf_mp_get(all, key) : all;
+}
+
+/* The next value of a message that was checked, so the depth is bounded; NULL: memory ran out. */
+static json_t *value(struct rf_mp *m)
+{
+	struct rf_mp_item it;
+	json_t *v;
+
+	if (rf_mp_next(m, &it))
+		return json_null();
+	switch (it.type) {
+	case RF_MP_BOOL: return json_boolean(it.b);
+	case RF_MP_UINT: return it.u > INT64_MAX ? json_real((double)it.u) : json_integer((json_int_t)it.u);
+	case RF_MP_INT:  return json_integer(it.i);
+	case RF_MP_REAL: return json_real(it.f);
+	case RF_MP_STR:  return json_stringn((const char *)it.data, it.n);
+	case RF_MP_ARRAY:
+		v = json_array();
+		for (uint32_t i = 0; i < it.n; i++)
+			json_array_append_new(v, value(m));
+		return v;
+	case RF_MP_MAP:
+		v = json_object();
+		for (uint32_t i = 0; i < it.n; i++) {
+			json_t *key = value(m);
+			json_object_set_new(v, json_string_value(key), value(m));
+			json_decref(key);
+		}
+		return v;
+	default: return json_null();
+	}
+}
+
+json_t *rf_meta_json(const struct rf_record *r, const char *key)
+{
+	struct rf_mp m = find(r, key);
+
+	return m.p ? value(&m) : NULL;
+}
+
+enum rf_code rf_meta_texts(const struct rf_record *r, const char *key, struct rf_region *p,
+                           struct rf_texts *to, struct rf_err *e)
+{
+	struct rf_mp m = find(r, key);
+	struct rf_mp_item it;
+	const char **list;
+	uint32_t n = 1;
+
+	*to = (struct rf_texts){ NULL, 0 };
+	if (!m.p || rf_mp_next(&m, &it) || it.type == RF_MP_NIL)
+		return RF_OK;
+	if (it.type == RF_MP_ARRAY && !(n = it.n))
+		return RF_OK;
+	if (!(list = rf_region_alloc(p, n, sizeof *list)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (texts of meta)");
+	for (bool in = it.type == RF_MP_ARRAY; (uint32_t)to->n < n; to->n++) {
+		char *s;
+		if ((in && rf_mp_next(&m, &it)) || it.type != RF_MP_STR || memchr(it.data, 0, it.n))
+			return rf_fail(e, RF_EDATA, "meta's '%.40s' is neither a text nor a list of texts",
+			               key);
+		if (!(s = rf_region_alloc(p, (size_t)it.n + 1, 1)))
+			return rf_fail(e, RF_ENOMEM, "out of memory (texts of meta)");
+		memcpy(s, it.data, it.n);
+		s[it.n] = 0;
+		list[to->n] = s;
+	}
+	to->s = list;
+	return RF_OK;
+}
