@@ -16,6 +16,9 @@
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
 #                 or as another trainer reads it
 #     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
+#     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
+#                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
+#                 curves.mk draws them
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
@@ -53,6 +56,9 @@ OPTIM      = --mini-batch $(MINI_BATCH) --lr $(LR)
 SEED       = 1
 KEEP       =
 COMPUTE    =
+EVAL       =
+EVERY      = 1
+EVALUATE   = rf-ntp --eval
 AFTER      =
 PHASE      = $(RUN)
 
@@ -64,8 +70,8 @@ OUTPUTS    =
 COUNT      = commits
 ANSWER     =
 
-NUMBERS = BATCH MINI_BATCH LEN
-STAGES  = TOKENIZE
+NUMBERS = BATCH MINI_BATCH LEN EVERY
+STAGES  = TOKENIZE EVALUATE
 
 # Each word that is assigned above, in the phase's file, or in a phase that this one includes.
 KNOWN = $(filter-out SHELL HERE NUMBERS STAGES LINE KNOWN,$(shell \
@@ -92,9 +98,12 @@ own       = $(filter $(RUN)/data/corpus.rf,$(DATA))
 need      = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
 make_data = $(TOKENIZE) -o "$$DATA" -- $(CORPUS)
 lasts     = $(if $(filter command,$(origin STEPS)),,$(EPOCHS))
-and_after = $(ANSWER)$(if $(ANSWER),$(if $(AFTER), && ))$(AFTER)
+both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
+evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
+and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
-export RUN MODEL DATA STEPS BATCH SEED COMPUTE PHASE LINE ANSWER ORDER make_data and_after lasts
+export RUN MODEL DATA STEPS BATCH SEED COMPUTE PHASE LINE ANSWER ORDER EVAL EVERY EVALUATE make_data \
+       and_after lasts
 
 train:
 	$(check_words)
@@ -107,6 +116,7 @@ train:
 	@$(HERE)numbers.sh 0 $(call values,STEPS SEED)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
+	@$(if $(EVAL),$(HERE)eval-step.sh check)
 	@$(if $(own),hashes=$$($(HERE)hashes.sh $(CORPUS));) \
 		exec rf-loop -m "$$RUN" --from "$$MODEL" --data "$$DATA" \
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \

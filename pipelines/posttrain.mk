@@ -17,6 +17,8 @@
 #                 TRUNCATE=left loses the beginning (right: the end, middle), of an answer with more than
 #                 MAX_ANSWER=32 the end.  ANSWER_BLANK=1: a blank before each answer, for tokenizers that
 #                 bring none, as byte-level ones, after prompts that end without
+#     EVALUATE='rf-ntp --eval --loss response'
+#                 of EVAL the responses count
 #     MEAN=tokens, RL_COEF=0.2
 #                 losses are means over tokens or sequences; the weight of the policy's
 #     ENTROPY, SELECT, ROLLOUT, REWARD, K=5, N=1
@@ -32,6 +34,7 @@ MAX_ANSWER    = 32
 ANSWER_BLANK  =
 RL_COEF       = 0.2
 REWARD        = rf-reward --kind hybrid
+EVALUATE      = rf-ntp --eval --loss response
 TOKENIZE      = $(questions) --answer-key $(ANSWER_KEY) --max-answer $(MAX_ANSWER) \
                 $(if $(ANSWER_BLANK),--answer-prefix ' ')
 

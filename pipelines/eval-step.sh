@@ -1,0 +1,49 @@
+#!/bin/bash
+# eval-step.sh -- after a batch of rf-loop, with its variables and EVAL, EVERY, EVALUATE, MODEL of loop.mk in
+# the environment: how well the new step predicts EVAL, as a line of RUN/eval.jsonl; before the first of these
+# that of step 0.  However often it is called and killed, a step has one line.
+#
+# eval-step.sh check -- whether EVAL is there, and is what the lines that RUN has are about.
+# eval-step.sh only -- STEP's line alone, whatever its batch.
+set -euo pipefail
+export LC_ALL=C
+here=$(dirname "$0")
+
+# words: what the lines are about stays the same
+words() { "$here/same-words.sh" "$RUN/eval.words" EVALUATE -- "$EVAL"; }
+
+# line DIR STEP: adds the line of this step, made by the weights in DIR, in the order of steps
+line() {
+	local said
+	! grep -q "^{\"step\":$2," "$RUN/eval.jsonl" 2>/dev/null || return 0
+	# shellcheck disable=SC2086  # options
+	said=$(bash -eu -o pipefail -c "$EVALUATE"' "$@"' evaluate -m "$1" ${COMPUTE:-} "$EVAL")
+	{
+		[ ! -e "$RUN/eval.jsonl" ] || cat "$RUN/eval.jsonl"
+		printf '{"step":%d,%s\n' "$2" "${said#\{}"
+	} | sort -t : -k 2n >"$RUN/eval.jsonl.tmp"
+	mv "$RUN/eval.jsonl.tmp" "$RUN/eval.jsonl"
+}
+
+if [ "${1:-}" = check ]; then
+	if [ ! -f "$EVAL" ]; then
+		printf "EVAL='%s': it must be a file of sequences, as valid.rf\n" "$EVAL" >&2
+		exit 66
+	fi
+	[ ! -e "$RUN/eval.words" ] || words
+	exit 0
+fi
+words
+if [ "${1:-}" = only ]; then
+	line "$STEP" "$AT"
+	exit 0
+fi
+if [ ! -e "$RUN/eval.jsonl" ]; then
+	# a checkpoint stays what it is; of a run only the step that this one began with would do
+	if [ -e "$RUN/step-000000" ]; then
+		line "$RUN/step-000000" 0
+	elif [ ! -e "$MODEL/latest" ]; then
+		line "$MODEL" 0
+	fi
+fi
+[ $(((BATCH + 1) % EVERY)) -ne 0 ] || line "$STEP" "$AT"

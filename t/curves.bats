@@ -1,0 +1,182 @@
+#!/usr/bin/env bats
+# Evaluations along a run, EVAL of loop.mk, and curves.mk, which draws them; with a tiny model over bytes.
+
+# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+setup_file() {
+	load helper
+	export P=$BATS_FILE_TMPDIR
+	echo '{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
+		"intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }' >"$P/config.json"
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	rf-tokenize --bytes --format text --max-len 96 --truncate split -o "$P/train.rf" \
+		"$ROOT/man/rf-loop.1"
+	rf-tokenize --bytes --format text --max-len 200 --truncate right -o "$P/valid.rf" \
+		"$ROOT"/man/rf-c*.1 "$ROOT"/man/rf-d*.1
+	midtrain RUN="$P/a" EVERY=2
+	midtrain RUN="$P/b" "${ntp[@]}" ORDER=shuffle
+}
+
+setup() { load helper; }
+
+# midtrain WORD...: five batches of two steps, evaluated
+ntp=(ENTROPY= SELECT= ROLLOUT= REWARD= 'TRAIN=rf-ntp $(OPTIM)')
+midtrain() {
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" DATA="$P/train.rf" BATCH=4 \
+		MINI_BATCH=2 LR=1e-2 STEPS=5 EVAL="$P/valid.rf" "$@"
+}
+curves() { RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/curves.mk" "$@"; }
+export -f midtrain
+export ROOT RF_BIN
+
+# evaluated DIR STEP: the line that this step must have
+evaluated() { rf-ntp --eval -m "$1" "$P/valid.rf" | sed "s/^{/{\"step\":$2,/"; }
+
+@test "EVAL: a line for step 0 and for the step after each EVERY batches, and the run stays what it was" {
+	[ "$(jq .step "$P/a/eval.jsonl" | paste -sd' ')" = '0 4 8' ]
+	[ "$(jq .step "$P/b/eval.jsonl" | paste -sd' ')" = '0 2 4 6 8 10' ]
+	evaluated "$P/ckpt" 0 | cmp - <(head -n 1 "$P/a/eval.jsonl")
+	evaluated "$P/a/step-000008" 8 | cmp - <(tail -n 1 "$P/a/eval.jsonl")
+	evaluated "$P/b/latest" 10 | cmp - <(tail -n 1 "$P/b/eval.jsonl")
+	midtrain RUN=bare "${ntp[@]}" EVAL=
+	diff -r bare/latest/ "$P/b/latest/"
+	[ ! -e bare/eval.jsonl ]
+	# beside AFTER and answers
+	midtrain RUN=both "${ntp[@]}" STEPS=1 AFTER='echo "$$AT" >>at'
+	[ "$(cat at) $(jq .step both/eval.jsonl | paste -sd' ')" = '2 0 2' ]
+	echo '{"prompt": "a question", "answers": ["b"]}' >q.jsonl
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/testtime.mk" MODEL="$P/ckpt" RUN=t DATA=q.jsonl \
+		METHOD=ntp EVAL="$P/valid.rf" MAX_NEW=1
+	[ "$(jq .step t/eval.jsonl | paste -sd' ') $(ls t/answers)" = '0 1 batch-000000.rf' ]
+	run -2 make -s -f "$ROOT/pipelines/testtime.mk" MODEL="$P/ckpt" RUN=t2 DATA=q.jsonl METHOD=none \
+		EVAL="$P/valid.rf"
+	[[ "$output" == *'EVAL is not possible here'* ]]
+}
+
+@test "EVAL: killed at any moment and started again every step has one line, with the same numbers" {
+	[ -n "${RF_ALL:-}" ] && times=60 || times=9
+	for ((kill = 0; kill < times; kill++)); do
+		setsid bash -c 'midtrain RUN=run EVERY=2' >out 2>&1 3>&- &
+		sid=$!
+		sleep "0.$((RANDOM % 9))$((RANDOM % 10))"
+		case $((kill % 3)) in
+		0) pkill -KILL -s $sid || : ;;
+		1) kill -KILL -- -$sid 2>/dev/null || : ;;
+		2) kill -TERM -- -$sid 2>/dev/null || : ;;
+		esac
+		wait $sid || continue
+		cmp run/eval.jsonl "$P/a/eval.jsonl"
+		rm -rf run
+	done
+	midtrain RUN=run EVERY=2
+	cmp run/eval.jsonl "$P/a/eval.jsonl"
+	[ -z "$(find run -name 'eval*tmp*')" ]
+	# killed between the line and the loop's note of it: no second line
+	for ((i = 0; i < 2; i++)); do
+		midtrain RUN=again STEPS=1 AFTER='kill -9 $$PPID' || :
+	done
+	[ "$(jq .step again/eval.jsonl | paste -sd' ')" = '0 2' ]
+}
+
+@test "EVAL: other text for the same run is refused, and a run may be evaluated from a later batch on" {
+	head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text -o other.rf
+	cp -a "$P/b" run
+	run -2 midtrain RUN=run "${ntp[@]}" STEPS=6 EVAL=other.rf
+	[[ "$output" == *'run/eval.words: the run was started with other settings or data (<) than now'* ]]
+	run -2 midtrain RUN=run "${ntp[@]}" STEPS=6 EVALUATE='rf-ntp --eval --loss response'
+	[[ "$output" == *'run/eval.words: '*'> EVALUATE=rf-ntp --eval --loss response'* ]]
+	[ "$(readlink run/latest)" = step-000010 ]
+	run -2 midtrain RUN=no EVAL=nothing.rf
+	[[ "$output" == *"EVAL='nothing.rf': it must be a file of sequences, as valid.rf"* ]]
+	run -2 midtrain RUN=no EVERY=0
+	[[ "$output" == *"EVERY='0': it must be a whole number, 1 or more"* ]]
+	run -2 midtrain RUN=no EVALUATE=rf-nope
+	[[ "$output" == *'EVALUATE: rf-nope: command not found'* ]]
+	[ ! -e no ]
+	# step 0 is MODEL's as long as that is a checkpoint, and of a run only if it is there still
+	midtrain RUN=later "${ntp[@]}" STEPS=3 EVAL=
+	[ ! -e later/step-000000 ]
+	midtrain RUN=later "${ntp[@]}" STEPS=4
+	[ "$(jq .step later/eval.jsonl | paste -sd' ')" = '0 6 8' ]
+	evaluated "$P/ckpt" 0 | cmp - <(head -n 1 later/eval.jsonl)
+	rf-init --from "$P/ckpt" begin
+	midtrain RUN=from-run MODEL=begin "${ntp[@]}" STEPS=3 EVAL=
+	midtrain RUN=from-run MODEL=begin "${ntp[@]}" STEPS=4
+	[ "$(jq .step from-run/eval.jsonl | paste -sd' ')" = '6 8' ]
+	# what post-training evaluates is responses
+	echo '{"prompt": "a question", "answer": "and its answer"}' >q.jsonl
+	rf-tokenize --bytes --prompt-key prompt --answer-key answer -o q.rf q.jsonl
+	RF_BIN=$RF_BIN make -s -f "$ROOT/pipelines/posttrain.mk" MODEL="$P/ckpt" RUN=p DATA=q.jsonl \
+		METHOD=sft EVAL=q.rf
+	[ "$(jq .tokens p/eval.jsonl | paste -sd' ')" = '15 15' ]
+}
+
+@test "curves.mk: the table has each run's evaluations, and of a log the last line of each step" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	cp -a "$P/a" "$P/b" .
+	# as after a kill between the log and the commit
+	jq -c 'select(.step == 3) | ."loss/ntp" = 9' b/log.jsonl >line
+	cat line b/log.jsonl >log && mv log b/log.jsonl
+	curves RUNS='a b' OUT=out/curves
+	python3 - >want <<-'END'
+		import json
+		print("run\tstep\tnll\taccuracy\tloss\treward")
+		for run in "ab":
+		    held = {json.loads(l)["step"]: json.loads(l) for l in open(f"{run}/eval.jsonl")}
+		    log = {json.loads(l)["step"]: json.loads(l) for l in open(f"{run}/log.jsonl")}
+		    for step in sorted(held.keys() | log.keys()):
+		        h, l = held.get(step, {}), log.get(step, {})
+		        cells = h.get("nll"), h.get("accuracy"), l.get("loss/ntp"), l.get("reward/mean")
+		        print(run, step, *("NaN" if c is None else f"{c:.6g}" for c in cells), sep="\t")
+	END
+	awk -F '\t' -v OFS='\t' 'NR > 1 { for (i = 3; i <= NF; i++) if ($i != "NaN")
+		$i = sprintf("%.6g", $i) } { print }' out/curves/curves.tsv | diff want -
+	[ "$(wc -l <want)" -eq 22 ]
+	[ "$(head -c 4 out/curves/curves.png | tail -c 3)" = PNG ]
+	# loss, accuracy, loss and reward of training; without a reward a panel less
+	height() { od -An -j 20 -N 4 -t u1 "$1" | awk '{ print $3 * 256 + $4 }'; }
+	[ "$(height out/curves/curves.png)" -eq $((60 + 4 * 260)) ]
+	run -0 curves RUNS=b OUT=b-alone
+	[ "$output" = 'curves: b-alone/curves.png, b-alone/curves.tsv' ]
+	[ "$(height b-alone/curves.png)" -eq $((60 + 3 * 260)) ]
+	[ "$(ls -A out/curves)" = $'curves.png\ncurves.tsv' ]
+	cp -a out before
+	curves RUNS='a b' OUT=out/curves
+	diff -r before out
+}
+
+@test "curves.mk: EVAL evaluates steps that have no line; what cannot be compared is refused" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (make deps)"
+	midtrain RUN=c "${ntp[@]}" EVAL= STEPS=3
+	curves RUNS=c OUT=out EVAL="$P/valid.rf"
+	[ "$(jq -c .step c/eval.jsonl | paste -sd' ')" = '4 6' ]
+	evaluated c/step-000006 6 | cmp - <(tail -n 1 c/eval.jsonl)
+	cp -a "$P/a" a
+	curves RUNS='a c' OUT=out EVAL="$P/valid.rf"
+	[ "$(jq -c .step a/eval.jsonl | paste -sd' ')" = '0 4 8 10' ]
+	cmp <(head -n 3 a/eval.jsonl) "$P/a/eval.jsonl"
+	# from the middle
+	sed -i 1,2d a/eval.jsonl
+	cp -a "$P/a/step-000008" a/step-000004
+	curves RUNS=a OUT=out EVAL="$P/valid.rf"
+	[ "$(jq -c .step a/eval.jsonl | paste -sd' ')" = '4 8 10' ]
+	head -c 300 "$ROOT/README.md" | rf-tokenize --bytes --format text -o other.rf
+	midtrain RUN=d "${ntp[@]}" EVAL=other.rf STEPS=1
+	run -2 curves RUNS='a d' OUT=no
+	[[ "$output" == 'curves: a and d were evaluated on different texts, so they cannot be compared'* ]]
+	run -2 curves RUNS='a none' OUT=no
+	[[ "$output" == 'curves: none is no run'* ]]
+	rf-init --from "$P/ckpt" fresh
+	run -2 curves RUNS=fresh OUT=no
+	said='curves: fresh has neither eval.jsonl nor log.jsonl: EVAL=valid.rf writes the first'
+	[ "${lines[0]}" = "$said" ]
+	run -2 curves RUNS= OUT=no
+	[[ "$output" == *"RUNS is not set: which runs? RUNS='runs/a runs/b'"* ]]
+	run -2 curves RUNS=a
+	[[ "$output" == *'OUT is not set'* ]]
+	run -2 curves RUNS=a OUT=no RUN=a
+	[[ "$output" == *'unknown variable RUN; the variables are RUNS OUT'* ]]
+	[ ! -e no ]
+	curves help | grep -q 'EVERY=10'
+}
