@@ -203,6 +203,11 @@ generate() {
 		'>= 4' "$many ms, $one ms a token"
 	row 'the same with the pass over their prompts of 1024' "$(ratio "$(cat 1.out)" "$(cat 16.out)")" '' \
 		"$(cat 16.out) s, $(cat 1.out) s"
+	# what a question of RULER costs: 128 new tokens, of which none is an end
+	seconds "rf-generate -m model --ignore-eos --max-new 128 -o new.rf prompts.rf" 2 >asked.out
+	seconds "rf-entropy -m model -o new.rf prompts.rf" 2 >read.out
+	row 'prompts of 1024 with 128 new tokens, in forward passes over the prompts' \
+		"$(ratio "$(cat asked.out)" "$(cat read.out)")" '' "$(cat asked.out) s, $(cat read.out) s"
 	"$bench" model token 256 $near 1 65536 1 >token.out
 	long=$(pick token.out 'token, 1 x 65536' ms)
 	short=$(pick token.out "token, 1 x $near" ms)

@@ -40,4 +40,7 @@ setup() { load helper; }
 		rf-select --mode uniform --chunks 2 -o positions.rf
 	alone "$share/evaluate.sh" run positions.rf out
 	[ "$(wc -l <out.documents.tsv)" -eq 2 ]
+	command -v gnuplot >/dev/null || return 0
+	alone make -s -f "$share/evaluate.mk" RUN=e MODEL=run TASK=vt LENGTH=1k SAMPLES=1 MAX_NEW=1
+	[ -e e/report.md ] && [ -e e/heat.png ]
 }

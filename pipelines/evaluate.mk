@@ -1,0 +1,123 @@
+# evaluate.mk -- is the model better?  From questions to a table of scores with intervals, and a figure.
+#
+#     make -f pipelines/evaluate.mk RUN=runs/e MODEL=ckpt SUITE=needle LENGTH=4k,8k,16k
+#     make -f pipelines/evaluate.mk RUN=runs/f MODEL=runs/a SUITE=needle LENGTH=4k,8k,16k AGAINST=runs/e
+#
+# RUN/report.md has scores by task and length, what they cost, and with AGAINST=another-run the differences,
+# paired by question; RUN/heat.png by length and depth, where questions have a depth; RUN/scores.png all
+# scores.  RUN/questions.rf and RUN/answers are for rf-dump, RUN/scores.jsonl is what rf-score printed,
+# RUN/each.jsonl has a line for each question:
+#
+#     rf-dump --tsv --rows sample --columns id,answer,written runs/e/answers/*.rf
+#
+#     SUITE=needle     RULER's kinds of questions, which rf-needle makes: TASK=all or their names, LENGTH=4k,
+#                      SAMPLES=500 of each, SEED=42, NEEDLE=rf-needle.  Some tasks need HAYSTACK=a text, or
+#                      QA=one or two files of questions; without them TASK= takes the others
+#           ruler      DATA='...' are RULER's own files (input, answer_prefix, outputs), which do not name
+#                      task and length: a folder or file has the name of the task, and one the length, as in
+#                      4096/data/vt/validation.jsonl; or else TASK, LENGTH
+#           longbench  DATA='...' with prompt, answers, and task or dataset, as they are: prompts are never
+#                      made here.  New tokens are those of max_gen_tokens, else the benchmark's for the task
+#           files      DATA='...' of any lines, or a stream of prompts (.rf): PROMPT_KEY=prompt,
+#                      ANSWERS_KEY=answers; TASK is the task of all of them, else their key task names it
+#     RULES=official, METRIC=, BY=
+#                      as rf-score has them; BY is task, and length where questions have one
+#     META_KEY=        more keys of lines that stay with the questions, for BY and rf-dump
+#     MAX_NEW=         new tokens of all answers, in the place of the benchmark's; of SUITE=files 32
+#     MAX_PROMPT=0     a longer prompt loses TRUNCATE=middle (left, right); 0: none is cut
+#     BOS=no           whether prompts begin with the tokenizer's BOS, as rf-tokenize has it (auto, yes)
+#     TOKENIZE, GENERATE
+#                      the commands that make questions of lines and answers of questions, if others
+#     BATCH=64         questions of a file in RUN/answers, so as many are lost at most when it is killed
+#     COMPUTE=         options of the programs that have a model, as '--device cuda --dtype bf16'
+#     PHASE            what messages begin with, in the place of RUN
+#
+# It may be stopped at any moment; the same words go on, with the step of MODEL that they began with.  Other
+# words need another RUN, but for RULES, METRIC, BY, AGAINST and COMPUTE: scores and report are made anew
+# each time.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+
+RUN         =
+MODEL       =
+SUITE       = needle
+TASK        =
+LENGTH      =
+SAMPLES     = 500
+SEED        = 42
+HAYSTACK    =
+QA          =
+NEEDLE      = rf-needle
+DATA        =
+PROMPT_KEY  = prompt
+ANSWERS_KEY = answers
+RULES       = official
+METRIC      =
+BY          = task$(if $(filter needle ruler,$(SUITE)),$(comma)length)
+META_KEY    =
+MAX_NEW     =
+MAX_PROMPT  = 0
+TRUNCATE    = middle
+BOS         = no
+BATCH       = 64
+COMPUTE     =
+AGAINST     =
+PHASE       = $(RUN)
+
+comma := ,
+empty :=
+
+# What the lines of a suite have, which rf-tokenize keeps: keys of prompt and references, and meta.
+keys_needle    = --prompt-key input --prompt-suffix-key answer_prefix --answers-key outputs
+keys_ruler     = $(keys_needle)
+keys_longbench = --prompt-key prompt --answers-key answers
+keys_files     = --prompt-key $(PROMPT_KEY) --answers-key $(ANSWERS_KEY)
+meta_needle    = task,length,depth,max_new_tokens
+meta_ruler     = $(meta_needle)
+meta_longbench = task,max_new_tokens,stop,all_classes
+meta_files     = $(if $(TASK),,task)
+meta           = $(meta_$(SUITE))$(if $(META_KEY),$(if $(meta_$(SUITE)),$(comma))$(META_KEY))
+TOKENIZE       = rf-tokenize --tokenizer $(MODEL) $(keys_$(SUITE)) $(if $(meta),--meta-key $(meta)) \
+                 --bos $(BOS) --no-eos$(if $(filter-out 0,$(MAX_PROMPT)), --max-prompt $(MAX_PROMPT) \
+                 --truncate $(TRUNCATE))
+limit          = $(or $(MAX_NEW),$(if $(filter files,$(SUITE)),32))
+GENERATE       = rf-generate $(if $(limit),--max-new $(limit),--max-new-key max_new_tokens)$(if $(filter \
+                 longbench,$(SUITE)), --stop-key stop)
+
+# Words of one suite, which change nothing in another.
+of_needle    = TASK LENGTH SAMPLES SEED HAYSTACK QA NEEDLE
+of_ruler     = TASK LENGTH DATA
+of_longbench = TASK DATA
+of_files     = TASK DATA PROMPT_KEY ANSWERS_KEY
+others       = $(filter-out $(of_$(SUITE)),$(sort $(of_needle) $(of_ruler) $(of_longbench) $(of_files)))
+
+FIXED := SUITE TASK LENGTH SAMPLES SEED HAYSTACK QA DATA PROMPT_KEY ANSWERS_KEY MAX_NEW BATCH NEEDLE \
+         TOKENIZE GENERATE
+KNOWN := RUN MODEL $(FIXED) RULES METRIC BY META_KEY MAX_PROMPT TRUNCATE BOS COMPUTE AGAINST PHASE
+include $(HERE)words.mk
+export $(KNOWN) FIXED
+
+# one_of WORD,LIST
+one_of = $(if $(filter-out $(2),$(or $($(1)),nothing)),$(error $(1)='$($(1))' is not one of $(2)))
+need   = $(if $(strip $($(1))),,$(error $(1) is not set: $(2)))
+unused = $(strip $(foreach word,$(others),$(if $(filter command,$(origin $(word))),$(word))))
+
+evaluate:
+	$(check_words)
+	$(call need,RUN,where does it go? RUN=runs/e)
+	$(call need,MODEL,which checkpoint? MODEL=ckpt)
+	$(call one_of,SUITE,needle ruler longbench files)
+	$(call one_of,RULES,official refine)
+	$(if $(unused),$(error $(unused): SUITE=$(SUITE) has no use for that))
+	$(if $(filter needle,$(SUITE)),,$(call need,DATA,which questions? DATA='data/*.jsonl'))
+	@$(HERE)numbers.sh 0 $(call values,SEED MAX_PROMPT)
+	@$(HERE)numbers.sh 1 $(call values,SAMPLES BATCH $(if $(MAX_NEW),MAX_NEW))
+	@$(HERE)stages.sh $(call values,NEEDLE TOKENIZE GENERATE)
+	@exec $(HERE)suite.sh
+
+.DEFAULT_GOAL := evaluate
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: evaluate

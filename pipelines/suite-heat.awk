@@ -1,0 +1,38 @@
+# suite-heat.awk -- of lines of task, length, depth from 0 to 1, and found, from 0 to 1, with tabs between:
+# how much was found in each tenth of the depth, task by task as they come, lengths in their order.
+BEGIN {
+	FS = OFS = "\t"
+	print "task", "length", "from", "to", "n", "score"
+}
+
+{
+	tenth = int($3 * 10)
+	tenth = tenth > 9 ? 9 : tenth < 0 ? 0 : tenth
+	if (!($1 in seen)) {
+		seen[$1]
+		task[++tasks] = $1
+	}
+	if (!($2 in known)) { # into its place
+		known[$2]
+		for (i = ++lengths; i > 1 && size[i - 1] + 0 > $2 + 0; i--)
+			size[i] = size[i - 1]
+		size[i] = $2
+	}
+	n[$1, $2, tenth]++
+	sum[$1, $2, tenth] += $4
+}
+
+END {
+	for (t = 1; t <= tasks; t++)
+		for (l = 1; l <= lengths; l++)
+			for (tenth = 0; tenth < 10; tenth++)
+				if (n[task[t], size[l], tenth])
+					cell(task[t], size[l], tenth)
+}
+
+function cell(of, at, tenth,    count)
+{
+	count = n[of, at, tenth]
+	printf "%s\t%s\t%.1f\t%.1f\t%d\t%.2f\n", of, at, tenth / 10, (tenth + 1) / 10, count,
+		100 * sum[of, at, tenth] / count
+}

@@ -1,0 +1,245 @@
+#!/bin/bash
+# suite.sh -- what evaluate.mk runs, with its words in the environment: questions, answers batch by batch,
+# scores, report.  Whatever appears under its name in RUN is whole, so what is there is not made again.
+set -euo pipefail
+export LC_ALL=C
+here=$(dirname "$0")
+
+say() { printf '%s: %s\n' "$PHASE" "$*" >&2; }
+die() {
+	local status=$1
+	shift
+	say "$*"
+	exit "$status"
+}
+
+# Tasks that rf-needle makes of nothing, of an essay, of questions.
+alone=niah_single_1,niah_multikey_2,niah_multikey_3,vt,cwe,fwe
+essay=niah_single_2,niah_single_3,niah_multikey_1,niah_multivalue,niah_multiquery
+documents=qa_1,qa_2
+
+# ---- which questions -----------------------------------------------------------------------
+
+# needle_tasks: those of TASK, or if that is empty those for which there is a text
+needle_tasks() {
+	local tasks=$TASK task left=
+	if [ -z "$tasks" ]; then
+		tasks=$alone${HAYSTACK:+,$essay}${QA:+,$documents}
+		[ -n "$HAYSTACK" ] || left+=" $essay (HAYSTACK=file)"
+		[ -n "$QA" ] || left+=" $documents (QA=file)"
+		[ -z "$left" ] || say "left out, for lack of a file:$left"
+	elif [ "$tasks" = all ]; then
+		tasks=$alone,$essay,$documents
+	fi
+	for task in ${tasks//,/ }; do
+		[ -n "$HAYSTACK" ] || [[ ,$essay, != *",$task,"* ]] ||
+			die 64 "$task needs a text to hide needles in: HAYSTACK=file"
+		[ -n "$QA" ] || [[ ,$documents, != *",$task,"* ]] || die 64 "$task needs questions: QA=file"
+	done
+	printf '%s\n' "$tasks"
+}
+
+# needle TASKS
+needle() {
+	local options=(--task "$1" --length "${LENGTH:-4k}" -n "$SAMPLES" --seed "$SEED" --tokenizer "$MODEL")
+	local file
+	[ -z "$HAYSTACK" ] || options+=(--haystack "$HAYSTACK")
+	for file in $QA; do options+=(--qa "$file"); done
+	bash -eu -o pipefail -c "$NEEDLE"' "$@"' needle "${options[@]}" -o "$RUN/questions.jsonl.zst"
+}
+
+# ruler_task FILE, ruler_length FILE: the last part of its path that is the name of one, or begins or ends so
+ruler_task() {
+	local part task
+	[ -z "$TASK" ] || { printf '%s\n' "$TASK"; return; }
+	while read -r part; do
+		for task in ${alone//,/ } ${essay//,/ } ${documents//,/ }; do
+			[[ $part =~ ^$task([-_.]|$) ]] || continue
+			printf '%s\n' "$task"
+			return
+		done
+	done < <(tr / '\n' <<<"$1" | tac)
+	die 64 "$1: neither file nor folder has the name of one of RULER's tasks: TASK=name"
+}
+ruler_length() {
+	local length=$LENGTH part
+	while [ -z "$length" ] && read -r part; do
+		part=${part%.zst}
+		part=${part%.jsonl}
+		[[ ! $part =~ (^|[-_.])([0-9]+[kM]|[0-9]{3,})$ ]] || length=${BASH_REMATCH[2]}
+	done < <(tr / '\n' <<<"$1" | tac)
+	case $length in
+	*k) length=$((${length%k} * 1024)) ;;
+	*M) length=$((${length%M} * 1048576)) ;;
+	esac
+	[[ $length =~ ^[1-9][0-9]*$ ]] || die 64 "$1: no folder has the length as its name: LENGTH=4k"
+	printf '%s\n' "$length"
+}
+
+# lines FILE...: of each file the lines as suite.jq makes them
+lines() {
+	local file task length n
+	for file; do
+		task=$TASK length=
+		if [ "$SUITE" = ruler ]; then
+			task=$(ruler_task "$file")
+			length=$(ruler_length "$file")
+		fi
+		# jq would put other characters there
+		n=$({ zstd -dcqf -- "$file" || true; } 2>/dev/null |
+			{ LC_ALL=C.UTF-8 grep -naxvm 1 '.*' || true; } | cut -d : -f 1)
+		[ -z "$n" ] || die 65 "$file: line $n: this is no UTF-8"
+		zstd -dcqf -- "$file" | jq -cnR --arg suite "$SUITE" --arg file "$file" --arg task "$task" \
+			--arg length "$length" --arg max_new "$MAX_NEW" -f "$here/suite.jq"
+	done
+}
+
+# tokenize FILE...
+tokenize() { bash -eu -o pipefail -c "$TOKENIZE"' "$@"' tokenize -o "$RUN/questions.rf" -- "$@"; }
+
+questions() {
+	local files=$RUN/questions.jsonl.zst
+	case $SUITE in
+	needle) [ -e "$files" ] || needle "$tasks" ;;
+	files) files=$DATA ;;
+	*)
+		if [ ! -e "$files" ]; then
+			# shellcheck disable=SC2086  # DATA may be several files
+			lines $DATA | zstd -1qc >"$files.tmp"
+			mv "$files.tmp" "$files"
+		fi
+		;;
+	esac
+	# shellcheck disable=SC2086
+	if [[ $SUITE = files && $DATA = *.rf ]]; then
+		rf-cat -o "$RUN/questions.rf" -- $DATA
+	else
+		tokenize $files
+	fi
+}
+
+# ---- answers -------------------------------------------------------------------------------
+
+# model_of FILE: by which weights its answers are
+model_of() { rf-dump --head "$1" | grep '^model' || echo none; }
+
+# left TOKENS: the time for so many more, by that for those of these batches
+left() {
+	local took=$((EPOCHSECONDS - began))
+	[ "$took" -gt 0 ] && [ "$read_now" -gt 0 ] || return 0
+	printf ', about %d s left' $((took * $1 / read_now))
+}
+
+# tokens FROM TO: of these prompts, with one of each answer
+tokens() {
+	local i sum=0
+	for ((i = $1; i < $2; i++)); do sum=$((sum + lengths[i] + 1)); done
+	echo "$sum"
+}
+
+# last BATCH: the question behind its last one
+# shellcheck disable=SC2153  # a word of evaluate.mk
+last() { echo $((($1 + 1) * BATCH < n ? ($1 + 1) * BATCH : n)); }
+file_of() { printf '%s/answers/batch-%06d.rf\n' "$RUN" "$1"; }
+
+# answer BATCH: that file, and a line of times
+answer() {
+	local new=$RUN/answers/.new.rf at=${EPOCHREALTIME/[.,]/}
+	FROM=$(($1 * BATCH)) TO=$(last "$1") STEP=$step QUESTIONS=$RUN/questions.rf OUTPUT=$new \
+		bash -eu -o pipefail -c \
+		'rf-cat --range "$FROM:$TO" "$QUESTIONS" | '"$GENERATE"' -m "$STEP" $COMPUTE -o "$OUTPUT"'
+	at=$((${EPOCHREALTIME/[.,]/} - at))
+	[ ! -e "$(file_of 0)" ] || [ "$(model_of "$new")" = "$(model_of "$(file_of 0)")" ] ||
+		die 65 "$step has other weights than when the first questions were answered:" \
+			"use the same, or another RUN"
+	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
+	mv "$new" "$(file_of "$1")"
+}
+
+answers() {
+	local began=$EPOCHSECONDS read_now=0 unread=0 ready=0 left=() lengths n batch
+	mapfile -t lengths < <(rf-dump --tsv --rows record --columns prompt_len --no-header \
+		"$RUN/questions.rf")
+	n=${#lengths[@]}
+	[ "$n" -gt 0 ] || die 65 "there are no questions"
+	mkdir -p "$RUN/answers"
+	rm -f "$RUN"/answers/.*.rf "$RUN"/answers/.*.tmp-*
+	for ((batch = 0; batch * BATCH < n; batch++)); do
+		if [ -e "$(file_of "$batch")" ]; then
+			ready=$(last "$batch")
+		else
+			left+=("$batch")
+			unread=$((unread + $(tokens $((batch * BATCH)) "$(last "$batch")")))
+		fi
+	done
+	[ ${#left[@]} -gt 0 ] || return 0
+	[ "$ready" -eq 0 ] || say "$ready of $n questions are answered"
+	score --check "$RUN/questions.rf" >/dev/null
+	for batch in "${left[@]}"; do
+		answer "$batch"
+		read_now=$((read_now + $(tokens $((batch * BATCH)) "$(last "$batch")")))
+		say "$(last "$batch") of $n questions," \
+			"$((EPOCHSECONDS - began)) s$(left $((unread - read_now)))"
+	done
+}
+
+# ---- scores --------------------------------------------------------------------------------
+
+# score OPTION...
+score() {
+	local options=(--rules "$RULES" --by "$BY")
+	[ -z "$METRIC" ] || options+=(--metric "$METRIC")
+	[ -z "$TASK" ] || [ "$SUITE" != files ] || options+=(--task "$TASK")
+	rf-score "${options[@]}" "$@"
+}
+
+scores() {
+	local against=()
+	if [ -n "$AGAINST" ]; then
+		[ -e "$AGAINST/scores.jsonl" ] || die 66 "AGAINST=$AGAINST: no scores of an evaluation"
+		rf-cat -o "$RUN/against.tmp" "$AGAINST"/answers/batch-*.rf
+		against=(--against "$RUN/against.tmp")
+	fi
+	score ${against[@]+"${against[@]}"} "$RUN"/answers/batch-*.rf >"$RUN/scores.jsonl.tmp"
+	rm -f "$RUN/against.tmp"
+	score --each --show depth "$RUN"/answers/batch-*.rf >"$RUN/each.jsonl.tmp"
+	mv "$RUN/scores.jsonl.tmp" "$RUN/scores.jsonl"
+	mv "$RUN/each.jsonl.tmp" "$RUN/each.jsonl"
+}
+
+# ---- all of it -----------------------------------------------------------------------------
+
+command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
+[ "$SUITE" != needle ] || tasks=$(needle_tasks)
+[ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
+[ ! -e "$RUN" ] || [ -e "$RUN/.evaluation" ] || [ -z "$(ls -A "$RUN")" ] ||
+	die 65 "$RUN: it exists but is not an evaluation"
+mkdir -p "$RUN"
+exec 9>"$RUN/.evaluation" # locked by this and by all that it starts
+flock -n 9 || {
+	say "waiting for another evaluation that works on $RUN"
+	flock 9
+}
+rm -f "$RUN"/.*.tmp-*
+# shellcheck disable=SC2086  # several names
+words() { "$here/same-words.sh" "$RUN/words" MODEL $FIXED -- $DATA $HAYSTACK $QA; }
+if [ ! -e "$RUN/answers/batch-000000.rf" ] && ! words 2>/dev/null; then
+	rm -f "$RUN"/{words,step,questions.rf,questions.jsonl.zst} # until then words may change
+fi
+words
+# A run trains on, so the step is that of the first time.
+if [ ! -e "$RUN/step" ]; then
+	step=$MODEL
+	[ ! -e "$MODEL/latest" ] || step=$MODEL/$(readlink "$MODEL/latest")
+	printf '%s\n' "$step" >"$RUN/step.tmp"
+	mv "$RUN/step.tmp" "$RUN/step"
+fi
+step=$(<"$RUN/step")
+[ -e "$step/config.json" ] || die 66 "$step is gone, by which the first questions were answered"
+
+[ -e "$RUN/questions.rf" ] || questions
+answers
+scores
+"$here/suite-report.sh" "$RUN"
+sed -n '/^|/p' "$RUN/report.md"
+say "the report is $RUN/report.md"
