@@ -7,6 +7,8 @@
 #                         make bench
 # make posttrain, make testtime
 #                     the other two phases, on questions about that text: pipelines/demo-phases.mk
+# make study          is a model better for ReFINE? small models, controls, three seeds: pipelines/study.mk
+#                         QUICK=1: whether all of it works, in some minutes instead of hours
 # make check          all tests in under five minutes
 #                         TESTS=t/x.bats: some; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older processor;
 #                         DEVICE=check: on the checking device (guarded memory, delayed errors)
@@ -230,6 +232,10 @@ midtrain: $(TOOLS)
 posttrain testtime: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/demo-phases.mk $@
 
+QUICK ?=
+study: $(TOOLS)
+	@$(MAKE) --no-print-directory -f pipelines/study.mk $(if $(QUICK),QUICK=$(QUICK))
+
 units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) \
        $(if $(CROSS),$(patsubst $(BIN)/%,$(EMULATED_BIN)/%,$(TOOLS)) \
                      $(patsubst $(BUILD)/t/%,$(EMULATED_BIN)/%,$(UNITS) $(REPLAYS)))
@@ -323,7 +329,7 @@ SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
             t/emu/gpu/*.h t/*.bats t/cross/*.bats t/*.bash t/helper/*.py t/helper/*.awk completion/* \
-            $(addprefix pipelines/*.,sh mk awk gp py) man/* *.md t/README t/golden/*.md)
+            $(addprefix pipelines/*.,sh mk awk gp jq py) man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
 lint:
@@ -389,6 +395,6 @@ clean:
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
-.PHONY: deps deps-arm64 midtrain posttrain testtime \
+.PHONY: deps deps-arm64 midtrain posttrain testtime study \
         all units units-fuzz check check-all check-arm64 cuda-report bench tests \
         fuzz lint install uninstall help clean

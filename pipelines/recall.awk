@@ -1,0 +1,136 @@
+# recall.awk -- documents whose end can be known from their beginning alone: what make study trains and asks.
+#
+#     awk -v kind=facts -v seed=1 -v n=100 -v bytes=1500 -f recall.awk WORDS TEXT ...
+#
+# Facts of words that are drawn, "gate loop means join last hash term.", stand at random places among
+# paragraphs of texts, about `bytes` in all.  The FACTS=8 facts of a document have KEY=2 words each that name
+# them, and MEANING=4 that follow, so that a rollout of five tokens is a meaning where words are tokens.
+#
+#     kind=facts    {"text": ...}: all facts again behind the text, in another order
+#          ask      {"prompt": ..., "answer": ..., "answers": [...], "depth": ...}: one of them, up to its
+#                   "means"
+#          chunks   {"text": ...}: no text and no sentences, but 4 times 4 of the first POOL words, and the
+#                   same fours in other orders, 6 times
+#          numbers  {"text": ...}: "word is 1234567." 4 times, and the same in other orders, twice
+#
+# On chunks and numbers a small model learns within minutes to look up what it has read, which it does not
+# learn on the others within an hour.
+#
+# WORDS has a word a line.  Document i is a function of the seed and i.
+function draw(k) { # [0, k); Park and Miller's generator, whose products a double holds exactly
+	state = state * 16807 % 2147483647
+	return int(state / 2147483647 * k)
+}
+
+function json(s) {
+	gsub(/["\\]/, "\\\\&", s)
+	gsub(/\n/, "\\n", s)
+	gsub(/[\001-\037]/, " ", s)
+	return "\"" s "\""
+}
+
+# A random order of 0..k-1, in order[].
+function shuffle(k,    i, j, x) {
+	for (i = 0; i < k; i++)
+		order[i] = i
+	for (i = k - 1; i > 0; i--) {
+		j = draw(i + 1)
+		x = order[i]
+		order[i] = order[j]
+		order[j] = x
+	}
+}
+
+# k of the first n words
+function some(k, n,    s) {
+	for (s = ""; k > 0; k--)
+		s = s (s == "" ? "" : " ") word[draw(n)]
+	return s
+}
+
+function number(k,    s) {
+	for (s = ""; k > 0; k--)
+		s = s draw(10)
+	return s
+}
+
+# Four of them, and the same in so many other orders.
+function again(orders,    i, r, s) {
+	for (i = 0; i < 4; i++)
+		part[i] = kind == "chunks" ? some(4, POOL) : some(1, words) " is " number(7) "."
+	for (r = 0; r <= orders; r++) {
+		shuffle(4)
+		for (i = 0; i < 4; i++)
+			s = s (s == "" ? "" : " ") part[order[i]]
+	}
+	print "{\"text\":" json(s) "}"
+}
+
+function fact(i) {
+	return key[i] " means " meaning[i] ".\n"
+}
+
+function facts(    i, p, first, last, left, at, s, asked) {
+	for (i = 0; i < FACTS; i++) {
+		key[i] = some(KEY, words)
+		meaning[i] = some(MEANING, words)
+	}
+	first = draw(paragraphs)
+	left = bytes - FACTS * 50
+	for (last = first; (left -= length(paragraph[last % paragraphs]) + 2) > 0; last++)
+		;
+	for (i = 0; i < FACTS; i++)
+		at[i] = first + draw(last - first + 1)
+	s = ""
+	for (p = first; p <= last; p++) {
+		for (i = 0; i < FACTS; i++)
+			if (at[i] == p)
+				s = s fact(i) "\n"
+		if (p < last)
+			s = s paragraph[p % paragraphs] "\n\n"
+	}
+	shuffle(FACTS)
+	if (kind == "facts") {
+		for (i = 0; i < FACTS; i++)
+			s = s fact(order[i])
+		print "{\"text\":" json(s) "}"
+		return
+	}
+	asked = order[0]
+	printf "{\"prompt\":%s,\"answer\":%s,\"answers\":[%s],\"depth\":%.3f}\n", \
+		json(s key[asked] " means"), json(meaning[asked] ".\n"), json(meaning[asked]), \
+		(at[asked] - first) / (last - first + 1)
+}
+
+BEGIN {
+	FACTS = FACTS ? FACTS : 8
+	KEY = KEY ? KEY : 2
+	MEANING = MEANING ? MEANING : 4
+	POOL = POOL ? POOL : 64
+}
+
+FILENAME == ARGV[1] {
+	word[words++] = $1
+	next
+}
+FNR == 1 || $0 == "" {
+	# not verbatim code, whose lines are indented, and nothing that takes half of a document
+	if (length(text) >= 60 && length(text) <= 500 && text !~ /^[ \t]/)
+		paragraph[paragraphs++] = text
+	text = ""
+}
+{ text = text (text == "" ? "" : "\n") $0 }
+
+END {
+	for (document = 0; document < n; document++) {
+		state = (seed * 1000003 + document) % 2147483646 + 1
+		for (burn = 0; burn < 4; burn++)
+			draw(2)
+		if (kind == "chunks")
+			again(6)
+		else if (kind == "numbers")
+			again(2)
+		else
+			facts()
+	}
+}

@@ -1,0 +1,8 @@
+#!/bin/bash
+# study-choose.sh FILE.tsv ... -- the settings whose answers on validation data are the most probable: the
+# name of the folder that the file is in, as refine_1e-4_0.2, of the least mean of all figures in it.
+set -euo pipefail
+[ $# -ge 1 ] || { echo 'usage: study-choose.sh FILE.tsv ...' >&2; exit 64; }
+for file; do
+	awk -v name="$(basename "$(dirname "$file")")" '{ s += $2 } END { print s / NR "\t" name }' "$file"
+done | LC_ALL=C sort -g | head -n 1 | cut -f 2

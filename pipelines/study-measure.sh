@@ -1,0 +1,68 @@
+#!/bin/bash
+# study-measure.sh MODEL FOLDER OUT [FIGURES] -- what a model knows of the questions and texts in a folder,
+# valid or test of study-data.sh: OUT has lines "figure<TAB>value".
+#
+#     text.nll, text.accuracy, text.entropy       next tokens of text, nats
+#     facts-1.nll, facts-1.score, ... -2, -4      facts at the length of training, twice, four times it: nll
+#                                                 of the right answer's tokens; score: greedy answers, percent
+#     needle-1.nll, needle-1.score, ...           the same of needles
+#     greedy.cosine, greedy.binary                rewards of the most probable rollout of 5 tokens
+#     sampled.cosine, sampled.binary              mean rewards of 4 drawn ones, at the same places, with the
+#                                                 same random numbers for every model
+#
+# FIGURES=answers: only the nll of answers at the first two lengths, which settings are chosen by.
+# From the environment: COMPUTE, options of the programs that have a model.
+set -euo pipefail
+export LC_ALL=C
+
+[ $# -ge 3 ] || { echo 'usage: study-measure.sh MODEL FOLDER OUT [FIGURES]' >&2; exit 64; }
+model=$1 data=$2 out=$3 figures=${4:-all}
+mkdir -p "$(dirname "$out")"
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+read -ra compute <<<"${COMPUTE:-}"
+run() { "$1" -m "$model" ${compute[@]+"${compute[@]}"} "${@:2}"; }
+
+# of a line of JSON: field NAME KEY
+field() { jq -r --arg name "$1" --arg key "$2" '[$name, .[$key]] | @tsv'; }
+
+answers() {
+	run rf-ntp --eval --loss response "$data/$1.ask.rf" | field "$1.nll" nll
+}
+scores() {
+	run rf-generate --max-new "$2" --stop $'\n' "$data/$1.rf" |
+		rf-score --metric all --task "$1" --by length | field "$1.score" score
+}
+rewards() {
+	run rf-rollout --draw-step 0 "${@:2}" "$tmp/places" | rf-reward |
+		rf-dump --tsv --rows rollout --columns cosine,binary --no-header |
+		awk -v name="$1" '{ c += $1; b += $2 }
+			END { printf "%s.cosine\t%.6f\n%s.binary\t%.6f\n", name, c / NR, name, b / NR }'
+}
+
+{
+	if [ "$figures" = answers ]; then
+		for times in 1 2; do
+			answers facts-$times
+			answers needle-$times
+		done
+	else
+		run rf-ntp --eval "$data/text.rf" >"$tmp/text"
+		field text.nll nll <"$tmp/text"
+		field text.accuracy accuracy <"$tmp/text"
+		run rf-entropy "$data/text.rf" |
+			rf-dump --tsv --rows token --columns entropy --no-header 2>/dev/null |
+			awk '{ s += $1 } END { printf "text.entropy\t%.6f\n", s / NR }'
+		for times in 1 2 4; do
+			answers facts-$times
+			scores facts-$times 16
+			answers needle-$times
+			scores needle-$times 48
+		done
+		run rf-entropy "$data/places.rf" -o "$tmp/places"
+		rewards greedy -n 1 --top-k 1
+		rewards sampled -n 4
+	fi
+} >"$tmp/out"
+mv "$tmp/out" "$out.tmp"
+mv "$out.tmp" "$out"

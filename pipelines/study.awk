@@ -1,0 +1,274 @@
+# study.awk -- tables of make study: awk -v table=NAME [-v ideas=ROWS] -f study.awk FIGURES.tsv
+#
+# A line of FIGURES.tsv is: phase, family, method, seed, figure, value.  A cell is the mean over seeds; behind
+# it stands the difference from the method that the table compares with, each seed with the same seed: its
+# mean and, as ±, half of its 95 % interval by Student's distribution over the seeds.  * marks an interval
+# without 0.  The error is that of seeds, that is of models, orders and draws; of one seed there is none.
+#
+#     mid          pre-trained, SFT, ReFINE and its controls: what is known of questions and text
+#     sharp        the same: entropy, and rewards of greedy and of sampled rollouts
+#     ablations    rewards, positions, tokens of a rollout, chunks: differences from ReFINE n 1
+#     post, testtime, ideas
+#     grid         the nll of answers on validation data, by learning rate and coefficient
+#     verdicts     a sentence for each comparison
+#     forest       differences from SFT of the nll of answers, drawn
+function t95(df) { # half the width of a 95 % interval in standard errors
+	return df == 1 ? 12.706 : df == 2 ? 4.303 : df == 3 ? 3.182 : df == 4 ? 2.776 : 2.571
+}
+
+# Mean over seeds of a figure, which may be a mean of several ("facts-1.nll facts-2.nll"), minus that of the
+# method `base` unless that is ""; in mean, half, n.
+function describe(phase, family, method, base_phase, base, figures,    i, j, k, f, x, d, sum, squares, s) {
+	n = sum = 0
+	k = split(figures, f, " ")
+	for (i = 1; i <= seeds; i++) {
+		s = seed[i]
+		x = 0
+		for (j = 1; j <= k; j++) {
+			if (!((phase, family, method, s, f[j]) in value))
+				break
+			x += value[phase, family, method, s, f[j]] / k
+			if (base == "")
+				continue
+			if (!((base_phase, family, base, s, f[j]) in value))
+				break
+			x -= value[base_phase, family, base, s, f[j]] / k
+		}
+		if (j > k)
+			sum += d[++n] = x
+	}
+	if (!n)
+		return 0
+	mean = sum / n
+	for (i = 1; i <= n; i++)
+		squares += (d[i] - mean) ^ 2
+	half = n > 1 ? t95(n - 1) * sqrt(squares / (n - 1) / n) : 0
+	return n
+}
+
+# Whether the interval leaves out 0
+function beyond() {
+	return n > 1 && (mean > half || -mean > half)
+}
+
+function size(x) {
+	return x < 0 ? -x : x
+}
+
+function show(x, figure) {
+	return sprintf(figure ~ /score/ ? "%.1f" : "%.4f", x)
+}
+
+function signed(x, figure) {
+	return sprintf(figure ~ /score/ ? "%+.1f" : "%+.4f", x)
+}
+
+function cell(phase, family, method, base_phase, base, figure,    s) {
+	if (!describe(phase, family, method, "", "", figure))
+		return " |"
+	s = " " show(mean, figure)
+	if (base == "" || (base == method && base_phase == phase) ||
+	    !describe(phase, family, method, base_phase, base, figure))
+		return s " |"
+	s = s " (" signed(mean, figure)
+	if (n > 1)
+		s = s " ± " show(half, figure)
+	return s (beyond() ? " *" : "") ") |"
+}
+
+# rows: "phase:method=title;..."; columns: "a b=title;...", each of one figure or the mean of several
+function print_table(family, rows, base_phase, base, columns,    r, c, i, j, row, column, part, of, head,
+                     line) {
+	r = split(rows, row, ";")
+	c = split(columns, column, ";")
+	head = "| " name[family] " |"
+	line = "|---|"
+	for (j = 1; j <= c; j++) {
+		split(column[j], part, "=")
+		head = head " " part[2] " |"
+		line = line "---|"
+	}
+	print head "\n" line
+	for (i = 1; i <= r; i++) {
+		split(row[i], of, /[:=]/)
+		if (!((of[1], family, of[2]) in there))
+			continue
+		line = "| " of[3] " |"
+		for (j = 1; j <= c; j++) {
+			split(column[j], part, "=")
+			line = line cell(of[1], family, of[2], base_phase, base, part[1])
+		}
+		print line
+	}
+	print ""
+}
+
+# One sentence: in which of the figures a differs from b.
+function verdict(family, title, phase, a, base_phase, b, judged,    i, k, f, part, what, better, worse,
+                 same) {
+	if (!((phase, family, a) in there) || !((base_phase, family, b) in there))
+		return
+	k = split(judged, f, ";")
+	for (i = 1; i <= k; i++) {
+		split(f[i], part, "=")
+		if (!describe(phase, family, a, base_phase, b, part[1]))
+			continue
+		what = part[2] " (" signed(mean, part[1]) ")"
+		if (!beyond())
+			same = same (same == "" ? "" : ", ") part[2]
+		else if ((part[1] ~ /nll/ ? -mean : mean) > 0)
+			better = better (better == "" ? "" : ", ") what
+		else
+			worse = worse (worse == "" ? "" : ", ") what
+	}
+	if (better != "")
+		better = "better in " better (worse same == "" ? "" : "; ")
+	if (worse != "")
+		worse = "worse in " worse (same == "" ? "" : "; ")
+	if (same != "")
+		same = "no difference beyond that of seeds in " same
+	print "- " name[family] ", " title ": " better worse same "."
+}
+
+function verdicts(family,    i, k, c, part) {
+	if (seeds < 2) {
+		print "- " name[family] ": of one seed nothing can be said."
+		return
+	}
+	k = split(comparisons, c, ";")
+	for (i = 1; i <= k; i++) {
+		split(c[i], part, /[:=]/) # title: phase of a: a: phase of b: b
+		verdict(family, part[1], part[2], part[3], part[4], part[5],
+			part[2] == "testtime" ? JUDGED_ANSWERS : JUDGED)
+	}
+}
+
+# Of each method the interval of its difference from SFT, between -width and width.
+function forest(family, methods, figures,    i, k, c, m, part, width, at, left, right, line) {
+	k = split(methods, m, ";")
+	for (i = 1; i <= k; i++) {
+		split(m[i], part, "=")
+		if (describe("mid", family, part[1], "mid", "sft", figures) && size(mean) + half > width)
+			width = size(mean) + half
+	}
+	if (!width)
+		return
+	printf "%-16s %-8.4f%22s0%22s%8.4f\n", name[family], -width, "", "", width
+	for (i = 1; i <= k; i++) {
+		split(m[i], part, "=")
+		if (!describe("mid", family, part[1], "mid", "sft", figures))
+			continue
+		at = 30 + int(30 * mean / width)
+		left = 30 + int(30 * (mean - half) / width)
+		right = 30 + int(30 * (mean + half) / width)
+		line = ""
+		for (c = 0; c <= 60; c++)
+			line = line (c == at ? "O" : c == 30 ? "|" : c >= left && c <= right ? "-" : " ")
+		sub(/ +$/, "", line)
+		printf "%-16s %s\n", part[2], line
+	}
+	print ""
+}
+
+function settings(family,    key, part, s) {
+	print "| " name[family] " | learning rate | coefficient | nll of answers |\n|---|---|---|---|"
+	for (key in grid) {
+		split(key, part, SUBSEP)
+		if (part[1] != family)
+			continue
+		split(part[2], s, "_")
+		printf "| %s | %s | %s | %.4f |\n", s[1], s[2], s[1] == "sft" ? "" : s[3],
+			grid[key] / grids[key] | "LC_ALL=C sort"
+	}
+	close("LC_ALL=C sort")
+	print ""
+}
+
+BEGIN {
+	FS = "\t"
+	name["delta_net"] = "DeltaNet"
+	name["gated_deltanet"] = "Gated DeltaNet"
+	name["lact_swiglu"] = "LaCT"
+	name["qwen3_5_text"] = "Qwen3.5"
+
+	nll = "facts-1.nll facts-2.nll facts-4.nll needle-1.nll needle-2.nll needle-4.nll"
+	scores = nll
+	gsub(/nll/, "score", scores)
+	KNOWN = nll "=nll of answers;text.nll=nll of text;text.accuracy=accuracy"
+	ALL = scores "=all greedy scores, %"
+	LENGTHS = "needle-1.score=needles, %;needle-2.score=twice the length;needle-4.score=four times;" \
+		"facts-1.score=facts, %;facts-2.score=twice;facts-4.score=four times"
+	SHARP = "text.entropy=entropy of text;greedy.cosine=greedy cosine;sampled.cosine=sampled cosine;" \
+		"greedy.binary=greedy binary;sampled.binary=sampled binary"
+	JUDGED_ANSWERS = "answers.nll=nll of answers;answers.score=greedy scores"
+	JUDGED = nll "=nll of answers;" scores "=greedy scores;text.nll=nll of text;" SHARP
+	sub(/text.entropy=entropy of text;/, "", JUDGED)
+
+	METHODS = "mid:sft=SFT;mid:refine=ReFINE, n 1;mid:refine-n8=ReFINE, n 8;mid:random=random rewards"
+	ABLATIONS = "mid:refine=cosine, entropy, k 5, c 8;mid:binary=binary;mid:hybrid=hybrid;" \
+		"mid:edit=edit;" \
+		"mid:random=random rewards;mid:uniform=uniform positions;" \
+		"mid:max=positions of most entropy;" \
+		"mid:k3=k 3;mid:k7=k 7;mid:c2=2 chunks;mid:c4=4 chunks"
+	POSTS = "mid:refine=before;post:ntp=nested NTP;post:refine=nested ReFINE;post:random=random rewards"
+	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE;testtime:random=random rewards;" \
+		"testtime:ntp-reset=NTP, reset;testtime:refine-reset=ReFINE, reset"
+	DRAWN = "refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;uniform=uniform;" \
+		"max=most entropy;k3=k 3;k7=k 7;c2=2 chunks;c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
+	comparisons = "SFT against the start:mid:sft:base:model;" \
+		"ReFINE, n 1, against SFT:mid:refine:mid:sft;" \
+		"ReFINE, n 8, against SFT:mid:refine-n8:mid:sft;" \
+		"random rewards against SFT:mid:random:mid:sft;" \
+		"ReFINE, n 1, against random rewards:mid:refine:mid:random;" \
+		"ReFINE, n 8, against ReFINE, n 1:mid:refine-n8:mid:refine;" \
+		"nested ReFINE against nested NTP:post:refine:post:ntp;" \
+		"nested ReFINE against random rewards:post:refine:post:random;" \
+		"test-time ReFINE against none:testtime:refine:testtime:none;" \
+		"test-time ReFINE against NTP:testtime:refine:testtime:ntp;" \
+		"test-time ReFINE against random rewards:testtime:refine:testtime:random;" \
+		"test-time ReFINE, carried on against reset:testtime:refine:testtime:refine-reset"
+}
+
+$1 == "grid" { # all figures of such a part are nll of answers
+	grid[$2, $3] += $6
+	grids[$2, $3]++
+}
+{
+	value[$1, $2, $3, $4, $5] = $6
+	there[$1, $2, $3]
+	if (!($4 in seen)) {
+		seen[$4]
+		seed[++seeds] = $4
+	}
+	if (!($2 in listed)) {
+		listed[$2]
+		family[++families] = $2
+	}
+}
+
+END {
+	for (i = 1; i <= families; i++) {
+		f = family[i]
+		if (table == "mid") {
+			print_table(f, "base:model=start;" METHODS, "mid", "sft", LENGTHS)
+			print_table(f, "base:model=start;" METHODS, "mid", "sft", KNOWN)
+		} else if (table == "sharp")
+			print_table(f, "base:model=start;" METHODS, "mid", "sft", SHARP)
+		else if (table == "ablations")
+			print_table(f, ABLATIONS, "mid", "refine", KNOWN ";" ALL \
+				";greedy.binary=greedy binary")
+		else if (table == "post")
+			print_table(f, POSTS, "post", "ntp", KNOWN ";needle-1.score=needles, %;" \
+				"facts-1.score=facts, %;" ALL)
+		else if (table == "testtime")
+			print_table(f, TESTS, "testtime", "ntp", JUDGED_ANSWERS)
+		else if (table == "ideas")
+			print_table(f, ideas, "ideas", "sft", KNOWN ";" ALL)
+		else if (table == "grid")
+			settings(f)
+		else if (table == "verdicts")
+			verdicts(f)
+		else if (table == "forest")
+			forest(f, DRAWN, nll)
+	}
+}
