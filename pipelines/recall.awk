@@ -11,7 +11,7 @@
 #                   "means"
 #          chunks   {"text": ...}: no text and no sentences, but 4 times 4 of the first POOL words, and the
 #                   same fours in other orders, 6 times
-#          numbers  {"text": ...}: "word is 1234567." 4 times, and the same in other orders, twice
+#          numbers  {"text": ...}: "word is 1234." 4 times, and the same in other orders, twice
 #
 # On chunks and numbers a small model learns within minutes to look up what it has read, which it does not
 # learn on the others within an hour.
@@ -57,7 +57,7 @@ function number(k,    s) {
 # Four of them, and the same in so many other orders.
 function again(orders,    i, r, s) {
 	for (i = 0; i < 4; i++)
-		part[i] = kind == "chunks" ? some(4, POOL) : some(1, words) " is " number(7) "."
+		part[i] = kind == "chunks" ? some(4, POOL) : some(1, words) " is " number(DIGITS) "."
 	for (r = 0; r <= orders; r++) {
 		shuffle(4)
 		for (i = 0; i < 4; i++)
@@ -107,6 +107,7 @@ BEGIN {
 	KEY = KEY ? KEY : 2
 	MEANING = MEANING ? MEANING : 4
 	POOL = POOL ? POOL : 64
+	DIGITS = 4
 }
 
 FILENAME == ARGV[1] {

@@ -47,7 +47,7 @@ needles() {
 	texts=$#
 	for text in "$@"; do
 		rf-needle --task niah_single_2,niah_multikey_1,niah_multivalue,niah_multiquery \
-			--tokenizer "$of/tokenizer" --length "$length" --seed "$seed" -n "$n" \
+			--tokenizer "$of/tokenizer" --length "$length" --seed "$seed" -n "$n" --digits 4 \
 			--range $((i * n / texts)):$(((i + 1) * n / texts)) --haystack "$text" \
 			--adjectives "$of/adjectives" --nouns "$of/nouns" --template "$of/template"
 		i=$((i + 1))

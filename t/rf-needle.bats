@@ -128,6 +128,19 @@ counted() {
 	reader uniform --bound 1.95 a.jsonl
 }
 
+@test "rf-needle --digits: values have so many digits, each another, and seven without it" {
+	needles --task niah_multivalue,niah_multiquery --length 3k -n 20 >seven
+	needles --task niah_multivalue,niah_multiquery --length 3k -n 20 --digits 7 | cmp - seven
+	[ "$(jq -r '.outputs[]' seven | grep -cE '^[1-9][0-9]{6}$')" -eq 160 ]
+	for digits in 3 9; do
+		needles --task niah_multivalue,niah_multiquery --length 3k -n 20 --digits $digits >few
+		[ "$(jq -r '.outputs[]' few | grep -cE "^[1-9][0-9]{$((digits - 1))}$")" -eq 160 ]
+		jq -e -s 'all(.outputs as $o | ($o | unique | length) == 4
+			and (.input as $text | all($o[]; inside($text))))' few >true
+	done
+	bad 64 "--digits: '2' is not a whole number from 3 to 9" --task niah_single_2 --digits 2
+}
+
 @test "rf-needle: several needles come in any order" {
 	needles --task niah_multivalue --length 4k -n 200 |
 		jq -r '.needles | to_entries | sort_by(.value) | map(.key) | join(" ")' \

@@ -60,7 +60,7 @@ facts() {
 		    fours = collections.Counter(tuple(words[i:i + 4]) for i in range(0, len(words), 4))
 		    assert len(words) == 112 and all(n % 7 == 0 for n in fours.values()), fours
 		for line in open("numbers.jsonl"):
-		    said = re.findall(r"\w+ is \d{7}\.", json.loads(line)["text"])
+		    said = re.findall(r"\w+ is \d{4}\.", json.loads(line)["text"])
 		    assert len(said) == 12 and all(n % 3 == 0 for n in collections.Counter(said).values())
 	END
 }

@@ -54,6 +54,8 @@ void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDL
 		  "samples of each task and length", true },
 		{ "range", 0, RF_OPT_TEXT, &s->range, 0, 0, "I:J",
 		  "only samples I to J-1, counted from 0", true },
+		{ "digits", 0, RF_OPT_INT, &s->digits, 3, 9, "n", "digits of the numbers that are values",
+		  true },
 		{ "seed", 0, RF_OPT_U64, &s->seed, 0, 0, "n", "random seed", true },
 		{ "tokenizer", 0, RF_OPT_TEXT, &s->tokenizer, 0, 0, "bytes|dir|file",
 		  "tokenizer of a checkpoint or run, or a tokenizer file", true },
@@ -184,6 +186,7 @@ static enum rf_code read_material(struct rf_needle *n, const struct rf_needle_se
 	enum rf_code rc;
 
 	m->seed = o->seed;
+	m->digits = o->digits;
 	m->bytes = !strcmp(o->tokenizer, "bytes");
 	if ((rc = m->bytes ? rf_tokenizer_bytes(&n->tokenizer, e)
 	                   : rf_tokenizer_open(&n->tokenizer, o->tokenizer, e)) != RF_OK)

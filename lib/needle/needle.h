@@ -18,10 +18,11 @@ struct rf_needle_settings {
 	const char *haystack, *adjectives, *nouns, *templates; /* files; NULL: none, or the built-in words */
 	struct rf_opt_list qa;            /* files; the first is for qa_1, the last for qa_2 */
 	uint64_t seed;
+	int digits;                       /* of the numbers that are values */
 };
-#define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42 }
+#define RF_NEEDLE_DEFAULTS { .lengths = "4k", .n = 500, .seed = 42, .digits = 7 }
 
-enum { RF_NEEDLE_OPTS = 12 };
+enum { RF_NEEDLE_OPTS = 13 };
 void rf_needle_options(struct rf_needle_settings *s, struct rf_opt opts[RF_NEEDLE_OPTS]);
 
 struct rf_needle;

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "needle/task.h"
 
-enum { NEAR = 32, VALUES = 9000000 };
+enum { NEAR = 32 };
 
 struct niah {
 	size_t needles;
@@ -52,15 +52,18 @@ static void add_key(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 static void add_value(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 {
 	uint64_t key = rf_prompt_key(s, RF_FOR_VALUES, 0);
-	char digits[24];
+	uint64_t least = 1;
+	char number[24];
 	int n;
 
 	if (s->task->uuid_values) {
 		add_uuid(to, key, i);
 	} else {
-		n = snprintf(digits, sizeof digits, "%d",
-		             1000000 + (int)rf_permuted(key, VALUES, i % VALUES));
-		rf_buf_add(to, digits, (size_t)n);
+		for (int k = 1; k < s->of->digits; k++)
+			least *= 10;
+		n = snprintf(number, sizeof number, "%llu",
+		             (unsigned long long)(least + rf_permuted(key, 9 * least, i % (9 * least))));
+		rf_buf_add(to, number, (size_t)n);
 	}
 }
 

@@ -77,6 +77,7 @@ extern const struct rf_task rf_tasks[];           /* .name NULL at the end */
 /* What samples are made of. */
 struct rf_material {
 	uint64_t seed;
+	int digits;                  /* of a value that is a number */
 	const struct rf_tokenizer *tokenizer;
 	bool bytes;                      /* its tokens are bytes */
 	struct rf_vocabulary words;
