@@ -34,7 +34,8 @@ int main(int argc, char *argv[])
 		.opts = (const struct rf_opt *const[]){needles, own, show, NULL},
 		.sections =
 			(const struct rf_cli_section[]){{"Samples",
-	                                                 "task length samples range seed tokenizer"},
+	                                                 "task length samples range digits seed "
+	                                                 "tokenizer"},
 	                                                {"Texts", "haystack qa adjectives nouns template"},
 	                                                {"Output", "output progress"},
 	                                                {NULL, NULL}},
