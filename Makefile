@@ -87,7 +87,7 @@ ALL_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 CXX_ALL = -std=c++17 -D_DEFAULT_SOURCE -Ilib -Wall -Wextra $(CFLAGS) $(HARD) $(SAN) -MMD -MP
 # Kernels: -O3, multiply-adds contracted, errno and floating-point traps unused; never -ffast-math, which
 # would let the compiler reorder sums.
-KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd
+KERNEL_CFLAGS = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 LDLIBS = -lzstd -lmsgpackc -ljansson -lxxhash -lutf8proc -lpcre2-8 -lsentencepiece -lstdc++ -ldnnl -lgomp \
          -lpthread -ldl -lm
 

@@ -47,6 +47,10 @@ static inline double *cpu_f64(struct rf_dev *d, rf_f64 h)
 {
 	return h ? (double *)((uintptr_t)h - cpu_of(d)->skew) : NULL;
 }
+static inline int64_t *cpu_i64(struct rf_dev *d, rf_i64 h)
+{
+	return h ? (int64_t *)((uintptr_t)h - cpu_of(d)->skew) : NULL;
+}
 static inline int32_t *cpu_i32(struct rf_dev *d, rf_i32 h)
 {
 	return h ? (int32_t *)((uintptr_t)h - cpu_of(d)->skew) : NULL;

@@ -43,6 +43,7 @@ static inline struct rf_cuda *cuda_of(struct rf_dev *d) { return (struct rf_cuda
 static inline float *f32(rf_f32 p) { return (float *)p; }
 static inline double *f64(rf_f64 p) { return (double *)p; }
 static inline int32_t *i32(rf_i32 p) { return (int32_t *)p; }
+static inline int64_t *i64(rf_i64 p) { return (int64_t *)p; }
 
 /* rf_cuda_take: device memory, counted in d->used; what: its purpose for the message of a failure, " for ..."
  * or "".  NULL: there is too little memory, and the device has failed.  rf_cuda_give releases it; false: that

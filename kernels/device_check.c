@@ -363,6 +363,8 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_dot(H, O)         H(x) H(y) H(out)
 #define HANDLES_adamw(H, O)       H(w) H(m) H(v) H(g)
 #define HANDLES_axpy(H, O)        H(x) H(y)
+#define HANDLES_sum_add(H, O)     H(x) H(largest) H(sum)
+#define HANDLES_sum_take(H, O)    H(sum) H(y)
 
 #define H(field) && given(c, op, #field, a->field) && lies(c, op, #field, a->field, 0)
 #define O(field) && lies(c, op, #field, a->field, 0)

@@ -1,4 +1,6 @@
 /* optim.c -- what the optimizer does to flat buffers. */
+#include <string.h>
+
 #include "cpu.h"
 #include "vec.h"
 
@@ -11,6 +13,8 @@ struct job {
 	double *part;
 	struct rf_adamw opt;
 	float *w, *m, *v, *out;
+	int64_t *sum;
+	uint32_t *largest;           /* of each tile */
 	float scale;
 	bool add;
 };
@@ -90,4 +94,83 @@ void KERNEL(axpy)(struct rf_dev *d, const struct rf_axpy *x)
 	                 .add = x->add };
 
 	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), axpy_tile, &a);
+}
+
+/* The bits of |x|: as whole numbers they are in the order of the numbers, and NaN is above all. */
+static uint32_t size_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits & 0x7fffffff;
+}
+
+static const uint32_t infinite = 0x7f800000;
+
+/* y rounded to a whole number, |y| < 2^51: there the numbers next to 2^52 + 2^51 are the whole ones. */
+static double whole(double y)
+{
+	const double magic = 6755399441055744.; /* 2^52 + 2^51 */
+
+	return (y + magic) - magic;
+}
+
+/* No level below AVX-512 converts to 64 bits: units go in two parts, of 2^26 and of one, of which each fits
+ * into 32. */
+static void sum_add_tile(void *arg, int tile, int thread)
+{
+	const struct job *a = arg;
+	const size_t first = (size_t)tile * SPAN, last = first + SPAN < a->n ? first + SPAN : a->n;
+	const double units = 1 / (double)a->scale;
+	const float most = a->scale * (float)RF_SUM_MOST;
+	float *restrict x = a->out;
+	int64_t *restrict sum = a->sum;
+	uint32_t largest = 0;
+
+	(void)thread;
+	for (size_t i = first; i < last; i++) {
+		const uint32_t bits = size_bits(x[i]);
+		const double y = fabsf(x[i]) <= most ? (double)x[i] * units : 0;
+		const double high = whole(y * 0x1p-26), low = whole(y - high * 0x1p26);
+
+		sum[i] += (int64_t)(int32_t)high * (1 << 26) + (int32_t)low;
+		x[i] = 0;
+		largest = bits > largest ? bits : largest;
+	}
+	a->largest[tile] = largest;
+}
+
+void KERNEL(sum_add)(struct rf_dev *d, const struct rf_sum_add *x)
+{
+	const int tiles = (int)((x->n + SPAN - 1) / SPAN);
+	struct job a = { .n = x->n, .out = cpu_f32(d, x->x), .sum = cpu_i64(d, x->sum),
+	                 .scale = x->unit };
+	float *out = cpu_f32(d, x->largest);
+	uint32_t largest = size_bits(*out);
+
+	if (!(a.largest = rf_cpu_scratch(d, -1, (size_t)(tiles ? tiles : 1) * sizeof *a.largest)))
+		return;
+	cpu_tiles(d, tiles, sum_add_tile, &a);
+	for (int i = 0; i < tiles; i++)
+		largest = a.largest[i] > largest ? a.largest[i] : largest;
+	largest = largest > infinite ? infinite : largest;
+	memcpy(out, &largest, sizeof largest);
+}
+
+static void sum_take_tile(void *arg, int tile, int thread)
+{
+	const struct job *a = arg;
+	size_t i = (size_t)tile * SPAN, last = i + SPAN < a->n ? i + SPAN : a->n;
+
+	(void)thread;
+	for (; i < last; i++)
+		a->out[i] = (float)a->sum[i] * a->scale;
+}
+
+void KERNEL(sum_take)(struct rf_dev *d, const struct rf_sum_take *x)
+{
+	struct job a = { .n = x->n, .sum = cpu_i64(d, x->sum), .out = cpu_f32(d, x->y),
+	                 .scale = x->unit };
+
+	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), sum_take_tile, &a);
 }

@@ -127,3 +127,99 @@ void rf_cuda_axpy(struct rf_dev *d, const struct rf_axpy *a)
 
 	sweep(d, "axpy", 1, a->n, aligned(f.x, f.y) && a->n % 4 == 0, f);
 }
+
+/* ---- exact sums (dev.h) --------------------------------------------------------------------- */
+
+/* The bits of |x|: as whole numbers they are in the order of the numbers, and NaN is above all. */
+static __device__ __forceinline__ unsigned size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+/* The largest over the threads of a block; room: 32 numbers of shared memory. */
+static __device__ unsigned block_largest(unsigned x, unsigned *room)
+{
+	const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+
+	for (int o = 16; o; o >>= 1)
+		x = max(x, __shfl_xor_sync(~0u, x, o));
+	if (lane == 0)
+		room[threadIdx.x >> 5] = x;
+	__syncthreads();
+	x = lane < warps ? room[lane] : 0;
+	for (int o = 16; o; o >>= 1)
+		x = max(x, __shfl_xor_sync(~0u, x, o));
+	return x;
+}
+
+template <bool WIDE>
+static __global__ void __launch_bounds__(THREADS)
+	sum_add_tiles(size_t n, float units, float beyond, float *x, long long *sum, unsigned *largest)
+{
+	SHARED(s);
+	unsigned *room = s.take<unsigned>(32), most = 0;
+	const size_t first = (size_t)blockIdx.x * SPAN, last = first + SPAN < n ? first + SPAN : n;
+
+	for (size_t i = first + 4 * threadIdx.x; i < last; i += 4 * THREADS) {
+		const size_t left = last - i;
+		some<4> a = WIDE && left >= 4 ? take<true>(x + i, 4) : take<false>(x + i, left);
+
+		for (int k = 0; k < 4; k++) {
+			most = max(most, size_bits(a[k]));
+			/* a power of two changes no digit of a float */
+			if ((size_t)k < left && fabsf(a[k]) <= beyond)
+				sum[i + k] += __float2ll_rn(a[k] * units);
+			a[k] = 0;
+		}
+		if (WIDE && left >= 4)
+			give<true>(x + i, 4, a);
+		else
+			give<false>(x + i, left, a);
+	}
+	most = block_largest(most, room);
+	if (threadIdx.x == 0)
+		largest[blockIdx.x] = most;
+}
+
+static __global__ void __launch_bounds__(ADDERS) largest_of(size_t tiles, const unsigned *part, float *out)
+{
+	SHARED(s);
+	unsigned *room = s.take<unsigned>(32), most = size_bits(*out);
+
+	for (size_t i = threadIdx.x; i < tiles; i += ADDERS)
+		most = max(most, part[i]);
+	most = min(block_largest(most, room), 0x7f800000u); /* infinity */
+	if (threadIdx.x == 0)
+		*out = __uint_as_float(most);
+}
+
+void rf_cuda_sum_add(struct rf_dev *d, const struct rf_sum_add *a)
+{
+	const size_t tiles = (a->n + SPAN - 1) / SPAN, shared = shared_size(32, sizeof(unsigned));
+	const float units = 1 / a->unit, beyond = a->unit * (float)RF_SUM_MOST;
+	unsigned *part = (unsigned *)rf_cuda_scratch(d, (tiles + !tiles) * sizeof *part);
+	long long *sum = (long long *)i64(a->sum);
+
+	if (!part)
+		return;
+	if (tiles && aligned(f32(a->x)))
+		LAUNCH(d, sum_add_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, units, beyond,
+		       f32(a->x), sum, part);
+	else if (tiles)
+		LAUNCH(d, sum_add_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, units, beyond,
+		       f32(a->x), sum, part);
+	LAUNCH(d, largest_of, 1, ADDERS, shared, tiles, part, f32(a->largest));
+}
+
+static __global__ void __launch_bounds__(SWEEP)
+	sum_take_each(size_t n, float unit, const long long *sum, float *y)
+{
+	for (size_t i = blockIdx.x * (size_t)SWEEP + threadIdx.x; i < n; i += (size_t)gridDim.x * SWEEP)
+		y[i] = __ll2float_rn(sum[i]) * unit;
+}
+
+void rf_cuda_sum_take(struct rf_dev *d, const struct rf_sum_take *a)
+{
+	const size_t most = 16 * (size_t)cuda_of(d)->sms, blocks = (a->n + SWEEP - 1) / SWEEP;
+
+	if (a->n)
+		LAUNCH(d, sum_take_each, (unsigned)(blocks < most ? blocks : most), SWEEP, 0, a->n,
+		       a->unit, (const long long *)i64(a->sum), f32(a->y));
+}

@@ -216,6 +216,20 @@ prompted() {
 		and (.[1]["actor/sft_loss_ttt"] * 4 - .[1]["loss/ntp"] | fabs < 1e-6)' log >/dev/null
 }
 
+@test "rf-ntp: --sum exact has plain's gradient, and one that is too large for its unit in a larger one" {
+	texts 40 1:50 2:9 3:70 4:33 >in
+	runs a b c
+	rf-ntp -m a --lr 0 --log log in
+	rf-ntp -m b --lr 0 --log log --sum plain in
+	rf-ntp -m c --lr 0 --log log --ntp-coef 524288 in
+	jq -se 'map(.["actor/grad_norm_ttt"]) as [$exact, $plain, $large]
+		| ($exact / $plain - 1 | fabs < 1e-6) and ($large / 524288 / $exact - 1 | fabs < 1e-6)' \
+		log >/dev/null
+	rf-ntp -m "$M" --mini-batch 2 --lr 1e-2 --weights-out exact in
+	rf-ntp -m "$M" --mini-batch 2 --lr 1e-2 --weights-out plain --sum plain in
+	run ! cmp -s {exact,plain}/model.safetensors
+}
+
 # mean_of WEIGHT:FILE...: whether the gradient in the file `g` is the weighted mean of those in the files
 mean_of() {
 	python3 - "$@" <<-'END'

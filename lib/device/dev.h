@@ -32,10 +32,12 @@
 typedef struct rf_f32_mem *rf_f32;
 typedef struct rf_f64_mem *rf_f64;
 typedef struct rf_i32_mem *rf_i32;
+typedef struct rf_i64_mem *rf_i64;
 
 /* The address of element i; NULL stays NULL, so that an absent array stays absent. */
 static inline rf_f32 rf_at(rf_f32 p, size_t i) { return p ? (rf_f32)(void *)((char *)p + i * 4) : NULL; }
 static inline rf_i32 rf_at_i32(rf_i32 p, size_t i) { return p ? (rf_i32)(void *)((char *)p + i * 4) : NULL; }
+static inline rf_i64 rf_at_i64(rf_i64 p, size_t i) { return p ? (rf_i64)(void *)((char *)p + i * 8) : NULL; }
 
 struct rf_dev;
 
@@ -282,6 +284,19 @@ struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
  * g in memory is unchanged. */
 struct rf_adamw { size_t n; double scale, lr, b1, b2, eps, decay, c1, c2; rf_f32 w, m, v, g; };
 
+/* Sums whose terms may come in any order, and from any number of places: a number counts in units, which are
+ * a power of two, as a whole number of 64 bits, and whole numbers have the same sum in any order.
+ *
+ * sum_add: sum += x / unit, each number rounded to the nearest unit, ties to even;  x = 0;  largest[0] = the
+ * larger of itself and of all |x|, infinity if one is NaN.  A number of more than RF_SUM_MOST units adds
+ * nothing.  Who adds looks at `largest`, and sees to it that what was largest sums up to less than
+ * RF_SUM_RANGE units.
+ * sum_take: y = sum unit, rounded to the nearest. */
+#define RF_SUM_MOST 72057594037927936.    /* 2^56 */
+#define RF_SUM_RANGE 9223372036854775808. /* 2^63 */
+struct rf_sum_add { size_t n; float unit; rf_f32 x, largest; rf_i64 sum; };
+struct rf_sum_take { size_t n; float unit; rf_i64 sum; rf_f32 y; };
+
 /* y = scale x [+ y]; y may be x. */
 struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 
@@ -293,7 +308,8 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 	X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) X(decay_fwd) X(decay_bwd) \
 	X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
 	X(momentum_fwd) X(momentum_bwd) X(length_fwd) X(length_bwd) X(renorm_fwd) X(renorm_bwd) \
-	X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy)
+	X(diagonal) X(attn_fwd) X(attn_bwd) X(head_fwd) X(ce_grad) X(sample) X(dot) X(adamw) X(axpy) \
+	X(sum_add) X(sum_take)
 
 /* What a program will ask of a device.  From it follows the memory that the device takes besides what is
  * allocated on it: copies of weights in another form, and the scratch memory of its threads. */
@@ -364,7 +380,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)3 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)4 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

@@ -352,7 +352,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               p.max_len);
 	workspace = workspace_of(g, &p);
-	m->weights = rf_model_bytes(&g->ckpt->params, g->train);
+	m->weights = rf_model_bytes(&g->ckpt->params, g->train) + need.own;
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->workspace(&g->dev, &workspace);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;

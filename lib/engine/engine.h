@@ -27,7 +27,8 @@ struct rf_shape { int T, c, n, k; };
 /* What a stage needs for a shape. */
 struct rf_demand {
 	struct rf_plan plan;
-	size_t extra;                /* device memory in addition to the tree */
+	size_t extra;                /* device memory in addition to the tree: rf_engine_reserve() */
+	size_t own;                  /* device memory that the stage has allocated itself */
 	size_t host;                 /* host memory for the records that it holds and writes */
 	const char *grows;           /* what the plan cannot count, for --dry-run to say; NULL: nothing */
 };
@@ -111,7 +112,7 @@ size_t rf_engine_tree_bytes(const struct rf_engine *g, const struct rf_plan *wan
 /* What a program's memory is used for, in bytes. */
 struct rf_memory {
 	size_t all;
-	size_t weights;              /* with gradient and moments, if it trains */
+	size_t weights;              /* with gradient, its exact sum, and moments, if it trains */
 	size_t pass;                 /* tree and extra */
 	size_t device;               /* what the device takes for operations: struct rf_workspace */
 	size_t host;                 /* the program, its libraries, and records */

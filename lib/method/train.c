@@ -40,6 +40,8 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 		  "step at which cosine and linear reach a learning rate of 0", false },
 		{ "recompute", 0, RF_OPT_ENUM, &t->recompute, 0, 0, RF_RECOMPUTE_WORDS,
 		  "segment: recompute activations for less memory; a sixth slower", false },
+		{ "sum", 0, RF_OPT_ENUM, &t->sum, 0, 0, RF_SUM_WORDS,
+		  "how records' gradients add up; plain: less memory, other bits in another order", true },
 		{ .name = NULL },
 	};
 
@@ -113,19 +115,28 @@ void rf_train_needs(const struct rf_train *t, struct rf_shape *s, struct rf_dema
 		*s = (struct rf_shape){ .T = s->T };
 	*need = (struct rf_demand){ .host = 0 };
 	plan(t, s->T, s->c, s->n, s->k, &need->plan, &need->extra);
-	if (t->log_gradients)
-		need->extra += t->engine->ckpt->params.total * 4;
+	need->own = t->engine->ckpt->params.total *
+	            ((t->log_gradients ? 4u : 0u) + (t->sum == RF_SUM_EXACT ? 8u : 0u));
+}
+
+/* Device memory that is there, or as much of it; NULL: none is wanted, or there is too little. */
+static void *memory(struct rf_train *t, void *there, bool wanted, size_t bytes)
+{
+	struct rf_dev *d = &t->engine->dev;
+
+	return there || !wanted ? there : d->ops->alloc(d, bytes);
 }
 
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 {
-	struct rf_dev *d = &t->engine->dev;
+	const size_t total = t->engine->ckpt->params.total;
+	const bool exact = t->sum == RF_SUM_EXACT;
 
-	if ((!t->sum && !(t->sum = d->ops->alloc(d, sizeof(double)))) ||
-	    (t->log_gradients && !t->grad_ntp &&
-	     !(t->grad_ntp = d->ops->alloc(d, t->engine->ckpt->params.total * 4))))
-		return rf_dev_sync(d, e);
-	return RF_OK;
+	t->product = memory(t, t->product, true, sizeof(double));
+	t->grad_rl = memory(t, t->grad_rl, t->log_gradients, total * 4);
+	t->exact = memory(t, t->exact, exact, total * 8);
+	t->largest = memory(t, t->largest, exact, sizeof(float));
+	return rf_dev_sync(&t->engine->dev, e);
 }
 
 static enum rf_code reserve(struct rf_train *t, struct rf_record *const *mini, int n, struct rf_err *e)
@@ -184,7 +195,7 @@ struct job {
 	double ntp_share;            /* what it weighs in the mean L_NTP, up to a factor of the mini-batch */
 	int32_t *list;               /* host memory */
 	float *f32;
-	struct rf_train_stats *st;
+	struct rf_share *share;      /* of the record in the figures */
 	struct rf_meter *meter;      /* NULL: this pass does not count */
 };
 
@@ -242,7 +253,7 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = j->t->engine;
 	const struct rf_rollout *o = &j->r->rollout;
-	struct rf_train_stats *st = j->st;
+	struct rf_share *s = j->share;
 	size_t nb = (size_t)(j->c * j->n), R = nb * (size_t)j->k;
 	enum rf_code rc;
 
@@ -260,13 +271,13 @@ static enum rf_code policy(struct job *j, struct rf_err *e)
 				return not_finite(g, e,
 				                  "the log-probability of token %zu of rollout %zu", i, b);
 			*x = (float)(-j->rl * p.dlogp);
-			st->loss_rl += p.loss;
-			st->kl += p.ratio - 1 - log(p.ratio);
-			st->abs_diff += fabs(logp - old);
-			st->clip_fraction += p.clipped;
-			st->dual_fraction += p.dual;
-			st->clamped += p.clamped;
-			st->ratio_max = p.ratio > st->ratio_max ? p.ratio : st->ratio_max;
+			s->loss_rl += p.loss;
+			s->kl += p.ratio - 1 - log(p.ratio);
+			s->abs_diff += fabs(logp - old);
+			s->clipped += p.clipped;
+			s->dual += p.dual;
+			s->clamped += p.clamped;
+			s->ratio_max = p.ratio > s->ratio_max ? p.ratio : s->ratio_max;
 		}
 	g->dev.ops->upload(&g->dev, j->at.rl_coef, j->f32, R * 4);
 	return RF_OK;
@@ -354,7 +365,7 @@ static enum rf_code record(struct job *j, struct rf_err *e)
 		for (int i = from; i < T; i++) {
 			if (!isfinite(j->f32[i - 1]))
 				return not_finite(g, e, "the log-probability of token %d", i);
-			j->st->loss_ntp -= j->ntp_share * (double)j->f32[i - 1];
+			j->share->loss_ntp -= j->ntp_share * (double)j->f32[i - 1];
 		}
 	}
 	return rf_dev_sync(&g->dev, e);
@@ -406,81 +417,145 @@ bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *mini, i
 	return false;
 }
 
-/* Adds a record's parts to the means, which are sums as yet. */
-static void add_parts(struct rf_train_stats *st, const struct rf_reward *w, size_t rollouts)
+/* The shares of records that were not computed yet. */
+static void shares_of(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_share *s)
 {
-	for (int i = 0; i < w->parts; i++) {
-		int at = 0;
-
-		while (at < st->parts && strcmp(st->part[at].name, w->part[i].name))
-			at++;
-		if (at == RF_PART_MEANS)
-			continue;
-		if (at == st->parts)
-			st->part[st->parts++] = (struct rf_part_mean){ .name = w->part[i].name };
-		for (size_t b = 0; b < rollouts; b++)
-			st->part[at].mean += (double)w->part[i].value[b];
-		st->part[at].rollouts += rollouts;
-	}
-}
-
-void rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
-                       struct rf_train_stats *st)
-{
-	uint64_t surprised = 0;
-
-	*st = (struct rf_train_stats){ .records = n, .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN,
-	                               .grad_norm = NAN };
 	for (int i = 0; i < n; i++) {
 		const struct rf_record *r = mini[i];
-		const struct rf_reward *w = &r->reward;
-		size_t R = r->rollout.tokens ? (size_t)r->c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
-		size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
+		const bool rl = t->rl_coef != 0 && r->rollout.tokens;
 
-		st->tokens += (uint64_t)r->T;
-		if (t->ntp_coef != 0 && ntp_count(t, r)) {
-			st->ntp_tokens += (uint64_t)ntp_count(t, r);
-			st->ntp_sequences++;
-		}
-		st->rl_tokens += t->rl_coef != 0 ? R : 0;
-		st->sequences_rl += R > 0;
-		for (int j = 0; r->entropy && j < r->T; j++, surprised++)
-			st->entropy += (double)r->entropy[j];
-		for (size_t b = 0; b < rewarded; b++)
-			st->reward += (double)w->total[b];
-		add_parts(st, w, rewarded);
-		st->rollouts += rewarded;
+		rf_share_of(&s[i], r, t->ntp_coef != 0 ? (uint64_t)ntp_count(t, r) : 0,
+		            rl ? (uint64_t)r->c * (uint64_t)r->rollout.n * (uint64_t)r->rollout.k : 0);
 	}
-	st->entropy = surprised ? st->entropy / (double)surprised : NAN;
-	st->reward /= st->rollouts ? (double)st->rollouts : 1;
-	for (int i = 0; i < st->parts; i++)
-		st->part[i].mean /= (double)st->part[i].rollouts;
 }
 
-/* One pass over the mini-batch with these weights of the two losses. */
-static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
-                         struct job *j, struct rf_err *e)
+/* How many terms the mean L_NTP has. */
+static double ntp_weight(const struct rf_train *t, const struct rf_share *s, int n)
+{
+	double weight = 0;
+
+	for (int i = 0; i < n; i++)
+		weight += t->mean == RF_MEAN_SEQUENCES ? s[i].ntp_tokens > 0 : (double)s[i].ntp_tokens;
+	return weight;
+}
+
+enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
+                               struct rf_train_stats *st, struct rf_err *e)
+{
+	struct rf_share *s = malloc(((size_t)n + !n) * sizeof *s);
+
+	if (!s)
+		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	shares_of(t, mini, n, s);
+	rf_figures(st, s, n, 0);
+	free(s);
+	return RF_OK;
+}
+
+/* The sum of a mini-batch counts in units of 2^-48 at first.  So an error is at most 4e-7 of what AdamW's
+ * epsilon of 1e-8 does, and numbers up to 2^8 can be added.  Where one is larger, the mini-batch is computed
+ * again in units 2^20 times as large, and so on: which unit suffices depends on the records alone, not on
+ * their order. */
+static const float first_unit = 0x1p-48f, next_unit = 0x1p20f;
+
+/* Adds the record's gradient to the exact sum, and clears it.  *all: the sum of the largest numbers so far.
+ * *fits: whether the unit suffices for it. */
+static enum rf_code add_exactly(struct rf_train *t, float unit, double *all, bool *fits, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
+	float largest = NAN;
+	enum rf_code rc;
+
+	g->dev.ops->zero(&g->dev, t->largest, sizeof largest);
+	RF_RUN(&g->dev, sum_add, .n = g->ckpt->params.total, .unit = unit, .x = g->model.g,
+	       .largest = t->largest, .sum = t->exact);
+	g->dev.ops->download(&g->dev, &largest, t->largest, sizeof largest);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		return rc;
+	if (!isfinite(largest))
+		return rf_fail(e, RF_ENUMERIC,
+		               "the gradient is not finite: nothing was changed (try a smaller --lr, or "
+		               "--on-nan skip)");
+	*all += (double)largest;
+	*fits = (double)largest <= RF_SUM_MOST * (double)unit && *all < RF_SUM_RANGE * (double)unit;
+	return RF_OK;
+}
+
+/* One pass over the mini-batch with these weights of the two losses; `to` becomes the gradient.  unit: of the
+ * exact sum.  *fits false: it does not suffice, and there is no gradient. */
+static enum rf_code pass_by(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
+                            rf_f32 to, float unit, bool *fits, struct job *j, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	const size_t total = g->ckpt->params.total;
+	const bool exact = t->sum == RF_SUM_EXACT;
+	const rf_f32 own = g->model.g;
+	struct rf_share *shares = j->share;
+	double all = 0;
 	enum rf_code rc = RF_OK;
 
-	for (int i = 0; i < n && rc == RF_OK; i++) {
+	if (exact)
+		g->dev.ops->zero(&g->dev, t->exact, total * 8);
+	else
+		g->model.g = to;
+	g->dev.ops->zero(&g->dev, g->model.g, total * 4);
+	for (int i = 0; i < n && rc == RF_OK && *fits; i++) {
 		const struct rf_record *r = mini[i];
 		bool with = r->rollout.tokens && rl != 0;
 
 		j->r = r;
+		j->share = &shares[i];
 		j->c = with ? r->c : 0;
 		j->n = with ? r->rollout.n : 0;
 		j->k = with ? r->rollout.k : 0;
 		j->rl = rl;
 		j->ntp_share = t->mean == RF_MEAN_SEQUENCES && ntp_count(t, r) ? 1.0 / ntp_count(t, r) : 1;
 		j->ntp = ntp * j->ntp_share;
-		if ((with || (ntp != 0 && ntp_count(t, r))) && (rc = record(j, e)) != RF_OK)
-			rf_blame(e, "id %llu", (unsigned long long)r->id);
-		else
+		if (with || (ntp != 0 && ntp_count(t, r))) {
+			if ((rc = record(j, e)) == RF_OK && exact)
+				rc = add_exactly(t, unit, &all, fits, e);
+			if (rc != RF_OK)
+				rf_blame(e, "id %llu", (unsigned long long)r->id);
+		}
+		if (rc == RF_OK)
 			rf_meter_done(j->meter, r->T);
 	}
+	j->share = shares;
+	g->model.g = own;
+	if (exact && rc == RF_OK && *fits)
+		RF_RUN(&g->dev, sum_take, .n = total, .unit = unit, .sum = t->exact, .y = to);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
+}
+
+/* What a pass with these weights adds to shares is not in them yet. */
+static void begin_shares(struct rf_share *s, int n, double rl, double ntp)
+{
+	for (int i = 0; i < n; i++) {
+		if (ntp != 0)
+			s[i].loss_ntp = 0;
+		if (rl != 0) {
+			s[i].loss_rl = s[i].kl = s[i].abs_diff = s[i].ratio_max = 0;
+			s[i].clipped = s[i].dual = s[i].clamped = 0;
+		}
+	}
+}
+
+/* The same in the first unit that suffices. */
+static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
+                         rf_f32 to, struct job *j, struct rf_err *e)
+{
+	struct rf_meter *meter = j->meter;
+	bool fits = false;
+	enum rf_code rc = RF_OK;
+
+	for (float unit = first_unit; !fits && rc == RF_OK; unit *= next_unit) {
+		begin_shares(j->share, n, rl, ntp);
+		fits = true;
+		rc = pass_by(t, mini, n, rl, ntp, to, unit, &fits, j, e);
+		j->meter = NULL; /* records count once */
+	}
+	j->meter = meter;
+	return rc;
 }
 
 static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
@@ -488,102 +563,105 @@ static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 	struct rf_engine *g = t->engine;
 	double s = NAN;
 
-	RF_RUN(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->sum);
-	g->dev.ops->download(&g->dev, &s, t->sum, sizeof s);
+	RF_RUN(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->product);
+	g->dev.ops->download(&g->dev, &s, t->product, sizeof s);
 	return rf_dev_sync(&g->dev, e) == RF_OK ? s : NAN;
 }
 
 /* The two losses' gradients one after the other, to measure them apart; then their sum. */
 static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
-                          struct job *j, struct rf_err *e)
+                          struct job *j, struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
-	struct rf_model *m = &g->model;
-	size_t total = g->ckpt->params.total;
-	struct rf_train_stats *st = j->st;
-	rf_f32 grad_rl = m->g;
+	rf_f32 grad = g->model.g, grad_rl = t->grad_rl;
 	enum rf_code rc;
 
-	g->dev.ops->zero(&g->dev, t->grad_ntp, total * 4);
 	j->meter = NULL; /* the second pass counts */
-	rc = pass(t, mini, n, rl, 0, j, e);
+	rc = pass(t, mini, n, rl, 0, grad_rl, j, e);
 	j->meter = t->meter;
-	m->g = t->grad_ntp;
 	if (rc == RF_OK)
-		rc = pass(t, mini, n, 0, ntp, j, e);
-	m->g = grad_rl;
+		rc = pass(t, mini, n, 0, ntp, grad, j, e);
 	if (rc != RF_OK)
 		return rc;
 	st->norm_rl = sqrt(dot(t, grad_rl, grad_rl, e));
-	st->norm_ntp = sqrt(dot(t, t->grad_ntp, t->grad_ntp, e));
+	st->norm_ntp = sqrt(dot(t, grad, grad, e));
 	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0
-	                          ? dot(t, grad_rl, t->grad_ntp, e) / (st->norm_rl * st->norm_ntp)
+	                          ? dot(t, grad_rl, grad, e) / (st->norm_rl * st->norm_ntp)
 	                          : 0;
-	RF_RUN(&g->dev, axpy, .n = total, .scale = 1, .add = true, .x = t->grad_ntp, .y = m->g);
+	RF_RUN(&g->dev, axpy, .n = g->ckpt->params.total, .scale = 1, .add = true, .x = grad_rl, .y = grad);
 	return rf_dev_sync(&g->dev, e);
 }
 
-/* The sum of the shares of all tokens that count in L_NTP. */
-static double ntp_weight(const struct rf_train *t, const struct rf_train_stats *st)
+/* Room for the largest record. */
+static enum rf_code room_for(struct job *j, struct rf_record *const *mini, int n, struct rf_err *e)
 {
-	return t->mean == RF_MEAN_SEQUENCES ? st->ntp_sequences : (double)st->ntp_tokens;
-}
-
-enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
-                               struct rf_train_stats *st, struct rf_err *e)
-{
-	struct rf_engine *g = t->engine;
-	struct job j = { .t = t, .st = st, .meter = t->meter };
-	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
 	size_t host = 64;
-	double rl, ntp;
-	enum rf_code rc = rf_train_open(t, e);
 
-	if (rc == RF_OK && !sorted)
-		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	if (rc != RF_OK) {
-		free(sorted);
-		return rc;
-	}
-	memcpy(sorted, mini, (size_t)n * sizeof *sorted);
-	qsort(sorted, (size_t)n, sizeof *sorted, by_id);
-	rf_train_describe(t, sorted, n, st);
 	for (int i = 0; i < n; i++) {
-		const struct rf_record *r = sorted[i];
+		const struct rf_record *r = mini[i];
 		size_t c = (size_t)r->c,
 		       R = r->rollout.tokens ? c * (size_t)r->rollout.n * (size_t)r->rollout.k : 0;
 
 		host = host > R + 2 * c ? host : R + 2 * c;
 		host = host > (size_t)r->T ? host : (size_t)r->T;
 	}
-	j.list = malloc(host * sizeof *j.list);
-	j.f32 = malloc(host * sizeof *j.f32);
-	if (!j.list || !j.f32)
+	j->list = malloc(host * sizeof *j->list);
+	j->f32 = malloc(host * sizeof *j->f32);
+	j->share = malloc((size_t)n * sizeof *j->share);
+	return j->list && j->f32 && j->share ? RF_OK
+	                                     : rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+}
+
+/* With the place of everything known: the gradient, and from the shares the figures. */
+static enum rf_code gradient(struct job *j, struct rf_record *const *sorted, int n,
+                             struct rf_train_stats *st, struct rf_err *e)
+{
+	struct rf_train *t = j->t;
+	struct rf_engine *g = t->engine;
+	struct rf_train_stats apart_only = { .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
+	double rl, ntp, weight;
+	enum rf_code rc;
+
+	place(t, g->plan.max_len, g->tree->plan.segment, g->plan.positions, g->plan.n, g->plan.k + 1,
+	      g->extra, &j->at);
+	shares_of(t, sorted, n, j->share);
+	weight = ntp_weight(t, j->share, n);
+	rf_figures(st, j->share, n, weight);
+	rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
+	ntp = weight > 0 ? t->ntp_coef / weight : 0;
+	rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, j, &apart_only, e)
+	                      : pass(t, sorted, n, rl, ntp, g->model.g, j, e);
+	if (rc != RF_OK)
+		return rc;
+	rf_figures(st, j->share, n, weight);
+	st->norm_rl = apart_only.norm_rl;
+	st->norm_ntp = apart_only.norm_ntp;
+	st->grad_cosine = apart_only.grad_cosine;
+	return RF_OK;
+}
+
+enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
+                               struct rf_train_stats *st, struct rf_err *e)
+{
+	struct job j = { .t = t, .meter = t->meter };
+	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
+	enum rf_code rc = rf_train_open(t, e);
+
+	if (rc == RF_OK && !sorted)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	if (rc == RF_OK) {
+		memcpy(sorted, mini, (size_t)n * sizeof *sorted);
+		qsort(sorted, (size_t)n, sizeof *sorted, by_id);
+		rc = room_for(&j, sorted, n, e);
+	}
 	if (rc == RF_OK)
 		rc = reserve(t, sorted, n, e);
-	if (rc == RF_OK) {
-		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.positions, g->plan.n,
-		      g->plan.k + 1, g->extra, &j.at);
-		g->dev.ops->zero(&g->dev, g->model.g, g->ckpt->params.total * 4);
-		rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
-		ntp = st->ntp_tokens ? t->ntp_coef / ntp_weight(t, st) : 0;
-		rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, &j, e)
-		                      : pass(t, sorted, n, rl, ntp, &j, e);
-	}
-	if (rc == RF_OK) {
-		double R = st->rl_tokens ? (double)st->rl_tokens : 1;
-
-		st->loss_ntp /= st->ntp_tokens ? ntp_weight(t, st) : 1;
-		st->loss_rl /= R;
-		st->kl /= R;
-		st->abs_diff /= R;
-		st->clip_fraction /= R;
-		st->dual_fraction /= R;
-	}
+	if (rc == RF_OK)
+		rc = gradient(&j, sorted, n, st, e);
 	free(sorted);
 	free(j.list);
 	free(j.f32);
+	free(j.share);
 	return rc;
 }
 
@@ -632,8 +710,11 @@ void rf_train_close(struct rf_train *t)
 
 	if (!d || !d->ops)
 		return;
-	d->ops->release(d, t->grad_ntp);
-	d->ops->release(d, t->sum);
-	t->grad_ntp = NULL;
-	t->sum = NULL;
+	d->ops->release(d, t->grad_rl);
+	d->ops->release(d, t->product);
+	d->ops->release(d, t->exact);
+	d->ops->release(d, t->largest);
+	t->grad_rl = t->largest = NULL;
+	t->product = NULL;
+	t->exact = NULL;
 }

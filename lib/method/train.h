@@ -11,6 +11,7 @@
 
 #include "base/meter.h"
 #include "engine/engine.h"
+#include "method/figures.h"
 #include "method/policy.h"
 #include "stream/record.h"
 
@@ -26,6 +27,11 @@ enum rf_mean { RF_MEAN_TOKENS, RF_MEAN_SEQUENCES };
 /* Which activations are not kept, but computed again for the backward pass. */
 enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
 #define RF_RECOMPUTE_WORDS "none|segment"
+/* How the gradients of the records of a mini-batch are added up.  EXACT: as whole numbers (sum_add in dev.h),
+ * which gives the same bits for any order and any division of the records; it takes 8 bytes for each weight.
+ * PLAIN: in float32, in the order of the ids. */
+enum rf_sum { RF_SUM_EXACT, RF_SUM_PLAIN };
+#define RF_SUM_WORDS "exact|plain"
 
 struct rf_train {
 	struct rf_engine *engine;
@@ -35,6 +41,7 @@ struct rf_train {
 	enum rf_mean mean;
 	struct rf_policy policy;
 	enum rf_recompute recompute;
+	enum rf_sum sum;
 	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
 	bool log_gradients;
 	/* optimizer */
@@ -43,42 +50,20 @@ struct rf_train {
 	int warmup, total_steps;
 	/* device memory */
 
-	/* log_gradients: the gradient of L_NTP, while the model's own buffer holds that of L_RL */
-	rf_f32 grad_ntp;
-	rf_f64 sum;                  /* the result of an rf_dot */
+	/* log_gradients: the gradient of L_RL, while the model's own buffer holds that of L_NTP */
+	rf_f32 grad_rl;
+	rf_f64 product;              /* the result of an rf_dot */
+	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far; NULL: nothing yet */
+	rf_f32 largest;              /* the largest number of the record's gradient */
 };
 #define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
                             .betas = { 0.9, 0.999 }, .adam_eps = 1e-8, .weight_decay = 0.01, \
                             .grad_clip = 0.2 }
 
-/* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute */
-enum { RF_TRAIN_OPTS = 10 };
+/* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute
+ * --sum */
+enum { RF_TRAIN_OPTS = 11 };
 void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
-
-/* The mean of a part of the rewards, over the rollouts that have it.  name points into a record. */
-struct rf_part_mean { const char *name; double mean; uint64_t rollouts; };
-enum { RF_PART_MEANS = 2 * RF_PARTS };
-
-/* The figures of a mini-batch for the log (rf-grpo(1) lists them). */
-struct rf_train_stats {
-	int records, sequences_rl;         /* sequences_rl: records with rollouts */
-	uint64_t tokens, ntp_tokens, rl_tokens;
-	int ntp_sequences;                 /* records with a token that counts in L_NTP */
-	double loss_ntp, loss_rl;          /* without coefficients */
-	double reward;                     /* mean of the totals over rollouts */
-	uint64_t rollouts;
-	int parts;                         /* how many names; those beyond RF_PART_MEANS are left out */
-	struct rf_part_mean part[RF_PART_MEANS];
-	/* mean of the records' entropies, in nats; NaN: they have none */
-	double entropy;
-	/* over rollout tokens (policy.h): fractions that were clipped; kl: mean of r - 1 - log r; largest r;
-	   abs_diff: mean of |logp - logp_old| */
-	double clip_fraction, dual_fraction, kl, ratio_max, abs_diff;
-	uint64_t clamped;                  /* tokens whose log-ratio was clamped */
-	double grad_norm, lr;              /* grad_norm: before clipping */
-	double norm_rl, norm_ntp, grad_cosine; /* for --log-gradients; NaN: not computed */
-	bool stepped;                      /* the weights were updated */
-};
 
 /* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
  * response needs prompt_len.  Errors: RF_EDATA. */
@@ -90,14 +75,14 @@ enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
 
 /* Computes the gradient of a mini-batch of n records into the model's gradient, which is cleared first.  The
  * records must have passed rf_train_check().  Fills *st, except for the figures of the step.  Errors:
- * RF_ENUMERIC: a log-probability is not finite. */
+ * RF_ENUMERIC: a log-probability is not finite; of the exact sum also: a record's gradient is not. */
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e);
 
 /* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
  * 0 or NaN. */
-void rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
-                       struct rf_train_stats *st);
+enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
+                               struct rf_train_stats *st, struct rf_err *e);
 
 /* Whether anything can be learned from the mini-batch: it has a token that counts in L_NTP and ntp_coef is
  * not 0, or it has an advantage other than 0 and rl_coef is not 0. */

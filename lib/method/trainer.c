@@ -286,7 +286,7 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 	rf_jline_bool(&t->lines, "stepped", st->stepped);
 	figures(&t->lines, rewards, sizeof rewards / sizeof *rewards);
 	for (int i = 0; i < st->parts; i++)
-		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].mean);
+		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].value);
 	figures(&t->lines, rest, sizeof rest / sizeof *rest);
 	rf_jline_end(&t->lines);
 	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
@@ -354,11 +354,13 @@ static enum rf_code keep_joined(struct rf_trainer *t, const struct rf_record *r,
 }
 
 /* The figures of a mini-batch without a step: its losses are not among them. */
-static void nothing_computed(const struct rf_train *train, const struct rf_waiting *w,
-                             struct rf_train_stats *st)
+static enum rf_code nothing_computed(const struct rf_train *train, const struct rf_waiting *w,
+                                     struct rf_train_stats *st, struct rf_err *e)
 {
-	rf_train_describe(train, w->r, w->count, st);
+	enum rf_code rc = rf_train_describe(train, w->r, w->count, st, e);
+
 	st->rl_tokens = st->ntp_tokens = 0;
+	return rc;
 }
 
 /* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses. */
@@ -373,7 +375,7 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 	if (!t->grad_out && !grad_in && !rf_train_teaches(train, w->r, w->count)) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
 		 * on, or a loop that waits for it would stand still */
-		nothing_computed(train, w, &st);
+		rc = nothing_computed(train, w, &st, e);
 		t->taught_nothing++;
 		for (int i = 0; i < w->count; i++)
 			rf_meter_done(train->meter, w->r[i]->T);
@@ -387,13 +389,12 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 			rc = rf_train_step(train, t->step, t->updates, &st, e);
 		if (rc == RF_ENUMERIC && t->on_nan == RF_ON_NAN_SKIP && !t->grad_out &&
 		    t->engine.dev.err.code == RF_OK) {
-			nothing_computed(train, w, &st);
+			rc = nothing_computed(train, w, &st, e);
 			t->skipped++;
-			rc = RF_OK;
 		}
-		if (rc != RF_OK)
-			return rc;
 	}
+	if (rc != RF_OK)
+		return rc;
 	t->updates += st.stepped;
 	if (st.stepped)
 		rf_meter_step(t->train.meter, st.ntp_tokens && !outer ? st.loss_ntp : NAN,

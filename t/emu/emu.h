@@ -222,6 +222,8 @@ inline int __float_as_int(float f)
 
 inline float __uint_as_float(unsigned i) { return __int_as_float((int)i); }
 inline unsigned __float_as_uint(float f) { return (unsigned)__float_as_int(f); }
+inline long long __float2ll_rn(float x) { return llrintf(x); }
+inline float __ll2float_rn(long long x) { return (float)x; }
 
 /* glibc declares these itself: only a macro can take their place. */
 #define __expf(x) expf(x)

@@ -433,6 +433,78 @@ static void axpy(size_t n, bool add)
 	}
 }
 
+static rf_i64 in_i64(const int64_t *x, size_t n)
+{
+	return (rf_i64)(void *)(reals[nreals++] = on_device(x, n * sizeof *x));
+}
+
+/* Two terms whose sizes go from the smallest that count to the largest: as whole numbers, they add up without
+ * error. */
+static void exact_sums(size_t n, int unit)
+{
+	const float by = ldexpf(1, unit);
+
+	snprintf(label, sizeof label, "n %zu unit 2^%d", n, unit);
+	for (EACH_DEVICE) {
+		struct buf x = in(n, -1, 1), y = in(n, -1, 1), got = out(n), largest = in(1, 0, 0);
+		int64_t *sum = need(n, sizeof *sum), *want = keep(n, sizeof *want);
+		double *zero = keep(n, sizeof *zero), *ref = keep(n, sizeof *ref), most = 0;
+		rf_i64 sums;
+		int wrong = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			x.h[i] = ldexpf(x.h[i], unit + 56 - (int)(i % 62));
+			y.h[i] = i % 7 ? ldexpf(y.h[i], unit + 56 - (int)(i % 7)) : ldexpf(1, unit + 56);
+			want[i] = sum[i] = (int64_t)ldexp(uniform(-1, 1), (int)(i % 62));
+			want[i] += llrint((double)x.h[i] / (double)by) + llrint((double)y.h[i] / (double)by);
+			ref[i] = (double)((float)want[i] * by);
+			most = fmax(most, fmax(fabs((double)x.h[i]), fabs((double)y.h[i])));
+		}
+		dev->ops->upload(dev, x.m, x.h, n * sizeof *x.h);
+		dev->ops->upload(dev, y.m, y.h, n * sizeof *y.h);
+		sums = in_i64(sum, n);
+		RF_RUN(dev, sum_add, .n = n, .unit = by, .x = x.m, .largest = largest.m, .sum = sums);
+		RF_RUN(dev, sum_add, .n = n, .unit = by, .x = y.m, .largest = largest.m, .sum = sums);
+		RF_RUN(dev, sum_take, .n = n, .unit = by, .sum = sums, .y = got.m);
+		dev->ops->download(dev, sum, sums, n * sizeof *sum);
+		for (size_t i = 0; i < n; i++)
+			wrong += sum[i] != want[i];
+		judge("sum_add", wrong, 0);
+		values("sum_add: the term is cleared", x, zero, 0);
+		values("sum_add: the term is cleared", y, zero, 0);
+		values("sum_add: largest", largest, &most, 0);
+		values("sum_take", got, ref, 0);
+		same_bits("sum_add", sum, n * sizeof *sum);
+	}
+}
+
+/* What is too large, or no number, adds nothing and shows. */
+static void no_sums(size_t n, int unit)
+{
+	const float by = ldexpf(1, unit), bad[] = { NAN, -INFINITY, ldexpf(-1.0001f, unit + 56) };
+
+	for (int i = 0; i < COUNT(bad); i++)
+		for (EACH_DEVICE) {
+			struct buf x = in(n, -by, by), largest = in(1, 3 * by, 3 * by);
+			int64_t *sum = keep(n, sizeof *sum), wrong = 0;
+			const float want = isnan(bad[i]) ? INFINITY : fabsf(bad[i]);
+			rf_i64 sums = in_i64(sum, n);
+			float *most;
+
+			snprintf(label, sizeof label, "n %zu with %g", n, (double)bad[i]);
+			x.h[n / 2] = bad[i];
+			dev->ops->upload(dev, x.m, x.h, n * sizeof *x.h);
+			RF_RUN(dev, sum_add, .n = n, .unit = by, .x = x.m, .largest = largest.m, .sum = sums);
+			dev->ops->download(dev, sum, sums, n * sizeof *sum);
+			for (size_t k = 0; k < n; k++)
+				wrong += sum[k] != (k == n / 2 ? 0 : llrint((double)x.h[k] / (double)by));
+			judge("sum_add: what cannot be added is left out", (double)wrong, 0);
+			most = get(largest);
+			judge("sum_add: what cannot be added shows", *most == want ? 0 : 1, 0);
+			free(most);
+		}
+}
+
 /* In every output, whichever input it is in. */
 static void nans(void)
 {
@@ -480,6 +552,7 @@ int main(int argc, char *argv[])
 		dots(40004);
 		adamw(400, 0.1);
 		axpy(400, true);
+		exact_sums(400, -48);
 	}
 	shift = 0;
 	heads();
@@ -516,6 +589,10 @@ int main(int argc, char *argv[])
 		adamw(sizes[i], 0.1);
 		axpy(sizes[i], false);
 		axpy(sizes[i], true);
+		for (int unit = -68; unit <= 12; unit += 20) {
+			exact_sums(sizes[i], unit);
+			no_sums(sizes[i], unit);
+		}
 	}
 	return finish();
 }
