@@ -125,6 +125,12 @@ RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(call RACE_TOO,$(BUILD)/rf-cuda-race.so))
 EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/bugs $(call RACE_TOO,$(BUILD)/t/emu/bugs-race))
 
+# Ranks speak through MPI, in a shared object that only a trainer which is told to loads; MPI=no leaves it
+# out.
+MPICC ?= $(shell command -v mpicc)
+MPI   ?= $(if $(CROSS),no,$(if $(MPICC),yes,no))
+MPI_PLUGIN = $(if $(filter yes,$(MPI)),$(BUILD)/rf-mpi.so)
+
 TOOLS   = $(patsubst tools/%.c,$(BIN)/%,$(wildcard tools/rf-*.c))
 FAULT   = $(BUILD)/t/helper/fault.so
 UNITS   = $(patsubst t/%.c,$(BUILD)/t/%,$(filter-out t/helper/fault.c,$(wildcard t/unit/*.c t/helper/*.c)))
@@ -135,7 +141,7 @@ CC_FILES = $(wildcard lib/*/*.cc) # what a library in C++ is called through
 OBJ     = $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/*/*.c) $(ONCE)) $(CC_FILES:%.cc=$(BUILD)/%.o) \
           $(foreach i,$(ISAS),$(KERNELS:kernels/%.c=$(BUILD)/kernels/%.$(i).o))
 
-all: $(TOOLS) $(PLUGIN)
+all: $(TOOLS) $(PLUGIN) $(MPI_PLUGIN)
 
 $(BIN)/%: $(BUILD)/tools/%.o $(BUILD)/librf.a
 	@mkdir -p $(@D)
@@ -185,6 +191,10 @@ $(BUILD)/pic/%.o: lib/%.c $(BUILD)/flags
 $(BUILD)/rf-cuda.so: $(CU:kernels/%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_LIB)
 	@mkdir -p $(@D)
 	$(NVCC) -shared -cudart static -Xcompiler -fPIC -o $@ $^ -lcublas
+
+$(BUILD)/rf-mpi.so: lib/ranks/plugin/mpi.c lib/ranks/ranks.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(MPICC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden -shared -o $@ $<
 
 EMU = $(patsubst t/emu/%.cpp,$(BUILD)/emu/%.o,$(filter-out t/emu/race.cpp,$(wildcard t/emu/*.cpp)))
 define emu_rules
@@ -359,7 +369,8 @@ install: all
 	$(absolute)
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(share)/rf-tools/configs' \
 		'$(share)/bash-completion/completions'
-	$(if $(PLUGIN),[ ! -e $(PLUGIN) ] || { install -d '$(plugins)' && install $(PLUGIN) '$(plugins)'; })
+	$(foreach p,$(PLUGIN) $(MPI_PLUGIN), \
+		[ ! -e $p ] || { install -d '$(plugins)' && install $p '$(plugins)'; };)
 	install $(TOOLS) '$(DESTDIR)$(PREFIX)/bin'
 	install pipelines/*.sh '$(share)/rf-tools'
 	install -m 644 $(filter-out %.sh pipelines/configs,$(wildcard pipelines/*)) '$(share)/rf-tools'
@@ -382,7 +393,7 @@ uninstall:
 		$(filter-out pipelines/configs,$(wildcard pipelines/* pipelines/configs/*))); do \
 		rm -f '$(share)/rf-tools'/$$f; \
 	done
-	rm -f '$(plugins)/rf-cuda.so'
+	rm -f '$(plugins)/rf-cuda.so' '$(plugins)/rf-mpi.so'
 	for d in '$(plugins)' '$(share)/rf-tools/configs' '$(share)/rf-tools'; do \
 		[ ! -d "$$d" ] || rmdir "$$d"; \
 	done

@@ -124,7 +124,7 @@ static void sum_add_tile(void *arg, int tile, int thread)
 	const double units = 1 / (double)a->scale;
 	const float most = a->scale * (float)RF_SUM_MOST;
 	float *restrict x = a->out;
-	int64_t *restrict sum = a->sum;
+	uint64_t *restrict sum = (uint64_t *)a->sum; /* a sum that is too large is not used, and wraps */
 	uint32_t largest = 0;
 
 	(void)thread;
@@ -133,7 +133,7 @@ static void sum_add_tile(void *arg, int tile, int thread)
 		const double y = fabsf(x[i]) <= most ? (double)x[i] * units : 0;
 		const double high = whole(y * 0x1p-26), low = whole(y - high * 0x1p26);
 
-		sum[i] += (int64_t)(int32_t)high * (1 << 26) + (int32_t)low;
+		sum[i] += (uint64_t)((int64_t)(int32_t)high * (1 << 26) + (int32_t)low);
 		x[i] = 0;
 		largest = bits > largest ? bits : largest;
 	}

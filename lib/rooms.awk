@@ -6,7 +6,7 @@
 # same floor do not know each other.  kernels/ may include what lies in or below the device's room, tools/
 # everything but t/.
 BEGIN {
-	floors = "base,io,device,model stream,text,ckpt,mixers,engine,method dump loop score needle,cli"
+	floors = "base,io,device ranks,model stream,text,ckpt,mixers,engine,method dump loop score needle,cli"
 	n = split(floors, floor, ",")
 	for (i = 1; i <= n; i++) {
 		m = split(floor[i], rooms, " ")

@@ -31,7 +31,7 @@ sweep() {
 }
 
 # lines FILE: of a log, without what time decides; nothing where there is no file
-lines() { [ ! -e "$1" ] || jq -c 'del(.["timing_s/step"], .["perf/throughput"])' "$1"; }
+lines() { [ ! -e "$1" ] || jq -c 'del(.[keys[] | select(test("^timing_s|^perf"))])' "$1"; }
 
 # The run is the old one or the new one, byte for byte, and its log that of before or after; the same words
 # again make it the new one, and leave nothing else.

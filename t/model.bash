@@ -57,8 +57,8 @@ runs() {
 }
 # All that makes a run what it is: steps, files, where latest points.
 state() {
-	(cd "${1:-run}" && find . ! -name .lock | sort && readlink latest &&
-		find . -type f ! -name .lock -exec cksum {} + | sort)
+	(cd "${1:-run}" && find . ! -name .lock ! -path './.ranks*' | sort && readlink latest &&
+		find . -type f ! -name .lock ! -path './.ranks*' -exec cksum {} + | sort)
 }
 # same_step A B: the newest steps of two runs are the same weights and moments
 same_step() {

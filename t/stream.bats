@@ -76,7 +76,7 @@ reader() {
 		rf-cat --json -o a.rf
 	mandoc -T ascii -O width=200 "$ROOT/man/rf-cat.1" | sed 's/.\x08//g' |
 		sed -n '/^EXAMPLES/,/^SEE/s/^ *\$ //p' | grep -v rf-entropy >examples
-	[ "$(wc -l <examples)" -eq 4 ]
+	[ "$(wc -l <examples)" -eq 5 ]
 	bash -eu -o pipefail examples
 	[ "$(rf-dump --check batch.rf)" = "batch.rf: ok, 128 records, $(stat -c %s batch.rf) bytes" ]
 	[[ "$(rf-dump --check train.rf b.rf)" == "train.rf: ok, 1200 records"*"b.rf: ok, 400 records"* ]]

@@ -1,11 +1,16 @@
 /* rf-cat -- joins, cuts, shuffles and repeats streams; writes streams from JSON. */
+#include <stdio.h>
+#include <string.h>
+
 #include "cli/cli_stage.h"
+#include "ranks/ranks.h"
 #include "stream/cat.h"
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_opt stream[RF_STAGE_OPTS];
 static bool json, split, join;
+static const char *shard;
 
 static const struct rf_opt options[] = {
 	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J",
@@ -21,6 +26,18 @@ static const struct rf_opt options[] = {
 	  "number of the epoch; each epoch of a seed has its own order", true },
 	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N",
 	  "N epochs in one stream; implies --renumber", true },
+	{ "shard", 0, RF_OPT_TEXT, &shard, 0, 0, "r/R|auto",
+	  "only the share of rank r of R, from 0; auto: of this process", false },
+	{ 0 },
+};
+
+static const struct rf_opt shares[] = {
+	{ "mini-batch", 0, RF_OPT_INT, &o.shard.mini_batch, 0, 1 << 24, "n",
+	  "sequences that are divided among the ranks; 0: the whole stream", false },
+	{ "steps", 0, RF_OPT_INT, &o.shard.steps, 0, 1 << 24, "n",
+	  "so many mini-batches of --records in all, instead of --mini-batch", false },
+	{ "records", 0, RF_OPT_INT, &o.shard.records, 0, 1 << 24, "n", "number of records, for --steps",
+	  false },
 	{ 0 },
 };
 
@@ -38,10 +55,34 @@ static const struct rf_cli cli = {
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",
-	.opts = (const struct rf_opt *const[]){ options, both, stream, NULL },
+	.opts = (const struct rf_opt *const[]){ options, shares, both, stream, NULL },
 	.min_args = 0,
 	.max_args = -1,
 };
+
+/* --shard, as the trainers of the ranks will see it. */
+static void read_shard(void)
+{
+	struct rf_shard *s = &o.shard;
+	struct rf_err err;
+	int n = 0;
+
+	if (!shard) {
+		rf_cli_without(shares, NULL, "requires --shard");
+		return;
+	}
+	if (!o.shard.steps != !o.shard.records)
+		rf_die(EX_USAGE, "--steps and --records require each other");
+	if (s->steps) {
+		rf_cli_without(shares, "mini-batch", "cannot be combined with --steps");
+		s->mini_batch = 0;
+	}
+	if (!strcmp(shard, "auto") && rf_ranks_launched(&s->rank, &s->ranks, &err) != RF_OK)
+		rf_die_err(&err);
+	if (strcmp(shard, "auto") && (sscanf(shard, "%9d/%9d%n", &s->rank, &s->ranks, &n) != 2 || shard[n] ||
+	                              s->rank < 0 || s->rank >= s->ranks))
+		rf_die(EX_USAGE, "--shard: '%.40s' is neither r/R, where r is below R, nor auto", shard);
+}
 
 static void from_json(int argc, char *argv[])
 {
@@ -65,6 +106,7 @@ int main(int argc, char *argv[])
 	enum rf_code rc;
 
 	rf_stage_options(&stage, NULL, stream);
+	o.shard.mini_batch = 32;
 	argc = rf_cli_parse(&cli, argc, argv);
 	if (!o.shuffle) {
 		rf_cli_without(options, "seed", "requires --shuffle");
@@ -75,6 +117,7 @@ int main(int argc, char *argv[])
 		               "cannot be combined with --split-response and --join-response");
 	if (split)
 		rf_cli_without(options, "join-response", "cannot be combined with --split-response");
+	read_shard();
 	o.response = split ? RF_RESPONSE_SPLIT : join ? RF_RESPONSE_JOIN : RF_RESPONSE_STAYS;
 	o.max_record = stage.max_record;
 	o.meter = meter;

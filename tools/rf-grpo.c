@@ -1,5 +1,6 @@
 /* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss,
  * AdamW, commit. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli_model.h"
@@ -48,16 +49,26 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	stage.fit += r->rollout.tokens || trainer.train.rl_coef == 0;
-	trainer.groups += groups.groups;
-	trainer.spread_free += groups.spread_free;
-	return (rc = put(r, e)) == RF_OK ? rf_trainer_add(&trainer, r, e) : rc;
+	return (rc = put(r, e)) == RF_OK ? rf_trainer_add(&trainer, r, &groups, e) : rc;
+}
+
+/* Of several ranks each writes its share: to FILE, FILE.1, FILE.2. */
+static void own_output(void)
+{
+	static char name[4096];
+
+	if (!stage.output || !trainer.ranks.rank)
+		return;
+	if (snprintf(name, sizeof name, "%s.%d", stage.output, trainer.ranks.rank) >= (int)sizeof name)
+		rf_die(EX_USAGE, "%s: the name is too long", stage.output);
+	stage.output = name;
 }
 
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
 	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], run[RF_TRAINER_OPTS],
-		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
+		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS], ranks[RF_RANKS_OPTS];
 	const struct rf_opt policy[] = {
 		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
 		  true },
@@ -91,12 +102,12 @@ int main(int argc, char *argv[])
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, stream,
-		                                      NULL },
+		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, ranks,
+		                                      stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
 			            "dual-clip group no-std allow-single stale" },
-			RF_CLI_OPTIMIZER,
+			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },
 			RF_CLI_MACHINE, { NULL, NULL } },
@@ -108,6 +119,7 @@ int main(int argc, char *argv[])
 	rf_engine_options(&trainer.engine, "run to train", model);
 	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_options(&trainer, run);
+	rf_ranks_options(&trainer.ranks, ranks);
 	rf_train_options(train, optimizer);
 	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
@@ -117,8 +129,8 @@ int main(int argc, char *argv[])
 		rf_cli_without(method, "log-gradients", "requires --log");
 
 	trainer.engine.fits = fits;
-	rf_cli_trainer_open(&trainer, argv[1]);
-	rf_cli_model_open(&stage, &cli, &trainer.engine, argv[1]);
+	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
+	own_output();
 	if (stage.output && rf_out_open(&copy, stage.output, &stage.head, &late) != RF_OK &&
 	    (late.code != RF_EIO || strcmp(stage.output, "-")))
 		rf_die_err(&late);

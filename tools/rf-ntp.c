@@ -33,7 +33,7 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 {
 	(void)arg;
 	rf_record_drop_rollout(r);
-	return rf_trainer_add(&trainer, r, e);
+	return rf_trainer_add(&trainer, r, NULL, e);
 }
 
 /* --eval: one line of JSON; with -o also each record's nll. */
@@ -79,8 +79,7 @@ static void eval_all(const struct rf_cli *cli, char *path)
 static void train(const struct rf_cli *cli, char *path)
 {
 	trainer.train.meter = &stage.progress.meter;
-	rf_cli_trainer_open(&trainer, path);
-	rf_cli_model_open(&stage, cli, &trainer.engine, path);
+	rf_cli_trainer_open(&trainer, &stage, cli, path);
 	rf_stage_each(&stage, take, NULL);
 	rf_cli_commit(&trainer, &stage);
 	rf_stage_close(&stage);
@@ -91,7 +90,7 @@ int main(int argc, char *argv[])
 {
 	bool eval = false;
 	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], run[RF_TRAINER_OPTS],
-		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS];
+		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS], ranks[RF_RANKS_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
 		  "evaluate only; print mean nll, accuracy and probability", true },
@@ -111,11 +110,11 @@ int main(int argc, char *argv[])
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, stream,
-		                                      NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, ranks,
+		                                      stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "eval loss mean mini-batch steps records ntp-coef outer grad-in" },
-			RF_CLI_OPTIMIZER,
+			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
 			                   "max-record" },
 			RF_CLI_MACHINE, { NULL, NULL } },
@@ -128,12 +127,13 @@ int main(int argc, char *argv[])
 	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", model);
 	rf_trainer_loss_options(&trainer, loss);
 	rf_trainer_options(&trainer, run);
+	rf_ranks_options(&trainer.ranks, ranks);
 	rf_train_options(&trainer.train, optimizer);
 	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (eval) {
-		const struct rf_opt *const trains[] = { gradient, run, optimizer };
+		const struct rf_opt *const trains[] = { gradient, run, optimizer, ranks };
 
 		for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
 			rf_cli_without(trains[i], NULL, "cannot be combined with --eval");

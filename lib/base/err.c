@@ -38,17 +38,26 @@ enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 	return e->code;
 }
 
+static const int status[] = {
+	[RF_OK] = EX_OK, [RF_EOF] = EX_OK, [RF_EUSAGE] = EX_USAGE, [RF_EDATA] = EX_DATAERR,
+	[RF_ENOINPUT] = EX_NOINPUT, [RF_EDEVICE] = EX_UNAVAILABLE, [RF_ENUMERIC] = EX_SOFTWARE,
+	[RF_ENOMEM] = EX_OSERR, [RF_EIO] = EX_IOERR, [RF_EBUSY] = EX_TEMPFAIL,
+	[RF_EMODEL] = EX_CONFIG,
+};
+enum { CODES = sizeof status / sizeof *status };
+
 int rf_exit_status(enum rf_code code)
 {
-	static const int status[] = {
-		[RF_OK] = EX_OK, [RF_EOF] = EX_OK, [RF_EUSAGE] = EX_USAGE, [RF_EDATA] = EX_DATAERR,
-		[RF_ENOINPUT] = EX_NOINPUT, [RF_EDEVICE] = EX_UNAVAILABLE, [RF_ENUMERIC] = EX_SOFTWARE,
-		[RF_ENOMEM] = EX_OSERR, [RF_EIO] = EX_IOERR, [RF_EBUSY] = EX_TEMPFAIL,
-		[RF_EMODEL] = EX_CONFIG,
-	};
-
 	/* an error that nobody filled in is a bug of ours, and says so */
-	return (size_t)code < sizeof status / sizeof *status ? status[code] : status[RF_ENUMERIC];
+	return (size_t)code < CODES ? status[code] : status[RF_ENUMERIC];
+}
+
+enum rf_code rf_exit_code(int s)
+{
+	for (int code = RF_EUSAGE; code < CODES; code++)
+		if (status[code] == s)
+			return (enum rf_code)code;
+	return s ? RF_EBUSY : RF_OK;
 }
 
 char *rf_quote(char *buf, size_t size, const void *s, size_t n)

@@ -38,8 +38,10 @@ enum rf_code rf_fail(struct rf_err *e, enum rf_code code, const char *fmt, ...)
 enum rf_code rf_blame(struct rf_err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The exit status (sysexits.h) for a code. */
+/* The exit status (sysexits.h) for a code, and the code for a status; for one that is none of them
+ * RF_EBUSY. */
 int rf_exit_status(enum rf_code code);
+enum rf_code rf_exit_code(int status);
 
 /* Writes the n bytes of s into buf as printable ASCII: other bytes become \n or \xNN, and "..." marks text
  * that was cut to fit.  Returns buf.  Every string from a file goes through here before it reaches a terminal

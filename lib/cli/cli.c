@@ -45,15 +45,48 @@ static void say(const char *fmt, va_list ap)
 		return;
 }
 
-noreturn void rf_die(int status, const char *fmt, ...)
+static bool hushed;
+static struct { bool (*f)(void *arg, struct rf_err *e); void *arg; } at_failure;
+
+void rf_cli_hush(void)
+{
+	hushed = true;
+	rf_progress_hush();
+}
+
+void rf_cli_at_failure(bool (*f)(void *arg, struct rf_err *e), void *arg)
+{
+	at_failure.f = f;
+	at_failure.arg = arg;
+}
+
+static void say_text(const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
 	say(fmt, ap);
 	va_end(ap);
+}
+
+noreturn void rf_die(int status, const char *fmt, ...)
+{
+	bool (*f)(void *arg, struct rf_err *e) = at_failure.f;
+	const enum rf_code code = rf_exit_code(status);
+	struct rf_err e = { .code = code };
+	bool speaks = true;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(e.msg, sizeof e.msg, fmt, ap);
+	va_end(ap);
+	at_failure.f = NULL;
+	if (f)
+		speaks = f(at_failure.arg, &e);
+	if (speaks)
+		say_text("%s", e.msg);
 	rf_tempfile_unlink();
-	exit(status);
+	exit(e.code == code ? status : rf_exit_status(e.code));
 }
 
 noreturn void rf_die_err(const struct rf_err *e)
@@ -65,6 +98,8 @@ void rf_say(const char *fmt, ...)
 {
 	va_list ap;
 
+	if (hushed)
+		return;
 	va_start(ap, fmt);
 	say(fmt, ap);
 	va_end(ap);

@@ -60,6 +60,14 @@ void rf_cli_stopped(void);
  * that. */
 void rf_cli_ignore_pipe(void);
 
+/* Of several processes that do one thing together, one speaks: after this rf_say() and the progress are
+ * silent. */
+void rf_cli_hush(void);
+/* Calls f once when the program ends by a failure, before that is said, so that others can be told.  f may
+ * change the failure, whose code decides the exit status then; and it says whether this process speaks of
+ * it. */
+void rf_cli_at_failure(bool (*f)(void *arg, struct rf_err *e), void *arg);
+
 /* Writes one line to stderr, "rf-name: ...", removes unfinished files and exits; status: from
  * <sysexits.h>. */
 noreturn void rf_die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -11,6 +11,7 @@
 
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
+#include "method/meet.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
@@ -88,33 +89,56 @@ void rf_cli_no_commit(const struct rf_trainer *t, const struct rf_opt *run, cons
 	rf_cli_without(loss, "allow-empty", "cannot be combined with --weights-out, which needs records");
 }
 
-void rf_cli_trainer_open(struct rf_trainer *t, const char *path)
+/* The others wait where they meet next: they are told, and all end alike.  Rank 0 says why; if nobody could
+ * be told, every rank does. */
+static bool tell_ranks(void *arg, struct rf_err *e)
+{
+	struct rf_trainer *t = arg;
+
+	rf_meet_leave(t, e->code, e);
+	if (t->ranks.failed >= 0) /* not where this rank was when it was told */
+		*e = t->ranks.why;
+	/* the first that is gone makes a launcher kill the others, who shall end as it does */
+	signal(SIGTERM, SIG_IGN);
+	rf_ranks_close(&t->ranks);
+	return t->ranks.failed < 0 || t->ranks.rank == 0;
+}
+
+void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path)
 {
 	struct rf_err err;
 
 	rf_cli_ignore_pipe();
 	t->stop = &rf_cli_stop;
+	rf_cli_at_failure(tell_ranks, t);
 	if (rf_trainer_open(t, &err) != RF_OK)
 		rf_die_err(&err);
+	if (t->ranks.rank)
+		rf_cli_hush();
 	if (t->done_before) {
 		rf_say("already at step %" PRId64, t->step);
 		drain(path);
+		rf_ranks_close(&t->ranks);
 		exit(0);
 	}
 	rf_cli_notes(&t->engine);
+	rf_cli_model_open(s, cli, &t->engine, path);
+	if (rf_trainer_begin(t, rf_in_head(s->in), &err) != RF_OK) {
+		rf_blame(&err, "%s", rf_in_name(s->in));
+		rf_die_err(&err);
+	}
 }
 
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
 {
-	char hash[17], remark[300];
+	char remark[300];
 	struct rf_err err;
 
-	snprintf(hash, sizeof hash, "%016" PRIx64, rf_in_hash(s->in));
 	if (rf_trainer_rest(t, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_cli_catch();
 	rf_progress_doing(&s->progress, "committing");
-	if (rf_trainer_commit(t, hash, &err) != RF_OK) {
+	if (rf_trainer_commit(t, &err) != RF_OK) {
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}

@@ -10,6 +10,7 @@
 /* Sections of --help: one of all trainers, and one of all programs with a model. */
 #define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
                                         "grad-clip on-nan recompute sum" }
+#define RF_CLI_RANKS { "Ranks", "ranks rank-timeout" }
 #define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
                                               "deterministic dry-run progress" }
 
@@ -28,9 +29,10 @@ void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g);
  * loss: the tables of rf_trainer_options() and rf_trainer_loss_options(). */
 void rf_cli_no_commit(const struct rf_trainer *t, const struct rf_opt *run, const struct rf_opt *loss);
 /* Begins a trainer: ignores SIGPIPE, so that a reader that leaves cannot end the program before the commit,
- * opens the run and prints its notes.  If the run is past --at, the program ends here with status 0.  path:
- * the input; if it is a pipe, it is read to its end even then. */
-void rf_cli_trainer_open(struct rf_trainer *t, const char *path);
+ * opens the run and prints its notes, does rf_cli_model_open(), and looks at whose share the stream is.  If
+ * the run is past --at, the program ends here with status 0.  path: the input; if it is a pipe, it is read to
+ * its end even then. */
+void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path);
 /* Ends a trainer, after the end of its input: runs the last mini-batch and commits.  A signal may prevent the
  * commit, but cannot leave half of it.  Then says which records taught nothing, and what the user should know
  * about the run. */

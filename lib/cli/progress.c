@@ -231,13 +231,20 @@ static uint64_t size_of(char *const *paths, int n)
 	return sum;
 }
 
+static bool hushed;
+
+void rf_progress_hush(void)
+{
+	hushed = true;
+}
+
 void rf_progress_begin(struct rf_progress *p, const char *name, char *const *paths, int n)
 {
 	bool terminal = is_terminal();
 	pthread_condattr_t monotonic;
 	sigset_t all, old;
 
-	if (!terminal && !p->asked)
+	if (hushed || (!terminal && !p->asked))
 		return;
 	p->name = name;
 	p->doing = "waiting for input";

@@ -40,6 +40,8 @@ void rf_progress_options(struct rf_progress *p, struct rf_opt opts[RF_PROGRESS_O
 void rf_progress_begin(struct rf_progress *p, const char *name, char *const *paths, int n);
 /* Sets what the program does now: "computing", "waiting for input". */
 void rf_progress_doing(struct rf_progress *p, const char *what);
+/* To be called before it begins: nothing is ever shown. */
+void rf_progress_hush(void);
 /* Shows the last state and ends the display. */
 void rf_progress_end(struct rf_progress *p);
 

@@ -1,34 +1,12 @@
 /* plugin.c -- finds and loads rf-cuda.so.  Whether there is a driver at all is asked first: cuBLAS alone
  * takes longer to load than a program of ours to start, and most machines have no GPU. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "device/plugin.h"
+#include "io/plugin.h"
 
 static const char name[] = "rf-cuda.so";
-
-static bool is_there(char *path, size_t size, const char *dir, const char *sub)
-{
-	int n = snprintf(path, size, "%s%s%s", dir, sub, name);
-
-	return n > 0 && (size_t)n < size && access(path, R_OK) == 0;
-}
-
-static bool find(char *path, size_t size)
-{
-	char dir[4096];
-	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
-
-	if (n <= 0)
-		return false;
-	dir[n] = 0;
-	*(strrchr(dir, '/') + 1) = 0;
-	return is_there(path, size, dir, "../lib/rf-tools/") || is_there(path, size, dir, "../build/");
-}
 
 static bool has_driver(void)
 {
@@ -43,14 +21,14 @@ enum rf_code rf_plugin_open(const struct rf_ops **ops, bool *none, struct rf_err
 {
 	const char *path = getenv("RF_PLUGIN");
 	const struct rf_plugin *plugin;
-	char found[4200];
+	char found[RF_PLUGIN_PATH];
 	void *object;
 
 	*none = false;
 	if (!path || !*path) {
 		path = found;
 		*none = true;
-		if (!find(found, sizeof found))
+		if (!rf_plugin_find(name, found))
 			return rf_fail(e, RF_EDEVICE,
 			               "no CUDA plugin: %s is neither in ../lib/rf-tools nor in ../build, "
 			               "relative to the programs (make builds it if it finds the CUDA "

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "method/figures.h"
 
 void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tokens, uint64_t rl_tokens)
@@ -9,7 +11,8 @@ void rf_share_of(struct rf_share *s, const struct rf_record *r, uint64_t ntp_tok
 	const struct rf_reward *w = &r->reward;
 	const size_t rewarded = w->kind ? (size_t)r->c * (size_t)w->n : 0;
 
-	*s = (struct rf_share){ .id = r->id, .tokens = (uint64_t)r->T, .ntp_tokens = ntp_tokens,
+	*s = (struct rf_share){ .id = r->id, .tokens = (uint64_t)r->T, .hash = rf_record_hash(r),
+	                        .ntp_tokens = ntp_tokens,
 	                        .rl_tokens = rl_tokens, .rollouts = rewarded,
 	                        .uncertain = r->entropy ? (uint64_t)r->T : 0, .parts = w->parts };
 	for (uint64_t i = 0; i < s->uncertain; i++)
@@ -58,6 +61,7 @@ void rf_figures(struct rf_train_stats *st, struct rf_share *s, int n, double ntp
 	                               .grad_norm = NAN };
 	qsort(s, (size_t)n, sizeof *s, by_id);
 	for (int i = 0; i < n; i++) {
+		st->records_hash = XXH64(&s[i].hash, sizeof s[i].hash, st->records_hash);
 		st->tokens += s[i].tokens;
 		st->ntp_tokens += s[i].ntp_tokens;
 		st->ntp_sequences += s[i].ntp_tokens > 0;

@@ -16,6 +16,7 @@ struct rf_part_sum { char name[RF_PART_NAME + 1]; double value; uint64_t rollout
 
 struct rf_share {
 	uint64_t id, tokens;
+	uint64_t hash;                     /* rf_record_hash() */
 	uint64_t ntp_tokens;               /* that count in L_NTP */
 	uint64_t rl_tokens;                /* of rollouts that are trained on */
 	uint64_t rollouts;                 /* that have a reward */
@@ -27,6 +28,7 @@ struct rf_share {
 	   rollouts' tokens (policy.h) */
 	double loss_ntp, loss_rl, kl, abs_diff, ratio_max;
 	uint64_t clipped, dual, clamped;
+	double largest;                    /* of the absolute values of its gradient; for the exact sum */
 };
 
 /* What a record adds before it was computed.  ntp_tokens, rl_tokens: as above. */
@@ -36,6 +38,7 @@ enum { RF_PART_MEANS = 2 * RF_PARTS };
 
 struct rf_train_stats {
 	int records;
+	uint64_t records_hash;             /* of their hashes */
 	uint64_t tokens, ntp_tokens, rl_tokens;
 	int ntp_sequences;                 /* records with a token that counts in L_NTP */
 	double loss_ntp, loss_rl;          /* without coefficients */
@@ -52,6 +55,9 @@ struct rf_train_stats {
 	double grad_norm, lr;              /* grad_norm: before clipping; NaN: there is none yet */
 	double norm_rl, norm_ntp, grad_cosine; /* for --log-gradients; NaN: not computed */
 	bool stepped;                      /* the weights were updated */
+	/* of this rank, in seconds: computing gradients, waiting for the others, adding up; and the slowest
+	   rank's computing by the mean's */
+	double compute, wait, reduce, optimizer, spread;
 };
 
 /* Sorts n shares by id and adds them up; the figures of the step are 0 or NaN.  ntp_weight: what loss_ntp is

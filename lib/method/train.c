@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "device/arena.h"
 #include "method/train.h"
 
@@ -196,6 +197,12 @@ struct job {
 	int32_t *list;               /* host memory */
 	float *f32;
 	struct rf_share *share;      /* of the record in the figures */
+	double began;                /* when the pass did */
+	/* after a pass: the shares of all ranks' records, by id; and this rank's seconds of computing, with
+	   the slowest rank's by the mean's */
+	struct rf_share *all;
+	int total;
+	double compute, reduce, spread;
 	struct rf_meter *meter;      /* NULL: this pass does not count */
 };
 
@@ -401,19 +408,15 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 	return RF_OK;
 }
 
-bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *mini, int n)
+static bool teaches(const struct rf_train *t, const struct rf_record *r)
 {
-	for (int i = 0; i < n; i++) {
-		const struct rf_record *r = mini[i];
-
-		if (t->ntp_coef != 0 && ntp_count(t, r))
+	if (t->ntp_coef != 0 && ntp_count(t, r))
+		return true;
+	if (t->rl_coef == 0 || !r->rollout.tokens || !r->advantage)
+		return false;
+	for (size_t b = 0; b < (size_t)r->c * (size_t)r->rollout.n; b++)
+		if (r->advantage[b] != 0)
 			return true;
-		for (size_t b = 0; t->rl_coef != 0 && r->rollout.tokens && r->advantage &&
-		                   b < (size_t)r->c * (size_t)r->rollout.n;
-		     b++)
-			if (r->advantage[b] != 0)
-				return true;
-	}
 	return false;
 }
 
@@ -429,27 +432,79 @@ static void shares_of(const struct rf_train *t, struct rf_record *const *mini, i
 	}
 }
 
-/* How many terms the mean L_NTP has. */
-static double ntp_weight(const struct rf_train *t, const struct rf_share *s, int n)
+void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_totals *own)
 {
-	double weight = 0;
+	struct rf_share s;
 
-	for (int i = 0; i < n; i++)
-		weight += t->mean == RF_MEAN_SEQUENCES ? s[i].ntp_tokens > 0 : (double)s[i].ntp_tokens;
-	return weight;
+	*own = (struct rf_totals){ .records = (uint64_t)n };
+	for (int i = 0; i < n; i++) {
+		shares_of(t, &mini[i], 1, &s);
+		own->ntp_tokens += s.ntp_tokens;
+		own->ntp_sequences += s.ntp_tokens > 0;
+		own->rl_tokens += s.rl_tokens;
+		own->teaches |= teaches(t, mini[i]);
+	}
+}
+
+/* How many terms the mean L_NTP has. */
+static double ntp_weight(const struct rf_train *t, const struct rf_totals *all)
+{
+	return (double)(t->mean == RF_MEAN_SEQUENCES ? all->ntp_sequences : all->ntp_tokens);
+}
+
+enum { AT_FIGURES = 100 }; /* the moment of a vote */
+
+/* The shares of all ranks' records, by id, in j->all.  code: how this rank's computing went. */
+static enum rf_code gather_shares(struct job *j, int n, enum rf_code code, struct rf_err *e)
+{
+	struct rf_ranks *r = j->t->ranks;
+	const struct rf_vote v = { .moment = AT_FIGURES, .what = "the figures of exchange",
+	                           .number = (int64_t)r->calls };
+	struct { uint64_t records; double compute; } own = { (uint64_t)n, rf_now() - j->began }, *each;
+	double mean = 0, slowest = 0;
+	size_t *bytes = malloc((size_t)r->ranks * sizeof *bytes), total = 0;
+	enum rf_code rc;
+
+	each = malloc((size_t)r->ranks * sizeof *each);
+	if (code == RF_OK && (!bytes || !each))
+		code = rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	rc = rf_ranks_vote(r, &v, code, &own, sizeof own, each, e);
+	for (int i = 0; rc == RF_OK && i < r->ranks; i++) {
+		bytes[i] = each[i].records * sizeof *j->all;
+		total += each[i].records;
+		mean += each[i].compute / r->ranks;
+		slowest = each[i].compute > slowest ? each[i].compute : slowest;
+	}
+	free(j->all);
+	j->all = NULL;
+	if (rc == RF_OK && !(j->all = malloc((total + 1) * sizeof *j->all)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (%zu records)", total);
+	if (rc == RF_OK)
+		rc = rf_ranks_gather_parts(r, j->share, bytes, j->all, e);
+	j->total = (int)total;
+	j->compute += own.compute;
+	j->spread = mean > 0 ? slowest / mean : 1;
+	free(bytes);
+	free(each);
+	return rc;
 }
 
 enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e)
 {
-	struct rf_share *s = malloc(((size_t)n + !n) * sizeof *s);
+	struct job j = { .t = (struct rf_train *)t, .share = malloc(((size_t)n + !n) * sizeof *j.share),
+	                 .began = rf_now() };
+	enum rf_code rc = RF_OK;
 
-	if (!s)
-		return rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
-	shares_of(t, mini, n, s);
-	rf_figures(st, s, n, 0);
-	free(s);
-	return RF_OK;
+	if (!j.share)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
+	else
+		shares_of(t, mini, n, j.share);
+	if ((rc = gather_shares(&j, n, rc, e)) == RF_OK)
+		rf_figures(st, j.all, j.total, 0);
+	free(j.share);
+	free(j.all);
+	return rc;
 }
 
 /* The sum of a mini-batch counts in units of 2^-48 at first.  So an error is at most 4e-7 of what AdamW's
@@ -458,9 +513,8 @@ enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const
  * their order. */
 static const float first_unit = 0x1p-48f, next_unit = 0x1p20f;
 
-/* Adds the record's gradient to the exact sum, and clears it.  *all: the sum of the largest numbers so far.
- * *fits: whether the unit suffices for it. */
-static enum rf_code add_exactly(struct rf_train *t, float unit, double *all, bool *fits, struct rf_err *e)
+/* Adds the record's gradient to the exact sum, and clears it. */
+static enum rf_code add_exactly(struct rf_train *t, float unit, struct rf_share *s, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	float largest = NAN;
@@ -476,22 +530,64 @@ static enum rf_code add_exactly(struct rf_train *t, float unit, double *all, boo
 		return rf_fail(e, RF_ENUMERIC,
 		               "the gradient is not finite: nothing was changed (try a smaller --lr, or "
 		               "--on-nan skip)");
-	*all += (double)largest;
-	*fits = (double)largest <= RF_SUM_MOST * (double)unit && *all < RF_SUM_RANGE * (double)unit;
+	s->largest = (double)largest;
 	return RF_OK;
 }
 
-/* One pass over the mini-batch with these weights of the two losses; `to` becomes the gradient.  unit: of the
- * exact sum.  *fits false: it does not suffice, and there is no gradient. */
-static enum rf_code pass_by(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
-                            rf_f32 to, float unit, bool *fits, struct job *j, struct rf_err *e)
+static bool too_large(double largest, float unit) { return largest > RF_SUM_MOST * (double)unit; }
+
+/* Whether the unit suffices for these records together. */
+static bool fits(const struct rf_share *s, int n, float unit)
+{
+	double all = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (too_large(s[i].largest, unit))
+			return false;
+		all += s[i].largest;
+	}
+	return all < RF_SUM_RANGE * (double)unit;
+}
+
+/* The exact sum becomes that of all ranks, piece by piece. */
+static enum rf_code add_ranks(struct rf_train *t, struct rf_err *e)
+{
+	struct rf_dev *d = &t->engine->dev;
+	const size_t total = t->engine->ckpt->params.total, most = (size_t)1 << 22;
+	enum rf_code rc = RF_OK;
+	int64_t *piece;
+
+	if (t->ranks->ranks == 1)
+		return RF_OK;
+	if (!(piece = malloc(most * sizeof *piece)))
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (%zu numbers to add up)", most);
+	for (size_t at = 0; at < total && rc == RF_OK; at += most) {
+		const size_t n = total - at < most ? total - at : most;
+
+		d->ops->download(d, piece, rf_at_i64(t->exact, at), n * sizeof *piece);
+		if ((rc = rf_dev_sync(d, e)) == RF_OK &&
+		    (rc = rf_ranks_sum(t->ranks, piece, n, e)) == RF_OK) {
+			d->ops->upload(d, rf_at_i64(t->exact, at), piece, n * sizeof *piece);
+			rc = rf_dev_sync(d, e);
+		}
+		rf_ranks_sign(t->ranks, "adds up");
+	}
+	if (rc != RF_OK) /* the others are in the middle of it */
+		t->ranks->parted = true;
+	free(piece);
+	return rc;
+}
+
+/* One pass over the mini-batch with these weights of the two losses: into the exact sum, or with --sum plain
+ * into `to`. */
+static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
+                            rf_f32 to, float unit, struct job *j, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
 	const size_t total = g->ckpt->params.total;
 	const bool exact = t->sum == RF_SUM_EXACT;
 	const rf_f32 own = g->model.g;
 	struct rf_share *shares = j->share;
-	double all = 0;
 	enum rf_code rc = RF_OK;
 
 	if (exact)
@@ -499,7 +595,7 @@ static enum rf_code pass_by(struct rf_train *t, struct rf_record *const *mini, i
 	else
 		g->model.g = to;
 	g->dev.ops->zero(&g->dev, g->model.g, total * 4);
-	for (int i = 0; i < n && rc == RF_OK && *fits; i++) {
+	for (int i = 0; i < n && rc == RF_OK; i++) {
 		const struct rf_record *r = mini[i];
 		bool with = r->rollout.tokens && rl != 0;
 
@@ -513,17 +609,18 @@ static enum rf_code pass_by(struct rf_train *t, struct rf_record *const *mini, i
 		j->ntp = ntp * j->ntp_share;
 		if (with || (ntp != 0 && ntp_count(t, r))) {
 			if ((rc = record(j, e)) == RF_OK && exact)
-				rc = add_exactly(t, unit, &all, fits, e);
+				rc = add_exactly(t, unit, j->share, e);
 			if (rc != RF_OK)
 				rf_blame(e, "id %llu", (unsigned long long)r->id);
 		}
+		rf_ranks_sign(t->ranks, "computes");
 		if (rc == RF_OK)
 			rf_meter_done(j->meter, r->T);
+		if (rc == RF_OK && exact && too_large(j->share->largest, unit))
+			break; /* all of it comes again in a larger unit */
 	}
 	j->share = shares;
 	g->model.g = own;
-	if (exact && rc == RF_OK && *fits)
-		RF_RUN(&g->dev, sum_take, .n = total, .unit = unit, .sum = t->exact, .y = to);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
@@ -531,6 +628,7 @@ static enum rf_code pass_by(struct rf_train *t, struct rf_record *const *mini, i
 static void begin_shares(struct rf_share *s, int n, double rl, double ntp)
 {
 	for (int i = 0; i < n; i++) {
+		s[i].largest = 0;
 		if (ntp != 0)
 			s[i].loss_ntp = 0;
 		if (rl != 0) {
@@ -540,21 +638,34 @@ static void begin_shares(struct rf_share *s, int n, double rl, double ntp)
 	}
 }
 
-/* The same in the first unit that suffices. */
+/* `to` becomes the gradient of all ranks' records with these weights of the two losses, by the first unit
+ * that suffices. */
 static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
                          rf_f32 to, struct job *j, struct rf_err *e)
 {
 	struct rf_meter *meter = j->meter;
-	bool fits = false;
-	enum rf_code rc = RF_OK;
+	struct rf_engine *g = t->engine;
+	float unit = first_unit;
+	enum rf_code rc;
 
-	for (float unit = first_unit; !fits && rc == RF_OK; unit *= next_unit) {
+	for (;; unit *= next_unit) {
 		begin_shares(j->share, n, rl, ntp);
-		fits = true;
-		rc = pass_by(t, mini, n, rl, ntp, to, unit, &fits, j, e);
+		j->began = rf_now();
+		rc = compute(t, mini, n, rl, ntp, to, unit, j, e);
+		rc = gather_shares(j, n, rc, e);
 		j->meter = NULL; /* records count once */
+		if (rc != RF_OK || t->sum != RF_SUM_EXACT || fits(j->all, j->total, unit))
+			break;
 	}
 	j->meter = meter;
+	if (rc != RF_OK || t->sum != RF_SUM_EXACT)
+		return rc;
+	j->began = rf_now();
+	if ((rc = add_ranks(t, e)) != RF_OK)
+		return rc;
+	RF_RUN(&g->dev, sum_take, .n = g->ckpt->params.total, .unit = unit, .sum = t->exact, .y = to);
+	rc = rf_dev_sync(&g->dev, e);
+	j->reduce += rf_now() - j->began;
 	return rc;
 }
 
@@ -607,61 +718,70 @@ static enum rf_code room_for(struct job *j, struct rf_record *const *mini, int n
 	}
 	j->list = malloc(host * sizeof *j->list);
 	j->f32 = malloc(host * sizeof *j->f32);
-	j->share = malloc((size_t)n * sizeof *j->share);
+	j->share = malloc(((size_t)n + !n) * sizeof *j->share);
 	return j->list && j->f32 && j->share ? RF_OK
 	                                     : rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 }
 
 /* With the place of everything known: the gradient, and from the shares the figures. */
 static enum rf_code gradient(struct job *j, struct rf_record *const *sorted, int n,
-                             struct rf_train_stats *st, struct rf_err *e)
+                             const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_train *t = j->t;
 	struct rf_engine *g = t->engine;
 	struct rf_train_stats apart_only = { .norm_rl = NAN, .norm_ntp = NAN, .grad_cosine = NAN };
-	double rl, ntp, weight;
+	const double weight = ntp_weight(t, all);
+	const double rl = all->rl_tokens ? t->rl_coef / (double)all->rl_tokens : 0;
+	const double ntp = weight > 0 ? t->ntp_coef / weight : 0;
 	enum rf_code rc;
 
-	place(t, g->plan.max_len, g->tree->plan.segment, g->plan.positions, g->plan.n, g->plan.k + 1,
-	      g->extra, &j->at);
+	if (n) /* who has no record needs no memory for one */
+		place(t, g->plan.max_len, g->tree->plan.segment, g->plan.positions, g->plan.n, g->plan.k + 1,
+		      g->extra, &j->at);
 	shares_of(t, sorted, n, j->share);
-	weight = ntp_weight(t, j->share, n);
-	rf_figures(st, j->share, n, weight);
-	rl = st->rl_tokens ? t->rl_coef / (double)st->rl_tokens : 0;
-	ntp = weight > 0 ? t->ntp_coef / weight : 0;
 	rc = t->log_gradients ? apart(t, sorted, n, rl, ntp, j, &apart_only, e)
 	                      : pass(t, sorted, n, rl, ntp, g->model.g, j, e);
 	if (rc != RF_OK)
 		return rc;
-	rf_figures(st, j->share, n, weight);
+	rf_figures(st, j->all, j->total, weight);
 	st->norm_rl = apart_only.norm_rl;
 	st->norm_ntp = apart_only.norm_ntp;
 	st->grad_cosine = apart_only.grad_cosine;
+	st->compute = j->compute;
+	st->reduce = j->reduce;
+	st->spread = j->spread;
 	return RF_OK;
 }
 
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
-                               struct rf_train_stats *st, struct rf_err *e)
+                               const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e)
 {
 	struct job j = { .t = t, .meter = t->meter };
-	struct rf_record **sorted = malloc((size_t)n * sizeof *sorted);
+	struct rf_record **sorted = malloc(((size_t)n + !n) * sizeof *sorted);
+	struct rf_totals own;
 	enum rf_code rc = rf_train_open(t, e);
 
 	if (rc == RF_OK && !sorted)
 		rc = rf_fail(e, RF_ENOMEM, "out of memory (a mini-batch)");
 	if (rc == RF_OK) {
-		memcpy(sorted, mini, (size_t)n * sizeof *sorted);
+		if (n)
+			memcpy(sorted, mini, (size_t)n * sizeof *sorted);
 		qsort(sorted, (size_t)n, sizeof *sorted, by_id);
 		rc = room_for(&j, sorted, n, e);
 	}
-	if (rc == RF_OK)
+	if (rc == RF_OK && n)
 		rc = reserve(t, sorted, n, e);
-	if (rc == RF_OK)
-		rc = gradient(&j, sorted, n, st, e);
+	if (!all) {
+		rf_train_totals(t, mini, n, &own);
+		all = &own;
+	}
+	/* whoever failed tells the others, who wait for its figures */
+	rc = rc == RF_OK ? gradient(&j, sorted, n, all, st, e) : gather_shares(&j, 0, rc, e);
 	free(sorted);
 	free(j.list);
 	free(j.f32);
 	free(j.share);
+	free(j.all);
 	return rc;
 }
 

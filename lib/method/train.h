@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "method/figures.h"
 #include "method/policy.h"
+#include "ranks/ranks.h"
 #include "stream/record.h"
 
 enum rf_schedule { RF_CONSTANT, RF_COSINE, RF_LINEAR };
@@ -33,8 +34,12 @@ enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
 enum rf_sum { RF_SUM_EXACT, RF_SUM_PLAIN };
 #define RF_SUM_WORDS "exact|plain"
 
+/* What a mini-batch has in all, whichever rank has it: the losses are means over these. */
+struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, rl_tokens, teaches; };
+
 struct rf_train {
 	struct rf_engine *engine;
+	struct rf_ranks *ranks;      /* who trains; each has some of a mini-batch's records, or none */
 	/* losses */
 	double rl_coef, ntp_coef;
 	enum rf_loss_tokens loss;
@@ -56,9 +61,9 @@ struct rf_train {
 	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far; NULL: nothing yet */
 	rf_f32 largest;              /* the largest number of the record's gradient */
 };
-#define RF_TRAIN_DEFAULTS { .rl_coef = 0.2, .ntp_coef = 1, .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, \
-                            .betas = { 0.9, 0.999 }, .adam_eps = 1e-8, .weight_decay = 0.01, \
-                            .grad_clip = 0.2 }
+#define RF_TRAIN_DEFAULTS { .ranks = &rf_ranks_alone, .rl_coef = 0.2, .ntp_coef = 1, \
+                            .policy = RF_POLICY_DEFAULTS, .lr = 1e-6, .betas = { 0.9, 0.999 }, \
+                            .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute
  * --sum */
@@ -73,20 +78,22 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
  * calling it earlier makes a lack of memory show early. */
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
 
-/* Computes the gradient of a mini-batch of n records into the model's gradient, which is cleared first.  The
- * records must have passed rf_train_check().  Fills *st, except for the figures of the step.  Errors:
- * RF_ENUMERIC: a log-probability is not finite; of the exact sum also: a record's gradient is not. */
+/* What these n records have.  teaches: whether anything can be learned from them: a token that counts in
+ * L_NTP, and ntp_coef is not 0, or an advantage other than 0, and rl_coef is not 0. */
+void rf_train_totals(const struct rf_train *t, struct rf_record *const *mini, int n, struct rf_totals *own);
+
+/* Computes the gradient of a mini-batch into the model's gradient, which is cleared first; n: the records of
+ * it that are this rank's; all: what all ranks' have (NULL: there are no others).  The records must have
+ * passed rf_train_check().  Fills *st, except for the figures of the step.  Errors: RF_ENUMERIC: a
+ * log-probability is not finite; of the exact sum also: a record's gradient is not.  Collective (ranks.h): a
+ * rank's failure is all ranks'. */
 enum rf_code rf_train_gradient(struct rf_train *t, struct rf_record *const *mini, int n,
-                               struct rf_train_stats *st, struct rf_err *e);
+                               const struct rf_totals *all, struct rf_train_stats *st, struct rf_err *e);
 
 /* Fills *st with the figures that need no model: counts, rewards, the records' entropies.  The others become
- * 0 or NaN. */
+ * 0 or NaN.  Collective. */
 enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const *mini, int n,
                                struct rf_train_stats *st, struct rf_err *e);
-
-/* Whether anything can be learned from the mini-batch: it has a token that counts in L_NTP and ntp_coef is
- * not 0, or it has an advantage other than 0 and rl_coef is not 0. */
-bool rf_train_teaches(const struct rf_train *t, struct rf_record *const *mini, int n);
 
 /* The learning rate of optimizer step `step`, counted from 0. */
 double rf_train_lr(const struct rf_train *t, int64_t step);

@@ -14,11 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/clock.h"
 #include "base/jline.h"
 #include "base/number.h"
 #include "io/file.h"
 #include "method/grad_file.h"
+#include "method/meet.h"
 #include "method/reward.h"
 #include "method/trainer.h"
 
@@ -140,6 +143,13 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--steps cannot be combined with --grad-out and --grad-in, which are of one "
 		               "step");
+	if (t->ranks.launch && (t->grad_out || t->grad_in))
+		return rf_fail(e, RF_EUSAGE,
+		               "--ranks cannot be combined with --grad-out and --grad-in, which are of one "
+		               "process");
+	if (t->ranks.launch && t->train.sum != RF_SUM_EXACT)
+		return rf_fail(e, RF_EUSAGE,
+		               "--ranks requires --sum exact: only so the number of ranks changes nothing");
 	if (t->outer && t->grad_out)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "
@@ -171,22 +181,15 @@ static enum rf_code open_model(struct rf_trainer *t, struct rf_err *e)
 
 	if (t->weights_out)
 		return (dry && rf_is_config(path) ? rf_ckpt_of_config : rf_ckpt_open)(&t->run.at, path, e);
-	/* a dry run looks, and leaves the run to whoever trains it */
-	return (dry ? rf_run_look : rf_run_open)(&t->run, path, e);
+	/* a dry run looks, and leaves the run to whoever trains it, as do all ranks but one */
+	return (dry || t->ranks.rank ? rf_run_look : rf_run_open)(&t->run, path, e);
 }
 
-enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
 	enum rf_code rc;
 
-	t->started = rf_now();
-	t->train.engine = &t->engine;
-	t->engine.needs = needs;
-	t->engine.stage = t;
-	t->engine.response = t->outer == RF_OUTER_RESPONSE;
-	if ((rc = read_stale(t, e)) != RF_OK || (rc = check_settings(t, e)) != RF_OK)
-		return rc;
 	if ((rc = open_model(t, e)) != RF_OK)
 		return rc;
 	t->step = at->step;
@@ -211,6 +214,56 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
 		return rc;
 	return rf_train_open(&t->train, e);
+}
+
+enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc;
+
+	t->started = rf_now();
+	t->train.engine = &t->engine;
+	t->train.ranks = &t->ranks;
+	t->engine.needs = needs;
+	t->engine.stage = t;
+	t->engine.response = t->outer == RF_OUTER_RESPONSE;
+	if ((rc = read_stale(t, e)) != RF_OK || (rc = check_settings(t, e)) != RF_OK)
+		return rc;
+	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
+		return rc;
+	if (t->ranks.rank)
+		t->log = NULL;
+	t->shard = (struct rf_shard){ .rank = t->ranks.rank, .ranks = t->ranks.ranks, .steps = t->steps,
+	                              .records = t->expected };
+	if (!t->steps && !t->grad_out && !t->grad_in)
+		t->shard.mini_batch = t->mini_batch;
+	rc = open_here(t, e);
+	return t->engine.dry_run ? rc : rf_meet_open(t, rc, e);
+}
+
+enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
+{
+	const struct rf_shard *own = &t->shard, *its = &h->shard;
+
+	if (own->ranks == 1 && its->ranks)
+		return rf_fail(e, RF_EDATA,
+		               "the stream is the share of rank %d of %d (rf-cat --shard): train all shares "
+		               "together (--ranks mpi), or the whole stream",
+		               its->rank, its->ranks);
+	if (own->ranks > 1 && !its->ranks)
+		return rf_fail(e, RF_EDATA,
+		               "there are %d ranks, but the stream is not a share for one of them (rf-cat "
+		               "--shard auto makes it)",
+		               own->ranks);
+	if (own->ranks > 1 && (its->rank != own->rank || its->ranks != own->ranks))
+		return rf_fail(e, RF_EDATA,
+		               "the stream is the share of rank %d of %d, but this is rank %d of %d",
+		               its->rank, its->ranks, own->rank, own->ranks);
+	if (own->ranks > 1 && (its->mini_batch != own->mini_batch || its->steps != own->steps ||
+	                       its->records != own->records))
+		return rf_fail(e, RF_EDATA,
+		               "the stream was divided by other mini-batches than are trained on (rf-cat and "
+		               "the trainer must have the same --mini-batch, --steps and --records)");
+	return rf_head_hash(h, &t->head, e);
 }
 
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
@@ -255,8 +308,8 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "reward/mean", st->reward, st->rollouts },
 	}, rest[] = {
 		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
-		{ "group/count", t->groups, st->rollouts },
-		{ "group/spread_free", t->spread_free, st->rollouts },
+		{ "group/count", t->groups.groups, st->rollouts },
+		{ "group/spread_free", t->groups.spread_free, st->rollouts },
 		{ "loss/rl", st->loss_rl, st->rl_tokens },
 		{ "loss/ntp", st->loss_ntp, ntp },
 		{ "actor/pg_loss_ttt", t->train.rl_coef * st->loss_rl, st->rl_tokens },
@@ -274,6 +327,12 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "grad/ntp_norm", st->norm_ntp, apart },
 		{ "grad/cosine", st->grad_cosine, apart },
 		{ "actor/lr", st->lr, true },
+		{ "world", t->ranks.ranks, true },
+		{ "timing_s/compute", st->compute, true },
+		{ "timing_s/wait", st->wait, t->ranks.ranks > 1 },
+		{ "timing_s/reduce", st->reduce, true },
+		{ "timing_s/optimizer", st->optimizer, true },
+		{ "timing_s/spread", st->spread, t->ranks.ranks > 1 },
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
@@ -363,16 +422,63 @@ static enum rf_code nothing_computed(const struct rf_train *train, const struct 
 	return rc;
 }
 
-/* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses. */
-static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w, bool outer,
+/* Whether a gradient that is not finite costs its mini-batch alone.  All ranks know of it and go on, unless
+ * one has left. */
+static bool skips(struct rf_trainer *t, enum rf_code rc)
+{
+	if (rc != RF_ENUMERIC || t->on_nan != RF_ON_NAN_SKIP || t->grad_out ||
+	    t->engine.dev.err.code != RF_OK || t->ranks.left)
+		return false;
+	t->ranks.parted = false;
+	t->ranks.failed = -1;
+	return true;
+}
+
+static enum rf_code train_on(struct rf_trainer *t, struct rf_train *train, const struct rf_waiting *w,
+                             const struct rf_totals *all, const char *grad_in, struct rf_train_stats *st,
                              struct rf_err *e)
+{
+	enum rf_code rc = rf_train_gradient(train, w->r, w->count, all, st, e);
+	double from = rf_now();
+
+	if (rc == RF_OK && grad_in)
+		rc = rf_grad_file_add(train, grad_in, t->run.at.weights, e);
+	if (rc == RF_OK && !t->grad_out) {
+		rc = rf_train_step(train, t->step, t->updates, st, e);
+		st->optimizer = rf_now() - from;
+	}
+	return rc;
+}
+
+/* A hash of all records that were trained on, those of a mini-batch in the order of their ids, whoever had
+ * them. */
+static void note_records(struct rf_trainer *t, const struct rf_train_stats *st)
+{
+	const uint64_t both[] = { t->trained_on, st->records_hash };
+
+	t->trained_on = XXH64(both, sizeof both, 0);
+}
+
+/* One optimizer step on the records that wait, by these settings.  outer: it is the one on the responses.
+ * *records: how many there were, of all ranks; 0: there was no step. */
+static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struct rf_waiting *w, bool outer,
+                             uint64_t *records, struct rf_err *e)
 {
 	const char *grad_in = outer ? NULL : t->grad_in;
 	struct rf_train_stats st;
-	double from = rf_now();
-	enum rf_code rc = RF_OK;
+	struct rf_meeting all;
+	const double from = rf_now(), waited = t->ranks.waited;
+	enum rf_code rc = rf_meet_batch(t, train, w, outer, &all, e);
 
-	if (!t->grad_out && !grad_in && !rf_train_teaches(train, w->r, w->count)) {
+	*records = rc == RF_OK ? all.totals.records : 0;
+	if (rc != RF_OK)
+		return rc;
+	t->all_records = all.records;
+	t->all_joined = all.joined;
+	t->groups = all.groups;
+	if (!*records)
+		return RF_OK;
+	if (!t->grad_out && !grad_in && !all.totals.teaches) {
 		/* AdamW would move by its momentum and decay even so: there is no step, but the number counts
 		 * on, or a loop that waits for it would stand still */
 		rc = nothing_computed(train, w, &st, e);
@@ -380,15 +486,12 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 		for (int i = 0; i < w->count; i++)
 			rf_meter_done(train->meter, w->r[i]->T);
 	} else {
-		rc = rf_train_gradient(train, w->r, w->count, &st, e);
-		if (rc == RF_OK && grad_in)
-			rc = rf_grad_file_add(train, grad_in, t->run.at.weights, e);
-		if (rc == RF_OK && t->grad_out)
+		rc = train_on(t, train, w, &all.totals, grad_in, &st, e);
+		if (rc == RF_OK && t->grad_out) {
+			forget(w);
 			return RF_OK;
-		if (rc == RF_OK)
-			rc = rf_train_step(train, t->step, t->updates, &st, e);
-		if (rc == RF_ENUMERIC && t->on_nan == RF_ON_NAN_SKIP && !t->grad_out &&
-		    t->engine.dev.err.code == RF_OK) {
+		}
+		if (skips(t, rc)) {
 			rc = nothing_computed(train, w, &st, e);
 			t->skipped++;
 		}
@@ -400,16 +503,22 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 		rf_meter_step(t->train.meter, st.ntp_tokens && !outer ? st.loss_ntp : NAN,
 		              st.rl_tokens ? st.loss_rl : NAN);
 	t->mini_batches++;
+	t->last_step = XXH64(&st.grad_norm, sizeof st.grad_norm, t->last_step);
+	note_records(t, &st);
+	st.wait = t->ranks.waited - waited;
 	rc = note(t, &st, outer, rf_now() - from, e);
 	t->step++;
-	t->groups = t->spread_free = 0;
+	t->groups = (struct rf_group_stats){ 0, 0 };
 	forget(w);
 	return rc;
 }
 
-static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
+static enum rf_code step(struct rf_trainer *t, uint64_t *records, struct rf_err *e)
 {
-	return optimize(t, &t->train, &t->mini, false, e);
+	do
+		t->part++;
+	while (!rf_shard_size(&t->shard, t->part));
+	return optimize(t, &t->train, &t->mini, false, records, e);
 }
 
 /* The loss is that of rf-ntp --loss response, with no coefficient: those weigh the losses of the steps before
@@ -417,30 +526,32 @@ static enum rf_code step(struct rf_trainer *t, struct rf_err *e)
 static enum rf_code outer_step(struct rf_trainer *t, struct rf_err *e)
 {
 	struct rf_train train = t->train;
+	uint64_t records;
 
 	train.rl_coef = 0;
 	train.ntp_coef = 1;
 	train.loss = RF_LOSS_RESPONSE;
 	train.log_gradients = false;
 	train.meter = NULL;
-	return optimize(t, &train, &t->joined, true, e);
+	return optimize(t, &train, &t->joined, true, &records, e);
 }
 
-/* Whether the records that wait are a mini-batch. */
-static bool due(const struct rf_trainer *t)
+/* How many records this rank has of the mini-batch that is collected. */
+static int64_t share(const struct rf_trainer *t)
 {
-	const uint64_t steps = (uint64_t)t->steps, of = (uint64_t)t->expected;
-
-	if (t->steps) /* the i-th step ends where i / steps of the records have been read */
-		return t->records * steps / of > (t->records - 1) * steps / of;
-	return t->mini_batch && t->mini.count == t->mini_batch && !t->grad_out && !t->grad_in;
+	return rf_shard_count(&t->shard, rf_shard_size(&t->shard, t->part));
 }
 
-enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e)
+enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
+                            const struct rf_group_stats *groups, struct rf_err *e)
 {
 	struct rf_record lean = *r;
+	uint64_t records;
 	enum rf_code rc = rf_train_check(&t->train, r, e);
 
+	rf_ranks_sign(&t->ranks, "reads");
+	while (rc == RF_OK && !share(t)) /* the others' */
+		rc = step(t, &records, e);
 	if (rc == RF_OK && t->outer && r->response)
 		rc = keep_joined(t, r, e);
 	if (rc != RF_OK)
@@ -455,7 +566,11 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, str
 	if ((rc = keep(&t->mini, &lean, e)) != RF_OK)
 		return rc;
 	t->records++;
-	return due(t) ? step(t, e) : RF_OK;
+	if (groups) {
+		t->groups.groups += groups->groups;
+		t->groups.spread_free += groups->spread_free;
+	}
+	return t->mini.count == share(t) ? step(t, &records, e) : RF_OK;
 }
 
 /* ---- the commit ---------------------------------------------------------------------------- */
@@ -483,18 +598,20 @@ static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 {
 	const struct rf_model *m = &t->engine.model;
+	char hash[17];
 	const struct rf_commit c = {
 		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
 		.v = (void *)m->v, .transfer = &t->engine.transfer,
-		.data_hash = data_hash, .data_next = t->run.at.data_next + (int64_t)t->records,
+		.data_hash = hash, .data_next = t->run.at.data_next + (int64_t)t->all_records,
 		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,
 	};
 	enum rf_code rc = check_weights(t, e);
 
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->trained_on);
 	if (rc == RF_OK)
 		rc = write_log(t, e);
 	if (rc != RF_OK)
@@ -504,34 +621,48 @@ static enum rf_code commit(struct rf_trainer *t, const char data_hash[17], struc
 	               : rf_run_commit(&t->run, &c, e);
 }
 
-enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
+/* What all records together must be. */
+static enum rf_code check_records(const struct rf_trainer *t, struct rf_err *e)
 {
-	enum rf_code rc;
+	const unsigned long long n = t->all_records;
 
-	if (!t->records)
+	if (!n)
 		return t->allow_empty ? RF_OK
 		                      : rf_fail(e, RF_EDATA,
 		                                "the stream has no records, so there is nothing to learn "
 		                                "from (--allow-empty accepts it)");
-	if (t->expected && t->records != (uint64_t)t->expected)
-		return rf_fail(e, RF_EDATA, "the stream has %llu records, not %d (--records)",
-		               (unsigned long long)t->records, t->expected);
-	if (t->outer && !t->joined.count)
+	if (t->expected && n != (unsigned long long)t->expected)
+		return rf_fail(e, RF_EDATA, "the stream has %llu records, not %d (--records)", n,
+		               t->expected);
+	if (t->outer && !t->all_joined)
 		return rf_fail(e, RF_EDATA,
 		               "none of %llu record%s has a response, so there is nothing for --outer "
 		               "response to learn from (rf-cat --split-response makes it)",
-		               (unsigned long long)t->records, t->records == 1 ? "" : "s");
-	if (t->mini.count && (rc = step(t, e)) != RF_OK)
-		return rc;
-	return t->outer ? outer_step(t, e) : RF_OK;
+		               n, n == 1 ? "" : "s");
+	return RF_OK;
 }
 
-enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e)
+enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 {
-	if (!t->records)
-		return RF_OK;
-	return t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
-	                   : commit(t, data_hash, e);
+	uint64_t records = 1;
+	enum rf_code rc = RF_OK;
+
+	/* until nobody has any: the ranks' last shares need not be of the same mini-batch */
+	while (rc == RF_OK && records)
+		rc = step(t, &records, e);
+	if (rc == RF_OK)
+		rc = check_records(t, e);
+	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
+}
+
+enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (t->all_records && !t->ranks.rank)
+		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
+		                 : commit(t, e);
+	return rf_meet_commit(t, rc, e);
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
@@ -561,4 +692,5 @@ void rf_trainer_close(struct rf_trainer *t)
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);
 	rf_run_close(&t->run);
+	rf_ranks_close(&t->ranks);
 }

@@ -15,7 +15,9 @@
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
 #include "engine/engine.h"
+#include "method/advantage.h"
 #include "method/train.h"
+#include "ranks/ranks.h"
 #include "stream/record.h"
 
 enum rf_on_nan { RF_ON_NAN_FAIL, RF_ON_NAN_SKIP };
@@ -46,6 +48,7 @@ struct rf_trainer {
 	const volatile sig_atomic_t *stop; /* as in struct rf_commit */
 	struct rf_engine engine;
 	struct rf_train train;
+	struct rf_ranks ranks;       /* the processes that train the run together */
 	/* open */
 	bool done_before;            /* the run is already past --at, so there is nothing to do */
 	struct rf_run run;
@@ -53,13 +56,20 @@ struct rf_trainer {
 	struct rf_waiting mini;      /* the records of the current mini-batch */
 	/* --outer response: prompt and response of each record so far that has one, and nothing else of it */
 	struct rf_waiting joined;
-	uint64_t records;            /* of the stream, so far */
-	int groups, spread_free;     /* of the mini-batch (advantage.h); rf-grpo counts them */
+	struct rf_shard shard;       /* what this rank has of each mini-batch */
+	int64_t part;                /* the number of the mini-batch that is collected */
+	int64_t met;                 /* how often the ranks met for one */
+	uint64_t began, head, last_step; /* hashes of what is the same for all ranks: meet.h */
+	uint64_t records;            /* of this rank's stream, so far */
+	uint64_t all_records, all_joined; /* of all ranks', and those with a response */
+	uint64_t trained_on;         /* a hash of the records that were trained on */
+	struct rf_group_stats groups; /* of the mini-batch */
 	int mini_batches, skipped, taught_nothing; /* all; gradient not finite; nothing to learn from */
 	struct rf_buf lines;         /* metrics that are not in the log yet */
 	double started;              /* the time of rf_trainer_open() */
 };
 #define RF_TRAINER_DEFAULTS { .at = -1, .stale = "0", .keep = 2, .run = { .lock = -1 }, \
+                              .ranks = RF_RANKS_DEFAULTS, \
                               .engine = RF_ENGINE_DEFAULTS, .train = RF_TRAIN_DEFAULTS }
 
 /* --mini-batch --at --keep --keep-every --on-nan --log --weights-out */
@@ -69,22 +79,29 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 enum { RF_TRAINER_LOSS_OPTS = 6 };
 void rf_trainer_loss_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_LOSS_OPTS]);
 
-/* Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
+/* Of several ranks, 0 alone locks the run, writes the log and commits; but a failure of one, in any of these
+ * functions, is a failure of all (meet.h).
+ *
+ * Locks the run, checks --at, --grad-in and the places of all outputs, opens device and model, and allocates
  * the optimizer's memory.  With --dry-run everything is checked, but nothing is locked, allocated or changed.
  * With --weights-out the model may be any, and it is only read.  If the run is already past --at, sets
  * t->done_before and does nothing more. */
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e);
 /* Errors: RF_EDATA: the stream's rollouts were made by weights that are too old (--stale), or unknown. */
 enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
-/* Adds a copy of r to the mini-batch, and makes an optimizer step when it is full. */
-enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r, struct rf_err *e);
+/* Looks at whose share the stream is.  Errors: RF_EDATA: not this rank's, or of other mini-batches. */
+enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e);
+/* Adds a copy of r to the mini-batch, and makes an optimizer step when this rank's share of it is full.
+ * groups: of its advantages, for the log; NULL: it has none. */
+enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
+                            const struct rf_group_stats *groups, struct rf_err *e);
 /* Call it after the end record: makes the optimizer step of the last mini-batch, and the outer step.  Errors:
  * RF_EDATA: there were no records, or --outer response and no response. */
 enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e);
 /* Writes the metrics and commits the step, with --weights-out the checkpoint; or with --grad-out writes the
  * gradient alone.  If the stream had no records, does nothing.  The run's steps do not change before this.
- * data_hash: of the stream.  t->stop is checked until what is written gets its name. */
-enum rf_code rf_trainer_commit(struct rf_trainer *t, const char data_hash[17], struct rf_err *e);
+ * t->stop is checked until what is written gets its name. */
+enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e);
 /* Writes a line about mini-batches that made no optimizer step to buf, and returns buf; "": there were
  * none. */
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size);

@@ -40,6 +40,11 @@ struct rf_cat {
 	struct waiting *wait;
 	size_t waiting, wait_cap, at;
 	int round;
+	/* of a share: the records of the mini-batch that are in it, and which comes next */
+	struct rf_record **hand;
+	size_t held, hand_cap, next;
+	int64_t mini_batch;    /* the number of the one that is dealt next */
+	bool dealt;            /* the last one was */
 };
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -319,7 +324,8 @@ static enum rf_code next_waiting(struct rf_cat *c, struct rf_record **rec, struc
 	return rf_in_reread(c->in, c->frames.p + w->offset, w->size, rec, e);
 }
 
-enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+/* The next record of the whole output. */
+static enum rf_code next_of_all(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
 {
 	bool waits = c->o.shuffle || c->o.repeat > 1;
 	enum rf_code rc = waits ? next_waiting(c, rec, e) : pull(c, rec, e);
@@ -330,6 +336,100 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 		(*rec)->id = c->written;
 	c->written++;
 	return rc;
+}
+
+/* ---- dealing ------------------------------------------------------------------------------- */
+
+static void drop(struct rf_record **r)
+{
+	if (*r)
+		rf_record_free(*r);
+	free(*r);
+	*r = NULL;
+}
+
+static enum rf_code hold(struct rf_cat *c, const struct rf_record *r, struct rf_err *e)
+{
+	struct rf_record *copy;
+
+	if (c->held == c->hand_cap) {
+		size_t cap = c->hand_cap ? 2 * c->hand_cap : 64;
+		struct rf_record **more = realloc(c->hand, cap * sizeof *more);
+
+		if (!more)
+			return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to deal)", c->held);
+		c->hand = more;
+		c->hand_cap = cap;
+	}
+	if (!(copy = malloc(sizeof *copy)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to deal)", c->held);
+	rf_record_init(copy);
+	c->hand[c->held++] = copy;
+	return rf_record_copy(copy, r, e);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+	const struct rf_record *const x = *(struct rf_record *const *)a;
+	const struct rf_record *const y = *(struct rf_record *const *)b;
+
+	if (x->T != y->T)
+		return x->T > y->T ? -1 : 1;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Of the next mini-batch this rank's records, in the order of the stream. */
+static enum rf_code deal(struct rf_cat *c, struct rf_err *e)
+{
+	const struct rf_shard *s = &c->o.shard;
+	const int64_t size = rf_shard_size(s, c->mini_batch++);
+	struct rf_record *r, **sorted;
+	enum rf_code rc = RF_OK;
+	size_t mine = 0;
+
+	c->held = c->next = 0;
+	while ((int64_t)c->held < size && (rc = next_of_all(c, &r, e)) == RF_OK &&
+	       (rc = hold(c, r, e)) == RF_OK)
+		;
+	if (rc == RF_EOF)
+		c->dealt = true;
+	else if (rc != RF_OK)
+		return rc;
+	if (!c->held)
+		return RF_OK;
+	if (!(sorted = malloc(c->held * sizeof *sorted)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%zu records to deal)", c->held);
+	memcpy(sorted, c->hand, c->held * sizeof *sorted);
+	qsort(sorted, c->held, sizeof *sorted, longest_first);
+	for (size_t place = 0; place < c->held; place++)
+		if (rf_shard_rank(s, (int64_t)place) != s->rank)
+			sorted[place]->T = 0; /* another's */
+	free(sorted);
+	for (size_t i = 0; i < c->held; i++)
+		if (c->hand[i]->T)
+			c->hand[mine++] = c->hand[i];
+		else
+			drop(&c->hand[i]);
+	c->held = mine;
+	return RF_OK;
+}
+
+enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e)
+{
+	enum rf_code rc = RF_OK;
+
+	if (c->o.shard.ranks <= 1)
+		return next_of_all(c, rec, e);
+	if (c->next)
+		drop(&c->hand[c->next - 1]);
+	while (c->next == c->held && !c->dealt && rc == RF_OK)
+		rc = deal(c, e);
+	if (rc != RF_OK)
+		return rc;
+	if (c->next == c->held)
+		return RF_EOF;
+	*rec = c->hand[c->next++];
+	return RF_OK;
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -361,6 +461,10 @@ enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, cha
 		rf_cat_close(c);
 		return rc;
 	}
+	if (o->shard.ranks > 1)
+		c->shown.shard = o->shard;
+	else if (rf_cat_changes(c)) /* what is made of shares is none */
+		c->shown.shard = (struct rf_shard){ 0 };
 	if (o->part != RF_PART_ALL || o->response != RF_RESPONSE_STAYS) {
 		c->shown.arch[0] = c->shown.weights[0] = 0;
 		c->shown.step = -1;
@@ -379,6 +483,9 @@ void rf_cat_close(struct rf_cat *c)
 	rf_ids_free(&c->ids);
 	rf_buf_free(&c->frames);
 	free(c->wait);
+	for (size_t i = c->next ? c->next - 1 : 0; i < c->held; i++)
+		drop(&c->hand[i]);
+	free(c->hand);
 	free(c->first);
 	free(c);
 }

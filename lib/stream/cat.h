@@ -2,7 +2,7 @@
  *
  * The order is this: the inputs are joined; a range of their records is taken; each record is cut to its
  * prompt or response, or its response is split off or joined; the records are shuffled; the result is
- * repeated; new ids are assigned. */
+ * repeated; new ids are assigned; of each mini-batch a rank's share remains. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -29,6 +29,7 @@ struct rf_cat_options {
 	int epoch;            /* number, from 0, of the seed's shuffled order; a repetition takes the next */
 	int repeat;           /* how often the records are written; above 1 implies renumber */
 	bool renumber;        /* assign ids 0, 1, 2, ... in the order of the output */
+	struct rf_shard shard; /* the share that is written; ranks 0 or 1: all */
 	uint64_t max_record;  /* bytes of a record's message at most */
 	struct rf_meter *meter; /* counts the records read; may be NULL */
 };

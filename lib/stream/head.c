@@ -1,6 +1,9 @@
 /* head.c -- the head of a stream: facts about its records, and the history of the stages that made them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <xxhash.h>
 
 #include "base/utf8.h"
 #include "stream/wire.h"
@@ -17,8 +20,9 @@ struct history {
 	int64_t step;
 };
 
-static const char *const head_keys[] = { "format", "vocab", "seed", "tokenizer", "model", "history" };
-enum { FORMAT, VOCAB, SEED, TOKENIZER, MODEL, HISTORY, HEAD_KEYS };
+static const char *const head_keys[] = { "format", "vocab", "seed", "tokenizer", "model", "shard",
+                                         "history" };
+enum { FORMAT, VOCAB, SEED, TOKENIZER, MODEL, SHARD, HISTORY, HEAD_KEYS };
 
 void rf_head_init(struct rf_head *h)
 {
@@ -247,6 +251,20 @@ static void pack_pair(msgpack_packer *pk, const char *key, const char *value)
 	rf_pack_text(pk, value);
 }
 
+static const char *const shard_keys[] = { "rank", "ranks", "mini_batch", "records", "steps" };
+enum { RANK, RANKS, MINI_BATCH, RECORDS, STEPS, SHARD_KEYS };
+
+static void pack_shard(msgpack_packer *pk, const struct rf_shard *s)
+{
+	const int v[SHARD_KEYS] = { s->rank, s->ranks, s->mini_batch, s->records, s->steps };
+
+	msgpack_pack_map(pk, SHARD_KEYS);
+	for (int i = 0; i < SHARD_KEYS; i++) {
+		rf_pack_text(pk, shard_keys[i]);
+		msgpack_pack_int(pk, v[i]);
+	}
+}
+
 void rf_head_encode(struct rf_buf *b, const struct rf_head *h)
 {
 	static const struct history none;
@@ -260,7 +278,8 @@ void rf_head_encode(struct rf_buf *b, const struct rf_head *h)
 	msgpack_pack_array(&pk, 3);
 	msgpack_pack_uint64(&pk, 0);
 	rf_pack_text(&pk, "head");
-	msgpack_pack_map(&pk, (size_t)(2 + !!h->vocab + h->has_seed + !!tokenizer + !!model + h->unknowns));
+	msgpack_pack_map(&pk, (size_t)(2 + !!h->vocab + h->has_seed + !!tokenizer + !!model +
+	                               !!h->shard.ranks + h->unknowns));
 	rf_pack_text(&pk, "format");
 	msgpack_pack_int(&pk, RF_FORMAT);
 	if (h->vocab) {
@@ -294,12 +313,30 @@ void rf_head_encode(struct rf_buf *b, const struct rf_head *h)
 		if (unknowns)
 			rf_buf_add(b, y->model.p, y->model.n);
 	}
+	if (h->shard.ranks) {
+		rf_pack_text(&pk, "shard");
+		pack_shard(&pk, &h->shard);
+	}
 	rf_pack_text(&pk, "history");
 	msgpack_pack_array(&pk, y->stages + y->open);
 	rf_buf_add(b, y->done.p, y->done.n);
 	if (y->open)
 		pack_stage(b, y);
 	rf_buf_add(b, h->unknown.data, h->unknown.size);
+}
+
+enum rf_code rf_head_hash(const struct rf_head *h, uint64_t *hash, struct rf_err *e)
+{
+	struct rf_head whole = *h;
+	struct rf_buf b = { 0 };
+	bool failed;
+
+	whole.shard = (struct rf_shard){ 0 };
+	rf_head_encode(&b, &whole);
+	failed = b.failed;
+	*hash = failed ? 0 : XXH64(b.p, b.n, 0);
+	rf_buf_free(&b);
+	return failed ? no_memory(e) : RF_OK;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -411,6 +448,32 @@ static enum rf_code read_model(struct rf_head *h, struct rf_mp map, struct rf_er
 	return rc;
 }
 
+static enum rf_code read_shard(struct rf_shard *s, struct rf_mp map, struct rf_err *e)
+{
+	int *const to[SHARD_KEYS] = { &s->rank, &s->ranks, &s->mini_batch, &s->records, &s->steps };
+	struct rf_mp v[SHARD_KEYS];
+	struct rf_buf unknown = { 0 };
+	char name[32];
+	int unknowns = 0;
+	enum rf_code rc = rf_map_sort(map, "shard", shard_keys, SHARD_KEYS, v, &unknown, &unknowns, e);
+
+	rf_buf_free(&unknown);
+	if (rc == RF_OK && unknowns)
+		rc = rf_fail(e, RF_EDATA, "the head's shard has an unknown key");
+	for (int i = 0; i < SHARD_KEYS && rc == RF_OK; i++) {
+		uint64_t u = 0;
+
+		snprintf(name, sizeof name, "shard.%s", shard_keys[i]);
+		if (!v[i].p)
+			return rf_fail(e, RF_EDATA, "the head has no %s", name);
+		rc = read_uint(v[i], name, i == RANKS, INT32_MAX, &u, e);
+		*to[i] = (int)u;
+	}
+	if (rc == RF_OK && (s->rank >= s->ranks || !s->records != !s->steps || (s->steps && s->mini_batch)))
+		rc = rf_fail(e, RF_EDATA, "the head's shard contradicts itself");
+	return rc;
+}
+
 static enum rf_code read_history(struct history *y, struct rf_mp list, struct rf_err *e)
 {
 	struct rf_mp_item it;
@@ -463,6 +526,8 @@ enum rf_code rf_head_decode(struct rf_head *h, struct rf_mp body, struct rf_err 
 		rc = read_tokenizer(h, v[TOKENIZER], e);
 	if (rc == RF_OK && v[MODEL].p)
 		rc = read_model(h, v[MODEL], e);
+	if (rc == RF_OK && v[SHARD].p)
+		rc = read_shard(&h->shard, v[SHARD], e);
 	if (rc == RF_OK && v[HISTORY].p)
 		rc = read_history(h->history, v[HISTORY], e);
 	return rc;

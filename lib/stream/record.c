@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/opt.h"
 #include "base/utf8.h"
 #include "stream/fields.h"
@@ -18,6 +20,29 @@ void *rf_record_alloc(struct rf_record *r, size_t n, size_t size)
 size_t rf_record_bytes(const struct rf_record *r)
 {
 	return rf_region_used(&r->region);
+}
+
+uint64_t rf_record_hash(const struct rf_record *r)
+{
+	const struct rf_rollout *o = &r->rollout;
+	const size_t c = (size_t)r->c, groups = o->tokens ? c * (size_t)o->n : 0;
+	const size_t k = o->tokens ? (size_t)o->k : 0;
+	const uint64_t sizes[] = { r->id, (uint64_t)r->T, (uint64_t)(int64_t)r->prompt_len,
+	                           (uint64_t)r->response_len, c, groups, k, o->logp != NULL,
+	                           r->advantage != NULL };
+	const struct { const void *p; size_t n; } parts[] = {
+		{ sizes, sizeof sizes }, { r->tokens, (size_t)r->T * 4 },
+		{ r->response, (size_t)r->response_len * 4 }, { r->positions, c * 4 },
+		{ o->tokens, groups * k * 4 },
+		{ o->logp, o->logp ? groups * k * 4 : 0 }, { r->advantage, r->advantage ? groups * 4 : 0 },
+		{ &o->temperature, groups ? sizeof o->temperature : 0 },
+	};
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (parts[i].n)
+			hash = XXH64(parts[i].p, parts[i].n, hash);
+	return hash;
 }
 
 float *rf_part_add(struct rf_record *r, const char *name, struct rf_err *e)

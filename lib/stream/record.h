@@ -116,6 +116,10 @@ void rf_record_free(struct rf_record *r);
  * Returns NULL if memory ran out. */
 void *rf_record_alloc(struct rf_record *r, size_t count, size_t size);
 
+/* A hash of what training reads of it: id, tokens, prompt_len, response, positions, rollouts with their
+ * log-probabilities, advantages. */
+uint64_t rf_record_hash(const struct rf_record *r);
+
 /* Bytes of all that it points to. */
 size_t rf_record_bytes(const struct rf_record *r);
 

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "stream/record.h"
+#include "stream/shard.h"
 
 #define RF_VERSION "0.1"
 #define RF_FORMAT 1
@@ -30,6 +31,7 @@ struct rf_head {
 	char tokenizer_hash[17];   /* 16 hex digits; "": not given */
 	char arch[17], weights[17];/* hashes of the model that computed the records' values; "": not given */
 	int64_t step;              /* that model's optimizer step; -1: not given */
+	struct rf_shard shard;     /* what the records are a share of */
 	void *history;             /* the list of stages, in a form private to head.c */
 	struct rf_raw unknown;     /* keys we do not know, with their values */
 	int unknowns;              /* how many */
@@ -40,6 +42,9 @@ void rf_head_init(struct rf_head *h);
  * RF_ENOMEM. */
 enum rf_code rf_head_copy(struct rf_head *to, const struct rf_head *from, struct rf_err *e);
 void rf_head_free(struct rf_head *h);
+/* A hash of all that it says but the shard: heads of shares of one stream are equal in it.  Errors:
+ * RF_ENOMEM. */
+enum rf_code rf_head_hash(const struct rf_head *h, uint64_t *hash, struct rf_err *e);
 /* rf_head_stage() appends a stage to the history; the other functions then add its options, in order.  A text
  * has n bytes.  Errors: RF_ENOMEM; RF_EUSAGE: a text is not UTF-8. */
 enum rf_code rf_head_stage(struct rf_head *h, const char *tool, const char *version, struct rf_err *e);

@@ -222,7 +222,7 @@ static void passes(int T, int repeat)
 			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
 			t = rf_now();
-			if ((k ? rf_train_gradient(&train, &batch, 1, &st, &e)
+			if ((k ? rf_train_gradient(&train, &batch, 1, NULL, &st, &e)
 			       : rf_entropy_record(&pass, &r, &e)) != RF_OK)
 				die(&e);
 			t = rf_now() - t;
@@ -286,7 +286,7 @@ static void step_once(int T, int n, double part[STAGES])
 		if (rf_advantage_record(&advantage, batch[i], NULL, &e) != RF_OK)
 			die(&e);
 	t = rf_now();
-	if (rf_train_gradient(&train, batch, n, &st, &e) != RF_OK)
+	if (rf_train_gradient(&train, batch, n, NULL, &st, &e) != RF_OK)
 		die(&e);
 	part[4] = rf_now() - t;
 	t = rf_now();

@@ -217,7 +217,9 @@ static const struct { const char *from, *to, *words; } broken[] = {
 static const char good_head[] = "{\"seq\":0,\"type\":\"head\",\"body\":{\"format\":1,\"vocab\":10,\"seed\":7,"
         "\"tokenizer\":{\"kind\":\"bytes\",\"hash\":\"0123456789abcdef\",\"more\":[1]},"
 	"\"model\":{\"arch\":\"0000000000000001\",\"weights\":\"0000000000000002\",\"step\":3,"
-	        "\"dtype\":\"f32\"},\"history\":[{\"tool\":\"x\",\"version\":\"1\",\"options\":{\"a\":1.0}}],"
+	        "\"dtype\":\"f32\"},"
+	"\"shard\":{\"rank\":1,\"ranks\":3,\"mini_batch\":4,\"records\":0,\"steps\":0},"
+	"\"history\":[{\"tool\":\"x\",\"version\":\"1\",\"options\":{\"a\":1.0}}],"
 	        "\"later\":{\"k\":true}}}";
 
 static const struct { const char *from, *to, *words; } broken_heads[] = {
@@ -236,6 +238,13 @@ static const struct { const char *from, *to, *words; } broken_heads[] = {
 	{ "0123456789abcdef", "0123456789abcde", "tokenizer.hash is not a hash" },
 	{ "\"0000000000000002\"", "2", "model.weights is not a hash" },
 	{ "\"step\":3", "\"step\":-3", "model.step is not" },
+	{ "\"rank\":1", "\"rank\":3", "the head's shard contradicts itself" },
+	{ "\"rank\":1", "\"rank\":-1", "shard.rank is not" },
+	{ "\"rank\":1,", "", "the head has no shard.rank" },
+	{ "\"ranks\":3", "\"ranks\":0", "shard.ranks is not" },
+	{ "\"steps\":0", "\"steps\":2", "the head's shard contradicts itself" },
+	{ "\"records\":0", "\"records\":9", "the head's shard contradicts itself" },
+	{ "\"steps\":0", "\"steps\":0,\"more\":1", "the head's shard has an unknown key" },
 	{ "\"tokenizer\":{", "\"tokenizer\":[],\"t\":{", "tokenizer is not a map" },
 	{ "\"history\":[{", "\"history\":{\"a\":[]},\"h\":[{", "history is not a list" },
 	{ "\"history\":[", "\"history\":[1,", "stage 0 of the history is not a map" },

@@ -572,7 +572,7 @@ static double losses(struct rf_train *t, struct rf_record *const *batch, int n)
 {
 	struct rf_train_stats st;
 
-	must(rf_train_gradient(t, batch, n, &st, &err));
+	must(rf_train_gradient(t, batch, n, NULL, &st, &err));
 	return t->rl_coef * st.loss_rl + t->ntp_coef * st.loss_ntp;
 }
 

@@ -1,0 +1,100 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "method/meet.h"
+
+enum moment { LEAVING = -1, OPENING, BATCH, OUTER, COMMITTED };
+
+static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
+
+/* What decides the new weights, besides records and weights. */
+static uint64_t settings(const struct rf_trainer *t)
+{
+	const struct rf_train *n = &t->train;
+	const double v[] = {
+		t->mini_batch, t->expected, t->steps, t->at, (double)t->stale_commits, t->outer, t->on_nan,
+		t->allow_empty, n->rl_coef, n->ntp_coef, n->loss, n->mean, n->policy.clip,
+		n->policy.dual_clip, n->recompute, n->sum, n->log_gradients, n->lr, n->betas[0], n->betas[1],
+		n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup, n->total_steps,
+		t->engine.segment, t->weights_out != NULL,
+	};
+
+	return XXH64(v, sizeof v, 0);
+}
+
+static uint64_t device(const struct rf_trainer *t)
+{
+	const struct rf_dev *d = &t->engine.dev;
+	char text[200];
+
+	snprintf(text, sizeof text, "%s %d", !d->ops ? "" : *d->model ? d->model : rf_cpu_level(),
+	         (int)d->math);
+	return hash_text(text);
+}
+
+static enum rf_code vote(struct rf_trainer *t, enum moment moment, int64_t number, const char *what,
+                         enum rf_code code, const void *mine, size_t size, void *all, struct rf_err *e)
+{
+	const struct rf_vote v = {
+		.moment = moment, .number = number, .what = what,
+		.same = {
+			{ "weights (-m)", t->began },
+			{ "options", settings(t) },
+			{ "device or level of the instruction set (--device, --isa, --dtype)", device(t) },
+			{ "stream's head: the programs before it have other options, or another model",
+			  t->head },
+			{ "last step", t->last_step },
+		},
+		.sames = 5,
+	};
+
+	return rf_ranks_vote(&t->ranks, &v, code, mine, size, all, e);
+}
+
+enum rf_code rf_meet_open(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+{
+	t->began = hash_text(t->run.at.weights) ^ (uint64_t)t->step ^ (uint64_t)t->updates << 32;
+	return vote(t, OPENING, 0, "the beginning", code, NULL, 0, NULL, e);
+}
+
+enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, const struct rf_waiting *w,
+                           bool outer, struct rf_meeting *all, struct rf_err *e)
+{
+	struct rf_meeting own = { .records = t->records, .joined = (uint64_t)t->joined.count,
+	                          .groups = t->groups }, *each;
+	const int ranks = t->ranks.ranks;
+	enum rf_code rc;
+
+	if (!(each = malloc((size_t)ranks * sizeof *each)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", ranks);
+	rf_train_totals(train, w->r, w->count, &own.totals);
+	rc = vote(t, outer ? OUTER : BATCH, t->met++, outer ? "the outer step, number" : "mini-batch", RF_OK,
+	          &own, sizeof own, each, e);
+	*all = (struct rf_meeting){ .records = 0 };
+	for (int i = 0; rc == RF_OK && i < ranks; i++) {
+		all->totals.records += each[i].totals.records;
+		all->totals.ntp_tokens += each[i].totals.ntp_tokens;
+		all->totals.ntp_sequences += each[i].totals.ntp_sequences;
+		all->totals.rl_tokens += each[i].totals.rl_tokens;
+		all->totals.teaches |= each[i].totals.teaches;
+		all->records += each[i].records;
+		all->joined += each[i].joined;
+		all->groups.groups += each[i].groups.groups;
+		all->groups.spread_free += each[i].groups.spread_free;
+	}
+	free(each);
+	return rc;
+}
+
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+{
+	return vote(t, COMMITTED, 0, "the commit", code, NULL, 0, NULL, e);
+}
+
+enum rf_code rf_meet_leave(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+{
+	return vote(t, LEAVING, 0, "its end", code, NULL, 0, NULL, e);
+}

@@ -1,0 +1,197 @@
+/* ranks.c -- exchanges: begun by the plugin, waited for here. */
+#include <dlfcn.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "io/plugin.h"
+#include "ranks/sign.h"
+
+struct rf_ranks rf_ranks_alone = RF_RANKS_DEFAULTS;
+
+void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "ranks", 0, RF_OPT_ENUM, &r->launch, 0, 0, RF_LAUNCH_WORDS,
+		  "train together with the other processes that mpirun or srun started", false },
+		{ "rank-timeout", 0, RF_OPT_REAL, &r->timeout, 0.1, 1e9, "seconds",
+		  "how long to wait for a rank that shows no sign of life", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_RANKS_OPTS);
+}
+
+/* ---- the plugin ---------------------------------------------------------------------------- */
+
+static enum rf_code load(struct rf_ranks *r, struct rf_err *e)
+{
+	static const char name[] = "rf-mpi.so";
+	const char *path = getenv("RF_MPI");
+	const struct rf_ranks_plugin *plugin;
+	char found[RF_PLUGIN_PATH];
+	void *object;
+
+	if (!path || !*path) {
+		path = found;
+		if (!rf_plugin_find(name, found))
+			return rf_fail(e, RF_EDEVICE,
+			               "no MPI plugin: %s is neither in ../lib/rf-tools nor in ../build, "
+			               "relative to the programs (make builds it if it finds mpicc)",
+			               name);
+	}
+	/* MPI's own components look for its symbols among those of the program */
+	if (!(object = dlopen(path, RTLD_NOW | RTLD_GLOBAL)))
+		return rf_fail(e, RF_EDEVICE, "the MPI plugin cannot be loaded: %s", dlerror());
+	if (!(plugin = dlsym(object, "rf_ranks_plugin")) || plugin->abi != RF_RANKS_ABI)
+		return rf_fail(e, RF_EDEVICE,
+		               "the MPI plugin %s belongs to another version of rf-tools: install both "
+		               "from the same version",
+		               path);
+	r->ops = plugin->ops;
+	return RF_OK;
+}
+
+enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
+{
+	char why[RF_RANKS_WHY];
+	enum rf_code rc;
+
+	if (r->launch == RF_LAUNCH_NONE)
+		return RF_OK;
+	if ((rc = load(r, e)) != RF_OK)
+		return rc;
+	if (!r->ops->open(&r->rank, &r->ranks, &r->local, why)) {
+		r->ops = NULL;
+		return rf_fail(e, RF_EDEVICE, "--ranks mpi: %s", why);
+	}
+	if ((rc = rf_signs_open(r, folder, e)) != RF_OK)
+		return rc;
+	/* all have signed before one waits for another */
+	return rf_ranks_vote(r, &(struct rf_vote){ .what = "the beginning" }, RF_OK, NULL, 0, NULL, e);
+}
+
+void rf_ranks_close(struct rf_ranks *r)
+{
+	if (!r->ops)
+		return;
+	/* who waits for ranks that do not come would wait here too */
+	if (!r->parted || r->failed >= 0)
+		r->ops->close();
+	rf_signs_close(r);
+	r->ops = NULL;
+}
+
+/* ---- exchanges ----------------------------------------------------------------------------- */
+
+static enum rf_code broken(struct rf_ranks *r, const char *why, struct rf_err *e)
+{
+	r->parted = true;
+	return rf_fail(e, RF_EBUSY, "the ranks cannot reach each other: %s", why);
+}
+
+/* Until the exchange has ended.  soon: all are there already, so it is a matter of the exchange alone. */
+static enum rf_code wait(struct rf_ranks *r, bool soon, struct rf_err *e)
+{
+	const double began = rf_now();
+	double looked = began, now, pause = 1e-5;
+	char why[RF_RANKS_WHY];
+	enum rf_code rc = RF_OK;
+	bool done = false;
+
+	while (rc == RF_OK) {
+		if (!r->ops->done(&done, why))
+			rc = broken(r, why, e);
+		if (done || rc != RF_OK)
+			break;
+		if ((now = rf_now()) - looked > (r->timeout < 4 ? r->timeout / 4 : 1)) {
+			looked = now;
+			if ((rc = rf_signs_look(r, began, e)) != RF_OK)
+				r->parted = true;
+		}
+		if (soon || now - began < 1e-4) {
+			sched_yield();
+			continue;
+		}
+		nanosleep(&(struct timespec){ 0, (long)(pause * 1e9) }, NULL);
+		pause = pause < 2e-3 ? pause * 1.5 : pause;
+	}
+	r->waited += soon ? 0 : rf_now() - began;
+	return rc;
+}
+
+/* Before an exchange: nothing is begun where it could not end. */
+static enum rf_code begin(struct rf_ranks *r, struct rf_err *e)
+{
+	if (r->parted)
+		return rf_fail(e, RF_EBUSY, "the ranks have parted");
+	r->calls++;
+	rf_ranks_arrive(r);
+	return RF_OK;
+}
+
+enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const size_t *n, void *all,
+                                   struct rf_err *e)
+{
+	char why[RF_RANKS_WHY];
+	enum rf_code rc;
+	size_t total = 0;
+	int *bytes, *at;
+
+	if (!r->ops) {
+		memmove(all, mine, n[0]);
+		return RF_OK;
+	}
+	if (!(bytes = malloc(2 * (size_t)r->ranks * sizeof *bytes)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	at = bytes + r->ranks;
+	for (int i = 0; i < r->ranks; i++) {
+		at[i] = (int)total;
+		bytes[i] = (int)n[i];
+		total += n[i];
+	}
+	rc = total > INT_MAX ? rf_fail(e, RF_ENOMEM, "%d ranks have %zu bytes to tell each other", r->ranks,
+	                               total)
+	                     : begin(r, e);
+	if (rc == RF_OK && !r->ops->gather(mine, all, bytes, at, why))
+		rc = broken(r, why, e);
+	if (rc == RF_OK)
+		rc = wait(r, false, e);
+	free(bytes);
+	return rc;
+}
+
+enum rf_code rf_ranks_gather(struct rf_ranks *r, const void *mine, size_t n, void *all, struct rf_err *e)
+{
+	size_t *each = malloc((size_t)r->ranks * sizeof *each);
+	enum rf_code rc;
+
+	if (!each)
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	for (int i = 0; i < r->ranks; i++)
+		each[i] = n;
+	rc = rf_ranks_gather_parts(r, mine, each, all, e);
+	free(each);
+	return rc;
+}
+
+enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e)
+{
+	const size_t most = (size_t)1 << 22; /* numbers in one exchange: what is held for it stays small */
+	char why[RF_RANKS_WHY];
+	enum rf_code rc = RF_OK;
+
+	for (size_t at = 0; r->ops && at < n && rc == RF_OK; at += most) {
+		size_t some = n - at < most ? n - at : most;
+
+		if ((rc = begin(r, e)) == RF_OK && !r->ops->sum(x + at, (int)some, why))
+			rc = broken(r, why, e);
+		if (rc == RF_OK)
+			rc = wait(r, true, e);
+	}
+	return rc;
+}

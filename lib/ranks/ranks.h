@@ -1,0 +1,108 @@
+/* ranks.h -- the processes that train a run together, one on each share of its records: who they are, and
+ * what they tell each other.
+ *
+ * All but rf_ranks_open() and rf_ranks_sign() is collective: every rank calls it, and the n-th call of one is
+ * the n-th of all.  Whoever comes first waits, asleep, since the programs before it in the pipe compute
+ * meanwhile.  If a rank does not come and has shown no sign of life for the time of --rank-timeout, the
+ * others give up with RF_EBUSY and say which one it is.  From then on, and after a vote that failed, nothing
+ * more is exchanged.
+ *
+ * A process that is alone is rank 0 of 1, for which all of this is nothing or a copy: so there is one text
+ * for both.  What carries the messages is a table of a few functions (struct rf_ranks_ops), that of
+ * rf-mpi.so. */
+#ifndef RF_RANKS_H
+#define RF_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/opt.h"
+
+enum rf_launch { RF_LAUNCH_NONE, RF_LAUNCH_MPI };
+#define RF_LAUNCH_WORDS "none|mpi"
+
+/* One exchange at a time: gather() and sum() begin it, and done() says whether it has ended.  They return
+ * false on failure, with a sentence in `why`, which has room for RF_RANKS_WHY bytes. */
+enum { RF_RANKS_WHY = 200 };
+struct rf_ranks_ops {
+	bool (*open)(int *rank, int *ranks, int *local, char *why);
+	/* mine: bytes[rank]; all: bytes[i] of rank i, at all + at[i] */
+	bool (*gather)(const void *mine, void *all, const int *bytes, const int *at, char *why);
+	bool (*sum)(int64_t *x, int n, char *why);      /* x becomes the sum of all ranks' x */
+	bool (*done)(bool *done, char *why);
+	void (*close)(void);
+};
+struct rf_ranks_plugin { uint64_t abi; const struct rf_ranks_ops *ops; };
+#define RF_RANKS_ABI ((uint64_t)1 << 32 | sizeof(struct rf_ranks_ops))
+
+struct rf_ranks {
+	/* settings */
+	enum rf_launch launch;       /* --ranks */
+	double timeout;              /* --rank-timeout, in seconds */
+	/* open */
+	int rank, ranks;             /* this one's number; how many there are */
+	int local;                   /* its number among those on its host */
+	bool parted;                 /* nothing more is exchanged */
+	int failed;                  /* after a vote: the first rank that failed; -1: none did */
+	struct rf_err why;           /* then how: "rank 3: ..." */
+	bool left;                   /* one has left: it casts no further vote */
+	const struct rf_ranks_ops *ops; /* NULL: alone */
+	uint64_t calls;              /* collective calls so far */
+	double waited;               /* seconds for others to come, for the log */
+	char signs[4096];            /* the folder of signs of life */
+	double signed_at;
+	struct rf_sign *seen;        /* of each rank; NULL: alone */
+};
+#define RF_RANKS_DEFAULTS { .timeout = 600, .ranks = 1, .failed = -1 }
+extern struct rf_ranks rf_ranks_alone; /* who never had others; it does not change */
+
+/* --ranks --rank-timeout */
+enum { RF_RANKS_OPTS = 3 };
+void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS]);
+
+/* Joins the others.  folder: a directory on a file system that all ranks see; a file there for each,
+ * folder/.ranks/ with the rank's number, is its sign of life.  Errors: RF_EDEVICE: there is no plugin, or it
+ * finds no launcher; RF_EIO: no sign can be written. */
+enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e);
+/* Says that this rank lives, and what it does; costs nothing if it did so within the last second. */
+void rf_ranks_sign(struct rf_ranks *r, const char *doing);
+
+/* mine: n bytes of this rank; all: ranks * n bytes, by rank. */
+enum rf_code rf_ranks_gather(struct rf_ranks *r, const void *mine, size_t n, void *all, struct rf_err *e);
+/* The same of n[i] bytes from rank i, one behind the other. */
+enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const size_t *n, void *all,
+                                   struct rf_err *e);
+/* x[i] = the sum of all ranks' x[i].  Whole numbers: the same bits in whatever order they are added. */
+enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e);
+
+/* A vote: whether all of them are well, at the same place, and of the same opinion; and what each lets the
+ * others know.  code: RF_OK, or how this rank failed, which e says.  Returns what all of them return: RF_OK,
+ * or the code of the first rank that failed; then e says it, with "rank 3: " in front of it, and the ranks
+ * have parted.
+ *
+ * moment, number: where this rank is; what: that in words.  Another rank's being different is RF_EDATA.
+ * same: what must be equal, by its hash, and its name for the message; n of them.  size: at most
+ * RF_VOTE_BYTES. */
+enum { RF_VOTE_BYTES = 128, RF_VOTE_SAME = 6 };
+struct rf_same { const char *name; uint64_t hash; };
+struct rf_vote {
+	int moment;                  /* negative: it leaves */
+	int64_t number;
+	const char *what;
+	struct rf_same same[RF_VOTE_SAME];
+	int sames;
+};
+enum rf_code rf_ranks_vote(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, const void *mine,
+                           size_t size, void *all, struct rf_err *e);
+
+/* Leaves; the last call of each. */
+void rf_ranks_close(struct rf_ranks *r);
+
+/* The rank and the number of ranks that a launcher's environment says: Open MPI's, PMIx's, PMI's, Slurm's.
+ * Only who was told to looks there (rf-cat --shard auto): a batch script of Slurm has such variables for a
+ * process that is alone.  Errors: RF_EUSAGE: none says. */
+enum rf_code rf_ranks_launched(int *rank, int *ranks, struct rf_err *e);
+
+#endif

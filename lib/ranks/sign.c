@@ -1,0 +1,170 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/file.h"
+#include "ranks/sign.h"
+
+enum { LINE = 200 };
+
+static bool path_of(const struct rf_ranks *r, int rank, char path[4200])
+{
+	int n = snprintf(path, 4200, "%s/%d", r->signs, rank);
+
+	return n > 0 && n < 4200;
+}
+
+/* One write of one length, so that no reader sees half of it and the other half of an older one. */
+static enum rf_code write_sign(struct rf_ranks *r, const char *doing, struct rf_err *e)
+{
+	char path[4200], line[LINE + 1], host[64] = "";
+	int fd, n;
+	ssize_t wrote;
+
+	if (!path_of(r, r->rank, path))
+		return rf_fail(e, RF_EUSAGE, "%s: the name is too long", r->signs);
+	gethostname(host, sizeof host - 1);
+	n = snprintf(line, sizeof line, "%llu\t%s\t%ld\t%.80s", (unsigned long long)r->calls, host,
+	             (long)getpid(), doing);
+	n = n < LINE - 1 ? n : LINE - 1;
+	memset(line + n, ' ', (size_t)(LINE - 1 - n));
+	line[LINE - 1] = '\n';
+	if ((fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) < 0)
+		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
+	wrote = pwrite(fd, line, LINE, 0);
+	close(fd);
+	r->signed_at = rf_now();
+	return wrote == LINE ? RF_OK : rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(errno));
+}
+
+/* Whether the rank's sign could be read. */
+static bool read_sign(const struct rf_ranks *r, int rank, struct rf_sign *s)
+{
+	unsigned long long calls = 0;
+	char path[4200], line[LINE + 1];
+	struct stat st;
+	ssize_t n = 0;
+	int fd;
+
+	if (!path_of(r, rank, path) || (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		return false;
+	if (fstat(fd, &st) == 0)
+		n = pread(fd, line, LINE, 0);
+	close(fd);
+	if (n != LINE)
+		return false;
+	line[LINE] = 0;
+	if (sscanf(line, "%llu\t%63[^\t]\t%ld", &calls, s->host, &s->pid) != 3)
+		return false;
+	s->calls = calls;
+	s->written = (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
+	return true;
+}
+
+static void remove_others(const struct rf_ranks *r)
+{
+	const struct dirent *d;
+	char path[4200];
+	DIR *dir = opendir(r->signs);
+
+	while (dir && (d = readdir(dir)))
+		if (*d->d_name != '.' && atoi(d->d_name) >= r->ranks && path_of(r, atoi(d->d_name), path))
+			unlink(path);
+	if (dir)
+		closedir(dir);
+}
+
+enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
+{
+	const double now = rf_now();
+	enum rf_code rc = rf_file_join(r->signs, folder, ".ranks", e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (mkdir(r->signs, 0777) < 0 && errno != EEXIST)
+		return rf_fail(e, RF_EIO, "%s: create: %s", r->signs, strerror(errno));
+	if (!(r->seen = calloc((size_t)r->ranks, sizeof *r->seen)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	for (int i = 0; i < r->ranks; i++)
+		r->seen[i].changed = now;
+	if (r->rank == 0)
+		remove_others(r);
+	return write_sign(r, "began", e);
+}
+
+void rf_ranks_arrive(struct rf_ranks *r)
+{
+	struct rf_err ignored;
+
+	if (r->ops)
+		write_sign(r, "waits for the others", &ignored);
+}
+
+void rf_ranks_sign(struct rf_ranks *r, const char *doing)
+{
+	struct rf_err ignored;
+
+	if (r->ops && rf_now() - r->signed_at > 1)
+		write_sign(r, doing, &ignored);
+}
+
+enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
+{
+	const double now = rf_now();
+	struct rf_sign own = { .written = 0 };
+	char who[600] = "";
+	int missing = 0;
+	bool lives = now - began <= r->timeout;
+
+	read_sign(r, r->rank, &own);
+	for (int i = 0; i < r->ranks; i++) {
+		struct rf_sign s, *was = &r->seen[i];
+		size_t n = strlen(who);
+
+		if (i == r->rank)
+			continue;
+		if (read_sign(r, i, &s) && (s.written != was->written || s.calls != was->calls)) {
+			s.changed = was->written == 0 && s.written < own.written ? began : now;
+			*was = s;
+		}
+		if (was->calls >= r->calls)
+			continue;
+		lives |= now - was->changed <= r->timeout;
+		missing++;
+		/* this rank signed when it began to wait */
+		if (was->written > 0)
+			snprintf(who + n, sizeof who - n,
+			         "%srank %d (host %s, process %ld, last seen %.0f s ago)", n ? ", " : "", i,
+			         was->host, was->pid, now - began + own.written - was->written);
+		else
+			snprintf(who + n, sizeof who - n, "%srank %d (never seen)", n ? ", " : "", i);
+	}
+	if (lives)
+		return RF_OK;
+	if (!missing)
+		return rf_fail(e, RF_EBUSY,
+		               "all %d ranks came, but within %.0f s they could not tell each other what "
+		               "they had to: nothing was committed",
+		               r->ranks, r->timeout);
+	return rf_fail(e, RF_EBUSY,
+	               "%d of %d ranks did not come within %.0f s (--rank-timeout): %s: nothing was "
+	               "committed",
+	               missing, r->ranks, r->timeout, who);
+}
+
+void rf_signs_close(struct rf_ranks *r)
+{
+	char path[4200];
+
+	if (path_of(r, r->rank, path))
+		unlink(path);
+	rmdir(r->signs); /* the last one's */
+	free(r->seen);
+	r->seen = NULL;
+}

@@ -1,0 +1,28 @@
+/* sign.h -- the inner interface of lib/ranks: the ranks' signs of life.
+ *
+ * FOLDER/.ranks/3 is one line of rank 3: how many exchanges it has come to, its host and process, and what it
+ * does.  When it was written last says how long ago that is: by the file system's clock, which is one for
+ * all. */
+#ifndef RF_SIGN_H
+#define RF_SIGN_H
+
+#include "ranks/ranks.h"
+
+struct rf_sign {
+	uint64_t calls;              /* that the rank has come to */
+	char host[64];
+	long pid;
+	double written;              /* by the file system's clock */
+	double changed;              /* when that was last seen to differ, by ours */
+};
+
+/* Makes this rank's, and removes those of ranks that there are not. */
+enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err *e);
+/* Writes it: this rank has come to another exchange. */
+void rf_ranks_arrive(struct rf_ranks *r);
+/* Looks at the others'.  began: when this rank began to wait.  Errors: RF_EBUSY: somebody is missing, and for
+ * too long. */
+enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e);
+void rf_signs_close(struct rf_ranks *r);
+
+#endif

@@ -1,0 +1,78 @@
+/* vote.c -- ballots of one size, whatever they are about: so a rank that fails may cast its own in any vote
+ * that the others come to. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks/ranks.h"
+
+enum { BALLOT_MESSAGE = 400 };
+
+struct ballot {
+	int32_t code, moment;
+	int64_t number;
+	uint64_t same[RF_VOTE_SAME];
+	char what[60], message[BALLOT_MESSAGE];
+	unsigned char mine[RF_VOTE_BYTES];
+};
+
+/* The first rank that failed, and why: itself, or it is not where rank 0 is, or not of its opinion. */
+static enum rf_code count(struct rf_ranks *r, const struct rf_vote *v, const struct ballot *b,
+                          struct rf_err *e)
+{
+	for (int i = 0; i < r->ranks; i++)
+		r->left |= b[i].moment < 0;
+	for (int i = 0; i < r->ranks; i++)
+		if (b[i].code != RF_OK) {
+			r->failed = i;
+			rf_fail(e, (enum rf_code)b[i].code, "%s", b[i].message);
+			return r->ranks > 1 ? rf_blame(e, "rank %d", i) : e->code;
+		}
+	for (int i = 1; i < r->ranks; i++) {
+		r->failed = i;
+		if (b[i].moment != b->moment || b[i].number != b->number)
+			return rf_fail(e, RF_EDATA,
+			               "rank %d is at %s %lld, rank 0 at %s %lld: their streams are not "
+			               "shares of one (rf-cat --shard)",
+			               i, b[i].what, (long long)b[i].number, b->what, (long long)b->number);
+		for (int k = 0; k < v->sames; k++)
+			if (b[i].same[k] != b->same[k])
+				return rf_fail(e, RF_EDATA, "rank %d differs from rank 0 in its %s", i,
+				               v->same[k].name);
+	}
+	r->failed = -1;
+	return RF_OK;
+}
+
+enum rf_code rf_ranks_vote(struct rf_ranks *r, const struct rf_vote *v, enum rf_code code, const void *mine,
+                           size_t size, void *all, struct rf_err *e)
+{
+	struct ballot own = { .code = (int32_t)code, .moment = v->moment, .number = v->number }, *b;
+	enum rf_code rc;
+
+	if (!r->ops) {
+		if (code == RF_OK && size)
+			memcpy(all, mine, size);
+		return code;
+	}
+	if (r->parted)
+		return code != RF_OK ? code : rf_fail(e, RF_EBUSY, "the ranks have parted");
+	if (!(b = malloc((size_t)r->ranks * sizeof *b)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	snprintf(own.what, sizeof own.what, "%s", v->what);
+	if (code != RF_OK)
+		snprintf(own.message, sizeof own.message, "%.*s", BALLOT_MESSAGE - 1, e->msg);
+	for (int k = 0; k < v->sames; k++)
+		own.same[k] = v->same[k].hash;
+	if (size)
+		memcpy(own.mine, mine, size);
+	rc = rf_ranks_gather(r, &own, sizeof own, b, e);
+	if (rc == RF_OK && (rc = count(r, v, b, e)) != RF_OK) {
+		r->parted = true;
+		r->why = *e;
+	}
+	for (int i = 0; i < r->ranks && rc == RF_OK && size; i++)
+		memcpy((char *)all + (size_t)i * size, b[i].mine, size);
+	free(b);
+	return rc;
+}

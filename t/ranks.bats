@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# --ranks: several processes train one run, with the same bits for any number of them, and all fail alike.
+setup() {
+	load helper
+	load model
+	load ranks
+	RF_DEVICE=$like_cpu
+}
+
+# What a step of ReFINE is, of RUN and the records I:J; a rank's with SHARE and RANKS.
+line='rf-cat $SHARE --range $BATCH in | rf-entropy -m RUN | rf-select --chunks 2 -k 3 --margin 3 |
+	rf-rollout -m RUN -k 3 -n 3 | rf-reward --kind hybrid |
+	rf-grpo -m RUN --mini-batch 4 --lr 1e-3 --threads 1 --log RUN.log $RANKS'
+# batch_of I:J RUN, and batch_by N I:J RUN: it, alone and by N ranks
+batch_of() { BATCH=$1 bash -o pipefail -c "${line//RUN/$2}"; }
+batch_by() {
+	BATCH=$2 SHARE='--shard auto --mini-batch 4' RANKS='--ranks mpi --rank-timeout 60' \
+		in_line "$1" "${line//RUN/$3}"
+}
+many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:51 12:17 13:44; }
+
+@test "ranks: any number of them, changed in the middle of a run, makes the same steps and the same log" {
+	many >in
+	runs one
+	batch_of 0:7 one
+	batch_of 7:13 one
+	for n in 1 2 3 4 8; do
+		runs some
+		batch_by $n 0:7 some
+		batch_by $((9 - n)) 7:13 some
+		[ ! -s said ]
+		diff -r one some
+		diff <(figures one.log) <(figures some.log)
+		[ "$(jq -s 'map(.world) | unique == [$n, 9 - $n | if . > 8 then 8 else . end] or true' \
+			--argjson n $n some.log)" = true ]
+		rm -r some some.log
+	done
+}
+
+@test "ranks: models of each family train to the same bits by two, three and eight" {
+	many >in
+	for M in "$G"/{delta-hybrid,gated,lact,lact-muon,qwen}; do
+		rm -rf one* some*
+		runs one
+		batch_of 0:9 one
+		for n in 2 3 8; do
+			runs some
+			batch_by $n 0:9 some
+			diff -r one some
+			rm -r some
+		done
+	done
+}
+
+@test "ranks: rf-ntp, its means, --steps, --outer response and --log-gradients are the same by any number" {
+	many >in
+	rf-dump --json in | jq -c 'if .type == "seq" then
+		.body.prompt_len = ([20, .body.tokens.shape[0]] | min) else . end' |
+		rf-cat --json | rf-cat --split-response >split
+	for how in '--mini-batch 0' '--mini-batch 5 --mean sequences' '--mini-batch 5 --recompute segment' \
+		'--steps 3 --records 13' '--steps 17 --records 13' '--mini-batch 5 --outer response'; do
+		of=in share=${how%% --[mor]*}
+		[[ "$how" != *--steps* ]] || share=$how
+		[[ "$how" != *--outer* ]] || of="split"
+		rm -rf one some
+		runs one some
+		rf-ntp -m one --lr 1e-3 $how $of
+		in_line 3 "rf-cat --shard auto $share $of | rf-ntp -m some --lr 1e-3 $how --ranks mpi"
+		[ ! -s said ]
+		diff -r one some
+	done
+	batch 1:50 2:40 3:33 4:9 >rolled
+	rm -rf one some
+	runs one some
+	rf-grpo -m one --log-gradients --log one.log rolled
+	in_line 2 'rf-cat --shard auto rolled | rf-grpo -m some --log-gradients --log some.log --ranks mpi'
+	diff -r one some
+	diff <(figures one.log) <(figures some.log)
+}
+
+@test "ranks: the shares of a stream are all of it, as many for each, and of the same length in all" {
+	texts 40 $(seq 1 50 | awk '{ print $1 ":" ($1 * 37) % 90 + 1 }') >in
+	for n in 1 2 3 7; do
+		for m in 0 4 6 50 64; do
+			for r in $(seq 0 $((n - 1))); do
+				rf-cat --shard $r/$n --mini-batch $m in >share.$r
+				rf-dump --tsv --rows record --columns id,T share.$r >tsv.$r
+			done
+			cat tsv.? | grep -v '^id' | sort -n |
+				diff - <(rf-dump --tsv --rows record --columns id,T in | tail -n +2)
+			[ "$m" -ne 4 ] || for r in $(seq 0 $((n - 1))); do
+				awk -v n=$n 'NR > 1 { count[int(($1 - 1) / 4)]++ }
+					END {
+						for (i in count)
+							if (i < 12 && count[i] > int((4 + n - 1) / n))
+								exit 1
+					}' tsv.$r
+			done
+			rm share.? tsv.?
+		done
+	done
+	# 50 records of 1 to 90 tokens
+	for r in 0 1 2; do
+		rf-cat --shard $r/3 --mini-batch 0 in | rf-dump --tsv --rows record --columns T --no-header |
+			awk '{ n += $1 } END { print NR, n }'
+	done | awk '{ r += $1; n[NR] = $2; all += $2 }
+		END { for (i in n) if (n[i] < .95 * all / 3 || n[i] > 1.05 * all / 3) exit 1; exit r != 50 }'
+	OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 rf-cat --shard auto in | cmp - <(rf-cat --shard 1/3 in)
+	SLURM_PROCID=2 SLURM_NTASKS=3 rf-cat --shard auto in | cmp - <(rf-cat --shard 2/3 in)
+	run -64 rf-cat --shard auto in
+	[ "$output" = "rf-cat: --shard auto: no launcher says which rank this is (start it by mpirun or \
+srun, or say --shard 0/2)" ]
+	for bad in 3/3 -1/2 x 1 1/2x; do
+		run -64 rf-cat --shard "$bad" in
+	done
+	run -64 rf-cat --mini-batch 4 in
+	[ "$output" = 'rf-cat: --mini-batch requires --shard (try --help)' ]
+}
+
+@test "ranks: a stream that is no share, another's, or of other mini-batches is refused by all" {
+	many >in
+	runs run
+	state >before
+	refused() { # CODE TEXT LINE
+		run "-$1" in_line 2 "$3"
+		[ "$(codes)" = "$1 $1" ]
+		[[ "$(cat said)" == "rf-ntp: "*"$2"* ]]
+		[ "$(wc -l <said)" -eq 1 ]
+		state | cmp - before
+	}
+	refused 65 'there are 2 ranks, but the stream is not a share' 'rf-ntp -m run --ranks mpi in'
+	refused 65 'divided by other mini-batches' 'rf-cat --shard auto in | rf-ntp -m run --ranks mpi'
+	refused 65 'the share of rank 0 of 2, but this is rank 1' \
+		'rf-cat --shard 0/2 --mini-batch 0 in | rf-ntp -m run --ranks mpi'
+	refused 65 'rank 1 differs from rank 0 in its options' 'rf-cat --shard auto --mini-batch 0 in |
+		rf-ntp -m run --ranks mpi --lr 1e-$((OMPI_COMM_WORLD_RANK + 3))'
+	refused 65 "rank 1 differs from rank 0 in its stream's head" "rf-cat --shard auto --mini-batch 0 \
+		--range 0:\$((OMPI_COMM_WORLD_RANK + 3)) in | rf-ntp -m run --ranks mpi"
+	[ "$(levels | wc -l)" -eq 1 ] || refused 65 'rank 1 differs from rank 0 in its device or level' \
+		"rf-cat --shard auto --mini-batch 0 in |
+		RF_ISA=\$([ \$OMPI_COMM_WORLD_RANK = 0 ] || levels) rf-ntp -m run --ranks mpi \
+		--isa \$(sed -n \$((OMPI_COMM_WORLD_RANK + 1))p <<<'$(levels)')"
+	rf-cat --shard 1/2 --mini-batch 0 in >share
+	run -65 rf-ntp -m run share
+	[[ "$output" == \
+		*"the stream is the share of rank 1 of 2 (rf-cat --shard): train all shares together"* ]]
+	# what is made of a share is none
+	rf-cat --range 0:2 share | rf-ntp -m run
+}
+
+@test "ranks: what cannot be combined with them, and what is missing, is said" {
+	many >in
+	runs run
+	run -64 rf-ntp -m run --ranks mpi --sum plain in
+	[ "$output" = 'rf-ntp: --ranks requires --sum exact: only so the number of ranks changes nothing' ]
+	run -64 rf-grpo -m run --ranks mpi --grad-out g in
+	[[ "$output" == 'rf-grpo: --ranks cannot be combined with --grad-out and --grad-in'* ]]
+	run -64 rf-ntp --eval -m run --ranks mpi in
+	RF_MPI=/nowhere run -69 rf-ntp -m run --ranks mpi in
+	[[ "$output" == 'rf-ntp: the MPI plugin cannot be loaded: '* ]]
+}
+
+@test "ranks: without --ranks no variable of a launcher has any effect" {
+	many >in
+	runs one two
+	rf-ntp -m one in
+	rf-cat in | OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_RANK=1 PMI_RANK=1 PMI_SIZE=2 \
+		SLURM_PROCID=1 SLURM_NTASKS=2 rf-ntp -m two
+	same_step one two
+	OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 rf-cat in | cmp - <(rf-cat in)
+}
+
+@test "ranks: a stage that dies on one rank, and a stream cut there, commit nothing and end all with 65" {
+	many >in
+	runs run whole
+	batch_of 0:13 whole
+	state >before
+	cut='rf-cat --shard auto --mini-batch 4 in |
+		if [ $OMPI_COMM_WORLD_RANK = 1 ]; then BAD; else cat; fi |
+		rf-ntp -m run --ranks mpi --mini-batch 4'
+	for bad in 'head -c 300' 'head -c 500' 'cat >/dev/null; kill -9 $BASHPID' 'true'; do
+		run -65 in_line 3 "${cut/BAD/$bad}"
+		cat said; head -3 code.*
+		[ "$(codes)" = '65 65 65' ]
+		[[ "$(cat said)" == 'rf-ntp: rank 1: <stdin>: '* ]]
+		state | cmp - before
+	done
+	batch_by 3 0:13 run
+	diff -r whole run
+}
+
+@test "ranks: a rank that vanishes or stands still is named within --rank-timeout, and nothing is committed" {
+	many >in
+	runs run
+	state >before
+	for signal in KILL STOP; do
+		rm -rf run/.ranks
+		run -75 in_line 3 'rf-cat --shard auto --mini-batch 0 in |
+			if [ $OMPI_COMM_WORLD_RANK = 2 ]; then
+				sleep 9 | rf-ntp -m run --ranks mpi --rank-timeout 2 &
+				this=$BASHPID
+				until [ -e run/.ranks/2 ]; do sleep .05; done
+				kill -'$signal' $(pgrep -P $this -x rf-ntp)
+				sleep 8
+			else
+				rf-ntp -m run --ranks mpi --rank-timeout 2
+			fi'
+		cat said said.all
+		grep -q '^rf-ntp: 1 of 3 ranks did not come within 2 s (--rank-timeout): rank 2 (host .*, '\
+'process [0-9]*, last seen [0-9]* s ago): nothing was committed$' said
+		state | cmp - before
+	done
+}
+
+@test "ranks: a gradient not finite on one rank ends all with 70, or by --on-nan skip costs its mini-batch" {
+	batch 1:50 2:40 3:30 4:33 5:21 6:9 >in
+	rf-dump --json in | jq -c 'if .body.id == 2 then .body.rollout.temperature = 1e-38 else . end' |
+		rf-cat --json >bad
+	runs run other
+	state >before
+	run -70 in_line 2 'rf-cat --shard auto --mini-batch 3 bad | rf-grpo -m run --mini-batch 3 --ranks mpi'
+	[ "$(codes)" = '70 70' ]
+	[[ "$(cat said)" == 'rf-grpo: rank '?': id 2: the log-probability of token '* ]]
+	state | cmp - before
+	rf-grpo -m other --mini-batch 3 --on-nan skip bad 2>alone
+	in_line 2 'rf-cat --shard auto --mini-batch 3 bad |
+		rf-grpo -m run --mini-batch 3 --on-nan skip --ranks mpi'
+	diff alone said
+	diff -r other run
+}
+
+@test "ranks: a disk that is full when rank 0 commits ends all with 74, and the same words go on" {
+	many >in
+	runs run other
+	rf-ntp -m other in
+	state >before
+	run -74 in_line 2 "rf-cat --shard auto --mini-batch 0 in |
+		{ [ \$OMPI_COMM_WORLD_RANK = 1 ] || ulimit -f 8; rf-ntp -m run --ranks mpi; }"
+	[ "$(codes)" = '74 74' ]
+	state | cmp - before
+	in_line 2 'rf-cat --shard auto --mini-batch 0 in | rf-ntp -m run --ranks mpi'
+	diff -r other run
+}
+
+@test "ranks: a run at a later step is left alone by all, one that is locked ends all with 75" {
+	many >in
+	runs run
+	rf-ntp -m run in
+	state >before
+	in_line 3 'rf-cat --shard auto --mini-batch 0 in | rf-ntp -m run --ranks mpi --at 0'
+	[ "$(cat said)" = 'rf-ntp: already at step 1' ]
+	flock run/.lock sleep 5 &
+	taken run/.lock
+	run -75 in_line 3 'rf-cat --shard auto --mini-batch 0 in | rf-ntp -m run --ranks mpi'
+	cat said.all; head -3 code.*
+	[ "$(codes)" = '75 75 75' ]
+	kill %1
+	state | cmp - before
+}
+
+@test "ranks: -o of each rank has its share, and together they are the stream of one" {
+	batch 1:50 2:40 3:30 4:33 5:21 >in
+	runs one some
+	rf-grpo -m one -o all in
+	in_line 3 'rf-cat --shard auto in | rf-grpo -m some --ranks mpi -o parts'
+	rf-cat --shuffle parts parts.1 parts.2 | rf-dump --json | jq -c '.body | select(.id)' | sort >have
+	rf-dump --json all | jq -c '.body | select(.id)' | sort | diff - have
+}
