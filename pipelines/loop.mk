@@ -16,6 +16,10 @@
 #     KEEP=1      each step's stream stays in RUN/streams for rf-dump: as rf-grpo writes it, with advantages,
 #                 or as another trainer reads it
 #     COMPUTE     options of the programs that have a model, as '--threads 8 --segment 1024'
+#     LAUNCH      a command that starts each batch's line as many times as it says: LAUNCH='mpirun -n 4
+#                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
+#                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
+#                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
 #                 curves.mk draws them
@@ -56,14 +60,17 @@ OPTIM      = --mini-batch $(MINI_BATCH) --lr $(LR)
 SEED       = 1
 KEEP       =
 COMPUTE    =
+LAUNCH     =
 EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
 AFTER      =
 PHASE      = $(RUN)
 
-# Words of phases: --rest; the order; what a batch makes in RUN, and whether it is done when that is there;
-# the command that makes it after a commit, which stays the same for all of the run.
+# Words of phases: how a batch is divided among ranks, by the steps that the trainer makes of it; --rest; the
+# order; what a batch makes in RUN, and whether it is done when that is there; the command that makes it after
+# a commit, which stays the same for all of the run.
+SHARES     = --mini-batch $(MINI_BATCH)
 REST       =
 ORDER      = shuffle
 OUTPUTS    =
@@ -82,13 +89,13 @@ include $(HERE)words.mk
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
 # also reads the model; one that computes rewards, by a program of ours or by any command; the trainer.  An
 # empty stage is left out, and blanks between the parts do not matter.
-next_batch   = rf-cat --range $$FROM:$$TO "$$ORDER"
+next_batch   = rf-cat --range $$FROM:$$TO $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
 stage        = $(if $(strip $(1)), | $(strip $(1)))
 model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
 program      = $(notdir $(firstword $(1)))
 reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)),$(1)))
-trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT --log "$$RUN/log.jsonl"
+trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT $$RANKS --log "$$RUN/log.jsonl"
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
@@ -102,7 +109,7 @@ both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
-export RUN MODEL DATA STEPS BATCH SEED COMPUTE PHASE LINE ANSWER ORDER EVAL EVERY EVALUATE make_data \
+export RUN MODEL DATA STEPS BATCH SEED COMPUTE LAUNCH PHASE LINE ANSWER ORDER EVAL EVERY EVALUATE make_data \
        and_after lasts
 
 train:
@@ -112,6 +119,8 @@ train:
 	$(call need,LINE,the phase's file must assign it)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
+	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
+		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
 	@$(HERE)numbers.sh 0 $(call values,STEPS SEED)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
@@ -122,7 +131,7 @@ train:
 		$(if $(own),--make "$$make_data") $(if $(fixed),--words "$(fixed)") \
 		$(if $(lasts),--epochs "$$lasts",--batches "$$STEPS") --batch "$$BATCH" $(REST) \
 		--order "$$ORDER" --seed "$$SEED" $(if $(OUTPUTS),--outputs $(OUTPUTS) --count $(COUNT)) \
-		$(if $(and_after),--after "$$and_after") \
+		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
 		$(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
 .DEFAULT_GOAL := train

@@ -49,4 +49,5 @@ train_refine  = rf-grpo $(OPTIM) --rl-coef $(RL_COEF) --outer response
 train_ntp     = rf-ntp $(OPTIM) $(if $(matched),,--mini-batch $(BATCH)) --outer response
 train_sft     = rf-ntp $(OPTIM) $(if $(matched),$(as_many),--mini-batch $(BATCH)) --loss response
 
+SHARES        = $(if $(and $(matched),$(filter sft,$(METHOD))),$(as_many),$(of_step))
 LINE          = $(next_batch)$(if $(filter sft,$(METHOD)),, --split-response)$(adapt)$(call trainer,$(TRAIN))

@@ -14,6 +14,7 @@ MEAN         = tokens
 
 NUMBERS     += MAX_PROMPT $(if $(EPOCHS),EPOCHS)
 REST         = --rest
+SHARES       = $(of_step)
 
 which_questions = $(error $(1): which questions? DATA=questions.jsonl)
 $(if $(filter command,$(origin CORPUS)),$(call which_questions,CORPUS is a word of mid-training))
@@ -32,6 +33,7 @@ refuse = $(foreach word,$(1),$(if $($(word)),$(error $(word) is not possible her
 questions = rf-tokenize --tokenizer $(MODEL) --prompt-key $(PROMPT_KEY) --max-prompt $(MAX_PROMPT) \
             --truncate $(TRUNCATE) --no-eos $(if $(META_KEY),--meta-key $(META_KEY))
 matched   = $(filter matched,$(INNER_STEPS))
+of_step   = --mini-batch $(if $(matched)$(filter refine,$(METHOD)),$(MINI_BATCH),$(BATCH))
 only      = $(if $(filter refine,$(METHOD)),$(1))
 adapt     = $(call only,$(call model_stage,$(ENTROPY))$(call stage,$(SELECT))$(call \
             model_stage,$(ROLLOUT))$(call reward_stage,$(REWARD)))

@@ -46,7 +46,7 @@ LEN       = 512
 LESSONS   = $(if $(QUICK),6000,16000)
 SHORT     = $(if $(QUICK),1600,4800)
 PRE       = $(if $(QUICK),2000,6000)
-MID       = $(if $(QUICK),64,320)
+MID       = $(if $(QUICK),64,1200)
 POST      = $(if $(QUICK),32,160)
 TTT       = $(if $(QUICK),16,64)
 ASK       = $(if $(QUICK),16,64)
@@ -65,18 +65,23 @@ TTT_MINI  = 4
 LRS       = $(if $(QUICK),3e-4,1e-4 3e-4 1e-3)
 COEFS     = $(if $(QUICK),0.2,0.05 0.2)
 
+# falls STEPS: the learning rate rises over a tenth of so many optimizer steps and falls to 0, so that what is
+# compared has settled.  At test time, where answers are given all along, it stays.
+falls     = --warmup $$((($(1)) / 10)) --lr-schedule cosine --total-steps $$(($(1)))
+mid_falls = $(call falls,$(MID) / $(MINI))
+
 # refine SELECT,ROLLOUT,REWARD: the stages of ReFINE with such options beside the programs' own; positions and
 # rollouts of each seed are drawn by its own random numbers.  lr and coef are what the grid chose.
 refine    = SELECT='rf-select --seed $(seed) $(1)' ROLLOUT='rf-rollout --seed $(seed) $(2)' \
             $(if $(3),REWARD='$(3)')
-grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr --rl-coef $(or $(1),$$coef) $(2)"
+grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef $(or $(1),$$coef) $(2)"
 kind      = rf-reward --seed $(seed) --kind $(1)
 
 # Mid-training: words of midtrain.mk; its settings are those of like(METHOD).
 MIDS          = sft refine refine-n8 random uniform max k3 k7 c2 c4 binary hybrid edit
 GRIDDED       = sft refine refine-n8 random
 like          = $(or $(filter $(GRIDDED),$(1)),refine)
-mid-sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN="rf-ntp --mini-batch $(MINI) --lr $$lr"
+mid-sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN="rf-ntp --mini-batch $(MINI) --lr $$lr $(mid_falls)"
 mid-refine    = $(call refine) $(grpo)
 mid-refine-n8 = $(call refine,,-n 8) $(grpo)
 mid-random    = $(call refine,,,$(call kind,random)) $(grpo)
@@ -100,6 +105,9 @@ by-refine       = METHOD=refine RL_COEF="$$coef" $(call refine)
 by-random       = METHOD=refine RL_COEF="$$coef" $(call refine,,,$(call kind,random))
 by-ntp-reset    = $(by-ntp) RESET=batch
 by-refine-reset = $(by-refine) RESET=batch
+
+# Each batch of post-training has steps on the prompts and one on the responses.
+post_falls      = $(call falls,($(POST) + $(BATCH) - 1) / $(BATCH) * ($(BATCH) / $(MINI) + 1))
 
 # What might do better than ReFINE n 8, and with its settings.  The first three are those of above, on
 # validation data.
@@ -236,7 +244,7 @@ $(RUN)/post/%.tsv: $(call part_of,mid,refine) $(call chosen_for,trained_as)
 	$(begin)
 	$(call settings,$(call trained_as,$(method)))
 	$(call phase,posttrain.mk,$(RUN)/mid/$(family)/refine/$(seed),seed-$(seed)/post.rf) BATCH=$(BATCH) \
-		MINI_BATCH=$(MINI) LR="$$lr" $(by-$(method))
+		MINI_BATCH=$(MINI) OPTIM="--mini-batch $(MINI) --lr $$lr $(post_falls)" $(by-$(method))
 	$(call measure,test)
 	$(end)
 

@@ -55,6 +55,6 @@ reset        = rm -rf "$$RUN"/.adapted.tmp-* && $(prompts) | $(TRAIN) -m "$$STEP
 OUTPUTS      = answers
 COUNT        = $(if $(carries),commits,outputs)
 ANSWER       = $(if $(carries),$(call answer,"$$STEP"))
-$(if $(carries),,$(call refuse,KEEP EVAL AFTER,there are steps with RESET=no and METHOD=refine or ntp only))
+$(if $(carries),,$(call refuse,KEEP EVAL AFTER LAUNCH,steps are for RESET=no and METHOD=refine or ntp only))
 LINE         = $(if $(carries),$(prompts)$(call trainer,$(TRAIN)),$(if $(filter \
                none,$(METHOD)),$(call answer,"$$STEP"),$(reset)))

@@ -65,6 +65,8 @@ int main(int argc, char *argv[])
 		  "a batch is done when it is committed, or when $OUTPUT is there", false },
 		{ "after", 0, RF_OPT_TEXT, &loop.after, 0, 0, "command",
 		  "shell command to run after each commit", false },
+		{ "launch", 0, RF_OPT_TEXT, &loop.launch, 0, 0, "command",
+		  "start each line by this command, which makes ranks of it", false },
 		{ "keep-streams", 0, RF_OPT_FLAG, &loop.keep_streams, 0, 0, NULL,
 		  "set $STREAM, so that the line keeps its streams", false },
 		{ "wait", 0, RF_OPT_FLAG, &loop.wait, 0, 0, NULL,

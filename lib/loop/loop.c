@@ -175,6 +175,14 @@ static bool set_number(const char *name, int64_t n)
 	return set(name, text);
 }
 
+/* What is the line's alone. */
+static void unset_line(void)
+{
+	unsetenv("STREAM");
+	unsetenv("SHARD");
+	unsetenv("RANKS");
+}
+
 static enum rf_code was_set(bool failed, struct rf_err *e)
 {
 	return failed ? rf_fail(e, RF_ENOMEM, "out of memory (the environment)") : RF_OK;
@@ -283,7 +291,7 @@ static enum rf_code set_range(struct rf_loop *l, int64_t batch, struct rf_err *e
 	                       set("OUTPUT", output), e);
 }
 
-/* What the line gets; it alone may keep its stream. */
+/* What the line gets; it alone may keep its stream, and has ranks. */
 static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 {
 	char name[64], step[32], stream[4096] = "";
@@ -292,7 +300,9 @@ static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 	rf_step_name(step, l->at);
 	snprintf(name, sizeof name, "streams/%s.rf", step);
 	if (rc != RF_OK || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
-	    (rc = was_set(set("STREAM", stream), e)) != RF_OK)
+	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->launch ? "--shard auto" : "") ||
+	                          set("RANKS", l->launch ? "--ranks mpi" : ""),
+	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
 }
@@ -303,6 +313,30 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
 	enum rf_code rc = rf_loop_look(l, e);
 
 	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
+}
+
+/* The line's shell, by the launcher: mpirun carries no variable to other hosts, so the words of the batch go
+ * along in its text.  When a rank fails the launcher sends SIGTERM to the others, whose programs know by
+ * themselves how to end. */
+#define VARIABLES "RUN DATA STEP AT BATCH ORDER FROM TO STREAM OUTPUT SHARD RANKS COMPUTE PATH"
+static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
+{
+	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
+	                             "trap : TERM\n$0\"";
+	struct rf_buf text = { 0 };
+	enum rf_code rc;
+
+	if (!l->launch)
+		return rf_loop_shell(l, l->line, what, e);
+	rf_print_text(&text, l->launch);
+	rf_buf_add(&text, behind, sizeof behind);
+	if (text.failed)
+		rc = rf_fail(e, RF_ENOMEM, "out of memory (the line)");
+	else
+		rc = rf_loop_run(l, (char *const[]){ (char *)"bash", (char *)"-c", (char *)text.p,
+		                                     (char *)l->line, NULL }, what, e);
+	rf_buf_free(&text);
+	return rc;
 }
 
 /* Runs one pipeline.  It must have committed once, and nobody else meanwhile. */
@@ -317,7 +351,7 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	if ((rc = set_batch(l, e)) != RF_OK)
 		return rc;
 	began = rf_now(); /* an epoch's order was drawn for all its batches */
-	if ((rc = rf_loop_shell(l, l->line, what, e)) != RF_OK) {
+	if ((rc = run_line(l, what, e)) != RF_OK) {
 		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
 		return rc;
 	}
@@ -465,7 +499,7 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 
 	if (!l->after || !done || !per_epoch(l) || (after_done(l, &before) == done && output_there(l)))
 		return RF_OK;
-	unsetenv("STREAM");
+	unset_line();
 	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
 	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
@@ -585,6 +619,29 @@ static void say_line(const struct rf_loop *l)
 	            l->batch, line);
 }
 
+/* Removes RUN/stop; *there: whether somebody had made it. */
+static enum rf_code take_stop(const struct rf_loop *l, bool *there, struct rf_err *e)
+{
+	char path[4096];
+	enum rf_code rc = rf_loop_file(l, "stop", path, e);
+
+	*there = rc == RF_OK && !access(path, F_OK);
+	return *there ? rf_file_remove(path, e) : rc;
+}
+
+static enum rf_code obey_stop(const struct rf_loop *l, struct rf_err *e)
+{
+	bool there;
+	enum rf_code rc = take_stop(l, &there, e);
+
+	return rc != RF_OK || !there
+	               ? rc
+	               : rf_fail(e, RF_EBUSY,
+	                         "%" PRId64 " of %d batches are done: stopped, as the run's file 'stop' "
+	                         "asked: the same command continues from here",
+	                         l->done, l->batches);
+}
+
 /* A batch at a time. */
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
@@ -595,7 +652,7 @@ static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 	if (rc == RF_OK)
 		say_line(l);
 	while (rc == RF_OK && l->done < l->batches) {
-		if ((rc = work(l, e)) != RF_OK)
+		if ((rc = obey_stop(l, e)) != RF_OK || (rc = work(l, e)) != RF_OK)
 			return rc;
 		report(l);
 		rc = do_after(l, e);
@@ -616,14 +673,17 @@ static void turn_latest(const struct rf_loop *l)
 static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
+	bool asked;
 
 	unsetenv("ORDER");
 	unsetenv("FROM");
 	unsetenv("TO");
-	unsetenv("STREAM");
+	unset_line();
 	unsetenv("OUTPUT");
 	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
-	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = do_after(l, e)) != RF_OK)
+	    (rc = rf_loop_begin(l, e)) != RF_OK ||
+	    (rc = take_stop(l, &asked, e)) != RF_OK || /* an earlier loop was asked */
+	    (rc = do_after(l, e)) != RF_OK)
 		return rc;
 	if (!per_epoch(l) && (l->epochs || l->done < l->batches))
 		return rf_fail(e, RF_EDATA,

@@ -19,6 +19,7 @@
  *     RUN/data/made         size, modification time and name of the data that `make` made
  *     RUN/data/making       exists while `make` runs
  *     RUN/data/status       how the last loop ended: its exit status and why; absent while a loop works
+ *     RUN/stop              who makes it asks the loop to end after the batch; the loop removes it
  *     RUN/data/.lock        held by the loop, and by all that it starts (lock.h)
  *     RUN/streams/          streams that the line keeps
  *     RUN/OUTPUTS/          files batch-000000.rf, ..., that the line or `after` writes as $OUTPUT */
@@ -41,6 +42,7 @@ struct rf_loop {
 	/* settings; NULL or 0: not given */
 	const char *run, *from, *data, *line;
 	const char *make, *after;    /* shell command lines */
+	const char *launch;          /* that starts the line's shell, as many times as it says */
 	const char *words;           /* further text that counts as one of the run's words */
 	int batches, batch;          /* batches in all; sequences of a batch */
 	int epochs;                  /* in place of `batches`: so many times all of the data; 0: not given */
@@ -64,8 +66,8 @@ struct rf_loop {
 };
 #define RF_LOOP_DEFAULTS { .batches = 100, .batch = 128, .lock = RF_LOCK_NONE }
 
-/* Works until l->batches batches are done.  Returns the exit status: 0, the status of the command that
- * failed, 128 + N after signal N, or the one of e's code; e says why. */
+/* Works until l->batches batches are done, or somebody has made RUN/stop.  Returns the exit status: 0, the
+ * status of the command that failed, 128 + N after signal N, or the one of e's code; e says why. */
 int rf_loop(struct rf_loop *l, struct rf_err *e);
 
 #endif

@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# Training phases by several ranks: LAUNCH, RUN/stop, and what a kill leaves.
+
+# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+setup_file() {
+	load helper
+	load ranks
+	export P=$BATS_FILE_TMPDIR
+	cat >"$P/config.json" <<-'END'
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
+		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
+	END
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	for page in "$ROOT"/man/*.1; do
+		head -c 3000 "$page" | jq -Rs '{text: .}' -c
+	done >"$P/text.jsonl"
+	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
+	for i in $(seq 18); do
+		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)"}'
+	done >"$P/asked.jsonl"
+	phase midtrain RUN="$P/want" DATA="$P/text.rf"
+}
+setup() {
+	load helper
+	load ranks
+}
+# phase NAME WORD...: with the tiny model, three batches
+phase() {
+	RF_BIN=$RF_BIN timeout 200 make -s -f "$ROOT/pipelines/$1.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
+		LR=1e-3 COMPUTE='--threads 1' $([ "$1" = midtrain ] && echo STEPS=3) "${@:2}"
+}
+by() { echo "mpirun --bind-to none -n $1"; }
+same_run() { diff -r "$1/latest/" "$2/latest/"; }
+steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
+
+@test "LAUNCH: a phase by any number of ranks, which may change, is the same bytes as by one process" {
+	for n in 2 3; do
+		phase midtrain RUN=a DATA="$P/text.rf" STEPS=2 LAUNCH="$(by $n)" KEEP=1
+		[ "$(jq .world a/log.jsonl | sort -u)" = "$n" ]
+		[ "$(ls a/streams | wc -l)" -eq $((2 * n)) ]
+		phase midtrain RUN=a DATA="$P/text.rf" STEPS=3 LAUNCH="$(by $((5 - n)))"
+		same_run "$P/want" a
+		diff <(figures "$P/want/log.jsonl") <(figures a/log.jsonl)
+		rm -r a
+	done
+	phase midtrain RUN=a DATA="$P/text.rf" STEPS=1
+	phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)"
+	same_run "$P/want" a
+	[ ! -e a/.ranks ]
+}
+
+@test "LAUNCH: post-training and test-time training too, with every method and number of steps" {
+	for how in refine ntp 'ntp INNER_STEPS=matched' sft 'sft INNER_STEPS=matched'; do
+		rm -rf a b
+		phase posttrain RUN=a DATA="$P/asked.jsonl" METHOD=$how
+		phase posttrain RUN=b DATA="$P/asked.jsonl" METHOD=$how LAUNCH="$(by 2)"
+		same_run a b
+	done
+	for how in refine 'ntp INNER_STEPS=matched' ntp; do
+		rm -rf a b
+		phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how
+		phase testtime RUN=b DATA="$P/asked.jsonl" ANSWER_KEY= MAX_NEW=3 METHOD=$how LAUNCH="$(by 2)"
+		same_run a b
+		diff -r a/answers b/answers
+	done
+}
+
+@test "LAUNCH: what cannot be launched is refused, and a rank's failure is the loop's status" {
+	run -2 phase testtime RUN=a DATA="$P/asked.jsonl" ANSWER_KEY= RESET=batch LAUNCH="$(by 2)"
+	[[ "$output" == *'LAUNCH is not possible here'* ]]
+	run -2 phase midtrain RUN=a DATA="$P/text.rf" KEEP=1 LAUNCH="$(by 2)" TRAIN='rf-ntp --mini-batch 3' \
+		ENTROPY= SELECT= ROLLOUT= REWARD=
+	[[ "$output" == *'KEEP and LAUNCH need rf-grpo'* ]]
+	run -2 phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)" SHARES='--mini-batch 4'
+	[[ "$output" == *'divided by other mini-batches'* ]]
+	[[ "$(cat a/data/status)" == $'65\tbatch 1: a stage failed'* ]]
+	run -2 phase midtrain RUN=b DATA="$P/text.rf" LAUNCH='/nowhere/mpirun'
+	[[ "$(cat b/data/status)" == $'127\tbatch 1: a stage failed'* ]]
+}
+
+@test "LAUNCH: killed at any moment, with whatever number of ranks it goes on, it ends at the same bytes" {
+	local n=${RF_ALL:+40}
+	for i in $(seq "${n:-3}"); do
+		rm -rf a
+		for ranks in 2 3 1; do
+			setsid make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
+				LR=1e-3 COMPUTE='--threads 1' RUN=a DATA="$P/text.rf" STEPS=3 \
+				LAUNCH="$(by $ranks)" 2>/dev/null &
+			sleep "$(awk -v s=$i$ranks 'BEGIN { srand(s); print .2 + 1.3 * rand() }')"
+			case $((i % 3)) in
+			0) pkill -KILL -s $! . || true ;;
+			1) pkill -TERM -s $! -x rf-loop || true ;;
+			2) pkill -KILL -s $! -x rf-loop || true ;;
+			esac
+			wait $! || true
+		done
+		phase midtrain RUN=a DATA="$P/text.rf" LAUNCH="$(by 2)" 2>/dev/null
+		same_run "$P/want" a
+	done
+}
+
+@test "RUN/stop: the loop ends with 75 after the batch and the command goes on; one made earlier is ignored" {
+	phase midtrain RUN=a DATA="$P/text.rf" STEPS=1
+	touch a/stop
+	run -2 phase midtrain RUN=a DATA="$P/text.rf" \
+		AFTER='[ "$$BATCH" != 1 ] || touch "$$RUN/stop"'
+	[[ "$output" == *"2 of 3 batches are done: stopped, as the run's file 'stop' asked: the same "* ]]
+	[[ "$(cat a/data/status)" == $'75\t2 of 3 batches'* ]]
+	[ ! -e a/stop ]
+	phase midtrain RUN=a DATA="$P/text.rf"
+	same_run "$P/want" a
+	[ "$(cat a/data/status)" = 0 ]
+}
