@@ -2,6 +2,7 @@
 # make deps           install the distribution's packages that it needs
 # make deps-arm64     those too that make check-arm64 needs: compiler, emulator, and libraries in
 #                     build/arm64/root
+# make deps-slurm     those too that make check-slurm needs: Slurm and munge
 # make midtrain       the method on real text, start to report: pipelines/demo.mk
 #                         ARCH=delta_net, gated_deltanet, lact_swiglu, qwen3_5_text: with which model, also of
 #                         make bench
@@ -17,6 +18,7 @@
 # make check-arm64    what an emulator can run of the tests, on programs for arm64, and whether their streams
 #                     are the same bytes
 #                         make check CROSS=arm64 TESTS=t/x.bats: some
+# make check-slurm    training as a job of Slurm, by a Slurm that is started on this machine, as root
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/fuzz/*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails
@@ -34,9 +36,10 @@ SHELL := /bin/bash
 .SECONDARY:
 
 # Packages come before all else, -j or not, for the compiler is asked below what it can do.
-ifneq ($(filter deps deps-arm64,$(MAKECMDGOALS)),)
+ifneq ($(filter deps deps-arm64 deps-slurm,$(MAKECMDGOALS)),)
 ifeq ($(findstring n,$(firstword -$(MAKEFLAGS))),)
-$(if $(shell pipelines/deps.sh $(if $(filter deps-arm64,$(MAKECMDGOALS)),arm64) && echo done),, \
+$(if $(shell for kind in '' $(patsubst deps-%,%,$(filter deps-%,$(MAKECMDGOALS))); do \
+             pipelines/deps.sh $$kind || exit; done; echo done),, \
      $(error packages are missing, see above))
 endif
 endif
@@ -233,7 +236,7 @@ endif
 
 deps:
 	@:
-deps-arm64:
+deps-arm64 deps-slurm:
 	@:
 
 ARCH ?= delta_net
@@ -282,6 +285,9 @@ EMULATED = $(addprefix t/,golden.bats cross/figures.bats cross/units.bats cross/
 check-arm64: export RF_HOST = $(abspath bin)
 check-arm64: $(TOOLS)
 	@$(MAKE) --no-print-directory CROSS=arm64 TESTS='$(EMULATED)' check
+
+check-slurm: $(TOOLS)
+	@$(MAKE) --no-print-directory TESTS=t/slurm/slurm.bats check
 
 # The demonstration's model, where it is there.
 of_arch = $(if $(filter-out delta_net,$(ARCH)),-$(ARCH))
@@ -338,8 +344,8 @@ SHELL_TESTS = -S warning -e SC1010,SC2010,SC2034,SC2046,SC2120,SC2154,SC2164,SC2
 # What people wrote; of the RESULTS, what programs printed is as it was printed.
 WRITTEN   = $(SOURCES) $(CC_FILES) $(CU) $(EMULATOR) Makefile .ci/run \
             $(wildcard lib/*/*.h lib/*.awk kernels/*.h kernels/gpu/*.h kernels/*.sh t/unit/*.h t/emu/*.h \
-            t/emu/gpu/*.h t/*.bats t/cross/*.bats t/*.bash t/helper/*.py t/helper/*.awk completion/* \
-            $(addprefix pipelines/*.,sh mk awk gp jq py) man/* *.md t/README t/golden/*.md)
+            t/emu/gpu/*.h t/*.bats t/cross/*.bats t/slurm/* t/*.bash t/helper/*.py t/helper/*.awk \
+            completion/* $(addprefix pipelines/*.,sh sbatch mk awk gp jq py) man/* *.md t/README t/golden/*.md)
 MANY      = '$$2 != "total" && $$1 > most { print "lint: " $$2 " has " $$1 " lines, more than " most; n++ } \
             END { exit n > 0 }'
 lint:
@@ -349,8 +355,8 @@ lint:
 	@$(if $(filter yes,$(CUDA)),$(CXX) $(EMU_FLAGS) -Werror -fsyntax-only -x c++ $(CU) $(EMULATOR), \
 		echo "lint: no CUDA toolkit")
 	@mandoc -T lint -W warning man/*
-	@shellcheck -x pipelines/*.sh kernels/*.sh completion/*.bash .ci/run
-	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/*.bash
+	@shellcheck -x pipelines/*.sh pipelines/*.sbatch t/slurm/*.sh kernels/*.sh completion/*.bash .ci/run
+	@shellcheck $(SHELL_TESTS) t/*.bats t/cross/*.bats t/slurm/*.bats t/*.bash
 	@awk -f lib/rooms.awk $(ROOMS)
 	@awk -f lib/lengths.awk $(ROOMS)
 	@! grep -nE '(^|[^a-z_])(v?f?printf|f?puts|f?putc|putchar|perror|_?[eE]xit|abort) *\(' $(QUIET) || \
@@ -406,6 +412,6 @@ clean:
 
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
-.PHONY: deps deps-arm64 midtrain posttrain testtime study \
-        all units units-fuzz check check-all check-arm64 cuda-report bench tests \
+.PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
+        all units units-fuzz check check-all check-arm64 check-slurm cuda-report bench tests \
         fuzz lint install uninstall help clean

@@ -1,10 +1,12 @@
 #!/bin/sh
-# deps.sh [arm64] -- installs what building, testing and the demonstration need and the system lacks: packages
-# of Debian 12.  Where nothing is lacking it does nothing, says nothing and needs no network.
+# deps.sh [arm64|slurm] -- installs what building, testing and the demonstration need and the system lacks:
+# packages of Debian 12.  Where nothing is lacking it does nothing, says nothing and needs no network.
 #
 # arm64: also a cross compiler and an emulator.  The libraries of arm64 are unpacked into
 # ./build/arm64/root and not installed: package lists of that architecture lie beside them, so the
 # system's own remain as they are.
+#
+# slurm: also Slurm, and what its srun needs to start programs of Open MPI.
 set -eu
 
 build='build-essential libzstd-dev libmsgpack-dev libjansson-dev libxxhash-dev libutf8proc-dev
@@ -13,6 +15,7 @@ tests='bats clang jq libclang-rt-dev mandoc openmpi-bin parallel python3 shellch
 midtrain='gnuplot-nox perl-doc sentencepiece'
 cross='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1-arm64-cross
 	libstdc++6-arm64-cross qemu-user-static'
+slurm='slurm-wlm munge libpmix-dev'
 libraries='libzstd1 libzstd-dev libmsgpackc2 libmsgpack-dev libjansson4 libjansson-dev libxxhash0
 	libxxhash-dev libutf8proc2 libutf8proc-dev libpcre2-8-0 libpcre2-dev libsentencepiece0
 	libsentencepiece-dev libdnnl2 libdnnl-dev'
@@ -80,7 +83,11 @@ unpack() {
 # shellcheck disable=SC2086  # words
 {
 	lacking $build $tests $midtrain
-	[ "${1:-}" = arm64 ] || exit 0
-	lacking $cross
-	unpack arm64 build/arm64 $libraries
+	case ${1:-} in
+	slurm) lacking $slurm ;;
+	arm64)
+		lacking $cross
+		unpack arm64 build/arm64 $libraries
+		;;
+	esac
 }

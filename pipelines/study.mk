@@ -46,7 +46,7 @@ LEN       = 512
 LESSONS   = $(if $(QUICK),6000,16000)
 SHORT     = $(if $(QUICK),1600,4800)
 PRE       = $(if $(QUICK),2000,6000)
-MID       = $(if $(QUICK),64,1200)
+MID       = $(if $(QUICK),64,800)
 POST      = $(if $(QUICK),32,160)
 TTT       = $(if $(QUICK),16,64)
 ASK       = $(if $(QUICK),16,64)
@@ -183,7 +183,8 @@ $(RUN)/data/seed-%: | $(RUN)/data/words
 next_tokens = ENTROPY= SELECT= ROLLOUT= REWARD= BATCH=$(PRE_BATCH) STEPS=$$(($(2) / $(PRE_BATCH))) \
               TRAIN="rf-ntp --mini-batch 4 --sum plain --warmup $(WARMUP) --grad-clip 1 --lr $(1) \
               --lr-schedule $(or $(3),cosine --total-steps $$(($(2) / 4)))"
-$(RUN)/base/%.tsv: | $(RUN)/data/seed-$$(notdir $$*)
+seed_data = $(RUN)/data/seed-$$(notdir $$*)
+$(RUN)/base/%.tsv: | $(seed_data)
 	$(begin)
 	[ -e $(part)-fresh ] || rf-init --config $(HERE)study-$(family).json \
 		--tokenizer $(RUN)/data/tokenizer --seed $(seed) $(part)-fresh
@@ -199,7 +200,7 @@ $(RUN)/base/%.tsv: | $(RUN)/data/seed-$$(notdir $$*)
 # Mid-training, in the grid with settings that are in the name, and then with those that were best.
 mid = $(call phase,midtrain.mk,$(RUN)/base/$(family)/model/$(seed),seed-$(seed)/mid.rf) \
       BATCH=$(BATCH) STEPS=$$(($(MID) / $(BATCH)))
-$(RUN)/grid/%.tsv: $(RUN)/base/$$(firstword $$(subst /, ,$$*))/model/$(first).tsv
+$(RUN)/grid/%.tsv: $(RUN)/base/$$(firstword $$(subst /, ,$$*))/model/$(first).tsv | $(seed_data)
 	$(begin)
 	IFS=_ read -r _ lr coef <<<'$(method)'
 	$(mid) $(mid-$(firstword $(subst _, ,$(method))))
@@ -218,7 +219,7 @@ settings = IFS=_ read -r _ lr coef <$(RUN)/chosen/$(family)/$(1)
 part_of    = $(RUN)/$(1)/$$(firstword $$(subst /, ,$$*))/$(2)/$$(notdir $$*).tsv
 chosen_for = $(RUN)/chosen/$$(firstword $$(subst /, ,$$*))/$$(call $(1),$$(word 2,$$(subst /, ,$$*)))
 n8         = refine-n8
-$(RUN)/mid/%.tsv: $(call part_of,base,model) $(call chosen_for,like)
+$(RUN)/mid/%.tsv: $(call part_of,base,model) $(call chosen_for,like) | $(seed_data)
 	$(begin)
 	$(call settings,$(call like,$(method)))
 	$(mid) $(mid-$(method))
@@ -226,7 +227,7 @@ $(RUN)/mid/%.tsv: $(call part_of,base,model) $(call chosen_for,like)
 	$(end)
 
 # Other ideas begin where ReFINE n 8 did, with its settings.
-$(RUN)/ideas/%.tsv: $(call part_of,base,model) $(call chosen_for,n8)
+$(RUN)/ideas/%.tsv: $(call part_of,base,model) $(call chosen_for,n8) | $(seed_data)
 	$(begin)
 	$(call settings,refine-n8)
 	$(mid) $(idea-$(method))
@@ -240,7 +241,7 @@ $(RUN)/ideas/$(1)/$(2)/%.tsv: $(RUN)/mid/$(1)/$(2)/%.tsv
 endef
 $(foreach f,$(FAMILIES),$(foreach m,$(filter $(MIDS),$(IDEAS)),$(eval $(call measured,$(f),$(m)))))
 
-$(RUN)/post/%.tsv: $(call part_of,mid,refine) $(call chosen_for,trained_as)
+$(RUN)/post/%.tsv: $(call part_of,mid,refine) $(call chosen_for,trained_as) | $(seed_data)
 	$(begin)
 	$(call settings,$(call trained_as,$(method)))
 	$(call phase,posttrain.mk,$(RUN)/mid/$(family)/refine/$(seed),seed-$(seed)/post.rf) BATCH=$(BATCH) \

@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# make check-slurm: slurm.sbatch as a job of a Slurm that runs on this machine.
+
+# A make of a test is nobody's child: the words of make check are none of the pipelines'.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
+setup_file() {
+	load ../helper
+	load ../ranks
+	export P=$BATS_FILE_TMPDIR
+	command -v slurmctld >/dev/null || skip 'Slurm is not installed (make deps-slurm)'
+	rm -rf /tmp/spmix_appdir_0_* # jobs are counted from 1 again
+	"$BATS_TEST_DIRNAME/start.sh" "$P/slurm"
+	export SLURM_CONF=$P/slurm/slurm.conf
+	cat >"$P/config.json" <<-'END'
+		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
+		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
+	END
+	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
+	for page in "$ROOT"/man/*.1; do
+		head -c 3000 "$page" | jq -Rs '{text: .}' -c
+	done >"$P/text.jsonl"
+	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
+	set_words
+	make -s -f "$ROOT/pipelines/midtrain.mk" RUN="$P/want" "${words[@]}"
+}
+teardown_file() {
+	for daemon in slurmd slurmctld munged; do
+		pid=$(cat "$P/slurm/run/$daemon.pid")
+		kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep .1; done
+	done
+}
+setup() {
+	load ../helper
+	load ../ranks
+	export SLURM_CONF=$P/slurm/slurm.conf
+	set_words
+}
+set_words() {
+	words=(MODEL="$P/ckpt" DATA="$P/text.rf" BATCH=6 MINI_BATCH=3 LR=1e-3 STEPS=12 COMPUTE='--threads 1')
+}
+# job OPTION... -- WORD...: queues mid-training with the tiny model, in RUN=a; its number is then in `id`
+job() {
+	local options=()
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	id=$(sbatch --parsable -o out "${options[@]}" "$ROOT/pipelines/slurm.sbatch" \
+		midtrain RUN=a "${words[@]}" "${@:2}")
+}
+# until_is STATE: of the job; until_batches N: so many have been done
+until_is() {
+	for _ in $(seq 600); do
+		state=$(scontrol show job -o "$id" | grep -o 'JobState=[A-Z_]*')
+		[ "$state" != "JobState=$1" ] || return 0
+		sleep .1
+	done
+	echo "job $id has $state, not $1"
+	cat out
+	return 1
+}
+until_batches() {
+	until [ -e a/data/times.tsv ] && [ "$(wc -l <a/data/times.tsv)" -ge "$1" ]; do sleep .05; done
+}
+same_run() { diff -r "$1/latest/" "$2/latest/"; }
+
+@test "slurm.sbatch: several tasks, by srun --mpi=pmix, end at the bytes of one process" {
+	job -n 4 --
+	until_is COMPLETED
+	same_run "$P/want" a
+	[ "$(jq .world a/log.jsonl | sort -u)" = 4 ]
+	[ "$(cat a/data/status)" = 0 ]
+}
+
+@test "slurm.sbatch: preempted in the middle and queued again, with other tasks, it ends at the same bytes" {
+	job -n 3 --
+	until_batches 2
+	srun -Q -p high -n 8 --exclusive sleep 1
+	until_is COMPLETED
+	same_run "$P/want" a
+	[[ "$(cat out)" == *'CANCELLED'*'PREEMPTION'* ]]
+}
+
+@test "slurm.sbatch: warned of its end it stops behind a commit, queues itself again, and ends at the bytes" {
+	job -n 2 --
+	until_batches 2
+	scancel --batch --signal=USR1 "$id"
+	until_is PENDING
+	[[ "$(cat a/data/status)" == $'75\t'* ]]
+	[ "$(wc -l <a/data/times.tsv)" -lt 12 ]
+	until_is COMPLETED
+	same_run "$P/want" a
+}
+
+@test "slurm.sbatch: a stage killed on one rank, and bad words, end the job, and it is not queued again" {
+	job -n 3 -- SELECT="bash -c '[ \$\$SLURM_PROCID != 1 ] || kill -9 \$\$\$\$; exec rf-select -k 5'"
+	until_is FAILED
+	[ "$(cut -f 1 a/data/status)" = 65 ]
+	[ ! -e a/step-000002 ]
+	[ "$(grep -c 'rank 1: <stdin>' out)" -eq 1 ]
+	rm -rf a
+	job -n 2 -- BATCHES=3
+	until_is FAILED
+	[[ "$(cat out)" == *'unknown variable BATCHES'* ]]
+}
+
+@test "slurm: mpirun in an allocation, and without LAUNCH no variable of Slurm has any effect" {
+	salloc -Q -n 3 make -s -f "$ROOT/pipelines/midtrain.mk" RUN=a "${words[@]}" \
+		LAUNCH='mpirun --bind-to none'
+	same_run "$P/want" a
+	[ "$(jq .world a/log.jsonl | sort -u)" = 3 ]
+	salloc -Q -n 3 make -s -f "$ROOT/pipelines/midtrain.mk" RUN=b "${words[@]}"
+	same_run "$P/want" b
+}
