@@ -266,3 +266,53 @@ srun, or say --shard 0/2)" ]
 	rf-cat --shuffle parts parts.1 parts.2 | rf-dump --json | jq -c '.body | select(.id)' | sort >have
 	rf-dump --json all | jq -c '.body | select(.id)' | sort | diff - have
 }
+
+# hit SIGNAL RANK NAME: sends the signal to that rank's program, once it is there
+hit() {
+	local pid
+	for _ in $(seq 200); do
+		for pid in $(pgrep -x "$3"); do
+			tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null |
+				grep -qx "OMPI_COMM_WORLD_RANK=$2" || continue
+			kill "-$1" "$pid" 2>/dev/null && return
+		done
+		sleep .01
+	done
+}
+
+@test "ranks: whichever program of which rank is killed or stopped, nothing is lost, and all end alike" {
+	many >in
+	runs run whole
+	batch_of 0:13 whole
+	state >before
+	state whole >after
+	local n=${RF_ALL:+200} stages=(rf-cat rf-entropy rf-select rf-rollout rf-reward rf-grpo)
+	local pause='in | { sleep .4; cat; } |' slow
+	slow=${line/in |/"$pause"}
+	for i in $(seq "${n:-8}"); do
+		RANDOM=$i
+		stage=${stages[RANDOM % 6]} rank=$((RANDOM % 3)) signal=KILL
+		[ $((RANDOM % 3)) -ne 0 ] || signal=STOP
+		export BATCH=0:13 SHARE='--shard auto --mini-batch 4' RANKS='--ranks mpi --rank-timeout 1.5'
+		{ sleep .$((RANDOM % 9)); hit $signal $rank $stage; } &
+		in_line 3 "${slow//RUN/run}" || true
+		wait $!
+		pkill -CONT -x "$stage" || true
+		# the hit may have come too late; if not, those that were left committed nothing and ended alike
+		if state | cmp -s - after; then
+			rm -r run
+			runs run
+			continue
+		fi
+		state | cmp - before || { echo "$signal $rank $stage"; cat said.all; return 1; }
+		rm "code.$rank"
+		[ "$(codes | tr ' ' '\n' | sort -u)" = 65 ] || [ "$(codes | tr ' ' '\n' | sort -u)" = 75 ] ||
+			{ echo "$signal $rank $stage: $(codes)"; cat said.all; return 1; }
+		[ "$signal" != STOP ] || grep -q "rank $rank (host" said ||
+			{ echo "$signal $rank $stage: not named"; cat said.all; return 1; }
+	done
+	rm -rf run
+	runs run
+	batch_by 3 0:13 run
+	diff -r whole run
+}

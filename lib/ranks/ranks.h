@@ -52,7 +52,7 @@ struct rf_ranks {
 	uint64_t calls;              /* collective calls so far */
 	double waited;               /* seconds for others to come, for the log */
 	char signs[4096];            /* the folder of signs of life */
-	double signed_at;
+	double signed_at, opened;    /* by our clock; by the file system's */
 	struct rf_sign *seen;        /* of each rank; NULL: alone */
 };
 #define RF_RANKS_DEFAULTS { .timeout = 600, .ranks = 1, .failed = -1 }

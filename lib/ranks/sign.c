@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "ranks/sign.h"
 
 enum { LINE = 200 };
+static const char gave_up[] = "gave up";
 
 static bool path_of(const struct rf_ranks *r, int rank, char path[4200])
 {
@@ -47,7 +49,7 @@ static enum rf_code write_sign(struct rf_ranks *r, const char *doing, struct rf_
 static bool read_sign(const struct rf_ranks *r, int rank, struct rf_sign *s)
 {
 	unsigned long long calls = 0;
-	char path[4200], line[LINE + 1];
+	char path[4200], line[LINE + 1], doing[LINE + 1] = "";
 	struct stat st;
 	ssize_t n = 0;
 	int fd;
@@ -60,9 +62,10 @@ static bool read_sign(const struct rf_ranks *r, int rank, struct rf_sign *s)
 	if (n != LINE)
 		return false;
 	line[LINE] = 0;
-	if (sscanf(line, "%llu\t%63[^\t]\t%ld", &calls, s->host, &s->pid) != 3)
+	if (sscanf(line, "%llu\t%63[^\t]\t%ld\t%[^\n]", &calls, s->host, &s->pid, doing) < 3)
 		return false;
 	s->calls = calls;
+	s->gave_up = !strncmp(doing, gave_up, sizeof gave_up - 1);
 	s->written = (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
 	return true;
 }
@@ -83,6 +86,7 @@ static void remove_others(const struct rf_ranks *r)
 enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
 {
 	const double now = rf_now();
+	struct rf_sign own;
 	enum rf_code rc = rf_file_join(r->signs, folder, ".ranks", e);
 
 	if (rc != RF_OK)
@@ -95,7 +99,9 @@ enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err
 		r->seen[i].changed = now;
 	if (r->rank == 0)
 		remove_others(r);
-	return write_sign(r, "began", e);
+	if ((rc = write_sign(r, "began", e)) == RF_OK && read_sign(r, r->rank, &own))
+		r->opened = own.written;
+	return rc;
 }
 
 void rf_ranks_arrive(struct rf_ranks *r)
@@ -114,13 +120,33 @@ void rf_ranks_sign(struct rf_ranks *r, const char *doing)
 		write_sign(r, doing, &ignored);
 }
 
+/* The first rank that is gone makes a launcher end the others: it waits until those that wait as it does have
+ * given up, too, so that all end alike. */
+static void leave_together(struct rf_ranks *r)
+{
+	const double began = rf_now();
+	struct rf_err ignored;
+	bool all = false;
+
+	write_sign(r, gave_up, &ignored);
+	while (!all && rf_now() - began < 3) {
+		all = true;
+		for (int i = 0; i < r->ranks; i++) {
+			struct rf_sign s;
+
+			all &= r->seen[i].calls < r->calls || !read_sign(r, i, &s) || s.gave_up;
+		}
+		nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+	}
+}
+
 enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 {
 	const double now = rf_now();
 	struct rf_sign own = { .written = 0 };
 	char who[600] = "";
 	int missing = 0;
-	bool lives = now - began <= r->timeout;
+	bool gone = false, lives = now - began <= r->timeout;
 
 	read_sign(r, r->rank, &own);
 	for (int i = 0; i < r->ranks; i++) {
@@ -133,8 +159,10 @@ enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 			s.changed = was->written == 0 && s.written < own.written ? began : now;
 			*was = s;
 		}
-		if (was->calls >= r->calls)
+		if (was->calls >= r->calls) {
+			gone |= was->gave_up && was->written >= r->opened;
 			continue;
+		}
 		lives |= now - was->changed <= r->timeout;
 		missing++;
 		/* this rank signed when it began to wait */
@@ -145,8 +173,9 @@ enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 		else
 			snprintf(who + n, sizeof who - n, "%srank %d (never seen)", n ? ", " : "", i);
 	}
-	if (lives)
+	if (lives && !gone)
 		return RF_OK;
+	leave_together(r);
 	if (!missing)
 		return rf_fail(e, RF_EBUSY,
 		               "all %d ranks came, but within %.0f s they could not tell each other what "

@@ -12,6 +12,7 @@ struct rf_sign {
 	uint64_t calls;              /* that the rank has come to */
 	char host[64];
 	long pid;
+	bool gave_up;                /* on the others */
 	double written;              /* by the file system's clock */
 	double changed;              /* when that was last seen to differ, by ours */
 };
@@ -21,7 +22,7 @@ enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err
 /* Writes it: this rank has come to another exchange. */
 void rf_ranks_arrive(struct rf_ranks *r);
 /* Looks at the others'.  began: when this rank began to wait.  Errors: RF_EBUSY: somebody is missing, and for
- * too long. */
+ * too long; or another one has found so.  It returns when all that wait have given up. */
 enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e);
 void rf_signs_close(struct rf_ranks *r);
 
