@@ -115,7 +115,7 @@ static enum rf_code read_steps(struct rf_ckpt_text *x, struct rf_err *e)
 	closedir(d);
 	if (x->steps)
 		qsort(x->step, (size_t)x->steps, sizeof *x->step, by_step);
-	return rc;
+	return rc == RF_OK && x->steps ? rf_ranks_seen(x->path, &x->rank, &x->ranks, e) : rc;
 }
 
 static enum rf_code open_dir(struct rf_ckpt_text *x, struct rf_err *e)
@@ -169,6 +169,7 @@ void rf_ckpt_text_close(struct rf_ckpt_text *x)
 		rf_tensors_close(&x->file);
 	free(x->ckpt);
 	free(x->step);
+	free(x->rank);
 	*x = (struct rf_ckpt_text){ 0 };
 }
 
@@ -295,6 +296,15 @@ static void write_step(const struct rf_step *s, struct rf_buf *p)
 	         (long long)s->commits, s->weights, (unsigned long long)s->bytes);
 }
 
+static void write_rank(const struct rf_rank_sign *s, struct rf_buf *p)
+{
+	rf_print(p, "rank %d  ", s->rank);
+	rf_print_safe(p, s->host, strlen(s->host), false);
+	rf_print(p, "  process %ld  exchange %llu  ", s->pid, (unsigned long long)s->calls);
+	rf_print_safe(p, s->doing, strlen(s->doing), false);
+	rf_print_text(p, "\n");
+}
+
 void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
@@ -345,6 +355,10 @@ void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *r
 
 	if (row->step) {
 		write_step(row->step, p);
+		return;
+	}
+	if (row->rank) {
+		write_rank(row->rank, p);
 		return;
 	}
 	rf_print_text(p, "  ");
@@ -399,6 +413,13 @@ static json_t *step_object(const struct rf_step *s)
 	                 "bytes", (json_int_t)s->bytes);
 }
 
+static json_t *rank_object(const struct rf_rank_sign *s)
+{
+	return json_pack("{s:s, s:i, s:s, s:I, s:I, s:s}", "type", "rank", "rank", s->rank, "host", s->host,
+	                 "process", (json_int_t)s->pid, "exchanges", (json_int_t)s->calls,
+	                 "doing", s->doing);
+}
+
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p)
 {
 	const struct rf_ckpt *c = x->ckpt;
@@ -426,6 +447,10 @@ void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *
 
 	if (row->step) {
 		write_json(step_object(row->step), p);
+		return;
+	}
+	if (row->rank) {
+		write_json(rank_object(row->rank), p);
 		return;
 	}
 	shape = json_array();

@@ -20,6 +20,8 @@ struct rf_ckpt_text {
 	const struct rf_tensors *tensors;
 	struct rf_step *step;     /* the steps of a run, ascending */
 	int steps;
+	struct rf_rank_sign *rank; /* the ranks that train it now, ascending */
+	int ranks;
 	uint64_t count, bytes;    /* sums over all tensors; count: in a checkpoint, the model's parameters */
 	int name_width;
 };
@@ -41,7 +43,7 @@ enum rf_code rf_ckpt_text_check(struct rf_ckpt_text *x, struct rf_err *e);
  * checkpoint and one for each step. */
 void rf_ckpt_text_print(const struct rf_ckpt_text *x, int width, struct rf_buf *p);
 void rf_ckpt_text_json(const struct rf_ckpt_text *x, struct rf_buf *p);
-/* One tensor or one step as a line; stats: with the statistics of a tensor's elements. */
+/* One tensor, step or rank as a line; stats: with the statistics of a tensor's elements. */
 void rf_ckpt_text_print_row(const struct rf_ckpt_text *x, const struct rf_row *row, bool stats,
                             struct rf_buf *p);
 void rf_ckpt_text_row_json(const struct rf_row *row, bool stats, struct rf_buf *p);

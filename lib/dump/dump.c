@@ -471,9 +471,10 @@ static enum rf_code offer_inspected(struct job *j, const struct rf_ckpt_text *x,
 
 static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_err *e)
 {
-	bool of_steps = j->table.rows == RF_ROWS_STEP;
+	const bool of_steps = j->table.rows == RF_ROWS_STEP, of_ranks = j->table.rows == RF_ROWS_RANK;
 	struct rf_ckpt_text x;
 	enum rf_code rc = rf_ckpt_text_open(&x, path, e);
+	int rows;
 
 	if (rc != RF_OK)
 		return rc;
@@ -482,17 +483,20 @@ static enum rf_code dump_inspected(struct job *j, const char *path, struct rf_er
 	if (j->d->form != RF_DUMP_TSV) {
 		begin_pick(j);
 		title(j, path);
-		if (!of_steps && j->d->form == RF_DUMP_TEXT)
+		if (!of_steps && !of_ranks && j->d->form == RF_DUMP_TEXT)
 			rf_ckpt_text_print(&x, j->d->show.width, &j->out);
-		else if (!of_steps)
+		else if (!of_steps && !of_ranks)
 			rf_ckpt_text_json(&x, &j->out);
 		rc = flush(j, e);
 	}
-	for (int i = 0; i < (of_steps ? x.steps : x.tensors->n) && rc == RF_OK && !done(j); i++) {
+	rows = of_steps ? x.steps : of_ranks ? x.ranks : x.tensors->n;
+	for (int i = 0; i < rows && rc == RF_OK && !done(j); i++) {
 		struct rf_row row = { .file = path, .i = -1, .r = -1, .t = -1 };
 
 		if (of_steps)
 			row.step = &x.step[i];
+		else if (of_ranks)
+			row.rank = &x.rank[i];
 		else
 			row.tensor = &x.tensors->t[i];
 		rc = offer_inspected(j, &x, &row, (uint64_t)i, e);
@@ -582,9 +586,10 @@ static enum rf_code fit_table(struct job *j, const char *path, bool tensors, str
 	if (j->has_table)
 		return RF_OK;
 	if (spec.rows != RF_ROWS_AUTO &&
-	    tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP))
+	    tensors != (spec.rows == RF_ROWS_TENSOR || spec.rows == RF_ROWS_STEP ||
+	                spec.rows == RF_ROWS_RANK))
 		return rf_fail(e, RF_EUSAGE, "--rows: %s: %s", name,
-		               tensors ? "a checkpoint has tensors and steps"
+		               tensors ? "a checkpoint has tensors, steps and ranks"
 		                       : "a stream has records, positions, rollouts and tokens");
 	if (spec.rows == RF_ROWS_AUTO && tensors)
 		spec.rows = RF_ROWS_TENSOR;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dump/table.h"
 
@@ -243,6 +244,12 @@ GET(step, whole_if(true, w->step->step))
 GET(commits, whole_if(true, w->step->commits))
 GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
 
+GET(rank, whole_if(true, w->rank->rank))
+GET(exchanges, whole(w->rank->calls))
+GET(process, whole_if(true, w->rank->pid))
+/* by the clock of this machine, which a file system on a network need not have */
+GET(age, real((double)time(NULL) - w->rank->written))
+
 static struct value get_s(const struct rf_row *w)
 {
 	return whole_if(w->i >= 0, w->t + 1);
@@ -391,6 +398,18 @@ static void write_shape(const struct rf_row *w, const struct rf_token_text *g, s
 	rf_table_shape(w->tensor, p);
 }
 
+static void write_host(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->rank->host, p);
+}
+
+static void write_doing(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
+{
+	(void)g;
+	write_string(w->rank->doing, p);
+}
+
 static void write_weights(const struct rf_row *w, const struct rf_token_text *g, struct rf_buf *p)
 {
 	(void)g;
@@ -400,7 +419,7 @@ static void write_weights(const struct rf_row *w, const struct rf_token_text *g,
 enum {
 	R = 1 << RF_ROWS_RECORD, P = 1 << RF_ROWS_POSITION, O = 1 << RF_ROWS_ROLLOUT, K = 1 << RF_ROWS_TOKEN,
 	G = 1 << RF_ROWS_SAMPLE, H = 1 << RF_ROWS_CHOICE, N = 1 << RF_ROWS_TENSOR, S = 1 << RF_ROWS_STEP,
-	REC = R | P | O | K | G | H, ALL = REC | N | S,
+	W = 1 << RF_ROWS_RANK, REC = R | P | O | K | G | H, ALL = REC | N | S | W,
 };
 
 static const struct column {
@@ -461,6 +480,12 @@ static const struct column {
 	{ "commits",      S,             S,             .get = get_commits },
 	{ "weights",      S,             S,             .write = write_weights },
 	{ "bytes",        N | S,         N | S,         .get = get_bytes },
+	{ "rank",         W,             W,             .get = get_rank },
+	{ "host",         W,             W,             .write = write_host },
+	{ "process",      W,             W,             .get = get_process },
+	{ "exchanges",    W,             W,             .get = get_exchanges },
+	{ "doing",        W,             W,             .write = write_doing },
+	{ "age",          W,             W,             .get = get_age },
 	{ "min",          N,             N,             .get = get_min, .stats = true },
 	{ "max",          N,             N,             .get = get_max, .stats = true },
 	{ "mean",         N,             N,             .get = get_mean, .stats = true },

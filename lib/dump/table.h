@@ -2,9 +2,9 @@
  * --where and --sort refer to.
  *
  * A row is a record, a position, a rollout, a token of the text, a sample of a generation, a choice, a
- * tensor, or a step of a run.  It also has the columns of what it belongs to: a rollout has those of its
- * position and its record.  A column that a row lacks is NaN: it is printed so, matches no condition and is
- * sorted last.
+ * tensor, a step of a run, or a rank that trains it.  It also has the columns of what it belongs to: a
+ * rollout has those of its position and its record.  A column that a row lacks is NaN: it is printed so,
+ * matches no condition and is sorted last.
  *
  * A rollout has a column for each part of its reward.  Only the records say which parts there are, so a table
  * is opened before the first record and learns of the parts as records come. */
@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/print.h"
 #include "ckpt/tensors.h"
+#include "ranks/ranks.h"
 #include "stream/record.h"
 #include "text/tokenizer.h"
 
@@ -24,9 +25,9 @@ enum rf_row_kind {
 	/* of a record: its rollouts, else its positions, else itself; of a checkpoint: its tensors */
 	RF_ROWS_AUTO,
 	RF_ROWS_RECORD, RF_ROWS_POSITION, RF_ROWS_ROLLOUT, RF_ROWS_TOKEN, RF_ROWS_SAMPLE, RF_ROWS_CHOICE,
-	RF_ROWS_TENSOR, RF_ROWS_STEP,
+	RF_ROWS_TENSOR, RF_ROWS_STEP, RF_ROWS_RANK,
 };
-#define RF_ROWS_WORDS "auto|record|position|rollout|token|sample|choice|tensor|step"
+#define RF_ROWS_WORDS "auto|record|position|rollout|token|sample|choice|tensor|step|rank"
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
@@ -49,6 +50,7 @@ struct rf_row {
 	const struct rf_tensor *tensor;
 	struct rf_stats stats;
 	const struct rf_step *step;
+	const struct rf_rank_sign *rank;
 };
 
 /* Begins the rows of a record: sets what they share, and i, r, t, sample and choice to -1. */

@@ -69,6 +69,18 @@ enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err
 /* Says that this rank lives, and what it does; costs nothing if it did so within the last second. */
 void rf_ranks_sign(struct rf_ranks *r, const char *doing);
 
+/* What the sign of a rank says. */
+struct rf_rank_sign {
+	int rank;
+	uint64_t calls;              /* exchanges that it has come to */
+	char host[64], doing[81];
+	long pid;
+	double written;              /* when, by the file system's clock */
+};
+/* The signs that are in folder, by rank: *list is allocated, and NULL if there is none.  Errors: RF_EIO,
+ * RF_ENOMEM. */
+enum rf_code rf_ranks_seen(const char *folder, struct rf_rank_sign **list, int *n, struct rf_err *e);
+
 /* mine: n bytes of this rank; all: ranks * n bytes, by rank. */
 enum rf_code rf_ranks_gather(struct rf_ranks *r, const void *mine, size_t n, void *all, struct rf_err *e);
 /* The same of n[i] bytes from rank i, one behind the other. */

@@ -45,29 +45,76 @@ static enum rf_code write_sign(struct rf_ranks *r, const char *doing, struct rf_
 	return wrote == LINE ? RF_OK : rf_fail(e, RF_EIO, "%s: write: %s", path, strerror(errno));
 }
 
-/* Whether the rank's sign could be read. */
-static bool read_sign(const struct rf_ranks *r, int rank, struct rf_sign *s)
+/* Whether a sign could be read there. */
+static bool read_file(const char *path, struct rf_rank_sign *s)
 {
 	unsigned long long calls = 0;
-	char path[4200], line[LINE + 1], doing[LINE + 1] = "";
+	char line[LINE + 1];
 	struct stat st;
 	ssize_t n = 0;
 	int fd;
 
-	if (!path_of(r, rank, path) || (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
 		return false;
 	if (fstat(fd, &st) == 0)
 		n = pread(fd, line, LINE, 0);
 	close(fd);
 	if (n != LINE)
 		return false;
-	line[LINE] = 0;
-	if (sscanf(line, "%llu\t%63[^\t]\t%ld\t%[^\n]", &calls, s->host, &s->pid, doing) < 3)
+	while (n && (line[n - 1] == ' ' || line[n - 1] == '\n'))
+		n--;
+	line[n] = 0;
+	if (sscanf(line, "%llu\t%63[^\t]\t%ld\t%80[^\n]", &calls, s->host, &s->pid, s->doing) != 4)
 		return false;
 	s->calls = calls;
-	s->gave_up = !strncmp(doing, gave_up, sizeof gave_up - 1);
 	s->written = (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
 	return true;
+}
+
+static bool read_sign(const struct rf_ranks *r, int rank, struct rf_rank_sign *s)
+{
+	char path[4200];
+
+	return path_of(r, rank, path) && read_file(path, s);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct rf_rank_sign *s = a, *t = b;
+
+	return (s->rank > t->rank) - (s->rank < t->rank);
+}
+
+enum rf_code rf_ranks_seen(const char *folder, struct rf_rank_sign **list, int *n, struct rf_err *e)
+{
+	char signs[4096], path[4400];
+	struct rf_rank_sign *more;
+	const struct dirent *d;
+	enum rf_code rc = rf_file_join(signs, folder, ".ranks", e);
+	DIR *dir;
+
+	*list = NULL;
+	*n = 0;
+	if (rc != RF_OK)
+		return rc;
+	if (!(dir = opendir(signs)))
+		return errno == ENOENT ? RF_OK : rf_fail(e, RF_EIO, "%s: %s", signs, strerror(errno));
+	while (rc == RF_OK && (d = readdir(dir))) {
+		if (*d->d_name == '.')
+			continue;
+		if (!(more = realloc(*list, ((size_t)*n + 1) * sizeof *more))) {
+			rc = rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", *n);
+			break;
+		}
+		*list = more;
+		snprintf(path, sizeof path, "%s/%s", signs, d->d_name);
+		more[*n].rank = atoi(d->d_name);
+		*n += read_file(path, &more[*n]); /* or it ended since */
+	}
+	closedir(dir);
+	if (*n)
+		qsort(*list, (size_t)*n, sizeof **list, by_rank);
+	return rc;
 }
 
 static void remove_others(const struct rf_ranks *r)
@@ -86,7 +133,7 @@ static void remove_others(const struct rf_ranks *r)
 enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
 {
 	const double now = rf_now();
-	struct rf_sign own;
+	struct rf_rank_sign own;
 	enum rf_code rc = rf_file_join(r->signs, folder, ".ranks", e);
 
 	if (rc != RF_OK)
@@ -132,9 +179,10 @@ static void leave_together(struct rf_ranks *r)
 	while (!all && rf_now() - began < 3) {
 		all = true;
 		for (int i = 0; i < r->ranks; i++) {
-			struct rf_sign s;
+			struct rf_rank_sign s;
 
-			all &= r->seen[i].calls < r->calls || !read_sign(r, i, &s) || s.gave_up;
+			all &= r->seen[i].says.calls < r->calls || !read_sign(r, i, &s) ||
+			       !strcmp(s.doing, gave_up);
 		}
 		nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
 	}
@@ -143,27 +191,27 @@ static void leave_together(struct rf_ranks *r)
 enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 {
 	const double now = rf_now();
-	struct rf_sign own = { .written = 0 };
+	struct rf_rank_sign own = { .written = 0 };
 	char who[600] = "";
 	int missing = 0;
 	bool gone = false, lives = now - began <= r->timeout;
 
 	read_sign(r, r->rank, &own);
 	for (int i = 0; i < r->ranks; i++) {
-		struct rf_sign s, *was = &r->seen[i];
+		struct rf_rank_sign s, *was = &r->seen[i].says;
 		size_t n = strlen(who);
 
 		if (i == r->rank)
 			continue;
 		if (read_sign(r, i, &s) && (s.written != was->written || s.calls != was->calls)) {
-			s.changed = was->written == 0 && s.written < own.written ? began : now;
+			r->seen[i].changed = was->written == 0 && s.written < own.written ? began : now;
 			*was = s;
 		}
 		if (was->calls >= r->calls) {
-			gone |= was->gave_up && was->written >= r->opened;
+			gone |= !strcmp(was->doing, gave_up) && was->written >= r->opened;
 			continue;
 		}
-		lives |= now - was->changed <= r->timeout;
+		lives |= now - r->seen[i].changed <= r->timeout;
 		missing++;
 		/* this rank signed when it began to wait */
 		if (was->written > 0)

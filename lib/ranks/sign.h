@@ -9,12 +9,8 @@
 #include "ranks/ranks.h"
 
 struct rf_sign {
-	uint64_t calls;              /* that the rank has come to */
-	char host[64];
-	long pid;
-	bool gave_up;                /* on the others */
-	double written;              /* by the file system's clock */
-	double changed;              /* when that was last seen to differ, by ours */
+	struct rf_rank_sign says;
+	double changed;              /* when that was last seen to differ, by our clock */
 };
 
 /* Makes this rank's, and removes those of ranks that there are not. */
