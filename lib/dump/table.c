@@ -247,8 +247,15 @@ GET(bytes, whole(w->step ? w->step->bytes : w->tensor->bytes))
 GET(rank, whole_if(true, w->rank->rank))
 GET(exchanges, whole(w->rank->calls))
 GET(process, whole_if(true, w->rank->pid))
-/* by the clock of this machine, which a file system on a network need not have */
-GET(age, real((double)time(NULL) - w->rank->written))
+
+/* By the clock of this machine, which a file system on a network need not have. */
+static struct value get_age(const struct rf_row *w)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return real((double)now.tv_sec + (double)now.tv_nsec * 1e-9 - w->rank->written);
+}
 
 static struct value get_s(const struct rf_row *w)
 {
