@@ -28,7 +28,11 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 		runs some
 		batch_by $n 0:7 some
 		batch_by $((9 - n)) 7:13 some
-		[ ! -s said ]
+		if [ $n -le 4 ]; then
+			[[ "$(cat said)" == "rf-grpo: there are $((9 - n)) ranks, but a mini-batch has 4 "* ]]
+		else
+			[ ! -s said ]
+		fi
 		diff -r one some
 		diff <(figures one.log) <(figures some.log)
 		[ "$(jq -s 'map(.world) | unique == [$n, 9 - $n | if . > 8 then 8 else . end] or true' \
@@ -156,6 +160,9 @@ srun, or say --shard 0/2)" ]
 	run -64 rf-grpo -m run --ranks mpi --grad-out g in
 	[[ "$output" == 'rf-grpo: --ranks cannot be combined with --grad-out and --grad-in'* ]]
 	run -64 rf-ntp --eval -m run --ranks mpi in
+	in_line 2 'rf-cat --shard auto --mini-batch 0 in | taskset -c 0 rf-ntp -m run --ranks mpi --threads 2'
+	[[ "$(cat said)" == 'rf-ntp: --threads is 2, but this process may use 1 of the cores: a launcher '* ]]
+	[ "$(wc -l <said)" -eq 1 ]
 	RF_MPI=/nowhere run -69 rf-ntp -m run --ranks mpi in
 	[[ "$output" == 'rf-ntp: the MPI plugin cannot be loaded: '* ]]
 }

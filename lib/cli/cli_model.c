@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
 #include "method/meet.h"
@@ -104,6 +105,20 @@ static bool tell_ranks(void *arg, struct rf_err *e)
 	return t->ranks.failed < 0 || t->ranks.rank == 0;
 }
 
+/* What makes ranks useless, and is no error. */
+static void note_ranks(const struct rf_trainer *t)
+{
+	const int cores = rf_cores(), mini = t->shard.mini_batch;
+
+	if (mini && t->ranks.ranks > mini)
+		rf_say("there are %d ranks, but a mini-batch has %d records: the other %d only wait",
+		       t->ranks.ranks, mini, t->ranks.ranks - mini);
+	if (t->ranks.launch && t->engine.threads > cores)
+		rf_say("--threads is %d, but this process may use %d of the cores: a launcher binds ranks to "
+		       "cores unless it is told not to (mpirun --bind-to none)",
+		       t->engine.threads, cores);
+}
+
 void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path)
 {
 	struct rf_err err;
@@ -122,6 +137,7 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 		exit(0);
 	}
 	rf_cli_notes(&t->engine);
+	note_ranks(t);
 	rf_cli_model_open(s, cli, &t->engine, path);
 	if (rf_trainer_begin(t, rf_in_head(s->in), &err) != RF_OK) {
 		rf_blame(&err, "%s", rf_in_name(s->in));
