@@ -90,7 +90,7 @@ gnuplot -e "tmp='$tmp'; bars=$(wc -l <"$tmp/bars")" "$here/suite-bars.gp"
 cost() {
 	rf-dump --tsv --rows sample --columns sample,prompt_len,length --no-header "$run"/answers/batch-*.rf |
 		awk -F '\t' 'NR == FNR { seconds[$1] = $2 / 1e6; next }
-			$1 == 0 { questions++; read += $2 }
+			$1 == 0 { questions++; read += $2; if ($2 > longest) longest = $2 }
 			{ written += $3 }
 			END {
 				for (batch in seconds)
@@ -98,6 +98,8 @@ cost() {
 				speed = sum > 0 ? (read + written) / sum : 0
 				printf "- %d questions: %d tokens of prompts read, %d tokens written\n",
 					questions, read, written
+				printf "- as many rows as %.1f forward passes over the longest, %d tokens\n",
+					(read + written) / longest, longest
 				printf "- %.1f s, loading included: %.0f tokens a second\n", sum, speed
 			}' "$run/times.tsv" -
 }
