@@ -85,8 +85,9 @@ size() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $
 		(map(.generation.length.data[0]) | add)' | paste -sd' ')
 	said="- $n questions: $read tokens of prompts read, $written tokens written"
 	grep -qx -- "$said" "$P/want/report.md"
-	said=$(awk "BEGIN { printf \"- as many rows as %.1f forward passes\", ($read + $written) / $longest }")
-	grep -qx -- "$said over the longest, $longest tokens" "$P/want/report.md"
+	passes=$(awk "BEGIN { printf \"%.1f\", ($read + $written) / $longest }")
+	said="- as many rows as $passes forward passes over the longest, $longest tokens"
+	grep -qx -- "$said" "$P/want/report.md"
 	seconds=$(cut -f 2 "$P/want/times.tsv" | awk '{ s += $1 / 1e6 } END { printf "%.1f", s }')
 	grep -q "^- $seconds s, " "$P/want/report.md"
 	# --max-new-key is the default
