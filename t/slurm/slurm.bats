@@ -26,6 +26,7 @@ setup_file() {
 }
 teardown_file() {
 	for daemon in slurmd slurmctld munged; do
+		[ -e "$P/slurm/run/$daemon.pid" ] || continue
 		pid=$(cat "$P/slurm/run/$daemon.pid")
 		kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep .1; done
 	done
