@@ -7,6 +7,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 setup_file() {
 	load helper
 	load ranks
+	have_mpi || return 0
 	export P=$BATS_FILE_TMPDIR
 	cat >"$P/config.json" <<-'END'
 		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
@@ -25,6 +26,7 @@ setup_file() {
 setup() {
 	load helper
 	load ranks
+	have_mpi || skip 'MPI was left out'
 }
 # phase NAME WORD...: with the tiny model, three batches
 phase() {

@@ -4,6 +4,7 @@ setup() {
 	load helper
 	load model
 	load ranks
+	have_mpi || skip 'MPI was left out'
 	RF_DEVICE=$like_cpu
 }
 
