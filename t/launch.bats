@@ -9,15 +9,7 @@ setup_file() {
 	load ranks
 	have_mpi || return 0
 	export P=$BATS_FILE_TMPDIR
-	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
-	END
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
-	for page in "$ROOT"/man/*.1; do
-		head -c 3000 "$page" | jq -Rs '{text: .}' -c
-	done >"$P/text.jsonl"
-	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
+	tiny_model_and_text
 	for i in $(seq 18); do
 		jq -nc --arg i "$i" '{prompt: ("Words: red blue and \($i) more. " * 2), answer: " \($i)"}'
 	done >"$P/asked.jsonl"
@@ -35,7 +27,6 @@ phase() {
 }
 by() { echo "mpirun --bind-to none -n $1"; }
 same_run() { diff -r "$1/latest/" "$2/latest/"; }
-steps() { rf-dump --tsv --rows step --columns step,commits --no-header "$1" | tail -n 1; }
 
 @test "LAUNCH: a phase by any number of ranks, which may change, is the same bytes as by one process" {
 	for n in 2 3; do

@@ -13,15 +13,7 @@ setup_file() {
 	rm -rf /tmp/spmix_appdir_0_* # jobs are counted from 1 again
 	"$BATS_TEST_DIRNAME/start.sh" "$P/slurm"
 	export SLURM_CONF=$P/slurm/slurm.conf
-	cat >"$P/config.json" <<-'END'
-		{ "model_type": "delta_net", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 2,
-		  "intermediate_size": 24, "vocab_size": 384, "eos_token_id": 1 }
-	END
-	rf-init --config "$P/config.json" --seed 1 "$P/ckpt"
-	for page in "$ROOT"/man/*.1; do
-		head -c 3000 "$page" | jq -Rs '{text: .}' -c
-	done >"$P/text.jsonl"
-	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
+	tiny_model_and_text
 	set_words
 	make -s -f "$ROOT/pipelines/midtrain.mk" RUN="$P/want" "${words[@]}"
 }
