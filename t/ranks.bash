@@ -9,13 +9,20 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 # ranks N COMMAND...: N of it, whose exit statuses are then in the files code.0, code.1, ..., and what they
-# say in `said`, without mpirun's own words
+# say in `said`, without mpirun's own words.  Each stays until all have ended: when the first is gone, mpirun
+# kills what is left.
 ranks() {
 	local n=$1 status=0
 	shift
 	rm -f code.*
 	timeout 100 mpirun --bind-to none -n "$n" \
-		bash -c 'trap : TERM; "$@"; s=$?; echo $s >"code.$OMPI_COMM_WORLD_RANK"; exit $s' bash "$@" \
+		bash -c 'trap : TERM; "$@"; s=$?; echo $s >"code.$OMPI_COMM_WORLD_RANK"
+			for ((i = 0; i < 100; i++)); do
+				ended=(code.*)
+				[ "${#ended[@]}" -lt "$OMPI_COMM_WORLD_SIZE" ] || break
+				sleep .05
+			done
+			exit $s' bash "$@" \
 		</dev/null >said.all 2>&1 || status=$?
 	grep -a '^rf-' said.all >said || true
 	return "$status"

@@ -46,7 +46,7 @@ static void say(const char *fmt, va_list ap)
 }
 
 static bool hushed;
-static struct { bool (*f)(void *arg, struct rf_err *e); void *arg; } at_failure;
+static struct { bool (*tell)(void *arg, struct rf_err *e); void (*part)(void *arg); void *arg; } at_failure;
 
 void rf_cli_hush(void)
 {
@@ -54,9 +54,10 @@ void rf_cli_hush(void)
 	rf_progress_hush();
 }
 
-void rf_cli_at_failure(bool (*f)(void *arg, struct rf_err *e), void *arg)
+void rf_cli_at_failure(bool (*tell)(void *arg, struct rf_err *e), void (*part)(void *arg), void *arg)
 {
-	at_failure.f = f;
+	at_failure.tell = tell;
+	at_failure.part = part;
 	at_failure.arg = arg;
 }
 
@@ -71,7 +72,7 @@ static void say_text(const char *fmt, ...)
 
 noreturn void rf_die(int status, const char *fmt, ...)
 {
-	bool (*f)(void *arg, struct rf_err *e) = at_failure.f;
+	bool (*tell)(void *arg, struct rf_err *e) = at_failure.tell;
 	const enum rf_code code = rf_exit_code(status);
 	struct rf_err e = { .code = code };
 	bool speaks = true;
@@ -80,12 +81,14 @@ noreturn void rf_die(int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(e.msg, sizeof e.msg, fmt, ap);
 	va_end(ap);
-	at_failure.f = NULL;
-	if (f)
-		speaks = f(at_failure.arg, &e);
+	at_failure.tell = NULL; /* what fails within is told to nobody */
+	if (tell)
+		speaks = tell(at_failure.arg, &e);
 	if (speaks)
 		say_text("%s", e.msg);
 	rf_tempfile_unlink();
+	if (tell)
+		at_failure.part(at_failure.arg);
 	exit(e.code == code ? status : rf_exit_status(e.code));
 }
 

@@ -63,10 +63,10 @@ void rf_cli_ignore_pipe(void);
 /* Of several processes that do one thing together, one speaks: after this rf_say() and the progress are
  * silent. */
 void rf_cli_hush(void);
-/* Calls f once when the program ends by a failure, before that is said, so that others can be told.  f may
- * change the failure, whose code decides the exit status then; and it says whether this process speaks of
- * it. */
-void rf_cli_at_failure(bool (*f)(void *arg, struct rf_err *e), void *arg);
+/* When the program ends by a failure, tell is called once before that is said, so that others can be told; it
+ * may change the failure, whose code decides the exit status then, and says whether this process speaks of
+ * it.  part is called after that, with nothing left to do but to exit. */
+void rf_cli_at_failure(bool (*tell)(void *arg, struct rf_err *e), void (*part)(void *arg), void *arg);
 
 /* Writes one line to stderr, "rf-name: ...", removes unfinished files and exits; status: from
  * <sysexits.h>. */

@@ -101,8 +101,15 @@ static bool tell_ranks(void *arg, struct rf_err *e)
 		*e = t->ranks.why;
 	/* the first that is gone makes a launcher kill the others, who shall end as it does */
 	signal(SIGTERM, SIG_IGN);
-	rf_ranks_close(&t->ranks);
 	return t->ranks.failed < 0 || t->ranks.rank == 0;
+}
+
+/* None is gone before rank 0 has spoken: a launcher soon kills those that do not end by SIGTERM. */
+static void leave_ranks(void *arg)
+{
+	struct rf_trainer *t = arg;
+
+	rf_ranks_close(&t->ranks);
 }
 
 /* What makes ranks useless, and is no error. */
@@ -125,7 +132,7 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 
 	rf_cli_ignore_pipe();
 	t->stop = &rf_cli_stop;
-	rf_cli_at_failure(tell_ranks, t);
+	rf_cli_at_failure(tell_ranks, leave_ranks, t);
 	if (rf_trainer_open(t, &err) != RF_OK)
 		rf_die_err(&err);
 	if (t->ranks.rank)
