@@ -20,6 +20,11 @@
 #                 --bind-to none', LAUNCH='srun --mpi=pmix -n 16'; see rf-ranks(7).  It may differ from call
 #                 to call: the bytes are the same for any number of ranks.  If TRAIN takes other steps than of
 #                 MINI_BATCH, SHARES='--mini-batch 8' must say the same as TRAIN
+#     LIVE=1      the programs are started once for all batches of an epoch, and hand weights on in memory;
+#                 the bytes are the same.  LIVE=/dev/shm/mine: in this folder.  All stages must know --follow
+#     COMMIT_EVERY=1
+#                 with LIVE, batches between two commits, or a time such as 10m; EVAL and AFTER come then
+#     STALE=0     with LIVE, commits by which rollouts' weights are older: then all stages work at once
 #     EVAL        held-out sequences (.rf): RUN/eval.jsonl has a line for step 0 and for the step after each
 #                 EVERY=1 batches, with the loss and accuracy there; EVALUATE='rf-ntp --eval' says them.
 #                 curves.mk draws them
@@ -61,6 +66,9 @@ SEED       = 1
 KEEP       =
 COMPUTE    =
 LAUNCH     =
+LIVE       =
+COMMIT_EVERY = 1
+STALE      = 0
 EVAL       =
 EVERY      = 1
 EVALUATE   = rf-ntp --eval
@@ -89,13 +97,17 @@ include $(HERE)words.mk
 # What LINE is made of.  The sequences of the next batch; a stage that reads a stream and writes one; one that
 # also reads the model; one that computes rewards, by a program of ours or by any command; the trainer.  An
 # empty stage is left out, and blanks between the parts do not matter.
-next_batch   = rf-cat --range $$FROM:$$TO $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
-stage        = $(if $(strip $(1)), | $(strip $(1)))
-model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$$STEP" $$COMPUTE)
+next_batch   = rf-cat --range $$FROM:$$TO $${LIVE:+--batch $$SIZE --first-batch $$BATCH} \
+               $${SHARD:+$$SHARD $(SHARES)} "$$ORDER"
+stage        = $(if $(strip $(1)), | $(strip $(1)) $$FOLLOW)
+model_stage  = $(if $(strip $(1)),$(call stage,$(1)) -m "$${LIVE:-$$STEP}" $(stale) $$COMPUTE)
+stale        = $(if $(filter-out 0,$(STALE)),$${LIVE:+--stale $(STALE)})
 program      = $(notdir $(firstword $(1)))
 reward_stage = $(call stage,$(if $(filter-out rf-%,$(call program,$(1))),rf-reward --exec \
                $(call quote,$(1)),$(1)))
-trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT $$RANKS --log "$$RUN/log.jsonl"
+trains       = $(1) -m "$$RUN" $$COMPUTE --at $$AT $$RANKS \
+               $(if $(filter rf-grpo,$(call program,$(1))),$(stale)) \
+               $${LIVE:+--live "$$LIVE" --commit-every $$COMMIT_EVERY} --log "$$RUN/log.jsonl"
 # rf-grpo writes the stream that is kept, with advantages; any other trainer is given it.
 kept         = if [ "$$STREAM" ]; then rf-cat -o "$$STREAM" && rf-cat "$$STREAM"; else cat; fi
 trainer      = $(if $(filter rf-grpo,$(call program,$(1))), | $(trains) $${STREAM:+-o "$$STREAM"}, \
@@ -109,8 +121,8 @@ both      = $(if $(1),$(if $(2),$(1) && $(2),$(1)),$(2))
 evaluates = $(if $(EVAL),$(call quote,$(HERE)eval-step.sh))
 and_after = $(call both,$(ANSWER),$(call both,$(evaluates),$(AFTER)))
 fixed     = $(if $(own),$${hashes:-no files})$(if $(ANSWER),$(if $(own), )answered by $$ANSWER)
-export RUN MODEL DATA STEPS BATCH SEED COMPUTE LAUNCH PHASE LINE ANSWER ORDER EVAL EVERY EVALUATE make_data \
-       and_after lasts
+export RUN MODEL DATA STEPS BATCH SEED COMPUTE LAUNCH COMMIT_EVERY PHASE LINE ANSWER ORDER EVAL EVERY \
+       EVALUATE make_data and_after lasts
 
 train:
 	$(check_words)
@@ -119,10 +131,12 @@ train:
 	$(call need,LINE,the phase's file must assign it)
 	$(call need,RUN,where does the run go? RUN=runs/a)
 	$(call need,MODEL,which checkpoint? MODEL=ckpt)
+	$(if $(and $(LIVE),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
+		KEEP and LIVE need rf-grpo, which writes a file for each batch))
 	$(if $(and $(LAUNCH),$(KEEP),$(filter-out rf-grpo,$(call program,$(TRAIN)))),$(error \
 		KEEP and LAUNCH need rf-grpo, each rank of which writes a file of its own))
 	$(if $(own),$(call need,CORPUS,which files of text? CORPUS='data/*.jsonl.zst'))
-	@$(HERE)numbers.sh 0 $(call values,STEPS SEED)
+	@$(HERE)numbers.sh 0 $(call values,STEPS SEED STALE)
 	@$(HERE)numbers.sh 1 $(call values,$(NUMBERS))
 	@$(HERE)stages.sh $(call values,$(STAGES))
 	@$(if $(EVAL),$(HERE)eval-step.sh check)
@@ -132,6 +146,8 @@ train:
 		$(if $(lasts),--epochs "$$lasts",--batches "$$STEPS") --batch "$$BATCH" $(REST) \
 		--order "$$ORDER" --seed "$$SEED" $(if $(OUTPUTS),--outputs $(OUTPUTS) --count $(COUNT)) \
 		$(if $(and_after),--after "$$and_after") $(if $(LAUNCH),--launch "$$LAUNCH") \
+		$(if $(LIVE),--live $(if $(filter 1,$(LIVE)),auto,$(call quote,$(LIVE)))) \
+		$(if $(LIVE),--commit-every "$$COMMIT_EVERY") \
 		$(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
 .DEFAULT_GOAL := train

@@ -41,7 +41,7 @@ NUMBERS     += MAX_NEW
 STAGES      += GENERATE
 $(call one_of,METHOD,refine ntp none)
 $(call one_of,INNER_STEPS,published matched)
-$(call one_of,RESET,no batch)
+$(call one_of,RESET,no batch)$(call refuse,LIVE,a batch is answered before the next one begins)
 
 carries      = $(filter no,$(RESET)$(filter none,$(METHOD)))
 TRAIN        = $(or $(train_$(METHOD)),rf-ntp) --mean $(MEAN)

@@ -1,46 +1,13 @@
 /* rf-cat -- joins, cuts, shuffles and repeats streams; writes streams from JSON. */
-#include <stdio.h>
-#include <string.h>
-
 #include "cli/cli_stage.h"
-#include "ranks/ranks.h"
 #include "stream/cat.h"
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
 static struct rf_opt stream[RF_STAGE_OPTS];
-static bool json, split, join;
-static const char *shard;
+static bool json;
 
-static const struct rf_opt options[] = {
-	{ "range", 0, RF_OPT_TEXT, &o.range, 0, 0, "I:J",
-	  "only records I to J-1 of all inputs; the first is record 0", true },
-	{ "part", 0, RF_OPT_ENUM, &o.part, 0, 0, RF_PART_WORDS, "part of each record to keep", true },
-	{ "split-response", 0, RF_OPT_FLAG, &split, 0, 0, NULL,
-	  "put what follows each prompt into the key response", true },
-	{ "join-response", 0, RF_OPT_FLAG, &join, 0, 0, NULL,
-	  "append the key response to the tokens again", true },
-	{ "shuffle", 0, RF_OPT_FLAG, &o.shuffle, 0, 0, NULL, "shuffle the records", true },
-	{ "seed", 0, RF_OPT_U64, &o.seed, 0, 0, "N", "random seed of the shuffle", true },
-	{ "epoch", 0, RF_OPT_INT, &o.epoch, 0, 1 << 30, "N",
-	  "number of the epoch; each epoch of a seed has its own order", true },
-	{ "repeat", 0, RF_OPT_INT, &o.repeat, 1, 1 << 30, "N",
-	  "N epochs in one stream; implies --renumber", true },
-	{ "shard", 0, RF_OPT_TEXT, &shard, 0, 0, "r/R|auto",
-	  "only the share of rank r of R, from 0; auto: of this process", false },
-	{ 0 },
-};
-
-static const struct rf_opt shares[] = {
-	{ "mini-batch", 0, RF_OPT_INT, &o.shard.mini_batch, 0, 1 << 24, "n",
-	  "sequences that are divided among the ranks; 0: the whole stream", false },
-	{ "steps", 0, RF_OPT_INT, &o.shard.steps, 0, 1 << 24, "n",
-	  "so many mini-batches of --records in all, instead of --mini-batch", false },
-	{ "records", 0, RF_OPT_INT, &o.shard.records, 0, 1 << 24, "n", "number of records, for --steps",
-	  false },
-	{ 0 },
-};
-
+static struct rf_opt options[RF_CAT_OPTS], shares[RF_CAT_SHARE_OPTS];
 static const struct rf_opt both[] = {
 	{ "renumber", 0, RF_OPT_FLAG, &o.renumber, 0, 0, NULL,
 	  "renumber ids from 0 in output order; with --json: messages", true },
@@ -60,28 +27,28 @@ static const struct rf_cli cli = {
 	.max_args = -1,
 };
 
-/* --shard, as the trainers of the ranks will see it. */
-static void read_shard(void)
+/* Options that only others give a meaning. */
+static void check_options(void)
 {
-	struct rf_shard *s = &o.shard;
 	struct rf_err err;
-	int n = 0;
 
-	if (!shard) {
+	if (!o.shuffle) {
+		rf_cli_without(options, "seed", "requires --shuffle");
+		rf_cli_without(options, "epoch", "requires --shuffle");
+	}
+	if (o.split || o.join)
+		rf_cli_without(options, "part",
+		               "cannot be combined with --split-response and --join-response");
+	if (o.split)
+		rf_cli_without(options, "join-response", "cannot be combined with --split-response");
+	if (!o.share)
 		rf_cli_without(shares, NULL, "requires --shard");
-		return;
-	}
-	if (!o.shard.steps != !o.shard.records)
-		rf_die(EX_USAGE, "--steps and --records require each other");
-	if (s->steps) {
+	if (!o.batch)
+		rf_cli_without(options, "first-batch", "requires --batch");
+	if (o.shard.steps)
 		rf_cli_without(shares, "mini-batch", "cannot be combined with --steps");
-		s->mini_batch = 0;
-	}
-	if (!strcmp(shard, "auto") && rf_ranks_launched(&s->rank, &s->ranks, &err) != RF_OK)
+	if (rf_cat_settle(&o, &err) != RF_OK)
 		rf_die_err(&err);
-	if (strcmp(shard, "auto") && (sscanf(shard, "%9d/%9d%n", &s->rank, &s->ranks, &n) != 2 || shard[n] ||
-	                              s->rank < 0 || s->rank >= s->ranks))
-		rf_die(EX_USAGE, "--shard: '%.40s' is neither r/R, where r is below R, nor auto", shard);
 }
 
 static void from_json(int argc, char *argv[])
@@ -96,31 +63,43 @@ static void from_json(int argc, char *argv[])
 	rf_progress_end(&stage.progress);
 }
 
+/* A batch, or all; the history says how as if there were no other. */
+static enum rf_code copy(struct rf_cat *cat, struct rf_out **out, int64_t number, struct rf_err *e)
+{
+	struct rf_record *rec;
+	enum rf_code rc = RF_OK;
+
+	if (o.batch)
+		o.range = rf_cat_range(cat);
+	if (rf_cat_changes(cat))
+		rc = rf_cli_history(&cli, rf_cat_head(cat), e);
+	if (rc == RF_OK && o.batch)
+		rc = rf_out_batch(*out, number, e);
+	if (rc == RF_OK)
+		rc = o.batch ? rf_out_begin(*out, rf_cat_head(cat), e)
+		             : rf_out_open(out, stage.output, rf_cat_head(cat), e);
+	while (rc == RF_OK && (rc = rf_cat_next(cat, &rec, e)) == RF_OK &&
+	       (rc = rf_put(*out, rec, e)) == RF_OK)
+		rf_meter_done(&stage.progress.meter, rec->T);
+	if (rc == RF_EOF && o.batch)
+		rc = rf_out_end(*out, e);
+	return rc == RF_EOF ? RF_OK : rc;
+}
+
 int main(int argc, char *argv[])
 {
-	struct rf_meter *meter = &stage.progress.meter;
+	int64_t number;
 	struct rf_cat *cat;
-	struct rf_record *rec;
 	struct rf_out *out;
 	struct rf_err err;
 	enum rf_code rc;
 
+	rf_cat_options(&o, options, shares);
 	rf_stage_options(&stage, NULL, stream);
-	o.shard.mini_batch = 32;
 	argc = rf_cli_parse(&cli, argc, argv);
-	if (!o.shuffle) {
-		rf_cli_without(options, "seed", "requires --shuffle");
-		rf_cli_without(options, "epoch", "requires --shuffle");
-	}
-	if (split || join)
-		rf_cli_without(options, "part",
-		               "cannot be combined with --split-response and --join-response");
-	if (split)
-		rf_cli_without(options, "join-response", "cannot be combined with --split-response");
-	read_shard();
-	o.response = split ? RF_RESPONSE_SPLIT : join ? RF_RESPONSE_JOIN : RF_RESPONSE_STAYS;
+	check_options();
 	o.max_record = stage.max_record;
-	o.meter = meter;
+	o.meter = &stage.progress.meter;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);
 	if (json) {
 		from_json(argc, argv);
@@ -128,12 +107,12 @@ int main(int argc, char *argv[])
 	}
 	if (rf_cat_open(&cat, &o, argv + 1, argc, &err) != RF_OK)
 		rf_die_err(&err);
-	if (rf_cat_changes(cat) && rf_cli_history(&cli, rf_cat_head(cat), &err) != RF_OK)
+	if (o.batch && rf_out_follow(&out, stage.output, 0, &err) != RF_OK)
 		rf_die_err(&err);
-	if (rf_out_open(&out, stage.output, rf_cat_head(cat), &err) != RF_OK)
-		rf_die_err(&err);
-	while ((rc = rf_cat_next(cat, &rec, &err)) == RF_OK && (rc = rf_put(out, rec, &err)) == RF_OK)
-		rf_meter_done(meter, rec->T);
+	number = o.first_batch;
+	do
+		rc = copy(cat, &out, number++, &err);
+	while (rc == RF_OK && (rc = rf_cat_again(cat, &err)) == RF_OK);
 	if (rc != RF_EOF)
 		rf_die_err(&err);
 	if (rf_out_finish(out, &err) != RF_OK)

@@ -13,7 +13,9 @@ int main(int argc, char *argv[])
 	struct rf_entropy entropy = { .engine = &engine };
 	struct rf_stage stage = RF_STAGE_DEFAULTS;
 	const char *keep = NULL;
-	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
+	struct rf_opt model[RF_ENGINE_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS],
+		stale[RF_CLI_STALE_OPTS];
 	const struct rf_opt method[] = {
 		{ "nll", 0, RF_OPT_FLAG, &entropy.nll, 0, 0, NULL,
 		  "also write nll and correct of each next token", true },
@@ -29,13 +31,14 @@ int main(int argc, char *argv[])
 		.example = "rf-entropy -m RUN corpus.rf | rf-select | rf-rollout -m RUN | rf-reward | "
 	                   "rf-grpo -m RUN",
 		.also = "rf-select(1), rf-ntp(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, stream, follow, stale, NULL },
 		.max_args = 1,
 	};
-	struct rf_err err;
 
 	rf_engine_options(&engine, NULL, model);
 	rf_stage_options(&stage, NULL, stream);
+	rf_stage_follow_options(&stage, follow);
+	rf_cli_filter_options(&filter, stale);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (!rf_entropy_keep(&entropy, keep))
@@ -43,15 +46,12 @@ int main(int argc, char *argv[])
 
 	engine.needs = rf_entropy_needs;
 	engine.stage = &entropy;
-	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_notes(&engine);
-	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
-	rf_engine_sign(&engine, &stage.head, false);
-	rf_stage_create(&stage);
-	rf_stage_each(&stage, measure, &entropy);
-	if (rf_dev_sync(&engine.dev, &err) != RF_OK)
-		rf_die_err(&err);
+	rf_cli_filter_open(&filter, &cli, argv[1]);
+	do {
+		rf_engine_sign(&engine, &stage.head, false);
+		rf_stage_create(&stage);
+		rf_stage_each(&stage, measure, &entropy);
+	} while (rf_cli_filter_again(&filter, &cli));
 	rf_stage_close(&stage);
 	rf_engine_close(&engine);
 	return 0;

@@ -1,31 +1,13 @@
 /* rf-grpo -- one batch of rollouts becomes optimizer steps: advantages, policy loss, next-token loss,
  * AdamW, commit. */
-#include <stdio.h>
-#include <string.h>
-
+#include "cli/cli_copy.h"
 #include "cli/cli_model.h"
 #include "method/advantage.h"
 
 static struct rf_trainer trainer = RF_TRAINER_DEFAULTS;
 static struct rf_advantage advantage;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_out *copy;     /* -o; NULL: nobody reads it, or not any more */
-static struct rf_err late;      /* what is said of it after the commit */
-
-/* A reader of -o that leaves does not end the training. */
-static enum rf_code put(const struct rf_record *r, struct rf_err *e)
-{
-	enum rf_code rc = copy ? rf_put(copy, r, &late) : RF_OK;
-
-	if (rc == RF_OK)
-		return rc;
-	rf_out_abandon(copy);
-	copy = NULL;
-	if (rc == RF_EIO)
-		return RF_OK;
-	*e = late;
-	return rc;
-}
+static struct rf_copy copy;
 
 static struct rf_group_stats groups; /* of the record in hand */
 
@@ -49,26 +31,14 @@ static enum rf_code take(void *arg, struct rf_record *r, struct rf_err *e)
 	if (rc != RF_OK)
 		return rc;
 	stage.fit += r->rollout.tokens || trainer.train.rl_coef == 0;
-	return (rc = put(r, e)) == RF_OK ? rf_trainer_add(&trainer, r, &groups, e) : rc;
-}
-
-/* Of several ranks each writes its share: to FILE, FILE.1, FILE.2. */
-static void own_output(void)
-{
-	static char name[4096];
-
-	if (!stage.output || !trainer.ranks.rank)
-		return;
-	if (snprintf(name, sizeof name, "%s.%d", stage.output, trainer.ranks.rank) >= (int)sizeof name)
-		rf_die(EX_USAGE, "%s: the name is too long", stage.output);
-	stage.output = name;
+	return (rc = rf_copy_put(&copy, r, e)) == RF_OK ? rf_trainer_add(&trainer, r, &groups, e) : rc;
 }
 
 int main(int argc, char *argv[])
 {
 	struct rf_train *train = &trainer.train;
-	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], run[RF_TRAINER_OPTS],
-		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS], ranks[RF_RANKS_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS],
+		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt policy[] = {
 		{ "rl-coef", 0, RF_OPT_REAL, &train->rl_coef, 0, 1e6, "c", "weight of the policy loss",
 		  true },
@@ -97,19 +67,20 @@ int main(int argc, char *argv[])
 		.name = "rf-grpo",
 		.usage = "-m run [--at step] [options] [file]\n"
 		         "       rf-grpo -m run --grad-out file [options] [file]\n"
+		         "       rf-grpo -m run --live dir [options] [file]\n"
 		         "       rf-grpo -m model --weights-out dir [options] [file]",
 		.summary = "Trains a run on a batch of rollouts (GRPO) and on its next tokens, and commits "
 	                   "the next step.",
 		.example = "... | rf-reward --kind cosine | rf-grpo -m RUN --at 0 --log RUN/log.jsonl",
 		.also = "rf-reward(1), rf-ntp(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, run, optimizer, ranks,
-		                                      stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, policy, loss, method, trains, stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "mini-batch steps records rl-coef ntp-coef loss mean outer clip "
 			            "dual-clip group no-std allow-single stale" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log log-gradients grad-out "
 			                   "weights-out output max-record" },
+			RF_CLI_LIVE,
 			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
@@ -118,31 +89,27 @@ int main(int argc, char *argv[])
 	train->meter = &stage.progress.meter;
 	rf_engine_options(&trainer.engine, "run to train", model);
 	rf_trainer_loss_options(&trainer, loss);
-	rf_trainer_options(&trainer, run);
-	rf_ranks_options(&trainer.ranks, ranks);
-	rf_train_options(train, optimizer);
+	rf_cli_trainer_options(&trainer, &stage, trains);
 	rf_stage_options(&stage, "write the records with their advantages to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
-	rf_cli_no_commit(&trainer, run, loss);
+	rf_cli_trainer_settle(&trainer, &stage, trains, loss);
 	if (!trainer.log)
 		rf_cli_without(method, "log-gradients", "requires --log");
 
 	trainer.engine.fits = fits;
 	rf_cli_trainer_open(&trainer, &stage, &cli, argv[1]);
-	own_output();
-	if (stage.output && rf_out_open(&copy, stage.output, &stage.head, &late) != RF_OK &&
-	    (late.code != RF_EIO || strcmp(stage.output, "-")))
-		rf_die_err(&late);
-	rf_stage_each(&stage, take, NULL);
-	if (copy)
-		rf_out_finish(copy, &late);
-	rf_cli_commit(&trainer, &stage);
-	rf_stage_close(&stage);
+	do {
+		rf_copy_open(&copy, &stage, &trainer);
+		rf_stage_each(&stage, take, NULL);
+		rf_copy_end(&copy);
+		rf_cli_commit(&trainer, &stage);
+	} while (copy.late.code == RF_OK && rf_cli_trainer_again(&trainer, &stage, &cli));
+	rf_cli_trainer_finish(&trainer, &stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout",
 	              trainer.train.ntp_coef != 0 ? ": this was training on next tokens alone" : "");
 	rf_trainer_close(&trainer);
-	if (late.code != RF_OK)
-		rf_die_err(&late);
+	if (copy.late.code != RF_OK)
+		rf_die_err(&copy.late);
 	return 0;
 }

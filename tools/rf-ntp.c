@@ -80,17 +80,19 @@ static void train(const struct rf_cli *cli, char *path)
 {
 	trainer.train.meter = &stage.progress.meter;
 	rf_cli_trainer_open(&trainer, &stage, cli, path);
-	rf_stage_each(&stage, take, NULL);
-	rf_cli_commit(&trainer, &stage);
-	rf_stage_close(&stage);
+	do {
+		rf_stage_each(&stage, take, NULL);
+		rf_cli_commit(&trainer, &stage);
+	} while (rf_cli_trainer_again(&trainer, &stage, cli));
+	rf_cli_trainer_finish(&trainer, &stage);
 	rf_trainer_close(&trainer);
 }
 
 int main(int argc, char *argv[])
 {
 	bool eval = false;
-	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS], run[RF_TRAINER_OPTS],
-		optimizer[RF_TRAIN_OPTS], stream[RF_STAGE_OPTS], ranks[RF_RANKS_OPTS];
+	struct rf_opt model[RF_ENGINE_OPTS], loss[RF_TRAINER_LOSS_OPTS],
+		trains[RF_CLI_TRAINER_OPTS], stream[RF_STAGE_OPTS];
 	const struct rf_opt method[] = {
 		{ "eval", 0, RF_OPT_FLAG, &eval, 0, 0, NULL,
 		  "evaluate only; print mean nll, accuracy and probability", true },
@@ -104,19 +106,20 @@ int main(int argc, char *argv[])
 	const struct rf_cli cli = {
 		.name = "rf-ntp",
 		.usage = "-m run [--at step] [options] [file]\n"
+		         "       rf-ntp -m run --live dir [options] [file]\n"
 		         "       rf-ntp -m model --weights-out dir [options] [file]\n"
 		         "       rf-ntp --eval -m model [options] [file]",
 		.summary = "Trains a run on next tokens and commits the next step; or evaluates a model.",
 		.example = "rf-cat --range 0:32 corpus.rf | rf-ntp -m RUN --at 0;  rf-ntp --eval -m RUN "
 	                   "valid.rf",
 		.also = "rf-grpo(1), rf-init(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, run, optimizer, ranks,
-		                                      stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, loss, gradient, trains, stream, NULL },
 		.sections = (const struct rf_cli_section[]){
 			{ "Method", "eval loss mean mini-batch steps records ntp-coef outer grad-in" },
 			RF_CLI_OPTIMIZER, RF_CLI_RANKS,
 			{ "Run and files", "at keep keep-every allow-empty log weights-out output "
 			                   "max-record" },
+			RF_CLI_LIVE,
 			RF_CLI_MACHINE, { NULL, NULL } },
 		.max_args = 1,
 	};
@@ -126,24 +129,20 @@ int main(int argc, char *argv[])
 	trainer.engine.fits = fits;
 	rf_engine_options(&trainer.engine, "run to train; with --eval a run or a checkpoint", model);
 	rf_trainer_loss_options(&trainer, loss);
-	rf_trainer_options(&trainer, run);
-	rf_ranks_options(&trainer.ranks, ranks);
-	rf_train_options(&trainer.train, optimizer);
+	rf_cli_trainer_options(&trainer, &stage, trains);
 	rf_stage_options(&stage, "with --eval: write the records with nll and correct to this file", stream);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (eval) {
-		const struct rf_opt *const trains[] = { gradient, run, optimizer, ranks };
-
-		for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
-			rf_cli_without(trains[i], NULL, "cannot be combined with --eval");
+		rf_cli_without(gradient, NULL, "cannot be combined with --eval");
+		rf_cli_without(trains, NULL, "cannot be combined with --eval");
 		rf_cli_without(loss, "ntp-coef", "cannot be combined with --eval");
 		rf_cli_without(loss, "outer", "cannot be combined with --eval");
 		sum.mean = trainer.train.mean;
 		eval_all(&cli, argv[1]);
 	} else {
 		rf_cli_without(stream, "output", "requires --eval");
-		rf_cli_no_commit(&trainer, run, loss);
+		rf_cli_trainer_settle(&trainer, &stage, trains, loss);
 		train(&cli, argv[1]);
 	}
 	return 0;

@@ -43,7 +43,7 @@ static void stop_exec(void)
 int main(int argc, char *argv[])
 {
 	struct rf_reward_exec_settings settings = RF_REWARD_EXEC_DEFAULTS;
-	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_opt exec_opts[RF_REWARD_EXEC_OPTS], stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
 	char kinds[RF_REWARD_WORDS];
 	const struct rf_opt opts[] = {
 		{ "kind", 0, RF_OPT_ENUM, &how.kind, 0, 0, rf_reward_kinds(kinds),
@@ -61,7 +61,7 @@ int main(int argc, char *argv[])
 		.summary = "Rewards each rollout by its agreement with the text, or by a command's answer.",
 		.example = "rf-rollout -m RUN selected.rf | rf-reward --kind hybrid | rf-grpo -m RUN --at 0",
 		.also = "rf-rollout(1), rf-grpo(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ opts, exec_opts, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ opts, exec_opts, stream, follow, NULL },
 		.max_args = 1,
 	};
 	struct rf_err err;
@@ -69,6 +69,7 @@ int main(int argc, char *argv[])
 	how.kind = rf_reward_kind("cosine");
 	rf_reward_exec_options(&settings, exec_opts);
 	rf_stage_options(&stage, NULL, stream);
+	rf_stage_follow_options(&stage, follow);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 	if (settings.command)
@@ -79,21 +80,23 @@ int main(int argc, char *argv[])
 		settings.kind = "exec"; /* so that the history says it */
 
 	rf_stage_open(&stage, &cli, argv[1]);
-	rf_stage_create(&stage);
-	how.step = rf_draw_step(how.draw_step, stage.head.step);
 	if (settings.command) {
 		settings.meter = &stage.progress.meter;
-		if (rf_reward_exec_start(&exec, &settings, stage.out, &err) != RF_OK)
-			rf_die_err(&err);
-		atexit(stop_exec);
 		stage.pass_on = ask;
+		atexit(stop_exec);
 	}
-	rf_stage_each(&stage, reward, NULL);
-	if (exec) {
-		rf_progress_doing(&stage.progress, "waiting for the command");
-		if (rf_reward_exec_finish(exec, &err) != RF_OK)
+	do {
+		rf_stage_create(&stage);
+		how.step = rf_draw_step(how.draw_step, stage.head.step);
+		if (settings.command && rf_reward_exec_start(&exec, &settings, stage.out, &err) != RF_OK)
 			rf_die_err(&err);
-	}
+		rf_stage_each(&stage, reward, NULL);
+		rf_progress_doing(&stage.progress, "waiting for the command");
+		if (exec && rf_reward_exec_finish(exec, &err) != RF_OK)
+			rf_die_err(&err);
+		rf_reward_exec_stop(exec);
+		exec = NULL;
+	} while (rf_stage_again(&stage, &cli));
 	rf_stage_close(&stage);
 	rf_stage_fits(&stage, "rollouts", "rf-rollout", "");
 	if (how.alone)

@@ -21,7 +21,9 @@ static enum rf_code fits(const struct rf_head *h, struct rf_record *r, struct rf
 int main(int argc, char *argv[])
 {
 	struct rf_engine engine = RF_ENGINE_DEFAULTS;
-	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS];
+	struct rf_cli_filter filter = { .stage = &stage, .engine = &engine };
+	struct rf_opt model[RF_ENGINE_OPTS], method[RF_ROLLOUT_OPTS], stream[RF_STAGE_OPTS],
+		follow[RF_STAGE_FOLLOW_OPTS], stale[RF_CLI_STALE_OPTS];
 	const struct rf_cli cli = {
 		.name = "rf-rollout",
 		.usage = "-m model [-k tokens] [-n rollouts] [-o file] [options] [file]\n"
@@ -31,32 +33,30 @@ int main(int argc, char *argv[])
 		.example = "rf-entropy -m RUN corpus.rf | rf-select -k 5 | rf-rollout -m RUN -k 5 -n 8 | "
 	                   "rf-reward",
 		.also = "rf-select(1), rf-reward(1), rf-stream(5)",
-		.opts = (const struct rf_opt *const[]){ model, method, stream, NULL },
+		.opts = (const struct rf_opt *const[]){ model, method, stream, follow, stale, NULL },
 		.max_args = 1,
 	};
-	struct rf_err err;
 
 	rollouts.engine = &engine;
 	rf_engine_options(&engine, NULL, model);
 	rf_rollout_options(&rollouts, method);
 	rf_stage_options(&stage, NULL, stream);
+	rf_stage_follow_options(&stage, follow);
+	rf_cli_filter_options(&filter, stale);
 	if (rf_cli_parse(&cli, argc, argv) == 0)
 		argv[1] = NULL;
 
 	engine.needs = rf_rollout_needs;
 	engine.stage = &rollouts;
 	engine.fits = fits;
-	if (rf_engine_open(&engine, NULL, false, &err) != RF_OK)
-		rf_die_err(&err);
-	rf_cli_notes(&engine);
-	rf_cli_model_open(&stage, &cli, &engine, argv[1]);
-	if (!rollouts.score)
-		rf_cli_chosen_by(&stage, &engine);
-	rf_engine_sign(&engine, &stage.head, !rollouts.score);
-	rf_stage_create(&stage);
-	rf_stage_each(&stage, roll, NULL);
-	if (rf_dev_sync(&engine.dev, &err) != RF_OK)
-		rf_die_err(&err);
+	rf_cli_filter_open(&filter, &cli, argv[1]);
+	do {
+		if (!rollouts.score)
+			rf_cli_chosen_by(&stage, &engine);
+		rf_engine_sign(&engine, &stage.head, !rollouts.score);
+		rf_stage_create(&stage);
+		rf_stage_each(&stage, roll, NULL);
+	} while (rf_cli_filter_again(&filter, &cli));
 	rf_stage_close(&stage);
 	if (rollouts.score)
 		rf_stage_fits(&stage, "rollouts", "rf-rollout without --score", "");

@@ -70,6 +70,9 @@ enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float 
  * all but the .safetensors files).  For a bare checkpoint there is nothing to compare, and it succeeds. */
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e);
 void rf_ckpt_close(struct rf_ckpt *c);
+/* at becomes `to`, a later step of the same run, whose tensors it takes; its config and its table of
+ * parameters stay where they are, for programs point into them. */
+void rf_ckpt_advance(struct rf_ckpt *at, struct rf_ckpt *to);
 
 /* A run that is open for training. */
 struct rf_run {
@@ -117,6 +120,13 @@ struct rf_commit {
  * unchanged.  The weights may equal the old ones, if nothing was learned.  After RF_OK the step survives a
  * power loss. */
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
+
+/* For a step that is held elsewhere (live.h), such as several that are written to the disk as one.
+ * rf_run_pass(): r->at becomes what rf_run_commit() would make it, where the new weights have this hash; but
+ * nothing is written.  rf_run_save(): writes the step that r->at is at by then, with c's buffers, as
+ * rf_run_commit() would have.  Errors: RF_ENUMERIC: the weights have another hash. */
+void rf_run_pass(struct rf_run *r, const struct rf_commit *c, const char weights[17]);
+enum rf_code rf_run_save(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
 
 /* The functions below make a directory that appears whole or not at all.  stop (may be NULL): as in
  * struct rf_commit. */

@@ -149,6 +149,13 @@ void rf_cli_stopped(void)
 		rf_die(128 + rf_cli_stop, "interrupted before the commit; the run is unchanged");
 }
 
+void rf_cli_uncatch(void)
+{
+	on_signals(killed);
+	if (rf_cli_stop)
+		rf_die(128 + rf_cli_stop, "interrupted after a batch");
+}
+
 void rf_cli_ignore_pipe(void)
 {
 	signal(SIGPIPE, SIG_IGN);

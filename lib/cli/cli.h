@@ -56,6 +56,8 @@ enum rf_code rf_cli_history(const struct rf_cli *cli, struct rf_head *head, stru
 extern volatile sig_atomic_t rf_cli_stop;
 void rf_cli_catch(void);
 void rf_cli_stopped(void);
+/* After the commit, where the program goes on: signals kill it again, or have done so by now. */
+void rf_cli_uncatch(void);
 /* Ignores SIGPIPE: a trainer whose output nobody reads any more finishes its commit before it reports
  * that. */
 void rf_cli_ignore_pipe(void);

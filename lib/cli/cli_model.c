@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "ckpt/live.h"
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
 #include "method/meet.h"
@@ -36,19 +38,98 @@ noreturn static void dry_run(const struct rf_cli *cli, struct rf_engine *g, cons
 	exit(0);
 }
 
-void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path)
+static void check_head(const struct rf_stage *s, struct rf_engine *g)
 {
 	struct rf_err err;
 
-	if (g->dry_run)
-		dry_run(cli, g, path, s->max_record);
-	rf_stage_open(s, cli, path);
 	if (rf_engine_check_head(g, &s->head, &err) != RF_OK) {
 		rf_blame(&err, "%s", rf_in_name(s->in));
 		rf_die_err(&err);
 	}
 	if (rf_engine_ahead(g, rf_in_head(s->in), &err) != RF_OK)
 		rf_die_err(&err);
+}
+
+void rf_cli_model_open(struct rf_stage *s, const struct rf_cli *cli, struct rf_engine *g, char *path)
+{
+	if (g->dry_run)
+		dry_run(cli, g, path, s->max_record);
+	rf_stage_open(s, cli, path);
+	check_head(s, g);
+}
+
+/* ---- filters that follow a trainer --------------------------------------------------------- */
+
+void rf_cli_filter_options(struct rf_cli_filter *f, struct rf_opt opts[RF_CLI_STALE_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "stale", 0, RF_OPT_INT, &f->stale, 0, RF_HASH_HISTORY, "n",
+		  "with --follow, use weights that are n commits older", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_CLI_STALE_OPTS);
+	f->stales = opts;
+}
+
+/* The weights for the batch. */
+static void wait_for_weights(const struct rf_cli_filter *f, struct rf_ckpt *c)
+{
+	struct rf_stage *s = f->stage;
+	const int64_t commits = rf_in_batch(s->in) - f->stale;
+	struct rf_err err;
+	enum rf_code rc;
+
+	rf_progress_doing(&s->progress, "waiting for the weights");
+	rc = rf_live_wait(c, f->engine->path, commits > 0 ? commits : 0, s->patience, STDOUT_FILENO, &err);
+	if (rc == RF_EOF)
+		raise(SIGPIPE); /* as a write would end this program */
+	if (rc != RF_OK)
+		rf_die_err(&err);
+}
+
+void rf_cli_filter_open(struct rf_cli_filter *f, const struct rf_cli *cli, char *path)
+{
+	struct rf_engine *g = f->engine;
+	struct rf_err err;
+
+	if (!f->stage->follow)
+		rf_cli_without(f->stales, NULL, "requires --follow");
+	if (f->stage->follow && g->dry_run)
+		rf_die(EX_USAGE,
+		       "--dry-run cannot be combined with --follow: say -m RUN, and leave --follow out");
+	if (f->stage->follow && !g->path)
+		rf_die(EX_USAGE, "missing option: -m DIR, the folder that the trainer's --live names");
+	if (f->stage->follow) {
+		rf_stage_open(f->stage, cli, path);
+		wait_for_weights(f, &g->own);
+	}
+	if (rf_engine_open(g, f->stage->follow ? &g->own : NULL, false, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_cli_notes(g);
+	if (!f->stage->follow) {
+		rf_cli_model_open(f->stage, cli, g, path);
+		return;
+	}
+	rf_stage_head(f->stage, cli);
+	check_head(f->stage, g);
+}
+
+bool rf_cli_filter_again(struct rf_cli_filter *f, const struct rf_cli *cli)
+{
+	struct rf_ckpt next;
+	struct rf_err err;
+
+	/* a failure of the device may show only now */
+	if (rf_dev_sync(&f->engine->dev, &err) != RF_OK)
+		rf_die_err(&err);
+	if (!rf_stage_again(f->stage, cli))
+		return false;
+	wait_for_weights(f, &next);
+	if (rf_engine_renew(f->engine, &next, &err) != RF_OK)
+		rf_die_err(&err);
+	check_head(f->stage, f->engine);
+	return true;
 }
 
 void rf_cli_chosen_by(const struct rf_stage *s, const struct rf_engine *g)
@@ -77,15 +158,34 @@ static void drain(const char *path)
 			poll(&(struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN }, 1, -1);
 }
 
-void rf_cli_no_commit(const struct rf_trainer *t, const struct rf_opt *run, const struct rf_opt *loss)
+void rf_cli_trainer_options(struct rf_trainer *t, struct rf_stage *s,
+                            struct rf_opt opts[RF_CLI_TRAINER_OPTS])
+{
+	/* each ends by a row that the next one takes */
+	rf_trainer_options(t, opts);
+	opts += RF_TRAINER_OPTS - 1;
+	rf_train_options(&t->train, opts);
+	opts += RF_TRAIN_OPTS - 1;
+	rf_ranks_options(&t->ranks, opts);
+	opts += RF_RANKS_OPTS - 1;
+	rf_stage_patience_options(s, opts);
+}
+
+void rf_cli_trainer_settle(const struct rf_trainer *t, struct rf_stage *s, const struct rf_opt *trains,
+                           const struct rf_opt *loss)
 {
 	static const char *const why = "cannot be combined with --weights-out, which commits nothing";
 
+	s->follow = t->live != NULL;
+	if (!t->live) {
+		rf_cli_without(trains, "commit-every", "requires --live");
+		rf_cli_without(trains, "follow-timeout", "requires --live");
+	}
 	if (!t->weights_out)
 		return;
-	rf_cli_without(run, "at", why);
-	rf_cli_without(run, "keep", why);
-	rf_cli_without(run, "keep-every", why);
+	rf_cli_without(trains, "at", why);
+	rf_cli_without(trains, "keep", why);
+	rf_cli_without(trains, "keep-every", why);
 	/* else the weights of an earlier batch would pass for those of an empty one */
 	rf_cli_without(loss, "allow-empty", "cannot be combined with --weights-out, which needs records");
 }
@@ -109,6 +209,7 @@ static void leave_ranks(void *arg)
 {
 	struct rf_trainer *t = arg;
 
+	rf_live_close(&t->published);
 	rf_ranks_close(&t->ranks);
 }
 
@@ -126,6 +227,21 @@ static void note_ranks(const struct rf_trainer *t)
 		       t->engine.threads, cores);
 }
 
+static enum rf_code expects(void *t, int64_t number, struct rf_err *e)
+{
+	return rf_trainer_expects(t, number, e);
+}
+
+static void begin(struct rf_trainer *t, struct rf_stage *s)
+{
+	struct rf_err err;
+
+	if (rf_trainer_begin(t, rf_in_head(s->in), &err) != RF_OK) {
+		rf_blame(&err, "%s", rf_in_name(s->in));
+		rf_die_err(&err);
+	}
+}
+
 void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path)
 {
 	struct rf_err err;
@@ -133,6 +249,8 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	rf_cli_ignore_pipe();
 	t->stop = &rf_cli_stop;
 	rf_cli_at_failure(tell_ranks, leave_ranks, t);
+	s->on_batch = expects;
+	s->batch_arg = t;
 	if (rf_trainer_open(t, &err) != RF_OK)
 		rf_die_err(&err);
 	if (t->ranks.rank)
@@ -146,10 +264,33 @@ void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct 
 	rf_cli_notes(&t->engine);
 	note_ranks(t);
 	rf_cli_model_open(s, cli, &t->engine, path);
-	if (rf_trainer_begin(t, rf_in_head(s->in), &err) != RF_OK) {
-		rf_blame(&err, "%s", rf_in_name(s->in));
+	begin(t, s);
+}
+
+bool rf_cli_trainer_again(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli)
+{
+	if (!s->follow)
+		return false;
+	rf_cli_uncatch();
+	if (!rf_stage_again(s, cli))
+		return false;
+	check_head(s, &t->engine);
+	begin(t, s);
+	return true;
+}
+
+void rf_cli_trainer_finish(struct rf_trainer *t, struct rf_stage *s)
+{
+	struct rf_err err;
+
+	rf_cli_catch();
+	if (rf_trainer_finish(t, &err) != RF_OK) {
+		rf_cli_stopped();
 		rf_die_err(&err);
 	}
+	rf_stage_close(s);
+	if (*t->run.warning)
+		rf_say("%s: %s", t->run.path, t->run.warning);
 }
 
 void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
@@ -165,9 +306,6 @@ void rf_cli_commit(struct rf_trainer *t, struct rf_stage *s)
 		rf_cli_stopped();
 		rf_die_err(&err);
 	}
-	rf_progress_end(&s->progress);
 	if (*rf_trainer_remark(t, remark, sizeof remark))
 		rf_say("%s", remark);
-	if (*t->run.warning)
-		rf_say("%s: %s", t->run.path, t->run.warning);
 }

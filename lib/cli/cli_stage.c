@@ -1,9 +1,12 @@
 /* cli_stage.c -- the loop that every filter is, written once: read, work, write; and the end record only
  * after all of it went well. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/cli_stage.h"
+#include "io/file.h"
 
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS])
 {
@@ -19,24 +22,97 @@ void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts
 	rf_progress_options(&s->progress, opts + RF_STAGE_OPTS - RF_PROGRESS_OPTS);
 }
 
-void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path)
+void rf_stage_patience_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_PATIENCE_OPTS])
+{
+	const struct rf_opt table[] = {
+		{ "follow-timeout", 0, RF_OPT_INT, &s->patience, 0, 1 << 30, "seconds",
+		  "in a long stream, give up if nothing happens for so long; 0: never", false },
+		{ .name = NULL },
+	};
+
+	RF_OPT_FILL(opts, table, RF_STAGE_PATIENCE_OPTS);
+}
+
+void rf_stage_follow_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_FOLLOW_OPTS])
+{
+	opts[0] = (struct rf_opt){ "follow", 0, RF_OPT_FLAG, &s->follow, 0, 0, NULL,
+		                   "read and write a long stream, batch after batch", false };
+	rf_stage_patience_options(s, opts + 1);
+	s->follows = opts;
+}
+
+void rf_stage_head(struct rf_stage *s, const struct rf_cli *cli)
 {
 	struct rf_err err;
 
-	if (rf_in_open(&s->in, path, s->max_record, &err) != RF_OK)
-		rf_die_err(&err);
+	rf_head_free(&s->head);
 	rf_head_init(&s->head);
 	if (rf_head_copy(&s->head, rf_in_head(s->in), &err) != RF_OK ||
 	    rf_cli_history(cli, &s->head, &err) != RF_OK)
 		rf_die_err(&err);
+}
+
+/* What a program that follows writes to, so that it does not wait for input when the programs behind it have
+ * ended.  A trainer's output is no part of the pipeline. */
+static int watched(const struct rf_stage *s)
+{
+	return s->follow && !s->on_batch && !s->output ? STDOUT_FILENO : -1;
+}
+
+/* When nobody reads the output, this program ends as a write would end it. */
+noreturn static void fail(const struct rf_stage *s, const struct rf_err *e)
+{
+	if (rf_file_abandoned(watched(s)))
+		raise(SIGPIPE);
+	rf_die_err(e);
+}
+
+/* The mark of a batch was read: it goes on to the programs behind at once, and then the head is read. */
+static void begin_batch(struct rf_stage *s, const struct rf_cli *cli)
+{
+	const int64_t number = rf_in_batch(s->in);
+	struct rf_err err;
+
+	if (s->on_batch ? s->on_batch(s->batch_arg, number, &err) != RF_OK
+	                : rf_out_batch(s->out, number, &err) != RF_OK) {
+		rf_blame(&err, "%s", s->on_batch ? rf_in_name(s->in) : "the output");
+		rf_die_err(&err);
+	}
+	if (rf_in_begin(s->in, &err) != RF_OK)
+		fail(s, &err);
+	rf_stage_head(s, cli);
+}
+
+void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path)
+{
+	struct rf_err err;
+	enum rf_code rc;
+
+	if (s->follows && !s->follow)
+		rf_cli_without(s->follows, "follow-timeout", "requires --follow");
+	/* a second more than the writer of the input has: it knows better what is missing */
+	rc = s->follow ? rf_in_follow(&s->in, path, s->max_record, s->patience ? s->patience + 1 : 0,
+	                              watched(s), &err)
+	               : rf_in_open(&s->in, path, s->max_record, &err);
+	if (rc != RF_OK)
+		fail(s, &err);
+	if (s->follow && !s->on_batch && rf_out_follow(&s->out, s->output, s->patience, &err) != RF_OK)
+		rf_die_err(&err);
+	rf_head_init(&s->head);
+	if (s->follow)
+		begin_batch(s, cli);
+	else
+		rf_stage_head(s, cli);
 	rf_progress_begin(&s->progress, cli->name, &path, path != NULL);
 }
 
 void rf_stage_create(struct rf_stage *s)
 {
 	struct rf_err err;
+	enum rf_code rc = s->follow ? rf_out_begin(s->out, &s->head, &err)
+	                            : rf_out_open(&s->out, s->output, &s->head, &err);
 
-	if (rf_out_open(&s->out, s->output, &s->head, &err) != RF_OK)
+	if (rc != RF_OK)
 		rf_die_err(&err);
 	rf_out_limit(s->out, s->max_record);
 }
@@ -88,7 +164,7 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 	while ((rc = work(s, f, arg, &err)) == RF_OK)
 		;
 	if (rc != RF_EOF)
-		rf_die_err(&err);
+		fail(s, &err);
 	rf_progress_doing(&s->progress, "computing");
 }
 
@@ -154,6 +230,23 @@ void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg)
 		rf_die_err(&err);
 	free(h.r);
 	free(h.place);
+}
+
+bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli)
+{
+	struct rf_err err;
+	enum rf_code rc;
+
+	if (!s->follow)
+		return false;
+	rf_progress_doing(&s->progress, "waiting for the next batch");
+	if ((s->out && rf_out_end(s->out, &err) != RF_OK) ||
+	    ((rc = rf_in_again(s->in, &err)) != RF_OK && rc != RF_EOF))
+		fail(s, &err);
+	if (rc == RF_EOF)
+		return false;
+	begin_batch(s, cli);
+	return true;
 }
 
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so)

@@ -12,6 +12,13 @@ typedef enum rf_code rf_stage_fn(void *arg, struct rf_record *r, struct rf_err *
 struct rf_stage {
 	/* settings */
 	const char *output;          /* -o; NULL: standard output */
+	bool follow;                 /* the input is a long stream, and so is the output */
+	/* of a trainer, whose output is no part of the pipeline: looks at the number of a batch as soon as it
+	   is known; NULL: it is a filter */
+	enum rf_code (*on_batch)(void *arg, int64_t number, struct rf_err *e);
+	void *batch_arg;
+	int patience;                /* --follow-timeout: seconds; 0: for ever */
+	const struct rf_opt *follows; /* the table of these two; NULL: there is none */
 	uint64_t max_record;
 	struct rf_progress progress;
 	/* open */
@@ -23,15 +30,24 @@ struct rf_stage {
 	/* if not NULL, called instead of writing a record: rf-reward holds records back for its command */
 	rf_stage_fn *pass_on;
 };
-#define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD }
+#define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD, .patience = 3600 }
 
 /* The options -o, --max-record and --progress.  output: the help of -o; NULL: that of a stream. */
 enum { RF_STAGE_OPTS = 3 + RF_PROGRESS_OPTS - 1 };
 void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts[RF_STAGE_OPTS]);
 
+/* --follow --follow-timeout; and the second alone, for a program that knows by another option that it
+ * follows */
+enum { RF_STAGE_FOLLOW_OPTS = 3, RF_STAGE_PATIENCE_OPTS = 2 };
+void rf_stage_patience_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_PATIENCE_OPTS]);
+void rf_stage_follow_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_FOLLOW_OPTS]);
+
 /* Opens the input (path NULL: standard input), makes the output's head and begins to show progress. */
 void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path);
-/* Opens the output; s->head must be final by then. */
+/* Makes the output's head again: an option has its final value only now. */
+void rf_stage_head(struct rf_stage *s, const struct rf_cli *cli);
+/* Opens the output; s->head must be final by then.  Of a long stream, which is open already: writes the head
+ * of a batch. */
 void rf_stage_create(struct rf_stage *s);
 
 /* Calls f for every record until the input ends; if there is an output and no pass_on, it then writes the
@@ -51,11 +67,16 @@ struct rf_batches {
 };
 void rf_stage_batches(struct rf_stage *s, const struct rf_batches *b, void *arg);
 
+/* Of a long stream, after all records of a batch: ends the batch in the output, and goes on to the next one
+ * of the input, for which s->head is made anew.  Returns false if there is none; and of a stream that is not
+ * long, with nothing done. */
+bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli);
+
 /* To be called at the end.  If none of the records had what the stage works on, says "none of 16 records has
  * positions (rf-select writes them)", followed by `so`, the consequence. */
 void rf_stage_fits(const struct rf_stage *s, const char *what, const char *writer, const char *so);
 
-/* Writes the output's end record, and closes output and input. */
+/* Writes the output's end record, or closing mark, and closes output and input. */
 void rf_stage_close(struct rf_stage *s);
 
 #endif

@@ -76,6 +76,9 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
  * instead; a trainer passes the step of the run that it has locked.  With --dry-run the weights are read and
  * checked, and nothing is allocated on the device.  g->note is set by rf_dev_open(). */
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e);
+/* For an engine that was opened on its own checkpoint: goes on with the weights of `next`, a later step of
+ * the same run, which it takes.  Errors: RF_EMODEL: it is another model. */
+enum rf_code rf_engine_renew(struct rf_engine *g, struct rf_ckpt *next, struct rf_err *e);
 void rf_engine_close(struct rf_engine *g);
 
 /* Checks that a stream's vocabulary and tokenizer fit the model.  Errors: RF_EDATA: they do not, and the

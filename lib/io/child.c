@@ -220,15 +220,23 @@ static bool alive(pid_t group)
 static void wait_for(struct rf_child *c, pid_t first, int *status)
 {
 	static const struct timespec second = { .tv_sec = 1 };
+	double ticked = rf_now();
 	bool dead = false;
 
 	while (!dead || alive(first)) {
-		int sig = sigtimedwait(&c->all, NULL, dead ? &second : NULL);
+		int sig = sigtimedwait(&c->all, NULL, dead || c->tick ? &second : NULL);
 
 		if (sig > 0 && sig != SIGCHLD)
 			interrupt(c, sig);
 		if (reap(c, first, status))
 			dead = true;
+		if (c->tick && rf_now() - ticked >= 1) {
+			ticked = rf_now();
+			if (c->tick(c->arg)) {
+				end(c, c->ended ? SIGKILL : SIGTERM);
+				c->ended = true;
+			}
+		}
 	}
 }
 
@@ -237,7 +245,7 @@ enum rf_code rf_child_run(struct rf_child *c, char *const argv[], int *status, s
 	pid_t pid;
 
 	*status = 0;
-	c->asked = false;
+	c->asked = c->ended = false;
 	if (rf_child_pause(c, 0))
 		return RF_OK;
 	if ((pid = fork()) < 0)

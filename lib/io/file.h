@@ -25,6 +25,11 @@ enum rf_code rf_file_hash_file(const char *path, char hex[17], struct rf_err *e)
 /* read(2) and fsync(2), repeated after a signal.  If fd does not block, rf_file_read_some() waits for
  * data. */
 ssize_t rf_file_read_some(int fd, void *to, size_t n);
+/* Waits until poll(2) has one of these events for fd, or its end or failure, or until nobody reads `watched`
+ * any more (-1: none); false: not within so many seconds (0: for ever). */
+bool rf_file_wait(int fd, short events, int watched, double seconds);
+/* Whether fd is a pipe whose reader has left; -1 is none. */
+bool rf_file_abandoned(int fd);
 int rf_file_sync(int fd);
 /* Syncs a directory, so that its entries survive a power loss: path itself, or the directory that path is
  * in. */

@@ -30,27 +30,40 @@ static void this_space(char space[SPACE])
 	snprintf(space, SPACE, "%s,%s", boot, names);
 }
 
-/* Who is noted in the file, if it lives: one that is dead and not yet buried does not. */
-static void look_at_holder(struct rf_lock *l)
+/* Who is noted in the file, if it lives: one that is dead and not yet buried does not; 0: nobody.  *away: it
+ * cannot be seen from here. */
+static pid_t noted_process(int fd, bool *away)
 {
 	unsigned long long noted, began;
 	char text[NOTE], space[SPACE], here[SPACE], state;
-	ssize_t n = pread(l->fd, text, sizeof text - 1, 0);
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
 	long pid;
 
-	l->holder = 0;
-	l->away = false;
+	*away = false;
 	text[n < 0 ? 0 : n] = 0;
 	if (sscanf(text, "%ld %llu %119s", &pid, &noted, space) != 3)
-		return;
+		return 0;
 	this_space(here);
-	if (strcmp(space, here))
-		l->away = true;
-	else if (rf_child_seen((pid_t)pid, &state, &began) && began == noted && state != 'Z' && state != 'X')
-		l->holder = (pid_t)pid;
+	if ((*away = strcmp(space, here)))
+		return 0;
+	return rf_child_seen((pid_t)pid, &state, &began) && began == noted && state != 'Z' && state != 'X'
+	               ? (pid_t)pid
+	               : 0;
 }
 
-static void note_holder(int fd)
+bool rf_process_lives(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	bool away, lives;
+
+	if (fd < 0)
+		return false;
+	lives = noted_process(fd, &away) || away;
+	close(fd);
+	return lives;
+}
+
+bool rf_process_note(int fd)
 {
 	unsigned long long began = 0;
 	char text[NOTE], space[SPACE], state;
@@ -59,8 +72,7 @@ static void note_holder(int fd)
 	rf_child_seen(getpid(), &state, &began);
 	this_space(space);
 	n = snprintf(text, sizeof text, "%ld %llu %s\n", (long)getpid(), began, space);
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < n)
-		return; /* the lock holds without the note */
+	return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) == n;
 }
 
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
@@ -71,11 +83,11 @@ enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e)
 	if (l->fd < 0 && (l->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666)) < 0)
 		return rf_fail(e, RF_EIO, "%s: open: %s", path, strerror(errno));
 	if ((rc = rf_file_lock(l->fd, path, e)) == RF_EBUSY)
-		look_at_holder(l);
+		l->holder = noted_process(l->fd, &l->away);
 	if (rc != RF_OK)
 		return rc;
 	l->held = true;
-	note_holder(l->fd);
+	rf_process_note(l->fd); /* the lock holds without it */
 	return RF_OK;
 }
 

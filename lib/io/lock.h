@@ -25,6 +25,11 @@ struct rf_lock {
 /* Tries once to take the lock; it may be called again.  Errors: RF_EBUSY: another process holds it, and
  * l->holder and l->away say which; RF_EIO. */
 enum rf_code rf_lock_try(struct rf_lock *l, const char *path, struct rf_err *e);
+/* Notes in an open file which process this is; whether the note could be written. */
+bool rf_process_note(int fd);
+/* Whether the process that is noted in a file lives, or is on another machine or in another container, where
+ * that cannot be seen.  A file that is not there, or empty, notes none. */
+bool rf_process_lives(const char *path);
 /* Empties the file and releases the lock, if we hold it; closes the file. */
 void rf_lock_release(struct rf_lock *l);
 

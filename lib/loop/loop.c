@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -181,6 +182,10 @@ static void unset_line(void)
 	unsetenv("STREAM");
 	unsetenv("SHARD");
 	unsetenv("RANKS");
+	unsetenv("LIVE");
+	unsetenv("FOLLOW");
+	unsetenv("SIZE");
+	unsetenv("COMMIT_EVERY");
 }
 
 static enum rf_code was_set(bool failed, struct rf_err *e)
@@ -188,7 +193,7 @@ static enum rf_code was_set(bool failed, struct rf_err *e)
 	return failed ? rf_fail(e, RF_ENOMEM, "out of memory (the environment)") : RF_OK;
 }
 
-static int64_t per_epoch(const struct rf_loop *l)
+int64_t rf_loop_per_epoch(const struct rf_loop *l)
 {
 	const uint64_t batch = (uint64_t)l->batch;
 
@@ -276,49 +281,59 @@ static enum rf_code draw_order(struct rf_loop *l, int64_t epoch, char order[4096
 	return rf_loop_run(l, command, "rf-cat --shuffle", e);
 }
 
-/* Which records are a batch's, and where what is made of them goes. */
-static enum rf_code set_range(struct rf_loop *l, int64_t batch, struct rf_err *e)
+/* Which records are those of so many batches, and where what is made of them goes. */
+static enum rf_code set_range(struct rf_loop *l, int64_t batch, int64_t count, struct rf_err *e)
 {
-	int64_t from = batch % per_epoch(l) * l->batch, to = from + l->batch;
+	int64_t from = batch % rf_loop_per_epoch(l) * l->batch, to = from + count * l->batch;
 	char order[4096], output[4096] = "";
 	enum rf_code rc;
 
 	to = to < (int64_t)l->sequences ? to : (int64_t)l->sequences;
-	if ((rc = draw_order(l, batch / per_epoch(l), order, e)) != RF_OK ||
+	if ((rc = draw_order(l, batch / rf_loop_per_epoch(l), order, e)) != RF_OK ||
 	    (l->outputs && (rc = output_name(l, batch, output, e)) != RF_OK))
 		return rc;
 	return was_set(set("ORDER", order) || set_number("FROM", from) || set_number("TO", to) ||
 	                       set("OUTPUT", output), e);
 }
 
-/* What the line gets; it alone may keep its stream, and has ranks. */
+/* What the line gets; it alone may keep its stream, and has ranks.  One that lives for many batches keeps
+ * their streams in the folder. */
 static enum rf_code set_batch(struct rf_loop *l, struct rf_err *e)
 {
 	char name[64], step[32], stream[4096] = "";
-	enum rf_code rc = set_range(l, l->done, e);
+	enum rf_code rc = set_range(l, l->done, l->span, e);
 
 	rf_step_name(step, l->at);
-	snprintf(name, sizeof name, "streams/%s.rf", step);
+	snprintf(name, sizeof name, l->live ? "streams" : "streams/%s.rf", step);
 	if (rc != RF_OK || (l->keep_streams && (rc = rf_loop_file(l, name, stream, e)) != RF_OK) ||
 	    (rc = was_set(set("STREAM", stream) || set("SHARD", l->launch ? "--shard auto" : "") ||
-	                          set("RANKS", l->launch ? "--ranks mpi" : ""),
+	                          set("RANKS", l->launch ? "--ranks mpi" : "") ||
+	                          set("LIVE", l->live ? l->weights : "") ||
+	                          set("FOLLOW", l->live ? "--follow" : "") ||
+	                          set_number("SIZE", l->batch) || set("COMMIT_EVERY", l->commit_every),
 	                  e)) != RF_OK)
 		return rc;
 	return set_step(l, l->done, e);
 }
 
-/* Looks what a line has done, and notes a batch that it did. */
+/* Looks what a line has done, and notes what it did since `before`; of one that lived for many batches some
+ * may be noted already. */
 static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, struct rf_err *e)
 {
+	const int64_t noted = l->live ? l->done : before;
 	enum rf_code rc = rf_loop_look(l, e);
 
-	return rc == RF_OK && l->done == before + 1 ? rf_loop_note_time(l, rf_now() - began, e) : rc;
+	if (rc == RF_OK && l->done > noted && l->done <= before + l->span)
+		rc = rf_loop_note_time(
+			l, (rf_now() - (l->live ? l->lived : began)) / (double)(l->done - noted), e);
+	return rc;
 }
 
 /* The line's shell, by the launcher: mpirun carries no variable to other hosts, so the words of the batch go
  * along in its text.  When a rank fails the launcher sends SIGTERM to the others, whose programs know by
  * themselves how to end. */
-#define VARIABLES "RUN DATA STEP AT BATCH ORDER FROM TO STREAM OUTPUT SHARD RANKS COMPUTE PATH"
+#define VARIABLES "RUN DATA STEP AT BATCH ORDER FROM TO STREAM OUTPUT SHARD RANKS LIVE FOLLOW SIZE " \
+                  "COMMIT_EVERY COMPUTE PATH"
 static enum rf_code run_line(struct rf_loop *l, const char *what, struct rf_err *e)
 {
 	static const char behind[] = " bash -o pipefail -c \"$(declare -p " VARIABLES " 2>/dev/null)\n"
@@ -347,16 +362,25 @@ static enum rf_code work(struct rf_loop *l, struct rf_err *e)
 	char what[80];
 	enum rf_code rc;
 
+	l->span = l->live ? rf_loop_live_span(l) : 1;
 	snprintf(what, sizeof what, "batch %" PRId64 ": a stage", before + 1);
-	if ((rc = set_batch(l, e)) != RF_OK)
+	if ((rc = set_batch(l, e)) != RF_OK || (rc = rf_loop_live_begin(l, e)) != RF_OK)
 		return rc;
 	began = rf_now(); /* an epoch's order was drawn for all its batches */
-	if ((rc = run_line(l, what, e)) != RF_OK) {
+	rc = run_line(l, what, e);
+	rc = rf_loop_live_end(l, rc, e);
+	if (rc != RF_OK) {
 		note_batch(l, before, began, NULL); /* it may have failed, or been ended, behind its commit */
 		return rc;
 	}
-	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + 1)
+	if ((rc = note_batch(l, before, began, e)) != RF_OK || l->done == before + l->span)
 		return rc;
+	if (l->live)
+		return rf_fail(e, RF_ENUMERIC,
+		               "no stage failed, but the line, which had batches %" PRId64 " to %" PRId64
+		               " (rf-cat --batch $SIZE, rf-grpo --live \"$LIVE\"), trained %" PRId64
+		               " of them",
+		               before + 1, before + l->span, l->done - before);
 	if (l->count == RF_LOOP_OUTPUTS && l->done > before) /* those behind it were there */
 		return RF_OK;
 	return rf_fail(e, RF_ENUMERIC, "batch %" PRId64 ": %s", before + 1,
@@ -420,7 +444,7 @@ enum rf_code rf_loop_mend_history(const struct rf_loop *l, bool cut, struct rf_e
 	free(text);
 	if (l->done <= last || l->count == RF_LOOP_OUTPUTS)
 		return RF_OK;
-	if (cut && l->done == last + 1)
+	if (cut && (l->done == last + 1 || rf_loop_live_may(l)))
 		return rf_loop_note_time(l, 0, e);
 	return rf_fail(e, RF_EDATA,
 	               "another program has committed to the run: it has %" PRId64 " commits, and the loop "
@@ -497,11 +521,12 @@ static enum rf_code do_after(struct rf_loop *l, struct rf_err *e)
 	char text[80], what[80];
 	enum rf_code rc;
 
-	if (!l->after || !done || !per_epoch(l) || (after_done(l, &before) == done && output_there(l)))
+	if (!l->after || !done || !rf_loop_per_epoch(l) ||
+	    (after_done(l, &before) == done && output_there(l)))
 		return RF_OK;
 	unset_line();
 	snprintf(what, sizeof what, "batch %" PRId64 " is done: --after", done);
-	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, e)) != RF_OK ||
+	if ((rc = make_outputs(l, e)) != RF_OK || (rc = set_range(l, done - 1, 1, e)) != RF_OK ||
 	    (rc = set_step(l, done - 1, e)) != RF_OK || (rc = rf_loop_shell(l, l->after, what, e)) != RF_OK ||
 	    (rc = rf_loop_look(l, e)) != RF_OK)
 		return rc;
@@ -580,7 +605,7 @@ static void add_time(struct rf_buf *p, double seconds)
 		         floor(fmod(seconds, 3600) / 60));
 }
 
-static void report(const struct rf_loop *l)
+void rf_loop_report(const struct rf_loop *l)
 {
 	struct rf_buf p = { 0 };
 	double after = 0;
@@ -646,15 +671,21 @@ static enum rf_code obey_stop(const struct rf_loop *l, struct rf_err *e)
 static enum rf_code advance(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc = l->keep_streams ? make_folder(l, "streams", e) : RF_OK;
+	struct rf_err stop;
 
 	if (rc == RF_OK)
 		rc = make_outputs(l, e);
 	if (rc == RF_OK)
 		say_line(l);
 	while (rc == RF_OK && l->done < l->batches) {
-		if ((rc = obey_stop(l, e)) != RF_OK || (rc = work(l, e)) != RF_OK)
+		if ((rc = obey_stop(l, e)) != RF_OK)
 			return rc;
-		report(l);
+		/* a line that lives for many batches obeys by itself, and fails */
+		if ((rc = work(l, e)) != RF_OK)
+			return l->live && l->status == EX_TEMPFAIL && obey_stop(l, &stop) == RF_EBUSY
+			               ? rf_fail(e, RF_EBUSY, "%s", stop.msg)
+			               : rc;
+		rf_loop_report(l);
 		rc = do_after(l, e);
 	}
 	return rc;
@@ -673,6 +704,7 @@ static void turn_latest(const struct rf_loop *l)
 static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 {
 	enum rf_code rc;
+	int64_t all;
 	bool asked;
 
 	unsetenv("ORDER");
@@ -680,17 +712,19 @@ static enum rf_code go(struct rf_loop *l, struct rf_err *e)
 	unsetenv("TO");
 	unset_line();
 	unsetenv("OUTPUT");
-	if ((rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
-	    (rc = rf_loop_begin(l, e)) != RF_OK ||
+	if ((rc = rf_loop_live_open(l, e)) != RF_OK ||
+	    (rc = was_set(set("RUN", l->path) || set("DATA", l->corpus), e)) != RF_OK ||
+	    (rc = rf_loop_begin(l, e)) != RF_OK || (rc = rf_loop_live_folder(l, e)) != RF_OK ||
 	    (rc = take_stop(l, &asked, e)) != RF_OK || /* an earlier loop was asked */
 	    (rc = do_after(l, e)) != RF_OK)
 		return rc;
-	if (!per_epoch(l) && (l->epochs || l->done < l->batches))
+	all = l->epochs * rf_loop_per_epoch(l);
+	if (!rf_loop_per_epoch(l) && (l->epochs || l->done < l->batches))
 		return rf_fail(e, RF_EDATA,
 		               "%s has %" PRIu64 " sequences, fewer than a batch of %d (--batch)", l->corpus,
 		               l->sequences, l->batch);
 	if (l->epochs)
-		l->batches = l->epochs * per_epoch(l) > INT_MAX ? INT_MAX : (int)(l->epochs * per_epoch(l));
+		l->batches = all > INT_MAX ? INT_MAX : (int)all;
 	if (l->done > l->batches)
 		rf_loop_say(l, "%" PRId64 " batches are done, more than the %d asked for", l->done,
 		            l->batches);

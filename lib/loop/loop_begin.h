@@ -1,4 +1,4 @@
-/* loop_begin.h -- what loop.c and loop_begin.c share. */
+/* loop_begin.h -- what loop.c, loop_begin.c and loop_live.c share. */
 #ifndef RF_LOOP_BEGIN_H
 #define RF_LOOP_BEGIN_H
 
@@ -43,6 +43,25 @@ enum rf_code rf_loop_go_on(struct rf_loop *l, double seconds, struct rf_err *e);
 enum rf_code rf_loop_run(struct rf_loop *l, char *const argv[], const char *what, struct rf_err *e);
 /* The same for a shell command line, any stage of which may fail (pipefail). */
 enum rf_code rf_loop_shell(struct rf_loop *l, const char *line, const char *what, struct rf_err *e);
+
+/* Batches of an epoch. */
+int64_t rf_loop_per_epoch(const struct rf_loop *l);
+/* Says which batch is done, through l->advance. */
+void rf_loop_report(const struct rf_loop *l);
+
+/* Lines that live for many batches; where l->live is NULL these do nothing.
+ *
+ * rf_loop_live_open: reads the settings; and rf_loop_live_folder, when the run is there, chooses the folder
+ * for weights.  rf_loop_live_span: how many batches the next line has.  rf_loop_live_begin and _end: before
+ * and after it; while it works, what it has done is reported, and if its trainer is gone and others stand
+ * still, it is ended.  rc: how it ended.  rf_loop_live_may: whether what the run is at may have been
+ * committed by a line that was cut. */
+enum rf_code rf_loop_live_open(struct rf_loop *l, struct rf_err *e);
+enum rf_code rf_loop_live_folder(struct rf_loop *l, struct rf_err *e);
+int64_t rf_loop_live_span(const struct rf_loop *l);
+enum rf_code rf_loop_live_begin(struct rf_loop *l, struct rf_err *e);
+enum rf_code rf_loop_live_end(struct rf_loop *l, enum rf_code rc, struct rf_err *e);
+bool rf_loop_live_may(const struct rf_loop *l);
 
 /* Begins a loop.  Checks what can be checked before anything is made, takes the lock, compares or writes the
  * run's words, and makes what is missing: the run's first step, the data.  Afterwards at, done, sequences and

@@ -6,7 +6,7 @@
 
 #include "method/meet.h"
 
-enum moment { LEAVING = -1, OPENING, BATCH, OUTER, COMMITTED };
+enum moment { LEAVING = -1, OPENING, BATCH, OUTER, ENDED, COMMITTED };
 
 static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
 
@@ -54,9 +54,14 @@ static enum rf_code vote(struct rf_trainer *t, enum moment moment, int64_t numbe
 	return rf_ranks_vote(&t->ranks, &v, code, mine, size, all, e);
 }
 
+uint64_t rf_meet_began(const struct rf_trainer *t)
+{
+	return hash_text(t->run.at.weights) ^ (uint64_t)t->step ^ (uint64_t)t->updates << 32;
+}
+
 enum rf_code rf_meet_open(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
 {
-	t->began = hash_text(t->run.at.weights) ^ (uint64_t)t->step ^ (uint64_t)t->updates << 32;
+	t->began = rf_meet_began(t);
 	return vote(t, OPENING, 0, "the beginning", code, NULL, 0, NULL, e);
 }
 
@@ -89,9 +94,24 @@ enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, c
 	return rc;
 }
 
-enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_meet_batch_end *mine,
+                            struct rf_err *e)
 {
-	return vote(t, COMMITTED, 0, "the commit", code, NULL, 0, NULL, e);
+	struct rf_meet_batch_end *all;
+	enum rf_code rc;
+
+	if (!mine)
+		return vote(t, COMMITTED, 0, "the commit", code, NULL, 0, NULL, e);
+	if (!(all = calloc((size_t)t->ranks.ranks, sizeof *all)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", t->ranks.ranks);
+	rc = vote(t, ENDED, t->run.at.commits, "the end of batch", code, mine, sizeof *mine, all, e);
+	for (int i = 1; rc == RF_OK && i < t->ranks.ranks; i++)
+		if (*all[i].weights && strcmp(all[i].weights, all->weights))
+			rc = rf_fail(e, RF_ENUMERIC, "rank %d has other weights than rank 0 after the batch",
+			             i);
+	*mine = *all;
+	free(all);
+	return rc;
 }
 
 enum rf_code rf_meet_leave(struct rf_trainer *t, enum rf_code code, struct rf_err *e)

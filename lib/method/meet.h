@@ -14,13 +14,22 @@ struct rf_meeting {
 	struct rf_group_stats groups;
 };
 
+/* A hash of where the run is before a batch. */
+uint64_t rf_meet_began(const struct rf_trainer *t);
+
 /* Each is a vote (ranks.h): code is this rank's, and what they return is all ranks'. */
 enum rf_code rf_meet_open(struct rf_trainer *t, enum rf_code code, struct rf_err *e);
 /* Before a mini-batch, of which this rank has the records in w; none: it has none of this one, or its stream
  * has ended.  outer: it is that of the step on the responses. */
 enum rf_code rf_meet_batch(struct rf_trainer *t, const struct rf_train *train, const struct rf_waiting *w,
                            bool outer, struct rf_meeting *all, struct rf_err *e);
-enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_err *e);
+/* After a batch.  mine: what this rank knows of it, or NULL; it becomes what rank 0 knows. */
+struct rf_meet_batch_end {
+	char weights[17];            /* published; "": not by this rank, and then it takes rank 0's */
+	bool save, stop;             /* they are to be written to the disk; and this was the last batch */
+};
+enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_meet_batch_end *mine,
+                            struct rf_err *e);
 /* Lets the others know, where they meet next, that this one ends with this failure; returns what all end
  * with.  It is no failure if it is theirs already, or if they are past it. */
 enum rf_code rf_meet_leave(struct rf_trainer *t, enum rf_code code, struct rf_err *e);

@@ -43,6 +43,10 @@ void rf_trainer_options(struct rf_trainer *t, struct rf_opt opts[RF_TRAINER_OPTS
 		  "if a gradient is not finite: stop, or count the step but skip it", false },
 		{ "log", 0, RF_OPT_TEXT, &t->log, 0, 0, "file",
 		  "append one line of JSON per optimizer step to this file", false },
+		{ "live", 0, RF_OPT_TEXT, &t->live, 0, 0, "dir",
+		  "read a long stream, and publish the weights there after each batch", false },
+		{ "commit-every", 0, RF_OPT_TEXT, &t->commit_every, 0, 0, "n|time",
+		  "with --live, commit every n batches, or every 10m; and the last", false },
 		{ "weights-out", 0, RF_OPT_TEXT, &t->weights_out, 0, 0, "dir",
 		  "write a checkpoint there instead of a step; -m: any model", false },
 		{ .name = NULL },
@@ -81,6 +85,29 @@ static enum rf_code read_stale(struct rf_trainer *t, struct rf_err *e)
 		               "--stale: '%.40s' is neither a number of commits nor 'any' (try --help)",
 		               t->stale);
 	t->stale_commits = (int64_t)commits;
+	return RF_OK;
+}
+
+/* "10", or "30s", "10m", "2h". */
+static enum rf_code read_commit_every(struct rf_trainer *t, struct rf_err *e)
+{
+	static const struct { char unit; int seconds; } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 } };
+	const char *text = t->commit_every;
+	size_t n = strlen(text);
+	uint64_t number = 0;
+	int unit = 0;
+
+	for (size_t i = 0; n && i < sizeof units / sizeof *units; i++)
+		if (text[n - 1] == units[i].unit)
+			unit = units[i].seconds;
+	n -= unit != 0;
+	if (!n || !rf_number(text, n, &number) || !number || number > 1 << 30)
+		return rf_fail(e, RF_EUSAGE,
+		               "--commit-every: '%.40s' is neither a number of batches nor a time such as "
+		               "30s, 10m or 2h",
+		               text);
+	t->every = unit ? 0 : (int64_t)number;
+	t->every_seconds = (double)number * unit;
 	return RF_OK;
 }
 
@@ -150,6 +177,14 @@ static enum rf_code check_settings(const struct rf_trainer *t, struct rf_err *e)
 	if (t->ranks.launch && t->train.sum != RF_SUM_EXACT)
 		return rf_fail(e, RF_EUSAGE,
 		               "--ranks requires --sum exact: only so the number of ranks changes nothing");
+	if (t->live && (t->grad_out || t->grad_in || t->weights_out || t->allow_empty || t->engine.dry_run))
+		return rf_fail(e, RF_EUSAGE, "--live cannot be combined with %s",
+		               t->grad_out       ? "--grad-out"
+		               : t->grad_in      ? "--grad-in"
+		               : t->weights_out  ? "--weights-out"
+		               : t->allow_empty  ? "--allow-empty: who waits for the weights after an empty "
+		                                   "batch would wait for ever"
+		                                 : "--dry-run: leave it out");
 	if (t->outer && t->grad_out)
 		return rf_fail(e, RF_EUSAGE,
 		               "--outer response cannot be combined with --grad-out: it follows the steps, "
@@ -211,9 +246,15 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	if (t->grad_in && (rc = rf_grad_file_check(&t->train, t->grad_in, at->weights, e)) != RF_OK)
 		return rc;
-	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run)
+	if ((rc = rf_engine_open(&t->engine, at, true, e)) != RF_OK || t->engine.dry_run ||
+	    (rc = rf_train_open(&t->train, e)) != RF_OK)
 		return rc;
-	return rf_train_open(&t->train, e);
+	t->saved_at = rf_now();
+	/* one of each host: all have the same */
+	if (t->live && !t->ranks.local)
+		rc = rf_live_open(&t->published, t->live, at, (void *)t->engine.model.w, &t->engine.transfer,
+		                  e);
+	return rc;
 }
 
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
@@ -226,7 +267,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	t->engine.needs = needs;
 	t->engine.stage = t;
 	t->engine.response = t->outer == RF_OUTER_RESPONSE;
-	if ((rc = read_stale(t, e)) != RF_OK || (rc = check_settings(t, e)) != RF_OK)
+	if ((rc = read_stale(t, e)) != RF_OK || (rc = read_commit_every(t, e)) != RF_OK ||
+	    (rc = check_settings(t, e)) != RF_OK)
 		return rc;
 	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
 		return rc;
@@ -240,9 +282,44 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	return t->engine.dry_run ? rc : rf_meet_open(t, rc, e);
 }
 
+static void forget(struct rf_waiting *w)
+{
+	for (int i = 0; i < w->count; i++) {
+		rf_record_free(w->r[i]);
+		free(w->r[i]);
+	}
+	w->count = 0;
+}
+
+/* Nothing of the batch before is left. */
+static void begin_batch(struct rf_trainer *t)
+{
+	forget(&t->joined);
+	t->part = 0;
+	t->began = rf_meet_began(t);
+	t->records = t->all_records = t->all_joined = 0;
+	t->trained_on = 0;
+	t->mini_batches = t->skipped = t->taught_nothing = 0;
+	t->lines.n = 0;
+}
+
+enum rf_code rf_trainer_expects(const struct rf_trainer *t, int64_t batch, struct rf_err *e)
+{
+	const long long commits = (long long)t->run.at.commits;
+
+	if (batch == commits)
+		return RF_OK;
+	return rf_fail(e, RF_EDATA,
+	               "the stream has batch %lld, but %s has %lld commits, so batch %lld is next (rf-cat "
+	               "--first-batch numbers them)",
+	               (long long)batch, t->engine.path, commits, commits);
+}
+
 enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
 	const struct rf_shard *own = &t->shard, *its = &h->shard;
+
+	begin_batch(t);
 
 	if (own->ranks == 1 && its->ranks)
 		return rf_fail(e, RF_EDATA,
@@ -266,7 +343,7 @@ enum rf_code rf_trainer_begin(struct rf_trainer *t, const struct rf_head *h, str
 	return rf_head_hash(h, &t->head, e);
 }
 
-enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
+enum rf_code rf_trainer_check_weights(struct rf_trainer *t, const struct rf_head *h, struct rf_err *e)
 {
 	const struct rf_ckpt *at = &t->run.at;
 
@@ -277,8 +354,10 @@ enum rf_code rf_trainer_check_weights(const struct rf_trainer *t, const struct r
 		               "the stream does not say which weights made its rollouts (--stale any "
 		               "accepts them)");
 	for (int i = 0; i < at->past_count && i <= t->stale_commits; i++)
-		if (!strcmp(at->past[i], h->weights))
+		if (!strcmp(at->past[i], h->weights)) {
+			t->older = i > t->older ? i : t->older;
 			return RF_OK;
+		}
 	return rf_fail(e, RF_EDATA,
 	               "the rollouts were made by weights %.12s, but the run is at %.12s (make them again, "
 	               "or raise --stale, which is %lld)",
@@ -305,6 +384,7 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "records", st->records, true },
 		{ "tokens", (double)st->tokens, true },
 		{ "rollouts", (double)st->rollouts, st->rollouts },
+		{ "rollouts/stale", t->older, t->older },
 		{ "reward/mean", st->reward, st->rollouts },
 	}, rest[] = {
 		{ "actor/entropy", st->entropy, !isnan(st->entropy) },
@@ -333,6 +413,8 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		{ "timing_s/reduce", st->reduce, true },
 		{ "timing_s/optimizer", st->optimizer, true },
 		{ "timing_s/spread", st->spread, t->ranks.ranks > 1 },
+		{ "timing_s/publish", t->publish_seconds, t->publish_seconds >= 0 },
+		{ "timing_s/commit", t->save_seconds, t->save_seconds >= 0 },
 		{ "timing_s/step", seconds, true },
 		{ "perf/throughput", seconds > 0 ? (double)st->tokens / seconds : 0, true },
 	};
@@ -348,6 +430,8 @@ static enum rf_code note(struct rf_trainer *t, const struct rf_train_stats *st, 
 		rf_jline_real(&t->lines, rf_reward_key(key, st->part[i].name), st->part[i].value);
 	figures(&t->lines, rest, sizeof rest / sizeof *rest);
 	rf_jline_end(&t->lines);
+	t->publish_seconds = t->save_seconds = -1;
+	t->older = 0;
 	return t->lines.failed ? rf_fail(e, RF_ENOMEM, "out of memory (metrics)") : RF_OK;
 }
 
@@ -357,15 +441,6 @@ static enum rf_code write_log(struct rf_trainer *t, struct rf_err *e)
 }
 
 /* ---- mini-batches -------------------------------------------------------------------------- */
-
-static void forget(struct rf_waiting *w)
-{
-	for (int i = 0; i < w->count; i++) {
-		rf_record_free(w->r[i]);
-		free(w->r[i]);
-	}
-	w->count = 0;
-}
 
 static enum rf_code keep(struct rf_waiting *w, const struct rf_record *r, struct rf_err *e)
 {
@@ -598,20 +673,27 @@ static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
-static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+/* What is committed; hash: room for that of the records. */
+static struct rf_commit what(const struct rf_trainer *t, char hash[17])
 {
 	const struct rf_model *m = &t->engine.model;
-	char hash[17];
-	const struct rf_commit c = {
+
+	snprintf(hash, 17, "%016llx", (unsigned long long)t->trained_on);
+	return (struct rf_commit){
 		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
 		.v = (void *)m->v, .transfer = &t->engine.transfer,
 		.data_hash = hash, .data_next = t->run.at.data_next + (int64_t)t->all_records,
 		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,
 	};
+}
+
+static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
+{
+	char hash[17];
+	const struct rf_commit c = what(t, hash);
 	enum rf_code rc = check_weights(t, e);
 
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->trained_on);
 	if (rc == RF_OK)
 		rc = write_log(t, e);
 	if (rc != RF_OK)
@@ -655,14 +737,89 @@ enum rf_code rf_trainer_rest(struct rf_trainer *t, struct rf_err *e)
 	return rc == RF_OK && t->outer && t->all_records ? outer_step(t, e) : rc;
 }
 
+/* ---- batches of a long stream -------------------------------------------------------------- */
+
+/* Writes the run's step to the disk, which only rank 0 does. */
+static enum rf_code save(struct rf_trainer *t, struct rf_err *e)
+{
+	const double from = rf_now();
+	char hash[17];
+	struct rf_commit c = what(t, hash);
+	enum rf_code rc = t->ranks.rank ? RF_OK : rf_run_save(&t->run, &c, e);
+
+	rc = rf_meet_commit(t, rc, NULL, e);
+	t->unsaved = 0;
+	t->saved_at = rf_now();
+	t->save_seconds = t->saved_at - from;
+	return rc;
+}
+
+static bool asked_to_stop(const struct rf_trainer *t)
+{
+	char path[4096];
+
+	return rf_file_join(path, t->run.path, "stop", NULL) == RF_OK && access(path, F_OK) == 0;
+}
+
+/* What cannot be published need not be lost: it is committed, as if that had been the last batch. */
+static enum rf_code publish(struct rf_trainer *t, const struct rf_commit *c, struct rf_err *e)
+{
+	const double from = rf_now();
+	struct rf_commit some = *c;
+	enum rf_code rc;
+
+	/* those that rollouts may be made by, and the next */
+	some.keep = t->stale_commits < RF_HASH_HISTORY ? (int)t->stale_commits + 2 : 2;
+	rc = rf_live_publish(&t->published, &some, e);
+	t->publish_seconds = rf_now() - from;
+	if (rc != RF_OK && !t->ranks.rank && rf_run_commit(&t->run, c, NULL) == RF_OK)
+		rf_blame(e, "step %lld was committed, but its weights could not be published",
+		         (long long)t->step);
+	return rc;
+}
+
+static enum rf_code end_batch(struct rf_trainer *t, struct rf_err *e)
+{
+	struct rf_meet_batch_end end = { .weights = "" };
+	char hash[17];
+	const struct rf_commit c = what(t, hash);
+	enum rf_code rc = t->ranks.rank ? RF_OK : check_weights(t, e);
+
+	if (rc == RF_OK && !t->ranks.rank)
+		rc = write_log(t, e);
+	if (rc == RF_OK && !t->ranks.local && (rc = publish(t, &c, e)) == RF_OK)
+		strcpy(end.weights, t->published.run.at.weights);
+	t->unsaved++;
+	end.stop = asked_to_stop(t);
+	end.save = end.stop || (t->every ? t->unsaved >= t->every
+	                                 : rf_now() - t->saved_at >= t->every_seconds);
+	if ((rc = rf_meet_commit(t, rc, &end, e)) != RF_OK)
+		return rc;
+	rf_run_pass(&t->run, &c, end.weights);
+	if (end.save && (rc = save(t, e)) != RF_OK)
+		return rc;
+	return end.stop ? rf_fail(e, RF_EBUSY,
+	                          "%s: stopped after %lld batches, as the run's file 'stop' asked: the same "
+	                          "command continues from here",
+	                          t->run.path, (long long)t->run.at.commits)
+	                : RF_OK;
+}
+
+enum rf_code rf_trainer_finish(struct rf_trainer *t, struct rf_err *e)
+{
+	return t->live && t->unsaved ? save(t, e) : RF_OK;
+}
+
 enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 {
 	enum rf_code rc = RF_OK;
 
+	if (t->live)
+		return end_batch(t, e);
 	if (t->all_records && !t->ranks.rank)
 		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
 		                 : commit(t, e);
-	return rf_meet_commit(t, rc, e);
+	return rf_meet_commit(t, rc, NULL, e);
 }
 
 const char *rf_trainer_remark(const struct rf_trainer *t, char *buf, size_t size)
@@ -691,6 +848,7 @@ void rf_trainer_close(struct rf_trainer *t)
 	rf_buf_free(&t->lines);
 	rf_train_close(&t->train);
 	rf_engine_close(&t->engine);
+	rf_live_close(&t->published);
 	rf_run_close(&t->run);
 	rf_ranks_close(&t->ranks);
 }

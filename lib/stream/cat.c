@@ -4,6 +4,8 @@
  * A shuffle sorts by a random number that is drawn for each record's id.  So the order depends on the seed
  * and on which records there are, but not on the order in which they arrived.  Each repetition draws new
  * numbers. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,9 @@ struct rf_cat {
 	struct rf_head head;   /* of the first input; compared with the others' */
 	char *first;           /* its name */
 	struct rf_head shown;  /* the caller's copy */
-	uint64_t from, to;     /* the range */
+	uint64_t from, to;     /* the range, or a batch's part of it */
+	uint64_t end;          /* of the range */
+	char range[48];        /* of a batch, as a text */
 	uint64_t passed;       /* bytes of the inputs before this one */
 	uint64_t index;        /* of the next record of the joined inputs */
 	struct rf_ids ids;
@@ -63,6 +67,15 @@ static enum rf_code read_range(struct rf_cat *c, struct rf_err *e)
 		               "--range: '%s' is not I:J, I: or :J with I <= J",
 		               s);
 	return RF_OK;
+}
+
+/* A batch begins at c->from. */
+static void cut_range(struct rf_cat *c)
+{
+	const uint64_t batch = (uint64_t)c->o.batch;
+
+	c->to = c->end - c->from > batch ? c->from + batch : c->end;
+	snprintf(c->range, sizeof c->range, "%" PRIu64 ":%" PRIu64, c->from, c->to);
 }
 
 bool rf_cat_changes(const struct rf_cat *c)
@@ -161,6 +174,8 @@ static enum rf_code pull(struct rf_cat *c, struct rf_record **rec, struct rf_err
 	for (;;) {
 		if (c->index < c->from)
 			rc = skip(c, c->from - c->index, e);
+		else if (c->index >= c->to && c->to < c->end)
+			return RF_EOF; /* another batch follows */
 		else if (c->index >= c->to)
 			rc = skip(c, UINT64_MAX, e); /* to the end, so that its count is seen */
 		else if ((rc = rf_next(c->in, rec, e)) == RF_OK)
@@ -434,6 +449,48 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+/* The head of the output, as far as it is not the caller's. */
+static enum rf_code make_head(struct rf_cat *c, struct rf_err *e)
+{
+	const struct rf_cat_options *o = &c->o;
+	enum rf_code rc = rf_head_copy(&c->shown, &c->head, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if (o->shard.ranks > 1)
+		c->shown.shard = o->shard;
+	else if (rf_cat_changes(c)) /* what is made of shares is none */
+		c->shown.shard = (struct rf_shard){ 0 };
+	if (o->part != RF_PART_ALL || o->response != RF_RESPONSE_STAYS) {
+		c->shown.arch[0] = c->shown.weights[0] = 0;
+		c->shown.step = -1;
+	}
+	return RF_OK;
+}
+
+const char *rf_cat_range(const struct rf_cat *c)
+{
+	return c->range;
+}
+
+enum rf_code rf_cat_again(struct rf_cat *c, struct rf_err *e)
+{
+	if (!c->o.batch || c->to == c->end)
+		return RF_EOF;
+	c->from = c->to;
+	cut_range(c);
+	rf_ids_free(&c->ids);
+	c->ids = (struct rf_ids){ 0 };
+	if (c->next)
+		drop(&c->hand[c->next - 1]);
+	c->written = 0;
+	c->held = c->next = 0;
+	c->mini_batch = 0;
+	c->dealt = false;
+	rf_head_free(&c->shown);
+	return make_head(c, e);
+}
+
 enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, char *const *paths, int n,
                          struct rf_err *e)
 {
@@ -449,25 +506,21 @@ enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, cha
 	c->round = -1;
 	rf_head_init(&c->head);
 	rf_head_init(&c->shown);
-	if ((rc = read_range(c, e)) == RF_OK)
+	rc = read_range(c, e);
+	c->end = c->to;
+	if (rc == RF_OK && o->batch)
+		cut_range(c);
+	if (rc == RF_OK)
 		rc = open_next(c, e);
 	if (rc == RF_OK && !(c->first = strdup(rf_in_name(c->in))))
 		rc = rf_fail(e, RF_ENOMEM, "out of memory");
 	if (rc == RF_OK)
 		rc = rf_head_copy(&c->head, rf_in_head(c->in), e);
 	if (rc == RF_OK)
-		rc = rf_head_copy(&c->shown, &c->head, e);
+		rc = make_head(c, e);
 	if (rc != RF_OK) {
 		rf_cat_close(c);
 		return rc;
-	}
-	if (o->shard.ranks > 1)
-		c->shown.shard = o->shard;
-	else if (rf_cat_changes(c)) /* what is made of shares is none */
-		c->shown.shard = (struct rf_shard){ 0 };
-	if (o->part != RF_PART_ALL || o->response != RF_RESPONSE_STAYS) {
-		c->shown.arch[0] = c->shown.weights[0] = 0;
-		c->shown.step = -1;
 	}
 	*to = c;
 	return RF_OK;
@@ -500,7 +553,7 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 	struct rf_msg m;
 	enum rf_code rc = rf_msg_open(&m, msg, n, e);
 
-	if (rc != RF_OK || m.type == RF_MSG_END)
+	if (rc != RF_OK || m.type >= RF_MSG_END)
 		return rc;
 	if (m.type == RF_MSG_HEAD) {
 		rf_head_free(head);
@@ -516,7 +569,6 @@ static enum rf_code check_message(struct rf_head *head, struct rf_record *rec, s
 static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, const void *msg, size_t n,
                              struct rf_err *e)
 {
-	static const char *const types[] = { "head", "seq", "end" };
 	const uint64_t seq = *next;
 	struct rf_end end = { seq - 1, 0 };
 	struct rf_buf anew = { 0 };
@@ -546,7 +598,7 @@ static enum rf_code put_next(struct rf_out *out, uint64_t *next, bool renumber, 
 		rf_pack_init(&pk, &anew);
 		msgpack_pack_array(&pk, 3);
 		msgpack_pack_uint64(&pk, seq);
-		rf_pack_text(&pk, types[m.type]);
+		rf_pack_text(&pk, rf_msg_types[m.type]);
 		rf_buf_add(&anew, m.body.p, (size_t)(m.body.end - m.body.p));
 	}
 	rc = anew.failed ? rf_fail(e, RF_ENOMEM, "out of memory") : rf_put_message(out, anew.p, anew.n, e);

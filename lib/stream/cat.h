@@ -2,7 +2,10 @@
  *
  * The order is this: the inputs are joined; a range of their records is taken; each record is cut to its
  * prompt or response, or its response is split off or joined; the records are shuffled; the result is
- * repeated; new ids are assigned; of each mini-batch a rank's share remains. */
+ * repeated; new ids are assigned; of each mini-batch a rank's share remains.
+ *
+ * If the range is cut into batches, the output is as many streams, one after the other, each as if its part
+ * of the range were the whole. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -23,17 +26,28 @@ enum rf_response { RF_RESPONSE_STAYS, RF_RESPONSE_SPLIT, RF_RESPONSE_JOIN };
 struct rf_cat_options {
 	const char *range;    /* "i:j", "i:", ":j": records i <= n < j, counted from 0; NULL: all */
 	enum rf_record_part part; /* what is kept of each record */
-	enum rf_response response; /* where its response is put */
+	bool split, join;     /* where its response is put: */
+	enum rf_response response; /* as split and join say, set by rf_cat_settle() */
 	bool shuffle;
 	uint64_t seed;        /* of the shuffle */
 	int epoch;            /* number, from 0, of the seed's shuffled order; a repetition takes the next */
 	int repeat;           /* how often the records are written; above 1 implies renumber */
 	bool renumber;        /* assign ids 0, 1, 2, ... in the order of the output */
+	int batch;            /* records of each batch that the range is cut into; 0: it is not cut */
+	int first_batch;      /* the number of the first one */
+	const char *share;    /* "r/R", "auto": whose share is written; NULL: all */
 	struct rf_shard shard; /* the share that is written; ranks 0 or 1: all */
 	uint64_t max_record;  /* bytes of a record's message at most */
 	struct rf_meter *meter; /* counts the records read; may be NULL */
 };
-#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD }
+#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, .shard = { .mini_batch = 32 } }
+
+enum { RF_CAT_OPTS = 12, RF_CAT_SHARE_OPTS = 4 };
+/* shares: those that only --shard gives a meaning */
+void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
+                    struct rf_opt shares[RF_CAT_SHARE_OPTS]);
+/* Sets what follows from the options.  Errors: RF_EUSAGE: they contradict each other, or name no share. */
+enum rf_code rf_cat_settle(struct rf_cat_options *o, struct rf_err *e);
 
 struct rf_cat;
 
@@ -51,6 +65,11 @@ bool rf_cat_changes(const struct rf_cat *c);
  * RF_EDATA: two heads disagree, an id occurs twice and ids are not assigned anew, or the part to be kept of a
  * record is empty or not known, or a response cannot be split off or joined. */
 enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err *e);
+/* After RF_EOF: goes on to the next batch, whose head rf_cat_head() is then.  Returns RF_EOF if there is
+ * none. */
+enum rf_code rf_cat_again(struct rf_cat *c, struct rf_err *e);
+/* The range of the batch, as o->range says one. */
+const char *rf_cat_range(const struct rf_cat *c);
 void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 
 /* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes the stream that it

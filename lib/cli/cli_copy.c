@@ -1,0 +1,53 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli_copy.h"
+#include "io/file.h"
+#include "io/steps.h"
+
+static void name_of(char name[4096], const struct rf_stage *s, const struct rf_trainer *t)
+{
+	char step[32], suffix[16] = "";
+	int n;
+
+	rf_step_name(step, t->step);
+	if (t->ranks.rank)
+		snprintf(suffix, sizeof suffix, ".%d", t->ranks.rank);
+	n = s->follow ? snprintf(name, 4096, "%s/%s.rf%s", s->output, step, suffix)
+	              : snprintf(name, 4096, "%s%s", s->output, suffix);
+	if (n >= 4096)
+		rf_die(EX_USAGE, "%s: the name is too long", s->output);
+}
+
+void rf_copy_open(struct rf_copy *c, const struct rf_stage *s, const struct rf_trainer *t)
+{
+	char name[4096];
+
+	if (!s->output || c->late.code != RF_OK)
+		return;
+	name_of(name, s, t);
+	if (rf_out_open(&c->out, name, &s->head, &c->late) != RF_OK &&
+	    (c->late.code != RF_EIO || strcmp(name, "-")))
+		rf_die_err(&c->late);
+}
+
+enum rf_code rf_copy_put(struct rf_copy *c, const struct rf_record *r, struct rf_err *e)
+{
+	enum rf_code rc = c->out ? rf_put(c->out, r, &c->late) : RF_OK;
+
+	if (rc == RF_OK)
+		return rc;
+	rf_out_abandon(c->out);
+	c->out = NULL;
+	if (rc == RF_EIO)
+		return RF_OK;
+	*e = c->late;
+	return rc;
+}
+
+void rf_copy_end(struct rf_copy *c)
+{
+	if (c->out)
+		rf_out_finish(c->out, &c->late);
+	c->out = NULL;
+}

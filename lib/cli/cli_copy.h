@@ -1,0 +1,22 @@
+/* cli_copy.h -- what a trainer writes with -o: the records as it trains on them.  A reader that leaves, or a
+ * disk that is full, does not end the training: it is said after the commit.  Only tools/ includes this. */
+#ifndef RF_CLI_COPY_H
+#define RF_CLI_COPY_H
+
+#include "cli/cli_stage.h"
+#include "method/trainer.h"
+
+struct rf_copy {
+	struct rf_out *out;          /* NULL: there is no -o, or nobody reads it any more */
+	struct rf_err late;          /* why not */
+};
+
+/* Opens the output: s->output; of several ranks each writes its share, to FILE, FILE.1, FILE.2; of a long
+ * stream each batch is a file in the folder s->output, called as the step before it.  Ends the program if it
+ * cannot be opened, except where nobody reads standard output. */
+void rf_copy_open(struct rf_copy *c, const struct rf_stage *s, const struct rf_trainer *t);
+enum rf_code rf_copy_put(struct rf_copy *c, const struct rf_record *r, struct rf_err *e);
+/* Closes it after the last record. */
+void rf_copy_end(struct rf_copy *c);
+
+#endif
