@@ -63,7 +63,7 @@ BATCH     = 16
 MINI      = 4
 TTT_BATCH = 8
 TTT_MINI  = 4
-LRS       = $(if $(QUICK),1e-3,3e-4 1e-3 3e-3)
+LRS       = $(if $(QUICK),1e-3,1e-4 3e-4 1e-3 3e-3)
 COEFS     = $(if $(QUICK),0.2,0.05 0.2)
 
 # falls STEPS: the learning rate rises over a tenth of so many optimizer steps and falls to 0, so that what is
