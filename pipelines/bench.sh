@@ -238,11 +238,49 @@ pipe() {
 		"$all s, $apart s"
 }
 
+tiny() {
+	rf-tokenize --bytes --max-len 8 --min-len 8 --truncate split text/*.txt 2>/dev/null |
+		rf-cat --range 0:1 -o tiny.rf
+}
+
+# A line for each batch beside one that lives for two of them.  What the stages compute is what each takes for
+# a batch less what it takes for nothing, which is a commit too for the trainer.
+lines() {
+	local live=/dev/shm/rf-bench-$$ s t less full empty computing=0 once two
+	tiny
+	stages
+	rf-cat --repeat 2 -o batches.rf 4096.rf
+	while IFS=: read -r s full empty; do
+		less=$(seconds "$s $empty")
+		t=$(seconds "$s $full")
+		printf '    %-60s %10s s, %s s for nothing\n' "$s $full" "$t" "$less"
+		computing=$(awk -v a="$computing" -v b="$t" -v c="$less" 'BEGIN { print a + b - c }')
+	done <<-END
+	rf-entropy -m run -o e.rf:4096.rf:none.rf
+	rf-select -o s.rf:e.rf:none.rf
+	rf-rollout -m run -o r.rf:s.rf:none.rf
+	rf-reward -o w.rf:r.rf:none.rf
+	$train:w.rf:tiny.rf
+	END
+	once=$(seconds "set -o pipefail
+		rf-entropy -m run 4096.rf | rf-select | rf-rollout -m run | rf-reward | $train")
+	row 'a batch of 8 x 4096, a line for it, over its computing' "$(ratio "$once" "$computing")" '' \
+		"$once s, $computing s"
+	rm -rf long
+	rf-init --from model long
+	two=$(seconds "set -o pipefail
+		rf-cat --range 0:16 --batch 8 batches.rf | rf-entropy -m $live --follow |
+		rf-select --follow | rf-rollout -m $live --follow | rf-reward --follow |
+		rf-grpo -m long --mini-batch 8 --keep 1 --live $live --commit-every 9")
+	computing=$(awk -v a="$computing" 'BEGIN { print 2 * a }')
+	row 'two in a line for both (--live), over their computing' "$(ratio "$two" "$computing")" '<= 1.03' \
+		"$two s, $computing s"
+}
+
 loads() {
 	local forward t
 	forward=$(forward s)
-	rf-tokenize --bytes --max-len 8 --min-len 8 --truncate split text/*.txt 2>/dev/null |
-		rf-cat --range 0:1 -o tiny.rf
+	tiny
 	t=$(seconds 'rf-entropy -m run none.rf' 3)
 	row 'start and load of rf-entropy, forward passes of 4096 tokens' "$(ratio "$t" "$forward")" '' "$t s"
 	t=$(seconds 'rf-ntp -m run --keep 1 tiny.rf')
@@ -322,7 +360,7 @@ tokens() {
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-all="passes steps bf16 lengths generate pipe loads peaks streams starts${TOKENIZERS:+ tokens}"
+all="passes steps bf16 lengths generate pipe loads lines peaks streams starts${TOKENIZERS:+ tokens}"
 for group in ${ONLY:-$all}; do
 	measure "$group"
 done

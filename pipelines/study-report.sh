@@ -8,11 +8,16 @@ export LC_ALL=C
 run=$1
 here=$(dirname "$0")
 
-# PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures
-for file in "$run"/{base,grid,mid,post,testtime,ideas}/*/*/*.tsv; do
-	[ -e "$file" ] || continue
-	file=${file#"$run/"}
-	awk -v path="${file%.tsv}" 'BEGIN { gsub("/", "\t", path) } { print path "\t" $0 }' "$run/$file"
+# PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures of these families
+for phase in base grid mid post testtime ideas; do
+	for family in $FAMILIES; do
+		for file in "$run/$phase/$family"/*/*.tsv; do
+			[ -e "$file" ] || continue
+			file=${file#"$run/"}
+			awk -v path="${file%.tsv}" 'BEGIN { gsub("/", "\t", path) }
+				{ print path "\t" $0 }' "$run/$file"
+		done
+	done
 done >"$run/figures.tsv.tmp"
 mv "$run/figures.tsv.tmp" "$run/figures.tsv"
 
@@ -36,13 +41,17 @@ ideas() {
 table() { awk -v table="$1" -v ideas="$(ideas)" -f "$here/study.awk" "$run/figures.tsv"; }
 chosen() {
 	local file
-	for file in "$run"/chosen/*/*; do
-		[ -e "$file" ] && echo "$(basename "$(dirname "$file")"): $(tr '_' ' ' <"$file")"
+	for family in $FAMILIES; do
+		for file in "$run/chosen/$family"/*; do
+			[ -e "$file" ] && echo "$family: $(tr '_' ' ' <"$file")"
+		done
 	done | paste -s -d ';' | sed 's/;/; /g'
 }
 steps=$((MID / MINI))
 minutes() { # of the parts of a phase, one after the other
-	find "$run/$1" -name '*.seconds' -exec cat {} + 2>/dev/null |
+	for family in $FAMILIES; do
+		find "$run/$1/$family" -name '*.seconds' -exec cat {} + 2>/dev/null
+	done |
 		awk '{ s += $1 } END { printf "%d parts, %d minutes", NR, s / 60 }'
 }
 parameters() {
