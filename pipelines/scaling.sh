@@ -1,6 +1,6 @@
 #!/bin/bash
-# scaling.sh [FOLDER] -- what training by many ranks takes: a model of it, beside what 1, 2 and 4 ranks of this
-# machine take, and tables of what it says of clusters.
+# scaling.sh [FOLDER] -- what training by many ranks takes: a model of it, beside what 1, 2 and 4 ranks of
+# this machine take, and tables of what it says of clusters.
 #
 #     T(R) = ceil(B/R) record + optimizer + exchange(R) + (publish + commit / K) / mini-batches of a batch
 #
@@ -9,13 +9,13 @@
 # optimizer's time are measured with one rank, and the exchange with another model, of a quarter of the
 # parameters: so what is predicted for 2 and 4 ranks was not measured before.
 #
-# The tables are reckoned: operations as `rf-grpo --dry-run` counts them, and what is assumed of a GPU and of a
-# network, which these words say:
+# The tables are reckoned: operations as `rf-grpo --dry-run` counts them, and what is assumed of a GPU and
+# of a network, which these words say:
 #
 #     SUSTAINED=300e12   operations a second that a GPU does, of all programs of the line
 #     MEMORY=3e12        bytes a second of its memory, which the optimizer and the sum go through
 #     NODE=350e9 NETWORK=300e9 ALPHA=20e-6
-#                        bytes a second of an exchange within 8 ranks, and beyond; seconds of each of its steps
+#                        bytes a second of an exchange within 8 ranks, and beyond; seconds of each step
 #     TMPFS=5e9 DISK=3e9 bytes a second at which weights are published and read again, and steps committed
 #     START=3            seconds in which the programs of a line start
 #
