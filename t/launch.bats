@@ -112,7 +112,8 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	export TMPFS=1e10 DISK=1e9
 	"$ROOT/pipelines/scaling.sh" >table
 	for program in rf-entropy rf-rollout 'rf-grpo --recompute segment'; do
-		$program -m "$ROOT/pipelines/configs/$SIZES.json" --max-len 16384 --device cpu --dry-run </dev/null
+		$program -m "$ROOT/pipelines/configs/$SIZES.json" --max-len 16384 --device cpu \
+			--dry-run </dev/null
 	done | awk '
 		/^time/ { sub(/.*: /, ""); flop += $1 * 1e9 }
 		/ parameters$/ { p = $(NF - 1) }
