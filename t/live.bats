@@ -115,6 +115,25 @@ mark() {
 	[ "$(wc -l <started)" -eq 3 ]
 }
 
+@test "live: rf-cat among the programs that follow does to each batch what it does to a stream" {
+	rf-tokenize --bytes --prompt-key a --answer-key b -o asked.rf <<-'END'
+		{"a": "one and two", "b": "three"}
+		{"a": "four and five", "b": "six"}
+		{"a": "seven and eight", "b": "nine"}
+	END
+	rf-cat --range 0:3 --batch 2 --first-batch 5 asked.rf | rf-cat --part prompt --follow >got.rf
+	{
+		mark 0 batch number 5
+		rf-cat --range 0:2 asked.rf | rf-cat --part prompt
+		mark 1 batch number 6
+		rf-cat --range 2:3 asked.rf | rf-cat --part prompt
+		mark 2 close count 2
+	} >want.rf
+	cmp <(zstd -dc want.rf) <(zstd -dc got.rf)
+	run -64 rf-cat --follow --shuffle got.rf
+	run -65 rf-cat --follow asked.rf
+}
+
 @test "live: a long stream whose marks, counts or batches are not what they must be is refused with 65" {
 	for k in 0 1; do rf-cat --range $k:$((k + 1)) -o $k.rf "$P/some.rf"; done
 	selects() { rf-select --follow --mode uniform --chunks 1 -o out.rf in.rf; }

@@ -1,4 +1,6 @@
 /* rf-cat -- joins, cuts, shuffles and repeats streams; writes streams from JSON. */
+#include <unistd.h>
+
 #include "cli/cli_stage.h"
 #include "stream/cat.h"
 
@@ -45,6 +47,8 @@ static void check_options(void)
 		rf_cli_without(shares, NULL, "requires --shard");
 	if (!o.batch)
 		rf_cli_without(options, "first-batch", "requires --batch");
+	if (!o.follow)
+		rf_cli_without(options, "follow-timeout", "requires --follow");
 	if (o.shard.steps)
 		rf_cli_without(shares, "mini-batch", "cannot be combined with --steps");
 	if (rf_cat_settle(&o, &err) != RF_OK)
@@ -64,7 +68,7 @@ static void from_json(int argc, char *argv[])
 }
 
 /* A batch, or all; the history says how as if there were no other. */
-static enum rf_code copy(struct rf_cat *cat, struct rf_out **out, int64_t number, struct rf_err *e)
+static enum rf_code copy(struct rf_cat *cat, struct rf_out **out, bool many, struct rf_err *e)
 {
 	struct rf_record *rec;
 	enum rf_code rc = RF_OK;
@@ -73,26 +77,26 @@ static enum rf_code copy(struct rf_cat *cat, struct rf_out **out, int64_t number
 		o.range = rf_cat_range(cat);
 	if (rf_cat_changes(cat))
 		rc = rf_cli_history(&cli, rf_cat_head(cat), e);
-	if (rc == RF_OK && o.batch)
-		rc = rf_out_batch(*out, number, e);
+	if (rc == RF_OK && many)
+		rc = rf_out_batch(*out, rf_cat_batch(cat), e);
 	if (rc == RF_OK)
-		rc = o.batch ? rf_out_begin(*out, rf_cat_head(cat), e)
-		             : rf_out_open(out, stage.output, rf_cat_head(cat), e);
+		rc = many ? rf_out_begin(*out, rf_cat_head(cat), e)
+		          : rf_out_open(out, stage.output, rf_cat_head(cat), e);
 	while (rc == RF_OK && (rc = rf_cat_next(cat, &rec, e)) == RF_OK &&
 	       (rc = rf_put(*out, rec, e)) == RF_OK)
 		rf_meter_done(&stage.progress.meter, rec->T);
-	if (rc == RF_EOF && o.batch)
+	if (rc == RF_EOF && many)
 		rc = rf_out_end(*out, e);
 	return rc == RF_EOF ? RF_OK : rc;
 }
 
 int main(int argc, char *argv[])
 {
-	int64_t number;
 	struct rf_cat *cat;
 	struct rf_out *out;
 	struct rf_err err;
 	enum rf_code rc;
+	bool many;
 
 	rf_cat_options(&o, options, shares);
 	rf_stage_options(&stage, NULL, stream);
@@ -100,18 +104,21 @@ int main(int argc, char *argv[])
 	check_options();
 	o.max_record = stage.max_record;
 	o.meter = &stage.progress.meter;
+	o.watched = stage.output ? -1 : STDOUT_FILENO;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);
+	if (o.follow && argc > 1)
+		rf_die(EX_USAGE, "--follow reads one input, not %d", argc);
 	if (json) {
 		from_json(argc, argv);
 		return 0;
 	}
 	if (rf_cat_open(&cat, &o, argv + 1, argc, &err) != RF_OK)
 		rf_die_err(&err);
-	if (o.batch && rf_out_follow(&out, stage.output, 0, &err) != RF_OK)
+	many = o.batch || o.follow;
+	if (many && rf_out_follow(&out, stage.output, o.follow ? o.patience : 0, &err) != RF_OK)
 		rf_die_err(&err);
-	number = o.first_batch;
 	do
-		rc = copy(cat, &out, number++, &err);
+		rc = copy(cat, &out, many, &err);
 	while (rc == RF_OK && (rc = rf_cat_again(cat, &err)) == RF_OK);
 	if (rc != RF_EOF)
 		rf_die_err(&err);

@@ -1,5 +1,4 @@
 /* ranks.c -- exchanges: begun by the plugin, waited for here. */
-#include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -30,30 +29,19 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS])
 
 static enum rf_code load(struct rf_ranks *r, struct rf_err *e)
 {
-	static const char name[] = "rf-mpi.so";
-	const char *path = getenv("RF_MPI");
-	const struct rf_ranks_plugin *plugin;
+	static const struct rf_plugin_kind kind = {
+		.what = "MPI", .file = "rf-mpi.so", .variable = "RF_MPI", .table = "rf_ranks_plugin",
+		.otherwise = "make builds it if it finds mpicc", .abi = RF_RANKS_ABI,
+		.global = true, /* MPI's own components */
+	};
 	char found[RF_PLUGIN_PATH];
-	void *object;
+	const char *path;
+	const void *table;
+	enum rf_code rc = rf_plugin_find(&kind, &path, found, e);
 
-	if (!path || !*path) {
-		path = found;
-		if (!rf_plugin_find(name, found))
-			return rf_fail(e, RF_EDEVICE,
-			               "no MPI plugin: %s is neither in ../lib/rf-tools nor in ../build, "
-			               "relative to the programs (make builds it if it finds mpicc)",
-			               name);
-	}
-	/* MPI's own components look for its symbols among those of the program */
-	if (!(object = dlopen(path, RTLD_NOW | RTLD_GLOBAL)))
-		return rf_fail(e, RF_EDEVICE, "the MPI plugin cannot be loaded: %s", dlerror());
-	if (!(plugin = dlsym(object, "rf_ranks_plugin")) || plugin->abi != RF_RANKS_ABI)
-		return rf_fail(e, RF_EDEVICE,
-		               "the MPI plugin %s belongs to another version of rf-tools: install both "
-		               "from the same version",
-		               path);
-	r->ops = plugin->ops;
-	return RF_OK;
+	if (rc == RF_OK && (rc = rf_plugin_load(&kind, path, &table, e)) == RF_OK)
+		r->ops = ((const struct rf_ranks_plugin *)table)->ops;
+	return rc;
 }
 
 enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e)

@@ -34,6 +34,7 @@ struct rf_cat {
 	uint64_t from, to;     /* the range, or a batch's part of it */
 	uint64_t end;          /* of the range */
 	char range[48];        /* of a batch, as a text */
+	int64_t batch;         /* its number */
 	uint64_t passed;       /* bytes of the inputs before this one */
 	uint64_t index;        /* of the next record of the joined inputs */
 	struct rf_ids ids;
@@ -136,7 +137,11 @@ static enum rf_code open_next(struct rf_cat *c, struct rf_err *e)
 		c->passed += rf_in_bytes(c->in);
 	rf_in_close(c->in);
 	c->in = NULL;
-	rc = rf_in_open(&c->in, c->n ? c->paths[c->opened] : NULL, c->o.max_record, e);
+	if (!c->o.follow)
+		rc = rf_in_open(&c->in, c->n ? c->paths[c->opened] : NULL, c->o.max_record, e);
+	else if ((rc = rf_in_follow(&c->in, c->n ? c->paths[0] : NULL, c->o.max_record, c->o.patience,
+	                            c->o.watched, e)) == RF_OK)
+		rc = rf_in_begin(c->in, e);
 	if (rc == RF_OK && c->opened++)
 		rc = heads_agree(c, e);
 	return rc;
@@ -470,15 +475,39 @@ static enum rf_code make_head(struct rf_cat *c, struct rf_err *e)
 
 const char *rf_cat_range(const struct rf_cat *c)
 {
-	return c->range;
+	return c->o.batch ? c->range : NULL;
+}
+
+int64_t rf_cat_batch(const struct rf_cat *c)
+{
+	return c->o.follow ? rf_in_batch(c->in) : c->batch;
+}
+
+/* The input's next batch, which may not be joined with those before. */
+static enum rf_code follow(struct rf_cat *c, struct rf_err *e)
+{
+	enum rf_code rc = rf_in_again(c->in, e);
+
+	if (rc != RF_OK || (rc = rf_in_begin(c->in, e)) != RF_OK)
+		return rc;
+	rf_head_free(&c->head);
+	c->index = 0;
+	return rf_head_copy(&c->head, rf_in_head(c->in), e);
 }
 
 enum rf_code rf_cat_again(struct rf_cat *c, struct rf_err *e)
 {
-	if (!c->o.batch || c->to == c->end)
+	enum rf_code rc;
+
+	if (c->o.follow && (rc = follow(c, e)) != RF_OK)
+		return rc;
+	if (!c->o.follow && (!c->o.batch || c->to == c->end))
 		return RF_EOF;
-	c->from = c->to;
-	cut_range(c);
+	c->batch++;
+	if (c->o.batch) {
+		c->from = c->to;
+		cut_range(c);
+	}
 	rf_ids_free(&c->ids);
 	c->ids = (struct rf_ids){ 0 };
 	if (c->next)
@@ -502,6 +531,7 @@ enum rf_code rf_cat_open(struct rf_cat **to, const struct rf_cat_options *o, cha
 		return rf_fail(e, RF_ENOMEM, "out of memory");
 	c->o = *o;
 	c->paths = paths;
+	c->batch = o->first_batch;
 	c->n = n;
 	c->round = -1;
 	rf_head_init(&c->head);

@@ -4,8 +4,8 @@
  * prompt or response, or its response is split off or joined; the records are shuffled; the result is
  * repeated; new ids are assigned; of each mini-batch a rank's share remains.
  *
- * If the range is cut into batches, the output is as many streams, one after the other, each as if its part
- * of the range were the whole. */
+ * If the range is cut into batches, or the input has them, the output is as many streams, one after the
+ * other, each as if there were no other part of it. */
 #ifndef RF_CAT_H
 #define RF_CAT_H
 
@@ -35,14 +35,18 @@ struct rf_cat_options {
 	bool renumber;        /* assign ids 0, 1, 2, ... in the order of the output */
 	int batch;            /* records of each batch that the range is cut into; 0: it is not cut */
 	int first_batch;      /* the number of the first one */
+	bool follow;          /* the input is a long stream, and each batch of it is one of the output */
+	int patience;         /* seconds to wait for it at most; 0: for ever */
+	int watched;          /* as in rf_in_follow() */
 	const char *share;    /* "r/R", "auto": whose share is written; NULL: all */
 	struct rf_shard shard; /* the share that is written; ranks 0 or 1: all */
 	uint64_t max_record;  /* bytes of a record's message at most */
 	struct rf_meter *meter; /* counts the records read; may be NULL */
 };
-#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, .shard = { .mini_batch = 32 } }
+#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, .patience = 3600, \
+                          .shard = { .mini_batch = 32 } }
 
-enum { RF_CAT_OPTS = 12, RF_CAT_SHARE_OPTS = 4 };
+enum { RF_CAT_OPTS = 14, RF_CAT_SHARE_OPTS = 4 };
 /* shares: those that only --shard gives a meaning */
 void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
                     struct rf_opt shares[RF_CAT_SHARE_OPTS]);
@@ -68,8 +72,10 @@ enum rf_code rf_cat_next(struct rf_cat *c, struct rf_record **rec, struct rf_err
 /* After RF_EOF: goes on to the next batch, whose head rf_cat_head() is then.  Returns RF_EOF if there is
  * none. */
 enum rf_code rf_cat_again(struct rf_cat *c, struct rf_err *e);
-/* The range of the batch, as o->range says one. */
+/* The range of the batch, as o->range says one; NULL: the range was not cut. */
 const char *rf_cat_range(const struct rf_cat *c);
+/* The number of the batch. */
+int64_t rf_cat_batch(const struct rf_cat *c);
 void rf_cat_close(struct rf_cat *c);  /* c may be NULL */
 
 /* Reads the output of rf-dump --json from path (NULL or "-": standard input) and writes the stream that it

@@ -27,6 +27,10 @@ void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
 		  "cut the range into batches of n records: a long stream; 0: do not", false },
 		{ "first-batch", 0, RF_OPT_INT, &o->first_batch, 0, INT_MAX, "N",
 		  "number of the first batch", false },
+		{ "follow", 0, RF_OPT_FLAG, &o->follow, 0, 0, NULL,
+		  "read and write a long stream, batch after batch", false },
+		{ "follow-timeout", 0, RF_OPT_INT, &o->patience, 0, 1 << 30, "seconds",
+		  "in a long stream, give up if nothing happens for so long; 0: never", false },
 		{ "shard", 0, RF_OPT_TEXT, &o->share, 0, 0, "r/R|auto",
 		  "only the share of rank r of R, from 0; auto: of this process", false },
 		{ .name = NULL },
@@ -74,5 +78,9 @@ enum rf_code rf_cat_settle(struct rf_cat_options *o, struct rf_err *e)
 		return rf_fail(e, RF_EUSAGE,
 		               "--batch cannot be combined with --shuffle and --repeat: it cuts what is in "
 		               "its order already");
+	if (o->follow && (o->batch || o->range || o->shuffle || o->repeat > 1))
+		return rf_fail(e, RF_EUSAGE,
+		               "--follow cannot be combined with --batch, --range, --shuffle and --repeat: "
+		               "they are for what becomes a long stream");
 	return o->share ? settle_share(o, e) : RF_OK;
 }
