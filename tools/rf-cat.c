@@ -1,12 +1,10 @@
 /* rf-cat -- joins, cuts, shuffles and repeats streams; writes streams from JSON. */
-#include <unistd.h>
-
 #include "cli/cli_stage.h"
 #include "stream/cat.h"
 
 static struct rf_cat_options o = RF_CAT_DEFAULTS;
 static struct rf_stage stage = RF_STAGE_DEFAULTS;
-static struct rf_opt stream[RF_STAGE_OPTS];
+static struct rf_opt stream[RF_STAGE_OPTS], follow[RF_STAGE_FOLLOW_OPTS];
 static bool json;
 
 static struct rf_opt options[RF_CAT_OPTS], shares[RF_CAT_SHARE_OPTS];
@@ -24,7 +22,7 @@ static const struct rf_cli cli = {
 	.summary = "Joins, cuts, shuffles and repeats streams of sequence records; writes them from JSON.",
 	.example = "rf-cat --range 0:128 corpus.rf | rf-entropy -m RUN | rf-dump",
 	.also = "rf-dump(1), rf-tokenize(1), rf-stream(5)",
-	.opts = (const struct rf_opt *const[]){ options, shares, both, stream, NULL },
+	.opts = (const struct rf_opt *const[]){ options, shares, both, stream, follow, NULL },
 	.min_args = 0,
 	.max_args = -1,
 };
@@ -48,7 +46,7 @@ static void check_options(void)
 	if (!o.batch)
 		rf_cli_without(options, "first-batch", "requires --batch");
 	if (!o.follow)
-		rf_cli_without(options, "follow-timeout", "requires --follow");
+		rf_cli_without(follow, "follow-timeout", "requires --follow");
 	if (o.shard.steps)
 		rf_cli_without(shares, "mini-batch", "cannot be combined with --steps");
 	if (rf_cat_settle(&o, &err) != RF_OK)
@@ -100,11 +98,14 @@ int main(int argc, char *argv[])
 
 	rf_cat_options(&o, options, shares);
 	rf_stage_options(&stage, NULL, stream);
+	rf_stage_follow_options(&stage, follow);
 	argc = rf_cli_parse(&cli, argc, argv);
+	o.follow = stage.follow;
+	o.patience = rf_stage_patience(&stage);
+	o.watched = rf_stage_watched(&stage);
 	check_options();
 	o.max_record = stage.max_record;
 	o.meter = &stage.progress.meter;
-	o.watched = stage.output ? -1 : STDOUT_FILENO;
 	rf_progress_begin(&stage.progress, cli.name, argv + 1, argc);
 	if (o.follow && argc > 1)
 		rf_die(EX_USAGE, "--follow reads one input, not %d", argc);
@@ -113,15 +114,15 @@ int main(int argc, char *argv[])
 		return 0;
 	}
 	if (rf_cat_open(&cat, &o, argv + 1, argc, &err) != RF_OK)
-		rf_die_err(&err);
+		rf_stage_fail(&stage, &err);
 	many = o.batch || o.follow;
-	if (many && rf_out_follow(&out, stage.output, o.follow ? o.patience : 0, &err) != RF_OK)
+	if (many && rf_out_follow(&out, stage.output, o.follow ? stage.patience : 0, &err) != RF_OK)
 		rf_die_err(&err);
 	do
 		rc = copy(cat, &out, many, &err);
 	while (rc == RF_OK && (rc = rf_cat_again(cat, &err)) == RF_OK);
 	if (rc != RF_EOF)
-		rf_die_err(&err);
+		rf_stage_fail(&stage, &err);
 	if (rf_out_finish(out, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_progress_end(&stage.progress);

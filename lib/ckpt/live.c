@@ -203,7 +203,7 @@ enum rf_code rf_live_wait(struct rf_ckpt *c, const char *path, int64_t commits, 
 			               path);
 		came |= lives;
 		if (rf_file_abandoned(watched))
-			return RF_EOF;
+			return rf_fail(e, RF_EBUSY, "%s: nobody waits for what they are for any more", path);
 		if (patience > 0 && rf_now() - began > patience)
 			return rf_fail(e, RF_EBUSY,
 			               came ? "%s: the weights after %lld commits were not published within "

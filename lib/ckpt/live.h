@@ -31,8 +31,8 @@ void rf_live_close(struct rf_live *l);
 
 /* Waits until a trainer that lives has published the weights after so many commits of the run, or later
  * ones, and opens the oldest of them.  patience: seconds to wait at most; 0: for ever.  watched: a
- * descriptor; RF_EOF as soon as nobody reads what is written there; -1: none.  Errors: RF_EBUSY: the trainer
- * is gone, or they did not come in that time; those of rf_ckpt_open(). */
+ * descriptor to which the caller writes; -1: none.  Errors: RF_EBUSY: the trainer is gone, they did not come
+ * in that time, or nobody reads there any more (rf_file_abandoned()); those of rf_ckpt_open(). */
 enum rf_code rf_live_wait(struct rf_ckpt *c, const char *path, int64_t commits, double patience, int watched,
                           struct rf_err *e);
 

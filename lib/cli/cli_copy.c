@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "cli/cli_copy.h"
-#include "io/file.h"
 #include "io/steps.h"
 
 static void name_of(char name[4096], const struct rf_stage *s, const struct rf_trainer *t)

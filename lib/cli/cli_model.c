@@ -78,14 +78,11 @@ static void wait_for_weights(const struct rf_cli_filter *f, struct rf_ckpt *c)
 	struct rf_stage *s = f->stage;
 	const int64_t commits = rf_in_batch(s->in) - f->stale;
 	struct rf_err err;
-	enum rf_code rc;
 
 	rf_progress_doing(&s->progress, "waiting for the weights");
-	rc = rf_live_wait(c, f->engine->path, commits > 0 ? commits : 0, s->patience, STDOUT_FILENO, &err);
-	if (rc == RF_EOF)
-		raise(SIGPIPE); /* as a write would end this program */
-	if (rc != RF_OK)
-		rf_die_err(&err);
+	if (rf_live_wait(c, f->engine->path, commits > 0 ? commits : 0, s->patience, rf_stage_watched(s),
+	                 &err) != RF_OK)
+		rf_stage_fail(s, &err);
 }
 
 void rf_cli_filter_open(struct rf_cli_filter *f, const struct rf_cli *cli, char *path)

@@ -52,17 +52,20 @@ void rf_stage_head(struct rf_stage *s, const struct rf_cli *cli)
 		rf_die_err(&err);
 }
 
-/* What a program that follows writes to, so that it does not wait for input when the programs behind it have
- * ended.  A trainer's output is no part of the pipeline. */
-static int watched(const struct rf_stage *s)
+double rf_stage_patience(const struct rf_stage *s)
 {
+	return s->patience ? s->patience + 1 : 0;
+}
+
+int rf_stage_watched(const struct rf_stage *s)
+{
+	/* a trainer's output is no part of the pipeline */
 	return s->follow && !s->on_batch && !s->output ? STDOUT_FILENO : -1;
 }
 
-/* When nobody reads the output, this program ends as a write would end it. */
-noreturn static void fail(const struct rf_stage *s, const struct rf_err *e)
+noreturn void rf_stage_fail(const struct rf_stage *s, const struct rf_err *e)
 {
-	if (rf_file_abandoned(watched(s)))
+	if (rf_file_abandoned(rf_stage_watched(s)))
 		raise(SIGPIPE);
 	rf_die_err(e);
 }
@@ -79,7 +82,7 @@ static void begin_batch(struct rf_stage *s, const struct rf_cli *cli)
 		rf_die_err(&err);
 	}
 	if (rf_in_begin(s->in, &err) != RF_OK)
-		fail(s, &err);
+		rf_stage_fail(s, &err);
 	rf_stage_head(s, cli);
 }
 
@@ -90,12 +93,11 @@ void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path)
 
 	if (s->follows && !s->follow)
 		rf_cli_without(s->follows, "follow-timeout", "requires --follow");
-	/* a second more than the writer of the input has: it knows better what is missing */
-	rc = s->follow ? rf_in_follow(&s->in, path, s->max_record, s->patience ? s->patience + 1 : 0,
-	                              watched(s), &err)
+	rc = s->follow ? rf_in_follow(&s->in, path, s->max_record, rf_stage_patience(s), rf_stage_watched(s),
+	                              &err)
 	               : rf_in_open(&s->in, path, s->max_record, &err);
 	if (rc != RF_OK)
-		fail(s, &err);
+		rf_stage_fail(s, &err);
 	if (s->follow && !s->on_batch && rf_out_follow(&s->out, s->output, s->patience, &err) != RF_OK)
 		rf_die_err(&err);
 	rf_head_init(&s->head);
@@ -164,7 +166,7 @@ void rf_stage_each(struct rf_stage *s, rf_stage_fn *f, void *arg)
 	while ((rc = work(s, f, arg, &err)) == RF_OK)
 		;
 	if (rc != RF_EOF)
-		fail(s, &err);
+		rf_stage_fail(s, &err);
 	rf_progress_doing(&s->progress, "computing");
 }
 
@@ -242,7 +244,7 @@ bool rf_stage_again(struct rf_stage *s, const struct rf_cli *cli)
 	rf_progress_doing(&s->progress, "waiting for the next batch");
 	if ((s->out && rf_out_end(s->out, &err) != RF_OK) ||
 	    ((rc = rf_in_again(s->in, &err)) != RF_OK && rc != RF_EOF))
-		fail(s, &err);
+		rf_stage_fail(s, &err);
 	if (rc == RF_EOF)
 		return false;
 	begin_batch(s, cli);

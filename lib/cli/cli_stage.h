@@ -30,6 +30,9 @@ struct rf_stage {
 	/* if not NULL, called instead of writing a record: rf-reward holds records back for its command */
 	rf_stage_fn *pass_on;
 };
+/* How long its input may keep it waiting: a second more than the writer of the input has, which knows better
+ * what is missing. */
+double rf_stage_patience(const struct rf_stage *s);
 #define RF_STAGE_DEFAULTS { .max_record = RF_MAX_RECORD, .patience = 3600 }
 
 /* The options -o, --max-record and --progress.  output: the help of -o; NULL: that of a stream. */
@@ -41,6 +44,12 @@ void rf_stage_options(struct rf_stage *s, const char *output, struct rf_opt opts
 enum { RF_STAGE_FOLLOW_OPTS = 3, RF_STAGE_PATIENCE_OPTS = 2 };
 void rf_stage_patience_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_PATIENCE_OPTS]);
 void rf_stage_follow_options(struct rf_stage *s, struct rf_opt opts[RF_STAGE_FOLLOW_OPTS]);
+
+/* The descriptor that a program which follows writes to, so that it does not wait when the programs behind it
+ * have ended; -1: none.  rf_stage_fail() ends the program by e, or where nobody reads there as a write would
+ * end it. */
+int rf_stage_watched(const struct rf_stage *s);
+noreturn void rf_stage_fail(const struct rf_stage *s, const struct rf_err *e);
 
 /* Opens the input (path NULL: standard input), makes the output's head and begins to show progress. */
 void rf_stage_open(struct rf_stage *s, const struct rf_cli *cli, char *path);

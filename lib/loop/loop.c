@@ -323,10 +323,12 @@ static enum rf_code note_batch(struct rf_loop *l, int64_t before, double began, 
 	const int64_t noted = l->live ? l->done : before;
 	enum rf_code rc = rf_loop_look(l, e);
 
-	if (rc == RF_OK && l->done > noted && l->done <= before + l->span)
-		rc = rf_loop_note_time(
-			l, (rf_now() - (l->live ? l->lived : began)) / (double)(l->done - noted), e);
-	return rc;
+	if (rc != RF_OK || l->done <= before || l->done > before + l->span || (l->live && l->done == noted))
+		return rc;
+	/* a line that failed may have been seen to do more than it committed */
+	if (l->done < noted)
+		return rf_loop_note_time(l, 0, e);
+	return rf_loop_note_time(l, (rf_now() - (l->live ? l->lived : began)) / (double)(l->done - noted), e);
 }
 
 /* The line's shell, by the launcher: mpirun carries no variable to other hosts, so the words of the batch go

@@ -10,7 +10,7 @@
  *
  * A line may live for many batches (`live`): it gets all that are left of an epoch as one range, cuts them
  * by rf-cat --batch, and its trainer publishes the weights in a folder and commits every n-th batch, or at
- * times. With `after` a line ends where a commit is due.
+ * times.  With `after` a line ends where a commit is due.
  *
  * Where batches are counted by their outputs, the line commits nothing: a batch is done when it has written
  * the file $OUTPUT, which appears whole or not at all.

@@ -36,17 +36,17 @@ struct rf_cat_options {
 	int batch;            /* records of each batch that the range is cut into; 0: it is not cut */
 	int first_batch;      /* the number of the first one */
 	bool follow;          /* the input is a long stream, and each batch of it is one of the output */
-	int patience;         /* seconds to wait for it at most; 0: for ever */
-	int watched;          /* as in rf_in_follow() */
+	double patience;      /* as in rf_in_follow() */
+	int watched;
 	const char *share;    /* "r/R", "auto": whose share is written; NULL: all */
 	struct rf_shard shard; /* the share that is written; ranks 0 or 1: all */
 	uint64_t max_record;  /* bytes of a record's message at most */
 	struct rf_meter *meter; /* counts the records read; may be NULL */
 };
-#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, .patience = 3600, \
+#define RF_CAT_DEFAULTS { .seed = 1, .repeat = 1, .max_record = RF_MAX_RECORD, \
                           .shard = { .mini_batch = 32 } }
 
-enum { RF_CAT_OPTS = 14, RF_CAT_SHARE_OPTS = 4 };
+enum { RF_CAT_OPTS = 12, RF_CAT_SHARE_OPTS = 4 };
 /* shares: those that only --shard gives a meaning */
 void rf_cat_options(struct rf_cat_options *o, struct rf_opt opts[RF_CAT_OPTS],
                     struct rf_opt shares[RF_CAT_SHARE_OPTS]);
