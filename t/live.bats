@@ -446,6 +446,7 @@ line() {
 			MINI_BATCH=2 LR=1e-3 COMPUTE='--threads 1' DATA="$P/many.rf" STEPS=190 "$@"
 	}
 	phase RUN=a LIVE=1 COMMIT_EVERY=30 2>/dev/null
+	cut=0
 	for name in rf-grpo rf-loop rf-select rf-grpo; do
 		phase RUN=b LIVE=1 COMMIT_EVERY=7 2>said &
 		sleep 1
@@ -457,8 +458,10 @@ line() {
 			sleep .02
 		done
 		wait $! || true
-		[ "$(jq .commits b/latest/state.json)" -lt 190 ]
+		[ "$(jq .commits b/latest/state.json)" -lt 190 ] || break
+		cut=$((cut + 1))
 	done
+	[ "$cut" -ge 2 ]
 	phase RUN=b LIVE=1 COMMIT_EVERY=7 2>/dev/null
 	diff -r a/latest/ b/latest/
 	[ "$(cat b/data/status)" = 0 ]
