@@ -215,6 +215,45 @@ generate() {
 		"$long ms, $short ms"
 }
 
+# Prompts with needles in the corpus, and questions from its paragraphs.  Then choices as often asked,
+# of hellaswag's shape and of arc's behind five examples: below one question, or each behind a copy of it.
+evaluation() {
+	local t behind each what rows alone
+	awk 'BEGIN { RS = "" }
+		length > 200 && length < 330 && n++ < 2000 { gsub(/\n/, " "); print }' text/*.txt |
+		jq -cR '{question: "What is number \(input_line_number)?", context: ., answers: [.[:20]],
+			title: "\(input_line_number / 4 | floor)"}' >squad.jsonl
+	jq -cs 'map(.context) as $p | range(0; ($p | length) - 10; 10) as $i
+		| {question: "What is behind \($i)?", answers: ["yes"], paragraphs: $p[$i:$i + 10]}' \
+		squad.jsonl >hotpot.jsonl
+	cat text/*.txt >essay.txt
+	t=$(seconds 'rf-needle --task all --tokenizer bytes --haystack essay.txt --qa squad.jsonl \
+		--qa hotpot.jsonl --length 4k,8k,16k -o needles.jsonl.zst 2>needles.err')
+	row 'rf-needle, 13 tasks of 500 samples of 4k, 8k, 16k bytes, s' "$t" '<= 60' \
+		"$(zstd -dcq needles.jsonl.zst | wc -l) prompts"
+	while read -r behind each; do
+		jq -nc --argjson behind "$behind" --argjson each "$each" 'limit(16; inputs)
+			| .paragraphs | join(" ") | . as $text | {prompt: .[:$behind],
+				choices: [range(4) * $each + $behind | . as $i | $text[$i:$i + $each]]}' \
+			hotpot.jsonl >choices.jsonl
+		jq -c '{prompt, choices: (.choices[] | [.])}' choices.jsonl >alone.jsonl
+		for t in choices alone; do
+			rf-tokenize --bytes --no-eos --prompt-key prompt --choices-key choices \
+				-o $t.rf $t.jsonl 2>tokens.err
+			seconds "rf-logp -m model -o logp.rf $t.rf 2>$t.err" 2 >$t.out
+		done
+		what="rf-logp, 4 choices of $each behind $behind"
+		read -r rows alone < <(sed 's/.*: \([0-9]*\) rows, .* has \([0-9]*\).*/\1 \2/' choices.err)
+		row "$what, rows apart over below" "$(ratio "$alone" "$rows")" '>= 2' "$alone, $rows"
+		read -r t <choices.out
+		read -r alone <alone.out
+		row "$what, seconds apart over below" "$(ratio "$alone" "$t")" '' "$alone s, $t s"
+	done <<-'END'
+	80 30
+	600 10
+	END
+}
+
 # The streams of each stage, where pipe() did not leave them.
 stages() {
 	[ ! -s w.rf ] || return 0
@@ -360,7 +399,8 @@ tokens() {
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-all="passes steps bf16 lengths generate pipe loads lines peaks streams starts${TOKENIZERS:+ tokens}"
+all="passes steps bf16 lengths generate evaluation pipe loads lines peaks streams starts"
+all+="${TOKENIZERS:+ tokens}"
 for group in ${ONLY:-$all}; do
 	measure "$group"
 done
