@@ -35,8 +35,8 @@ numbers() {
 		}' | sort -t $'\t' -k 2n
 }
 
-# about RUN: size and hash of what its lines are about
-about() { sed -n 's/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' "$1/eval.words"; }
+# about RUN: by what command its lines were made, and size and hash of what they are about
+about() { sed -n '/^EVALUATE=/p; s/^\([0-9]* bytes, sha256 [0-9a-f]*\).*/\1/p' "$1/eval.words"; }
 
 command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
 first=
@@ -54,7 +54,8 @@ for run in $RUNS; do
 	[ -e "$run/eval.words" ] || continue
 	first=${first:-$run}
 	[ "$(about "$run")" = "$(about "$first")" ] ||
-		die 65 "$first and $run were evaluated on different texts, so they cannot be compared"
+		die 65 "$first and $run were evaluated on different texts, or by another EVALUATE," \
+			"so they cannot be compared"
 done
 
 mkdir -p "$OUT"

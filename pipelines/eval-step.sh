@@ -33,6 +33,8 @@ if [ "${1:-}" = check ]; then
 	[ ! -e "$RUN/eval.words" ] || words
 	exit 0
 fi
+exec 9>"$RUN/.eval" # a run that trains and who draws its curves may come at once
+flock 9
 words
 if [ "${1:-}" = only ]; then
 	line "$STEP" "$AT"

@@ -4,5 +4,8 @@
 set -euo pipefail
 [ $# -ge 1 ] || { echo 'usage: study-choose.sh FILE.tsv ...' >&2; exit 64; }
 for file; do
-	awk -v name="$(basename "$(dirname "$file")")" '{ s += $2 } END { print s / NR "\t" name }' "$file"
+	awk -v name="$(basename "$(dirname "$file")")" '
+		$2 !~ /^-?[0-9]/ { print FILENAME ": line " FNR ": no number" >"/dev/stderr"; bad = 1; exit }
+		{ s += $2 }
+		END { if (bad || !NR) exit 65; print s / NR "\t" name }' "$file"
 done | LC_ALL=C sort -g | head -n 1 | cut -f 2

@@ -11,11 +11,15 @@ here=$(dirname "$0")
 # PHASE/FAMILY/METHOD/SEED.tsv: the table of all figures of these families
 for phase in base grid mid post testtime ideas; do
 	for family in $FAMILIES; do
-		for file in "$run/$phase/$family"/*/*.tsv; do
-			[ -e "$file" ] || continue
-			file=${file#"$run/"}
-			awk -v path="${file%.tsv}" 'BEGIN { gsub("/", "\t", path) }
-				{ print path "\t" $0 }' "$run/$file"
+		numbers=$SEEDS
+		[ "$phase" != grid ] || numbers=${SEEDS%% *}
+		for seed in $numbers; do
+			for file in "$run/$phase/$family"/*/"$seed.tsv"; do
+				[ -e "$file" ] || continue
+				file=${file#"$run/"}
+				awk -v path="${file%.tsv}" 'BEGIN { gsub("/", "\t", path) }
+					{ print path "\t" $0 }' "$run/$file"
+			done
 		done
 	done
 done >"$run/figures.tsv.tmp"
@@ -63,6 +67,12 @@ parameters() {
 # the words that make study was given
 words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words"; }
 
+# not inside the text below, where a failure would be an empty place
+declare -A of
+for name in answer verdicts mid sharp post testtime ablations ideas grid; do
+	of[$name]=$(table $name)
+done
+of[forest]=$(table forest | sed 's/^/    /') # as it is, in Markdown
 cat >"$run/report.md.tmp" <<-END
 	# Is the model better for ReFINE? A study at a small scale
 
@@ -72,51 +82,65 @@ cat >"$run/report.md.tmp" <<-END
 	by chance. All lines of a table took as many optimizer steps on the same sequences in the same order:
 	$steps in mid-training.
 
+	Facts are asked for at the end of a text that states them, needles in a long text by rf-needle (below,
+	What was done). An answer's nll is that of the right answer, its score the share of the references
+	that a greedy answer has. Cosine and binary are the rewards (rf-reward) of rollouts on held-out text,
+	greedy or sampled; n is the number of rollouts at a position, k their tokens, c the positions. An
+	interval without a width, where all seeds differ by the same number of questions, has no mark.
+
+	## In short
+
+	Does ReFINE in mid-training make better answers than next tokens on the same data, and than random
+	rewards with as many rollouts, by more than seeds differ?
+
+	${of[answer]}
+
 	## What held, and what did not
 
-	$(table verdicts)
+	${of[verdicts]}
 
 	The nll of the right answers, all lengths, against SFT's, in nats per token; less is better:
 
-	$(table forest | sed 's/^/    /')
+	${of[forest]}
 
 	## 1. Mid-training: needles and facts, at the length of training and beyond (the paper's table 1)
 
 	Greedy answers: the share of the references that were written.
 
-	$(table mid)
+	${of[mid]}
 
 	## 2. What is sharper, and what is known
 
 	Sharpening alone raises the rewards of sampled rollouts: the entropy is then lower, and greedy
 	rollouts agree no more than before.
 
-	$(table sharp)
+	${of[sharp]}
 
 	## 3. Post-training (table 2)
 
-	$(table post)
+	${of[post]}
 
 	## 4. Test-time training (table 3)
 
-	$(table testtime)
+	${of[testtime]}
 
 	## 5. Ablations of the reward, the positions, k and the chunks (table 4)
 
-	Each differs from ReFINE n 1 in one word, and has its learning rate and coefficient.
+	Each differs from ReFINE n 1 in one word, and has its learning rate and coefficient; as random rewards
+	with eight rollouts have those of ReFINE n 8.
 
-	$(table ablations)
+	${of[ablations]}
 
 	## 6. Other ideas, on validation data
 
-	$(table ideas)
+	${of[ideas]}
 
 	## 7. Learning rates and coefficients
 
 	By the nll of answers on validation texts and questions, of the first seed; nothing was chosen by test
 	data. Chosen: $(chosen).
 
-	$(table grid)
+	${of[grid]}
 
 	## What was done
 
@@ -134,7 +158,11 @@ cat >"$run/report.md.tmp" <<-END
 	- Time, one after the other: base $(minutes base); grid $(minutes grid); mid $(minutes mid); post
 	  $(minutes post); test time $(minutes testtime); ideas $(minutes ideas).
 	- $(rf-grpo --version), $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-	- All figures: figures.tsv.
+	- All seeds answer the same questions, so the intervals have no error of which questions were asked.
+	  What was chosen in section 7 was so by the questions of section 6, the ideas there were not.
+	- Facts in the lessons of seed 1 and in the mixture of seed 3 are drawn by the same random numbers. Of
+	  10,000 questions on facts, three have a key that stands for two things.
+	- All figures stand in figures.tsv beside this report in the run's folder, a figure of a seed a line.
 
 	    make -f pipelines/study.mk \\
 	$(words)

@@ -10,10 +10,16 @@
 #     ablations    rewards, positions, tokens of a rollout, chunks: differences from ReFINE n 1
 #     post, testtime, ideas
 #     grid         the nll of answers on validation data, by learning rate and coefficient
+#     answer       whether ReFINE's answers are better than SFT's and than those of random rewards
 #     verdicts     a sentence for each comparison
 #     forest       differences from SFT of the nll of answers, drawn
-function t95(df) { # half the width of a 95 % interval in standard errors
-	return df == 1 ? 12.706 : df == 2 ? 4.303 : df == 3 ? 3.182 : df == 4 ? 2.776 : 2.571
+# Half the width of a 95 % interval in standard errors, by Student's distribution; from eleven seeds on by
+# the expansion of Abramowitz and Stegun, 26.7.5, which is off by less than 0.001 there.
+function t95(df,    few, z) {
+	if (split("12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262", few, " ") >= df)
+		return few[df]
+	z = 1.959964
+	return z + (z ^ 3 + z) / (4 * df) + (5 * z ^ 5 + 16 * z ^ 3 + 3 * z) / (96 * df ^ 2)
 }
 
 # Mean over seeds of a figure, which may be a mean of several ("facts-1.nll facts-2.nll"), minus that of the
@@ -46,9 +52,9 @@ function describe(phase, family, method, base_phase, base, figures,    i, j, k, 
 	return n
 }
 
-# Whether the interval leaves out 0
+# Whether the interval leaves out 0.  Without a width it says that seeds agree to a question, not how surely.
 function beyond() {
-	return n > 1 && (mean > half || -mean > half)
+	return n > 1 && half > 0 && (mean > half || -mean > half)
 }
 
 function size(x) {
@@ -143,6 +149,33 @@ function verdicts(family,    i, k, c, part) {
 	}
 }
 
+# Of ReFINE the difference from another method in the answers, as words; "" if there is none beyond seeds.
+function gain(family, method, other,    s) {
+	if (describe("mid", family, method, "mid", other, nll) && beyond() && mean < 0)
+		s = sprintf("nll %+.4f", mean)
+	if (describe("mid", family, method, "mid", other, scores) && beyond() && mean > 0)
+		s = s (s == "" ? "" : ", ") sprintf("scores %+.1f", mean)
+	return s
+}
+
+# Whether a method is better than SFT and than random rewards with as many rollouts
+function answer_of(family, title, method, control,    sft, random) {
+	if (!(("mid", family, method) in there))
+		return
+	sft = gain(family, method, "sft")
+	random = gain(family, method, control)
+	print "- " name[family] ", " title ": " (sft != "" && random != "" ? "yes" : "no") "; " \
+		(sft == "" ? "not better" : "better (" sft ")") " than SFT, " \
+		(random == "" ? "not better" : "better (" random ")") " than random rewards."
+}
+
+function answer(family) {
+	if (seeds < 2)
+		return
+	answer_of(family, "one rollout", "refine", "random")
+	answer_of(family, "eight rollouts", "refine-n8", "random-n8")
+}
+
 # Of each method the interval of its difference from SFT, between -width and width.
 function forest(family, methods, figures,    i, k, c, m, part, width, at, left, right, line) {
 	k = split(methods, m, ";")
@@ -182,6 +215,32 @@ function settings(family,    key, part, s) {
 	}
 	close("LC_ALL=C sort")
 	print ""
+	ends(family)
+}
+
+# Which methods do best at the largest or the smallest rate that was tried
+function ends(family,    key, part, s, x, least, at, low, high, method, list) {
+	for (key in grid) {
+		split(key, part, SUBSEP)
+		if (part[1] != family)
+			continue
+		split(part[2], s, "_")
+		x = grid[key] / grids[key]
+		if (!(s[1] in least) || x < least[s[1]]) {
+			least[s[1]] = x
+			at[s[1]] = s[2] + 0
+		}
+		if (low == "" || s[2] + 0 < low)
+			low = s[2] + 0
+		if (s[2] + 0 > high)
+			high = s[2] + 0
+	}
+	for (method in at)
+		if (low < high && (at[method] == low || at[method] == high))
+			list++
+	if (list)
+		print name[family] ": " list " of " length(at) " methods do best at an end of the grid, " \
+			"so a rate beyond it may be better.\n"
 }
 
 BEGIN {
@@ -204,7 +263,8 @@ BEGIN {
 	JUDGED = nll "=nll of answers;" scores "=greedy scores;text.nll=nll of text;" SHARP
 	sub(/text.entropy=entropy of text;/, "", JUDGED)
 
-	METHODS = "mid:sft=SFT;mid:refine=ReFINE, n 1;mid:refine-n8=ReFINE, n 8;mid:random=random rewards"
+	METHODS = "mid:sft=SFT;mid:refine=ReFINE, n 1;mid:refine-n8=ReFINE, n 8;mid:random=random rewards;" \
+		"mid:random-n8=random rewards, n 8"
 	ABLATIONS = "mid:refine=cosine, entropy, k 5, c 8;mid:binary=binary;mid:hybrid=hybrid;" \
 		"mid:edit=edit;" \
 		"mid:random=random rewards;mid:uniform=uniform positions;" \
@@ -213,13 +273,15 @@ BEGIN {
 	POSTS = "mid:refine=before;post:ntp=nested NTP;post:refine=nested ReFINE;post:random=random rewards"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE;testtime:random=random rewards;" \
 		"testtime:ntp-reset=NTP, reset;testtime:refine-reset=ReFINE, reset"
-	DRAWN = "refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;uniform=uniform;" \
+	DRAWN = "refine=ReFINE, n 1;refine-n8=ReFINE, n 8;random=random rewards;" \
+		"random-n8=the same, n 8;uniform=uniform;" \
 		"max=most entropy;k3=k 3;k7=k 7;c2=2 chunks;c4=4 chunks;binary=binary;hybrid=hybrid;edit=edit"
 	comparisons = "SFT against the start:mid:sft:base:model;" \
 		"ReFINE, n 1, against SFT:mid:refine:mid:sft;" \
 		"ReFINE, n 8, against SFT:mid:refine-n8:mid:sft;" \
 		"random rewards against SFT:mid:random:mid:sft;" \
 		"ReFINE, n 1, against random rewards:mid:refine:mid:random;" \
+		"ReFINE, n 8, against random rewards, n 8:mid:refine-n8:mid:random-n8;" \
 		"ReFINE, n 8, against ReFINE, n 1:mid:refine-n8:mid:refine;" \
 		"nested ReFINE against nested NTP:post:refine:post:ntp;" \
 		"nested ReFINE against random rewards:post:refine:post:random;" \
@@ -266,6 +328,8 @@ END {
 			print_table(f, ideas, "ideas", "sft", KNOWN ";" ALL)
 		else if (table == "grid")
 			settings(f)
+		else if (table == "answer")
+			answer(f)
 		else if (table == "verdicts")
 			verdicts(f)
 		else if (table == "forest")

@@ -79,13 +79,14 @@ grpo      = TRAIN="rf-grpo --mini-batch $(MINI) --lr $$lr $(mid_falls) --rl-coef
 kind      = rf-reward --seed $(seed) --kind $(1)
 
 # Mid-training: words of midtrain.mk; its settings are those of like(METHOD).
-MIDS          = sft refine refine-n8 random uniform max k3 k7 c2 c4 binary hybrid edit
+MIDS          = sft refine refine-n8 random random-n8 uniform max k3 k7 c2 c4 binary hybrid edit
 GRIDDED       = sft refine refine-n8 random
-like          = $(or $(filter $(GRIDDED),$(1)),refine)
+like          = $(or $(filter $(GRIDDED),$(1)),$(if $(filter %-n8,$(1)),refine-n8,refine))
 mid-sft       = ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN="rf-ntp --mini-batch $(MINI) --lr $$lr $(mid_falls)"
 mid-refine    = $(call refine) $(grpo)
 mid-refine-n8 = $(call refine,,-n 8) $(grpo)
 mid-random    = $(call refine,,,$(call kind,random)) $(grpo)
+mid-random-n8 = $(call refine,,-n 8,$(call kind,random)) $(grpo)
 mid-uniform   = $(call refine,--mode uniform) $(grpo)
 mid-max       = $(call refine,--mode max) $(grpo)
 mid-k3        = $(call refine,-k 3,-k 3) $(grpo)
@@ -212,7 +213,8 @@ $(foreach f,$(FAMILIES),$(foreach m,$(GRIDDED),$(eval \
 	$(RUN)/chosen/$(f)/$(m): $(foreach t,$(call tried,$(m)),$(RUN)/grid/$(f)/$(t)/$(first).tsv))))
 $(RUN)/chosen/%:
 	@mkdir -p $(@D)
-	$(HERE)study-choose.sh $^ >$@
+	$(HERE)study-choose.sh $^ >$@.tmp
+	mv $@.tmp $@
 
 # settings METHOD: makes lr and coef of them
 settings = IFS=_ read -r _ lr coef <$(RUN)/chosen/$(family)/$(1)

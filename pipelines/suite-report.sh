@@ -26,7 +26,7 @@ table() {
 	local head="| ${BY//,/ | } | n | score | 95 % interval |"
 	[ -z "$AGAINST" ] || head+=" $AGAINST | difference | 95 % interval | better | worse |"
 	printf '%s\n%s\n' "$head" "${head//[^|]/-}"
-	rows | awk -F '\t' -v keys="$(tr -dc ,x <<<"x$BY" | wc -c)" '
+	rows | awk -F '\t' -v keys=$(($(tr -dc , <<<"$BY" | wc -c) + 1)) '
 		function interval(low, high, form) {
 			return low == "" ? "" : sprintf(form " to " form, low, high)
 		}
@@ -88,8 +88,10 @@ gnuplot -e "tmp='$tmp'; bars=$(wc -l <"$tmp/bars")" "$here/suite-bars.gp"
 
 # cost: what was read and written, and how long it took
 cost() {
-	rf-dump --tsv --rows sample --columns sample,prompt_len,length --no-header "$run"/answers/batch-*.rf |
+	rf-dump --tsv --rows sample --columns sample,prompt_len,length,T --no-header \
+		"$run"/answers/batch-*.rf |
 		awk -F '\t' 'NR == FNR { seconds[$1] = $2 / 1e6; next }
+			$2 == "NaN" { $2 = $4 }
 			$1 == 0 { questions++; read += $2; if ($2 > longest) longest = $2 }
 			{ written += $3 }
 			END {
@@ -110,6 +112,11 @@ notes() {
 		  interval is that of the mean over questions by Student's distribution; where all questions
 		  score the same it has no width, which says little where they are few.
 	END
+	[ "$SUITE" != needle ] || [[ ,$BY, = *,length,* ]] || echo "- the questions of several lengths" \
+		"are the same, with which the interval does not reckon: BY=task,length tells them apart"
+	[ "$SUITE" != needle ] || [ -n "$TASK" ] || [ -n "$HAYSTACK$QA" ] || echo "- the mean is not" \
+		"RULER's, which has 13 tasks: some need HAYSTACK= and QA="
+	[ ! -s "$run/tokenized" ] || echo "- $(tail -n 1 "$run/tokenized")"
 	[ -z "$AGAINST" ] || cat <<-END
 		- difference: to $AGAINST, paired by question; * where the interval leaves out 0. One in
 		  twenty does so by chance.
@@ -126,10 +133,12 @@ map() {
 	END
 }
 
+# not inside the text below, where a failure would be an empty place
+table=$(table) costs=$(cost)
 cat >"$tmp/report.md" <<-END
 	# $SUITE, $(cat "$run/step")
 
-	$(table)
+	$table
 
 	$(notes)
 
@@ -141,7 +150,7 @@ cat >"$tmp/report.md" <<-END
 
 	## Cost
 
-	$(cost)
+	$costs
 
 	## Settings
 

@@ -94,8 +94,14 @@ lines() {
 	done
 }
 
-# tokenize FILE...
-tokenize() { bash -eu -o pipefail -c "$TOKENIZE"' "$@"' tokenize -o "$RUN/questions.rf" -- "$@"; }
+# tokenize FILE...: and $RUN/tokenized, what was said of it
+tokenize() {
+	local status=0
+	bash -eu -o pipefail -c "$TOKENIZE"' "$@"' tokenize -o "$RUN/questions.rf" -- "$@" \
+		2>"$RUN/tokenized" || status=$?
+	cat "$RUN/tokenized" >&2
+	return "$status"
+}
 
 questions() {
 	local files=$RUN/questions.jsonl.zst
@@ -149,24 +155,29 @@ answer() {
 		bash -eu -o pipefail -c \
 		'rf-cat --range "$FROM:$TO" "$QUESTIONS" | '"$GENERATE"' -m "$STEP" $COMPUTE -o "$OUTPUT"'
 	at=$((${EPOCHREALTIME/[.,]/} - at))
-	[ ! -e "$(file_of 0)" ] || [ "$(model_of "$new")" = "$(model_of "$(file_of 0)")" ] ||
-		die 65 "$step has other weights than when the first questions were answered:" \
-			"use the same, or another RUN"
+	local other
+	for other in "$RUN"/answers/batch-*.rf; do
+		[ ! -e "$other" ] || [ "$(model_of "$new")" = "$(model_of "$other")" ] ||
+			die 65 "$step has other weights than when the first questions were answered:" \
+				"use the same, or another RUN"
+		break
+	done
 	printf '%d\t%d\n' "$1" "$at" >>"$RUN/times.tsv"
 	mv "$new" "$(file_of "$1")"
 }
 
 answers() {
 	local began=$EPOCHSECONDS read_now=0 unread=0 ready=0 left=() lengths n batch
-	mapfile -t lengths < <(rf-dump --tsv --rows record --columns prompt_len --no-header \
-		"$RUN/questions.rf")
+	# without a prompt_len a record is a prompt
+	mapfile -t lengths < <(rf-dump --tsv --rows record --columns prompt_len,T --no-header \
+		"$RUN/questions.rf" | awk '{ print ($1 == "NaN" ? $2 : $1) }')
 	n=${#lengths[@]}
 	[ "$n" -gt 0 ] || die 65 "there are no questions"
 	mkdir -p "$RUN/answers"
 	rm -f "$RUN"/answers/.*.rf "$RUN"/answers/.*.tmp-*
 	for ((batch = 0; batch * BATCH < n; batch++)); do
 		if [ -e "$(file_of "$batch")" ]; then
-			ready=$(last "$batch")
+			ready=$((ready + $(last "$batch") - batch * BATCH))
 		else
 			left+=("$batch")
 			unread=$((unread + $(tokens $((batch * BATCH)) "$(last "$batch")")))
@@ -178,7 +189,8 @@ answers() {
 	for batch in "${left[@]}"; do
 		answer "$batch"
 		read_now=$((read_now + $(tokens $((batch * BATCH)) "$(last "$batch")")))
-		say "$(last "$batch") of $n questions," \
+		ready=$((ready + $(last "$batch") - batch * BATCH))
+		say "$ready of $n questions," \
 			"$((EPOCHSECONDS - began)) s$(left $((unread - read_now)))"
 	done
 }
@@ -196,7 +208,6 @@ score() {
 scores() {
 	local against=()
 	if [ -n "$AGAINST" ]; then
-		[ -e "$AGAINST/scores.jsonl" ] || die 66 "AGAINST=$AGAINST: no scores of an evaluation"
 		rf-cat -o "$RUN/against.tmp" "$AGAINST"/answers/batch-*.rf
 		against=(--against "$RUN/against.tmp")
 	fi
@@ -212,6 +223,8 @@ scores() {
 command -v gnuplot >/dev/null || die 69 'gnuplot is not installed (make deps)'
 [ "$SUITE" != needle ] || tasks=$(needle_tasks)
 [ -e "$MODEL/latest" ] || [ -e "$MODEL/config.json" ] || die 66 "MODEL=$MODEL: no checkpoint or run"
+[ -z "$AGAINST" ] || [ -e "$AGAINST/scores.jsonl" ] ||
+	die 66 "AGAINST=$AGAINST: no scores of an evaluation"
 [ ! -e "$RUN" ] || [ -e "$RUN/.evaluation" ] || [ -z "$(ls -A "$RUN")" ] ||
 	die 65 "$RUN: it exists but is not an evaluation"
 mkdir -p "$RUN"
@@ -223,7 +236,8 @@ flock -n 9 || {
 rm -f "$RUN"/.*.tmp-*
 # shellcheck disable=SC2086  # several names
 words() { "$here/same-words.sh" "$RUN/words" MODEL $FIXED -- $DATA $HAYSTACK $QA; }
-if [ ! -e "$RUN/answers/batch-000000.rf" ] && ! words 2>/dev/null; then
+answered=("$RUN"/answers/batch-*.rf)
+if [ ! -e "${answered[0]}" ] && ! words 2>/dev/null; then
 	rm -f "$RUN"/{words,step,questions.rf,questions.jsonl.zst} # until then words may change
 fi
 words

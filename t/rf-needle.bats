@@ -141,6 +141,17 @@ counted() {
 	bad 64 "--digits: '2' is not a whole number from 3 to 9" --task niah_single_2 --digits 2
 }
 
+@test "rf-needle --digits: where values come again, an answer does not" {
+	needles --task niah_multikey_2,niah_multikey_1 --digits 3 --length 256k -n 2 >lines
+	python3 - <<-'END'
+		import json, re
+		for line in open("lines"):
+		    sample = json.loads(line)
+		    for answer in sample["outputs"]:
+		        assert len(re.findall(rf"\b{answer}\b", sample["input"])) == 1, answer
+	END
+}
+
 @test "rf-needle: several needles come in any order" {
 	needles --task niah_multivalue --length 4k -n 200 |
 		jq -r '.needles | to_entries | sort_by(.value) | map(.key) | join(" ")' \
@@ -222,6 +233,13 @@ counted() {
 	for part in part*; do jq -Rsc '{text: .}' $part; done | zstd -q >essay.jsonl.zst
 	needles --task niah_single_2 --length 4k -n 3 >want
 	needles --task niah_single_2 --length 4k -n 3 --haystack essay.jsonl.zst | cmp - want
+}
+
+@test "rf-needle: an essay without blanks between its words is refused" {
+	for i in $(seq 50); do printf '%s' '河水平静地流过许多石头。人们在老房子旁边说话。'; done >zh.txt
+	run -65 rf-needle --task niah_single_2 --haystack zh.txt -n 1 --tokenizer bytes
+	[ "$output" = 'rf-needle: zh.txt: its words have 3450 bytes on average, so they are no words: '\
+'put blanks between them' ]
 }
 
 @test "rf-needle: words come from files, and from pairs of them where there are too few" {

@@ -143,9 +143,13 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	rf-score --against shuffled.rf b.rf | cmp - line
 	rf-cat --range 0:5 -o fewer.rf a.rf
 	run -65 --separate-stderr rf-score --against fewer.rf b.rf
-	[[ $stderr == *"the question with the id 5 is in one of them only" ]]
+	[[ $stderr == *"the question 5 has an answer in one of both only" ]]
 	run -65 --separate-stderr rf-score --against b.rf fewer.rf
-	[[ $stderr == *"the question with the id 5 is in one of them only" ]]
+	[[ $stderr == *"the question 5 has an answer in one of both only" ]]
+	sed 's/qasper/vt/' <(rf-dump --json a.rf) | rf-cat --json -o task.rf
+	rf-cat --shuffle a.rf task.rf 2>err -o both.rf || rf-cat --renumber --shuffle a.rf task.rf -o both.rf
+	run -65 --separate-stderr rf-score --against both.rf a.rf
+	[[ $stderr == *'--against has questions of "vt", of which there are none here' ]]
 	sed 's/"a b"/"a d"/' <(rf-dump --json a.rf) | rf-cat --json -o others.rf
 	run -65 --separate-stderr rf-score --against others.rf b.rf
 	[[ $stderr == *"the id 0 stands for two different questions" ]]
@@ -292,6 +296,11 @@ near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a - b < 1e-9 && b - a < 1e-9) }
 	END
 	rf-score pred.jsonl | cmp - <(rf-score in.rf)
 	[ "$(rf-dump --pred --where 'prompt_len=2' -n 1 in.rf | grep -c '"index":0')" -eq 1 ]
+	# keys of the question do not take the place of what the model said
+	rf-dump --json in.rf |
+		jq -c 'if .type == "seq" then .body.meta += {pred: "no", index: 9} else . end' |
+		rf-cat --json -o named.rf
+	rf-dump --pred --tokenizer bytes named.rf | jq -cS . | cmp - <(jq -cS . pred.jsonl)
 	run -64 --separate-stderr rf-dump --pred --tsv in.rf
 	[[ $stderr == *"--tsv cannot be combined with --pred"* ]]
 }

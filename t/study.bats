@@ -111,6 +111,32 @@ facts() {
 	[[ "$output" == *'3.9000 (+0.4000 ± 0.2484 *)'* ]]
 	run awk -v table=verdicts -f "$P/study.awk" figures
 	[[ "$output" == *'ReFINE, n 1, against SFT: worse in nll of text (+0.4000)'* ]]
+	# where seeds agree the interval has no width and no mark
+	{ figures 1 2.5 3 && figures 2 3.5 4 && figures 3 4.5 5; } >same
+	run awk -v table=mid -f "$P/study.awk" same
+	[[ "$output" == *'4.0000 (+0.5000 ± 0.0000)'* ]]
+	# the answer is yes only if both SFT and random rewards are beaten
+	for of in sft=3 refine=2 random=3; do
+		for seed in 1 2 3; do
+			for at in facts-{1,2,4} needle-{1,2,4}; do
+				printf 'mid\tdelta_net\t%s\t%d\t%s.nll\t%s\n' "${of%=*}" $seed $at \
+					"${of#*=}.$((seed * ${of#*=}))"
+			done
+		done
+	done >answers
+	run awk -v table=answer -f "$P/study.awk" answers
+	[ "$output" = "- DeltaNet, one rollout: yes; better (nll -1.2000) than SFT, better (nll -1.2000) \
+than random rewards." ]
+	run awk -v table=answer -f "$P/study.awk" <(sed '/random/ s/\t[^\t]*$/\t1.5/' answers)
+	[ "$output" = "- DeltaNet, one rollout: no; better (nll -1.2000) than SFT, not better than \
+random rewards." ]
+	# a best rate at an end of the grid is said
+	printf 'grid\tdelta_net\tsft_%s_0\t1\tnll\t%s\n' 1e-4 3 3e-4 2 1e-3 2.5 >grid
+	run awk -v table=grid -f "$P/study.awk" grid
+	[[ "$output" != *'end of the grid'* ]]
+	sed -i 's/2.5$/1/' grid
+	run awk -v table=grid -f "$P/study.awk" grid
+	[[ "$output" == *'DeltaNet: 1 of 1 methods do best at an end of the grid'* ]]
 	# of one seed there is no error, and no claim
 	run awk -v table=mid -f "$P/study.awk" <(grep -P '\t1\t' figures)
 	[[ "$output" == *'| 2.8000 (+0.3000) |'* ]]

@@ -50,6 +50,7 @@ int main(int argc, char *argv[])
 	rf_needle_options(&how, needles);
 	rf_progress_options(&progress, show);
 	rf_cli_parse(&cli, argc, argv);
+	keep_input(how.tokenizer);
 	keep_input(how.haystack);
 	keep_input(how.adjectives);
 	keep_input(how.nouns);

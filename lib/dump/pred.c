@@ -33,17 +33,17 @@ enum rf_code rf_pred_line(struct rf_buf *p, const struct rf_token_text *w, const
 	                                            &final, e)) != RF_OK)
 		return rc;
 	o = json_object();
+	json_object_set_new(o, "all_classes", json_null());
+	json_object_set_new(o, "length", json_integer(prompt));
+	all = rf_meta_json(r, NULL);
+	json_object_update(o, all); /* what follows is of the model, whatever the question's keys are named */
+	json_decref(all);
 	json_object_set_new(o, "index", json_integer((json_int_t)r->id));
 	json_object_set_new(o, "input", json_stringn(input ? input : "", n));
 	json_object_set_new(o, "outputs", answers(r));
 	json_object_set_new(o, "pred", json_string(r->generation.text[row->sample]));
 	json_object_set_new(o, "others", json_object());
 	json_object_set_new(o, "answers", answers(r));
-	json_object_set_new(o, "all_classes", json_null());
-	json_object_set_new(o, "length", json_integer(prompt));
-	all = rf_meta_json(r, NULL);
-	json_object_update(o, all);
-	json_decref(all);
 	free(input);
 	line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
 	json_decref(o);

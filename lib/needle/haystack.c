@@ -85,6 +85,22 @@ static void add_words(struct rf_units *u, const char *s, size_t n)
 		}
 }
 
+/* A text without blanks between its words, as Chinese, would be a few units, each as long as a paragraph: a
+ * prompt would have too few of them for its length and its depths. */
+static enum rf_code check_words(const struct rf_units *u, const char *path, struct rf_err *e)
+{
+	enum { LONG = 60 }; /* bytes, on average; English has 6, and code seldom 20 */
+
+	if (!u->n)
+		return rf_fail(e, RF_EDATA, "%s: there are no words", path);
+	if (u->text.n / u->n > LONG)
+		return rf_fail(e, RF_EDATA,
+		               "%s: its words have %zu bytes on average, so they are no words: put blanks "
+		               "between them",
+		               path, u->text.n / u->n);
+	return RF_OK;
+}
+
 enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *e)
 {
 	struct rf_text_options o = RF_TEXT_DEFAULTS;
@@ -114,7 +130,7 @@ enum rf_code rf_units_read(struct rf_units *u, const char *path, struct rf_err *
 		if (rc == RF_EOF && u->failed)
 			rc = rf_fail(e, RF_ENOMEM, "out of memory");
 		else if (rc == RF_EOF)
-			rc = u->n ? RF_OK : rf_fail(e, RF_EDATA, "%s: there are no words", path);
+			rc = check_words(u, path, e);
 	}
 	free(paths[0]);
 	return rc;

@@ -146,7 +146,6 @@ static enum rf_code read_lengths(struct rf_needle *n, const char *list, struct r
 	return RF_OK;
 }
 
-/* Samples beyond n are none of this set, but there is nothing wrong with them. */
 static enum rf_code read_range(struct rf_needle *n, const struct rf_needle_settings *o, struct rf_err *e)
 {
 	const char *s = o->range, *colon;

@@ -51,8 +51,9 @@ static void add_key(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 
 static void add_value(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 {
-	uint64_t key = rf_prompt_key(s, RF_FOR_VALUES, 0);
-	uint64_t least = 1;
+	const uint64_t key = rf_prompt_key(s, RF_FOR_VALUES, 0);
+	const uint64_t asked = (uint64_t)(s->task->keys * s->task->values);
+	uint64_t least = 1, all;
 	char number[24];
 	int n;
 
@@ -61,8 +62,10 @@ static void add_value(const struct rf_prompt *s, uint64_t i, struct rf_buf *to)
 	} else {
 		for (int k = 1; k < s->of->digits; k++)
 			least *= 10;
+		all = 9 * least;
+		i = i < all ? i : asked + (i - asked) % (all - asked); /* never that of an answer */
 		n = snprintf(number, sizeof number, "%llu",
-		             (unsigned long long)(least + rf_permuted(key, 9 * least, i % (9 * least))));
+		             (unsigned long long)(least + rf_permuted(key, all, i)));
 		rf_buf_add(to, number, (size_t)n);
 	}
 }

@@ -495,16 +495,17 @@ static void set_mean(json_t *line, const char *key, const struct rf_mean *m)
 	set(line, "high", 100 * m->high);
 }
 
-static void set_pairs(json_t *line, double other, const struct rf_pairs *p)
+/* questions: the pairs are questions, and not means of tasks. */
+static void set_pairs(json_t *line, double other, const struct rf_pairs *p, bool questions)
 {
 	json_t *a = json_object();
 
 	set(a, "score", 100 * other);
 	set_mean(a, "difference", &p->difference);
-	if (p->better + p->worse)
+	if (questions) {
 		json_object_set_new(a, "better", json_integer((json_int_t)p->better));
-	if (p->better + p->worse)
 		json_object_set_new(a, "worse", json_integer((json_int_t)p->worse));
+	}
 	json_object_set_new(line, "against", a);
 }
 
@@ -569,7 +570,7 @@ static enum rf_code group_line(struct rf_scorer *c, struct rf_scorer *against, s
 		}
 		m->difference[m->k] = pairs.difference;
 		m->other += m->score[m->k].mean - pairs.difference.mean;
-		set_pairs(line, m->score[m->k].mean - pairs.difference.mean, &pairs);
+		set_pairs(line, m->score[m->k].mean - pairs.difference.mean, &pairs, true);
 	}
 	m->unanswered += g->unanswered;
 	m->k++;
@@ -590,7 +591,7 @@ static enum rf_code mean_line(const struct rf_scorer *c, bool against, const cha
 	json_object_set_new(line, "of", json_integer((json_int_t)m->k));
 	if (against) {
 		struct rf_pairs pairs = { .difference = rf_tally_mean_of(m->difference, m->k) };
-		set_pairs(line, m->other / (double)m->k, &pairs);
+		set_pairs(line, m->other / (double)m->k, &pairs, false);
 	}
 	return put(line, to, e);
 }
@@ -618,6 +619,17 @@ static enum rf_code set_lines(struct rf_scorer *c, struct rf_scorer *against, si
 	return rc == RF_OK && m->k > 1 ? mean_line(c, against != NULL, t->group[i].rest, m, to, e) : rc;
 }
 
+static enum rf_code has_partner(const struct rf_tally *t, const struct rf_score_group *g, struct rf_err *e)
+{
+	const bool alone = !strcmp(g->rest, "{}");
+
+	for (size_t i = 0; i < t->n; i++)
+		if (!strcmp(t->group[i].first, g->first) && !strcmp(t->group[i].rest, g->rest))
+			return RF_OK;
+	return rf_fail(e, RF_EDATA, "--against has questions of %s%s%s, of which there are none here",
+	               g->first, alone ? "" : " ", alone ? "" : g->rest);
+}
+
 enum rf_code rf_scorer_report(struct rf_scorer *c, struct rf_scorer *against, struct rf_buf *to,
                               struct rf_err *e)
 {
@@ -626,9 +638,8 @@ enum rf_code rf_scorer_report(struct rf_scorer *c, struct rf_scorer *against, st
 	size_t n = c->tally.n;
 	enum rf_code rc = m.score && m.difference ? RF_OK : no_memory(e);
 
-	if (rc == RF_OK && against && against->tally.n > n)
-		rc = rf_fail(e, RF_EDATA, "%s of --against has no questions here",
-		             against->tally.group[n].first);
+	for (size_t i = 0; rc == RF_OK && against && i < against->tally.n; i++)
+		rc = has_partner(&c->tally, &against->tally.group[i], e);
 	for (size_t i = 0; i < n && rc == RF_OK; i++)
 		rc = set_lines(c, against, i, &m, to, e);
 	free(m.score);

@@ -165,7 +165,7 @@ enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, 
 		return rf_fail(e, RF_ENOMEM, "out of memory (%zu differences)", a->n);
 	for (size_t i = 0; i < a->n && rc == RF_OK; i++) {
 		if (i >= b->n || a->of[i].id != b->of[i].id)
-			rc = rf_fail(e, RF_EDATA, "%s: the question with the id %llu is in one of them only",
+			rc = rf_fail(e, RF_EDATA, "%s: the question %llu has an answer in one of both only",
 			             a->first,
 			             (unsigned long long)(i >= b->n || a->of[i].id < b->of[i].id
 			                                          ? a->of[i].id : b->of[i].id));
@@ -179,7 +179,7 @@ enum rf_code rf_tally_pairs(struct rf_score_group *a, struct rf_score_group *b, 
 		}
 	}
 	if (rc == RF_OK && b->n > a->n)
-		rc = rf_fail(e, RF_EDATA, "%s: the question with the id %llu is in one of them only",
+		rc = rf_fail(e, RF_EDATA, "%s: the question %llu has an answer in one of both only",
 		             a->first, (unsigned long long)b->of[a->n].id);
 	if (rc == RF_OK)
 		p->difference = mean_of(d, 1, a->n);

@@ -205,9 +205,9 @@ static enum rf_code cut(struct rf_sequences *s, struct rf_err *e)
 		switch (s->o.truncate) {
 		case RF_TRUNCATE_ERROR:
 			return rf_fail(e, RF_EDATA,
-			               "the document has %zu tokens, more than --max-len %zu (--truncate "
-			               "left, right or split cuts it)",
-			               n, max);
+			               "the document has %zu tokens, more than --max-len %zu (%s)", n, max,
+			               c->doc.answers > 0 ? "--max-prompt in its place cuts the prompt"
+			                                  : "--truncate left, right or split cuts it");
 		case RF_TRUNCATE_LEFT:
 			s->at = n - max;
 			break;
