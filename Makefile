@@ -127,6 +127,8 @@ PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-c
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(call RACE_TOO,$(BUILD)/rf-cuda-race.so))
 EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/bugs $(call RACE_TOO,$(BUILD)/t/emu/bugs-race))
+EMU_NCCL    = $(if $(filter yes,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h), \
+              $(BUILD)/t/emu/libnccl.so))
 
 # Ranks speak through MPI, in a shared object that only a trainer which is told to loads; MPI=no leaves it
 # out.
@@ -222,6 +224,9 @@ $(BUILD)/t/emu/bugs: $(BUILD)/emu/bugs.o $(EMU)
 $(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/race.o
 	@mkdir -p $(@D)
 	$(CXX) -o $@ $^ -ldl
+$(BUILD)/t/emu/libnccl.so: t/emu/nccl/nccl.cpp t/emu/emu_rt.h $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMU_FLAGS) $(SAN) -shared -o $@ $< -lpthread
 
 # Everything is built anew when the flags change.
 FLAGS := $(CC) $(ALL_CFLAGS) | $(CXX) $(CXX_ALL) | $(KERNEL_CFLAGS) | $(LDLIBS) | $(ISAS)
@@ -249,7 +254,7 @@ QUICK ?=
 study: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/study.mk $(if $(QUICK),QUICK=$(QUICK))
 
-units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) \
+units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(EMU_NCCL) \
        $(if $(CROSS),$(patsubst $(BIN)/%,$(EMULATED_BIN)/%,$(TOOLS)) \
                      $(patsubst $(BUILD)/t/%,$(EMULATED_BIN)/%,$(UNITS) $(REPLAYS)))
 
@@ -336,7 +341,7 @@ QUIET     = $(filter-out lib/cli/% lib/io/child.c, \
             $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
 ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
-EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp)
+EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
 SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
 # Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats
 # stops by itself.

@@ -27,6 +27,7 @@ typedef __nv_bfloat16 bf16;
 struct rf_cuda {
 	cudaStream_t stream;
 	struct rf_cuda_block *blocks; /* list of what is allocated */
+	struct rf_cuda_link *link;   /* link.cu: NCCL; NULL: not asked for yet */
 	void *blas;                  /* gemm.cu: cuBLAS and the rounded operands that are kept */
 	void *scratch;
 	size_t scratch_size;
@@ -92,6 +93,10 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
 /* The device memory that operations need besides what is allocated: device_cuda.cu. */
 size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *need);
+
+/* link.cu: ranks, joined by NCCL; and what leaves them, if they were joined. */
+extern const struct rf_link rf_cuda_link;
+void rf_cuda_link_leave(struct rf_dev *d);
 
 /* Checks the code that a call has returned; if it is a failure, the device fails with a message that names
  * `what`, and the result is false. */

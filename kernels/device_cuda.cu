@@ -129,6 +129,7 @@ static void close_gpu(struct rf_dev *d)
 
 	if (!c)
 		return;
+	rf_cuda_link_leave(d);
 	if (!c->dead) { /* otherwise the end of the process frees it all */
 		rf_cuda_gemm_close(d);
 		rf_cuda_give(d, c->scratch);
@@ -341,6 +342,7 @@ static void prepare(struct rf_dev *d, const struct rf_workspace *need)
 
 static const struct rf_ops ops = {
 	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_workspace, prepare,
+	&rf_cuda_link,
 #define X(op) rf_cuda_##op,
 	RF_OPS(X)
 #undef X

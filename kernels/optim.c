@@ -4,13 +4,13 @@
 #include "cpu.h"
 #include "vec.h"
 
-/* Elements of a tile: sums are formed per tile and added in the order of the tiles. */
-enum { SPAN = 1 << 16 };
+/* Elements of a tile. */
+enum { SPAN = RF_DOT_TILE };
 
 struct job {
 	size_t n;
 	const float *x, *y;
-	double *part;
+	double *part;                /* the sum of each tile */
 	struct rf_adamw opt;
 	float *w, *m, *v, *out;
 	int64_t *sum;
@@ -36,16 +36,10 @@ static void dot_tile(void *arg, int tile, int thread)
 
 void KERNEL(dot)(struct rf_dev *d, const struct rf_dot *x)
 {
-	int tiles = (int)((x->n + SPAN - 1) / SPAN);
-	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y) };
-	double *out = cpu_f64(d, x->out), s = 0;
+	struct job a = { .n = x->n, .x = cpu_f32(d, x->x), .y = cpu_f32(d, x->y),
+	                 .part = cpu_f64(d, x->out) };
 
-	if (!(a.part = rf_cpu_scratch(d, -1, (size_t)(tiles ? tiles : 1) * sizeof *a.part)))
-		return;
-	cpu_tiles(d, tiles, dot_tile, &a);
-	for (int i = 0; i < tiles; i++)
-		s += a.part[i];
-	*out = s;
+	cpu_tiles(d, (int)((a.n + SPAN - 1) / SPAN), dot_tile, &a);
 }
 
 static void adamw_tile(void *arg, int tile, int thread)

@@ -5,8 +5,7 @@
  * of what an H100 can do in that time. */
 #include "sweep.h"
 
-/* Elements of a tile: sums are formed per tile and added in the order of the tiles. */
-enum { SPAN = 1 << 14, THREADS = 256, ADDERS = 1024 };
+enum { SPAN = RF_DOT_TILE, THREADS = 256, ADDERS = 1024 };
 
 /* A thread has the same numbers whether they are aligned or not. */
 template <bool WIDE>
@@ -35,32 +34,16 @@ static __global__ void __launch_bounds__(THREADS)
 		part[blockIdx.x] = all;
 }
 
-static __global__ void __launch_bounds__(ADDERS) add_tiles(size_t tiles, const double *part, double *out)
-{
-	SHARED(s);
-	double *room = s.take<double>(33), sum = 0;
-
-	for (size_t i = threadIdx.x; i < tiles; i += ADDERS)
-		sum += part[i];
-	sum = block_sum(sum, room);
-	if (threadIdx.x == 0)
-		*out = sum;
-}
-
 void rf_cuda_dot(struct rf_dev *d, const struct rf_dot *a)
 {
 	const size_t tiles = (a->n + SPAN - 1) / SPAN, shared = shared_size(33, sizeof(double));
-	double *part = (double *)rf_cuda_scratch(d, (tiles + !tiles) * sizeof *part);
 
-	if (!part)
-		return;
 	if (tiles && aligned(f32(a->x), f32(a->y)))
 		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
-		       f32(a->y), part);
+		       f32(a->y), f64(a->out));
 	else if (tiles)
 		LAUNCH(d, dot_tiles<false>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
-		       f32(a->y), part);
-	LAUNCH(d, add_tiles, 1, ADDERS, shared, tiles, part, f64(a->out));
+		       f32(a->y), f64(a->out));
 }
 
 struct adamw {

@@ -46,3 +46,14 @@ tiny_model_and_text() {
 	done >"$P/text.jsonl"
 	rf-tokenize --tokenizer "$P/ckpt" --max-len 128 --truncate split -o "$P/text.rf" "$P/text.jsonl"
 }
+# larger RUN...: runs of a model whose numbers are several parts
+larger() {
+	[ -d large ] || {
+		echo '{ "model_type": "gated_deltanet", "hidden_size": 64, "num_hidden_layers": 2,
+			"num_heads": 2, "head_dim": 32, "expand_v": 2, "intermediate_size": 2000,
+			"vocab_size": 40, "eos_token_id": 1 }' >large.json
+		rf-init --config large.json --seed 3 large
+	}
+	local run
+	for run; do rf-init --from large "$run"; done
+}

@@ -77,10 +77,102 @@ many() { texts "${1:-40}" 1:50 2:60 3:9 4:33 5:41 6:70 7:80 8:12 9:30 10:22 11:5
 	batch 1:50 2:40 3:33 4:9 >rolled
 	rm -rf one some
 	runs one some
-	rf-grpo -m one --log-gradients --log one.log rolled
+	rf-grpo -m one --log-gradients --stale any --log one.log rolled
 	in_line 2 'rf-cat --shard auto rolled | rf-grpo -m some --log-gradients --log some.log --ranks mpi'
 	diff -r one some
 	diff <(figures one.log) <(figures some.log)
+}
+
+@test "ranks: --shard optimizer makes the same steps by any number, and whoever goes on without it" {
+	many >in
+	larger one
+	rf-ntp -m one --mini-batch 4 --lr 1e-3 --log one.log in
+	rf-ntp -m one --mini-batch 5 --lr 1e-3 --log one.log in
+	train() { # N MINI_BATCH OPTION...
+		in_line "$1" "rf-cat --shard auto --mini-batch $2 in | rf-ntp -m some --mini-batch $2 \
+			--lr 1e-3 --log some.log --threads 1 --ranks mpi ${*:3}"
+	}
+	for n in 1 2 3 8 16; do # of which the last have nothing
+		larger some
+		train $n 4 --shard optimizer
+		train 2 5 "$([ $n -eq 3 ] || echo --shard optimizer)"
+		diff -r one some
+		diff <(figures one.log) <(figures some.log)
+		rf-dump --check some
+		rm -r some some.log
+	done
+	# of a model so small that one rank has all
+	rm -rf one one.log
+	runs one some
+	rf-ntp -m one --mini-batch 4 --lr 1e-3 in
+	train 3 4 --shard optimizer
+	diff -r one some
+	# the gradients apart, and the weights alone
+	rm -rf some some.log
+	batch 1:50 2:40 3:33 4:9 >rolled
+	rm -rf one
+	larger one some
+	rf-grpo -m one --log-gradients --stale any --log one.log rolled
+	in_line 3 'rf-cat --shard auto rolled |
+		rf-grpo -m some --log-gradients --stale any --log some.log --ranks mpi --shard optimizer'
+	diff -r one some
+	diff <(figures one.log) <(figures some.log)
+	rf-ntp -m one --weights-out w1 in
+	in_line 3 'rf-cat --shard auto --mini-batch 0 in |
+		rf-ntp -m one --weights-out w3 --ranks mpi --shard optimizer'
+	diff -r w1 w3
+	# alone it changes nothing
+	rf-ntp -m one in
+	rf-ntp -m some --shard optimizer in
+	diff -r one some
+}
+
+@test "ranks: --shard optimizer in a long line publishes and commits what a line for each batch does" {
+	many >in
+	larger one some
+	for b in 0 1 2; do
+		rf-cat --range $((4 * b)):$((4 * b + 4)) in | rf-ntp -m one --lr 1e-3 --at $b
+	done
+	mkdir published
+	in_line 2 'rf-cat --range 0:12 --batch 4 --first-batch 0 --shard auto --mini-batch 0 in |
+		rf-ntp -m some --lr 1e-3 --ranks mpi --shard optimizer --live published --commit-every 2'
+	diff -r one/latest some/latest
+	rf-dump --check some
+}
+
+@test "ranks: --shard optimizer, a rank that cannot write its moments ends all with 74, one unlike with 65" {
+	many >in
+	larger run other
+	rf-ntp -m other in
+	state >before
+	for rank in 0 1 2; do
+		run -74 in_line 3 "rf-cat --shard auto --mini-batch 0 in |
+			{ [ \$OMPI_COMM_WORLD_RANK != $rank ] || ulimit -f 2200
+			rf-ntp -m run --ranks mpi --shard optimizer; }"
+		[ "$(codes)" = '74 74 74' ]
+		[ "$(wc -l <said)" -eq 1 ]
+		state | cmp - before
+		[ -z "$(find run -name '*tmp*')" ]
+	done
+	run -65 in_line 2 'rf-cat --shard auto --mini-batch 0 in |
+		rf-ntp -m run --ranks mpi $([ $OMPI_COMM_WORLD_RANK = 0 ] || echo --shard optimizer)'
+	[[ "$(cat said)" == *'rank 1 differs from rank 0 in its options'* ]]
+	in_line 3 'rf-cat --shard auto --mini-batch 0 in | rf-ntp -m run --ranks mpi --shard optimizer'
+	diff -r other run
+}
+
+@test "ranks: --shard optimizer needs less memory on each rank, as the plan says under a launcher" {
+	larger run
+	memory() { # OPTION...
+		rf-ntp -m run --dry-run --max-len 64 --ranks mpi "$@" |
+			sed -n 's/.* moments \([0-9]*\),.*/\1/p'
+	}
+	# 841728 weights: 4 bytes each for it and its gradient, 8 for the exact sum, 8 for moments
+	[ "$(memory)" -eq $((841728 * 24 / 1048576)) ]
+	[ "$(memory --shard optimizer)" -eq "$(memory)" ]
+	export OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4
+	[ "$(memory)" -eq $((841728 * 24 / 1048576)) ]
+	[ "$(memory --shard optimizer)" -eq $((841728 * 18 / 1048576)) ]
 }
 
 @test "ranks: the shares of a stream are all of it, as many for each, and of the same length in all" {

@@ -62,9 +62,10 @@ enum rf_code rf_ckpt_of_config(struct rf_ckpt *c, const char *path, struct rf_er
 enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e);
 /* Reads the optimizer's moments.  *there: whether the step has any; if not, m and v are zeroed. */
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e);
-/* Reads the weights and, if `moments`, both moments, block by block, into memory that `transfer` accesses and
- * that the caller has zeroed.  w, m and v NULL: the values are only checked. */
-enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
+/* Reads the weights and both moments of `own` (NULL: none), block by block, into memory that `transfer`
+ * accesses and that the caller has zeroed.  m, v: own->n floats each.  w, m and v NULL: the values are only
+ * checked. */
+enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, const struct rf_span *own, float *m, float *v,
                              const struct rf_transfer *transfer, struct rf_err *e);
 /* Compares every byte with the hashes in state.json (opening compares only the files' sizes, and the bytes of
  * all but the .safetensors files).  For a bare checkpoint there is nothing to compare, and it succeeds. */
@@ -106,6 +107,12 @@ struct rf_commit {
 	int64_t updates;          /* how many of them changed the weights */
 	/* flat buffers in the order of r->at.params; m and v may be NULL (no moments yet) */
 	const float *weights, *m, *v;
+	/* where m and v are those of a part: which.  The others' moments are written by who has them, with
+	   rf_ckpt_write_moments(): rest() is called when the file for all of them is there, at path, and
+	   returns when they are in it.  NULL: m and v are whole */
+	const struct rf_span *own;
+	enum rf_code (*rest)(void *arg, const char *path, struct rf_err *e);
+	void *rest_arg;
 	/* how to read these buffers if they are a device's memory; NULL: they are the host's */
 	const struct rf_transfer *transfer;
 	const char *data_hash;    /* NULL: data_hash and data_next stay as they were */
@@ -120,6 +127,12 @@ struct rf_commit {
  * unchanged.  The weights may equal the old ones, if nothing was learned.  After RF_OK the step survives a
  * power loss. */
 enum rf_code rf_run_commit(struct rf_run *r, const struct rf_commit *c, struct rf_err *e);
+
+/* Writes the moments of a part into the file that a commit with rest() has begun at path, and syncs it.
+ * Errors: RF_EIO, RF_EMODEL: the file is not of these parameters. */
+enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *params,
+                                   const struct rf_span *own, const float *m, const float *v,
+                                   const struct rf_transfer *transfer, struct rf_err *e);
 
 /* For a step that is held elsewhere (live.h), such as several that are written to the disk as one.
  * rf_run_pass(): r->at becomes what rf_run_commit() would make it, where the new weights have this hash; but

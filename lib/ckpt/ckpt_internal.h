@@ -35,6 +35,10 @@ struct rf_ckpt_contents {
 	const float *weights;            /* flat */
 	enum rf_dtype dtype;             /* in the file: F32, BF16, F16 */
 	const float *m, *v;              /* NULL: no moments */
+	/* as in struct rf_commit */
+	const struct rf_span *own;
+	enum rf_code (*rest)(void *arg, const char *path, struct rf_err *e);
+	void *rest_arg;
 	/* how to read weights, m and v if they are a device's memory, and then dtype must be F32; NULL: they
 	   are the host's */
 	const struct rf_transfer *transfer;
@@ -52,6 +56,12 @@ enum rf_code rf_ckpt_contents_write(const struct rf_ckpt_contents *p, const char
 uint64_t rf_ckpt_contents_bytes(const struct rf_ckpt_contents *p);
 /* The hash of the weights that rf_ckpt_contents_write() would write; dtype must be F32. */
 enum rf_code rf_ckpt_contents_hash(const struct rf_ckpt_contents *p, char weights[17], struct rf_err *e);
+
+/* What the file of moments has, from flat buffers m and v, which may be NULL for its header alone. */
+struct rf_moments { struct rf_tensor *t; char (*names)[RF_MAX_NAME + 16]; int n; };
+enum rf_code rf_moments_table(struct rf_moments *o, const struct rf_params *params, const float *m,
+                              const float *v, const struct rf_transfer *transfer, struct rf_err *e);
+void rf_moments_free(struct rf_moments *o);
 
 /* state.json's hash of itself: of the object without `xxh64`, compact, with sorted keys.  Returns false if
  * out of memory. */

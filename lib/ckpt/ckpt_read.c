@@ -577,10 +577,22 @@ static bool finite(const float *x, size_t n)
 	return !bad;
 }
 
-/* The tensors prefix + NAME of the table into a flat buffer: at once, or a block at a time where it is
- * elsewhere. */
+/* The numbers at..at + n of the flat order, of which `to` has the part `own`. */
+static enum rf_code place(const float *x, size_t at, size_t n, const struct rf_span *own, float *to,
+                          const struct rf_transfer *transfer, struct rf_err *e)
+{
+	const struct rf_span here = rf_span_of(own, at, n);
+
+	return here.n ? transfer->put(transfer->arg, to + (here.first - own->first), x + (here.first - at),
+	                              here.n * sizeof *x, e)
+	              : RF_OK;
+}
+
+/* The tensors prefix + NAME of the table into a flat buffer, which has the part `own` of them: at once, or a
+ * block at a time where it is elsewhere, or where it is a part. */
 static enum rf_code load(const struct rf_tensors *t, const struct rf_params *params, const char *prefix,
-                         float *flat, const struct rf_transfer *transfer, bool negative, struct rf_err *e)
+                         const struct rf_span *own, float *flat, const struct rf_transfer *transfer,
+                         bool negative, struct rf_err *e)
 {
 	char name[160];
 	enum rf_code rc = RF_OK;
@@ -611,8 +623,7 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 				if (to[k] < 0)
 					rc = rf_fail(e, RF_ENUMERIC, "'%s' has a negative number", name);
 			if (rc == RF_OK && flat && transfer)
-				rc = transfer->put(transfer->arg, flat + p->offset + at, block,
-				                   n * sizeof *block, e);
+				rc = place(block, p->offset + at, n, own, flat, transfer, e);
 		}
 	}
 	free(block);
@@ -626,10 +637,11 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 {
 	struct rf_ckpt_contents p = { .from = c, .cfg = &c->cfg, .params = &c->params, .weights = flat,
 	                      .transfer = transfer, .dtype = RF_F32 };
+	const struct rf_span all = { 0, c->params.total };
 	char weights[17];
 	enum rf_code rc;
 
-	if ((rc = load(&c->tensors, &c->params, "", flat, transfer, true, e)) == RF_OK && c->in_run &&
+	if ((rc = load(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK && c->in_run &&
 	    (rc = flat ? rf_ckpt_contents_hash(&p, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
@@ -656,7 +668,7 @@ static enum rf_code check_moments(const struct rf_ckpt *c, const char *path, str
 	return rc;
 }
 
-static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v,
+static enum rf_code load_moments(const struct rf_ckpt *c, const struct rf_span *own, float *m, float *v,
                                  const struct rf_transfer *transfer, bool *there, struct rf_err *e)
 {
 	struct rf_tensors t;
@@ -683,8 +695,8 @@ static enum rf_code load_moments(const struct rf_ckpt *c, float *m, float *v,
 		rc = rf_fail(e, RF_EMODEL, "the file has %d tensors, but the model needs %d", t.n,
 		             2 * c->params.n);
 	else if ((rc = check_moments(c, path, e)) == RF_OK &&
-	         (rc = load(&t, &c->params, "exp_avg.", m, transfer, true, e)) == RF_OK)
-		rc = load(&t, &c->params, "exp_avg_sq.", v, transfer, false, e);
+	         (rc = load(&t, &c->params, "exp_avg.", own, m, transfer, true, e)) == RF_OK)
+		rc = load(&t, &c->params, "exp_avg_sq.", own, v, transfer, false, e);
 	rf_tensors_close(&t);
 	*there = rc == RF_OK;
 	return rc == RF_OK ? RF_OK : rf_blame(e, "%s", path);
@@ -697,16 +709,18 @@ enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e
 
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e)
 {
-	return load_moments(c, m, v, NULL, there, e);
+	const struct rf_span all = { 0, c->params.total };
+
+	return load_moments(c, &all, m, v, NULL, there, e);
 }
 
-enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, float *m, float *v, bool moments,
+enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, const struct rf_span *own, float *m, float *v,
                              const struct rf_transfer *transfer, struct rf_err *e)
 {
 	enum rf_code rc = load_weights(c, w, transfer, e);
 	bool there;
 
-	return rc == RF_OK && moments ? load_moments(c, m, v, transfer, &there, e) : rc;
+	return rc == RF_OK && own ? load_moments(c, own, m, v, transfer, &there, e) : rc;
 }
 
 enum rf_code rf_ckpt_verify(const struct rf_ckpt *c, struct rf_err *e)

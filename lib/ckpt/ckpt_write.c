@@ -110,6 +110,14 @@ static enum rf_code create(struct writer *w, struct rf_tempfile *f, const char *
 	return rc == RF_OK ? rf_tempfile_create(f, path, w->p->stop, e) : rc;
 }
 
+static enum rf_code list(struct writer *w, const char *name, uint64_t size, const char *hex, struct rf_err *e)
+{
+	return json_object_set_new(w->files, name, json_pack("{s:I, s:s}", "size", (json_int_t)size, "xxh64",
+	                                                     hex)) < 0
+	               ? rf_fail(e, RF_ENOMEM, "out of memory")
+	               : RF_OK;
+}
+
 /* Ends a file whose writing went as rc says. */
 static enum rf_code finish(struct writer *w, struct rf_tempfile *f, enum rf_code rc, const char *name,
                            struct rf_err *e)
@@ -120,12 +128,8 @@ static enum rf_code finish(struct writer *w, struct rf_tempfile *f, enum rf_code
 		rf_tempfile_abandon(f);
 		return rc;
 	}
-	if ((rc = rf_tempfile_commit(f, hex, e)) != RF_OK)
-		return rc;
-	if (json_object_set_new(w->files, name,
-	                        json_pack("{s:I, s:s}", "size", (json_int_t)f->size, "xxh64", hex)) < 0)
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	return RF_OK;
+	rc = rf_tempfile_commit(f, hex, e);
+	return rc == RF_OK ? list(w, name, f->size, hex, e) : rc;
 }
 
 static enum rf_code write_text(struct writer *w, const char *name, const char *text, struct rf_err *e)
@@ -348,38 +352,47 @@ static enum rf_code write_model(struct writer *w, struct rf_err *e)
 	return rc;
 }
 
+/* A file that is whole when all who have a part of the moments have written it there. */
+static enum rf_code write_parts(struct writer *w, const char *name, const struct rf_moments *moments,
+                                const char *const *extra, struct rf_err *e)
+{
+	const struct rf_ckpt_contents *p = w->p;
+	char path[4096], hex[17];
+	struct rf_tempfile f;
+	enum rf_code rc;
+	uint64_t size;
+
+	if ((rc = rf_file_join(path, w->dir, name, e)) != RF_OK || (rc = create(w, &f, name, e)) != RF_OK)
+		return rc;
+	if ((rc = rf_tensors_begin(&f, moments->t, moments->n, extra, &size, e)) != RF_OK) {
+		rf_tempfile_abandon(&f);
+		return rc;
+	}
+	if ((rc = rf_tempfile_commit(&f, hex, e)) != RF_OK)
+		return rc;
+	if (truncate(path, (off_t)size) < 0)
+		return rf_fail(e, RF_EIO, "%s: resize: %s", path, strerror(errno));
+	if ((rc = rf_ckpt_write_moments(path, p->params, p->own, p->m, p->v, p->transfer, e)) != RF_OK ||
+	    (rc = p->rest(p->rest_arg, path, e)) != RF_OK ||
+	    (rc = rf_file_hash_file(path, hex, e)) != RF_OK)
+		return rc;
+	return list(w, name, size, hex, e);
+}
+
 static enum rf_code write_moments(struct writer *w, struct rf_err *e)
 {
 	const char *const extra[] = { "weights", w->weights, NULL };
-	const struct rf_params *params = w->p->params;
-	struct rf_tensor *t = calloc((size_t)params->n * 2, sizeof *t);
-	char (*names)[140] = calloc((size_t)params->n * 2, sizeof *names);
+	const struct rf_ckpt_contents *p = w->p;
+	const char *const name = "optim.safetensors";
+	struct rf_moments moments;
 	enum rf_code rc;
 
-	if (!t || !names) {
-		free(t);
-		free(names);
-		return rf_fail(e, RF_ENOMEM, "out of memory");
-	}
-	/* "exp_avg." sorts before "exp_avg_sq.", so the order stays that of the names */
-	for (int k = 0; k < 2; k++)
-		for (int i = 0; i < params->n; i++) {
-			const struct rf_param *p = &params->p[i];
-			int at = k * params->n + i;
-
-			snprintf(names[at], sizeof names[at], "%s.%s", k ? "exp_avg_sq" : "exp_avg", p->name);
-			t[at] = (struct rf_tensor){
-				.name = names[at], .dtype = RF_F32, .ndim = p->ndim, .count = p->count,
-				.bytes = p->count * 4,
-				.transfer = w->p->transfer
-			};
-			t[at].data = (k ? w->p->v : w->p->m) + p->offset;
-			for (int d = 0; d < p->ndim; d++)
-				t[at].shape[d] = p->shape[d];
-		}
-	rc = write_tensors(w, "optim.safetensors", t, 2 * params->n, extra, e);
-	free(t);
-	free(names);
+	if ((rc = rf_moments_table(&moments, p->params, p->own ? NULL : p->m, p->own ? NULL : p->v,
+	                           p->transfer, e)) != RF_OK)
+		return rc;
+	rc = p->own ? write_parts(w, name, &moments, extra, e)
+	            : write_tensors(w, name, moments.t, moments.n, extra, e);
+	rf_moments_free(&moments);
 	return rc;
 }
 
@@ -418,18 +431,18 @@ static enum rf_code write_state(struct writer *w, struct rf_err *e)
 
 static enum rf_code write_list(struct writer *w, struct rf_err *e)
 {
-	struct rf_buf list = { 0 };
+	struct rf_buf names = { 0 };
 	enum rf_code rc;
 	const char *name;
 	json_t *file;
 
-	rf_print_text(&list, "rf-tools --weights-out may replace this folder, if these are its files:\n");
+	rf_print_text(&names, "rf-tools --weights-out may replace this folder, if these are its files:\n");
 	json_object_foreach(w->files, name, file)
-		rf_print(&list, "%s\n", name);
-	rf_buf_add(&list, "", 1);
-	rc = list.failed ? rf_fail(e, RF_ENOMEM, "out of memory")
-	                 : write_text(w, RF_CKPT_LIST, (const char *)list.p, e);
-	rf_buf_free(&list);
+		rf_print(&names, "%s\n", name);
+	rf_buf_add(&names, "", 1);
+	rc = names.failed ? rf_fail(e, RF_ENOMEM, "out of memory")
+	                 : write_text(w, RF_CKPT_LIST, (const char *)names.p, e);
+	rf_buf_free(&names);
 	return rc;
 }
 

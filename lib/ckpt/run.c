@@ -331,7 +331,8 @@ static enum rf_code write_step(struct rf_run *r, const struct rf_commit *c, cons
 	struct rf_ckpt_contents p = {
 		.from = &r->at, .cfg = &r->at.cfg, .params = &r->at.params, .weights = c->weights,
 		.dtype = RF_F32,
-		.m = c->m, .v = c->v, .transfer = c->transfer, .state = s, .stop = c->stop,
+		.m = c->m, .v = c->v, .own = c->own, .rest = c->rest, .rest_arg = c->rest_arg,
+		.transfer = c->transfer, .state = s, .stop = c->stop,
 	};
 	char dir[4096], temp[4096], name[32], weights[17], moments[17] = "";
 	enum rf_code rc;

@@ -539,10 +539,10 @@ static char *make_header(const struct rf_tensor *t, int n, const char *const *ex
 	return padded;
 }
 
-enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, int n, const char *const *extra,
-                            struct rf_err *e)
+enum rf_code rf_tensors_begin(struct rf_tempfile *f, const struct rf_tensor *t, int n,
+                              const char *const *extra, uint64_t *size, struct rf_err *e)
 {
-	unsigned char length[8], buf[BLOCK];
+	unsigned char length[8];
 	enum rf_code rc;
 	size_t len;
 	char *head = make_header(t, n, extra, &len);
@@ -557,6 +557,19 @@ enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, in
 	else if ((rc = rf_tempfile_write(f, length, sizeof length, e)) == RF_OK)
 		rc = rf_tempfile_write(f, head, len, e);
 	free(head);
+	*size = sizeof length + len;
+	for (int i = 0; i < n; i++)
+		*size += t[i].bytes;
+	return rc;
+}
+
+enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, int n, const char *const *extra,
+                            struct rf_err *e)
+{
+	unsigned char buf[BLOCK];
+	uint64_t size;
+	enum rf_code rc = rf_tensors_begin(f, t, n, extra, &size, e);
+
 	for (int i = 0; rc == RF_OK && i < n; i++) {
 		const bool here = !t[i].fd && !t[i].transfer;
 

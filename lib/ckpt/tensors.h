@@ -76,8 +76,11 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
  * the file is gone. */
 enum rf_code rf_tensors_write(const char *path, const struct rf_tensor *t, int n, const char *const *extra,
                               struct rf_err *e);
-/* Writes the same into a file that the caller creates and finishes. */
+/* Writes the same into a file that the caller creates and finishes.  rf_tensors_begin(): the header alone;
+ * *size: what the whole file has. */
 struct rf_tempfile;
+enum rf_code rf_tensors_begin(struct rf_tempfile *f, const struct rf_tensor *t, int n,
+                              const char *const *extra, uint64_t *size, struct rf_err *e);
 enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, int n, const char *const *extra,
                             struct rf_err *e);
 

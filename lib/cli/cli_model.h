@@ -10,7 +10,7 @@
 /* Sections of --help: one of all trainers, and one of all programs with a model. */
 #define RF_CLI_OPTIMIZER { "Optimizer", "lr lr-schedule warmup total-steps betas adam-eps weight-decay " \
                                         "grad-clip on-nan recompute sum" }
-#define RF_CLI_RANKS { "Ranks", "ranks rank-timeout" }
+#define RF_CLI_RANKS { "Ranks", "ranks rank-timeout shard exchange" }
 #define RF_CLI_LIVE { "Long streams", "live commit-every follow-timeout" }
 #define RF_CLI_MACHINE { "Model and machine", "model device threads isa segment max-len dtype " \
                                               "deterministic dry-run progress" }

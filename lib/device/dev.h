@@ -276,7 +276,9 @@ struct rf_sample {
 
 /* ---- optimizer ----------------------------------------------------------------------------- */
 
-/* out[0] = sum of x y in double, in blocks of fixed size. */
+/* out[i] = the sum of x y in double over the i-th RF_DOT_TILE numbers, of which the last may have less.  Who
+ * wants the sum of all adds these in their order: so it has the same bits whoever computed which. */
+#define RF_DOT_TILE ((size_t)1 << 16)
 struct rf_dot { size_t n; rf_f32 x, y; rf_f64 out; };
 
 /* g <- g scale;  m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;
@@ -335,6 +337,30 @@ struct rf_workspace {
 	bool train;
 };
 
+/* What carries numbers from the memory of this device to those of other processes' devices: NCCL between
+ * GPUs. join(), sum(), sum_parts() and share() are collective: all processes call the same one, with the same
+ * numbers. They begin it, one at a time, and done() says whether it has ended, as have then all operations
+ * before it. They return false on failure, with a sentence in `why`, which has room for RF_LINK_WHY bytes. */
+enum { RF_LINK_WHY = 200, RF_LINK_NAME = 128, RF_LINK_PLACE = 16 };
+struct rf_link {
+	/* Whether this device could be joined.  place: bytes that are this device's alone: no two processes
+	   can join with one device. */
+	bool (*can)(struct rf_dev *d, unsigned char place[RF_LINK_PLACE], char *why);
+	/* What all have to know to join, made by one of them. */
+	bool (*name)(struct rf_dev *d, unsigned char name[RF_LINK_NAME], char *why);
+	bool (*join)(struct rf_dev *d, const unsigned char name[RF_LINK_NAME], int rank, int ranks,
+	             char *why);
+	/* x becomes the sum of all processes' x */
+	bool (*sum)(struct rf_dev *d, rf_i64 x, size_t n, char *why);
+	/* For each rank i: numbers at[i] .. at[i] + n[i] - 1 of x; sum_parts: become their sum in its memory,
+	   and are undefined in the others'; share: become in all what they are in its. */
+	bool (*sum_parts)(struct rf_dev *d, rf_i64 x, const size_t *at, const size_t *n, char *why);
+	bool (*share)(struct rf_dev *d, rf_f32 x, const size_t *at, const size_t *n, char *why);
+	bool (*done)(struct rf_dev *d, bool *done, char *why);
+	/* Leaves the others; what has not ended, never will.  Closing the device does so, too. */
+	void (*leave)(struct rf_dev *d);
+};
+
 struct rf_ops {
 	const char *name;
 	enum rf_code (*open)(struct rf_dev *d, struct rf_err *e);
@@ -351,6 +377,7 @@ struct rf_ops {
 	   them as can be allocated in advance. */
 	size_t (*workspace)(struct rf_dev *d, const struct rf_workspace *need);
 	void (*prepare)(struct rf_dev *d, const struct rf_workspace *need);
+	const struct rf_link *link; /* NULL: there is none */
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X
@@ -380,7 +407,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)4 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)5 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

@@ -60,23 +60,32 @@ static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, str
 /* Only a step of a run says how many updates have made its moments; anywhere else they begin at 0. */
 static bool moments(const struct rf_engine *g) { return g->train && g->ckpt->in_run; }
 
+static struct rf_span own_part(const struct rf_engine *g)
+{
+	return rf_params_part(&g->ckpt->params, g->part, g->parts ? g->parts : 1);
+}
+
 /* Weights and moments go from the files to the device a block at a time, so that loading needs no
  * memory of its own. */
 static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 {
 	struct rf_model *m = &g->model;
-	rf_f32 all[] = { m->w, m->m, m->v };
 	enum rf_code rc;
 
-	for (int i = 0; i < (g->train ? 3 : 1); i++)
-		g->dev.ops->zero(&g->dev, all[i], m->params->total * 4);
-	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, (void *)m->m, (void *)m->v, moments(g), &g->transfer, e);
+	g->dev.ops->zero(&g->dev, m->w, m->params->total * 4);
+	if (g->train) {
+		g->dev.ops->zero(&g->dev, m->m, m->own.n * 4);
+		g->dev.ops->zero(&g->dev, m->v, m->own.n * 4);
+	}
+	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, moments(g) ? &m->own : NULL, (void *)m->m, (void *)m->v,
+	                     &g->transfer, e);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
 	const char *asked = g->device ? g->device : getenv("RF_DEVICE"), *operands = getenv("RF_DTYPE");
+	struct rf_span own;
 	enum rf_code rc;
 
 	g->train = train;
@@ -102,12 +111,15 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 		return rc;
 	g->math = g->dev.math;
 	g->transfer = (struct rf_transfer){ &g->dev, get, put };
+	own = own_part(g);
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK
-		                            : rf_ckpt_load_to(g->ckpt, NULL, NULL, NULL, moments(g), NULL, e);
+		                            : rf_ckpt_load_to(g->ckpt, NULL, moments(g) ? &own : NULL,
+		                                              NULL, NULL, NULL, e);
 	}
-	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train, e)) != RF_OK)
+	if ((rc = rf_model_init(&g->model, &g->dev, &g->ckpt->cfg, &g->ckpt->params, train ? &own : NULL,
+	                        e)) != RF_OK)
 		return rc;
 	return load(g, e);
 }
@@ -354,6 +366,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 	enum { PROGRAM = 12 << 20, PER_THREAD = 1 << 20 };
 	struct rf_workspace workspace;
 	struct rf_demand need = { .grows = NULL };
+	const struct rf_span own = own_part(g);
 	struct rf_plan p;
 	size_t tree;
 
@@ -363,7 +376,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               p.max_len);
 	workspace = workspace_of(g, &p);
-	m->weights = rf_model_bytes(&g->ckpt->params, g->train) + need.own;
+	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL) + need.own;
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->workspace(&g->dev, &workspace);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;

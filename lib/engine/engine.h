@@ -41,6 +41,9 @@ struct rf_engine {
 	enum rf_math math;           /* once the engine is open: the device's */
 	bool deterministic;          /* no effect: every device is deterministic */
 	bool dry_run;
+	/* of a model that is trained, this process keeps the moments of the part-th of so many parts
+	   (rf_params_part()); 0: of all */
+	int part, parts;
 	/* the stage; set before its input is opened */
 
 	/* computes what the stage needs for *shape; first overwrites what the stage itself decides of it */

@@ -106,6 +106,23 @@ enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_er
 	return RF_OK;
 }
 
+enum rf_code rf_file_pwrite(int fd, const void *from, size_t n, uint64_t at, struct rf_err *e)
+{
+	const char *p = from;
+
+	while (n) {
+		ssize_t r = pwrite(fd, p, n < 1 << 30 ? n : 1 << 30, (off_t)at);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return rf_fail(e, RF_EIO, "write: %s", strerror(r < 0 ? errno : ENOSPC));
+		p += r;
+		n -= (size_t)r;
+		at += (uint64_t)r;
+	}
+	return RF_OK;
+}
+
 enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e)
 {
 	enum rf_code rc;

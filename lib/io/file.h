@@ -14,8 +14,11 @@
 enum rf_code rf_file_open(const char *path, int *fd, uint64_t *size, struct rf_err *e);
 /* Reads exactly n bytes from offset `at`.  Errors: RF_EIO, also if the file ends before. */
 enum rf_code rf_file_pread(int fd, void *to, size_t n, uint64_t at, struct rf_err *e);
+/* Writes all n bytes at offset `at`.  Errors: RF_EIO. */
+enum rf_code rf_file_pwrite(int fd, const void *from, size_t n, uint64_t at, struct rf_err *e);
 /* Reads a whole file of at most `limit` bytes into *text, malloc'd and with a NUL behind its *n bytes.
- * Errors: those of the two functions above; RF_EMODEL: the file is longer than limit; RF_ENOMEM. */
+ * Errors: those of rf_file_open() and rf_file_pread(); RF_EMODEL: the file is longer than limit;
+ * RF_ENOMEM. */
 enum rf_code rf_file_read(const char *path, size_t limit, char **text, size_t *n, struct rf_err *e);
 
 /* XXH64 (seed 0), as 16 hex digits, of n bytes and of a whole file. */

@@ -55,6 +55,8 @@ struct rf_train_stats {
 	double grad_norm, lr;              /* grad_norm: before clipping; NaN: there is none yet */
 	double norm_rl, norm_ntp, grad_cosine; /* for --log-gradients; NaN: not computed */
 	bool stepped;                      /* the weights were updated */
+	double weights_square;             /* where ranks share the optimizer: the sum of the squares of all
+	                                      weights afterwards, which shows whether all have the same */
 	/* of this rank, in seconds: computing gradients, waiting for the others, adding up; and the slowest
 	   rank's computing by the mean's */
 	double compute, wait, reduce, optimizer, spread;

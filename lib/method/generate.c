@@ -149,7 +149,7 @@ static int larger(int a, int b) { return a > b ? a : b; }
 /* Whether the memory of a plan is what may be taken without being asked for. */
 static bool modest(const struct rf_generate_settings *s, const struct rf_plan *p)
 {
-	const size_t weights = rf_model_bytes(&s->engine->ckpt->params, false), least = (size_t)1 << 30;
+	const size_t weights = rf_model_bytes(&s->engine->ckpt->params, NULL), least = (size_t)1 << 30;
 	struct place unused;
 	size_t bytes = rf_engine_tree_bytes(s->engine, p);
 

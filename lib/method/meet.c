@@ -6,7 +6,7 @@
 
 #include "method/meet.h"
 
-enum moment { LEAVING = -1, OPENING, BATCH, OUTER, ENDED, COMMITTED };
+enum moment { LEAVING = -1, OPENING, BATCH, OUTER, ENDED, MOMENTS, WRITTEN, COMMITTED };
 
 static uint64_t hash_text(const char *s) { return XXH64(s, strlen(s), 0); }
 
@@ -17,9 +17,9 @@ static uint64_t settings(const struct rf_trainer *t)
 	const double v[] = {
 		t->mini_batch, t->expected, t->steps, t->at, (double)t->stale_commits, t->outer, t->on_nan,
 		t->allow_empty, n->rl_coef, n->ntp_coef, n->loss, n->mean, n->policy.clip,
-		n->policy.dual_clip, n->recompute, n->sum, n->log_gradients, n->lr, n->betas[0], n->betas[1],
-		n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup, n->total_steps,
-		t->engine.segment, t->weights_out != NULL,
+		n->policy.dual_clip, n->recompute, n->sum, n->shard, n->log_gradients, n->lr, n->betas[0],
+		n->betas[1], n->adam_eps, n->weight_decay, n->grad_clip, n->schedule, n->warmup,
+		n->total_steps, t->engine.segment, t->weights_out != NULL,
 	};
 
 	return XXH64(v, sizeof v, 0);
@@ -112,6 +112,37 @@ enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_m
 	*mine = *all;
 	free(all);
 	return rc;
+}
+
+enum rf_code rf_meet_moments(struct rf_trainer *t, enum rf_code code, const char *path,
+                             char name[RF_VOTE_BYTES], struct rf_err *e)
+{
+	char mine[RF_VOTE_BYTES] = "", *all;
+	enum rf_code rc;
+	int n = 0;
+
+	if (path) { /* the folder of a step, whose name is the last but one */
+		const char *file = strrchr(path, '/');
+
+		while (file - n > path && file[-n - 1] != '/')
+			n++;
+		if (n >= RF_VOTE_BYTES)
+			code = rf_fail(e, RF_EIO, "%s: the name is too long", path);
+		else
+			snprintf(mine, sizeof mine, "%.*s", n, file - n);
+	}
+	if (!(all = calloc((size_t)t->ranks.ranks, sizeof mine)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", t->ranks.ranks);
+	rc = vote(t, MOMENTS, t->run.at.commits, "the file of moments of batch", code, mine, sizeof mine, all,
+	          e);
+	snprintf(name, RF_VOTE_BYTES, "%.*s", RF_VOTE_BYTES - 1, all);
+	free(all);
+	return rc;
+}
+
+enum rf_code rf_meet_written(struct rf_trainer *t, enum rf_code code, struct rf_err *e)
+{
+	return vote(t, WRITTEN, t->run.at.commits, "its moments of batch", code, NULL, 0, NULL, e);
 }
 
 enum rf_code rf_meet_leave(struct rf_trainer *t, enum rf_code code, struct rf_err *e)

@@ -30,6 +30,11 @@ struct rf_meet_batch_end {
 };
 enum rf_code rf_meet_commit(struct rf_trainer *t, enum rf_code code, struct rf_meet_batch_end *mine,
                             struct rf_err *e);
+/* In the middle of a commit with --shard optimizer: rank 0 has begun the file of moments, path; the others
+ * say NULL, and learn in which folder of the run it is: name.  Then, that each has written its part. */
+enum rf_code rf_meet_moments(struct rf_trainer *t, enum rf_code code, const char *path,
+                             char name[RF_VOTE_BYTES], struct rf_err *e);
+enum rf_code rf_meet_written(struct rf_trainer *t, enum rf_code code, struct rf_err *e);
 /* Lets the others know, where they meet next, that this one ends with this failure; returns what all end
  * with.  It is no failure if it is theirs already, or if they are past it. */
 enum rf_code rf_meet_leave(struct rf_trainer *t, enum rf_code code, struct rf_err *e);

@@ -43,6 +43,10 @@ void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 		  "segment: recompute activations for less memory; a sixth slower", false },
 		{ "sum", 0, RF_OPT_ENUM, &t->sum, 0, 0, RF_SUM_WORDS,
 		  "how records' gradients add up; plain: less memory, other bits in another order", true },
+		{ "shard", 0, RF_OPT_ENUM, &t->shard, 0, 0, RF_SHARD_WORDS,
+		  "optimizer: each of several ranks keeps a part of AdamW's moments", false },
+		{ "exchange", 0, RF_OPT_ENUM, &t->exchange.carrier, 0, 0, RF_CARRIER_WORDS,
+		  "what ranks exchange gradients by; auto: NCCL where each has a GPU of its own", false },
 		{ .name = NULL },
 	};
 
@@ -128,12 +132,18 @@ static void *memory(struct rf_train *t, void *there, bool wanted, size_t bytes)
 	return there || !wanted ? there : d->ops->alloc(d, bytes);
 }
 
+static size_t tiles(size_t n) { return (n + RF_DOT_TILE - 1) / RF_DOT_TILE; }
+
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e)
 {
 	const size_t total = t->engine->ckpt->params.total;
 	const bool exact = t->sum == RF_SUM_EXACT;
 
-	t->product = memory(t, t->product, true, sizeof(double));
+	t->exchange.dev = &t->engine->dev;
+	t->exchange.ranks = t->ranks;
+	t->exchange.params = &t->engine->ckpt->params;
+	t->exchange.parts = t->shard == RF_SHARD_OPTIMIZER;
+	t->product = memory(t, t->product, true, tiles(total) * sizeof(double));
 	t->grad_rl = memory(t, t->grad_rl, t->log_gradients, total * 4);
 	t->exact = memory(t, t->exact, exact, total * 8);
 	t->largest = memory(t, t->largest, exact, sizeof(float));
@@ -549,35 +559,6 @@ static bool fits(const struct rf_share *s, int n, float unit)
 	return all < RF_SUM_RANGE * (double)unit;
 }
 
-/* The exact sum becomes that of all ranks, piece by piece. */
-static enum rf_code add_ranks(struct rf_train *t, struct rf_err *e)
-{
-	struct rf_dev *d = &t->engine->dev;
-	const size_t total = t->engine->ckpt->params.total, most = (size_t)1 << 22;
-	enum rf_code rc = RF_OK;
-	int64_t *piece;
-
-	if (t->ranks->ranks == 1)
-		return RF_OK;
-	if (!(piece = malloc(most * sizeof *piece)))
-		rc = rf_fail(e, RF_ENOMEM, "out of memory (%zu numbers to add up)", most);
-	for (size_t at = 0; at < total && rc == RF_OK; at += most) {
-		const size_t n = total - at < most ? total - at : most;
-
-		d->ops->download(d, piece, rf_at_i64(t->exact, at), n * sizeof *piece);
-		if ((rc = rf_dev_sync(d, e)) == RF_OK &&
-		    (rc = rf_ranks_sum(t->ranks, piece, n, e)) == RF_OK) {
-			d->ops->upload(d, rf_at_i64(t->exact, at), piece, n * sizeof *piece);
-			rc = rf_dev_sync(d, e);
-		}
-		rf_ranks_sign(t->ranks, "adds up");
-	}
-	if (rc != RF_OK) /* the others are in the middle of it */
-		t->ranks->parted = true;
-	free(piece);
-	return rc;
-}
-
 /* One pass over the mini-batch with these weights of the two losses: into the exact sum, or with --sum plain
  * into `to`. */
 static enum rf_code compute(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
@@ -639,12 +620,13 @@ static void begin_shares(struct rf_share *s, int n, double rl, double ntp)
 }
 
 /* `to` becomes the gradient of all ranks' records with these weights of the two losses, by the first unit
- * that suffices. */
+ * that suffices; of several ranks that share the optimizer, the own part of it. */
 static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int n, double rl, double ntp,
                          rf_f32 to, struct job *j, struct rf_err *e)
 {
 	struct rf_meter *meter = j->meter;
 	struct rf_engine *g = t->engine;
+	const struct rf_span *own = &g->model.own;
 	float unit = first_unit;
 	enum rf_code rc;
 
@@ -661,22 +643,57 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int 
 	if (rc != RF_OK || t->sum != RF_SUM_EXACT)
 		return rc;
 	j->began = rf_now();
-	if ((rc = add_ranks(t, e)) != RF_OK)
+	if ((rc = rf_exchange_sum(&t->exchange, t->exact, e)) != RF_OK)
 		return rc;
-	RF_RUN(&g->dev, sum_take, .n = g->ckpt->params.total, .unit = unit, .sum = t->exact, .y = to);
+	if (own->n)
+		RF_RUN(&g->dev, sum_take, .n = own->n, .unit = unit, .sum = rf_at_i64(t->exact, own->first),
+		       .y = rf_at(to, own->first));
 	rc = rf_dev_sync(&g->dev, e);
 	j->reduce += rf_now() - j->began;
 	return rc;
 }
 
+/* The sum of all x^2, of which this rank has all. */
+static enum rf_code square(struct rf_train *t, rf_f32 x, double *sum, struct rf_err *e)
+{
+	struct rf_engine *g = t->engine;
+	const size_t total = g->ckpt->params.total, n = tiles(total);
+	double *part = malloc(n * sizeof *part);
+	enum rf_code rc = part ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (%zu sums)", n);
+
+	if (rc == RF_OK) {
+		RF_RUN(&g->dev, dot, .n = total, .x = x, .y = x, .out = t->product);
+		g->dev.ops->download(&g->dev, part, t->product, n * sizeof *part);
+		rc = rf_dev_sync(&g->dev, e);
+	}
+	*sum = 0;
+	for (size_t i = 0; rc == RF_OK && i < n; i++)
+		*sum += part[i];
+	free(part);
+	return rc;
+}
+
+/* The sum of x y over all ranks' parts.  Collective. */
 static double dot(struct rf_train *t, rf_f32 x, rf_f32 y, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
-	double s = NAN;
+	const struct rf_span *own = &g->model.own;
+	const size_t all = tiles(g->ckpt->params.total), some = tiles(own->n);
+	double *part = malloc((all + some) * sizeof *part), *mine = part ? part + all : NULL, s = 0;
+	enum rf_code rc = part ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (%zu sums)", all);
 
-	RF_RUN(&g->dev, dot, .n = g->ckpt->params.total, .x = x, .y = y, .out = t->product);
-	g->dev.ops->download(&g->dev, &s, t->product, sizeof s);
-	return rf_dev_sync(&g->dev, e) == RF_OK ? s : NAN;
+	if (rc == RF_OK && own->n) {
+		RF_RUN(&g->dev, dot, .n = own->n, .x = rf_at(x, own->first), .y = rf_at(y, own->first),
+		       .out = t->product);
+		g->dev.ops->download(&g->dev, mine, t->product, some * sizeof *mine);
+		rc = rf_dev_sync(&g->dev, e);
+	}
+	if (rc == RF_OK)
+		rc = rf_exchange_tiles(&t->exchange, mine, part, e);
+	for (size_t i = 0; rc == RF_OK && i < all; i++)
+		s += part[i];
+	free(part);
+	return rc == RF_OK ? s : NAN;
 }
 
 /* The two losses' gradients one after the other, to measure them apart; then their sum. */
@@ -684,6 +701,7 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
                           struct job *j, struct rf_train_stats *st, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
+	const struct rf_span *own = &g->model.own;
 	rf_f32 grad = g->model.g, grad_rl = t->grad_rl;
 	enum rf_code rc;
 
@@ -699,7 +717,9 @@ static enum rf_code apart(struct rf_train *t, struct rf_record *const *mini, int
 	st->grad_cosine = st->norm_rl > 0 && st->norm_ntp > 0
 	                          ? dot(t, grad_rl, grad, e) / (st->norm_rl * st->norm_ntp)
 	                          : 0;
-	RF_RUN(&g->dev, axpy, .n = g->ckpt->params.total, .scale = 1, .add = true, .x = grad_rl, .y = grad);
+	if (own->n)
+		RF_RUN(&g->dev, axpy, .n = own->n, .scale = 1, .add = true, .x = rf_at(grad_rl, own->first),
+		       .y = rf_at(grad, own->first));
 	return rf_dev_sync(&g->dev, e);
 }
 
@@ -791,14 +811,18 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	struct rf_engine *g = t->engine;
 	struct rf_model *m = &g->model;
 	const struct rf_params *table = m->params;
-	double n = (double)(updates + 1), scale, sum;
+	double n = (double)(updates + 1), scale, sum, from;
+	struct rf_err err;
 	enum rf_code rc;
 
 	if ((rc = rf_train_open(t, e)) != RF_OK)
 		return rc;
-	sum = dot(t, m->g, m->g, e);
-	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
-		return rc;
+	err.code = RF_OK;
+	sum = dot(t, m->g, m->g, &err);
+	if (err.code != RF_OK) {
+		*e = err;
+		return err.code;
+	}
 	st->grad_norm = sqrt(sum);
 	st->lr = rf_train_lr(t, step);
 	if (!isfinite(st->grad_norm))
@@ -808,20 +832,35 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 	scale = t->grad_clip / (st->grad_norm + 1e-6);
 	for (int i = 0, j; i < table->n; i = j) { /* neighbours with the same decay in one go */
 		const struct rf_param *p = &table->p[i];
+		struct rf_span here;
 		size_t last;
 
 		for (j = i + 1; j < table->n && table->p[j].decay == p->decay; j++)
 			;
 		last = j < table->n ? table->p[j].offset : table->total;
-		RF_RUN(&g->dev, adamw, .n = last - p->offset, .scale = scale < 1 ? scale : 1, .lr = st->lr,
+		here = rf_span_of(&m->own, p->offset, last - p->offset);
+		if (!here.n)
+			continue;
+		RF_RUN(&g->dev, adamw, .n = here.n, .scale = scale < 1 ? scale : 1, .lr = st->lr,
 		       .b1 = t->betas[0], .b2 = t->betas[1], .eps = t->adam_eps,
 		       .decay = p->decay ? t->weight_decay : 0, .c1 = 1 - pow(t->betas[0], n),
-		       .c2 = 1 - pow(t->betas[1], n), .w = rf_at(m->w, p->offset),
-		       .m = rf_at(m->m, p->offset),
-		       .v = rf_at(m->v, p->offset), .g = rf_at(m->g, p->offset));
+		       .c2 = 1 - pow(t->betas[1], n), .w = rf_at(m->w, here.first),
+		       .m = rf_at(m->m, here.first - m->own.first),
+		       .v = rf_at(m->v, here.first - m->own.first), .g = rf_at(m->g, here.first));
 	}
 	st->stepped = true;
-	return rf_dev_sync(&g->dev, e);
+	if ((rc = rf_dev_sync(&g->dev, e)) != RF_OK)
+		return rc;
+	from = rf_now();
+	if ((rc = rf_exchange_weights(&t->exchange, m->w, e)) == RF_OK && t->exchange.parts)
+		rc = square(t, m->w, &st->weights_square, e);
+	st->reduce += rf_now() - from;
+	return rc;
+}
+
+enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e)
+{
+	return rf_exchange_open(&t->exchange, e);
 }
 
 void rf_train_close(struct rf_train *t)
@@ -830,6 +869,7 @@ void rf_train_close(struct rf_train *t)
 
 	if (!d || !d->ops)
 		return;
+	rf_exchange_close(&t->exchange);
 	d->ops->release(d, t->grad_rl);
 	d->ops->release(d, t->product);
 	d->ops->release(d, t->exact);

@@ -11,6 +11,7 @@
 
 #include "base/meter.h"
 #include "engine/engine.h"
+#include "method/exchange.h"
 #include "method/figures.h"
 #include "method/policy.h"
 #include "ranks/ranks.h"
@@ -34,6 +35,11 @@ enum rf_recompute { RF_RECOMPUTE_NONE, RF_RECOMPUTE_SEGMENT };
 enum rf_sum { RF_SUM_EXACT, RF_SUM_PLAIN };
 #define RF_SUM_WORDS "exact|plain"
 
+/* What each rank keeps and computes of the optimizer: all of it, or a part of the moments, with which it
+ * steps that part of the weights; the bits are the same. */
+enum rf_sharded { RF_SHARD_NONE, RF_SHARD_OPTIMIZER };
+#define RF_SHARD_WORDS "none|optimizer"
+
 /* What a mini-batch has in all, whichever rank has it: the losses are means over these. */
 struct rf_totals { uint64_t records, ntp_tokens, ntp_sequences, rl_tokens, teaches; };
 
@@ -47,6 +53,8 @@ struct rf_train {
 	struct rf_policy policy;
 	enum rf_recompute recompute;
 	enum rf_sum sum;
+	enum rf_sharded shard;       /* the engine then has the part (engine.h) */
+	struct rf_exchange exchange; /* settings: the carrier; rf_train_join() opens it */
 	struct rf_meter *meter;      /* counts the records that are done; may be NULL */
 	bool log_gradients;
 	/* optimizer */
@@ -57,7 +65,7 @@ struct rf_train {
 
 	/* log_gradients: the gradient of L_RL, while the model's own buffer holds that of L_NTP */
 	rf_f32 grad_rl;
-	rf_f64 product;              /* the result of an rf_dot */
+	rf_f64 product;              /* the result of an rf_dot, for each tile */
 	rf_i64 exact;                /* RF_SUM_EXACT: the sum of the records so far; NULL: nothing yet */
 	rf_f32 largest;              /* the largest number of the record's gradient */
 };
@@ -66,8 +74,8 @@ struct rf_train {
                             .adam_eps = 1e-8, .weight_decay = 0.01, .grad_clip = 0.2 }
 
 /* --lr --betas --adam-eps --weight-decay --grad-clip --lr-schedule --warmup --total-steps --recompute
- * --sum */
-enum { RF_TRAIN_OPTS = 11 };
+ * --sum --shard --exchange */
+enum { RF_TRAIN_OPTS = 13 };
 void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS]);
 
 /* Checks that a record can be trained on: if rl_coef is not 0, rollouts need logp and advantage; --loss
@@ -77,6 +85,10 @@ enum rf_code rf_train_check(const struct rf_train *t, const struct rf_record *r,
 /* Allocates the device memory that the functions below need in addition to the engine's.  They call it, too;
  * calling it earlier makes a lack of memory show early. */
 enum rf_code rf_train_open(struct rf_train *t, struct rf_err *e);
+
+/* Joins the devices of the ranks, behind rf_train_open() of each.  Collective.  Errors: rf_exchange_open()'s.
+ * */
+enum rf_code rf_train_join(struct rf_train *t, struct rf_err *e);
 
 /* What these n records have.  teaches: whether anything can be learned from them: a token that counts in
  * L_NTP, and ntp_coef is not 0, or an advantage other than 0, and rl_coef is not 0. */
@@ -99,8 +111,8 @@ enum rf_code rf_train_describe(const struct rf_train *t, struct rf_record *const
 double rf_train_lr(const struct rf_train *t, int64_t step);
 
 /* One AdamW step with the model's gradient.  step: for the learning rate; updates: how many AdamW steps there
- * were before.  Writes the step's figures to *st.  Errors: RF_ENUMERIC: the gradient's norm is not finite;
- * nothing has changed. */
+ * were before.  Writes the step's figures to *st, and adds to st->reduce what the ranks take to exchange the
+ * weights.  Errors: RF_ENUMERIC: the gradient's norm is not finite; nothing has changed. */
 enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
                            struct rf_err *e);
 

@@ -257,6 +257,20 @@ static enum rf_code open_here(struct rf_trainer *t, struct rf_err *e)
 	return rc;
 }
 
+/* Of the optimizer.  A dry run joins no others; it counts what a rank would keep if a launcher says how many
+ * there are. */
+static void take_part(struct rf_trainer *t)
+{
+	int rank, ranks;
+
+	t->engine.part = t->ranks.rank;
+	t->engine.parts = t->ranks.ranks;
+	if (t->engine.dry_run && t->ranks.launch && rf_ranks_launched(&rank, &ranks, NULL) == RF_OK) {
+		t->engine.part = rank;
+		t->engine.parts = ranks;
+	}
+}
+
 enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 {
 	enum rf_code rc;
@@ -272,6 +286,8 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 		return rc;
 	if (!t->engine.dry_run && (rc = rf_ranks_open(&t->ranks, t->engine.path, e)) != RF_OK)
 		return rc;
+	if (t->train.shard == RF_SHARD_OPTIMIZER)
+		take_part(t);
 	if (t->ranks.rank)
 		t->log = NULL;
 	t->shard = (struct rf_shard){ .rank = t->ranks.rank, .ranks = t->ranks.ranks, .steps = t->steps,
@@ -279,7 +295,9 @@ enum rf_code rf_trainer_open(struct rf_trainer *t, struct rf_err *e)
 	if (!t->steps && !t->grad_out && !t->grad_in)
 		t->shard.mini_batch = t->mini_batch;
 	rc = open_here(t, e);
-	return t->engine.dry_run ? rc : rf_meet_open(t, rc, e);
+	if (t->engine.dry_run || (rc = rf_meet_open(t, rc, e)) != RF_OK || t->done_before)
+		return rc;
+	return rf_train_join(&t->train, e);
 }
 
 static void forget(struct rf_waiting *w)
@@ -519,8 +537,10 @@ static enum rf_code train_on(struct rf_trainer *t, struct rf_train *train, const
 	if (rc == RF_OK && grad_in)
 		rc = rf_grad_file_add(train, grad_in, t->run.at.weights, e);
 	if (rc == RF_OK && !t->grad_out) {
+		const double reduced = st->reduce;
+
 		rc = rf_train_step(train, t->step, t->updates, st, e);
-		st->optimizer = rf_now() - from;
+		st->optimizer = rf_now() - from - (st->reduce - reduced);
 	}
 	return rc;
 }
@@ -579,6 +599,7 @@ static enum rf_code optimize(struct rf_trainer *t, struct rf_train *train, struc
 		              st.rl_tokens ? st.loss_rl : NAN);
 	t->mini_batches++;
 	t->last_step = XXH64(&st.grad_norm, sizeof st.grad_norm, t->last_step);
+	t->last_step = XXH64(&st.weights_square, sizeof st.weights_square, t->last_step);
 	note_records(t, &st);
 	st.wait = t->ranks.waited - waited;
 	rc = note(t, &st, outer, rf_now() - from, e);
@@ -673,8 +694,34 @@ static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
 	return RF_OK;
 }
 
+static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }
+
+/* Rank 0 has begun the file of moments and written its part: the others write theirs. */
+static enum rf_code moments_of_others(void *trainer, const char *path, struct rf_err *e)
+{
+	char name[RF_VOTE_BYTES];
+	enum rf_code rc = rf_meet_moments(trainer, RF_OK, path, name, e);
+
+	return rc == RF_OK ? rf_meet_written(trainer, RF_OK, e) : rc;
+}
+
+static enum rf_code moments_for_rank_0(struct rf_trainer *t, struct rf_err *e)
+{
+	const struct rf_model *m = &t->engine.model;
+	char name[RF_VOTE_BYTES], dir[4096], path[4096];
+	enum rf_code rc = rf_meet_moments(t, RF_OK, NULL, name, e);
+
+	if (rc != RF_OK)
+		return rc;
+	if ((rc = rf_file_join(dir, t->run.path, name, e)) == RF_OK &&
+	    (rc = rf_file_join(path, dir, "optim.safetensors", e)) == RF_OK)
+		rc = rf_ckpt_write_moments(path, m->params, &m->own, (void *)m->m, (void *)m->v,
+		                           &t->engine.transfer, e);
+	return rf_meet_written(t, rc, e);
+}
+
 /* What is committed; hash: room for that of the records. */
-static struct rf_commit what(const struct rf_trainer *t, char hash[17])
+static struct rf_commit what(struct rf_trainer *t, char hash[17])
 {
 	const struct rf_model *m = &t->engine.model;
 
@@ -682,6 +729,7 @@ static struct rf_commit what(const struct rf_trainer *t, char hash[17])
 	return (struct rf_commit){
 		.step = t->step, .updates = t->updates, .weights = (void *)m->w, .m = (void *)m->m,
 		.v = (void *)m->v, .transfer = &t->engine.transfer,
+		.own = parted(t) ? &m->own : NULL, .rest = moments_of_others, .rest_arg = t,
 		.data_hash = hash, .data_next = t->run.at.data_next + (int64_t)t->all_records,
 		.keep = t->keep, .keep_every = t->keep_every,
 		.stop = t->stop,
@@ -692,9 +740,11 @@ static enum rf_code commit(struct rf_trainer *t, struct rf_err *e)
 {
 	char hash[17];
 	const struct rf_commit c = what(t, hash);
-	enum rf_code rc = check_weights(t, e);
+	enum rf_code rc;
 
-	if (rc == RF_OK)
+	if (t->ranks.rank)
+		return parted(t) && !t->weights_out ? moments_for_rank_0(t, e) : RF_OK;
+	if ((rc = check_weights(t, e)) == RF_OK)
 		rc = write_log(t, e);
 	if (rc != RF_OK)
 		return rc;
@@ -745,7 +795,9 @@ static enum rf_code save(struct rf_trainer *t, struct rf_err *e)
 	const double from = rf_now();
 	char hash[17];
 	struct rf_commit c = what(t, hash);
-	enum rf_code rc = t->ranks.rank ? RF_OK : rf_run_save(&t->run, &c, e);
+	enum rf_code rc = !t->ranks.rank ? rf_run_save(&t->run, &c, e)
+	                  : parted(t)    ? moments_for_rank_0(t, e)
+	                                 : RF_OK;
 
 	rc = rf_meet_commit(t, rc, NULL, e);
 	t->unsaved = 0;
@@ -761,7 +813,8 @@ static bool asked_to_stop(const struct rf_trainer *t)
 	return rf_file_join(path, t->run.path, "stop", NULL) == RF_OK && access(path, F_OK) == 0;
 }
 
-/* What cannot be published need not be lost: it is committed, as if that had been the last batch. */
+/* What cannot be published need not be lost: it is committed, as if that had been the last batch; if rank 0
+ * can do that alone. */
 static enum rf_code publish(struct rf_trainer *t, const struct rf_commit *c, struct rf_err *e)
 {
 	const double from = rf_now();
@@ -772,7 +825,7 @@ static enum rf_code publish(struct rf_trainer *t, const struct rf_commit *c, str
 	some.keep = t->stale_commits < RF_HASH_HISTORY ? (int)t->stale_commits + 2 : 2;
 	rc = rf_live_publish(&t->published, &some, e);
 	t->publish_seconds = rf_now() - from;
-	if (rc != RF_OK && !t->ranks.rank && rf_run_commit(&t->run, c, NULL) == RF_OK)
+	if (rc != RF_OK && !t->ranks.rank && !parted(t) && rf_run_commit(&t->run, c, NULL) == RF_OK)
 		rf_blame(e, "step %lld was committed, but its weights could not be published",
 		         (long long)t->step);
 	return rc;
@@ -816,7 +869,7 @@ enum rf_code rf_trainer_commit(struct rf_trainer *t, struct rf_err *e)
 
 	if (t->live)
 		return end_batch(t, e);
-	if (t->all_records && !t->ranks.rank)
+	if (t->all_records)
 		rc = t->grad_out ? rf_grad_file_write(&t->train, t->grad_out, t->run.at.weights, t->stop, e)
 		                 : commit(t, e);
 	return rf_meet_commit(t, rc, NULL, e);

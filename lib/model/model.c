@@ -72,13 +72,13 @@ enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, b
 	return rc;
 }
 
-size_t rf_model_bytes(const struct rf_params *params, bool train)
+size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train)
 {
-	return params->total * 4 * (train ? 4 : 1);
+	return params->total * 4 * (train ? 2 : 1) + (train ? 2 * train->n * 4 : 0);
 }
 
 enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg,
-                           const struct rf_params *params, bool train, struct rf_err *e)
+                           const struct rf_params *params, const struct rf_span *train, struct rf_err *e)
 {
 	size_t bytes = params->total * 4;
 
@@ -87,9 +87,10 @@ enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct 
 		return RF_ENOMEM;
 	m->w = dev->ops->alloc(dev, bytes);
 	if (train && m->w) {
+		m->own = *train;
 		m->g = dev->ops->alloc(dev, bytes);
-		m->m = dev->ops->alloc(dev, bytes);
-		m->v = dev->ops->alloc(dev, bytes);
+		m->m = dev->ops->alloc(dev, train->n * 4);
+		m->v = dev->ops->alloc(dev, train->n * 4);
 	}
 	if (!m->w || (train && (!m->g || !m->m || !m->v))) {
 		rf_model_free(m);

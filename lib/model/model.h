@@ -28,16 +28,18 @@ struct rf_model {
 	struct rf_weight embed, norm, head;
 	rf_f32 w;                    /* all weights, params->total floats */
 	rf_f32 g;                    /* their gradient; NULL unless the model is trained */
-	rf_f32 m, v;                 /* the optimizer's moments; likewise */
+	struct rf_span own;          /* the weights whose moments are here: all, or some */
+	rf_f32 m, v;                 /* the optimizer's moments of own, own.n floats each; likewise */
 };
 
 /* Builds the table of a model's weights.  tied: the head is the embedding, and there is no lm_head.weight. */
 enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, bool tied, struct rf_err *e);
 
-/* Finds the place of each weight and allocates device memory for all of them (train: for gradient and moments
- * too), but loads no values.  The caller keeps cfg and params, which must outlive the model. */
+/* Finds the place of each weight and allocates device memory for all of them, but loads no values.  train: to
+ * train it, for their gradient too, and for the moments of this part; NULL: not.  The caller keeps cfg and
+ * params, which must outlive the model. */
 enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct rf_config *cfg,
-                           const struct rf_params *params, bool train, struct rf_err *e);
+                           const struct rf_params *params, const struct rf_span *train, struct rf_err *e);
 /* The first half of rf_model_init(): finds the place of each weight, without touching the device. */
 enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e);
 void rf_model_unbind(struct rf_model *m);
@@ -45,7 +47,7 @@ void rf_model_unbind(struct rf_model *m);
  * rows, when the head is applied to `heads` of them. */
 double rf_model_flops(const struct rf_model *m, int T, int heads);
 /* Bytes of device memory that rf_model_init() allocates. */
-size_t rf_model_bytes(const struct rf_params *params, bool train);
+size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train);
 /* Copies the weights, params->total floats, from the host to the device.  It may be called again. */
 void rf_model_upload(struct rf_model *m, const float *flat);
 void rf_model_free(struct rf_model *m);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/dev.h"
 #include "model/params.h"
 
 enum { ALIGN = 16 };
@@ -58,6 +59,23 @@ enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e)
 	}
 	t->sorted = true;
 	return RF_OK;
+}
+
+struct rf_span rf_params_part(const struct rf_params *t, int i, int parts)
+{
+	const size_t tiles = (t->total + RF_DOT_TILE - 1) / RF_DOT_TILE;
+	const size_t first = tiles * (size_t)i / (size_t)parts * RF_DOT_TILE,
+	             end = tiles * (size_t)(i + 1) / (size_t)parts * RF_DOT_TILE;
+
+	return (struct rf_span){ first, (end < t->total ? end : t->total) - first };
+}
+
+struct rf_span rf_span_of(const struct rf_span *part, size_t from, size_t n)
+{
+	const size_t end = from + n < part->first + part->n ? from + n : part->first + part->n;
+
+	from = from > part->first ? from : part->first;
+	return (struct rf_span){ from, end > from ? end - from : 0 };
 }
 
 uint64_t rf_params_bytes(const struct rf_params *t, int size)

@@ -39,6 +39,9 @@ struct rf_params {
 	bool tied;                /* the head is the embedding (there is no lm_head.weight) */
 };
 
+/* A range of the flat buffer: numbers first .. first + n - 1. */
+struct rf_span { size_t first, n; };
+
 /* How code that uses a weight refers to it: its offset in the flat buffers, and whether the model has it. */
 struct rf_weight { size_t at; bool there; int out, in; };
 #define RF_NO_WEIGHT (struct rf_weight){ .there = false }
@@ -65,6 +68,11 @@ struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer ini
 /* Call it when every weight has been declared: sorts the table and gives each weight its offset.  Errors:
  * RF_ENOMEM: a declaration ran out of memory. */
 enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e);
+/* The i-th of `parts` parts, as equal as whole tiles of the sum of products (RF_DOT_TILE) make them; of a
+ * small model some have nothing. */
+struct rf_span rf_params_part(const struct rf_params *t, int i, int parts);
+/* Which of the numbers from .. from + n - 1 are in the part; n 0: nothing. */
+struct rf_span rf_span_of(const struct rf_span *part, size_t from, size_t n);
 /* The bytes of all weights in a file where each number has `size`, but 4 where it is float32 in any. */
 uint64_t rf_params_bytes(const struct rf_params *t, int size);
 /* NULL: there is no weight of this name. */

@@ -76,14 +76,17 @@ void rf_ranks_close(struct rf_ranks *r)
 
 /* ---- exchanges ----------------------------------------------------------------------------- */
 
+/* The others are told by the sign of this rank, since nothing else reaches them. */
 static enum rf_code broken(struct rf_ranks *r, const char *why, struct rf_err *e)
 {
 	r->parted = true;
+	rf_ranks_give_up(r);
 	return rf_fail(e, RF_EBUSY, "the ranks cannot reach each other: %s", why);
 }
 
 /* Until the exchange has ended.  soon: all are there already, so it is a matter of the exchange alone. */
-static enum rf_code wait(struct rf_ranks *r, bool soon, struct rf_err *e)
+static enum rf_code wait(struct rf_ranks *r, bool soon, bool (*is_done)(void *arg, bool *done, char *why),
+                         void *arg, struct rf_err *e)
 {
 	const double began = rf_now();
 	double looked = began, now, pause = 1e-5;
@@ -92,7 +95,7 @@ static enum rf_code wait(struct rf_ranks *r, bool soon, struct rf_err *e)
 	bool done = false;
 
 	while (rc == RF_OK) {
-		if (!r->ops->done(&done, why))
+		if (!is_done(arg, &done, why))
 			rc = broken(r, why, e);
 		if (done || rc != RF_OK)
 			break;
@@ -110,6 +113,11 @@ static enum rf_code wait(struct rf_ranks *r, bool soon, struct rf_err *e)
 	}
 	r->waited += soon ? 0 : rf_now() - began;
 	return rc;
+}
+
+static bool plugin_done(void *arg, bool *done, char *why)
+{
+	return ((const struct rf_ranks *)arg)->ops->done(done, why);
 }
 
 /* Before an exchange: nothing is begun where it could not end. */
@@ -148,7 +156,7 @@ enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const s
 	if (rc == RF_OK && !r->ops->gather(mine, all, bytes, at, why))
 		rc = broken(r, why, e);
 	if (rc == RF_OK)
-		rc = wait(r, false, e);
+		rc = wait(r, false, plugin_done, r, e);
 	free(bytes);
 	return rc;
 }
@@ -167,6 +175,39 @@ enum rf_code rf_ranks_gather(struct rf_ranks *r, const void *mine, size_t n, voi
 	return rc;
 }
 
+enum rf_code rf_ranks_sum_parts(struct rf_ranks *r, const int64_t *x, const size_t *n, int64_t *mine,
+                                struct rf_err *e)
+{
+	char why[RF_RANKS_WHY];
+	enum rf_code rc;
+	int *count;
+
+	if (!r->ops) {
+		memmove(mine, x, n[0] * sizeof *x);
+		return RF_OK;
+	}
+	if (!(count = malloc((size_t)r->ranks * sizeof *count)))
+		return rf_fail(e, RF_ENOMEM, "out of memory (%d ranks)", r->ranks);
+	for (int i = 0; i < r->ranks; i++)
+		count[i] = (int)n[i];
+	if ((rc = begin(r, e)) == RF_OK && !r->ops->sum_parts(x, mine, count, why))
+		rc = broken(r, why, e);
+	if (rc == RF_OK)
+		rc = wait(r, true, plugin_done, r, e);
+	free(count);
+	return rc;
+}
+
+enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *arg, bool *done, char *why),
+                            void *arg, char why[RF_RANKS_WHY], struct rf_err *e)
+{
+	enum rf_code rc = begin(r, e);
+
+	if (rc == RF_OK && !begun)
+		rc = broken(r, why, e);
+	return rc == RF_OK ? wait(r, true, done, arg, e) : rc;
+}
+
 enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e)
 {
 	const size_t most = (size_t)1 << 22; /* numbers in one exchange: what is held for it stays small */
@@ -179,7 +220,7 @@ enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_er
 		if ((rc = begin(r, e)) == RF_OK && !r->ops->sum(x + at, (int)some, why))
 			rc = broken(r, why, e);
 		if (rc == RF_OK)
-			rc = wait(r, true, e);
+			rc = wait(r, true, plugin_done, r, e);
 	}
 	return rc;
 }

@@ -23,14 +23,16 @@
 enum rf_launch { RF_LAUNCH_NONE, RF_LAUNCH_MPI };
 #define RF_LAUNCH_WORDS "none|mpi"
 
-/* One exchange at a time: gather() and sum() begin it, and done() says whether it has ended.  They return
- * false on failure, with a sentence in `why`, which has room for RF_RANKS_WHY bytes. */
+/* One exchange at a time: gather(), sum() and sum_parts() begin it, and done() says whether it has ended.
+ * They return false on failure, with a sentence in `why`, which has room for RF_RANKS_WHY bytes. */
 enum { RF_RANKS_WHY = 200 };
 struct rf_ranks_ops {
 	bool (*open)(int *rank, int *ranks, int *local, char *why);
 	/* mine: bytes[rank]; all: bytes[i] of rank i, at all + at[i] */
 	bool (*gather)(const void *mine, void *all, const int *bytes, const int *at, char *why);
 	bool (*sum)(int64_t *x, int n, char *why);      /* x becomes the sum of all ranks' x */
+	/* x: n[i] numbers for each rank i, one behind the other; mine: the sum of those for this rank */
+	bool (*sum_parts)(const int64_t *x, int64_t *mine, const int *n, char *why);
 	bool (*done)(bool *done, char *why);
 	void (*close)(void);
 };
@@ -88,6 +90,16 @@ enum rf_code rf_ranks_gather_parts(struct rf_ranks *r, const void *mine, const s
                                    struct rf_err *e);
 /* x[i] = the sum of all ranks' x[i].  Whole numbers: the same bits in whatever order they are added. */
 enum rf_code rf_ranks_sum(struct rf_ranks *r, int64_t *x, size_t n, struct rf_err *e);
+/* x: n[i] numbers for each rank i, one behind the other.  mine: n[rank] numbers, the sum of all ranks' for
+ * this one. */
+enum rf_code rf_ranks_sum_parts(struct rf_ranks *r, const int64_t *x, const size_t *n, int64_t *mine,
+                                struct rf_err *e);
+
+/* An exchange that something else carries, such as NCCL: waits until done() says that it has ended, as for
+ * those above, with their failures.  begun: whether it could be begun, else `why` says; a rank that could not
+ * tells the others. */
+enum rf_code rf_ranks_await(struct rf_ranks *r, bool begun, bool (*done)(void *arg, bool *done, char *why),
+                            void *arg, char why[RF_RANKS_WHY], struct rf_err *e);
 
 /* A vote: whether all of them are well, at the same place, and of the same opinion; and what each lets the
  * others know.  code: RF_OK, or how this rank failed, which e says.  Returns what all of them return: RF_OK,

@@ -169,7 +169,7 @@ void rf_ranks_sign(struct rf_ranks *r, const char *doing)
 
 /* The first rank that is gone makes a launcher end the others: it waits until those that wait as it does have
  * given up, too, so that all end alike. */
-static void leave_together(struct rf_ranks *r)
+void rf_ranks_give_up(struct rf_ranks *r)
 {
 	const double began = rf_now();
 	struct rf_err ignored;
@@ -181,8 +181,7 @@ static void leave_together(struct rf_ranks *r)
 		for (int i = 0; i < r->ranks; i++) {
 			struct rf_rank_sign s;
 
-			all &= r->seen[i].says.calls < r->calls || !read_sign(r, i, &s) ||
-			       !strcmp(s.doing, gave_up);
+			all &= !read_sign(r, i, &s) || s.calls < r->calls || !strcmp(s.doing, gave_up);
 		}
 		nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
 	}
@@ -223,7 +222,7 @@ enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 	}
 	if (lives && !gone)
 		return RF_OK;
-	leave_together(r);
+	rf_ranks_give_up(r);
 	if (!missing)
 		return rf_fail(e, RF_EBUSY,
 		               "all %d ranks came, but within %.0f s they could not tell each other what "

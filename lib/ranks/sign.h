@@ -20,6 +20,9 @@ void rf_ranks_arrive(struct rf_ranks *r);
 /* Looks at the others'.  began: when this rank began to wait.  Errors: RF_EBUSY: somebody is missing, and for
  * too long; or another one has found so.  It returns when all that wait have given up. */
 enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e);
+/* This rank gives up the exchange that it has come to: says so, and returns when all that have come to it
+ * have given up, or after some seconds. */
+void rf_ranks_give_up(struct rf_ranks *r);
 void rf_signs_close(struct rf_ranks *r);
 
 #endif

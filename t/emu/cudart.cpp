@@ -5,14 +5,17 @@
  *     EMU_DRIVER=12020   the driver's version; 0: there is none       EMU_DEVICES=0    no GPU
  *     EMU_SM=70          a GPU that there is no code for              EMU_MEMORY=n     n bytes of memory
  *     EMU_SMS=132        multiprocessors, by which some kernels choose their grid; 4 of them else
+ *     EMU_UUID=1         which GPU it is; else each process has one of its own
  *     EMU_SHARED=99      KiB of shared memory that a block may have: 227 on sm_90, 163 on sm_80, 99 on sm_86
  *                        and sm_89
  *     EMU_FAULT=n        the n-th launch is an illegal access: whoever waits sees it, and all calls after it
  *                        fail */
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
+#include <unistd.h>
 #include <cuda_runtime_api.h>
 
 #include "emu_rt.h"
@@ -22,6 +25,8 @@ namespace {
 std::map<const char *, size_t> blocks;
 size_t used;
 const char *found, *found_end; /* the block that was looked for last */
+
+emu::stream *of(cudaStream_t s) { return (emu::stream *)(void *)s; }
 
 size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
@@ -117,12 +122,28 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-	*s = (cudaStream_t)1;
+	*s = (cudaStream_t)(void *)new emu::stream { { 0 }, emu::in_allocation };
 	return cudaSuccess;
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t) { return emu::fault(false); }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return emu::fault(true); }
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+	delete of(s);
+	return emu::fault(false);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+	return of(s)->busy ? cudaErrorNotReady : emu::fault(true);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+	while (of(s)->busy)
+		usleep(50);
+	return emu::fault(true);
+}
+
 cudaError_t cudaDeviceSynchronize() { return emu::fault(true); }
 cudaError_t cudaGetLastError() { return emu::last_error(); }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
@@ -146,6 +167,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 
 	memset(p, 0, sizeof *p);
 	strcpy(p->name, "emulated");
+	/* each process has a GPU of its own, unless it is said which */
+	snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "%lld", emu::setting("EMU_UUID", getpid()));
 	p->totalGlobalMem = all();
 	p->major = sm / 10;
 	p->minor = sm % 10;

@@ -377,19 +377,25 @@ static void dots(size_t n)
 	snprintf(label, sizeof label, "n %zu", n);
 	for (EACH_DEVICE) {
 		struct buf x = in(n, -1, 1), y = in(n, -1, 1);
-		double xx = 0, xy = 0, *got = need(2, sizeof *got), zero[2] = { 0, 0 };
-		rf_f64 sums = in_f64(zero, 2), second = (rf_f64)(void *)((char *)sums + sizeof(double));
+		const size_t tiles = (n + RF_DOT_TILE - 1) / RF_DOT_TILE;
+		double *got = need(2 * tiles, sizeof *got), *zero = need(2 * tiles, sizeof *zero);
+		rf_f64 sums = in_f64(zero, (int)(2 * tiles)),
+		       second = (rf_f64)(void *)((char *)sums + tiles * sizeof *got);
 
-		for (size_t i = 0; i < n; i++) {
-			xx += (double)x.h[i] * x.h[i];
-			xy += (double)x.h[i] * y.h[i];
-		}
 		RF_RUN(dev, dot, .n = n, .x = x.m, .y = x.m, .out = sums);
 		RF_RUN(dev, dot, .n = n, .x = x.m, .y = y.m, .out = second);
-		dev->ops->download(dev, got, sums, 2 * sizeof *got);
-		judge("dot", fabs(got[0] - xx) / xx, 1e-12);
-		judge("dot", fabs(got[1] - xy) / xx, 1e-12);
-		same_bits("dot", got, 2 * sizeof *got);
+		dev->ops->download(dev, got, sums, 2 * tiles * sizeof *got);
+		for (size_t tile = 0; tile < tiles; tile++) {
+			double xx = 0, xy = 0;
+
+			for (size_t i = tile * RF_DOT_TILE; i < n && i < (tile + 1) * RF_DOT_TILE; i++) {
+				xx += (double)x.h[i] * x.h[i];
+				xy += (double)x.h[i] * y.h[i];
+			}
+			judge("dot", fabs(got[tile] - xx) / xx, 1e-12);
+			judge("dot", fabs(got[tiles + tile] - xy) / xx, 1e-12);
+		}
+		same_bits("dot", got, 2 * tiles * sizeof *got);
 	}
 }
 
@@ -543,7 +549,7 @@ static void nans(void)
 
 int main(int argc, char *argv[])
 {
-	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 100003 };
+	static const size_t sizes[] = { 1, 7, 16, 17, 512, 4097, 65537, 100003 };
 
 	in_bf16(argc, argv, heads);
 	open_devices(argc, argv, RF_MATH_F32);

@@ -73,7 +73,9 @@ static void open_model(const char *name, const char *options, const struct rf_mi
 	engine.ckpt = &ckpt;
 	engine.train = true;
 	engine.segment = 1 << 20;
-	must(rf_model_init(m, &engine.dev, &ckpt.cfg, &ckpt.params, true, &err));
+	const struct rf_span all = { 0, ckpt.params.total };
+
+	must(rf_model_init(m, &engine.dev, &ckpt.cfg, &ckpt.params, &all, &err));
 	rf_model_upload(m, weights);
 }
 

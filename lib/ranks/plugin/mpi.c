@@ -56,6 +56,11 @@ static bool mpi_sum(int64_t *x, int n, char *why)
 	return went_well(MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_INT64_T, MPI_SUM, all_ranks, &request), why);
 }
 
+static bool mpi_sum_parts(const int64_t *x, int64_t *mine, const int *n, char *why)
+{
+	return went_well(MPI_Ireduce_scatter(x, mine, n, MPI_INT64_T, MPI_SUM, all_ranks, &request), why);
+}
+
 static bool mpi_done(bool *done, char *why)
 {
 	int flag = 0;
@@ -72,5 +77,5 @@ static void mpi_close(void)
 	MPI_Finalize();
 }
 
-static const struct rf_ranks_ops ops = { mpi_open, mpi_gather, mpi_sum, mpi_done, mpi_close };
+static const struct rf_ranks_ops ops = { mpi_open, mpi_gather, mpi_sum, mpi_sum_parts, mpi_done, mpi_close };
 __attribute__((visibility("default"))) const struct rf_ranks_plugin rf_ranks_plugin = { RF_RANKS_ABI, &ops };
