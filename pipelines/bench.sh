@@ -316,6 +316,20 @@ lines() {
 		"$two s, $computing s"
 }
 
+# The exact sum of a step's gradients beside float32, in turns; the least of two each.
+sums() {
+	local how t
+	stages
+	for how in exact plain exact plain; do
+		t=$(seconds "$train --sum $how w.rf")
+		printf '    %-60s %10s s\n' "$train --sum $how" "$t"
+		echo "$how $t" >>sums.out
+	done
+	row 'rf-grpo, 8 x 4096, --sum exact over --sum plain' "$(awk '
+		!($1 in t) || $2 < t[$1] { t[$1] = $2 }
+		END { printf "%.3f", t["exact"] / t["plain"] }' sums.out)" '<= 1.04' ''
+}
+
 loads() {
 	local forward t
 	forward=$(forward s)
@@ -399,7 +413,7 @@ tokens() {
 printf '%s on %s, %s cores, %s\n\n' "$arch" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	"$(nproc)" "$(uname -sr)"
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'
-all="passes steps bf16 lengths generate evaluation pipe loads lines peaks streams starts"
+all="passes steps bf16 lengths generate evaluation pipe loads lines sums peaks streams starts"
 all+="${TOKENIZERS:+ tokens}"
 for group in ${ONLY:-$all}; do
 	measure "$group"

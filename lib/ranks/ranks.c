@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "io/plugin.h"
+#include "ranks/join.h"
 #include "ranks/sign.h"
 
 struct rf_ranks rf_ranks_alone = RF_RANKS_DEFAULTS;
@@ -46,18 +47,11 @@ static enum rf_code load(struct rf_ranks *r, struct rf_err *e)
 
 enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e)
 {
-	char why[RF_RANKS_WHY];
 	enum rf_code rc;
 
 	if (r->launch == RF_LAUNCH_NONE)
 		return RF_OK;
-	if ((rc = load(r, e)) != RF_OK)
-		return rc;
-	if (!r->ops->open(&r->rank, &r->ranks, &r->local, why)) {
-		r->ops = NULL;
-		return rf_fail(e, RF_EDEVICE, "--ranks mpi: %s", why);
-	}
-	if ((rc = rf_signs_open(r, folder, e)) != RF_OK)
+	if ((rc = load(r, e)) != RF_OK || (rc = rf_ranks_join(r, folder, e)) != RF_OK)
 		return rc;
 	/* all have signed before one waits for another */
 	return rf_ranks_vote(r, &(struct rf_vote){ .what = "the beginning" }, RF_OK, NULL, 0, NULL, e);
@@ -69,7 +63,7 @@ void rf_ranks_close(struct rf_ranks *r)
 		return;
 	/* who waits for ranks that do not come would wait here too */
 	if (!r->parted || r->failed >= 0)
-		r->ops->close();
+		rf_ranks_leave(r);
 	rf_signs_close(r);
 	r->ops = NULL;
 }
@@ -99,7 +93,8 @@ static enum rf_code wait(struct rf_ranks *r, bool soon, bool (*is_done)(void *ar
 			rc = broken(r, why, e);
 		if (done || rc != RF_OK)
 			break;
-		if ((now = rf_now()) - looked > (r->timeout < 4 ? r->timeout / 4 : 1)) {
+		rf_ranks_sign(r, rf_ranks_waits);
+		if ((now = rf_now()) - looked > rf_signs_often(r)) {
 			looked = now;
 			if ((rc = rf_signs_look(r, began, e)) != RF_OK)
 				r->parted = true;

@@ -51,7 +51,7 @@ struct rf_ranks {
 	struct rf_err why;           /* then how: "rank 3: ..." */
 	bool left;                   /* one has left: it casts no further vote */
 	const struct rf_ranks_ops *ops; /* NULL: alone */
-	uint64_t calls;              /* collective calls so far */
+	uint64_t calls;              /* collective calls so far, of which the first is to join */
 	double waited;               /* seconds for others to come, for the log */
 	char signs[4096];            /* the folder of signs of life */
 	double signed_at, opened;    /* by our clock; by the file system's */

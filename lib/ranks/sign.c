@@ -14,6 +14,7 @@
 
 enum { LINE = 200 };
 static const char gave_up[] = "gave up";
+const char rf_ranks_waits[] = "waits for the others";
 
 static bool path_of(const struct rf_ranks *r, int rank, char path[4200])
 {
@@ -151,19 +152,24 @@ enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err
 	return rc;
 }
 
+double rf_signs_often(const struct rf_ranks *r)
+{
+	return r->timeout < 4 ? r->timeout / 4 : 1;
+}
+
 void rf_ranks_arrive(struct rf_ranks *r)
 {
 	struct rf_err ignored;
 
 	if (r->ops)
-		write_sign(r, "waits for the others", &ignored);
+		write_sign(r, rf_ranks_waits, &ignored);
 }
 
 void rf_ranks_sign(struct rf_ranks *r, const char *doing)
 {
 	struct rf_err ignored;
 
-	if (r->ops && rf_now() - r->signed_at > 1)
+	if (r->seen && rf_now() - r->signed_at > rf_signs_often(r))
 		write_sign(r, doing, &ignored);
 }
 
@@ -206,10 +212,13 @@ enum rf_code rf_signs_look(struct rf_ranks *r, double began, struct rf_err *e)
 			r->seen[i].changed = was->written == 0 && s.written < own.written ? began : now;
 			*was = s;
 		}
-		if (was->calls >= r->calls) {
-			gone |= !strcmp(was->doing, gave_up) && was->written >= r->opened;
+		if (was->calls >= r->calls && !strcmp(was->doing, gave_up) && was->written >= r->opened) {
+			gone = true;
 			continue;
 		}
+		/* who waits shows that it lives; who came and is silent since has been killed, or stopped */
+		if (was->calls >= r->calls && now - r->seen[i].changed <= r->timeout)
+			continue;
 		lives |= now - r->seen[i].changed <= r->timeout;
 		missing++;
 		/* this rank signed when it began to wait */

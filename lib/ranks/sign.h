@@ -15,6 +15,10 @@ struct rf_sign {
 
 /* Makes this rank's, and removes those of ranks that there are not. */
 enum rf_code rf_signs_open(struct rf_ranks *r, const char *folder, struct rf_err *e);
+/* What a rank does that waits. */
+extern const char rf_ranks_waits[];
+/* The seconds after which a sign is written anew, and the others' are looked at. */
+double rf_signs_often(const struct rf_ranks *r);
 /* Writes it: this rank has come to another exchange. */
 void rf_ranks_arrive(struct rf_ranks *r);
 /* Looks at the others'.  began: when this rank began to wait.  Errors: RF_EBUSY: somebody is missing, and for

@@ -28,8 +28,13 @@ static bool mpi_open(int *rank, int *ranks, int *local, char *why)
 	MPI_Comm host = MPI_COMM_NULL;
 	int given;
 
-	if (!went_well(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), why))
+	/* one thread opens and closes, another exchanges: one after the other */
+	if (!went_well(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given), why))
 		return false;
+	if (given < MPI_THREAD_SERIALIZED) {
+		snprintf(why, RF_RANKS_WHY, "this MPI does not let two threads use it one after the other");
+		return false;
+	}
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (!went_well(MPI_Comm_dup(MPI_COMM_WORLD, &all_ranks), why) ||
 	    !went_well(MPI_Comm_rank(all_ranks, rank), why) ||
