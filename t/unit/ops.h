@@ -222,7 +222,7 @@ static UNUSED void values(const char *name, struct buf b, const double *ref, dou
 	float *h = get(b);
 	double part = limit_on_device(name, limit), diff = 0, most = part > 0 ? 1e-2 * limit / part : 1e-2;
 
-	for (size_t i = 0; first && i < b.n; i++) {
+	for (size_t i = 0; first && i < b.n && !isnan(diff); i++) { /* a NaN stays the worst */
 		double x = fabs(h[i] - ref[i]);
 		if (!(x <= diff))
 			diff = x;
