@@ -31,7 +31,7 @@ struct rf_cuda {
 	void *blas;                  /* gemm.cu: cuBLAS and the rounded operands that are kept */
 	void *scratch;
 	size_t scratch_size;
-	void *staging;               /* pinned, for uploads and downloads */
+	struct rf_cuda_staging *up, *down; /* device_cuda.cu: pinned memory of the host, for copies */
 	int sms;                     /* multiprocessors */
 	size_t most_shared;          /* bytes of shared memory that a block may have */
 	bool eager;                  /* RF_SYNC=1: wait after each launch, so that a fault names its kernel */
@@ -91,6 +91,9 @@ void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16
  * NULL: there is too little memory, and the device has failed. */
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
+/* The rows whose logits training computes at a time: device_cuda.cu. */
+int rf_cuda_logit_rows(int vocab);
+
 /* The device memory that operations need besides what is allocated: device_cuda.cu. */
 size_t rf_cuda_workspace(struct rf_dev *d, const struct rf_workspace *need);
 
@@ -116,14 +119,25 @@ void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 RF_OPS(X)
 #undef X
 
+/* Whether a launch may ask for these bytes of shared memory; asks the driver for more than *allowed. */
+static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, size_t *allowed,
+                                   const char *name)
+{
+	if (bytes <= *allowed)
+		return true;
+	if (!rf_cuda_has_shared(d, bytes, name) || !rf_cuda_ok(d, RF_ALLOW(kernel, bytes), name))
+		return false;
+	*allowed = bytes;
+	return true;
+}
+
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
 	do { \
+		static size_t allowed = 48 << 10; /* bytes of shared memory that this launch may ask for */ \
 		if ((d)->err.code != RF_OK) \
 			break; \
-		if ((bytes) > (48 << 10) && \
-		    (!rf_cuda_has_shared((d), (bytes), #kernel) || \
-		     !rf_cuda_ok((d), RF_ALLOW(kernel, bytes), #kernel))) \
+		if (!rf_cuda_allowed((d), (const void *)(kernel), (bytes), &allowed, #kernel)) \
 			break; \
 		rf_cuda_gemm_stale(d); \
 		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__); \

@@ -225,13 +225,19 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 3) prepare(
 
 /* ---- chunk after chunk --------------------------------------------------------------------- */
 
+/* Who loads: the threads from `first` on. */
+struct loaders { int first, count; };
+
 /* Starts to load -W and K of a chunk, rows of KP. */
 template <int KP>
-static __device__ __forceinline__ void bring(const struct delta &a, size_t i, int mp, bf16 *W, bf16 *kf)
+static __device__ __forceinline__ void bring(const struct delta &a, const struct loaders &by, size_t i,
+                                             int mp, bf16 *W, bf16 *kf)
 {
 	const bf16 *from[2] = { (const bf16 *)a.W + i * CHUNK * KP, (const bf16 *)a.kf + i * CHUNK * KP };
 
-	for (int e = threadIdx.x; e < mp * (KP / 8); e += blockDim.x) {
+	if ((int)threadIdx.x < by.first)
+		return;
+	for (int e = (int)threadIdx.x - by.first; e < mp * (KP / 8); e += by.count) {
 		const int r = e / (KP / 8), j = e % (KP / 8) * 8;
 
 		copy_16(W + r * (KP + 8) + j, from[0] + r * KP + j);
@@ -252,8 +258,9 @@ static __device__ __forceinline__ upcoming capture_at(const struct delta &a, int
 /* For chunk c, U = U0 - W S, written over U0, and S <- e_m S + K' diag(f) U.  Before that, S goes to `states`
  * and to the slots of the chunk's captures.  All are transposed, S' (16, KP) and U' (16, 64).  A lane has the
  * same rows of both.  U0 and e_m are on their way while S' W' is computed, if there are registers for them
- * (early). */
-template <int KP>
+ * (early).  full: the chunk has 64 rows, which as a constant leaves no branch between the loads and the
+ * matrix instructions of a product: the loads of one step then run behind the products of the step before. */
+template <int KP, bool full>
 static __device__ __forceinline__ void walk_chunk(const struct delta &a, const struct cell &c,
                                                   float (&S)[KP / 8][4], const lane_rows &r,
                                                   upcoming &capture, const bf16 *W, const bf16 *kf)
@@ -261,10 +268,11 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	constexpr int ld = KP + 8;
 	constexpr bool early = KP < 256;
 	const size_t apart = row_apart(a.V, a.H, a.nb);
+	const int m = full ? (int)CHUNK : c.m, mp = full ? (int)CHUNK : c.mp;
 	float *u, u0[CHUNK / 8][4], U[CHUNK / 8][4], e;
 	const auto bring_u0 = [&] {
 		u = a.u + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
-		transposed_in(u0, r, u, apart, c.m);
+		transposed_in(u0, r, u, apart, m);
 		e = a.ends[c.i];
 	};
 
@@ -274,7 +282,7 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 	rounded_out((bf16 *)a.states + (c.i * a.VP + r.first) * KP + r.col, KP, S);
 	for (; capture.row < c.j0 + c.m; capture = capture_at(a, capture.next + 1))
 		transposed_out(a.S + slot_at(a, a.cap_slot[capture.next], c.h) + r.first, a.V, a.K, S, r);
-	sum_product<true>(U, c.mp / 8, S, KP / 8, W, ld);
+	sum_product<true>(U, mp / 8, S, KP / 8, W, ld);
 	if (!early)
 		bring_u0();
 #pragma unroll
@@ -282,17 +290,18 @@ static __device__ __forceinline__ void walk_chunk(const struct delta &a, const s
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			U[n][i] += u0[n][i];
-	transposed_out(u, apart, c.m, U, r);
+	transposed_out(u, apart, m, U, r);
 #pragma unroll
 	for (int n = 0; n < KP / 8; n++)
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			S[n][i] *= e;
-	sum_product<false>(S, KP / 8, U, c.mp / 8, kf, ld);
+	sum_product<false>(S, KP / 8, U, mp / 8, kf, ld);
 }
 
 /* A block has one sequence and head, and each of its first `workers` warps has 16 columns of V.  stages: how
- * many chunks are in shared memory, 2 or 1.  A warp's S' (16, KP) stays in its registers. */
+ * many chunks are in shared memory, 2 or 1; the other warps load them, if there are others.  A warp's
+ * S' (16, KP) stays in its registers. */
 template <int KP>
 static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, int workers, int stages)
 {
@@ -301,6 +310,8 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 	bf16 *W = s.template take<bf16>(stages * tile), *kf = s.template take<bf16>(stages * tile);
 	const int v0 = ((int)blockIdx.y * workers + (int)threadIdx.x / 32) * 16;
 	const bool works = (int)threadIdx.x / 32 < workers && v0 < a.VP;
+	const int working = workers * 32 < (int)blockDim.x ? workers * 32 : 0;
+	const struct loaders by = { working, (int)blockDim.x - working };
 	const lane_rows r = lane_rows_of(v0, a.V);
 	const float *from = a.first ? a.carry + (size_t)blockIdx.x * a.K * a.V
 	                            : first_state(a, blockIdx.x / a.H, blockIdx.x % a.H);
@@ -310,24 +321,26 @@ static __global__ void __launch_bounds__(128) walk_bf16(const struct delta a, in
 	if (a.captures)
 		capture = capture_at(a, capture_from(a.cap_row, a.captures, a.first * CHUNK));
 	transposed_in(S, r, from + r.first, a.V, works ? a.K : 0);
-	bring<KP>(a, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
+	bring<KP>(a, by, cell_of(a, 0, blockIdx.x).i, cell_of(a, 0, blockIdx.x).mp, W, kf);
 	for (int chunk = 0; chunk < a.chunks; chunk++) {
 		const struct cell c = cell_of(a, chunk, blockIdx.x);
 		const int stage = stages == 2 ? chunk & 1 : 0, then = stage ^ 1;
 
 		if (stages == 2 && chunk + 1 < a.chunks) {
-			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W + then * tile,
+			bring<KP>(a, by, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W + then * tile,
 			          kf + then * tile);
 			copies_wait<1>();
 		} else {
 			copies_wait<0>();
 		}
 		__syncthreads();
-		if (works)
-			walk_chunk<KP>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
+		if (works && c.m == CHUNK)
+			walk_chunk<KP, true>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
+		else if (works)
+			walk_chunk<KP, false>(a, c, S, r, capture, W + stage * tile, kf + stage * tile);
 		__syncthreads();
 		if (stages == 1 && chunk + 1 < a.chunks)
-			bring<KP>(a, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
+			bring<KP>(a, by, c.i + 1, cell_of(a, chunk + 1, blockIdx.x).mp, W, kf);
 	}
 	if (works && (a.first + a.chunks) * CHUNK < a.steps)
 		transposed_out(a.carry + (size_t)blockIdx.x * a.K * a.V + r.first, a.V, a.K, S, r);

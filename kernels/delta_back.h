@@ -137,14 +137,15 @@ static __device__ __forceinline__ void load(X *to, int ld, int mp, int wp, const
 }
 
 /* Copies a tile that an earlier kernel has written, `lf` numbers from row to row; it is there after
- * copies_wait<0>() and a barrier. */
+ * copies_wait<0>() and a barrier.  first: the threads from it on do that. */
 template <class X>
-static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf)
+static __device__ __forceinline__ void bring(X *to, int ld, int mp, int wp, const X *from, int lf,
+                                             int first = 0)
 {
 	constexpr int N = 16 / (int)sizeof(X);
 	const int n = wp / N;
 
-	for (int t = threadIdx.x; t < mp * n; t += THREADS)
+	for (int t = (int)threadIdx.x - first; t < mp * n; t += THREADS - first)
 		copy_16(to + t / n * ld + t % n * N, from + (size_t)(t / n) * lf + t % n * N);
 	copies_close();
 }

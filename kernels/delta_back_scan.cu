@@ -99,17 +99,20 @@ template <class X> static __device__ __forceinline__ float *goes_to(const job<X>
 	return a.before ? a.before + slot_at(a, b, h) : a.dS + start_at(a, b, h);
 }
 
-/* R and B of a chunk, and the rows of N for a block's columns of V, in shared memory. */
+/* R and B of a chunk, and the rows of N for a block's columns of V, in shared memory.  The threads from
+ * `idle` on, which compute nothing, load them. */
 struct stage { bf16 *R, *B, *N; };
 
 template <int KP>
 static __device__ __forceinline__ void bring_all(const job<bf16> &a, const struct cell &c, const stage &to,
-                                                 int v0, int columns)
+                                                 int v0, int columns, int idle)
 {
+	if ((int)threadIdx.x < idle)
+		return;
 	if (a.first + c.c + 1 < a.chunks)
-		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP);
-	bring(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP);
-	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP);
+		bring(to.R, KP + 8, c.mp, KP, a.R + c.i * a.rows * KP, KP, idle);
+	bring(to.B, KP + 8, c.mp, KP, a.B + c.i * a.rows * KP, KP, idle);
+	bring(to.N, KP + 8, min(columns, a.VP - v0), KP, a.N + (c.i * a.VP + v0) * KP, KP, idle);
 }
 
 /* Writes a warp's dS' (16, KP) as the gradient of the piece's first state (K, V), or adds it there.  to: this
@@ -133,27 +136,29 @@ static __device__ __forceinline__ void first_out(const job<bf16> &a, float *to, 
 }
 
 /* dR = own + R dS of chunk c, written over `own`; if the state after the chunk is not used, dR = own.  Both
- * are transposed, dS' (16, KP) and dR' (16, 64).  own is on its way while dS' R' is computed. */
-template <int KP>
+ * are transposed, dS' (16, KP) and dR' (16, 64).  own is on its way while dS' R' is computed.  full: the
+ * chunk has 64 rows, which as a constant leaves no branch in the products (walk_chunk() in delta.cu). */
+template <int KP, bool full>
 static __device__ __forceinline__ void scan_rows(const job<bf16> &a, const struct cell &c,
                                                  float (&dR)[CHUNK / 8][4], const float (&dS)[KP / 8][4],
                                                  const lane_rows &r, const bf16 *R)
 {
 	const size_t apart = row_apart(a.V, a.H, a.nb);
+	const int m = full ? (int)CHUNK : c.m, mp = full ? (int)CHUNK : c.mp;
 	float *dv = a.dv + place(a.V, a.H, c.h, a.nb, c.b, c.j0) + r.first;
 
-	transposed_in(dR, r, dv, apart, c.m);
+	transposed_in(dR, r, dv, apart, m);
 	if (a.first + c.c + 1 < a.chunks) {
 		float sum[CHUNK / 8][4];
 
 		zero(sum);
-		sum_product<true>(sum, c.mp / 8, dS, KP / 8, R, KP + 8);
+		sum_product<true>(sum, mp / 8, dS, KP / 8, R, KP + 8);
 #pragma unroll
 		for (int n = 0; n < CHUNK / 8; n++)
 #pragma unroll
 			for (int l = 0; l < 4; l++)
 				dR[n][l] += sum[n][l];
-		transposed_out(dv, apart, c.m, dR, r);
+		transposed_out(dv, apart, m, dR, r);
 	}
 }
 
@@ -206,7 +211,7 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 		int now = 0;
 
 		transposed_in(dS, r, from, a.V, from && works ? a.K : 0);
-		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16);
+		bring_all<KP>(a, cell_of(a, a.count - 1, b, h), tile(0), first, workers * 16, workers * 32);
 		for (int i = a.count - 1; i >= 0; i--) {
 			const struct cell c = cell_of(a, i, b, h);
 			const stage here = tile(stages == 2 ? now : 0);
@@ -215,13 +220,19 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 			__syncthreads();
 			now ^= 1;
 			if (stages == 2 && i)
-				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16);
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(now), first, workers * 16,
+				              workers * 32);
 			if (works) {
 				const float e = a.ends[c.i];
 				const bf16 *mine = here.N + (r.first - first) * ld + r.col;
 
-				scan_rows<KP>(a, c, dR, dS, r, here.R);
-				scan_state<KP>(dS, e, mine, dR, c.mp, here.B);
+				if (c.m == CHUNK) {
+					scan_rows<KP, true>(a, c, dR, dS, r, here.R);
+					scan_state<KP>(dS, e, mine, dR, CHUNK, here.B);
+				} else {
+					scan_rows<KP, false>(a, c, dR, dS, r, here.R);
+					scan_state<KP>(dS, e, mine, dR, c.mp, here.B);
+				}
 				if (i)
 					rounded_out(a.N + (c.i * a.VP + r.first) * KP + r.col, KP, dS);
 				else
@@ -230,7 +241,8 @@ static __global__ void __launch_bounds__(THREADS) scan_bf16(const job<bf16> a, i
 			if (stages == 1 || !i)
 				__syncthreads(); /* with two stages, the next barrier has the same effect */
 			if (stages == 1 && i)
-				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16);
+				bring_all<KP>(a, cell_of(a, i - 1, b, h), tile(0), first, workers * 16,
+				              workers * 32);
 		}
 	}
 }

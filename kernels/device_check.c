@@ -320,6 +320,7 @@ static void check_sync(struct rf_dev *d)
 /* The handles among an operation's arguments.  O: those that may be NULL (dev.h), or are not read if there is
  * nothing to do.  H: the others; if one is NULL, this device fails, even where the CPU would not. */
 #define HANDLES_gemm(H, O)        H(a) H(b) H(c) O(bias)
+#define HANDLES_gemms(H, O)       H(a) H(c) H(b[0]) O(b[1]) O(b[2])
 #define HANDLES_colsum(H, O)      H(x) H(y)
 #define HANDLES_embed_fwd(H, O)   H(tokens) H(w) H(y)
 #define HANDLES_embed_bwd(H, O)   H(tokens) H(dy) H(dw)
@@ -386,6 +387,7 @@ const struct rf_ops rf_ops_check = {
 	.open = check_open, .close = check_close, .alloc = check_alloc, .release = check_release,
 	.upload = check_upload, .download = check_download, .zero = check_zero, .sync = check_sync,
 	.workspace = check_workspace, .prepare = check_prepare,
+	.logit_rows = rf_cpu_logit_rows,
 #define X(name) .name = check_##name,
 	RF_OPS(X)
 #undef X

@@ -18,5 +18,6 @@ void rf_cpu_zero(struct rf_dev *d, void *to, size_t bytes);
 void rf_cpu_sync(struct rf_dev *d);
 size_t rf_cpu_workspace(struct rf_dev *d, const struct rf_workspace *need);
 void rf_cpu_prepare(struct rf_dev *d, const struct rf_workspace *need);
+int rf_cpu_logit_rows(int vocab);
 
 #endif

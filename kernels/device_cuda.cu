@@ -6,7 +6,6 @@
 
 #include "cuda.h"
 
-static const size_t STAGING = 8 << 20;
 enum { NEEDS_DRIVER = CUDART_VERSION };
 
 /* ---- failures ------------------------------------------------------------------------------ */
@@ -77,6 +76,44 @@ static bool works(struct rf_dev *d)
 	return d->err.code == RF_OK && !cuda_of(d)->dead;
 }
 
+/* ---- staging ------------------------------------------------------------------------------- */
+
+/* Pinned memory of the host in parts, which are used in turn: while the GPU copies one, the host works on the
+ * next, and waits only for the copies of the part that it comes to. */
+static const size_t STAGING = 8 << 20;
+enum { MOST_PARTS = 4 };
+struct rf_cuda_staging {
+	char *p;
+	int parts, now;
+	size_t filled;               /* of the part at hand */
+	cudaEvent_t done[MOST_PARTS];
+};
+
+static cudaError_t open_staging(struct rf_cuda_staging **to, int parts)
+{
+	struct rf_cuda_staging *s = (struct rf_cuda_staging *)calloc(1, sizeof *s);
+	cudaError_t code = s ? cudaMallocHost((void **)&s->p, (size_t)parts * STAGING)
+	                     : cudaErrorMemoryAllocation;
+
+	*to = s;
+	if (s)
+		s->parts = parts;
+	for (int i = 0; i < parts && code == cudaSuccess; i++)
+		code = cudaEventCreateWithFlags(&s->done[i], cudaEventDisableTiming);
+	return code;
+}
+
+static void close_staging(struct rf_cuda_staging *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < s->parts; i++)
+		if (s->done[i])
+			cudaEventDestroy(s->done[i]);
+	cudaFreeHost(s->p);
+	free(s);
+}
+
 /* ---- opening ------------------------------------------------------------------------------- */
 
 static __global__ void nothing() {}
@@ -133,7 +170,8 @@ static void close_gpu(struct rf_dev *d)
 	if (!c->dead) { /* otherwise the end of the process frees it all */
 		rf_cuda_gemm_close(d);
 		rf_cuda_give(d, c->scratch);
-		cudaFreeHost(c->staging);
+		close_staging(c->up);
+		close_staging(c->down);
 		if (c->stream)
 			cudaStreamDestroy(c->stream);
 	}
@@ -156,7 +194,8 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 	c->eager = eager && !strcmp(eager, "1");
 	if ((rc = look(c, d->model, e)) == RF_OK) {
 		if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)) != cudaSuccess ||
-		    (code = cudaMallocHost(&c->staging, STAGING)) != cudaSuccess)
+		    (code = open_staging(&c->up, 4)) != cudaSuccess ||
+		    (code = open_staging(&c->down, 2)) != cudaSuccess)
 			rc = rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(code));
 		else
 			rc = rf_cuda_gemm_open(d, e);
@@ -244,39 +283,74 @@ void *rf_cuda_scratch(struct rf_dev *d, size_t bytes)
 	return c->scratch;
 }
 
+/* The next part of the memory for uploads, when the copies from it are done. */
+static bool next_part(struct rf_dev *d)
+{
+	struct rf_cuda *c = cuda_of(d);
+	struct rf_cuda_staging *s = c->up;
+
+	if (!rf_cuda_ok(d, cudaEventRecord(s->done[s->now], c->stream), "upload"))
+		return false;
+	s->now = (s->now + 1) % s->parts;
+	s->filled = 0;
+	return rf_cuda_ok(d, cudaEventSynchronize(s->done[s->now]), "upload");
+}
+
+/* It does not wait for the GPU, unless it is some parts ahead of it. */
 static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 {
 	struct rf_cuda *c = cuda_of(d);
+	struct rf_cuda_staging *s = c->up;
 
 	if (bytes)
 		rf_cuda_gemm_changed(d, to, bytes);
 	for (size_t at = 0, n; at < bytes && works(d); at += n) {
-		n = bytes - at < STAGING ? bytes - at : STAGING;
-		memcpy(c->staging, (const char *)from + at, n);
-		/* the staging memory is written again only when the copy is done */
-		if (rf_cuda_ok(d, cudaMemcpyAsync((char *)to + at, c->staging, n, cudaMemcpyHostToDevice,
-		                                  c->stream), "upload"))
-			rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "upload");
+		char *part;
+
+		if (s->filled == STAGING && !next_part(d))
+			return;
+		n = bytes - at < STAGING - s->filled ? bytes - at : STAGING - s->filled;
+		part = s->p + (size_t)s->now * STAGING + s->filled;
+		memcpy(part, (const char *)from + at, n);
+		rf_cuda_ok(d, cudaMemcpyAsync((char *)to + at, part, n, cudaMemcpyHostToDevice, c->stream),
+		           "upload");
+		s->filled += (n + 255) / 256 * 256; /* parts are a multiple of it */
 	}
+	if (c->eager)
+		rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "upload");
+}
+
+static size_t piece_at(size_t at, size_t bytes) { return bytes - at < STAGING ? bytes - at : STAGING; }
+
+/* Begins to copy the piece of a download at `at`. */
+static bool begin_piece(struct rf_dev *d, const char *from, size_t at, size_t bytes)
+{
+	struct rf_cuda *c = cuda_of(d);
+	const size_t i = at / STAGING % 2;
+
+	return works(d) &&
+	       rf_cuda_ok(d, cudaMemcpyAsync(c->down->p + i * STAGING, from + at, piece_at(at, bytes),
+	                                     cudaMemcpyDeviceToHost, c->stream), "download") &&
+	       rf_cuda_ok(d, cudaEventRecord(c->down->done[i], c->stream), "download");
 }
 
 static void download(struct rf_dev *d, void *to, const void *from, size_t bytes)
 {
-	struct rf_cuda *c = cuda_of(d);
+	const struct rf_cuda_staging *s = cuda_of(d)->down;
+	bool well = bytes && begin_piece(d, (const char *)from, 0, bytes);
 
 	for (size_t at = 0, n; at < bytes; at += n) {
-		n = bytes - at < STAGING ? bytes - at : STAGING;
-		if (!works(d) ||
-		    !rf_cuda_ok(d,
-		                cudaMemcpyAsync(c->staging, (const char *)from + at, n,
-		                                cudaMemcpyDeviceToHost, c->stream),
-		                "download") ||
-		    !rf_cuda_ok(d, cudaStreamSynchronize(c->stream), "download")) {
-			memset((char *)to + at, 0, bytes - at); /* the failure shows at the next sync;
-			                                           nobody reads what was never there */
+		const size_t i = at / STAGING % 2;
+
+		n = piece_at(at, bytes);
+		/* the GPU is one piece ahead */
+		well = well && (at + n == bytes || begin_piece(d, (const char *)from, at + n, bytes)) &&
+		       rf_cuda_ok(d, cudaEventSynchronize(s->done[i]), "download");
+		if (!well) { /* the failure shows at the next sync; nobody reads what was never there */
+			memset((char *)to + at, 0, bytes - at);
 			return;
 		}
-		memcpy((char *)to + at, c->staging, n);
+		memcpy((char *)to + at, s->p + i * STAGING, n);
 	}
 }
 
@@ -338,11 +412,18 @@ static void prepare(struct rf_dev *d, const struct rf_workspace *need)
 	rf_cuda_gemm_prepare(d, need);
 }
 
+/* At a vocabulary of 32,000 the head's gradient, 262 MB, would be read and written for each 256 rows, in 6
+ * times as long as the products of these rows take. */
+int rf_cuda_logit_rows(int vocab)
+{
+	return vocab > 100000 ? 1024 : 2048;
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const struct rf_ops ops = {
 	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_workspace, prepare,
-	&rf_cuda_link,
+	&rf_cuda_link, rf_cuda_logit_rows, true,
 #define X(op) rf_cuda_##op,
 	RF_OPS(X)
 #undef X

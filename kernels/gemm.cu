@@ -13,13 +13,16 @@
 
 /* A matrix in memory: `rows` rows of `cols` numbers, ld apart; `batch` of such, `apart` floats apart. */
 struct stored { const float *p; int rows, cols, ld, batch; size_t apart; };
-struct rounded { struct stored of; bf16 *to; struct rounded *next; bool stale, own; };
+struct rounded { struct stored of; bf16 *to; };
+/* A weight, or several one below the other: rows of as many numbers, without gaps. */
+struct side { int parts, cols; const float *p[RF_SIDE]; int rows[RF_SIDE]; };
+struct kept { struct side of; bf16 *to; struct kept *next; bool stale, own; };
 
 enum { RECENT = 4, SLOTS = 1 << 10, WORKSPACE = 32 << 20 };
 struct blas {
 	cublasHandle_t handle;
 	void *workspace;
-	struct rounded *weight[SLOTS];  /* hashed by address; stale: has changed since; own: not in `kept` */
+	struct kept *weight[SLOTS];     /* hashed by address; stale: has changed since; own: not in `kept` */
 	bf16 *kept;                     /* memory for weights, taken in advance */
 	size_t kept_size, kept_used;    /* its size, and what is used, in numbers */
 	struct rounded recent[RECENT];  /* operands of the last products, each in memory of its own */
@@ -54,11 +57,17 @@ enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e)
 }
 
 /* Whether a weight has numbers in [p, p + bytes). */
-static bool touches(const struct rounded *w, const void *p, size_t bytes)
+static bool touches(const struct kept *w, const void *p, size_t bytes)
 {
-	const char *first = (const char *)w->of.p, *end = first + (size_t)w->of.rows * (size_t)w->of.ld * 4;
+	bool any = false;
 
-	return end > (const char *)p && first < (const char *)p + bytes;
+	for (int i = 0; i < w->of.parts; i++) {
+		const char *first = (const char *)w->of.p[i],
+		           *end = first + (size_t)w->of.rows[i] * (size_t)w->of.cols * 4;
+
+		any |= end > (const char *)p && first < (const char *)p + bytes;
+	}
+	return any;
 }
 
 /* Drops the weights with numbers in [p, p + bytes), or all.  Memory of their own is released; places in
@@ -66,8 +75,8 @@ static bool touches(const struct rounded *w, const void *p, size_t bytes)
 static void forget(struct rf_dev *d, struct blas *b, const void *p, size_t bytes, bool all)
 {
 	for (int i = 0; i < SLOTS; i++)
-		for (struct rounded **at = &b->weight[i]; *at;) {
-			struct rounded *w = *at;
+		for (struct kept **at = &b->weight[i]; *at;) {
+			struct kept *w = *at;
 
 			if (!all && !touches(w, p, bytes)) {
 				at = &w->next;
@@ -112,7 +121,7 @@ void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes)
 	rf_cuda_gemm_stale(d);
 	if (b && d->math == RF_MATH_BF16)
 		for (int i = 0; i < SLOTS; i++)
-			for (struct rounded *w = b->weight[i]; w; w = w->next)
+			for (struct kept *w = b->weight[i]; w; w = w->next)
 				w->stale |= touches(w, p, bytes);
 }
 
@@ -160,16 +169,10 @@ static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 		sweep_scratch<1>(d, "rounding", rows, cols, f);
 }
 
-static bool same(const struct stored *a, const struct stored *b)
-{
-	return a->p == b->p && a->rows == b->rows && a->cols == b->cols && a->ld == b->ld &&
-	       a->batch == b->batch && (a->batch == 1 || a->apart == b->apart);
-}
-
 static const char operands[] = " for operands in bf16";
 
 /* Memory for a weight's n numbers, from what was taken in advance if enough is left. */
-static bool weight_room(struct rf_dev *d, struct rounded *w, size_t n)
+static bool weight_room(struct rf_dev *d, struct kept *w, size_t n)
 {
 	struct blas *b = blas_of(d);
 
@@ -182,29 +185,46 @@ static bool weight_room(struct rf_dev *d, struct rounded *w, size_t n)
 	return true;
 }
 
-static const bf16 *weight(struct rf_dev *d, const struct stored *s)
+static bool same(const struct side *a, const struct side *b)
 {
-	struct rounded **at = &blas_of(d)->weight[(uintptr_t)s->p / 256 % SLOTS], *w;
+	bool all = a->parts == b->parts && a->cols == b->cols;
+
+	for (int i = 0; i < a->parts && all; i++)
+		all = a->p[i] == b->p[i] && a->rows[i] == b->rows[i];
+	return all;
+}
+
+static const bf16 *weight(struct rf_dev *d, const struct side *s)
+{
+	struct kept **at = &blas_of(d)->weight[(uintptr_t)s->p[0] / 256 % SLOTS], *w;
+	size_t n = 0;
 
 	for (w = *at; w && !same(&w->of, s);)
 		w = w->next;
+	for (int i = 0; i < s->parts; i++)
+		n += (size_t)s->rows[i] * s->cols;
 	if (!w) {
-		if (!(w = (struct rounded *)calloc(1, sizeof *w)) || !weight_room(d, w, numbers(s))) {
+		if (!(w = (struct kept *)calloc(1, sizeof *w)) || !weight_room(d, w, n)) {
 			free(w);
 			return NULL;
 		}
 		*w = { *s, w->to, *at, true, w->own };
 		*at = w;
 	}
-	if (w->stale)
-		round_now(d, s, w->to);
+	n = 0;
+	for (int i = 0; i < s->parts && w->stale; i++) {
+		const struct stored part = { s->p[i], s->rows[i], s->cols, s->cols, 1, 0 };
+
+		round_now(d, &part, w->to + n);
+		n += numbers(&part);
+	}
 	w->stale = false;
 	return w->to;
 }
 
 const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
 {
-	const struct stored s = { f32(w), rows, cols, cols, 1, 0 };
+	const struct side s = { 1, cols, { f32(w) }, { rows } };
 
 	return d->err.code == RF_OK ? weight(d, &s) : NULL;
 }
@@ -213,8 +233,8 @@ const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols)
  * of a batch. */
 static size_t largest(const struct rf_workspace *need)
 {
-	enum { LOGITS = 256 };
-	size_t n = (size_t)need->rows * need->widest, z = need->train ? LOGITS * (size_t)need->vocab : 0;
+	const size_t z = need->train ? (size_t)rf_cuda_logit_rows(need->vocab) * need->vocab : 0;
+	size_t n = (size_t)need->rows * need->widest;
 
 	n = n > z ? n : z;
 	return n > need->operands ? n : need->operands;
@@ -260,19 +280,36 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need)
 		make_room(d, b, i, largest(need));
 }
 
-/* The rounded form of an operand.  keep: the place of the product's other operand, which must stay; -1: none.
- * *place: the place that it has. */
-static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place)
+/* Where a matrix lies in one that is rounded, such as columns of it; NULL: it does not. */
+static const bf16 *inside(const struct rounded *r, const struct stored *s)
+{
+	const size_t at = (size_t)(s->p - r->of.p);
+
+	return r->of.p && s->p >= r->of.p && s->rows == r->of.rows && s->ld == r->of.ld &&
+	                       at + (size_t)s->cols <= (size_t)r->of.cols && s->batch == r->of.batch &&
+	                       (s->batch == 1 || s->apart == r->of.apart)
+	               ? r->to + at
+	               : NULL;
+}
+
+/* The rounded form of an operand, and how many numbers lie from row to row.  keep: the place of the product's
+ * other operand, which must stay; -1: none.  *place: the place that it has. */
+static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place, int *ld)
 {
 	struct blas *b = blas_of(d);
 	const size_t n = numbers(s);
 	struct rounded *r;
 
-	for (int i = 0; i < RECENT; i++)
-		if (same(&b->recent[i].of, s)) {
+	for (int i = 0; i < RECENT; i++) {
+		const bf16 *to = inside(&b->recent[i], s);
+
+		if (to) {
 			*place = i;
-			return b->recent[i].to;
+			*ld = b->recent[i].of.cols;
+			return to;
 		}
+	}
+	*ld = s->cols;
 	if (b->next == keep)
 		b->next = (b->next + 1) % RECENT;
 	*place = b->next;
@@ -347,8 +384,9 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 	const int batch = g->batch ? g->batch : 1;
 	const struct stored a = { f32(g->a), g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, batch, g->sa };
 	const struct stored b = { f32(g->b), g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, batch, g->sb };
+	const bool by_weight = g->weight && b.ld == b.cols; /* one with gaps is no weight of a model */
 	bool add = g->add;
-	int place = -1;
+	int place = -1, lda, ldb = b.cols;
 
 	if (d->err.code != RF_OK || !g->m || !g->n || !batch)
 		return;
@@ -370,10 +408,48 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		product(d, g, CUDA_R_32F, a.p, a.ld, a.apart, b.p, b.ld, b.apart, f32(g->c), add);
 		return;
 	}
-	const bf16 *x = operand(d, &a, -1, &place),
-		   *y = x ? g->weight ? weight(d, &b) : operand(d, &b, place, &place) : NULL;
+	const struct side w = { 1, b.cols, { b.p }, { b.rows } };
+	const bf16 *x = operand(d, &a, -1, &place, &lda),
+		   *y = x ? by_weight ? weight(d, &w) : operand(d, &b, place, &place, &ldb) : NULL;
 
 	if (y)
-		product(d, g, CUDA_R_16BF, x, a.cols, (size_t)a.rows * a.cols, y, b.cols,
-		        (size_t)b.rows * b.cols, f32(g->c), add);
+		product(d, g, CUDA_R_16BF, x, lda, (size_t)a.rows * lda, y, ldb, (size_t)b.rows * ldb,
+		        f32(g->c), add);
+}
+
+/* The products by the weights apart, or by one that has them all. */
+void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
+{
+	struct side w = { x->parts, x->k, {}, {} };
+	struct rf_gemm all = {};
+	struct stored a;
+	const bool one = d->math == RF_MATH_BF16 && !x->apart;
+	size_t at = 0;
+	int place, lda, N = 0;
+
+	if (d->err.code != RF_OK || !x->m || !x->k)
+		return;
+	for (int i = 0; i < x->parts; N += x->n[i++]) {
+		w.p[i] = f32(x->b[i]);
+		w.rows[i] = x->n[i];
+		if (one)
+			continue;
+		all.m = x->m, all.weight = true, all.lda = x->lda, all.ldc = x->ldc;
+		all.b = x->b[i], all.ldb = x->k;
+		all.n = x->back ? x->k : x->n[i], all.k = x->back ? x->n[i] : x->k;
+		all.tb = !x->back, all.add = x->back && (x->add || i);
+		all.a = rf_at(x->a, x->back ? at : 0), all.c = rf_at(x->c, x->back ? 0 : at);
+		rf_cuda_gemm(d, &all);
+		at += x->apart ? x->apart : (size_t)x->n[i];
+	}
+	if (!one || !N)
+		return;
+	all.m = x->m, all.n = x->back ? x->k : N, all.k = x->back ? N : x->k, all.tb = !x->back;
+	all.c = x->c, all.ldc = x->ldc;
+	a = { f32(x->a), x->m, all.k, x->lda, 1, 0 };
+	written(d, &all);
+	const bf16 *rows = operand(d, &a, -1, &place, &lda), *b = rows ? weight(d, &w) : NULL;
+
+	if (b)
+		product(d, &all, CUDA_R_16BF, rows, lda, 0, b, x->k, 0, f32(x->c), x->back && x->add);
 }

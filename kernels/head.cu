@@ -260,7 +260,6 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
-/* Reads z a second time: HEAD_ROWS rows (train.c) of a vocabulary of 32,000 are still in the cache then. */
 static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row *row, const int32_t *target,
                                const float *coef)
 {

@@ -10,10 +10,19 @@
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)
 
-/* Allows the kernel more than 48 KB of shared memory. */
-#define RF_ALLOW(kernel, bytes) \
-	cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, \
-	                     (int)(bytes))
+/* Allows the kernel more than 48 KB of shared memory, and has as much of a multiprocessor's memory be shared
+ * as there is, for as many blocks as possible. */
+static inline cudaError_t rf_allow(const void *kernel, size_t bytes)
+{
+	const cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+	                                              (int)bytes);
+
+	if (code != cudaSuccess)
+		return code;
+	return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+	                            cudaSharedmemCarveoutMaxShared);
+}
+#define RF_ALLOW(kernel, bytes) rf_allow((const void *)(kernel), (bytes))
 
 /* Dynamic shared memory, taken piece by piece: SHARED(s); float *a = s.take<float>(n); */
 struct rf_shared {

@@ -10,7 +10,7 @@
 #include "ckpt/ckpt_internal.h"
 #include "io/file.h"
 
-enum { BLOCK = 1 << 18 }; /* numbers that are moved at once */
+enum { BLOCK = 4 << 20 }; /* numbers that are moved at once */
 
 /* "exp_avg." sorts before "exp_avg_sq.", so the order is that of the names. */
 static const char *const kinds[2] = { "exp_avg", "exp_avg_sq" };

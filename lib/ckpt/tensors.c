@@ -471,15 +471,29 @@ enum rf_code rf_tensor_f32(const struct rf_tensor *t, float *out, struct rf_err 
 	return rf_tensor_f32_part(t, 0, (size_t)t->count, out, e);
 }
 
+/* Memory for pieces of those that are elsewhere, *size bytes; NULL: out of memory. */
+static unsigned char *room_for(const struct rf_tensor *t, int n, size_t *size)
+{
+	*size = BLOCK;
+	for (int i = 0; i < n; i++)
+		if (t[i].transfer && t[i].transfer->block > *size)
+			*size = t[i].transfer->block;
+	return malloc(*size);
+}
+
 enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_of, char hex[17],
                              struct rf_err *e)
 {
 	XXH64_state_t *h = XXH64_createState();
-	unsigned char buf[BLOCK];
+	size_t most;
+	unsigned char *buf = room_for(t, n, &most);
 	enum rf_code rc = RF_OK;
 
-	if (!h)
+	if (!h || !buf) {
+		XXH64_freeState(h);
+		free(buf);
 		return rf_fail(e, RF_ENOMEM, "out of memory");
+	}
 	XXH64_reset(h, 0);
 	if (arch_of)
 		XXH64_update(h, arch_of, strlen(arch_of));
@@ -495,14 +509,15 @@ enum rf_code rf_tensors_hash(const struct rf_tensor *t, int n, const char *arch_
 
 		if (!arch_of && here && t[i].bytes)
 			XXH64_update(h, t[i].data, (size_t)t[i].bytes);
-		for (uint64_t at = 0; !arch_of && !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
-			size_t len = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
+		for (uint64_t at = 0; !arch_of && !here && at < t[i].bytes && rc == RF_OK; at += most) {
+			size_t len = t[i].bytes - at < most ? (size_t)(t[i].bytes - at) : most;
 			if ((rc = rf_tensor_read(&t[i], at, buf, len, e)) == RF_OK)
 				XXH64_update(h, buf, len);
 		}
 	}
 	snprintf(hex, 17, "%016llx", (unsigned long long)XXH64_digest(h));
 	XXH64_freeState(h);
+	free(buf);
 	return rc;
 }
 
@@ -566,21 +581,24 @@ enum rf_code rf_tensors_begin(struct rf_tempfile *f, const struct rf_tensor *t, 
 enum rf_code rf_tensors_put(struct rf_tempfile *f, const struct rf_tensor *t, int n, const char *const *extra,
                             struct rf_err *e)
 {
-	unsigned char buf[BLOCK];
+	size_t most;
+	unsigned char *buf = room_for(t, n, &most);
 	uint64_t size;
-	enum rf_code rc = rf_tensors_begin(f, t, n, extra, &size, e);
+	enum rf_code rc = buf ? rf_tensors_begin(f, t, n, extra, &size, e)
+	                      : rf_fail(e, RF_ENOMEM, "out of memory");
 
 	for (int i = 0; rc == RF_OK && i < n; i++) {
 		const bool here = !t[i].fd && !t[i].transfer;
 
 		if (here)
 			rc = rf_tempfile_write(f, t[i].data, (size_t)t[i].bytes, e);
-		for (uint64_t at = 0; !here && at < t[i].bytes && rc == RF_OK; at += BLOCK) {
-			size_t k = t[i].bytes - at < BLOCK ? (size_t)(t[i].bytes - at) : BLOCK;
+		for (uint64_t at = 0; !here && at < t[i].bytes && rc == RF_OK; at += most) {
+			size_t k = t[i].bytes - at < most ? (size_t)(t[i].bytes - at) : most;
 			if ((rc = rf_tensor_read(&t[i], at, buf, k, e)) == RF_OK)
 				rc = rf_tempfile_write(f, buf, k, e);
 		}
 	}
+	free(buf);
 	return rc;
 }
 

@@ -21,6 +21,7 @@ struct rf_transfer {
 	void *arg;
 	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
 	enum rf_code (*put)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
+	size_t block;            /* bytes that are best moved at once; 0: some */
 };
 
 struct rf_tensor {

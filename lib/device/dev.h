@@ -58,6 +58,14 @@ struct rf_gemm {
 	size_t sa, sb, sc;
 };
 
+/* By several weights at once: W (N, k) is the weights b[i], (n[i], k), one below the other, N their rows in
+ * all.  C (m, N) = A (m, k) W', the products by each side by side; or, with `back`, C (m, k) = A (m, N) W, +
+ * C with `add`.  apart: unless 0, the matrix of N columns is one for each weight, so many floats behind each
+ * other. */
+enum { RF_SIDE = 3 };
+struct rf_gemms { int m, k, parts; bool back, add; rf_f32 a, b[RF_SIDE], c; int n[RF_SIDE], lda, ldc;
+                  size_t apart; };
+
 /* y (d) += sum over rows of x (rows, d), ldx floats apart (0: d): the gradient of a bias. */
 struct rf_colsum { int rows, d, ldx; rf_f32 x, y; };
 
@@ -305,7 +313,7 @@ struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define RF_OPS(X) \
-	X(gemm) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) \
+	X(gemm) X(gemms) X(colsum) X(embed_fwd) X(embed_bwd) X(rows) X(tail_load) X(tail_keep) \
 	X(rmsnorm_fwd) X(rmsnorm_bwd) X(swiglu_fwd) X(swiglu_bwd) X(conv_fwd) X(conv_bwd) X(rope) \
 	X(gate_fwd) X(gate_bwd) X(delta_fwd) X(delta_bwd) X(decay_fwd) X(decay_bwd) \
 	X(feature_fwd) X(feature_bwd) X(rates_fwd) X(rates_bwd) X(learn_fwd) X(learn_bwd) \
@@ -378,6 +386,11 @@ struct rf_ops {
 	size_t (*workspace)(struct rf_dev *d, const struct rf_workspace *need);
 	void (*prepare)(struct rf_dev *d, const struct rf_workspace *need);
 	const struct rf_link *link; /* NULL: there is none */
+	/* Rows whose logits, and their gradient, training computes at a time: where a weight's gradient is
+	   added up in memory, more rows are fewer passes over it. */
+	int (*logit_rows)(int vocab);
+	/* gemms are one product where their results are side by side */
+	bool side;
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X
@@ -407,7 +420,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)5 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)6 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

@@ -110,7 +110,8 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	if ((rc = rf_dev_open(&g->dev, asked, g->threads, g->math, &g->note, e)) != RF_OK)
 		return rc;
 	g->math = g->dev.math;
-	g->transfer = (struct rf_transfer){ &g->dev, get, put };
+	/* what a GPU is asked for takes some microseconds to come, as long as a megabyte takes */
+	g->transfer = (struct rf_transfer){ &g->dev, get, put, *g->dev.model ? 16 << 20 : 1 << 16 };
 	own = own_part(g);
 	if (g->dry_run) {
 		g->model.dev = NULL;
@@ -256,6 +257,7 @@ static struct rf_workspace workspace_of(const struct rf_engine *g, const struct 
 	                             .decode = p->decode };
 
 	weigh(&g->ckpt->params, c->vocab, &need);
+	need.widest = larger(need.widest, 2 * c->ffn);
 	need.segment = smaller(p->segment, p->max_len);
 	need.rows = larger(need.segment, need.rollouts * need.steps);
 	for (int l = 0; l < c->layers; l++)

@@ -15,7 +15,7 @@
 #include "io/tempfile.h"
 #include "method/grad_file.h"
 
-enum { BLOCK = 1 << 16 };   /* numbers */
+enum { BLOCK = 1 << 20 };   /* numbers */
 
 static bool all_finite(const float *x, size_t n)
 {
@@ -51,25 +51,20 @@ enum rf_code rf_grad_file_place(const char *path, const char *run, struct rf_err
 	return rf_file_can_write(path, false, e);
 }
 
-static enum rf_code check_own(const struct rf_engine *g, struct rf_err *e)
+static enum rf_code check_own(struct rf_train *t, struct rf_err *e)
 {
-	const struct rf_params *p = g->model.params;
-	float block[1 << 12];
-	const size_t most = sizeof block / sizeof *block;
-	enum rf_code rc;
+	const struct rf_model *m = &t->engine->model;
+	const struct rf_params *p = m->params;
+	double square;
+	enum rf_code rc = rf_train_square(t, m->g, p->total, &square, e);
 
-	for (int i = 0; i < p->n; i++)
-		for (size_t at = 0; at < p->p[i].count; at += most) {
-			size_t n = p->p[i].count - at < most ? p->p[i].count - at : most;
-
-			if ((rc = g->transfer.get(g->transfer.arg, block,
-			                          rf_at(g->model.g, p->p[i].offset + at), n * 4, e)) != RF_OK)
-				return rc;
-			if (!all_finite(block, n))
-				return rf_fail(e, RF_ENUMERIC, "the gradient of '%s' is not finite",
-				               p->p[i].name);
-		}
-	return RF_OK;
+	if (rc != RF_OK || isfinite(square))
+		return rc;
+	for (int i = 0; i < p->n && rc == RF_OK; i++)
+		if ((rc = rf_train_square(t, rf_at(m->g, p->p[i].offset), p->p[i].count, &square, e)) ==
+		            RF_OK && !isfinite(square))
+			rc = rf_fail(e, RF_ENUMERIC, "the gradient of '%s' is not finite", p->p[i].name);
+	return rc;
 }
 
 enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char *weights,
@@ -80,7 +75,7 @@ enum rf_code rf_grad_file_write(struct rf_train *t, const char *path, const char
 	struct rf_tensor *list = calloc((size_t)p->n, sizeof *list);
 	const char *const extra[] = { "weights", weights, NULL };
 	struct rf_tempfile f;
-	enum rf_code rc = list ? check_own(g, e)
+	enum rf_code rc = list ? check_own(t, e)
 	                       : rf_fail(e, RF_ENOMEM, "out of memory (a list of %d tensors)", p->n);
 
 	for (int i = 0; rc == RF_OK && i < p->n; i++) {

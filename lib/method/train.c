@@ -18,8 +18,6 @@
 #include "device/arena.h"
 #include "method/train.h"
 
-enum { HEAD_ROWS = 256 };
-
 void rf_train_options(struct rf_train *t, struct rf_opt opts[RF_TRAIN_OPTS])
 {
 	const struct rf_opt table[] = {
@@ -72,7 +70,7 @@ double rf_train_lr(const struct rf_train *t, int64_t step)
  * rollout b, so rows (0, b) are rows s-1 of the sequence and rows (j, b) the rollouts' rows
  * j-1. */
 struct place {
-	rf_f32 z, dh;                 /* (HEAD_ROWS, N), (segment, d) */
+	rf_f32 z, dh;                 /* (logit_rows(), N), (segment, d) */
 	rf_f32 coef, logp;            /* (max_len) */
 	rf_i32 target;                /* (max_len) */
 	rf_f32 first, dfirst;         /* (c, d): rows s-1 and their gradient */
@@ -81,6 +79,12 @@ struct place {
 	rf_i32 rl_target, from, to;   /* (k c n) */
 };
 
+/* The head works on so many rows at a time. */
+static int logit_rows(const struct rf_train *t)
+{
+	return t->engine->dev.ops->logit_rows(t->engine->ckpt->cfg.vocab);
+}
+
 static size_t place(const struct rf_train *t, int T, int segment, int c, int n, int k, void *base,
                     struct place *p)
 {
@@ -88,7 +92,7 @@ static size_t place(const struct rf_train *t, int T, int segment, int c, int n, 
 	const struct rf_config *cfg = &t->engine->ckpt->cfg;
 	size_t d = (size_t)cfg->d, R = (size_t)c * (size_t)n * (size_t)k, C = (size_t)c;
 
-	p->z = rf_arena_f32(&a, HEAD_ROWS * (size_t)cfg->vocab);
+	p->z = rf_arena_f32(&a, (size_t)logit_rows(t) * (size_t)cfg->vocab);
 	p->dh = rf_arena_f32(&a, (size_t)segment * d);
 	p->coef = rf_arena_f32(&a, (size_t)T);
 	p->logp = rf_arena_f32(&a, (size_t)T);
@@ -180,10 +184,11 @@ static void head(struct rf_train *t, const struct place *at, int rows, rf_f32 h,
                  double temperature, rf_f32 logp, rf_f32 dh)
 {
 	struct rf_model *m = &t->engine->model;
+	const int most = logit_rows(t);
 	size_t d = (size_t)m->cfg->d;
 
-	for (int i = 0; i < rows; i += HEAD_ROWS) {
-		int n = rows - i < HEAD_ROWS ? rows - i : HEAD_ROWS;
+	for (int i = 0; i < rows; i += most) {
+		int n = rows - i < most ? rows - i : most;
 		size_t first = (size_t)i;
 
 		rf_linear_fwd(m, m->head, RF_NO_WEIGHT, n, rf_at(h, first * d), at->z, 0, false);
@@ -653,21 +658,19 @@ static enum rf_code pass(struct rf_train *t, struct rf_record *const *mini, int 
 	return rc;
 }
 
-/* The sum of all x^2, of which this rank has all. */
-static enum rf_code square(struct rf_train *t, rf_f32 x, double *sum, struct rf_err *e)
+enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum, struct rf_err *e)
 {
 	struct rf_engine *g = t->engine;
-	const size_t total = g->ckpt->params.total, n = tiles(total);
-	double *part = malloc(n * sizeof *part);
-	enum rf_code rc = part ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (%zu sums)", n);
+	double *part = malloc((tiles(n) + 1) * sizeof *part);
+	enum rf_code rc = part ? RF_OK : rf_fail(e, RF_ENOMEM, "out of memory (%zu sums)", tiles(n));
 
 	if (rc == RF_OK) {
-		RF_RUN(&g->dev, dot, .n = total, .x = x, .y = x, .out = t->product);
-		g->dev.ops->download(&g->dev, part, t->product, n * sizeof *part);
+		RF_RUN(&g->dev, dot, .n = n, .x = x, .y = x, .out = t->product);
+		g->dev.ops->download(&g->dev, part, t->product, tiles(n) * sizeof *part);
 		rc = rf_dev_sync(&g->dev, e);
 	}
 	*sum = 0;
-	for (size_t i = 0; rc == RF_OK && i < n; i++)
+	for (size_t i = 0; rc == RF_OK && i < tiles(n); i++)
 		*sum += part[i];
 	free(part);
 	return rc;
@@ -853,7 +856,7 @@ enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, st
 		return rc;
 	from = rf_now();
 	if ((rc = rf_exchange_weights(&t->exchange, m->w, e)) == RF_OK && t->exchange.parts)
-		rc = square(t, m->w, &st->weights_square, e);
+		rc = rf_train_square(t, m->w, table->total, &st->weights_square, e);
 	st->reduce += rf_now() - from;
 	return rc;
 }

@@ -116,6 +116,9 @@ double rf_train_lr(const struct rf_train *t, int64_t step);
 enum rf_code rf_train_step(struct rf_train *t, int64_t step, int64_t updates, struct rf_train_stats *st,
                            struct rf_err *e);
 
+/* The sum of the squares of n weights, or of their gradients, from x on: finite if each of them is. */
+enum rf_code rf_train_square(struct rf_train *t, rf_f32 x, size_t n, double *sum, struct rf_err *e);
+
 /* Releases what rf_train_open() allocated. */
 void rf_train_close(struct rf_train *t);
 

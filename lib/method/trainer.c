@@ -672,26 +672,16 @@ enum rf_code rf_trainer_add(struct rf_trainer *t, const struct rf_record *r,
 /* ---- the commit ---------------------------------------------------------------------------- */
 
 /* A step that made a weight infinite must not become one. */
-static enum rf_code check_weights(const struct rf_trainer *t, struct rf_err *e)
+static enum rf_code check_weights(struct rf_trainer *t, struct rf_err *e)
 {
+	double square;
 	const struct rf_model *m = &t->engine.model;
-	const struct rf_transfer *transfer = &t->engine.transfer;
-	float block[1 << 14];
-	const size_t most = sizeof block / sizeof *block;
+	enum rf_code rc = rf_train_square(&t->train, m->w, m->params->total, &square, e);
 
-	for (size_t at = 0; at < m->params->total; at += most) {
-		size_t n = m->params->total - at < most ? m->params->total - at : most;
-		enum rf_code rc = transfer->get(transfer->arg, block, rf_at(m->w, at), n * sizeof *block, e);
-
-		if (rc != RF_OK)
-			return rc;
-		for (size_t i = 0; i < n; i++)
-			if (!isfinite(block[i]))
-				return rf_fail(e, RF_ENUMERIC,
-				               "a weight is not finite after the step: nothing was "
-				               "committed (try a smaller --lr)");
-	}
-	return RF_OK;
+	return rc != RF_OK || isfinite(square)
+	               ? rc
+	               : rf_fail(e, RF_ENUMERIC, "a weight is not finite after the step: nothing was "
+	                                         "committed (try a smaller --lr)");
 }
 
 static bool parted(const struct rf_trainer *t) { return t->engine.parts > 1; }

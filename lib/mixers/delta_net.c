@@ -235,22 +235,21 @@ static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
 	if (!p->decoded)
 		RF_RUN(m->dev, tail_load, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = k->x,
 		       .slots = s->tail, .slot = p->start);
-	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_fwd(m, l->proj[i], RF_NO_WEIGHT, rows, x, rf_at(here, (size_t)column(c, i)),
-		              C, false);
-	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
-	       .row = p->cap_row, .slot = p->cap_slot);
-	convolve(p, layer, y);
+	/* all that x is multiplied by, one product behind the other: a device may keep x in another form */
+	rf_linears_fwd(m, l->proj, c->joint ? 1 : 3, rows, x, here, C, 0);
 	if (c->beta)
 		rf_linear_fwd(m, l->b, RF_NO_WEIGHT, rows, x, k->b, 0, false);
 	if (c->gate)
 		rf_linear_fwd(m, l->g, RF_NO_WEIGHT, rows, x, k->gate, 0, false);
-	if (c->decay) {
+	if (c->decay)
 		rf_linear_fwd(m, l->a, RF_NO_WEIGHT, rows, x, k->a, 0, false);
+	RF_RUN(m->dev, tail_keep, .n = p->captures, .w = w1, .d = C, .x = k->x, .slots = s->tail,
+	       .row = p->cap_row, .slot = p->cap_slot);
+	convolve(p, layer, y);
+	if (c->decay)
 		RF_RUN(m->dev, decay_fwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
 		       .dt_bias = rf_w(m, l->dt_bias),
 		       .g = rf_at(k->g, (size_t)p->decoded * (size_t)p->nb * (size_t)c->heads));
-	}
 	mix(p, layer, y, p->captures);
 	rf_linear_fwd(m, l->o, RF_NO_WEIGHT, rows, w->n, h, 0, true);
 }
@@ -287,19 +286,18 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	       .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);
 	RF_RUN(m->dev, tail_load, .back = true, .nb = p->nb, .n = p->n, .w = w1, .d = C, .x = w->dx,
 	       .slots = s->dtail, .slot = p->start);
-	for (int i = 0; i < (c->joint ? 1 : 3); i++)
-		rf_linear_bwd(m, l->proj[i], RF_NO_WEIGHT, rows, x,
-		              rf_at(w->dx, front + (size_t)column(c, i)), C, dx, i > 0);
+	if (c->decay)
+		RF_RUN(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
+		       .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),
+		       .ddt_bias = rf_dw(m, l->dt_bias));
+	rf_linears_bwd(m, l->proj, c->joint ? 1 : 3, rows, x, rf_at(w->dx, front), C, 0, dx,
+	               false);
 	if (c->beta)
 		rf_linear_bwd(m, l->b, RF_NO_WEIGHT, rows, x, w->db, 0, dx, true);
 	if (c->gate)
 		rf_linear_bwd(m, l->g, RF_NO_WEIGHT, rows, x, w->dgate, 0, dx, true);
-	if (c->decay) {
-		RF_RUN(m->dev, decay_bwd, .rows = rows, .H = c->heads, .a = k->a, .A_log = rf_w(m, l->A_log),
-		       .dt_bias = rf_w(m, l->dt_bias), .dg = w->dg, .da = w->da, .dA_log = rf_dw(m, l->A_log),
-		       .ddt_bias = rf_dw(m, l->dt_bias));
+	if (c->decay)
 		rf_linear_bwd(m, l->a, RF_NO_WEIGHT, rows, x, w->da, 0, dx, true);
-	}
 }
 
 /* S' k, k u' and S' q of every row and head. */
@@ -314,6 +312,7 @@ static void workspace(const struct rf_config *c, struct rf_workspace *need)
 	const size_t K = (size_t)(c->delta.K + PAD - 1) / PAD * PAD,
 		     V = (size_t)(c->delta.V + PAD - 1) / PAD * PAD;
 
+	need->widest = column(&c->delta, 3) > need->widest ? column(&c->delta, 3) : need->widest;
 	need->H = c->delta.heads;
 	need->K = c->delta.K;
 	need->V = c->delta.V;

@@ -27,9 +27,9 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 		                                 c->names.mixer_norm);
 		l->mlp_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i,
 		                               c->names.mlp_norm);
-		l->gate = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
+		l->gate_up[0] = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
 		                           "%slayers.%d.mlp.gate_proj.weight", root, i);
-		l->up = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
+		l->gate_up[1] = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
 		                         "%slayers.%d.mlp.up_proj.weight", root, i);
 		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn },
 		                           "%slayers.%d.mlp.down_proj.weight", root, i);
@@ -148,4 +148,46 @@ void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weigh
 	if (dx)
 		RF_RUN(m->dev, gemm, .m = rows, .n = w.in, .k = w.out, .add = add, .weight = true, .a = dy,
 		       .lda = ldy, .b = rf_w(m, w), .ldb = w.in, .c = dx, .ldc = w.in);
+}
+
+static struct rf_gemms side(const struct rf_model *m, const struct rf_weight *w, int parts, int rows)
+{
+	struct rf_gemms g = { .m = rows, .k = w->in, .parts = parts };
+
+	for (int i = 0; i < parts; i++) {
+		g.b[i] = rf_w(m, w[i]);
+		g.n[i] = w[i].out;
+	}
+	return g;
+}
+
+void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
+                    rf_f32 y, int ldy, size_t apart)
+{
+	struct rf_gemms g = side(m, w, parts, rows);
+
+	g.a = x;
+	g.lda = w->in;
+	g.c = y;
+	g.ldc = ldy;
+	g.apart = apart;
+	m->dev->ops->gemms(m->dev, &g);
+}
+
+void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
+                    rf_f32 dy, int ldy, size_t apart, rf_f32 dx, bool add)
+{
+	struct rf_gemms g = side(m, w, parts, rows);
+	size_t at = 0;
+
+	g.back = true;
+	g.add = add;
+	g.a = dy;
+	g.lda = ldy;
+	g.c = dx;
+	g.ldc = w->in;
+	g.apart = apart;
+	m->dev->ops->gemms(m->dev, &g);
+	for (int i = 0; i < parts; at += apart ? apart : (size_t)w[i].out, i++)
+		rf_linear_bwd(m, w[i], RF_NO_WEIGHT, rows, x, rf_at(dy, at), ldy, NULL, false);
 }

@@ -17,7 +17,7 @@ struct rf_pass;
 struct rf_layer {
 	const struct rf_mixer *mixer;
 	void *w;                     /* the mixer's weights, of the mixer's own type */
-	struct rf_weight mixer_norm, mlp_norm, gate, up, down;
+	struct rf_weight mixer_norm, mlp_norm, gate_up[2], down;
 };
 
 struct rf_model {
@@ -69,5 +69,12 @@ void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weigh
                    rf_f32 y, int ldy, bool add);
 void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 dy, int ldy, rf_f32 dx, bool add);
+/* The same of `parts` weights that multiply the same rows, at most RF_SIDE, without a bias: y (rows, the sum
+ * of their outs) has what each gives side by side; or, unless apart is 0, each is a matrix of its own, so
+ * many floats behind the one before. */
+void rf_linears_fwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
+                    rf_f32 y, int ldy, size_t apart);
+void rf_linears_bwd(const struct rf_model *m, const struct rf_weight *w, int parts, int rows, rf_f32 x,
+                    rf_f32 dy, int ldy, size_t apart, rf_f32 dx, bool add);
 
 #endif

@@ -34,8 +34,7 @@ static void place_pass(struct rf_pass *p, struct rf_arena *a)
 		if (l == L)
 			break;
 		p->mid[l] = p->train ? rf_arena_f32(a, R * d) : p->h[0];
-		p->gate[l] = p->train || !l ? rf_arena_f32(a, R * F) : p->gate[0];
-		p->up[l] = p->train || !l ? rf_arena_f32(a, R * F) : p->up[0];
+		p->mlp[l] = p->train || !l ? rf_arena_f32(a, R * 2 * F) : p->mlp[0];
 	}
 	first = a->used;
 	for (int l = 0; l < L; l++) {
@@ -136,10 +135,9 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	size_t L = (size_t)t->model->cfg->layers, slots = (size_t)t->plan.positions + 1, n = (size_t)nb;
 
 	*p = (struct rf_pass){ .tree = t, .max_nb = nb, .max_steps = steps, .train = t->plan.train };
-	p->h = calloc(2 * L + 1 + 2 * L, sizeof *p->h);
+	p->h = calloc(L + 1 + 2 * L, sizeof *p->h);
 	p->mid = p->h + L + 1;
-	p->gate = p->mid + L;
-	p->up = p->gate + L;
+	p->mlp = p->mid + L;
 	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
 	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
 	if (!(p->host.past_len = calloc(4 * slots + 4 * n, sizeof *p->host.past_len)))
@@ -531,10 +529,23 @@ static void look(struct rf_pass *p, int layer, rf_f32 h)
 	t->bad.chunk = p->bad_chunk[b];
 }
 
+/* How gate and up lie in p->mlp[i]: side by side where a device multiplies by both weights at once, else one
+ * matrix behind the other.  up: where it begins; ld: numbers from row to row; apart: of rf_linears_fwd(). */
+struct mlp { size_t up, apart; int ld; };
+static struct mlp mlp_of(const struct rf_pass *p)
+{
+	const int F = p->tree->model->cfg->ffn;
+	const size_t one = rf_pass_rows(p) * (size_t)F;
+
+	return p->tree->model->dev->ops->side ? (struct mlp){ (size_t)F, 0, 2 * F }
+	                                      : (struct mlp){ one, one, F };
+}
+
 static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
+	const struct mlp mlp = mlp_of(p);
 	int rows = p->nb * p->steps;
 
 	RF_RUN(m->dev, embed_fwd, .rows = rows, .d = c->d, .tokens = tokens, .w = rf_w(m, m->embed),
@@ -548,10 +559,9 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 		copy(m, rows, p->h[i], p->mid[i]);
 		l->mixer->fwd(p, i, p->x, p->mid[i]);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
-		rf_linear_fwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, false);
-		rf_linear_fwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, false);
-		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i],
-		       .up = p->up[i], .y = p->act);
+		rf_linears_fwd(m, l->gate_up, 2, rows, p->x, p->mlp[i], mlp.ld, mlp.apart);
+		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
+		       .gate = p->mlp[i], .up = rf_at(p->mlp[i], mlp.up), .y = p->act);
 		copy(m, rows, p->mid[i], p->h[i + 1]);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
 		if (p->tree->watch)
@@ -664,21 +674,22 @@ static void back(struct rf_pass *p, rf_i32 tokens, rf_f32 dhidden)
 {
 	const struct rf_model *m = p->tree->model;
 	const struct rf_config *c = m->cfg;
+	const struct mlp mlp = mlp_of(p);
 	int rows = p->nb * p->steps;
 
 	norm_back(p, m->norm, p->h[c->layers], dhidden, p->dh, false);
 	for (int i = c->layers - 1; i >= 0; i--) {
 		const struct rf_layer *l = &m->layer[i];
+		const rf_f32 gate = p->mlp[i], up = rf_at(gate, mlp.up);
 
 		RF_RUN(m->dev, gemm, .m = rows, .n = c->ffn, .k = c->d, .weight = true, .a = p->dh,
 		       .lda = c->d, .b = rf_w(m, l->down), .ldb = c->ffn, .c = p->act, .ldc = c->ffn);
 		/* in place: gate and up become their gradients, act the activation again */
-		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .gate = p->gate[i],
-		       .up = p->up[i], .dy = p->act, .dgate = p->gate[i], .dup = p->up[i], .y = p->act);
+		RF_RUN(m->dev, swiglu_bwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
+		       .gate = gate, .up = up, .dy = p->act, .dgate = gate, .dup = up, .y = p->act);
 		rf_linear_bwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->dh, 0, NULL, false);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
-		rf_linear_bwd(m, l->gate, RF_NO_WEIGHT, rows, p->x, p->gate[i], 0, p->dx, false);
-		rf_linear_bwd(m, l->up, RF_NO_WEIGHT, rows, p->x, p->up[i], 0, p->dx, true);
+		rf_linears_bwd(m, l->gate_up, 2, rows, p->x, gate, mlp.ld, mlp.apart, p->dx, false);
 		norm_back(p, l->mlp_norm, p->mid[i], p->dx, p->dh, true);
 
 		norm(p, l->mixer_norm, p->h[i], p->x);

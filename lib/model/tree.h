@@ -84,7 +84,8 @@ struct rf_pass {
 	int *bad_chunk;              /* (nb): the chunk that rf_tree_found() noted; -1: none */
 	rf_f32 *h, *mid;             /* (layers + 1), (layers): the residual stream before each layer, and
 	                                between its mixer and its MLP */
-	rf_f32 *gate, *up;           /* (layers): of the MLPs */
+	rf_f32 *mlp;                 /* (layers): gate and up of the MLPs: side by side, or one behind the
+	                                other (mlp_of() in tree.c) */
 	void **save;                 /* (layers), of the mixers' own types */
 	void **work;                 /* (layers), likewise; layers share most of this memory */
 	/* the input of mixer or MLP, the MLP's activation, the hidden states; gradients of h and x */

@@ -87,6 +87,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
 	    (k && !there(B, bt, b.transposed ? n : k, b.transposed ? k : n, ldb, sb, batch)) ||
 	    !there(C, ct, n, m, ldc, sc, batch))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
+	emu::settle();
 	for (long long i = 0; i < batch; i++) {
 		fetch(x, a, i);
 		fetch(y, b, i);

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <vector>
 #include <unistd.h>
 #include <cuda_runtime_api.h>
 
@@ -24,12 +25,21 @@ namespace {
 
 std::map<const char *, size_t> blocks;
 size_t used;
+struct copy { void *to; const void *from; size_t n; };
+std::vector<struct copy> late;
 const char *found, *found_end; /* the block that was looked for last */
 
 emu::stream *of(cudaStream_t s) { return (emu::stream *)(void *)s; }
 
 size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
 
+}
+
+void emu::settle()
+{
+	for (const struct copy &c : late)
+		memcpy(c.to, c.from, c.n);
+	late.clear();
 }
 
 bool emu::in_allocation(const void *p, size_t n)
@@ -71,6 +81,7 @@ cudaError_t cudaFree(void *p)
 		return emu::fault(false);
 	if (one == blocks.end())
 		return emu::refuse(cudaErrorInvalidValue, "release of %p, which is not allocated", p);
+	emu::settle();
 	used -= one->second;
 	blocks.erase(one);
 	found = found_end = nullptr;
@@ -85,6 +96,7 @@ cudaError_t cudaMallocHost(void **p, size_t n)
 
 cudaError_t cudaFreeHost(void *p)
 {
+	emu::settle();
 	free(p);
 	return cudaSuccess;
 }
@@ -105,7 +117,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind
 	else if (kind != cudaMemcpyDeviceToHost && !emu::in_allocation(to, n))
 		emu::illegal("a copy of %zu bytes to %p, which is no memory of the device", n, to);
 	else
-		memcpy(to, from, n);
+		late.push_back({ to, from, n });
 	return emu::fault(false);
 }
 
@@ -115,14 +127,16 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
 		return emu::fault(false);
 	if (!emu::in_allocation(p, n))
 		emu::illegal("%zu bytes to be set at %p, which is no memory of the device", n, p);
-	else
+	else {
+		emu::settle();
 		memset(p, v, n);
+	}
 	return emu::fault(false);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-	*s = (cudaStream_t)(void *)new emu::stream { { 0 }, emu::in_allocation };
+	*s = (cudaStream_t)(void *)new emu::stream { { 0 }, emu::in_allocation, emu::settle };
 	return cudaSuccess;
 }
 
@@ -134,6 +148,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
+	emu::settle();
 	return of(s)->busy ? cudaErrorNotReady : emu::fault(true);
 }
 
@@ -141,6 +156,22 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
 	while (of(s)->busy)
 		usleep(50);
+	emu::settle();
+	return emu::fault(true);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+	*e = (cudaEvent_t)1;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t) { return emu::fault(false); }
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return emu::fault(false); }
+
+cudaError_t cudaEventSynchronize(cudaEvent_t)
+{
+	emu::settle();
 	return emu::fault(true);
 }
 

@@ -650,6 +650,7 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 		fault_comes = true;
 		return;
 	}
+	settle();
 	if (order < 0)
 		choose_order();
 	if (!fibres)

@@ -101,6 +101,111 @@ static void gemms(void)
 	gemm(70, 512, 2100, false, false, true, false, true, 0);
 }
 
+/* Adds the products by several weights, or with `back` by their rows, to ref. */
+static void add_side(double *ref, const struct rf_gemms *g, const float *a, const struct buf *w)
+{
+	const int ldn = g->back ? g->lda : g->ldc, ldk = g->back ? g->ldc : g->lda;
+	size_t at = 0;
+
+	for (int i = 0; i < g->parts; at += g->apart ? g->apart : (size_t)g->n[i], i++)
+		for (int r = 0; r < g->m; r++)
+			for (int j = 0; j < g->n[i]; j++)
+				for (int l = 0; l < g->k; l++) {
+					const size_t here = at + (size_t)(r * ldn + j);
+					const size_t there = (size_t)(r * ldk + l);
+					const double b = operand(w[i].h[j * g->k + l], bf16);
+
+					if (g->back)
+						ref[there] += operand(a[here], bf16) * b;
+					else
+						ref[here] += operand(a[there], bf16) * b;
+				}
+}
+
+/* Where the result is written over. */
+static void clear_side(double *ref, const struct rf_gemms *g)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < (g->back ? 1 : g->parts); at += g->apart ? g->apart : (size_t)g->n[i], i++)
+		for (int r = 0; r < g->m; r++)
+			for (int j = 0; j < (g->back ? g->k : g->n[i]); j++)
+				ref[at + (size_t)(r * g->ldc + j)] = 0;
+}
+
+/* By several weights at once, side by side or apart; then by the columns that belong to the last weight
+ * alone, which a device may have rounded before; then again, when one of the weights has changed. */
+static void sides(int m, int k, int parts, bool back, bool add, bool apart)
+{
+	static const int outs[RF_SIDE] = { 24, 40, 7 };
+	const int out = outs[parts - 1];
+	int N = 0;
+
+	snprintf(label, sizeof label, "m %d k %d parts %d back %d add %d apart %d", m, k, parts, back, add,
+	         apart);
+	for (int i = 0; i < parts; i++)
+		N += outs[i];
+	for (EACH_DEVICE) {
+		const int ldn = apart ? 43 : N + 3, ldk = k + 2;
+		struct rf_gemms g = { .m = m, .k = k, .parts = parts, .back = back, .add = back && add,
+		                      .apart = apart ? (size_t)m * 48 : 0, .lda = back ? ldn : ldk,
+		                      .ldc = back ? ldk : ldn };
+		struct buf n = in((size_t)(m * (apart ? parts * 48 : ldn)), -1, 1),
+		           x = in((size_t)(m * ldk), -1, 1), y = in((size_t)(m * k), -1, 1),
+		           dw = in((size_t)(out * k), -1, 1), w[RF_SIDE];
+		const struct buf a = back ? n : x, c = back ? x : n;
+		size_t last = 0;
+
+		for (int i = 0; i < parts; i++) {
+			w[i] = in((size_t)(outs[i] * k), -1, 1);
+			g.b[i] = w[i].m;
+			g.n[i] = outs[i];
+			last += i + 1 == parts ? 0 : apart ? g.apart : (size_t)outs[i];
+		}
+		g.a = a.m;
+		g.c = c.m;
+		for (int again = 0; again < 2; again++) {
+			double *ref = first ? keep(c.n, sizeof *ref) : NULL;
+			double *dref = first ? keep(dw.n, sizeof *dref) : NULL;
+
+			for (size_t i = 0; first && i < c.n; i++)
+				ref[i] = c.h[i];
+			if (first && !g.add)
+				clear_side(ref, &g);
+			if (first)
+				add_side(ref, &g, a.h, w);
+			dev->ops->gemms(dev, &g);
+			if (back) { /* before anything else runs */
+				RF_RUN(dev, gemm, .m = out, .n = k, .k = m, .ta = true, .add = true,
+				       .a = rf_at(n.m, last), .lda = ldn, .b = y.m, .ldb = k, .c = dw.m,
+				       .ldc = k);
+				for (int i = 0; first && i < out * k; i++) {
+					dref[i] = dw.h[i];
+					for (int r = 0; r < m; r++)
+						dref[i] += operand(y.h[r * k + i % k], bf16) *
+						           operand(n.h[last + (size_t)(r * ldn + i / k)],
+						                   bf16);
+				}
+				values("columns of what was multiplied", dw, dref,
+				       limit_of_product(bf16));
+				dev->ops->upload(dev, dw.m, dw.h, dw.n * sizeof *dw.h);
+			}
+			values(bf16 ? "gemms in bf16" : "gemms", c, ref, limit_of_product(bf16));
+			dev->ops->upload(dev, c.m, c.h, c.n * sizeof *c.h);
+			for (size_t i = 0; i < w[parts - 1].n; i++)
+				w[parts - 1].h[i] = 0.5f - w[parts - 1].h[i];
+			dev->ops->upload(dev, w[parts - 1].m, w[parts - 1].h, w[parts - 1].n * sizeof(float));
+		}
+	}
+}
+
+static void all_sides(void)
+{
+	for (int flags = 0; flags < 8; flags++)
+		for (int parts = 1; parts <= RF_SIDE; parts++)
+			sides(flags & 1 ? 70 : 3, 33, parts, flags & 2, flags & 1, flags & 4);
+}
+
 /* A weight that changed is a new weight, however it changed. */
 static void weights(void)
 {
@@ -239,6 +344,7 @@ static void nans(void)
 static void in_bf16_too(void)
 {
 	gemms();
+	all_sides();
 	weights();
 	rounds(false);
 	rounds(true);
@@ -254,6 +360,7 @@ int main(int argc, char *argv[])
 	memory();
 	nans();
 	gemms();
+	all_sides();
 	weights();
 	batches(false);
 	return finish();

@@ -231,6 +231,7 @@ ncclResult_t launch(ncclComm *c, cudaStream_t s, std::vector<struct work> list)
 		c->worker.join();
 	}
 	c->stream = (emu::stream *)(void *)s;
+	c->stream->settle();
 	c->groups++;
 	for (size_t i = 0; i < list.size(); i++) {
 		struct work *w = &list[i];
