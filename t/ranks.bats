@@ -464,8 +464,8 @@ hit() {
 		case $signal$stage$(codes) in
 		*'65 65' | *'75 75') ;;
 		KILLrf-grpo'143 143') ;; # the launcher ends the others
-		# so does MPI, before they met
-		KILLrf-grpo'1 1') grep -q 'error occurred in MPI_Init' said.all ;;
+		# so does MPI, before they met, those that it has told
+		KILLrf-grpo'1 1' | KILLrf-grpo'1 75' | KILLrf-grpo'75 1') grep -q MPI_INIT said.all ;;
 		*)
 			echo "$signal $rank $stage: $(codes)"
 			cat said.all
