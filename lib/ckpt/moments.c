@@ -10,8 +10,6 @@
 #include "ckpt/ckpt_internal.h"
 #include "io/file.h"
 
-enum { BLOCK = 4 << 20 }; /* numbers that are moved at once */
-
 /* "exp_avg." sorts before "exp_avg_sq.", so the order is that of the names. */
 static const char *const kinds[2] = { "exp_avg", "exp_avg_sq" };
 
@@ -52,6 +50,7 @@ static enum rf_code write_kind(int fd, const struct rf_tensors *file, const char
                                const struct rf_params *params, const struct rf_span *own, const float *x,
                                const struct rf_transfer *transfer, float *block, struct rf_err *e)
 {
+	const size_t most = transfer->block / sizeof *block;
 	char name[RF_MAX_NAME + 16];
 	enum rf_code rc = RF_OK;
 
@@ -66,8 +65,8 @@ static enum rf_code write_kind(int fd, const struct rf_tensors *file, const char
 		t = rf_tensors_find(file, name);
 		if (!t || t->dtype != RF_F32 || !rf_same_shape(t, p))
 			return rf_fail(e, RF_EMODEL, "'%s' is missing or has another shape", name);
-		for (size_t at = 0; at < here.n && rc == RF_OK; at += BLOCK) {
-			const size_t n = here.n - at < BLOCK ? here.n - at : BLOCK;
+		for (size_t at = 0; at < here.n && rc == RF_OK; at += most) {
+			const size_t n = here.n - at < most ? here.n - at : most;
 			const float *from = x + (here.first - own->first) + at;
 
 			rc = transfer->get(transfer->arg, block, from, n * 4, e);
@@ -83,7 +82,7 @@ enum rf_code rf_ckpt_write_moments(const char *path, const struct rf_params *par
                                    const struct rf_span *own, const float *m, const float *v,
                                    const struct rf_transfer *transfer, struct rf_err *e)
 {
-	float *block = malloc(BLOCK * sizeof *block);
+	float *block = malloc(transfer->block);
 	struct rf_tensors file;
 	enum rf_code rc;
 	int fd;

@@ -21,7 +21,7 @@ struct rf_transfer {
 	void *arg;
 	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
 	enum rf_code (*put)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);
-	size_t block;            /* bytes that are best moved at once; 0: some */
+	size_t block;            /* bytes that are best moved at once, a multiple of 8 */
 };
 
 struct rf_tensor {

@@ -119,7 +119,7 @@ struct rf_table {
 };
 
 /* Errors: RF_EUSAGE: a column is unknown (the message lists the known ones), or a comparison cannot be read.
- * A name that might be a part of the reward is accepted for now. */
+ * A name that might be a part of the reward is accepted: only records tell. */
 enum rf_code rf_table_open(struct rf_table *t, const struct rf_table_spec *spec, struct rf_err *e);
 /* To be called for each record that has rows, before its rows.  The parts of the first such record become
  * columns, if the table shows the default ones.  The first record that has rewards must have each part that

@@ -160,55 +160,64 @@ static enum rf_code sum_all(const struct rf_exchange *x, rf_i64 sum, int64_t *pi
 	return rc == RF_OK ? rf_dev_sync(d, e) : rc;
 }
 
-static enum rf_code sum_parts(const struct rf_exchange *x, rf_i64 sum, int64_t *piece, int64_t *mine,
-                              struct rf_span *of, size_t *n, struct rf_err *e)
-{
-	const size_t most = PIECE / (size_t)x->ranks->ranks;
-	const struct rf_span *own = &of[x->ranks->rank];
-	struct rf_dev *d = x->dev;
-	enum rf_code rc = RF_OK;
-
-	for (size_t from = 0; rc == RF_OK && piece_of(x, from, most, of, n); from += most) {
-		int64_t *to = piece;
-
-		for (int i = 0; i < x->ranks->ranks; to += n[i++])
-			if (n[i])
-				d->ops->download(d, to, rf_at_i64(sum, of[i].first), n[i] * sizeof *to);
-		if ((rc = rf_dev_sync(d, e)) == RF_OK &&
-		    (rc = rf_ranks_sum_parts(x->ranks, piece, n, mine, e)) == RF_OK && own->n)
-			d->ops->upload(d, rf_at_i64(sum, own->first), mine, own->n * sizeof *mine);
-		rf_ranks_sign(x->ranks, "adds up");
-	}
-	return rc == RF_OK ? rf_dev_sync(d, e) : rc;
-}
-
-static enum rf_code weights_of_all(const struct rf_exchange *x, rf_f32 w, float *piece, float *mine,
-                                   struct rf_span *of, size_t *n, struct rf_err *e)
-{
-	const size_t most = PIECE / (size_t)x->ranks->ranks;
-	const struct rf_span *own = &of[x->ranks->rank];
-	struct rf_dev *d = x->dev;
-	enum rf_code rc = RF_OK;
-
-	for (size_t from = 0; rc == RF_OK && piece_of(x, from, most, of, n); from += most) {
-		float *to = piece;
-
-		if (own->n)
-			d->ops->download(d, mine, rf_at(w, own->first), own->n * sizeof *mine);
-		for (int i = 0; i < x->ranks->ranks; i++)
-			n[i] *= sizeof *to;
-		if ((rc = rf_dev_sync(d, e)) == RF_OK)
-			rc = rf_ranks_gather_parts(x->ranks, mine, n, piece, e);
-		for (int i = 0; rc == RF_OK && i < x->ranks->ranks; to += of[i++].n)
-			if (i != x->ranks->rank && of[i].n)
-				d->ops->upload(d, rf_at(w, of[i].first), to, of[i].n * sizeof *to);
-		rf_ranks_sign(x->ranks, "shares weights");
-	}
-	return rc == RF_OK ? rf_dev_sync(d, e) : rc;
-}
-
-/* Host memory for an exchange: numbers of this size for all ranks and for this one, and what each has. */
+/* Host memory for an exchange in pieces: the numbers of all ranks and those of this one; which of its numbers
+ * each rank has in the piece at hand, and how many. */
 struct room { void *piece, *mine; struct rf_span *of; size_t *n; };
+
+/* The sum of a piece: this rank's numbers become those of all. */
+static enum rf_code sum_piece(const struct rf_exchange *x, void *sum, const struct room *room,
+                              struct rf_err *e)
+{
+	const struct rf_span *own = &room->of[x->ranks->rank];
+	struct rf_dev *d = x->dev;
+	int64_t *to = room->piece;
+	enum rf_code rc;
+
+	for (int i = 0; i < x->ranks->ranks; to += room->n[i++])
+		if (room->n[i])
+			d->ops->download(d, to, rf_at_i64(sum, room->of[i].first), room->n[i] * sizeof *to);
+	if ((rc = rf_dev_sync(d, e)) == RF_OK &&
+	    (rc = rf_ranks_sum_parts(x->ranks, room->piece, room->n, room->mine, e)) == RF_OK && own->n)
+		d->ops->upload(d, rf_at_i64(sum, own->first), room->mine, own->n * sizeof *to);
+	return rc;
+}
+
+/* The weights of a piece: those of the others come. */
+static enum rf_code share_piece(const struct rf_exchange *x, void *w, const struct room *room,
+                                struct rf_err *e)
+{
+	const struct rf_span *own = &room->of[x->ranks->rank];
+	struct rf_dev *d = x->dev;
+	float *from = room->piece;
+	enum rf_code rc;
+
+	if (own->n)
+		d->ops->download(d, room->mine, rf_at(w, own->first), own->n * sizeof *from);
+	for (int i = 0; i < x->ranks->ranks; i++)
+		room->n[i] *= sizeof *from;
+	if ((rc = rf_dev_sync(d, e)) == RF_OK)
+		rc = rf_ranks_gather_parts(x->ranks, room->mine, room->n, room->piece, e);
+	for (int i = 0; rc == RF_OK && i < x->ranks->ranks; from += room->of[i++].n)
+		if (i != x->ranks->rank && room->of[i].n)
+			d->ops->upload(d, rf_at(w, room->of[i].first), from, room->of[i].n * sizeof *from);
+	return rc;
+}
+
+/* Exchanges the parts of all ranks, as much of each at a time as the room has. */
+static enum rf_code in_pieces(const struct rf_exchange *x, void *all, const struct room *room,
+                              enum rf_code (*one)(const struct rf_exchange *x, void *all,
+                                                  const struct room *room, struct rf_err *e),
+                              const char *doing, struct rf_err *e)
+{
+	const size_t most = PIECE / (size_t)x->ranks->ranks;
+	enum rf_code rc = RF_OK;
+
+	for (size_t from = 0; rc == RF_OK && piece_of(x, from, most, room->of, room->n); from += most) {
+		rc = one(x, all, room, e);
+		rf_ranks_sign(x->ranks, doing);
+	}
+	return rc == RF_OK ? rf_dev_sync(x->dev, e) : rc;
+}
 
 static enum rf_code room_for(const struct rf_exchange *x, size_t size, struct room *room, struct rf_err *e)
 {
@@ -228,8 +237,8 @@ static enum rf_code by_hosts(const struct rf_exchange *x, rf_i64 sum, rf_f32 w, 
 	enum rf_code rc = room_for(x, w ? sizeof(float) : sizeof(int64_t), &room, e);
 
 	if (rc == RF_OK)
-		rc = w          ? weights_of_all(x, w, room.piece, room.mine, room.of, room.n, e)
-		     : x->parts ? sum_parts(x, sum, room.piece, room.mine, room.of, room.n, e)
+		rc = w          ? in_pieces(x, w, &room, share_piece, "shares weights", e)
+		     : x->parts ? in_pieces(x, sum, &room, sum_piece, "adds up", e)
 		                : sum_all(x, sum, room.piece, e);
 	free(room.piece);
 	free(room.mine);

@@ -15,7 +15,7 @@
 #include "io/tempfile.h"
 #include "method/grad_file.h"
 
-enum { BLOCK = 1 << 20 };   /* numbers */
+enum { BLOCK = 1 << 16 };   /* numbers */
 
 static bool all_finite(const float *x, size_t n)
 {

@@ -68,7 +68,7 @@ void rf_ranks_options(struct rf_ranks *r, struct rf_opt opts[RF_RANKS_OPTS]);
  * folder/.ranks/ with the rank's number, is its sign of life.  Errors: RF_EDEVICE: there is no plugin, or it
  * finds no launcher; RF_EIO: no sign can be written. */
 enum rf_code rf_ranks_open(struct rf_ranks *r, const char *folder, struct rf_err *e);
-/* Says that this rank lives, and what it does; costs nothing if it did so within the last second. */
+/* Says that this rank lives, and what it does; costs nothing if it did so just before. */
 void rf_ranks_sign(struct rf_ranks *r, const char *doing);
 
 /* What the sign of a rank says. */

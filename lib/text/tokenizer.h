@@ -60,7 +60,7 @@ enum rf_code rf_tokenizer_decode(const struct rf_tokenizer *t, const int32_t *id
  * many as in the reference: for each byte of a run of tokens <0xNN>, else for each maximal subpart.
  *
  * The first *final bytes stay as they are when more ids follow.  What is behind them stands for a character
- * of which bytes are still missing: U+FFFD for now, and right if nothing follows.  One thing can still change
+ * of which bytes are still missing: U+FFFD, which is right if nothing follows.  One thing can still change
  * the final bytes, as it does in the reference of tokenizer.json: of a run of tokens <0xNN> that is not UTF-8
  * every byte becomes U+FFFD, those before the wrong one, too.
  *
