@@ -455,7 +455,7 @@ hit() {
 	batch_of 0:13 whole
 	state >before
 	state whole >after
-	local n=${RF_ALL:+200} hits=0 stages=(rf-cat rf-entropy rf-select rf-rollout rf-reward rf-grpo)
+	local n=${RF_ALL:+200} hits=0 ended stages=(rf-cat rf-entropy rf-select rf-rollout rf-reward rf-grpo)
 	local pause='in | { sleep .4; cat; } |' slow
 	slow=${line/in |/"$pause"}
 	for i in $(seq "${n:-8}"); do
@@ -476,15 +476,18 @@ hit() {
 		state | cmp - before || { echo "$signal $rank $stage"; cat said.all; return 1; }
 		hits=$((hits + 1))
 		rm -f "code.$rank" # there is none if the launcher killed it before it was told
-		case $signal$stage$(codes) in
+		ended=$(codes)
+		case $signal$stage$ended in
 		*'65 65' | *'75 75') ;;
 		KILLrf-grpo'143 143') ;; # the launcher ends the others
-		# so does MPI, before they met, those that it has told
-		KILLrf-grpo'1 1' | KILLrf-grpo'1 75' | KILLrf-grpo'75 1') grep -q MPI_INIT said.all ;;
 		*)
-			echo "$signal $rank $stage: $(codes)"
-			cat said.all
-			return 1
+			# before they met, MPI ends with 1 those that it has told
+			[[ "$signal$stage$ended" =~ ^KILLrf-grpo(1|75|143)\ (1|75|143)$ ]] &&
+				grep -qiE 'mpi_init|mpi process' said.all || {
+				echo "$signal $rank $stage: $ended"
+				cat said.all
+				return 1
+			}
 			;;
 		esac
 		[ "$signal" != STOP ] || grep -q "rank $rank (host" said ||
