@@ -119,8 +119,9 @@ static void close_staging(struct rf_cuda_staging *s)
 static __global__ void nothing() {}
 
 /* Finds the driver and the device, and checks that this plugin has code for it. */
-static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
+static enum rf_code look(struct rf_dev *d, struct rf_err *e)
 {
+	struct rf_cuda *c = cuda_of(d);
 	struct cudaDeviceProp prop;
 	struct cudaFuncAttributes code;
 	int driver = 0, devices = 0;
@@ -153,8 +154,9 @@ static enum rf_code look(struct rf_cuda *c, char what[100], struct rf_err *e)
 		               prop.major, prop.minor, RF_CUDA_ARCHS);
 	if (rc != cudaSuccess)
 		return rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(rc));
-	snprintf(what, 100, "%.60s, sm_%d%d, %zu MiB", prop.name, prop.major, prop.minor,
+	snprintf(d->model, sizeof d->model, "%.60s, sm_%d%d, %zu MiB", prop.name, prop.major, prop.minor,
 	         prop.totalGlobalMem >> 20);
+	d->memory = prop.totalGlobalMem;
 	c->sms = prop.multiProcessorCount;
 	c->most_shared = prop.sharedMemPerBlockOptin;
 	return RF_OK;
@@ -192,7 +194,7 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 	if (d->math == RF_MATH_AUTO)
 		d->math = RF_MATH_BF16;
 	c->eager = eager && !strcmp(eager, "1");
-	if ((rc = look(c, d->model, e)) == RF_OK) {
+	if ((rc = look(d, e)) == RF_OK) {
 		if ((code = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)) != cudaSuccess ||
 		    (code = open_staging(&c->up, 4)) != cudaSuccess ||
 		    (code = open_staging(&c->down, 2)) != cudaSuccess)

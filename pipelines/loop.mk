@@ -31,6 +31,9 @@
 #     AFTER       a command that is run once after each batch, for the step $$STEP
 #     PHASE       what messages begin with, in the place of RUN
 #
+# In the place of training, `plan` says what memory the phase's programs will hold together, for sequences of
+# LEN tokens: make -f pipelines/midtrain.mk plan MODEL=ckpt LEN=16384
+#
 # Words are taken from the command line, and none from the environment.  Training may be stopped at any
 # moment: the same words go on, and a larger STEPS goes further.  Other words for the same RUN, or files of
 # text that have changed, are accepted until the first batch is done, and refused from then on.
@@ -150,7 +153,14 @@ train:
 		$(if $(LIVE),--commit-every "$$COMMIT_EVERY") \
 		$(if $(KEEP),--keep-streams) --phase "$${PHASE:-$$RUN}" -- "$$LINE"
 
+plan:
+	$(check_words)
+	$(call need,MODEL,which checkpoint, or config? MODEL=ckpt)
+	@$(HERE)numbers.sh 1 $(call values,LEN)
+	@$(HERE)stages.sh $(call values,$(STAGES))
+	@LEN='$(LEN)' $(HERE)plan.sh $(call values,$(filter-out EVALUATE,$(STAGES)))
+
 .DEFAULT_GOAL := train
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train
+.PHONY: train plan

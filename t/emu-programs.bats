@@ -60,6 +60,25 @@ setup() {
 	[[ "$output" =~ "$said"[0-9]+" MiB more are needed".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
 }
 
+@test "cuda, emulated: segments are as long as the GPU has memory for, beside a pipeline's other programs" {
+	# of PROGRAM OPTION... on a GPU of GiB
+	rows() {
+		EMU_SMS=132 EMU_MEMORY=$(($1 << 30)) \
+			"${@:2}" --device cuda --max-len 16384 --dry-run </dev/null |
+			sed -n 's/.* in segments of \([0-9]*\) rows$/\1/p'
+	}
+	large=$ROOT/pipelines/configs/delta_net-1.3b.json
+	[ "$(rows 141 rf-grpo -m "$large")" -eq 8192 ]
+	[ "$(rows 80 rf-grpo -m "$large" --sum plain)" -eq 8192 ]
+	[ "$(rows 80 rf-grpo -m "$large")" -eq 2048 ]
+	[ "$(rows 80 rf-grpo -m "$large" --recompute segment)" -eq 4096 ]
+	[ "$(rows 80 rf-entropy -m "$large")" -eq 4096 ]
+	[ "$(rows 9 rf-entropy -m "$large")" -eq 2048 ]
+	[ "$(rows 80 rf-rollout -m "$large" --segment 100)" -eq 128 ]
+	run -0 rf-entropy -m "$large" --device cpu --dry-run </dev/null
+	[[ "$output" == *' in segments of 2048 rows'* ]]
+}
+
 @test "cuda, emulated: the GPU memory that rf-grpo --dry-run states is enough for the run" {
 	for a in gated_deltanet lact_swiglu; do
 		rf-init --config "$ROOT/pipelines/demo-$a.json" --seed 1 $a

@@ -251,7 +251,7 @@ family() {
 	runs run
 	run -0 rf-grpo -m run --dry-run --lr 3e-5 --clip 0.1 --mini-batch 7 --group position --betas 0.8,0.9
 	for line in 'lr 3e-05' 'clip 0.1' 'dual-clip 3' 'mini-batch 7' 'group position' 'betas 0.8,0.9' \
-		'rl-coef 0.2' 'ntp-coef 1' 'no-std no' 'stale 0' 'segment 2048'; do
+		'rl-coef 0.2' 'ntp-coef 1' 'no-std no' 'stale 0' 'segment [1-9][0-9]*'; do
 		grep -qE "^ +--${line% *} +${line#* }$" <<<"$output" || { echo "no $line"; false; }
 	done
 	run -0 rf-rollout -m "$M" --dry-run -n 64 --temperature 0.5 --eos
@@ -423,4 +423,28 @@ family() {
 		[[ "$output" == \
 			"rf-entropy: this processor lacks x86_64_v4 and supports at most $most (--isa,"* ]]
 	fi
+}
+
+@test "plan: make plan adds up what the programs of each phase hold, by what they say to each other" {
+	plan() { make -s -f "$ROOT/pipelines/$1.mk" plan LEN=1000 COMPUTE='--threads 1' "${@:2}"; }
+	# its figures, of which the last is the others' sum
+	sums() {
+		awk '$NF == "MiB" { last = $(NF - 1); all += last } END { exit !(NR > 2 && all == 2 * last) }'
+	}
+	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+	large=$ROOT/pipelines/configs/delta_net-340m.json
+	plan midtrain MODEL="$large" N=4 SELECT='rf-select --chunks 3 -k 5' >said
+	sums <said
+	grep -qE '^ROLLOUT +sequences up to 1000, segments of [0-9]+, 3 x 4 x 5 +[0-9]+ MiB$' said
+	grep -qE '^TRAIN +sequences up to 1000, segments of [0-9]+, 3 x 4 x 5 +[0-9]+ MiB$' said
+	runs run
+	plan midtrain MODEL=run ENTROPY= SELECT= ROLLOUT= REWARD= TRAIN=rf-ntp >said
+	[ "$(grep -c ' MiB$' said)" -eq 2 ]
+	for phase in posttrain testtime; do
+		plan $phase MODEL="$M" METHOD=refine >said
+		sums <said
+	done
+	grep -q '^GENERATE ' said
+	run -2 plan midtrain MODEL="$M" LEN=0
+	run -2 plan midtrain
 }

@@ -174,7 +174,7 @@ setup() {
 	run -64 rf-entropy </dev/null
 	[[ "$output" == *"-m"* ]]
 	run -64 rf-entropy -m "$M" --keep hidden,dreams "$G/stream/tokens.rf"
-	run -64 rf-entropy -m "$M" --segment 0 "$G/stream/tokens.rf"
+	run -64 rf-entropy -m "$M" --segment -1 "$G/stream/tokens.rf"
 	run -66 rf-entropy -m nowhere "$G/stream/tokens.rf"
 	run -66 rf-entropy -m "$M" nothing.rf
 	mkdir empty && run -66 rf-entropy -m empty "$G/stream/tokens.rf"

@@ -414,13 +414,14 @@ struct rf_dev {
 	int threads;
 	enum rf_math math;      /* of an open device: never AUTO */
 	size_t used, peak;      /* bytes of device memory */
+	size_t memory;          /* of a GPU: all bytes that it has; 0: of the host */
 	char model[100];        /* of a GPU: its name */
 	void *impl;
 };
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)6 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)7 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

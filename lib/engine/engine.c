@@ -22,8 +22,8 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 		  "number of threads; 0: one per available processor", false },
 		{ "isa", 0, RF_OPT_TEXT, &g->isa, 0, 0, "level",
 		  "highest instruction set level to use, such as x86_64_v3; auto: all there are", false },
-		{ "segment", 0, RF_OPT_INT, &g->segment, 1, 1 << 24, "rows",
-		  "tokens to process at once; memory grows with it", false },
+		{ "segment", 0, RF_OPT_INT, &g->segment, 0, 1 << 24, "rows",
+		  "tokens to process at once; memory grows with it; 0: what suits the device", false },
 		{ "max-len", 0, RF_OPT_INT, &g->max_len, 0, 1 << 30, "tokens",
 		  "plan memory for this length, refuse longer sequences; 0: plan as needed", false },
 		{ "dtype", 0, RF_OPT_ENUM, &g->math, 0, 0, RF_MATH_WORDS,
@@ -82,6 +82,44 @@ static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
+/* Memory of the GPU that other programs of a pipeline take, which work on it at the same time: a filter has
+ * the weights, their rounded copies and a segment's pass; and each program, this one too, what the driver
+ * keeps for it. */
+static size_t taken_by_others(const struct rf_engine *g)
+{
+	const size_t pass = (size_t)1 << 30, driver = (size_t)1 << 29,
+		     filter = 6 * g->ckpt->params.total + pass + driver;
+
+	return driver + (g->train ? 2 * filter : 0);
+}
+
+static enum rf_code choose_segment(struct rf_engine *g, struct rf_err *e)
+{
+	enum { LEAST = 2048, FILTER = 4096, TRAINER = 8192 };
+	const size_t all = g->dev.memory, taken = taken_by_others(g), room = all > taken ? all - taken : 0;
+	struct rf_demand need = { .grows = NULL };
+	struct rf_memory memory;
+	enum rf_code rc;
+
+	if (!all || !g->needs) {
+		g->segment = LEAST;
+		return RF_OK;
+	}
+	for (g->segment = g->train ? TRAINER : FILTER; g->segment > LEAST; g->segment /= 2) {
+		struct rf_shape shape = RF_SHAPE_PAPER;
+
+		shape.T = g->max_len ? g->max_len : g->segment;
+		g->needs(g->stage, &shape, &need);
+		if (need.plan.recompute && g->segment > FILTER)
+			continue;
+		if ((rc = rf_engine_memory(g, &shape, &memory, e)) != RF_OK)
+			return rc;
+		if (memory.all - memory.host <= room)
+			break;
+	}
+	return RF_OK;
+}
+
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e)
 {
 	const char *asked = g->device ? g->device : getenv("RF_DEVICE"), *operands = getenv("RF_DTYPE");
@@ -113,6 +151,8 @@ enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, boo
 	/* what a GPU is asked for takes some microseconds to come, as long as a megabyte takes */
 	g->transfer = (struct rf_transfer){ &g->dev, get, put, *g->dev.model ? 16 << 20 : 1 << 16 };
 	own = own_part(g);
+	if (!g->segment && (rc = choose_segment(g, e)) != RF_OK)
+		return rc;
 	if (g->dry_run) {
 		g->model.dev = NULL;
 		return g->ckpt->config_only ? RF_OK

@@ -37,14 +37,15 @@ struct rf_engine {
 	/* settings */
 	const char *path;            /* -m */
 	const char *device, *isa;    /* NULL: those in the environment */
-	int threads, segment, max_len;
+	int threads, max_len;
+	int segment;                 /* 0: rf_engine_open() sets it: the comment there */
 	enum rf_math math;           /* once the engine is open: the device's */
 	bool deterministic;          /* no effect: every device is deterministic */
 	bool dry_run;
 	/* of a model that is trained, this process keeps the moments of the part-th of so many parts
 	   (rf_params_part()); 0: of all */
 	int part, parts;
-	/* the stage; set before its input is opened */
+	/* the stage; set before the engine is opened */
 
 	/* computes what the stage needs for *shape; first overwrites what the stage itself decides of it */
 	void (*needs)(const void *stage, struct rf_shape *shape, struct rf_demand *need);
@@ -67,7 +68,7 @@ struct rf_engine {
 	size_t extra_bytes;
 	bool train;
 };
-#define RF_ENGINE_DEFAULTS { .device = NULL, .segment = 2048 }
+#define RF_ENGINE_DEFAULTS { .device = NULL }
 
 /* -m, --device, --threads, --isa, --segment, --max-len, --dtype, --deterministic, --dry-run.  The default of
  * --device is $RF_DEVICE, else auto; the default of --isa is $RF_ISA, else auto.  model: the text of --help
@@ -77,7 +78,14 @@ void rf_engine_options(struct rf_engine *g, const char *model, struct rf_opt opt
 
 /* Opens the device and the checkpoint at g->path, and loads the weights.  If `ckpt` is given, it is used
  * instead; a trainer passes the step of the run that it has locked.  With --dry-run the weights are read and
- * checked, and nothing is allocated on the device.  g->note is set by rf_dev_open(). */
+ * checked, and nothing is allocated on the device.  g->note is set by rf_dev_open().
+ *
+ * A segment of 0 becomes 2048 rows on the CPU, where more gain nothing.  A GPU wants more: 8192 in training,
+ * 4096 with recomputation, which pays for rows by memory, and in filters, which share the GPU with a trainer.
+ * It is halved, down to 2048, until what the stage needs for --max-len, or for one segment without it, fits
+ * into the GPU's memory, beside the other programs of a pipeline: a trainer leaves room for two filters.
+ * That is reckoned from all memory that the GPU has, not from what is free, so that the same program on the
+ * same GPU always has the same bits. */
 enum rf_code rf_engine_open(struct rf_engine *g, const struct rf_ckpt *ckpt, bool train, struct rf_err *e);
 /* For an engine that was opened on its own checkpoint: goes on with the weights of `next`, a later step of
  * the same run, which it takes.  Errors: RF_EMODEL: it is another model. */
