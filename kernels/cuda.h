@@ -28,6 +28,7 @@ struct rf_cuda {
 	cudaStream_t stream;
 	struct rf_cuda_block *blocks; /* list of what is allocated */
 	struct rf_cuda_link *link;   /* link.cu: NCCL; NULL: not asked for yet */
+	struct rf_cuda_profile *profile; /* profile.cu; NULL: nobody asks */
 	void *blas;                  /* gemm.cu: cuBLAS and the rounded operands that are kept */
 	void *scratch;
 	size_t scratch_size;
@@ -114,6 +115,13 @@ bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what);
 /* To be called after a launch: checks it, and with RF_SYNC=1 waits for it. */
 void rf_cuda_launched(struct rf_dev *d, const char *kernel);
 
+/* profile.cu, with RF_PROFILE=1 or the name of a file: _begin and _end around each launch, if cuda_of(d)->
+ * profile is there; _close writes the table.  flops: what a product computes; otherwise 0. */
+void rf_cuda_profile_open(struct rf_dev *d);
+void rf_cuda_profile_begin(struct rf_dev *d, const char *name, dim3 grid, dim3 block, double flops);
+void rf_cuda_profile_end(struct rf_dev *d);
+void rf_cuda_profile_close(struct rf_dev *d);
+
 /* The functions of all operations. */
 #define X(op) extern "C" void rf_cuda_##op(struct rf_dev *d, const struct rf_##op *a);
 RF_OPS(X)
@@ -131,6 +139,17 @@ static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t 
 	return true;
 }
 
+/* The launch alone, with its name for messages: rounded operands stay as they are. */
+#define RF_CUDA_LAUNCH(d, name, kernel, grid, block, bytes, ...) \
+	do { \
+		if (cuda_of(d)->profile) \
+			rf_cuda_profile_begin((d), (name), (grid), (block), 0); \
+		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__); \
+		if (cuda_of(d)->profile) \
+			rf_cuda_profile_end(d); \
+		rf_cuda_launched((d), (name)); \
+	} while (0)
+
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
 	do { \
@@ -140,8 +159,7 @@ static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t 
 		if (!rf_cuda_allowed((d), (const void *)(kernel), (bytes), &allowed, #kernel)) \
 			break; \
 		rf_cuda_gemm_stale(d); \
-		RF_LAUNCH(kernel, grid, block, bytes, cuda_of(d)->stream, ##__VA_ARGS__); \
-		rf_cuda_launched((d), #kernel); \
+		RF_CUDA_LAUNCH(d, #kernel, kernel, grid, block, bytes, ##__VA_ARGS__); \
 	} while (0)
 
 /* The bytes that SHARED takes for n numbers. */

@@ -169,6 +169,7 @@ static void close_gpu(struct rf_dev *d)
 	if (!c)
 		return;
 	rf_cuda_link_leave(d);
+	rf_cuda_profile_close(d);
 	if (!c->dead) { /* otherwise the end of the process frees it all */
 		rf_cuda_gemm_close(d);
 		rf_cuda_give(d, c->scratch);
@@ -201,6 +202,8 @@ static enum rf_code open_gpu(struct rf_dev *d, struct rf_err *e)
 			rc = rf_fail(e, RF_EDEVICE, "the GPU cannot be opened: %s", cudaGetErrorString(code));
 		else
 			rc = rf_cuda_gemm_open(d, e);
+		if (rc == RF_OK)
+			rf_cuda_profile_open(d);
 	}
 	if (rc != RF_OK)
 		close_gpu(d);

@@ -4,6 +4,7 @@
  * itself has 2 n operations: at n = 2048, 1000 TFLOP/s and 3 TB/s it takes half as long as the product.  So a
  * weight stays rounded until it changes.  The rounded operands of recent products are kept too, such as x,
  * which q, k and v share: until another kernel runs or a product writes to them. */
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -340,6 +341,18 @@ static void written(struct rf_dev *d, const struct rf_gemm *g)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
+/* For profiles: "product n x k [t], bf16, +": the rows are the grid. */
+static void begin_profile(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, bool add)
+{
+	char name[60];
+
+	snprintf(name, sizeof name, "product, n %d, k %d, %s%s%s%s", g->n, g->k,
+	         type == CUDA_R_16BF ? "bf16" : "f32", g->ta ? ", a'" : "", g->tb ? ", b'" : "",
+	         add ? ", added" : "");
+	rf_cuda_profile_begin(d, name, dim3(g->m, g->batch ? g->batch : 1), 1,
+	                      2. * g->m * g->n * g->k * (g->batch ? g->batch : 1));
+}
+
 /* cuBLAS takes matrices by columns, so it sees all of them transposed: C' = B' A'. */
 static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, const void *a, int lda,
                     size_t sa, const void *b, int ldb, size_t sb, float *c, bool add)
@@ -348,12 +361,16 @@ static void product(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type
 	const cublasOperation_t ta = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N,
 				tb = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
 
+	if (cuda_of(d)->profile)
+		begin_profile(d, g, type, add);
 	done(d,
 	     cublasGemmStridedBatchedEx(blas_of(d)->handle, tb, ta, g->n, g->m, g->k, &one, b, type, ldb,
 	                                (long long)sb, a, type, lda, (long long)sa, &beta, c, CUDA_R_32F,
 	                                g->ldc, (long long)g->sc, g->batch ? g->batch : 1, CUBLAS_COMPUTE_32F,
 	                                CUBLAS_GEMM_DEFAULT),
 	     "a product");
+	if (cuda_of(d)->profile)
+		rf_cuda_profile_end(d);
 }
 
 static __global__ void bias_rows(const float *bias, float *c, int n, int ldc, bool add)
@@ -392,14 +409,12 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		return;
 	written(d, g);
 	if (!g->k && !add) {
-		RF_LAUNCH(zero_rows, dim3(g->m, batch), 256, 0, cuda_of(d)->stream, f32(g->c), g->n,
-		          g->ldc, g->sc);
-		rf_cuda_launched(d, "zero_rows");
+		RF_CUDA_LAUNCH(d, "zero_rows", zero_rows, dim3(g->m, batch), 256, 0, f32(g->c), g->n, g->ldc,
+		               g->sc);
 	}
 	if (g->bias) {
-		RF_LAUNCH(bias_rows, g->m, 256, 0, cuda_of(d)->stream, f32(g->bias), f32(g->c), g->n,
-		          g->ldc, add);
-		rf_cuda_launched(d, "bias_rows");
+		RF_CUDA_LAUNCH(d, "bias_rows", bias_rows, g->m, 256, 0, f32(g->bias), f32(g->c), g->n, g->ldc,
+		               add);
 		add = true;
 	}
 	if (!g->k || d->err.code != RF_OK)

@@ -110,9 +110,8 @@ static void sweep_scratch(struct rf_dev *d, const char *name, size_t rows, size_
 	across = across < most ? across : most;
 	down = (rows + SWEEP / x - 1) / (SWEEP / x);
 	down = down < most / across + 1 ? down : most / across + 1;
-	RF_LAUNCH((each<W, F>), dim3((unsigned)across, (unsigned)down), dim3(x, SWEEP / x), 0,
-	          cuda_of(d)->stream, rows, cols, f);
-	rf_cuda_launched(d, name);
+	RF_CUDA_LAUNCH(d, name, (each<W, F>), dim3((unsigned)across, (unsigned)down), dim3(x, SWEEP / x), 0,
+	               rows, cols, f);
 }
 
 template <int W, class F>

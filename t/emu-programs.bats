@@ -60,6 +60,22 @@ setup() {
 	[[ "$output" =~ "$said"[0-9]+" MiB more are needed".*", "[0-9]+" of its 48 MiB are free".*--segment ]]
 }
 
+@test "cuda, emulated: RF_PROFILE writes a table of launches and products, and changes no result" {
+	rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf" >want
+	RF_PROFILE=1 rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf" 2>said | cmp - want
+	head -n 1 said | grep -qE '^kernel +grid\*block +calls +ms +us each +% +TFLOP/s$'
+	grep -qE '^product, n [0-9]+, k [0-9]+, bf16, b. +[0-9]+x1x1\*1 +[0-9]+( +[0-9.]+){4}$' said
+	# sorted by time, and all of them are the last line's
+	awk 'NR > 1 { n = split(substr($0, 65), w, " ") }
+		/^all / { exit !(calls == w[1] && ms - w[2] < .05 && w[2] - ms < .05 && NR > 10) }
+		NR > 1 && before != "" && w[3] + 0 > before { exit 1 }
+		NR > 1 { before = w[3]; calls += w[2]; ms += w[3] }' said
+	for i in 1 2; do
+		RF_PROFILE=both rf-entropy -m "$M" --device cuda "$G/stream/tokens.rf" | cmp - want
+	done
+	[ "$(grep -c '^all ' both)" -eq 2 ]
+}
+
 @test "cuda, emulated: segments are as long as the GPU has memory for, beside a pipeline's other programs" {
 	# of PROGRAM OPTION... on a GPU of GiB
 	rows() {

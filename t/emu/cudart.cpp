@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <string>
 #include <vector>
@@ -160,14 +161,35 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 	return emu::fault(true);
 }
 
+/* An event is the host's clock when it was recorded, since all work is done at once. */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
-	*e = (cudaEvent_t)1;
+	*e = (cudaEvent_t)new double(0);
 	return cudaSuccess;
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t) { return emu::fault(false); }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return emu::fault(false); }
+cudaError_t cudaEventCreate(cudaEvent_t *e) { return cudaEventCreateWithFlags(e, 0); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+	delete (double *)e;
+	return emu::fault(false);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
+{
+	timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	*(double *)e = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	return emu::fault(false);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	*ms = (float)(1e3 * (*(double *)to - *(double *)from));
+	return emu::fault(true);
+}
 
 cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
