@@ -23,6 +23,8 @@
 # make fuzz           each t/fuzz/*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails
 #                     above SPILLS=600 bytes
+# make gpu-bundle     build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.sh
+#                         CUDA_ARCHS=90: of this architecture alone
 # make bench          speed and memory, in one run
 #                         DEVICE=cuda: on a GPU; ISA=x86_64_v3: from that level down;
 #                         ONLY='passes steps': some of it, pipelines/bench.sh
@@ -317,8 +319,10 @@ cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/laun
 	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so \
 		$(BUILD)/t/helper/launches
 	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches
+gpu-bundle: all units
+	@pipelines/gpu-bundle.sh $(BUILD)/gpu-bundle.tar.gz
 else
-cuda-report:
+cuda-report gpu-bundle:
 	@echo "CUDA was left out: no toolkit"
 endif
 
@@ -419,5 +423,5 @@ clean:
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
 .PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
-        all units units-fuzz check check-all check-arm64 check-slurm cuda-report bench tests \
+        all units units-fuzz check check-all check-arm64 check-slurm cuda-report gpu-bundle bench tests \
         fuzz lint install uninstall help clean

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""delta-peer.py T HEADS WIDTH -- the delta rule by flash-linear-attention's Triton kernels, in bf16, as
-bench-cuda.sh measures ours."""
+"""delta-peer.py T HEADS WIDTH [fla | flash_qla] -- the delta rule by flash-linear-attention's Triton kernels,
+in bf16, as bench-cuda.sh measures ours; or by FlashQLA's, with the decay that they have it with."""
 import sys
 import time
 
+T, H, D = map(int, sys.argv[1:4])
+peer = sys.argv[4] if len(sys.argv) > 4 else "fla"
 try:
     import torch
-    from fla.ops.delta_rule import chunk_delta_rule
+    if peer == "fla":
+        from fla.ops.delta_rule import chunk_delta_rule
+    else:
+        from flash_qla import chunk_gated_delta_rule
 except ImportError as missing:
     sys.exit(f"delta-peer.py: {missing}")
 
 TIMES, ROUNDS = 10, 5
-T, H, D = map(int, sys.argv[1:])
 torch.manual_seed(1)
 
 
@@ -22,11 +26,15 @@ def some(*shape):
 q, v = some(D).requires_grad_(), some(D).requires_grad_()
 k = torch.nn.functional.normalize(some(D), dim=-1).requires_grad_()
 beta = some().sigmoid().requires_grad_()
+decay = -0.1 * torch.rand(1, T, H, device="cuda")
 do = some(D)
 
 
 def once(back):
-    o, _ = chunk_delta_rule(q, k, v, beta)
+    if peer == "fla":
+        o, _ = chunk_delta_rule(q, k, v, beta)
+    else:
+        o, _ = chunk_gated_delta_rule(q=q, k=k, v=v, g=decay, beta=beta, scale=D ** -0.5)
     if back:
         torch.autograd.grad(o, (q, k, v, beta), do)
 

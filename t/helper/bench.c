@@ -10,6 +10,8 @@
  *                                     a token of rf-generate, of so many records side by side, behind prompts
  *                                     of T tokens; and one of another size, by turns
  *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
+ *     bench - products D F N ROWS...  a layer's products of width D, MLP F and vocabulary N, a square one of
+ *                                     8192 (or of the last ROWS, if that is less), and a copy
  *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them,
  *                                     from its own down
  *     bench run N COMMAND ...         a command N times: least seconds, and its peak memory in MiB
@@ -17,8 +19,9 @@
  * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute
  * between rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is
  * its own, of T rows at the model's width, of operands that are rounded already: on a GPU that of cuBLAS
- * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows, BENCH_RECOMPUTE=1; BENCH_OPS=1 shows the time of each
- * operation. */
+ * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows, BENCH_RECOMPUTE=1, BENCH_ROLLOUTS=n at each position;
+ * BENCH_OPS=1 shows the time of each operation; BENCH_FRESH=1: MODEL is a config, and weights are not read
+ * but made, in much less time than reading takes. */
 #include <dnnl.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,6 +33,7 @@
 
 #include "base/clock.h"
 #include "base/half.h"
+#include "ckpt/init.h"
 #include "device_cpu.h"
 #include "method/advantage.h"
 #include "method/entropy.h"
@@ -263,6 +267,8 @@ static void step_once(int T, int n, double part[STAGES])
 
 	memset(part, 0, STAGES * sizeof *part);
 	rollouts.engine = &roller;
+	if (getenv("BENCH_ROLLOUTS"))
+		rollouts.n = atoi(getenv("BENCH_ROLLOUTS"));
 	train.engine = &g;
 	train.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
 	for (int i = 0; i < n; i++) {
@@ -471,6 +477,167 @@ static void delta(int T, int H, int width)
 		d->ops->release(d, all[i]);
 }
 
+/* ---- products ---- */
+
+/* Seconds of f, the least of some rounds. */
+static double timed(void (*f)(const void *), const void *arg, int times)
+{
+	enum { ROUNDS = 4 };
+	double best = 1e9;
+
+	for (int i = 0; i <= ROUNDS; i++) { /* the first prepares */
+		double t = done();
+
+		for (int k = 0; k < times; k++)
+			f(arg);
+		t = (done() - t) / times;
+		best = i && t < best ? t : best;
+	}
+	return best;
+}
+
+static void run_gemm(const void *a) { g.dev.ops->gemm(&g.dev, a); }
+static void run_gemms(const void *a) { g.dev.ops->gemms(&g.dev, a); }
+static void run_axpy(const void *a) { g.dev.ops->axpy(&g.dev, a); }
+
+static void show_product(const char *name, int m, int n, int k, double seconds)
+{
+	printf("%-24s %6d x %6d x %6d %10.1f us %8.1f TFLOP/s\n", name, m, n, k, 1e6 * seconds,
+	       2. * m * n * k / seconds / 1e12);
+}
+
+/* Those of a layer for R rows as the model calls them; x is large enough for each operand. */
+static void products_of(int R, int d, int f, rf_f32 x, rf_f32 w, rf_f32 y)
+{
+	const size_t part = (size_t)d * (size_t)(d > f ? d : f);
+	const struct {
+		const char *name;
+		struct rf_gemm of;
+	} one[] = {
+		{ "q", { .m = R, .n = d, .k = d, .tb = true, .weight = true } },
+		{ "o, added", { .m = R, .n = d, .k = d, .tb = true, .weight = true, .add = true } },
+		{ "gate", { .m = R, .n = f, .k = d, .tb = true, .weight = true } },
+		{ "down, added", { .m = R, .n = d, .k = f, .tb = true, .weight = true, .add = true } },
+		{ "down back", { .m = R, .n = f, .k = d, .weight = true } },
+		{ "gradient of q", { .m = d, .n = d, .k = R, .ta = true, .add = true } },
+		{ "gradient of gate", { .m = f, .n = d, .k = R, .ta = true, .add = true } },
+		{ "gradient of down", { .m = d, .n = f, .k = R, .ta = true, .add = true } },
+	};
+	struct rf_gemms side = { .m = R, .k = d, .a = x, .c = y,
+	                         .b = { w, rf_at(w, part), rf_at(w, 2 * part) } };
+
+	for (size_t i = 0; i < sizeof one / sizeof *one; i++) {
+		struct rf_gemm a = one[i].of;
+
+		a.a = x;
+		a.b = a.weight ? w : rf_at(x, 1); /* otherwise it is the same operand */
+		a.c = y;
+		a.lda = a.ta ? a.m : a.k;
+		a.ldb = a.tb ? a.k : a.n;
+		a.ldc = a.n;
+		show_product(one[i].name, a.m, a.n, a.k, timed(run_gemm, &a, 10));
+	}
+	for (int back = 0; back < 2; back++)
+		for (int parts = 3; parts > 1; parts--) {
+			const int n = parts == 3 ? d : f;
+			const char *const names[] = { "gate, up", "gate, up back", "q, k, v",
+			                              "q, k, v back" };
+
+			side.parts = parts;
+			side.back = back;
+			side.lda = back ? parts * n : d;
+			side.ldc = back ? d : parts * n;
+			for (int i = 0; i < parts; i++)
+				side.n[i] = n;
+			show_product(names[2 * (parts == 3) + back], R, back ? d : parts * n,
+			             back ? parts * n : d, timed(run_gemms, &side, 10));
+		}
+}
+
+static void products(int d, int f, int N, const char *const *rows)
+{
+	struct rf_dev *v = &g.dev;
+	const int widest = 3 * d > 2 * f ? 3 * d : 2 * f;
+	int last = 0;
+
+	for (int i = 0; rows[i]; i++)
+		last = atoi(rows[i]) > last ? atoi(rows[i]) : last;
+	const int square = last < 8192 ? last : 8192, head = last < 2048 ? last : 2048;
+	const size_t sq = (size_t)square * (size_t)square, n = (size_t)last * (size_t)widest + sq,
+	             weights = 3 * (size_t)d * (size_t)(d > f ? d : f) + sq + (size_t)N * (size_t)d;
+	rf_f32 x = numbers(n, 1), w = numbers(weights, 2), y = numbers(n + (size_t)head * (size_t)N, 3);
+	struct rf_gemm a = { .m = square, .n = square, .k = square, .tb = true, .weight = true,
+	                     .a = x, .b = w, .c = y, .lda = square, .ldb = square, .ldc = square };
+	const struct rf_axpy copy = { .n = n, .scale = 1, .x = x, .y = y };
+	double t = timed(run_axpy, &copy, 5);
+
+	printf("%-20s %8.3f TB/s, %zu MiB each way, %s\n", "copy", 8. * (double)n / t / 1e12, n * 4 >> 20,
+	       *v->model ? v->model : v->ops->name);
+	show_product("square", square, square, square, timed(run_gemm, &a, 5));
+	a = (struct rf_gemm){ .m = head, .n = N, .k = d, .tb = true, .weight = true, .a = x, .b = w, .c = y,
+	                      .lda = d, .ldb = d, .ldc = N };
+	show_product("head", head, N, d, timed(run_gemm, &a, 5));
+	for (int i = 0; rows[i]; i++)
+		products_of(atoi(rows[i]), d, f, x, w, y);
+	v->ops->release(v, x);
+	v->ops->release(v, w);
+	v->ops->release(v, y);
+}
+
+/* ---- */
+
+/* Of random weights a piece, again and again; the others are few. */
+static void make_weights(struct rf_engine *x)
+{
+	enum { PIECE = 1 << 20 };
+	const struct rf_params *all = &x->ckpt->params;
+	float *piece = NULL;
+
+	for (int i = 0; i < all->n; i++) {
+		const struct rf_param *p = &all->p[i];
+		const size_t n = p->init == RF_INIT_NORMAL && p->count > PIECE ? PIECE : p->count;
+		struct rf_param first = *p;
+		const struct rf_params one = { .p = &first, .n = 1, .total = n };
+
+		first.count = n;
+		first.offset = 0;
+		if (!(piece = realloc(piece, n * sizeof *piece)))
+			exit(1);
+		rf_init_weights(&one, 1, piece);
+		for (size_t at = 0; at < p->count; at += n)
+			x->dev.ops->upload(&x->dev, rf_at(x->model.w, p->offset + at), piece,
+			                   4 * (p->count - at < n ? p->count - at : n));
+	}
+	free(piece);
+}
+
+static void open_engine(struct rf_engine *x, bool train)
+{
+	const bool fresh = getenv("BENCH_FRESH");
+
+	x->dry_run = fresh; /* a config is as good, and nothing is read */
+	if (rf_engine_open(x, NULL, train, &e) != RF_OK)
+		die(&e);
+	x->dry_run = false;
+	if (fresh) {
+		const struct rf_span part = rf_params_part(&x->ckpt->params, 0, 1);
+
+		if (rf_model_init(&x->model, &x->dev, &x->ckpt->cfg, &x->ckpt->params, train ? &part : NULL,
+		                  &e) != RF_OK)
+			die(&e);
+		x->dev.ops->zero(&x->dev, x->model.w, x->model.params->total * 4);
+		if (train) {
+			x->dev.ops->zero(&x->dev, x->model.m, part.n * 4);
+			x->dev.ops->zero(&x->dev, x->model.v, part.n * 4);
+		}
+		make_weights(x);
+		if (rf_dev_sync(&x->dev, &e) != RF_OK)
+			die(&e);
+	}
+	if (getenv("BENCH_OPS"))
+		time_operations(&x->dev);
+}
+
 /* A command's least wall time and largest peak memory; its output goes where ours does. */
 static int run(int n, char **command)
 {
@@ -518,6 +685,7 @@ int main(int argc, char **argv)
 {
 	const char *device = getenv("RF_DEVICE"), *dtype = getenv("BENCH_DTYPE");
 	struct rf_engine *const stages[] = { &reader, &roller, &g };
+	bool rolls, reads;
 	struct rusage use;
 
 	if (argc > 3 && !strcmp(argv[1], "run"))
@@ -531,19 +699,23 @@ int main(int argc, char **argv)
 	g.math = !dtype ? RF_MATH_AUTO : strcmp(dtype, "bf16") ? RF_MATH_F32 : RF_MATH_BF16;
 	if (getenv("BENCH_SEGMENT"))
 		g.segment = atoi(getenv("BENCH_SEGMENT"));
-	if (!strcmp(argv[2], "delta") && argc > 5) {
+	if (argc > 5 && (!strcmp(argv[2], "delta") || !strcmp(argv[2], "products"))) {
 		if (rf_dev_open(&g.dev, g.device, 0, (enum rf_math)g.math, &g.note, &e) != RF_OK)
 			die(&e);
-		delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+		if (!strcmp(argv[2], "delta"))
+			delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+		else
+			products(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), (const char *const *)argv + 6);
 		rf_dev_close(&g.dev);
 		return 0;
 	}
+	reads = strcmp(argv[2], "token");
+	rolls = !strcmp(argv[2], "step");
 	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+		if (stages[i] == &g ? false : stages[i] == &roller ? !rolls : !reads)
+			continue;
 		*stages[i] = g;
-		if (rf_engine_open(stages[i], NULL, stages[i] == &g, &e) != RF_OK)
-			die(&e);
-		if (getenv("BENCH_OPS"))
-			time_operations(&stages[i]->dev);
+		open_engine(stages[i], stages[i] == &g);
 	}
 	if (!strcmp(argv[2], "pass")) {
 		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
@@ -559,6 +731,9 @@ int main(int argc, char **argv)
 			                      argc > 4 + 2 * i ? atoi(argv[4 + 2 * i]) : 8 };
 		step(x, sizes);
 	}
+	for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+		if (stages[i]->ckpt)
+			rf_engine_close(stages[i]);
 	getrusage(RUSAGE_SELF, &use);
 	printf("%-20s %8ld MiB\n", "peak memory", use.ru_maxrss >> 10);
 	if (*g.dev.model)

@@ -1,0 +1,37 @@
+#!/bin/bash
+# gpu-bundle.sh FILE.tar.gz -- what gpu-first.sh needs on a machine that has a GPU and its driver, but no
+# compiler and none of our libraries: make gpu-bundle CUDA_ARCHS=90.
+#
+#     tar xzf gpu-bundle.tar.gz && gpu-bundle/pipelines/gpu-first.sh out
+#
+# cuBLAS, of 700 MB, is the machine's: with PyTorch or a toolkit of CUDA 13, or from NVIDIA's wheel;
+# $LD_LIBRARY_PATH says where.  At most $MOST MiB.
+set -eu -o pipefail
+here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
+[ $# -eq 1 ] || { echo "usage: gpu-bundle.sh FILE" >&2; exit 64; }
+most=${MOST:-60}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+to=$dir/gpu-bundle
+mkdir -p "$to"/{bin,build/t/helper,build/t/unit,lib/bundled,pipelines}
+cp "$here"/../bin/rf-* "$to/bin"
+cp "$here/../build/rf-cuda.so" "$to/build"
+cp "$here/../build/t/helper/bench" "$to/build/t/helper"
+find "$here/../build/t/unit" -name 'ops-*' -perm -u+x -type f -exec cp -t "$to/build/t/unit" {} +
+cp -r "$here"/{gpu-first.sh,gpu-compare.sh,gpu-predicted.tsv,delta-peer.py,configs} "$to/pipelines"
+programs=("$to"/bin/* "$to"/build/rf-cuda.so "$to"/build/t/*/*)
+# all but the C library, which comes with its loader, and cuBLAS
+ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+	grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libcublas(Lt)?\.so' |
+	xargs cp -L -t "$to/lib/bundled"
+strip "${programs[@]}" "$to"/lib/bundled/*
+tar -C "$dir" -cf - gpu-bundle | gzip >"$1.part"
+size=$(stat -c %s "$1.part")
+[ "$size" -le $((most << 20)) ] || {
+	rm -f "$1.part"
+	echo "gpu-bundle.sh: $1 would have $((size >> 20)) MiB, more than $most: build for one architecture" \
+		"(CUDA_ARCHS=90)" >&2
+	exit 1
+}
+mv "$1.part" "$1"
+echo "$1: $((size >> 20)) MiB"
