@@ -2,11 +2,11 @@
  *
  * All of it is bound by memory.  At T = 16384, d = 2048 a matrix is 134 MB, 45 us at 3 TB/s.  Forward reads
  * one and writes one; backward reads x and dy and writes dx, 135 us; the multiplications and silu of each
- * number take a third of that.  So each number should be read once.  A warp owns a run of RUN steps of one
+ * number take a third of that.  So each number should be read once.  A warp owns a run of steps of one
  * sequence and the columns of one head.  It walks down the steps and holds the last w rows of x in registers,
  * every 32nd column in one lane, so a head's sum is one reduction in the warp.  Backward it holds the last w
  * rows of dz as well, so dx of a step needs no later step.  It computes the w-1 steps of dz before its run
- * again, 3 of 32, whose data its neighbour has just read into the cache.
+ * again, 3 of 16 or 32, whose data its neighbour has just read into the cache.
  *
  * What a warp's registers cannot hold: a head of more than WIDEST columns gets the factors of its norms from
  * a separate pass (factors), and is then cut like rows without a norm.  A width w other than 1 or 4 keeps its
@@ -16,7 +16,9 @@
  * depends on the shape alone, and they are added in order: 17 MB at this size, 8 % of the traffic. */
 #include "cuda.h"
 
-enum { WARPS = 8, RUN = 32, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
+#include <gpu/ptx.h>
+
+enum { WARPS = 8, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
 
 /* The columns are `heads` of `head` each, and a head is cut into `pieces` of `width`. */
 struct conv {
@@ -31,10 +33,17 @@ struct conv {
 	float *y, *dx, *part;         /* part (parts, w, d) */
 };
 
+/* By the units for exp2 and 1 / x, to 3e-7 of itself for small z: a division as IEEE has it is a dozen
+ * instructions and a branch, for each number of a kernel that instructions bind. */
+static __device__ __forceinline__ float sigmoid(float z)
+{
+	return quotient(1, 1 + exp2_ftz(-1.4426950408889634f * z));
+}
+
 static __device__ __forceinline__ float act(enum rf_act kind, float z)
 {
 	switch (kind) {
-	case RF_ACT_SILU: return z / (1 + expf(-z));
+	case RF_ACT_SILU: return z * sigmoid(z);
 	case RF_ACT_RELU: return z < 0 ? 0 : z; /* a NaN stays */
 	case RF_ACT_ELU:  return z > 0 ? z + 1 : expf(z);
 	default:          return z;
@@ -47,7 +56,7 @@ static __device__ __forceinline__ float act_slope(enum rf_act kind, float z)
 
 	switch (kind) {
 	case RF_ACT_SILU:
-		s = 1 / (1 + expf(-z));
+		s = sigmoid(z);
 		return s * (1 + z * (1 - s));
 	case RF_ACT_RELU: return z > 0 ? 1 : 0;
 	case RF_ACT_ELU:  return z > 0 ? 1 : expf(z);
@@ -337,8 +346,18 @@ static __global__ void sum_parts(const float *part, float *dweight, int parts, i
 
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 
+/* Steps of a run.  Where rows are few, long runs would leave most of the GPU idle: of 2048 rows and 16 heads
+ * runs of 32 make 8 warps for each of 132 multiprocessors, which hide no latency.  Backward, w-1 steps of each
+ * run are computed twice. */
+static int run_of(int steps, bool back)
+{
+	const int run = steps <= 4096 ? 8 : steps <= 8192 ? 16 : 32;
+
+	return back && run < 32 ? 2 * run : run;
+}
+
 /* Decides how columns and steps are cut. */
-static void cut(struct conv *a)
+static void cut(struct conv *a, bool back)
 {
 	const bool wide = a->norm != RF_NORM_NONE && a->head > WIDEST;
 
@@ -351,7 +370,7 @@ static void cut(struct conv *a)
 	if (a->width > a->head)
 		a->width = a->head;
 	a->pieces = (a->head + a->width - 1) / a->width;
-	a->run = a->w > 4 ? 4 * a->w : RUN;
+	a->run = a->w > 4 ? 4 * a->w : run_of(a->steps, back);
 	a->runs = a->steps ? (a->steps + a->run - 1) / a->run : 1;
 	a->tasks = (size_t)a->runs * a->nb;
 	a->each = 1;
@@ -377,7 +396,7 @@ void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 	a.y = f32(x->y);
 	if (!rows || !x->d)
 		return;
-	cut(&a);
+	cut(&a, false);
 	if (apart(&a)) {
 		if (!(factor = (float2 *)rf_cuda_scratch(d, rows * a.heads * sizeof *factor)))
 			return;
@@ -400,7 +419,7 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 	a.dy = f32(x->dy), a.dx = f32(x->dx);
 	if (!x->nb || !x->d)
 		return;
-	cut(&a);
+	cut(&a, true);
 	if (a.weight)
 		a.each = (a.tasks + PARTS - 1) / PARTS;
 	a.parts = (int)((a.tasks + a.each - 1) / a.each);

@@ -61,4 +61,7 @@ static __device__ __forceinline__ float exp2_ftz(float x)
 	return y;
 }
 
+/* a / b to 2 units in the last place, and 0 where |b| is above 2^126. */
+static __device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
+
 #endif

@@ -21,5 +21,6 @@ inline void copies_close() { emu::copies_close(); }
 template <int n> inline void copies_wait() { emu::copies_wait(n); }
 
 inline float exp2_ftz(float x) { return exp2f(x); }
+inline float quotient(float a, float b) { return a / b; }
 
 #endif
