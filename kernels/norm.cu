@@ -227,6 +227,9 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 {
 	const bool block = p->d > WARP_ROW;
 	struct norm a = {};
+	size_t size = 0;
+	double *sums;
+	void *room;
 	int strips;
 	bool wide;
 
@@ -240,8 +243,15 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 	       a.d % 4 == 0 && a.ldx % 4 == 0;
 	a.per = strip_rows(a.rows, block ? 4 : 4 * WARPS);
 	strips = (a.rows + a.per - 1) / a.per;
-	if (!(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * a.d * sizeof *a.part)))
+	const size_t parts = (size_t)strips * a.d, many = rf_cuda_many_room(strips, (size_t)a.d);
+
+	rf_cuda_piece<float>(NULL, &size, parts);
+	rf_cuda_piece<double>(NULL, &size, many);
+	if (!(room = rf_cuda_scratch(d, size)))
 		return;
+	size = 0;
+	a.part = rf_cuda_piece<float>(room, &size, parts);
+	sums = rf_cuda_piece<double>(room, &size, many);
 	const size_t shared = shared_size(64, sizeof(double)) +
 	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 
@@ -253,5 +263,5 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 		LAUNCH(d, (norm_bwd<false, true>), strips, 32 * WARPS, shared, a);
 	else
 		LAUNCH(d, (norm_bwd<false, false>), strips, 32 * WARPS, shared, a);
-	rf_cuda_add_strips(d, a.part, strips, (size_t)a.d, (size_t)a.d, f32(p->dw), 1);
+	rf_cuda_add_many(d, a.part, strips, (size_t)a.d, sums, f32(p->dw));
 }

@@ -271,6 +271,14 @@ void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t co
 	sum_strips(d, x, strips, cols, ldx, strips, nullptr, y, step);
 }
 
+void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *room, float *y)
+{
+	const int sums = (int)(rf_cuda_many_room(strips, cols) / cols);
+
+	sum_strips(d, x, strips, cols, cols, 32, room, NULL, 0);
+	rf_cuda_add_strips(d, room, sums, cols, cols, y, 1);
+}
+
 void rf_cuda_colsum(struct rf_dev *d, const struct rf_colsum *a)
 {
 	const size_t cols = (size_t)a->d, ldx = or_width(a->ldx, a->d);

@@ -170,5 +170,9 @@ void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t col
                         size_t step);
 void rf_cuda_add_strips(struct rf_dev *d, const double *x, int strips, size_t cols, size_t ldx, float *y,
                         size_t step);
+/* The same of x (strips, cols) in two levels, because a few columns would keep a few blocks busy for long.
+ * room: rf_cuda_many_room() numbers. */
+void rf_cuda_add_many(struct rf_dev *d, const float *x, int strips, size_t cols, double *room, float *y);
+static inline size_t rf_cuda_many_room(int strips, size_t cols) { return ((size_t)strips + 31) / 32 * cols; }
 
 #endif
