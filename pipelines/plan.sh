@@ -56,7 +56,7 @@ $2 == "plan" {
 }
 name && $3 == "positions," { text = text ", " $2 " x " $4 " x " $7 }
 name && $2 == "memory" && later { row(name, text, $3); name = later = "" }
-name && $2 == "memory" { row(name, text, $3); all += $3; host += gpu ? $9 : 0; n++; name = "" }
+name && $2 == "memory" { row(name, text, $3); all += $3; host += gpu ? $8 : 0; n++; name = "" }
 END {
 	if (!gpu) { row("together", "", all); exit }
 	row("driver", n " programs, about", 512 * n)
