@@ -347,8 +347,8 @@ static __global__ void sum_parts(const float *part, float *dweight, int parts, i
 static unsigned blocks_of(size_t warps) { return (unsigned)((warps + WARPS - 1) / WARPS); }
 
 /* Steps of a run.  Where rows are few, long runs would leave most of the GPU idle: of 2048 rows and 16 heads
- * runs of 32 make 8 warps for each of 132 multiprocessors, which hide no latency.  Backward, w-1 steps of each
- * run are computed twice. */
+ * runs of 32 make 8 warps for each of 132 multiprocessors, which hide no latency.  Backward, w-1 steps of
+ * each run are computed twice. */
 static int run_of(int steps, bool back)
 {
 	const int run = steps <= 4096 ? 8 : steps <= 8192 ? 16 : 32;
