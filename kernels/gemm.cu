@@ -341,7 +341,7 @@ static void written(struct rf_dev *d, const struct rf_gemm *g)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* For profiles: "product n x k [t], bf16, +": the rows are the grid. */
+/* For profiles: "product, n 64, k 96, bf16, b', added".  The rows and the batch are the grid. */
 static void begin_profile(struct rf_dev *d, const struct rf_gemm *g, cudaDataType type, bool add)
 {
 	char name[60];

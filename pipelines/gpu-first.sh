@@ -77,11 +77,9 @@ ceilings() {
 }
 
 right() {
-	local unit dtype
-	for dtype in f32 bf16; do
-		for unit in products rows delta attention fast-weights head; do
-			RF_DTYPE=$dtype part 30 "right-$unit-$dtype" "$units/unit/ops-$unit" cuda
-		done
+	local unit
+	for unit in products rows delta attention fast-weights head; do
+		part 30 "right-$unit" "$units/unit/ops-$unit" cuda # in float32 and in bf16
 	done
 }
 
@@ -117,11 +115,15 @@ passes() {
 	done
 }
 
-# Three engines are on the GPU at once, which the longest segments leave no room for.
+# Three engines are on the GPU at once, which neither the longest segments nor, without recomputation, the
+# exact sum leaves room for.
 steps() {
+	local -x BENCH_SEGMENT=${segments[0]}
+	BENCH_RECOMPUTE=1 part 40 step-recompute "$bench" "$MODEL" step "$T" 1
+	local -x BENCH_SUM=plain
 	part 40 step "$bench" "$MODEL" step "$T" 1
 	BENCH_ROLLOUTS=8 part 40 step-n8 "$bench" "$MODEL" step "$T" 1
-	BENCH_RECOMPUTE=1 part 40 step-recompute "$bench" "$MODEL" step "$T" 1
+	BENCH_SEGMENT=${segments[1]:-${segments[0]}} part 40 step-longer "$bench" "$MODEL" step "$T" 1
 	profiled 40 step-launches "$bench" "$MODEL" step "$T" 1
 }
 

@@ -19,7 +19,8 @@
  * Floating-point operations are those of rf_model_flops(): of matrix products, and of what the mixers compute
  * between rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is
  * its own, of T rows at the model's width, of operands that are rounded already: on a GPU that of cuBLAS
- * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows, BENCH_RECOMPUTE=1, BENCH_ROLLOUTS=n at each position;
+ * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows (2048), BENCH_RECOMPUTE=1, BENCH_SUM=plain,
+ * BENCH_ROLLOUTS=n at each position;
  * BENCH_OPS=1 shows the time of each operation; BENCH_FRESH=1: MODEL is a config, and weights are not read
  * but made, in much less time than reading takes. */
 #include <dnnl.h>
@@ -271,6 +272,7 @@ static void step_once(int T, int n, double part[STAGES])
 		rollouts.n = atoi(getenv("BENCH_ROLLOUTS"));
 	train.engine = &g;
 	train.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
+	train.sum = getenv("BENCH_SUM") ? RF_SUM_PLAIN : RF_SUM_EXACT;
 	for (int i = 0; i < n; i++) {
 		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
 		t = rf_now();
