@@ -11,12 +11,12 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 # ranks N COMMAND...: N of it, whose exit statuses are then in the files code.0, code.1, ..., and what they
 # say in `said`, without mpirun's own words.  Each stays until all have ended: when the first is gone, mpirun
 # kills what is left.  An mpirun whose ranks were killed while it joined them may wait for ever, and not end
-# by SIGTERM either.
+# by SIGTERM either: PATIENCE is how many seconds it may take.
 ranks() {
 	local n=$1 status=0
 	shift
 	rm -f code.*
-	timeout -k 2 60 mpirun --bind-to none -n "$n" \
+	timeout -k 2 "${PATIENCE:-60}" mpirun --bind-to none -n "$n" \
 		bash -c 'trap : TERM; "$@"; s=$?; echo $s >"code.$OMPI_COMM_WORLD_RANK"
 			for ((i = 0; i < 100; i++)); do
 				ended=(code.*)

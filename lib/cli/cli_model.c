@@ -15,6 +15,7 @@
 #include "cli/cli_model.h"
 #include "engine/dry_run.h"
 #include "method/meet.h"
+#include "ranks/guard.h"
 
 void rf_cli_notes(const struct rf_engine *g)
 {
@@ -239,10 +240,29 @@ static void begin(struct rf_trainer *t, struct rf_stage *s)
 	}
 }
 
+/* Goes on in a child, if there are ranks; this process ends as that does. */
+static void guard(struct rf_trainer *t)
+{
+	struct rf_err err;
+	int status;
+
+	if (t->engine.dry_run)
+		return;
+	if (rf_ranks_guard(&t->ranks, &status, &err) != RF_OK)
+		rf_die_err(&err);
+	if (status > 128) {
+		signal(status - 128, SIG_DFL);
+		raise(status - 128);
+	}
+	if (status >= 0)
+		_exit(status);
+}
+
 void rf_cli_trainer_open(struct rf_trainer *t, struct rf_stage *s, const struct rf_cli *cli, char *path)
 {
 	struct rf_err err;
 
+	guard(t);
 	rf_cli_ignore_pipe();
 	t->stop = &rf_cli_stop;
 	rf_cli_at_failure(tell_ranks, leave_ranks, t);

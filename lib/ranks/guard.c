@@ -1,0 +1,82 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "ranks/guard.h"
+
+enum { OURS = 64 }; /* the least of our own statuses but 0 */
+
+/* The signals that end us, of which nohup(1) ignores one; and SIGCHLD. */
+static void block(sigset_t *set, sigset_t *before)
+{
+	struct sigaction hup;
+
+	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
+	sigemptyset(set);
+	sigaddset(set, SIGCHLD);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	if (!sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+	sigprocmask(SIG_BLOCK, set, before);
+}
+
+/* The streams are the child's: who reads or writes them must see it end. */
+static void let_go(void)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	if (null > STDERR_FILENO)
+		close(null);
+}
+
+static int watch(pid_t child, const sigset_t *set)
+{
+	int how = 0, sig;
+
+	for (;;) {
+		if ((sig = sigwaitinfo(set, NULL)) > 0 && sig != SIGCHLD)
+			kill(child, sig);
+		if (waitpid(child, &how, WNOHANG) == child)
+			return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+	}
+}
+
+enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err *e)
+{
+	const pid_t self = getpid();
+	sigset_t set, before;
+	pid_t child;
+
+	*status = -1;
+	if (r->launch == RF_LAUNCH_NONE)
+		return RF_OK;
+	block(&set, &before);
+	if ((child = fork()) < 0)
+		return rf_fail(e, RF_ENOMEM, "fork: %s", strerror(errno));
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self) /* it has died before that was said */
+			raise(SIGKILL);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		return RF_OK;
+	}
+	let_go();
+	*status = watch(child, &set);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (*status && *status < OURS)
+		return rf_fail(e, RF_EBUSY, "MPI has ended this rank, with status %d: another one is gone",
+		               *status);
+	if (*status == 128 + SIGTERM)
+		*status = EX_TEMPFAIL;
+	return RF_OK;
+}
