@@ -12,6 +12,7 @@ struct swiglu {
 	size_t d, ld; /* the width of a row; the distance to the next row of gate and up */
 	const float *gate, *up, *dy;
 	float *dgate, *dup, *y;
+	bf16 *half, *dhalf; /* y rounded; dgate and dup side by side; NULL: not wanted */
 };
 
 struct swiglu_forward : swiglu {
@@ -23,6 +24,8 @@ struct swiglu_forward : swiglu {
 		for (int k = 0; k < W; k++)
 			out[k] = g[k] * sigmoid(g[k]) * u[k];
 		put<W>(y + i * d + j, out);
+		if (half)
+			put_bf16<W>(half + i * d + j, out);
 	}
 };
 
@@ -42,8 +45,14 @@ struct swiglu_backward : swiglu {
 		}
 		put<W>(dgate + i * ld + j, dg);
 		put<W>(dup + i * ld + j, du);
+		if (dhalf) {
+			put_bf16<W>(dhalf + i * 2 * d + j, dg);
+			put_bf16<W>(dhalf + i * 2 * d + d + j, du);
+		}
 		if (y)
 			put<W>(y + i * d + j, out);
+		if (half)
+			put_bf16<W>(half + i * d + j, out);
 	}
 };
 
@@ -55,8 +64,20 @@ static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, 
 
 	f.d = rows ? (size_t)width : n;
 	f.ld = rows ? (size_t)ld : n;
-	sweep(d, name, rows ? n / (size_t)width : 1, f.d,
-	      aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
+	if (!n)
+		return;
+	const size_t R = rows ? n / f.d : 1;
+
+	if (f.dgate && f.dup == f.dgate + f.d && f.ld == 2 * f.d) {
+		f.dhalf = rf_cuda_gemm_beside(d, f.dgate, R, 2 * f.d, f.ld);
+	} else if (f.dgate) {
+		rf_cuda_gemm_wrote(d, f.dgate, (R - 1) * f.ld + f.d);
+		rf_cuda_gemm_wrote(d, f.dup, (R - 1) * f.ld + f.d);
+	}
+	if (f.y)
+		f.half = rf_cuda_gemm_beside(d, f.y, R, f.d, f.d);
+	sweep_told(d, name, R, f.d,
+	           aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
 }
 
 void rf_cuda_swiglu_fwd(struct rf_dev *d, const struct rf_swiglu_fwd *a)

@@ -72,8 +72,12 @@ size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps);
 
 /* gemm.cu: drops the rounded copies of earlier products' operands; called before a kernel that may write to
- * these operands. */
+ * these operands.  _wrote: those alone that have numbers in [p, p + n), for a kernel that writes nothing
+ * else.  _beside: the same of a matrix (rows, cols), ld apart, whose rounded copy the kernel shall write
+ * too: where, in rows without gaps.  NULL: products do not want it. */
 void rf_cuda_gemm_stale(struct rf_dev *d);
+void rf_cuda_gemm_wrote(struct rf_dev *d, const float *p, size_t n);
+bf16 *rf_cuda_gemm_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld);
 /* The same, and for weights with numbers in [p, p + bytes): _changed makes the next product round them again,
  * _forget drops them, since their memory is released. */
 void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes);
@@ -150,15 +154,21 @@ static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t 
 		rf_cuda_launched((d), (name)); \
 	} while (0)
 
-/* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...) */
+/* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...).  LAUNCH_TOLD: for one that
+ * rf_cuda_gemm_wrote or _beside was told of. */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
+	do { \
+		if ((d)->err.code == RF_OK) \
+			rf_cuda_gemm_stale(d); \
+		LAUNCH_TOLD(d, kernel, grid, block, bytes, ##__VA_ARGS__); \
+	} while (0)
+#define LAUNCH_TOLD(d, kernel, grid, block, bytes, ...) \
 	do { \
 		static size_t allowed = 48 << 10; /* bytes of shared memory that this launch may ask for */ \
 		if ((d)->err.code != RF_OK) \
 			break; \
 		if (!rf_cuda_allowed((d), (const void *)(kernel), (bytes), &allowed, #kernel)) \
 			break; \
-		rf_cuda_gemm_stale(d); \
 		RF_CUDA_LAUNCH(d, #kernel, kernel, grid, block, bytes, ##__VA_ARGS__); \
 	} while (0)
 

@@ -3,7 +3,9 @@
  * In bf16, operands are rounded before a product.  That moves 6 bytes per number, for which the product
  * itself has 2 n operations: at n = 2048, 1000 TFLOP/s and 3 TB/s it takes half as long as the product.  So a
  * weight stays rounded until it changes.  The rounded operands of recent products are kept too, such as x,
- * which q, k and v share: until another kernel runs or a product writes to them. */
+ * which q, k and v share: until something writes to them, or a kernel runs of which nobody said what it
+ * writes.  And a kernel whose result products read writes it rounded besides, a third of the bytes. */
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -145,21 +147,22 @@ struct rounding {
 
 	template <int W> __device__ void at(size_t i, size_t j) const
 	{
-		const some<W> x = get<W>(from + (unsigned)i / rows * apart + (unsigned)i % rows * ld + j);
-
-		if constexpr (W == 4)
-			*(uint2 *)(to + i * cols + j) = { two_bf16(x[0], x[1]), two_bf16(x[2], x[3]) };
-		else
-			to[i * cols + j] = __float2bfloat16(x[0]);
+		put_bf16<W>(to + i * cols + j,
+		            get<W>(from + (unsigned)i / rows * apart + (unsigned)i % rows * ld + j));
 	}
 };
 
 static size_t numbers(const struct stored *s) { return (size_t)s->rows * s->cols * s->batch; }
 
+/* Rows that follow each other without gaps. */
+static bool is_whole(const struct stored *s)
+{
+	return s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols);
+}
+
 static void round_now(struct rf_dev *d, const struct stored *s, bf16 *to)
 {
-	/* rows that follow each other without gaps */
-	const bool whole = s->ld == s->cols && (s->batch == 1 || s->apart == (size_t)s->rows * s->cols);
+	const bool whole = is_whole(s);
 	const size_t rows = whole ? 1 : (size_t)s->rows * s->batch,
 		     cols = whole ? numbers(s) : (size_t)s->cols;
 	const struct rounding f = { s->p, to, whole ? 1 : (unsigned)s->rows, cols, (size_t)s->ld, s->apart };
@@ -281,16 +284,53 @@ void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need)
 		make_room(d, b, i, largest(need));
 }
 
-/* Where a matrix lies in one that is rounded, such as columns of it; NULL: it does not. */
-static const bf16 *inside(const struct rounded *r, const struct stored *s)
+/* Where a matrix lies in one that is rounded, such as columns of it, or the same numbers in rows of another
+ * width; NULL: it does not.  *ld: numbers from row to row there. */
+static const bf16 *inside(const struct rounded *r, const struct stored *s, int *ld)
 {
 	const size_t at = (size_t)(s->p - r->of.p);
 
-	return r->of.p && s->p >= r->of.p && s->rows == r->of.rows && s->ld == r->of.ld &&
+	if (!r->of.p || s->p < r->of.p)
+		return NULL;
+	if (is_whole(s) && is_whole(&r->of)) {
+		*ld = s->cols;
+		return at + numbers(s) <= numbers(&r->of) ? r->to + at : NULL;
+	}
+	*ld = r->of.cols;
+	return s->rows == r->of.rows && s->ld == r->of.ld &&
 	                       at + (size_t)s->cols <= (size_t)r->of.cols && s->batch == r->of.batch &&
 	                       (s->batch == 1 || s->apart == r->of.apart)
 	               ? r->to + at
 	               : NULL;
+}
+
+/* For the emulator, which sees the device's memory: a copy that its original has left behind is a kernel that
+ * did not say what it writes. */
+static bool is_current(const struct rounded *r)
+{
+	for (size_t i = 0; RF_HOST_SEES && i < numbers(&r->of); i++) {
+		const size_t row = i / r->of.cols;
+		const float x = r->of.p[row / r->of.rows * r->of.apart + row % r->of.rows * r->of.ld +
+		                        i % r->of.cols];
+		const bf16 as = __float2bfloat16(x);
+
+		if (memcmp(&as, r->to + i, sizeof as))
+			return false;
+	}
+	return true;
+}
+
+/* The next place of `recent`, for a matrix.  NULL: there is too little memory, and the device has failed. */
+static struct rounded *take_place(struct rf_dev *d, struct blas *b, const struct stored *s, int *place)
+{
+	struct rounded *r = &b->recent[*place = b->next];
+
+	b->next = (b->next + 1) % RECENT;
+	r->of.p = NULL;
+	if (!make_room(d, b, *place, numbers(s)))
+		return NULL;
+	r->of = *s;
+	return r;
 }
 
 /* The rounded form of an operand, and how many numbers lie from row to row.  keep: the place of the product's
@@ -298,45 +338,60 @@ static const bf16 *inside(const struct rounded *r, const struct stored *s)
 static const bf16 *operand(struct rf_dev *d, const struct stored *s, int keep, int *place, int *ld)
 {
 	struct blas *b = blas_of(d);
-	const size_t n = numbers(s);
 	struct rounded *r;
 
 	for (int i = 0; i < RECENT; i++) {
-		const bf16 *to = inside(&b->recent[i], s);
+		const bf16 *to = inside(&b->recent[i], s, ld);
 
-		if (to) {
-			*place = i;
-			*ld = b->recent[i].of.cols;
-			return to;
+		if (!to)
+			continue;
+		if (!is_current(&b->recent[i])) {
+			if (rf_cuda_ok(d, cudaStreamSynchronize(cuda_of(d)->stream), "a kernel before"))
+				rf_dev_fail(d, RF_EDEVICE, "a rounded operand is not what it was made of");
+			return NULL;
 		}
+		*place = i;
+		return to;
 	}
 	*ld = s->cols;
 	if (b->next == keep)
 		b->next = (b->next + 1) % RECENT;
-	*place = b->next;
-	b->next = (b->next + 1) % RECENT;
-	r = &b->recent[*place];
-	r->of.p = NULL;
-	if (!make_room(d, b, *place, n))
+	if (!(r = take_place(d, b, s, place)))
 		return NULL;
-	r->of = *s;
 	round_now(d, s, r->to);
 	return r->to;
+}
+
+bf16 *rf_cuda_gemm_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld)
+{
+	const struct stored s = { p, (int)rows, (int)cols, (int)ld, 1, 0 };
+	const struct rounded *r;
+	int place;
+
+	if (d->err.code != RF_OK || !rows || !cols)
+		return NULL;
+	rf_cuda_gemm_wrote(d, p, (rows - 1) * ld + cols);
+	if (d->math != RF_MATH_BF16 || rows > INT_MAX || cols > INT_MAX)
+		return NULL;
+	return (r = take_place(d, blas_of(d), &s, &place)) ? r->to : NULL;
+}
+
+void rf_cuda_gemm_wrote(struct rf_dev *d, const float *p, size_t n)
+{
+	for (int i = 0; i < RECENT; i++) {
+		struct stored *s = &blas_of(d)->recent[i].of;
+
+		if (s->p && s->p < p + n &&
+		    s->p + (size_t)(s->batch - 1) * s->apart + (size_t)s->rows * s->ld > p)
+			s->p = NULL;
+	}
 }
 
 /* Drops the rounded operands that a product has written over. */
 static void written(struct rf_dev *d, const struct rf_gemm *g)
 {
-	const float *p = f32(g->c), *end = p + (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
-	                                   (size_t)(g->m - 1) * g->ldc + g->n;
-
-	for (int i = 0; i < RECENT; i++) {
-		struct stored *s = &blas_of(d)->recent[i].of;
-
-		if (s->p && s->p < end &&
-		    s->p + (size_t)(s->batch - 1) * s->apart + (size_t)s->rows * s->ld > p)
-			s->p = NULL;
-	}
+	rf_cuda_gemm_wrote(d, f32(g->c), (size_t)(g->batch ? g->batch - 1 : 0) * g->sc +
+	                                         (size_t)(g->m - 1) * g->ldc + g->n);
 }
 
 /* ---- products ------------------------------------------------------------------------------ */

@@ -1,12 +1,12 @@
 /* norm.cu -- RMSNorm, with a gate, forward and backward.
  *
  * Both are bound by memory.  Forward moves 8 bytes per number (12 with a gate), backward 12, 16 if dx is
- * added to, 24 with a gate; at T 16384 and d 2048 (134 MB a matrix) that is 0.09 ms and 0.18 ms.  A row is
- * read twice, the second time from the first level cache: a warp has a row of up to 256 numbers (16 heads of
- * 128 are a row of the model), a block a longer one, with 8 numbers a thread.  The gradient of w, a sum over
- * all rows, is taken along in shared memory, where each thread adds to the columns that it works on anyway; a
- * separate pass would read x and dy again, 8 bytes more.  It leaves 1024 strips of rows, 8 MB to write and to
- * add.
+ * added to, 24 with a gate, and 2 more for what products read rounded; at T 16384 and d 2048 (134 MB a
+ * matrix) that is 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level cache: a
+ * warp has a row of up to 256 numbers (16 heads of 128 are a row of the model), a block a longer one, with
+ * 8 numbers a thread.  The gradient of w, a sum over all rows, is taken along in shared memory, where each
+ * thread adds to the columns that it works on anyway; a separate pass would read x and dy again, 8 bytes
+ * more.  It leaves 1024 strips of rows, 8 MB to write and to add.
  *
  * A gradient is a difference, and the narrower a row is, the less is left of it: for a row of one number only
  * eps / x^2.  So short rows whose width is no multiple of four are computed in double; no large tensor has
@@ -22,6 +22,7 @@ struct norm {
 	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
 	float *y, *dx, *dgate, *part;  /* part (strips, d): each strip's share of dw */
+	bf16 *half;                    /* y or dx rounded, in rows of d; NULL: not wanted */
 };
 
 enum { WARP_ROW = 256, WARPS = 8, MOST = 1024 };
@@ -78,6 +79,8 @@ template <bool BLOCK, bool WIDE> static __global__ void __launch_bounds__(MOST) 
 				v[k] *= z[k] * sigmoid(z[k]);
 		}
 		give<WIDE>(y + j, left, v);
+		if (a.half)
+			give_bf16<WIDE>(a.half + (size_t)i * a.d + j, left, v);
 	}
 }
 
@@ -151,6 +154,8 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 				dw[j + k] += (float)(t * n);
 		}
 		give<WIDE>(dx + j, left, to);
+		if (a.half)
+			give_bf16<WIDE>(a.half + (size_t)i * a.d + j, left, to);
 	}
 }
 
@@ -210,17 +215,18 @@ void rf_cuda_rmsnorm_fwd(struct rf_dev *d, const struct rf_rmsnorm_fwd *p)
 	a.one = p->plus_one, a.row_gate = p->row_gate;
 	a.x = f32(p->x), a.w = f32(p->w), a.gate = f32(p->gate), a.y = f32(p->y);
 	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.y) && a.d % 4 == 0 && a.ldx % 4 == 0;
+	a.half = rf_cuda_gemm_beside(d, a.y, (size_t)a.rows, (size_t)a.d, (size_t)a.d);
 	const int blocks = (a.rows + WARPS - 1) / WARPS;
 	const size_t shared = shared_size(32, 4);
 
 	if (a.d > WARP_ROW && wide)
-		LAUNCH(d, (norm_fwd<true, true>), a.rows, block_of(a.d), shared, a);
+		LAUNCH_TOLD(d, (norm_fwd<true, true>), a.rows, block_of(a.d), shared, a);
 	else if (a.d > WARP_ROW)
-		LAUNCH(d, (norm_fwd<true, false>), a.rows, block_of(a.d), shared, a);
+		LAUNCH_TOLD(d, (norm_fwd<true, false>), a.rows, block_of(a.d), shared, a);
 	else if (wide)
-		LAUNCH(d, (norm_fwd<false, true>), blocks, 32 * WARPS, shared, a);
+		LAUNCH_TOLD(d, (norm_fwd<false, true>), blocks, 32 * WARPS, shared, a);
 	else
-		LAUNCH(d, (norm_fwd<false, false>), blocks, 32 * WARPS, shared, a);
+		LAUNCH_TOLD(d, (norm_fwd<false, false>), blocks, 32 * WARPS, shared, a);
 }
 
 void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
@@ -252,16 +258,22 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 	size = 0;
 	a.part = rf_cuda_piece<float>(room, &size, parts);
 	sums = rf_cuda_piece<double>(room, &size, many);
+	if (a.add) /* of the hidden states: products read it next */
+		a.half = rf_cuda_gemm_beside(d, a.dx, (size_t)a.rows, (size_t)a.d, a.ldx);
+	else
+		rf_cuda_gemm_wrote(d, a.dx, (size_t)(a.rows - 1) * a.ldx + (size_t)a.d);
+	if (a.gate)
+		rf_cuda_gemm_wrote(d, a.dgate, (size_t)a.rows * (size_t)(a.row_gate ? 1 : a.d));
 	const size_t shared = shared_size(64, sizeof(double)) +
 	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 
 	if (block && wide)
-		LAUNCH(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);
+		LAUNCH_TOLD(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);
 	else if (block)
-		LAUNCH(d, (norm_bwd<true, false>), strips, block_of(a.d), shared, a);
+		LAUNCH_TOLD(d, (norm_bwd<true, false>), strips, block_of(a.d), shared, a);
 	else if (wide)
-		LAUNCH(d, (norm_bwd<false, true>), strips, 32 * WARPS, shared, a);
+		LAUNCH_TOLD(d, (norm_bwd<false, true>), strips, 32 * WARPS, shared, a);
 	else
-		LAUNCH(d, (norm_bwd<false, false>), strips, 32 * WARPS, shared, a);
+		LAUNCH_TOLD(d, (norm_bwd<false, false>), strips, 32 * WARPS, shared, a);
 	rf_cuda_add_many(d, a.part, strips, (size_t)a.d, sums, f32(p->dw));
 }

@@ -110,16 +110,20 @@ static __global__ void __launch_bounds__(WALKERS)
 }
 
 /* Moves n rows of width `width`; links: memory for 2 n indices, if rows are added to targets that may occur
- * several times. */
+ * several times.  span: they go to places among so many numbers; 0: anywhere. */
 static void move_rows(struct rf_dev *d, const char *name, int n, int width, const struct moves &m,
-                      int32_t *links)
+                      int32_t *links, size_t span)
 {
 	const bool wide = aligned(m.from, m.to) && width % 4 == 0 && m.lf % 4 == 0 && m.lt % 4 == 0;
 
 	if (!n || !width)
 		return;
 	if (!m.add || !m.ti) {
-		sweep(d, name, (size_t)n, (size_t)width, wide, m);
+		if (span)
+			rf_cuda_gemm_wrote(d, m.to, span);
+		else
+			rf_cuda_gemm_stale(d);
+		sweep_told(d, name, (size_t)n, (size_t)width, wide, m);
 		return;
 	}
 	const dim3 grid((unsigned)n, (unsigned)((width + 4 * WALKERS - 1) / (4 * WALKERS)));
@@ -142,7 +146,8 @@ void rf_cuda_rows(struct rf_dev *d, const struct rf_rows *a)
 
 	if (a->n && a->d)
 		move_rows(d, "rows", a->n, a->d, m,
-		          a->add && a->ti ? (int32_t *)rf_cuda_scratch(d, (size_t)a->n * 8) : NULL);
+		          a->add && a->ti ? (int32_t *)rf_cuda_scratch(d, (size_t)a->n * 8) : NULL,
+		          a->ti ? 0 : (size_t)(a->n - 1) * m.lt + (size_t)a->d);
 }
 
 void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
@@ -150,7 +155,7 @@ void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
 	const struct moves m = { (size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens),
 	                         NULL };
 
-	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL);
+	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL, 0);
 }
 
 void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
@@ -160,7 +165,7 @@ void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 
 	if (a->rows && a->d)
 		move_rows(d, "embed_bwd", a->rows, a->d, m,
-		          (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8));
+		          (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8), 0);
 }
 
 /* ---- the rows before a sequence -------------------------------------------------------------- */
@@ -193,8 +198,8 @@ static void move_tails(struct rf_dev *d, const char *name, int n, int width, boo
 	t.of_slots = t.of_x + rows;
 	m.fi = out ? t.of_x : t.of_slots;
 	m.ti = out ? t.of_slots : t.of_x;
-	sweep_by<1>(d, name, rows, 1, t);
-	move_rows(d, name, (int)rows, width, m, t.of_slots + rows);
+	sweep_scratch<1>(d, name, rows, 1, t);
+	move_rows(d, name, (int)rows, width, m, t.of_slots + rows, t.keep || out ? 0 : rows * (size_t)width);
 }
 
 void rf_cuda_tail_load(struct rf_dev *d, const struct rf_tail_load *a)
@@ -255,8 +260,10 @@ static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size
 {
 	const dim3 grid((unsigned)((cols + COLS - 1) / COLS), (unsigned)((rows + per - 1) / per));
 
-	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x, rows,
-	       cols, ldx, per, part, y, step);
+	if (y)
+		rf_cuda_gemm_wrote(d, y, (cols - 1) * step + 1);
+	LAUNCH_TOLD(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x,
+	            rows, cols, ldx, per, part, y, step);
 }
 
 void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y,

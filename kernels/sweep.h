@@ -67,6 +67,27 @@ template <bool WIDE> static __device__ __forceinline__ void give(float *p, size_
 	}
 }
 
+/* The same rounded to bf16. */
+template <int N> static __device__ __forceinline__ void put_bf16(bf16 *p, const some<N> &x)
+{
+	if constexpr (N == 4)
+		*(uint2 *)p = { two_bf16(x[0], x[1]), two_bf16(x[2], x[3]) };
+	else
+		for (int i = 0; i < N; i++)
+			p[i] = __float2bfloat16(x[i]);
+}
+
+template <bool WIDE> static __device__ __forceinline__ void give_bf16(bf16 *p, size_t left, const some<4> &x)
+{
+	if constexpr (WIDE) {
+		put_bf16<4>(p, x);
+	} else {
+		for (int i = 0; i < 4; i++)
+			if ((size_t)i < left)
+				p[i] = __float2bfloat16(x[i]);
+	}
+}
+
 /* Whether these addresses (NULL: none) allow loads of four numbers; rows must also lie a multiple of four
  * apart. */
 template <class... P> static inline bool aligned(const P *...p)
@@ -94,7 +115,7 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 }
 
 /* Sweeps over `rows` rows of `cols` times W elements.  f must write nothing that is an operand of products,
- * since their rounded copies stay (rf_cuda_gemm_stale).  name: for the message of a failure. */
+ * since their rounded copies stay, or rf_cuda_gemm_wrote was told.  name: for the message of a failure. */
 template <int W, class F>
 static void sweep_scratch(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
@@ -121,14 +142,21 @@ static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t col
 	sweep_scratch<W>(d, name, rows, cols, f);
 }
 
-/* Sweeps over all elements of `rows` rows of `width`; wide: four at a time. */
+/* Sweeps over all elements of `rows` rows of `width`; wide: four at a time.  sweep_told: as LAUNCH_TOLD. */
+template <class F>
+static void sweep_told(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
+{
+	if (wide)
+		sweep_scratch<4>(d, name, rows, width / 4, f);
+	else
+		sweep_scratch<1>(d, name, rows, width, f);
+}
+
 template <class F>
 static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
 {
-	if (wide)
-		sweep_by<4>(d, name, rows, width / 4, f);
-	else
-		sweep_by<1>(d, name, rows, width, f);
+	rf_cuda_gemm_stale(d);
+	sweep_told(d, name, rows, width, wide, f);
 }
 
 /* ---- sums of rows -------------------------------------------------------------------------- */

@@ -293,10 +293,10 @@ published() {
 
 # A line for each batch beside one for many, of which a batch takes the time from one step's weights to the
 # next's: its start and its commit are shared by however many there are.  What the stages compute is what each
-# takes for a batch less what it takes for nothing, which is a commit too for the trainer.  The least of two.
+# takes for a batch less what it takes for nothing; of the trainer, whose commit takes now one second and now
+# three, it is what the log says.  The least of two.
 lines() {
 	local live=/dev/shm/rf-bench-$$ s t less full empty computing=0
-	tiny
 	stages
 	while IFS=: read -r s full empty; do
 		less=$(seconds "$s $empty" 2)
@@ -308,8 +308,12 @@ lines() {
 	rf-select -o s.rf:e.rf:none.rf
 	rf-rollout -m run -o r.rf:s.rf:none.rf
 	rf-reward -o w.rf:r.rf:none.rf
-	$train:w.rf:tiny.rf
 	END
+	rm -f step.log
+	seconds "$train --log step.log w.rf" 2 >step.out
+	t=$(jq -s 'map(."timing_s/step") | min' step.log)
+	printf '    %-60s %10s s, the step %s s\n' "$train w.rf" "$(cat step.out)" "$t"
+	computing=$(awk -v a="$computing" -v b="$t" 'BEGIN { print a + b }')
 	t=$(seconds "set -o pipefail
 		rf-entropy -m run 4096.rf | rf-select | rf-rollout -m run | rf-reward | $train")
 	row 'a batch of 8 x 4096, a line for it, over its computing' "$(ratio "$t" "$computing")" '' \

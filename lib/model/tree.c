@@ -555,14 +555,15 @@ static rf_f32 run(struct rf_pass *p, rf_i32 tokens)
 
 		if (p->tree->watch)
 			forget_found(p);
-		norm(p, l->mixer_norm, p->h[i], p->x);
+		/* a norm right before the products by it: a device may write x in another form besides */
 		copy(m, rows, p->h[i], p->mid[i]);
+		norm(p, l->mixer_norm, p->h[i], p->x);
 		l->mixer->fwd(p, i, p->x, p->mid[i]);
+		copy(m, rows, p->mid[i], p->h[i + 1]);
 		norm(p, l->mlp_norm, p->mid[i], p->x);
 		rf_linears_fwd(m, l->gate_up, 2, rows, p->x, p->mlp[i], mlp.ld, mlp.apart);
 		RF_RUN(m->dev, swiglu_fwd, .n = (size_t)rows * (size_t)c->ffn, .d = c->ffn, .ld = mlp.ld,
 		       .gate = p->mlp[i], .up = rf_at(p->mlp[i], mlp.up), .y = p->act);
-		copy(m, rows, p->mid[i], p->h[i + 1]);
 		rf_linear_fwd(m, l->down, RF_NO_WEIGHT, rows, p->act, p->h[i + 1], 0, true);
 		if (p->tree->watch)
 			look(p, i, p->h[i + 1]);
