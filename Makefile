@@ -110,7 +110,7 @@ ISA_x86_64_v4 = -march=x86-64-v4 -mprefer-vector-width=512
 NVCC  ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA  ?= $(if $(NVCC),yes,no)
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_ARCHS ?= 80 86 89 90 100
+CUDA_ARCHS ?= 80 86 89 90 100 120
 comma     := ,
 CU        := $(wildcard kernels/*.cu)
 CU_NAMES  = -DRF_CUDA_ARCHS='"$(patsubst %$(comma),%,$(CUDA_ARCHS:%=sm_%$(comma)))"'
