@@ -314,8 +314,7 @@ static void write_over(int how, int rows, int width, struct buf x, struct buf y,
 		RF_RUN(dev, swiglu_bwd, .n = n, .d = width, .ld = width, .gate = x.m, .up = y.m, .dy = z.m,
 		       .dgate = x.m, .dup = y.m);
 		break;
-	case 12: RF_RUN(dev, colsum, .rows = rows, .d = width, .x = y.m, .y = rf_at(x.m, (size_t)width)); break;
-	default: break;
+	default: RF_RUN(dev, colsum, .rows = rows, .d = width, .x = y.m, .y = rf_at(x.m, (size_t)width));
 	}
 }
 
