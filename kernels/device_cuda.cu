@@ -428,7 +428,7 @@ int rf_cuda_logit_rows(int vocab)
 
 static const struct rf_ops ops = {
 	"cuda", open_gpu, close_gpu, alloc, release, upload, download, zero, wait, rf_cuda_workspace, prepare,
-	&rf_cuda_link, rf_cuda_logit_rows, true,
+	&rf_cuda_link, rf_cuda_logit_rows, true, true,
 #define X(op) rf_cuda_##op,
 	RF_OPS(X)
 #undef X

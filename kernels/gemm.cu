@@ -480,11 +480,24 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 	}
 	const struct side w = { 1, b.cols, { b.p }, { b.rows } };
 	const bf16 *x = operand(d, &a, -1, &place, &lda),
-		   *y = x ? by_weight ? weight(d, &w) : operand(d, &b, place, &place, &ldb) : NULL;
+		   *y = !x          ? NULL
+	                : g->half   ? (const bf16 *)g->b
+	                : by_weight ? weight(d, &w)
+	                            : operand(d, &b, place, &place, &ldb);
 
 	if (y)
 		product(d, g, CUDA_R_16BF, x, lda, (size_t)a.rows * lda, y, ldb, (size_t)b.rows * ldb,
 		        f32(g->c), add);
+}
+
+/* Whether weights in bf16 lie one below the other. */
+static bool touch(const struct rf_gemms *x)
+{
+	bool all = true;
+
+	for (int i = 0; i + 1 < x->parts; i++)
+		all &= (const bf16 *)x->b[i + 1] == (const bf16 *)x->b[i] + (size_t)x->n[i] * x->k;
+	return all;
 }
 
 /* The products by the weights apart, or by one that has them all. */
@@ -493,7 +506,7 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 	struct side w = { x->parts, x->k, {}, {} };
 	struct rf_gemm all = {};
 	struct stored a;
-	const bool one = d->math == RF_MATH_BF16 && !x->apart;
+	const bool one = d->math == RF_MATH_BF16 && !x->apart && (!x->half || touch(x));
 	size_t at = 0;
 	int place, lda, N = 0;
 
@@ -504,7 +517,7 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 		w.rows[i] = x->n[i];
 		if (one)
 			continue;
-		all.m = x->m, all.weight = true, all.lda = x->lda, all.ldc = x->ldc;
+		all.m = x->m, all.weight = true, all.half = x->half, all.lda = x->lda, all.ldc = x->ldc;
 		all.b = x->b[i], all.ldb = x->k;
 		all.n = x->back ? x->k : x->n[i], all.k = x->back ? x->n[i] : x->k;
 		all.tb = !x->back, all.add = x->back && (x->add || i);
@@ -518,7 +531,8 @@ void rf_cuda_gemms(struct rf_dev *d, const struct rf_gemms *x)
 	all.c = x->c, all.ldc = x->ldc;
 	a = { f32(x->a), x->m, all.k, x->lda, 1, 0 };
 	written(d, &all);
-	const bf16 *rows = operand(d, &a, -1, &place, &lda), *b = rows ? weight(d, &w) : NULL;
+	const bf16 *rows = operand(d, &a, -1, &place, &lda),
+		   *b = !rows ? NULL : x->half ? (const bf16 *)x->b[0] : weight(d, &w);
 
 	if (b)
 		product(d, &all, CUDA_R_16BF, rows, lda, 0, b, x->k, 0, f32(x->c), x->back && x->add);

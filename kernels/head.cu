@@ -220,7 +220,8 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 		     h_size = rounds ? shared_size((size_t)height * x->d, 2) : 0;
 	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + target_size + h_size);
 
-	if (!room || (rounds && !(w = rf_cuda_gemm_weight(d, x->w, x->N, x->d))))
+	if (!room || (rounds && !(w = x->half ? (const bf16 *)x->w
+	                                      : rf_cuda_gemm_weight(d, x->w, x->N, x->d))))
 		return;
 	float *z = (float *)room, *target_z = (float *)(room + z_size + part_size);
 	struct part *part = (struct part *)(room + z_size);

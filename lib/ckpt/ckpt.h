@@ -63,8 +63,9 @@ enum rf_code rf_ckpt_load(const struct rf_ckpt *c, float *flat, struct rf_err *e
 /* Reads the optimizer's moments.  *there: whether the step has any; if not, m and v are zeroed. */
 enum rf_code rf_ckpt_load_moments(const struct rf_ckpt *c, float *m, float *v, bool *there, struct rf_err *e);
 /* Reads the weights and both moments of `own` (NULL: none), block by block, into memory that `transfer`
- * accesses and that the caller has zeroed.  m, v: own->n floats each.  w, m and v NULL: the values are only
- * checked. */
+ * accesses and that the caller has zeroed; if they cannot be read from there, the weights of a step are
+ * read from their file once more, to compare them with their hash.  m, v: own->n floats each.  w, m and v
+ * NULL: the values are only checked. */
 enum rf_code rf_ckpt_load_to(const struct rf_ckpt *c, float *w, const struct rf_span *own, float *m, float *v,
                              const struct rf_transfer *transfer, struct rf_err *e);
 /* Compares every byte with the hashes in state.json (opening compares only the files' sizes, and the bytes of

@@ -631,7 +631,7 @@ static enum rf_code load(const struct rf_tensors *t, const struct rf_params *par
 }
 
 /* The weights of a step are float32, so what was loaded is what the hash was made of: comparing them costs no
- * second read. */
+ * second read, where they can be got back. */
 static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const struct rf_transfer *transfer,
                                  struct rf_err *e)
 {
@@ -642,7 +642,8 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 	enum rf_code rc;
 
 	if ((rc = load(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK && c->in_run &&
-	    (rc = flat ? rf_ckpt_contents_hash(&p, weights, e)
+	    (rc = flat && (!transfer || transfer->get)
+	                  ? rf_ckpt_contents_hash(&p, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL,

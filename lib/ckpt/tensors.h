@@ -16,7 +16,7 @@ enum rf_dtype { RF_F32, RF_F16, RF_BF16, RF_F64, RF_I8, RF_I16, RF_I32, RF_I64, 
 enum { RF_MAX_DIMS = 8 };
 
 /* How to access memory that host code cannot, such as a device's: get copies from it to the host, put from
- * the host to it. */
+ * the host to it.  get NULL: it cannot be read as it was written. */
 struct rf_transfer {
 	void *arg;
 	enum rf_code (*get)(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e);

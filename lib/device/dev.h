@@ -45,25 +45,26 @@ struct rf_dev;
 
 /* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) unless it is NULL.  ta: A is stored (k, m); tb: B
  * is stored (n, k).  lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight; it
- * changes only by adamw or an upload, so a device may keep a copy of it in another form.  f32: the operands
+ * changes only by adamw or an upload, so a device may keep a copy of it in another form.  half: b is bf16 in
+ * memory, without gaps, on a device that has such weights (rf_ops.halves).  f32: the operands
  * stay float32 on a device that rounds those of other products (RF_MATH_BF16), because the next operation
  * amplifies the error of this result.  batch: the number of products (0: one); their operands lie sa, sb, sc
  * floats apart, and they have no bias. */
 struct rf_gemm {
 	int m, n, k;
-	bool ta, tb, add, weight, f32;
+	bool ta, tb, add, weight, half, f32;
 	rf_f32 a, b, c, bias;
 	int lda, ldb, ldc;
 	int batch;
 	size_t sa, sb, sc;
 };
 
-/* By several weights at once: W (N, k) is the weights b[i], (n[i], k), one below the other, N their rows in
- * all.  C (m, N) = A (m, k) W', the products by each side by side; or, with `back`, C (m, k) = A (m, N) W, +
- * C with `add`.  apart: unless 0, the matrix of N columns is one for each weight, so many floats behind each
- * other. */
+/* By several weights at once, all of them half or none: W (N, k) is the weights b[i], (n[i], k), one below
+ * the other, N their rows in all.  C (m, N) = A (m, k) W', the products by each side by side; or, with
+ * `back`, C (m, k) = A (m, N) W, + C with `add`.  apart: unless 0, the matrix of N columns is one for each
+ * weight, so many floats behind each other. */
 enum { RF_SIDE = 3 };
-struct rf_gemms { int m, k, parts; bool back, add; rf_f32 a, b[RF_SIDE], c; int n[RF_SIDE], lda, ldc;
+struct rf_gemms { int m, k, parts; bool back, add, half; rf_f32 a, b[RF_SIDE], c; int n[RF_SIDE], lda, ldc;
                   size_t apart; };
 
 /* y (d) += sum over rows of x (rows, d), ldx floats apart (0: d): the gradient of a bias. */
@@ -252,9 +253,9 @@ struct rf_attn_bwd {
 
 /* z = h w', which is never stored whole: h (rows, d), w (N, d).  Outputs (rows), each of which may be NULL:
  * entropy of softmax(z inv_temp) in nats; logp = log softmax(z inv_temp)[target], 0 where target < 0;
- * top = arg max, the lowest id of equals. */
-struct rf_head_fwd { int rows, d, N; float inv_temp; rf_f32 h, w; rf_i32 target; rf_f32 entropy, logp;
-                     rf_i32 top; };
+ * top = arg max, the lowest id of equals.  half: as in gemm, of w. */
+struct rf_head_fwd { int rows, d, N; bool half; float inv_temp; rf_f32 h, w; rf_i32 target;
+                     rf_f32 entropy, logp; rf_i32 top; };
 
 /* z (rows, N) becomes coef * inv_temp * (softmax(z inv_temp) - [target]), the gradient of -coef logp, and
  * zeros where coef is 0; logp (rows) is written unless it is NULL. */
@@ -391,6 +392,8 @@ struct rf_ops {
 	int (*logit_rows)(int vocab);
 	/* gemms are one product where their results are side by side */
 	bool side;
+	/* weights that only products read may be in bf16 alone, if it rounds operands */
+	bool halves;
 #define X(op) void (*op)(struct rf_dev *d, const struct rf_##op *a);
 	RF_OPS(X)
 #undef X
@@ -421,7 +424,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)7 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)8 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

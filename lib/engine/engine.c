@@ -57,6 +57,16 @@ static enum rf_code put(void *arg, void *to, const void *from, size_t bytes, str
 	return RF_OK;
 }
 
+/* Of weights that are not all float32 here, and cannot be read back. */
+static enum rf_code put_weights(void *arg, void *to, const void *from, size_t bytes, struct rf_err *e)
+{
+	struct rf_model *m = arg;
+
+	(void)e;
+	rf_model_put(m, ((uintptr_t)to - (uintptr_t)m->w) / 4, from, bytes / 4);
+	return RF_OK;
+}
+
 /* Only a step of a run says how many updates have made its moments; anywhere else they begin at 0. */
 static bool moments(const struct rf_engine *g) { return g->train && g->ckpt->in_run; }
 
@@ -70,25 +80,35 @@ static struct rf_span own_part(const struct rf_engine *g)
 static enum rf_code load(struct rf_engine *g, struct rf_err *e)
 {
 	struct rf_model *m = &g->model;
+	struct rf_transfer transfer = g->transfer;
 	enum rf_code rc;
 
-	g->dev.ops->zero(&g->dev, m->w, m->params->total * 4);
+	if (m->halved) {
+		transfer.arg = m;
+		transfer.get = NULL;
+		transfer.put = put_weights;
+	}
+	rf_model_clear(m);
 	if (g->train) {
 		g->dev.ops->zero(&g->dev, m->m, m->own.n * 4);
 		g->dev.ops->zero(&g->dev, m->v, m->own.n * 4);
 	}
 	rc = rf_ckpt_load_to(g->ckpt, (void *)m->w, moments(g) ? &m->own : NULL, (void *)m->m, (void *)m->v,
-	                     &g->transfer, e);
+	                     &transfer, e);
 	return rc == RF_OK ? rf_dev_sync(&g->dev, e) : rc;
 }
 
+static bool halved(const struct rf_engine *g) { return rf_model_halves(&g->dev, g->train); }
+
 /* Memory of the GPU that other programs of a pipeline take, which work on it at the same time: a filter has
- * the weights, their rounded copies and a segment's pass; and each program, this one too, what the driver
- * keeps for it. */
+ * the weights, the rounded copy of a head that is the embedding, and a segment's pass; and each program, this
+ * one too, what the driver keeps for it. */
 static size_t taken_by_others(const struct rf_engine *g)
 {
+	const struct rf_params *p = &g->ckpt->params;
 	const size_t pass = (size_t)1 << 30, driver = (size_t)1 << 29,
-		     filter = 6 * g->ckpt->params.total + pass + driver;
+		     head = p->tied ? (size_t)g->ckpt->cfg.vocab * (size_t)g->ckpt->cfg.d * 2 : 0,
+		     filter = rf_model_bytes(p, NULL, rf_model_halves(&g->dev, false)) + head + pass + driver;
 
 	return driver + (g->train ? 2 * filter : 0);
 }
@@ -271,16 +291,19 @@ static struct rf_plan own_plan(const struct rf_engine *g, const struct rf_plan *
 }
 
 /* Of the weights that rows are multiplied by: how many numbers, and the largest; and the widest row there is.
+ * halved: those that products alone read need no rounded copy, and an embedding only if it is the head.
  * Embedding and head are not among the latter two: one is looked up, the other has blocks of its own. */
-static void weigh(const struct rf_params *p, int vocab, struct rf_workspace *need)
+static void weigh(const struct rf_params *p, int vocab, bool halved, struct rf_workspace *need)
 {
 	for (int i = 0; i < p->n; i++) {
 		const struct rf_param *w = &p->p[i];
 
 		if (w->ndim != 2)
 			continue;
-		need->weights++;
-		need->matrices += w->count;
+		if (!halved || (!w->product && (p->tied || w->shape[0] != vocab))) {
+			need->weights++;
+			need->matrices += w->count;
+		}
 		if (w->shape[0] == vocab)
 			continue;
 		need->largest = w->count > need->largest ? w->count : need->largest;
@@ -296,7 +319,7 @@ static struct rf_workspace workspace_of(const struct rf_engine *g, const struct 
 	                             .rollouts = p->positions * p->n, .steps = p->k, .group = p->n,
 	                             .decode = p->decode };
 
-	weigh(&g->ckpt->params, c->vocab, &need);
+	weigh(&g->ckpt->params, c->vocab, halved(g), &need);
 	need.widest = larger(need.widest, 2 * c->ffn);
 	need.segment = smaller(p->segment, p->max_len);
 	need.rows = larger(need.segment, need.rollouts * need.steps);
@@ -418,7 +441,7 @@ enum rf_code rf_engine_memory(struct rf_engine *g, struct rf_shape *shape, struc
 		return rf_fail(e, RF_ENOMEM, "out of memory (the plan of a sequence of %d tokens)",
 		               p.max_len);
 	workspace = workspace_of(g, &p);
-	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL) + need.own;
+	m->weights = rf_model_bytes(&g->ckpt->params, g->train ? &own : NULL, halved(g)) + need.own;
 	m->pass = tree + need.extra;
 	m->device = g->dev.ops->workspace(&g->dev, &workspace);
 	m->host = PROGRAM + PER_THREAD * (size_t)g->dev.threads + need.host;

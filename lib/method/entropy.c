@@ -116,7 +116,7 @@ enum rf_code rf_entropy_pass(struct rf_entropy *s, struct rf_record *r, float *e
 		rf_f32 hidden = rf_tree_forward(g->tree, i);
 
 		RF_RUN(m->dev, head_fwd, .rows = rows, .d = m->cfg->d, .N = m->cfg->vocab, .inv_temp = 1,
-		       .h = hidden, .w = rf_w(m, m->head),
+		       .h = hidden, .w = rf_w(m, m->head), .half = m->head.half,
 		       .target = logp ? rf_at_i32(at.target, first) : NULL,
 		       .entropy = rf_at(at.entropy, first), .logp = logp ? rf_at(at.logp, first) : NULL,
 		       .top = top ? rf_at_i32(at.top, first) : NULL);

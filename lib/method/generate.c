@@ -149,7 +149,7 @@ static int larger(int a, int b) { return a > b ? a : b; }
 /* Whether the memory of a plan is what may be taken without being asked for. */
 static bool modest(const struct rf_generate_settings *s, const struct rf_plan *p)
 {
-	const size_t weights = rf_model_bytes(&s->engine->ckpt->params, NULL), least = (size_t)1 << 30;
+	const size_t weights = rf_model_bytes(&s->engine->ckpt->params, NULL, false), least = (size_t)1 << 30;
 	struct place unused;
 	size_t bytes = rf_engine_tree_bytes(s->engine, p);
 
@@ -367,7 +367,8 @@ static void choose(const struct job *job, int j, rf_f32 h)
 
 	if (s->temperature <= 0) {
 		RF_RUN(&g->dev, head_fwd, .rows = (int)job->nb, .d = c->d, .N = c->vocab, .inv_temp = 1,
-		       .h = h, .w = rf_w(&g->model, g->model.head), .entropy = at->sure, .top = token);
+		       .h = h, .w = rf_w(&g->model, g->model.head), .half = g->model.head.half,
+		       .entropy = at->sure, .top = token);
 		return;
 	}
 	for (size_t b = 0; b < job->nb; b++)

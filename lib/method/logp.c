@@ -137,7 +137,8 @@ static void head(const struct job *job, rf_f32 h, size_t first, int rows)
 
 	g->dev.ops->upload(&g->dev, rf_at_i32(job->at.target, first), job->list, (size_t)rows * 4);
 	RF_RUN(&g->dev, head_fwd, .rows = rows, .d = c->d, .N = c->vocab, .inv_temp = 1, .h = h,
-	       .w = rf_w(&g->model, g->model.head), .target = rf_at_i32(job->at.target, first),
+	       .w = rf_w(&g->model, g->model.head), .half = g->model.head.half,
+	       .target = rf_at_i32(job->at.target, first),
 	       .logp = rf_at(job->at.logp, first), .top = rf_at_i32(job->at.top, first));
 }
 

@@ -222,6 +222,7 @@ static void score(const struct job *job, const struct group *x)
 	RF_RUN(&g->dev, rows, .n = (int)(nb * k), .d = c->d, .from = h, .to = rf_at(at->first, nb * d));
 	RF_RUN(&g->dev, head_fwd, .rows = (int)(nb * k), .d = c->d, .N = c->vocab,
 	       .inv_temp = (float)(1 / o->temperature), .h = at->first, .w = rf_w(&g->model, g->model.head),
+	       .half = g->model.head.half,
 	       .target = token, .logp = rf_at(at->logp, x->first));
 }
 

@@ -29,13 +29,13 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 {
 	struct weights *w = weights;
 	const struct rf_attn_config *a = &c->attn;
-	const struct rf_initializer normal = RF_NORMAL(c->initializer_range);
+	const struct rf_initializer matrix = RF_MATRIX(c->initializer_range);
 	const char *root = c->names.root, *attn = c->names.attn;
 
 	for (int i = 0; i < 3; i++) {
 		int width = heads(a, i) * stride(a, i);
 
-		w->proj[i] = rf_params_weight(t, normal, (int[4]){ width, c->d },
+		w->proj[i] = rf_params_weight(t, matrix, (int[4]){ width, c->d },
 		                              "%slayers.%d.%s.%c_proj.weight", root, layer, attn, "qkv"[i]);
 		if (a->qkv_bias)
 			w->bias[i] = rf_params_weight(t, RF_ZERO, (int[4]){ width },
@@ -46,7 +46,7 @@ static void declare(struct rf_params *t, const struct rf_config *c, int layer, v
 			                              "%slayers.%d.%s.%c_norm.weight", root, layer, attn,
 			                              "qkv"[i]);
 	}
-	w->o = rf_params_weight(t, normal, (int[4]){ c->d, a->heads * a->D }, "%slayers.%d.%s.o_proj.weight",
+	w->o = rf_params_weight(t, matrix, (int[4]){ c->d, a->heads * a->D }, "%slayers.%d.%s.o_proj.weight",
 	                        root, layer, attn);
 }
 

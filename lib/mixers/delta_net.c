@@ -58,8 +58,9 @@ static int column(const struct rf_delta_config *c, int i)  /* where they begin; 
 /* The part of a joint weight that is that of q, k or v. */
 static struct rf_weight part(const struct rf_delta_config *c, struct rf_weight whole, int i, int in)
 {
-	return (struct rf_weight){ whole.at + (size_t)column(c, i) * (size_t)in, whole.there, width(c, i),
-	                           whole.in };
+	whole.at += (size_t)column(c, i) * (size_t)in;
+	whole.out = width(c, i);
+	return whole;
 }
 
 static void declare(struct rf_params *t, const struct rf_config *cfg, int layer, void *weights)
@@ -67,15 +68,17 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	struct weights *w = weights;
 	const struct rf_delta_config *c = &cfg->delta;
 	const struct names *n = c->joint ? &joint : &apart;
-	const struct rf_initializer normal = RF_NORMAL(cfg->initializer_range);
+	const struct rf_initializer matrix = RF_MATRIX(cfg->initializer_range),
+	                            normal = RF_NORMAL(cfg->initializer_range);
 	struct rf_initializer A_log = c->joint ? RF_LOG(0.01, 16) : RF_LOG(0, 16), one = RF_ONE;
 	const char *root = cfg->names.root;
 	int d = cfg->d;
 #define WEIGHT(name, init, ...) \
 	rf_params_weight(t, init, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s", root, layer, n->mixer, name)
-#define MATRIX(name, ...) \
-	rf_params_weight(t, normal, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer, \
+#define NORMAL(init, name, ...) \
+	rf_params_weight(t, init, (int[4]){ __VA_ARGS__ }, "%slayers.%d.%s.%s.weight", root, layer, \
 	                 n->mixer, name)
+#define MATRIX(name, ...) NORMAL(matrix, name, __VA_ARGS__)
 
 	A_log.f32 = one.f32 = c->f32;
 	for (int i = 0; i < (c->joint ? 1 : 3); i++) {
@@ -83,7 +86,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 
 		w->proj[i] = MATRIX(n->proj[i], out, d);
 		if (c->conv)
-			w->conv[i] = MATRIX(n->conv[i], out, 1, c->conv_size);
+			w->conv[i] = NORMAL(normal, n->conv[i], out, 1, c->conv_size);
 	}
 	if (c->joint) /* the convolution's weight is used in parts, the projection's whole */
 		for (int i = 3; i-- > 0;)
@@ -102,6 +105,7 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	w->o = MATRIX(n->o, d, width(c, 2));
 #undef WEIGHT
 #undef MATRIX
+#undef NORMAL
 }
 
 static void state(const struct rf_tree *t, int layer, struct rf_arena *a, void *state)

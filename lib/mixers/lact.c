@@ -44,11 +44,11 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 {
 	struct rf_lact_weights *w = weights;
 	const struct rf_lact_config *c = &cfg->lact;
-	const struct rf_initializer normal = RF_NORMAL(cfg->initializer_range);
+	const struct rf_initializer matrix = RF_MATRIX(cfg->initializer_range);
 	const char *root = cfg->names.root;
 	int d = cfg->d, H = c->heads;
 
-	w->qkv = rf_params_weight(t, normal, (int[4]){ 3 * d, d },
+	w->qkv = rf_params_weight(t, matrix, (int[4]){ 3 * d, d },
 	                          "%slayers.%d.attn.qkv.weight", root, layer);
 	if (cfg->attn.qkv_bias)
 		w->qkv_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * d },
@@ -59,25 +59,25 @@ static void declare(struct rf_params *t, const struct rf_config *cfg, int layer,
 	w->scale = rf_params_weight(t, RF_ONE, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_scale", root, layer);
 	w->offset = rf_params_weight(t, RF_ZERO, (int[4]){ d, 2 }, "%slayers.%d.attn.qk_offset", root, layer);
 	declare_fast(t, cfg, layer, w);
-	w->lr = rf_params_weight(t, normal, (int[4]){ 3 * H, d },
+	w->lr = rf_params_weight(t, matrix, (int[4]){ 3 * H, d },
 	                         "%slayers.%d.attn.lr_proj.weight", root, layer);
 	w->lr_bias = rf_params_weight(t, RF_ZERO, (int[4]){ 3 * H }, "%slayers.%d.attn.lr_proj.bias",
 	                              root, layer);
 	if (c->momentum) {
-		w->momentum = rf_params_weight(t, normal, (int[4]){ H, d },
+		w->momentum = rf_params_weight(t, matrix, (int[4]){ H, d },
 		                               "%slayers.%d.attn.momentum_proj.0.weight", root, layer);
 		w->momentum_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H },
 		                                    "%slayers.%d.attn.momentum_proj.0.bias", root, layer);
 	}
 	if (c->scale) {
-		w->ttt_scale = rf_params_weight(t, normal, (int[4]){ H, d },
+		w->ttt_scale = rf_params_weight(t, matrix, (int[4]){ H, d },
 		                                "%slayers.%d.attn.ttt_scale_proj.weight", root, layer);
 		w->ttt_scale_bias = rf_params_weight(t, RF_ZERO, (int[4]){ H },
 		                                     "%slayers.%d.attn.ttt_scale_proj.bias", root, layer);
 	}
 	w->ttt_norm = rf_params_weight(t, RF_ONE, (int[4]){ c->D }, "%slayers.%d.attn.ttt_norm.weight",
 	                               root, layer);
-	w->o = rf_params_weight(t, normal, (int[4]){ d, d }, "%slayers.%d.attn.o_proj.weight", root, layer);
+	w->o = rf_params_weight(t, matrix, (int[4]){ d, d }, "%slayers.%d.attn.o_proj.weight", root, layer);
 }
 
 /* Muon's gradient wants the step that was made orthogonal, and with momentum that is p. */

@@ -1,6 +1,7 @@
 /* model.c -- what all models have in common: embedding, layers of a mixer and an MLP, final norm, head. */
 #include <stdlib.h>
 
+#include "base/half.h"
 #include "model/mixer.h"
 #include "model/model.h"
 
@@ -9,13 +10,14 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 {
 	const char *root = c->names.root;
 	const struct rf_initializer normal = RF_NORMAL(c->initializer_range),
+	                      matrix = RF_MATRIX(c->initializer_range),
 	                      one = c->norm_plus_one ? RF_ZERO : RF_ONE;
 
 	m->embed = rf_params_weight(t, normal, (int[4]){ c->vocab, c->d },
 	                            "%s%s.weight", root, c->names.embed);
 	m->norm = rf_params_weight(t, one, (int[4]){ c->d }, "%snorm.weight", root);
 	m->head = t->tied ? m->embed
-	                  : rf_params_weight(t, normal, (int[4]){ c->vocab, c->d }, "lm_head.weight");
+	                  : rf_params_weight(t, matrix, (int[4]){ c->vocab, c->d }, "lm_head.weight");
 	for (int i = 0; i < c->layers; i++) {
 		struct rf_layer *l = &m->layer[i];
 
@@ -27,11 +29,11 @@ static bool declare(struct rf_params *t, const struct rf_config *c, struct rf_mo
 		                                 c->names.mixer_norm);
 		l->mlp_norm = rf_params_weight(t, one, (int[4]){ c->d }, "%slayers.%d.%s.weight", root, i,
 		                               c->names.mlp_norm);
-		l->gate_up[0] = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
+		l->gate_up[0] = rf_params_weight(t, matrix, (int[4]){ c->ffn, c->d },
 		                           "%slayers.%d.mlp.gate_proj.weight", root, i);
-		l->gate_up[1] = rf_params_weight(t, normal, (int[4]){ c->ffn, c->d },
+		l->gate_up[1] = rf_params_weight(t, matrix, (int[4]){ c->ffn, c->d },
 		                         "%slayers.%d.mlp.up_proj.weight", root, i);
-		l->down = rf_params_weight(t, normal, (int[4]){ c->d, c->ffn },
+		l->down = rf_params_weight(t, matrix, (int[4]){ c->d, c->ffn },
 		                           "%slayers.%d.mlp.down_proj.weight", root, i);
 	}
 	return true;
@@ -57,6 +59,7 @@ enum rf_code rf_model_bind(struct rf_model *m, struct rf_err *e)
 {
 	struct rf_params table = *m->params; /* only looked at, now that it is whole */
 
+	table.halved = m->halved;
 	return bind(m, &table, e);
 }
 
@@ -72,8 +75,15 @@ enum rf_code rf_params_build(struct rf_params *t, const struct rf_config *cfg, b
 	return rc;
 }
 
-size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train)
+bool rf_model_halves(const struct rf_dev *dev, bool train)
 {
+	return !train && dev->math == RF_MATH_BF16 && dev->ops->halves;
+}
+
+size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train, bool halved)
+{
+	if (halved)
+		return params->singles * 4 + params->halves * 2;
 	return params->total * 4 * (train ? 2 : 1) + (train ? 2 * train->n * 4 : 0);
 }
 
@@ -82,17 +92,20 @@ enum rf_code rf_model_init(struct rf_model *m, struct rf_dev *dev, const struct 
 {
 	size_t bytes = params->total * 4;
 
-	*m = (struct rf_model){ .dev = dev, .cfg = cfg, .params = params };
+	*m = (struct rf_model){ .dev = dev, .cfg = cfg, .params = params,
+	                        .halved = rf_model_halves(dev, train) };
 	if (rf_model_bind(m, e) != RF_OK)
 		return RF_ENOMEM;
-	m->w = dev->ops->alloc(dev, bytes);
+	m->w = dev->ops->alloc(dev, m->halved ? params->singles * 4 : bytes);
+	if (m->halved && m->w)
+		m->half = dev->ops->alloc(dev, params->halves * 2);
 	if (train && m->w) {
 		m->own = *train;
 		m->g = dev->ops->alloc(dev, bytes);
 		m->m = dev->ops->alloc(dev, train->n * 4);
 		m->v = dev->ops->alloc(dev, train->n * 4);
 	}
-	if (!m->w || (train && (!m->g || !m->m || !m->v))) {
+	if (!m->w || (m->halved && !m->half) || (train && (!m->g || !m->m || !m->v))) {
 		rf_model_free(m);
 		return rf_dev_sync(dev, e);
 	}
@@ -112,9 +125,67 @@ double rf_model_flops(const struct rf_model *m, int T, int heads)
 	return all;
 }
 
+void rf_model_clear(struct rf_model *m)
+{
+	if (m->halved)
+		m->dev->ops->zero(m->dev, m->half, m->params->halves * 2);
+	m->dev->ops->zero(m->dev, m->w, (m->halved ? m->params->singles : m->params->total) * 4);
+}
+
+/* The last one that does not lie behind that number of the flat order. */
+static const struct rf_param *param_at(const struct rf_params *t, size_t at)
+{
+	int lo = 0, hi = t->n;
+
+	while (hi - lo > 1) {
+		const int mid = lo + (hi - lo) / 2;
+
+		if (t->p[mid].offset <= at)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return &t->p[lo];
+}
+
+/* n numbers of a weight that only products read, from the i-th on. */
+static void put_rounded(struct rf_model *m, const struct rf_param *p, size_t i, const float *from, size_t n)
+{
+	enum { PIECE = 1 << 15 };
+	uint16_t half[PIECE];
+
+	for (size_t k, at = 0; at < n; at += k) {
+		k = n - at < PIECE ? n - at : PIECE;
+		for (size_t j = 0; j < k; j++)
+			half[j] = rf_f32_bf16(from[at + j]);
+		m->dev->ops->upload(m->dev, (char *)m->half + (p->place + i + at) * 2, half, k * 2);
+	}
+}
+
+void rf_model_put(struct rf_model *m, size_t at, const float *from, size_t n)
+{
+	if (!m->halved) {
+		m->dev->ops->upload(m->dev, rf_at(m->w, at), from, n * 4);
+		return;
+	}
+	for (size_t k; n; at += k, from += k, n -= k) {
+		const struct rf_param *p = param_at(m->params, at), *end = m->params->p + m->params->n;
+		const size_t i = at - p->offset, next = p + 1 < end ? p[1].offset : m->params->total;
+
+		k = n < next - at ? n : next - at;
+		if (i >= p->count)
+			continue; /* padding */
+		if (p->product)
+			put_rounded(m, p, i, from, k < p->count - i ? k : p->count - i);
+		else
+			m->dev->ops->upload(m->dev, rf_at(m->w, p->place + i), from,
+			                    (k < p->count - i ? k : p->count - i) * 4);
+	}
+}
+
 void rf_model_upload(struct rf_model *m, const float *flat)
 {
-	m->dev->ops->upload(m->dev, m->w, flat, m->params->total * 4);
+	rf_model_put(m, 0, flat, m->params->total);
 }
 
 void rf_model_free(struct rf_model *m)
@@ -122,6 +193,7 @@ void rf_model_free(struct rf_model *m)
 	if (!m->dev)
 		return;
 	m->dev->ops->release(m->dev, m->w);
+	m->dev->ops->release(m->dev, m->half);
 	m->dev->ops->release(m->dev, m->g);
 	m->dev->ops->release(m->dev, m->m);
 	m->dev->ops->release(m->dev, m->v);
@@ -132,9 +204,9 @@ void rf_model_free(struct rf_model *m)
 void rf_linear_fwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
                    rf_f32 y, int ldy, bool add)
 {
-	RF_RUN(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add, .weight = true, .a = x,
-	       .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y, .ldc = ldy ? ldy : w.out,
-	       .bias = rf_w(m, bias));
+	RF_RUN(m->dev, gemm, .m = rows, .n = w.out, .k = w.in, .tb = true, .add = add,
+	       .weight = true, .half = w.half, .a = x, .lda = w.in, .b = rf_w(m, w), .ldb = w.in, .c = y,
+	       .ldc = ldy ? ldy : w.out, .bias = rf_w(m, bias));
 }
 
 void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weight bias, int rows, rf_f32 x,
@@ -152,7 +224,7 @@ void rf_linear_bwd(const struct rf_model *m, struct rf_weight w, struct rf_weigh
 
 static struct rf_gemms side(const struct rf_model *m, const struct rf_weight *w, int parts, int rows)
 {
-	struct rf_gemms g = { .m = rows, .k = w->in, .parts = parts };
+	struct rf_gemms g = { .m = rows, .k = w->in, .parts = parts, .half = w->half };
 
 	for (int i = 0; i < parts; i++) {
 		g.b[i] = rf_w(m, w[i]);

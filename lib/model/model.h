@@ -26,7 +26,9 @@ struct rf_model {
 	const struct rf_params *params;
 	struct rf_layer *layer;      /* (cfg->layers) */
 	struct rf_weight embed, norm, head;
-	rf_f32 w;                    /* all weights, params->total floats */
+	rf_f32 w;                    /* all weights, params->total floats; halved: params->singles of them */
+	void *half;                  /* halved: the others, params->halves, in bf16 */
+	bool halved;
 	rf_f32 g;                    /* their gradient; NULL unless the model is trained */
 	struct rf_span own;          /* the weights whose moments are here: all, or some */
 	rf_f32 m, v;                 /* the optimizer's moments of own, own.n floats each; likewise */
@@ -46,15 +48,24 @@ void rf_model_unbind(struct rf_model *m);
 /* Multiplications and additions of the matrix products and mixers in the forward pass of a bound model over T
  * rows, when the head is applied to `heads` of them. */
 double rf_model_flops(const struct rf_model *m, int T, int heads);
+/* Whether a model on this device has weights in bf16 alone: those that only products read, unless it is
+ * trained. */
+bool rf_model_halves(const struct rf_dev *dev, bool train);
 /* Bytes of device memory that rf_model_init() allocates. */
-size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train);
-/* Copies the weights, params->total floats, from the host to the device.  It may be called again. */
+size_t rf_model_bytes(const struct rf_params *params, const struct rf_span *train, bool halved);
+/* Copies the weights, params->total floats, from the host to the device.  It may be called again.  _put: n
+ * numbers of them, from the at-th on.  _clear: all become 0. */
 void rf_model_upload(struct rf_model *m, const float *flat);
+void rf_model_put(struct rf_model *m, size_t at, const float *from, size_t n);
+void rf_model_clear(struct rf_model *m);
 void rf_model_free(struct rf_model *m);
 
-/* The address of a weight, and of its gradient; NULL if the model does not have it. */
+/* The address of a weight, and of its gradient; NULL if the model does not have it.  Of a weight that is half
+ * the operation has to be told. */
 static inline rf_f32 rf_w(const struct rf_model *m, struct rf_weight w)
 {
+	if (w.half)
+		return (rf_f32)(void *)((char *)m->half + w.at * 2);
 	return w.there ? rf_at(m->w, w.at) : NULL;
 }
 static inline rf_f32 rf_dw(const struct rf_model *m, struct rf_weight w)

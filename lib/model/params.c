@@ -9,23 +9,25 @@
 
 enum { ALIGN = 16 };
 
-static struct rf_weight where(const struct rf_param *p)
+static struct rf_weight where(const struct rf_params *t, const struct rf_param *p)
 {
-	return (struct rf_weight){ p->offset, true, p->shape[0], p->ndim > 1 ? p->shape[p->ndim - 1] : 1 };
+	return (struct rf_weight){ t->halved ? p->place : p->offset, true, p->shape[0],
+	                           p->ndim > 1 ? p->shape[p->ndim - 1] : 1, t->halved && p->product };
 }
 
 struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer init, const int shape[4],
                                   const char *fmt, ...)
 {
 	struct rf_param p = { .count = 1, .decay = init.decay, .init = init.init, .scale = init.scale,
-	                      .low = init.low, .high = init.high, .f32 = init.f32 }, *more;
+	                      .low = init.low, .high = init.high, .f32 = init.f32, .product = init.product },
+	                *more;
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(p.name, sizeof p.name, fmt, ap);
 	va_end(ap);
 	if (t->sorted)
-		return where(rf_params_find(t, p.name));
+		return where(t, rf_params_find(t, p.name));
 	while (p.ndim < 4 && shape[p.ndim]) {
 		p.shape[p.ndim] = shape[p.ndim];
 		p.count *= (size_t)shape[p.ndim++];
@@ -33,13 +35,13 @@ struct rf_weight rf_params_weight(struct rf_params *t, struct rf_initializer ini
 	if (t->n == t->room) {
 		if (!(more = realloc(t->p, ((size_t)t->room * 2 + 64) * sizeof *more))) {
 			t->failed = true;
-			return where(&p);
+			return where(t, &p);
 		}
 		t->p = more;
 		t->room = t->room * 2 + 64;
 	}
 	t->p[t->n++] = p;
-	return where(&p);
+	return where(t, &p);
 }
 
 static int by_name(const void *a, const void *b)
@@ -51,6 +53,13 @@ enum rf_code rf_params_whole(struct rf_params *t, struct rf_err *e)
 {
 	if (t->failed)
 		return rf_fail(e, RF_ENOMEM, "out of memory");
+	/* those that are declared one after the other may be multiplied by together */
+	for (int i = 0; i < t->n; i++) {
+		size_t *end = t->p[i].product ? &t->halves : &t->singles;
+
+		t->p[i].place = *end;
+		*end += (t->p[i].count + ALIGN - 1) / ALIGN * ALIGN;
+	}
 	qsort(t->p, (size_t)t->n, sizeof *t->p, by_name);
 	/* 64 bits are enough: at most 2^10 layers of some ten matrices of 2^40, and two of 2^44 */
 	for (int i = 0; i < t->n; i++) {

@@ -1,4 +1,6 @@
-/* params.h -- the parameter table: every weight of a model, in one order, in one flat float32 buffer.
+/* params.h -- the parameter table: every weight of a model, in one order, in one flat float32 buffer.  Where
+ * they are used but not trained, a device may have those that only products read in bf16 alone, in a buffer
+ * of their own.
  *
  * Loading, initialisation, gradients, the optimizer, saving and rf-dump all follow this table.  It is sorted
  * by name (strcmp), so its order does not depend on the code that builds the model.
@@ -25,6 +27,8 @@ struct rf_param {
 	size_t count, offset;     /* floats; offset in the flat buffer, a multiple of 16 */
 	bool decay;               /* weight decay applies */
 	bool f32;                 /* float32 in files of any type */
+	bool product;             /* only products read it */
+	size_t place;             /* where it lies in its buffer, if those have one of their own */
 	enum rf_init_kind init;
 	double scale;             /* the standard deviation of RF_INIT_NORMAL */
 	double low, high;         /* for RF_INIT_LOG and RF_INIT_RATE */
@@ -36,30 +40,37 @@ struct rf_params {
 	bool sorted;              /* rf_params_whole() has run */
 	bool failed;              /* a declaration ran out of memory */
 	size_t total;             /* floats, including the padding, which is always 0 */
+	size_t halves, singles;   /* numbers in the buffer of products' weights, and of the others */
+	bool halved;              /* declarations return places in these two */
 	bool tied;                /* the head is the embedding (there is no lm_head.weight) */
 };
 
 /* A range of the flat buffer: numbers first .. first + n - 1. */
 struct rf_span { size_t first, n; };
 
-/* How code that uses a weight refers to it: its offset in the flat buffers, and whether the model has it. */
-struct rf_weight { size_t at; bool there; int out, in; };
+/* How code that uses a weight refers to it: its offset in the flat buffers, and whether the model has it.
+ * half: it lies in the buffer of products' weights. */
+struct rf_weight { size_t at; bool there; int out, in; bool half; };
 #define RF_NO_WEIGHT (struct rf_weight){ .there = false }
 
 /* The initial values of a weight:
  *     RF_NORMAL    normal with standard deviation sd
+ *     RF_MATRIX    the same, of a matrix that only products read
  *     RF_ONE       1
  *     RF_ZERO      0
  *     RF_FREE_ONE  1, without weight decay
  *     RF_LOG       ln x, x uniform in (a, b]; without weight decay
  *     RF_RATE      w with softplus(w) = x, ln x uniform from ln a to ln b; without weight decay */
 #define RF_NORMAL(sd) (struct rf_initializer){ .init = RF_INIT_NORMAL, .scale = sd, .decay = true }
+#define RF_MATRIX(sd) (struct rf_initializer){ .init = RF_INIT_NORMAL, .scale = sd, .decay = true, \
+                                               .product = true }
 #define RF_ONE        (struct rf_initializer){ .init = RF_INIT_ONE, .decay = true }
 #define RF_ZERO       (struct rf_initializer){ .init = RF_INIT_ZERO, .decay = true }
 #define RF_FREE_ONE   (struct rf_initializer){ .init = RF_INIT_ONE }
 #define RF_LOG(a, b)  (struct rf_initializer){ .init = RF_INIT_LOG, .low = a, .high = b }
 #define RF_RATE(a, b) (struct rf_initializer){ .init = RF_INIT_RATE, .low = a, .high = b }
-struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high; bool f32; };
+struct rf_initializer { enum rf_init_kind init; double scale; bool decay; double low, high;
+                        bool f32, product; };
 
 /* Declares a weight.  shape ends at the first 0; fmt makes the name.  Adds the weight to a table that is
  * still being collected; returns its place in one that is sorted, in which it must be. */

@@ -607,8 +607,7 @@ static void make_weights(struct rf_engine *x)
 			exit(1);
 		rf_init_weights(&one, 1, piece);
 		for (size_t at = 0; at < p->count; at += n)
-			x->dev.ops->upload(&x->dev, rf_at(x->model.w, p->offset + at), piece,
-			                   4 * (p->count - at < n ? p->count - at : n));
+			rf_model_put(&x->model, p->offset + at, piece, p->count - at < n ? p->count - at : n);
 	}
 	free(piece);
 }
@@ -627,7 +626,7 @@ static void open_engine(struct rf_engine *x, bool train)
 		if (rf_model_init(&x->model, &x->dev, &x->ckpt->cfg, &x->ckpt->params, train ? &part : NULL,
 		                  &e) != RF_OK)
 			die(&e);
-		x->dev.ops->zero(&x->dev, x->model.w, x->model.params->total * 4);
+		rf_model_clear(&x->model);
 		if (train) {
 			x->dev.ops->zero(&x->dev, x->model.m, part.n * 4);
 			x->dev.ops->zero(&x->dev, x->model.v, part.n * 4);
