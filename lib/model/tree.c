@@ -11,24 +11,36 @@
 
 #include "model/tree.h"
 
+/* The numbers of a pass's lists, which lie one behind the other on the host and on the device: so they go
+ * there at once. */
+static size_t lists_of(const struct rf_pass *p)
+{
+	return 4 * ((size_t)p->tree->plan.positions + 1) + 3 * (size_t)p->max_nb;
+}
+
+static rf_i32 list(const struct rf_pass *p, const int *on_host)
+{
+	return rf_at_i32(p->lists, (size_t)(on_host - p->host.past_len));
+}
+
 /* What a pass keeps: per layer where there will be a backward pass or another step, else one place for
  * all. */
 static void place_pass(struct rf_pass *p, struct rf_arena *a)
 {
 	const struct rf_model *m = p->tree->model;
 	size_t R = rf_pass_rows(p), d = (size_t)m->cfg->d, F = (size_t)m->cfg->ffn;
-	size_t captures = (size_t)p->tree->plan.positions + 1;
 	size_t first, most = 0;
 	int L = m->cfg->layers;
 
 	p->tokens = rf_arena_i32(a, R);
-	p->past_len = rf_arena_i32(a, (size_t)p->max_nb);
-	p->start = rf_arena_i32(a, captures);
-	p->open_rows = rf_arena_i32(a, captures);
-	p->cap_row = rf_arena_i32(a, captures);
-	p->cap_slot = rf_arena_i32(a, captures);
-	p->cache_len = rf_arena_i32(a, (size_t)p->max_nb);
-	p->cache_start = p->branch && p->tree->plan.apart ? rf_arena_i32(a, (size_t)p->max_nb) : NULL;
+	p->lists = rf_arena_i32(a, lists_of(p));
+	p->past_len = list(p, p->host.past_len);
+	p->start = list(p, p->host.start);
+	p->open_rows = list(p, p->host.open_rows);
+	p->cap_row = list(p, p->host.cap_row);
+	p->cap_slot = list(p, p->host.cap_slot);
+	p->cache_len = list(p, p->host.cache_len);
+	p->cache_start = p->branch && p->tree->plan.apart ? list(p, p->host.cache_start) : NULL;
 	for (int l = 0; l <= L; l++) {
 		p->h[l] = p->train || !l ? rf_arena_f32(a, R * d) : p->h[0];
 		if (l == L)
@@ -140,7 +152,7 @@ static bool new_pass(struct rf_pass *p, struct rf_tree *t, int nb, int steps)
 	p->mlp = p->mid + L;
 	p->save = per_layer(t->model, offsetof(struct rf_mixer, save_size));
 	p->work = per_layer(t->model, offsetof(struct rf_mixer, work_size));
-	if (!(p->host.past_len = calloc(4 * slots + 4 * n, sizeof *p->host.past_len)))
+	if (!(p->host.past_len = calloc(lists_of(p) + n, sizeof *p->host.past_len)))
 		return false;
 	p->host.start = p->host.past_len + n;
 	p->host.open_rows = p->host.start + slots;
@@ -372,19 +384,9 @@ int rf_tree_ready(const struct rf_tree *t, const int **position)
 	return t->branch.positions;
 }
 
-/* The lists of a pass as they are on the device. */
-static void upload_lists(struct rf_pass *p, int starts)
+static void upload_lists(struct rf_pass *p)
 {
-	struct rf_tree *t = p->tree;
-
-	upload(t, p->past_len, p->host.past_len, p->nb);
-	upload(t, p->start, p->host.start, starts);
-	upload(t, p->open_rows, p->host.open_rows, starts);
-	upload(t, p->cap_row, p->host.cap_row, p->captures);
-	upload(t, p->cap_slot, p->host.cap_slot, p->captures);
-	upload(t, p->cache_len, p->host.cache_len, p->nb);
-	if (p->cache_start)
-		upload(t, p->cache_start, p->host.cache_start, p->nb);
+	upload(p->tree, p->lists, p->host.past_len, (int)lists_of(p));
 }
 
 /* The slot of the state at a segment's start. */
@@ -419,7 +421,7 @@ static void aim(struct rf_tree *t, struct rf_pass *p, int segment)
 		p->host.cap_slot[n++] = slot(t, segment + 1);
 	}
 	p->captures = n;
-	upload_lists(p, 1);
+	upload_lists(p);
 }
 
 /* Makes the rollouts' pass begin: n at each position that is ready. */
@@ -445,7 +447,7 @@ static void aim_branch(struct rf_tree *t, int n)
 		p->host.start[i] = t->sequence_slots + p->position[i];
 		p->host.open_rows[i] = (t->position_row[p->position[i]] + 1) % RF_CHUNK;
 	}
-	upload_lists(p, p->positions);
+	upload_lists(p);
 }
 
 /* ---- forward ------------------------------------------------------------------------------- */

@@ -68,6 +68,7 @@ struct rf_pass {
 	const int *by_row;           /* (positions): the indices into `position`, by ascending row */
 	int first_row;               /* of a segment: its first row, counted in the sequence */
 	rf_i32 tokens;               /* (nb steps) */
+	rf_i32 lists;                /* the lists below, one behind the other */
 	rf_i32 past_len;             /* (nb): rows of the sequence before rollout b, or before the segment */
 	rf_i32 start;                /* (positions): the slots where they begin; a segment has one entry */
 	/* (positions): rows of the open chunk (RF_CHUNK) before the pass's first row; a segment has one
