@@ -21,8 +21,8 @@
 # make check-slurm    training as a job of Slurm, by a Slurm that is started on this machine, as root
 # make lint           warnings as errors by two compilers, man pages, shell, the rules of the source
 # make fuzz           each t/fuzz/*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
-# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks per multiprocessor; fails
-#                     above SPILLS=600 bytes
+# make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks and warps on a
+#                     multiprocessor; fails above SPILLS=600 bytes spilled
 # make gpu-bundle     build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.sh
 #                         CUDA_ARCHS=90: of this architecture alone
 # make bench          speed and memory, in one run
@@ -316,9 +316,12 @@ endif
 SPILLS ?= 600
 ifeq ($(CUDA),yes)
 cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/launches
-	@EMU_LAUNCHES=$(BUILD)/launches EMU_SMS=132 RF_PLUGIN=$(BUILD)/rf-cuda-host.so \
-		$(BUILD)/t/helper/launches
-	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches
+	@for kib in 227 99; do \
+		EMU_LAUNCHES=$(BUILD)/launches-$$kib EMU_SHARED=$$kib EMU_SMS=132 \
+			RF_PLUGIN=$(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/launches || exit; \
+	done
+	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches-227 \
+		$(BUILD)/launches-99
 gpu-bundle: all units
 	@pipelines/gpu-bundle.sh $(BUILD)/gpu-bundle.tar.gz
 else

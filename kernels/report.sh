@@ -1,14 +1,17 @@
 #!/bin/bash
-# report.sh RECORDS PLUGIN LAUNCHES -- a table of the CUDA kernels, for make cuda-report.  RECORDS: a folder
-# with what ptxas -v said of each; LAUNCHES: how each is launched, as an address in PLUGIN (the kernels on the
-# host), threads, and bytes of dynamic shared memory.  Of several ways to launch a kernel the one with the
-# fewest threads on a multiprocessor is shown.  Fails if a kernel spills: moves more than SPILLS bytes, 0
-# unless set, between registers and memory for want of registers.
+# report.sh RECORDS PLUGIN LAUNCHES LAUNCHES-99 -- a table of the CUDA kernels, for make cuda-report.
+# RECORDS: a folder with what ptxas -v said of each; LAUNCHES: how each is launched where a block may have 227
+# KiB of shared memory, or in LAUNCHES-99 on cards with 99: an address in PLUGIN (the kernels on the host),
+# threads, bytes of dynamic shared memory, blocks.  Of several ways to launch a kernel the one with the fewest
+# threads on a multiprocessor is shown; warps: how many each of 132 multiprocessors has of the first, which is
+# that of a segment, where there may be fewer than fit.  Fails if a kernel spills: moves more than SPILLS
+# bytes, 0 unless set, between registers and memory for want of registers.
 set -euo pipefail
 
 {
 	nm "$2" | awk '{ print "symbol", $1, $NF }'
 	sed 's/^/launch /' "$3"
+	sed 's/^/launch99 /' "$4"
 	sed 's/^/ptxas /' "$1"/*.ptxas
 } | awk '
 function least(a, b) { return a < b ? a : b }
@@ -16,19 +19,20 @@ function up(n, by) { return int((n + by - 1) / by) * by }
 function number(before) { return match($0, "[0-9]+ " before) ? substr($0, RSTART, RLENGTH) + 0 : 0 }
 # the threads that fit on a multiprocessor, and how many blocks of so many threads do: CUDA C Programming
 # Guide, table "Technical Specifications"
-function most(arch) { return arch == 86 || arch == 89 ? 1536 : 2048 }
+function small(arch) { return arch == 86 || arch == 89 || arch == 120 }
+function most(arch) { return small(arch) ? 1536 : 2048 }
 function blocks(arch, threads, registers, shared,   warps, fit, kilobytes) {
 	warps = up(threads, 32) / 32
 	fit = least(int(int(65536 / up(registers * 32, 256) / 4) * 4 / warps), int(most(arch) / 32 / warps))
-	fit = least(fit, arch == 86 ? 16 : arch == 89 ? 24 : 32)
-	kilobytes = arch == 80 ? 164 : arch == 86 || arch == 89 ? 100 : 228
+	fit = least(fit, arch == 86 ? 16 : small(arch) ? 24 : 32)
+	kilobytes = arch == 80 ? 164 : small(arch) ? 100 : 228
 	return least(fit, int(kilobytes * 1024 / up(shared + 1024, 128)))
 }
 $1 == "symbol" { sub(/^0+/, "", $2); name[$2] = $3; next }
-$1 == "launch" {
+$1 ~ /^launch/ {
 	key = name[$2]
 	sub(/^_ZL/, "_Z", key) # nvcc makes no difference
-	ways[key] = ways[key] $3 " " $4 "\n"
+	ways[$1, key] = ways[$1, key] $3 " " $4 " " $5 "\n"
 	next
 }
 /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; arch = substr(part[4], 4) }
@@ -40,7 +44,7 @@ $1 == "launch" {
 /Used [0-9]+ registers/ {
 	registers = $6
 	static = number("bytes smem")
-	n = split(ways[kernel], way, "\n")
+	n = split(ways[small(arch) ? "launch99" : "launch", kernel], way, "\n")
 	best = -1
 	for (i = 1; i < n; i++) {
 		split(way[i], w, " ")
@@ -50,14 +54,16 @@ $1 == "launch" {
 			threads = w[1]
 			dynamic = w[2]
 		}
+		if (i == 1)
+			warps = least(fit, w[3] / 132) * up(w[1], 32) / 32
 	}
 	row = sprintf("sm_%s %4d %6d %6d %6d", arch, registers, spills, stack, static)
 	full = 100 * best * threads / most(arch)
-	print kernel, row, best < 0 ? "      -      -      -    -" \
-		: sprintf("%7d %6d %6d %3d%%", dynamic, threads, best, full)
+	print kernel, row, best < 0 ? "      -      -      -    -     -" \
+		: sprintf("%7d %6d %6d %3d%% %5.1f", dynamic, threads, best, full, warps)
 }' | {
-	printf '%-6s %4s %6s %6s %6s %7s %6s %6s %4s  %s\n' \
-		arch regs spills stack static dynamic block blocks full kernel
+	printf '%-6s %4s %6s %6s %6s %7s %6s %6s %4s %5s  %s\n' \
+		arch regs spills stack static dynamic block blocks full warps kernel
 	c++filt | awk -v limit="${SPILLS:-0}" '{
 		match($0, / sm_[0-9]+ /)
 		row = substr($0, RSTART + 1)
@@ -71,5 +77,5 @@ $1 == "launch" {
 				", more than " limit >"/dev/stderr"
 			bad = 1
 		}
-	} END { exit bad }' | sort -k10 -k1,1
+	} END { exit bad }' | sort -k11 -k1,1
 }

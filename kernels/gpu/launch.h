@@ -7,7 +7,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-enum { RF_HOST_SEES = 0 }; /* whether the host can read the device's memory */
+#define RF_HOST_SEES false /* whether the host can read the device's memory */
 
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	(kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__)

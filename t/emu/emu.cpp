@@ -415,16 +415,16 @@ void stop(cudaError_t code, const std::string &what)
 }
 
 /* A line for each way to launch a kernel: its address in the object that it is in, threads, bytes of dynamic
- * shared memory. */
-void note(const struct call *c, size_t n, size_t bytes)
+ * shared memory, blocks. */
+void note(const struct call *c, size_t n, size_t bytes, size_t blocks)
 {
 	static FILE *const file = fopen(getenv("EMU_LAUNCHES"), "w");
-	static std::set<std::tuple<const void *, size_t, size_t>> noted;
+	static std::set<std::tuple<const void *, size_t, size_t, size_t>> noted;
 	Dl_info info;
 
-	if (file && noted.insert({ c->kernel, n, bytes }).second && dladdr(c->kernel, &info)) {
-		fprintf(file, "%zx %zu %zu\n",
-		        (size_t)((const char *)c->kernel - (const char *)info.dli_fbase), n, bytes);
+	if (file && noted.insert({ c->kernel, n, bytes, blocks }).second && dladdr(c->kernel, &info)) {
+		fprintf(file, "%zx %zu %zu %zu\n",
+		        (size_t)((const char *)c->kernel - (const char *)info.dli_fbase), n, bytes, blocks);
 		fflush(file);
 	}
 }
@@ -643,7 +643,7 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 	if (refused_code)
 		return;
 	if (only_noted()) {
-		note(c, n, bytes);
+		note(c, n, bytes, all);
 		return;
 	}
 	if (++now.launches == faulty) {

@@ -72,6 +72,7 @@ struct carver {
 void copy_16(void *to, const void *from);
 void copies_close();
 void copies_wait(int all_but);
+bool only_noted(); /* emu_rt.h */
 /* Lets the kernel fn have more than 48 KB of it. */
 void allow_smem(const void *fn, size_t bytes);
 

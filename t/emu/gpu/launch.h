@@ -5,7 +5,7 @@
 
 #include "emu.h"
 
-enum { RF_HOST_SEES = 1 };
+#define RF_HOST_SEES (!emu::only_noted())
 
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
 	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
