@@ -1,9 +1,10 @@
 /* act.cu -- gates: SwiGLU, a sigmoid, and the decay of Gated DeltaNet, forward and backward.
  *
- * These operations are bound by memory.  SwiGLU moves 12 bytes per number forward and 24 backward: 0.4 and
- * 0.75 ms at T 16384 and F 5632 (369 MB a matrix).  A sigmoid, 30 instructions per 12 bytes, needs a third of
- * what the multiprocessors can do in that time.  Decays are one number per row and head, in double: 0.26 M of
- * them at T 16384, which takes no time to speak of. */
+ * These operations are bound by memory.  SwiGLU moves 14 bytes per number forward and 30 backward, 2 and 6
+ * of them rounded copies for products: 0.45 and 0.95 ms at T 16384 and F 5632 (369 MB a matrix).  A
+ * sigmoid, 30 instructions per 12 bytes, needs a third of what the multiprocessors can do in that time.
+ * Decays are one number per row and head, in double: 0.26 M of them at T 16384, which takes no time to
+ * speak of. */
 #include "sweep.h"
 
 /* ---- SwiGLU -------------------------------------------------------------------------------- */

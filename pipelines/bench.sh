@@ -322,6 +322,8 @@ lines() {
 	rf-init --from model long
 	rf-cat --repeat 3 -o batches.rf 4096.rf
 	published "$live" 2 >published.out &
+	# shellcheck disable=SC2064  # of now
+	trap "kill $! 2>/dev/null" EXIT
 	rf-cat --range 0:24 --batch 8 batches.rf | rf-entropy -m "$live" --follow | rf-select --follow |
 		rf-rollout -m "$live" --follow | rf-reward --follow |
 		rf-grpo -m long --mini-batch 8 --keep 1 --live "$live" --commit-every 3

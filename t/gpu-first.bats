@@ -80,7 +80,7 @@ setup() {
 	[[ "$output" =~ 'delta rule, 16384 x 16 '+'0.85 ms'\ +'0.90'\ +'1.06  as reckoned' ]]
 	[[ "$output" =~ 'delta rule and back '+'2.5 ms'\ +'9.00'\ +'3.60  more: see ready' ]]
 	[[ "$output" =~ 'walk '+'31 us'\ +'20.00'\ +'0.65  less: latencies' ]]
-	[[ "$output" =~ 'forward, segments of 8192 '+'51 %'\ +'50.00'\ +'0.98  as reckoned' ]]
+	[[ "$output" =~ 'forward, segments of 8192 '+'55 %'\ +'50.00'\ +'0.91  as reckoned' ]]
 	[[ "$output" == *'100.00 %  delta rule: '* ]]
 	run -64 "$ROOT/pipelines/gpu-compare.sh" nowhere
 	run -64 "$first"

@@ -5,7 +5,7 @@ unset "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!SLURM_@}"
 export RF_MPI=$RF_UNITS/../rf-mpi.so
 have_mpi() { [ -e "$RF_MPI" ] && command -v mpirun >/dev/null; }
 # MPI leaves memory behind, of which a sanitizer would speak.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:exitcode=99
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 # ranks N COMMAND...: N of it, whose exit statuses are then in the files code.0, code.1, ..., and what they

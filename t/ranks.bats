@@ -328,7 +328,7 @@ srun, or say --shard 0/2)" ]
 				sleep 9 | rf-ntp -m run --ranks mpi --rank-timeout 2 &
 				this=$BASHPID
 				until grep -qs "waits\\|reads" run/.ranks/2; do sleep .05; done
-				kill -'$signal' $(pgrep -P $this -x rf-ntp)
+				kill -'$signal' $(pgrep -P "$(pgrep -P $this -x rf-ntp)")
 				sleep 8
 			else
 				rf-ntp -m run --ranks mpi --rank-timeout 2
@@ -484,7 +484,7 @@ hit() {
 		stage=${stages[RANDOM % 6]} rank=$((RANDOM % 3)) signal=KILL
 		[ $((RANDOM % 3)) -ne 0 ] || signal=STOP
 		export BATCH=0:13 SHARE='--shard auto --mini-batch 4' RANKS='--ranks mpi --rank-timeout 1.5'
-		{ sleep .$((RANDOM % 9)); hit $signal $rank $stage; } &
+		{ sleep .$((RANDOM % 9)); hit $signal $rank $stage rn; } &
 		in_line 3 "${slow//RUN/run}" || true
 		wait $!
 		pkill -CONT -x "$stage" || true

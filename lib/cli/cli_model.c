@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -240,6 +241,19 @@ static void begin(struct rf_trainer *t, struct rf_stage *s)
 	}
 }
 
+/* Its child has left a core file already, if any. */
+static void end_by(int sig)
+{
+	sigset_t set;
+
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	signal(sig, SIG_DFL);
+	raise(sig);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* Goes on in a child, if there are ranks; this process ends as that does. */
 static void guard(struct rf_trainer *t)
 {
@@ -250,10 +264,8 @@ static void guard(struct rf_trainer *t)
 		return;
 	if (rf_ranks_guard(&t->ranks, &status, &err) != RF_OK)
 		rf_die_err(&err);
-	if (status > 128) {
-		signal(status - 128, SIG_DFL);
-		raise(status - 128);
-	}
+	if (status > 128)
+		end_by(status - 128);
 	if (status >= 0)
 		_exit(status);
 }

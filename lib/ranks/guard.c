@@ -7,22 +7,23 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "io/tempfile.h"
 #include "ranks/guard.h"
 
 enum { OURS = 64 }; /* the least of our own statuses but 0 */
 
-/* The signals that end us, of which nohup(1) ignores one; and SIGCHLD. */
+/* The signals that end us, of which some may be ignored, as nohup(1) does; and SIGCHLD. */
 static void block(sigset_t *set, sigset_t *before)
 {
-	struct sigaction hup;
+	struct sigaction is;
 
 	signal(SIGCHLD, SIG_DFL); /* where a parent ignored it, there would be no exit status */
 	sigemptyset(set);
 	sigaddset(set, SIGCHLD);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	if (!sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
-		sigaddset(set, SIGHUP);
+	for (const int *sig = rf_ending; *sig; sig++)
+		if (*sig == SIGINT || *sig == SIGTERM ||
+		    (!sigaction(*sig, NULL, &is) && is.sa_handler != SIG_IGN))
+			sigaddset(set, *sig);
 	sigprocmask(SIG_BLOCK, set, before);
 }
 
@@ -72,10 +73,10 @@ enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err
 	}
 	let_go();
 	*status = watch(child, &set);
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (*status && *status < OURS)
-		return rf_fail(e, RF_EBUSY, "MPI has ended this rank, with status %d: another one is gone",
-		               *status);
+		return rf_fail(e, RF_EBUSY,
+		               "MPI has ended this rank, with status %d: another one is gone, or MPI says "
+		               "above what it lacks", *status);
 	if (*status == 128 + SIGTERM)
 		*status = EX_TEMPFAIL;
 	return RF_OK;

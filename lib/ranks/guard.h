@@ -13,7 +13,8 @@
 
 /* Without --ranks: nothing, and *status is -1.  Else it returns twice: in the child, with *status -1; and
  * when that has ended, in this process, with *status to exit with: 128 + N if signal N ended it, but 75 if
- * that was SIGTERM.  Signals that end this process go on to the child.  To be called before there are
+ * that was SIGTERM.  Signals that end a process go on to the child, and
+ * stay blocked here, so that one that comes late changes nothing.  To be called before there are
  * threads or open files.  Errors: RF_ENOMEM; RF_EBUSY, in this process: MPI has ended the child. */
 enum rf_code rf_ranks_guard(const struct rf_ranks *r, int *status, struct rf_err *e);
 
