@@ -643,7 +643,7 @@ static enum rf_code load_weights(const struct rf_ckpt *c, float *flat, const str
 
 	if ((rc = load(&c->tensors, &c->params, "", &all, flat, transfer, true, e)) == RF_OK && c->in_run &&
 	    (rc = flat && (!transfer || transfer->get)
-	                  ? rf_ckpt_contents_hash(&p, weights, e)
+	               ? rf_ckpt_contents_hash(&p, weights, e)
 	               : rf_tensors_hash(c->tensors.t, c->tensors.n, NULL, weights, e)) == RF_OK &&
 	    strcmp(weights, c->weights))
 		rc = rf_fail(e, RF_EMODEL,

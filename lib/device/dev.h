@@ -46,10 +46,10 @@ struct rf_dev;
 /* C (m, n) = A (m, k) B (k, n), + C with `add`, + bias (n) unless it is NULL.  ta: A is stored (k, m); tb: B
  * is stored (n, k).  lda, ldb, ldc: floats from one stored row to the next.  weight: b is a weight; it
  * changes only by adamw or an upload, so a device may keep a copy of it in another form.  half: b is bf16 in
- * memory, without gaps, on a device that has such weights (rf_ops.halves).  f32: the operands
- * stay float32 on a device that rounds those of other products (RF_MATH_BF16), because the next operation
- * amplifies the error of this result.  batch: the number of products (0: one); their operands lie sa, sb, sc
- * floats apart, and they have no bias. */
+ * memory, without gaps, on a device that has such weights (rf_ops.halves).  f32: the operands stay float32 on
+ * a device that rounds those of other products (RF_MATH_BF16), because the next operation amplifies the error
+ * of this result.  batch: the number of products (0: one); their operands lie sa, sb, sc floats apart, and
+ * they have no bias. */
 struct rf_gemm {
 	int m, n, k;
 	bool ta, tb, add, weight, half, f32;
@@ -406,8 +406,8 @@ struct rf_plugin { uint64_t abi; const struct rf_ops *ops; };
 /* RF_RUN(d, gemm, .m = R, ...) runs one operation; its arguments are named, and those left out are 0. */
 #define RF_RUN(d, op, ...) (d)->ops->op((d), &(struct rf_##op){ __VA_ARGS__ })
 
-/* The type of products' operands, unless a product says f32; all else is float32.  AUTO: bf16 on a GPU, else
- * float32. */
+/* The type of products' operands, unless a product says f32; all else is float32, but weights that are half
+ * (rf_gemm).  AUTO: bf16 on a GPU, else float32. */
 enum rf_math { RF_MATH_AUTO, RF_MATH_F32, RF_MATH_BF16 };
 #define RF_MATH_WORDS "auto|f32|bf16"
 
