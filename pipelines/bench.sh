@@ -282,12 +282,14 @@ tiny() {
 		rf-cat --range 0:1 -o tiny.rf
 }
 
-# published FOLDER N: when the first N + 1 steps come there, of which one is what training begins from
+# published FOLDER: the number of each step that is seen there and when, until the folder has come and gone
 published() {
-	local i
-	for ((i = 0; i <= $2; i++)); do
-		until [ -e "$1/step-00000$i" ]; do sleep .05; done
-		echo "$EPOCHREALTIME"
+	local step last=''
+	until [ -e "$1/latest" ]; do sleep .02; done
+	while step=$(readlink "$1/latest"); do
+		[ "$step" = "$last" ] || echo "${step#step-} $EPOCHREALTIME"
+		last=$step
+		sleep .02
 	done
 }
 
@@ -321,15 +323,16 @@ lines() {
 	rm -rf long
 	rf-init --from model long
 	rf-cat --repeat 3 -o batches.rf 4096.rf
-	published "$live" 2 >published.out &
+	published "$live" >published.out &
 	# shellcheck disable=SC2064  # of now
 	trap "kill $! 2>/dev/null" EXIT
 	rf-cat --range 0:24 --batch 8 batches.rf | rf-entropy -m "$live" --follow | rf-select --follow |
 		rf-rollout -m "$live" --follow | rf-reward --follow |
 		rf-grpo -m long --mini-batch 8 --keep 1 --live "$live" --commit-every 3
 	wait $!
-	t=$(awk 'NR > 1 && (!t || $1 - last < t) { t = $1 - last }
-		{ last = $1 } END { print t }' published.out)
+	trap - EXIT
+	t=$(awk 'NR > 1 { s = ($2 - last) / ($1 - n); if (!t || s < t) t = s }
+		{ n = $1; last = $2 } END { if (!t) exit 1; print t }' published.out)
 	row 'a batch in a line for many (--live), over its computing' "$(ratio "$t" "$computing")" '<= 1.03' \
 		"$t s, $computing s"
 }
