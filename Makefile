@@ -23,6 +23,9 @@
 # make fuzz           each t/fuzz/*.c for FUZZ_TIME=60 seconds; what it finds stays in build/fuzz
 # make cuda-report    the CUDA kernels' registers, spills, shared memory, blocks and warps on a
 #                     multiprocessor; fails above SPILLS=600 bytes spilled
+# make cuda-reckon    what passes and a step of the shipped models would take on an H100, kernel by kernel, as
+#                     reckoned by the emulated GPU: t/emu/reckon.sh.  Needs code for sm_90
+#                         CONFIGS=pipelines/configs/lact-760m.json T=16384 SEGMENT=8192 LINES=20 STEP=no
 # make gpu-bundle     build/gpu-bundle.tar.gz, for a bare machine with a GPU: pipelines/gpu-first.sh
 #                         CUDA_ARCHS=90: of this architecture alone
 # make bench          speed and memory, in one run
@@ -127,7 +130,8 @@ EMU_CHECKS = -fsanitize=alignment,bounds
 EMU_RACE   = -fsanitize=thread $(EMU_CHECKS)
 PLUGIN     = $(if $(filter yes,$(CUDA)),$(if $(SANITIZE)$(FUZZER),,$(BUILD)/rf-cuda.so))
 RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
-HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so $(call RACE_TOO,$(BUILD)/rf-cuda-race.so))
+HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so \
+              $(call RACE_TOO,$(BUILD)/rf-cuda-race.so $(BUILD)/rf-cuda-reckon.so))
 EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/bugs $(call RACE_TOO,$(BUILD)/t/emu/bugs-race))
 EMU_NCCL    = $(if $(filter yes,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h), \
               $(BUILD)/t/emu/libnccl.so))
@@ -203,7 +207,7 @@ $(BUILD)/rf-mpi.so: lib/ranks/plugin/mpi.c lib/ranks/ranks.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(MPICC) $(CPPFLAGS) $(STD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden -shared -o $@ $<
 
-EMU = $(patsubst t/emu/%.cpp,$(BUILD)/emu/%.o,$(filter-out t/emu/race.cpp,$(wildcard t/emu/*.cpp)))
+EMU = $(addprefix $(BUILD)/emu/,emu.o warp.o cudart.o cublas.o)
 define emu_rules
 $(BUILD)/emu/%.o: $(1)/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $$(@D)
@@ -218,12 +222,15 @@ $(BUILD)/emu/%.o: t/emu/%.cpp $(BUILD)/cuda.flags
 	$(CXX) $(EMU_FLAGS) $(SAN) -MMD -MP -c -o $@ $<
 $(BUILD)/rf-cuda-host.so: $(CU:kernels/%.cu=$(BUILD)/emu/%.o) $(EMU) $(PLUGIN_LIB)
 	$(CXX) -shared $(SAN) -o $@ $^ -lpthread
-$(BUILD)/rf-cuda-race.so: $(CU:kernels/%.cu=$(BUILD)/emu-race/%.o) $(EMU) $(BUILD)/emu/race.o $(PLUGIN_LIB)
+TOLD = $(CU:kernels/%.cu=$(BUILD)/emu-race/%.o) $(EMU) $(BUILD)/emu/tsan.o $(PLUGIN_LIB)
+$(BUILD)/rf-cuda-race.so: $(TOLD) $(BUILD)/emu/race.o
+	$(CXX) -shared -o $@ $^ -lpthread -ldl
+$(BUILD)/rf-cuda-reckon.so: $(TOLD) $(BUILD)/emu/reckon.o
 	$(CXX) -shared -o $@ $^ -lpthread -ldl
 $(BUILD)/t/emu/bugs: $(BUILD)/emu/bugs.o $(EMU)
 	@mkdir -p $(@D)
 	$(CXX) $(SAN) -o $@ $^
-$(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/race.o
+$(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/tsan.o $(BUILD)/emu/race.o
 	@mkdir -p $(@D)
 	$(CXX) -o $@ $^ -ldl
 $(BUILD)/t/emu/libnccl.so: t/emu/nccl/nccl.cpp t/emu/emu_rt.h $(BUILD)/cuda.flags
@@ -322,10 +329,12 @@ cuda-report: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-host.so $(BUILD)/t/helper/laun
 	done
 	@SPILLS=$(SPILLS) kernels/report.sh $(BUILD)/cuda $(BUILD)/rf-cuda-host.so $(BUILD)/launches-227 \
 		$(BUILD)/launches-99
+cuda-reckon: $(BUILD)/rf-cuda.so $(BUILD)/rf-cuda-reckon.so $(BUILD)/t/helper/bench
+	@t/emu/reckon.sh $(BUILD) $(or $(CONFIGS),$(wildcard pipelines/configs/*.json))
 gpu-bundle: all units
 	@pipelines/gpu-bundle.sh $(BUILD)/gpu-bundle.tar.gz
 else
-cuda-report gpu-bundle:
+cuda-report cuda-reckon gpu-bundle:
 	@echo "CUDA was left out: no toolkit"
 endif
 
@@ -426,5 +435,5 @@ clean:
 -include $(OBJ:.o=.d) $(TOOLS:$(BIN)/%=$(BUILD)/tools/%.d) $(UNITS:=.d) $(REPLAYS:=.d) \
          $(wildcard $(BUILD)/cuda/*.d $(BUILD)/emu/*.d $(BUILD)/emu-race/*.d)
 .PHONY: deps deps-arm64 deps-slurm midtrain posttrain testtime study \
-        all units units-fuzz check check-all check-arm64 check-slurm cuda-report gpu-bundle bench tests \
-        fuzz lint install uninstall help clean
+        all units units-fuzz check check-all check-arm64 check-slurm cuda-report cuda-reckon gpu-bundle \
+        bench tests fuzz lint install uninstall help clean

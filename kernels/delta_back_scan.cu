@@ -325,9 +325,11 @@ template <int KP> static void scan(struct rf_dev *d, const job<bf16> &a, int gro
 {
 	const size_t states = states_bytes<bf16>();
 	const int warps = a.VP / 16;
+	const size_t room = (size_t)cuda_of(d)->sms;
 	int workers = 4;
 
-	while (workers > 1 && (size_t)groups * a.H * warps / workers < (size_t)cuda_of(d)->sms / 2)
+	/* as many blocks as there is room for beside those of the states: a multiprocessor holds one */
+	while (workers > 1 && a.states + (size_t)groups * a.H * (warps * 2 / workers) <= room)
 		workers /= 2;
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
 	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;

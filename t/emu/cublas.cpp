@@ -82,6 +82,10 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (!m || !n || !batch || emu::only_noted())
 		return CUBLAS_STATUS_SUCCESS;
+	if (emu::reckon_product) {
+		emu::reckon_product(m, n, k, batch, size_of(at), keep != 0);
+		return CUBLAS_STATUS_SUCCESS;
+	}
 	if (emu::fault(false) ||
 	    (k && !there(A, at, a.transposed ? m : k, a.transposed ? k : m, lda, sa, batch)) ||
 	    (k && !there(B, bt, b.transposed ? n : k, b.transposed ? k : n, ldb, sb, batch)) ||

@@ -17,6 +17,7 @@
 #include <map>
 #include <string>
 #include <vector>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cuda_runtime_api.h>
 
@@ -32,7 +33,40 @@ const char *found, *found_end; /* the block that was looked for last */
 
 emu::stream *of(cudaStream_t s) { return (emu::stream *)(void *)s; }
 
+/* Where numbers mean nothing, a terabyte may be asked for and little of it is touched: it is all zeros. */
+void *take(size_t n)
+{
+	void *p;
+
+	if (emu::computes())
+		return posix_memalign(&p, 256, n ? n : 1) ? nullptr : p;
+	p = mmap(nullptr, n + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p == MAP_FAILED ? nullptr : p;
+}
+
+void give(void *p, size_t n)
+{
+	if (emu::computes())
+		free(p);
+	else
+		munmap(p, n + 1);
+}
+
 size_t all() { return (size_t)emu::setting("EMU_MEMORY", 1LL << 40); }
+
+const size_t LIST = 2 << 20; /* bytes: what may be one */
+
+/* Lists come, by which blocks choose their memory; the host reads zeros, for which it stops at nothing. */
+void reckoned_copy(void *to, const void *from, size_t n, cudaMemcpyKind kind)
+{
+	const bool of_host = kind != cudaMemcpyDeviceToDevice;
+
+	emu::reckon_bytes(of_host ? n : 2 * n, of_host);
+	if (kind == cudaMemcpyDeviceToHost)
+		memset(to, 0, n);
+	else if (of_host && n <= LIST)
+		memcpy(to, from, n);
+}
 
 }
 
@@ -65,9 +99,9 @@ cudaError_t cudaMalloc(void **p, size_t n)
 {
 	if (emu::fault(false))
 		return emu::fault(false);
-	if (used + n > all() || posix_memalign(p, 256, n ? n : 1))
+	if (used + n > all() || !(*p = take(n)))
 		return emu::refuse(cudaErrorMemoryAllocation, "out of memory");
-	if (!emu::only_noted())
+	if (emu::computes())
 		memset(*p, 0xFF, n);
 	blocks[(char *)*p] = n;
 	used += n;
@@ -84,9 +118,9 @@ cudaError_t cudaFree(void *p)
 		return emu::refuse(cudaErrorInvalidValue, "release of %p, which is not allocated", p);
 	emu::settle();
 	used -= one->second;
+	give(p, one->second);
 	blocks.erase(one);
 	found = found_end = nullptr;
-	free(p);
 	return cudaSuccess;
 }
 
@@ -117,8 +151,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind
 		emu::illegal("a copy of %zu bytes from %p, which is no memory of the device", n, from);
 	else if (kind != cudaMemcpyDeviceToHost && !emu::in_allocation(to, n))
 		emu::illegal("a copy of %zu bytes to %p, which is no memory of the device", n, to);
-	else
+	else if (emu::computes())
 		late.push_back({ to, from, n });
+	else
+		reckoned_copy(to, from, n, kind);
 	return emu::fault(false);
 }
 
@@ -130,7 +166,10 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
 		emu::illegal("%zu bytes to be set at %p, which is no memory of the device", n, p);
 	else {
 		emu::settle();
-		memset(p, v, n);
+		if (emu::reckon_bytes)
+			emu::reckon_bytes(n, false);
+		if (emu::computes() || n <= LIST)
+			memset(p, v, n);
 	}
 	return emu::fault(false);
 }
@@ -157,6 +196,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
 	while (of(s)->busy)
 		usleep(50);
+	if (emu::reckon_sync)
+		emu::reckon_sync();
 	emu::settle();
 	return emu::fault(true);
 }
@@ -182,6 +223,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	*(double *)e = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	if (emu::reckon_clock)
+		*(double *)e = emu::reckon_clock();
 	return emu::fault(false);
 }
 
@@ -225,7 +268,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 	p->totalGlobalMem = all();
 	p->major = sm / 10;
 	p->minor = sm % 10;
-	p->multiProcessorCount = (int)emu::setting("EMU_SMS", 4);
+	p->multiProcessorCount = (int)emu::setting("EMU_SMS", emu::reckon_clock ? 132 : 4);
 	p->sharedMemPerBlockOptin = emu::most_shared();
 	return cudaSuccess;
 }

@@ -499,6 +499,8 @@ bool only_noted()
 	return is;
 }
 
+bool computes() { return !only_noted() && !reckon_launch; }
+
 /* ---- what kernels call --------------------------------------------------------------------- */
 
 void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file, int line)
@@ -506,6 +508,8 @@ void warp_op(unsigned mask, void *arg, warp_fn fn, bool orders, const char *file
 	fibre &me = *current;
 	struct warp &it = warps[me.warp];
 
+	if (reckon_met)
+		reckon_met(1);
 	me.file = file;
 	me.line = line;
 	if (!(mask & me.lane))
@@ -531,6 +535,8 @@ int block_barrier(bool yes, const char *file, int line)
 {
 	fibre &me = *current;
 
+	if (reckon_met)
+		reckon_met(1);
 	me.file = file;
 	me.line = line;
 	if (!waiting++) {
@@ -664,6 +670,10 @@ void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes)
 	gridDim = grid;
 	for (unsigned i = 0; i < n; i++)
 		fibres[i].idx = { i % block.x, i / block.x % block.y, i / block.x / block.y };
+	if (reckon_launch) {
+		reckon_launch(c, grid, block, bytes, run_block);
+		return;
+	}
 	in_order(blocks, all);
 	for (size_t i = 0; i < all && !fault_code; i++)
 		run_block((size_t)blocks[i]);

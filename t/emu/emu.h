@@ -72,21 +72,21 @@ struct carver {
 void copy_16(void *to, const void *from);
 void copies_close();
 void copies_wait(int all_but);
-bool only_noted(); /* emu_rt.h */
+bool computes(); /* emu_rt.h */
 /* Lets the kernel fn have more than 48 KB of it. */
 void allow_smem(const void *fn, size_t bytes);
 
 /* The operation fails. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-struct call { const void *kernel; void (*run)(void *args); void *args; size_t args_size; const char *file;
-              int line; };
+struct call { const void *kernel; const char *name; void (*run)(void *args); void *args; size_t args_size;
+              const char *file; int line; };
 void launch_call(const struct call *c, dim3 grid, dim3 block, size_t bytes);
 
 /* Arguments are converted and copied once, as the driver does. */
 template <class... P, class... A>
-void launch(const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
-            cudaStream_t, A &&...a)
+void launch(const char *name, const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 block,
+            size_t bytes, cudaStream_t, A &&...a)
 {
 	struct { void (*kernel)(P...); std::tuple<std::decay_t<P>...> args;
 	         } all{ kernel, { std::forward<A>(a)... } };
@@ -94,7 +94,8 @@ void launch(const char *file, int line, void (*kernel)(P...), dim3 grid, dim3 bl
 		auto *to = static_cast<decltype(all) *>(p);
 		std::apply(to->kernel, to->args);
 	};
-	const struct call c = { reinterpret_cast<const void *>(kernel), run, &all, sizeof all, file, line };
+	const struct call c = { reinterpret_cast<const void *>(kernel), name, run, &all, sizeof all, file,
+	                        line };
 
 	launch_call(&c, grid, block, bytes);
 }

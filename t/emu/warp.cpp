@@ -124,11 +124,21 @@ void wmma_multiply(float *d, const __nv_bfloat16 *a, const __nv_bfloat16 *b, con
 	}, false, file, line);
 }
 
+/* Where somebody counts, this is one instruction, however many accesses and meetings it is made of here. */
+static void one_instruction(int parts)
+{
+	if (reckon_met) {
+		reckon_met(-parts);
+		reckon_matrix();
+	}
+}
+
 /* Which lane holds which element: PTX ISA, "Matrix Fragments for mma.m16n8k16", and ldmatrix. */
 void mma(float *d, const uint32_t *a, const uint32_t *b, const float *c, const char *file, int line)
 {
 	struct operands { float *d; const uint32_t *a, *b; const float *c; } mine = { d, a, b, c };
 
+	one_instruction(1);
 	warp_op(~0u, &mine, [](void *const *arg, unsigned here) {
 		float A[16][16], B[16][8], D[16][8];
 
@@ -157,6 +167,7 @@ void ldmatrix(uint32_t *r, const void *row, int n, bool transposed, const char *
 {
 	struct rows { uint16_t own[8]; uint32_t *r; int n; bool transposed; } mine = { {}, r, n, transposed };
 
+	one_instruction(lane() < 8 * n ? 2 : 1);
 	if (lane() < 8 * n) { /* each lane reads the row that it names, before they exchange */
 		if ((uintptr_t)row % 16)
 			fail("misaligned access at %s:%d: ldmatrix at %p", file, line, row);

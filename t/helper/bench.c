@@ -3,6 +3,7 @@
  *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss,
  *                                     against oneDNN's float32 product (2048^3) on the same threads, measured
  *                                     in between
+ *     bench MODEL forward|both T      one of these passes, once, and nothing beside it
  *     bench MODEL step T RECORDS [T2 RECORDS2]
  *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and
  *                                     one of another size, by turns
@@ -205,20 +206,55 @@ static void rate(const char *name, double work, double seconds, int T, double pr
 	       work / seconds / 1e9, 100 * work / seconds / 1e9 / product, T / seconds, seconds);
 }
 
+static struct rf_train trainer(void)
+{
+	struct rf_train t = RF_TRAIN_DEFAULTS;
+
+	t.engine = &g;
+	t.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
+	t.sum = getenv("BENCH_SUM") ? RF_SUM_PLAIN : RF_SUM_EXACT;
+	return t;
+}
+
+/* Seconds of forward, or with `both` of forward + backward. */
+static double run_pass(bool both, struct rf_entropy *forward, struct rf_train *train, struct rf_record *r)
+{
+	struct rf_train_stats st;
+	double t = rf_now();
+
+	if ((both ? rf_train_gradient(train, &r, 1, NULL, &st, &e) : rf_entropy_record(forward, r, &e)) !=
+	    RF_OK)
+		die(&e);
+	return rf_now() - t;
+}
+
+/* One pass without a product beside it, for a device that reckons what its launches take. */
+static void alone(int T, bool both)
+{
+	struct rf_entropy pass = { .engine = &reader };
+	struct rf_train train = trainer();
+	struct rf_record r;
+
+	train.rl_coef = 0;
+	fill(&r, 0, T);
+	const double t = run_pass(both, &pass, &train, &r);
+	printf("%-20s %8.1f GFLOP/s  %8.4f s\n", both ? "forward + backward" : "forward",
+	       rf_model_flops(&g.model, T, T) * (both ? 3 : 1) / t / 1e9, t);
+	rf_train_close(&train);
+	rf_record_free(&r);
+}
+
 static void passes(int T, int repeat)
 {
 	struct rf_entropy pass = { .engine = &reader };
-	struct rf_train train = RF_TRAIN_DEFAULTS;
-	struct rf_train_stats st;
-	struct rf_record r, *batch = &r;
+	struct rf_train train = trainer();
+	struct rf_record r;
 	double flops = rf_model_flops(&g.model, T, T);
 	const bool cpu = !strcmp(g.dev.ops->name, "cpu");
 	double best[2] = { 1e9, 1e9 },
 	       top = cpu ? product(g.dev.threads, 8, false) : device_product(T, g.ckpt->cfg.d), low = 0, t;
 
-	train.engine = &g;
 	train.rl_coef = 0;
-	train.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
 	fill(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
@@ -226,11 +262,7 @@ static void passes(int T, int repeat)
 			top = t > top ? t : top;
 			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
-			t = rf_now();
-			if ((k ? rf_train_gradient(&train, &batch, 1, NULL, &st, &e)
-			       : rf_entropy_record(&pass, &r, &e)) != RF_OK)
-				die(&e);
-			t = rf_now() - t;
+			t = run_pass(k, &pass, &train, &r);
 			if (i)
 				best[k] = t < best[k] ? t : best[k];
 		}
@@ -260,7 +292,7 @@ static void step_once(int T, int n, double part[STAGES])
 	struct rf_select select = RF_SELECT_DEFAULTS;
 	struct rf_rollout_settings rollouts = RF_ROLLOUT_DEFAULTS;
 	struct rf_advantage advantage = { 0 };
-	struct rf_train train = RF_TRAIN_DEFAULTS;
+	struct rf_train train = trainer();
 	struct rf_train_stats st;
 	struct rf_record **batch = malloc((size_t)n * sizeof *batch);
 	double t;
@@ -270,9 +302,6 @@ static void step_once(int T, int n, double part[STAGES])
 	rollouts.engine = &roller;
 	if (getenv("BENCH_ROLLOUTS"))
 		rollouts.n = atoi(getenv("BENCH_ROLLOUTS"));
-	train.engine = &g;
-	train.recompute = getenv("BENCH_RECOMPUTE") ? RF_RECOMPUTE_SEGMENT : RF_RECOMPUTE_NONE;
-	train.sum = getenv("BENCH_SUM") ? RF_SUM_PLAIN : RF_SUM_EXACT;
 	for (int i = 0; i < n; i++) {
 		fill(batch[i] = malloc(sizeof **batch), (uint64_t)i, T);
 		t = rf_now();
@@ -718,7 +747,9 @@ int main(int argc, char **argv)
 		*stages[i] = g;
 		open_engine(stages[i], stages[i] == &g);
 	}
-	if (!strcmp(argv[2], "pass")) {
+	if (!strcmp(argv[2], "forward") || !strcmp(argv[2], "both")) {
+		alone(atoi(argv[3]), !strcmp(argv[2], "both"));
+	} else if (!strcmp(argv[2], "pass")) {
 		passes(atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 3);
 	} else if (!strcmp(argv[2], "token") && argc > 7) {
 		token(atoi(argv[3]), (struct decoded[]){ { .x = { atoi(argv[4]), atoi(argv[5]) } },

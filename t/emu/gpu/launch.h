@@ -5,10 +5,10 @@
 
 #include "emu.h"
 
-#define RF_HOST_SEES (!emu::only_noted())
+#define RF_HOST_SEES emu::computes()
 
 #define RF_LAUNCH(kernel, grid, block, bytes, stream, ...) \
-	emu::launch(__FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
+	emu::launch(#kernel, __FILE__, __LINE__, kernel, (grid), (block), (bytes), (stream), ##__VA_ARGS__)
 
 #define RF_ALLOW(kernel, bytes) (emu::allow_smem((const void *)(kernel), (bytes)), cudaSuccess)
 

@@ -1,0 +1,104 @@
+#!/bin/bash
+# reckon.sh BUILD CONFIG... -- what passes of models and a step would take on an H100, kernel by kernel: for
+# make cuda-reckon.  Nothing is measured: t/emu/reckon.cpp says how it is reckoned.  BUILD has the plugin, the
+# records of ptxas, the emulated plugin that reckons, and t/helper/bench.
+#
+# T: tokens (16384).  SEGMENT: rows (8192).  LINES: of each table, the longest first (20).  STEP=no: passes
+# alone.
+#
+# How many instructions a kernel has for each that moves something or waits is read from its machine code, if
+# cuobjdump is there; otherwise it is 4 for all of them, which is too little for convolutions.
+set -euo pipefail
+build=$1
+shift
+plugin=$(realpath "$build/rf-cuda-reckon.so")
+bench=$build/t/helper/bench
+kernels=$build/kernels.txt
+T=${T:-16384}
+export RF_DEVICE=cuda RF_PLUGIN=$plugin EMU_KERNELS=$kernels BENCH_FRESH=1 BENCH_DTYPE=bf16
+export BENCH_SEGMENT=${SEGMENT:-8192} BENCH_SUM=plain
+
+# known: of each kernel of the emulated plugin its address there, registers, instructions for each that moves
+# something or waits, and name
+known() {
+	{
+		nm "$plugin" | awk '{ print "symbol", $1, $NF }'
+		sed 's/^/ptxas /' "$build"/cuda/*.ptxas
+		! command -v cuobjdump >/dev/null || cuobjdump -arch sm_90 -sass "$build/rf-cuda.so" 2>/dev/null
+	} | awk '
+	# inner loops count for more: twice as much with each
+	function ratio(  i, all, some) {
+		for (i = 0; i < n; i++)
+			if (!matrix[i]) {
+				all += 2 ^ depth[i]
+				some += 2 ^ depth[i] * moves[i]
+			}
+		if (n && some)
+			each[kernel] = all / some
+		n = 0
+		delete depth
+		delete at
+	}
+	$1 == "symbol" { sub(/^0+/, "", $2); sub(/^_ZL/, "_Z", $3); address[$3] = $2; next }
+	/Compiling entry function/ { split($0, part, "\047"); entry = part[2]; right = part[4] == "sm_90"; next }
+	/Used [0-9]+ registers/ { if (right) registers[entry] = $6; next }
+	/Function :/ { ratio(); kernel = $NF; next }
+	/^ +\/\*[0-9a-f]+\*\// {
+		here = substr($1, 3, length($1) - 4)
+		at[here] = n
+		depth[n] = 0
+		matrix[n] = /[ \t](HMMA|LDSM)[.; ]/
+		moves[n] = /[ \t](LDG|STG|LDS|STS|LDGSTS|RED|ATOM|ATOMS|ATOMG|SHFL|BAR|VOTE|WARPSYNC)[.; ]/
+		if (/[ \t]BRA/ && match($0, /0x[0-9a-f]+/)) {
+			to = substr($0, RSTART + 2, RLENGTH - 2)
+			while (length(to) < length(here))
+				to = "0" to
+			if (to in at)
+				for (i = at[to]; i <= n; i++)
+					depth[i]++
+		}
+		n++
+	}
+	END {
+		ratio()
+		for (k in registers)
+			if (k in address)
+				print address[k], registers[k], each[k] + 0, k
+	}' | c++filt | sed 's/^\([^ ]* [^ ]* [^ ]* \)void /\1/; s/([^()]*)$//'
+}
+
+# of TITLE COMMAND...: what the command says, and its table
+of() {
+	echo "$1"
+	EMU_RECKON=$build/reckoned.txt LD_PRELOAD=$plugin "$bench" "${@:2}" >"$build/reckoned.out"
+	grep -v -e '^peak' -e '^first' "$build/reckoned.out"
+	head -n $((${LINES:-20} + 1)) "$build/reckoned.txt"
+	tail -n 1 "$build/reckoned.txt"
+	echo
+}
+# figures NAME: of a pass, its GFLOP/s and seconds
+figures() { sed -n "s,^$1  *\([0-9.]*\) GFLOP/s  *\([0-9.]*\) s.*,\1 \2,p" "$build/reckoned.out"; }
+
+[ "$kernels" -nt "$plugin" ] || known >"$kernels"
+rows=()
+for config in "$@"; do
+	name=$(basename "$config" .json)
+	read -r d f vocab < <(jq -r '"\(.hidden_size) \(.intermediate_size) \(.vocab_size)"' "$config")
+	product=$(LD_PRELOAD=$plugin "$bench" - products "$d" "$f" "$vocab" "$T" |
+		sed -n 's,^q .* \([0-9.]*\) TFLOP/s$,\1,p')
+	of "$name: forward" "$config" forward "$T"
+	read -r forward seconds < <(figures forward)
+	of "$name: forward + backward" "$config" both "$T"
+	read -r both more < <(figures 'forward + backward')
+	: >"$build/reckoned.out"
+	[ "${STEP:-yes}" = no ] || of "$name: a step" "$config" step "$T" 1
+	rows+=("$(awk -v name="$name" -v p="$product" -v a="$forward" -v b="$both" -v s="$seconds" -v t="$more" '
+		$1 == "rollout" { rollouts = sprintf("%.0f ms", 1e3 * $2) }
+		$1 == "step" { step = $4 }
+		END { printf "| %s | %.0f | %.0f ms | %.0f %% | %.0f ms | %.0f %% | %s | %s |\n", name, p, 1e3 * s,
+			a / p / 10, 1e3 * t, b / p / 10, rollouts, step }' "$build/reckoned.out")")
+done
+echo "| T $T, segments of $BENCH_SEGMENT | product, TFLOP/s | forward | of it | forward + backward | of it |" \
+	"rollouts | step, in forward passes |"
+echo '|---|---|---|---|---|---|---|---|'
+printf '%s\n' "${rows[@]}"
