@@ -80,8 +80,10 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 @test "slurm.sbatch: warned of its end it stops behind a commit, queues itself again, and ends at the bytes" {
 	job -n 2 --
 	until_batches 2
+	printf '1\n1\n' >a/data/vain # as if two times nothing had been committed: this one does
 	scancel --batch --signal=USR1 "$id"
 	until_is PENDING
+	[ ! -e a/data/vain ]
 	[[ "$(cat a/data/status)" == $'75\t'* ]]
 	[ "$(wc -l <a/data/times.tsv)" -lt 12 ]
 	until_is COMPLETED
@@ -98,6 +100,14 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	job -n 2 -- BATCHES=3
 	until_is FAILED
 	[[ "$(cat out)" == *'unknown variable BATCHES'* ]]
+}
+
+@test "slurm.sbatch: what commits nothing three times in a row is not queued again" {
+	job -n 2 -- TRAIN="bash -c 'cat >/dev/null; exit 75'"
+	until_is FAILED
+	[ "$(grep -c 'three times nothing was committed: not queued again' out)" -eq 1 ]
+	[ "$(scontrol show job -o "$id" | grep -o 'Restarts=[0-9]*')" = Restarts=2 ]
+	[ ! -e a/data/vain ]
 }
 
 @test "slurm: mpirun in an allocation, and without LAUNCH no variable of Slurm has any effect" {
