@@ -120,18 +120,41 @@ static const float *transpose(const float *weight, int d, int w, float *to)
 	return to;
 }
 
+static int columns(const struct rf_conv_part *part, int parts)
+{
+	int n = 0;
+
+	for (int i = 0; i < parts; i++)
+		n += part[i].d;
+	return n;
+}
+
+static struct conv conv_of(const struct rf_conv_part *p)
+{
+	return (struct conv){ .d = p->d, .head = p->head ? p->head : p->d, .act = p->act, .norm = p->norm,
+	                      .scale = p->scale };
+}
+
 void KERNEL(conv_fwd)(struct rf_dev *d, const struct rf_conv_fwd *x)
 {
-	struct conv a = { .nb = x->nb, .rows = x->steps * x->nb, .d = x->d, .ldx = x->ldx ? x->ldx : x->d,
-	                  .w = x->w, .head = x->head ? x->head : x->d,
-	                  .act = x->act, .norm = x->norm, .scale = x->scale, .x = cpu_f32(d, x->x),
-	                  .y = cpu_f32(d, x->y) };
-	float *taps = rf_cpu_scratch(d, -1, (size_t)x->d * (size_t)x->w * 4);
+	const float *from = cpu_f32(d, x->x);
 
-	if (!taps)
-		return;
-	a.taps = transpose(cpu_f32(d, x->weight), a.d, a.w, taps);
-	cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
+	for (int i = 0; i < x->parts; from += x->part[i++].d) {
+		const struct rf_conv_part *p = &x->part[i];
+		float *taps = rf_cpu_scratch(d, -1, (size_t)p->d * (size_t)x->w * 4);
+		struct conv a = conv_of(p);
+
+		if (!taps)
+			return;
+		a.nb = x->nb;
+		a.rows = x->steps * x->nb;
+		a.w = x->w;
+		a.ldx = x->ldx ? x->ldx : columns(x->part, x->parts);
+		a.x = from;
+		a.y = cpu_f32(d, p->y);
+		a.taps = transpose(cpu_f32(d, p->weight), a.d, a.w, taps);
+		cpu_tiles(d, (a.rows + ROWS_TILE - 1) / ROWS_TILE, fwd_tile, &a);
+	}
 }
 
 /* Stores the activation and its slope, for n columns of row r from j on, in y and slope.  Adds the terms of
@@ -234,36 +257,52 @@ static void dx_tile(void *arg, int tile, int thread)
 		}
 }
 
-void KERNEL(conv_bwd)(struct rf_dev *d, const struct rf_conv_bwd *x)
+static void back(struct rf_dev *d, struct conv *a, const float *weight, float *dweight)
 {
-	struct conv a = { .dev = d, .nb = x->nb, .rows = x->steps * x->nb, .d = x->d,
-	                  .ldx = x->ldx ? x->ldx : x->d, .w = x->w, .head = x->head ? x->head : x->d,
-	                  .act = x->act, .norm = x->norm, .scale = x->scale, .x = cpu_f32(d, x->x),
-	                  .dy = cpu_f32(d, x->dy),
-	                  .dx = cpu_f32(d, x->dx) };
-	int tiles = (a.rows + ROWS_TILE - 1) / ROWS_TILE;
-	size_t taps = (size_t)a.d * (size_t)a.w;
-	float *dweight = cpu_f32(d, x->dweight), *mem;
+	int tiles = (a->rows + ROWS_TILE - 1) / ROWS_TILE;
+	size_t taps = (size_t)a->d * (size_t)a->w;
+	float *mem;
 
-	if (!x->weight) {
-		a.dz = a.dx;
-		a.ldz = (size_t)a.ldx;
-		cpu_tiles(d, tiles, dz_tile, &a);
+	if (!weight) {
+		a->dz = a->dx;
+		a->ldz = (size_t)a->ldx;
+		cpu_tiles(d, tiles, dz_tile, a);
 		return;
 	}
-	if (!(mem = rf_cpu_scratch(d, -1, (taps * (size_t)(tiles + 1) + (size_t)a.rows * (size_t)a.d) * 4)))
+	if (!(mem = rf_cpu_scratch(d, -1, (taps * (size_t)(tiles + 1) + (size_t)a->rows * (size_t)a->d) * 4)))
 		return;
-	a.part = mem + taps;
-	a.dz = a.part + taps * (size_t)tiles;
-	a.ldz = (size_t)a.d;
-	a.taps = transpose(cpu_f32(d, x->weight), a.d, a.w, mem);
-	cpu_tiles(d, tiles, dz_tile, &a);
-	cpu_tiles(d, (a.rows + (a.w - 1) * a.nb + ROWS_TILE - 1) / ROWS_TILE, dx_tile, &a);
-	for (int c = 0; c < a.d; c++)
-		for (int i = 0; i < a.w; i++) {
+	a->part = mem + taps;
+	a->dz = a->part + taps * (size_t)tiles;
+	a->ldz = (size_t)a->d;
+	a->taps = transpose(weight, a->d, a->w, mem);
+	cpu_tiles(d, tiles, dz_tile, a);
+	cpu_tiles(d, (a->rows + (a->w - 1) * a->nb + ROWS_TILE - 1) / ROWS_TILE, dx_tile, a);
+	for (int c = 0; c < a->d; c++)
+		for (int i = 0; i < a->w; i++) {
 			float s = 0;
 			for (int t = 0; t < tiles; t++)
-				s += a.part[(size_t)t * taps + (size_t)(i * a.d + c)];
-			dweight[c * a.w + i] += s;
+				s += a->part[(size_t)t * taps + (size_t)(i * a->d + c)];
+			dweight[c * a->w + i] += s;
 		}
+}
+
+void KERNEL(conv_bwd)(struct rf_dev *d, const struct rf_conv_bwd *x)
+{
+	const float *from = cpu_f32(d, x->x);
+	float *to = cpu_f32(d, x->dx);
+
+	for (int i = 0; i < x->parts; from += x->part[i].d, to += x->part[i].d, i++) {
+		const struct rf_conv_part *p = &x->part[i];
+		struct conv a = conv_of(p);
+
+		a.dev = d;
+		a.nb = x->nb;
+		a.rows = x->steps * x->nb;
+		a.w = x->w;
+		a.ldx = x->ldx ? x->ldx : columns(x->part, x->parts);
+		a.x = from;
+		a.dx = to;
+		a.dy = cpu_f32(d, p->dy);
+		back(d, &a, cpu_f32(d, p->weight), cpu_f32(d, p->dweight));
+	}
 }

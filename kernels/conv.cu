@@ -20,17 +20,26 @@
 
 enum { WARPS = 8, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
 
-/* The columns are `heads` of `head` each, and a head is cut into `pieces` of `width`. */
-struct conv {
-	int nb, steps, d, ldx, w, heads, head, pieces, width;
-	int run, runs, parts;
-	size_t each, tasks;           /* a task is a run of one sequence; a part has `each` tasks */
+/* Columns of x that have one weight.  They are `heads` of `head` each, and a head is cut into `pieces` of
+ * `width`. */
+struct side {
+	int at, d, heads, head, pieces, width;
 	enum rf_act act;
 	enum rf_norm norm;
 	float scale;
-	const float *x, *weight, *dy;
+	const float *weight, *dy;
 	const float2 *factor;         /* (R, heads); NULL: no norm, or the warp computes it */
-	float *y, *dx, *part;         /* part (parts, w, d) */
+	float *y, *dweight;
+	unsigned end;                 /* the block behind its last one */
+};
+
+struct conv {
+	int nb, steps, ldx, w, sides, d; /* d: columns of all sides */
+	int run, runs, parts;
+	size_t each, tasks;           /* a task is a run of one sequence; a part has `each` tasks */
+	const float *x;
+	float *dx, *part;             /* part (parts, w, d) */
+	struct side side[RF_SIDE];
 };
 
 /* By the units for exp2 and 1 / x, to 3e-7 of itself for small z: a division as IEEE has it is a dozen
@@ -69,7 +78,7 @@ static __device__ __forceinline__ float act_slope(enum rf_act kind, float z)
  *
  *     L2:   da = f (dy - m a)
  *     sum:  da = f (dy - m) */
-static __device__ __forceinline__ float2 norm_of(const struct conv &c, float s, float t)
+static __device__ __forceinline__ float2 norm_of(const struct side &c, float s, float t)
 {
 	if (c.norm == RF_NORM_NONE)
 		return make_float2(c.scale, 0);
@@ -79,21 +88,21 @@ static __device__ __forceinline__ float2 norm_of(const struct conv &c, float s, 
 }
 
 /* The norms' factors; one warp for each row and head. */
-static __global__ void factors(struct conv a, float2 *to)
+static __global__ void factors(const struct conv v, const struct side a, float2 *to)
 {
 	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, row = unit / a.heads;
 	const int h = (int)(unit % a.heads);
 	float s = 0, t = 0;
 
-	if (row >= (size_t)a.steps * a.nb)
+	if (row >= (size_t)v.steps * v.nb)
 		return;
 	for (int k = threadIdx.x % 32; k < a.head; k += 32) {
 		const int c = h * a.head + k;
 		float z = 0, y;
 
-		for (int i = 0; i < a.w; i++)
-			z += (a.weight ? a.weight[(size_t)c * a.w + i] : 1) *
-			     a.x[(row + (size_t)i * a.nb) * a.ldx + c];
+		for (int i = 0; i < v.w; i++)
+			z += (a.weight ? a.weight[(size_t)c * v.w + i] : 1) *
+			     v.x[(row + (size_t)i * v.nb) * v.ldx + a.at + c];
 		y = act(a.act, z);
 		s += a.norm == RF_NORM_L2 ? y * y : y;
 		if (a.dy)
@@ -105,8 +114,19 @@ static __global__ void factors(struct conv a, float2 *to)
 		to[unit] = norm_of(a, s, t);
 }
 
+/* Whose the block is; *unit: which of this side's warps it begins with. */
+static __device__ __forceinline__ const struct side &side_of(const struct conv &v, size_t *unit)
+{
+	int i = 0;
+
+	while (blockIdx.x >= v.side[i].end)
+		i++;
+	*unit = (size_t)(blockIdx.x - (i ? v.side[i - 1].end : 0)) * WARPS;
+	return v.side[i];
+}
+
 /* The first of a warp's columns, and in *n how many it has. */
-static __device__ __forceinline__ int columns(const struct conv &a, int group, int *n)
+static __device__ __forceinline__ int columns(const struct side &a, int group, int *n)
 {
 	const int h = group / a.pieces, piece = group % a.pieces, left = a.head - piece * a.width;
 
@@ -136,7 +156,7 @@ template <int C> static __device__ __forceinline__ void store(float *p, const fl
 template <int W, int C> struct window { float x[W][C]; };
 
 template <int W, int C>
-static __device__ __forceinline__ void load_taps(const struct conv &a, int w, int c, int n,
+static __device__ __forceinline__ void load_taps(const struct side &a, int w, int c, int n,
                                                  struct window<W, C> &tap)
 {
 	const int lane = threadIdx.x % 32;
@@ -170,21 +190,24 @@ static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, 
 }
 
 /* W: w, or LONGEST for any w.  While one row is worked on, the next one is on its way. */
-template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(struct conv a)
+template <int W, int C>
+static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_constant__ struct conv u)
 {
-	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, task = unit / (a.heads * a.pieces);
-	const int group = (int)(unit % (a.heads * a.pieces)), lane = threadIdx.x % 32,
-		  w = W < LONGEST ? W : a.w;
+	size_t unit;
+	const struct side &a = side_of(u, &unit);
+	const size_t task = (unit + threadIdx.x / 32) / (a.heads * a.pieces);
+	const int group = (int)((unit + threadIdx.x / 32) % (a.heads * a.pieces)), lane = threadIdx.x % 32,
+		  w = W < LONGEST ? W : u.w;
 	struct window<W, C> tap, v;
 	float x[C], z[C];
 	int n;
 
-	if (task >= a.tasks)
+	if (task >= u.tasks)
 		return;
-	const int c = columns(a, group, &n), first = (int)(task / a.nb) * a.run,
-		  last = first + a.run < a.steps ? first + a.run : a.steps;
-	const size_t b = task % a.nb, apart = (size_t)a.nb * a.ldx;
-	const float *from = a.x + (first * (size_t)a.nb + b) * a.ldx + c;
+	const int c = columns(a, group, &n), first = (int)(task / u.nb) * u.run,
+		  last = first + u.run < u.steps ? first + u.run : u.steps;
+	const size_t b = task % u.nb, apart = (size_t)u.nb * u.ldx;
+	const float *from = u.x + (first * (size_t)u.nb + b) * u.ldx + a.at + c;
 
 	load_taps(a, w, c, n, tap);
 	for (int i = 0; i + 1 < w; i++)
@@ -192,7 +215,7 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 	from += (w - 1) * apart;
 	load(x, from, first < last ? n : 0);
 	for (int j = first; j < last; j++) {
-		const size_t row = j * (size_t)a.nb + b;
+		const size_t row = j * (size_t)u.nb + b;
 		float2 f = make_float2(a.scale, 0);
 
 		push(v, w, x);
@@ -236,32 +259,35 @@ static __device__ __forceinline__ void give_back(const struct window<W, C> &tap,
 	store(dx, s, n);
 }
 
-template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(struct conv a)
+template <int W, int C>
+static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __grid_constant__ struct conv u)
 {
-	const size_t unit = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, part = unit / (a.heads * a.pieces);
-	const int group = (int)(unit % (a.heads * a.pieces)), lane = threadIdx.x % 32,
-		  w = W < LONGEST ? W : a.w;
+	size_t unit;
+	const struct side &a = side_of(u, &unit);
+	const size_t part = (unit + threadIdx.x / 32) / (a.heads * a.pieces);
+	const int group = (int)((unit + threadIdx.x / 32) % (a.heads * a.pieces)), lane = threadIdx.x % 32,
+		  w = W < LONGEST ? W : u.w;
 	struct window<W, C> tap, v, dz, sum;
 	float x[C], dy[C], g[C], z[C];
 	int n;
 
-	if (part >= (size_t)a.parts)
+	if (part >= (size_t)u.parts)
 		return;
 	const int c = columns(a, group, &n);
-	const size_t apart = (size_t)a.nb * a.ldx,
-		     end = (part + 1) * a.each < a.tasks ? (part + 1) * a.each : a.tasks;
+	const size_t apart = (size_t)u.nb * u.ldx,
+		     end = (part + 1) * u.each < u.tasks ? (part + 1) * u.each : u.tasks;
 
 	load_taps(a, w, c, n, tap);
 	for (int i = 0; i < w; i++)
 		for (int k = 0; k < C; k++)
 			sum.x[i][k] = 0;
-	for (size_t task = part * a.each; task < end; task++) {
-		const int own = (int)(task / a.nb) * a.run,
-			  last = own + a.run < a.steps ? own + a.run : a.steps;
+	for (size_t task = part * u.each; task < end; task++) {
+		const int own = (int)(task / u.nb) * u.run,
+			  last = own + u.run < u.steps ? own + u.run : u.steps;
 		const int first = own > w - 1 ? own - (w - 1) : 0;
-		const size_t b = task % a.nb;
-		const float *from = a.x + (first * (size_t)a.nb + b) * a.ldx + c,
-			    *back = a.dy + (first * (size_t)a.nb + b) * a.d + c;
+		const size_t b = task % u.nb;
+		const float *from = u.x + (first * (size_t)u.nb + b) * u.ldx + a.at + c,
+			    *back = a.dy + (first * (size_t)u.nb + b) * a.d + c;
 
 		for (int i = 0; i < w; i++)
 			for (int k = 0; k < C; k++)
@@ -272,14 +298,14 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 		load(x, from, first < last ? n : 0);
 		load(dy, back, first < last ? n : 0);
 		for (int j = first; j < last; j++) {
-			const size_t row = j * (size_t)a.nb + b;
+			const size_t row = j * (size_t)u.nb + b;
 			float2 f = make_float2(a.scale, 0);
 
 			push(v, w, x);
 			for (int k = 0; k < C; k++)
 				g[k] = dy[k];
 			from += apart;
-			back += (size_t)a.nb * a.d;
+			back += (size_t)u.nb * a.d;
 			if (j + 1 < last) {
 				load(x, from, n);
 				load(dy, back, n);
@@ -310,36 +336,38 @@ template <int W, int C> static __global__ void __launch_bounds__(32 * WARPS, 1) 
 			for (int i = 0; j >= own && i < w; i++)
 				for (int k = 0; k < C; k++)
 					sum.x[i][k] += g[k] * v.x[i][k];
-			give_back(tap, dz, w, g, a.dx + row * a.ldx + c, n, j >= own);
+			give_back(tap, dz, w, g, u.dx + row * u.ldx + a.at + c, n, j >= own);
 		}
 		for (int k = 0; k < C; k++)
 			g[k] = 0;
-		for (int j = a.steps; last == a.steps && j < a.steps + w - 1; j++)
-			give_back(tap, dz, w, g, a.dx + (j * (size_t)a.nb + b) * a.ldx + c, n, true);
+		for (int j = u.steps; last == u.steps && j < u.steps + w - 1; j++)
+			give_back(tap, dz, w, g, u.dx + (j * (size_t)u.nb + b) * u.ldx + a.at + c, n, true);
 	}
-	for (int i = 0; a.part && i < w; i++)
-		store(a.part + (part * w + i) * a.d + c, sum.x[i], n);
+	for (int i = 0; u.part && i < w; i++)
+		store(u.part + (part * w + i) * u.d + a.at + c, sum.x[i], n);
 }
 
-/* dweight (d, w) += the sum of the parts.  A block has 32 columns and one tap, with eight threads per
- * column. */
-static __global__ void sum_parts(const float *part, float *dweight, int parts, int d, int w)
+/* dweight (d, w) of each side += the sum of the parts.  A block has 32 columns and one tap, with eight
+ * threads per column. */
+static __global__ void sum_parts(const __grid_constant__ struct conv u)
 {
 	SHARED(room);
 	float *sum = room.take<float>(8 * 32);
-	const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, c = blockIdx.x / w * 32 + lane,
-		  i = blockIdx.x % w;
+	const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, c = blockIdx.x / u.w * 32 + lane,
+		  i = blockIdx.x % u.w;
 	float s = 0;
 
-	for (int p = slice; c < d && p < parts; p += 8)
-		s += part[((size_t)p * w + i) * d + c];
+	for (int p = slice; c < u.d && p < u.parts; p += 8)
+		s += u.part[((size_t)p * u.w + i) * u.d + c];
 	sum[slice * 32 + lane] = s;
 	__syncthreads();
-	if (slice || c >= d)
+	if (slice || c >= u.d)
 		return;
 	for (int k = 1; k < 8; k++)
 		s += sum[k * 32 + lane];
-	dweight[(size_t)c * w + i] += s;
+	for (int k = 0; k < u.sides; k++)
+		if (c >= u.side[k].at && c < u.side[k].at + u.side[k].d)
+			u.side[k].dweight[(size_t)(c - u.side[k].at) * u.w + i] += s;
 }
 
 /* ---- the host's side ----------------------------------------------------------------------- */
@@ -356,8 +384,8 @@ static int run_of(int steps, bool back)
 	return back && run < 32 ? 2 * run : run;
 }
 
-/* Decides how columns and steps are cut. */
-static void cut(struct conv *a, bool back)
+/* Decides how the columns of a side are cut. */
+static void cut(struct side *a, int w)
 {
 	const bool wide = a->norm != RF_NORM_NONE && a->head > WIDEST;
 
@@ -365,78 +393,125 @@ static void cut(struct conv *a, bool back)
 		a->head = a->d;
 	a->heads = a->d / a->head;
 	a->width = a->norm == RF_NORM_NONE || wide ? CUT : a->head;
-	if (a->w != 1 && a->w != 4)
+	if (w != 1 && w != 4)
 		a->width = 32;
 	if (a->width > a->head)
 		a->width = a->head;
 	a->pieces = (a->head + a->width - 1) / a->width;
-	a->run = a->w > 4 ? 4 * a->w : run_of(a->steps, back);
-	a->runs = a->steps ? (a->steps + a->run - 1) / a->run : 1;
-	a->tasks = (size_t)a->runs * a->nb;
-	a->each = 1;
+}
+
+/* The sides and how their steps are cut; false: there is nothing to do. */
+static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
+                 const struct rf_conv_part *part, bool back)
+{
+	v->nb = nb, v->steps = steps, v->w = w, v->sides = parts;
+	for (int i = 0; i < parts; i++) {
+		const struct rf_conv_part *p = &part[i];
+		struct side *a = &v->side[i];
+
+		a->at = v->d;
+		v->d += p->d;
+		a->d = p->d, a->head = p->head, a->act = p->act, a->norm = p->norm, a->scale = p->scale;
+		a->weight = f32(p->weight), a->dweight = f32(p->dweight);
+		a->y = f32(p->y), a->dy = f32(p->dy);
+		if (a->d)
+			cut(a, w);
+	}
+	v->ldx = ldx ? ldx : v->d;
+	v->run = w > 4 ? 4 * w : run_of(steps, back);
+	v->runs = steps ? (steps + v->run - 1) / v->run : 1;
+	v->tasks = (size_t)v->runs * nb;
+	v->each = 1;
+	return nb && v->d;
 }
 
 /* Whether the factors of heads must be computed by a separate pass, since several warps share a head. */
-static bool apart(const struct conv *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
+static bool apart(const struct side *a) { return a->norm != RF_NORM_NONE && a->pieces > 1; }
+
+static size_t factors_size(const struct conv *v)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < v->sides; i++)
+		if (apart(&v->side[i]))
+			n += shared_size((size_t)v->steps * v->nb * v->side[i].heads, sizeof(float2));
+	return n;
+}
+
+static void find_factors(struct rf_dev *d, struct conv *v, char *room)
+{
+	const size_t rows = (size_t)v->steps * v->nb;
+
+	for (int i = 0; i < v->sides; i++) {
+		struct side *a = &v->side[i];
+
+		if (!apart(a))
+			continue;
+		LAUNCH(d, factors, blocks_of(rows * a->heads), 32 * WARPS, 0, *v, *a, (float2 *)room);
+		a->factor = (const float2 *)room;
+		room += shared_size(rows * a->heads, sizeof(float2));
+	}
+}
+
+/* Gives each side its blocks, for so many tasks or parts: how many in all. */
+static unsigned share(struct conv *v, size_t tasks)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < v->sides; i++)
+		n = v->side[i].end = n + blocks_of(tasks * v->side[i].heads * v->side[i].pieces);
+	return n;
+}
+
+static int widest(const struct conv &v)
+{
+	int n = 0;
+
+	for (int i = 0; i < v.sides; i++)
+		n = v.side[i].width > n ? v.side[i].width : n;
+	return n;
+}
 
 #define CONV_KERNEL(kernel, W) \
-	(a.width <= 64 ? (kernel<W, 2>) : a.width <= 128 ? (kernel<W, 4>) : (kernel<W, 8>))
+	(widest(v) <= 64 ? (kernel<W, 2>) : widest(v) <= 128 ? (kernel<W, 4>) : (kernel<W, 8>))
 #define CONV(kernel) \
-	(a.w == 1 ? CONV_KERNEL(kernel, 1) : a.w == 4 ? CONV_KERNEL(kernel, 4) : (kernel<LONGEST, 1>))
+	(v.w == 1 ? CONV_KERNEL(kernel, 1) : v.w == 4 ? CONV_KERNEL(kernel, 4) : (kernel<LONGEST, 1>))
 
 void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 {
-	struct conv a = {};
-	const size_t rows = (size_t)x->steps * x->nb;
-	float2 *factor = NULL;
+	struct conv v = {};
+	char *room = NULL;
 
-	a.nb = x->nb, a.steps = x->steps, a.d = x->d, a.ldx = x->ldx ? x->ldx : x->d, a.w = x->w,
-	a.head = x->head;
-	a.act = x->act, a.norm = x->norm, a.scale = x->scale, a.x = f32(x->x), a.weight = f32(x->weight),
-	a.y = f32(x->y);
-	if (!rows || !x->d)
+	if (!plan(&v, x->nb, x->steps, x->ldx, x->w, x->parts, x->part, false) || !x->steps)
 		return;
-	cut(&a, false);
-	if (apart(&a)) {
-		if (!(factor = (float2 *)rf_cuda_scratch(d, rows * a.heads * sizeof *factor)))
-			return;
-		LAUNCH(d, factors, blocks_of(rows * a.heads), 32 * WARPS, 0, a, factor);
-		a.factor = factor;
-	}
-	LAUNCH(d, CONV(conv_rows), blocks_of(a.tasks * a.heads * a.pieces), 32 * WARPS, 0, a);
+	v.x = f32(x->x);
+	if (factors_size(&v) && !(room = (char *)rf_cuda_scratch(d, factors_size(&v))))
+		return;
+	find_factors(d, &v, room);
+	LAUNCH(d, CONV(conv_rows), share(&v, v.tasks), 32 * WARPS, 0, v);
 }
 
 void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 {
-	struct conv a = {};
-	const size_t rows = (size_t)x->steps * x->nb;
-	size_t factor_size = 0;
+	struct conv v = {};
 	char *room = NULL;
+	size_t sums = 0;
 
-	a.nb = x->nb, a.steps = x->steps, a.d = x->d, a.ldx = x->ldx ? x->ldx : x->d, a.w = x->w,
-	a.head = x->head;
-	a.act = x->act, a.norm = x->norm, a.scale = x->scale, a.x = f32(x->x), a.weight = f32(x->weight),
-	a.dy = f32(x->dy), a.dx = f32(x->dx);
-	if (!x->nb || !x->d)
+	if (!plan(&v, x->nb, x->steps, x->ldx, x->w, x->parts, x->part, true))
 		return;
-	cut(&a, true);
-	if (a.weight)
-		a.each = (a.tasks + PARTS - 1) / PARTS;
-	a.parts = (int)((a.tasks + a.each - 1) / a.each);
-	if (apart(&a))
-		factor_size = shared_size(rows * a.heads, sizeof *a.factor);
-	if ((factor_size || a.weight) &&
-	    !(room = (char *)rf_cuda_scratch(d,
-	                                     factor_size + (a.weight ? (size_t)a.parts * a.w * a.d * 4 : 0))))
+	v.x = f32(x->x), v.dx = f32(x->dx);
+	const bool weights = v.side[0].weight;
+	if (weights)
+		v.each = (v.tasks + PARTS - 1) / PARTS;
+	v.parts = (int)((v.tasks + v.each - 1) / v.each);
+	if (weights)
+		sums = shared_size((size_t)v.parts * v.w * v.d, 4);
+	if (sums + factors_size(&v) && !(room = (char *)rf_cuda_scratch(d, sums + factors_size(&v))))
 		return;
-	if (factor_size) {
-		LAUNCH(d, factors, blocks_of(rows * a.heads), 32 * WARPS, 0, a, (float2 *)room);
-		a.factor = (float2 *)room;
-	}
-	if (a.weight)
-		a.part = (float *)(room + factor_size);
-	LAUNCH(d, CONV(conv_rows_back), blocks_of((size_t)a.parts * a.heads * a.pieces), 32 * WARPS, 0, a);
-	if (a.weight)
-		LAUNCH(d, sum_parts, (unsigned)((a.d + 31) / 32 * a.w), 256, shared_size(8 * 32, 4), a.part,
-		       f32(x->dweight), a.parts, a.d, a.w);
+	find_factors(d, &v, room + sums);
+	if (weights)
+		v.part = (float *)room;
+	LAUNCH(d, CONV(conv_rows_back), share(&v, (size_t)v.parts), 32 * WARPS, 0, v);
+	if (weights)
+		LAUNCH(d, sum_parts, (unsigned)((v.d + 31) / 32 * v.w), 256, shared_size(8 * 32, 4), v);
 }

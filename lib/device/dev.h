@@ -108,12 +108,14 @@ struct rf_swiglu_bwd { size_t n; int d, ld; rf_f32 gate, up, dy, dgate, dup, y; 
 /* y = scale * norm(act(conv(x))): a causal depthwise convolution of width w over the steps, an activation,
  * and a norm of every head (of width `head`).  Each may be absent: weight NULL with w = 1, RF_ACT_IDENTITY,
  * norm 0.  x ((w-1 + steps) nb, d): w-1 steps of earlier rows (zeros before a sequence's start), then the R
- * new rows; y (R, d).  weight (d, w); the last tap belongs to the current row.  ldx: floats from one row of x
- * (and dx) to the next (0: d).  bwd: dx =, in x's shape with the earlier rows; dweight +=. */
-struct rf_conv_fwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale;
-                     rf_f32 x, weight, y; };
-struct rf_conv_bwd { int nb, steps, d, ldx, w, head; enum rf_act act; enum rf_norm norm; float scale;
-                     rf_f32 x, weight, dy, dx, dweight; };
+ * new rows; y (R, d).  weight (d, w); the last tap belongs to the current row.  So for each of `parts` parts
+ * of x's columns, which lie side by side, and have all a weight or none of them.  ldx: floats from one row of
+ * x (and dx) to the next (0: the parts' columns).  bwd: dx =, in x's shape with the earlier rows;
+ * dweight +=.  Forward reads of a part weight and y, backward the others. */
+struct rf_conv_part { int d, head; enum rf_act act; enum rf_norm norm; float scale;
+                      rf_f32 weight, y, dy, dweight; };
+struct rf_conv_fwd { int nb, steps, ldx, w, parts; rf_f32 x; struct rf_conv_part part[RF_SIDE]; };
+struct rf_conv_bwd { int nb, steps, ldx, w, parts; rf_f32 x, dx; struct rf_conv_part part[RF_SIDE]; };
 
 /* Rotary embedding: y (R, heads, D) = x rotated; y may be x.  Of each head the first `rotary` columns (0: all
  * D) are rotated, column i with column i + rotary / 2; the others are copied.  Row (j, b) stands at position
@@ -424,7 +426,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)8 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)9 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

@@ -179,12 +179,17 @@ static void work(const struct rf_pass *p, int layer, struct rf_arena *a, void *w
 	w->da = c->decay ? rf_arena_f32(a, R * (size_t)c->heads) : NULL;
 }
 
-/* The convolution, activation and head norm of q, k or v, whose settings forward and backward pass share. */
-#define CONV(p, c, l, i) \
-	.nb = (p)->nb, .steps = (p)->steps, .d = width(c, i), .ldx = column(c, 3), .w = (c)->conv_size, \
-	.head = (i) == 2 ? (c)->V : (c)->K, .act = (i) == 2 ? RF_ACT_SILU : (c)->qk_act, \
-	.norm = (i) == 2 ? RF_NORM_NONE : (c)->qk_norm, \
-	.scale = (i) == 0 ? 1 / sqrtf((float)(c)->K) : 1, .weight = rf_w((p)->tree->model, (l)->conv[i])
+/* The convolution, activation and head norm of q, k or v, as forward and backward pass have them. */
+static struct rf_conv_part conv_of(const struct rf_model *m, const struct weights *l, int i)
+{
+	const struct rf_delta_config *c = &m->cfg->delta;
+
+	return (struct rf_conv_part){ .d = width(c, i), .head = i == 2 ? c->V : c->K,
+	                              .act = i == 2 ? RF_ACT_SILU : c->qk_act,
+	                              .norm = i == 2 ? RF_NORM_NONE : c->qk_norm,
+	                              .scale = i == 0 ? 1 / sqrtf((float)c->K) : 1,
+	                              .weight = rf_w(m, l->conv[i]) };
+}
 
 /* q, k and v after the convolution, for the new steps, which lie behind the `decoded` earlier ones. */
 static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
@@ -194,11 +199,14 @@ static void convolve(const struct rf_pass *p, int layer, const rf_f32 y[3])
 	const struct weights *l = m->layer[layer].w;
 	const struct save *k = p->save[layer];
 	size_t before = (size_t)p->decoded * (size_t)p->nb;
+	struct rf_conv_fwd a = { .nb = p->nb, .steps = p->steps, .ldx = column(c, 3), .w = c->conv_size,
+	                         .parts = 3, .x = rf_at(k->x, before * (size_t)column(c, 3)) };
 
-	for (int i = 0; i < 3; i++)
-		RF_RUN(m->dev, conv_fwd, CONV(p, c, l, i),
-		       .x = rf_at(k->x, before * (size_t)column(c, 3) + (size_t)column(c, i)),
-		       .y = rf_at(y[i], i == 1 && p->decode ? before * (size_t)width(c, i) : 0));
+	for (int i = 0; i < 3; i++) {
+		a.part[i] = conv_of(m, l, i);
+		a.part[i].y = rf_at(y[i], i == 1 && p->decode ? before * (size_t)width(c, i) : 0);
+	}
+	m->dev->ops->conv_fwd(m->dev, &a);
 }
 
 /* The delta rule from q, k and v to u and o, and o's norm.  Going back it is done again, without captures: a
@@ -269,6 +277,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	struct work *w = p->work[layer];
 	int rows = p->nb * p->steps, C = column(c, 3), w1 = c->conv_size - 1;
 	size_t front = (size_t)w1 * (size_t)p->nb * (size_t)C;
+	struct rf_conv_bwd conv = { .nb = p->nb, .steps = p->steps, .ldx = C, .w = c->conv_size, .parts = 3,
+	                            .x = k->x, .dx = w->dx };
 
 	convolve(p, layer, w->y);
 	mix(p, layer, w->y, 0);
@@ -281,10 +291,12 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	       .k = w->y[1], .v = w->y[2], .b = k->b, .g = k->g, .u = w->u, .d_o = w->d_o, .dq = w->dy[0],
 	       .dk = w->dy[1], .dv = w->dy[2], .db = w->db, .dg = w->dg, .S = s->S, .dS = s->dS,
 	       .start = p->start, .captures = p->captures, .cap_row = p->cap_row, .cap_slot = p->cap_slot);
-	for (int i = 0; i < 3; i++)
-		RF_RUN(m->dev, conv_bwd, CONV(p, c, l, i), .x = rf_at(k->x, (size_t)column(c, i)),
-		       .dy = w->dy[i], .dx = rf_at(w->dx, (size_t)column(c, i)),
-		       .dweight = rf_dw(m, l->conv[i]));
+	for (int i = 0; i < 3; i++) {
+		conv.part[i] = conv_of(m, l, i);
+		conv.part[i].dy = w->dy[i];
+		conv.part[i].dweight = rf_dw(m, l->conv[i]);
+	}
+	m->dev->ops->conv_bwd(m->dev, &conv);
 	/* what later rows read of these comes back; what these read of earlier rows goes on */
 	RF_RUN(m->dev, tail_keep, .back = true, .n = p->captures, .w = w1, .d = C, .x = w->dx,
 	       .slots = s->dtail, .row = p->cap_row, .slot = p->cap_slot);

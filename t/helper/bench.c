@@ -481,8 +481,9 @@ static void delta(int T, int H, int width)
 	d->ops->zero(d, S, states * 4);
 	d->ops->zero(d, dS, states * 4);
 	/* k of length 1, as models have it */
-	RF_RUN(d, conv_fwd, .nb = 1, .steps = R, .d = width, .w = 1, .head = width, .act = RF_ACT_IDENTITY,
-	       .norm = RF_NORM_L2, .scale = 1, .x = k, .y = x);
+	RF_RUN(d, conv_fwd, .nb = 1, .steps = R, .w = 1, .parts = 1, .x = k,
+	       .part = { { .d = width, .head = width, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1,
+	                   .y = x } });
 	for (int i = 0; i <= ROUNDS; i++)
 		for (int back = 0; back < 2; back++) {
 			double t = done();

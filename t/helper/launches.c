@@ -86,16 +86,14 @@ static void delta(const struct model *m, int nb, int steps)
 		.g = x, .u = x, .o = x, .S = x, .start = start, .captures = captures, .log_from = 1,
 		.cap_row = ints, .cap_slot = ints };
 
-	for (int w = 0; w < 3; w++) {
-		const int width = H * K, head = w < 2 ? K : 0;
-		const enum rf_norm norm = w < 2 ? RF_NORM_L2 : RF_NORM_NONE;
+	const struct rf_conv_part qk = { .d = H * K, .head = K, .act = RF_ACT_SILU, .norm = RF_NORM_L2,
+	                                 .scale = 1, .weight = x, .y = x, .dy = x, .dweight = x };
+	struct rf_conv_part v = qk;
 
-		RF_RUN(d, conv_fwd, .nb = nb, .steps = steps, .d = width, .w = 4, .head = head ? head : width,
-		       .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .y = x);
-		RF_RUN(d, conv_bwd, .nb = nb, .steps = steps, .d = width, .w = 4, .head = head ? head : width,
-		       .act = RF_ACT_SILU, .norm = norm, .scale = 1, .x = x, .weight = x, .dy = x, .dx = x,
-		       .dweight = x);
-	}
+	v.norm = RF_NORM_NONE;
+	RF_RUN(d, conv_fwd, .nb = nb, .steps = steps, .w = 4, .parts = 3, .x = x, .part = { qk, qk, v });
+	RF_RUN(d, conv_bwd, .nb = nb, .steps = steps, .w = 4, .parts = 3, .x = x, .dx = x,
+	       .part = { qk, qk, v });
 	RF_RUN(d, tail_load, .nb = nb, .n = 5, .w = 3, .d = H * K, .x = x, .slots = x, .slot = start);
 	RF_RUN(d, tail_load, .back = true, .nb = nb, .n = 5, .w = 3, .d = H * K, .x = x, .slots = x,
 	       .slot = start);

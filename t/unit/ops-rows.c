@@ -411,17 +411,18 @@ static num activation(num x, enum rf_act act)
 	}
 }
 
-static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
+static num *conv_ref(struct rf_conv_fwd a, const num *x, const num *weight)
 {
-	size_t n = (size_t)c.nb * (size_t)c.steps * (size_t)c.d;
-	num *y = room(n), *window = room((size_t)c.w);
+	const struct rf_conv_part c = a.part[0];
+	size_t n = (size_t)a.nb * (size_t)a.steps * (size_t)c.d;
+	num *y = room(n), *window = room((size_t)a.w);
 
-	for (int row = 0; row < c.nb * c.steps; row++)
+	for (int row = 0; row < a.nb * a.steps; row++)
 		for (int i = 0; i < c.d; i++) {
-			for (int t = 0; t < c.w; t++)
-				window[t] = x[(row + t * c.nb) * c.d + i];
-			y[row * c.d + i] = activation(weight ? dot(c.w, window, 1, weight + i * c.w, 1)
-			                                     : window[c.w - 1],
+			for (int t = 0; t < a.w; t++)
+				window[t] = x[(row + t * a.nb) * c.d + i];
+			y[row * c.d + i] = activation(weight ? dot(a.w, window, 1, weight + i * a.w, 1)
+			                                     : window[a.w - 1],
 			                              c.act);
 		}
 	for (num *h = y; h < y + n; h += c.head) {
@@ -439,9 +440,9 @@ static num *conv_ref(struct rf_conv_fwd c, const num *x, const num *weight)
 
 static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enum rf_norm norm, bool weighted)
 {
-	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act,
-	                         .norm = norm,
-		.scale = 0.7f };
+	struct rf_conv_fwd c = { .nb = nb, .steps = steps, .w = w, .parts = 1,
+	                         .part = { { .d = d, .head = head, .act = act, .norm = norm,
+	                                     .scale = 0.7f } } };
 	size_t R = (size_t)nb * (size_t)steps, n = R * (size_t)d, nx = n + (size_t)((w - 1) * nb) * (size_t)d;
 
 	snprintf(label, sizeof label, "nb %d steps %d d %d head %d w %d act %d norm %d weight %d", nb, steps,
@@ -455,12 +456,13 @@ static void conv(int nb, int steps, int d, int head, int w, enum rf_act act, enu
 		struct buf dx = out(nx), dweight = in((size_t)(d * w), -1, 1);
 
 		c.x = x.m;
-		c.weight = weighted ? weight.m : NULL;
-		c.y = y.m;
+		c.part[0].weight = weighted ? weight.m : NULL;
+		c.part[0].y = y.m;
+		c.part[0].dy = dy.m;
+		c.part[0].dweight = weighted ? dweight.m : NULL;
 		dev->ops->conv_fwd(dev, &c);
-		RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .w = w, .head = head, .act = act,
-		       .norm = norm, .scale = c.scale, .x = x.m, .weight = c.weight, .dy = dy.m, .dx = dx.m,
-		       .dweight = weighted ? dweight.m : NULL);
+		RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .w = w, .parts = 1, .x = x.m, .dx = dx.m,
+		       .part = { c.part[0] });
 		num *X = NULL, *Wt = NULL, *Y = NULL;
 		if (first) {
 			X = nums(x), Wt = nums(weight);
@@ -526,13 +528,15 @@ static void conv_apart(int nb, int steps, int d, int w, int gap, bool weighted, 
 			memcpy(wide.h + i * ld, x.h + i * D, D * sizeof *x.h);
 		dev->ops->upload(dev, wide.m, wide.h, wide.n * sizeof *wide.h);
 		for (int i = 0; i < 2; i++) {
-			RF_RUN(dev, conv_fwd, .nb = nb, .steps = steps, .d = d, .ldx = i ? (int)ld : 0,
-			       .w = w, .head = d / 2, .act = RF_ACT_SILU, .norm = norm, .scale = 0.5f,
-			       .x = i ? wide.m : x.m, .weight = weighted ? weight.m : NULL, .y = y[i].m);
-			RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .d = d, .ldx = i ? (int)ld : 0,
-			       .w = w, .head = d / 2, .act = RF_ACT_SILU, .norm = norm, .scale = 0.5f,
-			       .x = i ? wide.m : x.m, .weight = weighted ? weight.m : NULL, .dy = dy.m,
-			       .dx = i ? dwide.m : dx.m, .dweight = weighted ? dw[i].m : NULL);
+			const struct rf_conv_part part = { .d = d, .head = d / 2, .act = RF_ACT_SILU,
+				.norm = norm, .scale = 0.5f, .weight = weighted ? weight.m : NULL,
+				.y = y[i].m, .dy = dy.m, .dweight = weighted ? dw[i].m : NULL };
+
+			RF_RUN(dev, conv_fwd, .nb = nb, .steps = steps, .ldx = i ? (int)ld : 0, .w = w,
+			       .parts = 1, .x = i ? wide.m : x.m, .part = { part });
+			RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .ldx = i ? (int)ld : 0, .w = w,
+			       .parts = 1, .x = i ? wide.m : x.m, .dx = i ? dwide.m : dx.m,
+			       .part = { part });
 		}
 		a = get(y[0]), b = get(y[1]);
 		same = !memcmp(a, b, n * sizeof *a);
@@ -547,6 +551,84 @@ static void conv_apart(int nb, int steps, int d, int w, int gap, bool weighted, 
 		free(a), free(b);
 		judge("conv of rows that do not touch", !same, 0);
 	}
+}
+
+/* Parts side by side give the same bits as each of them alone. */
+static void conv_side(int nb, int steps, int w, const struct rf_conv_part *part, int parts)
+{
+	size_t D = 0, rows_n = (size_t)((w - 1 + steps) * nb), R = (size_t)(nb * steps), at = 0;
+
+	for (int i = 0; i < parts; i++)
+		D += (size_t)part[i].d;
+	snprintf(label, sizeof label, "nb %d steps %d w %d parts %d of %zu", nb, steps, w, parts, D);
+	for (EACH_DEVICE) {
+		struct buf x = in(rows_n * D, 0.5f, 1.5f), dx[2] = { out(x.n), out(x.n) };
+		struct rf_conv_fwd a = { .nb = nb, .steps = steps, .w = w, .parts = parts, .x = x.m };
+		struct rf_conv_bwd b = { .nb = nb, .steps = steps, .w = w, .parts = parts, .x = x.m,
+		                         .dx = dx[0].m };
+		struct buf y[2][RF_SIDE], dw[2][RF_SIDE];
+		bool same = true;
+
+		at = 0;
+		for (int i = 0; i < parts; i++) {
+			struct buf dy = in(R * (size_t)part[i].d, -1, 1),
+				   weight = in((size_t)(part[i].d * w), 0.1f, 1);
+
+			a.part[i] = part[i];
+			a.part[i].weight = weight.m;
+			a.part[i].dy = dy.m;
+			for (int k = 0; k < 2; k++) {
+				struct rf_conv_part one = a.part[i];
+
+				y[k][i] = out(dy.n);
+				dw[k][i] = in(weight.n, 0, 0);
+				one.y = y[k][i].m;
+				one.dweight = dw[k][i].m;
+				if (!k) {
+					a.part[i] = one;
+					continue;
+				}
+				RF_RUN(dev, conv_fwd, .nb = nb, .steps = steps, .ldx = (int)D, .w = w,
+				       .parts = 1, .x = rf_at(x.m, at), .part = { one });
+				RF_RUN(dev, conv_bwd, .nb = nb, .steps = steps, .ldx = (int)D, .w = w,
+				       .parts = 1, .x = rf_at(x.m, at), .dx = rf_at(dx[1].m, at),
+				       .part = { one });
+			}
+			at += (size_t)part[i].d;
+		}
+		memcpy(b.part, a.part, sizeof a.part);
+		dev->ops->conv_fwd(dev, &a);
+		dev->ops->conv_bwd(dev, &b);
+		for (int i = 0; i < parts; i++) {
+			float *p = get(y[0][i]), *q = get(y[1][i]);
+
+			same &= !memcmp(p, q, y[0][i].n * sizeof *p);
+			free(p), free(q);
+			p = get(dw[0][i]), q = get(dw[1][i]);
+			same &= !memcmp(p, q, dw[0][i].n * sizeof *p);
+			free(p), free(q);
+		}
+		float *p = get(dx[0]), *q = get(dx[1]);
+		same &= !memcmp(p, q, x.n * sizeof *p);
+		free(p), free(q);
+		judge("convs side by side", !same, 0);
+	}
+}
+
+static void convs_side(void)
+{
+	const struct rf_conv_part q = { .d = 64, .head = 32, .act = RF_ACT_SILU, .norm = RF_NORM_L2,
+	                                .scale = 0.3f },
+	                          k = { .d = 32, .head = 16, .act = RF_ACT_ELU, .norm = RF_NORM_SUM,
+	                                .scale = 1 },
+	                          v = { .d = 200, .head = 100, .act = RF_ACT_SILU, .scale = 1 },
+	                          wide = { .d = 600, .head = 300, .act = RF_ACT_SILU, .norm = RF_NORM_L2,
+	                                   .scale = 1 };
+
+	conv_side(1, 70, 4, (struct rf_conv_part[]){ q, k, v }, 3);
+	conv_side(3, 5, 4, (struct rf_conv_part[]){ v, q }, 2);
+	conv_side(2, 40, 4, (struct rf_conv_part[]){ q, wide, v }, 3); /* one with factors of its own */
+	conv_side(1, 40, 9, (struct rf_conv_part[]){ wide, wide, k }, 3);
 }
 
 /* ---- rotary embedding -------------------------------------------------------------------------- */
@@ -648,9 +730,10 @@ static void nans(void)
 			keeps_nan("swiglu_fwd", y);
 			for (enum rf_act act = 0; act < 4; act++)
 				for (enum rf_norm norm = 0; norm < 3; norm++) {
-					RF_RUN(dev, conv_fwd, .nb = 1, .steps = R, .d = D, .w = 1,
-					       .head = HEAD, .act = act, .norm = norm, .scale = 1,
-					       .x = which ? w.m : x.m, .y = y.m);
+					RF_RUN(dev, conv_fwd, .nb = 1, .steps = R, .w = 1, .parts = 1,
+					       .x = which ? w.m : x.m,
+					       .part = { { .d = D, .head = HEAD, .act = act,
+					                   .norm = norm, .scale = 1, .y = y.m } });
 					keeps_nan("conv_fwd", y);
 				}
 		}
@@ -694,6 +777,7 @@ static void dense(void)
 		swiglu(sizes[i] * 40, 40, 7, false);
 	}
 	convs();
+	convs_side();
 	for (int i = 0; i < 12; i++)
 		rope((int[]){ 1, 3, 8 }[i % 3], (int[]){ 1, 3, 65, 130 }[i % 4], 1 + i % 2,
 		     (int[]){ 2, 8, 34, 64, 128 }[i % 5], i % 2 * 50, i % 3);
