@@ -76,7 +76,7 @@ struct place {
 	rf_f32 first, dfirst;         /* (c, d): rows s-1 and their gradient */
 	rf_f32 rows, drows;           /* (k c n, d) */
 	rf_f32 rl_coef, rl_logp;      /* (k c n) */
-	rf_i32 rl_target, from, to;   /* (k c n) */
+	rf_i32 rl_target, from;       /* (k c n), (k c n + 2 c): lists of rows */
 };
 
 /* The head works on so many rows at a time. */
@@ -104,8 +104,7 @@ static size_t place(const struct rf_train *t, int T, int segment, int c, int n, 
 	p->rl_coef = rf_arena_f32(&a, R);
 	p->rl_logp = rf_arena_f32(&a, R);
 	p->rl_target = rf_arena_i32(&a, R);
-	p->from = rf_arena_i32(&a, R + C);
-	p->to = rf_arena_i32(&a, R + C);
+	p->from = rf_arena_i32(&a, R + 2 * C);
 	return a.used;
 }
 
@@ -238,23 +237,26 @@ static void at_positions(struct job *j, int i, rf_f32 rows, bool back)
 {
 	struct rf_engine *g = j->t->engine;
 	int first = rf_tree_first(g->tree, i), last = first + rf_tree_rows(g->tree, i), n = 0;
-	int32_t *row = j->list, *position = j->list + j->c;
+	const rf_i32 row = j->at.from;
+	rf_i32 position;
 
+	/* rows, and behind them positions: one upload, for each of which the GPU may have to wait */
 	for (int s = 0; s < j->c; s++)
 		if (j->r->positions[s] - 1 >= first && j->r->positions[s] - 1 < last) {
-			row[n] = j->r->positions[s] - 1 - first;
-			position[n++] = s;
+			j->list[j->c + n] = s;
+			j->list[n++] = j->r->positions[s] - 1 - first;
 		}
 	if (!n)
 		return;
-	g->dev.ops->upload(&g->dev, j->at.from, row, (size_t)n * 4);
-	g->dev.ops->upload(&g->dev, j->at.to, position, (size_t)n * 4);
+	memmove(j->list + n, j->list + j->c, (size_t)n * sizeof *j->list);
+	g->dev.ops->upload(&g->dev, row, j->list, 2 * (size_t)n * 4);
+	position = rf_at_i32(row, (size_t)n);
 	if (back)
 		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .add = true, .from = j->at.dfirst,
-		       .fi = j->at.to, .to = rows, .ti = j->at.from);
+		       .fi = position, .to = rows, .ti = row);
 	else
-		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = j->at.from,
-		       .to = j->at.first, .ti = j->at.to);
+		RF_RUN(&g->dev, rows, .n = n, .d = g->ckpt->cfg.d, .from = rows, .fi = row,
+		       .to = j->at.first, .ti = position);
 }
 
 __attribute__((format(printf, 3, 4))) static enum rf_code not_finite(struct rf_engine *g, struct rf_err *e,
