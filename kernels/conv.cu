@@ -14,9 +14,7 @@
  *
  * For dweight each warp sums over its own rows.  That makes at most PARTS partial sums, whose division
  * depends on the shape alone, and they are added in order: 17 MB at this size, 8 % of the traffic. */
-#include "cuda.h"
-
-#include <gpu/ptx.h>
+#include "sweep.h"
 
 enum { WARPS = 8, PARTS = 512, WIDEST = 256, CUT = 128, LONGEST = 64 };
 
@@ -41,13 +39,6 @@ struct conv {
 	float *dx, *part;             /* part (parts, w, d) */
 	struct side side[RF_SIDE];
 };
-
-/* By the units for exp2 and 1 / x, to 3e-7 of itself for small z: a division as IEEE has it is a dozen
- * instructions and a branch, for each number of a kernel that instructions bind. */
-static __device__ __forceinline__ float sigmoid(float z)
-{
-	return quotient(1, 1 + exp2_ftz(-1.4426950408889634f * z));
-}
 
 static __device__ __forceinline__ float act(enum rf_act kind, float z)
 {
