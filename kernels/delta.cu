@@ -12,9 +12,11 @@
  * Estimate for an H100 with bf16 operands, per chunk and head of width 128.  Products: 6 million
  * multiplications and additions, at 400 TFLOP/s (mma.sync) 30 ns of the whole GPU.  Memory: 64 rows of q, k,
  * v, u and o in float32, 160 KB; k and u a second time, and U0, 100 KB; -W, K and S, which one kernel writes
- * and another reads, 64 KB each way: 0.4 MB in all, at 3 TB/s 130 ns.  So prepare and read_out are bound by
- * memory.  That leaves time for the inverse in float32 (90,000 operations), and for T as the sum of two bf16,
- * the rounded number and the rounding error, which is necessary because T multiplies rows that nearly cancel.
+ * and another reads, 64 KB each way: 0.4 MB in all, at 3 TB/s 130 ns.  So read_out is bound by memory, and
+ * prepare by instructions: some 6,000 of each of a block's 8 warps, of which 124 multiply matrices, 100 ns
+ * where its bytes take 48 (make cuda-reckon).  A third of them is the inverse, in float32 (90,000
+ * operations); and T is the sum of two bf16, the rounded number and the rounding error, which is necessary
+ * because T multiplies rows that nearly cancel.
  * What goes from kernel to kernel is bf16 if operands are.  A long pass is done in pieces of 1024 chunks and
  * heads, so that this is 64 MB whatever the length, much of which stays in the 50 MB of L2.
  *
@@ -24,7 +26,7 @@
  * S' W' needs (as P V in attention).  So a chunk is 128 matrix instructions without any exchange between
  * warps, some 1,200 cycles.  16 heads make 128 such warps.  Two of them form a block, so that W and K are
  * read four times from L2 (0.5 GB, 0.1 ms) and not eight times; the other warps of the block only load the
- * next chunk's.  256 chunks take about 0.2 ms, prepare and read_out of 16 heads about 0.4 ms.
+ * next chunk's.  256 chunks take about 0.24 ms, prepare and read_out of 16 heads 0.4 and 0.24 ms.
  *
  * In float32, for comparison, the products are computed from shared memory by 32 columns of V.  So are those
  * of heads narrower than 32, for which bf16 would bring nothing but errors.  Shared memory: up to width 128,

@@ -17,12 +17,13 @@
  * Estimate for an H100 with bf16 operands, per chunk and head of width 128.  Products: 22 million
  * multiplications and additions, at 400 TFLOP/s (mma.sync) 55 ns of the whole GPU.  Memory: q, k, u, dO, dR,
  * dq, dk and dv in float32, some of them twice, 0.35 MB; R, B, N, S and dS, which one kernel writes and
- * another reads, 128 KB each way: 0.6 MB in all, at 3 TB/s 200 ns.  So ready and back are bound by memory.
- * They hold products in registers, so that an SM can have two blocks: 0.8 ms at 16384 rows and 16 heads.
+ * another reads, 128 KB each way: 0.6 MB in all, at 3 TB/s 200 ns.  So back is bound by memory, and ready by
+ * instructions as prepare is (make cuda-reckon).  They hold products in registers, so that an SM can have two
+ * blocks: 0.55 and 0.5 ms at 16384 rows and 16 heads.
  *
  * scan is bound by latency and cut like the forward pass (delta.cu): a warp has 16 columns of V and holds dS'
  * (16, K) in its registers, where an accumulator is the next product's operand.  That is 128 matrix
- * instructions a chunk, and 0.2 ms for 256 chunks.  The states at the chunks' first rows need no inverse,
+ * instructions a chunk, and 0.5 ms for 256 chunks.  The states at the chunks' first rows need no inverse,
  * only K and U; their squares of 64 by 64 are computed meanwhile on the SMs that are left.  In float32 scan
  * multiplies from shared memory, with 16 columns of V a block.
  *

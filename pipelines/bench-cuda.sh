@@ -2,12 +2,13 @@
 # bench-cuda.sh [FOLDER] -- speed and memory on a GPU, in one run: `make bench DEVICE=cuda`.
 #
 # Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's own at the
-# model's width, of operands that are in bf16 already.  The delta rule is measured beside
-# flash-linear-attention's Triton kernels where python3 has them.  A row that misses what it must reach says
-# so; a measurement that fails has a row that says so, the others go on, and the exit status is 1.
+# model's width, of operands that are in bf16 already.  The delta rule, as DeltaNet-1.3B
+# and Gated DeltaNet-400M have it and in a segment of 2048 rows, is measured beside flash-linear-attention's
+# kernels and FlashQLA's where python3 has them.  A row that misses what it must reach says so; a measurement
+# that fails has a row that says so, the others go on, and the exit status is 1.
 #
-# $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTA
-# (heads and width): other sizes.
+# $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTAS
+# (tokens,heads,KxV of each): other sizes.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 dir=${1:-build/bench-cuda}
@@ -15,8 +16,9 @@ bench=$(realpath "${RF_BENCH:-$here/../build/t/helper/bench}")
 RF_BIN=$(realpath "${RF_BIN:-$here/../bin}")
 RF_PLUGIN=$(realpath "${RF_PLUGIN:-$here/../build/rf-cuda.so}")
 T=${T:-16384}
-CONFIGS=${CONFIGS:-$(printf '%s ' "$here"/configs/{delta_net-1.3b,gated_deltanet-400m,lact-760m}.json)}
-DELTA=${DELTA:-16 128}
+sizes=("$here"/configs/{delta_net-1.3b,gated_deltanet-400m,lact-760m,qwen3_5-0.8b}.json)
+CONFIGS=${CONFIGS:-${sizes[*]}}
+DELTAS=${DELTAS:-$T,16,128x128 2048,16,128x128 $T,6,128x256}
 PATH=$RF_BIN:$PATH
 export LC_ALL=C RF_BIN RF_PLUGIN RF_DEVICE=cuda
 # shellcheck source=pipelines/bench-rows.sh
@@ -59,20 +61,25 @@ operations() {
 }
 
 delta() {
-	local forward both size
-	read -ra size <<<"$DELTA"
-	"$bench" - delta "$T" "${size[@]}" >delta.out
-	forward=$(pick delta.out 'delta rule  ' ms)
-	both=$(pick delta.out 'delta rule and back' ms)
-	if python3 "$here/delta-peer.py" "$T" "${size[@]}" >peer.out; then
-		row "delta rule, forward, speed over Triton's" \
-			"$(ratio "$(pick peer.out 'delta rule  ' ms)" "$forward")" '>= 1.0' "$forward ms"
-		row "delta rule, forward + backward, speed over Triton's" \
-			"$(ratio "$(pick peer.out 'delta rule and back' ms)" "$both")" '>= 1.0' "$both ms"
-	else
-		row 'delta rule, forward, ms' "$forward" '' "flash-linear-attention is not there to compare"
-		row 'delta rule, forward + backward, ms' "$both" '' ''
-	fi
+	local words peer what ours theirs least size=()
+	for words in $DELTAS; do
+		IFS=, read -ra size <<<"$words"
+		"$bench" - delta "${size[@]}" >delta.out
+		for what in 'delta rule  ' 'delta rule and back'; do
+			row "${what%  }, $words, ms" "$(pick delta.out "$what" ms)" '' ''
+		done
+		for peer in fla flash_qla; do
+			python3 "$here/delta-peer.py" "${size[@]}" $peer >peer.out || continue
+			least=''
+			[ $peer != fla ] || least='>= 1.0'
+			for what in 'delta rule  ' 'delta rule and back'; do
+				ours=$(pick delta.out "$what" ms)
+				theirs=$(pick peer.out "$what" ms)
+				row "${what%  }, $words, speed over $peer's" "$(ratio "$theirs" "$ours")" \
+					"$least" "$ours ms, $theirs ms"
+			done
+		done
+	done
 }
 
 printf '%-62s %10s  %-8s\n' 'what' 'measured' 'must'

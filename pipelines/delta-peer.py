@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""delta-peer.py T HEADS WIDTH [fla | flash_qla] -- the delta rule by flash-linear-attention's Triton kernels,
+"""delta-peer.py T HEADS KxV [fla | flash_qla] -- the delta rule by flash-linear-attention's Triton kernels,
 in bf16, as bench-cuda.sh measures ours; or by FlashQLA's, with the decay that they have it with."""
 import sys
 import time
 
-T, H, D = map(int, sys.argv[1:4])
+T, H = map(int, sys.argv[1:3])
+K, V = map(int, (sys.argv[3] if "x" in sys.argv[3] else f"{sys.argv[3]}x{sys.argv[3]}").split("x"))
 peer = sys.argv[4] if len(sys.argv) > 4 else "fla"
 try:
     import torch
@@ -23,18 +24,18 @@ def some(*shape):
     return torch.randn(1, T, H, *shape, device="cuda", dtype=torch.bfloat16)
 
 
-q, v = some(D).requires_grad_(), some(D).requires_grad_()
-k = torch.nn.functional.normalize(some(D), dim=-1).requires_grad_()
+q, v = some(K).requires_grad_(), some(V).requires_grad_()
+k = torch.nn.functional.normalize(some(K), dim=-1).requires_grad_()
 beta = some().sigmoid().requires_grad_()
 decay = -0.1 * torch.rand(1, T, H, device="cuda")
-do = some(D)
+do = some(V)
 
 
 def once(back):
     if peer == "fla":
         o, _ = chunk_delta_rule(q, k, v, beta)
     else:
-        o, _ = chunk_gated_delta_rule(q=q, k=k, v=v, g=decay, beta=beta, scale=D ** -0.5)
+        o, _ = chunk_gated_delta_rule(q=q, k=k, v=v, g=decay, beta=beta, scale=K ** -0.5)
     if back:
         torch.autograd.grad(o, (q, k, v, beta), do)
 

@@ -20,7 +20,7 @@
 #     ONLY='delta passes' pipelines/gpu-first.sh out
 #
 # $RF_BENCH, $RF_UNITS, $RF_PLUGIN: programs elsewhere; $MODEL, $FAMILIES, $T, $SEGMENTS, $ROWS, $SIZES,
-# $DELTAS: other sizes; $SLOWER: times that a limit is longer.
+# $DELTAS, $HEADS, $WIDE: other sizes; $SLOWER: times that a limit is longer.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 [ $# -eq 1 ] || { echo "usage: gpu-first.sh OUT" >&2; exit 64; }
@@ -36,6 +36,7 @@ ROWS=${ROWS:-2048 8192 16384}
 SIZES=${SIZES:-2048 5632 32000}
 DELTAS=${DELTAS:-2048 8192 16384 32768}
 HEADS=${HEADS:-16 128}
+WIDE=${WIDE:-6 128x256} # Gated DeltaNet-400M's
 SLOWER=${SLOWER:-1}
 ONLY=${ONLY:-ceilings right sanitizers delta passes steps families counters}
 # the libraries of make gpu-bundle, if this is one
@@ -46,6 +47,7 @@ read -ra segments <<<"$SEGMENTS"
 read -ra rows <<<"$ROWS"
 read -ra sizes <<<"$SIZES"
 read -ra heads <<<"$HEADS"
+read -ra wide <<<"$WIDE"
 mkdir -p "$1"
 cd "$1"
 : >>parts.tsv
@@ -98,6 +100,7 @@ delta() {
 	for t in $DELTAS; do
 		profiled 20 "delta-$t" "$bench" - delta "$t" "${heads[@]}"
 	done
+	profiled 20 delta-wide "$bench" - delta "$T" "${wide[@]}"
 	for t in $DELTAS; do
 		part 40 "delta-$t-fla" python3 "$here/delta-peer.py" "$t" "${heads[@]}"
 		part 40 "delta-$t-flash_qla" python3 "$here/delta-peer.py" "$t" "${heads[@]}" flash_qla

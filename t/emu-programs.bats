@@ -260,18 +260,32 @@ setup() {
 @test "cuda, emulated: bench-cuda.sh prints every row, marks what falls short and survives a failed one" {
 	RF_DEVICE=cpu rf-init --config "$M/config.json" --seed 1 tiny
 	cp tiny/config.json tiny.json
-	run -0 --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" T=70 CONFIGS=tiny.json DELTA='2 32' \
-		"$ROOT/pipelines/bench-cuda.sh" dir
+	# a python that has the one peer and not the other
+	mkdir bin
+	cat >bin/python3 <<-'END'
+		#!/bin/sh
+		[ "$5" = fla ] || exit 1
+		echo "delta rule 0.5 ms" | sed 's/rule /rule  /'
+		echo "delta rule and back 1.5 ms"
+	END
+	chmod +x bin/python3
+	bench() {
+		run "$1" --separate-stderr env PATH="$PWD/bin:$PATH" RF_BENCH="$RF_UNITS/helper/bench" T=70 \
+			CONFIGS=tiny.json DELTAS="$2" "$ROOT/pipelines/bench-cuda.sh" dir
+	}
+	bench -0 '70,2,32x32 64,1,16x32'
 	for row in 'product ' 'forward ' 'forward + backward' 'tiny: forward / product' \
 		'tiny: forward + backward / product' 'entropy (forward)' 'step ' \
 		'tiny: one step, in forward passes' 'tiny: memory of a step, GiB' \
 		'tiny: with --recompute segment, GiB' '    gemm ' '    delta_fwd ' \
-		'delta rule, forward' 'delta rule, forward + backward'; do
+		'delta rule, 70,2,32x32, ms' "delta rule and back, 64,1,16x32, speed over fla's"; do
 		[[ "$output" == *$'\n'"$row"* ]] || { echo "no row $row"; echo "$output"; return 1; }
 	done
+	[ "$(grep -c '^delta rule' <<<"$output")" -eq 8 ]
+	row="^delta rule, 64,1,16x32, speed over fla's +[0-9.]+ +>= 1.0 +(FALLS SHORT )?[0-9.]+ ms, 0.5 ms$"
+	grep -qE "$row" <<<"$output"
 	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
-	run -1 --separate-stderr env RF_BENCH="$RF_UNITS/helper/bench" T=70 CONFIGS=tiny.json DELTA='2 0' \
-		"$ROOT/pipelines/bench-cuda.sh" dir
+	bench -1 70,2,0
 	[[ "$output" == *'tiny: memory of a step, GiB'*'delta '*FAILED* ]]
 	[[ "$stderr" == *'bench: failed: delta' ]]
 }

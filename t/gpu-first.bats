@@ -11,7 +11,7 @@ setup() {
 		"$ROOT/pipelines/demo-lact_swiglu.json" >fast.json
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so RF_BENCH=$RF_UNITS/helper/bench
 	export MODEL=$PWD/tiny.json FAMILIES=$PWD/fast.json T=128 SEGMENTS='64 128' ROWS=64 SIZES='64 96 128'
-	export DELTAS=64 HEADS='2 32' RF_EVERY=2000 SLOWER=5
+	export DELTAS=64 HEADS='2 32' WIDE='1 16x32' RF_EVERY=2000 SLOWER=5
 	# a machine has them or not
 	mkdir none
 	for program in nvidia-smi compute-sanitizer ncu python3; do

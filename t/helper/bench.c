@@ -10,7 +10,7 @@
  *     bench MODEL token STEPS T RECORDS T2 RECORDS2
  *                                     a token of rf-generate, of so many records side by side, behind prompts
  *                                     of T tokens; and one of another size, by turns
- *     bench - delta T HEADS WIDTH     the delta rule alone: forward, and forward and backward
+ *     bench - delta T HEADS KxV       the delta rule alone: forward, and forward and backward
  *     bench - products D F N ROWS...  a layer's products of width D, MLP F and vocabulary N, a square one of
  *                                     8192 (or of the last ROWS, if that is less), and a copy
  *     bench levels                    this processor's levels of the instruction set, as RF_ISA takes them,
@@ -464,17 +464,18 @@ static void token(int steps, struct decoded a[2])
 	}
 }
 
-/* (T, H, width) of q, k, v; u and o. */
-static void delta(int T, int H, int width)
+/* (T, H, K) of q and k, (T, H, V) of v, u and o. */
+static void delta(int T, int H, int K, int V)
 {
 	enum { TIMES = 10, ROUNDS = 5 };
 	struct rf_dev *d = &g.dev;
 	const int R = T * H;
-	const size_t n = (size_t)R * (size_t)width, states = (size_t)H * (size_t)width * (size_t)width;
-	rf_f32 q = numbers(n, 1), k = numbers(n, 2), v = numbers(n, 3), b = numbers((size_t)R, 4),
-	       d_o = numbers(n, 5), S = numbers(states, 6), dS = numbers(states, 7);
-	rf_f32 u = numbers(n, 9), o = numbers(n, 10), dq = numbers(n, 11), dk = numbers(n, 12),
-	       dv = numbers(n, 13);
+	const size_t n = (size_t)R * (size_t)K, m = (size_t)R * (size_t)V,
+	             states = (size_t)H * (size_t)K * (size_t)V;
+	rf_f32 q = numbers(n, 1), k = numbers(n, 2), v = numbers(m, 3), b = numbers((size_t)R, 4),
+	       d_o = numbers(m, 5), S = numbers(states, 6), dS = numbers(states, 7);
+	rf_f32 u = numbers(m, 9), o = numbers(m, 10), dq = numbers(n, 11), dk = numbers(n, 12),
+	       dv = numbers(m, 13);
 	rf_f32 db = numbers((size_t)R, 14), x = numbers(n, 15);
 	double best[2] = { 1e9, 1e9 };
 
@@ -482,18 +483,18 @@ static void delta(int T, int H, int width)
 	d->ops->zero(d, dS, states * 4);
 	/* k of length 1, as models have it */
 	RF_RUN(d, conv_fwd, .nb = 1, .steps = R, .w = 1, .parts = 1, .x = k,
-	       .part = { { .d = width, .head = width, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1,
+	       .part = { { .d = K, .head = K, .act = RF_ACT_IDENTITY, .norm = RF_NORM_L2, .scale = 1,
 	                   .y = x } });
 	for (int i = 0; i <= ROUNDS; i++)
 		for (int back = 0; back < 2; back++) {
 			double t = done();
 			for (int j = 0; j < TIMES; j++) {
 				RF_RUN(d, delta_fwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
-				       .K = width, .V = width, .beta_scale = 1, .q = q, .k = x, .v = v,
+				       .K = K, .V = V, .beta_scale = 1, .q = q, .k = x, .v = v,
 				       .b = b, .u = u, .o = o, .S = S);
 				if (back)
 					RF_RUN(d, delta_bwd, .nb = 1, .steps = T, .n = 1, .H = H, .G = H,
-					       .K = width, .V = width, .beta_scale = 1, .q = q, .k = x,
+					       .K = K, .V = V, .beta_scale = 1, .q = q, .k = x,
 					       .v = v,
 					       .b = b, .u = u, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv,
 					       .db = db,
@@ -733,8 +734,12 @@ int main(int argc, char **argv)
 	if (argc > 5 && (!strcmp(argv[2], "delta") || !strcmp(argv[2], "products"))) {
 		if (rf_dev_open(&g.dev, g.device, 0, (enum rf_math)g.math, &g.note, &e) != RF_OK)
 			die(&e);
-		if (!strcmp(argv[2], "delta"))
-			delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+		int K, V;
+
+		if (!strcmp(argv[2], "delta") && sscanf(argv[5], "%dx%d", &K, &V) == 2)
+			delta(atoi(argv[3]), atoi(argv[4]), K, V);
+		else if (!strcmp(argv[2], "delta"))
+			delta(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[5]));
 		else
 			products(atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), (const char *const *)argv + 6);
 		rf_dev_close(&g.dev);
