@@ -176,15 +176,17 @@ double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t>
 	return a.empty() ? 0 : (double)both.size() / (double)a.size();
 }
 
-/* Blocks far apart, for what a block does on average; and of the first its neighbours along each side of the
- * grid: what they read that it has read is read along that whole side once. */
+/* Blocks far apart, for what a block does on average; and of one in the middle its neighbours along each side
+ * of the grid: what they read that it has read is read along that whole side once. */
 void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size_t shared,
           void (*run)(size_t))
 {
 	const size_t blocks = (size_t)grid.x * grid.y * grid.z, side[3] = { grid.x, grid.y, grid.z };
 	const int threads = (int)(block.x * block.y * block.z), n = (int)std::min<size_t>(blocks, SAMPLES);
 	const struct code code = code_of(c->kernel);
-	const struct counted first = count(0, threads, code.each, run);
+	const size_t at[3] = { side[0] / 2, side[1] / 2, side[2] / 2 };
+	const size_t middle = at[0] + side[0] * (at[1] + side[1] * at[2]);
+	const struct counted one = count(middle, threads, code.each, run);
 	double all = 0, longest = 0, own[2] = {}, bytes = 0, issue, alone, memory;
 
 	for (int i = 0; i < n; i++) {
@@ -203,8 +205,8 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 		for (int i = 0; i < 3; next *= side[i++])
 			if (side[i] > 1)
 				times *= 1 + ((double)side[i] - 1) *
-					(1 - shared_with(first.sectors[w],
-					                 count(next, threads, code.each, run).sectors[w]));
+					(1 - shared_with(one.sectors[w], count(middle - next, threads,
+					                                       code.each, run).sectors[w]));
 		k->bytes += own[w] * times;
 		bytes += own[w] * (double)blocks;
 	}

@@ -72,7 +72,7 @@ of() {
 	echo "$1"
 	EMU_RECKON=$build/reckoned.txt LD_PRELOAD=$plugin "$bench" "${@:2}" >"$build/reckoned.out"
 	grep -v -e '^peak' -e '^first' "$build/reckoned.out"
-	sed '$d' "$build/reckoned.txt" | head -n $((${LINES:-20} + 1))
+	sed -n "\$!{1,$((${LINES:-20} + 1))p}" "$build/reckoned.txt"
 	tail -n 1 "$build/reckoned.txt"
 	echo
 }
