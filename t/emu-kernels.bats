@@ -27,22 +27,22 @@ in_all_orders() {
 }
 
 @test "cuda, emulated: products agree with double precision, in any order of threads" {
-	in_all_orders ops-products
+	in_all_orders ops-products 2
 }
 @test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
-	in_all_orders ops-rows
+	in_all_orders ops-rows 2
 }
 @test "cuda, emulated: the delta rule agrees with double precision, in segments and step by step" {
-	in_all_orders ops-delta 2
+	in_all_orders ops-delta 3
 }
 @test "cuda, emulated: attention agrees with double precision, with windows, caches and step by step" {
-	in_all_orders ops-attention 2
+	in_all_orders ops-attention 3
 }
 @test "cuda, emulated: the operations of fast weights agree with double precision" {
 	in_all_orders ops-fast-weights
 }
 @test "cuda, emulated: the head, sampling and the optimizer agree with double precision" {
-	in_all_orders ops-head
+	in_all_orders ops-head 2
 }
 @test "cuda, emulated: no operation lets two threads touch the same memory without a barrier" {
 	local every=${RF_ALL:+6}

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # The programs themselves under faults: killed at each call by which they change files, stopped by signals, on
-# a full disk.  t/helper/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in six.
+# a full disk.  t/helper/fault.c lets the calls go wrong; RF_ALL=1 tries every call, otherwise one in ten.
 # The library's commit: t/run.bats.
 setup() {
 	load helper
 	load model
 	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 	EVERY=${RF_ALL:+1}
-	EVERY=${EVERY:-6}
+	EVERY=${EVERY:-10}
 }
 
 # faulty NAME=VALUE COMMAND...: the command, with this fault

@@ -77,7 +77,8 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 	local n=${RF_ALL:+40}
 	for i in $(seq "${n:-3}"); do
 		rm -rf a
-		for ranks in 2 3 1; do
+		[ -n "${RF_ALL:-}" ] && by=(2 3 1) || by=($((1 + i % 3)) $((1 + (i + 1) % 3)))
+		for ranks in "${by[@]}"; do
 			setsid make -s -f "$ROOT/pipelines/midtrain.mk" MODEL="$P/ckpt" BATCH=6 MINI_BATCH=3 \
 				LR=1e-3 COMPUTE='--threads 1' RUN=a DATA="$P/text.rf" STEPS=3 \
 				LAUNCH="$(by $ranks)" 2>/dev/null &

@@ -221,7 +221,7 @@ line() {
 	[ -d "$LIVE" ]
 	# a program before it, or it itself, stands still at some moment
 	trainer() { exec rf-grpo -m run --mini-batch 2 --live "$LIVE" --follow-timeout 2; }
-	for name in rf-entropy rf-select rf-grpo ${RF_ALL:+rf-rollout rf-reward}; do
+	for name in rf-select rf-grpo ${RF_ALL:+rf-entropy rf-rollout rf-reward}; do
 		(
 			until [ "$(readlink run/latest)" != step-000000 ]; do :; done
 			victim=$(pgrep -x -P "$(cat shell)" $name)

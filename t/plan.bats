@@ -103,12 +103,15 @@ check() {
 	"$RF_UNITS/helper/lab" peak $(($1 * 85 / 100))-$(($1 * 115 / 100)) "${@:2}" in >out
 }
 # begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
+# of texts, of which the first is so long
+longest=$((RF_ALL ? 1024 : 640))
 begins() {
 	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000
 		| ${2:-.}" "$G/$1/config.json" >config.json
 	rf-init --config config.json m
 	rf-init --from m run
-	texts 4000 1:1024 2:700 | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 | rf-reward >in
+	texts 4000 1:$longest 2:$((longest - 200)) | rf-entropy -m m | rf-select | rf-rollout -m m -n 4 |
+		rf-reward >in
 }
 
 @test "plan: --dry-run states the peak memory with a DeltaNet model to within 15 percent" {
@@ -124,12 +127,12 @@ begins() {
 	check rf-grpo -m run --stale any --log-gradients --log log
 	check rf-grpo -m run --stale any --grad-out g
 	# prompts are short, and what is planned for are prompts with their responses
-	texts 4000 1:1024 2:700 | edited 'if .type == "seq" then .body.prompt_len = 100 else . end' |
-		rf-cat --split-response -o in
+	texts 4000 1:$longest 2:$((longest - 200)) | edited 'if .type == "seq"
+		then .body.prompt_len = 100 else . end' | rf-cat --split-response -o in
 	check rf-ntp -m run --outer response
 	run -0 rf-ntp -m run --outer response --dry-run in
 	[[ "$output" == *' and, for --outer, 4 bytes of the host for each token of the stream, '* ]]
-	[[ "$output" == *" sequences up to 1024 tokens (from the first record) "* ]]
+	[[ "$output" == *" sequences up to $longest tokens (from the first record) "* ]]
 }
 
 @test "plan: --dry-run counts the form that weights have for few rollouts, which a later record may have" {

@@ -6,17 +6,21 @@ export RF_MPI=$RF_UNITS/../rf-mpi.so
 have_mpi() { [ -e "$RF_MPI" ] && command -v mpirun >/dev/null; }
 # MPI leaves memory behind, of which a sanitizer would speak.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:exitcode=99
+# What carries messages inside one machine, without a search for networks by each of many short runs.
+[ -n "${RF_ALL:-}" ] || export OMPI_MCA_pml=ob1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 # ranks N COMMAND...: N of it, whose exit statuses are then in the files code.0, code.1, ..., and what they
 # say in `said`, without mpirun's own words.  Each stays until all have ended: when the first is gone, mpirun
 # kills what is left.  An mpirun whose ranks were killed while it joined them may wait for ever, and not end
-# by SIGTERM either: PATIENCE is how many seconds it may take.
+# by SIGTERM either: PATIENCE is how many seconds it may take.  A rank that failed has the others ended, of
+# which all are done; where one is killed they are not, and GRACE is how many seconds they have.
 ranks() {
 	local n=$1 status=0
 	shift
 	rm -f code.*
-	timeout -k 2 "${PATIENCE:-60}" mpirun --bind-to none -n "$n" \
+	OMPI_MCA_odls_base_sigkill_timeout=${GRACE:-0} \
+		timeout -k 2 "${PATIENCE:-60}" mpirun --bind-to none -n "$n" \
 		bash -c 'trap : TERM; "$@"; s=$?; echo $s >"code.$OMPI_COMM_WORLD_RANK"
 			for ((i = 0; i < 100; i++)); do
 				ended=(code.*)

@@ -775,7 +775,7 @@ traced() {
 # at_each_call SIGNAL WORD...: a loop with these words, of which `prepare` makes what it finds, gets the
 # signal at one system call after the other, or at some of them; what is left goes on to the bytes of `want`.
 at_each_call() {
-	local n status calls signal=$1 every=24
+	local n status calls signal=$1 every=48
 	[ -z "${RF_ALL:-}" ] || every=1
 	shift
 	prepare
@@ -811,7 +811,7 @@ at_each_call() {
 }
 
 @test "rf-loop: killed, interrupted and stopped at random it loses no batch and does none twice" {
-	[ -n "${RF_ALL:-}" ] && times=1000 || times=24
+	[ -n "${RF_ALL:-}" ] && times=1000 || times=12
 	run -0 python3 "$BATS_TEST_DIRNAME/helper/kills.py" $times "$RANDOM"
 	[ "$output" = "$times kills" ]
 }

@@ -153,7 +153,7 @@ random rewards." ]
 
 # study WORD...
 study() {
-	RF_BIN=$RF_BIN make -s -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=20 \
+	RF_BIN=$RF_BIN make -s -f "$P/study.mk" RUN=study FAMILIES=delta_net SEEDS=1 LESSONS=20 SHORT=4 \
 		PRE=20 PRE_BATCH=20 WARMUP=1 MID=20 BATCH=10 MINI=5 POST=8 TTT=2 TTT_BATCH=2 TTT_MINI=1 \
 		ASK=4 LRS=1e-2 COEFS=0.2 MIDS='sft refine' POSTS=refine TTTS='none refine' \
 		IDEAS='sft surprise' "$@"
@@ -176,7 +176,7 @@ study() {
 	grep -qx "mid	delta_net	refine	1	facts-2.nll	$nll" study/figures.tsv
 	# nothing is done twice, and what is lost is made again with the same bytes
 	cp study/figures.tsv before
-	rm study/mid/delta_net/sft/1.tsv study/testtime/delta_net/refine/1.tsv
+	rm study/ideas/delta_net/surprise/1.tsv study/testtime/delta_net/refine/1.tsv
 	study 2>log
 	[ "$(grep -c 'parts$' log)" -le 5 ]
 	cmp before study/figures.tsv

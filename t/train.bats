@@ -290,7 +290,7 @@ read_all() {
 	took=$(((${EPOCHREALTIME/./} - began) / 1000))
 	[ "$(at want)" = step-000004 ]
 	kills=0
-	for ((try = 0; try < ${RF_ALL:+10}30; try++)); do
+	for ((try = 0; try < ${RF_ALL:+10}16; try++)); do
 		rc=0
 		ms=$((1 + RANDOM % took))
 		timeout -s KILL $((ms / 1000)).$(printf %03d $((ms % 1000))) bash loop run 2>err || rc=$?
@@ -390,10 +390,12 @@ prompts() {
 }
 
 @test "train: --outer response is the steps on the prompts, then one of rf-ntp on the responses, by hand" {
+	local all=("rf-grpo --stale any:--mean tokens" "rf-ntp:--mean sequences") i=0
 	for m in delta delta-hybrid gated lact lact-muon qwen; do
 		M=$G/$m
 		prompts 1 2 4 >in
-		for how in "rf-grpo --stale any:--mean tokens" "rf-ntp:--mean sequences"; do
+		[ -n "${RF_ALL:-}" ] && hows=("${all[@]}") || hows=("${all[i++ % 2]}") # one and the other
+		for how in "${hows[@]}"; do
 			optim="${how#*:} --lr 1e-2 --lr-schedule cosine --warmup 2 --total-steps 9"
 			trainer="${how%:*} --mini-batch 2 $optim" log=log.$m.${how%% *}
 			rm -rf a b && runs a b

@@ -8,5 +8,5 @@ setup() { load helper; }
 	unit tree bits ${RF_ALL:+all}
 }
 @test "tree: the gradients of both losses agree with finite differences" {
-	unit tree slope
+	unit tree slope ${RF_ALL:+all}
 }

@@ -6,8 +6,9 @@
  *     tree bits [all]    the same, to the last bit but for gradients, of models without attention, on a
  *                          device whose products do not depend on the number of rows (those of oneDNN do, in
  *                          the order of their sums)
- *     tree slope         the gradient of the two losses against finite differences
+ *     tree slope [all]   the gradient of the two losses against finite differences
  *
+ * Without `all`, each model has rollouts of one of the lengths, and slopes of one tensor in three.
  * Values to 1e-5, gradients to 1e-4 per tensor (Muon: 5e-5, 5e-3), largest difference over largest value.
  * RF_SEED: other draws.  RF_EVERY=n, for slow devices: one of n models. */
 #include <math.h>
@@ -668,8 +669,8 @@ static void free_record(struct rf_record *r)
 	free(r->advantage);
 }
 
-/* Each tensor along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
-static void slope(const char *name, const char *options, const struct rf_mixer *mixer)
+/* Each of `every` tensors along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
+static void slope(const char *name, const char *options, const struct rf_mixer *mixer, int from, int every)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
 	struct rf_record r[3], *batch[3] = { &r[0], &r[1], &r[2] };
@@ -689,7 +690,7 @@ static void slope(const char *name, const char *options, const struct rf_mixer *
 	set_old(&r[2]);
 	losses(&t, batch, 3);
 	fetch(grad, m->g, ckpt.params.total);
-	for (int i = 0; i < ckpt.params.n; i++) {
+	for (int i = from % every; i < ckpt.params.n; i += every) {
 		const struct rf_param *p = &ckpt.params.p[i];
 		double dot = 0, norm = 0, d[2], size = 0, least = INFINITY;
 
@@ -812,6 +813,7 @@ static void open_device(const char *name, struct rf_ops *ops)
 int main(int argc, char **argv)
 {
 	static const int lengths[] = { 5, 1, 65, 63, 64, MOST };
+	static const int one[] = { 65, 5, 1, 63, 5, 1, 64, 5, 1, MOST, 5, 1 }; /* of a model, in turn */
 	bool all = argc > 2 && !strcmp(argv[2], "all"), slopes = argc > 1 && !strcmp(argv[1], "slope");
 	bool bits = argc > 1 && !strcmp(argv[1], "bits");
 	const char *device_name = getenv("RF_DEVICE");
@@ -839,15 +841,18 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < MODELS; i += every)
 		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
-			slope(models[i].name, models[i].options, NULL);
+			slope(models[i].name, models[i].options, NULL, i, all ? 1 : 3);
 		else if (!slopes)
-			exact(models[i].name, models[i].options, NULL, lengths,
-			      models[i].brief && !bits ? 2
-			      : all || i % 14 == 0     ? 6
-			                               : 2 + i % 2);
+			exact(models[i].name, models[i].options, NULL,
+			      all                        ? lengths
+			      : models[i].brief && !bits ? lengths + i % 2
+			                                 : one + i % (int)(sizeof one / sizeof *one),
+			      !all                       ? 1
+			      : models[i].brief && !bits ? 2
+			                                 : 6);
 	for (int i = 0; i < OWN; i++)
 		if (slopes)
-			slope(own[i].name, own[i].options, &running_mean);
+			slope(own[i].name, own[i].options, &running_mean, i, all ? 1 : 3);
 		else
 			exact(own[i].name, own[i].options, &running_mean, lengths, all ? 6 : 3);
 	if (!bits && !slopes)
