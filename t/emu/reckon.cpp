@@ -176,17 +176,16 @@ double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t>
 	return a.empty() ? 0 : (double)both.size() / (double)a.size();
 }
 
-/* Blocks far apart, for what a block does on average; and of one in the middle its neighbours along each side
- * of the grid: what they read that it has read is read along that whole side once. */
+/* Blocks far apart, for what a block does on average; and of one in the middle, and one behind it where a
+ * grid has blocks of two kinds, the neighbours along each side of the grid: what they read that it has read
+ * is read along that whole side once. */
 void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size_t shared,
           void (*run)(size_t))
 {
 	const size_t blocks = (size_t)grid.x * grid.y * grid.z, side[3] = { grid.x, grid.y, grid.z };
 	const int threads = (int)(block.x * block.y * block.z), n = (int)std::min<size_t>(blocks, SAMPLES);
 	const struct code code = code_of(c->kernel);
-	const size_t at[3] = { side[0] / 2, side[1] / 2, side[2] / 2 };
-	const size_t middle = at[0] + side[0] * (at[1] + side[1] * at[2]);
-	const struct counted one = count(middle, threads, code.each, run);
+	double share[2][3] = {};
 	double all = 0, longest = 0, own[2] = {}, bytes = 0, issue, alone, memory;
 
 	for (int i = 0; i < n; i++) {
@@ -198,15 +197,31 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 		for (int w = 0; w < 2; w++)
 			own[w] += SECTOR * (double)x.sectors[w].size() / n;
 	}
-	for (int w = 0; w < 2; w++) {
+	for (size_t quarter = 2; quarter < 4; quarter++) {
+		const size_t at[3] = { side[0] * quarter / 4, side[1] * quarter / 4, side[2] * quarter / 4 };
+		const size_t block = at[0] + side[0] * (at[1] + side[1] * at[2]);
+		const struct counted one = count(block, threads, code.each, run);
 		size_t next = 1;
+
+		for (int i = 0; i < 3; next *= side[i++]) {
+			if (side[i] < 2)
+				continue;
+			for (size_t other : { block - next, block + next }) {
+				if (other >= blocks)
+					continue;
+				const struct counted x = count(other, threads, code.each, run);
+
+				for (int w = 0; w < 2; w++)
+					share[w][i] = std::max(share[w][i],
+					                       shared_with(one.sectors[w], x.sectors[w]));
+			}
+		}
+	}
+	for (int w = 0; w < 2; w++) {
 		double times = 1;
 
-		for (int i = 0; i < 3; next *= side[i++])
-			if (side[i] > 1)
-				times *= 1 + ((double)side[i] - 1) *
-					(1 - shared_with(one.sectors[w], count(middle - next, threads,
-					                                       code.each, run).sectors[w]));
+		for (int i = 0; i < 3; i++)
+			times *= 1 + ((double)side[i] - 1) * (1 - share[w][i]);
 		k->bytes += own[w] * times;
 		bytes += own[w] * (double)blocks;
 	}
