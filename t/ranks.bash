@@ -21,7 +21,8 @@ ranks() {
 	rm -f code.*
 	OMPI_MCA_odls_base_sigkill_timeout=${GRACE:-0} \
 		timeout -k 2 "${PATIENCE:-60}" mpirun --bind-to none -n "$n" \
-		bash -c 'trap : TERM; "$@"; s=$?; echo $s >"code.$OMPI_COMM_WORLD_RANK"
+		bash -c 'trap : TERM; "$@"; s=$?; own=$OMPI_COMM_WORLD_RANK
+			echo $s >"end.$own" && mv "end.$own" "code.$own"
 			for ((i = 0; i < 100; i++)); do
 				ended=(code.*)
 				[ "${#ended[@]}" -lt "$OMPI_COMM_WORLD_SIZE" ] || break
