@@ -375,15 +375,32 @@ static int run_of(int steps, bool back)
 	return back && run < 32 ? 2 * run : run;
 }
 
+/* The columns that a warp of the kernel for heads of this width has. */
+static int class_of(int width) { return width <= 64 ? 64 : width <= CUT ? CUT : WIDEST; }
+
+/* What sides without a norm are cut to: as wide as the others' kernel, since one is launched for all. */
+static int width_of(const struct rf_conv_part *part, int parts)
+{
+	int widest = 0;
+
+	for (int i = 0; i < parts; i++) {
+		const int head = part[i].head ? part[i].head : part[i].d;
+
+		if (part[i].norm != RF_NORM_NONE)
+			widest = max(widest, class_of(head <= WIDEST ? head : CUT));
+	}
+	return widest ? widest : CUT;
+}
+
 /* Decides how the columns of a side are cut. */
-static void cut(struct side *a, int w)
+static void cut(struct side *a, int w, int width)
 {
 	const bool wide = a->norm != RF_NORM_NONE && a->head > WIDEST;
 
 	if (a->norm == RF_NORM_NONE || !a->head)
 		a->head = a->d;
 	a->heads = a->d / a->head;
-	a->width = a->norm == RF_NORM_NONE || wide ? CUT : a->head;
+	a->width = wide ? CUT : a->norm == RF_NORM_NONE ? width : a->head;
 	if (w != 1 && w != 4)
 		a->width = 32;
 	if (a->width > a->head)
@@ -404,9 +421,9 @@ static bool plan(struct conv *v, int nb, int steps, int ldx, int w, int parts,
 		v->d += p->d;
 		a->d = p->d, a->head = p->head, a->act = p->act, a->norm = p->norm, a->scale = p->scale;
 		a->weight = f32(p->weight), a->dweight = f32(p->dweight);
-		a->y = f32(p->y), a->dy = f32(p->dy);
+		a->y = f32(p->y), a->dy = back ? f32(p->dy) : NULL;
 		if (a->d)
-			cut(a, w);
+			cut(a, w, width_of(part, parts));
 	}
 	v->ldx = ldx ? ldx : v->d;
 	v->run = w > 4 ? 4 * w : run_of(steps, back);
@@ -479,7 +496,8 @@ void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 	if (factors_size(&v) && !(room = (char *)rf_cuda_scratch(d, factors_size(&v))))
 		return;
 	find_factors(d, &v, room);
-	LAUNCH(d, CONV(conv_rows), share(&v, v.tasks), 32 * WARPS, 0, v);
+	const unsigned blocks = share(&v, v.tasks);
+	LAUNCH(d, CONV(conv_rows), blocks, 32 * WARPS, 0, v);
 }
 
 void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
@@ -502,7 +520,8 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 	find_factors(d, &v, room + sums);
 	if (weights)
 		v.part = (float *)room;
-	LAUNCH(d, CONV(conv_rows_back), share(&v, (size_t)v.parts), 32 * WARPS, 0, v);
+	const unsigned blocks = share(&v, (size_t)v.parts);
+	LAUNCH(d, CONV(conv_rows_back), blocks, 32 * WARPS, 0, v);
 	if (weights)
 		LAUNCH(d, sum_parts, (unsigned)((v.d + 31) / 32 * v.w), 256, shared_size(8 * 32, 4), v);
 }

@@ -331,11 +331,12 @@ static void check_sync(struct rf_dev *d)
 #define HANDLES_rmsnorm_bwd(H, O) H(x) H(w) O(gate) H(dy) H(dx) H(dw) O(dgate)
 #define HANDLES_swiglu_fwd(H, O)  H(gate) H(up) H(y)
 #define HANDLES_swiglu_bwd(H, O)  H(gate) H(up) H(dy) H(dgate) H(dup) O(y)
-#define HANDLES_conv_fwd(H, O)    H(x) H(part[0].y) O(part[0].weight) O(part[1].y) O(part[1].weight) \
-                                  O(part[2].y) O(part[2].weight)
+#define LAST(n)                   part[a->parts > n ? n : 0] /* a part that is there */
+#define HANDLES_conv_fwd(H, O)    H(x) H(part[0].y) O(part[0].weight) H(LAST(1).y) O(LAST(1).weight) \
+                                  H(LAST(2).y) O(LAST(2).weight)
 #define HANDLES_conv_bwd(H, O)    H(x) H(dx) H(part[0].dy) O(part[0].weight) O(part[0].dweight) \
-                                  O(part[1].dy) O(part[1].weight) O(part[1].dweight) O(part[2].dy) \
-                                  O(part[2].weight) O(part[2].dweight)
+                                  H(LAST(1).dy) O(LAST(1).weight) O(LAST(1).dweight) H(LAST(2).dy) \
+                                  O(LAST(2).weight) O(LAST(2).dweight)
 #define HANDLES_rope(H, O)        O(past_len) H(x) H(y)
 #define HANDLES_gate_fwd(H, O)    H(x) H(gate) H(y)
 #define HANDLES_gate_bwd(H, O)    H(x) H(gate) H(dy) H(dx) H(dgate) O(y)

@@ -68,7 +68,7 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 			act<WIDE>(a, x, h, 4 * lane + 128 * t, v, s, z, kept[t]);
 			sum_of(kept[t]);
 		}
-	for (int j = 4 * lane + 128 * KEPT; j < a.D; j += 128) {
+	for (int j = 4 * lane + 128 * KEPT; a.unit && j < a.D; j += 128) {
 		act<WIDE>(a, x, h, j, v, s, z, y);
 		sum_of(y);
 	}

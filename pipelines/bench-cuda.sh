@@ -4,8 +4,8 @@
 # Fresh models of the sizes in configs/, one sequence of 16384 tokens.  "The product" is cuBLAS's own at the
 # model's width, of operands that are in bf16 already.  The delta rule, as DeltaNet-1.3B
 # and Gated DeltaNet-400M have it and in a segment of 2048 rows, is measured beside flash-linear-attention's
-# kernels and FlashQLA's where python3 has them.  A row that misses what it must reach says so; a measurement
-# that fails has a row that says so, the others go on, and the exit status is 1.
+# kernels and FlashQLA's (which have a decay) where python3 has them.  A row that misses what it must reach
+# says so; a measurement that fails has a row that says so, the others go on, and the exit status is 1.
 #
 # $RF_BIN: the programs; $RF_BENCH: t/helper/bench.c's program; $RF_PLUGIN: rf-cuda.so; $T, $CONFIGS, $DELTAS
 # (tokens,heads,KxV of each): other sizes.
@@ -61,7 +61,7 @@ operations() {
 }
 
 delta() {
-	local words peer what ours theirs least size=()
+	local words peer what ours theirs least status size=()
 	for words in $DELTAS; do
 		IFS=, read -ra size <<<"$words"
 		"$bench" - delta "${size[@]}" >delta.out
@@ -69,7 +69,13 @@ delta() {
 			row "${what%  }, $words, ms" "$(pick delta.out "$what" ms)" '' ''
 		done
 		for peer in fla flash_qla; do
-			python3 "$here/delta-peer.py" "${size[@]}" $peer >peer.out || continue
+			status=0
+			python3 "$here/delta-peer.py" "${size[@]}" $peer >peer.out || status=$?
+			if [ $status -eq 69 ] || [ $status -eq 127 ]; then
+				printf '%-62s %10s\n' "delta rule, $words, speed over $peer's" 'not there'
+				continue
+			fi
+			[ $status -eq 0 ] || { say "bench: $peer: status $status" && return 1; }
 			least=''
 			[ $peer != fla ] || least='>= 1.0'
 			for what in 'delta rule  ' 'delta rule and back'; do

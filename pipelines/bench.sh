@@ -284,8 +284,11 @@ tiny() {
 
 # published FOLDER: the number of each step that is seen there and when, until the folder has come and gone
 published() {
-	local step last=''
-	until [ -e "$1/latest" ]; do sleep .02; done
+	local step last='' tries=0
+	until [ -e "$1/latest" ]; do
+		[ $((tries++)) -lt 30000 ] || return 1
+		sleep .02
+	done
 	while step=$(readlink "$1/latest"); do
 		[ "$step" = "$last" ] || echo "${step#step-} $EPOCHREALTIME"
 		last=$step

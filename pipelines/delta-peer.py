@@ -14,7 +14,8 @@ try:
     else:
         from flash_qla import chunk_gated_delta_rule
 except ImportError as missing:
-    sys.exit(f"delta-peer.py: {missing}")
+    print(f"delta-peer.py: {missing}", file=sys.stderr)
+    sys.exit(69)  # not there; what is there and fails has another status
 
 TIMES, ROUNDS = 10, 5
 torch.manual_seed(1)

@@ -264,7 +264,7 @@ setup() {
 	mkdir bin
 	cat >bin/python3 <<-'END'
 		#!/bin/sh
-		[ "$5" = fla ] || exit 1
+		[ "$5" = fla ] || exit 69
 		echo "delta rule 0.5 ms" | sed 's/rule /rule  /'
 		echo "delta rule and back 1.5 ms"
 	END
@@ -281,10 +281,14 @@ setup() {
 		'delta rule, 70,2,32x32, ms' "delta rule and back, 64,1,16x32, speed over fla's"; do
 		[[ "$output" == *$'\n'"$row"* ]] || { echo "no row $row"; echo "$output"; return 1; }
 	done
-	[ "$(grep -c '^delta rule' <<<"$output")" -eq 8 ]
+	[ "$(grep -c '^delta rule' <<<"$output")" -eq 10 ]
+	[ "$(grep -cE "speed over flash_qla's +not there" <<<"$output")" -eq 2 ]
 	row="^delta rule, 64,1,16x32, speed over fla's +[0-9.]+ +>= 1.0 +(FALLS SHORT )?[0-9.]+ ms, 0.5 ms$"
 	grep -qE "$row" <<<"$output"
 	[[ "$output" == *'in forward passes over the same tokens '*' <= 5.5 '*'FALLS SHORT'* ]]
+	sed -i 's/exit 69/exit 1/' bin/python3 # one that fails is not one that is not there
+	bench -1 70,2,32x32
+	[[ "$stderr" == *'bench: flash_qla: status 1'*'bench: failed: delta' ]]
 	bench -1 70,2,0
 	[[ "$output" == *'tiny: memory of a step, GiB'*'delta '*FAILED* ]]
 	[[ "$stderr" == *'bench: failed: delta' ]]

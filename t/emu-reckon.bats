@@ -19,7 +19,7 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 		[ "$part" = products ] && [ "$line" != square ] && [ "$line" != copy ] || continue
 		grep -F "$line" products | head -n 1 | awk -v least="$least" -v most="$most" -v what="$what" '
 			{ for (i = 1; i <= NF; i++) if ($i == "us") got = $(i - 1) }
-			END { if (got < least || got > most) { print what, got, least, most; exit 1 } }'
+			END { if (!got || got < least || got > most) { print what, got; exit 1 } }'
 		checked=$((checked + 1))
 	done <"$ROOT/pipelines/gpu-predicted.tsv"
 	[ $checked -eq 5 ]
@@ -85,8 +85,8 @@ reckoned() { EMU_RECKON=$1 LD_PRELOAD=$RF_PLUGIN "$RF_UNITS/helper/bench" "${@:2
 	grep -qE "^\| demo-delta_net \| [0-9]+ \| $share \| $share \| [0-9]+ ms \| [0-9.]+ \|\$" out ||
 		{ tail -n 1 out; return 1; }
 	# without a step there is none, and what is known is kept
-	rm bin/cuobjdump
-	T=512 SEGMENT=256 STEP=no bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
+	printf '#!/bin/sh\nexit 1\n' >bin/cuobjdump
+	T=512 SEGMENT=256 STEP=no PATH=$PWD/bin:$PATH bash "$ROOT/t/emu/reckon.sh" b "$demo" >out
 	[ "$(grep -c '^kernel  ' out)" -eq 2 ]
 	grep -q ' 40 7.5 ' b/kernels.txt
 }

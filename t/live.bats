@@ -301,7 +301,7 @@ line() {
 	RF_FAULT_LOG=$PWD/calls LD_PRELOAD=$RF_UNITS/helper/fault.so trainer run many.rf
 	diff -r want/latest/ run/latest/
 	n=$(wc -l <calls)
-	for ((k = 1; k <= n; k += RF_ALL ? 1 : 29)); do
+	for ((k = 1; k <= n; k += ${RF_ALL:+1} + 0 ? 1 : 29)); do
 		rm -rf run
 		runs run
 		RF_FAULT=kill:$k LD_PRELOAD=$RF_UNITS/helper/fault.so run -137 trainer run many.rf
@@ -375,8 +375,9 @@ line() {
 	kill -CONT $(pgrep -x -P $pid rf-grpo)
 	wait $pid
 	[ "$(wc -l <early)" -eq 5 ]
-	# a few files may be open at one moment and not at another; half a MiB of memory is a unit
-	paste early late | awk '$5 > $2 + 4 || $6 > $3 + 1 { print; bad = 1 } END { exit bad }'
+	# a few files may be open at one moment and not at another; half a MiB of memory is a unit, and two of
+	# them what a longer record may take that comes late
+	paste early late | awk '$5 > $2 + 4 || $6 > $3 + 2 { print; bad = 1 } END { exit bad }'
 	[ "$(jq .commits run/latest/state.json)" -eq "$batches" ]
 }
 

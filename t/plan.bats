@@ -104,7 +104,7 @@ check() {
 }
 # begins CASE [FILTER]: m and `run`, of that case's family, large enough to be measured; in: rewarded rollouts
 # of texts, of which the first is so long
-longest=$((RF_ALL ? 1024 : 640))
+longest=$(( ${RF_ALL:+1} + 0 ? 1024 : 640))
 begins() {
 	jq ".hidden_size = 256 | .num_hidden_layers = 4 | .intermediate_size = 704 | .vocab_size = 4000
 		| ${2:-.}" "$G/$1/config.json" >config.json

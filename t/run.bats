@@ -191,7 +191,7 @@ in_order() {
 @test "run: of two writers of a run one wins and the other exits 75 at once" {
 	cp -a "$R/old" r
 	mkfifo gate
-	for _ in $(seq $((RF_ALL ? 100 : 10))); do
+	for _ in $(seq $(( ${RF_ALL:+1} + 0 ? 100 : 10))); do
 		for w in a b; do
 			{
 				s=0

@@ -111,7 +111,7 @@ struct rf_swiglu_bwd { size_t n; int d, ld; rf_f32 gate, up, dy, dgate, dup, y; 
  * new rows; y (R, d).  weight (d, w); the last tap belongs to the current row.  So for each of `parts` parts
  * of x's columns, which lie side by side, and have all a weight or none of them.  ldx: floats from one row of
  * x (and dx) to the next (0: the parts' columns).  bwd: dx =, in x's shape with the earlier rows;
- * dweight +=.  Forward reads of a part weight and y, backward the others. */
+ * dweight +=.  Forward a part has weight and y, backward weight, dy and dweight. */
 struct rf_conv_part { int d, head; enum rf_act act; enum rf_norm norm; float scale;
                       rf_f32 weight, y, dy, dweight; };
 struct rf_conv_fwd { int nb, steps, ldx, w, parts; rf_f32 x; struct rf_conv_part part[RF_SIDE]; };

@@ -268,7 +268,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 	p->totalGlobalMem = all();
 	p->major = sm / 10;
 	p->minor = sm % 10;
-	p->multiProcessorCount = (int)emu::setting("EMU_SMS", emu::reckon_clock ? 132 : 4);
+	p->multiProcessorCount = (int)emu::setting("EMU_SMS", emu::reckon_clock ? emu::RECKONED_SMS : 4);
 	p->sharedMemPerBlockOptin = emu::most_shared();
 	return cudaSuccess;
 }

@@ -17,13 +17,18 @@
  * host.
  *
  * The figures are an H100's (SXM), from what others measured on one: copies, products, what a launch takes.
- * Nothing is measured here, and by as much as a quarter it may be wrong; what a change brings is nearer.
+ * What is in L2 when a launch begins is not known: of one that moves little no byte comes from memory.
+ * Nothing is measured here; the hand reckoning of gpu-predicted.tsv is another estimate, no proof.
+ *
+ * The table has launches; its sum is without gaps, copies from and to the host and zeros, which are in the
+ * clock.
  *
  *     EMU_RECKON=FILE     where the table goes at the end
  *     EMU_KERNELS=FILE    of each kernel: its address in the shared object, registers, instructions for each
  *                         that is counted, name (reckon.sh)
  *
- * With LD_PRELOAD too, the program's own clock is the host's of these two. */
+ * With LD_PRELOAD too, the program's own clock is the host's of these two, which stands still while the
+ * program computes: not for one that waits until a time has come. */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,7 +51,7 @@ const double TENSOR = 792e12, FLOAT = 45e12;   /* operations a second: bf16 and 
 const double GAP = 1.6e-6, HOST = 3e-6, WAIT = 10e-6; /* seconds between launches; to launch one; to see
                                                         * that all is done */
 const double FITS = 30e6;                      /* bytes that stay in L2 from one launch to the next */
-const double EACH = 4;                         /* instructions for each that moves something or waits */
+const double EACH = 10;                        /* instructions for each that moves something or waits */
 const double ISSUED = 0.6;                     /* instructions a cycle, of a scheduler or of one warp */
 const int SAMPLES = 8, SECTOR = 32, MOST = 1024;
 
@@ -57,7 +62,7 @@ struct kind {
 	dim3 grid{}, block{ 0 };
 	int warps = 0;                         /* resident on a multiprocessor */
 	double bytes = 0, instructions = 0;    /* of a launch; of a block's warp, the longest of them */
-	double seconds = 0;
+	double seconds = 0, most = 0;          /* most: of those that a line of the table is made of */
 	const char *by = "";
 	long long calls = 0;
 };
@@ -74,7 +79,7 @@ uintptr_t end[MOST];                           /* of its last access, and of wha
 int last[MOST];
 
 int setting(const char *name, int otherwise) { return (int)emu::setting(name, otherwise); }
-int sms() { return setting("EMU_SMS", 132); }
+int sms() { return setting("EMU_SMS", emu::RECKONED_SMS); }
 double up(double n, double by) { return (double)(long long)((n + by - 1) / by); }
 
 /* What is known of a kernel's machine code. */
@@ -176,16 +181,42 @@ double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t>
 	return a.empty() ? 0 : (double)both.size() / (double)a.size();
 }
 
+struct shares { double of[2]; };
+
+/* What a block and those `by` blocks before and behind it share of what they read and write, at the most. */
+struct shares shared_along(size_t block, size_t by, bool before, bool behind, int threads, double each,
+                           void (*run)(size_t))
+{
+	const struct counted one = count(block, threads, each, run);
+	struct shares s{};
+
+	for (int side = 0; side < 2; side++) {
+		if (!(side ? behind : before))
+			continue;
+		const struct counted other = count(side ? block + by : block - by, threads, each, run);
+
+		for (int w = 0; w < 2; w++)
+			s.of[w] = std::max(s.of[w], shared_with(one.sectors[w], other.sectors[w]));
+	}
+	return s;
+}
+
+/* How many times a block's own sectors a side of n blocks has, of which every p-th share so much, and p in a
+ * row so much of theirs. */
+double times_along(double n, double p, double every, double row)
+{
+	return (1 + (p - 1) * (1 - row)) * (1 + (n / p - 1) * (1 - every));
+}
+
 /* Blocks far apart, for what a block does on average; and of one in the middle, and one behind it where a
- * grid has blocks of two kinds, the neighbours along each side of the grid: what they read that it has read
- * is read along that whole side once. */
+ * grid has blocks of two kinds, those along each side of the grid: what they have in common is counted once.
+ * If neighbours have little, they may be of different heads, and every so many of the same one. */
 void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size_t shared,
           void (*run)(size_t))
 {
 	const size_t blocks = (size_t)grid.x * grid.y * grid.z, side[3] = { grid.x, grid.y, grid.z };
 	const int threads = (int)(block.x * block.y * block.z), n = (int)std::min<size_t>(blocks, SAMPLES);
 	const struct code code = code_of(c->kernel);
-	double share[2][3] = {};
 	double all = 0, longest = 0, own[2] = {}, bytes = 0, issue, alone, memory;
 
 	for (int i = 0; i < n; i++) {
@@ -197,32 +228,38 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 		for (int w = 0; w < 2; w++)
 			own[w] += SECTOR * (double)x.sectors[w].size() / n;
 	}
+	double times[2] = { (double)blocks, (double)blocks };
 	for (size_t quarter = 2; quarter < 4; quarter++) {
 		const size_t at[3] = { side[0] * quarter / 4, side[1] * quarter / 4, side[2] * quarter / 4 };
-		const size_t block = at[0] + side[0] * (at[1] + side[1] * at[2]);
-		const struct counted one = count(block, threads, code.each, run);
+		const size_t b = at[0] + side[0] * (at[1] + side[1] * at[2]);
+		double here[2] = { 1, 1 };
 		size_t next = 1;
 
 		for (int i = 0; i < 3; next *= side[i++]) {
-			if (side[i] < 2)
-				continue;
-			for (size_t other : { block - next, block + next }) {
-				if (other >= blocks)
-					continue;
-				const struct counted x = count(other, threads, code.each, run);
+			static const size_t periods[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };
+			struct shares row{}, every{};
+			size_t period = 1;
 
-				for (int w = 0; w < 2; w++)
-					share[w][i] = std::max(share[w][i],
-					                       shared_with(one.sectors[w], x.sectors[w]));
+			for (size_t p : periods) {
+				if (p > 1 && 2 * p > side[i])
+					break;
+				every = shared_along(b, p * next, at[i] >= p, at[i] + p < side[i], threads,
+				                     code.each, run);
+				period = p;
+				row = p == 1 ? every : row;
+				if (every.of[0] > .5)
+					break;
 			}
+			for (int w = 0; w < 2; w++)
+				here[w] *= every.of[0] > .5 ? times_along((double)side[i], (double)period,
+				                                          every.of[w], row.of[w])
+				                            : 1 + ((double)side[i] - 1) * (1 - row.of[w]);
 		}
+		for (int w = 0; w < 2; w++)
+			times[w] = std::min(times[w], here[w]);
 	}
 	for (int w = 0; w < 2; w++) {
-		double times = 1;
-
-		for (int i = 0; i < 3; i++)
-			times *= 1 + ((double)side[i] - 1) * (1 - share[w][i]);
-		k->bytes += own[w] * times;
+		k->bytes += own[w] * times[w];
 		bytes += own[w] * (double)blocks;
 	}
 	const int resident = fit(threads, code.registers, shared);
@@ -281,8 +318,10 @@ void table()
 		snprintf(what, sizeof what, "%-52.52s %16s %5d", k.name.c_str(), grid, k.warps);
 		auto &x = lines[what];
 
-		if (k.seconds * (double)k.calls >= x.seconds)
+		if (k.seconds * (double)k.calls >= x.most) {
+			x.most = k.seconds * (double)k.calls;
 			x.by = k.by;
+		}
 		x.calls += k.calls;
 		x.seconds += k.seconds * (double)k.calls;
 		x.bytes += k.bytes * (double)k.calls;

@@ -80,10 +80,10 @@ same_run() { diff -r "$1/latest/" "$2/latest/"; }
 @test "slurm.sbatch: warned of its end it stops behind a commit, queues itself again, and ends at the bytes" {
 	job -n 2 --
 	until_batches 2
-	printf '1\n1\n' >a/data/vain # as if two times nothing had been committed: this one does
+	printf 'step-000000\nstep-000000\n' >a/data/vain # before, two times in vain: this one is not
 	scancel --batch --signal=USR1 "$id"
 	until_is PENDING
-	[ ! -e a/data/vain ]
+	[ "$(wc -l <a/data/vain)" -eq 2 ]
 	[[ "$(cat a/data/status)" == $'75\t'* ]]
 	[ "$(wc -l <a/data/times.tsv)" -lt 12 ]
 	until_is COMPLETED

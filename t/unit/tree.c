@@ -669,7 +669,7 @@ static void free_record(struct rf_record *r)
 	free(r->advantage);
 }
 
-/* Each of `every` tensors along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
+/* One of `every` tensors along a direction of its own; (4 D(h) - D(2h)) / 3 is free of the error in h^2. */
 static void slope(const char *name, const char *options, const struct rf_mixer *mixer, int from, int every)
 {
 	struct rf_train t = RF_TRAIN_DEFAULTS;
@@ -841,7 +841,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < MODELS; i += every)
 		if (slopes && !strstr(models[i].options, "relu")) /* which has a kink at every zero */
-			slope(models[i].name, models[i].options, NULL, i, all ? 1 : 3);
+			slope(models[i].name, models[i].options, NULL, i / every, all ? 1 : 3);
 		else if (!slopes)
 			exact(models[i].name, models[i].options, NULL,
 			      all                        ? lengths
