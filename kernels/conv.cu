@@ -105,15 +105,19 @@ static __global__ void factors(const struct conv v, const struct side a, float2 
 		to[unit] = norm_of(a, s, t);
 }
 
-/* Whose the block is; *unit: which of this side's warps it begins with. */
-static __device__ __forceinline__ const struct side &side_of(const struct conv &v, size_t *unit)
+/* Whose the warp is; *task: the run or part that it has of this side, *group: the piece of columns. */
+static __device__ __forceinline__ const struct side &side_of(const struct conv &v, size_t *task, int *group)
 {
 	int i = 0;
 
 	while (blockIdx.x >= v.side[i].end)
 		i++;
-	*unit = (size_t)(blockIdx.x - (i ? v.side[i - 1].end : 0)) * WARPS;
-	return v.side[i];
+	const struct side &a = v.side[i];
+	const size_t warp = (size_t)(blockIdx.x - (i ? v.side[i - 1].end : 0)) * WARPS + threadIdx.x / 32;
+
+	*task = warp / (a.heads * a.pieces);
+	*group = (int)(warp % (a.heads * a.pieces));
+	return a;
 }
 
 /* The first of a warp's columns, and in *n how many it has. */
@@ -184,11 +188,10 @@ static __device__ __forceinline__ void convolve(const struct window<W, C> &tap, 
 template <int W, int C>
 static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows(const __grid_constant__ struct conv u)
 {
-	size_t unit;
-	const struct side &a = side_of(u, &unit);
-	const size_t task = (unit + threadIdx.x / 32) / (a.heads * a.pieces);
-	const int group = (int)((unit + threadIdx.x / 32) % (a.heads * a.pieces)), lane = threadIdx.x % 32,
-		  w = W < LONGEST ? W : u.w;
+	size_t task;
+	int group;
+	const struct side &a = side_of(u, &task, &group);
+	const int lane = threadIdx.x % 32, w = W < LONGEST ? W : u.w;
 	struct window<W, C> tap, v;
 	float x[C], z[C];
 	int n;
@@ -253,11 +256,10 @@ static __device__ __forceinline__ void give_back(const struct window<W, C> &tap,
 template <int W, int C>
 static __global__ void __launch_bounds__(32 * WARPS, 1) conv_rows_back(const __grid_constant__ struct conv u)
 {
-	size_t unit;
-	const struct side &a = side_of(u, &unit);
-	const size_t part = (unit + threadIdx.x / 32) / (a.heads * a.pieces);
-	const int group = (int)((unit + threadIdx.x / 32) % (a.heads * a.pieces)), lane = threadIdx.x % 32,
-		  w = W < LONGEST ? W : u.w;
+	size_t part;
+	int group;
+	const struct side &a = side_of(u, &part, &group);
+	const int lane = threadIdx.x % 32, w = W < LONGEST ? W : u.w;
 	struct window<W, C> tap, v, dz, sum;
 	float x[C], dy[C], g[C], z[C];
 	int n;

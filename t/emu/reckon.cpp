@@ -184,10 +184,9 @@ double shared_with(const std::vector<uintptr_t> &a, const std::vector<uintptr_t>
 struct shares { double of[2]; };
 
 /* What a block and those `by` blocks before and behind it share of what they read and write, at the most. */
-struct shares shared_along(size_t block, size_t by, bool before, bool behind, int threads, double each,
-                           void (*run)(size_t))
+struct shares shared_along(const struct counted &one, size_t block, size_t by, bool before, bool behind,
+                           int threads, double each, void (*run)(size_t))
 {
-	const struct counted one = count(block, threads, each, run);
 	struct shares s{};
 
 	for (int side = 0; side < 2; side++) {
@@ -232,6 +231,7 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 	for (size_t quarter = 2; quarter < 4; quarter++) {
 		const size_t at[3] = { side[0] * quarter / 4, side[1] * quarter / 4, side[2] * quarter / 4 };
 		const size_t b = at[0] + side[0] * (at[1] + side[1] * at[2]);
+		const struct counted one = count(b, threads, code.each, run);
 		double here[2] = { 1, 1 };
 		size_t next = 1;
 
@@ -243,8 +243,8 @@ void look(struct kind *k, const struct emu::call *c, dim3 grid, dim3 block, size
 			for (size_t p : periods) {
 				if (p > 1 && 2 * p > side[i])
 					break;
-				every = shared_along(b, p * next, at[i] >= p, at[i] + p < side[i], threads,
-				                     code.each, run);
+				every = shared_along(one, b, p * next, at[i] >= p, at[i] + p < side[i],
+				                     threads, code.each, run);
 				period = p;
 				row = p == 1 ? every : row;
 				if (every.of[0] > .5)
@@ -361,9 +361,8 @@ void emu::reckon_launch(const struct call *c, dim3 grid, dim3 block, size_t shar
 	auto &k = launches[{ c->kernel, grid.x, grid.y, grid.z, block.x * block.y * block.z, shared,
 	                     sizes_in(c) }];
 
-	if (!k.calls++) {
+	if (!k.calls++)
 		look(&k, c, grid, block, shared, run);
-	}
 	take(k.seconds);
 }
 
