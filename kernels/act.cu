@@ -70,14 +70,14 @@ static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, 
 	const size_t R = rows ? n / f.d : 1;
 
 	if (f.dgate && f.dup == f.dgate + f.d && f.ld == 2 * f.d) {
-		f.dhalf = rf_cuda_gemm_beside(d, f.dgate, R, 2 * f.d, f.ld);
+		f.dhalf = rf_cuda_rounded_beside(d, f.dgate, R, 2 * f.d, f.ld, true);
 	} else if (f.dgate) {
-		rf_cuda_gemm_wrote(d, f.dgate, (R - 1) * f.ld + f.d);
-		rf_cuda_gemm_wrote(d, f.dup, (R - 1) * f.ld + f.d);
+		rf_cuda_rounded_wrote(d, f.dgate, (R - 1) * f.ld + f.d);
+		rf_cuda_rounded_wrote(d, f.dup, (R - 1) * f.ld + f.d);
 	}
 	if (f.y)
-		f.half = rf_cuda_gemm_beside(d, f.y, R, f.d, f.d);
-	sweep_told(d, name, R, f.d,
+		f.half = rf_cuda_rounded_beside(d, f.y, R, f.d, f.d, true);
+	sweep(d, name, R, f.d,
 	           aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
 }
 
@@ -104,6 +104,7 @@ struct gate {
 	size_t d, ldg;
 	const float *x, *by, *dy; /* by: the gate */
 	float *y, *dx, *dgate;
+	bf16 *half; /* y rounded; NULL: not wanted */
 };
 
 struct gate_forward : gate {
@@ -115,6 +116,8 @@ struct gate_forward : gate {
 		for (int k = 0; k < W; k++)
 			v[k] *= sigmoid(g[k]);
 		put<W>(y + i * d + j, v);
+		if (half)
+			put_bf16<W>(half + i * d + j, v);
 	}
 };
 
@@ -136,6 +139,8 @@ struct gate_backward : gate {
 		put<W>(dgate + i * ldg + j, dg);
 		if (y)
 			put<W>(y + i * d + j, out);
+		if (half)
+			put_bf16<W>(half + i * d + j, out);
 	}
 };
 
@@ -143,8 +148,14 @@ template <class F> static void run_gate(struct rf_dev *d, const char *name, int 
 {
 	f.d = (size_t)width;
 	f.ldg = (size_t)(ldg ? ldg : width);
+	if (!rows || !width)
+		return;
+	rf_cuda_rounded_wrote(d, f.dx, (size_t)rows * f.d);
+	rf_cuda_rounded_wrote(d, f.dgate, (size_t)(rows - 1) * f.ldg + f.d);
+	if (f.y)
+		f.half = rf_cuda_rounded_beside(d, f.y, (size_t)rows, f.d, f.d, true);
 	sweep(d, name, (size_t)rows, f.d,
-	      aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
+	           aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
 }
 
 void rf_cuda_gate_fwd(struct rf_dev *d, const struct rf_gate_fwd *a)
@@ -184,6 +195,7 @@ void rf_cuda_decay_fwd(struct rf_dev *d, const struct rf_decay_fwd *a)
 {
 	const struct decay f = { a->H, f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->g) };
 
+	rf_cuda_rounded_wrote(d, f.g, (size_t)a->rows * a->H);
 	sweep_by<1>(d, "decay_fwd", (size_t)a->rows, (size_t)a->H, f);
 }
 
@@ -232,8 +244,9 @@ void rf_cuda_decay_bwd(struct rf_dev *d, const struct rf_decay_bwd *a)
 
 	if (!a->rows || !H || !(part = (double *)rf_cuda_scratch(d, (size_t)strips * 2 * H * sizeof *part)))
 		return;
-	LAUNCH(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H, per,
-	       f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->dg), f32(a->da), part);
+	rf_cuda_rounded_wrote(d, f32(a->da), (size_t)a->rows * H);
+	LAUNCH_TOLD(d, decay_bwd, grid, block, shared_size(2 * HEADS * SIDE, sizeof(double)), a->rows, a->H,
+	            per, f32(a->a), f32(a->A_log), f32(a->dt_bias), f32(a->dg), f32(a->da), part);
 	rf_cuda_add_strips(d, part, strips, H, 2 * H, f32(a->dA_log), 1);
 	rf_cuda_add_strips(d, part + H, strips, H, 2 * H, f32(a->ddt_bias), 1);
 }

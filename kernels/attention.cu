@@ -852,9 +852,9 @@ template <class T, int DP> static void forward(struct rf_dev *d, attn a)
 		a.part_top = a.part + n * all * a.D;
 		a.part_sum = a.part_top + n * all;
 	}
-	LAUNCH(d, attn_forward_kernel, dim3(blocks, n), 2 * rows, (fwd_shared<T, DP>()), a);
+	LAUNCH_TOLD(d, attn_forward_kernel, dim3(blocks, n), 2 * rows, (fwd_shared<T, DP>()), a);
 	if (n > 1)
-		LAUNCH(d, attn_merge, warps_grid(all), 256, 0, a, n);
+		LAUNCH_TOLD(d, attn_merge, warps_grid(all), 256, 0, a, n);
 }
 
 template <class T, int DP> static void backward(struct rf_dev *d, attn a)
@@ -871,11 +871,11 @@ template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 	if (!(a.dot = (float *)rf_cuda_scratch(d, (all + (n > 1 ? n * numbers : 0)) * sizeof(float))))
 		return;
 	a.part = n > 1 ? a.dot + all : NULL;
-	LAUNCH(d, attn_dots, warps_grid(all), 256, 0, a);
-	LAUNCH(d, attn_dq_kernel, dim3(blocks, n), 2 * rows, (dq_shared<T, DP>()), a);
+	LAUNCH_TOLD(d, attn_dots, warps_grid(all), 256, 0, a);
+	LAUNCH_TOLD(d, attn_dq_kernel, dim3(blocks, n), 2 * rows, (dq_shared<T, DP>()), a);
 	if (n > 1)
-		LAUNCH(d, attn_dq_sum, (int)(grid < most ? grid : most), 256, 0, a, n);
-	LAUNCH(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
+		LAUNCH_TOLD(d, attn_dq_sum, (int)(grid < most ? grid : most), 256, 0, a, n);
+	LAUNCH_TOLD(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
 }
 
 #define BY_TYPE(way, T, d, a) \
@@ -900,6 +900,8 @@ void rf_cuda_attn_fwd(struct rf_dev *d, const struct rf_attn_fwd *p)
 	a.cache_v = f32(p->cache_v);
 	a.o = f32(p->o), a.lse = f32(p->lse);
 	a.vec = rows_aligned(a);
+	rf_cuda_rounded_wrote(d, a.o, (size_t)a.queries * a.G * a.D);
+	rf_cuda_rounded_wrote(d, a.lse, (size_t)a.queries * a.G);
 	BY_WIDTH(forward, d, a);
 }
 
@@ -920,5 +922,9 @@ void rf_cuda_attn_bwd(struct rf_dev *d, const struct rf_attn_bwd *p)
 	a.o = f32(p->o), a.lse = f32(p->lse), a.dq = f32(p->dq), a.dk = f32(p->dk), a.dv = f32(p->dv);
 	a.dcache_k = f32(p->dcache_k), a.dcache_v = f32(p->dcache_v);
 	a.vec = rows_aligned(a);
+	const size_t rows = (size_t)a.nb * a.steps * a.G * a.D, cached = (size_t)a.longest * a.G * a.D;
+	rf_cuda_rounded_wrote(d, a.dq, rows * a.rep);
+	rf_cuda_all_wrote(d, rows, a.dk, a.dv);
+	rf_cuda_all_wrote(d, cached, a.dcache_k, a.dcache_v);
 	BY_WIDTH(backward, d, a);
 }

@@ -29,7 +29,8 @@ struct rf_cuda {
 	struct rf_cuda_block *blocks; /* list of what is allocated */
 	struct rf_cuda_link *link;   /* link.cu: NCCL; NULL: not asked for yet */
 	struct rf_cuda_profile *profile; /* profile.cu; NULL: nobody asks */
-	void *blas;                  /* gemm.cu: cuBLAS and the rounded operands that are kept */
+	void *blas;                  /* gemm.cu: cuBLAS */
+	struct rf_cuda_rounded *rounded; /* rounded.cu: bf16 copies of products' operands */
 	void *scratch;
 	size_t scratch_size;
 	struct rf_cuda_staging *up, *down; /* device_cuda.cu: pinned memory of the host, for copies */
@@ -71,30 +72,37 @@ template <class X> static X *rf_cuda_piece(void *scratch, size_t *at, size_t n)
 size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps);
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps);
 
-/* gemm.cu: drops the rounded copies of earlier products' operands; called before a kernel that may write to
- * these operands.  _wrote: those alone that have numbers in [p, p + n), for a kernel that writes nothing
- * else.  _beside: the same of a matrix (rows, cols), ld apart, whose rounded copy the kernel shall write
- * too: where, in rows without gaps.  NULL: products do not want it. */
-void rf_cuda_gemm_stale(struct rf_dev *d);
-void rf_cuda_gemm_wrote(struct rf_dev *d, const float *p, size_t n);
-bf16 *rf_cuda_gemm_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld);
+/* rounded.cu: drops the rounded copies of operands; called before a kernel that may write to these operands.
+ * _wrote: those alone that have numbers in [p, p + n), for a kernel that writes no others; p may be NULL.
+ * all_wrote: n numbers at each p.
+ * _beside: the same of a matrix (rows, cols), ld apart, whose rounded copy the kernel shall write too if it
+ * is wanted and the device rounds: where, in rows without gaps; else NULL.  A kernel that asks for several
+ * asks for the largest first, and for at most three times as many numbers in all. */
+void rf_cuda_rounded_stale(struct rf_dev *d);
+void rf_cuda_rounded_wrote(struct rf_dev *d, const float *p, size_t n);
+template <class... P> static inline void rf_cuda_all_wrote(struct rf_dev *d, size_t n, P... p)
+{
+	(rf_cuda_rounded_wrote(d, p, n), ...);
+}
+bf16 *rf_cuda_rounded_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld,
+                             bool wanted);
 /* The same, and for weights with numbers in [p, p + bytes): _changed makes the next product round them again,
  * _forget drops them, since their memory is released. */
-void rf_cuda_gemm_changed(struct rf_dev *d, const void *p, size_t bytes);
-void rf_cuda_gemm_forget(struct rf_dev *d, const void *p, size_t bytes);
+void rf_cuda_rounded_changed(struct rf_dev *d, const void *p, size_t bytes);
+void rf_cuda_rounded_forget(struct rf_dev *d, const void *p, size_t bytes);
+/* A weight (rows, cols) in bf16, the copy that products of rf_gemm also use; valid until the weight changes.
+ * NULL: there is too little memory, and the device has failed. */
+const bf16 *rf_cuda_rounded_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
+
+/* gemm.cu.  _workspace: the bytes that products need for struct rf_workspace.  _prepare: takes now those for
+ * copies. */
 enum rf_code rf_cuda_gemm_open(struct rf_dev *d, struct rf_err *e);
 void rf_cuda_gemm_close(struct rf_dev *d);
-/* _workspace: the bytes that products need for struct rf_workspace.  _prepare: takes the memory for rounded
- * operands and weights now. */
 size_t rf_cuda_gemm_workspace(struct rf_dev *d, const struct rf_workspace *need);
 void rf_cuda_gemm_prepare(struct rf_dev *d, const struct rf_workspace *need);
 /* One product, or a batch, of the shape of rf_gemm, with operands that are bf16 in device memory (strides and
  * leading dimensions in elements) and a float32 c. */
 void rf_cuda_gemm_bf16(struct rf_dev *d, const struct rf_gemm *shape, const bf16 *a, const bf16 *b, float *c);
-
-/* A weight (rows, cols) in bf16, the copy that products of rf_gemm also use; valid until the weight changes.
- * NULL: there is too little memory, and the device has failed. */
-const bf16 *rf_cuda_gemm_weight(struct rf_dev *d, rf_f32 w, int rows, int cols);
 
 /* The rows whose logits training computes at a time: device_cuda.cu. */
 int rf_cuda_logit_rows(int vocab);
@@ -155,11 +163,11 @@ static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t 
 	} while (0)
 
 /* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...).  LAUNCH_TOLD: for one that
- * rf_cuda_gemm_wrote or _beside was told of. */
+ * writes nothing that products multiply, but what rf_cuda_rounded_wrote or _beside was told of. */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
 	do { \
 		if ((d)->err.code == RF_OK) \
-			rf_cuda_gemm_stale(d); \
+			rf_cuda_rounded_stale(d); \
 		LAUNCH_TOLD(d, kernel, grid, block, bytes, ##__VA_ARGS__); \
 	} while (0)
 #define LAUNCH_TOLD(d, kernel, grid, block, bytes, ...) \

@@ -710,7 +710,7 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 
 	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms / 3)
 		workers /= 2;
-	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a,
+	LAUNCH_TOLD(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a,
 	       workers, stages);
 }
 
@@ -760,16 +760,16 @@ template <class X> static void text(struct rf_dev *d, struct delta *a)
 	lay_out<X>(a, &piece, scratch);
 	for (a->first = 0; a->first < chunks; a->first += piece) {
 		a->chunks = chunks - a->first < piece ? chunks - a->first : piece;
-		LAUNCH(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
+		LAUNCH_TOLD(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
 		if (!small)
-			LAUNCH(d, walk_f32, dim3(heads, a->VP / COLS), THREADS, walk_f32_bytes(a), *a);
+			LAUNCH_TOLD(d, walk_f32, dim3(heads, a->VP / COLS), THREADS, walk_f32_bytes(a), *a);
 		else if (a->KP == 64)
 			walk<64>(d, a);
 		else if (a->KP == 128)
 			walk<128>(d, a);
 		else
 			walk<256>(d, a);
-		LAUNCH(d, read_out<X>, heads * a->chunks, THREADS, read_out_bytes<X>(a), *a);
+		LAUNCH_TOLD(d, read_out<X>, heads * a->chunks, THREADS, read_out_bytes<X>(a), *a);
 	}
 }
 
@@ -788,13 +788,16 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	a.cap_slot = i32(x->cap_slot);
 	a.captures = x->captures, a.log_from = x->log_from;
 	a.log.S = f32(x->log.S), a.log.k = f32(x->log.k), a.log.u = f32(x->log.u), a.log.g = f32(x->log.g);
+	/* no product multiplies states, nor what captures keep */
+	const size_t step = (size_t)a.nb * a.H * a.V;
+	rf_cuda_all_wrote(d, a.steps * step, a.o, a.u + a.decoded * step);
 	if (x->decoded || (x->steps == 1 && !x->captures)) {
 		const int first = x->open && x->decoded ? (x->decoded - 1) / CHUNK * CHUNK : 0;
 
-		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
+		LAUNCH_TOLD(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
 		       a, first);
 		if (x->open && x->decoded && x->decoded % CHUNK == 0)
-			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
+			LAUNCH_TOLD(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;
 	}
 	if (rounds(d, x->K))
@@ -802,5 +805,5 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	else
 		text<float>(d, &a);
 	if (a.captures)
-		LAUNCH(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
+		LAUNCH_TOLD(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
 }

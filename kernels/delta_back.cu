@@ -463,6 +463,12 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 	a.dS = f32(x->dS);
 	a.start = i32(x->start), a.cap_row = i32(x->cap_row), a.cap_slot = i32(x->cap_slot);
 
+	/* no product multiplies the gradients of states */
+	const size_t rows = (size_t)a.nb * a.steps, keys = rows * a.G * a.K;
+	rf_cuda_all_wrote(d, keys, a.dq, a.dk);
+	rf_cuda_rounded_wrote(d, a.dv, rows * a.H * a.V);
+	rf_cuda_all_wrote(d, rows * a.H, a.db, a.dg);
+
 	void *scratch = rf_cuda_scratch(d, lay_out(&a, dS, a.g != NULL, NULL));
 	if (!scratch)
 		return;
@@ -483,7 +489,7 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 		a.states = a.count > 1 ? squares : 0;
 		rf_cuda_delta_ready(d, a);
 		rf_cuda_delta_scan(d, a, groups);
-		LAUNCH(d, back<X>, (unsigned)(a.nb * a.G * a.count), THREADS, back_bytes<X>(), a);
+		LAUNCH_TOLD(d, back<X>, (unsigned)(a.nb * a.G * a.count), THREADS, back_bytes<X>(), a);
 	}
 }
 

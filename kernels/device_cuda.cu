@@ -267,7 +267,7 @@ static void release(struct rf_dev *d, void *p)
 {
 	for (const struct rf_cuda_block *b = cuda_of(d)->blocks; b; b = b->next)
 		if (b->p == p)
-			rf_cuda_gemm_forget(d, p, b->bytes);
+			rf_cuda_rounded_forget(d, p, b->bytes);
 	rf_cuda_give(d, p);
 }
 
@@ -308,7 +308,7 @@ static void upload(struct rf_dev *d, void *to, const void *from, size_t bytes)
 	struct rf_cuda_staging *s = c->up;
 
 	if (bytes)
-		rf_cuda_gemm_changed(d, to, bytes);
+		rf_cuda_rounded_changed(d, to, bytes);
 	for (size_t at = 0, n; at < bytes && works(d); at += n) {
 		char *part;
 
@@ -363,7 +363,7 @@ static void zero(struct rf_dev *d, void *to, size_t bytes)
 {
 	if (!bytes || !works(d))
 		return;
-	rf_cuda_gemm_changed(d, to, bytes);
+	rf_cuda_rounded_changed(d, to, bytes);
 	rf_cuda_ok(d, cudaMemsetAsync(to, 0, bytes, cuda_of(d)->stream), "zero");
 }
 
@@ -400,7 +400,7 @@ static size_t scratch_of(struct rf_dev *d, const struct rf_workspace *need)
 	most = larger(most, 4 * (size_t)cuda_of(d)->sms * 128 * ((size_t)need->D + 2) * 4 +
 	                            (rows + need->rollouts) * heads * 4);
 	most = larger(most,
-	              (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)need->vocab / 1024 + 1) * KEPT + wide * 2));
+	              (size_t)PIECE * 4 + HEAD_ROWS * (((size_t)need->vocab / 1024 + 1) * KEPT + 4));
 	if (need->train)
 		most = larger(most, larger(STRIPS * 2 * wide * 4, TAKEN * 8 * wide * 4 + rows * heads * 8));
 	return larger(most, rows * 16) + (1 << 20);

@@ -21,6 +21,7 @@ struct feature {
 	float eps;
 	const float *x, *scale, *offset, *dy;
 	float *y, *dx, *part; /* part (strips, 2, H D): the strips' shares of dscale and doffset */
+	bf16 *half;           /* y or dx rounded; NULL: not wanted */
 };
 
 /* Four numbers of a row from j on: v = x, s = scale, z = x scale + offset, y = the activation of z. */
@@ -60,6 +61,8 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 		for (int k = 0; k < 4; k++)
 			of[k] *= r;
 		give<WIDE>(a.y + i * a.D + j, (size_t)(a.D - j), of);
+		if (a.half)
+			give_bf16<WIDE>(a.half + i * a.D + j, (size_t)(a.D - j), of);
 	};
 
 #pragma unroll
@@ -141,6 +144,8 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) featur
 				}
 			}
 			give<WIDE>(a.dx + at + j, left, dx);
+			if (a.half)
+				give_bf16<WIDE>(a.half + at + j, left, dx);
 		}
 	}
 	if (!a.part)
@@ -167,10 +172,13 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 		return;
 	const unsigned blocks = (unsigned)((heads + WARPS - 1) / WARPS);
 
+	const size_t width = (size_t)a.H * a.D;
+
+	a.half = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, width, width, p->operand);
 	if (aligned(a.x, a.y) && a.D % 4 == 0)
-		LAUNCH(d, feature_fwd<true>, blocks, 32 * WARPS, 0, a);
+		LAUNCH_TOLD(d, feature_fwd<true>, blocks, 32 * WARPS, 0, a);
 	else
-		LAUNCH(d, feature_fwd<false>, blocks, 32 * WARPS, 0, a);
+		LAUNCH_TOLD(d, feature_fwd<false>, blocks, 32 * WARPS, 0, a);
 }
 
 void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
@@ -192,10 +200,11 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 
 	if (p->dscale && !(a.part = (float *)rf_cuda_scratch(d, (size_t)strips * 2 * width * sizeof *a.part)))
 		return;
+	a.half = rf_cuda_rounded_beside(d, a.dx, (size_t)a.rows, width, width, p->operand);
 	if (aligned(a.x, a.dy, a.dx) && a.D % 4 == 0)
-		LAUNCH(d, feature_bwd<true>, grid, 32 * warps, shared, a);
+		LAUNCH_TOLD(d, feature_bwd<true>, grid, 32 * warps, shared, a);
 	else
-		LAUNCH(d, feature_bwd<false>, grid, 32 * warps, shared, a);
+		LAUNCH_TOLD(d, feature_bwd<false>, grid, 32 * warps, shared, a);
 	if (!a.part)
 		return;
 	rf_cuda_add_strips(d, a.part, strips, width, 2 * width, f32(p->dscale), 2);
@@ -236,6 +245,8 @@ void rf_cuda_rates_fwd(struct rf_dev *d, const struct rf_rates_fwd *a)
 {
 	const struct rates_forward f = { (double)a->shift, f32(a->lr), f32(a->m) };
 
+	rf_cuda_rounded_wrote(d, f.lr, (size_t)a->rows * a->H * 3);
+	rf_cuda_rounded_wrote(d, f.m, (size_t)a->rows * a->H);
 	sweep_by<1>(d, "rates_fwd", 1, (size_t)a->rows * a->H, f);
 }
 
@@ -243,6 +254,8 @@ void rf_cuda_rates_bwd(struct rf_dev *d, const struct rf_rates_bwd *a)
 {
 	const struct rates_backward f = { f32(a->lr), f32(a->m), f32(a->dlr), f32(a->dm) };
 
+	rf_cuda_rounded_wrote(d, f.dlr, (size_t)a->rows * a->H * 3);
+	rf_cuda_rounded_wrote(d, f.dm, (size_t)a->rows * a->H);
 	sweep_by<1>(d, "rates_bwd", 1, (size_t)a->rows * a->H, f);
 }
 
@@ -253,6 +266,7 @@ struct learn {
 	float *gu, *e;
 	const float *lr, *dsum;
 	float *dgu, *de, *dlr, *dm;
+	bf16 *gu_half, *e_half, *dgu_half, *de_half; /* gu, ... rounded; NULL: not wanted */
 
 	/* Forward; i: row and head. */
 	template <int W> __device__ void at(size_t i, size_t j) const
@@ -272,6 +286,11 @@ struct learn {
 		put<W>(g, x);
 		put<W>(u, y);
 		put<W>(v, z);
+		if (!gu_half)
+			return;
+		put_bf16<W>(gu_half + i * 2 * E + j, x);
+		put_bf16<W>(gu_half + i * 2 * E + E + j, y);
+		put_bf16<W>(e_half + i * E + j, z);
 	}
 	__device__ size_t lr_row(size_t i) const
 	{
@@ -279,12 +298,23 @@ struct learn {
 	}
 };
 
+/* Where the results' rounded forms go, all or none. */
+static void beside(struct rf_dev *d, const struct learn &a, float *gu, float *e, bf16 **gu_half,
+                   bf16 **e_half)
+{
+	const size_t rows = (size_t)a.rows, width = (size_t)a.H * a.E;
+
+	*gu_half = rf_cuda_rounded_beside(d, gu, rows, 2 * width, 2 * width, true);
+	*e_half = rf_cuda_rounded_beside(d, e, rows, width, width, true);
+}
+
 void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
 {
 	struct learn a = {};
 
 	a.rows = p->rows, a.H = p->H, a.E = p->E, a.every = p->every, a.gu = f32(p->gu), a.e = f32(p->e),
 	a.lr = f32(p->lr);
+	beside(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
 	sweep(d, "learn_fwd", (size_t)a.rows * a.H, (size_t)a.E, aligned(a.gu, a.e) && a.E % 4 == 0, a);
 }
 
@@ -330,6 +360,16 @@ template <bool WIDE> static __global__ void __launch_bounds__(32 * WARPS) learn_
 		give<WIDE>(g + j, left, G);
 		give<WIDE>(e + j, left, V);
 		give<WIDE>(u + j, left, U);
+		if (!a.gu_half)
+			continue;
+		bf16 *gh = a.gu_half + i * 2 * a.E + j, *dgh = a.dgu_half + i * 2 * a.E + j;
+
+		give_bf16<WIDE>(gh, left, G);
+		give_bf16<WIDE>(gh + a.E, left, U);
+		give_bf16<WIDE>(a.e_half + i * a.E + j, left, V);
+		give_bf16<WIDE>(dgh, left, t0);
+		give_bf16<WIDE>(dgh + a.E, left, t2);
+		give_bf16<WIDE>(a.de_half + i * a.E + j, left, t1);
 	}
 	row_sums<false>(sum, (float *)NULL);
 	if (lane == 0) {
@@ -352,10 +392,14 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 		return;
 	const unsigned blocks = (unsigned)((heads + WARPS - 1) / WARPS);
 
+	beside(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
+	beside(d, a, a.dgu, a.de, &a.dgu_half, &a.de_half);
+	rf_cuda_rounded_wrote(d, a.dlr, (size_t)a.rows * a.every * a.H * 3);
+	rf_cuda_rounded_wrote(d, a.dm, (size_t)a.rows * a.every * a.H);
 	if (aligned(a.gu, a.e, a.dgu, a.de) && a.E % 4 == 0)
-		LAUNCH(d, learn_bwd<true>, blocks, 32 * WARPS, 0, a);
+		LAUNCH_TOLD(d, learn_bwd<true>, blocks, 32 * WARPS, 0, a);
 	else
-		LAUNCH(d, learn_bwd<false>, blocks, 32 * WARPS, 0, a);
+		LAUNCH_TOLD(d, learn_bwd<false>, blocks, 32 * WARPS, 0, a);
 }
 
 /* ---- the update: long rows ----------------------------------------------------------------- */
@@ -373,6 +417,7 @@ struct length {
 	float eps;
 	const float *x, *length, *dy;
 	float *y, *dx, *dlength;
+	bf16 *half; /* y rounded; NULL: not wanted */
 };
 
 /* Adds this thread's x . x and (if there is dy) dy . x of the numbers from .. to - 1 of a row. */
@@ -422,6 +467,8 @@ static __device__ __forceinline__ void apply(const struct length &a, size_t row,
 			for (int k = 0; k < 4; k++)
 				x[k] *= by;
 			give<WIDE>(a.y + row * a.n + i, left, x);
+			if (a.half)
+				give_bf16<WIDE>(a.half + row * a.n + i, left, x);
 		} else {
 			const some<4> dy = take<WIDE>(a.dy + row * a.n + i, left);
 			some<4> dx = take<WIDE>(a.dx + row * a.n + i, left);
@@ -501,21 +548,29 @@ template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, cons
 	double *part;
 
 	if (a.n <= SHORT) {
-		LAUNCH(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS),
+		LAUNCH_TOLD(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS),
 		       32 * WARPS, 0, a);
 		return;
 	}
 	if (!(part = (double *)rf_cuda_scratch(d, (size_t)a.rows * tiles * 2 * sizeof *part)))
 		return;
-	LAUNCH(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
-	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a,
+	LAUNCH_TOLD(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
+	LAUNCH_TOLD(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a,
 	       tiles, part);
 }
 
-template <enum what WHAT> static void run_length(struct rf_dev *d, const struct length &a)
+template <enum what WHAT> static void run_length(struct rf_dev *d, struct length a)
 {
+	const size_t rows = (size_t)a.rows;
+
 	if (!a.rows || (!a.n && WHAT != LENGTH))
 		return;
+	if (WHAT == LENGTH)
+		rf_cuda_rounded_wrote(d, a.y, rows);
+	if (WHAT == RENORM)
+		a.half = rf_cuda_rounded_beside(d, a.y, rows, a.n, a.n, true);
+	rf_cuda_rounded_wrote(d, a.dx, rows * a.n);
+	rf_cuda_rounded_wrote(d, a.dlength, rows);
 	if (aligned(a.x, a.dy, WHAT == LENGTH ? NULL : a.y, a.dx) && a.n % 4 == 0)
 		run_rows<WHAT, true>(d, a);
 	else
@@ -524,19 +579,19 @@ template <enum what WHAT> static void run_length(struct rf_dev *d, const struct 
 
 void rf_cuda_length_fwd(struct rf_dev *d, const struct rf_length_fwd *p)
 {
-	run_length<LENGTH>(d, { p->rows, p->n, 0, f32(p->x), NULL, NULL, f32(p->y), NULL, NULL });
+	run_length<LENGTH>(d, { p->rows, p->n, 0, f32(p->x), NULL, NULL, f32(p->y), NULL, NULL, NULL });
 }
 
 void rf_cuda_renorm_fwd(struct rf_dev *d, const struct rf_renorm_fwd *p)
 {
 	run_length<RENORM>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL,
-	                        NULL });
+	                        NULL, NULL });
 }
 
 void rf_cuda_renorm_bwd(struct rf_dev *d, const struct rf_renorm_bwd *p)
 {
 	run_length<BACK>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx),
-	                      f32(p->dlength) });
+	                      f32(p->dlength), NULL });
 }
 
 struct length_back {
@@ -560,6 +615,7 @@ void rf_cuda_length_bwd(struct rf_dev *d, const struct rf_length_bwd *p)
 {
 	const struct length_back f = { p->n, f32(p->x), f32(p->y), f32(p->dy), f32(p->dx) };
 
+	rf_cuda_rounded_wrote(d, f.dx, (size_t)p->rows * p->n);
 	sweep(d, "length_bwd", (size_t)p->rows, p->n, aligned(f.x, f.dx) && p->n % 4 == 0, f);
 }
 
@@ -587,6 +643,7 @@ void rf_cuda_momentum_fwd(struct rf_dev *d, const struct rf_momentum_fwd *a)
 {
 	const struct momentum f = { a->n, a->by, f32(a->x), f32(a->p), f32(a->m), f32(a->y) };
 
+	rf_cuda_rounded_wrote(d, f.y, (size_t)a->H * a->n);
 	sweep(d, "momentum_fwd", (size_t)a->H, a->n, aligned(f.x, f.p, f.y) && a->n % 4 == 0, f);
 }
 
@@ -639,14 +696,16 @@ void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
 
 	if (!part)
 		return;
+	rf_cuda_rounded_wrote(d, f32(a->dp), (size_t)a->H * a->n);
+	rf_cuda_rounded_wrote(d, f32(a->dm), (size_t)a->H);
 	if (aligned(f32(a->p), f32(a->dy), f32(a->dp)) && a->n % 4 == 0)
-		LAUNCH(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
+		LAUNCH_TOLD(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
 		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
 	else
-		LAUNCH(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
+		LAUNCH_TOLD(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
 		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
-	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles, part,
-	       f32(a->dm));
+	LAUNCH_TOLD(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles,
+	            part, f32(a->dm));
 }
 
 struct diagonal {
@@ -663,5 +722,6 @@ void rf_cuda_diagonal(struct rf_dev *d, const struct rf_diagonal *a)
 {
 	const struct diagonal f = { a->apart, (size_t)a->cols + 1, a->by, f32(a->y) };
 
+	rf_cuda_rounded_wrote(d, f.y, (size_t)a->mats * a->apart);
 	sweep_by<1>(d, "diagonal", (size_t)a->mats, (size_t)(a->rows < a->cols ? a->rows : a->cols), f);
 }

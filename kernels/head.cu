@@ -23,7 +23,7 @@
  * floats.  So the k-th largest p is found digit by digit from counts, and the p that reaches top_p from sums,
  * in four passes of a block over its row.  The first pass takes 45 us at this N, and later ones, which look
  * at few probabilities, a fourth of that. */
-#include "cuda.h"
+#include "rounded.h"
 
 enum { WARPS = 8, LANE = 32, PART = 32 * LANE, ROWS = 2048, PIECE = 8 << 20, SELECT = 1024, BINS = 256 };
 typedef unsigned long long whole;
@@ -194,14 +194,6 @@ static int parts_of(int N) { return (N + PART - 1) / PART; }
 
 /* ---- entropies and log-probabilities ------------------------------------------------------- */
 
-static __global__ void round_all(const float *from, bf16 *to, size_t n)
-{
-	const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-
-	if (i < n)
-		to[i] = __float2bfloat16(from[i]);
-}
-
 void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 {
 	const bool rounds = d->math == RF_MATH_BF16;
@@ -216,43 +208,43 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 	const int cols = fit < most ? fit : most;
 	const size_t z_size = shared_size((size_t)height * cols, 4),
 		     part_size = shared_size((size_t)height * parts, sizeof(struct part));
-	const size_t target_size = shared_size(height, 4),
-		     h_size = rounds ? shared_size((size_t)height * x->d, 2) : 0;
-	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + target_size + h_size);
+	char *room = (char *)rf_cuda_scratch(d, z_size + part_size + shared_size(height, 4));
 
-	if (!room || (rounds && !(w = x->half ? (const bf16 *)x->w
-	                                      : rf_cuda_gemm_weight(d, x->w, x->N, x->d))))
+	if (!room || (rounds && !rf_cuda_rounded_room(d, (size_t)height * x->d)) ||
+	    (rounds && !(w = x->half ? (const bf16 *)x->w
+	                                      : rf_cuda_rounded_weight(d, x->w, x->N, x->d))))
 		return;
 	float *z = (float *)room, *target_z = (float *)(room + z_size + part_size);
 	struct part *part = (struct part *)(room + z_size);
-	bf16 *h = (bf16 *)(room + z_size + part_size + target_size);
 
 	for (int r = 0; r < x->rows; r += height) {
 		const int n = x->rows - r < height ? x->rows - r : height;
 		const int32_t *target = x->target ? i32(x->target) + r : NULL;
 		const rf_f32 from = rf_at(x->h, (size_t)r * x->d);
+		const struct stored rows = { f32(from), n, x->d, x->d, 1, 0 };
+		struct copy h;
 
-		if (rounds)
-			LAUNCH(d, round_all, (unsigned)(((size_t)n * x->d + 255) / 256), 256, 0, f32(from), h,
-			       (size_t)n * x->d);
+		if (rounds && !rf_cuda_rounded(d, &rows, NULL, &h))
+			return;
 		for (int j = 0; j < x->N; j += cols) {
 			const int m = x->N - j < cols ? x->N - j : cols;
 			struct rf_gemm g = {};
 
-			g.m = n, g.n = m, g.k = x->d, g.tb = true, g.lda = g.ldb = x->d, g.ldc = cols;
+			g.m = n, g.n = m, g.k = x->d, g.tb = true, g.lda = rounds ? h.ld : x->d;
+			g.ldb = x->d, g.ldc = cols;
 			g.a = from, g.b = rf_at(x->w, (size_t)j * x->d), g.c = (rf_f32)z;
 			if (rounds)
-				rf_cuda_gemm_bf16(d, &g, h, w + (size_t)j * x->d, z);
+				rf_cuda_gemm_bf16(d, &g, h.p, w + (size_t)j * x->d, z);
 			else
 				rf_cuda_gemm(d, &g);
-			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n, j, m,
-			       parts, x->inv_temp, target, ban(), part, target_z);
+			LAUNCH_TOLD(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n,
+			            j, m, parts, x->inv_temp, target, ban(), part, target_z);
 		}
 		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL,
 		                            x->logp ? f32(x->logp) + r : NULL,
 		                            x->top ? i32(x->top) + r : NULL, NULL };
 
-		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target,
+		LAUNCH_TOLD(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target,
 		       target_z, to);
 	}
 }
@@ -261,8 +253,9 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 
 enum { CE_COLS = 2048, CE_THREADS = 256 };
 
-static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row *row, const int32_t *target,
-                               const float *coef)
+/* half: where z is rounded too; NULL: it is not wanted. */
+static __global__ void ce_cols(float *z, bf16 *half, int N, float inv_temp, const struct row *row,
+                               const int32_t *target, const float *coef)
 {
 	const int chunks = (N + CE_COLS - 1) / CE_COLS, j = (int)(blockIdx.x % chunks) * CE_COLS,
 		  last = j + CE_COLS < N ? j + CE_COLS : N;
@@ -270,9 +263,12 @@ static __global__ void ce_cols(float *z, int N, float inv_temp, const struct row
 	const float by = coef[r], top = row[r].z, f = (float)((double)by * inv_temp / row[r].s);
 
 	z += r * N;
-	/* not 0 times a NaN: a row that is not wanted must not matter */
-	for (int i = j + threadIdx.x; i < last; i += CE_THREADS)
+	for (int i = j + threadIdx.x; i < last; i += CE_THREADS) {
+		/* not 0 times a NaN: a row that is not wanted must not matter */
 		z[i] = by == 0 ? 0 : f * expf((z[i] - top) * inv_temp) - (i == target[r] ? by * inv_temp : 0);
+		if (half)
+			half[r * N + i] = __float2bfloat16(z[i]);
+	}
 }
 
 void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
@@ -289,14 +285,15 @@ void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
 	struct row *row = (struct row *)(room + part_size);
 	float *target_z = (float *)(room + part_size + row_size);
 
-	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0, x->N,
-	       parts, x->inv_temp, i32(x->target), ban(), part, target_z);
+	LAUNCH_TOLD(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0,
+	            x->N, parts, x->inv_temp, i32(x->target), ban(), part, target_z);
 	const struct results to = { NULL, f32(x->logp), NULL, row };
 
-	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp,
+	LAUNCH_TOLD(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp,
 	       i32(x->target), target_z, to);
-	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0,
-	       f32(x->z), x->N, x->inv_temp, row, i32(x->target), f32(x->coef));
+	bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)x->rows, (size_t)x->N, (size_t)x->N, true);
+	LAUNCH_TOLD(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0,
+	       f32(x->z), half, x->N, x->inv_temp, row, i32(x->target), f32(x->coef));
 }
 
 /* ---- drawing ------------------------------------------------------------------------------- */

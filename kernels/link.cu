@@ -146,7 +146,7 @@ static bool share(struct rf_dev *d, rf_f32 x, const size_t *at, const size_t *n,
 	for (int i = 0; i < l->ranks && all; i++) {
 		if (!n[i])
 			continue;
-		rf_cuda_gemm_changed(d, f32(x) + at[i], n[i] * sizeof(float));
+		rf_cuda_rounded_changed(d, f32(x) + at[i], n[i] * sizeof(float));
 		all = well(l, l->Broadcast(f32(x) + at[i], f32(x) + at[i], n[i], ncclFloat32, i, l->comm,
 		                           cuda_of(d)->stream),
 		           "ncclBroadcast", why);

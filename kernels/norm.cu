@@ -22,7 +22,7 @@ struct norm {
 	bool add, row_gate;
 	const float *x, *w, *gate, *dy;
 	float *y, *dx, *dgate, *part;  /* part (strips, d): each strip's share of dw */
-	bf16 *half;                    /* y or dx rounded, in rows of d; NULL: not wanted */
+	bf16 *half, *gate_half;        /* y or dx, and dgate, rounded, in rows of d; NULL: not wanted */
 };
 
 enum { WARP_ROW = 256, WARPS = 8, MOST = 1024 };
@@ -143,6 +143,8 @@ static __device__ __forceinline__ void norm_bwd_row(const struct norm &a, int i,
 			}
 			if (gates)
 				give<WIDE>(a.dgate + (size_t)i * a.d + j, left, dz);
+			if (a.gate_half)
+				give_bf16<WIDE>(a.gate_half + (size_t)i * a.d + j, left, dz);
 		}
 		if (a.add)
 			to = take<WIDE>(dx + j, left);
@@ -215,7 +217,7 @@ void rf_cuda_rmsnorm_fwd(struct rf_dev *d, const struct rf_rmsnorm_fwd *p)
 	a.one = p->plus_one, a.row_gate = p->row_gate;
 	a.x = f32(p->x), a.w = f32(p->w), a.gate = f32(p->gate), a.y = f32(p->y);
 	wide = aligned(a.x, a.w, a.row_gate ? NULL : a.gate, a.y) && a.d % 4 == 0 && a.ldx % 4 == 0;
-	a.half = rf_cuda_gemm_beside(d, a.y, (size_t)a.rows, (size_t)a.d, (size_t)a.d);
+	a.half = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, (size_t)a.d, (size_t)a.d, p->operand);
 	const int blocks = (a.rows + WARPS - 1) / WARPS;
 	const size_t shared = shared_size(32, 4);
 
@@ -258,12 +260,12 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 	size = 0;
 	a.part = rf_cuda_piece<float>(room, &size, parts);
 	sums = rf_cuda_piece<double>(room, &size, many);
-	if (a.add) /* of the hidden states: products read it next */
-		a.half = rf_cuda_gemm_beside(d, a.dx, (size_t)a.rows, (size_t)a.d, a.ldx);
-	else
-		rf_cuda_gemm_wrote(d, a.dx, (size_t)(a.rows - 1) * a.ldx + (size_t)a.d);
-	if (a.gate)
-		rf_cuda_gemm_wrote(d, a.dgate, (size_t)a.rows * (size_t)(a.row_gate ? 1 : a.d));
+	a.half = rf_cuda_rounded_beside(d, a.dx, (size_t)a.rows, (size_t)a.d, a.ldx, p->operand);
+	if (a.gate) {
+		const size_t width = a.row_gate ? 1 : (size_t)a.d;
+
+		a.gate_half = rf_cuda_rounded_beside(d, a.dgate, (size_t)a.rows, width, width, !a.row_gate);
+	}
 	const size_t shared = shared_size(64, sizeof(double)) +
 	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 

@@ -77,7 +77,8 @@ void rf_cuda_adamw(struct rf_dev *d, const struct rf_adamw *a)
 	                        (float)a->lr,       (float)a->decay,    f32(a->w),          f32(a->m),
 	                        f32(a->v),          f32(a->g) };
 
-	rf_cuda_gemm_changed(d, f.w, a->n * 4);
+	rf_cuda_rounded_changed(d, f.w, a->n * 4);
+	rf_cuda_all_wrote(d, a->n, f.m, f.v);
 	sweep(d, "adamw", 1, a->n, aligned(f.w, f.m, f.v, f.g) && a->n % 4 == 0, f);
 }
 
@@ -86,6 +87,7 @@ struct axpy {
 	bool add;
 	const float *x;
 	float *y;
+	bf16 *half; /* y rounded; NULL: not wanted */
 
 	template <int W> __device__ void at(size_t, size_t i) const
 	{
@@ -101,12 +103,15 @@ struct axpy {
 				v[k] *= scale;
 		}
 		put<W>(y + i, v);
+		if (half)
+			put_bf16<W>(half + i, v);
 	}
 };
 
 void rf_cuda_axpy(struct rf_dev *d, const struct rf_axpy *a)
 {
-	const struct axpy f = { a->scale, a->add, f32(a->x), f32(a->y) };
+	const struct axpy f = { a->scale, a->add, f32(a->x), f32(a->y),
+	                        rf_cuda_rounded_beside(d, f32(a->y), 1, a->n, a->n, a->operand) };
 
 	sweep(d, "axpy", 1, a->n, aligned(f.x, f.y) && a->n % 4 == 0, f);
 }

@@ -15,6 +15,7 @@ struct rope {
 	const int32_t *past_len;
 	const float *x; /* may be y */
 	float *y;
+	bf16 *to; /* y rounded, without gaps; NULL: not wanted */
 };
 
 enum { THREADS = 256, AHEAD = 4 };
@@ -67,8 +68,17 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 					}
 				for (int k = 0; k < AHEAD; k++)
 					if (h + k < a.heads) {
-						q[(size_t)k * a.D] = x0[k] * c - x1[k] * s;
-						q[(size_t)k * a.D + a.half] = x1[k] * c + x0[k] * s;
+						const float first = x0[k] * c - x1[k] * s,
+							    second = x1[k] * c + x0[k] * s;
+
+						q[(size_t)k * a.D] = first;
+						q[(size_t)k * a.D + a.half] = second;
+						if (!a.to)
+							continue;
+						bf16 *to = a.to + ((size_t)row * a.heads + h + k) * a.D + i;
+
+						to[0] = __float2bfloat16(first);
+						to[a.half] = __float2bfloat16(second);
 					}
 			}
 		}
@@ -99,5 +109,7 @@ void rf_cuda_rope(struct rf_dev *d, const struct rf_rope *p)
 		blocks = 8 * (size_t)cuda_of(d)->sms;
 	const dim3 grid((unsigned)blocks, (unsigned)((a.half + (int)x - 1) / (int)x)), block(x, THREADS / x);
 
-	LAUNCH(d, turn_rows, grid, block, shared_size(THREADS, sizeof(double)), a);
+	a.to = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, (size_t)a.heads * a.D, a.ldy,
+	                              p->operand && a.rotary == a.D);
+	LAUNCH_TOLD(d, turn_rows, grid, block, shared_size(THREADS, sizeof(double)), a);
 }

@@ -109,32 +109,29 @@ static __global__ void __launch_bounds__(WALKERS)
 	give<WIDE>(to, d - j, sum);
 }
 
-/* Moves n rows of width `width`; links: memory for 2 n indices, if rows are added to targets that may occur
- * several times.  span: they go to places among so many numbers; 0: anywhere. */
+/* Moves n rows of width `width`, of whose places rounded.cu has been told.  links: memory for 2 n indices, if
+ * rows are added to targets that may occur several times. */
 static void move_rows(struct rf_dev *d, const char *name, int n, int width, const struct moves &m,
-                      int32_t *links, size_t span)
+                      int32_t *links)
 {
 	const bool wide = aligned(m.from, m.to) && width % 4 == 0 && m.lf % 4 == 0 && m.lt % 4 == 0;
 
 	if (!n || !width)
 		return;
 	if (!m.add || !m.ti) {
-		if (span)
-			rf_cuda_gemm_wrote(d, m.to, span);
-		else
-			rf_cuda_gemm_stale(d);
-		sweep_told(d, name, (size_t)n, (size_t)width, wide, m);
+		sweep(d, name, (size_t)n, (size_t)width, wide, m);
 		return;
 	}
 	const dim3 grid((unsigned)n, (unsigned)((width + 4 * WALKERS - 1) / (4 * WALKERS)));
 
 	if (!links || !rf_cuda_ok(d, cudaMemsetAsync(links, 0xff, (size_t)n * 4, cuda_of(d)->stream), name))
 		return;
-	LAUNCH(d, link_rows, (n + LINKERS / 32 - 1) / (LINKERS / 32), LINKERS, 0, m.ti, n, links, links + n);
+	LAUNCH_TOLD(d, link_rows, (n + LINKERS / 32 - 1) / (LINKERS / 32), LINKERS, 0, m.ti, n, links,
+	            links + n);
 	if (wide)
-		LAUNCH(d, add_chain<true>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
+		LAUNCH_TOLD(d, add_chain<true>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
 	else
-		LAUNCH(d, add_chain<false>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
+		LAUNCH_TOLD(d, add_chain<false>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
 }
 
 static size_t or_width(int ld, int d) { return (size_t)(ld ? ld : d); }
@@ -144,10 +141,14 @@ void rf_cuda_rows(struct rf_dev *d, const struct rf_rows *a)
 	const struct moves m = { or_width(a->lf, a->d), or_width(a->lt, a->d), a->add, f32(a->from),
 	                         f32(a->to), i32(a->fi), i32(a->ti) };
 
-	if (a->n && a->d)
-		move_rows(d, "rows", a->n, a->d, m,
-		          a->add && a->ti ? (int32_t *)rf_cuda_scratch(d, (size_t)a->n * 8) : NULL,
-		          a->ti ? 0 : (size_t)(a->n - 1) * m.lt + (size_t)a->d);
+	if (!a->n || !a->d)
+		return;
+	if (a->ti)
+		rf_cuda_rounded_stale(d);
+	else
+		rf_cuda_rounded_wrote(d, m.to, (size_t)(a->n - 1) * m.lt + (size_t)a->d);
+	move_rows(d, "rows", a->n, a->d, m,
+	          a->add && a->ti ? (int32_t *)rf_cuda_scratch(d, (size_t)a->n * 8) : NULL);
 }
 
 void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
@@ -155,7 +156,8 @@ void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
 	const struct moves m = { (size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens),
 	                         NULL };
 
-	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL, 0);
+	rf_cuda_rounded_wrote(d, m.to, (size_t)a->rows * a->d);
+	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL);
 }
 
 void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
@@ -163,9 +165,10 @@ void rf_cuda_embed_bwd(struct rf_dev *d, const struct rf_embed_bwd *a)
 	const struct moves m = { (size_t)a->d, (size_t)a->d, true, f32(a->dy), f32(a->dw), NULL,
 	                         i32(a->tokens) };
 
-	if (a->rows && a->d)
-		move_rows(d, "embed_bwd", a->rows, a->d, m,
-		          (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8), 0);
+	if (!a->rows || !a->d)
+		return;
+	rf_cuda_rounded_stale(d);
+	move_rows(d, "embed_bwd", a->rows, a->d, m, (int32_t *)rf_cuda_scratch(d, (size_t)a->rows * 8));
 }
 
 /* ---- the rows before a sequence -------------------------------------------------------------- */
@@ -198,8 +201,13 @@ static void move_tails(struct rf_dev *d, const char *name, int n, int width, boo
 	t.of_slots = t.of_x + rows;
 	m.fi = out ? t.of_x : t.of_slots;
 	m.ti = out ? t.of_slots : t.of_x;
-	sweep_scratch<1>(d, name, rows, 1, t);
-	move_rows(d, name, (int)rows, width, m, t.of_slots + rows, t.keep || out ? 0 : rows * (size_t)width);
+	sweep_by<1>(d, name, rows, 1, t);
+	/* no product multiplies slots */
+	if (!out && t.keep)
+		rf_cuda_rounded_stale(d);
+	else if (!out)
+		rf_cuda_rounded_wrote(d, x, rows * (size_t)width);
+	move_rows(d, name, (int)rows, width, m, t.of_slots + rows);
 }
 
 void rf_cuda_tail_load(struct rf_dev *d, const struct rf_tail_load *a)
@@ -261,7 +269,7 @@ static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size
 	const dim3 grid((unsigned)((cols + COLS - 1) / COLS), (unsigned)((rows + per - 1) / per));
 
 	if (y)
-		rf_cuda_gemm_wrote(d, y, (cols - 1) * step + 1);
+		rf_cuda_rounded_wrote(d, y, (cols - 1) * step + 1);
 	LAUNCH_TOLD(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x,
 	            rows, cols, ldx, per, part, y, step);
 }

@@ -121,10 +121,10 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 			f.template at<W>(i, j * W);
 }
 
-/* Sweeps over `rows` rows of `cols` times W elements.  f must write nothing that is an operand of products,
- * since their rounded copies stay, or rf_cuda_gemm_wrote was told.  name: for the message of a failure. */
+/* Sweeps over `rows` rows of `cols` times W elements.  As with LAUNCH_TOLD, rf_cuda_rounded_wrote or _beside
+ * must know what f writes.  name: for the message of a failure. */
 template <int W, class F>
-static void sweep_scratch(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
+static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
 {
 	const size_t most = 16 * (size_t)cuda_of(d)->sms;
 	unsigned x = 1;
@@ -142,28 +142,14 @@ static void sweep_scratch(struct rf_dev *d, const char *name, size_t rows, size_
 	               rows, cols, f);
 }
 
-template <int W, class F>
-static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
-{
-	rf_cuda_gemm_stale(d);
-	sweep_scratch<W>(d, name, rows, cols, f);
-}
-
-/* Sweeps over all elements of `rows` rows of `width`; wide: four at a time.  sweep_told: as LAUNCH_TOLD. */
-template <class F>
-static void sweep_told(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
-{
-	if (wide)
-		sweep_scratch<4>(d, name, rows, width / 4, f);
-	else
-		sweep_scratch<1>(d, name, rows, width, f);
-}
-
+/* Sweeps over all elements of `rows` rows of `width`; wide: four at a time. */
 template <class F>
 static void sweep(struct rf_dev *d, const char *name, size_t rows, size_t width, bool wide, const F &f)
 {
-	rf_cuda_gemm_stale(d);
-	sweep_told(d, name, rows, width, wide, f);
+	if (wide)
+		sweep_by<4>(d, name, rows, width / 4, f);
+	else
+		sweep_by<1>(d, name, rows, width, f);
 }
 
 /* ---- sums of rows -------------------------------------------------------------------------- */

@@ -296,8 +296,8 @@ published() {
 	done
 }
 
-# apart: what each stage takes for a batch by itself, and for nothing, to apart.out; of the trainer, whose commit
-# takes now one second and now three, the step as its log has it
+# apart: what each stage takes for a batch by itself, and for nothing, to apart.out; of the trainer, whose
+# commit takes now one second and now three, the step as its log has it
 apart() {
 	local s full empty t less
 	while IFS=: read -r s full empty; do

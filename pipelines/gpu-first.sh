@@ -80,7 +80,7 @@ ceilings() {
 
 right() {
 	local unit
-	for unit in products rows delta attention fast-weights head; do
+	for unit in products written rows delta attention fast-weights head; do
 		part 30 "right-$unit" "$units/unit/ops-$unit" cuda # in float32 and in bf16
 	done
 }

@@ -29,6 +29,9 @@ in_all_orders() {
 @test "cuda, emulated: products agree with double precision, in any order of threads" {
 	in_all_orders ops-products 2
 }
+@test "cuda, emulated: what an operation has written is what products multiply, rounded or not" {
+	in_all_orders ops-written
+}
 @test "cuda, emulated: norms, gates, convolutions and rotary embeddings agree with double precision" {
 	in_all_orders ops-rows 2
 }
@@ -48,7 +51,7 @@ in_all_orders() {
 	local every=${RF_ALL:+6}
 	export RF_UNITS RF_PLUGIN=$RF_UNITS/../rf-cuda-race.so RF_EVERY=${every:-12}
 	[ -e "$RF_PLUGIN" ] || skip "not under sanitizers"
-	printf '%s\n' ops-{products,rows,delta,attention,fast-weights,head} |
+	printf '%s\n' ops-{products,written,rows,delta,attention,fast-weights,head} |
 		xargs -P 2 -I '{}' sh -c '"$RF_UNITS/unit/$1" cuda >"$1" 2>&1 || touch failed' _ '{}'
 	[ ! -e failed ] || { grep -v '^ok' ops*; false; }
 }

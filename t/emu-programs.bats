@@ -152,7 +152,7 @@ setup() {
 	batch 1:50 >in
 	runs run
 	state >before
-	for n in 1 2 3 5 8 13 21 34 55 89 144 233; do
+	for n in 1 2 3 5 8 13 21 34 55 89 144 199; do
 		run -69 env EMU_FAULT=$n rf-grpo -m run --device cuda in
 		[ "${#lines[@]}" -eq 1 ]
 		[[ "$output" == "rf-grpo: "*"the GPU failed in "*"illegal memory access"* ]]

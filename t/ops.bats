@@ -5,6 +5,9 @@ setup() { load helper; }
 @test "cpu: products agree with double precision, also in batches and rounded; equal bits for any threads" {
 	unit ops-products
 }
+@test "cpu: what an operation has written is what products multiply" {
+	unit ops-written
+}
 @test "cpu: norms, gates, convolutions and rotary embeddings agree with double precision, also with gaps" {
 	unit ops-rows
 }

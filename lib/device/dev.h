@@ -92,11 +92,15 @@ struct rf_tail_keep { int n, w, d; bool back; rf_f32 x, slots; rf_i32 row, slot;
 
 /* ---- elementwise --------------------------------------------------------------------------- */
 
+/* operand, here and below: products read y (backward dx) next.  A device that rounds their operands may write
+ * it rounded besides. */
+
 /* y = x / sqrt(mean(x^2) + eps) * w for rows of width d; plus_one: 1 + w in the place of w.  If gate is not
  * NULL, y is multiplied by silu(gate): gate has y's shape or, with row_gate, one number per row.  ldx: floats
  * from one row of x (and dx) to the next (0: d).  bwd: dx = (add: +=), dw +=, dgate =. */
-struct rf_rmsnorm_fwd { int rows, d, ldx; float eps; bool plus_one, row_gate; rf_f32 x, w, gate, y; };
-struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add;
+struct rf_rmsnorm_fwd { int rows, d, ldx; float eps; bool plus_one, row_gate, operand;
+                        rf_f32 x, w, gate, y; };
+struct rf_rmsnorm_bwd { int rows, d, ldx; float eps; bool plus_one, row_gate, add, operand;
                         rf_f32 x, w, gate, dy, dx, dw, dgate; };
 
 /* y = silu(gate) * up, n elements each; gate and up (and dgate, dup) are rows of d elements that lie ld
@@ -121,7 +125,7 @@ struct rf_conv_bwd { int nb, steps, ldx, w, parts; rf_f32 x, dx; struct rf_conv_
  * D) are rotated, column i with column i + rotary / 2; the others are copied.  Row (j, b) stands at position
  * past_len[b] + from + j (past_len NULL: from + j); frequency i is theta^(-2i/rotary).  inverse: rotates by
  * the negative angle, which is the backward pass.  ldx, ldy: floats from one row to the next (0: heads D). */
-struct rf_rope { int nb, steps, heads, D, rotary, ldx, ldy, from; bool inverse; double theta;
+struct rf_rope { int nb, steps, heads, D, rotary, ldx, ldy, from; bool inverse, operand; double theta;
                  rf_i32 past_len; rf_f32 x, y; };
 
 /* y = x sigmoid(gate), rows of width d; ldg: floats from one row of gate (and dgate) to the next (0: d).
@@ -195,8 +199,8 @@ struct rf_decay_bwd { int rows, H; rf_f32 a, A_log, dt_bias, dg, da, dA_log, ddt
 /* y = unit(act(x scale + offset)) for rows of H heads.  silu: act is silu, else the identity.  unit: each
  * head is divided by its length + eps.  scale and offset of column j lie at [2 j]; NULL: 1 and 0.  bwd: dx
  * +=, dscale +=, doffset +=. */
-struct rf_feature_fwd { int rows, H, D; bool silu, unit; float eps; rf_f32 x, scale, offset, y; };
-struct rf_feature_bwd { int rows, H, D; bool silu, unit; float eps;
+struct rf_feature_fwd { int rows, H, D; bool silu, unit, operand; float eps; rf_f32 x, scale, offset, y; };
+struct rf_feature_bwd { int rows, H, D; bool silu, unit, operand; float eps;
                         rf_f32 x, scale, offset, dy, dx, dscale, doffset; };
 
 /* In place: lr (rows, H, 3) = softplus(lr + shift), m (rows, H) = sigmoid(m); m may be NULL.
@@ -311,7 +315,7 @@ struct rf_sum_add { size_t n; float unit; rf_f32 x, largest; rf_i64 sum; };
 struct rf_sum_take { size_t n; float unit; rf_i64 sum; rf_f32 y; };
 
 /* y = scale x [+ y]; y may be x. */
-struct rf_axpy { size_t n; float scale; bool add; rf_f32 x, y; };
+struct rf_axpy { size_t n; float scale; bool add, operand; rf_f32 x, y; };
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
@@ -426,7 +430,7 @@ struct rf_dev {
 
 /* The number of this table's version.  It also differs if the sizes of its structs do. */
 #define RF_PLUGIN_ABI \
-	((uint64_t)9 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
+	((uint64_t)10 << 32 | (uint64_t)sizeof(struct rf_workspace) << 40 | sizeof(struct rf_ops) << 16 | \
 	 sizeof(struct rf_dev))
 
 /* Opens the device of that name: "cpu", "check", "cuda", or "auto", which takes a GPU if there is one, else

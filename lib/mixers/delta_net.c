@@ -228,7 +228,8 @@ static void mix(const struct rf_pass *p, int layer, const rf_f32 y[3], int captu
 	       .captures = captures, .log_from = t->sequence_slots, .cap_row = p->cap_row,
 	       .cap_slot = p->cap_slot, .log = s->log);
 	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps * c->heads, .d = c->V,
-	       .eps = (float)m->cfg->norm_eps, .x = w->o, .w = rf_w(m, l->norm), .gate = k->gate, .y = w->n);
+	       .eps = (float)m->cfg->norm_eps, .operand = true, .x = w->o, .w = rf_w(m, l->norm),
+	       .gate = k->gate, .y = w->n);
 }
 
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)

@@ -100,14 +100,14 @@ rf_f32 rf_kv_v(const struct rf_pass *p, const struct rf_attn_config *c, const st
 	return rf_at(first(p, c, s->v, k->v), before(p, c));
 }
 
-void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
+void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, enum rf_kv_turn how,
                   rf_f32 x, rf_f32 y)
 {
 	if (!c->rotary)
 		return;
 	RF_RUN(p->tree->model->dev, rope, .nb = p->nb, .steps = p->steps, .heads = heads, .D = c->D,
-	       .rotary = c->rotary, .from = p->decoded, .inverse = inverse, .theta = c->theta,
-	       .past_len = p->past_len, .x = x, .y = y);
+	       .rotary = c->rotary, .from = p->decoded, .inverse = how == RF_KV_BACK,
+	       .operand = how == RF_KV_OPERAND, .theta = c->theta, .past_len = p->past_len, .x = x, .y = y);
 }
 
 static void copy(const struct rf_pass *p, const struct rf_attn_config *c, int n, rf_f32 from, int first,
@@ -159,8 +159,8 @@ void rf_kv_attend_fwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 {
 	rf_f32 new_k = rf_kv_k(p, c, s, k);
 
-	rf_kv_rotate(p, c, c->heads, false, k->from_q ? k->from_q : k->q, k->q);
-	rf_kv_rotate(p, c, c->kv_heads, false, k->from_k ? k->from_k : new_k, new_k);
+	rf_kv_rotate(p, c, c->heads, RF_KV_TURN, k->from_q ? k->from_q : k->q, k->q);
+	rf_kv_rotate(p, c, c->kv_heads, RF_KV_TURN, k->from_k ? k->from_k : new_k, new_k);
 	RF_RUN(p->tree->model->dev, attn_fwd, .nb = p->nb, .steps = p->steps, .decoded = p->decoded,
 	       .H = c->heads, .G = c->kv_heads, .D = c->D, .window = c->window, .longest = p->cached,
 	       .cache_start = p->cache_start, .cache_len = p->cache_len, .cache_k = cache(p, c, s->k, k->k),
@@ -187,6 +187,6 @@ void rf_kv_attend_bwd(struct rf_pass *p, const struct rf_attn_config *c, struct 
 		RF_RUN(d, rows, .n = rows, .d = (int)kv(c), .add = true,
 		       .from = rf_at(s->dv, (size_t)p->first_row * kv(c)), .to = w->dv);
 	}
-	rf_kv_rotate(p, c, c->heads, true, w->dq, w->dq);
-	rf_kv_rotate(p, c, c->kv_heads, true, w->dk, w->dk);
+	rf_kv_rotate(p, c, c->heads, RF_KV_BACK, w->dq, w->dq);
+	rf_kv_rotate(p, c, c->kv_heads, RF_KV_BACK, w->dk, w->dk);
 }

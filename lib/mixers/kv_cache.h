@@ -43,9 +43,10 @@ int rf_kv_reads(const struct rf_attn_config *c);
  * not see.  Call it before k and v of the new rows are written. */
 void rf_kv_slide(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,
                  const struct rf_kv_save *k);
-/* y = x (new rows, heads, D), rotated by the rows' positions; inverse: rotated back.  If the model has no
- * rotary embedding, nothing is done, and x and y must be the same. */
-void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, bool inverse,
+/* y = x (new rows, heads, D), rotated by the rows' positions; BACK: rotated back; OPERAND: products read y
+ * next.  If the model has no rotary embedding, nothing is done, and x and y must be the same. */
+enum rf_kv_turn { RF_KV_TURN, RF_KV_BACK, RF_KV_OPERAND };
+void rf_kv_rotate(const struct rf_pass *p, const struct rf_attn_config *c, int heads, enum rf_kv_turn how,
                   rf_f32 x, rf_f32 y);
 /* Where the caller must put k and v of the new rows.  Their q goes to the start of save's q. */
 rf_f32 rf_kv_k(const struct rf_pass *p, const struct rf_attn_config *c, const struct rf_kv_state *s,

@@ -238,18 +238,19 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	const struct rf_lact_state *s = p->tree->state[layer];
 	const struct rf_lact_save *k = p->save[layer];
 	struct rf_lact_work *w = p->work[layer];
+	const bool turned = c->rotated && cfg->attn.rotary;
 	struct rf_fast_rows x = w->x;
 
-	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 0), .x = normed(k, w, 0), .y = x.q);
-	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 1), .x = normed(k, w, 1), .y = x.k);
+	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 0), .operand = !turned, .x = normed(k, w, 0), .y = x.q);
+	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 1), .operand = !turned, .x = normed(k, w, 1), .y = x.k);
 	if (c->v_silu)
-		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 2),
+		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 2), .operand = true,
 		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
 	else
 		x.v = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend);
 	if (c->rotated) {
-		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, false, x.q, x.q);
-		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, false, x.k, x.k);
+		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, RF_KV_OPERAND, x.q, x.q);
+		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, RF_KV_OPERAND, x.k, x.k);
 	}
 	if (!p->branch)
 		return x;
@@ -273,8 +274,8 @@ static void both(struct rf_pass *p, int layer)
 
 	RF_RUN(m->dev, rmsnorm_fwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true,
 	       .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate, .y = w->n);
-	RF_RUN(m->dev, axpy, .n = (size_t)rows * (size_t)m->cfg->d, .scale = 1, .add = true, .x = k->attend.o,
-	       .y = w->n);
+	RF_RUN(m->dev, axpy, .n = (size_t)rows * (size_t)m->cfg->d, .scale = 1, .add = true, .operand = true,
+	       .x = k->attend.o, .y = w->n);
 }
 
 static void fwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 h)
@@ -352,13 +353,14 @@ static void features_bwd(struct rf_pass *p, int layer)
 
 	for (int i = 0; i < 2; i++) {
 		if (c->rotated)
-			rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, true, df[i], df[i]);
-		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, i), .x = normed(k, w, i), .dy = df[i],
-		       .dx = dx[i], .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),
+			rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, RF_KV_BACK, df[i], df[i]);
+		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, i), .operand = !c->qk_norm,
+		       .x = normed(k, w, i), .dy = df[i], .dx = dx[i],
+		       .dscale = rf_at(rf_dw(m, l->scale), (size_t)i),
 		       .doffset = rf_at(rf_dw(m, l->offset), (size_t)i));
 	}
 	if (c->v_silu)
-		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, 2),
+		RF_RUN(m->dev, feature_bwd, FEATURE(p, c, l, 2), .operand = true,
 		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .dy = w->dx.v,
 		       .dx = w->attend.dv);
 	else
@@ -381,8 +383,8 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	both(p, layer);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->attend.d_o, false);
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true,
-	       .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate, .dy = w->attend.d_o, .dx = w->dx.y,
-	       .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
+	       .operand = true, .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate,
+	       .dy = w->attend.d_o, .dx = w->dx.y, .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
 	rf_kv_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);
 	norms(p, layer);
 	fast_bwd(p, layer);
@@ -391,8 +393,9 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	for (int i = 0; i < 2 && c->qk_norm; i++) {
 		rf_f32 to = i ? w->dx.k : w->dx.q;
 
-		RF_RUN(m->dev, rmsnorm_bwd, .rows = rows, .d = cfg->d, .eps = 1e-5f, .x = i ? k->k : k->q,
-		       .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = to, .dw = rf_dw(m, l->norm[i]));
+		RF_RUN(m->dev, rmsnorm_bwd, .rows = rows, .d = cfg->d, .eps = 1e-5f, .operand = true,
+		       .x = i ? k->k : k->q, .w = rf_w(m, l->norm[i]), .dy = dy[i], .dx = to,
+		       .dw = rf_dw(m, l->norm[i]));
 		dy[i] = to;
 	}
 	for (int i = 0; i < 3; i++)

@@ -464,7 +464,7 @@ static void norm(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 y
 	const struct rf_model *m = p->tree->model;
 
 	RF_RUN(m->dev, rmsnorm_fwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
-	       .plus_one = m->cfg->norm_plus_one, .x = x, .w = rf_w(m, w), .y = y);
+	       .plus_one = m->cfg->norm_plus_one, .operand = true, .x = x, .w = rf_w(m, w), .y = y);
 }
 
 static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_f32 dy, rf_f32 dx, bool add)
@@ -472,8 +472,8 @@ static void norm_back(const struct rf_pass *p, struct rf_weight w, rf_f32 x, rf_
 	const struct rf_model *m = p->tree->model;
 
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = p->nb * p->steps, .d = m->cfg->d, .eps = (float)m->cfg->norm_eps,
-	       .plus_one = m->cfg->norm_plus_one, .add = add, .x = x, .w = rf_w(m, w), .dy = dy, .dx = dx,
-	       .dw = rf_dw(m, w));
+	       .plus_one = m->cfg->norm_plus_one, .add = add, .operand = true, .x = x, .w = rf_w(m, w),
+	       .dy = dy, .dx = dx, .dw = rf_dw(m, w));
 }
 
 static rf_f32 final_norm(struct rf_pass *p)

@@ -272,85 +272,6 @@ static void rounds(bool weight)
 	}
 }
 
-/* What an operation writes is what the next product reads, which a device may have rounded before, or have
- * rounded by the operation itself. */
-enum { WRITERS = 13 };
-static void write_over(int how, int rows, int width, struct buf x, struct buf y, struct buf z, struct buf w)
-{
-	const int half = width / 2;
-	const size_t n = (size_t)(rows * width);
-
-	switch (how) {
-	case 0: RF_RUN(dev, rows, .n = rows, .d = width, .from = y.m, .to = x.m); break;
-	case 1: RF_RUN(dev, tail_load, .nb = 1, .w = 3, .d = width, .x = x.m, .slots = y.m); break;
-	case 2: RF_RUN(dev, rmsnorm_fwd, .rows = rows, .d = width, .x = y.m, .w = w.m, .y = x.m); break;
-	case 3: RF_RUN(dev, rmsnorm_fwd, .rows = 2 * rows, .d = half, .x = y.m, .w = w.m, .y = x.m); break;
-	case 4:
-	case 5:
-		RF_RUN(dev, rmsnorm_bwd, .rows = rows, .d = width, .add = how == 4, .x = y.m, .w = w.m,
-		       .dy = z.m, .dx = x.m, .dw = rf_at(w.m, (size_t)width));
-		break;
-	case 6:
-		RF_RUN(dev, rmsnorm_bwd, .rows = rows, .d = width, .x = y.m, .w = w.m, .gate = z.m,
-		       .dy = z.m, .dx = y.m, .dw = rf_at(w.m, (size_t)width), .dgate = x.m);
-		break;
-	case 7:
-		RF_RUN(dev, swiglu_fwd, .n = n, .d = width, .ld = width, .gate = y.m, .up = z.m, .y = x.m);
-		break;
-	case 8:
-		RF_RUN(dev, swiglu_fwd, .n = n / 2, .d = half, .ld = width, .gate = y.m,
-		       .up = rf_at(y.m, (size_t)half), .y = x.m);
-		break;
-	case 9:
-		RF_RUN(dev, swiglu_bwd, .n = n / 2, .d = half, .ld = width, .gate = x.m,
-		       .up = rf_at(x.m, (size_t)half), .dy = y.m, .dgate = x.m,
-		       .dup = rf_at(x.m, (size_t)half), .y = z.m);
-		break;
-	case 10:
-		RF_RUN(dev, swiglu_bwd, .n = n, .d = width, .ld = width, .gate = z.m, .up = y.m, .dy = x.m,
-		       .dgate = z.m, .dup = y.m, .y = x.m);
-		break;
-	case 11:
-		RF_RUN(dev, swiglu_bwd, .n = n, .d = width, .ld = width, .gate = x.m, .up = y.m, .dy = z.m,
-		       .dgate = x.m, .dup = y.m);
-		break;
-	default: RF_RUN(dev, colsum, .rows = rows, .d = width, .x = y.m, .y = rf_at(x.m, (size_t)width));
-	}
-}
-
-static void written(int how, int rows, int width)
-{
-	enum { N = 24 };
-
-	snprintf(label, sizeof label, "rows %d width %d writer %d", rows, width, how);
-	for (EACH_DEVICE) {
-		const size_t n = (size_t)(rows * width);
-		struct buf x = in(n, -1, 1), y = in(n, -1, 1), z = in(n, -1, 1),
-			   w = in(2 * (size_t)width, .5, 1), b = in((size_t)(N * width), -1, 1),
-			   c = out((size_t)(rows * N));
-		struct buf none = { 0, NULL, NULL };
-		struct rf_gemm g = { .m = rows, .n = N, .k = width, .tb = true, .a = x.m, .b = b.m, .c = c.m,
-		                     .lda = width, .ldb = width, .ldc = N };
-
-		dev->ops->gemm(dev, &g);
-		write_over(how, rows, width, x, y, z, w);
-		dev->ops->gemm(dev, &g);
-		struct buf now = { n, get(x), NULL };
-		values(bf16 ? "gemm by what was just written, in bf16" : "gemm by what was just written", c,
-		       first ? gemm_ref(g, now, b, c, none) : NULL, limit_of_product(bf16));
-		free(now.h);
-	}
-}
-
-static void all_written(void)
-{
-	for (int how = 0; how < WRITERS; how++) {
-		written(how, 5, 40);
-		written(how, 66, 520);
-		written(how, 4, 14);
-	}
-}
-
 /* ---- products in a batch ----------------------------------------------------------------------- */
 
 static void batch(int n_batch, int m, int n, int k, bool ta, bool tb, bool add, int gap, bool f32)
@@ -427,7 +348,6 @@ static void in_bf16_too(void)
 	weights();
 	rounds(false);
 	rounds(true);
-	all_written();
 	batches(false);
 	batches(true);
 }
@@ -442,7 +362,6 @@ int main(int argc, char *argv[])
 	gemms();
 	all_sides();
 	weights();
-	all_written();
 	batches(false);
 	return finish();
 }
