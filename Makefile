@@ -133,6 +133,7 @@ RACE_TOO    = $(if $(SANITIZE)$(FUZZER),,$(1))
 HOST_PLUGIN = $(if $(filter yes,$(CUDA)),$(BUILD)/rf-cuda-host.so \
               $(call RACE_TOO,$(BUILD)/rf-cuda-race.so $(BUILD)/rf-cuda-reckon.so))
 EMU_BUGS    = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/bugs $(call RACE_TOO,$(BUILD)/t/emu/bugs-race))
+CUBLAS_WAYS = $(if $(filter yes,$(CUDA)),$(BUILD)/t/emu/cublas $(call RACE_TOO,$(BUILD)/t/helper/cublas))
 EMU_NCCL    = $(if $(filter yes,$(CUDA)),$(if $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h), \
               $(BUILD)/t/emu/libnccl.so))
 
@@ -233,6 +234,13 @@ $(BUILD)/t/emu/bugs: $(BUILD)/emu/bugs.o $(EMU)
 $(BUILD)/t/emu/bugs-race: $(BUILD)/emu-race/bugs.o $(EMU) $(BUILD)/emu/tsan.o $(BUILD)/emu/race.o
 	@mkdir -p $(@D)
 	$(CXX) -o $@ $^ -ldl
+# Without a plugin: for a GPU, and for the emulated one.
+$(BUILD)/t/helper/cublas: t/helper/cublas.cpp $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -cudart static -o $@ $< -lcublas -lcublasLt
+$(BUILD)/t/emu/cublas: t/helper/cublas.cpp $(EMU) $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMU_FLAGS) $(SAN) -o $@ $< $(EMU) -lpthread
 $(BUILD)/t/emu/libnccl.so: t/emu/nccl/nccl.cpp t/emu/emu_rt.h $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(CXX) $(EMU_FLAGS) $(SAN) -shared -o $@ $< -lpthread
@@ -263,7 +271,7 @@ QUICK ?=
 study: $(TOOLS)
 	@$(MAKE) --no-print-directory -f pipelines/study.mk $(if $(QUICK),QUICK=$(QUICK))
 
-units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(EMU_NCCL) \
+units: $(UNITS) $(REPLAYS) $(FAULT) $(HOST_PLUGIN) $(EMU_BUGS) $(CUBLAS_WAYS) $(EMU_NCCL) \
        $(if $(CROSS),$(patsubst $(BIN)/%,$(EMULATED_BIN)/%,$(TOOLS)) \
                      $(patsubst $(BUILD)/t/%,$(EMULATED_BIN)/%,$(UNITS) $(REPLAYS)))
 
@@ -357,7 +365,7 @@ QUIET     = $(filter-out lib/cli/% lib/io/child.c, \
             $(wildcard lib/*/*.c kernels/*.c kernels/*.h kernels/gpu/*.h)) $(CU)
 ROOMS     = $(wildcard lib/*/*.[ch] lib/*/*.cc kernels/*.[ch] kernels/*.cu kernels/gpu/*.h tools/*.c)
 TOP_ISA  := $(lastword $(ISAS))
-EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
+EMULATOR  = $(wildcard t/emu/*.cu t/emu/*.cpp t/helper/*.cpp $(if $(EMU_NCCL),t/emu/nccl/*.cpp))
 SYNTAX    = $(STD) -It $(WARN) -Werror -fsyntax-only -DRF_ISA=$(TOP_ISA) $(ISA_$(TOP_ISA)) $(SOURCES)
 # Of tests: words that are split on purpose, variables that bats sets, names that are words of the shell, bats
 # stops by itself.

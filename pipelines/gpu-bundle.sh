@@ -16,7 +16,7 @@ to=$dir/gpu-bundle
 mkdir -p "$to"/{bin,build/t/helper,build/t/unit,lib/bundled,pipelines}
 cp "$here"/../bin/rf-* "$to/bin"
 cp "$here/../build/rf-cuda.so" "$to/build"
-cp "$here/../build/t/helper/bench" "$to/build/t/helper"
+cp "$here"/../build/t/helper/{bench,cublas} "$to/build/t/helper"
 find "$here/../build/t/unit" -name 'ops-*' -perm -u+x -type f -exec cp -t "$to/build/t/unit" {} +
 cp -r "$here"/{gpu-first.sh,gpu-compare.sh,gpu-predicted.tsv,delta-peer.py,configs} "$to/pipelines"
 programs=("$to"/bin/* "$to"/build/rf-cuda.so "$to"/build/t/*/*)

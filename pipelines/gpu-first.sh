@@ -7,7 +7,7 @@
 # program) and seconds.  At the end gpu-compare.sh says what was predicted, what was measured, and what is
 # next by that. It needs no compiler, no test program and no weights: those are made on the spot.
 #
-#     ceilings    a copy, cuBLAS's products of a layer's shapes
+#     ceilings    a copy, cuBLAS's products of a layer's shapes, and its other ways to them
 #     right       each operation against double precision, on the GPU, in both types
 #     sanitizers  compute-sanitizer's memcheck, racecheck and initcheck of the same
 #     delta       the delta rule alone, beside flash-linear-attention's and FlashQLA's
@@ -19,13 +19,14 @@
 #     pipelines/gpu-first.sh out
 #     ONLY='delta passes' pipelines/gpu-first.sh out
 #
-# $RF_BENCH, $RF_UNITS, $RF_PLUGIN: programs elsewhere; $MODEL, $FAMILIES, $T, $SEGMENTS, $ROWS, $SIZES,
-# $DELTAS, $HEADS, $WIDE: other sizes; $SLOWER: times that a limit is longer.
+# $RF_BENCH, $RF_CUBLAS, $RF_UNITS, $RF_PLUGIN: programs elsewhere; $MODEL, $FAMILIES, $T, $SEGMENTS, $ROWS,
+# $SIZES, $DELTAS, $HEADS, $WIDE: other sizes; $SLOWER: times that a limit is longer.
 set -eu -o pipefail
 here=$(cd -- "$(dirname -- "$0")" >/dev/null && pwd)
 [ $# -eq 1 ] || { echo "usage: gpu-first.sh OUT" >&2; exit 64; }
 bench=$(realpath "${RF_BENCH:-$here/../build/t/helper/bench}")
 units=$(realpath "${RF_UNITS:-$here/../build/t}")
+cublas=$(realpath "${RF_CUBLAS:-$here/../build/t/helper/cublas}")
 RF_PLUGIN=$(realpath "${RF_PLUGIN:-$here/../build/rf-cuda.so}")
 configs=$here/configs
 MODEL=$(realpath "${MODEL:-$configs/delta_net-1.3b.json}")
@@ -76,6 +77,7 @@ profiled() {
 ceilings() {
 	part 10 nvidia-smi nvidia-smi
 	part 30 products "$bench" - products "${sizes[@]}" "${rows[@]}"
+	part 30 cublas "$cublas" "${sizes[@]:0:2}" "${rows[@]}"
 }
 
 right() {

@@ -10,6 +10,7 @@ setup() {
 	jq '.hidden_size = 64 | .num_hidden_layers = 2 | .num_attn_heads = 2 | .num_lact_heads = 2' \
 		"$ROOT/pipelines/demo-lact_swiglu.json" >fast.json
 	export RF_PLUGIN=$RF_UNITS/../rf-cuda-host.so RF_BENCH=$RF_UNITS/helper/bench
+	export RF_CUBLAS=$RF_UNITS/emu/cublas
 	export MODEL=$PWD/tiny.json FAMILIES=$PWD/fast.json T=128 SEGMENTS='64 128' ROWS=64 SIZES='64 96 128'
 	export DELTAS=64 HEADS='2 32' WIDE='1 16x32' RF_EVERY=2000 SLOWER=5
 	# a machine has them or not
@@ -29,12 +30,13 @@ setup() {
 	[ ! -s bad ] || { cat bad; head -50 out/right-*; false; }
 	for name in $(cut -f 1 out/parts.tsv); do [ -s "out/$name.txt" ]; done
 	grep -q '^forward + backward .* % of the product' out/pass-128.txt
+	grep -q '^gate, up back .* [01]\.[0-9]*$' out/cublas.txt
 	grep -q '^step .* forward passes' out/step-n8.txt
 	grep -qE '^walk.* [0-9]+x[0-9]+x1\*[0-9]+ +[0-9]+ +[0-9.]+ ' out/pass-64-launches.profile
 	grep -qE '^product, n 64, k 64, bf16.* [0-9.]+$' out/pass-64-launches.profile
 	grep -q '^all ' out/fast-launches.profile
 	# each line of what is predicted, and shares that are all of the time
-	[ "$(grep -c -E ' [0-9.]+ (us|ms|%|TB/s|TFLOP/s|forward) +[-0-9]' said)" -eq \
+	[ "$(grep -c -E ' [0-9.]+ (us|ms|%|TB/s|TFLOP/s|forward|of) +[-0-9]' said)" -eq \
 		"$(grep -vc '^#' "$ROOT/pipelines/gpu-predicted.tsv")" ]
 	awk '/^pass-64-launches: / { on = 1; next } !NF { on = 0 } on && $2 == "%" { all += $1 }
 		END { exit !(all > 99.9 && all < 100.1) }' said
@@ -90,7 +92,7 @@ setup() {
 	[ -e "$ROOT/build/rf-cuda.so" ] || skip 'the plugin is elsewhere'
 	MOST=500 "$ROOT/pipelines/gpu-bundle.sh" b.tar.gz
 	tar xzf b.tar.gz
-	unset RF_BENCH RF_UNITS
+	unset RF_BENCH RF_UNITS RF_CUBLAS
 	ONLY=ceilings RF_BIN='' gpu-bundle/pipelines/gpu-first.sh out
 	grep -q '^square ' out/products.txt
 	# what it loads is its own
