@@ -2,7 +2,7 @@
  *
  * These operations are bound by memory.  SwiGLU moves 14 bytes per number forward and 30 backward, 2 and 6
  * of them rounded copies for products: 0.45 and 0.95 ms at T 16384 and F 5632 (369 MB a matrix).  A
- * sigmoid, 30 instructions per 12 bytes, needs a third of what the multiprocessors can do in that time.
+ * sigmoid, 30 instructions per 14 bytes, needs a third of what the multiprocessors can do in that time.
  * Decays are one number per row and head, in double: 0.26 M of them at T 16384, which takes no time to
  * speak of. */
 #include "sweep.h"
@@ -78,7 +78,7 @@ static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, 
 	if (f.y)
 		f.half = rf_cuda_rounded_beside(d, f.y, R, f.d, f.d, true);
 	sweep(d, name, R, f.d,
-	           aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
+	      aligned(f.gate, f.up, f.dy, f.dgate, f.dup, f.y) && f.d % 4 == 0 && f.ld % 4 == 0, f);
 }
 
 void rf_cuda_swiglu_fwd(struct rf_dev *d, const struct rf_swiglu_fwd *a)
@@ -155,7 +155,7 @@ template <class F> static void run_gate(struct rf_dev *d, const char *name, int 
 	if (f.y)
 		f.half = rf_cuda_rounded_beside(d, f.y, (size_t)rows, f.d, f.d, true);
 	sweep(d, name, (size_t)rows, f.d,
-	           aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
+	      aligned(f.x, f.by, f.dy, f.y, f.dx, f.dgate) && f.d % 4 == 0 && f.ldg % 4 == 0, f);
 }
 
 void rf_cuda_gate_fwd(struct rf_dev *d, const struct rf_gate_fwd *a)

@@ -73,12 +73,15 @@ size_t rf_cuda_delta_scratch(const struct rf_dev *d, const struct rf_workspace *
 size_t rf_cuda_delta_back_scratch(const struct rf_dev *d, const struct rf_workspace *need, int nb, int steps);
 
 /* rounded.cu: drops the rounded copies of operands; called before a kernel that may write to these operands.
- * _wrote: those alone that have numbers in [p, p + n), for a kernel that writes no others; p may be NULL.
+ * _restart: a pass begins, and its copies are not to depend on what there was before, for a product whose
+ * operand is a part of a larger copy may have other bits than that of one by itself.
+ * _wrote: only the copies of what has numbers in [p, p + n), for a kernel that writes there; p may be NULL.
  * all_wrote: n numbers at each p.
  * _beside: the same of a matrix (rows, cols), ld apart, whose rounded copy the kernel shall write too if it
  * is wanted and the device rounds: where, in rows without gaps; else NULL.  A kernel that asks for several
  * asks for the largest first, and for at most three times as many numbers in all. */
 void rf_cuda_rounded_stale(struct rf_dev *d);
+void rf_cuda_rounded_restart(struct rf_dev *d);
 void rf_cuda_rounded_wrote(struct rf_dev *d, const float *p, size_t n);
 template <class... P> static inline void rf_cuda_all_wrote(struct rf_dev *d, size_t n, P... p)
 {
@@ -86,8 +89,8 @@ template <class... P> static inline void rf_cuda_all_wrote(struct rf_dev *d, siz
 }
 bf16 *rf_cuda_rounded_beside(struct rf_dev *d, const float *p, size_t rows, size_t cols, size_t ld,
                              bool wanted);
-/* The same, and for weights with numbers in [p, p + bytes): _changed makes the next product round them again,
- * _forget drops them, since their memory is released. */
+/* As _wrote, and for weights with numbers in [p, p + bytes): _changed makes the next product round them
+ * again, _forget drops them, since their memory is released. */
 void rf_cuda_rounded_changed(struct rf_dev *d, const void *p, size_t bytes);
 void rf_cuda_rounded_forget(struct rf_dev *d, const void *p, size_t bytes);
 /* A weight (rows, cols) in bf16, the copy that products of rf_gemm also use; valid until the weight changes.

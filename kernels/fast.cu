@@ -3,12 +3,12 @@
  *
  * All are bound by memory.  Features: a warp has one head of a row; forward it keeps up to 512 of its
  * activations until their sum is known, backward it reads them twice, the second time from the first level
- * cache: 8 bytes per number forward, 16 backward; at T 16384 and d 1536 (101 MB a
- * matrix) 0.07 and 0.13 ms.  What a chunk learns from: 24 bytes per number forward, 48 backward; a warp
- * computes the sums over a head's width.  Updates: 12 bytes per number of a fast weight, of which there are
- * few, 4 heads of 3 x 384 x 768, 14 MB: 0.015 ms.  Their rows are long, and there may be as few as 12.  So
- * rows of more than 1024 numbers are cut into tiles, whose sums are computed by one kernel and used by the
- * next; one block per row would take ten times as long. */
+ * cache: 8 bytes per number forward, 16 backward, and 2 for what products read rounded; at T 16384 and d 1536
+ * (101 MB a matrix) 0.09 and 0.15 ms.  What a chunk learns from: 30 bytes per number forward, 60 backward, a
+ * fifth of them rounded; a warp computes the sums over a head's width.  Updates: 12 to 14 bytes per number of
+ * a fast weight, of which there are few, 4 heads of 3 x 384 x 768, 14 MB: 0.02 ms.  Their rows are long, and
+ * there may be as few as 12.  So rows of more than 1024 numbers are cut into tiles, whose sums are computed
+ * by one kernel and used by the next; one block per row would take ten times as long. */
 #include "sweep.h"
 
 enum { WARPS = 8, KEPT = 4 }; /* KEPT: fours of a head's numbers that a lane holds */
@@ -305,7 +305,7 @@ static void beside(struct rf_dev *d, const struct learn &a, float *gu, float *e,
 	const size_t rows = (size_t)a.rows, width = (size_t)a.H * a.E;
 
 	*gu_half = rf_cuda_rounded_beside(d, gu, rows, 2 * width, 2 * width, true);
-	*e_half = rf_cuda_rounded_beside(d, e, rows, width, width, true);
+	*e_half = rf_cuda_rounded_beside(d, e, rows, width, width, *gu_half != NULL);
 }
 
 void rf_cuda_learn_fwd(struct rf_dev *d, const struct rf_learn_fwd *p)
@@ -394,8 +394,9 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 
 	beside(d, a, a.gu, a.e, &a.gu_half, &a.e_half);
 	beside(d, a, a.dgu, a.de, &a.dgu_half, &a.de_half);
-	rf_cuda_rounded_wrote(d, a.dlr, (size_t)a.rows * a.every * a.H * 3);
-	rf_cuda_rounded_wrote(d, a.dm, (size_t)a.rows * a.every * a.H);
+	const size_t rates = ((size_t)(a.rows - 1) * a.every + 1) * a.H;
+	rf_cuda_rounded_wrote(d, a.dlr, rates * 3);
+	rf_cuda_rounded_wrote(d, a.dm, rates);
 	if (aligned(a.gu, a.e, a.dgu, a.de) && a.E % 4 == 0)
 		LAUNCH_TOLD(d, learn_bwd<true>, blocks, 32 * WARPS, 0, a);
 	else
@@ -559,7 +560,7 @@ template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, cons
 	       tiles, part);
 }
 
-template <enum what WHAT> static void run_length(struct rf_dev *d, struct length a)
+template <enum what WHAT> static void run_length(struct rf_dev *d, struct length a, bool operand)
 {
 	const size_t rows = (size_t)a.rows;
 
@@ -568,7 +569,7 @@ template <enum what WHAT> static void run_length(struct rf_dev *d, struct length
 	if (WHAT == LENGTH)
 		rf_cuda_rounded_wrote(d, a.y, rows);
 	if (WHAT == RENORM)
-		a.half = rf_cuda_rounded_beside(d, a.y, rows, a.n, a.n, true);
+		a.half = rf_cuda_rounded_beside(d, a.y, rows, a.n, a.n, operand);
 	rf_cuda_rounded_wrote(d, a.dx, rows * a.n);
 	rf_cuda_rounded_wrote(d, a.dlength, rows);
 	if (aligned(a.x, a.dy, WHAT == LENGTH ? NULL : a.y, a.dx) && a.n % 4 == 0)
@@ -579,19 +580,20 @@ template <enum what WHAT> static void run_length(struct rf_dev *d, struct length
 
 void rf_cuda_length_fwd(struct rf_dev *d, const struct rf_length_fwd *p)
 {
-	run_length<LENGTH>(d, { p->rows, p->n, 0, f32(p->x), NULL, NULL, f32(p->y), NULL, NULL, NULL });
+	run_length<LENGTH>(d, { p->rows, p->n, 0, f32(p->x), NULL, NULL, f32(p->y), NULL, NULL, NULL },
+	                   false);
 }
 
 void rf_cuda_renorm_fwd(struct rf_dev *d, const struct rf_renorm_fwd *p)
 {
 	run_length<RENORM>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), NULL, f32(p->y), NULL,
-	                        NULL, NULL });
+	                        NULL, NULL }, p->operand);
 }
 
 void rf_cuda_renorm_bwd(struct rf_dev *d, const struct rf_renorm_bwd *p)
 {
 	run_length<BACK>(d, { p->rows, p->n, p->eps, f32(p->x), f32(p->length), f32(p->dy), NULL, f32(p->dx),
-	                      f32(p->dlength), NULL });
+	                      f32(p->dlength), NULL }, false);
 }
 
 struct length_back {

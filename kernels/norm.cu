@@ -1,12 +1,12 @@
 /* norm.cu -- RMSNorm, with a gate, forward and backward.
  *
  * Both are bound by memory.  Forward moves 8 bytes per number (12 with a gate), backward 12, 16 if dx is
- * added to, 24 with a gate, and 2 more for what products read rounded; at T 16384 and d 2048 (134 MB a
- * matrix) that is 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level cache: a
- * warp has a row of up to 256 numbers (16 heads of 128 are a row of the model), a block a longer one, with
- * 8 numbers a thread.  The gradient of w, a sum over all rows, is taken along in shared memory, where each
- * thread adds to the columns that it works on anyway; a separate pass would read x and dy again, 8 bytes
- * more.  It leaves 1024 strips of rows, 8 MB to write and to add.
+ * added to, 24 with a gate, and 2 more for each result that products read rounded; at T 16384 and d 2048
+ * (134 MB a matrix) that is 0.09 ms and 0.18 ms.  A row is read twice, the second time from the first level
+ * cache: a warp has a row of up to 256 numbers (16 heads of 128 are a row of the model), a block a longer
+ * one, with 8 numbers a thread.  The gradient of w, a sum over all rows, is taken along in shared memory,
+ * where each thread adds to the columns that it works on anyway; a separate pass would read x and dy again,
+ * 8 bytes more.  It leaves 1024 strips of rows, 8 MB to write and to add.
  *
  * A gradient is a difference, and the narrower a row is, the less is left of it: for a row of one number only
  * eps / x^2.  So short rows whose width is no multiple of four are computed in double; no large tensor has

@@ -1,10 +1,11 @@
 /* rope.cu -- rotary embedding (Su et al. 2021, arXiv:2104.09864); column i is rotated with column
  * i + rotary / 2.
  *
- * It is bound by memory, 8 bytes per number: 0.09 ms at T 16384 and 2048 columns.  A thread has one frequency
- * of one row, for all heads, so each angle is computed once: about 10 operations in double, for 1 M angles at
- * 64 frequencies.  An H100 does 33 TFLOP/s of those, a card with a 64th of float32's rate 1.  Frequencies are
- * powers, which would cost ten times as much, so a block keeps its own for all rows that it goes through. */
+ * It is bound by memory, 8 bytes per number, 10 if products read it: 0.09 ms at T 16384 and 2048 columns.  A
+ * thread has one frequency of one row, for all heads, so each angle is computed once: about 10 operations in
+ * double, for 1 M angles at 64 frequencies.  An H100 does 33 TFLOP/s of those, a card with a 64th of
+ * float32's rate 1.  Frequencies are powers, which would cost ten times as much, so a block keeps its own for
+ * all rows that it goes through. */
 #include "sweep.h"
 
 struct rope {
@@ -15,7 +16,7 @@ struct rope {
 	const int32_t *past_len;
 	const float *x; /* may be y */
 	float *y;
-	bf16 *to; /* y rounded, without gaps; NULL: not wanted */
+	bf16 *to; /* y rounded, without gaps */
 };
 
 enum { THREADS = 256, AHEAD = 4 };
@@ -37,7 +38,8 @@ static __device__ __forceinline__ void angle(double a, float *c, float *s)
 	*s = quarter & 2 ? -v : v;
 }
 
-static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
+/* ROUNDED: into a.to as well. */
+template <bool ROUNDED> static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 {
 	SHARED(shared);
 	double *freq = shared.take<double>(THREADS);
@@ -49,6 +51,7 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 	for (int row = blockIdx.x * blockDim.y + threadIdx.y; row < a.rows; row += gridDim.x * blockDim.y) {
 		const float *x = a.x + (size_t)row * a.ldx;
 		float *y = a.y + (size_t)row * a.ldy, c, s;
+		bf16 *r = ROUNDED ? a.to + (size_t)row * a.heads * a.D + i : NULL;
 
 		if (i < a.half) {
 			angle((double)((a.past_len ? a.past_len[row % a.nb] : 0) + a.from + row / a.nb) *
@@ -73,12 +76,12 @@ static __global__ void __launch_bounds__(THREADS) turn_rows(struct rope a)
 
 						q[(size_t)k * a.D] = first;
 						q[(size_t)k * a.D + a.half] = second;
-						if (!a.to)
-							continue;
-						bf16 *to = a.to + ((size_t)row * a.heads + h + k) * a.D + i;
+						if constexpr (ROUNDED) {
+							bf16 *to = r + (size_t)(h + k) * a.D;
 
-						to[0] = __float2bfloat16(first);
-						to[a.half] = __float2bfloat16(second);
+							to[0] = __float2bfloat16(first);
+							to[a.half] = __float2bfloat16(second);
+						}
 					}
 			}
 		}
@@ -110,6 +113,9 @@ void rf_cuda_rope(struct rf_dev *d, const struct rf_rope *p)
 	const dim3 grid((unsigned)blocks, (unsigned)((a.half + (int)x - 1) / (int)x)), block(x, THREADS / x);
 
 	a.to = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, (size_t)a.heads * a.D, a.ldy,
-	                              p->operand && a.rotary == a.D);
-	LAUNCH_TOLD(d, turn_rows, grid, block, shared_size(THREADS, sizeof(double)), a);
+	                              p->operand && 2 * a.half == a.D);
+	if (a.to)
+		LAUNCH_TOLD(d, turn_rows<true>, grid, block, shared_size(THREADS, sizeof(double)), a);
+	else
+		LAUNCH_TOLD(d, turn_rows<false>, grid, block, shared_size(THREADS, sizeof(double)), a);
 }

@@ -13,22 +13,23 @@
 #include "rounded.h"
 #include "sweep.h"
 
-/* A copy of numbers that are not a weight: its place in the memory for these; of.p NULL: there is none. */
-struct recent { struct stored of; size_t at, n; };
+/* A weight's copy.  stale: the weight has changed since; own: its memory is not part of `kept`. */
 struct kept { struct side of; bf16 *to; struct kept *next; bool stale, own; };
+/* A copy of other numbers, and its place in the ring: n from `at` on.  of.p NULL: there is none. */
+struct recent { struct stored of; size_t at, n; };
 
-/* ROUND: how many of the largest operand that memory holds.  A product has two, and a kernel writes at most
+/* ROUND: how many of the largest operand the ring holds.  A product has two, and a kernel writes at most
  * three times the largest of its copies: none of these is in the way of another.  Each begins where an
  * allocation could, ALIGN numbers apart, for which there is some SLACK. */
 enum { RECENT = 64, ROUND = 4, ALIGN = 128, SLACK = 8 * ALIGN, SLOTS = 1 << 10 };
 struct rf_cuda_rounded {
-	struct kept *weight[SLOTS];    /* hashed by address; stale: has changed since; own: not in `kept` */
+	struct kept *weight[SLOTS];    /* hashed by address */
 	bf16 *kept;                    /* memory for weights, taken in advance */
 	size_t kept_size, kept_used;   /* its size, and what is used, in numbers */
 	struct recent recent[RECENT];
 	int turn;                      /* the next of them */
-	bf16 *ring;
-	size_t size, next;             /* its numbers; where the next copy goes */
+	bf16 *ring;                    /* memory for them, used round and round */
+	size_t size, next;             /* its size; where the next copy goes */
 };
 
 static const char operands[] = " for operands in bf16";
@@ -230,8 +231,9 @@ static struct stored flat(struct stored s)
 	return s;
 }
 
-/* Whether a matrix (flat) lies in one that is rounded: columns of it, some of its rows, or the same numbers
- * in rows of another width; *to is then its copy. */
+/* Whether a matrix (flat) lies in one that is rounded: the same numbers in rows of another width; columns of
+ * it, of rows that follow each other or are as far apart each; or the whole of a batch with gaps.  *to is
+ * then its copy. */
 static bool inside(const struct recent *r, const struct stored *s, const bf16 *ring, struct copy *to)
 {
 	const struct stored *of = &r->of;
@@ -246,7 +248,7 @@ static bool inside(const struct recent *r, const struct stored *s, const bf16 *r
 		return at + rf_numbers(s) <= rf_numbers(of);
 	}
 	if (of->batch == 1 && s->batch == 1) {
-		*to = { ring + r->at + row * of->cols + col, step * of->cols, 0 };
+		*to = { ring + r->at + row * of->cols + col, s->rows > 1 ? step * of->cols : s->cols, 0 };
 		return (step * of->ld == s->ld || s->rows == 1) && col + s->cols <= (size_t)of->cols &&
 		       row + (size_t)(s->rows - 1) * step < (size_t)of->rows;
 	}
@@ -327,6 +329,15 @@ void rf_cuda_rounded_stale(struct rf_dev *d)
 		c->recent[i].of.p = NULL;
 }
 
+void rf_cuda_rounded_restart(struct rf_dev *d)
+{
+	struct rf_cuda_rounded *c = cuda_of(d)->rounded;
+
+	rf_cuda_rounded_stale(d);
+	if (c)
+		c->turn = 0, c->next = 0;
+}
+
 void rf_cuda_rounded_wrote(struct rf_dev *d, const float *p, size_t n)
 {
 	struct rf_cuda_rounded *c = cuda_of(d)->rounded;
@@ -361,8 +372,8 @@ void rf_cuda_rounded_forget(struct rf_dev *d, const void *p, size_t bytes)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or the operand
- * of a batch. */
+/* The numbers of the largest operand that is not a weight: rows of an MLP, a block of logits, or of a batch
+ * of products. */
 static size_t largest(const struct rf_workspace *need)
 {
 	const size_t z = need->train ? (size_t)rf_cuda_logit_rows(need->vocab) * need->vocab : 0;

@@ -156,7 +156,7 @@ void rf_cuda_embed_fwd(struct rf_dev *d, const struct rf_embed_fwd *a)
 	const struct moves m = { (size_t)a->d, (size_t)a->d, false, f32(a->w), f32(a->y), i32(a->tokens),
 	                         NULL };
 
-	rf_cuda_rounded_wrote(d, m.to, (size_t)a->rows * a->d);
+	rf_cuda_rounded_restart(d);
 	move_rows(d, "embed_fwd", a->rows, a->d, m, NULL);
 }
 

@@ -200,6 +200,36 @@ setup() {
 	same_step a b
 }
 
+# Products in bf16 find parts of what is rounded: of one row, of heads, of every n-th row.
+@test "cuda, emulated: in bf16 a segment of one row, and rollouts that leave a chunk, train as on the CPU" {
+	local m device models=(delta lact qwen ${RF_ALL:+lact-muon lact-prenorm lact-full-nope gated-gva-neg})
+	near() { # near NAME: of the logs, to 2 %
+		jq -es --arg name "$1" 'map(.[$name]) | .[1] / .[0] | . > 0.98 and . < 1.02' \
+			cpu.log cuda.log >said || { echo "$m: $1"; cat cpu.log cuda.log; return 1; }
+	}
+	for m in "${models[@]}"; do
+		M=$G/$m
+		texts 40 1:65 >one
+		texts 40 2:81 | rf-entropy -m "$M" | rf-select --chunks 3 -k 3 --margin 3 |
+			rf-rollout -m "$M" -n 3 -k 3 --device cuda | rf-reward >rewarded
+		for device in cpu cuda; do
+			runs $m-ntp-$device
+			rf-ntp -m $m-ntp-$device --device $device --dtype bf16 --segment 64 \
+				--log $device.log one
+		done
+		near loss/ntp
+		near actor/grad_norm_ttt
+		rm cpu.log cuda.log
+		for device in cpu cuda; do
+			runs $m-$device
+			rf-grpo -m $m-$device --stale any --device $device --dtype bf16 --segment 64 \
+				--log $device.log rewarded
+		done
+		near actor/grad_norm_ttt
+		rm cpu.log cuda.log
+	done
+}
+
 @test "cuda, emulated: rf-rollout draws the same tokens as on the CPU, with nearly the same values" {
 	texts 40 1:90 2:70 | rf-entropy -m "$M" | rf-select --chunks 4 -k 5 --margin 2 >in
 	for device in cpu cuda; do

@@ -93,7 +93,8 @@ struct rf_tail_keep { int n, w, d; bool back; rf_f32 x, slots; rf_i32 row, slot;
 /* ---- elementwise --------------------------------------------------------------------------- */
 
 /* operand, here and below: products read y (backward dx) next.  A device that rounds their operands may write
- * it rounded besides. */
+ * it rounded besides; so it may what products read of every gate, of what a chunk learns from and of logits'
+ * gradients. */
 
 /* y = x / sqrt(mean(x^2) + eps) * w for rows of width d; plus_one: 1 + w in the place of w.  If gate is not
  * NULL, y is multiplied by silu(gate): gate has y's shape or, with row_gate, one number per row.  ldx: floats
@@ -227,7 +228,7 @@ struct rf_length_fwd { int rows; size_t n; rf_f32 x, y; };
 struct rf_length_bwd { int rows; size_t n; rf_f32 x, y, dy, dx; };
 
 /* y = x length[row] / (|x| + eps), rows of n numbers; length NULL: 1.  bwd: dx +=, dlength +=. */
-struct rf_renorm_fwd { int rows; size_t n; float eps; rf_f32 x, length, y; };
+struct rf_renorm_fwd { int rows; size_t n; float eps; bool operand; rf_f32 x, length, y; };
 struct rf_renorm_bwd { int rows; size_t n; float eps; rf_f32 x, length, dy, dx, dlength; };
 
 /* y[i, i] += by for each of `mats` matrices (rows, cols), which lie `apart` floats apart. */

@@ -347,6 +347,7 @@ rf_f32 rf_fast_weights(const struct rf_fast *f, const struct rf_fast_mark *mark,
 		struct stack s = stack_of(f->c, i);
 
 		RF_RUN(f->dev, renorm_fwd, .rows = s.mats * s.rows, .n = (size_t)s.cols, .eps = EPS,
+		       .operand = true,
 		       .x = rf_at(mark->z, s.at), .length = length, .y = rf_at(room, s.at));
 		length = rf_at(length, (size_t)s.mats * (size_t)s.rows);
 	}

@@ -238,19 +238,21 @@ static struct rf_fast_rows features(struct rf_pass *p, int layer)
 	const struct rf_lact_state *s = p->tree->state[layer];
 	const struct rf_lact_save *k = p->save[layer];
 	struct rf_lact_work *w = p->work[layer];
-	const bool turned = c->rotated && cfg->attn.rotary;
+	const bool turned = c->rotated && cfg->attn.rotary, now = !p->branch; /* else regrouped first */
+	const enum rf_kv_turn turn = now ? RF_KV_OPERAND : RF_KV_TURN;
 	struct rf_fast_rows x = w->x;
 
-	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 0), .operand = !turned, .x = normed(k, w, 0), .y = x.q);
-	RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 1), .operand = !turned, .x = normed(k, w, 1), .y = x.k);
+	for (int i = 0; i < 2; i++)
+		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, i), .operand = now && !turned,
+		       .x = normed(k, w, i), .y = i ? x.k : x.q);
 	if (c->v_silu)
-		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 2), .operand = true,
+		RF_RUN(m->dev, feature_fwd, FEATURE(p, c, l, 2), .operand = now,
 		       .x = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend), .y = x.v);
 	else
 		x.v = rf_kv_v(p, &cfg->attn, &s->attend, &k->attend);
 	if (c->rotated) {
-		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, RF_KV_OPERAND, x.q, x.q);
-		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, RF_KV_OPERAND, x.k, x.k);
+		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, turn, x.q, x.q);
+		rf_kv_rotate(p, &cfg->attn, cfg->attn.heads, turn, x.k, x.k);
 	}
 	if (!p->branch)
 		return x;

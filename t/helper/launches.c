@@ -137,6 +137,8 @@ static void attention(const struct model *m, int nb, int steps)
 
 	RF_RUN(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .rotary = m->rotary,
 	       .theta = 1e6, .x = x, .y = x);
+	RF_RUN(d, rope, .nb = nb, .steps = steps, .heads = m->heads, .D = m->width, .operand = true,
+	       .theta = 1e6, .x = x, .y = x);
 	d->ops->attn_fwd(d, &f);
 	RF_RUN(d, attn_bwd, .nb = nb, .steps = steps, .H = m->heads, .G = m->groups, .D = m->width,
 	       .window = m->window, .longest = longest, .cache_len = f.cache_len, .q = x, .k = x, .v = x,

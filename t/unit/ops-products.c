@@ -201,9 +201,12 @@ static void sides(int m, int k, int parts, bool back, bool add, bool apart)
 
 static void all_sides(void)
 {
+	static const int rows[] = { 1, 3, 70 };
+
 	for (int flags = 0; flags < 8; flags++)
 		for (int parts = 1; parts <= RF_SIDE; parts++)
-			sides(flags & 1 ? 70 : 3, 33, parts, flags & 2, flags & 1, flags & 4);
+			for (int i = 0; i < COUNT(rows); i++)
+				sides(rows[i], 33, parts, flags & 2, flags & 1, flags & 4);
 }
 
 /* A weight that changed is a new weight, however it changed. */

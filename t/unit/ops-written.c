@@ -3,11 +3,10 @@
  * devices, instead of cpu with 1, 2, 3 threads and check. */
 #include "unit/ops.h"
 
-enum { N = 24, PIECES = 3 };
+enum { N = 24, PIECES = 5 };
 
 /* The matrices at hand: x (rows, width), which the operation writes and products multiply, others like it,
-        and
- * room of four times their size for what else is written. */
+ * and room of four times their size for what else is written. */
 struct hands { int rows, width, half; size_t n; rf_f32 x, y, z, w, room; rf_i32 index, target, slot; };
 
 #define WRITER(name, ...) static void name(const struct hands *h) { __VA_ARGS__; }
@@ -151,6 +150,7 @@ WRITER(learn_back_dm, RF_RUN(dev, learn_bwd, ROWS, .H = 1, .E = h->half, .every 
 #define LENGTH ROWS, .n = (size_t)h->width
 WRITER(length_back, RF_RUN(dev, length_bwd, LENGTH, .x = h->y, .y = h->w, .dy = h->z, .dx = h->x))
 WRITER(renorm, RF_RUN(dev, renorm_fwd, LENGTH, .eps = 1e-5f, .x = h->y, .y = h->x))
+WRITER(renorm_operand, RF_RUN(dev, renorm_fwd, LENGTH, .eps = 1e-5f, .operand = true, .x = h->y, .y = h->x))
 WRITER(renorm_back, RF_RUN(dev, renorm_bwd, LENGTH, .eps = 1e-5f, .x = h->y, .dy = h->z, .dx = h->x))
 WRITER(renorm_back_dlength, RF_RUN(dev, renorm_bwd, LENGTH, .eps = 1e-5f, .x = h->y, .length = h->w,
                                    .dy = h->z,
@@ -181,7 +181,7 @@ static const struct { const char *name; void (*run)(const struct hands *); } wri
 	W(delta_back_v) W(delta_back_b) W(attention) W(attention_back_q) W(attention_back_k)
 	W(attention_back_v) W(feature) W(feature_operand) W(feature_back) W(feature_back_operand)
 	W(rates) W(rates_back) W(learn_gu) W(learn_e) W(learn_back_gu) W(learn_back_dgu)
-	W(learn_back_e) W(learn_back_de) W(length_back) W(renorm) W(renorm_back) W(momentum)
+	W(learn_back_e) W(learn_back_de) W(length_back) W(renorm) W(renorm_operand) W(renorm_back) W(momentum)
 	W(momentum_back) W(diagonal) W(adamw) W(cross_entropy) W(swiglu_back_dup)
 	W(norm_back_row_gate) W(conv_back_dweight) W(delta_u) W(attention_lse) W(rates_m)
 	W(rates_back_m) W(learn_back_dlr) W(learn_back_dm) W(renorm_back_dlength) W(length)
@@ -190,7 +190,7 @@ static const struct { const char *name; void (*run)(const struct hands *); } wri
 };
 
 /* c (batch, m, N) of x's rows from the second on, every `every`-th, for `batch` heads that share its width,
- * times b (N, width), of which each head has its columns. */
+ * times b (N, width), of which each head has its columns.  99: one row, and twice what it was rounded for. */
 struct piece { int every, batch; };
 static struct rf_gemm product_of(const struct hands *h, struct piece p, rf_f32 b, rf_f32 c)
 {
@@ -221,7 +221,7 @@ static double *product_ref(const struct rf_gemm *g, size_t n, const float *a, co
 /* The products of x before and after it is written, the whole of it first. */
 static void written(int writer, int n_rows, int width)
 {
-	static const struct piece piece[PIECES] = { { 1, 1 }, { 1, 2 }, { 2, 2 } };
+	static const struct piece piece[PIECES] = { { 1, 1 }, { 1, 2 }, { 2, 2 }, { 99, 2 }, { 99, 2 } };
 	int32_t index[2][300];
 
 	snprintf(label, sizeof label, "rows %d width %d writer %s", n_rows, width, writers[writer].name);
