@@ -382,6 +382,7 @@ static void dots(size_t n)
 		rf_f64 sums = in_f64(zero, (int)(2 * tiles)),
 		       second = (rf_f64)(void *)((char *)sums + tiles * sizeof *got);
 
+		free(zero);
 		RF_RUN(dev, dot, .n = n, .x = x.m, .y = x.m, .out = sums);
 		RF_RUN(dev, dot, .n = n, .x = x.m, .y = y.m, .out = second);
 		dev->ops->download(dev, got, sums, 2 * tiles * sizeof *got);
