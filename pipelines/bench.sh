@@ -282,17 +282,21 @@ tiny() {
 		rf-cat --range 0:1 -o tiny.rf
 }
 
-# published FOLDER: the number of each step that is seen there and when, until the folder has come and gone
+# published FOLDER: the number of each step that is seen there and when it came, until the folder has come and
+# gone.  It looks often only at first, while steps may be short: each look takes time from the line.
 published() {
-	local step last='' tries=0
+	local seen last='' looks=0
 	until [ -e "$1/latest" ]; do
-		[ $((tries++)) -lt 30000 ] || return 1
+		[ $((looks++)) -lt 30000 ] || return 1
 		sleep .02
 	done
-	while step=$(readlink "$1/latest"); do
-		[ "$step" = "$last" ] || echo "${step#step-} $EPOCHREALTIME"
-		last=$step
-		sleep .02
+	looks=0
+	while seen=$(stat -c '%.6Y %N' "$1/latest" 2>/dev/null); do # the link is made anew for each step
+		[ "$seen" = "$last" ] || awk -v seen="$seen" -v q="'" 'BEGIN {
+			split(seen, part); step = seen; sub(/.*step-/, "", step); sub(q, "", step)
+			print step, part[1] }'
+		last=$seen
+		if [ $((looks++)) -lt 200 ]; then sleep .02; else sleep .5; fi
 	done
 }
 
