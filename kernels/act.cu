@@ -72,8 +72,7 @@ static void run_swiglu(struct rf_dev *d, const char *name, size_t n, int width, 
 	if (f.dgate && f.dup == f.dgate + f.d && f.ld == 2 * f.d) {
 		f.dhalf = rf_cuda_rounded_beside(d, f.dgate, R, 2 * f.d, f.ld, true);
 	} else if (f.dgate) {
-		rf_cuda_rounded_wrote(d, f.dgate, (R - 1) * f.ld + f.d);
-		rf_cuda_rounded_wrote(d, f.dup, (R - 1) * f.ld + f.d);
+		rf_cuda_all_wrote(d, (R - 1) * f.ld + f.d, f.dgate, f.dup);
 	}
 	if (f.y)
 		f.half = rf_cuda_rounded_beside(d, f.y, R, f.d, f.d, true);

@@ -151,14 +151,13 @@ void rf_cuda_gemm(struct rf_dev *d, const struct rf_gemm *g)
 		product(d, g, CUDA_R_32F, a.p, a.ld, a.apart, b.p, b.ld, b.apart, f32(g->c), add);
 		return;
 	}
-	const struct side w = { 1, b.cols, { b.p }, { b.rows } };
 	const size_t left = rf_numbers(&a), right = g->half || by_weight ? 0 : rf_numbers(&b);
 	struct copy x, y = { (const bf16 *)g->b, b.cols, (size_t)b.rows * b.cols };
 
 	if (!rf_cuda_rounded_room(d, left > right ? left : right) || !rf_cuda_rounded(d, &a, NULL, &x))
 		return;
 	if (by_weight && !g->half)
-		y.p = rf_cuda_rounded_side(d, &w);
+		y.p = rf_cuda_rounded_weight(d, g->b, b.rows, b.cols);
 	else if (!g->half && !rf_cuda_rounded(d, &b, &x, &y))
 		return;
 	if (y.p)

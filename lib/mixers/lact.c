@@ -367,7 +367,7 @@ static void features_bwd(struct rf_pass *p, int layer)
 		       .dx = w->attend.dv);
 	else
 		RF_RUN(m->dev, axpy, .n = (size_t)(p->nb * p->steps) * (size_t)cfg->d, .scale = 1,
-		       .add = true, .x = w->dx.v, .y = w->attend.dv);
+		       .add = true, .operand = true, .x = w->dx.v, .y = w->attend.dv);
 }
 
 static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
@@ -385,7 +385,7 @@ static void bwd(struct rf_pass *p, int layer, rf_f32 x, rf_f32 dh, rf_f32 dx)
 	both(p, layer);
 	rf_linear_bwd(m, l->o, RF_NO_WEIGHT, rows, w->n, dh, 0, w->attend.d_o, false);
 	RF_RUN(m->dev, rmsnorm_bwd, .rows = rows * c->heads, .d = c->D, .eps = 1e-5f, .row_gate = true,
-	       .operand = true, .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate,
+	       .operand = !p->branch, .x = k->y, .w = rf_w(m, l->ttt_norm), .gate = k->gate,
 	       .dy = w->attend.d_o, .dx = w->dx.y, .dw = rf_dw(m, l->ttt_norm), .dgate = w->dgate);
 	rf_kv_attend_bwd(p, &cfg->attn, &s->attend, &k->attend, &w->attend);
 	norms(p, layer);

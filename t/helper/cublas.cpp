@@ -1,5 +1,6 @@
 /* cublas -- what a layer's products take by each of cuBLAS's ways to them, of operands in bf16: what gemm.cu
- * may call, and what results in bf16 would bring.  It needs no plugin.
+ * may call, and what results in bf16 would bring.  It needs no plugin.  The shapes are those of bench -
+ * products, which times what the plugin makes of them.
  *
  *     cublas D F ROWS...    width D, MLP F, for each number of rows: microseconds of
  *                           strided   cublasGemmStridedBatchedEx, a batch of one: what gemm.cu calls
