@@ -852,9 +852,9 @@ template <class T, int DP> static void forward(struct rf_dev *d, attn a)
 		a.part_top = a.part + n * all * a.D;
 		a.part_sum = a.part_top + n * all;
 	}
-	LAUNCH_TOLD(d, attn_forward_kernel, dim3(blocks, n), 2 * rows, (fwd_shared<T, DP>()), a);
+	LAUNCH(d, attn_forward_kernel, dim3(blocks, n), 2 * rows, (fwd_shared<T, DP>()), a);
 	if (n > 1)
-		LAUNCH_TOLD(d, attn_merge, warps_grid(all), 256, 0, a, n);
+		LAUNCH(d, attn_merge, warps_grid(all), 256, 0, a, n);
 }
 
 template <class T, int DP> static void backward(struct rf_dev *d, attn a)
@@ -871,11 +871,11 @@ template <class T, int DP> static void backward(struct rf_dev *d, attn a)
 	if (!(a.dot = (float *)rf_cuda_scratch(d, (all + (n > 1 ? n * numbers : 0)) * sizeof(float))))
 		return;
 	a.part = n > 1 ? a.dot + all : NULL;
-	LAUNCH_TOLD(d, attn_dots, warps_grid(all), 256, 0, a);
-	LAUNCH_TOLD(d, attn_dq_kernel, dim3(blocks, n), 2 * rows, (dq_shared<T, DP>()), a);
+	LAUNCH(d, attn_dots, warps_grid(all), 256, 0, a);
+	LAUNCH(d, attn_dq_kernel, dim3(blocks, n), 2 * rows, (dq_shared<T, DP>()), a);
 	if (n > 1)
-		LAUNCH_TOLD(d, attn_dq_sum, (int)(grid < most ? grid : most), 256, 0, a, n);
-	LAUNCH_TOLD(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
+		LAUNCH(d, attn_dq_sum, (int)(grid < most ? grid : most), 256, 0, a, n);
+	LAUNCH(d, attn_dkv_kernel, parts * a.G, threads, (dkv_shared<T, DP>()), a);
 }
 
 #define BY_TYPE(way, T, d, a) \

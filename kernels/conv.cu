@@ -457,7 +457,7 @@ static void find_factors(struct rf_dev *d, struct conv *v, char *room)
 
 		if (!apart(a))
 			continue;
-		LAUNCH_TOLD(d, factors, blocks_of(rows * a->heads), 32 * WARPS, 0, *v, *a, (float2 *)room);
+		LAUNCH(d, factors, blocks_of(rows * a->heads), 32 * WARPS, 0, *v, *a, (float2 *)room);
 		a->factor = (const float2 *)room;
 		room += shared_size(rows * a->heads, sizeof(float2));
 	}
@@ -501,7 +501,7 @@ void rf_cuda_conv_fwd(struct rf_dev *d, const struct rf_conv_fwd *x)
 	const unsigned blocks = share(&v, v.tasks);
 	for (int i = 0; i < x->parts; i++)
 		rf_cuda_rounded_wrote(d, f32(x->part[i].y), (size_t)x->steps * x->nb * x->part[i].d);
-	LAUNCH_TOLD(d, CONV(conv_rows), blocks, 32 * WARPS, 0, v);
+	LAUNCH(d, CONV(conv_rows), blocks, 32 * WARPS, 0, v);
 }
 
 void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
@@ -526,9 +526,9 @@ void rf_cuda_conv_bwd(struct rf_dev *d, const struct rf_conv_bwd *x)
 		v.part = (float *)room;
 	const unsigned blocks = share(&v, (size_t)v.parts);
 	rf_cuda_rounded_wrote(d, v.dx, ((size_t)(v.w - 1 + v.steps) * v.nb - 1) * v.ldx + v.d);
-	LAUNCH_TOLD(d, CONV(conv_rows_back), blocks, 32 * WARPS, 0, v);
+	LAUNCH(d, CONV(conv_rows_back), blocks, 32 * WARPS, 0, v);
 	for (int i = 0; i < x->parts; i++)
 		rf_cuda_rounded_wrote(d, f32(x->part[i].dweight), (size_t)x->part[i].d * v.w);
 	if (weights)
-		LAUNCH_TOLD(d, sum_parts, (unsigned)((v.d + 31) / 32 * v.w), 256, shared_size(8 * 32, 4), v);
+		LAUNCH(d, sum_parts, (unsigned)((v.d + 31) / 32 * v.w), 256, shared_size(8 * 32, 4), v);
 }

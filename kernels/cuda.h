@@ -165,15 +165,9 @@ static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t 
 		rf_cuda_launched((d), (name)); \
 	} while (0)
 
-/* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...).  LAUNCH_TOLD: for one that
- * writes nothing that products multiply, but what rf_cuda_rounded_wrote or _beside was told of. */
+/* LAUNCH(d, kernel, grid, block, bytes of dynamic shared memory, arguments...).  Of what the kernel writes
+ * and products may multiply, rf_cuda_rounded_wrote, _beside or _stale must have been told. */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
-	do { \
-		if ((d)->err.code == RF_OK) \
-			rf_cuda_rounded_stale(d); \
-		LAUNCH_TOLD(d, kernel, grid, block, bytes, ##__VA_ARGS__); \
-	} while (0)
-#define LAUNCH_TOLD(d, kernel, grid, block, bytes, ...) \
 	do { \
 		static size_t allowed = 48 << 10; /* bytes of shared memory that this launch may ask for */ \
 		if ((d)->err.code != RF_OK) \

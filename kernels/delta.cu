@@ -710,7 +710,7 @@ template <int KP> static void walk(struct rf_dev *d, const struct delta *a)
 
 	while (workers > 1 && (size_t)heads * warps / workers < (size_t)cuda_of(d)->sms / 3)
 		workers /= 2;
-	LAUNCH_TOLD(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a,
+	LAUNCH(d, walk_bf16<KP>, dim3(heads, (warps + workers - 1) / workers), 128, stages * stage, *a,
 	       workers, stages);
 }
 
@@ -760,16 +760,16 @@ template <class X> static void text(struct rf_dev *d, struct delta *a)
 	lay_out<X>(a, &piece, scratch);
 	for (a->first = 0; a->first < chunks; a->first += piece) {
 		a->chunks = chunks - a->first < piece ? chunks - a->first : piece;
-		LAUNCH_TOLD(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
+		LAUNCH(d, prepare<X>, heads * a->chunks, THREADS, prepare_bytes<X>(a), *a);
 		if (!small)
-			LAUNCH_TOLD(d, walk_f32, dim3(heads, a->VP / COLS), THREADS, walk_f32_bytes(a), *a);
+			LAUNCH(d, walk_f32, dim3(heads, a->VP / COLS), THREADS, walk_f32_bytes(a), *a);
 		else if (a->KP == 64)
 			walk<64>(d, a);
 		else if (a->KP == 128)
 			walk<128>(d, a);
 		else
 			walk<256>(d, a);
-		LAUNCH_TOLD(d, read_out<X>, heads * a->chunks, THREADS, read_out_bytes<X>(a), *a);
+		LAUNCH(d, read_out<X>, heads * a->chunks, THREADS, read_out_bytes<X>(a), *a);
 	}
 }
 
@@ -794,10 +794,10 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	if (x->decoded || (x->steps == 1 && !x->captures)) {
 		const int first = x->open && x->decoded ? (x->decoded - 1) / CHUNK * CHUNK : 0;
 
-		LAUNCH_TOLD(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
+		LAUNCH(d, grow, dim3(a.nb * a.H, (a.V + THREADS - 1) / THREADS), THREADS, grow_bytes(&a),
 		       a, first);
 		if (x->open && x->decoded && x->decoded % CHUNK == 0)
-			LAUNCH_TOLD(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
+			LAUNCH(d, move_open, dim3(a.nb * a.H, tiles), 128, keep_bytes(), a);
 		return;
 	}
 	if (rounds(d, x->K))
@@ -805,5 +805,5 @@ void rf_cuda_delta_fwd(struct rf_dev *d, const struct rf_delta_fwd *x)
 	else
 		text<float>(d, &a);
 	if (a.captures)
-		LAUNCH_TOLD(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
+		LAUNCH(d, keep_states, dim3(a.captures, a.H, tiles), 128, keep_bytes(), a);
 }

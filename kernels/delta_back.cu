@@ -489,7 +489,7 @@ template <class X> static void run(struct rf_dev *d, const struct rf_delta_bwd *
 		a.states = a.count > 1 ? squares : 0;
 		rf_cuda_delta_ready(d, a);
 		rf_cuda_delta_scan(d, a, groups);
-		LAUNCH_TOLD(d, back<X>, (unsigned)(a.nb * a.G * a.count), THREADS, back_bytes<X>(), a);
+		LAUNCH(d, back<X>, (unsigned)(a.nb * a.G * a.count), THREADS, back_bytes<X>(), a);
 	}
 }
 

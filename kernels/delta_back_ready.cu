@@ -222,7 +222,7 @@ template <class X> static __global__ void __launch_bounds__(THREADS, 2) ready(co
 
 template <class X> static void launch(struct rf_dev *d, const job<X> &a)
 {
-	LAUNCH_TOLD(d, ready<X>, (unsigned)(a.nb * a.H * a.count), THREADS, ready_bytes<X>(), a);
+	LAUNCH(d, ready<X>, (unsigned)(a.nb * a.H * a.count), THREADS, ready_bytes<X>(), a);
 }
 
 void rf_cuda_delta_ready(struct rf_dev *d, const job<bf16> &a) { launch(d, a); }

@@ -83,12 +83,12 @@ template <class X> static __global__ void __launch_bounds__(THREADS) between_pie
 
 void rf_cuda_delta_between(struct rf_dev *d, const job<bf16> &a, unsigned squares)
 {
-	LAUNCH_TOLD(d, between_pieces<bf16>, squares, THREADS, states_bytes<bf16>(), a);
+	LAUNCH(d, between_pieces<bf16>, squares, THREADS, states_bytes<bf16>(), a);
 }
 
 void rf_cuda_delta_between(struct rf_dev *d, const job<float> &a, unsigned squares)
 {
-	LAUNCH_TOLD(d, between_pieces<float>, squares, THREADS, states_bytes<float>(), a);
+	LAUNCH(d, between_pieces<float>, squares, THREADS, states_bytes<float>(), a);
 }
 
 /* ---- their gradients, chunk after chunk ---------------------------------------------------- */
@@ -334,7 +334,7 @@ template <int KP> static void scan(struct rf_dev *d, const job<bf16> &a, int gro
 	const size_t stage = 2 * shared_size(CHUNK * (KP + 8), 2) + shared_size(workers * 16 * (KP + 8), 2);
 	const int stages = 2 * stage <= cuda_of(d)->most_shared ? 2 : 1;
 	const size_t bytes = stages * stage > states ? stages * stage : states;
-	LAUNCH_TOLD(d, scan_bf16<KP>, a.states + (unsigned)groups * a.H * ((warps + workers - 1) / workers),
+	LAUNCH(d, scan_bf16<KP>, a.states + (unsigned)groups * a.H * ((warps + workers - 1) / workers),
 	       THREADS, bytes, a, workers, stages);
 }
 
@@ -352,6 +352,6 @@ void rf_cuda_delta_scan(struct rf_dev *d, const job<float> &a, int groups)
 {
 	const size_t back = scan_f32_bytes(a.rows, a.KP), states = states_bytes<float>();
 
-	LAUNCH_TOLD(d, scan_f32, a.states + (unsigned)groups * a.H * (a.VP / COLS), THREADS,
+	LAUNCH(d, scan_f32, a.states + (unsigned)groups * a.H * (a.VP / COLS), THREADS,
 	       back > states ? back : states, a);
 }

@@ -176,9 +176,9 @@ void rf_cuda_feature_fwd(struct rf_dev *d, const struct rf_feature_fwd *p)
 
 	a.half = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, width, width, p->operand);
 	if (aligned(a.x, a.y) && a.D % 4 == 0)
-		LAUNCH_TOLD(d, feature_fwd<true>, blocks, 32 * WARPS, 0, a);
+		LAUNCH(d, feature_fwd<true>, blocks, 32 * WARPS, 0, a);
 	else
-		LAUNCH_TOLD(d, feature_fwd<false>, blocks, 32 * WARPS, 0, a);
+		LAUNCH(d, feature_fwd<false>, blocks, 32 * WARPS, 0, a);
 }
 
 void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
@@ -202,9 +202,9 @@ void rf_cuda_feature_bwd(struct rf_dev *d, const struct rf_feature_bwd *p)
 		return;
 	a.half = rf_cuda_rounded_beside(d, a.dx, (size_t)a.rows, width, width, p->operand);
 	if (aligned(a.x, a.dy, a.dx) && a.D % 4 == 0)
-		LAUNCH_TOLD(d, feature_bwd<true>, grid, 32 * warps, shared, a);
+		LAUNCH(d, feature_bwd<true>, grid, 32 * warps, shared, a);
 	else
-		LAUNCH_TOLD(d, feature_bwd<false>, grid, 32 * warps, shared, a);
+		LAUNCH(d, feature_bwd<false>, grid, 32 * warps, shared, a);
 	if (!a.part)
 		return;
 	rf_cuda_add_strips(d, a.part, strips, width, 2 * width, f32(p->dscale), 2);
@@ -398,9 +398,9 @@ void rf_cuda_learn_bwd(struct rf_dev *d, const struct rf_learn_bwd *p)
 	rf_cuda_rounded_wrote(d, a.dlr, rates * 3);
 	rf_cuda_rounded_wrote(d, a.dm, rates);
 	if (aligned(a.gu, a.e, a.dgu, a.de) && a.E % 4 == 0)
-		LAUNCH_TOLD(d, learn_bwd<true>, blocks, 32 * WARPS, 0, a);
+		LAUNCH(d, learn_bwd<true>, blocks, 32 * WARPS, 0, a);
 	else
-		LAUNCH_TOLD(d, learn_bwd<false>, blocks, 32 * WARPS, 0, a);
+		LAUNCH(d, learn_bwd<false>, blocks, 32 * WARPS, 0, a);
 }
 
 /* ---- the update: long rows ----------------------------------------------------------------- */
@@ -549,14 +549,14 @@ template <enum what WHAT, bool WIDE> static void run_rows(struct rf_dev *d, cons
 	double *part;
 
 	if (a.n <= SHORT) {
-		LAUNCH_TOLD(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS),
+		LAUNCH(d, (short_rows<WHAT, WIDE>), (unsigned)(((size_t)a.rows + WARPS - 1) / WARPS),
 		       32 * WARPS, 0, a);
 		return;
 	}
 	if (!(part = (double *)rf_cuda_scratch(d, (size_t)a.rows * tiles * 2 * sizeof *part)))
 		return;
-	LAUNCH_TOLD(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
-	LAUNCH_TOLD(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a,
+	LAUNCH(d, long_sums<WIDE>, grid, THREADS, shared, a, part);
+	LAUNCH(d, (long_rows<WHAT, WIDE>), WHAT == LENGTH ? dim3(1, grid.y) : grid, THREADS, shared, a,
 	       tiles, part);
 }
 
@@ -701,13 +701,13 @@ void rf_cuda_momentum_bwd(struct rf_dev *d, const struct rf_momentum_bwd *a)
 	rf_cuda_rounded_wrote(d, f32(a->dp), (size_t)a->H * a->n);
 	rf_cuda_rounded_wrote(d, f32(a->dm), (size_t)a->H);
 	if (aligned(f32(a->p), f32(a->dy), f32(a->dp)) && a->n % 4 == 0)
-		LAUNCH_TOLD(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
+		LAUNCH(d, momentum_bwd<true>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
 		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
 	else
-		LAUNCH_TOLD(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
+		LAUNCH(d, momentum_bwd<false>, grid, THREADS, shared_size(32, sizeof(float)), a->H, a->n,
 		       a->by, f32(a->p), f32(a->m), f32(a->dy), f32(a->dp), part);
-	LAUNCH_TOLD(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles,
-	            part, f32(a->dm));
+	LAUNCH(d, momentum_sums, (unsigned)a->H, THREADS, shared_size(33, sizeof(double)), a->by, tiles,
+	       part, f32(a->dm));
 }
 
 struct diagonal {

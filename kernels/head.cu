@@ -237,14 +237,14 @@ void rf_cuda_head_fwd(struct rf_dev *d, const struct rf_head_fwd *x)
 				rf_cuda_gemm_bf16(d, &g, h.p, w + (size_t)j * x->d, z);
 			else
 				rf_cuda_gemm(d, &g);
-			LAUNCH_TOLD(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n,
-			            j, m, parts, x->inv_temp, target, ban(), part, target_z);
+			LAUNCH(d, fold, blocks_of((size_t)n * parts_of(m)), 32 * WARPS, 0, z, cols, n,
+			       j, m, parts, x->inv_temp, target, ban(), part, target_z);
 		}
 		const struct results to = { x->entropy ? f32(x->entropy) + r : NULL,
 		                            x->logp ? f32(x->logp) + r : NULL,
 		                            x->top ? i32(x->top) + r : NULL, NULL };
 
-		LAUNCH_TOLD(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target,
+		LAUNCH(d, finish, blocks_of(n), 32 * WARPS, 0, part, n, parts, x->inv_temp, target,
 		       target_z, to);
 	}
 }
@@ -285,14 +285,14 @@ void rf_cuda_ce_grad(struct rf_dev *d, const struct rf_ce_grad *x)
 	struct row *row = (struct row *)(room + part_size);
 	float *target_z = (float *)(room + part_size + row_size);
 
-	LAUNCH_TOLD(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0,
-	            x->N, parts, x->inv_temp, i32(x->target), ban(), part, target_z);
+	LAUNCH(d, fold, blocks_of((size_t)x->rows * parts), 32 * WARPS, 0, f32(x->z), x->N, x->rows, 0,
+	       x->N, parts, x->inv_temp, i32(x->target), ban(), part, target_z);
 	const struct results to = { NULL, f32(x->logp), NULL, row };
 
-	LAUNCH_TOLD(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp,
+	LAUNCH(d, finish, blocks_of(x->rows), 32 * WARPS, 0, part, x->rows, parts, x->inv_temp,
 	       i32(x->target), target_z, to);
 	bf16 *half = rf_cuda_rounded_beside(d, f32(x->z), (size_t)x->rows, (size_t)x->N, (size_t)x->N, true);
-	LAUNCH_TOLD(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0,
+	LAUNCH(d, ce_cols, (unsigned)((x->N + CE_COLS - 1) / CE_COLS * (size_t)x->rows), CE_THREADS, 0,
 	       f32(x->z), half, x->N, x->inv_temp, row, i32(x->target), f32(x->coef));
 }
 
@@ -653,6 +653,7 @@ void rf_cuda_sample(struct rf_dev *d, const struct rf_sample *x)
 
 	a.mass = (whole *)(room + part_size);
 	a.row = row;
+	rf_cuda_rounded_wrote(d, f32(x->logp), (size_t)x->rows);
 	LAUNCH(d, fold, blocks_of(units), 32 * WARPS, 0, a.z, a.N, rows, 0, a.N, a.parts, a.inv_temp,
 	       (const int32_t *)NULL, a.ban, part, (float *)NULL);
 	LAUNCH(d, finish, blocks_of(rows), 32 * WARPS, 0, part, rows, a.parts, a.inv_temp,

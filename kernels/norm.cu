@@ -222,13 +222,13 @@ void rf_cuda_rmsnorm_fwd(struct rf_dev *d, const struct rf_rmsnorm_fwd *p)
 	const size_t shared = shared_size(32, 4);
 
 	if (a.d > WARP_ROW && wide)
-		LAUNCH_TOLD(d, (norm_fwd<true, true>), a.rows, block_of(a.d), shared, a);
+		LAUNCH(d, (norm_fwd<true, true>), a.rows, block_of(a.d), shared, a);
 	else if (a.d > WARP_ROW)
-		LAUNCH_TOLD(d, (norm_fwd<true, false>), a.rows, block_of(a.d), shared, a);
+		LAUNCH(d, (norm_fwd<true, false>), a.rows, block_of(a.d), shared, a);
 	else if (wide)
-		LAUNCH_TOLD(d, (norm_fwd<false, true>), blocks, 32 * WARPS, shared, a);
+		LAUNCH(d, (norm_fwd<false, true>), blocks, 32 * WARPS, shared, a);
 	else
-		LAUNCH_TOLD(d, (norm_fwd<false, false>), blocks, 32 * WARPS, shared, a);
+		LAUNCH(d, (norm_fwd<false, false>), blocks, 32 * WARPS, shared, a);
 }
 
 void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
@@ -270,12 +270,12 @@ void rf_cuda_rmsnorm_bwd(struct rf_dev *d, const struct rf_rmsnorm_bwd *p)
 	                      shared_size((size_t)(block ? 1 : WARPS) * a.d, 4);
 
 	if (block && wide)
-		LAUNCH_TOLD(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);
+		LAUNCH(d, (norm_bwd<true, true>), strips, block_of(a.d), shared, a);
 	else if (block)
-		LAUNCH_TOLD(d, (norm_bwd<true, false>), strips, block_of(a.d), shared, a);
+		LAUNCH(d, (norm_bwd<true, false>), strips, block_of(a.d), shared, a);
 	else if (wide)
-		LAUNCH_TOLD(d, (norm_bwd<false, true>), strips, 32 * WARPS, shared, a);
+		LAUNCH(d, (norm_bwd<false, true>), strips, 32 * WARPS, shared, a);
 	else
-		LAUNCH_TOLD(d, (norm_bwd<false, false>), strips, 32 * WARPS, shared, a);
+		LAUNCH(d, (norm_bwd<false, false>), strips, 32 * WARPS, shared, a);
 	rf_cuda_add_many(d, a.part, strips, (size_t)a.d, sums, f32(p->dw));
 }

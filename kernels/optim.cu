@@ -38,6 +38,7 @@ void rf_cuda_dot(struct rf_dev *d, const struct rf_dot *a)
 {
 	const size_t tiles = (a->n + SPAN - 1) / SPAN, shared = shared_size(33, sizeof(double));
 
+	rf_cuda_rounded_wrote(d, (const float *)f64(a->out), 2 * tiles);
 	if (tiles && aligned(f32(a->x), f32(a->y)))
 		LAUNCH(d, dot_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, f32(a->x),
 		       f32(a->y), f64(a->out));
@@ -187,6 +188,8 @@ void rf_cuda_sum_add(struct rf_dev *d, const struct rf_sum_add *a)
 
 	if (!part)
 		return;
+	rf_cuda_rounded_wrote(d, (const float *)sum, 2 * a->n);
+	rf_cuda_rounded_wrote(d, f32(a->largest), 1);
 	if (tiles && aligned(f32(a->x)))
 		LAUNCH(d, sum_add_tiles<true>, (unsigned)tiles, THREADS, shared, a->n, units, beyond,
 		       f32(a->x), sum, part);
@@ -207,6 +210,7 @@ void rf_cuda_sum_take(struct rf_dev *d, const struct rf_sum_take *a)
 {
 	const size_t most = 16 * (size_t)cuda_of(d)->sms, blocks = (a->n + SWEEP - 1) / SWEEP;
 
+	rf_cuda_rounded_wrote(d, f32(a->y), a->n);
 	if (a->n)
 		LAUNCH(d, sum_take_each, (unsigned)(blocks < most ? blocks : most), SWEEP, 0, a->n,
 		       a->unit, (const long long *)i64(a->sum), f32(a->y));

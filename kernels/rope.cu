@@ -115,7 +115,7 @@ void rf_cuda_rope(struct rf_dev *d, const struct rf_rope *p)
 	a.to = rf_cuda_rounded_beside(d, a.y, (size_t)a.rows, (size_t)a.heads * a.D, a.ldy,
 	                              p->operand && 2 * a.half == a.D);
 	if (a.to)
-		LAUNCH_TOLD(d, turn_rows<true>, grid, block, shared_size(THREADS, sizeof(double)), a);
+		LAUNCH(d, turn_rows<true>, grid, block, shared_size(THREADS, sizeof(double)), a);
 	else
-		LAUNCH_TOLD(d, turn_rows<false>, grid, block, shared_size(THREADS, sizeof(double)), a);
+		LAUNCH(d, turn_rows<false>, grid, block, shared_size(THREADS, sizeof(double)), a);
 }

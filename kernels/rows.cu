@@ -126,12 +126,12 @@ static void move_rows(struct rf_dev *d, const char *name, int n, int width, cons
 
 	if (!links || !rf_cuda_ok(d, cudaMemsetAsync(links, 0xff, (size_t)n * 4, cuda_of(d)->stream), name))
 		return;
-	LAUNCH_TOLD(d, link_rows, (n + LINKERS / 32 - 1) / (LINKERS / 32), LINKERS, 0, m.ti, n, links,
-	            links + n);
+	LAUNCH(d, link_rows, (n + LINKERS / 32 - 1) / (LINKERS / 32), LINKERS, 0, m.ti, n, links,
+	       links + n);
 	if (wide)
-		LAUNCH_TOLD(d, add_chain<true>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
+		LAUNCH(d, add_chain<true>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
 	else
-		LAUNCH_TOLD(d, add_chain<false>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
+		LAUNCH(d, add_chain<false>, grid, WALKERS, 0, m, (size_t)width, links, links + n);
 }
 
 static size_t or_width(int ld, int d) { return (size_t)(ld ? ld : d); }
@@ -270,8 +270,8 @@ static void sum_strips(struct rf_dev *d, const T *x, int rows, size_t cols, size
 
 	if (y)
 		rf_cuda_rounded_wrote(d, y, (cols - 1) * step + 1);
-	LAUNCH_TOLD(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x,
-	            rows, cols, ldx, per, part, y, step);
+	LAUNCH(d, sum_columns<T>, grid, dim3(COLS, SIDE), shared_size(COLS * SIDE, sizeof(double)), x,
+	       rows, cols, ldx, per, part, y, step);
 }
 
 void rf_cuda_add_strips(struct rf_dev *d, const float *x, int strips, size_t cols, size_t ldx, float *y,

@@ -121,7 +121,7 @@ template <int W, class F> static __global__ void __launch_bounds__(SWEEP) each(s
 			f.template at<W>(i, j * W);
 }
 
-/* Sweeps over `rows` rows of `cols` times W elements.  As with LAUNCH_TOLD, rf_cuda_rounded_wrote or _beside
+/* Sweeps over `rows` rows of `cols` times W elements.  As with LAUNCH, rf_cuda_rounded_wrote or _beside
  * must know what f writes.  name: for the message of a failure. */
 template <int W, class F>
 static void sweep_by(struct rf_dev *d, const char *name, size_t rows, size_t cols, const F &f)
