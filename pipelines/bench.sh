@@ -28,6 +28,8 @@ cd "$dir"
 
 # shellcheck source=pipelines/bench-rows.sh
 . "$here/bench-rows.sh"
+# shellcheck source=pipelines/bench-lines.sh
+. "$here/bench-lines.sh"
 seconds() { "$bench" run "${2:-1}" bash -c "$1" | cut -d' ' -f1; }
 peak() { "$bench" run 1 bash -c "exec $1" | cut -d' ' -f2; }
 
@@ -280,79 +282,6 @@ pipe() {
 tiny() {
 	rf-tokenize --bytes --max-len 8 --min-len 8 --truncate split text/*.txt 2>/dev/null |
 		rf-cat --range 0:1 -o tiny.rf
-}
-
-# published FOLDER: the number of each step that is seen there and when it came, until the folder has come and
-# gone.  It looks often only at first, while steps may be short: each look takes time from the line.
-published() {
-	local seen last='' looks=0
-	until [ -e "$1/latest" ]; do
-		[ $((looks++)) -lt 30000 ] || return 1
-		sleep .02
-	done
-	looks=0
-	while seen=$(stat -c '%.6Y %N' "$1/latest" 2>/dev/null); do # the link is made anew for each step
-		[ "$seen" = "$last" ] || awk -v seen="$seen" -v q="'" 'BEGIN {
-			split(seen, part); step = seen; sub(/.*step-/, "", step); sub(q, "", step)
-			print step, part[1] }'
-		last=$seen
-		if [ $((looks++)) -lt 200 ]; then sleep .02; else sleep .5; fi
-	done
-}
-
-# apart: what each stage takes for a batch by itself, and for nothing, to apart.out; of the trainer, whose
-# commit takes now one second and now three, the step as its log has it
-apart() {
-	local s full empty t less
-	while IFS=: read -r s full empty; do
-		less=$(seconds "$s $empty" 2)
-		t=$(seconds "$s $full")
-		printf '    %-60s %10s s, %s s for nothing\n' "$s $full" "$t" "$less"
-		echo "$s $t $less" >>apart.out
-	done <<-END
-	rf-entropy -m run -o e.rf:4096.rf:none.rf
-	rf-select -o s.rf:e.rf:none.rf
-	rf-rollout -m run -o r.rf:s.rf:none.rf
-	rf-reward -o w.rf:r.rf:none.rf
-	END
-	rm -f step.log
-	s=$(seconds "$train --log step.log w.rf")
-	t=$(jq '."timing_s/step"' step.log)
-	printf '    %-60s %10s s, the step %s s\n' "$train w.rf" "$s" "$t"
-	echo "rf-grpo $t 0" >>apart.out
-}
-
-# A line for each batch beside one for many, of which a batch takes the time from one step's weights to the
-# next's: its start and its commit are shared by however many there are.  What the stages compute is what they
-# take for a batch one after the other less what they take for nothing, before the lines and after them, for a
-# machine is now faster and now slower for minutes: the least of the two, as of the line's three batches.
-lines() {
-	local live=/dev/shm/rf-bench-$$ s t computing
-	stages
-	rm -f apart.out
-	apart
-	s=$(seconds "set -o pipefail
-		rf-entropy -m run 4096.rf | rf-select | rf-rollout -m run | rf-reward | $train")
-	rm -rf long
-	rf-init --from model long
-	rf-cat --repeat 3 -o batches.rf 4096.rf
-	published "$live" >published.out &
-	# shellcheck disable=SC2064  # of now
-	trap "kill $! 2>/dev/null" EXIT
-	rf-cat --range 0:24 --batch 8 batches.rf | rf-entropy -m "$live" --follow | rf-select --follow |
-		rf-rollout -m "$live" --follow | rf-reward --follow |
-		rf-grpo -m long --mini-batch 8 --keep 1 --live "$live" --commit-every 3
-	wait $!
-	trap - EXIT
-	apart
-	computing=$(awk '{ t = $(NF - 1) - $NF } !($1 in least) || t < least[$1] { least[$1] = t }
-		END { for (s in least) sum += least[s]; print sum }' apart.out)
-	t=$(awk 'NR > 1 { s = ($2 - last) / ($1 - n); if (!t || s < t) t = s }
-		{ n = $1; last = $2 } END { if (!t) exit 1; print t }' published.out)
-	row 'a batch of 8 x 4096, a line for it, over its computing' "$(ratio "$s" "$computing")" '' \
-		"$s s, $computing s"
-	row 'a batch in a line for many (--live), over its computing' "$(ratio "$t" "$computing")" '<= 1.03' \
-		"$t s, $computing s"
 }
 
 # The exact sum of a step's gradients beside float32, in turns; the least of two each.

@@ -700,7 +700,7 @@ prompts() {
 	cp -r "$P/want" demo/start
 	rf-tokenize --bytes --max-len 1000 -o demo/valid.rf --truncate right "$P"/text/*.txt 2>/dev/null
 	# as on a processor without matrix units, and on one that has them
-	cp "$ROOT"/pipelines/{bench-rows.sh,demo-delta_net.json} .
+	cp "$ROOT"/pipelines/{bench-rows.sh,bench-lines.sh,bench-lines.awk,demo-delta_net.json} .
 	sed 's,/proc/cpuinfo,/dev/null,' "$ROOT/pipelines/bench.sh" >bench.sh
 	echo 'flags : amx_bf16 amx_tile' >cpuinfo
 	sed "s,/proc/cpuinfo,$PWD/cpuinfo," "$ROOT/pipelines/bench.sh" >amx.sh
@@ -728,6 +728,7 @@ prompts() {
 	grep -qE '^rf-needle, 13 tasks .*, s +[0-9.]+ +<= 60 +(FALLS SHORT )?19500 prompts$' <<<"$output"
 	grep -qE '^rf-logp, 4 choices of 30 behind 80, rows apart over below +2\.[0-9]+ +>= 2 ' <<<"$output"
 	grep -qE '^rf-logp, 4 choices of 10 behind 600, rows apart over below +3\.[0-9]+ +>= 2 ' <<<"$output"
+	grep -qE '^a batch in a line for many \(--live\), over its computing +[-0-9.]+ +<= 1.03 ' <<<"$output"
 	[ "$(grep -c '^start of ' <<<"$output")" -eq 3 ]
 	[ "$(grep -c "over the weights " <<<"$output")" -eq 4 ]
 	mean=$(rf-entropy -m demo/start demo/valid.rf | rf-dump --json |
@@ -742,6 +743,42 @@ prompts() {
 	rf-cat --range 0:0 demo/valid.rf -o demo/valid.rf
 	ONLY=bf16 bench -1 bash bench.sh
 	grep -qE '^bf16 +FAILED$' <<<"$output"
+}
+
+@test "bench-lines.awk: what takes turns is counted in its own turns, without the first batch" {
+	printf '%s\n' '100 line' '110 apart' '114 line' '120 apart' '130 line' '140 apart' >turns
+	# one record takes 1, nine take 3 before they stand still and 2 after it
+	printf '%s\n' 'rf-x 110 111 122' 'rf-y 122 123 125' 'rf-x 125 126 127' >stages
+	printf '%s\n' 101 109 >one
+	printf '%s\n' '000000 109' '000001 115' '000002 131' '000003 139.5' >published
+	run -0 awk -f "$ROOT/pipelines/bench-lines.awk" turns stages one published
+	[ "$(tail -n 3 <<<"$output")" = $'computing 3.0000 s\nline 8.0000 s\nbatch 7.2500 s' ]
+	[ "$(grep -c ' batch 00000' <<<"$output")" -eq 2 ]
+	sed -i '2!d' published
+	run -1 awk -f "$ROOT/pipelines/bench-lines.awk" turns stages one published
+}
+
+@test "bench-lines.sh: of two commands by turns one that fails is said, and the other does not stay behind" {
+	cat >turns.sh <<-END
+		set -eu -o pipefail
+		. "$ROOT/pipelines/bench-rows.sh"
+		. "$ROOT/pipelines/bench-lines.sh"
+		by() { by_turns "\$1" "\$2" none; }
+		measure by 'sleep .2; false' 'echo >rounds.out; echo \$\$ >>pids; sleep 99'
+		measure by 'echo \$\$ >>pids; sleep 99' 'sleep .1; false'
+		measure by 'sleep .2' 'echo >rounds.out; echo \$\$ >>pids; sleep 99'
+		rm rounds.out
+		measure by 'sleep .2' 'until [ -e over.out ]; do sleep .1; done; echo done'
+		finish
+	END
+	run -1 --separate-stderr bash turns.sh
+	[ "$(grep -c FAILED <<<"$output")" -eq 2 ]
+	[ "$(tail -n 1 <<<"$output")" = done ]
+	[[ "$stderr" != *Killed* ]]
+	while read -r pid; do
+		run -1 pgrep -r R,S,T,D -g "$pid"
+	done <pids
+	[ "$(wc -l <pids)" -eq 3 ]
 }
 
 @test "bench.sh: the tokens of records decoded side by side must be those of one by one" {
