@@ -1,42 +1,68 @@
-# bench-lines.awk -- what bench-lines.sh's line and stages took, in their own turns only:
+# bench-lines.awk -- what bench-lines.sh's lines took, and beside each the stages, in turns of their own:
 #
-#     awk -f bench-lines.awk turns.out stages.out one.out published.out
-BEGIN { file = 0 }
+#     awk -f bench-lines.awk turns.out single.out published.out stages.out
+#
+# Of a stage those times count that were measured while what they stand beside ran; if there are none, all.
+BEGIN { file = turns = steps = 0 }
 
 FNR == 1 { file++ }
 
 file == 1 { at[turns] = $1; who[turns++] = $2 }
 
-file == 2 {
-	t = mine("apart", $4) - 2 * mine("apart", $3) + mine("apart", $2)
-	printf "    %-60s %10.4f s\n", $1 ", 8 records more", t
-	sum[$1] += t
-	times[$1]++
+file == 2 { single[FNR] = $1 }
+
+file == 3 {
+	if (steps && step[steps - 1] == $1) # looked at while it was made anew
+		steps--
+	step[steps] = $1
+	came[steps++] = $2
 }
 
-file == 3 { one[FNR] = mine("line", $1) }
-
 file == 4 {
-	step[steps] = $1
-	came[steps++] = mine("line", $2)
+	n = ++times[$1]
+	took[$1, n] = active("apart", $4) - 2 * active("apart", $3) + active("apart", $2)
+	middle[$1, n] = ($2 + $4) / 2
+	printf "    %-60s %10.4f s\n", $1 ", 8 records more", took[$1, n]
 }
 
 END {
-	# the first batch does not count, unless its step is the only one that was seen to come
-	first = steps > 2 && step[1] == 1
+	# the first batch does not count, unless only one other step was seen
+	first = steps > 2 && step[0] == 0
 	for (i = first + 1; i < steps; i++)
-		printf "    %-60s %10.4f s\n", "batch " step[i] " of the line for many",
-			(came[i] - came[i - 1]) / (step[i] - step[i - 1])
+		printf "    %-60s %10.4f s\n", "batch " step[i] " of the line for many", between(i - 1, i)
 	if (steps < 2)
 		exit 1
-	for (s in sum)
-		computing += sum[s] / times[s]
-	printf "computing %.4f s\nline %.4f s\nbatch %.4f s\n", computing, one[2] - one[1],
-		(came[steps - 1] - came[first]) / (step[steps - 1] - step[first])
+	printf "for one %.4f s\nbeside one %.4f s\n", active("line", single[2]) - active("line", single[1]),
+		computing(single[1], single[2])
+	printf "for many %.4f s\nbeside many %.4f s\n", between(first, steps - 1),
+		computing(came[first], came[steps - 1])
 }
 
-# The seconds in which w ran until t.
-function mine(w, t,    i, s, end)
+# A batch's seconds, of those from the step i to the step j.
+function between(i, j)
+{
+	return (active("line", came[j]) - active("line", came[i])) / (step[j] - step[i])
+}
+
+# The sum of what each stage takes, on average of the times from a to b.
+function computing(a, b,    s, i, n, all, sum, total)
+{
+	for (s in times) {
+		n = sum = all = 0
+		for (i = 1; i <= times[s]; i++) {
+			all += took[s, i]
+			if (middle[s, i] < a || middle[s, i] > b)
+				continue
+			sum += took[s, i]
+			n++
+		}
+		total += n ? sum / n : all / times[s]
+	}
+	return total
+}
+
+# The seconds until t in which w ran.
+function active(w, t,    i, s, end)
 {
 	s = 0
 	for (i = 0; i < turns && at[i] < t; i++) {

@@ -747,18 +747,26 @@ prompts() {
 
 @test "bench-lines.awk: what takes turns is counted in its own turns, without the first batch" {
 	printf '%s\n' '100 line' '110 apart' '114 line' '120 apart' '130 line' '140 apart' >turns
-	# one record takes 1, nine take 3 before they stand still and 2 after it
-	printf '%s\n' 'rf-x 110 111 122' 'rf-y 122 123 125' 'rf-x 125 126 127' >stages
-	printf '%s\n' 101 109 >one
-	printf '%s\n' '000000 109' '000001 115' '000002 131' '000003 139.5' >published
-	run -0 awk -f "$ROOT/pipelines/bench-lines.awk" turns stages one published
-	[ "$(tail -n 3 <<<"$output")" = $'computing 3.0000 s\nline 8.0000 s\nbatch 7.2500 s' ]
+	printf '%s\n' 101 109 >single
+	printf '%s\n' '000000 109' '000001 117' '000002 131' '000003 139.5' >published
+	# one record takes 1, nine take 3 before they stand still and 2 after it; beside the steps 1 and 2
+	printf '%s\n' 'rf-x 110 111 122' 'rf-y 122 123 125' 'rf-x 125 126 128' >stages
+	took() { awk -f "$ROOT/pipelines/bench-lines.awk" turns single published stages; }
+	run -0 took
+	[ "$(grep '^[a-z]' <<<"$output")" = "$(printf '%s\n' 'for one 8.0000 s' \
+		'beside one 3.5000 s' 'for many 6.2500 s' 'beside many 2.0000 s')" ]
 	[ "$(grep -c ' batch 00000' <<<"$output")" -eq 2 ]
+	printf '%s\n' 110 121 >single # rf-x the first time
+	took | grep -qx 'beside one 5.0000 s'
+	printf '%s\n' '000001 109' '000001 115' '000003 139.5' >published # the link was being made anew
+	took | grep -qx 'for many 7.2500 s'
+	printf '%s\n' '000000 109' '000002 131' >published
+	took | grep -qx 'for many 4.0000 s'
 	sed -i '2!d' published
-	run -1 awk -f "$ROOT/pipelines/bench-lines.awk" turns stages one published
+	run -1 took
 }
 
-@test "bench-lines.sh: of two commands by turns one that fails is said, and the other does not stay behind" {
+@test "bench-lines.sh: of two commands by turns one stands still, and none stays behind if one fails" {
 	cat >turns.sh <<-END
 		set -eu -o pipefail
 		. "$ROOT/pipelines/bench-rows.sh"
@@ -767,18 +775,27 @@ prompts() {
 		measure by 'sleep .2; false' 'echo >rounds.out; echo \$\$ >>pids; sleep 99'
 		measure by 'echo \$\$ >>pids; sleep 99' 'sleep .1; false'
 		measure by 'sleep .2' 'echo >rounds.out; echo \$\$ >>pids; sleep 99'
-		rm rounds.out
 		measure by 'sleep .2' 'until [ -e over.out ]; do sleep .1; done; echo done'
+		ticks() { while [ ! -e over.out ]; do echo "\$EPOCHREALTIME \$1"; done; }
+		export -f ticks
+		measure by 'for n in {1..9}; do sleep .05; echo "\$EPOCHREALTIME line"; done >line.ticks' \
+			'ticks apart >apart.ticks'
 		finish
 	END
 	run -1 --separate-stderr bash turns.sh
 	[ "$(grep -c FAILED <<<"$output")" -eq 2 ]
-	[ "$(tail -n 1 <<<"$output")" = done ]
+	grep -qx done <<<"$output"
+	[[ "$stderr" == *"the stages by themselves ended before the line"* ]]
 	[[ "$stderr" != *Killed* ]]
 	while read -r pid; do
 		run -1 pgrep -r R,S,T,D -g "$pid"
 	done <pids
 	[ "$(wc -l <pids)" -eq 3 ]
+	# each tick lies in a turn of its own
+	[ "$(wc -l <line.ticks)" -eq 9 ]
+	[ "$(wc -l <apart.ticks)" -gt 9 ]
+	sed 's/$/ turn/' turns.out | sort -n - line.ticks apart.ticks |
+		awk '$3 { who = $2; next } $2 != who { bad++ } END { exit bad > 0 }'
 }
 
 @test "bench.sh: the tokens of records decoded side by side must be those of one by one" {
