@@ -12,7 +12,7 @@ file == 1 { at[turns] = $1; who[turns++] = $2 }
 file == 2 { single[FNR] = $1 }
 
 file == 3 {
-	if (steps && step[steps - 1] == $1) # looked at while it was made anew
+	if (steps && step[steps - 1] == $1) # seen again; the first time it may have been in the making
 		steps--
 	step[steps] = $1
 	came[steps++] = $2

@@ -24,16 +24,16 @@ published() {
 
 # by_turns LINE APART FOLDER: runs both commands by turns until LINE is over.  APART is then broken off if it
 # has written to rounds.out; else it goes on to its end, which over.out tells it to come to.  turns.out: when
-# each turn began, and whose; published.out: the steps that came in FOLDER, and when.
-by_turns() {
+# each turn began, and whose; published.out: the step that was seen in FOLDER in each, and when it had come.
+by_turns() ( # a shell of its own, whose end is the end of both
 	local names=(line apart) pid=() who=0 n=0 begun=''
-	rm -f over.out rounds.out seen.out
+	rm -f over.out rounds.out published.out
 	setsid bash -c "set -eu -o pipefail; $1" &
 	pid[0]=$!
 	setsid bash -c "set -eu -o pipefail; $2" &
 	pid[1]=$!
 	# shellcheck disable=SC2064  # of now
-	trap "kill -KILL -- -${pid[0]} -${pid[1]} 2>/dev/null" EXIT
+	trap "kill -KILL -- -${pid[0]} -${pid[1]} 2>/dev/null || :" EXIT
 	stop "${pid[1]}"
 	echo "$EPOCHREALTIME line" >turns.out
 	while :; do
@@ -41,8 +41,8 @@ by_turns() {
 		# short turns at first, and when steps begin to come: a tiny model's take less than a second
 		if [ $((n++)) -lt 200 ]; then sleep .02; else sleep 1; fi
 		stop "${pid[who]}" || break
-		published "$3" >>seen.out
-		if [ -z "$begun" ] && [ -s seen.out ]; then
+		published "$3" >>published.out
+		if [ -z "$begun" ] && [ -s published.out ]; then
 			begun=yes n=0
 		fi
 		who=$((1 - who))
@@ -50,11 +50,9 @@ by_turns() {
 		kill -CONT -- "-${pid[who]}" 2>/dev/null || break # it was at its end when it was stopped
 	done
 	echo "$EPOCHREALTIME apart" >>turns.out
-	published "$3" >>seen.out
-	uniq seen.out published.out
 	if [ $who = 1 ]; then
 		say 'bench: the stages by themselves ended before the line'
-		return 1
+		exit 1
 	fi
 	wait "${pid[0]}"
 	if [ -s rounds.out ]; then
@@ -65,8 +63,7 @@ by_turns() {
 		kill -CONT -- "-${pid[1]}" 2>/dev/null || :
 		wait "${pid[1]}"
 	fi
-	trap - EXIT
-}
+)
 
 # apart FOLDER: runs each stage on one record and on nine, until over.out is there.  The difference is what
 # eight records cost without start, weights, commit and the first use of memory.  stages.out: the stage, and
@@ -106,14 +103,14 @@ lines() {
 	rf-cat --repeat 4 -o batches.rf 4096.rf
 	rf-cat --renumber -o nine.rf one.rf 4096.rf
 	export -f apart
-	(by_turns "
+	by_turns "
 		echo \$EPOCHREALTIME >single.out
 		rf-entropy -m run 4096.rf | rf-select | rf-rollout -m run | rf-reward | $train
 		echo \$EPOCHREALTIME >>single.out
 		rf-cat --range 0:32 --batch 8 batches.rf | rf-entropy -m $live --follow | rf-select --follow |
 			rf-rollout -m $live --follow | rf-reward --follow |
 			rf-grpo -m long --mini-batch 8 --keep 1 --live $live --commit-every 4" \
-		"apart $live.run" "$live")
+		"apart $live.run" "$live"
 	awk -f "$here/bench-lines.awk" turns.out single.out published.out stages.out >lines.out
 	grep '^    ' lines.out
 	single=$(pick lines.out 'for one ' s)
