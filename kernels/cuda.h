@@ -142,17 +142,10 @@ void rf_cuda_profile_close(struct rf_dev *d);
 RF_OPS(X)
 #undef X
 
-/* Whether a launch may ask for these bytes of shared memory; asks the driver for more than *allowed. */
-static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, size_t *allowed,
-                                   const char *name)
-{
-	if (bytes <= *allowed)
-		return true;
-	if (!rf_cuda_has_shared(d, bytes, name) || !rf_cuda_ok(d, RF_ALLOW(kernel, bytes), name))
-		return false;
-	*allowed = bytes;
-	return true;
-}
+/* Checks that a launch of `kernel` may ask for `bytes` of shared memory, and asks the driver for them if a
+ * launch of this kernel has not yet: device_cuda.cu.  false: the device has failed. */
+enum { RF_SHARED_UNASKED = 48 << 10 }; /* bytes that every kernel may have */
+bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, const char *name);
 
 /* The launch alone, with its name for messages: rounded operands stay as they are. */
 #define RF_CUDA_LAUNCH(d, name, kernel, grid, block, bytes, ...) \
@@ -169,10 +162,10 @@ static inline bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t 
  * and products may multiply, rf_cuda_rounded_wrote, _beside or _stale must have been told. */
 #define LAUNCH(d, kernel, grid, block, bytes, ...) \
 	do { \
-		static size_t allowed = 48 << 10; /* bytes of shared memory that this launch may ask for */ \
 		if ((d)->err.code != RF_OK) \
 			break; \
-		if (!rf_cuda_allowed((d), (const void *)(kernel), (bytes), &allowed, #kernel)) \
+		if ((bytes) > RF_SHARED_UNASKED && \
+		    !rf_cuda_allowed((d), (const void *)(kernel), (bytes), #kernel)) \
 			break; \
 		RF_CUDA_LAUNCH(d, #kernel, kernel, grid, block, bytes, ##__VA_ARGS__); \
 	} while (0)

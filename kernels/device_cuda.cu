@@ -54,6 +54,25 @@ bool rf_cuda_has_shared(struct rf_dev *d, size_t bytes, const char *kernel)
 	return false;
 }
 
+/* What the driver was asked for, by kernel: it keeps the last request, so a smaller one must not follow a
+ * larger one.  It lasts as long as the process, and so does this table. */
+bool rf_cuda_allowed(struct rf_dev *d, const void *kernel, size_t bytes, const char *name)
+{
+	enum { MOST = 256 };
+	static struct { const void *kernel; size_t bytes; } asked[MOST];
+	int i = 0;
+
+	while (i < MOST - 1 && asked[i].kernel && asked[i].kernel != kernel)
+		i++;
+	if (asked[i].kernel == kernel && bytes <= asked[i].bytes)
+		return true;
+	if (!rf_cuda_has_shared(d, bytes, name) || !rf_cuda_ok(d, RF_ALLOW(kernel, bytes), name))
+		return false;
+	asked[i].kernel = kernel;
+	asked[i].bytes = bytes;
+	return true;
+}
+
 bool rf_cuda_has_width(struct rf_dev *d, int width, const char *what)
 {
 	if (width > WIDEST_HEAD)

@@ -12,8 +12,11 @@ struct blas { cublasHandle_t handle; void *workspace; };
 
 static struct blas *blas_of(struct rf_dev *d) { return (struct blas *)cuda_of(d)->blas; }
 
+/* Checks what cuBLAS returned.  After a fault of a kernel the driver answers no call any more, so the device
+ * is dead. */
 static bool done(struct rf_dev *d, cublasStatus_t s, const char *what)
 {
+	cuda_of(d)->dead |= s == CUBLAS_STATUS_EXECUTION_FAILED;
 	if (s != CUBLAS_STATUS_SUCCESS)
 		rf_dev_fail(d, s == CUBLAS_STATUS_ALLOC_FAILED ? RF_ENOMEM : RF_EDEVICE,
 		            "cuBLAS failed in %s: %s", what, cublasGetStatusString(s));

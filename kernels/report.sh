@@ -72,6 +72,10 @@ $1 ~ /^launch/ {
 		sub(/\([^()]*(\([^()]*\)[^()]*)*\)$/, "", kernel)
 		print row "  " kernel
 		split(row, number)
+		if (number[8] == "0") {
+			print "report.sh: no block of " kernel " fits on " number[1] >"/dev/stderr"
+			bad = 1
+		}
 		if (number[3] > limit) {
 			print "report.sh: " kernel " spills " number[3] " bytes on " number[1] \
 				", more than " limit >"/dev/stderr"
