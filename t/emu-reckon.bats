@@ -4,7 +4,7 @@
 setup() {
 	load helper
 	[ -e "$RF_UNITS/../rf-cuda-reckon.so" ] || skip "CUDA was left out, or sanitizers are in"
-	export RF_PLUGIN=$RF_UNITS/../rf-cuda-reckon.so RF_DEVICE=cuda BENCH_FRESH=1 BENCH_DTYPE=bf16
+	export RF_PLUGIN=$RF_UNITS/../rf-cuda-reckon.so RF_DEVICE=cuda BENCH_FRESH=zeros BENCH_DTYPE=bf16
 	demo=$ROOT/pipelines/demo-delta_net.json
 }
 

@@ -15,7 +15,7 @@ plugin=$(realpath "$build/rf-cuda-reckon.so")
 bench=$build/t/helper/bench
 kernels=$build/kernels.txt
 T=${T:-16384}
-export RF_DEVICE=cuda RF_PLUGIN=$plugin EMU_KERNELS=$kernels BENCH_FRESH=1 BENCH_DTYPE=bf16
+export RF_DEVICE=cuda RF_PLUGIN=$plugin EMU_KERNELS=$kernels BENCH_FRESH=zeros BENCH_DTYPE=bf16
 export BENCH_SEGMENT=${SEGMENT:-8192} BENCH_SUM=plain
 
 # known: of each kernel of the emulated plugin its address there, registers, instructions for each that moves

@@ -2,7 +2,7 @@
  *
  *     bench MODEL pass T [REPEAT]     forward with entropies and forward + backward of the next-token loss,
  *                                     against oneDNN's float32 product (2048^3) on the same threads, measured
- *                                     in between
+ *                                     in between; the best of REPEAT after one that warms up (0: that one)
  *     bench MODEL forward|both T      one of these passes, once, and nothing beside it
  *     bench MODEL step T RECORDS [T2 RECORDS2]
  *                                     one ReFINE step, stage by stage: 8 positions, k 5, one mini-batch; and
@@ -21,11 +21,14 @@
  * between rows; and three times that for forward + backward.  On another device (RF_DEVICE) the product is
  * its own, of T rows at the model's width, of operands that are rounded already: on a GPU that of cuBLAS
  * alone.  BENCH_DTYPE=f32|bf16, BENCH_SEGMENT=rows (2048), BENCH_RECOMPUTE=1, BENCH_SUM=plain,
- * BENCH_ROLLOUTS=n at each position;
+ * BENCH_ROLLOUTS=n at each position; BENCH_VALUES=file for each token's entropy and the norm of each weight's
+ * gradient, which a pass computed;
  * BENCH_OPS=1 shows the time of each operation; BENCH_FRESH=1: MODEL is a config, and weights are not read
- * but made, in much less time than reading takes. */
+ * but made, in much less time than reading takes; BENCH_FRESH=zeros: they are zeros, for a device that only
+ * reckons. */
 #include <dnnl.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,12 +133,17 @@ extern dnnl_status_t dnnl_gemm_bf16bf16f32(char, char, dnnl_dim_t, dnnl_dim_t, d
                                            const uint16_t *, dnnl_dim_t, const uint16_t *, dnnl_dim_t, float,
                                            float *, dnnl_dim_t) __attribute__((weak));
 
-/* The device's own, T rows times a square of `width`.  It is asked for often enough that a GPU's clock shows
- * its pace. */
-static double device_product(int T, int width)
+/* Returns the GFLOP/s of the device's own product: T rows times a square of the model's width.  It is asked
+ * for often enough that a GPU's clock shows its pace.  Under RF_PROFILE it is 0, so that the table of
+ * launches has the model's passes only. */
+static double device_product(int T)
 {
 	enum { TIMES = 20, ROUNDS = 5 };
+	const int width = g.ckpt->cfg.d;
 	const size_t n = (size_t)T * (size_t)width;
+
+	if (getenv("RF_PROFILE"))
+		return 0;
 	rf_f32 a = numbers(n, 1), b = numbers((size_t)width * (size_t)width, 2),
 	       c = g.dev.ops->alloc(&g.dev, n * 4);
 	double best = 1e9;
@@ -202,8 +210,10 @@ static void fill(struct rf_record *r, uint64_t id, int T)
 
 static void rate(const char *name, double work, double seconds, int T, double product)
 {
-	printf("%-20s %8.1f GFLOP/s  %5.1f %% of the product  %8.0f tokens/s  %.3f s\n", name,
-	       work / seconds / 1e9, 100 * work / seconds / 1e9 / product, T / seconds, seconds);
+	printf("%-20s %8.1f GFLOP/s  ", name, work / seconds / 1e9);
+	if (product > 0)
+		printf("%5.1f %% of the product  ", 100 * work / seconds / 1e9 / product);
+	printf("%8.0f tokens/s  %.3f s\n", T / seconds, seconds);
 }
 
 static struct rf_train trainer(void)
@@ -216,6 +226,9 @@ static struct rf_train trainer(void)
 	return t;
 }
 
+/* The loss of the last forward + backward. */
+static double loss;
+
 /* Seconds of forward, or with `both` of forward + backward. */
 static double run_pass(bool both, struct rf_entropy *forward, struct rf_train *train, struct rf_record *r)
 {
@@ -225,14 +238,76 @@ static double run_pass(bool both, struct rf_entropy *forward, struct rf_train *t
 	if ((both ? rf_train_gradient(train, &r, 1, NULL, &st, &e) : rf_entropy_record(forward, r, &e)) !=
 	    RF_OK)
 		die(&e);
-	return rf_now() - t;
+	t = rf_now() - t;
+	if (both)
+		loss = st.loss_ntp;
+	return t;
+}
+
+/* ---- whether what a pass computed is right -------------------------------------------------- */
+
+/* Prints the mean entropy of a pass, which is a little less than ln N for fresh weights, and the loss if the
+ * pass computed it.  With BENCH_VALUES the file of that name gets each token's entropy. */
+static void show_entropy(const struct rf_record *r, FILE *values)
+{
+	double sum = 0, nll = 0;
+
+	for (int t = 0; t < r->T; t++)
+		sum += (double)r->entropy[t];
+	for (int t = 0; r->nll && t < r->T - 1; t++)
+		nll += (double)r->nll[t];
+	for (int t = 0; values && t < r->T; t++)
+		fprintf(values, "entropy\t%d\t%.5f\n", t, (double)r->entropy[t]);
+	printf("%-20s %10.5f nats, ln N %.5f\n", "entropy", sum / r->T, log((double)g.ckpt->cfg.vocab));
+	if (r->nll)
+		printf("%-20s %10.5f nats\n", "loss", nll / (r->T - 1));
+}
+
+/* Prints the loss of a backward pass and the norm of its gradient, and writes the norm of each weight's to
+ * the file of values. */
+static void show_gradient(struct rf_train *train, FILE *values)
+{
+	const struct rf_params *all = &g.ckpt->params;
+	double sum = 0, one;
+
+	for (int i = 0; i < all->n; i++) {
+		const struct rf_param *p = &all->p[i];
+
+		if (rf_train_square(train, rf_at(g.model.g, p->offset), p->count, &one, &e) != RF_OK)
+			die(&e);
+		sum += one;
+		if (values)
+			fprintf(values, "gradient\t%s\t%.6e\n", p->name, sqrt(one));
+	}
+	printf("%-20s %10.5f nats\n%-20s %10.5f\n", "loss", loss, "gradient norm", sqrt(sum));
+}
+
+static FILE *open_values(void)
+{
+	const char *path = getenv("BENCH_VALUES");
+	FILE *f = path ? fopen(path, "w") : NULL;
+
+	if (path && !f) {
+		perror(path);
+		exit(1);
+	}
+	return f;
+}
+
+static void close_values(FILE *f)
+{
+	if (f && fclose(f)) {
+		perror("bench: BENCH_VALUES");
+		exit(1);
+	}
 }
 
 /* One pass without a product beside it, for a device that reckons what its launches take. */
 static void alone(int T, bool both)
 {
-	struct rf_entropy pass = { .engine = &reader };
+	struct rf_entropy pass = { .engine = &reader, .nll = true };
 	struct rf_train train = trainer();
+	FILE *values = open_values();
 	struct rf_record r;
 
 	train.rl_coef = 0;
@@ -240,6 +315,9 @@ static void alone(int T, bool both)
 	const double t = run_pass(both, &pass, &train, &r);
 	printf("%-20s %8.1f GFLOP/s  %8.4f s\n", both ? "forward + backward" : "forward",
 	       rf_model_flops(&g.model, T, T) * (both ? 3 : 1) / t / 1e9, t);
+	if (!both)
+		show_entropy(&r, values);
+	close_values(values);
 	rf_train_close(&train);
 	rf_record_free(&r);
 }
@@ -250,20 +328,21 @@ static void passes(int T, int repeat)
 	struct rf_train train = trainer();
 	struct rf_record r;
 	double flops = rf_model_flops(&g.model, T, T);
+	FILE *values = open_values();
 	const bool cpu = !strcmp(g.dev.ops->name, "cpu");
-	double best[2] = { 1e9, 1e9 },
-	       top = cpu ? product(g.dev.threads, 8, false) : device_product(T, g.ckpt->cfg.d), low = 0, t;
+	double best[2] = { 1e9, 1e9 }, low = 0, t,
+	       top = cpu ? product(g.dev.threads, 8, false) : device_product(T);
 
 	train.rl_coef = 0;
 	fill(&r, 0, T);
 	for (int i = 0; i <= repeat; i++) /* the first warms up */
 		for (int k = 0; k < 2; k++) {
-			t = cpu ? product(g.dev.threads, 3, false) : device_product(T, g.ckpt->cfg.d);
+			t = cpu ? product(g.dev.threads, 3, false) : device_product(T);
 			top = t > top ? t : top;
 			t = cpu && g.math == RF_MATH_BF16 ? product(g.dev.threads, 8, true) : 0;
 			low = t > low ? t : low;
 			t = run_pass(k, &pass, &train, &r);
-			if (i)
+			if (i || !repeat)
 				best[k] = t < best[k] ? t : best[k];
 		}
 	if (real)
@@ -271,7 +350,7 @@ static void passes(int T, int repeat)
 	if (cpu)
 		printf("%-20s %8.1f GFLOP/s, float32, %d threads, %s\n", "product", top, g.dev.threads,
 		       rf_cpu_level());
-	else
+	else if (top > 0)
 		printf("%-20s %8.1f GFLOP/s, %s, (%d, %d) times (%d, %d), %s\n", "product", top,
 		       g.math == RF_MATH_BF16 ? "bf16" : "float32", T, g.ckpt->cfg.d, g.ckpt->cfg.d,
 		       g.ckpt->cfg.d, g.dev.model);
@@ -279,6 +358,9 @@ static void passes(int T, int repeat)
 		printf("%-20s %8.1f GFLOP/s, %.2f times float32\n", "product, bf16", low, low / top);
 	rate("forward", flops, best[0], T, top);
 	rate("forward + backward", 3 * flops, best[1], T, top);
+	show_entropy(&r, values);
+	show_gradient(&train, values);
+	close_values(values);
 	rf_train_close(&train);
 	rf_record_free(&r);
 }
@@ -619,33 +701,77 @@ static void products(int d, int f, int N, const char *const *rows)
 
 /* ---- */
 
-/* Of random weights a piece, again and again; the others are few. */
+/* Returns PIECE normals of standard deviation 1, drawn once. */
+enum { PIECE = 2 * 524287 }; /* twice a prime: rows of a weight differ */
+static const float *normals(void)
+{
+	static float *unit;
+	struct rf_param one = { .init = RF_INIT_NORMAL, .count = PIECE, .scale = 1 };
+
+	if (!unit && (unit = malloc(PIECE * sizeof *unit)))
+		rf_init_weights(&(struct rf_params){ .p = &one, .n = 1, .total = PIECE }, 1, unit);
+	return unit;
+}
+
+/* Writes the first PIECE numbers of weight i to `piece`, or as many as it has.  Those of a normal
+ * distribution are normals(), scaled, from number 7919 i on. */
+static void first_piece(const struct rf_param *p, int i, const float *unit, float *piece)
+{
+	const size_t n = p->count < PIECE ? p->count : PIECE;
+	struct rf_param first = *p;
+
+	first.count = n;
+	first.offset = 0;
+	if (p->init != RF_INIT_NORMAL) {
+		rf_init_weights(&(struct rf_params){ .p = &first, .n = 1, .total = n }, 1, piece);
+		return;
+	}
+	for (size_t j = 0, from = (size_t)i * 7919 % PIECE; j < n; j++) {
+		piece[j] = unit[from] * (float)p->scale;
+		from = from + 1 < PIECE ? from + 1 : 0;
+	}
+}
+
+/* Makes random weights: of each weight a piece comes from the host, and the device repeats it. */
 static void make_weights(struct rf_engine *x)
 {
-	enum { PIECE = 1 << 20 };
 	const struct rf_params *all = &x->ckpt->params;
-	float *piece = NULL;
+	const struct rf_ops *ops = x->dev.ops;
+	const struct rf_model *m = &x->model;
+	const float *unit = normals();
+	float *piece = calloc(PIECE, sizeof *piece);
+	rf_f32 from = ops->alloc(&x->dev, PIECE * sizeof *piece);
 
-	for (int i = 0; i < all->n; i++) {
-		const struct rf_param *p = &all->p[i];
-		const size_t n = p->init == RF_INIT_NORMAL && p->count > PIECE ? PIECE : p->count;
-		struct rf_param first = *p;
-		const struct rf_params one = { .p = &first, .n = 1, .total = n };
-
-		first.count = n;
-		first.offset = 0;
-		if (!(piece = realloc(piece, n * sizeof *piece)))
-			exit(1);
-		rf_init_weights(&one, 1, piece);
-		for (size_t at = 0; at < p->count; at += n)
-			rf_model_put(&x->model, p->offset + at, piece, p->count - at < n ? p->count - at : n);
+	if (!unit || !piece) {
+		fputs("bench: out of memory\n", stderr);
+		exit(1);
 	}
+	for (int i = 0; from && i < all->n; i++) {
+		const struct rf_param *p = &all->p[i];
+		const bool half = m->halved && p->product;
+		const size_t size = half ? 2 : 4, bytes = p->count * size,
+		             most = bytes < PIECE * size ? bytes : PIECE * size;
+		rf_f32 to = half ? rf_at(m->half, p->place / 2)
+		                 : rf_at(m->w, m->halved ? p->place : p->offset);
+
+		first_piece(p, i, unit, piece);
+		for (size_t j = 0; half && j < PIECE; j++)
+			((uint16_t *)piece)[j] = rf_f32_bf16(piece[j]);
+		ops->upload(&x->dev, from, piece, most);
+		for (size_t at = 0; at < bytes; at += most) {
+			const size_t n = bytes - at < most ? bytes - at : most;
+
+			RF_RUN(&x->dev, rows, .n = 1, .d = (int)((n + 3) / 4), .from = from,
+			       .to = rf_at(to, at / 4));
+		}
+	}
+	ops->release(&x->dev, from);
 	free(piece);
 }
 
 static void open_engine(struct rf_engine *x, bool train)
 {
-	const bool fresh = getenv("BENCH_FRESH");
+	const char *fresh = getenv("BENCH_FRESH");
 
 	x->dry_run = fresh; /* a config is as good, and nothing is read */
 	if (rf_engine_open(x, NULL, train, &e) != RF_OK)
@@ -662,7 +788,8 @@ static void open_engine(struct rf_engine *x, bool train)
 			x->dev.ops->zero(&x->dev, x->model.m, part.n * 4);
 			x->dev.ops->zero(&x->dev, x->model.v, part.n * 4);
 		}
-		make_weights(x);
+		if (strcmp(fresh, "zeros"))
+			make_weights(x);
 		if (rf_dev_sync(&x->dev, &e) != RF_OK)
 			die(&e);
 	}
